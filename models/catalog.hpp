@@ -1,0 +1,34 @@
+#pragma once
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "models/document.hpp"
+#include "models/figure.hpp"
+
+namespace trainyard {
+
+/// The folder of datasheet and fitted figures: one YAML file an entry, `<folder>/<kind>s/<name>.yaml`
+/// (kinds: gpu, node, stack, network). TRAINYARD_CATALOG, or the one of the source tree the program was built from.
+class Catalog {
+ public:
+  Catalog();
+  explicit Catalog(std::filesystem::path root);
+
+  std::vector<std::string> names(std::string_view kind) const;  ///< sorted
+  /// The entry as a document. Throws UserError at `where` naming the nearest entry. '-' and '_' are the same in names.
+  Node entry(std::string_view kind, std::string_view name, const Place& where) const;
+  /// A scalar is the name of an entry; a map stands for itself, laid on its `base` entry if it names one.
+  /// The result has a field `name` and never a `base`.
+  Node resolve(std::string_view kind, const Node& reference) const;
+  const std::filesystem::path& root() const { return root_; }
+
+ private:
+  std::filesystem::path root_;
+};
+
+/// Every figure below `entry` with its source: the entry's `sources: {key: text}` resolved. A figure without a source
+/// has the source "" (a test refuses that in the catalog); a figure overridden in a scenario has "given in FILE:LINE".
+Sources figure_sources(const Node& entry, const std::string& what);
+
+}  // namespace trainyard

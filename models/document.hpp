@@ -1,0 +1,111 @@
+#pragma once
+#include <filesystem>
+#include <initializer_list>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "sim/error.hpp"
+#include "sim/units.hpp"
+
+namespace trainyard {
+
+/// Where a value was written. Overrides from the command line have the file "--set PATH" and line 0.
+struct Place {
+  std::shared_ptr<const std::string> file;
+  int line = 0, column = 0;
+  std::string text() const;  ///< "file:line:column", or "--set PATH"
+};
+
+/// A YAML (or JSON) document as a plain tree that remembers places. Duplicate keys, anchors, tags, several documents,
+/// tabs that indent, bytes that are not UTF-8, nesting past 100 levels and syntax errors are refused when it is read.
+class Node {
+ public:
+  enum class Kind { null, scalar, list, map };
+  Kind kind = Kind::null;
+  std::string scalar;  ///< the text of a scalar, unquoted
+  bool quoted = false;
+  std::vector<Node> items;                           ///< of a list
+  std::vector<std::pair<std::string, Node>> fields;  ///< of a map, in the order of the file
+  Place place;
+  Place key_place;  ///< of the key that holds this node
+
+  const Node* find(std::string_view key) const;
+  Node* find(std::string_view key);
+};
+
+/// Throws UserError ("file:line:column: …") for a missing or unreadable file and for every fault named above.
+Node read_document(const std::filesystem::path&);
+Node parse_document(std::string_view text, std::string name);
+/// The value of an override: every place in it is `origin`, without a line.
+Node parse_override(std::string_view text, std::shared_ptr<const std::string> origin);
+
+/// `--set path=value`: replaces or adds the field at the dotted path (`cluster.hca.rate`); a list item by its index.
+/// The value is itself read as YAML. A scalar on the way is a catalog name: it becomes `{base: NAME, …}`.
+void set_field(Node& root, std::string_view path, std::string_view value);
+
+/// `over` laid on `base`: maps field by field, anything else replaced. A figure {value, source} is replaced whole; a
+/// map on a catalog name becomes {base: NAME, …}, the entry with those changes.
+Node merged(const Node& base, const Node& over);
+
+/// Names are equal where they differ by '-' and '_' alone.
+bool same_name(std::string_view a, std::string_view b);
+/// The nearest of `names` to `word` by edit distance, if it is near enough to be meant.
+std::optional<std::string> nearest(std::string_view word, const std::vector<std::string>& names);
+/// "; did you mean \"x\"?" or "; known: a, b, c".
+std::string hint(std::string_view word, const std::vector<std::string>& names);
+
+/// Throws UserError "place: what".
+[[noreturn]] void fail(const Place&, const std::string& what);
+
+/// Reads the fields of one map, each by name and type, and refuses what nobody read. Every error names the place, what
+/// was expected, and the nearest known key. A figure may be plain (`2 TB/s`) or `{value: 2 TB/s, source: KEY}` with an
+/// optional `unverified: true`; the readers below take both. A key whose value is null counts as absent (as in JSON),
+/// but `child` returns it.
+class Fields {
+ public:
+  /// `node` must be a map (or null, read as empty); `what` is how errors call it ("cluster", "gpu a100-sxm4-80gb").
+  Fields(const Node& node, std::string what);
+
+  bool has(std::string_view key);           ///< counts as read
+  const Node* child(std::string_view key);  ///< null where absent
+  const Node& required_child(std::string_view key);
+
+  std::string text(std::string_view key);
+  std::string text(std::string_view key, std::string fallback);
+  std::string choice(std::string_view key, const std::vector<std::string>& names);  ///< required, one of `names`
+  std::string choice(std::string_view key, const std::vector<std::string>& names, std::string fallback);
+  bool boolean(std::string_view key, bool fallback);
+  std::int64_t integer(std::string_view key, std::int64_t least);  ///< required, >= least
+  std::int64_t integer(std::string_view key, std::int64_t least, std::int64_t fallback);
+  double number(std::string_view key, double least, double most);
+  double number(std::string_view key, double least, double most, double fallback);
+  /// Quantities must be finite and > 0 (times may be 0).
+  Seconds seconds(std::string_view key);
+  Seconds seconds(std::string_view key, Seconds fallback);
+  Bytes bytes(std::string_view key);
+  Bytes bytes(std::string_view key, Bytes fallback);
+  BytesPerSecond bandwidth(std::string_view key);
+  BytesPerSecond bandwidth(std::string_view key, BytesPerSecond fallback);
+  FlopsPerSecond flops_rate(std::string_view key);
+  FlopsPerSecond flops_rate(std::string_view key, FlopsPerSecond fallback);
+
+  /// Throws for the first key that nobody read. Call it last.
+  void finish() const;
+
+  const Place& place() const { return place_; }
+  const std::string& what() const { return what_; }
+  const Place& place_of(std::string_view key) const;  ///< of the value of `key`, or of the map
+
+ private:
+  const Node* node_;
+  std::string what_;
+  Place place_;
+  std::vector<std::string> known_;  ///< every key that was asked for
+  const Node* scalar(std::string_view key, const char* expected, bool required);
+};
+
+}  // namespace trainyard

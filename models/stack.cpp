@@ -1,0 +1,40 @@
+#include "models/stack.hpp"
+
+namespace trainyard {
+namespace {
+
+/// A time of at most a minute, zero by default; more is a slip, and as picoseconds sums of it would overflow.
+Seconds overhead(Fields& fields, const char* key) {
+  constexpr Seconds most{60};
+  const Seconds time = fields.seconds(key, Seconds{0});
+  if (time > most) fail(fields.place_of(key), fields.what() + ": " + key + ": more than " + show(most));
+  return time;
+}
+
+}  // namespace
+
+SoftwareStack read_stack(const Node& entry) {
+  const Node* name = entry.find("name");
+  const std::string what = "stack " + (name ? name->scalar : "custom-stack");
+  Fields fields(entry, what);
+  SoftwareStack stack;
+  stack.name = fields.text("name", "custom-stack");
+  stack.description = fields.text("description", "");
+  fields.child("sources");
+  stack.kernel_dispatch = overhead(fields, "kernel_dispatch");
+  stack.collective_launch = overhead(fields, "collective_launch");
+  stack.network_step = overhead(fields, "network_step");
+  stack.step_overhead = overhead(fields, "step_overhead");
+  stack.whole_tensors = fields.boolean("whole_tensors", stack.whole_tensors);
+  stack.bucket = fields.bytes("bucket");
+  stack.first_bucket = fields.bytes("first_bucket", stack.bucket);
+  stack.overlap = fields.boolean("overlap", stack.overlap);
+  stack.gradient_bucket_copy = fields.boolean("gradient_bucket_copy", stack.gradient_bucket_copy);
+  stack.fused_loss = fields.boolean("fused_loss", stack.fused_loss);
+  stack.workspace = fields.bytes("workspace", Bytes{0});
+  fields.finish();
+  stack.sources = figure_sources(entry, what);
+  return stack;
+}
+
+}  // namespace trainyard

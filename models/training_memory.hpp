@@ -1,0 +1,68 @@
+#pragma once
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "models/document.hpp"
+#include "models/gpu.hpp"
+#include "models/stack.hpp"
+#include "sim/op.hpp"
+
+namespace trainyard {
+
+/// What memory of a device is booked under; `Op::memory_class` holds one.
+enum class MemoryClass : std::uint8_t { parameters, gradients, optimizer, activations, buffers };
+constexpr int kMemoryClasses = 5;
+const char* name_of(MemoryClass);
+
+/// An optimizer, by what it costs. States are kept, and the update computed, in fp32 (fp64 for fp64 training).
+struct Optimizer {
+  std::string name;
+  int states = 0;  ///< tensors of the size of the parameters: momentum, second moment
+};
+
+/// Known optimizers: adam, adamw (Kingma & Ba 2015; Loshchilov & Hutter 2019), momentum, sgd.
+const std::vector<Optimizer>& optimizers();
+/// Throws UserError at `where` naming the nearest or the known ones.
+const Optimizer& find_optimizer(const std::string& name, const Place& where);
+
+/// Are parameters and gradients in 16 bits beside fp32 master weights (Micikevicius et al. 2018)? Throws UserError for a
+/// precision that is not modelled (see `require_training_precision`).
+bool has_master_weights(Precision);
+
+/// Bytes a parameter that the optimizer keeps: its states, and the master weight where there is one.
+Bytes optimizer_state_size(const Optimizer&, Precision);
+/// Bytes a parameter that one update reads and writes: the gradient read; master weight (or parameter) and states read
+/// and written; the 16-bit parameter written.
+Bytes optimizer_traffic(const Optimizer&, Precision);
+
+/// One update of `parameters` elements in fused kernels; bound by memory, so it has bytes and no FLOPs.
+Work optimizer_work(double parameters, Precision, const Optimizer&);
+/// Adds the gradients of one more micro-batch to those of the ones before: two tensors read, one written.
+Work gradient_accumulation_work(double parameters, Precision);
+
+struct MemoryPart {
+  std::string name;
+  MemoryClass memory_class = MemoryClass::buffers;
+  Bytes bytes;
+};
+
+/// What a device holds throughout a step.
+struct StaticMemory {
+  Bytes parameters, gradients, optimizer, buffers;
+  std::vector<MemoryPart> parts;  ///< their sum is the sum of the four
+  Bytes total() const { return parameters + gradients + optimizer + buffers; }
+};
+
+/// How many elements of each kind one device holds: all the same when replicated, fewer where ZeRO shards them.
+struct HeldElements {
+  double parameters = 0, gradients = 0, optimizer = 0;
+};
+
+/// Parameters and gradients in `precision`, the optimizer's state, the gradient buckets where the stack copies gradients
+/// into buffers of their own, and the libraries' workspace.
+StaticMemory static_memory(const HeldElements&, Precision, const Optimizer&, const SoftwareStack&);
+/// Everything replicated.
+StaticMemory static_memory(double parameters, Precision, const Optimizer&, const SoftwareStack&);
+
+}  // namespace trainyard

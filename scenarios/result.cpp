@@ -1,0 +1,103 @@
+#include "scenarios/result.hpp"
+
+#include <nlohmann/json.hpp>
+
+namespace trainyard {
+
+using nlohmann::json;
+
+json to_json(const Result& r) {
+  return {
+      {"scenario", r.scenario},
+      {"step_time_s", r.step_time},
+      {"samples_per_s", r.samples_per_s},
+      {"tokens_per_s", r.tokens_per_s},
+      {"tokens_per_s_per_gpu", r.tokens_per_s_per_gpu},
+      {"tflops_per_gpu", r.tflops_per_gpu},
+      {"mfu", r.mfu},
+      {"hfu", r.hfu},
+      {"breakdown_s",
+       {{"compute", r.breakdown.compute},
+        {"exposed_communication", r.breakdown.exposed_communication},
+        {"bubble", r.breakdown.bubble},
+        {"optimizer", r.breakdown.optimizer},
+        {"input", r.breakdown.input},
+        {"other", r.breakdown.other}}},
+      {"memory_bytes",
+       {{"capacity", r.memory.capacity},
+        {"peak", r.memory.peak},
+        {"parameters", r.memory.parameters},
+        {"gradients", r.memory.gradients},
+        {"optimizer", r.memory.optimizer},
+        {"activations", r.memory.activations},
+        {"buffers", r.memory.buffers},
+        {"stage", 0},
+        {"rank", r.memory.rank}}},
+      {"fits", r.fits},
+      {"critical_path_s", r.critical_path},
+      {"bottleneck", {{"resource", r.bottleneck}, {"share", r.bottleneck_share}}},
+      {"traffic_bytes",
+       {{"by_link_kind", r.bytes_by_link_kind},
+        {"sent_per_rank_max", r.bytes_sent_per_rank_max},
+        {"total", r.bytes_total}}},
+      {"fold", {{"ranks", r.ranks}, {"classes", r.ranks}}},
+      {"events", r.operations},
+      {"messages", r.messages},
+      {"late_by_look_ahead", r.late_by_look_ahead},
+      {"wall_s", r.wall_s},
+  };
+}
+
+Result result_from_json(const json& j) {
+  Result r;
+  r.scenario = j.at("scenario");
+  r.step_time = j.at("step_time_s");
+  r.samples_per_s = j.at("samples_per_s");
+  r.tokens_per_s = j.at("tokens_per_s");
+  r.tokens_per_s_per_gpu = j.at("tokens_per_s_per_gpu");
+  r.tflops_per_gpu = j.at("tflops_per_gpu");
+  r.mfu = j.at("mfu");
+  r.hfu = j.at("hfu");
+  const json& b = j.at("breakdown_s");
+  r.breakdown.compute = b.at("compute");
+  r.breakdown.exposed_communication = b.at("exposed_communication").get<std::map<std::string, double>>();
+  r.breakdown.bubble = b.at("bubble");
+  r.breakdown.optimizer = b.at("optimizer");
+  r.breakdown.input = b.at("input");
+  r.breakdown.other = b.at("other");
+  const json& m = j.at("memory_bytes");
+  r.memory = {m.at("capacity"),  m.at("peak"),        m.at("parameters"), m.at("gradients"),
+              m.at("optimizer"), m.at("activations"), m.at("buffers"),    m.at("rank")};
+  r.fits = j.at("fits");
+  r.critical_path = j.at("critical_path_s").get<std::map<std::string, double>>();
+  r.bottleneck = j.at("bottleneck").at("resource");
+  r.bottleneck_share = j.at("bottleneck").at("share");
+  const json& t = j.at("traffic_bytes");
+  r.bytes_by_link_kind = t.at("by_link_kind").get<std::map<std::string, double>>();
+  r.bytes_sent_per_rank_max = t.at("sent_per_rank_max");
+  r.bytes_total = t.at("total");
+  r.ranks = j.at("fold").at("ranks");
+  r.operations = j.at("events");
+  r.messages = j.at("messages");
+  r.late_by_look_ahead = j.at("late_by_look_ahead");
+  r.wall_s = j.at("wall_s");
+  return r;
+}
+
+json report_json(const Result& result, const std::vector<WhatIf>& what_ifs, const Sources& sources, bool timing) {
+  json j = to_json(result);
+  if (!timing) j.erase("wall_s");
+  j["what_if"] = json::array();
+  for (const WhatIf& w : what_ifs)
+    j["what_if"].push_back({{"resource", w.resource_class},
+                            {"factor", w.factor},
+                            {"step_time_s", w.step_time},
+                            {"saves_share", 1 - w.step_time / result.step_time}});
+  j["sources"] = json::array();
+  for (const FigureSource& s : sources)
+    j["sources"].push_back(
+        {{"figure", s.figure}, {"value", s.value}, {"source", s.source}, {"unverified", s.unverified}});
+  return j;
+}
+
+}  // namespace trainyard

@@ -1,0 +1,55 @@
+#pragma once
+#include <map>
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+#include <vector>
+
+#include "scenarios/scenario.hpp"
+
+namespace trainyard {
+
+/// The answer to a scenario. Times in seconds, sizes in bytes.
+struct Result {
+  std::string scenario;
+  double step_time = 0;
+  double samples_per_s = 0;
+  double tokens_per_s = 0;
+  double tokens_per_s_per_gpu = 0;
+  double tflops_per_gpu = 0;  ///< model FLOPs (6 · parameters a token) over time
+  double mfu = 0;             ///< the same over the dense peak of the precision
+  double hfu = 0;             ///< executed matrix FLOPs over the dense peak
+  struct {
+    double compute = 0;
+    std::map<std::string, double> exposed_communication;  ///< by group
+    double bubble = 0, optimizer = 0, input = 0, other = 0;
+  } breakdown;
+  struct {
+    double capacity = 0, peak = 0, parameters = 0, gradients = 0, optimizer = 0, activations = 0, buffers = 0;
+    int rank = 0;  ///< with the highest peak
+  } memory;
+  bool fits = true;
+  std::map<std::string, double> critical_path;  ///< seconds by resource
+  std::string bottleneck;                       ///< resource with the largest share
+  double bottleneck_share = 0;
+  std::map<std::string, double> bytes_by_link_kind;
+  double bytes_sent_per_rank_max = 0, bytes_total = 0;
+  std::uint64_t operations = 0, messages = 0;
+  std::uint64_t late_by_look_ahead = 0;
+  int ranks = 0;
+  double wall_s = 0;  ///< printed on request only: it differs from run to run
+};
+
+nlohmann::json to_json(const Result&);
+Result result_from_json(const nlohmann::json&);
+
+/// One resource class made faster: the step time that simulating again gives.
+struct WhatIf {
+  std::string resource_class;
+  double factor = 1;
+  double step_time = 0;
+};
+
+/// What `run --json` writes: the result, what-ifs and sources, keys with their units.
+nlohmann::json report_json(const Result&, const std::vector<WhatIf>&, const Sources&, bool timing);
+
+}  // namespace trainyard

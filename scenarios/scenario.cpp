@@ -1,0 +1,316 @@
+#include "scenarios/scenario.hpp"
+
+#include <fmt/format.h>
+
+#include "models/transformer.hpp"
+#include "topologies/cluster_machine.hpp"
+
+namespace trainyard {
+namespace {
+
+namespace fs = std::filesystem;
+
+Node map_node(const Place& place) {
+  Node node;
+  node.kind = Node::Kind::map;
+  node.place = node.key_place = place;
+  return node;
+}
+
+void append(Sources& to, const Sources& from) { to.insert(to.end(), from.begin(), from.end()); }
+
+/// The node type, with what `cluster` itself says of its GPUs, HCAs and links laid on top.
+NodeType read_cluster_node(Fields& cluster, const Catalog& catalog) {
+  Node entry = catalog.resolve("node", cluster.required_child("node"));
+  for (const char* part : {"gpu", "hca", "nvlink", "pcie"}) {
+    const Node* over = cluster.child(part);
+    if (!over) continue;
+    Node field = *over;
+    if (std::string_view(part) == "gpu" && over->kind == Node::Kind::scalar) {  // another type of GPU
+      field = map_node(over->place);
+      field.fields.emplace_back("type", *over);
+    }
+    Node wrapped = map_node(over->place);
+    wrapped.fields.emplace_back(part, std::move(field));
+    entry = merged(entry, wrapped);
+  }
+  return read_node(entry, catalog);
+}
+
+ClusterSpec read_cluster(const Node& node, const Catalog& catalog) {
+  Fields fields(node, "cluster");
+  ClusterSpec spec;
+  spec.place = node.place;
+  const std::int64_t nodes = fields.integer("nodes", 1, 1);
+  if (nodes > 16384) fail(fields.place_of("nodes"), fmt::format("cluster.nodes: {} nodes; at most 16384", nodes));
+  spec.nodes = static_cast<int>(nodes);
+  spec.node = read_cluster_node(fields, catalog);
+  node_builders().find(spec.node.interconnect, fields.place_of("node"));
+  const Node* fabric = fields.child("fabric");
+  if (spec.nodes > 1 || fabric) {
+    if (!fabric)
+      fail(fields.place(), fmt::format("cluster of {} nodes: missing key \"fabric\" (what joins them; known: {})",
+                                       spec.nodes, fmt::join(catalog.names("fabric"), ", ")));
+    read_fabric(spec, catalog.resolve("fabric", *fabric));
+    if (spec.nodes > 1 && spec.node.hcas == 0)
+      fail(fields.place_of("node"), fmt::format("cluster.node: {} has no HCA; {} nodes of it cannot reach each other",
+                                                spec.node.name, spec.nodes));
+  }
+  fields.finish();
+  return spec;
+}
+
+struct ModelChoice {
+  const Node* node;
+  Node entry;  // the network's own fields
+  bool mlp = false;
+};
+
+fs::path beside(const Place& place, const std::string& file) {
+  const fs::path direct = fs::path(*place.file).parent_path() / file;
+  std::error_code ignored;  // a name that no file system takes is not there
+  if (fs::exists(direct, ignored)) return direct;
+  const fs::path in_catalog = Catalog().root() / "networks" / file;
+  return fs::exists(in_catalog, ignored) ? in_catalog : direct;
+}
+
+ModelChoice read_model(const Node& node, const Catalog& catalog) {
+  if (const Node* config = node.find("config")) {
+    Fields fields(node, "model");
+    const std::string file = fields.text("config");
+    // An override comes from no file: what it names is looked up from the working directory.
+    Place base = config->place;
+    if (base.line == 0) base.file = std::make_shared<const std::string>("");
+    Node entry;
+    try {
+      entry = read_document(beside(base, file));
+    } catch (const UserError& e) {
+      std::error_code ignored;
+      if (fs::is_regular_file(beside(base, file), ignored)) throw;  // its own place is in the error
+      fail(config->place, fmt::format("model.config: {}", e.what()));
+    }
+    if (entry.kind != Node::Kind::map)
+      fail(config->place, fmt::format("model.config: {} is not a Hugging Face config", file));
+    if (!entry.find("name")) {
+      Node name = *config;
+      name.scalar = fs::path(file).stem().string();
+      entry.fields.emplace_back("name", name);
+    }
+    Node over = node;
+    std::erase_if(over.fields, [](const auto& field) { return field.first == "config"; });
+    return {&node, merged(entry, over), false};
+  }
+  if (node.find("mlp")) return {&node, node, true};
+  return {&node, catalog.resolve("network", node), false};
+}
+
+Network mlp_of(const Node& node, std::int64_t micro_batch_size, Precision precision, std::int64_t& tokens) {
+  Fields fields(node, "model");
+  Fields mlp(fields.required_child("mlp"), "model.mlp");
+  const Node& widths = mlp.required_child("widths");
+  if (widths.kind != Node::Kind::list) fail(widths.place, "model.mlp.widths: expected a list such as [784, 128, 10]");
+  MlpShape shape;
+  for (const Node& width : widths.items) {
+    try {
+      const std::int64_t w = parse_integer(width.scalar);
+      if (w < 1 || w > 1 << 24) throw UserError(fmt::format("{} is not between 1 and 16777216", w));
+      shape.widths.push_back(static_cast<int>(w));
+    } catch (const UserError& e) {
+      fail(width.place, fmt::format("model.mlp.widths: {}", e.what()));
+    }
+  }
+  constexpr std::size_t most_widths = 10000;
+  if (shape.widths.size() > most_widths)
+    fail(widths.place, fmt::format("model.mlp.widths: {} widths; at most {}", shape.widths.size(), most_widths));
+  if (shape.widths.size() < 2) fail(widths.place, "model.mlp.widths: expected at least an input and an output width");
+  const std::string loss = mlp.choice("loss", {"mean_squared_error", "softmax_cross_entropy"}, "mean_squared_error");
+  shape.loss = loss == "mean_squared_error" ? MlpLoss::mean_squared_error : MlpLoss::softmax_cross_entropy;
+  mlp.finish();
+  fields.finish();
+  tokens = 1;
+  return mlp_network(shape, micro_batch_size, precision);
+}
+
+Precision precision_of(Fields& plan, const Gpu& gpu) {
+  std::vector<std::string> names;
+  for (int i = 0; i < kPrecisions; ++i) names.emplace_back(name_of(static_cast<Precision>(i)));
+  const Precision precision = parse_precision(plan.choice("precision", names, "bf16"));
+  try {
+    require_training_precision(precision);
+  } catch (const UserError& e) {
+    fail(plan.place_of("precision"), fmt::format("plan.precision: {}", e.what()));
+  }
+  if (gpu.peak[static_cast<std::size_t>(precision)].value <= 0) {
+    std::vector<std::string> has;
+    for (int i = 0; i < kPrecisions; ++i)
+      if (gpu.peak[static_cast<std::size_t>(i)].value > 0) has.push_back(names[static_cast<std::size_t>(i)]);
+    fail(plan.place_of("precision"),
+         fmt::format("plan.precision: {} has no {}; it has {}", gpu.name, name_of(precision), fmt::join(has, ", ")));
+  }
+  return precision;
+}
+
+/// Samples of the step over ranks and micro-batches. An indivisible batch is refused with the nearest that fits.
+void split_batch(Scenario& s, Fields& plan) {
+  constexpr std::int64_t most_micro = 1 << 24, most_global = std::int64_t{1} << 32;
+  const auto bounded = [&plan](const char* key, std::int64_t value, std::int64_t most) {
+    if (value > most) fail(plan.place_of(key), fmt::format("plan.{}: {} samples; at most {}", key, value, most));
+    return value;
+  };
+  s.micro_batch_size = bounded("micro_batch_size", plan.integer("micro_batch_size", 1), most_micro);
+  const std::int64_t unit = s.micro_batch_size * s.plan.ranks;
+  s.global_batch_size = bounded("global_batch_size", plan.integer("global_batch_size", 1, unit), most_global);
+  if (s.global_batch_size % unit != 0) {
+    const std::int64_t below = s.global_batch_size / unit * unit, above = below + unit;
+    fail(plan.place_of("global_batch_size"),
+         fmt::format("plan.global_batch_size: {} is not a multiple of {} (micro_batch_size {} x {} ranks); nearest: {}",
+                     s.global_batch_size, unit, s.micro_batch_size, s.plan.ranks,
+                     below > 0 ? fmt::format("{} or {}", below, above) : fmt::format("{}", above)));
+  }
+  if (s.global_batch_size / unit > 1 << 16)
+    fail(plan.place_of("global_batch_size"), "plan.global_batch_size: over 65536 micro-batches a rank");
+  s.plan.micro_batches = static_cast<int>(s.global_batch_size / unit);
+}
+
+struct DataParallelChoice {
+  Bytes first_bucket, bucket;
+  bool whole_tensors;
+};
+
+DataParallelChoice read_data_parallel(Scenario& s, Fields& plan) {
+  static const Node none;
+  const Node* node = plan.child("data_parallel");
+  Node sized;
+  if (node && node->kind == Node::Kind::scalar) {  // `data_parallel: 16` is its size
+    sized = map_node(node->place);
+    sized.fields.emplace_back("size", *node);
+    node = &sized;
+  }
+  Fields fields(node ? *node : none, "plan.data_parallel");
+  const int gpus = s.cluster.gpus();
+  const std::int64_t ranks = fields.integer("size", 1, gpus);
+  if (ranks > gpus)
+    fail(fields.place_of("size"),
+         fmt::format("plan.data_parallel.size: {} ranks, but the cluster has {} GPUs ({} nodes x {})", ranks, gpus,
+                     s.cluster.nodes, s.cluster.node.gpus));
+  s.plan.ranks = static_cast<int>(ranks);
+  const std::string algorithm = fields.text("all_reduce", "ring");
+  s.plan.all_reduce = &collectives(Operation::all_reduce).find(algorithm, fields.place_of("all_reduce"));
+  s.plan.overlap = fields.boolean("overlap", s.software.overlap);
+  const bool given = fields.has("bucket");
+  DataParallelChoice choice;
+  choice.bucket = fields.bytes("bucket", s.software.bucket);
+  choice.first_bucket =
+      fields.bytes("first_bucket", given ? std::min(choice.bucket, s.software.first_bucket) : s.software.first_bucket);
+  choice.whole_tensors = fields.choice("bucket_boundaries", {"tensors", "bytes"},
+                                       s.software.whole_tensors ? "tensors" : "bytes") == "tensors";
+  fields.finish();
+  return choice;
+}
+
+Network read_network(Scenario& s, const Node& node, const Catalog& catalog, Fields& plan) {
+  const ModelChoice model = read_model(node, catalog);
+  const bool flash = plan.boolean("flash_attention", true);
+  std::int64_t seq = 1;
+  if (model.mlp) return mlp_of(model.entry, s.micro_batch_size, s.precision, seq);
+  const TransformerConfig config = read_transformer(model.entry);
+  seq = plan.integer("seq_length", 1, config.max_position_embeddings);
+  constexpr std::int64_t longest = 1 << 26;
+  if (seq > longest)
+    fail(plan.place_of("seq_length"), fmt::format("plan.seq_length: {} tokens; at most {}", seq, longest));
+  if (config.position_embedding == PositionEmbedding::learned && seq > config.max_position_embeddings)
+    fail(plan.place_of("seq_length"), fmt::format("plan.seq_length: {} tokens, but {} has {} learned positions", seq,
+                                                  config.name, config.max_position_embeddings));
+  try {
+    TransformerOptions options;
+    options.flash_attention = flash;
+    options.fused_loss = s.software.fused_loss;
+    Network network = transformer_network(config, s.micro_batch_size, seq, s.precision, options);
+    if (network.name.empty()) network.name = "model";
+    return network;
+  } catch (const UserError& e) {
+    fail(plan.has("seq_length") ? plan.place_of("seq_length") : node.place, e.what());
+  }
+}
+
+constexpr std::size_t kMostBuckets = 60000;  // BufferRef::buffer numbers them
+
+[[noreturn]] void too_many_buckets(const Node& plan, double count) {
+  const Node* data_parallel = plan.find("data_parallel");
+  const Node* bucket = data_parallel ? data_parallel->find("bucket") : nullptr;
+  fail(bucket ? bucket->place : plan.place,
+       fmt::format("plan.data_parallel.bucket: {:.6g} gradient buckets; at most {}", count, kMostBuckets));
+}
+
+Scenario read(Node document, const std::string& name, const Overrides& overrides) {
+  for (const auto& [path, value] : overrides) set_field(document, path, value);
+  const Catalog catalog;
+  Scenario s;
+  s.name = name;
+  Fields root(document, "the scenario");
+  s.name = root.text("name", name);
+  const Node& cluster = root.required_child("cluster");
+  const Node& model = root.required_child("model");
+  const Node& plan_node = root.required_child("plan");
+  const Node* software = root.child("software");
+  root.finish();
+
+  s.cluster = read_cluster(cluster, catalog);
+  s.software_given = software != nullptr;
+  Node plain;
+  plain.kind = Node::Kind::scalar;
+  plain.scalar = "plain";
+  plain.place = document.place;
+  s.software = read_stack(catalog.resolve("stack", software ? *software : plain));
+
+  Fields plan(plan_node, "plan");
+  s.precision = precision_of(plan, s.cluster.node.gpu);
+  const DataParallelChoice choice = read_data_parallel(s, plan);
+  split_batch(s, plan);
+  s.optimizer = find_optimizer(plan.text("optimizer", "adam"), plan.place_of("optimizer"));
+  s.network = read_network(s, model, catalog, plan);
+  plan.finish();
+
+  const double parameters = s.network.parameters();
+  s.plan.gradient_element = element_size(s.precision);
+  // Cut tensors can make as many buckets as there are bytes: counted before they are made.
+  const double cuts = choice.whole_tensors ? 0 : parameters * s.plan.gradient_element.value / choice.bucket.value;
+  if (cuts > kMostBuckets) too_many_buckets(plan_node, cuts);
+  s.plan.buckets =
+      gradient_buckets(s.network, s.plan.gradient_element, choice.first_bucket, choice.bucket, choice.whole_tensors);
+  if (s.plan.buckets.size() > kMostBuckets) too_many_buckets(plan_node, static_cast<double>(s.plan.buckets.size()));
+  s.plan.optimizer = optimizer_work(parameters, s.precision, s.optimizer);
+  SoftwareStack held = s.software;
+  held.gradient_bucket_copy &= s.plan.ranks > 1;  // one device has no buckets
+  s.plan.memory = static_memory(parameters, s.precision, s.optimizer, held);
+  s.plan.bucket_copy = held.gradient_bucket_copy;
+  s.plan.collective_launch = s.software.collective_launch;
+  s.plan.overhead_kernel = s.software.step_overhead.value > 0 ? kStepOverhead : std::uint16_t{0};
+
+  append(s.sources, s.cluster.node.sources);
+  if (s.cluster.nodes > 1) append(s.sources, s.cluster.fabric_sources);
+  append(s.sources, s.software.sources);
+  s.sources.push_back(
+      {"model " + s.network.name, "", s.network.source.empty() ? "given in the scenario" : s.network.source, false});
+  s.document = std::move(document);
+  return s;
+}
+
+}  // namespace
+
+Scenario read_scenario(const fs::path& path, const Overrides& overrides) {
+  return read(read_document(path), path.stem().string(), overrides);
+}
+
+Scenario read_scenario_text(std::string_view text, const std::string& name, const Overrides& overrides) {
+  return read(parse_document(text, name), fs::path(name).stem().string(), overrides);
+}
+
+std::pair<std::string, std::string> parse_override_option(const std::string& option) {
+  const std::size_t at = option.find('=');
+  if (at == std::string::npos || at == 0)
+    throw UserError(fmt::format("--set {}: expected path=value, such as plan.micro_batch_size=8", option));
+  return {option.substr(0, at), option.substr(at + 1)};
+}
+
+}  // namespace trainyard

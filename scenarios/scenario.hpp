@@ -1,0 +1,45 @@
+#pragma once
+#include <filesystem>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "models/mlp.hpp"
+#include "models/network.hpp"
+#include "models/stack.hpp"
+#include "strategies/data_parallel.hpp"
+#include "topologies/cluster.hpp"
+
+namespace trainyard {
+
+/// What the user asked, checked: one training step of a model on a cluster.
+struct Scenario {
+  std::string name;
+  ClusterSpec cluster;
+  Network network;  ///< of one micro-batch
+  SoftwareStack software;
+  bool software_given = false;  ///< false: the plain default
+  Precision precision = Precision::bf16;
+  Optimizer optimizer;
+  std::int64_t global_batch_size = 1;  ///< samples
+  std::int64_t micro_batch_size = 1;
+  DataParallelPlan plan;
+  Sources sources;  ///< of every figure that is used
+  Node document;    ///< as read, with overrides
+
+  int ranks() const { return plan.ranks; }
+};
+
+/// `--set` overrides, in order.
+using Overrides = std::vector<std::pair<std::string, std::string>>;
+
+/// Reads the file, applies the overrides, resolves names in the catalog, checks everything. Throws UserError
+/// ("file:line:column: …").
+Scenario read_scenario(const std::filesystem::path&, const Overrides& = {});
+/// The same from a text, for tests; `name` stands for the file.
+Scenario read_scenario_text(std::string_view text, const std::string& name, const Overrides& = {});
+
+/// Splits "path=value". Throws UserError.
+std::pair<std::string, std::string> parse_override_option(const std::string&);
+
+}  // namespace trainyard

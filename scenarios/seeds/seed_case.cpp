@@ -1,0 +1,131 @@
+#include "scenarios/seeds/seed_case.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+namespace trainyard {
+namespace {
+
+using nlohmann::json;
+
+json scalar(const Node& node) {
+  if (!node.quoted) {
+    if (node.scalar == "true") return true;
+    if (node.scalar == "false") return false;
+    try {
+      return parse_number(node.scalar);
+    } catch (const UserError&) {
+      return node.scalar;
+    }
+  }
+  return node.scalar;
+}
+
+/// {a: {b: 1}} → "a b": 1.
+void flatten(const Node& node, const std::string& name, SeedFigures& into) {
+  for (const auto& [key, value] : node.fields) {
+    const std::string full = name.empty() ? key : name + " " + key;
+    if (value.kind == Node::Kind::map)
+      flatten(value, full, into);
+    else
+      into[full] = scalar(value);
+  }
+}
+
+bool agrees(const json& expected, const json& got, double tolerance) {
+  if (!expected.is_number() || !got.is_number()) return expected == got;
+  const double e = expected.get<double>(), g = got.get<double>();
+  return std::abs(g - e) <= tolerance * std::abs(e);
+}
+
+}  // namespace
+
+Registry<SeedExperiment>& seed_experiments() {
+  static Registry<SeedExperiment> registry{"seed case"};
+  return registry;
+}
+
+std::vector<SeedOutcome> run_seed_cases(const std::filesystem::path& file, const std::vector<std::string>& ids) {
+  const Node document = read_document(file);
+  Fields root(document, file.filename().string());
+  const Node& cases = root.required_child("cases");
+  root.finish();
+  std::vector<std::string> known;
+  std::vector<SeedOutcome> outcomes;
+  for (const Node& node : cases.items) {
+    Fields fields(node, "case");
+    SeedOutcome o;
+    o.id = fields.text("id");
+    o.title = fields.text("title");
+    o.note = fields.text("note", "");
+    o.tolerance = fields.number("tolerance", 0, 1);
+    const Node& inputs = fields.required_child("inputs");
+    flatten(fields.required_child("expected"), "", o.expected);
+    fields.finish();
+    known.push_back(o.id);
+    if (!ids.empty() && std::find(ids.begin(), ids.end(), o.id) == ids.end()) continue;
+    o.got = seed_experiments().find(o.id, node.place)(inputs);
+    o.pass = std::all_of(o.expected.begin(), o.expected.end(), [&o](const auto& figure) {
+      const auto at = o.got.find(figure.first);
+      return at != o.got.end() && agrees(figure.second, at->second, o.tolerance);
+    });
+    outcomes.push_back(std::move(o));
+  }
+  for (const std::string& id : ids)
+    if (std::find(known.begin(), known.end(), id) == known.end())
+      throw UserError(fmt::format("unknown seed case \"{}\"{}", id, hint(id, known)));
+  return outcomes;
+}
+
+ClusterSpec star_cluster(int gpus, BytesPerSecond link, Picoseconds hop_latency) {
+  ClusterSpec spec;
+  spec.place.file = std::make_shared<const std::string>("a star of devices");
+  NodeType& node = spec.node;
+  node.name = "star";
+  node.gpus = gpus;
+  node.interconnect = "nvswitch";
+  node.nvlink_latency = hop_latency;
+  node.pcie_rate = link;
+  node.gpu.name = "device";
+  node.gpu.nvlink = link;
+  node.gpu.memory_bandwidth = BytesPerSecond{1e15};
+  node.gpu.memory_capacity = Bytes{1e15};
+  for (FlopsPerSecond& peak : node.gpu.peak) peak = FlopsPerSecond{1e12};  // so 1e9 FLOP are a millisecond
+  return spec;
+}
+
+double number_of(const Node& inputs, std::string_view key) {
+  Fields fields(inputs, "inputs");
+  return fields.number(key, -1e300, 1e300);
+}
+
+std::vector<double> numbers_of(const Node& inputs, std::string_view key) {
+  const Node* node = inputs.find(key);
+  if (!node || node->kind != Node::Kind::list)
+    fail(node ? node->place : inputs.place, fmt::format("inputs.{}: expected a list of numbers", key));
+  std::vector<double> numbers;
+  for (const Node& item : node->items) numbers.push_back(parse_number(item.scalar));
+  return numbers;
+}
+
+std::vector<std::vector<double>> contributor_values(int ranks) {
+  std::vector<std::vector<double>> values(static_cast<std::size_t>(ranks));
+  for (int rank = 0; rank < ranks; ++rank)
+    for (int chunk = 0; chunk < ranks; ++chunk)
+      values[static_cast<std::size_t>(rank)].push_back(std::ldexp(1.0, chunk * ranks + rank));
+  return values;
+}
+
+std::string contributors(double value, int ranks) {
+  std::string text;
+  const auto bits = static_cast<std::uint64_t>(value);
+  for (int chunk = 0; chunk < ranks; ++chunk)
+    for (int rank = 0; rank < ranks; ++rank)
+      if (bits >> (chunk * ranks + rank) & 1U)
+        text += fmt::format("{}{}{}", text.empty() ? "" : "+", static_cast<char>('a' + chunk), rank);
+  return text;
+}
+
+}  // namespace trainyard

@@ -1,0 +1,43 @@
+#pragma once
+#include <map>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "models/registry.hpp"
+#include "topologies/cluster.hpp"
+
+namespace trainyard {
+
+/// An acceptance case: what the simulator must give for stated inputs. Inputs and expected figures are in
+/// tests/seeds/cases.yaml, the experiment is code, one file a family.
+using SeedFigures = std::map<std::string, nlohmann::json>;  ///< numbers, words or truths by name
+using SeedExperiment = SeedFigures (*)(const Node& inputs);
+Registry<SeedExperiment>& seed_experiments();
+
+struct RegisterSeed {
+  RegisterSeed(const char* id, SeedExperiment experiment) { seed_experiments().add(id, experiment); }
+};
+
+struct SeedOutcome {
+  std::string id, title, note;
+  SeedFigures expected, got;
+  double tolerance = 0;  ///< relative; 0: exact
+  bool pass = false;
+};
+
+/// Runs the cases of the file (all, or those with the ids given), each in children of its own.
+std::vector<SeedOutcome> run_seed_cases(const std::filesystem::path& cases, const std::vector<std::string>& ids = {});
+
+// What the experiments are made of:
+
+/// `gpus` devices with one full-duplex link each to a switch that is no limit: the machine of a lecture.
+ClusterSpec star_cluster(int gpus, BytesPerSecond link, Picoseconds hop_latency = {});
+/// A quantity of the inputs, in the unit of its key ("link_GBps", "S_bytes"); or list of numbers.
+double number_of(const Node& inputs, std::string_view key);
+std::vector<double> numbers_of(const Node& inputs, std::string_view key);
+/// "a0+a2" for chunk letter a with contributions of ranks 0 and 2: rank i's chunk k starts as 2^(k·ranks + i).
+std::vector<std::vector<double>> contributor_values(int ranks);
+std::string contributors(double value, int ranks);
+
+}  // namespace trainyard

@@ -1,0 +1,265 @@
+// DPSET-01, OVL-01, BATCH-01, STRAG-01, ASYNC-01: data-parallel steps, in step and out of step.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "scenarios/seeds/seed_case.hpp"
+#include "sim/breakdown.hpp"
+#include "sim/child.hpp"
+#include "sim/simulation.hpp"
+#include "strategies/async_server.hpp"
+#include "strategies/data_parallel.hpp"
+#include "strategies/numeric_training.hpp"
+#include "topologies/cluster_machine.hpp"
+#include "topologies/straggler_machine.hpp"
+
+namespace trainyard {
+namespace {
+
+using nlohmann::json;
+
+/// FLOPs that take this long on a device of star_cluster.
+Work milliseconds(double ms) {
+  Work work;
+  work.flops = Flops{ms * 1e9};
+  work.precision = static_cast<std::uint8_t>(Precision::fp32);
+  return work;
+}
+
+/// `layers` layers of one tensor each, whose backward pass takes `backward_ms`; the forward pass takes `forward_ms`.
+Network simple_network(int layers, double forward_ms, double backward_ms, Bytes gradient) {
+  Network network;
+  network.name = "layers";
+  for (int i = 0; i < layers; ++i) {
+    Layer layer;
+    layer.name = fmt::format("layer {}", i);
+    layer.parameters.push_back({"weight", gradient.value / 4});
+    if (forward_ms > 0) layer.forward.push_back({"forward", milliseconds(forward_ms)});
+    BackwardKernel backward;
+    backward.name = "backward";
+    backward.work = milliseconds(backward_ms);
+    backward.gradients_ready = {0};
+    layer.backward.push_back(backward);
+    network.layers.push_back(std::move(layer));
+  }
+  return network;
+}
+
+DataParallelPlan simple_plan(const Network& network, int ranks, const std::string& algorithm, bool overlap) {
+  Place place;
+  place.file = std::make_shared<const std::string>("seed case");
+  DataParallelPlan plan;
+  plan.ranks = ranks;
+  plan.all_reduce = &collectives(Operation::all_reduce).find(algorithm, place);
+  plan.gradient_element = Bytes{4};
+  plan.buckets = gradient_buckets(network, plan.gradient_element, Bytes{1}, Bytes{1}, true);  // a bucket a layer
+  plan.overlap = overlap;
+  return plan;
+}
+
+struct StepTimes {
+  double total = 0, exposed = 0;
+};
+
+StepTimes data_parallel_time(const Network& network, const DataParallelPlan& plan, BytesPerSecond link,
+                             const Slowdown& slowdown = {}) {
+  const json j = json::parse(in_child([&] {
+    Names names;
+    ClusterMachine cluster(star_cluster(plan.ranks, link), SoftwareStack{});
+    StragglerMachine machine(cluster, slowdown);
+    training_groups(names, plan.all_reduce);
+    Breakdown breakdown(names);
+    Simulation simulation(machine);
+    for (int rank = 0; rank < plan.ranks; ++rank)
+      simulation.add(rank, data_parallel_program(rank, network, plan, names));
+    simulation.observe(breakdown);
+    const double end = simulation.run().end.value;
+    return json{end, breakdown.parts().exposed.at("all-reduce").value}.dump();
+  }));
+  return {j[0], j[1]};
+}
+
+SeedFigures dpset_01(const Node& inputs) {
+  const int nodes = static_cast<int>(number_of(inputs, "nodes")),
+            each = static_cast<int>(number_of(inputs, "batches_per_node"));
+  const json j = json::parse(in_child([&] {
+    NumericTask task;
+    task.shape.widths = {4, 6, 2};
+    constexpr int kSamples = 8;  // a batch
+    task.global_batch = nodes * kSamples;
+    const Eigen::Index samples = static_cast<Eigen::Index>(nodes) * each * kSamples;
+    task.inputs = Eigen::MatrixXd::NullaryExpr(
+        4, samples, [](Eigen::Index r, Eigen::Index c) { return std::sin(static_cast<double>(3 * r + 7 * c)); });
+    task.targets = Eigen::MatrixXd::NullaryExpr(
+        2, samples, [](Eigen::Index r, Eigen::Index c) { return std::cos(static_cast<double>(r + 2 * c)); });
+    const Network network = mlp_network(task.shape, kSamples, Precision::fp32);
+    DataParallelPlan plan = simple_plan(network, nodes, "ring", true);
+    plan.steps = each;
+    ClusterMachine machine(star_cluster(nodes, BytesPerSecond{1e9}), SoftwareStack{});
+    Names names;
+    training_groups(names, plan.all_reduce);
+    Values values;
+    NumericTraining training(task, network, plan);
+    training.attach(values);
+    Simulation simulation(machine);
+    for (int rank = 0; rank < nodes; ++rank) simulation.add(rank, data_parallel_program(rank, network, plan, names));
+    simulation.observe(values);
+    simulation.run();
+    int batches = 0;
+    for (int rank = 0; rank < nodes; ++rank) batches += training.updates(rank);
+    return json{batches, training.updates(0), training.replicas_identical(),
+                largest_difference(training.replica(0), train_plainly(task, each))}
+        .dump();
+  }));
+  const int batches = j[0], rounds = j[1];
+  return {{"total_batches", batches},
+          {"sync_rounds", rounds},
+          {"effective_batches_per_round", batches / rounds},
+          {"replicas_identical", j[2]},
+          {"equals_single_device", j[3].get<double>() <= 1e-12}};
+}
+
+/// Two ranks exchange S bytes in S/B by a ring: half of them each way, twice.
+constexpr int kPair = 2;
+constexpr double kLink = 1e9;
+
+SeedFigures ovl_01(const Node& inputs) {
+  const int layers = static_cast<int>(number_of(inputs, "layers"));
+  const Bytes gradient = BytesPerSecond{kLink} * Seconds{number_of(inputs, "comm_ms_each") * 1e-3};
+  const Network network = simple_network(layers, 0, number_of(inputs, "backward_ms_each"), gradient);
+  const StepTimes apart =
+      data_parallel_time(network, simple_plan(network, kPair, "ring", false), BytesPerSecond{kLink});
+  const StepTimes overlapped =
+      data_parallel_time(network, simple_plan(network, kPair, "ring", true), BytesPerSecond{kLink});
+  return {{"no_overlap_ms", apart.total * 1e3},
+          {"overlap_ms", overlapped.total * 1e3},
+          {"exposed_ms", overlapped.exposed * 1e3}};
+}
+
+SeedFigures batch_01(const Node& inputs) {
+  const Bytes gradient = BytesPerSecond{kLink} * Seconds{number_of(inputs, "comm_ms") * 1e-3};
+  SeedFigures got;
+  for (const double batch : numbers_of(inputs, "batch")) {
+    const Network network = simple_network(1, 0, number_of(inputs, "compute_ms_per_sample") * batch, gradient);
+    const StepTimes t = data_parallel_time(network, simple_plan(network, kPair, "ring", false), BytesPerSecond{kLink});
+    got[fmt::format("comm_share {}", batch)] = t.exposed / t.total;
+  }
+  return got;
+}
+
+SeedFigures strag_01(const Node& inputs) {
+  const double low = number_of(inputs, "low_ms"), high = number_of(inputs, "high_ms");
+  const int steps = static_cast<int>(number_of(inputs, "steps"));
+  const std::vector<double> counts = numbers_of(inputs, "n");
+  const Network network = simple_network(1, 0, (low + high) / 2, Bytes{4});
+  Slowdown slowdown;
+  slowdown.spread = (high - low) / (high + low);
+  SeedFigures got;
+  const std::vector<std::string> times = in_children(counts.size(), processors(), [&](std::size_t i) {
+    const int n = static_cast<int>(counts[i]);
+    DataParallelPlan plan = simple_plan(network, n, "binary-tree", false);
+    plan.steps = steps;
+    for (GradientBucket& bucket : plan.buckets) bucket.elements = 0;  // waiting only
+    Names names;
+    ClusterMachine cluster(star_cluster(n, BytesPerSecond{kLink}), SoftwareStack{});
+    StragglerMachine machine(cluster, slowdown);
+    Simulation simulation(machine);
+    for (int rank = 0; rank < n; ++rank) simulation.add(rank, data_parallel_program(rank, network, plan, names));
+    return json(simulation.run().end.value).dump();
+  });
+  for (std::size_t i = 0; i < counts.size(); ++i)
+    got[fmt::format("expected_step_ms {}", counts[i])] = json::parse(times[i]).get<double>() / steps * 1e3;
+  // A worker that waits for nobody takes its own mean.
+  const DataParallelPlan alone = [&] {
+    DataParallelPlan plan = simple_plan(network, 1, "ring", false);
+    plan.steps = steps;
+    return plan;
+  }();
+  got["async_mean_ms"] = json::parse(in_child([&] {
+                           Names names;
+                           ClusterMachine cluster(star_cluster(2, BytesPerSecond{kLink}), SoftwareStack{});
+                           StragglerMachine machine(cluster, slowdown);
+                           Breakdown breakdown(names);
+                           Simulation simulation(machine);
+                           // Two on their own, so that neither is the slowest of a group by chance.
+                           for (int rank = 0; rank < 2; ++rank)
+                             simulation.add(rank, data_parallel_program(0, network, alone, names));
+                           simulation.observe(breakdown);
+                           simulation.run();
+                           return json((breakdown.parts(0).total.value + breakdown.parts(1).total.value) / 2).dump();
+                         })).get<double>() /
+                         steps * 1e3;
+  return got;
+}
+
+/// Counts ends of a kind of operation up to a time.
+class EndsBefore : public Observer {
+ public:
+  EndsBefore(Actor actor, TrainingCall call, double horizon)
+      : actor_(actor), call_(static_cast<std::uint16_t>(call)), horizon_(horizon * (1 + 1e-12)) {}
+  void finished(const OpRun& run) override {
+    if (run.op->actor == actor_ && run.op->effect.action == Action::call && run.op->effect.call == call_ &&
+        run.ended.value <= horizon_)
+      ++count_;
+  }
+  int count() const { return count_; }
+
+ private:
+  Actor actor_;
+  std::uint16_t call_;
+  double horizon_;
+  int count_ = 0;
+};
+
+SeedFigures async_01(const Node& inputs) {
+  const std::vector<double> times = numbers_of(inputs, "workers_ms");
+  const double horizon = number_of(inputs, "horizon_s");
+  const int workers = static_cast<int>(times.size());
+  const double fastest = *std::min_element(times.begin(), times.end());
+  Slowdown slowdown;
+  for (const double t : times) slowdown.factor.push_back(t / fastest);
+
+  const int sync_steps = json::parse(in_child([&] {
+    const Network network = simple_network(1, 0, fastest, Bytes{4});
+    DataParallelPlan plan = simple_plan(network, workers, "ring", false);
+    for (GradientBucket& bucket : plan.buckets) bucket.elements = 0;
+    plan.steps = static_cast<int>(horizon * 1e3 / fastest) + 1;  // more than can be done
+    Names names;
+    ClusterMachine cluster(star_cluster(workers, BytesPerSecond{kLink}), SoftwareStack{});
+    StragglerMachine machine(cluster, slowdown);
+    EndsBefore updates(0, TrainingCall::update, horizon);
+    Simulation simulation(machine);
+    for (int rank = 0; rank < workers; ++rank) simulation.add(rank, data_parallel_program(rank, network, plan, names));
+    simulation.observe(updates);
+    simulation.run();
+    return json(updates.count()).dump();
+  }));
+  const int async_batches = json::parse(in_child([&] {
+    AsyncServerPlan plan;
+    plan.workers = workers;
+    plan.mini_batch = milliseconds(fastest);
+    plan.horizon = Seconds{horizon};
+    Names names;
+    ClusterMachine cluster(star_cluster(workers + 1, BytesPerSecond{kLink}), SoftwareStack{});
+    StragglerMachine machine(cluster, slowdown);
+    // The server's call 1 is one gradient applied.
+    EndsBefore applied(workers, static_cast<TrainingCall>(1), horizon);
+    Simulation simulation(machine);
+    for (int rank = 0; rank < workers; ++rank) simulation.add(rank, async_worker(rank, plan, names));
+    simulation.add(workers, async_server(plan, names));
+    simulation.observe(applied);
+    simulation.run();
+    return json(applied.count()).dump();
+  }));
+  return {{"sync_steps", sync_steps},
+          {"sync_minibatches", sync_steps * workers},
+          {"async_minibatches", async_batches},
+          {"ratio", static_cast<double>(async_batches) / (sync_steps * workers)}};
+}
+
+const RegisterSeed training_seeds[] = {
+    {"DPSET-01", dpset_01}, {"OVL-01", ovl_01}, {"BATCH-01", batch_01}, {"STRAG-01", strag_01}, {"ASYNC-01", async_01}};
+
+}  // namespace
+}  // namespace trainyard

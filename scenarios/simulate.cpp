@@ -1,0 +1,193 @@
+#include "scenarios/simulate.hpp"
+
+#include <fmt/format.h>
+
+#include <chrono>
+#include <nlohmann/json.hpp>
+
+#include "scenarios/size.hpp"
+#include "sim/breakdown.hpp"
+#include "sim/child.hpp"
+#include "sim/output.hpp"
+#include "sim/progress.hpp"
+#include "sim/simulation.hpp"
+#include "sim/timeline.hpp"
+#include "sim/trace.hpp"
+#include "sim/traffic.hpp"
+
+namespace trainyard {
+namespace {
+
+using nlohmann::json;
+
+/// Everything of one simulated step.
+struct Run {
+  Names names;
+  ClusterMachine machine;
+  Breakdown breakdown;
+  Traffic traffic;
+  MemoryUse memory;
+  Timeline timeline;
+  Progress progress;
+  SimulationResult end;
+
+  Run(const Scenario& s, const SimulateOptions& options)
+      : machine(upgraded(s.cluster, options.upgrade), upgraded(s.software, options.upgrade)),
+        breakdown(names),
+        traffic(machine.links()),
+        memory(!options.trace.empty()) {
+    DataParallelPlan plan = s.plan;
+    plan.collective_launch = upgraded(s.software, options.upgrade).collective_launch;
+    training_groups(names, plan.all_reduce);
+    Simulation simulation(machine);
+    for (int rank = 0; rank < plan.ranks; ++rank)
+      simulation.add(rank, data_parallel_program(rank, s.network, plan, names));
+    simulation.observe(breakdown);
+    simulation.observe(traffic);
+    simulation.observe(memory);
+    if (options.critical_path || !options.trace.empty()) simulation.observe(timeline);
+    if (options.progress) simulation.observe(progress);
+    end = simulation.run();
+    traffic.check(end.end);
+  }
+};
+
+std::string resource_name(const std::string& r) {
+  if (r == "compute") return "GPU compute";
+  if (r == "memory") return "GPU memory";
+  if (r == "delay") return "framework";
+  return r;
+}
+
+void book_critical_path(const Run& run, Result& r) {
+  const std::vector<PathStep> path = critical_path(run.timeline, run.machine.links());
+  if (path.empty()) return;
+  double sum = 0;
+  for (const auto& [resource, seconds] : by_resource(path)) {
+    r.critical_path[resource_name(resource)] += seconds;
+    sum += seconds;
+  }
+  if (std::abs(sum - r.step_time) > 1e-9 * r.step_time)
+    throw InternalError(fmt::format("the critical path takes {} s, the step {} s", sum, r.step_time));
+  for (const auto& [resource, seconds] : r.critical_path)
+    if (seconds / r.step_time > r.bottleneck_share) {
+      r.bottleneck = resource;
+      r.bottleneck_share = seconds / r.step_time;
+    }
+}
+
+void book_rates(const Scenario& s, Result& r) {
+  const double samples = static_cast<double>(s.global_batch_size);
+  const double tokens = samples * static_cast<double>(s.network.tokens_per_sample);
+  const double micro_batches = samples / static_cast<double>(s.network.samples);
+  const double executed = (s.network.forward_flops() + s.network.backward_flops()).value * micro_batches;
+  const double model = s.network.model_flops_per_token().value * tokens;
+  const double peak = s.cluster.node.gpu.peak[static_cast<std::size_t>(s.precision)].value * s.plan.ranks;
+  r.samples_per_s = samples / r.step_time;
+  r.tokens_per_s = tokens / r.step_time;
+  r.tokens_per_s_per_gpu = r.tokens_per_s / s.plan.ranks;
+  r.tflops_per_gpu = model / r.step_time / s.plan.ranks * 1e-12;
+  r.mfu = model / r.step_time / peak;
+  r.hfu = executed / r.step_time / peak;
+}
+
+void book_breakdown(const Run& run, Result& r) {
+  const BreakdownParts parts = run.breakdown.parts();
+  const auto of = [](const auto& map, const char* key) {
+    const auto at = map.find(key);
+    return at == map.end() ? 0.0 : at->second.value;
+  };
+  r.breakdown.compute = of(parts.work, "compute");
+  r.breakdown.optimizer = of(parts.work, "optimizer");
+  for (const auto& [group, seconds] : parts.exposed) r.breakdown.exposed_communication[group] = seconds.value;
+  r.breakdown.bubble = parts.bubble.value;
+  r.breakdown.other = parts.other.value + of(parts.work, "framework");
+}
+
+void book_memory(const Scenario& s, const Run& run, Result& r) {
+  const Actor rank = run.memory.highest();
+  const MemoryUse::ByClass parts = run.memory.parts_at_peak(rank);
+  const auto of = [&parts](MemoryClass c) { return parts[static_cast<std::size_t>(c)]; };
+  r.memory = {s.cluster.node.gpu.memory_capacity.value,
+              run.memory.peak(rank).value,
+              of(MemoryClass::parameters),
+              of(MemoryClass::gradients),
+              of(MemoryClass::optimizer),
+              of(MemoryClass::activations),
+              of(MemoryClass::buffers),
+              rank};
+  r.fits = r.memory.peak <= r.memory.capacity;
+}
+
+Result result_of(const Scenario& s, const Run& run) {
+  Result r;
+  r.scenario = s.name;
+  r.ranks = s.plan.ranks;
+  r.step_time = run.end.end.value;
+  r.operations = run.end.operations;
+  r.messages = run.end.transfers;
+  r.late_by_look_ahead = run.end.late_by_look_ahead;
+  book_rates(s, r);
+  book_breakdown(run, r);
+  book_memory(s, run, r);
+  book_critical_path(run, r);
+  for (const auto& [kind, bytes] : run.traffic.by_link_kind()) r.bytes_by_link_kind[kind] = bytes.value;
+  r.bytes_sent_per_rank_max = run.traffic.most_sent().value;
+  r.bytes_total = run.traffic.total().value;
+  return r;
+}
+
+}  // namespace
+
+Result simulate_here(const Scenario& s, const SimulateOptions& options) {
+  require_simulable(s);
+  const auto begin = std::chrono::steady_clock::now();
+  const Run run(s, options);
+  Result r = result_of(s, run);
+  r.wall_s = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  if (!options.trace.empty())
+    write_whole(options.trace, chrome_trace(run.timeline, run.memory, run.machine, run.names, training_streams()));
+  return r;
+}
+
+Result simulate(const Scenario& s, const SimulateOptions& options) {
+  return result_from_json(json::parse(in_child([&] { return to_json(simulate_here(s, options)).dump(); })));
+}
+
+std::vector<WhatIf> what_if(const Scenario& s, double factor) {
+  const std::vector<std::string> classes = resource_classes(s.cluster);
+  const std::vector<std::string> texts = in_children(classes.size(), processors(), [&](std::size_t i) {
+    SimulateOptions options;
+    options.critical_path = false;
+    options.upgrade[classes[i]] = factor;
+    return to_json(simulate_here(s, options)).dump();
+  });
+  std::vector<WhatIf> table;
+  for (std::size_t i = 0; i < classes.size(); ++i)
+    table.push_back({classes[i], factor, json::parse(texts[i]).at("step_time_s").get<double>()});
+  return table;
+}
+
+Explanation explain(const Scenario& s) {
+  require_simulable(s);
+  const std::string text = in_child([&s] {
+    const Run run(s, {});
+    json lines = json::array();
+    for (const PathStep& step : critical_path(run.timeline, run.machine.links())) {
+      const OpRecord& record = run.timeline.records()[step.id - 1];
+      const std::string actor = run.machine.actor_name(record.actor), resource = resource_name(step.resource);
+      const std::string& name = run.names[record.name];
+      if (!lines.empty() && lines.back()[3] == name && lines.back()[2] == actor && lines.back()[4] == resource)
+        lines.back()[1] = step.end;
+      else
+        lines.push_back({step.begin, step.end, actor, name, resource});
+    }
+    return json{{"result", to_json(result_of(s, run))}, {"path", lines}}.dump();
+  });
+  const json j = json::parse(text);
+  Explanation e{result_from_json(j.at("result")), {}};
+  for (const json& line : j.at("path")) e.path.push_back({line[0], line[1], line[2], line[3], line[4]});
+  return e;
+}
+
+}  // namespace trainyard

@@ -1,0 +1,37 @@
+#pragma once
+#include <filesystem>
+#include <functional>
+#include <string>
+
+#include "scenarios/result.hpp"
+#include "topologies/cluster_machine.hpp"
+
+namespace trainyard {
+
+struct SimulateOptions {
+  Upgrade upgrade;              ///< resource classes made faster
+  bool critical_path = true;    ///< keeps every operation: memory grows with their number
+  std::filesystem::path trace;  ///< written if not empty
+  bool progress = false;        ///< a line on the terminal after 2 s
+};
+
+/// Programs, machine and observers put together and run, in this process. One simulation a process: use the next two.
+Result simulate_here(const Scenario&, const SimulateOptions&);
+/// In a forked child.
+Result simulate(const Scenario&, const SimulateOptions& = {});
+
+/// Each resource class `factor` times faster, simulated again; side by side on the processors there are.
+std::vector<WhatIf> what_if(const Scenario&, double factor = 2);
+
+/// One step of the critical path, in words.
+struct PathLine {
+  double begin = 0, end = 0;
+  std::string actor, name, resource;
+};
+struct Explanation {
+  Result result;
+  std::vector<PathLine> path;  ///< neighbours with one name, actor and resource joined
+};
+Explanation explain(const Scenario&);
+
+}  // namespace trainyard

@@ -1,0 +1,82 @@
+#include "scenarios/size.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace trainyard {
+namespace {
+
+// The critical path keeps about 90 bytes an operation: 9 GB.
+constexpr double kMostOperations = 100e6;
+// Routes keep 25 bytes a device for each rank that sends: 8 GB.
+constexpr double kMostRanksTimesDevices = 320e6;
+// Beyond, the clock (in doubles) no longer tells microseconds apart.
+constexpr Seconds kLongest{1e7};
+
+/// Operations of one rank in one all-reduce.
+double collective_operations(const DataParallelPlan& plan, int rank) {
+  const GroupPlace place{rank, plan.ranks};
+  const std::vector<int> peers = plan.all_reduce->peers(place);
+  Emitter out;
+  const Local me(out, place, peers, {}, Bytes{1});
+  Ops ops = plan.all_reduce->run(me, Bytes{1});
+  double count = 0;
+  for (const Op* op = nullptr; ops.next(op) == Pull::op;) ++count;
+  return count;
+}
+
+/// Kernels of all micro-batches; from the second on, gradients are added to those before.
+double kernels_of(const Scenario& s) {
+  double kernels = 0, accumulations = 0;
+  for (const Layer& layer : s.network.layers) {
+    kernels += static_cast<double>(layer.forward.size() + layer.backward.size());
+    for (const BackwardKernel& kernel : layer.backward) accumulations += kernel.gradients_ready.empty() ? 0 : 1;
+  }
+  return s.plan.micro_batches * kernels + (s.plan.micro_batches - 1) * accumulations;
+}
+
+/// A bound from above for slow parts: every kernel, and every gradient over the slowest wire to one master.
+Seconds longest_step(const Scenario& s) {
+  Seconds kernels;
+  for (const Layer& layer : s.network.layers) {
+    for (const KernelCall& call : layer.forward) kernels += kernel_time(s.cluster.node.gpu, call.work);
+    for (const BackwardKernel& call : layer.backward) kernels += kernel_time(s.cluster.node.gpu, call.work);
+  }
+  Seconds time = kernels * s.plan.micro_batches + kernel_time(s.cluster.node.gpu, s.plan.optimizer);
+  if (s.plan.ranks == 1) return time;
+  const NodeType& node = s.cluster.node;
+  BytesPerSecond slowest = node.pcie_rate;
+  if (node.gpu.nvlink.value > 0) slowest = std::min(slowest, node.gpu.nvlink);
+  if (s.cluster.nodes > 1) slowest = std::min(slowest, node.hca_rate);
+  return time + s.network.parameters() * s.plan.gradient_element * 2 * s.plan.ranks / slowest;
+}
+
+}  // namespace
+
+double estimated_operations(const Scenario& s) {
+  const double ranks = s.plan.ranks;
+  const double computing = ranks * kernels_of(s);
+  if (s.plan.ranks == 1) return computing;
+  const double first = collective_operations(s.plan, 0), last = collective_operations(s.plan, s.plan.ranks - 1);
+  return computing + static_cast<double>(s.plan.buckets.size()) * (first + (ranks - 1) * last + 2 * ranks);
+}
+
+void require_simulable(const Scenario& s) {
+  const NodeType& node = s.cluster.node;
+  const double devices = s.cluster.nodes * (2.0 * std::max(node.gpus, node.hcas) + node.hcas + 2);
+  if (devices * s.plan.ranks > kMostRanksTimesDevices)
+    fail(s.cluster.place,
+         fmt::format("{} ranks on {} GPUs are too many to simulate one by one", s.plan.ranks, s.cluster.gpus()));
+  const double operations = estimated_operations(s);
+  if (operations > kMostOperations)
+    fail(s.cluster.place, fmt::format("a step of about {:.3g} operations; at most {:.3g} are simulated (fewer ranks or "
+                                      "micro-batches, or larger buckets)",
+                                      operations, kMostOperations));
+  const Seconds longest = longest_step(s);
+  if (!(longest <= kLongest))
+    fail(s.cluster.place,
+         fmt::format("a step of up to {:.3g} s; at most {:.3g} s are simulated", longest.value, kLongest.value));
+}
+
+}  // namespace trainyard

@@ -1,0 +1,288 @@
+#include "scenarios/sweep.hpp"
+
+#include <fmt/format.h>
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <iterator>
+#include <nlohmann/json.hpp>
+
+#include "scenarios/simulate.hpp"
+#include "scenarios/size.hpp"
+#include "scenarios/sweep_journal.hpp"
+#include "sim/child.hpp"
+
+namespace trainyard {
+namespace {
+
+using nlohmann::json;
+using nlohmann::ordered_json;
+
+std::string trimmed(std::string_view text) {
+  while (text.starts_with(' ')) text.remove_prefix(1);
+  while (text.ends_with(' ')) text.remove_suffix(1);
+  return std::string(text);
+}
+
+/// Splits at commas that are in no quotes and no brackets.
+std::vector<std::string> split_values(std::string_view list) {
+  std::vector<std::string> values;
+  std::size_t from = 0;
+  int depth = 0;
+  char quote = 0;
+  for (std::size_t i = 0; i <= list.size(); ++i) {
+    const char c = i < list.size() ? list[i] : ',';
+    if (i == list.size() || (c == ',' && depth <= 0 && quote == 0)) {
+      values.push_back(trimmed(list.substr(from, i - from)));
+      from = i + 1;
+    } else if (quote != 0) {
+      if (c == quote) quote = 0;
+    } else if (c == '"' || c == '\'') {
+      quote = c;
+    } else if (c == '[' || c == '{') {
+      ++depth;
+    } else if (c == ']' || c == '}') {
+      --depth;
+    }
+  }
+  return values;
+}
+
+/// The program that computes, by its file: a new build must not take the answers of the old one.
+std::string program_stamp() {
+  struct stat status = {};
+  if (::stat("/proc/self/exe", &status) != 0) return "";
+  return fmt::format("{} {} {}", status.st_size, status.st_mtim.tv_sec, status.st_mtim.tv_nsec);
+}
+
+void describe(const Node& node, std::string& out) {
+  out += fmt::format("{}{}:{};", static_cast<int>(node.kind), node.quoted ? "q" : "", node.scalar);
+  for (const Node& item : node.items) describe(item, out);
+  for (const auto& [key, field] : node.fields) {
+    out += key + "=";
+    describe(field, out);
+  }
+  out += ")";
+}
+
+/// Everything that the answer at a point depends on, as one number.
+std::string point_key(const Scenario& s, const std::string& stamp) {
+  std::string all = stamp + "\n";
+  describe(s.document, all);
+  for (const FigureSource& figure : s.sources) all += figure.figure + "=" + figure.value + "\n";
+  all += fmt::format("{} {} {} {}", s.network.parameters(), s.network.forward_flops().value,
+                     s.network.backward_flops().value, s.network.activations().value);
+  return text_hash(all);
+}
+
+json to_json(const SweepPoint& p) {
+  if (!p.error.empty()) return {{"error", p.error}};
+  return {p.step_time,   p.samples_per_s, p.tokens_per_s_per_gpu, p.tflops_per_gpu,       p.mfu,
+          p.memory_peak, p.fits,          p.bottleneck,           p.exposed_communication};
+}
+
+SweepPoint point_from_json(const json& j) {
+  SweepPoint p;
+  p.done = true;
+  if (j.is_object()) {
+    p.error = j.at("error");
+    return p;
+  }
+  p.step_time = j.at(0);
+  p.samples_per_s = j.at(1);
+  p.tokens_per_s_per_gpu = j.at(2);
+  p.tflops_per_gpu = j.at(3);
+  p.mfu = j.at(4);
+  p.memory_peak = j.at(5);
+  p.fits = j.at(6);
+  p.bottleneck = j.at(7);
+  p.exposed_communication = j.at(8);
+  return p;
+}
+
+SweepPoint point_of(const Result& r) {
+  SweepPoint p{true,
+               "",
+               r.step_time,
+               r.samples_per_s,
+               r.tokens_per_s_per_gpu,
+               r.tflops_per_gpu,
+               r.mfu,
+               r.memory.peak,
+               r.fits,
+               r.bottleneck,
+               0};
+  for (const auto& [group, seconds] : r.breakdown.exposed_communication) p.exposed_communication += seconds;
+  return p;
+}
+
+/// Reads every point in children, some points a child: errors, and keys of the journal.
+struct Checked {
+  std::vector<std::string> errors, keys;
+  std::vector<char> done;
+};
+Checked check_points(const Sweep& sweep, std::size_t count) {
+  const std::size_t parts = std::min<std::size_t>(count, static_cast<std::size_t>(processors()) * 8);
+  const auto first = [&](std::size_t part) { return part * count / parts; };
+  const std::string stamp = program_stamp();
+  const std::vector<std::string> texts = in_children(parts, processors(), [&](std::size_t part) {
+    json lines = json::array();
+    for (std::size_t i = first(part); i < first(part + 1); ++i) try {
+        const Scenario s = read_scenario(sweep.scenario, sweep.point(i));
+        require_simulable(s);
+        lines.push_back({"", point_key(s, stamp)});
+      } catch (const UserError& e) {
+        lines.push_back({e.what(), ""});
+      }
+    return lines.dump(-1, ' ', false, json::error_handler_t::replace);
+  });
+  Checked checked{std::vector<std::string>(count), std::vector<std::string>(count), std::vector<char>(count)};
+  for (std::size_t part = 0; part < parts; ++part) {
+    if (texts[part].empty()) continue;  // interrupted
+    const json lines = json::parse(texts[part]);
+    for (std::size_t i = first(part); i < first(part + 1); ++i) {
+      checked.errors[i] = lines.at(i - first(part)).at(0);
+      checked.keys[i] = lines.at(i - first(part)).at(1);
+      checked.done[i] = 1;
+    }
+  }
+  return checked;
+}
+
+/// From the journal, if it has the point whole.
+bool take_from(const Journal& journal, const std::string& key, SweepPoint& point) {
+  const std::string* line = journal.find(key);
+  if (!line) return false;
+  try {
+    point = point_from_json(json::parse(*line));
+    return true;
+  } catch (const json::exception&) {
+    return false;
+  }
+}
+
+constexpr const char* kFigures[] = {"step_time_s",    "samples_per_s", "tokens_per_s_per_gpu",
+                                    "tflops_per_gpu", "mfu",           "memory_peak_bytes",
+                                    "fits",           "bottleneck",    "exposed_communication_s"};
+
+ordered_json figures(const SweepPoint& p) {
+  const ordered_json values{p.step_time,   p.samples_per_s, p.tokens_per_s_per_gpu, p.tflops_per_gpu,       p.mfu,
+                            p.memory_peak, p.fits,          p.bottleneck,           p.exposed_communication};
+  ordered_json named = ordered_json::object();
+  for (std::size_t i = 0; i < std::size(kFigures); ++i) named[kFigures[i]] = values[i];
+  return named;
+}
+
+/// RFC 4180.
+std::string quoted(const std::string& cell) {
+  if (cell.find_first_of(",\"\r\n") == std::string::npos && !cell.starts_with(' ') && !cell.ends_with(' ')) return cell;
+  std::string out = "\"";
+  for (const char c : cell) out += c == '"' ? std::string("\"\"") : std::string(1, c);
+  return out + "\"";
+}
+
+std::string csv_cell(const ordered_json& value) {
+  if (value.is_string()) return quoted(value.get<std::string>());
+  if (value.is_number_float()) return exact(value.get<double>());
+  return value.dump();
+}
+
+}  // namespace
+
+SweepAxis parse_sweep_axis(const std::string& option) {
+  const auto [path, list] = parse_override_option(option);
+  SweepAxis axis{path, split_values(list)};
+  for (const std::string& value : axis.values)
+    if (value.empty()) throw UserError(fmt::format("--set {}: an empty value in the list", option));
+  return axis;
+}
+
+std::size_t Sweep::points() const {
+  std::size_t count = 1;
+  for (std::size_t i = 0; i < axes.size(); ++i) {
+    for (std::size_t k = 0; k < i; ++k)
+      if (axes[k].path == axes[i].path)
+        throw UserError(fmt::format("--set {}: given twice; put all its values into one list", axes[i].path));
+    count *= axes[i].values.size();
+    if (count > kMostSweepPoints)
+      throw UserError(fmt::format("a sweep of over {} points; make the lists shorter", kMostSweepPoints));
+  }
+  return count;
+}
+
+Overrides Sweep::point(std::size_t index) const {
+  Overrides overrides(axes.size());
+  for (std::size_t i = axes.size(); i-- > 0;) {
+    overrides[i] = {axes[i].path, axes[i].values[index % axes[i].values.size()]};
+    index /= axes[i].values.size();
+  }
+  return overrides;
+}
+
+std::vector<SweepPoint> run_sweep(const Sweep& sweep, const SweepOptions& options) {
+  const std::size_t count = sweep.points();
+  const Checked checked = check_points(sweep, count);
+  if (std::all_of(checked.errors.begin(), checked.errors.end(), [](const std::string& e) { return !e.empty(); }))
+    throw UserError(checked.errors.front());
+
+  Journal journal(options.journal);
+  std::vector<SweepPoint> points(count);
+  std::vector<std::size_t> open;
+  for (std::size_t i = 0; i < count; ++i) {
+    if (!checked.errors[i].empty()) {
+      points[i].done = true;
+      points[i].error = checked.errors[i];
+    } else if (checked.done[i] && !take_from(journal, checked.keys[i], points[i])) {
+      open.push_back(i);
+    }
+  }
+  std::size_t done = count - open.size();
+  const auto simulate_point = [&](std::size_t k) {
+    try {
+      return to_json(point_of(simulate_here(read_scenario(sweep.scenario, sweep.point(open[k])), {}))).dump();
+    } catch (
+        const UserError& e) {  // found only on the way, such as a deadlock: this point is impossible, not the sweep
+      SweepPoint impossible;
+      impossible.error = e.what();
+      return to_json(impossible).dump(-1, ' ', false, json::error_handler_t::replace);
+    }
+  };
+  in_children(open.size(), processors(), simulate_point, [&](std::size_t k, const std::string& text) {
+    points[open[k]] = point_from_json(json::parse(text));
+    journal.add(checked.keys[open[k]], text);
+    if (options.progress) options.progress(++done, count);
+  });
+  return points;
+}
+
+std::string sweep_csv(const Sweep& sweep, const std::vector<SweepPoint>& points) {
+  std::string text;
+  for (const SweepAxis& axis : sweep.axes) text += quoted(axis.path) + ",";
+  for (const char* figure : kFigures) text += std::string(figure) + ",";
+  text += "error\n";
+  for (std::size_t i = 0; i < points.size(); ++i) {
+    for (const auto& [path, value] : sweep.point(i)) text += quoted(value) + ",";
+    if (points[i].error.empty())
+      for (const ordered_json& value : figures(points[i])) text += csv_cell(value) + ",";
+    else
+      text += std::string(std::size(kFigures), ',');
+    text += quoted(points[i].error) + "\n";
+  }
+  return text;
+}
+
+ordered_json sweep_json(const Sweep& sweep, const std::vector<SweepPoint>& points) {
+  ordered_json rows = ordered_json::array();
+  for (std::size_t i = 0; i < points.size(); ++i) {
+    ordered_json set = ordered_json::object();
+    for (const auto& [path, value] : sweep.point(i)) set[path] = value;
+    ordered_json& row = rows.emplace_back(ordered_json{{"set", set}});
+    if (points[i].error.empty())
+      row.update(figures(points[i]));
+    else
+      row["error"] = points[i].error;
+  }
+  return {{"scenario", sweep.scenario.string()}, {"points", rows}};
+}
+
+}  // namespace trainyard

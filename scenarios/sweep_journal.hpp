@@ -1,0 +1,31 @@
+#pragma once
+#include <filesystem>
+#include <map>
+#include <string>
+
+namespace trainyard {
+
+/// Answers by key in a file, a line each, written as they come: what an interrupted job has done already. A line that is
+/// not whole (the job was killed in it) is not read.
+class Journal {
+ public:
+  /// Reads what is there. An empty path keeps nothing. Throws UserError where the file cannot be read or written.
+  explicit Journal(std::filesystem::path);
+  ~Journal();
+  Journal(const Journal&) = delete;
+  Journal& operator=(const Journal&) = delete;
+
+  const std::string* find(const std::string& key) const;
+  /// Appends a line; `text` has none of its own. Throws UserError when the disk is full.
+  void add(const std::string& key, const std::string& text);
+
+ private:
+  std::filesystem::path path_;
+  int file_ = -1;
+  std::map<std::string, std::string> lines_;
+};
+
+/// 64 bits of a text, as 16 hexadecimal digits: FNV-1a.
+std::string text_hash(const std::string&);
+
+}  // namespace trainyard

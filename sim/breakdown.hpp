@@ -1,0 +1,51 @@
+#pragma once
+#include <map>
+#include <string>
+#include <vector>
+
+#include "sim/names.hpp"
+#include "sim/observer.hpp"
+
+namespace trainyard {
+
+/// Where the time of one actor goes. The parts sum to `total`.
+struct BreakdownParts {
+  Seconds total;
+  std::map<std::string, Seconds> work;     ///< by group
+  std::map<std::string, Seconds> exposed;  ///< communication that no work covers, by group
+  Seconds bubble;                          ///< waiting for a message that a peer has yet to produce
+  Seconds other;                           ///< nothing at all
+};
+
+/// Books each instant of each actor under the highest of: work (groups in the order of `names`), communication, bubble,
+/// other. Memory: a few numbers an actor, whatever the number of operations.
+class Breakdown : public Observer {
+ public:
+  bool sees_transfers() const override { return false; }
+  explicit Breakdown(const Names& names) : names_(names) {}
+  /// Of the actor that ended last (the lowest, of several).
+  BreakdownParts parts() const;
+  BreakdownParts parts(Actor) const;
+  Actor last() const;
+
+  void posted(const OpRun&) override;
+  void started(const OpRun&) override;
+  void finished(const OpRun&) override;
+
+ private:
+  static constexpr std::size_t kGroups = 32;
+  struct State {
+    double since = 0, end = 0;
+    std::uint16_t running[kGroups] = {};  // work and messages under way
+    std::uint16_t waiting[kGroups] = {};  // messages whose other half is missing
+    double booked[kGroups] = {};
+    double bubble = 0, other = 0;
+  };
+  const Names& names_;
+  std::vector<State> actors_;
+
+  State& at(Actor, Seconds now);
+  void book(State&, double until);
+};
+
+}  // namespace trainyard

@@ -1,0 +1,29 @@
+#pragma once
+#include <cstddef>
+#include <functional>
+#include <string>
+#include <vector>
+
+namespace trainyard {
+
+/// Runs `work` in a forked child of this process and returns its text. A UserError, Deadlock or InternalError thrown
+/// there is thrown here again; a child that dies (an abort inside a library) becomes one InternalError with what it
+/// last wrote to stderr.
+std::string in_child(const std::function<std::string()>& work);
+
+/// `count` such runs, at most `jobs` at a time; texts in order of their number. `done` is called here as each ends.
+/// The first failure in order of number is thrown, after all have ended.
+std::vector<std::string> in_children(std::size_t count, int jobs, const std::function<std::string(std::size_t)>& work,
+                                     const std::function<void(std::size_t index, const std::string& text)>& done = {});
+
+/// Number of processors this process may use.
+int processors();
+
+/// SIGINT was received since `watch_interrupts` (used by long jobs to end in a state that can be resumed).
+void watch_interrupts();
+bool interrupted();
+
+/// The terminal's own stderr, also inside a child (whose stderr is caught): for progress lines.
+int progress_descriptor();
+
+}  // namespace trainyard

@@ -1,0 +1,136 @@
+#pragma once
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "sim/agenda.hpp"
+#include "sim/machine.hpp"
+#include "sim/matcher.hpp"
+#include "sim/observer.hpp"
+#include "sim/program.hpp"
+#include "sim/transport.hpp"
+
+namespace trainyard {
+
+/// A link takes another capacity at a time; 0: it fails, its flows are rerouted where a way is left, else they stall.
+struct LinkChange {
+  Seconds at;
+  LinkId link = 0;
+  BytesPerSecond capacity;
+};
+
+/// Runs programs on a machine: pulls their operations as streams run dry, starts each when its dependencies are met,
+/// matches sends with receives, prices work, and re-times it where interference changes. Everything that ends within
+/// one time step is finished first, in the order of (actor, stream); then each touched actor goes on, once.
+class Executor {
+ public:
+  Executor(Machine&, Transport&, Agenda&);
+  ~Executor();
+
+  void add(Actor, std::unique_ptr<Program>);  ///< actors from 0 without gaps, before the start
+  void observe(Observer&);
+  void change(const LinkChange&);
+
+  void start();
+  /// One time step: the timers and flows that have ended by `now`.
+  void deliver(const std::vector<Agenda::Token>& timers, const std::vector<FlowToken>& flows, double now);
+
+  /// Ends the running operation of a stream (and, of a message, both halves) without its effect. False if none runs.
+  bool cancel(Actor, Stream);
+
+  bool finished() const;
+  /// Why nothing moves although operations are left: the cycle of waits, or what each actor waits for.
+  std::string stuck() const;
+  Seconds now() const { return Seconds{now_}; }
+  std::uint64_t operations() const { return next_id_; }
+  std::uint64_t transfers() const { return transfers_; }
+  /// Operations that started late because the look-ahead was full when they could have started.
+  std::uint64_t late_by_look_ahead() const { return late_by_look_ahead_; }
+
+ private:
+  struct StreamState;
+  struct ActorState;
+  struct Transfer;
+  using Ref = Matcher::Ref;  // a stream of an actor, or (with the top bit) a transfer
+
+  Machine& machine_;
+  Transport& transport_;
+  Agenda& agenda_;
+  const bool interferes_;
+  std::vector<Observer*> observers_;
+  std::vector<Observer*> operation_observers_, transfer_observers_;  // those of them that look
+  bool record_limiting_ = false;
+  bool record_link_rates_ = false;
+  std::vector<std::unique_ptr<ActorState>> actors_;
+  Matcher matcher_;
+  std::vector<Transfer> transfers_pool_;
+  std::vector<std::uint32_t> free_transfers_;
+  std::vector<LinkChange> changes_;
+  std::vector<BytesPerSecond> capacity_;  // of each link, now
+  std::vector<double> port_speed_;        // of each link: slowed by interference on its actor
+  std::vector<std::int32_t> load_;        // weights of the flows on each link
+  std::vector<std::uint32_t> parked_;     // transfers without a way
+  std::vector<BytesPerSecond> rates_;     // scratch of record_rates
+  struct CachedRoute {
+    Route route;
+    std::uint32_t version = 0;
+  };
+  std::vector<CachedRoute> route_cache_;  // by channel and path class
+  std::uint32_t route_version_ = 1;       // links that fail or come back make cached routes stale
+  double now_ = 0;
+  double rates_since_ = 0;
+  OpId next_id_ = 0;
+  std::uint64_t transfers_ = 0;
+  std::uint64_t late_by_look_ahead_ = 0;
+  std::vector<Actor> touched_;
+  std::vector<Actor> settling_;  // actors whose active kinds may have changed
+  Op pulled_;                    // scratch of pull
+  struct Ending {
+    Actor actor;
+    Stream stream;
+    bool is_transfer;
+    std::uint32_t index;  // transfer
+  };
+  std::vector<Ending> endings_;
+  std::vector<std::uint32_t> departing_;  // transfers whose bytes start to move at the end of this time step
+  std::vector<std::uint32_t> instant_;    // transfers that need no time
+
+  StreamState& stream(Ref ref);
+  void touch(Actor);
+  void advance(Actor);
+  void pull(Actor);
+  bool ready(const ActorState&, const Op&) const;
+  bool could_have_started(const ActorState&, const Op&) const;
+  void begin(Actor, Stream);
+  OpId cause(const ActorState&, Stream) const;
+  void finish(Actor, Stream, Outcome);
+  void finish_all();
+  void run_touched();
+  void settle();
+  void settle_later(Actor);
+  void retime(Actor, KindSet);
+  void slow_ports(Actor, KindSet);
+  void set_active(Actor, Kind, int change);
+
+  void begin_send(Actor, Stream);
+  void begin_recv(Actor, Stream);
+  ChannelId channel(Actor, bool sending, std::uint16_t slot);
+  std::uint32_t new_transfer(Actor from, Stream send_stream);
+  void attach(std::uint32_t transfer, Ref recv);
+  void start_transfer(std::uint32_t);
+  void start_flow(std::uint32_t);
+  void depart();
+  void end_transfer(std::uint32_t, Outcome);
+  void release_transfer(std::uint32_t);
+  const Op& sent(const Transfer&) const;
+  void announce_start(const StreamState&);
+  void load(const Transfer&, int sign);
+  LinkId limiting(const Transfer&) const;
+  Route find_route(const Transfer&);
+  void apply(const LinkChange&);
+  void reroute(std::uint32_t);
+  void record_rates(double until);
+};
+
+}  // namespace trainyard

@@ -1,0 +1,45 @@
+#pragma once
+#include <array>
+#include <vector>
+
+#include "sim/observer.hpp"
+
+namespace trainyard {
+
+/// Memory of every actor over time, from what its operations take, hold and give back; by memory class (the numbers of
+/// Op::memory_class; what they mean is the strategy's).
+class MemoryUse : public Observer {
+ public:
+  bool sees_transfers() const override { return false; }
+  static constexpr std::size_t kClasses = 8;
+  using ByClass = std::array<double, kClasses>;  // bytes
+  struct Sample {
+    double time = 0;  // s
+    double bytes = 0;
+  };
+
+  /// With `over_time`, each change is kept (memory grows with the number of operations).
+  explicit MemoryUse(bool over_time = false) : over_time_(over_time) {}
+  Level level() const override { return over_time_ ? Level::ops : Level::totals; }
+
+  Actor highest() const;  ///< the actor with the highest peak (the lowest of several)
+  Bytes peak(Actor) const;
+  ByClass parts_at_peak(Actor) const;
+  const std::vector<Sample>& samples(Actor) const;
+  Bytes left(Actor) const;  ///< held when the run ended
+
+  void started(const OpRun&) override;
+  void finished(const OpRun&) override;
+
+ private:
+  struct State {
+    ByClass now{}, at_peak{};
+    double total = 0, peak = 0;
+    std::vector<Sample> samples;
+  };
+  bool over_time_;
+  std::vector<State> actors_;
+  void change(const OpRun&, double bytes, Seconds when);
+};
+
+}  // namespace trainyard

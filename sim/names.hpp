@@ -1,0 +1,50 @@
+#pragma once
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "sim/op.hpp"
+
+namespace trainyard {
+
+/// How the time of a group counts in the breakdown.
+enum class Role : std::uint8_t {
+  work,        ///< computing; earlier groups win where two overlap
+  collective,  ///< communication; waiting inside it counts as communication too
+  handover,    ///< a message that a peer must produce first: waiting for it is a bubble
+};
+
+struct Group {
+  std::string name;
+  Role role = Role::work;
+  std::string detail;  ///< of communication: the algorithm
+};
+
+/// The words of a simulation: operations carry numbers, reports print these.
+class Names {
+ public:
+  Names() { intern(""); }
+
+  NameId intern(std::string_view name) {
+    const auto [at, fresh] = ids_.try_emplace(std::string(name), static_cast<NameId>(names_.size()));
+    if (fresh) names_.emplace_back(name);
+    return at->second;
+  }
+  const std::string& operator[](NameId id) const { return names_.at(id); }
+
+  GroupId group(std::string_view name, Role role, std::string_view detail = "") {
+    for (std::size_t i = 0; i < groups_.size(); ++i)
+      if (groups_[i].name == name) return static_cast<GroupId>(i);
+    groups_.push_back({std::string(name), role, std::string(detail)});
+    return static_cast<GroupId>(groups_.size() - 1);
+  }
+  const std::vector<Group>& groups() const { return groups_; }
+
+ private:
+  std::vector<std::string> names_;
+  std::unordered_map<std::string, NameId> ids_;
+  std::vector<Group> groups_;
+};
+
+}  // namespace trainyard

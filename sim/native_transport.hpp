@@ -1,0 +1,27 @@
+#pragma once
+#include <memory>
+#include <span>
+
+#include "sim/transport.hpp"
+
+namespace trainyard {
+
+/// Flows as SimGrid communications (`Comm::sendto`), with the settings under which a transfer takes exactly its bytes
+/// over its max–min share: the oracle for any other transport. Needs a SimGrid engine, and links whose capacities have
+/// been checked: SimGrid aborts on a zero, negative or undefined bandwidth.
+class NativeTransport : public Transport {
+ public:
+  explicit NativeTransport(std::span<const Link> links);
+  ~NativeTransport() override;
+  FlowId send(const Route&, Bytes, BytesPerSecond rate_cap, FlowToken) override;
+  void cancel(FlowId) override;
+  void set_capacity(LinkId, BytesPerSecond) override;
+  Bytes remaining(FlowId) const override;
+  bool collect(std::vector<FlowToken>& done) override;
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace trainyard

@@ -1,0 +1,62 @@
+#pragma once
+#include <span>
+
+#include "sim/machine.hpp"
+#include "sim/op.hpp"
+#include "sim/program.hpp"
+
+namespace trainyard {
+
+/// How much is kept. Memory grows with the number of operations from `ops` on only.
+enum class Level : std::uint8_t {
+  none,    ///< the end
+  totals,  ///< sums per actor and link
+  ops,     ///< each operation and message
+  links,   ///< also the rate of every link over time
+};
+
+/// A run of one operation. `started` ≥ `posted`: a message waits for its other half.
+struct OpRun {
+  const Op* op = nullptr;
+  OpId id = 0;
+  OpId cause = 0;  ///< the operation whose end let this one start
+  Seconds posted, started, ended;
+  Actor peer = -1;  ///< of a message
+  Outcome outcome = Outcome::done;
+};
+
+/// A message that moved: from `started`, latency first, then bytes until `ended`.
+struct TransferRun {
+  Actor from = 0, to = 0;
+  const Op* send = nullptr;
+  const Op* recv = nullptr;  ///< null for a put or eager message that nobody has asked for yet
+  OpId send_id = 0;
+  Bytes bytes;
+  Route route;
+  Seconds started, ended;
+  Picoseconds latency;   ///< of the route and extra
+  LinkId limiting = -1;  ///< the link that set the rate at the end, −1: none (no bytes, or the rate cap)
+  Outcome outcome = Outcome::done;
+};
+
+/// Anything that watches. Times in calls never go back.
+class Observer {
+ public:
+  virtual ~Observer() = default;
+  /// An operation was posted: its dependencies are met (a message may wait on for its peer; `started` is not set).
+  virtual void posted(const OpRun&) {}
+  /// Work begins; for messages, both halves when the transfer begins.
+  virtual void started(const OpRun&) {}
+  virtual void finished(const OpRun&) {}
+  virtual void transferred(const TransferRun&) {}
+  /// The value of a message, from its sender to its receiver, in the order of ends: called once both are known.
+  virtual void delivered(const OpRun& /*send*/, const OpRun& /*recv*/) {}
+  /// Level::links: rate of every link that carried bytes in [from, to).
+  virtual void link_rates(Seconds /*from*/, Seconds /*to*/, std::span<const BytesPerSecond>) {}
+  virtual Level level() const { return Level::totals; }
+  /// Who looks at one kind only is not called for the other: calls are most of what watching costs.
+  virtual bool sees_operations() const { return true; }
+  virtual bool sees_transfers() const { return true; }
+};
+
+}  // namespace trainyard

@@ -1,0 +1,104 @@
+#pragma once
+#include <cstdint>
+#include <type_traits>
+
+#include "sim/units.hpp"
+
+namespace trainyard {
+
+using Actor = std::int32_t;    ///< whoever does work: a rank, a server, a loader, a switch
+using Stream = std::uint8_t;   ///< operations of one stream of an actor run in order
+using OpId = std::uint32_t;    ///< number of an operation of one simulation, in the order of starting; 0 is none
+using Tag = std::uint64_t;     ///< matches a send with its receive
+using NameId = std::uint32_t;  ///< a name kept in `Names`
+using GroupId = std::uint8_t;  ///< a group kept in `Names`: what a piece of time is booked under
+
+constexpr int kMaxStreams = 8;
+/// A receive from whoever sends first with that tag.
+constexpr std::uint16_t kAnyPeer = 0xffff;
+
+enum class Kind : std::uint8_t {
+  compute,  ///< arithmetic on the actor
+  local,    ///< work of the actor bound by its memory
+  send,
+  recv,
+  delay,  ///< time passes, nothing is occupied; priced by the Machine too
+  mark,   ///< no time; carries dependencies, effects, memory
+};
+
+/// When a message moves. rendezvous: once both halves are there, and both end with it. eager: at once, the sender goes
+/// on (buffered). put: at once, the sender waits for its end, the receiver need not be there.
+enum class Mode : std::uint8_t { rendezvous, eager, put };
+
+/// Which way a message goes, where there are several.
+enum class PathClass : std::uint8_t { automatic, nvlink, pcie, network };
+
+/// An amount of work; what it costs is the Machine's to say. `kernel` and `precision` are the Machine's words.
+struct Work {
+  Flops flops;
+  Bytes bytes;  ///< moved to and from the actor's own memory
+  std::uint16_t kernel = 0;
+  std::uint8_t precision = 0;
+};
+
+struct Message {
+  Bytes bytes;
+  Tag tag = 0;
+  Picoseconds extra_latency;
+  BytesPerSecond rate_cap;  ///< 0: none
+  std::uint16_t slot = 0;   ///< which of the program's peers, or kAnyPeer
+  Mode mode = Mode::rendezvous;
+  PathClass path = PathClass::automatic;
+};
+
+/// "`count` operations of `stream` of the same actor have ended": enough, since a stream ends in order.
+struct Dep {
+  std::uint32_t count = 0;  ///< 0: no dependency
+  Stream stream = 0;
+};
+
+/// Change of the actor's memory: `change` > 0 is taken at the start, < 0 given back at the end;
+/// `high_water` is what is held besides while the operation runs.
+struct Memory {
+  double change = 0;
+  double high_water = 0;
+};
+
+/// A named buffer of the actor, or chunk `chunk` of its `of` near-equal chunks.
+struct BufferRef {
+  std::uint16_t buffer = 0;
+  std::uint16_t chunk = 0;
+  std::uint16_t of = 0;  ///< 0: no buffer
+  constexpr bool operator==(const BufferRef&) const = default;
+  constexpr explicit operator bool() const { return of != 0; }
+};
+
+/// What an operation does to values: opaque to timing.
+enum class Action : std::uint16_t { none, copy, reduce, call };
+struct Effect {
+  Action action = Action::none;
+  std::uint16_t call = 0;  ///< which registered call
+  BufferRef read, write;
+};
+
+/// One piece of work of one actor.
+struct Op {
+  Actor actor = 0;
+  Stream stream = 0;
+  Kind kind = Kind::mark;
+  GroupId group = 0;
+  bool last_of_stream = false;  ///< the program will not use this stream again
+  Work work;
+  Message message;
+  Dep deps[2];
+  Memory memory;
+  Effect effect;
+  NameId name = 0;
+  std::uint8_t memory_class = 0;  ///< what the memory is booked under
+};
+// Programs yield ops from coroutines (g++ 12 destroys non-trivial temporaries twice there), and copying is the
+// executor's largest cost.
+static_assert(std::is_trivially_copyable_v<Op>);
+static_assert(sizeof(Op) <= 128);
+
+}  // namespace trainyard

@@ -1,0 +1,34 @@
+#pragma once
+#include <chrono>
+#include <string>
+
+#include "sim/observer.hpp"
+
+namespace trainyard {
+
+/// A line on the terminal once a job runs for over 2 s; nothing when stderr is not a terminal.
+class ProgressLine {
+ public:
+  ProgressLine();
+  ~ProgressLine();  ///< takes the line away
+  void show(const std::string& text);
+
+ private:
+  bool terminal_;
+  bool shown_ = false;
+  std::chrono::steady_clock::time_point start_, last_;
+};
+
+/// Shows how far a simulation is, by its operations and its clock.
+class Progress : public Observer {
+ public:
+  bool sees_transfers() const override { return false; }
+  Level level() const override { return Level::none; }
+  void finished(const OpRun&) override;
+
+ private:
+  ProgressLine line_;
+  std::uint64_t ended_ = 0;
+};
+
+}  // namespace trainyard

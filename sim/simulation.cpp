@@ -1,0 +1,107 @@
+#include "sim/simulation.hpp"
+
+#include <fmt/format.h>
+
+#include <cmath>
+#include <simgrid/kernel/resource/Model.hpp>
+#include <simgrid/s4u/Engine.hpp>
+
+#include "sim/error.hpp"
+#include "sim/native_transport.hpp"
+
+namespace trainyard {
+namespace {
+
+void check(const Link& link) {
+  if (!std::isfinite(link.capacity.value) || link.capacity.value < 1)
+    throw UserError(fmt::format("link {}: capacity {} B/s; expected a finite rate of at least 1 B/s", link.name,
+                                link.capacity.value));
+}
+
+simgrid::s4u::Engine& engine() {
+  static bool used = false;
+  if (used)
+    throw InternalError("a second simulation in one process: SimGrid's clock does not restart; run it in a child");
+  used = true;
+  // With these a transfer takes exactly its bytes over its max-min share (no TCP window, no weights by latency), and
+  // events count as simultaneous within a picosecond instead of a nanosecond. All links have latency zero: latencies
+  // are paid before a flow starts.
+  static const char* arguments[] = {
+      "trainyard",
+      "--log=root.thres:error",
+      "--cfg=network/model:CM02",
+      "--cfg=network/TCP-gamma:0",
+      "--cfg=network/crosstraffic:0",
+      "--cfg=network/weight-S:0",
+      "--cfg=network/latency-factor:1",
+      "--cfg=network/bandwidth-factor:1",
+      "--cfg=network/optim:Lazy",
+      "--cfg=surf/precision:1e-12",
+      "--cfg=maxmin/precision:1e-9",
+      nullptr,
+  };
+  int count = static_cast<int>(std::size(arguments)) - 1;
+  static simgrid::s4u::Engine instance(&count, const_cast<char**>(arguments));
+  return instance;
+}
+
+}  // namespace
+
+/// The executor's only face towards SimGrid: a resource model that keeps our timers on SimGrid's clock and hands over
+/// what has ended. A time step has two rounds: the first notes timers that are due while SimGrid completes its
+/// communications of the same instant, the second delivers all of them together.
+class Simulation::Clock : public simgrid::kernel::resource::Model {
+ public:
+  Clock(Agenda& agenda, Transport& transport, Executor& executor)
+      : Model("trainyard"), agenda_(agenda), transport_(transport), executor_(executor) {}
+
+  double next_occurring_event(double now) override {
+    if (!started_ || !timers_.empty() || transport_.collect(flows_) || !flows_.empty()) return 0;
+    const double next = agenda_.next();
+    return next < 0 ? -1 : std::max(0.0, next - now);
+  }
+
+  void update_actions_state(double now, double delta) override {
+    if (!started_) {
+      started_ = true;
+      executor_.start();
+      return;
+    }
+    const std::size_t before = timers_.size();
+    agenda_.collect(now + kSameTime, timers_);
+    transport_.collect(flows_);
+    if (timers_.empty() && flows_.empty()) return;
+    if (delta > 0 && timers_.size() > before) return;  // communications of this instant come after this call
+    executor_.deliver(timers_, flows_, now);
+    timers_.clear();
+    flows_.clear();
+  }
+
+ private:
+  Agenda& agenda_;
+  Transport& transport_;
+  Executor& executor_;
+  bool started_ = false;
+  std::vector<Agenda::Token> timers_;
+  std::vector<FlowToken> flows_;
+};
+
+Simulation::Simulation(Machine& machine) {
+  for (const Link& link : machine.links()) check(link);
+  engine();
+  transport_ = std::make_unique<NativeTransport>(machine.links());
+  executor_ = std::make_unique<Executor>(machine, *transport_, agenda_);
+}
+
+Simulation::~Simulation() = default;
+
+SimulationResult Simulation::run() {
+  simgrid::s4u::Engine& simgrid = *simgrid::s4u::Engine::get_instance();
+  clock_ = std::make_shared<Clock>(agenda_, *transport_, *executor_);
+  simgrid.add_model(clock_);
+  simgrid.run();
+  if (!executor_->finished()) throw Deadlock(executor_->stuck());
+  return {executor_->now(), executor_->operations(), executor_->transfers(), executor_->late_by_look_ahead()};
+}
+
+}  // namespace trainyard

@@ -1,0 +1,45 @@
+#pragma once
+#include <memory>
+#include <vector>
+
+#include "sim/executor.hpp"
+
+namespace trainyard {
+
+struct SimulationResult {
+  Seconds end;
+  std::uint64_t operations = 0;
+  std::uint64_t transfers = 0;
+  std::uint64_t late_by_look_ahead = 0;
+};
+
+/// Programs on a machine, run to their end on SimGrid's clock. SimGrid's engine is one a process and its clock does
+/// not go back: one Simulation a process. Whoever needs many runs each `in_child`.
+class Simulation {
+ public:
+  /// Checks the machine's links (finite capacity > 0, at least one byte per second): UserError names the link.
+  explicit Simulation(Machine&);
+  ~Simulation();
+  Simulation(const Simulation&) = delete;
+
+  void add(Actor actor, std::unique_ptr<Program> program) { executor_->add(actor, std::move(program)); }
+  void observe(Observer& observer) { executor_->observe(observer); }
+  void change(const LinkChange& change) { executor_->change(change); }
+
+  /// Until all programs have ended. Throws Deadlock when nothing can go on before.
+  SimulationResult run();
+
+  Executor& executor() { return *executor_; }
+
+ private:
+  class Clock;
+  Agenda agenda_;
+  std::unique_ptr<Transport> transport_;
+  std::unique_ptr<Executor> executor_;
+  std::shared_ptr<Clock> clock_;
+};
+
+/// All that ends within this time is one time step (absolute; SimGrid's surf/precision).
+constexpr double kSameTime = 1e-12;
+
+}  // namespace trainyard

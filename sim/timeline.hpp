@@ -1,0 +1,54 @@
+#pragma once
+#include <map>
+#include <string>
+#include <vector>
+
+#include "sim/observer.hpp"
+
+namespace trainyard {
+
+/// One operation as it ran.
+struct OpRecord {
+  OpId cause = 0;
+  NameId name = 0;
+  Actor actor = 0, peer = -1;
+  double posted = 0, started = 0, ended = 0;  // s
+  double bytes = 0;                           // of a message
+  double latency = 0;                         // s, of a message
+  Tag tag = 0;
+  LinkId limiting = -1;
+  Kind kind = Kind::mark;
+  Stream stream = 0;
+  GroupId group = 0;
+};
+
+/// Every operation of a run, by its number (1 …): for traces, pictures and the critical path.
+class Timeline : public Observer {
+ public:
+  Level level() const override { return Level::ops; }
+  void finished(const OpRun&) override;
+  void transferred(const TransferRun&) override;
+  const std::vector<OpRecord>& records() const { return records_; }  ///< records()[id − 1]
+
+ private:
+  std::vector<OpRecord> records_;
+  OpRecord pending_;  // the transfer that ended last: its receive ends next
+  OpRecord& at(OpId);
+};
+
+/// A piece of the critical path, booked under a resource: "compute", "memory" (local work), "delay", a kind of
+/// link ("HCA"), "latency", or "rate cap".
+struct PathStep {
+  OpId id = 0;
+  double begin = 0, end = 0;
+  std::string resource;
+};
+
+/// The chain of operations each of which waited for the one before, from 0 to the end of the run: its length is the
+/// makespan, without gaps. Of several chains, the one of the lowest actor. In the order of time.
+std::vector<PathStep> critical_path(const Timeline&, std::span<const Link>);
+
+/// Seconds of the critical path by resource.
+std::map<std::string, double> by_resource(const std::vector<PathStep>&);
+
+}  // namespace trainyard

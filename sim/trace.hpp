@@ -1,0 +1,15 @@
+#pragma once
+#include <string>
+
+#include "sim/memory_use.hpp"
+#include "sim/names.hpp"
+#include "sim/timeline.hpp"
+
+namespace trainyard {
+
+/// The run in the Trace Event format of Chrome and Perfetto: times in microseconds, a process an actor, a thread a
+/// stream, messages with bytes, peer and algorithm, memory as a counter. `streams` names the streams.
+std::string chrome_trace(const Timeline&, const MemoryUse&, const Machine&, const Names&,
+                         const std::vector<std::string>& streams);
+
+}  // namespace trainyard

@@ -1,0 +1,52 @@
+#include "sim/traffic.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "sim/error.hpp"
+
+namespace trainyard {
+
+void Traffic::transferred(const TransferRun& run) {
+  const auto grow = [](std::vector<Bytes>& of, Actor actor) -> Bytes& {
+    if (static_cast<std::size_t>(actor) >= of.size()) of.resize(static_cast<std::size_t>(actor) + 1);
+    return of[static_cast<std::size_t>(actor)];
+  };
+  grow(sent_, run.from) += run.bytes;
+  grow(received_, run.to) += run.bytes;
+  for (const LinkUse& use : run.route.links) on_link_[static_cast<std::size_t>(use.link)] += run.bytes * use.weight;
+  ++messages_;
+}
+
+Bytes Traffic::total() const {
+  Bytes sum;
+  for (const Bytes b : sent_) sum += b;
+  return sum;
+}
+
+Bytes Traffic::most_sent() const {
+  Bytes most;
+  for (const Bytes b : sent_) most = std::max(most, b);
+  return most;
+}
+
+std::map<std::string, Bytes> Traffic::by_link_kind() const {
+  std::map<std::string, Bytes> sums;
+  for (std::size_t i = 0; i < on_link_.size(); ++i) sums[links_[i].kind] += on_link_[i];
+  return sums;
+}
+
+void Traffic::check(Seconds end) const {
+  Bytes arrived;
+  for (const Bytes b : received_) arrived += b;
+  if (std::abs(arrived.value - total().value) > 1e-9 * total().value)
+    throw InternalError(fmt::format("{} bytes were sent, {} arrived", total().value, arrived.value));
+  for (std::size_t i = 0; i < on_link_.size(); ++i)
+    if (on_link_[i].value > (links_[i].capacity * end).value * (1 + 1e-9))
+      throw InternalError(fmt::format("link {} carried {} bytes in {} s, above its {} B/s", links_[i].name,
+                                      on_link_[i].value, end.value, links_[i].capacity.value));
+}
+
+}  // namespace trainyard

@@ -1,0 +1,36 @@
+#pragma once
+#include <map>
+#include <string>
+#include <vector>
+
+#include "sim/observer.hpp"
+
+namespace trainyard {
+
+/// Bytes by link and by actor.
+class Traffic : public Observer {
+ public:
+  bool sees_operations() const override { return false; }
+  explicit Traffic(std::span<const Link> links) : links_(links), on_link_(links.size()) {}
+  void transferred(const TransferRun&) override;
+
+  Bytes on_link(LinkId link) const { return on_link_[static_cast<std::size_t>(link)]; }
+  Bytes sent(Actor actor) const { return at(sent_, actor); }
+  Bytes received(Actor actor) const { return at(received_, actor); }
+  std::uint64_t messages() const { return messages_; }
+  Bytes total() const;                                ///< of all messages, each once
+  Bytes most_sent() const;                            ///< by one actor
+  std::map<std::string, Bytes> by_link_kind() const;  ///< link crossings, summed over the links of a kind
+  /// Throws InternalError if more bytes left than arrived, or a link carried more than its capacity over `end`.
+  void check(Seconds end) const;
+
+ private:
+  std::span<const Link> links_;
+  std::vector<Bytes> on_link_, sent_, received_;
+  std::uint64_t messages_ = 0;
+  static Bytes at(const std::vector<Bytes>& of, Actor actor) {
+    return static_cast<std::size_t>(actor) < of.size() ? of[static_cast<std::size_t>(actor)] : Bytes{};
+  }
+};
+
+}  // namespace trainyard

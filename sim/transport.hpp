@@ -1,0 +1,27 @@
+#pragma once
+#include <cstdint>
+#include <vector>
+
+#include "sim/machine.hpp"
+
+namespace trainyard {
+
+using FlowId = std::int32_t;
+using FlowToken = std::uint32_t;  ///< the caller's own number of a flow
+
+/// Moves bytes over routes, sharing links max–min fair. Latencies are paid before (by the executor); flows have
+/// bytes > 0 and at least one link or a rate cap.
+class Transport {
+ public:
+  virtual ~Transport() = default;
+  virtual FlowId send(const Route&, Bytes, BytesPerSecond rate_cap, FlowToken) = 0;
+  /// The flow ends without a completion.
+  virtual void cancel(FlowId) = 0;
+  /// 0 stalls the flows over it until it has a rate again.
+  virtual void set_capacity(LinkId, BytesPerSecond) = 0;
+  virtual Bytes remaining(FlowId) const = 0;
+  /// Moves the tokens of flows that have ended up to now into `done`. False if there are none.
+  virtual bool collect(std::vector<FlowToken>& done) = 0;
+};
+
+}  // namespace trainyard

@@ -1,0 +1,134 @@
+#include "sim/units.hpp"
+
+#include <fmt/format.h>
+
+#include <array>
+#include <charconv>
+#include <cmath>
+#include <span>
+
+#include "sim/error.hpp"
+
+namespace trainyard {
+namespace {
+
+struct Unit {
+  std::string_view name;
+  double factor;  // to SI
+};
+
+constexpr double kKi = 1024.0, kMi = kKi * 1024, kGi = kMi * 1024, kTi = kGi * 1024;
+
+constexpr std::array kTime{Unit{"ps", 1e-12}, Unit{"ns", 1e-9},  Unit{"us", 1e-6},  Unit{"µs", 1e-6},  Unit{"ms", 1e-3},
+                           Unit{"s", 1.0},    Unit{"min", 60.0}, Unit{"h", 3600.0}, Unit{"d", 86400.0}};
+constexpr std::array kData{
+    Unit{"B", 1},           Unit{"kB", 1e3},        Unit{"MB", 1e6},       Unit{"GB", 1e9},
+    Unit{"TB", 1e12},       Unit{"KiB", kKi},       Unit{"MiB", kMi},      Unit{"GiB", kGi},
+    Unit{"TiB", kTi},       Unit{"bit", 1 / 8.0},   Unit{"kbit", 1e3 / 8}, Unit{"Mbit", 1e6 / 8},
+    Unit{"Gbit", 1e9 / 8},  Unit{"Tbit", 1e12 / 8}, Unit{"b", 1 / 8.0},    Unit{"kb", 1e3 / 8},
+    Unit{"Mb", 1e6 / 8},    Unit{"Gb", 1e9 / 8},    Unit{"Tb", 1e12 / 8},  Unit{"Kibit", kKi / 8},
+    Unit{"Mibit", kMi / 8}, Unit{"Gibit", kGi / 8}};
+constexpr std::array kFlops{Unit{"FLOP/s", 1},     Unit{"MFLOP/s", 1e6},  Unit{"GFLOP/s", 1e9},
+                            Unit{"TFLOP/s", 1e12}, Unit{"PFLOP/s", 1e15}, Unit{"EFLOP/s", 1e18}};
+constexpr std::array kFrequency{Unit{"Hz", 1}, Unit{"kHz", 1e3}, Unit{"MHz", 1e6}, Unit{"GHz", 1e9}};
+constexpr std::array kPower{Unit{"W", 1}, Unit{"kW", 1e3}, Unit{"MW", 1e6}};
+
+std::string_view trim(std::string_view s) {
+  while (!s.empty() && s.front() == ' ') s.remove_prefix(1);
+  while (!s.empty() && s.back() == ' ') s.remove_suffix(1);
+  return s;
+}
+
+/// The number at the front of `text`; the rest stays in `text`.
+double take_number(std::string_view& text, std::string_view whole, std::string_view expected) {
+  double v = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), v);
+  if (error != std::errc{} || !std::isfinite(v)) throw UserError(fmt::format("\"{}\" is not {}", whole, expected));
+  text.remove_prefix(static_cast<std::size_t>(end - text.data()));
+  return v;
+}
+
+double parse_with(std::string_view whole, std::span<const Unit> units, bool per_second, std::string_view expected) {
+  std::string_view text = trim(whole);
+  const double v = take_number(text, whole, expected);
+  text = trim(text);
+  if (text.empty()) throw UserError(fmt::format("\"{}\" has no unit; expected {}", whole, expected));
+  if (per_second) {
+    if (!text.ends_with("/s")) {
+      if (text.ends_with("ps") && text.size() > 2)
+        throw UserError(
+            fmt::format("\"{}\": unknown unit \"{}\"; write {}/s", whole, text, text.substr(0, text.size() - 2)));
+      throw UserError(fmt::format("\"{}\": unknown unit \"{}\"; expected {}", whole, text, expected));
+    }
+    text.remove_suffix(2);
+  }
+  for (const Unit& u : units)
+    if (u.name == text) return v * u.factor;
+  throw UserError(
+      fmt::format("\"{}\": unknown unit \"{}{}\"; expected {}", whole, text, per_second ? "/s" : "", expected));
+}
+
+std::string significant(double v) {
+  if (v == 0) return "0";
+  const double magnitude = std::abs(v);
+  if (magnitude >= 99.95) return fmt::format("{:.0f}", v);
+  if (magnitude >= 9.995) return fmt::format("{:.1f}", v);
+  return fmt::format("{:.2f}", v);
+}
+
+std::string scaled(double v, std::span<const Unit> ascending, std::string_view suffix) {
+  const Unit* best = &ascending.front();
+  for (const Unit& u : ascending)
+    if (std::abs(v) >= u.factor * 0.9995) best = &u;
+  return fmt::format("{} {}{}", significant(v / best->factor), best->name, suffix);
+}
+
+constexpr std::array kShowTime{Unit{"ns", 1e-9}, Unit{"us", 1e-6}, Unit{"ms", 1e-3}, Unit{"s", 1.0}};
+constexpr std::array kShowData{Unit{"B", 1}, Unit{"KiB", kKi}, Unit{"MiB", kMi}, Unit{"GiB", kGi}, Unit{"TiB", kTi}};
+constexpr std::array kShowRate{Unit{"B", 1}, Unit{"kB", 1e3}, Unit{"MB", 1e6}, Unit{"GB", 1e9}, Unit{"TB", 1e12}};
+
+}  // namespace
+
+Picoseconds to_picoseconds(Seconds s) { return {std::llround(s.value * 1e12)}; }
+
+Seconds parse_seconds(std::string_view t) {
+  return Seconds{parse_with(t, kTime, false, "a time such as 1.5 us (ps, ns, us, ms, s, min, h, d)")};
+}
+Bytes parse_bytes(std::string_view t) {
+  return Bytes{parse_with(t, kData, false,
+                          "a size such as 80 GiB (B, kB, MB, GB, TB; KiB, MiB, GiB, TiB; or bits: Mbit, Gbit)")};
+}
+BytesPerSecond parse_bandwidth(std::string_view t) {
+  return BytesPerSecond{parse_with(t, kData, true, "a rate such as 400 Gbit/s or 25 GB/s")};
+}
+FlopsPerSecond parse_flops_rate(std::string_view t) {
+  return FlopsPerSecond{parse_with(t, kFlops, false, "a rate such as 312 TFLOP/s")};
+}
+Hertz parse_frequency(std::string_view t) {
+  return Hertz{parse_with(t, kFrequency, false, "a frequency such as 1410 MHz")};
+}
+Watts parse_power(std::string_view t) { return Watts{parse_with(t, kPower, false, "a power such as 400 W")}; }
+
+double parse_number(std::string_view whole) {
+  std::string_view text = trim(whole);
+  const double v = take_number(text, whole, "a number");
+  if (!text.empty()) throw UserError(fmt::format("\"{}\" is not a number", whole));
+  return v;
+}
+
+std::int64_t parse_integer(std::string_view whole) {
+  const std::string_view text = trim(whole);
+  std::int64_t v = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), v);
+  if (error != std::errc{} || end != text.data() + text.size() || text.empty())
+    throw UserError(fmt::format("\"{}\" is not a whole number", whole));
+  return v;
+}
+
+std::string show(Seconds s) { return scaled(s.value, kShowTime, ""); }
+std::string show(Bytes b) { return scaled(b.value, kShowData, ""); }
+std::string show(BytesPerSecond r) { return scaled(r.value, kShowRate, "/s"); }
+std::string show(FlopsPerSecond r) { return scaled(r.value, kFlops, ""); }
+std::string exact(double v) { return fmt::format("{}", v); }
+
+}  // namespace trainyard

@@ -1,0 +1,116 @@
+#pragma once
+#include <compare>
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+namespace trainyard {
+
+/// A physical quantity in SI base units (seconds, bytes, FLOP, joules); the dimension is part of the type, so that
+/// bytes cannot be added to seconds and a size divided by a rate *is* a time. Boost.Units does the same with more
+/// dimensions; it triples the compile time of every file that prints a duration, so these four exponents are ours.
+template <int Time, int Data, int Flop, int Energy = 0>
+struct Quantity {
+  double value = 0;
+
+  constexpr Quantity() = default;
+  explicit constexpr Quantity(double v) : value(v) {}
+
+  constexpr auto operator<=>(const Quantity&) const = default;
+  constexpr Quantity operator+(Quantity o) const { return Quantity{value + o.value}; }
+  constexpr Quantity operator-(Quantity o) const { return Quantity{value - o.value}; }
+  constexpr Quantity operator-() const { return Quantity{-value}; }
+  constexpr Quantity& operator+=(Quantity o) {
+    value += o.value;
+    return *this;
+  }
+  constexpr Quantity& operator-=(Quantity o) {
+    value -= o.value;
+    return *this;
+  }
+  constexpr Quantity operator*(double f) const { return Quantity{value * f}; }
+  constexpr Quantity operator/(double f) const { return Quantity{value / f}; }
+  friend constexpr Quantity operator*(double f, Quantity q) { return q * f; }
+};
+
+template <int T1, int D1, int F1, int E1, int T2, int D2, int F2, int E2>
+constexpr auto operator*(Quantity<T1, D1, F1, E1> a, Quantity<T2, D2, F2, E2> b) {
+  if constexpr (T1 + T2 == 0 && D1 + D2 == 0 && F1 + F2 == 0 && E1 + E2 == 0)
+    return a.value * b.value;
+  else
+    return Quantity<T1 + T2, D1 + D2, F1 + F2, E1 + E2>{a.value * b.value};
+}
+template <int T1, int D1, int F1, int E1, int T2, int D2, int F2, int E2>
+constexpr auto operator/(Quantity<T1, D1, F1, E1> a, Quantity<T2, D2, F2, E2> b) {
+  if constexpr (T1 == T2 && D1 == D2 && F1 == F2 && E1 == E2)
+    return a.value / b.value;
+  else
+    return Quantity<T1 - T2, D1 - D2, F1 - F2, E1 - E2>{a.value / b.value};
+}
+
+using Seconds = Quantity<1, 0, 0>;
+using Bytes = Quantity<0, 1, 0>;
+using Flops = Quantity<0, 0, 1>;  ///< floating-point operations (an amount of work)
+using BytesPerSecond = Quantity<-1, 1, 0>;
+using FlopsPerSecond = Quantity<-1, 0, 1>;
+using Hertz = Quantity<-1, 0, 0>;
+using Watts = Quantity<-1, 0, 0, 1>;
+
+/// A latency as a whole number of picoseconds: sums are exact, whatever their order.
+struct Picoseconds {
+  std::int64_t count = 0;
+  constexpr auto operator<=>(const Picoseconds&) const = default;
+  constexpr Picoseconds operator+(Picoseconds o) const { return {count + o.count}; }
+  constexpr Picoseconds& operator+=(Picoseconds o) {
+    count += o.count;
+    return *this;
+  }
+  constexpr Picoseconds operator*(std::int64_t n) const { return {count * n}; }
+  /// Converted by this one expression everywhere, so that equal latencies are equal times.
+  constexpr Seconds seconds() const { return Seconds{static_cast<double>(count) * 1e-12}; }
+};
+/// Nearest picosecond (a cast would truncate 1 ns steps wrongly in a third of cases).
+Picoseconds to_picoseconds(Seconds);
+
+namespace literals {
+constexpr Seconds operator""_s(long double v) { return Seconds{static_cast<double>(v)}; }
+constexpr Seconds operator""_s(unsigned long long v) { return Seconds{static_cast<double>(v)}; }
+constexpr Seconds operator""_ms(long double v) { return Seconds{static_cast<double>(v) * 1e-3}; }
+constexpr Seconds operator""_ms(unsigned long long v) { return Seconds{static_cast<double>(v) * 1e-3}; }
+constexpr Seconds operator""_us(long double v) { return Seconds{static_cast<double>(v) * 1e-6}; }
+constexpr Seconds operator""_us(unsigned long long v) { return Seconds{static_cast<double>(v) * 1e-6}; }
+constexpr Bytes operator""_B(unsigned long long v) { return Bytes{static_cast<double>(v)}; }
+constexpr Bytes operator""_MB(unsigned long long v) { return Bytes{static_cast<double>(v) * 1e6}; }
+constexpr Bytes operator""_GB(unsigned long long v) { return Bytes{static_cast<double>(v) * 1e9}; }
+constexpr Bytes operator""_MiB(unsigned long long v) { return Bytes{static_cast<double>(v << 20)}; }
+constexpr Bytes operator""_GiB(unsigned long long v) { return Bytes{static_cast<double>(v << 30)}; }
+constexpr BytesPerSecond operator""_GB_per_s(long double v) { return BytesPerSecond{static_cast<double>(v) * 1e9}; }
+constexpr BytesPerSecond operator""_GB_per_s(unsigned long long v) {
+  return BytesPerSecond{static_cast<double>(v) * 1e9};
+}
+constexpr BytesPerSecond operator""_Gbit_per_s(unsigned long long v) {
+  return BytesPerSecond{static_cast<double>(v) * 1e9 / 8};
+}
+}  // namespace literals
+
+/// Reads a quantity with its unit ("400 Gbit/s", "80 GiB", "1.5 us", "312 TFLOP/s"). SI prefixes are powers of 1000,
+/// `Ki Mi Gi Ti` powers of 1024; `b`/`bit` is a bit, `B` a byte. Throws UserError naming the units expected.
+Seconds parse_seconds(std::string_view);
+Bytes parse_bytes(std::string_view);
+BytesPerSecond parse_bandwidth(std::string_view);
+FlopsPerSecond parse_flops_rate(std::string_view);
+Hertz parse_frequency(std::string_view);
+Watts parse_power(std::string_view);
+/// A bare number, the whole text, finite. Throws UserError.
+double parse_number(std::string_view);
+std::int64_t parse_integer(std::string_view);
+
+/// For people: three significant digits and the prefix that fits ("860 ms", "52.4 GiB", "300 GB/s").
+std::string show(Seconds);
+std::string show(Bytes);
+std::string show(BytesPerSecond);
+std::string show(FlopsPerSecond);
+/// Shortest text that reads back to the same double.
+std::string exact(double);
+
+}  // namespace trainyard

@@ -1,0 +1,106 @@
+#include "sim/values.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "sim/error.hpp"
+
+namespace trainyard {
+namespace {
+
+const char* word(Kind kind) {
+  switch (kind) {
+    case Kind::send:
+      return "a send";
+    case Kind::recv:
+      return "a receive";
+    default:
+      return "work";
+  }
+}
+
+bool overlap(const BufferRef& a, const BufferRef& b) {
+  return a.buffer == b.buffer && a.chunk * b.of < (b.chunk + 1) * a.of && b.chunk * a.of < (a.chunk + 1) * b.of;
+}
+
+}  // namespace
+
+std::pair<Eigen::Index, Eigen::Index> Values::range(Eigen::Index length, const BufferRef& ref) {
+  return {length * ref.chunk / ref.of, length * (ref.chunk + 1) / ref.of};
+}
+
+Eigen::VectorXd Values::read(Actor actor, const BufferRef& ref) {
+  const Eigen::VectorXd& whole = buffer(actor, ref.buffer);
+  const auto [begin, end] = range(whole.size(), ref);
+  return whole.segment(begin, end - begin);
+}
+
+void Values::write(Actor actor, const Op& op, const Eigen::VectorXd& value) {
+  const BufferRef& ref = op.effect.write;
+  Eigen::VectorXd& whole = buffer(actor, ref.buffer);
+  const auto [begin, end] = range(whole.size(), ref);
+  if (end - begin != value.size())
+    throw InternalError(
+        fmt::format("{} elements written where {} fit: buffer {} of {}", value.size(), end - begin, ref.buffer, actor));
+  if (op.effect.action == Action::reduce)
+    whole.segment(begin, end - begin) += value;
+  else
+    whole.segment(begin, end - begin) = value;
+}
+
+void Values::use(const OpRun& run, const BufferRef& ref, bool writes) {
+  if (!ref) return;
+  std::vector<Use>& uses = uses_[run.op->actor];
+  for (const Use& other : uses)
+    if (other.id != run.id && (writes || other.writes) && overlap(other.ref, ref))
+      hazards_.push_back(fmt::format("actor {}: {} {} chunk {} of buffer {} while {} still {} it", run.op->actor,
+                                     word(run.op->kind), writes ? "overwrites" : "reads", ref.chunk, ref.buffer,
+                                     word(other.kind), other.writes ? "writes" : "reads"));
+  uses.push_back({run.id, ref, writes, run.op->kind});
+}
+
+void Values::posted(const OpRun& run) {
+  const Effect& effect = run.op->effect;
+  if (run.op->kind != Kind::send || !effect.read) return;
+  captured_[run.id] = read(run.op->actor, effect.read);
+  use(run, effect.read, false);
+}
+
+void Values::started(const OpRun& run) {
+  const Effect& effect = run.op->effect;
+  if (run.op->kind == Kind::send || effect.action == Action::none) return;
+  use(run, effect.read, false);
+  use(run, effect.write, true);
+}
+
+void Values::finished(const OpRun& run) {
+  const Op& op = *run.op;
+  if (auto uses = uses_.find(op.actor); uses != uses_.end())
+    std::erase_if(uses->second, [&run](const Use& use) { return use.id == run.id; });
+  if (run.outcome == Outcome::cancelled) {
+    captured_.erase(run.id);
+    return;
+  }
+  if (op.kind == Kind::send || op.kind == Kind::recv || op.effect.action == Action::none) return;
+  if (op.effect.action == Action::call) {
+    const auto call = calls_.find(op.effect.call);
+    if (call == calls_.end()) throw InternalError(fmt::format("no function for call {}", op.effect.call));
+    call->second(op.actor, op);
+  } else {
+    write(op.actor, op, read(op.actor, op.effect.read));
+  }
+  if (changed_) changed_(op.actor, op);
+}
+
+void Values::delivered(const OpRun& send, const OpRun& recv) {
+  const auto payload = captured_.find(send.id);
+  if (payload == captured_.end()) return;
+  if (recv.op->effect.write) {
+    write(recv.op->actor, *recv.op, payload->second);
+    if (changed_) changed_(recv.op->actor, *recv.op);
+  }
+  captured_.erase(payload);
+}
+
+}  // namespace trainyard

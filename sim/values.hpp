@@ -1,0 +1,56 @@
+#pragma once
+#include <Eigen/Core>
+#include <functional>
+#include <map>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "sim/observer.hpp"
+
+namespace trainyard {
+
+/// Executes the effects of a simulated schedule on real arrays: what the operations would leave in memory. A send's
+/// value is what its buffer held when the send was posted. Two running operations that touch one range of a buffer,
+/// one of them writing, are a hazard: the result would depend on the hardware's timing.
+class Values : public Observer {
+ public:
+  bool sees_transfers() const override { return false; }
+  using Call = std::function<void(Actor, const Op&)>;
+
+  Eigen::VectorXd& buffer(Actor actor, std::uint16_t id) { return buffers_[{actor, id}]; }
+  /// The function of Action::call number `id`; it is called when the operation ends.
+  void on_call(std::uint16_t id, Call call) { calls_[id] = std::move(call); }
+  /// Called after each effect on `actor` (a teaching view, a test of every step).
+  void on_change(std::function<void(Actor, const Op&)> changed) { changed_ = std::move(changed); }
+  /// Operations in words, for hazards: `names` must outlive this.
+  const std::vector<std::string>& hazards() const { return hazards_; }
+
+  void posted(const OpRun&) override;
+  void started(const OpRun&) override;
+  void finished(const OpRun&) override;
+  void delivered(const OpRun& send, const OpRun& recv) override;
+
+  /// [begin, end) of a chunk of `length` elements: chunks differ by at most one element.
+  static std::pair<Eigen::Index, Eigen::Index> range(Eigen::Index length, const BufferRef&);
+
+ private:
+  struct Use {
+    OpId id;
+    BufferRef ref;
+    bool writes;
+    Kind kind;
+  };
+  std::map<std::pair<Actor, std::uint16_t>, Eigen::VectorXd> buffers_;
+  std::unordered_map<OpId, Eigen::VectorXd> captured_;  // by sends
+  std::unordered_map<Actor, std::vector<Use>> uses_;    // by running operations
+  std::unordered_map<std::uint16_t, Call> calls_;
+  std::function<void(Actor, const Op&)> changed_;
+  std::vector<std::string> hazards_;
+
+  Eigen::VectorXd read(Actor, const BufferRef&);
+  void write(Actor, const Op&, const Eigen::VectorXd&);
+  void use(const OpRun&, const BufferRef&, bool writes);
+};
+
+}  // namespace trainyard

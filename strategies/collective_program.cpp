@@ -1,0 +1,44 @@
+#include "strategies/collective_program.hpp"
+
+namespace trainyard {
+namespace {
+
+class CollectiveProgram : public CoroutineProgram {
+ public:
+  CollectiveProgram(const Collective& collective, GroupPlace place, const CollectiveOptions& options,
+                    std::vector<int> peers, Names& names)
+      : CoroutineProgram(std::vector<Actor>(peers.begin(), peers.end()), options.one_stream ? 1 : 2),
+        collective_(collective),
+        place_(place),
+        options_(options),
+        peers_(std::move(peers)) {
+    call_.send_stream = 0;
+    call_.recv_stream = options.one_stream ? 0 : 1;
+    call_.group = names.group("all-reduce", Role::collective, collective.name);
+    call_.name = names.intern(collective.name + " all-reduce");
+    call_.mode = options.mode;
+  }
+
+ protected:
+  Ops run() override {
+    const Local me(out_, place_, peers_, call_, options_.size);
+    co_yield collective_.run(me, options_.size);
+  }
+
+ private:
+  const Collective& collective_;
+  GroupPlace place_;
+  CollectiveOptions options_;
+  std::vector<int> peers_;
+  CollectiveCall call_;
+  Emitter out_;
+};
+
+}  // namespace
+
+std::unique_ptr<Program> collective_program(const Collective& collective, GroupPlace place,
+                                            const CollectiveOptions& options, Names& names) {
+  return std::make_unique<CollectiveProgram>(collective, place, options, collective.peers(place), names);
+}
+
+}  // namespace trainyard

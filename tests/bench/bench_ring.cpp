@@ -1,0 +1,264 @@
+// The executor against a bare loop over the same SimGrid calls: a ring of 64 ranks, message by message.
+#include <benchmark/benchmark.h>
+#include <sys/resource.h>
+
+#include <chrono>
+#include <nlohmann/json.hpp>
+#include <simgrid/kernel/resource/Model.hpp>
+#include <simgrid/kernel/routing/NetZoneImpl.hpp>
+#include <simgrid/s4u/Comm.hpp>
+#include <simgrid/s4u/Engine.hpp>
+#include <simgrid/s4u/Host.hpp>
+#include <simgrid/s4u/Link.hpp>
+
+#include "sim/child.hpp"
+#include "sim/ops.hpp"
+#include "sim/simulation.hpp"
+#include "sim/traffic.hpp"
+
+using namespace trainyard;
+
+namespace {
+
+namespace s4u = simgrid::s4u;
+using Clock = std::chrono::steady_clock;
+
+double seconds_since(Clock::time_point begin) { return std::chrono::duration<double>(Clock::now() - begin).count(); }
+double resident_mib() {
+  rusage usage{};
+  getrusage(RUSAGE_SELF, &usage);
+  return static_cast<double>(usage.ru_maxrss) / 1024;
+}
+
+// Bare: one link up and one down a rank; a rank sends its next message when its last one has left and one has come.
+
+class BareZone : public simgrid::kernel::routing::NetZoneImpl {
+ public:
+  explicit BareZone(const std::string& name) : NetZoneImpl(name) {}
+  std::vector<simgrid::kernel::resource::StandardLinkImpl*> path;
+
+ protected:
+  void get_local_route(const simgrid::kernel::routing::NetPoint*, const simgrid::kernel::routing::NetPoint*,
+                       simgrid::kernel::routing::Route* into, double*) override {
+    into->link_list_ = path;
+  }
+};
+
+struct BareRing {
+  int ranks = 0, steps = 0;
+  BareZone* zone = nullptr;
+  s4u::Host *from = nullptr, *to = nullptr;
+  std::vector<s4u::Link*> up, down;
+  bool cached = false;  // link implementations looked up once: one dynamic_cast less a link and message
+  std::vector<simgrid::kernel::resource::StandardLinkImpl*> up_impl, down_impl;
+  std::vector<s4u::CommPtr> comms;
+  std::vector<int> sent, received, begun, ended;
+
+  void start(int rank) {
+    const auto r = static_cast<std::size_t>(rank);
+    const auto next = static_cast<std::size_t>((rank + 1) % ranks);
+    if (cached)
+      zone->path = {up_impl[r], down_impl[next]};
+    else
+      zone->path = {up[r]->get_impl(), down[next]->get_impl()};
+    comms[r] = s4u::Comm::sendto_init(from, to);
+    comms[r]->set_payload_size(1 << 20);
+    comms[r]->set_data(reinterpret_cast<void*>(static_cast<std::intptr_t>(rank) + 1));
+    comms[r]->start();
+    ++begun[r];
+  }
+  void advance(int rank) {
+    const auto r = static_cast<std::size_t>(rank);
+    if (begun[r] < steps && sent[r] == begun[r] && received[r] >= begun[r]) start(rank);
+  }
+};
+
+class BareModel : public simgrid::kernel::resource::Model {
+ public:
+  explicit BareModel(BareRing& ring) : Model("bare"), ring_(ring) {}
+  double next_occurring_event(double) override { return !started_ || !ring_.ended.empty() ? 0 : -1; }
+  void update_actions_state(double, double) override {
+    if (!started_) {
+      started_ = true;
+      for (int r = 0; r < ring_.ranks; ++r) ring_.start(r);
+      return;
+    }
+    const std::vector<int> ended = std::exchange(ring_.ended, {});
+    for (const int r : ended) {
+      ++ring_.sent[static_cast<std::size_t>(r)];
+      ++ring_.received[static_cast<std::size_t>((r + 1) % ring_.ranks)];
+    }
+    for (const int r : ended) {
+      ring_.advance(r);
+      ring_.advance((r + 1) % ring_.ranks);
+    }
+  }
+
+ private:
+  BareRing& ring_;
+  bool started_ = false;
+};
+
+/// Rates of the up-links: all 1e9, or each its own in [0.7, 1]e9, so that no two messages end together.
+double link_rate(int rank, int ranks, bool equal) { return equal ? 1e9 : 1e9 * (0.7 + 0.3 * rank / ranks); }
+
+std::string bare_ring(int ranks, int steps, bool equal, bool cached) {
+  static const char* arguments[] = {"bare",
+                                    "--log=root.thres:error",
+                                    "--cfg=network/model:CM02",
+                                    "--cfg=network/TCP-gamma:0",
+                                    "--cfg=network/crosstraffic:0",
+                                    "--cfg=network/weight-S:0",
+                                    "--cfg=network/optim:Lazy",
+                                    "--cfg=surf/precision:1e-12",
+                                    "--cfg=maxmin/precision:1e-9",
+                                    nullptr};
+  int count = static_cast<int>(std::size(arguments)) - 1;
+  s4u::Engine engine(&count, const_cast<char**>(arguments));
+  BareRing ring;
+  ring.ranks = ranks;
+  ring.steps = steps;
+  ring.zone = new BareZone("ring");
+  ring.from = ring.zone->create_host("from", {1.0})->seal();
+  ring.to = ring.zone->create_host("to", {1.0})->seal();
+  for (int r = 0; r < ranks; ++r) {
+    ring.up.push_back(ring.zone->create_link("up" + std::to_string(r), {link_rate(r, ranks, equal)})->seal());
+    ring.down.push_back(ring.zone->create_link("down" + std::to_string(r), {1e9})->seal());
+  }
+  ring.cached = cached;
+  for (const s4u::Link* link : ring.up) ring.up_impl.push_back(link->get_impl());
+  for (const s4u::Link* link : ring.down) ring.down_impl.push_back(link->get_impl());
+  ring.zone->get_iface()->seal();
+  const auto n = static_cast<std::size_t>(ranks);
+  ring.comms.resize(n);
+  ring.sent.assign(n, 0);
+  ring.received.assign(n, 0);
+  ring.begun.assign(n, 0);
+  s4u::Activity::on_completion_cb([&ring](const s4u::Activity& activity) {
+    ring.ended.push_back(
+        static_cast<int>(reinterpret_cast<std::intptr_t>(static_cast<const s4u::Comm&>(activity).get_data<void>())) -
+        1);
+  });
+  engine.add_model(std::make_shared<BareModel>(ring));
+  const auto begin = Clock::now();
+  engine.run();
+  const double seconds = seconds_since(begin);
+  return nlohmann::json{seconds, engine.get_clock(), resident_mib()}.dump();
+}
+
+class RingMachine : public Machine {
+ public:
+  RingMachine(int ranks, bool equal) : ranks_(ranks) {
+    for (int r = 0; r < ranks; ++r) {
+      links_.push_back({"up", "link", BytesPerSecond{link_rate(r, ranks, equal)}});
+      links_.push_back({"down", "link", BytesPerSecond{1e9}});
+    }
+    for (int r = 0; r < ranks; ++r) paths_.push_back({{2 * r, 1}, {2 * ((r + 1) % ranks) + 1, 1}});
+  }
+  std::span<const Link> links() const override { return links_; }
+  Cost price(const Work&, Actor) const override { return {}; }
+  Route route(Actor from, Actor, PathClass) const override {
+    return {paths_[static_cast<std::size_t>(from)], {}, true};
+  }
+
+ private:
+  int ranks_;
+  std::vector<Link> links_;
+  std::vector<std::vector<LinkUse>> paths_;
+};
+
+class RingRank : public CoroutineProgram {
+ public:
+  RingRank(int rank, int ranks, int steps)
+      : CoroutineProgram({(rank + 1) % ranks, (rank + ranks - 1) % ranks}, 2), steps_(steps) {}
+
+ protected:
+  Ops run() override {
+    Op out, in;
+    out.kind = Kind::send;
+    out.message.bytes = Bytes{1 << 20};
+    in.kind = Kind::recv;
+    in.stream = 1;
+    in.message.slot = 1;
+    for (int step = 0; step < steps_; ++step) {
+      out.deps[0] = {static_cast<std::uint32_t>(step), 1};
+      co_yield out;
+      co_yield in;
+    }
+  }
+
+ private:
+  int steps_;
+};
+
+std::string executor_ring(int ranks, int steps, bool equal) {
+  RingMachine machine(ranks, equal);
+  Simulation simulation(machine);
+  for (int r = 0; r < ranks; ++r) simulation.add(r, std::make_unique<RingRank>(r, ranks, steps));
+  Traffic traffic(machine.links());
+  simulation.observe(traffic);
+  const auto begin = Clock::now();
+  const double end = simulation.run().end.value;
+  const double seconds = seconds_since(begin);
+  return nlohmann::json{seconds, end, resident_mib()}.dump();
+}
+
+using Ring = std::string (*)(int, int, bool);
+
+void run(benchmark::State& state, Ring ring) {
+  const int ranks = static_cast<int>(state.range(0)), steps = static_cast<int>(state.range(1));
+  const bool equal = state.range(2) == 1;
+  double transfers = 0, mib = 0, end = 0;
+  for (auto _ : state) {
+    const auto j = nlohmann::json::parse(in_child([&] { return ring(ranks, steps, equal); }));
+    state.SetIterationTime(j[0]);
+    transfers += static_cast<double>(ranks) * steps;
+    end = j[1];
+    mib = j[2];
+  }
+  state.counters["transfers/s"] = benchmark::Counter(transfers, benchmark::Counter::kIsRate);
+  state.counters["simulated_s"] = end;
+  state.counters["resident_MiB"] = mib;
+}
+
+/// Executor and bare loop in turn, in one run: the ratio of their speeds, and both.
+void ratio(benchmark::State& state) {
+  const int ranks = static_cast<int>(state.range(0)), steps = static_cast<int>(state.range(1));
+  const bool equal = state.range(2) == 1;
+  double ours = 0, bare = 0, cached = 0, transfers = 0;
+  for (auto _ : state) {
+    const auto a = nlohmann::json::parse(in_child([&] { return executor_ring(ranks, steps, equal); }));
+    const auto b = nlohmann::json::parse(in_child([&] { return bare_ring(ranks, steps, equal, false); }));
+    const auto c = nlohmann::json::parse(in_child([&] { return bare_ring(ranks, steps, equal, true); }));
+    ours += a[0].get<double>();
+    bare += b[0].get<double>();
+    cached += c[0].get<double>();
+    transfers += static_cast<double>(ranks) * steps;
+    state.SetIterationTime(a[0].get<double>() + b[0].get<double>());
+  }
+  state.counters["executor_transfers/s"] = transfers / ours;
+  state.counters["bare_transfers/s"] = transfers / bare;
+  state.counters["executor_over_bare"] = bare / ours;
+  state.counters["executor_over_bare_cached"] = cached / ours;
+}
+
+void executor(benchmark::State& state) { run(state, executor_ring); }
+
+}  // namespace
+
+BENCHMARK(ratio)
+    ->ArgNames({"ranks", "steps", "lockstep"})
+    ->Args({64, 2000, 1})
+    ->Args({64, 2000, 0})
+    ->UseManualTime()
+    ->Unit(benchmark::kMillisecond)
+    ->Iterations(5);
+// Memory at recording level totals: ten times the operations, the same resident size.
+BENCHMARK(executor)
+    ->ArgNames({"ranks", "steps", "lockstep"})
+    ->Args({64, 500, 1})
+    ->Args({64, 5000, 1})
+    ->Args({64, 20000, 1})
+    ->UseManualTime()
+    ->Unit(benchmark::kMillisecond)
+    ->Iterations(1);

@@ -1,0 +1,197 @@
+#include <catch2/catch.hpp>
+#include <cmath>
+
+#include "models/node.hpp"
+#include "models/stack.hpp"
+
+using namespace trainyard;
+
+namespace {
+
+const std::filesystem::path kRoot = std::filesystem::path(TRAINYARD_SOURCE_DIR) / "models" / "catalog";
+
+Node reference(std::string_view text) { return parse_document(text, "x.yaml"); }
+
+void check_sources(const Sources& sources) {
+  CHECK_FALSE(sources.empty());
+  for (const FigureSource& f : sources) {
+    INFO(f.figure << " = " << f.value << ", source \"" << f.source << "\"");
+    CHECK(f.source.size() > 20);  // a key that `sources` does not hold stays a bare word
+    CHECK(f.source.find(' ') != std::string::npos);
+    CHECK_FALSE(f.value.empty());
+    if (f.source.starts_with("assumed")) CHECK(f.unverified);
+  }
+}
+
+const FigureSource& source_of(const Sources& sources, const std::string& figure) {
+  for (const FigureSource& f : sources)
+    if (f.figure == figure) return f;
+  throw std::runtime_error("no figure " + figure);
+}
+
+}  // namespace
+
+TEST_CASE("every GPU of the catalog has sourced figures that make physical sense", "[catalog]") {
+  const Catalog catalog(kRoot);
+  CHECK(catalog.names("gpu").size() >= 5);
+  for (const std::string& name : catalog.names("gpu")) {
+    INFO(name);
+    const Gpu gpu = read_gpu(catalog.resolve("gpu", reference(name)));
+    CHECK(gpu.name == name);
+    check_sources(gpu.sources);
+    const auto peak = [&](Precision p) { return gpu.peak[static_cast<std::size_t>(p)]; };
+    CHECK(peak(Precision::fp16) >= peak(Precision::fp32));
+    CHECK(peak(Precision::fp32) > FlopsPerSecond{0});
+    if (peak(Precision::bf16).value > 0) CHECK(peak(Precision::bf16) == peak(Precision::fp16));
+    CHECK(gpu.memory_bandwidth > gpu.pcie);
+    CHECK(gpu.memory_bandwidth > gpu.nvlink);
+    CHECK(gpu.memory_bandwidth < BytesPerSecond{20e12});
+    CHECK(gpu.memory_capacity > Bytes{8e9});
+    CHECK(gpu.memory_capacity < Bytes{1e12});
+    CHECK((gpu.nvlink.value == 0 || gpu.nvlink > gpu.pcie));
+    CHECK(gpu.kernel_launch > Seconds{0.5e-6});
+    CHECK(gpu.kernel_launch < Seconds{20e-6});
+    for (const auto& e : gpu.efficiency) {
+      CHECK(e.flops > 0);
+      CHECK(e.flops <= 1);
+      CHECK(e.memory > 0);
+      CHECK(e.memory <= 1);
+    }
+    CHECK(gpu.compute_while_communicating <= 1);
+  }
+}
+
+TEST_CASE("every node of the catalog has sourced figures that make physical sense", "[catalog]") {
+  const Catalog catalog(kRoot);
+  for (const std::string& name : catalog.names("node")) {
+    INFO(name);
+    const NodeType node = read_node(catalog.resolve("node", reference(name)), catalog);
+    CHECK(node.name == name);
+    check_sources(node.sources);
+    CHECK(node.gpus >= 1);
+    CHECK((node.interconnect == "nvswitch" || node.interconnect == "pcie"));
+    if (node.interconnect == "nvswitch") CHECK(node.nvlink_latency.count > 0);
+    CHECK(node.pcie_rate.value > 0);
+    if (node.hcas > 0) CHECK(node.hca_rate <= node.pcie_rate);
+    CHECK(node.pcie_latency < Picoseconds{10'000'000});
+  }
+}
+
+TEST_CASE("every software stack of the catalog has sourced figures", "[catalog]") {
+  const Catalog catalog(kRoot);
+  for (const std::string& name : catalog.names("stack")) {
+    INFO(name);
+    const SoftwareStack stack = read_stack(catalog.resolve("stack", reference(name)));
+    CHECK(stack.name == name);
+    CHECK_FALSE(stack.description.empty());
+    check_sources(stack.sources);
+    CHECK(stack.bucket >= stack.first_bucket);
+  }
+  const SoftwareStack plain = read_stack(catalog.resolve("stack", reference("plain")));
+  CHECK(plain.kernel_dispatch + plain.collective_launch + plain.step_overhead == Seconds{0});
+  const SoftwareStack ddp = read_stack(catalog.resolve("stack", reference("pytorch_ddp")));
+  CHECK(ddp.bucket == Bytes{25 * 1048576.0});
+  CHECK(ddp.first_bucket == Bytes{1048576.0});
+}
+
+TEST_CASE("datasheet figures are carried over exactly", "[catalog]") {
+  const Catalog catalog(kRoot);
+  const NodeType node = read_node(catalog.resolve("node", reference("dgx-a100")), catalog);
+  CHECK(node.gpus == 8);
+  CHECK(node.hcas == 8);
+  CHECK(node.hca_rate == BytesPerSecond{25e9});
+  CHECK(node.gpu.peak[static_cast<std::size_t>(Precision::bf16)] == FlopsPerSecond{312e12});
+  CHECK(node.gpu.memory_bandwidth == BytesPerSecond{2039e9});
+  CHECK(node.gpu.memory_capacity == Bytes{80 * 1073741824.0});
+  CHECK(node.gpu.nvlink == BytesPerSecond{300e9});
+  const NodeType smaller = read_node(catalog.resolve("node", reference("dgx_a100_40gb")), catalog);
+  CHECK(smaller.gpu.name == "a100-sxm4-40gb");
+  CHECK(smaller.gpu.memory_bandwidth == BytesPerSecond{1555e9});
+  CHECK(smaller.gpu.nvlink == node.gpu.nvlink);
+}
+
+TEST_CASE("an unknown entry is refused at its place, with the nearest one", "[catalog]") {
+  const Catalog catalog(kRoot);
+  CHECK_THROWS_WITH(catalog.resolve("node", reference("dgx-a10")),
+                    "x.yaml:1:1: unknown node \"dgx-a10\"; did you mean \"dgx-a100\"?");
+  CHECK_THROWS_WITH(catalog.resolve("stack", reference("../gpus/t4")),
+                    "x.yaml:1:1: unknown stack \"../gpus/t4\"; known: plain, pytorch-ddp");
+  CHECK_THROWS_WITH(catalog.resolve("gpu", reference("[t4]")), Catch::StartsWith("x.yaml:1:1: expected a gpu"));
+  CHECK_THROWS_WITH(Catalog("/nonexistent"), Catch::StartsWith("/nonexistent: no such catalog folder"));
+  CHECK(catalog.names("nothing").empty());
+}
+
+TEST_CASE("figures are overridden in place, at any depth, and say so", "[catalog]") {
+  const Catalog catalog(kRoot);
+  Node scenario = reference("node: dgx-a100");
+  set_field(scenario, "node.gpu.memory_capacity", "40 GiB");
+  NodeType node = read_node(catalog.resolve("node", *scenario.find("node")), catalog);
+  CHECK(node.gpu.memory_capacity == Bytes{40 * 1073741824.0});
+  CHECK(node.gpu.name == "a100-sxm4-80gb");
+  CHECK(source_of(node.sources, "gpu a100-sxm4-80gb: memory_capacity").source ==
+        "given by --set node.gpu.memory_capacity");
+
+  scenario = reference("node: dgx-a100");
+  set_field(scenario, "node.gpu.type.nvlink", "16 GB/s");
+  set_field(scenario, "node.hca.rate", "400 Gbit/s");
+  set_field(scenario, "node.gpu.count", "4");
+  node = read_node(catalog.resolve("node", *scenario.find("node")), catalog);
+  CHECK(node.gpu.nvlink == BytesPerSecond{16e9});
+  CHECK(node.hca_rate == BytesPerSecond{50e9});
+  CHECK(node.gpus == 4);
+
+  const Node in_place =
+      reference("node:\n  base: dgx-a100\n  gpu:\n    type:\n      base: h100_sxm5_80gb\n      pcie: 1 GB/s\n");
+  node = read_node(catalog.resolve("node", *in_place.find("node")), catalog);
+  CHECK(node.gpu.name == "h100-sxm5-80gb");
+  CHECK(node.pcie_rate == BytesPerSecond{1e9});
+  CHECK(source_of(node.sources, "gpu h100-sxm5-80gb: pcie").source == "given in x.yaml:6");
+
+  scenario = reference("node: dgx-a100");
+  set_field(scenario, "node.gpu.memory_capacty", "40 GiB");
+  CHECK_THROWS_WITH(read_node(catalog.resolve("node", *scenario.find("node")), catalog),
+                    "--set node.gpu.memory_capacty: unknown key \"memory_capacty\" in gpu a100-sxm4-80gb; did you "
+                    "mean \"memory_capacity\"?");
+}
+
+TEST_CASE("a node given wholly in place is read, and faults are named", "[catalog]") {
+  const Catalog catalog(kRoot);
+  const std::string lecture =
+      "gpu: {count: 4, type: {peak: {fp32: 10 TFLOP/s}, memory_bandwidth: 1 TB/s, memory_capacity: 16 GB}}\n"
+      "interconnect: pcie\n";
+  const auto read = [&](const std::string& rest) {
+    return read_node(catalog.resolve("node", reference(lecture + rest)), catalog);
+  };
+  const NodeType node = read("pcie: {rate: 16 GB/s, latency: 0 us}\n");
+  CHECK(node.name == "custom-node");
+  CHECK(node.hcas == 0);
+  CHECK(node.pcie_rate == BytesPerSecond{16e9});
+  CHECK(node.gpu.efficiency[0].flops == 1);
+  CHECK(source_of(node.sources, "gpu custom-gpu: memory_bandwidth").source == "given in x.yaml:1");
+  CHECK_THROWS_WITH(read("pcie: {latency: 0 us}\n"),
+                    "x.yaml:3:7: node custom-node: pcie: missing key \"rate\": gpu custom-gpu gives none");
+  CHECK_THROWS_WITH(read("pcie: {rate: 1 GB/s, latency: 60 s}\n"),
+                    "x.yaml:3:31: node custom-node: pcie.latency: more than 10.0 s");
+  CHECK_THROWS_WITH(read("pcie: {rate: 1 GB/s, latency: 0 us}\nhca: {count: 2000, rate: 1 GB/s, latency: 0 s}\n"),
+                    "x.yaml:4:14: node custom-node: hca.count: 2000 is too many; the most is 1024");
+}
+
+TEST_CASE("bases that form a cycle are refused", "[catalog]") {
+  std::string name = (std::filesystem::temp_directory_path() / "trainyard-XXXXXX").string();
+  REQUIRE(mkdtemp(name.data()) != nullptr);
+  std::filesystem::create_directory(name + "/gpus");
+  const auto write = [&](const char* file, const char* text) {
+    FILE* out = std::fopen((name + "/gpus/" + file).c_str(), "w");
+    std::fputs(text, out);
+    std::fclose(out);
+  };
+  write("a.yaml", "base: b\n");
+  write("b.yaml", "base: a\n");
+  write("c.yaml", "name: d\n");
+  const Catalog catalog{name};
+  CHECK(catalog.names("gpu") == std::vector<std::string>{"a", "b", "c"});
+  CHECK_THROWS_WITH(catalog.resolve("gpu", reference("a")), Catch::EndsWith("bases of gpu form a cycle"));
+  CHECK_THROWS_WITH(catalog.resolve("gpu", reference("c")),
+                    Catch::EndsWith("an entry of the catalog is named by its file"));
+  std::filesystem::remove_all(name);
+}

@@ -1,0 +1,85 @@
+#include <catch2/catch.hpp>
+
+#include "models/gpu.hpp"
+
+using namespace trainyard;
+
+namespace {
+
+const char* const kGpu = R"(name: test
+peak: {bf16: 100 TFLOP/s, fp32: 10 TFLOP/s}
+memory_bandwidth: 1 TB/s
+memory_capacity: 16 GiB
+kernel_launch: 3 us
+efficiency:
+  gemm: {flops: 0.8, memory: 0.7}
+  elementwise: {memory: 0.5}
+)";
+
+Gpu gpu_of(std::string text) { return read_gpu(parse_document(text, "x.yaml")); }
+
+Work work(Kernel kernel, Precision precision, double flops, double bytes) {
+  Work w;
+  w.flops = Flops{flops};
+  w.bytes = Bytes{bytes};
+  w.kernel = static_cast<std::uint16_t>(kernel);
+  w.precision = static_cast<std::uint8_t>(precision);
+  return w;
+}
+
+}  // namespace
+
+TEST_CASE("a kernel's time is the roofline's, to rounding", "[gpu]") {
+  const Gpu gpu = gpu_of(kGpu);
+  const auto time = [&](Kernel k, Precision p, double flops, double bytes) {
+    return kernel_time(gpu, work(k, p, flops, bytes)).value;
+  };
+  CHECK(time(Kernel::gemm, Precision::bf16, 1e12, 1e9) == Approx(3e-6 + 1e12 / 80e12).epsilon(1e-12));
+  CHECK(time(Kernel::gemm, Precision::fp32, 1e12, 1e9) == Approx(3e-6 + 1e12 / 8e12).epsilon(1e-12));
+  CHECK(time(Kernel::gemm, Precision::bf16, 1e9, 1e9) == Approx(3e-6 + 1e9 / 0.7e12).epsilon(1e-12));
+  CHECK(time(Kernel::elementwise, Precision::bf16, 0, 1e9) == Approx(3e-6 + 1e9 / 0.5e12).epsilon(1e-12));
+  CHECK(time(Kernel::optimizer, Precision::fp32, 1e9, 1e9) == Approx(3e-6 + 1e9 / 1e12).epsilon(1e-12));
+  CHECK(time(Kernel::gemm, Precision::bf16, 0, 0) == 3e-6);
+  CHECK(time(Kernel::gemm, Precision::fp8, 0, 1e9) > 0);  // no arithmetic: no peak is needed
+}
+
+TEST_CASE("work of a precision that the GPU lacks is refused", "[gpu]") {
+  CHECK_THROWS_WITH(kernel_time(gpu_of(kGpu), work(Kernel::gemm, Precision::fp8, 1, 0)),
+                    "gpu test has no fp8; it has fp32, bf16");
+  CHECK_THROWS_AS(kernel_time(gpu_of(kGpu), work(static_cast<Kernel>(99), Precision::fp8, 1, 0)), InternalError);
+}
+
+TEST_CASE("precisions and their sizes", "[gpu]") {
+  CHECK(parse_precision("bf16") == Precision::bf16);
+  CHECK(std::string(name_of(Precision::tf32)) == "tf32");
+  CHECK(element_size(Precision::tf32) == Bytes{4});
+  CHECK(element_size(Precision::bf16) == Bytes{2});
+  CHECK(element_size(Precision::fp64) == Bytes{8});
+  CHECK_THROWS_WITH(parse_precision("bf61"),
+                    "unknown precision \"bf61\"; known: fp64, fp32, tf32, fp16, bf16, fp8, int8");
+}
+
+TEST_CASE("a faulty GPU is refused at its place", "[gpu]") {
+  const auto error_of = [](const std::string& from, const std::string& to) {
+    std::string text = kGpu;
+    text.replace(text.find(from), from.size(), to);
+    try {
+      gpu_of(text);
+    } catch (const UserError& e) {
+      return std::string(e.what());
+    }
+    return std::string("no error");
+  };
+  CHECK(error_of("flops: 0.8", "flops: 1.8") ==
+        "x.yaml:7:17: gpu test: efficiency.gemm.flops: 1.8 is out of range; expected a number from 1e-06 to 1");
+  CHECK(error_of("flops: 0.8", "flops: nan").find("not a number") != std::string::npos);
+  CHECK(error_of("gemm:", "gem:") == "x.yaml:7:3: unknown key \"gem\" in gpu test: efficiency; did you mean \"gemm\"?");
+  CHECK(error_of("memory_bandwidth: 1 TB/s\n", "") == "x.yaml:1:1: gpu test: missing key \"memory_bandwidth\"");
+  CHECK(error_of("memory_bandwidth", "memory_bandwith") ==
+        "x.yaml:3:1: unknown key \"memory_bandwith\" in gpu test; did you mean \"memory_bandwidth\"?");
+  CHECK(error_of("bf16: 100 TFLOP/s, fp32: 10 TFLOP/s", "") ==
+        "x.yaml:2:7: gpu test: peak: no precision given; known: fp64, fp32, tf32, fp16, bf16, fp8, int8");
+  CHECK(error_of("100 TFLOP/s", "100 TFLOPs").find("unknown unit \"TFLOPs\"") != std::string::npos);
+  CHECK(error_of("3 us", "-3 us") == "x.yaml:5:16: gpu test: kernel_launch: \"-3 us\" must be 0 or more");
+  CHECK(error_of("16 GiB", "16").find("has no unit") != std::string::npos);
+}

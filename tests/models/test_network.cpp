@@ -1,0 +1,86 @@
+#include <catch2/catch.hpp>
+
+#include "models/network.hpp"
+#include "sim/error.hpp"
+
+using namespace trainyard;
+
+TEST_CASE("a matrix product counts a multiply-add as two and moves each matrix once") {
+  const Work work = gemm("g", 3, 5, 7, Precision::bf16).work;
+  CHECK(work.flops.value == 2 * 3 * 5 * 7);
+  CHECK(work.bytes.value == 2 * (3 * 7 + 7 * 5 + 3 * 5));
+  CHECK(work.kernel == static_cast<std::uint16_t>(Kernel::gemm));
+  CHECK(work.precision == static_cast<std::uint8_t>(Precision::bf16));
+  CHECK(gemm("g", 3, 5, 7, Precision::fp32, 4).work.bytes.value == 16 * (3 * 7 + 7 * 5 + 3 * 5));
+}
+
+TEST_CASE("a linear layer has two products backward, each final gradient marked") {
+  LayerBuilder b("l", 10, Precision::fp32);
+  b.linear({.name = "a", .in = 3, .out = 4, .bias = true});
+  const Layer layer = std::move(b).build(Bytes{160});
+  REQUIRE(layer.parameters.size() == 2);
+  CHECK(layer.parameters[0].name == "a.weight");
+  CHECK(layer.parameter_elements() == 16);
+  REQUIRE(layer.backward.size() == 3);
+  CHECK(layer.backward_flops().value == 2 * layer.forward_flops().value);
+  CHECK(layer.backward[0].name == "a.dgrad");
+  CHECK(layer.backward[0].gradients_ready.empty());
+  CHECK(layer.backward[1].gradients_ready == std::vector<int>{0});
+  CHECK(layer.backward[2].gradients_ready == std::vector<int>{1});
+  CHECK(layer.backward[2].work.bytes.value == 4 * (10 * 4 + 4));
+  CHECK(layer.activations().value == 4 * 10 * 3);
+  CHECK(layer.forward_transient.value == 4 * 10 * 4);
+  CHECK(layer.backward_transient.value == 4 * (10 * 4 + 10 * 3));
+}
+
+TEST_CASE("what a later operator saved is free before an earlier one needs memory") {
+  LayerBuilder b("l", 1, Precision::fp64);
+  Operator small, large;
+  small.kept = {{"s", Bytes{10}}};
+  small.backward_live = Bytes{70};
+  large.kept = {{"l", Bytes{100}}};
+  large.forward_live = large.backward_live = Bytes{5};
+  b.add(small);
+  b.add(large);
+  const Layer layer = std::move(b).build({});
+  CHECK(layer.activations().value == 110);
+  CHECK(layer.forward_transient.value == 5);
+  CHECK(layer.backward_transient.value == 5);  // 70 fit into the 100 that are free by then
+}
+
+TEST_CASE("the second use of an input is added backward, one gradient being held until then") {
+  LayerBuilder b("l", 10, Precision::fp32);
+  b.fork("f", 3);
+  b.linear({.name = "a", .in = 3, .out = 3, .shares_fork_gradient = true});
+  b.join("add");
+  const Layer layer = std::move(b).build({});
+  REQUIRE(layer.forward.size() == 2);
+  REQUIRE(layer.backward.size() == 3);
+  CHECK(layer.backward.back().name == "f.gradient_sum");
+  CHECK(layer.backward.back().work.bytes.value == 3 * 120);
+  CHECK(layer.backward_transient.value == 2 * 120);  // at the products; the sum's third fits where the input was
+}
+
+TEST_CASE("the builder refuses what it cannot mean") {
+  LayerBuilder open("l", 1, Precision::fp32);
+  open.fork("f", 1);
+  CHECK_THROWS_AS(std::move(open).build({}), InternalError);
+  LayerBuilder b("l", 1, Precision::fp32);
+  CHECK_THROWS_AS(b.join("j"), InternalError);
+  CHECK_THROWS_AS(LayerBuilder("l", 1, Precision::fp8), UserError);
+  CHECK_THROWS_WITH(require_training_precision(Precision::int8), Catch::Contains("int8") && Catch::Contains("bf16"));
+}
+
+TEST_CASE("a loss in 16 bits is taken in fp32 unless it is fused") {
+  const auto head = [](Precision precision, bool fused) {
+    LayerBuilder b("head", 8, precision);
+    b.cross_entropy(100, fused);
+    return std::move(b).build({});
+  };
+  const Layer wide = head(Precision::bf16, false);
+  CHECK(wide.activations().value == 8 * 100 * (2 + 4) + 8 * 8);
+  CHECK(wide.backward_transient.value == 8 * 100 * 8 - 8 * 8);  // two fp32 gradients; the targets are free
+  CHECK(head(Precision::fp32, false).activations().value == 8 * 100 * (4 + 4) + 8 * 8);
+  CHECK(head(Precision::bf16, true).activations().value == 8 * 100 * 2 + 8 * 8);
+  CHECK(head(Precision::bf16, true).backward_transient.value == 0);
+}

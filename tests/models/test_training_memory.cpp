@@ -1,0 +1,72 @@
+#include <catch2/catch.hpp>
+
+#include "models/training_memory.hpp"
+#include "sim/error.hpp"
+
+using namespace trainyard;
+
+namespace {
+const Optimizer& optimizer(const char* name) { return find_optimizer(name, Place{}); }
+
+SoftwareStack plain_stack() {
+  SoftwareStack stack;
+  stack.gradient_bucket_copy = false;
+  return stack;
+}
+}  // namespace
+
+TEST_CASE("mixed precision with Adam holds 16 bytes a parameter") {
+  const StaticMemory memory = static_memory(1000, Precision::bf16, optimizer("adamw"), plain_stack());
+  CHECK(memory.parameters.value == 2000);
+  CHECK(memory.gradients.value == 2000);
+  CHECK(memory.optimizer.value == 12000);
+  CHECK(memory.buffers.value == 0);
+  CHECK(memory.total().value == 16000);
+}
+
+TEST_CASE("fp32 and fp64 training have no master weights") {
+  const StaticMemory single = static_memory(1000, Precision::fp32, optimizer("adam"), plain_stack());
+  CHECK(single.parameters.value == 4000);
+  CHECK(single.gradients.value == 4000);
+  CHECK(single.optimizer.value == 8000);
+  CHECK(static_memory(1000, Precision::tf32, optimizer("adam"), plain_stack()).total().value == 16000);
+  CHECK(static_memory(1000, Precision::fp64, optimizer("adam"), plain_stack()).total().value == 32000);
+}
+
+TEST_CASE("optimizers differ by their states") {
+  CHECK(optimizer_state_size(optimizer("sgd"), Precision::fp32).value == 0);
+  CHECK(optimizer_state_size(optimizer("sgd"), Precision::fp16).value == 4);
+  CHECK(optimizer_state_size(optimizer("momentum"), Precision::fp32).value == 4);
+  CHECK(optimizer_state_size(optimizer("momentum"), Precision::bf16).value == 8);
+  // Adam in mixed precision: gradient 2 read; master, m, v read and written 24; parameter 2 written.
+  CHECK(optimizer_traffic(optimizer("adam"), Precision::bf16).value == 28);
+  CHECK(optimizer_traffic(optimizer("adam"), Precision::fp32).value == 28);
+  CHECK(optimizer_traffic(optimizer("sgd"), Precision::fp32).value == 12);
+  const Work work = optimizer_work(10, Precision::bf16, optimizer("adam"));
+  CHECK(work.bytes.value == 280);
+  CHECK(work.flops.value == 0);
+  CHECK(work.kernel == static_cast<std::uint16_t>(Kernel::optimizer));
+  CHECK(gradient_accumulation_work(10, Precision::bf16).bytes.value == 60);
+}
+
+TEST_CASE("the stack's buffers count, and parts sum to the whole") {
+  SoftwareStack stack;
+  stack.gradient_bucket_copy = true;
+  stack.workspace = Bytes{77};
+  const StaticMemory memory = static_memory({1000, 500, 250}, Precision::bf16, optimizer("adam"), stack);
+  CHECK(memory.buffers.value == 1000 + 77);
+  CHECK(memory.optimizer.value == 12 * 250);
+  Bytes sum;
+  for (const MemoryPart& part : memory.parts) {
+    sum += part.bytes;
+    CHECK_FALSE(part.name.empty());
+  }
+  CHECK(sum == memory.total());
+}
+
+TEST_CASE("unknown optimizers and precisions are refused") {
+  CHECK_THROWS_WITH(find_optimizer("adamm", Place{}), Catch::Contains("adamm") && Catch::Contains("adam"));
+  CHECK_THROWS_WITH(find_optimizer("lamb", Place{}), Catch::Contains("momentum"));
+  CHECK_THROWS_AS(static_memory(1, Precision::fp8, optimizer("adam"), plain_stack()), UserError);
+  CHECK(std::string(name_of(MemoryClass::activations)) == "activations");
+}

@@ -1,0 +1,301 @@
+// Scenarios that somebody mistyped, cut off or fed with nonsense: each is read as before or refused in one line that says
+// where. Never a crash, never an unknown key that is silently accepted.
+#include <catch2/catch.hpp>
+#include <cctype>
+#include <chrono>
+#include <cmath>
+#include <fstream>
+#include <functional>
+#include <iterator>
+#include <optional>
+#include <random>
+#include <set>
+
+#include "scenarios/simulate.hpp"
+
+using namespace trainyard;
+
+namespace {
+
+/// Every kind of field in place, and small enough to be simulated.
+constexpr const char* kInPlace = R"(name: in place
+cluster:
+  nodes: 2
+  node:
+    gpu:
+      count: 2
+      type:
+        architecture: none
+        peak: {bf16: {value: 100 TFLOP/s, source: here, unverified: true}, fp32: 10 TFLOP/s}
+        memory_bandwidth: 1 TB/s
+        memory_capacity: 16 GiB
+        kernel_launch: 3 us
+        efficiency: {gemm: {flops: 0.5, memory: 0.5}}
+        interference: {compute_while_communicating: 0.9, communication_while_computing: 1}
+        nvlink: 100 GB/s
+        pcie: 16 GB/s
+    interconnect: nvswitch
+    nvlink: {latency: 1 us}
+    pcie: {latency: 0.5 us, rate: 16 GB/s}
+    hca: {count: 2, rate: 100 Gbit/s, latency: 1 us}
+  fabric: {type: nonblocking, switch_latency: 200 ns}
+model:
+  base: gpt2
+  n_layer: 2
+plan:
+  global_batch_size: 16
+  micro_batch_size: 2
+  seq_length: 128
+  precision: bf16
+  optimizer: adamw
+  flash_attention: true
+  data_parallel: {size: 4, all_reduce: ring, overlap: true, first_bucket: 1 MiB, bucket: 25 MiB, bucket_boundaries: bytes}
+software:
+  description: ours
+  kernel_dispatch: 4 us
+  collective_launch: 5 us
+  network_step: 6 us
+  step_overhead: 1 ms
+  whole_tensors: true
+  first_bucket: 1 MiB
+  bucket: 25 MiB
+  overlap: true
+  gradient_bucket_copy: true
+  fused_loss: false
+  workspace: 1 GiB
+)";
+constexpr const char* kMlp = R"(cluster:
+  node: {base: t4-server, gpu: {count: 2}}
+model: {mlp: {widths: [32, 64, 10], loss: softmax_cross_entropy}}
+plan: {global_batch_size: 8, micro_batch_size: 4, precision: fp32, optimizer: sgd}
+)";
+
+std::string text_of(const Node& node, std::size_t indent) {
+  const std::string margin(indent, ' ');
+  switch (node.kind) {
+    case Node::Kind::null:
+      return " ~\n";
+    case Node::Kind::scalar:
+      return node.quoted ? " \"" + node.scalar + "\"\n" : " " + node.scalar + "\n";
+    case Node::Kind::list: {
+      if (node.items.empty()) return " []\n";
+      std::string text = "\n";
+      for (const Node& item : node.items) text += margin + "-" + text_of(item, indent + 2);
+      return text;
+    }
+    case Node::Kind::map:
+      break;
+  }
+  if (node.fields.empty()) return " {}\n";
+  std::string text = "\n";
+  for (const auto& [key, field] : node.fields) text += margin + key + ":" + text_of(field, indent + 2);
+  return text;
+}
+std::string text_of(const Node& root) { return text_of(root, 0).substr(1); }
+
+Node scalar(const std::string& text) {
+  Node node;
+  node.kind = Node::Kind::scalar;
+  node.scalar = text;
+  return node;
+}
+
+struct Mutant {
+  std::string what, text;
+  bool refused = false;  // it must be
+};
+
+/// All mutants that one change at one place of the tree gives. `whole` prints the tree as it is at that moment.
+void mutate(Node& node, const std::string& path, const std::function<std::string()>& whole, std::vector<Mutant>& all) {
+  static const std::vector<std::string> values{
+      "-1", "0", "1", "3", "1e308", ".nan", "nan", ".inf", "-.inf", "99999999999999999999", "2147483648", "4294967298",
+      "9223372036854775807", "1e-300 GB/s", "1e300 TB/s", "0 GB/s", "-5 us", "12 parsecs", "7 GiB", "1e6 s", "400 Gbit",
+      "0.001 B", "1e30 TFLOP/s", "true", "\"\"", "\"nonsense\"", "~", "[1, 2]", "0x10", "\"\\u00e9\\u4e16\"",
+      // of the right kind, but absurd
+      "1 B/s", "1e24 B/s", "1 FLOP/s", "1e24 FLOP/s", "9 s", "1 ps", "59 s", "1 B", "1e24 B", "1e-6", "1000", "10000",
+      "16384", "16777216", "1048576", "[16777216, 16777216, 16777216]", "[1, -2]", "[1, {a: 1}]", "fp64", "sgd",
+      "gather-broadcast", "pcie", "llama-2-7b"};
+
+  if (node.kind == Node::Kind::map) {
+    node.fields.emplace_back("surprise", scalar("1"));
+    all.push_back({path + ": one more key", whole(), true});
+    node.fields.pop_back();
+  }
+  for (std::size_t i = 0; i < node.fields.size(); ++i) {
+    const std::string key = node.fields[i].first;
+    const std::string here = path + "." + key;
+    const auto change = [&](const std::string& what, bool refused) {
+      all.push_back({here + ": " + what, whole(), refused});
+    };
+    node.fields[i].first = key + "x";
+    change("renamed", true);
+    node.fields[i].first = key;
+    node.fields.push_back(node.fields[i]);
+    change("twice", true);
+    node.fields.pop_back();
+    const auto field = node.fields[i];
+    node.fields.erase(node.fields.begin() + static_cast<std::ptrdiff_t>(i));
+    change("removed", false);
+    node.fields.insert(node.fields.begin() + static_cast<std::ptrdiff_t>(i), field);
+    for (const std::string& value : values) {
+      node.fields[i].second = scalar(value);
+      change("= " + value, false);
+    }
+    node.fields[i].second = scalar("{surprise: 1}");
+    change("a map", true);
+    node.fields[i].second = field.second;
+    mutate(node.fields[i].second, here, whole, all);
+  }
+}
+
+std::vector<Mutant> valid_yaml(const std::string& text) {
+  Node root = parse_document(text, "original.yaml");
+  std::vector<Mutant> all;
+  mutate(
+      root, "", [&root] { return text_of(root); }, all);
+  return all;
+}
+
+/// Characters deleted, inserted, replaced, lines torn out, moved and cut off.
+std::vector<Mutant> garbage(const std::string& text, std::size_t count, std::uint64_t seed) {
+  static const std::string odd =
+      "{}[]:,#&*!|>'\"%@`\\-?~\t\n \r\x01\x7f\xff\xc3\xa9" + std::string(1, '\0') + "0123456789eE+.azAZ/";
+  std::mt19937_64 random(seed);  // specified by the standard: the same everywhere
+  const auto below = [&random](std::size_t n) { return static_cast<std::size_t>(random() % n); };
+  std::vector<Mutant> all;
+  for (std::size_t i = 0; i < count; ++i) {
+    std::string t = text;
+    for (std::size_t edits = 1 + below(4); edits > 0 && !t.empty(); --edits) {
+      const std::size_t at = below(t.size());
+      switch (below(6)) {
+        case 0:
+          t.erase(at, 1 + below(12));
+          break;
+        case 1:
+          t.insert(at, 1, odd[below(odd.size())]);
+          break;
+        case 2:
+          t[at] = odd[below(odd.size())];
+          break;
+        case 3:
+          t.insert(at, t.substr(below(t.size()), below(40)));
+          break;
+        case 4:
+          t[at] = static_cast<char>(t[at] ^ (1 << below(8)));
+          break;
+        default:
+          if (below(8) == 0) t.resize(at);
+      }
+    }
+    all.push_back({"garbage " + std::to_string(i), t, false});
+  }
+  return all;
+}
+
+struct Reading {
+  bool accepted = false;
+  std::string error;
+};
+
+/// One line, "file:line:column: what".
+bool has_place(const std::string& error) {
+  const auto number = [&error](std::size_t& at) {
+    const std::size_t from = ++at;  // past the colon
+    while (at < error.size() && std::isdigit(static_cast<unsigned char>(error[at]))) ++at;
+    return at > from && at < error.size() && error[at] == ':';
+  };
+  std::size_t at = error.find(':');
+  if (at == std::string::npos || at == 0 || error.find('\n') != std::string::npos) return false;
+  return number(at) && number(at) && error.size() > at + 2 && error[at + 1] == ' ';
+}
+
+/// Reads a mutant. Whatever is thrown must be a UserError of one line with a place.
+Reading read(const Mutant& mutant, std::optional<Scenario>& scenario) {
+  const auto begin = std::chrono::steady_clock::now();
+  Reading outcome;
+  try {
+    scenario = read_scenario_text(mutant.text, "mutant.yaml");
+    outcome.accepted = true;
+  } catch (const UserError& e) {
+    outcome.error = e.what();
+  } catch (const std::exception& e) {
+    FAIL("not a UserError: " << e.what());
+  }
+  const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begin;
+  CHECK(took.count() < 5);
+  if (!outcome.accepted) CHECK(has_place(outcome.error));
+  if (mutant.refused) CHECK_FALSE(outcome.accepted);
+  return outcome;
+}
+
+void check_simulation(const Scenario& scenario) {
+  try {
+    const Result result = simulate(scenario);
+    CHECK(std::isfinite(result.step_time));
+    CHECK(result.step_time > 0);
+    CHECK(std::isfinite(result.memory.peak));
+  } catch (const UserError& e) {
+    CHECK(std::string(e.what()).find('\n') == std::string::npos);
+  } catch (const std::exception& e) {
+    FAIL_CHECK("the simulation failed: " << e.what());
+  }
+}
+
+std::string file_text(const std::filesystem::path& path) {
+  std::ifstream in(path);
+  return {std::istreambuf_iterator<char>(in), {}};
+}
+
+}  // namespace
+
+TEST_CASE("the ready scenarios and those mutated here are valid, and print back to the same scenario", "[mutation]") {
+  for (const char* text : {kInPlace, kMlp}) {
+    const Scenario s = read_scenario_text(text, "original.yaml");
+    const Scenario again = read_scenario_text(text_of(parse_document(text, "original.yaml")), "original.yaml");
+    CHECK(again.network.parameters() == s.network.parameters());
+    CHECK(again.plan.buckets.size() == s.plan.buckets.size());
+    CHECK(again.global_batch_size == s.global_batch_size);
+  }
+}
+
+TEST_CASE("mutated scenarios in valid YAML are refused with their place, or mean something", "[mutation]") {
+  std::size_t count = 0, refused = 0, accepted = 0, simulated = 0;
+  std::set<std::string> errors;
+  const auto run = [&](const std::string& text, bool simulate_some) {
+    for (const Mutant& mutant : valid_yaml(text)) {
+      INFO(mutant.what << "\n" << mutant.text);
+      std::optional<Scenario> scenario;
+      const Reading outcome = read(mutant, scenario);
+      ++count;
+      ++(outcome.accepted ? accepted : refused);
+      errors.insert(outcome.error);
+      if (!outcome.accepted || !simulate_some || accepted % 3 != 0) continue;
+      check_simulation(*scenario);
+      ++simulated;
+    }
+  };
+  for (const auto& file :
+       std::filesystem::directory_iterator(std::filesystem::path(TRAINYARD_SOURCE_DIR) / "scenarios"))
+    if (file.path().extension() == ".yaml") run(file_text(file.path()), false);
+  run(kInPlace, true);
+  run(kMlp, true);
+  CHECK(count >= 300);
+  CHECK(refused >= 300);
+  CHECK(errors.size() >= 200);
+  CHECK(accepted >= 50);
+  CHECK(simulated >= 50);
+}
+
+TEST_CASE("scenarios of mutated characters are refused with their place, or mean something", "[mutation]") {
+  std::size_t refused = 0;
+  for (const std::string& text :
+       {std::string(kInPlace), std::string(kMlp),
+        file_text(std::filesystem::path(TRAINYARD_SOURCE_DIR) / "scenarios" / "gpt2-xl-ddp-dgx-a100.yaml")}) {
+    for (const Mutant& mutant : garbage(text, 200, text.size())) {
+      INFO(mutant.what << "\n" << mutant.text);
+      std::optional<Scenario> scenario;
+      if (!read(mutant, scenario).accepted) ++refused;
+    }
+  }
+  CHECK(refused >= 300);
+}

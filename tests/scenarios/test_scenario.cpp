@@ -1,0 +1,164 @@
+#include <catch2/catch.hpp>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "scenarios/simulate.hpp"
+#include "scenarios/size.hpp"
+#include "scenarios/views.hpp"
+
+using namespace trainyard;
+
+namespace {
+
+const std::string kSmall = R"(cluster:
+  nodes: 2
+  node: t4-server
+  fabric: nonblocking
+model: {base: gpt2, n_layer: 2}
+plan:
+  global_batch_size: 16
+  micro_batch_size: 1
+  seq_length: 64
+  precision: fp16
+)";
+
+Scenario small(const Overrides& overrides = {}) { return read_scenario_text(kSmall, "small.yaml", overrides); }
+
+std::string error_of(const Overrides& overrides) {
+  try {
+    require_simulable(small(overrides));
+  } catch (const UserError& e) {
+    return e.what();
+  }
+  return "no error";
+}
+
+}  // namespace
+
+TEST_CASE("a scenario takes what is not said from the catalog, and names its defaults", "[scenario]") {
+  const Scenario s = small();
+  CHECK(s.name == "small");
+  CHECK(s.ranks() == 8);
+  CHECK(s.plan.micro_batches == 2);
+  CHECK(s.plan.all_reduce->name == "ring");
+  CHECK(s.software.name == "plain");
+  CHECK_FALSE(s.software_given);
+  CHECK(s.optimizer.name == "adam");
+  CHECK(s.network.tokens_per_sample == 64);
+  CHECK(s.network.layers.size() == 4);  // embedding, two blocks, head
+  CHECK(small({{"software", "pytorch-ddp"}}).software_given);
+  CHECK(small({{"plan.data_parallel", "4"}}).ranks() == 4);
+}
+
+TEST_CASE("overrides reach any depth, the last one wins", "[scenario]") {
+  const Scenario s = small({{"cluster.hca.rate", "25 Gbit/s"},
+                            {"cluster.hca.rate", "400 Gbit/s"},
+                            {"cluster.gpu.memory_capacity", "1 GiB"}});
+  CHECK(s.cluster.node.hca_rate == BytesPerSecond{50e9});
+  CHECK(s.cluster.node.gpu.memory_capacity == Bytes{1073741824.0});
+  CHECK(s.cluster.node.gpu.name == "t4");
+  CHECK(small({{"cluster.gpu", "v100-sxm2-16gb"}}).cluster.node.gpu.name == "v100-sxm2-16gb");
+  CHECK(parse_override_option("a.b=c=d") == std::pair<std::string, std::string>{"a.b", "c=d"});
+  CHECK_THROWS_WITH(parse_override_option("a.b"), "--set a.b: expected path=value, such as plan.micro_batch_size=8");
+  CHECK_THROWS_WITH(parse_override_option("=1"), "--set =1: expected path=value, such as plan.micro_batch_size=8");
+}
+
+TEST_CASE("impossible combinations are refused where they are written", "[scenario]") {
+  CHECK(error_of({}) == "no error");
+  const auto at = [](const std::string& text, const std::string& from, const std::string& to) {
+    std::string changed = kSmall;
+    changed.replace(changed.find(from), from.size(), to);
+    try {
+      read_scenario_text(changed, "small.yaml");
+    } catch (const UserError& e) {
+      CHECK(e.what() == text);
+      return;
+    }
+    FAIL_CHECK("not refused: " << text);
+  };
+  at("small.yaml:7:22: plan.global_batch_size: 12 is not a multiple of 8 (micro_batch_size 1 x 8 ranks); nearest: 8 or "
+     "16",
+     "size: 16", "size: 12");
+  at("small.yaml:10:14: plan.precision: t4 has no bf16; it has fp32, fp16, int8", "fp16", "bf16");
+  at("small.yaml:2:10: cluster.nodes: 4294967298 nodes; at most 16384", "nodes: 2", "nodes: 4294967298");
+  at("small.yaml:2:3: cluster of 2 nodes: missing key \"fabric\" (what joins them; known: nonblocking)",
+     "  fabric: nonblocking\n", "");
+  at("small.yaml:8:21: plan.micro_batch_size: 9223372036854775807 samples; at most 16777216", "micro_batch_size: 1",
+     "micro_batch_size: 9223372036854775807");
+  at("small.yaml:9:15: plan.seq_length: 2048 tokens, but gpt2 has 1024 learned positions", "seq_length: 64",
+     "seq_length: 2048");
+  at("small.yaml:5:30: model: 10001 layers; at most 10000", "n_layer: 2", "n_layer: 10001");
+  CHECK(error_of({{"plan.data_parallel.size", "9"}}) ==
+        "--set plan.data_parallel.size: plan.data_parallel.size: 9 ranks, but the cluster has 8 GPUs (2 nodes x 4)");
+  CHECK(error_of({{"model", "{config: nowhere.json}"}}).find("model.config: nowhere.json: no such file") !=
+        std::string::npos);
+  CHECK(error_of({{"plan.data_parallel.bucket", "1 B"}, {"plan.data_parallel.bucket_boundaries", "bytes"}})
+            .find("gradient buckets; at most 60000") != std::string::npos);
+}
+
+TEST_CASE("what would fill the memory or never end is refused before it is simulated", "[scenario]") {
+  CHECK(error_of({{"cluster.nodes", "16384"}, {"plan.global_batch_size", "65536"}}) ==
+        "small.yaml:2:3: 65536 ranks on 65536 GPUs are too many to simulate one by one");
+  CHECK(error_of({{"cluster.nodes", "1024"}, {"plan.global_batch_size", "4096"}})
+            .starts_with("small.yaml:2:3: a step of about 3."));
+  CHECK(error_of({{"cluster.gpu.memory_bandwidth", "1 B/s"}}).starts_with("small.yaml:2:3: a step of up to "));
+  CHECK(error_of({{"cluster.hca.rate", "1 B/s"}}).starts_with("small.yaml:2:3: a step of up to "));
+  const Scenario s = small();
+  const double counted = static_cast<double>(simulate(s).operations);
+  CHECK(estimated_operations(s) == Approx(counted).epsilon(0.05));
+}
+
+TEST_CASE("one device sends nothing", "[scenario]") {
+  const Result r = simulate(small({{"cluster", "{node: {base: t4-server, gpu: {count: 1}}}"}}));
+  CHECK(r.messages == 0);
+  CHECK(r.bytes_total == 0);
+  CHECK(r.step_time > 0);
+  CHECK(r.fits);
+  CHECK(r.breakdown.compute + r.breakdown.optimizer + r.breakdown.other == Approx(r.step_time));
+}
+
+TEST_CASE("a model that is a file, by its name or its place", "[scenario]") {
+  const Scenario by_name = small({{"model", "gpt2"}}), by_config = small({{"model", "{config: gpt2.json}"}});
+  CHECK(by_name.network.parameters() == 124439808);
+  CHECK(by_config.network.parameters() == 124439808);
+  CHECK(by_config.network.name == "gpt2");
+  const Scenario mlp = read_scenario_text(
+      "cluster: {node: t4-server}\nmodel: {mlp: {widths: [8, 16, 4]}}\nplan: {micro_batch_size: 1, precision: fp32}\n",
+      "mlp.yaml");
+  CHECK(mlp.network.parameters() == 8 * 16 + 16 + 16 * 4 + 4);
+}
+
+TEST_CASE("the schedule, mesh and machine of a scenario are shown without simulating", "[scenario][views]") {
+  const Scenario s = small();
+  const Schedule all = schedule(s, 3, 100000);
+  CHECK(all.lines.size() == all.operations);
+  CHECK(all.lines.back().what == "optimizer step");
+  CHECK(schedule(s, 3, 5).lines.size() == 5);
+  CHECK(schedule(s, 3, 5).operations == all.operations);
+  std::size_t sends = 0;
+  for (const ScheduleLine& line : all.lines)
+    if (line.kind == "send") {
+      CHECK(line.peer == 4);
+      ++sends;
+    }
+  CHECK(sends == s.plan.buckets.size() * 14);
+
+  const std::vector<MeshRank> ranks = mesh(s);
+  REQUIRE(ranks.size() == 8);
+  CHECK(ranks[5].device == "node1/gpu1");
+  CHECK(ranks[5].data_parallel == 5);
+
+  const MachineView machine = machine_view(s);
+  REQUIRE(machine.routes.size() == 3);
+  CHECK(machine.routes[0].hops ==
+        std::vector<std::string>{"node0/gpu0", "node0/pcie0", "node0/cpu0", "node0/pcie1", "node0/gpu1"});
+  CHECK(machine.routes[0].latency == Picoseconds{1'000'000});
+  CHECK(machine.routes[1].bottleneck_kind == "HCA");
+  CHECK(machine.routes[1].rate == BytesPerSecond{6.25e9});
+  int links = 0;
+  for (const LinkClass& c : machine.links) links += c.count;
+  CHECK(links == 2 * (2 * (4 + 4 + 1) + 2));
+  CHECK(to_json(machine)["devices"]["GPU"] == 8);
+  CHECK(to_json(ranks)["mesh"].size() == 8);
+  CHECK(to_json(all)["schedule"].size() == all.operations);
+}

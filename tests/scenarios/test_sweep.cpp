@@ -1,0 +1,167 @@
+#include <catch2/catch.hpp>
+#include <cstdlib>
+#include <fstream>
+#include <iterator>
+#include <nlohmann/json.hpp>
+
+#include "scenarios/simulate.hpp"
+#include "scenarios/sweep.hpp"
+#include "scenarios/sweep_journal.hpp"
+
+using namespace trainyard;
+
+namespace {
+
+struct Folder {
+  std::filesystem::path path;
+  Folder() {
+    std::string name = (std::filesystem::temp_directory_path() / "trainyard-XXXXXX").string();
+    REQUIRE(mkdtemp(name.data()) != nullptr);
+    path = name;
+    std::ofstream(path / "small.yaml") << R"(cluster: {node: t4-server}
+model: {base: gpt2, n_layer: 1}
+plan: {global_batch_size: 8, micro_batch_size: 1, seq_length: 64, precision: fp16}
+)";
+  }
+  ~Folder() { std::filesystem::remove_all(path); }
+  Sweep sweep(const std::vector<std::string>& sets) const {
+    Sweep s{path / "small.yaml", {}};
+    for (const std::string& set : sets) s.axes.push_back(parse_sweep_axis(set));
+    return s;
+  }
+};
+
+std::string text_of(const std::filesystem::path& file) {
+  std::ifstream in(file);
+  return {std::istreambuf_iterator<char>(in), {}};
+}
+
+std::vector<std::string> lines_of(const std::string& text) {
+  std::vector<std::string> lines;
+  for (std::size_t from = 0, to = 0; (to = text.find('\n', from)) != std::string::npos; from = to + 1)
+    lines.push_back(text.substr(from, to - from));
+  return lines;
+}
+
+}  // namespace
+
+TEST_CASE("a list is split at its commas, but not inside quotes and brackets", "[sweep]") {
+  const auto values = [](const std::string& list) { return parse_sweep_axis("a.b=" + list).values; };
+  using Values = std::vector<std::string>;
+  CHECK(values("1,2, 4") == Values{"1", "2", "4"});
+  CHECK(values("25 MiB,1 MiB") == Values{"25 MiB", "1 MiB"});
+  CHECK(values("[1, 2],[3]") == Values{"[1, 2]", "[3]"});
+  CHECK(values("{a: 1, b: [2, 3]},gpt2") == Values{"{a: 1, b: [2, 3]}", "gpt2"});
+  CHECK(values("\"x, y\",'z, [w'") == Values{"\"x, y\"", "'z, [w'"});
+  CHECK_THROWS_WITH(values("1,,2"), "--set a.b=1,,2: an empty value in the list");
+  CHECK_THROWS_WITH(values(""), "--set a.b=: an empty value in the list");
+  CHECK_THROWS_AS(parse_sweep_axis("ab"), UserError);
+}
+
+TEST_CASE("points are the product of the lists, the last varying fastest", "[sweep]") {
+  const Folder folder;
+  const Sweep sweep = folder.sweep({"a=1,2", "b=x,y,z"});
+  REQUIRE(sweep.points() == 6);
+  CHECK(sweep.point(0) == Overrides{{"a", "1"}, {"b", "x"}});
+  CHECK(sweep.point(1) == Overrides{{"a", "1"}, {"b", "y"}});
+  CHECK(sweep.point(5) == Overrides{{"a", "2"}, {"b", "z"}});
+  CHECK(folder.sweep({}).points() == 1);
+  CHECK_THROWS_WITH(folder.sweep({"a=1", "a=2"}).points(), "--set a: given twice; put all its values into one list");
+  std::string many = "1";
+  for (int i = 2; i < 400; ++i) many += "," + std::to_string(i);
+  CHECK_THROWS_WITH(folder.sweep({"a=" + many, "b=" + many, "c=" + many}).points(),
+                    "a sweep of over 100000 points; make the lists shorter");
+}
+
+TEST_CASE("a sweep gives what single runs give, in order, and errors as rows", "[sweep]") {
+  const Folder folder;
+  const Sweep sweep = folder.sweep({"plan.global_batch_size=8,9,16", "plan.data_parallel.all_reduce=ring,binary-tree"});
+  const std::vector<SweepPoint> points = run_sweep(sweep);
+  REQUIRE(points.size() == 6);
+  for (std::size_t i = 0; i < points.size(); ++i) {
+    INFO(i);
+    CHECK(points[i].done);
+    if (i == 2 || i == 3) {
+      CHECK(points[i].error.find("9 is not a multiple of 4") != std::string::npos);
+      continue;
+    }
+    const Result single = simulate(read_scenario(sweep.scenario, sweep.point(i)));
+    CHECK(points[i].step_time == single.step_time);
+    CHECK(points[i].mfu == single.mfu);
+    CHECK(points[i].memory_peak == single.memory.peak);
+    CHECK(points[i].bottleneck == single.bottleneck);
+  }
+  const std::string csv = sweep_csv(sweep, points);
+  CHECK(sweep_csv(sweep, run_sweep(sweep)) == csv);
+  const std::vector<std::string> lines = lines_of(csv);
+  REQUIRE(lines.size() == 7);
+  CHECK(lines[0] ==
+        "plan.global_batch_size,plan.data_parallel.all_reduce,step_time_s,samples_per_s,tokens_per_s_per_gpu,tflops_"
+        "per_gpu,mfu,"
+        "memory_peak_bytes,fits,bottleneck,exposed_communication_s,error");
+  CHECK(lines[1].starts_with("8,ring," + exact(points[0].step_time) + ","));
+  CHECK(lines[3].starts_with("9,ring,,,,,,,,,,"));
+  const nlohmann::ordered_json json = sweep_json(sweep, points);
+  CHECK(json["points"][5]["set"]["plan.global_batch_size"] == "16");
+  CHECK(json["points"][5]["step_time_s"] == points[5].step_time);
+  CHECK(json["points"][2].contains("error"));
+}
+
+TEST_CASE("cells with commas, quotes and line ends are quoted", "[sweep]") {
+  Sweep sweep{"x.yaml", {{"a", {"{b: 1, c: \"d\"}"}}}};
+  SweepPoint point;
+  point.done = true;
+  point.bottleneck = "HCA";
+  point.fits = true;
+  point.step_time = 0.1;
+  point.mfu = 1e-300;
+  CHECK(lines_of(sweep_csv(sweep, {point}))[1] == "\"{b: 1, c: \"\"d\"\"}\",0.1,0,0,0,1e-300,0,true,HCA,0,");
+}
+
+TEST_CASE("a sweep without a possible point is an error, the first one", "[sweep]") {
+  const Folder folder;
+  CHECK_THROWS_WITH(run_sweep(folder.sweep({"plan.global_batch_size=9,10"})),
+                    Catch::Contains("9 is not a multiple of 4"));
+  CHECK_THROWS_WITH(run_sweep(folder.sweep({"plan.global_batch=9,10"})),
+                    Catch::Contains("unknown key \"global_batch\""));
+  Sweep nowhere{folder.path / "smal.yaml", {}};
+  CHECK_THROWS_WITH(run_sweep(nowhere), Catch::Contains("smal.yaml: no such file; did you mean"));
+}
+
+TEST_CASE("points of the journal are not simulated again; half a line does not count", "[sweep]") {
+  const Folder folder;
+  const std::filesystem::path journal = folder.path / "out.csv.partial";
+  const Sweep sweep = folder.sweep({"plan.global_batch_size=4,8,12"});
+  const std::vector<SweepPoint> points = run_sweep(sweep, {journal, {}});
+  const std::vector<std::string> lines = lines_of(text_of(journal));
+  REQUIRE(lines.size() == 3);
+
+  // A figure that no simulation gives shows what was taken from the journal.
+  std::string doctored;
+  for (const std::string& line : lines) {
+    const std::size_t from = line.find('[') + 1;
+    doctored += line.substr(0, from) + "42.5" + line.substr(line.find(',', from)) + "\n";
+  }
+  doctored.resize(doctored.size() - 20);  // killed while it wrote the third
+  std::ofstream(journal) << doctored;
+  std::vector<std::size_t> progress;
+  const std::vector<SweepPoint> again = run_sweep(sweep, {journal, [&](std::size_t done, std::size_t of) {
+                                                            CHECK(of == 3);
+                                                            progress.push_back(done);
+                                                          }});
+  CHECK(progress == std::vector<std::size_t>{3});
+  int taken = 0;
+  for (std::size_t i = 0; i < 3; ++i) {
+    if (again[i].step_time == 42.5)
+      ++taken;
+    else
+      CHECK(again[i].step_time == points[i].step_time);
+  }
+  CHECK(taken == 2);
+  CHECK(run_sweep(sweep, {journal, {}})[0].done);
+  CHECK(lines_of(text_of(journal)).size() == 4);  // the torn line was ended, the point written again
+
+  // The scenario has changed: nothing of the journal fits.
+  std::ofstream(folder.path / "small.yaml", std::ios::app) << "software: pytorch-ddp\n";
+  for (const SweepPoint& point : run_sweep(sweep, {journal, {}})) CHECK(point.step_time != 42.5);
+}

@@ -1,0 +1,30 @@
+#include <cstdlib>
+#include <iostream>
+
+#include "sim/child.hpp"
+#include "sim/error.hpp"
+#include "tests/support.hpp"
+
+using namespace trainyard;
+
+TEST_CASE("a child's text comes back, in the order of numbers", "[sim][child]") {
+  CHECK(in_child([] { return std::string(200000, 'x'); }).size() == 200000);
+  const auto texts = in_children(20, 3, [](std::size_t i) { return std::to_string(i * i); });
+  REQUIRE(texts.size() == 20);
+  for (std::size_t i = 0; i < texts.size(); ++i) CHECK(texts[i] == std::to_string(i * i));
+}
+
+TEST_CASE("errors of a child are thrown again as what they are", "[sim][child]") {
+  CHECK_THROWS_AS(in_child([]() -> std::string { throw UserError("wrong"); }), UserError);
+  CHECK_THROWS_AS(in_child([]() -> std::string { throw Deadlock("stuck"); }), Deadlock);
+  CHECK_THROWS_WITH(in_child([]() -> std::string { throw std::runtime_error("other"); }), "other");
+}
+
+TEST_CASE("a child that dies is one clear error", "[sim][child]") {
+  // exit, not abort: sanitizers report signals in their own way
+  CHECK_THROWS_WITH(in_child([]() -> std::string {
+                      std::cerr << "assertion failed somewhere" << std::endl;
+                      std::_Exit(3);
+                    }),
+                    Catch::Contains("exit status 3") && Catch::Contains("assertion failed somewhere"));
+}

@@ -1,0 +1,260 @@
+#include <cmath>
+
+#include "sim/values.hpp"
+#include "tests/support.hpp"
+
+using namespace trainyard;
+using namespace trainyard::test;
+
+namespace {}
+
+TEST_CASE("streams run side by side, dependencies hold across them", "[sim][executor]") {
+  const json t = simulate_in_child([] {
+    TableMachine m;
+    Ends ends;
+    ends_of(m,
+            programs(ListProgram({compute(1, 0), after(compute(2, 1), 0, 1), compute(4, 0), after(compute(1, 0), 1, 1)},
+                                 {}, 2)),
+            {}, {&ends});
+    return json{ends.last(0, 1), ends.last(0, 0)};
+  });
+  CHECK(t[0] == near(3.0));
+  CHECK(t[1] == near(6.0));
+}
+
+TEST_CASE("interference slows work while a transfer runs, and no longer", "[sim][executor]") {
+  const json t = simulate_in_child([] {
+    TableMachine m;
+    m.connect(0, 1, {{m.link(kRate), 1}});
+    m.interference = [](Actor, Kind kind, KindSet active) {
+      return kind == Kind::compute && (active & bit(Kind::send)) ? 0.5 : 1.0;
+    };
+    // 4 s of work; a 2 s transfer starts after 1 s: 1 + 1 (half speed for 2 s) + 2 = 5 s.
+    return ends_of(m, programs(ListProgram({compute(4, 0), compute(1, 1), send(2e9, 0, 0, 1)}, {1}, 2),
+                               ListProgram({recv()}, {0})));
+  });
+  CHECK(t[1] == near(5.0));
+  CHECK(t[2] == near(3.0));
+}
+
+TEST_CASE("transfers are slowed by work on the same actor through its ports", "[sim][executor]") {
+  const json t = simulate_in_child([] {
+    TableMachine m;
+    const LinkId link = m.link(kRate);
+    m.connect(0, 1, {{link, 1}});
+    m.port_links[0] = {link};
+    m.interference = [](Actor, Kind kind, KindSet active) {
+      return kind == Kind::send && (active & bit(Kind::compute)) ? 0.5 : 1.0;
+    };
+    // 1 s of work halves the rate: 0.5 GB in the first second, the rest of 2 GB in 1.5 s.
+    return ends_of(m, programs(ListProgram({compute(1, 0), send(2e9, 0, 0, 1)}, {1}, 2), ListProgram({recv()}, {0})));
+  });
+  CHECK(t[2] == near(2.5));
+}
+
+TEST_CASE("a capacity that changes, and a link that fails and comes back", "[sim][executor]") {
+  const auto run = [](const std::vector<LinkChange>& changes) {
+    return simulate_in_child([&changes] {
+      TableMachine m;
+      m.connect(0, 1, {{m.link(kRate), 1}});
+      return ends_of(m, programs(ListProgram({send(2e9)}, {1}), ListProgram({recv()}, {0})), changes);
+    });
+  };
+  CHECK(run({{Seconds{0.5}, 0, kRate * 2}})[0] == near(0.5 + 1.5 / 2));
+  CHECK(run({{Seconds{0.5}, 0, BytesPerSecond{0}}, {Seconds{3}, 0, kRate}})[0] == near(3 + 1.5));
+  // For ever down: said, with who stands still.
+  CHECK_THROWS_AS(run({{Seconds{0.5}, 0, BytesPerSecond{0}}}), Deadlock);
+  CHECK_THROWS_WITH(run({{Seconds{0.5}, 0, BytesPerSecond{0}}}),
+                    Catch::Contains("stand still on a link without capacity"));
+}
+
+TEST_CASE("a link fails in mid-flow: the rest goes another way", "[sim][executor]") {
+  const json t = simulate_in_child([] {
+    TableMachine m;
+    const LinkId fast = m.link(kRate * 2), slow = m.link(kRate);
+    m.connect(0, 1, {{fast, 1}}, {1000000});
+    m.connect(0, 1, {{slow, 1}}, {5000000});
+    // Latency 1 us, 1 s at 2 GB/s; then 5 us and the other 2 GB at 1 GB/s.
+    return ends_of(m, programs(ListProgram({send(4e9)}, {1}), ListProgram({recv()}, {0})),
+                   {{Seconds{1 + 1e-6}, fast, BytesPerSecond{0}}});
+  });
+  CHECK(t[0] == near(1 + 1e-6 + 5e-6 + 2));
+}
+
+TEST_CASE("without any way a message waits for the link to come back", "[sim][executor]") {
+  const json t = simulate_in_child([] {
+    TableMachine m;
+    m.connect(0, 1, {{m.link(kRate), 1}});
+    return ends_of(m, programs(ListProgram({compute(2), send(1e9)}, {1}), ListProgram({recv()}, {0})),
+                   {{Seconds{1}, 0, BytesPerSecond{0}}, {Seconds{5}, 0, kRate}});
+  });
+  CHECK(t[0] == near(6.0));
+}
+
+namespace {
+
+/// Cancels the running operation of another actor at a time of its own.
+class Canceller : public ListProgram {
+ public:
+  Canceller(double when, Executor*& executor, Actor victim, Stream stream)
+      : ListProgram({compute(when), compute(0)}), executor_(executor), victim_(victim), stream_(stream) {}
+  Pull next(Op& op) override {
+    if (calls_++ == 1) executor_->cancel(victim_, stream_);
+    return ListProgram::next(op);
+  }
+
+ private:
+  Executor*& executor_;
+  Actor victim_;
+  Stream stream_;
+  int calls_ = 0;
+};
+
+json cancelled(std::vector<Op> victim, std::vector<Op> partner) {
+  return simulate_in_child([&] {
+    TableMachine m;
+    m.connect(0, 1, {{m.link(kRate), 1}}, {1000000});
+    Simulation simulation(m);
+    Executor* executor = &simulation.executor();
+    simulation.add(0, std::make_unique<ListProgram>(victim, std::vector<Actor>{1}));
+    simulation.add(1, std::make_unique<ListProgram>(partner, std::vector<Actor>{0}));
+    simulation.add(2, std::make_unique<Canceller>(1.0, executor, 0, Stream{0}));
+    Ends ends;
+    simulation.observe(ends);
+    simulation.run();
+    json done = json::array();
+    for (const Ends::End& e : ends.ends)
+      if (e.actor != 2) done.push_back({e.actor, e.time, e.done});
+    return done;
+  });
+}
+
+}  // namespace
+
+TEST_CASE("cancel ends work, a moving message (both halves) and a waiting one", "[sim][executor]") {
+  CHECK(cancelled({compute(5), compute(1)}, {}) == json({{0, 1.0, false}, {0, 2.0, true}}));
+  // 3 GB at 1 GB/s, cancelled after 1 s; then another message goes through.
+  const json moving = cancelled({send(3e9, 0, 1), send(1e9, 0, 2)}, {recv(0, 1), recv(0, 2)});
+  REQUIRE(moving.size() == 4);
+  CHECK(moving[0] == json({0, 1.0, false}));
+  CHECK(moving[1] == json({1, 1.0, false}));
+  CHECK(moving[3][1] == near(2.0 + 1e-6));
+  const json waiting = cancelled({send(1e9, 0, 1), send(1e9, 0, 2)}, {recv(0, 2)});
+  CHECK(waiting[0] == json({0, 1.0, false}));
+  CHECK(waiting[2][1] == near(2.0 + 1e-6));
+}
+
+TEST_CASE("operations that end together finish in the order of actor and stream", "[sim][executor]") {
+  const json order = simulate_in_child([] {
+    TableMachine m;
+    for (const Actor to : {1, 3, 5}) m.connect(to - 1, to, {{m.link(kRate), 1}});
+    Ends ends;
+    ends_of(m,
+            programs(ListProgram({send(1e9, 0, 0, 1), compute(1, 0)}, {1}, 2), ListProgram({recv()}, {0}),
+                     ListProgram({compute(0.25), compute(0.75)}), ListProgram({compute(1)}),
+                     ListProgram({send(1e9)}, {5}), ListProgram({recv()}, {4})),
+            {}, {&ends});
+    json all = json::array();
+    for (const Ends::End& e : ends.ends)
+      if (e.time == Approx(1.0)) all.push_back({e.actor, e.stream});
+    return all;
+  });
+  // A message's halves finish together, at the place of its sender.
+  CHECK(order == json({{0, 0}, {0, 1}, {1, 0}, {2, 0}, {3, 0}, {4, 0}, {5, 0}}));
+}
+
+TEST_CASE("look-ahead is bounded, and said where it delays", "[sim][executor]") {
+  const auto run = [](int ahead) {
+    return simulate_in_child([ahead] {
+      std::vector<Op> ops;
+      for (int i = 0; i < ahead; ++i) ops.push_back(compute(1, 0));
+      ops.push_back(compute(1, 1));
+      TableMachine m;
+      Simulation simulation(m);
+      simulation.add(0, std::make_unique<ListProgram>(ops, std::vector<Actor>{}, 2));
+      Ends ends;
+      simulation.observe(ends);
+      const SimulationResult r = simulation.run();
+      return json{ends.last(0, 1), r.late_by_look_ahead};
+    });
+  };
+  CHECK(run(100) == json({1.0, 0}));
+  const json far = run(static_cast<int>(kLookAhead) + 10);
+  CHECK(far[0] == near(12.0));
+  CHECK(far[1] == 1);
+}
+
+TEST_CASE("an 8-rank ring folded by hand to one rank equals the full run", "[sim][executor][folding]") {
+  // Ranks on a star, all flows over one shared bus as well: the representative crosses it with multiplicity 8.
+  constexpr int kRanks = 8, kSteps = 2 * (kRanks - 1);
+  const auto ring = [](Actor next, Actor previous) {
+    std::vector<Op> ops;
+    for (std::uint32_t step = 0; step < kSteps; ++step) {
+      ops.push_back(after(send(1e6 / kRanks, 0, 0, 0), 1, step));
+      ops.push_back(message(Kind::recv, 0, 1, 0, 1));
+    }
+    return std::make_unique<ListProgram>(ops, std::vector<Actor>{next, previous}, 2);
+  };
+  const auto run = [&ring](bool folded) {
+    return simulate_in_child([&ring, folded] {
+      TableMachine m;
+      const LinkId bus = m.link(kRate * 3);
+      const int ranks = folded ? 1 : kRanks;
+      std::vector<std::unique_ptr<Program>> all;
+      for (int r = 0; r < ranks; ++r) {
+        const LinkId up = m.link(kRate), down = m.link(kRate);
+        m.connect(r, (r + 1) % ranks, {{up, 1}, {bus, folded ? kRanks : 1}, {down, 1}}, {1000000});
+        all.push_back(ring((r + 1) % ranks, (r + ranks - 1) % ranks));
+      }
+      return ends_of(m, std::move(all));
+    });
+  };
+  const json whole = run(false), one = run(true);
+  CHECK(one[0].get<double>() == near(whole[0].get<double>()));
+  CHECK(whole[0] == near(kSteps * (1e-6 + 1e6 / kRanks / (3e9 / kRanks))));
+}
+
+namespace {
+
+class Pinger : public CoroutineProgram {
+ public:
+  Pinger() : CoroutineProgram({}, 1, true) {}
+
+ protected:
+  Ops run() override {
+    double wait = 1;
+    for (int i = 0; i < 3; ++i) {
+      const Op op = compute(wait);
+      co_yield op;
+      const Event event = co_await next_event;
+      wait = event.now.value;  // decided by the clock: 1, 1, 2
+    }
+  }
+};
+
+}  // namespace
+
+TEST_CASE("a dynamic program decides by what has happened", "[sim][executor]") {
+  CHECK(simulate_in_child([] {
+          TableMachine m;
+          return ends_of(m, programs(Pinger()));
+        })[0] == near(4.0));
+}
+
+TEST_CASE("a deadlock names its cycle; a missing partner is named too", "[sim][executor]") {
+  CHECK_THROWS_WITH(
+      simulate_in_child([] {
+        TableMachine m;
+        m.connect(0, 1, {{m.link(kRate), 1}});
+        m.connect(1, 0, {{m.link(kRate), 1}});
+        return ends_of(m, programs(ListProgram({send(1), recv()}, {1}), ListProgram({send(1), recv()}, {0})));
+      }),
+      "deadlock at 0 ns, 2 operations wait: rank 0 sends to rank 1 (tag 0) -> rank 1 sends to rank 0 (tag 0) -> rank 0 "
+      "again");
+  CHECK_THROWS_WITH(simulate_in_child([] {
+                      TableMachine m;
+                      m.connect(0, 1, {{m.link(kRate), 1}});
+                      return ends_of(m, programs(ListProgram({compute(1), send(1, 0, 5)}, {1}), ListProgram({})));
+                    }),
+                    "nothing can go on at 1.00 s, 1 operations wait: rank 0 sends to rank 1 (tag 5)");
+}

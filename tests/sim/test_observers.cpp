@@ -1,0 +1,139 @@
+#include "sim/agenda.hpp"
+#include "sim/breakdown.hpp"
+#include "sim/memory_use.hpp"
+#include "sim/timeline.hpp"
+#include "sim/trace.hpp"
+#include "sim/values.hpp"
+#include "tests/support.hpp"
+
+using namespace trainyard;
+using namespace trainyard::test;
+
+TEST_CASE("the breakdown books compute, then exposed communication, then bubbles", "[sim][observers]") {
+  const json t = simulate_in_child([] {
+    TableMachine m;
+    m.connect(0, 1, {{m.link(kRate), 1}});
+    m.connect(1, 0, {{m.link(kRate), 1}});
+    Names names;
+    names.group("compute", Role::work);
+    const GroupId collective = names.group("all-reduce", Role::collective),
+                  handover = names.group("pipeline", Role::handover);
+    Op out = send(3e9, 0, 0, 1), in = recv(0, 0, 1), wait = recv(0, 1, 1), give = send(1e9, 0, 1, 1);
+    out.group = in.group = collective;
+    wait.group = give.group = handover;
+    // Rank 0: 2 s of work beside a transfer of 3 s (1 s exposed); then it waits 2 s for what rank 1 has yet to make, and
+    // receives it in 1 s.
+    Breakdown breakdown(names);
+    ends_of(m,
+            programs(ListProgram({compute(2, 0), out, wait}, {1}, 2),
+                     ListProgram({in, after(compute(2, 0), 1, 1), after(give, 0, 1)}, {0}, 2)),
+            {}, {&breakdown});
+    const BreakdownParts p = breakdown.parts(0);
+    return json{p.total.value,
+                p.work.at("compute").value,
+                p.exposed.at("all-reduce").value,
+                p.exposed.at("pipeline").value,
+                p.bubble.value,
+                p.other.value};
+  });
+  CHECK(t == json({6.0, 2.0, 1.0, 1.0, 2.0, 0.0}));
+}
+
+TEST_CASE("the critical path leads through the messages that were waited for", "[sim][observers]") {
+  const json path = simulate_in_child([] {
+    TableMachine m;
+    const LinkId slow = m.link(kRate, "slow");
+    m.connect(0, 1, {{m.link(kRate * 2, "fast"), 1}, {slow, 1}}, {500000000000});  // half a second
+    Timeline timeline;
+    ends_of(m,
+            programs(ListProgram({compute(1), send(1e9)}, {1}), ListProgram({compute(0.2), recv(), compute(3)}, {0})),
+            {}, {&timeline});
+    json steps = json::array();
+    for (const PathStep& s : critical_path(timeline, m.links())) steps.push_back({s.resource, s.begin, s.end});
+    return steps;
+  });
+  CHECK(path == json({{"compute", 0.0, 1.0}, {"latency", 1.0, 1.5}, {"slow", 1.5, 2.5}, {"compute", 2.5, 5.5}}));
+}
+
+TEST_CASE("memory is taken at the start, given back at the end, by class", "[sim][observers]") {
+  const json m = simulate_in_child([] {
+    const auto holds = [](Op op, double change, double high_water, std::uint8_t memory_class) {
+      op.memory = {change, high_water};
+      op.memory_class = memory_class;
+      return op;
+    };
+    TableMachine machine;
+    MemoryUse memory(true);
+    ends_of(machine,
+            programs(ListProgram(
+                {holds(compute(1), 100, 0, 0), holds(compute(1), 50, 30, 1), holds(compute(1), -50, 5, 1)})),
+            {}, {&memory});
+    json samples = json::array();
+    for (const MemoryUse::Sample& s : memory.samples(0)) samples.push_back({s.time, s.bytes});
+    const auto parts = memory.parts_at_peak(0);
+    return json{memory.peak(0).value, parts[0], parts[1], memory.left(0).value, samples};
+  });
+  CHECK(m[0] == 180);
+  CHECK(m[1] == 100);
+  CHECK(m[2] == 80);
+  CHECK(m[3] == 100);
+  CHECK(m[4] == json({{0.0, 100.0}, {1.0, 180.0}, {2.0, 150.0}, {2.0, 155.0}, {3.0, 100.0}}));
+}
+
+TEST_CASE("a trace is JSON in microseconds with bytes and algorithm", "[sim][observers]") {
+  const json trace = simulate_in_child([] {
+    TableMachine m;
+    m.connect(0, 1, {{m.link(kRate), 1}});
+    Names names;
+    names.group("compute", Role::work);
+    Op out = send(1e6);
+    out.group = names.group("all-reduce", Role::collective, "ring");
+    out.name = names.intern("bucket \"0\"");
+    Timeline timeline;
+    MemoryUse memory(true);
+    ends_of(m, programs(ListProgram({compute(0.5), out}, {1}), ListProgram({recv()}, {0})), {}, {&timeline, &memory});
+    return json::parse(chrome_trace(timeline, memory, m, names, {"compute"}));
+  });
+  bool found = false;
+  for (const json& e : trace.at("traceEvents"))
+    if (e.at("ph") == "X" && e.at("cat") == "send") {
+      found = true;
+      CHECK(e.at("ts") == 0.5e6);
+      CHECK(e.at("dur").get<double>() == near(1000));
+      CHECK(e.at("name") == "bucket \"0\"");
+      CHECK(e.at("args").at("bytes") == 1e6);
+      CHECK(e.at("args").at("algorithm") == "ring");
+    }
+  CHECK(found);
+}
+
+TEST_CASE("the agenda forgets cancelled timers and does not grow with them", "[sim][agenda]") {
+  Agenda agenda;
+  std::vector<Agenda::Token> due;
+  const auto late = agenda.at(5, 1);
+  agenda.at(3, 2);
+  CHECK(agenda.next() == 3);
+  agenda.cancel(late);
+  for (int i = 0; i < 100000; ++i) agenda.cancel(agenda.at(10 + i, 7));
+  agenda.collect(2.9, due);
+  CHECK(due.empty());
+  agenda.collect(100, due);
+  CHECK(due == std::vector<Agenda::Token>{2});
+  CHECK(agenda.next() == -1);
+}
+
+TEST_CASE("chunks of a buffer differ by at most one element and cover it", "[sim][values]") {
+  for (const Eigen::Index length : {0, 1, 7, 64, 1000003})
+    for (const int of : {1, 3, 8}) {
+      Eigen::Index at = 0;
+      for (int c = 0; c < of; ++c) {
+        const auto [begin, end] =
+            Values::range(length, {0, static_cast<std::uint16_t>(c), static_cast<std::uint16_t>(of)});
+        CHECK(begin == at);
+        CHECK(end - begin - length / of <= 1);
+        CHECK(end - begin - length / of >= 0);
+        at = end;
+      }
+      CHECK(at == length);
+    }
+}

@@ -1,0 +1,79 @@
+#include <cmath>
+
+#include "scenarios/collective_run.hpp"
+#include "scenarios/seeds/seed_case.hpp"
+#include "sim/error.hpp"
+#include "tests/support.hpp"
+
+using namespace trainyard;
+using namespace trainyard::test;
+
+namespace {
+
+CollectiveRun all_reduce(const std::string& algorithm, int n, double bytes, Picoseconds latency = {}) {
+  CollectiveRunOptions o;
+  o.ranks = n;
+  o.algorithm = algorithm;
+  o.options.size = Bytes{bytes};
+  return run_collective(star_cluster(n, kRate, latency), o);
+}
+
+}  // namespace
+
+TEST_CASE("ring all-reduce takes 2(n-1) (latency + S/(n B))", "[collectives]") {
+  for (const int n : {2, 3, 4, 7, 16}) {
+    const CollectiveRun run = all_reduce("ring", n, 8e6, {2000000});
+    CHECK(run.time == near(2 * (n - 1) * (2e-6 + 8e6 / n / 1e9)));
+    CHECK(run.messages == static_cast<std::uint64_t>(2 * n * (n - 1)));
+    for (const double sent : run.sent) CHECK(sent == near(2.0 * (n - 1) / n * 8e6));
+  }
+}
+
+TEST_CASE("gather + broadcast serialises on the master's link", "[collectives]") {
+  for (const int n : {2, 3, 8}) {
+    // Messages follow each other on the master, each paying its latency.
+    const CollectiveRun run = all_reduce("gather-broadcast", n, 1e6, {2000000});
+    CHECK(run.time == near(2 * (n - 1) * (2e-6 + 1e-3)));
+  }
+}
+
+TEST_CASE("binary tree all-reduce goes up and down its levels", "[collectives]") {
+  // Seven ranks: three levels; an inner rank takes its two children one after the other: 2 levels x 2 messages each way.
+  const CollectiveRun run = all_reduce("binary-tree", 7, 1e6, {1000000});
+  CHECK(run.time == near(2 * 2 * 2 * (1e-6 + 1e-3)));
+  CHECK(run.total == near(2 * 6 * 1e6));
+}
+
+TEST_CASE("one rank has nothing to exchange", "[collectives]") {
+  for (const std::string& algorithm : collectives(Operation::all_reduce).names()) {
+    const CollectiveRun run = all_reduce(algorithm, 1, 1e6);
+    CHECK(run.time == 0);
+    CHECK(run.messages == 0);
+  }
+}
+
+TEST_CASE("the right ring has no hazard, the literal one has", "[collectives]") {
+  CollectiveRunOptions o;
+  o.ranks = 4;
+  o.options.size = Bytes{4e6};
+  o.values = contributor_values(4);
+  CHECK(run_collective(star_cluster(4, kRate), o).hazards.empty());
+  o.algorithm = "ring-literal";
+  const CollectiveRun literal = run_collective(star_cluster(4, kRate), o);
+  CHECK_THAT(literal.hazards, Catch::VectorContains(std::string(
+                                  "actor 0: a receive overwrites chunk 0 of buffer 0 while a send still reads it")));
+  // Captured when posted (a buffered send), there is none: the receive is posted after the send has ended.
+  o.options.mode = Mode::eager;
+  CHECK(run_collective(star_cluster(4, kRate), o).hazards.empty());
+}
+
+TEST_CASE("an unknown algorithm lists the known ones", "[collectives]") {
+  Place place;
+  place.file = std::make_shared<const std::string>("x.yaml");
+  place.line = 3;
+  place.column = 7;
+  CHECK_THROWS_WITH(collectives(Operation::all_reduce).find("rong", place),
+                    "x.yaml:3:7: unknown all-reduce algorithm \"rong\"; did you mean \"ring\"?");
+  CHECK(collectives(Operation::all_reduce).find("binary_tree", place).name == "binary-tree");
+  CHECK_THROWS_AS(collectives(Operation::all_reduce).add("ring", Collective{}), InternalError);
+}

@@ -1,0 +1,160 @@
+#include <cmath>
+#include <set>
+
+#include "models/transformer.hpp"
+#include "scenarios/seeds/seed_case.hpp"
+#include "strategies/numeric_training.hpp"
+#include "tests/support.hpp"
+#include "topologies/cluster_machine.hpp"
+
+using namespace trainyard;
+using namespace trainyard::test;
+
+namespace {
+
+NumericTask small_task(int global_batch, int steps) {
+  NumericTask task;
+  task.shape.widths = {5, 7, 3, 2};
+  task.seed = 42;
+  task.global_batch = global_batch;
+  task.learning_rate = 0.05;
+  const Eigen::Index samples = static_cast<Eigen::Index>(global_batch) * steps;
+  task.inputs = Eigen::MatrixXd::NullaryExpr(
+      5, samples, [](Eigen::Index r, Eigen::Index c) { return std::sin(static_cast<double>(r * 13 + c * 7)); });
+  task.targets = Eigen::MatrixXd::NullaryExpr(
+      2, samples, [](Eigen::Index r, Eigen::Index c) { return std::cos(static_cast<double>(r + c * 3)); });
+  return task;
+}
+
+struct Setting {
+  int ranks = 2, micro_batches = 1, steps = 3;
+  std::string algorithm = "ring";
+  bool overlap = true, whole_tensors = true, bucket_copy = true;
+  Bytes bucket{40};
+};
+
+/// [largest difference to the single device, replicas identical, hazards]
+json train(const Setting& s) {
+  return simulate_in_child([&s] {
+    const int global_batch = 840;  // divisible by all that is tried
+    const NumericTask task = small_task(global_batch, s.steps);
+    const Network network = mlp_network(task.shape, global_batch / s.ranks / s.micro_batches, Precision::fp32);
+    Place place;
+    place.file = std::make_shared<const std::string>("test");
+    DataParallelPlan plan;
+    plan.ranks = s.ranks;
+    plan.micro_batches = s.micro_batches;
+    plan.steps = s.steps;
+    plan.overlap = s.overlap;
+    plan.bucket_copy = s.bucket_copy;
+    plan.gradient_element = Bytes{4};
+    plan.all_reduce = &collectives(Operation::all_reduce).find(s.algorithm, place);
+    plan.buckets = gradient_buckets(network, plan.gradient_element, s.bucket, s.bucket, s.whole_tensors);
+    plan.optimizer.precision = static_cast<std::uint8_t>(Precision::fp32);
+    ClusterMachine machine(star_cluster(s.ranks, BytesPerSecond{1e6}, {1000000}), SoftwareStack{});
+    Names names;
+    training_groups(names, plan.all_reduce);
+    NumericTraining training(task, network, plan);
+    Values values;
+    training.attach(values);
+    Simulation simulation(machine);
+    for (int rank = 0; rank < s.ranks; ++rank) simulation.add(rank, data_parallel_program(rank, network, plan, names));
+    simulation.observe(values);
+    simulation.run();
+    const Mlp alone = train_plainly(task, s.steps);
+    double worst = 0;
+    for (int rank = 0; rank < s.ranks; ++rank)
+      worst = std::max(worst, largest_difference(alone, training.replica(rank)));
+    return json{worst, training.replicas_identical(), values.hazards()};
+  });
+}
+
+void check_equal(const Setting& s) {
+  CAPTURE(s.ranks, s.micro_batches, s.algorithm, s.overlap, s.whole_tensors, s.bucket.value);
+  const json r = train(s);
+  CHECK(r[0].get<double>() <= 1e-12);
+  CHECK(r[1] == true);
+  CHECK(r[2] == json::array());
+}
+
+}  // namespace
+
+TEST_CASE("a data-parallel step equals the single-device step on values", "[data-parallel][values]") {
+  for (const int ranks : {1, 2, 3, 4, 5, 6, 7, 8})
+    for (const char* algorithm : {"ring", "binary-tree", "gather-broadcast"}) {
+      Setting s;
+      s.ranks = ranks;
+      s.algorithm = algorithm;
+      check_equal(s);
+    }
+}
+
+TEST_CASE("whatever the buckets, overlap and micro-batches", "[data-parallel][values]") {
+  for (const bool overlap : {true, false})
+    for (const bool whole : {true, false})
+      for (const double bucket : {1.0, 40.0, 1e9}) {
+        Setting s;
+        s.ranks = 4;
+        s.micro_batches = 3;
+        s.overlap = overlap;
+        s.whole_tensors = whole;
+        s.bucket = Bytes{bucket};
+        s.bucket_copy = whole;
+        check_equal(s);
+      }
+}
+
+TEST_CASE("buckets hold every gradient once, in the order of the backward pass", "[data-parallel]") {
+  const Network network = mlp_network({{10, 20, 5}}, 4, Precision::fp32);
+  const auto whole = gradient_buckets(network, Bytes{4}, Bytes{4}, Bytes{1e9}, true);
+  // The first bucket closes with the first tensor of the last layer; the second takes the rest.
+  REQUIRE(whole.size() == 2);
+  CHECK(whole[0].parts[0].layer == 1);
+  double elements = 0;
+  for (const GradientBucket& b : whole) elements += b.elements;
+  CHECK(elements == network.parameters());
+  const auto split = gradient_buckets(network, Bytes{4}, Bytes{40}, Bytes{100}, false);
+  CHECK(split[0].elements == 10);
+  for (std::size_t b = 1; b + 1 < split.size(); ++b) CHECK(split[b].elements == 25);
+  elements = 0;
+  for (const GradientBucket& b : split) elements += b.elements;
+  CHECK(elements == network.parameters());
+}
+
+TEST_CASE("the buckets of GPT-2 XL: PyTorch's, and exact ones", "[data-parallel]") {
+  const Catalog catalog;
+  Node name;
+  name.kind = Node::Kind::scalar;
+  name.scalar = "gpt2-xl";
+  name.place.file = std::make_shared<const std::string>("test");
+  const Network network =
+      transformer_network(read_transformer(catalog.resolve("network", name)), 1, 1024, Precision::bf16);
+  REQUIRE(network.parameters() == 1557611200.0);
+  using namespace trainyard::literals;
+  const auto exact = gradient_buckets(network, Bytes{2}, 1_MiB, 25_MiB, false);
+  // 1 MiB, then 3,114,173,824 B in pieces of 26,214,400 B.
+  CHECK(exact.size() == 1 + 119);
+  CHECK(exact[0].elements * 2 == (1_MiB).value);
+  const auto tensors = gradient_buckets(network, Bytes{2}, 1_MiB, 25_MiB, true);
+  CHECK(tensors.size() < exact.size());
+  for (std::size_t b = 1; b + 1 < tensors.size(); ++b) CHECK(tensors[b].elements * 2 >= (25_MiB).value);
+}
+
+TEST_CASE("a rank's schedule is static, lazy and names only its neighbours", "[data-parallel]") {
+  const Network network = mlp_network({{10, 20, 5}}, 4, Precision::fp32);
+  Place place;
+  place.file = std::make_shared<const std::string>("test");
+  DataParallelPlan plan;
+  plan.ranks = 8;
+  plan.all_reduce = &collectives(Operation::all_reduce).find("ring", place);
+  plan.gradient_element = Bytes{4};
+  plan.buckets = gradient_buckets(network, Bytes{4}, Bytes{1e9}, Bytes{1e9}, true);
+  Names names;
+  const auto program = data_parallel_program(3, network, plan, names);
+  CHECK(std::vector<Actor>(program->slots().begin(), program->slots().end()) == std::vector<Actor>{4, 2});
+  CHECK_FALSE(program->dynamic());
+  int messages = 0;
+  Op op;
+  while (program->next(op) == Pull::op) messages += op.kind == Kind::send || op.kind == Kind::recv ? 1 : 0;
+  CHECK(messages == 2 * 2 * 7);
+}

@@ -1,0 +1,177 @@
+#pragma once
+#include <catch2/catch.hpp>
+#include <functional>
+#include <map>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "sim/child.hpp"
+#include "sim/error.hpp"
+#include "sim/machine.hpp"
+#include "sim/ops.hpp"
+#include "sim/simulation.hpp"
+
+namespace trainyard::test {
+
+using nlohmann::json;
+
+/// A test's simulation in a process of its own: what it returns comes back.
+inline json simulate_in_child(const std::function<json()>& work) {
+  return json::parse(in_child([&work] { return work().dump(); }));
+}
+
+/// Links and routes given one by one. 1 FLOP takes a second, bytes of local memory are free.
+class TableMachine : public Machine {
+ public:
+  LinkId link(BytesPerSecond capacity, std::string kind = "wire") {
+    links_.push_back({"link " + std::to_string(links_.size()), std::move(kind), capacity});
+    return static_cast<LinkId>(links_.size() - 1);
+  }
+  void connect(Actor from, Actor to, std::vector<LinkUse> links, Picoseconds latency = {}) {
+    routes_[{from, to}].push_back({std::move(links), latency});
+  }
+
+  std::span<const Link> links() const override { return links_; }
+  Cost price(const Work& work, Actor) const override { return {Seconds{work.flops.value}}; }
+  /// The first route given whose links are all up.
+  Route route(Actor from, Actor to, PathClass) const override {
+    Route none;
+    none.reachable = false;
+    const auto at = routes_.find({from, to});
+    if (at == routes_.end()) return none;
+    for (const Way& way : at->second) {
+      bool up = true;
+      for (const LinkUse& use : way.links) up &= !down_.contains(use.link);
+      if (up) return {way.links, way.latency, true};
+    }
+    return none;
+  }
+  bool interferes() const override { return static_cast<bool>(interference); }
+  double speed(Actor actor, Kind kind, KindSet active) const override {
+    return interference ? interference(actor, kind, active) : 1;
+  }
+  std::span<const LinkId> ports(Actor actor) const override {
+    const auto at = port_links.find(actor);
+    return at == port_links.end() ? std::span<const LinkId>{} : at->second;
+  }
+  void link_state(LinkId link, bool up) override {
+    if (up)
+      down_.erase(link);
+    else
+      down_.emplace(link, true);
+  }
+
+  std::function<double(Actor, Kind, KindSet)> interference;
+  std::map<Actor, std::vector<LinkId>> port_links;
+
+ private:
+  struct Way {
+    std::vector<LinkUse> links;
+    Picoseconds latency;
+  };
+  std::vector<Link> links_;
+  std::map<std::pair<Actor, Actor>, std::vector<Way>> routes_;
+  std::map<LinkId, bool> down_;
+};
+
+/// A static program from a list of operations.
+class ListProgram : public Program {
+ public:
+  ListProgram(std::vector<Op> ops, std::vector<Actor> slots = {}, int streams = 1)
+      : ops_(std::move(ops)), slots_(std::move(slots)), streams_(streams) {}
+  Pull next(Op& op) override {
+    if (at_ == ops_.size()) return Pull::done;
+    op = ops_[at_++];
+    return Pull::op;
+  }
+  std::span<const Actor> slots() const override { return slots_; }
+  int streams() const override { return streams_; }
+
+ private:
+  std::vector<Op> ops_;
+  std::vector<Actor> slots_;
+  int streams_;
+  std::size_t at_ = 0;
+};
+
+inline Op compute(double seconds, Stream stream = 0) {
+  Op op;
+  op.kind = Kind::compute;
+  op.stream = stream;
+  op.work.flops = Flops{seconds};
+  return op;
+}
+inline Op message(Kind kind, double bytes, std::uint16_t slot = 0, Tag tag = 0, Stream stream = 0,
+                  Mode mode = Mode::rendezvous) {
+  Op op;
+  op.kind = kind;
+  op.stream = stream;
+  op.message.bytes = Bytes{bytes};
+  op.message.slot = slot;
+  op.message.tag = tag;
+  op.message.mode = mode;
+  return op;
+}
+inline Op send(double bytes, std::uint16_t slot = 0, Tag tag = 0, Stream stream = 0, Mode mode = Mode::rendezvous) {
+  return message(Kind::send, bytes, slot, tag, stream, mode);
+}
+inline Op recv(std::uint16_t slot = 0, Tag tag = 0, Stream stream = 0) {
+  return message(Kind::recv, 0, slot, tag, stream);
+}
+inline Op after(Op op, Stream stream, std::uint32_t count) {
+  op.deps[op.deps[0].count > 0 ? 1 : 0] = {count, stream};
+  return op;
+}
+
+/// Ends of every operation of every actor, in the order of finishing: "actor/stream kind" and time.
+class Ends : public Observer {
+ public:
+  void finished(const OpRun& run) override {
+    ends.push_back(
+        {run.op->actor, run.op->stream, static_cast<int>(run.op->kind), run.ended.value, run.outcome == Outcome::done});
+  }
+  struct End {
+    Actor actor;
+    Stream stream;
+    int kind;
+    double time;
+    bool done;
+  };
+  std::vector<End> ends;
+  /// Time at which the actor's last operation on the stream ended.
+  double last(Actor actor, Stream stream = 0) const {
+    double t = -1;
+    for (const End& e : ends)
+      if (e.actor == actor && e.stream == stream) t = e.time;
+    return t;
+  }
+};
+
+/// `programs` on `machine`: [end, then the end of each actor's stream 0].
+inline json ends_of(TableMachine& machine, std::vector<std::unique_ptr<Program>> programs,
+                    const std::vector<LinkChange>& changes = {}, const std::vector<Observer*>& observers = {}) {
+  Simulation simulation(machine);
+  const std::size_t count = programs.size();
+  for (std::size_t a = 0; a < count; ++a) simulation.add(static_cast<Actor>(a), std::move(programs[a]));
+  Ends ends;
+  simulation.observe(ends);
+  for (Observer* o : observers) simulation.observe(*o);
+  for (const LinkChange& change : changes) simulation.change(change);
+  json result = json::array({simulation.run().end.value});
+  for (std::size_t a = 0; a < count; ++a) result.push_back(ends.last(static_cast<Actor>(a)));
+  return result;
+}
+
+template <class... P>
+std::vector<std::unique_ptr<Program>> programs(P... p) {
+  std::vector<std::unique_ptr<Program>> all;
+  (all.push_back(std::make_unique<P>(std::move(p))), ...);
+  return all;
+}
+
+constexpr BytesPerSecond kRate{1e9};
+inline auto near(double v) { return Approx(v).epsilon(1e-9).margin(1e-15); }
+
+}  // namespace trainyard::test

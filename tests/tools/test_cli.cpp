@@ -1,0 +1,264 @@
+// The command as a user meets it: exit codes, one-line errors, files written or not.
+#include <sys/wait.h>
+#include <unistd.h>
+#include <catch2/catch.hpp>
+
+#include <algorithm>
+#include <csignal>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <nlohmann/json.hpp>
+#include <set>
+
+using nlohmann::json;
+namespace fs = std::filesystem;
+
+namespace {
+
+const std::string kGood = R"(cluster:
+  nodes: 2
+  node: t4-server
+  fabric: nonblocking
+model: {base: gpt2, n_layer: 2}
+plan:
+  global_batch_size: 16
+  micro_batch_size: 1
+  seq_length: 64
+  precision: fp16
+)";
+
+std::string text_of(const fs::path& file) {
+  std::ifstream in(file);
+  return {std::istreambuf_iterator<char>(in), {}};
+}
+
+struct Answer {
+  int exit = 0;
+  std::string out, err;
+};
+
+/// A folder of its own with a good scenario in it; commands run there.
+struct Shell {
+  fs::path folder;
+  Shell() {
+    std::string name = (fs::temp_directory_path() / "trainyard-XXXXXX").string();
+    REQUIRE(mkdtemp(name.data()) != nullptr);
+    folder = name;
+    write("good.yaml", kGood);
+  }
+  ~Shell() { fs::remove_all(folder); }
+  void write(const std::string& name, const std::string& text) const { std::ofstream(folder / name) << text; }
+  void change(const std::string& from, const std::string& to) const {
+    std::string text = kGood;
+    REQUIRE(text.find(from) != std::string::npos);
+    write("bad.yaml", text.replace(text.find(from), from.size(), to));
+  }
+  std::string line(const std::string& arguments) const {
+    return "cd '" + folder.string() + "' && unset TRAINYARD_DATA && exec '" TRAINYARD_BINARY "' " + arguments +
+           " >.out 2>.err </dev/null";
+  }
+  Answer run(const std::string& arguments) const {
+    const int status = std::system(line(arguments).c_str());
+    return {WIFEXITED(status) ? WEXITSTATUS(status) : -1, text_of(folder / ".out"), text_of(folder / ".err")};
+  }
+  std::set<std::string> files() const {
+    std::set<std::string> names;
+    for (const auto& file : fs::directory_iterator(folder))
+      if (!file.path().filename().string().starts_with('.')) names.insert(file.path().filename().string());
+    return names;
+  }
+};
+
+/// Refused with exit code 2, this one line on stderr, and nothing else anywhere.
+void refused(const Shell& shell, const std::string& arguments, const std::string& error) {
+  INFO(arguments);
+  const std::set<std::string> before = shell.files();
+  const Answer answer = shell.run(arguments);
+  CHECK(answer.exit == 2);
+  CHECK(answer.err == error + "\n");
+  CHECK(answer.out.empty());
+  CHECK(shell.files() == before);
+}
+
+}  // namespace
+
+TEST_CASE("bad scenarios end in exit code 2 and one line that says where and what", "[cli]") {
+  const Shell shell;
+  const auto bad = [&shell](const std::string& from, const std::string& to, const std::string& error) {
+    shell.change(from, to);
+    refused(shell, "run bad.yaml --json out.json --trace out.trace", error);
+  };
+  bad("nodes: 2", "nods: 2", "bad.yaml:2:3: unknown key \"nods\" in cluster; did you mean \"nodes\"?");
+  bad("nodes: 2", "nodes: 2\n  nodes: 3", "bad.yaml:3:3: duplicate key \"nodes\"; first given at bad.yaml:2:3");
+  bad("nodes: 2", "nodes: two", "bad.yaml:2:10: cluster.nodes: \"two\" is not a whole number");
+  bad("nodes: 2", "nodes: -1", "bad.yaml:2:10: cluster.nodes: -1 is too small; the least is 1");
+  bad("t4-server", "t4-sever", "bad.yaml:3:9: unknown node \"t4-sever\"; did you mean \"t4-server\"?");
+  bad("fp16", "bf61", "bad.yaml:10:14: plan.precision: unknown value \"bf61\"; did you mean \"bf16\"?");
+  bad("  fabric: nonblocking\n", "  fabric: nonblocking\n  hca: {rate: 0 Gbit/s}\n",
+      "bad.yaml:5:15: node t4-server: hca.rate: \"0 Gbit/s\" must be greater than 0");
+  bad("  fabric: nonblocking\n", "  fabric: nonblocking\n  hca: {rate: 50 Gbit}\n",
+      "bad.yaml:5:15: node t4-server: hca.rate: \"50 Gbit\": unknown unit \"Gbit\"; expected a rate such as 400 Gbit/s "
+      "or 25 GB/s");
+  bad("size: 16", "size: 12",
+      "bad.yaml:7:22: plan.global_batch_size: 12 is not a multiple of 8 (micro_batch_size 1 x 8 ranks); nearest: 8 or "
+      "16");
+  bad("plan:\n", "plan:\n  data_parallel: 9\n",
+      "bad.yaml:7:18: plan.data_parallel.size: 9 ranks, but the cluster has 8 GPUs (2 nodes x 4)");
+  bad("node: t4-server", "node: {base: t4-server, hca: ~}",
+      "bad.yaml:3:9: cluster.node: t4-server has no HCA; 2 nodes of it cannot reach each other");
+  bad("plan:", "plan: [", "bad.yaml:8:19: end of sequence flow not found");
+}
+
+TEST_CASE("bad command lines end in exit code 2 with the nearest name", "[cli]") {
+  const Shell shell;
+  refused(shell, "rum good.yaml", "trainyard: unknown verb \"rum\"; did you mean \"run\"?");
+  refused(shell, "run good.yaml --jsn x", "trainyard run: unknown flag --jsn; did you mean \"--json\"?");
+  refused(shell, "run good.yam", "good.yam: no such file; did you mean \"good.yaml\"?");
+  refused(shell, "run .", ".: is a folder, not a file");
+  refused(shell, "run good.yaml more.yaml", "trainyard run: unexpected argument \"more.yaml\" (trainyard run --help)");
+  refused(shell, "run good.yaml --json nowhere/x.json", "cannot write nowhere/x.json: no folder nowhere");
+  refused(shell, "run good.yaml --trace .", "cannot write .: it is a folder");
+  refused(shell, "run good.yaml --set plan.micro_batch_siz=2",
+          "--set plan.micro_batch_siz: unknown key \"micro_batch_siz\" in plan; did you mean \"micro_batch_size\"?");
+  refused(shell, "run good.yaml --set plan.micro_batch_size",
+          "--set plan.micro_batch_size: expected path=value, such as plan.micro_batch_size=8");
+  refused(shell, "list gpuz", "trainyard list: unknown kind \"gpuz\"; did you mean \"gpus\"?");
+  refused(
+      shell, "show gpu t5",
+      "trainyard show: unknown gpu \"t5\"; known: a100-sxm4-40gb, a100-sxm4-80gb, h100-sxm5-80gb, t4, v100-sxm2-16gb");
+  refused(shell, "show gpux t4", "trainyard show: \"gpux\" is no kind of entry; did you mean \"gpu\"?");
+  refused(shell, "show good.yaml",
+          "trainyard show: expected one of --schedule, --mesh, --machine with a scenario (trainyard show --help)");
+  refused(shell, "show good.yaml --schedule --rank 8", "--rank 8: the scenario has ranks 0 to 7");
+  refused(shell, "sweep good.yaml --csv - --json -",
+          "trainyard sweep: --csv - and --json - would both write to stdout");
+  refused(shell, "sweep good.yaml --csv t.csv --set plan.global_batch_size=12,20",
+          "--set plan.global_batch_size: plan.global_batch_size: 12 is not a multiple of 8 (micro_batch_size 1 x 8 "
+          "ranks); nearest: 8 or 16");
+  refused(shell, "fit roofline",
+          "trainyard fit: where are the measured tables? Give --data DIR, or set TRAINYARD_DATA");
+  refused(shell, "fit roofline --data nowhere", "trainyard fit: --data nowhere: no such folder");
+}
+
+TEST_CASE("a broken entry of the catalog is one clear error", "[cli]") {
+  const Shell shell;
+  fs::copy(fs::path(TRAINYARD_SOURCE_DIR) / "models" / "catalog", shell.folder / "catalog",
+           fs::copy_options::recursive);
+  std::ofstream(shell.folder / "catalog" / "gpus" / "broken.yaml")
+      << "peak: {fp16: 1 TFLOP/s}\nmemory_bandwith: 1 GB/s\nmemory_capacity: 1 GiB\n";
+  setenv("TRAINYARD_CATALOG", (shell.folder / "catalog").c_str(), 1);
+  refused(shell, "list gpus",
+          (shell.folder / "catalog/gpus/broken.yaml").string() +
+              ":2:1: unknown key \"memory_bandwith\" in gpu broken; did you mean \"memory_bandwidth\"?");
+  setenv("TRAINYARD_CATALOG", "nowhere", 1);
+  refused(shell, "list gpus", "nowhere: no such catalog folder (TRAINYARD_CATALOG names it)");
+  unsetenv("TRAINYARD_CATALOG");
+}
+
+TEST_CASE("--json - prints JSON and nothing else, the same bytes every time", "[cli]") {
+  const Shell shell;
+  for (const std::string command : {"run good.yaml --json -", "explain good.yaml --json -", "list --json -",
+                                    "show good.yaml --schedule --all --json -", "show good.yaml --mesh --json -",
+                                    "show good.yaml --machine --json -", "show node dgx_a100 --json -",
+                                    "sweep good.yaml --json - --set plan.global_batch_size=8,9,16"}) {
+    INFO(command);
+    const Answer first = shell.run(command), second = shell.run(command);
+    CHECK(first.exit == 0);
+    CHECK(first.out == second.out);
+    CHECK_FALSE(json::parse(first.out).empty());
+    if (command.find("sweep") == std::string::npos) CHECK(first.err.empty());
+  }
+  const json answer = json::parse(shell.run("run good.yaml --json -").out);
+  for (const char* key :
+       {"scenario", "step_time_s", "samples_per_s", "tokens_per_s", "tokens_per_s_per_gpu", "tflops_per_gpu", "mfu",
+        "hfu", "breakdown_s", "memory_bytes", "fits", "bottleneck", "traffic_bytes", "fold", "events", "sources"})
+    CHECK(answer.contains(key));
+  CHECK_FALSE(answer.contains("wall_s"));
+}
+
+TEST_CASE("list and show print tables of the catalog", "[cli]") {
+  const Shell shell;
+  const Answer gpus = shell.run("list gpu");
+  CHECK(gpus.exit == 0);
+  CHECK(gpus.out == shell.run("list gpus").out);
+  CHECK(gpus.out.find("a100-sxm4-80gb  312 TFLOP/s") != std::string::npos);
+  CHECK(shell.run("list networks").out.find("gpt2-xl          1558 M") != std::string::npos);
+  const Answer entry = shell.run("show gpu t4");
+  CHECK(entry.exit == 0);
+  CHECK(entry.out.find("unverified") != std::string::npos);
+  CHECK(entry.out.find("no source") == std::string::npos);
+  CHECK(shell.run("show gpu t4 --set memory_capacity=\"16 GiB\"").out.find("given by --set memory_capacity") !=
+        std::string::npos);
+  CHECK(shell.run("show good.yaml --schedule").out.find("more operations (--all shows them)") != std::string::npos);
+  CHECK(shell.run("show good.yaml --mesh").out.find("node1/gpu3") != std::string::npos);
+  CHECK(shell.run("show good.yaml --machine").out.find("between nodes: rank 0 to rank 4") != std::string::npos);
+  for (const char* verb : {"run", "explain", "show", "list", "sweep", "fit"}) {
+    const Answer help = shell.run(std::string(verb) + " --help");
+    CHECK(help.exit == 0);
+    CHECK(help.out.find("Example:") != std::string::npos);
+  }
+}
+
+TEST_CASE("the trace is JSON in microseconds with named processes and threads", "[cli]") {
+  const Shell shell;
+  REQUIRE(shell.run("run good.yaml --trace t.json --json a.json --no-what-if").exit == 0);
+  const json trace = json::parse(text_of(shell.folder / "t.json"));
+  const double step_us = json::parse(text_of(shell.folder / "a.json"))["step_time_s"].get<double>() * 1e6;
+  std::set<std::string> processes, threads;
+  double last = 0;
+  bool bytes = false;
+  for (const json& event : trace.at("traceEvents")) {
+    if (event.at("ph") == "M" && event.at("name") == "process_name")
+      processes.insert(event.at("args").at("name").get<std::string>());
+    if (event.at("ph") == "M" && event.at("name") == "thread_name")
+      threads.insert(event.at("args").at("name").get<std::string>());
+    if (event.at("ph") != "X") continue;
+    CHECK(event.at("dur").get<double>() >= 0);
+    last = std::max(last, event.at("ts").get<double>() + event.at("dur").get<double>());
+    bytes = bytes || event.value("args", json::object()).contains("bytes");
+  }
+  CHECK(processes.size() == 8);
+  CHECK(threads == std::set<std::string>{"compute", "send", "receive"});
+  CHECK(last == Approx(step_us).epsilon(1e-6));
+  CHECK(bytes);
+}
+
+TEST_CASE("a sweep writes its table whole; an interrupted one can be resumed", "[cli]") {
+  const Shell shell;
+  const std::string small = "sweep good.yaml --set plan.global_batch_size=8,16,12 --csv t.csv";
+  const Answer good = shell.run(small);
+  CHECK(good.exit == 0);
+  CHECK(good.out.empty());
+  CHECK(good.err.starts_with("1 of 3 points are impossible; the first: "));
+  CHECK(shell.files() == std::set<std::string>{"good.yaml", "t.csv"});
+  CHECK(shell.run("sweep good.yaml --set plan.global_batch_size=8,16,12").out == text_of(shell.folder / "t.csv"));
+
+  std::string list = "1";
+  for (int i = 2; i <= 200; ++i) list += "," + std::to_string(i);
+  const std::string large = "sweep good.yaml --set plan.seq_length=" + list + " --csv large.csv";
+  const std::string command = shell.line(large);
+  const pid_t pid = fork();
+  if (pid == 0) {
+    execl("/bin/sh", "sh", "-c", command.c_str(), nullptr);
+    _exit(127);
+  }
+  const fs::path journal = shell.folder / "large.csv.partial";
+  for (int i = 0; i < 500 && (!fs::exists(journal) || fs::file_size(journal) < 500); ++i) usleep(5000);
+  kill(pid, SIGINT);
+  int status = 0;
+  REQUIRE(waitpid(pid, &status, 0) == pid);
+  REQUIRE(WIFEXITED(status));
+  CHECK(WEXITSTATUS(status) == 3);
+  CHECK(text_of(shell.folder / ".err").find("run the same command again to go on (large.csv.partial keeps them)") !=
+        std::string::npos);
+  CHECK(fs::exists(journal));
+  CHECK_FALSE(fs::exists(shell.folder / "large.csv"));
+  CHECK(shell.run(large).exit == 0);
+  CHECK_FALSE(fs::exists(journal));
+  const std::string resumed = text_of(shell.folder / "large.csv");
+  CHECK(std::count(resumed.begin(), resumed.end(), '\n') == 201);
+  CHECK(shell.run(large).exit == 0);
+  CHECK(text_of(shell.folder / "large.csv") == resumed);
+}

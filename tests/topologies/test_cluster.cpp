@@ -1,0 +1,99 @@
+#include "sim/error.hpp"
+#include "tests/support.hpp"
+#include "topologies/cluster_machine.hpp"
+
+using namespace trainyard;
+using namespace trainyard::test;
+
+namespace {
+
+ClusterSpec dgx(int nodes) {
+  const Catalog catalog;
+  Node name;
+  name.kind = Node::Kind::scalar;
+  name.scalar = "dgx-a100";
+  name.place.file = std::make_shared<const std::string>("test");
+  ClusterSpec spec;
+  spec.place = name.place;
+  spec.nodes = nodes;
+  spec.node = read_node(catalog.resolve("node", name), catalog);
+  spec.fabric = "nonblocking";
+  spec.switch_latency = {130000};
+  return spec;
+}
+
+std::vector<std::string> hops(const ClusterMachine& m, Actor from, Actor to, PathClass path = PathClass::automatic) {
+  std::vector<std::string> names;
+  for (const LinkUse& use : m.route(from, to, path).links)
+    names.push_back(m.links()[static_cast<std::size_t>(use.link)].name);
+  return names;
+}
+
+}  // namespace
+
+TEST_CASE("inside a DGX messages take NVLink, between them each GPU its own HCA", "[topologies]") {
+  const ClusterMachine m(dgx(2), SoftwareStack{});
+  CHECK(hops(m, 0, 3) == std::vector<std::string>{"node0/gpu0 -> node0/nvswitch", "node0/nvswitch -> node0/gpu3"});
+  CHECK(hops(m, 7, 8) == std::vector<std::string>{"node0/gpu7 -> node0/pcie7", "node0/pcie7 -> node0/hca7",
+                                                  "node0/hca7 -> fabric", "fabric -> node1/hca0",
+                                                  "node1/hca0 -> node1/pcie0", "node1/pcie0 -> node1/gpu0"});
+  CHECK(hops(m, 0, 3, PathClass::pcie) ==
+        std::vector<std::string>{"node0/gpu0 -> node0/pcie0", "node0/pcie0 -> node0/cpu0", "node0/cpu0 -> node0/pcie3",
+                                 "node0/pcie3 -> node0/gpu3"});
+  CHECK(hops(m, 0, 8, PathClass::network).size() == 6);
+  CHECK_FALSE(m.route(0, 8, PathClass::nvlink).reachable);
+  CHECK(m.route(0, 0, PathClass::automatic).links.empty());
+}
+
+TEST_CASE("latencies add up in whole picoseconds", "[topologies]") {
+  const ClusterSpec spec = dgx(2);
+  SoftwareStack stack;
+  const ClusterMachine bare(spec, stack);
+  CHECK(bare.route(0, 1, PathClass::automatic).latency.count == spec.node.nvlink_latency.count / 2 * 2);
+  const std::int64_t between = 4 * spec.node.pcie_latency.count + 2 * spec.node.hca_latency.count + 130000;
+  CHECK(bare.route(0, 8, PathClass::automatic).latency.count == between);
+  stack.network_step = Seconds{9.7e-6};
+  const ClusterMachine with(spec, stack);
+  CHECK(with.route(0, 8, PathClass::automatic).latency.count == between + 9700000);
+  CHECK(with.route(0, 1, PathClass::automatic).latency == bare.route(0, 1, PathClass::automatic).latency);
+}
+
+TEST_CASE("a link that is down is avoided, and used again", "[topologies]") {
+  ClusterMachine m(dgx(1), SoftwareStack{});
+  const auto devices = m.graph().devices();
+  DeviceId gpu0 = 0, nvswitch = 0;
+  for (DeviceId d = 0; d < static_cast<DeviceId>(devices.size()); ++d) {
+    if (devices[static_cast<std::size_t>(d)].name == "node0/gpu0") gpu0 = d;
+    if (devices[static_cast<std::size_t>(d)].kind == DeviceKind::nvswitch) nvswitch = d;
+  }
+  const LinkId up = *m.graph().link(gpu0, nvswitch);
+  m.link_state(up, false);
+  CHECK(hops(m, 0, 3).front() == "node0/gpu0 -> node0/pcie0");
+  CHECK(hops(m, 3, 0).front() == "node0/gpu3 -> node0/nvswitch");
+  m.link_state(up, true);
+  CHECK(hops(m, 0, 3).front() == "node0/gpu0 -> node0/nvswitch");
+}
+
+TEST_CASE("what cannot be wired is refused", "[topologies]") {
+  ClusterSpec spec = dgx(2);
+  spec.node.hcas = 0;
+  CHECK_THROWS_AS(build_cluster(spec), UserError);
+  spec = dgx(2);
+  spec.node.hca_rate = BytesPerSecond{0};
+  CHECK_THROWS_WITH(build_cluster(spec), Catch::Contains("expected a finite rate above 0"));
+  spec = dgx(1);
+  spec.node.interconnect = "nvswich";
+  CHECK_THROWS_WITH(build_cluster(spec), Catch::Contains("did you mean \"nvswitch\"?"));
+}
+
+TEST_CASE("upgrades make one class faster and nothing else", "[topologies]") {
+  const ClusterSpec spec = dgx(2);
+  for (const std::string& c : resource_classes(spec)) {
+    const ClusterSpec faster = upgraded(spec, {{c, 2.0}});
+    CHECK((faster.node.hca_rate / spec.node.hca_rate == 2) == (c == "HCA"));
+    CHECK((faster.node.pcie_rate / spec.node.pcie_rate == 2) == (c == "PCIe"));
+    CHECK((faster.node.gpu.nvlink / spec.node.gpu.nvlink == 2) == (c == "NVLink"));
+    CHECK((faster.node.gpu.memory_bandwidth / spec.node.gpu.memory_bandwidth == 2) == (c == "memory"));
+    CHECK((faster.node.hca_latency.count * 2 == spec.node.hca_latency.count) == (c == "latency"));
+  }
+}

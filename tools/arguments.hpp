@@ -1,0 +1,29 @@
+#pragma once
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace trainyard {
+
+/// The flags of one verb. CLI11 underneath, in one file only (it is slow to compile). In names, '-' and '_' are one.
+class Arguments {
+ public:
+  Arguments(const std::string& verb, const std::string& summary, const std::string& example);
+  ~Arguments();
+
+  void positional(const std::string& name, std::string& value, const std::string& help, bool required = true);
+  void option(const std::string& flag, std::string& value, const std::string& placeholder, const std::string& help);
+  void option(const std::string& flag, int& value, const std::string& placeholder, const std::string& help);
+  void repeated(const std::string& flag, std::vector<std::string>& values, const std::string& placeholder,
+                const std::string& help);
+  void flag(const std::string& flag, bool& value, const std::string& help);
+
+  /// Reads the words after the verb. False when help was asked for and printed. Throws UserError naming the nearest flag.
+  bool parse(const std::vector<std::string>& words);
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace trainyard

@@ -1,0 +1,173 @@
+#include "tools/report.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "topologies/cluster_machine.hpp"
+
+namespace trainyard {
+namespace {
+
+constexpr std::size_t kWidth = 118;
+
+std::string ms(double seconds) {
+  const double v = seconds * 1e3;
+  if (v >= 99.95) return fmt::format("{:.0f}", v);
+  return v >= 9.995 ? fmt::format("{:.1f}", v) : fmt::format("{:.2f}", v);
+}
+std::string gib(double bytes) { return fmt::format("{:.1f}", bytes / (1U << 30)); }
+
+std::string thousands(double v) {
+  if (v < 10) return fmt::format("{:.2f}", v);
+  if (v < 100) return fmt::format("{:.1f}", v);
+  std::string digits = fmt::format("{:.0f}", v);
+  for (auto at = static_cast<std::ptrdiff_t>(digits.size()) - 3; at > 0; at -= 3)
+    digits.insert(static_cast<std::size_t>(at), ",");
+  return digits;
+}
+
+std::string label(const char* name) { return fmt::format("{:<11}", name); }
+
+/// Words joined by `separator`, in lines of kWidth that continue under the label.
+std::string wrapped(const std::string& first, const std::vector<std::string>& words, const std::string& separator) {
+  std::string text, line = first;
+  bool fresh = true;
+  for (std::size_t i = 0; i < words.size(); ++i) {
+    const std::string word = words[i] + (i + 1 < words.size() ? separator : "");
+    if (!fresh && line.size() + word.size() > kWidth) {
+      text += line.erase(line.find_last_not_of(' ') + 1) + "\n";
+      line = label("");
+    }
+    line += word + (word.ends_with(" ") ? "" : " ");
+    fresh = false;
+  }
+  while (line.ends_with(" ")) line.pop_back();
+  return text + line + "\n";
+}
+
+std::string head(const Scenario& s) {
+  const std::string how = s.plan.ranks == 1 ? "one device"
+                                            : fmt::format("data parallel on {} × {}, {} all-reduce", s.plan.ranks,
+                                                          s.cluster.node.gpu.name, s.plan.all_reduce->name);
+  return fmt::format("{} · {} ({}) · {} · {}{}\n", s.network.name, how, describe(s.cluster), name_of(s.precision),
+                     s.software.name, s.software_given ? "" : " (default: no software costs)");
+}
+
+std::string breakdown(const Result& r) {
+  std::vector<std::string> parts{fmt::format("compute {}", ms(r.breakdown.compute))};
+  for (const auto& [group, seconds] : r.breakdown.exposed_communication)
+    if (r.ranks > 1) parts.push_back(fmt::format("exposed {} {}", group, ms(seconds)));
+  if (r.breakdown.bubble > 0) parts.push_back(fmt::format("bubble {}", ms(r.breakdown.bubble)));
+  parts.push_back(fmt::format("optimizer {}", ms(r.breakdown.optimizer)));
+  if (r.breakdown.input > 0) parts.push_back(fmt::format("input {}", ms(r.breakdown.input)));
+  parts.push_back(fmt::format("other {}", ms(r.breakdown.other)));
+  return fmt::format("{}{}   (ms, of the rank that ends last)\n", label(""), fmt::join(parts, " │ "));
+}
+
+std::string memory(const Result& r) {
+  std::string text =
+      fmt::format("{}{} of {} GiB  (parameters {} · gradients {} · optimizer {} · activations {} · buffers {})",
+                  label("memory"), gib(r.memory.peak), gib(r.memory.capacity), gib(r.memory.parameters),
+                  gib(r.memory.gradients), gib(r.memory.optimizer), gib(r.memory.activations), gib(r.memory.buffers));
+  if (!r.fits)
+    text += fmt::format("\n{}DOES NOT FIT: {} GiB too much on rank {}", label(""),
+                        gib(r.memory.peak - r.memory.capacity), r.memory.rank);
+  return text + "\n";
+}
+
+std::string bottleneck(const Result& r, const std::vector<WhatIf>& what_ifs) {
+  std::vector<std::pair<double, std::string>> shares;
+  for (const auto& [resource, seconds] : r.critical_path) shares.emplace_back(seconds, resource);
+  std::sort(shares.rbegin(), shares.rend());
+  std::string text =
+      fmt::format("{}{} {:.0f} % of the critical path", label("bottleneck"), r.bottleneck, r.bottleneck_share * 100);
+  for (std::size_t i = 1; i < std::min<std::size_t>(3, shares.size()); ++i)
+    text +=
+        fmt::format("{} {} {:.1f} %", i == 1 ? "; next:" : ",", shares[i].second, shares[i].first / r.step_time * 100);
+  text += ".";
+  const auto best = std::min_element(what_ifs.begin(), what_ifs.end(),
+                                     [](const WhatIf& a, const WhatIf& b) { return a.step_time < b.step_time; });
+  if (best == what_ifs.end()) return text + "\n";
+  text += fmt::format("\n{}best next change: {}x {} saves {:.1f} %", label(""), best->factor,
+                      describe_class(best->resource_class), (1 - best->step_time / r.step_time) * 100);
+  std::vector<std::string> others;
+  for (const WhatIf& w : what_ifs)
+    if (&w != &*best && w.resource_class != "framework")
+      others.push_back(fmt::format("{} {:.1f} %", w.resource_class, (1 - w.step_time / r.step_time) * 100));
+  if (!others.empty()) text += fmt::format(" ({})", fmt::join(others, ", "));
+  return text + "\n";
+}
+
+/// "PCI Express 4.0: 16 lanes of …" → its title.
+std::string title(std::string source) {
+  if (source.starts_with("fit: ")) {
+    const std::size_t file = source.find(".csv of ");
+    if (file == std::string::npos) return source.substr(0, source.find_first_of(",;:", 5));
+    const std::size_t from = source.find_last_of(" `,", file);
+    return "fit to " + source.substr(from + 1, source.find_first_of(",;:", file) - from - 1);
+  }
+  return source.substr(0, source.find_first_of(",:;"));
+}
+
+bool is_assumption(const std::string& source) {
+  return source.starts_with("assumed") || source.starts_with("by definition");
+}
+
+}  // namespace
+
+std::string trust_lines(const Sources& sources) {
+  std::vector<std::string> titles, unverified;
+  for (const FigureSource& s : sources) {
+    if (!is_assumption(s.source) && !s.source.empty()) {
+      const std::string t = title(s.source);
+      if (std::find(titles.begin(), titles.end(), t) == titles.end()) titles.push_back(t);
+    }
+    if (s.unverified)
+      unverified.push_back(s.figure.substr(s.figure.find(": ") == std::string::npos ? 0 : s.figure.find(": ") + 2));
+  }
+  std::string text =
+      label("trust") + "not judged yet: no measured step has been compared with this machine and stack\n";
+  text += wrapped(label("") + "sources: ", titles, "; ");
+  if (!unverified.empty())
+    text += wrapped(label("") + fmt::format("{} figures unverified: ", unverified.size()), unverified, ", ");
+  return text;
+}
+
+std::string source_table(const Sources& sources) {
+  std::string text;
+  for (const FigureSource& s : sources)
+    text += fmt::format("  {} = {}{}\n      {}\n", s.figure, s.value, s.unverified ? "  (unverified)" : "", s.source);
+  return text;
+}
+
+std::string what_if_table(const Result& r, const std::vector<WhatIf>& what_ifs) {
+  std::vector<WhatIf> sorted = what_ifs;
+  std::stable_sort(sorted.begin(), sorted.end(),
+                   [](const WhatIf& a, const WhatIf& b) { return a.step_time < b.step_time; });
+  std::string text = fmt::format(
+      "{:<32} {:>10} {:>9}\n", fmt::format("{}x faster", sorted.empty() ? 2 : sorted.front().factor), "step", "saves");
+  for (const WhatIf& w : sorted)
+    text += fmt::format("{:<32} {:>7} ms {:>7.1f} %\n", describe_class(w.resource_class), ms(w.step_time),
+                        (1 - w.step_time / r.step_time) * 100);
+  return text;
+}
+
+std::string screen(const Scenario& s, const Result& r, const std::vector<WhatIf>& what_ifs) {
+  const bool tokens = s.network.tokens_per_sample > 1;
+  std::string text = head(s);
+  text += fmt::format("{}{} ms      {} samples/s", label("step"), ms(r.step_time), thousands(r.samples_per_s));
+  if (tokens) text += fmt::format(" · {} tokens/s/GPU", thousands(r.tokens_per_s_per_gpu));
+  text += fmt::format(" · {} TFLOP/s/GPU · MFU {:.1f} % (6·parameters a {}, dense {} peak)\n",
+                      thousands(r.tflops_per_gpu), r.mfu * 100, tokens ? "token" : "sample", name_of(s.precision));
+  text += breakdown(r);
+  text += memory(r);
+  text += bottleneck(r, what_ifs);
+  text += trust_lines(s.sources);
+  if (r.late_by_look_ahead > 0)
+    text += fmt::format("{}{} operations started late because a rank looks only {} operations ahead\n", label("note"),
+                        r.late_by_look_ahead, kLookAhead);
+  return text;
+}
+
+}  // namespace trainyard

@@ -1,0 +1,18 @@
+#pragma once
+#include <string>
+#include <vector>
+
+#include "scenarios/result.hpp"
+
+namespace trainyard {
+
+/// The one-screen answer of `run`: step, breakdown, memory, bottleneck and next change, trust.
+std::string screen(const Scenario&, const Result&, const std::vector<WhatIf>&);
+/// The table of what-ifs, largest saving first.
+std::string what_if_table(const Result&, const std::vector<WhatIf>&);
+/// What the figures stand on: sources by name, how many are fitted, which are unverified.
+std::string trust_lines(const Sources&);
+/// Every figure with its source, a line each.
+std::string source_table(const Sources&);
+
+}  // namespace trainyard

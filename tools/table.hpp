@@ -1,0 +1,17 @@
+#pragma once
+#include <string>
+#include <vector>
+
+namespace trainyard {
+
+/// Text in columns as wide as their widest cell (counted in characters, not bytes), two spaces apart, right-aligned
+/// where `right` says so; the last column is not padded.
+struct TextTable {
+  std::vector<std::string> head;
+  std::vector<bool> right = {};  ///< by column; missing: left
+  std::vector<std::vector<std::string>> rows = {};
+
+  std::string text(const std::string& indent = "") const;
+};
+
+}  // namespace trainyard

@@ -1,0 +1,83 @@
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+
+#include "scenarios/simulate.hpp"
+#include "sim/output.hpp"
+#include "tools/arguments.hpp"
+#include "tools/report.hpp"
+#include "tools/verbs.hpp"
+
+namespace trainyard {
+namespace {
+
+void print_shares(const Explanation& e) {
+  fmt::print("critical path of {}: {}\n", e.result.scenario, show(Seconds{e.result.step_time}));
+  std::vector<std::pair<double, std::string>> shares;
+  for (const auto& [resource, seconds] : e.result.critical_path) shares.emplace_back(seconds, resource);
+  std::sort(shares.rbegin(), shares.rend());
+  for (const auto& [seconds, resource] : shares)
+    fmt::print("  {:<14} {:>10} {:>6.1f} %\n", resource, show(Seconds{seconds}), seconds / e.result.step_time * 100);
+}
+
+void print_path(const Explanation& e, std::size_t most) {
+  // The longest pieces say what the step waits for; in the order of time.
+  std::vector<std::size_t> longest(e.path.size());
+  for (std::size_t i = 0; i < longest.size(); ++i) longest[i] = i;
+  const auto length = [&e](std::size_t i) { return e.path[i].end - e.path[i].begin; };
+  std::stable_sort(longest.begin(), longest.end(), [&](std::size_t a, std::size_t b) { return length(a) > length(b); });
+  longest.resize(std::min(most, longest.size()));
+  std::sort(longest.begin(), longest.end());
+  fmt::print("\nits {} longest pieces, of {}\n  {:>10} {:>10}  {:<24} {:<12} what\n", longest.size(), e.path.size(),
+             "from", "takes", "actor", "resource");
+  for (const std::size_t i : longest) {
+    const PathLine& line = e.path[i];
+    fmt::print("  {:>10} {:>10}  {:<24} {:<12} {}\n", show(Seconds{line.begin}), show(Seconds{length(i)}), line.actor,
+               line.resource, line.name);
+  }
+}
+
+int explain_verb(const std::vector<std::string>& words) {
+  Arguments arguments(
+      "explain",
+      "Why the step takes this long: its critical path by resource, and what making each resource faster would buy.",
+      "explain scenarios/gpt2-xl-ddp-dgx-a100.yaml --pieces 30");
+  std::string file, json;
+  std::vector<std::string> sets;
+  int pieces = 12, factor = 2;
+  arguments.positional("SCENARIO", file, "scenario file (YAML)");
+  arguments.repeated("--set", sets, "PATH=VALUE", "override a field, as often as needed");
+  arguments.option("--pieces", pieces, "N", "pieces of the path to show");
+  arguments.option("--factor", factor, "N", "how much faster each resource is made");
+  arguments.option("--json", json, "FILE", "write the path and the table as JSON; - is stdout");
+  if (!arguments.parse(words)) return kGood;
+  if (pieces < 0) throw UserError(fmt::format("--pieces {}: expected 0 or more", pieces));
+  if (factor < 2) throw UserError(fmt::format("--factor {}: expected 2 or more", factor));
+  if (!json.empty()) check_writable(json);
+  Overrides overrides;
+  for (const std::string& set : sets) overrides.push_back(parse_override_option(set));
+  const Scenario scenario = read_scenario(file, overrides);
+  const Explanation e = explain(scenario);
+  const std::vector<WhatIf> table = what_if(scenario, factor);
+  if (json != "-") {
+    print_shares(e);
+    print_path(e, static_cast<std::size_t>(pieces));
+    fmt::print("\neach resource made faster, simulated again\n{}", what_if_table(e.result, table));
+  }
+  if (json.empty()) return kGood;
+  nlohmann::json out = report_json(e.result, table, scenario.sources, false);
+  out["critical_path"] = nlohmann::json::array();
+  for (const PathLine& line : e.path)
+    out["critical_path"].push_back({{"begin_s", line.begin},
+                                    {"end_s", line.end},
+                                    {"actor", line.actor},
+                                    {"resource", line.resource},
+                                    {"name", line.name}});
+  write_whole(json, out.dump(2) + "\n");
+  return kGood;
+}
+
+const RegisterVerb registered_explain{"explain", "critical path, and what each upgrade would buy", explain_verb};
+
+}  // namespace
+}  // namespace trainyard

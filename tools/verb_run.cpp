@@ -1,0 +1,51 @@
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+
+#include "scenarios/simulate.hpp"
+#include "sim/output.hpp"
+#include "tools/arguments.hpp"
+#include "tools/report.hpp"
+#include "tools/verbs.hpp"
+
+namespace trainyard {
+namespace {
+
+int run(const std::vector<std::string>& words) {
+  Arguments arguments("run", "Simulates one training step of a scenario: time, breakdown, memory, bottleneck, trust.",
+                      "run scenarios/gpt2-xl-ddp-dgx-a100.yaml --set plan.micro_batch_size=8 --json answer.json");
+  std::string file, json, trace;
+  std::vector<std::string> sets;
+  bool timing = false, sources = false, no_what_if = false;
+  arguments.positional("SCENARIO", file, "scenario file (YAML)");
+  arguments.repeated("--set", sets, "PATH=VALUE", "override a field, as often as needed");
+  arguments.option("--json", json, "FILE",
+                   "write the whole answer as JSON; - is stdout (and prints nothing else there)");
+  arguments.option("--trace", trace, "FILE", "write a Chrome/Perfetto trace");
+  arguments.flag("--timing", timing, "add the wall time of the simulation to the JSON");
+  arguments.flag("--sources", sources, "list every figure with its source");
+  arguments.flag("--no-what-if", no_what_if, "one simulation only: no table of upgrades");
+  if (!arguments.parse(words)) return kGood;
+  if (!json.empty()) check_writable(json);
+  if (!trace.empty()) check_writable(trace);
+
+  Overrides overrides;
+  for (const std::string& set : sets) overrides.push_back(parse_override_option(set));
+  const Scenario scenario = read_scenario(file, overrides);
+  SimulateOptions options;
+  options.trace = trace;
+  options.progress = true;
+  const Result result = simulate(scenario, options);
+  const std::vector<WhatIf> what_ifs = no_what_if ? std::vector<WhatIf>{} : what_if(scenario);
+  if (json != "-") {
+    fmt::print("{}", screen(scenario, result, what_ifs));
+    if (sources) fmt::print("\n{}", source_table(scenario.sources));
+  }
+  if (!json.empty()) write_whole(json, report_json(result, what_ifs, scenario.sources, timing).dump(2) + "\n");
+  return kGood;
+}
+
+const RegisterVerb registered{"run", "simulate one training step of a scenario", run};
+
+}  // namespace
+}  // namespace trainyard
