@@ -22,6 +22,7 @@ json to_json(const Result& r) {
         {"bubble", r.breakdown.bubble},
         {"optimizer", r.breakdown.optimizer},
         {"input", r.breakdown.input},
+        {"framework", r.breakdown.framework},
         {"other", r.breakdown.other}}},
       {"memory_bytes",
        {{"capacity", r.memory.capacity},
@@ -64,6 +65,7 @@ Result result_from_json(const json& j) {
   r.breakdown.bubble = b.at("bubble");
   r.breakdown.optimizer = b.at("optimizer");
   r.breakdown.input = b.at("input");
+  r.breakdown.framework = b.at("framework");
   r.breakdown.other = b.at("other");
   const json& m = j.at("memory_bytes");
   r.memory = {m.at("capacity"),  m.at("peak"),        m.at("parameters"), m.at("gradients"),

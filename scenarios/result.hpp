@@ -21,7 +21,9 @@ struct Result {
   struct {
     double compute = 0;
     std::map<std::string, double> exposed_communication;  ///< by group
-    double bubble = 0, optimizer = 0, input = 0, other = 0;
+    double bubble = 0, optimizer = 0, input = 0;
+    double framework = 0;  ///< host work that hides behind nothing
+    double other = 0;      ///< not accounted for: below 1 % of the step
   } breakdown;
   struct {
     double capacity = 0, peak = 0, parameters = 0, gradients = 0, optimizer = 0, activations = 0, buffers = 0;

@@ -11,8 +11,10 @@ namespace {
 
 constexpr std::size_t kWidth = 118;
 
-std::string ms(double seconds) {
-  const double v = seconds * 1e3;
+/// Parts of a step are in one unit, that of the whole.
+bool in_seconds(const Result& r) { return r.step_time >= 10; }
+std::string part_of(const Result& r, double seconds) {
+  const double v = in_seconds(r) ? seconds : seconds * 1e3;
   if (v >= 99.95) return fmt::format("{:.0f}", v);
   return v >= 9.995 ? fmt::format("{:.1f}", v) : fmt::format("{:.2f}", v);
 }
@@ -55,14 +57,16 @@ std::string head(const Scenario& s) {
 }
 
 std::string breakdown(const Result& r) {
-  std::vector<std::string> parts{fmt::format("compute {}", ms(r.breakdown.compute))};
+  std::vector<std::string> parts{fmt::format("compute {}", part_of(r, r.breakdown.compute))};
   for (const auto& [group, seconds] : r.breakdown.exposed_communication)
-    if (r.ranks > 1) parts.push_back(fmt::format("exposed {} {}", group, ms(seconds)));
-  if (r.breakdown.bubble > 0) parts.push_back(fmt::format("bubble {}", ms(r.breakdown.bubble)));
-  parts.push_back(fmt::format("optimizer {}", ms(r.breakdown.optimizer)));
-  if (r.breakdown.input > 0) parts.push_back(fmt::format("input {}", ms(r.breakdown.input)));
-  parts.push_back(fmt::format("other {}", ms(r.breakdown.other)));
-  return fmt::format("{}{}   (ms, of the rank that ends last)\n", label(""), fmt::join(parts, " │ "));
+    if (r.ranks > 1) parts.push_back(fmt::format("exposed {} {}", group, part_of(r, seconds)));
+  if (r.breakdown.bubble > 0) parts.push_back(fmt::format("bubble {}", part_of(r, r.breakdown.bubble)));
+  parts.push_back(fmt::format("optimizer {}", part_of(r, r.breakdown.optimizer)));
+  if (r.breakdown.input > 0) parts.push_back(fmt::format("input {}", part_of(r, r.breakdown.input)));
+  if (r.breakdown.framework > 0) parts.push_back(fmt::format("framework {}", part_of(r, r.breakdown.framework)));
+  parts.push_back(fmt::format("other {}", part_of(r, r.breakdown.other)));
+  return fmt::format("{}{}   ({}, of the rank that ends last)\n", label(""), fmt::join(parts, " │ "),
+                     in_seconds(r) ? "s" : "ms");
 }
 
 std::string memory(const Result& r) {
@@ -148,7 +152,7 @@ std::string what_if_table(const Result& r, const std::vector<WhatIf>& what_ifs) 
   std::string text = fmt::format(
       "{:<32} {:>10} {:>9}\n", fmt::format("{}x faster", sorted.empty() ? 2 : sorted.front().factor), "step", "saves");
   for (const WhatIf& w : sorted)
-    text += fmt::format("{:<32} {:>7} ms {:>7.1f} %\n", describe_class(w.resource_class), ms(w.step_time),
+    text += fmt::format("{:<32} {:>10} {:>7.1f} %\n", describe_class(w.resource_class), show(Seconds{w.step_time}),
                         (1 - w.step_time / r.step_time) * 100);
   return text;
 }
@@ -156,7 +160,7 @@ std::string what_if_table(const Result& r, const std::vector<WhatIf>& what_ifs) 
 std::string screen(const Scenario& s, const Result& r, const std::vector<WhatIf>& what_ifs) {
   const bool tokens = s.network.tokens_per_sample > 1;
   std::string text = head(s);
-  text += fmt::format("{}{} ms      {} samples/s", label("step"), ms(r.step_time), thousands(r.samples_per_s));
+  text += fmt::format("{}{}      {} samples/s", label("step"), show(Seconds{r.step_time}), thousands(r.samples_per_s));
   if (tokens) text += fmt::format(" · {} tokens/s/GPU", thousands(r.tokens_per_s_per_gpu));
   text += fmt::format(" · {} TFLOP/s/GPU · MFU {:.1f} % (6·parameters a {}, dense {} peak)\n",
                       thousands(r.tflops_per_gpu), r.mfu * 100, tokens ? "token" : "sample", name_of(s.precision));

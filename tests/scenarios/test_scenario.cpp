@@ -114,7 +114,7 @@ TEST_CASE("one device sends nothing", "[scenario]") {
   CHECK(r.bytes_total == 0);
   CHECK(r.step_time > 0);
   CHECK(r.fits);
-  CHECK(r.breakdown.compute + r.breakdown.optimizer + r.breakdown.other == Approx(r.step_time));
+  CHECK(r.breakdown.compute + r.breakdown.optimizer + r.breakdown.framework + r.breakdown.other == Approx(r.step_time));
 }
 
 TEST_CASE("a model that is a file, by its name or its place", "[scenario]") {
