@@ -57,6 +57,17 @@ bool is_plain_figure(const Node& node) {
          node.scalar == "false";
 }
 
+bool is_list_of_figures(const Node& node) {
+  return node.kind == Node::Kind::list && !node.items.empty() &&
+         std::all_of(node.items.begin(), node.items.end(),
+                     [](const Node& item) { return is_plain_figure(item) || is_list_of_figures(item); });
+}
+
+/// A figure in a few words: long lists (the links of a mesh, the switches of a node) by their length.
+std::string value_text(const Node& value) {
+  return value.kind == Node::Kind::list ? fmt::format("list of {}", value.items.size()) : value.scalar;
+}
+
 struct SourceReader {
   std::string what;
   const Node* texts;       // the entry's `sources`
@@ -76,9 +87,9 @@ struct SourceReader {
 
   void read(const Node& node, const std::string& path) {
     const auto add = [&](const Node& value, std::string source, bool unverified) {
-      found.push_back({fmt::format("{}: {}", what, path), value.scalar, std::move(source), unverified});
+      found.push_back({fmt::format("{}: {}", what, path), value_text(value), std::move(source), unverified});
     };
-    if (is_plain_figure(node)) return add(node, unsourced(node), false);
+    if (is_plain_figure(node) || is_list_of_figures(node)) return add(node, unsourced(node), false);
     if (const Node* value = node.find("value")) {
       const Node* source = node.find("source");
       const Node* unverified = node.find("unverified");

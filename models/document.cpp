@@ -226,7 +226,10 @@ std::string Place::text() const {
 
 void fail(const Place& place, const std::string& what) {
   const std::string at = place.text();
-  std::string message = at.empty() ? what : at + ": " + what;
+  // An override is its own path: "--set plan.x: plan.x: …" would say it twice.
+  constexpr std::string_view set = "--set ";
+  const bool twice = at.starts_with(set) && what.starts_with(at.substr(set.size()) + ": ");
+  std::string message = at.empty() ? what : (twice ? std::string(set) : at + ": ") + what;
   for (char& c : message)  // an error is one line
     if (static_cast<unsigned char>(c) < 0x20) c = ' ';
   throw UserError(message);

@@ -15,14 +15,6 @@ int count(Fields& fields, std::string_view key) {
   return static_cast<int>(v);
 }
 
-/// A latency as picoseconds; `most` keeps sums of them far from overflow.
-Picoseconds latency(Fields& fields, std::string_view key) {
-  constexpr Seconds most{10};
-  const Seconds s = fields.seconds(key);
-  if (s > most) fail(fields.place_of(key), fmt::format("{}.{}: more than {}", fields.what(), key, show(most)));
-  return to_picoseconds(s);
-}
-
 /// `gpu: {count, type, …}`: every other key changes a figure of the type, so that `node.gpu.memory_capacity` can be set
 /// as well as `node.gpu.type.memory_capacity`.
 Node gpu_reference(const Node& gpu, const Node& type) {
@@ -42,27 +34,8 @@ void read_hcas(NodeType& node, const Node& hca, const std::string& what) {
   Fields fields(hca, what + ": hca");
   node.hcas = count(fields, "count");
   node.hca_rate = fields.bandwidth("rate");
-  node.hca_latency = latency(fields, "latency");
+  node.hca_latency = read_latency(fields, "latency");
   fields.finish();
-}
-
-void read_links(NodeType& node, Fields& fields) {
-  Fields pcie(fields.required_child("pcie"), fields.what() + ": pcie");
-  node.pcie_latency = latency(pcie, "latency");
-  node.pcie_rate = pcie.bandwidth("rate", node.gpu.pcie);
-  pcie.finish();
-  if (node.pcie_rate.value <= 0)
-    fail(pcie.place(), fmt::format("{}: missing key \"rate\": gpu {} gives none", pcie.what(), node.gpu.name));
-  const bool nvswitch = node.interconnect == "nvswitch";
-  const Node* link = nvswitch ? &fields.required_child("nvlink") : fields.child("nvlink");
-  if (link) {
-    Fields nvlink(*link, fields.what() + ": nvlink");
-    node.nvlink_latency = latency(nvlink, "latency");
-    nvlink.finish();
-  }
-  if (nvswitch && node.gpu.nvlink.value <= 0)
-    fail(fields.place_of("interconnect"),
-         fmt::format("{}: interconnect nvswitch, but gpu {} has no nvlink", fields.what(), node.gpu.name));
 }
 
 /// The node's own figures, then its GPU's (which `gpu.type` would repeat).
@@ -86,8 +59,8 @@ NodeType read_node(const Node& entry, const Catalog& catalog) {
   fields.child("sources");
   read_gpus(node, fields.required_child("gpu"), what, catalog);
   node.interconnect = fields.text("interconnect");
-  read_links(node, fields);
   if (const Node* hca = fields.child("hca"); hca && hca->kind != Node::Kind::null) read_hcas(node, *hca, what);
+  read_links(node, fields);
   fields.finish();
   node.sources = all_sources(entry, node, what);
   return node;

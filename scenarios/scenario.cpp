@@ -2,8 +2,12 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <iterator>
+
 #include "models/transformer.hpp"
 #include "topologies/cluster_machine.hpp"
+#include "topologies/pcie_lanes.hpp"
 
 namespace trainyard {
 namespace {
@@ -22,7 +26,7 @@ void append(Sources& to, const Sources& from) { to.insert(to.end(), from.begin()
 /// The node type, with what `cluster` itself says of its GPUs, HCAs and links laid on top.
 NodeType read_cluster_node(Fields& cluster, const Catalog& catalog) {
   Node entry = catalog.resolve("node", cluster.required_child("node"));
-  for (const char* part : {"gpu", "hca", "nvlink", "pcie"}) {
+  for (const char* part : {"gpu", "hca", "nvlink", "pcie", "sockets", "socket_link"}) {
     const Node* over = cluster.child(part);
     if (!over) continue;
     Node field = *over;
@@ -46,6 +50,11 @@ ClusterSpec read_cluster(const Node& node, const Catalog& catalog) {
   spec.nodes = static_cast<int>(nodes);
   spec.node = read_cluster_node(fields, catalog);
   node_builders().find(spec.node.interconnect, fields.place_of("node"));
+  try {
+    plan_lanes(spec.node);
+  } catch (const UserError& e) {
+    fail(fields.place_of(fields.has("pcie") ? "pcie" : "node"), fmt::format("cluster.node: {}", e.what()));
+  }
   const Node* fabric = fields.child("fabric");
   if (spec.nodes > 1 || fabric) {
     if (!fabric)
@@ -242,6 +251,27 @@ constexpr std::size_t kMostBuckets = 60000;  // BufferRef::buffer numbers them
        fmt::format("plan.data_parallel.bucket: {:.6g} gradient buckets; at most {}", count, kMostBuckets));
 }
 
+/// One device uses no link, one node no network.
+bool is_used(const FigureSource& figure, const Scenario& s) {
+  const std::size_t colon = figure.figure.find(": ");
+  const std::string name = colon == std::string::npos ? figure.figure : figure.figure.substr(colon + 2);
+  const auto begins = [&name](std::initializer_list<const char*> prefixes) {
+    return std::any_of(prefixes.begin(), prefixes.end(), [&name](const char* p) { return name.starts_with(p); });
+  };
+  if (s.plan.ranks == 1 && begins({"nvlink", "pcie", "socket", "interference", "collective_launch", "bucket",
+                                   "first_bucket", "whole_tensors", "overlap", "gradient_bucket_copy"}))
+    return false;
+  return s.cluster.nodes > 1 || !begins({"hca", "network_step"});
+}
+
+Sources used_sources(const Scenario& s) {
+  Sources all = s.cluster.node.sources, used;
+  append(all, s.software.sources);
+  if (s.cluster.nodes > 1) append(all, s.cluster.fabric_sources);
+  std::copy_if(all.begin(), all.end(), std::back_inserter(used), [&s](const FigureSource& f) { return is_used(f, s); });
+  return used;
+}
+
 Scenario read(Node document, const std::string& name, const Overrides& overrides) {
   for (const auto& [path, value] : overrides) set_field(document, path, value);
   const Catalog catalog;
@@ -287,9 +317,7 @@ Scenario read(Node document, const std::string& name, const Overrides& overrides
   s.plan.collective_launch = s.software.collective_launch;
   s.plan.overhead_kernel = s.software.step_overhead.value > 0 ? kStepOverhead : std::uint16_t{0};
 
-  append(s.sources, s.cluster.node.sources);
-  if (s.cluster.nodes > 1) append(s.sources, s.cluster.fabric_sources);
-  append(s.sources, s.software.sources);
+  s.sources = used_sources(s);
   s.sources.push_back(
       {"model " + s.network.name, "", s.network.source.empty() ? "given in the scenario" : s.network.source, false});
   s.document = std::move(document);

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "scenarios/size.hpp"
+#include "scenarios/step_picture.hpp"
 #include "sim/breakdown.hpp"
 #include "sim/child.hpp"
 #include "sim/output.hpp"
@@ -19,6 +20,14 @@ namespace trainyard {
 namespace {
 
 using nlohmann::json;
+
+/// Traces and pictures need every operation and every change of memory.
+bool keeps_all(const SimulateOptions& options) { return !options.trace.empty() || !options.picture.empty(); }
+
+void require_rank(const Scenario& s, int rank) {
+  if (rank < 0 || rank >= s.ranks())
+    throw UserError(fmt::format("--rank {}: the scenario has ranks 0 to {}", rank, s.ranks() - 1));
+}
 
 /// Everything of one simulated step.
 struct Run {
@@ -35,7 +44,7 @@ struct Run {
       : machine(upgraded(s.cluster, options.upgrade), upgraded(s.software, options.upgrade)),
         breakdown(names),
         traffic(machine.links()),
-        memory(!options.trace.empty()) {
+        memory(keeps_all(options)) {
     DataParallelPlan plan = s.plan;
     plan.collective_launch = upgraded(s.software, options.upgrade).collective_launch;
     training_groups(names, plan.all_reduce);
@@ -45,7 +54,7 @@ struct Run {
     simulation.observe(breakdown);
     simulation.observe(traffic);
     simulation.observe(memory);
-    if (options.critical_path || !options.trace.empty()) simulation.observe(timeline);
+    if (options.critical_path || keeps_all(options)) simulation.observe(timeline);
     if (options.progress) simulation.observe(progress);
     end = simulation.run();
     traffic.check(end.end);
@@ -141,6 +150,7 @@ Result result_of(const Scenario& s, const Run& run) {
 }  // namespace
 
 Result simulate_here(const Scenario& s, const SimulateOptions& options) {
+  if (options.picture_rank) require_rank(s, *options.picture_rank);
   require_simulable(s);
   const auto begin = std::chrono::steady_clock::now();
   const Run run(s, options);
@@ -148,6 +158,11 @@ Result simulate_here(const Scenario& s, const SimulateOptions& options) {
   r.wall_s = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   if (!options.trace.empty())
     write_whole(options.trace, chrome_trace(run.timeline, run.memory, run.machine, run.names, training_streams()));
+  if (!options.picture.empty()) {
+    const Actor rank = options.picture_rank.value_or(run.breakdown.last());
+    write_whole(options.picture,
+                draw(step_picture(s, rank, r.step_time, run.timeline, run.names, run.breakdown, run.memory)));
+  }
   return r;
 }
 

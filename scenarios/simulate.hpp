@@ -1,6 +1,7 @@
 #pragma once
 #include <filesystem>
 #include <functional>
+#include <optional>
 #include <string>
 
 #include "scenarios/result.hpp"
@@ -9,10 +10,12 @@
 namespace trainyard {
 
 struct SimulateOptions {
-  Upgrade upgrade;              ///< resource classes made faster
-  bool critical_path = true;    ///< keeps every operation: memory grows with their number
-  std::filesystem::path trace;  ///< written if not empty
-  bool progress = false;        ///< a line on the terminal after 2 s
+  Upgrade upgrade;                  ///< resource classes made faster
+  bool critical_path = true;        ///< keeps every operation: memory grows with their number
+  std::filesystem::path trace;      ///< written if not empty
+  std::filesystem::path picture;    ///< of one rank's step, as SVG; written if not empty
+  std::optional<int> picture_rank;  ///< default: the one that ends last
+  bool progress = false;            ///< a line on the terminal after 2 s
 };
 
 /// Programs, machine and observers put together and run, in this process. One simulation a process: use the next two.

@@ -104,7 +104,7 @@ MachineView machine_view(const Scenario& s) {
   if (gpus > 1) view.routes.push_back(route_view(machine, "within a node", 0, 1));
   if (s.cluster.nodes > 1) view.routes.push_back(route_view(machine, "between nodes", 0, gpus));
   if (s.cluster.nodes > 1 && s.cluster.node.hcas < gpus)
-    view.routes.push_back(route_view(machine, "between nodes, from a GPU without an HCA", gpus - 1, gpus));
+    view.routes.push_back(route_view(machine, "between nodes, from the last GPU", gpus - 1, gpus));
   return view;
 }
 

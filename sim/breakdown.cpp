@@ -52,9 +52,7 @@ void Breakdown::started(const OpRun& run) {
 
 void Breakdown::finished(const OpRun& run) {
   State& s = at(run.op->actor, run.ended);
-  const bool never_started =
-      is_message(run) && run.outcome == Outcome::cancelled && s.waiting[run.op->group] > 0 && run.peer < 0;
-  --(never_started ? s.waiting : s.running)[run.op->group];
+  --(run.began ? s.running : s.waiting)[run.op->group];
   s.end = run.ended.value;
 }
 

@@ -94,6 +94,8 @@ std::exception_ptr end(Child& child) {
   while (::waitpid(child.pid, &status, 0) < 0 && errno == EINTR) {
   }
   ::close(child.pipe);
+  // It wrote to a pipe that nobody reads any more (`… --trace - | head`): end as any command does then.
+  if (WIFSIGNALED(status) && WTERMSIG(status) == SIGPIPE) ::raise(SIGPIPE);
   std::exception_ptr error;
   if (!WIFEXITED(status) || WEXITSTATUS(status) != 0 || child.text.empty()) {
     const std::string why = WIFSIGNALED(status) ? fmt::format("signal {}", WTERMSIG(status))

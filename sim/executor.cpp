@@ -12,7 +12,6 @@ namespace trainyard {
 Executor::Executor(Machine& machine, Transport& transport, Agenda& agenda)
     : machine_(machine), transport_(transport), agenda_(agenda), interferes_(machine.interferes()) {
   for (const Link& link : machine.links()) capacity_.push_back(link.capacity);
-  load_.assign(capacity_.size(), 0);
   port_speed_.assign(capacity_.size(), 1);
 }
 Executor::~Executor() = default;
@@ -28,6 +27,7 @@ void Executor::add(Actor actor, std::unique_ptr<Program> program) {
   state->send_channels.assign(program->slots().size(), -1);
   state->recv_channels.assign(program->slots().size(), -1);
   state->dynamic = program->dynamic();
+  state->daemon = program->daemon();
   state->program = std::move(program);
   actors_.push_back(std::move(state));
 }
@@ -49,6 +49,7 @@ void Executor::change(const LinkChange& change) {
 Executor::StreamState& Executor::stream(Ref ref) { return actors_[ref / kMaxStreams]->streams[ref % kMaxStreams]; }
 
 void Executor::start() {
+  look_ahead_ = look_ahead(actors_.size());
   for (const auto& actor : actors_)
     for (const Actor peer : actor->program->slots())
       if (peer < 0 || static_cast<std::size_t>(peer) >= actors_.size())
@@ -59,7 +60,11 @@ void Executor::start() {
 }
 
 void Executor::deliver(const std::vector<Agenda::Token>& timers, const std::vector<FlowToken>& flows, double now) {
-  for (const FlowToken f : flows) transfers_pool_[f].flow = -1;  // the transport has let go of it
+  for (const FlowToken f : flows) transfers_pool_[f].state = Transfer::State::landed;
+  for (const Agenda::Token t : timers) {  // and the agenda of these
+    if (kind_of(t) == Timer::work) stream(index_of(t)).timed = false;
+    if (kind_of(t) == Timer::latency) transfers_pool_[index_of(t)].timed = false;
+  }
   if (record_link_rates_) record_rates(now);
   now_ = now;
   for (const Agenda::Token t : timers)
@@ -76,7 +81,18 @@ void Executor::deliver(const std::vector<Agenda::Token>& timers, const std::vect
     return std::tie(a.actor, a.stream, a.index) < std::tie(b.actor, b.stream, b.index);
   };
   std::sort(arrivals.begin(), arrivals.end(), in_order);
-  for (const Ending& arrival : arrivals) start_flow(arrival.index);
+  for (const Ending& arrival : arrivals) {
+    // A link of its way may have failed meanwhile. Where no other is left, its bytes leave and stall on the old one; a
+    // message without bytes waits for the link.
+    Transfer& t = transfers_pool_[arrival.index];
+    if (crosses_dead_link(t) && reroute(arrival.index)) continue;
+    if (crosses_dead_link(t) && t.left.value <= 0) {
+      t.state = Transfer::State::parked;
+      parked_.push_back(arrival.index);
+    } else {
+      start_flow(arrival.index);
+    }
+  }
 
   endings_.clear();
   for (const Agenda::Token t : timers)
@@ -96,17 +112,11 @@ void Executor::deliver(const std::vector<Agenda::Token>& timers, const std::vect
 }
 
 void Executor::finish_all() {
-  for (const Ending& ending : record_limiting_
-                                  ? std::span<const Ending>(endings_)
-                                  : std::span<const Ending>{})  // while the load of all that ends is still there
-    if (ending.is_transfer && transfers_pool_[ending.index].state == Transfer::State::flowing)
-      transfers_pool_[ending.index].limiting = limiting(transfers_pool_[ending.index]);
   for (const Ending& ending : endings_) {
+    // What ended before it in this step may have cancelled it.
     if (ending.is_transfer) {
-      end_transfer(ending.index, Outcome::done);
-    } else {
-      StreamState& s = actors_[static_cast<std::size_t>(ending.actor)]->streams[ending.stream];
-      s.timed = false;
+      if (transfers_pool_[ending.index].state != Transfer::State::free) end_transfer(ending.index, Outcome::done);
+    } else if (actors_[static_cast<std::size_t>(ending.actor)]->streams[ending.stream].busy) {
       finish(ending.actor, ending.stream, Outcome::done);
     }
   }
@@ -159,7 +169,7 @@ void Executor::pull(Actor actor) {
     const bool dry = std::any_of(a.streams.begin(), a.streams.end(),
                                  [](const StreamState& s) { return !s.busy && !s.closed && s.empty(); });
     if (!dry) return;
-    if (a.queued >= kLookAhead) {
+    if (a.queued >= look_ahead_) {
       a.bound_hit = true;
       return;
     }
@@ -178,6 +188,10 @@ void Executor::pull(Actor actor) {
     if (op.stream >= a.streams.size())
       throw InternalError(fmt::format("stream {} of a program with {} streams", op.stream, a.streams.size()));
     StreamState& s = a.streams[op.stream];
+    for (const Dep& dep : op.deps)
+      if (dep.count > 0 && dep.stream >= a.streams.size())
+        throw InternalError(
+            fmt::format("a dependency on stream {} of a program with {} streams", dep.stream, a.streams.size()));
     if (s.closed) throw InternalError(fmt::format("an operation after the last one of stream {}", op.stream));
     if (a.bound_hit && s.empty() && !s.busy && could_have_started(a, op)) ++late_by_look_ahead_;
     s.push(op);
@@ -220,8 +234,9 @@ void Executor::begin(Actor actor, Stream index) {
   s.posted = s.started = now_;
   s.peer = -1;
   s.transfer = kNone;
-  for (Observer* o : operation_observers_)
-    o->posted({&op, s.id, s.cause, Seconds{now_}, Seconds{now_}, Seconds{now_}, -1, Outcome::done});
+  s.began = false;
+  s.limiting = -1;
+  for (Observer* o : operation_observers_) o->posted(run_of(s, now_));
   switch (op.kind) {
     case Kind::send:
       return begin_send(actor, index);
@@ -236,15 +251,31 @@ void Executor::begin(Actor actor, Stream index) {
       s.remaining = machine_.price(op.work, actor).duration.value;
       break;
   }
-  for (Observer* o : operation_observers_)
-    o->started({&op, s.id, s.cause, Seconds{now_}, Seconds{now_}, Seconds{now_}, -1, Outcome::done});
+  announce_start(s);
   set_active(actor, op.kind, +1);
   if (!(s.remaining >= 0)) throw InternalError(fmt::format("a price of {} s", s.remaining));
   if (s.remaining == 0) return finish(actor, index, Outcome::done);
-  a.begun = true;
+  a.fresh_work = true;
   settle_later(actor);
   s.speed = 0;  // set when the time step settles, with everything that runs beside it
   s.since = now_;
+}
+
+OpRun Executor::run_of(const StreamState& s, double ended, Outcome outcome) const {
+  OpRun run;
+  run.op = &s.front();
+  run.id = s.id;
+  run.cause = s.cause;
+  run.posted = Seconds{s.posted};
+  run.started = Seconds{s.started};
+  run.ended = Seconds{ended};
+  run.peer = s.peer;
+  run.outcome = outcome;
+  run.began = s.began;
+  run.bytes = s.bytes;
+  run.latency = s.latency;
+  run.limiting = s.limiting;
+  return run;
 }
 
 void Executor::finish(Actor actor, Stream index, Outcome outcome) {
@@ -255,9 +286,10 @@ void Executor::finish(Actor actor, Stream index, Outcome outcome) {
   s.timed = false;
   set_active(actor, op.kind, op.kind == Kind::send || op.kind == Kind::recv ? 0 : -1);
   if (!operation_observers_.empty()) {
-    const OpRun run{&op, s.id, s.cause, Seconds{s.posted}, Seconds{s.started}, Seconds{now_}, s.peer, outcome};
+    const OpRun run = run_of(s, now_, outcome);
     for (Observer* o : operation_observers_) o->finished(run);
   }
+  if (!a.daemon) end_ = now_;
   s.last_id = s.id;
   s.last_end = now_;
   ++s.done;
@@ -293,11 +325,11 @@ void Executor::settle() {
     KindSet kinds = 0;
     for (const Kind kind : {Kind::compute, Kind::local, Kind::send, Kind::recv})
       if (a.active[static_cast<std::size_t>(kind)] > 0) kinds |= bit(kind);
-    if (kinds == a.active_kinds && !a.begun) continue;
+    if (kinds == a.active_kinds && !a.fresh_work) continue;
     retime(actor, kinds);
     if (kinds != a.active_kinds) slow_ports(actor, kinds);
     a.active_kinds = kinds;
-    a.begun = false;
+    a.fresh_work = false;
   }
   settling_.clear();
 }
@@ -337,9 +369,11 @@ void Executor::slow_ports(Actor actor, KindSet kinds) {
 }
 
 bool Executor::cancel(Actor actor, Stream index) {
-  ActorState& a = *actors_[static_cast<std::size_t>(actor)];
+  ActorState& a = *actors_.at(static_cast<std::size_t>(actor));
   StreamState& s = a.streams.at(index);
   if (!s.busy) return false;
+  // Its message is just ending: the other half has been told already.
+  if (s.transfer != kNone && transfers_pool_[s.transfer].state == Transfer::State::free) return false;
   const Op& op = s.front();
   if (op.kind != Kind::send && op.kind != Kind::recv) {
     finish(actor, index, Outcome::cancelled);
@@ -359,7 +393,7 @@ bool Executor::cancel(Actor actor, Stream index) {
 
 bool Executor::finished() const {
   return std::all_of(actors_.begin(), actors_.end(),
-                     [](const auto& a) { return a->program->daemon() || (a->exhausted && a->queued == 0); });
+                     [](const auto& a) { return a->daemon || (a->exhausted && a->queued == 0); });
 }
 
 }  // namespace trainyard

@@ -43,6 +43,12 @@ class Executor {
   /// Why nothing moves although operations are left: the cycle of waits, or what each actor waits for.
   std::string stuck() const;
   Seconds now() const { return Seconds{now_}; }
+  /// End of the last operation of a program that is no daemon.
+  Seconds end() const { return Seconds{end_}; }
+  /// Halves of messages whose other half never came.
+  std::size_t unmatched() const { return matcher_.unmatched(); }
+  /// To be called when the transport has shared its links anew: what limits the flows that have just left.
+  void note_limits();
   std::uint64_t operations() const { return next_id_; }
   std::uint64_t transfers() const { return transfers_; }
   /// Operations that started late because the look-ahead was full when they could have started.
@@ -69,7 +75,7 @@ class Executor {
   std::vector<LinkChange> changes_;
   std::vector<BytesPerSecond> capacity_;  // of each link, now
   std::vector<double> port_speed_;        // of each link: slowed by interference on its actor
-  std::vector<std::int32_t> load_;        // weights of the flows on each link
+  std::vector<std::uint32_t> departed_;   // transfers whose limiting link is not known yet
   std::vector<std::uint32_t> parked_;     // transfers without a way
   std::vector<BytesPerSecond> rates_;     // scratch of record_rates
   struct CachedRoute {
@@ -77,8 +83,10 @@ class Executor {
     std::uint32_t version = 0;
   };
   std::vector<CachedRoute> route_cache_;  // by channel and path class
-  std::uint32_t route_version_ = 1;       // links that fail or come back make cached routes stale
+  std::uint32_t look_ahead_ = kLeastLookAhead;
+  std::uint32_t route_version_ = 1;  // links that fail or come back make cached routes stale
   double now_ = 0;
+  double end_ = 0;
   double rates_since_ = 0;
   OpId next_id_ = 0;
   std::uint64_t transfers_ = 0;
@@ -124,12 +132,16 @@ class Executor {
   void end_transfer(std::uint32_t, Outcome);
   void release_transfer(std::uint32_t);
   const Op& sent(const Transfer&) const;
-  void announce_start(const StreamState&);
-  void load(const Transfer&, int sign);
-  LinkId limiting(const Transfer&) const;
+  OpRun run_of(const StreamState&, double ended, Outcome = Outcome::done) const;
+  void announce_start(StreamState&);
+  void announce_delivery(const Transfer&, const StreamState& receiver);
+  Bytes withdraw(std::uint32_t);
+  void report(const Transfer&, Bytes moved, Outcome, bool last);
   Route find_route(const Transfer&);
   void apply(const LinkChange&);
-  void reroute(std::uint32_t);
+  bool reroute(std::uint32_t);
+  bool crosses_dead_link(const Transfer&) const;
+  bool any_link_down() const;
   void record_rates(double until);
 };
 

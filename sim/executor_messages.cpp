@@ -39,12 +39,12 @@ std::uint32_t Executor::new_transfer(Actor from, Stream send_stream) {
   t.send_stream = send_stream;
   t.recv = kNone;
   t.message = s.front().message;
-  if (t.mode != Mode::rendezvous) t.eager_op = s.front();
+  if (t.mode != Mode::rendezvous) t.sent_op = s.front();
   t.send_id = s.id;
   t.cause = s.cause;
   t.send_posted = s.posted;
   t.channel = s.channel;
-  t.flow = -1;
+  t.limiting = -1;
   t.left = t.message.bytes;
   return index;
 }
@@ -92,18 +92,11 @@ void Executor::begin_recv(Actor actor, Stream index) {
     attach(t, me);
     if (transfers_pool_[t].state == Transfer::State::arrived) {
       s.started = now_;
+      s.bytes = transfers_pool_[t].message.bytes;
+      s.latency = transfers_pool_[t].latency;
+      s.limiting = transfers_pool_[t].limiting;
       announce_start(s);
-      const OpRun send{&sent(transfers_pool_[t]),
-                       transfers_pool_[t].send_id,
-                       0,
-                       Seconds{transfers_pool_[t].send_posted},
-                       Seconds{transfers_pool_[t].started},
-                       Seconds{transfers_pool_[t].ended},
-                       actor,
-                       Outcome::done};
-      const OpRun recv{&s.front(),    s.id,          s.cause, Seconds{s.posted},
-                       Seconds{now_}, Seconds{now_}, s.peer,  Outcome::done};
-      for (Observer* o : operation_observers_) o->delivered(send, recv);
+      announce_delivery(transfers_pool_[t], s);
       release_transfer(t);
       finish(actor, index, Outcome::done);
     }
@@ -135,7 +128,7 @@ void Executor::attach(std::uint32_t index, Ref recv) {
 
 Route Executor::find_route(const Transfer& t) {
   const auto path = t.message.path;
-  const std::size_t key = static_cast<std::size_t>(t.channel) * 4 + static_cast<std::size_t>(path);
+  const std::size_t key = static_cast<std::size_t>(t.channel) * kPathClasses + static_cast<std::size_t>(path);
   if (key >= route_cache_.size()) route_cache_.resize(std::max(key + 1, route_cache_.size() * 2));
   CachedRoute& cached = route_cache_[key];
   if (cached.version != route_version_) cached = {machine_.route(t.from, t.to, path), route_version_};
@@ -156,7 +149,7 @@ void Executor::start_transfer(std::uint32_t index) {
   if (t.recv != kNone) begun(stream(t.recv), static_cast<Actor>(t.recv / kMaxStreams), t.cause);
   t.route = find_route(t);
   if (!t.route.reachable) {
-    if (route_version_ == 1 && changes_.empty())
+    if (!any_link_down())
       throw UserError(fmt::format("{} cannot reach {}: no path between them", machine_.actor_name(t.from),
                                   machine_.actor_name(t.to)));
     t.state = Transfer::State::parked;  // a link may come back
@@ -165,7 +158,8 @@ void Executor::start_transfer(std::uint32_t index) {
   }
   t.latency = t.route.latency + t.message.extra_latency;
   t.state = Transfer::State::latency;
-  if (t.latency.count > 0)
+  t.timed = t.latency.count > 0;
+  if (t.timed)
     t.timer = agenda_.at(now_ + t.latency.seconds().value, token(Timer::latency, index));
   else
     start_flow(index);
@@ -179,24 +173,34 @@ void Executor::start_flow(std::uint32_t index) {
     instant_.push_back(index);
     return;
   }
-  t.state = Transfer::State::flowing;
-  t.seen = t.left;
-  load(t, +1);
-  t.limiting = -1;
-  t.flow = -1;
+  t.state = Transfer::State::departing;
   departing_.push_back(index);
 }
 
 const Op& Executor::sent(const Transfer& t) const {
-  if (t.mode != Mode::rendezvous) return t.eager_op;
+  if (t.mode != Mode::rendezvous) return t.sent_op;
   return actors_[static_cast<std::size_t>(t.from)]->streams[t.send_stream].front();
 }
 
-void Executor::announce_start(const StreamState& s) {
+void Executor::announce_start(StreamState& s) {
+  s.began = true;
   if (operation_observers_.empty()) return;
-  const OpRun run{&s.front(),         s.id,   s.cause,      Seconds{s.posted}, Seconds{s.started},
-                  Seconds{s.started}, s.peer, Outcome::done};
+  const OpRun run = run_of(s, s.started);
   for (Observer* o : operation_observers_) o->started(run);
+}
+
+void Executor::announce_delivery(const Transfer& t, const StreamState& receiver) {
+  if (operation_observers_.empty()) return;
+  OpRun send;
+  send.op = &sent(t);
+  send.id = t.send_id;
+  send.cause = t.cause;
+  send.posted = Seconds{t.send_posted};
+  send.started = Seconds{t.started};
+  send.ended = Seconds{t.ended};
+  send.peer = t.to;
+  const OpRun recv = run_of(receiver, now_);
+  for (Observer* o : operation_observers_) o->delivered(send, recv);
 }
 
 /// All flows of a time step leave together, at its end: SimGrid's code and data then stay in the caches.
@@ -204,79 +208,109 @@ void Executor::depart() {
   for (const std::uint32_t index : departing_) {
     Transfer& t = transfers_pool_[index];
     t.flow = transport_.send(t.route, t.left, t.message.rate_cap, index);
+    t.state = Transfer::State::flowing;
+    t.seen = t.left;
   }
+  if (record_limiting_) departed_.insert(departed_.end(), departing_.begin(), departing_.end());
   departing_.clear();
 }
 
-void Executor::load(const Transfer& t, int sign) {
-  for (const LinkUse& use : t.route.links) load_[static_cast<std::size_t>(use.link)] += sign * use.weight;
-}
-
-LinkId Executor::limiting(const Transfer& t) const {
-  LinkId best = -1;
-  const double cap = t.message.rate_cap.value;
-  double least = cap > 0 ? cap : HUGE_VAL;
-  for (const LinkUse& use : t.route.links) {
-    const double share = capacity_[static_cast<std::size_t>(use.link)].value *
-                         port_speed_[static_cast<std::size_t>(use.link)] / load_[static_cast<std::size_t>(use.link)];
-    if (share < least) {
-      least = share;
-      best = use.link;
+void Executor::note_limits() {
+  for (const std::uint32_t index : departed_) {
+    Transfer& t = transfers_pool_[index];
+    if (t.state != Transfer::State::flowing) continue;
+    double most = 1 - 1e-6;  // a link below its capacity limits nobody: then it is the rate cap
+    for (const LinkUse& use : t.route.links) {
+      const double used = transport_.used_share(use.link);
+      if (used <= most) continue;
+      most = used;
+      t.limiting = use.link;
     }
   }
-  return best;
+  departed_.clear();
+}
+
+void Executor::report(const Transfer& t, Bytes moved, Outcome outcome, bool last) {
+  TransferRun run;
+  run.from = t.from;
+  run.to = t.to;
+  run.send = &sent(t);
+  run.recv = t.recv == kNone ? nullptr : &stream(t.recv).front();
+  run.send_id = t.send_id;
+  run.bytes = moved;
+  run.route = t.route;
+  run.started = Seconds{t.started};
+  run.ended = Seconds{now_};
+  run.latency = t.latency;
+  run.limiting = t.limiting;
+  run.outcome = outcome;
+  run.last = last;
+  for (Observer* o : transfer_observers_) o->transferred(run);
+}
+
+/// Takes a transfer off the machine; the bytes that it moved since it last left.
+Bytes Executor::withdraw(std::uint32_t index) {
+  Transfer& t = transfers_pool_[index];
+  Bytes moved;
+  switch (t.state) {
+    case Transfer::State::latency:
+      if (t.timed) agenda_.cancel(t.timer);
+      break;
+    case Transfer::State::flowing:
+      moved = t.left - transport_.remaining(t.flow);
+      transport_.cancel(t.flow);
+      break;
+    case Transfer::State::departing:
+      std::erase(departing_, index);
+      break;
+    case Transfer::State::parked:
+      std::erase(parked_, index);
+      break;
+    case Transfer::State::landed:
+    case Transfer::State::instant:
+      std::erase(instant_, index);
+      moved = t.left;
+      break;
+    case Transfer::State::free:
+    case Transfer::State::arrived:
+      break;
+  }
+  return moved;
 }
 
 void Executor::end_transfer(std::uint32_t index, Outcome outcome) {
   Transfer& t = transfers_pool_[index];
-  const bool had_bytes = t.state == Transfer::State::flowing;
-  TransferRun run{t.from,
-                  t.to,
-                  &sent(t),
-                  nullptr,
-                  t.send_id,
-                  t.message.bytes,
-                  t.route,
-                  Seconds{t.started},
-                  Seconds{now_},
-                  t.latency,
-                  had_bytes ? t.limiting : -1,
-                  outcome};
-  if (outcome == Outcome::cancelled) {
-    if (t.state == Transfer::State::latency) agenda_.cancel(t.timer);
-    if (had_bytes && t.flow < 0) {  // about to leave in this time step
-      run.bytes = Bytes{0};
-      std::erase(departing_, index);
-    } else if (had_bytes) {
-      run.bytes = t.message.bytes - transport_.remaining(t.flow);
-      transport_.cancel(t.flow);
-    }
-    std::erase(parked_, index);
-    std::erase(instant_, index);
-  }
-  if (had_bytes) load(t, -1);
+  const Bytes moved = outcome == Outcome::done ? t.left : withdraw(index);
   t.ended = now_;
-  const bool received = t.recv != kNone;
-  if (received) run.recv = &stream(t.recv).front();
-  for (Observer* o : transfer_observers_) o->transferred(run);
+  report(t, moved, outcome, true);
 
-  set_active(t.from, Kind::send, -1);
-  if (received) set_active(static_cast<Actor>(t.recv / kMaxStreams), Kind::recv, -1);
-  if (received || outcome == Outcome::cancelled) {
-    if (!received) matcher_.withdraw_send(t.channel, kTransferRef | index);
-    release_transfer(index);
-  } else {
+  const Actor from = t.from;
+  const Stream send_stream = t.send_stream;
+  const Ref recv = t.recv;
+  set_active(from, Kind::send, -1);
+  if (recv != kNone) {
+    StreamState& r = stream(recv);
+    r.bytes = t.message.bytes;
+    r.latency = t.latency;
+    r.limiting = t.limiting;
+    set_active(static_cast<Actor>(recv / kMaxStreams), Kind::recv, -1);
+    if (outcome == Outcome::done) announce_delivery(t, r);
+  }
+  if (t.mode != Mode::eager) {
+    StreamState& s = actors_[static_cast<std::size_t>(from)]->streams[send_stream];
+    s.bytes = t.message.bytes;
+    s.latency = t.latency;
+    s.limiting = t.limiting;
+  }
+  const bool sender_waits = t.mode != Mode::eager;
+  if (recv == kNone && outcome == Outcome::done) {
     t.state = Transfer::State::arrived;
+  } else {
+    if (recv == kNone) matcher_.withdraw_send(t.channel, kTransferRef | index);
+    release_transfer(index);
   }
-  if (received && outcome == Outcome::done && !operation_observers_.empty()) {
-    const StreamState& r = stream(t.recv);
-    const OpRun send{&sent(t),           t.send_id,     t.cause, Seconds{t.send_posted},
-                     Seconds{t.started}, Seconds{now_}, t.to,    outcome};
-    const OpRun recv{&r.front(), r.id, r.cause, Seconds{r.posted}, Seconds{r.started}, Seconds{now_}, t.from, outcome};
-    for (Observer* o : operation_observers_) o->delivered(send, recv);
-  }
-  if (t.mode != Mode::eager) finish(t.from, t.send_stream, outcome);
-  if (received) finish(static_cast<Actor>(t.recv / kMaxStreams), static_cast<Stream>(t.recv % kMaxStreams), outcome);
+  if (sender_waits) finish(from, send_stream, outcome);
+  if (recv != kNone) finish(static_cast<Actor>(recv / kMaxStreams), static_cast<Stream>(recv % kMaxStreams), outcome);
 }
 
 void Executor::apply(const LinkChange& change) {
@@ -285,6 +319,7 @@ void Executor::apply(const LinkChange& change) {
   const bool is_up = change.capacity.value > 0;
   capacity_[link] = change.capacity;
   transport_.set_capacity(change.link, change.capacity * port_speed_[link]);
+  for (Observer* o : observers_) o->link_changed(change.link, change.capacity);
   if (was_up == is_up) return;
   machine_.link_state(change.link, is_up);
   ++route_version_;
@@ -292,32 +327,41 @@ void Executor::apply(const LinkChange& change) {
   for (const std::uint32_t index : parked) reroute(index);
   for (std::uint32_t index = 0; index < transfers_pool_.size(); ++index) {
     const Transfer& t = transfers_pool_[index];
-    const bool moving = t.state == Transfer::State::flowing || t.state == Transfer::State::latency;
-    const bool dead = std::any_of(t.route.links.begin(), t.route.links.end(), [this](const LinkUse& use) {
-      return capacity_[static_cast<std::size_t>(use.link)].value <= 0;
-    });
-    if (moving && dead) reroute(index);
+    // What ends in this very step, or pays the end of its latency, is left to the rest of the step.
+    const bool moving = t.state == Transfer::State::flowing || (t.state == Transfer::State::latency && t.timed);
+    if (moving && crosses_dead_link(t)) reroute(index);
   }
 }
 
-void Executor::reroute(std::uint32_t index) {
+bool Executor::any_link_down() const {
+  return std::any_of(capacity_.begin(), capacity_.end(), [](BytesPerSecond c) { return c.value <= 0; });
+}
+
+bool Executor::crosses_dead_link(const Transfer& t) const {
+  return route_version_ > 1 && std::any_of(t.route.links.begin(), t.route.links.end(), [this](const LinkUse& use) {
+           return capacity_[static_cast<std::size_t>(use.link)].value <= 0;
+         });
+}
+
+/// What is left of a transfer goes another way, and pays its latency anew. False where there is none: it stalls on its
+/// old way until the link is back.
+bool Executor::reroute(std::uint32_t index) {
   Transfer& t = transfers_pool_[index];
   const Route way = find_route(t);
   if (!way.reachable) {
     if (t.state == Transfer::State::parked) parked_.push_back(index);
-    return;  // stalls on its old way until the link is back
+    return false;
   }
-  if (t.state == Transfer::State::latency) agenda_.cancel(t.timer);
-  if (t.state == Transfer::State::flowing) {
-    t.left = transport_.remaining(t.flow);
-    transport_.cancel(t.flow);
-    load(t, -1);
-  }
+  const Bytes moved = withdraw(index);
+  if (moved.value > 0) report(t, moved, Outcome::done, false);
+  t.left -= moved;
+  t.limiting = -1;
   t.route = way;
-  const Picoseconds again = way.latency + t.message.extra_latency;  // of what is sent anew
-  t.latency = again;
+  t.latency = way.latency + t.message.extra_latency;  // of what is sent anew
   t.state = Transfer::State::latency;
-  t.timer = agenda_.at(now_ + again.seconds().value, token(Timer::latency, index));
+  t.timed = true;
+  t.timer = agenda_.at(now_ + t.latency.seconds().value, token(Timer::latency, index));
+  return true;
 }
 
 void Executor::record_rates(double until) {
@@ -325,8 +369,8 @@ void Executor::record_rates(double until) {
   if (span <= 0) return;
   rates_.assign(capacity_.size(), BytesPerSecond{0});
   for (Transfer& t : transfers_pool_) {
-    if (t.state != Transfer::State::flowing) continue;
-    const Bytes left = t.flow < 0 ? Bytes{0} : transport_.remaining(t.flow);
+    if (t.state != Transfer::State::flowing && t.state != Transfer::State::landed) continue;
+    const Bytes left = t.state == Transfer::State::landed ? Bytes{0} : transport_.remaining(t.flow);
     const BytesPerSecond rate = (t.seen - left) / Seconds{span};
     t.seen = left;
     for (const LinkUse& use : t.route.links) rates_[static_cast<std::size_t>(use.link)] += rate * use.weight;

@@ -33,6 +33,10 @@ struct Executor::StreamState {
   OpId id = 0;
   OpId cause = 0;
   double posted = 0, started = 0;
+  bool began = false;  // work runs, or both halves of a message are there
+  Bytes bytes;         // of a message that has ended
+  Picoseconds latency;
+  LinkId limiting = -1;
   Actor peer = -1;
   Agenda::TimerId timer = 0;
   double remaining = 0;  // of its undisturbed duration
@@ -68,22 +72,24 @@ struct Executor::ActorState {
   bool bound_hit = false;  // the look-ahead was full while a stream was dry
   bool touched = false;
   bool settling = false;
-  bool begun = false;  // work was begun in this time step: it has no timer yet
+  bool fresh_work = false;  // work was begun in this time step: it has no timer yet
   bool dynamic = false;
+  bool daemon = false;
   std::uint16_t active[6] = {};  // running operations by kind
   KindSet active_kinds = 0;
   double port_speed = 1;
 };
 
 struct Executor::Transfer {
-  enum class State : std::uint8_t { free, latency, parked, flowing, instant, arrived };
+  // departing: its bytes leave at the end of this time step; landed: they have all come in this step.
+  enum class State : std::uint8_t { free, latency, parked, departing, flowing, landed, instant, arrived };
   State state = State::free;
   Mode mode = Mode::rendezvous;
   Actor from = 0, to = 0;
   Stream send_stream = 0;
   Ref recv = kNone;
   Message message;
-  Op eager_op;  // an eager sender, or one that puts, may go on before its message is received
+  Op sent_op;  // a sender that does not wait for the receiver may go on before its message is received
   OpId send_id = 0;
   OpId cause = 0;
   double send_posted = 0;
@@ -93,7 +99,8 @@ struct Executor::Transfer {
   Route route;
   ChannelId channel = -1;
   Picoseconds latency;
-  FlowId flow = -1;
+  FlowId flow = -1;    // −1: not with the transport (about to leave, or ended)
+  bool timed = false;  // a timer of its latency is set
   LinkId limiting = -1;
   Agenda::TimerId timer = 0;
 };

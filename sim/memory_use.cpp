@@ -24,6 +24,7 @@ void MemoryUse::started(const OpRun& run) {
   change(run, std::max(0.0, m.change) + m.high_water, run.started);
 }
 void MemoryUse::finished(const OpRun& run) {
+  if (!run.began) return;
   const Memory& m = run.op->memory;
   change(run, std::min(0.0, m.change) - m.high_water, run.ended);
 }

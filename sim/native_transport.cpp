@@ -238,6 +238,11 @@ Bytes NativeTransport::remaining(FlowId id) const {
   return Bytes{flow.comm->get_remaining() / kScale};
 }
 
+double NativeTransport::used_share(LinkId link) const {
+  const auto index = static_cast<std::size_t>(link);
+  return impl_->links[index]->get_usage() / impl_->bandwidth[index];
+}
+
 bool NativeTransport::collect(std::vector<FlowToken>& done) {
   for (s4u::CommPtr& comm : impl_->released_before) impl_->reusable.push_back(std::move(comm));
   impl_->released_before.clear();

@@ -17,6 +17,7 @@ class NativeTransport : public Transport {
   void cancel(FlowId) override;
   void set_capacity(LinkId, BytesPerSecond) override;
   Bytes remaining(FlowId) const override;
+  double used_share(LinkId) const override;
   bool collect(std::vector<FlowToken>& done) override;
 
  private:

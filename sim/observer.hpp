@@ -23,6 +23,11 @@ struct OpRun {
   Seconds posted, started, ended;
   Actor peer = -1;  ///< of a message
   Outcome outcome = Outcome::done;
+  bool began = true;  ///< false: a message that was cancelled while its other half was missing
+  // Of a message, when it has ended (an eager sender ends before: see TransferRun):
+  Bytes bytes;
+  Picoseconds latency;
+  LinkId limiting = -1;
 };
 
 /// A message that moved: from `started`, latency first, then bytes until `ended`.
@@ -31,12 +36,13 @@ struct TransferRun {
   const Op* send = nullptr;
   const Op* recv = nullptr;  ///< null for a put or eager message that nobody has asked for yet
   OpId send_id = 0;
-  Bytes bytes;
+  Bytes bytes;  ///< that moved this way
   Route route;
   Seconds started, ended;
   Picoseconds latency;   ///< of the route and extra
-  LinkId limiting = -1;  ///< the link that set the rate at the end, −1: none (no bytes, or the rate cap)
+  LinkId limiting = -1;  ///< the link that set the rate when the bytes left, −1: none (no bytes, or the rate cap)
   Outcome outcome = Outcome::done;
+  bool last = true;  ///< false: the rest goes another way, a link has failed
 };
 
 /// Anything that watches. Times in calls never go back.
@@ -49,6 +55,7 @@ class Observer {
   virtual void started(const OpRun&) {}
   virtual void finished(const OpRun&) {}
   virtual void transferred(const TransferRun&) {}
+  virtual void link_changed(LinkId, BytesPerSecond /*capacity*/) {}
   /// The value of a message, from its sender to its receiver, in the order of ends: called once both are known.
   virtual void delivered(const OpRun& /*send*/, const OpRun& /*recv*/) {}
   /// Level::links: rate of every link that carried bytes in [from, to).

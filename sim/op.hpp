@@ -30,8 +30,9 @@ enum class Kind : std::uint8_t {
 /// on (buffered). put: at once, the sender waits for its end, the receiver need not be there.
 enum class Mode : std::uint8_t { rendezvous, eager, put };
 
-/// Which way a message goes, where there are several.
-enum class PathClass : std::uint8_t { automatic, nvlink, pcie, network };
+/// Which way a message goes, where there are several. network: no NVLink; fabric: between network adapters alone.
+enum class PathClass : std::uint8_t { automatic, nvlink, pcie, network, fabric };
+constexpr int kPathClasses = 5;
 
 /// An amount of work; what it costs is the Machine's to say. `kernel` and `precision` are the Machine's words.
 struct Work {

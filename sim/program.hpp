@@ -44,8 +44,16 @@ class Program {
   virtual int streams() const { return 1; }
 };
 
-/// A look-ahead of this many operations per actor, like a launch queue: a program that uses one stream only is not
-/// pulled to its end to find work for another.
-constexpr std::uint32_t kLookAhead = 1024;
+/// A program whose one stream runs dry is pulled on until there is work for it, at most this many operations ahead: a
+/// program that uses one stream only is not pulled to its end. What starts late for it is counted and reported.
+constexpr std::uint32_t kLeastLookAhead = 1024, kMostLookAhead = 65536;
+/// All actors together keep no more than this many operations ahead (512 MiB), as long as that leaves each the least.
+constexpr std::uint32_t kLookAheadOfAll = 1U << 22;
+constexpr std::uint32_t look_ahead(std::size_t actors) {
+  const std::size_t share = kLookAheadOfAll / (actors > 0 ? actors : 1);
+  return share < kLeastLookAhead  ? kLeastLookAhead
+         : share > kMostLookAhead ? kMostLookAhead
+                                  : static_cast<std::uint32_t>(share);
+}
 
 }  // namespace trainyard

@@ -56,6 +56,8 @@ class Simulation::Clock : public simgrid::kernel::resource::Model {
       : Model("trainyard"), agenda_(agenda), transport_(transport), executor_(executor) {}
 
   double next_occurring_event(double now) override {
+    executor_.note_limits();  // SimGrid has just shared the links for the time to come
+    if (started_ && executor_.finished()) return -1;
     if (!started_ || !timers_.empty() || transport_.collect(flows_) || !flows_.empty()) return 0;
     const double next = agenda_.next();
     return next < 0 ? -1 : std::max(0.0, next - now);
@@ -67,6 +69,7 @@ class Simulation::Clock : public simgrid::kernel::resource::Model {
       executor_.start();
       return;
     }
+    if (executor_.finished()) return;
     const std::size_t before = timers_.size();
     agenda_.collect(now + kSameTime, timers_);
     transport_.collect(flows_);
@@ -101,7 +104,8 @@ SimulationResult Simulation::run() {
   simgrid.add_model(clock_);
   simgrid.run();
   if (!executor_->finished()) throw Deadlock(executor_->stuck());
-  return {executor_->now(), executor_->operations(), executor_->transfers(), executor_->late_by_look_ahead()};
+  return {executor_->end(), executor_->operations(), executor_->transfers(), executor_->late_by_look_ahead(),
+          executor_->unmatched()};
 }
 
 }  // namespace trainyard

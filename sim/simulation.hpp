@@ -7,10 +7,11 @@
 namespace trainyard {
 
 struct SimulationResult {
-  Seconds end;
+  Seconds end;  ///< of the last operation; messages that nobody waits for do not count
   std::uint64_t operations = 0;
   std::uint64_t transfers = 0;
   std::uint64_t late_by_look_ahead = 0;
+  std::size_t unmatched = 0;  ///< messages that nobody received (eager, put), and receives of daemons that still wait
 };
 
 /// Programs on a machine, run to their end on SimGrid's clock. SimGrid's engine is one a process and its clock does

@@ -66,7 +66,7 @@ std::string Executor::stuck() const {
             wait.what = fmt::format("{} waits for its stream {} to end {} operations ({} have)", name, dep.stream,
                                     dep.count, a.streams[dep.stream].done);
           }
-      } else if (s.transfer != kNone && op.message.slot != kAnyPeer) {
+      } else if (s.transfer != kNone) {
         wait.what = fmt::format("{} {} {}: its bytes stand still on a link without capacity", name,
                                 op.kind == Kind::send ? "sends to" : "receives from", machine_.actor_name(s.peer));
       } else if (op.kind == Kind::send) {
@@ -82,6 +82,12 @@ std::string Executor::stuck() const {
     }
     if (a.waiting) waits.push_back({actor, 0, fmt::format("{} waits for an event", name), {}});
   }
+
+  // A program that was not pulled far enough may hold the very operation that is waited for.
+  for (std::size_t i = 0; i < actors_.size(); ++i)
+    if (actors_[i]->bound_hit && actors_[i]->queued >= look_ahead_)
+      return fmt::format("nothing can go on at {}: {} would have to look more than {} operations ahead",
+                         show(Seconds{now_}), machine_.actor_name(static_cast<Actor>(i)), look_ahead_);
 
   const Cycle cycle(waits);
   std::string text = fmt::format("nothing can go on at {}, {} operations wait", show(Seconds{now_}), left);

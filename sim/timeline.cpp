@@ -22,24 +22,19 @@ void Timeline::finished(const OpRun& run) {
   r.kind = run.op->kind;
   r.stream = run.op->stream;
   r.group = run.op->group;
-  // Both halves of a message have its bytes, latency and limiting link; an eager send ends before they are known.
-  if (run.op->kind == Kind::send) r.bytes = run.op->message.bytes.value;
-  if (run.op->kind == Kind::recv && pending_.ended == r.ended && pending_.actor == r.actor && pending_.peer == r.peer) {
-    r.bytes = pending_.bytes;
-    r.latency = pending_.latency;
-    r.limiting = pending_.limiting;
-  }
+  r.bytes = run.bytes.value;
+  r.latency = run.latency.seconds().value;
+  r.limiting = run.limiting;
+  r.began = run.began;
 }
 
+/// An eager sender has ended before its message's figures were known.
 void Timeline::transferred(const TransferRun& run) {
+  if (run.send->message.mode != Mode::eager || !run.last) return;
   OpRecord& send = at(run.send_id);
+  send.bytes = run.send->message.bytes.value;
   send.latency = run.latency.seconds().value;
   send.limiting = run.limiting;
-  send.bytes = run.bytes.value;
-  pending_ = send;
-  pending_.actor = run.to;
-  pending_.peer = run.from;
-  pending_.ended = run.ended.value;
 }
 
 std::vector<PathStep> critical_path(const Timeline& timeline, std::span<const Link> links) {
@@ -53,7 +48,9 @@ std::vector<PathStep> critical_path(const Timeline& timeline, std::span<const Li
   while (at != 0) {
     const OpRecord& r = records[at - 1];
     if (r.ended > r.started) {
-      if (r.kind == Kind::send || r.kind == Kind::recv) {
+      if (!r.began) {
+        path.push_back({at, r.started, r.ended, "waiting"});
+      } else if (r.kind == Kind::send || r.kind == Kind::recv) {
         const double moving = std::min(r.ended, r.started + r.latency);
         const std::string what = r.limiting >= 0 ? links[static_cast<std::size_t>(r.limiting)].kind : "rate cap";
         if (r.ended > moving) path.push_back({at, moving, r.ended, what});

@@ -20,6 +20,7 @@ struct OpRecord {
   Kind kind = Kind::mark;
   Stream stream = 0;
   GroupId group = 0;
+  bool began = true;
 };
 
 /// Every operation of a run, by its number (1 …): for traces, pictures and the critical path.
@@ -32,12 +33,11 @@ class Timeline : public Observer {
 
  private:
   std::vector<OpRecord> records_;
-  OpRecord pending_;  // the transfer that ended last: its receive ends next
   OpRecord& at(OpId);
 };
 
 /// A piece of the critical path, booked under a resource: "compute", "memory" (local work), "delay", a kind of
-/// link ("HCA"), "latency", or "rate cap".
+/// link ("HCA"), "latency", "rate cap", or "waiting" (for the other half of a message, cancelled before it came).
 struct PathStep {
   OpId id = 0;
   double begin = 0, end = 0;

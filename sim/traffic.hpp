@@ -11,8 +11,9 @@ namespace trainyard {
 class Traffic : public Observer {
  public:
   bool sees_operations() const override { return false; }
-  explicit Traffic(std::span<const Link> links) : links_(links), on_link_(links.size()) {}
+  explicit Traffic(std::span<const Link> links);
   void transferred(const TransferRun&) override;
+  void link_changed(LinkId, BytesPerSecond capacity) override;
 
   Bytes on_link(LinkId link) const { return on_link_[static_cast<std::size_t>(link)]; }
   Bytes sent(Actor actor) const { return at(sent_, actor); }
@@ -26,6 +27,7 @@ class Traffic : public Observer {
 
  private:
   std::span<const Link> links_;
+  std::vector<BytesPerSecond> most_;  // capacity that each link has had
   std::vector<Bytes> on_link_, sent_, received_;
   std::uint64_t messages_ = 0;
   static Bytes at(const std::vector<Bytes>& of, Actor actor) {

@@ -20,6 +20,8 @@ class Transport {
   /// 0 stalls the flows over it until it has a rate again.
   virtual void set_capacity(LinkId, BytesPerSecond) = 0;
   virtual Bytes remaining(FlowId) const = 0;
+  /// Rate over capacity of a link, as last shared.
+  virtual double used_share(LinkId) const = 0;
   /// Moves the tokens of flows that have ended up to now into `done`. False if there are none.
   virtual bool collect(std::vector<FlowToken>& done) = 0;
 };

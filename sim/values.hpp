@@ -23,7 +23,7 @@ class Values : public Observer {
   void on_call(std::uint16_t id, Call call) { calls_[id] = std::move(call); }
   /// Called after each effect on `actor` (a teaching view, a test of every step).
   void on_change(std::function<void(Actor, const Op&)> changed) { changed_ = std::move(changed); }
-  /// Operations in words, for hazards: `names` must outlive this.
+  /// Each in words.
   const std::vector<std::string>& hazards() const { return hazards_; }
 
   void posted(const OpRun&) override;

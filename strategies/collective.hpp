@@ -19,6 +19,9 @@ struct Collective {
 
 Registry<Collective>& collectives(Operation);
 
+/// Peers of a ring: the next and the previous member.
+std::vector<int> ring_peers(GroupPlace);
+
 struct RegisterCollective {
   RegisterCollective(Operation operation, Collective collective) {
     const std::string name = collective.name;

@@ -14,8 +14,8 @@ class CollectiveProgram : public CoroutineProgram {
         peers_(std::move(peers)) {
     call_.send_stream = 0;
     call_.recv_stream = options.one_stream ? 0 : 1;
-    call_.group = names.group("all-reduce", Role::collective, collective.name);
-    call_.name = names.intern(collective.name + " all-reduce");
+    call_.group = names.group(name_of(Operation::all_reduce), Role::collective, collective.name);
+    call_.name = names.intern(collective.name + " " + name_of(Operation::all_reduce));
     call_.mode = options.mode;
   }
 

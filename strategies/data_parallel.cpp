@@ -15,7 +15,7 @@ struct StepNames {
   };
   std::vector<OfLayer> layers;
   std::vector<NameId> buckets;
-  NameId setup, overhead, accumulate, copy_in, copy_out, optimizer;
+  NameId setup, overhead, hold, accumulate, copy_in, copy_out, optimizer;
 
   StepNames(const Network& network, const DataParallelPlan& plan, Names& names) {
     for (const Layer& layer : network.layers) {
@@ -29,6 +29,7 @@ struct StepNames {
       buckets.push_back(names.intern(fmt::format("all-reduce bucket {}", b)));
     setup = names.intern("parameters, gradients, optimizer state");
     overhead = names.intern("framework");
+    hold = names.intern("nothing to exchange before the last forward pass");
     accumulate = names.intern("accumulate gradients");
     copy_in = names.intern("copy gradients to bucket");
     copy_out = names.intern("copy bucket to gradients");
@@ -57,8 +58,10 @@ class DataParallelStep : public CoroutineProgram {
   Ops step() {
     sent_.clear();
     received_.clear();
+    next_bucket_ = 0;
     if (plan_.overhead_kernel != 0) co_yield overhead();
     const int layers = static_cast<int>(network_.layers.size());
+    if (exchanges()) co_yield hold_exchange();
     for (int batch = 0; batch < plan_.micro_batches; ++batch) {
       for (int layer = 0; layer < layers; ++layer) co_yield forward(layer, batch);
       for (int layer = layers - 1; layer >= 0; --layer) co_yield backward(layer, batch);
@@ -76,8 +79,31 @@ class DataParallelStep : public CoroutineProgram {
   std::vector<int> peers_;
   Emitter out_;
   std::vector<Dep> sent_, received_;  // by bucket: its collective has ended
+  std::size_t next_bucket_ = 0;       // the first that is not full yet
 
   bool exchanges() const { return plan_.ranks > 1; }
+
+  /// Nothing is exchanged before the last forward pass has ended: said at once on both streams, so that nobody looks
+  /// for work for them through all the kernels before.
+  Ops hold_exchange() {
+    std::uint32_t forward = 0, backward = 0, accumulations = 0;
+    for (const Layer& layer : network_.layers) {
+      forward += static_cast<std::uint32_t>(layer.forward.size());
+      backward += static_cast<std::uint32_t>(layer.backward.size());
+      for (const BackwardKernel& kernel : layer.backward) accumulations += kernel.gradients_ready.empty() ? 0 : 1;
+    }
+    const auto before = static_cast<std::uint32_t>(plan_.micro_batches) - 1;  // micro-batches
+    Op hold;
+    hold.kind = Kind::mark;
+    hold.group = groups_.all_reduce;
+    hold.name = names_.hold;
+    hold.deps[0] = out_.after(kComputeStream);
+    hold.deps[0].count += before * (forward + backward) + (before > 0 ? before - 1 : 0) * accumulations + forward;
+    for (const Stream stream : {kSendStream, kRecvStream}) {
+      hold.stream = stream;
+      co_yield out_.give(hold);
+    }
+  }
 
   const Op& holds(const MemoryPart& part) {
     Op op;
@@ -142,8 +168,7 @@ class DataParallelStep : public CoroutineProgram {
       co_yield out_.give(op);
       if (batch > 0 && !layer.backward[k].gradients_ready.empty()) co_yield accumulate(layer, layer.backward[k]);
       if (!last || !exchanges() || !plan_.overlap) continue;
-      for (std::size_t b = 0; b < plan_.buckets.size(); ++b)
-        if (plan_.buckets[b].layer == index && plan_.buckets[b].kernel == static_cast<int>(k)) co_yield exchange(b);
+      while (full(index, static_cast<int>(k))) co_yield exchange(next_bucket_++);
     }
   }
 
@@ -154,6 +179,12 @@ class DataParallelStep : public CoroutineProgram {
       elements += layer.parameters[static_cast<std::size_t>(tensor)].elements;
     const auto precision = static_cast<Precision>(plan_.optimizer.precision);
     return work(gradient_accumulation_work(elements, precision), Kind::local, groups_.compute, names_.accumulate);
+  }
+
+  /// Buckets fill in their order.
+  bool full(int layer, int kernel) const {
+    return next_bucket_ < plan_.buckets.size() && plan_.buckets[next_bucket_].layer == layer &&
+           plan_.buckets[next_bucket_].kernel == kernel;
   }
 
   static Op kernel(const KernelCall& call, NameId name) {

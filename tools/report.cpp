@@ -93,11 +93,11 @@ std::string bottleneck(const Result& r, const std::vector<WhatIf>& what_ifs) {
   const auto best = std::min_element(what_ifs.begin(), what_ifs.end(),
                                      [](const WhatIf& a, const WhatIf& b) { return a.step_time < b.step_time; });
   if (best == what_ifs.end()) return text + "\n";
-  text += fmt::format("\n{}best next change: {}x {} saves {:.1f} %", label(""), best->factor,
-                      describe_class(best->resource_class), (1 - best->step_time / r.step_time) * 100);
+  text += fmt::format("\n{}best next change: {} saves {:.1f} %", label(""),
+                      describe_upgrade(best->resource_class, best->factor), (1 - best->step_time / r.step_time) * 100);
   std::vector<std::string> others;
   for (const WhatIf& w : what_ifs)
-    if (&w != &*best && w.resource_class != "framework")
+    if (&w != &*best)
       others.push_back(fmt::format("{} {:.1f} %", w.resource_class, (1 - w.step_time / r.step_time) * 100));
   if (!others.empty()) text += fmt::format(" ({})", fmt::join(others, ", "));
   return text + "\n";
@@ -149,11 +149,10 @@ std::string what_if_table(const Result& r, const std::vector<WhatIf>& what_ifs) 
   std::vector<WhatIf> sorted = what_ifs;
   std::stable_sort(sorted.begin(), sorted.end(),
                    [](const WhatIf& a, const WhatIf& b) { return a.step_time < b.step_time; });
-  std::string text = fmt::format(
-      "{:<32} {:>10} {:>9}\n", fmt::format("{}x faster", sorted.empty() ? 2 : sorted.front().factor), "step", "saves");
+  std::string text = fmt::format("{:<32} {:>10} {:>9}\n", "change", "step", "saves");
   for (const WhatIf& w : sorted)
-    text += fmt::format("{:<32} {:>10} {:>7.1f} %\n", describe_class(w.resource_class), show(Seconds{w.step_time}),
-                        (1 - w.step_time / r.step_time) * 100);
+    text += fmt::format("{:<32} {:>10} {:>7.1f} %\n", describe_upgrade(w.resource_class, w.factor),
+                        show(Seconds{w.step_time}), (1 - w.step_time / r.step_time) * 100);
   return text;
 }
 
@@ -170,7 +169,7 @@ std::string screen(const Scenario& s, const Result& r, const std::vector<WhatIf>
   text += trust_lines(s.sources);
   if (r.late_by_look_ahead > 0)
     text += fmt::format("{}{} operations started late because a rank looks only {} operations ahead\n", label("note"),
-                        r.late_by_look_ahead, kLookAhead);
+                        r.late_by_look_ahead, look_ahead(static_cast<std::size_t>(r.ranks)));
   return text;
 }
 

@@ -103,7 +103,12 @@ std::vector<Row> fabrics(const Catalog& catalog) {
   for (const std::string& name : catalog.names("fabric")) {
     ClusterSpec spec;
     read_fabric(spec, catalog.resolve("fabric", name_of_entry(name)));
-    rows.push_back({word(name), word(spec.fabric), quantity(spec.switch_latency.seconds())});
+    std::vector<std::string> levels;
+    for (const FabricLevel& level : spec.levels)
+      levels.push_back(fmt::format("{} at {}:1", level.down, level.oversubscription));
+    if (spec.rails) levels.emplace_back("rails");
+    rows.push_back({word(name), word(spec.fabric), quantity(spec.switch_latency.seconds()),
+                    word(fmt::format("{}", fmt::join(levels, ", ")))});
   }
   return rows;
 }
@@ -187,7 +192,10 @@ const std::vector<Listing>& listings() {
        nodes},
       {"fabrics",
        "cluster.fabric",
-       {{"name", "name"}, {"type", "type"}, {"switch latency", "switch_latency_s", true}},
+       {{"name", "name"},
+        {"type", "type"},
+        {"switch latency", "switch_latency_s", true},
+        {"levels (down, oversubscription)", "levels"}},
        fabrics},
       {"networks",
        "model: a neural network, as Hugging Face describes it",

@@ -1,8 +1,10 @@
 #include <fmt/format.h>
 
+#include <limits>
 #include <nlohmann/json.hpp>
 
 #include "scenarios/simulate.hpp"
+#include "sim/error.hpp"
 #include "sim/output.hpp"
 #include "tools/arguments.hpp"
 #include "tools/report.hpp"
@@ -11,33 +13,51 @@
 namespace trainyard {
 namespace {
 
+/// One file cannot hold two answers.
+void check_outputs(const std::vector<std::string>& files) {
+  for (std::size_t i = 0; i < files.size(); ++i) {
+    if (files[i].empty()) continue;
+    check_writable(files[i]);
+    for (std::size_t j = i + 1; j < files.size(); ++j)
+      if (files[i] == files[j] && files[i] != "/dev/null")
+        throw UserError(fmt::format("{}: two outputs go to one file", files[i]));
+  }
+}
+
+constexpr int kLastRank = std::numeric_limits<int>::min();
+
 int run(const std::vector<std::string>& words) {
   Arguments arguments("run", "Simulates one training step of a scenario: time, breakdown, memory, bottleneck, trust.",
                       "run scenarios/gpt2-xl-ddp-dgx-a100.yaml --set plan.micro_batch_size=8 --json answer.json");
-  std::string file, json, trace;
+  std::string file, json, trace, picture;
+  int rank = kLastRank;
   std::vector<std::string> sets;
   bool timing = false, sources = false, no_what_if = false;
   arguments.positional("SCENARIO", file, "scenario file (YAML)");
   arguments.repeated("--set", sets, "PATH=VALUE", "override a field, as often as needed");
   arguments.option("--json", json, "FILE",
                    "write the whole answer as JSON; - is stdout (and prints nothing else there)");
-  arguments.option("--trace", trace, "FILE", "write a Chrome/Perfetto trace");
+  arguments.option("--trace", trace, "FILE", "write a Chrome/Perfetto trace; - is stdout");
+  arguments.option("--picture", picture, "FILE", "draw the step of one rank as SVG; - is stdout");
+  arguments.option("--rank", rank, "N", "the rank to draw (default: the one that ends last)");
   arguments.flag("--timing", timing, "add the wall time of the simulation to the JSON");
   arguments.flag("--sources", sources, "list every figure with its source");
   arguments.flag("--no-what-if", no_what_if, "one simulation only: no table of upgrades");
   if (!arguments.parse(words)) return kGood;
-  if (!json.empty()) check_writable(json);
-  if (!trace.empty()) check_writable(trace);
+  check_outputs({json, trace, picture});
+  if (rank != kLastRank && picture.empty()) throw UserError("--rank: only with --picture");
 
   Overrides overrides;
   for (const std::string& set : sets) overrides.push_back(parse_override_option(set));
   const Scenario scenario = read_scenario(file, overrides);
   SimulateOptions options;
   options.trace = trace;
+  options.picture = picture;
+  if (rank != kLastRank) options.picture_rank = rank;
   options.progress = true;
   const Result result = simulate(scenario, options);
   const std::vector<WhatIf> what_ifs = no_what_if ? std::vector<WhatIf>{} : what_if(scenario);
-  if (json != "-") {
+  if (json != "-" && trace != "-" && picture != "-") {
     fmt::print("{}", screen(scenario, result, what_ifs));
     if (sources) fmt::print("\n{}", source_table(scenario.sources));
   }

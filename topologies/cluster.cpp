@@ -26,6 +26,8 @@ void read_fabric(ClusterSpec& spec, const Node& entry) {
   if (latency > most)
     fail(fields.place_of("switch_latency"), fmt::format("{}: switch_latency: more than {}", what, show(most)));
   spec.switch_latency = to_picoseconds(latency);
+  const FabricBuilder& builder = fabric_builders().find(spec.fabric, spec.place);
+  if (builder.read) builder.read(spec, fields);
   fields.finish();
   spec.fabric_sources = figure_sources(entry, what);
 }
@@ -38,7 +40,7 @@ DeviceGraph build_cluster(const ClusterSpec& spec) {
   if (spec.node.hcas == 0)
     fail(spec.place,
          fmt::format("{} nodes of {}, which has no HCA: they cannot reach each other", spec.nodes, spec.node.name));
-  fabric_builders().find(spec.fabric, spec.place)(graph, spec);
+  fabric_builders().find(spec.fabric, spec.place).build(graph, spec);
   return graph;
 }
 

@@ -1,4 +1,5 @@
 #pragma once
+#include <deque>
 #include <map>
 #include <vector>
 
@@ -12,8 +13,8 @@ namespace trainyard {
 using Upgrade = std::map<std::string, double>;
 /// Classes that a cluster has, in the order of a table.
 std::vector<std::string> resource_classes(const ClusterSpec&);
-/// What of it is faster in words: "GPU FLOP/s", "HCA rate".
-std::string describe_class(const std::string& resource_class);
+/// The change in words: "2x GPU FLOP/s", "1/2 of the network latency".
+std::string describe_upgrade(const std::string& resource_class, double factor);
 ClusterSpec upgraded(ClusterSpec, const Upgrade&);
 SoftwareStack upgraded(SoftwareStack, const Upgrade&);
 
@@ -44,7 +45,12 @@ class ClusterMachine : public Machine {
   Gpu gpu_;
   SoftwareStack stack_;
   std::vector<DeviceId> gpus_;
+  mutable std::vector<DeviceId> hcas_;  // of each GPU, once asked: the nearest
   std::vector<std::vector<LinkId>> ports_;
+  mutable std::deque<std::vector<LinkUse>> joined_;  // links of routes made of several
+
+  Route through_own_hcas(std::size_t source, std::size_t target, PathClass) const;
+  DeviceId nearest_hca(std::size_t gpu) const;
 };
 
 }  // namespace trainyard

@@ -21,12 +21,13 @@ namespace {
 
 struct Edge {
   LinkId link = 0;
-  double weight = 0;  // ps of a 1 MiB message
+  std::int64_t weight = 0;  // ps of a 1 MiB message; whole, so that equal ways cost the same in any order
 };
 using Graph = boost::adjacency_list<boost::vecS, boost::vecS, boost::bidirectionalS, boost::no_property, Edge>;
 using Vertex = boost::graph_traits<Graph>::vertex_descriptor;
 using EdgeId = boost::graph_traits<Graph>::edge_descriptor;
 
+constexpr std::int64_t kUnreached = std::numeric_limits<std::int64_t>::max();
 constexpr double kTypicalMessage = 1 << 20;  // bytes
 
 bool allowed(const std::string& wire, PathClass path) {
@@ -34,9 +35,11 @@ bool allowed(const std::string& wire, PathClass path) {
     case PathClass::nvlink:
       return wire == "NVLink";
     case PathClass::pcie:
-      return wire == "PCIe";
+      return wire == "PCIe" || wire == "socket";
     case PathClass::network:
       return wire != "NVLink";
+    case PathClass::fabric:
+      return wire == "HCA" || wire == "uplink";
     case PathClass::automatic:
       break;
   }
@@ -53,8 +56,8 @@ struct DeviceGraph::Impl {
   std::vector<char> up;
   std::deque<std::vector<LinkUse>> paths;  // of every route ever given
   struct Tree {                            // shortest paths from one device
-    std::vector<EdgeId> in;
-    std::vector<char> reached;
+    std::vector<LinkId> in;                // the last link of the way to each device
+    std::vector<std::int64_t> cost;        // kUnreached: no way
   };
   std::map<std::pair<DeviceId, PathClass>, Tree> trees;
 
@@ -71,16 +74,17 @@ struct DeviceGraph::Impl {
     const boost::filtered_graph<Graph, std::function<bool(const EdgeId&)>> view(graph, usable);
     const std::size_t n = devices.size();
     std::vector<Vertex> before(n);
-    std::vector<double> cost(n);
-    t.in.resize(n);
+    t.cost.resize(n);
+    std::vector<EdgeId> in(n);
     boost::dijkstra_shortest_paths(view, static_cast<Vertex>(from),
                                    boost::predecessor_map(before.data())
-                                       .distance_map(cost.data())
+                                       .distance_map(t.cost.data())
                                        .weight_map(boost::get(&Edge::weight, graph))
                                        .visitor(boost::make_dijkstra_visitor(
-                                           boost::record_edge_predecessors(t.in.data(), boost::on_edge_relaxed()))));
-    t.reached.assign(n, 0);
-    for (std::size_t v = 0; v < n; ++v) t.reached[v] = cost[v] < std::numeric_limits<double>::max() ? 1 : 0;
+                                           boost::record_edge_predecessors(in.data(), boost::on_edge_relaxed()))));
+    t.in.resize(n);
+    for (std::size_t v = 0; v < n; ++v)
+      if (t.cost[v] != kUnreached && static_cast<DeviceId>(v) != from) t.in[v] = graph[in[v]].link;
     return t;
   }
 };
@@ -121,7 +125,7 @@ void DeviceGraph::connect(DeviceId a, DeviceId b, const Wire& wire) {
                     wire.kind, name(a), name(b), wire.rate.value, wire.latency.count));
   for (const auto& [from, to] : {std::pair{a, b}, std::pair{b, a}}) {
     const auto link = static_cast<LinkId>(impl_->links.size());
-    const double weight = static_cast<double>(wire.latency.count) + kTypicalMessage / wire.rate.value * 1e12;
+    const std::int64_t weight = wire.latency.count + to_picoseconds(Bytes{kTypicalMessage} / wire.rate).count;
     boost::add_edge(static_cast<Vertex>(from), static_cast<Vertex>(to), Edge{link, weight}, impl_->graph);
     impl_->links.push_back({fmt::format("{} -> {}", name(from), name(to)), wire.kind, wire.rate});
     impl_->ends.push_back({from, to, wire.latency});
@@ -164,11 +168,11 @@ Route DeviceGraph::route(DeviceId from, DeviceId to, PathClass path) {
   if (from == to) return {};
   const Impl::Tree& tree = impl_->tree(from, path);
   Route route;
-  route.reachable = tree.reached[static_cast<std::size_t>(to)] != 0;
+  route.reachable = tree.cost[static_cast<std::size_t>(to)] != kUnreached;
   if (!route.reachable) return route;
   std::vector<LinkUse>& links = impl_->paths.emplace_back();
   for (DeviceId at = to; at != from;) {
-    const LinkId link = impl_->graph[tree.in[static_cast<std::size_t>(at)]].link;
+    const LinkId link = tree.in[static_cast<std::size_t>(at)];
     links.push_back({link, 1});
     route.latency += impl_->ends[static_cast<std::size_t>(link)].latency;
     at = impl_->ends[static_cast<std::size_t>(link)].from;
@@ -176,6 +180,11 @@ Route DeviceGraph::route(DeviceId from, DeviceId to, PathClass path) {
   std::reverse(links.begin(), links.end());
   route.links = links;
   return route;
+}
+
+std::optional<std::int64_t> DeviceGraph::cost(DeviceId from, DeviceId to) {
+  const std::int64_t cost = impl_->tree(from, PathClass::automatic).cost[static_cast<std::size_t>(to)];
+  return cost == kUnreached ? std::nullopt : std::optional(cost);
 }
 
 void DeviceGraph::set_up(LinkId link, bool up) {

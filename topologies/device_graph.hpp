@@ -21,7 +21,7 @@ struct Device {
 
 /// What joins two devices: the same in both directions, each with its own rate (full duplex).
 struct Wire {
-  std::string kind;  ///< "NVLink", "PCIe", "HCA"
+  std::string kind;  ///< "NVLink", "PCIe", "socket", "HCA"
   BytesPerSecond rate;
   Picoseconds latency;
 };
@@ -56,6 +56,8 @@ class DeviceGraph {
 
   /// The path's links stay where they are as long as the graph lives. `reachable` is false where there is none.
   Route route(DeviceId from, DeviceId to, PathClass);
+  /// What the route minimises, in picoseconds; none where there is no way.
+  std::optional<std::int64_t> cost(DeviceId from, DeviceId to);
   void set_up(LinkId, bool up);
 
  private:

@@ -13,7 +13,8 @@ void build_nonblocking_fabric(DeviceGraph& graph, const ClusterSpec& spec) {
   for (const DeviceId hca : graph.all(DeviceKind::hca)) graph.connect(hca, fabric, {"HCA", spec.node.hca_rate, wire});
 }
 
-const RegisterBuilder<FabricBuilder> registered_nonblocking{fabric_builders(), "nonblocking", build_nonblocking_fabric};
+const RegisterBuilder<FabricBuilder> registered_nonblocking{
+    fabric_builders(), "nonblocking", {build_nonblocking_fabric}};
 
 }  // namespace
 }  // namespace trainyard

@@ -3,11 +3,6 @@
 namespace trainyard {
 namespace {
 
-std::vector<int> ring_peers(GroupPlace place) {
-  const int next = (place.index + 1) % place.size, previous = (place.index + place.size - 1) % place.size;
-  return next == previous ? std::vector<int>{next} : std::vector<int>{next, previous};
-}
-
 /// Ring all-reduce: reduce-scatter, then all-gather, round one ring (Patarasu & Yuan 2009).
 /// 2(n−1) steps; each rank sends 2(n−1)/n of `size`. After the reduce-scatter, rank i owns chunk i+1.
 Ops ring_all_reduce(Local me, Bytes) {

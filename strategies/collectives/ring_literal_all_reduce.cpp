@@ -3,11 +3,6 @@
 namespace trainyard {
 namespace {
 
-std::vector<int> literal_peers(GroupPlace place) {
-  const int next = (place.index + 1) % place.size, previous = (place.index + place.size - 1) % place.size;
-  return next == previous ? std::vector<int>{next} : std::vector<int>{next, previous};
-}
-
 /// The ring as textbooks list it: post a non-blocking send of data[id−n], receive *into data[id−n]*, then add that to
 /// data[id−1−n]. Right only where the send has captured its data when it was posted: the receive overwrites what the
 /// send may still be reading (a write-after-read hazard, which the value executor reports). For teaching.
@@ -24,7 +19,7 @@ Ops ring_literal_all_reduce(Local me, Bytes) {
   }
 }
 
-TRAINYARD_COLLECTIVE("ring-literal", Operation::all_reduce, literal_peers, ring_literal_all_reduce);
+TRAINYARD_COLLECTIVE("ring-literal", Operation::all_reduce, ring_peers, ring_literal_all_reduce);
 
 }  // namespace
 }  // namespace trainyard

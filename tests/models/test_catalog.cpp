@@ -69,8 +69,8 @@ TEST_CASE("every node of the catalog has sourced figures that make physical sens
     CHECK(node.name == name);
     check_sources(node.sources);
     CHECK(node.gpus >= 1);
-    CHECK((node.interconnect == "nvswitch" || node.interconnect == "pcie"));
-    if (node.interconnect == "nvswitch") CHECK(node.nvlink_latency.count > 0);
+    CHECK((node.interconnect == "nvswitch" || node.interconnect == "nvlink-mesh" || node.interconnect == "pcie"));
+    if (node.interconnect != "pcie") CHECK(node.nvlink_latency.count > 0);
     CHECK(node.pcie_rate.value > 0);
     if (node.hcas > 0) CHECK(node.hca_rate <= node.pcie_rate);
     CHECK(node.pcie_latency < Picoseconds{10'000'000});
@@ -152,6 +152,20 @@ TEST_CASE("figures are overridden in place, at any depth, and say so", "[catalog
   CHECK_THROWS_WITH(read_node(catalog.resolve("node", *scenario.find("node")), catalog),
                     "--set node.gpu.memory_capacty: unknown key \"memory_capacty\" in gpu a100-sxm4-80gb; did you "
                     "mean \"memory_capacity\"?");
+}
+
+TEST_CASE("a list of figures is one figure with one source", "[catalog]") {
+  const Catalog catalog(kRoot);
+  NodeType node = read_node(catalog.resolve("node", reference("dgx-1v")), catalog);
+  const FigureSource mesh = source_of(node.sources, "node dgx-1v: nvlink.mesh");
+  CHECK(mesh.value == "list of 16");
+  CHECK(mesh.source.starts_with("NVIDIA/nccl issue 671"));
+  CHECK(source_of(node.sources, "node dgx-1v: pcie.switches").unverified);
+  Node scenario = reference("node: dgx-1v");
+  set_field(scenario, "node.nvlink.mesh", "[[0, 1, 6]]");
+  node = read_node(catalog.resolve("node", *scenario.find("node")), catalog);
+  CHECK(node.nvlink_mesh.size() == 1);
+  CHECK(source_of(node.sources, "node dgx-1v: nvlink.mesh").source == "given by --set node.nvlink.mesh");
 }
 
 TEST_CASE("a node given wholly in place is read, and faults are named", "[catalog]") {

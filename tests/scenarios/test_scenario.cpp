@@ -81,7 +81,7 @@ TEST_CASE("impossible combinations are refused where they are written", "[scenar
      "size: 16", "size: 12");
   at("small.yaml:10:14: plan.precision: t4 has no bf16; it has fp32, fp16, int8", "fp16", "bf16");
   at("small.yaml:2:10: cluster.nodes: 4294967298 nodes; at most 16384", "nodes: 2", "nodes: 4294967298");
-  at("small.yaml:2:3: cluster of 2 nodes: missing key \"fabric\" (what joins them; known: nonblocking)",
+  at("small.yaml:2:3: cluster of 2 nodes: missing key \"fabric\" (what joins them; known: fat-tree, leaf-spine, nonblocking, rail-optimized)",
      "  fabric: nonblocking\n", "");
   at("small.yaml:8:21: plan.micro_batch_size: 9223372036854775807 samples; at most 16777216", "micro_batch_size: 1",
      "micro_batch_size: 9223372036854775807");
@@ -89,7 +89,7 @@ TEST_CASE("impossible combinations are refused where they are written", "[scenar
      "seq_length: 2048");
   at("small.yaml:5:30: model: 10001 layers; at most 10000", "n_layer: 2", "n_layer: 10001");
   CHECK(error_of({{"plan.data_parallel.size", "9"}}) ==
-        "--set plan.data_parallel.size: plan.data_parallel.size: 9 ranks, but the cluster has 8 GPUs (2 nodes x 4)");
+        "--set plan.data_parallel.size: 9 ranks, but the cluster has 8 GPUs (2 nodes x 4)");
   CHECK(error_of({{"model", "{config: nowhere.json}"}}).find("model.config: nowhere.json: no such file") !=
         std::string::npos);
   CHECK(error_of({{"plan.data_parallel.bucket", "1 B"}, {"plan.data_parallel.bucket_boundaries", "bytes"}})

@@ -81,6 +81,61 @@ TEST_CASE("a link fails in mid-flow: the rest goes another way", "[sim][executor
   CHECK(t[0] == near(1 + 1e-6 + 5e-6 + 2));
 }
 
+TEST_CASE("a link fails just as a latency or a flow over it ends", "[sim][executor]") {
+  // Latency until 0.5 s, bytes until 1.5 s; the other way takes 0.25 s + 2 s.
+  const auto run = [](double when) {
+    return simulate_in_child([when] {
+             TableMachine m;
+             const LinkId fast = m.link(kRate), slow = m.link(kRate * 0.5);
+             m.connect(0, 1, {{fast, 1}}, {500000000000});
+             m.connect(0, 1, {{slow, 1}}, {250000000000});
+             return ends_of(m, programs(ListProgram({send(1e9), send(1e3)}, {1}), ListProgram({recv(), recv()}, {0})),
+                            {{Seconds{when}, fast, BytesPerSecond{0}}});
+           })[0]
+        .get<double>();
+  };
+  CHECK(run(0.5) == near(0.5 + 0.25 + 2 + 0.25 + 2e-6));
+  CHECK(run(1.5) == near(1.5 + 0.25 + 2e-6));
+}
+
+namespace {
+
+/// Cancels what runs on another actor when its own work ends.
+class CancelOnEnd : public ListProgram {
+ public:
+  CancelOnEnd(double when, Executor*& executor, Actor victim)
+      : ListProgram({compute(when)}), executor_(executor), victim_(victim) {}
+  bool dynamic() const override { return true; }
+  void notify(const Event&) override { executor_->cancel(victim_, 0); }
+
+ private:
+  Executor*& executor_;
+  Actor victim_;
+};
+
+}  // namespace
+
+TEST_CASE("what ends in the step in which it is cancelled ends once", "[sim][executor]") {
+  for (const bool message : {false, true}) {
+    const json ended = simulate_in_child([message] {
+      TableMachine m;
+      m.connect(1, 2, {{m.link(kRate), 1}});
+      Simulation simulation(m);
+      Executor* executor = &simulation.executor();
+      simulation.add(0, std::make_unique<CancelOnEnd>(1.0, executor, 1));
+      simulation.add(1, std::make_unique<ListProgram>(std::vector<Op>{message ? send(1e9) : compute(1), compute(1)},
+                                                      std::vector<Actor>{2}));
+      simulation.add(2, std::make_unique<ListProgram>(message ? std::vector<Op>{recv()} : std::vector<Op>{},
+                                                      std::vector<Actor>{1}));
+      Ends ends;
+      simulation.observe(ends);
+      const double end = simulation.run().end.value;
+      return json{end, ends.ends.size()};
+    });
+    CHECK(ended == json({2.0, message ? 4 : 3}));
+  }
+}
+
 TEST_CASE("without any way a message waits for the link to come back", "[sim][executor]") {
   const json t = simulate_in_child([] {
     TableMachine m;
@@ -179,7 +234,9 @@ TEST_CASE("look-ahead is bounded, and said where it delays", "[sim][executor]") 
     });
   };
   CHECK(run(100) == json({1.0, 0}));
-  const json far = run(static_cast<int>(kLookAhead) + 10);
+  const json far = run(static_cast<int>(look_ahead(1)) + 10);
+  CHECK(look_ahead(1) == kMostLookAhead);
+  CHECK(look_ahead(1 << 20) == kLeastLookAhead);
   CHECK(far[0] == near(12.0));
   CHECK(far[1] == 1);
 }
@@ -257,4 +314,105 @@ TEST_CASE("a deadlock names its cycle; a missing partner is named too", "[sim][e
                       return ends_of(m, programs(ListProgram({compute(1), send(1, 0, 5)}, {1}), ListProgram({})));
                     }),
                     "nothing can go on at 1.00 s, 1 operations wait: rank 0 sends to rank 1 (tag 5)");
+}
+
+namespace {
+
+/// Cancels a stream of another actor when one of its own operations ends.
+class CancelPartner : public ListProgram {
+ public:
+  CancelPartner(Executor*& executor, std::vector<Op> ops, Actor partner)
+      : ListProgram(std::move(ops), {partner}), executor_(executor), partner_(partner) {}
+  bool dynamic() const override { return true; }
+  void notify(const Event& event) override {
+    if (event.kind == Kind::send) executor_->cancel(partner_, 0);
+  }
+
+ private:
+  Executor*& executor_;
+  Actor partner_;
+};
+
+class EndlessDaemon : public CoroutineProgram {
+ public:
+  EndlessDaemon() : CoroutineProgram({}, 1) {}
+  bool daemon() const override { return true; }
+
+ protected:
+  Ops run() override {
+    const Op op = compute(1);
+    for (;;) co_yield op;
+  }
+};
+
+}  // namespace
+
+TEST_CASE("a sender that cancels its receiver as their message ends comes too late", "[sim][executor]") {
+  const json ended = simulate_in_child([] {
+    TableMachine m;
+    m.connect(0, 1, {{m.link(kRate), 1}});
+    Simulation simulation(m);
+    Executor* executor = &simulation.executor();
+    simulation.add(0, std::make_unique<CancelPartner>(executor, std::vector<Op>{send(1e9), compute(1)}, 1));
+    simulation.add(1, std::make_unique<ListProgram>(std::vector<Op>{recv(), compute(1)}, std::vector<Actor>{0}));
+    Ends ends;
+    simulation.observe(ends);
+    const double end = simulation.run().end.value;
+    return json{end, ends.ends.size()};
+  });
+  CHECK(ended == json({2.0, 4}));
+}
+
+TEST_CASE("the run ends with its last operation, whatever else is going on", "[sim][executor]") {
+  const auto end = [](std::vector<std::unique_ptr<Program>> (*make)(), const std::vector<LinkChange>& changes) {
+    return simulate_in_child([&] {
+      TableMachine m;
+      m.connect(0, 1, {{m.link(kRate), 1}});
+      Simulation simulation(m);
+      auto all = make();
+      for (std::size_t a = 0; a < all.size(); ++a) simulation.add(static_cast<Actor>(a), std::move(all[a]));
+      for (const LinkChange& change : changes) simulation.change(change);
+      const SimulationResult r = simulation.run();
+      return json{r.end.value, r.unmatched};
+    });
+  };
+  const auto alone = [] { return programs(ListProgram({compute(1)}), ListProgram({})); };
+  const auto unread = [] {
+    return programs(ListProgram({send(2e9, 0, 0, 0, Mode::eager), compute(1)}, {1}), ListProgram({}));
+  };
+  const auto served = [] { return programs(ListProgram({compute(3)}), EndlessDaemon()); };
+  CHECK(end(alone, {{Seconds{100}, 0, kRate * 2}}) == json({1.0, 0}));
+  CHECK(end(unread, {}) == json({1.0, 1}));
+  CHECK(end(served, {}) == json({3.0, 0}));
+}
+
+TEST_CASE("a message without bytes waits for a dead link too", "[sim][executor]") {
+  const json t = simulate_in_child([] {
+    TableMachine m;
+    m.connect(0, 1, {{m.link(kRate), 1}}, {1000000000000});
+    return ends_of(m, programs(ListProgram({send(0)}, {1}), ListProgram({recv()}, {0})),
+                   {{Seconds{0.5}, 0, BytesPerSecond{0}}, {Seconds{5}, 0, kRate}});
+  });
+  CHECK(t[0] == near(6.0));  // and pays its latency anew
+}
+
+TEST_CASE("a look-ahead that is too short is not called a deadlock", "[sim][executor]") {
+  CHECK_THROWS_WITH(simulate_in_child([] {
+                      std::vector<Op> ops{recv()};
+                      for (std::uint32_t i = 0; i < look_ahead(2) + 10; ++i) ops.push_back(compute(1));
+                      ops.push_back(send(1, 0, 0, 1));
+                      TableMachine m;
+                      m.connect(0, 1, {{m.link(kRate), 1}});
+                      m.connect(1, 0, {{m.link(kRate), 1}});
+                      return ends_of(m, programs(ListProgram(ops, {1}, 2), ListProgram({recv(), send(1)}, {0})));
+                    }),
+                    Catch::Contains("rank 0 would have to look more than 65536 operations ahead"));
+}
+
+TEST_CASE("a dependency on a stream that is not there is refused", "[sim][executor]") {
+  CHECK_THROWS_AS(simulate_in_child([] {
+                    TableMachine m;
+                    return ends_of(m, programs(ListProgram({after(compute(1), 5, 1)})));
+                  }),
+                  InternalError);
 }

@@ -3,6 +3,7 @@
 #include "sim/memory_use.hpp"
 #include "sim/timeline.hpp"
 #include "sim/trace.hpp"
+#include "sim/traffic.hpp"
 #include "sim/values.hpp"
 #include "tests/support.hpp"
 
@@ -136,4 +137,109 @@ TEST_CASE("chunks of a buffer differ by at most one element and cover it", "[sim
       }
       CHECK(at == length);
     }
+}
+
+namespace {
+
+/// Cancels actor 0's stream 0 after a time.
+class CancelAfter : public ListProgram {
+ public:
+  CancelAfter(double when, Executor*& executor) : ListProgram({compute(when)}), executor_(executor) {}
+  bool dynamic() const override { return true; }
+  void notify(const Event&) override { executor_->cancel(0, 0); }
+
+ private:
+  Executor*& executor_;
+};
+
+}  // namespace
+
+TEST_CASE("a message that is cancelled while it waits is a wait, and holds nothing", "[sim][observers]") {
+  const json r = simulate_in_child([] {
+    TableMachine m;
+    m.connect(0, 1, {{m.link(kRate), 1}});
+    m.connect(1, 0, {{m.link(kRate), 1}});
+    Names names;
+    names.group("compute", Role::work);
+    const GroupId handover = names.group("pipeline", Role::handover);
+    Op out = send(1e9), in = recv(0, 5), late = send(0, 0, 5);
+    out.group = in.group = late.group = handover;
+    out.memory.high_water = 100;
+    Simulation simulation(m);
+    Executor* executor = &simulation.executor();
+    // 1 s of waiting, cancelled; 3 s of work; 6 s of waiting for what the other sends at 10 s.
+    simulation.add(0, std::make_unique<ListProgram>(std::vector<Op>{out, compute(3), in}, std::vector<Actor>{1}));
+    simulation.add(1, std::make_unique<ListProgram>(std::vector<Op>{compute(10), late}, std::vector<Actor>{0}));
+    simulation.add(2, std::make_unique<CancelAfter>(1.0, executor));
+    Breakdown breakdown(names);
+    MemoryUse memory;
+    simulation.observe(breakdown);
+    simulation.observe(memory);
+    simulation.run();
+    const BreakdownParts p = breakdown.parts(0);
+    return json{p.bubble.value, p.exposed.at("pipeline").value, p.work.at("compute").value, memory.left(0).value};
+  });
+  CHECK(r == json({7.0, 0.0, 3.0, 0.0}));
+}
+
+TEST_CASE("traffic follows a message that is rerouted, cancelled, or over a link that was made faster",
+          "[sim][observers]") {
+  const json rerouted = simulate_in_child([] {
+    TableMachine m;
+    const LinkId fast = m.link(kRate * 2), slow = m.link(kRate);
+    m.connect(0, 1, {{fast, 1}});
+    m.connect(0, 1, {{slow, 1}});
+    Traffic traffic(m.links());
+    const json t = ends_of(m, programs(ListProgram({send(4e9)}, {1}), ListProgram({recv()}, {0})),
+                           {{Seconds{1}, fast, BytesPerSecond{0}}}, {&traffic});
+    traffic.check(Seconds{t[0].get<double>()});
+    return json{traffic.on_link(fast).value, traffic.on_link(slow).value, traffic.sent(0).value,
+                traffic.received(1).value, traffic.messages()};
+  });
+  for (const std::size_t i : {0U, 1U}) CHECK(rerouted[i].get<double>() == near(2e9));
+  CHECK(rerouted[2].get<double>() == near(4e9));
+  CHECK(rerouted[4] == 1);
+  const json faster = simulate_in_child([] {
+    TableMachine m;
+    m.connect(0, 1, {{m.link(kRate), 1}});
+    Traffic traffic(m.links());
+    const json t = ends_of(m, programs(ListProgram({send(4e9)}, {1}), ListProgram({recv()}, {0})),
+                           {{Seconds{1}, 0, kRate * 3}}, {&traffic});
+    traffic.check(Seconds{t[0].get<double>()});
+    return json{traffic.on_link(0).value, t[0]};
+  });
+  CHECK(faster[0].get<double>() == near(4e9));
+  CHECK(faster[1].get<double>() == near(2.0));
+  const json cancelled = simulate_in_child([] {
+    TableMachine m;
+    m.connect(0, 1, {{m.link(kRate), 1}}, {500000000000});
+    Simulation simulation(m);
+    Executor* executor = &simulation.executor();
+    simulation.add(0, std::make_unique<ListProgram>(std::vector<Op>{send(3e9)}, std::vector<Actor>{1}));
+    simulation.add(1, std::make_unique<ListProgram>(std::vector<Op>{recv()}, std::vector<Actor>{0}));
+    simulation.add(2, std::make_unique<CancelAfter>(0.25, executor));
+    Traffic traffic(m.links());
+    simulation.observe(traffic);
+    traffic.check(simulation.run().end);
+    return json(traffic.total().value);
+  });
+  CHECK(cancelled == 0.0);
+}
+
+TEST_CASE("the limiting link is the one that is full", "[sim][observers]") {
+  const json path = simulate_in_child([] {
+    TableMachine m;
+    // A over l1 (6) and l2 (10), B over l2 and l3 (1): l1 limits A, although l2 has two flows.
+    const LinkId l1 = m.link(BytesPerSecond{6e9}, "l1"), l2 = m.link(BytesPerSecond{1e10}, "l2"),
+                 l3 = m.link(BytesPerSecond{1e9}, "l3");
+    m.connect(0, 1, {{l1, 1}, {l2, 1}});
+    m.connect(2, 3, {{l2, 1}, {l3, 1}});
+    Timeline timeline;
+    ends_of(m,
+            programs(ListProgram({send(12e9)}, {1}), ListProgram({recv()}, {0}), ListProgram({send(1e9)}, {3}),
+                     ListProgram({recv()}, {2})),
+            {}, {&timeline});
+    return json(by_resource(critical_path(timeline, m.links())));
+  });
+  CHECK(path == json({{"l1", 2.0}}));
 }

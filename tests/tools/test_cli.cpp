@@ -135,7 +135,7 @@ TEST_CASE("bad command lines end in exit code 2 with the nearest name", "[cli]")
   refused(shell, "sweep good.yaml --csv - --json -",
           "trainyard sweep: --csv - and --json - would both write to stdout");
   refused(shell, "sweep good.yaml --csv t.csv --set plan.global_batch_size=12,20",
-          "--set plan.global_batch_size: plan.global_batch_size: 12 is not a multiple of 8 (micro_batch_size 1 x 8 "
+          "--set plan.global_batch_size: 12 is not a multiple of 8 (micro_batch_size 1 x 8 "
           "ranks); nearest: 8 or 16");
   refused(shell, "fit roofline",
           "trainyard fit: where are the measured tables? Give --data DIR, or set TRAINYARD_DATA");
@@ -223,6 +223,15 @@ TEST_CASE("the trace is JSON in microseconds with named processes and threads", 
   CHECK(threads == std::set<std::string>{"compute", "send", "receive"});
   CHECK(last == Approx(step_us).epsilon(1e-6));
   CHECK(bytes);
+}
+
+TEST_CASE("a picture is of a rank that there is", "[cli]") {
+  const Shell shell;
+  CHECK(shell.run("run good.yaml --picture p.svg --rank 7 --no-what-if").exit == 0);
+  CHECK(text_of(shell.folder / "p.svg").starts_with("<svg"));
+  CHECK(shell.run("run good.yaml --picture q.svg --rank 8").exit == 2);
+  CHECK(shell.run("run good.yaml --picture nowhere/q.svg").exit == 2);
+  CHECK_FALSE(std::filesystem::exists(shell.folder / "q.svg"));
 }
 
 TEST_CASE("a sweep writes its table whole; an interrupted one can be resumed", "[cli]") {

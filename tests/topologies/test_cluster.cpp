@@ -97,3 +97,25 @@ TEST_CASE("upgrades make one class faster and nothing else", "[topologies]") {
     CHECK((faster.node.hca_latency.count * 2 == spec.node.hca_latency.count) == (c == "latency"));
   }
 }
+
+TEST_CASE("an NVLink fails in mid-flow: the rest of the message goes over PCIe", "[topologies]") {
+  const auto run = [](double when) {
+    return simulate_in_child([when] {
+             ClusterMachine m(dgx(1), SoftwareStack{});
+             Simulation simulation(m);
+             for (Actor a = 0; a < 8; ++a)
+               simulation.add(
+                   a, a == 0   ? std::make_unique<ListProgram>(std::vector<Op>{send(300e6)}, std::vector<Actor>{3})
+                      : a == 3 ? std::make_unique<ListProgram>(std::vector<Op>{recv()}, std::vector<Actor>{0})
+                               : std::make_unique<ListProgram>(std::vector<Op>{}));
+             const LinkId first = m.route(0, 3, PathClass::automatic).links.front().link;
+             if (when > 0) simulation.change({Seconds{when}, first, BytesPerSecond{0}});
+             return json(simulation.run().end.value);
+           })
+        .get<double>();
+  };
+  const double hop = 2 * 482500e-12, detour = 4 * 0.25e-6;
+  CHECK(run(0) == near(hop + 1e-3));
+  // 0.4 ms on NVLink carry 120 MB; 180 MB are left for the PCIe way through the CPU.
+  CHECK(run(hop + 0.4e-3) == near(hop + 0.4e-3 + detour + 180e6 / 31.5e9));
+}

@@ -1,0 +1,242 @@
+// PCIE-BW, LANE-*: lanes of PCIe; NVL-03/04, PS-60, SW-03: what messages get out of links, switches and duplex.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "scenarios/collective_run.hpp"
+#include "scenarios/seeds/seed_case.hpp"
+#include "sim/child.hpp"
+#include "sim/simulation.hpp"
+#include "topologies/cluster_machine.hpp"
+#include "topologies/pcie_lanes.hpp"
+
+namespace trainyard {
+namespace {
+
+/// A node as a user would write it, of `gpus` GPUs whose figures do not matter; alone, or several of them joined.
+ClusterSpec cluster_of(int gpus, const std::string& links, int nodes = 1) {
+  const std::string text = fmt::format(
+      "gpu: {{count: {}, type: {{peak: {{fp32: 1 TFLOP/s}}, memory_bandwidth: 1 TB/s, memory_capacity: 1 TB}}}}\n{}",
+      gpus, links);
+  const Catalog catalog;
+  ClusterSpec spec;
+  spec.nodes = nodes;
+  spec.node = read_node(catalog.resolve("node", parse_document(text, "wiring")), catalog);
+  spec.fabric = "nonblocking";
+  spec.place.file = std::make_shared<const std::string>("wiring");
+  return spec;
+}
+
+struct Transfer {
+  Actor from = 0, to = 0;
+  Bytes size;
+};
+
+/// One rank's part of messages that all start at once: each on a stream of its own.
+class TransferProgram : public Program {
+ public:
+  TransferProgram(Actor rank, const std::vector<Transfer>& transfers) {
+    for (std::size_t i = 0; i < transfers.size(); ++i) {
+      const Transfer& transfer = transfers[i];
+      if (transfer.from != rank && transfer.to != rank) continue;
+      Op op;
+      op.kind = transfer.from == rank ? Kind::send : Kind::recv;
+      op.stream = static_cast<Stream>(ops_.size());
+      op.message.bytes = transfer.from == rank ? transfer.size : Bytes{0};
+      op.message.slot = static_cast<std::uint16_t>(ops_.size());
+      op.message.tag = static_cast<Tag>(i);
+      peers_.push_back(transfer.from == rank ? transfer.to : transfer.from);
+      ops_.push_back(op);
+    }
+  }
+  Pull next(Op& op) override {
+    if (at_ == ops_.size()) return Pull::done;
+    op = ops_[at_++];
+    return Pull::op;
+  }
+  std::span<const Actor> slots() const override { return peers_; }
+  int streams() const override { return std::max(1, static_cast<int>(ops_.size())); }
+
+ private:
+  std::vector<Op> ops_;
+  std::vector<Actor> peers_;
+  std::size_t at_ = 0;
+};
+
+/// Until the last message has arrived, in ms.
+double transfer_ms(const ClusterSpec& cluster, const std::vector<Transfer>& transfers) {
+  const std::string text = in_child([&] {
+    SoftwareStack none;
+    ClusterMachine machine(cluster, none);
+    Simulation simulation(machine);
+    for (Actor rank = 0; rank < cluster.gpus(); ++rank)
+      simulation.add(rank, std::make_unique<TransferProgram>(rank, transfers));
+    return nlohmann::json(simulation.run().end.value).dump();
+  });
+  return nlohmann::json::parse(text).get<double>() * 1e3;
+}
+
+SeedFigures pcie_bw(const Node& inputs) {
+  SeedFigures got;
+  for (const double lanes : numbers_of(inputs, "lanes")) {
+    const ClusterSpec pair =
+        cluster_of(2, fmt::format("interconnect: pcie\npcie: {{generation: {}, latency: 0 us, lanes_per_socket: {}, "
+                                  "device_lanes: {}}}\n",
+                                  number_of(inputs, "gen"), 2 * lanes, lanes));
+    got[fmt::format("GBps_per_direction {}", lanes)] = 1e3 / transfer_ms(pair, {{0, 1, Bytes{1e9}}});
+  }
+  return got;
+}
+
+std::string widths_of(const NodeType& node) {
+  std::vector<int> widths;
+  for (const PcieSlot& slot : plan_lanes(node).slots) widths.push_back(slot.lanes);
+  std::sort(widths.rbegin(), widths.rend());
+  return fmt::format("{}", fmt::join(widths, "/"));
+}
+
+SeedFigures lane_01(const Node& inputs) {
+  SeedFigures got;
+  for (const double gpus : numbers_of(inputs, "gpus")) {
+    const ClusterSpec box =
+        cluster_of(static_cast<int>(gpus),
+                   fmt::format("interconnect: pcie\npcie: {{generation: 4, latency: 0 us, lanes_per_socket: {}}}\n",
+                               number_of(inputs, "cpu_lanes")));
+    got[fmt::format("lanes {}", gpus)] = widths_of(box.node);
+    const DeviceGraph graph = build_cluster(box);
+    for (const DeviceId gpu : graph.all(DeviceKind::gpu)) {
+      const LinkId up = graph.links_from(gpu).front();
+      got[fmt::format("GBps_gen4 {} gpu{}", gpus, graph.devices()[static_cast<std::size_t>(gpu)].index)] =
+          graph.links()[static_cast<std::size_t>(up)].capacity.value * 1e-9;
+    }
+  }
+  return got;
+}
+
+/// A node without PCIe switches unless `pcie` names some.
+NodeType lane_node(int gpus, int hcas, int sockets, double lanes, const std::string& pcie) {
+  return cluster_of(gpus,
+                    fmt::format("interconnect: pcie\nsockets: {}\nsocket_link: {{rate: 40 GB/s, latency: 0 us}}\n"
+                                "{}pcie: {{generation: 3, latency: 0 us, lanes_per_socket: {}{}}}\n",
+                                sockets,
+                                hcas > 0 ? fmt::format("hca: {{count: {}, rate: 1 GB/s, latency: 0 us}}\n", hcas) : "",
+                                lanes, pcie))
+      .node;
+}
+
+/// The most GPUs that are not refused.
+int most_devices(int sockets, double lanes, double width, std::string& refusal) {
+  for (int devices = 1;; ++devices) {
+    try {
+      plan_lanes(lane_node(devices, 0, sockets, lanes, fmt::format(", device_lanes: {}", width)));
+    } catch (const UserError& e) {
+      refusal = e.what();
+      return devices - 1;
+    }
+  }
+}
+
+SeedFigures lane_02(const Node& inputs) {
+  const auto sockets = static_cast<int>(number_of(inputs, "sockets"));
+  const double lanes = number_of(inputs, "lanes_per_socket"), width = number_of(inputs, "device_width");
+  std::string refusal;
+  SeedFigures got;
+  got["max_full_speed_devices"] = most_devices(sockets, lanes, width, refusal);
+  got["refusal"] = refusal;
+  got["per_socket"] = most_devices(1, lanes, width, refusal);
+  const auto widths = [&](int gpus, int hcas) { return widths_of(lane_node(gpus, hcas, sockets, lanes, "")); };
+  got["4 GPU + 2 HCA"] = widths(4, 2);
+  got["6 GPU + 1 HCA"] = widths(6, 1);
+  got["8 GPU + 1 HCA"] = widths(8, 1);
+  return got;
+}
+
+SeedFigures lane_03(const Node& inputs) {
+  const double lanes = number_of(inputs, "cpu_lanes"), width = number_of(inputs, "width");
+  const auto gpus = static_cast<int>(number_of(inputs, "gpus"));
+  std::string refusal;
+  SeedFigures got;
+  got["direct_full_width"] = most_devices(1, lanes, width, refusal);
+  try {
+    plan_lanes(lane_node(gpus, 0, 1, lanes, fmt::format(", device_lanes: {}", width)));
+  } catch (const UserError& e) {
+    got["without_switch"] = e.what();
+  }
+  const PciePlan plan = plan_lanes(lane_node(gpus, 0, 1, lanes, ", switches: [{gpus: [0, 1, 2, 3]}]"));
+  got["with_switch lanes_left"] = plan.lanes_left.front();
+  got["with_switch full_width"] =
+      std::count_if(plan.slots.begin(), plan.slots.end(), [&](const PcieSlot& slot) { return slot.lanes == width; });
+  return got;
+}
+
+SeedFigures ps_60(const Node& inputs) {
+  Fields fields(inputs, "inputs");
+  CollectiveRunOptions o;
+  o.ranks = 4;
+  o.algorithm = "gather-broadcast";
+  o.options.size = fields.bytes("gradient");
+  const ClusterSpec box =
+      cluster_of(o.ranks, fmt::format("interconnect: pcie\npcie: {{rate: {}, latency: 0 us, lanes_per_socket: 16, "
+                                      "switches: [{{gpus: [0, 1, 2, 3]}}]}}\n",
+                                      fields.text("link")));
+  const Bytes s = o.options.size;
+  return {{"per_transfer_ms", transfer_ms(box, {{1, 0, s}})},
+          {"gather_ms", transfer_ms(box, {{1, 0, s}, {2, 0, s}, {3, 0, s}})},
+          {"broadcast_ms", transfer_ms(box, {{0, 1, s}, {0, 2, s}, {0, 3, s}})},
+          {"total_ms", run_collective(box, o).time * 1e3}};
+}
+
+/// Two GPUs with some NVLinks between them.
+ClusterSpec nvlink_pair(const std::string& link_rate, int links) {
+  return cluster_of(2, fmt::format("interconnect: nvlink-mesh\npcie: {{rate: 1 GB/s, latency: 0 us}}\n"
+                                   "nvlink: {{link_rate: {}, latency: 0 us, mesh: [[0, 1, {}]]}}\n",
+                                   link_rate, links));
+}
+
+SeedFigures nvl_03(const Node& inputs) {
+  Fields fields(inputs, "inputs");
+  const std::string rate = fields.text("link_rate");
+  const Bytes gb{1e9};
+  const double there = transfer_ms(nvlink_pair(rate, 1), {{0, 1, gb}});
+  const double both = transfer_ms(nvlink_pair(rate, 1), {{0, 1, gb}, {1, 0, gb}});
+  const double six = transfer_ms(nvlink_pair(rate, 6), {{0, 1, gb}});
+  return {{"GBps_per_direction", 1e3 / there},
+          {"bidirectional_Gbit", 2 * 8e3 / both},
+          {"six_links_GBps_one_dir", 1e3 / six}};
+}
+
+SeedFigures nvl_04(const Node& inputs) {
+  Fields fields(inputs, "inputs");
+  const std::vector<Transfer> message{{0, 1, fields.bytes("size")}};
+  const std::string pcie_link = fields.text("pcie4_x16");
+  const ClusterSpec pcie =
+      cluster_of(2, fmt::format("interconnect: pcie\npcie: {{rate: {}, latency: 0 us}}\n", pcie_link));
+  const ClusterSpec ethernet = cluster_of(1,
+                                          fmt::format("interconnect: pcie\npcie: {{rate: {}, latency: 0 us}}\n"
+                                                      "hca: {{count: 1, rate: {}, latency: 0 us}}\n",
+                                                      pcie_link, fields.text("eth100")),
+                                          2);
+  return {{"nvlink6_ms", transfer_ms(nvlink_pair(fields.text("nvlink"), 6), message)},
+          {"pcie4_x16_ms", transfer_ms(pcie, message)},
+          {"eth100_ms", transfer_ms(ethernet, message)}};
+}
+
+SeedFigures sw_03(const Node& inputs) {
+  Fields fields(inputs, "inputs");
+  const Bytes s = fields.bytes("size");
+  const ClusterSpec hosts = cluster_of(1,
+                                       fmt::format("interconnect: pcie\npcie: {{rate: 1 TB/s, latency: 0 us}}\n"
+                                                   "hca: {{count: 1, rate: {}, latency: 0 us}}\n",
+                                                   fields.text("rate")),
+                                       4);
+  return {{"switch_full_duplex_ms", transfer_ms(hosts, {{0, 1, s}, {2, 3, s}, {1, 0, s}, {3, 2, s}})},
+          {"one_message_ms", transfer_ms(hosts, {{0, 1, s}})},
+          {"two_into_one_ms", transfer_ms(hosts, {{0, 1, s}, {2, 1, s}})}};
+}
+
+const RegisterSeed wiring_seeds[] = {{"PCIE-BW", pcie_bw}, {"LANE-01", lane_01}, {"LANE-02", lane_02},
+                                     {"LANE-03", lane_03}, {"PS-60", ps_60},     {"NVL-03", nvl_03},
+                                     {"NVL-04", nvl_04},   {"SW-03", sw_03}};
+
+}  // namespace
+}  // namespace trainyard

@@ -1,0 +1,34 @@
+// The command as its users time it: whole processes.
+#include <benchmark/benchmark.h>
+#include <sys/wait.h>
+
+#include <cstdlib>
+#include <string>
+
+namespace {
+
+void command(benchmark::State& state, const std::string& arguments) {
+  const std::string line = std::string(TRAINYARD_BINARY " ") + arguments + " > /dev/null";
+  for (auto _ : state) {
+    const int status = std::system(line.c_str());
+    if (!WIFEXITED(status) || WEXITSTATUS(status) != 0) state.SkipWithError("the command failed");
+  }
+}
+
+const std::string kMain = std::string("scenarios/gpt2-xl-ddp-dgx-a100.yaml");
+const std::string kFile = std::string(TRAINYARD_SOURCE_DIR "/") + kMain;
+
+void one_simulation(benchmark::State& state) { command(state, "run --no-what-if " + kFile); }
+// 238,080 messages: buckets of exactly 25 MiB.
+void one_simulation_exact_buckets(benchmark::State& state) {
+  command(state, "run --no-what-if --set plan.data_parallel.bucket_boundaries=bytes " + kFile);
+}
+void screen_with_what_ifs(benchmark::State& state) { command(state, "run " + kFile); }
+void start_up(benchmark::State& state) { command(state, "show --mesh " + kFile); }
+
+}  // namespace
+
+BENCHMARK(one_simulation)->UseRealTime()->Unit(benchmark::kMillisecond)->Iterations(5);
+BENCHMARK(one_simulation_exact_buckets)->UseRealTime()->Unit(benchmark::kMillisecond)->Iterations(5);
+BENCHMARK(screen_with_what_ifs)->UseRealTime()->Unit(benchmark::kMillisecond)->Iterations(3);
+BENCHMARK(start_up)->UseRealTime()->Unit(benchmark::kMillisecond)->Iterations(20);

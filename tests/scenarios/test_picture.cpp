@@ -1,0 +1,192 @@
+#include <catch2/catch.hpp>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <regex>
+
+#include "scenarios/simulate.hpp"
+#include "scenarios/step_picture.hpp"
+#include "scenarios/svg.hpp"
+#include "sim/error.hpp"
+#include "tests/support.hpp"
+
+using namespace trainyard;
+namespace fs = std::filesystem;
+
+namespace {
+
+Scenario small(const Overrides& overrides = {}) {
+  return read_scenario_text(
+      "cluster: {nodes: 2, node: t4-server, fabric: nonblocking}\nmodel: {base: gpt2, n_layer: 2}\n"
+      "plan: {global_batch_size: 16, micro_batch_size: 1, seq_length: 64, precision: fp16}\nsoftware: pytorch-ddp\n",
+      "small.yaml", overrides);
+}
+
+/// The picture as the product writes it, and the answer beside it.
+struct Drawn {
+  Result result;
+  std::string svg;
+};
+Drawn drawn(const Scenario& s, std::optional<int> rank = {}) {
+  std::string folder = (fs::temp_directory_path() / "trainyard-XXXXXX").string();
+  REQUIRE(mkdtemp(folder.data()) != nullptr);
+  SimulateOptions options;
+  options.picture = fs::path(folder) / "step.svg";
+  options.picture_rank = rank;
+  Drawn d{simulate(s, options), {}};
+  std::ifstream in(options.picture, std::ios::binary);
+  d.svg.assign(std::istreambuf_iterator<char>(in), {});
+  fs::remove_all(folder);
+  return d;
+}
+
+/// Tags balance, and '<' and '&' stand where XML has them.
+void well_formed(const std::string& svg) {
+  const std::regex tag("<(/?)([a-z]+)((?: [a-zA-Z0-9-]+=\"[^\"<]*\")*)(/?)>"), entity("^&(amp|lt|gt|quot);");
+  std::vector<std::string> open;
+  for (std::size_t i = 0; i < svg.size(); ++i) {
+    std::smatch match;
+    const auto from = svg.begin() + static_cast<std::ptrdiff_t>(i);
+    if (svg[i] == '&') {
+      const std::string rest = svg.substr(i, 6);
+      CAPTURE(rest);
+      CHECK(std::regex_search(rest, entity));
+    }
+    if (svg[i] != '<') continue;
+    REQUIRE(std::regex_search(from, svg.end(), match, tag, std::regex_constants::match_continuous));
+    if (match[1] == "/") {
+      REQUIRE_FALSE(open.empty());
+      CHECK(open.back() == match[2]);
+      open.pop_back();
+    } else if (match[4] != "/") {
+      open.push_back(match[2]);
+    }
+  }
+  CHECK(open.empty());
+}
+
+std::size_t rectangles_within(const std::string& svg) {
+  std::smatch canvas;
+  REQUIRE(std::regex_search(svg, canvas, std::regex("^<svg [^>]*viewBox=\"0 0 ([0-9.]+) ([0-9.]+)\"")));
+  const double width = std::stod(canvas[1]), height = std::stod(canvas[2]);
+  const std::regex rect("<rect x=\"([^\"]+)\" y=\"([^\"]+)\" width=\"([^\"]+)\" height=\"([^\"]+)\"");
+  std::size_t count = 0;
+  for (std::sregex_iterator at(svg.begin(), svg.end(), rect), none; at != none; ++at, ++count) {
+    const double x = std::stod((*at)[1]), y = std::stod((*at)[2]), w = std::stod((*at)[3]), h = std::stod((*at)[4]);
+    CAPTURE(at->str());
+    CHECK((x >= 0 && y >= 0 && w >= 0 && h >= 0 && x + w <= width + 0.02 && y + h <= height + 0.02));
+  }
+  return count;
+}
+
+bool has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+
+/// As many bars as wanted, to and fro between two tones.
+StepPicture comb(int bars) {
+  StepPicture p;
+  p.title = "<b> & \"c\"\n";
+  p.end = 2;
+  p.tones = {{"forward", "#111111", "#222222", 1}, {"backward", "#333333", "#444444", 1}};
+  p.lanes = {{"com<pute", {}, false}};
+  const double width = p.end / bars;
+  for (int i = 0; i < bars; ++i)
+    p.lanes[0].bars.push_back({i * width, (i + 1) * width, static_cast<std::size_t>(i % 2), 0});
+  p.memory = {{0, 1e9}, {1, 3e9}, {1.0000001, 2e9}};
+  p.capacity = 4e9;
+  p.peak = 3e9;
+  return p;
+}
+
+}  // namespace
+
+TEST_CASE("a step's picture is well-formed, stands alone and stays on its canvas", "[picture]") {
+  const Drawn d = drawn(small());
+  well_formed(d.svg);
+  CHECK(rectangles_within(d.svg) > 20);
+  for (const char* word : {">compute<", ">send<", ">receive<", ">memory<", ">ms<", "forward", "backward", "optimizer",
+                           "exposed all-reduce", "One training step of", "ring all-reduce", "capacity", "peak"}) {
+    CAPTURE(word);
+    CHECK(has(d.svg, word));
+  }
+  CHECK_FALSE(has(d.svg, "href"));
+  CHECK_FALSE(has(d.svg, "url("));
+  CHECK(has(d.svg, show(Seconds{d.result.step_time})));
+  CHECK(has(d.svg, "exposed all-reduce " + show(Seconds{d.result.breakdown.exposed_communication.at("all-reduce")})));
+  CHECK(has(d.svg, "optimizer " + show(Seconds{d.result.breakdown.optimizer})));
+  CHECK(d.svg.size() < 150'000);
+}
+
+TEST_CASE("the same step gives the same picture, byte by byte; ranks have their own", "[picture]") {
+  const std::string first = drawn(small(), 3).svg;
+  CHECK(first == drawn(small(), 3).svg);
+  CHECK(has(first, "seen from rank 3"));
+  const std::string alone = drawn(small({{"cluster", "{node: {base: t4-server, gpu: {count: 1}}}"}})).svg;
+  well_formed(alone);
+  CHECK_FALSE(has(alone, ">send<"));
+  CHECK_FALSE(has(alone, "all-reduce"));
+}
+
+TEST_CASE("a rank that is not there is refused before anything is simulated or written", "[picture]") {
+  SimulateOptions options;
+  options.picture = "/nowhere/step.svg";
+  for (const int rank : {-1, 8}) {
+    options.picture_rank = rank;
+    CHECK_THROWS_WITH(simulate(small(), options), "--rank " + std::to_string(rank) + ": the scenario has ranks 0 to 7");
+    CHECK_THROWS_AS(simulate(small(), options), UserError);
+  }
+}
+
+TEST_CASE("tones sum to the step, lanes have no bar over another", "[picture]") {
+  const Scenario s = small();
+  const test::json j = test::simulate_in_child([&s] {
+    Names names;
+    ClusterMachine machine(s.cluster, s.software);
+    Breakdown breakdown(names);
+    MemoryUse memory(true);
+    Timeline timeline;
+    training_groups(names, s.plan.all_reduce);
+    Simulation simulation(machine);
+    for (int rank = 0; rank < s.ranks(); ++rank)
+      simulation.add(rank, data_parallel_program(rank, s.network, s.plan, names));
+    simulation.observe(breakdown);
+    simulation.observe(memory);
+    simulation.observe(timeline);
+    const double end = simulation.run().end.value;
+    const StepPicture p = step_picture(s, 2, end, timeline, names, breakdown, memory);
+    double sum = 0, exposed = 0;
+    bool ordered = true;
+    for (const auto& tone : p.tones) sum += tone.seconds;
+    for (const auto& lane : p.lanes)
+      for (std::size_t i = 0; i < lane.bars.size(); ++i) {
+        ordered &= i == 0 || lane.bars[i].begin >= lane.bars[i - 1].end - 1e-12;
+        if (p.tones[lane.bars[i].tone].name == "exposed all-reduce") exposed += lane.bars[i].end - lane.bars[i].begin;
+      }
+    return test::json{end, sum, ordered, exposed, breakdown.parts(2).exposed.at("all-reduce").value, p.lanes.size()};
+  });
+  CHECK(j[1] == test::near(j[0]));
+  CHECK(j[2] == true);
+  CHECK(j[3] == test::near(j[4]));
+  CHECK(j[3] > 0);
+  CHECK(j[5] == 3);
+}
+
+TEST_CASE("a picture's size is bounded by its pixels, not by the operations", "[picture]") {
+  const std::string few = draw(comb(10)), many = draw(comb(1'000'000));
+  well_formed(few);
+  well_formed(many);
+  CHECK(has(few, "com&lt;pute"));
+  CHECK(has(few, "&lt;b&gt; &amp; &quot;c&quot; "));
+  CHECK(rectangles_within(many) < 4000);
+  CHECK(few.size() < 12000);
+  StepPicture empty;
+  well_formed(draw(empty));
+}
+
+TEST_CASE("numbers in a picture are short and plain", "[picture]") {
+  CHECK(Svg::number(0) == "0");
+  CHECK(Svg::number(-0.001) == "0");
+  CHECK(Svg::number(12.5) == "12.5");
+  CHECK(Svg::number(100) == "100");
+  CHECK(Svg::number(1e6) == "1000000");
+  CHECK(Svg::escaped("a\x01<\xc3\xa9>") == "a &lt;\xc3\xa9&gt;");
+}

@@ -1,0 +1,155 @@
+#include "sim/traffic.hpp"
+#include "tests/support.hpp"
+#include "topologies/cluster_machine.hpp"
+
+using namespace trainyard;
+using namespace trainyard::test;
+
+namespace {
+
+/// One GPU and one HCA of 10 GB/s a node, PCIe that never limits.
+ClusterSpec hosts(int count, std::vector<FabricLevel> levels, bool rails = false) {
+  ClusterSpec spec;
+  spec.place.file = std::make_shared<const std::string>("hosts");
+  spec.nodes = count;
+  spec.node.name = "host";
+  spec.node.gpus = spec.node.hcas = 1;
+  spec.node.interconnect = "pcie";
+  spec.node.pcie_rate = BytesPerSecond{1e15};
+  spec.node.hca_rate = BytesPerSecond{1e10};
+  spec.fabric = "folded-clos";
+  spec.levels = std::move(levels);
+  spec.rails = rails;
+  return spec;
+}
+
+/// Every host sends 1 GB to to[host] at once: the end.
+double exchange_time(const ClusterSpec& spec, const std::vector<Actor>& to) {
+  return simulate_in_child([&] {
+    ClusterMachine machine(spec, SoftwareStack{});
+    Simulation simulation(machine);
+    std::vector<Actor> from(to.size());
+    for (std::size_t a = 0; a < to.size(); ++a) from[static_cast<std::size_t>(to[a])] = static_cast<Actor>(a);
+    for (std::size_t a = 0; a < to.size(); ++a)
+      simulation.add(static_cast<Actor>(a),
+                     std::make_unique<ListProgram>(std::vector<Op>{send(1e9, 0, 0, 0), recv(1, 0, 1)},
+                                                   std::vector<Actor>{to[a], from[a]}, 2));
+    Traffic traffic(machine.links());
+    simulation.observe(traffic);
+    const double end = simulation.run().end.value;
+    traffic.check(Seconds{end});
+    return json(end);
+  });
+}
+
+std::vector<Actor> shifted(int n, int by) {
+  std::vector<Actor> to;
+  for (Actor a = 0; a < n; ++a) to.push_back((a + by) % n);
+  return to;
+}
+
+}  // namespace
+
+TEST_CASE("a full folded Clos carries any permutation at full rate", "[topologies][fabric]") {
+  for (const int by : {1, 3, 8, 11}) {
+    CHECK(exchange_time(hosts(16, {{4, 1}}), shifted(16, by)) == near(0.1));
+    CHECK(exchange_time(hosts(16, {{2, 1}, {4, 1}}), shifted(16, by)) == near(0.1));
+  }
+}
+
+TEST_CASE("a 2:1 oversubscribed fabric: half the rate across leaves, none lost by a ring in rank order",
+          "[topologies][fabric]") {
+  const ClusterSpec spec = hosts(16, {{4, 2}});
+  CHECK(exchange_time(spec, shifted(16, 4)) == near(0.2));  // everything crosses
+  CHECK(exchange_time(spec, shifted(16, 1)) == near(0.1));  // one of four crosses
+  // Two of four cross: exactly what the uplinks carry.
+  CHECK(exchange_time(spec, shifted(16, 2)) == near(0.1));
+  CHECK(exchange_time(spec, shifted(16, 3)) == near(0.15));
+}
+
+TEST_CASE("each level has its own oversubscription", "[topologies][fabric]") {
+  const ClusterSpec spec = hosts(16, {{2, 1}, {2, 4}});  // pods of four hosts, 1:4 above them
+  CHECK(exchange_time(spec, shifted(16, 2)) == near(0.2));    // two of four leave the pod, over one host's rate
+  CHECK(exchange_time(spec, shifted(16, 4)) == near(0.4));
+}
+
+TEST_CASE("latency grows with the switches passed", "[topologies][fabric]") {
+  ClusterSpec spec = hosts(16, {{2, 1}, {4, 1}});
+  spec.node.pcie_latency = {1000};
+  spec.node.hca_latency = {500000};
+  spec.switch_latency = {100000};
+  const ClusterMachine m(spec, SoftwareStack{});
+  const auto latency = [&m](Actor to) { return m.route(0, to, PathClass::automatic).latency.count; };
+  CHECK(latency(1) == 4000 + 2 * 500000 + 100000);      // the leaf
+  CHECK(latency(2) == 4000 + 2 * 500000 + 3 * 100000);  // leaf, pod, leaf
+  CHECK(latency(8) == 4000 + 2 * 500000 + 5 * 100000);  // through the core
+}
+
+TEST_CASE("rails: GPUs of one index share a leaf, others cross the spines", "[topologies][fabric]") {
+  ClusterSpec spec = hosts(4, {{4, 1}}, true);
+  spec.node.gpus = spec.node.hcas = 2;
+  const ClusterMachine m(spec, SoftwareStack{});
+  const auto hops = [&m](Actor from, Actor to) { return m.route(from, to, PathClass::automatic).links.size(); };
+  CHECK(hops(0, 2) == 6);  // gpu, pcie, hca, leaf, hca, pcie, gpu
+  CHECK(hops(0, 3) == 8);  // leaf, spines, leaf
+  spec.rails = false;
+  const ClusterMachine by_node(spec, SoftwareStack{});
+  CHECK(by_node.route(0, 3, PathClass::automatic).links.size() == 6);
+  CHECK(by_node.route(0, 6, PathClass::automatic).links.size() == 8);
+}
+
+TEST_CASE("a GPU leaves and arrives by its own HCA, whatever is shorter", "[topologies][fabric]") {
+  ClusterSpec spec = hosts(4, {{4, 100}}, true);  // crossing the spines is slow, the CPU's PCIe fast
+  spec.node.gpus = spec.node.hcas = 2;
+  ClusterMachine m(spec, SoftwareStack{});
+  std::vector<std::string> names;
+  for (const LinkUse& use : m.route(1, 2, PathClass::automatic).links)
+    names.push_back(m.links()[static_cast<std::size_t>(use.link)].name);
+  CHECK_THAT(names, Catch::VectorContains(std::string("leaf1 -> spines")));
+  CHECK_THAT(names, Catch::VectorContains(std::string("node0/pcie1 -> node0/hca1")));
+  // Unless its HCA is cut off.
+  const auto devices = m.graph().devices();
+  DeviceId hca = -1, pcie = -1;
+  for (DeviceId d = 0; d < static_cast<DeviceId>(devices.size()); ++d) {
+    if (devices[static_cast<std::size_t>(d)].name == "node0/hca1") hca = d;
+    if (devices[static_cast<std::size_t>(d)].name == "node0/pcie1") pcie = d;
+  }
+  m.link_state(*m.graph().link(pcie, hca), false);
+  names.clear();
+  for (const LinkUse& use : m.route(1, 2, PathClass::automatic).links)
+    names.push_back(m.links()[static_cast<std::size_t>(use.link)].name);
+  CHECK_THAT(names, Catch::VectorContains(std::string("node0/pcie0 -> node0/hca0")));
+}
+
+TEST_CASE("a fabric's levels are checked where they are written", "[topologies][fabric]") {
+  const Catalog catalog;
+  const auto read = [&catalog](const char* text) {
+    ClusterSpec spec;
+    spec.place.file = std::make_shared<const std::string>("x");
+    read_fabric(spec, catalog.resolve("fabric", parse_document(text, "x.yaml")));
+    return spec;
+  };
+  CHECK(read("{base: leaf-spine, levels: [{down: 8, oversubscription: 3}]}").levels.at(0).down == 8);
+  CHECK(read("{base: fat-tree}").levels.size() == 2);
+  CHECK(read("{base: rail-optimized}").rails);
+  CHECK_THROWS_WITH(read("{base: leaf-spine, levels: []}"),
+                    Catch::Contains("x.yaml:1:") && Catch::Contains("one to four levels"));
+  CHECK_THROWS_WITH(read("{base: leaf-spine, levels: [{down: 0}]}"), Catch::Contains("x.yaml:1:"));
+  CHECK_THROWS_WITH(read("{base: leaf-spine, levels: [{up: 8, down: 1}]}"), Catch::Contains("unknown key \"up\""));
+  CHECK_THROWS_WITH(read("{base: nonblocking, rails: true}"), Catch::Contains("unknown key \"rails\""));
+}
+
+TEST_CASE("GPUs that are equally near to several HCAs take turns", "[topologies][fabric]") {
+  ClusterSpec spec = hosts(2, {{8, 1}});
+  spec.node.gpus = 4;
+  spec.node.hcas = 2;
+  // GPUs 2 and 3 have no HCA on their own PCIe switch: both HCAs are a CPU away.
+  const ClusterMachine m(spec, SoftwareStack{});
+  std::vector<std::string> out;
+  for (Actor gpu = 0; gpu < 4; ++gpu)
+    for (const LinkUse& use : m.route(gpu, 4, PathClass::automatic).links) {
+      const Link& link = m.links()[static_cast<std::size_t>(use.link)];
+      if (link.name.find(" -> leaf0") != std::string::npos) out.push_back(link.name);
+    }
+  CHECK(out == std::vector<std::string>{"node0/hca0 -> leaf0", "node0/hca1 -> leaf0", "node0/hca0 -> leaf0", "node0/hca1 -> leaf0"});
+}

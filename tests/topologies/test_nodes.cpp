@@ -1,0 +1,166 @@
+#include <algorithm>
+
+#include "sim/error.hpp"
+#include "tests/support.hpp"
+#include "topologies/cluster_machine.hpp"
+#include "topologies/topology_text.hpp"
+
+using namespace trainyard;
+using namespace trainyard::test;
+
+namespace {
+
+ClusterSpec cluster_with(const std::string& node, int nodes = 1) {
+  const Catalog catalog;
+  ClusterSpec spec;
+  spec.nodes = nodes;
+  spec.node = read_node(catalog.resolve("node", parse_document(node, "x.yaml")), catalog);
+  spec.fabric = "nonblocking";
+  spec.place.file = std::make_shared<const std::string>("test");
+  return spec;
+}
+
+std::vector<std::string> way(DeviceGraph& graph, const std::string& a, const std::string& b) {
+  const DevicePath path = device_path(graph, find_device(graph, a), find_device(graph, b), PathClass::automatic);
+  std::vector<std::string> names{path.hops.front().from};
+  for (const PathHop& hop : path.hops) names.push_back(hop.to);
+  return names;
+}
+
+std::string locality_between(DeviceGraph& graph, int a, int b, const NodeType& node) {
+  const auto gpus = graph.all(DeviceKind::gpu);
+  return locality(graph, gpus[static_cast<std::size_t>(a)], gpus[static_cast<std::size_t>(b)], node.nvlink_rate);
+}
+
+}  // namespace
+
+TEST_CASE("every node of the catalog is wired, at physical rates, and the same way back", "[nodes]") {
+  for (const std::string& name : Catalog().names("node")) {
+    INFO(name);
+    const ClusterSpec spec = cluster_with(name);
+    DeviceGraph graph = build_cluster(spec);
+    CHECK(graph.all(DeviceKind::gpu).size() == static_cast<std::size_t>(spec.node.gpus));
+    CHECK(graph.all(DeviceKind::hca).size() == static_cast<std::size_t>(spec.node.hcas));
+    CHECK(graph.all(DeviceKind::cpu).size() == static_cast<std::size_t>(spec.node.sockets));
+    for (const Link& link : graph.links()) {
+      CHECK(link.capacity > BytesPerSecond{1e9});
+      CHECK(link.capacity < BytesPerSecond{2e12});
+    }
+    // Both directions are of equal rate, and every pair of GPUs and HCAs is joined by the same way there and back.
+    std::vector<DeviceId> ends = graph.all(DeviceKind::gpu);
+    for (const DeviceId hca : graph.all(DeviceKind::hca)) ends.push_back(hca);
+    for (const DeviceId a : ends)
+      for (const DeviceId b : ends) {
+        if (a == b) continue;
+        const DevicePath there = device_path(graph, a, b, PathClass::automatic);
+        const DevicePath back = device_path(graph, b, a, PathClass::automatic);
+        CHECK(there.rate == back.rate);
+        CHECK(there.latency == back.latency);
+        REQUIRE(there.hops.size() == back.hops.size());
+        for (std::size_t i = 0; i < there.hops.size(); ++i)
+          CHECK(there.hops[i].from == back.hops[back.hops.size() - 1 - i].to);
+        CHECK(device_path(graph, a, b, PathClass::pcie).rate <= spec.node.pcie_rate);
+      }
+  }
+}
+
+TEST_CASE("the cube mesh of a DGX-1: six NVLinks a GPU, PCIe to those that are no neighbours", "[nodes]") {
+  for (const char* name : {"dgx-1v", "p3.16xlarge"}) {
+    INFO(name);
+    const ClusterSpec spec = cluster_with(name);
+    DeviceGraph graph = build_cluster(spec);
+    std::vector<int> links(8, 0);
+    int total = 0;
+    for (const NvlinkBundle& bundle : spec.node.nvlink_mesh) {
+      links[static_cast<std::size_t>(bundle.a)] += bundle.links;
+      links[static_cast<std::size_t>(bundle.b)] += bundle.links;
+      total += bundle.links;
+    }
+    CHECK(links == std::vector<int>(8, 6));
+    CHECK(total == 24);
+    CHECK(spec.node.nvlink_rate * 6 == spec.node.gpu.nvlink);
+    for (const auto& [a, b] : {std::pair{0, 3}, {0, 4}, {1, 2}, {1, 5}, {2, 3}, {4, 7}, {5, 6}, {6, 7}})
+      CHECK(locality_between(graph, a, b, spec.node) == "NV2");
+    for (const auto& [a, b] : {std::pair{0, 1}, {0, 2}, {1, 3}, {2, 6}, {3, 7}, {4, 5}, {4, 6}, {5, 7}})
+      CHECK(locality_between(graph, b, a, spec.node) == "NV1");
+    CHECK(locality_between(graph, 0, 7, spec.node) == "SYS");
+    CHECK(way(graph, "gpu0", "gpu3") == std::vector<std::string>{"node0/gpu0", "node0/gpu3"});
+    CHECK(way(graph, "gpu0", "gpu5") == std::vector<std::string>{"node0/gpu0", "node0/pcie0", "node0/cpu0",
+                                                                 "node0/cpu1", "node0/pcie2", "node0/gpu5"});
+    const DevicePath neighbours = device_path(graph, find_device(graph, "0"), find_device(graph, "4"), {});
+    CHECK(neighbours.rate == BytesPerSecond{50e9});
+    CHECK_THROWS_WITH(device_path(graph, find_device(graph, "0"), find_device(graph, "5"), PathClass::nvlink),
+                      "no such path leads from node0/gpu0 to node0/gpu5");
+  }
+}
+
+TEST_CASE("each pair of GPUs of a DGX-1 uses the HCA of its switch", "[nodes]") {
+  DeviceGraph graph = build_cluster(cluster_with("dgx-1v", 2));
+  for (int gpu = 0; gpu < 8; ++gpu) {
+    const auto names = way(graph, "node0/gpu" + std::to_string(gpu), "node1/gpu" + std::to_string(gpu));
+    CHECK(std::count(names.begin(), names.end(), "node0/hca" + std::to_string(gpu / 2)) == 1);
+    CHECK(std::count(names.begin(), names.end(), "node1/hca" + std::to_string(gpu / 2)) == 1);
+  }
+}
+
+TEST_CASE("wiring changes the time: transfers share an uplink and the link between sockets", "[nodes]") {
+  const auto time = [](const ClusterSpec& spec, const std::vector<std::pair<Actor, Actor>>& pairs) {
+    return simulate_in_child([&] {
+             ClusterMachine m(spec, SoftwareStack{});
+             Simulation simulation(m);
+             std::vector<std::unique_ptr<Program>> programs(static_cast<std::size_t>(spec.node.gpus));
+             for (const auto& [from, to] : pairs) {
+               programs[static_cast<std::size_t>(from)] =
+                   std::make_unique<ListProgram>(std::vector<Op>{send(1e9)}, std::vector<Actor>{to});
+               programs[static_cast<std::size_t>(to)] =
+                   std::make_unique<ListProgram>(std::vector<Op>{recv()}, std::vector<Actor>{from});
+             }
+             for (std::size_t a = 0; a < programs.size(); ++a)
+               simulation.add(static_cast<Actor>(a),
+                              programs[a] ? std::move(programs[a]) : std::make_unique<ListProgram>(std::vector<Op>{}));
+             return json(simulation.run().end.value);
+           })
+        .get<double>();
+  };
+  ClusterSpec box = cluster_with("pcie-8");
+  box.node.pcie_latency = box.node.socket_latency = {};
+  box.node.pcie_rate = BytesPerSecond{16e9};
+  box.node.gpu_pcie_rate = {};
+  box.node.socket_rate = BytesPerSecond{10e9};
+  CHECK(time(box, {{0, 1}, {2, 3}}) == near(1 / 16.0));  // below one switch each pair has its own links
+  CHECK(time(box, {{0, 4}}) == near(1 / 10.0));          // the sockets' link is the slowest
+  CHECK(time(box, {{0, 4}, {1, 5}}) == near(2 / 10.0));  // and shared
+  CHECK(time(box, {{0, 4}, {5, 1}}) == near(1 / 10.0));  // but full duplex
+  box.node.socket_rate = BytesPerSecond{100e9};
+  CHECK(time(box, {{0, 4}, {1, 5}, {2, 6}}) == near(3 / 16.0));  // then the uplink of the switch
+  CHECK(time(upgraded(box, {{"PCIe", 2.0}}), {{0, 4}, {1, 5}, {2, 6}}) == near(3 / 32.0));
+  box.node.socket_rate = BytesPerSecond{10e9};
+  CHECK(time(upgraded(box, {{"socket", 1.5}}), {{0, 4}}) == near(1 / 15.0));
+  const auto classes = resource_classes(box);
+  CHECK(std::count(classes.begin(), classes.end(), "socket") == 1);
+}
+
+TEST_CASE("two sockets without a lane plan deal out the switches", "[nodes]") {
+  DeviceGraph graph =
+      build_cluster(cluster_with("base: dgx-a100\nsockets: 2\nsocket_link: {rate: 50 GB/s, latency: 100 ns}\n"));
+  CHECK(way(graph, "hca3", "hca4") ==
+        std::vector<std::string>{"node0/hca3", "node0/pcie3", "node0/cpu0", "node0/cpu1", "node0/pcie4", "node0/hca4"});
+  CHECK(locality_between(graph, 0, 7, NodeType{}) == "NV");
+}
+
+TEST_CASE("a mesh that cannot be is refused where it stands", "[nodes]") {
+  const auto refused = [](const std::string& nvlink, const std::string& error) {
+    CHECK_THROWS_WITH(cluster_with("base: pcie-2\ninterconnect: nvlink-mesh\nnvlink: " + nvlink + "\n"),
+                      Catch::Contains(error));
+  };
+  refused("{latency: 0 us, link_rate: 25 GB/s, mesh: [[0, 2, 1]]}",
+          "x.yaml:3:56: node pcie-2: nvlink.mesh: 2, "
+          "expected 0 to 1");
+  refused("{latency: 0 us, link_rate: 25 GB/s, mesh: [[0, 1]]}", "expected [GPU, GPU, number of links]");
+  refused("{latency: 0 us, link_rate: 25 GB/s, mesh: [[1, 1, 2]]}", "joins GPU 1 with itself");
+  refused("{latency: 0 us, link_rate: 25 GB/s, mesh: [[0, 1, 2], [1, 0, 1]]}", "GPUs 1 and 0 are joined twice");
+  refused("{latency: 0 us, link_rate: 25 GB/s, mesh: [[0, 1, 0]]}", "0 links are no edge");
+  refused("{latency: 0 us, link_rate: 25 GB/s}", "missing key \"mesh\"");
+  refused("{latency: 0 us, mesh: [[0, 1, 1]]}", "missing key \"link_rate\"");
+  refused("{latency: 0 us, link_rate: -1 GB/s, mesh: [[0, 1, 1]]}", "must be greater than 0");
+}

@@ -1,0 +1,121 @@
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+
+#include "sim/output.hpp"
+#include "tools/arguments.hpp"
+#include "tools/table.hpp"
+#include "tools/topo.hpp"
+#include "tools/topo_machine.hpp"
+#include "tools/verbs.hpp"
+#include "topologies/topology_text.hpp"
+
+namespace trainyard {
+namespace {
+
+using nlohmann::ordered_json;
+
+PathClass path_class_of(const std::string& word) {
+  static const std::vector<std::pair<std::string, PathClass>> classes{
+      {"nvlink", PathClass::nvlink}, {"pcie", PathClass::pcie}, {"network", PathClass::network}};
+  if (word.empty()) return PathClass::automatic;
+  std::vector<std::string> names;
+  for (const auto& [name, path] : classes) {
+    if (name == word) return path;
+    names.push_back(name);
+  }
+  throw UserError(fmt::format("--path: unknown value \"{}\"{}", word, hint(word, names)));
+}
+
+std::string in_words(const std::string& locality) {
+  if (locality == "NV") return "NVLink";
+  if (locality == "PIX") return "PIX: one PCIe switch";
+  if (locality == "PXB") return "PXB: several PCIe switches";
+  if (locality == "PHB") return "PHB: through the CPU";
+  if (locality == "SYS") return "SYS: through more than one socket";
+  return "NET: between nodes";
+}
+
+struct PathAnswer {
+  std::string from, to;
+  DevicePath path;
+  Picoseconds software;  // its part of the latency
+};
+
+PathAnswer answer_of(const TopoMachine& machine, const std::string& a, const std::string& b, PathClass path) {
+  DeviceGraph graph = build_cluster(machine.cluster);
+  const DeviceId from = find_device(graph, a), to = find_device(graph, b);
+  const Device &start = graph.devices()[static_cast<std::size_t>(from)],
+               &end = graph.devices()[static_cast<std::size_t>(to)];
+  PathAnswer answer{start.name, end.name, device_path(graph, from, to, path), {}};
+  if (start.kind == DeviceKind::gpu && end.kind == DeviceKind::gpu && start.node != end.node)
+    answer.software = to_picoseconds(machine.network_step);
+  answer.path.latency += answer.software;
+  return answer;
+}
+
+std::string path_text(const std::string& machine, const PathAnswer& answer) {
+  const DevicePath& path = answer.path;
+  TextTable table{{"from", "to", "link", "rate", "latency"}, {false, false, false, true, true}, {}};
+  for (std::size_t i = 0; i < path.hops.size(); ++i) {
+    const PathHop& hop = path.hops[i];
+    table.rows.push_back({hop.from, hop.to, hop.kind, show(hop.rate), latency_text(hop.latency)});
+  }
+  const PathHop& limit = path.hops[path.limit];
+  std::string text = fmt::format("{} to {} of {} ({})\n{}", answer.from, answer.to, machine, in_words(path.locality),
+                                 table.text("  "));
+  text += fmt::format("at most {}, the rate of {} ({} -> {}); latency {}", show(path.rate), limit.kind, limit.from,
+                      limit.to, latency_text(path.latency));
+  if (answer.software.count > 0) text += fmt::format(", of which software {}", latency_text(answer.software));
+  return text + "\n";
+}
+
+ordered_json path_json(const PathAnswer& answer) {
+  ordered_json hops = ordered_json::array();
+  for (const PathHop& hop : answer.path.hops)
+    hops.push_back({{"from", hop.from},
+                    {"to", hop.to},
+                    {"kind", hop.kind},
+                    {"rate_Bps", hop.rate.value},
+                    {"latency_s", hop.latency.seconds().value}});
+  const PathHop& limit = answer.path.hops[answer.path.limit];
+  return {{"from", answer.from},
+          {"to", answer.to},
+          {"locality", answer.path.locality},
+          {"hops", hops},
+          {"limit", fmt::format("{} -> {}", limit.from, limit.to)},
+          {"limit_kind", limit.kind},
+          {"rate_Bps", answer.path.rate.value},
+          {"latency_s", answer.path.latency.seconds().value},
+          {"software_latency_s", answer.software.seconds().value}};
+}
+
+int topo_path(const std::vector<std::string>& words) {
+  Arguments arguments("topo path",
+                      "How a message goes from one device to another: its hops, what limits it, rate and latency.",
+                      "topo path dgx-1v gpu0 gpu5\n  trainyard topo path scenarios/gpt2-xl-ddp-dgx-a100.yaml 0 8");
+  std::string what, a, b, path, json;
+  std::vector<std::string> sets;
+  arguments.positional("SCENARIO|NODE", what, "scenario file; or a node of the catalog");
+  arguments.positional("A", a, "device, as node0/gpu3, hca0 (of node0) or a rank");
+  arguments.positional("B", b, "device");
+  arguments.option("--path", path, "CLASS", "only links of nvlink, pcie or network (all but NVLink)");
+  arguments.repeated("--set", sets, "PATH=VALUE", "override a field, as often as needed");
+  arguments.option("--json", json, "FILE", "write it as JSON; - is stdout");
+  if (!arguments.parse(words)) return kGood;
+  if (!json.empty()) check_writable(json);
+  const PathClass path_class = path_class_of(path);
+  Overrides overrides;
+  for (const std::string& set : sets) overrides.push_back(parse_override_option(set));
+  const TopoMachine machine = read_topo_machine(what, "path", overrides);
+  const PathAnswer answer = answer_of(machine, a, b, path_class);
+  if (!json.empty()) write_whole(json, path_json(answer).dump(2) + "\n");
+  if (json != "-") write_whole("-", path_text(machine.name, answer));
+  return kGood;
+}
+
+const RegisterTopoVerb registered_topo_path{"path", "the hops between two devices, what limits them, rate and latency",
+                                            topo_path};
+
+}  // namespace
+}  // namespace trainyard

@@ -1,0 +1,96 @@
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+
+#include "sim/output.hpp"
+#include "tools/arguments.hpp"
+#include "tools/topo.hpp"
+#include "tools/topo_machine.hpp"
+#include "tools/verbs.hpp"
+#include "topologies/topology_drawing.hpp"
+#include "topologies/topology_text.hpp"
+
+namespace trainyard {
+namespace {
+
+using nlohmann::ordered_json;
+
+std::string wiring_text(const TopoMachine& machine, DeviceGraph& graph) {
+  std::string text = fmt::format("{}: {}\n\n{}\n", machine.name, describe(machine.cluster), node_tree(graph, 0));
+  text += locality_matrix(graph, 0, machine.cluster.node.nvlink_rate);
+  if (machine.cluster.nodes > 1) {
+    text += fmt::format("\nthis is node0 of {}\n{}", machine.cluster.nodes, fabric_lines(graph));
+  }
+  return text;
+}
+
+ordered_json locality_json(const TopoMachine& machine, DeviceGraph& graph) {
+  ordered_json rows = ordered_json::object();
+  std::vector<DeviceId> devices = graph.all(DeviceKind::gpu, 0);
+  for (const DeviceId hca : graph.all(DeviceKind::hca, 0)) devices.push_back(hca);
+  const auto name = [&graph](DeviceId id) { return graph.devices()[static_cast<std::size_t>(id)].name; };
+  for (const DeviceId a : devices)
+    for (const DeviceId b : devices) rows[name(a)][name(b)] = locality(graph, a, b, machine.cluster.node.nvlink_rate);
+  return rows;
+}
+
+ordered_json wiring_json(const TopoMachine& machine, DeviceGraph& graph) {
+  ordered_json devices = ordered_json::array(), links = ordered_json::array(), levels = ordered_json::array();
+  for (const Device& device : graph.devices())
+    devices.push_back({{"name", device.name}, {"kind", name_of(device.kind)}, {"node", device.node}});
+  for (LinkId link = 0; link < static_cast<LinkId>(graph.links().size()); link += 2) {  // the way there; +1: back
+    const DeviceGraph::End end = graph.ends(link);
+    const Link& wire = graph.links()[static_cast<std::size_t>(link)];
+    links.push_back({{"from", graph.devices()[static_cast<std::size_t>(end.from)].name},
+                     {"to", graph.devices()[static_cast<std::size_t>(end.to)].name},
+                     {"kind", wire.kind},
+                     {"rate_Bps", wire.capacity.value},
+                     {"latency_s", end.latency.seconds().value}});
+  }
+  for (const SwitchLevel& level : switch_levels(graph))
+    levels.push_back({{"switches", level.switches},
+                      {"links_down", level.links_down},
+                      {"links_up", level.links_up},
+                      {"rate_down_Bps", level.slowest_down.value},
+                      {"rate_up_Bps", level.slowest_up.value}});
+  return {{"name", machine.name},
+          {"nodes", machine.cluster.nodes},
+          {"devices", devices},
+          {"links", links},
+          {"locality", locality_json(machine, graph)},
+          {"levels", levels}};
+}
+
+int topo_show(const std::vector<std::string>& words) {
+  Arguments arguments("topo show",
+                      "A node's wiring as a tree and a matrix, and the levels of the fabric; as DOT, SVG or JSON too.",
+                      "topo show dgx-1v\n  trainyard topo show dgx-a100 --svg node.svg");
+  std::string what, dot, svg, json;
+  std::vector<std::string> sets;
+  arguments.positional("SCENARIO|NODE", what, "scenario file; or a node of the catalog");
+  arguments.option("--dot", dot, "FILE", "write the whole graph for Graphviz; - is stdout");
+  arguments.option("--svg", svg, "FILE", "draw the first node and the fabric by level; - is stdout");
+  arguments.option("--json", json, "FILE", "write the whole graph as JSON; - is stdout");
+  arguments.repeated("--set", sets, "PATH=VALUE", "override a field, as often as needed");
+  if (!arguments.parse(words)) return kGood;
+  for (const std::string& file : {dot, svg, json})
+    if (!file.empty()) check_writable(file);
+  if ((dot == "-") + (svg == "-") + (json == "-") > 1)
+    throw UserError("trainyard topo show: only one of --dot, --svg and --json can be written to stdout");
+  Overrides overrides;
+  for (const std::string& set : sets) overrides.push_back(parse_override_option(set));
+  const TopoMachine machine = read_topo_machine(what, "show", overrides);
+  DeviceGraph graph = build_cluster(machine.cluster);
+  const std::string title = fmt::format("{}: {}", machine.name, describe(machine.cluster));
+  if (!dot.empty()) write_whole(dot, topology_dot(graph, title));
+  if (!svg.empty()) write_whole(svg, topology_svg(graph, title));
+  if (!json.empty()) write_whole(json, wiring_json(machine, graph).dump(2) + "\n");
+  if (dot != "-" && svg != "-" && json != "-") write_whole("-", wiring_text(machine, graph));
+  return kGood;
+}
+
+const RegisterTopoVerb registered_topo_show{"show", "a node's wiring as tree, matrix and picture; the fabric by level",
+                                            topo_show};
+
+}  // namespace
+}  // namespace trainyard

@@ -1,0 +1,54 @@
+#pragma once
+#include <string>
+#include <vector>
+
+#include "topologies/device_graph.hpp"
+
+namespace trainyard {
+
+/// The way of a message between two devices, alone on it.
+struct PathHop {
+  std::string from, to, kind;  ///< names of the devices; kind of the link
+  BytesPerSecond rate;
+  Picoseconds latency;
+};
+struct DevicePath {
+  std::vector<PathHop> hops;
+  std::size_t limit = 0;  ///< the hop with the lowest rate; the first of several
+  BytesPerSecond rate;
+  Picoseconds latency;
+  std::string locality;  ///< in `nvidia-smi topo -m`'s words: NV, PIX, PXB, PHB, SYS; NET between nodes
+};
+/// Throws UserError where no links of that class lead there, or both are one device.
+DevicePath device_path(DeviceGraph&, DeviceId from, DeviceId to, PathClass);
+
+/// By name ("node0/gpu3"), by the name inside the first node ("gpu3"), or by rank ("3": the GPU of that number). Throws
+/// UserError with the nearest name.
+DeviceId find_device(const DeviceGraph&, const std::string& word);
+
+/// Switches between the nodes by their distance from the HCAs.
+struct SwitchLevel {
+  int switches = 0;
+  std::string name;                         ///< of the only one, which may stand for a group ("spines")
+  int links_down = 0, links_up = 0;         ///< cables, not directions; HCAs are below level 1
+  BytesPerSecond slowest_down, slowest_up;  ///< 0 without such links
+};
+std::vector<SwitchLevel> switch_levels(const DeviceGraph&);
+std::string switches_text(const SwitchLevel&);  ///< "spines", "8 switches"
+
+/// Rate of one NVLink of a mesh, to tell "NV2" from "NV1"; 0 where links are not counted.
+using NvlinkRate = BytesPerSecond;
+
+/// How near two devices of a node are: "X", "NV2", "NV", "PIX", "PXB", "PHB" or "SYS".
+std::string locality(DeviceGraph&, DeviceId, DeviceId, NvlinkRate);
+/// One node as a tree: sockets, switches and devices, each with its link upwards; then what else joins them.
+std::string node_tree(const DeviceGraph&, int node);
+/// `locality` of all GPUs and HCAs of a node, a row each, with the legend.
+std::string locality_matrix(DeviceGraph&, int node, NvlinkRate);
+/// The levels of the fabric, a line each; empty for one node.
+std::string fabric_lines(const DeviceGraph&);
+
+/// A latency for people, down to nanoseconds.
+std::string latency_text(Picoseconds);
+
+}  // namespace trainyard
