@@ -20,8 +20,8 @@ struct LinkMatrix {
   std::vector<std::uint32_t> neighbours(int least_links) const;  ///< by device
 };
 
-/// Rings of exactly `weight` in all through three devices or more, found in the order that decompose_rings promises. `steps` is lowered by the steps
-/// taken; nothing and steps left: there are none; nothing and no steps left: unknown.
+/// Rings of exactly `weight` in all through three devices or more, found in the order that decompose_rings promises.
+/// `steps` is lowered by the steps taken. Nothing, and steps not below 0: there are none; below 0: unknown.
 std::optional<std::vector<Ring>> search_rings(const LinkMatrix&, int weight, std::int64_t& steps);
 
 /// The same without order: unit rings through neighbours in random order, links of devices that have many left first.

@@ -42,10 +42,10 @@ constexpr int kMostRingDevices = 16, kMostLinksOfPair = 64;
 ///   links(A, rest) / 2                   a ring crosses every cut at least twice, and
 ///   links within A / (2|A| − n)          |A| > n/2: a ring has at least 2|A| − n hops within A,
 /// where of each pair's links no more count than there can be rings.
-/// Its effort is bounded by a count of steps, not by time, so that the answer is the same everywhere. Past that it takes
-/// the known decompositions of complete graphs of one multiplicity (Walecki's, after B. Alspach, "The wonderful Walecki
-/// construction", Bull. Inst. Combin. Appl. 52, 2008), seeded random restarts, or the
-/// heaviest rings one after another, and says `complete: false`.
+/// Its effort is bounded by a count of steps, not by time, so that the answer is the same everywhere. Past that it says
+/// `complete: false` and takes the known decompositions of complete graphs of one multiplicity (Walecki's, after
+/// B. Alspach, "The wonderful Walecki construction", Bull. Inst. Combin. Appl. 52, 2008), seeded random restarts, or the
+/// heaviest rings one after another.
 /// Throws UserError for fewer than 2 or more than 16 devices, a link to itself or to no device, and a count < 1 or > 64.
 RingDecomposition decompose_rings(const LinkGraph&);
 

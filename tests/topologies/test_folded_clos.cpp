@@ -68,8 +68,8 @@ TEST_CASE("a 2:1 oversubscribed fabric: half the rate across leaves, none lost b
 }
 
 TEST_CASE("each level has its own oversubscription", "[topologies][fabric]") {
-  const ClusterSpec spec = hosts(16, {{2, 1}, {2, 4}});  // pods of four hosts, 1:4 above them
-  CHECK(exchange_time(spec, shifted(16, 2)) == near(0.2));    // two of four leave the pod, over one host's rate
+  const ClusterSpec spec = hosts(16, {{2, 1}, {2, 4}});     // pods of four hosts, 1:4 above them
+  CHECK(exchange_time(spec, shifted(16, 2)) == near(0.2));  // two of four leave the pod, over one host's rate
   CHECK(exchange_time(spec, shifted(16, 4)) == near(0.4));
 }
 
@@ -151,5 +151,6 @@ TEST_CASE("GPUs that are equally near to several HCAs take turns", "[topologies]
       const Link& link = m.links()[static_cast<std::size_t>(use.link)];
       if (link.name.find(" -> leaf0") != std::string::npos) out.push_back(link.name);
     }
-  CHECK(out == std::vector<std::string>{"node0/hca0 -> leaf0", "node0/hca1 -> leaf0", "node0/hca0 -> leaf0", "node0/hca1 -> leaf0"});
+  CHECK(out == std::vector<std::string>{"node0/hca0 -> leaf0", "node0/hca1 -> leaf0", "node0/hca0 -> leaf0",
+                                        "node0/hca1 -> leaf0"});
 }
