@@ -234,9 +234,34 @@ SeedFigures sw_03(const Node& inputs) {
           {"two_into_one_ms", transfer_ms(hosts, {{0, 1, s}, {2, 1, s}})}};
 }
 
+/// Hosts on leaves whose uplinks carry less than the hosts send: everybody sends `by` hosts further on.
+double shifted_ms(Fields& fields, double oversubscription, int by) {
+  const auto leaves = static_cast<int>(fields.integer("leaves", 2));
+  const auto hosts_a_leaf = static_cast<int>(fields.integer("hosts_a_leaf", 1));
+  const int hosts = leaves * hosts_a_leaf;
+  ClusterSpec spec = cluster_of(1,
+                                fmt::format("interconnect: pcie\npcie: {{rate: 1 TB/s, latency: 0 us}}\n"
+                                            "hca: {{count: 1, rate: {}, latency: 0 us}}\n",
+                                            fields.text("rate")),
+                                hosts);
+  spec.fabric = "folded-clos";
+  spec.levels = {{hosts_a_leaf, oversubscription}};
+  std::vector<Transfer> all;
+  for (int host = 0; host < hosts; ++host) all.push_back({host, (host + by) % hosts, fields.bytes("size")});
+  return transfer_ms(spec, all);
+}
+
+SeedFigures sw_02(const Node& inputs) {
+  Fields fields(inputs, "inputs");
+  const double ratio = fields.number("oversubscription", 1, 1e6);
+  const auto leaf = static_cast<int>(fields.integer("hosts_a_leaf", 1));
+  return {{"slowdown_cross_leaf_permutation", shifted_ms(fields, ratio, leaf) / shifted_ms(fields, 1, leaf)},
+          {"ring_with_good_rank_order", shifted_ms(fields, ratio, 1) / shifted_ms(fields, 1, 1)}};
+}
+
 const RegisterSeed wiring_seeds[] = {{"PCIE-BW", pcie_bw}, {"LANE-01", lane_01}, {"LANE-02", lane_02},
                                      {"LANE-03", lane_03}, {"PS-60", ps_60},     {"NVL-03", nvl_03},
-                                     {"NVL-04", nvl_04},   {"SW-03", sw_03}};
+                                     {"NVL-04", nvl_04},   {"SW-03", sw_03},     {"SW-02", sw_02}};
 
 }  // namespace
 }  // namespace trainyard

@@ -1,0 +1,157 @@
+// `trainyard topo export`: SimGrid itself reads the platform and times transfers as the simulator does.
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <simgrid/s4u.hpp>
+
+#include "scenarios/scenario.hpp"
+#include "tests/support.hpp"
+#include "topologies/cluster_machine.hpp"
+#include "topologies/simgrid_platform.hpp"
+
+using namespace trainyard;
+using namespace trainyard::test;
+namespace fs = std::filesystem;
+
+namespace {
+
+constexpr const char* kTwoNodes =
+    "cluster: {nodes: 2, node: dgx-1v, fabric: nonblocking}\nmodel: gpt2\nsoftware: pytorch-ddp\n"
+    "plan: {global_batch_size: 16, micro_batch_size: 1, precision: fp16}\n";
+
+struct ExportFolder {
+  fs::path folder;
+  ExportFolder() {
+    std::string name = (fs::temp_directory_path() / "trainyard-XXXXXX").string();
+    REQUIRE(mkdtemp(name.data()) != nullptr);
+    folder = name;
+    std::ofstream(folder / "two.yaml") << kTwoNodes;
+  }
+  ~ExportFolder() { fs::remove_all(folder); }
+  std::string text(const std::string& name) const {
+    std::ifstream in(folder / name);
+    return {std::istreambuf_iterator<char>(in), {}};
+  }
+  int run(const std::string& arguments) const {
+    const int status = std::system(("cd '" + folder.string() + "' && exec '" TRAINYARD_BINARY "' topo export " +
+                                    arguments + " >.out 2>.err </dev/null")
+                                       .c_str());
+    return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+  }
+};
+
+struct ExportTransfer {
+  int from, to;  // ranks
+  std::uint64_t bytes;
+};
+
+/// When SimGrid ends the transfers, one after the other, on the platform and with the settings of our own runs.
+json simgrid_times(const std::string& platform, const std::vector<ExportTransfer>& transfers) {
+  return simulate_in_child([&] {
+    const char* arguments[] = {"test",
+                               "--log=root.thres:error",
+                               "--cfg=network/model:CM02",
+                               "--cfg=network/TCP-gamma:0",
+                               "--cfg=network/crosstraffic:0",
+                               "--cfg=network/weight-S:0",
+                               "--cfg=network/latency-factor:1",
+                               "--cfg=network/bandwidth-factor:1",
+                               "--cfg=network/optim:Lazy",
+                               "--cfg=surf/precision:1e-12",
+                               "--cfg=maxmin/precision:1e-9",
+                               nullptr};
+    int count = static_cast<int>(std::size(arguments)) - 1;
+    simgrid::s4u::Engine engine(&count, const_cast<char**>(arguments));
+    engine.load_platform(platform);
+    const auto host = [&engine](int rank) {
+      return engine.host_by_name("node" + std::to_string(rank / 8) + "/gpu" + std::to_string(rank % 8));
+    };
+    json times = json::array();
+    simgrid::s4u::Actor::create("transfers", host(0), [&] {
+      for (const ExportTransfer& t : transfers) {
+        const double begin = simgrid::s4u::Engine::get_clock();
+        simgrid::s4u::Comm::sendto(host(t.from), host(t.to), t.bytes);
+        times.push_back(simgrid::s4u::Engine::get_clock() - begin);
+      }
+    });
+    engine.run();
+    return times;
+  });
+}
+
+double our_time(const Scenario& scenario, const ExportTransfer& t) {
+  return simulate_in_child([&] {
+           ClusterMachine machine(scenario.cluster, scenario.software);
+           Simulation simulation(machine);
+           for (Actor a = 0; a < scenario.cluster.gpus(); ++a)
+             simulation.add(a, a == t.from ? std::make_unique<ListProgram>(
+                                                 std::vector<Op>{send(static_cast<double>(t.bytes))},
+                                                 std::vector<Actor>{static_cast<Actor>(t.to)})
+                               : a == t.to ? std::make_unique<ListProgram>(
+                                                 std::vector<Op>{recv()},
+                                                 std::vector<Actor>{static_cast<Actor>(t.from)})
+                                           : std::make_unique<ListProgram>(std::vector<Op>{}));
+           return json(simulation.run().end.value);
+         })
+      .get<double>();
+}
+
+}  // namespace
+
+TEST_CASE("topo export: SimGrid loads the platform and times transfers as we do", "[topo]") {
+  const ExportFolder files;
+  REQUIRE(files.run("two.yaml --simgrid two.xml") == 0);
+  CHECK(files.text(".out").empty());
+  const Scenario scenario = read_scenario_text(kTwoNodes, "two.yaml");
+  // Over NVLink (two links, one link), between sockets over PCIe, between nodes near and far from the HCA's index;
+  // one so small that it is all latency.
+  const std::vector<ExportTransfer> transfers{{0, 3, 300'000'000}, {0, 1, 1'000'003}, {0, 5, 300'000'000},
+                                              {1, 9, 300'000'000}, {7, 8, 12'345'678}, {0, 15, 1}};
+  const json simgrid = simgrid_times((files.folder / "two.xml").string(), transfers);
+  REQUIRE(simgrid.size() == transfers.size());
+  for (std::size_t i = 0; i < transfers.size(); ++i) {
+    CAPTURE(transfers[i].from, transfers[i].to);
+    CHECK(simgrid[i].get<double>() == near(our_time(scenario, transfers[i])));
+  }
+  // Not the model's fault alone: half the rate of the HCAs is seen.
+  REQUIRE(files.run("two.yaml --set cluster.hca.rate=50Gbit/s --simgrid slow.xml") == 0);
+  const json slow = simgrid_times((files.folder / "slow.xml").string(), {{1, 9, 300'000'000}});
+  CHECK(slow[0].get<double>() - simgrid[3].get<double>() == Approx(300e6 / 6.25e9 - 300e6 / 12.5e9).epsilon(1e-9));
+}
+
+TEST_CASE("topo export names a route for every ordered pair, and each link once", "[topo]") {
+  const ExportFolder files;
+  REQUIRE(files.run("dgx-a100 --simgrid -") == 0);
+  const std::string xml = files.text(".out");
+  const auto count = [&xml](const std::string& word) {
+    std::size_t n = 0;
+    for (std::size_t at = xml.find(word); at != std::string::npos; at = xml.find(word, at + 1)) ++n;
+    return n;
+  };
+  CHECK(count("<host ") == 8);
+  CHECK(count("<route ") == 8 * 7);
+  CHECK(count("<link ") == 2 * (8 + 8 + 8 + 8));  // GPU, HCA and uplink at each PCIe switch, GPU at the NVSwitch
+  CHECK(count("software between nodes") == 0);
+  CHECK(count("<host id=\"node0/gpu0\" speed=\"3.12e+14f\"/>") == 1);
+  CHECK(count("<link id=\"node0/gpu0 -&gt; node0/nvswitch\" bandwidth=\"3e+11Bps\" latency=\"4.825e-07s\" "
+              "sharing_policy=\"SHARED\"/>") == 1);
+}
+
+TEST_CASE("topo export refuses in one line and writes nothing", "[topo]") {
+  const ExportFolder files;
+  const auto refused = [&files](const std::string& arguments, const std::string& error) {
+    INFO(arguments);
+    CHECK(files.run(arguments) == 2);
+    CHECK(files.text(".err") == error + "\n");
+    CHECK(files.text(".out").empty());
+    CHECK_FALSE(fs::exists(files.folder / "x.xml"));
+  };
+  refused("dgx-1v", "trainyard topo export: say what to write: --simgrid FILE");
+  refused("dgx-1x --simgrid x.xml", "trainyard topo export: unknown node \"dgx-1x\"; did you mean \"dgx-1v\"?");
+  refused("two.yaml --set cluster.nodes=9 --set plan.global_batch_size=72 --simgrid x.xml",
+          "72 GPUs are too many for a SimGrid platform, which gets a route for each pair; the most is 64");
+}

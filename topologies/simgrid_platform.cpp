@@ -1,0 +1,117 @@
+#include "topologies/simgrid_platform.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+
+#include "topologies/cluster_machine.hpp"
+
+namespace trainyard {
+namespace {
+
+/// SimGrid refuses links without a bandwidth; no link of ours comes near this one.
+constexpr double kNeverTheLimit = 1e18;
+constexpr const char* kSoftwareLink = "software between nodes";
+
+std::string simgrid_quoted(const std::string& text) {
+  std::string out;
+  for (const char c : text) {
+    if (c == '&')
+      out += "&amp;";
+    else if (c == '<')
+      out += "&lt;";
+    else if (c == '>')
+      out += "&gt;";
+    else if (c == '"')
+      out += "&quot;";
+    else
+      out += c;
+  }
+  return out;
+}
+
+/// Of the precision that training mostly computes in; a platform file has one speed a host.
+double simgrid_speed(const Gpu& gpu) {
+  for (const Precision p : {Precision::bf16, Precision::fp16, Precision::fp32}) {
+    const double peak = gpu.peak[static_cast<std::size_t>(p)].value;
+    if (peak > 0) return peak;
+  }
+  double most = 0;
+  for (const FlopsPerSecond& peak : gpu.peak) most = std::max(most, peak.value);
+  return most;
+}
+
+/// Ids must be unique, which the names of parallel links are not.
+std::vector<std::string> simgrid_link_ids(std::span<const Link> links) {
+  std::vector<std::string> ids;
+  std::map<std::string, int> seen;
+  for (const Link& link : links) {
+    const int before = seen[link.name]++;
+    ids.push_back(simgrid_quoted(before == 0 ? link.name : fmt::format("{} ({})", link.name, before + 1)));
+  }
+  return ids;
+}
+
+/// Digits enough to read the same double again.
+std::string simgrid_link(const std::string& id, double rate, Seconds latency, const char* policy) {
+  return fmt::format("    <link id=\"{}\" bandwidth=\"{}Bps\" latency=\"{}s\" sharing_policy=\"{}\"/>\n", id, rate,
+                     latency.value, policy);
+}
+
+std::string simgrid_route(const ClusterMachine& machine, const std::vector<std::string>& ids, DeviceId from,
+                          DeviceId to, int a, int b, bool software) {
+  const std::span<const Device> devices = machine.graph().devices();
+  const Device &source = devices[static_cast<std::size_t>(from)], &target = devices[static_cast<std::size_t>(to)];
+  const Route route = machine.route(a, b, PathClass::automatic);
+  if (!route.reachable) throw UserError(fmt::format("no path leads from {} to {}", source.name, target.name));
+  std::string text =
+      fmt::format("    <route src=\"{}\" dst=\"{}\" symmetrical=\"NO\">", simgrid_quoted(source.name),
+                  simgrid_quoted(target.name));
+  for (const LinkUse& use : route.links)
+    for (std::int32_t i = 0; i < use.weight; ++i)
+      text += fmt::format("<link_ctn id=\"{}\"/>", ids[static_cast<std::size_t>(use.link)]);
+  if (software && source.node != target.node) text += fmt::format("<link_ctn id=\"{}\"/>", kSoftwareLink);
+  return text + "</route>\n";
+}
+
+}  // namespace
+
+std::string simgrid_platform(const ClusterSpec& spec, Seconds network_step) {
+  if (spec.gpus() > kMostSimgridGpus)
+    throw UserError(
+        fmt::format("{} GPUs are too many for a SimGrid platform, which gets a route for each pair; the most is {}",
+                    spec.gpus(), kMostSimgridGpus));
+  SoftwareStack stack;
+  stack.network_step = network_step;
+  const ClusterMachine machine(spec, stack);
+  const DeviceGraph& graph = machine.graph();
+  const std::vector<DeviceId> gpus = graph.all(DeviceKind::gpu);
+  const std::vector<std::string> ids = simgrid_link_ids(graph.links());
+  const bool software = spec.nodes > 1 && to_picoseconds(network_step).count > 0;
+
+  std::string text =
+      "<?xml version=\"1.0\"?>\n<!DOCTYPE platform SYSTEM \"https://simgrid.org/simgrid.dtd\">\n"
+      "<!-- To get transfers that take latency + bytes / rate, run SimGrid with: network/model:CM02\n"
+      "     network/TCP-gamma:0 network/crosstraffic:0 network/weight-S:0 network/latency-factor:1\n"
+      "     network/bandwidth-factor:1. Transfers that share a link are weighted there by the latency of\n"
+      "     their routes, as TCP's are; Trainyard gives them equal shares. -->\n"
+      "<platform version=\"4.1\">\n";
+  text += fmt::format("  <zone id=\"{}\" routing=\"Full\">\n", simgrid_quoted(spec.node.name));
+  for (const DeviceId gpu : gpus)
+    text += fmt::format("    <host id=\"{}\" speed=\"{}f\"/>\n",
+                        simgrid_quoted(graph.devices()[static_cast<std::size_t>(gpu)].name),
+                        simgrid_speed(spec.node.gpu));
+  for (std::size_t i = 0; i < ids.size(); ++i)
+    text += simgrid_link(ids[i], graph.links()[i].capacity.value, graph.ends(static_cast<LinkId>(i)).latency.seconds(),
+                         "SHARED");
+  if (software)
+    text += simgrid_link(kSoftwareLink, kNeverTheLimit, to_picoseconds(network_step).seconds(), "FATPIPE");
+  for (std::size_t a = 0; a < gpus.size(); ++a)
+    for (std::size_t b = 0; b < gpus.size(); ++b)
+      if (a != b)
+        text += simgrid_route(machine, ids, gpus[a], gpus[b], static_cast<int>(a), static_cast<int>(b), software);
+  return text + "  </zone>\n</platform>\n";
+}
+
+}  // namespace trainyard

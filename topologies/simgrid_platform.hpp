@@ -1,0 +1,16 @@
+#pragma once
+#include <string>
+
+#include "topologies/cluster.hpp"
+
+namespace trainyard {
+
+/// A route for every ordered pair is written out, which grows with the square of the GPUs.
+constexpr int kMostSimgridGpus = 64;
+
+/// The cluster as a platform file of SimGrid (version 4.1): a host is a GPU, a link is one direction of ours with its
+/// rate and latency, a route is the one a message takes here. `network_step` is what the software adds to the latency
+/// between nodes. Throws UserError for more than `kMostSimgridGpus` GPUs, and for pairs that cannot reach each other.
+std::string simgrid_platform(const ClusterSpec&, Seconds network_step);
+
+}  // namespace trainyard
