@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <iterator>
 
-#include "models/transformer.hpp"
+#include "scenarios/read_network.hpp"
 #include "topologies/cluster_machine.hpp"
 #include "topologies/pcie_lanes.hpp"
 
@@ -67,77 +67,6 @@ ClusterSpec read_cluster(const Node& node, const Catalog& catalog) {
   }
   fields.finish();
   return spec;
-}
-
-struct ModelChoice {
-  const Node* node;
-  Node entry;  // the network's own fields
-  bool mlp = false;
-};
-
-fs::path beside(const Place& place, const std::string& file) {
-  const fs::path direct = fs::path(*place.file).parent_path() / file;
-  std::error_code ignored;  // a name that no file system takes is not there
-  if (fs::exists(direct, ignored)) return direct;
-  const fs::path in_catalog = Catalog().root() / "networks" / file;
-  return fs::exists(in_catalog, ignored) ? in_catalog : direct;
-}
-
-ModelChoice read_model(const Node& node, const Catalog& catalog) {
-  if (const Node* config = node.find("config")) {
-    Fields fields(node, "model");
-    const std::string file = fields.text("config");
-    // An override comes from no file: what it names is looked up from the working directory.
-    Place base = config->place;
-    if (base.line == 0) base.file = std::make_shared<const std::string>("");
-    Node entry;
-    try {
-      entry = read_document(beside(base, file));
-    } catch (const UserError& e) {
-      std::error_code ignored;
-      if (fs::is_regular_file(beside(base, file), ignored)) throw;  // its own place is in the error
-      fail(config->place, fmt::format("model.config: {}", e.what()));
-    }
-    if (entry.kind != Node::Kind::map)
-      fail(config->place, fmt::format("model.config: {} is not a Hugging Face config", file));
-    if (!entry.find("name")) {
-      Node name = *config;
-      name.scalar = fs::path(file).stem().string();
-      entry.fields.emplace_back("name", name);
-    }
-    Node over = node;
-    std::erase_if(over.fields, [](const auto& field) { return field.first == "config"; });
-    return {&node, merged(entry, over), false};
-  }
-  if (node.find("mlp")) return {&node, node, true};
-  return {&node, catalog.resolve("network", node), false};
-}
-
-Network mlp_of(const Node& node, std::int64_t micro_batch_size, Precision precision, std::int64_t& tokens) {
-  Fields fields(node, "model");
-  Fields mlp(fields.required_child("mlp"), "model.mlp");
-  const Node& widths = mlp.required_child("widths");
-  if (widths.kind != Node::Kind::list) fail(widths.place, "model.mlp.widths: expected a list such as [784, 128, 10]");
-  MlpShape shape;
-  for (const Node& width : widths.items) {
-    try {
-      const std::int64_t w = parse_integer(width.scalar);
-      if (w < 1 || w > 1 << 24) throw UserError(fmt::format("{} is not between 1 and 16777216", w));
-      shape.widths.push_back(static_cast<int>(w));
-    } catch (const UserError& e) {
-      fail(width.place, fmt::format("model.mlp.widths: {}", e.what()));
-    }
-  }
-  constexpr std::size_t most_widths = 10000;
-  if (shape.widths.size() > most_widths)
-    fail(widths.place, fmt::format("model.mlp.widths: {} widths; at most {}", shape.widths.size(), most_widths));
-  if (shape.widths.size() < 2) fail(widths.place, "model.mlp.widths: expected at least an input and an output width");
-  const std::string loss = mlp.choice("loss", {"mean_squared_error", "softmax_cross_entropy"}, "mean_squared_error");
-  shape.loss = loss == "mean_squared_error" ? MlpLoss::mean_squared_error : MlpLoss::softmax_cross_entropy;
-  mlp.finish();
-  fields.finish();
-  tokens = 1;
-  return mlp_network(shape, micro_batch_size, precision);
 }
 
 Precision precision_of(Fields& plan, const Gpu& gpu) {
@@ -217,31 +146,6 @@ DataParallelChoice read_data_parallel(Scenario& s, Fields& plan) {
   return choice;
 }
 
-Network read_network(Scenario& s, const Node& node, const Catalog& catalog, Fields& plan) {
-  const ModelChoice model = read_model(node, catalog);
-  const bool flash = plan.boolean("flash_attention", true);
-  std::int64_t seq = 1;
-  if (model.mlp) return mlp_of(model.entry, s.micro_batch_size, s.precision, seq);
-  const TransformerConfig config = read_transformer(model.entry);
-  seq = plan.integer("seq_length", 1, config.max_position_embeddings);
-  constexpr std::int64_t longest = 1 << 26;
-  if (seq > longest)
-    fail(plan.place_of("seq_length"), fmt::format("plan.seq_length: {} tokens; at most {}", seq, longest));
-  if (config.position_embedding == PositionEmbedding::learned && seq > config.max_position_embeddings)
-    fail(plan.place_of("seq_length"), fmt::format("plan.seq_length: {} tokens, but {} has {} learned positions", seq,
-                                                  config.name, config.max_position_embeddings));
-  try {
-    TransformerOptions options;
-    options.flash_attention = flash;
-    options.fused_loss = s.software.fused_loss;
-    Network network = transformer_network(config, s.micro_batch_size, seq, s.precision, options);
-    if (network.name.empty()) network.name = "model";
-    return network;
-  } catch (const UserError& e) {
-    fail(plan.has("seq_length") ? plan.place_of("seq_length") : node.place, e.what());
-  }
-}
-
 constexpr std::size_t kMostBuckets = 60000;  // BufferRef::buffer numbers them
 
 [[noreturn]] void too_many_buckets(const Node& plan, double count) {
@@ -298,7 +202,7 @@ Scenario read(Node document, const std::string& name, const Overrides& overrides
   const DataParallelChoice choice = read_data_parallel(s, plan);
   split_batch(s, plan);
   s.optimizer = find_optimizer(plan.text("optimizer", "adam"), plan.place_of("optimizer"));
-  s.network = read_network(s, model, catalog, plan);
+  s.network = read_network(model, catalog, plan, {s.micro_batch_size, s.precision, s.software.fused_loss});
   plan.finish();
 
   const double parameters = s.network.parameters();

@@ -1,0 +1,18 @@
+#pragma once
+#include "models/catalog.hpp"
+#include "models/network.hpp"
+
+namespace trainyard {
+
+struct NetworkSettings {
+  std::int64_t micro_batch_size = 1;
+  Precision precision = Precision::bf16;
+  bool fused_loss = false;
+};
+
+/// The `model` of a scenario: a name of the catalog, `{config: FILE}` (a Hugging Face config, beside the scenario or in
+/// the catalog), its fields in place, or `{mlp: {widths, loss}}`. Reads `seq_length` and `flash_attention` of the plan.
+/// Throws UserError with the place.
+Network read_network(const Node& model, const Catalog&, Fields& plan, const NetworkSettings&);
+
+}  // namespace trainyard
