@@ -18,14 +18,19 @@ bool is_file_name(const std::string& what) {
 }  // namespace
 
 TopoMachine read_topo_machine(const std::string& what, const std::string& verb, const Overrides& overrides) {
-  if (is_file_name(what)) {
-    const Scenario scenario = read_scenario(what, overrides);
-    return {scenario.name, scenario.cluster, scenario.software.network_step};
-  }
   Node reference;
-  reference.kind = Node::Kind::scalar;
-  reference.scalar = what;
-  reference.place.file = std::make_shared<const std::string>("trainyard topo " + verb);
+  if (is_file_name(what)) {
+    reference = read_document(what);
+    const bool is_node = reference.find("interconnect") || reference.find("base");
+    if (!is_node) {
+      const Scenario scenario = read_scenario(what, overrides);
+      return {scenario.name, scenario.cluster, scenario.software.network_step};
+    }
+  } else {
+    reference.kind = Node::Kind::scalar;
+    reference.scalar = what;
+    reference.place.file = std::make_shared<const std::string>("trainyard topo " + verb);
+  }
   TopoMachine machine;
   machine.cluster.place = reference.place;
   for (const auto& [path, value] : overrides) set_field(reference, path, value);

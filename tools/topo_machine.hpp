@@ -12,7 +12,7 @@ struct TopoMachine {
   Seconds network_step;  ///< what the scenario's software adds to a message between nodes
 };
 
-/// `what` is a scenario file, or the name of a node. Throws UserError for unknown names, and lanes that are not there.
+/// `what` is a scenario file, a node's file, or the name of a node. Throws UserError for unknown names, and lanes that are not there.
 TopoMachine read_topo_machine(const std::string& what, const std::string& verb, const Overrides&);
 
 }  // namespace trainyard

@@ -33,8 +33,7 @@ int topo_verb(const std::vector<std::string>& words) {
   return topo_verbs().find(words[0], place).run({words.begin() + 1, words.end()});
 }
 
-const RegisterVerb registered_topo{
-    "topo", "wiring: show it, paths through it, rings of an NVLink mesh, design of a fabric", topo_verb};
+const RegisterVerb registered_topo{"topo", "wiring: show, check, design, path, rings, import, export", topo_verb};
 
 }  // namespace
 }  // namespace trainyard

@@ -32,6 +32,7 @@ struct FabricVertex {
 };
 struct FabricTree {
   std::vector<FabricVertex> vertices;
+  std::vector<int> at;    // of each device among the vertices; −1: not reached from the root
   std::string no_tree;    // why it is none
   bool connected = true;  // all HCAs
   int hcas() const { return vertices.front().hcas; }
@@ -84,7 +85,8 @@ FabricTree fabric_tree(const DeviceGraph& graph) {
     tree.no_tree = "there is no switch between the HCAs";
     return tree;
   }
-  std::vector<int> at(graph.devices().size(), -1);
+  std::vector<int>& at = tree.at;
+  at.assign(graph.devices().size(), -1);
   tree.vertices.push_back({root, -1, distance[static_cast<std::size_t>(root)]});
   at[static_cast<std::size_t>(root)] = 0;
   for (std::size_t v = 0; v < tree.vertices.size(); ++v) {
@@ -143,29 +145,59 @@ std::vector<DeviceId> hcas_of_side(const DeviceGraph& graph, const FabricTree& t
   return found;
 }
 
-/// The link that is overloaded most by what it could have to carry, the one with the fewest HCAs of several; none where
-/// all have the capacity.
+/// The most that any matrix of the HCAs puts on the link above a vertex, for the link's capacity.
+double worst_load(const FabricTree& tree, const FabricVertex& vertex) {
+  return std::min(vertex.hose, tree.hose() - vertex.hose) / vertex.up;
+}
+int pairs_across(const FabricTree& tree, const FabricVertex& vertex) {
+  return std::min(vertex.hcas, tree.hcas() - vertex.hcas);
+}
+
+/// The link that is overloaded most, and of several that with the fewest pairs; none where all have the capacity.
 std::optional<std::size_t> worst_cut(const FabricTree& tree) {
+  double most = 1;
+  for (std::size_t v = 1; v < tree.vertices.size(); ++v) most = std::max(most, worst_load(tree, tree.vertices[v]));
+  if (most <= 1 + kRateTolerance) return std::nullopt;
   std::optional<std::size_t> worst;
-  double most = 1 + kRateTolerance;
-  int fewest = 0;
-  for (std::size_t v = 1; v < tree.vertices.size(); ++v) {
-    const FabricVertex& vertex = tree.vertices[v];
-    const double load = std::min(vertex.hose, tree.hose() - vertex.hose) / vertex.up;
-    const int crossing = std::min(vertex.hcas, tree.hcas() - vertex.hcas);
-    if (load <= most && !(worst && load >= most * (1 - 2 * kRateTolerance) && crossing < fewest)) continue;
-    if (load <= 1 + kRateTolerance) continue;
-    worst = v;
-    most = std::max(most, load * (1 + kRateTolerance));
-    fewest = crossing;
-  }
+  for (std::size_t v = 1; v < tree.vertices.size(); ++v)
+    if (worst_load(tree, tree.vertices[v]) >= most * (1 - kRateTolerance) &&
+        (!worst || pairs_across(tree, tree.vertices[v]) < pairs_across(tree, tree.vertices[*worst])))
+      worst = v;
   return worst;
+}
+
+/// The vertices below the links of the way between two HCAs: those up, then those down.
+struct TreeWay {
+  std::vector<std::size_t> up, down;
+};
+TreeWay tree_way(const FabricTree& tree, const HcaPair& pair) {
+  const auto to_root = [&tree](DeviceId hca) {
+    std::vector<std::size_t> way;
+    for (int v = tree.at.at(static_cast<std::size_t>(hca)); tree.vertices[static_cast<std::size_t>(v)].parent >= 0;
+         v = tree.vertices[static_cast<std::size_t>(v)].parent)
+      way.push_back(static_cast<std::size_t>(v));
+    return way;
+  };
+  TreeWay way{to_root(pair.from), to_root(pair.to)};
+  while (!way.up.empty() && !way.down.empty() && way.up.back() == way.down.back()) {
+    way.up.pop_back();
+    way.down.pop_back();
+  }
+  std::reverse(way.down.begin(), way.down.end());
+  return way;
+}
+double rate_alone(const FabricTree& tree, const HcaPair& pair) {
+  const TreeWay way = tree_way(tree, pair);
+  double rate = kNoCut;
+  for (const auto& part : {way.up, way.down})
+    for (const std::size_t v : part) rate = std::min(rate, tree.vertices[v].up);
+  return rate;
 }
 
 /// As many pairs as both sides have HCAs for. On every link of their ways, at most min(HCAs below, HCAs above) pairs
 /// meet, and `top` is the link where that is most for its capacity: so it limits all of them, and gives each an equal
 /// share, max–min fair.
-BlockedPattern blocked_pattern(const DeviceGraph& graph, const FabricTree& tree, std::size_t top, double hca_rate) {
+BlockedPattern blocked_pattern(const DeviceGraph& graph, const FabricTree& tree, std::size_t top) {
   const std::vector<DeviceId> below = hcas_of_side(graph, tree, top, true);
   const std::vector<DeviceId> above = hcas_of_side(graph, tree, top, false);
   const FabricVertex& vertex = tree.vertices[top];
@@ -174,22 +206,7 @@ BlockedPattern blocked_pattern(const DeviceGraph& graph, const FabricTree& tree,
   pattern.below = vertex.device;
   pattern.above = tree.vertices[static_cast<std::size_t>(vertex.parent)].device;
   // A pair alone may not get its HCAs' rate either, where a link of its way is slower than one HCA.
-  double alone = hca_rate;
-  const auto limit = [&](DeviceId hca) {
-    std::size_t v = 0;
-    while (tree.vertices[v].device != hca) ++v;
-    std::vector<std::size_t> way;
-    for (; tree.vertices[v].parent >= 0; v = static_cast<std::size_t>(tree.vertices[v].parent)) way.push_back(v);
-    return way;
-  };
-  std::vector<std::size_t> out = limit(pattern.pairs.front().from), in = limit(pattern.pairs.front().to);
-  while (!out.empty() && !in.empty() && out.back() == in.back()) {
-    out.pop_back();
-    in.pop_back();
-  }
-  for (const auto& way : {out, in})
-    for (const std::size_t v : way) alone = std::min(alone, tree.vertices[v].up);
-  pattern.slowdown = alone * static_cast<double>(pattern.pairs.size()) / vertex.up;
+  pattern.slowdown = rate_alone(tree, pattern.pairs.front()) * static_cast<double>(pattern.pairs.size()) / vertex.up;
   return pattern;
 }
 
@@ -215,7 +232,7 @@ void decide_nonblocking(FabricCheck& check, const DeviceGraph& graph, const Fabr
   // With HCAs of different rates the matrix that fills the link may be no permutation, and its pairs end at different
   // times.
   if (most <= least * (1 + kRateTolerance))
-    check.counterexample = blocked_pattern(graph, tree, *cut, least);
+    check.counterexample = blocked_pattern(graph, tree, *cut);
   else
     check.reason += " (no pattern of pairs: the HCAs differ in rate)";
 }
@@ -311,22 +328,39 @@ std::int64_t longest_way(const DeviceGraph& graph, const FabricTree& tree, Lengt
   return longest;
 }
 
-/// Actor i sends pair i's message, and actor i + pairs receives it.
+/// Actor i sends pair i's message, and actor i + pairs receives it. Only the links of the ways, each direction one; no
+/// shortest paths, which would be remembered for every sender: in a tree there is one way.
 class PairMachine : public Machine {
  public:
-  PairMachine(DeviceGraph& graph, std::span<const HcaPair> pairs) : graph_(graph), pairs_(pairs) {}
-  std::span<const Link> links() const override { return graph_.links(); }
+  PairMachine(const DeviceGraph& graph, const FabricTree& tree, std::span<const HcaPair> pairs) {
+    std::map<LinkId, LinkId> ours;
+    const auto use = [&](DeviceId from, DeviceId to) {
+      const LinkId link = graph.link(from, to).value();
+      const auto [place, fresh] = ours.try_emplace(link, static_cast<LinkId>(links_.size()));
+      if (fresh) links_.push_back(graph.links()[static_cast<std::size_t>(link)]);
+      ways_.back().push_back({place->second, 1});
+    };
+    const auto parent = [&tree](std::size_t v) {
+      return tree.vertices[static_cast<std::size_t>(tree.vertices[v].parent)].device;
+    };
+    for (const HcaPair& pair : pairs) {
+      ways_.emplace_back();
+      const TreeWay way = tree_way(tree, pair);
+      for (const std::size_t v : way.up) use(tree.vertices[v].device, parent(v));
+      for (const std::size_t v : way.down) use(parent(v), tree.vertices[v].device);
+    }
+  }
+  std::span<const Link> links() const override { return links_; }
   Cost price(const Work&, Actor) const override { return {}; }
   Route route(Actor from, Actor, PathClass) const override {
-    const HcaPair& pair = pairs_[static_cast<std::size_t>(from) % pairs_.size()];
-    Route route = graph_.route(pair.from, pair.to, PathClass::fabric);
-    route.latency = {};
+    Route route;
+    route.links = ways_[static_cast<std::size_t>(from) % ways_.size()];
     return route;
   }
 
  private:
-  DeviceGraph& graph_;
-  std::span<const HcaPair> pairs_;
+  std::vector<Link> links_;
+  std::vector<std::vector<LinkUse>> ways_;  // of each pair
 };
 
 class OneMessage : public Program {
@@ -349,15 +383,15 @@ class OneMessage : public Program {
   bool given_ = false;
 };
 
-double time_of_pairs(DeviceGraph& graph, std::span<const HcaPair> pairs, Bytes bytes) {
+double time_of_pairs(const DeviceGraph& graph, const FabricTree& tree, std::span<const HcaPair> pairs, Bytes bytes) {
   return std::strtod(in_child([&] {
-                       PairMachine machine(graph, pairs);
+                       PairMachine machine(graph, tree, pairs);
                        Simulation simulation(machine);
                        const auto count = static_cast<Actor>(pairs.size());
-                       for (Actor a = 0; a < count; ++a) {
+                       for (Actor a = 0; a < count; ++a)
                          simulation.add(a, std::make_unique<OneMessage>(Kind::send, bytes, a + count));
+                       for (Actor a = 0; a < count; ++a)
                          simulation.add(a + count, std::make_unique<OneMessage>(Kind::recv, Bytes{}, a));
-                       }
                        return exact(simulation.run().end.value);
                      }).c_str(),
                      nullptr);
@@ -393,27 +427,11 @@ BytesPerSecond cut_capacity(const DeviceGraph& graph, const std::vector<DeviceId
 }
 
 double simulated_slowdown(const DeviceGraph& graph, const std::vector<HcaPair>& pairs) {
-  // Routes are found, and remembered, by a graph that may change: one of the fabric alone.
-  DeviceGraph fabric;
-  std::map<DeviceId, DeviceId> at;
-  for (DeviceId d = 0; d < static_cast<DeviceId>(graph.devices().size()); ++d)
-    if (in_fabric(graph, d)) at[d] = fabric.add(graph.devices()[static_cast<std::size_t>(d)]);
-  for (LinkId link = 0; link < static_cast<LinkId>(graph.links().size()); link += 2) {  // the way there; +1: back
-    const DeviceGraph::End end = graph.ends(link);
-    const Link& of = graph.links()[static_cast<std::size_t>(link)];
-    if (at.contains(end.from) && at.contains(end.to))
-      fabric.connect(at[end.from], at[end.to], {of.kind, of.capacity, end.latency});
-  }
-  std::vector<HcaPair> all;
-  double slowest = kNoCut;
-  for (const HcaPair& pair : pairs) {
-    all.push_back({at.at(pair.from), at.at(pair.to)});
-    const Route route = fabric.route(all.back().from, all.back().to, PathClass::fabric);
-    for (const LinkUse& use : route.links)
-      slowest = std::min(slowest, fabric.links()[static_cast<std::size_t>(use.link)].capacity.value);
-  }
-  const Bytes bytes{slowest};  // a second: far above the clock's resolution
-  return time_of_pairs(fabric, all, bytes) / time_of_pairs(fabric, std::span(all).first(1), bytes);
+  const FabricTree tree = fabric_tree(graph);
+  if (!tree.no_tree.empty()) throw UserError(tree.no_tree);
+  // A second alone: far above the clock's resolution.
+  const Bytes bytes{rate_alone(tree, pairs.at(0))};
+  return time_of_pairs(graph, tree, pairs, bytes) / time_of_pairs(graph, tree, std::span(pairs).first(1), bytes);
 }
 
 }  // namespace trainyard

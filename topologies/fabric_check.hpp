@@ -15,7 +15,8 @@ struct HcaPair {
 };
 
 /// Pairs that send at the same time, no HCA in two of them (the rest of the permutation stays put), and how much longer
-/// each takes than alone on the fabric.
+/// each takes than alone on the fabric. (Where a link is slower than one HCA a pair alone has not its full rate either,
+/// and the slowdown can be 1: the link, not the others, blocks it.)
 struct BlockedPattern {
   std::vector<HcaPair> pairs;
   DeviceId below = 0, above = 0;  ///< the link that all of them cross
@@ -44,7 +45,7 @@ struct FabricCheck {
   std::optional<Picoseconds> diameter_latency;          ///< of the slowest way between two HCAs, software excluded
 };
 
-/// More HCAs than this and the bisection bandwidth is the bound only (time and memory grow with their square).
+/// More HCAs than this and the bisection bandwidth is the bound only (the time grows with their square).
 constexpr std::size_t kMostExactBisection = 1 << 15;
 
 /// What the links between the HCAs can carry, whatever is behind them in the nodes.
@@ -55,9 +56,9 @@ constexpr std::size_t kMostExactBisection = 1 << 15;
 /// model for resource management in virtual private networks", SIGCOMM 1999.) Where the links are a tree, the case
 /// is decided exactly: each link splits the HCAs into those below and those above it, every message between the two
 /// crosses it and no other message does, so the most that any matrix puts on it is the lesser of the two sides' summed
-/// rates, and there is one that does. All matrices are carried if and only if every link has that capacity. One switch is
-/// a tree; so is a folded Clos under ideal spraying, where one link stands for all uplinks of a group of switches: there
-/// the condition is that no group is oversubscribed by the HCAs that it has, or that are elsewhere.
+/// rates, and there is one that does. All matrices are carried if and only if every link has that capacity. One switch
+/// is a tree; so is a folded Clos under ideal spraying, where one link stands for all uplinks of a group of switches:
+/// there the condition is that no group is oversubscribed by the HCAs that it has, or by those elsewhere if fewer.
 ///
 /// Bisection bandwidth: the least capacity from one half of the HCAs to the other, over all halves (of an odd number
 /// they differ by one), exact by dynamic programming over the tree. A half may take HCAs of any group.
@@ -70,8 +71,8 @@ FabricCheck check_fabric(const DeviceGraph&, std::span<const FabricLevel> levels
 BytesPerSecond cut_capacity(const DeviceGraph&, const std::vector<DeviceId>& from);
 
 /// The pattern run on the simulator: the time in which all pairs have sent equal bytes, over that of the first alone.
-/// HCAs send and receive themselves, without latencies: what is asked is what the fabric's rates allow, not those of
-/// the PCIe links or GPUs behind it.
+/// HCAs send and receive themselves, without latencies: what is asked is what the rates of the fabric allow, not those
+/// of the PCIe links or GPUs behind it.
 double simulated_slowdown(const DeviceGraph&, const std::vector<HcaPair>&);
 
 }  // namespace trainyard

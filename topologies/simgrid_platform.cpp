@@ -65,9 +65,8 @@ std::string simgrid_route(const ClusterMachine& machine, const std::vector<std::
   const Device &source = devices[static_cast<std::size_t>(from)], &target = devices[static_cast<std::size_t>(to)];
   const Route route = machine.route(a, b, PathClass::automatic);
   if (!route.reachable) throw UserError(fmt::format("no path leads from {} to {}", source.name, target.name));
-  std::string text =
-      fmt::format("    <route src=\"{}\" dst=\"{}\" symmetrical=\"NO\">", simgrid_quoted(source.name),
-                  simgrid_quoted(target.name));
+  std::string text = fmt::format("    <route src=\"{}\" dst=\"{}\" symmetrical=\"NO\">", simgrid_quoted(source.name),
+                                 simgrid_quoted(target.name));
   for (const LinkUse& use : route.links)
     for (std::int32_t i = 0; i < use.weight; ++i)
       text += fmt::format("<link_ctn id=\"{}\"/>", ids[static_cast<std::size_t>(use.link)]);
@@ -99,14 +98,13 @@ std::string simgrid_platform(const ClusterSpec& spec, Seconds network_step) {
       "<platform version=\"4.1\">\n";
   text += fmt::format("  <zone id=\"{}\" routing=\"Full\">\n", simgrid_quoted(spec.node.name));
   for (const DeviceId gpu : gpus)
-    text += fmt::format("    <host id=\"{}\" speed=\"{}f\"/>\n",
-                        simgrid_quoted(graph.devices()[static_cast<std::size_t>(gpu)].name),
-                        simgrid_speed(spec.node.gpu));
+    text +=
+        fmt::format("    <host id=\"{}\" speed=\"{}f\"/>\n",
+                    simgrid_quoted(graph.devices()[static_cast<std::size_t>(gpu)].name), simgrid_speed(spec.node.gpu));
   for (std::size_t i = 0; i < ids.size(); ++i)
     text += simgrid_link(ids[i], graph.links()[i].capacity.value, graph.ends(static_cast<LinkId>(i)).latency.seconds(),
                          "SHARED");
-  if (software)
-    text += simgrid_link(kSoftwareLink, kNeverTheLimit, to_picoseconds(network_step).seconds(), "FATPIPE");
+  if (software) text += simgrid_link(kSoftwareLink, kNeverTheLimit, to_picoseconds(network_step).seconds(), "FATPIPE");
   for (std::size_t a = 0; a < gpus.size(); ++a)
     for (std::size_t b = 0; b < gpus.size(); ++b)
       if (a != b)

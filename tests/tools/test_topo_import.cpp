@@ -1,0 +1,238 @@
+// `trainyard topo import`: topologies as NCCL dumps them, written by hand.
+#include <fmt/format.h>
+#include <sys/wait.h>
+#include <unistd.h>
+#include <catch2/catch.hpp>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "models/nccl_topology.hpp"
+#include "models/node.hpp"
+#include "topologies/cluster.hpp"
+
+using namespace trainyard;
+namespace fs = std::filesystem;
+
+namespace {
+
+/// A switch at a root port with two GPUs and HCAs below, as both DGX have them.
+struct XmlSwitch {
+  int number = 0;
+  std::string speed;              // "8 GT/s"
+  std::vector<std::string> gpus;  // the elements
+  std::vector<std::string> nets;
+};
+
+std::string pci_xml(const std::string& bus, const char* cls, const std::string& speed, const std::string& inside) {
+  return fmt::format("<pci busid=\"{}\" class=\"{}\" link_speed=\"{}\" link_width=\"16\">\n{}</pci>\n", bus, cls, speed,
+                     inside);
+}
+std::string gpu_bus(int gpu) { return fmt::format("0000:{:02x}:00.0", 0x10 + gpu); }
+
+std::string xml_of(const XmlSwitch& s, int first_gpu, int first_net) {
+  std::string inside;
+  for (std::size_t i = 0; i < s.gpus.size(); ++i)
+    inside += pci_xml(gpu_bus(first_gpu + static_cast<int>(i)), "0x030200", s.speed, s.gpus[i]);
+  for (std::size_t i = 0; i < s.nets.size(); ++i)
+    inside += pci_xml(fmt::format("0000:{:02x}:00.0", 0x80 + first_net + static_cast<int>(i)), "0x020700", s.speed,
+                      "<nic>" + s.nets[i] + "</nic>\n");
+  return pci_xml(fmt::format("0000:{:02x}:00.0", s.number), "0x060400", s.speed, inside);
+}
+
+std::string net_xml(int dev, int megabits) {
+  return fmt::format(
+      "<net name=\"mlx5_{0}\" dev=\"{0}\" speed=\"{1}\" port=\"1\" guid=\"0x{0}\" maxconn=\"131072\" "
+      "gdr=\"1\"/>",
+      dev, megabits);
+}
+
+const std::vector<NvlinkBundle> kCubeMesh{{0, 3, 2}, {0, 4, 2}, {1, 2, 2}, {1, 5, 2}, {2, 3, 2}, {4, 7, 2},
+                                          {5, 6, 2}, {6, 7, 2}, {0, 1, 1}, {0, 2, 1}, {1, 3, 1}, {2, 6, 1},
+                                          {3, 7, 1}, {4, 5, 1}, {4, 6, 1}, {5, 7, 1}};
+
+/// Four switches on two sockets, two GPUs each. `nvswitch`: 6 of them with 2 links a GPU; else the cube mesh.
+std::string dgx_xml(int sm, const std::string& speed, bool nvswitch, int hcas, int megabits) {
+  std::string text = "<?xml version=\"1.0\"?>\n<system version=\"1\">\n";
+  int net = 0;
+  for (int socket = 0; socket < 2; ++socket) {
+    text += fmt::format("<cpu numaid=\"{}\" arch=\"x86_64\" vendor=\"GenuineIntel\">\n", socket);
+    for (int i = 2 * socket; i < 2 * socket + 2; ++i) {
+      XmlSwitch s{i, speed, {}, {}};
+      for (int g = 2 * i; g < 2 * i + 2; ++g) {
+        std::string links;
+        for (int n = 0; nvswitch && n < 6; ++n)
+          links += fmt::format("<nvlink target=\"0000:{:02X}:00.0\" count=\"2\" tclass=\"0x068000\"/>\n", 0xc4 + n);
+        for (const NvlinkBundle& b : kCubeMesh)
+          if (!nvswitch && (b.a == g || b.b == g))
+            links += fmt::format("<nvlink target=\"{}\" count=\"{}\" tclass=\"0x030200\"/>\n",
+                                 gpu_bus(b.a == g ? b.b : b.a), b.links);
+        s.gpus.push_back(fmt::format("<gpu dev=\"{0}\" sm=\"{1}\" rank=\"{0}\" gdr=\"1\">\n{2}</gpu>\n", g, sm, links));
+      }
+      const int first = net;
+      for (int n = 0; n < hcas; ++n) s.nets.push_back(net_xml(net++, megabits));
+      text += xml_of(s, 2 * i, first);
+    }
+    text += "</cpu>\n";
+  }
+  return text + "</system>\n";
+}
+std::string dgx1v_xml() { return dgx_xml(70, "8 GT/s", false, 1, 100000); }
+std::string dgx_a100_xml() { return dgx_xml(80, "16.0 GT/s PCIe", true, 2, 200000); }
+
+NodeType node_of(const std::string& xml, const std::string& gpu = "") {
+  const std::string yaml = node_entry_of_nccl_topology(xml, "dump.xml", gpu);
+  INFO(yaml);
+  const Catalog catalog;
+  return read_node(catalog.resolve("node", parse_document(yaml, "imported")), catalog);
+}
+
+std::string replaced(std::string text, const std::string& from, const std::string& to) {
+  const std::size_t at = text.find(from);
+  REQUIRE(at != std::string::npos);
+  return text.replace(at, from.size(), to);
+}
+
+/// All wires with their rates, by the names of their ends.
+std::set<std::string> wires_of(const NodeType& node) {
+  ClusterSpec spec;
+  spec.node = node;
+  const DeviceGraph graph = build_cluster(spec);
+  std::set<std::string> wires;
+  for (const Link& link : graph.links())
+    wires.insert(fmt::format("{} {} {:.3g}", link.name, link.kind, link.capacity.value));
+  return wires;
+}
+
+void refused(const std::string& xml, const std::string& error) {
+  try {
+    node_entry_of_nccl_topology(xml, "dump.xml", "");
+    FAIL("taken, but expected: " + error);
+  } catch (const UserError& e) {
+    CHECK(std::string(e.what()) == error);
+  }
+}
+
+}  // namespace
+
+TEST_CASE("topo import: a DGX-1V's dump gives the wiring of the catalog's dgx-1v", "[topo]") {
+  Node reference;
+  reference.kind = Node::Kind::scalar;
+  reference.scalar = "dgx-1v";
+  const Catalog catalog;
+  const NodeType imported = node_of(dgx1v_xml()), known = read_node(catalog.resolve("node", reference), catalog);
+  CHECK(imported.interconnect == "nvlink-mesh");
+  CHECK(imported.gpu.name == known.gpu.name);
+  CHECK(wires_of(imported) == wires_of(known));
+  CHECK(std::any_of(imported.sources.begin(), imported.sources.end(),
+                    [](const auto& s) { return s.source.find("imported from dump.xml") != std::string::npos; }));
+}
+
+TEST_CASE("topo import: a DGX A100's dump has NVSwitches, two HCAs a switch, PCIe 4", "[topo]") {
+  const NodeType node = node_of(dgx_a100_xml());
+  CHECK(node.interconnect == "nvswitch");
+  CHECK(node.gpu.nvlink.value == 300e9);
+  CHECK(node.hcas == 8);
+  CHECK(node.hca_rate.value == 25e9);
+  CHECK(node.pcie_rate.value == Approx(31.508e9).epsilon(1e-3));
+  REQUIRE(node.pcie_switches.size() == 4);
+  CHECK(node.pcie_switches[3].socket == 1);
+  CHECK(node.pcie_switches[3].gpus == std::vector<int>{6, 7});
+  CHECK(node.pcie_switches[3].hcas == std::vector<int>{6, 7});
+  CHECK(node_of(dgx_a100_xml(), "a100-sxm4-40gb").gpu.name == "a100-sxm4-40gb");
+}
+
+TEST_CASE("topo import: widths, generations, root ports and slower networks", "[topo]") {
+  const std::string gpu =
+      "<pci busid=\"a\" link_speed=\"8.0 GT/s PCIe\" link_width=\"16\"><gpu dev=\"0\" sm=\"75\" rank=\"0\"/></pci>";
+  const std::string nic =
+      "<pci busid=\"b\" link_speed=\"16 GT/s\" link_width=\"16\"><nic>" + net_xml(0, 100000) + "</nic></pci>";
+  // A lone GPU of generation 3 at the root port of a node with an adapter of generation 4: 8 of its lanes' worth.
+  const NodeType mixed = node_of("<system version=\"1\"><cpu numaid=\"0\">" + gpu + nic +
+                                 "<nic><net name=\"eth0\" dev=\"1\" speed=\"10000\"/></nic></cpu></system>");
+  CHECK(mixed.gpus == 1);
+  CHECK(mixed.hcas == 1);
+  CHECK(mixed.interconnect == "pcie");
+  CHECK(mixed.device_lanes == 8);
+  REQUIRE(mixed.pcie_switches.size() == 2);
+  CHECK(mixed.pcie_switches[0].uplink_lanes == 8);
+  CHECK(mixed.pcie_switches[1].uplink_lanes == 16);
+  CHECK(wires_of(mixed).contains(fmt::format("node0/gpu0 -> node0/pcie0 PCIe {:.3g}", pcie_rate(3, 16).value)));
+}
+
+TEST_CASE("topo import refuses what it cannot read, with the line", "[topo]") {
+  const std::string good = dgx1v_xml();
+  refused("", "dump.xml: not XML: expected one element around all others");
+  refused("<system>\n<cpu>\n</system>", "dump.xml:3: </system> where <cpu> of line 2 is open");
+  refused("<system>\n<cpu numaid=\"0\"/>\n", "dump.xml:1: <system> has no end");
+  refused("<system>\n<!-- a\n", "dump.xml:2: comment without an end");
+  refused("<system>\n<cpu numaid=0/>\n</system>", "dump.xml:2: not XML: expected ' or \"");
+  refused("<graphs version=\"1\"/>", "dump.xml:1: <graphs>: expected <system>");
+  refused("<system>\n<cpu numaid=\"0\"/>\n</system>",
+          "dump.xml:1: <system>: no <gpu> in it; NCCL_TOPO_DUMP_FILE writes a file that names the GPUs");
+  refused("<system>\n<cpu numaid=\"0\">\n<gpu dev=\"0\"/>\n</cpu></system>",
+          "dump.xml:3: <gpu> in <cpu>: expected <pci> or <nic>");
+  refused(replaced(good, "dev=\"0\" sm", "sm"), "dump.xml:6: <gpu>: missing attribute \"dev\"");
+  refused(replaced(good, "dev=\"0\"", "dev=\"x\""), "dump.xml:6: <gpu>: dev=\"x\" is no whole number");
+  refused(replaced(good, "dev=\"1\"", "dev=\"0\""), "dump.xml:14: <gpu>: dev=\"0\" a second time");
+  refused(replaced(good, "sm=\"70\"", "sm=\"80\""),
+          "dump.xml:14: <gpu>: sm=\"70\" besides sm=\"80\": a node has GPUs of one type");
+  refused(replaced(good, "8 GT/s", "2.5 GT/s"),
+          "dump.xml:4: <pci>: link_speed=\"2.5 GT/s\", expected 8, 16, 32 or 64 GT/s");
+  refused(replaced(good, "link_width=\"16\"", "link_width=\"12\""),
+          "dump.xml:4: <pci>: link_width=\"12\", expected 1, 2, 4, 8 or 16");
+  refused(replaced(good, "target=\"0000:13:00.0\"", "target=\"0000:33:00.0\""),
+          "dump.xml:7: <nvlink>: target=\"0000:33:00.0\" is no GPU of the file");
+  refused(replaced(good, "count=\"2\"", "count=\"1\""), "dump.xml:6: <gpu>: 1 NVLinks from GPU 0 to 3, but 2 back");
+  refused(replaced(good, "tclass=\"0x030200\"", "tclass=\"0x068001\""),
+          "dump.xml:7: <nvlink>: tclass=\"0x068001\", expected that of a GPU (0x03…) or an NVSwitch (0x068000)");
+  std::string deep;
+  for (int i = 0; i < 100'000; ++i) deep += "<pci>";
+  refused(deep, "dump.xml:1: nested deeper than 64");
+  for (std::size_t cut = 1; cut + 1 < good.size(); cut += 37)
+    CHECK_THROWS_AS(node_entry_of_nccl_topology(good.substr(0, cut), "dump.xml", ""), UserError);
+}
+
+TEST_CASE("topo import writes a node that topo show takes, or nothing", "[topo]") {
+  std::string name = (fs::temp_directory_path() / "trainyard-XXXXXX").string();
+  REQUIRE(mkdtemp(name.data()) != nullptr);
+  const fs::path folder = name;
+  fs::copy(Catalog().root(), folder / "catalog", fs::copy_options::recursive);
+  std::ofstream(folder / "a100.xml") << dgx_a100_xml();
+  std::ofstream(folder / "p100.xml") << dgx_xml(60, "8 GT/s", false, 1, 100000);
+  std::ofstream(folder / "bad.xml") << "<system>\n";
+  const auto text = [&folder](const char* file) {
+    std::ifstream in(folder / file);
+    return std::string{std::istreambuf_iterator<char>(in), {}};
+  };
+  const auto run = [&folder](const std::string& arguments) {
+    const int status =
+        std::system(("cd '" + folder.string() + "' && TRAINYARD_CATALOG=catalog exec '" TRAINYARD_BINARY "' topo " +
+                     arguments + " >.out 2>.err </dev/null")
+                        .c_str());
+    return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+  };
+  CHECK(run("import a100.xml --yaml catalog/nodes/mine.yaml") == 0);
+  CHECK(text(".out").empty());
+  CHECK(run("show mine --json -") == 0);
+  const auto shown = nlohmann::json::parse(text(".out"));
+  CHECK(shown["devices"].size() == 2 + 4 + 8 + 8 + 1);
+  CHECK(shown["locality"]["node0/gpu0"]["node0/gpu7"] == "NV");
+  CHECK(run("import a100.xml") == 0);
+  CHECK(text(".out") == text("catalog/nodes/mine.yaml"));
+  const auto nothing = [&](const std::string& arguments, const std::string& error) {
+    CHECK(run("import " + arguments + " --yaml x.yaml") == 2);
+    CHECK(text(".err") == error + "\n");
+    CHECK_FALSE(fs::exists(folder / "x.yaml"));
+  };
+  nothing("bad.xml", "bad.xml:1: <system> has no end");
+  nothing("none.xml", "none.xml: no such file");
+  nothing("p100.xml", "p100.xml:6: <gpu>: sm=\"60\" tells no type of GPU; name one with --gpu");
+  nothing("a100.xml --gpu a100-sxm4-80g",
+          "trainyard topo import: --gpu: unknown gpu \"a100-sxm4-80g\"; did you mean \"a100-sxm4-80gb\"?");
+  fs::remove_all(folder);
+}

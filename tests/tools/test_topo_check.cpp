@@ -1,0 +1,116 @@
+// `trainyard topo check` as a user meets it.
+#include <sys/wait.h>
+#include <unistd.h>
+#include <catch2/catch.hpp>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <nlohmann/json.hpp>
+
+using nlohmann::json;
+namespace fs = std::filesystem;
+
+namespace {
+
+struct CheckAnswer {
+  int exit = 0;
+  std::string out, err;
+};
+
+/// 32 nodes with an HCA each on leaves of eight, 2:1.
+struct CheckShell {
+  fs::path folder;
+  CheckShell() {
+    std::string name = (fs::temp_directory_path() / "trainyard-XXXXXX").string();
+    REQUIRE(mkdtemp(name.data()) != nullptr);
+    folder = name;
+    std::ofstream(folder / "clos.yaml")
+        << "cluster:\n  nodes: 32\n  node: {base: pcie-1, hca: {count: 1, rate: 100 Gbit/s, latency: 0.5 us}}\n"
+           "  fabric: {base: leaf-spine, levels: [{down: 8, oversubscription: 2}]}\nmodel: gpt2\n"
+           "software: pytorch-ddp\n"
+           "plan: {global_batch_size: 32, micro_batch_size: 1, precision: fp32}\n";
+  }
+  ~CheckShell() { fs::remove_all(folder); }
+  std::string text(const std::string& name) const {
+    std::ifstream in(folder / name);
+    return {std::istreambuf_iterator<char>(in), {}};
+  }
+  CheckAnswer run(const std::string& arguments) const {
+    const std::string line = "cd '" + folder.string() + "' && exec '" TRAINYARD_BINARY "' topo check " + arguments +
+                             " >.out 2>.err </dev/null";
+    const int status = std::system(line.c_str());
+    return {WIFEXITED(status) ? WEXITSTATUS(status) : -1, text(".out"), text(".err")};
+  }
+};
+
+bool has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+
+}  // namespace
+
+TEST_CASE("topo check refutes an oversubscribed fabric and simulates the counterexample", "[topo][check]") {
+  const CheckShell shell;
+  const CheckAnswer text = shell.run("clos.yaml --json a.json");
+  INFO(text.err);
+  REQUIRE(text.exit == 0);
+  INFO(text.out);
+  CHECK(has(text.out,
+            "nonblocking (rearrangeable, with splitting): no: leaf0 -> spines carries 50.0 GB/s, but 8 HCAs "
+            "can send 100 GB/s over it"));
+  CHECK(has(text.out, "counterexample: 8 pairs at once (node0/hca0 -> node8/hca0, "));
+  CHECK(has(text.out, "simulated 2 times slower than one alone"));
+  CHECK(has(text.out, "bisection bandwidth: 100 GB/s, one direction"));
+  const json all = json::parse(shell.text("a.json"));
+  CHECK(all["nonblocking"] == false);
+  CHECK(all["bisection_Bps"] == Approx(100e9));
+  CHECK(all["bisection_exact"] == true);
+  CHECK(all["oversubscription"].size() == 1);
+  CHECK(all["oversubscription"][0]["level"] == "leaf");
+  CHECK(all["oversubscription"][0]["configured"] == 2);
+  CHECK(all["diameter_hops"] == 4);
+  CHECK(all["diameter_latency_s"].get<double>() == Approx(2 * 0.5e-6 + 3 * 130e-9));
+  CHECK(all["counterexample"]["pairs"].size() == 8);
+  CHECK(all["counterexample"]["pairs"][0] == json{"node0/hca0", "node8/hca0"});
+  CHECK(all["counterexample"]["slowdown"].get<double>() == Approx(2).epsilon(1e-9));
+  CHECK(json::parse(shell.run("clos.yaml --json -").out) == all);
+}
+
+TEST_CASE("topo check proves fabrics that carry everything", "[topo][check]") {
+  const CheckShell shell;
+  for (const char* fabric : {"nonblocking", "leaf-spine", "fat-tree"}) {
+    INFO(fabric);
+    const json all = json::parse(shell.run("clos.yaml --json - --set cluster.fabric=" + std::string(fabric)).out);
+    CHECK(all["nonblocking"] == true);
+    CHECK(all["counterexample"].is_null());
+    CHECK(all["bisection_Bps"] == Approx(200e9));
+  }
+}
+
+TEST_CASE("topo check of one node: no fabric, but lanes", "[topo][check]") {
+  const CheckShell shell;
+  const CheckAnswer text = shell.run("pcie-4");
+  CHECK(text.exit == 0);
+  CHECK(has(text.out, "one node: no fabric\nPCIe lanes: "));
+  const json all = json::parse(shell.run("pcie-4 --set pcie.lanes_per_socket=64 --json -").out);
+  CHECK(all["nonblocking"] == "unknown");
+  CHECK(all["reason"] == "one node: no fabric");
+  CHECK(all["bisection_Bps"].is_null());
+  REQUIRE(!all["lanes"].empty());
+  for (const json& socket : all["lanes"]) {
+    CHECK(socket["available"] == 64);
+    CHECK(socket["used"] > 0);
+    CHECK(socket["used"] <= 64);
+  }
+}
+
+TEST_CASE("topo check refuses what is not there in one line", "[topo][check]") {
+  const CheckShell shell;
+  const CheckAnswer unknown = shell.run("dgx-1x");
+  CHECK(unknown.exit == 2);
+  CHECK(unknown.err == "trainyard topo check: unknown node \"dgx-1x\"; did you mean \"dgx-1v\"?\n");
+  const CheckAnswer lanes = shell.run("pcie-4 --set pcie.lanes_per_socket=8 --json a.json");
+  CHECK(lanes.exit == 2);
+  CHECK(has(lanes.err, "but there are 8"));
+  CHECK(!fs::exists(shell.folder / "a.json"));
+}

@@ -1,0 +1,341 @@
+#include <algorithm>
+#include <boost/graph/adjacency_list.hpp>
+#include <boost/graph/edmonds_karp_max_flow.hpp>
+#include <chrono>
+#include <numeric>
+#include <random>
+
+#include "sim/traffic.hpp"
+#include "tests/support.hpp"
+#include "topologies/cluster_machine.hpp"
+#include "topologies/fabric_check.hpp"
+
+using namespace trainyard;
+using namespace trainyard::test;
+
+namespace {
+
+/// One GPU and one HCA of 10 GB/s a node, PCIe that never limits.
+ClusterSpec checked_hosts(int count, std::vector<FabricLevel> levels) {
+  ClusterSpec spec;
+  spec.place.file = std::make_shared<const std::string>("hosts");
+  spec.nodes = count;
+  spec.node.name = "host";
+  spec.node.gpus = spec.node.hcas = 1;
+  spec.node.interconnect = "pcie";
+  spec.node.pcie_rate = BytesPerSecond{1e15};
+  spec.node.hca_rate = BytesPerSecond{1e10};
+  spec.node.hca_latency = {500000};
+  spec.switch_latency = {100000};
+  spec.fabric = levels.empty() ? "nonblocking" : "folded-clos";
+  spec.levels = std::move(levels);
+  return spec;
+}
+
+FabricCheck checked(const ClusterSpec& spec) { return check_fabric(build_cluster(spec), spec.levels); }
+
+/// The GPUs of the pattern's HCAs send 10 GB each (one second alone): the end.
+double pattern_time(const ClusterSpec& spec, const std::vector<HcaPair>& pairs) {
+  return simulate_in_child([&] {
+    ClusterMachine machine(spec, SoftwareStack{});
+    Simulation simulation(machine);
+    const auto rank = [&machine](DeviceId hca) {
+      return static_cast<Actor>(machine.graph().devices()[static_cast<std::size_t>(hca)].node);
+    };
+    std::vector<ListProgram> all(static_cast<std::size_t>(spec.nodes), ListProgram({}));
+    for (const HcaPair& pair : pairs) {
+      const Actor from = rank(pair.from), to = rank(pair.to);
+      all.at(static_cast<std::size_t>(from)) = ListProgram({send(1e10)}, {to});
+      all.at(static_cast<std::size_t>(to)) = ListProgram({recv()}, {from});
+    }
+    for (std::size_t a = 0; a < all.size(); ++a)
+      simulation.add(static_cast<Actor>(a), std::make_unique<ListProgram>(all[a]));
+    Traffic traffic(machine.links());
+    simulation.observe(traffic);
+    const double end = simulation.run().end.value;
+    traffic.check(Seconds{end});
+    return json(end);
+  });
+}
+
+void confirmed(const ClusterSpec& spec, double slowdown) {
+  const FabricCheck check = checked(spec);
+  CHECK(check.nonblocking == Nonblocking::no);
+  REQUIRE(check.counterexample);
+  CHECK(check.counterexample->slowdown == near(slowdown));
+  CHECK(simulated_slowdown(build_cluster(spec), check.counterexample->pairs) == near(slowdown));
+  ClusterSpec fast = spec;
+  fast.node.hca_latency = fast.switch_latency = {};
+  CHECK(pattern_time(fast, check.counterexample->pairs) == near(slowdown));
+}
+
+using FlowTraits = boost::adjacency_list_traits<boost::vecS, boost::vecS, boost::directedS>;
+struct FlowEdge {
+  double capacity = 0, residual = 0;
+  FlowTraits::edge_descriptor reverse;
+};
+using FlowGraph = boost::adjacency_list<boost::vecS, boost::vecS, boost::directedS, boost::no_property, FlowEdge>;
+
+/// From `from` to all other HCAs, by Boost.Graph.
+double max_flow(const DeviceGraph& graph, const std::vector<DeviceId>& from) {
+  FlowGraph flow(graph.devices().size() + 2);
+  const std::size_t source = graph.devices().size(), sink = source + 1;
+  const auto add = [&flow](std::size_t a, std::size_t b, double capacity) {
+    const auto there = boost::add_edge(a, b, FlowEdge{capacity, 0, {}}, flow).first;
+    const auto back = boost::add_edge(b, a, FlowEdge{0, 0, there}, flow).first;
+    flow[there].reverse = back;
+  };
+  for (LinkId link = 0; link < static_cast<LinkId>(graph.links().size()); ++link)
+    add(static_cast<std::size_t>(graph.ends(link).from), static_cast<std::size_t>(graph.ends(link).to),
+        graph.links()[static_cast<std::size_t>(link)].capacity.value);
+  for (const DeviceId hca : graph.all(DeviceKind::hca))
+    if (std::find(from.begin(), from.end(), hca) != from.end())
+      add(source, static_cast<std::size_t>(hca), 1e15);
+    else
+      add(static_cast<std::size_t>(hca), sink, 1e15);
+  return boost::edmonds_karp_max_flow(flow, source, sink,
+                                      boost::capacity_map(boost::get(&FlowEdge::capacity, flow))
+                                          .residual_capacity_map(boost::get(&FlowEdge::residual, flow))
+                                          .reverse_edge_map(boost::get(&FlowEdge::reverse, flow)));
+}
+
+/// Switches in a random tree with links of 1 to 4 times an HCA's rate, HCAs anywhere on it.
+DeviceGraph random_tree(std::mt19937& random, int hcas) {
+  const auto upto = [&random](int n) { return static_cast<int>(random() % static_cast<unsigned>(n)); };
+  DeviceGraph graph;
+  std::vector<DeviceId> switches;
+  for (int s = 0; s < 1 + upto(6); ++s) {
+    const DeviceId below = graph.add({"switch" + std::to_string(s), DeviceKind::network_switch, -1, s});
+    if (s > 0)
+      graph.connect(below, switches[static_cast<std::size_t>(upto(s))],
+                    {"uplink", BytesPerSecond{1e9 * (1 + upto(4))}, {100000 + 1000 * upto(100)}});
+    switches.push_back(below);
+  }
+  for (int h = 0; h < hcas; ++h)
+    graph.connect(graph.add({"node" + std::to_string(h) + "/hca0", DeviceKind::hca, h, 0}),
+                  switches[static_cast<std::size_t>(upto(static_cast<int>(switches.size())))],
+                  {"HCA", BytesPerSecond{1e9}, {500000 + 1000 * upto(100)}});
+  return graph;
+}
+
+std::vector<DeviceId> members(const std::vector<DeviceId>& hcas, unsigned set) {
+  std::vector<DeviceId> chosen;
+  for (std::size_t i = 0; i < hcas.size(); ++i)
+    if ((set >> i) & 1U) chosen.push_back(hcas[i]);
+  return chosen;
+}
+
+/// The most that any permutation, at full rate, puts on a link for its capacity. All of them, tried.
+double worst_permutation(DeviceGraph& graph) {
+  const std::vector<DeviceId> hcas = graph.all(DeviceKind::hca);
+  const std::size_t n = hcas.size();
+  std::vector<std::vector<LinkId>> ways(n * n);
+  for (std::size_t a = 0; a < n; ++a)
+    for (std::size_t b = 0; b < n; ++b)
+      if (a != b)
+        for (const LinkUse& use : graph.route(hcas[a], hcas[b], PathClass::fabric).links)
+          ways[a * n + b].push_back(use.link);
+  std::vector<std::size_t> to(n);
+  std::iota(to.begin(), to.end(), 0U);
+  double worst = 0;
+  do {
+    std::vector<double> load(graph.links().size(), 0);
+    for (std::size_t a = 0; a < n; ++a)
+      for (const LinkId link : ways[a * n + to[a]]) load[static_cast<std::size_t>(link)] += 1e9;
+    for (std::size_t l = 0; l < load.size(); ++l) worst = std::max(worst, load[l] / graph.links()[l].capacity.value);
+  } while (std::next_permutation(to.begin(), to.end()));
+  return worst;
+}
+
+}  // namespace
+
+TEST_CASE("fabrics without oversubscription are proved nonblocking", "[topologies][check]") {
+  for (const auto& levels :
+       {std::vector<FabricLevel>{}, std::vector<FabricLevel>{{4, 1}}, std::vector<FabricLevel>{{2, 1}, {4, 1}},
+        std::vector<FabricLevel>{{2, 0.5}, {4, 2}}}) {  // more uplinks than needed below make up for fewer above
+    const FabricCheck check = checked(checked_hosts(16, levels));
+    CHECK(check.nonblocking == Nonblocking::yes);
+    CHECK_FALSE(check.counterexample);
+    REQUIRE(check.bisection);
+    CHECK(check.bisection->value == near(8e10));
+    CHECK(check.bisection_exact);
+    CHECK(check.oversubscription.size() == levels.size());
+    CHECK(check.diameter_hops == 2 + 2 * static_cast<int>(levels.size()));
+    CHECK(check.diameter_latency->count == 1000000 + 100000 * (1 + 2 * static_cast<int>(levels.size())));
+  }
+}
+
+TEST_CASE("oversubscription is refuted by a pattern that the simulator confirms", "[topologies][check]") {
+  confirmed(checked_hosts(16, {{4, 2}}), 2);
+  confirmed(checked_hosts(16, {{2, 1}, {2, 4}}), 4);
+  confirmed(checked_hosts(16, {{4, 1.5}}), 1.5);
+  confirmed(checked_hosts(16, {{4, 1}, {2, 3}}), 3);
+}
+
+TEST_CASE("a link slower than one HCA slows a pair alone as well", "[topologies][check]") {
+  const ClusterSpec spec = checked_hosts(16, {{4, 8}});  // half of an HCA's rate up
+  const FabricCheck check = checked(spec);
+  REQUIRE(check.counterexample);
+  CHECK(check.counterexample->slowdown == near(4));
+  CHECK(simulated_slowdown(build_cluster(spec), check.counterexample->pairs) == near(4));
+}
+
+TEST_CASE("the pattern fills the violated cut and uses no HCA twice", "[topologies][check]") {
+  const ClusterSpec spec = checked_hosts(16, {{2, 1}, {2, 4}});
+  const DeviceGraph graph = build_cluster(spec);
+  const FabricCheck check = check_fabric(graph, spec.levels);
+  REQUIRE(check.counterexample);
+  const BlockedPattern& pattern = *check.counterexample;
+  CHECK(graph.devices()[static_cast<std::size_t>(pattern.below)].name == "pod0");
+  CHECK(pattern.pairs.size() == 4);
+  std::vector<DeviceId> used;
+  for (const HcaPair& pair : pattern.pairs) used.insert(used.end(), {pair.from, pair.to});
+  std::sort(used.begin(), used.end());
+  CHECK(std::adjacent_find(used.begin(), used.end()) == used.end());
+}
+
+TEST_CASE("oversubscription counts the HCAs that are there", "[topologies][check]") {
+  // 2:1, but no more than two HCAs are ever on the other side.
+  const FabricCheck check = checked(checked_hosts(6, {{4, 2}}));
+  CHECK(check.nonblocking == Nonblocking::yes);
+  REQUIRE(check.oversubscription.size() == 1);
+  CHECK(check.oversubscription[0].name == "leaf");
+  CHECK(check.oversubscription[0].groups == 2);
+  CHECK(check.oversubscription[0].configured == 2);
+  CHECK(check.oversubscription[0].attached == near(2));
+  const FabricCheck few = checked(checked_hosts(8, {{2, 1}, {8, 2}}));
+  CHECK(few.oversubscription.size() == 1);  // one pod: nothing above it
+  const FabricCheck two = checked(checked_hosts(8, {{2, 2}, {2, 2}}));
+  REQUIRE(two.oversubscription.size() == 2);
+  CHECK(two.oversubscription[1].name == "pod");
+  CHECK(two.oversubscription[1].attached == near(2));
+  CHECK(two.oversubscription[1].of_hcas == near(4));
+}
+
+TEST_CASE("bisection bandwidth takes the halves that are joined least", "[topologies][check]") {
+  CHECK(checked(checked_hosts(16, {{4, 2}})).bisection->value == near(4e10));
+  CHECK(checked(checked_hosts(16, {{2, 1}, {2, 4}})).bisection->value == near(2e10));
+  CHECK(checked(checked_hosts(5, {})).bisection->value == near(2e10));
+  // Twelve hosts on three leaves of four: one leaf whole and half of another, 2:1.
+  CHECK(checked(checked_hosts(12, {{4, 2}})).bisection->value == near(4e10));
+}
+
+TEST_CASE("random trees: the check agrees with all permutations, all halves, max-flow and all routes",
+          "[topologies][check]") {
+  std::mt19937 random(1);
+  int blocked = 0;
+  for (int round = 0; round < 60; ++round) {
+    CAPTURE(round);
+    DeviceGraph graph = random_tree(random, 2 + static_cast<int>(random() % 6U));
+    const std::vector<DeviceId> hcas = graph.all(DeviceKind::hca);
+    const FabricCheck check = check_fabric(graph);
+    const double worst = worst_permutation(graph);
+    REQUIRE(check.nonblocking != Nonblocking::unknown);
+    CHECK((check.nonblocking == Nonblocking::yes) == (worst <= 1 + 1e-12));
+    if (check.counterexample) {
+      ++blocked;
+      CHECK(check.counterexample->slowdown == near(worst));  // no link is slower than an HCA
+      if (blocked <= 15) CHECK(simulated_slowdown(graph, check.counterexample->pairs) == near(worst));
+    }
+    double least = 1e18;
+    for (unsigned set = 1; set + 1 < 1U << hcas.size(); ++set) {
+      const std::vector<DeviceId> side = members(hcas, set);
+      const double cut = cut_capacity(graph, side).value;
+      CHECK(cut == near(max_flow(graph, side)));
+      if (side.size() == hcas.size() / 2) least = std::min(least, cut);
+    }
+    CHECK(check.bisection->value == near(least));
+    std::size_t hops = 0;
+    Picoseconds latency;
+    for (const DeviceId a : hcas)
+      for (const DeviceId b : hcas) {
+        const Route route = graph.route(a, b, PathClass::fabric);
+        hops = std::max(hops, route.links.size());
+        latency = std::max(latency, route.latency);
+      }
+    CHECK(check.diameter_hops == static_cast<int>(hops));
+    CHECK(*check.diameter_latency == latency);
+  }
+  CHECK(blocked >= 10);
+}
+
+TEST_CASE("what is no tree is unknown, and what is not joined blocks", "[topologies][check]") {
+  DeviceGraph graph;
+  const DeviceId a = graph.add({"a", DeviceKind::network_switch, -1, 0});
+  const DeviceId b = graph.add({"b", DeviceKind::network_switch, -1, 1});
+  const DeviceId c = graph.add({"c", DeviceKind::network_switch, -1, 2});
+  const Wire wire{"HCA", BytesPerSecond{1e9}, {}};
+  for (int h = 0; h < 3; ++h)
+    graph.connect(graph.add({"node" + std::to_string(h) + "/hca0", DeviceKind::hca, h, 0}), h == 0 ? a : b, wire);
+  FabricCheck check = check_fabric(graph);
+  CHECK(check.nonblocking == Nonblocking::no);
+  CHECK(check.reason.find("cannot reach the other HCAs") != std::string::npos);
+  CHECK_FALSE(check.counterexample);
+  graph.connect(a, b, wire);
+  CHECK(check_fabric(graph).nonblocking == Nonblocking::yes);
+  graph.connect(b, c, wire);
+  graph.connect(c, a, wire);
+  check = check_fabric(graph);
+  CHECK(check.nonblocking == Nonblocking::unknown);
+  CHECK(check.reason.find("no tree: several ways join") != std::string::npos);
+  CHECK_FALSE(check.bisection);
+  CHECK_FALSE(check.diameter_hops);
+  CHECK_THROWS_AS(cut_capacity(graph, {}), UserError);
+}
+
+TEST_CASE("two links side by side, and an HCA on two switches, are no tree", "[topologies][check]") {
+  const Wire wire{"HCA", BytesPerSecond{1e9}, {}};
+  for (const bool side_by_side : {true, false}) {
+    DeviceGraph graph;
+    const DeviceId a = graph.add({"a", DeviceKind::network_switch, -1, 0});
+    const DeviceId b = graph.add({"b", DeviceKind::network_switch, -1, 1});
+    const DeviceId h = graph.add({"node0/hca0", DeviceKind::hca, 0, 0});
+    graph.connect(h, a, wire);
+    graph.connect(graph.add({"node1/hca0", DeviceKind::hca, 1, 0}), b, wire);
+    graph.connect(side_by_side ? a : h, b, wire);
+    if (side_by_side) graph.connect(a, b, wire);
+    const FabricCheck check = check_fabric(graph);
+    CHECK(check.nonblocking == Nonblocking::unknown);
+    CHECK_FALSE(check.reason.empty());
+  }
+}
+
+TEST_CASE("1,024 hosts on an oversubscribed leaf-spine are checked within two seconds", "[topologies][check]") {
+  const auto start = std::chrono::steady_clock::now();
+  const ClusterSpec spec = checked_hosts(1024, {{32, 2}});
+  const DeviceGraph graph = build_cluster(spec);
+  const FabricCheck check = check_fabric(graph, spec.levels);
+  REQUIRE(check.counterexample);
+  CHECK(simulated_slowdown(graph, check.counterexample->pairs) == near(2));
+  CHECK(check.bisection->value == near(256e10));
+  CHECK(std::chrono::steady_clock::now() - start < std::chrono::seconds(2));
+}
+
+TEST_CASE("HCAs of different rates: refuted by the hose model, no pattern of pairs", "[topologies][check]") {
+  DeviceGraph graph;
+  const DeviceId a = graph.add({"a", DeviceKind::network_switch, -1, 0});
+  const DeviceId b = graph.add({"b", DeviceKind::network_switch, -1, 1});
+  for (int h = 0; h < 4; ++h)
+    graph.connect(graph.add({"node" + std::to_string(h) + "/hca0", DeviceKind::hca, h, 0}), h < 2 ? a : b,
+                  {"HCA", BytesPerSecond{h == 0 ? 2e9 : 1e9}, {}});
+  graph.connect(a, b, {"uplink", BytesPerSecond{1.5e9}, {}});
+  const FabricCheck check = check_fabric(graph);
+  CHECK(check.nonblocking == Nonblocking::no);
+  CHECK_FALSE(check.counterexample);
+  CHECK(check.reason.find("the HCAs differ in rate") != std::string::npos);
+}
+
+TEST_CASE("beyond the exact size the bisection bandwidth is an upper bound, and says so", "[topologies][check]") {
+  DeviceGraph graph;
+  const DeviceId top = graph.add({"top", DeviceKind::network_switch, -1, 0});
+  const int half = static_cast<int>(kMostExactBisection) / 2 + 1;
+  for (int side = 0; side < 2; ++side) {
+    const DeviceId leaf = graph.add({"leaf" + std::to_string(side), DeviceKind::network_switch, -1, side});
+    graph.connect(leaf, top, {"uplink", BytesPerSecond{1e12}, {}});
+    for (int h = 0; h < half; ++h)
+      graph.connect(graph.add({"hca", DeviceKind::hca, side * half + h, 0}), leaf, {"HCA", BytesPerSecond{1e9}, {}});
+  }
+  const FabricCheck check = check_fabric(graph);
+  CHECK_FALSE(check.bisection_exact);
+  CHECK(check.bisection->value == near(1e12));
+}

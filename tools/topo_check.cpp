@@ -1,0 +1,182 @@
+#include <fmt/format.h>
+
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "sim/output.hpp"
+#include "tools/arguments.hpp"
+#include "tools/table.hpp"
+#include "tools/topo.hpp"
+#include "tools/topo_machine.hpp"
+#include "tools/verbs.hpp"
+#include "topologies/fabric_check.hpp"
+#include "topologies/pcie_lanes.hpp"
+#include "topologies/topology_text.hpp"
+
+namespace trainyard {
+namespace {
+
+using nlohmann::ordered_json;
+
+struct SocketLanes {
+  int socket = 0, used = 0, available = 0;
+};
+
+/// Of the node type; nothing where its sockets have no limit. A budget that is exceeded was refused when it was read.
+std::vector<SocketLanes> lanes_of(const NodeType& node) {
+  std::vector<SocketLanes> lanes;
+  for (const int left : plan_lanes(node).lanes_left)
+    lanes.push_back({static_cast<int>(lanes.size()), node.lanes_per_socket - left, node.lanes_per_socket});
+  return lanes;
+}
+
+/// What is said of a cluster; of one node only its lanes.
+struct FabricReport {
+  std::string name, cluster;
+  FabricCheck check;
+  double simulated = 0;  ///< slowdown of the counterexample
+  std::vector<SocketLanes> lanes;
+  std::vector<std::string> devices;  ///< names, by DeviceId
+
+  const std::string& device(DeviceId d) const { return devices[static_cast<std::size_t>(d)]; }
+};
+
+constexpr double kAgreement = 1e-9;
+
+FabricReport check_machine(const TopoMachine& machine) {
+  FabricReport report;
+  report.name = machine.name;
+  report.cluster = describe(machine.cluster);
+  report.lanes = lanes_of(machine.cluster.node);
+  if (machine.cluster.nodes == 1) {
+    report.check.reason = "one node: no fabric";
+    return report;
+  }
+  const DeviceGraph graph = build_cluster(machine.cluster);
+  for (const Device& device : graph.devices()) report.devices.push_back(device.name);
+  report.check = check_fabric(graph, machine.cluster.levels);
+  if (!report.check.counterexample) return report;
+  const BlockedPattern& pattern = *report.check.counterexample;
+  report.simulated = simulated_slowdown(graph, pattern.pairs);
+  if (std::abs(report.simulated / pattern.slowdown - 1) > kAgreement)
+    throw InternalError(fmt::format("{}: {} pairs across {} should be slowed down {} times, but simulated {} times",
+                                    machine.name, pattern.pairs.size(), report.device(pattern.below),
+                                    exact(pattern.slowdown), exact(report.simulated)));
+  return report;
+}
+
+std::string pattern_text(const FabricReport& report) {
+  const BlockedPattern& pattern = *report.check.counterexample;
+  constexpr std::size_t kShown = 4;
+  std::string pairs;
+  for (std::size_t i = 0; i < std::min(kShown, pattern.pairs.size()); ++i)
+    pairs += fmt::format("{}{} -> {}", i > 0 ? ", " : "", report.device(pattern.pairs[i].from),
+                         report.device(pattern.pairs[i].to));
+  if (pattern.pairs.size() > kShown) pairs += ", ...";
+  return fmt::format("counterexample: {} pair{} at once ({}): simulated {:.4g} times slower than one alone\n",
+                     pattern.pairs.size(), pattern.pairs.size() == 1 ? "" : "s", pairs, report.simulated);
+}
+
+std::string lanes_text(const std::vector<SocketLanes>& lanes) {
+  if (lanes.empty()) return "PCIe lanes: no budget given\n";
+  std::string text = "PCIe lanes:";
+  for (const SocketLanes& s : lanes)
+    text += fmt::format("{} socket {} uses {} of {}", s.socket > 0 ? "," : "", s.socket, s.used, s.available);
+  return text + "\n";
+}
+
+std::string check_text(const FabricReport& report) {
+  const FabricCheck& check = report.check;
+  std::string text = fmt::format("{}: {}\n", report.name, report.cluster);
+  if (report.devices.empty()) return text + check.reason + "\n" + lanes_text(report.lanes);
+  const char* answer = check.nonblocking == Nonblocking::yes  ? "yes"
+                       : check.nonblocking == Nonblocking::no ? "no"
+                                                              : "unknown";
+  text += fmt::format("nonblocking (rearrangeable, with splitting): {}: {}\n", answer, check.reason);
+  if (check.counterexample) text += pattern_text(report);
+  if (check.bisection)
+    text += fmt::format("bisection bandwidth: {}{}, one direction\n", check.bisection_exact ? "" : "at most ",
+                        show(*check.bisection));
+  if (check.diameter_hops && check.diameter_latency)
+    text += fmt::format("diameter: {} links and {} between HCAs\n", *check.diameter_hops,
+                        latency_text(*check.diameter_latency));
+  if (!check.oversubscription.empty()) {
+    TextTable table{
+        {"level", "groups", "HCAs", "configured", "attached", "of HCAs"}, {false, true, true, true, true, true}, {}};
+    for (const LevelOversubscription& level : check.oversubscription)
+      table.rows.push_back({level.name, fmt::to_string(level.groups), fmt::to_string(level.hcas),
+                            level.configured > 0 ? fmt::format("{:.4g}", level.configured) : "-",
+                            fmt::format("{:.4g}", level.attached), fmt::format("{:.4g}", level.of_hcas)});
+    text += "oversubscription of the fullest group (rate from below over rate up):\n" + table.text("  ");
+  }
+  return text + lanes_text(report.lanes);
+}
+
+ordered_json counterexample_json(const FabricReport& report) {
+  if (!report.check.counterexample) return nullptr;
+  const BlockedPattern& pattern = *report.check.counterexample;
+  ordered_json pairs = ordered_json::array();
+  for (const HcaPair& pair : pattern.pairs) pairs.push_back({report.device(pair.from), report.device(pair.to)});
+  return {{"pairs", pairs},
+          {"link", fmt::format("{} -> {}", report.device(pattern.below), report.device(pattern.above))},
+          {"slowdown", report.simulated},
+          {"predicted_slowdown", pattern.slowdown}};
+}
+
+ordered_json check_json(const FabricReport& report) {
+  const FabricCheck& check = report.check;
+  ordered_json all;
+  if (check.nonblocking == Nonblocking::unknown)
+    all["nonblocking"] = "unknown";
+  else
+    all["nonblocking"] = check.nonblocking == Nonblocking::yes;
+  all["reason"] = check.reason;
+  all["bisection_Bps"] = nullptr;
+  if (check.bisection) all["bisection_Bps"] = check.bisection->value;
+  all["bisection_exact"] = check.bisection && check.bisection_exact;
+  all["oversubscription"] = ordered_json::array();
+  for (const LevelOversubscription& level : check.oversubscription) {
+    ordered_json entry{{"level", level.name}, {"groups", level.groups}, {"hcas", level.hcas}, {"configured", nullptr}};
+    if (level.configured > 0) entry["configured"] = level.configured;
+    entry["attached"] = level.attached;
+    entry["of_hcas"] = level.of_hcas;
+    all["oversubscription"].push_back(entry);
+  }
+  all["diameter_hops"] = nullptr;
+  if (check.diameter_hops) all["diameter_hops"] = *check.diameter_hops;
+  all["diameter_latency_s"] = nullptr;
+  if (check.diameter_latency) all["diameter_latency_s"] = check.diameter_latency->seconds().value;
+  all["counterexample"] = counterexample_json(report);
+  all["lanes"] = ordered_json::array();
+  for (const SocketLanes& s : report.lanes)
+    all["lanes"].push_back({{"socket", s.socket}, {"used", s.used}, {"available", s.available}});
+  return all;
+}
+
+int topo_check(const std::vector<std::string>& words) {
+  Arguments arguments("topo check",
+                      "Whether the fabric is nonblocking (with proof or counterexample), its bisection bandwidth, "
+                      "oversubscription and diameter, and the PCIe lanes of the nodes.",
+                      "topo check scenarios/gpt2-xl-ddp-dgx-a100.yaml\n"
+                      "  trainyard topo check scenarios/gpt2-xl-ddp-dgx-a100.yaml --json -");
+  std::string what, json;
+  std::vector<std::string> sets;
+  arguments.positional("SCENARIO|NODE", what, "scenario file; or a node of the catalog");
+  arguments.repeated("--set", sets, "PATH=VALUE", "override a field, as often as needed");
+  arguments.option("--json", json, "FILE", "write it as JSON; - is stdout");
+  if (!arguments.parse(words)) return kGood;
+  if (!json.empty()) check_writable(json);
+  Overrides overrides;
+  for (const std::string& set : sets) overrides.push_back(parse_override_option(set));
+  const FabricReport report = check_machine(read_topo_machine(what, "check", overrides));
+  if (!json.empty()) write_whole(json, check_json(report).dump(2) + "\n");
+  if (json != "-") write_whole("-", check_text(report));
+  return kGood;
+}
+
+const RegisterTopoVerb registered_topo_check{
+    "check", "is the fabric nonblocking; its bisection bandwidth, oversubscription and diameter; PCIe lanes",
+    topo_check};
+
+}  // namespace
+}  // namespace trainyard
