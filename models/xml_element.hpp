@@ -1,0 +1,33 @@
+#pragma once
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace trainyard {
+
+/// Where an element begins: property trees do not remember lines.
+struct XmlPlace {
+  std::string file;
+  int line = 0;  ///< 0: the file as a whole
+  /// Throws UserError "file:line: what".
+  [[noreturn]] void refuse(const std::string& what) const;
+};
+
+/// An element of an XML document with its attributes and children, in order. Text between elements is dropped.
+struct XmlElement {
+  std::string name;
+  XmlPlace place;
+  std::map<std::string, std::string> attributes;
+  std::vector<XmlElement> children;
+
+  bool has(const std::string& key) const;                          ///< given, and not empty
+  const std::string& text(const std::string& key) const;           ///< refuses a missing one
+  int integer(const std::string& key, int least, int most) const;  ///< refuses what is no whole number, or beyond
+};
+
+/// The outermost element of a document (Boost.PropertyTree underneath). Throws UserError "file:line: …" for what is not
+/// well-formed, end tags that do not match, attributes given twice, and nesting deeper than 64.
+XmlElement read_xml(std::string_view text, const std::string& file);
+
+}  // namespace trainyard
