@@ -1,0 +1,43 @@
+// The README shows what the command says.
+#include <array>
+#include <catch2/catch.hpp>
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+#include <memory>
+#include <sstream>
+#include <string>
+
+namespace {
+
+std::string readme() {
+  std::ifstream in(std::filesystem::path(TRAINYARD_SOURCE_DIR) / "README.md");
+  std::ostringstream text;
+  text << in.rdbuf();
+  return text.str();
+}
+
+}  // namespace
+
+TEST_CASE("the README's answer is the one that its first command gives", "[readme]") {
+  const std::string line =
+      std::string(TRAINYARD_BINARY " run ") + TRAINYARD_SOURCE_DIR "/scenarios/gpt2-xl-ddp-dgx-a100.yaml";
+  const std::unique_ptr<std::FILE, int (*)(std::FILE*)> pipe(::popen(line.c_str(), "r"), ::pclose);
+  REQUIRE(pipe);
+  const std::string text = readme();
+  std::array<char, 4096> buffer{};
+  for (int i = 0; i < 7; ++i) {
+    REQUIRE(std::fgets(buffer.data(), static_cast<int>(buffer.size()), pipe.get()));
+    const std::string said = buffer.data();
+    CAPTURE(said);
+    CHECK(text.find(said) != std::string::npos);
+  }
+  while (std::fgets(buffer.data(), static_cast<int>(buffer.size()), pipe.get())) continue;
+}
+
+TEST_CASE("the README counts the seed cases that there are", "[readme]") {
+  std::ifstream in(std::filesystem::path(TRAINYARD_SOURCE_DIR) / "tests/seeds/cases.yaml");
+  int cases = 0;
+  for (std::string line; std::getline(in, line);) cases += line.starts_with("  - id: ") ? 1 : 0;
+  CHECK(readme().find(std::to_string(cases) + " of " + std::to_string(cases)) != std::string::npos);
+}
