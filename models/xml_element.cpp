@@ -136,4 +136,25 @@ XmlElement read_xml(std::string_view text, const std::string& file) {
   return xml_element(tree.front().first, tree.front().second, file, lines, next);
 }
 
+std::string xml_escaped(std::string_view text) {
+  std::string out;
+  for (const char c : text) switch (c) {
+      case '&':
+        out += "&amp;";
+        break;
+      case '<':
+        out += "&lt;";
+        break;
+      case '>':
+        out += "&gt;";
+        break;
+      case '"':
+        out += "&quot;";
+        break;
+      default:
+        out += static_cast<unsigned char>(c) < 0x20 ? ' ' : c;
+    }
+  return out;
+}
+
 }  // namespace trainyard

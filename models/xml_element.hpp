@@ -30,4 +30,7 @@ struct XmlElement {
 /// well-formed, end tags that do not match, attributes given twice, and nesting deeper than 64.
 XmlElement read_xml(std::string_view text, const std::string& file);
 
+/// Text as it is written in an XML document, in attributes too. Control characters, which XML has not, become spaces.
+std::string xml_escaped(std::string_view text);
+
 }  // namespace trainyard

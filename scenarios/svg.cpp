@@ -1,5 +1,7 @@
 #include "scenarios/svg.hpp"
 
+#include "models/xml_element.hpp"
+
 namespace trainyard {
 namespace {
 
@@ -52,26 +54,7 @@ std::string Svg::number(double value) {
   return text == "-0" ? "0" : text;
 }
 
-std::string Svg::escaped(std::string_view text) {
-  std::string out;
-  for (const char c : text) switch (c) {
-      case '&':
-        out += "&amp;";
-        break;
-      case '<':
-        out += "&lt;";
-        break;
-      case '>':
-        out += "&gt;";
-        break;
-      case '"':
-        out += "&quot;";
-        break;
-      default:
-        out += static_cast<unsigned char>(c) < 0x20 ? ' ' : c;
-    }
-  return out;
-}
+std::string Svg::escaped(std::string_view text) { return xml_escaped(text); }
 
 double Svg::text_width(std::string_view text, double size) {
   double letters = 0;

@@ -28,6 +28,7 @@ void Executor::add(Actor actor, std::unique_ptr<Program> program) {
   state->recv_channels.assign(program->slots().size(), -1);
   state->dynamic = program->dynamic();
   state->daemon = program->daemon();
+  if (!state->daemon) ++running_;
   state->program = std::move(program);
   actors_.push_back(std::move(state));
 }
@@ -160,6 +161,10 @@ void Executor::advance(Actor actor) {
       again |= !stream.busy;  // ended at once
     }
   }
+  if (!a.ended && a.exhausted && a.queued == 0) {
+    a.ended = true;
+    if (!a.daemon) --running_;
+  }
 }
 
 void Executor::pull(Actor actor) {
@@ -235,6 +240,8 @@ void Executor::begin(Actor actor, Stream index) {
   s.peer = -1;
   s.transfer = kNone;
   s.began = false;
+  s.bytes = {};
+  s.latency = {};
   s.limiting = -1;
   for (Observer* o : operation_observers_) o->posted(run_of(s, now_));
   switch (op.kind) {
@@ -389,11 +396,6 @@ bool Executor::cancel(Actor actor, Stream index) {
     finish(actor, index, Outcome::cancelled);
   }
   return true;
-}
-
-bool Executor::finished() const {
-  return std::all_of(actors_.begin(), actors_.end(),
-                     [](const auto& a) { return a->daemon || (a->exhausted && a->queued == 0); });
 }
 
 }  // namespace trainyard

@@ -39,7 +39,8 @@ class Executor {
   /// Ends the running operation of a stream (and, of a message, both halves) without its effect. False if none runs.
   bool cancel(Actor, Stream);
 
-  bool finished() const;
+  /// All programs but the daemons have ended.
+  bool finished() const { return running_ == 0; }
   /// Why nothing moves although operations are left: the cycle of waits, or what each actor waits for.
   std::string stuck() const;
   Seconds now() const { return Seconds{now_}; }
@@ -87,6 +88,7 @@ class Executor {
   std::uint32_t route_version_ = 1;  // links that fail or come back make cached routes stale
   double now_ = 0;
   double end_ = 0;
+  std::size_t running_ = 0;  // programs that have not ended, daemons apart
   double rates_since_ = 0;
   OpId next_id_ = 0;
   std::uint64_t transfers_ = 0;

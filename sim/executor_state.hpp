@@ -68,6 +68,7 @@ struct Executor::ActorState {
   std::vector<ChannelId> send_channels, recv_channels;  // by slot, −1: not asked yet
   std::uint32_t queued = 0;
   bool exhausted = false;
+  bool ended = false;      // exhausted, and all its operations too
   bool waiting = false;    // a dynamic program waits for an event
   bool bound_hit = false;  // the look-ahead was full while a stream was dry
   bool touched = false;

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include "models/xml_element.hpp"
+
 #include <algorithm>
 #include <map>
 
@@ -13,23 +15,6 @@ namespace {
 /// SimGrid refuses links without a bandwidth; no link of ours comes near this one.
 constexpr double kNeverTheLimit = 1e18;
 constexpr const char* kSoftwareLink = "software between nodes";
-
-std::string simgrid_quoted(const std::string& text) {
-  std::string out;
-  for (const char c : text) {
-    if (c == '&')
-      out += "&amp;";
-    else if (c == '<')
-      out += "&lt;";
-    else if (c == '>')
-      out += "&gt;";
-    else if (c == '"')
-      out += "&quot;";
-    else
-      out += c;
-  }
-  return out;
-}
 
 /// Of the precision that training mostly computes in; a platform file has one speed a host.
 double simgrid_speed(const Gpu& gpu) {
@@ -48,7 +33,7 @@ std::vector<std::string> simgrid_link_ids(std::span<const Link> links) {
   std::map<std::string, int> seen;
   for (const Link& link : links) {
     const int before = seen[link.name]++;
-    ids.push_back(simgrid_quoted(before == 0 ? link.name : fmt::format("{} ({})", link.name, before + 1)));
+    ids.push_back(xml_escaped(before == 0 ? link.name : fmt::format("{} ({})", link.name, before + 1)));
   }
   return ids;
 }
@@ -65,8 +50,8 @@ std::string simgrid_route(const ClusterMachine& machine, const std::vector<std::
   const Device &source = devices[static_cast<std::size_t>(from)], &target = devices[static_cast<std::size_t>(to)];
   const Route route = machine.route(a, b, PathClass::automatic);
   if (!route.reachable) throw UserError(fmt::format("no path leads from {} to {}", source.name, target.name));
-  std::string text = fmt::format("    <route src=\"{}\" dst=\"{}\" symmetrical=\"NO\">", simgrid_quoted(source.name),
-                                 simgrid_quoted(target.name));
+  std::string text = fmt::format("    <route src=\"{}\" dst=\"{}\" symmetrical=\"NO\">", xml_escaped(source.name),
+                                 xml_escaped(target.name));
   for (const LinkUse& use : route.links)
     for (std::int32_t i = 0; i < use.weight; ++i)
       text += fmt::format("<link_ctn id=\"{}\"/>", ids[static_cast<std::size_t>(use.link)]);
@@ -96,11 +81,10 @@ std::string simgrid_platform(const ClusterSpec& spec, Seconds network_step) {
       "     network/bandwidth-factor:1. Transfers that share a link are weighted there by the latency of\n"
       "     their routes, as TCP's are; Trainyard gives them equal shares. -->\n"
       "<platform version=\"4.1\">\n";
-  text += fmt::format("  <zone id=\"{}\" routing=\"Full\">\n", simgrid_quoted(spec.node.name));
+  text += fmt::format("  <zone id=\"{}\" routing=\"Full\">\n", xml_escaped(spec.node.name));
   for (const DeviceId gpu : gpus)
-    text +=
-        fmt::format("    <host id=\"{}\" speed=\"{}f\"/>\n",
-                    simgrid_quoted(graph.devices()[static_cast<std::size_t>(gpu)].name), simgrid_speed(spec.node.gpu));
+    text += fmt::format("    <host id=\"{}\" speed=\"{}f\"/>\n",
+                        xml_escaped(graph.devices()[static_cast<std::size_t>(gpu)].name), simgrid_speed(spec.node.gpu));
   for (std::size_t i = 0; i < ids.size(); ++i)
     text += simgrid_link(ids[i], graph.links()[i].capacity.value, graph.ends(static_cast<LinkId>(i)).latency.seconds(),
                          "SHARED");

@@ -8,6 +8,7 @@
 #include <map>
 #include <utility>
 
+#include "models/xml_element.hpp"
 #include "topologies/topology_text.hpp"
 
 namespace trainyard {
@@ -15,21 +16,6 @@ namespace {
 
 constexpr double kSlotWidth = 84, kBoxWidth = 74, kBoxHeight = 36, kMargin = 16;
 constexpr double kTitleRow = 28, kCpuRow = 48, kSwitchRow = 128, kDeviceRow = 208;
-
-std::string xml_escaped(const std::string& text) {
-  std::string out;
-  for (const char c : text) {
-    if (c == '&')
-      out += "&amp;";
-    else if (c == '<')
-      out += "&lt;";
-    else if (c == '>')
-      out += "&gt;";
-    else
-      out += static_cast<unsigned char>(c) < 0x20 ? ' ' : c;  // XML has no control characters
-  }
-  return out;
-}
 
 const char* fill_of(DeviceKind kind) {
   switch (kind) {

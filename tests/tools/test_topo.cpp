@@ -10,37 +10,17 @@
 #include <iterator>
 #include <nlohmann/json.hpp>
 
+#include "tests/tools/topo_shell.hpp"
+
 using Catch::Matchers::Contains;
 using nlohmann::json;
 namespace fs = std::filesystem;
+using trainyard::test::TopoAnswer;
+using trainyard::test::TopoFolder;
 
 namespace {
 
-struct TopoAnswer {
-  int exit = 0;
-  std::string out, err;
-};
-
-/// A folder of its own in which commands run.
-struct TopoShell {
-  fs::path folder;
-  TopoShell() {
-    std::string name = (fs::temp_directory_path() / "trainyard-XXXXXX").string();
-    REQUIRE(mkdtemp(name.data()) != nullptr);
-    folder = name;
-  }
-  ~TopoShell() { fs::remove_all(folder); }
-  void write(const std::string& name, const std::string& text) const { std::ofstream(folder / name) << text; }
-  std::string text(const std::string& name) const {
-    std::ifstream in(folder / name);
-    return {std::istreambuf_iterator<char>(in), {}};
-  }
-  TopoAnswer run(const std::string& arguments) const {
-    const std::string line =
-        "cd '" + folder.string() + "' && exec '" TRAINYARD_BINARY "' topo " + arguments + " >.out 2>.err </dev/null";
-    const int status = std::system(line.c_str());
-    return {WIFEXITED(status) ? WEXITSTATUS(status) : -1, text(".out"), text(".err")};
-  }
+struct TopoShell : TopoFolder {
   /// One line of error, exit code 2, nothing on stdout and no file written.
   void check_refused(const std::string& arguments, const std::string& why) const {
     CAPTURE(arguments);

@@ -9,36 +9,20 @@
 #include <iterator>
 #include <nlohmann/json.hpp>
 
+#include "tests/tools/topo_shell.hpp"
+
 using nlohmann::json;
 namespace fs = std::filesystem;
+using trainyard::test::TopoAnswer;
+using trainyard::test::TopoFolder;
 
 namespace {
 
-struct TopoAnswer {
-  int exit = 0;
-  std::string out, err;
-};
-
-struct TopoShell {
-  fs::path folder;
+struct TopoShell : TopoFolder {
   TopoShell() {
-    std::string name = (fs::temp_directory_path() / "trainyard-XXXXXX").string();
-    REQUIRE(mkdtemp(name.data()) != nullptr);
-    folder = name;
     std::ofstream(folder / "two.yaml") << "cluster: {nodes: 2, node: dgx-1v, fabric: nonblocking}\nmodel: gpt2\n"
                                           "software: pytorch-ddp\n"
                                           "plan: {global_batch_size: 16, micro_batch_size: 1, precision: fp16}\n";
-  }
-  ~TopoShell() { fs::remove_all(folder); }
-  std::string text(const std::string& name) const {
-    std::ifstream in(folder / name);
-    return {std::istreambuf_iterator<char>(in), {}};
-  }
-  TopoAnswer run(const std::string& arguments) const {
-    const std::string line =
-        "cd '" + folder.string() + "' && exec '" TRAINYARD_BINARY "' topo " + arguments + " >.out 2>.err </dev/null";
-    const int status = std::system(line.c_str());
-    return {WIFEXITED(status) ? WEXITSTATUS(status) : -1, text(".out"), text(".err")};
   }
   void refused(const std::string& arguments, const std::string& error) const {
     INFO(arguments);
