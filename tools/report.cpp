@@ -48,10 +48,23 @@ std::string wrapped(const std::string& first, const std::vector<std::string>& wo
   return text + line + "\n";
 }
 
+/// "32 × a100-sxm4-80gb"; of several types each.
+std::string gpus_in_words(const Scenario& s) {
+  std::vector<std::pair<std::string, int>> counts;
+  for (int rank = 0; rank < s.plan.ranks; ++rank) {
+    const std::string& name = s.cluster.type_of_gpu(rank).gpu.name;
+    if (counts.empty() || counts.back().first != name) counts.emplace_back(name, 0);
+    ++counts.back().second;
+  }
+  std::vector<std::string> words;
+  for (const auto& [name, count] : counts) words.push_back(fmt::format("{} × {}", count, name));
+  return fmt::format("{}", fmt::join(words, " + "));
+}
+
 std::string head(const Scenario& s) {
-  const std::string how = s.plan.ranks == 1 ? "one device"
-                                            : fmt::format("data parallel on {} × {}, {} all-reduce", s.plan.ranks,
-                                                          s.cluster.node.gpu.name, s.plan.all_reduce->name);
+  const std::string how =
+      s.plan.ranks == 1 ? "one device"
+                        : fmt::format("data parallel on {}, {} all-reduce", gpus_in_words(s), s.plan.all_reduce->name);
   return fmt::format("{} · {} ({}) · {} · {}{}\n", s.network.name, how, describe(s.cluster), name_of(s.precision),
                      s.software.name, s.software_given ? "" : " (default: no software costs)");
 }

@@ -104,9 +104,9 @@ std::vector<Row> fabrics(const Catalog& catalog) {
     ClusterSpec spec;
     read_fabric(spec, catalog.resolve("fabric", name_of_entry(name)));
     std::vector<std::string> levels;
-    for (const FabricLevel& level : spec.levels)
+    for (const FabricLevel& level : spec.shape.levels)
       levels.push_back(fmt::format("{} at {}:1", level.down, level.oversubscription));
-    if (spec.rails) levels.emplace_back("rails");
+    if (spec.shape.rails) levels.emplace_back("rails");
     rows.push_back({word(name), word(spec.fabric), quantity(spec.switch_latency.seconds()),
                     word(fmt::format("{}", fmt::join(levels, ", ")))});
   }
