@@ -55,7 +55,7 @@ std::vector<Row> gpus(const Catalog& catalog) {
     const auto peak = [&gpu](Precision p) { return quantity(gpu.peak[static_cast<std::size_t>(p)]); };
     rows.push_back({word(name), peak(Precision::bf16), peak(Precision::fp16), peak(Precision::fp32),
                     quantity(gpu.memory_capacity), quantity(gpu.memory_bandwidth), quantity(gpu.nvlink),
-                    quantity(gpu.pcie)});
+                    quantity(gpu.pcie), quantity(gpu.power.busy)});
   }
   return rows;
 }
@@ -178,7 +178,8 @@ const std::vector<Listing>& listings() {
         {"memory", "memory_bytes", true},
         {"bandwidth", "memory_Bps", true},
         {"NVLink", "nvlink_Bps", true},
-        {"PCIe", "pcie_Bps", true}},
+        {"PCIe", "pcie_Bps", true},
+        {"power", "power_W", true}},
        gpus},
       {"nodes",
        "cluster.node",
