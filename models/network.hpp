@@ -70,8 +70,8 @@ struct Network {
   Flops forward_flops() const;   ///< of one micro-batch, as executed
   Flops backward_flops() const;  ///< of one micro-batch, as executed, without recomputation
   Bytes activations() const;     ///< kept by all layers for one micro-batch
-  /// Model FLOPs a token for MFU: 6 · active parameters (2 forward, 4 backward; Kaplan et al. 2020, §2.1). Active are all
-  /// parameters, embeddings too, but of routed experts only the share that one token is sent to, and of an
+  /// Model FLOPs a token for MFU: 6 · active parameters (2 forward, 4 backward; Kaplan et al. 2020, §2.1). Active are
+  /// all parameters, embeddings too, but of routed experts only the share that one token is sent to, and of an
   /// encoder-decoder each half for its own tokens. Attention scores do not count; PaLM's MFU (Chowdhery et al. 2022,
   /// app. B) adds 12 · L · h · s.
   Flops model_flops_per_token() const;

@@ -83,13 +83,13 @@ struct TransformerOptions {
   bool fused_loss = false;
   /// silu(gate) · up in one kernel; false: two, and silu(gate) is kept for the backward pass.
   bool fused_gated_activation = false;
-  /// Tokens of a sample of an encoder-decoder's decoder. 0: a quarter of `seq_length`, as in T5's pre-training (512 and
-  /// 114 tokens, Raffel et al. 2020, §3.1.4; Megatron-LM takes 512 and 128).
+  /// Tokens of a sample of an encoder-decoder's decoder. 0: a quarter of `seq_length`, about what T5's pre-training has
+  /// (Raffel et al. 2020: 15 % of the tokens are dropped in spans of 3, so 512 inputs have 114 targets).
   std::int64_t decoder_seq_length = 0;
 };
 
-/// The kernels of one micro-batch, and what they keep, as PyTorch runs them eagerly: layers embedding, one a block, head
-/// (final norm, output projection, loss); of an encoder-decoder embedding, encoder blocks, encoder norm, decoder
+/// The kernels of one micro-batch, and what they keep, as PyTorch runs them eagerly: layers embedding, one a block,
+/// head (final norm, output projection, loss); of an encoder-decoder embedding, encoder blocks, encoder norm, decoder
 /// embedding, decoder blocks, head. Norms, rotary embedding and activation are one kernel each (torch.nn.LayerNorm,
 /// RMSNorm, GELU; Hugging Face's own Python versions of some are several). Weights, activations and products are in
 /// `precision`; sequences are full, so nothing is masked for padding.
@@ -102,13 +102,14 @@ struct TransformerOptions {
 /// no pair is skipped; backward the bias' gradient of each sample is written and summed.
 ///
 /// Experts: a router's product and top-k, a copy of each row to each of its experts, grouped GEMMs, and their weighted
-/// sum. Tokens are spread evenly: each of the weights gets tokens · per_token / count rows, none is dropped, each weight
-/// that gets a row is read once. Losses that balance the load are left out, and the router runs in `precision`. All
-/// experts are on the device. DeepSeek-V3's layers that predict further tokens (MTP) are left out.
+/// sum. Tokens are spread evenly: each of the weights gets tokens · per_token / count rows, none is dropped, each
+/// weight that gets a row is read once; the weights of all are one tensor, and all on the device. Losses that balance
+/// the load are left out, and the router runs in `precision`. DeepSeek-V3's layers that predict further tokens (MTP)
+/// are left out.
 ///
 /// `seq_length` is of the encoder where there is a decoder too; `Network::tokens_per_sample` is the sum of both.
-/// Throws UserError for sizes below 1, for a precision that is not modelled, for more tokens than learned positions, and
-/// for a length other than an image's patches and the class token.
+/// Throws UserError for sizes below 1, for a precision that is not modelled, for more tokens than learned positions,
+/// and for a length other than an image's patches and the class token.
 Network transformer_network(const TransformerConfig&, std::int64_t micro_batch_size, std::int64_t seq_length, Precision,
                             const TransformerOptions& = {});
 

@@ -88,9 +88,14 @@ TEST_CASE("T5's forward FLOPs: two stacks, and queries of one with keys of the o
   const double encoder = 2 * b * s * (4 * h * inner + 2 * h * f) + 4 * b * s * s * inner;
   const double decoder = 2 * b * t * (4 * h * inner + 2 * h * f) + 4 * b * t * t * inner;
   const double cross = 2 * b * (t + s) * 2 * h * inner + 4 * b * t * s * inner;
-  const Network network = network_of(catalog_config("t5-base"), 2, 512);
+  const double forward = layers * (encoder + decoder + cross) + 2 * b * t * h * vocab;
+  const TransformerConfig config = catalog_config("t5-base");
+  const Network network = network_of(config, 2, 512);
   CHECK(network.tokens_per_sample == 512 + 128);
-  CHECK(network.forward_flops().value == layers * (encoder + decoder + cross) + 2 * b * t * h * vocab);
+  CHECK(network.forward_flops().value == forward);
+  const Network unfused = transformer_network(config, 2, 512, Precision::bf16, separate_kernels());
+  CHECK(unfused.forward_flops().value == forward);
+  CHECK(unfused.backward_flops().value == 2 * forward);
 }
 
 TEST_CASE("T5's parameters count for the tokens of their half", "[transformer]") {
