@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstdio>
 #include <filesystem>
 #include <nlohmann/json.hpp>
@@ -36,6 +37,11 @@ using Row = std::vector<Cell>;
 
 Cell word(const std::string& text) { return {text, text}; }
 Cell number(std::int64_t v) { return {fmt::format("{}", v), v}; }
+/// Parameters: in millions, from ten thousand of them in billions.
+Cell parameter_count(double n) {
+  const bool billions = n >= 1e10;
+  return {fmt::format("{:.4g} {}", n * (billions ? 1e-9 : 1e-6), billions ? 'B' : 'M'), std::llround(n)};
+}
 template <class Quantity>
 Cell quantity(Quantity q) {
   return q.value > 0 ? Cell{show(q), q.value} : Cell{"-", nullptr};
@@ -86,14 +92,10 @@ std::vector<Row> networks(const Catalog& catalog) {
   std::vector<Row> rows;
   for (const std::string& name : catalog.names("network")) {
     const TransformerConfig c = read_transformer(catalog.resolve("network", name_of_entry(name)));
-    const double parameters = transformer_network(c, 1, 1, Precision::bf16).parameters();
-    rows.push_back({word(name),
-                    {fmt::format("{:.4g} M", parameters * 1e-6), static_cast<std::int64_t>(parameters)},
-                    word(c.model_type),
-                    number(c.num_hidden_layers),
-                    number(c.hidden_size),
-                    number(c.vocab_size),
-                    number(c.max_position_embeddings)});
+    const Network network = transformer_network(c, 1, c.max_position_embeddings, Precision::bf16);
+    rows.push_back({word(name), parameter_count(network.parameters()), parameter_count(network.active_parameters()),
+                    word(c.model_type), number(c.num_hidden_layers), number(c.hidden_size),
+                    c.vocab_size > 0 ? number(c.vocab_size) : Cell{"-", nullptr}, number(c.max_position_embeddings)});
   }
   return rows;
 }
@@ -202,6 +204,7 @@ const std::vector<Listing>& listings() {
        "model: a neural network, as Hugging Face describes it",
        {{"name", "name"},
         {"parameters", "parameters", true},
+        {"active a token", "active_parameters", true},
         {"type", "model_type"},
         {"layers", "num_hidden_layers", true},
         {"hidden", "hidden_size", true},

@@ -101,9 +101,13 @@ Sources read_entry(const std::string& kind, const Node& entry, const Catalog& ca
   Sources sources = figure_sources(entry, "network " + config.name);
   for (FigureSource& s : sources)
     if (s.source.empty()) s.source = config.source;
-  const Network network = transformer_network(config, 1, 1, Precision::bf16);
+  const Network network = transformer_network(config, 1, config.max_position_embeddings, Precision::bf16);
   sources.push_back({"network " + config.name + ": parameters", fmt::format("{:.0f}", network.parameters()),
                      "counted, tied tensors once", false});
+  if (network.active_parameters() < network.parameters())
+    sources.push_back({"network " + config.name + ": active parameters",
+                       fmt::format("{:.0f}", network.active_parameters()),
+                       "counted, those that a token meets on average", false});
   return sources;
 }
 

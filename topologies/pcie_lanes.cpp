@@ -78,7 +78,10 @@ std::string describe_need(const Need& need, int width) {
                                  static_cast<int>(need.devices) * width + need.other_lanes, lanes);
   if (need.devices > 0)
     text += fmt::format(": {} device{} fit{} at x{}{}", fit, plural(static_cast<std::size_t>(fit)), fit == 1 ? "s" : "",
-                        width, need.uplinks + need.drives > 0 ? " besides the others" : "");
+                        width,
+                        need.drives > 0    ? " besides the others"
+                        : need.uplinks > 0 ? " besides the uplinks"
+                                           : "");
   throw UserError(text);
 }
 

@@ -183,7 +183,10 @@ TEST_CASE("list and show print tables of the catalog", "[cli]") {
   CHECK(gpus.exit == 0);
   CHECK(gpus.out == shell.run("list gpus").out);
   CHECK(gpus.out.find("a100-sxm4-80gb   312 TFLOP/s") != std::string::npos);
-  CHECK(shell.run("list networks").out.find("gpt2-xl          1558 M") != std::string::npos);
+  const std::string networks = shell.run("list networks").out;
+  const std::string line = networks.substr(networks.find("gpt2-xl "), 60);
+  CHECK(line.find("1558 M") != std::string::npos);
+  CHECK(networks.find("deepseek-v3          671 B         37.55 B") != std::string::npos);
   const Answer entry = shell.run("show gpu t4");
   CHECK(entry.exit == 0);
   CHECK(entry.out.find("unverified") != std::string::npos);

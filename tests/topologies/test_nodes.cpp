@@ -187,6 +187,7 @@ TEST_CASE("wiring changes the time: transfers share an uplink and the link betwe
   box.node.pcie_latency = box.node.socket_latency = {};
   box.node.pcie_rate = BytesPerSecond{16e9};
   box.node.gpu_pcie_rate = {};
+  box.node.peer_to_peer = PeerToPeer::node;
   box.node.socket_rate = BytesPerSecond{10e9};
   CHECK(time(box, {{0, 1}, {2, 3}}) == near(1 / 16.0));  // below one switch each pair has its own links
   CHECK(time(box, {{0, 4}}) == near(1 / 10.0));          // the sockets' link is the slowest
