@@ -15,8 +15,8 @@ const char* name_of(Precision);
 Bytes element_size(Precision);
 
 /// Kinds of kernel with an efficiency each; `Work::kernel` holds one.
-enum class Kernel : std::uint16_t { gemm, attention, attention_backward, elementwise, optimizer, embedding };
-constexpr int kKernels = 6;
+enum class Kernel : std::uint16_t { gemm, attention, attention_backward, elementwise, optimizer, embedding, convolution };
+constexpr int kKernels = 7;
 const char* name_of(Kernel);
 
 /// One GPU: what the roofline needs. Units: SI.
@@ -41,7 +41,8 @@ struct Gpu {
   Sources sources;
 };
 
-/// Reads and checks an entry (rates > 0, efficiencies in (0, 1]). Only `peak` (one precision or more),
+/// Reads and checks an entry (rates > 0, efficiencies in (0, 1]; a convolution's is a gemm's
+/// unless it is given). Only `peak` (one precision or more),
 /// `memory_bandwidth` and `memory_capacity` are required; what else is left out is ideal (no launch time, efficiency 1,
 /// no interference) or not there (`nvlink`, `pcie`). Throws UserError with the place.
 Gpu read_gpu(const Node& entry);

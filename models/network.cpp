@@ -105,6 +105,10 @@ Bytes LayerBuilder::row_bytes(double width) const { return element_size(precisio
 
 void LayerBuilder::add(Operator op) {
   for (const double width : forks_) op.backward_live += row_bytes(width);
+  for (const Held& held : held_) {
+    op.forward_live += held.forward;
+    op.backward_live += held.backward;
+  }
   operators_.push_back(std::move(op));
 }
 
@@ -164,6 +168,13 @@ void LayerBuilder::join(std::string name) {
   op.forward_live = tensor * 2;
   add(std::move(op));  // before the fork ends: the gradient that comes in is the one it holds
   forks_.pop_back();
+}
+
+void LayerBuilder::hold(Bytes forward, Bytes backward) { held_.push_back({forward, backward}); }
+
+void LayerBuilder::release() {
+  if (held_.empty()) throw InternalError("layer " + layer_.name + ": release without a hold");
+  held_.pop_back();
 }
 
 void LayerBuilder::mover(std::string name, Bytes in, Bytes out) {

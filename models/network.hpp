@@ -8,8 +8,8 @@
 
 namespace trainyard {
 
-/// One kernel launch; `work` is that of ONE micro-batch. FLOPs are counted for matrix products only (a multiply-add is
-/// two): all other kernels are bound by memory and have bytes alone.
+/// One kernel launch; `work` is that of ONE micro-batch. FLOPs are counted for matrix products and
+/// convolutions only (a multiply-add is two): all other kernels are bound by memory and have bytes alone.
 struct KernelCall {
   std::string name;
   Work work;
@@ -126,6 +126,9 @@ class LayerBuilder {
   void fork(std::string name, double width);
   /// Ends the innermost fork: adds the two branches.
   void join(std::string name);
+  /// Tensors of other branches that are there, besides kept ones, while what is added until `release` runs.
+  void hold(Bytes forward, Bytes backward);
+  void release();  ///< ends the innermost hold
 
   /// A kernel bound by memory that reads `in` and writes `out` bytes; its gradient kernel does the reverse.
   void mover(std::string name, Bytes in, Bytes out);
@@ -159,6 +162,10 @@ class LayerBuilder {
   Precision precision_;
   std::vector<Operator> operators_;
   std::vector<double> forks_;  ///< widths
+  struct Held {
+    Bytes forward, backward;
+  };
+  std::vector<Held> held_;
 };
 
 }  // namespace trainyard
