@@ -312,6 +312,7 @@ Network cnn_network(const Cnn& cnn, std::int64_t micro_batch_size, Precision pre
   network.source = cnn.source;
   network.precision = precision;
   network.samples = micro_batch_size;
+  network.weights_reused = true;
   std::vector<bool> kept{false};
   Feature feature{cnn.input.elements(), 0, false};
   for (const CnnLayer& layer : cnn.layers) {

@@ -15,7 +15,15 @@ const char* name_of(Precision);
 Bytes element_size(Precision);
 
 /// Kinds of kernel with an efficiency each; `Work::kernel` holds one.
-enum class Kernel : std::uint16_t { gemm, attention, attention_backward, elementwise, optimizer, embedding, convolution };
+enum class Kernel : std::uint16_t {
+  gemm,
+  attention,
+  attention_backward,
+  elementwise,
+  optimizer,
+  embedding,
+  convolution
+};
 constexpr int kKernels = 7;
 const char* name_of(Kernel);
 

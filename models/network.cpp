@@ -54,7 +54,9 @@ Bytes Network::activations() const {
   for (const auto& layer : layers) total += layer.activations();
   return total;
 }
-Flops Network::model_flops_per_token() const { return Flops{6 * parameters()}; }
+Flops Network::model_flops_per_token() const {
+  return weights_reused ? forward_flops() * (3.0 / static_cast<double>(tokens())) : Flops{6 * parameters()};
+}
 
 KernelCall kernel_call(std::string name, Kernel kernel, Flops flops, Bytes bytes, Precision precision) {
   KernelCall call;

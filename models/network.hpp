@@ -60,6 +60,7 @@ struct Network {
   Precision precision = Precision::fp32;
   std::int64_t samples = 1;            ///< in one micro-batch
   std::int64_t tokens_per_sample = 1;  ///< sequence length; 1 where a sample is one example
+  bool weights_reused = false;         ///< at many places of one sample, as by convolutions
 
   double parameters() const;  ///< elements, each tied tensor once
   std::int64_t tokens() const { return samples * tokens_per_sample; }
@@ -68,6 +69,7 @@ struct Network {
   Bytes activations() const;     ///< kept by all layers for one micro-batch
   /// Model FLOPs a token for MFU: 6 · parameters (2 forward, 4 backward; Kaplan et al. 2020, §2.1). All parameters count,
   /// embeddings too; attention scores do not. PaLM's MFU (Chowdhery et al. 2022, app. B) adds 12 · L · h · s.
+  /// Where weights are reused: three times the forward FLOPs of a sample.
   Flops model_flops_per_token() const;
 };
 
