@@ -5,13 +5,14 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
+#include "models/network_entry.hpp"
 #include "models/node.hpp"
 #include "models/stack.hpp"
 #include "models/training_memory.hpp"
-#include "models/transformer.hpp"
 #include "sim/output.hpp"
 #include "strategies/collective.hpp"
 #include "tools/arguments.hpp"
+#include "tools/show_network.hpp"
 #include "tools/table.hpp"
 #include "tools/verbs.hpp"
 #include "topologies/cluster.hpp"
@@ -85,15 +86,19 @@ std::vector<Row> stacks(const Catalog& catalog) {
 std::vector<Row> networks(const Catalog& catalog) {
   std::vector<Row> rows;
   for (const std::string& name : catalog.names("network")) {
-    const TransformerConfig c = read_transformer(catalog.resolve("network", name_of_entry(name)));
-    const double parameters = transformer_network(c, 1, 1, Precision::bf16).parameters();
+    const NetworkEntry entry = read_network_entry(catalog.resolve("network", name_of_entry(name)));
+    const Network network = make_network(entry, 1, sample_tokens(entry), Precision::fp32);
+    const double parameters = network.parameters();
+    const TransformerConfig* c = entry.transformer();
+    const auto size = [c](std::int64_t v) { return c ? number(v) : Cell{"-", nullptr}; };
     rows.push_back({word(name),
                     {fmt::format("{:.4g} M", parameters * 1e-6), static_cast<std::int64_t>(parameters)},
-                    word(c.model_type),
-                    number(c.num_hidden_layers),
-                    number(c.hidden_size),
-                    number(c.vocab_size),
-                    number(c.max_position_embeddings)});
+                    word(entry.type),
+                    c ? number(c->num_hidden_layers) : number(static_cast<std::int64_t>(network.layers.size())),
+                    size(c ? c->hidden_size : 0),
+                    size(c ? c->vocab_size : 0),
+                    word(sample_text(entry)),
+                    {show_flops(network.forward_flops()), network.forward_flops().value}});
   }
   return rows;
 }
@@ -198,14 +203,15 @@ const std::vector<Listing>& listings() {
         {"levels (down, oversubscription)", "levels"}},
        fabrics},
       {"networks",
-       "model: a neural network, as Hugging Face describes it",
+       "model; forward FLOPs of one sample, a multiply-add is two",
        {{"name", "name"},
         {"parameters", "parameters", true},
         {"type", "model_type"},
         {"layers", "num_hidden_layers", true},
         {"hidden", "hidden_size", true},
         {"vocabulary", "vocab_size", true},
-        {"positions", "max_position_embeddings", true}},
+        {"sample", "sample", true},
+        {"forward", "forward_FLOPs", true}},
        networks},
       {"stacks", "software", {{"name", "name"}, {"bucket", "bucket_bytes", true}, {"what", "description"}}, stacks},
       {"collectives",

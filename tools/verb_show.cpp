@@ -4,11 +4,11 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 
-#include "models/transformer.hpp"
 #include "scenarios/views.hpp"
 #include "sim/output.hpp"
 #include "tools/arguments.hpp"
 #include "tools/report.hpp"
+#include "tools/show_network.hpp"
 #include "tools/table.hpp"
 #include "tools/verbs.hpp"
 
@@ -97,13 +97,19 @@ Sources read_entry(const std::string& kind, const Node& entry, const Catalog& ca
     read_fabric(spec, entry);
     return spec.fabric_sources;
   }
-  const TransformerConfig config = read_transformer(entry);
-  Sources sources = figure_sources(entry, "network " + config.name);
+  throw InternalError("no such kind of entry");
+}
+
+/// A config's figures are its fields; a cnn's or mlp's are its layers, so their one source is all there is.
+Sources network_sources(const NetworkEntry& network, const Node& entry) {
+  const std::string what = "network " + network.name;
+  Sources sources;
+  if (network.transformer()) sources = figure_sources(entry, what);
   for (FigureSource& s : sources)
-    if (s.source.empty()) s.source = config.source;
-  const Network network = transformer_network(config, 1, 1, Precision::bf16);
-  sources.push_back({"network " + config.name + ": parameters", fmt::format("{:.0f}", network.parameters()),
-                     "counted, tied tensors once", false});
+    if (s.source.empty()) s.source = network.source;
+  if (!network.transformer()) sources.push_back({what + ": layers", network.type, network.source, false});
+  const double parameters = make_network(network, 1, 1, Precision::fp32).parameters();
+  sources.push_back({what + ": parameters", fmt::format("{:.0f}", parameters), "counted, tied tensors once", false});
   return sources;
 }
 
@@ -145,8 +151,14 @@ View entry_view(const std::string& kind, const std::string& name, const Override
   if (name.empty()) fail(place, fmt::format("which {}{}", kind, hint("", catalog.names(kind))));
   for (const auto& [path, value] : overrides) set_field(reference, path, value);
   const Node entry = catalog.resolve(kind, reference);
-  const Sources sources = read_entry(kind, entry, catalog);
   const std::string own = entry.find("name")->scalar;
+  if (kind == "network") {
+    const NetworkEntry network = read_network_entry(entry);
+    const Sources sources = network_sources(network, entry);
+    return {entry_text(kind, own, entry, sources) + "\n" + layers_text(network),
+            {{"kind", kind}, {"name", own}, {"figures", sources_json(sources)}, {"layers", layers_json(network)}}};
+  }
+  const Sources sources = read_entry(kind, entry, catalog);
   return {entry_text(kind, own, entry, sources), {{"kind", kind}, {"name", own}, {"figures", sources_json(sources)}}};
 }
 

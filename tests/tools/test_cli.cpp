@@ -184,7 +184,12 @@ TEST_CASE("list and show print tables of the catalog", "[cli]") {
   CHECK(gpus.exit == 0);
   CHECK(gpus.out == shell.run("list gpus").out);
   CHECK(gpus.out.find("a100-sxm4-80gb  312 TFLOP/s") != std::string::npos);
-  CHECK(shell.run("list networks").out.find("gpt2-xl          1558 M") != std::string::npos);
+  CHECK(shell.run("list networks").out.find("gpt2-xl           1558 M") != std::string::npos);
+  CHECK(shell.run("list networks").out.find("3 x 224 x 224  8.18 GFLOP") != std::string::npos);
+  const std::string resnet = shell.run("show network resnet50").out;
+  CHECK(resnet.find("bottleneck 3 … bottleneck 5    512 x 28 x 28   280064 x 3") != std::string::npos);
+  CHECK(resnet.find("25557032") != std::string::npos);
+  CHECK(shell.run("show network mlp-mnist --json -").out.find("\"parameters\": 401920") != std::string::npos);
   const Answer entry = shell.run("show gpu t4");
   CHECK(entry.exit == 0);
   CHECK(entry.out.find("unverified") != std::string::npos);
