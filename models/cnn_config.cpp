@@ -118,6 +118,15 @@ void substitute(Node& node, const std::vector<std::pair<std::string, Node>>& arg
   for (auto& field : node.fields) substitute(field.second, arguments);
 }
 
+bool mentions(const Node& node, std::string_view argument) {
+  if (node.kind == Node::Kind::scalar)
+    return node.scalar.starts_with('$') && same_name(node.scalar.substr(1), argument);
+  return std::any_of(node.items.begin(), node.items.end(),
+                     [&](const Node& item) { return mentions(item, argument); }) ||
+         std::any_of(node.fields.begin(), node.fields.end(),
+                     [&](const auto& field) { return mentions(field.second, argument); });
+}
+
 CnnReader::CnnReader(const Node* blocks, bool auxiliary) : auxiliary_(auxiliary) {
   if (!blocks || blocks->kind == Node::Kind::null) return;
   if (blocks->kind != Node::Kind::map) fail(blocks->place, "cnn.blocks: expected a map of blocks by their names");
@@ -131,6 +140,13 @@ CnnReader::CnnReader(const Node* blocks, bool auxiliary) : auxiliary_(auxiliary)
       fail(arguments->find("repeat")->key_place, "cnn.blocks: every block has \"repeat\", so no argument is called so");
     blocks_.emplace_back(name, Block{arguments, &fields.required_child("layers")});
     fields.finish();
+    if (!arguments) continue;
+    for (const auto& [argument, fallback] : arguments->fields) {
+      if (fallback.kind == Node::Kind::map)
+        fail(fallback.place, fmt::format("cnn.blocks.{}: argument \"{}\": expected a value or a list", name, argument));
+      if (!mentions(*blocks_.back().second.layers, argument))
+        fail(fallback.key_place, fmt::format("cnn.blocks.{}: nothing uses the argument \"{}\"", name, argument));
+    }
   }
 }
 

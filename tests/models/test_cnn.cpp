@@ -241,8 +241,9 @@ TEST_CASE("what is no CNN is refused at its place", "[cnn]") {
   };
   refused(block("a: {layers: [a]}", "a"), "x.yaml:3:25: cnn: block a is used in itself");
   refused(block("relu: {layers: []}", "relu"), "cnn.blocks: \"relu\" is the name of a layer");
-  refused(block("a: {arguments: {n}, layers: [tanh]}", "a"), "x.yaml:5:5: cnn.a: missing argument \"n\"");
-  refused(block("a: {arguments: {n: 1}, layers: [tanh]}", "a: {m: 1}"), "unknown key \"m\" in cnn.a");
+  refused(block("a: {arguments: {n}, layers: [$n]}", "a"), "x.yaml:5:5: cnn.a: missing argument \"n\"");
+  refused(block("a: {arguments: {n: tanh}, layers: [$n]}", "a: {m: 1}"), "unknown key \"m\" in cnn.a");
+  refused(block("a: {arguments: {n: 1}, layers: [tanh]}", "a"), "cnn.blocks.a: nothing uses the argument \"n\"");
   refused(block("a: {layers: [tanh]}", "a: {repeat: 1000000}"), "with its blocks laid out it has over 100000 layers");
   CHECK_THROWS_WITH(read_network_entry(parse_document("{cnn: {}, mlp: {}}", "x.yaml")), Catch::Contains("\"mlp\""));
   CHECK_THROWS_AS(make_network(entry_of("mnist-cnn"), 0, 1, Precision::fp32), UserError);
