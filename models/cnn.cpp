@@ -14,6 +14,7 @@ struct Feature {
   double width = 0;       ///< elements of one sample
   std::size_t store = 0;  ///< the memory it lies in: a view and what works in place share that of their input
   bool gradient = false;  ///< anything before it has parameters
+  bool shared = false;    ///< another branch reads it too: nothing works in place on it
 };
 
 /// The kernels of one `CnnLayer`.
@@ -37,7 +38,7 @@ class CnnLayerBuilder {
   bool is_kept(const Feature& f) const { return kept_[f.store]; }
   Feature fresh(double width, bool gradient) {
     kept_.push_back(false);
-    return {width, kept_.size() - 1, gradient};
+    return {width, kept_.size() - 1, gradient, false};
   }
   /// Once: the first operator that needs it lists it.
   void keep(Operator& op, const Feature& f, std::string name) {
@@ -117,7 +118,7 @@ Feature CnnLayerBuilder::batch_norm(const CnnOperator& op, Feature in) {
 Feature CnnLayerBuilder::activation(const CnnOperator& op, Feature in) {
   const std::string name = name_of(op);
   const Bytes x = bytes(in.width);
-  const bool in_place = op.word == "relu" && !is_kept(in);
+  const bool in_place = op.word == "relu" && !is_kept(in) && !in.shared;
   const bool keeps_input = op.word == "gelu" || op.word == "silu";
   const Feature out = in_place ? in : fresh(in.width, in.gradient);
   Operator o;
@@ -210,6 +211,7 @@ void CnnLayerBuilder::sum_gradients(const std::string& name, const Feature& in, 
 /// the branch's last operator is given.
 Feature CnnLayerBuilder::branch(const std::vector<CnnOperator>& operators, Feature in, Bytes forward, Bytes backward,
                                 Bytes shared) {
+  in.shared = true;
   for (const CnnOperator& op : operators) {
     b_.hold(forward, &op == &operators.back() ? backward - shared : backward);
     in = add(op, in);
@@ -236,7 +238,7 @@ Feature CnnLayerBuilder::residual(const CnnOperator& op, Feature in) {
   if (!is_kept(other)) o.forward_live += y;
   o.backward_live = y;
   b_.add(std::move(o));
-  return {out.width, out.store, main.gradient || other.gradient};
+  return {out.width, out.store, main.gradient || other.gradient, false};
 }
 
 /// Branches one after the other, copied into one tensor; backward they are given views of its gradient, last to first.
@@ -314,7 +316,7 @@ Network cnn_network(const Cnn& cnn, std::int64_t micro_batch_size, Precision pre
   network.samples = micro_batch_size;
   network.weights_reused = true;
   std::vector<bool> kept{false};
-  Feature feature{cnn.input.elements(), 0, false};
+  Feature feature{cnn.input.elements(), 0, false, false};
   for (const CnnLayer& layer : cnn.layers) {
     CnnLayerBuilder builder(layer.name, static_cast<double>(micro_batch_size), precision, fused_loss, kept);
     feature = builder.run(layer.operators, feature);

@@ -179,6 +179,14 @@ TEST_CASE("each memory is kept once, and what works in place needs none", "[cnn]
   CHECK(block.backward[block.backward.size() - 1].name == "residual1.gradient_sum");
 }
 
+TEST_CASE("nothing works in place on what another branch reads", "[cnn]") {
+  const Cnn cnn = with_loss("[4, 8, 8]", "conv: {out: 4, kernel: 1}, concat: [[relu], [batch_norm]]");
+  const Layer block = cnn_network(cnn, 1, Precision::fp32).layers.at(1);
+  const double map = 4 * 4 * 8 * 8;
+  CHECK(kept_bytes(block, "relu1.output").value == map);
+  CHECK(kept_bytes(block, "batch_norm1.input").value == map);
+}
+
 TEST_CASE("branches run backward from the last, the gradient of their input added up", "[cnn]") {
   const Cnn cnn =
       with_loss("[4, 8, 8]",
