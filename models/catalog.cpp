@@ -29,6 +29,26 @@ Node name_node(std::string name, Place place) {
   return node;
 }
 
+bool is_file_reference(const std::string& name) {
+  return name.ends_with(".yaml") || name.ends_with(".yml") || name.ends_with(".json");
+}
+
+/// An entry in a file of its own, beside the one that names it (an override comes from no file: from the working
+/// directory).
+Node file_entry(std::string_view kind, const Node& reference) {
+  const fs::path folder =
+      reference.place.line == 0 || !reference.place.file ? fs::path() : fs::path(*reference.place.file).parent_path();
+  const fs::path file = folder / reference.scalar;
+  std::error_code ignored;
+  if (!fs::is_regular_file(file, ignored))
+    fail(reference.place, fmt::format("{}: no such file (a {} of its own)", file.string(), kind));
+  Node node = read_document(file);
+  if (node.kind != Node::Kind::map) fail(node.place, fmt::format("expected a map, the figures of a {}", kind));
+  if (!node.find("name"))
+    node.fields.insert(node.fields.begin(), {"name", name_node(file.stem().string(), node.place)});
+  return node;
+}
+
 /// `map` laid on its base, that base on its own, and so on.
 Node on_base(const Catalog& catalog, std::string_view kind, const Node& reference, int depth) {
   const auto lay = [&](const Node& over, const Node& base) {
@@ -38,7 +58,8 @@ Node on_base(const Catalog& catalog, std::string_view kind, const Node& referenc
     return merged(on_base(catalog, kind, base, depth + 1), own);
   };
   if (reference.kind == Node::Kind::scalar) {
-    const Node entry = catalog.entry(kind, reference.scalar, reference.place);
+    const Node entry = is_file_reference(reference.scalar) ? file_entry(kind, reference)
+                                                           : catalog.entry(kind, reference.scalar, reference.place);
     const Node* base = entry.find("base");
     return base ? lay(entry, *base) : entry;
   }

@@ -4,75 +4,13 @@
 #include <algorithm>
 #include <utility>
 
-#include "models/cnn.hpp"
+#include "models/cnn_words.hpp"
 
 namespace trainyard {
 namespace {
 
-constexpr std::int64_t kLargestSize = 1 << 24;  // of one dimension: products of three fit into a double exactly enough
 constexpr std::size_t kMostOperators = 100000;  // every one is laid out: a slip of the pen must not fill the memory
 constexpr int kDeepestBlocks = 32;              // a block in a block in …; more is a circle
-
-struct CnnWord {
-  const char* word;
-  CnnKind kind;
-};
-constexpr CnnWord kCnnWords[] = {{"conv", CnnKind::conv},
-                                 {"batch_norm", CnnKind::batch_norm},
-                                 {"relu", CnnKind::activation},
-                                 {"sigmoid", CnnKind::activation},
-                                 {"tanh", CnnKind::activation},
-                                 {"gelu", CnnKind::activation},
-                                 {"silu", CnnKind::activation},
-                                 {"max_pool", CnnKind::max_pool},
-                                 {"avg_pool", CnnKind::avg_pool},
-                                 {"adaptive_pool", CnnKind::adaptive_pool},
-                                 {"global_pool", CnnKind::global_pool},
-                                 {"flatten", CnnKind::flatten},
-                                 {"linear", CnnKind::linear},
-                                 {"dropout", CnnKind::dropout},
-                                 {"local_response_norm", CnnKind::local_response_norm},
-                                 {"softmax_cross_entropy", CnnKind::softmax_cross_entropy},
-                                 {"residual", CnnKind::residual},
-                                 {"concat", CnnKind::concat},
-                                 {"auxiliary", CnnKind::auxiliary}};
-
-const CnnWord* find_word(std::string_view word) {
-  const auto at = std::find_if(std::begin(kCnnWords), std::end(kCnnWords),
-                               [&](const CnnWord& w) { return same_name(w.word, word); });
-  return at == std::end(kCnnWords) ? nullptr : at;
-}
-
-std::int64_t cnn_size(Fields& fields, const char* key, std::int64_t least, const std::int64_t* fallback = nullptr) {
-  const std::int64_t value = fallback ? fields.integer(key, least, *fallback) : fields.integer(key, least);
-  if (value > kLargestSize)
-    fail(fields.place_of(key),
-         fmt::format("{}.{}: {} is too large; the most is {}", fields.what(), key, value, kLargestSize));
-  return value;
-}
-
-std::int64_t cnn_size_of(const Node& node, const std::string& what, std::int64_t least) {
-  std::int64_t value = 0;
-  try {
-    if (node.kind != Node::Kind::scalar) throw UserError("expected a whole number");
-    value = parse_integer(node.scalar);
-    if (value < least || value > kLargestSize)
-      throw UserError(fmt::format("{} is not between {} and {}", value, least, kLargestSize));
-  } catch (const UserError& e) {
-    fail(node.place, fmt::format("{}: {}", what, e.what()));
-  }
-  return value;
-}
-
-/// One number for both, or [height, width].
-std::array<std::int64_t, 2> height_width(const Node& node, const std::string& what, std::int64_t least) {
-  if (node.kind != Node::Kind::list) {
-    const std::int64_t both = cnn_size_of(node, what, least);
-    return {both, both};
-  }
-  if (node.items.size() != 2) fail(node.place, what + ": expected one number, or [height, width]");
-  return {cnn_size_of(node.items[0], what, least), cnn_size_of(node.items[1], what, least)};
-}
 
 class CnnReader {
  public:
@@ -93,7 +31,6 @@ class CnnReader {
   void append_block(std::vector<CnnOperator>&, const std::string& word, const Block&, const Node* given,
                     const Node& item, int depth);
   std::vector<CnnOperator> list_of(const Node& list, const std::string& what, int depth);
-  CnnOperator plain(const CnnWord&, const Node* figures, const Place&);
   void branches(CnnOperator&, const Node* figures, int depth);
 
   std::vector<std::pair<std::string, Block>> blocks_;
@@ -131,7 +68,7 @@ CnnReader::CnnReader(const Node* blocks, bool auxiliary) : auxiliary_(auxiliary)
   if (!blocks || blocks->kind == Node::Kind::null) return;
   if (blocks->kind != Node::Kind::map) fail(blocks->place, "cnn.blocks: expected a map of blocks by their names");
   for (const auto& [name, node] : blocks->fields) {
-    if (find_word(name)) fail(node.key_place, fmt::format("cnn.blocks: \"{}\" is the name of a layer", name));
+    if (find_cnn_word(name)) fail(node.key_place, fmt::format("cnn.blocks: \"{}\" is the name of a layer", name));
     Fields fields(node, "cnn.blocks." + name);
     const Node* arguments = fields.child("arguments");
     if (arguments && arguments->kind != Node::Kind::map)
@@ -180,16 +117,16 @@ void CnnReader::append_word(std::vector<CnnOperator>& operators, const std::stri
   if (++operators_ > kMostOperators)
     fail(item.place, fmt::format("cnn: with its blocks laid out it has over {} layers", kMostOperators));
   if (const Block* block = find_block(word)) return append_block(operators, word, *block, figures, item, depth);
-  const CnnWord* known = find_word(word);
+  const CnnWord* known = find_cnn_word(word);
   if (!known) {
     std::vector<std::string> names;
-    for (const CnnWord& w : kCnnWords) names.emplace_back(w.word);
+    for (const CnnWord& w : cnn_words()) names.emplace_back(w.word);
     for (const auto& block : blocks_) names.push_back(block.first);
     fail(item.place, fmt::format("cnn: unknown layer \"{}\"{}", word, hint(word, names)));
   }
   if (known->kind == CnnKind::auxiliary && !auxiliary_) return;
   if (known->kind != CnnKind::residual && known->kind != CnnKind::concat && known->kind != CnnKind::auxiliary) {
-    operators.push_back(plain(*known, figures, item.place));
+    operators.push_back(read_cnn_operator(*known, figures, item.place));
     return;
   }
   CnnOperator op;
@@ -223,42 +160,6 @@ void CnnReader::append_block(std::vector<CnnOperator>& operators, const std::str
       fail(item.place, fmt::format("cnn: with its blocks laid out it has over {} layers", kMostOperators));
     for (CnnOperator& op : list_of(layers, "cnn.blocks." + word, depth + 1)) operators.push_back(std::move(op));
   }
-}
-
-CnnOperator CnnReader::plain(const CnnWord& known, const Node* figures, const Place& place) {
-  static const Node none;
-  Fields fields(figures ? *figures : none, fmt::format("cnn.{}", known.word));
-  const auto pair = [&fields](const char* key, std::int64_t least) {
-    return height_width(fields.required_child(key), fields.what() + "." + key, least);
-  };
-  CnnOperator op;
-  op.kind = known.kind;
-  op.word = known.word;
-  op.place = place;
-  const std::int64_t one = 1;
-  if (op.kind == CnnKind::conv || op.kind == CnnKind::linear) {
-    if (!figures) fail(place, fmt::format("cnn.{}: missing key \"out\"", known.word));
-    op.out = cnn_size(fields, "out", 1);
-    op.bias = fields.boolean("bias", true);
-  }
-  if (op.kind == CnnKind::conv) op.groups = cnn_size(fields, "groups", 1, &one);
-  if (op.kind == CnnKind::adaptive_pool) op.kernel = pair("out", 1);
-  if (op.kind == CnnKind::conv || op.kind == CnnKind::max_pool || op.kind == CnnKind::avg_pool) {
-    op.kernel = pair("kernel", 1);
-    if (fields.has("stride"))
-      op.stride = pair("stride", 1);
-    else  // pooling steps by its window
-      op.stride = op.kind == CnnKind::conv ? std::array<std::int64_t, 2>{1, 1} : op.kernel;
-    const Node* padding = fields.child("padding");
-    if (padding && padding->scalar == "same")
-      op.pad = {(op.kernel[0] - 1) / 2, (op.kernel[1] - 1) / 2};
-    else if (padding)
-      op.pad = pair("padding", 0);
-  }
-  if (op.kind == CnnKind::dropout) op.probability = fields.number("probability", 0, 1, 0.5);
-  if (op.kind == CnnKind::local_response_norm) cnn_size(fields, "size", 1);  // the channels it sums are in the cache
-  fields.finish();
-  return op;
 }
 
 void CnnReader::branches(CnnOperator& op, const Node* figures, int depth) {
@@ -300,7 +201,7 @@ std::vector<CnnLayer> CnnReader::layers(const Node& list) {
       repeat = cnn_size_of(*figures->find("repeat"), "cnn." + word + ".repeat", 1);
       std::erase_if(one_use.fields[0].second.fields, [](const auto& field) { return field.first == "repeat"; });
     }
-    const CnnWord* known = block ? nullptr : find_word(word);
+    const CnnWord* known = block ? nullptr : find_cnn_word(word);
     const bool begins = block || (known && (known->kind == CnnKind::conv || known->kind == CnnKind::linear ||
                                             known->kind == CnnKind::residual || known->kind == CnnKind::concat));
     const bool auxiliary = known && known->kind == CnnKind::auxiliary;

@@ -92,6 +92,8 @@ class Fields {
   BytesPerSecond bandwidth(std::string_view key, BytesPerSecond fallback);
   FlopsPerSecond flops_rate(std::string_view key);
   FlopsPerSecond flops_rate(std::string_view key, FlopsPerSecond fallback);
+  Hertz frequency(std::string_view key, Hertz fallback);
+  Watts power(std::string_view key, Watts fallback);
 
   /// Throws for the first key that nobody read. Call it last.
   void finish() const;

@@ -81,6 +81,8 @@ constexpr const char* kTime = "a time such as 1.5 us";
 constexpr const char* kSize = "a size such as 80 GiB";
 constexpr const char* kRate = "a rate such as 400 Gbit/s or 25 GB/s";
 constexpr const char* kFlopsRate = "a rate such as 312 TFLOP/s";
+constexpr const char* kFrequency = "a frequency such as 1410 MHz";
+constexpr const char* kPower = "a power such as 400 W";
 
 std::int64_t whole_number(const Node& node, const std::string& path, std::int64_t least) {
   const std::int64_t v = parse_at(node, path, parse_integer);
@@ -208,6 +210,15 @@ FlopsPerSecond Fields::flops_rate(std::string_view key) {
 FlopsPerSecond Fields::flops_rate(std::string_view key, FlopsPerSecond fallback) {
   const Node* node = scalar(key, kFlopsRate, false);
   return node ? positive(*node, path_of(what_, key), parse_flops_rate) : fallback;
+}
+
+Hertz Fields::frequency(std::string_view key, Hertz fallback) {
+  const Node* node = scalar(key, kFrequency, false);
+  return node ? positive(*node, path_of(what_, key), parse_frequency) : fallback;
+}
+Watts Fields::power(std::string_view key, Watts fallback) {
+  const Node* node = scalar(key, kPower, false);
+  return node ? positive(*node, path_of(what_, key), parse_power) : fallback;
 }
 
 void Fields::finish() const {

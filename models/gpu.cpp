@@ -11,6 +11,7 @@ constexpr std::array<const char*, kPrecisions> kPrecisionNames{"fp64", "fp32", "
 constexpr std::array<double, kPrecisions> kElementBytes{8, 4, 4, 2, 2, 1, 1};
 constexpr std::array<const char*, kKernels> kKernelNames{"gemm",      "attention", "attention_backward", "elementwise",
                                                          "optimizer", "embedding", "convolution"};
+constexpr std::array<const char*, 2> kChipKindNames{"gpu", "tpu"};
 constexpr double kLeastShare = 1e-6;  // an efficiency or slowdown below this is a slip, and near 0 it is no time at all
 
 double share(Fields& fields, std::string_view key) { return fields.number(key, kLeastShare, 1, 1); }
@@ -42,6 +43,48 @@ void read_efficiency(Gpu& gpu, const Node& node, const std::string& what) {
         gpu.efficiency[static_cast<std::size_t>(Kernel::gemm)];
 }
 
+void read_interference(Gpu& gpu, const Node& node, const std::string& what) {
+  Fields parts(node, what);
+  gpu.compute_while_communicating = share(parts, "compute_while_communicating");
+  gpu.communication_while_computing = share(parts, "communication_while_computing");
+  parts.finish();
+}
+
+int small_count(Fields& fields, std::string_view key, std::int64_t most, const std::string& path) {
+  const std::int64_t v = fields.integer(key, 1, 0);
+  if (v > most) fail(fields.place_of(key), fmt::format("{}: {} is too many; the most is {}", path, v, most));
+  return static_cast<int>(v);
+}
+
+Gpu::ChipLinks read_chip_links(const Node& node, const std::string& what) {
+  Fields fields(node, what);
+  fields.required_child("count");
+  constexpr std::int64_t most_links = 64;
+  const Gpu::ChipLinks links{small_count(fields, "count", most_links, what + ".count"), fields.bandwidth("rate")};
+  fields.finish();
+  return links;
+}
+
+Gpu::Power read_power(const Node& node, const std::string& what) {
+  Fields fields(node, what);
+  const Gpu::Power power{fields.power("idle", Watts{0}), fields.power("busy", Watts{0})};
+  if (power.busy.value > 0 && power.idle >= power.busy)
+    fail(fields.place_of("idle"), fmt::format("{}.idle: not below busy", what));
+  fields.finish();
+  return power;
+}
+
+/// What a datasheet says beside the figures of the roofline.
+void read_build(Gpu& gpu, Fields& fields, const std::string& what) {
+  constexpr std::int64_t most_sms = 4096;
+  gpu.sms = small_count(fields, "sms", most_sms, what + ": sms");
+  gpu.l2 = fields.bytes("l2", Bytes{0});
+  gpu.clock = fields.frequency("clock", Hertz{0});
+  // An entry on a base may take these away with null.
+  if (fields.has("power")) gpu.power = read_power(*fields.child("power"), what + ": power");
+  if (fields.has("chip_links")) gpu.chip_links = read_chip_links(*fields.child("chip_links"), what + ": chip_links");
+}
+
 }  // namespace
 
 Precision parse_precision(const std::string& name) {
@@ -51,6 +94,7 @@ Precision parse_precision(const std::string& name) {
 }
 const char* name_of(Precision p) { return kPrecisionNames.at(static_cast<std::size_t>(p)); }
 Bytes element_size(Precision p) { return Bytes{kElementBytes.at(static_cast<std::size_t>(p))}; }
+const char* name_of(ChipKind k) { return kChipKindNames.at(static_cast<std::size_t>(k)); }
 const char* name_of(Kernel k) { return kKernelNames.at(static_cast<std::size_t>(k)); }
 
 Gpu read_gpu(const Node& entry) {
@@ -59,6 +103,9 @@ Gpu read_gpu(const Node& entry) {
   Fields fields(entry, what);
   Gpu gpu;
   gpu.name = fields.text("name", "custom-gpu");
+  if (fields.choice("kind", {kChipKindNames.begin(), kChipKindNames.end()}, name_of(ChipKind::gpu)) ==
+      name_of(ChipKind::tpu))
+    gpu.kind = ChipKind::tpu;
   gpu.architecture = fields.text("architecture", "");
   fields.text("description", "");
   gpu.measured_as = fields.text("measured_as", "");
@@ -68,14 +115,10 @@ Gpu read_gpu(const Node& entry) {
   gpu.memory_capacity = fields.bytes("memory_capacity");
   gpu.kernel_launch = fields.seconds("kernel_launch", Seconds{0});
   if (const Node* node = fields.child("efficiency")) read_efficiency(gpu, *node, what + ": efficiency");
-  if (const Node* node = fields.child("interference")) {
-    Fields parts(*node, what + ": interference");
-    gpu.compute_while_communicating = share(parts, "compute_while_communicating");
-    gpu.communication_while_computing = share(parts, "communication_while_computing");
-    parts.finish();
-  }
+  if (const Node* node = fields.child("interference")) read_interference(gpu, *node, what + ": interference");
   gpu.nvlink = fields.bandwidth("nvlink", BytesPerSecond{0});
   gpu.pcie = fields.bandwidth("pcie", BytesPerSecond{0});
+  read_build(gpu, fields, what);
   fields.finish();
   gpu.sources = figure_sources(entry, what);
   return gpu;

@@ -27,9 +27,14 @@ enum class Kernel : std::uint16_t {
 constexpr int kKernels = 7;
 const char* name_of(Kernel);
 
-/// One GPU: what the roofline needs. Units: SI.
+/// TPUs have no NVLink and join by links from chip to chip; in all else both are read alike.
+enum class ChipKind : std::uint8_t { gpu, tpu };
+const char* name_of(ChipKind);
+
+/// One chip: what the roofline needs, and what else its datasheet says. Units: SI; 0 where it does not say.
 struct Gpu {
   std::string name;
+  ChipKind kind = ChipKind::gpu;
   std::string architecture;
   std::string measured_as;  ///< its name in the tables of measured kernels; empty where there are none
   std::array<FlopsPerSecond, kPrecisions> peak{};  ///< dense; 0 where the chip lacks the precision
@@ -46,13 +51,25 @@ struct Gpu {
   double communication_while_computing = 1;
   BytesPerSecond nvlink;  ///< per direction, 0 where the chip has none
   BytesPerSecond pcie;    ///< per direction
+  struct ChipLinks {
+    int count = 0;
+    BytesPerSecond rate;  ///< of one link, per direction
+  };
+  ChipLinks chip_links;  ///< to neighbours, by no switch and no NVLink: ICI of TPUs, Infinity Fabric
+  int sms = 0;           ///< SMs; compute units of AMD, TensorCores of TPUs
+  Bytes l2;
+  Hertz clock;  ///< highest boost; `peak` may be stated at another
+  struct Power {
+    Watts idle, busy;  ///< busy: what the board may draw
+  };
+  Power power;
   Sources sources;
 };
 
-/// Reads and checks an entry (rates > 0, efficiencies in (0, 1]; a convolution's is a gemm's
-/// unless it is given). Only `peak` (one precision or more),
-/// `memory_bandwidth` and `memory_capacity` are required; what else is left out is ideal (no launch time, efficiency 1,
-/// no interference) or not there (`nvlink`, `pcie`). Throws UserError with the place.
+/// Reads and checks an entry (rates > 0, efficiencies in (0, 1], idle power below busy). Only `peak` (one precision or
+/// more), `memory_bandwidth` and `memory_capacity` are required; what else is left out is ideal (no launch time,
+/// efficiency 1 but for a convolution's, which is then a gemm's, no interference), not there (`nvlink`, `pcie`,
+/// `chip_links`) or not stated (`sms`, `l2`, `clock`, `power`). Throws UserError with the place.
 Gpu read_gpu(const Node& entry);
 
 /// Roofline (Williams, Waterman & Patterson 2009) with a launch floor:

@@ -39,6 +39,12 @@ double Network::parameters() const {
   for (const auto& layer : layers) total += layer.parameter_elements();
   return total;
 }
+double Network::active_parameters() const {
+  double total = 0;
+  for (const auto& layer : layers)
+    for (const auto& tensor : layer.parameters) total += tensor.elements * tensor.active_share;
+  return total;
+}
 Flops Network::forward_flops() const {
   Flops total;
   for (const auto& layer : layers) total += layer.forward_flops();
@@ -55,7 +61,7 @@ Bytes Network::activations() const {
   return total;
 }
 Flops Network::model_flops_per_token() const {
-  return weights_reused ? forward_flops() * (3.0 / static_cast<double>(tokens())) : Flops{6 * parameters()};
+  return weights_reused ? forward_flops() * (3.0 / static_cast<double>(tokens())) : Flops{6 * active_parameters()};
 }
 
 KernelCall kernel_call(std::string name, Kernel kernel, Flops flops, Bytes bytes, Precision precision) {
@@ -99,39 +105,40 @@ LayerBuilder::LayerBuilder(std::string name, double rows, Precision precision) :
 }
 
 int LayerBuilder::parameter(std::string name, double elements) {
-  layer_.parameters.push_back({std::move(name), elements});
+  layer_.parameters.push_back({std::move(name), elements, active_share_});
   return static_cast<int>(layer_.parameters.size()) - 1;
 }
 
 Bytes LayerBuilder::row_bytes(double width) const { return element_size(precision_) * (rows_ * width); }
 
 void LayerBuilder::add(Operator op) {
-  for (const double width : forks_) op.backward_live += row_bytes(width);
   for (const Held& held : held_) {
-    op.forward_live += held.forward;
-    op.backward_live += held.backward;
+    op.forward_live += held.tensors;
+    op.backward_live += held.gradients;
   }
   operators_.push_back(std::move(op));
 }
 
 void LayerBuilder::linear(const Linear& l) {
-  const int weight = parameter(l.name + ".weight", l.in * l.out);
-  linear(l, weight, l.bias ? parameter(l.name + ".bias", l.out) : -1);
+  const int weight = parameter(l.name + ".weight", l.in * l.out * l.experts);
+  const int bias = l.bias ? parameter(l.name + ".bias", l.out * l.experts) : -1;
+  for (const int tensor : {weight, bias})
+    if (tensor >= 0) layer_.parameters[static_cast<std::size_t>(tensor)].active_share *= l.active_share;
+  linear(l, weight, bias);
 }
 
-void LayerBuilder::tied_linear(const Linear& l) {
-  if (l.bias) throw InternalError("a tied linear layer has no bias");
-  linear(l, -1, -1);
-}
+void LayerBuilder::tied_linear(const Linear& l) { linear(l, -1, l.bias ? parameter(l.name + ".bias", l.out) : -1); }
 
 void LayerBuilder::linear(const Linear& l, int weight, int bias) {
+  const double groups = std::min(l.experts, rows_);  // no weight is read that gets no row
+  const double m = rows_ / groups;
   Operator op;
-  op.forward.push_back(gemm(l.name, rows_, l.out, l.in, precision_));
-  if (l.input_gradient) op.backward.push_back({gemm(l.name + ".dgrad", rows_, l.in, l.out, precision_), {}});
-  op.backward.push_back({gemm(l.name + ".wgrad", l.in, l.out, rows_, precision_), {}});
+  op.forward.push_back(gemm(l.name, m, l.out, l.in, precision_, groups));
+  if (l.input_gradient) op.backward.push_back({gemm(l.name + ".dgrad", m, l.in, l.out, precision_, groups), {}});
+  op.backward.push_back({gemm(l.name + ".wgrad", l.in, l.out, m, precision_, groups), {}});
   if (weight >= 0) op.backward.back().gradients_ready = {weight};
   if (bias >= 0) {
-    const Bytes moved = row_bytes(l.out) + element_size(precision_) * l.out;
+    const Bytes moved = row_bytes(l.out) + element_size(precision_) * (l.out * l.experts);
     op.backward.push_back({elementwise(l.name + ".bias_grad", moved, precision_), {bias}});
   }
   if (l.keeps_input) op.kept.push_back({l.name + ".input", row_bytes(l.in)});
@@ -159,20 +166,20 @@ void LayerBuilder::fork(std::string name, double width) {
   op.backward.push_back({elementwise(name + ".gradient_sum", tensor * 3, precision_), {}});
   op.backward_live = tensor * 3;
   add(std::move(op));
-  forks_.push_back(width);
+  hold(tensor);
 }
 
 void LayerBuilder::join(std::string name) {
-  if (forks_.empty()) throw InternalError("layer " + layer_.name + ": join without a fork");
-  const Bytes tensor = row_bytes(forks_.back());
+  if (held_.empty()) throw InternalError("layer " + layer_.name + ": join without a fork");
+  const Bytes tensor = held_.back().gradients;
   Operator op;
   op.forward.push_back(elementwise(std::move(name), tensor * 3, precision_));
   op.forward_live = tensor * 2;
   add(std::move(op));  // before the fork ends: the gradient that comes in is the one it holds
-  forks_.pop_back();
+  held_.pop_back();
 }
 
-void LayerBuilder::hold(Bytes forward, Bytes backward) { held_.push_back({forward, backward}); }
+void LayerBuilder::hold(Bytes gradients, Bytes tensors) { held_.push_back({gradients, tensors}); }
 
 void LayerBuilder::release() {
   if (held_.empty()) throw InternalError("layer " + layer_.name + ": release without a hold");
@@ -221,7 +228,7 @@ void LayerBuilder::embedding(const Embedding& e) {
   const Bytes scattered = table + looked_up * 3 + indices;
   op.backward.push_back({kernel_call(e.name + ".backward", Kernel::embedding, Flops{}, scattered, precision_), {}});
   if (e.tied) op.backward.push_back({elementwise(e.name + ".gradient_sum", table * 3, precision_), {}});
-  op.backward.back().gradients_ready = {parameter(e.name + ".weight", e.entries * e.width)};
+  if (e.owned) op.backward.back().gradients_ready = {parameter(e.name + ".weight", e.entries * e.width)};
   op.kept = {{e.name + ".indices", indices}};
   op.forward_live = looked_up;
   op.backward_live = looked_up;
@@ -271,7 +278,8 @@ void LayerBuilder::cross_entropy(double classes, bool fused) {
 }
 
 Layer LayerBuilder::build(Bytes output) && {
-  if (!forks_.empty()) throw InternalError("layer " + layer_.name + ": a fork was never joined");
+  if (!held_.empty())
+    throw InternalError("layer " + layer_.name + ": a fork was never joined, or a hold never released");
   layer_.output = output;
   for (const auto& op : operators_) layer_.kept.insert(layer_.kept.end(), op.kept.begin(), op.kept.end());
   const Bytes all = layer_.activations();

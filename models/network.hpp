@@ -26,6 +26,9 @@ struct BackwardKernel : KernelCall {
 struct ParameterTensor {
   std::string name;
   double elements = 0;
+  /// Share of the elements that a token of the network meets on average. Below 1 for routed experts (the chosen ones of
+  /// all) and for the two halves of an encoder-decoder (its own tokens of all).
+  double active_share = 1;
 };
 
 /// A tensor kept from the forward to the backward pass of one micro-batch.
@@ -59,17 +62,19 @@ struct Network {
   std::vector<Layer> layers;  ///< in the order of the forward pass; the last one ends with the loss
   Precision precision = Precision::fp32;
   std::int64_t samples = 1;            ///< in one micro-batch
-  std::int64_t tokens_per_sample = 1;  ///< sequence length; 1 where a sample is one example
+  std::int64_t tokens_per_sample = 1;  ///< sequence length (of both halves together); 1 where a sample is one example
   bool weights_reused = false;         ///< at many places of one sample, as by convolutions
 
-  double parameters() const;  ///< elements, each tied tensor once
+  double parameters() const;         ///< elements, each tied tensor once
+  double active_parameters() const;  ///< elements that a token meets on average: `ParameterTensor::active_share`
   std::int64_t tokens() const { return samples * tokens_per_sample; }
   Flops forward_flops() const;   ///< of one micro-batch, as executed
   Flops backward_flops() const;  ///< of one micro-batch, as executed, without recomputation
   Bytes activations() const;     ///< kept by all layers for one micro-batch
-  /// Model FLOPs a token for MFU: 6 · parameters (2 forward, 4 backward; Kaplan et al. 2020, §2.1). All parameters count,
-  /// embeddings too; attention scores do not. PaLM's MFU (Chowdhery et al. 2022, app. B) adds 12 · L · h · s.
-  /// Where weights are reused: three times the forward FLOPs of a sample.
+  /// Model FLOPs a token for MFU: 6 · active parameters (2 forward, 4 backward; Kaplan et al. 2020, §2.1). Active are
+  /// all parameters, embeddings too, but of routed experts only the share that one token is sent to, and of an
+  /// encoder-decoder each half for its own tokens. Attention scores do not count; PaLM's MFU (Chowdhery et al. 2022,
+  /// app. B) adds 12 · L · h · s. Where weights are reused: three times the forward FLOPs of a sample.
   Flops model_flops_per_token() const;
 };
 
@@ -91,7 +96,7 @@ struct Operator {
   std::vector<BackwardKernel> backward;  ///< in execution order
   std::vector<KeptTensor> kept;
   Bytes forward_live;   ///< besides every kept tensor: inputs not kept, intermediates, outputs
-  Bytes backward_live;  ///< besides every kept tensor and `LayerBuilder::fork`'s: gradients in and out, intermediates
+  Bytes backward_live;  ///< besides every kept tensor and what the builder holds: gradients in and out, intermediates
 };
 
 /// Lays a layer out operator by operator in forward order; the backward pass runs the operators in reverse.
@@ -99,6 +104,11 @@ class LayerBuilder {
  public:
   /// `rows`: rows of every activation matrix, samples × tokens.
   LayerBuilder(std::string name, double rows, Precision);
+
+  double rows() const { return rows_; }
+  void set_rows(double rows) { rows_ = rows; }  ///< of the activation matrices of what follows
+  /// `ParameterTensor::active_share` of the tensors that follow (an expert's linear layers have their own besides).
+  void set_active_share(double share) { active_share_ = share; }
 
   int parameter(std::string name, double elements);  ///< index of the new tensor
   void add(Operator);
@@ -111,10 +121,14 @@ class LayerBuilder {
     bool input_gradient = true;  ///< false: nobody needs it (the first layer of a network)
     /// true: the gradient of the output is the very tensor that `fork` holds (y = x + linear(...) without dropout).
     bool shares_fork_gradient = false;
+    /// So many weights of `in` × `out`, to which the rows are sent in even parts: one grouped GEMM, which reads each
+    /// weight that gets a row.
+    double experts = 1;
+    double active_share = 1;  ///< of the weights, times the builder's
   };
   /// y = x·W + b: one GEMM (bias in its epilogue); backward dgrad and wgrad GEMMs, and a column sum for the bias.
   void linear(const Linear&);
-  /// y = x·W with W owned by an earlier layer, `in` × `out`: its wgrad GEMM finishes no gradient here.
+  /// y = x·W + b with W owned by an earlier layer, `in` × `out`: its wgrad GEMM finishes no gradient here.
   void tied_linear(const Linear&);
   struct Dropout {
     std::string name;
@@ -128,8 +142,9 @@ class LayerBuilder {
   void fork(std::string name, double width);
   /// Ends the innermost fork: adds the two branches.
   void join(std::string name);
-  /// Tensors of other branches that are there, besides kept ones, while what is added until `release` runs.
-  void hold(Bytes forward, Bytes backward);
+  /// While what follows runs, until `release`, there are besides kept tensors: backward `gradients` that later operators
+  /// or layers left, forward `tensors` of other branches.
+  void hold(Bytes gradients, Bytes tensors = {});
   void release();  ///< ends the innermost hold
 
   /// A kernel bound by memory that reads `in` and writes `out` bytes; its gradient kernel does the reverse.
@@ -145,6 +160,7 @@ class LayerBuilder {
     double lookups = 0;  ///< rows looked up
     /// true: a later layer uses the same weight (`tied_linear`); its gradient is held until this one is there, and added.
     bool tied = false;
+    bool owned = true;  ///< false: an earlier layer owns the weight, and no gradient is finished here
   };
   /// torch.nn.Embedding: backward clears a gradient of the whole table, then adds each row into it.
   void embedding(const Embedding&);
@@ -161,13 +177,13 @@ class LayerBuilder {
 
   Layer layer_;
   double rows_;
+  double active_share_ = 1;
   Precision precision_;
   std::vector<Operator> operators_;
-  std::vector<double> forks_;  ///< widths
   struct Held {
-    Bytes forward, backward;
+    Bytes gradients, tensors;
   };
-  std::vector<Held> held_;
+  std::vector<Held> held_;  ///< of `hold`, and the gradients of open forks
 };
 
 }  // namespace trainyard

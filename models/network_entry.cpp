@@ -69,7 +69,8 @@ Network make_network(const NetworkEntry& entry, std::int64_t micro_batch_size, s
 std::string sample_text(const NetworkEntry& entry) {
   if (const Cnn* cnn = entry.cnn()) return cnn->input.text();
   if (const MlpShape* mlp = entry.mlp()) return fmt::format("{}", mlp->widths.front());
-  return fmt::format("{} tokens", sample_tokens(entry));
+  const std::int64_t tokens = sample_tokens(entry), decoder = decoder_tokens(*entry.transformer(), tokens);
+  return decoder > 0 ? fmt::format("{} + {} tokens", tokens, decoder) : fmt::format("{} tokens", tokens);
 }
 
 std::int64_t sample_tokens(const NetworkEntry& entry) {

@@ -27,9 +27,10 @@ NetworkEntry read_network_entry(const Node&);
 Network make_network(const NetworkEntry&, std::int64_t micro_batch_size, std::int64_t seq_length, Precision,
                      const TransformerOptions& = {});
 
-/// One sample: "3 x 224 x 224" (channels, height, width), "784" features, "1024 tokens" (as many as there are positions).
+/// One sample: "3 x 224 x 224" (channels, height, width), "784" features, "1024 tokens" (as many as there are positions),
+/// "512 + 128 tokens" of an encoder-decoder.
 std::string sample_text(const NetworkEntry&);
-/// Tokens of such a sample; 1 where it is no text.
+/// The `seq_length` of such a sample; 1 where it has none.
 std::int64_t sample_tokens(const NetworkEntry&);
 
 }  // namespace trainyard

@@ -30,20 +30,79 @@ void read_gpus(NodeType& node, const Node& gpu, const std::string& what, const C
   node.gpu = read_gpu(catalog.resolve("gpu", gpu_reference(gpu, type)));
 }
 
+/// Which HCA each GPU uses, where the node says so.
+std::vector<int> read_hca_of_gpu(const NodeType& node, Fields& fields) {
+  std::vector<int> chosen;
+  const Node* list = fields.child("of_gpu");
+  if (!list || list->kind == Node::Kind::null) return chosen;
+  if (list->kind != Node::Kind::list || list->items.size() != static_cast<std::size_t>(node.gpus))
+    fail(list->place, fmt::format("{}.of_gpu: expected a list of {} HCAs, one for each GPU", fields.what(), node.gpus));
+  for (const Node& item : list->items) {
+    std::int64_t hca = -1;
+    try {
+      hca = parse_integer(item.scalar);
+    } catch (const UserError& e) {
+      fail(item.place, fmt::format("{}.of_gpu: {}", fields.what(), e.what()));
+    }
+    if (hca < 0 || hca >= node.hcas)
+      fail(item.place, fmt::format("{}.of_gpu: {}, expected 0 to {}", fields.what(), hca, node.hcas - 1));
+    chosen.push_back(static_cast<int>(hca));
+  }
+  return chosen;
+}
+
 void read_hcas(NodeType& node, const Node& hca, const std::string& what) {
   Fields fields(hca, what + ": hca");
   node.hcas = count(fields, "count");
   node.hca_rate = fields.bandwidth("rate");
   node.hca_latency = read_latency(fields, "latency");
+  node.network.tcp = fields.choice("transport", {"rdma", "tcp"}, "rdma") == "tcp";
+  node.network.gpudirect = fields.boolean("gpudirect", !node.network.tcp);
+  if (node.network.tcp && node.network.gpudirect)
+    fail(fields.place_of("gpudirect"), fmt::format("{}.gpudirect: not with transport tcp, whose data are copied by the "
+                                                   "CPU",
+                                                   fields.what()));
+  constexpr std::int64_t most_copies = 8;
+  const std::int64_t copies = fields.integer("copies", 0, 2);
+  if (copies > most_copies || (fields.has("copies") && !node.network.tcp))
+    fail(fields.place_of("copies"), fmt::format("{}.copies: with transport tcp, 0 to {}", fields.what(), most_copies));
+  node.network.copies = static_cast<int>(copies);
+  node.network.half_duplex = read_half_duplex(fields);
+  node.network.hca_of_gpu = read_hca_of_gpu(node, fields);
   fields.finish();
+}
+
+void read_nvmes(NodeType& node, const Node& entry, const std::string& what) {
+  Fields fields(entry, what + ": nvme");
+  node.nvme.count = count(fields, "count");
+  node.nvme.read = fields.bandwidth("read");
+  node.nvme.write = fields.bandwidth("write", node.nvme.read);
+  node.nvme.latency = read_latency(fields, "latency");
+  const std::int64_t lanes = fields.integer("lanes", 1, 4);
+  if (lanes > kFullWidth || (lanes & (lanes - 1)) != 0)
+    fail(fields.place_of("lanes"), fmt::format("{}.lanes: {} lanes; 1, 2, 4, 8 or 16", fields.what(), lanes));
+  node.nvme.lanes = static_cast<int>(lanes);
+  node.nvme.capacity = fields.bytes("capacity", Bytes{0});
+  fields.finish();
+}
+
+void read_host(NodeType& node, Fields& fields, const std::string& what, const Catalog& catalog) {
+  if (const Node* cpu = fields.child("cpu"); cpu && cpu->kind != Node::Kind::null)
+    node.cpu = read_cpu(catalog.resolve("cpu", *cpu));
+  node.host_memory = fields.bytes("host_memory", Bytes{0});
+  if (const Node* nvme = fields.child("nvme"); nvme && nvme->kind != Node::Kind::null) read_nvmes(node, *nvme, what);
+  node.staging_chunk = fields.bytes("staging_chunk", node.staging_chunk);
+  node.gpu_speed = fields.number("gpu_speed", 1e-3, 1e3, 1.0);
 }
 
 /// The node's own figures, then its GPU's (which `gpu.type` would repeat).
 Sources all_sources(const Node& entry, const NodeType& node, const std::string& what) {
   Node own = entry;
   if (Node* gpu = own.find("gpu")) std::erase_if(gpu->fields, [](const auto& field) { return field.first != "count"; });
+  std::erase_if(own.fields, [](const auto& field) { return field.first == "cpu"; });
   Sources sources = figure_sources(own, what);
-  sources.insert(sources.end(), node.gpu.sources.begin(), node.gpu.sources.end());
+  for (const Sources* more : {&node.gpu.sources, &node.cpu.sources})
+    sources.insert(sources.end(), more->begin(), more->end());
   return sources;
 }
 
@@ -60,6 +119,7 @@ NodeType read_node(const Node& entry, const Catalog& catalog) {
   read_gpus(node, fields.required_child("gpu"), what, catalog);
   node.interconnect = fields.text("interconnect");
   if (const Node* hca = fields.child("hca"); hca && hca->kind != Node::Kind::null) read_hcas(node, *hca, what);
+  read_host(node, fields, what, catalog);
   read_links(node, fields);
   fields.finish();
   node.sources = all_sources(entry, node, what);

@@ -1,10 +1,32 @@
 #pragma once
 #include <string>
 
+#include "models/cpu.hpp"
 #include "models/gpu.hpp"
 #include "models/node_wiring.hpp"
 
 namespace trainyard {
+
+/// How data gets from GPUs and hosts into the network.
+struct NetworkPath {
+  bool tcp = false;       ///< through the kernel's sockets: the CPU copies; false: RDMA, the adapter fetches by itself
+  bool gpudirect = true;  ///< RDMA from GPU memory; false: it is staged in host memory
+  int copies = 2;         ///< a message's copies by the CPU on each side (user space to kernel, kernel to adapter); TCP
+  bool half_duplex = false;     ///< sending and receiving share the adapter's rate
+  std::vector<int> hca_of_gpu;  ///< the HCA that each GPU uses; empty: the nearest, ties by turns
+};
+
+/// NVMe drives of a node, dealt out to its sockets.
+struct NvmeType {
+  int count = 0;
+  BytesPerSecond read, write;
+  Picoseconds latency;
+  int lanes = 4;
+  Bytes capacity;  ///< of each; 0: not stated
+};
+
+/// How far apart two GPUs may be on PCIe to reach each other's memory without a stop in host memory.
+enum class PeerToPeer : std::uint8_t { none, pcie_switch, socket, node };
 
 /// One server: how many devices of which kind, and by what they are joined. `topologies/` makes the graph of it.
 struct NodeType {
@@ -28,11 +50,25 @@ struct NodeType {
   std::vector<PcieSwitch> pcie_switches;  ///< devices behind none hang at root ports
   BytesPerSecond nvlink_rate;             ///< one NVLink of the mesh, per direction
   std::vector<NvlinkBundle> nvlink_mesh;  ///< point-to-point links of "nvlink-mesh"
-  Sources sources;                        ///< the GPU's too
+  Cpu cpu;                                ///< of each socket
+  Bytes host_memory;                      ///< of the node; 0: not stated
+  NetworkPath network;
+  NvmeType nvme;
+  PeerToPeer peer_to_peer = PeerToPeer::socket;
+  bool pcie_half_duplex = false;
+  /// What a buffer in host memory takes up before it passes it on: larger messages are pipelined in such chunks, those
+  /// up to it go leg by leg.
+  Bytes staging_chunk{524288};
+  double gpu_speed = 1;          ///< relative: kernels take 1/gpu_speed as long
+  std::vector<GraphWire> wires;  ///< of "graph"
+  std::vector<std::string> extra_switches;
+  Sources sources;  ///< the GPU's and the CPU's too
 };
 
 /// Reads an entry: `gpu: {count, type}` (type a name or a map; any other key changes a figure of the type),
-/// `interconnect`, the links inside (`read_links`), `hca: {count, rate, latency}` (optional). Throws UserError with the
+/// `interconnect`, the links inside (`read_links`); where there are any `hca: {count, rate, latency, transport: rdma |
+/// tcp, gpudirect, copies, duplex: full | half, of_gpu: [HCA of each GPU]}`, `cpu` (a name or a map), `host_memory`,
+/// `nvme: {count, read, write, latency, lanes, capacity}`, `staging_chunk`, `gpu_speed`. Throws UserError with the
 /// place.
 NodeType read_node(const Node& entry, const Catalog&);
 

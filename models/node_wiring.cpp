@@ -103,9 +103,13 @@ void read_pcie(NodeType& node, const Node& entry, const std::string& what) {
   if (lanes > most_lanes)
     fail(pcie.place_of("lanes_per_socket"),
          fmt::format("{}.lanes_per_socket: {} is too many; the most is {}", pcie.what(), lanes, most_lanes));
-  node.lanes_per_socket = pcie.has("lanes_per_socket") ? static_cast<int>(lanes) : 0;
+  node.lanes_per_socket = pcie.has("lanes_per_socket") ? static_cast<int>(lanes) : node.cpu.lanes;
   node.device_lanes = lanes_of(pcie, "device_lanes", 0);
   read_switches(node, pcie);
+  node.pcie_half_duplex = read_half_duplex(pcie);
+  static const std::vector<std::string> reaches{"none", "switch", "socket", "node"};
+  const std::string reach = pcie.choice("peer_to_peer", reaches, "socket");
+  node.peer_to_peer = static_cast<PeerToPeer>(std::find(reaches.begin(), reaches.end(), reach) - reaches.begin());
   if (node.device_lanes > 0 && node.lanes_per_socket == 0 && node.pcie_switches.empty())
     fail(pcie.place_of("device_lanes"),
          fmt::format("{}.device_lanes: says nothing without lanes_per_socket or switches", pcie.what()));
@@ -186,8 +190,11 @@ Picoseconds read_latency(Fields& fields, std::string_view key) {
 
 void read_links(NodeType& node, Fields& fields) {
   read_sockets(node, fields);
-  read_pcie(node, fields.required_child("pcie"), fields.what());
+  const bool graph = node.interconnect == "graph";
+  const Node* pcie = graph ? fields.child("pcie") : &fields.required_child("pcie");
+  if (pcie) read_pcie(node, *pcie, fields.what());
   read_nvlink(node, fields);
+  if (graph) read_graph(node, fields);
 }
 
 }  // namespace trainyard

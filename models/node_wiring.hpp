@@ -25,8 +25,25 @@ struct NvlinkBundle {
   int links = 1;
 };
 
+/// A wire of a node that is given link by link ("graph").
+struct GraphWire {
+  std::string a, b;  ///< "gpu0", "cpu1", "hca0", "nvme0", or a switch that the node names
+  std::string kind;  ///< "PCIe", "NVLink" or "socket"
+  BytesPerSecond rate;
+  Picoseconds latency;
+  bool half_duplex = false;
+  Place place;
+};
+
+/// Reads `switches: [NAME, …]` and `wires: [{from, to, kind, rate | lanes, latency, duplex}, …]` of a "graph". Throws
+/// UserError with the place for a wire that ends at no device, names nothing or has no rate.
+void read_graph(NodeType&, Fields& node);
+
+/// `duplex: full | half`.
+bool read_half_duplex(Fields&);
+
 /// Reads what a node's entry says of its links: `sockets`, `socket_link: {rate, latency}`, `pcie: {latency, rate |
-/// generation, lanes_per_socket, device_lanes, switches}`, `nvlink: {latency, link_rate, mesh}`. GPUs and HCAs have been
+/// generation, lanes_per_socket, device_lanes, switches, duplex, peer_to_peer: none | switch | socket | node}`, `nvlink: {latency, link_rate, mesh}`. GPUs and HCAs have been
 /// read before. Throws UserError with the place.
 void read_links(NodeType&, Fields& node);
 

@@ -39,7 +39,7 @@ class Snapshots {
 
 std::string busiest_device(const ClusterMachine& machine, const Traffic& traffic) {
   LinkId most = 0;
-  for (LinkId link = 1; link < static_cast<LinkId>(machine.links().size()); ++link)
+  for (LinkId link = 1; link < static_cast<LinkId>(machine.graph().wires().size()); ++link)
     if (traffic.on_link(link) > traffic.on_link(most)) most = link;
   const DeviceGraph::End end = machine.graph().ends(most);
   const auto devices = machine.graph().devices();

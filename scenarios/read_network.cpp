@@ -50,6 +50,33 @@ Node find_model(const Node& node, const Catalog& catalog) {
   return catalog.resolve("network", node);
 }
 
+/// A length in tokens, bounded so that squares of it stay exact.
+std::int64_t read_length(Fields& plan, std::string_view key, std::int64_t fallback) {
+  constexpr std::int64_t longest = 1 << 26;
+  const std::int64_t length = plan.integer(key, 1, fallback);
+  if (length > longest) fail(plan.place_of(key), fmt::format("plan.{}: {} tokens; at most {}", key, length, longest));
+  return length;
+}
+
+/// `seq_length`, by default all positions; of an encoder-decoder `decoder_seq_length` too.
+std::int64_t read_lengths(const TransformerConfig& config, Fields& plan, TransformerOptions& options) {
+  const std::int64_t positions = config.max_position_embeddings;
+  const std::int64_t seq = read_length(plan, "seq_length", positions);
+  if (config.fixed_seq_length && seq != positions)
+    fail(plan.place_of("seq_length"), fmt::format("plan.seq_length: {} tokens, but {} has {}, an image's patches and "
+                                                  "the class token; leave it out, or change image_size or patch_size",
+                                                  seq, config.name, positions));
+  if (config.position_embedding == PositionEmbedding::learned && seq > positions)
+    fail(plan.place_of("seq_length"),
+         fmt::format("plan.seq_length: {} tokens, but {} has {} learned positions", seq, config.name, positions));
+  const bool given = plan.has("decoder_seq_length");
+  if (given && config.num_decoder_layers == 0)
+    fail(plan.place_of("decoder_seq_length"),
+         fmt::format("plan.decoder_seq_length: {} has no decoder beside an encoder", config.name));
+  if (given) options.decoder_seq_length = read_length(plan, "decoder_seq_length", 1);
+  return seq;
+}
+
 }  // namespace
 
 Network read_network(const Node& node, const Catalog& catalog, Fields& plan, const NetworkSettings& settings) {
@@ -59,13 +86,7 @@ Network read_network(const Node& node, const Catalog& catalog, Fields& plan, con
   options.fused_loss = settings.fused_loss;
   const TransformerConfig* config = entry.transformer();
   if (!config) return make_network(entry, settings.micro_batch_size, 1, settings.precision, options);
-  const std::int64_t seq = plan.integer("seq_length", 1, config->max_position_embeddings);
-  constexpr std::int64_t longest = 1 << 26;
-  if (seq > longest)
-    fail(plan.place_of("seq_length"), fmt::format("plan.seq_length: {} tokens; at most {}", seq, longest));
-  if (config->position_embedding == PositionEmbedding::learned && seq > config->max_position_embeddings)
-    fail(plan.place_of("seq_length"), fmt::format("plan.seq_length: {} tokens, but {} has {} learned positions", seq,
-                                                  config->name, config->max_position_embeddings));
+  const std::int64_t seq = read_lengths(*config, plan, options);
   try {
     Network network = make_network(entry, settings.micro_batch_size, seq, settings.precision, options);
     if (network.name.empty()) network.name = "model";

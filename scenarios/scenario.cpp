@@ -5,9 +5,9 @@
 #include <algorithm>
 #include <iterator>
 
+#include "scenarios/read_cluster.hpp"
 #include "scenarios/read_network.hpp"
 #include "topologies/cluster_machine.hpp"
-#include "topologies/pcie_lanes.hpp"
 
 namespace trainyard {
 namespace {
@@ -23,53 +23,7 @@ Node map_node(const Place& place) {
 
 void append(Sources& to, const Sources& from) { to.insert(to.end(), from.begin(), from.end()); }
 
-/// The node type, with what `cluster` itself says of its GPUs, HCAs and links laid on top.
-NodeType read_cluster_node(Fields& cluster, const Catalog& catalog) {
-  Node entry = catalog.resolve("node", cluster.required_child("node"));
-  for (const char* part : {"gpu", "hca", "nvlink", "pcie", "sockets", "socket_link"}) {
-    const Node* over = cluster.child(part);
-    if (!over) continue;
-    Node field = *over;
-    if (std::string_view(part) == "gpu" && over->kind == Node::Kind::scalar) {  // another type of GPU
-      field = map_node(over->place);
-      field.fields.emplace_back("type", *over);
-    }
-    Node wrapped = map_node(over->place);
-    wrapped.fields.emplace_back(part, std::move(field));
-    entry = merged(entry, wrapped);
-  }
-  return read_node(entry, catalog);
-}
-
-ClusterSpec read_cluster(const Node& node, const Catalog& catalog) {
-  Fields fields(node, "cluster");
-  ClusterSpec spec;
-  spec.place = node.place;
-  const std::int64_t nodes = fields.integer("nodes", 1, 1);
-  if (nodes > 16384) fail(fields.place_of("nodes"), fmt::format("cluster.nodes: {} nodes; at most 16384", nodes));
-  spec.nodes = static_cast<int>(nodes);
-  spec.node = read_cluster_node(fields, catalog);
-  node_builders().find(spec.node.interconnect, fields.place_of("node"));
-  try {
-    plan_lanes(spec.node);
-  } catch (const UserError& e) {
-    fail(fields.place_of(fields.has("pcie") ? "pcie" : "node"), fmt::format("cluster.node: {}", e.what()));
-  }
-  const Node* fabric = fields.child("fabric");
-  if (spec.nodes > 1 || fabric) {
-    if (!fabric)
-      fail(fields.place(), fmt::format("cluster of {} nodes: missing key \"fabric\" (what joins them; known: {})",
-                                       spec.nodes, fmt::join(catalog.names("fabric"), ", ")));
-    read_fabric(spec, catalog.resolve("fabric", *fabric));
-    if (spec.nodes > 1 && spec.node.hcas == 0)
-      fail(fields.place_of("node"), fmt::format("cluster.node: {} has no HCA; {} nodes of it cannot reach each other",
-                                                spec.node.name, spec.nodes));
-  }
-  fields.finish();
-  return spec;
-}
-
-Precision precision_of(Fields& plan, const Gpu& gpu) {
+Precision precision_of(Fields& plan, const ClusterSpec& cluster) {
   std::vector<std::string> names;
   for (int i = 0; i < kPrecisions; ++i) names.emplace_back(name_of(static_cast<Precision>(i)));
   const Precision precision = parse_precision(plan.choice("precision", names, "bf16"));
@@ -78,7 +32,9 @@ Precision precision_of(Fields& plan, const Gpu& gpu) {
   } catch (const UserError& e) {
     fail(plan.place_of("precision"), fmt::format("plan.precision: {}", e.what()));
   }
-  if (gpu.peak[static_cast<std::size_t>(precision)].value <= 0) {
+  for (const NodeType* type : cluster.types()) {
+    const Gpu& gpu = type->gpu;
+    if (gpu.peak[static_cast<std::size_t>(precision)].value > 0) continue;
     std::vector<std::string> has;
     for (int i = 0; i < kPrecisions; ++i)
       if (gpu.peak[static_cast<std::size_t>(i)].value > 0) has.push_back(names[static_cast<std::size_t>(i)]);
@@ -129,8 +85,9 @@ DataParallelChoice read_data_parallel(Scenario& s, Fields& plan) {
   const std::int64_t ranks = fields.integer("size", 1, gpus);
   if (ranks > gpus)
     fail(fields.place_of("size"),
-         fmt::format("plan.data_parallel.size: {} ranks, but the cluster has {} GPUs ({} nodes x {})", ranks, gpus,
-                     s.cluster.nodes, s.cluster.node.gpus));
+         fmt::format(
+             "plan.data_parallel.size: {} ranks, but the cluster has {} GPUs{}", ranks, gpus,
+             s.cluster.others.empty() ? fmt::format(" ({} nodes x {})", s.cluster.nodes, s.cluster.node.gpus) : ""));
   s.plan.ranks = static_cast<int>(ranks);
   const std::string algorithm = fields.text("all_reduce", "ring");
   s.plan.all_reduce = &collectives(Operation::all_reduce).find(algorithm, fields.place_of("all_reduce"));
@@ -169,9 +126,10 @@ bool is_used(const FigureSource& figure, const Scenario& s) {
 }
 
 Sources used_sources(const Scenario& s) {
-  Sources all = s.cluster.node.sources, used;
+  Sources all, used;
+  for (const NodeType* type : s.cluster.types()) append(all, type->sources);
   append(all, s.software.sources);
-  if (s.cluster.nodes > 1) append(all, s.cluster.fabric_sources);
+  if (s.cluster.nodes > 1 || s.cluster.joins_chips) append(all, s.cluster.fabric_sources);
   std::copy_if(all.begin(), all.end(), std::back_inserter(used), [&s](const FigureSource& f) { return is_used(f, s); });
   return used;
 }
@@ -198,7 +156,7 @@ Scenario read(Node document, const std::string& name, const Overrides& overrides
   s.software = read_stack(catalog.resolve("stack", software ? *software : plain));
 
   Fields plan(plan_node, "plan");
-  s.precision = precision_of(plan, s.cluster.node.gpu);
+  s.precision = precision_of(plan, s.cluster);
   const DataParallelChoice choice = read_data_parallel(s, plan);
   split_batch(s, plan);
   s.optimizer = find_optimizer(plan.text("optimizer", "adam"), plan.place_of("optimizer"));

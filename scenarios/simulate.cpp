@@ -91,7 +91,9 @@ void book_rates(const Scenario& s, Result& r) {
   const double micro_batches = samples / static_cast<double>(s.network.samples);
   const double executed = (s.network.forward_flops() + s.network.backward_flops()).value * micro_batches;
   const double model = s.network.model_flops_per_token().value * tokens;
-  const double peak = s.cluster.node.gpu.peak[static_cast<std::size_t>(s.precision)].value * s.plan.ranks;
+  double peak = 0;
+  for (int rank = 0; rank < s.plan.ranks; ++rank)
+    peak += s.cluster.type_of_gpu(rank).gpu.peak[static_cast<std::size_t>(s.precision)].value;
   r.samples_per_s = samples / r.step_time;
   r.tokens_per_s = tokens / r.step_time;
   r.tokens_per_s_per_gpu = r.tokens_per_s / s.plan.ranks;
@@ -115,17 +117,16 @@ void book_breakdown(const Run& run, Result& r) {
 }
 
 void book_memory(const Scenario& s, const Run& run, Result& r) {
-  const Actor rank = run.memory.highest();
+  // Of GPUs that differ, the one that is fullest.
+  const auto capacity = [&s](Actor actor) { return s.cluster.type_of_gpu(actor).gpu.memory_capacity; };
+  Actor rank = run.memory.highest();
+  for (Actor other = 0; other < s.plan.ranks; ++other)
+    if (run.memory.peak(other) / capacity(other) > run.memory.peak(rank) / capacity(rank)) rank = other;
   const MemoryUse::ByClass parts = run.memory.parts_at_peak(rank);
   const auto of = [&parts](MemoryClass c) { return parts[static_cast<std::size_t>(c)]; };
-  r.memory = {s.cluster.node.gpu.memory_capacity.value,
-              run.memory.peak(rank).value,
-              of(MemoryClass::parameters),
-              of(MemoryClass::gradients),
-              of(MemoryClass::optimizer),
-              of(MemoryClass::activations),
-              of(MemoryClass::buffers),
-              rank};
+  r.memory = {
+      capacity(rank).value,       run.memory.peak(rank).value,  of(MemoryClass::parameters), of(MemoryClass::gradients),
+      of(MemoryClass::optimizer), of(MemoryClass::activations), of(MemoryClass::buffers),    rank};
   r.fits = r.memory.peak <= r.memory.capacity;
 }
 

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 
 namespace trainyard {
 namespace {
@@ -37,18 +38,26 @@ double kernels_of(const Scenario& s) {
 }
 
 /// A bound from above for slow parts: every kernel, and every gradient over the slowest wire to one master.
-Seconds longest_step(const Scenario& s) {
+Seconds longest_step(const Scenario& s, const NodeType& node) {
   Seconds kernels;
   for (const Layer& layer : s.network.layers) {
-    for (const KernelCall& call : layer.forward) kernels += kernel_time(s.cluster.node.gpu, call.work);
-    for (const BackwardKernel& call : layer.backward) kernels += kernel_time(s.cluster.node.gpu, call.work);
+    for (const KernelCall& call : layer.forward) kernels += kernel_time(node.gpu, call.work);
+    for (const BackwardKernel& call : layer.backward) kernels += kernel_time(node.gpu, call.work);
   }
-  Seconds time = kernels * s.plan.micro_batches + kernel_time(s.cluster.node.gpu, s.plan.optimizer);
+  const Seconds time = (kernels * s.plan.micro_batches + kernel_time(node.gpu, s.plan.optimizer)) / node.gpu_speed;
   if (s.plan.ranks == 1) return time;
-  const NodeType& node = s.cluster.node;
-  BytesPerSecond slowest = node.pcie_rate;
-  if (node.gpu.nvlink.value > 0) slowest = std::min(slowest, node.gpu.nvlink);
-  if (s.cluster.nodes > 1) slowest = std::min(slowest, node.hca_rate);
+  BytesPerSecond slowest{HUGE_VAL};
+  const auto slower = [&slowest](BytesPerSecond rate) {
+    if (rate.value > 0) slowest = std::min(slowest, rate);
+  };
+  slower(node.pcie_rate);
+  slower(node.gpu.nvlink);
+  slower(node.cpu.copy_rate / std::max(1, node.network.copies));
+  slower(node.cpu.memory_bandwidth);
+  for (const GraphWire& wire : node.wires) slower(wire.rate);
+  if (s.cluster.nodes > 1) slower(node.hca_rate);
+  slower(s.cluster.shape.link_rate);
+  for (const FabricWire& wire : s.cluster.shape.wires) slower(wire.rate);
   return time + s.network.parameters() * s.plan.gradient_element * 2 * s.plan.ranks / slowest;
 }
 
@@ -63,8 +72,9 @@ double estimated_operations(const Scenario& s) {
 }
 
 void require_simulable(const Scenario& s) {
-  const NodeType& node = s.cluster.node;
-  const double devices = s.cluster.nodes * (2.0 * std::max(node.gpus, node.hcas) + node.hcas + 2);
+  double devices = 0;
+  for (const NodeType* type : s.cluster.types())
+    devices = std::max(devices, s.cluster.nodes * (2.0 * std::max(type->gpus, type->hcas) + type->hcas + 2));
   if (devices * s.plan.ranks > kMostRanksTimesDevices)
     fail(s.cluster.place,
          fmt::format("{} ranks on {} GPUs are too many to simulate one by one", s.plan.ranks, s.cluster.gpus()));
@@ -73,7 +83,8 @@ void require_simulable(const Scenario& s) {
     fail(s.cluster.place, fmt::format("a step of about {:.3g} operations; at most {:.3g} are simulated (fewer ranks or "
                                       "micro-batches, or larger buckets)",
                                       operations, kMostOperations));
-  const Seconds longest = longest_step(s);
+  Seconds longest;
+  for (const NodeType* type : s.cluster.types()) longest = std::max(longest, longest_step(s, *type));
   if (!(longest <= kLongest))
     fail(s.cluster.place,
          fmt::format("a step of up to {:.3g} s; at most {:.3g} s are simulated", longest.value, kLongest.value));

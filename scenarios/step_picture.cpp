@@ -162,11 +162,11 @@ StepPicture step_picture(const Scenario& s, Actor rank, double end, const Timeli
     throw InternalError(fmt::format("the picture shows {} s of exposed communication, not {} s", exposed, booked));
 
   picture.memory = memory.samples(rank);
-  picture.capacity = s.cluster.node.gpu.memory_capacity.value;
+  picture.capacity = s.cluster.type_of_gpu(rank).gpu.memory_capacity.value;
   picture.peak = memory.peak(rank).value;
   picture.title = fmt::format("One training step of {}: {}", s.network.name, show(Seconds{end}));
   picture.subtitle =
-      fmt::format("{} × {}{}, {} of {} · seen from rank {}", s.ranks(), s.cluster.node.gpu.name,
+      fmt::format("{} × {}{}, {} of {} · seen from rank {}", s.ranks(), s.cluster.type_of_gpu(rank).gpu.name,
                   s.plan.all_reduce && s.ranks() > 1 ? fmt::format(", {} all-reduce", s.plan.all_reduce->name) : "",
                   s.plan.micro_batches == 1 ? "1 micro-batch" : fmt::format("{} micro-batches", s.plan.micro_batches),
                   s.micro_batch_size, rank);

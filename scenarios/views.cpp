@@ -19,8 +19,8 @@ const Device& device(const DeviceGraph& graph, DeviceId id) { return graph.devic
 std::vector<LinkClass> link_classes(const DeviceGraph& graph) {
   std::vector<LinkClass> classes;
   std::map<std::tuple<std::string, std::string, std::string, double, std::int64_t>, std::size_t> known;
-  for (std::size_t i = 0; i < graph.links().size(); ++i) {
-    const Link& link = graph.links()[i];
+  for (std::size_t i = 0; i < graph.wires().size(); ++i) {
+    const Link& link = graph.wires()[i];
     const DeviceGraph::End end = graph.ends(static_cast<LinkId>(i));
     const std::string from = name_of(device(graph, end.from).kind), to = name_of(device(graph, end.to).kind);
     const auto [at, fresh] =
@@ -36,6 +36,7 @@ RouteView route_view(const ClusterMachine& machine, std::string what, int from, 
   const Route route = machine.route(from, to, PathClass::automatic);
   RouteView view{std::move(what), from, to, {}, "", "", {}, route.latency, route.latency};
   for (const LinkUse& use : route.links) {
+    if (!graph.is_wire(use.link)) continue;
     const Link& link = graph.links()[static_cast<std::size_t>(use.link)];
     const DeviceGraph::End end = graph.ends(use.link);
     if (view.hops.empty()) view.hops.push_back(device(graph, end.from).name);
@@ -80,9 +81,11 @@ Schedule schedule(const Scenario& s, int rank, std::size_t most) {
 
 std::vector<MeshRank> mesh(const Scenario& s) {
   std::vector<MeshRank> ranks;
+  int first = 0;  // of the node
   for (int rank = 0; rank < s.plan.ranks; ++rank) {
-    const int node = rank / s.cluster.node.gpus;
-    ranks.push_back({rank, rank, node, fmt::format("node{}/gpu{}", node, rank % s.cluster.node.gpus)});
+    const int node = s.cluster.node_of_gpu(rank);
+    first = rank == 0 || node != ranks.back().node ? rank : first;
+    ranks.push_back({rank, rank, node, fmt::format("node{}/gpu{}", node, rank - first)});
   }
   return ranks;
 }

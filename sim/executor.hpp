@@ -129,6 +129,9 @@ class Executor {
   std::uint32_t new_transfer(Actor from, Stream send_stream);
   void attach(std::uint32_t transfer, Ref recv);
   void start_transfer(std::uint32_t);
+  void set_off(std::uint32_t, const Route&);
+  void pay_latency(std::uint32_t, Picoseconds);
+  void next_leg(std::uint32_t);
   void start_flow(std::uint32_t);
   void depart();
   void end_transfer(std::uint32_t, Outcome);
@@ -138,7 +141,7 @@ class Executor {
   void announce_start(StreamState&);
   void announce_delivery(const Transfer&, const StreamState& receiver);
   Bytes withdraw(std::uint32_t);
-  void report(const Transfer&, Bytes moved, Outcome, bool last);
+  void report(const Transfer&, Bytes moved, Outcome, bool last, bool last_leg);
   Route find_route(const Transfer&);
   void apply(const LinkChange&);
   bool reroute(std::uint32_t);

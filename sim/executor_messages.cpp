@@ -147,8 +147,10 @@ void Executor::start_transfer(std::uint32_t index) {
   };
   begun(actors_[static_cast<std::size_t>(t.from)]->streams[t.send_stream], t.from, t.cause);
   if (t.recv != kNone) begun(stream(t.recv), static_cast<Actor>(t.recv / kMaxStreams), t.cause);
-  t.route = find_route(t);
-  if (!t.route.reachable) {
+  t.leg_started = now_;
+  const Route route = find_route(t);
+  if (!route.reachable) {
+    t.route = route;
     if (!any_link_down())
       throw UserError(fmt::format("{} cannot reach {}: no path between them", machine_.actor_name(t.from),
                                   machine_.actor_name(t.to)));
@@ -156,13 +158,49 @@ void Executor::start_transfer(std::uint32_t index) {
     parked_.push_back(index);
     return;
   }
-  t.latency = t.route.latency + t.message.extra_latency;
+  set_off(index, route);
+}
+
+/// What is left of a message takes a way: the whole of it at once, or its first leg.
+void Executor::set_off(std::uint32_t index, const Route& way) {
+  Transfer& t = transfers_pool_[index];
+  t.route = way;
+  t.legs_left = {};
+  t.latency = way.latency + t.message.extra_latency;
+  if (way.legs.empty()) return pay_latency(index, t.latency);
+  if (!way.store_and_forward(t.left)) {
+    t.latency += to_picoseconds(way.fill());
+    return pay_latency(index, t.latency);
+  }
+  t.legs_left = way.legs.subspan(1);
+  t.leg_bytes = t.left;
+  t.route.links = way.legs.front().links;
+  pay_latency(index, way.legs.front().latency + t.message.extra_latency);
+}
+
+void Executor::pay_latency(std::uint32_t index, Picoseconds latency) {
+  Transfer& t = transfers_pool_[index];
+  t.leg_latency = latency;
   t.state = Transfer::State::latency;
-  t.timed = t.latency.count > 0;
+  t.timed = latency.count > 0;
   if (t.timed)
-    t.timer = agenda_.at(now_ + t.latency.seconds().value, token(Timer::latency, index));
+    t.timer = agenda_.at(now_ + latency.seconds().value, token(Timer::latency, index));
   else
     start_flow(index);
+}
+
+/// A buffer has taken the message up, and passes it on.
+void Executor::next_leg(std::uint32_t index) {
+  Transfer& t = transfers_pool_[index];
+  report(t, t.left, Outcome::done, false, false);
+  const Leg& leg = t.legs_left.front();
+  t.legs_left = t.legs_left.subspan(1);
+  t.route.links = leg.links;
+  t.left = t.leg_bytes;
+  t.limiting = -1;
+  t.leg_started = now_;
+  if (crosses_dead_link(t) && reroute(index)) return;
+  pay_latency(index, leg.latency);
 }
 
 void Executor::start_flow(std::uint32_t index) {
@@ -230,21 +268,23 @@ void Executor::note_limits() {
   departed_.clear();
 }
 
-void Executor::report(const Transfer& t, Bytes moved, Outcome outcome, bool last) {
+void Executor::report(const Transfer& t, Bytes moved, Outcome outcome, bool last, bool last_leg) {
   TransferRun run;
   run.from = t.from;
   run.to = t.to;
   run.send = &sent(t);
   run.recv = t.recv == kNone ? nullptr : &stream(t.recv).front();
   run.send_id = t.send_id;
+  run.recv_id = t.recv == kNone ? 0 : stream(t.recv).id;
   run.bytes = moved;
   run.route = t.route;
-  run.started = Seconds{t.started};
+  run.started = Seconds{t.leg_started};
   run.ended = Seconds{now_};
-  run.latency = t.latency;
+  run.latency = t.leg_latency;
   run.limiting = t.limiting;
   run.outcome = outcome;
   run.last = last;
+  run.last_leg = last_leg;
   for (Observer* o : transfer_observers_) o->transferred(run);
 }
 
@@ -280,9 +320,10 @@ Bytes Executor::withdraw(std::uint32_t index) {
 
 void Executor::end_transfer(std::uint32_t index, Outcome outcome) {
   Transfer& t = transfers_pool_[index];
+  if (outcome == Outcome::done && !t.legs_left.empty()) return next_leg(index);
   const Bytes moved = outcome == Outcome::done ? t.left : withdraw(index);
   t.ended = now_;
-  report(t, moved, outcome, true);
+  report(t, moved, outcome, true, t.legs_left.empty());
 
   const Actor from = t.from;
   const Stream send_stream = t.send_stream;
@@ -343,8 +384,8 @@ bool Executor::crosses_dead_link(const Transfer& t) const {
          });
 }
 
-/// What is left of a transfer goes another way, and pays its latency anew. False where there is none: it stalls on its
-/// old way until the link is back.
+/// What is left of a transfer goes another way, and pays its latency anew; what had not left a buffer on its way is sent
+/// again from the start. False where there is none: it stalls on its old way until the link is back.
 bool Executor::reroute(std::uint32_t index) {
   Transfer& t = transfers_pool_[index];
   const Route way = find_route(t);
@@ -353,14 +394,11 @@ bool Executor::reroute(std::uint32_t index) {
     return false;
   }
   const Bytes moved = withdraw(index);
-  if (moved.value > 0) report(t, moved, Outcome::done, false);
-  t.left -= moved;
+  const bool by_legs = t.route.store_and_forward(t.leg_bytes);
+  if (moved.value > 0) report(t, moved, Outcome::done, false, !by_legs);
+  t.left = by_legs ? t.leg_bytes : t.left - moved;
   t.limiting = -1;
-  t.route = way;
-  t.latency = way.latency + t.message.extra_latency;  // of what is sent anew
-  t.state = Transfer::State::latency;
-  t.timed = true;
-  t.timer = agenda_.at(now_ + t.latency.seconds().value, token(Timer::latency, index));
+  set_off(index, way);
   return true;
 }
 

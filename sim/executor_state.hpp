@@ -95,13 +95,17 @@ struct Executor::Transfer {
   OpId cause = 0;
   double send_posted = 0;
   double started = 0, ended = 0;
-  Bytes left;  // to be moved still, when (re)started
-  Bytes seen;  // remaining at the last recording of rates
-  Route route;
+  Bytes left;                      // to be moved still, when (re)started
+  Bytes seen;                      // remaining at the last recording of rates
+  Route route;                     // the leg that is under way, where buffers take the message up whole
+  std::span<const Leg> legs_left;  // after it
+  Bytes leg_bytes;                 // of each of them
+  double leg_started = 0;
   ChannelId channel = -1;
-  Picoseconds latency;
-  FlowId flow = -1;    // −1: not with the transport (about to leave, or ended)
-  bool timed = false;  // a timer of its latency is set
+  Picoseconds latency;      // of all legs
+  Picoseconds leg_latency;  // of the one under way
+  FlowId flow = -1;         // −1: not with the transport (about to leave, or ended)
+  bool timed = false;       // a timer of its latency is set
   LinkId limiting = -1;
   Agenda::TimerId timer = 0;
 };

@@ -26,11 +26,28 @@ struct LinkUse {
   std::int32_t weight = 1;
 };
 
-/// The links of a path and its latency. The links belong to the machine and stay as long as it does.
-struct Route {
+/// A piece of a path between two buffers: a message, or a chunk of it, arrives whole before the next leg takes it up.
+struct Leg {
   std::span<const LinkUse> links;
   Picoseconds latency;
+  double seconds_per_byte = 0;  ///< of its slowest link, undisturbed
+};
+
+/// The links of a path and its latency. The links belong to the machine and stay as long as it does.
+struct Route {
+  std::span<const LinkUse> links;  ///< of all legs
+  Picoseconds latency;             ///< of all legs
   bool reachable = true;
+  /// Where buffers on the way (host memory) take a message up and pass it on: its legs, two or more. A message up to
+  /// `chunk` goes leg by leg; of a larger one all legs run at once, each a chunk behind the one before.
+  std::span<const Leg> legs = {};
+  Bytes chunk = {};
+  const char* name = "";  ///< what people call such a path ("PIX", "NET"); for traces
+
+  bool store_and_forward(Bytes size) const { return legs.size() > 1 && size <= chunk; }
+  /// Until the first bytes of a message that runs over all legs at once arrive at the last one's rate: a chunk's time on
+  /// every leg but the slowest.
+  Seconds fill() const;
 };
 
 struct Cost {

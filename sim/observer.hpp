@@ -35,14 +35,15 @@ struct TransferRun {
   Actor from = 0, to = 0;
   const Op* send = nullptr;
   const Op* recv = nullptr;  ///< null for a put or eager message that nobody has asked for yet
-  OpId send_id = 0;
+  OpId send_id = 0, recv_id = 0;
   Bytes bytes;  ///< that moved this way
   Route route;
   Seconds started, ended;
-  Picoseconds latency;   ///< of the route and extra
+  Picoseconds latency;   ///< of this way and extra
   LinkId limiting = -1;  ///< the link that set the rate when the bytes left, −1: none (no bytes, or the rate cap)
   Outcome outcome = Outcome::done;
-  bool last = true;  ///< false: the rest goes another way, a link has failed
+  bool last = true;  ///< false: more of the message moves after this: other bytes another way, or these on the next leg
+  bool last_leg = true;  ///< false: a buffer on the way has taken the message up, and passes it on
 };
 
 /// Anything that watches. Times in calls never go back.

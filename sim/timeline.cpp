@@ -30,12 +30,49 @@ void Timeline::finished(const OpRun& run) {
 
 /// An eager sender has ended before its message's figures were known.
 void Timeline::transferred(const TransferRun& run) {
+  if (!run.last_leg) {
+    for (const OpId id : {run.send_id, run.recv_id})
+      if (id != 0) legs_[id].push_back({run.started.value, run.ended.value, run.latency.seconds().value, run.limiting});
+  }
+  if (run.last) {
+    at(run.send_id).path = run.route.name;
+    if (run.recv_id != 0) at(run.recv_id).path = run.route.name;
+  }
   if (run.send->message.mode != Mode::eager || !run.last) return;
   OpRecord& send = at(run.send_id);
   send.bytes = run.send->message.bytes.value;
-  send.latency = run.latency.seconds().value;
   send.limiting = run.limiting;
+  send.latency = run.latency.seconds().value;
+  for (const LegRecord& leg : legs(run.send_id)) send.latency += leg.latency;
 }
+
+const std::vector<LegRecord>& Timeline::legs(OpId id) const {
+  static const std::vector<LegRecord> none;
+  const auto found = legs_.find(id);
+  return found == legs_.end() ? none : found->second;
+}
+
+namespace {
+
+/// A message's latency, then its bytes, leg by leg; the path is made from its end.
+void add_message(std::vector<PathStep>& path, OpId id, const OpRecord& r, const std::vector<LegRecord>& legs,
+                 std::span<const Link> links) {
+  const auto add = [&](double from, double to, double latency, LinkId limiting) {
+    const double moving = std::min(to, from + latency);
+    if (to > moving)
+      path.push_back({id, moving, to, limiting >= 0 ? links[static_cast<std::size_t>(limiting)].kind : "rate cap"});
+    if (moving > from) path.push_back({id, from, moving, "latency"});
+  };
+  double last = r.started, latency = r.latency;
+  for (const LegRecord& leg : legs) {
+    last = leg.ended;
+    latency -= leg.latency;
+  }
+  add(last, r.ended, std::max(0.0, latency), r.limiting);
+  for (auto leg = legs.rbegin(); leg != legs.rend(); ++leg) add(leg->started, leg->ended, leg->latency, leg->limiting);
+}
+
+}  // namespace
 
 std::vector<PathStep> critical_path(const Timeline& timeline, std::span<const Link> links) {
   const std::vector<OpRecord>& records = timeline.records();
@@ -51,10 +88,7 @@ std::vector<PathStep> critical_path(const Timeline& timeline, std::span<const Li
       if (!r.began) {
         path.push_back({at, r.started, r.ended, "waiting"});
       } else if (r.kind == Kind::send || r.kind == Kind::recv) {
-        const double moving = std::min(r.ended, r.started + r.latency);
-        const std::string what = r.limiting >= 0 ? links[static_cast<std::size_t>(r.limiting)].kind : "rate cap";
-        if (r.ended > moving) path.push_back({at, moving, r.ended, what});
-        if (moving > r.started) path.push_back({at, r.started, moving, "latency"});
+        add_message(path, at, r, timeline.legs(at), links);
       } else {
         path.push_back({at, r.started, r.ended,
                         r.kind == Kind::compute ? "compute"

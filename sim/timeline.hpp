@@ -1,6 +1,7 @@
 #pragma once
 #include <map>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 #include "sim/observer.hpp"
@@ -21,6 +22,13 @@ struct OpRecord {
   Stream stream = 0;
   GroupId group = 0;
   bool began = true;
+  const char* path = "";  // of a message: the name of its route
+};
+
+/// A leg of a message that buffers on its way took up whole, but the last.
+struct LegRecord {
+  double started = 0, ended = 0, latency = 0;  // s
+  LinkId limiting = -1;
 };
 
 /// Every operation of a run, by its number (1 …): for traces, pictures and the critical path.
@@ -30,9 +38,11 @@ class Timeline : public Observer {
   void finished(const OpRun&) override;
   void transferred(const TransferRun&) override;
   const std::vector<OpRecord>& records() const { return records_; }  ///< records()[id − 1]
+  const std::vector<LegRecord>& legs(OpId) const;                    ///< empty for all but such messages
 
  private:
   std::vector<OpRecord> records_;
+  std::unordered_map<OpId, std::vector<LegRecord>> legs_;
   OpRecord& at(OpId);
 };
 

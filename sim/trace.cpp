@@ -63,8 +63,8 @@ std::string chrome_trace(const Timeline& timeline, const MemoryUse& memory, cons
                    category(r.kind), quoted(group));
     if (r.kind == Kind::send || r.kind == Kind::recv) {
       const std::string& detail = r.group < groups.size() ? groups[r.group].detail : "";
-      fmt::format_to(to, ", \"bytes\": {}, \"peer\": {}, \"algorithm\": {}, \"waited_us\": {}", r.bytes,
-                     quoted(r.peer < 0 ? "" : machine.actor_name(r.peer)), quoted(detail),
+      fmt::format_to(to, ", \"bytes\": {}, \"peer\": {}, \"path\": {}, \"algorithm\": {}, \"waited_us\": {}", r.bytes,
+                     quoted(r.peer < 0 ? "" : machine.actor_name(r.peer)), quoted(r.path), quoted(detail),
                      (r.started - r.posted) * 1e6);
     }
     fmt::format_to(to, "}}}}");

@@ -23,8 +23,9 @@ void Traffic::transferred(const TransferRun& run) {
     if (static_cast<std::size_t>(actor) >= of.size()) of.resize(static_cast<std::size_t>(actor) + 1);
     return of[static_cast<std::size_t>(actor)];
   };
-  grow(sent_, run.from) += run.bytes;
-  grow(received_, run.to) += run.bytes;
+  const Bytes arrived = run.last_leg ? run.bytes : Bytes{0};  // once a message, however often it is taken up
+  grow(sent_, run.from) += arrived;
+  grow(received_, run.to) += arrived;
   for (const LinkUse& use : run.route.links) on_link_[static_cast<std::size_t>(use.link)] += run.bytes * use.weight;
   messages_ += run.last ? 1 : 0;
 }

@@ -129,6 +129,8 @@ std::string show(Seconds s) { return scaled(s.value, kShowTime, ""); }
 std::string show(Bytes b) { return scaled(b.value, kShowData, ""); }
 std::string show(BytesPerSecond r) { return scaled(r.value, kShowRate, "/s"); }
 std::string show(FlopsPerSecond r) { return scaled(r.value, kFlops, ""); }
+std::string show(Hertz f) { return scaled(f.value, kFrequency, ""); }
+std::string show(Watts p) { return scaled(p.value, kPower, ""); }
 std::string exact(double v) { return fmt::format("{}", v); }
 
 }  // namespace trainyard

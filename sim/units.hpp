@@ -110,6 +110,8 @@ std::string show(Seconds);
 std::string show(Bytes);
 std::string show(BytesPerSecond);
 std::string show(FlopsPerSecond);
+std::string show(Hertz);
+std::string show(Watts);
 /// Shortest text that reads back to the same double.
 std::string exact(double);
 

@@ -44,7 +44,7 @@ class TableMachine : public Machine {
     for (const Way& way : at->second) {
       bool up = true;
       for (const LinkUse& use : way.links) up &= !down_.contains(use.link);
-      if (up) return {way.links, way.latency, true};
+      if (up) return {way.links, way.latency};
     }
     return none;
   }

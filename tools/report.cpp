@@ -48,10 +48,23 @@ std::string wrapped(const std::string& first, const std::vector<std::string>& wo
   return text + line + "\n";
 }
 
+/// "32 × a100-sxm4-80gb"; of several types each.
+std::string gpus_in_words(const Scenario& s) {
+  std::vector<std::pair<std::string, int>> counts;
+  for (int rank = 0; rank < s.plan.ranks; ++rank) {
+    const std::string& name = s.cluster.type_of_gpu(rank).gpu.name;
+    if (counts.empty() || counts.back().first != name) counts.emplace_back(name, 0);
+    ++counts.back().second;
+  }
+  std::vector<std::string> words;
+  for (const auto& [name, count] : counts) words.push_back(fmt::format("{} × {}", count, name));
+  return fmt::format("{}", fmt::join(words, " + "));
+}
+
 std::string head(const Scenario& s) {
-  const std::string how = s.plan.ranks == 1 ? "one device"
-                                            : fmt::format("data parallel on {} × {}, {} all-reduce", s.plan.ranks,
-                                                          s.cluster.node.gpu.name, s.plan.all_reduce->name);
+  const std::string how =
+      s.plan.ranks == 1 ? "one device"
+                        : fmt::format("data parallel on {}, {} all-reduce", gpus_in_words(s), s.plan.all_reduce->name);
   return fmt::format("{} · {} ({}) · {} · {}{}\n", s.network.name, how, describe(s.cluster), name_of(s.precision),
                      s.software.name, s.software_given ? "" : " (default: no software costs)");
 }
@@ -161,9 +174,10 @@ std::string screen(const Scenario& s, const Result& r, const std::vector<WhatIf>
   std::string text = head(s);
   text += fmt::format("{}{}      {} samples/s", label("step"), show(Seconds{r.step_time}), thousands(r.samples_per_s));
   if (tokens) text += fmt::format(" · {} tokens/s/GPU", thousands(r.tokens_per_s_per_gpu));
+  const bool some = s.network.active_parameters() < s.network.parameters();
+  const char* model = s.network.weights_reused ? "3·forward pass" : some ? "6·active parameters" : "6·parameters";
   text += fmt::format(" · {} TFLOP/s/GPU · MFU {:.1f} % ({} a {}, dense {} peak)\n", thousands(r.tflops_per_gpu),
-                      r.mfu * 100, s.network.weights_reused ? "3·forward pass" : "6·parameters",
-                      tokens ? "token" : "sample", name_of(s.precision));
+                      r.mfu * 100, model, tokens ? "token" : "sample", name_of(s.precision));
   text += breakdown(r);
   text += memory(r);
   text += bottleneck(r, what_ifs);

@@ -9,13 +9,23 @@
 namespace trainyard {
 namespace {
 
+/// What a transformer's layer `at` of `layers` hands on, of one sample; the last one's logits.
+std::string transformer_output(const TransformerConfig& config, std::int64_t tokens, std::size_t at,
+                               std::size_t layers) {
+  const bool last = at + 1 == layers;
+  if (last && config.num_labels > 0) return fmt::format("{}", config.num_labels);
+  if (last && config.encoder_head == EncoderHead::pooler) return fmt::format("{}", config.hidden_size);
+  const std::int64_t decoder = decoder_tokens(config, tokens);
+  const auto decoder_begin = static_cast<std::size_t>(config.num_hidden_layers) + 2;  // after embedding, blocks, norm
+  const std::int64_t rows = decoder > 0 && at >= decoder_begin ? decoder : tokens;
+  return fmt::format("{} x {}", rows, last ? config.vocab_size : config.hidden_size);
+}
+
 /// What layer `at` hands on, of one sample.
 std::string output_text(const NetworkEntry& entry, const Network& network, std::size_t at) {
   if (const Cnn* cnn = entry.cnn()) return cnn->layers[at].operators.back().output.text();
   if (const MlpShape* mlp = entry.mlp()) return fmt::format("{}", mlp->widths[at + 1]);
-  const TransformerConfig& config = *entry.transformer();
-  const bool last = at + 1 == network.layers.size();
-  return fmt::format("{} x {}", network.tokens_per_sample, last ? config.vocab_size : config.hidden_size);
+  return transformer_output(*entry.transformer(), sample_tokens(entry), at, network.layers.size());
 }
 
 struct LayerRow {

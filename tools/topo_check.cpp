@@ -54,7 +54,7 @@ FabricReport check_machine(const TopoMachine& machine) {
   }
   const DeviceGraph graph = build_cluster(machine.cluster);
   for (const Device& device : graph.devices()) report.devices.push_back(device.name);
-  report.check = check_fabric(graph, machine.cluster.levels);
+  report.check = check_fabric(graph, machine.cluster.shape.levels);
   if (!report.check.counterexample) return report;
   const BlockedPattern& pattern = *report.check.counterexample;
   report.simulated = simulated_slowdown(graph, pattern.pairs);

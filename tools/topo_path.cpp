@@ -33,6 +33,7 @@ std::string in_words(const std::string& locality) {
   if (locality == "PXB") return "PXB: several PCIe switches";
   if (locality == "PHB") return "PHB: through the CPU";
   if (locality == "SYS") return "SYS: through more than one socket";
+  if (locality == "ICI") return "ICI: links of the chips themselves";
   return "NET: between nodes";
 }
 
@@ -44,11 +45,16 @@ struct PathAnswer {
 
 PathAnswer answer_of(const TopoMachine& machine, const std::string& a, const std::string& b, PathClass path) {
   DeviceGraph graph = build_cluster(machine.cluster);
+  Routing routing(graph, machine.cluster);
   const DeviceId from = find_device(graph, a), to = find_device(graph, b);
   const Device &start = graph.devices()[static_cast<std::size_t>(from)],
                &end = graph.devices()[static_cast<std::size_t>(to)];
-  PathAnswer answer{start.name, end.name, device_path(graph, from, to, path), {}};
-  if (start.kind == DeviceKind::gpu && end.kind == DeviceKind::gpu && start.node != end.node)
+  if (from == to) throw UserError(fmt::format("{} to itself: there is no path", start.name));
+  const Way way = routing.way(from, to, path);
+  if (!way.reachable) throw UserError(fmt::format("no such path leads from {} to {}", start.name, end.name));
+  PathAnswer answer{start.name, end.name, path_of(graph, way), {}};
+  const auto works = [](const Device& d) { return d.kind == DeviceKind::gpu || d.kind == DeviceKind::cpu; };
+  if (works(start) && works(end) && start.node != end.node && way.locality == "NET")
     answer.software = to_picoseconds(machine.network_step);
   answer.path.latency += answer.software;
   return answer;
@@ -56,17 +62,23 @@ PathAnswer answer_of(const TopoMachine& machine, const std::string& a, const std
 
 std::string path_text(const std::string& machine, const PathAnswer& answer) {
   const DevicePath& path = answer.path;
+  const bool legs = path.chunk.value > 0;
   TextTable table{{"from", "to", "link", "rate", "latency"}, {false, false, false, true, true}, {}};
-  for (std::size_t i = 0; i < path.hops.size(); ++i) {
-    const PathHop& hop = path.hops[i];
-    table.rows.push_back({hop.from, hop.to, hop.kind, show(hop.rate), latency_text(hop.latency)});
+  if (legs) {
+    table.head.push_back("leg");
+    table.right.push_back(false);
   }
-  const PathHop& limit = path.hops[path.limit];
-  std::string text = fmt::format("{} to {} of {} ({})\n{}", answer.from, answer.to, machine, in_words(path.locality),
-                                 table.text("  "));
-  text += fmt::format("at most {}, the rate of {} ({} -> {}); latency {}", show(path.rate), limit.kind, limit.from,
-                      limit.to, latency_text(path.latency));
+  for (const PathHop& hop : path.hops) {
+    table.rows.push_back({hop.from, hop.to, hop.kind, show(hop.rate), latency_text(hop.latency)});
+    if (legs) table.rows.back().push_back(hop.leg);
+  }
+  std::string text =
+      fmt::format("{} to {} of {} ({}{}{})\n{}", answer.from, answer.to, machine, in_words(path.locality),
+                  path.how.empty() ? "" : ", ", path.how, table.text("  "));
+  text += fmt::format("at most {}, the rate of {} ({}); latency {}", show(path.rate), path.limit_kind, path.limit,
+                      latency_text(path.latency));
   if (answer.software.count > 0) text += fmt::format(", of which software {}", latency_text(answer.software));
+  if (legs) text += fmt::format("\nmessages up to {} go leg by leg, larger ones in such chunks", show(path.chunk));
   return text + "\n";
 }
 
@@ -77,14 +89,16 @@ ordered_json path_json(const PathAnswer& answer) {
                     {"to", hop.to},
                     {"kind", hop.kind},
                     {"rate_Bps", hop.rate.value},
-                    {"latency_s", hop.latency.seconds().value}});
-  const PathHop& limit = answer.path.hops[answer.path.limit];
+                    {"latency_s", hop.latency.seconds().value},
+                    {"leg", hop.leg}});
   return {{"from", answer.from},
           {"to", answer.to},
           {"locality", answer.path.locality},
           {"hops", hops},
-          {"limit", fmt::format("{} -> {}", limit.from, limit.to)},
-          {"limit_kind", limit.kind},
+          {"how", answer.path.how},
+          {"chunk_bytes", answer.path.chunk.value},
+          {"limit", answer.path.limit},
+          {"limit_kind", answer.path.limit_kind},
           {"rate_Bps", answer.path.rate.value},
           {"latency_s", answer.path.latency.seconds().value},
           {"software_latency_s", answer.software.seconds().value}};

@@ -38,7 +38,7 @@ ordered_json wiring_json(const TopoMachine& machine, DeviceGraph& graph) {
   ordered_json devices = ordered_json::array(), links = ordered_json::array(), levels = ordered_json::array();
   for (const Device& device : graph.devices())
     devices.push_back({{"name", device.name}, {"kind", name_of(device.kind)}, {"node", device.node}});
-  for (LinkId link = 0; link < static_cast<LinkId>(graph.links().size()); link += 2) {  // the way there; +1: back
+  for (LinkId link = 0; link < static_cast<LinkId>(graph.wires().size()); link += 2) {  // the way there; +1: back
     const DeviceGraph::End end = graph.ends(link);
     const Link& wire = graph.links()[static_cast<std::size_t>(link)];
     links.push_back({{"from", graph.devices()[static_cast<std::size_t>(end.from)].name},

@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstdio>
 #include <filesystem>
 #include <nlohmann/json.hpp>
@@ -37,6 +38,11 @@ using Row = std::vector<Cell>;
 
 Cell word(const std::string& text) { return {text, text}; }
 Cell number(std::int64_t v) { return {fmt::format("{}", v), v}; }
+/// Parameters: in millions, from ten thousand of them in billions.
+Cell parameter_count(double n) {
+  const bool billions = n >= 1e10;
+  return {fmt::format("{:.4g} {}", n * (billions ? 1e-9 : 1e-6), billions ? 'B' : 'M'), std::llround(n)};
+}
 template <class Quantity>
 Cell quantity(Quantity q) {
   return q.value > 0 ? Cell{show(q), q.value} : Cell{"-", nullptr};
@@ -56,7 +62,7 @@ std::vector<Row> gpus(const Catalog& catalog) {
     const auto peak = [&gpu](Precision p) { return quantity(gpu.peak[static_cast<std::size_t>(p)]); };
     rows.push_back({word(name), peak(Precision::bf16), peak(Precision::fp16), peak(Precision::fp32),
                     quantity(gpu.memory_capacity), quantity(gpu.memory_bandwidth), quantity(gpu.nvlink),
-                    quantity(gpu.pcie)});
+                    quantity(gpu.pcie), quantity(gpu.power.busy)});
   }
   return rows;
 }
@@ -88,11 +94,11 @@ std::vector<Row> networks(const Catalog& catalog) {
   for (const std::string& name : catalog.names("network")) {
     const NetworkEntry entry = read_network_entry(catalog.resolve("network", name_of_entry(name)));
     const Network network = make_network(entry, 1, sample_tokens(entry), Precision::fp32);
-    const double parameters = network.parameters();
     const TransformerConfig* c = entry.transformer();
-    const auto size = [c](std::int64_t v) { return c ? number(v) : Cell{"-", nullptr}; };
+    const auto size = [](std::int64_t v) { return v > 0 ? number(v) : Cell{"-", nullptr}; };
     rows.push_back({word(name),
-                    {fmt::format("{:.4g} M", parameters * 1e-6), static_cast<std::int64_t>(parameters)},
+                    parameter_count(network.parameters()),
+                    parameter_count(network.active_parameters()),
                     word(entry.type),
                     c ? number(c->num_hidden_layers) : number(static_cast<std::int64_t>(network.layers.size())),
                     size(c ? c->hidden_size : 0),
@@ -109,9 +115,9 @@ std::vector<Row> fabrics(const Catalog& catalog) {
     ClusterSpec spec;
     read_fabric(spec, catalog.resolve("fabric", name_of_entry(name)));
     std::vector<std::string> levels;
-    for (const FabricLevel& level : spec.levels)
+    for (const FabricLevel& level : spec.shape.levels)
       levels.push_back(fmt::format("{} at {}:1", level.down, level.oversubscription));
-    if (spec.rails) levels.emplace_back("rails");
+    if (spec.shape.rails) levels.emplace_back("rails");
     rows.push_back({word(name), word(spec.fabric), quantity(spec.switch_latency.seconds()),
                     word(fmt::format("{}", fmt::join(levels, ", ")))});
   }
@@ -183,7 +189,8 @@ const std::vector<Listing>& listings() {
         {"memory", "memory_bytes", true},
         {"bandwidth", "memory_Bps", true},
         {"NVLink", "nvlink_Bps", true},
-        {"PCIe", "pcie_Bps", true}},
+        {"PCIe", "pcie_Bps", true},
+        {"power", "power_W", true}},
        gpus},
       {"nodes",
        "cluster.node",
@@ -206,6 +213,7 @@ const std::vector<Listing>& listings() {
        "model; forward FLOPs of one sample, a multiply-add is two",
        {{"name", "name"},
         {"parameters", "parameters", true},
+        {"active a token", "active_parameters", true},
         {"type", "model_type"},
         {"layers", "num_hidden_layers", true},
         {"hidden", "hidden_size", true},

@@ -101,15 +101,19 @@ Sources read_entry(const std::string& kind, const Node& entry, const Catalog& ca
 }
 
 /// A config's figures are its fields; a cnn's or mlp's are its layers, so their one source is all there is.
-Sources network_sources(const NetworkEntry& network, const Node& entry) {
-  const std::string what = "network " + network.name;
+Sources network_sources(const NetworkEntry& entry, const Node& node) {
+  const std::string what = "network " + entry.name;
   Sources sources;
-  if (network.transformer()) sources = figure_sources(entry, what);
+  if (entry.transformer()) sources = figure_sources(node, what);
   for (FigureSource& s : sources)
-    if (s.source.empty()) s.source = network.source;
-  if (!network.transformer()) sources.push_back({what + ": layers", network.type, network.source, false});
-  const double parameters = make_network(network, 1, 1, Precision::fp32).parameters();
-  sources.push_back({what + ": parameters", fmt::format("{:.0f}", parameters), "counted, tied tensors once", false});
+    if (s.source.empty()) s.source = entry.source;
+  if (!entry.transformer()) sources.push_back({what + ": layers", entry.type, entry.source, false});
+  const Network network = make_network(entry, 1, sample_tokens(entry), Precision::fp32);
+  sources.push_back(
+      {what + ": parameters", fmt::format("{:.0f}", network.parameters()), "counted, tied tensors once", false});
+  if (network.active_parameters() < network.parameters())
+    sources.push_back({what + ": active parameters", fmt::format("{:.0f}", network.active_parameters()),
+                       "counted, those that a token meets on average", false});
   return sources;
 }
 

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 namespace trainyard {
 
 Registry<NodeBuilder>& node_builders() {
@@ -12,6 +14,96 @@ Registry<FabricBuilder>& fabric_builders() {
   static Registry<FabricBuilder> registry{"fabric"};
   return registry;
 }
+
+const NodeType& ClusterSpec::type_of(int node_index) const {
+  int first = nodes;
+  for (auto group = others.rbegin(); group != others.rend(); ++group) {
+    first -= group->count;
+    if (node_index >= first) return group->type;
+  }
+  return node;
+}
+
+std::vector<const NodeType*> ClusterSpec::types() const {
+  std::vector<const NodeType*> all{&node};
+  for (const NodeGroup& group : others) all.push_back(&group.type);
+  return all;
+}
+
+int ClusterSpec::node_of_gpu(int rank) const {
+  int first = nodes;
+  for (const NodeGroup& group : others) first -= group.count;
+  if (rank < first * node.gpus) return rank / node.gpus;
+  rank -= first * node.gpus;
+  for (const NodeGroup& group : others) {
+    if (rank < group.count * group.type.gpus) return first + rank / group.type.gpus;
+    rank -= group.count * group.type.gpus;
+    first += group.count;
+  }
+  throw InternalError(fmt::format("the cluster has {} GPUs, asked for one {} beyond", gpus(), rank));
+}
+
+int ClusterSpec::gpus() const {
+  int count = nodes * node.gpus;
+  for (const NodeGroup& group : others) count += group.count * (group.type.gpus - node.gpus);
+  return count;
+}
+
+Picoseconds fibre_latency(double km) { return to_picoseconds(Seconds{5e-6 * km}); }
+
+Wire hca_wire(const ClusterSpec& spec, int node) {
+  const NodeType& type = spec.type_of(node);
+  // The two wires of a path share the latency of a switch, as its ports do, and of the distance.
+  const Picoseconds half{spec.switch_latency.count / 2 + spec.distance.count / 2};
+  return {"HCA", type.hca_rate, type.hca_latency + half, type.network.half_duplex};
+}
+
+namespace {
+
+/// "30 m", "2.5 km".
+double read_km(Fields& fields, const std::string& key) {
+  const std::string text = fields.text(key, "0 km");
+  const std::size_t unit = text.find_first_not_of("0123456789.eE+- ");
+  const std::string name = unit == std::string::npos ? "" : text.substr(unit);
+  std::string digits = text.substr(0, unit);
+  while (!digits.empty() && digits.back() == ' ') digits.pop_back();
+  double length = -1;
+  try {
+    length = parse_number(digits);
+  } catch (const UserError&) {
+  }
+  constexpr double farthest = 1e6;  // km
+  if ((name != "m" && name != "km") || !(length >= 0) || length > farthest)
+    fail(fields.place_of(key),
+         fmt::format("{}.{}: \"{}\" is no distance; expected one such as 30 m or 100 km", fields.what(), key, text));
+  return name == "m" ? length / 1000 : length;
+}
+
+/// Wires and devices that the builder has made, and the user has taken out.
+void take_out(DeviceGraph& graph, const ClusterSpec& spec) {
+  std::vector<std::string> names;
+  for (const Device& device : graph.devices()) names.push_back(device.name);
+  const auto find = [&](const std::string& name, const Place& place) {
+    const auto at = std::find(names.begin(), names.end(), name);
+    if (at == names.end())
+      fail(place, fmt::format("cluster.taken_out: unknown device \"{}\"{}", name, hint(name, names)));
+    return static_cast<DeviceId>(at - names.begin());
+  };
+  for (const TakenOut& out : spec.taken_out) {
+    const std::size_t dash = out.name.find(" - ");
+    const DeviceId a = find(out.name.substr(0, dash), out.place);
+    std::vector<LinkId> wires = graph.links_from(a);
+    if (dash != std::string::npos) {
+      const DeviceId b = find(out.name.substr(dash + 3), out.place);
+      std::erase_if(wires, [&](LinkId wire) { return graph.ends(wire).to != b; });
+      if (wires.empty()) fail(out.place, fmt::format("cluster.taken_out: \"{}\": no wire joins them", out.name));
+    }
+    for (const LinkId wire : wires)  // there and back
+      for (const LinkId direction : {wire & ~1, wire | 1}) graph.set_up(direction, false);
+  }
+}
+
+}  // namespace
 
 void read_fabric(ClusterSpec& spec, const Node& entry) {
   const Node* name = entry.find("name");
@@ -26,6 +118,7 @@ void read_fabric(ClusterSpec& spec, const Node& entry) {
   if (latency > most)
     fail(fields.place_of("switch_latency"), fmt::format("{}: switch_latency: more than {}", what, show(most)));
   spec.switch_latency = to_picoseconds(latency);
+  spec.distance = fibre_latency(read_km(fields, "distance"));
   const FabricBuilder& builder = fabric_builders().find(spec.fabric, spec.place);
   if (builder.read) builder.read(spec, fields);
   fields.finish();
@@ -34,20 +127,35 @@ void read_fabric(ClusterSpec& spec, const Node& entry) {
 
 DeviceGraph build_cluster(const ClusterSpec& spec) {
   DeviceGraph graph;
-  const NodeBuilder node = node_builders().find(spec.node.interconnect, spec.place);
-  for (int i = 0; i < spec.nodes; ++i) node(graph, spec.node, i);
-  if (spec.nodes == 1) return graph;
-  if (spec.node.hcas == 0)
-    fail(spec.place,
-         fmt::format("{} nodes of {}, which has no HCA: they cannot reach each other", spec.nodes, spec.node.name));
-  fabric_builders().find(spec.fabric, spec.place).build(graph, spec);
+  for (int i = 0; i < spec.nodes; ++i) {
+    const NodeType& type = spec.type_of(i);
+    node_builders().find(type.interconnect, spec.place)(graph, type, i);
+  }
+  if (spec.nodes > 1 || spec.joins_chips) {
+    for (const NodeType* type : spec.types())
+      if (type->hcas == 0 && !spec.joins_chips)
+        fail(spec.place,
+             fmt::format("{} nodes of {}, which has no HCA: they cannot reach each other", spec.nodes, type->name));
+    fabric_builders().find(spec.fabric, spec.place).build(graph, spec);
+  }
+  take_out(graph, spec);
   return graph;
 }
 
 std::string describe(const ClusterSpec& spec) {
-  std::string text = fmt::format("{} × {}", spec.nodes, spec.node.name);
-  if (spec.nodes > 1)
-    text += fmt::format(", {} × {:.4g} Gbit/s HCA, {}", spec.node.hcas, spec.node.hca_rate.value * 8e-9, spec.fabric);
+  std::vector<std::string> kinds;
+  int first = spec.nodes;
+  for (const NodeGroup& group : spec.others) first -= group.count;
+  kinds.push_back(fmt::format("{} × {}", first, spec.node.name));
+  for (const NodeGroup& group : spec.others) kinds.push_back(fmt::format("{} × {}", group.count, group.type.name));
+  std::string text = fmt::format("{}", fmt::join(kinds, " + "));
+  if (spec.joins_chips) return text + ", " + spec.fabric;
+  if (spec.nodes > 1) {
+    text += fmt::format(", {} × {:.4g} Gbit/s HCA{}, {}", spec.node.hcas, spec.node.hca_rate.value * 8e-9,
+                        spec.node.network.tcp ? " (TCP)" : "", spec.fabric);
+    if (spec.shape.hashed) text += fmt::format(" (hashed, seed {})", spec.shape.seed);
+  }
+  if (!spec.taken_out.empty()) text += fmt::format(", {} taken out", spec.taken_out.size());
   return text;
 }
 

@@ -3,22 +3,62 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <functional>
 
 namespace trainyard {
 namespace {
 constexpr KindSet kMessages = bit(Kind::send) | bit(Kind::recv);
-constexpr DeviceId kUnknown = -2, kNone = -1;
 constexpr KindSet kWork = bit(Kind::compute) | bit(Kind::local);
+
+/// Switches joined with each other: a folded Clos, a torus of nodes, a dragonfly, a fabric given link by link.
+bool has_uplinks(const ClusterSpec& spec) {
+  return !spec.joins_chips && spec.fabric != "nonblocking" && spec.fabric != "ethernet";
+}
+
+using Factor = std::function<double(const char*)>;
+
+NodeType upgraded_node(NodeType node, const Factor& factor) {
+  for (FlopsPerSecond& peak : node.gpu.peak) peak = peak * factor("compute");
+  node.gpu.memory_bandwidth = node.gpu.memory_bandwidth * factor("memory");
+  node.gpu.nvlink = node.gpu.nvlink * factor("NVLink");
+  node.nvlink_rate = node.nvlink_rate * factor("NVLink");
+  node.pcie_rate = node.pcie_rate * factor("PCIe");
+  node.gpu_pcie_rate = node.gpu_pcie_rate * factor("PCIe");
+  node.socket_rate = node.socket_rate * factor("socket");
+  node.cpu.memory_bandwidth = node.cpu.memory_bandwidth * factor("host memory");
+  node.cpu.copy_rate = node.cpu.copy_rate * factor("CPU copies");
+  node.nvme.read = node.nvme.read * factor("NVMe");
+  node.nvme.write = node.nvme.write * factor("NVMe");
+  node.hca_rate = node.hca_rate * factor("HCA");
+  for (GraphWire& wire : node.wires) wire.rate = wire.rate * factor(wire.kind.c_str());
+  for (Picoseconds* latency :
+       {&node.nvlink_latency, &node.pcie_latency, &node.socket_latency, &node.hca_latency, &node.nvme.latency})
+    *latency = to_picoseconds(latency->seconds() / factor("latency"));
+  for (GraphWire& wire : node.wires) wire.latency = to_picoseconds(wire.latency.seconds() / factor("latency"));
+  return node;
+}
+
 }  // namespace
 
 std::vector<std::string> resource_classes(const ClusterSpec& spec) {
   std::vector<std::string> classes{"compute", "memory"};
+  const std::vector<const NodeType*> types = spec.types();
+  const auto any = [&types](auto has) {
+    return std::any_of(types.begin(), types.end(), [&](auto* t) { return has(*t); });
+  };
+  const bool staged = any([](const NodeType& t) { return t.network.tcp || !t.network.gpudirect; });
   if (spec.gpus() > 1) {
-    if (spec.node.interconnect != "pcie") classes.emplace_back("NVLink");
+    if (any([](const NodeType& t) { return t.interconnect == "nvswitch" || t.interconnect == "nvlink-mesh"; }))
+      classes.emplace_back("NVLink");
+    if (spec.joins_chips) classes.emplace_back("ICI");
     classes.emplace_back("PCIe");
-    if (spec.node.sockets > 1) classes.emplace_back("socket");
-    if (spec.nodes > 1) classes.emplace_back("HCA");
-    if (spec.nodes > 1 && !spec.levels.empty()) classes.emplace_back("uplink");
+    if (any([](const NodeType& t) { return t.sockets > 1; })) classes.emplace_back("socket");
+    if (staged && any([](const NodeType& t) { return t.cpu.memory_bandwidth.value > 0; }))
+      classes.emplace_back("host memory");
+    if (spec.nodes > 1 && any([](const NodeType& t) { return t.network.tcp && t.cpu.copy_rate.value > 0; }))
+      classes.emplace_back("CPU copies");
+    if (spec.nodes > 1 && !spec.joins_chips) classes.emplace_back("HCA");
+    if (spec.nodes > 1 && has_uplinks(spec)) classes.emplace_back("uplink");
     classes.emplace_back("latency");
   }
   classes.emplace_back("framework");
@@ -39,24 +79,23 @@ ClusterSpec upgraded(ClusterSpec spec, const Upgrade& upgrade) {
     const auto at = upgrade.find(c);
     return at == upgrade.end() ? 1.0 : at->second;
   };
-  for (FlopsPerSecond& peak : spec.node.gpu.peak) peak = peak * factor("compute");
-  spec.node.gpu.memory_bandwidth = spec.node.gpu.memory_bandwidth * factor("memory");
-  spec.node.gpu.nvlink = spec.node.gpu.nvlink * factor("NVLink");
-  spec.node.nvlink_rate = spec.node.nvlink_rate * factor("NVLink");
-  spec.node.pcie_rate = spec.node.pcie_rate * factor("PCIe");
-  spec.node.gpu_pcie_rate = spec.node.gpu_pcie_rate * factor("PCIe");
-  spec.node.socket_rate = spec.node.socket_rate * factor("socket");
-  spec.node.hca_rate = spec.node.hca_rate * factor("HCA");
-  // The levels' rates follow the HCAs': both keep their ratio unless it is the uplinks that are made faster.
-  for (FabricLevel& level : spec.levels) level.oversubscription *= factor("HCA");
-  if (!spec.levels.empty()) spec.levels.front().oversubscription /= factor("uplink");
-  for (std::size_t l = 1; l < spec.levels.size(); ++l) spec.levels[l].oversubscription /= factor("HCA");
-  const auto faster = [&](Picoseconds t) { return to_picoseconds(t.seconds() / factor("latency")); };
-  spec.node.nvlink_latency = faster(spec.node.nvlink_latency);
-  spec.node.pcie_latency = faster(spec.node.pcie_latency);
-  spec.node.socket_latency = faster(spec.node.socket_latency);
-  spec.node.hca_latency = faster(spec.node.hca_latency);
-  spec.switch_latency = faster(spec.switch_latency);
+  spec.node = upgraded_node(std::move(spec.node), factor);
+  for (NodeGroup& group : spec.others) group.type = upgraded_node(std::move(group.type), factor);
+  FabricShape& shape = spec.shape;
+  // Rates that follow the HCAs' stay as they are, unless it is the uplinks that are made faster.
+  for (FabricLevel& level : shape.levels) level.oversubscription *= factor("HCA");
+  if (!shape.levels.empty()) shape.levels.front().oversubscription /= factor("uplink");
+  for (std::size_t l = 1; l < shape.levels.size(); ++l) shape.levels[l].oversubscription /= factor("HCA");
+  const double links = spec.joins_chips ? factor("ICI") : factor("uplink");
+  if (shape.link_rate.value > 0) shape.link_rate = shape.link_rate * links;
+  if (shape.global_rate.value > 0) shape.global_rate = shape.global_rate * links;
+  for (FabricWire& wire : shape.wires) {
+    const bool hca = wire.a.find('/') != std::string::npos || wire.b.find('/') != std::string::npos;
+    wire.rate = wire.rate * (hca ? factor("HCA") : factor("uplink"));
+    if (wire.latency.count > 0) wire.latency = to_picoseconds(wire.latency.seconds() / factor("latency"));
+  }
+  // The speed of light is not for sale: distances stay.
+  spec.switch_latency = to_picoseconds(spec.switch_latency.seconds() / factor("latency"));
   return spec;
 }
 
@@ -71,84 +110,59 @@ SoftwareStack upgraded(SoftwareStack stack, const Upgrade& upgrade) {
 }
 
 ClusterMachine::ClusterMachine(const ClusterSpec& spec, const SoftwareStack& stack)
-    : graph_(build_cluster(spec)),
-      gpu_(spec.node.gpu),
-      stack_(stack),
-      gpus_(graph_.all(DeviceKind::gpu)),
-      hcas_(gpus_.size(), kUnknown) {
-  for (const DeviceId gpu : gpus_) {
-    std::vector<LinkId> ports = graph_.links_from(gpu);
-    const std::vector<LinkId> in = graph_.links_to(gpu);
-    ports.insert(ports.end(), in.begin(), in.end());
-    ports_.push_back(std::move(ports));
+    : spec_(spec), graph_(build_cluster(spec_)), routing_(graph_, spec_), stack_(stack) {
+  actors_ = graph_.all(DeviceKind::gpu);
+  ranks_ = actors_.size();
+  for (const DeviceKind kind : {DeviceKind::cpu, DeviceKind::nvme})
+    for (const DeviceId id : graph_.all(kind)) actors_.push_back(id);
+  ports_.resize(actors_.size());
+  if (!interferes()) return;
+  for (std::size_t rank = 0; rank < ranks_; ++rank) {
+    ports_[rank] = graph_.links_from(actors_[rank]);
+    const std::vector<LinkId> in = graph_.links_to(actors_[rank]);
+    ports_[rank].insert(ports_[rank].end(), in.begin(), in.end());
   }
 }
 
-Cost ClusterMachine::price(const Work& work, Actor) const {
+const NodeType& ClusterMachine::type_of(Actor actor) const {
+  return spec_.type_of(graph_.devices()[static_cast<std::size_t>(device(actor))].node);
+}
+
+Actor ClusterMachine::actor(DeviceId id) const {
+  const auto at = std::find(actors_.begin(), actors_.end(), id);
+  if (at == actors_.end())
+    throw InternalError(graph_.devices()[static_cast<std::size_t>(id)].name + " does no work of its own");
+  return static_cast<Actor>(at - actors_.begin());
+}
+
+Cost ClusterMachine::price(const Work& work, Actor actor) const {
   if (work.kernel == kStepOverhead) return {stack_.step_overhead};
-  return {std::max(kernel_time(gpu_, work), stack_.kernel_dispatch)};
+  const NodeType& type = type_of(actor);
+  if (static_cast<std::size_t>(actor) >= ranks_) return {host_time(type.cpu, work)};
+  return {std::max(kernel_time(type.gpu, work) / type.gpu_speed, stack_.kernel_dispatch)};
 }
 
 Route ClusterMachine::route(Actor from, Actor to, PathClass path) const {
-  const auto source = static_cast<std::size_t>(from), target = static_cast<std::size_t>(to);
-  const auto node = [this](DeviceId device) { return graph_.devices()[static_cast<std::size_t>(device)].node; };
-  if (node(gpus_.at(source)) == node(gpus_.at(target))) return graph_.route(gpus_[source], gpus_[target], path);
-  Route route = through_own_hcas(source, target, path);
-  if (!route.reachable) route = graph_.route(gpus_[source], gpus_[target], path);
-  route.latency += to_picoseconds(stack_.network_step);
-  return route;
+  return routing_.route(device(from), device(to), path, to_picoseconds(stack_.network_step));
 }
 
-/// Both GPUs use the HCA nearest to them, whatever shorter way another one would open: so do communication libraries,
-/// and so no two of them meet on a PCIe link by chance. Unreachable where one has none, or a link of the way is down.
-Route ClusterMachine::through_own_hcas(std::size_t source, std::size_t target, PathClass path) const {
-  Route whole;
-  const DeviceId out = nearest_hca(source), in = nearest_hca(target);
-  whole.reachable = out >= 0 && in >= 0;
-  if (!whole.reachable) return whole;
-  std::vector<LinkUse> links;
-  struct Part {
-    DeviceId from, to;
-    PathClass path;
-  };
-  for (const auto& [a, b, way] :
-       {Part{gpus_[source], out, path}, Part{out, in, PathClass::fabric}, Part{in, gpus_[target], path}}) {
-    const Route part = graph_.route(a, b, way);
-    whole.reachable &= part.reachable;
-    whole.latency += part.latency;
-    links.insert(links.end(), part.links.begin(), part.links.end());
-  }
-  if (whole.reachable) whole.links = joined_.emplace_back(std::move(links));
-  return whole;
+bool ClusterMachine::interferes() const {
+  const std::vector<const NodeType*> types = spec_.types();
+  return std::any_of(types.begin(), types.end(), [](const NodeType* type) {
+    return type->gpu.compute_while_communicating != 1 || type->gpu.communication_while_computing != 1;
+  });
 }
 
-/// By the cost of the way. Of several equally near ones GPUs take turns, by their index in the node.
-DeviceId ClusterMachine::nearest_hca(std::size_t gpu) const {
-  DeviceId& best = hcas_[gpu];
-  if (best != kUnknown) return best;
-  best = kNone;
-  const Device& device = graph_.devices()[static_cast<std::size_t>(gpus_[gpu])];
-  std::vector<DeviceId> nearest;
-  std::int64_t least = 0;
-  for (const DeviceId hca : graph_.all(DeviceKind::hca, device.node)) {
-    const std::optional<std::int64_t> cost = graph_.cost(gpus_[gpu], hca);
-    if (!cost || (!nearest.empty() && *cost > least)) continue;
-    if (nearest.empty() || *cost < least) nearest.clear();
-    least = *cost;
-    nearest.push_back(hca);
-  }
-  if (!nearest.empty()) best = nearest[static_cast<std::size_t>(device.index) % nearest.size()];
-  return best;
-}
-
-double ClusterMachine::speed(Actor, Kind kind, KindSet active) const {
-  if (kind == Kind::send || kind == Kind::recv) return (active & kWork) ? gpu_.communication_while_computing : 1;
-  return (active & kMessages) ? gpu_.compute_while_communicating : 1;
+double ClusterMachine::speed(Actor actor, Kind kind, KindSet active) const {
+  if (static_cast<std::size_t>(actor) >= ranks_) return 1;
+  const Gpu& gpu = type_of(actor).gpu;
+  if (kind == Kind::send || kind == Kind::recv) return (active & kWork) ? gpu.communication_while_computing : 1;
+  return (active & kMessages) ? gpu.compute_while_communicating : 1;
 }
 
 std::string ClusterMachine::actor_name(Actor actor) const {
-  const Device& device = graph_.devices()[static_cast<std::size_t>(gpus_.at(static_cast<std::size_t>(actor)))];
-  return fmt::format("rank {} ({})", actor, device.name);
+  const std::string& name = graph_.devices()[static_cast<std::size_t>(device(actor))].name;
+  return static_cast<std::size_t>(actor) < ranks_ ? fmt::format("rank {} ({})", actor, name) : name;
 }
 
 }  // namespace trainyard

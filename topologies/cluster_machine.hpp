@@ -1,10 +1,10 @@
 #pragma once
-#include <deque>
 #include <map>
 #include <vector>
 
 #include "models/stack.hpp"
 #include "topologies/cluster.hpp"
+#include "topologies/routing.hpp"
 
 namespace trainyard {
 
@@ -21,8 +21,9 @@ SoftwareStack upgraded(SoftwareStack, const Upgrade&);
 /// Work::kernel of the host work of one step.
 constexpr std::uint16_t kStepOverhead = 1000;
 
-/// A cluster on which rank r runs on GPU r (node by node): kernels cost what the roofline of its GPU says, but at least
-/// what the stack needs to issue one; messages take the graph's routes.
+/// A cluster on which rank r runs on GPU r (node by node). After the GPUs, every CPU socket and every NVMe drive is an
+/// actor too. Kernels cost what the roofline of the rank's GPU says, but at least what the stack needs to issue one; host
+/// work what the CPU's figures say; messages take the ways of `Routing`.
 class ClusterMachine : public Machine {
  public:
   ClusterMachine(const ClusterSpec&, const SoftwareStack&);
@@ -30,27 +31,29 @@ class ClusterMachine : public Machine {
   std::span<const Link> links() const override { return graph_.links(); }
   Cost price(const Work&, Actor) const override;
   Route route(Actor from, Actor to, PathClass path) const override;
-  bool interferes() const override {
-    return gpu_.compute_while_communicating != 1 || gpu_.communication_while_computing != 1;
-  }
+  bool interferes() const override;
   double speed(Actor, Kind, KindSet active) const override;
   std::span<const LinkId> ports(Actor actor) const override { return ports_.at(static_cast<std::size_t>(actor)); }
-  void link_state(LinkId link, bool up) override { graph_.set_up(link, up); }
+  void link_state(LinkId link, bool up) override { routing_.link_state(link, up); }
   std::string actor_name(Actor) const override;
 
   const DeviceGraph& graph() const { return graph_; }
+  const ClusterSpec& spec() const { return spec_; }
+  /// The GPU, CPU or NVMe drive that an actor is, and the actor that such a device is.
+  DeviceId device(Actor actor) const { return actors_.at(static_cast<std::size_t>(actor)); }
+  Actor actor(DeviceId) const;
+  Way way(Actor from, Actor to, PathClass path) const { return routing_.way(device(from), device(to), path); }
 
  private:
-  mutable DeviceGraph graph_;  // remembers the routes it has found
-  Gpu gpu_;
+  ClusterSpec spec_;
+  mutable DeviceGraph graph_;  // remembers the ways it has found
+  mutable Routing routing_;
   SoftwareStack stack_;
-  std::vector<DeviceId> gpus_;
-  mutable std::vector<DeviceId> hcas_;  // of each GPU, once asked: the nearest
+  std::vector<DeviceId> actors_;  // GPUs, CPUs, drives
+  std::size_t ranks_ = 0;
   std::vector<std::vector<LinkId>> ports_;
-  mutable std::deque<std::vector<LinkUse>> joined_;  // links of routes made of several
 
-  Route through_own_hcas(std::size_t source, std::size_t target, PathClass) const;
-  DeviceId nearest_hca(std::size_t gpu) const;
+  const NodeType& type_of(Actor actor) const;
 };
 
 }  // namespace trainyard

@@ -20,7 +20,7 @@ namespace trainyard {
 namespace {
 
 struct Edge {
-  LinkId link = 0;
+  LinkId wire = 0;
   std::int64_t weight = 0;  // ps of a 1 MiB message; whole, so that equal ways cost the same in any order
 };
 using Graph = boost::adjacency_list<boost::vecS, boost::vecS, boost::bidirectionalS, boost::no_property, Edge>;
@@ -39,53 +39,108 @@ bool allowed(const std::string& wire, PathClass path) {
     case PathClass::network:
       return wire != "NVLink";
     case PathClass::fabric:
-      return wire == "HCA" || wire == "uplink";
+      return wire == "HCA" || wire == "uplink" || wire == "ICI";
     case PathClass::automatic:
       break;
   }
   return true;
 }
 
+/// Shortest ways from one vertex of a graph.
+struct ShortestWays {
+  std::vector<LinkId> in;          // the last wire of the way to each vertex
+  std::vector<std::int64_t> cost;  // kUnreached: no way
+
+  template <class Usable>
+  ShortestWays(const Graph& graph, Vertex from, const Usable& usable) : in(num_vertices(graph)), cost(in.size()) {
+    const boost::filtered_graph<Graph, std::function<bool(const EdgeId&)>> view(graph, usable);
+    std::vector<EdgeId> last(in.size());
+    boost::dijkstra_shortest_paths(view, from,
+                                   boost::distance_map(cost.data())
+                                       .weight_map(boost::get(&Edge::weight, graph))
+                                       .visitor(boost::make_dijkstra_visitor(
+                                           boost::record_edge_predecessors(last.data(), boost::on_edge_relaxed()))));
+    for (std::size_t v = 0; v < in.size(); ++v)
+      if (cost[v] != kUnreached && v != from) in[v] = graph[last[v]].wire;
+  }
+};
+
+/// Some devices, numbered on from `first`, with the wires between them.
+struct Domain {
+  DeviceId first = 0;
+  Graph graph;
+  std::map<std::pair<DeviceId, PathClass>, ShortestWays> ways;
+};
+
 }  // namespace
 
 struct DeviceGraph::Impl {
   Graph graph;
   std::vector<Device> devices;
-  std::vector<Link> links;
-  std::vector<End> ends;
-  std::vector<char> up;
-  std::deque<std::vector<LinkUse>> paths;  // of every route ever given
-  struct Tree {                            // shortest paths from one device
-    std::vector<LinkId> in;                // the last link of the way to each device
-    std::vector<std::int64_t> cost;        // kUnreached: no way
-  };
-  std::map<std::pair<DeviceId, PathClass>, Tree> trees;
+  std::vector<Link> links;   // of the wires, then (once asked for) the shared ones
+  std::vector<Link> shared;  // apart from them
+  std::vector<End> ends;     // of wires
+  std::vector<LinkId> media;
+  std::vector<char> up;                              // wires
+  std::vector<std::pair<DeviceId, DeviceId>> nodes;  // first device and the one after the last of each
+  std::deque<std::vector<LinkUse>> paths;            // of every route ever given
+  std::map<int, Domain> domains;                     // by node; −1: everything
+  std::unique_ptr<FabricRouter> router;
+  std::map<DeviceId, Host> hosts;
 
-  const Tree& tree(DeviceId from, PathClass path) {
-    const auto [at, fresh] = trees.try_emplace({from, path});
-    Tree& t = at->second;
-    if (!fresh) return t;
-    const auto usable = [this, from, path](const EdgeId& e) {
-      const auto source = static_cast<std::size_t>(boost::source(e, graph));
-      const auto link = static_cast<std::size_t>(graph[e].link);
-      const bool through_gpu = devices[source].kind == DeviceKind::gpu && static_cast<DeviceId>(source) != from;
-      return up[link] && !through_gpu && allowed(links[link].kind, path);
+  std::size_t wires() const { return ends.size(); }
+  void wires_changed() {
+    links.resize(wires());
+    domains.clear();
+  }
+
+  /// Everything, or the devices of one node, with the wires between them.
+  Domain& domain(int node) {
+    const auto [at, fresh] = domains.try_emplace(node);
+    Domain& d = at->second;
+    if (!fresh || node < 0) return d;
+    const auto [first, last] = nodes[static_cast<std::size_t>(node)];
+    d.first = first;
+    d.graph = Graph(static_cast<std::size_t>(last - first));
+    for (DeviceId from = first; from < last; ++from)
+      for (const EdgeId& e : boost::make_iterator_range(boost::out_edges(static_cast<Vertex>(from), graph))) {
+        const auto to = static_cast<DeviceId>(boost::target(e, graph));
+        if (to >= first && to < last)
+          boost::add_edge(static_cast<Vertex>(from - first), static_cast<Vertex>(to - first), graph[e], d.graph);
+      }
+    return d;
+  }
+
+  const ShortestWays& ways(int node, DeviceId from, PathClass path) {
+    Domain& d = domain(node);
+    const auto found = d.ways.find({from, path});
+    if (found != d.ways.end()) return found->second;
+    const Graph& g = node < 0 ? graph : d.graph;
+    const auto usable = [this, &d, &g, from, path](const EdgeId& e) {
+      const DeviceId source = static_cast<DeviceId>(boost::source(e, g)) + d.first;
+      const DeviceKind kind = devices[static_cast<std::size_t>(source)].kind;
+      const bool through_endpoint = (kind == DeviceKind::gpu || kind == DeviceKind::nvme) && source != from;
+      const auto wire = static_cast<std::size_t>(g[e].wire);
+      return up[wire] && !through_endpoint && allowed(links[wire].kind, path);
     };
-    const boost::filtered_graph<Graph, std::function<bool(const EdgeId&)>> view(graph, usable);
-    const std::size_t n = devices.size();
-    std::vector<Vertex> before(n);
-    t.cost.resize(n);
-    std::vector<EdgeId> in(n);
-    boost::dijkstra_shortest_paths(view, static_cast<Vertex>(from),
-                                   boost::predecessor_map(before.data())
-                                       .distance_map(t.cost.data())
-                                       .weight_map(boost::get(&Edge::weight, graph))
-                                       .visitor(boost::make_dijkstra_visitor(
-                                           boost::record_edge_predecessors(in.data(), boost::on_edge_relaxed()))));
-    t.in.resize(n);
-    for (std::size_t v = 0; v < n; ++v)
-      if (t.cost[v] != kUnreached && static_cast<DeviceId>(v) != from) t.in[v] = graph[in[v]].link;
-    return t;
+    return d.ways.try_emplace({from, path}, g, static_cast<Vertex>(from - d.first), usable).first->second;
+  }
+
+  /// The way in the domain of a node; false where there is none.
+  bool shortest(int node, DeviceId from, DeviceId to, PathClass path, std::vector<LinkId>& wires) {
+    const ShortestWays& found = ways(node, from, path);
+    const DeviceId first = domain(node).first;
+    if (found.cost[static_cast<std::size_t>(to - first)] == kUnreached) return false;
+    const auto begin = static_cast<std::ptrdiff_t>(wires.size());
+    for (DeviceId at = to; at != from; at = ends[static_cast<std::size_t>(wires.back())].from)
+      wires.push_back(found.in[static_cast<std::size_t>(at - first)]);
+    std::reverse(wires.begin() + begin, wires.end());
+    return true;
+  }
+
+  int common_node(DeviceId a, DeviceId b) const {
+    const int node = devices[static_cast<std::size_t>(a)].node;
+    return node == devices[static_cast<std::size_t>(b)].node ? node : -1;
   }
 };
 
@@ -101,6 +156,8 @@ const char* name_of(DeviceKind kind) {
       return "CPU";
     case DeviceKind::hca:
       return "HCA";
+    case DeviceKind::nvme:
+      return "NVMe";
     case DeviceKind::network_switch:
       return "switch";
   }
@@ -113,8 +170,19 @@ DeviceGraph::DeviceGraph(DeviceGraph&&) noexcept = default;
 DeviceGraph& DeviceGraph::operator=(DeviceGraph&&) noexcept = default;
 
 DeviceId DeviceGraph::add(Device device) {
+  const auto id = static_cast<DeviceId>(impl_->devices.size());
+  if (device.node >= 0) {
+    auto& nodes = impl_->nodes;
+    const auto node = static_cast<std::size_t>(device.node);
+    if (node == nodes.size()) nodes.emplace_back(id, id);
+    if (node >= nodes.size() || nodes[node].second != id)
+      throw InternalError(fmt::format("{}: devices of a node are added together, node after node", device.name));
+    nodes[node].second = id + 1;
+  }
   impl_->devices.push_back(std::move(device));
-  return static_cast<DeviceId>(boost::add_vertex(impl_->graph));
+  boost::add_vertex(impl_->graph);
+  impl_->domains.clear();
+  return id;
 }
 
 void DeviceGraph::connect(DeviceId a, DeviceId b, const Wire& wire) {
@@ -123,73 +191,134 @@ void DeviceGraph::connect(DeviceId a, DeviceId b, const Wire& wire) {
     throw UserError(
         fmt::format("{} between {} and {}: {} B/s and {} ps; expected a finite rate above 0 and no negative latency",
                     wire.kind, name(a), name(b), wire.rate.value, wire.latency.count));
-  for (const auto& [from, to] : {std::pair{a, b}, std::pair{b, a}}) {
-    const auto link = static_cast<LinkId>(impl_->links.size());
-    const std::int64_t weight = wire.latency.count + to_picoseconds(Bytes{kTypicalMessage} / wire.rate).count;
-    boost::add_edge(static_cast<Vertex>(from), static_cast<Vertex>(to), Edge{link, weight}, impl_->graph);
-    impl_->links.push_back({fmt::format("{} -> {}", name(from), name(to)), wire.kind, wire.rate});
-    impl_->ends.push_back({from, to, wire.latency});
+  impl_->wires_changed();
+  const BytesPerSecond back = wire.back.value > 0 ? wire.back : wire.rate;
+  LinkId medium = wire.medium, medium_back = -1;
+  if (wire.half_duplex)
+    medium = medium_back =
+        add_shared({fmt::format("{} <-> {}", name(a), name(b)), wire.kind, std::max(wire.rate, back)});
+  struct Direction {
+    DeviceId from, to;
+    BytesPerSecond rate;
+    LinkId medium;
+  };
+  for (const Direction& d : {Direction{a, b, wire.rate, medium}, Direction{b, a, back, medium_back}}) {
+    const auto link = static_cast<LinkId>(impl_->wires());
+    const std::int64_t weight = wire.latency.count + to_picoseconds(Bytes{kTypicalMessage} / d.rate).count;
+    boost::add_edge(static_cast<Vertex>(d.from), static_cast<Vertex>(d.to), Edge{link, weight}, impl_->graph);
+    impl_->links.push_back({fmt::format("{} -> {}", name(d.from), name(d.to)), wire.kind, d.rate});
+    impl_->ends.push_back({d.from, d.to, wire.latency});
+    impl_->media.push_back(d.medium);
     impl_->up.push_back(1);
   }
-  impl_->trees.clear();
+}
+
+LinkId DeviceGraph::add_shared(Link link) {
+  if (!std::isfinite(link.capacity.value) || link.capacity.value < 1)
+    throw UserError(fmt::format("{}: {} B/s; expected a finite rate above 0", link.name, link.capacity.value));
+  impl_->wires_changed();
+  impl_->shared.push_back(std::move(link));
+  return static_cast<LinkId>(impl_->shared.size()) - 1;
+}
+
+void DeviceGraph::set_router(std::unique_ptr<FabricRouter> router) { impl_->router = std::move(router); }
+
+void DeviceGraph::set_host(DeviceId cpu, Host host) { impl_->hosts[cpu] = host; }
+DeviceGraph::Host DeviceGraph::host(DeviceId cpu) const {
+  const auto found = impl_->hosts.find(cpu);
+  if (found == impl_->hosts.end()) return {};
+  const auto id = [this](LinkId link) { return link < 0 ? link : shared(link); };
+  return {id(found->second.memory), id(found->second.copies)};
 }
 
 std::span<const Device> DeviceGraph::devices() const { return impl_->devices; }
-std::span<const Link> DeviceGraph::links() const { return impl_->links; }
+std::span<const Link> DeviceGraph::wires() const { return std::span(impl_->links).first(impl_->wires()); }
+std::span<const Link> DeviceGraph::links() const {
+  if (impl_->links.size() == impl_->wires())
+    impl_->links.insert(impl_->links.end(), impl_->shared.begin(), impl_->shared.end());
+  return impl_->links;
+}
+LinkId DeviceGraph::shared(LinkId id) const { return static_cast<LinkId>(impl_->wires()) + id; }
+bool DeviceGraph::is_wire(LinkId link) const { return static_cast<std::size_t>(link) < impl_->wires(); }
+LinkId DeviceGraph::medium(LinkId wire) const {
+  const LinkId medium = impl_->media.at(static_cast<std::size_t>(wire));
+  return medium < 0 ? medium : shared(medium);
+}
 
 std::vector<DeviceId> DeviceGraph::all(DeviceKind kind, int node) const {
   std::vector<DeviceId> found;
-  for (std::size_t i = 0; i < impl_->devices.size(); ++i)
-    if (impl_->devices[i].kind == kind && (node == -2 || impl_->devices[i].node == node))
-      found.push_back(static_cast<DeviceId>(i));
+  std::pair<DeviceId, DeviceId> range{0, static_cast<DeviceId>(impl_->devices.size())};
+  if (node >= 0) {
+    if (static_cast<std::size_t>(node) >= impl_->nodes.size()) return found;
+    range = impl_->nodes[static_cast<std::size_t>(node)];
+  }
+  for (DeviceId id = range.first; id < range.second; ++id) {
+    const Device& device = impl_->devices[static_cast<std::size_t>(id)];
+    if (device.kind == kind && (node == -2 || device.node == node)) found.push_back(id);
+  }
   return found;
 }
 
-DeviceGraph::End DeviceGraph::ends(LinkId link) const { return impl_->ends.at(static_cast<std::size_t>(link)); }
+DeviceGraph::End DeviceGraph::ends(LinkId wire) const { return impl_->ends.at(static_cast<std::size_t>(wire)); }
 
 std::optional<LinkId> DeviceGraph::link(DeviceId from, DeviceId to) const {
   const auto [edge, found] = boost::edge(static_cast<Vertex>(from), static_cast<Vertex>(to), impl_->graph);
-  return found ? std::optional(impl_->graph[edge].link) : std::nullopt;
+  return found ? std::optional(impl_->graph[edge].wire) : std::nullopt;
 }
 std::vector<LinkId> DeviceGraph::links_from(DeviceId device) const {
   std::vector<LinkId> found;
   for (const EdgeId& e : boost::make_iterator_range(boost::out_edges(static_cast<Vertex>(device), impl_->graph)))
-    found.push_back(impl_->graph[e].link);
+    found.push_back(impl_->graph[e].wire);
   return found;
 }
 std::vector<LinkId> DeviceGraph::links_to(DeviceId device) const {
   std::vector<LinkId> found;
   for (const EdgeId& e : boost::make_iterator_range(boost::in_edges(static_cast<Vertex>(device), impl_->graph)))
-    found.push_back(impl_->graph[e].link);
+    found.push_back(impl_->graph[e].wire);
   return found;
 }
 
-Route DeviceGraph::route(DeviceId from, DeviceId to, PathClass path) {
-  if (from == to) return {};
-  const Impl::Tree& tree = impl_->tree(from, path);
-  Route route;
-  route.reachable = tree.cost[static_cast<std::size_t>(to)] != kUnreached;
-  if (!route.reachable) return route;
-  std::vector<LinkUse>& links = impl_->paths.emplace_back();
-  for (DeviceId at = to; at != from;) {
-    const LinkId link = tree.in[static_cast<std::size_t>(at)];
-    links.push_back({link, 1});
-    route.latency += impl_->ends[static_cast<std::size_t>(link)].latency;
-    at = impl_->ends[static_cast<std::size_t>(link)].from;
+std::optional<std::vector<LinkId>> DeviceGraph::way(DeviceId from, DeviceId to, PathClass path) {
+  std::vector<LinkId> wires;
+  if (from == to) return wires;
+  const int node = impl_->common_node(from, to);
+  if (node >= 0 && impl_->shortest(node, from, to, path, wires)) return wires;
+  if (impl_->router && path == PathClass::fabric) {
+    const bool found = impl_->router->way(*this, from, to, wires);
+    if (found && std::all_of(wires.begin(), wires.end(), [this](LinkId wire) { return is_up(wire); })) return wires;
+    wires.clear();
   }
-  std::reverse(links.begin(), links.end());
+  if (impl_->shortest(-1, from, to, path, wires)) return wires;
+  return std::nullopt;
+}
+
+Route DeviceGraph::route(DeviceId from, DeviceId to, PathClass path) {
+  Route route;
+  const std::optional<std::vector<LinkId>> wires = way(from, to, path);
+  route.reachable = wires.has_value();
+  if (!route.reachable || wires->empty()) return route;
+  std::vector<LinkUse>& links = impl_->paths.emplace_back();
+  for (const LinkId wire : *wires) {
+    links.push_back({wire, 1});
+    if (medium(wire) >= 0) links.push_back({medium(wire), 1});
+    route.latency += ends(wire).latency;
+  }
   route.links = links;
   return route;
 }
 
 std::optional<std::int64_t> DeviceGraph::cost(DeviceId from, DeviceId to) {
-  const std::int64_t cost = impl_->tree(from, PathClass::automatic).cost[static_cast<std::size_t>(to)];
+  const int node = impl_->common_node(from, to);
+  const ShortestWays& ways = impl_->ways(node, from, PathClass::automatic);
+  const std::int64_t cost = ways.cost[static_cast<std::size_t>(to - impl_->domain(node).first)];
   return cost == kUnreached ? std::nullopt : std::optional(cost);
 }
 
 void DeviceGraph::set_up(LinkId link, bool up) {
+  if (!is_wire(link)) return;
   impl_->up.at(static_cast<std::size_t>(link)) = up ? 1 : 0;
-  impl_->trees.clear();
+  impl_->domains.clear();
 }
+bool DeviceGraph::is_up(LinkId link) const { return !is_wire(link) || impl_->up[static_cast<std::size_t>(link)] != 0; }
 
 }  // namespace trainyard

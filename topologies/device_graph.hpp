@@ -9,7 +9,7 @@
 
 namespace trainyard {
 
-enum class DeviceKind : std::uint8_t { gpu, nvswitch, pcie_switch, cpu, hca, network_switch };
+enum class DeviceKind : std::uint8_t { gpu, nvswitch, pcie_switch, cpu, hca, nvme, network_switch };
 const char* name_of(DeviceKind);
 
 struct Device {
@@ -21,16 +21,31 @@ struct Device {
 
 /// What joins two devices: the same in both directions, each with its own rate (full duplex).
 struct Wire {
-  std::string kind;  ///< "NVLink", "PCIe", "socket", "HCA"
+  std::string kind;  ///< "NVLink", "PCIe", "socket", "HCA", "uplink", "ICI"
   BytesPerSecond rate;
   Picoseconds latency;
+  bool half_duplex = false;  ///< both directions share the rate
+  BytesPerSecond back = {};  ///< rate of the way back where it is another; 0: the same
+  LinkId medium = -1;        ///< a shared link that the way there uses as well (an Ethernet hub)
 };
 
 using DeviceId = int;
 
+class DeviceGraph;
+
+/// Finds ways through the switches of a fabric where shortest ways are not the rule, or searching them takes long.
+class FabricRouter {
+ public:
+  virtual ~FabricRouter() = default;
+  /// Appends the wires from one device at the edge of the fabric (an HCA, or a chip with links of its own) to another.
+  /// False: it knows none, or only one that is down; a shortest one is then searched.
+  virtual bool way(const DeviceGraph&, DeviceId from, DeviceId to, std::vector<LinkId>& wires) const = 0;
+};
+
 /// What is wired to what, as a directed graph (Boost.Graph): devices are vertices, each direction of a wire an edge and
-/// a Link of the simulation. Routes minimise the time of a message of 1 MiB alone on the path; nothing passes through
-/// a GPU. Links that are down are avoided.
+/// a Link of the simulation. Ways minimise the time of a message of 1 MiB alone on the path; nothing passes through
+/// a GPU or an NVMe drive. Links that are down are avoided. Devices of one node are added one after the other: ways
+/// within it are searched there alone.
 class DeviceGraph {
  public:
   DeviceGraph();
@@ -41,9 +56,23 @@ class DeviceGraph {
   DeviceId add(Device);
   /// Throws UserError for a rate that is not finite and positive, or a negative latency.
   void connect(DeviceId, DeviceId, const Wire&);
+  /// A link that is no wire: a bus that several wires share, or the memory of a CPU. Wires use it by `Wire::medium`.
+  LinkId add_shared(Link);
+  void set_router(std::unique_ptr<FabricRouter>);
+  /// What data that ends, starts or stops over at a CPU use there: shared links, −1 where there is no limit.
+  struct Host {
+    LinkId memory = -1, copies = -1;
+  };
+  void set_host(DeviceId cpu, Host);  ///< as `add_shared` returned them
+  Host host(DeviceId cpu) const;      ///< as in `links()`
 
   std::span<const Device> devices() const;
+  /// Directions of wires: there, back, there, back, …
+  std::span<const Link> wires() const;
+  /// What the simulation shares: the wires, then the shared links (their ids are counted from the end of the wires).
   std::span<const Link> links() const;
+  LinkId shared(LinkId id) const;  ///< in `links()`, of what `add_shared` returned
+  bool is_wire(LinkId) const;
   std::vector<DeviceId> all(DeviceKind, int node = -2) const;  ///< in order; node −2: anywhere
   std::optional<LinkId> link(DeviceId from, DeviceId to) const;
   std::vector<LinkId> links_from(DeviceId) const;
@@ -52,13 +81,18 @@ class DeviceGraph {
     DeviceId from = 0, to = 0;
     Picoseconds latency;
   };
-  End ends(LinkId) const;
+  End ends(LinkId wire) const;
 
+  /// The wires of a way, in order; none where there is no way, empty from a device to itself.
+  std::optional<std::vector<LinkId>> way(DeviceId from, DeviceId to, PathClass);
+  /// What else a message uses on its way over a wire: the medium that is shared with others, or −1.
+  LinkId medium(LinkId wire) const;
   /// The path's links stay where they are as long as the graph lives. `reachable` is false where there is none.
   Route route(DeviceId from, DeviceId to, PathClass);
-  /// What the route minimises, in picoseconds; none where there is no way.
+  /// What the way minimises, in picoseconds; none where there is no way.
   std::optional<std::int64_t> cost(DeviceId from, DeviceId to);
   void set_up(LinkId, bool up);
+  bool is_up(LinkId) const;
 
  private:
   struct Impl;

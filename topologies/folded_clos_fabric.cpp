@@ -1,14 +1,15 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
+#include <set>
 
-#include "topologies/cluster.hpp"
+#include "topologies/clos_shape.hpp"
+#include "topologies/tree_router.hpp"
 
 namespace trainyard {
 namespace {
 
-/// `levels: [{down: 32, oversubscription: 2}, …]` from the hosts up, and `rails`.
+/// `levels: [{down: 32, oversubscription: 2}, …]` from the hosts up, `rails`, `routing: spray | ecmp` and its `seed`.
 void read_folded_clos(ClusterSpec& spec, Fields& fields) {
   const Node& levels = fields.required_child("levels");
   if (levels.kind != Node::Kind::list || levels.items.empty() || levels.items.size() > 4)
@@ -20,47 +21,101 @@ void read_folded_clos(ClusterSpec& spec, Fields& fields) {
     l.down = static_cast<int>(std::min<std::int64_t>(level.integer("down", 1), 1 << 20));
     l.oversubscription = level.number("oversubscription", 1e-3, 1e6, 1.0);
     level.finish();
-    spec.levels.push_back(l);
+    spec.shape.levels.push_back(l);
   }
-  spec.rails = fields.boolean("rails", false);
+  spec.shape.rails = fields.boolean("rails", false);
+  spec.shape.hashed = fields.choice("routing", {"spray", "ecmp"}, "spray") == "ecmp";
+  spec.shape.seed = static_cast<std::uint64_t>(fields.integer("seed", 0, 1));
 }
 
-/// The HCAs in the order in which leaves take them: node by node, or (rails) all of index 0, then all of index 1, …
-std::vector<DeviceId> hcas_in_order(const DeviceGraph& graph, bool rails) {
-  std::vector<DeviceId> hcas = graph.all(DeviceKind::hca);
-  const auto devices = graph.devices();
-  if (rails)
-    std::stable_sort(hcas.begin(), hcas.end(), [&devices](DeviceId a, DeviceId b) {
-      return devices[static_cast<std::size_t>(a)].index < devices[static_cast<std::size_t>(b)].index;
-    });
-  return hcas;
-}
+/// How many of the uplinks of a group are there, of all that it was built with: both switches and the wire.
+class TakenUplinks {
+ public:
+  TakenUplinks(const ClosShape& shape, const ClusterSpec& spec, const DeviceGraph& graph) : shape_(shape) {
+    std::vector<std::string> names = shape.names();
+    for (const TakenOut& out : spec.taken_out) {
+      const std::size_t dash = out.name.find(" - ");
+      const std::string a = out.name.substr(0, dash);
+      if (is_device(graph, a)) continue;  // build_cluster's to take out
+      require(names, a, out.place);
+      if (dash != std::string::npos) require(names, out.name.substr(dash + 3), out.place);
+      out_.insert(out.name);
+    }
+  }
+  bool none() const { return out_.empty(); }
+
+  double share(int level, int group) const {
+    const int uplinks = static_cast<int>(shape_.uplinks(level)), planes = shape_.planes(level);
+    const int above = group / shape_.down(level + 1);
+    int left = 0;
+    for (int p = 0; p < planes; ++p) {
+      const std::string from = shape_.name(level, group, p);
+      for (int j = 0; j < uplinks && !out_.contains(from); ++j) {
+        const std::string to = shape_.name(level + 1, above, p * uplinks + j);
+        const bool there = !out_.contains(to) && !out_.contains(from + " - " + to) && !out_.contains(to + " - " + from);
+        left += there ? 1 : 0;
+      }
+    }
+    return static_cast<double>(left) / (planes * uplinks);
+  }
+  bool has_leaf(int group) const { return !out_.contains(shape_.name(0, group, 0)); }
+
+ private:
+  const ClosShape& shape_;
+  std::set<std::string> out_;
+
+  static bool is_device(const DeviceGraph& graph, const std::string& name) {
+    return std::any_of(graph.devices().begin(), graph.devices().end(),
+                       [&name](const Device& device) { return device.name == name; });
+  }
+  static void require(const std::vector<std::string>& names, const std::string& name, const Place& place) {
+    if (std::find(names.begin(), names.end(), name) == names.end())
+      fail(place, fmt::format("cluster.taken_out: unknown device \"{}\"{}", name, hint(name, names)));
+  }
+};
 
 /// A folded Clos (Clos 1953; Leiserson 1985: fat tree) with ideal spraying: every message spreads evenly over all
 /// uplinks that lead its way, so the uplinks of a switch, or of a group of equal ones, carry the same load each, and
-/// one wire of their summed rate stands for them exactly. `levels[0]` are the leaves with their HCAs, `levels[1]` the
-/// pods with their leaves, and so on; one stage joins all groups of the last level.
+/// one wire of their summed rate stands for them exactly. Where switches or uplinks are taken out, it has the rate of
+/// those that are left: exact for the load that a group sends in all, while two groups that miss different planes could
+/// use only the planes that both have. `levels[0]` are the leaves with their HCAs, `levels[1]` the pods with their
+/// leaves, and so on; one stage joins all groups of the last level.
 void build_folded_clos(DeviceGraph& graph, const ClusterSpec& spec) {
+  if (spec.shape.hashed) return build_hashed_clos(graph, spec);
   static constexpr const char* kGroups[] = {"leaf", "pod", "zone", "hall"};
-  const Picoseconds half_switch{spec.switch_latency.count / 2};
-  std::vector<DeviceId> below = hcas_in_order(graph, spec.rails);
-  Wire wire{"HCA", spec.node.hca_rate, spec.node.hca_latency + half_switch};
-  for (std::size_t l = 0; l < spec.levels.size() && below.size() > 1; ++l) {
-    const FabricLevel& level = spec.levels[l];
+  std::vector<DeviceId> below = hcas_in_order(graph, spec.shape.rails);
+  const bool taken = std::any_of(spec.taken_out.begin(), spec.taken_out.end(),
+                                 [](const TakenOut& out) { return !out.name.starts_with("node"); });
+  const ClosShape shape(spec.shape.levels, static_cast<int>(below.size()), taken, spec.place);
+  const TakenUplinks gone(shape, spec, graph);
+  BytesPerSecond rate;  // of one port of a switch
+  for (const NodeType* type : spec.types()) rate = std::max(rate, type->hca_rate);
+  for (int l = 0; l < shape.levels(); ++l) {
+    const bool top = l + 1 == shape.levels();
     std::vector<DeviceId> groups;
-    for (std::size_t first = 0; first < below.size(); first += static_cast<std::size_t>(level.down)) {
-      const auto index = static_cast<int>(groups.size());
-      groups.push_back(graph.add({fmt::format("{}{}", kGroups[l], index), DeviceKind::network_switch, -1, index}));
-      for (std::size_t i = first; i < std::min(below.size(), first + static_cast<std::size_t>(level.down)); ++i)
-        graph.connect(below[i], groups.back(), wire);
+    for (int g = 0; g < shape.groups(l); ++g) {
+      const bool joins_all = shape.uplinks(l) == 0;
+      const std::string name = joins_all ? (l == 1 ? "spines" : "core") : fmt::format("{}{}", kGroups[l], g);
+      groups.push_back(graph.add({name, DeviceKind::network_switch, -1, g}));
+    }
+    for (std::size_t i = 0; i < below.size(); ++i) {
+      const auto group = static_cast<int>(i) / shape.down(l);
+      const DeviceId above = groups[static_cast<std::size_t>(group)];
+      if (l == 0) {
+        if (gone.has_leaf(group))
+          graph.connect(below[i], above, hca_wire(spec, graph.devices()[static_cast<std::size_t>(below[i])].node));
+        continue;
+      }
+      const double share = gone.none() ? 1 : gone.share(l - 1, static_cast<int>(i));
+      if (share > 0) graph.connect(below[i], above, {"uplink", rate * share, spec.switch_latency});
     }
     // What a full group could send up, whether or not its last ports are used.
-    wire = {"uplink", wire.rate * level.down / level.oversubscription, spec.switch_latency};
+    if (!top)
+      rate = rate * spec.shape.levels[static_cast<std::size_t>(l)].down /
+             spec.shape.levels[static_cast<std::size_t>(l)].oversubscription;
     below = std::move(groups);
   }
-  if (below.size() == 1) return;
-  const DeviceId top = graph.add({spec.levels.size() == 1 ? "spines" : "core", DeviceKind::network_switch, -1, 0});
-  for (const DeviceId group : below) graph.connect(group, top, wire);
+  graph.set_router(tree_router(graph));
 }
 
 const RegisterBuilder<FabricBuilder> registered_folded_clos{

@@ -17,6 +17,8 @@ std::vector<PcieSlot> slots_of(const NodeType& node) {
   std::vector<PcieSlot> slots;
   for (int i = 0; i < node.gpus; ++i) slots.push_back({DeviceKind::gpu, i, -1, -1, kFullWidth});
   for (int i = 0; i < node.hcas; ++i) slots.push_back({DeviceKind::hca, i, -1, -1, kFullWidth});
+  for (int i = 0; i < node.nvme.count; ++i)
+    slots.push_back({DeviceKind::nvme, i, i * node.sockets / node.nvme.count, -1, node.nvme.lanes});
   for (std::size_t s = 0; s < node.pcie_switches.size(); ++s) {
     const PcieSwitch& pcie_switch = node.pcie_switches[s];
     const auto put = [&](int slot) {
@@ -35,7 +37,7 @@ void deal_out(std::vector<PcieSlot>& slots, const NodeType& node) {
   std::vector<int> devices(static_cast<std::size_t>(node.sockets), 0);
   int total = 0;
   for (PcieSlot& slot : slots) {
-    if (slot.pcie_switch >= 0) continue;
+    if (slot.pcie_switch >= 0 || slot.kind == DeviceKind::nvme) continue;
     ++total;
     if (slot.kind != DeviceKind::gpu) continue;
     slot.socket = slot.index * node.sockets / node.gpus;
@@ -56,7 +58,8 @@ void deal_out(std::vector<PcieSlot>& slots, const NodeType& node) {
 struct Need {
   std::size_t devices = 0;  // at root ports
   std::size_t uplinks = 0;
-  int uplink_lanes = 0;
+  std::size_t drives = 0;
+  int other_lanes = 0;  // of uplinks and drives
 };
 
 std::string describe_need(const Need& need, int width) {
@@ -64,16 +67,21 @@ std::string describe_need(const Need& need, int width) {
   if (need.devices > 0) text = fmt::format("{} device{} at x{}", need.devices, plural(need.devices), width);
   if (need.uplinks > 0)
     text += fmt::format("{}{} switch uplink{}", text.empty() ? "" : " and ", need.uplinks, plural(need.uplinks));
+  if (need.drives > 0)
+    text += fmt::format("{}{} NVMe drive{}", text.empty() ? "" : " and ", need.drives, plural(need.drives));
   return text;
 }
 
 [[noreturn]] void too_few_lanes(const std::string& where, const Need& need, int width, int lanes, int fit) {
   std::string text = fmt::format("{}: {} need{} {} PCIe lanes, but there are {}", where, describe_need(need, width),
-                                 need.devices + need.uplinks == 1 ? "s" : "",
-                                 static_cast<int>(need.devices) * width + need.uplink_lanes, lanes);
+                                 need.devices + need.uplinks + need.drives == 1 ? "s" : "",
+                                 static_cast<int>(need.devices) * width + need.other_lanes, lanes);
   if (need.devices > 0)
     text += fmt::format(": {} device{} fit{} at x{}{}", fit, plural(static_cast<std::size_t>(fit)), fit == 1 ? "s" : "",
-                        width, need.uplinks > 0 ? " besides the uplinks" : "");
+                        width,
+                        need.drives > 0    ? " besides the others"
+                        : need.uplinks > 0 ? " besides the uplinks"
+                                           : "");
   throw UserError(text);
 }
 
@@ -83,11 +91,16 @@ void share_lanes(PciePlan& plan, const NodeType& node) {
   std::vector<Need> needs(static_cast<std::size_t>(node.sockets));
   std::vector<std::vector<PcieSlot*>> at_root(needs.size());
   for (PcieSlot& slot : plan.slots)
-    if (slot.pcie_switch < 0) at_root[static_cast<std::size_t>(slot.socket)].push_back(&slot);
+    if (slot.kind == DeviceKind::nvme) {
+      Need& need = needs[static_cast<std::size_t>(slot.socket)];
+      ++need.drives;
+      need.other_lanes += slot.lanes;
+    } else if (slot.pcie_switch < 0)
+      at_root[static_cast<std::size_t>(slot.socket)].push_back(&slot);
   for (const PcieSwitch& pcie_switch : node.pcie_switches) {
     Need& need = needs[static_cast<std::size_t>(pcie_switch.socket)];
     ++need.uplinks;
-    need.uplink_lanes += pcie_switch.uplink_lanes;
+    need.other_lanes += pcie_switch.uplink_lanes;
   }
   Need all;
   int fit = 0;
@@ -95,13 +108,14 @@ void share_lanes(PciePlan& plan, const NodeType& node) {
     needs[s].devices = at_root[s].size();
     all.devices += needs[s].devices;
     all.uplinks += needs[s].uplinks;
-    all.uplink_lanes += needs[s].uplink_lanes;
-    fit += std::max(0, node.lanes_per_socket - needs[s].uplink_lanes) / width;
+    all.drives += needs[s].drives;
+    all.other_lanes += needs[s].other_lanes;
+    fit += std::max(0, node.lanes_per_socket - needs[s].other_lanes) / width;
   }
   if (node.device_lanes > 0 && static_cast<int>(all.devices) > fit)
     too_few_lanes("node " + node.name, all, width, node.lanes_per_socket * node.sockets, fit);
   for (std::size_t s = 0; s < needs.size(); ++s) {
-    const int left = node.lanes_per_socket - needs[s].uplink_lanes;
+    const int left = node.lanes_per_socket - needs[s].other_lanes;
     const auto devices = static_cast<int>(needs[s].devices);
     // Without a stated width devices may be as narrow as one lane.
     const int least = node.device_lanes > 0 ? node.device_lanes : 1;
@@ -139,7 +153,8 @@ PciePlan plan_lanes(const NodeType& node) {
   plan.slots = slots_of(node);
   deal_out(plan.slots, node);
   if (node.device_lanes > 0)
-    for (PcieSlot& slot : plan.slots) slot.lanes = node.device_lanes;
+    for (PcieSlot& slot : plan.slots)
+      if (slot.kind != DeviceKind::nvme) slot.lanes = node.device_lanes;
   if (node.lanes_per_socket > 0) share_lanes(plan, node);
   return plan;
 }

@@ -21,7 +21,7 @@ struct PcieSlot {
 };
 
 struct PciePlan {
-  std::vector<PcieSlot> slots;  ///< GPUs, then HCAs
+  std::vector<PcieSlot> slots;  ///< GPUs, then HCAs, then NVMe drives
   std::vector<int> lanes_left;  ///< by socket; empty where the sockets have no limit
 };
 

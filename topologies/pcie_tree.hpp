@@ -8,4 +8,7 @@ namespace trainyard {
 /// their own, GPUs beyond the HCAs share none), the switches dealt out to the sockets in blocks. Returns the GPUs.
 std::vector<DeviceId> add_pcie_tree(DeviceGraph&, const NodeType&, int node);
 
+/// One CPU socket, with its memory and its copies as shared links where the node's CPU limits them.
+DeviceId add_socket(DeviceGraph&, const NodeType&, int node, int index);
+
 }  // namespace trainyard

@@ -44,8 +44,13 @@ std::string simgrid_link(const std::string& id, double rate, Seconds latency, co
                      latency.value, policy);
 }
 
+/// Until a long message flows through the buffers on its way.
+std::string simgrid_filling(const Route& route) {
+  return fmt::format("filling {}", to_picoseconds(route.fill()).count);
+}
+
 std::string simgrid_route(const ClusterMachine& machine, const std::vector<std::string>& ids, DeviceId from,
-                          DeviceId to, int a, int b, bool software) {
+                          DeviceId to, int a, int b, bool software, std::map<std::string, Seconds>& fillings) {
   const std::span<const Device> devices = machine.graph().devices();
   const Device &source = devices[static_cast<std::size_t>(from)], &target = devices[static_cast<std::size_t>(to)];
   const Route route = machine.route(a, b, PathClass::automatic);
@@ -56,6 +61,10 @@ std::string simgrid_route(const ClusterMachine& machine, const std::vector<std::
     for (std::int32_t i = 0; i < use.weight; ++i)
       text += fmt::format("<link_ctn id=\"{}\"/>", ids[static_cast<std::size_t>(use.link)]);
   if (software && source.node != target.node) text += fmt::format("<link_ctn id=\"{}\"/>", kSoftwareLink);
+  if (route.legs.size() > 1) {
+    fillings[simgrid_filling(route)] = to_picoseconds(route.fill()).seconds();
+    text += fmt::format("<link_ctn id=\"{}\"/>", simgrid_filling(route));
+  }
   return text + "</route>\n";
 }
 
@@ -84,16 +93,23 @@ std::string simgrid_platform(const ClusterSpec& spec, Seconds network_step) {
   text += fmt::format("  <zone id=\"{}\" routing=\"Full\">\n", xml_escaped(spec.node.name));
   for (const DeviceId gpu : gpus)
     text += fmt::format("    <host id=\"{}\" speed=\"{}f\"/>\n",
-                        xml_escaped(graph.devices()[static_cast<std::size_t>(gpu)].name), simgrid_speed(spec.node.gpu));
-  for (std::size_t i = 0; i < ids.size(); ++i)
-    text += simgrid_link(ids[i], graph.links()[i].capacity.value, graph.ends(static_cast<LinkId>(i)).latency.seconds(),
-                         "SHARED");
+                        xml_escaped(graph.devices()[static_cast<std::size_t>(gpu)].name),
+                        simgrid_speed(spec.type_of(graph.devices()[static_cast<std::size_t>(gpu)].node).gpu));
+  for (std::size_t i = 0; i < ids.size(); ++i) {
+    const auto link = static_cast<LinkId>(i);
+    const Picoseconds latency = graph.is_wire(link) ? graph.ends(link).latency : Picoseconds{};
+    text += simgrid_link(ids[i], graph.links()[i].capacity.value, latency.seconds(), "SHARED");
+  }
   if (software) text += simgrid_link(kSoftwareLink, kNeverTheLimit, to_picoseconds(network_step).seconds(), "FATPIPE");
+  std::string routes;
+  std::map<std::string, Seconds> fillings;
   for (std::size_t a = 0; a < gpus.size(); ++a)
     for (std::size_t b = 0; b < gpus.size(); ++b)
       if (a != b)
-        text += simgrid_route(machine, ids, gpus[a], gpus[b], static_cast<int>(a), static_cast<int>(b), software);
-  return text + "  </zone>\n</platform>\n";
+        routes +=
+            simgrid_route(machine, ids, gpus[a], gpus[b], static_cast<int>(a), static_cast<int>(b), software, fillings);
+  for (const auto& [id, latency] : fillings) text += simgrid_link(id, kNeverTheLimit, latency, "FATPIPE");
+  return text + routes + "  </zone>\n</platform>\n";
 }
 
 }  // namespace trainyard

@@ -10,7 +10,7 @@ constexpr int kMostSimgridGpus = 64;
 
 /// The cluster as a platform file of SimGrid (version 4.1): a host is a GPU, a link is one direction of ours with its
 /// rate and latency, a route is the one a message takes here. `network_step` is what the software adds to the latency
-/// between nodes. Throws UserError for more than `kMostSimgridGpus` GPUs, and for pairs that cannot reach each other.
+/// between nodes. Where buffers on the way pass a message on, its time is that of one longer than a chunk. Throws UserError for more than `kMostSimgridGpus` GPUs, and for pairs that cannot reach each other.
 std::string simgrid_platform(const ClusterSpec&, Seconds network_step);
 
 }  // namespace trainyard

@@ -1,18 +1,8 @@
 #include "topologies/straggler_machine.hpp"
 
+#include "topologies/hashing.hpp"
+
 namespace trainyard {
-namespace {
-
-/// SplitMix64 (Steele, Lea & Flood 2014): one well-mixed number from a counter.
-std::uint64_t mixed(std::uint64_t x) {
-  x += 0x9e3779b97f4a7c15U;
-  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9U;
-  x = (x ^ (x >> 27)) * 0x94d049bb133111ebU;
-  return x ^ (x >> 31);
-}
-
-}  // namespace
-
 Cost StragglerMachine::price(const Work& work, Actor actor) const {
   const auto a = static_cast<std::size_t>(actor);
   Cost cost = beneath_.price(work, actor);

@@ -39,7 +39,7 @@ std::string topology_dot(const DeviceGraph& graph, const std::string& title) {
     devices[device.node] += fmt::format("    {} [{}];\n", dot_quoted(device.name), dot_style(device.kind));
   for (const auto& [node, lines] : devices)
     text += node < 0 ? lines : fmt::format("  subgraph cluster_{0} {{\n    label=\"node{0}\";\n{1}  }}\n", node, lines);
-  for (LinkId link = 0; link < static_cast<LinkId>(graph.links().size()); link += 2) {  // the way there; +1: back
+  for (LinkId link = 0; link < static_cast<LinkId>(graph.wires().size()); link += 2) {  // the way there; +1: back
     const DeviceGraph::End end = graph.ends(link);
     const Link& wire = graph.links()[static_cast<std::size_t>(link)];
     text += fmt::format(

@@ -103,7 +103,7 @@ void NodeDrawing::box(DeviceId id, const Spot& spot) {
 
 /// Neighbouring sockets are joined straight, others by an arc above.
 void NodeDrawing::draw_socket_links() {
-  for (LinkId id = 0; id < static_cast<LinkId>(graph_.links().size()); id += 2) {
+  for (LinkId id = 0; id < static_cast<LinkId>(graph_.wires().size()); id += 2) {
     if (link(id).kind != "socket" || !inside(id)) continue;
     const Spot &a = spots_.at(graph_.ends(id).from), &b = spots_.at(graph_.ends(id).to);
     const bool neighbours = device(graph_.ends(id).to).index - device(graph_.ends(id).from).index == 1;
@@ -123,13 +123,13 @@ void NodeDrawing::draw_nvlinks() {
   const double top = kDeviceRow + kBoxHeight;
   const std::vector<DeviceId> nvswitch = graph_.all(DeviceKind::nvswitch, node_);
   double slowest = std::numeric_limits<double>::max(), fastest = 0;
-  for (LinkId id = 0; id < static_cast<LinkId>(graph_.links().size()); id += 2)
+  for (LinkId id = 0; id < static_cast<LinkId>(graph_.wires().size()); id += 2)
     if (link(id).kind == "NVLink" && inside(id)) {
       slowest = std::min(slowest, link(id).capacity.value);
       fastest = std::max(fastest, link(id).capacity.value);
     }
   if (fastest == 0) return;
-  for (LinkId id = 0; id < static_cast<LinkId>(graph_.links().size()); id += 2) {
+  for (LinkId id = 0; id < static_cast<LinkId>(graph_.wires().size()); id += 2) {
     if (link(id).kind != "NVLink" || !inside(id)) continue;
     const DeviceGraph::End end = graph_.ends(id);
     const double x = spots_.at(end.from).x;

@@ -19,20 +19,7 @@ std::string link_text(const DeviceGraph& graph, LinkId link) {
 
 std::string short_name(const std::string& name) { return name.substr(name.find('/') + 1); }
 
-std::string locality_of(const DeviceGraph& graph, const Route& route) {
-  int switches = 0;
-  bool cpu = false, socket = false;
-  for (const LinkUse& use : route.links) {
-    const std::string& kind = graph.links()[static_cast<std::size_t>(use.link)].kind;
-    if (kind == "NVLink") return "NV";
-    if (kind != "PCIe" && kind != "socket") return "NET";
-    socket |= kind == "socket";
-    const DeviceGraph::End end = graph.ends(use.link);
-    cpu |= device_of(graph, end.to).kind == DeviceKind::cpu || device_of(graph, end.from).kind == DeviceKind::cpu;
-    switches += device_of(graph, end.to).kind == DeviceKind::pcie_switch ? 1 : 0;
-  }
-  return socket ? "SYS" : cpu ? "PHB" : switches > 1 ? "PXB" : "PIX";
-}
+bool is_pcie(const std::string& kind) { return kind == "PCIe" || kind == "NVMe"; }
 
 /// A tree below one device, drawn with box characters. A PCIe link leads down to what has not been seen.
 struct TreeText {
@@ -45,7 +32,7 @@ struct TreeText {
     std::vector<std::pair<DeviceId, LinkId>> found;
     for (const LinkId link : graph.links_from(device)) {
       const DeviceId to = graph.ends(link).to;
-      if (graph.links()[static_cast<std::size_t>(link)].kind != "PCIe" || seen[static_cast<std::size_t>(to)]) continue;
+      if (!is_pcie(graph.links()[static_cast<std::size_t>(link)].kind) || seen[static_cast<std::size_t>(to)]) continue;
       seen[static_cast<std::size_t>(to)] = 1;
       found.emplace_back(to, link);
     }
@@ -57,8 +44,9 @@ struct TreeText {
     for (std::size_t i = 0; i < children.size(); ++i) {
       const bool last = i + 1 == children.size();
       const auto& [child, link] = children[i];
-      text += fmt::format("{}{} {:<7} PCIe {}{}\n", indent, last ? "└─" : "├─",
-                          short_name(device_of(graph, child).name), link_text(graph, link), network_text(child));
+      text += fmt::format("{}{} {:<7} {} {}{}\n", indent, last ? "└─" : "├─", short_name(device_of(graph, child).name),
+                          graph.links()[static_cast<std::size_t>(link)].kind, link_text(graph, link),
+                          network_text(child));
       put(child, indent + (last ? "   " : "│  "));
     }
   }
@@ -66,7 +54,7 @@ struct TreeText {
   std::string network_text(DeviceId device) const {
     if (device_of(graph, device).kind != DeviceKind::hca) return "";
     for (const LinkId link : graph.links_from(device))
-      if (graph.links()[static_cast<std::size_t>(link)].kind != "PCIe")
+      if (!is_pcie(graph.links()[static_cast<std::size_t>(link)].kind))
         return fmt::format("; network {}", link_text(graph, link));
     return "";
   }
@@ -75,10 +63,10 @@ struct TreeText {
 /// Links of a kind between devices of the node, one line for those that are equal and start alike.
 std::string other_links(const DeviceGraph& graph, int node) {
   std::map<std::pair<std::string, std::string>, std::vector<std::string>> lines;
-  for (LinkId link = 0; link < static_cast<LinkId>(graph.links().size()); link += 2) {  // the way there; +1: back
+  for (LinkId link = 0; link < static_cast<LinkId>(graph.wires().size()); link += 2) {  // the way there; +1: back
     const DeviceGraph::End end = graph.ends(link);
     const std::string& kind = graph.links()[static_cast<std::size_t>(link)].kind;
-    if (kind == "PCIe" || device_of(graph, end.from).node != node || device_of(graph, end.to).node != node) continue;
+    if (is_pcie(kind) || device_of(graph, end.from).node != node || device_of(graph, end.to).node != node) continue;
     lines[{kind, link_text(graph, link)}].push_back(
         fmt::format("{}–{}", short_name(device_of(graph, end.from).name), short_name(device_of(graph, end.to).name)));
   }
@@ -106,24 +94,50 @@ std::string latency_text(Picoseconds t) {
                                               : fmt::format("{:.4g} ns", static_cast<double>(t.count) * 1e-3);
 }
 
+DevicePath path_of(const DeviceGraph& graph, const Way& way) {
+  DevicePath out;
+  out.locality = way.locality;
+  out.how = way.how;
+  out.latency = way.latency();
+  out.chunk = way.legs.size() > 1 ? way.chunk : Bytes{0};
+  std::map<LinkId, int> load;  // all legs at once
+  for (const WayLeg& leg : way.legs) {
+    for (const LinkUse& use : leg.links) load[use.link] += use.weight;
+    for (const LinkId wire : leg.wires) {
+      const Link& link = graph.links()[static_cast<std::size_t>(wire)];
+      const DeviceGraph::End end = graph.ends(wire);
+      out.hops.push_back({device_of(graph, end.from).name, device_of(graph, end.to).name, link.kind, link.capacity,
+                          end.latency, leg.what});
+    }
+    if (leg.wires.empty() && !leg.links.empty()) {
+      const Link& link = graph.links()[static_cast<std::size_t>(leg.links.front().link)];
+      out.hops.push_back({link.name, link.name, link.kind, link.capacity / leg.links.front().weight, {}, leg.what});
+    }
+  }
+  for (const auto& [id, weight] : load) {
+    const Link& link = graph.links()[static_cast<std::size_t>(id)];
+    if (out.rate.value > 0 && link.capacity / weight >= out.rate) continue;
+    out.rate = link.capacity / weight;
+    out.limit = link.name;
+    out.limit_kind = link.kind;
+  }
+  return out;
+}
+
 DevicePath device_path(DeviceGraph& graph, DeviceId from, DeviceId to, PathClass path) {
   const std::string &a = device_of(graph, from).name, &b = device_of(graph, to).name;
   if (from == to) throw UserError(fmt::format("{} to itself: there is no path", a));
-  const Route route = graph.route(from, to, path);
-  if (!route.reachable) throw UserError(fmt::format("no such path leads from {} to {}", a, b));
-  DevicePath out;
-  for (const LinkUse& use : route.links) {
-    const Link& link = graph.links()[static_cast<std::size_t>(use.link)];
-    const DeviceGraph::End end = graph.ends(use.link);
-    out.hops.push_back(
-        {device_of(graph, end.from).name, device_of(graph, end.to).name, link.kind, link.capacity, end.latency});
-    if (out.hops.size() > 1 && link.capacity >= out.rate) continue;
-    out.limit = out.hops.size() - 1;
-    out.rate = link.capacity;
+  const std::optional<std::vector<LinkId>> wires = graph.way(from, to, path);
+  if (!wires) throw UserError(fmt::format("no such path leads from {} to {}", a, b));
+  Way way;
+  WayLeg& leg = way.legs.emplace_back();
+  leg.wires = *wires;
+  for (const LinkId wire : *wires) {
+    leg.links.push_back({wire, 1});
+    leg.latency += graph.ends(wire).latency;
   }
-  out.latency = route.latency;
-  out.locality = locality_of(graph, route);
-  return out;
+  way.locality = locality_of(graph, *wires);
+  return path_of(graph, way);
 }
 
 DeviceId find_device(const DeviceGraph& graph, const std::string& word) {
@@ -185,8 +199,8 @@ std::string locality(DeviceGraph& graph, DeviceId a, DeviceId b, NvlinkRate one)
     const double rate = graph.links()[static_cast<std::size_t>(nvlink.links.front().link)].capacity.value;
     return fmt::format("NV{:.0f}", rate / one.value);
   }
-  const Route pcie = graph.route(a, b, PathClass::pcie);
-  return pcie.reachable ? locality_of(graph, pcie) : "-";
+  const std::optional<std::vector<LinkId>> pcie = graph.way(a, b, PathClass::pcie);
+  return pcie ? locality_of(graph, *pcie) : "-";
 }
 
 std::string node_tree(const DeviceGraph& graph, int node) {

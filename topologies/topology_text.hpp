@@ -2,7 +2,7 @@
 #include <string>
 #include <vector>
 
-#include "topologies/device_graph.hpp"
+#include "topologies/routing.hpp"
 
 namespace trainyard {
 
@@ -11,14 +11,19 @@ struct PathHop {
   std::string from, to, kind;  ///< names of the devices; kind of the link
   BytesPerSecond rate;
   Picoseconds latency;
+  std::string leg;  ///< what this stretch between two buffers is, where there are several
 };
 struct DevicePath {
   std::vector<PathHop> hops;
-  std::size_t limit = 0;  ///< the hop with the lowest rate; the first of several
-  BytesPerSecond rate;
+  std::string limit, limit_kind;  ///< the link that is full first; the first of several
+  BytesPerSecond rate;            ///< of a long message, all legs at once
   Picoseconds latency;
-  std::string locality;  ///< in `nvidia-smi topo -m`'s words: NV, PIX, PXB, PHB, SYS; NET between nodes
+  std::string locality;  ///< in `nvidia-smi topo -m`'s words: NV, PIX, PXB, PHB, SYS; NET between nodes; ICI
+  std::string how;       ///< "", "through host memory", "RDMA", …
+  Bytes chunk;           ///< what buffers on the way pass on at a time; 0: there are none
 };
+DevicePath path_of(const DeviceGraph&, const Way&);
+/// The shortest way over wires of a class, whatever drivers would choose.
 /// Throws UserError where no links of that class lead there, or both are one device.
 DevicePath device_path(DeviceGraph&, DeviceId from, DeviceId to, PathClass);
 

@@ -245,7 +245,7 @@ double shifted_ms(Fields& fields, double oversubscription, int by) {
                                             fields.text("rate")),
                                 hosts);
   spec.fabric = "folded-clos";
-  spec.levels = {{hosts_a_leaf, oversubscription}};
+  spec.shape.levels = {{hosts_a_leaf, oversubscription}};
   std::vector<Transfer> all;
   for (int host = 0; host < hosts; ++host) all.push_back({host, (host + by) % hosts, fields.bytes("size")});
   return transfer_ms(spec, all);

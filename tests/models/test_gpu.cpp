@@ -92,3 +92,43 @@ TEST_CASE("a faulty GPU is refused at its place", "[gpu]") {
   CHECK(error_of("3 us", "-3 us") == "x.yaml:5:16: gpu test: kernel_launch: \"-3 us\" must be 0 or more");
   CHECK(error_of("16 GiB", "16").find("has no unit") != std::string::npos);
 }
+
+TEST_CASE("what a datasheet says of the chip is read, and is 0 where it does not say", "[gpu]") {
+  const Gpu bare = gpu_of(kGpu);
+  CHECK(bare.kind == ChipKind::gpu);
+  CHECK(bare.sms == 0);
+  CHECK(bare.l2 == Bytes{0});
+  CHECK(bare.clock == Hertz{0});
+  CHECK(bare.power.busy == Watts{0});
+  CHECK(bare.chip_links.count == 0);
+  const Gpu gpu = gpu_of(std::string(kGpu) +
+                         "kind: tpu\nsms: 2\nl2: 128 MiB\nclock: 1050 MHz\npower: {idle: 90 W, busy: 0.192 kW}\n"
+                         "chip_links: {count: 6, rate: 400 Gbit/s}\n");
+  CHECK(gpu.kind == ChipKind::tpu);
+  CHECK(std::string(name_of(gpu.kind)) == "tpu");
+  CHECK(gpu.sms == 2);
+  CHECK(gpu.l2 == Bytes{134217728});
+  CHECK(gpu.clock == Hertz{1.05e9});
+  CHECK(gpu.power.idle == Watts{90});
+  CHECK(gpu.power.busy == Watts{192});
+  CHECK(gpu.chip_links.count == 6);
+  CHECK(gpu.chip_links.rate == BytesPerSecond{50e9});
+  CHECK(gpu_of(std::string(kGpu) + "chip_links: null\npower: null\n").chip_links.count == 0);
+}
+
+TEST_CASE("a fault in what a datasheet says is refused at its place", "[gpu]") {
+  const auto refused = [](const std::string& line, const std::string& error) {
+    CHECK_THROWS_WITH(gpu_of(std::string(kGpu) + line + "\n"), error);
+  };
+  refused("kind: npu", "x.yaml:9:7: gpu test: kind: unknown value \"npu\"; did you mean \"gpu\"?");
+  refused("sms: 0", "x.yaml:9:6: gpu test: sms: 0 is too small; the least is 1");
+  refused("sms: 5000", "x.yaml:9:6: gpu test: sms: 5000 is too many; the most is 4096");
+  refused("clock: 1.4", "x.yaml:9:8: gpu test: clock: \"1.4\" has no unit; expected a frequency such as 1410 MHz");
+  refused("power: {idle: 70 W, busy: 70 W}", "x.yaml:9:15: gpu test: power.idle: not below busy");
+  refused("power: {bussy: 70 W}", "x.yaml:9:9: unknown key \"bussy\" in gpu test: power; did you mean \"busy\"?");
+  refused("power: {busy: -1 W}", "x.yaml:9:15: gpu test: power.busy: \"-1 W\" must be greater than 0");
+  refused("chip_links: {rate: 50 GB/s}", "x.yaml:9:13: gpu test: chip_links: missing key \"count\"");
+  refused("chip_links: {count: 6}", "x.yaml:9:13: gpu test: chip_links: missing key \"rate\"");
+  refused("chip_links: {count: 65, rate: 1 GB/s}",
+          "x.yaml:9:21: gpu test: chip_links.count: 65 is too many; the most is 64");
+}

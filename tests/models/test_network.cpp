@@ -61,6 +61,45 @@ TEST_CASE("the second use of an input is added backward, one gradient being held
   CHECK(layer.backward_transient.value == 2 * 120);  // at the products; the sum's third fits where the input was
 }
 
+TEST_CASE("a grouped product spreads its rows over the experts' weights", "[network]") {
+  LayerBuilder b("l", 12, Precision::fp32);
+  b.set_active_share(0.5);
+  b.linear({.name = "a", .in = 3, .out = 5, .bias = true, .experts = 4, .active_share = 0.25});
+  const Layer layer = std::move(b).build({});
+  CHECK(layer.parameter_elements() == 4 * (3 * 5 + 5));
+  CHECK(layer.parameters[0].active_share == 0.125);
+  CHECK(layer.forward_flops().value == 2 * 12 * 3 * 5);
+  CHECK(layer.forward[0].work.bytes.value == 4 * 4 * (3 * 3 + 3 * 5 + 3 * 5));
+  CHECK(layer.backward_flops().value == 4 * 12 * 3 * 5);
+  Network network;
+  network.layers.push_back(layer);
+  CHECK(network.active_parameters() == 10);
+  CHECK(network.model_flops_per_token().value == 60);
+}
+
+TEST_CASE("a gradient of a later layer is held until it is released", "[network]") {
+  LayerBuilder b("l", 10, Precision::fp32);
+  b.hold(Bytes{1000});
+  b.mover("a", Bytes{8}, Bytes{8});
+  b.release();
+  b.mover("b", Bytes{8}, Bytes{8});
+  CHECK_THROWS_AS(b.release(), InternalError);
+  CHECK(std::move(b).build({}).backward_transient.value == 1016);
+}
+
+TEST_CASE("a tensor of another branch is held in the forward pass", "[network]") {
+  LayerBuilder b("l", 10, Precision::fp32);
+  b.hold(Bytes{10}, Bytes{500});
+  b.mover("a", Bytes{8}, Bytes{8});
+  b.release();
+  const Layer layer = std::move(b).build({});
+  CHECK(layer.forward_transient.value == 516);
+  CHECK(layer.backward_transient.value == 26);
+  LayerBuilder open("l", 10, Precision::fp32);
+  open.hold(Bytes{10});
+  CHECK_THROWS_AS(std::move(open).build({}), InternalError);
+}
+
 TEST_CASE("the builder refuses what it cannot mean") {
   LayerBuilder open("l", 1, Precision::fp32);
   open.fork("f", 1);

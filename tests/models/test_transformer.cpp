@@ -174,7 +174,7 @@ TEST_CASE("names and sources are kept, and null stands for the default") {
 TEST_CASE("bad configurations are refused at their place") {
   using Catch::Contains;
   CHECK_THROWS_WITH(parsed("n_layer: 2\n"), Contains("model_type") && Contains("gpt2") && Contains("llama"));
-  CHECK_THROWS_WITH(parsed("model_type: bert\n"), Contains("config.json:1:13") && Contains("bert"));
+  CHECK_THROWS_WITH(parsed("model_type: rwkv\n"), Contains("config.json:1:13") && Contains("rwkv"));
   CHECK_THROWS_WITH(parsed(kTinyGpt2 + "n_laier: 3\n"), Contains("config.json:7") && Contains("n_layer"));
   CHECK_THROWS_WITH(parsed(kTinyLlama + "num_experts: 8\n"), Contains("num_experts"));
   CHECK_THROWS_WITH(parsed(kTinyGpt2 + "n_ctx: 64\n"), Contains("config.json:7") && Contains("n_positions"));

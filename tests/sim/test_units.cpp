@@ -58,6 +58,9 @@ TEST_CASE("quantities are shown with three digits and a fitting prefix", "[units
   CHECK(show(52.4 * 1_GiB) == "52.4 GiB");
   CHECK(show(BytesPerSecond{300e9}) == "300 GB/s");
   CHECK(show(FlopsPerSecond{312e12}) == "312 TFLOP/s");
+  CHECK(show(Hertz{1410e6}) == "1.41 GHz");
+  CHECK(show(Watts{400}) == "400 W");
+  CHECK(show(Watts{1200}) == "1.20 kW");
 }
 
 TEST_CASE("a size over a rate is a time; latencies add exactly", "[units]") {

@@ -108,7 +108,7 @@ TEST_CASE("topo check refuses what is not there in one line", "[topo][check]") {
   const CheckShell shell;
   const CheckAnswer unknown = shell.run("dgx-1x");
   CHECK(unknown.exit == 2);
-  CHECK(unknown.err == "trainyard topo check: unknown node \"dgx-1x\"; did you mean \"dgx-1v\"?\n");
+  CHECK(unknown.err == "trainyard topo check: unknown node \"dgx-1x\"; did you mean \"dgx-1p\"?\n");
   const CheckAnswer lanes = shell.run("pcie-4 --set pcie.lanes_per_socket=8 --json a.json");
   CHECK(lanes.exit == 2);
   CHECK(has(lanes.err, "but there are 8"));

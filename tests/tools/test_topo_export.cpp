@@ -150,7 +150,7 @@ TEST_CASE("topo export refuses in one line and writes nothing", "[topo]") {
     CHECK_FALSE(fs::exists(files.folder / "x.xml"));
   };
   refused("dgx-1v", "trainyard topo export: say what to write: --simgrid FILE");
-  refused("dgx-1x --simgrid x.xml", "trainyard topo export: unknown node \"dgx-1x\"; did you mean \"dgx-1v\"?");
+  refused("dgx-1x --simgrid x.xml", "trainyard topo export: unknown node \"dgx-1x\"; did you mean \"dgx-1p\"?");
   refused("two.yaml --set cluster.nodes=9 --set plan.global_batch_size=72 --simgrid x.xml",
           "72 GPUs are too many for a SimGrid platform, which gets a route for each pair; the most is 64");
 }

@@ -70,7 +70,7 @@ TEST_CASE("topo path between the nodes of a scenario counts the software", "[top
 
 TEST_CASE("topo refuses what is not there in one line", "[topo]") {
   const TopoShell shell;
-  shell.refused("path dgx-1x 0 1", "trainyard topo path: unknown node \"dgx-1x\"; did you mean \"dgx-1v\"?");
+  shell.refused("path dgx-1x 0 1", "trainyard topo path: unknown node \"dgx-1x\"; did you mean \"dgx-1p\"?");
   shell.refused("path dgx-1v gpu0 gpu9", "unknown device \"gpu9\"; did you mean \"node0/gpu0\"?");
   shell.refused("path dgx-1v 0 8", "rank 8: there are ranks 0 to 7");
   shell.refused("path dgx-1v 2 2", "node0/gpu2 to itself: there is no path");

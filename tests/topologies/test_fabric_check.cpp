@@ -28,11 +28,11 @@ ClusterSpec checked_hosts(int count, std::vector<FabricLevel> levels) {
   spec.node.hca_latency = {500000};
   spec.switch_latency = {100000};
   spec.fabric = levels.empty() ? "nonblocking" : "folded-clos";
-  spec.levels = std::move(levels);
+  spec.shape.levels = std::move(levels);
   return spec;
 }
 
-FabricCheck checked(const ClusterSpec& spec) { return check_fabric(build_cluster(spec), spec.levels); }
+FabricCheck checked(const ClusterSpec& spec) { return check_fabric(build_cluster(spec), spec.shape.levels); }
 
 /// The GPUs of the pattern's HCAs send 10 GB each (one second alone): the end.
 double pattern_time(const ClusterSpec& spec, const std::vector<HcaPair>& pairs) {
@@ -183,7 +183,7 @@ TEST_CASE("a link slower than one HCA slows a pair alone as well", "[topologies]
 TEST_CASE("the pattern fills the violated cut and uses no HCA twice", "[topologies][check]") {
   const ClusterSpec spec = checked_hosts(16, {{2, 1}, {2, 4}});
   const DeviceGraph graph = build_cluster(spec);
-  const FabricCheck check = check_fabric(graph, spec.levels);
+  const FabricCheck check = check_fabric(graph, spec.shape.levels);
   REQUIRE(check.counterexample);
   const BlockedPattern& pattern = *check.counterexample;
   CHECK(graph.devices()[static_cast<std::size_t>(pattern.below)].name == "pod0");
@@ -304,7 +304,7 @@ TEST_CASE("1,024 hosts on an oversubscribed leaf-spine are checked within two se
   const auto start = std::chrono::steady_clock::now();
   const ClusterSpec spec = checked_hosts(1024, {{32, 2}});
   const DeviceGraph graph = build_cluster(spec);
-  const FabricCheck check = check_fabric(graph, spec.levels);
+  const FabricCheck check = check_fabric(graph, spec.shape.levels);
   REQUIRE(check.counterexample);
   CHECK(simulated_slowdown(graph, check.counterexample->pairs) == near(2));
   CHECK(check.bisection->value == near(256e10));

@@ -18,8 +18,8 @@ ClusterSpec hosts(int count, std::vector<FabricLevel> levels, bool rails = false
   spec.node.pcie_rate = BytesPerSecond{1e15};
   spec.node.hca_rate = BytesPerSecond{1e10};
   spec.fabric = "folded-clos";
-  spec.levels = std::move(levels);
-  spec.rails = rails;
+  spec.shape.levels = std::move(levels);
+  spec.shape.rails = rails;
   return spec;
 }
 
@@ -92,7 +92,7 @@ TEST_CASE("rails: GPUs of one index share a leaf, others cross the spines", "[to
   const auto hops = [&m](Actor from, Actor to) { return m.route(from, to, PathClass::automatic).links.size(); };
   CHECK(hops(0, 2) == 6);  // gpu, pcie, hca, leaf, hca, pcie, gpu
   CHECK(hops(0, 3) == 8);  // leaf, spines, leaf
-  spec.rails = false;
+  spec.shape.rails = false;
   const ClusterMachine by_node(spec, SoftwareStack{});
   CHECK(by_node.route(0, 3, PathClass::automatic).links.size() == 6);
   CHECK(by_node.route(0, 6, PathClass::automatic).links.size() == 8);
@@ -129,9 +129,9 @@ TEST_CASE("a fabric's levels are checked where they are written", "[topologies][
     read_fabric(spec, catalog.resolve("fabric", parse_document(text, "x.yaml")));
     return spec;
   };
-  CHECK(read("{base: leaf-spine, levels: [{down: 8, oversubscription: 3}]}").levels.at(0).down == 8);
-  CHECK(read("{base: fat-tree}").levels.size() == 2);
-  CHECK(read("{base: rail-optimized}").rails);
+  CHECK(read("{base: leaf-spine, levels: [{down: 8, oversubscription: 3}]}").shape.levels.at(0).down == 8);
+  CHECK(read("{base: fat-tree}").shape.levels.size() == 2);
+  CHECK(read("{base: rail-optimized}").shape.rails);
   CHECK_THROWS_WITH(read("{base: leaf-spine, levels: []}"),
                     Catch::Contains("x.yaml:1:") && Catch::Contains("one to four levels"));
   CHECK_THROWS_WITH(read("{base: leaf-spine, levels: [{down: 0}]}"), Catch::Contains("x.yaml:1:"));

@@ -3,6 +3,8 @@
 #include "sim/error.hpp"
 #include "tests/support.hpp"
 #include "topologies/cluster_machine.hpp"
+#include "topologies/pcie_lanes.hpp"
+#include "topologies/rings.hpp"
 #include "topologies/topology_text.hpp"
 
 using namespace trainyard;
@@ -94,6 +96,65 @@ TEST_CASE("the cube mesh of a DGX-1: six NVLinks a GPU, PCIe to those that are n
   }
 }
 
+TEST_CASE("a DGX-1 with P100: four NVLinks a GPU, the quads and the four edges between them", "[nodes]") {
+  const ClusterSpec spec = cluster_with("dgx-1p");
+  DeviceGraph graph = build_cluster(spec);
+  std::vector<int> links(8, 0);
+  LinkGraph mesh{8, {}};
+  for (const NvlinkBundle& bundle : spec.node.nvlink_mesh) {
+    CHECK(bundle.links == 1);
+    ++links[static_cast<std::size_t>(bundle.a)];
+    ++links[static_cast<std::size_t>(bundle.b)];
+    mesh.bundles.push_back({bundle.a, bundle.b, bundle.links});
+  }
+  CHECK(links == std::vector<int>(8, 4));
+  CHECK(spec.node.nvlink_rate * 4 == spec.node.gpu.nvlink);
+  for (int a = 0; a < 8; ++a)
+    for (int b = 0; b < a; ++b)
+      CHECK(locality_between(graph, a, b, spec.node) == (a / 4 == b / 4 || a == b + 4 ? "NV1" : "SYS"));
+  const RingDecomposition found = decompose_rings(mesh);
+  CHECK(found.complete);
+  CHECK(found.rings.size() == 2);  // four links a GPU are two rings at most
+  CHECK(found.weight == 2);
+  CHECK(found.unused_links == 0);
+}
+
+TEST_CASE("a GPU of a DGX-2 is at an NVSwitch, and shares a PCIe switch and an HCA with its neighbour", "[nodes]") {
+  DeviceGraph graph = build_cluster(cluster_with("dgx-2", 2));
+  CHECK(way(graph, "node0/gpu0", "node0/gpu15") ==
+        std::vector<std::string>{"node0/gpu0", "node0/nvswitch", "node0/gpu15"});
+  for (int gpu = 0; gpu < 16; ++gpu) {
+    const auto names = way(graph, "node0/gpu" + std::to_string(gpu), "node1/gpu" + std::to_string(gpu));
+    CHECK(std::count(names.begin(), names.end(), "node0/hca" + std::to_string(gpu / 2)) == 1);
+  }
+}
+
+TEST_CASE("a rack of 72 GPUs is one NVLink domain with an HCA a GPU", "[nodes]") {
+  const ClusterSpec spec = cluster_with("gb200-nvl72", 2);
+  DeviceGraph graph = build_cluster(spec);
+  CHECK(way(graph, "node0/gpu0", "node0/gpu71") ==
+        std::vector<std::string>{"node0/gpu0", "node0/nvswitch", "node0/gpu71"});
+  const auto names = way(graph, "node0/gpu71", "node1/gpu71");
+  CHECK(std::count(names.begin(), names.end(), "node0/hca71") == 1);
+  const DevicePath out = device_path(graph, find_device(graph, "node0/gpu71"), find_device(graph, "node1/gpu71"), {});
+  CHECK(out.rate == BytesPerSecond{50e9});
+}
+
+TEST_CASE("lanes of the PCIe boxes: three share a socket, the L40S server uses all", "[nodes]") {
+  const auto lanes = [](const std::string& node) {
+    std::vector<int> widths;
+    for (const PcieSlot& slot : plan_lanes(cluster_with(node).node).slots) widths.push_back(slot.lanes);
+    return widths;
+  };
+  CHECK(lanes("pcie-3") == std::vector<int>{8, 4, 4});
+  CHECK(lanes("pcie-5") == std::vector<int>(5, 16));
+  CHECK(lanes("l40s-8x") == std::vector<int>(10, 16));
+  CHECK(plan_lanes(cluster_with("l40s-8x").node).lanes_left == std::vector<int>{0, 0});
+  CHECK(plan_lanes(cluster_with("pcie-7").node).lanes_left == std::vector<int>{32, 32});
+  DeviceGraph k80 = build_cluster(cluster_with("k80-gce"));
+  CHECK(way(k80, "gpu0", "gpu1") == std::vector<std::string>{"node0/gpu0", "node0/pcie0", "node0/gpu1"});
+}
+
 TEST_CASE("each pair of GPUs of a DGX-1 uses the HCA of its switch", "[nodes]") {
   DeviceGraph graph = build_cluster(cluster_with("dgx-1v", 2));
   for (int gpu = 0; gpu < 8; ++gpu) {
@@ -126,6 +187,7 @@ TEST_CASE("wiring changes the time: transfers share an uplink and the link betwe
   box.node.pcie_latency = box.node.socket_latency = {};
   box.node.pcie_rate = BytesPerSecond{16e9};
   box.node.gpu_pcie_rate = {};
+  box.node.peer_to_peer = PeerToPeer::node;
   box.node.socket_rate = BytesPerSecond{10e9};
   CHECK(time(box, {{0, 1}, {2, 3}}) == near(1 / 16.0));  // below one switch each pair has its own links
   CHECK(time(box, {{0, 4}}) == near(1 / 10.0));          // the sockets' link is the slowest

@@ -1,0 +1,180 @@
+// The chips of the catalog against arithmetic: what their units and clocks can do, and how their peaks hang together.
+#include <catch2/catch.hpp>
+#include <cmath>
+#include <map>
+#include <set>
+
+#include "models/gpu.hpp"
+
+using namespace trainyard;
+
+namespace {
+
+const Catalog& shipped() {
+  static const Catalog catalog(std::filesystem::path(TRAINYARD_SOURCE_DIR) / "models" / "catalog");
+  return catalog;
+}
+
+Gpu chip(const std::string& name) { return read_gpu(shipped().resolve("gpu", parse_document(name, "x.yaml"))); }
+
+double peak_of(const Gpu& gpu, Precision p) { return gpu.peak[static_cast<std::size_t>(p)].value; }
+
+/// fp32 lanes of an SM or compute unit, each of which does a multiply-add a clock.
+int lanes_of(const Gpu& gpu) {
+  static const std::map<std::string, int> lanes{{"kepler", 192},    {"maxwell", 128}, {"pascal", 64},  {"volta", 64},
+                                                {"turing", 64},     {"ampere", 64},   {"hopper", 128}, {"ada", 128},
+                                                {"blackwell", 128}, {"cdna3", 128}};
+  return lanes.at(gpu.architecture);
+}
+
+/// fp32 over fp64. Where the chip is made for fp64 it is 2.
+int fp64_divisor(const Gpu& gpu) {
+  static const std::map<std::string, int> divisors{{"kepler", 3}, {"maxwell", 32},  {"pascal", 2},
+                                                   {"volta", 2},  {"ampere", 2},    {"hopper", 2},
+                                                   {"ada", 64},   {"blackwell", 2}, {"cdna3", 2}};
+  return divisors.at(gpu.architecture);
+}
+
+bool near_to(double value, double expected, double share) { return std::abs(value / expected - 1) <= share; }
+
+}  // namespace
+
+TEST_CASE("the catalog has these chips and nodes", "[catalog]") {
+  CHECK(shipped().names("gpu") == std::vector<std::string>{"a100-pcie-40gb",
+                                                           "a100-pcie-80gb",
+                                                           "a100-sxm4-40gb",
+                                                           "a100-sxm4-80gb",
+                                                           "b200-sxm-180gb",
+                                                           "gb200",
+                                                           "h100-pcie-80gb",
+                                                           "h100-sxm5-80gb",
+                                                           "h200-sxm-141gb",
+                                                           "k80-die",
+                                                           "l40s",
+                                                           "m40",
+                                                           "mi300x",
+                                                           "p100-pcie-16gb",
+                                                           "p100-sxm2-16gb",
+                                                           "rtx-4090",
+                                                           "t4",
+                                                           "tpu-v3",
+                                                           "tpu-v4",
+                                                           "tpu-v5e",
+                                                           "v100-pcie-16gb",
+                                                           "v100-pcie-32gb",
+                                                           "v100-sxm2-16gb",
+                                                           "v100-sxm2-32gb",
+                                                           "v100-sxm3-32gb"});
+  CHECK(shipped().names("node") ==
+        std::vector<std::string>{"dgx-1p",   "dgx-1v",   "dgx-2",       "dgx-a100", "dgx-a100-40gb", "dgx-b200",
+                                 "dgx-h100", "dgx-h200", "gb200-nvl72", "k80-gce",  "l40s-8x",       "p3.16xlarge",
+                                 "pcie-1",   "pcie-2",   "pcie-3",      "pcie-4",   "pcie-5",        "pcie-6",
+                                 "pcie-7",   "pcie-8",   "t4-server"});
+}
+
+TEST_CASE("fp32 of a GPU is two operations a lane and clock", "[catalog]") {
+  for (const std::string& name : shipped().names("gpu")) {
+    const Gpu gpu = chip(name);
+    if (gpu.kind != ChipKind::gpu) continue;
+    INFO(name);
+    REQUIRE(gpu.sms > 0);
+    const double made_of = 2.0 * gpu.sms * lanes_of(gpu) * gpu.clock.value;
+    CAPTURE(made_of, peak_of(gpu, Precision::fp32));
+    CHECK(near_to(peak_of(gpu, Precision::fp32), made_of, 0.01));
+  }
+}
+
+TEST_CASE("bf16 of a TPU is two operations a cell of its matrix units and clock", "[catalog]") {
+  const std::map<std::string, int> units{{"tpu-v3", 2}, {"tpu-v4", 4}, {"tpu-v5e", 4}};  // of each TensorCore
+  for (const std::string& name : shipped().names("gpu")) {
+    const Gpu gpu = chip(name);
+    if (gpu.kind != ChipKind::tpu) continue;
+    INFO(name);
+    const double made_of = 2.0 * gpu.sms * units.at(name) * 128 * 128 * gpu.clock.value;
+    CHECK(near_to(peak_of(gpu, Precision::bf16), made_of, 0.01));
+    CHECK(peak_of(gpu, Precision::fp32) < peak_of(gpu, Precision::bf16) / 20);
+    CHECK(gpu.nvlink.value == 0);
+  }
+}
+
+TEST_CASE("peaks of one chip stand in the ratios of its architecture", "[catalog]") {
+  for (const std::string& name : shipped().names("gpu")) {
+    const Gpu gpu = chip(name);
+    INFO(name);
+    const auto peak = [&](Precision p) { return peak_of(gpu, p); };
+    if (peak(Precision::fp64) > 0)
+      CHECK(near_to(peak(Precision::fp32), peak(Precision::fp64) * fp64_divisor(gpu), 0.03));
+    if (peak(Precision::bf16) > 0 && peak(Precision::fp16) > 0) CHECK(peak(Precision::bf16) == peak(Precision::fp16));
+    // tf32 is half of fp16 wherever there is one.
+    if (peak(Precision::tf32) > 0) CHECK(near_to(peak(Precision::fp16), 2 * peak(Precision::tf32), 0.02));
+    if (peak(Precision::fp8) > 0) CHECK(near_to(peak(Precision::fp8), 2 * peak(Precision::fp16), 0.02));
+    if (peak(Precision::int8) == 0) continue;
+    // GeForce halves what accumulates in fp32 and leaves integers alone; a TPU v4 is as fast in int8 as in bf16.
+    const double times = name == "rtx-4090" ? 4 : name == "tpu-v4" ? 1 : 2;
+    CHECK(near_to(peak(Precision::int8), times * std::max(peak(Precision::fp16), peak(Precision::bf16)), 0.02));
+  }
+}
+
+TEST_CASE("only chips with tensor cores are much faster in fp16 than in fp32", "[catalog]") {
+  const std::set<std::string> without{"kepler", "maxwell", "pascal"};
+  for (const std::string& name : shipped().names("gpu")) {
+    const Gpu gpu = chip(name);
+    if (gpu.kind != ChipKind::gpu) continue;
+    INFO(name);
+    const double ratio = peak_of(gpu, Precision::fp16) / peak_of(gpu, Precision::fp32);
+    if (gpu.architecture == "pascal") CHECK(near_to(ratio, 2, 0.02));
+    if (!without.contains(gpu.architecture)) {
+      CHECK(ratio >= 1.99);  // GeForce is the least
+      CHECK(ratio <= 35);
+    }
+    const std::set<std::string> no_bf16{"kepler", "maxwell", "pascal", "volta", "turing"};
+    CHECK((peak_of(gpu, Precision::bf16) == 0) == no_bf16.contains(gpu.architecture));
+    const std::set<std::string> fp8{"hopper", "ada", "blackwell", "cdna3"};
+    CHECK((peak_of(gpu, Precision::fp8) > 0) == fp8.contains(gpu.architecture));
+  }
+}
+
+TEST_CASE("memories, links and power of a chip are of its kind", "[catalog]") {
+  const std::map<std::string, double> nvlinks{{"pascal", 20e9},
+                                              {"volta", 25e9},
+                                              {"ampere", 25e9},
+                                              {"hopper", 25e9},
+                                              {"blackwell", 50e9}};  // a link, per direction
+  for (const std::string& name : shipped().names("gpu")) {
+    const Gpu gpu = chip(name);
+    INFO(name);
+    if (gpu.nvlink.value > 0) {
+      const double links = gpu.nvlink.value / nvlinks.at(gpu.architecture);
+      CHECK(links == std::round(links));
+      CHECK(links >= 4);
+      CHECK(links <= 18);
+    }
+    CHECK((name.find("pcie") == std::string::npos || gpu.nvlink.value == 0));
+    const double ici = gpu.chip_links.count * gpu.chip_links.rate.value;
+    CHECK(ici < gpu.memory_bandwidth.value);
+    CHECK((gpu.chip_links.count > 0) == (gpu.kind == ChipKind::tpu || name == "mi300x"));
+    if (name == "tpu-v5e") continue;  // its power is not published
+    CHECK(gpu.power.busy > gpu.power.idle);
+    CHECK(gpu.power.idle > Watts{0});
+    CHECK(gpu.power.busy >= Watts{70});
+    CHECK(gpu.power.busy <= Watts{1200});
+    if (gpu.kind == ChipKind::gpu) CHECK(gpu.power.idle < 0.45 * gpu.power.busy);
+    if (gpu.kind == ChipKind::gpu) CHECK(gpu.l2 >= Bytes{1.5 * 1048576});
+    CHECK(gpu.l2 <= Bytes{128 * 1048576.0});
+  }
+}
+
+TEST_CASE("chips that differ in a few figures share the others", "[catalog]") {
+  const Gpu sxm = chip("a100-sxm4-80gb"), pcie = chip("a100-pcie-40gb"), volta = chip("v100-pcie-32gb");
+  CHECK(pcie.peak == sxm.peak);
+  CHECK(pcie.sms == sxm.sms);
+  CHECK(pcie.l2 == sxm.l2);
+  CHECK(pcie.memory_bandwidth == BytesPerSecond{1555e9});
+  CHECK(pcie.nvlink.value == 0);
+  CHECK(pcie.measured_as.empty());
+  CHECK(pcie.power.busy == Watts{250});
+  CHECK(volta.peak == chip("v100-pcie-16gb").peak);
+  CHECK(volta.memory_capacity > chip("v100-pcie-16gb").memory_capacity * 1.9);
+  CHECK(chip("h200-sxm-141gb").peak == chip("h100-sxm5-80gb").peak);
+  CHECK(chip("gb200").l2 == chip("b200-sxm-180gb").l2);
+}

@@ -1,0 +1,48 @@
+#pragma once
+#include <algorithm>
+#include <filesystem>
+#include <string>
+
+#include "models/document.hpp"
+#include "models/transformer.hpp"
+
+namespace trainyard {
+
+/// The config of a network of the catalog.
+inline TransformerConfig catalog_config(const std::string& name, const std::string& over = "{}") {
+  const auto file = std::filesystem::path(TRAINYARD_SOURCE_DIR) / "models/catalog/networks" / (name + ".json");
+  return read_transformer(merged(read_document(file), parse_document(over, "over.json")));
+}
+inline TransformerConfig parsed_config(const std::string& text) {
+  return read_transformer(parse_document(text, "config.json"));
+}
+inline Network network_of(const TransformerConfig& config, std::int64_t samples, std::int64_t seq) {
+  return transformer_network(config, samples, seq, Precision::bf16);
+}
+inline Network network_of(const std::string& name) {
+  const TransformerConfig config = catalog_config(name);
+  return network_of(config, 1, config.max_position_embeddings);
+}
+
+/// Every gradient becomes ready exactly once.
+inline bool gradients_are_ready_once(const Network& network) {
+  for (const Layer& layer : network.layers) {
+    std::vector<int> ready;
+    for (const auto& kernel : layer.backward)
+      ready.insert(ready.end(), kernel.gradients_ready.begin(), kernel.gradients_ready.end());
+    std::sort(ready.begin(), ready.end());
+    for (std::size_t i = 0; i < ready.size(); ++i)
+      if (ready[i] != static_cast<int>(i)) return false;
+    if (ready.size() != layer.parameters.size()) return false;
+  }
+  return true;
+}
+
+template <class Kernels>
+Work work_of(const Kernels& kernels, const std::string& name) {
+  for (const auto& kernel : kernels)
+    if (kernel.name == name) return kernel.work;
+  throw UserError("no kernel " + name);
+}
+
+}  // namespace trainyard

@@ -1,0 +1,73 @@
+// Which networks a scenario can name, and how long their sequences are.
+#include <catch2/catch.hpp>
+
+#include "scenarios/simulate.hpp"
+
+using namespace trainyard;
+
+namespace {
+
+Scenario network_scenario(const std::string& model, const std::string& plan = "{}") {
+  const std::string text = "cluster: {nodes: 1, node: dgx-a100}\nmodel: " + model + "\nplan: " + plan + "\n";
+  return read_scenario_text(text, "networks.yaml", {{"plan.micro_batch_size", "1"}, {"plan.precision", "bf16"}});
+}
+
+std::string network_error(const std::string& model, const std::string& plan) {
+  try {
+    network_scenario(model, plan);
+  } catch (const UserError& e) {
+    return e.what();
+  }
+  return "no error";
+}
+
+}  // namespace
+
+TEST_CASE("every network of the catalog can be named", "[scenario]") {
+  for (const std::string& name : Catalog().names("network")) {
+    CAPTURE(name);
+    const Scenario s = network_scenario(name);
+    CHECK(s.network.parameters() > 1e5);
+    CHECK(s.network.source.size() > 20);
+  }
+}
+
+TEST_CASE("an image's sequence is its own", "[scenario]") {
+  CHECK(network_scenario("vit-b-16").network.tokens_per_sample == 197);
+  CHECK(network_scenario("{base: vit-b-16, image_size: 384}").network.tokens_per_sample == 577);
+  CHECK(network_scenario("vit-b-16", "{seq_length: 197}").network.tokens_per_sample == 197);
+  CHECK(network_error("vit-b-16", "{seq_length: 512}") ==
+        "networks.yaml:3:20: plan.seq_length: 512 tokens, but vit-b-16 has 197, an image's patches and the class "
+        "token; leave it out, or change image_size or patch_size");
+}
+
+TEST_CASE("an encoder-decoder has two lengths", "[scenario]") {
+  CHECK(network_scenario("t5-base").network.tokens_per_sample == 512 + 128);
+  CHECK(network_scenario("t5-base", "{seq_length: 1024, decoder_seq_length: 100}").network.tokens_per_sample == 1124);
+  CHECK(network_error("gpt2", "{decoder_seq_length: 100}") ==
+        "networks.yaml:3:28: plan.decoder_seq_length: gpt2 has no decoder beside an encoder");
+  CHECK(network_error("t5-base", "{decoder_seq_length: 0}").find("least is 1") != std::string::npos);
+}
+
+TEST_CASE("learned positions bound the sequence, rotary ones do not", "[scenario]") {
+  CHECK(network_error("bert-large", "{seq_length: 1024}") ==
+        "networks.yaml:3:20: plan.seq_length: 1024 tokens, but bert-large has 512 learned positions");
+  CHECK(network_scenario("mixtral-8x7b", "{seq_length: 65536}").network.tokens_per_sample == 65536);
+}
+
+TEST_CASE("a step of each family runs, and its model FLOPs are of the active parameters", "[scenario]") {
+  for (const char* model :
+       {"{base: bert-base, num_hidden_layers: 2}", "{base: vit-b-16, num_hidden_layers: 2}",
+        "{base: t5-base, num_layers: 2}", "{base: mixtral-8x7b, num_hidden_layers: 2, hidden_size: 512}",
+        "{base: deepseek-v3, num_hidden_layers: 4, hidden_size: 512, n_routed_experts: 16}"}) {
+    CAPTURE(model);
+    const Scenario s =
+        network_scenario(model, "{global_batch_size: 8" + std::string(model[7] == 'v' ? "}" : ", seq_length: 256}"));
+    const Result r = simulate(s);
+    CHECK(r.step_time > 0);
+    CHECK(r.mfu > 0);
+    CHECK(r.mfu < 1);
+    const double model_flops = s.network.model_flops_per_token().value * static_cast<double>(s.network.tokens());
+    CHECK(r.tflops_per_gpu == Approx(model_flops / r.step_time * 1e-12));
+  }
+}

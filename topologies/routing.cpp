@@ -1,0 +1,252 @@
+#include "topologies/routing.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace trainyard {
+namespace {
+
+constexpr DeviceId kNotAsked = -2, kNoDevice = -1;
+
+std::string name_of_route(const Way& way) {
+  return way.how.empty() ? way.locality : fmt::format("{}, {}", way.locality, way.how);
+}
+
+}  // namespace
+
+Picoseconds Way::latency() const {
+  Picoseconds sum;
+  for (const WayLeg& leg : legs) sum += leg.latency;
+  return sum;
+}
+
+Routing::Routing(DeviceGraph& graph, const ClusterSpec& spec)
+    : graph_(graph),
+      spec_(spec),
+      hcas_(graph.devices().size(), kNotAsked),
+      sockets_(graph.devices().size(), kNotAsked) {}
+
+void Routing::link_state(LinkId link, bool up) {
+  graph_.set_up(link, up);
+  routes_.clear();  // but not what they hold: messages on their way use it
+}
+
+/// By the cost of the way. Of several equally near ones the devices of a kind take turns.
+DeviceId Routing::nearest(DeviceId from, DeviceKind kind) {
+  std::vector<DeviceId> best;
+  std::int64_t least = 0;
+  for (const DeviceId candidate : graph_.all(kind, device(from).node)) {
+    const std::optional<std::int64_t> cost = graph_.cost(from, candidate);
+    if (!cost || (!best.empty() && *cost > least)) continue;
+    if (best.empty() || *cost < least) best.clear();
+    least = *cost;
+    best.push_back(candidate);
+  }
+  return best.empty() ? kNoDevice : best[static_cast<std::size_t>(device(from).index) % best.size()];
+}
+
+DeviceId Routing::hca_of(DeviceId id) {
+  if (device(id).kind == DeviceKind::hca) return id;
+  DeviceId& known = hcas_[static_cast<std::size_t>(id)];
+  if (known != kNotAsked) return known;
+  const std::vector<int>& chosen = type_of(id).network.hca_of_gpu;
+  if (device(id).kind == DeviceKind::gpu && !chosen.empty())
+    return known = graph_.all(DeviceKind::hca, device(id).node)
+                       .at(static_cast<std::size_t>(chosen[static_cast<std::size_t>(device(id).index)]));
+  return known = nearest(id, DeviceKind::hca);
+}
+
+DeviceId Routing::socket_of(DeviceId id) {
+  if (device(id).kind == DeviceKind::cpu) return id;
+  DeviceId& known = sockets_[static_cast<std::size_t>(id)];
+  return known != kNotAsked ? known : known = nearest(id, DeviceKind::cpu);
+}
+
+void Routing::use(WayLeg& leg, LinkId link, int weight) const {
+  if (link < 0) return;
+  for (LinkUse& known : leg.links)
+    if (known.link == link) {
+      known.weight += weight;
+      return;
+    }
+  leg.links.push_back({link, weight});
+}
+
+/// False where no wires lead there. A leg that ends or starts in host memory takes its share of that.
+bool Routing::add_leg(Way& way, std::string what, DeviceId from, DeviceId to, PathClass path) {
+  const std::optional<std::vector<LinkId>> wires = graph_.way(from, to, path);
+  if (!wires) return false;
+  WayLeg leg{std::move(what), *wires, {}, {}};
+  for (const LinkId wire : *wires) {
+    use(leg, wire);
+    use(leg, graph_.medium(wire));
+    leg.latency += graph_.ends(wire).latency;
+  }
+  for (const DeviceId end : {from, to})
+    if (device(end).kind == DeviceKind::cpu) use(leg, graph_.host(end).memory);
+  way.legs.push_back(std::move(leg));
+  return true;
+}
+
+/// Through the HCAs of both ends, whatever shorter way another one would open: so do communication libraries, and so no
+/// two of them meet on a PCIe link by chance.
+bool Routing::add_network_leg(Way& way, std::string what, DeviceId from, DeviceId to, PathClass path) {
+  const DeviceId out = hca_of(from), in = hca_of(to);
+  if (out < 0 || in < 0) return false;
+  Way parts;
+  const bool found = add_leg(parts, "", from, out, path) && add_leg(parts, "", out, in, PathClass::fabric) &&
+                     add_leg(parts, "", in, to, path);
+  if (!found) return false;
+  WayLeg leg{std::move(what), {}, {}, {}};
+  for (const WayLeg& part : parts.legs) {
+    leg.wires.insert(leg.wires.end(), part.wires.begin(), part.wires.end());
+    for (const LinkUse& link : part.links) use(leg, link.link, link.weight);
+    leg.latency += part.latency;
+  }
+  way.legs.push_back(std::move(leg));
+  return true;
+}
+
+/// What the kernel's network stack copies on one side: one buffer after the other, by one CPU's copy rate.
+void Routing::add_copies(Way& way, DeviceId cpu) {
+  const int copies = type_of(cpu).network.copies;
+  const DeviceGraph::Host host = graph_.host(cpu);
+  if (copies == 0 || (host.copies < 0 && host.memory < 0)) return;
+  WayLeg leg{fmt::format("{} cop{} by the CPU", copies, copies == 1 ? "y" : "ies"), {}, {}, {}};
+  use(leg, host.copies, copies);
+  use(leg, host.memory, 2 * copies);  // each byte is read and written
+  way.legs.push_back(std::move(leg));
+}
+
+std::string locality_of(const DeviceGraph& graph, std::span<const LinkId> wires) {
+  const auto kind_at = [&graph](DeviceId id) { return graph.devices()[static_cast<std::size_t>(id)].kind; };
+  int switches = 0;
+  bool cpu = false, socket = false;
+  for (const LinkId wire : wires) {
+    const std::string& kind = graph.wires()[static_cast<std::size_t>(wire)].kind;
+    if (kind == "NVLink") return "NV";
+    if (kind != "PCIe" && kind != "socket" && kind != "NVMe") return "NET";
+    socket |= kind == "socket";
+    const DeviceGraph::End end = graph.ends(wire);
+    cpu |= kind_at(end.to) == DeviceKind::cpu || kind_at(end.from) == DeviceKind::cpu;
+    switches += kind_at(end.to) == DeviceKind::pcie_switch ? 1 : 0;
+  }
+  return socket ? "SYS" : cpu ? "PHB" : switches > 1 ? "PXB" : "PIX";
+}
+
+bool Routing::peers(const std::vector<LinkId>& wires, const NodeType& type) const {
+  const std::string near = locality_of(graph_, wires);
+  if (near == "NV" || near == "NET") return true;
+  if (near == "SYS") return type.peer_to_peer == PeerToPeer::node;
+  if (near == "PHB") return type.peer_to_peer >= PeerToPeer::socket;
+  return type.peer_to_peer >= PeerToPeer::pcie_switch;
+}
+
+Way Routing::within_node(DeviceId from, DeviceId to, PathClass path) {
+  Way way;
+  way.reachable = add_leg(way, "", from, to, path);
+  if (!way.reachable) return way;
+  way.locality = locality_of(graph_, way.legs.front().wires);
+  const auto is_device = [this](DeviceId id) {
+    return device(id).kind == DeviceKind::gpu || device(id).kind == DeviceKind::nvme;
+  };
+  if (!is_device(from) || !is_device(to)) return way;
+  // Drives and GPUs: GPUDirect Storage is not taken for granted.
+  const bool gpus = device(from).kind == DeviceKind::gpu && device(to).kind == DeviceKind::gpu;
+  if (gpus && peers(way.legs.front().wires, type_of(from))) return way;
+  const DeviceId socket = socket_of(from);
+  Way staged;
+  staged.locality = way.locality;
+  if (socket < 0 || !add_leg(staged, "into host memory", from, socket, PathClass::pcie) ||
+      !add_leg(staged, "out of host memory", socket, to, PathClass::pcie))
+    return way;
+  staged.reachable = true;
+  staged.how = "through host memory";
+  staged.chunk = type_of(from).staging_chunk;
+  return staged;
+}
+
+Way Routing::between_nodes(DeviceId from, DeviceId to, PathClass path) {
+  const NodeType &source = type_of(from), &target = type_of(to);
+  const bool tcp = source.network.tcp || target.network.tcp;
+  // An adapter that is an end itself has its data at hand; those of a CPU lie in host memory anyway.
+  const auto staged = [this](DeviceId end, const NodeType& type) {
+    const DeviceKind kind = device(end).kind;
+    return kind == DeviceKind::nvme || (kind == DeviceKind::gpu && !type.network.gpudirect);
+  };
+  const bool stage_out = staged(from, source), stage_in = staged(to, target);
+  Way way;
+  way.locality = "NET";
+  way.how = tcp ? "TCP" : stage_out || stage_in ? "RDMA through host memory" : "RDMA";
+  way.chunk = std::min(source.staging_chunk, target.staging_chunk);
+  const DeviceId out = stage_out ? socket_of(from) : from, in = stage_in ? socket_of(to) : to;
+  if (out < 0 || in < 0) return {};
+  if (stage_out && !add_leg(way, "into host memory", from, out, PathClass::pcie)) return {};
+  if (tcp && device(out).kind == DeviceKind::cpu) add_copies(way, out);
+  if (!add_network_leg(way, "over the network", out, in, path)) return {};
+  if (tcp && device(in).kind == DeviceKind::cpu) add_copies(way, in);
+  if (stage_in && !add_leg(way, "out of host memory", in, to, PathClass::pcie)) return {};
+  way.reachable = true;
+  return way;
+}
+
+/// Any wires that lead there: chips with links of their own, or what failures have left.
+Way Routing::anyhow(DeviceId from, DeviceId to, PathClass path) {
+  Way way;
+  way.reachable = add_leg(way, "", from, to, path);
+  if (way.reachable) way.locality = locality_of(graph_, way.legs.front().wires);
+  return way;
+}
+
+Way Routing::way(DeviceId from, DeviceId to, PathClass path) {
+  const int source = device(from).node, target = device(to).node;
+  if (source < 0 || target < 0) return anyhow(from, to, path);
+  if (spec_.joins_chips && device(from).kind == DeviceKind::gpu && device(to).kind == DeviceKind::gpu &&
+      path != PathClass::pcie && path != PathClass::nvlink) {
+    Way way;
+    way.reachable = add_leg(way, "", from, to, PathClass::fabric);
+    way.locality = "ICI";
+    if (way.reachable) return way;
+  }
+  if (source == target) return within_node(from, to, path);
+  Way way = between_nodes(from, to, path);
+  return way.reachable ? way : anyhow(from, to, path);
+}
+
+Route Routing::route(DeviceId from, DeviceId to, PathClass path, Picoseconds software) {
+  const auto [at, fresh] = routes_.try_emplace({from, to, path});
+  Route& route = at->second;
+  if (!fresh) return route;
+  const Way found = way(from, to, path);
+  route.reachable = found.reachable;
+  if (!found.reachable) return route;
+  route.name = names_.insert(name_of_route(found)).first->c_str();
+  if (device(from).node != device(to).node && !spec_.joins_chips) route.latency += software;
+  if (found.legs.size() == 1) {
+    route.links = links_.emplace_back(found.legs.front().links);
+    route.latency += found.legs.front().latency;
+    return route;
+  }
+  std::vector<Leg>& legs = legs_.emplace_back();
+  WayLeg all;
+  for (const WayLeg& part : found.legs) {
+    Leg& leg = legs.emplace_back();
+    leg.links = links_.emplace_back(part.links);
+    leg.latency = part.latency;
+    for (const LinkUse& link : part.links) {
+      use(all, link.link, link.weight);
+      const double rate = graph_.links()[static_cast<std::size_t>(link.link)].capacity.value;
+      leg.seconds_per_byte = std::max(leg.seconds_per_byte, link.weight / rate);
+    }
+    route.latency += part.latency;
+  }
+  legs.front().latency += route.latency;
+  for (const WayLeg& part : found.legs) legs.front().latency.count -= part.latency.count;
+  route.links = links_.emplace_back(std::move(all.links));
+  route.legs = legs;
+  route.chunk = found.chunk;
+  return route;
+}
+
+}  // namespace trainyard

@@ -1,0 +1,76 @@
+#pragma once
+#include <deque>
+#include <map>
+#include <set>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "topologies/cluster.hpp"
+
+namespace trainyard {
+
+/// A stretch of a way between two buffers.
+struct WayLeg {
+  std::string what;            ///< "GPU to GPU", "copies by the CPU", …
+  std::vector<LinkId> wires;   ///< in order; none for copies
+  std::vector<LinkUse> links;  ///< all that it takes: the wires, buses they share, the memory at its ends
+  Picoseconds latency;
+};
+
+/// How a message really goes from one device to another: directly, or over buffers in host memory.
+struct Way {
+  std::vector<WayLeg> legs;
+  bool reachable = false;
+  std::string locality;  ///< in `nvidia-smi topo -m`'s words: NV, PIX, PXB, PHB, SYS; NET between nodes
+  std::string how;       ///< "", "through host memory", "RDMA", "TCP", "chip links", …
+  Bytes chunk;           ///< what the buffers pass on at a time, where there are several legs
+  Picoseconds latency() const;
+};
+
+/// How near the ends of a way are, in `nvidia-smi topo -m`'s words: NV, PIX, PXB, PHB, SYS; NET between nodes.
+std::string locality_of(const DeviceGraph&, std::span<const LinkId> wires);
+
+/// Chooses ways as drivers and communication libraries do: peer to peer where the node allows it, else through host
+/// memory; between nodes through each GPU's own HCA, by RDMA from its memory, from host memory, or by TCP.
+class Routing {
+ public:
+  /// Both must outlive it.
+  Routing(DeviceGraph&, const ClusterSpec&);
+
+  /// Ends: GPUs, CPUs (their memory), NVMe drives, HCAs. `path` narrows the wires.
+  Way way(DeviceId from, DeviceId to, PathClass);
+  /// The same as a route, which stays until the end; `software` is added to the latency between nodes.
+  Route route(DeviceId from, DeviceId to, PathClass, Picoseconds software);
+  /// The HCA that a GPU or CPU uses: the one that the node says, else the nearest; of several equally near ones GPUs
+  /// take turns, by their index in the node. −1: none.
+  DeviceId hca_of(DeviceId);
+  /// The socket that a device hangs at; −1: none is wired to it.
+  DeviceId socket_of(DeviceId);
+  /// A link failed or came back.
+  void link_state(LinkId, bool up);
+
+ private:
+  struct Stored;
+  DeviceGraph& graph_;
+  const ClusterSpec& spec_;
+  std::vector<DeviceId> hcas_, sockets_;  // by device, once asked
+  std::map<std::tuple<DeviceId, DeviceId, PathClass>, Route> routes_;
+  std::deque<std::vector<LinkUse>> links_;
+  std::deque<std::vector<Leg>> legs_;
+  std::set<std::string> names_;  // of routes: stay where they are
+
+  const Device& device(DeviceId id) const { return graph_.devices()[static_cast<std::size_t>(id)]; }
+  const NodeType& type_of(DeviceId id) const { return spec_.type_of(device(id).node); }
+  DeviceId nearest(DeviceId, DeviceKind);
+  bool add_leg(Way&, std::string what, DeviceId from, DeviceId to, PathClass);
+  bool add_network_leg(Way&, std::string what, DeviceId from, DeviceId to, PathClass);
+  void add_copies(Way&, DeviceId cpu);
+  void use(WayLeg&, LinkId, int weight = 1) const;
+  Way within_node(DeviceId from, DeviceId to, PathClass);
+  Way between_nodes(DeviceId from, DeviceId to, PathClass);
+  Way anyhow(DeviceId from, DeviceId to, PathClass);
+  bool peers(const std::vector<LinkId>& wires, const NodeType&) const;
+};
+
+}  // namespace trainyard

@@ -1,0 +1,218 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+#include "topologies/cluster.hpp"
+
+namespace trainyard {
+namespace {
+
+constexpr int kMostDims = 6;
+
+std::vector<int> read_dims(Fields& fields, const char* key) {
+  std::vector<int> dims;
+  const Node* list = fields.child(key);
+  if (!list || list->kind == Node::Kind::null) return dims;
+  const auto refuse = [&](const Place& place) {
+    fail(place, fmt::format("{}.{}: expected one to {} lengths, such as [4, 4, 4]", fields.what(), key, kMostDims));
+  };
+  if (list->kind != Node::Kind::list || list->items.empty() || list->items.size() > kMostDims) refuse(list->place);
+  for (const Node& item : list->items) {
+    std::int64_t length = 0;
+    try {
+      length = parse_integer(item.scalar);
+    } catch (const UserError&) {
+      refuse(item.place);
+    }
+    if (length < 1 || length > 1 << 20) refuse(item.place);
+    dims.push_back(static_cast<int>(length));
+  }
+  return dims;
+}
+
+/// `joins: nodes | chips`, `dims: [4, 4, 4]` or `dimensions: 3`, `node_dims`, `link_rate`, `wrap`.
+void read_torus(ClusterSpec& spec, Fields& fields) {
+  spec.joins_chips = fields.choice("joins", {"nodes", "chips"}, "nodes") == "chips";
+  spec.shape.dims = read_dims(fields, "dims");
+  spec.shape.rank = static_cast<int>(fields.integer("dimensions", 1, std::max<std::int64_t>(1, spec.shape.rank)));
+  if (spec.shape.rank > kMostDims)
+    fail(fields.place_of("dimensions"), fmt::format("{}.dimensions: at most {}", fields.what(), kMostDims));
+  spec.shape.node_dims = read_dims(fields, "node_dims");
+  spec.shape.link_rate = fields.bandwidth("link_rate", BytesPerSecond{0});
+  spec.shape.wrap = fields.boolean("wrap", true);
+}
+
+void read_ring(ClusterSpec& spec, Fields& fields) {
+  spec.shape.rank = 1;
+  spec.shape.link_rate = fields.bandwidth("link_rate", BytesPerSecond{0});
+  spec.shape.wrap = fields.boolean("wrap", true);
+}
+
+/// `count` as a product of `rank` factors as near to each other as can be, the longest last.
+std::vector<int> near_cube(int count, int rank) {
+  std::vector<int> dims;
+  for (; rank > 1; --rank) {
+    int length = static_cast<int>(std::floor(std::pow(count, 1.0 / rank) + 1e-9));
+    while (count % length != 0) --length;
+    dims.push_back(length);
+    count /= length;
+  }
+  dims.push_back(count);
+  return dims;
+}
+
+/// Positions on a grid: numbers with mixed bases, the first dimension fastest.
+struct Grid {
+  std::vector<int> dims;
+  int size() const { return std::accumulate(dims.begin(), dims.end(), 1, std::multiplies<>()); }
+  std::vector<int> at(int number) const {
+    std::vector<int> position;
+    for (const int length : dims) {
+      position.push_back(number % length);
+      number /= length;
+    }
+    return position;
+  }
+  int number(const std::vector<int>& position) const {
+    int n = 0;
+    for (std::size_t d = dims.size(); d-- > 0;) n = n * dims[d] + position[d];
+    return n;
+  }
+};
+
+/// Dimension by dimension, the shorter way round; of two equally long ones those from even positions go up.
+class DimensionOrderRouter : public FabricRouter {
+ public:
+  DimensionOrderRouter(Grid grid, bool wrap) : grid_(std::move(grid)), wrap_(wrap) {}
+  Grid grid_;
+  bool wrap_;
+  std::vector<int> router_of_;           // by device, −1: none
+  std::vector<LinkId> into_;             // by device: its wire to its router
+  std::vector<std::vector<LinkId>> up_;  // by router and dimension: the wire to the next higher position; −1: none
+
+  bool way(const DeviceGraph&, DeviceId from, DeviceId to, std::vector<LinkId>& wires) const override {
+    const int a = router(from), b = router(to);
+    if (a < 0 || b < 0) return false;
+    wires.push_back(into_[static_cast<std::size_t>(from)]);
+    std::vector<int> at = grid_.at(a);
+    const std::vector<int> target = grid_.at(b);
+    for (std::size_t d = 0; d < at.size(); ++d)
+      while (at[d] != target[d]) step(at, d, target[d], wires);
+    wires.push_back(into_[static_cast<std::size_t>(to)] ^ 1);
+    return true;
+  }
+
+ private:
+  int router(DeviceId device) const {
+    return static_cast<std::size_t>(device) < router_of_.size() ? router_of_[static_cast<std::size_t>(device)] : -1;
+  }
+  void step(std::vector<int>& at, std::size_t d, int target, std::vector<LinkId>& wires) const {
+    const int length = grid_.dims[d];
+    const int ahead = (target - at[d] + length) % length;
+    const bool up = !wrap_ ? target > at[d] : ahead * 2 < length || (ahead * 2 == length && at[d] % 2 == 0);
+    if (up) wires.push_back(up_[static_cast<std::size_t>(grid_.number(at))][d]);
+    at[d] = (at[d] + (up ? 1 : length - 1)) % length;
+    if (!up) wires.push_back(up_[static_cast<std::size_t>(grid_.number(at))][d] ^ 1);
+  }
+};
+
+/// Where the chips of each node stand: nodes are blocks that tile the grid.
+std::vector<int> chip_positions(const ClusterSpec& spec, const Grid& grid) {
+  std::vector<int> block = spec.shape.node_dims;
+  if (block.empty()) block = {std::gcd(spec.node.gpus, grid.dims[0])};
+  block.resize(grid.dims.size(), 1);
+  Grid inside{block}, outside{grid.dims};
+  if (inside.size() != spec.node.gpus) {
+    inside.dims.assign(grid.dims.size(), 1);  // no block was given, and a row does not fit: one after the other
+    if (spec.shape.node_dims.empty()) {
+      std::vector<int> all(static_cast<std::size_t>(grid.size()));
+      std::iota(all.begin(), all.end(), 0);
+      return all;
+    }
+    fail(spec.place, fmt::format("node_dims of {} hold {} chips, but a node has {}", fmt::join(block, " x "),
+                                 Grid{block}.size(), spec.node.gpus));
+  }
+  for (std::size_t d = 0; d < block.size(); ++d) {
+    if (grid.dims[d] % block[d] != 0)
+      fail(spec.place, fmt::format("a torus of {} is not made of blocks of {}", fmt::join(grid.dims, " x "),
+                                   fmt::join(block, " x ")));
+    outside.dims[d] = grid.dims[d] / block[d];
+  }
+  std::vector<int> positions;
+  for (int n = 0; n < outside.size(); ++n)
+    for (int c = 0; c < inside.size(); ++c) {
+      std::vector<int> at = outside.at(n);
+      const std::vector<int> within = inside.at(c);
+      for (std::size_t d = 0; d < at.size(); ++d) at[d] = at[d] * block[d] + within[d];
+      positions.push_back(grid.number(at));
+    }
+  return positions;
+}
+
+Grid grid_of(const ClusterSpec& spec, int ends) {
+  Grid grid{spec.shape.dims.empty() ? near_cube(ends, spec.shape.rank) : spec.shape.dims};
+  if (grid.size() != ends)
+    fail(spec.place, fmt::format("a torus of {} has {} places, but there are {} {}", fmt::join(grid.dims, " x "),
+                                 grid.size(), ends, spec.joins_chips ? "chips" : "nodes"));
+  return grid;
+}
+
+/// Wires between neighbours. In a dimension of two there is one wire, not two.
+std::vector<std::vector<LinkId>> join_neighbours(DeviceGraph& graph, const Grid& grid, DeviceId first, bool wrap,
+                                                 const Wire& wire) {
+  std::vector<std::vector<LinkId>> up(static_cast<std::size_t>(grid.size()), std::vector<LinkId>(grid.dims.size(), -1));
+  for (int n = 0; n < grid.size(); ++n)
+    for (std::size_t d = 0; d < grid.dims.size(); ++d) {
+      std::vector<int> next = grid.at(n);
+      const int length = grid.dims[d];
+      if (length == 1 || (!wrap && next[d] + 1 == length)) continue;
+      next[d] = (next[d] + 1) % length;
+      const int to = grid.number(next);
+      LinkId& slot = up[static_cast<std::size_t>(n)][d];
+      if (length == 2 && next[d] == 0) {
+        slot = up[static_cast<std::size_t>(to)][d] ^ 1;
+        continue;
+      }
+      slot = static_cast<LinkId>(graph.wires().size());
+      graph.connect(first + n, first + to, wire);
+    }
+  return up;
+}
+
+/// A torus (or mesh) of nodes, each with a switch of its own, or of the chips themselves, which pass messages on without
+/// touching their memory. One dimension is a ring.
+void build_torus(DeviceGraph& graph, const ClusterSpec& spec) {
+  const bool chips = spec.joins_chips;
+  const std::vector<DeviceId> ends = graph.all(chips ? DeviceKind::gpu : DeviceKind::hca);
+  const Grid grid = grid_of(spec, chips ? static_cast<int>(ends.size()) : spec.nodes);
+  BytesPerSecond rate = spec.shape.link_rate;
+  if (rate.value <= 0) {
+    if (chips) fail(spec.place, "fabric: missing key \"link_rate\": the rate of a link between two chips");
+    for (const NodeType* type : spec.types()) rate = std::max(rate, type->hca_rate * type->hcas);
+  }
+  const auto first = static_cast<DeviceId>(graph.devices().size());
+  for (int n = 0; n < grid.size(); ++n)
+    graph.add({fmt::format("{}{}", chips ? "ici" : "router", n), DeviceKind::network_switch, -1, n});
+  const std::vector<int> positions = chips ? chip_positions(spec, grid) : std::vector<int>{};
+  auto router = std::make_unique<DimensionOrderRouter>(grid, spec.shape.wrap);
+  router->router_of_.assign(static_cast<std::size_t>(first), -1);
+  router->into_.assign(static_cast<std::size_t>(first), -1);
+  const auto links = 2 * static_cast<int>(grid.dims.size());  // of a router: what a chip can send at once
+  for (std::size_t i = 0; i < ends.size(); ++i) {
+    const int node = graph.devices()[static_cast<std::size_t>(ends[i])].node, at = chips ? positions[i] : node;
+    router->router_of_[static_cast<std::size_t>(ends[i])] = at;
+    router->into_[static_cast<std::size_t>(ends[i])] = static_cast<LinkId>(graph.wires().size());
+    graph.connect(ends[i], first + at, chips ? Wire{"ICI", rate * links, {}} : hca_wire(spec, node));
+  }
+  const Picoseconds hop{spec.switch_latency.count + (chips ? spec.distance.count : 0)};
+  router->up_ = join_neighbours(graph, grid, first, spec.shape.wrap, {chips ? "ICI" : "uplink", rate, hop});
+  graph.set_router(std::move(router));
+}
+
+const RegisterBuilder<FabricBuilder> registered_torus{fabric_builders(), "torus", {build_torus, read_torus}};
+const RegisterBuilder<FabricBuilder> registered_ring{fabric_builders(), "ring", {build_torus, read_ring}};
+
+}  // namespace
+}  // namespace trainyard
