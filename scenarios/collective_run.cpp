@@ -1,5 +1,6 @@
 #include "scenarios/collective_run.hpp"
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "sim/child.hpp"
@@ -37,6 +38,14 @@ class Snapshots {
   std::vector<std::size_t> received_;
 };
 
+/// An actor that does nothing.
+class Idle : public Program {
+ public:
+  Pull next(Op&) override { return Pull::done; }
+  std::span<const Actor> slots() const override { return {}; }
+  int streams() const override { return 1; }
+};
+
 std::string busiest_device(const ClusterMachine& machine, const Traffic& traffic) {
   LinkId most = 0;
   for (LinkId link = 1; link < static_cast<LinkId>(machine.graph().wires().size()); ++link)
@@ -63,13 +72,21 @@ CollectiveRun run_collective_here(const ClusterSpec& cluster, const CollectiveRu
   const Collective& collective = collectives(Operation::all_reduce).find(o.algorithm, place);
   CollectiveRun run;
   Simulation simulation(machine);
-  for (int rank = 0; rank < o.ranks; ++rank)
-    simulation.add(rank, collective_program(collective, {rank, o.ranks}, o.options, names));
+  std::vector<Actor> members = o.members;
+  for (int rank = 0; o.members.empty() && rank < o.ranks; ++rank) members.push_back(rank);
+  for (Actor actor = 0; actor <= *std::max_element(members.begin(), members.end()); ++actor) {
+    const auto at = std::find(members.begin(), members.end(), actor);
+    if (at == members.end())
+      simulation.add(actor, std::make_unique<Idle>());
+    else
+      simulation.add(actor, collective_program(collective, {static_cast<int>(at - members.begin()), o.ranks}, o.options,
+                                               names, members));
+  }
   Traffic traffic(machine.links());
   Values values;
   Snapshots snapshots(values, run, o.ranks);
   for (std::size_t rank = 0; rank < o.values.size(); ++rank)
-    values.buffer(static_cast<Actor>(rank), 0) =
+    values.buffer(members[rank], 0) =
         Eigen::Map<const Eigen::VectorXd>(o.values[rank].data(), static_cast<Eigen::Index>(o.values[rank].size()));
   simulation.observe(traffic);
   if (!o.values.empty()) simulation.observe(values);
@@ -78,10 +95,10 @@ CollectiveRun run_collective_here(const ClusterSpec& cluster, const CollectiveRu
   run.time = end.end.value;
   run.messages = end.transfers;
   run.total = traffic.total().value;
-  for (int rank = 0; rank < o.ranks; ++rank) {
-    run.sent.push_back(traffic.sent(rank).value);
-    run.received.push_back(traffic.received(rank).value);
-    if (!o.values.empty()) run.values.push_back(contents(values.buffer(rank, 0)));
+  for (const Actor member : members) {
+    run.sent.push_back(traffic.sent(member).value);
+    run.received.push_back(traffic.received(member).value);
+    if (!o.values.empty()) run.values.push_back(contents(values.buffer(member, 0)));
   }
   run.hazards = values.hazards();
   run.busiest_device = busiest_device(machine, traffic);

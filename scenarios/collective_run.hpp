@@ -15,6 +15,8 @@ struct CollectiveRunOptions {
   CollectiveOptions options;
   /// Values of buffer 0 of every rank at the start; empty: times only.
   std::vector<std::vector<double>> values;
+  /// The actors of the group, in order; empty: ranks 0 … ranks−1.
+  std::vector<Actor> members;
 };
 
 struct CollectiveRun {

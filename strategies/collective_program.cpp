@@ -3,11 +3,17 @@
 namespace trainyard {
 namespace {
 
+std::vector<Actor> actors_of(const std::vector<int>& peers, const std::vector<Actor>& members) {
+  std::vector<Actor> actors;
+  for (const int peer : peers) actors.push_back(members.at(static_cast<std::size_t>(peer)));
+  return actors;
+}
+
 class CollectiveProgram : public CoroutineProgram {
  public:
   CollectiveProgram(const Collective& collective, GroupPlace place, const CollectiveOptions& options,
-                    std::vector<int> peers, Names& names)
-      : CoroutineProgram(std::vector<Actor>(peers.begin(), peers.end()), options.one_stream ? 1 : 2),
+                    std::vector<int> peers, Names& names, const std::vector<Actor>& members)
+      : CoroutineProgram(actors_of(peers, members), options.one_stream ? 1 : 2),
         collective_(collective),
         place_(place),
         options_(options),
@@ -37,8 +43,9 @@ class CollectiveProgram : public CoroutineProgram {
 }  // namespace
 
 std::unique_ptr<Program> collective_program(const Collective& collective, GroupPlace place,
-                                            const CollectiveOptions& options, Names& names) {
-  return std::make_unique<CollectiveProgram>(collective, place, options, collective.peers(place), names);
+                                            const CollectiveOptions& options, Names& names,
+                                            const std::vector<Actor>& members) {
+  return std::make_unique<CollectiveProgram>(collective, place, options, collective.peers(place), names, members);
 }
 
 }  // namespace trainyard

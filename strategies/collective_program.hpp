@@ -14,7 +14,8 @@ struct CollectiveOptions {
   bool one_stream = false;
 };
 
-/// Rank `place.index` of one collective on buffer 0; the ranks of the group are actors 0 … size−1.
-std::unique_ptr<Program> collective_program(const Collective&, GroupPlace place, const CollectiveOptions&, Names&);
+/// Rank `place.index` of one collective on buffer 0; the ranks of the group are the actors `members`.
+std::unique_ptr<Program> collective_program(const Collective&, GroupPlace place, const CollectiveOptions&, Names&,
+                                            const std::vector<Actor>& members);
 
 }  // namespace trainyard

@@ -4,77 +4,11 @@
 #include <algorithm>
 
 #include "scenarios/collective_run.hpp"
-#include "scenarios/seeds/seed_case.hpp"
-#include "sim/child.hpp"
-#include "sim/simulation.hpp"
-#include "topologies/cluster_machine.hpp"
+#include "scenarios/seeds/transfers.hpp"
 #include "topologies/pcie_lanes.hpp"
 
 namespace trainyard {
 namespace {
-
-/// A node as a user would write it, of `gpus` GPUs whose figures do not matter; alone, or several of them joined.
-ClusterSpec cluster_of(int gpus, const std::string& links, int nodes = 1) {
-  const std::string text = fmt::format(
-      "gpu: {{count: {}, type: {{peak: {{fp32: 1 TFLOP/s}}, memory_bandwidth: 1 TB/s, memory_capacity: 1 TB}}}}\n{}",
-      gpus, links);
-  const Catalog catalog;
-  ClusterSpec spec;
-  spec.nodes = nodes;
-  spec.node = read_node(catalog.resolve("node", parse_document(text, "wiring")), catalog);
-  spec.fabric = "nonblocking";
-  spec.place.file = std::make_shared<const std::string>("wiring");
-  return spec;
-}
-
-struct Transfer {
-  Actor from = 0, to = 0;
-  Bytes size;
-};
-
-/// One rank's part of messages that all start at once: each on a stream of its own.
-class TransferProgram : public Program {
- public:
-  TransferProgram(Actor rank, const std::vector<Transfer>& transfers) {
-    for (std::size_t i = 0; i < transfers.size(); ++i) {
-      const Transfer& transfer = transfers[i];
-      if (transfer.from != rank && transfer.to != rank) continue;
-      Op op;
-      op.kind = transfer.from == rank ? Kind::send : Kind::recv;
-      op.stream = static_cast<Stream>(ops_.size());
-      op.message.bytes = transfer.from == rank ? transfer.size : Bytes{0};
-      op.message.slot = static_cast<std::uint16_t>(ops_.size());
-      op.message.tag = static_cast<Tag>(i);
-      peers_.push_back(transfer.from == rank ? transfer.to : transfer.from);
-      ops_.push_back(op);
-    }
-  }
-  Pull next(Op& op) override {
-    if (at_ == ops_.size()) return Pull::done;
-    op = ops_[at_++];
-    return Pull::op;
-  }
-  std::span<const Actor> slots() const override { return peers_; }
-  int streams() const override { return std::max(1, static_cast<int>(ops_.size())); }
-
- private:
-  std::vector<Op> ops_;
-  std::vector<Actor> peers_;
-  std::size_t at_ = 0;
-};
-
-/// Until the last message has arrived, in ms.
-double transfer_ms(const ClusterSpec& cluster, const std::vector<Transfer>& transfers) {
-  const std::string text = in_child([&] {
-    SoftwareStack none;
-    ClusterMachine machine(cluster, none);
-    Simulation simulation(machine);
-    for (Actor rank = 0; rank < cluster.gpus(); ++rank)
-      simulation.add(rank, std::make_unique<TransferProgram>(rank, transfers));
-    return nlohmann::json(simulation.run().end.value).dump();
-  });
-  return nlohmann::json::parse(text).get<double>() * 1e3;
-}
 
 SeedFigures pcie_bw(const Node& inputs) {
   SeedFigures got;
@@ -169,23 +103,6 @@ SeedFigures lane_03(const Node& inputs) {
   return got;
 }
 
-SeedFigures ps_60(const Node& inputs) {
-  Fields fields(inputs, "inputs");
-  CollectiveRunOptions o;
-  o.ranks = 4;
-  o.algorithm = "gather-broadcast";
-  o.options.size = fields.bytes("gradient");
-  const ClusterSpec box =
-      cluster_of(o.ranks, fmt::format("interconnect: pcie\npcie: {{rate: {}, latency: 0 us, lanes_per_socket: 16, "
-                                      "switches: [{{gpus: [0, 1, 2, 3]}}]}}\n",
-                                      fields.text("link")));
-  const Bytes s = o.options.size;
-  return {{"per_transfer_ms", transfer_ms(box, {{1, 0, s}})},
-          {"gather_ms", transfer_ms(box, {{1, 0, s}, {2, 0, s}, {3, 0, s}})},
-          {"broadcast_ms", transfer_ms(box, {{0, 1, s}, {0, 2, s}, {0, 3, s}})},
-          {"total_ms", run_collective(box, o).time * 1e3}};
-}
-
 /// Two GPUs with some NVLinks between them.
 ClusterSpec nvlink_pair(const std::string& link_rate, int links) {
   return cluster_of(2, fmt::format("interconnect: nvlink-mesh\npcie: {{rate: 1 GB/s, latency: 0 us}}\n"
@@ -224,14 +141,16 @@ SeedFigures nvl_04(const Node& inputs) {
 SeedFigures sw_03(const Node& inputs) {
   Fields fields(inputs, "inputs");
   const Bytes s = fields.bytes("size");
-  const ClusterSpec hosts = cluster_of(1,
-                                       fmt::format("interconnect: pcie\npcie: {{rate: 1 TB/s, latency: 0 us}}\n"
-                                                   "hca: {{count: 1, rate: {}, latency: 0 us}}\n",
-                                                   fields.text("rate")),
-                                       4);
-  return {{"switch_full_duplex_ms", transfer_ms(hosts, {{0, 1, s}, {2, 3, s}, {1, 0, s}, {3, 2, s}})},
-          {"one_message_ms", transfer_ms(hosts, {{0, 1, s}})},
-          {"two_into_one_ms", transfer_ms(hosts, {{0, 1, s}, {2, 1, s}})}};
+  const std::string rate = "rate: " + fields.text("rate");
+  const ClusterSpec full = hosts_of(4, rate, "{type: ethernet, switch_latency: 0 us}");
+  const ClusterSpec half = hosts_of(4, rate + ", duplex: half", "{type: ethernet, switch_latency: 0 us}");
+  const ClusterSpec hub = hosts_of(4, rate, "{type: ethernet, switch_latency: 0 us, hub: true}");
+  const std::vector<Transfer> both{{0, 1, s}, {2, 3, s}, {1, 0, s}, {3, 2, s}};
+  return {{"hub_shared_ms", transfer_ms(hub, both)},
+          {"switch_full_duplex_ms", transfer_ms(full, both)},
+          {"switch_half_duplex_ms", transfer_ms(half, both)},
+          {"one_message_ms", transfer_ms(full, {{0, 1, s}})},
+          {"two_into_one_ms", transfer_ms(full, {{0, 1, s}, {2, 1, s}})}};
 }
 
 /// Hosts on leaves whose uplinks carry less than the hosts send: everybody sends `by` hosts further on.
@@ -239,11 +158,7 @@ double shifted_ms(Fields& fields, double oversubscription, int by) {
   const auto leaves = static_cast<int>(fields.integer("leaves", 2));
   const auto hosts_a_leaf = static_cast<int>(fields.integer("hosts_a_leaf", 1));
   const int hosts = leaves * hosts_a_leaf;
-  ClusterSpec spec = cluster_of(1,
-                                fmt::format("interconnect: pcie\npcie: {{rate: 1 TB/s, latency: 0 us}}\n"
-                                            "hca: {{count: 1, rate: {}, latency: 0 us}}\n",
-                                            fields.text("rate")),
-                                hosts);
+  ClusterSpec spec = hosts_of(hosts, "rate: " + fields.text("rate"));
   spec.fabric = "folded-clos";
   spec.shape.levels = {{hosts_a_leaf, oversubscription}};
   std::vector<Transfer> all;
@@ -260,8 +175,8 @@ SeedFigures sw_02(const Node& inputs) {
 }
 
 const RegisterSeed wiring_seeds[] = {{"PCIE-BW", pcie_bw}, {"LANE-01", lane_01}, {"LANE-02", lane_02},
-                                     {"LANE-03", lane_03}, {"PS-60", ps_60},     {"NVL-03", nvl_03},
-                                     {"NVL-04", nvl_04},   {"SW-03", sw_03},     {"SW-02", sw_02}};
+                                     {"LANE-03", lane_03}, {"NVL-03", nvl_03},   {"NVL-04", nvl_04},
+                                     {"SW-03", sw_03},     {"SW-02", sw_02}};
 
 }  // namespace
 }  // namespace trainyard

@@ -1,0 +1,115 @@
+#include "scenarios/seeds/transfers.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "sim/child.hpp"
+#include "sim/simulation.hpp"
+#include "sim/traffic.hpp"
+#include "topologies/cluster_machine.hpp"
+
+namespace trainyard {
+namespace {
+
+/// One actor's part of messages: those of a round start together once those of the round before have ended here.
+class TransferProgram : public Program {
+ public:
+  TransferProgram(Actor me, const std::vector<Transfer>& transfers) {
+    std::vector<std::uint32_t> done(kMaxStreams, 0);
+    int round = 0, of_round = 0;
+    for (std::size_t i = 0; i < transfers.size(); ++i) {
+      const Transfer& transfer = transfers[i];
+      if (transfer.from != me && transfer.to != me) continue;
+      if (transfer.round != round) wait_for_all(done);
+      if (transfer.round != round) of_round = 0;
+      round = transfer.round;
+      Op op;
+      op.kind = transfer.from == me ? Kind::send : Kind::recv;
+      op.stream = static_cast<Stream>(of_round++);
+      op.message.bytes = transfer.from == me ? transfer.size : Bytes{0};
+      op.message.slot = static_cast<std::uint16_t>(peers_.size());
+      op.message.tag = static_cast<Tag>(i);
+      if (waited_ > 0) op.deps[0] = {waited_, 0};
+      peers_.push_back(transfer.from == me ? transfer.to : transfer.from);
+      ++done.at(op.stream);
+      ops_.push_back(op);
+    }
+  }
+  Pull next(Op& op) override {
+    if (at_ == ops_.size()) return Pull::done;
+    op = ops_[at_++];
+    return Pull::op;
+  }
+  std::span<const Actor> slots() const override { return peers_; }
+  int streams() const override { return kMaxStreams; }
+
+ private:
+  std::vector<Op> ops_;
+  std::vector<Actor> peers_;
+  std::size_t at_ = 0;
+  std::uint32_t waited_ = 0;  // operations of stream 0 until all rounds before have ended
+
+  /// Marks on stream 0, one for each other stream.
+  void wait_for_all(std::vector<std::uint32_t>& done) {
+    for (Stream stream = 1; stream < kMaxStreams; ++stream) {
+      Op mark;
+      mark.deps[0] = {done[stream], stream};
+      ops_.push_back(mark);
+      ++done[0];
+    }
+    waited_ = done[0];
+  }
+};
+
+}  // namespace
+
+ClusterSpec cluster_of(int gpus, const std::string& links, int nodes, const std::string& fabric) {
+  const std::string text = fmt::format(
+      "gpu: {{count: {}, type: {{peak: {{fp32: 1 TFLOP/s}}, memory_bandwidth: 1 TB/s, memory_capacity: 1 TB}}}}\n{}",
+      gpus, links);
+  const Catalog catalog;
+  ClusterSpec spec;
+  spec.nodes = nodes;
+  spec.place.file = std::make_shared<const std::string>("wiring");
+  spec.node = read_node(catalog.resolve("node", parse_document(text, "wiring")), catalog);
+  spec.fabric = "nonblocking";
+  if (!fabric.empty()) read_fabric(spec, catalog.resolve("fabric", parse_document(fabric, "wiring")));
+  return spec;
+}
+
+ClusterSpec hosts_of(int nodes, const std::string& hca, const std::string& fabric) {
+  return cluster_of(1,
+                    fmt::format("interconnect: pcie\npcie: {{rate: 1 TB/s, latency: 0 us}}\n"
+                                "hca: {{count: 1, latency: 0 us, {}}}\n",
+                                hca),
+                    nodes, fabric);
+}
+
+TransferTimes run_transfers(const ClusterSpec& cluster, const std::vector<Transfer>& transfers) {
+  const std::string text = in_child([&] {
+    ClusterMachine machine(cluster, SoftwareStack{});
+    Simulation simulation(machine);
+    Traffic traffic(machine.links());
+    simulation.observe(traffic);
+    Actor actors = cluster.gpus();
+    for (const Transfer& transfer : transfers) actors = std::max({actors, transfer.from + 1, transfer.to + 1});
+    for (Actor actor = 0; actor < actors; ++actor)
+      simulation.add(actor, std::make_unique<TransferProgram>(actor, transfers));
+    const SimulationResult end = simulation.run();
+    traffic.check(end.end);
+    Seconds busy;
+    for (std::size_t i = 0; i < machine.links().size(); ++i)
+      if (machine.links()[i].kind == "CPU copies")
+        busy += traffic.on_link(static_cast<LinkId>(i)) / machine.links()[i].capacity;
+    return nlohmann::json{end.end.value * 1e3, busy.value * 1e3}.dump();
+  });
+  const nlohmann::json j = nlohmann::json::parse(text);
+  return {j[0].get<double>(), j[1].get<double>()};
+}
+
+double transfer_ms(const ClusterSpec& cluster, const std::vector<Transfer>& transfers) {
+  return run_transfers(cluster, transfers).ms;
+}
+
+}  // namespace trainyard

@@ -1,0 +1,33 @@
+#pragma once
+#include "scenarios/seeds/seed_case.hpp"
+#include "sim/program.hpp"
+
+namespace trainyard {
+
+// What experiments with single messages are made of.
+
+/// A node as a user would write it, of `gpus` GPUs whose figures do not matter; alone, or several of them joined by
+/// `fabric` (an entry in place).
+ClusterSpec cluster_of(int gpus, const std::string& links, int nodes = 1, const std::string& fabric = "");
+/// `nodes` hosts of one device with one HCA, which alone limits them.
+ClusterSpec hosts_of(int nodes, const std::string& hca, const std::string& fabric = "");
+
+/// A message, and those of earlier rounds which both ends wait for.
+struct Transfer {
+  Actor from = 0, to = 0;
+  Bytes size;
+  int round = 0;
+};
+
+struct TransferTimes {
+  double ms = 0;            ///< until the last message has arrived
+  double host_busy_ms = 0;  ///< of all CPUs: what their copies took
+};
+TransferTimes run_transfers(const ClusterSpec&, const std::vector<Transfer>&);
+/// Until the last message has arrived, in ms.
+double transfer_ms(const ClusterSpec&, const std::vector<Transfer>&);
+
+/// The actor of CPU socket `socket` of a cluster of one node.
+inline Actor host_of(const ClusterSpec& cluster, int socket = 0) { return cluster.gpus() + socket; }
+
+}  // namespace trainyard
