@@ -1,7 +1,31 @@
 #pragma once
-// What `nvidia-smi topo -m` printed on real machines, without the legends.
+#include <catch2/catch.hpp>
+#include <string>
+
+#include "models/matrix_node.hpp"
 
 namespace trainyard::test {
+
+inline Gpu gpu_called(const std::string& name) {
+  const Catalog catalog;
+  return read_gpu(catalog.entry("gpu", name, {}));
+}
+
+inline std::string entry_of(const std::string& print, const std::string& gpu) {
+  return node_entry_of_topology_matrix(print, "topo.txt", gpu_called(gpu), {});
+}
+
+inline void refused_print(const std::string& print, const std::string& error,
+                          const std::string& gpu = "a100-sxm4-80gb") {
+  try {
+    entry_of(print, gpu);
+    FAIL("taken, but expected: " + error);
+  } catch (const UserError& e) {
+    CHECK(std::string(e.what()) == error);
+  }
+}
+
+// What `nvidia-smi topo -m` printed on real machines, without the legends.
 
 /// A DGX-1 with V100: microsoft/msccl, tests of its topologies (microway.com shows the same).
 constexpr const char* kDgx1vPrint =
