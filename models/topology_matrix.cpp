@@ -43,6 +43,13 @@ std::string without_escapes(std::string_view line) {
   return out;
 }
 
+/// A print has ASCII only; names and affinities are written into the entry, which must be UTF-8.
+std::string ascii_word(std::string word) {
+  for (char& c : word)
+    if (c <= ' ' || c > '~') c = '?';
+  return word;
+}
+
 std::vector<MatrixLine> matrix_lines(std::string_view text) {
   constexpr std::string_view byte_order_mark = "\xEF\xBB\xBF", blank = " \t\r\v\f";
   if (text.starts_with(byte_order_mark)) text.remove_prefix(byte_order_mark.size());
@@ -54,7 +61,7 @@ std::vector<MatrixLine> matrix_lines(std::string_view text) {
     MatrixLine read{static_cast<int>(lines.size()) + 1, {}};
     for (std::size_t at = line.find_first_not_of(blank); at != std::string::npos;) {
       const std::size_t stop = std::min(line.find_first_of(blank, at), line.size());
-      read.tokens.push_back({line.substr(at, stop - at), static_cast<int>(at) + 1});
+      read.tokens.push_back({ascii_word(line.substr(at, stop - at)), static_cast<int>(at) + 1});
       at = line.find_first_not_of(blank, stop);
     }
     lines.push_back(std::move(read));
@@ -64,10 +71,8 @@ std::vector<MatrixLine> matrix_lines(std::string_view text) {
 
 /// A word of the file as errors show it.
 std::string quoted_word(const std::string& word) {
-  std::string text = word.substr(0, 40);
-  for (char& c : text)
-    if (static_cast<unsigned char>(c) < ' ' || c == '\x7f') c = '?';
-  return fmt::format("\"{}{}\"", text, word.size() > text.size() ? "…" : "");
+  constexpr std::size_t most = 40;
+  return fmt::format("\"{}{}\"", word.substr(0, most), word.size() > most ? "…" : "");
 }
 
 /// The number of "GPU3" with the prefix "GPU".

@@ -56,6 +56,8 @@ TEST_CASE("topo import refuses prints that it cannot read, with the place", "[to
   const std::string far = with(with(good, "GPU0   X    PIX", "GPU0   X    SYS"), "GPU1  PIX", "GPU1  SYS");
   refused_print(far,
                 "topo.txt:3:7: GPU1 to GPU0: SYS, but by their other entries to NIC0 both hang at one PCIe switch");
+  refused_print(with(good, "PIX   0-31", "P\x01\xff   0-31"),
+                "topo.txt:2:25: \"P??\": expected X, NV#, PIX, PXB, PHB, NODE or SYS");
   for (std::size_t cut = 1; cut < good.size(); cut += 3) {
     try {
       entry_of(good.substr(0, cut), "t4");
