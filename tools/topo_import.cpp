@@ -54,16 +54,18 @@ BytesPerSecond hca_rate_option(const std::string& text) {
   throw UserError(fmt::format("trainyard topo import: --hca-rate: {}: expected more than 0", text));
 }
 
-Node gpu_option(const std::string& name) {
-  Place place;
-  place.file = std::make_shared<const std::string>("trainyard topo import: --gpu");
-  return Catalog().entry("gpu", name, place);
+Gpu gpu_option(const std::string& name) {
+  Node reference;
+  reference.kind = Node::Kind::scalar;
+  reference.scalar = name;
+  reference.place.file = std::make_shared<const std::string>("trainyard topo import: --gpu");
+  return read_gpu(Catalog().resolve("gpu", reference));
 }
 
 std::string imported_entry(const std::string& file, const std::string& gpu, const std::string& hca_rate) {
   const std::string text = topology_file_text(file);
   const BytesPerSecond rate = hca_rate_option(hca_rate);
-  const std::optional<Node> type = gpu.empty() ? std::nullopt : std::optional(gpu_option(gpu));
+  const std::optional<Gpu> type = gpu.empty() ? std::nullopt : std::optional(gpu_option(gpu));
   if (looks_like_xml(text)) {
     if (rate.value > 0)
       throw UserError(fmt::format("trainyard topo import: --hca-rate: {} is an NCCL topology, which has rates", file));
@@ -73,7 +75,7 @@ std::string imported_entry(const std::string& file, const std::string& gpu, cons
     throw UserError(fmt::format(
         "{}: expected an NCCL topology (XML), or what nvidia-smi topo -m prints (a header GPU0 GPU1 …)", file));
   if (!type) throw UserError(fmt::format("{}: the print does not say what its GPUs are; name them with --gpu", file));
-  return node_entry_of_topology_matrix(text, file, read_gpu(*type), rate);
+  return node_entry_of_topology_matrix(text, file, *type, rate);
 }
 
 int topo_import(const std::vector<std::string>& words) {

@@ -71,6 +71,7 @@ TEST_CASE("topo import refuses prints that it cannot read, with the place", "[to
 TEST_CASE("topo import of a print writes a node that topo show takes, or nothing", "[topo]") {
   const TopoFolder folder;
   folder.write("topo.txt", std::string(kDgx1vPrint) + kPrintLegend);
+  folder.write("two.txt", kTwoA100Print);
   folder.write("bad.txt", with(kDgx1vPrint, "PIX", "PIXX"));
   folder.write("prose.txt", "Of trains and yards.\n");
   folder.write("nccl.xml", "<system/>");
@@ -80,6 +81,8 @@ TEST_CASE("topo import of a print writes a node that topo show takes, or nothing
   CHECK(shown.out.find("hca0   PIX   PIX   PHB   PHB   SYS   SYS   SYS   SYS   X     SYS   PHB   SYS\n") !=
         std::string::npos);
   CHECK(folder.run("import topo.txt --gpu v100_sxm2_16gb --hca-rate 100Gbit/s").out == folder.text("mine.yaml"));
+  // A GPU that the catalog lays on another.
+  CHECK(folder.run("import two.txt --gpu a100-sxm4-40gb").out.find("type: a100-sxm4-40gb\n") != std::string::npos);
   const auto nothing = [&folder](const std::string& arguments, const std::string& error) {
     const TopoAnswer answer = folder.run("import " + arguments + " --yaml x.yaml");
     CHECK(answer.exit == 2);
