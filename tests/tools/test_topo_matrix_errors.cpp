@@ -91,7 +91,7 @@ TEST_CASE("topo import of a print writes a node that topo show takes, or nothing
   };
   nothing("topo.txt", "topo.txt: the print does not say what its GPUs are; name them with --gpu");
   nothing("topo.txt --gpu v100",
-          "trainyard topo import: --gpu: unknown gpu \"v100\"; did you mean \"v100-sxm2-16gb\"?");
+          "trainyard topo import: --gpu: unknown gpu \"v100\"; did you mean \"v100-pcie-16gb\"?");
   nothing("topo.txt --gpu t4 --hca-rate 100",
           "trainyard topo import: --hca-rate: \"100\" has no unit; expected a rate such as 400 Gbit/s or 25 GB/s");
   nothing("topo.txt --gpu t4 --hca-rate '0 GB/s'", "trainyard topo import: --hca-rate: 0 GB/s: expected more than 0");
