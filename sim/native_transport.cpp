@@ -47,6 +47,7 @@ struct NativeTransport::Impl {
     FlowToken token = 0;
     State state = State::free;
     int cap_link = -1;  // private link that carries the rate cap
+    double left = 0;    // bytes, of a stalled one
     double bound = 0;   // least capacity on its way when it started: SimGrid lets it go no faster
     std::span<const LinkUse> links;
   };
@@ -84,15 +85,20 @@ struct NativeTransport::Impl {
 
   void release(FlowId id, std::vector<s4u::CommPtr>& keep) {
     Flow& flow = flows[static_cast<std::size_t>(id)];
-    keep.push_back(std::move(flow.comm));
+    if (flow.comm) keep.push_back(std::move(flow.comm));
+    flow.comm.reset();
     if (flow.cap_link >= 0) free_cap_links.push_back(flow.cap_link);
     flow.cap_link = -1;
     flow.state = State::free;
     free_flows.push_back(id);
   }
 
+  /// Over a dead link nothing is started: SimGrid shares nothing anew when a suspended communication is resumed.
   void start(FlowId id, double bytes) {
     Flow& flow = flows[static_cast<std::size_t>(id)];
+    flow.left = bytes;
+    flow.state = State::stalled;
+    if (crosses_dead_link(flow)) return;
     // A link listed k times takes k times the rate: exact, and how a representative flow stands for several.
     std::vector<StandardLinkImpl*>& path = zone->path;
     path.clear();
@@ -109,17 +115,23 @@ struct NativeTransport::Impl {
     flow.comm->set_data(reinterpret_cast<void*>(static_cast<std::intptr_t>(id) + 1));
     flow.state = State::moving;
     flow.comm->start();
-    stall_or_resume(flow);
+  }
+
+  /// Takes the communication out of SimGrid; the bytes that were left.
+  double withdraw(Flow& flow) {
+    const double bytes = flow.comm->get_remaining() / kScale;
+    const s4u::CommPtr comm = flow.comm;
+    flow.state = State::free;  // its callbacks are ignored
+    flow.comm.reset();
+    comm->cancel();
+    released.push_back(comm);
+    return bytes;
   }
 
   /// What is left goes on as a new communication, which may be faster than the old one's bound.
   void restart(FlowId id) {
     Flow& flow = flows[static_cast<std::size_t>(id)];
-    const double bytes = flow.comm->get_remaining() / kScale;
-    const s4u::CommPtr old = flow.comm;
-    flow.state = State::free;  // its callbacks are ignored
-    old->cancel();
-    released.push_back(old);
+    const double bytes = withdraw(flow);
     start(id, bytes);
   }
 
@@ -133,14 +145,14 @@ struct NativeTransport::Impl {
            });
   }
 
-  void stall_or_resume(Flow& flow) {
+  void stall_or_resume(FlowId id) {
+    Flow& flow = flows[static_cast<std::size_t>(id)];
     const bool dead = crosses_dead_link(flow);
     if (dead && flow.state == State::moving) {
-      flow.comm->suspend();
+      flow.left = withdraw(flow);
       flow.state = State::stalled;
     } else if (!dead && flow.state == State::stalled) {
-      flow.comm->resume();
-      flow.state = State::moving;
+      start(id, flow.left);
     }
   }
 };
@@ -203,10 +215,7 @@ FlowId NativeTransport::send(const Route& route, Bytes bytes, BytesPerSecond rat
 void NativeTransport::cancel(FlowId id) {
   Impl::Flow& flow = impl_->flows[static_cast<std::size_t>(id)];
   if (flow.state == Impl::State::ended) std::erase(impl_->ended, id);
-  const bool running = flow.state != Impl::State::ended;
-  flow.state = Impl::State::free;
-  const s4u::CommPtr comm = flow.comm;
-  if (running) comm->cancel();
+  if (flow.state == Impl::State::moving) impl_->withdraw(flow);
   impl_->release(id, impl_->released);
 }
 
@@ -221,13 +230,12 @@ void NativeTransport::set_capacity(LinkId link, BytesPerSecond rate) {
     // SimGrid takes a bandwidth of 0 for "no limit", silently: stalled flows are suspended instead.
     impl_->down[index] = down ? 1 : 0;
     impl_->links_down += down ? 1 : -1;
-    for (Impl::Flow& flow : impl_->flows)
-      if (Impl::crosses(flow, link)) impl_->stall_or_resume(flow);
+    for (std::size_t id = 0; id < impl_->flows.size(); ++id)
+      if (Impl::crosses(impl_->flows[id], link)) impl_->stall_or_resume(static_cast<FlowId>(id));
   }
   for (std::size_t id = 0; id < impl_->flows.size(); ++id) {
     const Impl::Flow& flow = impl_->flows[id];
-    const bool waiting = flow.state == Impl::State::moving || flow.state == Impl::State::stalled;
-    if (waiting && rate.value * kScale > flow.bound && Impl::crosses(flow, link))
+    if (flow.state == Impl::State::moving && rate.value * kScale > flow.bound && Impl::crosses(flow, link))
       impl_->restart(static_cast<FlowId>(id));
   }
 }
@@ -235,6 +243,7 @@ void NativeTransport::set_capacity(LinkId link, BytesPerSecond rate) {
 Bytes NativeTransport::remaining(FlowId id) const {
   const Impl::Flow& flow = impl_->flows[static_cast<std::size_t>(id)];
   if (flow.state == Impl::State::ended) return Bytes{0};
+  if (flow.state == Impl::State::stalled) return Bytes{flow.left};
   return Bytes{flow.comm->get_remaining() / kScale};
 }
 
@@ -243,7 +252,7 @@ double NativeTransport::used_share(LinkId link) const {
   return impl_->links[index]->get_usage() / impl_->bandwidth[index];
 }
 
-bool NativeTransport::collect(std::vector<FlowToken>& done) {
+bool NativeTransport::advance(double, double, std::vector<FlowToken>& done) {
   for (s4u::CommPtr& comm : impl_->released_before) impl_->reusable.push_back(std::move(comm));
   impl_->released_before.clear();
   impl_->released_before.swap(impl_->released);
