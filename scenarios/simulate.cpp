@@ -48,7 +48,7 @@ struct Run {
     DataParallelPlan plan = s.plan;
     plan.collective_launch = upgraded(s.software, options.upgrade).collective_launch;
     training_groups(names, plan.all_reduce);
-    Simulation simulation(machine);
+    Simulation simulation(machine, options.transport);
     for (int rank = 0; rank < plan.ranks; ++rank)
       simulation.add(rank, data_parallel_program(rank, s.network, plan, names));
     simulation.observe(breakdown);
@@ -171,11 +171,12 @@ Result simulate(const Scenario& s, const SimulateOptions& options) {
   return result_from_json(json::parse(in_child([&] { return to_json(simulate_here(s, options)).dump(); })));
 }
 
-std::vector<WhatIf> what_if(const Scenario& s, double factor) {
+std::vector<WhatIf> what_if(const Scenario& s, double factor, TransportKind transport) {
   const std::vector<std::string> classes = resource_classes(s.cluster);
   const std::vector<std::string> texts = in_children(classes.size(), processors(), [&](std::size_t i) {
     SimulateOptions options;
     options.critical_path = false;
+    options.transport = transport;
     options.upgrade[classes[i]] = factor;
     return to_json(simulate_here(s, options)).dump();
   });

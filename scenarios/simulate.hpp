@@ -5,6 +5,7 @@
 #include <string>
 
 #include "scenarios/result.hpp"
+#include "sim/simulation.hpp"
 #include "topologies/cluster_machine.hpp"
 
 namespace trainyard {
@@ -15,7 +16,8 @@ struct SimulateOptions {
   std::filesystem::path trace;      ///< written if not empty
   std::filesystem::path picture;    ///< of one rank's step, as SVG; written if not empty
   std::optional<int> picture_rank;  ///< default: the one that ends last
-  bool progress = false;            ///< a line on the terminal after 2 s
+  TransportKind transport = kDefaultTransport;
+  bool progress = false;  ///< a line on the terminal after 2 s
 };
 
 /// Programs, machine and observers put together and run, in this process. One simulation a process: use the next two.
@@ -24,7 +26,7 @@ Result simulate_here(const Scenario&, const SimulateOptions&);
 Result simulate(const Scenario&, const SimulateOptions& = {});
 
 /// Each resource class `factor` times faster, simulated again; side by side on the processors there are.
-std::vector<WhatIf> what_if(const Scenario&, double factor = 2);
+std::vector<WhatIf> what_if(const Scenario&, double factor = 2, TransportKind = kDefaultTransport);
 
 /// One step of the critical path, in words.
 struct PathLine {

@@ -99,7 +99,7 @@ class Simulation::Clock : public simgrid::kernel::resource::Model {
 TransportKind parse_transport(const std::string& name) {
   if (name == "native") return TransportKind::native;
   if (name == "flow") return TransportKind::flow;
-  throw UserError(fmt::format("unknown transport \"{}\"; known: native, flow", name));
+  throw UserError(fmt::format("--transport: unknown transport \"{}\"; known: native, flow", name));
 }
 
 Simulation::Simulation(Machine& machine, TransportKind kind) {

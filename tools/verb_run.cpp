@@ -29,7 +29,7 @@ constexpr int kLastRank = std::numeric_limits<int>::min();
 int run(const std::vector<std::string>& words) {
   Arguments arguments("run", "Simulates one training step of a scenario: time, breakdown, memory, bottleneck, trust.",
                       "run scenarios/gpt2-xl-ddp-dgx-a100.yaml --set plan.micro_batch_size=8 --json answer.json");
-  std::string file, json, trace, picture;
+  std::string file, json, trace, picture, transport;
   int rank = kLastRank;
   std::vector<std::string> sets;
   bool timing = false, sources = false, no_what_if = false;
@@ -40,6 +40,8 @@ int run(const std::vector<std::string>& words) {
   arguments.option("--trace", trace, "FILE", "write a Chrome/Perfetto trace; - is stdout");
   arguments.option("--picture", picture, "FILE", "draw the step of one rank as SVG; - is stdout");
   arguments.option("--rank", rank, "N", "the rank to draw (default: the one that ends last)");
+  arguments.option("--transport", transport, "native|flow",
+                   "who shares the links: SimGrid's communications, or the fast solver (default; the same to 1e-9)");
   arguments.flag("--timing", timing, "add the wall time of the simulation to the JSON");
   arguments.flag("--sources", sources, "list every figure with its source");
   arguments.flag("--no-what-if", no_what_if, "one simulation only: no table of upgrades");
@@ -54,9 +56,10 @@ int run(const std::vector<std::string>& words) {
   options.trace = trace;
   options.picture = picture;
   if (rank != kLastRank) options.picture_rank = rank;
+  if (!transport.empty()) options.transport = parse_transport(transport);
   options.progress = true;
   const Result result = simulate(scenario, options);
-  const std::vector<WhatIf> what_ifs = no_what_if ? std::vector<WhatIf>{} : what_if(scenario);
+  const std::vector<WhatIf> what_ifs = no_what_if ? std::vector<WhatIf>{} : what_if(scenario, 2, options.transport);
   if (json != "-" && trace != "-" && picture != "-") {
     fmt::print("{}", screen(scenario, result, what_ifs));
     if (sources) fmt::print("\n{}", source_table(scenario.sources));

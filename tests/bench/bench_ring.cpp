@@ -157,9 +157,7 @@ class RingMachine : public Machine {
   }
   std::span<const Link> links() const override { return links_; }
   Cost price(const Work&, Actor) const override { return {}; }
-  Route route(Actor from, Actor, PathClass) const override {
-    return {paths_[static_cast<std::size_t>(from)], {}, true};
-  }
+  Route route(Actor from, Actor, PathClass) const override { return {paths_[static_cast<std::size_t>(from)], {}}; }
 
  private:
   int ranks_;
@@ -191,9 +189,9 @@ class RingRank : public CoroutineProgram {
   int steps_;
 };
 
-std::string executor_ring(int ranks, int steps, bool equal) {
+std::string executor_ring(int ranks, int steps, bool equal, TransportKind kind) {
   RingMachine machine(ranks, equal);
-  Simulation simulation(machine);
+  Simulation simulation(machine, kind);
   for (int r = 0; r < ranks; ++r) simulation.add(r, std::make_unique<RingRank>(r, ranks, steps));
   Traffic traffic(machine.links());
   simulation.observe(traffic);
@@ -203,14 +201,12 @@ std::string executor_ring(int ranks, int steps, bool equal) {
   return nlohmann::json{seconds, end, resident_mib()}.dump();
 }
 
-using Ring = std::string (*)(int, int, bool);
-
-void run(benchmark::State& state, Ring ring) {
+void run(benchmark::State& state, TransportKind kind) {
   const int ranks = static_cast<int>(state.range(0)), steps = static_cast<int>(state.range(1));
   const bool equal = state.range(2) == 1;
   double transfers = 0, mib = 0, end = 0;
   for (auto _ : state) {
-    const auto j = nlohmann::json::parse(in_child([&] { return ring(ranks, steps, equal); }));
+    const auto j = nlohmann::json::parse(in_child([&] { return executor_ring(ranks, steps, equal, kind); }));
     state.SetIterationTime(j[0]);
     transfers += static_cast<double>(ranks) * steps;
     end = j[1];
@@ -227,7 +223,8 @@ void ratio(benchmark::State& state) {
   const bool equal = state.range(2) == 1;
   double ours = 0, bare = 0, cached = 0, transfers = 0;
   for (auto _ : state) {
-    const auto a = nlohmann::json::parse(in_child([&] { return executor_ring(ranks, steps, equal); }));
+    const auto a =
+        nlohmann::json::parse(in_child([&] { return executor_ring(ranks, steps, equal, TransportKind::native); }));
     const auto b = nlohmann::json::parse(in_child([&] { return bare_ring(ranks, steps, equal, false); }));
     const auto c = nlohmann::json::parse(in_child([&] { return bare_ring(ranks, steps, equal, true); }));
     ours += a[0].get<double>();
@@ -242,7 +239,27 @@ void ratio(benchmark::State& state) {
   state.counters["executor_over_bare_cached"] = cached / ours;
 }
 
-void executor(benchmark::State& state) { run(state, executor_ring); }
+void executor(benchmark::State& state) { run(state, TransportKind::native); }
+void executor_flow(benchmark::State& state) { run(state, TransportKind::flow); }
+
+/// Both transports under the same executor, in one run.
+void flow_over_native(benchmark::State& state) {
+  const int ranks = static_cast<int>(state.range(0)), steps = static_cast<int>(state.range(1));
+  const bool equal = state.range(2) == 1;
+  double flow = 0, native = 0, transfers = 0;
+  for (auto _ : state) {
+    const auto time = [&](TransportKind kind) {
+      return nlohmann::json::parse(in_child([&] { return executor_ring(ranks, steps, equal, kind); }))[0].get<double>();
+    };
+    flow += time(TransportKind::flow);
+    native += time(TransportKind::native);
+    transfers += static_cast<double>(ranks) * steps;
+    state.SetIterationTime(flow);
+  }
+  state.counters["flow_transfers/s"] = transfers / flow;
+  state.counters["native_transfers/s"] = transfers / native;
+  state.counters["flow_over_native"] = native / flow;
+}
 
 }  // namespace
 
@@ -253,6 +270,22 @@ BENCHMARK(ratio)
     ->UseManualTime()
     ->Unit(benchmark::kMillisecond)
     ->Iterations(5);
+BENCHMARK(flow_over_native)
+    ->ArgNames({"ranks", "steps", "lockstep"})
+    ->Args({64, 2000, 1})
+    ->Args({64, 2000, 0})
+    ->Args({1024, 100, 1})
+    ->Args({1024, 100, 0})
+    ->UseManualTime()
+    ->Unit(benchmark::kMillisecond)
+    ->Iterations(3);
+BENCHMARK(executor_flow)
+    ->ArgNames({"ranks", "steps", "lockstep"})
+    ->Args({4096, 1000, 1})
+    ->Args({4096, 200, 0})
+    ->UseManualTime()
+    ->Unit(benchmark::kMillisecond)
+    ->Iterations(1);
 // Memory at recording level totals: ten times the operations, the same resident size.
 BENCHMARK(executor)
     ->ArgNames({"ranks", "steps", "lockstep"})
