@@ -43,7 +43,8 @@ class PathZone : public simgrid::kernel::routing::NetZoneImpl {
 struct NativeTransport::Impl {
   enum class State : std::uint8_t { free, moving, stalled, ended };
   struct Flow {
-    s4u::CommPtr comm;
+    s4u::CommPtr comm;  // none while stalled: SimGrid may lose a communication that is suspended and resumed
+    double left = 0;    // bytes, while stalled
     FlowToken token = 0;
     State state = State::free;
     int cap_link = -1;  // private link that carries the rate cap
@@ -93,13 +94,17 @@ struct NativeTransport::Impl {
 
   void start(FlowId id, double bytes) {
     Flow& flow = flows[static_cast<std::size_t>(id)];
+    if (crosses_dead_link(flow)) {
+      flow.state = State::stalled;
+      flow.left = bytes;
+      return;
+    }
     // A link listed k times takes k times the rate: exact, and how a representative flow stands for several.
     std::vector<StandardLinkImpl*>& path = zone->path;
     path.clear();
-    flow.bound = HUGE_VAL;
+    flow.bound = least_bandwidth(flow);
     for (const LinkUse& use : flow.links) {
       StandardLinkImpl* link = link_impls[static_cast<std::size_t>(use.link)];
-      flow.bound = std::min(flow.bound, bandwidth[static_cast<std::size_t>(use.link)]);
       for (std::int32_t i = 0; i < use.weight; ++i) path.push_back(link);
     }
     if (flow.cap_link >= 0) path.push_back(cap_links[static_cast<std::size_t>(flow.cap_link)]->get_impl());
@@ -109,18 +114,26 @@ struct NativeTransport::Impl {
     flow.comm->set_data(reinterpret_cast<void*>(static_cast<std::intptr_t>(id) + 1));
     flow.state = State::moving;
     flow.comm->start();
-    stall_or_resume(flow);
   }
 
-  /// What is left goes on as a new communication, which may be faster than the old one's bound.
-  void restart(FlowId id) {
-    Flow& flow = flows[static_cast<std::size_t>(id)];
+  /// The bytes that a flow has not moved yet, which are taken off SimGrid.
+  double stop(Flow& flow) {
     const double bytes = flow.comm->get_remaining() / kScale;
-    const s4u::CommPtr old = flow.comm;
+    const s4u::CommPtr old = std::move(flow.comm);
+    flow.comm.reset();
     flow.state = State::free;  // its callbacks are ignored
     old->cancel();
     released.push_back(old);
-    start(id, bytes);
+    return bytes;
+  }
+
+  /// What is left goes on as a new communication, which may be faster than the old one's bound.
+  void restart(FlowId id) { start(id, stop(flows[static_cast<std::size_t>(id)])); }
+
+  double least_bandwidth(const Flow& flow) const {
+    double least = HUGE_VAL;
+    for (const LinkUse& use : flow.links) least = std::min(least, bandwidth[static_cast<std::size_t>(use.link)]);
+    return least;
   }
 
   static bool crosses(const Flow& flow, LinkId link) {
@@ -133,15 +146,11 @@ struct NativeTransport::Impl {
            });
   }
 
-  void stall_or_resume(Flow& flow) {
+  void stall_or_resume(FlowId id) {
+    Flow& flow = flows[static_cast<std::size_t>(id)];
     const bool dead = crosses_dead_link(flow);
-    if (dead && flow.state == State::moving) {
-      flow.comm->suspend();
-      flow.state = State::stalled;
-    } else if (!dead && flow.state == State::stalled) {
-      flow.comm->resume();
-      flow.state = State::moving;
-    }
+    if (dead && flow.state == State::moving) restart(id);
+    if (!dead && flow.state == State::stalled) start(id, flow.left);
   }
 };
 
@@ -203,7 +212,7 @@ FlowId NativeTransport::send(const Route& route, Bytes bytes, BytesPerSecond rat
 void NativeTransport::cancel(FlowId id) {
   Impl::Flow& flow = impl_->flows[static_cast<std::size_t>(id)];
   if (flow.state == Impl::State::ended) std::erase(impl_->ended, id);
-  const bool running = flow.state != Impl::State::ended;
+  const bool running = flow.state == Impl::State::moving;
   flow.state = Impl::State::free;
   const s4u::CommPtr comm = flow.comm;
   if (running) comm->cancel();
@@ -218,16 +227,15 @@ void NativeTransport::set_capacity(LinkId link, BytesPerSecond rate) {
     impl_->links[index]->set_bandwidth(rate.value * kScale);
   }
   if (down != (impl_->down[index] != 0)) {
-    // SimGrid takes a bandwidth of 0 for "no limit", silently: stalled flows are suspended instead.
+    // SimGrid takes a bandwidth of 0 for "no limit", silently: stalled flows are taken off it instead.
     impl_->down[index] = down ? 1 : 0;
     impl_->links_down += down ? 1 : -1;
-    for (Impl::Flow& flow : impl_->flows)
-      if (Impl::crosses(flow, link)) impl_->stall_or_resume(flow);
+    for (std::size_t id = 0; id < impl_->flows.size(); ++id)
+      if (Impl::crosses(impl_->flows[id], link)) impl_->stall_or_resume(static_cast<FlowId>(id));
   }
   for (std::size_t id = 0; id < impl_->flows.size(); ++id) {
     const Impl::Flow& flow = impl_->flows[id];
-    const bool waiting = flow.state == Impl::State::moving || flow.state == Impl::State::stalled;
-    if (waiting && rate.value * kScale > flow.bound && Impl::crosses(flow, link))
+    if (flow.state == Impl::State::moving && Impl::crosses(flow, link) && impl_->least_bandwidth(flow) > flow.bound)
       impl_->restart(static_cast<FlowId>(id));
   }
 }
@@ -235,6 +243,7 @@ void NativeTransport::set_capacity(LinkId link, BytesPerSecond rate) {
 Bytes NativeTransport::remaining(FlowId id) const {
   const Impl::Flow& flow = impl_->flows[static_cast<std::size_t>(id)];
   if (flow.state == Impl::State::ended) return Bytes{0};
+  if (flow.state == Impl::State::stalled) return Bytes{flow.left};
   return Bytes{flow.comm->get_remaining() / kScale};
 }
 
