@@ -45,7 +45,7 @@ struct FabricShape {
   int rank = 1;                ///< of a torus without dims: how many dimensions
   std::vector<int> node_dims;  ///< the block of chips that a node holds; empty: a row
   bool wrap = true;            ///< false: a mesh
-  BytesPerSecond link_rate;    ///< between switches, per direction; 0: the HCAs'
+  BytesPerSecond link_rate;    ///< of a port between switches (or chips), per direction; 0: see `fabric_link_rate`
 
   int hosts_a_switch = 0, switches_a_group = 0, global_links = 0;  ///< of a dragonfly; global links of each switch
   bool valiant = false;                                            ///< by way of a random third group (Valiant 1982)
@@ -85,6 +85,9 @@ void read_fabric(ClusterSpec&, const Node& entry);
 
 /// The wire from an HCA of this node to a switch, at its rate, with half of the switch's latency and of the distance.
 Wire hca_wire(const ClusterSpec&, int node);
+/// Rate of a port between two switches (or chips), per direction: the fabric's, else the fastest HCA's, and of a torus of
+/// nodes that of all HCAs of one.
+BytesPerSecond fabric_link_rate(const ClusterSpec&);
 /// Length as a latency: light in fibre takes 5 us/km (c over a refractive index of 1.47 gives 4.9).
 Picoseconds fibre_latency(double km);
 
@@ -94,6 +97,9 @@ using NodeBuilder = void (*)(DeviceGraph&, const NodeType&, int node);
 struct FabricBuilder {
   void (*build)(DeviceGraph&, const ClusterSpec&) = nullptr;
   void (*read)(ClusterSpec&, Fields&) = nullptr;  ///< null: nothing besides the switch latency
+  /// What of `taken_out` the builder leaves out by itself; the rest is taken out of the graph that it has made. Null:
+  /// nothing.
+  bool (*leaves_out)(const ClusterSpec&, const TakenOut&) = nullptr;
 };
 Registry<NodeBuilder>& node_builders();
 Registry<FabricBuilder>& fabric_builders();

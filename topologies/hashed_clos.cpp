@@ -97,8 +97,7 @@ void build_hashed_clos(DeviceGraph& graph, const ClusterSpec& spec) {
     graph.connect(hcas[i], first[0] + static_cast<DeviceId>(i) / shape.down(0),
                   hca_wire(spec, graph.devices()[static_cast<std::size_t>(hcas[i])].node));
   }
-  BytesPerSecond rate;  // of one port of a switch
-  for (const NodeType* type : spec.types()) rate = std::max(rate, type->hca_rate);
+  const BytesPerSecond rate = fabric_link_rate(spec);
   for (int l = 0; l + 1 < shape.levels(); ++l)
     for (int g = 0; g < shape.groups(l); ++g)
       for (int p = 0; p < shape.planes(l); ++p)

@@ -153,9 +153,11 @@ std::vector<int> chip_positions(const ClusterSpec& spec, const Grid& grid) {
 
 Grid grid_of(const ClusterSpec& spec, int ends) {
   Grid grid{spec.shape.dims.empty() ? near_cube(ends, spec.shape.rank) : spec.shape.dims};
-  if (grid.size() != ends)
+  double places = 1;  // a whole number of any size
+  for (const int length : grid.dims) places *= length;
+  if (places != ends)
     fail(spec.place, fmt::format("a torus of {} has {} places, but there are {} {}", fmt::join(grid.dims, " x "),
-                                 grid.size(), ends, spec.joins_chips ? "chips" : "nodes"));
+                                 places, ends, spec.joins_chips ? "chips" : "nodes"));
   return grid;
 }
 
@@ -187,11 +189,9 @@ void build_torus(DeviceGraph& graph, const ClusterSpec& spec) {
   const bool chips = spec.joins_chips;
   const std::vector<DeviceId> ends = graph.all(chips ? DeviceKind::gpu : DeviceKind::hca);
   const Grid grid = grid_of(spec, chips ? static_cast<int>(ends.size()) : spec.nodes);
-  BytesPerSecond rate = spec.shape.link_rate;
-  if (rate.value <= 0) {
-    if (chips) fail(spec.place, "fabric: missing key \"link_rate\": the rate of a link between two chips");
-    for (const NodeType* type : spec.types()) rate = std::max(rate, type->hca_rate * type->hcas);
-  }
+  if (chips && spec.shape.link_rate.value <= 0)
+    fail(spec.place, "fabric: missing key \"link_rate\": the rate of a link between two chips");
+  const BytesPerSecond rate = fabric_link_rate(spec);
   const auto first = static_cast<DeviceId>(graph.devices().size());
   for (int n = 0; n < grid.size(); ++n)
     graph.add({fmt::format("{}{}", chips ? "ici" : "router", n), DeviceKind::network_switch, -1, n});
