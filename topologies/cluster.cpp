@@ -128,7 +128,8 @@ void read_fabric(ClusterSpec& spec, const Node& entry) {
     fail(fields.place_of("switch_latency"), fmt::format("{}: switch_latency: more than {}", what, show(most)));
   spec.switch_latency = to_picoseconds(latency);
   spec.distance = fibre_latency(read_km(fields, "distance"));
-  const FabricBuilder& builder = fabric_builders().find(spec.fabric, spec.place);
+  spec.shape.place = entry.place;
+  const FabricBuilder& builder = fabric_builders().find(spec.fabric, spec.shape.place);
   if (builder.read) builder.read(spec, fields);
   fields.finish();
   spec.fabric_sources = figure_sources(entry, what);

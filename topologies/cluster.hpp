@@ -34,6 +34,7 @@ struct FabricWire {
 
 /// What only some kinds of fabric have.
 struct FabricShape {
+  Place place;                      ///< of the fabric in the scenario, for errors
   std::vector<FabricLevel> levels;  ///< of a folded Clos
   bool rails = false;               ///< leaves take the HCAs of one index of several nodes, not all HCAs of a node
   /// Static hashed routing: every pair of HCAs keeps one way, chosen by a hash of the pair and the seed. False: ideal

@@ -97,7 +97,7 @@ void join_groups(DeviceGraph& graph, const ClusterSpec& spec, DragonflyRouter& r
   router.globals.resize(static_cast<std::size_t>(groups * groups));
   const int ports = a * spec.shape.global_links;  // of a group
   if (groups - 1 > ports)
-    fail(spec.place,
+    fail(spec.shape.place,
          fmt::format("a dragonfly of {} groups needs {} global links a group, but has {} ({} switches of {})", groups,
                      groups - 1, ports, a, spec.shape.global_links));
   const int between = groups > 1 ? ports / (groups - 1) : 0;

@@ -99,7 +99,7 @@ void build_folded_clos(DeviceGraph& graph, const ClusterSpec& spec) {
   std::vector<DeviceId> below = hcas_in_order(graph, spec.shape.rails);
   const bool taken = std::any_of(spec.taken_out.begin(), spec.taken_out.end(),
                                  [&spec](const TakenOut& out) { return in_spraying_fabric(spec, out); });
-  const ClosShape shape(spec.shape.levels, static_cast<int>(below.size()), taken, spec.place);
+  const ClosShape shape(spec.shape.levels, static_cast<int>(below.size()), taken, spec.shape.place);
   const TakenUplinks gone(shape, spec);
   BytesPerSecond rate = fabric_link_rate(spec);
   for (int l = 0; l < shape.levels(); ++l) {

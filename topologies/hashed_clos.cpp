@@ -82,7 +82,7 @@ class HashedClosRouter : public FabricRouter {
 
 void build_hashed_clos(DeviceGraph& graph, const ClusterSpec& spec) {
   const std::vector<DeviceId> hcas = hcas_in_order(graph, spec.shape.rails);
-  const ClosShape shape(spec.shape.levels, static_cast<int>(hcas.size()), true, spec.place);
+  const ClosShape shape(spec.shape.levels, static_cast<int>(hcas.size()), true, spec.shape.place);
   auto router = std::make_unique<HashedClosRouter>(shape, spec.shape.seed);
   std::vector<DeviceId> first;  // switch of each level
   for (int l = 0; l < shape.levels(); ++l)

@@ -131,13 +131,13 @@ std::vector<int> chip_positions(const ClusterSpec& spec, const Grid& grid) {
       std::iota(all.begin(), all.end(), 0);
       return all;
     }
-    fail(spec.place, fmt::format("node_dims of {} hold {} chips, but a node has {}", fmt::join(block, " x "),
-                                 Grid{block}.size(), spec.node.gpus));
+    fail(spec.shape.place, fmt::format("node_dims of {} hold {} chips, but a node has {}", fmt::join(block, " x "),
+                                       Grid{block}.size(), spec.node.gpus));
   }
   for (std::size_t d = 0; d < block.size(); ++d) {
     if (grid.dims[d] % block[d] != 0)
-      fail(spec.place, fmt::format("a torus of {} is not made of blocks of {}", fmt::join(grid.dims, " x "),
-                                   fmt::join(block, " x ")));
+      fail(spec.shape.place, fmt::format("a torus of {} is not made of blocks of {}", fmt::join(grid.dims, " x "),
+                                         fmt::join(block, " x ")));
     outside.dims[d] = grid.dims[d] / block[d];
   }
   std::vector<int> positions;
@@ -156,8 +156,8 @@ Grid grid_of(const ClusterSpec& spec, int ends) {
   double places = 1;  // a whole number of any size
   for (const int length : grid.dims) places *= length;
   if (places != ends)
-    fail(spec.place, fmt::format("a torus of {} has {} places, but there are {} {}", fmt::join(grid.dims, " x "),
-                                 places, ends, spec.joins_chips ? "chips" : "nodes"));
+    fail(spec.shape.place, fmt::format("a torus of {} has {} places, but there are {} {}", fmt::join(grid.dims, " x "),
+                                       places, ends, spec.joins_chips ? "chips" : "nodes"));
   return grid;
 }
 
@@ -190,7 +190,7 @@ void build_torus(DeviceGraph& graph, const ClusterSpec& spec) {
   const std::vector<DeviceId> ends = graph.all(chips ? DeviceKind::gpu : DeviceKind::hca);
   const Grid grid = grid_of(spec, chips ? static_cast<int>(ends.size()) : spec.nodes);
   if (chips && spec.shape.link_rate.value <= 0)
-    fail(spec.place, "fabric: missing key \"link_rate\": the rate of a link between two chips");
+    fail(spec.shape.place, "fabric: missing key \"link_rate\": the rate of a link between two chips");
   const BytesPerSecond rate = fabric_link_rate(spec);
   const auto first = static_cast<DeviceId>(graph.devices().size());
   for (int n = 0; n < grid.size(); ++n)
