@@ -90,9 +90,8 @@ void read_taken_out(ClusterSpec& spec, Fields& fields) {
 
 void check_node(const NodeType& node, const Place& of_type, const Place& of_lanes, const std::string& what) {
   node_builders().find(node.interconnect, of_type);
-  if (node.interconnect == "graph") return;  // its wires say their lanes themselves
   try {
-    plan_lanes(node);
+    if (has_lane_plan(node)) plan_lanes(node);
   } catch (const UserError& e) {
     fail(of_lanes, fmt::format("{}: {}", what, e.what()));
   }
