@@ -43,11 +43,11 @@ class PathZone : public simgrid::kernel::routing::NetZoneImpl {
 struct NativeTransport::Impl {
   enum class State : std::uint8_t { free, moving, stalled, ended };
   struct Flow {
-    s4u::CommPtr comm;  // none while stalled: SimGrid may lose a communication that is suspended and resumed
-    double left = 0;    // bytes, while stalled
+    s4u::CommPtr comm;
     FlowToken token = 0;
     State state = State::free;
     int cap_link = -1;  // private link that carries the rate cap
+    double left = 0;    // bytes, of a stalled one
     double bound = 0;   // least capacity on its way when it started: SimGrid lets it go no faster
     std::span<const LinkUse> links;
   };
@@ -85,26 +85,27 @@ struct NativeTransport::Impl {
 
   void release(FlowId id, std::vector<s4u::CommPtr>& keep) {
     Flow& flow = flows[static_cast<std::size_t>(id)];
-    keep.push_back(std::move(flow.comm));
+    if (flow.comm) keep.push_back(std::move(flow.comm));
+    flow.comm.reset();
     if (flow.cap_link >= 0) free_cap_links.push_back(flow.cap_link);
     flow.cap_link = -1;
     flow.state = State::free;
     free_flows.push_back(id);
   }
 
+  /// Over a dead link nothing is started: SimGrid shares nothing anew when a suspended communication is resumed.
   void start(FlowId id, double bytes) {
     Flow& flow = flows[static_cast<std::size_t>(id)];
-    if (crosses_dead_link(flow)) {
-      flow.state = State::stalled;
-      flow.left = bytes;
-      return;
-    }
+    flow.left = bytes;
+    flow.state = State::stalled;
+    if (crosses_dead_link(flow)) return;
     // A link listed k times takes k times the rate: exact, and how a representative flow stands for several.
     std::vector<StandardLinkImpl*>& path = zone->path;
     path.clear();
-    flow.bound = least_bandwidth(flow);
+    flow.bound = HUGE_VAL;
     for (const LinkUse& use : flow.links) {
       StandardLinkImpl* link = link_impls[static_cast<std::size_t>(use.link)];
+      flow.bound = std::min(flow.bound, bandwidth[static_cast<std::size_t>(use.link)]);
       for (std::int32_t i = 0; i < use.weight; ++i) path.push_back(link);
     }
     if (flow.cap_link >= 0) path.push_back(cap_links[static_cast<std::size_t>(flow.cap_link)]->get_impl());
@@ -116,24 +117,22 @@ struct NativeTransport::Impl {
     flow.comm->start();
   }
 
-  /// The bytes that a flow has not moved yet, which are taken off SimGrid.
-  double stop(Flow& flow) {
+  /// Takes the communication out of SimGrid; the bytes that were left.
+  double withdraw(Flow& flow) {
     const double bytes = flow.comm->get_remaining() / kScale;
-    const s4u::CommPtr old = std::move(flow.comm);
-    flow.comm.reset();
+    const s4u::CommPtr comm = flow.comm;
     flow.state = State::free;  // its callbacks are ignored
-    old->cancel();
-    released.push_back(old);
+    flow.comm.reset();
+    comm->cancel();
+    released.push_back(comm);
     return bytes;
   }
 
   /// What is left goes on as a new communication, which may be faster than the old one's bound.
-  void restart(FlowId id) { start(id, stop(flows[static_cast<std::size_t>(id)])); }
-
-  double least_bandwidth(const Flow& flow) const {
-    double least = HUGE_VAL;
-    for (const LinkUse& use : flow.links) least = std::min(least, bandwidth[static_cast<std::size_t>(use.link)]);
-    return least;
+  void restart(FlowId id) {
+    Flow& flow = flows[static_cast<std::size_t>(id)];
+    const double bytes = withdraw(flow);
+    start(id, bytes);
   }
 
   static bool crosses(const Flow& flow, LinkId link) {
@@ -149,8 +148,12 @@ struct NativeTransport::Impl {
   void stall_or_resume(FlowId id) {
     Flow& flow = flows[static_cast<std::size_t>(id)];
     const bool dead = crosses_dead_link(flow);
-    if (dead && flow.state == State::moving) restart(id);
-    if (!dead && flow.state == State::stalled) start(id, flow.left);
+    if (dead && flow.state == State::moving) {
+      flow.left = withdraw(flow);
+      flow.state = State::stalled;
+    } else if (!dead && flow.state == State::stalled) {
+      start(id, flow.left);
+    }
   }
 };
 
@@ -212,10 +215,7 @@ FlowId NativeTransport::send(const Route& route, Bytes bytes, BytesPerSecond rat
 void NativeTransport::cancel(FlowId id) {
   Impl::Flow& flow = impl_->flows[static_cast<std::size_t>(id)];
   if (flow.state == Impl::State::ended) std::erase(impl_->ended, id);
-  const bool running = flow.state == Impl::State::moving;
-  flow.state = Impl::State::free;
-  const s4u::CommPtr comm = flow.comm;
-  if (running) comm->cancel();
+  if (flow.state == Impl::State::moving) impl_->withdraw(flow);
   impl_->release(id, impl_->released);
 }
 
@@ -227,7 +227,7 @@ void NativeTransport::set_capacity(LinkId link, BytesPerSecond rate) {
     impl_->links[index]->set_bandwidth(rate.value * kScale);
   }
   if (down != (impl_->down[index] != 0)) {
-    // SimGrid takes a bandwidth of 0 for "no limit", silently: stalled flows are taken off it instead.
+    // SimGrid takes a bandwidth of 0 for "no limit", silently: stalled flows are suspended instead.
     impl_->down[index] = down ? 1 : 0;
     impl_->links_down += down ? 1 : -1;
     for (std::size_t id = 0; id < impl_->flows.size(); ++id)
@@ -235,7 +235,7 @@ void NativeTransport::set_capacity(LinkId link, BytesPerSecond rate) {
   }
   for (std::size_t id = 0; id < impl_->flows.size(); ++id) {
     const Impl::Flow& flow = impl_->flows[id];
-    if (flow.state == Impl::State::moving && Impl::crosses(flow, link) && impl_->least_bandwidth(flow) > flow.bound)
+    if (flow.state == Impl::State::moving && rate.value * kScale > flow.bound && Impl::crosses(flow, link))
       impl_->restart(static_cast<FlowId>(id));
   }
 }
@@ -252,7 +252,7 @@ double NativeTransport::used_share(LinkId link) const {
   return impl_->links[index]->get_usage() / impl_->bandwidth[index];
 }
 
-bool NativeTransport::collect(std::vector<FlowToken>& done) {
+bool NativeTransport::advance(double, double, std::vector<FlowToken>& done) {
   for (s4u::CommPtr& comm : impl_->released_before) impl_->reusable.push_back(std::move(comm));
   impl_->released_before.clear();
   impl_->released_before.swap(impl_->released);

@@ -18,7 +18,9 @@ class NativeTransport : public Transport {
   void set_capacity(LinkId, BytesPerSecond) override;
   Bytes remaining(FlowId) const override;
   double used_share(LinkId) const override;
-  bool collect(std::vector<FlowToken>& done) override;
+  double next(double) override { return -1; }
+  bool advance(double now, double until, std::vector<FlowToken>& done) override;
+  bool ends_by_itself() const override { return true; }
 
  private:
   struct Impl;

@@ -5,8 +5,11 @@
 #include <cmath>
 #include <simgrid/kernel/resource/Model.hpp>
 #include <simgrid/s4u/Engine.hpp>
+#include <simgrid/s4u/Host.hpp>
+#include <simgrid/s4u/NetZone.hpp>
 
 #include "sim/error.hpp"
+#include "sim/flow_transport.hpp"
 #include "sim/native_transport.hpp"
 
 namespace trainyard {
@@ -56,10 +59,13 @@ class Simulation::Clock : public simgrid::kernel::resource::Model {
       : Model("trainyard"), agenda_(agenda), transport_(transport), executor_(executor) {}
 
   double next_occurring_event(double now) override {
-    executor_.note_limits();  // SimGrid has just shared the links for the time to come
+    const double flow_end = transport_.next(now);
+    executor_.note_limits();  // the links have just been shared for the time to come
     if (started_ && executor_.finished()) return -1;
-    if (!started_ || !timers_.empty() || transport_.collect(flows_) || !flows_.empty()) return 0;
-    const double next = agenda_.next();
+    if (!started_ || !timers_.empty() || !flows_.empty()) return 0;
+    if (transport_.ends_by_itself() && transport_.advance(now, now, flows_)) return 0;
+    double next = agenda_.next();
+    if (flow_end >= 0 && (next < 0 || flow_end < next)) next = flow_end;
     return next < 0 ? -1 : std::max(0.0, next - now);
   }
 
@@ -72,9 +78,10 @@ class Simulation::Clock : public simgrid::kernel::resource::Model {
     if (executor_.finished()) return;
     const std::size_t before = timers_.size();
     agenda_.collect(now + kSameTime, timers_);
-    transport_.collect(flows_);
+    transport_.advance(now, now + kSameTime, flows_);
     if (timers_.empty() && flows_.empty()) return;
-    if (delta > 0 && timers_.size() > before) return;  // communications of this instant come after this call
+    // SimGrid's communications of this instant come after this call.
+    if (transport_.ends_by_itself() && delta > 0 && timers_.size() > before) return;
     executor_.deliver(timers_, flows_, now);
     timers_.clear();
     flows_.clear();
@@ -89,10 +96,23 @@ class Simulation::Clock : public simgrid::kernel::resource::Model {
   std::vector<FlowToken> flows_;
 };
 
-Simulation::Simulation(Machine& machine) {
+TransportKind parse_transport(const std::string& name) {
+  if (name == "native") return TransportKind::native;
+  if (name == "flow") return TransportKind::flow;
+  throw UserError(fmt::format("unknown transport \"{}\"; known: native, flow", name));
+}
+
+Simulation::Simulation(Machine& machine, TransportKind kind) {
   for (const Link& link : machine.links()) check(link);
   engine();
-  transport_ = std::make_unique<NativeTransport>(machine.links());
+  if (kind == TransportKind::native) {
+    transport_ = std::make_unique<NativeTransport>(machine.links());
+  } else {
+    simgrid::s4u::NetZone* zone = simgrid::s4u::create_empty_zone("trainyard");  // SimGrid runs no engine without one
+    zone->create_host("idle", 1.0)->seal();
+    zone->seal();
+    transport_ = std::make_unique<FlowTransport>(machine.links());
+  }
   executor_ = std::make_unique<Executor>(machine, *transport_, agenda_);
 }
 

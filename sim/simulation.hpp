@@ -1,5 +1,6 @@
 #pragma once
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "sim/executor.hpp"
@@ -14,12 +15,17 @@ struct SimulationResult {
   std::size_t unmatched = 0;  ///< messages that nobody received (eager, put), and receives of daemons that still wait
 };
 
+/// Who shares the links: SimGrid's own communications (the oracle), or our solver on SimGrid's clock (fast).
+enum class TransportKind : std::uint8_t { native, flow };
+TransportKind parse_transport(const std::string&);  ///< throws UserError naming both
+constexpr TransportKind kDefaultTransport = TransportKind::flow;
+
 /// Programs on a machine, run to their end on SimGrid's clock. SimGrid's engine is one a process and its clock does
 /// not go back: one Simulation a process. Whoever needs many runs each `in_child`.
 class Simulation {
  public:
   /// Checks the machine's links (finite capacity > 0, at least one byte per second): UserError names the link.
-  explicit Simulation(Machine&);
+  explicit Simulation(Machine&, TransportKind = kDefaultTransport);
   ~Simulation();
   Simulation(const Simulation&) = delete;
 

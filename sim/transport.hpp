@@ -22,8 +22,12 @@ class Transport {
   virtual Bytes remaining(FlowId) const = 0;
   /// Rate over capacity of a link, as last shared.
   virtual double used_share(LinkId) const = 0;
-  /// Moves the tokens of flows that have ended up to now into `done`. False if there are none.
-  virtual bool collect(std::vector<FlowToken>& done) = 0;
+  /// When the next flow ends, the links being shared as they are at `now`; −1: none, or SimGrid knows of them itself.
+  virtual double next(double now) = 0;
+  /// Moves the tokens of flows that have ended up to `until` into `done`; it is `now`. False if there are none.
+  virtual bool advance(double now, double until, std::vector<FlowToken>& done) = 0;
+  /// SimGrid completes the flows of an instant by itself, after our timers of that instant were asked for.
+  virtual bool ends_by_itself() const = 0;
 };
 
 }  // namespace trainyard

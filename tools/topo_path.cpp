@@ -72,9 +72,8 @@ std::string path_text(const std::string& machine, const PathAnswer& answer) {
     table.rows.push_back({hop.from, hop.to, hop.kind, show(hop.rate), latency_text(hop.latency)});
     if (legs) table.rows.back().push_back(hop.leg);
   }
-  std::string text =
-      fmt::format("{} to {} of {} ({}{}{})\n{}", answer.from, answer.to, machine, in_words(path.locality),
-                  path.how.empty() ? "" : ", ", path.how, table.text("  "));
+  std::string text = fmt::format("{} to {} of {} ({}{}{})\n{}", answer.from, answer.to, machine,
+                                 in_words(path.locality), path.how.empty() ? "" : ", ", path.how, table.text("  "));
   text += fmt::format("at most {}, the rate of {} ({}); latency {}", show(path.rate), path.limit_kind, path.limit,
                       latency_text(path.latency));
   if (answer.software.count > 0) text += fmt::format(", of which software {}", latency_text(answer.software));

@@ -52,6 +52,7 @@ int ClusterSpec::gpus() const {
 BytesPerSecond fabric_link_rate(const ClusterSpec& spec) {
   BytesPerSecond rate = spec.shape.link_rate;
   if (rate.value > 0) return rate;
+  if (spec.joins_chips) return spec.node.gpu.chip_links.rate;
   const bool of_nodes = spec.fabric == "torus" || spec.fabric == "ring";
   for (const NodeType* type : spec.types()) rate = std::max(rate, type->hca_rate * (of_nodes ? type->hcas : 1));
   return rate;

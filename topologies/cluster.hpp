@@ -46,6 +46,7 @@ struct FabricShape {
   int rank = 1;                ///< of a torus without dims: how many dimensions
   std::vector<int> node_dims;  ///< the block of chips that a node holds; empty: a row
   bool wrap = true;            ///< false: a mesh
+  int wrap_multiple = 1;       ///< only dimensions of a multiple of this length are closed to rings
   BytesPerSecond link_rate;    ///< of a port between switches (or chips), per direction; 0: see `fabric_link_rate`
 
   int hosts_a_switch = 0, switches_a_group = 0, global_links = 0;  ///< of a dragonfly; global links of each switch
@@ -86,8 +87,8 @@ void read_fabric(ClusterSpec&, const Node& entry);
 
 /// The wire from an HCA of this node to a switch, at its rate, with half of the switch's latency and of the distance.
 Wire hca_wire(const ClusterSpec&, int node);
-/// Rate of a port between two switches (or chips), per direction: the fabric's, else the fastest HCA's, and of a torus of
-/// nodes that of all HCAs of one.
+/// Rate of a port between two switches (or chips), per direction: the fabric's, else the fastest HCA's, of a torus of
+/// nodes that of all HCAs of one, and of chips that of their own links.
 BytesPerSecond fabric_link_rate(const ClusterSpec&);
 /// Length as a latency: light in fibre takes 5 us/km (c over a refractive index of 1.47 gives 4.9).
 Picoseconds fibre_latency(double km);

@@ -44,9 +44,9 @@ struct TreeText {
     for (std::size_t i = 0; i < children.size(); ++i) {
       const bool last = i + 1 == children.size();
       const auto& [child, link] = children[i];
-      text += fmt::format("{}{} {:<7} {} {}{}\n", indent, last ? "└─" : "├─", short_name(device_of(graph, child).name),
-                          graph.links()[static_cast<std::size_t>(link)].kind, link_text(graph, link),
-                          network_text(child));
+      text +=
+          fmt::format("{}{} {:<7} {} {}{}\n", indent, last ? "└─" : "├─", short_name(device_of(graph, child).name),
+                      graph.links()[static_cast<std::size_t>(link)].kind, link_text(graph, link), network_text(child));
       put(child, indent + (last ? "   " : "│  "));
     }
   }

@@ -1,0 +1,100 @@
+#pragma once
+#include <cstdint>
+#include <vector>
+
+#include "sim/transport.hpp"
+
+namespace trainyard {
+
+/// Flows over links that share them max–min fair (progressive filling, Bertsekas & Gallager 1992, §6.5.2), with weights
+/// and rate caps. Knows no clock and no SimGrid: times go in, times come out. Only the flows that a change can reach
+/// over shared links are shared anew. Rates of flows that run alone cost a walk over their links.
+class FlowNet {
+ public:
+  explicit FlowNet(std::span<const Link>);
+
+  FlowId add(std::span<const LinkUse>, Bytes, BytesPerSecond rate_cap, FlowToken, double now);
+  /// The flow ends without a completion. Its id is free again.
+  void remove(FlowId, double now);
+  void set_capacity(LinkId, BytesPerSecond, double now);
+
+  /// When the next flow ends, all links being shared as they are now; −1: none does.
+  double next(double now);
+  /// Moves the tokens of the flows that have ended by `until` into `done`; their ids are free again.
+  void collect(double until, double now, std::vector<FlowToken>& done);
+
+  Bytes remaining(FlowId, double now) const;
+  /// Rate over capacity of a link, as last shared.
+  double used_share(LinkId) const;
+
+ private:
+  struct Hop {
+    LinkId link = 0;
+    std::int32_t weight = 1;
+    std::uint32_t place = 0;  // in the link's list
+  };
+  struct Flow {
+    std::vector<Hop> hops;
+    double rate = 0, cap = 0;      // bytes/s; cap 0: none
+    double left = 0, since = 0;    // bytes left at that time
+    double fixed = -1;             // rate found in this round of sharing
+    std::uint32_t in_heap = kOut;  // place in the heap of ends
+    std::uint32_t mark = 0;        // component it was last gathered for
+    FlowToken token = 0;
+    bool live = false;
+  };
+  struct Share {
+    FlowId flow;
+    std::uint32_t hop;
+  };
+  struct LinkState {
+    double capacity = 0;
+    double used = 0;  // sum of rates, as last shared
+    std::vector<Share> flows;
+    double left = 0;     // while sharing: not yet given away
+    double weights = 0;  // while sharing: of the flows that have no rate yet
+    std::uint32_t mark = 0;
+    bool dirty = false;
+  };
+  struct End {
+    double time;
+    FlowId flow;
+  };
+  static constexpr std::uint32_t kOut = 0xffffffffU;
+
+  std::vector<LinkState> links_;
+  std::vector<Flow> flows_;
+  std::vector<FlowId> free_;
+  std::vector<LinkId> dirty_;
+  std::vector<FlowId> fresh_;  // added, and not yet shared
+  std::vector<End> ends_;      // a binary heap with known places
+  std::uint32_t mark_ = 0;
+  // Scratch of sharing:
+  std::vector<FlowId> component_, capped_;
+  std::vector<LinkId> component_links_;
+  struct Level {
+    double share;
+    LinkId link;
+  };
+  std::vector<Level> levels_;
+
+  void touch(LinkId);
+  void share(double now);
+  bool alone(const Flow&) const;
+  void gather(LinkId);
+  void fill(double now);
+  void fix(FlowId, double rate);
+  void set_rate(FlowId, double rate, double now);
+  void settle(Flow&, double now) const;
+  void detach(FlowId);
+  void place(FlowId, double time);
+  void take_out(FlowId);
+  void sift_up(std::uint32_t);
+  void sift_down(std::uint32_t);
+  void put(std::uint32_t at, const End& end) {
+    ends_[at] = end;
+    flows_[static_cast<std::size_t>(end.flow)].in_heap = at;
+  }
+};
+
+}  // namespace trainyard

@@ -1,0 +1,204 @@
+// The fast transport against the oracle: the same random cases on both, operation by operation.
+#include <random>
+
+#include "sim/flow_net.hpp"
+#include "sim/traffic.hpp"
+#include "tests/support.hpp"
+
+using namespace trainyard;
+using namespace trainyard::test;
+
+namespace {
+
+/// Cancels what runs on a stream of another actor, some time after the start.
+class LateCanceller : public ListProgram {
+ public:
+  LateCanceller(double when, Executor*& executor, Actor victim, Stream stream)
+      : ListProgram({compute(when), compute(0)}), executor_(executor), victim_(victim), stream_(stream) {}
+  Pull next(Op& op) override {
+    if (calls_++ == 1) executor_->cancel(victim_, stream_);
+    return ListProgram::next(op);
+  }
+
+ private:
+  Executor*& executor_;
+  Actor victim_;
+  Stream stream_;
+  int calls_ = 0;
+};
+
+/// A case made of one number: shared links, unequal latencies, simultaneous and staggered ends, zero bytes, links that a
+/// route uses twice, weights, rate caps, cancels, links that change, fail and come back.
+struct TransportCase {
+  TableMachine machine;
+  std::vector<std::unique_ptr<Program>> programs;
+  std::vector<LinkChange> changes;
+  Executor* executor = nullptr;
+
+  explicit TransportCase(unsigned seed) : random_(seed) {
+    const int actors = pick(2, 8), links = pick(1, 8);
+    const bool even = pick(0, 2) == 0;  // equal rates, sizes and latencies: many ends at once
+    for (int l = 0; l < links; ++l) machine.link(BytesPerSecond{1e9 * (even ? 1 : pick(1, 4) + 0.1 * pick(0, 9))});
+    for (Actor a = 0; a < actors; ++a)
+      for (Actor b = 0; b < actors; ++b)
+        if (a != b) machine.connect(a, b, path(links), {even ? 1000000 : pick(0, 5) * 333333});
+    add_programs(actors, even);
+    if (pick(0, 1) == 1) add_changes(links);
+    if (pick(0, 2) == 0)
+      programs.push_back(std::make_unique<LateCanceller>(1e-4 * pick(1, 20), executor, pick(0, actors - 1),
+                                                         static_cast<Stream>(pick(1, 2))));
+  }
+
+ private:
+  std::mt19937 random_;
+
+  int pick(int from, int to) { return static_cast<int>(random_() % static_cast<unsigned>(to - from + 1)) + from; }
+  std::vector<LinkUse> path(int links) {
+    std::vector<LinkUse> uses;
+    for (int hop = pick(1, 4); hop > 0; --hop) uses.push_back({pick(0, links - 1), pick(0, 3) == 0 ? 2 : 1});
+    return uses;
+  }
+  void add_programs(int actors, bool even) {
+    std::vector<std::vector<Op>> ops(static_cast<std::size_t>(actors));
+    for (int m = pick(4, 40); m > 0; --m) {
+      const Actor from = pick(0, actors - 1), to = (from + pick(1, actors - 1)) % actors;
+      const double size = pick(0, 5) == 0 ? 0 : even ? 2e5 : 1e5 / 3 * pick(1, 9);
+      Op out = send(size, static_cast<std::uint16_t>(to), static_cast<Tag>(m), 1, static_cast<Mode>(pick(0, 2)));
+      if (pick(0, 4) == 0) out.message.rate_cap = BytesPerSecond{1e8 * pick(1, 15)};
+      ops[static_cast<std::size_t>(from)].push_back(out);
+      ops[static_cast<std::size_t>(to)].push_back(recv(static_cast<std::uint16_t>(from), static_cast<Tag>(m), 2));
+      if (pick(0, 2) == 0) ops[static_cast<std::size_t>(from)].push_back(compute(1e-4 * pick(0, 3), 0));
+    }
+    std::vector<Actor> everyone;
+    for (Actor a = 0; a < actors; ++a) everyone.push_back(a);
+    for (auto& list : ops) programs.push_back(std::make_unique<ListProgram>(list, everyone, 3));
+  }
+  void add_changes(int links) {
+    for (int n = pick(1, 5); n > 0; --n) {
+      const LinkId link = pick(0, links - 1);
+      const double at = 1e-4 * pick(0, 20);
+      const bool fails = pick(0, 2) == 0;
+      changes.push_back({Seconds{at}, link, BytesPerSecond{fails ? 0 : 1e9 * pick(1, 5)}});
+      if (fails) changes.push_back({Seconds{at + 1e-4 * pick(1, 9)}, link, BytesPerSecond{1e9 * pick(1, 3)}});
+    }
+    std::stable_sort(changes.begin(), changes.end(),
+                     [](const LinkChange& a, const LinkChange& b) { return a.at < b.at; });
+    // Nothing stays dead: what comes last for a link leaves it with a rate.
+    for (LinkId link = 0; link < links; ++link) changes.push_back({Seconds{0.05}, link, BytesPerSecond{1e9}});
+  }
+};
+
+/// Ends of all operations in an order that near-ties do not change.
+json ends_on(unsigned seed, TransportKind kind) {
+  return simulate_in_child([&] {
+    TransportCase test(seed);
+    Simulation simulation(test.machine, kind);
+    test.executor = &simulation.executor();
+    for (std::size_t a = 0; a < test.programs.size(); ++a)
+      simulation.add(static_cast<Actor>(a), std::move(test.programs[a]));
+    Ends ends;
+    Traffic traffic(test.machine.links());
+    simulation.observe(ends);
+    simulation.observe(traffic);
+    for (const LinkChange& change : test.changes) simulation.change(change);
+    json result = json::array();
+    try {
+      result.push_back(simulation.run().end.value);
+    } catch (const Deadlock&) {  // a cancel can leave the other half of a message waiting
+      result.push_back(-1.0);
+    }
+    std::stable_sort(ends.ends.begin(), ends.ends.end(), [](const Ends::End& a, const Ends::End& b) {
+      return std::pair(a.actor, a.stream) < std::pair(b.actor, b.stream);
+    });
+    for (const Ends::End& e : ends.ends) result.push_back({e.actor, e.stream, e.kind, e.time, e.done});
+    for (LinkId l = 0; l < static_cast<LinkId>(test.machine.links().size()); ++l)
+      result.push_back(traffic.on_link(l).value);
+    return result;
+  });
+}
+
+void compare(unsigned seed) {
+  CAPTURE(seed);
+  const json native = ends_on(seed, TransportKind::native), flow = ends_on(seed, TransportKind::flow);
+  CHECK(native.size() == flow.size());
+  if (native.size() != flow.size()) return;
+  for (std::size_t i = 0; i < native.size(); ++i) {
+    CAPTURE(i, native[i], flow[i]);
+    if (native[i].is_number()) {
+      CHECK(flow[i].get<double>() == Approx(native[i].get<double>()).epsilon(1e-9).margin(1e-3 * (i > 0)));
+      continue;
+    }
+    for (const std::size_t key : {0U, 1U, 2U, 4U}) CHECK(native[i][key] == flow[i][key]);
+    CHECK(flow[i][3].get<double>() == Approx(native[i][3].get<double>()).epsilon(1e-9));
+  }
+}
+
+}  // namespace
+
+TEST_CASE("both transports end every operation of random cases at the same time", "[sim][transport]") {
+  for (unsigned seed = 1; seed <= 150; ++seed) compare(seed);
+}
+// A message that waits for its link takes its share again as soon as the link is back: SimGrid's own resume shares
+// nothing anew before the next event, so the oracle starts it again (found by comparing the two).
+TEST_CASE("a flow whose link comes back takes its share at once, on both transports", "[sim][transport]") {
+  for (const TransportKind kind : {TransportKind::native, TransportKind::flow}) {
+    const json ends = simulate_in_child([kind] {
+      TableMachine m;
+      const LinkId shared = m.link(kRate), fails = m.link(kRate);
+      m.connect(0, 1, {{shared, 1}});
+      m.connect(2, 3, {{shared, 1}, {fails, 1}});
+      Simulation simulation(m, kind);
+      simulation.add(0, std::make_unique<ListProgram>(std::vector<Op>{send(4e9)}, std::vector<Actor>{1}));
+      simulation.add(1, std::make_unique<ListProgram>(std::vector<Op>{recv()}, std::vector<Actor>{0}));
+      simulation.add(2, std::make_unique<ListProgram>(std::vector<Op>{send(4e9)}, std::vector<Actor>{3}));
+      simulation.add(3, std::make_unique<ListProgram>(std::vector<Op>{recv()}, std::vector<Actor>{2}));
+      simulation.change({Seconds{1}, fails, BytesPerSecond{0}});
+      simulation.change({Seconds{2}, fails, kRate});
+      Ends log;
+      simulation.observe(log);
+      simulation.run();
+      return json{log.last(1), log.last(3)};
+    });
+    // Half a GB each, one alone, then half and half again: 2.5 GB left of the first, 3.5 of the second.
+    CHECK(ends[0].get<double>() == near(7.0));
+    CHECK(ends[1].get<double>() == near(8.0));
+  }
+}
+TEST_CASE("2,000 random cases on both transports", "[.deep][transport]") {
+  for (unsigned seed = 5000; seed < 7000; ++seed) compare(seed);
+}
+
+TEST_CASE("FlowNet: max-min shares with weights and caps, by hand", "[sim][transport]") {
+  const std::vector<Link> links{{"a", "wire", BytesPerSecond{12}}, {"b", "wire", BytesPerSecond{5}}};
+  const LinkUse a{0, 1}, twice{0, 2}, b{1, 1};
+  FlowNet net(links);
+  const std::vector<LinkUse> on_a{a}, on_both{a, b}, heavy{twice};
+  const FlowId f1 = net.add(on_a, Bytes{100}, {}, 1, 0);
+  const FlowId f2 = net.add(on_both, Bytes{100}, {}, 2, 0);
+  const FlowId f3 = net.add(heavy, Bytes{100}, {}, 3, 0);
+  const auto rate = [&net](FlowId f) { return (net.remaining(f, 0) - net.remaining(f, 1)).value; };
+  net.next(0);
+  CHECK(rate(f1) == near(3));  // 12 over weights 1 + 1 + 2
+  CHECK(rate(f2) == near(3));
+  CHECK(rate(f3) == near(3));
+  CHECK(net.used_share(0) == near(1));
+  CHECK(net.used_share(1) == near(3.0 / 5));
+  const FlowId f4 = net.add(std::vector<LinkUse>{b}, Bytes{100}, BytesPerSecond{4}, 4, 0);  // capped, and alone on b
+  net.next(0);
+  CHECK(rate(f4) == near(2.5));  // b is the tightest: 5 over two
+  CHECK(rate(f2) == near(2.5));
+  CHECK(rate(f1) == near(9.5 / 3));
+  net.set_capacity(1, BytesPerSecond{0}, 0);
+  net.next(0);
+  CHECK(rate(f4) == 0);
+  CHECK(rate(f2) == 0);
+  CHECK(rate(f1) == near(4));
+  net.remove(f3, 0);
+  net.set_capacity(1, BytesPerSecond{50}, 0);
+  net.next(0);
+  CHECK(rate(f4) == near(4));  // its cap
+  CHECK(rate(f1) == near(6));
+  std::vector<FlowToken> done;
+  net.collect(17, 0, done);
+  CHECK(done == std::vector<FlowToken>{1, 2});  // 100 / 6
+}
