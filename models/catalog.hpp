@@ -9,7 +9,8 @@
 namespace trainyard {
 
 /// The folder of datasheet and fitted figures: one YAML file an entry, `<folder>/<kind>s/<name>.yaml`
-/// (kinds: gpu, node, stack, network). TRAINYARD_CATALOG, or the one of the source tree the program was built from.
+/// (kinds: gpu, cpu, node, fabric, stack, network). TRAINYARD_CATALOG, or the one of the source tree the program was
+/// built from.
 class Catalog {
  public:
   Catalog();
@@ -18,8 +19,8 @@ class Catalog {
   std::vector<std::string> names(std::string_view kind) const;  ///< sorted
   /// The entry as a document. Throws UserError at `where` naming the nearest entry. '-' and '_' are the same in names.
   Node entry(std::string_view kind, std::string_view name, const Place& where) const;
-  /// A scalar is the name of an entry, or of a file beside the one that it stands in (.yaml, .json); a map stands for itself, laid on its `base` entry if it names one.
-  /// The result has a field `name` and never a `base`.
+  /// A scalar is the name of an entry, or of a file beside the one that it stands in (.yaml, .json); a map stands for
+  /// itself, laid on its `base` entry if it names one. The result has a field `name` and never a `base`.
   Node resolve(std::string_view kind, const Node& reference) const;
   const std::filesystem::path& root() const { return root_; }
 

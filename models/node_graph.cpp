@@ -28,7 +28,7 @@ std::string end_of_wire(Fields& fields, const char* key, const std::vector<std::
   return name;
 }
 
-GraphWire wire_of(const NodeType& node, const Node& entry, const std::string& what,
+GraphWire wire_of(const NodeType& node, Fields& around, const Node& entry, const std::string& what,
                   const std::vector<std::string>& devices) {
   Fields fields(entry, what);
   GraphWire wire;
@@ -45,10 +45,13 @@ GraphWire wire_of(const NodeType& node, const Node& entry, const std::string& wh
   if (wire.kind == "NVLink") standard = node.gpu.nvlink;
   if (wire.kind == "socket") standard = node.socket_rate;
   wire.rate = standard.value > 0 ? fields.bandwidth("rate", standard) : fields.bandwidth("rate");
-  wire.latency = fields.has("latency")   ? read_latency(fields, "latency")
-                 : wire.kind == "NVLink" ? node.nvlink_latency
-                 : wire.kind == "socket" ? node.socket_latency
-                                         : node.pcie_latency;
+  const char* elsewhere = wire.kind == "NVLink" ? "nvlink" : wire.kind == "socket" ? "socket_link" : "pcie";
+  if (fields.has("latency") || !around.has(elsewhere))  // required where nothing else says it
+    wire.latency = read_latency(fields, "latency");
+  else
+    wire.latency = wire.kind == "NVLink"   ? node.nvlink_latency
+                   : wire.kind == "socket" ? node.socket_latency
+                                           : node.pcie_latency;
   wire.half_duplex = read_half_duplex(fields);
   fields.finish();
   return wire;
@@ -77,7 +80,7 @@ void read_graph(NodeType& node, Fields& fields) {
     }
   const std::vector<std::string> devices = devices_of_graph(node);
   for (std::size_t i = 0; i < wires.items.size(); ++i)
-    node.wires.push_back(wire_of(node, wires.items[i], fmt::format("{}: wires.{}", fields.what(), i), devices));
+    node.wires.push_back(wire_of(node, fields, wires.items[i], fmt::format("{}: wires.{}", fields.what(), i), devices));
 }
 
 }  // namespace trainyard

@@ -36,15 +36,15 @@ struct GraphWire {
 };
 
 /// Reads `switches: [NAME, …]` and `wires: [{from, to, kind, rate | lanes, latency, duplex}, …]` of a "graph". Throws
-/// UserError with the place for a wire that ends at no device, names nothing or has no rate.
+/// UserError with the place for a wire that ends at no device, or whose rate or latency nothing states.
 void read_graph(NodeType&, Fields& node);
 
 /// `duplex: full | half`.
 bool read_half_duplex(Fields&);
 
 /// Reads what a node's entry says of its links: `sockets`, `socket_link: {rate, latency}`, `pcie: {latency, rate |
-/// generation, lanes_per_socket, device_lanes, switches, duplex, peer_to_peer: none | switch | socket | node}`, `nvlink: {latency, link_rate, mesh}`. GPUs and HCAs have been
-/// read before. Throws UserError with the place.
+/// generation, lanes_per_socket, device_lanes, switches, duplex, peer_to_peer: none | switch | socket | node}`,
+/// `nvlink: {latency, link_rate, mesh}`. GPUs and HCAs have been read before. Throws UserError with the place.
 void read_links(NodeType&, Fields& node);
 
 /// A latency as picoseconds; bounded, so that sums of them stay far from overflow.

@@ -62,6 +62,19 @@ void read_groups(ClusterSpec& spec, const Node& list, const Catalog& catalog) {
   }
 }
 
+void require_hcas(const ClusterSpec& spec, const Fields& cluster, const Node* nodes) {
+  if (spec.nodes == 1 || spec.joins_chips) return;
+  const std::vector<const NodeType*> types = spec.types();
+  for (std::size_t i = 0; i < types.size(); ++i) {
+    if (types[i]->hcas > 0) continue;
+    if (nodes && nodes->kind == Node::Kind::list)
+      fail(nodes->items[i].place,
+           fmt::format("cluster.nodes.{}: {} has no HCA; it cannot reach the other nodes", i, types[i]->name));
+    fail(cluster.place_of("node"), fmt::format("cluster.node: {} has no HCA; {} nodes of it cannot reach each other",
+                                               types[i]->name, spec.nodes));
+  }
+}
+
 void read_taken_out(ClusterSpec& spec, Fields& fields) {
   const Node* list = fields.child("taken_out");
   if (!list || list->kind == Node::Kind::null) return;
@@ -78,7 +91,7 @@ void read_taken_out(ClusterSpec& spec, Fields& fields) {
 void check_node(const NodeType& node, const Place& of_type, const Place& of_lanes, const std::string& what) {
   node_builders().find(node.interconnect, of_type);
   try {
-    plan_lanes(node);
+    if (has_lane_plan(node)) plan_lanes(node);
   } catch (const UserError& e) {
     fail(of_lanes, fmt::format("{}: {}", what, e.what()));
   }
@@ -111,10 +124,8 @@ ClusterSpec read_cluster(const Node& node, const Catalog& catalog) {
       fail(fields.place(), fmt::format("cluster of {} nodes: missing key \"fabric\" (what joins them; known: {})",
                                        spec.nodes, fmt::join(catalog.names("fabric"), ", ")));
     read_fabric(spec, catalog.resolve("fabric", *fabric));
-    for (const NodeType* type : spec.types())
-      if (spec.nodes > 1 && type->hcas == 0 && !spec.joins_chips)
-        fail(fields.place_of("node"), fmt::format("cluster.node: {} has no HCA; {} nodes of it cannot reach each other",
-                                                  type->name, spec.nodes));
+    spec.shape.place = fabric->place;
+    require_hcas(spec, fields, nodes);
   }
   fields.finish();
   return spec;

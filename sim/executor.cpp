@@ -86,8 +86,8 @@ void Executor::deliver(const std::vector<Agenda::Token>& timers, const std::vect
     // A link of its way may have failed meanwhile. Where no other is left, its bytes leave and stall on the old one; a
     // message without bytes waits for the link.
     Transfer& t = transfers_pool_[arrival.index];
-    if (crosses_dead_link(t) && reroute(arrival.index)) continue;
-    if (crosses_dead_link(t) && t.left.value <= 0) {
+    if (crosses_dead_link(t.route) && reroute(arrival.index)) continue;
+    if (crosses_dead_link(t.route) && t.left.value <= 0) {
       t.state = Transfer::State::parked;
       parked_.push_back(arrival.index);
     } else {

@@ -145,7 +145,7 @@ class Executor {
   Route find_route(const Transfer&);
   void apply(const LinkChange&);
   bool reroute(std::uint32_t);
-  bool crosses_dead_link(const Transfer&) const;
+  bool crosses_dead_link(const Route&) const;
   bool any_link_down() const;
   void record_rates(double until);
 };

@@ -46,6 +46,8 @@ std::uint32_t Executor::new_transfer(Actor from, Stream send_stream) {
   t.channel = s.channel;
   t.limiting = -1;
   t.left = t.message.bytes;
+  t.by_legs = false;
+  t.legs_left = {};
   return index;
 }
 
@@ -166,9 +168,9 @@ void Executor::set_off(std::uint32_t index, const Route& way) {
   Transfer& t = transfers_pool_[index];
   t.route = way;
   t.legs_left = {};
+  t.by_legs = way.store_and_forward(t.left);
   t.latency = way.latency + t.message.extra_latency;
-  if (way.legs.empty()) return pay_latency(index, t.latency);
-  if (!way.store_and_forward(t.left)) {
+  if (!t.by_legs) {
     t.latency += to_picoseconds(way.fill());
     return pay_latency(index, t.latency);
   }
@@ -199,7 +201,9 @@ void Executor::next_leg(std::uint32_t index) {
   t.left = t.leg_bytes;
   t.limiting = -1;
   t.leg_started = now_;
-  if (crosses_dead_link(t) && reroute(index)) return;
+  t.state = Transfer::State::latency;  // of this leg nothing has moved yet
+  t.timed = false;
+  if (crosses_dead_link(t.route) && reroute(index)) return;
   pay_latency(index, leg.latency);
 }
 
@@ -370,7 +374,7 @@ void Executor::apply(const LinkChange& change) {
     const Transfer& t = transfers_pool_[index];
     // What ends in this very step, or pays the end of its latency, is left to the rest of the step.
     const bool moving = t.state == Transfer::State::flowing || (t.state == Transfer::State::latency && t.timed);
-    if (moving && crosses_dead_link(t)) reroute(index);
+    if (moving && crosses_dead_link(t.route)) reroute(index);
   }
 }
 
@@ -378,25 +382,27 @@ bool Executor::any_link_down() const {
   return std::any_of(capacity_.begin(), capacity_.end(), [](BytesPerSecond c) { return c.value <= 0; });
 }
 
-bool Executor::crosses_dead_link(const Transfer& t) const {
-  return route_version_ > 1 && std::any_of(t.route.links.begin(), t.route.links.end(), [this](const LinkUse& use) {
+bool Executor::crosses_dead_link(const Route& route) const {
+  return route_version_ > 1 && std::any_of(route.links.begin(), route.links.end(), [this](const LinkUse& use) {
            return capacity_[static_cast<std::size_t>(use.link)].value <= 0;
          });
 }
 
 /// What is left of a transfer goes another way, and pays its latency anew; what had not left a buffer on its way is sent
-/// again from the start. False where there is none: it stalls on its old way until the link is back.
+/// again from the start. False where there is none without a dead link: it stalls on its old way until the link is back.
 bool Executor::reroute(std::uint32_t index) {
   Transfer& t = transfers_pool_[index];
   const Route way = find_route(t);
-  if (!way.reachable) {
+  if (!way.reachable || crosses_dead_link(way)) {
     if (t.state == Transfer::State::parked) parked_.push_back(index);
     return false;
   }
   const Bytes moved = withdraw(index);
-  const bool by_legs = t.route.store_and_forward(t.leg_bytes);
-  if (moved.value > 0) report(t, moved, Outcome::done, false, !by_legs);
-  t.left = by_legs ? t.leg_bytes : t.left - moved;
+  if (moved.value > 0) {
+    report(t, moved, Outcome::done, false, !t.by_legs);
+    t.leg_started = now_;
+  }
+  t.left = t.by_legs ? t.leg_bytes : t.left - moved;
   t.limiting = -1;
   set_off(index, way);
   return true;

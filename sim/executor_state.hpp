@@ -95,12 +95,13 @@ struct Executor::Transfer {
   OpId cause = 0;
   double send_posted = 0;
   double started = 0, ended = 0;
-  Bytes left;                      // to be moved still, when (re)started
-  Bytes seen;                      // remaining at the last recording of rates
-  Route route;                     // the leg that is under way, where buffers take the message up whole
+  Bytes left;   // to be moved still, when (re)started
+  Bytes seen;   // remaining at the last recording of rates
+  Route route;  // the leg that is under way, where buffers take the message up whole
+  bool by_legs = false;
   std::span<const Leg> legs_left;  // after it
   Bytes leg_bytes;                 // of each of them
-  double leg_started = 0;
+  double leg_started = 0;          // or when what is left of it took another way
   ChannelId channel = -1;
   Picoseconds latency;      // of all legs
   Picoseconds leg_latency;  // of the one under way

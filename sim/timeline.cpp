@@ -28,22 +28,27 @@ void Timeline::finished(const OpRun& run) {
   r.began = run.began;
 }
 
-/// An eager sender has ended before its message's figures were known.
+/// What is known of a message is kept with its send, which is there from the start. An eager sender has ended before.
 void Timeline::transferred(const TransferRun& run) {
-  if (!run.last_leg) {
-    for (const OpId id : {run.send_id, run.recv_id})
-      if (id != 0) legs_[id].push_back({run.started.value, run.ended.value, run.latency.seconds().value, run.limiting});
-  }
-  if (run.last) {
-    at(run.send_id).path = run.route.name;
-    if (run.recv_id != 0) at(run.recv_id).path = run.route.name;
-  }
-  if (run.send->message.mode != Mode::eager || !run.last) return;
+  const double latency = run.latency.seconds().value;
+  if (!run.last || legs_.contains(run.send_id))
+    legs_[run.send_id].push_back({run.started.value, run.ended.value, latency, run.limiting});
+  if (!run.last) return;
   OpRecord& send = at(run.send_id);
-  send.bytes = run.send->message.bytes.value;
-  send.limiting = run.limiting;
-  send.latency = run.latency.seconds().value;
-  for (const LegRecord& leg : legs(run.send_id)) send.latency += leg.latency;
+  send.path = run.route.name;
+  if (run.send->message.mode == Mode::eager) {
+    send.bytes = run.send->message.bytes.value;
+    send.limiting = run.limiting;
+    send.latency = legs_.contains(run.send_id) ? 0 : latency;
+    for (const LegRecord& leg : legs(run.send_id)) send.latency += leg.latency;
+  }
+  if (run.recv_id != 0) share_message(run.send_id, run.recv_id);
+}
+
+void Timeline::share_message(OpId send, OpId recv) {
+  const char* path = at(send).path;
+  at(recv).path = path;
+  if (const auto found = legs_.find(send); found != legs_.end()) legs_.insert_or_assign(recv, found->second);
 }
 
 const std::vector<LegRecord>& Timeline::legs(OpId id) const {
@@ -54,22 +59,18 @@ const std::vector<LegRecord>& Timeline::legs(OpId id) const {
 
 namespace {
 
-/// A message's latency, then its bytes, leg by leg; the path is made from its end.
+/// A message's latency, then its bytes, piece by piece; the path is made from its end.
 void add_message(std::vector<PathStep>& path, OpId id, const OpRecord& r, const std::vector<LegRecord>& legs,
                  std::span<const Link> links) {
-  const auto add = [&](double from, double to, double latency, LinkId limiting) {
-    const double moving = std::min(to, from + latency);
-    if (to > moving)
-      path.push_back({id, moving, to, limiting >= 0 ? links[static_cast<std::size_t>(limiting)].kind : "rate cap"});
-    if (moving > from) path.push_back({id, from, moving, "latency"});
+  const auto add = [&](const LegRecord& leg) {
+    const double moving = std::min(leg.ended, leg.started + leg.latency);
+    if (leg.ended > moving)
+      path.push_back(
+          {id, moving, leg.ended, leg.limiting >= 0 ? links[static_cast<std::size_t>(leg.limiting)].kind : "rate cap"});
+    if (moving > leg.started) path.push_back({id, leg.started, moving, "latency"});
   };
-  double last = r.started, latency = r.latency;
-  for (const LegRecord& leg : legs) {
-    last = leg.ended;
-    latency -= leg.latency;
-  }
-  add(last, r.ended, std::max(0.0, latency), r.limiting);
-  for (auto leg = legs.rbegin(); leg != legs.rend(); ++leg) add(leg->started, leg->ended, leg->latency, leg->limiting);
+  if (legs.empty()) return add({r.started, r.ended, r.latency, r.limiting});
+  std::for_each(legs.rbegin(), legs.rend(), add);
 }
 
 }  // namespace

@@ -25,7 +25,7 @@ struct OpRecord {
   const char* path = "";  // of a message: the name of its route
 };
 
-/// A leg of a message that buffers on its way took up whole, but the last.
+/// A piece of a message that moved in several: leg by leg, or on when a link had failed. The next starts where it ends.
 struct LegRecord {
   double started = 0, ended = 0, latency = 0;  // s
   LinkId limiting = -1;
@@ -37,13 +37,15 @@ class Timeline : public Observer {
   Level level() const override { return Level::ops; }
   void finished(const OpRun&) override;
   void transferred(const TransferRun&) override;
+  void delivered(const OpRun& send, const OpRun& recv) override { share_message(send.id, recv.id); }
   const std::vector<OpRecord>& records() const { return records_; }  ///< records()[id − 1]
-  const std::vector<LegRecord>& legs(OpId) const;                    ///< empty for all but such messages
+  const std::vector<LegRecord>& legs(OpId) const;                    ///< empty for all but such messages' two halves
 
  private:
   std::vector<OpRecord> records_;
   std::unordered_map<OpId, std::vector<LegRecord>> legs_;
   OpRecord& at(OpId);
+  void share_message(OpId send, OpId recv);
 };
 
 /// A piece of the critical path, booked under a resource: "compute", "memory" (local work), "delay", a kind of

@@ -25,6 +25,7 @@ struct SocketLanes {
 /// Of the node type; nothing where its sockets have no limit. A budget that is exceeded was refused when it was read.
 std::vector<SocketLanes> lanes_of(const NodeType& node) {
   std::vector<SocketLanes> lanes;
+  if (!has_lane_plan(node)) return lanes;
   for (const int left : plan_lanes(node).lanes_left)
     lanes.push_back({static_cast<int>(lanes.size()), node.lanes_per_socket - left, node.lanes_per_socket});
   return lanes;

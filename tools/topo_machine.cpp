@@ -39,7 +39,7 @@ TopoMachine read_topo_machine(const std::string& what, const std::string& verb, 
   machine.name = machine.cluster.node.name;
   node_builders().find(machine.cluster.node.interconnect, machine.cluster.place);
   try {
-    plan_lanes(machine.cluster.node);
+    if (has_lane_plan(machine.cluster.node)) plan_lanes(machine.cluster.node);
   } catch (const UserError& e) {
     fail(machine.cluster.place, e.what());
   }

@@ -14,11 +14,11 @@ ClosShape::ClosShape(const std::vector<FabricLevel>& levels, int hcas, bool whol
     const FabricLevel& level = levels[l];
     const double uplinks = level.down / level.oversubscription;
     const bool is_whole = std::abs(uplinks - std::round(uplinks)) < 1e-9 * uplinks && uplinks >= 1;
-    if (whole && !is_whole)
+    groups_.push_back((below + level.down - 1) / level.down);
+    if (whole && !is_whole && groups_.back() > 1)
       fail(place, fmt::format("level {}: {} ports down at {}:1 make {:.4g} uplinks; switch by switch they must be a "
                               "whole number",
                               l, level.down, level.oversubscription, uplinks));
-    groups_.push_back((below + level.down - 1) / level.down);
     down_.push_back(level.down);
     uplinks_.push_back(is_whole ? std::round(uplinks) : uplinks);
     planes_.push_back(planes);

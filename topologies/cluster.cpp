@@ -49,6 +49,15 @@ int ClusterSpec::gpus() const {
   return count;
 }
 
+BytesPerSecond fabric_link_rate(const ClusterSpec& spec) {
+  BytesPerSecond rate = spec.shape.link_rate;
+  if (rate.value > 0) return rate;
+  if (spec.joins_chips) return spec.node.gpu.chip_links.rate;
+  const bool of_nodes = spec.fabric == "torus" || spec.fabric == "ring";
+  for (const NodeType* type : spec.types()) rate = std::max(rate, type->hca_rate * (of_nodes ? type->hcas : 1));
+  return rate;
+}
+
 Picoseconds fibre_latency(double km) { return to_picoseconds(Seconds{5e-6 * km}); }
 
 Wire hca_wire(const ClusterSpec& spec, int node) {
@@ -80,7 +89,7 @@ double read_km(Fields& fields, const std::string& key) {
 }
 
 /// Wires and devices that the builder has made, and the user has taken out.
-void take_out(DeviceGraph& graph, const ClusterSpec& spec) {
+void take_out(DeviceGraph& graph, const ClusterSpec& spec, const FabricBuilder* fabric) {
   std::vector<std::string> names;
   for (const Device& device : graph.devices()) names.push_back(device.name);
   const auto find = [&](const std::string& name, const Place& place) {
@@ -90,6 +99,7 @@ void take_out(DeviceGraph& graph, const ClusterSpec& spec) {
     return static_cast<DeviceId>(at - names.begin());
   };
   for (const TakenOut& out : spec.taken_out) {
+    if (fabric && fabric->leaves_out && fabric->leaves_out(spec, out)) continue;
     const std::size_t dash = out.name.find(" - ");
     const DeviceId a = find(out.name.substr(0, dash), out.place);
     std::vector<LinkId> wires = graph.links_from(a);
@@ -119,7 +129,8 @@ void read_fabric(ClusterSpec& spec, const Node& entry) {
     fail(fields.place_of("switch_latency"), fmt::format("{}: switch_latency: more than {}", what, show(most)));
   spec.switch_latency = to_picoseconds(latency);
   spec.distance = fibre_latency(read_km(fields, "distance"));
-  const FabricBuilder& builder = fabric_builders().find(spec.fabric, spec.place);
+  spec.shape.place = entry.place;
+  const FabricBuilder& builder = fabric_builders().find(spec.fabric, spec.shape.place);
   if (builder.read) builder.read(spec, fields);
   fields.finish();
   spec.fabric_sources = figure_sources(entry, what);
@@ -131,14 +142,16 @@ DeviceGraph build_cluster(const ClusterSpec& spec) {
     const NodeType& type = spec.type_of(i);
     node_builders().find(type.interconnect, spec.place)(graph, type, i);
   }
+  const FabricBuilder* fabric = nullptr;
   if (spec.nodes > 1 || spec.joins_chips) {
     for (const NodeType* type : spec.types())
       if (type->hcas == 0 && !spec.joins_chips)
         fail(spec.place,
              fmt::format("{} nodes of {}, which has no HCA: they cannot reach each other", spec.nodes, type->name));
-    fabric_builders().find(spec.fabric, spec.place).build(graph, spec);
+    fabric = &fabric_builders().find(spec.fabric, spec.place);
+    fabric->build(graph, spec);
   }
-  take_out(graph, spec);
+  take_out(graph, spec, fabric);
   return graph;
 }
 

@@ -34,6 +34,7 @@ struct FabricWire {
 
 /// What only some kinds of fabric have.
 struct FabricShape {
+  Place place;                      ///< of the fabric in the scenario, for errors
   std::vector<FabricLevel> levels;  ///< of a folded Clos
   bool rails = false;               ///< leaves take the HCAs of one index of several nodes, not all HCAs of a node
   /// Static hashed routing: every pair of HCAs keeps one way, chosen by a hash of the pair and the seed. False: ideal
@@ -46,7 +47,7 @@ struct FabricShape {
   std::vector<int> node_dims;  ///< the block of chips that a node holds; empty: a row
   bool wrap = true;            ///< false: a mesh
   int wrap_multiple = 1;       ///< only dimensions of a multiple of this length are closed to rings
-  BytesPerSecond link_rate;    ///< between switches, per direction; 0: the HCAs'
+  BytesPerSecond link_rate;    ///< of a port between switches (or chips), per direction; 0: see `fabric_link_rate`
 
   int hosts_a_switch = 0, switches_a_group = 0, global_links = 0;  ///< of a dragonfly; global links of each switch
   bool valiant = false;                                            ///< by way of a random third group (Valiant 1982)
@@ -86,6 +87,9 @@ void read_fabric(ClusterSpec&, const Node& entry);
 
 /// The wire from an HCA of this node to a switch, at its rate, with half of the switch's latency and of the distance.
 Wire hca_wire(const ClusterSpec&, int node);
+/// Rate of a port between two switches (or chips), per direction: the fabric's, else the fastest HCA's, of a torus of
+/// nodes that of all HCAs of one, and of chips that of their own links.
+BytesPerSecond fabric_link_rate(const ClusterSpec&);
 /// Length as a latency: light in fibre takes 5 us/km (c over a refractive index of 1.47 gives 4.9).
 Picoseconds fibre_latency(double km);
 
@@ -95,6 +99,9 @@ using NodeBuilder = void (*)(DeviceGraph&, const NodeType&, int node);
 struct FabricBuilder {
   void (*build)(DeviceGraph&, const ClusterSpec&) = nullptr;
   void (*read)(ClusterSpec&, Fields&) = nullptr;  ///< null: nothing besides the switch latency
+  /// What of `taken_out` the builder leaves out by itself; the rest is taken out of the graph that it has made. Null:
+  /// nothing.
+  bool (*leaves_out)(const ClusterSpec&, const TakenOut&) = nullptr;
 };
 Registry<NodeBuilder>& node_builders();
 Registry<FabricBuilder>& fabric_builders();

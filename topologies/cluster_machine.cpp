@@ -47,15 +47,16 @@ std::vector<std::string> resource_classes(const ClusterSpec& spec) {
   const auto any = [&types](auto has) {
     return std::any_of(types.begin(), types.end(), [&](auto* t) { return has(*t); });
   };
-  const bool staged = any([](const NodeType& t) { return t.network.tcp || !t.network.gpudirect; });
+  const auto has_nvlink = [](const NodeType& t) {
+    return t.interconnect == "nvswitch" || t.interconnect == "nvlink-mesh" ||
+           std::any_of(t.wires.begin(), t.wires.end(), [](const GraphWire& wire) { return wire.kind == "NVLink"; });
+  };
   if (spec.gpus() > 1) {
-    if (any([](const NodeType& t) { return t.interconnect == "nvswitch" || t.interconnect == "nvlink-mesh"; }))
-      classes.emplace_back("NVLink");
+    if (any(has_nvlink)) classes.emplace_back("NVLink");
     if (spec.joins_chips) classes.emplace_back("ICI");
     classes.emplace_back("PCIe");
     if (any([](const NodeType& t) { return t.sockets > 1; })) classes.emplace_back("socket");
-    if (staged && any([](const NodeType& t) { return t.cpu.memory_bandwidth.value > 0; }))
-      classes.emplace_back("host memory");
+    if (any([](const NodeType& t) { return t.cpu.memory_bandwidth.value > 0; })) classes.emplace_back("host memory");
     if (spec.nodes > 1 && any([](const NodeType& t) { return t.network.tcp && t.cpu.copy_rate.value > 0; }))
       classes.emplace_back("CPU copies");
     if (spec.nodes > 1 && !spec.joins_chips) classes.emplace_back("HCA");
@@ -80,15 +81,12 @@ ClusterSpec upgraded(ClusterSpec spec, const Upgrade& upgrade) {
     const auto at = upgrade.find(c);
     return at == upgrade.end() ? 1.0 : at->second;
   };
+  FabricShape& shape = spec.shape;
+  // Rates between switches that follow the HCAs' stay as they are when these are made faster.
+  const double links = spec.joins_chips ? factor("ICI") : factor("uplink");
+  shape.link_rate = fabric_link_rate(spec) * links;
   spec.node = upgraded_node(std::move(spec.node), factor);
   for (NodeGroup& group : spec.others) group.type = upgraded_node(std::move(group.type), factor);
-  FabricShape& shape = spec.shape;
-  // Rates that follow the HCAs' stay as they are, unless it is the uplinks that are made faster.
-  for (FabricLevel& level : shape.levels) level.oversubscription *= factor("HCA");
-  if (!shape.levels.empty()) shape.levels.front().oversubscription /= factor("uplink");
-  for (std::size_t l = 1; l < shape.levels.size(); ++l) shape.levels[l].oversubscription /= factor("HCA");
-  const double links = spec.joins_chips ? factor("ICI") : factor("uplink");
-  if (shape.link_rate.value > 0) shape.link_rate = shape.link_rate * links;
   if (shape.global_rate.value > 0) shape.global_rate = shape.global_rate * links;
   for (FabricWire& wire : shape.wires) {
     const bool hca = wire.a.find('/') != std::string::npos || wire.b.find('/') != std::string::npos;

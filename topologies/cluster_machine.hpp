@@ -27,6 +27,7 @@ constexpr std::uint16_t kStepOverhead = 1000;
 class ClusterMachine : public Machine {
  public:
   ClusterMachine(const ClusterSpec&, const SoftwareStack&);
+  ClusterMachine(const ClusterMachine&) = delete;  // its routing refers to its graph
 
   std::span<const Link> links() const override { return graph_.links(); }
   Cost price(const Work&, Actor) const override;

@@ -34,7 +34,7 @@ bool allowed(const std::string& wire, PathClass path) {
     case PathClass::nvlink:
       return wire == "NVLink";
     case PathClass::pcie:
-      return wire == "PCIe" || wire == "socket";
+      return wire == "PCIe" || wire == "socket" || wire == "NVMe";
     case PathClass::network:
       return wire != "NVLink";
     case PathClass::fabric:
@@ -122,7 +122,9 @@ struct DeviceGraph::Impl {
     const auto usable = [this, &d, &g, from, path](const EdgeId& e) {
       const DeviceId source = static_cast<DeviceId>(boost::source(e, g)) + d.first;
       const DeviceKind kind = devices[static_cast<std::size_t>(source)].kind;
-      const bool through_endpoint = (kind == DeviceKind::gpu || kind == DeviceKind::nvme) && source != from;
+      const bool endpoint =
+          kind == DeviceKind::gpu || kind == DeviceKind::nvme || (kind == DeviceKind::hca && path == PathClass::fabric);
+      const bool through_endpoint = endpoint && source != from;
       const auto wire = static_cast<std::size_t>(g[e].wire);
       return up[wire] && !through_endpoint && allowed(links[wire].kind, path);
     };

@@ -45,7 +45,7 @@ class FabricRouter {
 /// What is wired to what, as a directed graph (Boost.Graph): devices are vertices, each direction of a wire an edge and
 /// a Link of the simulation. Ways minimise the time of a message of 1 MiB alone on the path; nothing passes through
 /// a GPU or an NVMe drive. Links that are down are avoided. Devices of one node are added one after the other: ways
-/// within it are searched there alone.
+/// within it are searched there alone. In the network (PathClass::fabric) nothing passes through an HCA either.
 class DeviceGraph {
  public:
   DeviceGraph();

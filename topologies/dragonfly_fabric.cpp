@@ -23,8 +23,7 @@ void read_dragonfly(ClusterSpec& spec, Fields& fields) {
   s.hosts_a_switch = count("hosts_a_switch", std::max(1, s.switches_a_group / 2));
   s.global_links = count("global_links", std::max(1, s.switches_a_group / 2));
   s.link_rate = fields.bandwidth("link_rate", BytesPerSecond{0});
-  s.global_rate = fields.bandwidth("global_rate", s.link_rate.value > 0 ? s.link_rate : BytesPerSecond{1});
-  if (s.link_rate.value <= 0 && !fields.has("global_rate")) s.global_rate = {};
+  s.global_rate = fields.bandwidth("global_rate", s.link_rate);
   s.valiant = fields.choice("routing", {"minimal", "valiant"}, "minimal") == "valiant";
   s.seed = static_cast<std::uint64_t>(fields.integer("seed", 0, 1));
 }
@@ -98,7 +97,7 @@ void join_groups(DeviceGraph& graph, const ClusterSpec& spec, DragonflyRouter& r
   router.globals.resize(static_cast<std::size_t>(groups * groups));
   const int ports = a * spec.shape.global_links;  // of a group
   if (groups - 1 > ports)
-    fail(spec.place,
+    fail(spec.shape.place,
          fmt::format("a dragonfly of {} groups needs {} global links a group, but has {} ({} switches of {})", groups,
                      groups - 1, ports, a, spec.shape.global_links));
   const int between = groups > 1 ? ports / (groups - 1) : 0;
@@ -121,9 +120,7 @@ void build_dragonfly(DeviceGraph& graph, const ClusterSpec& spec) {
   const std::vector<DeviceId> hcas = graph.all(DeviceKind::hca);
   const int hosts_a_group = shape.hosts_a_switch * shape.switches_a_group;
   const int groups = (static_cast<int>(hcas.size()) + hosts_a_group - 1) / hosts_a_group, a = shape.switches_a_group;
-  BytesPerSecond rate = shape.link_rate;
-  for (const NodeType* type : spec.types())
-    if (shape.link_rate.value <= 0) rate = std::max(rate, type->hca_rate);
+  const BytesPerSecond rate = fabric_link_rate(spec);
   const auto first = static_cast<DeviceId>(graph.devices().size());
   for (int s = 0; s < groups * a; ++s)
     graph.add({fmt::format("group{}.{}", s / a, s % a), DeviceKind::network_switch, -1, s});

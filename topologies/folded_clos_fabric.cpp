@@ -28,35 +28,43 @@ void read_folded_clos(ClusterSpec& spec, Fields& fields) {
   spec.shape.seed = static_cast<std::uint64_t>(fields.integer("seed", 0, 1));
 }
 
+/// Switches, and wires between them, that stand for many in the graph of a spraying fabric; devices of nodes are in it.
+bool in_spraying_fabric(const ClusterSpec& spec, const TakenOut& out) {
+  return !spec.shape.hashed && out.name.find('/') == std::string::npos;
+}
+
 /// How many of the uplinks of a group are there, of all that it was built with: both switches and the wire.
 class TakenUplinks {
  public:
-  TakenUplinks(const ClosShape& shape, const ClusterSpec& spec, const DeviceGraph& graph) : shape_(shape) {
-    std::vector<std::string> names = shape.names();
+  TakenUplinks(const ClosShape& shape, const ClusterSpec& spec) : shape_(shape) {
+    for (const TakenOut& out : spec.taken_out)
+      if (in_spraying_fabric(spec, out)) out_.insert(out.name);
+    if (none()) return;
+    const std::vector<std::string> names = shape.names();
+    std::set<std::string> wires;
+    for (int level = 0; level + 1 < shape.levels(); ++level)
+      for (int group = 0; group < shape.groups(level); ++group)
+        for (const auto& [from, to] : uplinks(level, group)) wires.insert({from + " - " + to, to + " - " + from});
     for (const TakenOut& out : spec.taken_out) {
+      if (!in_spraying_fabric(spec, out)) continue;
       const std::size_t dash = out.name.find(" - ");
-      const std::string a = out.name.substr(0, dash);
-      if (is_device(graph, a)) continue;  // build_cluster's to take out
-      require(names, a, out.place);
-      if (dash != std::string::npos) require(names, out.name.substr(dash + 3), out.place);
-      out_.insert(out.name);
+      require(names, out.name.substr(0, dash), out.place);
+      if (dash == std::string::npos) continue;
+      require(names, out.name.substr(dash + 3), out.place);
+      if (!wires.contains(out.name))
+        fail(out.place, fmt::format("cluster.taken_out: \"{}\": no wire joins them", out.name));
     }
   }
   bool none() const { return out_.empty(); }
 
   double share(int level, int group) const {
-    const int uplinks = static_cast<int>(shape_.uplinks(level)), planes = shape_.planes(level);
-    const int above = group / shape_.down(level + 1);
-    int left = 0;
-    for (int p = 0; p < planes; ++p) {
-      const std::string from = shape_.name(level, group, p);
-      for (int j = 0; j < uplinks && !out_.contains(from); ++j) {
-        const std::string to = shape_.name(level + 1, above, p * uplinks + j);
-        const bool there = !out_.contains(to) && !out_.contains(from + " - " + to) && !out_.contains(to + " - " + from);
-        left += there ? 1 : 0;
-      }
-    }
-    return static_cast<double>(left) / (planes * uplinks);
+    const auto all = uplinks(level, group);
+    const auto left = std::count_if(all.begin(), all.end(), [this](const auto& wire) {
+      const auto& [from, to] = wire;
+      return !out_.contains(from) && !out_.contains(to) && !out_.contains(from + " - " + to) &&
+             !out_.contains(to + " - " + from);
+    });
+    return static_cast<double>(left) / static_cast<double>(all.size());
   }
   bool has_leaf(int group) const { return !out_.contains(shape_.name(0, group, 0)); }
 
@@ -64,9 +72,14 @@ class TakenUplinks {
   const ClosShape& shape_;
   std::set<std::string> out_;
 
-  static bool is_device(const DeviceGraph& graph, const std::string& name) {
-    return std::any_of(graph.devices().begin(), graph.devices().end(),
-                       [&name](const Device& device) { return device.name == name; });
+  /// Both ends of each.
+  std::vector<std::pair<std::string, std::string>> uplinks(int level, int group) const {
+    std::vector<std::pair<std::string, std::string>> all;
+    const int ports = static_cast<int>(shape_.uplinks(level)), above = group / shape_.down(level + 1);
+    for (int p = 0; p < shape_.planes(level); ++p)
+      for (int j = 0; j < ports; ++j)
+        all.emplace_back(shape_.name(level, group, p), shape_.name(level + 1, above, p * ports + j));
+    return all;
   }
   static void require(const std::vector<std::string>& names, const std::string& name, const Place& place) {
     if (std::find(names.begin(), names.end(), name) == names.end())
@@ -85,11 +98,10 @@ void build_folded_clos(DeviceGraph& graph, const ClusterSpec& spec) {
   static constexpr const char* kGroups[] = {"leaf", "pod", "zone", "hall"};
   std::vector<DeviceId> below = hcas_in_order(graph, spec.shape.rails);
   const bool taken = std::any_of(spec.taken_out.begin(), spec.taken_out.end(),
-                                 [](const TakenOut& out) { return !out.name.starts_with("node"); });
-  const ClosShape shape(spec.shape.levels, static_cast<int>(below.size()), taken, spec.place);
-  const TakenUplinks gone(shape, spec, graph);
-  BytesPerSecond rate;  // of one port of a switch
-  for (const NodeType* type : spec.types()) rate = std::max(rate, type->hca_rate);
+                                 [&spec](const TakenOut& out) { return in_spraying_fabric(spec, out); });
+  const ClosShape shape(spec.shape.levels, static_cast<int>(below.size()), taken, spec.shape.place);
+  const TakenUplinks gone(shape, spec);
+  BytesPerSecond rate = fabric_link_rate(spec);
   for (int l = 0; l < shape.levels(); ++l) {
     const bool top = l + 1 == shape.levels();
     std::vector<DeviceId> groups;
@@ -119,7 +131,7 @@ void build_folded_clos(DeviceGraph& graph, const ClusterSpec& spec) {
 }
 
 const RegisterBuilder<FabricBuilder> registered_folded_clos{
-    fabric_builders(), "folded-clos", {build_folded_clos, read_folded_clos}};
+    fabric_builders(), "folded-clos", {build_folded_clos, read_folded_clos, in_spraying_fabric}};
 
 }  // namespace
 }  // namespace trainyard

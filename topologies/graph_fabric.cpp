@@ -64,11 +64,15 @@ void build_graph_fabric(DeviceGraph& graph, const ClusterSpec& spec) {
     const DeviceId a = end(link.a, link.place), b = end(link.b, link.place);
     const auto devices = graph.devices();
     Wire wire{"uplink", link.rate, spec.switch_latency, link.half_duplex};
+    bool hca_below = false;
     for (const DeviceId hca : {a, b})
       if (devices[static_cast<std::size_t>(hca)].kind == DeviceKind::hca) {
-        wire = hca_wire(spec, devices[static_cast<std::size_t>(hca)].node);
-        if (link.rate.value > 0) wire.rate = std::min(wire.rate, link.rate);
-        wire.half_duplex |= link.half_duplex;
+        const Wire own = hca_wire(spec, devices[static_cast<std::size_t>(hca)].node);
+        wire.kind = own.kind;
+        wire.rate = wire.rate.value > 0 ? std::min(wire.rate, own.rate) : own.rate;
+        wire.latency = hca_below ? wire.latency + own.latency : own.latency;  // a cable between two has both of theirs
+        wire.half_duplex |= own.half_duplex;
+        hca_below = true;
       }
     if (link.latency.count >= 0) wire.latency = link.latency;
     graph.connect(a, b, wire);

@@ -35,6 +35,17 @@ void build_graph_node(DeviceGraph& graph, const NodeType& type, int node) {
   for (const auto& [name, device] : devices)
     if (device != first && name.find("cpu") != 0 && !graph.cost(first, device))
       fail(type.wires.front().place, fmt::format("node {}: no wires lead from gpu0 to {}", type.name, name));
+  const bool staged = type.hcas > 0 && !type.network.gpudirect;
+  for (int i = 0; staged && i < type.gpus; ++i) {
+    const DeviceId gpu = devices.at(fmt::format("gpu{}", i));
+    bool host = false;
+    for (int s = 0; s < type.sockets && !host; ++s)
+      host = graph.way(gpu, devices.at(fmt::format("cpu{}", s)), PathClass::pcie).has_value();
+    if (!host)
+      fail(type.wires.front().place, fmt::format("node {}: what gpu{} sends is staged in host memory (hca.gpudirect), "
+                                                 "but no PCIe leads from it to a CPU",
+                                                 type.name, i));
+  }
 }
 
 const RegisterBuilder<NodeBuilder> registered_graph_node{node_builders(), "graph", build_graph_node};

@@ -82,7 +82,7 @@ class HashedClosRouter : public FabricRouter {
 
 void build_hashed_clos(DeviceGraph& graph, const ClusterSpec& spec) {
   const std::vector<DeviceId> hcas = hcas_in_order(graph, spec.shape.rails);
-  const ClosShape shape(spec.shape.levels, static_cast<int>(hcas.size()), true, spec.place);
+  const ClosShape shape(spec.shape.levels, static_cast<int>(hcas.size()), true, spec.shape.place);
   auto router = std::make_unique<HashedClosRouter>(shape, spec.shape.seed);
   std::vector<DeviceId> first;  // switch of each level
   for (int l = 0; l < shape.levels(); ++l)
@@ -97,8 +97,7 @@ void build_hashed_clos(DeviceGraph& graph, const ClusterSpec& spec) {
     graph.connect(hcas[i], first[0] + static_cast<DeviceId>(i) / shape.down(0),
                   hca_wire(spec, graph.devices()[static_cast<std::size_t>(hcas[i])].node));
   }
-  BytesPerSecond rate;  // of one port of a switch
-  for (const NodeType* type : spec.types()) rate = std::max(rate, type->hca_rate);
+  const BytesPerSecond rate = fabric_link_rate(spec);
   for (int l = 0; l + 1 < shape.levels(); ++l)
     for (int g = 0; g < shape.groups(l); ++g)
       for (int p = 0; p < shape.planes(l); ++p)

@@ -146,7 +146,9 @@ std::vector<int> bifurcate(int lanes, int devices, int width) {
   return widths;
 }
 
-bool has_lane_plan(const NodeType& node) { return node.lanes_per_socket > 0 || !node.pcie_switches.empty(); }
+bool has_lane_plan(const NodeType& node) {
+  return node.interconnect != "graph" && (node.lanes_per_socket > 0 || !node.pcie_switches.empty());
+}
 
 PciePlan plan_lanes(const NodeType& node) {
   PciePlan plan;

@@ -25,7 +25,8 @@ struct PciePlan {
   std::vector<int> lanes_left;  ///< by socket; empty where the sockets have no limit
 };
 
-/// Whether the node says how its PCIe lanes are used. If not, it has a switch a GPU and lanes enough.
+/// Whether the node says how its PCIe lanes are used. If not, it has a switch a GPU and lanes enough, or is given wire by
+/// wire.
 bool has_lane_plan(const NodeType&);
 
 /// GPUs and HCAs behind no switch are dealt out to the sockets in blocks, and share what lanes the switches' uplinks

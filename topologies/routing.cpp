@@ -89,16 +89,35 @@ bool Routing::add_leg(Way& way, std::string what, DeviceId from, DeviceId to, Pa
   return true;
 }
 
+/// A device that sends or receives, and where its data are when they leave for the network or come from it.
+struct Routing::NetworkEnd {
+  DeviceId device = kNoDevice, data = kNoDevice;
+};
+
+/// Its own, then those that it can use if that one is cut off.
+std::vector<DeviceId> Routing::hcas_of(DeviceId id) {
+  const DeviceId own = hca_of(id);
+  if (own < 0 || own == id) return {own};
+  std::vector<DeviceId> hcas = graph_.all(DeviceKind::hca, device(id).node);
+  std::stable_partition(hcas.begin(), hcas.end(), [own](DeviceId hca) { return hca == own; });
+  return hcas;
+}
+
 /// Through the HCAs of both ends, whatever shorter way another one would open: so do communication libraries, and so no
 /// two of them meet on a PCIe link by chance.
-bool Routing::add_network_leg(Way& way, std::string what, DeviceId from, DeviceId to, PathClass path) {
-  const DeviceId out = hca_of(from), in = hca_of(to);
-  if (out < 0 || in < 0) return false;
+bool Routing::add_network_leg(Way& way, const NetworkEnd& from, const NetworkEnd& to, PathClass path) {
+  for (const DeviceId out : hcas_of(from.device))
+    for (const DeviceId in : hcas_of(to.device))
+      if (out >= 0 && in >= 0 && add_network_leg(way, from.data, out, in, to.data, path)) return true;
+  return false;
+}
+
+bool Routing::add_network_leg(Way& way, DeviceId from, DeviceId out, DeviceId in, DeviceId to, PathClass path) {
   Way parts;
   const bool found = add_leg(parts, "", from, out, path) && add_leg(parts, "", out, in, PathClass::fabric) &&
                      add_leg(parts, "", in, to, path);
   if (!found) return false;
-  WayLeg leg{std::move(what), {}, {}, {}};
+  WayLeg leg{"over the network", {}, {}, {}};
   for (const WayLeg& part : parts.legs) {
     leg.wires.insert(leg.wires.end(), part.wires.begin(), part.wires.end());
     for (const LinkUse& link : part.links) use(leg, link.link, link.weight);
@@ -121,6 +140,7 @@ void Routing::add_copies(Way& way, DeviceId cpu) {
 
 std::string locality_of(const DeviceGraph& graph, std::span<const LinkId> wires) {
   const auto kind_at = [&graph](DeviceId id) { return graph.devices()[static_cast<std::size_t>(id)].kind; };
+  if (wires.empty()) return "X";
   int switches = 0;
   bool cpu = false, socket = false;
   for (const LinkId wire : wires) {
@@ -168,12 +188,13 @@ Way Routing::within_node(DeviceId from, DeviceId to, PathClass path) {
 }
 
 Way Routing::between_nodes(DeviceId from, DeviceId to, PathClass path) {
+  if (path == PathClass::nvlink || path == PathClass::pcie) return {};  // these end at the HCA
   const NodeType &source = type_of(from), &target = type_of(to);
   const bool tcp = source.network.tcp || target.network.tcp;
   // An adapter that is an end itself has its data at hand; those of a CPU lie in host memory anyway.
-  const auto staged = [this](DeviceId end, const NodeType& type) {
+  const auto staged = [&](DeviceId end, const NodeType& type) {
     const DeviceKind kind = device(end).kind;
-    return kind == DeviceKind::nvme || (kind == DeviceKind::gpu && !type.network.gpudirect);
+    return kind == DeviceKind::nvme || (kind == DeviceKind::gpu && (tcp || !type.network.gpudirect));
   };
   const bool stage_out = staged(from, source), stage_in = staged(to, target);
   Way way;
@@ -184,14 +205,14 @@ Way Routing::between_nodes(DeviceId from, DeviceId to, PathClass path) {
   if (out < 0 || in < 0) return {};
   if (stage_out && !add_leg(way, "into host memory", from, out, PathClass::pcie)) return {};
   if (tcp && device(out).kind == DeviceKind::cpu) add_copies(way, out);
-  if (!add_network_leg(way, "over the network", out, in, path)) return {};
+  if (!add_network_leg(way, {from, out}, {to, in}, path)) return {};
   if (tcp && device(in).kind == DeviceKind::cpu) add_copies(way, in);
   if (stage_in && !add_leg(way, "out of host memory", in, to, PathClass::pcie)) return {};
   way.reachable = true;
   return way;
 }
 
-/// Any wires that lead there: chips with links of their own, or what failures have left.
+/// Any wires that lead there, of those allowed.
 Way Routing::anyhow(DeviceId from, DeviceId to, PathClass path) {
   Way way;
   way.reachable = add_leg(way, "", from, to, path);
@@ -201,17 +222,14 @@ Way Routing::anyhow(DeviceId from, DeviceId to, PathClass path) {
 
 Way Routing::way(DeviceId from, DeviceId to, PathClass path) {
   const int source = device(from).node, target = device(to).node;
-  if (source < 0 || target < 0) return anyhow(from, to, path);
+  if (source < 0 || target < 0 || from == to) return anyhow(from, to, path);
   if (spec_.joins_chips && device(from).kind == DeviceKind::gpu && device(to).kind == DeviceKind::gpu &&
       path != PathClass::pcie && path != PathClass::nvlink) {
-    Way way;
-    way.reachable = add_leg(way, "", from, to, PathClass::fabric);
+    Way way = anyhow(from, to, PathClass::fabric);
     way.locality = "ICI";
     if (way.reachable) return way;
   }
-  if (source == target) return within_node(from, to, path);
-  Way way = between_nodes(from, to, path);
-  return way.reachable ? way : anyhow(from, to, path);
+  return source == target ? within_node(from, to, path) : between_nodes(from, to, path);
 }
 
 Route Routing::route(DeviceId from, DeviceId to, PathClass path, Picoseconds software) {
@@ -222,10 +240,11 @@ Route Routing::route(DeviceId from, DeviceId to, PathClass path, Picoseconds sof
   route.reachable = found.reachable;
   if (!found.reachable) return route;
   route.name = names_.insert(name_of_route(found)).first->c_str();
-  if (device(from).node != device(to).node && !spec_.joins_chips) route.latency += software;
+  const bool over_software = device(from).node != device(to).node && !spec_.joins_chips;
+  const Picoseconds first = over_software ? software : Picoseconds{};  // paid before the first leg
+  route.latency = first + found.latency();
   if (found.legs.size() == 1) {
     route.links = links_.emplace_back(found.legs.front().links);
-    route.latency += found.legs.front().latency;
     return route;
   }
   std::vector<Leg>& legs = legs_.emplace_back();
@@ -233,16 +252,13 @@ Route Routing::route(DeviceId from, DeviceId to, PathClass path, Picoseconds sof
   for (const WayLeg& part : found.legs) {
     Leg& leg = legs.emplace_back();
     leg.links = links_.emplace_back(part.links);
-    leg.latency = part.latency;
+    leg.latency = legs.size() == 1 ? first + part.latency : part.latency;
     for (const LinkUse& link : part.links) {
       use(all, link.link, link.weight);
       const double rate = graph_.links()[static_cast<std::size_t>(link.link)].capacity.value;
       leg.seconds_per_byte = std::max(leg.seconds_per_byte, link.weight / rate);
     }
-    route.latency += part.latency;
   }
-  legs.front().latency += route.latency;
-  for (const WayLeg& part : found.legs) legs.front().latency.count -= part.latency.count;
   route.links = links_.emplace_back(std::move(all.links));
   route.legs = legs;
   route.chunk = found.chunk;

@@ -22,17 +22,20 @@ struct WayLeg {
 struct Way {
   std::vector<WayLeg> legs;
   bool reachable = false;
-  std::string locality;  ///< in `nvidia-smi topo -m`'s words: NV, PIX, PXB, PHB, SYS; NET between nodes
-  std::string how;       ///< "", "through host memory", "RDMA", "TCP", "chip links", …
-  Bytes chunk;           ///< what the buffers pass on at a time, where there are several legs
+  std::string
+      locality;  ///< in `nvidia-smi topo -m`'s words: NV, PIX, PXB, PHB, SYS; NET between nodes; ICI of chips; X to itself
+  std::string how;  ///< "", "through host memory", "RDMA", "TCP", …
+  Bytes chunk;      ///< what the buffers pass on at a time, where there are several legs
   Picoseconds latency() const;
 };
 
-/// How near the ends of a way are, in `nvidia-smi topo -m`'s words: NV, PIX, PXB, PHB, SYS; NET between nodes.
+/// How near the ends of a way are, in `nvidia-smi topo -m`'s words: NV, PIX, PXB, PHB, SYS; NET between nodes; X of a
+/// way without wires.
 std::string locality_of(const DeviceGraph&, std::span<const LinkId> wires);
 
 /// Chooses ways as drivers and communication libraries do: peer to peer where the node allows it, else through host
-/// memory; between nodes through each GPU's own HCA, by RDMA from its memory, from host memory, or by TCP.
+/// memory; between nodes through each GPU's own HCA (another one of the node where that is cut off), by RDMA from its
+/// memory, from host memory, or by TCP, which both ends then speak.
 class Routing {
  public:
   /// Both must outlive it.
@@ -64,7 +67,10 @@ class Routing {
   const NodeType& type_of(DeviceId id) const { return spec_.type_of(device(id).node); }
   DeviceId nearest(DeviceId, DeviceKind);
   bool add_leg(Way&, std::string what, DeviceId from, DeviceId to, PathClass);
-  bool add_network_leg(Way&, std::string what, DeviceId from, DeviceId to, PathClass);
+  struct NetworkEnd;
+  bool add_network_leg(Way&, const NetworkEnd& from, const NetworkEnd& to, PathClass);
+  bool add_network_leg(Way&, DeviceId from, DeviceId out, DeviceId in, DeviceId to, PathClass);
+  std::vector<DeviceId> hcas_of(DeviceId);
   void add_copies(Way&, DeviceId cpu);
   void use(WayLeg&, LinkId, int weight = 1) const;
   Way within_node(DeviceId from, DeviceId to, PathClass);

@@ -145,13 +145,13 @@ std::vector<int> chip_positions(const ClusterSpec& spec, const Grid& grid) {
       std::iota(all.begin(), all.end(), 0);
       return all;
     }
-    fail(spec.place, fmt::format("node_dims of {} hold {} chips, but a node has {}", fmt::join(block, " x "),
-                                 Grid{block}.size(), spec.node.gpus));
+    fail(spec.shape.place, fmt::format("node_dims of {} hold {} chips, but a node has {}", fmt::join(block, " x "),
+                                       Grid{block}.size(), spec.node.gpus));
   }
   for (std::size_t d = 0; d < block.size(); ++d) {
     if (grid.dims[d] % block[d] != 0)
-      fail(spec.place, fmt::format("a torus of {} is not made of blocks of {}", fmt::join(grid.dims, " x "),
-                                   fmt::join(block, " x ")));
+      fail(spec.shape.place, fmt::format("a torus of {} is not made of blocks of {}", fmt::join(grid.dims, " x "),
+                                         fmt::join(block, " x ")));
     outside.dims[d] = grid.dims[d] / block[d];
   }
   std::vector<int> positions;
@@ -170,8 +170,8 @@ void require_chip_links(const ClusterSpec& spec, const Grid& grid) {
   const int links = spec.node.gpu.chip_links.count;
   const auto used = 2 * std::count_if(grid.dims.begin(), grid.dims.end(), [](int length) { return length > 1; });
   if (links > 0 && used > links)
-    fail(spec.place, fmt::format("a torus of {} needs {} links a chip, but {} has {}", fmt::join(grid.dims, " x "),
-                                 used, spec.node.gpu.name, links));
+    fail(spec.shape.place, fmt::format("a torus of {} needs {} links a chip, but {} has {}",
+                                       fmt::join(grid.dims, " x "), used, spec.node.gpu.name, links));
 }
 
 Grid grid_of(const ClusterSpec& spec, int ends) {
@@ -182,9 +182,11 @@ Grid grid_of(const ClusterSpec& spec, int ends) {
   const std::vector<int> ones(block.size(), 1);
   Grid grid{!spec.shape.dims.empty() ? spec.shape.dims
                                      : equal_dims(tiles ? ends / of_block : ends, tiles ? block : ones)};
-  if (grid.size() != ends)
-    fail(spec.place, fmt::format("a torus of {} has {} places, but there are {} {}", fmt::join(grid.dims, " x "),
-                                 grid.size(), ends, spec.joins_chips ? "chips" : "nodes"));
+  double places = 1;  // a whole number of any size
+  for (const int length : grid.dims) places *= length;
+  if (places != ends)
+    fail(spec.shape.place, fmt::format("a torus of {} has {} places, but there are {} {}", fmt::join(grid.dims, " x "),
+                                       places, ends, spec.joins_chips ? "chips" : "nodes"));
   return grid;
 }
 
@@ -217,15 +219,10 @@ void build_torus(DeviceGraph& graph, const ClusterSpec& spec) {
   const std::vector<DeviceId> ends = graph.all(chips ? DeviceKind::gpu : DeviceKind::hca);
   const Grid grid = grid_of(spec, chips ? static_cast<int>(ends.size()) : spec.nodes);
   if (chips) require_chip_links(spec, grid);
-  BytesPerSecond rate = spec.shape.link_rate;
-  if (rate.value <= 0) {
-    if (chips) rate = spec.node.gpu.chip_links.rate;
-    if (chips && rate.value <= 0)
-      fail(spec.place,
-           fmt::format("fabric: missing key \"link_rate\": {} states no links between chips", spec.node.gpu.name));
-    for (const NodeType* type : spec.types())
-      if (!chips) rate = std::max(rate, type->hca_rate * type->hcas);
-  }
+  const BytesPerSecond rate = fabric_link_rate(spec);
+  if (chips && rate.value <= 0)
+    fail(spec.shape.place,
+         fmt::format("fabric: missing key \"link_rate\": {} states no links between chips", spec.node.gpu.name));
   const auto first = static_cast<DeviceId>(graph.devices().size());
   for (int n = 0; n < grid.size(); ++n)
     graph.add({fmt::format("{}{}", chips ? "ici" : "router", n), DeviceKind::network_switch, -1, n});

@@ -1,0 +1,197 @@
+// Clusters of several node types, from files of their own, and what a step on them shows.
+#include <unistd.h>
+#include <catch2/catch.hpp>
+
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "scenarios/simulate.hpp"
+#include "scenarios/views.hpp"
+#include "topologies/cluster_machine.hpp"
+
+using namespace trainyard;
+namespace fs = std::filesystem;
+
+namespace {
+
+const std::string kStep = R"(
+model: {base: gpt2, n_layer: 2}
+plan: {global_batch_size: 32, micro_batch_size: 1, seq_length: 64, precision: fp16}
+)";
+
+Scenario scenario_on(const std::string& cluster, const Overrides& overrides = {}) {
+  return read_scenario_text("cluster:\n" + cluster + kStep, "step.yaml", overrides);
+}
+
+std::string error_of(const std::function<void()>& work) {
+  try {
+    work();
+  } catch (const UserError& e) {
+    return e.what();
+  }
+  return "no error";
+}
+
+class Folder {
+ public:
+  Folder() {
+    std::string name = (fs::temp_directory_path() / "trainyard-XXXXXX").string();
+    REQUIRE(mkdtemp(name.data()) != nullptr);
+    path_ = name;
+  }
+  ~Folder() { fs::remove_all(path_); }
+  Folder(const Folder&) = delete;
+  fs::path write(const std::string& name, const std::string& text) const {
+    fs::create_directories((path_ / name).parent_path());
+    std::ofstream(path_ / name) << text;
+    return path_ / name;
+  }
+
+ private:
+  fs::path path_;
+};
+
+const std::string kTwoTypes = R"(  nodes:
+    - {count: 2, node: t4-server}
+    - {count: 1, node: t4-server, gpu: {count: 2, memory_capacity: 4 GiB}, gpu_speed: 0.5}
+    - {count: 1, node: t4-server, gpu: v100-pcie-16gb}
+  fabric: nonblocking
+)";
+
+}  // namespace
+
+TEST_CASE("nodes of several types: ranks, names and types in order", "[cluster][types]") {
+  const Scenario s = scenario_on(kTwoTypes, {{"plan.global_batch_size", "28"}});
+  const ClusterSpec& spec = s.cluster;
+  CHECK(spec.nodes == 4);
+  CHECK(spec.gpus() == 14);
+  CHECK(s.ranks() == 14);
+  CHECK(describe(spec).starts_with("2 × t4-server + 1 × t4-server + 1 × t4-server, "));
+  const ClusterMachine m(spec, s.software);
+  const std::vector<MeshRank> ranks = mesh(s);
+  REQUIRE(ranks.size() == 14);
+  for (int rank = 0; rank < 14; ++rank) {
+    CAPTURE(rank);
+    const int node = rank < 8 ? rank / 4 : rank < 10 ? 2 : 3;
+    const int gpu = rank < 8 ? rank % 4 : rank < 10 ? rank - 8 : rank - 10;
+    const std::string device = "node" + std::to_string(node) + "/gpu" + std::to_string(gpu);
+    CHECK(spec.node_of_gpu(rank) == node);
+    CHECK(ranks[static_cast<std::size_t>(rank)].node == node);
+    CHECK(ranks[static_cast<std::size_t>(rank)].device == device);
+    CHECK(m.actor_name(rank) == "rank " + std::to_string(rank) + " (" + device + ")");
+    CHECK(&spec.type_of_gpu(rank) == &spec.type_of(node));
+  }
+  CHECK(m.actor_name(14) == "node0/cpu0");
+  CHECK_THROWS_AS(spec.node_of_gpu(14), InternalError);
+  const MachineView view = machine_view(s);
+  CHECK(std::find(view.devices.begin(), view.devices.end(), std::pair<std::string, int>{"GPU", 14}) !=
+        view.devices.end());
+}
+
+TEST_CASE("kernels take the time of their GPU, at its speed", "[cluster][types]") {
+  const Scenario s = scenario_on(kTwoTypes, {{"plan.global_batch_size", "28"}});
+  const ClusterMachine m(s.cluster, SoftwareStack{});
+  Work work;
+  work.flops = Flops{1e12};
+  work.precision = static_cast<std::uint8_t>(Precision::fp16);
+  const double t4 = m.price(work, 0).duration.value;
+  CHECK(m.price(work, 7).duration.value == t4);
+  CHECK(m.price(work, 8).duration.value == Approx(2 * t4).epsilon(1e-12));
+  CHECK(m.price(work, 10).duration.value < t4);
+  work.kernel = kStepOverhead;
+  CHECK(m.price(work, 8).duration == m.price(work, 0).duration);  // the host's
+}
+
+TEST_CASE("a slow node makes the others wait at the all-reduce", "[cluster][types]") {
+  const auto time = [](const std::string& speed) {
+    return simulate(scenario_on("  nodes: [{count: 1, node: t4-server}, {count: 1, node: t4-server, gpu_speed: " +
+                                speed + "}]\n  fabric: nonblocking\n"))
+        .step_time;
+  };
+  const double same = simulate(scenario_on("  nodes: 2\n  node: t4-server\n  fabric: nonblocking\n")).step_time;
+  CHECK(time("1") == Approx(same).epsilon(1e-12));
+  CHECK(time("0.5") > 1.2 * same);
+  const double all_slow =
+      simulate(scenario_on("  nodes: 2\n  node: t4-server\n  gpu_speed: 0.5\n  fabric: nonblocking\n")).step_time;
+  CHECK(time("0.5") <= all_slow * (1 + 1e-9));
+}
+
+TEST_CASE("memory is that of the fullest GPU, MFU's peak that of all of them", "[cluster][types]") {
+  const Result r = simulate(scenario_on(kTwoTypes, {{"plan.global_batch_size", "28"}}));
+  CHECK(r.memory.rank == 8);
+  CHECK(r.memory.capacity == 4.0 * (1 << 30));
+  CHECK(r.ranks == 14);
+  const Scenario s = scenario_on(kTwoTypes, {{"plan.global_batch_size", "28"}});
+  double peak = 0;
+  for (int rank = 0; rank < 14; ++rank)
+    peak += s.cluster.type_of_gpu(rank).gpu.peak[static_cast<std::size_t>(Precision::fp16)].value;
+  CHECK(r.mfu == Approx(r.tflops_per_gpu * 1e12 * 14 / peak).epsilon(1e-12));
+  CHECK(peak > 10 * s.cluster.node.gpu.peak[static_cast<std::size_t>(Precision::fp16)].value);
+}
+
+TEST_CASE("a node and a fabric in files beside the scenario", "[cluster][files]") {
+  const Folder folder;
+  folder.write("parts/box.yaml", "base: small.yaml\nhca: {rate: 25 Gbit/s}\n");
+  folder.write("parts/small.yaml", "base: t4-server\ngpu: {count: 2}\n");
+  folder.write("rails.yaml", "base: rail-optimized\nlevels: [{down: 2}]\n");
+  const fs::path scenario = folder.write(
+      "step.yaml", "cluster: {nodes: 2, node: parts/box.yaml, fabric: rails.yaml, gpu_speed: 0.9}" + kStep);
+  const ClusterSpec spec = read_scenario(scenario).cluster;
+  CHECK(spec.node.name == "box");
+  CHECK(spec.node.gpus == 2);
+  CHECK(spec.node.hca_rate == BytesPerSecond{25e9 / 8});
+  CHECK(spec.node.gpu_speed == 0.9);
+  CHECK(spec.shape.rails);
+  CHECK(spec.shape.levels.at(0).down == 2);
+  CHECK(read_scenario(scenario, {{"cluster.node", "t4-server"}}).cluster.node.gpus == 4);
+}
+
+TEST_CASE("errors in files beside the scenario are named there", "[cluster][files]") {
+  const Folder folder;
+  const auto error = [&folder](const std::string& cluster) {
+    const fs::path scenario = folder.write("step.yaml", "cluster: " + cluster + kStep);
+    std::string text = error_of([&] { read_scenario(scenario); });
+    const std::string root = scenario.parent_path().string() + "/";
+    for (std::size_t at = text.find(root); at != std::string::npos; at = text.find(root)) text.erase(at, root.size());
+    return text;
+  };
+  folder.write("bad.yaml", "base: t4-server\nhca:\n  rate: 0 GB/s\n");
+  folder.write("key.yaml", "base: t4-server\nhcas: 2\n");
+  folder.write("list.yaml", "[1, 2]\n");
+  folder.write("self.yaml", "base: self.yaml\n");
+  folder.write("fabric.yaml", "type: torus\nswitch_latency: 1 us\ndims: [x]\n");
+  CHECK(error("{node: bad.yaml}") == "bad.yaml:3:9: node bad: hca.rate: \"0 GB/s\" must be greater than 0");
+  CHECK(error("{node: key.yaml}") == "key.yaml:2:1: unknown key \"hcas\" in node key; did you mean \"hca\"?");
+  CHECK(error("{node: list.yaml}") == "list.yaml:1:1: expected a map, the figures of a node");
+  CHECK(error("{node: none.yaml}") == "step.yaml:1:17: none.yaml: no such file (a node of its own)");
+  CHECK(error("{node: self.yaml}") == "self.yaml:1:7: bases of node form a cycle");
+  CHECK(error("{nodes: 2, node: t4-server, fabric: fabric.yaml}") ==
+        "fabric.yaml:3:8: fabric fabric.dims: expected one to 6 lengths, such as [4, 4, 4]");
+}
+
+TEST_CASE("a step over TCP says that the CPU's copies limit it, and what faster ones would save", "[cluster][tcp]") {
+  const Scenario s = scenario_on(
+      "  nodes: 2\n  node: t4-server\n  hca: {transport: tcp, copies: 2}\n  cpu: {copy_rate: 1 GB/s}\n"
+      "  fabric: nonblocking\n");
+  const Result r = simulate(s);
+  CHECK(r.bottleneck == "CPU copies");
+  CHECK(r.critical_path.at("CPU copies") > 0.4 * r.step_time);
+  CHECK(r.bytes_by_link_kind.at("CPU copies") > 0);
+  CHECK(describe(s.cluster).find("HCA (TCP)") != std::string::npos);
+  double copies = 0, most = 0;
+  for (const WhatIf& w : what_if(s, 2)) {
+    const double saves = 1 - w.step_time / r.step_time;
+    if (w.resource_class == "CPU copies") copies = saves;
+    most = std::max(most, saves);
+  }
+  CHECK(copies > 0.2);
+  CHECK(copies == most);
+  // The view of the machine says the same of one message.
+  bool found = false;
+  for (const RouteView& route : machine_view(s).routes) {
+    found = found || route.bottleneck_kind == "CPU copies";
+    if (route.bottleneck_kind == "CPU copies") CHECK(route.rate == BytesPerSecond{0.5e9});
+  }
+  CHECK(found);
+}

@@ -1,0 +1,256 @@
+// Hashed ways against sprayed ones, what is taken out or fails, and what a faster class of links changes.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <set>
+
+#include "scenarios/seeds/transfers.hpp"
+#include "tests/support.hpp"
+#include "topologies/cluster_machine.hpp"
+
+using namespace trainyard;
+using namespace trainyard::test;
+
+namespace {
+
+std::string clos(const std::string& levels, const std::string& more = "") {
+  return fmt::format("{{type: folded-clos, switch_latency: 0 us, levels: [{}]{}}}", levels, more);
+}
+
+/// Hosts of one HCA of 10 GB/s.
+ClusterSpec hosts_on(int nodes, const std::string& fabric, const std::vector<std::string>& taken_out = {}) {
+  ClusterSpec spec = hosts_of(nodes, "rate: 10 GB/s", fabric);
+  for (const std::string& name : taken_out) spec.taken_out.push_back({name, spec.place});
+  return spec;
+}
+
+/// Every host sends 1 GB to the one `by` further on, all at once: 100 ms where nothing slows them.
+double shift_ms(const ClusterSpec& spec, int by) {
+  std::vector<Transfer> all;
+  for (Actor a = 0; a < spec.nodes; ++a) all.push_back({a, (a + by) % spec.nodes, Bytes{1e9}});
+  return transfer_ms(spec, all);
+}
+
+using Ways = std::map<std::pair<int, int>, std::vector<std::string>>;
+
+/// The names of the wires between any two HCAs.
+Ways all_ways(const ClusterSpec& spec) {
+  DeviceGraph graph = build_cluster(spec);
+  const std::vector<DeviceId> hcas = graph.all(DeviceKind::hca);
+  Ways ways;
+  for (std::size_t a = 0; a < hcas.size(); ++a)
+    for (std::size_t b = 0; b < hcas.size(); ++b) {
+      std::vector<std::string>& names = ways[{static_cast<int>(a), static_cast<int>(b)}];
+      const auto wires = graph.way(hcas[a], hcas[b], PathClass::fabric);
+      REQUIRE(wires);
+      for (const LinkId wire : *wires) names.push_back(graph.wires()[static_cast<std::size_t>(wire)].name);
+    }
+  return ways;
+}
+
+std::string build_error(const ClusterSpec& spec) {
+  try {
+    build_cluster(spec);
+  } catch (const UserError& e) {
+    return e.what();
+  }
+  return "no error";
+}
+
+}  // namespace
+
+TEST_CASE("hashed ways stay what they are, differ by seed, and use all uplinks", "[fabrics][ecmp]") {
+  const auto ecmp = [](int seed) {
+    return hosts_on(16, clos("{down: 4}", fmt::format(", routing: ecmp, seed: {}", seed)));
+  };
+  const Ways ways = all_ways(ecmp(1));
+  CHECK(ways == all_ways(ecmp(1)));
+  CHECK(ways != all_ways(ecmp(2)));
+  std::set<std::string> uplinks;
+  int crossing = 0, longest = 0;
+  for (const auto& [pair, names] : ways) {
+    crossing += names.size() == 4 ? 1 : 0;
+    longest = std::max(longest, static_cast<int>(names.size()));
+    for (const std::string& name : names)
+      if (name.find("spine") != std::string::npos) uplinks.insert(name);
+  }
+  CHECK(crossing == 16 * 12);
+  CHECK(longest == 4);
+  CHECK(uplinks.size() == 2 * 16);  // four uplinks of four leaves, there and back
+}
+
+TEST_CASE("two flows that a hash sends up the same uplink have half of it each; sprayed ones do not",
+          "[fabrics][ecmp]") {
+  const ClusterSpec ecmp = hosts_on(8, clos("{down: 4}", ", routing: ecmp"));
+  const ClusterSpec spray = hosts_on(8, clos("{down: 4}"));
+  const Ways ways = all_ways(ecmp);
+  int collided = 0, apart = 0;
+  for (Actor to = 4; to < 8; ++to)
+    for (Actor other = 4; other < 8; ++other) {
+      if (to == other) continue;
+      const std::vector<Transfer> both{{0, to, Bytes{1e9}}, {1, other, Bytes{1e9}}};
+      const bool collide = ways.at({0, to})[1] == ways.at({1, other})[1];
+      int& seen = collide ? collided : apart;
+      if (seen++ >= 2) continue;
+      CHECK(transfer_ms(ecmp, both) == near(collide ? 200 : 100));
+      CHECK(transfer_ms(spray, both) == near(100));
+    }
+  CHECK(collided > 0);
+  CHECK(apart > 0);
+}
+
+TEST_CASE("what is taken out of a sprayed fabric costs its share of the rate", "[fabrics][taken_out]") {
+  const auto ms = [](const std::vector<std::string>& out) { return shift_ms(hosts_on(8, clos("{down: 4}"), out), 4); };
+  CHECK(ms({}) == near(100));
+  CHECK(ms({"spine3"}) == near(100 * 4 / 3.0));
+  CHECK(ms({"spine3", "spine0"}) == near(200));
+  CHECK(ms({"leaf0 - spine1"}) == near(100 * 4 / 3.0));
+  CHECK(ms({"spine1 - leaf0"}) == near(100 * 4 / 3.0));
+  CHECK(ms({"spine1", "leaf0 - spine1"}) == near(100 * 4 / 3.0));  // the same uplink
+  CHECK(ms({"leaf0 - spine0", "leaf1 - spine1"}) == near(100 * 4 / 3.0));
+  // Three levels: leaves of two, pods of two leaves.
+  const auto deep = [](const std::vector<std::string>& out, int by) {
+    return shift_ms(hosts_on(8, clos("{down: 2}, {down: 2}"), out), by);
+  };
+  CHECK(deep({}, 4) == near(100));
+  CHECK(deep({"pod0.1"}, 4) == near(200));
+  CHECK(deep({"pod0.1"}, 2) == near(200));
+  CHECK(deep({"core0"}, 4) == near(100 * 4 / 3.0));
+  CHECK(deep({"core0"}, 1) == near(100));  // one of four leaves the pod
+}
+
+TEST_CASE("what is taken out of a hashed fabric is gone round", "[fabrics][taken_out]") {
+  const auto spec = [](const std::vector<std::string>& out) {
+    return hosts_on(8, clos("{down: 4}", ", routing: ecmp"), out);
+  };
+  const auto passes = [](const Ways& ways, const std::string& what) {
+    return std::any_of(ways.begin(), ways.end(), [&what](const auto& way) {
+      return std::any_of(way.second.begin(), way.second.end(),
+                         [&what](const std::string& name) { return name.find(what) != std::string::npos; });
+    });
+  };
+  CHECK(passes(all_ways(spec({})), "spine3"));
+  CHECK_FALSE(passes(all_ways(spec({"spine3"})), "spine3"));
+  const Ways cut = all_ways(spec({"leaf0 - spine1"}));
+  CHECK_FALSE(passes(cut, "leaf0 -> spine1"));
+  CHECK_FALSE(passes(cut, "spine1 -> leaf0"));
+  CHECK_FALSE(passes(cut, "leaf1 -> spine1"));  // a plane is left at the same place
+  for (const auto& [pair, names] : cut) CHECK(names.size() <= 4);
+}
+
+TEST_CASE("a leaf taken out cuts its hosts off, unless they have another HCA", "[fabrics][taken_out]") {
+  for (const char* routing : {"spray", "ecmp"}) {
+    const std::string fabric = clos("{down: 4}", fmt::format(", rails: true, routing: {}", routing));
+    CHECK_THROWS_WITH(transfer_ms(hosts_on(8, fabric, {"leaf1"}), {{0, 5, Bytes{1}}}),
+                      "rank 0 (node0/gpu0) cannot reach rank 5 (node5/gpu0): no path between them");
+    CHECK(transfer_ms(hosts_on(8, fabric, {"leaf1"}), {{0, 3, Bytes{1e9}}}) == near(100));
+    ClusterSpec two = cluster_of(2,
+                                 "interconnect: pcie\npcie: {rate: 1 TB/s, latency: 0 us}\n"
+                                 "hca: {count: 2, rate: 10 GB/s, latency: 0 us}\n",
+                                 4, fabric);
+    two.taken_out.push_back({"leaf1", two.place});
+    CHECK(transfer_ms(two, {{0, 2, Bytes{1e9}}, {1, 3, Bytes{1e9}}}) == near(200));  // all by the first rail
+  }
+}
+
+TEST_CASE("names of what is taken out are checked", "[fabrics][taken_out]") {
+  const auto error = [](const char* routing, const std::string& out) {
+    return build_error(hosts_on(8, clos("{down: 4}", fmt::format(", routing: {}", routing)), {out}));
+  };
+  for (const char* routing : {"spray", "ecmp"}) {
+    CAPTURE(routing);
+    CHECK_THAT(error(routing, "spine4"), Catch::Contains("cluster.taken_out: unknown device \"spine4\"; did you mean"));
+    CHECK_THAT(error(routing, "leaf0 - spin1"), Catch::Contains("unknown device \"spin1\"; did you mean \"spine1\"?"));
+    CHECK_THAT(error(routing, "leaf0 - leaf1"),
+               Catch::EndsWith("cluster.taken_out: \"leaf0 - leaf1\": no wire joins them"));
+    CHECK_THAT(error(routing, "node0/hca7"), Catch::Contains("unknown device \"node0/hca7\"; did you mean"));
+    CHECK(error(routing, "leaf0 - node0/hca0") == "no error");
+    CHECK(error(routing, "node0/hca0 - leaf0") == "no error");
+  }
+}
+
+namespace {
+
+/// Host 0 sends 1 GB to host `to` while the wire of that name fails after `when` ms: until it has arrived, in ms.
+double with_failure_ms(const ClusterSpec& spec, Actor to, const std::string& wire, double when) {
+  return simulate_in_child([&] {
+           ClusterMachine m(spec, SoftwareStack{});
+           Simulation simulation(m);
+           for (Actor a = 0; a < spec.nodes; ++a)
+             simulation.add(a, std::make_unique<ListProgram>(a == 0    ? std::vector<Op>{send(1e9)}
+                                                             : a == to ? std::vector<Op>{recv()}
+                                                                       : std::vector<Op>{},
+                                                             a == 0 ? std::vector<Actor>{to} : std::vector<Actor>{0}));
+           for (std::size_t i = 0; i < m.links().size(); ++i)
+             if (m.links()[i].name == wire)
+               simulation.change({Seconds{when * 1e-3}, static_cast<LinkId>(i), BytesPerSecond{0}});
+           return json(simulation.run().end.value * 1e3);
+         })
+      .get<double>();
+}
+
+}  // namespace
+
+TEST_CASE("a wire fails in mid-flight: the rest goes another way", "[fabrics][failures]") {
+  const ClusterSpec ring = hosts_on(5, "{type: ring, switch_latency: 1 us}");
+  CHECK(with_failure_ms(ring, 1, "router2 -> router3", 40) == near(1e-3 + 1e-3 + 100));
+  // Four hops the other way round; a switch and a half at the ends.
+  CHECK(with_failure_ms(ring, 1, "router0 -> router1", 40) == near(40 + 5e-3 + 60 + 2e-3));
+  const ClusterSpec ecmp = hosts_on(8, clos("{down: 4}", ", routing: ecmp"));
+  const std::string uplink = all_ways(ecmp).at({0, 7})[1];
+  CHECK(with_failure_ms(ecmp, 7, uplink, 40) == near(100));
+  CHECK_THROWS_WITH(with_failure_ms(ecmp, 7, "leaf1 -> node7/hca0", 40),
+                    Catch::Contains("its bytes stand still on a link without capacity"));
+}
+
+TEST_CASE("a hub is one medium, whatever the duplex of what hangs on it", "[fabrics]") {
+  for (const char* duplex : {"full", "half"})
+    for (const bool hub : {false, true}) {
+      const ClusterSpec spec = hosts_of(4, fmt::format("rate: 10 GB/s, duplex: {}", duplex),
+                                        fmt::format("{{type: ethernet, switch_latency: 0 us, hub: {}}}", hub));
+      CHECK(transfer_ms(spec, {{0, 1, Bytes{1e9}}, {2, 3, Bytes{1e9}}}) == near(hub ? 200 : 100));
+    }
+  const ClusterSpec frames = hosts_on(2, "{type: ethernet, switch_latency: 0 us, mtu: 1500}");
+  CHECK(transfer_ms(frames, {{0, 1, Bytes{1e9}}}) == near(100 * 1538 / 1460.0));
+}
+
+TEST_CASE("a faster class of links is faster by that, and no other is", "[fabrics][upgrades]") {
+  const std::vector<std::string> fabrics{
+      clos("{down: 3}"),
+      clos("{down: 3, oversubscription: 1.5}, {down: 2}"),
+      clos("{down: 3}", ", routing: ecmp"),
+      clos("{down: 4, oversubscription: 4}", ", routing: ecmp"),
+      "{type: torus, switch_latency: 1 us, dims: [4, 3]}",
+      "{type: torus, switch_latency: 1 us, dims: [12], link_rate: 3 GB/s}",
+      "{type: dragonfly, switch_latency: 1 us, switches_a_group: 4}",
+      "{type: dragonfly, switch_latency: 1 us, switches_a_group: 4, global_rate: 3 GB/s}",
+      "{type: graph, switch_latency: 1 us, switches: [a, b], links: [{from: a, to: b, rate: 7 GB/s}" +
+          [] {
+            std::string links;
+            for (int n = 0; n < 12; ++n) links += fmt::format(", {{from: node{}/hca0, to: {}}}", n, n % 2 ? "a" : "b");
+            return links;
+          }() +
+          "]}"};
+  for (const std::string& fabric : fabrics)
+    for (const std::vector<std::string>& out : {std::vector<std::string>{}, {"node3/hca0"}}) {
+      CAPTURE(fabric);
+      const ClusterSpec spec = hosts_on(12, fabric, out);
+      const DeviceGraph before = build_cluster(spec);
+      for (const std::string& c : resource_classes(spec)) {
+        CAPTURE(c);
+        const DeviceGraph after = build_cluster(upgraded(spec, {{c, 2.0}}));
+        REQUIRE(after.links().size() == before.links().size());
+        int wrong = 0;
+        for (std::size_t i = 0; i < before.links().size(); ++i) {
+          const double ratio = after.links()[i].capacity / before.links()[i].capacity;
+          wrong += std::abs(ratio - (before.links()[i].kind == c ? 2 : 1)) < 1e-12 ? 0 : 1;
+        }
+        CHECK(wrong == 0);
+      }
+    }
+}
+
+TEST_CASE("what a fabric lacks stays out when a class of links is made faster", "[fabrics][upgrades]") {
+  const ClusterSpec spec = hosts_on(6, clos("{down: 3}"), {"spine2"});
+  for (const std::string& c : resource_classes(spec)) CHECK(build_error(upgraded(spec, {{c, 2.0}})) == "no error");
+}
