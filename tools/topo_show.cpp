@@ -65,21 +65,18 @@ int topo_show(const std::vector<std::string>& words) {
   Arguments arguments("topo show",
                       "A node's wiring as a tree and a matrix, and the levels of the fabric; as DOT, SVG or JSON too.",
                       "topo show dgx-1v\n  trainyard topo show dgx-a100 --svg node.svg");
-  std::string what, dot, svg, json;
-  std::vector<std::string> sets;
-  arguments.positional("SCENARIO|NODE", what, "scenario file; or a node of the catalog");
+  TopoMachineArguments machine_arguments;
+  std::string dot, svg, json;
+  machine_arguments.add_to(arguments);
   arguments.option("--dot", dot, "FILE", "write the whole graph for Graphviz; - is stdout");
   arguments.option("--svg", svg, "FILE", "draw the first node and the fabric by level; - is stdout");
   arguments.option("--json", json, "FILE", "write the whole graph as JSON; - is stdout");
-  arguments.repeated("--set", sets, "PATH=VALUE", "override a field, as often as needed");
   if (!arguments.parse(words)) return kGood;
   for (const std::string& file : {dot, svg, json})
     if (!file.empty()) check_writable(file);
   if ((dot == "-") + (svg == "-") + (json == "-") > 1)
     throw UserError("trainyard topo show: only one of --dot, --svg and --json can be written to stdout");
-  Overrides overrides;
-  for (const std::string& set : sets) overrides.push_back(parse_override_option(set));
-  const TopoMachine machine = read_topo_machine(what, "show", overrides);
+  const TopoMachine machine = machine_arguments.read("show");
   DeviceGraph graph = build_cluster(machine.cluster);
   const std::string title = fmt::format("{}: {}", machine.name, describe(machine.cluster));
   if (!dot.empty()) write_whole(dot, topology_dot(graph, title));
