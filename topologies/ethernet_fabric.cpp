@@ -34,6 +34,7 @@ void build_ethernet(DeviceGraph& graph, const ClusterSpec& spec) {
     Wire wire = hca_wire(spec, graph.devices()[static_cast<std::size_t>(hca)].node);
     wire.rate = wire.rate * spec.shape.payload;
     wire.medium = medium;
+    wire.half_duplex = wire.half_duplex && !spec.shape.hub;  // the hub's medium is both directions' already
     graph.connect(hca, middle, wire);
   }
   graph.set_router(tree_router(graph));
