@@ -36,16 +36,19 @@ RouteView route_view(const ClusterMachine& machine, std::string what, int from, 
   const Route route = machine.route(from, to, PathClass::automatic);
   RouteView view{std::move(what), from, to, {}, "", "", {}, route.latency, route.latency};
   for (const LinkUse& use : route.links) {
-    if (!graph.is_wire(use.link)) continue;
     const Link& link = graph.links()[static_cast<std::size_t>(use.link)];
-    const DeviceGraph::End end = graph.ends(use.link);
-    if (view.hops.empty()) view.hops.push_back(device(graph, end.from).name);
-    view.hops.push_back(device(graph, end.to).name);
-    view.software.count -= end.latency.count;
-    if (!view.bottleneck_link.empty() && link.capacity >= view.rate) continue;
+    if (graph.is_wire(use.link)) {
+      const DeviceGraph::End end = graph.ends(use.link);
+      if (view.hops.empty()) view.hops.push_back(device(graph, end.from).name);
+      view.hops.push_back(device(graph, end.to).name);
+      view.software.count -= end.latency.count;
+    }
+    // A bus or host memory on the way may be the limit too, and a message may take it more than once.
+    const BytesPerSecond rate = link.capacity / use.weight;
+    if (!view.bottleneck_link.empty() && rate >= view.rate) continue;
     view.bottleneck_link = link.name;
     view.bottleneck_kind = link.kind;
-    view.rate = link.capacity;
+    view.rate = rate;
   }
   return view;
 }

@@ -68,15 +68,31 @@ std::vector<int> grid_dims(const FabricView& view, const ClusterSpec& spec, int 
   return dims;
 }
 
+/// "torus" or "mesh", "ring" or "line"; where only some dimensions are closed, which: whether the last router of a row
+/// is wired to its first. (In a dimension of two there is one wire either way.)
+std::string grid_text(const FabricView& view, const std::vector<int>& dims) {
+  const DeviceId first = view.graph.all(DeviceKind::network_switch).front();
+  std::vector<int> closed, open;
+  int stride = 1;
+  for (const int length : dims) {
+    if (length > 2) (view.graph.link(first + stride * (length - 1), first) ? closed : open).push_back(length);
+    stride *= length;
+  }
+  const bool torus = open.empty() || !closed.empty();
+  const char* shape = dims.size() == 1 ? (torus ? "ring" : "line") : torus ? "torus" : "mesh";
+  std::string text = fmt::format("{} {}", shape, fmt::join(dims, " x "));
+  if (!open.empty() && !closed.empty()) text += fmt::format(" (closed along {})", fmt::join(closed, ", "));
+  return text;
+}
+
 std::vector<FabricRow> torus_rows(const FabricView& view, const ClusterSpec& spec) {
   const std::vector<CableCount> cables = cables_of(view);
   const auto routers = static_cast<int>(view.graph.all(DeviceKind::network_switch).size());
-  const std::vector<int> dims = grid_dims(view, spec, routers);
-  const char* shape = dims.size() == 1 ? (spec.shape.wrap ? "ring" : "line") : spec.shape.wrap ? "torus" : "mesh";
-  return {{fmt::format("{} {} of {}", shape, fmt::join(dims, " x "), spec.joins_chips ? "chips" : "nodes"),
-           fmt::format("{} routers, {}, {}", routers, cables[1].text("between neighbours"),
-                       cables[0].text(fmt::format("to {}s", view.end_word))),
-           ""}};
+  return {
+      {fmt::format("{} of {}", grid_text(view, grid_dims(view, spec, routers)), spec.joins_chips ? "chips" : "nodes"),
+       fmt::format("{} routers, {}, {}", routers, cables[1].text("between neighbours"),
+                   cables[0].text(fmt::format("to {}s", view.end_word))),
+       ""}};
 }
 
 std::vector<FabricRow> dragonfly_rows(const FabricView& view, const ClusterSpec& spec) {

@@ -137,6 +137,10 @@ TEST_CASE("topo show says of each fabric what it is made of", "[topo][fabrics]")
              Contains("torus 3 x 4 of nodes"));
   CHECK_THAT(shell.run("show t4-server --nodes 5 --fabric '{type: ring, switch_latency: 1 us}'").out,
              Contains("ring 5 of nodes, 5 routers, 5 links between neighbours"));
+  CHECK_THAT(
+      shell.run("show t4-server --nodes 8 --fabric '{type: torus, dims: [4, 2], wrap: false, switch_latency: 1 us}'")
+          .out,
+      Contains("mesh 4 x 2 of nodes, 8 routers, 10 links between neighbours"));
   CHECK_THAT(shell.run("show " + kChips).out,
              Contains("torus 4 x 4 of chips") && Contains("gpu0    PCIe 15.8 GB/s, 250 ns; ICI 200 GB/s"));
   CHECK_THAT(shell.run("show " + kDragonfly).out,
