@@ -133,6 +133,21 @@ TEST_CASE("a folded Clos by hashes: carries everything when split, blocks as rou
   CHECK(cut.reason.find("node0/hca0 cannot reach the other HCAs") != std::string::npos);
 }
 
+TEST_CASE("switches that are taken out of a sprayed Clos leave its groups less to send up", "[topologies][check]") {
+  ClusterSpec spec = routed_hosts(16, "type: folded-clos\nswitch_latency: 100 ns\nlevels: [{down: 4}]");
+  spec.taken_out.push_back({"spine1", spec.place});
+  FabricCheck check = check_as_routed(spec);
+  CHECK(check.nonblocking == Nonblocking::no);
+  CHECK(check.counterexample->slowdown == near(4.0 / 3));
+  CHECK(check.bisection->value == near(6 * kHcaRate));
+  spec.taken_out.back().name = "leaf0 - spine1";  // the half with leaf0 has seven uplinks
+  check = check_as_routed(spec);
+  CHECK(check.counterexample->link == "leaf0 -> spines");
+  CHECK(check.bisection->value == near(7 * kHcaRate));
+  spec.taken_out.back().name = "spine7";
+  CHECK_THROWS_AS(build_cluster(spec), UserError);
+}
+
 TEST_CASE("a dragonfly's minimal routing is slowed down by its one link between two groups", "[topologies][check]") {
   for (const char* routing : {"minimal", "valiant"}) {
     const FabricCheck check = check_as_routed(routed_hosts(
