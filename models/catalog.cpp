@@ -167,8 +167,8 @@ Sources figure_sources(const Node& entry, const std::string& what) {
   const Node* name = entry.find("name");
   if (name && name->place.file && name->place.line == 1 && name->place.column == kStampColumn)
     reader.entry_file = *name->place.file;
-  static const std::unordered_set<std::string_view> words{"name", "description", "architecture", "measured_as",
-                                                          "sources"};
+  static const std::unordered_set<std::string_view> words{"name",        "description", "architecture",
+                                                          "measured_as", "fabric",      "sources"};
   for (const auto& [key, node] : entry.fields)
     if (!words.contains(key)) reader.read(node, key);
   return reader.found;

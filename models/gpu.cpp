@@ -9,8 +9,8 @@ namespace {
 
 constexpr std::array<const char*, kPrecisions> kPrecisionNames{"fp64", "fp32", "tf32", "fp16", "bf16", "fp8", "int8"};
 constexpr std::array<double, kPrecisions> kElementBytes{8, 4, 4, 2, 2, 1, 1};
-constexpr std::array<const char*, kKernels> kKernelNames{"gemm",        "attention", "attention_backward",
-                                                         "elementwise", "optimizer", "embedding"};
+constexpr std::array<const char*, kKernels> kKernelNames{"gemm",      "attention", "attention_backward", "elementwise",
+                                                         "optimizer", "embedding", "convolution"};
 constexpr std::array<const char*, 2> kChipKindNames{"gpu", "tpu"};
 constexpr double kLeastShare = 1e-6;  // an efficiency or slowdown below this is a slip, and near 0 it is no time at all
 
@@ -38,6 +38,9 @@ void read_efficiency(Gpu& gpu, const Node& node, const std::string& what) {
     parts.finish();
   }
   fields.finish();
+  if (!fields.has(name_of(Kernel::convolution)))
+    gpu.efficiency[static_cast<std::size_t>(Kernel::convolution)] =
+        gpu.efficiency[static_cast<std::size_t>(Kernel::gemm)];
 }
 
 void read_interference(Gpu& gpu, const Node& node, const std::string& what) {

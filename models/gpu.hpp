@@ -15,8 +15,16 @@ const char* name_of(Precision);
 Bytes element_size(Precision);
 
 /// Kinds of kernel with an efficiency each; `Work::kernel` holds one.
-enum class Kernel : std::uint16_t { gemm, attention, attention_backward, elementwise, optimizer, embedding };
-constexpr int kKernels = 6;
+enum class Kernel : std::uint16_t {
+  gemm,
+  attention,
+  attention_backward,
+  elementwise,
+  optimizer,
+  embedding,
+  convolution
+};
+constexpr int kKernels = 7;
 const char* name_of(Kernel);
 
 /// TPUs have no NVLink and join by links from chip to chip; in all else both are read alike.
@@ -60,8 +68,8 @@ struct Gpu {
 
 /// Reads and checks an entry (rates > 0, efficiencies in (0, 1], idle power below busy). Only `peak` (one precision or
 /// more), `memory_bandwidth` and `memory_capacity` are required; what else is left out is ideal (no launch time,
-/// efficiency 1, no interference), not there (`nvlink`, `pcie`, `chip_links`) or not stated (`sms`, `l2`, `clock`,
-/// `power`). Throws UserError with the place.
+/// efficiency 1 but for a convolution's, which is then a gemm's, no interference), not there (`nvlink`, `pcie`,
+/// `chip_links`) or not stated (`sms`, `l2`, `clock`, `power`). Throws UserError with the place.
 Gpu read_gpu(const Node& entry);
 
 /// Roofline (Williams, Waterman & Patterson 2009) with a launch floor:

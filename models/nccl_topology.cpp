@@ -8,7 +8,7 @@
 #include <set>
 #include <vector>
 
-#include "models/node_wiring.hpp"
+#include "models/imported_node.hpp"
 #include "models/xml_element.hpp"
 
 namespace trainyard {
@@ -214,14 +214,14 @@ std::vector<int> numbered(const std::vector<Item>& items, const Keep& keep) {
 }
 
 /// One NVLink, per direction.
-double nvlink_rate_of(const ImportedGpu& gpu) {
+BytesPerSecond nvlink_rate_of(const ImportedGpu& gpu) {
   static const std::map<int, double> rates{{60, 20e9},      {70, 25e9}, {80, 25e9},
                                            {86, 14.0625e9}, {90, 25e9}, {100, 50e9}};
   const auto found = rates.find(gpu.sm);
   if (found == rates.end())
     gpu.place.refuse(
         fmt::format("<gpu>: sm=\"{}\": the rate of its NVLinks is not known; known: 60, 70, 80, 86, 90, 100", gpu.sm));
-  return found->second;
+  return BytesPerSecond{found->second};
 }
 
 std::string gpu_type_of(const ImportedGpu& gpu) {
@@ -235,7 +235,7 @@ std::string gpu_type_of(const ImportedGpu& gpu) {
 
 struct NvlinkWiring {
   std::string interconnect = "pcie";
-  std::string mesh;     // "[[0, 1, 2], …]"
+  std::vector<NvlinkBundle> mesh;
   int to_nvswitch = 0;  // links of each GPU
 };
 
@@ -279,7 +279,7 @@ NvlinkWiring nvlink_wiring(const std::vector<ImportedGpu>& gpus, const std::vect
   for (const auto& [pair, count] : links) {
     if (pair.first > pair.second) continue;
     wiring.interconnect = "nvlink-mesh";
-    wiring.mesh += fmt::format("{}[{}, {}, {}]", wiring.mesh.empty() ? "" : ", ", pair.first, pair.second, count);
+    wiring.mesh.push_back({pair.first, pair.second, count});
   }
   return wiring;
 }
@@ -312,27 +312,20 @@ PcieRates pcie_rates(const NcclReader& in, const std::vector<int>& hcas, std::ve
   return rates;
 }
 
-/// A text for a double-quoted YAML scalar, and on one line.
-std::string yaml_text(const std::string& text) {
-  std::string out;
-  for (const char c : text) {
-    if (c == '"' || c == '\\') out += '\\';
-    out += static_cast<unsigned char>(c) < ' ' ? ' ' : c;
-  }
-  return out;
-}
-
-std::string switch_text(const ImportedSwitch& s, const std::vector<int>& gpus, const std::vector<int>& hcas,
-                        const PcieRates& rates) {
-  const auto list = [](const std::vector<std::size_t>& items, const std::vector<int>& numbers) {
+std::vector<PcieSwitch> switches_of(const NcclReader& in, const std::vector<int>& gpus, const std::vector<int>& hcas,
+                                    const PcieRates& rates) {
+  const auto devices = [](const std::vector<std::size_t>& items, const std::vector<int>& numbers) {
     std::vector<int> found;
     for (const std::size_t i : items)
       if (numbers[i] >= 0) found.push_back(numbers[i]);
     std::sort(found.begin(), found.end());
-    return fmt::format("[{}]", fmt::join(found, ", "));
+    return found;
   };
-  return fmt::format("      - {{socket: {}, gpus: {}, hcas: {}, uplink_lanes: {}}}\n", s.socket, list(s.gpus, gpus),
-                     list(s.nets, hcas), s.lanes > 0 ? rates.lanes(s.lanes) : kFullWidth);
+  std::vector<PcieSwitch> switches;
+  for (const ImportedSwitch& s : in.switches)
+    switches.push_back(
+        {s.socket, devices(s.gpus, gpus), devices(s.nets, hcas), s.lanes > 0 ? rates.lanes(s.lanes) : kFullWidth});
+  return switches;
 }
 
 }  // namespace
@@ -357,52 +350,28 @@ std::string node_entry_of_nccl_topology(std::string_view xml, const std::string&
   const PcieRates rates = pcie_rates(in, hcas, in.notes);
   const ImportedGpu& first = in.gpus.front();
 
-  const std::string name = yaml_text(file);
-  std::string text = fmt::format("# A node imported from the NCCL topology {}.\n", name);
-  for (const std::string& note : in.notes) text += "# " + yaml_text(note) + "\n";
-  text += fmt::format("sources:\n  imported: \"imported from {}\"\n", name);
-  if (nvlink.interconnect != "pcie")
-    text += fmt::format(
-        "  nvlinks: \"imported from {}; each NVLink at {} GB/s per direction, as compute capability {} "
-        "has them\"\n  ring_step: \"assumed as an A100's link through NVSwitch (dgx-a100); not "
-        "measured\"\n",
-        name, nvlink_rate_of(first) / 1e9, first.sm);
-  if (hca_count > 0) text += "  adapter: \"assumed as ConnectX-6 (dgx-a100); not measured\"\n";
-  if (in.sockets > 1) text += "  qpi: \"assumed as between the sockets of dgx-1v; not measured\"\n";
-  text +=
-      "  assumed: \"assumed: some hundred nanoseconds a PCIe switch port or root port, and a hop between sockets; "
-      "not measured\"\n";
-  text += fmt::format("gpu:\n  count: {{value: {}, source: imported}}\n  type: {}\n", in.gpus.size(),
-                      gpu_type.empty() ? gpu_type_of(first) : gpu_type);
-  if (nvlink.to_nvswitch > 0)
-    text += fmt::format("  nvlink: {{value: {} GB/s, source: nvlinks}}\n",
-                        nvlink_rate_of(first) * nvlink.to_nvswitch / 1e9);
-  text += fmt::format("interconnect: {}\n", nvlink.interconnect);
-  if (nvlink.interconnect != "pcie")
-    text += "nvlink:\n  latency: {value: 0.965 us, source: ring_step, unverified: true}\n";
-  if (!nvlink.mesh.empty())
-    text += fmt::format(
-        "  link_rate: {{value: {} GB/s, source: nvlinks}}\n  mesh:\n    value: [{}]\n    source: imported\n",
-        nvlink_rate_of(first) / 1e9, nvlink.mesh);
-  text += fmt::format("sockets: {{value: {}, source: imported}}\n", in.sockets);
-  if (in.sockets > 1)
-    text +=
-        "socket_link:\n  rate: {value: 38.4 GB/s, source: qpi, unverified: true}\n"
-        "  latency: {value: 0.25 us, source: assumed, unverified: true}\n";
-  text += fmt::format(
-      "pcie:\n  rate: {{value: {} B/s, source: imported}}\n"
-      "  latency: {{value: 0.25 us, source: assumed, unverified: true}}\n"
-      "  device_lanes: {{value: {}, source: imported}}\n  switches:\n    value:\n",
-      exact(pcie_rate(rates.generation, kFullWidth).value), rates.device_lanes);
-  for (const ImportedSwitch& s : in.switches) text += switch_text(s, gpus, hcas, rates);
-  text += "    source: imported\n";
-  if (hca_count > 0)
-    text += fmt::format(
-        "hca:\n  count: {{value: {}, source: imported}}\n"
-        "  rate: {{value: {} Gbit/s, source: imported}}\n"
-        "  latency: {{value: 0.6 us, source: adapter, unverified: true}}\n",
-        hca_count, fastest / 1000.0);
-  return text;
+  ImportedNode node;
+  node.kind = "NCCL topology";
+  node.file = file;
+  node.notes = in.notes;
+  node.gpus = static_cast<int>(in.gpus.size());
+  node.gpu_type = gpu_type.empty() ? gpu_type_of(first) : gpu_type;
+  node.interconnect = nvlink.interconnect;
+  node.mesh = nvlink.mesh;
+  if (nvlink.interconnect != "pcie") {
+    node.nvlink_rate = nvlink_rate_of(first);
+    node.gpu_nvlink = node.nvlink_rate * nvlink.to_nvswitch;
+    node.nvlink_source =
+        fmt::format("imported from {}; each NVLink at {} GB/s per direction, as compute capability {} has them", file,
+                    node.nvlink_rate.value / 1e9, first.sm);
+  }
+  node.sockets = in.sockets;
+  node.pcie_rate = pcie_rate(rates.generation, kFullWidth);
+  node.device_lanes = rates.device_lanes;
+  node.switches = switches_of(in, gpus, hcas, rates);
+  node.hcas = static_cast<int>(hca_count);
+  node.hca_rate = BytesPerSecond{fastest * 1e6 / 8};
+  return imported_node_entry(node);
 }
 
 }  // namespace trainyard

@@ -60,7 +60,9 @@ Bytes Network::activations() const {
   for (const auto& layer : layers) total += layer.activations();
   return total;
 }
-Flops Network::model_flops_per_token() const { return Flops{6 * active_parameters()}; }
+Flops Network::model_flops_per_token() const {
+  return weights_reused ? forward_flops() * (3.0 / static_cast<double>(tokens())) : Flops{6 * active_parameters()};
+}
 
 KernelCall kernel_call(std::string name, Kernel kernel, Flops flops, Bytes bytes, Precision precision) {
   KernelCall call;
@@ -110,7 +112,10 @@ int LayerBuilder::parameter(std::string name, double elements) {
 Bytes LayerBuilder::row_bytes(double width) const { return element_size(precision_) * (rows_ * width); }
 
 void LayerBuilder::add(Operator op) {
-  for (const Bytes gradient : held_) op.backward_live += gradient;
+  for (const Held& held : held_) {
+    op.forward_live += held.tensors;
+    op.backward_live += held.gradients;
+  }
   operators_.push_back(std::move(op));
 }
 
@@ -161,12 +166,12 @@ void LayerBuilder::fork(std::string name, double width) {
   op.backward.push_back({elementwise(name + ".gradient_sum", tensor * 3, precision_), {}});
   op.backward_live = tensor * 3;
   add(std::move(op));
-  held_.push_back(tensor);
+  hold(tensor);
 }
 
 void LayerBuilder::join(std::string name) {
   if (held_.empty()) throw InternalError("layer " + layer_.name + ": join without a fork");
-  const Bytes tensor = held_.back();
+  const Bytes tensor = held_.back().gradients;
   Operator op;
   op.forward.push_back(elementwise(std::move(name), tensor * 3, precision_));
   op.forward_live = tensor * 2;
@@ -174,8 +179,10 @@ void LayerBuilder::join(std::string name) {
   held_.pop_back();
 }
 
+void LayerBuilder::hold(Bytes gradients, Bytes tensors) { held_.push_back({gradients, tensors}); }
+
 void LayerBuilder::release() {
-  if (held_.empty()) throw InternalError("layer " + layer_.name + ": release without hold");
+  if (held_.empty()) throw InternalError("layer " + layer_.name + ": release without a hold");
   held_.pop_back();
 }
 
@@ -271,7 +278,8 @@ void LayerBuilder::cross_entropy(double classes, bool fused) {
 }
 
 Layer LayerBuilder::build(Bytes output) && {
-  if (!held_.empty()) throw InternalError("layer " + layer_.name + ": a fork was never joined");
+  if (!held_.empty())
+    throw InternalError("layer " + layer_.name + ": a fork was never joined, or a hold never released");
   layer_.output = output;
   for (const auto& op : operators_) layer_.kept.insert(layer_.kept.end(), op.kept.begin(), op.kept.end());
   const Bytes all = layer_.activations();

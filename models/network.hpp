@@ -8,8 +8,8 @@
 
 namespace trainyard {
 
-/// One kernel launch; `work` is that of ONE micro-batch. FLOPs are counted for matrix products only (a multiply-add is
-/// two): all other kernels are bound by memory and have bytes alone.
+/// One kernel launch; `work` is that of ONE micro-batch. FLOPs are counted for matrix products and
+/// convolutions only (a multiply-add is two): all other kernels are bound by memory and have bytes alone.
 struct KernelCall {
   std::string name;
   Work work;
@@ -63,6 +63,7 @@ struct Network {
   Precision precision = Precision::fp32;
   std::int64_t samples = 1;            ///< in one micro-batch
   std::int64_t tokens_per_sample = 1;  ///< sequence length (of both halves together); 1 where a sample is one example
+  bool weights_reused = false;         ///< at many places of one sample, as by convolutions
 
   double parameters() const;         ///< elements, each tied tensor once
   double active_parameters() const;  ///< elements that a token meets on average: `ParameterTensor::active_share`
@@ -73,7 +74,7 @@ struct Network {
   /// Model FLOPs a token for MFU: 6 · active parameters (2 forward, 4 backward; Kaplan et al. 2020, §2.1). Active are
   /// all parameters, embeddings too, but of routed experts only the share that one token is sent to, and of an
   /// encoder-decoder each half for its own tokens. Attention scores do not count; PaLM's MFU (Chowdhery et al. 2022,
-  /// app. B) adds 12 · L · h · s.
+  /// app. B) adds 12 · L · h · s. Where weights are reused: three times the forward FLOPs of a sample.
   Flops model_flops_per_token() const;
 };
 
@@ -95,7 +96,7 @@ struct Operator {
   std::vector<BackwardKernel> backward;  ///< in execution order
   std::vector<KeptTensor> kept;
   Bytes forward_live;   ///< besides every kept tensor: inputs not kept, intermediates, outputs
-  Bytes backward_live;  ///< besides every kept tensor and `LayerBuilder::fork`'s: gradients in and out, intermediates
+  Bytes backward_live;  ///< besides every kept tensor and what the builder holds: gradients in and out, intermediates
 };
 
 /// Lays a layer out operator by operator in forward order; the backward pass runs the operators in reverse.
@@ -141,9 +142,10 @@ class LayerBuilder {
   void fork(std::string name, double width);
   /// Ends the innermost fork: adds the two branches.
   void join(std::string name);
-  /// A gradient that a later layer left is held while the backward pass of what follows runs, until `release`.
-  void hold(Bytes gradient) { held_.push_back(gradient); }
-  void release();
+  /// While what follows runs, until `release`, there are besides kept tensors: backward `gradients` that later operators
+  /// or layers left, forward `tensors` of other branches.
+  void hold(Bytes gradients, Bytes tensors = {});
+  void release();  ///< ends the innermost hold
 
   /// A kernel bound by memory that reads `in` and writes `out` bytes; its gradient kernel does the reverse.
   void mover(std::string name, Bytes in, Bytes out);
@@ -178,7 +180,10 @@ class LayerBuilder {
   double active_share_ = 1;
   Precision precision_;
   std::vector<Operator> operators_;
-  std::vector<Bytes> held_;  ///< gradients of open forks, and of `hold`
+  struct Held {
+    Bytes gradients, tensors;
+  };
+  std::vector<Held> held_;  ///< of `hold`, and the gradients of open forks
 };
 
 }  // namespace trainyard

@@ -92,6 +92,7 @@ void read_host(NodeType& node, Fields& fields, const std::string& what, const Ca
   node.host_memory = fields.bytes("host_memory", Bytes{0});
   if (const Node* nvme = fields.child("nvme"); nvme && nvme->kind != Node::Kind::null) read_nvmes(node, *nvme, what);
   node.staging_chunk = fields.bytes("staging_chunk", node.staging_chunk);
+  node.fabric = fields.text("fabric", "");
   node.gpu_speed = fields.number("gpu_speed", 1e-3, 1e3, 1.0);
 }
 

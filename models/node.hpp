@@ -59,7 +59,8 @@ struct NodeType {
   /// What a buffer in host memory takes up before it passes it on: larger messages are pipelined in such chunks, those
   /// up to it go leg by leg.
   Bytes staging_chunk{524288};
-  double gpu_speed = 1;          ///< relative: kernels take 1/gpu_speed as long
+  std::string fabric;    ///< of the catalog: what joins such nodes where the cluster names none; "": they must be told
+  double gpu_speed = 1;  ///< relative: kernels take 1/gpu_speed as long
   std::vector<GraphWire> wires;  ///< of "graph"
   std::vector<std::string> extra_switches;
   Sources sources;  ///< the GPU's and the CPU's too

@@ -21,6 +21,12 @@ TransformerConfig read_transformer(const Node& node) {
   return c;
 }
 
+std::int64_t decoder_tokens(const TransformerConfig& config, std::int64_t seq_length,
+                            const TransformerOptions& options) {
+  if (config.num_decoder_layers == 0) return 0;
+  return options.decoder_seq_length > 0 ? options.decoder_seq_length : std::max<std::int64_t>(seq_length / 4, 1);
+}
+
 Network transformer_network(const TransformerConfig& config, std::int64_t micro_batch_size, std::int64_t seq_length,
                             Precision precision, const TransformerOptions& options) {
   if (micro_batch_size < 1)
@@ -33,10 +39,7 @@ Network transformer_network(const TransformerConfig& config, std::int64_t micro_
   if (config.position_embedding == PositionEmbedding::learned && seq_length > config.max_position_embeddings)
     fail(config.place, "seq_length " + std::to_string(seq_length) + " is above the " + positions +
                            " learned positions of " + config.name);
-  std::int64_t decoder_seq = 0;
-  if (config.num_decoder_layers > 0)
-    decoder_seq =
-        options.decoder_seq_length > 0 ? options.decoder_seq_length : std::max<std::int64_t>(seq_length / 4, 1);
+  const std::int64_t decoder_seq = decoder_tokens(config, seq_length, options);
   const transformers::TransformerLayout layout{config,
                                                options,
                                                precision,

@@ -88,6 +88,9 @@ struct TransformerOptions {
   std::int64_t decoder_seq_length = 0;
 };
 
+/// Tokens of a sample of the decoder beside an encoder; 0 where there is none.
+std::int64_t decoder_tokens(const TransformerConfig&, std::int64_t seq_length, const TransformerOptions& = {});
+
 /// The kernels of one micro-batch, and what they keep, as PyTorch runs them eagerly: layers embedding, one a block,
 /// head (final norm, output projection, loss); of an encoder-decoder embedding, encoder blocks, encoder norm, decoder
 /// embedding, decoder blocks, head. Norms, rotary embedding and activation are one kernel each (torch.nn.LayerNorm,

@@ -99,6 +99,13 @@ ClusterSpec read_cluster(const Node& node, const Catalog& catalog) {
   }
   read_taken_out(spec, fields);
   const Node* fabric = fields.child("fabric");
+  Node own;  // of the nodes
+  if (!fabric && !spec.node.fabric.empty()) {
+    own.kind = Node::Kind::scalar;
+    own.scalar = spec.node.fabric;
+    own.place = fields.place_of("node");
+    fabric = &own;
+  }
   if (spec.nodes > 1 || fabric) {
     if (!fabric)
       fail(fields.place(), fmt::format("cluster of {} nodes: missing key \"fabric\" (what joins them; known: {})",

@@ -4,19 +4,12 @@
 
 #include <filesystem>
 
-#include "models/mlp.hpp"
-#include "models/transformer.hpp"
+#include "models/network_entry.hpp"
 
 namespace trainyard {
 namespace {
 
 namespace fs = std::filesystem;
-
-struct ModelChoice {
-  const Node* node;
-  Node entry;  // the network's own fields
-  bool mlp = false;
-};
 
 fs::path beside(const Place& place, const std::string& file) {
   const fs::path direct = fs::path(*place.file).parent_path() / file;
@@ -26,7 +19,8 @@ fs::path beside(const Place& place, const std::string& file) {
   return fs::exists(in_catalog, ignored) ? in_catalog : direct;
 }
 
-ModelChoice find_model(const Node& node, const Catalog& catalog) {
+/// The network's own fields.
+Node find_model(const Node& node, const Catalog& catalog) {
   if (const Node* config = node.find("config")) {
     Fields fields(node, "model");
     const std::string file = fields.text("config");
@@ -50,36 +44,10 @@ ModelChoice find_model(const Node& node, const Catalog& catalog) {
     }
     Node over = node;
     std::erase_if(over.fields, [](const auto& field) { return field.first == "config"; });
-    return {&node, merged(entry, over), false};
+    return merged(entry, over);
   }
-  if (node.find("mlp")) return {&node, node, true};
-  return {&node, catalog.resolve("network", node), false};
-}
-
-Network mlp_of(const Node& node, const NetworkSettings& settings) {
-  Fields fields(node, "model");
-  Fields mlp(fields.required_child("mlp"), "model.mlp");
-  const Node& widths = mlp.required_child("widths");
-  if (widths.kind != Node::Kind::list) fail(widths.place, "model.mlp.widths: expected a list such as [784, 128, 10]");
-  MlpShape shape;
-  for (const Node& width : widths.items) {
-    try {
-      const std::int64_t w = parse_integer(width.scalar);
-      if (w < 1 || w > 1 << 24) throw UserError(fmt::format("{} is not between 1 and 16777216", w));
-      shape.widths.push_back(static_cast<int>(w));
-    } catch (const UserError& e) {
-      fail(width.place, fmt::format("model.mlp.widths: {}", e.what()));
-    }
-  }
-  constexpr std::size_t most_widths = 10000;
-  if (shape.widths.size() > most_widths)
-    fail(widths.place, fmt::format("model.mlp.widths: {} widths; at most {}", shape.widths.size(), most_widths));
-  if (shape.widths.size() < 2) fail(widths.place, "model.mlp.widths: expected at least an input and an output width");
-  const std::string loss = mlp.choice("loss", {"mean_squared_error", "softmax_cross_entropy"}, "mean_squared_error");
-  shape.loss = loss == "mean_squared_error" ? MlpLoss::mean_squared_error : MlpLoss::softmax_cross_entropy;
-  mlp.finish();
-  fields.finish();
-  return mlp_network(shape, settings.micro_batch_size, settings.precision);
+  if (!node.find("base") && (node.find("cnn") || node.find("mlp"))) return node;  // given in place
+  return catalog.resolve("network", node);
 }
 
 /// A length in tokens, bounded so that squares of it stay exact.
@@ -112,16 +80,15 @@ std::int64_t read_lengths(const TransformerConfig& config, Fields& plan, Transfo
 }  // namespace
 
 Network read_network(const Node& node, const Catalog& catalog, Fields& plan, const NetworkSettings& settings) {
-  const ModelChoice model = find_model(node, catalog);
-  const bool flash = plan.boolean("flash_attention", true);
-  if (model.mlp) return mlp_of(model.entry, settings);
-  const TransformerConfig config = read_transformer(model.entry);
+  const NetworkEntry entry = read_network_entry(find_model(node, catalog));
   TransformerOptions options;
-  options.flash_attention = flash;
+  options.flash_attention = plan.boolean("flash_attention", true);
   options.fused_loss = settings.fused_loss;
-  const std::int64_t seq = read_lengths(config, plan, options);
+  const TransformerConfig* config = entry.transformer();
+  if (!config) return make_network(entry, settings.micro_batch_size, 1, settings.precision, options);
+  const std::int64_t seq = read_lengths(*config, plan, options);
   try {
-    Network network = transformer_network(config, settings.micro_batch_size, seq, settings.precision, options);
+    Network network = make_network(entry, settings.micro_batch_size, seq, settings.precision, options);
     if (network.name.empty()) network.name = "model";
     return network;
   } catch (const UserError& e) {

@@ -11,8 +11,9 @@ struct NetworkSettings {
 };
 
 /// The `model` of a scenario: a name of the catalog, `{config: FILE}` (a Hugging Face config, beside the scenario or in
-/// the catalog), its fields in place, or `{mlp: {widths, loss}}`. Reads `seq_length`, `decoder_seq_length` (of an
-/// encoder-decoder; see `TransformerOptions`) and `flash_attention` of the plan. Throws UserError with the place.
+/// the catalog), its fields in place, `{cnn: {input, blocks, layers}}` or `{mlp: {widths, loss}}`. Reads
+/// `flash_attention` of the plan and, for a transformer, `seq_length` and `decoder_seq_length` (of an encoder-decoder;
+/// see `TransformerOptions`). Throws UserError with the place.
 Network read_network(const Node& model, const Catalog&, Fields& plan, const NetworkSettings&);
 
 }  // namespace trainyard

@@ -15,7 +15,7 @@ struct Result {
   double samples_per_s = 0;
   double tokens_per_s = 0;
   double tokens_per_s_per_gpu = 0;
-  double tflops_per_gpu = 0;  ///< model FLOPs (6 · parameters a token) over time
+  double tflops_per_gpu = 0;  ///< model FLOPs (Network::model_flops_per_token) over time
   double mfu = 0;             ///< the same over the dense peak of the precision
   double hfu = 0;             ///< executed matrix FLOPs over the dense peak
   struct {

@@ -119,6 +119,8 @@ bool is_used(const FigureSource& figure, const Scenario& s) {
   const auto begins = [&name](std::initializer_list<const char*> prefixes) {
     return std::any_of(prefixes.begin(), prefixes.end(), [&name](const char* p) { return name.starts_with(p); });
   };
+  // Stated for people; no time depends on them.
+  if (begins({"sms", "l2", "clock", "power"}) || (!s.cluster.joins_chips && begins({"chip_links"}))) return false;
   if (s.plan.ranks == 1 && begins({"nvlink", "pcie", "socket", "interference", "collective_launch", "bucket",
                                    "first_bucket", "whole_tensors", "overlap", "gradient_bucket_copy"}))
     return false;

@@ -174,10 +174,10 @@ std::string screen(const Scenario& s, const Result& r, const std::vector<WhatIf>
   std::string text = head(s);
   text += fmt::format("{}{}      {} samples/s", label("step"), show(Seconds{r.step_time}), thousands(r.samples_per_s));
   if (tokens) text += fmt::format(" · {} tokens/s/GPU", thousands(r.tokens_per_s_per_gpu));
-  text += fmt::format(" · {} TFLOP/s/GPU · MFU {:.1f} % (6·{}parameters a {}, dense {} peak)\n",
-                      thousands(r.tflops_per_gpu), r.mfu * 100,
-                      s.network.active_parameters() < s.network.parameters() ? "active " : "",
-                      tokens ? "token" : "sample", name_of(s.precision));
+  const bool some = s.network.active_parameters() < s.network.parameters();
+  const char* model = s.network.weights_reused ? "3·forward pass" : some ? "6·active parameters" : "6·parameters";
+  text += fmt::format(" · {} TFLOP/s/GPU · MFU {:.1f} % ({} a {}, dense {} peak)\n", thousands(r.tflops_per_gpu),
+                      r.mfu * 100, model, tokens ? "token" : "sample", name_of(s.precision));
   text += breakdown(r);
   text += memory(r);
   text += bottleneck(r, what_ifs);

@@ -3,9 +3,12 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <optional>
 
 #include "models/catalog.hpp"
+#include "models/matrix_node.hpp"
 #include "models/nccl_topology.hpp"
+#include "models/topology_matrix.hpp"
 #include "sim/output.hpp"
 #include "tools/arguments.hpp"
 #include "tools/topo.hpp"
@@ -35,29 +38,68 @@ void check_imported_node(const std::string& yaml, const std::string& file) {
   build_cluster(spec);
 }
 
+bool looks_like_xml(const std::string& text) {
+  const std::size_t first = text.find_first_not_of(" \t\r\n\xEF\xBB\xBF");
+  return first != std::string::npos && text[first] == '<';
+}
+
+BytesPerSecond hca_rate_option(const std::string& text) {
+  if (text.empty()) return {};
+  try {
+    const BytesPerSecond rate = parse_bandwidth(text);
+    if (rate.value > 0) return rate;
+  } catch (const UserError& e) {
+    throw UserError(fmt::format("trainyard topo import: --hca-rate: {}", e.what()));
+  }
+  throw UserError(fmt::format("trainyard topo import: --hca-rate: {}: expected more than 0", text));
+}
+
+Gpu gpu_option(const std::string& name) {
+  Node reference;
+  reference.kind = Node::Kind::scalar;
+  reference.scalar = name;
+  reference.place.file = std::make_shared<const std::string>("trainyard topo import: --gpu");
+  return read_gpu(Catalog().resolve("gpu", reference));
+}
+
+std::string imported_entry(const std::string& file, const std::string& gpu, const std::string& hca_rate) {
+  const std::string text = topology_file_text(file);
+  const BytesPerSecond rate = hca_rate_option(hca_rate);
+  const std::optional<Gpu> type = gpu.empty() ? std::nullopt : std::optional(gpu_option(gpu));
+  if (looks_like_xml(text)) {
+    if (rate.value > 0)
+      throw UserError(fmt::format("trainyard topo import: --hca-rate: {} is an NCCL topology, which has rates", file));
+    return node_entry_of_nccl_topology(text, file, gpu);
+  }
+  if (!looks_like_topology_matrix(text))
+    throw UserError(fmt::format(
+        "{}: expected an NCCL topology (XML), or what nvidia-smi topo -m prints (a header GPU0 GPU1 …)", file));
+  if (!type) throw UserError(fmt::format("{}: the print does not say what its GPUs are; name them with --gpu", file));
+  return node_entry_of_topology_matrix(text, file, *type, rate);
+}
+
 int topo_import(const std::vector<std::string>& words) {
-  Arguments arguments("topo import",
-                      "A node's entry for the catalog, or for a scenario's cluster.node, from the topology that NCCL "
-                      "writes with NCCL_TOPO_DUMP_FILE. Latencies, and the link between sockets, are assumed.",
-                      "topo import system.xml --yaml my-node.yaml");
-  std::string file, gpu, yaml = "-";
-  arguments.positional("FILE", file, "NCCL topology (XML)");
-  arguments.option("--gpu", gpu, "NAME", "GPU of the catalog; default by the compute capability");
+  Arguments arguments(
+      "topo import",
+      "A node's entry for the catalog, or for a scenario's cluster.node, from what `nvidia-smi topo -m` "
+      "prints, or from the topology that NCCL writes with NCCL_TOPO_DUMP_FILE (it knows rates too). "
+      "Latencies, and the link between sockets, are assumed.",
+      "topo import topo.txt --gpu a100-sxm4-80gb --hca-rate '200 Gbit/s' --yaml my-node.yaml");
+  std::string file, gpu, hca_rate, yaml = "-";
+  arguments.positional("FILE", file, "print of nvidia-smi topo -m, or NCCL topology (XML)");
+  arguments.option("--gpu", gpu, "NAME", "GPU of the catalog; default with XML: by the compute capability");
+  arguments.option("--hca-rate", hca_rate, "RATE", "of each NIC of a print, per direction; default 100 Gbit/s");
   arguments.option("--yaml", yaml, "FILE", "where to write it; - is stdout (default)");
   if (!arguments.parse(words)) return kGood;
   check_writable(yaml);
-  if (!gpu.empty()) {
-    Place place;
-    place.file = std::make_shared<const std::string>("trainyard topo import: --gpu");
-    Catalog().entry("gpu", gpu, place);
-  }
-  const std::string entry = node_entry_of_nccl_topology(topology_file_text(file), file, gpu);
+  const std::string entry = imported_entry(file, gpu, hca_rate);
   check_imported_node(entry, file);
   write_whole(yaml, entry);
   return kGood;
 }
 
-const RegisterTopoVerb registered_topo_import{"import", "a node's entry from an NCCL topology", topo_import};
+const RegisterTopoVerb registered_topo_import{
+    "import", "a node's entry from nvidia-smi topo -m, or from an NCCL topology", topo_import};
 
 }  // namespace
 }  // namespace trainyard

@@ -6,13 +6,14 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
+#include "models/network_entry.hpp"
 #include "models/node.hpp"
 #include "models/stack.hpp"
 #include "models/training_memory.hpp"
-#include "models/transformer.hpp"
 #include "sim/output.hpp"
 #include "strategies/collective.hpp"
 #include "tools/arguments.hpp"
+#include "tools/show_network.hpp"
 #include "tools/table.hpp"
 #include "tools/verbs.hpp"
 #include "topologies/cluster.hpp"
@@ -91,11 +92,19 @@ std::vector<Row> stacks(const Catalog& catalog) {
 std::vector<Row> networks(const Catalog& catalog) {
   std::vector<Row> rows;
   for (const std::string& name : catalog.names("network")) {
-    const TransformerConfig c = read_transformer(catalog.resolve("network", name_of_entry(name)));
-    const Network network = transformer_network(c, 1, c.max_position_embeddings, Precision::bf16);
-    rows.push_back({word(name), parameter_count(network.parameters()), parameter_count(network.active_parameters()),
-                    word(c.model_type), number(c.num_hidden_layers), number(c.hidden_size),
-                    c.vocab_size > 0 ? number(c.vocab_size) : Cell{"-", nullptr}, number(c.max_position_embeddings)});
+    const NetworkEntry entry = read_network_entry(catalog.resolve("network", name_of_entry(name)));
+    const Network network = make_network(entry, 1, sample_tokens(entry), Precision::fp32);
+    const TransformerConfig* c = entry.transformer();
+    const auto size = [](std::int64_t v) { return v > 0 ? number(v) : Cell{"-", nullptr}; };
+    rows.push_back({word(name),
+                    parameter_count(network.parameters()),
+                    parameter_count(network.active_parameters()),
+                    word(entry.type),
+                    c ? number(c->num_hidden_layers) : number(static_cast<std::int64_t>(network.layers.size())),
+                    size(c ? c->hidden_size : 0),
+                    size(c ? c->vocab_size : 0),
+                    word(sample_text(entry)),
+                    {show_flops(network.forward_flops()), network.forward_flops().value}});
   }
   return rows;
 }
@@ -201,7 +210,7 @@ const std::vector<Listing>& listings() {
         {"levels (down, oversubscription)", "levels"}},
        fabrics},
       {"networks",
-       "model: a neural network, as Hugging Face describes it",
+       "model; forward FLOPs of one sample, a multiply-add is two",
        {{"name", "name"},
         {"parameters", "parameters", true},
         {"active a token", "active_parameters", true},
@@ -209,7 +218,8 @@ const std::vector<Listing>& listings() {
         {"layers", "num_hidden_layers", true},
         {"hidden", "hidden_size", true},
         {"vocabulary", "vocab_size", true},
-        {"positions", "max_position_embeddings", true}},
+        {"sample", "sample", true},
+        {"forward", "forward_FLOPs", true}},
        networks},
       {"stacks", "software", {{"name", "name"}, {"bucket", "bucket_bytes", true}, {"what", "description"}}, stacks},
       {"collectives",

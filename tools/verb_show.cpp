@@ -4,11 +4,11 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 
-#include "models/transformer.hpp"
 #include "scenarios/views.hpp"
 #include "sim/output.hpp"
 #include "tools/arguments.hpp"
 #include "tools/report.hpp"
+#include "tools/show_network.hpp"
 #include "tools/table.hpp"
 #include "tools/verbs.hpp"
 
@@ -97,16 +97,22 @@ Sources read_entry(const std::string& kind, const Node& entry, const Catalog& ca
     read_fabric(spec, entry);
     return spec.fabric_sources;
   }
-  const TransformerConfig config = read_transformer(entry);
-  Sources sources = figure_sources(entry, "network " + config.name);
+  throw InternalError("no such kind of entry");
+}
+
+/// A config's figures are its fields; a cnn's or mlp's are its layers, so their one source is all there is.
+Sources network_sources(const NetworkEntry& entry, const Node& node) {
+  const std::string what = "network " + entry.name;
+  Sources sources;
+  if (entry.transformer()) sources = figure_sources(node, what);
   for (FigureSource& s : sources)
-    if (s.source.empty()) s.source = config.source;
-  const Network network = transformer_network(config, 1, config.max_position_embeddings, Precision::bf16);
-  sources.push_back({"network " + config.name + ": parameters", fmt::format("{:.0f}", network.parameters()),
-                     "counted, tied tensors once", false});
+    if (s.source.empty()) s.source = entry.source;
+  if (!entry.transformer()) sources.push_back({what + ": layers", entry.type, entry.source, false});
+  const Network network = make_network(entry, 1, sample_tokens(entry), Precision::fp32);
+  sources.push_back(
+      {what + ": parameters", fmt::format("{:.0f}", network.parameters()), "counted, tied tensors once", false});
   if (network.active_parameters() < network.parameters())
-    sources.push_back({"network " + config.name + ": active parameters",
-                       fmt::format("{:.0f}", network.active_parameters()),
+    sources.push_back({what + ": active parameters", fmt::format("{:.0f}", network.active_parameters()),
                        "counted, those that a token meets on average", false});
   return sources;
 }
@@ -149,8 +155,14 @@ View entry_view(const std::string& kind, const std::string& name, const Override
   if (name.empty()) fail(place, fmt::format("which {}{}", kind, hint("", catalog.names(kind))));
   for (const auto& [path, value] : overrides) set_field(reference, path, value);
   const Node entry = catalog.resolve(kind, reference);
-  const Sources sources = read_entry(kind, entry, catalog);
   const std::string own = entry.find("name")->scalar;
+  if (kind == "network") {
+    const NetworkEntry network = read_network_entry(entry);
+    const Sources sources = network_sources(network, entry);
+    return {entry_text(kind, own, entry, sources) + "\n" + layers_text(network),
+            {{"kind", kind}, {"name", own}, {"figures", sources_json(sources)}, {"layers", layers_json(network)}}};
+  }
+  const Sources sources = read_entry(kind, entry, catalog);
   return {entry_text(kind, own, entry, sources), {{"kind", kind}, {"name", own}, {"figures", sources_json(sources)}}};
 }
 

@@ -45,6 +45,7 @@ struct FabricShape {
   int rank = 1;                ///< of a torus without dims: how many dimensions
   std::vector<int> node_dims;  ///< the block of chips that a node holds; empty: a row
   bool wrap = true;            ///< false: a mesh
+  int wrap_multiple = 1;       ///< only dimensions of a multiple of this length are closed to rings
   BytesPerSecond link_rate;    ///< between switches, per direction; 0: the HCAs'
 
   int hosts_a_switch = 0, switches_a_group = 0, global_links = 0;  ///< of a dragonfly; global links of each switch

@@ -21,6 +21,7 @@ NodeType upgraded_node(NodeType node, const Factor& factor) {
   for (FlopsPerSecond& peak : node.gpu.peak) peak = peak * factor("compute");
   node.gpu.memory_bandwidth = node.gpu.memory_bandwidth * factor("memory");
   node.gpu.nvlink = node.gpu.nvlink * factor("NVLink");
+  node.gpu.chip_links.rate = node.gpu.chip_links.rate * factor("ICI");
   node.nvlink_rate = node.nvlink_rate * factor("NVLink");
   node.pcie_rate = node.pcie_rate * factor("PCIe");
   node.gpu_pcie_rate = node.gpu_pcie_rate * factor("PCIe");

@@ -9,7 +9,6 @@
 #include <boost/range/iterator_range.hpp>
 #include <cmath>
 #include <deque>
-#include <functional>
 #include <limits>
 #include <map>
 #include <tuple>
@@ -53,7 +52,11 @@ struct ShortestWays {
 
   template <class Usable>
   ShortestWays(const Graph& graph, Vertex from, const Usable& usable) : in(num_vertices(graph)), cost(in.size()) {
-    const boost::filtered_graph<Graph, std::function<bool(const EdgeId&)>> view(graph, usable);
+    struct Filter {  // a pointer: the iterators of a filtered graph copy it all the time
+      const Usable* usable = nullptr;
+      bool operator()(const EdgeId& edge) const { return (*usable)(edge); }
+    };
+    const boost::filtered_graph<Graph, Filter> view(graph, Filter{&usable});
     std::vector<EdgeId> last(in.size());
     boost::dijkstra_shortest_paths(view, from,
                                    boost::distance_map(cost.data())

@@ -15,6 +15,7 @@ std::vector<int> read_dims(Fields& fields, const char* key) {
   std::vector<int> dims;
   const Node* list = fields.child(key);
   if (!list || list->kind == Node::Kind::null) return dims;
+  if (const Node* value = list->find("value")) list = value;
   const auto refuse = [&](const Place& place) {
     fail(place, fmt::format("{}.{}: expected one to {} lengths, such as [4, 4, 4]", fields.what(), key, kMostDims));
   };
@@ -32,7 +33,8 @@ std::vector<int> read_dims(Fields& fields, const char* key) {
   return dims;
 }
 
-/// `joins: nodes | chips`, `dims: [4, 4, 4]` or `dimensions: 3`, `node_dims`, `link_rate`, `wrap`.
+/// `joins: nodes | chips`, `dims: [4, 4, 4]` or `dimensions: 3`, `node_dims`, `link_rate` (default: the chip's), `wrap`,
+/// `wrap_multiple`.
 void read_torus(ClusterSpec& spec, Fields& fields) {
   spec.joins_chips = fields.choice("joins", {"nodes", "chips"}, "nodes") == "chips";
   spec.shape.dims = read_dims(fields, "dims");
@@ -42,6 +44,7 @@ void read_torus(ClusterSpec& spec, Fields& fields) {
   spec.shape.node_dims = read_dims(fields, "node_dims");
   spec.shape.link_rate = fields.bandwidth("link_rate", BytesPerSecond{0});
   spec.shape.wrap = fields.boolean("wrap", true);
+  spec.shape.wrap_multiple = static_cast<int>(std::min<std::int64_t>(fields.integer("wrap_multiple", 1, 1), 1 << 20));
 }
 
 void read_ring(ClusterSpec& spec, Fields& fields) {
@@ -50,17 +53,28 @@ void read_ring(ClusterSpec& spec, Fields& fields) {
   spec.shape.wrap = fields.boolean("wrap", true);
 }
 
-/// `count` as a product of `rank` factors as near to each other as can be, the longest last.
-std::vector<int> near_cube(int count, int rank) {
-  std::vector<int> dims;
-  for (; rank > 1; --rank) {
-    int length = static_cast<int>(std::floor(std::pow(count, 1.0 / rank) + 1e-9));
-    while (count % length != 0) --length;
-    dims.push_back(length);
-    count /= length;
+/// `count` blocks as a torus of as many dimensions as a block has, its lengths as equal as can be: the least sum; of
+/// several the first.
+void search_dims(int count, const std::vector<int>& block, std::vector<int>& at, std::vector<int>& best) {
+  if (at.size() + 1 == block.size()) {
+    at.push_back(count * block.back());
+    if (best.empty() || std::accumulate(at.begin(), at.end(), 0) < std::accumulate(best.begin(), best.end(), 0))
+      best = at;
+    at.pop_back();
+    return;
   }
-  dims.push_back(count);
-  return dims;
+  for (int blocks = 1; blocks <= count; ++blocks) {
+    if (count % blocks != 0) continue;
+    at.push_back(blocks * block[at.size()]);
+    search_dims(count / blocks, block, at, best);
+    at.pop_back();
+  }
+}
+
+std::vector<int> equal_dims(int count, const std::vector<int>& block) {
+  std::vector<int> at, best;
+  search_dims(count, block, at, best);
+  return best;
 }
 
 /// Positions on a grid: numbers with mixed bases, the first dimension fastest.
@@ -85,9 +99,9 @@ struct Grid {
 /// Dimension by dimension, the shorter way round; of two equally long ones those from even positions go up.
 class DimensionOrderRouter : public FabricRouter {
  public:
-  DimensionOrderRouter(Grid grid, bool wrap) : grid_(std::move(grid)), wrap_(wrap) {}
+  DimensionOrderRouter(Grid grid, std::vector<bool> wrap) : grid_(std::move(grid)), wrap_(std::move(wrap)) {}
   Grid grid_;
-  bool wrap_;
+  std::vector<bool> wrap_;               // by dimension
   std::vector<int> router_of_;           // by device, −1: none
   std::vector<LinkId> into_;             // by device: its wire to its router
   std::vector<std::vector<LinkId>> up_;  // by router and dimension: the wire to the next higher position; −1: none
@@ -111,7 +125,7 @@ class DimensionOrderRouter : public FabricRouter {
   void step(std::vector<int>& at, std::size_t d, int target, std::vector<LinkId>& wires) const {
     const int length = grid_.dims[d];
     const int ahead = (target - at[d] + length) % length;
-    const bool up = !wrap_ ? target > at[d] : ahead * 2 < length || (ahead * 2 == length && at[d] % 2 == 0);
+    const bool up = !wrap_[d] ? target > at[d] : ahead * 2 < length || (ahead * 2 == length && at[d] % 2 == 0);
     if (up) wires.push_back(up_[static_cast<std::size_t>(grid_.number(at))][d]);
     at[d] = (at[d] + (up ? 1 : length - 1)) % length;
     if (!up) wires.push_back(up_[static_cast<std::size_t>(grid_.number(at))][d] ^ 1);
@@ -151,8 +165,23 @@ std::vector<int> chip_positions(const ClusterSpec& spec, const Grid& grid) {
   return positions;
 }
 
+/// Chips have only so many links.
+void require_chip_links(const ClusterSpec& spec, const Grid& grid) {
+  const int links = spec.node.gpu.chip_links.count;
+  const auto used = 2 * std::count_if(grid.dims.begin(), grid.dims.end(), [](int length) { return length > 1; });
+  if (links > 0 && used > links)
+    fail(spec.place, fmt::format("a torus of {} needs {} links a chip, but {} has {}", fmt::join(grid.dims, " x "),
+                                 used, spec.node.gpu.name, links));
+}
+
 Grid grid_of(const ClusterSpec& spec, int ends) {
-  Grid grid{spec.shape.dims.empty() ? near_cube(ends, spec.shape.rank) : spec.shape.dims};
+  std::vector<int> block = spec.shape.node_dims;
+  block.resize(static_cast<std::size_t>(std::max(spec.shape.rank, static_cast<int>(block.size()))), 1);
+  const int of_block = Grid{block}.size();
+  const bool tiles = spec.joins_chips && ends % of_block == 0;
+  const std::vector<int> ones(block.size(), 1);
+  Grid grid{!spec.shape.dims.empty() ? spec.shape.dims
+                                     : equal_dims(tiles ? ends / of_block : ends, tiles ? block : ones)};
   if (grid.size() != ends)
     fail(spec.place, fmt::format("a torus of {} has {} places, but there are {} {}", fmt::join(grid.dims, " x "),
                                  grid.size(), ends, spec.joins_chips ? "chips" : "nodes"));
@@ -160,14 +189,14 @@ Grid grid_of(const ClusterSpec& spec, int ends) {
 }
 
 /// Wires between neighbours. In a dimension of two there is one wire, not two.
-std::vector<std::vector<LinkId>> join_neighbours(DeviceGraph& graph, const Grid& grid, DeviceId first, bool wrap,
-                                                 const Wire& wire) {
+std::vector<std::vector<LinkId>> join_neighbours(DeviceGraph& graph, const Grid& grid, DeviceId first,
+                                                 const std::vector<bool>& wrap, const Wire& wire) {
   std::vector<std::vector<LinkId>> up(static_cast<std::size_t>(grid.size()), std::vector<LinkId>(grid.dims.size(), -1));
   for (int n = 0; n < grid.size(); ++n)
     for (std::size_t d = 0; d < grid.dims.size(); ++d) {
       std::vector<int> next = grid.at(n);
       const int length = grid.dims[d];
-      if (length == 1 || (!wrap && next[d] + 1 == length)) continue;
+      if (length == 1 || (!wrap[d] && next[d] + 1 == length)) continue;
       next[d] = (next[d] + 1) % length;
       const int to = grid.number(next);
       LinkId& slot = up[static_cast<std::size_t>(n)][d];
@@ -187,16 +216,23 @@ void build_torus(DeviceGraph& graph, const ClusterSpec& spec) {
   const bool chips = spec.joins_chips;
   const std::vector<DeviceId> ends = graph.all(chips ? DeviceKind::gpu : DeviceKind::hca);
   const Grid grid = grid_of(spec, chips ? static_cast<int>(ends.size()) : spec.nodes);
+  if (chips) require_chip_links(spec, grid);
   BytesPerSecond rate = spec.shape.link_rate;
   if (rate.value <= 0) {
-    if (chips) fail(spec.place, "fabric: missing key \"link_rate\": the rate of a link between two chips");
-    for (const NodeType* type : spec.types()) rate = std::max(rate, type->hca_rate * type->hcas);
+    if (chips) rate = spec.node.gpu.chip_links.rate;
+    if (chips && rate.value <= 0)
+      fail(spec.place,
+           fmt::format("fabric: missing key \"link_rate\": {} states no links between chips", spec.node.gpu.name));
+    for (const NodeType* type : spec.types())
+      if (!chips) rate = std::max(rate, type->hca_rate * type->hcas);
   }
   const auto first = static_cast<DeviceId>(graph.devices().size());
   for (int n = 0; n < grid.size(); ++n)
     graph.add({fmt::format("{}{}", chips ? "ici" : "router", n), DeviceKind::network_switch, -1, n});
   const std::vector<int> positions = chips ? chip_positions(spec, grid) : std::vector<int>{};
-  auto router = std::make_unique<DimensionOrderRouter>(grid, spec.shape.wrap);
+  std::vector<bool> wrap;
+  for (const int length : grid.dims) wrap.push_back(spec.shape.wrap && length % spec.shape.wrap_multiple == 0);
+  auto router = std::make_unique<DimensionOrderRouter>(grid, wrap);
   router->router_of_.assign(static_cast<std::size_t>(first), -1);
   router->into_.assign(static_cast<std::size_t>(first), -1);
   const auto links = 2 * static_cast<int>(grid.dims.size());  // of a router: what a chip can send at once
@@ -207,7 +243,7 @@ void build_torus(DeviceGraph& graph, const ClusterSpec& spec) {
     graph.connect(ends[i], first + at, chips ? Wire{"ICI", rate * links, {}} : hca_wire(spec, node));
   }
   const Picoseconds hop{spec.switch_latency.count + (chips ? spec.distance.count : 0)};
-  router->up_ = join_neighbours(graph, grid, first, spec.shape.wrap, {chips ? "ICI" : "uplink", rate, hop});
+  router->up_ = join_neighbours(graph, grid, first, wrap, {chips ? "ICI" : "uplink", rate, hop});
   graph.set_router(std::move(router));
 }
 

@@ -39,8 +39,17 @@ TEST_CASE("a kernel's time is the roofline's, to rounding", "[gpu]") {
   CHECK(time(Kernel::gemm, Precision::bf16, 1e9, 1e9) == Approx(3e-6 + 1e9 / 0.7e12).epsilon(1e-12));
   CHECK(time(Kernel::elementwise, Precision::bf16, 0, 1e9) == Approx(3e-6 + 1e9 / 0.5e12).epsilon(1e-12));
   CHECK(time(Kernel::optimizer, Precision::fp32, 1e9, 1e9) == Approx(3e-6 + 1e9 / 1e12).epsilon(1e-12));
+  CHECK(time(Kernel::convolution, Precision::bf16, 1e12, 1e9) == time(Kernel::gemm, Precision::bf16, 1e12, 1e9));
   CHECK(time(Kernel::gemm, Precision::bf16, 0, 0) == 3e-6);
   CHECK(time(Kernel::gemm, Precision::fp8, 0, 1e9) > 0);  // no arithmetic: no peak is needed
+}
+
+TEST_CASE("a convolution's efficiency is a product's unless it is given", "[gpu]") {
+  const auto share = [](const std::string& rest) {
+    return gpu_of(kGpu + rest).efficiency[static_cast<std::size_t>(Kernel::convolution)].flops;
+  };
+  CHECK(share("") == 0.8);
+  CHECK(share("  convolution: {flops: 0.6}\n") == 0.6);
 }
 
 TEST_CASE("work of a precision that the GPU lacks is refused", "[gpu]") {

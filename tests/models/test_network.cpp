@@ -87,6 +87,19 @@ TEST_CASE("a gradient of a later layer is held until it is released", "[network]
   CHECK(std::move(b).build({}).backward_transient.value == 1016);
 }
 
+TEST_CASE("a tensor of another branch is held in the forward pass", "[network]") {
+  LayerBuilder b("l", 10, Precision::fp32);
+  b.hold(Bytes{10}, Bytes{500});
+  b.mover("a", Bytes{8}, Bytes{8});
+  b.release();
+  const Layer layer = std::move(b).build({});
+  CHECK(layer.forward_transient.value == 516);
+  CHECK(layer.backward_transient.value == 26);
+  LayerBuilder open("l", 10, Precision::fp32);
+  open.hold(Bytes{10});
+  CHECK_THROWS_AS(std::move(open).build({}), InternalError);
+}
+
 TEST_CASE("the builder refuses what it cannot mean") {
   LayerBuilder open("l", 1, Precision::fp32);
   open.fork("f", 1);

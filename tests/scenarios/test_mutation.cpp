@@ -70,6 +70,37 @@ model: {mlp: {widths: [32, 64, 10], loss: softmax_cross_entropy}}
 plan: {global_batch_size: 8, micro_batch_size: 4, precision: fp32, optimizer: sgd}
 )";
 
+constexpr const char* kCnn = R"(cluster:
+  node: {base: t4-server, gpu: {count: 2}}
+model:
+  cnn:
+    input: [3, 16, 16]
+    auxiliary: true
+    blocks:
+      unit:
+        arguments: {out, kernel: 3}
+        layers:
+        - conv: {out: $out, kernel: $kernel, stride: 1, padding: same, groups: 1, bias: false}
+        - batch_norm
+        - relu
+      pair:
+        layers:
+        - unit: {out: 4, kernel: 1}
+        - unit: {out: 4}
+    layers:
+    - conv: {out: 4, kernel: [3, 2], stride: 2, padding: 1}
+    - residual: {layers: [pair], shortcut: [unit: {out: 4}]}
+    - pair: {repeat: 2}
+    - concat: [[max_pool: {kernel: 3, stride: 1, padding: 1}], [unit: {out: 5}]]
+    - auxiliary: [flatten, linear: {out: 10, bias: true}, softmax_cross_entropy]
+    - adaptive_pool: {out: 2}
+    - flatten
+    - dropout: {probability: 0.5}
+    - linear: {out: 10}
+    - softmax_cross_entropy
+plan: {global_batch_size: 8, micro_batch_size: 4, precision: fp32, optimizer: sgd}
+)";
+
 std::string text_of(const Node& node, std::size_t indent) {
   const std::string margin(indent, ' ');
   switch (node.kind) {
@@ -116,6 +147,7 @@ void mutate(Node& node, const std::string& path, const std::function<std::string
       "16384", "16777216", "1048576", "[16777216, 16777216, 16777216]", "[1, -2]", "[1, {a: 1}]", "fp64", "sgd",
       "gather-broadcast", "pcie", "llama-2-7b"};
 
+  for (std::size_t i = 0; i < node.items.size(); ++i) mutate(node.items[i], path + "." + std::to_string(i), whole, all);
   if (node.kind == Node::Kind::map) {
     node.fields.emplace_back("surprise", scalar("1"));
     all.push_back({path + ": one more key", whole(), true});
@@ -249,7 +281,7 @@ std::string file_text(const std::filesystem::path& path) {
 }  // namespace
 
 TEST_CASE("the ready scenarios and those mutated here are valid, and print back to the same scenario", "[mutation]") {
-  for (const char* text : {kInPlace, kMlp}) {
+  for (const char* text : {kInPlace, kMlp, kCnn}) {
     const Scenario s = read_scenario_text(text, "original.yaml");
     const Scenario again = read_scenario_text(text_of(parse_document(text, "original.yaml")), "original.yaml");
     CHECK(again.network.parameters() == s.network.parameters());
@@ -279,6 +311,7 @@ TEST_CASE("mutated scenarios in valid YAML are refused with their place, or mean
     if (file.path().extension() == ".yaml") run(file_text(file.path()), false);
   run(kInPlace, true);
   run(kMlp, true);
+  run(kCnn, true);
   CHECK(count >= 300);
   CHECK(refused >= 300);
   CHECK(errors.size() >= 200);
@@ -289,7 +322,7 @@ TEST_CASE("mutated scenarios in valid YAML are refused with their place, or mean
 TEST_CASE("scenarios of mutated characters are refused with their place, or mean something", "[mutation]") {
   std::size_t refused = 0;
   for (const std::string& text :
-       {std::string(kInPlace), std::string(kMlp),
+       {std::string(kInPlace), std::string(kMlp), std::string(kCnn),
         file_text(std::filesystem::path(TRAINYARD_SOURCE_DIR) / "scenarios" / "gpt2-xl-ddp-dgx-a100.yaml")}) {
     for (const Mutant& mutant : garbage(text, 200, text.size())) {
       INFO(mutant.what << "\n" << mutant.text);

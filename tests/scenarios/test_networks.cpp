@@ -27,7 +27,7 @@ TEST_CASE("every network of the catalog can be named", "[scenario]") {
   for (const std::string& name : Catalog().names("network")) {
     CAPTURE(name);
     const Scenario s = network_scenario(name);
-    CHECK(s.network.parameters() > 1e6);
+    CHECK(s.network.parameters() > 1e5);
     CHECK(s.network.source.size() > 20);
   }
 }

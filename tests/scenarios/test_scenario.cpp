@@ -81,8 +81,9 @@ TEST_CASE("impossible combinations are refused where they are written", "[scenar
      "size: 16", "size: 12");
   at("small.yaml:10:14: plan.precision: t4 has no bf16; it has fp32, fp16, int8", "fp16", "bf16");
   at("small.yaml:2:10: cluster.nodes: 4294967298 nodes; at most 16384", "nodes: 2", "nodes: 4294967298");
-  at("small.yaml:2:3: cluster of 2 nodes: missing key \"fabric\" (what joins them; known: fat-tree, leaf-spine, "
-     "nonblocking, rail-optimized)",
+  at("small.yaml:2:3: cluster of 2 nodes: missing key \"fabric\" (what joins them; known: dragonfly, ethernet, "
+     "fat-tree, leaf-spine, leaf-spine-ecmp, nonblocking, rail-optimized, ring, torus-2d, torus-3d, tpu-v3-torus, "
+     "tpu-v4-torus, tpu-v5e-torus)",
      "  fabric: nonblocking\n", "");
   at("small.yaml:8:21: plan.micro_batch_size: 9223372036854775807 samples; at most 16777216", "micro_batch_size: 1",
      "micro_batch_size: 9223372036854775807");
@@ -127,6 +128,30 @@ TEST_CASE("a model that is a file, by its name or its place", "[scenario]") {
       "cluster: {node: t4-server}\nmodel: {mlp: {widths: [8, 16, 4]}}\nplan: {micro_batch_size: 1, precision: fp32}\n",
       "mlp.yaml");
   CHECK(mlp.network.parameters() == 8 * 16 + 16 + 16 * 4 + 4);
+}
+
+TEST_CASE("a model that is a CNN, by its name or in place", "[scenario]") {
+  const std::string file = std::string(TRAINYARD_SOURCE_DIR) + "/scenarios/resnet50-4xv100-pcie.yaml";
+  const Scenario s = read_scenario(file, {});
+  CHECK(s.ranks() == 4);
+  CHECK(s.network.parameters() == 25'557'032);
+  CHECK(s.network.samples == 32);
+  // The last all-reduce cannot start before the first layer's gradients are there, but the others hide.
+  const double overlapped = simulate(s).step_time;
+  CHECK(overlapped < simulate(read_scenario(file, {{"plan.data_parallel.overlap", "false"}})).step_time);
+  CHECK(read_scenario(file, {{"model", "inception_v3"}}).network.name == "inception-v3");
+  const Network wide = read_scenario(file, {{"model.cnn.input", "[3, 448, 448]"}}).network;
+  CHECK(wide.parameters() == 25'557'032);
+  CHECK(wide.forward_flops().value > 3.9 * s.network.forward_flops().value);
+  CHECK(read_scenario(file, {{"model", "mlp-mnist"}}).network.parameters() == 669'706);
+  const Network own =
+      read_scenario(file, {{"model",
+                            "{cnn: {input: [1, 8, 8], layers: [conv: {out: 2, kernel: 3}, flatten, linear: {out: "
+                            "10}, softmax_cross_entropy]}}"}})
+          .network;
+  CHECK(own.parameters() == 20 + 730);
+  CHECK_THROWS_WITH(read_scenario(file, {{"plan.seq_length", "8"}}), Catch::Contains("unknown key \"seq_length\""));
+  CHECK_THROWS_WITH(read_scenario(file, {{"model", "resnet51"}}), Catch::Contains("did you mean \"resnet50\"?"));
 }
 
 TEST_CASE("the schedule, mesh and machine of a scenario are shown without simulating", "[scenario][views]") {
