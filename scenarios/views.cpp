@@ -43,6 +43,7 @@ RouteView route_view(const ClusterMachine& machine, std::string what, int from, 
       view.hops.push_back(device(graph, end.to).name);
       view.software.count -= end.latency.count;
     }
+    // A bus or host memory on the way may be the limit too, and a message may take it more than once.
     const BytesPerSecond rate = link.capacity / use.weight;
     if (!view.bottleneck_link.empty() && rate >= view.rate) continue;
     view.bottleneck_link = link.name;

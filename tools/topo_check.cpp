@@ -35,39 +35,45 @@ std::vector<SocketLanes> lanes_of(const NodeType& node) {
 struct FabricReport {
   std::string name, cluster;
   FabricCheck check;
-  double simulated = 0;  ///< slowdown of the counterexample
+  double simulated = 0, simulated_as_routed = 0;  ///< slowdowns of the counterexamples
   std::vector<SocketLanes> lanes;
-  std::vector<std::string> devices;  ///< names, by DeviceId
+  std::vector<std::string> devices;  ///< names, by DeviceId; none: there is no fabric
 
   const std::string& device(DeviceId d) const { return devices[static_cast<std::size_t>(d)]; }
 };
 
 constexpr double kAgreement = 1e-9;
 
+/// Of the pattern run over the ways really taken. Throws InternalError where it is not what the check says.
+double confirmed_slowdown(DeviceGraph& graph, const BlockedPattern& pattern, const std::string& name) {
+  const double simulated = simulated_slowdown_as_routed(graph, pattern.pairs);
+  if (std::abs(simulated / pattern.slowdown - 1) > kAgreement)
+    throw InternalError(fmt::format("{}: {} pairs across {} should be slowed down {} times, but simulated {} times",
+                                    name, pattern.pairs.size(), pattern.link, exact(pattern.slowdown),
+                                    exact(simulated)));
+  return simulated;
+}
+
 FabricReport check_machine(const TopoMachine& machine) {
   FabricReport report;
   report.name = machine.name;
   report.cluster = describe(machine.cluster);
   report.lanes = lanes_of(machine.cluster.node);
-  if (machine.cluster.nodes == 1) {
+  if (machine.cluster.nodes == 1 && !machine.cluster.joins_chips) {
     report.check.reason = "one node: no fabric";
     return report;
   }
-  const DeviceGraph graph = build_cluster(machine.cluster);
+  DeviceGraph graph = build_cluster(machine.cluster);
   for (const Device& device : graph.devices()) report.devices.push_back(device.name);
-  report.check = check_fabric(graph, machine.cluster.shape.levels);
-  if (!report.check.counterexample) return report;
-  const BlockedPattern& pattern = *report.check.counterexample;
-  report.simulated = simulated_slowdown(graph, pattern.pairs);
-  if (std::abs(report.simulated / pattern.slowdown - 1) > kAgreement)
-    throw InternalError(fmt::format("{}: {} pairs across {} should be slowed down {} times, but simulated {} times",
-                                    machine.name, pattern.pairs.size(), report.device(pattern.below),
-                                    exact(pattern.slowdown), exact(report.simulated)));
+  report.check = check_cluster_fabric(graph, machine.cluster);
+  if (report.check.counterexample)
+    report.simulated = confirmed_slowdown(graph, *report.check.counterexample, machine.name);
+  if (report.check.routing && report.check.routing->counterexample)
+    report.simulated_as_routed = confirmed_slowdown(graph, *report.check.routing->counterexample, machine.name);
   return report;
 }
 
-std::string pattern_text(const FabricReport& report) {
-  const BlockedPattern& pattern = *report.check.counterexample;
+std::string pattern_text(const FabricReport& report, const BlockedPattern& pattern, double simulated) {
   constexpr std::size_t kShown = 4;
   std::string pairs;
   for (std::size_t i = 0; i < std::min(kShown, pattern.pairs.size()); ++i)
@@ -75,7 +81,11 @@ std::string pattern_text(const FabricReport& report) {
                          report.device(pattern.pairs[i].to));
   if (pattern.pairs.size() > kShown) pairs += ", ...";
   return fmt::format("counterexample: {} pair{} at once ({}): simulated {:.4g} times slower than one alone\n",
-                     pattern.pairs.size(), pattern.pairs.size() == 1 ? "" : "s", pairs, report.simulated);
+                     pattern.pairs.size(), pattern.pairs.size() == 1 ? "" : "s", pairs, simulated);
+}
+
+const char* answer_text(Nonblocking answer) {
+  return answer == Nonblocking::yes ? "yes" : answer == Nonblocking::no ? "no" : "unknown";
 }
 
 std::string lanes_text(const std::vector<SocketLanes>& lanes) {
@@ -90,17 +100,19 @@ std::string check_text(const FabricReport& report) {
   const FabricCheck& check = report.check;
   std::string text = fmt::format("{}: {}\n", report.name, report.cluster);
   if (report.devices.empty()) return text + check.reason + "\n" + lanes_text(report.lanes);
-  const char* answer = check.nonblocking == Nonblocking::yes  ? "yes"
-                       : check.nonblocking == Nonblocking::no ? "no"
-                                                              : "unknown";
-  text += fmt::format("nonblocking (rearrangeable, with splitting): {}: {}\n", answer, check.reason);
-  if (check.counterexample) text += pattern_text(report);
+  text += fmt::format("nonblocking with ideal splitting: {}: {}\n", answer_text(check.nonblocking), check.reason);
+  if (check.counterexample) text += pattern_text(report, *check.counterexample, report.simulated);
+  if (const std::optional<RoutingCheck>& routing = check.routing) {
+    text += fmt::format("nonblocking as routed ({}, one way for each pair): {}: {}\n", routing->how,
+                        answer_text(routing->nonblocking), routing->reason);
+    if (routing->counterexample) text += pattern_text(report, *routing->counterexample, report.simulated_as_routed);
+  }
   if (check.bisection)
     text += fmt::format("bisection bandwidth: {}{}, one direction\n", check.bisection_exact ? "" : "at most ",
                         show(*check.bisection));
   if (check.diameter_hops && check.diameter_latency)
-    text += fmt::format("diameter: {} links and {} between HCAs\n", *check.diameter_hops,
-                        latency_text(*check.diameter_latency));
+    text += fmt::format("diameter: {} links and {} between {}s\n", *check.diameter_hops,
+                        latency_text(*check.diameter_latency), check.ends);
   if (!check.oversubscription.empty()) {
     TextTable table{
         {"level", "groups", "HCAs", "configured", "attached", "of HCAs"}, {false, true, true, true, true, true}, {}};
@@ -113,25 +125,35 @@ std::string check_text(const FabricReport& report) {
   return text + lanes_text(report.lanes);
 }
 
-ordered_json counterexample_json(const FabricReport& report) {
-  if (!report.check.counterexample) return nullptr;
-  const BlockedPattern& pattern = *report.check.counterexample;
+ordered_json counterexample_json(const FabricReport& report, const std::optional<BlockedPattern>& pattern,
+                                 double simulated) {
+  if (!pattern) return nullptr;
   ordered_json pairs = ordered_json::array();
-  for (const HcaPair& pair : pattern.pairs) pairs.push_back({report.device(pair.from), report.device(pair.to)});
-  return {{"pairs", pairs},
-          {"link", fmt::format("{} -> {}", report.device(pattern.below), report.device(pattern.above))},
-          {"slowdown", report.simulated},
-          {"predicted_slowdown", pattern.slowdown}};
+  for (const HcaPair& pair : pattern->pairs) pairs.push_back({report.device(pair.from), report.device(pair.to)});
+  return {
+      {"pairs", pairs}, {"link", pattern->link}, {"slowdown", simulated}, {"predicted_slowdown", pattern->slowdown}};
+}
+
+ordered_json answer_json(Nonblocking answer) {
+  if (answer == Nonblocking::unknown) return "unknown";
+  return answer == Nonblocking::yes;
+}
+
+ordered_json routing_json(const FabricReport& report) {
+  if (!report.check.routing) return nullptr;
+  const RoutingCheck& routing = *report.check.routing;
+  return {{"how", routing.how},
+          {"nonblocking", answer_json(routing.nonblocking)},
+          {"reason", routing.reason},
+          {"counterexample", counterexample_json(report, routing.counterexample, report.simulated_as_routed)}};
 }
 
 ordered_json check_json(const FabricReport& report) {
   const FabricCheck& check = report.check;
   ordered_json all;
-  if (check.nonblocking == Nonblocking::unknown)
-    all["nonblocking"] = "unknown";
-  else
-    all["nonblocking"] = check.nonblocking == Nonblocking::yes;
+  all["nonblocking"] = answer_json(check.nonblocking);
   all["reason"] = check.reason;
+  all["routing"] = routing_json(report);
   all["bisection_Bps"] = nullptr;
   if (check.bisection) all["bisection_Bps"] = check.bisection->value;
   all["bisection_exact"] = check.bisection && check.bisection_exact;
@@ -147,7 +169,7 @@ ordered_json check_json(const FabricReport& report) {
   if (check.diameter_hops) all["diameter_hops"] = *check.diameter_hops;
   all["diameter_latency_s"] = nullptr;
   if (check.diameter_latency) all["diameter_latency_s"] = check.diameter_latency->seconds().value;
-  all["counterexample"] = counterexample_json(report);
+  all["counterexample"] = counterexample_json(report, check.counterexample, report.simulated);
   all["lanes"] = ordered_json::array();
   for (const SocketLanes& s : report.lanes)
     all["lanes"].push_back({{"socket", s.socket}, {"used", s.used}, {"available", s.available}});
@@ -155,21 +177,29 @@ ordered_json check_json(const FabricReport& report) {
 }
 
 int topo_check(const std::vector<std::string>& words) {
-  Arguments arguments("topo check",
-                      "Whether the fabric is nonblocking (with proof or counterexample), its bisection bandwidth, "
-                      "oversubscription and diameter, and the PCIe lanes of the nodes.",
-                      "topo check scenarios/gpt2-xl-ddp-dgx-a100.yaml\n"
-                      "  trainyard topo check scenarios/gpt2-xl-ddp-dgx-a100.yaml --json -");
-  std::string what, json;
-  std::vector<std::string> sets;
-  arguments.positional("SCENARIO|NODE", what, "scenario file; or a node of the catalog");
-  arguments.repeated("--set", sets, "PATH=VALUE", "override a field, as often as needed");
+  Arguments arguments(
+      "topo check",
+      "Whether the fabric is nonblocking (with proof or counterexample), its bisection bandwidth, oversubscription and "
+      "diameter, and the PCIe lanes of the nodes. Nonblocking with ideal splitting: every permutation, and every "
+      "matrix "
+      "in which no NIC (or chip) sends or receives more than its rate, is carried at full rate when messages may be "
+      "split over all ways. As routed: where each pair keeps one way (hashed ECMP, torus, dragonfly, links at "
+      "will).\n\n"
+      "--json: nonblocking (true, false, \"unknown\": with ideal splitting), reason, bisection_Bps (one direction), "
+      "bisection_exact (false: at most), oversubscription (a list, by level; empty where there are no levels), "
+      "diameter_hops, diameter_latency_s, counterexample (pairs, link, slowdown; null: none, or see routing), routing "
+      "(null, or how, nonblocking, reason, counterexample), lanes.",
+      "topo check scenarios/gpt2-xl-ddp-dgx-a100.yaml\n"
+      "  trainyard topo check dgx-h100 --nodes 64 --fabric rail-optimized\n"
+      "  trainyard topo check dgx-a100 --nodes 16 --fabric '{type: torus, dims: [4, 4], switch_latency: 100 ns}' "
+      "--json -");
+  TopoMachineArguments machine_arguments;
+  std::string json;
+  machine_arguments.add_to(arguments);
   arguments.option("--json", json, "FILE", "write it as JSON; - is stdout");
   if (!arguments.parse(words)) return kGood;
   if (!json.empty()) check_writable(json);
-  Overrides overrides;
-  for (const std::string& set : sets) overrides.push_back(parse_override_option(set));
-  const FabricReport report = check_machine(read_topo_machine(what, "check", overrides));
+  const FabricReport report = check_machine(machine_arguments.read("check"));
   if (!json.empty()) write_whole(json, check_json(report).dump(2) + "\n");
   if (json != "-") write_whole("-", check_text(report));
   return kGood;

@@ -11,17 +11,14 @@ namespace {
 int topo_export(const std::vector<std::string>& words) {
   Arguments arguments("topo export", "The machine in the format of another simulator: a platform file of SimGrid.",
                       "topo export dgx-1v --simgrid dgx-1v.xml");
-  std::string what, simgrid;
-  std::vector<std::string> sets;
-  arguments.positional("SCENARIO|NODE", what, "scenario file; or a node of the catalog");
+  TopoMachineArguments machine_arguments;
+  std::string simgrid;
+  machine_arguments.add_to(arguments);
   arguments.option("--simgrid", simgrid, "FILE", "write a SimGrid platform (XML); - is stdout");
-  arguments.repeated("--set", sets, "PATH=VALUE", "override a field, as often as needed");
   if (!arguments.parse(words)) return kGood;
   if (simgrid.empty()) throw UserError("trainyard topo export: say what to write: --simgrid FILE");
   check_writable(simgrid);
-  Overrides overrides;
-  for (const std::string& set : sets) overrides.push_back(parse_override_option(set));
-  const TopoMachine machine = read_topo_machine(what, "export", overrides);
+  const TopoMachine machine = machine_arguments.read("export");
   write_whole(simgrid, simgrid_platform(machine.cluster, machine.network_step));
   return kGood;
 }

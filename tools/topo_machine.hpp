@@ -1,18 +1,31 @@
 #pragma once
 #include <string>
+#include <vector>
 
 #include "scenarios/scenario.hpp"
+#include "tools/arguments.hpp"
 
 namespace trainyard {
 
-/// What the verbs of `topo` look at: the cluster of a scenario, or one node of the catalog.
+/// What the verbs of `topo` look at: the cluster of a scenario, or one node or several of the catalog.
 struct TopoMachine {
   std::string name;
   ClusterSpec cluster;
   Seconds network_step;  ///< what the scenario's software adds to a message between nodes
 };
 
-/// `what` is a scenario file, a node's file, or the name of a node. Throws UserError for unknown names, and lanes that are not there.
-TopoMachine read_topo_machine(const std::string& what, const std::string& verb, const Overrides&);
+/// How a machine is named on the command line: SCENARIO|NODE, `--nodes`, `--fabric`, `--set`.
+class TopoMachineArguments {
+ public:
+  /// Must outlive the parsing.
+  void add_to(Arguments&);
+  /// Throws UserError for unknown names (with the nearest one), for lanes that are not there, and for `--nodes` or
+  /// `--fabric` of a scenario, which has its own.
+  TopoMachine read(const std::string& verb) const;
+
+ private:
+  std::string what_, nodes_, fabric_;
+  std::vector<std::string> sets_;
+};
 
 }  // namespace trainyard

@@ -107,20 +107,17 @@ int topo_path(const std::vector<std::string>& words) {
   Arguments arguments("topo path",
                       "How a message goes from one device to another: its hops, what limits it, rate and latency.",
                       "topo path dgx-1v gpu0 gpu5\n  trainyard topo path scenarios/gpt2-xl-ddp-dgx-a100.yaml 0 8");
-  std::string what, a, b, path, json;
-  std::vector<std::string> sets;
-  arguments.positional("SCENARIO|NODE", what, "scenario file; or a node of the catalog");
+  TopoMachineArguments machine_arguments;
+  std::string a, b, path, json;
+  machine_arguments.add_to(arguments);
   arguments.positional("A", a, "device, as node0/gpu3, hca0 (of node0) or a rank");
   arguments.positional("B", b, "device");
   arguments.option("--path", path, "CLASS", "only links of nvlink, pcie or network (all but NVLink)");
-  arguments.repeated("--set", sets, "PATH=VALUE", "override a field, as often as needed");
   arguments.option("--json", json, "FILE", "write it as JSON; - is stdout");
   if (!arguments.parse(words)) return kGood;
   if (!json.empty()) check_writable(json);
   const PathClass path_class = path_class_of(path);
-  Overrides overrides;
-  for (const std::string& set : sets) overrides.push_back(parse_override_option(set));
-  const TopoMachine machine = read_topo_machine(what, "path", overrides);
+  const TopoMachine machine = machine_arguments.read("path");
   const PathAnswer answer = answer_of(machine, a, b, path_class);
   if (!json.empty()) write_whole(json, path_json(answer).dump(2) + "\n");
   if (json != "-") write_whole("-", path_text(machine.name, answer));

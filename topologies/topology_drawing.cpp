@@ -6,16 +6,19 @@
 #include <cmath>
 #include <limits>
 #include <map>
+#include <set>
 #include <utility>
 
 #include "models/xml_element.hpp"
+#include "topologies/fabric_text.hpp"
 #include "topologies/topology_text.hpp"
 
 namespace trainyard {
 namespace {
 
 constexpr double kSlotWidth = 84, kBoxWidth = 74, kBoxHeight = 36, kMargin = 16;
-constexpr double kTitleRow = 28, kCpuRow = 48, kSwitchRow = 128, kDeviceRow = 208;
+constexpr double kTitleRow = 28, kCpuRow = 48, kRowStep = 80;
+constexpr double kLetter = 6.2;  // width of one at 11 pixels
 
 const char* fill_of(DeviceKind kind) {
   switch (kind) {
@@ -23,6 +26,8 @@ const char* fill_of(DeviceKind kind) {
       return "#cfe8cf";
     case DeviceKind::hca:
       return "#fbe3c0";
+    case DeviceKind::nvme:
+      return "#e8d6f0";
     case DeviceKind::cpu:
       return "#d6e4f5";
     default:
@@ -33,7 +38,10 @@ const char* fill_of(DeviceKind kind) {
 /// The picture of one node: where its devices stand, and what has been drawn.
 class NodeDrawing {
  public:
-  NodeDrawing(const DeviceGraph& graph, int node) : graph_(graph), node_(node) { place_devices(); }
+  NodeDrawing(const DeviceGraph& graph, const ClusterSpec& spec, int node)
+      : graph_(graph), rows_(fabric_rows(graph, spec)), node_(node) {
+    place_devices();
+  }
   std::string draw(const std::string& title);
 
  private:
@@ -48,38 +56,66 @@ class NodeDrawing {
     return device(graph_.ends(id).from).node == node_ && device(graph_.ends(id).to).node == node_;
   }
   void place_devices();
-  double place(DeviceId, LinkId up, double row);
+  int switch_depth(DeviceId, std::set<DeviceId>& seen) const;
+  double place(DeviceId, LinkId up, int depth);
   void line(double x1, double y1, double x2, double y2, const char* style);
   void label(double x, double y, const std::string& text, const char* style = "");
   void box(DeviceId, const Spot&);
+  std::string rate_text(LinkId up) const;
+  void draw_pcie();
   void draw_socket_links();
   void draw_nvlinks();
+  void draw_nvlink(LinkId, double slowest);
   void draw_fabric();
 
   const DeviceGraph& graph_;
+  const std::vector<FabricRow> rows_;
   int node_;
   std::map<DeviceId, Spot> spots_;
-  double slots_ = 0, bottom_ = kDeviceRow + kBoxHeight;
+  double slots_ = 0, device_row_ = 0, bottom_ = 0, wanted_width_ = 0;
   std::string body_;
 };
 
+/// Rows of PCIe switches below a device.
+int NodeDrawing::switch_depth(DeviceId id, std::set<DeviceId>& seen) const {
+  int depth = 0;
+  for (const LinkId down : graph_.links_from(id)) {
+    const DeviceId to = graph_.ends(down).to;
+    if (!is_pcie_kind(link(down).kind) || device(to).kind != DeviceKind::pcie_switch || !seen.insert(to).second)
+      continue;
+    depth = std::max(depth, 1 + switch_depth(to, seen));
+  }
+  return depth;
+}
+
 /// Devices without anything below take the next place in the row; what is above stands over their middle.
-double NodeDrawing::place(DeviceId id, LinkId up, double row) {
-  spots_[id] = {0, row, up};
+double NodeDrawing::place(DeviceId id, LinkId up, int depth) {
+  const DeviceKind kind = device(id).kind;
+  const bool above = kind == DeviceKind::cpu || kind == DeviceKind::pcie_switch;
+  spots_[id] = {0, above ? kCpuRow + depth * kRowStep : device_row_, up};
   double first = -1, last = -1;
   for (const LinkId down : graph_.links_from(id)) {
     const DeviceId to = graph_.ends(down).to;
-    if (link(down).kind != "PCIe" || spots_.contains(to)) continue;
-    last = place(to, down, device(to).kind == DeviceKind::pcie_switch ? kSwitchRow : kDeviceRow);
+    if (!is_pcie_kind(link(down).kind) || spots_.contains(to)) continue;
+    last = place(to, down, depth + 1);
     if (first < 0) first = last;
   }
   if (first < 0) first = last = kMargin + (slots_++ + 0.5) * kSlotWidth;
   return spots_[id].x = (first + last) / 2;
 }
 
+/// From the sockets down; then what hangs at none of them. NVSwitches are one box below.
 void NodeDrawing::place_devices() {
-  const std::vector<DeviceId> cpus = graph_.all(DeviceKind::cpu, node_);
-  for (const DeviceId cpu : cpus) place(cpu, -1, kCpuRow);
+  std::vector<DeviceId> roots = graph_.all(DeviceKind::cpu, node_);
+  std::set<DeviceId> seen;
+  int depth = 1;
+  for (const DeviceKind kind : {DeviceKind::pcie_switch, DeviceKind::gpu, DeviceKind::hca, DeviceKind::nvme})
+    for (const DeviceId id : graph_.all(kind, node_)) roots.push_back(id);
+  for (const DeviceId root : roots) depth = std::max(depth, switch_depth(root, seen));
+  device_row_ = kCpuRow + (depth + 1) * kRowStep;
+  bottom_ = device_row_ + kBoxHeight;
+  for (const DeviceId root : roots)
+    if (!spots_.contains(root)) place(root, -1, device(root).kind == DeviceKind::pcie_switch ? 1 : 0);
 }
 
 void NodeDrawing::line(double x1, double y1, double x2, double y2, const char* style) {
@@ -90,15 +126,43 @@ void NodeDrawing::label(double x, double y, const std::string& text, const char*
   body_ += fmt::format("<text x=\"{:g}\" y=\"{:g}\" {}>{}</text>\n", x, y, style, xml_escaped(text));
 }
 
+/// Short enough for a box: of a drive how fast it is read and written.
+std::string NodeDrawing::rate_text(LinkId up) const {
+  if (device(graph_.ends(up).to).kind != DeviceKind::nvme) return show(link(up).capacity);
+  return fmt::format("r {:.3g} w {:.3g} GB/s", link(up ^ 1).capacity.value * 1e-9, link(up).capacity.value * 1e-9);
+}
+
 void NodeDrawing::box(DeviceId id, const Spot& spot) {
   const std::string& name = device(id).name;
   body_ += fmt::format(
       "<rect x=\"{:g}\" y=\"{:g}\" width=\"{:g}\" height=\"{:g}\" fill=\"{}\" stroke=\"#555555\" rx=\"3\"/>\n",
       spot.x - kBoxWidth / 2, spot.y, kBoxWidth, kBoxHeight, fill_of(device(id).kind));
-  const bool rate = spot.up >= 0;
-  label(spot.x, spot.y + (rate ? 15 : 22), name.substr(name.find('/') + 1),
+  std::string below = spot.up >= 0 ? rate_text(spot.up) : "";
+  if (const LinkId memory = device(id).kind == DeviceKind::cpu ? graph_.host(id).memory : -1; memory >= 0)
+    below = fmt::format("mem {}", show(link(memory).capacity));
+  label(spot.x, spot.y + (below.empty() ? 22 : 15), name.substr(name.find('/') + 1),
         "text-anchor=\"middle\" font-weight=\"bold\"");
-  if (rate) label(spot.x, spot.y + 29, show(link(spot.up).capacity), "text-anchor=\"middle\" font-size=\"10\"");
+  if (!below.empty()) label(spot.x, spot.y + 29, below, "text-anchor=\"middle\" font-size=\"10\"");
+  if (spot.up >= 0 && graph_.medium(spot.up) >= 0)
+    label(spot.x, spot.y - 4, "half duplex",
+          "text-anchor=\"middle\" font-size=\"9\" fill=\"#a40000\" stroke=\"#ffffff\" stroke-width=\"3\" "
+          "paint-order=\"stroke\"");
+}
+
+/// Up from each box, and dashed what closes a loop.
+void NodeDrawing::draw_pcie() {
+  for (const auto& [id, spot] : spots_)
+    if (spot.up >= 0) {
+      const Spot& above = spots_.at(graph_.ends(spot.up).from);
+      line(above.x, above.y + kBoxHeight, spot.x, spot.y,
+           graph_.is_up(spot.up) ? "stroke=\"#777777\"" : "stroke=\"#cc0000\" stroke-dasharray=\"2 3\"");
+    }
+  for (LinkId id = 0; id < static_cast<LinkId>(graph_.wires().size()); id += 2) {
+    if (!is_pcie_kind(link(id).kind) || !inside(id)) continue;
+    const Spot &a = spots_.at(graph_.ends(id).from), &b = spots_.at(graph_.ends(id).to);
+    if (a.up == (id ^ 1) || b.up == id) continue;
+    line(a.x, a.y + kBoxHeight / 2, b.x, b.y + kBoxHeight / 2, "stroke=\"#777777\" stroke-dasharray=\"5 3\"");
+  }
 }
 
 /// Neighbouring sockets are joined straight, others by an arc above.
@@ -118,35 +182,40 @@ void NodeDrawing::draw_socket_links() {
   }
 }
 
-/// Arcs below the GPUs, as thick as they are fast; or lines to one box that stands for the NVSwitches.
-void NodeDrawing::draw_nvlinks() {
-  const double top = kDeviceRow + kBoxHeight;
-  const std::vector<DeviceId> nvswitch = graph_.all(DeviceKind::nvswitch, node_);
-  double slowest = std::numeric_limits<double>::max(), fastest = 0;
-  for (LinkId id = 0; id < static_cast<LinkId>(graph_.wires().size()); id += 2)
-    if (link(id).kind == "NVLink" && inside(id)) {
-      slowest = std::min(slowest, link(id).capacity.value);
-      fastest = std::max(fastest, link(id).capacity.value);
-    }
-  if (fastest == 0) return;
-  for (LinkId id = 0; id < static_cast<LinkId>(graph_.wires().size()); id += 2) {
-    if (link(id).kind != "NVLink" || !inside(id)) continue;
-    const DeviceGraph::End end = graph_.ends(id);
-    const double x = spots_.at(end.from).x;
-    if (!nvswitch.empty()) {
-      line(x, top, x, top + 40, "stroke=\"#2a8a2a\" stroke-width=\"2\"");
-      continue;
-    }
-    const double to = spots_.at(end.to).x, depth = 20 + std::abs(to - x) * 0.3;
-    const double links = link(id).capacity.value / slowest;
-    body_ += fmt::format(
-        "<path d=\"M {0:g} {1:g} C {0:g} {2:g} {3:g} {2:g} {3:g} {1:g}\" fill=\"none\" stroke=\"{4}\" "
-        "stroke-width=\"{5:.1f}\"/>\n",
-        x, top, top + depth, to, links > 1.5 ? "#1b6e1b" : "#7cc47c", std::min(6.0, 1.2 * links));
-    bottom_ = std::max(bottom_, top + 0.75 * depth);  // where the curve is lowest
+/// An arc below the GPUs, as thick as it is fast; or a line to the box that stands for the NVSwitches.
+void NodeDrawing::draw_nvlink(LinkId id, double slowest) {
+  const double top = device_row_ + kBoxHeight;
+  const DeviceGraph::End end = graph_.ends(id);
+  const auto from = spots_.find(end.from), to = spots_.find(end.to);
+  if (from == spots_.end() || to == spots_.end()) {  // NVSwitches have no spots
+    const auto gpu = from == spots_.end() ? to : from;
+    if (gpu != spots_.end()) line(gpu->second.x, top, gpu->second.x, top + 40, "stroke=\"#2a8a2a\" stroke-width=\"2\"");
+    return;
   }
-  if (!nvswitch.empty()) {
-    bottom_ = top + 70;
+  const double x = from->second.x, target = to->second.x, depth = 20 + std::abs(target - x) * 0.3;
+  const double links = link(id).capacity.value / slowest;
+  body_ += fmt::format(
+      "<path d=\"M {0:g} {1:g} C {0:g} {2:g} {3:g} {2:g} {3:g} {1:g}\" fill=\"none\" stroke=\"{4}\" "
+      "stroke-width=\"{5:.1f}\"/>\n",
+      x, top, top + depth, target, links > 1.5 ? "#1b6e1b" : "#7cc47c", std::min(6.0, 1.2 * links));
+  bottom_ = std::max(bottom_, top + 0.75 * depth);  // where the curve is lowest
+}
+
+void NodeDrawing::draw_nvlinks() {
+  const double top = device_row_ + kBoxHeight;
+  double slowest = std::numeric_limits<double>::max(), fastest = 0;
+  const auto each = [this](auto visit) {
+    for (LinkId id = 0; id < static_cast<LinkId>(graph_.wires().size()); id += 2)
+      if (link(id).kind == "NVLink" && inside(id)) visit(id);
+  };
+  each([&](LinkId id) {
+    slowest = std::min(slowest, link(id).capacity.value);
+    fastest = std::max(fastest, link(id).capacity.value);
+  });
+  if (fastest == 0) return;
+  each([&](LinkId id) { draw_nvlink(id, slowest); });
+  if (!graph_.all(DeviceKind::nvswitch, node_).empty()) {
+    bottom_ = std::max(bottom_, top + 70);
     body_ += fmt::format(
         "<rect x=\"{:g}\" y=\"{:g}\" width=\"{:g}\" height=\"30\" fill=\"#cfe8cf\" stroke=\"#555555\" rx=\"3\"/>\n",
         kMargin, top + 40, slots_ * kSlotWidth);
@@ -159,37 +228,46 @@ void NodeDrawing::draw_nvlinks() {
   label(kMargin, bottom_, fmt::format("NVLink {}, each direction", rates), "fill=\"#1b6e1b\"");
 }
 
+/// A box a row of the fabric, wide enough for its words; the ends' cables lead to the first.
 void NodeDrawing::draw_fabric() {
-  const std::vector<SwitchLevel> levels = switch_levels(graph_);
-  if (levels.empty()) return;
-  const double width = slots_ * kSlotWidth;
+  if (rows_.empty()) return;
+  std::size_t letters = 0;
+  for (const FabricRow& row : rows_) letters = std::max({letters, row.title.size(), row.detail.size()});
+  const double width = std::max(slots_ * kSlotWidth, kLetter * static_cast<double>(letters) + kMargin);
+  wanted_width_ = width;
   double y = bottom_ + 36;
-  for (const DeviceId hca : graph_.all(DeviceKind::hca, node_))
-    line(spots_.at(hca).x, kDeviceRow + kBoxHeight, spots_.at(hca).x, y, "stroke=\"#b5731a\" stroke-dasharray=\"4 3\"");
-  for (std::size_t l = 0; l < levels.size(); ++l) {
-    const SwitchLevel& level = levels[l];
-    if (l > 0) {
-      line(kMargin + width / 2, y, kMargin + width / 2, y + 24, "stroke=\"#b5731a\" stroke-width=\"3\"");
-      label(kMargin + width / 2 + 8, y + 16, fmt::format("{} links", levels[l - 1].links_up), "font-size=\"10\"");
-      y += 24;
+  for (const auto& [id, spot] : spots_)
+    for (const LinkId wire : graph_.links_from(id))
+      if (device(graph_.ends(wire).to).kind == DeviceKind::network_switch)
+        line(spot.x, device_row_ + kBoxHeight, spot.x, y,
+             graph_.is_up(wire) ? "stroke=\"#b5731a\" stroke-dasharray=\"4 3\""
+                                : "stroke=\"#cc0000\" stroke-dasharray=\"1 4\"");
+  for (std::size_t r = 0; r < rows_.size(); ++r) {
+    const FabricRow& row = rows_[r];
+    if (row.note) {
+      y += 16;
+      label(kMargin, y, row.title + ": " + row.detail);
+      continue;
+    }
+    if (r > 0) {
+      if (!rows_[r - 1].up.empty()) {
+        line(kMargin + width / 2, y, kMargin + width / 2, y + 24, "stroke=\"#b5731a\" stroke-width=\"3\"");
+        label(kMargin + width / 2 + 8, y + 16, rows_[r - 1].up, "font-size=\"10\"");
+      }
+      y += rows_[r - 1].up.empty() ? 6 : 24;
     }
     body_ += fmt::format(
         "<rect x=\"{:g}\" y=\"{:g}\" width=\"{:g}\" height=\"44\" fill=\"#f3ead9\" stroke=\"#b5731a\" rx=\"3\"/>\n",
         kMargin, y, width);
-    label(kMargin + width / 2, y + 18, fmt::format("level {}: {}", l + 1, switches_text(level)),
-          "text-anchor=\"middle\" font-weight=\"bold\"");
-    label(kMargin + width / 2, y + 34, fmt::format("{} links down, {}", level.links_down, show(level.slowest_down)),
-          "text-anchor=\"middle\" font-size=\"10\"");
+    label(kMargin + width / 2, y + 18, row.title, "text-anchor=\"middle\" font-weight=\"bold\"");
+    label(kMargin + width / 2, y + 34, row.detail, "text-anchor=\"middle\" font-size=\"10\"");
     y += 44;
   }
   bottom_ = y;
 }
 
 std::string NodeDrawing::draw(const std::string& title) {
-  for (const auto& [id, spot] : spots_)
-    if (spot.up >= 0)
-      line(spots_.at(graph_.ends(spot.up).from).x, spots_.at(graph_.ends(spot.up).from).y + kBoxHeight, spot.x, spot.y,
-           "stroke=\"#777777\"");
+  draw_pcie();
   draw_socket_links();
   const std::string pcie = std::exchange(body_, "");
   draw_nvlinks();
@@ -199,7 +277,8 @@ std::string NodeDrawing::draw(const std::string& title) {
   for (const auto& [id, spot] : spots_) box(id, spot);
   label(kMargin, kTitleRow, title, "font-size=\"14\" font-weight=\"bold\"");
   // Titles are set about 8 pixels a letter.
-  const double width = std::max(2 * kMargin + slots_ * kSlotWidth, 2 * kMargin + 8 * static_cast<double>(title.size()));
+  const double width =
+      2 * kMargin + std::max({slots_ * kSlotWidth, wanted_width_, 8 * static_cast<double>(title.size())});
   return fmt::format(
       "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{0:g}\" height=\"{1:g}\" viewBox=\"0 0 {0:g} {1:g}\" "
       "role=\"img\" font-family=\"Helvetica, Arial, sans-serif\" font-size=\"11\">\n<title>{2}</title>\n"
@@ -209,8 +288,8 @@ std::string NodeDrawing::draw(const std::string& title) {
 
 }  // namespace
 
-std::string topology_svg(const DeviceGraph& graph, const std::string& title, int node) {
-  return NodeDrawing(graph, node).draw(title);
+std::string topology_svg(const DeviceGraph& graph, const ClusterSpec& spec, const std::string& title, int node) {
+  return NodeDrawing(graph, spec, node).draw(title);
 }
 
 }  // namespace trainyard

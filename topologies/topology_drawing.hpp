@@ -1,15 +1,19 @@
 #pragma once
 #include <string>
 
-#include "topologies/device_graph.hpp"
+#include "topologies/cluster.hpp"
 
 namespace trainyard {
 
-/// The whole graph in Graphviz's language: nodes as clusters, a line a cable, labelled with its rate.
-std::string topology_dot(const DeviceGraph&, const std::string& title);
+/// More devices than this and a graph is drawn by level.
+constexpr std::size_t kMostDotDevices = 400;
 
-/// One node in full (sockets, PCIe switches, GPUs and HCAs in rows, NVLinks as arcs below) and beneath it the fabric
-/// by level. Stands alone; equal graphs give equal bytes.
-std::string topology_svg(const DeviceGraph&, const std::string& title, int node = 0);
+/// The graph in Graphviz's language: nodes as clusters, a line a cable, labelled with its rate ("half duplex", "down").
+/// With more than `kMostDotDevices` devices, the first node of each type in full and the fabric by level.
+std::string topology_dot(const DeviceGraph&, const ClusterSpec&, const std::string& title);
+
+/// One node in full (sockets, PCIe switches, GPUs, HCAs and drives in rows, NVLinks as arcs below) and beneath it the
+/// fabric by level, or in a few words. Stands alone; equal graphs give equal bytes.
+std::string topology_svg(const DeviceGraph&, const ClusterSpec&, const std::string& title, int node = 0);
 
 }  // namespace trainyard

@@ -6,6 +6,7 @@
 #include <map>
 
 #include "models/document.hpp"
+#include "topologies/fabric_text.hpp"
 
 namespace trainyard {
 namespace {
@@ -13,27 +14,27 @@ namespace {
 const Device& device_of(const DeviceGraph& graph, DeviceId id) { return graph.devices()[static_cast<std::size_t>(id)]; }
 
 std::string link_text(const DeviceGraph& graph, LinkId link) {
-  return fmt::format("{}, {}", show(graph.links()[static_cast<std::size_t>(link)].capacity),
-                     latency_text(graph.ends(link).latency));
+  return fmt::format("{}, {}", cable_text(graph, link), latency_text(graph.ends(link).latency));
 }
 
 std::string short_name(const std::string& name) { return name.substr(name.find('/') + 1); }
-
-bool is_pcie(const std::string& kind) { return kind == "PCIe" || kind == "NVMe"; }
 
 /// A tree below one device, drawn with box characters. A PCIe link leads down to what has not been seen.
 struct TreeText {
   const DeviceGraph& graph;
   int node;
-  std::vector<char> seen;
+  std::vector<char> seen;   // devices
+  std::vector<char> drawn;  // wires, by the way there
   std::string text;
 
   std::vector<std::pair<DeviceId, LinkId>> below(DeviceId device) {
     std::vector<std::pair<DeviceId, LinkId>> found;
     for (const LinkId link : graph.links_from(device)) {
       const DeviceId to = graph.ends(link).to;
-      if (!is_pcie(graph.links()[static_cast<std::size_t>(link)].kind) || seen[static_cast<std::size_t>(to)]) continue;
+      if (!is_pcie_kind(graph.links()[static_cast<std::size_t>(link)].kind) || seen[static_cast<std::size_t>(to)])
+        continue;
       seen[static_cast<std::size_t>(to)] = 1;
+      drawn[static_cast<std::size_t>(link & ~1)] = 1;
       found.emplace_back(to, link);
     }
     std::sort(found.begin(), found.end());
@@ -50,29 +51,33 @@ struct TreeText {
       put(child, indent + (last ? "   " : "│  "));
     }
   }
-  /// What leaves the node from an HCA.
+  /// What leaves the node from an HCA, or from a chip with links of its own.
   std::string network_text(DeviceId device) const {
-    if (device_of(graph, device).kind != DeviceKind::hca) return "";
-    for (const LinkId link : graph.links_from(device))
-      if (!is_pcie(graph.links()[static_cast<std::size_t>(link)].kind))
-        return fmt::format("; network {}", link_text(graph, link));
+    for (const LinkId link : graph.links_from(device)) {
+      const std::string& kind = graph.links()[static_cast<std::size_t>(link)].kind;
+      if (kind == "HCA" || kind == "uplink") return fmt::format("; network {}", link_text(graph, link));
+      if (kind == "ICI") return fmt::format("; ICI {}", link_text(graph, link));
+    }
     return "";
   }
 };
 
-/// Links of a kind between devices of the node, one line for those that are equal and start alike.
-std::string other_links(const DeviceGraph& graph, int node) {
+/// Links of a kind between devices of the node, one line for those that are equal; of PCIe those that close a loop.
+std::string other_links(const TreeText& tree) {
+  const DeviceGraph& graph = tree.graph;
   std::map<std::pair<std::string, std::string>, std::vector<std::string>> lines;
   for (LinkId link = 0; link < static_cast<LinkId>(graph.wires().size()); link += 2) {  // the way there; +1: back
     const DeviceGraph::End end = graph.ends(link);
     const std::string& kind = graph.links()[static_cast<std::size_t>(link)].kind;
-    if (is_pcie(kind) || device_of(graph, end.from).node != node || device_of(graph, end.to).node != node) continue;
+    const bool within = device_of(graph, end.from).node == tree.node && device_of(graph, end.to).node == tree.node;
+    if (!within || tree.drawn[static_cast<std::size_t>(link)]) continue;
     lines[{kind, link_text(graph, link)}].push_back(
         fmt::format("{}–{}", short_name(device_of(graph, end.from).name), short_name(device_of(graph, end.to).name)));
   }
   std::string text;
   for (const auto& [kind, pairs] : lines)
-    text += fmt::format("{} {}: {}\n", kind.first, kind.second, fmt::join(pairs, " "));
+    text += fmt::format("{}{} {}: {}\n", is_pcie_kind(kind.first) ? "also " : "", kind.first, kind.second,
+                        fmt::join(pairs, " "));
   return text;
 }
 
@@ -87,11 +92,36 @@ constexpr const char* kLegend =
     "NV# = that many NVLinks (NV: through NVSwitch), PIX = one PCIe switch, PXB = several, PHB = through the CPU,\n"
     "SYS = through both sockets\n";
 
+/// How near GPUs must be to reach each other's memory over PCIe.
+const char* reach_of(PeerToPeer reach) {
+  switch (reach) {
+    case PeerToPeer::none:
+      return "no other memory over PCIe";
+    case PeerToPeer::pcie_switch:
+      return "others behind the same PCIe switches (PIX, PXB)";
+    case PeerToPeer::socket:
+      return "others of the same socket (PIX to PHB)";
+    case PeerToPeer::node:
+      break;
+  }
+  return "all others";
+}
+
 }  // namespace
 
 std::string latency_text(Picoseconds t) {
   return t.count == 0 || t.count >= 1'000'000 ? show(t.seconds())
                                               : fmt::format("{:.4g} ns", static_cast<double>(t.count) * 1e-3);
+}
+
+bool is_pcie_kind(const std::string& kind) { return kind == "PCIe" || kind == "NVMe"; }
+
+std::string host_text(const DeviceGraph& graph, DeviceId cpu) {
+  const DeviceGraph::Host host = graph.host(cpu);
+  const auto rate = [&graph](LinkId link) { return show(graph.links()[static_cast<std::size_t>(link)].capacity); };
+  std::string text = host.memory < 0 ? "" : fmt::format("memory {}", rate(host.memory));
+  if (host.copies >= 0) text += fmt::format("{}copies {}", text.empty() ? "" : ", ", rate(host.copies));
+  return text;
 }
 
 DevicePath path_of(const DeviceGraph& graph, const Way& way) {
@@ -159,39 +189,6 @@ DeviceId find_device(const DeviceGraph& graph, const std::string& word) {
       near ? fmt::format("did you mean \"{}\"?", *near) : fmt::format("devices are called as {}", names.front())));
 }
 
-std::vector<SwitchLevel> switch_levels(const DeviceGraph& graph) {
-  std::vector<int> level(graph.devices().size(), -1);
-  std::vector<DeviceId> row = graph.all(DeviceKind::hca);
-  for (const DeviceId hca : row) level[static_cast<std::size_t>(hca)] = 0;
-  std::vector<SwitchLevel> levels;
-  const auto count = [](int& links, BytesPerSecond& slowest, BytesPerSecond rate) {
-    slowest = links == 0 ? rate : std::min(slowest, rate);
-    ++links;
-  };
-  for (int at = 1; !row.empty(); ++at) {
-    std::vector<DeviceId> next;
-    for (const DeviceId device : row)
-      for (const LinkId link : graph.links_from(device)) {
-        const DeviceId to = graph.ends(link).to;
-        if (device_of(graph, to).kind != DeviceKind::network_switch) continue;
-        int& known = level[static_cast<std::size_t>(to)];
-        if (known < 0) {
-          known = at;
-          next.push_back(to);
-        }
-        if (known != at) continue;
-        if (levels.size() < static_cast<std::size_t>(at)) levels.emplace_back();
-        const BytesPerSecond rate = graph.links()[static_cast<std::size_t>(link)].capacity;
-        count(levels.back().links_down, levels.back().slowest_down, rate);
-        if (at > 1) count(levels[levels.size() - 2].links_up, levels[levels.size() - 2].slowest_up, rate);
-      }
-    if (!next.empty()) levels.back().switches = static_cast<int>(next.size());
-    if (next.size() == 1) levels.back().name = device_of(graph, next.front()).name;
-    row = std::move(next);
-  }
-  return levels;
-}
-
 std::string locality(DeviceGraph& graph, DeviceId a, DeviceId b, NvlinkRate one) {
   if (a == b) return "X";
   if (const Route nvlink = graph.route(a, b, PathClass::nvlink); nvlink.reachable) {
@@ -204,14 +201,22 @@ std::string locality(DeviceGraph& graph, DeviceId a, DeviceId b, NvlinkRate one)
 }
 
 std::string node_tree(const DeviceGraph& graph, int node) {
-  TreeText tree{graph, node, std::vector<char>(graph.devices().size(), 0), ""};
-  const std::vector<DeviceId> cpus = graph.all(DeviceKind::cpu, node);
-  for (const DeviceId cpu : cpus) tree.seen[static_cast<std::size_t>(cpu)] = 1;
-  for (const DeviceId cpu : cpus) {
-    tree.text += short_name(device_of(graph, cpu).name) + "\n";
-    tree.put(cpu, "");
+  TreeText tree{graph, node, std::vector<char>(graph.devices().size(), 0), std::vector<char>(graph.wires().size(), 0),
+                ""};
+  std::vector<DeviceId> roots = graph.all(DeviceKind::cpu, node);
+  for (const DeviceId cpu : roots) tree.seen[static_cast<std::size_t>(cpu)] = 1;
+  // What hangs at no CPU stands by itself, switches first; NVSwitches are named with their links.
+  for (const DeviceKind kind : {DeviceKind::pcie_switch, DeviceKind::gpu, DeviceKind::hca, DeviceKind::nvme})
+    for (const DeviceId device : graph.all(kind, node)) roots.push_back(device);
+  for (const DeviceId root : roots) {
+    const bool cpu = device_of(graph, root).kind == DeviceKind::cpu;
+    if (!cpu && tree.seen[static_cast<std::size_t>(root)]) continue;
+    tree.seen[static_cast<std::size_t>(root)] = 1;
+    const std::string host = host_text(graph, root);
+    tree.text += short_name(device_of(graph, root).name) + (host.empty() ? "" : "    " + host) + "\n";
+    tree.put(root, "");
   }
-  return tree.text + other_links(graph, node);
+  return tree.text + other_links(tree);
 }
 
 std::string locality_matrix(DeviceGraph& graph, int node, NvlinkRate one) {
@@ -227,21 +232,18 @@ std::string locality_matrix(DeviceGraph& graph, int node, NvlinkRate one) {
   return text + "\n" + kLegend;
 }
 
-std::string switches_text(const SwitchLevel& level) {
-  return level.switches == 1 ? level.name : fmt::format("{} switches", level.switches);
-}
-
-std::string fabric_lines(const DeviceGraph& graph) {
-  std::string text;
-  const std::vector<SwitchLevel> levels = switch_levels(graph);
-  for (std::size_t l = 0; l < levels.size(); ++l) {
-    const SwitchLevel& level = levels[l];
-    text += fmt::format("level {}: {}, {} links down to {} at {}", l + 1, switches_text(level), level.links_down,
-                        l == 0 ? "HCAs" : fmt::format("level {}", l), show(level.slowest_down));
-    if (level.links_up > 0) text += fmt::format(", {} up at {}", level.links_up, show(level.slowest_up));
-    text += "\n";
-  }
-  return text;
+std::string staging_text(DeviceGraph& graph, const ClusterSpec& spec, int node) {
+  Routing routing(graph, spec);
+  const std::vector<DeviceId> gpus = graph.all(DeviceKind::gpu, node);
+  for (const DeviceId a : gpus)
+    for (const DeviceId b : gpus)
+      if (const Way way = a == b ? Way{} : routing.way(a, b, PathClass::automatic); way.how == "through host memory")
+        return fmt::format(
+            "through host memory, in chunks of {}: GPUs that do not reach each other peer to peer, as {} and {} ({});\n"
+            "a GPU here reaches {}\n",
+            show(way.chunk), short_name(device_of(graph, a).name), short_name(device_of(graph, b).name), way.locality,
+            reach_of(spec.type_of(node).peer_to_peer));
+  return "";
 }
 
 }  // namespace trainyard

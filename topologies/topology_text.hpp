@@ -31,27 +31,23 @@ DevicePath device_path(DeviceGraph&, DeviceId from, DeviceId to, PathClass);
 /// UserError with the nearest name.
 DeviceId find_device(const DeviceGraph&, const std::string& word);
 
-/// Switches between the nodes by their distance from the HCAs.
-struct SwitchLevel {
-  int switches = 0;
-  std::string name;                         ///< of the only one, which may stand for a group ("spines")
-  int links_down = 0, links_up = 0;         ///< cables, not directions; HCAs are below level 1
-  BytesPerSecond slowest_down, slowest_up;  ///< 0 without such links
-};
-std::vector<SwitchLevel> switch_levels(const DeviceGraph&);
-std::string switches_text(const SwitchLevel&);  ///< "spines", "8 switches"
-
 /// Rate of one NVLink of a mesh, to tell "NV2" from "NV1"; 0 where links are not counted.
 using NvlinkRate = BytesPerSecond;
 
 /// How near two devices of a node are: "X", "NV2", "NV", "PIX", "PXB", "PHB" or "SYS".
 std::string locality(DeviceGraph&, DeviceId, DeviceId, NvlinkRate);
-/// One node as a tree: sockets, switches and devices, each with its link upwards; then what else joins them.
+/// One node as a tree: sockets with their memory, switches and devices, each with its link upwards; then what else joins
+/// them.
 std::string node_tree(const DeviceGraph&, int node);
 /// `locality` of all GPUs and HCAs of a node, a row each, with the legend.
 std::string locality_matrix(DeviceGraph&, int node, NvlinkRate);
-/// The levels of the fabric, a line each; empty for one node.
-std::string fabric_lines(const DeviceGraph&);
+/// Which GPUs of the node reach each other only by way of host memory, as one line; "" where all reach each other.
+std::string staging_text(DeviceGraph&, const ClusterSpec&, int node);
+
+/// Memory and copies of a CPU: "memory 100 GB/s, copies 10.0 GB/s"; "" where they have no limit.
+std::string host_text(const DeviceGraph&, DeviceId cpu);
+/// A link of PCIe, to drives too.
+bool is_pcie_kind(const std::string& kind);
 
 /// A latency for people, down to nanoseconds.
 std::string latency_text(Picoseconds);

@@ -56,7 +56,7 @@ TEST_CASE("topo check refutes an oversubscribed fabric and simulates the counter
   REQUIRE(text.exit == 0);
   INFO(text.out);
   CHECK(has(text.out,
-            "nonblocking (rearrangeable, with splitting): no: leaf0 -> spines carries 50.0 GB/s, but 8 HCAs "
+            "nonblocking with ideal splitting: no: leaf0 -> spines carries 50.0 GB/s, but 8 HCAs "
             "can send 100 GB/s over it"));
   CHECK(has(text.out, "counterexample: 8 pairs at once (node0/hca0 -> node8/hca0, "));
   CHECK(has(text.out, "simulated 2 times slower than one alone"));

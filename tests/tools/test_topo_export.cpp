@@ -50,7 +50,7 @@ struct ExportTransfer {
 };
 
 /// When SimGrid ends the transfers, one after the other, on the platform and with the settings of our own runs.
-json simgrid_times(const std::string& platform, const std::vector<ExportTransfer>& transfers) {
+json simgrid_times(const std::string& platform, const std::vector<ExportTransfer>& transfers, int gpus = 8) {
   return simulate_in_child([&] {
     const char* arguments[] = {"test",
                                "--log=root.thres:error",
@@ -67,8 +67,8 @@ json simgrid_times(const std::string& platform, const std::vector<ExportTransfer
     int count = static_cast<int>(std::size(arguments)) - 1;
     simgrid::s4u::Engine engine(&count, const_cast<char**>(arguments));
     engine.load_platform(platform);
-    const auto host = [&engine](int rank) {
-      return engine.host_by_name("node" + std::to_string(rank / 8) + "/gpu" + std::to_string(rank % 8));
+    const auto host = [&](int rank) {
+      return engine.host_by_name("node" + std::to_string(rank / gpus) + "/gpu" + std::to_string(rank % gpus));
     };
     json times = json::array();
     simgrid::s4u::Actor::create("transfers", host(0), [&] {
@@ -120,6 +120,44 @@ TEST_CASE("topo export: SimGrid loads the platform and times transfers as we do"
   REQUIRE(files.run("two.yaml --set cluster.hca.rate=50Gbit/s --simgrid slow.xml") == 0);
   const json slow = simgrid_times((files.folder / "slow.xml").string(), {{1, 9, 300'000'000}});
   CHECK(slow[0].get<double>() - simgrid[3].get<double>() == Approx(300e6 / 6.25e9 - 300e6 / 12.5e9).epsilon(1e-9));
+}
+
+TEST_CASE("topo export: shared media, stops in host memory, several node types and chips", "[topo]") {
+  const ExportFolder files;
+  // Staged at both ends and copied by CPUs (TCP), over a hub, on half-duplex lanes; the second node has another NIC.
+  const std::string node =
+      "{base: t4-server, cpu: {memory_bandwidth: 80 GB/s, copy_rate: 8 GB/s}, pcie: {duplex: half, peer_to_peer: "
+      "none}, "
+      "hca: {transport: tcp, gpudirect: false, rate: ";
+  const std::string rest =
+      "\nmodel: gpt2\nsoftware: pytorch-ddp\nplan: {global_batch_size: 8, micro_batch_size: 1, precision: fp16}\n";
+  const std::string hub =
+      "cluster:\n  nodes:\n    - {count: 1, node: " + node + "50 Gbit/s}}}\n    - {count: 1, node: " + node +
+      "10 Gbit/s}}, gpu_speed: 0.5}\n  fabric: {type: ethernet, hub: true, switch_latency: 1 us}" + rest;
+  const std::string chips =
+      "cluster:\n  nodes: 2\n  node: t4-server\n  fabric: {type: torus, joins: chips, dims: [4, 2], link_rate: 50 "
+      "GB/s, "
+      "switch_latency: 1 us}" +
+      rest;
+  const std::string ring =
+      "cluster:\n  nodes: 2\n  node: t4-server\n  fabric: {type: ring, switch_latency: 1 us}" + rest;
+  for (const std::string& text : {hub, chips, ring}) {
+    INFO(text);
+    std::ofstream(files.folder / "s.yaml") << text;
+    const int code = files.run("s.yaml --simgrid s.xml");
+    INFO(files.text(".err"));
+    REQUIRE(code == 0);
+    const Scenario scenario = read_scenario_text(text, "s.yaml");
+    const std::vector<ExportTransfer> transfers{{0, 3, 300'000'000}, {0, 4, 100'000'000}, {6, 1, 50'000'000}};
+    const json simgrid = simgrid_times((files.folder / "s.xml").string(), transfers, 4);
+    REQUIRE(simgrid.size() == transfers.size());
+    for (std::size_t i = 0; i < transfers.size(); ++i) {
+      CAPTURE(transfers[i].from, transfers[i].to);
+      CHECK(simgrid[i].get<double>() == near(our_time(scenario, transfers[i])));
+    }
+  }
+  CHECK(files.run("t4-server --set gpu_speed=0.5 --simgrid -") == 0);
+  CHECK(files.text(".out").find("<host id=\"node0/gpu0\" speed=\"32500000000000f\"/>") != std::string::npos);
 }
 
 TEST_CASE("topo export names a route for every ordered pair, and each link once", "[topo]") {

@@ -97,7 +97,8 @@ TEST_CASE("topo show draws a node as tree, matrix, DOT, SVG and JSON", "[topo]")
   const TopoAnswer two_levels = shell.run(
       "show two.yaml --set cluster.nodes=16 --set cluster.fabric=leaf-spine "
       "--set plan.global_batch_size=128");
-  CHECK(two_levels.out.find("level 1: 2 switches, 64 links down to HCAs at 12.5 GB/s, 2 up at") != std::string::npos);
+  CHECK(two_levels.out.find("level 1: 2 switches (leaf), 64 links down to HCAs at 12.5 GB/s, 2 up at") !=
+        std::string::npos);
   CHECK(shell.run("show dgx-1v --svg a.svg --dot a.dot --json a.json").exit == 0);
   const std::string svg = shell.text("a.svg"), dot = shell.text("a.dot");
   CHECK(svg.starts_with("<svg "));

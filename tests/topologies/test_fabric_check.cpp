@@ -187,6 +187,7 @@ TEST_CASE("the pattern fills the violated cut and uses no HCA twice", "[topologi
   REQUIRE(check.counterexample);
   const BlockedPattern& pattern = *check.counterexample;
   CHECK(graph.devices()[static_cast<std::size_t>(pattern.below)].name == "pod0");
+  CHECK(pattern.link == "pod0 -> core");
   CHECK(pattern.pairs.size() == 4);
   std::vector<DeviceId> used;
   for (const HcaPair& pair : pattern.pairs) used.insert(used.end(), {pair.from, pair.to});
@@ -259,7 +260,7 @@ TEST_CASE("random trees: the check agrees with all permutations, all halves, max
   CHECK(blocked >= 10);
 }
 
-TEST_CASE("what is no tree is unknown, and what is not joined blocks", "[topologies][check]") {
+TEST_CASE("what is not joined blocks; rings of switches are decided by cuts", "[topologies][check]") {
   DeviceGraph graph;
   const DeviceId a = graph.add({"a", DeviceKind::network_switch, -1, 0});
   const DeviceId b = graph.add({"b", DeviceKind::network_switch, -1, 1});
@@ -276,28 +277,39 @@ TEST_CASE("what is no tree is unknown, and what is not joined blocks", "[topolog
   graph.connect(b, c, wire);
   graph.connect(c, a, wire);
   check = check_fabric(graph);
-  CHECK(check.nonblocking == Nonblocking::unknown);
-  CHECK(check.reason.find("no tree: several ways join") != std::string::npos);
-  CHECK_FALSE(check.bisection);
-  CHECK_FALSE(check.diameter_hops);
-  CHECK_THROWS_AS(cut_capacity(graph, {}), UserError);
+  CHECK(check.nonblocking == Nonblocking::yes);
+  CHECK(check.reason.find("spread over all shortest ways") != std::string::npos);
+  REQUIRE(check.bisection);
+  CHECK(check.bisection->value == near(1e9));  // what the odd one can send
+  CHECK(check.bisection_exact);
+  CHECK_FALSE(check.diameter_hops);  // depends on the routing
 }
 
-TEST_CASE("two links side by side, and an HCA on two switches, are no tree", "[topologies][check]") {
+TEST_CASE("two links side by side carry together what one cannot; an HCA may have two links", "[topologies][check]") {
   const Wire wire{"HCA", BytesPerSecond{1e9}, {}};
-  for (const bool side_by_side : {true, false}) {
+  for (const int links : {1, 2}) {
     DeviceGraph graph;
     const DeviceId a = graph.add({"a", DeviceKind::network_switch, -1, 0});
     const DeviceId b = graph.add({"b", DeviceKind::network_switch, -1, 1});
-    const DeviceId h = graph.add({"node0/hca0", DeviceKind::hca, 0, 0});
-    graph.connect(h, a, wire);
-    graph.connect(graph.add({"node1/hca0", DeviceKind::hca, 1, 0}), b, wire);
-    graph.connect(side_by_side ? a : h, b, wire);
-    if (side_by_side) graph.connect(a, b, wire);
+    for (int h = 0; h < 4; ++h)
+      graph.connect(graph.add({"node" + std::to_string(h) + "/hca0", DeviceKind::hca, h, 0}), h < 2 ? a : b, wire);
+    for (int l = 0; l < links; ++l) graph.connect(a, b, {"uplink", BytesPerSecond{1e9}, {}});
     const FabricCheck check = check_fabric(graph);
-    CHECK(check.nonblocking == Nonblocking::unknown);
-    CHECK_FALSE(check.reason.empty());
+    CHECK(check.nonblocking == (links == 2 ? Nonblocking::yes : Nonblocking::no));
+    CHECK(check.bisection->value == near(1e9 * links));
+    CHECK(check.bisection_exact);
   }
+  DeviceGraph graph;
+  const DeviceId a = graph.add({"a", DeviceKind::network_switch, -1, 0});
+  const DeviceId b = graph.add({"b", DeviceKind::network_switch, -1, 1});
+  for (int h = 0; h < 2; ++h) {
+    const DeviceId hca = graph.add({"node" + std::to_string(h) + "/hca0", DeviceKind::hca, h, 0});
+    graph.connect(hca, a, wire);
+    graph.connect(hca, b, wire);
+  }
+  const FabricCheck check = check_fabric(graph);
+  CHECK(check.nonblocking == Nonblocking::yes);
+  CHECK(check.bisection->value == near(2e9));
 }
 
 TEST_CASE("1,024 hosts on an oversubscribed leaf-spine are checked within two seconds", "[topologies][check]") {
