@@ -98,17 +98,9 @@ void take_out(DeviceGraph& graph, const ClusterSpec& spec, const FabricBuilder* 
       fail(place, fmt::format("cluster.taken_out: unknown device \"{}\"{}", name, hint(name, names)));
     return static_cast<DeviceId>(at - names.begin());
   };
-  // A sprayed Clos has one device for a group of switches: its builder has read their names, and made less of the uplinks.
-  const bool grouped = spec.fabric == "folded-clos" && !spec.shape.hashed;
-  const auto is_device = [&names](const std::string& name) {
-    return std::find(names.begin(), names.end(), name) != names.end();
-  };
   for (const TakenOut& out : spec.taken_out) {
     if (fabric && fabric->leaves_out && fabric->leaves_out(spec, out)) continue;
     const std::size_t dash = out.name.find(" - ");
-    const bool both =
-        is_device(out.name.substr(0, dash)) && (dash == std::string::npos || is_device(out.name.substr(dash + 3)));
-    if (grouped && !both && !out.name.starts_with("node")) continue;
     const DeviceId a = find(out.name.substr(0, dash), out.place);
     std::vector<LinkId> wires = graph.links_from(a);
     if (dash != std::string::npos) {
