@@ -9,6 +9,7 @@
 
 #include "sim/child.hpp"
 #include "sim/error.hpp"
+#include "sim/executor.hpp"
 #include "sim/machine.hpp"
 #include "sim/ops.hpp"
 #include "sim/simulation.hpp"
@@ -124,6 +125,23 @@ inline Op after(Op op, Stream stream, std::uint32_t count) {
   op.deps[op.deps[0].count > 0 ? 1 : 0] = {count, stream};
   return op;
 }
+
+/// Cancels the running operation of another actor at a time of its own.
+class Canceller : public ListProgram {
+ public:
+  Canceller(double when, Executor*& executor, Actor victim, Stream stream)
+      : ListProgram({compute(when), compute(0)}), executor_(executor), victim_(victim), stream_(stream) {}
+  Pull next(Op& op) override {
+    if (calls_++ == 1) executor_->cancel(victim_, stream_);
+    return ListProgram::next(op);
+  }
+
+ private:
+  Executor*& executor_;
+  Actor victim_;
+  Stream stream_;
+  int calls_ = 0;
+};
 
 /// Ends of every operation of every actor, in the order of finishing: "actor/stream kind" and time.
 class Ends : public Observer {

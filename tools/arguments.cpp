@@ -4,6 +4,7 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <limits>
 
 #include "models/document.hpp"
 
@@ -39,7 +40,9 @@ void Arguments::option(const std::string& flag, std::string& value, const std::s
   impl_->add(impl_->app.add_option(flag, value, help), flag, placeholder);
 }
 void Arguments::option(const std::string& flag, int& value, const std::string& placeholder, const std::string& help) {
-  impl_->add(impl_->app.add_option(flag, value, help)->capture_default_str(), flag, placeholder);
+  CLI::Option* option = impl_->app.add_option(flag, value, help);
+  if (value != std::numeric_limits<int>::min()) option->capture_default_str();  // which stands for "not given"
+  impl_->add(option, flag, placeholder);
 }
 void Arguments::repeated(const std::string& flag, std::vector<std::string>& values, const std::string& placeholder,
                          const std::string& help) {

@@ -148,23 +148,6 @@ TEST_CASE("without any way a message waits for the link to come back", "[sim][ex
 
 namespace {
 
-/// Cancels the running operation of another actor at a time of its own.
-class Canceller : public ListProgram {
- public:
-  Canceller(double when, Executor*& executor, Actor victim, Stream stream)
-      : ListProgram({compute(when), compute(0)}), executor_(executor), victim_(victim), stream_(stream) {}
-  Pull next(Op& op) override {
-    if (calls_++ == 1) executor_->cancel(victim_, stream_);
-    return ListProgram::next(op);
-  }
-
- private:
-  Executor*& executor_;
-  Actor victim_;
-  Stream stream_;
-  int calls_ = 0;
-};
-
 json cancelled(std::vector<Op> victim, std::vector<Op> partner) {
   return simulate_in_child([&] {
     TableMachine m;

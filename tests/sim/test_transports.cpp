@@ -10,23 +10,6 @@ using namespace trainyard::test;
 
 namespace {
 
-/// Cancels what runs on a stream of another actor, some time after the start.
-class LateCanceller : public ListProgram {
- public:
-  LateCanceller(double when, Executor*& executor, Actor victim, Stream stream)
-      : ListProgram({compute(when), compute(0)}), executor_(executor), victim_(victim), stream_(stream) {}
-  Pull next(Op& op) override {
-    if (calls_++ == 1) executor_->cancel(victim_, stream_);
-    return ListProgram::next(op);
-  }
-
- private:
-  Executor*& executor_;
-  Actor victim_;
-  Stream stream_;
-  int calls_ = 0;
-};
-
 /// A case made of one number: shared links, unequal latencies, simultaneous and staggered ends, zero bytes, links that a
 /// route uses twice, weights, rate caps, cancels, links that change, fail and come back.
 struct TransportCase {
@@ -45,8 +28,8 @@ struct TransportCase {
     add_programs(actors, even);
     if (pick(0, 1) == 1) add_changes(links);
     if (pick(0, 2) == 0)
-      programs.push_back(std::make_unique<LateCanceller>(1e-4 * pick(1, 20), executor, pick(0, actors - 1),
-                                                         static_cast<Stream>(pick(1, 2))));
+      programs.push_back(std::make_unique<Canceller>(1e-4 * pick(1, 20), executor, pick(0, actors - 1),
+                                                     static_cast<Stream>(pick(1, 2))));
   }
 
  private:
