@@ -51,6 +51,8 @@ json to_json(const Result& r) {
     j["training_steps"] = r.training_steps;
     j["training_time_s"] = r.training_time;
   }
+  if (r.measured.step_time > 0)
+    j["compute_measured"] = {{"step_time_s", r.measured.step_time}, {"source", r.measured.source}};
   return j;
 }
 
@@ -60,6 +62,8 @@ Result result_from_json(const json& j) {
   r.step_time = j.at("step_time_s");
   r.training_steps = j.value("training_steps", 0.0);
   r.training_time = j.value("training_time_s", 0.0);
+  if (const auto measured = j.find("compute_measured"); measured != j.end())
+    r.measured = {measured->at("step_time_s"), measured->at("source")};
   r.samples_per_s = j.at("samples_per_s");
   r.tokens_per_s = j.at("tokens_per_s");
   r.tokens_per_s_per_gpu = j.at("tokens_per_s_per_gpu");
