@@ -177,6 +177,29 @@ TEST_CASE("--json - prints JSON and nothing else, the same bytes every time", "[
   CHECK_FALSE(answer.contains("wall_s"));
 }
 
+TEST_CASE("validate horovod prints three readings, and writes their errors", "[cli][horovod]") {
+  const Shell shell;
+  const Answer text = shell.run("validate horovod --json out.json --points");
+  CHECK(text.exit == 0);
+  for (const char* words :
+       {"(a) single-node times given", "(b) the same with one fitted constant", "(c) the T4's compute",
+        "each batch by a constant fitted to the others", "H1", "the literal 12000", "crossover"})
+    CHECK(text.out.find(words) != std::string::npos);
+  const json sets = json::parse(shell.run("validate horovod --json -").out).at("sets");
+  REQUIRE(sets.size() == 7);
+  for (const json& set : sets) {
+    for (const char* key : {"name", "n", "error_kind", "mean_abs_error", "median_abs_error", "p90_abs_error",
+                            "worst_abs_error", "signed_mean_error", "rank_correlation"})
+      CHECK(set.contains(key));
+    CHECK_FALSE(set.contains("points"));
+  }
+  CHECK(sets[0].at("crossover_batch") > 128);
+  CHECK(sets[0].at("crossover_batch") < 256);
+  CHECK(shell.run("validate horovod --fit").out.find("= collective_launch of stack horovod-tcp") != std::string::npos);
+  refused(shell, "validate horovod --case HVD-FIT", "--case, --all: only with validate seeds");
+  refused(shell, "validate seeds --fit", "--points, --fit: only with validate horovod");
+}
+
 TEST_CASE("list and show print tables of the catalog", "[cli]") {
   const Shell shell;
   const Answer gpus = shell.run("list gpu");
