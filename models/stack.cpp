@@ -24,12 +24,16 @@ SoftwareStack read_stack(const Node& entry) {
   stack.kernel_dispatch = overhead(fields, "kernel_dispatch");
   stack.collective_launch = overhead(fields, "collective_launch");
   stack.network_step = overhead(fields, "network_step");
+  stack.cycle_time = overhead(fields, "cycle_time");
   stack.step_overhead = overhead(fields, "step_overhead");
   stack.whole_tensors = fields.boolean("whole_tensors", stack.whole_tensors);
   stack.bucket = fields.bytes("bucket");
   stack.first_bucket = fields.bytes("first_bucket", stack.bucket);
   stack.overlap = fields.boolean("overlap", stack.overlap);
   stack.gradient_bucket_copy = fields.boolean("gradient_bucket_copy", stack.gradient_bucket_copy);
+  stack.host_buckets = fields.boolean("host_buckets", stack.host_buckets);
+  if (stack.host_buckets && !stack.gradient_bucket_copy)
+    fail(fields.place_of("host_buckets"), what + ": host_buckets: only with gradient_bucket_copy");
   stack.fused_loss = fields.boolean("fused_loss", stack.fused_loss);
   stack.workspace = fields.bytes("workspace", Bytes{0});
   fields.finish();

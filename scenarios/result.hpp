@@ -12,6 +12,11 @@ namespace trainyard {
 struct Result {
   std::string scenario;
   double step_time = 0;
+  double training_steps = 0, training_time = 0;  ///< of the whole training; 0 where its length is not said
+  struct {
+    double step_time = 0;  ///< of one device, given by the scenario: compute was measured; 0: modelled
+    std::string source;
+  } measured;
   double samples_per_s = 0;
   double tokens_per_s = 0;
   double tokens_per_s_per_gpu = 0;

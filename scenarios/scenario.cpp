@@ -103,6 +103,25 @@ DataParallelChoice read_data_parallel(Scenario& s, Fields& plan) {
   return choice;
 }
 
+/// A step alone, of one micro-batch: every kernel, the update and the host's work.
+Seconds modelled_step(const Scenario& s) {
+  const auto time = [&s](const Work& work) { return rank_time(s.cluster.node, s.software, work); };
+  Seconds sum = time(s.plan.optimizer) + s.software.step_overhead;
+  for (const Layer& layer : s.network.layers) {
+    for (const KernelCall& call : layer.forward) sum += time(call.work);
+    for (const BackwardKernel& call : layer.backward) sum += time(call.work);
+  }
+  return sum;
+}
+
+/// Each part of the step keeps its share: gradients get ready one after the other, as they do by the model.
+void take_measured(Scenario& s, const Node& node) {
+  s.measured = read_measured_steps(node);
+  if (!s.cluster.others.empty())
+    fail(node.place, "plan.measured_step: of one device, but the cluster has several types of nodes");
+  s.compute_scale = s.measured.at(s.micro_batch_size) / modelled_step(s);
+}
+
 constexpr std::size_t kMostBuckets = 60000;  // BufferRef::buffer numbers them
 
 [[noreturn]] void too_many_buckets(const Node& plan, double count) {
@@ -121,8 +140,9 @@ bool is_used(const FigureSource& figure, const Scenario& s) {
   };
   // Stated for people; no time depends on them.
   if (begins({"sms", "l2", "clock", "power"}) || (!s.cluster.joins_chips && begins({"chip_links"}))) return false;
-  if (s.plan.ranks == 1 && begins({"nvlink", "pcie", "socket", "interference", "collective_launch", "bucket",
-                                   "first_bucket", "whole_tensors", "overlap", "gradient_bucket_copy"}))
+  if (s.plan.ranks == 1 &&
+      begins({"nvlink", "pcie", "socket", "interference", "collective_launch", "bucket", "first_bucket",
+              "whole_tensors", "overlap", "gradient_bucket_copy", "host_buckets", "cycle_time"}))
     return false;
   return s.cluster.nodes > 1 || !begins({"hca", "network_step"});
 }
@@ -163,6 +183,10 @@ Scenario read(Node document, const std::string& name, const Overrides& overrides
   split_batch(s, plan);
   s.optimizer = find_optimizer(plan.text("optimizer", "adam"), plan.place_of("optimizer"));
   s.network = read_network(model, catalog, plan, {s.micro_batch_size, s.precision, s.software.fused_loss});
+  if (plan.has("training"))
+    s.training = read_training_length(*plan.child("training"), static_cast<double>(s.global_batch_size),
+                                      static_cast<double>(s.network.tokens_per_sample));
+  const Node* measured = plan.has("measured_step") ? plan.child("measured_step") : nullptr;
   plan.finish();
 
   const double parameters = s.network.parameters();
@@ -175,13 +199,20 @@ Scenario read(Node document, const std::string& name, const Overrides& overrides
   if (s.plan.buckets.size() > kMostBuckets) too_many_buckets(plan_node, static_cast<double>(s.plan.buckets.size()));
   s.plan.optimizer = optimizer_work(parameters, s.precision, s.optimizer);
   SoftwareStack held = s.software;
-  held.gradient_bucket_copy &= s.plan.ranks > 1;  // one device has no buckets
+  s.plan.bucket_copy = s.software.gradient_bucket_copy && s.plan.ranks > 1;  // one device has no buckets
+  s.plan.host_buckets = s.software.host_buckets;
+  held.gradient_bucket_copy = s.plan.bucket_copy && !s.plan.host_buckets;
   s.plan.memory = static_memory(parameters, s.precision, s.optimizer, held);
-  s.plan.bucket_copy = held.gradient_bucket_copy;
+  s.plan.copy_kernel = kBucketCopy;
+  s.plan.wait_kernel = s.software.cycle_time.value > 0 ? kCycleWait : std::uint16_t{0};
   s.plan.collective_launch = s.software.collective_launch;
   s.plan.overhead_kernel = s.software.step_overhead.value > 0 ? kStepOverhead : std::uint16_t{0};
 
+  if (measured) take_measured(s, *measured);
   s.sources = used_sources(s);
+  if (s.measured.given())
+    s.sources.push_back({fmt::format("plan: measured_step at batch {}", s.micro_batch_size),
+                         show(s.measured.at(s.micro_batch_size)), s.measured.source, false});
   s.sources.push_back(
       {"model " + s.network.name, "", s.network.source.empty() ? "given in the scenario" : s.network.source, false});
   s.document = std::move(document);

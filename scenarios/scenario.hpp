@@ -7,6 +7,8 @@
 #include "models/mlp.hpp"
 #include "models/network.hpp"
 #include "models/stack.hpp"
+#include "scenarios/measured_step.hpp"
+#include "scenarios/training_length.hpp"
 #include "strategies/data_parallel.hpp"
 #include "topologies/cluster.hpp"
 
@@ -24,8 +26,11 @@ struct Scenario {
   std::int64_t global_batch_size = 1;  ///< samples
   std::int64_t micro_batch_size = 1;
   DataParallelPlan plan;
-  Sources sources;  ///< of every figure that is used
-  Node document;    ///< as read, with overrides
+  MeasuredSteps measured;    ///< of one device, where the plan says them
+  double compute_scale = 1;  ///< on modelled kernels and host work, so that a step alone takes what was measured
+  TrainingLength training;   ///< where the plan says it
+  Sources sources;           ///< of every figure that is used
+  Node document;             ///< as read, with overrides
 
   int ranks() const { return plan.ranks; }
 };

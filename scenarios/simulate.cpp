@@ -45,6 +45,7 @@ struct Run {
         breakdown(names),
         traffic(machine.links()),
         memory(keeps_all(options)) {
+    machine.scale_compute(s.compute_scale);
     DataParallelPlan plan = s.plan;
     plan.collective_launch = upgraded(s.software, options.upgrade).collective_launch;
     training_groups(names, plan.all_reduce);
@@ -135,6 +136,9 @@ Result result_of(const Scenario& s, const Run& run) {
   r.scenario = s.name;
   r.ranks = s.plan.ranks;
   r.step_time = run.end.end.value;
+  if (s.measured.given()) r.measured = {s.measured.at(s.micro_batch_size).value, s.measured.source};
+  r.training_steps = s.training.steps;
+  r.training_time = s.training.steps * r.step_time;
   r.operations = run.end.operations;
   r.messages = run.end.transfers;
   r.late_by_look_ahead = run.end.late_by_look_ahead;

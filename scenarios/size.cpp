@@ -44,7 +44,8 @@ Seconds longest_step(const Scenario& s, const NodeType& node) {
     for (const KernelCall& call : layer.forward) kernels += kernel_time(node.gpu, call.work);
     for (const BackwardKernel& call : layer.backward) kernels += kernel_time(node.gpu, call.work);
   }
-  const Seconds time = (kernels * s.plan.micro_batches + kernel_time(node.gpu, s.plan.optimizer)) / node.gpu_speed;
+  Seconds time = (kernels * s.plan.micro_batches + kernel_time(node.gpu, s.plan.optimizer)) / node.gpu_speed;
+  if (s.measured.given()) time = s.measured.at(s.micro_batch_size) * s.plan.micro_batches;
   if (s.plan.ranks == 1) return time;
   BytesPerSecond slowest{HUGE_VAL};
   const auto slower = [&slowest](BytesPerSecond rate) {

@@ -15,7 +15,7 @@ struct StepNames {
   };
   std::vector<OfLayer> layers;
   std::vector<NameId> buckets;
-  NameId setup, overhead, hold, accumulate, copy_in, copy_out, optimizer;
+  NameId setup, overhead, hold, accumulate, wait, copy_in, copy_out, optimizer;
 
   StepNames(const Network& network, const DataParallelPlan& plan, Names& names) {
     for (const Layer& layer : network.layers) {
@@ -31,6 +31,7 @@ struct StepNames {
     overhead = names.intern("framework");
     hold = names.intern("nothing to exchange before the last forward pass");
     accumulate = names.intern("accumulate gradients");
+    wait = names.intern("wait for the coordinator's tick");
     copy_in = names.intern("copy gradients to bucket");
     copy_out = names.intern("copy bucket to gradients");
     optimizer = names.intern("optimizer step");
@@ -40,7 +41,9 @@ struct StepNames {
 class DataParallelStep : public CoroutineProgram {
  public:
   DataParallelStep(int rank, const Network& network, const DataParallelPlan& plan, Names& names, std::vector<int> peers)
-      : CoroutineProgram(std::vector<Actor>(peers.begin(), peers.end()), plan.ranks > 1 ? 3 : 1),
+      : CoroutineProgram(std::vector<Actor>(peers.begin(), peers.end()), plan.coordinated() ? 4
+                                                                         : plan.ranks > 1   ? 3
+                                                                                            : 1),
         place_{rank, plan.ranks},
         network_(network),
         plan_(plan),
@@ -99,7 +102,8 @@ class DataParallelStep : public CoroutineProgram {
     hold.name = names_.hold;
     hold.deps[0] = out_.after(kComputeStream);
     hold.deps[0].count += before * (forward + backward) + (before > 0 ? before - 1 : 0) * accumulations + forward;
-    for (const Stream stream : {kSendStream, kRecvStream}) {
+    for (const Stream stream : {kSendStream, kRecvStream, kCoordinatorStream}) {
+      if (stream == kCoordinatorStream && !plan_.coordinated()) continue;
       hold.stream = stream;
       co_yield out_.give(hold);
     }
@@ -194,19 +198,41 @@ class DataParallelStep : public CoroutineProgram {
 
   Work copy_of(const GradientBucket& bucket) const {
     Work copy;
-    copy.kernel = static_cast<std::uint16_t>(Kernel::elementwise);
+    copy.kernel = plan_.copy_kernel;
     copy.precision = plan_.optimizer.precision;
     copy.bytes = 2 * bucket.elements * plan_.gradient_element;
     return copy;
   }
 
+  /// A kernel of the GPU, or work of the coordinator in host memory.
+  Op copy_op(const GradientBucket& bucket, NameId name) const {
+    if (!plan_.host_buckets) return work_op(copy_of(bucket), Kind::local, groups_.compute, name);
+    Op op = work_op(copy_of(bucket), Kind::delay, groups_.framework, name);
+    op.stream = kCoordinatorStream;
+    return op;
+  }
+
+  /// The coordinator finds the bucket full at its next tick.
+  const Op& wait_for_tick() {
+    Work tick;
+    tick.kernel = plan_.wait_kernel;
+    Op op = work_op(tick, Kind::delay, groups_.framework, names_.wait);
+    op.stream = kCoordinatorStream;
+    op.deps[0] = out_.after(kComputeStream);
+    return out_.give(op);
+  }
+
   Ops exchange(std::size_t index) {
     const GradientBucket& bucket = plan_.buckets[index];
+    const bool on_host = plan_.bucket_copy && plan_.host_buckets;
+    if (on_host && plan_.wait_kernel != 0) co_yield wait_for_tick();
     Op fill;
     fill.kind = Kind::mark;
-    if (plan_.bucket_copy) fill = work_op(copy_of(bucket), Kind::local, groups_.compute, names_.copy_in);
+    if (plan_.bucket_copy) fill = copy_op(bucket, names_.copy_in);
+    if (on_host) fill.deps[0] = out_.after(kComputeStream);
     fill.effect = call(TrainingCall::fill_bucket, index, 0);
     co_yield out_.give(fill);
+    if (!on_host && plan_.wait_kernel != 0) co_yield wait_for_tick();
     CollectiveCall all_reduce;
     all_reduce.send_stream = kSendStream;
     all_reduce.recv_stream = kRecvStream;
@@ -214,7 +240,7 @@ class DataParallelStep : public CoroutineProgram {
     all_reduce.name = names_.buckets[index];
     all_reduce.tag = index + 1;
     all_reduce.buffer = static_cast<std::uint16_t>(index);
-    all_reduce.start = out_.after(kComputeStream);
+    all_reduce.start = out_.after(plan_.coordinated() ? kCoordinatorStream : kComputeStream);
     all_reduce.launch = to_picoseconds(plan_.collective_launch);
     const Local me(out_, place_, peers_, all_reduce, bucket.elements * plan_.gradient_element);
     co_yield plan_.all_reduce->run(me, bucket.elements * plan_.gradient_element);
@@ -224,7 +250,7 @@ class DataParallelStep : public CoroutineProgram {
 
   Ops update() {
     for (std::size_t b = 0; b < sent_.size() && plan_.bucket_copy; ++b) {
-      Op copy = work_op(copy_of(plan_.buckets[b]), Kind::local, groups_.compute, names_.copy_out);
+      Op copy = copy_op(plan_.buckets[b], names_.copy_out);
       copy.deps[0] = sent_[b];
       copy.deps[1] = received_[b];
       co_yield out_.give(copy);
@@ -234,6 +260,7 @@ class DataParallelStep : public CoroutineProgram {
       op.deps[0] = sent_.back();
       op.deps[1] = received_.back();
     }
+    if (!sent_.empty() && plan_.bucket_copy && plan_.host_buckets) op.deps[0] = out_.after(kCoordinatorStream);
     op.effect = call(TrainingCall::update, 0, 0);
     co_yield out_.give(op);
   }
@@ -242,7 +269,7 @@ class DataParallelStep : public CoroutineProgram {
 }  // namespace
 
 const std::vector<std::string>& training_streams() {
-  static const std::vector<std::string> names{"compute", "send", "receive"};
+  static const std::vector<std::string> names{"compute", "send", "receive", "coordinator"};
   return names;
 }
 

@@ -41,12 +41,19 @@ struct DataParallelPlan {
   Work optimizer;       ///< the update
   StaticMemory memory;
   Seconds collective_launch;
-  bool bucket_copy = false;           ///< gradients are copied into their bucket, and back
-  std::uint16_t overhead_kernel = 0;  ///< the Machine's word for the host work of a step; 0: none
+  bool bucket_copy = false;   ///< gradients are copied into their bucket, and back
+  bool host_buckets = false;  ///< those lie in host memory: what copies is the host, the GPU goes on
+  // The Machine's words for what is no kernel:
+  std::uint16_t copy_kernel = static_cast<std::uint16_t>(Kernel::elementwise);  ///< copies of buckets
+  std::uint16_t overhead_kernel = 0;                                            ///< host work of a step; 0: none
+  std::uint16_t wait_kernel = 0;  ///< a full bucket waits for a coordinator's tick; 0: leaves at once
+
+  bool coordinated() const { return ranks > 1 && (wait_kernel != 0 || (bucket_copy && host_buckets)); }
 };
 
 /// Streams of a training rank, and their names in traces.
-constexpr Stream kComputeStream = 0, kSendStream = 1, kRecvStream = 2;
+/// The coordinator's, a thread of the host, is used where a stack has one.
+constexpr Stream kComputeStream = 0, kSendStream = 1, kRecvStream = 2, kCoordinatorStream = 3;
 const std::vector<std::string>& training_streams();
 
 /// Calls by which values follow the schedule (Effect::call). `read.buffer` is the layer (or bucket), `read.chunk` the

@@ -133,18 +133,23 @@ bool is_assumption(const std::string& source) {
 
 }  // namespace
 
-std::string trust_lines(const Sources& sources) {
+std::string trust_lines(const Scenario& s) {
+  const Sources& sources = s.sources;
   std::vector<std::string> titles, unverified;
-  for (const FigureSource& s : sources) {
-    if (!is_assumption(s.source) && !s.source.empty()) {
-      const std::string t = title(s.source);
+  for (const FigureSource& figure : sources) {
+    if (!is_assumption(figure.source) && !figure.source.empty()) {
+      const std::string t = title(figure.source);
       if (std::find(titles.begin(), titles.end(), t) == titles.end()) titles.push_back(t);
     }
-    if (s.unverified)
-      unverified.push_back(s.figure.substr(s.figure.find(": ") == std::string::npos ? 0 : s.figure.find(": ") + 2));
+    if (figure.unverified) {
+      const std::size_t colon = figure.figure.find(": ");
+      unverified.push_back(figure.figure.substr(colon == std::string::npos ? 0 : colon + 2));
+    }
   }
-  std::string text =
-      label("trust") + "not judged yet: no measured step has been compared with this machine and stack\n";
+  std::string text = label("trust");
+  text += s.measured.given()
+              ? "compute measured, its split over layers modelled; communication simulated, not judged yet\n"
+              : "not judged yet: no measured step has been compared with this machine and stack\n";
   text += wrapped(label("") + "sources: ", titles, "; ");
   if (!unverified.empty())
     text += wrapped(label("") + fmt::format("{} figures unverified: ", unverified.size()), unverified, ", ");
@@ -178,10 +183,16 @@ std::string screen(const Scenario& s, const Result& r, const std::vector<WhatIf>
   const char* model = s.network.weights_reused ? "3·forward pass" : some ? "6·active parameters" : "6·parameters";
   text += fmt::format(" · {} TFLOP/s/GPU · MFU {:.1f} % ({} a {}, dense {} peak)\n", thousands(r.tflops_per_gpu),
                       r.mfu * 100, model, tokens ? "token" : "sample", name_of(s.precision));
+  if (s.measured.given())
+    text += fmt::format("{}{} {} at batch {} on one device, all ranks taken alike; communication is simulated\n",
+                        label("compute"), s.measured.how(s.micro_batch_size), show(Seconds{r.measured.step_time}),
+                        s.micro_batch_size);
+  if (s.training.steps > 0)
+    text += fmt::format("{}{}: {}\n", label("training"), describe(s.training), long_time(Seconds{r.training_time}));
   text += breakdown(r);
   text += memory(r);
   text += bottleneck(r, what_ifs);
-  text += trust_lines(s.sources);
+  text += trust_lines(s);
   if (r.late_by_look_ahead > 0)
     text += fmt::format("{}{} operations started late because a rank looks only {} operations ahead\n", label("note"),
                         r.late_by_look_ahead, look_ahead(static_cast<std::size_t>(r.ranks)));

@@ -11,7 +11,7 @@ std::string screen(const Scenario&, const Result&, const std::vector<WhatIf>&);
 /// The table of what-ifs, largest saving first.
 std::string what_if_table(const Result&, const std::vector<WhatIf>&);
 /// What the figures stand on: sources by name, how many are fitted, which are unverified.
-std::string trust_lines(const Sources&);
+std::string trust_lines(const Scenario&);
 /// Every figure with its source, a line each.
 std::string source_table(const Sources&);
 

@@ -104,6 +104,7 @@ SoftwareStack upgraded(SoftwareStack stack, const Upgrade& upgrade) {
   stack.kernel_dispatch = stack.kernel_dispatch / factor;
   stack.collective_launch = stack.collective_launch / factor;
   stack.network_step = stack.network_step / factor;
+  stack.cycle_time = stack.cycle_time / factor;
   stack.step_overhead = stack.step_overhead / factor;
   return stack;
 }
@@ -134,11 +135,24 @@ Actor ClusterMachine::actor(DeviceId id) const {
   return static_cast<Actor>(at - actors_.begin());
 }
 
+Seconds rank_time(const NodeType& type, const SoftwareStack& stack, const Work& work) {
+  if (work.kernel == kStepOverhead) return stack.step_overhead;
+  return std::max(kernel_time(type.gpu, work) / type.gpu_speed, stack.kernel_dispatch);
+}
+
 Cost ClusterMachine::price(const Work& work, Actor actor) const {
-  if (work.kernel == kStepOverhead) return {stack_.step_overhead};
+  if (work.kernel == kCycleWait) return {stack_.cycle_time / 2};
   const NodeType& type = type_of(actor);
+  if (work.kernel == kBucketCopy) return {bucket_copy_time(type, work)};
   if (static_cast<std::size_t>(actor) >= ranks_) return {host_time(type.cpu, work)};
-  return {std::max(kernel_time(type.gpu, work) / type.gpu_speed, stack_.kernel_dispatch)};
+  return {rank_time(type, stack_, work) * compute_scale_};
+}
+
+/// In host memory by the CPU, whose rate counts each byte copied once; else by a kernel of the GPU.
+Seconds ClusterMachine::bucket_copy_time(const NodeType& type, Work work) const {
+  if (stack_.host_buckets) return type.cpu.copy_rate.value > 0 ? work.bytes / 2 / type.cpu.copy_rate : Seconds{0};
+  work.kernel = static_cast<std::uint16_t>(Kernel::elementwise);
+  return rank_time(type, stack_, work);
 }
 
 Route ClusterMachine::route(Actor from, Actor to, PathClass path) const {

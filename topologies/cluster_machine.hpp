@@ -18,8 +18,12 @@ std::string describe_upgrade(const std::string& resource_class, double factor);
 ClusterSpec upgraded(ClusterSpec, const Upgrade&);
 SoftwareStack upgraded(SoftwareStack, const Upgrade&);
 
-/// Work::kernel of the host work of one step.
-constexpr std::uint16_t kStepOverhead = 1000;
+// Work::kernel of what is no kernel: the host work of one step; the wait for the coordinator's next tick; the copy of a
+// bucket's gradients in or out (its bytes are those read and written).
+constexpr std::uint16_t kStepOverhead = 1000, kCycleWait = 1001, kBucketCopy = 1002;
+
+/// What a kernel or the host work of a step takes on a GPU of such a node under this stack.
+Seconds rank_time(const NodeType&, const SoftwareStack&, const Work&);
 
 /// A cluster on which rank r runs on GPU r (node by node). After the GPUs, every CPU socket and every NVMe drive is an
 /// actor too. Kernels cost what the roofline of the rank's GPU says, but at least what the stack needs to issue one; host
@@ -28,6 +32,10 @@ class ClusterMachine : public Machine {
  public:
   ClusterMachine(const ClusterSpec&, const SoftwareStack&);
   ClusterMachine(const ClusterMachine&) = delete;  // its routing refers to its graph
+
+  /// Kernels and the host work of steps take `factor` times what their model says: so that a step takes what was
+  /// measured. Messages, waits and the copies of buckets stay.
+  void scale_compute(double factor) { compute_scale_ = factor; }
 
   std::span<const Link> links() const override { return graph_.links(); }
   Cost price(const Work&, Actor) const override;
@@ -50,11 +58,13 @@ class ClusterMachine : public Machine {
   mutable DeviceGraph graph_;  // remembers the ways it has found
   mutable Routing routing_;
   SoftwareStack stack_;
+  double compute_scale_ = 1;
   std::vector<DeviceId> actors_;  // GPUs, CPUs, drives
   std::size_t ranks_ = 0;
   std::vector<std::vector<LinkId>> ports_;
 
   const NodeType& type_of(Actor actor) const;
+  Seconds bucket_copy_time(const NodeType&, Work) const;
 };
 
 }  // namespace trainyard

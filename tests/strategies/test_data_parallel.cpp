@@ -29,7 +29,8 @@ NumericTask small_task(int global_batch, int steps) {
 struct Setting {
   int ranks = 2, micro_batches = 1, steps = 3;
   std::string algorithm = "ring";
-  bool overlap = true, whole_tensors = true, bucket_copy = true;
+  bool overlap = true, whole_tensors = true, bucket_copy = true, host_buckets = false;
+  std::uint16_t wait_kernel = 0;
   Bytes bucket{40};
 };
 
@@ -47,6 +48,9 @@ json train(const Setting& s) {
     plan.steps = s.steps;
     plan.overlap = s.overlap;
     plan.bucket_copy = s.bucket_copy;
+    plan.host_buckets = s.host_buckets;
+    plan.copy_kernel = kBucketCopy;
+    plan.wait_kernel = s.wait_kernel;
     plan.gradient_element = Bytes{4};
     plan.all_reduce = &collectives(Operation::all_reduce).find(s.algorithm, place);
     plan.buckets = gradient_buckets(network, plan.gradient_element, s.bucket, s.bucket, s.whole_tensors);
@@ -100,6 +104,20 @@ TEST_CASE("whatever the buckets, overlap and micro-batches", "[data-parallel][va
         s.whole_tensors = whole;
         s.bucket = Bytes{bucket};
         s.bucket_copy = whole;
+        check_equal(s);
+      }
+}
+
+TEST_CASE("a coordinator that waits for ticks and copies in host memory", "[data-parallel][values]") {
+  for (const int ranks : {1, 2, 3})
+    for (const bool overlap : {true, false})
+      for (const bool copies : {true, false}) {
+        Setting s;
+        s.ranks = ranks;
+        s.overlap = overlap;
+        s.bucket = Bytes{40};
+        s.bucket_copy = s.host_buckets = copies;
+        s.wait_kernel = kCycleWait;
         check_equal(s);
       }
 }

@@ -177,6 +177,45 @@ TEST_CASE("--json - prints JSON and nothing else, the same bytes every time", "[
   CHECK_FALSE(answer.contains("wall_s"));
 }
 
+TEST_CASE("validate horovod prints three readings, and writes their errors", "[cli][horovod]") {
+  const Shell shell;
+  const Answer text = shell.run("validate horovod --json out.json --points");
+  CHECK(text.exit == 0);
+  for (const char* words :
+       {"(a) single-node times given", "(b) the same with one fitted constant", "(c) the T4's compute",
+        "each batch by a constant fitted to the others", "H1", "the literal 12000", "crossover"})
+    CHECK(text.out.find(words) != std::string::npos);
+  const json sets = json::parse(shell.run("validate horovod --json -").out).at("sets");
+  REQUIRE(sets.size() == 7);
+  for (const json& set : sets) {
+    for (const char* key : {"name", "n", "error_kind", "mean_abs_error", "median_abs_error", "p90_abs_error",
+                            "worst_abs_error", "signed_mean_error", "rank_correlation"})
+      CHECK(set.contains(key));
+    CHECK_FALSE(set.contains("points"));
+  }
+  CHECK(sets[0].at("crossover_batch") > 128);
+  CHECK(sets[0].at("crossover_batch") < 256);
+  CHECK(shell.run("validate horovod --fit").out.find("= collective_launch of stack horovod-tcp") != std::string::npos);
+  refused(shell, "validate horovod --case HVD-FIT", "--case, --all: only with validate seeds");
+  refused(shell, "validate seeds --fit", "--points, --fit: only with validate horovod");
+}
+
+TEST_CASE("run says where compute was measured, and how long the training takes", "[cli][measured-step]") {
+  const Shell shell;
+  const std::string run = "run '" TRAINYARD_SOURCE_DIR "/scenarios/horovod-mnist-2xt4.yaml' --no-what-if";
+  const std::string text = shell.run(run).out;
+  CHECK(text.find("compute    measured 17.2 ms at batch 256 on one device") != std::string::npos);
+  CHECK(text.find("training   24 epochs × 250 steps: ") != std::string::npos);
+  CHECK(text.find("trust      compute measured, its split over layers modelled; communication simulated") !=
+        std::string::npos);
+  const json answer = json::parse(shell.run(run + " --json -").out);
+  CHECK(answer.at("training_steps") == 6000);
+  CHECK(answer.at("training_time_s").get<double>() == Approx(6000 * answer.at("step_time_s").get<double>()));
+  CHECK(answer.at("compute_measured").at("source").get<std::string>().find("single node") != std::string::npos);
+  CHECK(shell.run(run + " --set plan.micro_batch_size=192 --set plan.global_batch_size=384")
+            .out.find("compute    interpolated between 128 and 256 13.9 ms at batch 192") != std::string::npos);
+}
+
 TEST_CASE("list and show print tables of the catalog", "[cli]") {
   const Shell shell;
   const Answer gpus = shell.run("list gpu");

@@ -8,6 +8,8 @@
 #include <sstream>
 #include <string>
 
+#include "scenarios/horovod_study.hpp"
+
 namespace {
 
 std::string readme() {
@@ -40,4 +42,20 @@ TEST_CASE("the README counts the seed cases that there are", "[readme]") {
   int cases = 0;
   for (std::string line; std::getline(in, line);) cases += line.starts_with("  - id: ") ? 1 : 0;
   CHECK(readme().find(std::to_string(cases) + " of " + std::to_string(cases)) != std::string::npos);
+}
+
+TEST_CASE("the README's errors of the Horovod study are those of today", "[readme][horovod]") {
+  using namespace trainyard;
+  const HorovodStudy study = read_horovod_study();
+  const std::vector<double> documented = predict(study, HorovodReading::documented);
+  for (const std::vector<double>& predicted : {documented, leave_one_out(study, documented)}) {
+    const ErrorSet errors = against(study, "", predicted, &HorovodStudy::Row::multi_0);
+    const auto tenth = [](double share) {
+      std::array<char, 32> text{};
+      std::snprintf(text.data(), text.size(), "%.1f %%", share * 100);
+      return std::string(text.data());
+    };
+    CHECK(readme().find("median " + tenth(errors.median_abs) + ", worst " + tenth(errors.worst_abs)) !=
+          std::string::npos);
+  }
 }

@@ -1,0 +1,104 @@
+#include <algorithm>
+#include <catch2/catch.hpp>
+#include <nlohmann/json.hpp>
+
+#include "scenarios/simulate.hpp"
+
+using namespace trainyard;
+
+namespace {
+
+MeasuredSteps steps_of(const std::string& text) { return read_measured_steps(parse_document(text, "plan.yaml")); }
+
+const std::string kTable = "{source: a bench, table: {1: 4 ms, 8: 11 ms, 16: 12 ms}}";
+
+Scenario scenario_of(const Overrides& overrides) {
+  return read_scenario_text(R"(cluster: {nodes: 2, node: t4-study, fabric: ethernet}
+model: mnist-cnn
+plan:
+  micro_batch_size: 8
+  global_batch_size: 16
+  precision: fp32
+  measured_step: )" + kTable + R"(
+software: horovod-tcp
+)",
+                            "measured.yaml", overrides);
+}
+
+}  // namespace
+
+TEST_CASE("measured steps are interpolated between two batches, not beyond them", "[scenario][measured-step]") {
+  const MeasuredSteps steps = steps_of(kTable);
+  CHECK(steps.at(1) == Seconds{4e-3});
+  CHECK(steps.at(16) == Seconds{12e-3});
+  CHECK(steps.at(3).value == Approx(6e-3).epsilon(1e-14));
+  CHECK(steps.how(8) == "measured");
+  CHECK(steps.how(9) == "interpolated between 8 and 16");
+  CHECK(steps.source == "a bench");
+  CHECK_THROWS_WITH(steps.at(17),
+                    "plan.yaml:1:1: plan.measured_step: measured for batches from 1 to 16, but micro_batch_size is 17");
+  CHECK_THROWS_WITH(steps_of("{source: s, table: {4: 1 ms}}").at(1), Catch::Contains("from 4 to 4, but"));
+}
+
+TEST_CASE("a table of measured steps that is wrong is one clear error", "[scenario][measured-step]") {
+  const std::string what = "plan.measured_step";
+  CHECK_THROWS_WITH(steps_of("{source: s, table: {1: 0 ms}}"),
+                    "plan.yaml:1:24: " + what + ".table.1: must be greater than 0");
+  CHECK_THROWS_WITH(steps_of("{source: s, table: {1: -4 ms}}"), Catch::StartsWith("plan.yaml:1:24: " + what));
+  CHECK_THROWS_WITH(steps_of("{source: s, table: {8: 1 ms, 4: 2 ms}}"),
+                    "plan.yaml:1:30: " + what + ".table: batch 4 after 8; batches must rise, each once");
+  CHECK_THROWS_WITH(steps_of("{source: s, table: {8: 1 ms, 08: 2 ms}}"), Catch::StartsWith("plan.yaml:1:30: " + what));
+  CHECK_THROWS_WITH(steps_of("{source: s, table: {8: 1 ms, 8: 2 ms}}"), Catch::StartsWith("plan.yaml:1:"));
+  CHECK_THROWS_WITH(steps_of("{source: s, table: {0: 1 ms}}"),
+                    "plan.yaml:1:21: " + what + ".table: \"0\" is no batch; expected a whole number from 1");
+  CHECK_THROWS_WITH(steps_of("{source: s, table: {many: 1 ms}}"), Catch::Contains("\"many\" is no batch"));
+  CHECK_THROWS_WITH(steps_of("{source: s, table: {1: 5 m}}"), Catch::Contains(what + ".table.1"));
+  CHECK_THROWS_WITH(steps_of("{source: s, table: {}}"), Catch::Contains("expected step times by batch"));
+  CHECK_THROWS_WITH(steps_of("{table: {1: 1 ms}}"), Catch::Contains("missing key \"source\""));
+  CHECK_THROWS_WITH(scenario_of({{"plan.micro_batch_size", "32"}, {"plan.global_batch_size", "64"}}),
+                    Catch::Contains("measured for batches from 1 to 16, but micro_batch_size is 32"));
+}
+
+TEST_CASE("a step alone takes what was measured; together, communication comes on top", "[scenario][measured-step]") {
+  const Result alone = simulate(scenario_of({{"cluster.nodes", "1"}, {"plan.global_batch_size", "8"}}));
+  CHECK(alone.step_time == Approx(11e-3).epsilon(1e-9));
+  CHECK(alone.breakdown.other < 1e-12);
+  CHECK(alone.measured.step_time == Approx(11e-3).epsilon(1e-14));
+  const Result both = simulate(scenario_of({}));
+  CHECK(both.step_time > 11e-3 + 4.8e6 * 8 / 5.22e9);
+  // Two micro-batches: their kernels twice, update and host work once.
+  const Result accumulated =
+      simulate(scenario_of({{"cluster.nodes", "1"}, {"plan.micro_batch_size", "8"}, {"plan.global_batch_size", "16"}}));
+  CHECK(accumulated.step_time < 22e-3);
+  CHECK(accumulated.step_time > 12e-3);
+  CHECK_THROWS_WITH(scenario_of({{"cluster",
+                                  "{nodes: [{count: 1, node: t4-study}, {count: 1, node: {base: t4-study, "
+                                  "gpu: {type: l40s}}}], fabric: ethernet}"}}),
+                    Catch::Contains("several types of nodes"));
+}
+
+TEST_CASE("the answer says that compute was measured, and by whom", "[scenario][measured-step]") {
+  const Result r = simulate(scenario_of({}));
+  const nlohmann::json j = to_json(r);
+  CHECK(j.at("compute_measured").at("source") == "a bench");
+  CHECK(result_from_json(j).measured.step_time == r.measured.step_time);
+  const Scenario s = scenario_of({});
+  CHECK(std::any_of(s.sources.begin(), s.sources.end(), [](const FigureSource& f) {
+    return f.figure == "plan: measured_step at batch 8" && f.source == "a bench";
+  }));
+  CHECK_FALSE(to_json(simulate(scenario_of({{"plan.measured_step", "null"}}))).contains("compute_measured"));
+}
+
+TEST_CASE("a coordinator's cycle adds its mean wait, fusion in host memory its copies", "[scenario][measured-step]") {
+  const auto step = [](const Overrides& overrides) { return simulate(scenario_of(overrides)).step_time; };
+  const double all = step({});
+  CHECK(all - step({{"software.cycle_time", "0 us"}}) == Approx(2.5e-3).epsilon(1e-6));
+  CHECK(step({{"software.cycle_time", "11 ms"}}) - all == Approx(3e-3).epsilon(1e-6));
+  // 1,199,882 gradients in fp32, in and out, at 10 GB/s; on the GPU they are below 0.1 ms.
+  CHECK(all - step({{"software.gradient_bucket_copy", "false"}, {"software.host_buckets", "false"}}) ==
+        Approx(2 * 4 * 1199882 / 10e9).epsilon(1e-6));
+  const double on_gpu = step({{"software.host_buckets", "false"}});
+  CHECK(all - on_gpu > 0.8e-3);
+  CHECK_THROWS_WITH(scenario_of({{"software.gradient_bucket_copy", "false"}}),
+                    Catch::Contains("host_buckets: only with gradient_bucket_copy"));
+}
