@@ -7,7 +7,7 @@ namespace trainyard {
 using nlohmann::json;
 
 json to_json(const Result& r) {
-  return {
+  json j = {
       {"scenario", r.scenario},
       {"step_time_s", r.step_time},
       {"samples_per_s", r.samples_per_s},
@@ -47,12 +47,19 @@ json to_json(const Result& r) {
       {"late_by_look_ahead", r.late_by_look_ahead},
       {"wall_s", r.wall_s},
   };
+  if (r.training_steps > 0) {
+    j["training_steps"] = r.training_steps;
+    j["training_time_s"] = r.training_time;
+  }
+  return j;
 }
 
 Result result_from_json(const json& j) {
   Result r;
   r.scenario = j.at("scenario");
   r.step_time = j.at("step_time_s");
+  r.training_steps = j.value("training_steps", 0.0);
+  r.training_time = j.value("training_time_s", 0.0);
   r.samples_per_s = j.at("samples_per_s");
   r.tokens_per_s = j.at("tokens_per_s");
   r.tokens_per_s_per_gpu = j.at("tokens_per_s_per_gpu");

@@ -12,6 +12,7 @@ namespace trainyard {
 struct Result {
   std::string scenario;
   double step_time = 0;
+  double training_steps = 0, training_time = 0;  ///< of the whole training; 0 where its length is not said
   double samples_per_s = 0;
   double tokens_per_s = 0;
   double tokens_per_s_per_gpu = 0;

@@ -163,6 +163,9 @@ Scenario read(Node document, const std::string& name, const Overrides& overrides
   split_batch(s, plan);
   s.optimizer = find_optimizer(plan.text("optimizer", "adam"), plan.place_of("optimizer"));
   s.network = read_network(model, catalog, plan, {s.micro_batch_size, s.precision, s.software.fused_loss});
+  if (plan.has("training"))
+    s.training = read_training_length(*plan.child("training"), static_cast<double>(s.global_batch_size),
+                                      static_cast<double>(s.network.tokens_per_sample));
   plan.finish();
 
   const double parameters = s.network.parameters();

@@ -7,6 +7,7 @@
 #include "models/mlp.hpp"
 #include "models/network.hpp"
 #include "models/stack.hpp"
+#include "scenarios/training_length.hpp"
 #include "strategies/data_parallel.hpp"
 #include "topologies/cluster.hpp"
 
@@ -24,8 +25,9 @@ struct Scenario {
   std::int64_t global_batch_size = 1;  ///< samples
   std::int64_t micro_batch_size = 1;
   DataParallelPlan plan;
-  Sources sources;  ///< of every figure that is used
-  Node document;    ///< as read, with overrides
+  TrainingLength training;  ///< where the plan says it
+  Sources sources;          ///< of every figure that is used
+  Node document;            ///< as read, with overrides
 
   int ranks() const { return plan.ranks; }
 };

@@ -135,6 +135,8 @@ Result result_of(const Scenario& s, const Run& run) {
   r.scenario = s.name;
   r.ranks = s.plan.ranks;
   r.step_time = run.end.end.value;
+  r.training_steps = s.training.steps;
+  r.training_time = s.training.steps * r.step_time;
   r.operations = run.end.operations;
   r.messages = run.end.transfers;
   r.late_by_look_ahead = run.end.late_by_look_ahead;

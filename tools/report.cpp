@@ -178,6 +178,8 @@ std::string screen(const Scenario& s, const Result& r, const std::vector<WhatIf>
   const char* model = s.network.weights_reused ? "3·forward pass" : some ? "6·active parameters" : "6·parameters";
   text += fmt::format(" · {} TFLOP/s/GPU · MFU {:.1f} % ({} a {}, dense {} peak)\n", thousands(r.tflops_per_gpu),
                       r.mfu * 100, model, tokens ? "token" : "sample", name_of(s.precision));
+  if (s.training.steps > 0)
+    text += fmt::format("{}{}: {}\n", label("training"), describe(s.training), long_time(Seconds{r.training_time}));
   text += breakdown(r);
   text += memory(r);
   text += bottleneck(r, what_ifs);
