@@ -110,7 +110,7 @@ ClusterSpec read_cluster(const Node& node, const Catalog& catalog) {
     if (!fabric)
       fail(fields.place(), fmt::format("cluster of {} nodes: missing key \"fabric\" (what joins them; known: {})",
                                        spec.nodes, fmt::join(catalog.names("fabric"), ", ")));
-    read_fabric(spec, catalog.resolve("fabric", *fabric));
+    read_fabric(spec, catalog.resolve("fabric", *fabric), catalog);
     for (const NodeType* type : spec.types())
       if (spec.nodes > 1 && type->hcas == 0 && !spec.joins_chips)
         fail(fields.place_of("node"), fmt::format("cluster.node: {} has no HCA; {} nodes of it cannot reach each other",
