@@ -192,19 +192,12 @@ class DataParallelStep : public CoroutineProgram {
     return work_op(call.work, matrix ? Kind::compute : Kind::local, 0, name);
   }
 
-  Work copy_of(const GradientBucket& bucket) const {
-    Work copy;
-    copy.kernel = static_cast<std::uint16_t>(Kernel::elementwise);
-    copy.precision = plan_.optimizer.precision;
-    copy.bytes = 2 * bucket.elements * plan_.gradient_element;
-    return copy;
-  }
-
   Ops exchange(std::size_t index) {
     const GradientBucket& bucket = plan_.buckets[index];
     Op fill;
     fill.kind = Kind::mark;
-    if (plan_.bucket_copy) fill = work_op(copy_of(bucket), Kind::local, groups_.compute, names_.copy_in);
+    if (plan_.bucket_copy)
+      fill = work_op(bucket_copy_work(bucket, plan_), Kind::local, groups_.compute, names_.copy_in);
     fill.effect = call(TrainingCall::fill_bucket, index, 0);
     co_yield out_.give(fill);
     CollectiveCall all_reduce;
@@ -224,7 +217,7 @@ class DataParallelStep : public CoroutineProgram {
 
   Ops update() {
     for (std::size_t b = 0; b < sent_.size() && plan_.bucket_copy; ++b) {
-      Op copy = work_op(copy_of(plan_.buckets[b]), Kind::local, groups_.compute, names_.copy_out);
+      Op copy = work_op(bucket_copy_work(plan_.buckets[b], plan_), Kind::local, groups_.compute, names_.copy_out);
       copy.deps[0] = sent_[b];
       copy.deps[1] = received_[b];
       co_yield out_.give(copy);
@@ -253,6 +246,14 @@ TrainingGroups training_groups(Names& names, const Collective* all_reduce) {
   g.framework = names.group("framework", Role::work);
   g.all_reduce = names.group("all-reduce", Role::collective, all_reduce ? all_reduce->name : "");
   return g;
+}
+
+Work bucket_copy_work(const GradientBucket& bucket, const DataParallelPlan& plan) {
+  Work copy;
+  copy.kernel = static_cast<std::uint16_t>(Kernel::elementwise);
+  copy.precision = plan.optimizer.precision;
+  copy.bytes = 2 * bucket.elements * plan.gradient_element;
+  return copy;
 }
 
 std::vector<GradientBucket> gradient_buckets(const Network& network, Bytes element, Bytes first, Bytes rest,

@@ -45,6 +45,9 @@ struct DataParallelPlan {
   std::uint16_t overhead_kernel = 0;  ///< the Machine's word for the host work of a step; 0: none
 };
 
+/// A bucket filled from the gradients, or given back to them: each element read and written.
+Work bucket_copy_work(const GradientBucket&, const DataParallelPlan&);
+
 /// Streams of a training rank, and their names in traces.
 constexpr Stream kComputeStream = 0, kSendStream = 1, kRecvStream = 2;
 const std::vector<std::string>& training_streams();

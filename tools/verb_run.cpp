@@ -55,7 +55,8 @@ int run(const std::vector<std::string>& words) {
   options.picture = picture;
   if (rank != kLastRank) options.picture_rank = rank;
   options.progress = true;
-  const Result result = simulate(scenario, options);
+  Result result = simulate(scenario, options);
+  if (!result.fits) result.capacity = capacity(scenario);
   const std::vector<WhatIf> what_ifs = no_what_if ? std::vector<WhatIf>{} : what_if(scenario);
   if (json != "-" && trace != "-" && picture != "-") {
     fmt::print("{}", screen(scenario, result, what_ifs));

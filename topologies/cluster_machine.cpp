@@ -110,6 +110,10 @@ SoftwareStack upgraded(SoftwareStack stack, const Upgrade& upgrade) {
   return stack;
 }
 
+Seconds kernel_cost(const NodeType& type, const SoftwareStack& stack, const Work& work) {
+  return std::max(kernel_time(type.gpu, work) / type.gpu_speed, stack.kernel_dispatch);
+}
+
 ClusterMachine::ClusterMachine(const ClusterSpec& spec, const SoftwareStack& stack)
     : spec_(spec), graph_(build_cluster(spec_)), routing_(graph_, spec_), stack_(stack) {
   actors_ = graph_.all(DeviceKind::gpu);
@@ -140,7 +144,7 @@ Cost ClusterMachine::price(const Work& work, Actor actor) const {
   if (work.kernel == kStepOverhead) return {stack_.step_overhead};
   const NodeType& type = type_of(actor);
   if (static_cast<std::size_t>(actor) >= ranks_) return {host_time(type.cpu, work)};
-  return {std::max(kernel_time(type.gpu, work) / type.gpu_speed, stack_.kernel_dispatch)};
+  return {kernel_cost(type, stack_, work)};
 }
 
 Route ClusterMachine::route(Actor from, Actor to, PathClass path) const {
