@@ -140,9 +140,11 @@ std::string capacity_line(const Capacity& room) {
                          ? fmt::format("{}largest micro-batch that fits: {}", label(""), room.largest_micro_batch_size)
                          : fmt::format("{}not even a micro-batch of one sample fits", label(""));
   if (room.largest_num_hidden_layers) {
+    const bool billions = room.largest_parameters >= 1e9;
     if (*room.largest_num_hidden_layers > 0)
-      text += fmt::format("; largest model at the micro-batch given: {} such layers ({:.4g} billion parameters)",
-                          *room.largest_num_hidden_layers, room.largest_parameters * 1e-9);
+      text += fmt::format("; largest model at the micro-batch given: {} such layer{} ({:.4g} {} parameters)",
+                          *room.largest_num_hidden_layers, *room.largest_num_hidden_layers == 1 ? "" : "s",
+                          room.largest_parameters * (billions ? 1e-9 : 1e-6), billions ? "billion" : "million");
     else
       text += "; not even one such layer at the micro-batch given";
   }

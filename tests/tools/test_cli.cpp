@@ -293,7 +293,7 @@ TEST_CASE("a sweep writes its table whole; an interrupted one can be resumed", "
 TEST_CASE("what does not fit is told with what would, on the screen and in JSON", "[cli]") {
   const Shell shell;
   const std::string tight =
-      "run good.yaml --no-what-if --set cluster.gpu.memory_capacity=\"1.2 GiB\" "
+      "run good.yaml --no-what-if --set cluster.gpu.memory_capacity=\"1 GiB\" "
       "--set plan.micro_batch_size=32 --set plan.global_batch_size=256";
   const Answer screen = shell.run(tight);
   CHECK(screen.exit == 0);
