@@ -19,6 +19,8 @@ fs::path default_root() {
   return given && *given ? fs::path(given) : fs::path(TRAINYARD_SOURCE_DIR) / "models" / "catalog";
 }
 
+std::string folder_of(std::string_view kind) { return fmt::format("{}{}", kind, kind.ends_with("ch") ? "es" : "s"); }
+
 bool is_entry(const fs::path& file) { return file.extension() == ".yaml" || file.extension() == ".json"; }
 
 Node name_node(std::string name, Place place) {
@@ -134,7 +136,7 @@ Catalog::Catalog(fs::path root) : root_(std::move(root)) {
 std::vector<std::string> Catalog::names(std::string_view kind) const {
   std::vector<std::string> found;
   std::error_code error;
-  const fs::path folder = root_ / fmt::format("{}s", kind);
+  const fs::path folder = root_ / folder_of(kind);
   for (fs::directory_iterator it(folder, error), end; !error && it != end; it.increment(error))
     if (is_entry(it->path())) found.push_back(it->path().stem().string());
   std::sort(found.begin(), found.end());
@@ -145,7 +147,7 @@ Node Catalog::entry(std::string_view kind, std::string_view name, const Place& w
   const std::vector<std::string> known = names(kind);
   const auto it = std::find_if(known.begin(), known.end(), [&](const auto& n) { return same_name(n, name); });
   if (it == known.end()) fail(where, fmt::format("unknown {} \"{}\"{}", kind, name, hint(name, known)));
-  fs::path file = root_ / fmt::format("{}s", kind) / (*it + ".yaml");
+  fs::path file = root_ / folder_of(kind) / (*it + ".yaml");
   std::error_code ignored;
   if (!fs::exists(file, ignored)) file.replace_extension(".json");
   Node node = read_document(file);
@@ -160,6 +162,21 @@ Node Catalog::resolve(std::string_view kind, const Node& reference) const {
   if (!node.find("name"))
     node.fields.insert(node.fields.begin(), {"name", name_node(fmt::format("custom-{}", kind), reference.place)});
   return node;
+}
+
+bool Catalog::holds(const Place& place) const {
+  return place.file && place.line > 0 && place.file->starts_with(root_.string() + "/");
+}
+
+Node Catalog::typed(std::string_view kind, const Node& part, std::span<const std::string_view> figures) const {
+  const Node& type = *part.find("type");
+  Node own = part;
+  std::erase_if(own.fields, [&](const auto& field) {
+    const auto& [key, node] = field;
+    const bool figure = std::find(figures.begin(), figures.end(), key) != figures.end();
+    return !figure || (holds(node.place) && !holds(type.place));
+  });
+  return resolve(kind, own.fields.empty() ? type : merged(type, own));
 }
 
 Sources figure_sources(const Node& entry, const std::string& what) {

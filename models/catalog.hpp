@@ -1,5 +1,6 @@
 #pragma once
 #include <filesystem>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -9,8 +10,8 @@
 namespace trainyard {
 
 /// The folder of datasheet and fitted figures: one YAML file an entry, `<folder>/<kind>s/<name>.yaml`
-/// (kinds: gpu, cpu, node, fabric, stack, network). TRAINYARD_CATALOG, or the one of the source tree the program was
-/// built from.
+/// (kinds: gpu, cpu, storage, hca, node, switch, fabric, network, stack; the folder of switch is `switches`).
+/// TRAINYARD_CATALOG, or the one of the source tree the program was built from.
 class Catalog {
  public:
   Catalog();
@@ -23,6 +24,12 @@ class Catalog {
   /// itself, laid on its `base` entry if it names one. The result has a field `name` and never a `base`.
   Node resolve(std::string_view kind, const Node& reference) const;
   const std::filesystem::path& root() const { return root_; }
+  bool holds(const Place&) const;  ///< was it written in a file of the catalog?
+
+  /// The entry that `part` takes by its `type`, with those of `figures` that `part` gives itself laid on it. A figure that
+  /// a catalog entry gives while the type was named elsewhere, in a scenario laid on that entry, is of what the type
+  /// replaces: left out. Throws UserError with the place.
+  Node typed(std::string_view kind, const Node& part, std::span<const std::string_view> figures) const;
 
  private:
   std::filesystem::path root_;

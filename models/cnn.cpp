@@ -19,9 +19,11 @@ CnnFeature CnnLayerBuilder::conv(const CnnOperator& op, CnnFeature in) {
   const CnnFeature out = fresh(op.output.elements(), true);
   const Bytes x = bytes(in.width), y = bytes(out.width), weights = element_size(precision_) * (window * out_channels);
   const bool depthwise = op.groups > 1 && op.groups == op.in.channels;
+  const bool fast = precision_ == Precision::fp32 && op.kernel == std::array<std::int64_t, 2>{3, 3} &&
+                    op.stride == std::array<std::int64_t, 2>{1, 1};
+  const Kernel kind = depthwise ? Kernel::elementwise : fast ? Kernel::convolution_3x3 : Kernel::convolution;
   const auto product = [&](const std::string& kernel) {
-    return kernel_call(kernel, depthwise ? Kernel::elementwise : Kernel::convolution,
-                       Flops{2 * samples_ * out.width * window}, x + y + weights, precision_);
+    return kernel_call(kernel, kind, Flops{2 * samples_ * out.width * window}, x + y + weights, precision_);
   };
   Operator o;
   o.forward.push_back(product(name));

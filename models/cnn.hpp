@@ -84,8 +84,8 @@ void infer_shapes(Cnn&);
 
 /// The kernels of one micro-batch, and what they keep, as PyTorch with cuDNN runs them eagerly, in NCHW, everything in
 /// `precision`. A convolution is one kernel of 2·Cin/groups·kh·kw·Cout·H·W FLOPs a sample, whatever algorithm is taken
-/// (Winograd and FFT compute less), forward and for each of the gradients by its input and by its weight; cuDNN's
-/// workspace is not counted. One that has as many groups as input channels (depthwise) has the same FLOPs but shares no
+/// (Winograd and FFT compute less: `Kernel::convolution_3x3` is a kind of its own), forward and for each of the gradients
+/// by its input and by its weight; cuDNN's workspace is not counted. One that has as many groups as input channels (depthwise) has the same FLOPs but shares no
 /// operand between channels: it is a kernel bound by memory (`Kernel::elementwise`).
 /// Kept tensors, each once: the input of a product, of batch norm (and its statistics), and of a pooling (and max
 /// pooling's int64 indices); the output of relu, sigmoid and tanh. ReLU and the sum of a residual work in place where

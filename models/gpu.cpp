@@ -9,10 +9,14 @@ namespace {
 
 constexpr std::array<const char*, kPrecisions> kPrecisionNames{"fp64", "fp32", "tf32", "fp16", "bf16", "fp8", "int8"};
 constexpr std::array<double, kPrecisions> kElementBytes{8, 4, 4, 2, 2, 1, 1};
-constexpr std::array<const char*, kKernels> kKernelNames{"gemm",      "attention", "attention_backward", "elementwise",
-                                                         "optimizer", "embedding", "convolution"};
+constexpr std::array<const char*, kKernels> kKernelNames{"gemm",        "attention",      "attention_backward",
+                                                         "elementwise", "optimizer",      "embedding",
+                                                         "convolution", "convolution_3x3"};
 constexpr std::array<const char*, 2> kChipKindNames{"gpu", "tpu"};
 constexpr double kLeastShare = 1e-6;  // an efficiency or slowdown below this is a slip, and near 0 it is no time at all
+
+// Counted over executed multiplications: 4 by Winograd's F(4x4, 3x3), which is the most that cuDNN has.
+constexpr double kMostCounted = 4;
 
 double share(Fields& fields, std::string_view key) { return fields.number(key, kLeastShare, 1, 1); }
 
@@ -34,13 +38,18 @@ void read_efficiency(Gpu& gpu, const Node& node, const std::string& what) {
     const Node* kernel = fields.child(kKernelNames[k]);
     if (!kernel) continue;
     Fields parts(*kernel, fmt::format("{}.{}", what, kKernelNames[k]));
-    gpu.efficiency[k] = {share(parts, "flops"), share(parts, "memory")};
+    const auto kind = static_cast<Kernel>(k);
+    const bool convolution = kind == Kernel::convolution || kind == Kernel::convolution_3x3;
+    gpu.efficiency[k] = {parts.number("flops", kLeastShare, convolution ? kMostCounted : 1, 1), share(parts, "memory")};
     parts.finish();
   }
   fields.finish();
-  if (!fields.has(name_of(Kernel::convolution)))
-    gpu.efficiency[static_cast<std::size_t>(Kernel::convolution)] =
-        gpu.efficiency[static_cast<std::size_t>(Kernel::gemm)];
+  const auto as = [&](Kernel kernel, Kernel other) {
+    if (!fields.has(name_of(kernel)))
+      gpu.efficiency[static_cast<std::size_t>(kernel)] = gpu.efficiency[static_cast<std::size_t>(other)];
+  };
+  as(Kernel::convolution, Kernel::gemm);
+  as(Kernel::convolution_3x3, Kernel::convolution);
 }
 
 void read_interference(Gpu& gpu, const Node& node, const std::string& what) {

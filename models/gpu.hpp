@@ -22,9 +22,10 @@ enum class Kernel : std::uint16_t {
   elementwise,
   optimizer,
   embedding,
-  convolution
+  convolution,
+  convolution_3x3  ///< of stride 1 in fp32: libraries may do it with fewer multiplications than are counted
 };
-constexpr int kKernels = 7;
+constexpr int kKernels = 8;
 const char* name_of(Kernel);
 
 /// TPUs have no NVLink and join by links from chip to chip; in all else both are read alike.
@@ -42,7 +43,9 @@ struct Gpu {
   Bytes memory_capacity;
   Seconds kernel_launch;  ///< floor of a kernel, back to back in one stream
   struct Efficiency {
-    double flops = 1;   ///< share of the peak that a large kernel of this kind sustains
+    /// Share of the peak that a large kernel of this kind sustains, by the FLOPs that are counted. Above 1 for
+    /// convolutions whose library computes fewer (Winograd's minimal filtering of 3 × 3: Lavin & Gray 2016).
+    double flops = 1;
     double memory = 1;  ///< share of the memory bandwidth
   };
   std::array<Efficiency, kKernels> efficiency{};
@@ -66,9 +69,10 @@ struct Gpu {
   Sources sources;
 };
 
-/// Reads and checks an entry (rates > 0, efficiencies in (0, 1], idle power below busy). Only `peak` (one precision or
-/// more), `memory_bandwidth` and `memory_capacity` are required; what else is left out is ideal (no launch time,
-/// efficiency 1 but for a convolution's, which is then a gemm's, no interference), not there (`nvlink`, `pcie`,
+/// Reads and checks an entry (rates > 0, efficiencies in (0, 1], those of a convolution's FLOPs up to 4, idle power below
+/// busy). Only `peak` (one precision or more), `memory_bandwidth` and `memory_capacity` are required; what else is left
+/// out is ideal (no launch time, efficiency 1 but for a convolution's, which is then a gemm's, and convolution_3x3's,
+/// which is then a convolution's; no interference), not there (`nvlink`, `pcie`,
 /// `chip_links`) or not stated (`sms`, `l2`, `clock`, `power`). Throws UserError with the place.
 Gpu read_gpu(const Node& entry);
 

@@ -2,9 +2,15 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <array>
+#include <span>
+
 namespace trainyard {
 namespace {
 
+constexpr std::array<std::string_view, 3> kHcaFigures{"rate", "latency", "transport"};
+constexpr std::array<std::string_view, 5> kStorageFigures{"read", "write", "latency", "lanes", "capacity"};
 constexpr std::int64_t kMostDevices = 1024;  // of one server; more is a slip, and counts are multiplied later
 
 int count(Fields& fields, std::string_view key) {
@@ -51,12 +57,27 @@ std::vector<int> read_hca_of_gpu(const NodeType& node, Fields& fields) {
   return chosen;
 }
 
-void read_hcas(NodeType& node, const Node& hca, const std::string& what) {
+/// Whose figures come from an entry of the catalog: `type` is there, and not null.
+bool has_type(Fields& fields) {
+  const Node* type = fields.child("type");
+  return type && type->kind != Node::Kind::null;
+}
+
+void read_hcas(NodeType& node, const Node& hca, const std::string& what, const Catalog& catalog) {
   Fields fields(hca, what + ": hca");
   node.hcas = count(fields, "count");
-  node.hca_rate = fields.bandwidth("rate");
-  node.hca_latency = read_latency(fields, "latency");
-  node.network.tcp = fields.choice("transport", {"rdma", "tcp"}, "rdma") == "tcp";
+  if (has_type(fields)) {
+    const Hca type = read_hca(catalog.typed("hca", hca, kHcaFigures));
+    for (const std::string_view figure : kHcaFigures) fields.child(figure);
+    node.hca_rate = type.rate;
+    node.hca_latency = type.latency;
+    node.network.tcp = type.tcp;
+    node.part_sources.insert(node.part_sources.end(), type.sources.begin(), type.sources.end());
+  } else {
+    node.hca_rate = fields.bandwidth("rate");
+    node.hca_latency = read_latency(fields, "latency");
+    node.network.tcp = fields.choice("transport", {"rdma", "tcp"}, "rdma") == "tcp";
+  }
   node.network.gpudirect = fields.boolean("gpudirect", !node.network.tcp);
   if (node.network.tcp && node.network.gpudirect)
     fail(fields.place_of("gpudirect"), fmt::format("{}.gpudirect: not with transport tcp, whose data are copied by the "
@@ -72,9 +93,19 @@ void read_hcas(NodeType& node, const Node& hca, const std::string& what) {
   fields.finish();
 }
 
-void read_nvmes(NodeType& node, const Node& entry, const std::string& what) {
+void read_nvmes(NodeType& node, const Node& entry, const std::string& what, const Catalog& catalog) {
   Fields fields(entry, what + ": nvme");
   node.nvme.count = count(fields, "count");
+  if (has_type(fields)) {
+    const Storage type = read_storage(catalog.typed("storage", entry, kStorageFigures));
+    for (const std::string_view figure : kStorageFigures) fields.child(figure);
+    if (type.lanes == 0)
+      fail(fields.place_of("type"), fmt::format("{}.type: {} is no drive on PCIe", fields.what(), type.name));
+    node.nvme = {node.nvme.count, type.read, type.write, type.latency, type.lanes, type.capacity};
+    node.part_sources.insert(node.part_sources.end(), type.sources.begin(), type.sources.end());
+    fields.finish();
+    return;
+  }
   node.nvme.read = fields.bandwidth("read");
   node.nvme.write = fields.bandwidth("write", node.nvme.read);
   node.nvme.latency = read_latency(fields, "latency");
@@ -90,10 +121,21 @@ void read_host(NodeType& node, Fields& fields, const std::string& what, const Ca
   if (const Node* cpu = fields.child("cpu"); cpu && cpu->kind != Node::Kind::null)
     node.cpu = read_cpu(catalog.resolve("cpu", *cpu));
   node.host_memory = fields.bytes("host_memory", Bytes{0});
-  if (const Node* nvme = fields.child("nvme"); nvme && nvme->kind != Node::Kind::null) read_nvmes(node, *nvme, what);
+  if (const Node* nvme = fields.child("nvme"); nvme && nvme->kind != Node::Kind::null)
+    read_nvmes(node, *nvme, what, catalog);
   node.staging_chunk = fields.bytes("staging_chunk", node.staging_chunk);
   node.fabric = fields.text("fabric", "");
   node.gpu_speed = fields.number("gpu_speed", 1e-3, 1e3, 1.0);
+}
+
+/// Figures of a part that come with the sources of its type.
+void take_typed_away(Node& node, std::string_view part, std::span<const std::string_view> figures) {
+  Node* typed = node.find(part);
+  const Node* type = typed ? typed->find("type") : nullptr;
+  if (!type || type->kind == Node::Kind::null) return;
+  std::erase_if(typed->fields, [&figures](const auto& field) {
+    return field.first == "type" || std::find(figures.begin(), figures.end(), field.first) != figures.end();
+  });
 }
 
 /// The node's own figures, then its GPU's (which `gpu.type` would repeat).
@@ -101,8 +143,10 @@ Sources all_sources(const Node& entry, const NodeType& node, const std::string& 
   Node own = entry;
   if (Node* gpu = own.find("gpu")) std::erase_if(gpu->fields, [](const auto& field) { return field.first != "count"; });
   std::erase_if(own.fields, [](const auto& field) { return field.first == "cpu"; });
+  take_typed_away(own, "hca", kHcaFigures);
+  take_typed_away(own, "nvme", kStorageFigures);
   Sources sources = figure_sources(own, what);
-  for (const Sources* more : {&node.gpu.sources, &node.cpu.sources})
+  for (const Sources* more : {&node.gpu.sources, &node.cpu.sources, &node.part_sources})
     sources.insert(sources.end(), more->begin(), more->end());
   return sources;
 }
@@ -119,7 +163,7 @@ NodeType read_node(const Node& entry, const Catalog& catalog) {
   fields.child("sources");
   read_gpus(node, fields.required_child("gpu"), what, catalog);
   node.interconnect = fields.text("interconnect");
-  if (const Node* hca = fields.child("hca"); hca && hca->kind != Node::Kind::null) read_hcas(node, *hca, what);
+  if (const Node* hca = fields.child("hca"); hca && hca->kind != Node::Kind::null) read_hcas(node, *hca, what, catalog);
   read_host(node, fields, what, catalog);
   read_links(node, fields);
   fields.finish();

@@ -3,7 +3,9 @@
 
 #include "models/cpu.hpp"
 #include "models/gpu.hpp"
+#include "models/hca.hpp"
 #include "models/node_wiring.hpp"
+#include "models/storage.hpp"
 
 namespace trainyard {
 
@@ -63,13 +65,15 @@ struct NodeType {
   double gpu_speed = 1;  ///< relative: kernels take 1/gpu_speed as long
   std::vector<GraphWire> wires;  ///< of "graph"
   std::vector<std::string> extra_switches;
-  Sources sources;  ///< the GPU's and the CPU's too
+  Sources part_sources;  ///< of the HCA and the drive that a `type` names
+  Sources sources;       ///< of all: the GPU's, the CPU's and those parts' too
 };
 
 /// Reads an entry: `gpu: {count, type}` (type a name or a map; any other key changes a figure of the type),
 /// `interconnect`, the links inside (`read_links`); where there are any `hca: {count, rate, latency, transport: rdma |
 /// tcp, gpudirect, copies, duplex: full | half, of_gpu: [HCA of each GPU]}`, `cpu` (a name or a map), `host_memory`,
-/// `nvme: {count, read, write, latency, lanes, capacity}`, `staging_chunk`, `gpu_speed`. Throws UserError with the
+/// `nvme: {count, read, write, latency, lanes, capacity}`, `staging_chunk`, `gpu_speed`. `hca` and `nvme` take the
+/// figures of a `type: NAME` of the catalog's hcas and storages. Throws UserError with the
 /// place.
 NodeType read_node(const Node& entry, const Catalog&);
 

@@ -123,7 +123,7 @@ ClusterSpec read_cluster(const Node& node, const Catalog& catalog) {
     if (!fabric)
       fail(fields.place(), fmt::format("cluster of {} nodes: missing key \"fabric\" (what joins them; known: {})",
                                        spec.nodes, fmt::join(catalog.names("fabric"), ", ")));
-    read_fabric(spec, catalog.resolve("fabric", *fabric));
+    read_fabric(spec, catalog.resolve("fabric", *fabric), catalog);
     spec.shape.place = fabric->place;
     require_hcas(spec, fields, nodes);
   }

@@ -79,6 +79,17 @@ std::int64_t read_lengths(const TransformerConfig& config, Fields& plan, Transfo
 
 }  // namespace
 
+LayerCount layer_count(const Node& model, const Catalog& catalog) {
+  LayerCount layers;
+  const Node entry = find_model(model, catalog);
+  const NetworkEntry network = read_network_entry(entry);
+  if (!network.transformer()) return layers;
+  layers.count = network.transformer()->num_hidden_layers;
+  for (const char* key : {"n_layer", "num_hidden_layers", "num_layers", "num_decoder_layers"})
+    if (entry.find(key)) layers.keys.emplace_back(key);
+  return layers;
+}
+
 Network read_network(const Node& node, const Catalog& catalog, Fields& plan, const NetworkSettings& settings) {
   const NetworkEntry entry = read_network_entry(find_model(node, catalog));
   TransformerOptions options;

@@ -16,4 +16,12 @@ struct NetworkSettings {
 /// see `TransformerOptions`). Throws UserError with the place.
 Network read_network(const Node& model, const Catalog&, Fields& plan, const NetworkSettings&);
 
+/// How many layers the `model` of a scenario has by its own fields: `n_layer`, `num_hidden_layers` or `num_layers`, with
+/// `num_decoder_layers` where that is given. No keys where a network is not described so.
+struct LayerCount {
+  std::vector<std::string> keys;
+  std::int64_t count = 0;
+};
+LayerCount layer_count(const Node& model, const Catalog&);
+
 }  // namespace trainyard

@@ -24,6 +24,7 @@ json to_json(const Result& r) {
         {"input", r.breakdown.input},
         {"framework", r.breakdown.framework},
         {"other", r.breakdown.other}}},
+      {"breakdown_rank", r.breakdown.rank},
       {"memory_bytes",
        {{"capacity", r.memory.capacity},
         {"peak", r.memory.peak},
@@ -78,6 +79,7 @@ Result result_from_json(const json& j) {
   r.breakdown.input = b.at("input");
   r.breakdown.framework = b.at("framework");
   r.breakdown.other = b.at("other");
+  r.breakdown.rank = j.at("breakdown_rank");
   const json& m = j.at("memory_bytes");
   r.memory = {m.at("capacity"),  m.at("peak"),        m.at("parameters"), m.at("gradients"),
               m.at("optimizer"), m.at("activations"), m.at("buffers"),    m.at("rank")};
@@ -100,6 +102,12 @@ Result result_from_json(const json& j) {
 json report_json(const Result& result, const std::vector<WhatIf>& what_ifs, const Sources& sources, bool timing) {
   json j = to_json(result);
   if (!timing) j.erase("wall_s");
+  if (result.capacity) {
+    const Capacity& room = *result.capacity;
+    j["largest_micro_batch_size"] = room.largest_micro_batch_size;
+    j["largest_num_hidden_layers"] =
+        room.largest_num_hidden_layers ? json(*room.largest_num_hidden_layers) : json(nullptr);
+  }
   j["what_if"] = json::array();
   for (const WhatIf& w : what_ifs)
     j["what_if"].push_back({{"resource", w.resource_class},

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "scenarios/scenario.hpp"
+#include "scenarios/capacity.hpp"
 
 namespace trainyard {
 
@@ -29,6 +29,7 @@ struct Result {
     double bubble = 0, optimizer = 0, input = 0;
     double framework = 0;  ///< host work that hides behind nothing
     double other = 0;      ///< not accounted for: below 1 % of the step
+    int rank = 0;          ///< whose step this is: the one that ends last
   } breakdown;
   struct {
     double capacity = 0, peak = 0, parameters = 0, gradients = 0, optimizer = 0, activations = 0, buffers = 0;
@@ -43,7 +44,8 @@ struct Result {
   std::uint64_t operations = 0, messages = 0;
   std::uint64_t late_by_look_ahead = 0;
   int ranks = 0;
-  double wall_s = 0;  ///< printed on request only: it differs from run to run
+  double wall_s = 0;                 ///< printed on request only: it differs from run to run
+  std::optional<Capacity> capacity;  ///< where it was asked for
 };
 
 nlohmann::json to_json(const Result&);

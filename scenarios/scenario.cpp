@@ -139,6 +139,8 @@ bool is_used(const FigureSource& figure, const Scenario& s) {
     return std::any_of(prefixes.begin(), prefixes.end(), [&name](const char* p) { return name.starts_with(p); });
   };
   // Stated for people; no time depends on them.
+  const bool adapter = figure.figure.starts_with("hca ");
+  if (adapter && (s.cluster.nodes == 1 || begins({"pcie"}))) return false;
   if (begins({"sms", "l2", "clock", "power"}) || (!s.cluster.joins_chips && begins({"chip_links"}))) return false;
   if (s.plan.ranks == 1 &&
       begins({"nvlink", "pcie", "socket", "interference", "collective_launch", "bucket", "first_bucket",
@@ -228,6 +230,8 @@ Scenario read_scenario(const fs::path& path, const Overrides& overrides) {
 Scenario read_scenario_text(std::string_view text, const std::string& name, const Overrides& overrides) {
   return read(parse_document(text, name), fs::path(name).stem().string(), overrides);
 }
+
+Scenario read_again(const Scenario& s, const Overrides& overrides) { return read(s.document, s.name, overrides); }
 
 std::pair<std::string, std::string> parse_override_option(const std::string& option) {
   const std::size_t at = option.find('=');

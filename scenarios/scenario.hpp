@@ -44,6 +44,9 @@ Scenario read_scenario(const std::filesystem::path&, const Overrides& = {});
 /// The same from a text, for tests; `name` stands for the file.
 Scenario read_scenario_text(std::string_view text, const std::string& name, const Overrides& = {});
 
+/// The same scenario with further overrides, all names resolved anew. Throws UserError with the place.
+Scenario read_again(const Scenario&, const Overrides&);
+
 /// Splits "path=value". Throws UserError.
 std::pair<std::string, std::string> parse_override_option(const std::string&);
 

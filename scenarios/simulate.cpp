@@ -115,6 +115,7 @@ void book_breakdown(const Run& run, Result& r) {
   r.breakdown.bubble = parts.bubble.value;
   r.breakdown.framework = of(parts.work, "framework");
   r.breakdown.other = parts.other.value;
+  r.breakdown.rank = run.breakdown.last();
 }
 
 void book_memory(const Scenario& s, const Run& run, Result& r) {

@@ -197,10 +197,8 @@ class DataParallelStep : public CoroutineProgram {
   }
 
   Work copy_of(const GradientBucket& bucket) const {
-    Work copy;
+    Work copy = bucket_copy_work(bucket, plan_);
     copy.kernel = plan_.copy_kernel;
-    copy.precision = plan_.optimizer.precision;
-    copy.bytes = 2 * bucket.elements * plan_.gradient_element;
     return copy;
   }
 
@@ -280,6 +278,14 @@ TrainingGroups training_groups(Names& names, const Collective* all_reduce) {
   g.framework = names.group("framework", Role::work);
   g.all_reduce = names.group("all-reduce", Role::collective, all_reduce ? all_reduce->name : "");
   return g;
+}
+
+Work bucket_copy_work(const GradientBucket& bucket, const DataParallelPlan& plan) {
+  Work copy;
+  copy.kernel = static_cast<std::uint16_t>(Kernel::elementwise);
+  copy.precision = plan.optimizer.precision;
+  copy.bytes = 2 * bucket.elements * plan.gradient_element;
+  return copy;
 }
 
 std::vector<GradientBucket> gradient_buckets(const Network& network, Bytes element, Bytes first, Bytes rest,

@@ -51,6 +51,9 @@ struct DataParallelPlan {
   bool coordinated() const { return ranks > 1 && (wait_kernel != 0 || (bucket_copy && host_buckets)); }
 };
 
+/// A bucket filled from the gradients, or given back to them: each element read and written.
+Work bucket_copy_work(const GradientBucket&, const DataParallelPlan&);
+
 /// Streams of a training rank, and their names in traces.
 /// The coordinator's, a thread of the host, is used where a stack has one.
 constexpr Stream kComputeStream = 0, kSendStream = 1, kRecvStream = 2, kCoordinatorStream = 3;

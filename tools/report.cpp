@@ -90,7 +90,9 @@ std::string memory(const Result& r) {
   if (!r.fits)
     text += fmt::format("\n{}DOES NOT FIT: {} GiB too much on rank {}", label(""),
                         gib(r.memory.peak - r.memory.capacity), r.memory.rank);
-  return text + "\n";
+  text += "\n";
+  if (r.capacity) text += capacity_line(*r.capacity);
+  return text;
 }
 
 std::string bottleneck(const Result& r, const std::vector<WhatIf>& what_ifs) {
@@ -132,6 +134,22 @@ bool is_assumption(const std::string& source) {
 }
 
 }  // namespace
+
+std::string capacity_line(const Capacity& room) {
+  std::string text = room.largest_micro_batch_size > 0
+                         ? fmt::format("{}largest micro-batch that fits: {}", label(""), room.largest_micro_batch_size)
+                         : fmt::format("{}not even a micro-batch of one sample fits", label(""));
+  if (room.largest_num_hidden_layers) {
+    const bool billions = room.largest_parameters >= 1e9;
+    if (*room.largest_num_hidden_layers > 0)
+      text += fmt::format("; largest model at the micro-batch given: {} such layer{} ({:.4g} {} parameters)",
+                          *room.largest_num_hidden_layers, *room.largest_num_hidden_layers == 1 ? "" : "s",
+                          room.largest_parameters * (billions ? 1e-9 : 1e-6), billions ? "billion" : "million");
+    else
+      text += "; not even one such layer at the micro-batch given";
+  }
+  return text + "\n";
+}
 
 std::string trust_lines(const Scenario& s) {
   const Sources& sources = s.sources;

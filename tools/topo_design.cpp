@@ -2,6 +2,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "models/network_switch.hpp"
 #include "sim/output.hpp"
 #include "sim/units.hpp"
 #include "tools/arguments.hpp"
@@ -34,6 +35,14 @@ double design_number(const std::string& flag, const std::string& text, double le
   }
   if (v < least) throw UserError(fmt::format("{} {}: expected {} or more", flag, text, exact(least)));
   return v;
+}
+
+int ports_of_switch(const std::string& name) {
+  Node reference;
+  reference.kind = Node::Kind::scalar;
+  reference.scalar = name;
+  reference.place.file = std::make_shared<const std::string>("--switch " + name);
+  return read_network_switch(Catalog().resolve("switch", reference)).ports;
 }
 
 std::string design_text(const ClosRequest& request, const ClosDesign& design, const FabricPrices& prices) {
@@ -84,16 +93,23 @@ int topo_design(const std::vector<std::string>& words) {
                       "topo design --hosts 1024 --ports 64 --switch-price 20000 --cable-price 150");
   ClosRequest request;
   int hosts = 0;
-  std::string oversubscription, switch_price, cable_price, json;
+  std::string oversubscription, switch_name, switch_price, cable_price, json;
   arguments.option("--hosts", hosts, "N", "NIC ports to join");
   arguments.option("--ports", request.ports, "P", "ports of a switch, of the rate of a NIC");
+  arguments.option("--switch", switch_name, "NAME",
+                   "such switches, of the catalog: their ports (`trainyard list switches`)");
   arguments.option("--oversubscription", oversubscription, "R", "hosts to uplinks of a leaf: 2 or 2:1 (default 1)");
   arguments.option("--levels", request.levels, "1|2|3", "so many levels (0: those with the fewest switches)");
   arguments.option("--switch-price", switch_price, "X", "of one switch, in any currency");
   arguments.option("--cable-price", cable_price, "X", "of one cable, in the same");
   arguments.option("--json", json, "FILE", "write it as JSON; - is stdout");
   if (!arguments.parse(words)) return kGood;
-  if (hosts == 0 || request.ports == 0) throw UserError("trainyard topo design: --hosts and --ports are needed");
+  if (!switch_name.empty()) {
+    if (request.ports != 0) throw UserError("trainyard topo design: --ports or --switch, not both");
+    request.ports = ports_of_switch(switch_name);
+  }
+  if (hosts == 0 || request.ports == 0)
+    throw UserError("trainyard topo design: --hosts and --ports are needed (--switch NAME has its ports)");
   request.hosts = hosts;
   if (oversubscription.ends_with(":1")) oversubscription.resize(oversubscription.size() - 2);
   if (!oversubscription.empty()) request.oversubscription = design_number("--oversubscription", oversubscription, 1);

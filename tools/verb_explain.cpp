@@ -5,6 +5,7 @@
 #include "scenarios/simulate.hpp"
 #include "sim/output.hpp"
 #include "tools/arguments.hpp"
+#include "tools/layer_report.hpp"
 #include "tools/report.hpp"
 #include "tools/verbs.hpp"
 
@@ -37,19 +38,33 @@ void print_path(const Explanation& e, std::size_t most) {
   }
 }
 
+int explain_layers(const Scenario& scenario, const std::string& json) {
+  SimulateOptions options;
+  options.critical_path = false;
+  const Result result = simulate(scenario, options);
+  const LayerCosts costs = layer_costs(scenario, result.breakdown.rank);
+  if (json != "-") fmt::print("{}", layer_costs_text(scenario, costs, result));
+  if (!json.empty()) write_whole(json, layer_costs_json(costs, result).dump(2) + "\n");
+  return kGood;
+}
+
 int explain_verb(const std::vector<std::string>& words) {
-  Arguments arguments(
-      "explain",
-      "Why the step takes this long: its critical path by resource, and what making each resource faster would buy.",
-      "explain scenarios/gpt2-xl-ddp-dgx-a100.yaml --pieces 30");
+  Arguments arguments("explain",
+                      "Why the step takes this long: its critical path by resource, what making each resource faster "
+                      "would buy, and the "
+                      "largest micro-batch and model that fit; or what each layer takes.",
+                      "explain scenarios/gpt2-xl-ddp-dgx-a100.yaml --pieces 30\n"
+                      "  trainyard explain scenarios/gpt2-xl-ddp-dgx-a100.yaml --layers");
   std::string file, json;
   std::vector<std::string> sets;
   int pieces = 12, factor = 2;
+  bool layers = false;
   arguments.positional("SCENARIO", file, "scenario file (YAML)");
   arguments.repeated("--set", sets, "PATH=VALUE", "override a field, as often as needed");
   arguments.option("--pieces", pieces, "N", "pieces of the path to show");
   arguments.option("--factor", factor, "N", "how much faster each resource is made");
-  arguments.option("--json", json, "FILE", "write the path and the table as JSON; - is stdout");
+  arguments.flag("--layers", layers, "instead: time, FLOPs and bytes of each layer, and what it is bound by");
+  arguments.option("--json", json, "FILE", "write the same as JSON; - is stdout");
   if (!arguments.parse(words)) return kGood;
   if (pieces < 0) throw UserError(fmt::format("--pieces {}: expected 0 or more", pieces));
   if (factor < 2) throw UserError(fmt::format("--factor {}: expected 2 or more", factor));
@@ -57,12 +72,16 @@ int explain_verb(const std::vector<std::string>& words) {
   Overrides overrides;
   for (const std::string& set : sets) overrides.push_back(parse_override_option(set));
   const Scenario scenario = read_scenario(file, overrides);
-  const Explanation e = explain(scenario);
+  if (layers) return explain_layers(scenario, json);
+  Explanation e = explain(scenario);
+  e.result.capacity = capacity(scenario);
   const std::vector<WhatIf> table = what_if(scenario, factor);
   if (json != "-") {
     print_shares(e);
     print_path(e, static_cast<std::size_t>(pieces));
     fmt::print("\neach resource made faster, simulated again\n{}", what_if_table(e.result, table));
+    fmt::print("\nwhat {} of memory have room for, all else as it is\n{}", show(e.result.capacity->memory),
+               capacity_line(*e.result.capacity));
   }
   if (json.empty()) return kGood;
   nlohmann::json out = report_json(e.result, table, scenario.sources, false);

@@ -58,7 +58,8 @@ int run(const std::vector<std::string>& words) {
   if (rank != kLastRank) options.picture_rank = rank;
   if (!transport.empty()) options.transport = parse_transport(transport);
   options.progress = true;
-  const Result result = simulate(scenario, options);
+  Result result = simulate(scenario, options);
+  if (!result.fits) result.capacity = capacity(scenario);
   const std::vector<WhatIf> what_ifs = no_what_if ? std::vector<WhatIf>{} : what_if(scenario, 2, options.transport);
   if (json != "-" && trace != "-" && picture != "-") {
     fmt::print("{}", screen(scenario, result, what_ifs));

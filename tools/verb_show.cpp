@@ -4,6 +4,7 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 
+#include "models/network_switch.hpp"
 #include "scenarios/views.hpp"
 #include "sim/output.hpp"
 #include "tools/arguments.hpp"
@@ -91,10 +92,14 @@ ordered_json sources_json(const Sources& sources) {
 Sources read_entry(const std::string& kind, const Node& entry, const Catalog& catalog) {
   if (kind == "gpu") return read_gpu(entry).sources;
   if (kind == "node") return read_node(entry, catalog).sources;
+  if (kind == "cpu") return read_cpu(entry).sources;
+  if (kind == "storage") return read_storage(entry).sources;
+  if (kind == "hca") return read_hca(entry).sources;
+  if (kind == "switch") return read_network_switch(entry).sources;
   if (kind == "stack") return read_stack(entry).sources;
   if (kind == "fabric") {
     ClusterSpec spec;
-    read_fabric(spec, entry);
+    read_fabric(spec, entry, catalog);
     return spec.fabric_sources;
   }
   throw InternalError("no such kind of entry");
@@ -140,7 +145,8 @@ std::string entry_text(const std::string& kind, const std::string& name, const N
 }
 
 const std::vector<std::string>& entry_kinds() {
-  static const std::vector<std::string> kinds{"gpu", "node", "stack", "network", "fabric"};
+  static const std::vector<std::string> kinds{"gpu",     "cpu",    "storage", "hca",  "node",
+                                              "network", "switch", "fabric",  "stack"};
   return kinds;
 }
 
@@ -188,7 +194,8 @@ int show_verb(const std::vector<std::string>& words) {
   std::string what, name, json;
   std::vector<std::string> sets;
   Choice choice;
-  arguments.positional("SCENARIO|KIND", what, "scenario file; or gpu, node, stack, network, fabric");
+  arguments.positional("SCENARIO|KIND", what,
+                       "scenario file; or gpu, cpu, storage, hca, node, network, switch, fabric, stack");
   arguments.positional("NAME", name, "entry of the catalog, after its kind", false);
   arguments.flag("--schedule", choice.schedule, "the operations of one rank, in order");
   arguments.option("--rank", choice.rank, "N", "whose schedule");
@@ -202,8 +209,9 @@ int show_verb(const std::vector<std::string>& words) {
   Overrides overrides;
   for (const std::string& set : sets) overrides.push_back(parse_override_option(set));
   const auto& kinds = entry_kinds();
-  const auto kind =
-      std::find_if(kinds.begin(), kinds.end(), [&](const std::string& k) { return what == k || what == k + "s"; });
+  const auto kind = std::find_if(kinds.begin(), kinds.end(), [&](const std::string& k) {
+    return what == k || what == k + "s" || what == k + "es";
+  });
   const bool views = choice.schedule || choice.mesh || choice.machine;
   if (kind == kinds.end() && !name.empty())
     throw UserError(fmt::format("trainyard show: \"{}\" is no kind of entry{}", what, hint(what, kinds)));

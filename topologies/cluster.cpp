@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "models/network_switch.hpp"
+
 namespace trainyard {
 
 Registry<NodeBuilder>& node_builders() {
@@ -88,6 +90,20 @@ double read_km(Fields& fields, const std::string& key) {
   return name == "m" ? length / 1000 : length;
 }
 
+/// The latency of the switch that the fabric names, with its source, or its own `switch_latency`: what a scenario says
+/// counts before what the catalog's fabric says.
+std::pair<Seconds, Sources> read_switch_latency(Fields& fields, const Catalog& catalog) {
+  const Node* type = fields.child("switch");
+  const Node* own = fields.child("switch_latency");
+  if (!type || type->kind == Node::Kind::null) return {fields.seconds("switch_latency"), {}};
+  if (own && own->kind != Node::Kind::null && (catalog.holds(type->place) || !catalog.holds(own->place)))
+    return {fields.seconds("switch_latency"), {}};
+  const NetworkSwitch one = read_network_switch(catalog.resolve("switch", *type));
+  Sources sources = one.sources;
+  std::erase_if(sources, [](const FigureSource& f) { return !f.figure.ends_with(": latency"); });
+  return {one.latency.seconds(), sources};
+}
+
 /// Wires and devices that the builder has made, and the user has taken out.
 void take_out(DeviceGraph& graph, const ClusterSpec& spec, const FabricBuilder* fabric) {
   std::vector<std::string> names;
@@ -115,7 +131,7 @@ void take_out(DeviceGraph& graph, const ClusterSpec& spec, const FabricBuilder* 
 
 }  // namespace
 
-void read_fabric(ClusterSpec& spec, const Node& entry) {
+void read_fabric(ClusterSpec& spec, const Node& entry, const Catalog& catalog) {
   const Node* name = entry.find("name");
   const std::string what = "fabric " + (name ? name->scalar : "custom-fabric");
   Fields fields(entry, what);
@@ -123,7 +139,7 @@ void read_fabric(ClusterSpec& spec, const Node& entry) {
   fields.text("description", "");
   fields.child("sources");
   spec.fabric = fields.choice("type", fabric_builders().names());
-  const Seconds latency = fields.seconds("switch_latency");
+  const auto [latency, switch_sources] = read_switch_latency(fields, catalog);
   constexpr Seconds most{10};  // sums of latencies stay far from overflow
   if (latency > most)
     fail(fields.place_of("switch_latency"), fmt::format("{}: switch_latency: more than {}", what, show(most)));
@@ -134,6 +150,9 @@ void read_fabric(ClusterSpec& spec, const Node& entry) {
   if (builder.read) builder.read(spec, fields);
   fields.finish();
   spec.fabric_sources = figure_sources(entry, what);
+  if (switch_sources.empty()) return;
+  std::erase_if(spec.fabric_sources, [](const FigureSource& f) { return f.figure.ends_with(": switch_latency"); });
+  spec.fabric_sources.insert(spec.fabric_sources.end(), switch_sources.begin(), switch_sources.end());
 }
 
 DeviceGraph build_cluster(const ClusterSpec& spec) {

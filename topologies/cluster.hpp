@@ -81,9 +81,9 @@ struct ClusterSpec {
   int gpus() const;
 };
 
-/// Reads an entry of the catalog's fabrics, `{type, switch_latency}` and what its type adds, into the cluster. Throws
-/// UserError with the place.
-void read_fabric(ClusterSpec&, const Node& entry);
+/// Reads an entry of the catalog's fabrics, `{type, switch_latency}` and what its type adds, into the cluster. `switch:
+/// NAME`, of the catalog's switches, gives the latency in its place. Throws UserError with the place.
+void read_fabric(ClusterSpec&, const Node& entry, const Catalog& = Catalog());
 
 /// The wire from an HCA of this node to a switch, at its rate, with half of the switch's latency and of the distance.
 Wire hca_wire(const ClusterSpec&, int node);

@@ -109,6 +109,10 @@ SoftwareStack upgraded(SoftwareStack stack, const Upgrade& upgrade) {
   return stack;
 }
 
+Seconds kernel_cost(const NodeType& type, const SoftwareStack& stack, const Work& work) {
+  return std::max(kernel_time(type.gpu, work) / type.gpu_speed, stack.kernel_dispatch);
+}
+
 ClusterMachine::ClusterMachine(const ClusterSpec& spec, const SoftwareStack& stack)
     : spec_(spec), graph_(build_cluster(spec_)), routing_(graph_, spec_), stack_(stack) {
   actors_ = graph_.all(DeviceKind::gpu);
@@ -137,7 +141,7 @@ Actor ClusterMachine::actor(DeviceId id) const {
 
 Seconds rank_time(const NodeType& type, const SoftwareStack& stack, const Work& work) {
   if (work.kernel == kStepOverhead) return stack.step_overhead;
-  return std::max(kernel_time(type.gpu, work) / type.gpu_speed, stack.kernel_dispatch);
+  return kernel_cost(type, stack, work);
 }
 
 Cost ClusterMachine::price(const Work& work, Actor actor) const {

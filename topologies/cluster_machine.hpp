@@ -18,6 +18,10 @@ std::string describe_upgrade(const std::string& resource_class, double factor);
 ClusterSpec upgraded(ClusterSpec, const Upgrade&);
 SoftwareStack upgraded(SoftwareStack, const Upgrade&);
 
+/// Time of a kernel on a GPU of this node, while nothing else runs there: the roofline's, but at least what the stack
+/// needs to issue one. Throws UserError as `kernel_time`.
+Seconds kernel_cost(const NodeType&, const SoftwareStack&, const Work&);
+
 // Work::kernel of what is no kernel: the host work of one step; the wait for the coordinator's next tick; the copy of a
 // bucket's gradients in or out (its bytes are those read and written).
 constexpr std::uint16_t kStepOverhead = 1000, kCycleWait = 1001, kBucketCopy = 1002;

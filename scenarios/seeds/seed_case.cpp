@@ -5,6 +5,10 @@
 #include <algorithm>
 #include <cmath>
 
+#include "sim/child.hpp"
+#include "sim/simulation.hpp"
+#include "topologies/cluster_machine.hpp"
+
 namespace trainyard {
 namespace {
 
@@ -94,6 +98,59 @@ ClusterSpec star_cluster(int gpus, BytesPerSecond link, Picoseconds hop_latency)
   node.gpu.memory_capacity = Bytes{1e15};
   for (FlopsPerSecond& peak : node.gpu.peak) peak = FlopsPerSecond{1e12};  // so 1e9 FLOP are a millisecond
   return spec;
+}
+
+ClusterSpec ideal_gpu(const std::string& name) {
+  Node reference;
+  reference.kind = Node::Kind::scalar;
+  reference.scalar = name;
+  ClusterSpec spec = star_cluster(1, BytesPerSecond{1e9});
+  spec.node.gpu = read_gpu(Catalog().resolve("gpu", reference));
+  spec.node.gpu.kernel_launch = Seconds{0};
+  spec.node.gpu.efficiency.fill({});
+  spec.node.gpu.nvlink = BytesPerSecond{1e9};  // of the star; nothing is sent
+  return spec;
+}
+
+double work_seconds(const ClusterSpec& cluster, const std::vector<Work>& kernels) {
+  return json::parse(in_child([&] {
+           struct Kernels : Program {
+             const std::vector<Work>* work = nullptr;
+             std::size_t at = 0;
+             Pull next(Op& op) override {
+               if (at == work->size()) return Pull::done;
+               op = Op{};
+               op.work = (*work)[at++];
+               op.kind = op.work.flops.value > 0 ? Kind::compute : Kind::local;
+               return Pull::op;
+             }
+             std::span<const Actor> slots() const override { return {}; }
+             int streams() const override { return 1; }
+           };
+           ClusterMachine machine(cluster, SoftwareStack{});
+           Simulation simulation(machine);
+           auto program = std::make_unique<Kernels>();
+           program->work = &kernels;
+           simulation.add(0, std::move(program));
+           return json(simulation.run().end.value).dump();
+         }))
+      .get<double>();
+}
+
+Work flops_work(Flops flops, Precision precision) {
+  Work work;
+  work.flops = flops;
+  work.precision = static_cast<std::uint8_t>(precision);
+  return work;
+}
+
+std::vector<std::string> words_of(const Node& inputs, std::string_view key) {
+  const Node* node = inputs.find(key);
+  if (!node) fail(inputs.place, fmt::format("inputs: missing key \"{}\"", key));
+  if (node->kind == Node::Kind::scalar) return {node->scalar};
+  std::vector<std::string> words;
+  for (const Node& item : node->items) words.push_back(item.scalar);
+  return words;
 }
 
 double number_of(const Node& inputs, std::string_view key) {

@@ -33,6 +33,14 @@ std::vector<SeedOutcome> run_seed_cases(const std::filesystem::path& cases, cons
 
 /// `gpus` devices with one full-duplex link each to a switch that is no limit: the machine of a lecture.
 ClusterSpec star_cluster(int gpus, BytesPerSecond link, Picoseconds hop_latency = {});
+/// One GPU of the catalog that reaches its peaks: no launch time, every efficiency 1.
+ClusterSpec ideal_gpu(const std::string& name);
+/// Simulated seconds of kernels that run one after another on the first device.
+double work_seconds(const ClusterSpec&, const std::vector<Work>&);
+/// Work of arithmetic alone.
+Work flops_work(Flops, Precision);
+/// The name of an input's word, or of each of a list.
+std::vector<std::string> words_of(const Node& inputs, std::string_view key);
 /// A quantity of the inputs, in the unit of its key ("link_GBps", "S_bytes"); or list of numbers.
 double number_of(const Node& inputs, std::string_view key);
 std::vector<double> numbers_of(const Node& inputs, std::string_view key);

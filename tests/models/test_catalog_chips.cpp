@@ -29,9 +29,9 @@ int lanes_of(const Gpu& gpu) {
 
 /// fp32 over fp64. Where the chip is made for fp64 it is 2.
 int fp64_divisor(const Gpu& gpu) {
-  static const std::map<std::string, int> divisors{{"kepler", 3}, {"maxwell", 32},  {"pascal", 2},
-                                                   {"volta", 2},  {"ampere", 2},    {"hopper", 2},
-                                                   {"ada", 64},   {"blackwell", 2}, {"cdna3", 2}};
+  static const std::map<std::string, int> divisors{{"kepler", 3},    {"maxwell", 32}, {"pascal", 2}, {"volta", 2},
+                                                   {"turing", 32},   {"ampere", 2},   {"hopper", 2}, {"ada", 64},
+                                                   {"blackwell", 2}, {"cdna3", 2}};
   return divisors.at(gpu.architecture);
 }
 

@@ -2,6 +2,7 @@
 #include <catch2/catch.hpp>
 
 #include <algorithm>
+#include <map>
 #include <stdexcept>
 
 #include "models/catalog.hpp"
@@ -256,4 +257,18 @@ TEST_CASE("what is no CNN is refused at its place", "[cnn]") {
   CHECK_THROWS_WITH(read_network_entry(parse_document("{cnn: {}, mlp: {}}", "x.yaml")), Catch::Contains("\"mlp\""));
   CHECK_THROWS_AS(make_network(entry_of("mnist-cnn"), 0, 1, Precision::fp32), UserError);
   CHECK_THROWS_AS(make_network(entry_of("mnist-cnn"), 1, 1, Precision::fp8), UserError);
+}
+
+TEST_CASE("only 3 x 3 convolutions of stride 1 in fp32 may take fewer multiplications than are counted", "[cnn]") {
+  const auto kinds = [](Precision precision) {
+    std::map<std::uint16_t, int> count;
+    for (const Layer& layer : make_network(entry_of("resnet50"), 1, 1, precision).layers)
+      for (const KernelCall& call : layer.forward) ++count[call.work.kernel];
+    return count;
+  };
+  const auto of = [](Kernel kernel) { return static_cast<std::uint16_t>(kernel); };
+  CHECK(kinds(Precision::fp32)[of(Kernel::convolution_3x3)] == 13);  // of 16: three have stride 2
+  CHECK(kinds(Precision::fp32)[of(Kernel::convolution)] == 40);
+  CHECK(kinds(Precision::fp16)[of(Kernel::convolution_3x3)] == 0);
+  CHECK(kinds(Precision::fp16)[of(Kernel::convolution)] == 53);
 }

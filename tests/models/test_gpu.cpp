@@ -52,6 +52,18 @@ TEST_CASE("a convolution's efficiency is a product's unless it is given", "[gpu]
   CHECK(share("  convolution: {flops: 0.6}\n") == 0.6);
 }
 
+TEST_CASE("convolutions may take fewer multiplications than are counted, other kernels may not", "[gpu]") {
+  const auto share = [](const std::string& rest) {
+    return gpu_of(kGpu + rest).efficiency[static_cast<std::size_t>(Kernel::convolution_3x3)].flops;
+  };
+  CHECK(share("") == 0.8);
+  CHECK(share("  convolution: {flops: 0.6}\n") == 0.6);
+  CHECK(share("  convolution: {flops: 0.6}\n  convolution_3x3: {flops: 1.9}\n") == 1.9);
+  CHECK(share("  convolution: {flops: 1.2}\n") == 1.2);
+  CHECK_THROWS_AS(share("  convolution_3x3: {flops: 4.1}\n"), UserError);
+  CHECK_THROWS_AS(share("  attention: {flops: 1.1}\n"), UserError);
+}
+
 TEST_CASE("work of a precision that the GPU lacks is refused", "[gpu]") {
   CHECK_THROWS_WITH(kernel_time(gpu_of(kGpu), work(Kernel::gemm, Precision::fp8, 1, 0)),
                     "gpu test has no fp8; it has fp32, bf16");

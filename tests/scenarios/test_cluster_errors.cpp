@@ -58,7 +58,7 @@ TEST_CASE("lists of node types are checked", "[cluster][errors]") {
 TEST_CASE("ways into the network are checked", "[cluster][errors]") {
   check_refused(
       "node: dgx-a100\n",
-      {{"hca: {transport: udp}", "c.yaml:2:18: node dgx-a100: hca.transport: unknown value \"udp\"; known: rdma, tcp"},
+      {{"hca: {transport: udp}", "c.yaml:2:18: hca connectx-6: transport: unknown value \"udp\"; known: rdma, tcp"},
        {"hca: {transport: tcp, gpudirect: true}",
         "c.yaml:2:34: node dgx-a100: hca.gpudirect: not with transport tcp, whose data are copied by the CPU"},
        {"hca: {copies: 2}", "c.yaml:2:15: node dgx-a100: hca.copies: with transport tcp, 0 to 8"},
@@ -139,7 +139,7 @@ TEST_CASE("tori and dragonflies that do not fit are refused", "[cluster][errors]
                   "c.yaml:3:45: unknown key \"wrapp\" in fabric custom-fabric; did you mean \"wrap\"?"},
                  {"type: ring, dims: [4]}",
                   "c.yaml:3:44: unknown key \"dims\" in fabric custom-fabric; known: name, description, sources, type, "
-                  "switch_latency, distance, link_rate, wrap"},
+                  "switch, switch_latency, distance, link_rate, wrap"},
                  {"type: dragonfly, switches_a_group: 2, hosts_a_switch: 1, global_links: 1}",
                   "c.yaml:3:9: a dragonfly of 16 groups needs 15 global links a group, but has 2 (2 switches of 1)"},
                  {"type: dragonfly}", "c.yaml:3:9: fabric custom-fabric: missing key \"switches_a_group\""},

@@ -4,6 +4,7 @@
 #include <catch2/catch.hpp>
 
 #include <algorithm>
+#include <cmath>
 #include <csignal>
 #include <cstdlib>
 #include <filesystem>
@@ -158,10 +159,12 @@ TEST_CASE("a broken entry of the catalog is one clear error", "[cli]") {
 
 TEST_CASE("--json - prints JSON and nothing else, the same bytes every time", "[cli]") {
   const Shell shell;
-  for (const std::string command : {"run good.yaml --json -", "explain good.yaml --json -", "list --json -",
-                                    "show good.yaml --schedule --all --json -", "show good.yaml --mesh --json -",
-                                    "show good.yaml --machine --json -", "show node dgx_a100 --json -",
-                                    "sweep good.yaml --json - --set plan.global_batch_size=8,9,16"}) {
+  for (const std::string command :
+       {"run good.yaml --json -", "explain good.yaml --json -", "list --json -", "explain good.yaml --layers --json -",
+        "show hca connectx-6 --json -", "show switches quantum --json -", "show storage samsung-pm9a3 --json -",
+        "show good.yaml --schedule --all --json -", "show good.yaml --mesh --json -",
+        "show good.yaml --machine --json -", "show node dgx_a100 --json -",
+        "sweep good.yaml --json - --set plan.global_batch_size=8,9,16"}) {
     INFO(command);
     const Answer first = shell.run(command), second = shell.run(command);
     CHECK(first.exit == 0);
@@ -324,4 +327,34 @@ TEST_CASE("a sweep writes its table whole; an interrupted one can be resumed", "
   CHECK(std::count(resumed.begin(), resumed.end(), '\n') == 201);
   CHECK(shell.run(large).exit == 0);
   CHECK(text_of(shell.folder / "large.csv") == resumed);
+}
+
+TEST_CASE("what does not fit is told with what would, on the screen and in JSON", "[cli]") {
+  const Shell shell;
+  const std::string tight =
+      "run good.yaml --no-what-if --set cluster.gpu.memory_capacity=\"1 GiB\" "
+      "--set plan.micro_batch_size=32 --set plan.global_batch_size=256";
+  const Answer screen = shell.run(tight);
+  CHECK(screen.exit == 0);
+  CHECK(screen.out.find("largest micro-batch that fits: ") != std::string::npos);
+  const json roomy = json::parse(shell.run("run good.yaml --no-what-if --json -").out);
+  CHECK(roomy["fits"] == true);
+  CHECK_FALSE(roomy.contains("largest_micro_batch_size"));
+  const json small =
+      json::parse(shell.run("run good.yaml --no-what-if --set cluster.gpu.memory_capacity=\"100 MiB\" --json -").out);
+  CHECK(small["fits"] == false);
+  CHECK(small["largest_micro_batch_size"] == 0);
+  CHECK(small["largest_num_hidden_layers"] == 0);
+  const json why = json::parse(shell.run("explain good.yaml --json -").out);
+  CHECK(why["largest_micro_batch_size"] > 1);
+  CHECK(why["largest_num_hidden_layers"] > 2);
+  const json layers = json::parse(shell.run("explain good.yaml --layers --json -").out);
+  double share = 0;
+  int count = 0;
+  for (const json& layer : layers["layers"]) {
+    share += layer["share"].get<double>();
+    count += layer["count"].get<int>();
+  }
+  CHECK(count == 4);  // embedding, two blocks, head
+  CHECK(std::abs(share * layers["step_time_s"].get<double>() / layers["layers_s"].get<double>() - 1) < 1e-9);
 }

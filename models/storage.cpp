@@ -1,0 +1,33 @@
+#include "models/storage.hpp"
+
+#include <fmt/format.h>
+
+#include "models/node_wiring.hpp"
+
+namespace trainyard {
+
+Storage read_storage(const Node& entry) {
+  const Node* name = entry.find("name");
+  const std::string what = "storage " + (name ? name->scalar : "custom-storage");
+  Fields fields(entry, what);
+  Storage storage;
+  storage.name = fields.text("name", "custom-storage");
+  fields.text("description", "");
+  fields.child("sources");
+  storage.read = fields.bandwidth("read");
+  storage.write = fields.bandwidth("write", storage.read);
+  storage.latency = read_latency(fields, "latency");
+  const std::int64_t lanes = fields.integer("lanes", 0, 0);
+  if (lanes > kFullWidth || (lanes & (lanes - 1)) != 0)
+    fail(fields.place_of("lanes"),
+         fmt::format("{}.lanes: {} lanes; 1, 2, 4, 8 or 16, or 0 of what is reached by SATA or "
+                     "over the network",
+                     what, lanes));
+  storage.lanes = static_cast<int>(lanes);
+  storage.capacity = fields.bytes("capacity", Bytes{0});
+  fields.finish();
+  storage.sources = figure_sources(entry, what);
+  return storage;
+}
+
+}  // namespace trainyard

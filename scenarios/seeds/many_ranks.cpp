@@ -1,0 +1,142 @@
+// RANK-01, RANK-02, SCALE-01, TPU-01, GPT3-05: ranks and their devices, and what many of them make of the time.
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+
+#include "scenarios/collective_run.hpp"
+#include "scenarios/seeds/transfers.hpp"
+#include "scenarios/simulate.hpp"
+#include "scenarios/views.hpp"
+#include "sim/child.hpp"
+#include "sim/simulation.hpp"
+#include "topologies/cluster_machine.hpp"
+
+namespace trainyard {
+namespace {
+
+using nlohmann::json;
+
+Scenario small_ranks(int nodes, int gpus) {
+  return read_scenario_text(
+      fmt::format("cluster:\n  nodes: {}\n  node: {{base: dgx-a100, gpu: {{count: {}}}, hca: {{count: {}}}}}\n"
+                  "  fabric: nonblocking\nmodel: {{mlp: {{widths: [8, 8]}}}}\n"
+                  "plan: {{precision: fp32, micro_batch_size: 1, data_parallel: {{all_reduce: gather-broadcast}}}}\n",
+                  nodes, gpus, gpus),
+      "ranks.yaml");
+}
+
+std::string joined(const std::vector<int>& numbers) { return fmt::format("{}", fmt::join(numbers, " ")); }
+
+SeedFigures rank_01(const Node& inputs) {
+  const Scenario s =
+      small_ranks(static_cast<int>(number_of(inputs, "nodes")), static_cast<int>(number_of(inputs, "gpus_per_node")));
+  std::vector<int> ranks, local;
+  int master = -1;
+  std::size_t most = 0;
+  for (const MeshRank& rank : mesh(s)) {
+    ranks.push_back(rank.rank);
+    local.push_back(std::stoi(rank.device.substr(rank.device.find("gpu") + 3)));
+    std::size_t receives = 0;  // the master gathers
+    for (const ScheduleLine& line : schedule(s, rank.rank, 10000).lines) receives += line.kind == "recv" ? 1 : 0;
+    if (receives > most) master = rank.rank;
+    most = std::max(most, receives);
+  }
+  return {{"local_rank", joined(local)}, {"rank", joined(ranks)}, {"world_size", s.ranks()}, {"master_rank", master}};
+}
+
+SeedFigures rank_02(const Node& inputs) {
+  const int nodes = static_cast<int>(number_of(inputs, "nnodes"));
+  const Scenario s = small_ranks(nodes, static_cast<int>(number_of(inputs, "nproc_per_node")));
+  std::vector<int> there;
+  for (const MeshRank& rank : mesh(s))
+    if (rank.node == static_cast<int>(number_of(inputs, "node_rank"))) there.push_back(rank.rank);
+  return {{"world_size", s.ranks()},
+          {"ranks_on_node3", joined(there)},
+          {"strategy", nodes > 1 ? "multi-worker" : "one worker"}};
+}
+
+/// Work shared out to so many ranks, then one gradient exchanged.
+double shared_seconds(double work_s, int ranks, double gradient_elements) {
+  return json::parse(in_child([&] {
+           constexpr double rate = 1e12;  // of a device of star_cluster
+           Network network;
+           Layer layer;
+           layer.name = "model";
+           layer.parameters.push_back({"weight", 1});
+           BackwardKernel backward;
+           backward.work = flops_work(Flops{work_s * rate / ranks}, Precision::fp32);
+           backward.gradients_ready = {0};
+           layer.backward.push_back(backward);
+           network.layers.push_back(std::move(layer));
+           Place place;
+           place.file = std::make_shared<const std::string>("seed case");
+           DataParallelPlan plan;
+           plan.ranks = ranks;
+           plan.all_reduce = &collectives(Operation::all_reduce).find("binary-tree", place);
+           plan.gradient_element = Bytes{4};
+           plan.buckets = gradient_buckets(network, plan.gradient_element, Bytes{1}, Bytes{1}, true);
+           plan.buckets.front().elements = gradient_elements;
+           Names names;
+           training_groups(names, plan.all_reduce);
+           ClusterMachine machine(star_cluster(ranks, BytesPerSecond{1e9}), SoftwareStack{});
+           Simulation simulation(machine);
+           for (int rank = 0; rank < ranks; ++rank)
+             simulation.add(rank, data_parallel_program(rank, network, plan, names));
+           return json(simulation.run().end.value).dump();
+         }))
+      .get<double>();
+}
+
+SeedFigures scale_01(const Node& inputs) {
+  const double work = number_of(inputs, "days") * 86400;
+  const int gpus = static_cast<int>(number_of(inputs, "gpus"));
+  const double ideal = shared_seconds(work, gpus, 0);
+  return {{"minutes", ideal / 60}, {"more_with_communication", shared_seconds(work, gpus, 1e6) > ideal}};
+}
+
+/// One schedule on GPUs and on TPUs behind the same links: only the times differ.
+SeedFigures tpu_01(const Node& inputs) {
+  const std::vector<std::string> chips = words_of(inputs, "device");
+  std::vector<std::string> schedules;
+  std::vector<double> times;
+  for (const std::string& chip : chips) {
+    const Scenario s = read_scenario_text(
+        fmt::format("cluster: {{node: {{base: pcie-4, gpu: {{type: {}}}}}}}\nmodel: {{base: gpt2, n_layer: 2}}\n"
+                    "plan: {{precision: bf16, seq_length: 128, global_batch_size: 16, micro_batch_size: 2}}\n"
+                    "software: pytorch-ddp\n",
+                    chip),
+        "chips.yaml");
+    std::string all;
+    for (int rank = 0; rank < s.ranks(); ++rank) all += to_json(schedule(s, rank, 1000000)).dump();
+    schedules.push_back(all);
+    times.push_back(simulate(s).step_time);
+  }
+  return {{"schedule_equal", schedules.at(0) == schedules.at(1)}, {"times_equal", times.at(0) == times.at(1)}};
+}
+
+SeedFigures gpt3_05(const Node& inputs) {
+  Fields fields(inputs, "inputs");
+  const int gpus = static_cast<int>(fields.integer("gpus", 1)),
+            servers = gpus / static_cast<int>(fields.integer("gpus_per_server", 1));
+  // Within a server nothing is a limit here: one device stands for its GPUs.
+  const ClusterSpec cluster = hosts_of(servers, "rate: " + fields.text("server_rate"));
+  CollectiveRunOptions o;
+  o.ranks = servers;
+  o.options.size = fields.bytes("gradient");
+  const Work share = flops_work(Flops{fields.number("FLOP", 1, 1e30) / gpus}, Precision::fp32);
+  ClusterSpec gpu = star_cluster(1, BytesPerSecond{1e9});
+  gpu.node.gpu.peak[static_cast<std::size_t>(Precision::fp32)] = fields.flops_rate("peak");
+  const double peak = work_seconds(gpu, {share});
+  gpu.node.gpu.efficiency[0].flops = 0.3;
+  return {{"servers", servers},
+          {"server_GBps", cluster.node.hca_rate.value * 1e-9},
+          {"hier_allreduce_s", run_collective(cluster, o).time},
+          {"days_at_100pct", peak / 86400},
+          {"days_at_30pct", work_seconds(gpu, {share}) / 86400}};
+}
+
+const RegisterSeed rank_seeds[] = {
+    {"RANK-01", rank_01}, {"RANK-02", rank_02}, {"SCALE-01", scale_01}, {"TPU-01", tpu_01}, {"GPT3-05", gpt3_05}};
+
+}  // namespace
+}  // namespace trainyard

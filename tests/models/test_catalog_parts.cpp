@@ -1,0 +1,166 @@
+// CPUs, drives and stores, network adapters and switches of the catalog: sources, physical sense, and how nodes name them.
+#include <catch2/catch.hpp>
+
+#include <algorithm>
+
+#include "models/network_switch.hpp"
+#include "models/node.hpp"
+#include "topologies/cluster.hpp"
+
+using namespace trainyard;
+
+namespace {
+
+const Catalog& parts() {
+  static const Catalog catalog(std::filesystem::path(TRAINYARD_SOURCE_DIR) / "models" / "catalog");
+  return catalog;
+}
+
+Node part_reference(std::string_view text) { return parse_document(text, "x.yaml"); }
+
+void check_part_sources(const Sources& sources) {
+  CHECK_FALSE(sources.empty());
+  for (const FigureSource& f : sources) {
+    INFO(f.figure << " = " << f.value << ", source \"" << f.source << "\"");
+    CHECK(f.source.size() > 20);
+    CHECK(f.source.find(' ') != std::string::npos);
+    if (f.source.starts_with("assumed") || f.source.find("from memory") != std::string::npos)
+      CHECK((f.unverified || f.source.find("checked") != std::string::npos));
+  }
+}
+
+NodeType node_of(const std::string& text) {
+  return read_node(parts().resolve("node", part_reference("node: " + text).fields.front().second), parts());
+}
+
+ClusterSpec fabric_of(const std::string& text) {
+  ClusterSpec spec;
+  read_fabric(spec, parts().resolve("fabric", part_reference("fabric: " + text).fields.front().second), parts());
+  return spec;
+}
+
+}  // namespace
+
+TEST_CASE("CPUs of the catalog have sourced figures that make physical sense", "[catalog]") {
+  CHECK(parts().names("cpu").size() >= 10);
+  for (const std::string& name : parts().names("cpu")) {
+    INFO(name);
+    const Cpu cpu = read_cpu(parts().resolve("cpu", part_reference(name)));
+    CHECK(cpu.name == name);
+    check_part_sources(cpu.sources);
+    CHECK(cpu.lanes >= 40);
+    CHECK(cpu.lanes <= 128);
+    CHECK(cpu.memory_bandwidth > BytesPerSecond{50e9});
+    CHECK(cpu.memory_bandwidth < BytesPerSecond{1e12});
+    CHECK(cpu.copy_rate < cpu.memory_bandwidth / 2);  // a copy reads and writes
+  }
+}
+
+TEST_CASE("drives and stores of the catalog have sourced figures that make physical sense", "[catalog]") {
+  CHECK(parts().names("storage").size() >= 8);
+  for (const std::string& name : parts().names("storage")) {
+    INFO(name);
+    const Storage storage = read_storage(parts().resolve("storage", part_reference(name)));
+    CHECK(storage.name == name);
+    check_part_sources(storage.sources);
+    CHECK(storage.write <= storage.read);
+    CHECK(storage.latency.count > 0);
+    if (storage.lanes == 0) continue;
+    CHECK(storage.read <= pcie_rate(5, storage.lanes));
+    CHECK(storage.latency < Picoseconds{200'000'000});
+    CHECK(storage.capacity > Bytes{100e9});
+  }
+}
+
+TEST_CASE("network adapters of the catalog have sourced figures that make physical sense", "[catalog]") {
+  double slowest = 1e18, fastest = 0;
+  for (const std::string& name : parts().names("hca")) {
+    INFO(name);
+    const Hca hca = read_hca(parts().resolve("hca", part_reference(name)));
+    CHECK(hca.name == name);
+    check_part_sources(hca.sources);
+    slowest = std::min(slowest, hca.rate.value);
+    fastest = std::max(fastest, hca.rate.value);
+    if (hca.generation > 0) CHECK(hca.rate <= pcie_rate(hca.generation, hca.lanes));
+    CHECK(hca.latency.count >= 500'000);
+    CHECK((hca.latency > Picoseconds{5'000'000}) == (hca.tcp || name == "efa-100g"));
+  }
+  CHECK(slowest == 10e9 / 8);
+  CHECK(fastest == 800e9 / 8);
+}
+
+TEST_CASE("switches of the catalog have sourced figures that make physical sense", "[catalog]") {
+  CHECK(parts().names("switch").size() >= 8);
+  for (const std::string& name : parts().names("switch")) {
+    INFO(name);
+    const NetworkSwitch one = read_network_switch(parts().resolve("switch", part_reference(name)));
+    CHECK(one.name == name);
+    check_part_sources(one.sources);
+    CHECK(one.ports >= 32);
+    CHECK(one.ports * one.rate.value * 8 <= 116e12);  // the largest is of 2025
+    CHECK(one.latency >= Picoseconds{90'000});
+    CHECK(one.latency <= Picoseconds{1'000'000});
+  }
+}
+
+TEST_CASE("a node takes its adapter and its drives by name, and changes their figures in place", "[catalog]") {
+  const NodeType dgx = node_of("dgx-a100");
+  CHECK(dgx.hca_rate == BytesPerSecond{25e9});
+  CHECK(dgx.hca_latency.count == 600'000);
+  CHECK_FALSE(dgx.network.tcp);
+  CHECK(node_of("{base: dgx-a100, hca: {type: connectx-7}}").hca_rate == BytesPerSecond{50e9});
+  CHECK(node_of("{base: dgx-a100, hca: {rate: 1 GB/s}}").hca_rate == BytesPerSecond{1e9});
+  CHECK(node_of("{base: dgx-a100, hca: {type: connectx-7, rate: 1 GB/s}}").hca_rate == BytesPerSecond{1e9});
+  // What the catalog's node says of its own adapter goes with it.
+  const NodeType cloud = node_of("{base: t4-server, hca: {type: connectx-8}}");
+  CHECK(cloud.hca_rate == BytesPerSecond{100e9});
+  CHECK(cloud.hca_latency.count == 600'000);
+  CHECK(node_of("t4-server").hca_rate == BytesPerSecond{6.25e9});
+  CHECK(node_of("p3.16xlarge").hca_rate == BytesPerSecond{25e9 / 8});
+  CHECK(node_of("{base: t4-server, hca: {type: ethernet-10g}}").network.tcp);
+  const NodeType fed = node_of("{base: dgx-a100, nvme: {count: 2, type: samsung-pm9a3}}");
+  CHECK(fed.nvme.count == 2);
+  CHECK(fed.nvme.read == BytesPerSecond{6.5e9});
+  CHECK(fed.nvme.lanes == 4);
+  CHECK(fed.nvme.capacity == Bytes{7.68e12});
+  CHECK(node_of("{base: dgx-a100, nvme: {count: 2, type: samsung-pm9a3, read: 1 GB/s}}").nvme.read ==
+        BytesPerSecond{1e9});
+  CHECK(std::any_of(fed.sources.begin(), fed.sources.end(),
+                    [](const FigureSource& f) { return f.figure == "storage samsung-pm9a3: read"; }));
+  CHECK_THROWS_WITH(node_of("{base: dgx-a100, nvme: {count: 2, type: object-store}}"),
+                    Catch::EndsWith("object-store is no drive on PCIe"));
+  CHECK_THROWS_WITH(node_of("{base: dgx-a100, hca: {type: connectx-9}}"),
+                    Catch::Contains("unknown hca \"connectx-9\"; did you mean"));
+}
+
+TEST_CASE("a fabric takes the latency of a switch by name", "[catalog]") {
+  CHECK(fabric_of("leaf-spine").switch_latency.count == 130'000);
+  const ClusterSpec named = fabric_of("{base: leaf-spine, switch: tomahawk-4}");
+  CHECK(named.switch_latency.count == 450'000);
+  CHECK(std::any_of(named.fabric_sources.begin(), named.fabric_sources.end(),
+                    [](const FigureSource& f) { return f.figure == "switch tomahawk-4: latency" && f.unverified; }));
+  CHECK(std::none_of(named.fabric_sources.begin(), named.fabric_sources.end(),
+                     [](const FigureSource& f) { return f.figure.ends_with(": switch_latency"); }));
+  CHECK(fabric_of("{base: leaf-spine, switch: tomahawk-4, switch_latency: 1 us}").switch_latency.count == 1'000'000);
+  CHECK_THROWS_WITH(fabric_of("{base: leaf-spine, switch: tomahwk-4}"),
+                    Catch::Contains("did you mean \"tomahawk-4\"?"));
+}
+
+TEST_CASE("a CPU by name leaves the wiring of the catalog's nodes as it was", "[catalog]") {
+  for (const char* name : {"dgx-1v", "dgx-1p", "p3.16xlarge", "dgx-2", "t4-server", "l40s-8x"}) {
+    INFO(name);
+    const NodeType with = node_of(name), without = node_of("{base: " + std::string(name) + ", cpu: null}");
+    CHECK(with.cpu.memory_bandwidth.value > 0);
+    CHECK(without.cpu.memory_bandwidth.value == 0);
+    ClusterSpec a, b;
+    a.node = with;
+    b.node = without;
+    const DeviceGraph built = build_cluster(a), plain = build_cluster(b);
+    CHECK(built.devices().size() == plain.devices().size());
+    const auto wires = [](const DeviceGraph& graph) {  // what is not a socket's own memory and copies
+      return std::count_if(graph.links().begin(), graph.links().end(),
+                           [](const Link& link) { return link.kind != "host memory" && link.kind != "CPU copies"; });
+    };
+    CHECK(wires(built) == wires(plain));
+  }
+}

@@ -1,0 +1,108 @@
+// What each layer takes, and what there is room for.
+#include <catch2/catch.hpp>
+
+#include "scenarios/capacity.hpp"
+#include "scenarios/layer_costs.hpp"
+#include "scenarios/simulate.hpp"
+
+using namespace trainyard;
+
+namespace {
+
+Scenario layered(const Overrides& overrides = {}) {
+  return read_scenario_text(
+      "cluster: {nodes: 1, node: {base: dgx-a100, gpu: {count: 1}}}\nmodel: {base: gpt2, n_layer: 4}\n"
+      "plan: {micro_batch_size: 4, global_batch_size: 8, seq_length: 256, precision: bf16}\nsoftware: pytorch-ddp\n",
+      "layered.yaml", overrides);
+}
+
+const Overrides kFourRanks{{"cluster.node.gpu.count", "4"}, {"plan.global_batch_size", "32"}};
+
+}  // namespace
+
+TEST_CASE("layers add up to the compute of the simulated step", "[layers]") {
+  const Scenario s = layered();
+  const LayerCosts costs = layer_costs(s, 0);
+  const Result r = simulate(s);
+  CHECK(r.breakdown.compute == Approx(costs.step().value).epsilon(1e-9));
+  REQUIRE(costs.layers.size() == s.network.layers.size());
+  CHECK(costs.micro_batch.flops == s.network.forward_flops() + s.network.backward_flops());
+  CHECK(costs.accumulation > Seconds{0});
+  CHECK(costs.bucket_copies == Seconds{0});
+  for (std::size_t i = 2; i < 5; ++i) CHECK(costs.layers[i].same_cost(costs.layers[1]));
+  for (const LayerCost& layer : costs.layers) {
+    const KernelTotals all = layer.both();
+    Seconds parts;
+    for (const Seconds& part : all.parts) parts += part;
+    CHECK(parts.value == Approx(all.time.value));
+    CHECK(all.dispatch <= all.parts[static_cast<std::size_t>(KernelBound::launch)]);
+  }
+}
+
+TEST_CASE("what layers leave open of the compute of many ranks is interference", "[layers]") {
+  const Scenario s = layered(kFourRanks);
+  const Result r = simulate(s);
+  const LayerCosts costs = layer_costs(s, r.breakdown.rank);
+  CHECK(costs.bucket_copies > Seconds{0});
+  CHECK(r.breakdown.compute > costs.step().value);
+  CHECK(r.breakdown.compute < costs.step().value / s.cluster.node.gpu.compute_while_communicating);
+  Overrides calm = kFourRanks;
+  calm.emplace_back("cluster.gpu.interference", "null");
+  const Scenario undisturbed = layered(calm);
+  CHECK(simulate(undisturbed).breakdown.compute == Approx(layer_costs(undisturbed, 0).step().value).epsilon(1e-9));
+}
+
+TEST_CASE("a layer is bound by what its kernels wait for", "[layers]") {
+  const LayerCosts small = layer_costs(layered({{"plan.micro_batch_size", "1"}, {"plan.seq_length", "16"}}), 0);
+  CHECK(small.layers[1].both().bound() == KernelBound::launch);
+  CHECK(small.micro_batch.dispatch > Seconds{0});
+  const LayerCosts large = layer_costs(
+      layered({{"plan.micro_batch_size", "64"}, {"plan.global_batch_size", "64"}, {"software", "plain"}}), 0);
+  CHECK(large.layers[0].both().bound() == KernelBound::memory);  // looks words up
+  CHECK(large.layers[0].both().flops_per_byte() == 0);
+  CHECK(large.micro_batch.dispatch == Seconds{0});
+  CHECK(large.ridge == Approx(312e12 / 2039e9));
+  const LayerCosts slow = layer_costs(layered({{"cluster.gpu.peak.bf16", "1 TFLOP/s"}}), 0);
+  CHECK(slow.layers[1].both().bound() == KernelBound::compute);
+}
+
+TEST_CASE("the memory that capacity counts is that of the simulated step", "[capacity]") {
+  for (const Scenario& s : {layered(), layered(kFourRanks)}) CHECK(peak_memory(s).value == simulate(s).memory.peak);
+}
+
+TEST_CASE("the largest that fits is the last that does", "[capacity]") {
+  for (const std::int64_t answer : {0, 1, 2, 7, 100, 12345})
+    for (const std::int64_t guess : {1, 3, 100, 100000}) {
+      int probes = 0;
+      CHECK(largest_that_fits(guess, [&](std::int64_t n) { return ++probes, n <= answer; }) == answer);
+      CHECK(probes < 40);
+    }
+}
+
+TEST_CASE("one more sample, or one more layer, than capacity says does not fit", "[capacity]") {
+  const Overrides tight{{"cluster.gpu.memory_capacity", "6 GiB"}};
+  const Scenario s = layered(tight);
+  const Capacity room = capacity(s);
+  REQUIRE(room.largest_micro_batch_size > 0);
+  REQUIRE(room.largest_num_hidden_layers);
+  const auto fits = [&](const std::string& key, std::int64_t n) {
+    Overrides overrides = tight;
+    overrides.emplace_back(key, std::to_string(n));
+    if (key == "plan.micro_batch_size") overrides.emplace_back("plan.global_batch_size", std::to_string(n));
+    return simulate(layered(overrides)).fits;
+  };
+  CHECK(fits("plan.micro_batch_size", room.largest_micro_batch_size));
+  CHECK_FALSE(fits("plan.micro_batch_size", room.largest_micro_batch_size + 1));
+  CHECK(fits("model.n_layer", *room.largest_num_hidden_layers));
+  CHECK_FALSE(fits("model.n_layer", *room.largest_num_hidden_layers + 1));
+}
+
+TEST_CASE("a GPU too small for anything has room for nothing", "[capacity]") {
+  const Capacity none = capacity(layered({{"cluster.gpu.memory_capacity", "1 MiB"}}));
+  CHECK(none.largest_micro_batch_size == 0);
+  CHECK(none.largest_num_hidden_layers == 0);
+  const Scenario mlp = read_scenario_text(
+      "cluster: {node: pcie-1}\nmodel: {mlp: {widths: [8, 8]}}\nplan: {precision: fp32, micro_batch_size: 1}\n",
+      "mlp.yaml");
+  CHECK_FALSE(capacity(mlp).largest_num_hidden_layers);
+}
