@@ -70,7 +70,7 @@ TEST_CASE("the catalog has these chips and nodes", "[catalog]") {
                                  "dgx-b200",  "dgx-h100",    "dgx-h200",    "gb200-nvl72", "k80-gce",
                                  "l40s-8x",   "p3.16xlarge", "pcie-1",      "pcie-2",      "pcie-3",
                                  "pcie-4",    "pcie-5",      "pcie-6",      "pcie-7",      "pcie-8",
-                                 "t4-server", "t4-study", "tpu-v3-host", "tpu-v4-host", "tpu-v5e-host"});
+                                 "t4-server", "t4-study",    "tpu-v3-host", "tpu-v4-host", "tpu-v5e-host"});
 }
 
 TEST_CASE("fp32 of a GPU is two operations a lane and clock", "[catalog]") {
