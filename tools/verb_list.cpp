@@ -146,9 +146,10 @@ const std::vector<Listing>& listings() {
 
 const Listing& find_listing(const std::string& word) {
   std::vector<std::string> names;
+  const std::string asked = word == "models" || word == "model" ? "networks" : word;  // a scenario's word for them
   for (const Listing& listing : listings()) {
     names.emplace_back(listing.name);
-    if (same_name(word, names.back()) || same_name(word + "s", names.back())) return listing;
+    if (same_name(asked, names.back()) || same_name(asked + "s", names.back())) return listing;
   }
   throw UserError(fmt::format("trainyard list: unknown kind \"{}\"{}", word, hint(word, names)));
 }
@@ -180,11 +181,11 @@ int list(const std::vector<std::string>& words) {
                       "What scenarios can name: hardware, networks, software, algorithms, with their main figures.",
                       "list gpus");
   std::string kind, json;
-  arguments.positional(
-      "KIND", kind,
-      "gpus, nodes, fabrics, cpus, storages, hcas, switches, networks, stacks, collectives, interconnects, optimizers, "
-      "scenarios",
-      false);
+  arguments.positional("KIND", kind,
+                       "gpus, nodes, fabrics, cpus, storages, hcas, switches, networks (or models), stacks, "
+                       "collectives, interconnects, optimizers, "
+                       "scenarios",
+                       false);
   arguments.option("--json", json, "FILE", "write the list as JSON; - is stdout");
   if (!arguments.parse(words)) return kGood;
   if (!json.empty()) check_writable(json);

@@ -150,8 +150,19 @@ const std::vector<std::string>& entry_kinds() {
   return kinds;
 }
 
-View entry_view(const std::string& kind, const std::string& name, const Overrides& overrides) {
+/// The beginning of a name is enough to look at an entry, where only one begins so.
+std::string whole_name(const Catalog& catalog, const std::string& kind, const std::string& begin) {
+  std::vector<std::string> all;
+  for (const std::string& name : catalog.names(kind)) {
+    if (same_name(name, begin)) return name;
+    if (name.size() > begin.size() && same_name(name.substr(0, begin.size()), begin)) all.push_back(name);
+  }
+  return all.size() == 1 && !begin.empty() ? all.front() : begin;
+}
+
+View entry_view(const std::string& kind, const std::string& given, const Overrides& overrides) {
   const Catalog catalog;
+  const std::string name = whole_name(catalog, kind, given);
   Place place;
   place.file = std::make_shared<const std::string>("trainyard show");
   Node reference;
@@ -196,7 +207,7 @@ int show_verb(const std::vector<std::string>& words) {
   Choice choice;
   arguments.positional("SCENARIO|KIND", what,
                        "scenario file; or gpu, cpu, storage, hca, node, network, switch, fabric, stack");
-  arguments.positional("NAME", name, "entry of the catalog, after its kind", false);
+  arguments.positional("NAME", name, "entry of the catalog, after its kind (the beginning of its name will do)", false);
   arguments.flag("--schedule", choice.schedule, "the operations of one rank, in order");
   arguments.option("--rank", choice.rank, "N", "whose schedule");
   arguments.flag("--mesh", choice.mesh, "the ranks, their coordinates and devices");
@@ -209,8 +220,9 @@ int show_verb(const std::vector<std::string>& words) {
   Overrides overrides;
   for (const std::string& set : sets) overrides.push_back(parse_override_option(set));
   const auto& kinds = entry_kinds();
+  const std::string asked = what == "model" ? "network" : what;  // a scenario's word for them
   const auto kind = std::find_if(kinds.begin(), kinds.end(), [&](const std::string& k) {
-    return what == k || what == k + "s" || what == k + "es";
+    return asked == k || asked == k + "s" || asked == k + "es";
   });
   const bool views = choice.schedule || choice.mesh || choice.machine;
   if (kind == kinds.end() && !name.empty())

@@ -242,6 +242,9 @@ TEST_CASE("list and show print tables of the catalog", "[cli]") {
   CHECK(shell.run("show network vit-b-16").out.find("block 0 … block 11  197 x 768") != std::string::npos);
   const std::string experts = shell.run("run good.yaml --set model=qwen3-30b-a3b").out;
   CHECK(experts.find("6·active parameters a token") != std::string::npos);
+  CHECK(shell.run("list models").out == networks);
+  CHECK(shell.run("show gpu h100-sxm").out == shell.run("show gpu h100-sxm5-80gb").out);
+  CHECK(shell.run("show gpu v100").err.find("did you mean") != std::string::npos);  // several begin so
   const Answer entry = shell.run("show gpu t4");
   CHECK(entry.exit == 0);
   CHECK(entry.out.find("unverified") != std::string::npos);
