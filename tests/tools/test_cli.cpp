@@ -126,8 +126,8 @@ TEST_CASE("bad command lines end in exit code 2 with the nearest name", "[cli]")
   refused(shell, "run good.yaml --set plan.micro_batch_size",
           "--set plan.micro_batch_size: expected path=value, such as plan.micro_batch_size=8");
   refused(shell, "list gpuz", "trainyard list: unknown kind \"gpuz\"; did you mean \"gpus\"?");
-  refused(shell, "show gpu h100-sxm5-80",
-          "trainyard show: unknown gpu \"h100-sxm5-80\"; did you mean \"h100-sxm5-80gb\"?");
+  refused(shell, "show gpu h100-sxm5-90gb",
+          "trainyard show: unknown gpu \"h100-sxm5-90gb\"; did you mean \"h100-sxm5-80gb\"?");
   refused(shell, "show gpux t4", "trainyard show: \"gpux\" is no kind of entry; did you mean \"gpu\"?");
   refused(shell, "show good.yaml",
           "trainyard show: expected one of --schedule, --mesh, --machine with a scenario (trainyard show --help)");
