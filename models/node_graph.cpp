@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <set>
 
 #include "models/node.hpp"
 
@@ -38,8 +39,8 @@ GraphWire wire_of(const NodeType& node, Fields& around, const Node& entry, const
   if (wire.a == wire.b) fail(wire.place, fmt::format("{}: joins {} with itself", what, wire.a));
   wire.kind = fields.choice("kind", {"PCIe", "NVLink", "socket"}, "PCIe");
   const std::int64_t lanes = fields.integer("lanes", 1, kFullWidth);
-  if (fields.has("lanes") && (wire.kind != "PCIe" || lanes > kFullWidth))
-    fail(fields.place_of("lanes"), fmt::format("{}.lanes: for PCIe, 1 to {}", what, kFullWidth));
+  if (fields.has("lanes") && (wire.kind != "PCIe" || lanes > kFullWidth || (lanes & (lanes - 1)) != 0))
+    fail(fields.place_of("lanes"), fmt::format("{}.lanes: of PCIe, 1, 2, 4, 8 or {}", what, kFullWidth));
   BytesPerSecond standard;
   if (wire.kind == "PCIe") standard = node.pcie_rate * (static_cast<double>(lanes) / kFullWidth);
   if (wire.kind == "NVLink") standard = node.gpu.nvlink;
@@ -52,7 +53,7 @@ GraphWire wire_of(const NodeType& node, Fields& around, const Node& entry, const
     wire.latency = wire.kind == "NVLink"   ? node.nvlink_latency
                    : wire.kind == "socket" ? node.socket_latency
                                            : node.pcie_latency;
-  wire.half_duplex = read_half_duplex(fields);
+  wire.half_duplex = fields.has("duplex") ? read_half_duplex(fields) : wire.kind == "PCIe" && node.pcie_half_duplex;
   fields.finish();
   return wire;
 }
@@ -79,8 +80,19 @@ void read_graph(NodeType& node, Fields& fields) {
       node.extra_switches.push_back(name.scalar);
     }
   const std::vector<std::string> devices = devices_of_graph(node);
-  for (std::size_t i = 0; i < wires.items.size(); ++i)
+  std::set<std::pair<std::string, std::string>> pairs;
+  for (std::size_t i = 0; i < wires.items.size(); ++i) {
     node.wires.push_back(wire_of(node, fields, wires.items[i], fmt::format("{}: wires.{}", fields.what(), i), devices));
+    const GraphWire& wire = node.wires.back();
+    if (!pairs.insert(std::minmax(wire.a, wire.b)).second)
+      fail(wire.place, fmt::format("{}: wires.{}: {} and {} are joined twice; give one wire the rate of both",
+                                   fields.what(), i, wire.a, wire.b));
+  }
+  if (node.lanes_per_socket > 0 || node.device_lanes > 0)
+    fail(fields.place_of("pcie"),
+         fmt::format("{}: pcie: lanes_per_socket and device_lanes say nothing of a graph, whose "
+                     "wires have lanes of their own",
+                     fields.what()));
 }
 
 }  // namespace trainyard

@@ -103,9 +103,13 @@ void read_pcie(NodeType& node, const Node& entry, const std::string& what) {
   if (lanes > most_lanes)
     fail(pcie.place_of("lanes_per_socket"),
          fmt::format("{}.lanes_per_socket: {} is too many; the most is {}", pcie.what(), lanes, most_lanes));
-  node.lanes_per_socket = pcie.has("lanes_per_socket") ? static_cast<int>(lanes) : node.cpu.lanes;
+  node.lanes_per_socket = pcie.has("lanes_per_socket") ? static_cast<int>(lanes) : 0;
   node.device_lanes = lanes_of(pcie, "device_lanes", 0);
   read_switches(node, pcie);
+  // A node that says how its devices hang is held to its CPU's lanes. One that does not has a switch for each pair of
+  // devices, whatever CPU it gets.
+  if (node.lanes_per_socket == 0 && (!node.pcie_switches.empty() || node.device_lanes > 0))
+    node.lanes_per_socket = node.cpu.lanes;
   node.pcie_half_duplex = read_half_duplex(pcie);
   static const std::vector<std::string> reaches{"none", "switch", "socket", "node"};
   const std::string reach = pcie.choice("peer_to_peer", reaches, "socket");

@@ -119,6 +119,8 @@ void take_measured(Scenario& s, const Node& node) {
   s.measured = read_measured_steps(node);
   if (!s.cluster.others.empty())
     fail(node.place, "plan.measured_step: of one device, but the cluster has several types of nodes");
+  if (s.cluster.node.gpu_speed != 1)
+    fail(node.place, "plan.measured_step: times of a device as it is; with gpu_speed they would say nothing");
   s.compute_scale = s.measured.at(s.micro_batch_size) / modelled_step(s);
 }
 

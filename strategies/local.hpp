@@ -70,6 +70,11 @@ class Local {
     return {size_ / n, {call_.buffer, static_cast<std::uint16_t>(at), static_cast<std::uint16_t>(n)}};
   }
 
+  /// Part `i` of `of` equal ones, whatever the group's size; part 2i and 2i + 1 of 2·`of` make it up.
+  Chunk part(int i, int of) const {
+    return {size_ / of, {call_.buffer, static_cast<std::uint16_t>(i), static_cast<std::uint16_t>(of)}};
+  }
+
   const Op& send(int peer, const Chunk&);
   const Op& recv_copy(int peer, const Chunk&);
   const Op& recv_reduce(int peer, const Chunk&);

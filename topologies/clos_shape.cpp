@@ -4,8 +4,19 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 
 namespace trainyard {
+
+void require_ports(const ClusterSpec& spec) {
+  for (std::size_t l = 0; l < spec.shape.levels.size(); ++l) {
+    const FabricLevel& level = spec.shape.levels[l];
+    const double ports = level.down + std::ceil(level.down / level.oversubscription - 1e-9);
+    if (spec.switch_ports > 0 && ports > spec.switch_ports)
+      fail(spec.shape.place, fmt::format("level {}: {} ports down at {}:1 and {} up, but the switch has {}", l,
+                                         level.down, level.oversubscription, ports - level.down, spec.switch_ports));
+  }
+}
 
 ClosShape::ClosShape(const std::vector<FabricLevel>& levels, int hcas, bool whole, const Place& place) {
   constexpr int most_planes = 1 << 20;
@@ -54,14 +65,18 @@ std::vector<std::string> ClosShape::names() const {
   return all;
 }
 
-std::vector<DeviceId> hcas_in_order(const DeviceGraph& graph, bool rails) {
-  std::vector<DeviceId> hcas = graph.all(DeviceKind::hca);
-  const auto devices = graph.devices();
-  if (rails)
-    std::stable_sort(hcas.begin(), hcas.end(), [&devices](DeviceId a, DeviceId b) {
-      return devices[static_cast<std::size_t>(a)].index < devices[static_cast<std::size_t>(b)].index;
-    });
-  return hcas;
+std::vector<DeviceId> hcas_in_order(const DeviceGraph& graph, const FabricShape& shape) {
+  const std::vector<DeviceId> hcas = graph.all(DeviceKind::hca);
+  if (!shape.rails) return hcas;
+  std::map<int, std::vector<DeviceId>> rails;
+  for (const DeviceId hca : hcas) rails[graph.devices()[static_cast<std::size_t>(hca)].index].push_back(hca);
+  const auto ports = static_cast<std::size_t>(shape.levels.front().down);  // of a leaf
+  std::vector<DeviceId> order;
+  for (const auto& [index, rail] : rails) {
+    order.resize((order.size() + ports - 1) / ports * ports, -1);
+    order.insert(order.end(), rail.begin(), rail.end());
+  }
+  return order;
 }
 
 }  // namespace trainyard

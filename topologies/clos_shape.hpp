@@ -31,8 +31,12 @@ class ClosShape {
   std::vector<double> uplinks_;
 };
 
-/// The HCAs in the order in which leaves take them: node by node, or (rails) all of index 0, then all of index 1, …
-std::vector<DeviceId> hcas_in_order(const DeviceGraph&, bool rails);
+/// The HCAs in the order of the leaves' ports: node by node, or (rails) all of index 0, then all of index 1, …, each rail
+/// on leaves of its own. −1: a port without an HCA.
+std::vector<DeviceId> hcas_in_order(const DeviceGraph&, const FabricShape&);
+
+/// Throws UserError where a switch that the fabric names has too few ports for a level.
+void require_ports(const ClusterSpec&);
 
 /// Switch by switch, with a hashed way for each pair of HCAs.
 void build_hashed_clos(DeviceGraph&, const ClusterSpec&);

@@ -51,12 +51,21 @@ int ClusterSpec::gpus() const {
   return count;
 }
 
+namespace {
+
+/// Of an HCA and the port that it is plugged into, the slower.
+BytesPerSecond port_rate(const ClusterSpec& spec, const NodeType& type) {
+  return spec.switch_rate.value > 0 ? std::min(type.hca_rate, spec.switch_rate) : type.hca_rate;
+}
+
+}  // namespace
+
 BytesPerSecond fabric_link_rate(const ClusterSpec& spec) {
   BytesPerSecond rate = spec.shape.link_rate;
   if (rate.value > 0) return rate;
   if (spec.joins_chips) return spec.node.gpu.chip_links.rate;
   const bool of_nodes = spec.fabric == "torus" || spec.fabric == "ring";
-  for (const NodeType* type : spec.types()) rate = std::max(rate, type->hca_rate * (of_nodes ? type->hcas : 1));
+  for (const NodeType* type : spec.types()) rate = std::max(rate, port_rate(spec, *type) * (of_nodes ? type->hcas : 1));
   return rate;
 }
 
@@ -66,7 +75,7 @@ Wire hca_wire(const ClusterSpec& spec, int node) {
   const NodeType& type = spec.type_of(node);
   // The two wires of a path share the latency of a switch, as its ports do, and of the distance.
   const Picoseconds half{spec.switch_latency.count / 2 + spec.distance.count / 2};
-  return {"HCA", type.hca_rate, type.hca_latency + half, type.network.half_duplex};
+  return {"HCA", port_rate(spec, type), type.hca_latency + half, type.network.half_duplex};
 }
 
 namespace {
@@ -90,17 +99,20 @@ double read_km(Fields& fields, const std::string& key) {
   return name == "m" ? length / 1000 : length;
 }
 
-/// The latency of the switch that the fabric names, with its source, or its own `switch_latency`: what a scenario says
-/// counts before what the catalog's fabric says.
-std::pair<Seconds, Sources> read_switch_latency(Fields& fields, const Catalog& catalog) {
+/// Ports, their rate and the latency of the switch that the fabric names, with their sources; or the fabric's own
+/// `switch_latency`: what a scenario says counts before what the catalog's fabric says.
+std::pair<Seconds, Sources> read_switch(ClusterSpec& spec, Fields& fields, const Catalog& catalog) {
   const Node* type = fields.child("switch");
   const Node* own = fields.child("switch_latency");
   if (!type || type->kind == Node::Kind::null) return {fields.seconds("switch_latency"), {}};
-  if (own && own->kind != Node::Kind::null && (catalog.holds(type->place) || !catalog.holds(own->place)))
-    return {fields.seconds("switch_latency"), {}};
   const NetworkSwitch one = read_network_switch(catalog.resolve("switch", *type));
+  spec.switch_rate = one.rate;
+  spec.switch_ports = one.ports;
   Sources sources = one.sources;
-  std::erase_if(sources, [](const FigureSource& f) { return !f.figure.ends_with(": latency"); });
+  if (own && own->kind != Node::Kind::null && (catalog.holds(type->place) || !catalog.holds(own->place))) {
+    std::erase_if(sources, [](const FigureSource& f) { return f.figure.ends_with(": latency"); });
+    return {fields.seconds("switch_latency"), sources};
+  }
   return {one.latency.seconds(), sources};
 }
 
@@ -139,7 +151,7 @@ void read_fabric(ClusterSpec& spec, const Node& entry, const Catalog& catalog) {
   fields.text("description", "");
   fields.child("sources");
   spec.fabric = fields.choice("type", fabric_builders().names());
-  const auto [latency, switch_sources] = read_switch_latency(fields, catalog);
+  const auto [latency, switch_sources] = read_switch(spec, fields, catalog);
   constexpr Seconds most{10};  // sums of latencies stay far from overflow
   if (latency > most)
     fail(fields.place_of("switch_latency"), fmt::format("{}: switch_latency: more than {}", what, show(most)));
@@ -151,7 +163,10 @@ void read_fabric(ClusterSpec& spec, const Node& entry, const Catalog& catalog) {
   fields.finish();
   spec.fabric_sources = figure_sources(entry, what);
   if (switch_sources.empty()) return;
-  std::erase_if(spec.fabric_sources, [](const FigureSource& f) { return f.figure.ends_with(": switch_latency"); });
+  const bool its_latency = std::any_of(switch_sources.begin(), switch_sources.end(),
+                                       [](const FigureSource& f) { return f.figure.ends_with(": latency"); });
+  std::erase_if(spec.fabric_sources,
+                [its_latency](const FigureSource& f) { return its_latency && f.figure.ends_with(": switch_latency"); });
   spec.fabric_sources.insert(spec.fabric_sources.end(), switch_sources.begin(), switch_sources.end());
 }
 
@@ -183,8 +198,13 @@ std::string describe(const ClusterSpec& spec) {
   std::string text = fmt::format("{}", fmt::join(kinds, " + "));
   if (spec.joins_chips) return text + ", " + spec.fabric;
   if (spec.nodes > 1) {
-    text += fmt::format(", {} × {:.4g} Gbit/s HCA{}, {}", spec.node.hcas, spec.node.hca_rate.value * 8e-9,
-                        spec.node.network.tcp ? " (TCP)" : "", spec.fabric);
+    std::vector<std::string> hcas;  // each kind once
+    for (const NodeType* type : spec.types()) {
+      std::string hca = fmt::format("{} × {:.4g} Gbit/s HCA{}", type->hcas, type->hca_rate.value * 8e-9,
+                                    type->network.tcp ? " (TCP)" : "");
+      if (std::find(hcas.begin(), hcas.end(), hca) == hcas.end()) hcas.push_back(std::move(hca));
+    }
+    text += fmt::format(", {}, {}", fmt::join(hcas, " or "), spec.fabric);
     if (spec.shape.hashed) text += fmt::format(" (hashed, seed {})", spec.shape.seed);
   }
   if (!spec.taken_out.empty()) text += fmt::format(", {} taken out", spec.taken_out.size());

@@ -67,7 +67,9 @@ struct ClusterSpec {
   std::vector<NodeGroup> others;  ///< the last nodes are of these types
   std::string fabric;             ///< name of a builder; unused by one node
   Picoseconds switch_latency;
-  Picoseconds distance;  ///< what the cables between any two nodes add, one way
+  BytesPerSecond switch_rate;  ///< of a port, of the switch that the fabric names; 0: no limit
+  int switch_ports = 0;        ///< of that switch; 0: no limit
+  Picoseconds distance;        ///< what the cables between any two nodes add, one way
   FabricShape shape;
   bool joins_chips = false;  ///< the fabric joins the chips themselves (a TPU pod), not HCAs
   std::vector<TakenOut> taken_out;

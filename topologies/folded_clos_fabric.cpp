@@ -94,9 +94,10 @@ class TakenUplinks {
 /// use only the planes that both have. `levels[0]` are the leaves with their HCAs, `levels[1]` the pods with their
 /// leaves, and so on; one stage joins all groups of the last level.
 void build_folded_clos(DeviceGraph& graph, const ClusterSpec& spec) {
+  require_ports(spec);
   if (spec.shape.hashed) return build_hashed_clos(graph, spec);
   static constexpr const char* kGroups[] = {"leaf", "pod", "zone", "hall"};
-  std::vector<DeviceId> below = hcas_in_order(graph, spec.shape.rails);
+  std::vector<DeviceId> below = hcas_in_order(graph, spec.shape);
   const bool taken = std::any_of(spec.taken_out.begin(), spec.taken_out.end(),
                                  [&spec](const TakenOut& out) { return in_spraying_fabric(spec, out); });
   const ClosShape shape(spec.shape.levels, static_cast<int>(below.size()), taken, spec.shape.place);
@@ -114,7 +115,7 @@ void build_folded_clos(DeviceGraph& graph, const ClusterSpec& spec) {
       const auto group = static_cast<int>(i) / shape.down(l);
       const DeviceId above = groups[static_cast<std::size_t>(group)];
       if (l == 0) {
-        if (gone.has_leaf(group))
+        if (below[i] >= 0 && gone.has_leaf(group))
           graph.connect(below[i], above, hca_wire(spec, graph.devices()[static_cast<std::size_t>(below[i])].node));
         continue;
       }

@@ -28,8 +28,17 @@ void build_graph_node(DeviceGraph& graph, const NodeType& type, int node) {
   for (int i = 0; i < type.gpus; ++i) add(fmt::format("gpu{}", i), DeviceKind::gpu, i);
   for (int i = 0; i < type.hcas; ++i) add(fmt::format("hca{}", i), DeviceKind::hca, i);
   for (int i = 0; i < type.nvme.count; ++i) add(fmt::format("nvme{}", i), DeviceKind::nvme, i);
-  for (const GraphWire& wire : type.wires)
-    graph.connect(devices.at(wire.a), devices.at(wire.b), {wire.kind, wire.rate, wire.latency, wire.half_duplex});
+  for (const GraphWire& wire : type.wires) {
+    const bool to_drive = wire.b.starts_with("nvme"), from_drive = wire.a.starts_with("nvme");
+    Wire out{wire.kind, wire.rate, wire.latency, wire.half_duplex};
+    if (to_drive != from_drive) {  // the wire or the drive, whichever is slower; from it is read, towards it written
+      out.rate = std::min(wire.rate, from_drive ? type.nvme.read : type.nvme.write);
+      out.back = std::min(wire.rate, from_drive ? type.nvme.write : type.nvme.read);
+      out.latency += type.nvme.latency;
+      out.kind = "NVMe";
+    }
+    graph.connect(devices.at(wire.a), devices.at(wire.b), out);
+  }
   // What no wire reaches would be found out by the first message; better now.
   const DeviceId first = devices.at("gpu0");
   for (const auto& [name, device] : devices)

@@ -15,7 +15,7 @@ class HashedClosRouter : public FabricRouter {
   HashedClosRouter(ClosShape shape, std::uint64_t seed) : shape_(std::move(shape)), seed_(seed) {
     up_.resize(static_cast<std::size_t>(shape_.levels()));
   }
-  void add_hca(DeviceId hca, LinkId wire) { hcas_.emplace(hca, Hca{static_cast<int>(hcas_.size()), wire}); }
+  void add_hca(DeviceId hca, int port, LinkId wire) { hcas_.emplace(hca, Hca{port, wire}); }
   void add_uplink(int level, LinkId wire) { up_[static_cast<std::size_t>(level)].push_back(wire); }
 
   bool way(const DeviceGraph& graph, DeviceId from, DeviceId to, std::vector<LinkId>& wires) const override {
@@ -81,7 +81,7 @@ class HashedClosRouter : public FabricRouter {
 }  // namespace
 
 void build_hashed_clos(DeviceGraph& graph, const ClusterSpec& spec) {
-  const std::vector<DeviceId> hcas = hcas_in_order(graph, spec.shape.rails);
+  const std::vector<DeviceId> hcas = hcas_in_order(graph, spec.shape);
   const ClosShape shape(spec.shape.levels, static_cast<int>(hcas.size()), true, spec.shape.place);
   auto router = std::make_unique<HashedClosRouter>(shape, spec.shape.seed);
   std::vector<DeviceId> first;  // switch of each level
@@ -93,7 +93,8 @@ void build_hashed_clos(DeviceGraph& graph, const ClusterSpec& spec) {
       }
   const auto next_wire = [&graph] { return static_cast<LinkId>(graph.wires().size()); };
   for (std::size_t i = 0; i < hcas.size(); ++i) {
-    router->add_hca(hcas[i], next_wire());
+    if (hcas[i] < 0) continue;
+    router->add_hca(hcas[i], static_cast<int>(i), next_wire());
     graph.connect(hcas[i], first[0] + static_cast<DeviceId>(i) / shape.down(0),
                   hca_wire(spec, graph.devices()[static_cast<std::size_t>(hcas[i])].node));
   }

@@ -44,6 +44,51 @@ TEST_CASE("binary tree all-reduce goes up and down its levels", "[collectives]")
   CHECK(run.total == near(2 * 6 * 1e6));
 }
 
+TEST_CASE("direct all-reduce: every step one message out and one in on every rank", "[collectives]") {
+  for (const int n : {2, 3, 4, 7}) {
+    const CollectiveRun run = all_reduce("direct", n, 8e6, {2000000});
+    CHECK(run.time == near(2 * (n - 1) * (2e-6 + 8e6 / n / 1e9)));
+    for (const double sent : run.sent) CHECK(sent == near(2.0 * (n - 1) / n * 8e6));
+  }
+}
+
+TEST_CASE("halving-doubling takes 2 log2 n steps, and two more where n is no power of two", "[collectives]") {
+  for (const int n : {2, 4, 8, 16}) {
+    const CollectiveRun run = all_reduce("halving-doubling", n, 8e6, {2000000});
+    CHECK(run.time == near(2 * std::log2(n) * 2e-6 + 2.0 * (n - 1) / n * 8e6 / 1e9));
+    for (const double sent : run.sent) CHECK(sent == near(2.0 * (n - 1) / n * 8e6));
+  }
+  const CollectiveRun six = all_reduce("halving-doubling", 6, 8e6, {2000000});
+  CHECK(six.time == near((4 + 2) * 2e-6 + (2.0 * 3 / 4 + 2) * 8e6 / 1e9));
+}
+
+TEST_CASE("a chain passes the whole along, and back", "[collectives]") {
+  for (const int n : {2, 3, 5}) CHECK(all_reduce("chain", n, 1e6, {2000000}).time == near(2 * (n - 1) * (2e-6 + 1e-3)));
+}
+
+TEST_CASE("every all-reduce leaves the sum on every rank, and races with nobody", "[collectives]") {
+  for (const std::string& algorithm : collectives(Operation::all_reduce).names())
+    for (int n = 1; n <= 9; ++n) {
+      if (algorithm == "ring-literal") continue;  // whose listing does not
+      CAPTURE(algorithm, n);
+      CollectiveRunOptions o;
+      o.ranks = n;
+      o.algorithm = algorithm;
+      o.options.size = Bytes{8.0 * 23};
+      std::vector<double> sum(23, 0.0);
+      for (int rank = 0; rank < n; ++rank) {
+        std::vector<double>& values = o.values.emplace_back();
+        for (std::size_t i = 0; i < sum.size(); ++i) {
+          values.push_back(static_cast<double>((rank + 1) * static_cast<int>(i + 3)));  // whole numbers: sums are exact
+          sum[i] += values.back();
+        }
+      }
+      const CollectiveRun run = run_collective(star_cluster(n, kRate), o);
+      for (const std::vector<double>& values : run.values) CHECK(values == sum);
+      CHECK(run.hazards.empty());
+    }
+}
+
 TEST_CASE("one rank has nothing to exchange", "[collectives]") {
   for (const std::string& algorithm : collectives(Operation::all_reduce).names()) {
     const CollectiveRun run = all_reduce(algorithm, 1, 1e6);

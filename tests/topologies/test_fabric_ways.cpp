@@ -84,10 +84,12 @@ ExpectedHops always(int hops) {
   return [hops](int, int, const DeviceGraph&, const std::vector<DeviceId>&) { return Hops{hops, hops}; };
 }
 
-/// Up to the first group that both are in, and down. Numbers are those of the HCAs in the order of the leaves.
+/// Up to the first group that both are in, and down. Numbers are those of the leaves' ports: each rail has leaves of its
+/// own.
 ExpectedHops clos_hops(const std::vector<int>& down, int nodes, int hcas, bool rails) {
   return [=](int a, int b, const DeviceGraph&, const std::vector<DeviceId>&) {
-    const auto number = [&](int hca) { return rails ? hca % hcas * nodes + hca / hcas : hca; };
+    const int rail = (nodes + down[0] - 1) / down[0] * down[0];
+    const auto number = [&](int hca) { return rails ? hca % hcas * rail + hca / hcas : hca; };
     int x = number(a), y = number(b), level = 0;
     for (; level < static_cast<int>(down.size()); ++level) {
       x /= down[static_cast<std::size_t>(level)];
