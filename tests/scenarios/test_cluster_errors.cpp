@@ -52,7 +52,7 @@ TEST_CASE("lists of node types are checked", "[cluster][errors]") {
        {"2\nnode: dgx-a100\ngpu_speed: 0",
         "c.yaml:4:12: node dgx-a100: gpu_speed: 0 is out of range; expected a number from 0.001 to 1000"},
        {"2\nnode: dgx-a100\ncpu: {memory_bandwith: 3 GB/s}",
-        "c.yaml:4:7: unknown key \"memory_bandwith\" in cpu custom-cpu; did you mean \"memory_bandwidth\"?"}});
+        "c.yaml:4:7: unknown key \"memory_bandwith\" in cpu epyc-7742; did you mean \"memory_bandwidth\"?"}});
 }
 
 TEST_CASE("ways into the network are checked", "[cluster][errors]") {

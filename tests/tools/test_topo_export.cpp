@@ -171,7 +171,8 @@ TEST_CASE("topo export names a route for every ordered pair, and each link once"
   };
   CHECK(count("<host ") == 8);
   CHECK(count("<route ") == 8 * 7);
-  CHECK(count("<link ") == 2 * (8 + 8 + 8 + 8));  // GPU, HCA and uplink at each PCIe switch, GPU at the NVSwitch
+  // GPU, HCA and uplink at each PCIe switch, GPU at the NVSwitch, and the sockets; memory and copies of each CPU.
+  CHECK(count("<link ") == 2 * (8 + 8 + 8 + 8 + 1) + 2 * 2);
   CHECK(count("software between nodes") == 0);
   CHECK(count("<host id=\"node0/gpu0\" speed=\"312000000000000f\"/>") == 1);
   CHECK(count("<link id=\"node0/gpu0 -&gt; node0/nvswitch\" bandwidth=\"300000000000Bps\" latency=\"4.825e-07s\" "
