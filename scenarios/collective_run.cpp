@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "sim/child.hpp"
+#include "sim/list_program.hpp"
 #include "sim/simulation.hpp"
 #include "sim/traffic.hpp"
 #include "sim/values.hpp"
@@ -38,14 +39,6 @@ class Snapshots {
   std::vector<std::size_t> received_;
 };
 
-/// An actor that does nothing.
-class Idle : public Program {
- public:
-  Pull next(Op&) override { return Pull::done; }
-  std::span<const Actor> slots() const override { return {}; }
-  int streams() const override { return 1; }
-};
-
 std::string busiest_device(const ClusterMachine& machine, const Traffic& traffic) {
   LinkId most = 0;
   for (LinkId link = 1; link < static_cast<LinkId>(machine.graph().wires().size()); ++link)
@@ -77,7 +70,7 @@ CollectiveRun run_collective_here(const ClusterSpec& cluster, const CollectiveRu
   for (Actor actor = 0; actor <= *std::max_element(members.begin(), members.end()); ++actor) {
     const auto at = std::find(members.begin(), members.end(), actor);
     if (at == members.end())
-      simulation.add(actor, std::make_unique<Idle>());
+      simulation.add(actor, std::make_unique<ListProgram>(std::vector<Op>{}));
     else
       simulation.add(actor, collective_program(collective, {static_cast<int>(at - members.begin()), o.ranks}, o.options,
                                                names, members));

@@ -35,7 +35,6 @@ FlowId FlowNet::add(std::span<const LinkUse> route, Bytes bytes, BytesPerSecond 
   flow.left = bytes.value;
   flow.since = now;
   flow.token = token;
-  flow.live = true;
   flow.hops.clear();
   for (const LinkUse& use : route) {
     LinkState& link = links_[static_cast<std::size_t>(use.link)];
@@ -65,16 +64,15 @@ void FlowNet::detach(FlowId id) {
     if (!link.flows.empty()) touch(hop.link);
   }
   if (flow.in_heap != kOut) take_out(id);
-  flow.live = false;
   free_.push_back(id);
 }
 
-void FlowNet::remove(FlowId id, double) {
+void FlowNet::remove(FlowId id) {
   std::erase(fresh_, id);
   detach(id);
 }
 
-void FlowNet::set_capacity(LinkId link, BytesPerSecond rate, double) {
+void FlowNet::set_capacity(LinkId link, BytesPerSecond rate) {
   LinkState& state = links_[static_cast<std::size_t>(link)];
   state.capacity = std::max(0.0, rate.value);
   if (!state.flows.empty()) touch(link);

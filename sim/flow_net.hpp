@@ -15,8 +15,8 @@ class FlowNet {
 
   FlowId add(std::span<const LinkUse>, Bytes, BytesPerSecond rate_cap, FlowToken, double now);
   /// The flow ends without a completion. Its id is free again.
-  void remove(FlowId, double now);
-  void set_capacity(LinkId, BytesPerSecond, double now);
+  void remove(FlowId);
+  void set_capacity(LinkId, BytesPerSecond);
 
   /// When the next flow ends, all links being shared as they are now; −1: none does.
   double next(double now);
@@ -41,7 +41,6 @@ class FlowNet {
     std::uint32_t in_heap = kOut;  // place in the heap of ends
     std::uint32_t mark = 0;        // component it was last gathered for
     FlowToken token = 0;
-    bool live = false;
   };
   struct Share {
     FlowId flow;

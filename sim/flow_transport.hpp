@@ -11,8 +11,8 @@ class FlowTransport : public Transport {
   FlowId send(const Route& route, Bytes bytes, BytesPerSecond rate_cap, FlowToken token) override {
     return net_.add(route.links, bytes, rate_cap, token, now_);
   }
-  void cancel(FlowId id) override { net_.remove(id, now_); }
-  void set_capacity(LinkId link, BytesPerSecond rate) override { net_.set_capacity(link, rate, now_); }
+  void cancel(FlowId id) override { net_.remove(id); }
+  void set_capacity(LinkId link, BytesPerSecond rate) override { net_.set_capacity(link, rate); }
   Bytes remaining(FlowId id) const override { return net_.remaining(id, now_); }
   double used_share(LinkId link) const override { return net_.used_share(link); }
   double next(double now) override {

@@ -10,6 +10,7 @@
 #include "sim/child.hpp"
 #include "sim/error.hpp"
 #include "sim/executor.hpp"
+#include "sim/list_program.hpp"
 #include "sim/machine.hpp"
 #include "sim/ops.hpp"
 #include "sim/simulation.hpp"
@@ -75,26 +76,6 @@ class TableMachine : public Machine {
   std::vector<Link> links_;
   std::map<std::pair<Actor, Actor>, std::vector<Way>> routes_;
   std::map<LinkId, bool> down_;
-};
-
-/// A static program from a list of operations.
-class ListProgram : public Program {
- public:
-  ListProgram(std::vector<Op> ops, std::vector<Actor> slots = {}, int streams = 1)
-      : ops_(std::move(ops)), slots_(std::move(slots)), streams_(streams) {}
-  Pull next(Op& op) override {
-    if (at_ == ops_.size()) return Pull::done;
-    op = ops_[at_++];
-    return Pull::op;
-  }
-  std::span<const Actor> slots() const override { return slots_; }
-  int streams() const override { return streams_; }
-
- private:
-  std::vector<Op> ops_;
-  std::vector<Actor> slots_;
-  int streams_;
-  std::size_t at_ = 0;
 };
 
 inline Op compute(double seconds, Stream stream = 0) {

@@ -8,7 +8,6 @@
 #include <boost/graph/filtered_graph.hpp>
 #include <boost/range/iterator_range.hpp>
 #include <cmath>
-#include <deque>
 #include <limits>
 #include <map>
 #include <tuple>
@@ -86,7 +85,6 @@ struct DeviceGraph::Impl {
   std::vector<LinkId> media;
   std::vector<char> up;                              // wires
   std::vector<std::pair<DeviceId, DeviceId>> nodes;  // first device and the one after the last of each
-  std::deque<std::vector<LinkUse>> paths;            // of every route ever given
   std::map<int, Domain> domains;                     // by node; −1: everything
   std::unique_ptr<FabricRouter> router;
   std::map<DeviceId, Host> hosts;
@@ -295,21 +293,6 @@ std::optional<std::vector<LinkId>> DeviceGraph::way(DeviceId from, DeviceId to, 
   }
   if (impl_->shortest(-1, from, to, path, wires)) return wires;
   return std::nullopt;
-}
-
-Route DeviceGraph::route(DeviceId from, DeviceId to, PathClass path) {
-  Route route;
-  const std::optional<std::vector<LinkId>> wires = way(from, to, path);
-  route.reachable = wires.has_value();
-  if (!route.reachable || wires->empty()) return route;
-  std::vector<LinkUse>& links = impl_->paths.emplace_back();
-  for (const LinkId wire : *wires) {
-    links.push_back({wire, 1});
-    if (medium(wire) >= 0) links.push_back({medium(wire), 1});
-    route.latency += ends(wire).latency;
-  }
-  route.links = links;
-  return route;
 }
 
 std::optional<std::int64_t> DeviceGraph::cost(DeviceId from, DeviceId to) {

@@ -87,8 +87,6 @@ class DeviceGraph {
   std::optional<std::vector<LinkId>> way(DeviceId from, DeviceId to, PathClass);
   /// What else a message uses on its way over a wire: the medium that is shared with others, or −1.
   LinkId medium(LinkId wire) const;
-  /// The path's links stay where they are as long as the graph lives. `reachable` is false where there is none.
-  Route route(DeviceId from, DeviceId to, PathClass);
   /// What the way minimises, in picoseconds; none where there is no way.
   std::optional<std::int64_t> cost(DeviceId from, DeviceId to);
   void set_up(LinkId, bool up);

@@ -3,6 +3,7 @@
 
 #include "sim/child.hpp"
 #include "sim/error.hpp"
+#include "sim/list_program.hpp"
 #include "sim/simulation.hpp"
 #include "topologies/fabric_tree.hpp"
 
@@ -48,35 +49,20 @@ class PairMachine : public Machine {
   std::vector<std::vector<LinkUse>> ways_;  // of each pair
 };
 
-class OneMessage : public Program {
- public:
-  OneMessage(Kind kind, Bytes bytes, Actor peer) : kind_(kind), bytes_(bytes), peer_{peer} {}
-  Pull next(Op& op) override {
-    if (given_) return Pull::done;
-    given_ = true;
-    op = {};
-    op.kind = kind_;
-    op.message.bytes = bytes_;
-    return Pull::op;
-  }
-  std::span<const Actor> slots() const override { return peer_; }
-
- private:
-  Kind kind_;
-  Bytes bytes_;
-  std::vector<Actor> peer_;
-  bool given_ = false;
-};
+std::unique_ptr<Program> one_message(Kind kind, Bytes bytes, Actor peer) {
+  Op op;
+  op.kind = kind;
+  op.message.bytes = bytes;
+  return std::make_unique<ListProgram>(std::vector<Op>{op}, std::vector<Actor>{peer});
+}
 
 double time_of_pairs(const DeviceGraph& graph, std::span<const std::vector<LinkId>> ways, Bytes bytes) {
   return std::strtod(in_child([&] {
                        PairMachine machine(graph, ways);
                        Simulation simulation(machine);
                        const auto count = static_cast<Actor>(ways.size());
-                       for (Actor a = 0; a < count; ++a)
-                         simulation.add(a, std::make_unique<OneMessage>(Kind::send, bytes, a + count));
-                       for (Actor a = 0; a < count; ++a)
-                         simulation.add(a + count, std::make_unique<OneMessage>(Kind::recv, Bytes{}, a));
+                       for (Actor a = 0; a < count; ++a) simulation.add(a, one_message(Kind::send, bytes, a + count));
+                       for (Actor a = 0; a < count; ++a) simulation.add(a + count, one_message(Kind::recv, Bytes{}, a));
                        return exact(simulation.run().end.value);
                      }).c_str(),
                      nullptr);

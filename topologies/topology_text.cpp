@@ -191,9 +191,9 @@ DeviceId find_device(const DeviceGraph& graph, const std::string& word) {
 
 std::string locality(DeviceGraph& graph, DeviceId a, DeviceId b, NvlinkRate one) {
   if (a == b) return "X";
-  if (const Route nvlink = graph.route(a, b, PathClass::nvlink); nvlink.reachable) {
+  if (const std::optional<std::vector<LinkId>> nvlink = graph.way(a, b, PathClass::nvlink)) {
     if (one.value <= 0) return "NV";
-    const double rate = graph.links()[static_cast<std::size_t>(nvlink.links.front().link)].capacity.value;
+    const double rate = graph.wires()[static_cast<std::size_t>(nvlink->front())].capacity.value;
     return fmt::format("NV{:.0f}", rate / one.value);
   }
   const std::optional<std::vector<LinkId>> pcie = graph.way(a, b, PathClass::pcie);

@@ -7,6 +7,7 @@
 #include "scenarios/collective_run.hpp"
 #include "scenarios/seeds/transfers.hpp"
 #include "sim/child.hpp"
+#include "sim/list_program.hpp"
 #include "sim/memory_use.hpp"
 #include "sim/simulation.hpp"
 #include "topologies/cluster_machine.hpp"
@@ -163,26 +164,15 @@ SeedFigures host_01(const Node& inputs) {
                                 fields.text("host_memory")));
   const Bytes states = fields.bytes("model_states"), batches = fields.bytes("staged_batches");
   const std::string text = in_child([&] {
-    struct Holder : Program {
-      std::vector<Bytes> sizes;
-      std::size_t at = 0;
-      Pull next(Op& op) override {
-        if (at == sizes.size()) return Pull::done;
-        op = Op{};
-        op.memory.change = sizes[at++].value;
-        return Pull::op;
-      }
-      std::span<const Actor> slots() const override { return {}; }
-      int streams() const override { return 1; }
-    };
+    Op hold_states, hold_batches;
+    hold_states.memory.change = states.value;
+    hold_batches.memory.change = batches.value;
     ClusterMachine machine(box, SoftwareStack{});
     Simulation simulation(machine);
     MemoryUse memory;
     simulation.observe(memory);
-    simulation.add(0, std::make_unique<Holder>());
-    auto host = std::make_unique<Holder>();
-    host->sizes = {states, batches};
-    simulation.add(host_of(box), std::move(host));
+    simulation.add(0, std::make_unique<ListProgram>(std::vector<Op>{}));
+    simulation.add(host_of(box), std::make_unique<ListProgram>(std::vector<Op>{hold_states, hold_batches}));
     simulation.run();
     return nlohmann::json(memory.peak(host_of(box)).value).dump();
   });
@@ -212,21 +202,8 @@ SeedFigures edge_01(const Node& inputs) {
   const Seconds compute = fields.seconds("compute");
   const ClusterSpec clients = hosts_of(2, "rate: " + fields.text("uplink"));
   const std::string text = in_child([&] {
-    struct Client : Program {
-      std::vector<Op> ops;
-      std::vector<Actor> peer;
-      std::size_t at = 0;
-      Pull next(Op& op) override {
-        if (at == ops.size()) return Pull::done;
-        op = ops[at++];
-        return Pull::op;
-      }
-      std::span<const Actor> slots() const override { return peer; }
-      int streams() const override { return 1; }
-    };
     ClusterMachine machine(clients, SoftwareStack{});
     Simulation simulation(machine);
-    auto client = std::make_unique<Client>(), server = std::make_unique<Client>();
     Op work, upload, receive;
     work.kind = Kind::compute;
     work.work.flops = clients.node.gpu.peak[static_cast<std::size_t>(Precision::fp32)] * compute;
@@ -234,12 +211,8 @@ SeedFigures edge_01(const Node& inputs) {
     upload.kind = Kind::send;
     upload.message.bytes = s;
     receive.kind = Kind::recv;
-    client->ops = {work, upload};
-    client->peer = {1};
-    server->ops = {receive};
-    server->peer = {0};
-    simulation.add(0, std::move(client));
-    simulation.add(1, std::move(server));
+    simulation.add(0, std::make_unique<ListProgram>(std::vector<Op>{work, upload}, std::vector<Actor>{1}));
+    simulation.add(1, std::make_unique<ListProgram>(std::vector<Op>{receive}, std::vector<Actor>{0}));
     return nlohmann::json(simulation.run().end.value).dump();
   });
   const double total = nlohmann::json::parse(text).get<double>();

@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "sim/child.hpp"
+#include "sim/list_program.hpp"
 #include "sim/simulation.hpp"
 #include "topologies/cluster_machine.hpp"
 
@@ -114,24 +115,15 @@ ClusterSpec ideal_gpu(const std::string& name) {
 
 double work_seconds(const ClusterSpec& cluster, const std::vector<Work>& kernels) {
   return json::parse(in_child([&] {
-           struct Kernels : Program {
-             const std::vector<Work>* work = nullptr;
-             std::size_t at = 0;
-             Pull next(Op& op) override {
-               if (at == work->size()) return Pull::done;
-               op = Op{};
-               op.work = (*work)[at++];
-               op.kind = op.work.flops.value > 0 ? Kind::compute : Kind::local;
-               return Pull::op;
-             }
-             std::span<const Actor> slots() const override { return {}; }
-             int streams() const override { return 1; }
-           };
+           std::vector<Op> ops;
+           for (const Work& work : kernels) {
+             Op& op = ops.emplace_back();
+             op.work = work;
+             op.kind = work.flops.value > 0 ? Kind::compute : Kind::local;
+           }
            ClusterMachine machine(cluster, SoftwareStack{});
            Simulation simulation(machine);
-           auto program = std::make_unique<Kernels>();
-           program->work = &kernels;
-           simulation.add(0, std::move(program));
+           simulation.add(0, std::make_unique<ListProgram>(std::move(ops)));
            return json(simulation.run().end.value).dump();
          }))
       .get<double>();

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "sim/child.hpp"
+#include "sim/list_program.hpp"
 #include "sim/simulation.hpp"
 #include "sim/traffic.hpp"
 #include "topologies/cluster_machine.hpp"
@@ -12,55 +13,24 @@
 namespace trainyard {
 namespace {
 
-/// One actor's part of messages: those of a round start together once those of the round before have ended here.
-class TransferProgram : public Program {
- public:
-  TransferProgram(Actor me, const std::vector<Transfer>& transfers) {
-    std::vector<std::uint32_t> done(kMaxStreams, 0);
-    int round = 0, of_round = 0;
-    for (std::size_t i = 0; i < transfers.size(); ++i) {
-      const Transfer& transfer = transfers[i];
-      if (transfer.from != me && transfer.to != me) continue;
-      if (transfer.round != round) wait_for_all(done);
-      if (transfer.round != round) of_round = 0;
-      round = transfer.round;
-      Op op;
-      op.kind = transfer.from == me ? Kind::send : Kind::recv;
-      op.stream = static_cast<Stream>(of_round++);
-      op.message.bytes = transfer.from == me ? transfer.size : Bytes{0};
-      op.message.slot = static_cast<std::uint16_t>(peers_.size());
-      op.message.tag = static_cast<Tag>(i);
-      if (waited_ > 0) op.deps[0] = {waited_, 0};
-      peers_.push_back(transfer.from == me ? transfer.to : transfer.from);
-      ++done.at(op.stream);
-      ops_.push_back(op);
-    }
+/// One actor's part of messages that all start at once: each on a stream of its own.
+std::unique_ptr<Program> transfer_program(Actor me, const std::vector<Transfer>& transfers) {
+  std::vector<Op> ops;
+  std::vector<Actor> peers;
+  for (std::size_t i = 0; i < transfers.size(); ++i) {
+    const Transfer& transfer = transfers[i];
+    if (transfer.from != me && transfer.to != me) continue;
+    Op op;
+    op.kind = transfer.from == me ? Kind::send : Kind::recv;
+    op.stream = static_cast<Stream>(ops.size());
+    op.message.bytes = transfer.from == me ? transfer.size : Bytes{0};
+    op.message.slot = static_cast<std::uint16_t>(peers.size());
+    op.message.tag = static_cast<Tag>(i);
+    peers.push_back(transfer.from == me ? transfer.to : transfer.from);
+    ops.push_back(op);
   }
-  Pull next(Op& op) override {
-    if (at_ == ops_.size()) return Pull::done;
-    op = ops_[at_++];
-    return Pull::op;
-  }
-  std::span<const Actor> slots() const override { return peers_; }
-  int streams() const override { return kMaxStreams; }
-
- private:
-  std::vector<Op> ops_;
-  std::vector<Actor> peers_;
-  std::size_t at_ = 0;
-  std::uint32_t waited_ = 0;  // operations of stream 0 until all rounds before have ended
-
-  /// Marks on stream 0, one for each other stream.
-  void wait_for_all(std::vector<std::uint32_t>& done) {
-    for (Stream stream = 1; stream < kMaxStreams; ++stream) {
-      Op mark;
-      mark.deps[0] = {done[stream], stream};
-      ops_.push_back(mark);
-      ++done[0];
-    }
-    waited_ = done[0];
-  }
-};
+  return std::make_unique<ListProgram>(std::move(ops), std::move(peers), kMaxStreams);
+}
 
 }  // namespace
 
@@ -94,8 +64,7 @@ TransferTimes run_transfers(const ClusterSpec& cluster, const std::vector<Transf
     simulation.observe(traffic);
     Actor actors = cluster.gpus();
     for (const Transfer& transfer : transfers) actors = std::max({actors, transfer.from + 1, transfer.to + 1});
-    for (Actor actor = 0; actor < actors; ++actor)
-      simulation.add(actor, std::make_unique<TransferProgram>(actor, transfers));
+    for (Actor actor = 0; actor < actors; ++actor) simulation.add(actor, transfer_program(actor, transfers));
     const SimulationResult end = simulation.run();
     traffic.check(end.end);
     Seconds busy;

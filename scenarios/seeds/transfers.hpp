@@ -12,11 +12,10 @@ ClusterSpec cluster_of(int gpus, const std::string& links, int nodes = 1, const 
 /// `nodes` hosts of one device with one HCA, which alone limits them.
 ClusterSpec hosts_of(int nodes, const std::string& hca, const std::string& fabric = "");
 
-/// A message, and those of earlier rounds which both ends wait for.
+/// A message; all of a list start at once.
 struct Transfer {
   Actor from = 0, to = 0;
   Bytes size;
-  int round = 0;
 };
 
 struct TransferTimes {

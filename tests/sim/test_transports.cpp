@@ -171,13 +171,13 @@ TEST_CASE("FlowNet: max-min shares with weights and caps, by hand", "[sim][trans
   CHECK(rate(f4) == near(2.5));  // b is the tightest: 5 over two
   CHECK(rate(f2) == near(2.5));
   CHECK(rate(f1) == near(9.5 / 3));
-  net.set_capacity(1, BytesPerSecond{0}, 0);
+  net.set_capacity(1, BytesPerSecond{0});
   net.next(0);
   CHECK(rate(f4) == 0);
   CHECK(rate(f2) == 0);
   CHECK(rate(f1) == near(4));
-  net.remove(f3, 0);
-  net.set_capacity(1, BytesPerSecond{50}, 0);
+  net.remove(f3);
+  net.set_capacity(1, BytesPerSecond{50});
   net.next(0);
   CHECK(rate(f4) == near(4));  // its cap
   CHECK(rate(f1) == near(6));

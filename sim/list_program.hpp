@@ -1,0 +1,29 @@
+#pragma once
+#include <utility>
+#include <vector>
+
+#include "sim/program.hpp"
+
+namespace trainyard {
+
+/// A static program from a list of operations; without any, an actor that does nothing.
+class ListProgram : public Program {
+ public:
+  ListProgram(std::vector<Op> ops, std::vector<Actor> slots = {}, int streams = 1)
+      : ops_(std::move(ops)), slots_(std::move(slots)), streams_(streams) {}
+  Pull next(Op& op) override {
+    if (at_ == ops_.size()) return Pull::done;
+    op = ops_[at_++];
+    return Pull::op;
+  }
+  std::span<const Actor> slots() const override { return slots_; }
+  int streams() const override { return streams_; }
+
+ private:
+  std::vector<Op> ops_;
+  std::vector<Actor> slots_;
+  int streams_;
+  std::size_t at_ = 0;
+};
+
+}  // namespace trainyard
