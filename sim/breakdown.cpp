@@ -4,7 +4,7 @@
 
 namespace trainyard {
 namespace {
-bool is_message(const OpRun& run) { return run.op->kind == Kind::send || run.op->kind == Kind::recv; }
+bool waits(const OpRun& run) { return meets_others(run.op->kind); }
 }  // namespace
 
 void Breakdown::book(State& s, double until) {
@@ -40,13 +40,13 @@ Breakdown::State& Breakdown::at(Actor actor, Seconds now) {
 }
 
 void Breakdown::posted(const OpRun& run) {
-  if (is_message(run)) ++at(run.op->actor, run.posted).waiting[run.op->group];
+  if (waits(run)) ++at(run.op->actor, run.posted).waiting[run.op->group];
 }
 
 void Breakdown::started(const OpRun& run) {
   // A receive may join a transfer that is under way: what counts for its actor is now, not when that began.
   State& s = at(run.op->actor, std::max(run.started, run.posted));
-  if (is_message(run)) --s.waiting[run.op->group];
+  if (waits(run)) --s.waiting[run.op->group];
   ++s.running[run.op->group];
 }
 

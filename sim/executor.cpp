@@ -249,6 +249,8 @@ void Executor::begin(Actor actor, Stream index) {
       return begin_send(actor, index);
     case Kind::recv:
       return begin_recv(actor, index);
+    case Kind::join:
+      return begin_join(actor, index);
     case Kind::mark:
       s.remaining = 0;
       break;
@@ -291,7 +293,7 @@ void Executor::finish(Actor actor, Stream index, Outcome outcome) {
   const Op& op = s.front();
   if (s.timed) agenda_.cancel(s.timer);
   s.timed = false;
-  set_active(actor, op.kind, op.kind == Kind::send || op.kind == Kind::recv ? 0 : -1);
+  set_active(actor, op.kind, meets_others(op.kind) ? 0 : -1);
   if (!operation_observers_.empty()) {
     const OpRun run = run_of(s, now_, outcome);
     for (Observer* o : operation_observers_) o->finished(run);
@@ -382,7 +384,10 @@ bool Executor::cancel(Actor actor, Stream index) {
   // Its message is just ending: the other half has been told already.
   if (s.transfer != kNone && transfers_pool_[s.transfer].state == Transfer::State::free) return false;
   const Op& op = s.front();
-  if (op.kind != Kind::send && op.kind != Kind::recv) {
+  if (!meets_others(op.kind)) {
+    finish(actor, index, Outcome::cancelled);
+  } else if (op.kind == Kind::join) {
+    withdraw_join(op.message.tag, stream_ref(actor, index));
     finish(actor, index, Outcome::cancelled);
   } else if (s.transfer != kNone) {
     end_transfer(s.transfer, Outcome::cancelled);

@@ -2,6 +2,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 #include "sim/agenda.hpp"
@@ -71,6 +72,7 @@ class Executor {
   bool record_link_rates_ = false;
   std::vector<std::unique_ptr<ActorState>> actors_;
   Matcher matcher_;
+  std::unordered_map<Tag, std::vector<Ref>> joins_;  // who waits there
   std::vector<Transfer> transfers_pool_;
   std::vector<std::uint32_t> free_transfers_;
   std::vector<LinkChange> changes_;
@@ -123,6 +125,8 @@ class Executor {
   void slow_ports(Actor, KindSet);
   void set_active(Actor, Kind, int change);
 
+  void begin_join(Actor, Stream);
+  void withdraw_join(Tag, Ref);
   void begin_send(Actor, Stream);
   void begin_recv(Actor, Stream);
   ChannelId channel(Actor, bool sending, std::uint16_t slot);

@@ -168,8 +168,8 @@ void Executor::set_off(std::uint32_t index, const Route& way) {
   Transfer& t = transfers_pool_[index];
   t.route = way;
   t.legs_left = {};
-  t.by_legs = way.store_and_forward(t.left);
-  t.latency = way.latency + t.message.extra_latency;
+  t.by_legs = t.message.steps == 1 && way.store_and_forward(t.left);
+  t.latency = Picoseconds{way.latency.count * t.message.steps} + t.message.extra_latency;
   if (!t.by_legs) {
     t.latency += to_picoseconds(way.fill());
     return pay_latency(index, t.latency);

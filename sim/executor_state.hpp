@@ -76,7 +76,7 @@ struct Executor::ActorState {
   bool fresh_work = false;  // work was begun in this time step: it has no timer yet
   bool dynamic = false;
   bool daemon = false;
-  std::uint16_t active[6] = {};  // running operations by kind
+  std::uint16_t active[kKinds] = {};  // running operations by kind
   KindSet active_kinds = 0;
   double port_speed = 1;
 };

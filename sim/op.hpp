@@ -13,7 +13,10 @@ using Tag = std::uint64_t;     ///< matches a send with its receive
 using NameId = std::uint32_t;  ///< a name kept in `Names`
 using GroupId = std::uint8_t;  ///< a group kept in `Names`: what a piece of time is booked under
 
-constexpr int kMaxStreams = 8;
+constexpr int kMaxStreams = 64;
+/// Buffers from kScratch on are made when they are first written, as large as the actor's buffer `id % kScratch`: up to
+/// three scratch copies of each.
+constexpr std::uint16_t kScratch = 0x4000;
 /// A receive from whoever sends first with that tag.
 constexpr std::uint16_t kAnyPeer = 0xffff;
 
@@ -24,7 +27,11 @@ enum class Kind : std::uint8_t {
   recv,
   delay,  ///< time passes, nothing is occupied; priced by the Machine too
   mark,   ///< no time; carries dependencies, effects, memory
+  join,   ///< a barrier: ends, without time, when `Message::steps` operations of this kind and tag have been posted
 };
+constexpr int kKinds = 7;
+/// Does it wait for operations of other actors?
+constexpr bool meets_others(Kind kind) { return kind == Kind::send || kind == Kind::recv || kind == Kind::join; }
 
 /// When a message moves. rendezvous: once both halves are there, and both end with it. eager: at once, the sender goes
 /// on (buffered). put: at once, the sender waits for its end, the receiver need not be there.
@@ -50,6 +57,9 @@ struct Message {
   std::uint16_t slot = 0;   ///< which of the program's peers, or kAnyPeer
   Mode mode = Mode::rendezvous;
   PathClass path = PathClass::automatic;
+  /// One message that stands for so many, one after the other: it pays the latency of its way as often. 0: none at all
+  /// (`extra_latency` has it all). Of a join: how many meet.
+  std::uint32_t steps = 1;
 };
 
 /// "`count` operations of `stream` of the same actor have ended": enough, since a stream ends in order.
@@ -65,17 +75,19 @@ struct Memory {
   double high_water = 0;
 };
 
-/// A named buffer of the actor, or chunk `chunk` of its `of` near-equal chunks.
+/// A named buffer of the actor, or `count` of its `of` near-equal chunks, from `chunk` on.
 struct BufferRef {
   std::uint16_t buffer = 0;
   std::uint16_t chunk = 0;
   std::uint16_t of = 0;  ///< 0: no buffer
+  std::uint16_t count = 1;
   constexpr bool operator==(const BufferRef&) const = default;
   constexpr explicit operator bool() const { return of != 0; }
 };
 
 /// What an operation does to values: opaque to timing.
-enum class Action : std::uint16_t { none, copy, reduce, call };
+/// reduce adds; divide: `write` by `call`.
+enum class Action : std::uint8_t { none, copy, reduce, reduce_max, reduce_product, divide, call };
 struct Effect {
   Action action = Action::none;
   std::uint16_t call = 0;  ///< which registered call
@@ -88,14 +100,14 @@ struct Op {
   Stream stream = 0;
   Kind kind = Kind::mark;
   GroupId group = 0;
-  bool last_of_stream = false;  ///< the program will not use this stream again
+  bool last_of_stream : 1 = false;    ///< the program will not use this stream again
+  std::uint8_t memory_class : 7 = 0;  ///< what the memory is booked under
   Work work;
   Message message;
   Dep deps[2];
   Memory memory;
   Effect effect;
   NameId name = 0;
-  std::uint8_t memory_class = 0;  ///< what the memory is booked under
 };
 // Programs yield ops from coroutines (g++ 12 destroys non-trivial temporaries twice there), and copying is the
 // executor's largest cost.

@@ -66,6 +66,12 @@ std::string Executor::stuck() const {
             wait.what = fmt::format("{} waits for its stream {} to end {} operations ({} have)", name, dep.stream,
                                     dep.count, a.streams[dep.stream].done);
           }
+      } else if (op.kind == Kind::join) {
+        std::string there;
+        for (const Ref ref : joins_.at(op.message.tag))
+          there += (there.empty() ? "" : ", ") + machine_.actor_name(static_cast<Actor>(ref / kMaxStreams));
+        wait.what =
+            fmt::format("{} waits for {} to meet (tag {}); there: {}", name, op.message.steps, op.message.tag, there);
       } else if (s.transfer != kNone) {
         wait.what = fmt::format("{} {} {}: its bytes stand still on a link without capacity", name,
                                 op.kind == Kind::send ? "sends to" : "receives from", machine_.actor_name(s.peer));

@@ -25,6 +25,8 @@ const char* category(Kind kind) {
       return "delay";
     case Kind::mark:
       return "mark";
+    case Kind::join:
+      return "join";
   }
   return "";
 }

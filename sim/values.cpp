@@ -21,13 +21,24 @@ const char* word(Kind kind) {
 }
 
 bool overlap(const BufferRef& a, const BufferRef& b) {
-  return a.buffer == b.buffer && a.chunk * b.of < (b.chunk + 1) * a.of && b.chunk * a.of < (a.chunk + 1) * b.of;
+  const auto before = [](std::int64_t chunk, std::int64_t of, std::int64_t other, std::int64_t other_of) {
+    return chunk * other_of < other * of;
+  };
+  return a.buffer == b.buffer && before(a.chunk, a.of, b.chunk + b.count, b.of) &&
+         before(b.chunk, b.of, a.chunk + a.count, a.of);
 }
 
 }  // namespace
 
 std::pair<Eigen::Index, Eigen::Index> Values::range(Eigen::Index length, const BufferRef& ref) {
-  return {length * ref.chunk / ref.of, length * (ref.chunk + 1) / ref.of};
+  return {length * ref.chunk / ref.of, length * (ref.chunk + ref.count) / ref.of};
+}
+
+Eigen::VectorXd& Values::buffer(Actor actor, std::uint16_t id) {
+  Eigen::VectorXd& wanted = buffers_[{actor, id}];
+  if (id >= kScratch && wanted.size() == 0)
+    wanted = Eigen::VectorXd::Zero(buffer(actor, static_cast<std::uint16_t>(id % kScratch)).size());
+  return wanted;
 }
 
 Eigen::VectorXd Values::read(Actor actor, const BufferRef& ref) {
@@ -43,10 +54,23 @@ void Values::write(Actor actor, const Op& op, const Eigen::VectorXd& value) {
   if (end - begin != value.size())
     throw InternalError(
         fmt::format("{} elements written where {} fit: buffer {} of {}", value.size(), end - begin, ref.buffer, actor));
-  if (op.effect.action == Action::reduce)
-    whole.segment(begin, end - begin) += value;
-  else
-    whole.segment(begin, end - begin) = value;
+  auto part = whole.segment(begin, end - begin);
+  switch (op.effect.action) {
+    case Action::reduce:
+      part += value;
+      break;
+    case Action::reduce_max:
+      part = part.cwiseMax(value);
+      break;
+    case Action::reduce_product:
+      part = part.cwiseProduct(value);
+      break;
+    case Action::divide:
+      part = value / op.effect.call;
+      break;
+    default:
+      part = value;
+  }
 }
 
 void Values::use(const OpRun& run, const BufferRef& ref, bool writes) {

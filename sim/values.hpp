@@ -18,7 +18,8 @@ class Values : public Observer {
   bool sees_transfers() const override { return false; }
   using Call = std::function<void(Actor, const Op&)>;
 
-  Eigen::VectorXd& buffer(Actor actor, std::uint16_t id) { return buffers_[{actor, id}]; }
+  /// A scratch buffer (see kScratch) has the length of the buffer it belongs to.
+  Eigen::VectorXd& buffer(Actor actor, std::uint16_t id);
   /// The function of Action::call number `id`; it is called when the operation ends.
   void on_call(std::uint16_t id, Call call) { calls_[id] = std::move(call); }
   /// Called after each effect on `actor` (a teaching view, a test of every step).
@@ -31,7 +32,7 @@ class Values : public Observer {
   void finished(const OpRun&) override;
   void delivered(const OpRun& send, const OpRun& recv) override;
 
-  /// [begin, end) of a chunk of `length` elements: chunks differ by at most one element.
+  /// [begin, end) of chunks of `length` elements: single chunks differ by at most one element.
   static std::pair<Eigen::Index, Eigen::Index> range(Eigen::Index length, const BufferRef&);
 
  private:
