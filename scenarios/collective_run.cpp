@@ -1,9 +1,15 @@
 #include "scenarios/collective_run.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <map>
+#include <memory>
 #include <nlohmann/json.hpp>
+#include <optional>
 
 #include "sim/child.hpp"
+#include "sim/error.hpp"
 #include "sim/list_program.hpp"
 #include "sim/simulation.hpp"
 #include "sim/traffic.hpp"
@@ -26,18 +32,90 @@ std::vector<double> contents(const Eigen::VectorXd& v) { return {v.data(), v.dat
 /// Keeps each rank's buffer after each of its receives.
 class Snapshots {
  public:
-  Snapshots(Values& values, CollectiveRun& run, int ranks) : received_(static_cast<std::size_t>(ranks), 0) {
-    values.on_change([this, &values, &run](Actor actor, const Op& op) {
-      auto& count = received_[static_cast<std::size_t>(actor)];
+  Snapshots(Values& values, CollectiveRun& run, const std::vector<Actor>& members) : received_(members.size(), 0) {
+    values.on_change([this, &values, &run, &members](Actor actor, const Op& op) {
+      const auto rank = static_cast<std::size_t>(std::find(members.begin(), members.end(), actor) - members.begin());
+      if (rank == members.size()) return;
+      auto& count = received_[rank];
       if (op.kind == Kind::recv) ++count;
+      if (count == 0) return;  // before anything has come
       if (run.steps.size() < count) run.steps.resize(count, std::vector<std::vector<double>>(received_.size()));
-      run.steps[count - 1][static_cast<std::size_t>(actor)] = contents(values.buffer(actor, 0));
+      run.steps[count - 1][rank] = contents(values.buffer(actor, kDataBuffer));
     });
   }
 
  private:
   std::vector<std::size_t> received_;
 };
+
+std::vector<std::vector<Actor>> groups_of(const CollectiveRunOptions& o) {
+  if (o.ranks < 1) throw UserError(fmt::format("{} of {} ranks; at least 1", name_of(o.operation), o.ranks));
+  if (!o.groups.empty()) return o.groups;
+  std::vector<Actor> members = o.members;
+  for (int rank = 0; o.members.empty() && rank < o.ranks; ++rank) members.push_back(rank);
+  return {members};
+}
+
+bool own_block(Operation operation) { return operation == Operation::all_gather || operation == Operation::gather; }
+
+/// Elements of the block of a rank.
+std::pair<Eigen::Index, Eigen::Index> block(Eigen::Index all, int rank, int ranks) {
+  return Values::range(all, {0, static_cast<std::uint16_t>(rank), static_cast<std::uint16_t>(ranks)});
+}
+
+/// Elements that a rank receives of an all-to-all-v, in 8 bytes each.
+Eigen::Index column(const CollectiveRunOptions& o, std::size_t rank) {
+  double bytes = 0;
+  for (const std::vector<double>& row : o.options.settings.amounts) bytes += row[rank];
+  return static_cast<Eigen::Index>(bytes / 8);
+}
+
+void put_values(Values& values, const CollectiveRunOptions& o, const std::vector<Actor>& members) {
+  if (o.options.settings.fidelity != Fidelity::messages)
+    throw UserError(fmt::format("fidelity {} moves no values; take messages", name_of(o.options.settings.fidelity)));
+  Eigen::Index all = 0;  // elements of a buffer with every rank's block
+  for (const std::vector<double>& of : o.values) all += static_cast<Eigen::Index>(of.size());
+  for (std::size_t rank = 0; rank < o.values.size(); ++rank) {
+    const Actor actor = members[rank];
+    const auto& given = o.values[rank];
+    const Eigen::VectorXd input =
+        Eigen::Map<const Eigen::VectorXd>(given.data(), static_cast<Eigen::Index>(given.size()));
+    Eigen::VectorXd& data = values.buffer(actor, kDataBuffer);
+    const bool gathers = own_block(o.operation), v = o.operation == Operation::all_to_all_v;
+    data = Eigen::VectorXd::Zero(gathers ? all
+                                 : v     ? std::max(column(o, rank), input.size())
+                                         : static_cast<Eigen::Index>(o.values.front().size()));
+    if (v) data.conservativeResize(column(o, rank));
+    if (!o.options.in_place || v) {
+      values.buffer(actor, o.options.in_place ? kDataBuffer + kScratch : kInputBuffer) = input;
+      const auto own = block(data.size(), static_cast<int>(rank), o.ranks);
+      values.buffer(actor, kOutputBuffer) = Eigen::VectorXd::Zero(own.second - own.first);
+    } else if (gathers) {
+      const auto own = block(all, static_cast<int>(rank), o.ranks);
+      data.segment(own.first, own.second - own.first) = input;
+    } else {
+      data.head(input.size()) = input;
+    }
+  }
+}
+
+/// What the operation gives that rank.
+std::vector<double> result_of(Values& values, const CollectiveRunOptions& o, Actor actor, int rank) {
+  const int root = o.options.settings.root;
+  const Eigen::VectorXd& data = values.buffer(actor, kDataBuffer);
+  const auto own = block(data.size(), rank, o.ranks);
+  switch (o.operation) {
+    case Operation::reduce_scatter:
+    case Operation::scatter:
+      return o.options.in_place ? contents(data.segment(own.first, own.second - own.first).eval())
+                                : contents(values.buffer(actor, kOutputBuffer));
+    case Operation::reduce:
+    case Operation::gather:
+      return rank == root ? contents(data) : std::vector<double>{};
+    default:
+      return contents(data);
+  }
+}
 
 std::string busiest_device(const ClusterMachine& machine, const Traffic& traffic) {
   LinkId most = 0;
@@ -50,48 +128,61 @@ std::string busiest_device(const ClusterMachine& machine, const Traffic& traffic
 }
 
 json to_json(const CollectiveRun& run) {
-  return {{"time", run.time},       {"sent", run.sent},         {"received", run.received},
-          {"total", run.total},     {"values", run.values},     {"steps", run.steps},
-          {"hazards", run.hazards}, {"messages", run.messages}, {"busiest", run.busiest_device}};
+  return {{"time", run.time},         {"sent", run.sent},
+          {"received", run.received}, {"total", run.total},
+          {"values", run.values},     {"inputs", run.inputs},
+          {"steps", run.steps},       {"hazards", run.hazards},
+          {"messages", run.messages}, {"busiest", run.busiest_device}};
 }
 
 }  // namespace
 
 CollectiveRun run_collective_here(const ClusterSpec& cluster, const CollectiveRunOptions& o) {
   Names names;
-  ClusterMachine machine(cluster, no_software());
+  ClusterMachine machine(cluster, o.software.name.empty() ? no_software() : o.software);
+  const std::vector<std::vector<Actor>> groups = groups_of(o);
+  const std::vector<Actor>& members = groups.front();
   Place place;
-  place.file = std::make_shared<const std::string>("all-reduce");
-  const Collective& collective = collectives(Operation::all_reduce).find(o.algorithm, place);
+  place.file = std::make_shared<const std::string>(name_of(o.operation));
+  const Collective& collective = find_collective(o.operation, o.algorithm, {0, o.ranks, &o.options.settings}, place);
   CollectiveRun run;
   Simulation simulation(machine);
-  std::vector<Actor> members = o.members;
-  for (int rank = 0; o.members.empty() && rank < o.ranks; ++rank) members.push_back(rank);
-  for (Actor actor = 0; actor <= *std::max_element(members.begin(), members.end()); ++actor) {
-    const auto at = std::find(members.begin(), members.end(), actor);
-    if (at == members.end())
+  std::map<Actor, std::unique_ptr<Program>> programs;
+  for (const std::vector<Actor>& group : groups)
+    for (std::size_t rank = 0; rank < group.size(); ++rank)
+      if (!programs
+               .emplace(group[rank],
+                        collective_program(collective, {static_cast<int>(rank), o.ranks}, o.options, names, group))
+               .second)
+        throw UserError(fmt::format("{} is in two groups: they would wait for each other on its one stream",
+                                    machine.actor_name(group[rank])));
+  for (Actor actor = 0; actor <= programs.rbegin()->first; ++actor) {
+    const auto at = programs.find(actor);
+    if (at == programs.end())
       simulation.add(actor, std::make_unique<ListProgram>(std::vector<Op>{}));
     else
-      simulation.add(actor, collective_program(collective, {static_cast<int>(at - members.begin()), o.ranks}, o.options,
-                                               names, members));
+      simulation.add(actor, std::move(at->second));
   }
   Traffic traffic(machine.links());
   Values values;
-  Snapshots snapshots(values, run, o.ranks);
-  for (std::size_t rank = 0; rank < o.values.size(); ++rank)
-    values.buffer(members[rank], 0) =
-        Eigen::Map<const Eigen::VectorXd>(o.values[rank].data(), static_cast<Eigen::Index>(o.values[rank].size()));
+  std::optional<Snapshots> snapshots;
+  if (o.keep_steps) snapshots.emplace(values, run, members);
   simulation.observe(traffic);
-  if (!o.values.empty()) simulation.observe(values);
+  if (!o.values.empty()) {
+    put_values(values, o, members);
+    simulation.observe(values);
+  }
   const SimulationResult end = simulation.run();
   traffic.check(end.end);
   run.time = end.end.value;
   run.messages = end.transfers;
   run.total = traffic.total().value;
-  for (const Actor member : members) {
-    run.sent.push_back(traffic.sent(member).value);
-    run.received.push_back(traffic.received(member).value);
-    if (!o.values.empty()) run.values.push_back(contents(values.buffer(member, 0)));
+  for (std::size_t rank = 0; rank < members.size(); ++rank) {
+    run.sent.push_back(traffic.sent(members[rank]).value);
+    run.received.push_back(traffic.received(members[rank]).value);
+    if (o.values.empty()) continue;
+    run.values.push_back(result_of(values, o, members[rank], static_cast<int>(rank)));
+    if (!o.options.in_place) run.inputs.push_back(contents(values.buffer(members[rank], kInputBuffer)));
   }
   run.hazards = values.hazards();
   run.busiest_device = busiest_device(machine, traffic);
@@ -106,6 +197,7 @@ CollectiveRun run_collective(const ClusterSpec& cluster, const CollectiveRunOpti
   run.received = j.at("received").get<std::vector<double>>();
   run.total = j.at("total");
   run.values = j.at("values").get<std::vector<std::vector<double>>>();
+  run.inputs = j.at("inputs").get<std::vector<std::vector<double>>>();
   run.steps = j.at("steps").get<std::vector<std::vector<std::vector<double>>>>();
   run.hazards = j.at("hazards").get<std::vector<std::string>>();
   run.messages = j.at("messages");

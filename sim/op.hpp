@@ -108,6 +108,8 @@ struct Op {
   Memory memory;
   Effect effect;
   NameId name = 0;
+
+  void book_memory_under(std::uint8_t c) { memory_class = c & 0x7fU; }
 };
 // Programs yield ops from coroutines (g++ 12 destroys non-trivial temporaries twice there), and copying is the
 // executor's largest cost.

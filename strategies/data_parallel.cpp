@@ -8,6 +8,13 @@
 namespace trainyard {
 namespace {
 
+int streams_of(int rank, const DataParallelPlan& plan) {
+  if (plan.ranks == 1) return kComputeStream + 1;
+  const int channels = plan.all_reduce->channels_of({rank, plan.ranks, &plan.collective});
+  if (channels > 1) return kMoreChannels + 2 * (channels - 1);
+  return plan.coordinated() ? kCoordinatorStream + 1 : kRecvStream + 1;
+}
+
 /// What all ranks share: names are made once.
 struct StepNames {
   struct OfLayer {
@@ -41,10 +48,8 @@ struct StepNames {
 class DataParallelStep : public CoroutineProgram {
  public:
   DataParallelStep(int rank, const Network& network, const DataParallelPlan& plan, Names& names, std::vector<int> peers)
-      : CoroutineProgram(std::vector<Actor>(peers.begin(), peers.end()), plan.coordinated() ? 4
-                                                                         : plan.ranks > 1   ? 3
-                                                                                            : 1),
-        place_{rank, plan.ranks},
+      : CoroutineProgram(std::vector<Actor>(peers.begin(), peers.end()), streams_of(rank, plan)),
+        place_{rank, plan.ranks, &plan.collective},
         network_(network),
         plan_(plan),
         names_(network, plan, names),
@@ -102,9 +107,9 @@ class DataParallelStep : public CoroutineProgram {
     hold.name = names_.hold;
     hold.deps[0] = out_.after(kComputeStream);
     hold.deps[0].count += before * (forward + backward) + (before > 0 ? before - 1 : 0) * accumulations + forward;
-    for (const Stream stream : {kSendStream, kRecvStream, kCoordinatorStream}) {
+    for (int stream = kSendStream; stream < streams(); ++stream) {
       if (stream == kCoordinatorStream && !plan_.coordinated()) continue;
-      hold.stream = stream;
+      hold.stream = static_cast<Stream>(stream);
       co_yield out_.give(hold);
     }
   }
@@ -114,7 +119,7 @@ class DataParallelStep : public CoroutineProgram {
     op.kind = Kind::mark;
     op.name = names_.setup;
     op.memory.change = part.bytes.value;
-    op.memory_class = static_cast<std::uint8_t>(part.memory_class);
+    op.book_memory_under(static_cast<std::uint8_t>(part.memory_class));
     return out_.give(op);
   }
 
@@ -149,7 +154,7 @@ class DataParallelStep : public CoroutineProgram {
     const Layer& layer = network_.layers[static_cast<std::size_t>(index)];
     for (std::size_t k = 0; k < layer.forward.size(); ++k) {
       Op op = kernel(layer.forward[k], names_.layers[static_cast<std::size_t>(index)].forward[k]);
-      op.memory_class = static_cast<std::uint8_t>(MemoryClass::activations);
+      op.book_memory_under(static_cast<std::uint8_t>(MemoryClass::activations));
       op.memory.high_water = layer.forward_transient.value;
       if (k == 0) op.memory.change = layer.activations().value;
       if (k + 1 == layer.forward.size())
@@ -164,7 +169,7 @@ class DataParallelStep : public CoroutineProgram {
     const bool last = batch + 1 == plan_.micro_batches;
     for (std::size_t k = 0; k < layer.backward.size(); ++k) {
       Op op = kernel(layer.backward[k], names_.layers[static_cast<std::size_t>(index)].backward[k]);
-      op.memory_class = static_cast<std::uint8_t>(MemoryClass::activations);
+      op.book_memory_under(static_cast<std::uint8_t>(MemoryClass::activations));
       op.memory.high_water = layer.backward_transient.value;
       // Numerics go layer by layer: all gradients are there after the first kernel, none is read before its own.
       if (k == 0) op.effect = call(TrainingCall::backward, static_cast<std::size_t>(index), batch);
@@ -234,6 +239,7 @@ class DataParallelStep : public CoroutineProgram {
     CollectiveCall all_reduce;
     all_reduce.send_stream = kSendStream;
     all_reduce.recv_stream = kRecvStream;
+    all_reduce.more_streams = kMoreChannels;
     all_reduce.group = groups_.all_reduce;
     all_reduce.name = names_.buckets[index];
     all_reduce.tag = index + 1;
@@ -241,7 +247,7 @@ class DataParallelStep : public CoroutineProgram {
     all_reduce.start = out_.after(plan_.coordinated() ? kCoordinatorStream : kComputeStream);
     all_reduce.launch = to_picoseconds(plan_.collective_launch);
     const Local me(out_, place_, peers_, all_reduce, bucket.elements * plan_.gradient_element);
-    co_yield plan_.all_reduce->run(me, bucket.elements * plan_.gradient_element);
+    co_yield collective_ops(*plan_.all_reduce, me, bucket.elements * plan_.gradient_element);
     sent_.push_back(out_.after(kSendStream));
     received_.push_back(out_.after(kRecvStream));
   }
@@ -320,7 +326,7 @@ std::vector<GradientBucket> gradient_buckets(const Network& network, Bytes eleme
 std::unique_ptr<Program> data_parallel_program(int rank, const Network& network, const DataParallelPlan& plan,
                                                Names& names) {
   std::vector<int> peers;
-  if (plan.ranks > 1) peers = plan.all_reduce->peers({rank, plan.ranks});
+  if (plan.ranks > 1) peers = peers_of(*plan.all_reduce, {rank, plan.ranks, &plan.collective});
   return std::make_unique<DataParallelStep>(rank, network, plan, names, std::move(peers));
 }
 

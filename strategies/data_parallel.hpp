@@ -35,6 +35,7 @@ struct DataParallelPlan {
   int steps = 1;
   int micro_batches = 1;  ///< a step and rank; gradients are exchanged with the last one's backward pass
   const Collective* all_reduce = nullptr;  ///< may be null for one rank
+  CollectiveSettings collective;
   std::vector<GradientBucket> buckets;
   Bytes gradient_element;
   bool overlap = true;  ///< buckets leave while the backward pass goes on
@@ -56,7 +57,7 @@ Work bucket_copy_work(const GradientBucket&, const DataParallelPlan&);
 
 /// Streams of a training rank, and their names in traces.
 /// The coordinator's, a thread of the host, is used where a stack has one.
-constexpr Stream kComputeStream = 0, kSendStream = 1, kRecvStream = 2, kCoordinatorStream = 3;
+constexpr Stream kComputeStream = 0, kSendStream = 1, kRecvStream = 2, kCoordinatorStream = 3, kMoreChannels = 4;
 const std::vector<std::string>& training_streams();
 
 /// Calls by which values follow the schedule (Effect::call). `read.buffer` is the layer (or bucket), `read.chunk` the

@@ -3,66 +3,282 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 
 #include "sim/error.hpp"
 
 namespace trainyard {
 
-std::uint16_t Local::slot(int peer) const {
-  const auto at = std::find(peers_->begin(), peers_->end(), peer);
-  if (at == peers_->end())
-    throw InternalError(fmt::format("rank {} of a collective has no peer {}", place_.index, peer));
-  return static_cast<std::uint16_t>(call_.first_slot + (at - peers_->begin()));
+Chunk Chunk::part(int i, int of) const { return parts(i, 1, of); }
+
+Chunk Chunk::parts(int i, int count, int of) const {
+  const int each = ref.count, all = ref.of * of;
+  if (all > 65535)
+    throw UserError(
+        fmt::format("a collective would cut its data into {} parts; at most 65535: use fewer channels or "
+                    "larger chunks",
+                    all));
+  return {bytes * count / of,
+          {ref.buffer, static_cast<std::uint16_t>(ref.chunk * of + i * each), static_cast<std::uint16_t>(all),
+           static_cast<std::uint16_t>(each * count)}};
 }
 
-Op Local::message(Kind kind, int peer, const Chunk& chunk) const {
-  Op op;
-  op.kind = kind;
-  op.stream = kind == Kind::send ? call_.send_stream : call_.recv_stream;
-  op.group = call_.group;
-  op.name = call_.name;
-  op.message.bytes = chunk.bytes;
-  op.message.slot = slot(peer);
-  op.message.tag = call_.tag;
-  op.message.mode = call_.mode;
-  op.message.path = call_.path;
+Local Local::numbered(const Numbering& numbering) const {
+  Local view = *this;
+  view.numbering_ = numbering;
+  view.number_ = numbering.number(rank_);
+  return view;
+}
+
+Local Local::within(const Chunk& chunk) const {
+  Local view = *this;
+  view.data_ = chunk;
+  return view;
+}
+
+Local Local::on_slice(int i, int of) const {
+  Local view = *this;
+  view.slice_ = i;
+  view.slices_ = of;
+  return view;
+}
+
+Local Local::on_channel(int channel) const {
+  Local view = *this;
+  if (channel > 0) {
+    view.send_stream_ = static_cast<Stream>(call_->more_streams + 2 * (channel - 1));
+    view.recv_stream_ = static_cast<Stream>(view.send_stream_ + 1);
+  }
+  return view;
+}
+
+int Local::pieces(const Chunk& of) const {
+  const double most = std::max(1.0, std::floor(65535.0 / of.ref.of));
+  const double wanted = std::ceil(of.bytes / settings_->chunk * (1 - 1e-12));
+  return static_cast<int>(std::clamp(wanted, 1.0, most));
+}
+
+namespace {
+
+/// Unequal parts of a buffer, in elements of 8 bytes; too many of them have no reference, and so no values.
+Chunk unequal_part(std::uint16_t buffer, const std::vector<double>& bytes, std::size_t which) {
+  double before = 0, all = 0;
+  for (std::size_t i = 0; i < bytes.size(); ++i) {
+    if (i < which) before += bytes[i];
+    all += bytes[i];
+  }
+  Chunk chunk{Bytes{bytes[which]}, {}};
+  if (all <= 0 || all / 8 > 65535) return chunk;
+  chunk.ref = {buffer, static_cast<std::uint16_t>(before / 8), static_cast<std::uint16_t>(all / 8),
+               static_cast<std::uint16_t>(bytes[which] / 8)};
+  return chunk;
+}
+
+}  // namespace
+
+Chunk Local::outgoing(int peer) const {
+  const int to = numbering_.member(peer);
+  if (!settings_->amounts.empty())
+    return unequal_part(call_->input, settings_->amounts[static_cast<std::size_t>(rank_)],
+                        static_cast<std::size_t>(to));
+  Chunk all = data_;
+  all.ref.buffer = call_->input;
+  return all.part(to, ranks_);
+}
+
+Chunk Local::incoming(int peer) const {
+  const int from = numbering_.member(peer);
+  if (settings_->amounts.empty()) return data_.part(from, ranks_);
+  std::vector<double> column;
+  for (const std::vector<double>& row : settings_->amounts) column.push_back(row[static_cast<std::size_t>(rank_)]);
+  return unequal_part(call_->buffer, column, static_cast<std::size_t>(from));
+}
+
+std::uint16_t Local::slot(int peer) const {
+  const int wanted = numbering_.member(peer);
+  const std::size_t count = peers_->size();
+  // Peers come in the order of their use, mostly.
+  for (std::size_t tried = 0; tried < count; ++tried) {
+    if ((*peers_)[near_] == wanted) return static_cast<std::uint16_t>(call_->first_slot + near_);
+    if (++near_ >= count) near_ = 0;
+  }
+  throw InternalError(fmt::format("rank {} of a collective has no peer {}", rank_, wanted));
+}
+
+Op& Local::fresh(Kind kind, Stream stream) {
+  Op& op = out_->fresh(kind, stream);
+  op.group = call_->group;
+  op.name = call_->name;
   return op;
 }
 
-const Op& Local::send(int peer, const Chunk& chunk) {
-  Op op = message(Kind::send, peer, chunk);
+Op& Local::message(Kind kind, int peer, const Chunk& chunk) {
+  Op& op = fresh(kind, kind == Kind::send ? send_stream_ : recv_stream_);
+  op.message.bytes = chunk.bytes;
+  op.message.slot = slot(peer);
+  op.message.tag = call_->tag;
+  op.message.mode = call_->mode;
+  op.message.path = call_->path;
+  return op;
+}
+
+const Op& Local::send(int peer, const Chunk& chunk, Dep also) {
+  Op& op = message(Kind::send, peer, chunk);
   op.effect.read = chunk.ref;
-  op.deps[0] = out_->after(call_.recv_stream);
-  if (!sent_) {
-    op.deps[1] = call_.start;
-    op.message.extra_latency = call_.launch;
+  op.deps[0] = out_->after(recv_stream_);
+  op.deps[1] = also;
+  if (out_->first_of(number_of_call_, send_stream_)) {
+    op.message.extra_latency = call_->launch;
+    if (also.count == 0) op.deps[1] = call_->start;
   }
-  sent_ = true;
-  return out_->give(op);
+  return out_->give_fresh();
+}
+
+const Op& Local::send_at_once(int peer, const Chunk& chunk, Dep also) {
+  send(peer, chunk, also);
+  // None waits for the one before, so that each pays the launch that comes before the first message.
+  const bool first_wave = !out_->used_by(number_of_call_, recv_stream_);
+  return out_->remake([&](Op& op) {
+    op.message.mode = Mode::eager;
+    if (first_wave) op.message.extra_latency = call_->launch;
+  });
+}
+
+const Op& Local::send_modelled(int peer, Bytes bytes, Picoseconds latency, BytesPerSecond rate) {
+  send(peer, {bytes, {}});
+  return out_->remake([&](Op& op) {
+    op.message.mode = Mode::eager;
+    op.message.steps = 0;
+    op.message.extra_latency = call_->launch + latency;
+    op.message.rate_cap = rate;
+  });
+}
+
+Local Local::emitting_to(Emitter& out) const {
+  Local view = *this;
+  view.out_ = &out;
+  view.number_of_call_ = out.new_call();
+  return view;
+}
+
+const Op& Local::send_flow(std::uint16_t slot, Bytes bytes, std::uint32_t steps) {
+  Op& op = fresh(Kind::send, send_stream_);
+  op.message.bytes = bytes;
+  op.message.slot = slot;
+  op.message.tag = call_->tag;
+  op.message.mode = Mode::eager;
+  op.message.path = call_->path;
+  op.message.steps = steps;
+  op.deps[0] = out_->after(recv_stream_);
+  if (!out_->used_by(number_of_call_, recv_stream_)) op.message.extra_latency = call_->launch;
+  return out_->give_fresh();
+}
+const Op& Local::recv_flow(std::uint16_t slot) {
+  Op& op = fresh(Kind::recv, recv_stream_);
+  op.message.slot = slot;
+  op.message.tag = call_->tag;
+  op.message.path = call_->path;
+  out_->first_of(number_of_call_, recv_stream_);
+  return out_->give_fresh();
 }
 
 const Op& Local::receive(int peer, const Chunk& chunk, Action action) {
-  Op op = message(Kind::recv, peer, chunk);
+  Op& op = message(Kind::recv, peer, chunk);
   op.effect.action = action;
   op.effect.write = chunk.ref;
-  if (!received_) {
+  if (out_->first_of(number_of_call_, recv_stream_)) {
     // With one stream for both, stream order says the same.
-    if (call_.send_stream != call_.recv_stream && !sent_) op.deps[0] = out_->after(call_.send_stream);
-    op.deps[1] = call_.start;
+    if (send_stream_ != recv_stream_ && !out_->used_by(number_of_call_, send_stream_))
+      op.deps[0] = out_->after(send_stream_);
+    op.deps[1] = call_->start;
   }
-  received_ = true;
-  return out_->give(op);
-}
-const Op& Local::reduce(const Chunk& from, const Chunk& into) {
-  Op op;
-  op.kind = Kind::mark;
-  op.stream = call_.recv_stream;
-  op.group = call_.group;
-  op.name = call_.name;
-  op.effect = {Action::reduce, 0, from.ref, into.ref};
-  return out_->give(op);
+  return out_->give_fresh();
 }
 const Op& Local::recv_copy(int peer, const Chunk& chunk) { return receive(peer, chunk, Action::copy); }
-const Op& Local::recv_reduce(int peer, const Chunk& chunk) { return receive(peer, chunk, Action::reduce); }
+const Op& Local::recv_reduce(int peer, const Chunk& chunk) { return receive(peer, chunk, combine()); }
+
+Action Local::combine() const {
+  switch (settings_->reduction) {
+    case Reduction::maximum:
+      return Action::reduce_max;
+    case Reduction::product:
+      return Action::reduce_product;
+    default:
+      return Action::reduce;
+  }
+}
+
+const Op& Local::here(Action action, const Chunk& from, const Chunk& into) {
+  Op& op = fresh(Kind::mark, recv_stream_);
+  op.effect = {action, 0, from.ref, into.ref};
+  if (send_stream_ != recv_stream_) op.deps[0] = out_->after(send_stream_);
+  if (out_->first_of(number_of_call_, recv_stream_)) op.deps[1] = call_->start;
+  return out_->give_fresh();
+}
+const Op& Local::reduce_at_once(const Chunk& from, const Chunk& into) {
+  Op& op = fresh(Kind::mark, recv_stream_);
+  op.effect = {combine(), 0, from.ref, into.ref};
+  return out_->give_fresh();
+}
+const Op& Local::divide(const Chunk& chunk, int by) {
+  here(Action::divide, chunk, chunk);
+  return out_->remake([by](Op& op) { op.effect.call = static_cast<std::uint16_t>(by); });
+}
+
+const Op& Local::phase() {
+  Op& op = fresh(Kind::mark, recv_stream_);
+  op.message.steps = 0;
+  return out_->give_fresh();
+}
+
+const Op& Local::join(int members) {
+  Op& op = fresh(Kind::join, recv_stream_);
+  op.deps[0] = out_->after(send_stream_);
+  op.deps[1] = call_->start;
+  op.message.tag = call_->tag;
+  op.message.steps = static_cast<std::uint32_t>(members);
+  return out_->give_fresh();
+}
+
+const Op& Local::open_send() {
+  Op& op = fresh(Kind::mark, send_stream_);
+  op.deps[0] = out_->after(call_->send_stream);
+  op.deps[1] = out_->after(call_->recv_stream);
+  return out_->give_fresh();
+}
+const Op& Local::open_recv() {
+  Op& op = fresh(Kind::mark, recv_stream_);
+  op.deps[0] = out_->after(call_->send_stream);
+  op.deps[1] = out_->after(call_->recv_stream);
+  return out_->give_fresh();
+}
+const Op& Local::close() {
+  Op& op = fresh(Kind::mark, call_->recv_stream);
+  op.deps[0] = out_->after(send_stream_);
+  op.deps[1] = out_->after(recv_stream_);
+  return out_->give_fresh();
+}
+
+Ops side_by_side(Local me, std::vector<Ops> parts) {
+  const int channels = static_cast<int>(parts.size());
+  for (int k = 1; k < channels; ++k) {
+    Local channel = me.on_channel(k);
+    co_yield channel.open_send();
+    co_yield channel.open_recv();
+  }
+  for (bool more = true; more;) {
+    more = false;
+    for (Ops& part : parts) {
+      const Op* op = nullptr;
+      if (part.next(op) != Pull::op) continue;
+      more = true;
+      co_yield *op;
+    }
+  }
+  for (int k = 1; k < channels; ++k) {
+    Local channel = me.on_channel(k);
+    co_yield channel.close();
+  }
+}
 
 }  // namespace trainyard

@@ -134,9 +134,11 @@ double ring_of_two(Bytes size, BytesPerSecond rate) {
     place.file = std::make_shared<const std::string>("seed case");
     const Collective& ring = collectives(Operation::all_reduce).find("ring", place);
     Names names;
+    CollectiveOptions options;
+    options.size = size;
     Simulation simulation(machine);
     for (int rank = 0; rank < 2; ++rank)
-      simulation.add(rank, collective_program(ring, {rank, 2}, {size}, names, {0, 1}));
+      simulation.add(rank, collective_program(ring, {rank, 2}, options, names, {0, 1}));
     return nlohmann::json(simulation.run().end.value).dump();
   }));
 }

@@ -60,7 +60,7 @@ TEST_CASE("memory is taken at the start, given back at the end, by class", "[sim
   const json m = simulate_in_child([] {
     const auto holds = [](Op op, double change, double high_water, std::uint8_t memory_class) {
       op.memory = {change, high_water};
-      op.memory_class = memory_class;
+      op.book_memory_under(memory_class);
       return op;
     };
     TableMachine machine;

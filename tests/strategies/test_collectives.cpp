@@ -46,8 +46,9 @@ TEST_CASE("binary tree all-reduce goes up and down its levels", "[collectives]")
 
 TEST_CASE("direct all-reduce: every step one message out and one in on every rank", "[collectives]") {
   for (const int n : {2, 3, 4, 7}) {
-    const CollectiveRun run = all_reduce("direct", n, 8e6, {2000000});
+    const CollectiveRun run = all_reduce("pairwise-shift", n, 8e6, {2000000});
     CHECK(run.time == near(2 * (n - 1) * (2e-6 + 8e6 / n / 1e9)));
+    CHECK(all_reduce("direct", n, 8e6, {2000000}).time == near(2 * 2e-6 + 2.0 * (n - 1) / n * 8e6 / 1e9));
     for (const double sent : run.sent) CHECK(sent == near(2.0 * (n - 1) / n * 8e6));
   }
 }

@@ -57,7 +57,8 @@ Ops halving_doubling_all_reduce(Local me, Bytes) {
   if (part.paired(rank)) co_yield me.send(rank + 1, me.whole());
 }
 
-TRAINYARD_COLLECTIVE("halving-doubling", Operation::all_reduce, halving_peers, halving_doubling_all_reduce);
+TRAINYARD_COLLECTIVE("halving-doubling", Operation::all_reduce, halving_peers, halving_doubling_all_reduce,
+                     .steady = true);
 
 }  // namespace
 }  // namespace trainyard

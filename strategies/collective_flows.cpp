@@ -1,0 +1,99 @@
+#include "strategies/collective_flows.hpp"
+
+#include <algorithm>
+
+#include "sim/error.hpp"
+
+namespace trainyard {
+namespace {
+
+/// What a rank sends and receives in one phase of one channel.
+struct Phase {
+  struct Flow {
+    std::uint16_t slot;
+    Bytes bytes;
+  };
+  std::vector<Flow> sends;
+  std::vector<std::uint16_t> receives;  // slots
+  std::uint32_t steps = 0;              // messages sent
+
+  void send(std::uint16_t slot, Bytes bytes) {
+    ++steps;
+    const auto at = std::find_if(sends.begin(), sends.end(), [slot](const Flow& f) { return f.slot == slot; });
+    if (at == sends.end())
+      sends.push_back({slot, bytes});
+    else
+      at->bytes += bytes;
+  }
+  void receive(std::uint16_t slot) {
+    if (std::find(receives.begin(), receives.end(), slot) == receives.end()) receives.push_back(slot);
+  }
+};
+
+using Channel = std::vector<Phase>;
+
+/// Runs through the algorithm and keeps the sums only.
+std::vector<Channel> phases_of(const Collective& collective, const Local& me, Bytes size, int channels) {
+  std::vector<Channel> all(static_cast<std::size_t>(channels), Channel(1));
+  Emitter unseen;
+  const Local shadow = me.emitting_to(unseen);
+  Ops ops = collective.run(shadow, size);
+  const Op* op = nullptr;
+  while (ops.next(op) == Pull::op) {
+    Channel& channel = all[static_cast<std::size_t>(me.channel_of(op->stream))];
+    if (op->kind == Kind::send) channel.back().send(op->message.slot, op->message.bytes);
+    if (op->kind == Kind::recv) channel.back().receive(op->message.slot);
+    if (op->kind == Kind::mark && op->message.steps == 0) channel.emplace_back();
+  }
+  return all;
+}
+
+/// One channel: each phase begins when all of the one before has come.
+Ops flows_of_channel(Local me, Channel phases) {
+  for (const Phase& phase : phases) {
+    for (const Phase::Flow& flow : phase.sends) co_yield me.send_flow(flow.slot, flow.bytes, phase.steps);
+    for (const std::uint16_t slot : phase.receives) co_yield me.recv_flow(slot);
+  }
+}
+
+Ops modelled_channel(Local me, Bytes wire, Picoseconds latency, BytesPerSecond rate) {
+  co_yield me.send_modelled(me.next(), wire, latency, rate);
+  co_yield me.recv_copy(me.previous(), {wire, {}});
+}
+
+}  // namespace
+
+Ops flow_ops(const Collective& collective, Local me, Bytes size) {
+  const int channels = collective.channels_of({0, me.group_size(), &me.settings()});
+  const std::vector<Channel> all = phases_of(collective, me, size, channels);
+  co_yield me.join(me.group_size());
+  std::vector<Ops> parts;
+  for (int k = 0; k < channels; ++k)
+    parts.push_back(flows_of_channel(me.on_channel(k), all[static_cast<std::size_t>(k)]));
+  Ops together = side_by_side(me, std::move(parts));
+  co_yield together;
+  co_yield me.join(me.group_size());
+}
+
+int modelled_channels(GroupPlace place) {
+  const int per_node = place.settings->ranks_per_node(place.size);
+  return place.size % per_node == 0 && per_node < place.size ? per_node : 1;
+}
+std::vector<int> modelled_peers(GroupPlace place) { return rotated_ring_peers(place, modelled_channels(place)); }
+
+Ops modelled_ops(Operation operation, Local me, Bytes size) {
+  const CollectiveSettings& settings = me.settings();
+  if (!settings.model) throw InternalError("a modelled collective without a model");
+  const int n = me.group_size(), channels = modelled_channels({0, n, &settings});
+  const ModelledCost cost = settings.model->cost(operation, size, n, settings.ranks_per_node(n));
+  co_yield me.join(n);
+  std::vector<Ops> parts;
+  for (int k = 0; k < channels; ++k)
+    parts.push_back(modelled_channel(me.numbered(channel_ring(n, settings, k)).on_channel(k), cost.wire / channels,
+                                     to_picoseconds(cost.latency), cost.rate / channels));
+  Ops together = side_by_side(me, std::move(parts));
+  co_yield together;
+  co_yield me.join(n);
+}
+
+}  // namespace trainyard

@@ -1,0 +1,80 @@
+// Rings (Patarasu & Yuan 2009): everybody sends to the next and receives from the previous member in every step.
+// With several channels each runs a ring of its own on its share of the data, rotated within nodes.
+#include "strategies/collective.hpp"
+
+namespace trainyard {
+namespace {
+
+/// 2(n−1) steps: reduce-scatter, then all-gather; each rank sends 2(n−1)/n of `size`. After the reduce-scatter, rank i
+/// owns chunk i+1.
+Ops one_ring_all_reduce(Local me) {
+  const int n = me.group_size();
+  for (int step = 0; step < n - 1; ++step) {
+    co_yield me.send(me.next(), me.chunk(me.index() - step));
+    co_yield me.recv_reduce(me.previous(), me.chunk(me.index() - step - 1));
+  }
+  for (int step = 0; step < n - 1; ++step) {
+    co_yield me.send(me.next(), me.chunk(me.index() + 1 - step));
+    co_yield me.recv_copy(me.previous(), me.chunk(me.index() - step));
+  }
+}
+
+/// n−1 steps; every block goes all the way round, and each rank adds what it has. It ends where it belongs.
+Ops one_ring_reduce_scatter(Local me) {
+  const int n = me.group_size();
+  for (int step = 0; step < n - 1; ++step) {
+    co_yield me.send(me.next(), me.block(me.index() - step - 1));
+    co_yield me.recv_reduce(me.previous(), me.block(me.index() - step - 2));
+  }
+}
+
+/// n−1 steps; every block goes all the way round.
+Ops one_ring_all_gather(Local me) {
+  const int n = me.group_size();
+  for (int step = 0; step < n - 1; ++step) {
+    co_yield me.send(me.next(), me.block(me.index() - step));
+    co_yield me.recv_copy(me.previous(), me.block(me.index() - step - 1));
+  }
+}
+
+Local on_ring(const Local& me, int channel) {
+  return me.numbered(channel_ring(me.group_size(), me.settings(), channel)).on_channel(channel);
+}
+
+Ops ring_all_reduce(Local me, Bytes) {
+  const int channels = me.settings().channels;
+  if (channels == 1) {
+    co_yield one_ring_all_reduce(me);
+    co_return;
+  }
+  std::vector<Ops> parts;
+  for (int k = 0; k < channels; ++k) parts.push_back(one_ring_all_reduce(on_ring(me, k).within(me.part(k, channels))));
+  Ops all = side_by_side(me, std::move(parts));
+  co_yield all;
+}
+
+Ops ring_reduce_scatter(Local me, Bytes) {
+  const int channels = me.settings().channels;
+  std::vector<Ops> parts;
+  for (int k = 0; k < channels; ++k) parts.push_back(one_ring_reduce_scatter(on_ring(me, k).on_slice(k, channels)));
+  Ops all = side_by_side(me, std::move(parts));
+  co_yield all;
+}
+
+Ops ring_all_gather(Local me, Bytes) {
+  const int channels = me.settings().channels;
+  std::vector<Ops> parts;
+  for (int k = 0; k < channels; ++k) parts.push_back(one_ring_all_gather(on_ring(me, k).on_slice(k, channels)));
+  Ops all = side_by_side(me, std::move(parts));
+  co_yield all;
+}
+
+TRAINYARD_COLLECTIVE("ring", Operation::all_reduce, rotated_ring_peers, ring_all_reduce, .channels = settings_channels,
+                     .steady = true);
+TRAINYARD_COLLECTIVE("ring", Operation::reduce_scatter, rotated_ring_peers, ring_reduce_scatter,
+                     .channels = settings_channels, .steady = true);
+TRAINYARD_COLLECTIVE("ring", Operation::all_gather, rotated_ring_peers, ring_all_gather, .channels = settings_channels,
+                     .steady = true);
+
+}  // namespace
+}  // namespace trainyard

@@ -1,0 +1,54 @@
+#pragma once
+#include <array>
+
+#include "sim/ops.hpp"
+
+namespace trainyard {
+
+/// What a program has yielded so far, stream by stream, and the one operation it is yielding: coroutines give a
+/// reference to it, so their frames stay small and hold nothing to destroy.
+class Emitter {
+ public:
+  const Op& give(const Op& op) {
+    scratch_ = op;
+    ++emitted_[op.stream];
+    return scratch_;
+  }
+  /// The next operation of `stream`, to be filled in place.
+  Op& fresh(Kind kind, Stream stream) {
+    scratch_ = Op{};
+    scratch_.kind = kind;
+    scratch_.stream = stream;
+    return scratch_;
+  }
+  const Op& give_fresh() {
+    ++emitted_[scratch_.stream];
+    return scratch_;
+  }
+  /// The operation given last, changed before anybody has seen it.
+  template <class Change>
+  const Op& remake(Change change) {
+    change(scratch_);
+    return scratch_;
+  }
+  /// A dependency on everything yielded so far on `stream`.
+  Dep after(Stream stream) const { return {emitted_[stream], stream}; }
+
+  /// A number for a collective that begins.
+  std::uint32_t new_call() { return ++calls_; }
+  /// Is this the first operation of that call on the stream?
+  bool first_of(std::uint32_t call, Stream stream) {
+    if (call_[stream] == call) return false;
+    call_[stream] = call;
+    return true;
+  }
+  bool used_by(std::uint32_t call, Stream stream) const { return call_[stream] == call; }
+
+ private:
+  Op scratch_;
+  std::array<std::uint32_t, kMaxStreams> emitted_{};
+  std::array<std::uint32_t, kMaxStreams> call_{};
+  std::uint32_t calls_ = 0;
+};
+
+}  // namespace trainyard

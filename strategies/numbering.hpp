@@ -1,0 +1,68 @@
+#pragma once
+#include <vector>
+
+namespace trainyard {
+
+/// A ring through all members of a group: `member[v]` comes after `member[v − 1]`.
+struct RingOrder {
+  std::vector<int> member;
+  std::vector<int> number;  ///< of each member
+  RingOrder() = default;
+  explicit RingOrder(std::vector<int> order);  ///< throws InternalError unless it is a permutation of 0 … size−1
+};
+
+/// How a view numbers members of a group 0 … size−1: all of them, or every k-th, in one order or another. An algorithm
+/// that is written for numbers then runs on any of them. Cheap to copy: a ring's order stays with who made it.
+class Numbering {
+ public:
+  explicit Numbering(int size) : size_(size) {}
+  /// Members first, first + stride, …: `size` of them.
+  static Numbering every(int stride, int first, int size) {
+    Numbering n(size);
+    n.first_ = first;
+    n.stride_ = stride;
+    return n;
+  }
+  /// The order must outlive the numbering.
+  static Numbering along(const RingOrder& order) {
+    Numbering n(static_cast<int>(order.member.size()));
+    n.order_ = &order;
+    return n;
+  }
+  /// Number v is what v + by was, modulo the size.
+  Numbering rotated(int by) const { return rotated_in_blocks(size_, by); }
+  /// The same inside each block of `block` neighbours (all of one size): a ring that leaves a node by another member.
+  Numbering rotated_in_blocks(int block, int by) const {
+    Numbering n = *this;
+    n.block_ = block;
+    n.by_ = by % block;
+    return n;
+  }
+  /// The other way round: number 0 stays.
+  Numbering reversed() const {
+    Numbering n = *this;
+    n.reversed_ = !reversed_;
+    return n;
+  }
+
+  int size() const { return size_; }
+  int member(int number) const {
+    int v = reversed_ && number > 0 ? size_ - number : number;
+    if (block_ > 0) v = v - v % block_ + (v % block_ + by_) % block_;
+    return order_ ? order_->member[static_cast<std::size_t>(v)] : first_ + stride_ * v;
+  }
+  /// Of a member that is numbered.
+  int number(int member) const {
+    int v = order_ ? order_->number[static_cast<std::size_t>(member)] : (member - first_) / stride_;
+    if (block_ > 0) v = v - v % block_ + (v % block_ + block_ - by_) % block_;
+    return reversed_ && v > 0 ? size_ - v : v;
+  }
+
+ private:
+  const RingOrder* order_ = nullptr;
+  int size_ = 1, first_ = 0, stride_ = 1;
+  int block_ = 0, by_ = 0;
+  bool reversed_ = false;
+};
+
+}  // namespace trainyard
