@@ -17,11 +17,14 @@ constexpr Seconds kLongest{1e7};
 
 /// Operations of one rank in one all-reduce.
 double collective_operations(const DataParallelPlan& plan, int rank) {
-  const GroupPlace place{rank, plan.ranks};
-  const std::vector<int> peers = plan.all_reduce->peers(place);
+  const GroupPlace place{rank, plan.ranks, &plan.collective};
+  const std::vector<int> peers = peers_of(*plan.all_reduce, place);
+  Bytes largest{1};
+  for (const GradientBucket& bucket : plan.buckets)
+    largest = std::max(largest, bucket.elements * plan.gradient_element);
   Emitter out;
-  const Local me(out, place, peers, {}, Bytes{1});
-  Ops ops = plan.all_reduce->run(me, Bytes{1});
+  const CollectiveCall call;
+  Ops ops = collective_ops(*plan.all_reduce, Local(out, place, peers, call, largest), largest);
   double count = 0;
   for (const Op* op = nullptr; ops.next(op) == Pull::op;) ++count;
   return count;
