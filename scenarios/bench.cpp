@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <nlohmann/json.hpp>
 
 #include "sim/error.hpp"
 
@@ -148,6 +149,36 @@ long wrong_elements(const ClusterSpec& cluster, const CollectiveRunOptions& opti
   return wrong;
 }
 
+nlohmann::json to_json(const BenchRow& row) {
+  const auto count = [](const std::optional<long>& wrong) { return wrong ? nlohmann::json(*wrong) : nlohmann::json(); };
+  return {{"size", row.size},
+          {"elements", row.elements},
+          {"time", row.time},
+          {"algorithm_bandwidth", row.algorithm_bandwidth},
+          {"bus_bandwidth", row.bus_bandwidth},
+          {"wrong", count(row.wrong)},
+          {"wrong_in_place", count(row.wrong_in_place)},
+          {"algorithm", row.algorithm},
+          {"detail", row.detail}};
+}
+
+BenchRow bench_row_from_json(const nlohmann::json& j) {
+  const auto count = [&j](const char* key) {
+    return j.at(key).is_null() ? std::optional<long>() : std::optional<long>(j.at(key).get<long>());
+  };
+  BenchRow row;
+  row.size = j.at("size");
+  row.elements = j.at("elements");
+  row.time = j.at("time");
+  row.algorithm_bandwidth = j.at("algorithm_bandwidth");
+  row.bus_bandwidth = j.at("bus_bandwidth");
+  row.wrong = count("wrong");
+  row.wrong_in_place = count("wrong_in_place");
+  row.algorithm = j.at("algorithm");
+  row.detail = j.at("detail");
+  return row;
+}
+
 std::vector<double> bench_sizes(const BenchOptions& o) {
   if (!(o.factor > 1)) throw UserError(fmt::format("-f {}: from one size to the next, more than 1", o.factor));
   if (!(o.first.value > 0) || o.last < o.first)
@@ -171,6 +202,9 @@ BenchRow bench_row(const ClusterSpec& cluster, const BenchOptions& o, double siz
     row.algorithm = run.algorithm = tuned.best().algorithm;
     run.options.settings.channels = tuned.best().channels;
   }
+  if (o.settings.fidelity == Fidelity::modelled)
+    row.detail =
+        o.settings.model->cost(o.operation, Bytes{row.size}, o.ranks, o.settings.ranks_per_node(o.ranks)).detail;
   run.options.in_place = o.operation != Operation::all_to_all_v;
   row.time = run_collective(cluster, run).time;
   if (row.time > 0) row.algorithm_bandwidth = row.size / row.time;

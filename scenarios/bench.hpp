@@ -1,4 +1,5 @@
 #pragma once
+#include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
 #include <vector>
@@ -31,6 +32,9 @@ struct BenchRow {
   std::string algorithm;                              ///< "auto": which it chose
   std::string detail;                                 ///< of a modelled one: protocol
 };
+
+nlohmann::json to_json(const BenchRow&);
+BenchRow bench_row_from_json(const nlohmann::json&);
 
 /// The row of the size that is nearest to `size` from below among those that can be.
 BenchRow bench_row(const ClusterSpec&, const BenchOptions&, double size);

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "scenarios/library_model.hpp"
+
 namespace trainyard {
 namespace {
 
@@ -26,14 +28,38 @@ std::array<int, 2> read_torus(Fields& fields, const std::string& what, int ranks
 
 }  // namespace
 
+const char* default_algorithm(Operation operation) {
+  switch (operation) {
+    case Operation::all_reduce:
+    case Operation::all_gather:
+    case Operation::reduce_scatter:
+      return "ring";
+    case Operation::all_to_all:
+    case Operation::all_to_all_v:
+    case Operation::scatter:
+    case Operation::gather:
+      return "direct";
+    case Operation::broadcast:
+    case Operation::reduce:
+      return "binomial-tree";
+    case Operation::send_recv:
+      return "ring-shift";
+    case Operation::barrier:
+      return "dissemination";
+  }
+  return "";
+}
+
 void place_on(CollectiveSettings& settings, const ClusterSpec& cluster) {
   const bool alike = cluster.others.empty();
   settings.per_node = alike && cluster.nodes > 1 ? cluster.node.gpus : 0;
 }
 
 CollectiveChoice read_collective(const Node* node, const std::string& what, Operation operation,
-                                 const ClusterSpec& cluster, int ranks) {
+                                 const ClusterSpec& cluster, int ranks, int root) {
   CollectiveChoice choice;
+  choice.algorithm = default_algorithm(operation);
+  choice.settings.root = root;
   place_on(choice.settings, cluster);
   if (!node) return choice;
   choice.place = node->place;
@@ -52,6 +78,14 @@ CollectiveChoice read_collective(const Node* node, const std::string& what, Oper
     const std::string fidelity = fields.choice("fidelity", {"messages", "flows", "modelled"}, "messages");
     choice.settings.fidelity = parse_fidelity(fidelity);
     fields.finish();
+    if (choice.settings.fidelity == Fidelity::modelled) {
+      if (choice.algorithm == "auto")
+        fail(choice.place, fmt::format("{}: auto tries algorithms; a modelled collective has none to choose", what));
+      const LibraryModel library = library_model(cluster);
+      choice.settings.model = library.model;
+      choice.scaled = library.scaled;
+      choice.sources = library.sources;
+    }
   }
   if (choice.algorithm != "auto")
     find_collective(operation, choice.algorithm, {0, std::max(ranks, 1), &choice.settings}, choice.place);

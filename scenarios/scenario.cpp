@@ -235,6 +235,8 @@ Scenario read(Node document, const std::string& name, const Overrides& overrides
 
   if (measured) take_measured(s, *measured);
   s.sources = used_sources(s);
+  append(s.sources, choice.all_reduce.sources);
+  if (!choice.all_reduce.scaled.empty()) s.sources.push_back({"collectives: NCCL", "", choice.all_reduce.scaled, true});
   if (s.measured.given())
     s.sources.push_back({fmt::format("plan: measured_step at batch {}", s.micro_batch_size),
                          show(s.measured.at(s.micro_batch_size)), s.measured.source, false});
