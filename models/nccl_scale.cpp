@@ -104,9 +104,10 @@ NcclModel nccl_scaled(const NcclModel& model, const Gpu& gpu) {
   return scaled;
 }
 
-NcclModel nccl_model_for(const Gpu& gpu, const Catalog& catalog) {
+NcclModel nccl_model_for(const Gpu& gpu, const Catalog& catalog, const std::string& network) {
   const auto named = [](const std::string& name) {
     Node node;
+    node.place.file = std::make_shared<const std::string>("NCCL's model");
     node.kind = Node::Kind::scalar;
     node.scalar = name;
     return node;
@@ -115,7 +116,6 @@ NcclModel nccl_model_for(const Gpu& gpu, const Catalog& catalog) {
   for (const std::string& name : catalog.names("nccl"))
     fits.push_back(read_nccl_model(catalog.resolve("nccl", named(name))));
   if (fits.empty()) throw UserError("the catalog has no fit of NCCL (nccls/*.yaml)");
-  const auto networks = catalog.names("nccl-network");
   const auto distance = [&](const NcclModel& m) {
     const int years = generation(m.architecture) - generation(gpu.architecture);
     return 2 * std::abs(years) + (years > 0 ? 1 : 0);  // of two equally far, the older
@@ -127,8 +127,7 @@ NcclModel nccl_model_for(const Gpu& gpu, const Catalog& catalog) {
   NcclModel model = *nearest;
   const bool own = nearest->gpu == gpu.name && gpu.nvlink == nearest->link;
   if (!own) model = nccl_scaled(*nearest, gpu);
-  if (!networks.empty())
-    model.between = read_nccl_between_nodes(catalog.resolve("nccl-network", named(networks.front())));
+  model.between = read_nccl_between_nodes(catalog.resolve("nccl-network", named(network)));
   return model;
 }
 
