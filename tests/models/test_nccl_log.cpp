@@ -167,7 +167,7 @@ TEST_CASE("what is no log of nccl-tests is refused with file, line and what was 
   CHECK(error_of(columns) == ": no rows");
   CHECK(error_of(columns + "a,2.1,all_redux,2,8,9\n").starts_with(":2: unknown operation \"all_redux\"; did you mean"));
   CHECK(error_of(columns + "a,2.1,all_reduce,two,8,9\n") ==
-        ":2: num_gpus: \"two\" is not a whole number from 2 to 4096");
+        ":2: num_gpus: \"two\" is not a whole number from 2 to 20000");
   CHECK(error_of(columns + "a,2.1,all_reduce,2,8,0\n") == ":2: latency_us: \"0\" is not a number greater than 0");
   CHECK_THROWS_WITH(read_nccl_logs("/nonexistent.log", {}), "/nonexistent.log: cannot be read");
 }

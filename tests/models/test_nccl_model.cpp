@@ -1,6 +1,7 @@
 // NCCL's times: what a fit makes of the measured table, and what the model says where nothing was measured.
 #include <catch2/catch.hpp>
 #include <cmath>
+#include <cstdlib>
 #include <fstream>
 #include <iterator>
 
@@ -148,6 +149,25 @@ TEST_CASE("a GPU without a fit takes its generation's, scaled by its links, and 
   // 42 us was seen of eight RTX 4090 (NVIDIA/nccl issue 1530).
   CHECK(microseconds(model_of("rtx-4090"), NcclOperation::all_reduce, 8, 8) == Approx(42).epsilon(0.25));
   CHECK_THROWS_WITH(model_of("tpu-v4"), "gpu tpu-v4: a TPU has no NCCL");
+}
+
+TEST_CASE("a GPU's own log of one operation is used, the other operations are its generation's", "[nccl]") {
+  std::string made = (std::filesystem::temp_directory_path() / "trainyard-XXXXXX").string();
+  REQUIRE(mkdtemp(made.data()) != nullptr);
+  const std::filesystem::path root = made;
+  std::filesystem::copy(Catalog().root(), root, std::filesystem::copy_options::recursive);
+  NcclLog log{"own.log", "NVIDIA H200", "2.27.3", "", {}};
+  for (double size = 512; size < 1e9; size *= 2)
+    log.rows.push_back({NcclOperation::all_reduce, 8, 1, Bytes{size}, Seconds{50e-6 + size / 200e9}});
+  std::ofstream(root / "nccls" / "h200-sxm-141gb.yaml")
+      << fit_nccl({log}, catalog_gpu("h200-sxm-141gb"), "h200-sxm-141gb").entry;
+  const NcclModel h200 = nccl_model_for(catalog_gpu("h200-sxm-141gb"), Catalog(root));
+  std::filesystem::remove_all(root);
+  CHECK(h200.name == "h200-sxm-141gb");
+  CHECK(h200.scaled == "all_gather, reduce_scatter, alltoall: scaled from h100-sxm by NVLink 450/450 GB/s");
+  CHECK(microseconds(h200, NcclOperation::all_reduce, 512, 8) == Approx(50).epsilon(0.05));
+  CHECK(microseconds(h200, NcclOperation::all_gather, 512, 8) ==
+        microseconds(model_of("h100-sxm5-80gb"), NcclOperation::all_gather, 512, 8));
 }
 
 TEST_CASE("operations that nobody measured are made of those that were", "[nccl]") {
