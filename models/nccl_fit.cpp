@@ -256,7 +256,10 @@ NcclFit fit_nccl(const std::vector<NcclLog>& logs, const Gpu& gpu, const std::st
   fit.model.name = name;
   fit.model.gpu = gpu.name;
   fit.model.architecture = gpu.architecture;
+  if (gpu.kind == ChipKind::tpu) throw UserError(fmt::format("gpu {}: a TPU has no NCCL", gpu.name));
   fit.model.link = gpu.nvlink.value > 0 ? gpu.nvlink : gpu.pcie;
+  if (fit.model.link.value <= 0)
+    throw UserError(fmt::format("gpu {}: neither nvlink nor pcie, by which other GPUs would be scaled", gpu.name));
   Curves curves;
   std::set<std::string> versions;
   for (const NcclLog& log : logs) {

@@ -37,6 +37,13 @@ std::optional<std::int64_t> whole(std::string_view word) {
   return value;
 }
 
+/// A number of GPUs, threads or a rank; beyond what exists: 0.
+int small(std::string_view word) {
+  constexpr std::int64_t kMost = 20'000;  // so that a product of two is one too
+  const std::int64_t value = whole(word).value_or(0);
+  return value >= 0 && value <= kMost ? static_cast<int>(value) : 0;
+}
+
 /// Without what launchers put before a line: "[1,0]<stdout>:", "[0] ", "3: ".
 std::string_view without_prefix(std::string_view line) {
   for (;;) {
@@ -108,8 +115,8 @@ class LogReader {
     hosts_.clear();
     threads_ = per_thread_ = 0;
     for (std::size_t i = 0; i + 1 < words.size(); ++i) {
-      if (words[i] == "nThread") threads_ = static_cast<int>(whole(words[i + 1]).value_or(0));
-      if (words[i] == "nGpus") per_thread_ = static_cast<int>(whole(words[i + 1]).value_or(0));
+      if (words[i] == "nThread") threads_ = small(words[i + 1]);
+      if (words[i] == "nGpus") per_thread_ = small(words[i + 1]);
     }
   }
 
@@ -147,7 +154,7 @@ class LogReader {
   }
   void read_rank(const Words& words) {
     const auto rank = std::find(words.begin(), words.end(), "Rank");
-    ranks_.insert(*whole(*(rank + 1)));
+    ranks_.insert(small(*(rank + 1)));
     const auto on = std::find(rank, words.end(), "on");
     if (on != words.end() && on + 1 != words.end()) hosts_.insert(*(on + 1));
     auto name = std::find(rank, words.end(), "device");
@@ -202,7 +209,7 @@ class LogReader {
 
   int gpus() const {
     if (hints_.gpus > 0) return hints_.gpus;
-    if (!ranks_.empty()) return static_cast<int>(*ranks_.rbegin()) + 1;
+    if (!ranks_.empty()) return *ranks_.rbegin() + 1;
     if (threads_ > 0 && per_thread_ > 0 && threads_ * per_thread_ > 1) return threads_ * per_thread_;
     refuse("how many GPUs? The log has no \"# Rank\" lines; give --gpus N");
   }
@@ -239,7 +246,7 @@ class LogReader {
   NcclLogHints hints_;
   NcclLog log_;
   int line_ = 0, header_line_ = 0, threads_ = 0, per_thread_ = 0;
-  std::set<std::int64_t> ranks_;
+  std::set<int> ranks_;
   std::set<std::string> hosts_;
   Words columns_;
   std::optional<NcclOperation> given_, program_, guess_;
@@ -263,9 +270,9 @@ std::vector<NcclLog> read_table(const fs::path& path) {
     } catch (const UserError& e) {
       table.refuse(e.what());
     }
-    row.gpus = static_cast<int>(whole(table.text(gpus)).value_or(0));
-    if (row.gpus < 2 || row.gpus > 4096)
-      table.refuse(fmt::format("num_gpus: \"{}\" is not a whole number from 2 to 4096", table.text(gpus)));
+    row.gpus = small(table.text(gpus));
+    if (row.gpus < 2)
+      table.refuse(fmt::format("num_gpus: \"{}\" is not a whole number from 2 to 20000", table.text(gpus)));
     row.size = Bytes{table.positive(size)};
     row.time = Seconds{table.positive(time) * 1e-6};
     log->rows.push_back(row);

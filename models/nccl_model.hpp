@@ -75,9 +75,9 @@ NcclModel read_nccl_model(const Node& entry);
 NcclBetweenNodes read_nccl_between_nodes(const Node& entry);
 
 /// NCCL on `gpu`: its own fit, else the fit of the nearest generation with its rates scaled by the links' datasheet
-/// (`scaled` says so). Between nodes as on the only system that was measured. Throws UserError for a chip that does not
-/// speak NCCL (TPUs) or has no link.
-NcclModel nccl_model_for(const Gpu& gpu, const Catalog& catalog);
+/// (`scaled` says so). `network` is an entry of models/catalog/nccl-networks: only efa-b200 was measured. Throws UserError
+/// for a chip that does not speak NCCL (TPUs) or has no link, and for an unknown network.
+NcclModel nccl_model_for(const Gpu& gpu, const Catalog& catalog, const std::string& network = "infiniband");
 /// `model` on the links of another GPU. Public for tests and what-if.
 NcclModel nccl_scaled(const NcclModel& model, const Gpu& gpu);
 
@@ -89,7 +89,7 @@ struct NcclCall {
   int gpus = 1;  ///< all together, the same number in each node
   int nodes = 1;
   BytesPerSecond network = {};  ///< of a node, per direction; needed where nodes > 1
-  Seconds hop = {};             ///< latency of a step between nodes, software and wire; 0: as fitted
+  Seconds hop = {};             ///< latency of a step between nodes, software and wire; 0: the model's
   bool in_switch = true;        ///< false: as with NCCL_NVLS_ENABLE=0
 };
 

@@ -68,6 +68,26 @@ void put_on_pcie(NcclCurve& curve, const NcclCurve& of_two, double factor) {
   curve.ll128_until = Bytes{0};
 }
 
+/// Is `a` nearer to the GPU's generation than `b`? First whose fit has more operations: a log has often one. Of two
+/// equally far, the older.
+bool nearer(const NcclModel& a, const NcclModel& b, const Gpu& gpu) {
+  const auto distance = [&](const NcclModel& m) {
+    const int years = generation(m.architecture) - generation(gpu.architecture);
+    return 2 * std::abs(years) + (years > 0 ? 1 : 0);
+  };
+  if (a.curves.size() != b.curves.size()) return a.curves.size() > b.curves.size();
+  return distance(a) < distance(b);
+}
+
+/// A GPU's own log may hold one operation; the others are those of the generation, scaled.
+void borrow_operations(NcclModel& model, const NcclModel& from, const Gpu& gpu) {
+  const NcclModel scaled = nccl_scaled(from, gpu);
+  std::vector<std::string> borrowed;
+  for (const auto& [operation, curves] : scaled.curves)
+    if (model.curves.emplace(operation, curves).second) borrowed.emplace_back(name_of(operation));
+  if (!borrowed.empty()) model.scaled = fmt::format("{}: {}", fmt::join(borrowed, ", "), scaled.scaled);
+}
+
 }  // namespace
 
 NcclModel nccl_scaled(const NcclModel& model, const Gpu& gpu) {
@@ -104,31 +124,28 @@ NcclModel nccl_scaled(const NcclModel& model, const Gpu& gpu) {
   return scaled;
 }
 
-NcclModel nccl_model_for(const Gpu& gpu, const Catalog& catalog) {
+NcclModel nccl_model_for(const Gpu& gpu, const Catalog& catalog, const std::string& network) {
   const auto named = [](const std::string& name) {
     Node node;
+    node.place.file = std::make_shared<const std::string>("NCCL's model");
     node.kind = Node::Kind::scalar;
     node.scalar = name;
     return node;
   };
-  std::vector<NcclModel> fits;
-  for (const std::string& name : catalog.names("nccl"))
-    fits.push_back(read_nccl_model(catalog.resolve("nccl", named(name))));
-  if (fits.empty()) throw UserError("the catalog has no fit of NCCL (nccls/*.yaml)");
-  const auto networks = catalog.names("nccl-network");
-  const auto distance = [&](const NcclModel& m) {
-    const int years = generation(m.architecture) - generation(gpu.architecture);
-    return 2 * std::abs(years) + (years > 0 ? 1 : 0);  // of two equally far, the older
-  };
-  const auto nearest = std::min_element(fits.begin(), fits.end(), [&](const NcclModel& a, const NcclModel& b) {
-    if ((a.gpu == gpu.name) != (b.gpu == gpu.name)) return a.gpu == gpu.name;
-    return distance(a) < distance(b);
-  });
-  NcclModel model = *nearest;
-  const bool own = nearest->gpu == gpu.name && gpu.nvlink == nearest->link;
-  if (!own) model = nccl_scaled(*nearest, gpu);
-  if (!networks.empty())
-    model.between = read_nccl_between_nodes(catalog.resolve("nccl-network", named(networks.front())));
+  NcclModel model, nearest;
+  for (const std::string& name : catalog.names("nccl")) {
+    NcclModel fit = read_nccl_model(catalog.resolve("nccl", named(name)));
+    if (fit.gpu == gpu.name && fit.link == (gpu.nvlink.value > 0 ? gpu.nvlink : gpu.pcie))
+      model = std::move(fit);
+    else if (nearest.curves.empty() || nearer(fit, nearest, gpu))
+      nearest = std::move(fit);
+  }
+  if (model.curves.empty() && nearest.curves.empty()) throw UserError("the catalog has no fit of NCCL (nccls/*.yaml)");
+  if (model.curves.empty())
+    model = nccl_scaled(nearest, gpu);
+  else if (!nearest.curves.empty())
+    borrow_operations(model, nearest, gpu);
+  model.between = read_nccl_between_nodes(catalog.resolve("nccl-network", named(network)));
   return model;
 }
 

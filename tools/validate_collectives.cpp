@@ -96,7 +96,7 @@ std::vector<CollectiveSet> system_sets() {
   std::map<std::string, NcclModel> models;
   while (table.next()) {
     const std::string& called = table.text(gpu);
-    if (!models.contains(called)) models.emplace(called, nccl_model_for(table_gpu(called), Catalog()));
+    if (!models.contains(called)) models.emplace(called, nccl_model_for(table_gpu(called), Catalog(), "efa-b200"));
     NcclCall call;
     call.operation = parse_nccl_operation(table.text(operation));
     call.size = Bytes{table.positive(size)};
