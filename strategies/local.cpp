@@ -48,6 +48,7 @@ Local Local::on_channel(int channel) const {
   if (channel > 0) {
     view.send_stream_ = static_cast<Stream>(call_->more_streams + 2 * (channel - 1));
     view.recv_stream_ = static_cast<Stream>(view.send_stream_ + 1);
+    view.tag_ = call_->tag | static_cast<Tag>(channel) << 48;
   }
   return view;
 }
@@ -116,7 +117,7 @@ Op& Local::message(Kind kind, int peer, const Chunk& chunk) {
   Op& op = fresh(kind, kind == Kind::send ? send_stream_ : recv_stream_);
   op.message.bytes = chunk.bytes;
   op.message.slot = slot(peer);
-  op.message.tag = call_->tag;
+  op.message.tag = tag_;
   op.message.mode = call_->mode;
   op.message.path = call_->path;
   return op;
@@ -165,7 +166,7 @@ const Op& Local::send_flow(std::uint16_t slot, Bytes bytes, std::uint32_t steps)
   Op& op = fresh(Kind::send, send_stream_);
   op.message.bytes = bytes;
   op.message.slot = slot;
-  op.message.tag = call_->tag;
+  op.message.tag = tag_;
   op.message.mode = Mode::eager;
   op.message.path = call_->path;
   op.message.steps = steps;
@@ -176,7 +177,7 @@ const Op& Local::send_flow(std::uint16_t slot, Bytes bytes, std::uint32_t steps)
 const Op& Local::recv_flow(std::uint16_t slot) {
   Op& op = fresh(Kind::recv, recv_stream_);
   op.message.slot = slot;
-  op.message.tag = call_->tag;
+  op.message.tag = tag_;
   op.message.path = call_->path;
   out_->first_of(number_of_call_, recv_stream_);
   return out_->give_fresh();

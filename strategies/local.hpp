@@ -50,6 +50,7 @@ class Local {
         number_of_call_(out.new_call()),
         send_stream_(call.send_stream),
         recv_stream_(call.recv_stream),
+        tag_(call.tag),
         data_{size, {call.buffer, 0, 1}} {}
 
   int index() const { return number_; }
@@ -147,6 +148,7 @@ class Local {
   const CollectiveCall* call_;
   std::uint32_t number_of_call_;
   Stream send_stream_, recv_stream_;
+  Tag tag_;  // of this channel: messages of two channels between the same ranks must not be taken for each other
   Chunk data_;
   mutable std::size_t near_ = 0;  // the slot of the peer asked for last
 
