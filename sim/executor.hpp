@@ -135,7 +135,10 @@ class Executor {
   void settle_later(Actor);
   void retime(Actor, KindSet);
   void slow_ports(Actor, KindSet);
-  void set_active(Actor, Kind, int change);
+  void set_active(Actor actor, Kind kind, int change) {
+    if (interferes_) change_active(actor, kind, change);
+  }
+  void change_active(Actor, Kind, int change);
 
   void begin_join(StreamState&);
   void withdraw_join(Tag, Ref);
@@ -157,7 +160,7 @@ class Executor {
   void announce_start(StreamState&);
   void announce_delivery(std::uint32_t, const StreamState& receiver);
   Bytes withdraw(std::uint32_t);
-  void report(std::uint32_t, Bytes moved, Outcome, bool last, bool last_leg);
+  void report(std::uint32_t, Bytes moved, Outcome, bool last, bool last_leg) const;
   const Route& find_route(const Transfer&);
   void apply(const LinkChange&);
   bool reroute(std::uint32_t);

@@ -8,8 +8,8 @@
 
 namespace trainyard {
 
-void Executor::set_active(Actor actor, Kind kind, int change) {
-  if (!interferes_ || change == 0 || kind == Kind::mark || kind == Kind::delay) return;
+void Executor::change_active(Actor actor, Kind kind, int change) {
+  if (change == 0 || kind == Kind::mark || kind == Kind::delay) return;
   ActorState& a = actors_[static_cast<std::size_t>(actor)];
   auto& count = a.active[static_cast<std::size_t>(kind)];
   count = static_cast<std::uint16_t>(count + change);

@@ -299,28 +299,26 @@ void Executor::note_limits() {
   departed_.clear();
 }
 
-void Executor::report(std::uint32_t index, Bytes moved, Outcome outcome, bool last, bool last_leg) {
+void Executor::report(std::uint32_t index, Bytes moved, Outcome outcome, bool last, bool last_leg) const {
   if (transfer_observers_.empty()) return;
   const Transfer& t = transfers_pool_[index];
-  TransferRun run;
-  run.from = t.from;
-  run.to = t.to;
-  run.send = &sent(index);
-  run.send_id = t.send_id;
-  if (t.recv != kNone) {
-    run.recv = &streams_[t.recv].front();
-    run.recv_id = streams_[t.recv].id;
-  }
-  run.bytes = moved;
-  run.route = *t.way;
+  const StreamState* receiver = t.recv == kNone ? nullptr : &streams_[t.recv];
+  TransferRun run{.from = t.from,
+                  .to = t.to,
+                  .send = &sent(index),
+                  .recv = receiver ? &receiver->front() : nullptr,
+                  .send_id = t.send_id,
+                  .recv_id = receiver ? receiver->id : 0,
+                  .bytes = moved,
+                  .route = *t.way,
+                  .started = Seconds{t.leg_started},
+                  .ended = Seconds{now_},
+                  .latency = t.leg_latency,
+                  .limiting = t.limiting,
+                  .outcome = outcome,
+                  .last = last,
+                  .last_leg = last_leg};
   run.route.links = t.links;
-  run.started = Seconds{t.leg_started};
-  run.ended = Seconds{now_};
-  run.latency = t.leg_latency;
-  run.limiting = t.limiting;
-  run.outcome = outcome;
-  run.last = last;
-  run.last_leg = last_leg;
   for (Observer* o : transfer_observers_) o->transferred(run);
 }
 

@@ -22,11 +22,11 @@ class OpQueue {
  public:
   void push(const Op& op) {
     if (count_ == ops_.size()) grow();
-    ops_[(first_ + count_++) % ops_.size()] = op;
+    ops_[(first_ + count_++) & (ops_.size() - 1)] = op;
   }
   void pop(Op& op) {
     op = ops_[first_];
-    first_ = (first_ + 1) % ops_.size();
+    first_ = (first_ + 1) & (ops_.size() - 1);
     --count_;
   }
 

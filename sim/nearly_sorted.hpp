@@ -11,7 +11,10 @@ template <typename T, typename Before>
 void sort_nearly_sorted(std::vector<T>& items, Before before) {
   const std::size_t size = items.size();
   if (size < 2) return;
-  if (before(items.back(), items.front()) && before(items[1], items[0])) std::reverse(items.begin(), items.end());
+  std::size_t falls = 0;
+  for (std::size_t i = 1; i < size; ++i) falls += before(items[i], items[i - 1]) ? 1 : 0;
+  if (falls == 0) return;
+  if (falls > size / 2) std::reverse(items.begin(), items.end());
   std::size_t moves = 0;
   for (std::size_t i = 1; i < size; ++i) {
     if (!before(items[i], items[i - 1])) continue;
