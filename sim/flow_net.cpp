@@ -40,8 +40,8 @@ FlowId FlowNet::add(std::span<const LinkUse> route, Bytes bytes, BytesPerSecond 
   flow.hops.clear();
   for (const LinkUse& use : route) {
     LinkState& link = links_[static_cast<std::size_t>(use.link)];
-    const auto hop = static_cast<std::uint32_t>(flow.hops.size());
-    flow.hops.push_back({use.link, use.weight, static_cast<std::uint32_t>(link.flows.size())});
+    const std::uint32_t hop = flow.hops.size();
+    flow.hops.push_back({use.link, use.weight, link.flows.size()});
     link.flows.push_back({id, hop});
   }
   fresh_.push_back(id);
@@ -64,8 +64,9 @@ void FlowNet::detach(FlowId id) {
       link.used = 0;
       continue;
     }
-    link.flows[hop.place] = link.flows.back();
-    flows_[static_cast<std::size_t>(link.flows[hop.place].flow)].hops[link.flows[hop.place].hop].place = hop.place;
+    const Share moved = link.flows.back();
+    link.flows[hop.place] = moved;
+    flows_[static_cast<std::size_t>(moved.flow)].hops[moved.hop].place = hop.place;
     link.flows.pop_back();
     link.used -= flow.rate * hop.weight;
     touch(hop.link);

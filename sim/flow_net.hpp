@@ -1,8 +1,8 @@
 #pragma once
-#include <boost/container/small_vector.hpp>
 #include <cstdint>
 #include <vector>
 
+#include "sim/inline_vector.hpp"
 #include "sim/transport.hpp"
 
 namespace trainyard {
@@ -38,7 +38,7 @@ class FlowNet {
   struct alignas(64) Flow {
     double rate = 0, cap = 0;    // bytes/s; cap 0: none
     double left = 0, since = 0;  // bytes left at that time
-    boost::container::small_vector<Hop, 4> hops;
+    InlineVector<Hop, 4> hops;
     double fixed = -1;       // rate found in this round of sharing
     std::uint32_t mark = 0;  // component it was last gathered for
     FlowToken token = 0;
@@ -50,7 +50,7 @@ class FlowNet {
   struct alignas(64) LinkState {
     double capacity = 0;
     double used = 0;  // sum of rates, as last shared
-    boost::container::small_vector<Share, 2> flows;
+    InlineVector<Share, 2> flows;
     std::uint32_t mark = 0;
     bool dirty = false;
   };
