@@ -18,8 +18,10 @@ Chunk Chunk::parts(int i, int count, int of) const {
         fmt::format("a collective would cut its data into {} parts; at most 65535: use fewer channels or "
                     "larger chunks",
                     all));
+  // A range may go round the end of the buffer: see blocks.
+  const int first = all > 0 ? (ref.chunk * of + i * each) % all : 0;
   return {bytes * count / of,
-          {ref.buffer, static_cast<std::uint16_t>(ref.chunk * of + i * each), static_cast<std::uint16_t>(all),
+          {ref.buffer, static_cast<std::uint16_t>(first), static_cast<std::uint16_t>(all),
            static_cast<std::uint16_t>(each * count)}};
 }
 
@@ -51,6 +53,12 @@ Local Local::on_channel(int channel) const {
     view.tag_ = call_->tag | static_cast<Tag>(channel) << 48;
   }
   return view;
+}
+
+Chunk Local::blocks(int number, int count) const {
+  const int n = group_size();
+  if (n != ranks_ || slices_ > 1) throw InternalError("several blocks of a part of a group, or of slices");
+  return data_.parts(numbering_.member(((number % n) + n) % n), count, n);
 }
 
 int Local::pieces(const Chunk& of) const {

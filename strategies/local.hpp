@@ -87,6 +87,9 @@ class Local {
     const Chunk all = data_.part(numbering_.member(((number % n) + n) % n), ranks_);
     return slices_ == 1 ? all : all.part(slice_, slices_);
   }
+  /// The blocks of `count` members from that number on, as one range: after the last block comes the first. Of views on
+  /// all of a group whose numbers follow its members (as those from a root do), without slices.
+  Chunk blocks(int number, int count) const;
   /// Into how many pieces of the settings' chunk size the data are cut where they are passed on piece by piece.
   int pieces(const Chunk&) const;
   int pieces() const { return pieces(data_); }
