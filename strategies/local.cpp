@@ -38,9 +38,10 @@ Local Local::within(const Chunk& chunk) const {
   return view;
 }
 
-Local Local::on_slice(int i, int of) const {
+Local Local::on_slice(int i, int of, int count) const {
   Local view = *this;
   view.slice_ = i;
+  view.slice_count_ = count;
   view.slices_ = of;
   return view;
 }
@@ -151,6 +152,22 @@ const Op& Local::send_at_once(int peer, const Chunk& chunk, Dep also) {
     op.message.mode = Mode::eager;
     if (first_wave) op.message.extra_latency = call_->launch;
   });
+}
+
+const Op& Local::send_piece(int piece, int peer, const Chunk& chunk) {
+  send(peer, chunk);
+  return out_->remake([piece](Op& op) {
+    op.message.mode = Mode::put;
+    op.message.steps = piece == 0 ? 1 : 0;
+  });
+}
+
+const Op& Local::pass_on(int peer, const Chunk& chunk, Dep received) {
+  Op& op = message(Kind::send, peer, chunk);
+  op.effect.read = chunk.ref;
+  op.deps[0] = received;
+  op.message.mode = Mode::eager;
+  return out_->give_fresh();
 }
 
 const Op& Local::send_modelled(int peer, Bytes bytes, Picoseconds latency, BytesPerSecond rate) {
@@ -267,6 +284,8 @@ const Op& Local::close() {
   op.deps[1] = out_->after(recv_stream_);
   return out_->give_fresh();
 }
+
+Ops nothing() { co_return; }
 
 Ops side_by_side(Local me, std::vector<Ops> parts) {
   const int channels = static_cast<int>(parts.size());
