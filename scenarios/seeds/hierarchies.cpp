@@ -27,8 +27,10 @@ CollectiveRun all_reduce(const ClusterSpec& cluster, const std::string& algorith
 ClusterSpec ring_of_links(int devices, const std::string& rate, const std::string& duplex) {
   std::string wires;
   for (int i = 0; i < devices; ++i)
-    wires += fmt::format("  - {{from: gpu{}, to: gpu{}, kind: NVLink, rate: {}, latency: 0 us, duplex: {}}}\n", i,
-                         (i + 1) % devices, rate, duplex);
+    wires += fmt::format(
+        "  - {{from: gpu{}, to: gpu{}, kind: NVLink, rate: {}, latency: 0 us, duplex: {}}}\n"
+        "  - {{from: gpu{}, to: cpu0}}\n",
+        i, (i + 1) % devices, rate, duplex, i);
   return cluster_of(devices, "interconnect: graph\npcie: {rate: 1 GB/s, latency: 0 us}\nwires:\n" + wires);
 }
 
@@ -121,7 +123,6 @@ ClusterSpec nodes_with_one_adapter(int nodes, int gpus, BytesPerSecond local, By
   ClusterSpec spec = star_cluster(gpus, local);
   spec.nodes = nodes;
   spec.fabric = "nonblocking";
-  spec.node.pcie_rate = BytesPerSecond{1e15};  // the way to the adapter is no limit
   spec.node.hcas = 1;
   spec.node.hca_rate = network;
   return spec;
