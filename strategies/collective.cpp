@@ -41,6 +41,8 @@ std::vector<int> all_others(GroupPlace place) {
   return peers;
 }
 
+std::vector<int> star_peers(GroupPlace place) { return place.index > 0 ? std::vector<int>{0} : all_others(place); }
+
 std::vector<int> power_of_two_peers(GroupPlace place) {
   std::vector<int> peers;
   for (int distance = 1; distance < place.size; distance *= 2)

@@ -48,6 +48,8 @@ std::vector<int> rotated_ring_peers(GroupPlace);
 std::vector<int> rotated_ring_peers(GroupPlace, int channels);
 /// All others, the next first.
 std::vector<int> all_others(GroupPlace);
+/// Of rank 0 all others, of others rank 0.
+std::vector<int> star_peers(GroupPlace);
 /// One, two, four … places ahead and behind.
 std::vector<int> power_of_two_peers(GroupPlace);
 /// The order of the settings' channel: begins `channel` ranks further on in each node.

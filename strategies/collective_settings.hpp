@@ -60,8 +60,9 @@ struct SwitchTree {
 /// What a collective takes by a fitted model of a library.
 struct ModelledCost {
   Seconds latency;
-  Bytes wire;  ///< that a rank sends
-  BytesPerSecond rate;
+  Bytes wire;           ///< that a rank sends
+  BytesPerSecond rate;  ///< of these
+  std::string detail;   ///< its own word for how: a protocol
 };
 /// What a library's own collectives cost; made where machine and software are known.
 class CollectiveModel {

@@ -50,6 +50,7 @@ class Local {
         number_of_call_(out.new_call()),
         send_stream_(call.send_stream),
         recv_stream_(call.recv_stream),
+        tag_(call.tag),
         data_{size, {call.buffer, 0, 1}} {}
 
   int index() const { return number_; }
@@ -86,6 +87,9 @@ class Local {
     const Chunk all = data_.part(numbering_.member(((number % n) + n) % n), ranks_);
     return slices_ == 1 ? all : all.parts(slice_, slice_count_, slices_);
   }
+  /// The blocks of `count` members from that number on, as one range: after the last block comes the first. Of views on
+  /// all of a group whose numbers follow its members (as those from a root do), without slices.
+  Chunk blocks(int number, int count) const;
   /// Into how many pieces of the settings' chunk size the data are cut where they are passed on piece by piece.
   int pieces(const Chunk&) const;
   int pieces() const { return pieces(data_); }
@@ -152,12 +156,11 @@ class Local {
   const CollectiveCall* call_;
   std::uint32_t number_of_call_;
   Stream send_stream_, recv_stream_;
+  Tag tag_;  // of this channel: messages of two channels between the same ranks must not be taken for each other
   Chunk data_;
   mutable std::size_t near_ = 0;  // the slot of the peer asked for last
 
   std::uint16_t slot(int peer) const;
-  /// Channels may meet on one pair of ranks: each matches its own messages.
-  Tag tag() const { return call_->tag + (static_cast<Tag>(channel_of(send_stream_)) << 48U); }
   Op& message(Kind, int peer, const Chunk&);
   Op& fresh(Kind, Stream);
   const Op& receive(int peer, const Chunk&, Action);

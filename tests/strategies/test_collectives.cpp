@@ -45,7 +45,12 @@ TEST_CASE("gather + broadcast serialises on the master's link", "[collectives]")
 
 TEST_CASE("binary tree all-reduce goes up and down its levels", "[collectives]") {
   // Seven ranks: three levels; an inner rank takes its two children one after the other: 2 levels x 2 messages each way.
-  const CollectiveRun run = all_reduce("binary-tree", 7, 1e6, {1000000});
+  CollectiveRunOptions o;
+  o.ranks = 7;
+  o.algorithm = "binary-tree";
+  o.options.size = Bytes{1e6};
+  o.options.settings.chunk = Bytes{1e6};  // whole messages
+  const CollectiveRun run = run_collective(star_cluster(7, kRate, {1000000}), o);
   CHECK(run.time == near(2 * 2 * 2 * (1e-6 + 1e-3)));
   CHECK(run.total == near(2 * 6 * 1e6));
 }
