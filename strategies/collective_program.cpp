@@ -58,7 +58,8 @@ class CollectiveProgram : public CoroutineProgram {
     const Chunk whole = me.whole();
     const bool exchange =
         collective_.operation == Operation::all_to_all || collective_.operation == Operation::all_to_all_v;
-    if (collective_.operation == Operation::all_to_all && options_.in_place) co_yield me.copy(whole, Local::scratch(whole));
+    if (collective_.operation == Operation::all_to_all && options_.in_place)
+      co_yield me.copy(whole, Local::scratch(whole));
     if (exchange || options_.in_place) co_return;
     const Chunk input{whole.bytes, {kInputBuffer, 0, 1}};
     switch (collective_.operation) {

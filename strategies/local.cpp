@@ -113,6 +113,11 @@ std::uint16_t Local::slot(int peer) const {
   throw InternalError(fmt::format("rank {} of a collective has no peer {}", rank_, wanted));
 }
 
+Tag Local::tag() const {
+  constexpr int kCalls = 48;  // bits: channels of one call must not take each other's messages
+  return call_->tag | static_cast<Tag>(channel_of(send_stream_)) << kCalls;
+}
+
 Op& Local::fresh(Kind kind, Stream stream) {
   Op& op = out_->fresh(kind, stream);
   op.group = call_->group;
@@ -124,7 +129,7 @@ Op& Local::message(Kind kind, int peer, const Chunk& chunk) {
   Op& op = fresh(kind, kind == Kind::send ? send_stream_ : recv_stream_);
   op.message.bytes = chunk.bytes;
   op.message.slot = slot(peer);
-  op.message.tag = call_->tag;
+  op.message.tag = tag();
   op.message.mode = call_->mode;
   op.message.path = call_->path;
   return op;
@@ -173,7 +178,7 @@ const Op& Local::send_flow(std::uint16_t slot, Bytes bytes, std::uint32_t steps)
   Op& op = fresh(Kind::send, send_stream_);
   op.message.bytes = bytes;
   op.message.slot = slot;
-  op.message.tag = call_->tag;
+  op.message.tag = tag();
   op.message.mode = Mode::eager;
   op.message.path = call_->path;
   op.message.steps = steps;
@@ -184,7 +189,7 @@ const Op& Local::send_flow(std::uint16_t slot, Bytes bytes, std::uint32_t steps)
 const Op& Local::recv_flow(std::uint16_t slot) {
   Op& op = fresh(Kind::recv, recv_stream_);
   op.message.slot = slot;
-  op.message.tag = call_->tag;
+  op.message.tag = tag();
   op.message.path = call_->path;
   out_->first_of(number_of_call_, recv_stream_);
   return out_->give_fresh();

@@ -154,6 +154,7 @@ class Local {
   mutable std::size_t near_ = 0;  // the slot of the peer asked for last
 
   std::uint16_t slot(int peer) const;
+  Tag tag() const;
   Op& message(Kind, int peer, const Chunk&);
   Op& fresh(Kind, Stream);
   const Op& receive(int peer, const Chunk&, Action);

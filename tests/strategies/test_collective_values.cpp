@@ -296,4 +296,9 @@ TEST_CASE("collectives that cannot be are refused in words", "[collectives]") {
   CHECK_THROWS_WITH(run_of(o),
                     "all-gather: all-gather by gather-broadcast cannot be simulated as flows: its ranks wait for each "
                     "other; take fidelity messages");
+  o.operation = Operation::all_reduce;
+  o.algorithm = "halving-doubling";
+  CHECK_THROWS_WITH(run_of(o),
+                    "all-reduce: all-reduce by halving-doubling: 6 ranks are no power of two, so that some wait for "
+                    "others; take fidelity messages");
 }
