@@ -141,7 +141,7 @@ CollectiveRunOptions random_case(Operation operation, const std::string& algorit
   o.operation = operation;
   o.algorithm = algorithm;
   o.keep_steps = false;
-  o.options.in_place = dice() % 2 == 0;
+  o.options.in_place = dice() % 2 == 0 || operation == Operation::barrier;
   o.options.mode = dice() % 4 == 0 ? Mode::eager : Mode::rendezvous;
   CollectiveSettings& settings = o.options.settings;
   settings.root = static_cast<int>(dice() % static_cast<unsigned>(ranks));
@@ -202,6 +202,54 @@ std::string first_fault(const std::vector<int>& ranks, std::uint32_t cases_each,
   return at == faults.end() ? "" : *at;
 }
 
+/// A rank that comes to a barrier after so many seconds.
+class LateAtBarrier : public CoroutineProgram {
+ public:
+  LateAtBarrier(const Collective& barrier, GroupPlace place, double seconds)
+      : CoroutineProgram(peers_of(barrier, place), 3),
+        barrier_(barrier),
+        place_(place),
+        peers_(peers_of(barrier, place)),
+        seconds_(seconds) {}
+
+ protected:
+  Ops run() override {
+    const Op late = compute(seconds_);
+    co_yield out_.give(late);
+    call_.start = out_.after(0);
+    const Local me(out_, place_, peers_, call_, Bytes{0});
+    co_yield collective_ops(barrier_, me, Bytes{0});
+  }
+
+ private:
+  const Collective& barrier_;
+  GroupPlace place_;
+  std::vector<int> peers_;
+  double seconds_;
+  CollectiveCall call_;
+  Emitter out_;
+};
+
+/// When the first of n ranks leaves a barrier to which one of them comes a second late.
+double first_to_leave(const std::string& algorithm, int n, int late) {
+  return simulate_in_child([&] {
+    const Collective& barrier = collectives(Operation::barrier).find(algorithm, {});
+    TableMachine machine;
+    const LinkId link = machine.link(kRate);
+    for (Actor from = 0; from < n; ++from)
+      for (Actor to = 0; to < n; ++to) machine.connect(from, to, {{link}});
+    Simulation simulation(machine);
+    for (int rank = 0; rank < n; ++rank)
+      simulation.add(rank, std::make_unique<LateAtBarrier>(barrier, GroupPlace{rank, n}, rank == late ? 1.0 : 0.0));
+    Ends ends;
+    simulation.observe(ends);
+    simulation.run();
+    double first = 1e9;
+    for (int rank = 0; rank < n; ++rank) first = std::min(first, std::max(ends.last(rank, 1), ends.last(rank, 2)));
+    return json(first);
+  });
+}
+
 CollectiveRunOptions four_ranks(Operation operation, const std::string& algorithm) {
   CollectiveRunOptions o;
   o.ranks = 4;
@@ -259,6 +307,15 @@ TEST_CASE("the primitives of four ranks that hold 1 to 4 (PRIM-01)", "[collectiv
   CHECK(one_way.values == Lists{{1}, {1}});
   CHECK(one_way.messages == 1);
   CHECK(one_way.sent[1] == 0);
+}
+
+TEST_CASE("nobody leaves a barrier before all have come", "[collectives]") {
+  for (const std::string& algorithm : collectives(Operation::barrier).names())
+    for (const int n : {2, 3, 5, 8})
+      for (int late = 0; late < n; ++late) {
+        CAPTURE(algorithm, n, late);
+        CHECK(first_to_leave(algorithm, n, late) >= 1);
+      }
 }
 
 TEST_CASE("ranges of blocks go round the end of a buffer", "[collectives]") {
