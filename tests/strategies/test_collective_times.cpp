@@ -197,7 +197,9 @@ TEST_CASE("the double binary tree halves the load of inner ranks", "[collectives
     CAPTURE(n, run.time / whole);
     CHECK(run.total == near(2 * (n - 1) * kBytes));
     for (const double sent : run.sent) CHECK(sent < 2 * kBytes * (1 + 1e-9));
+    // Flows that share a link keep it from the ideal of 2 S/B, but it stays below the 3 S/B of a single tree.
     CHECK(run.time > 2 * share(n) * whole * (1 - 1e-9));
+    CHECK(run.time < 2.7 * whole);
   }
 }
 
