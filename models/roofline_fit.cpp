@@ -4,10 +4,10 @@
 
 #include <algorithm>
 #include <cmath>
-#include <fstream>
 #include <functional>
 #include <set>
-#include <utility>
+
+#include "models/measured_table.hpp"
 
 namespace trainyard {
 namespace {
@@ -25,59 +25,6 @@ struct Rows {
   std::vector<Row> tiny;  // of the half that is fitted: kernels that are nearly all launch
 };
 
-/// A comma-separated table without quotes, read row by row; errors name file and line.
-class Table {
- public:
-  explicit Table(const std::filesystem::path& path) : name_(path.string()), in_(path) {
-    if (!in_ || std::filesystem::is_directory(path)) throw UserError(name_ + ": cannot be read");
-    if (!next()) throw UserError(name_ + ": empty");
-    header_ = std::exchange(cells_, {});
-  }
-
-  bool next() {
-    std::string line;
-    do {
-      if (!std::getline(in_, line)) return false;
-      ++line_;
-      if (line.ends_with('\r')) line.pop_back();
-    } while (line.empty());
-    cells_.clear();
-    for (std::size_t from = 0; from <= line.size();) {
-      const std::size_t to = std::min(line.find(',', from), line.size());
-      cells_.push_back(line.substr(from, to - from));
-      from = to + 1;
-    }
-    if (!header_.empty() && cells_.size() != header_.size())
-      refuse(fmt::format("{} fields, but the header has {}", cells_.size(), header_.size()));
-    return true;
-  }
-
-  std::size_t column(std::string_view name) const {
-    const auto it = std::find(header_.begin(), header_.end(), name);
-    if (it == header_.end()) throw UserError(fmt::format("{}:1: no column \"{}\"{}", name_, name, hint(name, header_)));
-    return static_cast<std::size_t>(it - header_.begin());
-  }
-  const std::string& text(std::size_t column) const { return cells_[column]; }
-  double positive(std::size_t column) const {
-    try {
-      const double v = parse_number(cells_[column]);
-      if (v > 0) return v;
-    } catch (const UserError&) {
-    }
-    refuse(fmt::format("{}: \"{}\" is not a number greater than 0", header_[column], cells_[column]));
-  }
-  [[noreturn]] void refuse(const std::string& what) const {
-    throw UserError(fmt::format("{}:{}: {}", name_, line_, what));
-  }
-  const std::string& name() const { return name_; }
-
- private:
-  std::string name_;
-  std::ifstream in_;
-  int line_ = 0;
-  std::vector<std::string> header_, cells_;
-};
-
 /// FNV-1a of the shape's numbers, finished with a multiply-shift since the low bits of FNV alone follow the last digit.
 /// All rows of one shape are on one side.
 bool goes_to_fit(const std::string& shape) {
@@ -88,7 +35,7 @@ bool goes_to_fit(const std::string& shape) {
   return (h >> 63) == 0;
 }
 
-using ReadWork = std::function<Work(const Table&)>;
+using ReadWork = std::function<Work(const MeasuredTable&)>;
 
 Work make_work(Kernel kernel, double flops, double bytes) {
   Work work;
@@ -99,20 +46,20 @@ Work make_work(Kernel kernel, double flops, double bytes) {
   return work;
 }
 
-ReadWork gemm_reader(const Table& table) {
-  return [m = table.column("m"), n = table.column("n"), k = table.column("k")](const Table& row) {
+ReadWork gemm_reader(const MeasuredTable& table) {
+  return [m = table.column("m"), n = table.column("n"), k = table.column("k")](const MeasuredTable& row) {
     const double rows = row.positive(m), columns = row.positive(n), inner = row.positive(k);
     return make_work(Kernel::gemm, 2 * rows * columns * inner, 2 * (rows * inner + inner * columns + rows * columns));
   };
 }
 
-ReadWork attention_reader(const Table& table) {
+ReadWork attention_reader(const MeasuredTable& table) {
   struct Columns {
     std::size_t batch, heads, kv_heads, head_dim, seq, causal;
   };
   const Columns c{table.column("batch"),    table.column("heads"), table.column("kv_heads"),
                   table.column("head_dim"), table.column("seq"),   table.column("causal")};
-  return [c](const Table& row) {
+  return [c](const MeasuredTable& row) {
     const std::string& causal = row.text(c.causal);
     if (causal != "0" && causal != "1") row.refuse(fmt::format("causal: \"{}\" is neither 0 nor 1", causal));
     const double tokens = row.positive(c.batch) * row.positive(c.seq), dim = row.positive(c.head_dim);
@@ -136,7 +83,7 @@ Rows read_rows(const std::filesystem::path& csv, Kernel kernel, const Gpu& model
   if (kernel != Kernel::gemm && kernel != Kernel::attention)
     throw UserError(
         fmt::format("no table of measured {} kernels can be fitted; known: gemm, attention", name_of(kernel)));
-  Table table(csv);
+  MeasuredTable table(csv);
   const ReadWork read = kernel == Kernel::gemm ? gemm_reader(table) : attention_reader(table);
   const std::size_t gpu_column = table.column("gpu"), type = table.column("dtype"), time = table.column("latency_us");
   Rows rows;

@@ -48,6 +48,15 @@ json to_json(const Result& r) {
       {"late_by_look_ahead", r.late_by_look_ahead},
       {"wall_s", r.wall_s},
   };
+  if (!r.all_reduce.algorithm.empty())
+    j["all_reduce"] = {{"algorithm", r.all_reduce.algorithm},
+                       {"channels", r.all_reduce.channels},
+                       {"fidelity", r.all_reduce.fidelity}};
+  for (const auto& tried : r.all_reduce.tried)
+    j["all_reduce"]["tuned"].push_back({{"algorithm", tried.algorithm},
+                                        {"channels", tried.channels},
+                                        {"size_bytes", r.all_reduce.tried_size},
+                                        {"time_s", tried.seconds}});
   if (r.training_steps > 0) {
     j["training_steps"] = r.training_steps;
     j["training_time_s"] = r.training_time;
@@ -57,6 +66,22 @@ json to_json(const Result& r) {
   return j;
 }
 
+namespace {
+
+void read_all_reduce(Result& r, const json& j) {
+  r.all_reduce.algorithm = j.at("algorithm");
+  r.all_reduce.fidelity = j.at("fidelity");
+  r.all_reduce.channels = j.at("channels");
+  const auto tuned = j.find("tuned");
+  if (tuned == j.end()) return;
+  for (const json& tried : *tuned) {
+    r.all_reduce.tried.push_back({tried.at("algorithm"), tried.at("channels"), tried.at("time_s")});
+    r.all_reduce.tried_size = tried.at("size_bytes");
+  }
+}
+
+}  // namespace
+
 Result result_from_json(const json& j) {
   Result r;
   r.scenario = j.at("scenario");
@@ -65,6 +90,7 @@ Result result_from_json(const json& j) {
   r.training_time = j.value("training_time_s", 0.0);
   if (const auto measured = j.find("compute_measured"); measured != j.end())
     r.measured = {measured->at("step_time_s"), measured->at("source")};
+  if (const auto used = j.find("all_reduce"); used != j.end()) read_all_reduce(r, *used);
   r.samples_per_s = j.at("samples_per_s");
   r.tokens_per_s = j.at("tokens_per_s");
   r.tokens_per_s_per_gpu = j.at("tokens_per_s_per_gpu");

@@ -44,6 +44,17 @@ struct Result {
   std::uint64_t operations = 0, messages = 0;
   std::uint64_t late_by_look_ahead = 0;
   int ranks = 0;
+  struct {
+    std::string algorithm, fidelity;
+    int channels = 1;
+    struct Tried {
+      std::string algorithm;
+      int channels = 1;
+      double seconds = 0;
+    };
+    std::vector<Tried> tried;  ///< where the plan says `auto`: one collective of `tried_size` bytes alone
+    double tried_size = 0;
+  } all_reduce;                      ///< algorithm empty: none
   double wall_s = 0;                 ///< printed on request only: it differs from run to run
   std::optional<Capacity> capacity;  ///< where it was asked for
 };

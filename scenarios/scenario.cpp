@@ -6,6 +6,7 @@
 #include <iterator>
 
 #include "scenarios/read_cluster.hpp"
+#include "scenarios/read_collective.hpp"
 #include "scenarios/read_network.hpp"
 #include "topologies/cluster_machine.hpp"
 
@@ -69,6 +70,7 @@ void split_batch(Scenario& s, Fields& plan) {
 struct DataParallelChoice {
   Bytes first_bucket, bucket;
   bool whole_tensors;
+  CollectiveChoice all_reduce;
 };
 
 DataParallelChoice read_data_parallel(Scenario& s, Fields& plan) {
@@ -81,6 +83,7 @@ DataParallelChoice read_data_parallel(Scenario& s, Fields& plan) {
     node = &sized;
   }
   Fields fields(node ? *node : none, "plan.data_parallel");
+  DataParallelChoice choice;
   const int gpus = s.cluster.gpus();
   const std::int64_t ranks = fields.integer("size", 1, gpus);
   if (ranks > gpus)
@@ -89,11 +92,10 @@ DataParallelChoice read_data_parallel(Scenario& s, Fields& plan) {
              "plan.data_parallel.size: {} ranks, but the cluster has {} GPUs{}", ranks, gpus,
              s.cluster.others.empty() ? fmt::format(" ({} nodes x {})", s.cluster.nodes, s.cluster.node.gpus) : ""));
   s.plan.ranks = static_cast<int>(ranks);
-  const std::string algorithm = fields.text("all_reduce", "ring");
-  s.plan.all_reduce = &collectives(Operation::all_reduce).find(algorithm, fields.place_of("all_reduce"));
+  choice.all_reduce = read_collective(fields.child("all_reduce"), "plan.data_parallel.all_reduce",
+                                      Operation::all_reduce, s.cluster, s.plan.ranks);
   s.plan.overlap = fields.boolean("overlap", s.software.overlap);
   const bool given = fields.has("bucket");
-  DataParallelChoice choice;
   choice.bucket = fields.bytes("bucket", s.software.bucket);
   choice.first_bucket =
       fields.bytes("first_bucket", given ? std::min(choice.bucket, s.software.first_bucket) : s.software.first_bucket);
@@ -101,6 +103,24 @@ DataParallelChoice read_data_parallel(Scenario& s, Fields& plan) {
                                        s.software.whole_tensors ? "tensors" : "bytes") == "tensors";
   fields.finish();
   return choice;
+}
+
+/// The algorithm that the plan names, or the fastest for buckets of the mean size.
+void choose_all_reduce(Scenario& s, const CollectiveChoice& choice) {
+  s.plan.collective = choice.settings;
+  std::string algorithm = choice.algorithm;
+  if (algorithm == "auto" && s.plan.ranks == 1) algorithm = "ring";
+  if (algorithm == "auto") {
+    double elements = 0;
+    for (const GradientBucket& bucket : s.plan.buckets) elements += bucket.elements;
+    const Bytes mean =
+        elements / static_cast<double>(std::max<std::size_t>(1, s.plan.buckets.size())) * s.plan.gradient_element;
+    s.tuned = tune(Operation::all_reduce, mean, s.cluster, s.plan.ranks, choice.settings, s.software);
+    algorithm = s.tuned->best().algorithm;
+    s.plan.collective.channels = s.tuned->best().channels;
+  }
+  s.plan.all_reduce =
+      &find_collective(Operation::all_reduce, algorithm, {0, s.plan.ranks, &s.plan.collective}, choice.place);
 }
 
 /// A step alone, of one micro-batch: every kernel, the update and the host's work.
@@ -201,6 +221,7 @@ Scenario read(Node document, const std::string& name, const Overrides& overrides
   s.plan.buckets =
       gradient_buckets(s.network, s.plan.gradient_element, choice.first_bucket, choice.bucket, choice.whole_tensors);
   if (s.plan.buckets.size() > kMostBuckets) too_many_buckets(plan_node, static_cast<double>(s.plan.buckets.size()));
+  choose_all_reduce(s, choice.all_reduce);
   s.plan.optimizer = optimizer_work(parameters, s.precision, s.optimizer);
   SoftwareStack held = s.software;
   s.plan.bucket_copy = s.software.gradient_bucket_copy && s.plan.ranks > 1;  // one device has no buckets
@@ -214,6 +235,8 @@ Scenario read(Node document, const std::string& name, const Overrides& overrides
 
   if (measured) take_measured(s, *measured);
   s.sources = used_sources(s);
+  append(s.sources, choice.all_reduce.sources);
+  if (!choice.all_reduce.scaled.empty()) s.sources.push_back({"collectives: NCCL", "", choice.all_reduce.scaled, true});
   if (s.measured.given())
     s.sources.push_back({fmt::format("plan: measured_step at batch {}", s.micro_batch_size),
                          show(s.measured.at(s.micro_batch_size)), s.measured.source, false});

@@ -1,5 +1,6 @@
 #pragma once
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -9,6 +10,7 @@
 #include "models/stack.hpp"
 #include "scenarios/measured_step.hpp"
 #include "scenarios/training_length.hpp"
+#include "scenarios/tuner.hpp"
 #include "strategies/data_parallel.hpp"
 #include "topologies/cluster.hpp"
 
@@ -26,11 +28,12 @@ struct Scenario {
   std::int64_t global_batch_size = 1;  ///< samples
   std::int64_t micro_batch_size = 1;
   DataParallelPlan plan;
-  MeasuredSteps measured;    ///< of one device, where the plan says them
-  double compute_scale = 1;  ///< on modelled kernels and host work, so that a step alone takes what was measured
-  TrainingLength training;   ///< where the plan says it
-  Sources sources;           ///< of every figure that is used
-  Node document;             ///< as read, with overrides
+  std::optional<Tuning> tuned;  ///< of the all-reduce, where the plan says `auto`
+  MeasuredSteps measured;       ///< of one device, where the plan says them
+  double compute_scale = 1;     ///< on modelled kernels and host work, so that a step alone takes what was measured
+  TrainingLength training;      ///< where the plan says it
+  Sources sources;              ///< of every figure that is used
+  Node document;                ///< as read, with overrides
 
   int ranks() const { return plan.ranks; }
 };

@@ -140,6 +140,16 @@ Result result_of(const Scenario& s, const Run& run) {
   if (s.measured.given()) r.measured = {s.measured.at(s.micro_batch_size).value, s.measured.source};
   r.training_steps = s.training.steps;
   r.training_time = s.training.steps * r.step_time;
+  if (s.plan.ranks > 1) {
+    r.all_reduce.algorithm = s.plan.all_reduce->name;
+    r.all_reduce.fidelity = name_of(s.plan.collective.fidelity);
+    r.all_reduce.channels = s.plan.collective.channels;
+  }
+  if (s.tuned) {
+    r.all_reduce.tried_size = s.tuned->size.value;
+    for (const Tuning::Candidate& c : s.tuned->candidates)
+      r.all_reduce.tried.push_back({c.algorithm, c.channels, c.seconds});
+  }
   r.operations = run.end.operations;
   r.messages = run.end.transfers;
   r.late_by_look_ahead = run.end.late_by_look_ahead;

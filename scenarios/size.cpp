@@ -18,14 +18,13 @@ constexpr Seconds kLongest{1e7};
 /// Operations of one rank in one all-reduce, of a bucket of mean size.
 double collective_operations(const DataParallelPlan& plan, int rank) {
   const GroupPlace place{rank, plan.ranks, &plan.collective};
-  const std::vector<int> peers = plan.all_reduce->peers(place);
+  const std::vector<int> peers = peers_of(*plan.all_reduce, place);
   double elements = 0;
-  for (const GradientBucket& bucket : plan.buckets) elements += static_cast<double>(bucket.elements);
+  for (const GradientBucket& bucket : plan.buckets) elements += bucket.elements;
   const Bytes size = plan.gradient_element * (elements / std::max<double>(1, static_cast<double>(plan.buckets.size())));
   Emitter out;
   const CollectiveCall call;
-  const Local me(out, place, peers, call, size);
-  Ops ops = plan.all_reduce->run(me, size);
+  Ops ops = collective_ops(*plan.all_reduce, Local(out, place, peers, call, size), size);
   double count = 0;
   for (const Op* op = nullptr; ops.next(op) == Pull::op;) ++count;
   return count;

@@ -7,6 +7,9 @@
 
 namespace trainyard {
 
+/// Which switches take part in a collective.
+enum class SwitchKind : std::uint8_t { none, nvswitch, network };
+
 /// An algorithm for a collective operation: whom each rank talks to, and what it does.
 struct Collective {
   std::string name;
@@ -21,7 +24,8 @@ struct Collective {
   bool steady = false;
   /// An algorithm to learn from: not a candidate of `auto`.
   bool for_teaching = false;
-  /// Switches take part: `peers` may name switch_member(0) …, and those run `on_switch`.
+  /// Switches take part: they are members too (see SwitchTree), have peers, and run `on_switch`.
+  SwitchKind switches = SwitchKind::none;
   Ops (*on_switch)(Local, Bytes) = nullptr;
   Operation operation = Operation::all_reduce;
 

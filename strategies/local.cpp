@@ -38,9 +38,10 @@ Local Local::within(const Chunk& chunk) const {
   return view;
 }
 
-Local Local::on_slice(int i, int of) const {
+Local Local::on_slice(int i, int of, int count) const {
   Local view = *this;
   view.slice_ = i;
+  view.slice_count_ = count;
   view.slices_ = of;
   return view;
 }
@@ -50,6 +51,7 @@ Local Local::on_channel(int channel) const {
   if (channel > 0) {
     view.send_stream_ = static_cast<Stream>(call_->more_streams + 2 * (channel - 1));
     view.recv_stream_ = static_cast<Stream>(view.send_stream_ + 1);
+    view.tag_ = call_->tag | static_cast<Tag>(channel) << 48;
   }
   return view;
 }
@@ -113,11 +115,6 @@ std::uint16_t Local::slot(int peer) const {
   throw InternalError(fmt::format("rank {} of a collective has no peer {}", rank_, wanted));
 }
 
-Tag Local::tag() const {
-  constexpr int kCalls = 48;  // bits: channels of one call must not take each other's messages
-  return call_->tag | static_cast<Tag>(channel_of(send_stream_)) << kCalls;
-}
-
 Op& Local::fresh(Kind kind, Stream stream) {
   Op& op = out_->fresh(kind, stream);
   op.group = call_->group;
@@ -129,7 +126,7 @@ Op& Local::message(Kind kind, int peer, const Chunk& chunk) {
   Op& op = fresh(kind, kind == Kind::send ? send_stream_ : recv_stream_);
   op.message.bytes = chunk.bytes;
   op.message.slot = slot(peer);
-  op.message.tag = tag();
+  op.message.tag = tag_;
   op.message.mode = call_->mode;
   op.message.path = call_->path;
   return op;
@@ -157,6 +154,22 @@ const Op& Local::send_at_once(int peer, const Chunk& chunk, Dep also) {
   });
 }
 
+const Op& Local::send_piece(int piece, int peer, const Chunk& chunk) {
+  send(peer, chunk);
+  return out_->remake([piece](Op& op) {
+    op.message.mode = Mode::put;
+    op.message.steps = piece == 0 ? 1 : 0;
+  });
+}
+
+const Op& Local::pass_on(int peer, const Chunk& chunk, Dep received) {
+  Op& op = message(Kind::send, peer, chunk);
+  op.effect.read = chunk.ref;
+  op.deps[0] = received;
+  op.message.mode = Mode::eager;
+  return out_->give_fresh();
+}
+
 const Op& Local::send_modelled(int peer, Bytes bytes, Picoseconds latency, BytesPerSecond rate) {
   send(peer, {bytes, {}});
   return out_->remake([&](Op& op) {
@@ -178,7 +191,7 @@ const Op& Local::send_flow(std::uint16_t slot, Bytes bytes, std::uint32_t steps)
   Op& op = fresh(Kind::send, send_stream_);
   op.message.bytes = bytes;
   op.message.slot = slot;
-  op.message.tag = tag();
+  op.message.tag = tag_;
   op.message.mode = Mode::eager;
   op.message.path = call_->path;
   op.message.steps = steps;
@@ -189,7 +202,7 @@ const Op& Local::send_flow(std::uint16_t slot, Bytes bytes, std::uint32_t steps)
 const Op& Local::recv_flow(std::uint16_t slot) {
   Op& op = fresh(Kind::recv, recv_stream_);
   op.message.slot = slot;
-  op.message.tag = tag();
+  op.message.tag = tag_;
   op.message.path = call_->path;
   out_->first_of(number_of_call_, recv_stream_);
   return out_->give_fresh();
@@ -271,6 +284,8 @@ const Op& Local::close() {
   op.deps[1] = out_->after(recv_stream_);
   return out_->give_fresh();
 }
+
+Ops nothing() { co_return; }
 
 Ops side_by_side(Local me, std::vector<Ops> parts) {
   const int channels = static_cast<int>(parts.size());

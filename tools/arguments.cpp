@@ -35,6 +35,9 @@ Arguments::~Arguments() = default;
 void Arguments::positional(const std::string& name, std::string& value, const std::string& help, bool required) {
   impl_->app.add_option(name, value, help)->required(required)->type_name("");
 }
+void Arguments::positionals(const std::string& name, std::vector<std::string>& values, const std::string& help) {
+  impl_->app.add_option(name, values, help)->type_name("");
+}
 void Arguments::option(const std::string& flag, std::string& value, const std::string& placeholder,
                        const std::string& help) {
   impl_->add(impl_->app.add_option(flag, value, help), flag, placeholder);

@@ -12,6 +12,8 @@ class Arguments {
   ~Arguments();
 
   void positional(const std::string& name, std::string& value, const std::string& help, bool required = true);
+  /// All words that are left; none is fine.
+  void positionals(const std::string& name, std::vector<std::string>& values, const std::string& help);
   void option(const std::string& flag, std::string& value, const std::string& placeholder, const std::string& help);
   void option(const std::string& flag, int& value, const std::string& placeholder, const std::string& help);
   void repeated(const std::string& flag, std::vector<std::string>& values, const std::string& placeholder,

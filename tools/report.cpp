@@ -63,8 +63,11 @@ std::string gpus_in_words(const Scenario& s) {
 
 std::string head(const Scenario& s) {
   const std::string how =
-      s.plan.ranks == 1 ? "one device"
-                        : fmt::format("data parallel on {}, {} all-reduce", gpus_in_words(s), s.plan.all_reduce->name);
+      s.plan.ranks == 1
+          ? "one device"
+          : fmt::format(
+                "data parallel on {}, {} all-reduce{}", gpus_in_words(s), s.plan.all_reduce->name,
+                s.plan.collective.channels > 1 ? fmt::format(" of {} channels", s.plan.collective.channels) : "");
   return fmt::format("{} · {} ({}) · {} · {}{}\n", s.network.name, how, describe(s.cluster), name_of(s.precision),
                      s.software.name, s.software_given ? "" : " (default: no software costs)");
 }
@@ -208,6 +211,7 @@ std::string screen(const Scenario& s, const Result& r, const std::vector<WhatIf>
   if (s.training.steps > 0)
     text += fmt::format("{}{}: {}\n", label("training"), describe(s.training), long_time(Seconds{r.training_time}));
   text += breakdown(r);
+  if (s.tuned) text += fmt::format("{}{}\n", label("auto"), in_words(*s.tuned));
   text += memory(r);
   text += bottleneck(r, what_ifs);
   text += trust_lines(s);

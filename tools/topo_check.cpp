@@ -199,7 +199,7 @@ int topo_check(const std::vector<std::string>& words) {
   arguments.option("--json", json, "FILE", "write it as JSON; - is stdout");
   if (!arguments.parse(words)) return kGood;
   if (!json.empty()) check_writable(json);
-  const FabricReport report = check_machine(machine_arguments.read("check"));
+  const FabricReport report = check_machine(machine_arguments.read("topo check"));
   if (!json.empty()) write_whole(json, check_json(report).dump(2) + "\n");
   if (json != "-") write_whole("-", check_text(report));
   return kGood;

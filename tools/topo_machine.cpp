@@ -57,6 +57,15 @@ TopoMachine several_nodes(Node reference, const std::string& nodes, Node fabric)
 
 void TopoMachineArguments::add_to(Arguments& arguments) {
   arguments.positional("SCENARIO|NODE", what_, "scenario file; or a node of the catalog");
+  add_others_to(arguments);
+}
+
+void TopoMachineArguments::add_to(Arguments& arguments, const std::string& flag) {
+  arguments.option(flag, what_, "SCENARIO|NODE", "scenario file; or a node of the catalog");
+  add_others_to(arguments);
+}
+
+void TopoMachineArguments::add_others_to(Arguments& arguments) {
   arguments.option("--nodes", nodes_, "N", "so many of the node");
   arguments.option("--fabric", fabric_, "NAME|YAML",
                    "what joins them: a fabric of the catalog, or as in a scenario: '{type: torus, dims: [4, 4], ...}'");
@@ -65,6 +74,7 @@ void TopoMachineArguments::add_to(Arguments& arguments) {
 }
 
 TopoMachine TopoMachineArguments::read(const std::string& verb) const {
+  if (what_.empty()) throw UserError(fmt::format("trainyard {}: on which machine? --on NODE or SCENARIO", verb));
   Overrides overrides;
   for (const std::string& set : sets_) overrides.push_back(parse_override_option(set));
   Node reference, fabric;
@@ -74,16 +84,16 @@ TopoMachine TopoMachineArguments::read(const std::string& verb) const {
     if (!is_node) {
       if (!nodes_.empty() || !fabric_.empty())
         throw UserError(
-            fmt::format("trainyard topo {}: {} is a scenario, which says its nodes and fabric itself: "
+            fmt::format("trainyard {}: {} is a scenario, which says its nodes and fabric itself: "
                         "--set cluster.{}=...",
                         verb, what_, nodes_.empty() ? "fabric" : "nodes"));
       const Scenario scenario = read_scenario(what_, overrides);
-      return {scenario.name, scenario.cluster, scenario.software.network_step};
+      return {scenario.name, scenario.cluster, scenario.software.network_step, scenario.software};
     }
   } else {
     reference.kind = Node::Kind::scalar;
     reference.scalar = what_;
-    reference.place.file = origin_of("trainyard topo " + verb);
+    reference.place.file = origin_of("trainyard " + verb);
   }
   if (!fabric_.empty()) fabric = parse_override(fabric_, origin_of("--fabric"));
   for (const auto& [path, value] : overrides)

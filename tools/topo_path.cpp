@@ -117,7 +117,7 @@ int topo_path(const std::vector<std::string>& words) {
   if (!arguments.parse(words)) return kGood;
   if (!json.empty()) check_writable(json);
   const PathClass path_class = path_class_of(path);
-  const TopoMachine machine = machine_arguments.read("path");
+  const TopoMachine machine = machine_arguments.read("topo path");
   const PathAnswer answer = answer_of(machine, a, b, path_class);
   if (!json.empty()) write_whole(json, path_json(answer).dump(2) + "\n");
   if (json != "-") write_whole("-", path_text(machine.name, answer));

@@ -95,7 +95,7 @@ int topo_show(const std::vector<std::string>& words) {
     if (!file.empty()) check_writable(file);
   if ((dot == "-") + (svg == "-") + (json == "-") > 1)
     throw UserError("trainyard topo show: only one of --dot, --svg and --json can be written to stdout");
-  const TopoMachine machine = machine_arguments.read("show");
+  const TopoMachine machine = machine_arguments.read("topo show");
   DeviceGraph graph = build_cluster(machine.cluster);
   const std::string title = fmt::format("{}: {}", machine.name, describe(machine.cluster));
   if (!dot.empty()) write_whole(dot, topology_dot(graph, machine.cluster, title));

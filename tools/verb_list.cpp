@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
+#include "models/nccl_model.hpp"
 #include "models/network_entry.hpp"
 #include "models/stack.hpp"
 #include "models/training_memory.hpp"
@@ -33,6 +34,19 @@ std::vector<ListRow> stacks(const Catalog& catalog) {
   for (const std::string& name : catalog.names("stack")) {
     const SoftwareStack stack = read_stack(catalog.resolve("stack", name_of_entry(name)));
     rows.push_back({list_word(name), list_quantity(stack.bucket), list_word(stack.description)});
+  }
+  return rows;
+}
+
+std::vector<ListRow> nccls(const Catalog& catalog) {
+  const auto percent = [](double share) {
+    return share > 0 ? ListCell{fmt::format("{:.1f} %", share * 100), share} : ListCell{"-", nullptr};
+  };
+  std::vector<ListRow> rows;
+  for (const std::string& name : catalog.names("nccl")) {
+    const NcclModel model = read_nccl_model(catalog.resolve("nccl", name_of_entry(name)));
+    rows.push_back({list_word(name), list_word(model.gpu), list_word(model.version), list_quantity(model.link),
+                    percent(model.median_error), percent(model.p90_error)});
   }
   return rows;
 }
@@ -124,6 +138,15 @@ const std::vector<Listing>& listings() {
           {"forward", "forward_FLOPs", true}},
          networks},
         {"stacks", "software", {{"name", "name"}, {"bucket", "bucket_bytes", true}, {"what", "description"}}, stacks},
+        {"nccls",
+         "fitted models of NCCL; errors of rows kept out of the fit",
+         {{"name", "name"},
+          {"gpu", "gpu"},
+          {"NCCL", "nccl_version"},
+          {"link", "link_Bps", true},
+          {"median error", "median_abs_error", true},
+          {"p90", "p90_abs_error", true}},
+         nccls},
         {"collectives",
          "plan.data_parallel.all_reduce",
          {{"operation", "operation"}, {"name", "name"}},
@@ -182,7 +205,7 @@ int list(const std::vector<std::string>& words) {
                       "list gpus");
   std::string kind, json;
   arguments.positional("KIND", kind,
-                       "gpus, nodes, fabrics, cpus, storages, hcas, switches, networks (or models), stacks, "
+                       "gpus, nodes, fabrics, cpus, storages, hcas, switches, networks (or models), stacks, nccls, "
                        "collectives, interconnects, optimizers, "
                        "scenarios",
                        false);

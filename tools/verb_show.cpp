@@ -4,6 +4,7 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 
+#include "models/nccl_model.hpp"
 #include "models/network_switch.hpp"
 #include "scenarios/views.hpp"
 #include "sim/output.hpp"
@@ -97,6 +98,8 @@ Sources read_entry(const std::string& kind, const Node& entry, const Catalog& ca
   if (kind == "hca") return read_hca(entry).sources;
   if (kind == "switch") return read_network_switch(entry).sources;
   if (kind == "stack") return read_stack(entry).sources;
+  if (kind == "nccl") return read_nccl_model(entry).sources;
+  if (kind == "nccl-network") return read_nccl_between_nodes(entry).sources;
   if (kind == "fabric") {
     ClusterSpec spec;
     read_fabric(spec, entry, catalog);
@@ -145,8 +148,8 @@ std::string entry_text(const std::string& kind, const std::string& name, const N
 }
 
 const std::vector<std::string>& entry_kinds() {
-  static const std::vector<std::string> kinds{"gpu",     "cpu",    "storage", "hca",  "node",
-                                              "network", "switch", "fabric",  "stack"};
+  static const std::vector<std::string> kinds{"gpu",    "cpu",    "storage", "hca",  "node",        "network",
+                                              "switch", "fabric", "stack",   "nccl", "nccl-network"};
   return kinds;
 }
 
@@ -205,8 +208,9 @@ int show_verb(const std::vector<std::string>& words) {
   std::string what, name, json;
   std::vector<std::string> sets;
   Choice choice;
-  arguments.positional("SCENARIO|KIND", what,
-                       "scenario file; or gpu, cpu, storage, hca, node, network, switch, fabric, stack");
+  arguments.positional(
+      "SCENARIO|KIND", what,
+      "scenario file; or gpu, cpu, storage, hca, node, network, switch, fabric, stack, nccl, nccl-network");
   arguments.positional("NAME", name, "entry of the catalog, after its kind (the beginning of its name will do)", false);
   arguments.flag("--schedule", choice.schedule, "the operations of one rank, in order");
   arguments.option("--rank", choice.rank, "N", "whose schedule");

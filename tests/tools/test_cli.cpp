@@ -10,6 +10,7 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <set>
 
@@ -200,7 +201,61 @@ TEST_CASE("validate horovod prints three readings, and writes their errors", "[c
   CHECK(sets[0].at("crossover_batch") < 256);
   CHECK(shell.run("validate horovod --fit").out.find("= collective_launch of stack horovod-tcp") != std::string::npos);
   refused(shell, "validate horovod --case HVD-FIT", "--case, --all: only with validate seeds");
-  refused(shell, "validate seeds --fit", "--points, --fit: only with validate horovod");
+  refused(shell, "validate seeds --points", "--points: only with validate collectives and horovod");
+  refused(shell, "validate seeds --fit", "--fit: only with validate horovod");
+}
+
+TEST_CASE("fit nccl writes an entry, a picture and JSON of a log, and refuses what is none", "[cli][nccl]") {
+  const Shell shell;
+  const std::string table = "'" TRAINYARD_SOURCE_DIR "/tests/measured/nccl.csv'";
+  const Answer fit = shell.run("fit nccl " + table + " --gpu a100-sxm4-80gb --out a.yaml --svg a.svg --json a.json");
+  CHECK(fit.exit == 0);
+  CHECK(fit.out.find("all_reduce, 8 GPUs: bus bandwidth in GB/s against size") != std::string::npos);
+  CHECK(fit.out.find("error on the others, kept out          132 rows: median") != std::string::npos);
+  CHECK(text_of(shell.folder / "a.yaml") == text_of(TRAINYARD_SOURCE_DIR "/models/catalog/nccls/a100-sxm.yaml"));
+  CHECK(text_of(shell.folder / "a.svg").starts_with("<svg"));
+  const json fits = json::parse(text_of(shell.folder / "a.json")).at("fits");
+  REQUIRE(fits.size() == 1);
+  CHECK(fits[0].at("held_out_error").at("median_abs_error") < 0.04);
+  CHECK(fits[0].at("points").size() == 252);
+  refused(
+      shell, "fit nccl good.yaml",
+      "good.yaml:10: no nccl-tests log: expected its table, headed \"size count type redop root time algbw busbw\", "
+      "or nccl.csv's columns (gpu, nccl_version, op, num_gpus, message_bytes, latency_us)");
+  refused(shell, "fit nccl",
+          "trainyard fit nccl: which file? Give nccl.csv or a log of nccl-tests (trainyard fit --help)");
+  refused(shell, "fit nccl nowhere.log", "nowhere.log: cannot be read");
+  refused(shell, "fit nccl " + table + " --svg x.svg",
+          "trainyard fit nccl: fits of several GPUs in one file: give --gpu NAME, or for --out a folder that exists");
+  refused(shell, "fit nccl " + table + " --gpu t4",
+          "trainyard fit nccl: no rows of gpu t4 in " TRAINYARD_SOURCE_DIR "/tests/measured/nccl.csv");
+  refused(shell, "fit rooflin", "trainyard fit: cannot fit \"rooflin\"; did you mean \"roofline\"?");
+  refused(shell, "fit roofline x.csv",
+          "trainyard fit roofline: FILE, --gpus, --operation, --out, --svg: only with fit nccl");
+}
+
+TEST_CASE("validate collectives judges the NCCL model within its limits", "[cli][nccl]") {
+  const Shell shell;
+  const Answer answer = shell.run("validate collectives --json c.json --points");
+  CHECK(answer.exit == 0);
+  CHECK(answer.out.find("FAILS") == std::string::npos);
+  const json sets = json::parse(text_of(shell.folder / "c.json")).at("sets");
+  std::map<std::string, json> by_name;
+  for (const json& set : sets) {
+    for (const char* key : {"name", "n", "error_kind", "mean_abs_error", "median_abs_error", "p90_abs_error",
+                            "worst_abs_error", "signed_mean_error", "rank_correlation", "points"})
+      CHECK(set.contains(key));
+    by_name[set.at("name")] = set;
+  }
+  for (const char* name : {"nccl a100_sxm", "nccl h100_sxm", "nccl b200_sxm", "nccl pooled"}) {
+    INFO(name);
+    CHECK(by_name.at(name).at("n") == (std::string(name) == "nccl pooled" ? 396 : 132));
+    CHECK(by_name.at(name).at("median_abs_error") <= 0.04);
+    CHECK(by_name.at(name).at("p90_abs_error") <= 0.15);
+  }
+  CHECK(by_name.at("collectives in one node").at("n") == 208);
+  CHECK(by_name.at("collectives in one node").at("median_abs_error") <= 0.10);
+  CHECK(by_name.at("collectives between nodes (in the fit)").at("n") == 20);
 }
 
 TEST_CASE("run says where compute was measured, and how long the training takes", "[cli][measured-step]") {

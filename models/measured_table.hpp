@@ -1,0 +1,33 @@
+#pragma once
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace trainyard {
+
+/// A comma-separated table of measurements (fields may be quoted), read row by row; errors name file and line. Lines that begin
+/// with '#' before the header say where it is from.
+class MeasuredTable {
+ public:
+  explicit MeasuredTable(const std::filesystem::path&);
+
+  bool next();  ///< the next row that is not blank
+  std::size_t column(std::string_view name) const;
+  const std::string& text(std::size_t column) const { return cells_[column]; }
+  double positive(std::size_t column) const;
+  [[noreturn]] void refuse(const std::string& what) const;
+  const std::string& name() const { return name_; }
+  const std::string& comment() const { return comment_; }  ///< without the marks, lines joined by a space
+  int line() const { return line_; }
+
+ private:
+  void split(const std::string& line);
+  std::string name_, comment_;
+  std::ifstream in_;
+  int line_ = 0, header_line_ = 0;
+  std::vector<std::string> header_, cells_;
+};
+
+}  // namespace trainyard

@@ -1,0 +1,95 @@
+#include "scenarios/read_collective.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "scenarios/library_model.hpp"
+
+namespace trainyard {
+namespace {
+
+std::array<int, 2> read_torus(Fields& fields, const std::string& what, int ranks) {
+  const Node& node = *fields.child("torus");
+  if (node.kind != Node::Kind::list || node.items.size() != 2)
+    fail(node.place, fmt::format("{}.torus: rows and columns expected, as in [4, 8]", what));
+  std::array<int, 2> torus{};
+  for (std::size_t i = 0; i < 2; ++i) {
+    Node one;
+    one.kind = Node::Kind::map;
+    one.place = node.items[i].place;
+    one.fields.emplace_back("size", node.items[i]);
+    torus[i] = static_cast<int>(std::min<std::int64_t>(Fields(one, what + ".torus").integer("size", 1), 1 << 20));
+  }
+  if (static_cast<std::int64_t>(torus[0]) * torus[1] != ranks)
+    fail(node.place, fmt::format("{}.torus: {} x {} is not {} ranks", what, torus[0], torus[1], ranks));
+  return torus;
+}
+
+}  // namespace
+
+const char* default_algorithm(Operation operation) {
+  switch (operation) {
+    case Operation::all_reduce:
+    case Operation::all_gather:
+    case Operation::reduce_scatter:
+      return "ring";
+    case Operation::all_to_all:
+    case Operation::all_to_all_v:
+    case Operation::scatter:
+    case Operation::gather:
+      return "direct";
+    case Operation::broadcast:
+    case Operation::reduce:
+      return "binomial-tree";
+    case Operation::send_recv:
+      return "ring-shift";
+    case Operation::barrier:
+      return "dissemination";
+  }
+  return "";
+}
+
+void place_on(CollectiveSettings& settings, const ClusterSpec& cluster) {
+  const bool alike = cluster.others.empty();
+  settings.per_node = alike && cluster.nodes > 1 ? cluster.node.gpus : 0;
+}
+
+CollectiveChoice read_collective(const Node* node, const std::string& what, Operation operation,
+                                 const ClusterSpec& cluster, int ranks, int root) {
+  CollectiveChoice choice;
+  choice.algorithm = default_algorithm(operation);
+  choice.settings.root = root;
+  place_on(choice.settings, cluster);
+  if (!node) return choice;
+  choice.place = node->place;
+  if (node->kind == Node::Kind::scalar) {
+    choice.algorithm = node->scalar;
+  } else {
+    Fields fields(*node, what);
+    choice.algorithm = fields.text("algorithm", choice.algorithm);
+    if (fields.has("algorithm")) choice.place = fields.place_of("algorithm");
+    choice.settings.channels = static_cast<int>(fields.integer("channels", 1, 1));
+    if (2 * choice.settings.channels + 3 > kMaxStreams)
+      fail(fields.place_of("channels"),
+           fmt::format("{}.channels: {}; at most {}", what, choice.settings.channels, (kMaxStreams - 3) / 2));
+    choice.settings.chunk = fields.bytes("chunk", choice.settings.chunk);
+    if (fields.has("torus")) choice.settings.torus = read_torus(fields, what, ranks);
+    const std::string fidelity = fields.choice("fidelity", {"messages", "flows", "modelled"}, "messages");
+    choice.settings.fidelity = parse_fidelity(fidelity);
+    fields.finish();
+    if (choice.settings.fidelity == Fidelity::modelled) {
+      if (choice.algorithm == "auto")
+        fail(choice.place, fmt::format("{}: auto tries algorithms; a modelled collective has none to choose", what));
+      const LibraryModel library = library_model(cluster);
+      choice.settings.model = library.model;
+      choice.scaled = library.scaled;
+      choice.sources = library.sources;
+    }
+  }
+  if (choice.algorithm != "auto")
+    find_collective(operation, choice.algorithm, {0, std::max(ranks, 1), &choice.settings}, choice.place);
+  return choice;
+}
+
+}  // namespace trainyard

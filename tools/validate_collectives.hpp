@@ -1,0 +1,10 @@
+#pragma once
+#include <string>
+
+namespace trainyard {
+
+/// `validate collectives`: the NCCL model against the measured rows that were kept out of its fits, and against
+/// nccl-tests of other systems, with errors and limits. Returns an exit code.
+int validate_collectives(const std::string& json_file, bool points);
+
+}  // namespace trainyard
