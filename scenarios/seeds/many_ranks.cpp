@@ -156,8 +156,8 @@ SeedFigures gpt3_05(const Node& inputs) {
           {"days_at_30pct", work_seconds(gpu, {share}) / 86400}};
 }
 
-const RegisterSeed rank_seeds[] = {
-    {"RANK-01", rank_01}, {"RANK-02", rank_02}, {"SCALE-01", scale_01}, {"LINE-01", line_01}, {"TPU-01", tpu_01}, {"GPT3-05", gpt3_05}};
+const RegisterSeed rank_seeds[] = {{"RANK-01", rank_01}, {"RANK-02", rank_02}, {"SCALE-01", scale_01},
+                                   {"LINE-01", line_01}, {"TPU-01", tpu_01},   {"GPT3-05", gpt3_05}};
 
 }  // namespace
 }  // namespace trainyard
