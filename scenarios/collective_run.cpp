@@ -140,7 +140,7 @@ void put_values(Values& values, const CollectiveRunOptions& o, const std::vector
                                          : static_cast<Eigen::Index>(o.values.front().size()));
     if (v) data.conservativeResize(column(o, rank));
     if (!o.options.in_place || v) {
-      values.buffer(actor, o.options.in_place ? kDataBuffer + kScratch : kInputBuffer) = input;
+      values.buffer(actor, o.options.in_place ? scratch_of(kDataBuffer, 1) : kInputBuffer) = input;
       const auto own = block(data.size(), static_cast<int>(rank), o.ranks);
       values.buffer(actor, kOutputBuffer) = Eigen::VectorXd::Zero(own.second - own.first);
     } else if (gathers) {

@@ -144,7 +144,7 @@ void take_measured(Scenario& s, const Node& node) {
   s.compute_scale = s.measured.at(s.micro_batch_size) / modelled_step(s);
 }
 
-constexpr std::size_t kMostBuckets = kScratch - 1;  // BufferRef::buffer numbers them
+constexpr std::size_t kMostBuckets = kScratch;  // BufferRef::buffer numbers them
 
 [[noreturn]] void too_many_buckets(const Node& plan, double count) {
   const Node* data_parallel = plan.find("data_parallel");

@@ -14,9 +14,14 @@ using NameId = std::uint32_t;  ///< a name kept in `Names`
 using GroupId = std::uint8_t;  ///< a group kept in `Names`: what a piece of time is booked under
 
 constexpr int kMaxStreams = 64;
-/// Buffers from kScratch on are made when they are first written, as large as the actor's buffer `id % kScratch`: up to
-/// three scratch copies of each.
-constexpr std::uint16_t kScratch = 0x4000;
+/// Buffers from kScratch on are scratch, made when they are first used, as large as the buffer that they belong to: three
+/// copies of each of the first 1,845 buffers (further ones share them: enough for times, too few for values).
+constexpr std::uint16_t kScratch = 60000;
+constexpr std::uint16_t kScratched = (65535 - kScratch) / 3;
+constexpr std::uint16_t scratch_of(std::uint16_t buffer, int which) {
+  return static_cast<std::uint16_t>(kScratch + 3 * (buffer % kScratched) + which - 1);
+}
+constexpr std::uint16_t owner_of_scratch(std::uint16_t id) { return static_cast<std::uint16_t>((id - kScratch) / 3); }
 /// A receive from whoever sends first with that tag.
 constexpr std::uint16_t kAnyPeer = 0xffff;
 

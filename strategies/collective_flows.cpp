@@ -15,10 +15,10 @@ struct Phase {
   };
   std::vector<Flow> sends;
   std::vector<std::uint16_t> receives;  // slots
-  std::uint32_t steps = 0;              // messages sent
+  std::uint32_t steps = 0;              // messages sent one after the other
 
-  void send(std::uint16_t slot, Bytes bytes) {
-    ++steps;
+  void send(std::uint16_t slot, Bytes bytes, Mode mode) {
+    steps = mode == Mode::eager ? std::max(steps, 1U) : steps + 1;  // those that go at once pay one latency together
     const auto at = std::find_if(sends.begin(), sends.end(), [slot](const Flow& f) { return f.slot == slot; });
     if (at == sends.end())
       sends.push_back({slot, bytes});
@@ -41,7 +41,7 @@ std::vector<Channel> phases_of(const Collective& collective, const Local& me, By
   const Op* op = nullptr;
   while (ops.next(op) == Pull::op) {
     Channel& channel = all[static_cast<std::size_t>(me.channel_of(op->stream))];
-    if (op->kind == Kind::send) channel.back().send(op->message.slot, op->message.bytes);
+    if (op->kind == Kind::send) channel.back().send(op->message.slot, op->message.bytes, op->message.mode);
     if (op->kind == Kind::recv) channel.back().receive(op->message.slot);
     if (op->kind == Kind::mark && op->message.steps == 0) channel.emplace_back();
   }

@@ -34,7 +34,7 @@ class CollectiveProgram : public CoroutineProgram {
     call_.name = names.intern(collective.name + " " + name_of(collective.operation));
     call_.mode = options.mode;
     call_.buffer = kDataBuffer;
-    call_.input = options.in_place ? kDataBuffer + kScratch : kInputBuffer;
+    call_.input = options.in_place ? scratch_of(kDataBuffer, 1) : kInputBuffer;
   }
 
  protected:

@@ -96,9 +96,9 @@ class Local {
   /// What is sent to the member, and what comes from it, of an all-to-all.
   Chunk outgoing(int peer) const;
   Chunk incoming(int peer) const;
-  /// The same place in a copy beside the data, `which` of 1 to 3.
+  /// The same place in a copy beside the data, `which` of 1 to 3 (see kScratch).
   static Chunk scratch(Chunk chunk, int which = 1) {
-    chunk.ref.buffer = static_cast<std::uint16_t>(chunk.ref.buffer + which * kScratch);
+    chunk.ref.buffer = scratch_of(chunk.ref.buffer, which);
     return chunk;
   }
 

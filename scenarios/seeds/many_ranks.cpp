@@ -57,7 +57,7 @@ SeedFigures rank_02(const Node& inputs) {
 
 /// Work shared out to so many ranks, then one gradient exchanged.
 double shared_seconds(double work_s, int ranks, double gradient_elements, const std::string& algorithm = "binary-tree",
-                      BytesPerSecond link = {1e9}, Picoseconds latency = {}) {
+                      BytesPerSecond link = BytesPerSecond{1e9}, Picoseconds latency = {}) {
   return json::parse(in_child([&] {
            constexpr double rate = 1e12;  // of a device of star_cluster
            Network network;

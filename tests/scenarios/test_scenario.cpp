@@ -95,7 +95,7 @@ TEST_CASE("impossible combinations are refused where they are written", "[scenar
   CHECK(error_of({{"model", "{config: nowhere.json}"}}).find("model.config: nowhere.json: no such file") !=
         std::string::npos);
   CHECK(error_of({{"plan.data_parallel.bucket", "1 B"}, {"plan.data_parallel.bucket_boundaries", "bytes"}})
-            .find("gradient buckets; at most 16383") != std::string::npos);
+            .find("gradient buckets; at most 60000") != std::string::npos);
 }
 
 TEST_CASE("what would fill the memory or never end is refused before it is simulated", "[scenario]") {

@@ -145,6 +145,15 @@ inline CollectiveRunOptions random_case(Operation operation, const std::string& 
   settings.root = static_cast<int>(dice() % static_cast<unsigned>(ranks));
   settings.reduction = one_of(std::array{Reduction::sum, Reduction::average, Reduction::maximum, Reduction::product});
   settings.channels = one_of(std::array{1, 1, 2, 3});
+  for (int per_node = 2; per_node < ranks; ++per_node)  // a divisor at random: nodes of equal size
+    if (ranks % per_node == 0 && dice() % 2 == 0) settings.per_node = per_node;
+  if (algorithm.find("multi-ring") != std::string::npos)
+    for (int rings = 1 + static_cast<int>(dice() % 3); rings > 0; --rings) {
+      std::vector<int> order(static_cast<std::size_t>(ranks));
+      std::iota(order.begin(), order.end(), 0);
+      for (std::size_t i = order.size(); i > 1; --i) std::swap(order[i - 1], order[dice() % i]);
+      settings.rings.push_back({RingOrder(order), 1 + static_cast<int>(dice() % 3)});
+    }
   settings.chunk = Bytes{one_of(std::array{8.0, 40.0, 100.0, 1e6})};
   put_in_values(o, one_of(std::array{0, 1, ranks - 1, ranks, 2 * ranks + 3, 5 * ranks, 61}), dice);
   return o;

@@ -46,7 +46,7 @@ std::string first_fault(const std::vector<int>& ranks, std::uint32_t cases_each,
           Case one{operation, algorithm, n, ++seed};
           if (!refused(one.options())) all.push_back(std::move(one));
         }
-      if (done) CHECK(all.size() > before);
+      if (done && !collectives(operation).find(algorithm, {}).on_switch) CHECK(all.size() > before);
     }
   if (done) *done = all.size();
   const std::vector<std::string> faults = in_children(all.size(), processors(), [&all](std::size_t i) {

@@ -40,7 +40,7 @@ TEST_CASE("on an idle machine of equal links flows take as long as messages, wit
        {Operation::all_reduce, Operation::reduce_scatter, Operation::all_gather, Operation::all_to_all})
     for (const std::string& algorithm : collectives(operation).names()) {
       const Collective& collective = collectives(operation).find(algorithm, {});
-      if (!collective.steady) continue;
+      if (!collective.steady || algorithm == "torus-2d") continue;  // whose four parts have links of their own
       for (const int n : {2, 3, 4, 8, 9}) {
         const bool power = (n & (n - 1)) == 0;
         if (!power && (algorithm.find("recursive") != std::string::npos || algorithm == "halving-doubling" ||
