@@ -53,6 +53,7 @@ class Recorder : public Observer {
     double end = 0;
     std::vector<LessonTransfer> transfers;
     std::vector<OpId> sends;
+    bool reduces_after = false;
     Buffers buffers;
   };
   const SlotSymbols& symbols_;
@@ -151,6 +152,9 @@ void Recorder::delivered(const OpRun& send, const OpRun& recv) {
 }
 
 void Recorder::changed(Actor actor, const Op& op) {
+  const bool combines = op.effect.action == Action::reduce || op.effect.action == Action::reduce_max ||
+                        op.effect.action == Action::reduce_product;
+  if (op.kind != Kind::recv && combines && !steps_.empty()) steps_.back().reduces_after = true;
   if (op.effect.write.buffer != kDataBuffer) return;
   const auto [first, count] = slots_of(op.effect.write);
   if (!buffers_.contains(actor)) look(actor, 0, symbols_.slots());
@@ -186,6 +190,7 @@ LessonStep Recorder::finished(Step& step, const std::map<Actor, int>& number, st
     return std::tie(a.from, a.to) < std::tie(b.from, b.to);
   });
   shown.transfers = std::move(step.transfers);
+  shown.reduces_after = step.reduces_after;
   shown.sent = sent;
   shown.buffers.resize(number.size());
   for (const auto& [actor, slots] : step.buffers) shown.buffers[static_cast<std::size_t>(number.at(actor))] = slots;

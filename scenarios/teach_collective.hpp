@@ -25,6 +25,7 @@ struct LessonTransfer {
 struct LessonStep {
   double begin = 0, end = 0;  ///< of the first message's way and of all
   std::vector<LessonTransfer> transfers;
+  bool reduces_after = false;                     ///< a rank combines what it has received, afterwards
   std::vector<std::string> limiting;              ///< links ("A -> B (kind)") of those that took longest, each once
   std::vector<std::vector<SlotContent>> buffers;  ///< by member
   std::vector<double> sent;                       ///< bytes by member, from the beginning

@@ -6,7 +6,7 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Contribution, slot, rank, count)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(SlotContent, parts, divided, unknown, complete, stale, changed, text)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(LessonTransfer, from, to, slots, content, first_slot, slot_count, adds, begin, end,
                                    bytes, link, link_kind)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(LessonStep, begin, end, transfers, limiting, buffers, sent)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(LessonStep, begin, end, transfers, reduces_after, limiting, buffers, sent)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(LessonMember, name, holds_data)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(CollectiveLesson, operation, algorithm, reduction, ranks, root, size, machine,
                                    members, slots, initial, steps, time, sent, received, total, least_rank, least_total,

@@ -8,7 +8,10 @@
 namespace trainyard {
 namespace {
 
-constexpr double kMargin = 16, kRow = 20, kLetter = 11, kHead = 40, kPage = 1400;
+constexpr double kMargin = 16, kRow = 20, kLine = 16, kLetter = 11, kHead = 40, kPage = 1400;
+
+/// Generous: fonts differ, and what has just come is bold.
+double width_of(std::string_view text) { return 1.3 * Svg::text_width(text, kLetter); }
 
 /// Sizes of one frame, the same for all: the text that is longest sets the width of a slot.
 struct FrameSize {
@@ -27,25 +30,23 @@ FrameSize frame_size(const CollectiveLesson& lesson) {
   for (const LessonMember& member : lesson.members) {
     if (!member.holds_data) continue;
     ++size.rows;
-    size.names = std::max(size.names, Svg::text_width(member.name, kLetter) + 8);
+    size.names = std::max(size.names, width_of(member.name) + 8);
   }
   double messages = 0;
   const auto fit = [&size](const std::vector<std::vector<SlotContent>>& buffers) {
     for (const auto& buffer : buffers)
-      for (const SlotContent& content : buffer)
-        size.slot = std::max(size.slot, Svg::text_width(content.text, kLetter) + 10);
+      for (const SlotContent& content : buffer) size.slot = std::max(size.slot, width_of(content.text) + 10);
   };
   fit(lesson.initial);
-  for (const std::string& slot : lesson.slots) size.slot = std::max(size.slot, Svg::text_width(slot, kLetter) + 10);
+  for (const std::string& slot : lesson.slots) size.slot = std::max(size.slot, width_of(slot) + 10);
   for (const LessonStep& step : lesson.steps) {
     fit(step.buffers);
     size.lines = std::max(size.lines, step.transfers.size());
-    for (const LessonTransfer& t : step.transfers)
-      messages = std::max(messages, Svg::text_width(message(lesson, t), kLetter));
+    for (const LessonTransfer& t : step.transfers) messages = std::max(messages, width_of(message(lesson, t)));
   }
-  const double sent = Svg::text_width("sent so far", kLetter) + 8;
+  const double sent = width_of("sent so far") + 8;
   size.width = std::max({size.names + size.slot * static_cast<double>(lesson.slots.size()) + sent, messages, 420.0});
-  size.height = kHead + kRow * static_cast<double>(size.rows + 2 + size.lines);
+  size.height = kHead + kRow * static_cast<double>(size.rows + 1) + kLine * static_cast<double>(size.lines);
   return size;
 }
 
@@ -87,10 +88,10 @@ void step_frame(Svg& svg, double x, double y, const CollectiveLesson& lesson, co
   double at = y + kHead;
   for (const LessonTransfer& t : step.transfers) {
     svg.text(x, at + 8, message(lesson, t), {kLetter, "#222222"});
-    at += kRow * 0.8;
+    at += kLine;
   }
   if (!lesson.slots.empty())
-    grid(svg, x, y + kHead + kRow * 0.8 * static_cast<double>(size.lines), lesson, size, step.buffers, step.sent);
+    grid(svg, x, y + kHead + kLine * static_cast<double>(size.lines), lesson, size, step.buffers, step.sent);
 }
 
 }  // namespace

@@ -8,6 +8,7 @@ namespace trainyard {
 namespace {
 
 constexpr std::size_t kColumns = 100;
+constexpr std::string_view kSent = "sent so far";
 
 std::size_t width_of(const std::string& text) {  // in characters
   return static_cast<std::size_t>(
@@ -59,24 +60,48 @@ class TextLesson {
                          show(Seconds{s.end - s.begin}));
     if (!limit.empty()) text_ += "  limited by " + limit + "\n";
     transfers(s);
-    if (!lesson_.slots.empty()) table(s.buffers, s.sent);
+    if (lesson_.slots.empty()) return;
+    table(s.buffers, s.sent);
+    stale(s);
+  }
+
+  /// What colours show on a terminal.
+  void stale(const LessonStep& s) {
+    std::vector<std::string> words;
+    for (std::size_t m = 0; m < s.buffers.size(); ++m) {
+      std::string slots;
+      for (std::size_t slot = 0; slot < s.buffers[m].size(); ++slot)
+        if (s.buffers[m][slot].stale) slots += " " + lesson_.slots[slot];
+      if (!slots.empty()) words.push_back(lesson_.members[m].name + slots);
+    }
+    if (!words.empty()) lines(words, "stale, from another slot: ");
+  }
+
+  /// One after the other, as many a line as fit.
+  void lines(const std::vector<std::string>& words, const std::string& before = "") {
+    constexpr std::size_t longest = kColumns - 2;
+    std::string line = before;
+    bool empty = true;
+    for (const std::string& word : words) {
+      if (!empty && width_of(line) + 3 + width_of(word) > longest) {
+        text_ += "  " + line + "\n";
+        line.clear();
+        empty = true;
+      }
+      line += (empty ? "" : "   ") + (width_of(word) > longest ? shortened(word, longest) : word);
+      empty = false;
+    }
+    if (!empty) text_ += "  " + line + "\n";
   }
 
   void transfers(const LessonStep& s) {
-    std::string line;
-    const auto flush = [this, &line] {
-      if (!line.empty()) text_ += "  " + line + "\n";
-      line.clear();
-    };
+    std::vector<std::string> words;
     for (const LessonTransfer& t : s.transfers) {
       std::string one = fmt::format("{}→{}", name(t.from), name(t.to));
       if (!t.slots.empty()) one += fmt::format(" {}: {}", t.slots, t.content);
-      constexpr std::size_t longest = kColumns - 2;
-      if (width_of(one) > longest) one = shortened(one, longest);
-      if (width_of(line) + 3 + width_of(one) > longest) flush();
-      line += (line.empty() ? "" : "   ") + one;
+      words.push_back(one);
     }
-    flush();
+    lines(words);
   }
   static std::string shortened(const std::string& text, std::size_t width) {
     std::size_t bytes = 0;
@@ -103,7 +128,7 @@ class TextLesson {
       for (end = first; end < widths.size() && (end == first || widths[end] + 2 <= room); ++end)
         room -= std::min(room, widths[end] + 2);
       const bool tell_sent = !sent.empty() && end == widths.size();
-      if (tell_sent && room < 12 && end - first > 1) --end;
+      if (tell_sent && room < 2 + kSent.size() && end - first > 1) --end;
       rows(buffers, first, end, widths, names, end == widths.size() ? sent : std::vector<double>{});
     }
   }
@@ -111,7 +136,7 @@ class TextLesson {
             const std::vector<std::size_t>& widths, std::size_t names, const std::vector<double>& sent) {
     std::string line = "  " + padded("", names);
     for (std::size_t slot = first; slot < end; ++slot) line += "  " + padded(lesson_.slots[slot], widths[slot]);
-    if (!sent.empty()) line += "  sent so far";
+    if (!sent.empty()) line += "  " + std::string(kSent);
     text_ += line.substr(0, line.find_last_not_of(' ') + 1) + "\n";
     for (std::size_t m = 0; m < buffers.size(); ++m) {
       if (!lesson_.members[m].holds_data) continue;
@@ -144,7 +169,8 @@ std::string step_kind(const LessonStep& step) {
   bool adds = false, copies = false;
   for (const LessonTransfer& t : step.transfers)
     if (!t.slots.empty()) (t.adds ? adds : copies) = true;
-  return adds && copies ? "adding and copying" : adds ? "adding" : copies ? "copying" : "";
+  if (copies && step.reduces_after) return "copying, then reducing";
+  return adds && copies ? "reducing and copying" : adds ? "reducing" : copies ? "copying" : "";
 }
 
 std::string step_limit(const LessonStep& step) {
@@ -162,10 +188,10 @@ std::vector<std::string> lesson_sums(const CollectiveLesson& lesson) {
   if (lesson.size > 0) {
     const double sent = *std::max_element(lesson.sent.begin(), lesson.sent.end());
     const double received = *std::max_element(lesson.received.begin(), lesson.received.end());
-    all.push_back(fmt::format("the busiest rank sends {} and receives {}; least: {} one way or the other",
+    all.push_back(fmt::format("the busiest rank sends {} and receives {}; at least {} must pass one rank",
                               show(Bytes{sent}), show(Bytes{received}), show(Bytes{lesson.least_rank})));
-    all.push_back(
-        fmt::format("in total {} are sent; least: {}", show(Bytes{lesson.total}), show(Bytes{lesson.least_total})));
+    all.push_back(fmt::format("in total {} are sent; at least {} must be", show(Bytes{lesson.total}),
+                              show(Bytes{lesson.least_total})));
   }
   if (!lesson.slots.empty())
     all.push_back(lesson.kept ? "every rank ends with what the operation promises"

@@ -14,7 +14,7 @@ std::string lesson_svg(const CollectiveLesson&);
 
 /// What the views share: "all-reduce (sum) by ring, 4 ranks, 4.19 MB".
 std::string lesson_title(const CollectiveLesson&);
-/// "adding", "copying", "adding and copying"; "" where no data move.
+/// "reducing", "copying", "reducing and copying"; "" where no data move.
 std::string step_kind(const LessonStep&);
 /// What limits the step: a link, and how many more; "" if none does.
 std::string step_limit(const LessonStep&);

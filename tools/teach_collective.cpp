@@ -87,6 +87,17 @@ TopoMachine machine_of(const TopoMachineArguments& on, int ranks, std::string& w
   return machine;
 }
 
+Bytes size_of(const std::string& text) {
+  Bytes size;
+  try {
+    size = parse_bytes(text);
+  } catch (const UserError& e) {
+    throw UserError(fmt::format("--size: {}", e.what()));
+  }
+  if (!(size > Bytes{0})) throw UserError(fmt::format("--size {}: more than 0 expected", text));
+  return size;
+}
+
 CollectiveLesson lesson_of(const std::string& topic, const TeachFlags& flags, const TopoMachineArguments& on) {
   TeachOptions o;
   o.operation = parse_operation(topic);
@@ -100,8 +111,7 @@ CollectiveLesson lesson_of(const std::string& topic, const TeachFlags& flags, co
   o.algorithm = choice.algorithm;
   o.options.settings = choice.settings;
   o.options.settings.reduction = parse_reduction(flags.reduction);
-  o.options.size = parse_bytes(flags.size);
-  if (!(o.options.size > Bytes{0})) throw UserError(fmt::format("--size {}: more than 0 expected", flags.size));
+  o.options.size = size_of(flags.size);
   o.software = machine.software;
   return teach_collective(machine.cluster, o);
 }
