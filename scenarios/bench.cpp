@@ -201,6 +201,7 @@ BenchRow bench_row(const ClusterSpec& cluster, const BenchOptions& o, double siz
     const Tuning tuned = tune(o.operation, Bytes{row.size}, cluster, o.ranks, o.settings, o.software);
     row.algorithm = run.algorithm = tuned.best().algorithm;
     run.options.settings.channels = tuned.best().channels;
+    if (tuned.best().channels > 1) row.algorithm += fmt::format(" of {} channels", tuned.best().channels);
   }
   if (o.settings.fidelity == Fidelity::modelled)
     row.detail =

@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
+#include "scenarios/switch_actors.hpp"
 #include "sim/child.hpp"
 #include "sim/error.hpp"
 #include "sim/list_program.hpp"
@@ -32,10 +33,11 @@ std::vector<double> contents(const Eigen::VectorXd& v) { return {v.data(), v.dat
 /// Keeps each rank's buffer after each of its receives.
 class Snapshots {
  public:
-  Snapshots(Values& values, CollectiveRun& run, const std::vector<Actor>& members) : received_(members.size(), 0) {
+  Snapshots(Values& values, CollectiveRun& run, const std::vector<Actor>& members, std::size_t ranks)
+      : received_(ranks, 0) {
     values.on_change([this, &values, &run, &members](Actor actor, const Op& op) {
       const auto rank = static_cast<std::size_t>(std::find(members.begin(), members.end(), actor) - members.begin());
-      if (rank == members.size()) return;
+      if (rank >= received_.size()) return;
       auto& count = received_[rank];
       if (op.kind == Kind::recv) ++count;
       if (count == 0) return;  // before anything has come
@@ -70,6 +72,25 @@ Eigen::Index column(const CollectiveRunOptions& o, std::size_t rank) {
   return static_cast<Eigen::Index>(bytes / 8);
 }
 
+/// One group on the machine: its ranks, then the switches that take part, and what all of them know.
+struct GroupRun {
+  std::vector<Actor> actors;
+  CollectiveOptions options;
+};
+
+std::vector<GroupRun> place_groups(const ClusterMachine& machine, const CollectiveRunOptions& o,
+                                   const Collective& collective) {
+  std::vector<GroupRun> runs;
+  for (const std::vector<Actor>& group : groups_of(o)) {
+    GroupRun& run = runs.emplace_back(GroupRun{group, o.options});
+    if (collective.switches == SwitchKind::none || o.options.settings.fidelity != Fidelity::messages) continue;
+    SwitchActors switches = switch_actors(machine, collective.switches, group);
+    run.options.settings.switches = std::move(switches.tree);
+    run.actors.insert(run.actors.end(), switches.actors.begin(), switches.actors.end());
+  }
+  return runs;
+}
+
 void put_values(Values& values, const CollectiveRunOptions& o, const std::vector<Actor>& members) {
   if (o.options.settings.fidelity != Fidelity::messages)
     throw UserError(fmt::format("fidelity {} moves no values; take messages", name_of(o.options.settings.fidelity)));
@@ -97,6 +118,8 @@ void put_values(Values& values, const CollectiveRunOptions& o, const std::vector
       data.head(input.size()) = input;
     }
   }
+  for (std::size_t at = static_cast<std::size_t>(o.ranks); at < members.size(); ++at)  // switches
+    values.buffer(members[at], kDataBuffer) = Eigen::VectorXd::Zero(values.buffer(members.front(), kDataBuffer).size());
 }
 
 /// What the operation gives that rank.
@@ -128,11 +151,9 @@ std::string busiest_device(const ClusterMachine& machine, const Traffic& traffic
 }
 
 json to_json(const CollectiveRun& run) {
-  return {{"time", run.time},         {"sent", run.sent},
-          {"received", run.received}, {"total", run.total},
-          {"values", run.values},     {"inputs", run.inputs},
-          {"steps", run.steps},       {"hazards", run.hazards},
-          {"messages", run.messages}, {"busiest", run.busiest_device}};
+  return {{"time", run.time},     {"sent", run.sent},         {"received", run.received},     {"total", run.total},
+          {"values", run.values}, {"inputs", run.inputs},     {"steps", run.steps},           {"hazards", run.hazards},
+          {"links", run.links},   {"messages", run.messages}, {"busiest", run.busiest_device}};
 }
 
 }  // namespace
@@ -140,22 +161,25 @@ json to_json(const CollectiveRun& run) {
 CollectiveRun run_collective_here(const ClusterSpec& cluster, const CollectiveRunOptions& o) {
   Names names;
   ClusterMachine machine(cluster, o.software.name.empty() ? no_software() : o.software);
-  const std::vector<std::vector<Actor>> groups = groups_of(o);
-  const std::vector<Actor>& members = groups.front();
   Place place;
   place.file = std::make_shared<const std::string>(name_of(o.operation));
-  const Collective& collective = find_collective(o.operation, o.algorithm, {0, o.ranks, &o.options.settings}, place);
+  const std::vector<GroupRun> groups = place_groups(machine, o, collectives(o.operation).find(o.algorithm, place));
+  const std::vector<Actor>& members = groups.front().actors;
+  const auto ranks = static_cast<std::size_t>(o.ranks);
   CollectiveRun run;
   Simulation simulation(machine);
   std::map<Actor, std::unique_ptr<Program>> programs;
-  for (const std::vector<Actor>& group : groups)
-    for (std::size_t rank = 0; rank < group.size(); ++rank)
+  for (const GroupRun& group : groups) {
+    const Collective& collective =
+        find_collective(o.operation, o.algorithm, {0, o.ranks, &group.options.settings}, place);
+    for (std::size_t i = 0; i < group.actors.size(); ++i)
       if (!programs
-               .emplace(group[rank],
-                        collective_program(collective, {static_cast<int>(rank), o.ranks}, o.options, names, group))
+               .emplace(group.actors[i], collective_program(collective, {static_cast<int>(i), o.ranks}, group.options,
+                                                            names, group.actors))
                .second)
         throw UserError(fmt::format("{} is in two groups: they would wait for each other on its one stream",
-                                    machine.actor_name(group[rank])));
+                                    machine.actor_name(group.actors[i])));
+  }
   for (Actor actor = 0; actor <= programs.rbegin()->first; ++actor) {
     const auto at = programs.find(actor);
     if (at == programs.end())
@@ -166,7 +190,7 @@ CollectiveRun run_collective_here(const ClusterSpec& cluster, const CollectiveRu
   Traffic traffic(machine.links());
   Values values;
   std::optional<Snapshots> snapshots;
-  if (o.keep_steps) snapshots.emplace(values, run, members);
+  if (o.keep_steps) snapshots.emplace(values, run, members, ranks);
   simulation.observe(traffic);
   if (!o.values.empty()) {
     put_values(values, o, members);
@@ -178,7 +202,7 @@ CollectiveRun run_collective_here(const ClusterSpec& cluster, const CollectiveRu
   run.time = end.end.value;
   run.messages = end.transfers;
   run.total = traffic.total().value;
-  for (std::size_t rank = 0; rank < members.size(); ++rank) {
+  for (std::size_t rank = 0; rank < ranks; ++rank) {
     run.sent.push_back(traffic.sent(members[rank]).value);
     run.received.push_back(traffic.received(members[rank]).value);
     if (o.values.empty()) continue;
@@ -186,6 +210,9 @@ CollectiveRun run_collective_here(const ClusterSpec& cluster, const CollectiveRu
     if (!o.options.in_place) run.inputs.push_back(contents(values.buffer(members[rank], kInputBuffer)));
   }
   run.hazards = values.hazards();
+  for (std::size_t i = 0; i < machine.links().size(); ++i)
+    if (const double bytes = traffic.on_link(static_cast<LinkId>(i)).value; bytes > 0)
+      run.links[machine.links()[i].name] = bytes;
   run.busiest_device = busiest_device(machine, traffic);
   return run;
 }
@@ -201,6 +228,7 @@ CollectiveRun run_collective(const ClusterSpec& cluster, const CollectiveRunOpti
   run.inputs = j.at("inputs").get<std::vector<std::vector<double>>>();
   run.steps = j.at("steps").get<std::vector<std::vector<std::vector<double>>>>();
   run.hazards = j.at("hazards").get<std::vector<std::string>>();
+  run.links = j.at("links").get<std::map<std::string, double>>();
   run.messages = j.at("messages");
   run.busiest_device = j.at("busiest");
   return run;

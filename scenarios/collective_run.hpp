@@ -1,6 +1,7 @@
 #pragma once
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -44,7 +45,8 @@ struct CollectiveRun {
   std::vector<std::vector<std::vector<double>>> steps;
   std::vector<std::string> hazards;
   std::uint64_t messages = 0;
-  std::string busiest_device;  ///< an end of the link that carried most bytes
+  std::map<std::string, double> links;  ///< bytes by link, of those that carried any
+  std::string busiest_device;           ///< an end of the link that carried most bytes
 };
 
 /// Runs in this process; see `Simulation`. Throws UserError for groups that cannot be.

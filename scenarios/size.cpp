@@ -15,16 +15,16 @@ constexpr double kMostRanksTimesDevices = 320e6;
 // Beyond, the clock (in doubles) no longer tells microseconds apart.
 constexpr Seconds kLongest{1e7};
 
-/// Operations of one rank in one all-reduce.
+/// Operations of one rank in one all-reduce, of a bucket of mean size.
 double collective_operations(const DataParallelPlan& plan, int rank) {
   const GroupPlace place{rank, plan.ranks, &plan.collective};
   const std::vector<int> peers = peers_of(*plan.all_reduce, place);
-  Bytes largest{1};
-  for (const GradientBucket& bucket : plan.buckets)
-    largest = std::max(largest, bucket.elements * plan.gradient_element);
+  double elements = 0;
+  for (const GradientBucket& bucket : plan.buckets) elements += bucket.elements;
+  const Bytes size = plan.gradient_element * (elements / std::max<double>(1, static_cast<double>(plan.buckets.size())));
   Emitter out;
   const CollectiveCall call;
-  Ops ops = collective_ops(*plan.all_reduce, Local(out, place, peers, call, largest), largest);
+  Ops ops = collective_ops(*plan.all_reduce, Local(out, place, peers, call, size), size);
   double count = 0;
   for (const Op* op = nullptr; ops.next(op) == Pull::op;) ++count;
   return count;

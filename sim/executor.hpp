@@ -1,5 +1,6 @@
 #pragma once
 #include <cstdint>
+#include <deque>
 #include <memory>
 #include <string>
 #include <unordered_map>
@@ -60,7 +61,7 @@ class Executor {
   struct StreamState;
   struct ActorState;
   struct Transfer;
-  using Ref = Matcher::Ref;  // a stream of an actor, or (with the top bit) a transfer
+  using Ref = Matcher::Ref;  // a stream, by its number in streams_, or (with the top bit) a transfer
 
   Machine& machine_;
   Transport& transport_;
@@ -70,10 +71,13 @@ class Executor {
   std::vector<Observer*> operation_observers_, transfer_observers_;  // those of them that look
   bool record_limiting_ = false;
   bool record_link_rates_ = false;
-  std::vector<std::unique_ptr<ActorState>> actors_;
+  std::vector<ActorState> actors_;
+  std::vector<StreamState> streams_;  // of all actors, in their order
+  std::vector<ChannelId> channels_;   // of all slots of all actors, sends and receives, −1: not asked yet
   Matcher matcher_;
   std::unordered_map<Tag, std::vector<Ref>> joins_;  // who waits there
   std::vector<Transfer> transfers_pool_;
+  std::vector<Op> sent_ops_;  // by transfer, where the sender may go on before its message is received
   std::vector<std::uint32_t> free_transfers_;
   std::vector<LinkChange> changes_;
   std::vector<BytesPerSecond> capacity_;  // of each link, now
@@ -81,11 +85,17 @@ class Executor {
   std::vector<std::uint32_t> departed_;   // transfers whose limiting link is not known yet
   std::vector<std::uint32_t> parked_;     // transfers without a way
   std::vector<BytesPerSecond> rates_;     // scratch of record_rates
-  struct CachedRoute {
+  struct KnownRoute {
     Route route;
+    const KnownRoute* older;  // of the same channel and class, from before links failed or came back
+  };
+  struct CachedRoute {
+    const KnownRoute* now = nullptr;
+    const KnownRoute* newest = nullptr;
     std::uint32_t version = 0;
   };
-  std::vector<CachedRoute> route_cache_;  // by channel and path class
+  std::deque<KnownRoute> routes_;  // all that were ever asked for: messages on their way refer to them
+  std::vector<CachedRoute> route_cache_[kPathClasses];  // by channel
   std::uint32_t look_ahead_ = kLeastLookAhead;
   std::uint32_t route_version_ = 1;  // links that fail or come back make cached routes stale
   double now_ = 0;
@@ -96,41 +106,46 @@ class Executor {
   std::uint64_t transfers_ = 0;
   std::uint64_t late_by_look_ahead_ = 0;
   std::vector<Actor> touched_;
-  std::vector<Actor> settling_;  // actors whose active kinds may have changed
-  Op pulled_;                    // scratch of pull
-  struct Ending {
-    Actor actor;
-    Stream stream;
-    bool is_transfer;
-    std::uint32_t index;  // transfer
-  };
-  std::vector<Ending> endings_;
+  std::vector<Actor> settling_;         // actors whose active kinds may have changed
+  Op pulled_;                           // scratch of pull
+  std::vector<Actor> round_;            // scratch of run_touched
+  std::vector<std::uint64_t> endings_;  // a stream, then a transfer's number + 1 or 0: in the order of both
+  static std::uint64_t ending(Ref stream, std::uint32_t transfer) {
+    return static_cast<std::uint64_t>(stream) << 32 | (transfer + 1);
+  }
   std::vector<std::uint32_t> departing_;  // transfers whose bytes start to move at the end of this time step
   std::vector<std::uint32_t> instant_;    // transfers that need no time
 
-  StreamState& stream(Ref ref);
+  Ref ref_of(const StreamState&) const;
+  ActorState& actor_of(const StreamState&);
   void touch(Actor);
   void advance(Actor);
-  void pull(Actor);
+  void pull(ActorState&);
+  void accept(ActorState&, const Op&);
   bool ready(const ActorState&, const Op&) const;
   bool could_have_started(const ActorState&, const Op&) const;
-  void begin(Actor, Stream);
-  OpId cause(const ActorState&, Stream) const;
-  void finish(Actor, Stream, Outcome);
+  void begin(StreamState&);
+  OpId cause(const StreamState&) const;
+  void finish(StreamState&, Outcome);
+  void arrive(const std::vector<Agenda::Token>& timers);
+  void add_instant();
   void finish_all();
   void run_touched();
   void settle();
   void settle_later(Actor);
   void retime(Actor, KindSet);
   void slow_ports(Actor, KindSet);
-  void set_active(Actor, Kind, int change);
+  void set_active(Actor actor, Kind kind, int change) {
+    if (interferes_) change_active(actor, kind, change);
+  }
+  void change_active(Actor, Kind, int change);
 
-  void begin_join(Actor, Stream);
+  void begin_join(StreamState&);
   void withdraw_join(Tag, Ref);
-  void begin_send(Actor, Stream);
-  void begin_recv(Actor, Stream);
-  ChannelId channel(Actor, bool sending, std::uint16_t slot);
-  std::uint32_t new_transfer(Actor from, Stream send_stream);
+  void begin_send(StreamState&);
+  void begin_recv(StreamState&);
+  ChannelId channel(const StreamState&, bool sending, std::uint16_t slot);
+  std::uint32_t new_transfer(const StreamState& sender);
   void attach(std::uint32_t transfer, Ref recv);
   void start_transfer(std::uint32_t);
   void set_off(std::uint32_t, const Route&);
@@ -140,16 +155,16 @@ class Executor {
   void depart();
   void end_transfer(std::uint32_t, Outcome);
   void release_transfer(std::uint32_t);
-  const Op& sent(const Transfer&) const;
+  const Op& sent(std::uint32_t) const;
   OpRun run_of(const StreamState&, double ended, Outcome = Outcome::done) const;
   void announce_start(StreamState&);
-  void announce_delivery(const Transfer&, const StreamState& receiver);
+  void announce_delivery(std::uint32_t, const StreamState& receiver);
   Bytes withdraw(std::uint32_t);
-  void report(const Transfer&, Bytes moved, Outcome, bool last, bool last_leg);
-  Route find_route(const Transfer&);
+  void report(std::uint32_t, Bytes moved, Outcome, bool last, bool last_leg) const;
+  const Route& find_route(const Transfer&);
   void apply(const LinkChange&);
   bool reroute(std::uint32_t);
-  bool crosses_dead_link(const Route&) const;
+  bool crosses_dead_link(std::span<const LinkUse>) const;
   bool any_link_down() const;
   void record_rates(double until);
 };

@@ -6,21 +6,20 @@
 
 namespace trainyard {
 
-void Executor::begin_join(Actor actor, Stream index) {
-  const StreamState& last = actors_[static_cast<std::size_t>(actor)]->streams[index];
+void Executor::begin_join(StreamState& last) {
   const OpId cause = last.cause;
   std::vector<Ref>& there = joins_[last.front().message.tag];
-  there.push_back(stream_ref(actor, index));
+  there.push_back(ref_of(last));
   if (there.size() < last.front().message.steps) return;
   std::vector<Ref> all = std::move(there);
   joins_.erase(last.front().message.tag);
   std::sort(all.begin(), all.end());
   for (const Ref ref : all) {
-    StreamState& s = stream(ref);
+    StreamState& s = streams_[ref];
     s.started = now_;
     s.cause = cause;
     announce_start(s);
-    finish(static_cast<Actor>(ref / kMaxStreams), static_cast<Stream>(ref % kMaxStreams), Outcome::done);
+    finish(s, Outcome::done);
   }
 }
 

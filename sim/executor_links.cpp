@@ -23,7 +23,7 @@ void Executor::apply(const LinkChange& change) {
     const Transfer& t = transfers_pool_[index];
     // What ends in this very step, or pays the end of its latency, is left to the rest of the step.
     const bool moving = t.state == Transfer::State::flowing || (t.state == Transfer::State::latency && t.timed);
-    if (moving && crosses_dead_link(t.route)) reroute(index);
+    if (moving && crosses_dead_link(t.links)) reroute(index);
   }
 }
 
@@ -31,8 +31,8 @@ bool Executor::any_link_down() const {
   return std::any_of(capacity_.begin(), capacity_.end(), [](BytesPerSecond c) { return c.value <= 0; });
 }
 
-bool Executor::crosses_dead_link(const Route& route) const {
-  return route_version_ > 1 && std::any_of(route.links.begin(), route.links.end(), [this](const LinkUse& use) {
+bool Executor::crosses_dead_link(std::span<const LinkUse> links) const {
+  return route_version_ > 1 && std::any_of(links.begin(), links.end(), [this](const LinkUse& use) {
            return capacity_[static_cast<std::size_t>(use.link)].value <= 0;
          });
 }
@@ -41,14 +41,14 @@ bool Executor::crosses_dead_link(const Route& route) const {
 /// again from the start. False where there is none without a dead link: it stalls on its old way until the link is back.
 bool Executor::reroute(std::uint32_t index) {
   Transfer& t = transfers_pool_[index];
-  const Route way = find_route(t);
-  if (!way.reachable || crosses_dead_link(way)) {
+  const Route& way = find_route(t);
+  if (!way.reachable || crosses_dead_link(way.links)) {
     if (t.state == Transfer::State::parked) parked_.push_back(index);
     return false;
   }
   const Bytes moved = withdraw(index);
   if (moved.value > 0) {
-    report(t, moved, Outcome::done, false, !t.by_legs);
+    report(index, moved, Outcome::done, false, !t.by_legs);
     t.leg_started = now_;
   }
   t.left = t.by_legs ? t.leg_bytes : t.left - moved;
@@ -66,7 +66,7 @@ void Executor::record_rates(double until) {
     const Bytes left = t.state == Transfer::State::landed ? Bytes{0} : transport_.remaining(t.flow);
     const BytesPerSecond rate = (t.seen - left) / Seconds{span};
     t.seen = left;
-    for (const LinkUse& use : t.route.links) rates_[static_cast<std::size_t>(use.link)] += rate * use.weight;
+    for (const LinkUse& use : t.links) rates_[static_cast<std::size_t>(use.link)] += rate * use.weight;
   }
   for (Observer* o : observers_) o->link_rates(Seconds{rates_since_}, Seconds{until}, rates_);
   rates_since_ = until;

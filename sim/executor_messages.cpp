@@ -9,20 +9,32 @@
 #include "sim/executor_state.hpp"
 
 namespace trainyard {
+namespace {
 
-ChannelId Executor::channel(Actor actor, bool sending, std::uint16_t slot) {
-  ActorState& a = *actors_[static_cast<std::size_t>(actor)];
-  auto& channels = sending ? a.send_channels : a.recv_channels;
-  if (slot >= channels.size())
-    throw InternalError(fmt::format("{} names peer slot {}, of {}", machine_.actor_name(actor), slot, channels.size()));
-  if (channels[slot] < 0) {
-    const Actor peer = a.program->slots()[slot];
-    channels[slot] = sending ? matcher_.channel(actor, peer) : matcher_.channel(peer, actor);
-  }
-  return channels[slot];
+template <typename T>
+bool same(std::span<const T> a, std::span<const T> b) {
+  return a.data() == b.data() && a.size() == b.size();
+}
+bool same(const Route& a, const Route& b) {
+  return same(a.links, b.links) && same(a.legs, b.legs) && a.latency.count == b.latency.count &&
+         a.reachable == b.reachable && a.chunk.value == b.chunk.value && a.name == b.name;
 }
 
-std::uint32_t Executor::new_transfer(Actor from, Stream send_stream) {
+}  // namespace
+
+ChannelId Executor::channel(const StreamState& s, bool sending, std::uint16_t slot) {
+  const ActorState& a = actor_of(s);
+  if (slot >= a.slots)
+    throw InternalError(fmt::format("{} names peer slot {}, of {}", machine_.actor_name(s.actor), slot, a.slots));
+  ChannelId& channel = channels_[a.channels + 2U * slot + (sending ? 0 : 1)];
+  if (channel < 0) {
+    const Actor peer = a.program->slots()[slot];
+    channel = sending ? matcher_.channel(s.actor, peer) : matcher_.channel(peer, s.actor);
+  }
+  return channel;
+}
+
+std::uint32_t Executor::new_transfer(const StreamState& s) {
   std::uint32_t index;
   if (free_transfers_.empty()) {
     index = static_cast<std::uint32_t>(transfers_pool_.size());
@@ -31,23 +43,29 @@ std::uint32_t Executor::new_transfer(Actor from, Stream send_stream) {
     index = free_transfers_.back();
     free_transfers_.pop_back();
   }
-  const StreamState& s = actors_[static_cast<std::size_t>(from)]->streams[send_stream];
+  const Message& message = s.front().message;
   Transfer& t = transfers_pool_[index];
-  t.mode = s.front().message.mode;
-  t.from = from;
+  t.mode = message.mode;
+  t.path = message.path;
+  t.by_legs = false;
+  t.from = s.actor;
   t.to = s.peer;
-  t.send_stream = send_stream;
+  t.send = ref_of(s);
   t.recv = kNone;
-  t.message = s.front().message;
-  if (t.mode != Mode::rendezvous) t.sent_op = s.front();
+  t.channel = s.channel;
   t.send_id = s.id;
   t.cause = s.cause;
-  t.send_posted = s.posted;
-  t.channel = s.channel;
   t.limiting = -1;
-  t.left = t.message.bytes;
-  t.by_legs = false;
+  t.steps = message.steps;
+  t.bytes = t.left = message.bytes;
+  t.extra_latency = message.extra_latency;
+  t.rate_cap = message.rate_cap;
+  t.send_posted = s.posted;
   t.legs_left = {};
+  if (t.mode != Mode::rendezvous) {
+    if (sent_ops_.size() <= index) sent_ops_.resize(transfers_pool_.size());
+    sent_ops_[index] = s.front();
+  }
   return index;
 }
 
@@ -56,57 +74,55 @@ void Executor::release_transfer(std::uint32_t index) {
   free_transfers_.push_back(index);
 }
 
-void Executor::begin_send(Actor actor, Stream index) {
-  StreamState& s = actors_[static_cast<std::size_t>(actor)]->streams[index];
+void Executor::begin_send(StreamState& s) {
   const Message& m = s.front().message;
   if (!(m.bytes.value >= 0)) throw InternalError(fmt::format("a message of {} bytes", m.bytes.value));
-  s.channel = channel(actor, true, m.slot);
+  s.channel = channel(s, true, m.slot);
   s.peer = matcher_.receiver(s.channel);
   if (m.mode == Mode::rendezvous) {
-    const auto partner = matcher_.send(s.channel, m.tag, stream_ref(actor, index));
+    const auto partner = matcher_.send(s.channel, m.tag, ref_of(s));
     if (!partner) return;
-    const std::uint32_t t = new_transfer(actor, index);
+    const std::uint32_t t = new_transfer(s);
     s.transfer = t;
     attach(t, *partner);
     return start_transfer(t);
   }
-  const std::uint32_t t = new_transfer(actor, index);
+  const std::uint32_t t = new_transfer(s);
   const bool eager = m.mode == Mode::eager;
   if (!eager) s.transfer = t;
   if (const auto partner = matcher_.send(s.channel, m.tag, kTransferRef | t)) attach(t, *partner);
   start_transfer(t);
-  if (eager) finish(actor, index, Outcome::done);
+  if (eager) finish(s, Outcome::done);
 }
 
-void Executor::begin_recv(Actor actor, Stream index) {
-  StreamState& s = actors_[static_cast<std::size_t>(actor)]->streams[index];
+void Executor::begin_recv(StreamState& s) {
   const Message& m = s.front().message;
-  const Ref me = stream_ref(actor, index);
+  const Ref me = ref_of(s);
   const bool any = m.slot == kAnyPeer;
   if (!any) {
-    s.channel = channel(actor, false, m.slot);
+    s.channel = channel(s, false, m.slot);
     s.peer = matcher_.sender(s.channel);
   }
-  const auto partner = any ? matcher_.recv_any(actor, m.tag, me) : matcher_.recv(s.channel, m.tag, me);
+  const auto partner = any ? matcher_.recv_any(s.actor, m.tag, me) : matcher_.recv(s.channel, m.tag, me);
   if (!partner) return;
   if (*partner & kTransferRef) {
     const std::uint32_t t = *partner & ~kTransferRef;
     attach(t, me);
-    if (transfers_pool_[t].state == Transfer::State::arrived) {
+    const Transfer& transfer = transfers_pool_[t];
+    if (transfer.state == Transfer::State::arrived) {
       s.started = now_;
-      s.bytes = transfers_pool_[t].message.bytes;
-      s.latency = transfers_pool_[t].latency;
-      s.limiting = transfers_pool_[t].limiting;
+      s.bytes = transfer.bytes;
+      s.latency = transfer.latency;
+      s.limiting = transfer.limiting;
       announce_start(s);
-      announce_delivery(transfers_pool_[t], s);
+      announce_delivery(t, s);
       release_transfer(t);
-      finish(actor, index, Outcome::done);
+      finish(s, Outcome::done);
     }
     return;
   }
-  StreamState& sender = stream(*partner);
-  const std::uint32_t t =
-      new_transfer(static_cast<Actor>(*partner / kMaxStreams), static_cast<Stream>(*partner % kMaxStreams));
+  StreamState& sender = streams_[*partner];
+  const std::uint32_t t = new_transfer(sender);
   sender.transfer = t;
   transfers_pool_[t].cause = s.cause;  // this half came last
   attach(t, me);
@@ -115,7 +131,7 @@ void Executor::begin_recv(Actor actor, Stream index) {
 
 void Executor::attach(std::uint32_t index, Ref recv) {
   Transfer& t = transfers_pool_[index];
-  StreamState& r = stream(recv);
+  StreamState& r = streams_[recv];
   t.recv = recv;
   r.transfer = index;
   r.peer = t.from;
@@ -123,36 +139,46 @@ void Executor::attach(std::uint32_t index, Ref recv) {
   if (t.state != Transfer::State::free) {  // on its way already
     r.started = t.started;
     r.cause = t.cause;
-    set_active(static_cast<Actor>(recv / kMaxStreams), Kind::recv, +1);
+    set_active(r.actor, Kind::recv, +1);
     announce_start(r);
   }
 }
 
-Route Executor::find_route(const Transfer& t) {
-  const auto path = t.message.path;
-  const std::size_t key = static_cast<std::size_t>(t.channel) * kPathClasses + static_cast<std::size_t>(path);
-  if (key >= route_cache_.size()) route_cache_.resize(std::max(key + 1, route_cache_.size() * 2));
-  CachedRoute& cached = route_cache_[key];
-  if (cached.version != route_version_) cached = {machine_.route(t.from, t.to, path), route_version_};
-  return cached.route;
+/// Asked once for each channel and class, and again when a link has failed or come back.
+const Route& Executor::find_route(const Transfer& t) {
+  std::vector<CachedRoute>& cache = route_cache_[static_cast<std::size_t>(t.path)];
+  const auto channel = static_cast<std::size_t>(t.channel);
+  if (channel >= cache.size()) cache.resize(std::max(channel + 1, cache.size() * 2));
+  CachedRoute& cached = cache[channel];
+  if (cached.version == route_version_) return cached.now->route;
+  cached.version = route_version_;
+  const Route route = machine_.route(t.from, t.to, t.path);
+  cached.now = cached.newest;
+  while (cached.now && !same(cached.now->route, route)) cached.now = cached.now->older;
+  if (!cached.now) {
+    routes_.push_back({route, cached.newest});
+    cached.now = cached.newest = &routes_.back();
+  }
+  return cached.now->route;
 }
 
 void Executor::start_transfer(std::uint32_t index) {
   Transfer& t = transfers_pool_[index];
   t.started = now_;
   ++transfers_;
-  const auto begun = [this](StreamState& s, Actor actor, OpId cause) {
+  const auto begun = [this, &t](StreamState& s) {
     s.started = now_;
-    s.cause = cause;
-    set_active(actor, s.front().kind, +1);
+    s.cause = t.cause;
+    set_active(s.actor, s.front().kind, +1);
     announce_start(s);
   };
-  begun(actors_[static_cast<std::size_t>(t.from)]->streams[t.send_stream], t.from, t.cause);
-  if (t.recv != kNone) begun(stream(t.recv), static_cast<Actor>(t.recv / kMaxStreams), t.cause);
+  begun(streams_[t.send]);
+  if (t.recv != kNone) begun(streams_[t.recv]);
   t.leg_started = now_;
-  const Route route = find_route(t);
+  const Route& route = find_route(t);
   if (!route.reachable) {
-    t.route = route;
+    t.way = &route;
+    t.links = route.links;
     if (!any_link_down())
       throw UserError(fmt::format("{} cannot reach {}: no path between them", machine_.actor_name(t.from),
                                   machine_.actor_name(t.to)));
@@ -166,18 +192,19 @@ void Executor::start_transfer(std::uint32_t index) {
 /// What is left of a message takes a way: the whole of it at once, or its first leg.
 void Executor::set_off(std::uint32_t index, const Route& way) {
   Transfer& t = transfers_pool_[index];
-  t.route = way;
+  t.way = &way;
+  t.links = way.links;
   t.legs_left = {};
-  t.by_legs = t.message.steps == 1 && way.store_and_forward(t.left);
-  t.latency = Picoseconds{way.latency.count * t.message.steps} + t.message.extra_latency;
+  t.by_legs = t.steps == 1 && way.store_and_forward(t.left);
+  t.latency = Picoseconds{way.latency.count * t.steps} + t.extra_latency;
   if (!t.by_legs) {
-    t.latency += to_picoseconds(way.fill());
+    if (!way.legs.empty()) t.latency += to_picoseconds(way.fill());
     return pay_latency(index, t.latency);
   }
   t.legs_left = way.legs.subspan(1);
   t.leg_bytes = t.left;
-  t.route.links = way.legs.front().links;
-  pay_latency(index, way.legs.front().latency + t.message.extra_latency);
+  t.links = way.legs.front().links;
+  pay_latency(index, way.legs.front().latency + t.extra_latency);
 }
 
 void Executor::pay_latency(std::uint32_t index, Picoseconds latency) {
@@ -194,23 +221,22 @@ void Executor::pay_latency(std::uint32_t index, Picoseconds latency) {
 /// A buffer has taken the message up, and passes it on.
 void Executor::next_leg(std::uint32_t index) {
   Transfer& t = transfers_pool_[index];
-  report(t, t.left, Outcome::done, false, false);
+  report(index, t.left, Outcome::done, false, false);
   const Leg& leg = t.legs_left.front();
   t.legs_left = t.legs_left.subspan(1);
-  t.route.links = leg.links;
+  t.links = leg.links;
   t.left = t.leg_bytes;
   t.limiting = -1;
   t.leg_started = now_;
   t.state = Transfer::State::latency;  // of this leg nothing has moved yet
   t.timed = false;
-  if (crosses_dead_link(t.route) && reroute(index)) return;
+  if (crosses_dead_link(t.links) && reroute(index)) return;
   pay_latency(index, leg.latency);
 }
 
 void Executor::start_flow(std::uint32_t index) {
   Transfer& t = transfers_pool_[index];
-  const BytesPerSecond cap = t.message.rate_cap;
-  if (t.left.value <= 0 || (t.route.links.empty() && cap.value <= 0)) {
+  if (t.left.value <= 0 || (t.links.empty() && t.rate_cap.value <= 0)) {
     t.state = Transfer::State::instant;
     instant_.push_back(index);
     return;
@@ -219,9 +245,9 @@ void Executor::start_flow(std::uint32_t index) {
   departing_.push_back(index);
 }
 
-const Op& Executor::sent(const Transfer& t) const {
-  if (t.mode != Mode::rendezvous) return t.sent_op;
-  return actors_[static_cast<std::size_t>(t.from)]->streams[t.send_stream].front();
+const Op& Executor::sent(std::uint32_t index) const {
+  const Transfer& t = transfers_pool_[index];
+  return t.mode == Mode::rendezvous ? streams_[t.send].front() : sent_ops_[index];
 }
 
 void Executor::announce_start(StreamState& s) {
@@ -231,10 +257,11 @@ void Executor::announce_start(StreamState& s) {
   for (Observer* o : operation_observers_) o->started(run);
 }
 
-void Executor::announce_delivery(const Transfer& t, const StreamState& receiver) {
+void Executor::announce_delivery(std::uint32_t index, const StreamState& receiver) {
   if (operation_observers_.empty()) return;
+  const Transfer& t = transfers_pool_[index];
   OpRun send;
-  send.op = &sent(t);
+  send.op = &sent(index);
   send.id = t.send_id;
   send.cause = t.cause;
   send.posted = Seconds{t.send_posted};
@@ -249,7 +276,7 @@ void Executor::announce_delivery(const Transfer& t, const StreamState& receiver)
 void Executor::depart() {
   for (const std::uint32_t index : departing_) {
     Transfer& t = transfers_pool_[index];
-    t.flow = transport_.send(t.route, t.left, t.message.rate_cap, index);
+    t.flow = transport_.send(t.links, t.left, t.rate_cap, index);
     t.state = Transfer::State::flowing;
     t.seen = t.left;
   }
@@ -262,7 +289,7 @@ void Executor::note_limits() {
     Transfer& t = transfers_pool_[index];
     if (t.state != Transfer::State::flowing) continue;
     double most = 1 - 1e-6;  // a link below its capacity limits nobody: then it is the rate cap
-    for (const LinkUse& use : t.route.links) {
+    for (const LinkUse& use : t.links) {
       const double used = transport_.used_share(use.link);
       if (used <= most) continue;
       most = used;
@@ -272,23 +299,26 @@ void Executor::note_limits() {
   departed_.clear();
 }
 
-void Executor::report(const Transfer& t, Bytes moved, Outcome outcome, bool last, bool last_leg) {
-  TransferRun run;
-  run.from = t.from;
-  run.to = t.to;
-  run.send = &sent(t);
-  run.recv = t.recv == kNone ? nullptr : &stream(t.recv).front();
-  run.send_id = t.send_id;
-  run.recv_id = t.recv == kNone ? 0 : stream(t.recv).id;
-  run.bytes = moved;
-  run.route = t.route;
-  run.started = Seconds{t.leg_started};
-  run.ended = Seconds{now_};
-  run.latency = t.leg_latency;
-  run.limiting = t.limiting;
-  run.outcome = outcome;
-  run.last = last;
-  run.last_leg = last_leg;
+void Executor::report(std::uint32_t index, Bytes moved, Outcome outcome, bool last, bool last_leg) const {
+  if (transfer_observers_.empty()) return;
+  const Transfer& t = transfers_pool_[index];
+  const StreamState* receiver = t.recv == kNone ? nullptr : &streams_[t.recv];
+  TransferRun run{.from = t.from,
+                  .to = t.to,
+                  .send = &sent(index),
+                  .recv = receiver ? &receiver->front() : nullptr,
+                  .send_id = t.send_id,
+                  .recv_id = receiver ? receiver->id : 0,
+                  .bytes = moved,
+                  .route = *t.way,
+                  .started = Seconds{t.leg_started},
+                  .ended = Seconds{now_},
+                  .latency = t.leg_latency,
+                  .limiting = t.limiting,
+                  .outcome = outcome,
+                  .last = last,
+                  .last_leg = last_leg};
+  run.route.links = t.links;
   for (Observer* o : transfer_observers_) o->transferred(run);
 }
 
@@ -327,35 +357,31 @@ void Executor::end_transfer(std::uint32_t index, Outcome outcome) {
   if (outcome == Outcome::done && !t.legs_left.empty()) return next_leg(index);
   const Bytes moved = outcome == Outcome::done ? t.left : withdraw(index);
   t.ended = now_;
-  report(t, moved, outcome, true, t.legs_left.empty());
+  report(index, moved, outcome, true, t.legs_left.empty());
 
-  const Actor from = t.from;
-  const Stream send_stream = t.send_stream;
-  const Ref recv = t.recv;
-  set_active(from, Kind::send, -1);
-  if (recv != kNone) {
-    StreamState& r = stream(recv);
-    r.bytes = t.message.bytes;
-    r.latency = t.latency;
-    r.limiting = t.limiting;
-    set_active(static_cast<Actor>(recv / kMaxStreams), Kind::recv, -1);
-    if (outcome == Outcome::done) announce_delivery(t, r);
-  }
-  if (t.mode != Mode::eager) {
-    StreamState& s = actors_[static_cast<std::size_t>(from)]->streams[send_stream];
-    s.bytes = t.message.bytes;
+  const bool sender_waits = t.mode != Mode::eager;
+  StreamState& sender = streams_[t.send];
+  StreamState* receiver = t.recv == kNone ? nullptr : &streams_[t.recv];
+  const auto note = [&t](StreamState& s) {
+    s.bytes = t.bytes;
     s.latency = t.latency;
     s.limiting = t.limiting;
+  };
+  set_active(t.from, Kind::send, -1);
+  if (receiver) {
+    note(*receiver);
+    set_active(receiver->actor, Kind::recv, -1);
+    if (outcome == Outcome::done) announce_delivery(index, *receiver);
   }
-  const bool sender_waits = t.mode != Mode::eager;
-  if (recv == kNone && outcome == Outcome::done) {
+  if (sender_waits) note(sender);
+  if (!receiver && outcome == Outcome::done) {
     t.state = Transfer::State::arrived;
   } else {
-    if (recv == kNone) matcher_.withdraw_send(t.channel, kTransferRef | index);
+    if (!receiver) matcher_.withdraw_send(t.channel, kTransferRef | index);
     release_transfer(index);
   }
-  if (sender_waits) finish(from, send_stream, outcome);
-  if (recv != kNone) finish(static_cast<Actor>(recv / kMaxStreams), static_cast<Stream>(recv % kMaxStreams), outcome);
+  if (sender_waits) finish(sender, outcome);
+  if (receiver) finish(*receiver, outcome);
 }
 
 }  // namespace trainyard

@@ -1,9 +1,12 @@
 #pragma once
+#include <algorithm>
+#include <memory>
+
 #include "sim/executor.hpp"
 
 namespace trainyard {
 
-// What an agenda token stands for: two bits, then the number of a stream, a transfer or a link change.
+// What an agenda token stands for: its kind, then the number of a stream, a transfer or a link change.
 enum class Timer : std::uint64_t { work = 0, latency = 1, change = 2 };
 constexpr Agenda::Token token(Timer kind, std::uint64_t index) {
   return static_cast<std::uint64_t>(kind) << 60 | index;
@@ -11,20 +14,43 @@ constexpr Agenda::Token token(Timer kind, std::uint64_t index) {
 constexpr Timer kind_of(Agenda::Token t) { return static_cast<Timer>(t >> 60); }
 constexpr std::uint32_t index_of(Agenda::Token t) { return static_cast<std::uint32_t>(t); }
 
-inline constexpr Matcher::Ref stream_ref(Actor actor, Stream stream) {
-  return static_cast<Matcher::Ref>(actor) * kMaxStreams + stream;
-}
-
 constexpr std::uint32_t kTransferRef = 0x80000000U;
 constexpr std::uint32_t kNone = 0xffffffffU;
 
-struct Executor::StreamState {
-  // The running operation stays at the head of the queue: operations are large, and are copied once only.
-  std::vector<Op> queue;
-  std::size_t head = 0;
+/// First in, first out, in one block that is kept.
+class OpQueue {
+ public:
+  void push(const Op& op) {
+    if (count_ == ops_.size()) grow();
+    ops_[(first_ + count_++) & (ops_.size() - 1)] = op;
+  }
+  void pop(Op& op) {
+    op = ops_[first_];
+    first_ = (first_ + 1) & (ops_.size() - 1);
+    --count_;
+  }
+
+ private:
+  std::vector<Op> ops_;  // a power of two of them
+  std::size_t first_ = 0, count_ = 0;
+
+  void grow() {
+    std::rotate(ops_.begin(), ops_.begin() + static_cast<std::ptrdiff_t>(first_), ops_.end());
+    first_ = 0;
+    ops_.resize(std::max<std::size_t>(2, 2 * ops_.size()));
+  }
+};
+
+// Thousands of streams whose messages end one by one are taken up from cold memory: what a stream needs lies together,
+// the operation at its head included.
+struct alignas(64) Executor::StreamState {
+  Actor actor = 0;
+  Stream index = 0;
   bool busy = false;
   bool closed = false;  // the program will not use it again
   bool timed = false;   // a timer of running work is set
+  bool began = false;   // work runs, or both halves of a message are there
+  std::uint32_t queued = 0;
   std::uint32_t done = 0;
   OpId last_id = 0;  // of the operation that ended last
   double last_end = -1;
@@ -32,40 +58,45 @@ struct Executor::StreamState {
   // Of the running operation:
   OpId id = 0;
   OpId cause = 0;
-  double posted = 0, started = 0;
-  bool began = false;  // work runs, or both halves of a message are there
-  Bytes bytes;         // of a message that has ended
-  Picoseconds latency;
-  LinkId limiting = -1;
   Actor peer = -1;
-  Agenda::TimerId timer = 0;
+  std::uint32_t transfer = kNone;
+  ChannelId channel = -1;
+  LinkId limiting = -1;
+  double posted = 0, started = 0;
+  Bytes bytes;  // of a message that has ended
+  Picoseconds latency;
   double remaining = 0;  // of its undisturbed duration
   double speed = 0;      // 0: not yet set
   double since = 0;      // remaining and speed hold since then
-  std::uint32_t transfer = kNone;
-  ChannelId channel = -1;
+  Agenda::TimerId timer = 0;
+  std::unique_ptr<OpQueue> behind;  // the head
+  Op head;                          // runs, or is the next to run
 
-  bool empty() const { return head == queue.size(); }
-  const Op& front() const { return queue[head]; }
+  bool empty() const { return queued == 0; }
+  const Op& front() const { return head; }
   void push(const Op& op) {
-    if (head > 64 && head * 2 > queue.size()) {
-      queue.erase(queue.begin(), queue.begin() + static_cast<std::ptrdiff_t>(head));
-      head = 0;
+    if (queued++ == 0) {
+      head = op;
+      head.actor = actor;
+      return;
     }
-    queue.push_back(op);
+    if (!behind) behind = std::make_unique<OpQueue>();
+    behind->push(op);
   }
   void pop() {
-    if (++head == queue.size()) {
-      queue.clear();
-      head = 0;
-    }
+    if (--queued == 0) return;
+    behind->pop(head);
+    head.actor = actor;
   }
 };
 
-struct Executor::ActorState {
+struct alignas(64) Executor::ActorState {
+  std::span<StreamState> streams;
+  // A bit for each stream:
+  std::uint64_t dry = 0;   // idle, empty, and the program may use it again
+  std::uint64_t idle = 0;  // its head waits for its dependencies
   std::unique_ptr<Program> program;
-  std::vector<StreamState> streams;
-  std::vector<ChannelId> send_channels, recv_channels;  // by slot, −1: not asked yet
+  std::uint32_t channels = 0, slots = 0;  // the first of them in Executor::channels_: two for each slot
   std::uint32_t queued = 0;
   bool exhausted = false;
   bool ended = false;      // exhausted, and all its operations too
@@ -76,39 +107,42 @@ struct Executor::ActorState {
   bool fresh_work = false;  // work was begun in this time step: it has no timer yet
   bool dynamic = false;
   bool daemon = false;
-  std::uint16_t active[kKinds] = {};  // running operations by kind
   KindSet active_kinds = 0;
+  std::uint16_t active[kKinds] = {};  // running operations by kind
   double port_speed = 1;
 };
 
-struct Executor::Transfer {
+struct alignas(64) Executor::Transfer {
   // departing: its bytes leave at the end of this time step; landed: they have all come in this step.
   enum class State : std::uint8_t { free, latency, parked, departing, flowing, landed, instant, arrived };
   State state = State::free;
   Mode mode = Mode::rendezvous;
+  PathClass path = PathClass::automatic;
+  bool timed = false;  // a timer of its latency is set
+  bool by_legs = false;
   Actor from = 0, to = 0;
-  Stream send_stream = 0;
-  Ref recv = kNone;
-  Message message;
-  Op sent_op;  // a sender that does not wait for the receiver may go on before its message is received
+  Ref send = kNone, recv = kNone;  // an eager sender may have gone on
+  ChannelId channel = -1;
   OpId send_id = 0;
   OpId cause = 0;
+  FlowId flow = -1;  // −1: not with the transport (about to leave, or ended)
+  LinkId limiting = -1;
+  Agenda::TimerId timer = 0;
+  std::uint32_t steps = 1;
+  Bytes bytes;  // of the message
+  Picoseconds extra_latency;
+  BytesPerSecond rate_cap;
   double send_posted = 0;
   double started = 0, ended = 0;
-  Bytes left;   // to be moved still, when (re)started
-  Bytes seen;   // remaining at the last recording of rates
-  Route route;  // the leg that is under way, where buffers take the message up whole
-  bool by_legs = false;
+  Bytes left;  // to be moved still, when (re)started
+  Bytes seen;  // remaining at the last recording of rates
+  const Route* way = nullptr;
+  std::span<const LinkUse> links;  // of the way, or of the leg under way where buffers take the message up whole
   std::span<const Leg> legs_left;  // after it
   Bytes leg_bytes;                 // of each of them
   double leg_started = 0;          // or when what is left of it took another way
-  ChannelId channel = -1;
-  Picoseconds latency;      // of all legs
-  Picoseconds leg_latency;  // of the one under way
-  FlowId flow = -1;         // −1: not with the transport (about to leave, or ended)
-  bool timed = false;       // a timer of its latency is set
-  LinkId limiting = -1;
-  Agenda::TimerId timer = 0;
+  Picoseconds latency;             // of all legs
+  Picoseconds leg_latency;         // of the one under way
 };
 
 }  // namespace trainyard

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "sim/error.hpp"
+#include "sim/nearly_sorted.hpp"
 
 namespace trainyard {
 namespace {
@@ -16,7 +17,7 @@ bool before(double a, FlowId fa, double b, FlowId fb) { return a < b || (a == b 
 
 }  // namespace
 
-FlowNet::FlowNet(std::span<const Link> links) : links_(links.size()) {
+FlowNet::FlowNet(std::span<const Link> links) : links_(links.size()), filling_(links.size()) {
   for (std::size_t i = 0; i < links.size(); ++i) links_[i].capacity = links[i].capacity.value;
 }
 
@@ -25,6 +26,7 @@ FlowId FlowNet::add(std::span<const LinkUse> route, Bytes bytes, BytesPerSecond 
   if (free_.empty()) {
     id = static_cast<FlowId>(flows_.size());
     flows_.emplace_back();
+    place_.push_back(kOut);
   } else {
     id = free_.back();
     free_.pop_back();
@@ -38,8 +40,8 @@ FlowId FlowNet::add(std::span<const LinkUse> route, Bytes bytes, BytesPerSecond 
   flow.hops.clear();
   for (const LinkUse& use : route) {
     LinkState& link = links_[static_cast<std::size_t>(use.link)];
-    const auto hop = static_cast<std::uint32_t>(flow.hops.size());
-    flow.hops.push_back({use.link, use.weight, static_cast<std::uint32_t>(link.flows.size())});
+    const std::uint32_t hop = flow.hops.size();
+    flow.hops.push_back({use.link, use.weight, link.flows.size()});
     link.flows.push_back({id, hop});
   }
   fresh_.push_back(id);
@@ -57,18 +59,24 @@ void FlowNet::detach(FlowId id) {
   Flow& flow = flows_[static_cast<std::size_t>(id)];
   for (const Hop& hop : flow.hops) {
     LinkState& link = links_[static_cast<std::size_t>(hop.link)];
-    link.flows[hop.place] = link.flows.back();
-    flows_[static_cast<std::size_t>(link.flows[hop.place].flow)].hops[link.flows[hop.place].hop].place = hop.place;
+    if (link.flows.size() == 1) {
+      link.flows.clear();
+      link.used = 0;
+      continue;
+    }
+    const Share moved = link.flows.back();
+    link.flows[hop.place] = moved;
+    flows_[static_cast<std::size_t>(moved.flow)].hops[moved.hop].place = hop.place;
     link.flows.pop_back();
-    link.used = link.flows.empty() ? 0 : link.used - flow.rate * hop.weight;
-    if (!link.flows.empty()) touch(hop.link);
+    link.used -= flow.rate * hop.weight;
+    touch(hop.link);
   }
-  if (flow.in_heap != kOut) take_out(id);
   free_.push_back(id);
 }
 
 void FlowNet::remove(FlowId id) {
   std::erase(fresh_, id);
+  if (place_[static_cast<std::size_t>(id)] != kOut) take_out(place_[static_cast<std::size_t>(id)]);
   detach(id);
 }
 
@@ -85,18 +93,26 @@ void FlowNet::settle(Flow& flow, double now) const {
 
 void FlowNet::set_rate(FlowId id, double rate, double now) {
   Flow& flow = flows_[static_cast<std::size_t>(id)];
-  if (flow.rate == rate && (flow.in_heap != kOut || rate == 0)) return;
+  const std::uint32_t at = place_[static_cast<std::size_t>(id)];
+  if (flow.rate == rate && (at != kOut || rate == 0)) return;
   settle(flow, now);
   flow.rate = rate;
   if (rate > 0)
     place(id, now + flow.left / rate);
-  else if (flow.in_heap != kOut)
-    take_out(id);
+  else if (at != kOut)
+    take_out(at);
 }
 
-bool FlowNet::alone(const Flow& flow) const {
-  return std::all_of(flow.hops.begin(), flow.hops.end(),
-                     [this](const Hop& hop) { return links_[static_cast<std::size_t>(hop.link)].flows.size() == 1; });
+/// The rate of a flow that shares no link; −1 if it shares one.
+double FlowNet::rate_alone(const Flow& flow) const {
+  double rate = flow.cap > 0 ? flow.cap : -1;
+  for (const Hop& hop : flow.hops) {
+    const LinkState& link = links_[static_cast<std::size_t>(hop.link)];
+    if (link.flows.size() != 1) return -1;
+    const double most = link.capacity / hop.weight;
+    if (rate < 0 || most < rate) rate = most;
+  }
+  return rate;
 }
 
 /// All flows that share links with the link's, and so on, with their links.
@@ -127,10 +143,10 @@ void FlowNet::fix(FlowId id, double rate) {
   Flow& flow = flows_[static_cast<std::size_t>(id)];
   flow.fixed = rate;
   for (const Hop& hop : flow.hops) {
-    LinkState& link = links_[static_cast<std::size_t>(hop.link)];
+    Filling& link = filling_[static_cast<std::size_t>(hop.link)];
     link.left = std::max(0.0, link.left - rate * hop.weight);
     link.weights -= hop.weight;
-    link.used += rate * hop.weight;
+    links_[static_cast<std::size_t>(hop.link)].used += rate * hop.weight;
   }
 }
 
@@ -143,12 +159,12 @@ void FlowNet::fill(double now) {
   levels_.clear();
   for (const LinkId id : component_links_) {
     LinkState& link = links_[static_cast<std::size_t>(id)];
-    link.left = link.capacity;
     link.used = 0;
-    link.weights = 0;
+    double weights = 0;
     for (const Share& share : link.flows)
-      link.weights += flows_[static_cast<std::size_t>(share.flow)].hops[share.hop].weight;
-    if (link.weights > 0) levels_.push_back({link.left / link.weights, id});
+      weights += flows_[static_cast<std::size_t>(share.flow)].hops[share.hop].weight;
+    filling_[static_cast<std::size_t>(id)] = {link.capacity, weights};
+    if (weights > 0) levels_.push_back({link.capacity / weights, id});
   }
   std::make_heap(levels_.begin(), levels_.end(), later);
   capped_.clear();
@@ -161,7 +177,7 @@ void FlowNet::fill(double now) {
     std::pop_heap(levels_.begin(), levels_.end(), later);
     const Level level = levels_.back();
     levels_.pop_back();
-    LinkState& link = links_[static_cast<std::size_t>(level.link)];
+    const Filling& link = filling_[static_cast<std::size_t>(level.link)];
     if (link.weights <= 0) continue;
     const double share = link.left / link.weights;
     if (share > level.share * kSameShare) {
@@ -176,7 +192,7 @@ void FlowNet::fill(double now) {
       std::push_heap(levels_.begin(), levels_.end(), later);
       continue;
     }
-    for (const Share& of : link.flows)
+    for (const Share& of : links_[static_cast<std::size_t>(level.link)].flows)
       if (flows_[static_cast<std::size_t>(of.flow)].fixed < 0) fix(of.flow, share);
   }
   for (const FlowId id : component_) set_rate(id, std::max(0.0, flows_[static_cast<std::size_t>(id)].fixed), now);
@@ -185,14 +201,10 @@ void FlowNet::fill(double now) {
 void FlowNet::share(double now) {
   for (const FlowId id : fresh_) {
     Flow& flow = flows_[static_cast<std::size_t>(id)];
-    if (!alone(flow)) {
+    const double rate = rate_alone(flow);
+    if (rate < 0) {
       for (const Hop& hop : flow.hops) touch(hop.link);
       continue;
-    }
-    double rate = flow.cap > 0 ? flow.cap : -1;
-    for (const Hop& hop : flow.hops) {
-      const double most = links_[static_cast<std::size_t>(hop.link)].capacity / hop.weight;
-      if (rate < 0 || most < rate) rate = most;
     }
     for (const Hop& hop : flow.hops) links_[static_cast<std::size_t>(hop.link)].used = rate * hop.weight;
     set_rate(id, rate, now);
@@ -213,10 +225,15 @@ double FlowNet::next(double now) {
 
 void FlowNet::collect(double until, double now, std::vector<FlowToken>& done) {
   if (!fresh_.empty() || !dirty_.empty()) share(now);
+  ended_.clear();
   while (!ends_.empty() && ends_.front().time <= until) {
-    const FlowId id = ends_.front().flow;
-    done.push_back(flows_[static_cast<std::size_t>(id)].token);
-    detach(id);
+    ended_.push_back(ends_.front());
+    take_out(0);
+  }
+  sort_nearly_sorted(ended_, [](const End& a, const End& b) { return before(a.time, a.flow, b.time, b.flow); });
+  for (const End& end : ended_) {
+    done.push_back(flows_[static_cast<std::size_t>(end.flow)].token);
+    detach(end.flow);
   }
 }
 
@@ -231,7 +248,7 @@ double FlowNet::used_share(LinkId link) const {
 }
 
 void FlowNet::place(FlowId id, double time) {
-  const std::uint32_t at = flows_[static_cast<std::size_t>(id)].in_heap;
+  const std::uint32_t at = place_[static_cast<std::size_t>(id)];
   if (at == kOut) {
     ends_.push_back({time, id});
     sift_up(static_cast<std::uint32_t>(ends_.size()) - 1);
@@ -245,22 +262,23 @@ void FlowNet::place(FlowId id, double time) {
     sift_down(at);
 }
 
-void FlowNet::take_out(FlowId id) {
-  const std::uint32_t at = flows_[static_cast<std::size_t>(id)].in_heap;
-  flows_[static_cast<std::size_t>(id)].in_heap = kOut;
+void FlowNet::take_out(std::uint32_t at) {
+  place_[static_cast<std::size_t>(ends_[at].flow)] = kOut;
   const End last = ends_.back();
   ends_.pop_back();
-  if (last.flow == id) return;
+  if (at == ends_.size()) return;
   put(at, last);
-  sift_up(at);
-  sift_down(flows_[static_cast<std::size_t>(last.flow)].in_heap);
+  if (at > 0 && last.time < ends_[(at - 1) / 4].time)
+    sift_up(at);
+  else
+    sift_down(at);
 }
 
 void FlowNet::sift_up(std::uint32_t at) {
   const End end = ends_[at];
   while (at > 0) {
-    const std::uint32_t above = (at - 1) / 2;
-    if (!before(end.time, end.flow, ends_[above].time, ends_[above].flow)) break;
+    const std::uint32_t above = (at - 1) / 4;
+    if (!(end.time < ends_[above].time)) break;
     put(at, ends_[above]);
     at = above;
   }
@@ -271,13 +289,13 @@ void FlowNet::sift_down(std::uint32_t at) {
   const End end = ends_[at];
   const auto size = static_cast<std::uint32_t>(ends_.size());
   for (;;) {
-    std::uint32_t below = 2 * at + 1;
-    if (below >= size) break;
-    if (below + 1 < size && before(ends_[below + 1].time, ends_[below + 1].flow, ends_[below].time, ends_[below].flow))
-      ++below;
-    if (!before(ends_[below].time, ends_[below].flow, end.time, end.flow)) break;
-    put(at, ends_[below]);
-    at = below;
+    const std::uint32_t first = 4 * at + 1, last = std::min(first + 4, size);
+    std::uint32_t least = first;
+    for (std::uint32_t below = first + 1; below < last; ++below)
+      if (ends_[below].time < ends_[least].time) least = below;
+    if (first >= size || !(ends_[least].time < end.time)) break;
+    put(at, ends_[least]);
+    at = least;
   }
   put(at, end);
 }

@@ -2,6 +2,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "sim/inline_vector.hpp"
 #include "sim/transport.hpp"
 
 namespace trainyard {
@@ -33,27 +34,29 @@ class FlowNet {
     std::int32_t weight = 1;
     std::uint32_t place = 0;  // in the link's list
   };
-  struct Flow {
-    std::vector<Hop> hops;
-    double rate = 0, cap = 0;      // bytes/s; cap 0: none
-    double left = 0, since = 0;    // bytes left at that time
-    double fixed = -1;             // rate found in this round of sharing
-    std::uint32_t in_heap = kOut;  // place in the heap of ends
-    std::uint32_t mark = 0;        // component it was last gathered for
+  // Thousands of flows that end one by one are taken up from cold memory: each lies in two cache lines, a link in one.
+  struct alignas(64) Flow {
+    double rate = 0, cap = 0;    // bytes/s; cap 0: none
+    double left = 0, since = 0;  // bytes left at that time
+    InlineVector<Hop, 4> hops;
+    double fixed = -1;       // rate found in this round of sharing
+    std::uint32_t mark = 0;  // component it was last gathered for
     FlowToken token = 0;
   };
   struct Share {
     FlowId flow;
     std::uint32_t hop;
   };
-  struct LinkState {
+  struct alignas(64) LinkState {
     double capacity = 0;
     double used = 0;  // sum of rates, as last shared
-    std::vector<Share> flows;
-    double left = 0;     // while sharing: not yet given away
-    double weights = 0;  // while sharing: of the flows that have no rate yet
+    InlineVector<Share, 2> flows;
     std::uint32_t mark = 0;
     bool dirty = false;
+  };
+  struct Filling {       // of a link, while sharing:
+    double left = 0;     // not yet given away
+    double weights = 0;  // of the flows that have no rate yet
   };
   struct End {
     double time;
@@ -62,11 +65,14 @@ class FlowNet {
   static constexpr std::uint32_t kOut = 0xffffffffU;
 
   std::vector<LinkState> links_;
+  std::vector<Filling> filling_;  // by link
   std::vector<Flow> flows_;
   std::vector<FlowId> free_;
   std::vector<LinkId> dirty_;
   std::vector<FlowId> fresh_;  // added, and not yet shared
-  std::vector<End> ends_;      // a binary heap with known places
+  std::vector<End> ends_;      // a heap with four below each, by time alone: flows that end together cost no moves
+  std::vector<std::uint32_t> place_;  // of each flow in that heap, or kOut
+  std::vector<End> ended_;            // scratch of collect
   std::uint32_t mark_ = 0;
   // Scratch of sharing:
   std::vector<FlowId> component_, capped_;
@@ -79,7 +85,7 @@ class FlowNet {
 
   void touch(LinkId);
   void share(double now);
-  bool alone(const Flow&) const;
+  double rate_alone(const Flow&) const;
   void gather(LinkId);
   void fill(double now);
   void fix(FlowId, double rate);
@@ -87,12 +93,12 @@ class FlowNet {
   void settle(Flow&, double now) const;
   void detach(FlowId);
   void place(FlowId, double time);
-  void take_out(FlowId);
+  void take_out(std::uint32_t at);
   void sift_up(std::uint32_t);
   void sift_down(std::uint32_t);
   void put(std::uint32_t at, const End& end) {
     ends_[at] = end;
-    flows_[static_cast<std::size_t>(end.flow)].in_heap = at;
+    place_[static_cast<std::size_t>(end.flow)] = at;
   }
 };
 

@@ -8,8 +8,8 @@ class FlowTransport : public Transport {
  public:
   explicit FlowTransport(std::span<const Link> links) : net_(links) {}
 
-  FlowId send(const Route& route, Bytes bytes, BytesPerSecond rate_cap, FlowToken token) override {
-    return net_.add(route.links, bytes, rate_cap, token, now_);
+  FlowId send(std::span<const LinkUse> route, Bytes bytes, BytesPerSecond rate_cap, FlowToken token) override {
+    return net_.add(route, bytes, rate_cap, token, now_);
   }
   void cancel(FlowId id) override { net_.remove(id); }
   void set_capacity(LinkId link, BytesPerSecond rate) override { net_.set_capacity(link, rate); }

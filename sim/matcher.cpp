@@ -15,74 +15,85 @@ ChannelId Matcher::channel(Actor from, Actor to) {
   return at->second;
 }
 
-std::vector<Matcher::Half>::iterator Matcher::find(std::vector<Half>& halves, Tag tag) {
-  return std::find_if(halves.begin(), halves.end(), [tag](const Half& half) { return half.tag == tag; });
+const Matcher::Half* Matcher::Halves::find_later(Tag tag) const {
+  const auto at = std::find_if(later_.begin(), later_.end(), [tag](const Half& half) { return half.tag == tag; });
+  return at == later_.end() ? nullptr : &*at;
+}
+
+void Matcher::Halves::erase(const Half* half) {
+  if (half != &first_) {
+    later_.erase(later_.begin() + (half - later_.data()));
+  } else if (later_.empty()) {
+    some_ = false;
+  } else {
+    first_ = later_.front();
+    later_.erase(later_.begin());
+  }
+}
+
+std::size_t Matcher::Halves::erase(Ref ref) {
+  std::size_t erased = std::erase_if(later_, [ref](const Half& half) { return half.ref == ref; });
+  if (some_ && first_.ref == ref) {
+    erase(&first_);
+    ++erased;
+  }
+  return erased;
+}
+
+void Matcher::wait(Halves& halves, Tag tag, Ref ref) {
+  halves.push({tag, ref, ++posted_});
+  ++waiting_;
+}
+
+Matcher::Ref Matcher::take(Halves& halves, const Half* half) {
+  const Ref ref = half->ref;
+  halves.erase(half);
+  --waiting_;
+  return ref;
 }
 
 std::optional<Matcher::Ref> Matcher::send(ChannelId id, Tag tag, Ref ref) {
   Channel& channel = channels_[static_cast<std::size_t>(id)];
-  const auto direct = find(channel.recvs, tag);
+  const Half* direct = channel.recvs.find(tag);
   if (!any_.empty()) {
     if (const auto waiting = any_.find(channel.to); waiting != any_.end()) {
-      const auto any = find(waiting->second, tag);
-      if (any != waiting->second.end() && (direct == channel.recvs.end() || any->number < direct->number)) {
-        const Ref partner = any->ref;
-        waiting->second.erase(any);
-        --waiting_;
-        return partner;
-      }
+      const Half* any = waiting->second.find(tag);
+      if (any && (!direct || any->number < direct->number)) return take(waiting->second, any);
     }
   }
-  if (direct != channel.recvs.end()) {
-    const Ref partner = direct->ref;
-    channel.recvs.erase(direct);
-    --waiting_;
-    return partner;
-  }
-  channel.sends.push_back({tag, ref, ++posted_});
-  ++waiting_;
+  if (direct) return take(channel.recvs, direct);
+  wait(channel.sends, tag, ref);
   return std::nullopt;
 }
 
 std::optional<Matcher::Ref> Matcher::recv(ChannelId id, Tag tag, Ref ref) {
   Channel& channel = channels_[static_cast<std::size_t>(id)];
-  if (const auto at = find(channel.sends, tag); at != channel.sends.end()) {
-    const Ref partner = at->ref;
-    channel.sends.erase(at);
-    --waiting_;
-    return partner;
-  }
-  channel.recvs.push_back({tag, ref, ++posted_});
-  ++waiting_;
+  if (const Half* half = channel.sends.find(tag)) return take(channel.sends, half);
+  wait(channel.recvs, tag, ref);
   return std::nullopt;
 }
 
 std::optional<Matcher::Ref> Matcher::recv_any(Actor to, Tag tag, Ref ref) {
-  Channel* from = nullptr;
-  std::vector<Half>::iterator oldest;
+  Halves* of = nullptr;
+  const Half* oldest = nullptr;
   for (const ChannelId id : into_[to]) {
-    Channel& channel = channels_[static_cast<std::size_t>(id)];
-    const auto at = find(channel.sends, tag);
-    if (at == channel.sends.end() || (from && at->number > oldest->number)) continue;
-    from = &channel;
-    oldest = at;
+    Halves& sends = channels_[static_cast<std::size_t>(id)].sends;
+    const Half* half = sends.find(tag);
+    if (!half || (oldest && half->number > oldest->number)) continue;
+    of = &sends;
+    oldest = half;
   }
-  if (from) {
-    const Ref partner = oldest->ref;
-    from->sends.erase(oldest);
-    --waiting_;
-    return partner;
-  }
-  any_[to].push_back({tag, ref, ++posted_});
-  ++waiting_;
+  if (oldest) return take(*of, oldest);
+  wait(any_[to], tag, ref);
   return std::nullopt;
 }
 
-void Matcher::withdraw(std::vector<Half>& halves, Ref ref) {
-  waiting_ -= std::erase_if(halves, [ref](const Half& half) { return half.ref == ref; });
+void Matcher::withdraw_send(ChannelId id, Ref ref) {
+  waiting_ -= channels_[static_cast<std::size_t>(id)].sends.erase(ref);
 }
-void Matcher::withdraw_send(ChannelId id, Ref ref) { withdraw(channels_[static_cast<std::size_t>(id)].sends, ref); }
-void Matcher::withdraw_recv(ChannelId id, Ref ref) { withdraw(channels_[static_cast<std::size_t>(id)].recvs, ref); }
-void Matcher::withdraw_any(Actor to, Ref ref) { withdraw(any_[to], ref); }
+void Matcher::withdraw_recv(ChannelId id, Ref ref) {
+  waiting_ -= channels_[static_cast<std::size_t>(id)].recvs.erase(ref);
+}
+void Matcher::withdraw_any(Actor to, Ref ref) { waiting_ -= any_[to].erase(ref); }
 
 }  // namespace trainyard

@@ -35,19 +35,42 @@ class Matcher {
   std::size_t unmatched() const { return waiting_; }
 
  private:
-  struct Channel {
+  /// Halves that wait, in the order of posting. Nearly always one at most waits, which lies in the channel itself.
+  class Halves {
+   public:
+    bool empty() const { return !some_; }
+    /// The oldest of that tag, or null.
+    const Half* find(Tag tag) const {
+      if (!some_) return nullptr;
+      return first_.tag == tag ? &first_ : find_later(tag);
+    }
+    void push(const Half& half) {
+      if (some_) return later_.push_back(half);
+      first_ = half;
+      some_ = true;
+    }
+    void erase(const Half*);
+    std::size_t erase(Ref);
+
+   private:
+    Half first_;
+    std::vector<Half> later_;
+    bool some_ = false;
+    const Half* find_later(Tag) const;
+  };
+  struct alignas(64) Channel {
     Actor from, to;
-    std::vector<Half> sends, recvs;
+    Halves sends, recvs;
   };
   std::vector<Channel> channels_;
   std::unordered_map<std::uint64_t, ChannelId> ids_;
-  std::unordered_map<Actor, std::vector<Half>> any_;  // receives from any peer
+  std::unordered_map<Actor, Halves> any_;  // receives from any peer
   std::unordered_map<Actor, std::vector<ChannelId>> into_;
   std::uint64_t posted_ = 0;
   std::size_t waiting_ = 0;
 
-  static std::vector<Half>::iterator find(std::vector<Half>&, Tag);
-  void withdraw(std::vector<Half>&, Ref);
+  void wait(Halves&, Tag, Ref);
+  Ref take(Halves&, const Half*);
 };
 
 }  // namespace trainyard

@@ -189,7 +189,7 @@ NativeTransport::NativeTransport(std::span<const Link> links) : impl_(std::make_
 // The engine lives until the process ends, and calls nobody back after its run.
 NativeTransport::~NativeTransport() = default;
 
-FlowId NativeTransport::send(const Route& route, Bytes bytes, BytesPerSecond rate_cap, FlowToken token) {
+FlowId NativeTransport::send(std::span<const LinkUse> route, Bytes bytes, BytesPerSecond rate_cap, FlowToken token) {
   if (!(bytes.value > 0) || bytes.value > kLargestMessage)
     throw InternalError(
         fmt::format("a flow of {} bytes: expected more than 0, at most {}", bytes.value, kLargestMessage));
@@ -204,10 +204,10 @@ FlowId NativeTransport::send(const Route& route, Bytes bytes, BytesPerSecond rat
   }
   Impl::Flow& flow = impl.flows[static_cast<std::size_t>(id)];
   flow.token = token;
-  flow.links = route.links;
+  flow.links = route;
 
   if (rate_cap.value > 0) impl.cap_link(rate_cap, flow.cap_link);
-  if (route.links.empty() && flow.cap_link < 0) throw InternalError("a flow without a link or a rate cap");
+  if (route.empty() && flow.cap_link < 0) throw InternalError("a flow without a link or a rate cap");
   impl.start(id, bytes.value);
   return id;
 }

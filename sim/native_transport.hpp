@@ -13,7 +13,7 @@ class NativeTransport : public Transport {
  public:
   explicit NativeTransport(std::span<const Link> links);
   ~NativeTransport() override;
-  FlowId send(const Route&, Bytes, BytesPerSecond rate_cap, FlowToken) override;
+  FlowId send(std::span<const LinkUse>, Bytes, BytesPerSecond rate_cap, FlowToken) override;
   void cancel(FlowId) override;
   void set_capacity(LinkId, BytesPerSecond) override;
   Bytes remaining(FlowId) const override;

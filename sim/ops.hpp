@@ -124,6 +124,12 @@ class CoroutineProgram : public Program {
 
   /// The sequence is made by the first call of `next`, when the derived object is whole.
   Pull next(Op& op) final {
+    const Op* given = nullptr;
+    const Pull pull = give(given, op);
+    if (pull == Pull::op) op = *given;
+    return pull;
+  }
+  Pull give(const Op*& op, Op&) final {
     if (!begun_) {
       ops_ = run();
       begun_ = true;
@@ -138,9 +144,7 @@ class CoroutineProgram : public Program {
       ops_.deliver(current_);
     }
     for (;;) {
-      const Op* given = nullptr;
-      const Pull pull = ops_.next(given);
-      if (pull == Pull::op) op = *given;
+      const Pull pull = ops_.next(op);
       // Events that came while nobody waited are kept in order: a wait takes the oldest.
       if (pull == Pull::waiting && events_.size() > read_) {
         current_ = events_[read_++];

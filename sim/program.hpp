@@ -33,6 +33,11 @@ class Program {
   virtual ~Program() = default;
   /// Assigns the whole operation where it gives one.
   virtual Pull next(Op&) = 0;
+  /// The same without a copy, where the program holds the operation itself: it stays valid until the next call.
+  virtual Pull give(const Op*& op, Op& scratch) {
+    op = &scratch;
+    return next(scratch);
+  }
   /// Every end of an operation of this actor, before `next` is asked again. Only for dynamic programs.
   virtual void notify(const Event&) {}
   virtual bool dynamic() const { return false; }

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <cmath>
+#include <simgrid/kernel/Timer.hpp>
 #include <simgrid/kernel/resource/Model.hpp>
 #include <simgrid/s4u/Engine.hpp>
 #include <simgrid/s4u/Host.hpp>
@@ -51,14 +52,44 @@ simgrid::s4u::Engine& engine() {
 }  // namespace
 
 /// The executor's only face towards SimGrid: a resource model that keeps our timers on SimGrid's clock and hands over
-/// what has ended. A time step has two rounds: the first notes timers that are due while SimGrid completes its
-/// communications of the same instant, the second delivers all of them together.
+/// what has ended.
+///
+/// Over a transport whose flows SimGrid completes, a time step has two rounds: the first notes timers that are due while
+/// SimGrid completes its communications of the same instant, the second delivers all of them together. Otherwise nothing
+/// but our own events moves the simulation, and we run ahead of SimGrid's clock up to its next timer: its loop around an
+/// event costs as much as the event. Its clock then follows in one step.
 class Simulation::Clock : public simgrid::kernel::resource::Model {
  public:
   Clock(Agenda& agenda, Transport& transport, Executor& executor)
       : Model("trainyard"), agenda_(agenda), transport_(transport), executor_(executor) {}
 
   double next_occurring_event(double now) override {
+    if (ahead_ > now) return ahead_ - now;
+    return until_next(now);
+  }
+
+  void update_actions_state(double now, double delta) override {
+    if (ahead_ > now) return;
+    if (!started_) {
+      started_ = true;
+      executor_.start();
+    } else if (!step(now, delta)) {
+      return;
+    }
+    if (!transport_.ends_by_itself()) run_ahead(now);
+  }
+
+ private:
+  Agenda& agenda_;
+  Transport& transport_;
+  Executor& executor_;
+  bool started_ = false;
+  double ahead_ = 0;  // we have come so far; SimGrid's clock may be behind
+  std::vector<Agenda::Token> timers_;
+  std::vector<FlowToken> flows_;
+
+  /// From `now` until our next event; −1: there is none.
+  double until_next(double now) {
     const double flow_end = transport_.next(now);
     executor_.note_limits();  // the links have just been shared for the time to come
     if (started_ && executor_.finished()) return -1;
@@ -69,31 +100,32 @@ class Simulation::Clock : public simgrid::kernel::resource::Model {
     return next < 0 ? -1 : std::max(0.0, next - now);
   }
 
-  void update_actions_state(double now, double delta) override {
-    if (!started_) {
-      started_ = true;
-      executor_.start();
-      return;
-    }
-    if (executor_.finished()) return;
+  /// Delivers what ends now; false if that is nothing.
+  bool step(double now, double delta) {
+    if (executor_.finished()) return false;
     const std::size_t before = timers_.size();
     agenda_.collect(now + kSameTime, timers_);
     transport_.advance(now, now + kSameTime, flows_);
-    if (timers_.empty() && flows_.empty()) return;
+    if (timers_.empty() && flows_.empty()) return false;
     // SimGrid's communications of this instant come after this call.
-    if (transport_.ends_by_itself() && delta > 0 && timers_.size() > before) return;
+    if (transport_.ends_by_itself() && delta > 0 && timers_.size() > before) return false;
     executor_.deliver(timers_, flows_, now);
     timers_.clear();
     flows_.clear();
+    return true;
   }
 
- private:
-  Agenda& agenda_;
-  Transport& transport_;
-  Executor& executor_;
-  bool started_ = false;
-  std::vector<Agenda::Token> timers_;
-  std::vector<FlowToken> flows_;
+  void run_ahead(double now) {
+    for (;;) {
+      const double delta = until_next(now);
+      if (delta < 0) break;
+      const double timer = simgrid::kernel::timer::Timer::next();
+      if (timer >= 0 && timer <= now + delta) break;
+      now += delta;
+      if (!step(now, delta)) break;
+    }
+    ahead_ = now;
+  }
 };
 
 TransportKind parse_transport(const std::string& name) {

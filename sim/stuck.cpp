@@ -50,7 +50,7 @@ std::string Executor::stuck() const {
   std::vector<Wait> waits;
   std::uint64_t left = 0;
   for (std::size_t i = 0; i < actors_.size(); ++i) {
-    const ActorState& a = *actors_[i];
+    const ActorState& a = actors_[i];
     left += a.queued;
     const auto actor = static_cast<Actor>(i);
     const std::string name = machine_.actor_name(actor);
@@ -69,7 +69,7 @@ std::string Executor::stuck() const {
       } else if (op.kind == Kind::join) {
         std::string there;
         for (const Ref ref : joins_.at(op.message.tag))
-          there += (there.empty() ? "" : ", ") + machine_.actor_name(static_cast<Actor>(ref / kMaxStreams));
+          there += (there.empty() ? "" : ", ") + machine_.actor_name(streams_[ref].actor);
         wait.what =
             fmt::format("{} waits for {} to meet (tag {}); there: {}", name, op.message.steps, op.message.tag, there);
       } else if (s.transfer != kNone) {
@@ -91,7 +91,7 @@ std::string Executor::stuck() const {
 
   // A program that was not pulled far enough may hold the very operation that is waited for.
   for (std::size_t i = 0; i < actors_.size(); ++i)
-    if (actors_[i]->bound_hit && actors_[i]->queued >= look_ahead_)
+    if (actors_[i].bound_hit && actors_[i].queued >= look_ahead_)
       return fmt::format("nothing can go on at {}: {} would have to look more than {} operations ahead",
                          show(Seconds{now_}), machine_.actor_name(static_cast<Actor>(i)), look_ahead_);
 

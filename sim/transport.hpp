@@ -14,7 +14,7 @@ using FlowToken = std::uint32_t;  ///< the caller's own number of a flow
 class Transport {
  public:
   virtual ~Transport() = default;
-  virtual FlowId send(const Route&, Bytes, BytesPerSecond rate_cap, FlowToken) = 0;
+  virtual FlowId send(std::span<const LinkUse>, Bytes, BytesPerSecond rate_cap, FlowToken) = 0;
   /// The flow ends without a completion.
   virtual void cancel(FlowId) = 0;
   /// 0 stalls the flows over it until it has a rate again.

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 
 #include "sim/error.hpp"
 
@@ -20,12 +21,47 @@ const char* word(Kind kind) {
   }
 }
 
-bool overlap(const BufferRef& a, const BufferRef& b) {
+/// What a reference means up to the end of its buffer, and what from the beginning on.
+std::array<BufferRef, 2> unwrapped(const BufferRef& ref) {
+  const int end = ref.chunk + ref.count;
+  if (end <= ref.of) return {ref, BufferRef{}};
+  return {BufferRef{ref.buffer, ref.chunk, ref.of, static_cast<std::uint16_t>(ref.of - ref.chunk)},
+          BufferRef{ref.buffer, 0, ref.of, static_cast<std::uint16_t>(end - ref.of)}};
+}
+
+bool overlap_unwrapped(const BufferRef& a, const BufferRef& b) {
+  if (!a || !b) return false;
   const auto before = [](std::int64_t chunk, std::int64_t of, std::int64_t other, std::int64_t other_of) {
     return chunk * other_of < other * of;
   };
   return a.buffer == b.buffer && before(a.chunk, a.of, b.chunk + b.count, b.of) &&
          before(b.chunk, b.of, a.chunk + a.count, a.of);
+}
+
+bool overlap(const BufferRef& a, const BufferRef& b) {
+  for (const BufferRef& of_a : unwrapped(a))
+    for (const BufferRef& of_b : unwrapped(b))
+      if (overlap_unwrapped(of_a, of_b)) return true;
+  return false;
+}
+
+void combine(const Effect& effect, Eigen::Ref<Eigen::VectorXd> part, const Eigen::Ref<const Eigen::VectorXd>& value) {
+  switch (effect.action) {
+    case Action::reduce:
+      part += value;
+      break;
+    case Action::reduce_max:
+      part = part.cwiseMax(value);
+      break;
+    case Action::reduce_product:
+      part = part.cwiseProduct(value);
+      break;
+    case Action::divide:
+      part = value / effect.call;
+      break;
+    default:
+      part = value;
+  }
 }
 
 }  // namespace
@@ -43,34 +79,26 @@ Eigen::VectorXd& Values::buffer(Actor actor, std::uint16_t id) {
 
 Eigen::VectorXd Values::read(Actor actor, const BufferRef& ref) {
   const Eigen::VectorXd& whole = buffer(actor, ref.buffer);
-  const auto [begin, end] = range(whole.size(), ref);
-  return whole.segment(begin, end - begin);
+  const auto [first, rest] = unwrapped(ref);
+  const auto [begin, end] = range(whole.size(), first);
+  if (!rest) return whole.segment(begin, end - begin);
+  const Eigen::Index more = range(whole.size(), rest).second;
+  Eigen::VectorXd value(end - begin + more);
+  value.head(end - begin) = whole.segment(begin, end - begin);
+  value.tail(more) = whole.head(more);
+  return value;
 }
 
 void Values::write(Actor actor, const Op& op, const Eigen::VectorXd& value) {
-  const BufferRef& ref = op.effect.write;
-  Eigen::VectorXd& whole = buffer(actor, ref.buffer);
-  const auto [begin, end] = range(whole.size(), ref);
-  if (end - begin != value.size())
-    throw InternalError(
-        fmt::format("{} elements written where {} fit: buffer {} of {}", value.size(), end - begin, ref.buffer, actor));
-  auto part = whole.segment(begin, end - begin);
-  switch (op.effect.action) {
-    case Action::reduce:
-      part += value;
-      break;
-    case Action::reduce_max:
-      part = part.cwiseMax(value);
-      break;
-    case Action::reduce_product:
-      part = part.cwiseProduct(value);
-      break;
-    case Action::divide:
-      part = value / op.effect.call;
-      break;
-    default:
-      part = value;
-  }
+  Eigen::VectorXd& whole = buffer(actor, op.effect.write.buffer);
+  const auto [first, rest] = unwrapped(op.effect.write);
+  const auto [begin, end] = range(whole.size(), first);
+  const Eigen::Index size = end - begin, more = rest ? range(whole.size(), rest).second : 0;
+  if (size + more != value.size())
+    throw InternalError(fmt::format("{} elements written where {} fit: buffer {} of {}", value.size(), size + more,
+                                    first.buffer, actor));
+  combine(op.effect, whole.segment(begin, size), value.head(size));
+  combine(op.effect, whole.segment(0, more), value.tail(more));
 }
 
 void Values::use(const OpRun& run, const BufferRef& ref, bool writes) {

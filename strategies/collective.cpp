@@ -41,6 +41,8 @@ std::vector<int> all_others(GroupPlace place) {
   return peers;
 }
 
+std::vector<int> star_peers(GroupPlace place) { return place.index > 0 ? std::vector<int>{0} : all_others(place); }
+
 std::vector<int> power_of_two_peers(GroupPlace place) {
   std::vector<int> peers;
   for (int distance = 1; distance < place.size; distance *= 2)
@@ -94,6 +96,10 @@ std::vector<int> peers_of(const Collective& collective, GroupPlace place) {
 }
 
 Ops collective_ops(const Collective& collective, Local me, Bytes size) {
+  if (me.index() >= me.group_size()) {
+    if (me.group_size() > 1) co_yield collective.on_switch(me, size);
+    co_return;
+  }
   // A group whose root is another than rank 0 is numbered from there.
   if (has_root(collective.operation)) me = me.numbered(Numbering(me.group_size()).rotated(me.root()));
   if (me.group_size() == 1) co_return;

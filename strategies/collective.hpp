@@ -7,6 +7,9 @@
 
 namespace trainyard {
 
+/// Which switches take part in a collective.
+enum class SwitchKind : std::uint8_t { none, nvswitch, network };
+
 /// An algorithm for a collective operation: whom each rank talks to, and what it does.
 struct Collective {
   std::string name;
@@ -21,7 +24,8 @@ struct Collective {
   bool steady = false;
   /// An algorithm to learn from: not a candidate of `auto`.
   bool for_teaching = false;
-  /// Switches take part: `peers` may name switch_member(0) …, and those run `on_switch`.
+  /// Switches take part: they are members too (see SwitchTree), have peers, and run `on_switch`.
+  SwitchKind switches = SwitchKind::none;
   Ops (*on_switch)(Local, Bytes) = nullptr;
   Operation operation = Operation::all_reduce;
 
@@ -44,6 +48,8 @@ std::vector<int> rotated_ring_peers(GroupPlace);
 std::vector<int> rotated_ring_peers(GroupPlace, int channels);
 /// All others, the next first.
 std::vector<int> all_others(GroupPlace);
+/// Of rank 0 all others, of others rank 0.
+std::vector<int> star_peers(GroupPlace);
 /// One, two, four … places ahead and behind.
 std::vector<int> power_of_two_peers(GroupPlace);
 /// The order of the settings' channel: begins `channel` ranks further on in each node.

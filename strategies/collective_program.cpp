@@ -1,5 +1,9 @@
 #include "strategies/collective_program.hpp"
 
+#include <fmt/format.h>
+
+#include "sim/error.hpp"
+
 namespace trainyard {
 namespace {
 
@@ -38,9 +42,10 @@ class CollectiveProgram : public CoroutineProgram {
     for (int time = 0; time < options_.times; ++time) {
       call_.tag = static_cast<Tag>(time) + 1;
       Local me(out_, place_, peers_, call_, options_.size);
-      co_yield begin(me);
+      const bool rank = place_.index < place_.size;  // or a switch
+      if (rank) co_yield begin(me);
       co_yield collective_ops(collective_, me, options_.size);
-      co_yield end(me);
+      if (rank) co_yield end(me);
     }
   }
 
@@ -91,6 +96,8 @@ std::unique_ptr<Program> collective_program(const Collective& collective, GroupP
                                             const CollectiveOptions& options, Names& names,
                                             const std::vector<Actor>& members) {
   place.settings = &options.settings;
+  if (options.one_stream && collective.channels_of(place) > 1)
+    throw UserError(fmt::format("{} by {} needs more than one stream", name_of(collective.operation), collective.name));
   return std::make_unique<CollectiveProgram>(collective, place, options, peers_of(collective, place), names, members);
 }
 

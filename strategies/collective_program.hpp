@@ -22,7 +22,8 @@ struct CollectiveOptions {
   int times = 1;  ///< one after the other
 };
 
-/// Rank `place.index` of one collective; the ranks of the group are the actors `members`. `options` must outlive it.
+/// Rank `place.index` of one collective; the ranks of the group, then its switches, are the actors `members`. `options`
+/// must outlive it.
 std::unique_ptr<Program> collective_program(const Collective&, GroupPlace place, const CollectiveOptions&, Names&,
                                             const std::vector<Actor>& members);
 

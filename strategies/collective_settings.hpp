@@ -51,6 +51,12 @@ struct WeightedRing {
   int weight = 1;
 };
 
+/// Switches that add up what passes through them. In a group of n ranks, switch k is member n + k.
+struct SwitchTree {
+  std::vector<int> of_member;  ///< the switch that each rank is wired to
+  std::vector<int> parent;     ///< of each switch; −1: the root
+};
+
 /// What a collective takes by a fitted model of a library.
 struct ModelledCost {
   Seconds latency;
@@ -78,6 +84,7 @@ struct CollectiveSettings {
   int per_node = 0;                          ///< neighbouring ranks that share a node; 0: all of them
   std::array<int, 2> torus{};                ///< rows and columns; rank r is in row r / columns. 0: the most even split
   std::vector<WeightedRing> rings;           ///< of multi-ring
+  SwitchTree switches;                       ///< of collectives in which switches take part
   std::vector<std::vector<double>> amounts;  ///< bytes of all-to-all-v, from a rank (row) to each
   std::shared_ptr<const CollectiveModel> model;  ///< of the fidelity `modelled`
 

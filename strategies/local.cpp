@@ -18,8 +18,10 @@ Chunk Chunk::parts(int i, int count, int of) const {
         fmt::format("a collective would cut its data into {} parts; at most 65535: use fewer channels or "
                     "larger chunks",
                     all));
+  // A range may go round the end of the buffer: see blocks.
+  const int first = all > 0 ? (ref.chunk * of + i * each) % all : 0;
   return {bytes * count / of,
-          {ref.buffer, static_cast<std::uint16_t>(ref.chunk * of + i * each), static_cast<std::uint16_t>(all),
+          {ref.buffer, static_cast<std::uint16_t>(first), static_cast<std::uint16_t>(all),
            static_cast<std::uint16_t>(each * count)}};
 }
 
@@ -36,9 +38,10 @@ Local Local::within(const Chunk& chunk) const {
   return view;
 }
 
-Local Local::on_slice(int i, int of) const {
+Local Local::on_slice(int i, int of, int count) const {
   Local view = *this;
   view.slice_ = i;
+  view.slice_count_ = count;
   view.slices_ = of;
   return view;
 }
@@ -48,8 +51,15 @@ Local Local::on_channel(int channel) const {
   if (channel > 0) {
     view.send_stream_ = static_cast<Stream>(call_->more_streams + 2 * (channel - 1));
     view.recv_stream_ = static_cast<Stream>(view.send_stream_ + 1);
+    view.tag_ = call_->tag | static_cast<Tag>(channel) << 48;
   }
   return view;
+}
+
+Chunk Local::blocks(int number, int count) const {
+  const int n = group_size();
+  if (n != ranks_ || slices_ > 1) throw InternalError("several blocks of a part of a group, or of slices");
+  return data_.parts(numbering_.member(((number % n) + n) % n), count, n);
 }
 
 int Local::pieces(const Chunk& of) const {
@@ -116,7 +126,7 @@ Op& Local::message(Kind kind, int peer, const Chunk& chunk) {
   Op& op = fresh(kind, kind == Kind::send ? send_stream_ : recv_stream_);
   op.message.bytes = chunk.bytes;
   op.message.slot = slot(peer);
-  op.message.tag = call_->tag;
+  op.message.tag = tag_;
   op.message.mode = call_->mode;
   op.message.path = call_->path;
   return op;
@@ -144,6 +154,22 @@ const Op& Local::send_at_once(int peer, const Chunk& chunk, Dep also) {
   });
 }
 
+const Op& Local::send_piece(int piece, int peer, const Chunk& chunk) {
+  send(peer, chunk);
+  return out_->remake([piece](Op& op) {
+    op.message.mode = Mode::put;
+    op.message.steps = piece == 0 ? 1 : 0;
+  });
+}
+
+const Op& Local::pass_on(int peer, const Chunk& chunk, Dep received) {
+  Op& op = message(Kind::send, peer, chunk);
+  op.effect.read = chunk.ref;
+  op.deps[0] = received;
+  op.message.mode = Mode::eager;
+  return out_->give_fresh();
+}
+
 const Op& Local::send_modelled(int peer, Bytes bytes, Picoseconds latency, BytesPerSecond rate) {
   send(peer, {bytes, {}});
   return out_->remake([&](Op& op) {
@@ -165,7 +191,7 @@ const Op& Local::send_flow(std::uint16_t slot, Bytes bytes, std::uint32_t steps)
   Op& op = fresh(Kind::send, send_stream_);
   op.message.bytes = bytes;
   op.message.slot = slot;
-  op.message.tag = call_->tag;
+  op.message.tag = tag_;
   op.message.mode = Mode::eager;
   op.message.path = call_->path;
   op.message.steps = steps;
@@ -176,7 +202,7 @@ const Op& Local::send_flow(std::uint16_t slot, Bytes bytes, std::uint32_t steps)
 const Op& Local::recv_flow(std::uint16_t slot) {
   Op& op = fresh(Kind::recv, recv_stream_);
   op.message.slot = slot;
-  op.message.tag = call_->tag;
+  op.message.tag = tag_;
   op.message.path = call_->path;
   out_->first_of(number_of_call_, recv_stream_);
   return out_->give_fresh();
@@ -258,6 +284,8 @@ const Op& Local::close() {
   op.deps[1] = out_->after(recv_stream_);
   return out_->give_fresh();
 }
+
+Ops nothing() { co_return; }
 
 Ops side_by_side(Local me, std::vector<Ops> parts) {
   const int channels = static_cast<int>(parts.size());

@@ -50,6 +50,7 @@ class Local {
         number_of_call_(out.new_call()),
         send_stream_(call.send_stream),
         recv_stream_(call.recv_stream),
+        tag_(call.tag),
         data_{size, {call.buffer, 0, 1}} {}
 
   int index() const { return number_; }
@@ -65,8 +66,8 @@ class Local {
   Local numbered(const Numbering&) const;
   /// The same on part of the data.
   Local within(const Chunk&) const;
-  /// The same on slice `i` of `of` of every block.
-  Local on_slice(int i, int of) const;
+  /// The same on slice `i` of `of` of every block, or on `count` slices from there on.
+  Local on_slice(int i, int of, int count = 1) const;
   /// The same on another pair of streams, so that it goes on beside what other channels do: see side_by_side.
   Local on_channel(int) const;
 
@@ -84,8 +85,11 @@ class Local {
   Chunk block(int number) const {
     const int n = group_size();
     const Chunk all = data_.part(numbering_.member(((number % n) + n) % n), ranks_);
-    return slices_ == 1 ? all : all.part(slice_, slices_);
+    return slices_ == 1 ? all : all.parts(slice_, slice_count_, slices_);
   }
+  /// The blocks of `count` members from that number on, as one range: after the last block comes the first. Of views on
+  /// all of a group whose numbers follow its members (as those from a root do), without slices.
+  Chunk blocks(int number, int count) const;
   /// Into how many pieces of the settings' chunk size the data are cut where they are passed on piece by piece.
   int pieces(const Chunk&) const;
   int pieces() const { return pieces(data_); }
@@ -108,6 +112,11 @@ class Local {
   const Op& send(int peer, const Chunk&, Dep also = {});
   /// Does not wait for the receiver, so that all such sends go on at the same time.
   const Op& send_at_once(int peer, const Chunk&, Dep also = {});
+  /// Piece number `piece` of a stream of them: moves at once, as soon as the one before has arrived, and follows it in
+  /// the pipe, so that only the first pays the latency of the way.
+  const Op& send_piece(int piece, int peer, const Chunk&);
+  /// Passes on what another channel has received; waits for that alone, not for the receiver.
+  const Op& pass_on(int peer, const Chunk&, Dep received);
   const Op& recv_copy(int peer, const Chunk&);
   const Op& recv_reduce(int peer, const Chunk&);
   /// Within this rank, after its receives so far and the sends of this channel; takes no time: kernels that move data do
@@ -142,11 +151,12 @@ class Local {
   const std::vector<int>* peers_;
   const CollectiveSettings* settings_;
   int rank_, ranks_, number_;
-  int slice_ = 0, slices_ = 1;
+  int slice_ = 0, slice_count_ = 1, slices_ = 1;
   Numbering numbering_;
   const CollectiveCall* call_;
   std::uint32_t number_of_call_;
   Stream send_stream_, recv_stream_;
+  Tag tag_;  // of this channel: messages of two channels between the same ranks must not be taken for each other
   Chunk data_;
   mutable std::size_t near_ = 0;  // the slot of the peer asked for last
 
@@ -158,6 +168,8 @@ class Local {
   Action combine() const;
 };
 
+/// No operations: a part that some members have nothing to do in.
+Ops nothing();
 /// Parts of a collective that go on at the same time: part k was made on channel k. Their operations are yielded in turn.
 Ops side_by_side(Local, std::vector<Ops> parts);
 

@@ -117,7 +117,7 @@ ClusterMachine::ClusterMachine(const ClusterSpec& spec, const SoftwareStack& sta
     : spec_(spec), graph_(build_cluster(spec_)), routing_(graph_, spec_), stack_(stack) {
   actors_ = graph_.all(DeviceKind::gpu);
   ranks_ = actors_.size();
-  for (const DeviceKind kind : {DeviceKind::cpu, DeviceKind::nvme})
+  for (const DeviceKind kind : {DeviceKind::cpu, DeviceKind::nvme, DeviceKind::nvswitch, DeviceKind::network_switch})
     for (const DeviceId id : graph_.all(kind)) actors_.push_back(id);
   ports_.resize(actors_.size());
   if (!interferes()) return;

@@ -29,8 +29,8 @@ constexpr std::uint16_t kStepOverhead = 1000, kCycleWait = 1001, kBucketCopy = 1
 /// What a kernel or the host work of a step takes on a GPU of such a node under this stack.
 Seconds rank_time(const NodeType&, const SoftwareStack&, const Work&);
 
-/// A cluster on which rank r runs on GPU r (node by node). After the GPUs, every CPU socket and every NVMe drive is an
-/// actor too. Kernels cost what the roofline of the rank's GPU says, but at least what the stack needs to issue one; host
+/// A cluster on which rank r runs on GPU r (node by node). After the GPUs, every CPU socket, every NVMe drive, every
+/// NVSwitch and every switch of the fabric is an actor too. Kernels cost what the roofline of the rank's GPU says, but at least what the stack needs to issue one; host
 /// work what the CPU's figures say; messages take the ways of `Routing`.
 class ClusterMachine : public Machine {
  public:
@@ -52,9 +52,11 @@ class ClusterMachine : public Machine {
 
   const DeviceGraph& graph() const { return graph_; }
   const ClusterSpec& spec() const { return spec_; }
-  /// The GPU, CPU or NVMe drive that an actor is, and the actor that such a device is.
+  /// The GPU, CPU, NVMe drive or switch that an actor is, and the actor that such a device is.
   DeviceId device(Actor actor) const { return actors_.at(static_cast<std::size_t>(actor)); }
   Actor actor(DeviceId) const;
+  /// The HCA that an actor uses; −1: none.
+  DeviceId hca_of(Actor actor) const { return routing_.hca_of(device(actor)); }
   Way way(Actor from, Actor to, PathClass path) const { return routing_.way(device(from), device(to), path); }
 
  private:
@@ -63,7 +65,7 @@ class ClusterMachine : public Machine {
   mutable Routing routing_;
   SoftwareStack stack_;
   double compute_scale_ = 1;
-  std::vector<DeviceId> actors_;  // GPUs, CPUs, drives
+  std::vector<DeviceId> actors_;  // GPUs, CPUs, drives, NVSwitches, switches of the fabric
   std::size_t ranks_ = 0;
   std::vector<std::vector<LinkId>> ports_;
 

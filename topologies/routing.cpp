@@ -47,7 +47,7 @@ DeviceId Routing::nearest(DeviceId from, DeviceKind kind) {
 }
 
 DeviceId Routing::hca_of(DeviceId id) {
-  if (device(id).kind == DeviceKind::hca) return id;
+  if (device(id).kind == DeviceKind::hca || device(id).kind == DeviceKind::network_switch) return id;
   DeviceId& known = hcas_[static_cast<std::size_t>(id)];
   if (known != kNotAsked) return known;
   const std::vector<int>& chosen = type_of(id).network.hca_of_gpu;
@@ -222,6 +222,13 @@ Way Routing::anyhow(DeviceId from, DeviceId to, PathClass path) {
 
 Way Routing::way(DeviceId from, DeviceId to, PathClass path) {
   const int source = device(from).node, target = device(to).node;
+  // A switch that takes part in a collective exchanges with hosts as these do among themselves.
+  const auto at_switch = [&](DeviceId there, DeviceId here) {
+    const DeviceKind host = device(here).kind;
+    return !spec_.joins_chips && device(there).kind == DeviceKind::network_switch &&
+           (host == DeviceKind::gpu || host == DeviceKind::cpu);
+  };
+  if (at_switch(from, to) || at_switch(to, from)) return between_nodes(from, to, path);
   if (source < 0 || target < 0 || from == to) return anyhow(from, to, path);
   if (spec_.joins_chips && device(from).kind == DeviceKind::gpu && device(to).kind == DeviceKind::gpu &&
       path != PathClass::pcie && path != PathClass::nvlink) {

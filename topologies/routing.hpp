@@ -41,12 +41,12 @@ class Routing {
   /// Both must outlive it.
   Routing(DeviceGraph&, const ClusterSpec&);
 
-  /// Ends: GPUs, CPUs (their memory), NVMe drives, HCAs. `path` narrows the wires.
+  /// Ends: GPUs, CPUs (their memory), NVMe drives, HCAs, switches. `path` narrows the wires.
   Way way(DeviceId from, DeviceId to, PathClass);
   /// The same as a route, which stays until the end; `software` is added to the latency between nodes.
   Route route(DeviceId from, DeviceId to, PathClass, Picoseconds software);
   /// The HCA that a GPU or CPU uses: the one that the node says, else the nearest; of several equally near ones GPUs
-  /// take turns, by their index in the node. −1: none.
+  /// take turns, by their index in the node. Of a switch in the network, itself. −1: none.
   DeviceId hca_of(DeviceId);
   /// The socket that a device hangs at; −1: none is wired to it.
   DeviceId socket_of(DeviceId);

@@ -118,10 +118,18 @@ SeedFigures gpt3_05(const Node& inputs) {
   Fields fields(inputs, "inputs");
   const int gpus = static_cast<int>(fields.integer("gpus", 1)),
             servers = gpus / static_cast<int>(fields.integer("gpus_per_server", 1));
-  // Within a server nothing is a limit here: one device stands for its GPUs.
-  const ClusterSpec cluster = hosts_of(servers, "rate: " + fields.text("server_rate"));
+  // Within a server nothing is a limit here.
+  const BytesPerSecond no_limit{1e18};
+  ClusterSpec cluster = star_cluster(gpus / servers, no_limit);
+  cluster.nodes = servers;
+  cluster.fabric = "nonblocking";
+  cluster.node.hcas = 1;
+  cluster.node.hca_rate = fields.bandwidth("server_rate");
   CollectiveRunOptions o;
-  o.ranks = servers;
+  o.ranks = gpus;
+  o.algorithm = "hierarchical";
+  o.options.settings.per_node = gpus / servers;
+  o.options.settings.fidelity = Fidelity::flows;
   o.options.size = fields.bytes("gradient");
   const Work share = flops_work(Flops{fields.number("FLOP", 1, 1e30) / gpus}, Precision::fp32);
   ClusterSpec gpu = star_cluster(1, BytesPerSecond{1e9});

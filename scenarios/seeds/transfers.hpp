@@ -26,6 +26,9 @@ TransferTimes run_transfers(const ClusterSpec&, const std::vector<Transfer>&);
 /// Until the last message has arrived, in ms.
 double transfer_ms(const ClusterSpec&, const std::vector<Transfer>&);
 
+/// Stages of messages: all of a stage start at once, when the stage before has ended. How long each takes, in ms.
+std::vector<double> stages_ms(const ClusterSpec&, const std::vector<std::vector<Transfer>>&);
+
 /// The actor of CPU socket `socket` of a cluster of one node.
 inline Actor host_of(const ClusterSpec& cluster, int socket = 0) { return cluster.gpus() + socket; }
 

@@ -1,12 +1,9 @@
 // Rings (Patarasu & Yuan 2009): everybody sends to the next and receives from the previous member in every step.
 // With several channels each runs a ring of its own on its share of the data, rotated within nodes.
-#include "strategies/collective.hpp"
+#include "strategies/collectives/ring_steps.hpp"
 
 namespace trainyard {
-namespace {
 
-/// 2(n−1) steps: reduce-scatter, then all-gather; each rank sends 2(n−1)/n of `size`. After the reduce-scatter, rank i
-/// owns chunk i+1.
 Ops one_ring_all_reduce(Local me) {
   const int n = me.group_size();
   for (int step = 0; step < n - 1; ++step) {
@@ -19,7 +16,6 @@ Ops one_ring_all_reduce(Local me) {
   }
 }
 
-/// n−1 steps; every block goes all the way round, and each rank adds what it has. It ends where it belongs.
 Ops one_ring_reduce_scatter(Local me) {
   const int n = me.group_size();
   for (int step = 0; step < n - 1; ++step) {
@@ -28,7 +24,6 @@ Ops one_ring_reduce_scatter(Local me) {
   }
 }
 
-/// n−1 steps; every block goes all the way round.
 Ops one_ring_all_gather(Local me) {
   const int n = me.group_size();
   for (int step = 0; step < n - 1; ++step) {
@@ -36,6 +31,8 @@ Ops one_ring_all_gather(Local me) {
     co_yield me.recv_copy(me.previous(), me.block(me.index() - step - 1));
   }
 }
+
+namespace {
 
 Local on_ring(const Local& me, int channel) {
   return me.numbered(channel_ring(me.group_size(), me.settings(), channel)).on_channel(channel);

@@ -1,8 +1,6 @@
 // The executor against a bare loop over the same SimGrid calls: a ring of 64 ranks, message by message.
 #include <benchmark/benchmark.h>
-#include <sys/resource.h>
 
-#include <chrono>
 #include <nlohmann/json.hpp>
 #include <simgrid/kernel/resource/Model.hpp>
 #include <simgrid/kernel/routing/NetZoneImpl.hpp>
@@ -11,25 +9,14 @@
 #include <simgrid/s4u/Host.hpp>
 #include <simgrid/s4u/Link.hpp>
 
-#include "sim/child.hpp"
-#include "sim/ops.hpp"
-#include "sim/simulation.hpp"
-#include "sim/traffic.hpp"
+#include "tests/bench/ring.hpp"
 
 using namespace trainyard;
+using namespace trainyard::bench;
 
 namespace {
 
 namespace s4u = simgrid::s4u;
-using Clock = std::chrono::steady_clock;
-
-double seconds_since(Clock::time_point begin) { return std::chrono::duration<double>(Clock::now() - begin).count(); }
-double resident_mib() {
-  rusage usage{};
-  getrusage(RUSAGE_SELF, &usage);
-  return static_cast<double>(usage.ru_maxrss) / 1024;
-}
-
 // Bare: one link up and one down a rank; a rank sends its next message when its last one has left and one has come.
 
 class BareZone : public simgrid::kernel::routing::NetZoneImpl {
@@ -99,9 +86,6 @@ class BareModel : public simgrid::kernel::resource::Model {
   bool started_ = false;
 };
 
-/// Rates of the up-links: all 1e9, or each its own in [0.7, 1]e9, so that no two messages end together.
-double link_rate(int rank, int ranks, bool equal) { return equal ? 1e9 : 1e9 * (0.7 + 0.3 * rank / ranks); }
-
 std::string bare_ring(int ranks, int steps, bool equal, bool cached) {
   static const char* arguments[] = {"bare",
                                     "--log=root.thres:error",
@@ -121,8 +105,9 @@ std::string bare_ring(int ranks, int steps, bool equal, bool cached) {
   ring.zone = new BareZone("ring");
   ring.from = ring.zone->create_host("from", {1.0})->seal();
   ring.to = ring.zone->create_host("to", {1.0})->seal();
+  const std::vector<double> rates = link_rates(ranks, equal);
   for (int r = 0; r < ranks; ++r) {
-    ring.up.push_back(ring.zone->create_link("up" + std::to_string(r), {link_rate(r, ranks, equal)})->seal());
+    ring.up.push_back(ring.zone->create_link("up" + std::to_string(r), {rates[static_cast<std::size_t>(r)]})->seal());
     ring.down.push_back(ring.zone->create_link("down" + std::to_string(r), {1e9})->seal());
   }
   ring.cached = cached;
@@ -146,92 +131,40 @@ std::string bare_ring(int ranks, int steps, bool equal, bool cached) {
   return nlohmann::json{seconds, engine.get_clock(), resident_mib()}.dump();
 }
 
-class RingMachine : public Machine {
- public:
-  RingMachine(int ranks, bool equal) : ranks_(ranks) {
-    for (int r = 0; r < ranks; ++r) {
-      links_.push_back({"up", "link", BytesPerSecond{link_rate(r, ranks, equal)}});
-      links_.push_back({"down", "link", BytesPerSecond{1e9}});
-    }
-    for (int r = 0; r < ranks; ++r) paths_.push_back({{2 * r, 1}, {2 * ((r + 1) % ranks) + 1, 1}});
-  }
-  std::span<const Link> links() const override { return links_; }
-  Cost price(const Work&, Actor) const override { return {}; }
-  Route route(Actor from, Actor, PathClass) const override { return {paths_[static_cast<std::size_t>(from)], {}}; }
-
- private:
-  int ranks_;
-  std::vector<Link> links_;
-  std::vector<std::vector<LinkUse>> paths_;
-};
-
-class RingRank : public CoroutineProgram {
- public:
-  RingRank(int rank, int ranks, int steps)
-      : CoroutineProgram({(rank + 1) % ranks, (rank + ranks - 1) % ranks}, 2), steps_(steps) {}
-
- protected:
-  Ops run() override {
-    Op out, in;
-    out.kind = Kind::send;
-    out.message.bytes = Bytes{1 << 20};
-    in.kind = Kind::recv;
-    in.stream = 1;
-    in.message.slot = 1;
-    for (int step = 0; step < steps_; ++step) {
-      out.deps[0] = {static_cast<std::uint32_t>(step), 1};
-      co_yield out;
-      co_yield in;
-    }
-  }
-
- private:
-  int steps_;
-};
-
-std::string executor_ring(int ranks, int steps, bool equal, TransportKind kind) {
-  RingMachine machine(ranks, equal);
-  Simulation simulation(machine, kind);
-  for (int r = 0; r < ranks; ++r) simulation.add(r, std::make_unique<RingRank>(r, ranks, steps));
-  Traffic traffic(machine.links());
-  simulation.observe(traffic);
-  const auto begin = Clock::now();
-  const double end = simulation.run().end.value;
-  const double seconds = seconds_since(begin);
-  return nlohmann::json{seconds, end, resident_mib()}.dump();
+Ring ring_of(const benchmark::State& state) {
+  return {static_cast<int>(state.range(0)), static_cast<int>(state.range(1)), 1, state.range(2) == 1};
 }
 
-void run(benchmark::State& state, TransportKind kind) {
-  const int ranks = static_cast<int>(state.range(0)), steps = static_cast<int>(state.range(1));
-  const bool equal = state.range(2) == 1;
-  double transfers = 0, mib = 0, end = 0;
+void executor(benchmark::State& state) {
+  const Ring ring = ring_of(state);
+  RingRun run;
+  double transfers = 0;
   for (auto _ : state) {
-    const auto j = nlohmann::json::parse(in_child([&] { return executor_ring(ranks, steps, equal, kind); }));
-    state.SetIterationTime(j[0]);
-    transfers += static_cast<double>(ranks) * steps;
-    end = j[1];
-    mib = j[2];
+    run = run_ring(ring, TransportKind::native);
+    state.SetIterationTime(run.seconds);
+    transfers += ring.transfers();
   }
   state.counters["transfers/s"] = benchmark::Counter(transfers, benchmark::Counter::kIsRate);
-  state.counters["simulated_s"] = end;
-  state.counters["resident_MiB"] = mib;
+  state.counters["simulated_s"] = run.simulated;
+  state.counters["resident_MiB"] = run.mib;
 }
 
 /// Executor and bare loop in turn, in one run: the ratio of their speeds, and both.
 void ratio(benchmark::State& state) {
-  const int ranks = static_cast<int>(state.range(0)), steps = static_cast<int>(state.range(1));
-  const bool equal = state.range(2) == 1;
+  const Ring ring = ring_of(state);
   double ours = 0, bare = 0, cached = 0, transfers = 0;
   for (auto _ : state) {
-    const auto a =
-        nlohmann::json::parse(in_child([&] { return executor_ring(ranks, steps, equal, TransportKind::native); }));
-    const auto b = nlohmann::json::parse(in_child([&] { return bare_ring(ranks, steps, equal, false); }));
-    const auto c = nlohmann::json::parse(in_child([&] { return bare_ring(ranks, steps, equal, true); }));
-    ours += a[0].get<double>();
-    bare += b[0].get<double>();
-    cached += c[0].get<double>();
-    transfers += static_cast<double>(ranks) * steps;
-    state.SetIterationTime(a[0].get<double>() + b[0].get<double>());
+    const auto time_bare = [&](bool look_up_once) {
+      return nlohmann::json::parse(
+                 in_child([&] { return bare_ring(ring.ranks, ring.steps, ring.lockstep, look_up_once); }))[0]
+          .get<double>();
+    };
+    const double a = run_ring(ring, TransportKind::native).seconds, b = time_bare(false);
+    ours += a;
+    bare += b;
+    cached += time_bare(true);
+    transfers += ring.transfers();
+    state.SetIterationTime(a + b);
   }
   state.counters["executor_transfers/s"] = transfers / ours;
   state.counters["bare_transfers/s"] = transfers / bare;
@@ -239,21 +172,14 @@ void ratio(benchmark::State& state) {
   state.counters["executor_over_bare_cached"] = cached / ours;
 }
 
-void executor(benchmark::State& state) { run(state, TransportKind::native); }
-void executor_flow(benchmark::State& state) { run(state, TransportKind::flow); }
-
 /// Both transports under the same executor, in one run.
 void flow_over_native(benchmark::State& state) {
-  const int ranks = static_cast<int>(state.range(0)), steps = static_cast<int>(state.range(1));
-  const bool equal = state.range(2) == 1;
+  const Ring ring = ring_of(state);
   double flow = 0, native = 0, transfers = 0;
   for (auto _ : state) {
-    const auto time = [&](TransportKind kind) {
-      return nlohmann::json::parse(in_child([&] { return executor_ring(ranks, steps, equal, kind); }))[0].get<double>();
-    };
-    flow += time(TransportKind::flow);
-    native += time(TransportKind::native);
-    transfers += static_cast<double>(ranks) * steps;
+    flow += run_ring(ring, TransportKind::flow).seconds;
+    native += run_ring(ring, TransportKind::native).seconds;
+    transfers += ring.transfers();
     state.SetIterationTime(flow);
   }
   state.counters["flow_transfers/s"] = transfers / flow;
@@ -279,13 +205,6 @@ BENCHMARK(flow_over_native)
     ->UseManualTime()
     ->Unit(benchmark::kMillisecond)
     ->Iterations(3);
-BENCHMARK(executor_flow)
-    ->ArgNames({"ranks", "steps", "lockstep"})
-    ->Args({4096, 1000, 1})
-    ->Args({4096, 200, 0})
-    ->UseManualTime()
-    ->Unit(benchmark::kMillisecond)
-    ->Iterations(1);
 // Memory at recording level totals: ten times the operations, the same resident size.
 BENCHMARK(executor)
     ->ArgNames({"ranks", "steps", "lockstep"})

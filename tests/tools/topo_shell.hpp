@@ -16,7 +16,7 @@ struct TopoAnswer {
   std::string out, err;
 };
 
-/// A folder of its own in which `trainyard topo` commands run.
+/// A folder of its own in which commands run.
 struct TopoFolder {
   std::filesystem::path folder;
   TopoFolder() {
@@ -31,9 +31,10 @@ struct TopoFolder {
     std::ifstream in(folder / name);
     return {std::istreambuf_iterator<char>(in), {}};
   }
-  TopoAnswer run(const std::string& arguments) const {
+  TopoAnswer run(const std::string& arguments) const { return trainyard("topo " + arguments); }
+  TopoAnswer trainyard(const std::string& arguments) const {
     const std::string line =
-        "cd '" + folder.string() + "' && exec '" TRAINYARD_BINARY "' topo " + arguments + " >.out 2>.err </dev/null";
+        "cd '" + folder.string() + "' && exec '" TRAINYARD_BINARY "' " + arguments + " >.out 2>.err </dev/null";
     const int status = std::system(line.c_str());
     return {WIFEXITED(status) ? WEXITSTATUS(status) : -1, text(".out"), text(".err")};
   }

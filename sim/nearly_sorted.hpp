@@ -1,0 +1,34 @@
+#pragma once
+#include <algorithm>
+#include <cstddef>
+#include <vector>
+
+namespace trainyard {
+
+/// Sorts what mostly is in order, or in the opposite one, already: what ends in one time step started in some order of
+/// the actors. Then it costs a pass; otherwise no more than std::sort and a few passes.
+template <typename T, typename Before>
+void sort_nearly_sorted(std::vector<T>& items, Before before) {
+  const std::size_t size = items.size();
+  if (size < 2) return;
+  std::size_t falls = 0;
+  for (std::size_t i = 1; i < size; ++i) falls += before(items[i], items[i - 1]) ? 1 : 0;
+  if (falls == 0) return;
+  if (falls > size / 2) std::reverse(items.begin(), items.end());
+  std::size_t moves = 0;
+  for (std::size_t i = 1; i < size; ++i) {
+    if (!before(items[i], items[i - 1])) continue;
+    const T item = items[i];
+    std::size_t at = i;
+    for (; at > 0 && before(item, items[at - 1]); --at) items[at] = items[at - 1];
+    items[at] = item;
+    moves += i - at;
+    if (moves > 4 * size) return std::sort(items.begin(), items.end(), before);
+  }
+}
+template <typename T>
+void sort_nearly_sorted(std::vector<T>& items) {
+  sort_nearly_sorted(items, [](const T& a, const T& b) { return a < b; });
+}
+
+}  // namespace trainyard

@@ -1,0 +1,61 @@
+#pragma once
+#include "scenarios/collective_run.hpp"
+#include "sim/values.hpp"
+#include "tests/support.hpp"
+
+namespace trainyard::test {
+
+/// What each rank puts in, whole numbers, so that sums are exact: of an all-gather its near-equal block of `elements`.
+inline std::vector<std::vector<double>> inputs_of(Operation operation, int ranks, Eigen::Index elements) {
+  std::vector<std::vector<double>> all;
+  for (int rank = 0; rank < ranks; ++rank) {
+    const auto own = Values::range(elements, {0, static_cast<std::uint16_t>(rank), static_cast<std::uint16_t>(ranks)});
+    const Eigen::Index count = operation == Operation::all_gather ? own.second - own.first : elements;
+    std::vector<double>& values = all.emplace_back();
+    for (Eigen::Index i = 0; i < count; ++i) values.push_back(static_cast<double>((rank + 1) * (i + 3)));
+  }
+  return all;
+}
+
+/// What each rank must get of an all-reduce, a reduce-scatter or an all-gather.
+inline std::vector<std::vector<double>> results_of(Operation operation,
+                                                   const std::vector<std::vector<double>>& inputs) {
+  std::vector<double> all;
+  if (operation == Operation::all_gather)
+    for (const std::vector<double>& block : inputs) all.insert(all.end(), block.begin(), block.end());
+  else
+    for (std::size_t i = 0; i < inputs.front().size(); ++i) {
+      all.push_back(0);
+      for (const std::vector<double>& of : inputs) all.back() += of[i];
+    }
+  std::vector<std::vector<double>> results;
+  const auto ranks = static_cast<std::uint16_t>(inputs.size());
+  for (std::uint16_t rank = 0; rank < ranks; ++rank) {
+    const auto own = Values::range(static_cast<Eigen::Index>(all.size()), {0, rank, ranks});
+    if (operation == Operation::reduce_scatter)
+      results.emplace_back(all.begin() + own.first, all.begin() + own.second);
+    else
+      results.push_back(all);
+  }
+  return results;
+}
+
+/// In place and out of place: everybody has what it should, nobody raced, and out of place the inputs are as they were.
+inline void check_values(const ClusterSpec& cluster, CollectiveRunOptions o) {
+  for (const bool in_place : {true, false}) {
+    CAPTURE(o.algorithm, name_of(o.operation), o.ranks, in_place);
+    const Eigen::Index elements = 5 * o.ranks + 3;
+    o.values = inputs_of(o.operation, o.ranks, elements);
+    o.options.size = Bytes{8.0 * static_cast<double>(elements)};
+    o.options.in_place = in_place;
+    o.keep_steps = false;
+    const CollectiveRun run = run_collective(cluster, o);
+    CHECK(run.values == results_of(o.operation, o.values));
+    CHECK(run.hazards.empty());
+    if (!in_place) CHECK(run.inputs == o.values);
+  }
+}
+
+constexpr Operation kBlockOperations[] = {Operation::all_reduce, Operation::reduce_scatter, Operation::all_gather};
+
+}  // namespace trainyard::test

@@ -1,0 +1,234 @@
+// What collectives take on an idle star of full-duplex links, by closed forms: a latency a and S/B a message, log2 rounded
+// up. Thakur, Rabenseifner & Gropp 2005 have most of them.
+#include <algorithm>
+#include <bit>
+#include <functional>
+
+#include "scenarios/collective_run.hpp"
+#include "scenarios/seeds/seed_case.hpp"
+#include "tests/support.hpp"
+
+using namespace trainyard;
+using namespace trainyard::test;
+
+namespace {
+
+constexpr double kBytes = 6e6, kLatency = 2e-6;
+constexpr Bytes kWhole{1e18};  // a chunk that nothing exceeds
+
+CollectiveRun run_of(Operation operation, const std::string& algorithm, int n, double bytes, Bytes chunk = kWhole,
+                     double latency = kLatency, Fidelity fidelity = Fidelity::messages) {
+  CollectiveRunOptions o;
+  o.operation = operation;
+  o.algorithm = algorithm;
+  o.ranks = n;
+  o.options.size = Bytes{bytes};
+  o.options.settings.chunk = chunk;
+  o.options.settings.fidelity = fidelity;
+  return run_collective(star_cluster(n, kRate, to_picoseconds(Seconds{latency})), o);
+}
+
+int log2_up(int n) { return std::bit_width(static_cast<unsigned>(n - 1)); }
+int log2_down(int n) { return std::bit_width(static_cast<unsigned>(n)) - 1; }
+bool power_of_two(int n) { return (n & (n - 1)) == 0; }
+
+/// A message of that share of the data.
+double message(double share = 1) { return kLatency + share * kBytes / kRate.value; }
+/// `steps` latencies and that share of the data over a link.
+double steps(int count, double share) { return count * kLatency + share * kBytes / kRate.value; }
+
+/// Messages one after the other until all of a complete binary tree have one piece: the left child is served before the
+/// right one, so that the ways are the binary numbers up to n, a 1 costing one more than a 0.
+int tree_down(int n) {
+  int most = 0;
+  for (unsigned v = 1; v <= static_cast<unsigned>(n); ++v)
+    most = std::max(most, static_cast<int>(std::bit_width(v)) + std::popcount(v) - 2);
+  return most;
+}
+/// Until its root has one piece of all: the left spine, where every rank takes its left child, then its right one.
+int tree_up(int n) {
+  int sum = 0;
+  for (int child = 2; child <= n; child *= 2) sum += child == n ? 1 : 2;
+  return sum;
+}
+/// Messages between one piece and the next one, where inner ranks have two children.
+int tree_rate(int n) { return std::min(2, n - 1); }
+
+struct Form {
+  Operation operation;
+  const char* algorithm;
+  std::function<double(int)> seconds;
+};
+
+double share(int n) { return (n - 1.0) / n; }
+
+/// Of those where every message is whole, or cut for another reason than its size.
+std::vector<Form> forms() {
+  const auto bruck_share = [](int n) {
+    double sum = 0;
+    for (int j = 0; j < n; ++j) sum += std::popcount(static_cast<unsigned>(j));
+    return sum / n;
+  };
+  const auto halving = [](int n) {
+    if (power_of_two(n)) return steps(log2_up(n), share(n));
+    const int part = 1 << log2_down(n), standing_back = n - part;
+    double sum = message() + message(1.0 / n);
+    for (int m = 1; m < part; m *= 2) sum += message((m + std::min(m, standing_back)) / static_cast<double>(n));
+    return sum;
+  };
+  using enum Operation;
+  return {
+      {broadcast, "sequential", [](int n) { return (n - 1) * message(); }},
+      {broadcast, "binomial-tree", [](int n) { return log2_up(n) * message(); }},
+      {broadcast, "chain", [](int n) { return (n - 1) * message(); }},
+      {broadcast, "binary-tree", [](int n) { return tree_down(n) * message(); }},
+      {broadcast, "scatter-all-gather", [](int n) { return steps(log2_up(n) + n - 1, 2 * share(n)); }},
+      {reduce, "sequential", [](int n) { return (n - 1) * message(); }},
+      {reduce, "binomial-tree", [](int n) { return log2_up(n) * message(); }},
+      {reduce, "chain", [](int n) { return (n - 1) * message(); }},
+      {reduce, "binary-tree", [](int n) { return tree_up(n) * message(); }},
+      {scatter, "sequential", [](int n) { return steps(n - 1, share(n)); }},
+      {scatter, "binomial-tree", [](int n) { return steps(log2_up(n), share(n)); }},
+      {scatter, "direct", [](int n) { return steps(1, share(n)); }},
+      {gather, "sequential", [](int n) { return steps(n - 1, share(n)); }},
+      {gather, "binomial-tree", [](int n) { return steps(log2_up(n), share(n)); }},
+      {gather, "direct", [](int n) { return steps(1, share(n)); }},
+      {all_gather, "bruck", [](int n) { return steps(log2_up(n), share(n)); }},
+      {all_gather, "gather-broadcast", [](int n) { return steps(2 * (n - 1), share(n) + n - 1); }},
+      {reduce_scatter, "recursive-halving", halving},
+      {all_to_all, "bruck", [=](int n) { return steps(log2_up(n), bruck_share(n)); }},
+      {all_to_all, "ring", [](int n) { return steps(n - 1, (n - 1) / 2.0); }},
+      {all_reduce, "sequential", [](int n) { return 2 * (n - 1) * message(); }},
+      {all_reduce, "recursive-doubling", [](int n) { return (log2_down(n) + (power_of_two(n) ? 0 : 2)) * message(); }},
+      {all_reduce, "reduce-broadcast", [](int n) { return 2 * log2_up(n) * message(); }},
+      {all_reduce, "chain-pipelined", [](int n) { return 2 * (n - 1) * message(); }},
+      {all_reduce, "binary-tree", [](int n) { return (tree_up(n) + tree_down(n)) * message(); }},
+      {barrier, "sequential", [](int n) { return steps(2 * (n - 1), 0); }},
+      {barrier, "binary-tree", [](int n) { return steps(tree_up(n) + tree_down(n), 0); }},
+      {barrier, "dissemination", [](int n) { return steps(log2_up(n), 0); }},
+      {send_recv, "ring-shift", [](int) { return message(); }},
+  };
+}
+
+}  // namespace
+
+TEST_CASE("collectives take what their closed forms say", "[collectives]") {
+  for (const Form& form : forms())
+    for (const int n : {2, 3, 4, 5, 6, 7, 8, 13, 16}) {
+      CAPTURE(name_of(form.operation), form.algorithm, n);
+      CHECK(run_of(form.operation, form.algorithm, n, kBytes).time == near(form.seconds(n)));
+    }
+  for (const int n : {2, 4, 8, 16})
+    CHECK(run_of(Operation::all_gather, "recursive-doubling", n, kBytes).time == near(steps(log2_up(n), share(n))));
+}
+
+TEST_CASE("summed up into flows, steady algorithms take the same on an idle star", "[collectives]") {
+  for (const Form& form : forms()) {
+    if (!collectives(form.operation).find(form.algorithm, {}).steady) continue;
+    for (const int n : {2, 4, 7, 8}) {
+      CAPTURE(name_of(form.operation), form.algorithm, n);
+      const CollectiveRun run = run_of(form.operation, form.algorithm, n, kBytes, kWhole, kLatency, Fidelity::flows);
+      CHECK(run.time == near(form.seconds(n)));
+    }
+  }
+}
+
+TEST_CASE("a pipeline of P pieces takes P - 1 of its longest stages more", "[collectives]") {
+  for (const int pieces : {1, 2, 6, 25})
+    for (const int n : {2, 3, 4, 6, 7, 8, 11}) {
+      CAPTURE(pieces, n);
+      const Bytes chunk{kBytes / pieces};
+      const double piece = message(1.0 / pieces);
+      for (const Operation operation : {Operation::broadcast, Operation::reduce}) {
+        CHECK(run_of(operation, "chain", n, kBytes, chunk).time == near((n - 2 + pieces) * piece));
+        const int one = operation == Operation::broadcast ? tree_down(n) : tree_up(n);
+        const CollectiveRun tree = run_of(operation, "binary-tree", n, kBytes, chunk);
+        CHECK(tree.time == near((one + tree_rate(n) * (pieces - 1)) * piece));
+        CHECK(tree.messages == static_cast<std::uint64_t>((n - 1) * pieces));
+      }
+    }
+  // A size that is no multiple of the chunk is cut evenly.
+  CHECK(run_of(Operation::broadcast, "chain", 5, kBytes, Bytes{4e6}).time == near((3 + 2) * message(0.5)));
+}
+
+TEST_CASE("pipelined all-reduces go up and down at the same time", "[collectives]") {
+  // So few bytes that only latencies count: 1 s each.
+  const auto rounds = [](const char* algorithm, int n, int pieces) {
+    return run_of(Operation::all_reduce, algorithm, n, 1e-6 * pieces, Bytes{1e-6}, 1).time;
+  };
+  for (const int pieces : {1, 2, 7, 20})
+    for (const int n : {2, 3, 4, 6, 7, 8, 11}) {
+      CAPTURE(pieces, n);
+      CHECK(rounds("chain-pipelined", n, pieces) == near(2 * (n - 1) + pieces - 1));
+      CHECK(rounds("binary-tree", n, pieces) == near(tree_up(n) + tree_down(n) + tree_rate(n) * (pieces - 1)));
+    }
+  // Sums and results share links, so that bytes have bounds: an inner rank sends 2 S on the chain and 3 S on the tree.
+  const Bytes chunk{kBytes / 200};
+  const double whole = kBytes / kRate.value;
+  const double chain = run_of(Operation::all_reduce, "chain-pipelined", 8, kBytes, chunk, 0).time;
+  CHECK(chain > 2 * whole);
+  CHECK(chain < 2 * whole * (1 + 2 * 7 / 200.0));
+  const double tree = run_of(Operation::all_reduce, "binary-tree", 15, kBytes, chunk, 0).time;
+  CHECK(tree > 3 * whole);
+  CHECK(tree < 4 * whole * (1 + 2 * 3 / 200.0));
+  // Two ranks share nothing.
+  CHECK(run_of(Operation::all_reduce, "chain-pipelined", 2, kBytes, Bytes{kBytes / 8}).time ==
+        near(9 * message(1 / 8.0)));
+}
+
+TEST_CASE("the double binary tree halves the load of inner ranks", "[collectives]") {
+  const auto rounds = [](int n, int pieces) {
+    return run_of(Operation::all_reduce, "double-binary-tree", n, 2e-6 * pieces, Bytes{1e-6}, 1).time;
+  };
+  for (const int pieces : {1, 2, 7}) {
+    CAPTURE(pieces);
+    CHECK(rounds(2, pieces) == near(2 + pieces - 1));
+    for (int levels = 2; levels <= 4; ++levels) {  // full trees, and one rank above them
+      CHECK(rounds((1 << levels) - 1, pieces) == near(4 * (levels - 1) + 2 * (pieces - 1)));
+      CHECK(rounds(1 << levels, pieces) == near(4 * (levels - 1) + 2 + 2 * (pieces - 1)));
+    }
+    CHECK(rounds(6, pieces) == near(4 + 3 + 2 * (pieces - 1)));
+  }
+  const double whole = kBytes / kRate.value;
+  for (const int n : {2, 3, 4, 5, 6, 8, 9, 15, 16, 33}) {
+    const CollectiveRun run = run_of(Operation::all_reduce, "double-binary-tree", n, kBytes, Bytes{kBytes / 400}, 0);
+    CAPTURE(n, run.time / whole);
+    CHECK(run.total == near(2 * (n - 1) * kBytes));
+    for (const double sent : run.sent) CHECK(sent < 2 * kBytes * (1 + 1e-9));
+    CHECK(run.time > 2 * share(n) * whole * (1 - 1e-9));
+  }
+}
+
+TEST_CASE("all-reduce variants: steps, bytes of the busiest node, bytes in all (CPLX-01)", "[collectives]") {
+  struct Row {
+    const char* algorithm;
+    std::function<double(int)> steps, peak, total;
+  };
+  const auto all_once = [](int n) { return 2.0 * (n - 1); };
+  const auto log2 = [](int n) { return static_cast<double>(log2_up(n)); };
+  const Row rows[] = {
+      {"sequential", all_once, [](int n) { return n - 1.0; }, all_once},
+      {"ring", all_once, [](int n) { return 2 * share(n); }, all_once},
+      {"recursive-doubling", log2, log2, [](int n) { return n * static_cast<double>(log2_up(n)); }},
+      {"halving-doubling", [](int n) { return 2.0 * log2_up(n); }, [](int n) { return 2 * share(n); }, all_once},
+      {"reduce-broadcast", [](int n) { return 2.0 * log2_up(n); }, log2, all_once},
+  };
+  for (const Row& row : rows)
+    for (const int n : {2, 4, 8, 16, 64}) {
+      CAPTURE(row.algorithm, n);
+      CHECK(run_of(Operation::all_reduce, row.algorithm, n, 0, kWhole, 1).time == row.steps(n));
+      const CollectiveRun run = run_of(Operation::all_reduce, row.algorithm, n, 1 << 20);
+      double peak = 0;
+      for (const double bytes : run.sent) peak = std::max(peak, bytes);
+      for (const double bytes : run.received) peak = std::max(peak, bytes);
+      CHECK(peak / (1 << 20) == row.peak(n));
+      CHECK(run.total / (1 << 20) == row.total(n));
+    }
+}
+
+TEST_CASE("an un-chunked chain has one sender at a time (CHAIN-01)", "[collectives]") {
+  for (const int n : {2, 4, 8, 16}) {
+    CHECK(run_of(Operation::reduce, "chain", n, 1e9, kWhole, 0).time == near(n - 1));
+    CHECK(run_of(Operation::all_reduce, "chain", n, 1e9, Bytes{1e6}, 0).time == near(2 * (n - 1)));
+  }
+}

@@ -1,0 +1,132 @@
+// Flows and modelled collectives beside messages.
+#include <cmath>
+
+#include "models/nccl_model.hpp"
+#include "scenarios/collective_run.hpp"
+#include "scenarios/library_model.hpp"
+#include "scenarios/seeds/seed_case.hpp"
+#include "sim/error.hpp"
+#include "tests/support.hpp"
+
+using namespace trainyard;
+using namespace trainyard::test;
+
+namespace {
+
+CollectiveRun run(Operation operation, const std::string& algorithm, int n, double bytes, Fidelity fidelity,
+                  const ClusterSpec& cluster, int channels = 1) {
+  CollectiveRunOptions o;
+  o.ranks = n;
+  o.operation = operation;
+  o.algorithm = algorithm;
+  o.options.size = Bytes{bytes};
+  o.options.settings.fidelity = fidelity;
+  o.options.settings.channels = channels;
+  return run_collective(cluster, o);
+}
+
+/// Takes what it is told to.
+class FixedModel : public CollectiveModel {
+ public:
+  ModelledCost cost(Operation, Bytes size, int ranks, int) const override {
+    return {Seconds{3e-6}, size * (ranks - 1) / ranks, BytesPerSecond{5e8}, "fixed"};
+  }
+};
+
+}  // namespace
+
+TEST_CASE("on an idle machine of equal links flows take as long as messages, with the same bytes", "[collectives]") {
+  for (const Operation operation :
+       {Operation::all_reduce, Operation::reduce_scatter, Operation::all_gather, Operation::all_to_all})
+    for (const std::string& algorithm : collectives(operation).names()) {
+      const Collective& collective = collectives(operation).find(algorithm, {});
+      if (!collective.steady) continue;
+      for (const int n : {2, 3, 4, 8, 9}) {
+        const bool power = (n & (n - 1)) == 0;
+        if (!power && (algorithm.find("recursive") != std::string::npos || algorithm == "halving-doubling" ||
+                       algorithm == "pairwise-xor"))
+          continue;  // some ranks stand back while others go on
+        CollectiveSettings plain;
+        if (collective.refuses && !collective.refuses({0, n, &plain}).empty()) continue;
+        CAPTURE(name_of(operation), algorithm, n);
+        const ClusterSpec star = star_cluster(n, kRate, {1500000});
+        const CollectiveRun messages = run(operation, algorithm, n, 7e6, Fidelity::messages, star);
+        const CollectiveRun flows = run(operation, algorithm, n, 7e6, Fidelity::flows, star);
+        CHECK(flows.time == near(messages.time));
+        CHECK(flows.total == near(messages.total));
+        for (std::size_t rank = 0; rank < flows.sent.size(); ++rank)
+          CHECK(flows.sent[rank] == near(messages.sent[rank]));
+        CHECK(flows.messages <= messages.messages);
+      }
+    }
+}
+
+TEST_CASE("two channels of a ring share a rank's port, in messages as in flows", "[collectives]") {
+  const ClusterSpec star = star_cluster(4, kRate, {1000000});
+  const double messages = run(Operation::all_reduce, "ring", 4, 8e6, Fidelity::messages, star, 2).time;
+  CHECK(messages == near(2 * 3 * (1e-6 + 2e6 / 1e9)));
+  CHECK(run(Operation::all_reduce, "ring", 4, 8e6, Fidelity::flows, star, 2).time == near(messages));
+}
+
+TEST_CASE("algorithms whose ranks wait for each other are no flows", "[collectives]") {
+  CollectiveRunOptions o;
+  o.ranks = 4;
+  o.algorithm = "chain";
+  o.options.size = Bytes{8e6};
+  o.options.settings.fidelity = Fidelity::flows;
+  CHECK_THROWS_WITH(run_collective(star_cluster(4, kRate), o),
+                    "all-reduce: all-reduce by chain cannot be simulated as flows: its ranks wait for each other; take "
+                    "fidelity messages");
+  o.algorithm = "ring";
+  o.values = contributor_values(4);
+  CHECK_THROWS_WITH(run_collective(star_cluster(4, kRate), o), "fidelity flows moves no values; take messages");
+}
+
+TEST_CASE("a modelled collective takes what the model says, and longer where its flows share a link", "[collectives]") {
+  CollectiveRunOptions o;
+  o.ranks = 4;
+  o.options.size = Bytes{8e6};
+  o.options.settings.fidelity = Fidelity::modelled;
+  o.options.settings.model = std::make_shared<FixedModel>();
+  const double alone = 3e-6 + 6e6 / 5e8;
+  CHECK(run_collective(star_cluster(4, kRate, {7000000}), o).time == near(alone));  // the way's latency is in the model
+  // Two nodes: as many rings as a node has ranks, each with its share.
+  ClusterSpec slow = star_cluster(4, BytesPerSecond{2.5e8});
+  CHECK(run_collective(slow, o).time == near(3e-6 + 6e6 / 2.5e8));
+}
+
+TEST_CASE("the model of NCCL on a node is what the simulator gives there", "[collectives]") {
+  const Catalog catalog;
+  Node reference;
+  reference.kind = Node::Kind::scalar;
+  reference.scalar = "dgx-h100";
+  ClusterSpec cluster;
+  cluster.node = read_node(catalog.resolve("node", reference), catalog);
+  const LibraryModel library = library_model(cluster);
+  CHECK(library.scaled.empty());
+  for (const double size : {8.0, 65536.0, 4e6, 1e9}) {
+    CollectiveRunOptions o;
+    o.ranks = 8;
+    o.options.size = Bytes{size};
+    o.options.settings.fidelity = Fidelity::modelled;
+    o.options.settings.model = library.model;
+    NcclCall call;
+    call.size = Bytes{size};
+    call.gpus = 8;
+    const double expected = nccl_cost(nccl_model_for(cluster.node.gpu, catalog), call).time.value;
+    CHECK(run_collective(cluster, o).time == Approx(expected).epsilon(1e-6));  // start-up is in whole picoseconds
+  }
+}
+
+TEST_CASE("groups at the same time share links, and a rank in two is refused", "[collectives]") {
+  CollectiveRunOptions o;
+  o.ranks = 2;
+  o.options.size = Bytes{8e6};
+  const ClusterSpec star = star_cluster(4, kRate);
+  const double alone = run_collective(star, o).time;
+  o.groups = {{0, 1}, {2, 3}};
+  CHECK(run_collective(star, o).time == near(alone));  // no link in common
+  o.groups = {{0, 1}, {1, 2}};
+  CHECK_THROWS_WITH(run_collective(star, o),
+                    "rank 1 (node0/gpu1) is in two groups: they would wait for each other on its one stream");
+}

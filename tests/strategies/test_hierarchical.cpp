@@ -1,0 +1,231 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <numeric>
+
+#include "scenarios/node_rings.hpp"
+#include "scenarios/seeds/transfers.hpp"
+#include "tests/strategies/exact_values.hpp"
+
+using namespace trainyard;
+using namespace trainyard::test;
+
+namespace {
+
+constexpr double kSize = 16e6;
+
+CollectiveRunOptions options(const std::string& algorithm, Operation operation, int ranks) {
+  CollectiveRunOptions o;
+  o.algorithm = algorithm;
+  o.operation = operation;
+  o.ranks = ranks;
+  o.options.size = Bytes{kSize};
+  return o;
+}
+
+/// Nodes of some devices behind a switch of 4 GB/s a port, each with an adapter of 1 GB/s of its own: one hop within a
+/// node takes 1 us, one between nodes 3 us.
+ClusterSpec rails(int nodes, int gpus) {
+  ClusterSpec spec = star_cluster(gpus, BytesPerSecond{4e9}, {1000000});
+  spec.nodes = nodes;
+  spec.fabric = "nonblocking";
+  spec.node.pcie_rate = BytesPerSecond{1e15};
+  spec.node.hcas = gpus;
+  spec.node.hca_rate = kRate;
+  spec.switch_latency = {3000000};
+  return spec;
+}
+
+/// Chips with a link to each of their four neighbours, 1 us long. At least 3 × 3.
+ClusterSpec torus(int rows, int columns) {
+  std::string mesh;
+  for (int r = 0; r < rows; ++r)
+    for (int c = 0; c < columns; ++c)
+      for (const int to : {r * columns + (c + 1) % columns, (r + 1) % rows * columns + c})
+        mesh += fmt::format("{}[{}, {}, 1]", mesh.empty() ? "" : ", ", r * columns + c, to);
+  return cluster_of(rows * columns,
+                    "interconnect: nvlink-mesh\npcie: {rate: 1 GB/s, latency: 0 us}\n"
+                    "nvlink: {link_rate: 1 GB/s, latency: 1 us, mesh: [" +
+                        mesh + "]}\n");
+}
+
+std::string refusal(const ClusterSpec& cluster, const CollectiveRunOptions& o) {
+  try {
+    run_collective(cluster, o);
+  } catch (const UserError& e) {
+    return e.what();
+  }
+  return "";
+}
+
+double time_of(const ClusterSpec& cluster, CollectiveRunOptions o, Fidelity fidelity) {
+  o.options.settings.fidelity = fidelity;
+  return run_collective(cluster, o).time;
+}
+
+}  // namespace
+
+TEST_CASE("both ways round: the values, on any number of ranks and channels", "[collectives]") {
+  for (const Operation operation : kBlockOperations)
+    for (int n = 1; n <= 17; ++n)
+      for (const int channels : {1, 3}) {
+        CollectiveRunOptions o = options("bidirectional-ring", operation, n);
+        o.options.settings.channels = channels;
+        check_values(star_cluster(n, kRate), o);
+      }
+}
+
+TEST_CASE("both ways round twice as fast over links to both neighbours, no faster behind one port", "[collectives]") {
+  for (const Operation operation : kBlockOperations) {
+    const int steps = (operation == Operation::all_reduce ? 2 : 1) * 4;
+    const CollectiveRunOptions o = options("bidirectional-ring", operation, 5);
+    CHECK(run_collective(star_cluster(5, kRate), o).time == near(steps * (0 + kSize / 5 / 1e9)));
+    const ClusterSpec ring = cluster_of(5,
+                                        "interconnect: nvlink-mesh\npcie: {rate: 1 GB/s, latency: 0 us}\n"
+                                        "nvlink: {link_rate: 1 GB/s, latency: 1 us, "
+                                        "mesh: [[0, 1, 1], [1, 2, 1], [2, 3, 1], [3, 4, 1], [0, 4, 1]]}\n");
+    const CollectiveRun run = run_collective(ring, o);
+    CHECK(run.time == near(steps * (1e-6 + kSize / 10 / 1e9)));
+    CHECK(run.links.size() == 10);  // both ways over each of five wires
+    for (const auto& [link, bytes] : run.links) CHECK(bytes == near(steps * kSize / 10));
+    CHECK(time_of(ring, o, Fidelity::flows) == near(run.time));
+  }
+  CollectiveRunOptions many = options("bidirectional-ring", Operation::all_reduce, 4);
+  many.options.settings.channels = 16;
+  CHECK(refusal(star_cluster(4, kRate), many) ==
+        "all-reduce: all-reduce by bidirectional-ring: 16 channels, each both ways round; at most 15");
+}
+
+TEST_CASE("hierarchical: the values, for every size of node", "[collectives]") {
+  for (const Operation operation : kBlockOperations)
+    for (int n = 1; n <= 17; ++n)
+      for (int per_node = 1; per_node <= n; ++per_node) {
+        if (n % per_node != 0) continue;
+        CollectiveRunOptions o = options("hierarchical", operation, n);
+        o.options.settings.per_node = per_node;
+        check_values(star_cluster(n, kRate), o);
+        if (operation != Operation::all_reduce) continue;
+        o.algorithm = "hierarchical-leader";
+        o.options.settings.chunk = Bytes{100};  // several pieces
+        check_values(star_cluster(n, kRate), o);
+      }
+}
+
+TEST_CASE("hierarchical: time, and what the adapters send", "[collectives]") {
+  const int m = 3, g = 4;
+  const ClusterSpec cluster = rails(m, g);
+  const double inner = (g - 1) * (1e-6 + kSize / g / 4e9), outer = (m - 1) * (3e-6 + kSize / g / m / 1e9);
+  for (const Operation operation : kBlockOperations) {
+    CAPTURE(name_of(operation));
+    CollectiveRunOptions o = options("hierarchical", operation, m * g);
+    o.options.settings.per_node = g;
+    const CollectiveRun run = run_collective(cluster, o);
+    const int passes = operation == Operation::all_reduce ? 2 : 1;
+    // A set of blocks goes block by block, each with its latency.
+    const double sets = passes == 2 ? 0 : (g - 1) * (m - 1) * 1e-6;
+    CHECK(run.time == near(passes * (inner + outer) + sets));
+    for (int node = 0; node < m; ++node)
+      for (int rail = 0; rail < g; ++rail)
+        CHECK(run.links.at(fmt::format("node{}/hca{} -> fabric", node, rail)) ==
+              near(passes * (m - 1.0) / m * kSize / g));
+    for (const double sent : run.sent) CHECK(sent == near(passes * ((g - 1.0) / g + (m - 1.0) / m / g) * kSize));
+    CHECK(time_of(cluster, o, Fidelity::flows) == near(run.time));
+  }
+}
+
+TEST_CASE("hierarchical by leaders: one adapter a node sends everything", "[collectives]") {
+  const int m = 3, g = 4, pieces = 8;
+  CollectiveRunOptions o = options("hierarchical-leader", Operation::all_reduce, m * g);
+  o.options.settings.per_node = g;
+  o.options.settings.chunk = Bytes{kSize / pieces};
+  const CollectiveRun run = run_collective(rails(m, g), o);
+  const double chain = (g - 2 + pieces) * (1e-6 + kSize / pieces / 4e9);
+  CHECK(run.time == near(2 * chain + 2 * (m - 1) * (3e-6 + kSize / m / 1e9)));
+  for (int node = 0; node < m; ++node)
+    CHECK(run.links.at(fmt::format("node{}/hca0 -> fabric", node)) == near(2 * (m - 1.0) / m * kSize));
+  CHECK(run.links.count("node0/hca1 -> fabric") == 0);
+}
+
+TEST_CASE("hierarchical refuses what is no whole number of nodes", "[collectives]") {
+  for (const char* algorithm : {"hierarchical", "hierarchical-leader"}) {
+    CollectiveRunOptions o = options(algorithm, Operation::all_reduce, 6);
+    o.options.settings.per_node = 4;
+    CHECK(refusal(star_cluster(6, kRate), o) ==
+          fmt::format("all-reduce: all-reduce by {}: 6 ranks are no whole number of nodes of 4 ranks", algorithm));
+  }
+}
+
+TEST_CASE("torus-2d: the values, on every torus", "[collectives]") {
+  for (const Operation operation : kBlockOperations)
+    for (int n = 1; n <= 17; ++n)
+      for (int rows = 1; rows <= n; ++rows) {
+        if (n % rows != 0) continue;
+        CollectiveRunOptions o = options("torus-2d", operation, n);
+        o.options.settings.torus = {rows, n / rows};
+        check_values(star_cluster(n, kRate), o);
+      }
+}
+
+TEST_CASE("torus-2d: all links of a square torus carry the same, all the time", "[collectives]") {
+  const int k = 4, n = k * k;
+  const ClusterSpec cluster = torus(k, k);
+  for (const Operation operation : kBlockOperations) {
+    CAPTURE(name_of(operation));
+    const int passes = operation == Operation::all_reduce ? 2 : 1;
+    const CollectiveRunOptions o = options("torus-2d", operation, n);
+    const CollectiveRun run = run_collective(cluster, o);
+    const double bytes = passes * (n - 1.0) / n * kSize / 4;
+    const int messages = passes == 2 ? 4 * (k - 1) : (k - 1) * (k + 1);
+    CHECK(run.time == near(messages * 1e-6 + bytes / 1e9));
+    CHECK(run.links.size() == static_cast<std::size_t>(4 * n));
+    for (const auto& [link, carried] : run.links) CHECK(carried == near(bytes));
+    CHECK(time_of(cluster, o, Fidelity::flows) == near(run.time));
+  }
+  CollectiveRunOptions o = options("torus-2d", Operation::all_reduce, 6);
+  o.options.settings.torus = {2, 2};
+  CHECK(refusal(star_cluster(6, kRate), o) == "all-reduce: all-reduce by torus-2d: 6 ranks are no 2 x 2 torus");
+}
+
+TEST_CASE("multi-ring: the values, on rings of any order and weight", "[collectives]") {
+  for (const char* algorithm : {"multi-ring", "bidirectional-multi-ring"})
+    for (const Operation operation : kBlockOperations)
+      for (int n = 1; n <= 17; ++n) {
+        CollectiveRunOptions o = options(algorithm, operation, n);
+        std::vector<int> order(static_cast<std::size_t>(n));
+        std::iota(order.begin(), order.end(), 0);
+        for (const int weight : {3, 1, 2}) {
+          o.options.settings.rings.push_back({RingOrder(order), weight});
+          std::swap(order.front(), order[order.size() / 2]);
+          std::reverse(order.begin(), order.begin() + static_cast<std::ptrdiff_t>(order.size() * 2 / 3));
+        }
+        check_values(star_cluster(n, kRate), o);
+      }
+}
+
+TEST_CASE("multi-ring on a DGX-1: all NVLinks of its rings carry what they can", "[collectives]") {
+  const Catalog catalog;
+  ClusterSpec cluster = star_cluster(1, kRate);
+  cluster.node = read_node(catalog.resolve("node", parse_document("base: dgx-1v", "test")), catalog);
+  cluster.node.gpu.compute_while_communicating = cluster.node.gpu.communication_while_computing = 1;
+  for (const Operation operation : kBlockOperations)
+    for (const int ways : {1, 2}) {
+      CollectiveRunOptions o = options(ways == 1 ? "multi-ring" : "bidirectional-multi-ring", operation, 8);
+      o.options.settings.rings = node_rings(cluster.node);
+      const int steps = operation == Operation::all_reduce ? 14 : 7;
+      const CollectiveRun run = run_collective(cluster, o);
+      CHECK(run.time == near(steps * (0.965e-6 + kSize / 8 / ways / 75e9)));
+      CHECK(time_of(cluster, o, Fidelity::flows) == near(run.time));
+      CHECK(run.links.size() == static_cast<std::size_t>(16 * ways));
+    }
+}
+
+TEST_CASE("multi-ring refuses rings that are not there, or of another size", "[collectives]") {
+  CollectiveRunOptions o = options("multi-ring", Operation::all_reduce, 4);
+  CHECK(refusal(star_cluster(4, kRate), o) ==
+        "all-reduce: all-reduce by multi-ring: there are no rings to run on: the settings name none");
+  o.options.settings.rings = {{RingOrder({0, 2, 1}), 1}};
+  CHECK(refusal(star_cluster(4, kRate), o) ==
+        "all-reduce: all-reduce by multi-ring: a ring of 3 ranks, in a group of 4");
+  CHECK_THROWS_WITH(node_rings(star_cluster(4, kRate).node),
+                    "node star has no point-to-point links to make rings of: its interconnect is nvswitch");
+}

@@ -1,0 +1,145 @@
+#include <fmt/format.h>
+
+#include "scenarios/seeds/transfers.hpp"
+#include "scenarios/switch_actors.hpp"
+#include "tests/strategies/exact_values.hpp"
+
+using namespace trainyard;
+using namespace trainyard::test;
+
+namespace {
+
+constexpr double kSize = 16e6;
+
+CollectiveRunOptions options(const std::string& algorithm, Operation operation, int ranks, int pieces) {
+  CollectiveRunOptions o;
+  o.algorithm = algorithm;
+  o.operation = operation;
+  o.ranks = ranks;
+  o.options.size = Bytes{kSize};
+  o.options.settings.chunk = Bytes{kSize / pieces};
+  return o;
+}
+
+/// Hosts with an adapter of 1 GB/s, 2 us from each other by way of one switch.
+ClusterSpec hosts(int n) { return hosts_of(n, "rate: 1 GB/s", "{type: nonblocking, switch_latency: 2 us}"); }
+
+/// Hosts on leaves of `down`, with as much to the top as below; 1 us a switch.
+ClusterSpec clos(int n, int down) {
+  ClusterSpec spec = hosts_of(n, "rate: 1 GB/s");
+  spec.fabric = "folded-clos";
+  spec.shape.levels = {{down, 1}};
+  spec.switch_latency = {1000000};
+  return spec;
+}
+
+std::string refusal(const ClusterSpec& cluster, const CollectiveRunOptions& o) {
+  try {
+    run_collective(cluster, o);
+  } catch (const UserError& e) {
+    return e.what();
+  }
+  return "";
+}
+
+}  // namespace
+
+TEST_CASE("the switch adds up: values", "[collectives]") {
+  for (int n = 1; n <= 17; ++n) {
+    for (const Operation operation : kBlockOperations)
+      for (const double chunk : {1e6, 60.0}) {
+        CollectiveRunOptions o = options("nvls", operation, n, 1);
+        o.options.settings.chunk = Bytes{chunk};
+        check_values(star_cluster(n, kRate), o);
+        check_values(star_cluster(n, kRate, {1000000}), o);
+      }
+    CollectiveRunOptions o = options("sharp", Operation::all_reduce, n, 1);
+    o.options.settings.chunk = Bytes{60};
+    check_values(hosts(n), o);
+    check_values(clos(n, 4), o);
+  }
+}
+
+TEST_CASE("SHARP: the size out and in once, and a piece to fill the pipe", "[collectives]") {
+  for (const int n : {2, 3, 8, 17})
+    for (const int pieces : {1, 10, 500}) {
+      CAPTURE(n, pieces);
+      const CollectiveRun run = run_collective(hosts(n), options("sharp", Operation::all_reduce, n, pieces));
+      CHECK(run.time == near(2e-6 + kSize / 1e9 + kSize / pieces / 1e9));
+      for (int host = 0; host < n; ++host) {
+        CHECK(run.links.at(fmt::format("node{}/hca0 -> fabric", host)) == near(kSize));
+        CHECK(run.links.at(fmt::format("fabric -> node{}/hca0", host)) == near(kSize));
+      }
+    }
+}
+
+TEST_CASE("SHARP on a Clos: leaves send their sum up, not what their hosts sent", "[collectives]") {
+  const int pieces = 100;
+  const CollectiveRun run = run_collective(clos(12, 4), options("sharp", Operation::all_reduce, 12, pieces));
+  double up = 0, down = 0;
+  int uplinks = 0;
+  for (const auto& [link, bytes] : run.links) {
+    if (link.find("node") != std::string::npos) continue;
+    ++uplinks;
+    (link.starts_with("leaf") ? up : down) += bytes;
+  }
+  CHECK(uplinks == 6);
+  CHECK(up == near(3 * kSize));
+  CHECK(down == near(3 * kSize));
+  // Four links of half a microsecond or one; two pieces more at the uplinks' four times as high rate.
+  const double piece = kSize / pieces / 1e9;
+  CHECK(run.time == near(kSize / 1e9 + piece + 2 * piece / 4 + 2 * (0.5e-6 + 1e-6)));
+  // Hosts of one leaf do without the top.
+  const CollectiveRun near_by = run_collective(clos(12, 4), options("sharp", Operation::all_reduce, 4, pieces));
+  CHECK(near_by.time == near(kSize / 1e9 + piece + 2 * 0.5e-6));
+}
+
+TEST_CASE("NVLS: size (1 + 1/n) out of and into every GPU", "[collectives]") {
+  const double hop = 1e-6;
+  for (const int n : {2, 3, 8, 17}) {
+    const int pieces = 20;  // of a share
+    CAPTURE(n);
+    const ClusterSpec cluster = star_cluster(n, kRate, {2000000});
+    const auto run = [&](Operation operation) {
+      const CollectiveRun done = run_collective(cluster, options("nvls", operation, n, n * pieces));
+      const bool up = operation != Operation::all_gather, down = operation != Operation::reduce_scatter;
+      for (int gpu = 0; gpu < n; ++gpu) {
+        const double out = (up ? kSize : 0) + (down ? kSize / n : 0), in = (up ? kSize / n : 0) + (down ? kSize : 0);
+        CHECK(done.links.at(fmt::format("node0/gpu{} -> node0/nvswitch", gpu)) == near(out));
+        CHECK(done.links.at(fmt::format("node0/nvswitch -> node0/gpu{}", gpu)) == near(in));
+      }
+      return done.time;
+    };
+    const double piece = kSize / n / pieces / 1e9;
+    CHECK(run(Operation::reduce_scatter) == near(2 * hop + kSize / 1e9 + piece));
+    CHECK(run(Operation::all_gather) == near(2 * hop + kSize / 1e9 + piece));
+    // A GPU's own share interrupts what it sends to the others' sums; no link idles for longer than a round of pieces.
+    const double least = 4 * hop + kSize * (1 + 1.0 / n) / 1e9 + 2 * piece, all = run(Operation::all_reduce);
+    CHECK(all >= least * (1 - 1e-9));
+    CHECK(all <= least + (n + 2) * piece);
+  }
+}
+
+TEST_CASE("in-switch reduction is refused where no switch joins the ranks", "[collectives]") {
+  CHECK(refusal(hosts(4), options("nvls", Operation::all_reduce, 4, 1)) ==
+        "all-reduce: all-reduce by nvls: no NVSwitch joins all the ranks");
+  CHECK(refusal(star_cluster(4, kRate), options("sharp", Operation::all_reduce, 4, 1)) ==
+        "all-reduce: all-reduce by sharp: no switches that add up join all the ranks");
+  const ClusterSpec ethernet = hosts_of(4, "rate: 1 GB/s", "{type: ethernet, switch_latency: 0 us}");
+  CHECK_FALSE(refusal(ethernet, options("sharp", Operation::all_reduce, 4, 1)).empty());
+  CollectiveRunOptions flows = options("nvls", Operation::all_reduce, 4, 1);
+  flows.options.settings.fidelity = Fidelity::flows;
+  CHECK_FALSE(refusal(star_cluster(4, kRate), flows).empty());
+}
+
+TEST_CASE("the tree of switches is as flat as there is one", "[collectives]") {
+  const ClusterSpec spec = clos(12, 4);
+  SoftwareStack stack;
+  const ClusterMachine machine(spec, stack);
+  const SwitchActors all = switch_actors(machine, SwitchKind::network, {0, 1, 5, 11});
+  CHECK(all.tree.parent == std::vector<int>{-1, 0, 0, 0});
+  CHECK(all.tree.of_member == std::vector<int>{1, 1, 2, 3});
+  const SwitchActors one = switch_actors(machine, SwitchKind::network, {4, 5, 7});
+  CHECK(one.tree.parent == std::vector<int>{-1});
+  CHECK(one.tree.of_member == std::vector<int>{0, 0, 0});
+}

@@ -1,0 +1,154 @@
+// `trainyard bench`: nccl-tests' table.
+#include <nlohmann/json.hpp>
+
+#include "tests/tools/topo_shell.hpp"
+
+using nlohmann::json;
+using trainyard::test::TopoAnswer;
+using trainyard::test::TopoFolder;
+
+namespace {
+
+struct BenchShell : TopoFolder {
+  json rows(const std::string& arguments) const {
+    const TopoAnswer answer = trainyard("bench " + arguments + " --json -");
+    INFO(arguments << ": " << answer.err);
+    REQUIRE(answer.exit == 0);
+    return json::parse(answer.out);
+  }
+  void refused(const std::string& arguments, const std::string& error) const {
+    INFO(arguments);
+    const TopoAnswer answer = trainyard("bench " + arguments);
+    CHECK(answer.exit == 2);
+    CHECK(answer.err == "trainyard: " + error + "\n");
+    CHECK(answer.out.empty());
+  }
+};
+
+}  // namespace
+
+TEST_CASE("bench prints nccl-tests' columns, its factors and a true #wrong", "[bench]") {
+  const BenchShell shell;
+  const json j = shell.rows("all_reduce --on dgx-a100 --algorithm ring -b 8M -e 32M -f 2");
+  REQUIRE(j["rows"].size() == 3);
+  for (const json& row : j["rows"]) {
+    CHECK(row["wrong"] == 0);
+    CHECK(row["wrong_in_place"] == 0);
+    CHECK(row["algorithm"] == "ring");
+    const double algorithm = row["size_bytes"].get<double>() / row["time_us"].get<double>() * 1e-3;
+    CHECK(row["algbw_GBps"] == Approx(algorithm).epsilon(1e-9));
+    CHECK(row["busbw_GBps"] == Approx(algorithm * 2 * 7 / 8).epsilon(1e-9));
+  }
+  const TopoAnswer text = shell.trainyard("bench all_gather --on dgx-a100 --gpus 4 --algorithm ring -b 1K -e 1K");
+  CHECK(text.out.find("       size         count      type   redop    root     time   algbw   busbw  #wrong") !=
+        std::string::npos);
+  CHECK(text.out.find("        1024            64     float    none      -1") != std::string::npos);
+  CHECK(text.out.find("# Out of bounds values : 0 OK") != std::string::npos);
+}
+
+TEST_CASE("bench rounds down to 16 bytes a rank, as nccl-tests does", "[bench]") {
+  const BenchShell shell;
+  for (const std::string operation : {"all_gather", "reduce_scatter", "all_to_all"}) {
+    const json j = shell.rows(operation + " --on dgx-a100 --gpus 6 -b 1000 -e 1000");
+    CHECK(j["rows"][0]["size_bytes"] == 960);  // 6 x 160
+    CHECK(j["rows"][0]["count"] == 40);
+  }
+}
+
+TEST_CASE("every operation moves the right values by its usual algorithm", "[bench]") {
+  const BenchShell shell;
+  for (const std::string operation : {"all_reduce", "all_gather", "reduce_scatter", "all_to_all", "broadcast", "reduce",
+                                      "scatter", "gather", "send_recv", "barrier"})
+    for (const std::string reduction : {"sum", "average", "maximum", "product"}) {
+      if (reduction != "sum" && operation.find("reduce") == std::string::npos) continue;
+      const bool rooted =
+          operation == "broadcast" || operation == "reduce" || operation == "scatter" || operation == "gather";
+      const json j = shell.rows(operation + " --on dgx-a100 --gpus 5 --fidelity messages -b 4K -e 4K --op " +
+                                reduction + (rooted ? " --root 3" : ""));
+      CAPTURE(operation, reduction);
+      CHECK(j["rows"][0]["wrong"] == 0);
+      CHECK(j["rows"][0]["wrong_in_place"] == 0);
+    }
+}
+
+TEST_CASE("channels that use one pair of ranks do not mix their messages", "[bench]") {
+  const BenchShell shell;
+  const json j =
+      shell.rows("all_reduce --on dgx-a100 --nodes 2 --fabric nonblocking --algorithm ring --channels 8 -b 8M -e 8M");
+  CHECK(j["rows"][0]["wrong"] == 0);
+}
+
+TEST_CASE("bench auto tries the algorithms, and says which it took", "[bench]") {
+  const BenchShell shell;
+  const std::string on = " --on dgx-a100 --nodes 2 --fabric nonblocking -b 1K -e 64M -f 65536";
+  const json j = shell.rows("all_reduce --algorithm auto" + on);
+  REQUIRE(j["rows"].size() == 2);
+  CHECK(j["rows"][0]["algorithm"] != j["rows"][1]["algorithm"]);  // latency decides the one, bandwidth the other
+  for (std::size_t i = 0; i < 2; ++i)
+    for (const std::string algorithm : {"ring", "halving-doubling", "direct", "binary-tree"})
+      CHECK(j["rows"][i]["time_us"] <=
+            shell.rows("all_reduce --algorithm " + algorithm + on)["rows"][i]["time_us"].get<double>() * (1 + 1e-9));
+}
+
+TEST_CASE("without an algorithm bench is the fitted model of NCCL", "[bench]") {
+  const BenchShell shell;
+  const json j = shell.rows("all_reduce --on dgx-h100 -b 8 -e 1G -f 128");
+  CHECK(j["fidelity"] == "modelled");
+  CHECK(j["rows"][0]["wrong"].is_null());
+  CHECK(j["rows"][0]["algorithm"] == "NCCL, LL");
+  CHECK(j["rows"].back()["algorithm"] == "NCCL, NVLS");
+  const TopoAnswer scaled = shell.trainyard("bench all_reduce --on p3.16xlarge -b 1M -e 1M");
+  CHECK(scaled.out.find("# this GPU was not measured: scaled from") != std::string::npos);
+}
+
+TEST_CASE("bench beside a measured log prints the error of each row", "[bench]") {
+  const BenchShell shell;
+  shell.write(
+      "run.log",
+      "# nThread 1 nGpus 8 minBytes 1048576 maxBytes 4194304 step: 2(factor) warmup iters: 5 iters: 20\n"
+      "#\n# Using devices\n"
+      "#  Rank  0 Group  0 Pid   7000 on     node1 device  0 [0x10] NVIDIA A100-SXM4-80GB\n"
+      "#  Rank  1 Group  0 Pid   7000 on     node1 device  1 [0x11] NVIDIA A100-SXM4-80GB\n"
+      "#\n#                                                              out-of-place                       in-place\n"
+      "#       size         count      type   redop    root     time   algbw   busbw #wrong     time   algbw   "
+      "busbw #wrong\n"
+      "#        (B)    (elements)                               (us)  (GB/s)  (GB/s)            (us)  (GB/s)  "
+      "(GB/s)\n"
+      "     1048576        262144     float     sum      -1    50.00   20.97   20.97      0    50.00   20.97   "
+      "20.97      0\n"
+      "     4194304       1048576     float     sum      -1    90.00   46.60   46.60      0    90.00   46.60   "
+      "46.60      0\n"
+      "# Out of bounds values : 0 OK\n# Avg bus bandwidth    : 30\n");
+  const json j = shell.rows("all_reduce --on dgx-a100 --gpus 2 --compare run.log");
+  REQUIRE(j["rows"].size() == 2);
+  CHECK(j["rows"][0]["size_bytes"] == 1048576);
+  CHECK(j["rows"][0]["measured_us"] == 50);
+  CHECK(j["rows"][0]["error"] == Approx(j["rows"][0]["time_us"].get<double>() / 50 - 1));
+  const TopoAnswer none = shell.trainyard("bench all_reduce --on dgx-a100 --gpus 4 --compare run.log");
+  CHECK(none.exit == 2);
+  CHECK(none.err == "trainyard: run.log: has no all-reduce of 4 GPUs; it has all_reduce on 2 GPUs\n");
+  shell.write("poem.txt", "Roses are red\n");
+  CHECK(shell.trainyard("bench all_reduce --on dgx-a100 --compare poem.txt").exit == 2);
+}
+
+TEST_CASE("bad words to bench", "[bench]") {
+  const BenchShell shell;
+  shell.refused("all_redcue --on dgx-a100",
+                "unknown collective operation \"all_redcue\"; did you mean \"all-reduce\"?");
+  shell.refused("all_reduce", "trainyard bench: on which machine? --on NODE or SCENARIO");
+  shell.refused("all_reduce --on dgx-a100 --gpus 9", "--gpus 9: dgx-a100 has 8 GPUs");
+  shell.refused("all_reduce --on dgx-a100 --gpus -1", "--gpus -1: dgx-a100 has 8 GPUs");
+  shell.refused("all_reduce --on dgx-a100 -b 8 -f 1", "-f 1: from one size to the next, more than 1");
+  shell.refused("all_reduce --on dgx-a100 -b 8X",
+                "-b 8X: a size as nccl-tests has it expected: 8, 4K, 128M, 8G (powers of 1,024)");
+  shell.refused("broadcast --on dgx-a100 --root 8", "trainyard bench: root 8 of a broadcast of 8 ranks; 0 to 7");
+  shell.refused(
+      "all_reduce --on dgx-a100 --groups 0-3,2-5",
+      "--groups 0-3,2-5: rank 2 is in two groups: on one stream one of them would wait for the other, and both "
+      "for ever if ranks disagree which");
+  shell.refused("all_reduce --on dgx-a100 --groups 0-3,4-6",
+                "--groups 0-3,4-6: groups of 4 and 3 ranks; all must be of one size");
+  shell.refused("all_reduce --on dgx-a100 --datatype floot",
+                "--datatype: unknown type \"floot\"; did you mean \"float\"?");
+  shell.refused("all_reduce --on tpu-v3-host", "gpu tpu-v3: NCCL runs on GPUs only");
+}
