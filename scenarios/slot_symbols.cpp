@@ -176,10 +176,9 @@ std::string SlotSymbols::text(const SlotContent& content) const {
   return parts.size() > 1 ? fmt::format("({})/{}", all, ranks_) : fmt::format("{}/{}", all, ranks_);
 }
 
-int slots_needed(const Collective& collective, int ranks, const CollectiveOptions& options, int most) {
+int slots_needed(const Collective& collective, int ranks, const std::vector<Actor>& members,
+                 const CollectiveOptions& options, int most) {
   std::int64_t slots = blocks_of_ranks(collective.operation) ? ranks : 1;
-  std::vector<Actor> members(static_cast<std::size_t>(ranks));
-  std::iota(members.begin(), members.end(), 0);
   const auto fit = [&slots, most](const BufferRef& ref) {
     if (!ref) return;
     for (const int edge : {static_cast<int>(ref.chunk), ref.chunk + ref.count})
@@ -190,9 +189,9 @@ int slots_needed(const Collective& collective, int ranks, const CollectiveOption
                       "larger --chunk or fewer --channels",
                       slots, most));
   };
-  for (int rank = 0; rank < ranks; ++rank) {
+  for (std::size_t member = 0; member < members.size(); ++member) {
     Names names;
-    const auto program = collective_program(collective, {rank, ranks}, options, names, members);
+    const auto program = collective_program(collective, {static_cast<int>(member), ranks}, options, names, members);
     Op op;
     while (program->next(op) == Pull::op) {
       fit(op.effect.read);

@@ -59,8 +59,8 @@ class SlotSymbols {
   std::string word(const Contribution&) const;
 };
 
-/// Into how many slots buffers must be cut so that all that the ranks' programs name is whole slots. Throws UserError
-/// above `most`.
-int slots_needed(const Collective&, int ranks, const CollectiveOptions&, int most);
+/// Into how many slots buffers must be cut so that all that the programs of `members` (the ranks, then switches) name is
+/// whole slots. Throws UserError above `most`.
+int slots_needed(const Collective&, int ranks, const std::vector<Actor>& members, const CollectiveOptions&, int most);
 
 }  // namespace trainyard

@@ -5,9 +5,12 @@
 #include <algorithm>
 #include <map>
 #include <memory>
+#include <numeric>
 #include <tuple>
 
 #include "scenarios/collective_run.hpp"
+#include "scenarios/node_rings.hpp"
+#include "scenarios/switch_actors.hpp"
 #include "sim/child.hpp"
 #include "sim/error.hpp"
 #include "sim/simulation.hpp"
@@ -235,6 +238,26 @@ void closed_forms(CollectiveLesson& lesson, Operation operation) {
   lesson.least_total = lesson.least_rank * (whole ? n - 1 : has_root(operation) ? 1 : n);
 }
 
+/// What the settings must know of the machine: switches that take part, rings of a mesh. Gives the members of the group:
+/// ranks, then switches.
+std::vector<Actor> place_on_machine(const ClusterSpec& cluster, const TeachOptions& o, CollectiveSettings& settings) {
+  std::vector<Actor> members(static_cast<std::size_t>(o.ranks));
+  std::iota(members.begin(), members.end(), 0);
+  if (cluster.nodes == 1 && cluster.node.gpus == o.ranks && !cluster.node.nvlink_mesh.empty()) try {
+      settings.rings = node_rings(cluster.node);
+    } catch (const UserError&) {  // not every mesh has rings, and few algorithms want them
+    }
+  const SwitchKind kind = collectives(o.operation).find(o.algorithm, o.place).switches;
+  if (kind == SwitchKind::none) return members;
+  SoftwareStack plain;
+  plain.name = "plain";
+  const ClusterMachine machine(cluster, plain);
+  SwitchActors switches = switch_actors(machine, kind, members);
+  settings.switches = std::move(switches.tree);
+  members.insert(members.end(), switches.actors.begin(), switches.actors.end());
+  return members;
+}
+
 CollectiveLesson teach_here(const ClusterSpec& cluster, const TeachOptions& o) {
   CollectiveRunOptions run;
   run.ranks = o.ranks;
@@ -243,10 +266,11 @@ CollectiveLesson teach_here(const ClusterSpec& cluster, const TeachOptions& o) {
   run.options = o.options;
   run.software = o.software;
   run.keep_steps = false;
-  const CollectiveSettings& settings = o.options.settings;
-  const Collective& collective = find_collective(o.operation, o.algorithm, {0, o.ranks, &settings}, {});
+  const std::vector<Actor> members = place_on_machine(cluster, o, run.options.settings);
+  const CollectiveSettings& settings = run.options.settings;
+  const Collective& collective = find_collective(o.operation, o.algorithm, {0, o.ranks, &settings}, o.place);
   const bool data = o.operation != Operation::barrier;
-  const int slots = data ? slots_needed(collective, o.ranks, o.options, kMostLessonSlots) : 0;
+  const int slots = data ? slots_needed(collective, o.ranks, members, run.options, kMostLessonSlots) : 0;
   const SlotSymbols symbols(o.operation, settings, o.ranks, slots);
   std::unique_ptr<Recorder> recorder;
   CollectiveLesson lesson;

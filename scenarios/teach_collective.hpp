@@ -63,6 +63,7 @@ struct TeachOptions {
   CollectiveOptions options;
   SoftwareStack software;
   std::string machine;  ///< in words
+  Place place;          ///< of the algorithm, for errors
 };
 
 /// Most slots that a lesson shows.

@@ -44,6 +44,7 @@ void add_to(Arguments& arguments, TeachFlags& flags, TopoMachineArguments& on) {
 
 std::string algorithm_of(const TeachFlags& flags, Operation operation) {
   const std::string algorithm = flags.algorithm.empty() ? default_algorithm(operation) : flags.algorithm;
+  if (algorithm == "auto") throw UserError("--algorithm auto: name one (trainyard list collectives)");
   if (flags.listing.empty()) return algorithm;
   if (flags.listing != "literal")
     throw UserError(fmt::format("--listing {}: there is one listing, literal", flags.listing));
@@ -53,20 +54,21 @@ std::string algorithm_of(const TeachFlags& flags, Operation operation) {
   return "ring-literal";
 }
 
-/// The plan's words, so that a lesson and a scenario are read by one reader.
-Node choice_node(const TeachFlags& flags, Operation operation) {
+std::shared_ptr<const std::string> origin_of(const std::string& text) {
+  return std::make_shared<const std::string>(text);
+}
+
+/// The settings in the plan's words, so that a lesson and a scenario are read by one reader.
+Node choice_node(const TeachFlags& flags) {
   Node node;
   node.kind = Node::Kind::map;
-  node.place.file = std::make_shared<const std::string>("trainyard teach");
+  node.place.file = origin_of("trainyard teach");
   const auto put = [&node](const char* key, const std::string& flag, const std::string& text) {
     if (text.empty()) return;
-    Node value = parse_override(text, std::make_shared<const std::string>(flag + " " + text));
+    Node value = parse_override(text, origin_of(flag + " " + text));
     value.key_place = value.place;
     node.fields.emplace_back(key, std::move(value));
   };
-  const std::string algorithm = algorithm_of(flags, operation);
-  if (algorithm == "auto") throw UserError("--algorithm auto: name one (trainyard list collectives)");
-  put("algorithm", "--algorithm", algorithm);
   put("chunk", "--chunk", flags.chunk);
   if (flags.channels != 0) put("channels", "--channels", std::to_string(flags.channels));
   return node;
@@ -105,10 +107,11 @@ CollectiveLesson lesson_of(const std::string& topic, const TeachFlags& flags, co
     throw UserError(fmt::format("--ranks {}: {} to {} can be shown", flags.ranks, kFewestRanks, kMostRanks));
   o.ranks = flags.ranks;
   const TopoMachine machine = machine_of(on, o.ranks, o.machine);
-  const Node node = choice_node(flags, o.operation);
+  o.algorithm = algorithm_of(flags, o.operation);
+  o.place.file = origin_of("--algorithm " + o.algorithm);
+  const Node node = choice_node(flags);
   const CollectiveChoice choice =
       read_collective(&node, "trainyard teach", o.operation, machine.cluster, o.ranks, flags.root);
-  o.algorithm = choice.algorithm;
   o.options.settings = choice.settings;
   o.options.settings.reduction = parse_reduction(flags.reduction);
   o.options.size = size_of(flags.size);
