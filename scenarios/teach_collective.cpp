@@ -71,6 +71,7 @@ class Recorder : public Observer {
 
   void look(Actor, int first, int count);
   void changed(Actor, const Op&);
+  /// The first and how many; after the last comes the first again.
   std::pair<int, int> slots_of(const BufferRef&) const;
   std::string slots_in_words(const BufferRef& read, const BufferRef& write) const;
   LessonStep finished(Step&, const std::map<Actor, int>& number, std::vector<double>& sent) const;
@@ -80,8 +81,10 @@ void Recorder::look(Actor actor, int first, int count) {
   std::vector<SlotContent>& of = buffers_[actor];
   of.resize(static_cast<std::size_t>(symbols_.slots()));
   const Eigen::VectorXd& buffer = values_.buffer(actor, kDataBuffer);
-  for (int slot = first; slot < first + count; ++slot)
+  for (int i = 0; i < count; ++i) {
+    const int slot = (first + i) % symbols_.slots();
     of[static_cast<std::size_t>(slot)] = symbols_.read(buffer, slot, actor);
+  }
 }
 
 std::pair<int, int> Recorder::slots_of(const BufferRef& ref) const {
@@ -95,7 +98,8 @@ std::string Recorder::slots_in_words(const BufferRef& read, const BufferRef& wri
   const std::string name = symbols_.slot_name(first);
   const std::string what = name.starts_with("block") ? "" : count == 1 ? "slot " : "slots ";
   const std::string all =
-      count == 1 ? what + name : fmt::format("{}{}–{}", what, name, symbols_.slot_name(first + count - 1));
+      count == 1 ? what + name
+                 : fmt::format("{}{}–{}", what, name, symbols_.slot_name((first + count - 1) % symbols_.slots()));
   return ref.buffer == kDataBuffer ? all : "scratch of " + all;
 }
 
@@ -109,8 +113,8 @@ void Recorder::posted(const OpRun& run) {
   const auto [first, count] = slots_of(ref);
   const Eigen::VectorXd& buffer = values_.buffer(run.op->actor, ref.buffer);
   std::string text;
-  for (int slot = first; slot < first + count; ++slot)
-    text += (slot == first ? "" : ", ") + symbols_.read(buffer, slot, run.op->actor).text;
+  for (int i = 0; i < count; ++i)
+    text += (i == 0 ? "" : ", ") + symbols_.read(buffer, (first + i) % symbols_.slots(), run.op->actor).text;
   content_[run.id] = text;
 }
 
@@ -162,7 +166,8 @@ void Recorder::changed(Actor actor, const Op& op) {
   const auto [first, count] = slots_of(op.effect.write);
   if (!buffers_.contains(actor)) look(actor, 0, symbols_.slots());
   look(actor, first, count);
-  for (int slot = first; slot < first + count; ++slot) buffers_[actor][static_cast<std::size_t>(slot)].changed = true;
+  for (int i = 0; i < count; ++i)
+    buffers_[actor][static_cast<std::size_t>((first + i) % symbols_.slots())].changed = true;
 }
 
 LessonStep Recorder::finished(Step& step, const std::map<Actor, int>& number, std::vector<double>& sent) const {

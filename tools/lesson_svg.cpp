@@ -103,7 +103,8 @@ std::string lesson_svg(const CollectiveLesson& lesson) {
   const std::size_t frames = lesson.steps.size() + 1, rows = (frames + columns - 1) / columns;
   const std::vector<std::string> sums = lesson_sums(lesson);
   const double top = 56, bottom = kRow * static_cast<double>(sums.size()) + kMargin;
-  const double width = across * static_cast<double>(std::min(columns, frames));
+  double width = across * static_cast<double>(std::min(columns, frames));
+  for (const std::string& sentence : sums) width = std::max(width, width_of(sentence) + 2 * kMargin);
   Svg svg(width, top + down * static_cast<double>(rows) + bottom, lesson_title(lesson),
           "What every rank holds after every step, and what was sent");
   svg.text(kMargin, 24, lesson_title(lesson), {15, "#222222", Svg::Anchor::start, true});
