@@ -19,7 +19,7 @@ namespace {
 constexpr int kFewestRanks = 2, kMostRanks = 16;
 /// Of the machine that is meant where nobody says one: round figures, so that times can be checked in the head.
 constexpr BytesPerSecond kStarRate{25e9};
-constexpr Picoseconds kStarLatency{500'000};
+constexpr Picoseconds kStarLatency{1'000'000};
 
 struct TeachFlags {
   std::string algorithm, size = "4 MiB", reduction = "sum", chunk, listing, html, svg, json;
@@ -78,7 +78,7 @@ TopoMachine machine_of(const TopoMachineArguments& on, int ranks, std::string& w
   if (!on.given()) {
     TopoMachine machine{"star", star_cluster(ranks, kStarRate, kStarLatency), {}};
     words = fmt::format("{} GPUs round one switch, {} each way, {} from GPU to GPU", ranks, show(kStarRate),
-                        show((kStarLatency * 2).seconds()));
+                        show(kStarLatency.seconds()));
     return machine;
   }
   TopoMachine machine = on.read("teach");
