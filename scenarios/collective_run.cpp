@@ -78,8 +78,16 @@ struct GroupRun {
   CollectiveOptions options;
 };
 
-std::vector<GroupRun> place_groups(const ClusterMachine& machine, const CollectiveRunOptions& o,
-                                   const Collective& collective) {
+Place place_of(Operation operation) {
+  Place place;
+  place.file = std::make_shared<const std::string>(name_of(operation));
+  return place;
+}
+
+std::vector<GroupRun> place_groups(const ClusterMachine& machine, const CollectiveRunOptions& o) {
+  if (o.members.empty() && o.groups.empty() && o.ranks > machine.spec().gpus())
+    throw UserError(fmt::format("{} of {} ranks, on {} GPUs", name_of(o.operation), o.ranks, machine.spec().gpus()));
+  const Collective& collective = collectives(o.operation).find(o.algorithm, place_of(o.operation));
   std::vector<GroupRun> runs;
   for (const std::vector<Actor>& group : groups_of(o)) {
     GroupRun& run = runs.emplace_back(GroupRun{group, o.options});
@@ -89,6 +97,30 @@ std::vector<GroupRun> place_groups(const ClusterMachine& machine, const Collecti
     run.actors.insert(run.actors.end(), switches.actors.begin(), switches.actors.end());
   }
   return runs;
+}
+
+/// Actors that take no part get an empty program. The groups must outlive the run.
+void add_programs(Simulation& simulation, const ClusterMachine& machine, const std::vector<GroupRun>& groups,
+                  const CollectiveRunOptions& o, Names& names) {
+  std::map<Actor, std::unique_ptr<Program>> programs;
+  for (const GroupRun& group : groups) {
+    const Collective& collective =
+        find_collective(o.operation, o.algorithm, {0, o.ranks, &group.options.settings}, place_of(o.operation));
+    for (std::size_t i = 0; i < group.actors.size(); ++i)
+      if (!programs
+               .emplace(group.actors[i], collective_program(collective, {static_cast<int>(i), o.ranks}, group.options,
+                                                            names, group.actors))
+               .second)
+        throw UserError(fmt::format("{} is in two groups: they would wait for each other on its one stream",
+                                    machine.actor_name(group.actors[i])));
+  }
+  for (Actor actor = 0; actor <= programs.rbegin()->first; ++actor) {
+    const auto at = programs.find(actor);
+    if (at == programs.end())
+      simulation.add(actor, std::make_unique<ListProgram>(std::vector<Op>{}));
+    else
+      simulation.add(actor, std::move(at->second));
+  }
 }
 
 void put_values(Values& values, const CollectiveRunOptions& o, const std::vector<Actor>& members) {
@@ -161,32 +193,12 @@ json to_json(const CollectiveRun& run) {
 CollectiveRun run_collective_here(const ClusterSpec& cluster, const CollectiveRunOptions& o) {
   Names names;
   ClusterMachine machine(cluster, o.software.name.empty() ? no_software() : o.software);
-  Place place;
-  place.file = std::make_shared<const std::string>(name_of(o.operation));
-  const std::vector<GroupRun> groups = place_groups(machine, o, collectives(o.operation).find(o.algorithm, place));
+  const std::vector<GroupRun> groups = place_groups(machine, o);
   const std::vector<Actor>& members = groups.front().actors;
   const auto ranks = static_cast<std::size_t>(o.ranks);
   CollectiveRun run;
   Simulation simulation(machine);
-  std::map<Actor, std::unique_ptr<Program>> programs;
-  for (const GroupRun& group : groups) {
-    const Collective& collective =
-        find_collective(o.operation, o.algorithm, {0, o.ranks, &group.options.settings}, place);
-    for (std::size_t i = 0; i < group.actors.size(); ++i)
-      if (!programs
-               .emplace(group.actors[i], collective_program(collective, {static_cast<int>(i), o.ranks}, group.options,
-                                                            names, group.actors))
-               .second)
-        throw UserError(fmt::format("{} is in two groups: they would wait for each other on its one stream",
-                                    machine.actor_name(group.actors[i])));
-  }
-  for (Actor actor = 0; actor <= programs.rbegin()->first; ++actor) {
-    const auto at = programs.find(actor);
-    if (at == programs.end())
-      simulation.add(actor, std::make_unique<ListProgram>(std::vector<Op>{}));
-    else
-      simulation.add(actor, std::move(at->second));
-  }
+  add_programs(simulation, machine, groups, o, names);
   Traffic traffic(machine.links());
   Values values;
   std::optional<Snapshots> snapshots;

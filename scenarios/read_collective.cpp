@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "scenarios/library_model.hpp"
+#include "scenarios/node_rings.hpp"
 
 namespace trainyard {
 namespace {
@@ -50,17 +51,40 @@ const char* default_algorithm(Operation operation) {
   return "";
 }
 
-void place_on(CollectiveSettings& settings, const ClusterSpec& cluster) {
+void place_on(CollectiveSettings& settings, const ClusterSpec& cluster, int ranks) {
   const bool alike = cluster.others.empty();
   settings.per_node = alike && cluster.nodes > 1 ? cluster.node.gpus : 0;
+  if (!alike || cluster.nodes > 1 || ranks != cluster.node.gpus || ranks < 2) return;
+  try {
+    settings.rings = node_rings(cluster.node);
+  } catch (const UserError&) {  // no such links, or no ring: algorithms that need them say so
+  }
 }
 
+namespace {
+
+/// Switches are found when the machine is there.
+void check(const CollectiveChoice& choice, const std::string& what, Operation operation, int ranks, CollectiveUse use) {
+  const Collective& collective = collectives(operation).find(choice.algorithm, choice.place);
+  const GroupPlace place{0, std::max(ranks, 1), &choice.settings};
+  if (collective.switches == SwitchKind::none || choice.settings.fidelity == Fidelity::modelled) {
+    find_collective(operation, choice.algorithm, place, choice.place);
+    return;
+  }
+  if (use == CollectiveUse::in_a_step)
+    fail(choice.place, fmt::format("{}: {} needs switches that add, which take part in a collective on its own only "
+                                   "(trainyard bench); as part of a step: {{fidelity: modelled}}",
+                                   what, collective.name));
+}
+
+}  // namespace
+
 CollectiveChoice read_collective(const Node* node, const std::string& what, Operation operation,
-                                 const ClusterSpec& cluster, int ranks, int root) {
+                                 const ClusterSpec& cluster, int ranks, CollectiveUse use, int root) {
   CollectiveChoice choice;
   choice.algorithm = default_algorithm(operation);
   choice.settings.root = root;
-  place_on(choice.settings, cluster);
+  place_on(choice.settings, cluster, ranks);
   if (!node) return choice;
   choice.place = node->place;
   if (node->kind == Node::Kind::scalar) {
@@ -87,8 +111,7 @@ CollectiveChoice read_collective(const Node* node, const std::string& what, Oper
       choice.sources = library.sources;
     }
   }
-  if (choice.algorithm != "auto")
-    find_collective(operation, choice.algorithm, {0, std::max(ranks, 1), &choice.settings}, choice.place);
+  if (choice.algorithm != "auto") check(choice, what, operation, ranks, use);
   return choice;
 }
 

@@ -18,13 +18,17 @@ struct CollectiveChoice {
   Place place;
 };
 
-/// `node` may be null: all defaults. What depends on the cluster (ranks of a node) is filled in. Throws UserError.
+/// Where a collective is to run: on its own, switches can take part in it.
+enum class CollectiveUse { alone, in_a_step };
+
+/// `node` may be null: all defaults. What depends on the cluster (ranks of a node, its rings) is filled in. Throws
+/// UserError.
 CollectiveChoice read_collective(const Node* node, const std::string& what, Operation, const ClusterSpec&, int ranks,
-                                 int root = 0);
+                                 CollectiveUse, int root = 0);
 /// What is meant where nobody says an algorithm.
 const char* default_algorithm(Operation);
 
 /// Settings that follow from where the ranks 0 … ranks−1 are.
-void place_on(CollectiveSettings&, const ClusterSpec&);
+void place_on(CollectiveSettings&, const ClusterSpec&, int ranks);
 
 }  // namespace trainyard

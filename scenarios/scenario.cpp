@@ -93,7 +93,7 @@ DataParallelChoice read_data_parallel(Scenario& s, Fields& plan) {
              s.cluster.others.empty() ? fmt::format(" ({} nodes x {})", s.cluster.nodes, s.cluster.node.gpus) : ""));
   s.plan.ranks = static_cast<int>(ranks);
   choice.all_reduce = read_collective(fields.child("all_reduce"), "plan.data_parallel.all_reduce",
-                                      Operation::all_reduce, s.cluster, s.plan.ranks);
+                                      Operation::all_reduce, s.cluster, s.plan.ranks, CollectiveUse::in_a_step);
   s.plan.overlap = fields.boolean("overlap", s.software.overlap);
   const bool given = fields.has("bucket");
   choice.bucket = fields.bytes("bucket", s.software.bucket);
@@ -115,7 +115,7 @@ void choose_all_reduce(Scenario& s, const CollectiveChoice& choice) {
     for (const GradientBucket& bucket : s.plan.buckets) elements += bucket.elements;
     const Bytes mean =
         elements / static_cast<double>(std::max<std::size_t>(1, s.plan.buckets.size())) * s.plan.gradient_element;
-    s.tuned = tune(Operation::all_reduce, mean, s.cluster, s.plan.ranks, choice.settings, s.software);
+    s.tuned = tune(Operation::all_reduce, mean, s.cluster, s.plan.ranks, choice.settings, s.software, false);
     algorithm = s.tuned->best().algorithm;
     s.plan.collective.channels = s.tuned->best().channels;
   }

@@ -3,7 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
+#include <optional>
 
 #include "scenarios/collective_run.hpp"
 #include "sim/child.hpp"
@@ -28,10 +28,31 @@ double messages_of(const Collective& collective, GroupPlace place, Bytes size) {
   return count * place.size;
 }
 
+/// None where the algorithm cannot do it, or is not worth the wait.
+std::optional<double> time_of(const ClusterSpec& cluster, const Collective& collective, CollectiveRunOptions o,
+                              bool switches) {
+  CollectiveSettings& settings = o.options.settings;
+  settings.fidelity = o.ranks > kMostRanksByMessages && collective.steady ? Fidelity::flows : Fidelity::messages;
+  if (collective.switches != SwitchKind::none) {
+    if (!switches) return std::nullopt;
+    try {
+      return run_collective(cluster, o).time;
+    } catch (const UserError&) {  // there are no such switches
+      return std::nullopt;
+    }
+  }
+  const GroupPlace place{0, o.ranks, &settings};
+  if (collective.refuses && !collective.refuses(place).empty()) return std::nullopt;
+  if (o.ranks > 1 && settings.fidelity == Fidelity::messages &&
+      messages_of(collective, place, o.options.size) >= kMostMessages)
+    return std::nullopt;
+  return run_collective(cluster, o).time;
+}
+
 }  // namespace
 
 Tuning tune(Operation operation, Bytes size, const ClusterSpec& cluster, int ranks, const CollectiveSettings& settings,
-            const SoftwareStack& software) {
+            const SoftwareStack& software, bool switches) {
   Tuning tuning;
   tuning.operation = operation;
   tuning.size = size;
@@ -51,14 +72,8 @@ Tuning tune(Operation operation, Bytes size, const ClusterSpec& cluster, int ran
       channel_counts.push_back(settings.ranks_per_node(ranks));
     for (const int channels : channel_counts) {
       o.options.settings.channels = channels;
-      o.options.settings.fidelity =
-          ranks > kMostRanksByMessages && collective.steady ? Fidelity::flows : Fidelity::messages;
-      const GroupPlace place{0, ranks, &o.options.settings};
-      if (collective.refuses && !collective.refuses(place).empty()) continue;
-      if (ranks > 1 && o.options.settings.fidelity == Fidelity::messages &&
-          messages_of(collective, place, size) >= kMostMessages)
-        continue;
-      tuning.candidates.push_back({name, channels, run_collective(cluster, o).time});
+      if (const auto seconds = time_of(cluster, collective, o, switches))
+        tuning.candidates.push_back({name, channels, *seconds});
     }
   }
   if (tuning.candidates.empty())

@@ -139,7 +139,7 @@ void Values::finished(const OpRun& run) {
     const auto call = calls_.find(op.effect.call);
     if (call == calls_.end()) throw InternalError(fmt::format("no function for call {}", op.effect.call));
     call->second(op.actor, op);
-  } else {
+  } else if (op.effect.read && op.effect.write) {
     write(op.actor, op, read(op.actor, op.effect.read));
   }
   if (changed_) changed_(op.actor, op);

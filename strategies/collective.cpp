@@ -102,7 +102,12 @@ Ops collective_ops(const Collective& collective, Local me, Bytes size) {
   }
   // A group whose root is another than rank 0 is numbered from there.
   if (has_root(collective.operation)) me = me.numbered(Numbering(me.group_size()).rotated(me.root()));
-  if (me.group_size() == 1) co_return;
+  const bool exchange =
+      collective.operation == Operation::all_to_all || collective.operation == Operation::all_to_all_v;
+  if (me.group_size() == 1) {
+    if (exchange) co_yield me.copy(me.outgoing(0), me.incoming(0));
+    co_return;
+  }
   switch (me.settings().fidelity) {
     case Fidelity::messages:
       co_yield collective.run(me, size);

@@ -5,12 +5,12 @@
 #include <nlohmann/json.hpp>
 
 #include "models/node.hpp"
+#include "scenarios/node_rings.hpp"
 #include "sim/output.hpp"
 #include "tools/arguments.hpp"
 #include "tools/table.hpp"
 #include "tools/topo.hpp"
 #include "tools/verbs.hpp"
-#include "topologies/rings.hpp"
 
 namespace trainyard {
 namespace {
@@ -79,9 +79,7 @@ RingInput links_of_node(const Node& reference) {
   if (node.nvlink_mesh.empty())
     fail(reference.place, fmt::format("node {} has no point-to-point links to make rings of: its interconnect is {}",
                                       node.name, node.interconnect));
-  RingInput input{node.name, {node.gpus, {}}, node.nvlink_rate};
-  for (const NvlinkBundle& bundle : node.nvlink_mesh) input.graph.bundles.push_back({bundle.a, bundle.b, bundle.links});
-  return input;
+  return {node.name, nvlink_graph(node), node.nvlink_rate};
 }
 
 /// A file with `links`, or with a node; or the name of a node in the catalog.

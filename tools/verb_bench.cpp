@@ -131,8 +131,8 @@ BenchOptions options_of(const Flags& flags, const TopoMachine& machine, std::str
     o.ranks = static_cast<int>(o.groups.front().size());
   }
   const Node node = choice_node(flags);
-  const CollectiveChoice choice =
-      read_collective(&node, "trainyard bench", o.operation, machine.cluster, o.ranks, flags.root);
+  const CollectiveChoice choice = read_collective(&node, "trainyard bench", o.operation, machine.cluster, o.ranks,
+                                                  CollectiveUse::alone, flags.root);
   o.algorithm = choice.algorithm;
   o.settings = choice.settings;
   o.settings.reduction = parse_reduction(flags.reduction);

@@ -12,8 +12,8 @@
 namespace trainyard {
 namespace {
 
-CollectiveRun all_reduce(const ClusterSpec& cluster, const std::string& algorithm, Bytes size, int per_node = 0,
-                         std::vector<WeightedRing> rings = {}) {
+CollectiveRun all_reduce_on(const ClusterSpec& cluster, const std::string& algorithm, Bytes size, int per_node = 0,
+                            std::vector<WeightedRing> rings = {}) {
   CollectiveRunOptions o;
   o.ranks = cluster.gpus();
   o.algorithm = algorithm;
@@ -27,8 +27,10 @@ CollectiveRun all_reduce(const ClusterSpec& cluster, const std::string& algorith
 ClusterSpec ring_of_links(int devices, const std::string& rate, const std::string& duplex) {
   std::string wires;
   for (int i = 0; i < devices; ++i)
-    wires += fmt::format("  - {{from: gpu{}, to: gpu{}, kind: NVLink, rate: {}, latency: 0 us, duplex: {}}}\n", i,
-                         (i + 1) % devices, rate, duplex);
+    wires += fmt::format(
+        "  - {{from: gpu{}, to: gpu{}, kind: NVLink, rate: {}, latency: 0 us, duplex: {}}}\n"
+        "  - {{from: gpu{}, to: cpu0}}\n",
+        i, (i + 1) % devices, rate, duplex, i);
   return cluster_of(devices, "interconnect: graph\npcie: {rate: 1 GB/s, latency: 0 us}\nwires:\n" + wires);
 }
 
@@ -39,10 +41,10 @@ SeedFigures biring_01(const Node& inputs) {
   const std::string rate = fields.text("rate");
   const ClusterSpec full = ring_of_links(n, rate, "full"), half = ring_of_links(n, rate, "half");
   const ClusterSpec behind_a_switch = star_cluster(n, fields.bandwidth("rate"));
-  return {{"uni_ms", all_reduce(full, "ring", size).time * 1e3},
-          {"bi_ms", all_reduce(full, "bidirectional-ring", size).time * 1e3},
-          {"half_duplex_bi_ms", all_reduce(half, "bidirectional-ring", size).time * 1e3},
-          {"behind_a_switch_bi_ms", all_reduce(behind_a_switch, "bidirectional-ring", size).time * 1e3}};
+  return {{"uni_ms", all_reduce_on(full, "ring", size).time * 1e3},
+          {"bi_ms", all_reduce_on(full, "bidirectional-ring", size).time * 1e3},
+          {"half_duplex_bi_ms", all_reduce_on(half, "bidirectional-ring", size).time * 1e3},
+          {"behind_a_switch_bi_ms", all_reduce_on(behind_a_switch, "bidirectional-ring", size).time * 1e3}};
 }
 
 /// GPUs and CPUs of some machines, and the messages of each stage.
@@ -121,7 +123,6 @@ ClusterSpec nodes_with_one_adapter(int nodes, int gpus, BytesPerSecond local, By
   ClusterSpec spec = star_cluster(gpus, local);
   spec.nodes = nodes;
   spec.fabric = "nonblocking";
-  spec.node.pcie_rate = BytesPerSecond{1e15};  // the way to the adapter is no limit
   spec.node.hcas = 1;
   spec.node.hca_rate = network;
   return spec;
@@ -150,9 +151,9 @@ SeedFigures hier_02(const Node& inputs) {
   const Bytes size = fields.bytes("size");
   const BytesPerSecond local = fields.bandwidth("nvlink"), network = fields.bandwidth("net");
   const ClusterSpec cluster = nodes_with_one_adapter(machines, gpus, local, network);
-  const CollectiveRun flat = all_reduce(cluster, "ring", size),
-                      levels = all_reduce(cluster, "hierarchical", size, gpus);
-  const CollectiveRun leader = all_reduce(cluster, "hierarchical-leader", size, gpus);
+  const CollectiveRun flat = all_reduce_on(cluster, "ring", size),
+                      levels = all_reduce_on(cluster, "hierarchical", size, gpus);
+  const CollectiveRun leader = all_reduce_on(cluster, "hierarchical-leader", size, gpus);
   const ClusterSpec with_server = nodes_with_one_adapter(machines + 1, gpus, local, network);
   std::vector<Actor> all(static_cast<std::size_t>(machines) * static_cast<std::size_t>(gpus)), first;
   std::iota(all.begin(), all.end(), 0);
@@ -178,7 +179,7 @@ SeedFigures nodes_01(const Node& inputs) {
     const std::string layout = fmt::format("{}x{}", gpus / per_node, per_node);
     const ClusterSpec cluster =
         nodes_with_one_adapter(gpus / per_node, per_node, fields.bandwidth("local"), fields.bandwidth("net"));
-    order.emplace_back(all_reduce(cluster, "hierarchical", size, per_node).time * 1e3, layout);
+    order.emplace_back(all_reduce_on(cluster, "hierarchical", size, per_node).time * 1e3, layout);
     got["hier_comm_ms " + layout] = order.back().first;
   }
   std::sort(order.begin(), order.end());
@@ -199,7 +200,7 @@ SeedFigures nvl_02(const Node& inputs) {
   std::vector<WeightedRing> rings = node_rings(cluster.node);
   const auto ms = [&](const char* algorithm, const char* rate) {
     cluster.node.nvlink_rate = fields.bandwidth(rate);
-    return all_reduce(cluster, algorithm, size, 0, rings).time * 1e3;
+    return all_reduce_on(cluster, algorithm, size, 0, rings).time * 1e3;
   };
   SeedFigures got{{"with_n_minus_1_over_n_ms", ms("multi-ring", "seed_rate")},
                   {"at_18_75GBps_ms", ms("multi-ring", "rate_18_75")},

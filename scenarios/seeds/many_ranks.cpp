@@ -56,7 +56,8 @@ SeedFigures rank_02(const Node& inputs) {
 }
 
 /// Work shared out to so many ranks, then one gradient exchanged.
-double shared_seconds(double work_s, int ranks, double gradient_elements) {
+double shared_seconds(double work_s, int ranks, double gradient_elements, const std::string& algorithm = "binary-tree",
+                      BytesPerSecond link = {1e9}, Picoseconds latency = {}) {
   return json::parse(in_child([&] {
            constexpr double rate = 1e12;  // of a device of star_cluster
            Network network;
@@ -72,13 +73,14 @@ double shared_seconds(double work_s, int ranks, double gradient_elements) {
            place.file = std::make_shared<const std::string>("seed case");
            DataParallelPlan plan;
            plan.ranks = ranks;
-           plan.all_reduce = &collectives(Operation::all_reduce).find("binary-tree", place);
+           plan.all_reduce = &collectives(Operation::all_reduce).find(algorithm, place);
+           plan.collective.chunk = Bytes{4 * gradient_elements + 1};  // trees pass it on whole
            plan.gradient_element = Bytes{4};
            plan.buckets = gradient_buckets(network, plan.gradient_element, Bytes{1}, Bytes{1}, true);
            plan.buckets.front().elements = gradient_elements;
            Names names;
            training_groups(names, plan.all_reduce);
-           ClusterMachine machine(star_cluster(ranks, BytesPerSecond{1e9}), SoftwareStack{});
+           ClusterMachine machine(star_cluster(ranks, link, latency), SoftwareStack{});
            Simulation simulation(machine);
            for (int rank = 0; rank < ranks; ++rank)
              simulation.add(rank, data_parallel_program(rank, network, plan, names));
@@ -92,6 +94,17 @@ SeedFigures scale_01(const Node& inputs) {
   const int gpus = static_cast<int>(number_of(inputs, "gpus"));
   const double ideal = shared_seconds(work, gpus, 0);
   return {{"minutes", ideal / 60}, {"more_with_communication", shared_seconds(work, gpus, 1e6) > ideal}};
+}
+
+SeedFigures line_01(const Node& inputs) {
+  const double work = number_of(inputs, "compute_s");
+  const Picoseconds alpha = to_picoseconds(Seconds{number_of(inputs, "alpha_us") * 1e-6});
+  SeedFigures got;
+  for (const double n : numbers_of(inputs, "n"))
+    got[fmt::format("speedup {}", n)] =
+        work / shared_seconds(work, static_cast<int>(n), number_of(inputs, "S_MB") * 1e6 / 4, "ring",
+                              BytesPerSecond{number_of(inputs, "B_GBps") * 1e9}, alpha);
+  return got;
 }
 
 /// One schedule on GPUs and on TPUs behind the same links: only the times differ.
@@ -143,8 +156,8 @@ SeedFigures gpt3_05(const Node& inputs) {
           {"days_at_30pct", work_seconds(gpu, {share}) / 86400}};
 }
 
-const RegisterSeed rank_seeds[] = {
-    {"RANK-01", rank_01}, {"RANK-02", rank_02}, {"SCALE-01", scale_01}, {"TPU-01", tpu_01}, {"GPT3-05", gpt3_05}};
+const RegisterSeed rank_seeds[] = {{"RANK-01", rank_01}, {"RANK-02", rank_02}, {"SCALE-01", scale_01},
+                                   {"LINE-01", line_01}, {"TPU-01", tpu_01},   {"GPT3-05", gpt3_05}};
 
 }  // namespace
 }  // namespace trainyard

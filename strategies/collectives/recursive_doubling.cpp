@@ -47,7 +47,7 @@ std::string powers_of_two_only(GroupPlace place) {
 }
 
 TRAINYARD_COLLECTIVE("recursive-doubling", Operation::all_reduce, recursive_peers, recursive_doubling_all_reduce,
-                     .steady = true);
+                     .refuses = recursive_refuses, .steady = true);
 TRAINYARD_COLLECTIVE("recursive-doubling", Operation::all_gather, recursive_peers, recursive_doubling_all_gather,
                      .refuses = powers_of_two_only, .steady = true);
 

@@ -1,5 +1,7 @@
 #include "strategies/collectives/recursive_place.hpp"
 
+#include <fmt/format.h>
+
 namespace trainyard {
 
 std::vector<int> recursive_peers(GroupPlace place) {
@@ -9,6 +11,11 @@ std::vector<int> recursive_peers(GroupPlace place) {
   if (part.paired(place.index)) peers.push_back(place.index + 1);
   for (int mask = 1; mask < part.taking_part; mask *= 2) peers.push_back(part.rank(part.number(place.index) ^ mask));
   return peers;
+}
+
+std::string recursive_refuses(GroupPlace place) {
+  if (place.settings->fidelity != Fidelity::flows || RecursivePlace(place.size).standing_back == 0) return "";
+  return fmt::format("{} ranks are no power of two, so that some wait for others; take fidelity messages", place.size);
 }
 
 }  // namespace trainyard

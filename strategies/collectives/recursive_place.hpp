@@ -19,5 +19,7 @@ struct RecursivePlace {
 };
 /// The neighbour of a pair, and the ranks at distances 1, 2, 4 … of those that take part.
 std::vector<int> recursive_peers(GroupPlace);
+/// Flows of other numbers of ranks than powers of two: those that stand back are not busy in every step.
+std::string recursive_refuses(GroupPlace);
 
 }  // namespace trainyard

@@ -28,6 +28,12 @@ CollectiveRun run_of(Operation operation, const std::string& algorithm, int n, d
   return run_collective(star_cluster(n, kRate, to_picoseconds(Seconds{latency})), o);
 }
 
+/// How many latencies an all-reduce in so many pieces takes, of so few bytes that only latencies count.
+double latencies(const char* algorithm, int n, int pieces) {
+  const Bytes piece{1e-9};
+  return run_of(Operation::all_reduce, algorithm, n, piece.value * pieces, piece).time / kLatency;
+}
+
 int log2_up(int n) { return std::bit_width(static_cast<unsigned>(n - 1)); }
 int log2_down(int n) { return std::bit_width(static_cast<unsigned>(n)) - 1; }
 bool power_of_two(int n) { return (n & (n - 1)) == 0; }
@@ -127,7 +133,9 @@ TEST_CASE("summed up into flows, steady algorithms take the same on an idle star
     if (!collectives(form.operation).find(form.algorithm, {}).steady) continue;
     for (const int n : {2, 4, 7, 8}) {
       CAPTURE(name_of(form.operation), form.algorithm, n);
-      const CollectiveRun run = run_of(form.operation, form.algorithm, n, kBytes, kWhole, kLatency, Fidelity::flows);
+      const std::string name = form.algorithm;
+      if (name.starts_with("recursive") && !power_of_two(n)) continue;  // refused
+      const CollectiveRun run = run_of(form.operation, name, n, kBytes, kWhole, kLatency, Fidelity::flows);
       CHECK(run.time == near(form.seconds(n)));
     }
   }
@@ -152,15 +160,11 @@ TEST_CASE("a pipeline of P pieces takes P - 1 of its longest stages more", "[col
 }
 
 TEST_CASE("pipelined all-reduces go up and down at the same time", "[collectives]") {
-  // So few bytes that only latencies count: 1 s each.
-  const auto rounds = [](const char* algorithm, int n, int pieces) {
-    return run_of(Operation::all_reduce, algorithm, n, 1e-6 * pieces, Bytes{1e-6}, 1).time;
-  };
   for (const int pieces : {1, 2, 7, 20})
     for (const int n : {2, 3, 4, 6, 7, 8, 11}) {
       CAPTURE(pieces, n);
-      CHECK(rounds("chain-pipelined", n, pieces) == near(2 * (n - 1) + pieces - 1));
-      CHECK(rounds("binary-tree", n, pieces) == near(tree_up(n) + tree_down(n) + tree_rate(n) * (pieces - 1)));
+      CHECK(latencies("chain-pipelined", n, pieces) == near(2 * (n - 1) + pieces - 1));
+      CHECK(latencies("binary-tree", n, pieces) == near(tree_up(n) + tree_down(n) + tree_rate(n) * (pieces - 1)));
     }
   // Sums and results share links, so that bytes have bounds: an inner rank sends 2 S on the chain and 3 S on the tree.
   const Bytes chunk{kBytes / 200};
@@ -177,9 +181,7 @@ TEST_CASE("pipelined all-reduces go up and down at the same time", "[collectives
 }
 
 TEST_CASE("the double binary tree halves the load of inner ranks", "[collectives]") {
-  const auto rounds = [](int n, int pieces) {
-    return run_of(Operation::all_reduce, "double-binary-tree", n, 2e-6 * pieces, Bytes{1e-6}, 1).time;
-  };
+  const auto rounds = [](int n, int pieces) { return latencies("double-binary-tree", n, 2 * pieces); };
   for (const int pieces : {1, 2, 7}) {
     CAPTURE(pieces);
     CHECK(rounds(2, pieces) == near(2 + pieces - 1));
@@ -195,7 +197,9 @@ TEST_CASE("the double binary tree halves the load of inner ranks", "[collectives
     CAPTURE(n, run.time / whole);
     CHECK(run.total == near(2 * (n - 1) * kBytes));
     for (const double sent : run.sent) CHECK(sent < 2 * kBytes * (1 + 1e-9));
+    // Flows that share a link keep it from the ideal of 2 S/B, but it stays below the 3 S/B of a single tree.
     CHECK(run.time > 2 * share(n) * whole * (1 - 1e-9));
+    CHECK(run.time < 2.7 * whole);
   }
 }
 
@@ -216,7 +220,7 @@ TEST_CASE("all-reduce variants: steps, bytes of the busiest node, bytes in all (
   for (const Row& row : rows)
     for (const int n : {2, 4, 8, 16, 64}) {
       CAPTURE(row.algorithm, n);
-      CHECK(run_of(Operation::all_reduce, row.algorithm, n, 0, kWhole, 1).time == row.steps(n));
+      CHECK(run_of(Operation::all_reduce, row.algorithm, n, 0).time / kLatency == near(row.steps(n)));
       const CollectiveRun run = run_of(Operation::all_reduce, row.algorithm, n, 1 << 20);
       double peak = 0;
       for (const double bytes : run.sent) peak = std::max(peak, bytes);

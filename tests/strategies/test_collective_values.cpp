@@ -2,163 +2,16 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <numeric>
-#include <random>
-#include <set>
 
-#include "scenarios/collective_run.hpp"
 #include "scenarios/seeds/seed_case.hpp"
-#include "sim/error.hpp"
-#include "sim/values.hpp"
+#include "tests/strategies/collective_cases.hpp"
 #include "tests/support.hpp"
 
 using namespace trainyard;
 using namespace trainyard::test;
 
 namespace {
-
-using Lists = std::vector<std::vector<double>>;
-
-std::vector<Operation> all_operations() {
-  std::vector<Operation> all;
-  for (int i = 0; i < kOperations; ++i) all.push_back(static_cast<Operation>(i));
-  return all;
-}
-
-bool refused(const CollectiveRunOptions& o) {
-  const Collective& found = collectives(o.operation).find(o.algorithm, {});
-  return found.on_switch || (found.refuses && !found.refuses({0, o.ranks, &o.options.settings}).empty());
-}
-
-/// [begin, end) of part `i` of `of`.
-std::pair<int, int> part(int length, int i, int of) {
-  const auto at = Values::range(length, {0, static_cast<std::uint16_t>(i), static_cast<std::uint16_t>(of)});
-  return {static_cast<int>(at.first), static_cast<int>(at.second)};
-}
-
-std::vector<double> slice(const std::vector<double>& of, std::pair<int, int> at) {
-  return {of.begin() + at.first, of.begin() + at.second};
-}
-
-void append(std::vector<double>& to, const std::vector<double>& more) { to.insert(to.end(), more.begin(), more.end()); }
-
-std::vector<double> reduced(const Lists& inputs, Reduction reduction) {
-  std::vector<double> all = inputs.front();
-  for (std::size_t rank = 1; rank < inputs.size(); ++rank)
-    for (std::size_t i = 0; i < all.size(); ++i) {
-      const double more = inputs[rank][i];
-      if (reduction == Reduction::maximum)
-        all[i] = std::max(all[i], more);
-      else if (reduction == Reduction::product)
-        all[i] *= more;
-      else
-        all[i] += more;
-    }
-  for (double& value : all)
-    if (reduction == Reduction::average) value /= static_cast<double>(inputs.size());
-  return all;
-}
-
-/// What each rank sends to each, in elements, of the values of an all-to-all(-v).
-std::pair<int, int> outgoing(const CollectiveRunOptions& o, int from, int to) {
-  if (o.operation == Operation::all_to_all)
-    return part(static_cast<int>(o.values[static_cast<std::size_t>(from)].size()), to, o.ranks);
-  const std::vector<double>& row = o.options.settings.amounts[static_cast<std::size_t>(from)];
-  const int begin = static_cast<int>(std::accumulate(row.begin(), row.begin() + to, 0.0) / 8);
-  return {begin, begin + static_cast<int>(row[static_cast<std::size_t>(to)] / 8)};
-}
-
-/// What the operation is to give each rank, by its definition (MPI 4.0, chapter 6).
-Lists expected(const CollectiveRunOptions& o) {
-  const auto n = static_cast<std::size_t>(o.ranks), root = static_cast<std::size_t>(o.options.settings.root);
-  const int length = static_cast<int>(o.values.front().size());
-  std::vector<double> gathered;
-  for (const std::vector<double>& of : o.values) append(gathered, of);
-  const std::vector<double> sum = reduces(o.operation) ? reduced(o.values, o.options.settings.reduction) : gathered;
-  Lists results(n);
-  for (std::size_t rank = 0; rank < n; ++rank) {
-    const int r = static_cast<int>(rank);
-    switch (o.operation) {
-      case Operation::all_reduce:
-      case Operation::all_gather:
-        results[rank] = sum;
-        break;
-      case Operation::reduce_scatter:
-        results[rank] = slice(sum, part(length, r, o.ranks));
-        break;
-      case Operation::all_to_all:
-      case Operation::all_to_all_v:
-        for (int from = 0; from < o.ranks; ++from)
-          append(results[rank], slice(o.values[static_cast<std::size_t>(from)], outgoing(o, from, r)));
-        break;
-      case Operation::broadcast:
-        results[rank] = o.values[root];
-        break;
-      case Operation::scatter:
-        results[rank] = slice(o.values[root], part(length, r, o.ranks));
-        break;
-      case Operation::reduce:
-      case Operation::gather:
-        if (rank == root) results[rank] = sum;
-        break;
-      case Operation::send_recv:
-        results[rank] = o.values[(rank + n - 1) % n];
-        break;
-      case Operation::barrier:
-        results[rank] = o.values[rank];
-    }
-  }
-  return results;
-}
-
-/// Whole numbers; small enough for the product of 33 of them.
-void put_in_values(CollectiveRunOptions& o, int elements, std::mt19937& dice) {
-  const auto n = static_cast<std::size_t>(o.ranks);
-  const bool blocks = o.operation == Operation::all_gather || o.operation == Operation::gather;
-  if (o.operation == Operation::all_to_all) elements = (elements + o.ranks - 1) / o.ranks * o.ranks;
-  if (o.operation == Operation::all_to_all_v) o.options.settings.amounts.assign(n, std::vector<double>(n));
-  for (std::size_t rank = 0; rank < n; ++rank) {
-    const auto own = part(elements, static_cast<int>(rank), o.ranks);
-    int count = blocks ? own.second - own.first : elements;
-    if (o.operation == Operation::all_to_all_v) {
-      std::vector<double>& row = o.options.settings.amounts[rank];
-      for (double& bytes : row) bytes = 8.0 * static_cast<double>(dice() % 4);
-      count = static_cast<int>(std::accumulate(row.begin(), row.end(), 0.0) / 8);
-    }
-    std::vector<double>& values = o.values.emplace_back();
-    for (int i = 0; i < count; ++i) values.push_back(1.0 + static_cast<double>(dice() % 3));
-  }
-  o.options.size = Bytes{8.0 * elements};
-}
-
-/// A case of an algorithm: everything else by the seed.
-CollectiveRunOptions random_case(Operation operation, const std::string& algorithm, int ranks, std::uint32_t seed) {
-  std::mt19937 dice(seed);
-  const auto one_of = [&dice](const auto& choices) { return choices[dice() % choices.size()]; };
-  CollectiveRunOptions o;
-  o.ranks = ranks;
-  o.operation = operation;
-  o.algorithm = algorithm;
-  o.keep_steps = false;
-  o.options.in_place = dice() % 2 == 0;
-  o.options.mode = dice() % 4 == 0 ? Mode::eager : Mode::rendezvous;
-  CollectiveSettings& settings = o.options.settings;
-  settings.root = static_cast<int>(dice() % static_cast<unsigned>(ranks));
-  settings.reduction = one_of(std::array{Reduction::sum, Reduction::average, Reduction::maximum, Reduction::product});
-  settings.channels = one_of(std::array{1, 1, 2, 3});
-  settings.chunk = Bytes{one_of(std::array{8.0, 40.0, 100.0, 1e6})};
-  put_in_values(o, one_of(std::array{0, 1, ranks - 1, ranks, 2 * ranks + 3, 5 * ranks, 61}), dice);
-  return o;
-}
-
-std::string in_words(const CollectiveRunOptions& o) {
-  const CollectiveSettings& s = o.options.settings;
-  return fmt::format(
-      "{} by {}: {} ranks, root {}, {}, {} B in pieces of {}, {} channels, {}, {}: ", name_of(o.operation), o.algorithm,
-      o.ranks, s.root, name_of(s.reduction), o.options.size.value, s.chunk.value, s.channels,
-      o.options.in_place ? "in place" : "out of place", o.options.mode == Mode::eager ? "eager" : "rendezvous");
-}
 
 /// What is wrong with it, or "".
 std::string fault(const CollectiveRunOptions& o) {
@@ -175,31 +28,85 @@ std::string fault(const CollectiveRunOptions& o) {
 
 /// Cases of every operation and algorithm, each in a process of its own; those that an algorithm refuses are left out.
 std::string first_fault(const std::vector<int>& ranks, std::uint32_t cases_each, std::size_t* done = nullptr) {
-  std::vector<CollectiveRunOptions> all;
+  struct Case {
+    Operation operation;
+    std::string algorithm;
+    int ranks;
+    std::uint32_t seed;
+    CollectiveRunOptions options() const { return random_case(operation, algorithm, ranks, seed); }
+  };
+  std::vector<Case> all;  // no options: a small process forks faster
   std::uint32_t seed = 0;
   for (const Operation operation : all_operations())
     for (const std::string& algorithm : collectives(operation).names()) {
       if (algorithm == "ring-literal") continue;  // whose listing races
-      std::size_t of_this = 0;
+      const std::size_t before = all.size();
       for (const int n : ranks)
         for (std::uint32_t i = 0; i < cases_each; ++i) {
-          CollectiveRunOptions o = random_case(operation, algorithm, n, ++seed);
-          if (refused(o)) continue;
-          all.push_back(std::move(o));
-          ++of_this;
+          Case one{operation, algorithm, n, ++seed};
+          if (!refused(one.options())) all.push_back(std::move(one));
         }
-      if (done) CHECK(of_this > 0);
+      if (done) CHECK(all.size() > before);
     }
   if (done) *done = all.size();
   const std::vector<std::string> faults = in_children(all.size(), processors(), [&all](std::size_t i) {
+    const CollectiveRunOptions o = all[i].options();
     try {
-      return fault(all[i]);
+      return fault(o);
     } catch (const std::exception& e) {
-      return in_words(all[i]) + e.what();
+      return in_words(o) + e.what();
     }
   });
   const auto at = std::find_if(faults.begin(), faults.end(), [](const std::string& text) { return !text.empty(); });
   return at == faults.end() ? "" : *at;
+}
+
+/// A rank that comes to a barrier after so many seconds.
+class LateAtBarrier : public CoroutineProgram {
+ public:
+  LateAtBarrier(const Collective& barrier, GroupPlace place, double seconds)
+      : CoroutineProgram(peers_of(barrier, place), 3),
+        barrier_(barrier),
+        place_(place),
+        peers_(peers_of(barrier, place)),
+        seconds_(seconds) {}
+
+ protected:
+  Ops run() override {
+    const Op late = compute(seconds_);
+    co_yield out_.give(late);
+    call_.start = out_.after(0);
+    const Local me(out_, place_, peers_, call_, Bytes{0});
+    co_yield collective_ops(barrier_, me, Bytes{0});
+  }
+
+ private:
+  const Collective& barrier_;
+  GroupPlace place_;
+  std::vector<int> peers_;
+  double seconds_;
+  CollectiveCall call_;
+  Emitter out_;
+};
+
+/// When the first of n ranks leaves a barrier to which one of them comes a second late.
+double first_to_leave(const std::string& algorithm, int n, int late) {
+  return simulate_in_child([&] {
+    const Collective& barrier = collectives(Operation::barrier).find(algorithm, {});
+    TableMachine machine;
+    const LinkId link = machine.link(kRate);
+    for (Actor from = 0; from < n; ++from)
+      for (Actor to = 0; to < n; ++to) machine.connect(from, to, {{link}});
+    Simulation simulation(machine);
+    for (int rank = 0; rank < n; ++rank)
+      simulation.add(rank, std::make_unique<LateAtBarrier>(barrier, GroupPlace{rank, n}, rank == late ? 1.0 : 0.0));
+    Ends ends;
+    simulation.observe(ends);
+    simulation.run();
+    double first = 1e9;
+    for (int rank = 0; rank < n; ++rank) first = std::min(first, std::max(ends.last(rank, 1), ends.last(rank, 2)));
+    return json(first);
+  });
 }
 
 CollectiveRunOptions four_ranks(Operation operation, const std::string& algorithm) {
@@ -261,6 +168,15 @@ TEST_CASE("the primitives of four ranks that hold 1 to 4 (PRIM-01)", "[collectiv
   CHECK(one_way.sent[1] == 0);
 }
 
+TEST_CASE("nobody leaves a barrier before all have come", "[collectives]") {
+  for (const std::string& algorithm : collectives(Operation::barrier).names())
+    for (const int n : {2, 3, 5, 8})
+      for (int late = 0; late < n; ++late) {
+        CAPTURE(algorithm, n, late);
+        CHECK(first_to_leave(algorithm, n, late) >= 1);
+      }
+}
+
 TEST_CASE("ranges of blocks go round the end of a buffer", "[collectives]") {
   // Ten elements are blocks of 2, 3, 2 and 3; of root 3, ranks 3 and 0 are one subtree.
   CollectiveRunOptions o = four_ranks(Operation::gather, "binomial-tree");
@@ -296,4 +212,9 @@ TEST_CASE("collectives that cannot be are refused in words", "[collectives]") {
   CHECK_THROWS_WITH(run_of(o),
                     "all-gather: all-gather by gather-broadcast cannot be simulated as flows: its ranks wait for each "
                     "other; take fidelity messages");
+  o.operation = Operation::all_reduce;
+  o.algorithm = "halving-doubling";
+  CHECK_THROWS_WITH(run_of(o),
+                    "all-reduce: all-reduce by halving-doubling: 6 ranks are no power of two, so that some wait for "
+                    "others; take fidelity messages");
 }

@@ -29,7 +29,6 @@ ClusterSpec rails(int nodes, int gpus) {
   ClusterSpec spec = star_cluster(gpus, BytesPerSecond{4e9}, {1000000});
   spec.nodes = nodes;
   spec.fabric = "nonblocking";
-  spec.node.pcie_rate = BytesPerSecond{1e15};
   spec.node.hcas = gpus;
   spec.node.hca_rate = kRate;
   spec.switch_latency = {3000000};

@@ -96,11 +96,10 @@ TEST_CASE("SHARP on a Clos: leaves send their sum up, not what their hosts sent"
 
 TEST_CASE("NVLS: size (1 + 1/n) out of and into every GPU", "[collectives]") {
   const double hop = 1e-6;
-  for (const int n : {2, 3, 8, 17}) {
-    const int pieces = 20;  // of a share
-    CAPTURE(n);
+  for (const auto& [n, pieces] : {std::pair{2, 20}, {3, 20}, {8, 20}, {8, 320}, {17, 20}}) {  // pieces of a share
+    CAPTURE(n, pieces);
     const ClusterSpec cluster = star_cluster(n, kRate, {2000000});
-    const auto run = [&](Operation operation) {
+    const auto run = [&, n = n, pieces = pieces](Operation operation) {
       const CollectiveRun done = run_collective(cluster, options("nvls", operation, n, n * pieces));
       const bool up = operation != Operation::all_gather, down = operation != Operation::reduce_scatter;
       for (int gpu = 0; gpu < n; ++gpu) {
@@ -113,10 +112,11 @@ TEST_CASE("NVLS: size (1 + 1/n) out of and into every GPU", "[collectives]") {
     const double piece = kSize / n / pieces / 1e9;
     CHECK(run(Operation::reduce_scatter) == near(2 * hop + kSize / 1e9 + piece));
     CHECK(run(Operation::all_gather) == near(2 * hop + kSize / 1e9 + piece));
-    // A GPU's own share interrupts what it sends to the others' sums; no link idles for longer than a round of pieces.
+    // What a GPU stores interrupts what it sends for the sums, and those wait for the last GPU: some rounds of pieces are
+    // lost, however many there are.
     const double least = 4 * hop + kSize * (1 + 1.0 / n) / 1e9 + 2 * piece, all = run(Operation::all_reduce);
     CHECK(all >= least * (1 - 1e-9));
-    CHECK(all <= least + (n + 2) * piece);
+    CHECK(all <= least + 5 * n * piece);
   }
 }
 
