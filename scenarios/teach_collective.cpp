@@ -9,7 +9,6 @@
 #include <tuple>
 
 #include "scenarios/collective_run.hpp"
-#include "scenarios/node_rings.hpp"
 #include "scenarios/switch_actors.hpp"
 #include "sim/child.hpp"
 #include "sim/error.hpp"
@@ -243,15 +242,10 @@ void closed_forms(CollectiveLesson& lesson, Operation operation) {
   lesson.least_total = lesson.least_rank * (whole ? n - 1 : has_root(operation) ? 1 : n);
 }
 
-/// What the settings must know of the machine: switches that take part, rings of a mesh. Gives the members of the group:
-/// ranks, then switches.
-std::vector<Actor> place_on_machine(const ClusterSpec& cluster, const TeachOptions& o, CollectiveSettings& settings) {
+/// The members of the group: ranks, then the switches that take part, which the settings must know.
+std::vector<Actor> members_of(const ClusterSpec& cluster, const TeachOptions& o, CollectiveSettings& settings) {
   std::vector<Actor> members(static_cast<std::size_t>(o.ranks));
   std::iota(members.begin(), members.end(), 0);
-  if (cluster.nodes == 1 && cluster.node.gpus == o.ranks && !cluster.node.nvlink_mesh.empty()) try {
-      settings.rings = node_rings(cluster.node);
-    } catch (const UserError&) {  // not every mesh has rings, and few algorithms want them
-    }
   const SwitchKind kind = collectives(o.operation).find(o.algorithm, o.place).switches;
   if (kind == SwitchKind::none) return members;
   SoftwareStack plain;
@@ -271,7 +265,7 @@ CollectiveLesson teach_here(const ClusterSpec& cluster, const TeachOptions& o) {
   run.options = o.options;
   run.software = o.software;
   run.keep_steps = false;
-  const std::vector<Actor> members = place_on_machine(cluster, o, run.options.settings);
+  const std::vector<Actor> members = members_of(cluster, o, run.options.settings);
   const CollectiveSettings& settings = run.options.settings;
   const Collective& collective = find_collective(o.operation, o.algorithm, {0, o.ranks, &settings}, o.place);
   const bool data = o.operation != Operation::barrier;

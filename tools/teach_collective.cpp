@@ -110,8 +110,8 @@ CollectiveLesson lesson_of(const std::string& topic, const TeachFlags& flags, co
   o.algorithm = algorithm_of(flags, o.operation);
   o.place.file = origin_of("--algorithm " + o.algorithm);
   const Node node = choice_node(flags);
-  const CollectiveChoice choice =
-      read_collective(&node, "trainyard teach", o.operation, machine.cluster, o.ranks, flags.root);
+  const CollectiveChoice choice = read_collective(&node, "trainyard teach", o.operation, machine.cluster, o.ranks,
+                                                  CollectiveUse::alone, flags.root);
   o.options.settings = choice.settings;
   o.options.settings.reduction = parse_reduction(flags.reduction);
   o.options.size = size_of(flags.size);
