@@ -208,6 +208,7 @@ CollectiveRun run_collective_here(const ClusterSpec& cluster, const CollectiveRu
     put_values(values, o, members);
     simulation.observe(values);
   }
+  if (o.watch) o.watch(simulation, values, machine);
   const SimulationResult end = simulation.run();
   traffic.check(end.end);
   run.time = end.end.value;

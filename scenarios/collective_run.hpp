@@ -1,5 +1,6 @@
 #pragma once
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <string>
 #include <vector>
@@ -9,6 +10,10 @@
 #include "topologies/cluster.hpp"
 
 namespace trainyard {
+
+class ClusterMachine;
+class Simulation;
+class Values;
 
 /// One collective on a cluster, on ranks 0 … ranks−1, with its values.
 struct CollectiveRunOptions {
@@ -25,6 +30,9 @@ struct CollectiveRunOptions {
   std::vector<std::vector<Actor>> groups;
   bool keep_steps = true;  ///< with values: buffers after every step
   SoftwareStack software;  ///< default: none
+  /// Called before the run with its parts, by whoever wants to see more of it. Where `values` is empty, it may fill the
+  /// buffers and observe them itself; hazards are reported then too.
+  std::function<void(Simulation&, Values&, const ClusterMachine&)> watch;
 };
 
 struct CollectiveRun {

@@ -25,6 +25,8 @@ class TopoMachineArguments {
   /// `verb` as in "topo show". Throws UserError for unknown names (with the nearest one), for lanes that are not there, and for `--nodes` or
   /// `--fabric` of a scenario, which has its own.
   TopoMachine read(const std::string& verb) const;
+  /// Is any of these flags there?
+  bool given() const { return !what_.empty() || !nodes_.empty() || !fabric_.empty() || !sets_.empty(); }
 
  private:
   std::string what_, nodes_, fabric_;

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "models/registry.hpp"
-#include "topologies/cluster.hpp"
+#include "topologies/star_cluster.hpp"
 
 namespace trainyard {
 
@@ -31,8 +31,6 @@ std::vector<SeedOutcome> run_seed_cases(const std::filesystem::path& cases, cons
 
 // What the experiments are made of:
 
-/// `gpus` devices with one full-duplex link each to a switch that is no limit: the machine of a lecture.
-ClusterSpec star_cluster(int gpus, BytesPerSecond link, Picoseconds hop_latency = {});
 /// One GPU of the catalog that reaches its peaks: no launch time, every efficiency 1.
 ClusterSpec ideal_gpu(const std::string& name);
 /// Simulated seconds of kernels that run one after another on the first device.

@@ -1,0 +1,18 @@
+#include "scenarios/teach_collective.hpp"
+
+namespace trainyard {
+
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Contribution, slot, rank, count)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(SlotContent, parts, divided, unknown, complete, stale, changed, text)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(LessonTransfer, from, to, slots, content, first_slot, slot_count, adds, begin, end,
+                                   bytes, link, link_kind)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(LessonStep, begin, end, transfers, reduces_after, limiting, buffers, sent)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(LessonMember, name, holds_data)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(CollectiveLesson, operation, algorithm, reduction, ranks, root, size, machine,
+                                   members, slots, initial, steps, time, sent, received, total, least_rank, least_total,
+                                   kept, hazards)
+
+nlohmann::json lesson_json(const CollectiveLesson& lesson) { return lesson; }
+CollectiveLesson lesson_from_json(const nlohmann::json& json) { return json.get<CollectiveLesson>(); }
+
+}  // namespace trainyard

@@ -1,0 +1,306 @@
+// `trainyard teach`: what it shows is what the simulation did.
+#include <algorithm>
+#include <regex>
+
+#include "scenarios/teach_collective.hpp"
+#include "tests/support.hpp"
+#include "tests/tools/topo_shell.hpp"
+#include "topologies/star_cluster.hpp"
+
+using namespace trainyard;
+using namespace trainyard::test;
+using Catch::Matchers::Contains;
+
+namespace {
+
+using Buffers = std::vector<std::string>;
+
+// Acceptance cases RING-01 and RING-02: every buffer at the beginning and after every step.
+const Buffers kRing[] = {
+    {"a0 b0 c0 d0", "a1 b1 c1 d1", "a2 b2 c2 d2", "a3 b3 c3 d3"},
+    {"a0 b0 c0 d0+d3", "a0+a1 b1 c1 d1", "a2 b1+b2 c2 d2", "a3 b3 c2+c3 d3"},
+    {"a0 b0 c0+c2+c3 d0+d3", "a0+a1 b1 c1 d0+d1+d3", "a0+a1+a2 b1+b2 c2 d2", "a3 b1+b2+b3 c2+c3 d3"},
+    {"a0 b0+b1+b2+b3 c0+c2+c3 d0+d3", "a0+a1 b1 c0+c1+c2+c3 d0+d1+d3", "a0+a1+a2 b1+b2 c2 d0+d1+d2+d3",
+     "a0+a1+a2+a3 b1+b2+b3 c2+c3 d3"},
+    {"a0+a1+a2+a3 b0+b1+b2+b3 c0+c2+c3 d0+d3", "a0+a1 b0+b1+b2+b3 c0+c1+c2+c3 d0+d1+d3",
+     "a0+a1+a2 b1+b2 c0+c1+c2+c3 d0+d1+d2+d3", "a0+a1+a2+a3 b1+b2+b3 c2+c3 d0+d1+d2+d3"},
+    {"a0+a1+a2+a3 b0+b1+b2+b3 c0+c2+c3 d0+d1+d2+d3", "a0+a1+a2+a3 b0+b1+b2+b3 c0+c1+c2+c3 d0+d1+d3",
+     "a0+a1+a2 b0+b1+b2+b3 c0+c1+c2+c3 d0+d1+d2+d3", "a0+a1+a2+a3 b1+b2+b3 c0+c1+c2+c3 d0+d1+d2+d3"},
+    {"a0+a1+a2+a3 b0+b1+b2+b3 c0+c1+c2+c3 d0+d1+d2+d3", "a0+a1+a2+a3 b0+b1+b2+b3 c0+c1+c2+c3 d0+d1+d2+d3",
+     "a0+a1+a2+a3 b0+b1+b2+b3 c0+c1+c2+c3 d0+d1+d2+d3", "a0+a1+a2+a3 b0+b1+b2+b3 c0+c1+c2+c3 d0+d1+d2+d3"},
+};
+const Buffers kLiteral[] = {
+    {"a0 b0 c0 d0", "a1 b1 c1 d1", "a2 b2 c2 d2", "a3 b3 c3 d3"},
+    {"d3 b0 c0 d0+d3", "a0+a1 a0 c1 d1", "a2 b1+b2 b1 d2", "a3 b3 c2+c3 c2"},
+    {"d3 b0 c0+c2+c3 c2+c3", "d0+d3 a0 c1 d0+d1+d3", "a0+a1+a2 a0+a1 b1 d2", "a3 b1+b2+b3 b1+b2 c2"},
+    {"d3 b0+b1+b2+b3 b1+b2+b3 c2+c3", "d0+d3 a0 c0+c1+c2+c3 c0+c2+c3", "d0+d1+d3 a0+a1 b1 d0+d1+d2+d3",
+     "a0+a1+a2+a3 a0+a1+a2 b1+b2 c2"},
+    {"a0+a1+a2+a3 b0+b1+b2+b3 b1+b2+b3 c2+c3", "d0+d3 b0+b1+b2+b3 c0+c1+c2+c3 c0+c2+c3",
+     "d0+d1+d3 a0+a1 c0+c1+c2+c3 d0+d1+d2+d3", "a0+a1+a2+a3 a0+a1+a2 b1+b2 d0+d1+d2+d3"},
+    {"a0+a1+a2+a3 b0+b1+b2+b3 b1+b2+b3 d0+d1+d2+d3", "a0+a1+a2+a3 b0+b1+b2+b3 c0+c1+c2+c3 c0+c2+c3",
+     "d0+d1+d3 b0+b1+b2+b3 c0+c1+c2+c3 d0+d1+d2+d3", "a0+a1+a2+a3 a0+a1+a2 c0+c1+c2+c3 d0+d1+d2+d3"},
+    {"a0+a1+a2+a3 b0+b1+b2+b3 c0+c1+c2+c3 d0+d1+d2+d3", "a0+a1+a2+a3 b0+b1+b2+b3 c0+c1+c2+c3 d0+d1+d2+d3",
+     "a0+a1+a2+a3 b0+b1+b2+b3 c0+c1+c2+c3 d0+d1+d2+d3", "a0+a1+a2+a3 b0+b1+b2+b3 c0+c1+c2+c3 d0+d1+d2+d3"},
+};
+
+CollectiveLesson lesson(Operation operation, const std::string& algorithm, int ranks,
+                        Reduction reduction = Reduction::sum, double bytes = 4 << 20) {
+  TeachOptions o;
+  o.operation = operation;
+  o.algorithm = algorithm;
+  o.ranks = ranks;
+  o.options.size = Bytes{bytes};
+  o.options.settings.reduction = reduction;
+  return teach_collective(star_cluster(ranks, kRate), o);
+}
+
+Buffers words_of(const std::vector<std::vector<SlotContent>>& buffers) {
+  Buffers words;
+  for (const auto& buffer : buffers) {
+    std::string& line = words.emplace_back();
+    for (const SlotContent& content : buffer) line += (line.empty() ? "" : " ") + content.text;
+  }
+  return words;
+}
+
+template <std::size_t n>
+void check_steps(const CollectiveLesson& lesson, const Buffers (&expected)[n]) {
+  CHECK(words_of(lesson.initial) == expected[0]);
+  REQUIRE(lesson.steps.size() == n - 1);
+  for (std::size_t step = 1; step < n; ++step) {
+    CAPTURE(step);
+    CHECK(words_of(lesson.steps[step - 1].buffers) == expected[step]);
+  }
+}
+
+struct Shell : TopoFolder {
+  TopoAnswer teach(const std::string& arguments) const { return trainyard("teach " + arguments); }
+  void check_refused(const std::string& arguments, const std::string& why) const {
+    CAPTURE(arguments);
+    const TopoAnswer answer = teach(arguments + " --json out.json");
+    CHECK(answer.exit == 2);
+    CHECK(answer.out.empty());
+    CHECK(answer.err == why + "\n");
+    CHECK_FALSE(std::filesystem::exists(folder / "out.json"));
+  }
+};
+
+/// Ranks' data as the operation promises them, in words; "" where anything may be.
+std::string promised_word(Operation operation, int ranks, int rank, int slot, const std::string& slot_name,
+                          int slots_per_block) {
+  const int block = slot / slots_per_block;
+  std::string sum;
+  for (int i = 0; i < ranks; ++i) sum += (i > 0 ? "+" : "") + slot_name + std::to_string(i);
+  if (ranks >= 5) sum = slot_name + "0+…+" + slot_name + std::to_string(ranks - 1);
+  switch (operation) {
+    case Operation::all_reduce:
+      return sum;
+    case Operation::reduce:
+      return rank == 0 ? sum : "";
+    case Operation::reduce_scatter:
+      return block == rank ? sum : "";
+    case Operation::all_gather:
+      return slot_name + std::to_string(block);
+    case Operation::gather:
+      return rank == 0 ? slot_name + std::to_string(block) : "";
+    case Operation::broadcast:
+      return slot_name + "0";
+    case Operation::scatter:
+      return block == rank ? slot_name + "0" : "";
+    case Operation::send_recv:
+      return slot_name + std::to_string((rank + ranks - 1) % ranks);
+    default:
+      return std::to_string(block) + "→" + std::to_string(rank) +
+             (slots_per_block > 1 ? slot_name.substr(slot_name.find_first_not_of("block 0123456789")) : "");
+  }
+}
+
+/// False where the algorithm cannot do such a group.
+bool check_promise(Operation operation, const std::string& algorithm, int ranks) {
+  CAPTURE(name_of(operation), algorithm, ranks);
+  CollectiveLesson done;
+  try {
+    done = lesson(operation, algorithm, ranks);
+  } catch (const UserError&) {
+    return false;
+  }
+  CHECK(done.kept);
+  CHECK((done.hazards.empty() || algorithm == "ring-literal"));
+  REQUIRE_FALSE(done.steps.empty());
+  CHECK(done.steps.back().end == near(done.time));
+  std::vector<double> sent(done.members.size(), 0.0);
+  for (const LessonStep& step : done.steps)
+    for (const LessonTransfer& t : step.transfers) {
+      CHECK((t.begin >= 0 && t.begin <= t.end && t.end <= step.end * (1 + 1e-9)));
+      sent[static_cast<std::size_t>(t.from)] += t.bytes;
+    }
+  for (std::size_t rank = 0; rank < static_cast<std::size_t>(ranks); ++rank) CHECK(sent[rank] == near(done.sent[rank]));
+  const int slots = static_cast<int>(done.slots.size());
+  for (int rank = 0; rank < ranks; ++rank)
+    for (int slot = 0; slot < slots; ++slot) {
+      const std::string& name = done.slots[static_cast<std::size_t>(slot)];
+      const std::string wanted = promised_word(operation, ranks, rank, slot, name, std::max(1, slots / ranks));
+      const auto& got = done.steps.back().buffers[static_cast<std::size_t>(rank)][static_cast<std::size_t>(slot)];
+      if (!wanted.empty()) CHECK(got.text == wanted);
+    }
+  return true;
+}
+
+void check_every_algorithm(const std::vector<int>& counts) {
+  for (int i = 0; i < kOperations; ++i) {
+    const auto operation = static_cast<Operation>(i);
+    for (const std::string& algorithm : collectives(operation).names())
+      for (const int ranks : counts) check_promise(operation, algorithm, ranks);
+  }
+}
+
+}  // namespace
+
+TEST_CASE("teach shows the ring all-reduce as RING-01 has it", "[teach]") {
+  const CollectiveLesson ring = lesson(Operation::all_reduce, "ring", 4);
+  check_steps(ring, kRing);
+  CHECK(ring.hazards.empty());
+  const LessonTransfer& first = ring.steps[1].transfers[0];
+  CHECK((first.from == 0 && first.to == 1 && first.slots == "slot d" && first.content == "d0+d3" && first.adds));
+  CHECK(first.link == "node0/gpu0 -> node0/nvswitch");
+  for (std::size_t i = 0; i < ring.steps.size(); ++i) {
+    CHECK(ring.steps[i].end - ring.steps[i].begin == near((1 << 20) / 1e9));
+    CHECK(ring.steps[i].sent == std::vector<double>(4, static_cast<double>(i + 1) * (1 << 20)));
+  }
+  CHECK(ring.total == ring.least_total);
+  CHECK(ring.sent == std::vector<double>(4, ring.least_rank));
+}
+
+TEST_CASE("teach shows the literal listing as RING-02 has it, stale slots and hazards", "[teach]") {
+  const CollectiveLesson literal = lesson(Operation::all_reduce, "ring-literal", 4);
+  check_steps(literal, kLiteral);
+  CHECK(literal.hazards.size() == 12);
+  CHECK(literal.steps[0].buffers[0][0].stale);
+  CHECK_FALSE(literal.steps[0].buffers[0][3].stale);
+  CHECK(literal.kept);
+  const Shell shell;
+  const TopoAnswer answer = shell.teach("all-reduce --listing literal");
+  CHECK(answer.exit == 0);
+  CHECK_THAT(answer.out, Contains("stale, from another slot: GPU0 a   GPU1 b   GPU2 c   GPU3 d\n") &&
+                             Contains("copying, then reducing") && Contains("12 hazards: a receive overwrites"));
+}
+
+TEST_CASE("every algorithm's lesson ends with what the operation promises", "[teach]") {
+  check_every_algorithm({2, 5, 8});
+  CHECK(check_promise(Operation::all_reduce, "nvls", 4));
+}
+
+TEST_CASE("every algorithm's lesson, 2 to 16 ranks", "[teach][.deep]") {
+  check_every_algorithm({3, 4, 6, 7, 9, 10, 11, 12, 13, 14, 15, 16});
+}
+
+TEST_CASE("teach writes each reduction in its own words", "[teach]") {
+  const auto last = [](Reduction reduction, int ranks) {
+    const CollectiveLesson done = lesson(Operation::all_reduce, "ring", ranks, reduction);
+    CHECK(done.kept);
+    return done.steps.back().buffers[0][0].text;
+  };
+  CHECK(last(Reduction::average, 3) == "(a0+a1+a2)/3");
+  CHECK(last(Reduction::average, 16) == "(a0+…+a15)/16");
+  CHECK(last(Reduction::maximum, 3) == "max(a0,a1,a2)");
+  CHECK(last(Reduction::product, 3) == "a0·a1·a2");
+  CHECK(last(Reduction::product, 16) == "a0·…·a15");
+}
+
+TEST_CASE("symbols show what is counted twice, mixed, or of another slot", "[teach]") {
+  const SlotSymbols sums(Operation::all_reduce, {}, 3, 3);
+  const Eigen::Index each = sums.numbers_per_slot();
+  Eigen::VectorXd buffer = sums.initial(0) + sums.initial(0) + sums.initial(2);
+  CHECK(sums.read(buffer, 1, 0).text == "2·b0+b2");
+  CHECK_FALSE(sums.read(buffer, 1, 0).complete);
+  buffer.segment(0, each) += buffer.segment(2 * each, each);
+  CHECK(sums.read(buffer, 0, 0).unknown);  // a and c together are not taken for b
+  buffer.segment(each, each) = sums.initial(1).segment(2 * each, each);
+  CHECK(sums.read(buffer, 1, 0).text == "c1");
+  CHECK(sums.read(buffer, 1, 0).stale);
+  CHECK(sums.read(sums.empty(), 1, 0).text == "·");
+}
+
+TEST_CASE("switches that hold data are shown too", "[teach]") {
+  const CollectiveLesson nvls = lesson(Operation::all_reduce, "nvls", 4);
+  REQUIRE(nvls.members.size() == 5);
+  CHECK(nvls.members[4].holds_data);
+  CHECK(nvls.initial[4][0].text == "·");
+  CHECK(nvls.steps.back().buffers[4][0].text == "a0+a1+a2+a3");
+}
+
+TEST_CASE("teach fits a terminal and says nothing in colours where it is piped", "[teach]") {
+  const Shell shell;
+  for (const char* arguments : {"all-reduce", "all-reduce --ranks 16", "all_to_all --ranks 16", "alltoall --ranks 3",
+                                "all-reduce --ranks 6 --op max", "barrier --ranks 5", "broadcast --root 2"}) {
+    CAPTURE(arguments);
+    const TopoAnswer answer = shell.teach(arguments);
+    CHECK(answer.exit == 0);
+    CHECK(answer.err.empty());
+    CHECK(answer.out.find('\x1b') == std::string::npos);
+    std::size_t width = 0;
+    for (const char c : answer.out) {
+      width = c == '\n' ? 0 : width + ((static_cast<unsigned char>(c) & 0xc0U) != 0x80 ? 1 : 0);
+      REQUIRE(width <= 100);
+    }
+  }
+  CHECK_THAT(shell.teach("barrier").out, Contains("1.00 us from GPU to GPU") && Contains("2.00 us in 2 steps"));
+  CHECK_THAT(shell.teach("all-reduce").out, Contains("step 2 of 6, reducing: 42.9 us to 85.9 us, takes 42.9 us\n") &&
+                                                Contains("GPU1  a0+a1     b1        c1        d0+d1+d3  2.00 MiB\n") &&
+                                                Contains("receives 6.00 MiB; closed-form minimum: 6.00 MiB"));
+  CHECK_THAT(shell.teach("all-reduce --ranks 8 --on dgx-1v --algorithm multi-ring").out, Contains("on 1 × dgx-1v"));
+}
+
+TEST_CASE("a lesson's page and picture hold every step and stand alone", "[teach]") {
+  const Shell shell;
+  CHECK(shell.teach("all-reduce --html l.html --svg l.svg --json l.json").exit == 0);
+  const std::string page = shell.text("l.html"), picture = shell.text("l.svg");
+  const json lesson = json::parse(shell.text("l.json"));
+  REQUIRE(lesson["steps"].size() == 6);
+  for (int step = 1; step <= 6; ++step) {
+    const std::string head = "step " + std::to_string(step) + " of 6";
+    CHECK(page.find(head) != std::string::npos);
+    CHECK(picture.find(head) != std::string::npos);
+  }
+  for (const char* reference : {"http", "src=", "href", "url(", "@import"})
+    CHECK(page.find(reference) == std::string::npos);
+  for (const char* control : {"id=\"back\"", "id=\"on\"", "id=\"play\"", "ArrowRight", "ArrowLeft"})
+    CHECK(page.find(control) != std::string::npos);
+  std::smatch data;
+  REQUIRE(std::regex_search(page, data, std::regex("id=\"lesson\">([^<]*)</script>")));
+  CHECK(json::parse(data[1].str())["steps"].size() == 6);
+  const std::regex tag("<(/?)([a-z]+)((?: [a-zA-Z0-9-]+=\"[^\"<]*\")*)(/?)>");
+  int open = 0;
+  std::size_t tags = 0;
+  for (std::sregex_iterator at(picture.begin(), picture.end(), tag), none; at != none; ++at, ++tags)
+    open += (*at)[1] == "/" ? -1 : (*at)[4] == "/" ? 0 : 1;
+  CHECK(open == 0);
+  CHECK(tags == static_cast<std::size_t>(std::count(picture.begin(), picture.end(), '<')));
+  CHECK(shell.teach("all-reduce --json -").out == shell.text("l.json"));
+}
+
+TEST_CASE("teach refuses what it cannot show, in one line", "[teach]") {
+  const Shell shell;
+  shell.check_refused("all-reduce --ranks 1", "--ranks 1: 2 to 16 can be shown");
+  shell.check_refused("all-reduce --ranks 17", "--ranks 17: 2 to 16 can be shown");
+  shell.check_refused("all-reduce --algorithm rong",
+                      "--algorithm rong: unknown all-reduce algorithm \"rong\"; did you mean \"ring\"?");
+  shell.check_refused("all-reduce --listing literal --algorithm direct",
+                      "--listing literal: it lists the all-reduce by ring, not the all-reduce by direct");
+  shell.check_refused("all-gather --listing literal",
+                      "--listing literal: it lists the all-reduce by ring, not the all-gather by ring");
+  shell.check_refused("all-reduce --listing right", "--listing right: there is one listing, literal");
+  shell.check_refused("all-redoce", "trainyard teach: unknown topic \"all-redoce\"; did you mean \"all-reduce\"?");
+  shell.check_refused("all-reduce --algorithm auto", "--algorithm auto: name one (trainyard list collectives)");
+  shell.check_refused("all-reduce --on dgx-a100 --ranks 9", "--ranks 9: dgx-a100 has 8 GPUs");
+  shell.check_refused("all-reduce --size 0B", "--size 0B: more than 0 expected");
+  shell.check_refused("broadcast --root 4", "trainyard teach: root 4 of a broadcast of 4 ranks; 0 to 3");
+  shell.check_refused("all-reduce --nodes 2", "trainyard teach: on which machine? --on NODE or SCENARIO");
+  shell.check_refused("all-reduce --algorithm multi-ring",
+                      "--algorithm multi-ring: all-reduce by multi-ring: there are no rings to run on: the settings "
+                      "name none");
+  const TopoAnswer help = shell.teach("--help");
+  CHECK(help.exit == 0);
+  CHECK_THAT(help.out, Contains("all-reduce") && Contains("barrier"));
+  CHECK(shell.teach("").exit == 2);
+}
