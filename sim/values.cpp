@@ -72,8 +72,7 @@ std::pair<Eigen::Index, Eigen::Index> Values::range(Eigen::Index length, const B
 
 Eigen::VectorXd& Values::buffer(Actor actor, std::uint16_t id) {
   Eigen::VectorXd& wanted = buffers_[{actor, id}];
-  if (id >= kScratch && wanted.size() == 0)
-    wanted = Eigen::VectorXd::Zero(buffer(actor, owner_of_scratch(id)).size());
+  if (id >= kScratch && wanted.size() == 0) wanted = Eigen::VectorXd::Zero(buffer(actor, owner_of_scratch(id)).size());
   return wanted;
 }
 
