@@ -232,6 +232,7 @@ class LogReader {
 
   /// The rows of the table that ends here get the operation they were found to be.
   void name_table() {
+    if (unnamed_ > 0 && !guess_ && !hints_.otherwise.empty()) guess_ = parse_nccl_operation(hints_.otherwise);
     if (unnamed_ > 0 && !guess_)
       throw UserError(
           fmt::format("{}:{}: which operation? The log names no program such as all_reduce_perf; give "

@@ -28,6 +28,7 @@ struct NcclLog {
 struct NcclLogHints {
   int gpus = 0;           ///< 0: by the log's rank lines, or nGpus of its header
   std::string operation;  ///< empty: by the program's name in the log, or by bus against algorithm bandwidth
+  std::string otherwise = {};  ///< the operation, where neither says
 };
 
 /// Reads nccl.csv (columns gpu, nccl_version, op, num_gpus, message_bytes, latency_us; one log a GPU), or what a program

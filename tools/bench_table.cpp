@@ -167,9 +167,11 @@ std::map<double, Seconds> measured_times(const std::string& log, const BenchOpti
                                                         {Operation::scatter, NcclOperation::scatter}};
   std::map<double, std::pair<double, int>> sums;
   std::set<std::string> others;
-  for (const NcclLog& of : read_nccl_logs(log, {}))
+  const auto wanted = names.find(o.operation);
+  NcclLogHints hints;
+  if (wanted != names.end()) hints.otherwise = name_of(wanted->second);
+  for (const NcclLog& of : read_nccl_logs(log, hints))
     for (const NcclRow& row : of.rows) {
-      const auto wanted = names.find(o.operation);
       // A log does not always say how many nodes there were: then it is taken as of one.
       if (wanted != names.end() && row.operation == wanted->second && row.gpus == o.ranks &&
           (row.nodes == nodes || row.nodes == 1)) {

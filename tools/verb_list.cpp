@@ -74,9 +74,11 @@ std::vector<ListRow> networks(const Catalog& catalog) {
 
 std::vector<ListRow> list_collectives(const Catalog&) {
   std::vector<ListRow> rows;
-  for (const Operation operation : {Operation::all_reduce})
+  for (int i = 0; i < kOperations; ++i) {
+    const auto operation = static_cast<Operation>(i);
     for (const std::string& name : collectives(operation).names())
       rows.push_back({list_word(name_of(operation)), list_word(name)});
+  }
   return rows;
 }
 

@@ -66,6 +66,10 @@ TEST_CASE("every operation moves the right values by its usual algorithm", "[ben
       const json j = shell.rows(operation + " --on dgx-a100 --gpus 5 --fidelity messages -b 4K -e 4K --op " +
                                 reduction + (rooted ? " --root 3" : ""));
       CAPTURE(operation, reduction);
+      if (operation == "barrier") {  // which has no values
+        CHECK(j["rows"][0]["wrong"].is_null());
+        continue;
+      }
       CHECK(j["rows"][0]["wrong"] == 0);
       CHECK(j["rows"][0]["wrong_in_place"] == 0);
     }
@@ -105,7 +109,7 @@ TEST_CASE("bench beside a measured log prints the error of each row", "[bench]")
   const BenchShell shell;
   shell.write(
       "run.log",
-      "# nThread 1 nGpus 8 minBytes 1048576 maxBytes 4194304 step: 2(factor) warmup iters: 5 iters: 20\n"
+      "# nThread 1 nGpus 2 minBytes 1048576 maxBytes 4194304 step: 2(factor) warmup iters: 5 iters: 20\n"
       "#\n# Using devices\n"
       "#  Rank  0 Group  0 Pid   7000 on     node1 device  0 [0x10] NVIDIA A100-SXM4-80GB\n"
       "#  Rank  1 Group  0 Pid   7000 on     node1 device  1 [0x11] NVIDIA A100-SXM4-80GB\n"
@@ -122,7 +126,7 @@ TEST_CASE("bench beside a measured log prints the error of each row", "[bench]")
   const json j = shell.rows("all_reduce --on dgx-a100 --gpus 2 --compare run.log");
   REQUIRE(j["rows"].size() == 2);
   CHECK(j["rows"][0]["size_bytes"] == 1048576);
-  CHECK(j["rows"][0]["measured_us"] == 50);
+  CHECK(j["rows"][0]["measured_us"] == Approx(50));
   CHECK(j["rows"][0]["error"] == Approx(j["rows"][0]["time_us"].get<double>() / 50 - 1));
   const TopoAnswer none = shell.trainyard("bench all_reduce --on dgx-a100 --gpus 4 --compare run.log");
   CHECK(none.exit == 2);
