@@ -284,6 +284,18 @@ void Executor::depart() {
   departing_.clear();
 }
 
+void Executor::look_forward() const {
+  std::array<FlowToken, kUpcoming> tokens{};
+  const std::size_t count = transport_.upcoming(tokens);
+  if (count == 0) return;
+  for (std::size_t i = 1; i < count; ++i) fetch(transfers_pool_[tokens[i]]);
+  const Transfer& next = transfers_pool_[tokens[0]];  // fetched when it was one of those
+  fetch(actors_[static_cast<std::size_t>(next.from)]);
+  fetch(actors_[static_cast<std::size_t>(next.to)]);
+  if (next.send != kNone) fetch(streams_[next.send]);
+  if (next.recv != kNone) fetch(streams_[next.recv]);
+}
+
 void Executor::note_limits() {
   for (const std::uint32_t index : departed_) {
     Transfer& t = transfers_pool_[index];

@@ -17,6 +17,13 @@ constexpr std::uint32_t index_of(Agenda::Token t) { return static_cast<std::uint
 constexpr std::uint32_t kTransferRef = 0x80000000U;
 constexpr std::uint32_t kNone = 0xffffffffU;
 
+/// Asks for the cache lines of what will be touched soon.
+template <class T>
+void fetch(const T& thing) {
+  const char* begin = reinterpret_cast<const char*>(&thing);
+  for (std::size_t line = 0; line < sizeof(T); line += 64) __builtin_prefetch(begin + line);
+}
+
 /// First in, first out, in one block that is kept.
 class OpQueue {
  public:

@@ -237,6 +237,15 @@ void FlowNet::collect(double until, double now, std::vector<FlowToken>& done) {
   }
 }
 
+std::size_t FlowNet::upcoming(std::array<FlowToken, kUpcoming>& tokens) const {
+  const std::size_t count = std::min(tokens.size(), ends_.size());  // the first of the heap, and those just below it
+  for (std::size_t i = 0; i < count; ++i) {
+    tokens[i] = ends_[i].token;
+    __builtin_prefetch(&flows_[static_cast<std::size_t>(ends_[i].flow)]);
+  }
+  return count;
+}
+
 Bytes FlowNet::remaining(FlowId id, double now) const {
   const Flow& flow = flows_[static_cast<std::size_t>(id)];
   return Bytes{std::max(0.0, flow.left - flow.rate * (now - flow.since))};
@@ -250,7 +259,7 @@ double FlowNet::used_share(LinkId link) const {
 void FlowNet::place(FlowId id, double time) {
   const std::uint32_t at = place_[static_cast<std::size_t>(id)];
   if (at == kOut) {
-    ends_.push_back({time, id});
+    ends_.push_back({time, id, flows_[static_cast<std::size_t>(id)].token});
     sift_up(static_cast<std::uint32_t>(ends_.size()) - 1);
     return;
   }

@@ -24,6 +24,9 @@ class FlowNet {
   /// Moves the tokens of the flows that have ended by `until` into `done`; their ids are free again.
   void collect(double until, double now, std::vector<FlowToken>& done);
 
+  /// Tokens of flows that are among the next to end, the next one first; how many.
+  std::size_t upcoming(std::array<FlowToken, kUpcoming>&) const;
+
   Bytes remaining(FlowId, double now) const;
   /// Rate over capacity of a link, as last shared.
   double used_share(LinkId) const;
@@ -61,6 +64,7 @@ class FlowNet {
   struct End {
     double time;
     FlowId flow;
+    FlowToken token;
   };
   static constexpr std::uint32_t kOut = 0xffffffffU;
 

@@ -25,6 +25,7 @@ class FlowTransport : public Transport {
     net_.collect(until, now, done);
     return done.size() > before;
   }
+  std::size_t upcoming(std::array<FlowToken, kUpcoming>& tokens) const override { return net_.upcoming(tokens); }
   bool ends_by_itself() const override { return false; }
 
  private:

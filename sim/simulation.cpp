@@ -121,6 +121,7 @@ class Simulation::Clock : public simgrid::kernel::resource::Model {
       if (delta < 0) break;
       const double timer = simgrid::kernel::timer::Timer::next();
       if (timer >= 0 && timer <= now + delta) break;
+      executor_.look_forward();
       now += delta;
       if (!step(now, delta)) break;
     }

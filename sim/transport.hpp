@@ -1,4 +1,5 @@
 #pragma once
+#include <array>
 #include <cstdint>
 #include <vector>
 
@@ -8,6 +9,7 @@ namespace trainyard {
 
 using FlowId = std::int32_t;
 using FlowToken = std::uint32_t;  ///< the caller's own number of a flow
+constexpr std::size_t kUpcoming = 5;
 
 /// Moves bytes over routes, sharing links max–min fair. Latencies are paid before (by the executor); flows have
 /// bytes > 0 and at least one link or a rate cap.
@@ -26,6 +28,9 @@ class Transport {
   virtual double next(double now) = 0;
   /// Moves the tokens of flows that have ended up to `until` into `done`; it is `now`. False if there are none.
   virtual bool advance(double now, double until, std::vector<FlowToken>& done) = 0;
+  /// Tokens of flows that are among the next to end, the next one first, so that whoever will be told can fetch what it
+  /// knows of them into the caches; how many. None, where that is not known.
+  virtual std::size_t upcoming(std::array<FlowToken, kUpcoming>&) const { return 0; }
   /// SimGrid completes the flows of an instant by itself, after our timers of that instant were asked for.
   virtual bool ends_by_itself() const = 0;
 };
