@@ -26,8 +26,8 @@ struct NcclLog {
 
 /// What a log may leave out.
 struct NcclLogHints {
-  int gpus = 0;           ///< 0: by the log's rank lines, or nGpus of its header
-  std::string operation;  ///< empty: by the program's name in the log, or by bus against algorithm bandwidth
+  int gpus = 0;                ///< 0: by the log's rank lines, or nGpus of its header
+  std::string operation;       ///< empty: by the program's name in the log, or by bus against algorithm bandwidth
   std::string otherwise = {};  ///< the operation, where neither says
 };
 

@@ -62,6 +62,13 @@ LibraryModel library_model(const ClusterSpec& cluster) {
     fail(cluster.place, "collectives as modelled: the cluster has several types of nodes, and the model is of one");
   const Catalog catalog;
   NcclModel model = nccl_model_for(cluster.node.gpu, catalog);
+  // Links other than the catalog's (a what-if): on NVLink, rates follow them.
+  const BytesPerSecond own = cluster.node.nvlink_rate.value > 0 ? cluster.node.nvlink_rate : cluster.node.gpu.nvlink;
+  if (model.scaled.empty() && own.value > 0 && own.value != model.link.value) {
+    Gpu gpu = cluster.node.gpu;
+    gpu.nvlink = own;
+    model = nccl_scaled(model, gpu);
+  }
   LibraryModel library;
   library.scaled = model.scaled;
   library.sources = model.sources;

@@ -67,6 +67,14 @@ namespace {
 void check(const CollectiveChoice& choice, const std::string& what, Operation operation, int ranks, CollectiveUse use) {
   const Collective& collective = collectives(operation).find(choice.algorithm, choice.place);
   const GroupPlace place{0, std::max(ranks, 1), &choice.settings};
+  if (use == CollectiveUse::in_a_step && collective.for_teaching)
+    fail(choice.place,
+         fmt::format("{}: {} is a listing to learn from (trainyard teach), which races", what, collective.name));
+  CollectiveSettings single = choice.settings;
+  single.channels = 1;
+  if (choice.settings.channels > 1 && collective.channels_of(place) == collective.channels_of({0, place.size, &single}))
+    fail(choice.place, fmt::format("{}: {} runs on its own channels; {} of them would change nothing", what,
+                                   collective.name, choice.settings.channels));
   if (collective.switches == SwitchKind::none || choice.settings.fidelity == Fidelity::modelled) {
     find_collective(operation, choice.algorithm, place, choice.place);
     return;
@@ -91,7 +99,10 @@ CollectiveChoice read_collective(const Node* node, const std::string& what, Oper
     choice.algorithm = node->scalar;
   } else {
     Fields fields(*node, what);
+    // `base` is what a name becomes when a key is set beside it: all_reduce: ring, --set ….all_reduce.channels=8.
+    choice.algorithm = fields.text("base", choice.algorithm);
     choice.algorithm = fields.text("algorithm", choice.algorithm);
+    const bool named = fields.has("algorithm") || fields.has("base");
     if (fields.has("algorithm")) choice.place = fields.place_of("algorithm");
     choice.settings.channels = static_cast<int>(fields.integer("channels", 1, 1));
     if (2 * choice.settings.channels + 3 > kMaxStreams)
@@ -103,8 +114,11 @@ CollectiveChoice read_collective(const Node* node, const std::string& what, Oper
     choice.settings.fidelity = parse_fidelity(fidelity);
     fields.finish();
     if (choice.settings.fidelity == Fidelity::modelled) {
-      if (choice.algorithm == "auto")
-        fail(choice.place, fmt::format("{}: auto tries algorithms; a modelled collective has none to choose", what));
+      if (fields.has("algorithm") || choice.settings.channels > 1)
+        fail(choice.place, fmt::format("{}: modelled is as NCCL does it, which chooses for itself: leave out algorithm "
+                                       "and channels",
+                                       what));
+      if (named) choice.algorithm = default_algorithm(operation);
       const LibraryModel library = library_model(cluster);
       choice.settings.model = library.model;
       choice.scaled = library.scaled;

@@ -248,6 +248,10 @@ Scenario read(Node document, const std::string& name, const Overrides& overrides
 
 }  // namespace
 
+std::string all_reduce_name(const Scenario& s) {
+  return s.plan.collective.fidelity == Fidelity::modelled ? "NCCL" : s.plan.all_reduce->name;
+}
+
 Scenario read_scenario(const fs::path& path, const Overrides& overrides) {
   return read(read_document(path), path.stem().string(), overrides);
 }

@@ -38,6 +38,9 @@ struct Scenario {
   int ranks() const { return plan.ranks; }
 };
 
+/// What carries out its all-reduce: the algorithm, or the library that is modelled.
+std::string all_reduce_name(const Scenario&);
+
 /// `--set` overrides, in order.
 using Overrides = std::vector<std::pair<std::string, std::string>>;
 

@@ -5,6 +5,7 @@
 #include <chrono>
 #include <nlohmann/json.hpp>
 
+#include "scenarios/library_model.hpp"
 #include "scenarios/size.hpp"
 #include "scenarios/step_picture.hpp"
 #include "sim/breakdown.hpp"
@@ -47,6 +48,7 @@ struct Run {
         memory(keeps_all(options)) {
     machine.scale_compute(s.compute_scale);
     DataParallelPlan plan = s.plan;
+    if (plan.collective.model) plan.collective.model = library_model(upgraded(s.cluster, options.upgrade)).model;
     plan.collective_launch = upgraded(s.software, options.upgrade).collective_launch;
     training_groups(names, plan.all_reduce);
     Simulation simulation(machine, options.transport);
@@ -141,7 +143,7 @@ Result result_of(const Scenario& s, const Run& run) {
   r.training_steps = s.training.steps;
   r.training_time = s.training.steps * r.step_time;
   if (s.plan.ranks > 1) {
-    r.all_reduce.algorithm = s.plan.all_reduce->name;
+    r.all_reduce.algorithm = all_reduce_name(s);
     r.all_reduce.fidelity = name_of(s.plan.collective.fidelity);
     r.all_reduce.channels = s.plan.collective.channels;
   }

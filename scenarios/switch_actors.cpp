@@ -15,6 +15,9 @@ const Device& device_of(const ClusterMachine& machine, DeviceId id) {
 SwitchActors nvswitch_of(const ClusterMachine& machine, const std::vector<Actor>& members) {
   const int node = device_of(machine, machine.device(members.front())).node;
   const auto here = [&](Actor actor) { return device_of(machine, machine.device(actor)).node == node; };
+  // The NVSwitches of Volta and Ampere do not add: NVLink SHARP came with Hopper's (third generation).
+  const std::string& generation = machine.spec().type_of_gpu(members.front()).gpu.architecture;
+  if (generation == "volta" || generation == "ampere") return {};
   const std::vector<DeviceId> switches = machine.graph().all(DeviceKind::nvswitch, node);
   if (switches.size() != 1 || !std::all_of(members.begin(), members.end(), here)) return {};
   return {{std::vector<int>(members.size(), 0), {-1}}, {machine.actor(switches.front())}};

@@ -73,6 +73,8 @@ constexpr int kMostLessonSlots = 512;
 CollectiveLesson teach_collective(const ClusterSpec&, const TeachOptions&);
 
 nlohmann::json lesson_json(const CollectiveLesson&);
+/// For people: keys carry their units.
+nlohmann::json lesson_report(const CollectiveLesson&);
 CollectiveLesson lesson_from_json(const nlohmann::json&);
 
 }  // namespace trainyard

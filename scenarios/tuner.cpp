@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "scenarios/collective_run.hpp"
+#include "scenarios/read_collective.hpp"
 #include "sim/child.hpp"
 #include "sim/error.hpp"
 
@@ -21,7 +22,7 @@ double messages_of(const Collective& collective, GroupPlace place, Bytes size) {
   const std::vector<int> peers = peers_of(collective, place);
   Emitter out;
   const CollectiveCall call;
-  Ops ops = collective.run(Local(out, place, peers, call, size), size);
+  Ops ops = collective_ops(collective, Local(out, place, peers, call, size), size);
   double count = 0;
   for (const Op* op = nullptr; ops.next(op) == Pull::op && count * place.size < kMostMessages;)
     count += op->kind == Kind::send ? 1 : 0;
@@ -32,9 +33,13 @@ double messages_of(const Collective& collective, GroupPlace place, Bytes size) {
 std::optional<double> time_of(const ClusterSpec& cluster, const Collective& collective, CollectiveRunOptions o,
                               bool switches) {
   CollectiveSettings& settings = o.options.settings;
-  settings.fidelity = o.ranks > kMostRanksByMessages && collective.steady ? Fidelity::flows : Fidelity::messages;
+  const bool as_flows = settings.fidelity == Fidelity::flows;
+  if (as_flows && !collective.steady) return std::nullopt;
+  settings.fidelity =
+      as_flows || (o.ranks > kMostRanksByMessages && collective.steady) ? Fidelity::flows : Fidelity::messages;
   if (collective.switches != SwitchKind::none) {
-    if (!switches) return std::nullopt;
+    // An NVSwitch adds where its generation does; whether a network's switches may, nobody has said.
+    if (!switches || collective.switches == SwitchKind::network) return std::nullopt;
     try {
       return run_collective(cluster, o).time;
     } catch (const UserError&) {  // there are no such switches
@@ -56,6 +61,10 @@ Tuning tune(Operation operation, Bytes size, const ClusterSpec& cluster, int ran
   Tuning tuning;
   tuning.operation = operation;
   tuning.size = size;
+  if (ranks == 1) {  // nothing to exchange
+    tuning.candidates.push_back({default_algorithm(operation), 1, 0});
+    return tuning;
+  }
   for (const std::string& name : collectives(operation).names()) {
     const Collective& collective = collectives(operation).find(name, {});
     if (collective.for_teaching) continue;

@@ -75,22 +75,51 @@ Ops flow_ops(const Collective& collective, Local me, Bytes size) {
   co_yield me.join(me.group_size());
 }
 
-int modelled_channels(GroupPlace place) {
-  const int per_node = place.settings->ranks_per_node(place.size);
-  return place.size % per_node == 0 && per_node < place.size ? per_node : 1;
+namespace {
+
+/// The rings that a modelled collective loads, each with its share: those of a node whose GPUs are wired to some of the
+/// others only, both ways round; else as many as a node has ranks, which leave it by another one each.
+std::vector<std::pair<Numbering, double>> modelled_rings(GroupPlace place) {
+  const CollectiveSettings& settings = *place.settings;
+  std::vector<std::pair<Numbering, double>> rings;
+  double weights = 0;
+  for (const WeightedRing& ring : settings.rings) weights += 2 * ring.weight;
+  for (const WeightedRing& ring : settings.rings)
+    if (static_cast<int>(ring.order.member.size()) == place.size) {
+      rings.emplace_back(Numbering::along(ring.order), ring.weight / weights);
+      rings.emplace_back(Numbering::along(ring.order).reversed(), ring.weight / weights);
+    }
+  if (!rings.empty()) return rings;
+  const int per_node = settings.ranks_per_node(place.size);
+  const int count = place.size % per_node == 0 && per_node < place.size ? per_node : 1;
+  for (int k = 0; k < count; ++k) rings.emplace_back(channel_ring(place.size, settings, k), 1.0 / count);
+  return rings;
 }
-std::vector<int> modelled_peers(GroupPlace place) { return rotated_ring_peers(place, modelled_channels(place)); }
+
+}  // namespace
+
+int modelled_channels(GroupPlace place) { return static_cast<int>(modelled_rings(place).size()); }
+
+std::vector<int> modelled_peers(GroupPlace place) {
+  std::vector<int> peers;
+  for (const auto& [ring, share] : modelled_rings(place)) {
+    const int at = ring.number(place.index);
+    for (const int peer : {ring.member((at + 1) % place.size), ring.member((at + place.size - 1) % place.size)})
+      if (std::find(peers.begin(), peers.end(), peer) == peers.end()) peers.push_back(peer);
+  }
+  return peers;
+}
 
 Ops modelled_ops(Operation operation, Local me, Bytes size) {
   const CollectiveSettings& settings = me.settings();
   if (!settings.model) throw InternalError("a modelled collective without a model");
-  const int n = me.group_size(), channels = modelled_channels({0, n, &settings});
+  const int n = me.group_size();
   const ModelledCost cost = settings.model->cost(operation, size, n, settings.ranks_per_node(n));
   co_yield me.join(n);
   std::vector<Ops> parts;
-  for (int k = 0; k < channels; ++k)
-    parts.push_back(modelled_channel(me.numbered(channel_ring(n, settings, k)).on_channel(k), cost.wire / channels,
-                                     to_picoseconds(cost.latency), cost.rate / channels));
+  for (const auto& [ring, share] : modelled_rings({0, n, &settings}))
+    parts.push_back(modelled_channel(me.numbered(ring).on_channel(static_cast<int>(parts.size())), cost.wire * share,
+                                     to_picoseconds(cost.latency), cost.rate * share));
   Ops together = side_by_side(me, std::move(parts));
   co_yield together;
   co_yield me.join(n);

@@ -277,6 +277,12 @@ const std::vector<std::string>& training_streams() {
   return names;
 }
 
+std::string training_stream(Stream stream) {
+  if (stream < kMoreChannels) return training_streams()[stream];
+  const int channel = (stream - kMoreChannels) / 2 + 1;
+  return fmt::format("{} of channel {}", stream % 2 == 0 ? "send" : "receive", channel);
+}
+
 TrainingGroups training_groups(Names& names, const Collective* all_reduce) {
   TrainingGroups g{};
   g.compute = names.group("compute", Role::work);

@@ -59,6 +59,7 @@ Work bucket_copy_work(const GradientBucket&, const DataParallelPlan&);
 /// The coordinator's, a thread of the host, is used where a stack has one.
 constexpr Stream kComputeStream = 0, kSendStream = 1, kRecvStream = 2, kCoordinatorStream = 3, kMoreChannels = 4;
 const std::vector<std::string>& training_streams();
+std::string training_stream(Stream);  ///< those of further channels too
 
 /// Calls by which values follow the schedule (Effect::call). `read.buffer` is the layer (or bucket), `read.chunk` the
 /// micro-batch.

@@ -49,6 +49,9 @@ std::string head(const BenchTable& table) {
       o.groups.size() > 1 ? fmt::format(" in each of {} groups at the same time", o.groups.size()) : "",
       o.settings.fidelity == Fidelity::modelled ? "as NCCL does it, by a fitted model (values are not moved)"
                                                 : fmt::format("{}, as {}", o.algorithm, name_of(o.settings.fidelity)));
+  if (o.settings.fidelity != Fidelity::modelled)
+    text +=
+        "# links and their latencies alone: no protocol of a library, no launch (those are in --fidelity modelled)\n";
   if (!table.scaled.empty()) text += fmt::format("# this GPU was not measured: {}\n", table.scaled);
   text += "#\n";
   text += fmt::format("# {:>10}  {:>12}  {:>8}  {:>6}  {:>6}           out-of-place                       in-place\n",

@@ -66,7 +66,7 @@ std::string head(const Scenario& s) {
       s.plan.ranks == 1
           ? "one device"
           : fmt::format(
-                "data parallel on {}, {} all-reduce{}", gpus_in_words(s), s.plan.all_reduce->name,
+                "data parallel on {}, {} all-reduce{}", gpus_in_words(s), all_reduce_name(s),
                 s.plan.collective.channels > 1 ? fmt::format(" of {} channels", s.plan.collective.channels) : "");
   return fmt::format("{} · {} ({}) · {} · {}{}\n", s.network.name, how, describe(s.cluster), name_of(s.precision),
                      s.software.name, s.software_given ? "" : " (default: no software costs)");

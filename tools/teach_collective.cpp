@@ -141,7 +141,7 @@ int teach(const std::string& topic, const std::vector<std::string>& words) {
   };
   if (!flags.html.empty()) give(flags.html, lesson_html(lesson));
   if (!flags.svg.empty()) give(flags.svg, lesson_svg(lesson));
-  if (!flags.json.empty()) give(flags.json, lesson_json(lesson).dump(2) + "\n");
+  if (!flags.json.empty()) give(flags.json, lesson_report(lesson).dump(2) + "\n");
   if (!shown) write_whole("-", lesson_text(lesson, ::isatty(STDOUT_FILENO) == 1));
   return lesson.kept ? kGood : kBug;
 }

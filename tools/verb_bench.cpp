@@ -184,7 +184,8 @@ int bench(const std::vector<std::string>& words) {
   arguments.option("--op", flags.reduction, "sum|average|maximum|product", "reduction (default sum)");
   arguments.option("--datatype", flags.type, "TYPE", "float (default), half, bfloat16, double, int8, …");
   arguments.flag("--no-check", flags.no_check, "move no values: no #wrong");
-  arguments.option("--compare", flags.compare, "LOG", "a log of nccl-tests (or table of measured rows) to put beside");
+  arguments.option("--compare", flags.compare, "LOG",
+                   "a log of nccl-tests (or table of measured rows) to put beside; sizes are the log's");
   arguments.option("--json", flags.json, "FILE", "write the rows as JSON; - is stdout");
   if (!arguments.parse(words)) return kGood;
   if (!flags.json.empty()) check_writable(flags.json);

@@ -13,7 +13,9 @@ constexpr int kDataUp = 0, kSumDown = 1, kSumUp = 2, kAllDown = 3, kHops = 4;
 int four_hops(GroupPlace) { return kHops; }
 
 std::string no_nvswitch(GroupPlace place) {
-  return place.size == 1 || place.settings->switches.parent.size() == 1 ? "" : "no NVSwitch joins all the ranks";
+  return place.size == 1 || place.settings->switches.parent.size() == 1
+             ? ""
+             : "no NVSwitch that adds (of Hopper and later) joins all the ranks";
 }
 
 std::vector<int> switch_and_ranks(GroupPlace place) {

@@ -122,7 +122,7 @@ TEST_CASE("NVLS: size (1 + 1/n) out of and into every GPU", "[collectives]") {
 
 TEST_CASE("in-switch reduction is refused where no switch joins the ranks", "[collectives]") {
   CHECK(refusal(hosts(4), options("nvls", Operation::all_reduce, 4, 1)) ==
-        "all-reduce: all-reduce by nvls: no NVSwitch joins all the ranks");
+        "all-reduce: all-reduce by nvls: no NVSwitch that adds (of Hopper and later) joins all the ranks");
   CHECK(refusal(star_cluster(4, kRate), options("sharp", Operation::all_reduce, 4, 1)) ==
         "all-reduce: all-reduce by sharp: no switches that add up join all the ranks");
   const ClusterSpec ethernet = hosts_of(4, "rate: 1 GB/s", "{type: ethernet, switch_latency: 0 us}");

@@ -94,6 +94,24 @@ TEST_CASE("bench auto tries the algorithms, and says which it took", "[bench]") 
             shell.rows("all_reduce --algorithm " + algorithm + on)["rows"][i]["time_us"].get<double>() * (1 + 1e-9));
 }
 
+TEST_CASE("auto: any root, one rank, as flows; only switches that add", "[bench]") {
+  const BenchShell shell;
+  for (const std::string operation : {"reduce", "gather", "scatter", "broadcast"})
+    CHECK(shell.rows(operation + " --on dgx-a100 --algorithm auto --root 7 -b 1K -e 1K")["rows"][0]["wrong"] == 0);
+  CHECK(shell.rows("all_reduce --on pcie-1 --algorithm auto -b 1M -e 1M")["rows"][0]["algorithm"] == "ring");
+  const std::string two = " --nodes 2 --fabric nonblocking --algorithm auto --fidelity flows -b 1M -e 1M";
+  CHECK(shell.rows("all_reduce --on dgx-a100" + two)["rows"][0]["time_us"] > 0);
+  const std::string large = " --algorithm auto -b 256M -e 256M";
+  CHECK(shell.rows("all_reduce --on dgx-h100" + large)["rows"][0]["algorithm"] == "nvls");
+  CHECK(shell.rows("all_reduce --on dgx-a100" + large)["rows"][0]["algorithm"] != "nvls");
+}
+
+TEST_CASE("a modelled collective goes round a node's own rings", "[bench]") {
+  const BenchShell shell;
+  const json j = shell.rows("all_reduce --on dgx-1v -b 64M -e 64M");
+  CHECK(j["rows"][0]["busbw_GBps"] > 90);  // NVLink, not PCIe at 16
+}
+
 TEST_CASE("without an algorithm bench is the fitted model of NCCL", "[bench]") {
   const BenchShell shell;
   const json j = shell.rows("all_reduce --on dgx-h100 -b 8 -e 1G -f 128");

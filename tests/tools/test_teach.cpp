@@ -257,6 +257,8 @@ TEST_CASE("a lesson's page and picture hold every step and stand alone", "[teach
   const std::string page = shell.text("l.html"), picture = shell.text("l.svg");
   const json lesson = json::parse(shell.text("l.json"));
   REQUIRE(lesson["steps"].size() == 6);
+  CHECK(lesson["time_s"] == lesson["steps"][5]["end_s"]);
+  CHECK(lesson["size_bytes"] == 4194304);
   for (int step = 1; step <= 6; ++step) {
     const std::string head = "step " + std::to_string(step) + " of 6";
     CHECK(page.find(head) != std::string::npos);

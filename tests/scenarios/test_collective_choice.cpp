@@ -1,0 +1,87 @@
+// What a plan says about its all-reduce.
+#include <catch2/catch.hpp>
+
+#include "scenarios/simulate.hpp"
+#include "scenarios/views.hpp"
+#include "sim/error.hpp"
+
+using namespace trainyard;
+
+namespace {
+
+constexpr const char* kText =
+    "cluster: {nodes: 2, node: dgx-a100, fabric: nonblocking}\n"
+    "model: {base: gpt2, n_layer: 2}\n"
+    "plan:\n"
+    "  global_batch_size: 16\n"
+    "  micro_batch_size: 1\n"
+    "  seq_length: 64\n"
+    "  precision: bf16\n"
+    "  data_parallel: {all_reduce: ring}\n";
+
+Scenario with(const std::string& all_reduce) {
+  return read_scenario_text(kText, "plan.yaml", {{"plan.data_parallel.all_reduce", all_reduce}});
+}
+
+std::string error_of(const std::string& all_reduce) {
+  try {
+    with(all_reduce);
+  } catch (const UserError& e) {
+    return e.what();
+  }
+  return "";
+}
+
+double step_time(const std::string& all_reduce) { return simulate(with(all_reduce)).step_time; }
+
+}  // namespace
+
+TEST_CASE("a plan's all-reduce by name or as a map, and keys set beside a name", "[collectives]") {
+  const Scenario named = read_scenario_text(kText, "plan.yaml", {{"plan.data_parallel.all_reduce.channels", "8"}});
+  CHECK(named.plan.all_reduce->name == "ring");
+  CHECK(named.plan.collective.channels == 8);
+  CHECK(named.plan.collective.per_node == 8);
+  CHECK(simulate(named).all_reduce.channels == 8);
+  CHECK(simulate(named).step_time < step_time("ring"));  // eight adapters a node, not one
+  CHECK(with("hierarchical").plan.all_reduce->name == "hierarchical");
+  CHECK(step_time("hierarchical") < step_time("ring"));
+}
+
+TEST_CASE("auto tries the algorithms for a bucket, and takes the fastest", "[collectives]") {
+  const Scenario s = with("auto");
+  REQUIRE(s.tuned);
+  CHECK(s.plan.all_reduce->name == s.tuned->best().algorithm);
+  CHECK(s.tuned->candidates.size() > 10);
+  const Result r = simulate(s);
+  CHECK(r.all_reduce.algorithm == s.tuned->best().algorithm);
+  CHECK(r.all_reduce.tried.size() == s.tuned->candidates.size());
+  for (const auto& tried : r.all_reduce.tried) CHECK(tried.seconds >= r.all_reduce.tried.front().seconds);
+}
+
+TEST_CASE("fidelities of a step: flows close to messages, NCCL's model follows faster links", "[collectives]") {
+  const double messages = step_time("{algorithm: hierarchical}"),
+               flows = step_time("{algorithm: hierarchical, fidelity: flows}");
+  CHECK(flows == Approx(messages).epsilon(0.02));
+  const Scenario modelled = with("{fidelity: modelled}");
+  CHECK(simulate(modelled).all_reduce.algorithm == "NCCL");
+  CHECK(!schedule(modelled, 0, 1000000).lines.empty());
+  SimulateOptions faster;
+  faster.upgrade = {{"HCA", 2.0}};
+  CHECK(simulate(modelled, faster).step_time < simulate(modelled).step_time);
+}
+
+TEST_CASE("what a plan's all-reduce cannot be", "[collectives]") {
+  const std::string at = "--set plan.data_parallel.all_reduce: ";
+  CHECK(error_of("{algorithm: ring, fidelity: modelled}") ==
+        at + "modelled is as NCCL does it, which chooses for itself: leave out algorithm and channels");
+  CHECK(error_of("{algorithm: hierarchical, channels: 8}") ==
+        at + "hierarchical runs on its own channels; 8 of them would change nothing");
+  CHECK(error_of("ring-literal") == at + "ring-literal is a listing to learn from (trainyard teach), which races");
+  CHECK(error_of("nvls") == at + "nvls needs switches that add, which take part in a collective on its own "
+                                 "only (trainyard bench); as part of a step: {fidelity: modelled}");
+  CHECK(error_of("{algorithm: chain, fidelity: flows}") ==
+        at + "all-reduce by chain cannot be simulated as flows: its ranks wait for each other; take fidelity messages");
+  CHECK(error_of("{algorithm: torus-2d, torus: [3, 5]}") ==
+        at + "plan.data_parallel.all_reduce.torus: 3 x 5 is not 16 ranks");
+  CHECK(error_of("rign") == at + "unknown all-reduce algorithm \"rign\"; did you mean \"ring\"?");
+}
