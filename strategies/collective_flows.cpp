@@ -56,11 +56,6 @@ Ops flows_of_channel(Local me, Channel phases) {
   }
 }
 
-Ops modelled_channel(Local me, Bytes wire, Picoseconds latency, BytesPerSecond rate) {
-  co_yield me.send_modelled(me.next(), wire, latency, rate);
-  co_yield me.recv_copy(me.previous(), {wire, {}});
-}
-
 }  // namespace
 
 Ops flow_ops(const Collective& collective, Local me, Bytes size) {
@@ -98,8 +93,6 @@ std::vector<std::pair<Numbering, double>> modelled_rings(GroupPlace place) {
 
 }  // namespace
 
-int modelled_channels(GroupPlace place) { return static_cast<int>(modelled_rings(place).size()); }
-
 std::vector<int> modelled_peers(GroupPlace place) {
   std::vector<int> peers;
   for (const auto& [ring, share] : modelled_rings(place)) {
@@ -116,12 +109,16 @@ Ops modelled_ops(Operation operation, Local me, Bytes size) {
   const int n = me.group_size();
   const ModelledCost cost = settings.model->cost(operation, size, n, settings.ranks_per_node(n));
   co_yield me.join(n);
-  std::vector<Ops> parts;
-  for (const auto& [ring, share] : modelled_rings({0, n, &settings}))
-    parts.push_back(modelled_channel(me.numbered(ring).on_channel(static_cast<int>(parts.size())), cost.wire * share,
-                                     to_picoseconds(cost.latency), cost.rate * share));
-  Ops together = side_by_side(me, std::move(parts));
-  co_yield together;
+  // None waits for another, so that one channel does for all; both ends go through the rings in the same order.
+  const auto rings = modelled_rings({0, n, &settings});
+  for (const auto& [ring, share] : rings) {
+    Local there = me.numbered(ring);
+    co_yield there.send_modelled(there.next(), cost.wire * share, to_picoseconds(cost.latency), cost.rate * share);
+  }
+  for (const auto& [ring, share] : rings) {
+    Local there = me.numbered(ring);
+    co_yield there.recv_copy(there.previous(), {cost.wire * share, {}});
+  }
   co_yield me.join(n);
 }
 

@@ -14,6 +14,5 @@ Ops flow_ops(const Collective&, Local, Bytes);
 /// exchanged.
 Ops modelled_ops(Operation, Local, Bytes);
 std::vector<int> modelled_peers(GroupPlace);
-int modelled_channels(GroupPlace);
 
 }  // namespace trainyard

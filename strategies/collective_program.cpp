@@ -33,6 +33,7 @@ class CollectiveProgram : public CoroutineProgram {
     call_.group = names.group(name_of(collective.operation), Role::collective, collective.name);
     call_.name = names.intern(collective.name + " " + name_of(collective.operation));
     call_.mode = options.mode;
+    call_.group_of = members.front();
     call_.buffer = kDataBuffer;
     call_.input = options.in_place ? scratch_of(kDataBuffer, 1) : kInputBuffer;
   }

@@ -261,7 +261,7 @@ const Op& Local::join(int members) {
   Op& op = fresh(Kind::join, recv_stream_);
   op.deps[0] = out_->after(send_stream_);
   op.deps[1] = call_->start;
-  op.message.tag = call_->tag;
+  op.message.tag = call_->tag | static_cast<Tag>(call_->group_of) << 32;
   op.message.steps = static_cast<std::uint32_t>(members);
   return out_->give_fresh();
 }

@@ -14,6 +14,7 @@ struct CollectiveCall {
   GroupId group = 0;
   NameId name = 0;
   Tag tag = 0;
+  Actor group_of = 0;  ///< the actor of the group's first rank: groups that meet at the same time are told apart by it
   std::uint16_t buffer = 0;  ///< of every rank: the data that the algorithm works on
   std::uint16_t input = 0;   ///< what an all-to-all sends; `buffer` is what it receives
   Dep start;                 ///< the data are there

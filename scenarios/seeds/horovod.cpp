@@ -257,9 +257,20 @@ SeedFigures hvd_trend(const Node&) {
   return got;
 }
 
+/// What the two nodes take beyond half of one node's time, of each training: constant, so its share falls with the batch.
+SeedFigures vol_01(const Node&) {
+  const HorovodStudy study = read_horovod_study();
+  const std::vector<double> single = study.column(&StudyRow::single), both = predict(study, HorovodReading::fitted);
+  SeedFigures got;
+  for (std::size_t row = 0; row < study.rows.size(); ++row)
+    got[fmt::format("comm_share {}", study.rows[row].batch)] = 1 - single[row] / 2 / both[row];
+  return got;
+}
+
 const RegisterSeed horovod_seeds[] = {{"HVD-DATA", hvd_data}, {"HVD-CROSS", hvd_cross},   {"HVD-FIT", hvd_fit},
                                       {"HVD-COMM", hvd_comm}, {"HVD-MAXSPD", hvd_maxspd}, {"HVD-PARAM", hvd_param},
-                                      {"HVD-EFF", hvd_eff},   {"HVD-BOUND", hvd_bound},   {"HVD-TREND", hvd_trend}};
+                                      {"HVD-EFF", hvd_eff},   {"HVD-BOUND", hvd_bound},   {"HVD-TREND", hvd_trend},
+                                      {"VOL-01", vol_01}};
 
 }  // namespace
 }  // namespace trainyard

@@ -7,6 +7,7 @@
 #include "scenarios/seeds/seed_case.hpp"
 #include "sim/error.hpp"
 #include "tests/support.hpp"
+#include "topologies/cluster_machine.hpp"
 
 using namespace trainyard;
 using namespace trainyard::test;
@@ -93,6 +94,52 @@ TEST_CASE("a modelled collective takes what the model says, and longer where its
   // Two nodes: as many rings as a node has ranks, each with its share.
   ClusterSpec slow = star_cluster(4, BytesPerSecond{2.5e8});
   CHECK(run_collective(slow, o).time == near(3e-6 + 6e6 / 2.5e8));
+}
+
+TEST_CASE("a rank that stays away is a deadlock that names those who wait", "[collectives]") {
+  for (const Fidelity fidelity : {Fidelity::messages, Fidelity::flows}) {
+    const std::string text = in_child([fidelity] {
+      CollectiveOptions options;
+      options.size = Bytes{1e6};
+      options.settings.fidelity = fidelity;
+      Names names;
+      ClusterMachine machine(star_cluster(3, kRate), SoftwareStack{});
+      const Collective& ring = collectives(Operation::all_reduce).find("ring", {});
+      Simulation simulation(machine);
+      for (int rank = 0; rank < 2; ++rank)
+        simulation.add(rank, collective_program(ring, {rank, 3}, options, names, {0, 1, 2}));
+      simulation.add(2, std::make_unique<ListProgram>(std::vector<Op>{}));
+      try {
+        simulation.run();
+      } catch (const Deadlock& deadlock) {
+        return std::string(deadlock.what());
+      }
+      return std::string("finished");
+    });
+    CAPTURE(text);
+    if (fidelity == Fidelity::flows)
+      CHECK_THAT(text, Catch::Contains("rank 0 (node0/gpu0) waits for 3 to meet (tag 1); there: rank 0 (node0/gpu0), "
+                                       "rank 1 (node0/gpu1)"));
+    else
+      CHECK_THAT(text, Catch::Contains("rank 1 (node0/gpu1) sends to rank 2 (node0/gpu2)") &&
+                           Catch::Contains("rank 0 (node0/gpu0) receives from rank 2 (node0/gpu2)"));
+  }
+}
+
+TEST_CASE("groups at the same time meet each for itself", "[collectives]") {
+  CollectiveOptions options;
+  options.settings.fidelity = Fidelity::flows;
+  Names names;
+  const Collective& ring = collectives(Operation::all_reduce).find("ring", {});
+  std::vector<Tag> tags;
+  for (const Actor first : {0, 4}) {
+    const auto program = collective_program(ring, {1, 2}, options, names, {first, first + 1});
+    Op op;
+    REQUIRE(program->next(op) == Pull::op);
+    CHECK(op.kind == Kind::join);
+    tags.push_back(op.message.tag);
+  }
+  CHECK(tags[0] != tags[1]);
 }
 
 TEST_CASE("the model of NCCL on a node is what the simulator gives there", "[collectives]") {

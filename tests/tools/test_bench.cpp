@@ -106,6 +106,12 @@ TEST_CASE("auto: any root, one rank, as flows; only switches that add", "[bench]
   CHECK(shell.rows("all_reduce --on dgx-a100" + large)["rows"][0]["algorithm"] != "nvls");
 }
 
+TEST_CASE("a modelled collective leaves nodes of 72 GPUs by all their adapters", "[bench]") {
+  const BenchShell shell;
+  const json j = shell.rows("all_reduce --on gb200-nvl72 --nodes 2 --fabric nonblocking -b 1G -e 1G");
+  CHECK(j["rows"][0]["time_us"] > 0);
+}
+
 TEST_CASE("a modelled collective goes round a node's own rings", "[bench]") {
   const BenchShell shell;
   const json j = shell.rows("all_reduce --on dgx-1v -b 64M -e 64M");
