@@ -3,6 +3,7 @@
 #include <string>
 #include <vector>
 
+#include "models/exchange.hpp"
 #include "models/gpu.hpp"
 #include "sim/op.hpp"
 
@@ -19,6 +20,9 @@ struct KernelCall {
 /// gradient is final (for this micro-batch) once this kernel has ended: a bucket that holds them may leave then.
 struct BackwardKernel : KernelCall {
   std::vector<int> gradients_ready;
+  /// Makes gradients of parameters and nothing else: the layers before need not wait for it (zero-bubble pipelines put
+  /// it off).
+  bool for_weights = false;
 };
 
 /// A learned tensor. Only the layer that owns a tensor lists it: one shared by two layers (a tied embedding) is listed
@@ -29,6 +33,8 @@ struct ParameterTensor {
   /// Share of the elements that a token of the network meets on average. Below 1 for routed experts (the chosen ones of
   /// all) and for the two halves of an encoder-decoder (its own tokens of all).
   double active_share = 1;
+  bool expert = false;   ///< of routed experts: spread over the expert axis, so that fewer ranks have the same
+  bool partial = false;  ///< each rank of the tensor axis makes a part of its gradient, which is their sum
 };
 
 /// A tensor kept from the forward to the backward pass of one micro-batch.
@@ -43,7 +49,13 @@ struct Layer {
   std::vector<ParameterTensor> parameters;
   std::vector<KernelCall> forward;       ///< in execution order
   std::vector<BackwardKernel> backward;  ///< in execution order
-  std::vector<KeptTensor> kept;          ///< each tensor once, with the first operator that saves it
+  std::vector<Exchange> forward_exchanges, backward_exchanges;  ///< by `after`; none where one device has the layer
+  /// Where the backward pass begins with the forward pass once more: so many of its first exchanges are that one's.
+  int recomputed_exchanges = 0;
+  bool recomputes_all = false;  ///< the backward pass begins with all of the forward pass
+  std::vector<KeptTensor> kept;  ///< each tensor once, with the first operator that saves it
+  /// Of `kept`, and of gradients that come in: what the kernels `for_weights` read, where these are put off.
+  Bytes kept_for_weights;
   Bytes output;                          ///< what the next layer is given: its gradient, coming back, is as large
   /// The highest memory in the pass above what the layer keeps in all (`activations()`), gradients of parameters left
   /// out: tensors that live only within the layer, and `output`.

@@ -1,0 +1,36 @@
+#pragma once
+#include <cstdint>
+
+namespace trainyard {
+
+/// How the ranks of a context-parallel group see each other's keys and values. ring: blocks of keys and values go round
+/// (Liu, Zaharia & Abbeel 2023, Ring Attention); all_to_all: heads are split instead of tokens while attention runs
+/// (Jacobs et al. 2023, DeepSpeed-Ulysses).
+enum class ContextExchange : std::uint8_t { ring, all_to_all };
+
+/// What is run again in the backward pass instead of kept. selective: the core of attention (Korthikanti et al. 2022,
+/// §5); full: whole layers, of which the input alone is kept (Chen et al. 2016).
+enum class Recompute : std::uint8_t { none, selective, full };
+
+/// How a layer is split over the ranks that share it; all ranks of one place in the mesh have the same shares.
+///
+/// tensor: the first linear layer of a pair by columns, the second by rows, attention by heads, embedding and output
+/// projection by the vocabulary (Shoeybi et al. 2019). sequence: norms, dropouts and residual sums by tokens over the
+/// same ranks (Korthikanti et al. 2022). context: tokens of a sample. expert: routed experts, of which a rank has
+/// count / expert; its peers hold other tokens.
+struct Sharding {
+  int tensor = 1;
+  bool sequence = false;
+  int context = 1;
+  ContextExchange context_exchange = ContextExchange::ring;
+  int expert = 1;
+  /// A token's rows go to its experts in even parts times this: the fullest expert's load over the mean.
+  double expert_imbalance = 1;
+  /// An expert takes at most this times the mean (GShard's capacity factor); what is more is dropped. 0: no limit.
+  double expert_capacity = 0;
+  /// Exchanges of gradients by the input go on beside the kernels that make gradients of weights.
+  bool overlap = false;
+  Recompute recompute = Recompute::none;
+};
+
+}  // namespace trainyard
