@@ -15,6 +15,7 @@
 #include "sim/simulation.hpp"
 #include "sim/traffic.hpp"
 #include "sim/values.hpp"
+#include "strategies/collective_flows.hpp"
 #include "topologies/cluster_machine.hpp"
 
 namespace trainyard {
@@ -91,6 +92,8 @@ std::vector<GroupRun> place_groups(const ClusterMachine& machine, const Collecti
   std::vector<GroupRun> runs;
   for (const std::vector<Actor>& group : groups_of(o)) {
     GroupRun& run = runs.emplace_back(GroupRun{group, o.options});
+    if (o.options.settings.fidelity == Fidelity::modelled)
+      run.options.settings.flow = std::make_shared<GroupFlow>(modelled_flow(o.options.settings, group));
     if (collective.switches == SwitchKind::none || o.options.settings.fidelity != Fidelity::messages) continue;
     SwitchActors switches = switch_actors(machine, collective.switches, group);
     run.options.settings.switches = std::move(switches.tree);

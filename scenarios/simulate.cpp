@@ -4,6 +4,7 @@
 
 #include <chrono>
 #include <nlohmann/json.hpp>
+#include <numeric>
 
 #include "scenarios/library_model.hpp"
 #include "scenarios/size.hpp"
@@ -16,6 +17,7 @@
 #include "sim/timeline.hpp"
 #include "sim/trace.hpp"
 #include "sim/traffic.hpp"
+#include "strategies/collective_flows.hpp"
 
 namespace trainyard {
 namespace {
@@ -48,7 +50,12 @@ struct Run {
         memory(keeps_all(options)) {
     machine.scale_compute(s.compute_scale);
     DataParallelPlan plan = s.plan;
-    if (plan.collective.model) plan.collective.model = library_model(upgraded(s.cluster, options.upgrade)).model;
+    if (plan.collective.model) {
+      plan.collective.model = library_model(upgraded(s.cluster, options.upgrade)).model;
+      std::vector<Actor> members(static_cast<std::size_t>(plan.ranks));
+      std::iota(members.begin(), members.end(), 0);
+      plan.collective.flow = std::make_shared<GroupFlow>(modelled_flow(plan.collective, members));
+    }
     plan.collective_launch = upgraded(s.software, options.upgrade).collective_launch;
     training_groups(names, plan.all_reduce);
     Simulation simulation(machine, options.transport);

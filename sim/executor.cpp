@@ -30,7 +30,8 @@ void Executor::add(Actor actor, std::unique_ptr<Program> program) {
     streams_.back().index = static_cast<Stream>(i);
   }
   ActorState& a = actors_.emplace_back();
-  a.dry = ~std::uint64_t{0} >> (kMaxStreams - count);
+  a.driving = program->driving() & ~std::uint64_t{0} >> (kMaxStreams - count);
+  a.dry = a.driving;
   a.channels = static_cast<std::uint32_t>(channels_.size());
   a.slots = static_cast<std::uint32_t>(program->slots().size());
   channels_.resize(channels_.size() + 2 * a.slots, -1);
@@ -209,7 +210,7 @@ void Executor::accept(ActorState& a, const Op& op) {
   StreamState& s = a.streams[op.stream];
   if (s.closed) throw InternalError(fmt::format("an operation after the last one of stream {}", op.stream));
   const std::uint64_t bit = std::uint64_t{1} << op.stream;
-  if (a.dry & bit) {
+  if (s.empty()) {
     if (a.bound_hit && could_have_started(a, op)) ++late_by_look_ahead_;
     a.dry &= ~bit;
     a.idle |= bit;
@@ -327,7 +328,7 @@ void Executor::finish(StreamState& s, Outcome outcome) {
   if (!s.empty())
     a.idle |= bit;
   else if (!s.closed)
-    a.dry |= bit;
+    a.dry |= bit & a.driving;
   touch(s.actor);
 }
 
@@ -342,11 +343,11 @@ bool Executor::cancel(Actor actor, Stream index) {
   const Op& op = s.front();
   if (!meets_others(op.kind)) {
     finish(s, Outcome::cancelled);
+  } else if (s.transfer != kNone) {
+    end_transfer(s.transfer, Outcome::cancelled);
   } else if (op.kind == Kind::join) {
     withdraw_join(op.message.tag, ref_of(s));
     finish(s, Outcome::cancelled);
-  } else if (s.transfer != kNone) {
-    end_transfer(s.transfer, Outcome::cancelled);
   } else {  // waits for its other half
     if (op.kind == Kind::send)
       matcher_.withdraw_send(s.channel, ref_of(s));

@@ -79,6 +79,8 @@ class Executor {
   std::vector<ChannelId> channels_;   // of all slots of all actors, sends and receives, −1: not asked yet
   Matcher matcher_;
   std::unordered_map<Tag, std::vector<Ref>> joins_;  // who waits there
+  std::vector<std::vector<Ref>> member_lists_;       // of groups whose flow is on its way
+  std::vector<std::uint32_t> free_member_lists_;
   std::vector<Transfer> transfers_pool_;
   std::vector<Op> sent_ops_;  // by transfer, where the sender may go on before its message is received
   std::vector<std::uint32_t> free_transfers_;
@@ -97,7 +99,9 @@ class Executor {
     const KnownRoute* newest = nullptr;
     std::uint32_t version = 0;
   };
-  std::deque<KnownRoute> routes_;  // all that were ever asked for: messages on their way refer to them
+  std::deque<KnownRoute> routes_;                 // all that were ever asked for: messages on their way refer to them
+  std::deque<std::vector<LinkUse>> group_links_;  // that routes of groups refer to
+  std::unordered_map<const GroupFlow*, CachedRoute> group_route_cache_;
   std::vector<CachedRoute> route_cache_[kPathClasses];  // by channel
   std::uint32_t look_ahead_ = kLeastLookAhead;
   std::uint32_t route_version_ = 1;  // links that fail or come back make cached routes stale
@@ -144,6 +148,9 @@ class Executor {
   void change_active(Actor, Kind, int change);
 
   void begin_join(StreamState&);
+  void begin_group(std::vector<Ref> members);
+  void end_group(std::uint32_t transfer, Outcome);
+  const Route& find_group_route(const GroupFlow&);
   void withdraw_join(Tag, Ref);
   void begin_send(StreamState&);
   void begin_recv(StreamState&);

@@ -48,6 +48,8 @@ std::uint32_t Executor::new_transfer(const StreamState& s) {
   t.mode = message.mode;
   t.path = message.path;
   t.by_legs = false;
+  t.members = kNone;
+  t.group = nullptr;
   t.from = s.actor;
   t.to = s.peer;
   t.send = ref_of(s);
@@ -146,6 +148,7 @@ void Executor::attach(std::uint32_t index, Ref recv) {
 
 /// Asked once for each channel and class, and again when a link has failed or come back.
 const Route& Executor::find_route(const Transfer& t) {
+  if (t.group) return find_group_route(*t.group);
   std::vector<CachedRoute>& cache = route_cache_[static_cast<std::size_t>(t.path)];
   const auto channel = static_cast<std::size_t>(t.channel);
   if (channel >= cache.size()) cache.resize(std::max(channel + 1, cache.size() * 2));
@@ -172,7 +175,7 @@ void Executor::start_transfer(std::uint32_t index) {
     set_active(s.actor, s.front().kind, +1);
     announce_start(s);
   };
-  begun(streams_[t.send]);
+  if (t.members == kNone) begun(streams_[t.send]);
   if (t.recv != kNone) begun(streams_[t.recv]);
   t.leg_started = now_;
   const Route& route = find_route(t);
@@ -328,6 +331,7 @@ void Executor::report(std::uint32_t index, Bytes moved, Outcome outcome, bool la
                   .latency = t.leg_latency,
                   .limiting = t.limiting,
                   .outcome = outcome,
+                  .group = t.group,
                   .last = last,
                   .last_leg = last_leg};
   run.route.links = t.links;
@@ -370,6 +374,7 @@ void Executor::end_transfer(std::uint32_t index, Outcome outcome) {
   const Bytes moved = outcome == Outcome::done ? t.left : withdraw(index);
   t.ended = now_;
   report(index, moved, outcome, true, t.legs_left.empty());
+  if (t.members != kNone) return end_group(index, outcome);
 
   const bool sender_waits = t.mode != Mode::eager;
   StreamState& sender = streams_[t.send];

@@ -100,7 +100,8 @@ struct alignas(64) Executor::StreamState {
 struct alignas(64) Executor::ActorState {
   std::span<StreamState> streams;
   // A bit for each stream:
-  std::uint64_t dry = 0;   // idle, empty, and the program may use it again
+  std::uint64_t dry = 0;  // idle, empty, and the program is asked for more
+  std::uint64_t driving = 0;
   std::uint64_t idle = 0;  // its head waits for its dependencies
   std::unique_ptr<Program> program;
   std::uint32_t channels = 0, slots = 0;  // the first of them in Executor::channels_: two for each slot
@@ -130,6 +131,8 @@ struct alignas(64) Executor::Transfer {
   Actor from = 0, to = 0;
   Ref send = kNone, recv = kNone;  // an eager sender may have gone on
   ChannelId channel = -1;
+  std::uint32_t members = kNone;  // of a group that meets: their number in member_lists_
+  const GroupFlow* group = nullptr;
   OpId send_id = 0;
   OpId cause = 0;
   FlowId flow = -1;  // −1: not with the transport (about to leave, or ended)

@@ -42,6 +42,7 @@ struct TransferRun {
   Picoseconds latency;   ///< of this way and extra
   LinkId limiting = -1;  ///< the link that set the rate when the bytes left, −1: none (no bytes, or the rate cap)
   Outcome outcome = Outcome::done;
+  const GroupFlow* group = nullptr;  ///< of a group: `bytes` over each of its edges, at once
   bool last = true;  ///< false: more of the message moves after this: other bytes another way, or these on the next leg
   bool last_leg = true;  ///< false: a buffer on the way has taken the message up, and passes it on
 };

@@ -32,7 +32,10 @@ enum class Kind : std::uint8_t {
   recv,
   delay,  ///< time passes, nothing is occupied; priced by the Machine too
   mark,   ///< no time; carries dependencies, effects, memory
-  join,   ///< a barrier: ends, without time, when `Message::steps` operations of this kind and tag have been posted
+  /// A barrier of `Message::steps` operations of this kind and tag. When all have been posted, they end at once, or,
+  /// where there are bytes, latency or both, with the flow of the group (Program::group_flows, by `Message::slot`), all
+  /// together: bytes, extra latency and rate cap are then those of an edge of weight 1.
+  join,
 };
 constexpr int kKinds = 7;
 /// Does it wait for operations of other actors?

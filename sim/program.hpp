@@ -26,6 +26,15 @@ enum class Pull : std::uint8_t {
   done,     ///< no more operations
 };
 
+/// The ways that a group uses all at once while it meets (see Kind::join): those of a ring, or of several.
+struct GroupFlow {
+  struct Edge {
+    Actor from = 0, to = 0;
+    std::int32_t weight = 1;  ///< so many times the bytes and the rate of the operation
+  };
+  std::vector<Edge> edges;
+};
+
 /// What one actor does: gives its operations one by one, as they are needed. A static program never waits and never
 /// looks at events; the operations that it gives are its schedule.
 class Program {
@@ -45,8 +54,13 @@ class Program {
   virtual bool daemon() const { return false; }
   /// The peers that messages name by slot.
   virtual std::span<const Actor> slots() const { return {}; }
+  /// The flows that joins name by slot. They stay as long as the program, and all members of a group share one.
+  virtual std::span<const GroupFlow* const> group_flows() const { return {}; }
   /// Number of streams used: 0 … streams() − 1.
   virtual int streams() const { return 1; }
+  /// A bit for each stream that asks for more when it runs dry. A program whose one stream has most of the operations,
+  /// and which gives what goes on beside an operation of it before that one, needs no look-ahead for the others.
+  virtual std::uint64_t driving() const { return ~std::uint64_t{0}; }
 };
 
 /// A program whose one stream runs dry is pulled on until there is work for it, at most this many operations ahead: a

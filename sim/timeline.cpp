@@ -88,7 +88,7 @@ std::vector<PathStep> critical_path(const Timeline& timeline, std::span<const Li
     if (r.ended > r.started) {
       if (!r.began) {
         path.push_back({at, r.started, r.ended, "waiting"});
-      } else if (r.kind == Kind::send || r.kind == Kind::recv) {
+      } else if (meets_others(r.kind)) {
         add_message(path, at, r, timeline.legs(at), links);
       } else {
         path.push_back({at, r.started, r.ended,

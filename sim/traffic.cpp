@@ -25,8 +25,15 @@ void Traffic::transferred(const TransferRun& run) {
     return of[static_cast<std::size_t>(actor)];
   };
   const Bytes arrived = run.last_leg ? run.bytes : Bytes{0};  // once a message, however often it is taken up
-  grow(sent_, run.from) += arrived;
-  grow(received_, run.to) += arrived;
+  if (run.group) {
+    for (const GroupFlow::Edge& edge : run.group->edges) {
+      grow(sent_, edge.from) += arrived * edge.weight;
+      grow(received_, edge.to) += arrived * edge.weight;
+    }
+  } else {
+    grow(sent_, run.from) += arrived;
+    grow(received_, run.to) += arrived;
+  }
   for (const LinkUse& use : run.route.links) on_link_[static_cast<std::size_t>(use.link)] += run.bytes * use.weight;
   messages_ += run.last ? 1 : 0;
 }

@@ -72,54 +72,45 @@ Ops flow_ops(const Collective& collective, Local me, Bytes size) {
 
 namespace {
 
-/// The rings that a modelled collective loads, each with its share: those of a node whose GPUs are wired to some of the
+/// The rings that a modelled collective loads, each with its weight: those of a node whose GPUs are wired to some of the
 /// others only, both ways round; else as many as a node has ranks, which leave it by another one each.
-std::vector<std::pair<Numbering, double>> modelled_rings(GroupPlace place) {
+std::vector<std::pair<Numbering, int>> modelled_rings(GroupPlace place) {
   const CollectiveSettings& settings = *place.settings;
-  std::vector<std::pair<Numbering, double>> rings;
-  double weights = 0;
-  for (const WeightedRing& ring : settings.rings) weights += 2 * ring.weight;
+  std::vector<std::pair<Numbering, int>> rings;
   for (const WeightedRing& ring : settings.rings)
     if (static_cast<int>(ring.order.member.size()) == place.size) {
-      rings.emplace_back(Numbering::along(ring.order), ring.weight / weights);
-      rings.emplace_back(Numbering::along(ring.order).reversed(), ring.weight / weights);
+      rings.emplace_back(Numbering::along(ring.order), ring.weight);
+      rings.emplace_back(Numbering::along(ring.order).reversed(), ring.weight);
     }
   if (!rings.empty()) return rings;
   const int per_node = settings.ranks_per_node(place.size);
   const int count = place.size % per_node == 0 && per_node < place.size ? per_node : 1;
-  for (int k = 0; k < count; ++k) rings.emplace_back(channel_ring(place.size, settings, k), 1.0 / count);
+  for (int k = 0; k < count; ++k) rings.emplace_back(channel_ring(place.size, settings, k), 1);
   return rings;
 }
 
 }  // namespace
 
-std::vector<int> modelled_peers(GroupPlace place) {
-  std::vector<int> peers;
-  for (const auto& [ring, share] : modelled_rings(place)) {
-    const int at = ring.number(place.index);
-    for (const int peer : {ring.member((at + 1) % place.size), ring.member((at + place.size - 1) % place.size)})
-      if (std::find(peers.begin(), peers.end(), peer) == peers.end()) peers.push_back(peer);
-  }
-  return peers;
+GroupFlow modelled_flow(const CollectiveSettings& settings, const std::vector<Actor>& members) {
+  GroupFlow flow;
+  const int n = static_cast<int>(members.size());
+  for (const auto& [ring, weight] : modelled_rings({0, n, &settings}))
+    for (int at = 0; at < n; ++at)
+      flow.edges.push_back({members[static_cast<std::size_t>(ring.member(at))],
+                            members[static_cast<std::size_t>(ring.member((at + 1) % n))], weight});
+  return flow;
+}
+
+ModelledJoin modelled_join(Operation operation, const CollectiveSettings& settings, int ranks, Bytes size) {
+  if (!settings.model) throw InternalError("a modelled collective without a model");
+  const ModelledCost cost = settings.model->cost(operation, size, ranks, settings.ranks_per_node(ranks));
+  int weights = 0;
+  for (const auto& [ring, weight] : modelled_rings({0, ranks, &settings})) weights += weight;
+  return {cost.wire / weights, to_picoseconds(cost.latency), cost.rate / weights};
 }
 
 Ops modelled_ops(Operation operation, Local me, Bytes size) {
-  const CollectiveSettings& settings = me.settings();
-  if (!settings.model) throw InternalError("a modelled collective without a model");
-  const int n = me.group_size();
-  const ModelledCost cost = settings.model->cost(operation, size, n, settings.ranks_per_node(n));
-  co_yield me.join(n);
-  // None waits for another, so that one channel does for all; both ends go through the rings in the same order.
-  const auto rings = modelled_rings({0, n, &settings});
-  for (const auto& [ring, share] : rings) {
-    Local there = me.numbered(ring);
-    co_yield there.send_modelled(there.next(), cost.wire * share, to_picoseconds(cost.latency), cost.rate * share);
-  }
-  for (const auto& [ring, share] : rings) {
-    Local there = me.numbered(ring);
-    co_yield there.recv_copy(there.previous(), {cost.wire * share, {}});
-  }
-  co_yield me.join(n);
+  co_yield me.join_modelled(modelled_join(operation, me.settings(), me.group_size(), size));
 }
 
 }  // namespace trainyard

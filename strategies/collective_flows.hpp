@@ -9,10 +9,11 @@ namespace trainyard {
 /// messages; elsewhere a step no longer waits for its slowest message, but the sum of all steps does.
 Ops flow_ops(const Collective&, Local, Bytes);
 
-/// What the settings' model of a library takes: flows to the next rank of a ring (between nodes, of as many rings as a
-/// node has ranks, which leave by another one each) that together are no faster than the model says. Values are not
-/// exchanged.
+/// What the settings' model of a library takes: all meet, then one flow goes round a ring (between nodes, round as many
+/// rings as a node has ranks, which leave by another one each), no faster than the model says. Values are not exchanged.
 Ops modelled_ops(Operation, Local, Bytes);
-std::vector<int> modelled_peers(GroupPlace);
+ModelledJoin modelled_join(Operation, const CollectiveSettings&, int ranks, Bytes);
+/// Those rings, for programs to name.
+GroupFlow modelled_flow(const CollectiveSettings&, const std::vector<Actor>& members);
 
 }  // namespace trainyard

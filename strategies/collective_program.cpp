@@ -26,7 +26,8 @@ class CollectiveProgram : public CoroutineProgram {
         collective_(collective),
         place_(place),
         options_(options),
-        peers_(std::move(peers)) {
+        peers_(std::move(peers)),
+        flows_{options.settings.flow.get()} {
     call_.send_stream = 0;
     call_.recv_stream = options.one_stream ? 0 : 1;
     call_.more_streams = 2;
@@ -37,6 +38,8 @@ class CollectiveProgram : public CoroutineProgram {
     call_.buffer = kDataBuffer;
     call_.input = options.in_place ? scratch_of(kDataBuffer, 1) : kInputBuffer;
   }
+
+  std::span<const GroupFlow* const> group_flows() const override { return flows_; }
 
  protected:
   Ops run() override {
@@ -57,6 +60,7 @@ class CollectiveProgram : public CoroutineProgram {
   std::vector<int> peers_;
   CollectiveCall call_;
   Emitter out_;
+  const GroupFlow* flows_[1];
 
   /// Out of place, the algorithm works on a copy: the kernels of libraries read the input where they would read the
   /// output, so that it costs nothing. An all-to-all in place sends from a copy.

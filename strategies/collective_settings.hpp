@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "sim/program.hpp"
 #include "sim/units.hpp"
 #include "strategies/numbering.hpp"
 
@@ -87,6 +88,7 @@ struct CollectiveSettings {
   SwitchTree switches;                       ///< of collectives in which switches take part
   std::vector<std::vector<double>> amounts;  ///< bytes of all-to-all-v, from a rank (row) to each
   std::shared_ptr<const CollectiveModel> model;  ///< of the fidelity `modelled`
+  std::shared_ptr<const GroupFlow> flow;         ///< of the same: the ways it takes (see modelled_flow)
 
   /// Neighbouring ranks on one node, in a group of that many.
   int ranks_per_node(int ranks) const { return per_node > 0 && per_node < ranks ? per_node : ranks; }

@@ -8,26 +8,10 @@
 #include "models/training_memory.hpp"
 #include "sim/names.hpp"
 #include "strategies/collective.hpp"
+#include "strategies/training_calls.hpp"
+#include "strategies/training_plan.hpp"
 
 namespace trainyard {
-
-/// Gradients that travel together.
-struct GradientBucket {
-  struct Part {
-    int layer = 0, tensor = 0;
-    double elements = 0;  ///< of the tensor in this bucket (all of them, where buckets hold whole tensors)
-    double first = 0;     ///< of these elements in the tensor
-  };
-  double elements = 0;
-  std::vector<Part> parts;
-  int layer = 0, kernel = 0;  ///< the backward kernel that makes its last gradient final
-};
-
-/// Gradients in the order in which the backward pass makes them final, cut into buckets of `first`, then `rest` bytes.
-/// Whole tensors: a bucket closes with the tensor that reaches its size (PyTorch DDP, compute_bucket_assignment_by_size);
-/// otherwise tensors are split and buckets are of the exact size.
-std::vector<GradientBucket> gradient_buckets(const Network&, Bytes element, Bytes first, Bytes rest,
-                                             bool whole_tensors);
 
 /// Synchronous data parallelism: every rank computes its micro-batches, the gradients are summed, all ranks update.
 struct DataParallelPlan {
@@ -49,6 +33,8 @@ struct DataParallelPlan {
   std::uint16_t overhead_kernel = 0;                                            ///< host work of a step; 0: none
   std::uint16_t wait_kernel = 0;  ///< a full bucket waits for a coordinator's tick; 0: leaves at once
 
+  bool values = false;  ///< operations carry calls (see training_calls.hpp)
+
   bool coordinated() const { return ranks > 1 && (wait_kernel != 0 || (bucket_copy && host_buckets)); }
 };
 
@@ -61,15 +47,14 @@ constexpr Stream kComputeStream = 0, kSendStream = 1, kRecvStream = 2, kCoordina
 const std::vector<std::string>& training_streams();
 std::string training_stream(Stream);  ///< those of further channels too
 
-/// Calls by which values follow the schedule (Effect::call). `read.buffer` is the layer (or bucket), `read.chunk` the
-/// micro-batch.
-enum class TrainingCall : std::uint16_t { forward = 1, backward, fill_bucket, update };
-
 /// Groups of the breakdown, in the order in which overlapping time is booked.
 struct TrainingGroups {
   GroupId compute, optimizer, framework, all_reduce;
 };
 TrainingGroups training_groups(Names&, const Collective*);
+
+/// The same as a plan of a mesh. The network must outlive it.
+TrainingPlan training_plan(const Network&, const DataParallelPlan&);
 
 /// All steps of one rank. The network, plan and names must outlive the program.
 std::unique_ptr<Program> data_parallel_program(int rank, const Network&, const DataParallelPlan&, Names&);

@@ -170,16 +170,6 @@ const Op& Local::pass_on(int peer, const Chunk& chunk, Dep received) {
   return out_->give_fresh();
 }
 
-const Op& Local::send_modelled(int peer, Bytes bytes, Picoseconds latency, BytesPerSecond rate) {
-  send(peer, {bytes, {}});
-  return out_->remake([&](Op& op) {
-    op.message.mode = Mode::eager;
-    op.message.steps = 0;
-    op.message.extra_latency = call_->launch + latency;
-    op.message.rate_cap = rate;
-  });
-}
-
 Local Local::emitting_to(Emitter& out) const {
   Local view = *this;
   view.out_ = &out;
@@ -264,6 +254,16 @@ const Op& Local::join(int members) {
   op.message.tag = call_->tag | static_cast<Tag>(call_->group_of) << 32;
   op.message.steps = static_cast<std::uint32_t>(members);
   return out_->give_fresh();
+}
+
+const Op& Local::join_modelled(const ModelledJoin& flow) {
+  join(group_size());
+  return out_->remake([&](Op& op) {
+    op.message.slot = call_->group_flow;
+    op.message.bytes = flow.bytes;
+    op.message.extra_latency = call_->launch + flow.latency;
+    op.message.rate_cap = flow.rate;
+  });
 }
 
 const Op& Local::open_send() {

@@ -10,6 +10,7 @@ namespace trainyard {
 struct CollectiveCall {
   Stream send_stream = 1, recv_stream = 2;
   Stream more_streams = 3;       ///< pairs of further channels, from here on
+  std::uint16_t group_flow = 0;  ///< of the program: the ways of a modelled collective
   std::uint16_t first_slot = 0;  ///< of the program: the collective's peers, in the order of Collective::peers
   GroupId group = 0;
   NameId name = 0;
@@ -21,6 +22,13 @@ struct CollectiveCall {
   Picoseconds launch;        ///< from then to the first message
   Mode mode = Mode::rendezvous;
   PathClass path = PathClass::automatic;
+};
+
+/// A whole collective as one flow over all edges of a group (Program::group_flows).
+struct ModelledJoin {
+  Bytes bytes;  ///< over an edge of weight 1
+  Picoseconds latency;
+  BytesPerSecond rate;
 };
 
 /// A part of the data of a collective.
@@ -131,8 +139,8 @@ class Local {
   const Op& phase();
   /// All members of the group of `members` meet.
   const Op& join(int members);
-  /// One message of `bytes` at no more than `rate`, after `latency`; its way's own latency is not paid.
-  const Op& send_modelled(int peer, Bytes, Picoseconds latency, BytesPerSecond rate);
+  /// All members of the group meet, and wait for its flow.
+  const Op& join_modelled(const ModelledJoin&);
   /// One message that stands for `steps`, to (from) the peer in a slot of the program.
   const Op& send_flow(std::uint16_t slot, Bytes, std::uint32_t steps);
   const Op& recv_flow(std::uint16_t slot);

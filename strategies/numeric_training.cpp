@@ -23,6 +23,7 @@ void NumericTraining::attach(Values& values) {
   };
   on(TrainingCall::forward, [this](Actor a, const BufferRef& ref) { forward(a, ref.buffer, ref.chunk); });
   on(TrainingCall::backward, [this](Actor a, const BufferRef& ref) { backward(a, ref.buffer, ref.chunk); });
+  on(TrainingCall::keep_gradients, [](Actor, const BufferRef&) {});  // `update` looks into the buckets
   on(TrainingCall::fill_bucket, [this](Actor a, const BufferRef& ref) { fill(a, ref.buffer); });
   on(TrainingCall::update, [this](Actor a, const BufferRef&) { update(a); });
 }

@@ -1,6 +1,7 @@
 #pragma once
 #include <array>
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -8,7 +9,7 @@
 #include "models/sharding.hpp"
 #include "models/training_memory.hpp"
 #include "strategies/collective.hpp"
-#include "strategies/data_parallel.hpp"
+#include "strategies/gradient_buckets.hpp"
 #include "strategies/mesh.hpp"
 #include "strategies/pipeline_schedule.hpp"
 
@@ -17,6 +18,39 @@ namespace trainyard {
 /// What replicas share out among themselves instead of each keeping all (Rajbhandari et al. 2020, ZeRO): nothing; the
 /// optimizer's state (stage 1); gradients too (stage 2); parameters too (stage 3, FSDP).
 enum class ZeroStage : std::uint8_t { none, optimizer, gradients, parameters };
+
+/// What ranks exchange with each other, each on a stream (or pair of streams) of its own.
+enum class Lane : std::uint8_t {
+  gradients,         ///< over the replicas, or those that share out among themselves
+  parameters,        ///< gathered from these
+  copies,            ///< of hybrid sharding: ranks with the same share
+  expert_gradients,  ///< the same three for routed experts
+  expert_parameters,
+  expert_copies,
+  tensor,
+  context,
+  expert,
+  tied,  ///< the ranks that hold a tied weight: of the first and the last stage
+};
+constexpr int kLanes = 10;
+const char* name_of(Lane);
+
+/// A group of ranks on one lane.
+struct LaneGroup {
+  std::vector<int> members;
+  CollectiveSettings settings;
+};
+/// All groups of a lane, and which of them a rank is in. Empty where groups would have one member.
+struct LaneGroups {
+  std::vector<LaneGroup> groups;
+  std::vector<int> of_rank;
+  std::array<const Collective*, kOperations> algorithm{};
+  bool alike = true;  ///< groups of one size, and with as many ranks a node
+  bool used() const { return !groups.empty(); }
+  const LaneGroup& of(int rank) const {
+    return groups[static_cast<std::size_t>(of_rank[static_cast<std::size_t>(rank)])];
+  }
+};
 
 /// Ranks of one pipeline stage have this in common.
 struct StagePlan {
@@ -29,10 +63,10 @@ struct StagePlan {
   StaticMemory memory;
 };
 
-/// One training step of all ranks of a mesh.
+/// One training step of all ranks of a mesh. Made whole by `finish_plan`.
 struct TrainingPlan {
   Mesh mesh;
-  Sharding sharding;                ///< of every layer, over tensor, context and expert
+  Sharding sharding;                 ///< of every layer, over tensor, context and expert
   const Network* network = nullptr;  ///< one rank's share of every layer, of one micro-batch
   int steps = 1;
   int micro_batches = 1;  ///< a step and rank
@@ -43,13 +77,51 @@ struct TrainingPlan {
   ZeroStage zero = ZeroStage::none;
   /// Replicas that share things out among themselves; 0: all. Fewer: each such group has all (hybrid sharding).
   int zero_group = 0;
-  int prefetch = 1;         ///< stage 3: layers whose parameters are gathered ahead
-  bool reshard = true;      ///< stage 3: parameters are dropped after the forward pass, and gathered again
-  bool tied = false;        ///< first and last layer share a weight: its gradients are summed over first and last stage
-  bool values = false;      ///< operations carry calls (see training_calls.hpp)
+  int prefetch = 1;     ///< stage 3: layers whose parameters are gathered ahead
+  bool reshard = true;  ///< stage 3: parameters are dropped after the forward pass, and gathered again
+  /// First and last layer share a weight that lies on two stages: their gradients are summed.
+  bool tied = false;
+
+  bool overlap_gradients = true;              ///< exchanged while the backward pass goes on
+  bool overlap_parameters = true;             ///< stages 1 and 2: gathered while the next step's forward pass goes on
+  bool overlap_pipeline = false;              ///< messages between stages: nobody waits for their sending
+  bool scatter_gather = false;                ///< each tensor rank sends a part of what they all have
+  bool fused_accumulation = false;            ///< gradients are added up by the kernels that make them
+  Bytes gradient_element, parameter_element;  ///< on the wire
+  std::uint8_t accumulation_precision = 0;    ///< Precision of the gradients that are added up
+  Seconds collective_launch;
+  bool bucket_copy = false;   ///< gradients are copied into their bucket, and back
+  bool host_buckets = false;  ///< those lie in host memory: what copies is the host, the GPU goes on
+  // The Machine's words for what is no kernel:
+  std::uint16_t copy_kernel = static_cast<std::uint16_t>(Kernel::elementwise);  ///< copies of buckets
+  std::uint16_t overhead_kernel = 0;                                            ///< host work of a step; 0: none
+  std::uint16_t wait_kernel = 0;  ///< a full bucket waits for a coordinator's tick; 0: leaves at once
+  std::uint16_t first_fused = 0;  ///< the Machine's number of the first run of kernels that is priced as one; 0: none
+
+  bool values = false;  ///< operations carry calls (see training_calls.hpp)
+  std::array<LaneGroups, kLanes> lanes;
+
+  const LaneGroups& lane(Lane l) const { return lanes[static_cast<std::size_t>(l)]; }
+  LaneGroups& lane(Lane l) { return lanes[static_cast<std::size_t>(l)]; }
+  int ranks() const { return mesh.ranks(); }
+  const StagePlan& stage_of(int rank) const { return stages[static_cast<std::size_t>(mesh.of(rank).pipeline)]; }
+  int virtual_stages() const { return pipeline.stages * pipeline.chunks; }
+  bool coordinated() const {
+    return lane(Lane::gradients).used() && (wait_kernel != 0 || (bucket_copy && host_buckets));
+  }
 };
 
-/// Ranks over which bucket tensors are shared out (or replicated where ZeRO is off), `rank` among them, in their order.
+/// Ranks over which the tensors of buckets are shared out, or where ZeRO is off summed: `rank` among them, in their
+/// order.
 std::vector<int> zero_group(const TrainingPlan&, int rank, bool experts);
+
+/// Groups of every lane that the mesh has use for, their nodes told by `node_of_rank`; `settings` are theirs but for that
+/// (and the library's ways, where they are modelled). `algorithms`: names by operation, "" for the default.
+struct LaneChoice {
+  CollectiveSettings settings;
+  std::array<std::string, kOperations> algorithms;
+};
+void make_lanes(TrainingPlan&, const std::vector<int>& node_of_rank, const LaneChoice& gradients,
+                const LaneChoice& others, const Place& where);
 
 }  // namespace trainyard

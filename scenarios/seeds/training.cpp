@@ -96,6 +96,7 @@ SeedFigures dpset_01(const Node& inputs) {
     const Network network = mlp_network(task.shape, kSamples, Precision::fp32);
     DataParallelPlan plan = simple_plan(network, nodes, "ring", true);
     plan.steps = each;
+    plan.values = true;
     ClusterMachine machine(star_cluster(nodes, BytesPerSecond{1e9}), SoftwareStack{});
     Names names;
     training_groups(names, plan.all_reduce);

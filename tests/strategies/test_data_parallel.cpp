@@ -51,6 +51,7 @@ json train(const Setting& s) {
     plan.host_buckets = s.host_buckets;
     plan.copy_kernel = kBucketCopy;
     plan.wait_kernel = s.wait_kernel;
+    plan.values = true;
     plan.gradient_element = Bytes{4};
     plan.all_reduce = &collectives(Operation::all_reduce).find(s.algorithm, place);
     plan.buckets = gradient_buckets(network, plan.gradient_element, s.bucket, s.bucket, s.whole_tensors);
@@ -177,35 +178,3 @@ TEST_CASE("a rank's schedule is static, lazy and names only its neighbours", "[d
   CHECK(messages == 2 * 2 * 7);
 }
 
-TEST_CASE("the exchange is held just until the last forward pass", "[data-parallel]") {
-  const Network network = mlp_network({{10, 20, 5}}, 4, Precision::fp32);
-  Place place;
-  place.file = std::make_shared<const std::string>("test");
-  for (const int micro_batches : {1, 2, 5}) {
-    DataParallelPlan plan;
-    plan.ranks = 2;
-    plan.steps = 2;
-    plan.micro_batches = micro_batches;
-    plan.all_reduce = &collectives(Operation::all_reduce).find("ring", place);
-    plan.gradient_element = Bytes{4};
-    plan.buckets = gradient_buckets(network, Bytes{4}, Bytes{1}, Bytes{1}, true);
-    Names names;
-    const auto program = data_parallel_program(0, network, plan, names);
-    std::uint32_t computed = 0, held = 0;
-    int holds = 0;
-    Op op;
-    while (program->next(op) == Pull::op) {
-      if (op.stream == kSendStream && op.kind == Kind::mark) held = op.deps[0].count;
-      if (op.stream != kComputeStream) continue;
-      ++computed;
-      // The last micro-batch's forward pass ends with the call of its last layer.
-      const bool last_layer = op.effect.read.buffer + 1U == network.layers.size();
-      if (op.effect.action == Action::call && op.effect.call == static_cast<std::uint16_t>(TrainingCall::forward) &&
-          last_layer && op.effect.read.chunk + 1 == micro_batches) {
-        CHECK(held == computed);
-        ++holds;
-      }
-    }
-    CHECK(holds == 2);
-  }
-}

@@ -1,0 +1,315 @@
+#include "strategies/pass_table.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "sim/error.hpp"
+#include "strategies/collective_flows.hpp"
+
+namespace trainyard {
+namespace {
+
+/// One kernel of a pass, where it stands in the layer's list, and its name.
+struct KernelOfPass {
+  const KernelCall* call;
+  int number;
+  const std::vector<int>* gradients;  // that it makes final; null: a forward kernel
+  bool for_weights;
+};
+
+bool in_pass(Pass pass, bool for_weights) {
+  return pass == Pass::backward_input ? !for_weights : pass == Pass::backward_weights ? for_weights : true;
+}
+
+std::vector<KernelOfPass> kernels_of(const Layer& layer, Pass pass) {
+  std::vector<KernelOfPass> kernels;
+  if (pass == Pass::forward) {
+    for (int k = 0; k < static_cast<int>(layer.forward.size()); ++k)
+      kernels.push_back({&layer.forward[static_cast<std::size_t>(k)], k, nullptr, false});
+    return kernels;
+  }
+  for (int k = 0; k < static_cast<int>(layer.backward.size()); ++k) {
+    const BackwardKernel& kernel = layer.backward[static_cast<std::size_t>(k)];
+    if (in_pass(pass, kernel.for_weights)) kernels.push_back({&kernel, k, &kernel.gradients_ready, kernel.for_weights});
+  }
+  return kernels;
+}
+
+/// Makes the table of one pass.
+class PassMaker {
+ public:
+  PassMaker(const TrainingPlan& plan, const TrainingWords& words, Names& names, FusedKernels& fused, const Layer& layer,
+            Pass pass, bool first, bool fine)
+      : plan_(plan),
+        words_(words),
+        names_(names),
+        fused_(fused),
+        layer_(layer),
+        pass_(pass),
+        first_(first),
+        fine_(fine) {}
+
+  PassTable make() {
+    const std::vector<Exchange>& all = pass_ == Pass::forward ? layer_.forward_exchanges : layer_.backward_exchanges;
+    for (std::size_t i = 0; i < all.size(); ++i)
+      if (in_pass(pass_, all[i].for_weights) && plan_.lane(lane_of(all[i].axis)).used())
+        exchanges_.push_back({&all[i], static_cast<std::int16_t>(i)});
+    const std::vector<KernelOfPass> kernels = kernels_of(layer_, pass_);
+    for (const KernelOfPass& kernel : kernels) {
+      start_exchanges(kernel.number);
+      add(kernel);
+    }
+    flush();
+    start_exchanges(1 << 30);
+    for (std::int16_t place = 0; place < static_cast<std::int16_t>(open_.size()); ++place)
+      if (open_[static_cast<std::size_t>(place)]) table_.left.push_back(place);
+    table_.listed = static_cast<int>(all.size());
+    if (!table_.items.empty()) book_memory();
+    return std::move(table_);
+  }
+
+ private:
+  const TrainingPlan& plan_;
+  const TrainingWords& words_;
+  Names& names_;
+  FusedKernels& fused_;
+  const Layer& layer_;
+  Pass pass_;
+  bool first_, fine_;
+  PassTable table_;
+  struct Listed {
+    const Exchange* exchange;
+    std::int16_t number;
+  };
+  std::vector<Listed> exchanges_;
+  std::size_t next_ = 0;
+  std::vector<char> open_;  // by place: nobody has waited for it yet
+  std::vector<Work> run_;   // kernels that become one operation
+  PassItem item_;           // of them
+
+  std::string name_of_kernel(const KernelCall& call) const {
+    return fmt::format("{} {}{}", layer_.name, call.name, pass_ == Pass::forward ? "" : " backward");
+  }
+
+  void start_exchanges(int before_kernel) {
+    for (; next_ < exchanges_.size() && exchanges_[next_].exchange->after <= before_kernel; ++next_) {
+      flush();
+      const Exchange& exchange = *exchanges_[next_].exchange;
+      PassItem item;
+      item.what = PassItem::What::exchange;
+      item.exchange = exchanges_[next_].number;
+      item.place = static_cast<std::int16_t>(open_.size());
+      item.lane = lane_of(exchange.axis);
+      item.operation = operation_of(exchange.what);
+      item.bytes = exchange.bytes;
+      item.op = exchange_op(exchange);
+      take_needed(exchange.after, item);
+      open_.push_back(1);
+      table_.items.push_back(item);
+    }
+  }
+
+  Op exchange_op(const Exchange& exchange) const {
+    const Lane lane = lane_of(exchange.axis);
+    Op op;
+    op.kind = Kind::join;
+    op.group = words_.lane[static_cast<std::size_t>(lane)];
+    op.name = names_.intern(fmt::format("{} {}", layer_.name, exchange.name));
+    op.message.bytes = exchange.bytes;
+    const LaneGroup& any = plan_.lane(lane).groups.front();
+    if (any.settings.fidelity != Fidelity::modelled) return op;
+    const int ranks = static_cast<int>(any.members.size());
+    const ModelledJoin flow = modelled_join(operation_of(exchange.what), any.settings, ranks, exchange.bytes);
+    op.message.bytes = flow.bytes;
+    op.message.extra_latency = flow.latency + to_picoseconds(plan_.collective_launch);
+    op.message.rate_cap = flow.rate;
+    op.message.steps = static_cast<std::uint32_t>(ranks);
+    op.message.slot = static_cast<std::uint16_t>(lane);
+    return op;
+  }
+
+  void add(const KernelOfPass& kernel) {
+    PassItem waiting;
+    const int count = take_needed(kernel.number, waiting);
+    if (count > 0 || fine_ || plan_.first_fused == 0) flush();
+    if (run_.empty()) {
+      item_ = {};
+      item_.op.kind = Kind::local;
+      item_.op.group = words_.compute;
+      item_.op.name = names_.intern(name_of_kernel(*kernel.call));
+    }
+    if (count > 0) std::copy(std::begin(waiting.waits_for), std::end(waiting.waits_for), std::begin(item_.waits_for));
+    run_.push_back(kernel.call->work);
+    if (kernel.call->work.flops.value > 0) item_.op.kind = Kind::compute;
+    item_.kernel = kernel.number;
+    accumulate(kernel);
+  }
+
+  /// Gradients of earlier micro-batches are there already: these are added to them.
+  void accumulate(const KernelOfPass& kernel) {
+    if (first_ || plan_.fused_accumulation || !kernel.gradients || kernel.gradients->empty()) return;
+    double elements = 0;
+    for (const int tensor : *kernel.gradients) elements += layer_.parameters[static_cast<std::size_t>(tensor)].elements;
+    const Work sum = gradient_accumulation_work(elements, static_cast<Precision>(plan_.accumulation_precision));
+    if (fine_ || plan_.first_fused == 0) {
+      flush();
+      item_ = {};
+      item_.op.kind = Kind::local;
+      item_.op.group = words_.compute;
+      item_.op.name = words_.accumulate;
+      item_.kernel = kernel.number;
+    }
+    run_.push_back(sum);
+  }
+
+  /// What must be over before the kernel of that number: nobody else waits for it.
+  int take_needed(int kernel, PassItem& item) {
+    int count = 0;
+    for (std::size_t place = 0; place < open_.size(); ++place)
+      if (open_[place] && needed_by(place) <= kernel) {
+        if (count == 2) throw InternalError(layer_.name + ": a kernel waits for three exchanges");
+        item.waits_for[count++] = static_cast<std::int16_t>(place);
+        open_[place] = 0;
+      }
+    return count;
+  }
+
+  int needed_by(std::size_t place) const { return exchanges_[place].exchange->needed_by; }
+
+  void flush() {
+    if (run_.empty()) return;
+    item_.op.work = run_.front();
+    if (run_.size() > 1) {
+      item_.op.work = {};
+      item_.op.name = names_.intern(layer_.name + (pass_ == Pass::forward ? " forward" : " backward"));
+      item_.op.work.kernel = static_cast<std::uint16_t>(plan_.first_fused + fused_.number(run_));
+    }
+    run_.clear();
+    table_.items.push_back(item_);
+  }
+
+  /// What the pass takes as it begins, holds while it runs, and gives back as it ends.
+  void book_memory() {
+    const Bytes all = layer_.activations();
+    const Bytes later = std::min(all, layer_.kept_for_weights);
+    Bytes change = all, transient = layer_.forward_transient;
+    if (pass_ != Pass::forward) transient = layer_.backward_transient;
+    if (pass_ == Pass::backward) change = -all;
+    if (pass_ == Pass::backward_input) change = later - all;
+    if (pass_ == Pass::backward_weights) {
+      change = -later;
+      transient = Bytes{0};
+    }
+    PassItem* ends = nullptr;
+    for (PassItem& item : table_.items) {
+      if (item.what != PassItem::What::kernels) continue;
+      item.op.book_memory_under(static_cast<std::uint8_t>(MemoryClass::activations));
+      item.op.memory.high_water = transient.value;
+      if (!ends && pass_ == Pass::forward) item.op.memory.change = change.value;
+      ends = &item;
+    }
+    if (ends && pass_ != Pass::forward) ends->op.memory.change = change.value;
+  }
+};
+
+}  // namespace
+
+std::uint16_t FusedKernels::number(const std::vector<Work>& run) {
+  std::string key;
+  for (const Work& work : run)
+    key += fmt::format("{} {} {} {};", exact(work.flops.value), exact(work.bytes.value), work.kernel, work.precision);
+  const auto [at, fresh] = known_.try_emplace(key, static_cast<std::uint16_t>(runs_.size()));
+  if (fresh) {
+    if (runs_.size() > 60000) throw InternalError("more than 60,000 different runs of kernels");
+    runs_.push_back(run);
+  }
+  return at->second;
+}
+
+Lane lane_of(Axis axis) {
+  switch (axis) {
+    case Axis::tensor:
+      return Lane::tensor;
+    case Axis::context:
+      return Lane::context;
+    case Axis::expert:
+      return Lane::expert;
+    case Axis::data:
+    case Axis::pipeline:
+      break;
+  }
+  throw InternalError("layers exchange nothing over that axis");
+}
+
+Operation operation_of(Exchanged what) {
+  switch (what) {
+    case Exchanged::all_reduce:
+      return Operation::all_reduce;
+    case Exchanged::all_gather:
+      return Operation::all_gather;
+    case Exchanged::reduce_scatter:
+      return Operation::reduce_scatter;
+    case Exchanged::all_to_all:
+      return Operation::all_to_all;
+    case Exchanged::ring_shift:
+      return Operation::send_recv;
+  }
+  throw InternalError("an unknown exchange");
+}
+
+TrainingWords::TrainingWords(const TrainingPlan& plan, Names& names) {
+  compute = names.group("compute", Role::work);
+  optimizer = names.group("optimizer", Role::work);
+  framework = names.group("framework", Role::work);
+  const auto group = [&](Lane l, const char* name) {
+    const LaneGroups& groups = plan.lane(l);
+    const Collective* algorithm = groups.algorithm[static_cast<std::size_t>(Operation::all_reduce)];
+    lane[static_cast<std::size_t>(l)] = names.group(name, Role::collective, algorithm ? algorithm->name : "");
+  };
+  const bool shared_out = plan.zero != ZeroStage::none;
+  group(Lane::gradients, shared_out ? "reduce-scatter of gradients" : "all-reduce");
+  group(Lane::expert_gradients, "gradients of experts");
+  group(Lane::parameters, "all-gather of parameters");
+  group(Lane::expert_parameters, "all-gather of parameters");
+  group(Lane::copies, "all-reduce over copies");
+  group(Lane::expert_copies, "all-reduce over copies");
+  group(Lane::tensor, "tensor parallel");
+  group(Lane::context, "context parallel");
+  group(Lane::expert, "expert parallel");
+  group(Lane::tied, "tied weight");
+  pipeline = names.group("pipeline", Role::handover);
+  setup = names.intern("parameters, gradients, optimizer state");
+  overhead = names.intern("framework");
+  accumulate = names.intern("accumulate gradients");
+  wait = names.intern("wait for the coordinator's tick");
+  copy_in = names.intern("copy gradients to bucket");
+  copy_out = names.intern("copy bucket to gradients");
+  optimizer_step = names.intern("optimizer step");
+  meet = names.intern("wait for messages");
+  call = names.intern("values");
+  gather_parameters = names.intern("gather parameters");
+  drop_parameters = names.intern("drop gathered parameters");
+  tied = names.intern("all-reduce gradient of the tied weight");
+  partial = names.intern("all-reduce gradients of norms over tensor ranks");
+  take = names.intern("take what was exchanged");
+  pipeline_message = {names.intern("send activations"), names.intern("receive activations"),
+                      names.intern("send gradients"), names.intern("receive gradients")};
+  std::size_t most = 0;
+  for (const StagePlan& stage : plan.stages) most = std::max(most, stage.buckets.size());
+  for (std::size_t b = 0; b < most; ++b)
+    buckets.push_back(names.intern(fmt::format("{} bucket {}", shared_out ? "reduce-scatter" : "all-reduce", b)));
+}
+
+PassTables::PassTables(const TrainingPlan& plan, Names& names) : plan_(plan), words_(plan, names) {
+  for (const Layer& layer : plan_.network->layers) {
+    OfLayer& of = tables_.emplace_back();
+    for (int pass = 0; pass < kPasses; ++pass)
+      for (const bool first : {false, true})
+        for (const bool fine : {false, true})
+          of.of[pass][first ? 1 : 0][fine ? 1 : 0] =
+              PassMaker(plan_, words_, names, fused_, layer, static_cast<Pass>(pass), first, fine).make();
+  }
+}
+
+}  // namespace trainyard

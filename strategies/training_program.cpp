@@ -1,0 +1,363 @@
+#include "strategies/training_program.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "sim/error.hpp"
+#include "strategies/training_step.hpp"
+
+namespace trainyard {
+namespace {
+
+constexpr Operation kUsed[] = {Operation::all_reduce, Operation::all_gather, Operation::reduce_scatter,
+                               Operation::all_to_all, Operation::send_recv};
+
+// Tags of messages between stages; those of collectives count from 1 in their lane.
+constexpr Tag kStageMessages = Tag{31} << 27;
+
+TrainingStep::Peers peers_of_rank(int rank, const TrainingPlan& plan) {
+  TrainingStep::Peers peers;
+  for (int i = 0; i < kLanes; ++i) {
+    const LaneGroups& lane = plan.lanes[static_cast<std::size_t>(i)];
+    if (!lane.used() || lane.of_rank[static_cast<std::size_t>(rank)] < 0) continue;
+    const LaneGroup& group = lane.of(rank);
+    if (group.settings.flow) peers.flows[static_cast<std::size_t>(i)] = group.settings.flow.get();
+    const int size = static_cast<int>(group.members.size());
+    const int index =
+        static_cast<int>(std::find(group.members.begin(), group.members.end(), rank) - group.members.begin());
+    for (const Operation operation : kUsed) {
+      const Collective* algorithm = lane.algorithm[static_cast<std::size_t>(operation)];
+      if (!algorithm) continue;
+      auto& of = peers.collectives[static_cast<std::size_t>(i)][static_cast<std::size_t>(operation)];
+      of.first_slot = static_cast<std::uint16_t>(peers.slots.size());
+      of.peers = peers_of(*algorithm, {index, size, &group.settings});
+      for (const int peer : of.peers) peers.slots.push_back(group.members[static_cast<std::size_t>(peer)]);
+    }
+  }
+  const std::vector<int> stages = plan.mesh.group(rank, Axis::pipeline);
+  for (std::size_t stage = 0; stage < stages.size(); ++stage) {
+    peers.stage_slot.push_back(static_cast<std::uint16_t>(peers.slots.size()));
+    if (stages.size() > 1) peers.slots.push_back(stages[stage]);
+  }
+  return peers;
+}
+
+Pass pass_of(PipelineTask::Pass pass) {
+  switch (pass) {
+    case PipelineTask::Pass::forward:
+      return Pass::forward;
+    case PipelineTask::Pass::backward:
+      return Pass::backward;
+    case PipelineTask::Pass::backward_input:
+      return Pass::backward_input;
+    case PipelineTask::Pass::backward_weights:
+      return Pass::backward_weights;
+  }
+  return Pass::forward;
+}
+
+TrainingCall call_of(Pass pass) {
+  switch (pass) {
+    case Pass::forward:
+      return TrainingCall::forward;
+    case Pass::backward:
+      return TrainingCall::backward;
+    case Pass::backward_input:
+      return TrainingCall::backward_input;
+    case Pass::backward_weights:
+      return TrainingCall::backward_weights;
+  }
+  return TrainingCall::forward;
+}
+
+}  // namespace
+
+TrainingStreams::TrainingStreams(const TrainingPlan& plan) {
+  names_ = {"compute", "send", "receive", "coordinator"};
+  const LaneGroups& gradients = plan.lane(Lane::gradients);
+  const Collective* algorithm = gradients.algorithm[static_cast<std::size_t>(Operation::all_reduce)];
+  if (gradients.used() && algorithm) {
+    const LaneGroup& group = gradients.groups.front();
+    const int channels = algorithm->channels_of({0, static_cast<int>(group.members.size()), &group.settings});
+    for (int channel = 1; channel < channels; ++channel)
+      for (const char* half : {"send", "receive"}) names_.push_back(fmt::format("{} of channel {}", half, channel));
+  }
+  const auto add = [this](const std::string& name) {
+    const auto first = static_cast<Stream>(names_.size());
+    names_.push_back("send " + name);
+    names_.push_back("receive " + name);
+    return first;
+  };
+  lanes_[static_cast<std::size_t>(Lane::gradients)] = 1;
+  for (int i = 0; i < kLanes; ++i)
+    if (static_cast<Lane>(i) != Lane::gradients && plan.lanes[static_cast<std::size_t>(i)].used())
+      lanes_[static_cast<std::size_t>(i)] = add(name_of(static_cast<Lane>(i)));
+  if (plan.pipeline.stages > 1) {
+    pipeline_ = add("activations");
+    add("gradients of activations");
+  }
+  if (names_.size() > kMaxStreams)
+    throw UserError(
+        fmt::format("the plan needs {} streams a rank, at most {}: fewer channels", names_.size(), kMaxStreams));
+}
+
+TrainingStep::TrainingStep(int rank, const TrainingPlan& plan, const PassTables& tables, const TrainingStreams& streams,
+                           Peers peers)
+    : CoroutineProgram(peers.slots, streams.count()),
+      plan_(plan),
+      tables_(tables),
+      streams_(streams),
+      words_(tables.words()),
+      rank_(rank),
+      at_(plan.mesh.of(rank)),
+      stage_(plan.stages[static_cast<std::size_t>(at_.pipeline)]),
+      peers_(std::move(peers)) {
+  buckets_of_layer_.resize(plan.network->layers.size());
+  parameters_ready_.resize(plan.network->layers.size());
+  for (std::size_t b = 0; b < stage_.buckets.size(); ++b)
+    for (const GradientBucket::Part& part : stage_.buckets[b].parts) {
+      std::vector<int>& of = buckets_of_layer_[static_cast<std::size_t>(part.layer)];
+      if (of.empty() || of.back() != static_cast<int>(b)) of.push_back(static_cast<int>(b));
+    }
+  if (plan.zero == ZeroStage::parameters) plan_visits();
+}
+
+std::unique_ptr<Program> training_program(int rank, const TrainingPlan& plan, const PassTables& tables,
+                                          const TrainingStreams& streams) {
+  return std::make_unique<TrainingStep>(rank, plan, tables, streams, peers_of_rank(rank, plan));
+}
+
+Ops TrainingStep::run() {
+  for (const MemoryPart& part : stage_.memory.parts)
+    co_yield holds(part.bytes.value, part.memory_class, words_.setup, TrainingStreams::compute, {});
+  for (int number = 0; number < plan_.steps; ++number) {
+    co_yield step();
+    if (plan_.values && plan_.overlap_parameters && shares_out() && plan_.zero != ZeroStage::parameters)
+      co_yield gather_all();  // the next step would begin with it
+  }
+  co_yield settle();
+}
+
+Ops TrainingStep::step() {
+  next_bucket_ = 0;
+  visit_ = next_gather_ = 0;
+  exchanged_.clear();
+  if (plan_.overhead_kernel != 0) {
+    Work host;
+    host.kernel = plan_.overhead_kernel;
+    co_yield work(host, Kind::delay, words_.framework, words_.overhead);
+  }
+  if (shares_out() && plan_.zero != ZeroStage::parameters && plan_.overlap_parameters) co_yield gather_all();
+  for (const PipelineTask& next : stage_.tasks) co_yield task(next);
+  co_yield finish_gradients();
+  co_yield update();
+}
+
+Ops TrainingStep::task(PipelineTask task) {
+  const int virtual_stage =
+      plan_.schedule ? plan_.schedule->virtual_stage(at_.pipeline, task.chunk, plan_.pipeline) : 0;
+  const std::vector<int>& layers = stage_.chunks[static_cast<std::size_t>(task.chunk)];
+  const Pass what = pass_of(task.pass);
+  const int count = static_cast<int>(layers.size());
+  if (what == Pass::forward) {
+    if (elsewhere(virtual_stage - 1)) co_yield receive(virtual_stage - 1, task.micro_batch, false);
+    for (int i = 0; i < count; ++i) co_yield pass(what, layers[static_cast<std::size_t>(i)], task.micro_batch);
+    if (elsewhere(virtual_stage + 1)) co_yield send(virtual_stage, task.micro_batch, false);
+    co_return;
+  }
+  const bool passes_on = what != Pass::backward_weights;
+  if (passes_on && elsewhere(virtual_stage + 1)) co_yield receive(virtual_stage, task.micro_batch, true);
+  for (int i = count - 1; i >= 0; --i) co_yield pass(what, layers[static_cast<std::size_t>(i)], task.micro_batch);
+  if (passes_on && elsewhere(virtual_stage - 1)) co_yield send(virtual_stage - 1, task.micro_batch, true);
+}
+
+/// A layer's kernels, and the exchanges that go on between or beside them.
+Ops TrainingStep::pass(Pass pass, int layer, int micro_batch) {
+  if (plan_.zero == ZeroStage::parameters) co_yield begin_visit(layer);
+  for (const Dep& ready : parameters_ready_[static_cast<std::size_t>(layer)]) wait_for(ready);
+  parameters_ready_[static_cast<std::size_t>(layer)].clear();
+  const bool last = micro_batch + 1 == plan_.micro_batches;
+  const bool makes_gradients = pass == Pass::backward || pass == Pass::backward_weights;
+  const bool leave = makes_gradients && plan_.overlap_gradients && plan_.zero != ZeroStage::parameters &&
+                     (last || leaves_each_micro_batch()) && (exchanges_gradients(false) || exchanges_gradients(true));
+  const bool fine = leave && !plan_.values;  // numbers go layer by layer
+  const PassTable& table = tables_.pass(pass, layer, micro_batch == 0 || leaves_each_micro_batch(), fine);
+  const std::uint16_t buffer = take_buffers(table.listed);
+  std::array<Dep, 64> over{};  // by place
+  for (const PassItem& item : table.items) {
+    for (const std::int16_t place : item.waits_for)
+      if (place >= 0) wait_for(over[static_cast<std::size_t>(place)]);
+    if (item.what == PassItem::What::exchange) {
+      co_yield settle();
+      co_yield exchange(item, layer, micro_batch, pass, buffer);
+      over[static_cast<std::size_t>(item.place)] = out_.after(streams_.recv(item.lane));
+      continue;
+    }
+    while (waiting_ > 2) co_yield meet();
+    out_.give(item.op);
+    co_yield out_.remake([this](Op& op) { take_waits(op); });
+    if (fine) co_yield gradients_after(layer, item.kernel, micro_batch);
+  }
+  for (const std::int16_t place : table.left) wait_for(over[static_cast<std::size_t>(place)]);
+  if (plan_.values) {
+    co_yield settle();
+    co_yield call(call_of(pass), static_cast<std::size_t>(layer), micro_batch, kEndOfPass, buffer);
+    if (leave) co_yield gradients_after(layer, 1 << 30, micro_batch);
+  }
+  if (plan_.zero == ZeroStage::parameters) co_yield end_visit(layer, pass, micro_batch);
+}
+
+Ops TrainingStep::exchange(const PassItem& item, int layer, int micro_batch, Pass pass, std::uint16_t buffer) {
+  const auto at = static_cast<std::size_t>(item.lane);
+  if (plan_.values)
+    co_yield call(call_of(pass), static_cast<std::size_t>(layer), micro_batch,
+                  static_cast<std::uint16_t>(item.exchange), buffer);
+  const LaneGroups& lane = plan_.lanes[at];
+  const LaneGroup& group = lane.of(rank_);
+  if (group.settings.fidelity == Fidelity::modelled && lane.alike) {  // made ready
+    out_.give(item.op);
+    co_yield out_.remake([&](Op& op) {
+      op.stream = streams_.recv(item.lane);
+      op.message.tag = static_cast<Tag>(item.lane) << 27 | ++calls_[at] | static_cast<Tag>(group.members.front()) << 32;
+      op.deps[0] = out_.after(TrainingStreams::compute);
+    });
+    co_return;
+  }
+  const auto own = static_cast<std::uint16_t>(buffer + 2 * item.exchange);
+  Ops all = collective(item.lane, item.operation, item.bytes, item.op.name, own, static_cast<std::uint16_t>(own + 1),
+                       out_.after(TrainingStreams::compute));
+  co_yield all;
+}
+
+/// Does a neighbour in the network lie on another stage?
+bool TrainingStep::elsewhere(int virtual_stage) const {
+  if (virtual_stage < 0 || virtual_stage >= plan_.virtual_stages() || plan_.pipeline.stages == 1) return false;
+  return plan_.schedule->place_of(virtual_stage, plan_.pipeline).stage != at_.pipeline;
+}
+
+/// What a virtual stage hands on, of one micro-batch, on one rank.
+Bytes TrainingStep::activations_of(int virtual_stage) const {
+  const PipelinePlace place = plan_.schedule->place_of(virtual_stage, plan_.pipeline);
+  const std::vector<int>& layers =
+      plan_.stages[static_cast<std::size_t>(place.stage)].chunks[static_cast<std::size_t>(place.chunk)];
+  return plan_.network->layers[static_cast<std::size_t>(layers.back())].output;
+}
+
+/// Activations of a virtual stage come in, or (back) the gradients by them.
+Ops TrainingStep::receive(int virtual_stage, int micro_batch, bool back) {
+  const bool parts = plan_.scatter_gather && plan_.lane(Lane::tensor).used();
+  const int from = plan_.schedule->place_of(virtual_stage + (back ? 1 : 0), plan_.pipeline).stage;
+  const std::uint16_t buffer = activation_buffer(virtual_stage, micro_batch, back, plan_.virtual_stages());
+  Op& op = out_.fresh(Kind::recv, streams_.pipeline(back, false));
+  op.group = words_.pipeline;
+  op.name = words_.pipeline_message[back ? 3 : 1];
+  op.message.slot = peers_.stage_slot[static_cast<std::size_t>(from)];
+  op.message.tag = kStageMessages | static_cast<Tag>((micro_batch * plan_.virtual_stages() + virtual_stage) * 2 + back);
+  if (!plan_.overlap_pipeline) op.deps[0] = out_.after(TrainingStreams::compute);
+  if (plan_.values) {
+    op.effect.action = Action::copy;
+    op.effect.write = {buffer, 0, 1};
+    if (parts)
+      op.effect.write = {buffer, static_cast<std::uint16_t>(at_.tensor), static_cast<std::uint16_t>(plan_.mesh.tensor)};
+  }
+  co_yield out_.give_fresh();
+  const Dep received = out_.after(streams_.pipeline(back, false));
+  if (!parts) {
+    wait_for(received);
+    co_return;
+  }
+  co_yield collective(Lane::tensor, Operation::all_gather, activations_of(virtual_stage),
+                      words_.pipeline_message[back ? 3 : 1], buffer, 0, received);
+  wait_for(out_.after(streams_.recv(Lane::tensor)));
+}
+
+Ops TrainingStep::send(int virtual_stage, int micro_batch, bool back) {
+  co_yield settle();
+  const bool parts = plan_.scatter_gather && plan_.lane(Lane::tensor).used();
+  const int to = plan_.schedule->place_of(virtual_stage + (back ? 0 : 1), plan_.pipeline).stage;
+  const Stream stream = streams_.pipeline(back, true);
+  Op& op = out_.fresh(Kind::send, stream);
+  op.group = words_.pipeline;
+  op.name = words_.pipeline_message[back ? 2 : 0];
+  op.message.bytes = activations_of(virtual_stage) / (parts ? plan_.mesh.tensor : 1);
+  op.message.slot = peers_.stage_slot[static_cast<std::size_t>(to)];
+  op.message.tag = kStageMessages | static_cast<Tag>((micro_batch * plan_.virtual_stages() + virtual_stage) * 2 + back);
+  op.message.mode = plan_.overlap_pipeline ? Mode::eager : Mode::rendezvous;
+  op.deps[0] = out_.after(TrainingStreams::compute);
+  if (plan_.values) {
+    const std::uint16_t buffer = activation_buffer(virtual_stage, micro_batch, back, plan_.virtual_stages());
+    op.effect.read = {buffer, 0, 1};
+    if (parts)
+      op.effect.read = {buffer, static_cast<std::uint16_t>(at_.tensor), static_cast<std::uint16_t>(plan_.mesh.tensor)};
+  }
+  co_yield out_.give_fresh();
+  if (!plan_.overlap_pipeline) wait_for(out_.after(stream));
+}
+
+/// Nothing is left that the next operation would have to wait for besides the one before.
+Ops TrainingStep::settle() {
+  while (waiting_ > 0) co_yield meet();
+}
+
+const Op& TrainingStep::meet() {
+  Op& op = out_.fresh(Kind::mark, TrainingStreams::compute);
+  op.name = words_.meet;
+  take_waits(op);
+  return out_.give_fresh();
+}
+
+void TrainingStep::take_waits(Op& op) {
+  for (Dep& dep : op.deps)
+    if (waiting_ > 0) dep = pending_[static_cast<std::size_t>(--waiting_)];
+}
+
+const Op& TrainingStep::call(TrainingCall what, std::size_t index, int micro_batch, std::uint16_t which,
+                             std::uint16_t buffer) {
+  Op& op = out_.fresh(Kind::mark, TrainingStreams::compute);
+  op.name = words_.call;
+  op.effect.action = Action::call;
+  op.effect.call = static_cast<std::uint16_t>(what);
+  op.effect.read = {static_cast<std::uint16_t>(index), static_cast<std::uint16_t>(micro_batch), 0, which};
+  op.effect.write = {buffer, 0, 0};
+  take_waits(op);
+  return out_.give_fresh();
+}
+
+const Op& TrainingStep::call_on(Stream stream, Dep after, TrainingCall what, std::size_t index) {
+  Op& op = out_.fresh(Kind::mark, stream);
+  op.name = words_.call;
+  op.effect.action = Action::call;
+  op.effect.call = static_cast<std::uint16_t>(what);
+  op.effect.read = {static_cast<std::uint16_t>(index), 0, 0};
+  op.deps[0] = after;
+  return out_.give_fresh();
+}
+
+const Op& TrainingStep::work(const Work& work, Kind kind, GroupId group, NameId name) {
+  Op& op = out_.fresh(kind, TrainingStreams::compute);
+  op.work = work;
+  op.group = group;
+  op.name = name;
+  take_waits(op);
+  return out_.give_fresh();
+}
+
+const Op& TrainingStep::holds(double bytes, MemoryClass memory_class, NameId name, Stream stream, Dep after) {
+  Op& op = out_.fresh(Kind::mark, stream);
+  op.name = name;
+  op.memory.change = bytes;
+  op.book_memory_under(static_cast<std::uint8_t>(memory_class));
+  op.deps[0] = after;
+  return out_.give_fresh();
+}
+
+/// Buffers of so many exchanges: two each, in turn.
+std::uint16_t TrainingStep::take_buffers(int exchanges) {
+  if (next_buffer_ + 2 * exchanges > kExchangeBuffers) next_buffer_ = 0;
+  const auto first = static_cast<std::uint16_t>(kExchanges + next_buffer_);
+  next_buffer_ = static_cast<std::uint16_t>(next_buffer_ + 2 * exchanges);
+  return first;
+}
+
+}  // namespace trainyard

@@ -1,0 +1,32 @@
+#pragma once
+#include <memory>
+
+#include "strategies/pass_table.hpp"
+
+namespace trainyard {
+
+/// Streams of a training rank: compute, then what is exchanged, of which a plan uses some.
+class TrainingStreams {
+ public:
+  explicit TrainingStreams(const TrainingPlan&);
+
+  static constexpr Stream compute = 0, coordinator = 3, more_channels = 4;
+  Stream send(Lane lane) const { return lanes_[static_cast<std::size_t>(lane)]; }
+  Stream recv(Lane lane) const { return static_cast<Stream>(send(lane) + 1); }
+  /// Of messages between stages: activations forward, gradients back; each half.
+  Stream pipeline(bool back, bool sending) const {
+    return static_cast<Stream>(pipeline_ + (back ? 2 : 0) + (sending ? 0 : 1));
+  }
+  int count() const { return static_cast<int>(names_.size()); }
+  const std::vector<std::string>& names() const { return names_; }  ///< for traces
+
+ private:
+  std::array<Stream, kLanes> lanes_{};
+  Stream pipeline_ = 0;
+  std::vector<std::string> names_;
+};
+
+/// All steps of one rank. Plan, tables and streams must outlive the program.
+std::unique_ptr<Program> training_program(int rank, const TrainingPlan&, const PassTables&, const TrainingStreams&);
+
+}  // namespace trainyard

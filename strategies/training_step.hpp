@@ -1,0 +1,97 @@
+#pragma once
+#include "strategies/emitter.hpp"
+#include "strategies/local.hpp"
+#include "strategies/training_calls.hpp"
+#include "strategies/training_program.hpp"
+
+namespace trainyard {
+
+/// One rank's training steps. What it does comes from the plan by its place in the mesh; its number is used to find its
+/// peers and nowhere else.
+class TrainingStep : public CoroutineProgram {
+ public:
+  /// What it may name by slot: filled in before the program is made.
+  struct Peers {
+    struct OfCollective {
+      std::vector<int> peers;  // numbers in the group
+      std::uint16_t first_slot = 0;
+    };
+    std::array<std::array<OfCollective, kOperations>, kLanes> collectives;
+    std::vector<std::uint16_t> stage_slot;  // by pipeline coordinate
+    std::vector<Actor> slots;
+    std::array<const GroupFlow*, kLanes> flows{};
+  };
+  TrainingStep(int rank, const TrainingPlan&, const PassTables&, const TrainingStreams&, Peers);
+
+  std::span<const GroupFlow* const> group_flows() const override { return peers_.flows; }
+  /// What goes on beside a kernel is given before it.
+  std::uint64_t driving() const override { return 1; }
+
+ protected:
+  Ops run() override;
+
+ private:
+  const TrainingPlan& plan_;
+  const PassTables& tables_;
+  const TrainingStreams& streams_;
+  const TrainingWords& words_;
+  int rank_;
+  Coordinates at_;
+  const StagePlan& stage_;
+  Peers peers_;
+  Emitter out_;
+  // What the next kernel waits for besides the one before.
+  std::array<Dep, 24> pending_{};
+  int waiting_ = 0;
+  std::array<std::uint32_t, kLanes> calls_{};  // collectives so far
+  std::uint16_t next_buffer_ = 0;
+  // Of the step:
+  std::size_t next_bucket_ = 0;                           // the first that is not full yet
+  std::vector<std::pair<std::uint16_t, Dep>> exchanged_;  // buckets in the order of their exchange, and its end
+  std::vector<int> visits_;                               // layers in the order of their passes (ZeRO stage 3)
+  std::size_t visit_ = 0, next_gather_ = 0;
+  std::vector<std::vector<int>> buckets_of_layer_;
+  std::vector<std::vector<Dep>> parameters_ready_;  // by layer
+
+  // training_program.cpp: the step, its passes, messages between stages
+  Ops step();
+  Ops task(PipelineTask);
+  Ops pass(Pass, int layer, int micro_batch);
+  Ops exchange(const PassItem&, int layer, int micro_batch, Pass, std::uint16_t buffer);
+  Ops receive(int virtual_stage, int micro_batch, bool back);
+  Ops send(int virtual_stage, int micro_batch, bool back);
+  Ops settle();
+  const Op& meet();
+  const Op& call(TrainingCall, std::size_t index, int micro_batch = 0, std::uint16_t which = 0,
+                 std::uint16_t buffer = 0);
+  const Op& call_on(Stream, Dep after, TrainingCall, std::size_t index);
+  const Op& work(const Work&, Kind, GroupId, NameId);
+  const Op& holds(double bytes, MemoryClass, NameId, Stream stream, Dep after);
+  bool elsewhere(int virtual_stage) const;
+  Bytes activations_of(int virtual_stage) const;
+  void wait_for(Dep dep) { pending_.at(static_cast<std::size_t>(waiting_++)) = dep; }
+  void take_waits(Op&);
+  std::uint16_t take_buffers(int exchanges);
+
+  // training_exchanges.cpp: gradients and parameters
+  bool shares_out() const { return plan_.zero != ZeroStage::none; }
+  bool leaves_each_micro_batch() const { return plan_.zero >= ZeroStage::gradients; }
+  bool exchanges_gradients(bool experts) const;
+  Ops collective(Lane, Operation, Bytes, NameId, std::uint16_t buffer, std::uint16_t input, Dep start);
+  Ops exchange_gradients(std::size_t bucket, bool accumulate);
+  Ops gradients_after(int layer, int kernel, int micro_batch);
+  Ops gather(std::size_t bucket);
+  Ops gather_all();
+  Ops gather_layer(int layer);
+  Ops begin_visit(int layer);
+  Ops end_visit(int layer, Pass, int micro_batch);
+  Ops finish_gradients();
+  Ops sum_partial();
+  Ops sum_tied();
+  Ops update();
+  const Op& wait_for_tick();
+  const Op& copy(const GradientBucket&, NameId);
+  void plan_visits();
+};
+
+}  // namespace trainyard
