@@ -1,0 +1,69 @@
+#include <fmt/format.h>
+
+#include "strategies/pipelines/orders.hpp"
+
+namespace trainyard {
+namespace {
+
+/// The network goes down the stages and up again: a stage has one chunk on either way.
+PipelinePlace v_place(int virtual_stage, const PipelineShape& shape) {
+  if (virtual_stage < shape.stages) return {virtual_stage, 0};
+  return {2 * shape.stages - 1 - virtual_stage, 1};
+}
+
+/// The eight steps of DualPipeV (half of DeepSeek-AI 2024's DualPipe: one direction, both of its chunks on a stage).
+/// Backward passes are parted at the beginning and at the end, where the weights' gradients fill what would be idle.
+std::vector<PipelineTask> dualpipe_v_tasks(int stage, const PipelineShape& shape) {
+  const int behind = shape.stages - stage - 1;  // stages after this one
+  constexpr int down = 0, up = 1;
+  TaskOrder order(2);
+  for (int i = 0; i < 2 * behind; ++i) order.forward(down);
+  for (int i = 0; i <= stage; ++i) {
+    order.forward(down);
+    order.forward(up);
+  }
+  for (int i = 0; i < behind; ++i) {
+    order.backward_input(up);
+    order.backward_weights();
+    order.forward(up);
+  }
+  while (order.forwards(down) < shape.micro_batches) {
+    order.forward(down);
+    order.backward(up);
+    order.forward(up);
+    order.backward(down);
+  }
+  for (int i = 0; i < behind; ++i) {
+    order.backward(up);
+    order.forward(up);
+    order.backward(down);
+  }
+  // 2 (stage + 1) passes back, up and down in turn; the second half puts the weights off.
+  for (int i = 0; i < 2 * (stage + 1); ++i) {
+    const int chunk = i % 2 == 0 ? up : down;
+    if (i <= stage)
+      order.backward(chunk);
+    else
+      order.backward_input(chunk);
+  }
+  for (int i = 0; i < behind; ++i) {
+    order.backward_weights();
+    order.backward_input(down);
+  }
+  while (order.owed() > 0) order.backward_weights();
+  return order.take();
+}
+
+std::string refuse_v(const PipelineShape& shape) {
+  if (shape.chunks != 2) return fmt::format("model chunks a stage: {}; it has 2, one down and one up", shape.chunks);
+  if (shape.micro_batches >= 2 * shape.stages) return "";
+  return fmt::format("{} micro-batches for {} stages; at least {}, twice as many", shape.micro_batches, shape.stages,
+                     2 * shape.stages);
+}
+
+const RegisterPipelineSchedule registered_dualpipe_v{
+    {"dualpipe-v", "down the stages and up again, two chunks a stage (DeepSeek-AI 2024, DualPipe, cut in half)",
+     dualpipe_v_tasks, v_place, refuse_v}};
+
+}  // namespace
+}  // namespace trainyard

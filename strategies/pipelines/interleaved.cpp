@@ -1,0 +1,54 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "strategies/pipelines/orders.hpp"
+
+namespace trainyard {
+namespace {
+
+/// The i-th forward (or backward) of a stage, in Megatron-LM's order: `stages` micro-batches through one chunk, the same
+/// ones through the next; backward from the last chunk on.
+PipelineTask interleaved_task(PipelineTask::Pass pass, int i, const PipelineShape& shape) {
+  const int round = shape.stages * shape.chunks;
+  const int chunk = i % round / shape.stages;
+  return {pass, i / round * shape.stages + i % shape.stages,
+          pass == PipelineTask::Pass::forward ? chunk : shape.chunks - 1 - chunk};
+}
+
+/// Megatron-LM's number of forwards before the first backward: the second chunk's micro-batches must come round, and
+/// twice the distance to the last stage is under way beside them.
+int interleaved_ahead(int stage, const PipelineShape& shape) {
+  const int ahead = 2 * (shape.stages - stage - 1) + (shape.chunks - 1) * shape.stages;
+  return std::min(ahead, shape.micro_batches * shape.chunks);
+}
+
+std::vector<PipelineTask> interleaved_tasks(int stage, const PipelineShape& shape) {
+  const int all = shape.micro_batches * shape.chunks, ahead = interleaved_ahead(stage, shape);
+  std::vector<PipelineTask> tasks;
+  const auto add = [&](PipelineTask::Pass pass, int i) { tasks.push_back(interleaved_task(pass, i, shape)); };
+  for (int i = 0; i < ahead; ++i) add(PipelineTask::Pass::forward, i);
+  for (int i = 0; i < all - ahead; ++i) {
+    add(PipelineTask::Pass::forward, ahead + i);
+    add(PipelineTask::Pass::backward, i);
+  }
+  for (int i = all - ahead; i < all; ++i) add(PipelineTask::Pass::backward, i);
+  return tasks;
+}
+
+std::string refuse_interleaving(const PipelineShape& shape) {
+  if (shape.stages < 2) return "1 stage; it interleaves the chunks of several";
+  if (shape.chunks < 2) return "1 model chunk a stage; it interleaves several (1f1b takes one)";
+  if (shape.micro_batches % shape.stages == 0) return "";
+  const int below = shape.micro_batches / shape.stages * shape.stages, above = below + shape.stages;
+  return fmt::format("{} micro-batches are no multiple of the {} stages; nearest: {}", shape.micro_batches,
+                     shape.stages,
+                     below > 0 && shape.micro_batches - below < above - shape.micro_batches ? below : above);
+}
+
+const RegisterPipelineSchedule registered_interleaved{
+    {"interleaved-1f1b", "1f1b over several model chunks a stage (Narayanan et al. 2021, Megatron-LM)",
+     interleaved_tasks, nullptr, refuse_interleaving}};
+
+}  // namespace
+}  // namespace trainyard

@@ -1,0 +1,42 @@
+#include "strategies/pipelines/orders.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace trainyard {
+
+std::string refuse_chunks(const PipelineShape& shape) {
+  if (shape.chunks == 1) return "";
+  return fmt::format("{} model chunks a stage; it runs a stage as one (interleaved-1f1b takes more)", shape.chunks);
+}
+
+void TaskOrder::forward(int chunk) {
+  tasks_.push_back({PipelineTask::Pass::forward, forwards_[static_cast<std::size_t>(chunk)]++, chunk});
+}
+
+void TaskOrder::backward(int chunk) {
+  tasks_.push_back({PipelineTask::Pass::backward, backwards_[static_cast<std::size_t>(chunk)]++, chunk});
+}
+
+void TaskOrder::backward_input(int chunk) {
+  const int micro_batch = backwards_[static_cast<std::size_t>(chunk)]++;
+  tasks_.push_back({PipelineTask::Pass::backward_input, micro_batch, chunk});
+  tasks_owed_.push_back({PipelineTask::Pass::backward_weights, micro_batch, chunk});
+}
+
+void TaskOrder::backward_weights() { tasks_.push_back(tasks_owed_.at(paid_++)); }
+
+std::vector<PipelineTask> delayed_weights_order(int micro_batches, int ahead, int delay) {
+  TaskOrder order;
+  for (int i = 0; i < std::min(ahead, micro_batches); ++i) order.forward();
+  for (int i = 0; i < micro_batches; ++i) {
+    order.backward_input();
+    if (i >= delay) order.backward_weights();
+    if (order.forwards() < micro_batches) order.forward();
+  }
+  while (order.owed() > 0) order.backward_weights();
+  return order.take();
+}
+
+}  // namespace trainyard

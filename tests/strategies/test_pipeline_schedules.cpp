@@ -1,0 +1,279 @@
+// Orders of pipeline schedules: complete, free of deadlock, with the bubbles and memory of their papers.
+#include <algorithm>
+#include <catch2/catch.hpp>
+#include <map>
+#include <set>
+#include <tuple>
+
+#include "sim/error.hpp"
+#include "strategies/pipeline_schedule.hpp"
+
+using namespace trainyard;
+using Catch::Matchers::Equals;
+using Pass = PipelineTask::Pass;
+
+namespace {
+
+Place here() {
+  Place place;
+  place.file = std::make_shared<const std::string>("a test");
+  return place;
+}
+
+/// Durations of one chunk's passes, in whole slots: times compare exactly.
+struct Slots {
+  int forward = 1, backward_input = 1, backward_weights = 1;
+  int of(Pass pass) const {
+    switch (pass) {
+      case Pass::forward:
+        return forward;
+      case Pass::backward:
+        return backward_input + backward_weights;
+      case Pass::backward_input:
+        return backward_input;
+      case Pass::backward_weights:
+        return backward_weights;
+    }
+    return 0;
+  }
+};
+
+struct StageRun {
+  int first = -1, last = 0, busy = 0;  // slots
+  int peak = 0;                        // chunks whose activations are kept, until their weights have gradients
+  int done = 0;
+  bool complete = true;  // each task once, and every activation given back
+};
+
+struct Run {
+  std::vector<StageRun> stages;
+  int end = 0;
+  bool deadlock = false;
+  int bubble(int stage) const { return end - stages[static_cast<std::size_t>(stage)].busy; }
+};
+
+/// Stages do their tasks in order, each as soon as what it needs is there; messages take no time.
+class Checker {
+ public:
+  Checker(const PipelineSchedule& schedule, const PipelineShape& shape, const Slots& slots)
+      : schedule_(schedule), shape_(shape), slots_(slots) {}
+
+  Run run() {
+    for (int stage = 0; stage < shape_.stages; ++stage) orders_.push_back(schedule_.tasks(stage, shape_));
+    run_.stages.resize(orders_.size());
+    at_.resize(orders_.size());
+    kept_.resize(orders_.size());
+    for (bool on = true; on;) {
+      on = false;
+      for (std::size_t stage = 0; stage < orders_.size(); ++stage)
+        while (at_[stage] < orders_[stage].size() && step(stage)) on = true;
+    }
+    for (std::size_t stage = 0; stage < orders_.size(); ++stage) {
+      StageRun& s = run_.stages[stage];
+      run_.deadlock |= at_[stage] < orders_[stage].size();
+      s.complete &= s.done == 2 * shape_.micro_batches * shape_.chunks && kept_[stage] == 0;
+      run_.end = std::max(run_.end, s.last);
+    }
+    return run_;
+  }
+
+ private:
+  enum What { output, gradient, by_weights };
+  const PipelineSchedule& schedule_;
+  PipelineShape shape_;
+  Slots slots_;
+  std::vector<std::vector<PipelineTask>> orders_;
+  std::vector<std::size_t> at_;
+  std::vector<int> kept_;
+  std::map<std::tuple<What, int, int>, int> ready_;  // what, virtual stage, micro-batch → slot
+  Run run_;
+
+  bool step(std::size_t stage) {
+    const PipelineTask& task = orders_[stage][at_[stage]];
+    const int v = schedule_.virtual_stage(static_cast<int>(stage), task.chunk, shape_);
+    const bool last = v + 1 == shape_.stages * shape_.chunks;
+    std::vector<std::tuple<What, int, int>> needs;
+    if (task.pass == Pass::forward && v > 0) needs.push_back({output, v - 1, task.micro_batch});
+    if (task.pass != Pass::forward) needs.push_back({output, v, task.micro_batch});
+    if (task.pass == Pass::backward_weights) needs.push_back({gradient, v, task.micro_batch});
+    if ((task.pass == Pass::backward || task.pass == Pass::backward_input) && !last)
+      needs.push_back({gradient, v + 1, task.micro_batch});
+    StageRun& s = run_.stages[stage];
+    int begin = s.last;
+    for (const auto& need : needs) {
+      const auto at = ready_.find(need);
+      if (at == ready_.end()) return false;
+      begin = std::max(begin, at->second);
+    }
+    if (s.first < 0) s.first = begin;
+    s.last = begin + slots_.of(task.pass);
+    s.busy += slots_.of(task.pass);
+    ++at_[stage];
+    const auto give = [&](What what) {
+      s.complete &= ready_.emplace(std::tuple{what, v, task.micro_batch}, s.last).second;
+    };
+    if (task.pass == Pass::forward) give(output);
+    if (task.pass == Pass::backward || task.pass == Pass::backward_input) give(gradient);
+    if (task.pass == Pass::backward || task.pass == Pass::backward_weights) give(by_weights);
+    kept_[stage] += task.pass == Pass::forward ? 1 : task.pass == Pass::backward_input ? 0 : -1;
+    s.done += task.pass != Pass::backward_input ? 1 : 0;
+    s.peak = std::max(s.peak, kept_[stage]);
+    return true;
+  }
+};
+
+Run run_of(const std::string& name, const PipelineShape& shape, const Slots& slots = {}) {
+  return Checker(find_pipeline_schedule(name, shape, here()), shape, slots).run();
+}
+
+bool can(const std::string& name, const PipelineShape& shape) {
+  const PipelineSchedule& schedule = pipeline_schedules().find(name, here());
+  return !schedule.refuses || schedule.refuses(shape).empty();
+}
+
+std::string refusal(const std::string& name, const PipelineShape& shape) {
+  try {
+    find_pipeline_schedule(name, shape, here());
+  } catch (const UserError& e) {
+    return e.what();
+  }
+  return "";
+}
+
+}  // namespace
+
+TEST_CASE("every schedule does every task once, in an order that can be done", "[pipeline]") {
+  CHECK(pipeline_schedules().names() ==
+        std::vector<std::string>{"1f1b", "dualpipe-v", "gpipe", "interleaved-1f1b", "naive", "zb-2p", "zb-h1"});
+  for (const std::string& name : pipeline_schedules().names()) {
+    int shapes = 0;
+    for (int stages = 1; stages <= 9; ++stages)
+      for (int chunks = 1; chunks <= 4; ++chunks)
+        for (const int micro_batches : {1, 2, 3, 4, 5, 7, 8, 9, 12, 16, 18, 24}) {
+          const PipelineShape shape{stages, micro_batches, chunks};
+          if (!can(name, shape)) continue;
+          CAPTURE(name, stages, micro_batches, chunks);
+          for (const Slots& slots : {Slots{1, 1, 1}, Slots{3, 1, 2}}) {
+            const Run run = run_of(name, shape, slots);
+            REQUIRE_FALSE(run.deadlock);
+            for (const StageRun& stage : run.stages) REQUIRE(stage.complete);
+          }
+          ++shapes;
+        }
+    CAPTURE(name);
+    CHECK(shapes >= 30);
+  }
+}
+
+TEST_CASE("virtual stages and places are each other's inverse", "[pipeline]") {
+  for (const std::string& name : pipeline_schedules().names()) {
+    const PipelineSchedule& schedule = pipeline_schedules().find(name, here());
+    const PipelineShape shape{3, 12, name == "dualpipe-v" ? 2 : name == "interleaved-1f1b" ? 4 : 1};
+    std::set<std::pair<int, int>> places;
+    for (int v = 0; v < shape.stages * shape.chunks; ++v) {
+      const PipelinePlace at = schedule.place_of(v, shape);
+      CHECK(schedule.virtual_stage(at.stage, at.chunk, shape) == v);
+      places.emplace(at.stage, at.chunk);
+    }
+    CHECK(places.size() == static_cast<std::size_t>(shape.stages * shape.chunks));
+  }
+}
+
+TEST_CASE("naive, gpipe and 1f1b idle as long as their closed forms say", "[pipeline]") {
+  for (int p = 1; p <= 9; ++p)
+    for (const int m : {1, 2, 3, 5, 8, 16, 27}) {
+      CAPTURE(p, m);
+      const Run naive = run_of("naive", {p, m, 1});
+      CHECK(naive.end == 3 * p * m);
+      for (const std::string name : {"gpipe", "1f1b"}) {
+        const Run run = run_of(name, {p, m, 1});
+        CHECK(run.end == 3 * (m + p - 1));
+        for (int k = 0; k < p; ++k) {
+          CHECK(run.bubble(k) * (m + p - 1) == run.end * (p - 1));  // (p − 1) / (m + p − 1) of the total
+          CHECK(run.stages[static_cast<std::size_t>(k)].peak == (name == "gpipe" ? m : std::min(m, p - k)));
+        }
+      }
+    }
+}
+
+TEST_CASE("interleaved 1f1b divides the bubble by its chunks", "[pipeline]") {
+  for (int p = 2; p <= 8; ++p)
+    for (int v = 2; v <= 4; ++v)
+      for (const int rounds : {1, 2, 3, 5}) {
+        const int m = p * rounds;
+        CAPTURE(p, v, m);
+        const Run run = run_of("interleaved-1f1b", {p, m, v});
+        const int ideal = 3 * m * v;  // slots of a chunk
+        for (int k = 0; k < p; ++k) {
+          CHECK(run.bubble(k) * v * m == ideal * (p - 1));
+          CHECK(run.stages[static_cast<std::size_t>(k)].peak == std::min(m * v, 2 * (p - k - 1) + (v - 1) * p + 1));
+        }
+      }
+}
+
+TEST_CASE("interleaved 1f1b has Megatron-LM's order", "[pipeline]") {
+  const PipelineShape shape{2, 4, 2};
+  const auto in_words = [&shape](int stage) {
+    std::string words;
+    for (const PipelineTask& t : find_pipeline_schedule("interleaved-1f1b", shape, here()).tasks(stage, shape))
+      words += (t.pass == Pass::forward ? 'F' : 'B') + std::to_string(t.micro_batch) + (t.chunk == 0 ? " " : "' ");
+    return words;
+  };
+  CHECK_THAT(in_words(0), Equals("F0 F1 F0' F1' F2 B0' F3 B1' F2' B0 F3' B1 B2' B3' B2 B3 "));
+  CHECK_THAT(in_words(1), Equals("F0 F1 F0' B0' F1' B1' F2 B0 F3 B1 F2' B2' F3' B3' B2 B3 "));
+}
+
+TEST_CASE("zero-bubble schedules idle and keep what Qi et al. say", "[pipeline]") {
+  for (int p = 1; p <= 9; ++p)
+    for (const int m : {p, p + 1, 2 * p, 3 * p, 4 * p + 1}) {
+      CAPTURE(p, m);
+      const Run h1 = run_of("zb-h1", {p, m, 1});
+      const Run one_f_one_b = run_of("1f1b", {p, m, 1});
+      int most = 0;
+      for (const StageRun& stage : one_f_one_b.stages) most = std::max(most, stage.peak);
+      for (int k = 0; k < p; ++k) {
+        CHECK(h1.bubble(k) == p - 1);  // (p − 1)(F + B − W)
+        CHECK(h1.stages[static_cast<std::size_t>(k)].peak <= most);
+      }
+      const Run zb_2p = run_of("zb-2p", {p, m, 1});
+      for (const StageRun& stage : zb_2p.stages) {
+        CHECK(stage.peak == std::min(m, 2 * p - 1));
+        if (m >= 2 * p - 1) CHECK(stage.last - stage.first == stage.busy);
+      }
+    }
+}
+
+TEST_CASE("dualpipe-v idles one forward of a chunk a stage behind the first", "[pipeline]") {
+  for (int p = 1; p <= 8; ++p)
+    for (const int m : {2 * p, 2 * p + 1, 4 * p}) {
+      CAPTURE(p, m);
+      const Run run = run_of("dualpipe-v", {p, m, 2});
+      for (int k = 0; k < p; ++k) {
+        CHECK(run.bubble(k) == p - 1);  // forward passes of a chunk
+        CHECK(run.stages[static_cast<std::size_t>(k)].peak == 2 * p + 1);
+      }
+    }
+}
+
+TEST_CASE("shapes that a schedule cannot do are refused with the rule", "[pipeline]") {
+  CHECK_THAT(refusal("1f2b", {4, 8, 1}), Equals("a test: unknown pipeline schedule \"1f2b\"; did you mean \"1f1b\"?"));
+  CHECK_THAT(refusal("gpipe", {0, 8, 1}), Equals("a test: a pipeline of 0 stages; at least 1"));
+  CHECK_THAT(refusal("gpipe", {4, 0, 1}), Equals("a test: a pipeline of 0 micro-batches; at least 1"));
+  CHECK_THAT(refusal("gpipe", {4, 8, 0}), Equals("a test: a pipeline of 0 model chunks a stage; at least 1"));
+  for (const char* name : {"naive", "gpipe", "1f1b", "zb-h1", "zb-2p"})
+    CHECK_THAT(refusal(name, {4, 8, 2}),
+               Equals(std::string("a test: pipeline schedule ") + name +
+                      ": 2 model chunks a stage; it runs a stage as one (interleaved-1f1b takes more)"));
+  CHECK_THAT(refusal("interleaved-1f1b", {4, 10, 2}),
+             Equals("a test: pipeline schedule interleaved-1f1b: 10 micro-batches are no multiple of the 4 stages; "
+                    "nearest: 12"));
+  CHECK_THAT(refusal("interleaved-1f1b", {4, 8, 1}),
+             Equals("a test: pipeline schedule interleaved-1f1b: 1 model chunk a stage; it interleaves several (1f1b "
+                    "takes one)"));
+  CHECK_THAT(refusal("interleaved-1f1b", {1, 8, 2}),
+             Equals("a test: pipeline schedule interleaved-1f1b: 1 stage; it interleaves the chunks of several"));
+  CHECK_THAT(refusal("dualpipe-v", {4, 7, 2}),
+             Equals("a test: pipeline schedule dualpipe-v: 7 micro-batches for 4 stages; at least 8, twice as many"));
+  CHECK_THAT(refusal("dualpipe-v", {4, 8, 1}),
+             Equals("a test: pipeline schedule dualpipe-v: model chunks a stage: 1; it has 2, one down and one up"));
+}
