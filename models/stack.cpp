@@ -11,6 +11,19 @@ Seconds overhead(Fields& fields, const char* key) {
   return time;
 }
 
+void read_parallel(SoftwareStack::Parallel& parallel, const Node& node, const std::string& what) {
+  Fields fields(node, what);
+  parallel.zero_stage = static_cast<int>(fields.integer("zero_stage", 0, 0));
+  if (parallel.zero_stage > 3) fail(fields.place_of("zero_stage"), what + ".zero_stage: 0, 1, 2 or 3");
+  parallel.sequence = fields.boolean("sequence", parallel.sequence);
+  parallel.overlap_tensor = fields.boolean("overlap_tensor", parallel.overlap_tensor);
+  parallel.overlap_parameters = fields.boolean("overlap_parameters", parallel.overlap_parameters);
+  parallel.overlap_pipeline = fields.boolean("overlap_pipeline", parallel.overlap_pipeline);
+  parallel.scatter_gather = fields.boolean("scatter_gather", parallel.scatter_gather);
+  parallel.fused_accumulation = fields.boolean("fused_accumulation", parallel.fused_accumulation);
+  fields.finish();
+}
+
 }  // namespace
 
 SoftwareStack read_stack(const Node& entry) {
@@ -36,6 +49,7 @@ SoftwareStack read_stack(const Node& entry) {
     fail(fields.place_of("host_buckets"), what + ": host_buckets: only with gradient_bucket_copy");
   stack.fused_loss = fields.boolean("fused_loss", stack.fused_loss);
   stack.workspace = fields.bytes("workspace", Bytes{0});
+  if (const Node* parallel = fields.child("parallel")) read_parallel(stack.parallel, *parallel, what + ": parallel");
   fields.finish();
   stack.sources = figure_sources(entry, what);
   return stack;

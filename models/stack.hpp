@@ -25,6 +25,16 @@ struct SoftwareStack {
   bool host_buckets = false;         ///< those lie in host memory, and the CPU copies
   bool fused_loss = false;           ///< false: logits are copied to fp32 for the loss
   Bytes workspace;                   ///< libraries' workspaces and context on each device
+  /// Defaults of a plan's parallelism.
+  struct Parallel {
+    int zero_stage = 0;
+    bool sequence = false;            ///< sequence parallelism wherever there is tensor parallelism
+    bool overlap_tensor = false;      ///< exchanges of gradients by the input go on beside those of weights
+    bool overlap_parameters = true;   ///< ZeRO 1 and 2: gathered while the next forward pass goes on
+    bool overlap_pipeline = true;     ///< no stage waits for its messages to be sent
+    bool scatter_gather = false;      ///< between stages each tensor rank sends a part of what all of them have
+    bool fused_accumulation = false;  ///< gradients are added up by the kernels that make them
+  } parallel;
   Sources sources;
 };
 

@@ -90,11 +90,18 @@ LayerCount layer_count(const Node& model, const Catalog& catalog) {
   return layers;
 }
 
-Network read_network(const Node& node, const Catalog& catalog, Fields& plan, const NetworkSettings& settings) {
-  const NetworkEntry entry = read_network_entry(find_model(node, catalog));
+Network read_network(const Node& node, const Catalog& catalog, Fields& plan, const NetworkSettings& settings,
+                     bool* untied) {
+  NetworkEntry entry = read_network_entry(find_model(node, catalog));
+  auto* transformer = std::get_if<TransformerConfig>(&entry.shape);
+  if (settings.own_head && transformer && transformer->tie_word_embeddings) {
+    transformer->tie_word_embeddings = false;
+    if (untied) *untied = true;
+  }
   TransformerOptions options;
   options.flash_attention = plan.boolean("flash_attention", true);
   options.fused_loss = settings.fused_loss;
+  options.sharding = settings.sharding;
   const TransformerConfig* config = entry.transformer();
   if (!config) return make_network(entry, settings.micro_batch_size, 1, settings.precision, options);
   const std::int64_t seq = read_lengths(*config, plan, options);

@@ -8,6 +8,7 @@
 #include "scenarios/read_cluster.hpp"
 #include "scenarios/read_collective.hpp"
 #include "scenarios/read_network.hpp"
+#include "scenarios/training_plans.hpp"
 #include "topologies/cluster_machine.hpp"
 
 namespace trainyard {
@@ -53,13 +54,14 @@ void split_batch(Scenario& s, Fields& plan) {
     return value;
   };
   s.micro_batch_size = bounded("micro_batch_size", plan.integer("micro_batch_size", 1), most_micro);
-  const std::int64_t unit = s.micro_batch_size * s.plan.ranks;
+  const int data = s.parallel.mesh.data;
+  const std::int64_t unit = s.micro_batch_size * data;
   s.global_batch_size = bounded("global_batch_size", plan.integer("global_batch_size", 1, unit), most_global);
   if (s.global_batch_size % unit != 0) {
     const std::int64_t below = s.global_batch_size / unit * unit, above = below + unit;
     fail(plan.place_of("global_batch_size"),
          fmt::format("plan.global_batch_size: {} is not a multiple of {} (micro_batch_size {} x {} ranks); nearest: {}",
-                     s.global_batch_size, unit, s.micro_batch_size, s.plan.ranks,
+                     s.global_batch_size, unit, s.micro_batch_size, data,
                      below > 0 ? fmt::format("{} or {}", below, above) : fmt::format("{}", above)));
   }
   if (s.global_batch_size / unit > 1 << 16)
@@ -73,7 +75,7 @@ struct DataParallelChoice {
   CollectiveChoice all_reduce;
 };
 
-DataParallelChoice read_data_parallel(Scenario& s, Fields& plan) {
+DataParallelChoice read_data_parallel(Scenario& s, Fields& plan, const Place& place) {
   static const Node none;
   const Node* node = plan.child("data_parallel");
   Node sized;
@@ -84,16 +86,11 @@ DataParallelChoice read_data_parallel(Scenario& s, Fields& plan) {
   }
   Fields fields(node ? *node : none, "plan.data_parallel");
   DataParallelChoice choice;
-  const int gpus = s.cluster.gpus();
-  const std::int64_t ranks = fields.integer("size", 1, gpus);
-  if (ranks > gpus)
-    fail(fields.place_of("size"),
-         fmt::format(
-             "plan.data_parallel.size: {} ranks, but the cluster has {} GPUs{}", ranks, gpus,
-             s.cluster.others.empty() ? fmt::format(" ({} nodes x {})", s.cluster.nodes, s.cluster.node.gpus) : ""));
-  s.plan.ranks = static_cast<int>(ranks);
+  s.parallel = read_parallel(plan, place, fields, s.cluster, s.software);
+  s.plan.ranks = s.parallel.mesh.ranks();
+  const int replicas = s.parallel.mesh.data * s.parallel.mesh.context;
   choice.all_reduce = read_collective(fields.child("all_reduce"), "plan.data_parallel.all_reduce",
-                                      Operation::all_reduce, s.cluster, s.plan.ranks, CollectiveUse::in_a_step);
+                                      Operation::all_reduce, s.cluster, replicas, CollectiveUse::in_a_step);
   s.plan.overlap = fields.boolean("overlap", s.software.overlap);
   const bool given = fields.has("bucket");
   choice.bucket = fields.bytes("bucket", s.software.bucket);
@@ -142,6 +139,16 @@ void take_measured(Scenario& s, const Node& node) {
   if (s.cluster.node.gpu_speed != 1)
     fail(node.place, "plan.measured_step: times of a device as it is; with gpu_speed they would say nothing");
   s.compute_scale = s.measured.at(s.micro_batch_size) / modelled_step(s);
+}
+
+/// The whole network, and where it is split one rank's part of it.
+void read_networks(Scenario& s, const Node& model, const Catalog& catalog, Fields& plan) {
+  NetworkSettings settings{s.micro_batch_size, s.precision, s.software.fused_loss};
+  s.network = read_network(model, catalog, plan, settings);
+  if (!s.parallel.any()) return;
+  settings.sharding = s.parallel.sharding;
+  settings.own_head = s.parallel.mesh.pipeline > 1;
+  s.share = read_network(model, catalog, plan, settings, &s.tied);
 }
 
 constexpr std::size_t kMostBuckets = kScratch;  // BufferRef::buffer numbers them
@@ -203,10 +210,10 @@ Scenario read(Node document, const std::string& name, const Overrides& overrides
 
   Fields plan(plan_node, "plan");
   s.precision = precision_of(plan, s.cluster);
-  const DataParallelChoice choice = read_data_parallel(s, plan);
+  const DataParallelChoice choice = read_data_parallel(s, plan, plan_node.place);
   split_batch(s, plan);
   s.optimizer = find_optimizer(plan.text("optimizer", "adam"), plan.place_of("optimizer"));
-  s.network = read_network(model, catalog, plan, {s.micro_batch_size, s.precision, s.software.fused_loss});
+  read_networks(s, model, catalog, plan);
   if (plan.has("training"))
     s.training = read_training_length(*plan.child("training"), static_cast<double>(s.global_batch_size),
                                       static_cast<double>(s.network.tokens_per_sample));
@@ -233,6 +240,12 @@ Scenario read(Node document, const std::string& name, const Overrides& overrides
   s.plan.collective_launch = s.software.collective_launch;
   s.plan.overhead_kernel = s.software.step_overhead.value > 0 ? kStepOverhead : std::uint16_t{0};
 
+  if (s.parallel.any()) {
+    if (measured) fail(measured->place, "plan.measured_step: of one device that does all; this plan splits the model");
+    s.mesh_plan = plan_of_mesh(s, {choice.first_bucket, choice.bucket, choice.whole_tensors});
+    for (const StagePlan& stage : s.mesh_plan.stages)
+      if (stage.buckets.size() > kMostBuckets) too_many_buckets(plan_node, static_cast<double>(stage.buckets.size()));
+  }
   if (measured) take_measured(s, *measured);
   s.sources = used_sources(s);
   append(s.sources, choice.all_reduce.sources);

@@ -9,6 +9,7 @@
 #include "models/network.hpp"
 #include "models/stack.hpp"
 #include "scenarios/measured_step.hpp"
+#include "scenarios/parallel.hpp"
 #include "scenarios/training_length.hpp"
 #include "scenarios/tuner.hpp"
 #include "strategies/data_parallel.hpp"
@@ -27,7 +28,11 @@ struct Scenario {
   Optimizer optimizer;
   std::int64_t global_batch_size = 1;  ///< samples
   std::int64_t micro_batch_size = 1;
-  DataParallelPlan plan;
+  DataParallelPlan plan;        ///< what is said of all ranks, and of replicas
+  ParallelChoice parallel;      ///< how the model is split
+  Network share;                ///< where it is split: one rank's part of every layer, of one micro-batch
+  bool tied = false;            ///< the first and the last pipeline stage share a weight
+  TrainingPlan mesh_plan;       ///< where it is split; made whole by `prepared_plan`
   std::optional<Tuning> tuned;  ///< of the all-reduce, where the plan says `auto`
   MeasuredSteps measured;       ///< of one device, where the plan says them
   double compute_scale = 1;     ///< on modelled kernels and host work, so that a step alone takes what was measured

@@ -4,11 +4,10 @@
 
 #include <chrono>
 #include <nlohmann/json.hpp>
-#include <numeric>
 
-#include "scenarios/library_model.hpp"
 #include "scenarios/size.hpp"
 #include "scenarios/step_picture.hpp"
+#include "scenarios/training_plans.hpp"
 #include "sim/breakdown.hpp"
 #include "sim/child.hpp"
 #include "sim/output.hpp"
@@ -17,7 +16,7 @@
 #include "sim/timeline.hpp"
 #include "sim/trace.hpp"
 #include "sim/traffic.hpp"
-#include "strategies/collective_flows.hpp"
+#include "strategies/training_program.hpp"
 
 namespace trainyard {
 namespace {
@@ -42,6 +41,8 @@ struct Run {
   Timeline timeline;
   Progress progress;
   SimulationResult end;
+  TrainingPlan plan;
+  std::vector<std::string> streams;
 
   Run(const Scenario& s, const SimulateOptions& options)
       : machine(upgraded(s.cluster, options.upgrade), upgraded(s.software, options.upgrade)),
@@ -49,18 +50,14 @@ struct Run {
         traffic(machine.links()),
         memory(keeps_all(options)) {
     machine.scale_compute(s.compute_scale);
-    DataParallelPlan plan = s.plan;
-    if (plan.collective.model) {
-      plan.collective.model = library_model(upgraded(s.cluster, options.upgrade)).model;
-      std::vector<Actor> members(static_cast<std::size_t>(plan.ranks));
-      std::iota(members.begin(), members.end(), 0);
-      plan.collective.flow = std::make_shared<GroupFlow>(modelled_flow(plan.collective, members));
-    }
-    plan.collective_launch = upgraded(s.software, options.upgrade).collective_launch;
-    training_groups(names, plan.all_reduce);
+    const SoftwareStack stack = upgraded(s.software, options.upgrade);
+    plan = prepared_plan(s, upgraded(s.cluster, options.upgrade), stack);
+    const PassTables tables(plan, names);
+    machine.fuse(tables.fused().runs());
+    const TrainingStreams used(plan);
+    streams = used.names();
     Simulation simulation(machine, options.transport);
-    for (int rank = 0; rank < plan.ranks; ++rank)
-      simulation.add(rank, data_parallel_program(rank, s.network, plan, names));
+    for (int rank = 0; rank < plan.ranks(); ++rank) simulation.add(rank, training_program(rank, plan, tables, used));
     simulation.observe(breakdown);
     simulation.observe(traffic);
     simulation.observe(memory);
@@ -182,7 +179,7 @@ Result simulate_here(const Scenario& s, const SimulateOptions& options) {
   Result r = result_of(s, run);
   r.wall_s = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   if (!options.trace.empty())
-    write_whole(options.trace, chrome_trace(run.timeline, run.memory, run.machine, run.names, training_streams()));
+    write_whole(options.trace, chrome_trace(run.timeline, run.memory, run.machine, run.names, run.streams));
   if (!options.picture.empty()) {
     const Actor rank = options.picture_rank.value_or(run.breakdown.last());
     write_whole(options.picture,

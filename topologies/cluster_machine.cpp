@@ -147,9 +147,27 @@ Seconds rank_time(const NodeType& type, const SoftwareStack& stack, const Work& 
 Cost ClusterMachine::price(const Work& work, Actor actor) const {
   if (work.kernel == kCycleWait) return {stack_.cycle_time / 2};
   const NodeType& type = type_of(actor);
+  if (work.kernel >= kFirstFused) return {fused_time(type, work.kernel - kFirstFused)};
   if (work.kernel == kBucketCopy) return {bucket_copy_time(type, work)};
   if (static_cast<std::size_t>(actor) >= ranks_) return {host_time(type.cpu, work)};
   return {rank_time(type, stack_, work) * compute_scale_};
+}
+
+void ClusterMachine::fuse(std::vector<std::vector<Work>> runs) {
+  fused_ = std::move(runs);
+  fused_times_.clear();
+}
+
+/// The sum of the kernels' times, remembered for each type of node.
+Seconds ClusterMachine::fused_time(const NodeType& type, std::size_t run) const {
+  std::vector<double>& known = fused_times_[&type];
+  known.resize(fused_.size(), -1);
+  double& time = known.at(run);
+  if (time < 0) {
+    time = 0;
+    for (const Work& work : fused_.at(run)) time += (rank_time(type, stack_, work) * compute_scale_).value;
+  }
+  return Seconds{time};
 }
 
 /// In host memory by the CPU, whose rate counts each byte copied once; else by a kernel of the GPU.

@@ -24,6 +24,8 @@ Seconds kernel_cost(const NodeType&, const SoftwareStack&, const Work&);
 
 // Work::kernel of what is no kernel: the host work of one step; the wait for the coordinator's next tick; the copy of a
 // bucket's gradients in or out (its bytes are those read and written).
+// From kFirstFused on, runs of kernels.
+constexpr std::uint16_t kFirstFused = 2000;
 constexpr std::uint16_t kStepOverhead = 1000, kCycleWait = 1001, kBucketCopy = 1002;
 
 /// What a kernel or the host work of a step takes on a GPU of such a node under this stack.
@@ -40,6 +42,8 @@ class ClusterMachine : public Machine {
   /// Kernels and the host work of steps take `factor` times what their model says: so that a step takes what was
   /// measured. Messages, waits and the copies of buckets stay.
   void scale_compute(double factor) { compute_scale_ = factor; }
+  /// Runs of kernels that are priced as one: number i as kernel kFirstFused + i.
+  void fuse(std::vector<std::vector<Work>> runs);
 
   std::span<const Link> links() const override { return graph_.links(); }
   Cost price(const Work&, Actor) const override;
@@ -65,11 +69,14 @@ class ClusterMachine : public Machine {
   mutable Routing routing_;
   SoftwareStack stack_;
   double compute_scale_ = 1;
+  std::vector<std::vector<Work>> fused_;
+  mutable std::map<const NodeType*, std::vector<double>> fused_times_;  // s; negative: not asked yet
   std::vector<DeviceId> actors_;  // GPUs, CPUs, drives, NVSwitches, switches of the fabric
   std::size_t ranks_ = 0;
   std::vector<std::vector<LinkId>> ports_;
 
   const NodeType& type_of(Actor actor) const;
+  Seconds fused_time(const NodeType&, std::size_t run) const;
   Seconds bucket_copy_time(const NodeType&, Work) const;
 };
 

@@ -1,0 +1,45 @@
+#pragma once
+#include <string>
+#include <vector>
+
+#include "models/document.hpp"
+#include "models/stack.hpp"
+#include "strategies/training_plan.hpp"
+#include "topologies/cluster.hpp"
+
+namespace trainyard {
+
+/// What a plan says about how the model is split over ranks.
+struct ParallelChoice {
+  Mesh mesh;
+  Sharding sharding;
+  std::string schedule = "1f1b";
+  int chunks = 1;                     ///< model chunks a stage
+  std::vector<std::int64_t> layers;   ///< of each virtual stage; empty: as even as they go
+  bool ends_count_as_layers = false;  ///< embedding and head take the place of a layer each
+  bool overlap_pipeline = false;
+  bool scatter_gather = false;
+  ZeroStage zero = ZeroStage::none;
+  int zero_group = 0;
+  int prefetch = 1;
+  bool reshard = true;
+  bool overlap_parameters = true;
+  Fidelity fidelity = Fidelity::messages;  ///< of what is exchanged over other axes than data
+  Place place, schedule_place;
+
+  /// Anything but plain data parallelism.
+  bool any() const;
+};
+
+/// Reads of the plan: `tensor_parallel`, `sequence_parallel`, `context_parallel` (or `{size, exchange}`),
+/// `expert_parallel` (or `{size, imbalance, capacity}`), `pipeline_parallel`, `pipeline: {schedule, chunks, layers,
+/// ends_count_as_layers, overlap, scatter_gather}`, `recompute`, `mesh_order`, `collectives`, and of its `data_parallel`
+/// map `size`, `zero_stage`, `zero_group`, `prefetch`, `reshard`, `overlap_parameters`. The mesh has as many data ranks as
+/// the cluster has GPUs for, where the plan does not say. Throws UserError with the place and the rule.
+ParallelChoice read_parallel(Fields& plan, const Place&, Fields& data_parallel, const ClusterSpec&,
+                             const SoftwareStack&);
+
+/// Which layers each virtual stage has, in the order of the network. Throws UserError for more stages than layers.
+std::vector<std::vector<int>> divide_layers(const Network&, const ParallelChoice&);
+
+}  // namespace trainyard

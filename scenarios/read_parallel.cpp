@@ -1,0 +1,222 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <numeric>
+
+#include "scenarios/parallel.hpp"
+
+namespace trainyard {
+namespace {
+
+constexpr std::int64_t kMostRanks = 1 << 20;
+
+int size_of(Fields& fields, const char* key, std::int64_t fallback = 1) {
+  const std::int64_t size = fields.integer(key, 1, fallback);
+  if (size > kMostRanks)
+    fail(fields.place_of(key), fmt::format("{}.{}: {} ranks; at most {}", fields.what(), key, size, kMostRanks));
+  return static_cast<int>(size);
+}
+
+/// A number, or a map with `size` and more.
+Node sized(const Node* node, const Place& place) {
+  Node map;
+  map.kind = Node::Kind::map;
+  map.place = map.key_place = place;
+  if (!node) return map;
+  if (node->kind == Node::Kind::map) return *node;
+  map.place = node->place;
+  map.fields.emplace_back("size", *node);
+  return map;
+}
+
+void read_context(ParallelChoice& choice, Fields& plan) {
+  const Node node = sized(plan.child("context_parallel"), choice.place);
+  Fields fields(node, "plan.context_parallel");
+  choice.mesh.context = choice.sharding.context = size_of(fields, "size");
+  if (fields.choice("exchange", {"ring", "all-to-all"}, "ring") == "all-to-all")
+    choice.sharding.context_exchange = ContextExchange::all_to_all;
+  fields.finish();
+}
+
+void read_expert(ParallelChoice& choice, Fields& plan) {
+  const Node node = sized(plan.child("expert_parallel"), choice.place);
+  Fields fields(node, "plan.expert_parallel");
+  choice.mesh.expert = choice.sharding.expert = size_of(fields, "size");
+  choice.sharding.expert_imbalance = fields.number("imbalance", 1, 1e6, 1);
+  if (fields.has("capacity")) choice.sharding.expert_capacity = fields.number("capacity", 1e-3, 1e6);
+  fields.finish();
+}
+
+void read_pipeline(ParallelChoice& choice, Fields& plan, const SoftwareStack& stack) {
+  choice.mesh.pipeline = size_of(plan, "pipeline_parallel");
+  static const Node none;
+  const Node* node = plan.child("pipeline");
+  Fields fields(node ? *node : none, "plan.pipeline");
+  choice.schedule_place = node && fields.has("schedule") ? fields.place_of("schedule") : choice.place;
+  choice.chunks = size_of(fields, "chunks");
+  choice.schedule = fields.text("schedule", choice.chunks > 1 ? "interleaved-1f1b" : "1f1b");
+  choice.ends_count_as_layers = fields.boolean("ends_count_as_layers", false);
+  choice.overlap_pipeline = fields.boolean("overlap", stack.parallel.overlap_pipeline);
+  choice.scatter_gather = fields.boolean("scatter_gather", stack.parallel.scatter_gather && !choice.sharding.sequence);
+  if (const Node* layers = fields.child("layers")) {
+    if (layers->kind != Node::Kind::list)
+      fail(layers->place, "plan.pipeline.layers: a list of layers a stage expected");
+    for (const Node& item : layers->items) {
+      Node one = sized(&item, item.place);
+      choice.layers.push_back(Fields(one, "plan.pipeline.layers").integer("size", 0));
+    }
+  }
+  const int parts = choice.mesh.pipeline * choice.chunks;
+  if (!choice.layers.empty() && static_cast<int>(choice.layers.size()) != parts)
+    fail(fields.place_of("layers"), fmt::format("plan.pipeline.layers: {} numbers for {} stages x {} chunks",
+                                                choice.layers.size(), choice.mesh.pipeline, choice.chunks));
+  if (choice.mesh.pipeline == 1 && node)
+    fail(node->place, "plan.pipeline: there is one stage only; set plan.pipeline_parallel, or leave it out");
+  fields.finish();
+}
+
+void read_order(ParallelChoice& choice, Fields& plan) {
+  const Node* node = plan.child("mesh_order");
+  if (!node) return;
+  std::vector<Axis> order;
+  if (node->kind == Node::Kind::list)
+    for (const Node& item : node->items) {
+      try {
+        order.push_back(parse_axis(item.scalar));
+      } catch (const UserError& e) {
+        fail(item.place, fmt::format("plan.mesh_order: {}", e.what()));
+      }
+    }
+  std::vector<Axis> sorted = order;
+  std::sort(sorted.begin(), sorted.end());
+  if (sorted != std::vector<Axis>{Axis::tensor, Axis::context, Axis::data, Axis::pipeline})
+    fail(node->place,
+         "plan.mesh_order: tensor, context, data and pipeline, each once, from neighbours to far apart, as in "
+         "[tensor, context, data, pipeline]");
+  choice.mesh.order = order;
+}
+
+void read_zero(ParallelChoice& choice, Fields& fields, const SoftwareStack& stack) {
+  const std::int64_t stage = fields.integer("zero_stage", 0, stack.parallel.zero_stage);
+  if (stage > 3)
+    fail(fields.place_of("zero_stage"), fmt::format("plan.data_parallel.zero_stage: {}; 0, 1, 2 or 3", stage));
+  choice.zero = static_cast<ZeroStage>(stage);
+  choice.zero_group = fields.has("zero_group") ? size_of(fields, "zero_group") : 0;
+  choice.prefetch = static_cast<int>(std::min<std::int64_t>(fields.integer("prefetch", 0, 1), 1 << 10));
+  choice.reshard = fields.boolean("reshard", true);
+  choice.overlap_parameters = fields.boolean("overlap_parameters", stack.parallel.overlap_parameters);
+  const auto only = [&](const char* key, bool fits, const char* where) {
+    if (fields.has(key) && !fits)
+      fail(fields.place_of(key), fmt::format("plan.data_parallel.{}: at zero_stage {} only", key, where));
+  };
+  only("zero_group", stage > 0, "1 to 3");
+  only("prefetch", stage == 3, "3");
+  only("reshard", stage == 3, "3");
+  only("overlap_parameters", stage == 1 || stage == 2, "1 and 2");
+  if (stage >= 2 && choice.mesh.pipeline > 1)
+    fail(fields.place_of("zero_stage"),
+         fmt::format("plan.data_parallel.zero_stage: {} with a pipeline; its gradients are needed whole until the last "
+                     "micro-batch, so that only stages 0 and 1 exist there",
+                     stage));
+}
+
+/// Data ranks: said, or all that the GPUs are enough for.
+void count_ranks(ParallelChoice& choice, Fields& fields, const ClusterSpec& cluster) {
+  Mesh& mesh = choice.mesh;
+  const std::int64_t others = std::int64_t{1} * mesh.tensor * mesh.context * mesh.pipeline, gpus = cluster.gpus();
+  const bool given = fields.has("size");
+  if (!given && gpus % others != 0)
+    fail(choice.place, fmt::format("plan: tensor {} x context {} x pipeline {} = {} ranks do not divide the {} GPUs of "
+                                   "the cluster; say plan.data_parallel.size, or use other sizes",
+                                   mesh.tensor, mesh.context, mesh.pipeline, others, gpus));
+  const std::int64_t data = fields.integer("size", 1, std::max<std::int64_t>(1, gpus / others));
+  if (others * data > gpus) {
+    const std::string nodes =
+        cluster.others.empty() ? fmt::format(" ({} nodes x {})", cluster.nodes, cluster.node.gpus) : "";
+    if (others == 1)
+      fail(fields.place_of("size"),
+           fmt::format("plan.data_parallel.size: {} ranks, but the cluster has {} GPUs{}", data, gpus, nodes));
+    fail(given ? fields.place_of("size") : choice.place,
+         fmt::format("plan: tensor {} x context {} x data {} x pipeline {} = {} ranks, but the cluster has {} GPUs{}",
+                     mesh.tensor, mesh.context, data, mesh.pipeline, others * data, gpus, nodes));
+  }
+  mesh.data = static_cast<int>(data);
+  if (mesh.data * mesh.context % mesh.expert != 0)
+    fail(choice.place,
+         fmt::format("plan.expert_parallel: {} does not divide data {} x context {}: experts are spread over "
+                     "ranks that hold other samples or tokens",
+                     mesh.expert, mesh.data, mesh.context));
+}
+
+}  // namespace
+
+bool ParallelChoice::any() const {
+  return mesh.tensor > 1 || mesh.context > 1 || mesh.pipeline > 1 || mesh.expert > 1 || zero != ZeroStage::none ||
+         sharding.recompute != Recompute::none;
+}
+
+ParallelChoice read_parallel(Fields& plan, const Place& place, Fields& data_parallel, const ClusterSpec& cluster,
+                             const SoftwareStack& stack) {
+  ParallelChoice choice;
+  choice.place = place;
+  Sharding& sharding = choice.sharding;
+  choice.mesh.tensor = sharding.tensor = size_of(plan, "tensor_parallel");
+  sharding.sequence = plan.boolean("sequence_parallel", stack.parallel.sequence && sharding.tensor > 1);
+  if (sharding.sequence && sharding.tensor == 1)
+    fail(plan.place_of("sequence_parallel"),
+         "plan.sequence_parallel: it is over the ranks of plan.tensor_parallel, which is 1");
+  sharding.overlap = plan.boolean("tensor_parallel_overlap", stack.parallel.overlap_tensor);
+  read_context(choice, plan);
+  read_expert(choice, plan);
+  read_pipeline(choice, plan, stack);
+  const std::string recompute = plan.choice("recompute", {"none", "selective", "full"}, "none");
+  sharding.recompute = recompute == "full"        ? Recompute::full
+                       : recompute == "selective" ? Recompute::selective
+                                                  : Recompute::none;
+  read_order(choice, plan);
+  read_zero(choice, data_parallel, stack);
+  count_ranks(choice, data_parallel, cluster);
+  const int replicas = choice.mesh.data * choice.mesh.context;
+  if (choice.zero_group > 0 && replicas % choice.zero_group != 0)
+    fail(data_parallel.place_of("zero_group"),
+         fmt::format("plan.data_parallel.zero_group: groups of {} do not divide {} replicas", choice.zero_group,
+                     replicas));
+  if (choice.zero_group == replicas) choice.zero_group = 0;
+  choice.fidelity = parse_fidelity(plan.choice("collectives", {"messages", "flows", "modelled"}, "modelled"));
+  return choice;
+}
+
+std::vector<std::vector<int>> divide_layers(const Network& network, const ParallelChoice& choice) {
+  const int parts = choice.mesh.pipeline * choice.chunks, count = static_cast<int>(network.layers.size());
+  const bool ends = count > 2 && network.layers.front().name == "embedding" && network.layers.back().name == "head";
+  const bool apart = ends && !choice.ends_count_as_layers;
+  const int body = apart ? count - 2 : count;
+  if (parts > body)
+    fail(choice.place,
+         fmt::format("plan.pipeline_parallel: {} stages x {} chunks, but {} has {} layers{}", choice.mesh.pipeline,
+                     choice.chunks, network.name, body, apart ? " between embedding and head" : ""));
+  std::vector<std::int64_t> each = choice.layers;
+  if (each.empty()) {
+    // What is left over goes to the middle first: the ends have the embedding and the head besides.
+    each.assign(static_cast<std::size_t>(parts), body / parts);
+    int left = body % parts;
+    for (int i = 1; i + 1 < parts && left > 0; ++i, --left) ++each[static_cast<std::size_t>(i)];
+    if (left > 0) ++each.front();
+  }
+  if (std::accumulate(each.begin(), each.end(), std::int64_t{0}) != body)
+    fail(choice.place, fmt::format("plan.pipeline.layers: {} in all, but {} has {}{}",
+                                   std::accumulate(each.begin(), each.end(), std::int64_t{0}), network.name, body,
+                                   apart ? " between embedding and head" : ""));
+  std::vector<std::vector<int>> stages(static_cast<std::size_t>(parts));
+  int next = 0;
+  for (int part = 0; part < parts; ++part) {
+    std::vector<int>& stage = stages[static_cast<std::size_t>(part)];
+    const auto end = static_cast<int>(next + each[static_cast<std::size_t>(part)] + (apart && part == 0 ? 1 : 0) +
+                                      (apart && part + 1 == parts ? 1 : 0));
+    for (; next < end; ++next) stage.push_back(next);
+    if (stage.empty()) fail(choice.place, fmt::format("plan.pipeline.layers: stage {} has no layer", part));
+  }
+  return stages;
+}
+
+}  // namespace trainyard
