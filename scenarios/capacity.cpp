@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "scenarios/read_network.hpp"
+#include "scenarios/simulate.hpp"
 #include "sim/child.hpp"
 #include "sim/memory_use.hpp"
 #include "sim/simulation.hpp"
@@ -17,7 +18,8 @@ namespace {
 
 Overrides with_micro_batch(const Scenario& s, std::int64_t samples) {
   return {{"plan.micro_batch_size", fmt::format("{}", samples)},
-          {"plan.global_batch_size", fmt::format("{}", samples * s.plan.ranks)}};
+          {"plan.global_batch_size",
+           fmt::format("{}", samples * s.parallel.mesh.data * (s.parallel.any() ? s.plan.micro_batches : 1))}};
 }
 
 }  // namespace
@@ -37,6 +39,11 @@ std::int64_t largest_that_fits(std::int64_t guess, const std::function<bool(std:
 }
 
 Bytes peak_memory(const Scenario& s) {
+  if (s.parallel.any()) {  // a stage's memory depends on when the others do what
+    SimulateOptions options;
+    options.critical_path = false;
+    return Bytes{simulate(s, options).memory.peak};
+  }
   return Bytes{nlohmann::json::parse(in_child([&s] {
                  DataParallelPlan plan = s.plan;
                  plan.ranks = plan.micro_batches = plan.steps = 1;

@@ -143,7 +143,10 @@ void take_measured(Scenario& s, const Node& node) {
 
 /// The whole network, and where it is split one rank's part of it.
 void read_networks(Scenario& s, const Node& model, const Catalog& catalog, Fields& plan) {
-  NetworkSettings settings{s.micro_batch_size, s.precision, s.software.fused_loss};
+  NetworkSettings settings;
+  settings.micro_batch_size = s.micro_batch_size;
+  settings.precision = s.precision;
+  settings.fused_loss = s.software.fused_loss;
   s.network = read_network(model, catalog, plan, settings);
   if (!s.parallel.any()) return;
   settings.sharding = s.parallel.sharding;

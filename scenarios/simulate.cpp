@@ -43,6 +43,7 @@ struct Run {
   SimulationResult end;
   TrainingPlan plan;
   std::vector<std::string> streams;
+  bool records = true;  // every operation
 
   Run(const Scenario& s, const SimulateOptions& options)
       : machine(upgraded(s.cluster, options.upgrade), upgraded(s.software, options.upgrade)),
@@ -52,6 +53,8 @@ struct Run {
     machine.scale_compute(s.compute_scale);
     const SoftwareStack stack = upgraded(s.software, options.upgrade);
     plan = prepared_plan(s, upgraded(s.cluster, options.upgrade), stack);
+    records = keeps_all(options) || (options.critical_path && estimated_operations(s) <= kMostOfPath);
+    if (!records && s.parallel.any()) plan.first_fused = kFirstFused;
     const PassTables tables(plan, names);
     machine.fuse(tables.fused().runs());
     const TrainingStreams used(plan);
@@ -61,7 +64,7 @@ struct Run {
     simulation.observe(breakdown);
     simulation.observe(traffic);
     simulation.observe(memory);
-    if (options.critical_path || keeps_all(options)) simulation.observe(timeline);
+    if (records) simulation.observe(timeline);
     if (options.progress) simulation.observe(progress);
     end = simulation.run();
     traffic.check(end.end);

@@ -10,6 +10,9 @@
 
 namespace trainyard {
 
+/// A critical path keeps every operation; of larger steps it is left out, and kernels in a row are one operation.
+constexpr double kMostOfPath = 2e6;
+
 struct SimulateOptions {
   Upgrade upgrade;                  ///< resource classes made faster
   bool critical_path = true;        ///< keeps every operation: memory grows with their number

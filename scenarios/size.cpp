@@ -67,7 +67,26 @@ Seconds longest_step(const Scenario& s, const NodeType& node) {
 
 }  // namespace
 
+namespace {
+
+/// Of a mesh: a large step's kernels between two exchanges are one operation, and each exchange is one too.
+double operations_of_mesh(const Scenario& s) {
+  double operations = 0;
+  for (const StagePlan& stage : s.mesh_plan.stages)
+    for (const PipelineTask& task : stage.tasks)
+      for (const int number : stage.chunks[static_cast<std::size_t>(task.chunk)]) {
+        const Layer& layer = s.share.layers[static_cast<std::size_t>(number)];
+        const bool forward = task.pass == PipelineTask::Pass::forward;
+        operations +=
+            2 + 2 * static_cast<double>((forward ? layer.forward_exchanges : layer.backward_exchanges).size());
+      }
+  return operations * s.plan.ranks / s.parallel.mesh.pipeline;
+}
+
+}  // namespace
+
 double estimated_operations(const Scenario& s) {
+  if (s.parallel.any()) return operations_of_mesh(s);
   const double ranks = s.plan.ranks;
   const double computing = ranks * kernels_of(s);
   if (s.plan.ranks == 1) return computing;

@@ -7,6 +7,8 @@
 #include <nlohmann/json.hpp>
 #include <tuple>
 
+#include "scenarios/training_plans.hpp"
+#include "strategies/training_program.hpp"
 #include "topologies/cluster_machine.hpp"
 
 namespace trainyard {
@@ -58,12 +60,15 @@ RouteView route_view(const ClusterMachine& machine, std::string what, int from, 
 Schedule schedule(const Scenario& s, int rank, std::size_t most) {
   static constexpr const char* kinds[] = {"compute", "memory", "send", "recv", "delay", "mark", "join"};
   Names names;
-  const auto program = data_parallel_program(rank, s.network, s.plan, names);
+  const TrainingPlan plan = prepared_plan(s);
+  const PassTables tables(plan, names);
+  const TrainingStreams streams(plan);
+  const auto program = training_program(rank, plan, tables, streams);
   Schedule all;
   for (Op op; program->next(op) == Pull::op; op = Op{}) {
     if (++all.operations > most) continue;
     ScheduleLine line{all.operations,
-                      training_stream(op.stream),
+                      streams.names()[op.stream],
                       kinds[static_cast<int>(op.kind)],
                       "",
                       names[op.name],
@@ -72,7 +77,7 @@ Schedule schedule(const Scenario& s, int rank, std::size_t most) {
                       -1};
     for (const Dep& dep : op.deps)
       if (dep.count > 0)
-        line.after += fmt::format("{}{}:{}", line.after.empty() ? "" : " ", training_stream(dep.stream), dep.count);
+        line.after += fmt::format("{}{}:{}", line.after.empty() ? "" : " ", streams.names()[dep.stream], dep.count);
     if (op.kind == Kind::send || op.kind == Kind::recv) {
       line.peer = program->slots()[op.message.slot];
       line.bytes = op.message.bytes.value;

@@ -61,9 +61,24 @@ std::string gpus_in_words(const Scenario& s) {
   return fmt::format("{}", fmt::join(words, " + "));
 }
 
+/// "tensor 8 x data 16 x pipeline 8, interleaved-1f1b of 3 chunks, ZeRO 1, full recomputation on 1,024 × …".
+std::string mesh_in_words(const Scenario& s) {
+  const ParallelChoice& p = s.parallel;
+  std::string text = p.mesh.in_words();
+  if (p.sharding.sequence) text += ", sequence parallel";
+  if (p.mesh.pipeline > 1) text += ", " + p.schedule;
+  if (p.chunks > 1) text += fmt::format(" of {} chunks", p.chunks);
+  if (p.zero != ZeroStage::none) text += fmt::format(", ZeRO {}", static_cast<int>(p.zero));
+  if (p.zero_group > 0) text += fmt::format(" in groups of {}", p.zero_group);
+  if (p.sharding.recompute != Recompute::none)
+    text += fmt::format(", {} recomputation", p.sharding.recompute == Recompute::full ? "full" : "selective");
+  return fmt::format("{} on {}, {} collectives", text, gpus_in_words(s), name_of(p.fidelity));
+}
+
 std::string head(const Scenario& s) {
   const std::string how =
-      s.plan.ranks == 1
+      s.parallel.any() ? mesh_in_words(s)
+      : s.plan.ranks == 1
           ? "one device"
           : fmt::format(
                 "data parallel on {}, {} all-reduce{}", gpus_in_words(s), all_reduce_name(s),

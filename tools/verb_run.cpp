@@ -1,9 +1,12 @@
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <limits>
 #include <nlohmann/json.hpp>
 
+#include "models/document.hpp"
 #include "scenarios/simulate.hpp"
+#include "scenarios/size.hpp"
 #include "sim/error.hpp"
 #include "sim/output.hpp"
 #include "tools/arguments.hpp"
@@ -31,7 +34,7 @@ int run(const std::vector<std::string>& words) {
                       "run scenarios/gpt2-xl-ddp-dgx-a100.yaml --set plan.micro_batch_size=8 --json answer.json");
   std::string file, json, trace, picture, transport;
   int rank = kLastRank;
-  std::vector<std::string> sets;
+  std::vector<std::string> sets, required;
   bool timing = false, sources = false, no_what_if = false;
   arguments.positional("SCENARIO", file, "scenario file (YAML)");
   arguments.repeated("--set", sets, "PATH=VALUE", "override a field, as often as needed");
@@ -42,12 +45,16 @@ int run(const std::vector<std::string>& words) {
   arguments.option("--rank", rank, "N", "the rank to draw (default: the one that ends last)");
   arguments.option("--transport", transport, "native|flow",
                    "who shares the links: SimGrid's communications, or the fast solver (default; the same to 1e-9)");
+  arguments.repeated("--require", required, "fits", "end with exit code 1 unless the plan fits into memory");
   arguments.flag("--timing", timing, "add the wall time of the simulation to the JSON");
   arguments.flag("--sources", sources, "list every figure with its source");
   arguments.flag("--no-what-if", no_what_if, "one simulation only: no table of upgrades");
   if (!arguments.parse(words)) return kGood;
   check_outputs({json, trace, picture});
   if (rank != kLastRank && picture.empty()) throw UserError("--rank: only with --picture");
+
+  for (const std::string& what : required)
+    if (what != "fits") throw UserError(fmt::format("--require {}: unknown{}", what, hint(what, {"fits"})));
 
   Overrides overrides;
   for (const std::string& set : sets) overrides.push_back(parse_override_option(set));
@@ -59,14 +66,18 @@ int run(const std::vector<std::string>& words) {
   if (!transport.empty()) options.transport = parse_transport(transport);
   options.progress = true;
   Result result = simulate(scenario, options);
-  if (!result.fits) result.capacity = capacity(scenario);
-  const std::vector<WhatIf> what_ifs = no_what_if ? std::vector<WhatIf>{} : what_if(scenario, 2, options.transport);
+  // What simulates again many times is left out of a step of minutes.
+  const bool large = estimated_operations(scenario) > kMostOfPath;
+  if (!result.fits && !large) result.capacity = capacity(scenario);
+  std::vector<WhatIf> what_ifs;
+  if (!no_what_if && !large) what_ifs = what_if(scenario, 2, options.transport);
   if (json != "-" && trace != "-" && picture != "-") {
     fmt::print("{}", screen(scenario, result, what_ifs));
     if (sources) fmt::print("\n{}", source_table(scenario.sources));
   }
   if (!json.empty()) write_whole(json, report_json(result, what_ifs, scenario.sources, timing).dump(2) + "\n");
-  return kGood;
+  const bool fails = std::find(required.begin(), required.end(), "fits") != required.end() && !result.fits;
+  return fails ? kFailsLimit : kGood;
 }
 
 const RegisterVerb registered{"run", "simulate one training step of a scenario", run};
