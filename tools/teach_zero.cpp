@@ -40,9 +40,24 @@ struct ZeroLesson {
   bool parted(int zero, MemoryClass of) const { return state(zero, of) < state(0, of); }
 };
 
+/// Powers of 1000, as the paper counts: its 120 GB are to be found again.
+std::string decimal_size(double bytes) {
+  constexpr std::pair<double, const char*> kUnits[] = {{1e12, "TB"}, {1e9, "GB"}, {1e6, "MB"}, {1e3, "kB"}};
+  for (const auto& [size, name] : kUnits)
+    if (bytes >= size) return fmt::format("{:.4g} {}", bytes / size, name);
+  return fmt::format("{:.4g} B", bytes);
+}
+
+std::string parameter_words(double count) {
+  if (count >= 1e12) return fmt::format("{:.4g} trillion", count * 1e-12);
+  if (count >= 1e9) return fmt::format("{:.4g} billion", count * 1e-9);
+  if (count >= 1e6) return fmt::format("{:.4g} million", count * 1e-6);
+  return fmt::format("{:.0f}", count);
+}
+
 std::string zero_title(const ZeroLesson& lesson) {
-  return fmt::format("ZeRO: {:.6g} parameters in {} with {}, {} rank{}", lesson.parameters, lesson.precision,
-                     lesson.optimizer, lesson.ranks, lesson.ranks == 1 ? "" : "s");
+  return fmt::format("ZeRO: {} parameters in {} with {}, {} rank{}", parameter_words(lesson.parameters),
+                     lesson.precision, lesson.optimizer, lesson.ranks, lesson.ranks == 1 ? "" : "s");
 }
 
 std::string zero_name(int zero) { return zero == 0 ? "data parallel" : fmt::format("ZeRO stage {}", zero); }
@@ -55,14 +70,14 @@ std::vector<std::string> zero_sums(const ZeroLesson& lesson) {
     for (const MemoryClass of : kStates)
       parts += fmt::format("{}{} {} ({})", parts.empty() ? "" : ", ", name_of(of),
                            lesson.parted(zero, of) ? fmt::format("1/{}", lesson.ranks) : "all",
-                           show(Bytes{lesson.state(zero, of)}));
+                           decimal_size(lesson.state(zero, of)));
     sums.push_back(fmt::format("{}: {}", zero_name(zero), parts));
   }
   const int last = lesson.stage >= 0 ? lesson.stage : kZeroStages - 1;
   sums.push_back(fmt::format("{}: {} a rank, {:.4g} bytes a parameter, {:.4g} times less than data parallel",
-                             zero_name(last), show(Bytes{lesson.of_rank(last)}),
+                             zero_name(last), decimal_size(lesson.of_rank(last)),
                              lesson.of_rank(last) / lesson.parameters, lesson.of_rank(0) / lesson.of_rank(last)));
-  sums.push_back(fmt::format("all ranks together: {}", show(Bytes{lesson.all[static_cast<std::size_t>(last)]})));
+  sums.push_back(fmt::format("all ranks together: {}", decimal_size(lesson.all[static_cast<std::size_t>(last)])));
   return sums;
 }
 
@@ -78,7 +93,7 @@ std::string zero_text(const ZeroLesson& lesson) {
       if (end > bar.size()) bar.append(end - bar.size(), kStateLetters[i]);
     }
     text += fmt::format("{} {:<14}{:<60} {}\n", zero == lesson.stage ? ">" : " ", zero_name(zero), bar,
-                        show(Bytes{lesson.of_rank(zero)}));
+                        decimal_size(lesson.of_rank(zero)));
   }
   text += "\n  P: parameters   G: gradients   O: optimizer\n\n";
   for (const std::string& sentence : zero_sums(lesson)) text += sentence + "\n";
@@ -103,7 +118,7 @@ std::string zero_svg(const ZeroLesson& lesson) {
       x += part;
     }
     if (zero == lesson.stage) svg.frame(kLeft, y, x - kLeft, kRowHeight - 8, "#222222");
-    svg.text(x + 8, y + 18, show(Bytes{lesson.of_rank(zero)}), {11});
+    svg.text(x + 8, y + 18, decimal_size(lesson.of_rank(zero)), {11});
   }
   double x = kLeft;
   for (std::size_t i = 0; i < std::size(kStates); ++i, x += 120) {
@@ -140,6 +155,23 @@ struct ZeroFlags {
   int ranks = 64;
 };
 
+/// All ranks at every stage, each run on its own.
+void simulate_stages(ZeroLesson& lesson, Precision precision, const Optimizer& optimizer) {
+  for (int zero = 0; zero < kZeroStages; ++zero) {
+    const HeldElements share = zero_share(lesson.parameters, static_cast<ZeroStage>(zero), lesson.ranks);
+    const auto held = held_memory(
+        std::vector<StaticMemory>(static_cast<std::size_t>(lesson.ranks), model_states(share, precision, optimizer)));
+    const auto sum = [](const MemoryUse::ByClass& parts) {
+      double bytes = 0;
+      for (const double part : parts) bytes += part;
+      return bytes;
+    };
+    lesson.rank[static_cast<std::size_t>(zero)] =
+        *std::max_element(held.begin(), held.end(), [&](const auto& a, const auto& b) { return sum(a) < sum(b); });
+    for (const auto& parts : held) lesson.all[static_cast<std::size_t>(zero)] += sum(parts);
+  }
+}
+
 ZeroLesson zero_lesson(const ZeroFlags& flags) {
   ZeroLesson lesson;
   try {
@@ -172,19 +204,7 @@ ZeroLesson zero_lesson(const ZeroFlags& flags) {
   lesson.ranks = flags.ranks;
   lesson.precision = flags.precision;
   lesson.optimizer = optimizer.name;
-  for (int zero = 0; zero < kZeroStages; ++zero) {
-    const HeldElements share = zero_share(lesson.parameters, static_cast<ZeroStage>(zero), flags.ranks);
-    const auto held = held_memory(
-        std::vector<StaticMemory>(static_cast<std::size_t>(flags.ranks), model_states(share, precision, optimizer)));
-    const auto sum = [](const MemoryUse::ByClass& parts) {
-      double bytes = 0;
-      for (const double part : parts) bytes += part;
-      return bytes;
-    };
-    lesson.rank[static_cast<std::size_t>(zero)] =
-        *std::max_element(held.begin(), held.end(), [&](const auto& a, const auto& b) { return sum(a) < sum(b); });
-    for (const auto& parts : held) lesson.all[static_cast<std::size_t>(zero)] += sum(parts);
-  }
+  simulate_stages(lesson, precision, optimizer);
   return lesson;
 }
 

@@ -162,8 +162,8 @@ SeedFigures thread_01(const Node& inputs) {
 }
 
 const RegisterSeed stage_seeds[] = {{"PIPE-01", pipe_01}, {"PIPE-02", pipe_02},    {"PIPE-03", pipe_03},
-                                       {"PIPE-04", pipe_04}, {"ACT-01", act_01},      {"CUT-01", cut_01},
-                                       {"TASK-01", task_01}, {"THREAD-01", thread_01}};
+                                    {"PIPE-04", pipe_04}, {"ACT-01", act_01},      {"CUT-01", cut_01},
+                                    {"TASK-01", task_01}, {"THREAD-01", thread_01}};
 
 }  // namespace
 }  // namespace trainyard
