@@ -78,7 +78,6 @@ LayerCosts layer_costs(const Scenario& s, int rank) {
   costs.ridge = costs.peak.value / costs.memory_bandwidth.value;
   costs.product_ridge = costs.ridge * product.flops / product.memory;
   costs.micro_batches = s.plan.micro_batches;
-  const auto updated = static_cast<Precision>(s.plan.optimizer.precision);  // as the program adds them
   for (const Layer& layer : s.network.layers) {
     LayerCost& cost = costs.layers.emplace_back();
     cost.name = layer.name;
@@ -87,10 +86,11 @@ LayerCosts layer_costs(const Scenario& s, int rank) {
       cost.backward += cost_of(call.work, node, s.software);
       double elements = 0;
       for (const int tensor : call.gradients_ready)
-        elements += layer.parameters[static_cast<std::size_t>(tensor)].elements;
-      if (!call.gradients_ready.empty())
-        costs.accumulation +=
-            kernel_cost(node, s.software, gradient_accumulation_work(elements, updated)) * (costs.micro_batches - 1);
+        if (const ParameterTensor& p = layer.parameters[static_cast<std::size_t>(tensor)]; !p.accumulated)
+          elements += p.elements;
+      Work sum = s.plan.accumulation;
+      sum.bytes = sum.bytes * elements;
+      if (elements > 0) costs.accumulation += kernel_cost(node, s.software, sum) * (costs.micro_batches - 1);
     }
     costs.micro_batch += cost.both();
   }

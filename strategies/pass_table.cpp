@@ -148,10 +148,15 @@ class PassMaker {
 
   /// Gradients of earlier micro-batches are there already: these are added to them.
   void accumulate(const KernelOfPass& kernel) {
-    if (first_ || plan_.fused_accumulation || !kernel.gradients || kernel.gradients->empty()) return;
+    if (first_ || !kernel.gradients || kernel.gradients->empty()) return;
     double elements = 0;
-    for (const int tensor : *kernel.gradients) elements += layer_.parameters[static_cast<std::size_t>(tensor)].elements;
-    const Work sum = gradient_accumulation_work(elements, static_cast<Precision>(plan_.accumulation_precision));
+    for (const int tensor : *kernel.gradients) {
+      const ParameterTensor& parameter = layer_.parameters[static_cast<std::size_t>(tensor)];
+      if (!parameter.accumulated) elements += parameter.elements;
+    }
+    if (elements == 0) return;
+    Work sum = plan_.accumulation;
+    sum.bytes = sum.bytes * elements;
     if (fine_ || plan_.first_fused == 0) {
       flush();
       item_ = {};
