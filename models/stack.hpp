@@ -30,14 +30,14 @@ struct SoftwareStack : Fusions {
   /// Defaults of a plan's parallelism.
   struct Parallel {
     int zero_stage = 0;
-    bool sequence = false;            ///< sequence parallelism wherever there is tensor parallelism
-    bool overlap_tensor = false;      ///< exchanges of gradients by the input go on beside those of weights
-    bool overlap_parameters = true;   ///< ZeRO 1 and 2: gathered while the next forward pass goes on
-    bool overlap_pipeline = true;     ///< no stage waits for its messages to be sent
-    bool scatter_gather = false;      ///< between stages each tensor rank sends a part of what all of them have
+    bool sequence = false;           ///< sequence parallelism wherever there is tensor parallelism
+    bool overlap_tensor = false;     ///< exchanges of gradients by the input go on beside those of weights
+    bool overlap_parameters = true;  ///< ZeRO 1 and 2: gathered while the next forward pass goes on
+    bool overlap_pipeline = true;    ///< no stage waits for its messages to be sent
+    bool scatter_gather = false;     ///< between stages each tensor rank sends a part of what all of them have
   } parallel;
-  Bytes head_workspace;              ///< besides, where the last layer is, or experts are
-  Bytes expert_workspace;            ///< besides, where experts are
+  Bytes head_workspace;    ///< besides, where the last layer is, or experts are
+  Bytes expert_workspace;  ///< besides, where experts are
   /// Of the gradients that are summed over micro-batches and replicas; none: that of the network.
   std::optional<Precision> gradient_precision;
   /// The only parameters are fp32 ones, cast where they are used (FSDP's mixed precision): no copy in the network's

@@ -99,8 +99,8 @@ Network read_network(const Node& node, const Catalog& catalog, Fields& plan, con
     if (untied) *untied = true;
   }
   TransformerOptions options;
-  options.flash_attention = plan.boolean("flash_attention", true);
-  options.fused_loss = settings.fused_loss;
+  static_cast<Fusions&>(options) = settings.fusions;
+  options.flash_attention = plan.boolean("flash_attention", settings.fusions.flash_attention);
   options.sharding = settings.sharding;
   const TransformerConfig* config = entry.transformer();
   if (!config) return make_network(entry, settings.micro_batch_size, 1, settings.precision, options);

@@ -1,5 +1,6 @@
 #pragma once
 #include "models/catalog.hpp"
+#include "models/fusions.hpp"
 #include "models/network.hpp"
 #include "models/sharding.hpp"
 
@@ -8,7 +9,7 @@ namespace trainyard {
 struct NetworkSettings {
   std::int64_t micro_batch_size = 1;
   Precision precision = Precision::bf16;
-  bool fused_loss = false;
+  Fusions fusions;        ///< of the stack's library
   Sharding sharding;      ///< of transformers, CNNs and MLPs: the network is one rank's part
   bool own_head = false;  ///< a tied output projection has a weight of its own: it lies on another pipeline stage
 };

@@ -146,7 +146,7 @@ void read_networks(Scenario& s, const Node& model, const Catalog& catalog, Field
   NetworkSettings settings;
   settings.micro_batch_size = s.micro_batch_size;
   settings.precision = s.precision;
-  settings.fused_loss = s.software.fused_loss;
+  settings.fusions = s.software;
   s.network = read_network(model, catalog, plan, settings);
   if (!s.parallel.any()) return;
   settings.sharding = s.parallel.sharding;
@@ -190,6 +190,18 @@ Sources used_sources(const Scenario& s) {
   return used;
 }
 
+MeasuredRun read_measured_run(const Node& node) {
+  Fields fields(node, "measured");
+  MeasuredRun run;
+  run.family = fields.text("family", "");
+  run.source = fields.text("source");
+  run.step_time = fields.seconds("step_time");
+  if (!(run.step_time.value > 0)) fail(fields.place_of("step_time"), "measured.step_time: more than 0 expected");
+  run.peak_memory = fields.bytes("peak_memory", Bytes{0});
+  fields.finish();
+  return run;
+}
+
 Scenario read(Node document, const std::string& name, const Overrides& overrides) {
   for (const auto& [path, value] : overrides) set_field(document, path, value);
   const Catalog catalog;
@@ -201,6 +213,7 @@ Scenario read(Node document, const std::string& name, const Overrides& overrides
   const Node& model = root.required_child("model");
   const Node& plan_node = root.required_child("plan");
   const Node* software = root.child("software");
+  if (const Node* run = root.child("measured")) s.measured_run = read_measured_run(*run);
   root.finish();
 
   s.cluster = read_cluster(cluster, catalog);
@@ -210,6 +223,11 @@ Scenario read(Node document, const std::string& name, const Overrides& overrides
   plain.scalar = "plain";
   plain.place = document.place;
   s.software = read_stack(catalog.resolve("stack", software ? *software : plain));
+
+  if (s.software.long_runs) {
+    s.cluster.node.gpu = sustained(s.cluster.node.gpu);
+    for (NodeGroup& group : s.cluster.others) group.type.gpu = sustained(group.type.gpu);
+  }
 
   Fields plan(plan_node, "plan");
   s.precision = precision_of(plan, s.cluster);
@@ -224,7 +242,8 @@ Scenario read(Node document, const std::string& name, const Overrides& overrides
   plan.finish();
 
   const double parameters = s.network.parameters();
-  s.plan.gradient_element = element_size(s.precision);
+  s.plan.gradient_element = gradient_size(s.precision, s.software);
+  s.plan.accumulation = gradient_accumulation_work(1, s.precision, s.software);
   // Cut tensors can make as many buckets as there are bytes: counted before they are made.
   const double cuts = choice.whole_tensors ? 0 : parameters * s.plan.gradient_element.value / choice.bucket.value;
   if (cuts > kMostBuckets) too_many_buckets(plan_node, cuts);
@@ -232,7 +251,7 @@ Scenario read(Node document, const std::string& name, const Overrides& overrides
       gradient_buckets(s.network, s.plan.gradient_element, choice.first_bucket, choice.bucket, choice.whole_tensors);
   if (s.plan.buckets.size() > kMostBuckets) too_many_buckets(plan_node, static_cast<double>(s.plan.buckets.size()));
   choose_all_reduce(s, choice.all_reduce);
-  s.plan.optimizer = optimizer_work(parameters, s.precision, s.optimizer);
+  s.plan.optimizer = optimizer_work(parameters, s.precision, s.optimizer, s.software);
   SoftwareStack held = s.software;
   s.plan.bucket_copy = s.software.gradient_bucket_copy && s.plan.ranks > 1;  // one device has no buckets
   s.plan.host_buckets = s.software.host_buckets;

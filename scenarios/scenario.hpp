@@ -17,6 +17,14 @@
 
 namespace trainyard {
 
+/// What such a step took on a real machine.
+struct MeasuredRun {
+  std::string family, source;  ///< family: runs of one source that are alike
+  Seconds step_time;
+  Bytes peak_memory;  ///< of the fullest rank; 0: not measured
+  bool given() const { return step_time.value > 0; }
+};
+
 /// What the user asked, checked: one training step of a model on a cluster.
 struct Scenario {
   std::string name;
@@ -36,6 +44,7 @@ struct Scenario {
   std::optional<Tuning> tuned;  ///< of the all-reduce, where the plan says `auto`
   MeasuredSteps measured;       ///< of one device, where the plan says them
   double compute_scale = 1;     ///< on modelled kernels and host work, so that a step alone takes what was measured
+  MeasuredRun measured_run;     ///< where the scenario says it
   TrainingLength training;      ///< where the plan says it
   Sources sources;              ///< of every figure that is used
   Node document;                ///< as read, with overrides

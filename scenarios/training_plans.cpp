@@ -12,26 +12,10 @@
 namespace trainyard {
 namespace {
 
-/// Parameters of layers: of routed experts, and of all else.
-struct Counted {
-  double plain = 0, experts = 0;
-};
-Counted count(const Network& network, const std::vector<std::vector<int>>& chunks) {
-  Counted counted;
-  for (const std::vector<int>& layers : chunks)
-    for (const int layer : layers)
-      for (const ParameterTensor& tensor : network.layers[static_cast<std::size_t>(layer)].parameters)
-        (tensor.expert ? counted.experts : counted.plain) += tensor.elements;
-  return counted;
-}
-
-HeldElements held_elements(const Scenario& s, const Counted& of, const TrainingPlan& plan) {
-  const auto shares = [&plan](bool experts) { return static_cast<double>(zero_group(plan, 0, experts).size()); };
-  const auto held = [&](ZeroStage from) {
-    if (s.parallel.zero < from) return of.plain + of.experts;
-    return of.plain / shares(false) + of.experts / shares(true);
-  };
-  return {held(ZeroStage::parameters), held(ZeroStage::gradients), held(ZeroStage::optimizer)};
+ZeroShares zero_shares(const TrainingPlan& plan, bool experts) {
+  const auto shares = static_cast<double>(zero_group(plan, 0, experts).size());
+  const auto from = [&](ZeroStage stage) { return plan.zero >= stage ? shares : 1; };
+  return {from(ZeroStage::parameters), from(ZeroStage::gradients), from(ZeroStage::optimizer)};
 }
 
 std::vector<PipelineTask> tasks_of(const TrainingPlan& plan, int stage) {
@@ -83,11 +67,18 @@ void divide(TrainingPlan& plan, const Scenario& s, const BucketChoice& buckets) 
     of.tasks = tasks_of(plan, stage);
     of.buckets = buckets_of(plan, of.chunks, buckets);
     mark_tied(plan, stage, of.buckets);
-    const HeldElements held = held_elements(s, count(*plan.network, of.chunks), plan);
-    of.optimizer = optimizer_work(held.optimizer, s.precision, s.optimizer);
+    std::vector<const Layer*> layers;
+    for (const std::vector<int>& chunk : of.chunks)
+      for (const int layer : chunk) layers.push_back(&plan.network->layers[static_cast<std::size_t>(layer)]);
+    const HeldElements held = held_elements(layers, zero_shares(plan, false), zero_shares(plan, true));
+    of.optimizer = optimizer_work(held.optimizer, s.precision, s.optimizer, s.software);
     SoftwareStack stack = s.software;
     stack.gradient_bucket_copy = s.plan.bucket_copy && !s.plan.host_buckets;
     of.memory = static_memory(held, s.precision, s.optimizer, stack);
+    const bool last = layers.back() == &plan.network->layers.back(),
+               sends = layers.front() != &plan.network->layers.front();
+    const Bytes sent = sends ? (layers.front() - 1)->output : Bytes{};
+    add_library_buffers(of.memory, *plan.network, layers, last, sent, stack);
   }
 }
 
@@ -137,10 +128,9 @@ TrainingPlan plan_of_mesh(const Scenario& s, const BucketChoice& buckets) {
   plan.overlap_parameters = choice.overlap_parameters;
   plan.overlap_pipeline = choice.overlap_pipeline;
   plan.scatter_gather = choice.scatter_gather;
-  plan.fused_accumulation = s.software.parallel.fused_accumulation;
   plan.gradient_element = s.plan.gradient_element;
   plan.parameter_element = element_size(s.precision);
-  plan.accumulation_precision = s.plan.optimizer.precision;
+  plan.accumulation = s.plan.accumulation;
   plan.bucket_copy = s.plan.bucket_copy;
   plan.host_buckets = s.plan.host_buckets;
   plan.copy_kernel = s.plan.copy_kernel;

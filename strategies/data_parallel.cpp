@@ -71,7 +71,8 @@ TrainingPlan training_plan(const Network& network, const DataParallelPlan& plan)
   all.pipeline.micro_batches = plan.micro_batches;
   all.overlap_gradients = plan.overlap;
   all.gradient_element = plan.gradient_element;
-  all.accumulation_precision = plan.optimizer.precision;
+  all.accumulation = plan.accumulation;
+  if (all.accumulation.bytes.value == 0) all.accumulation = gradient_accumulation_work(1, network.precision);
   all.collective_launch = plan.collective_launch;
   all.bucket_copy = plan.bucket_copy;
   all.host_buckets = plan.host_buckets;

@@ -24,6 +24,7 @@ struct DataParallelPlan {
   Bytes gradient_element;
   bool overlap = true;  ///< buckets leave while the backward pass goes on
   Work optimizer;       ///< the update
+  Work accumulation;    ///< of one element: a gradient is added to those of earlier micro-batches; none: the network\'s
   StaticMemory memory;
   Seconds collective_launch;
   bool bucket_copy = false;   ///< gradients are copied into their bucket, and back

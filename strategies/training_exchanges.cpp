@@ -69,7 +69,7 @@ const Op& TrainingStep::copy(const GradientBucket& bucket, NameId name) {
   Op& op = plan_.host_buckets ? out_.fresh(Kind::delay, TrainingStreams::coordinator)
                               : out_.fresh(Kind::local, TrainingStreams::compute);
   op.work.kernel = plan_.copy_kernel;
-  op.work.precision = plan_.accumulation_precision;
+  op.work.precision = stage_.optimizer.precision;
   op.work.bytes = 2 * bucket.elements * plan_.gradient_element;
   op.group = plan_.host_buckets ? words_.framework : words_.compute;
   op.name = name;
@@ -123,7 +123,8 @@ Ops TrainingStep::exchange_gradients(std::size_t index, bool accumulate) {
   if (accumulate) {  // to the share of earlier micro-batches
     const double part = static_cast<double>(zero_group(plan_, rank_, bucket.experts).size());
     Op& op = out_.fresh(Kind::local, ends);
-    op.work = gradient_accumulation_work(bucket.elements / part, static_cast<Precision>(plan_.accumulation_precision));
+    op.work = plan_.accumulation;
+    op.work.bytes = op.work.bytes * (bucket.elements / part);
     op.group = words_.compute;
     op.name = words_.accumulate;
     co_yield out_.give_fresh();

@@ -86,9 +86,8 @@ struct TrainingPlan {
   bool overlap_parameters = true;             ///< stages 1 and 2: gathered while the next step's forward pass goes on
   bool overlap_pipeline = false;              ///< messages between stages: nobody waits for their sending
   bool scatter_gather = false;                ///< each tensor rank sends a part of what they all have
-  bool fused_accumulation = false;            ///< gradients are added up by the kernels that make them
   Bytes gradient_element, parameter_element;  ///< on the wire
-  std::uint8_t accumulation_precision = 0;    ///< Precision of the gradients that are added up
+  Work accumulation;                          ///< of one element: a gradient is added to those of earlier micro-batches
   Seconds collective_launch;
   bool bucket_copy = false;   ///< gradients are copied into their bucket, and back
   bool host_buckets = false;  ///< those lie in host memory: what copies is the host, the GPU goes on
