@@ -69,7 +69,9 @@ std::vector<std::string> zero_sums(const ZeroLesson& lesson) {
     std::string parts;
     for (const MemoryClass of : kStates)
       parts += fmt::format("{}{} {} ({})", parts.empty() ? "" : ", ", name_of(of),
-                           lesson.parted(zero, of) ? fmt::format("1/{}", lesson.ranks) : "all",
+                           lesson.state(zero, of) == 0 ? "none"
+                           : lesson.parted(zero, of)   ? fmt::format("1/{}", lesson.ranks)
+                                                       : "all",
                            decimal_size(lesson.state(zero, of)));
     sums.push_back(fmt::format("{}: {}", zero_name(zero), parts));
   }
