@@ -78,12 +78,11 @@ const Op& TrainingStep::copy(const GradientBucket& bucket, NameId name) {
 }
 
 /// Buckets leave in their order, each once its last gradient is there.
-Ops TrainingStep::gradients_after(int layer, int kernel, int micro_batch) {
-  const bool last = micro_batch + 1 == plan_.micro_batches;
+Ops TrainingStep::gradients_after(int layer, int kernel, bool first, bool last) {
   while (next_bucket_ < stage_.buckets.size()) {
     const GradientBucket& bucket = stage_.buckets[next_bucket_];
     if (bucket.layer < layer || (bucket.layer == layer && bucket.kernel > kernel)) break;
-    if (!bucket.late) co_yield exchange_gradients(next_bucket_, leaves_each_micro_batch() && micro_batch > 0);
+    if (!bucket.late) co_yield exchange_gradients(next_bucket_, leaves_each_micro_batch() && !first);
     ++next_bucket_;
   }
   // The next micro-batch begins with the first of the chunk again.
@@ -206,12 +205,11 @@ Ops TrainingStep::gather_layer(int layer) {
 }
 
 /// The layer's parameters are dropped; after its backward pass its gradients are shared out.
-Ops TrainingStep::end_visit(int layer, Pass pass, int micro_batch) {
+Ops TrainingStep::end_visit(int layer, Pass pass, bool first, bool last) {
   const std::vector<int>& buckets = buckets_of_layer_[static_cast<std::size_t>(layer)];
   double elements = 0;
   for (const int bucket : buckets) elements += stage_.buckets[static_cast<std::size_t>(bucket)].elements;
   ++visit_;
-  const bool last = micro_batch + 1 == plan_.micro_batches;
   const bool backward = pass == Pass::backward || pass == Pass::backward_weights;
   if (elements > 0 && (plan_.reshard || (backward && last))) {
     if (plan_.values)
@@ -227,7 +225,7 @@ Ops TrainingStep::end_visit(int layer, Pass pass, int micro_batch) {
     const bool experts = stage_.buckets[static_cast<std::size_t>(bucket)].experts;
     if (exchanges_gradients(experts))
       ends = streams_.recv(plan_.lane(copies_lane(experts)).used() ? copies_lane(experts) : gradient_lane(experts));
-    co_yield exchange_gradients(static_cast<std::size_t>(bucket), micro_batch > 0);
+    co_yield exchange_gradients(static_cast<std::size_t>(bucket), !first);
   }
   co_yield holds(-gradients, MemoryClass::gradients, words_.buckets.front(), ends, {});
 }

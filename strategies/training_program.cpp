@@ -120,6 +120,13 @@ TrainingStep::TrainingStep(int rank, const TrainingPlan& plan, const PassTables&
       std::vector<int>& of = buckets_of_layer_[static_cast<std::size_t>(part.layer)];
       if (of.empty() || of.back() != static_cast<int>(b)) of.push_back(static_cast<int>(b));
     }
+  ends_.resize(stage_.chunks.size());
+  for (const PipelineTask& task : stage_.tasks) {
+    if (task.pass != PipelineTask::Pass::backward && task.pass != PipelineTask::Pass::backward_weights) continue;
+    Ends& ends = ends_[static_cast<std::size_t>(task.chunk)];
+    if (ends.first < 0) ends.first = task.micro_batch;
+    ends.last = task.micro_batch;
+  }
   if (plan.zero == ZeroStage::parameters) plan_visits();
 }
 
@@ -162,27 +169,30 @@ Ops TrainingStep::task(PipelineTask task) {
   const int count = static_cast<int>(layers.size());
   if (what == Pass::forward) {
     if (elsewhere(virtual_stage - 1)) co_yield receive(virtual_stage - 1, task.micro_batch, false);
-    for (int i = 0; i < count; ++i) co_yield pass(what, layers[static_cast<std::size_t>(i)], task.micro_batch);
+    for (int i = 0; i < count; ++i) co_yield pass(what, layers[static_cast<std::size_t>(i)], task);
     if (elsewhere(virtual_stage + 1)) co_yield send(virtual_stage, task.micro_batch, false);
     co_return;
   }
   const bool passes_on = what != Pass::backward_weights;
   if (passes_on && elsewhere(virtual_stage + 1)) co_yield receive(virtual_stage, task.micro_batch, true);
-  for (int i = count - 1; i >= 0; --i) co_yield pass(what, layers[static_cast<std::size_t>(i)], task.micro_batch);
+  for (int i = count - 1; i >= 0; --i) co_yield pass(what, layers[static_cast<std::size_t>(i)], task);
   if (passes_on && elsewhere(virtual_stage - 1)) co_yield send(virtual_stage - 1, task.micro_batch, true);
 }
 
 /// A layer's kernels, and the exchanges that go on between or beside them.
-Ops TrainingStep::pass(Pass pass, int layer, int micro_batch) {
+Ops TrainingStep::pass(Pass pass, int layer, const PipelineTask& task) {
+  const int micro_batch = task.micro_batch;
+  const Ends& ends = ends_[static_cast<std::size_t>(task.chunk)];
+  const bool first = micro_batch == ends.first;
   if (plan_.zero == ZeroStage::parameters) co_yield begin_visit(layer);
   for (const Dep& ready : parameters_ready_[static_cast<std::size_t>(layer)]) wait_for(ready);
   parameters_ready_[static_cast<std::size_t>(layer)].clear();
-  const bool last = micro_batch + 1 == plan_.micro_batches;
+  const bool last = micro_batch == ends.last;
   const bool makes_gradients = pass == Pass::backward || pass == Pass::backward_weights;
   const bool leave = makes_gradients && plan_.overlap_gradients && plan_.zero != ZeroStage::parameters &&
                      (last || leaves_each_micro_batch()) && (exchanges_gradients(false) || exchanges_gradients(true));
   const bool fine = leave && !plan_.values;  // numbers go layer by layer
-  const PassTable& table = tables_.pass(pass, layer, micro_batch == 0 || leaves_each_micro_batch(), fine);
+  const PassTable& table = tables_.pass(pass, layer, first || leaves_each_micro_batch(), fine);
   const std::uint16_t buffer = take_buffers(table.listed);
   std::array<Dep, 64> over{};  // by place
   for (const PassItem& item : table.items) {
@@ -197,15 +207,15 @@ Ops TrainingStep::pass(Pass pass, int layer, int micro_batch) {
     while (waiting_ > 2) co_yield meet();
     out_.give(item.op);
     co_yield out_.remake([this](Op& op) { take_waits(op); });
-    if (fine) co_yield gradients_after(layer, item.kernel, micro_batch);
+    if (fine) co_yield gradients_after(layer, item.kernel, first, last);
   }
   for (const std::int16_t place : table.left) wait_for(over[static_cast<std::size_t>(place)]);
   if (plan_.values) {
     co_yield settle();
     co_yield call(call_of(pass), static_cast<std::size_t>(layer), micro_batch, kEndOfPass, buffer);
-    if (leave) co_yield gradients_after(layer, 1 << 30, micro_batch);
+    if (leave) co_yield gradients_after(layer, 1 << 30, first, last);
   }
-  if (plan_.zero == ZeroStage::parameters) co_yield end_visit(layer, pass, micro_batch);
+  if (plan_.zero == ZeroStage::parameters) co_yield end_visit(layer, pass, first, last);
 }
 
 Ops TrainingStep::exchange(const PassItem& item, int layer, int micro_batch, Pass pass, std::uint16_t buffer) {

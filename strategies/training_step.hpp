@@ -50,13 +50,18 @@ class TrainingStep : public CoroutineProgram {
   std::vector<std::pair<std::uint16_t, Dep>> exchanged_;  // buckets in the order of their exchange, and its end
   std::vector<int> visits_;                               // layers in the order of their passes (ZeRO stage 3)
   std::size_t visit_ = 0, next_gather_ = 0;
+  /// Of a model chunk: the micro-batches that make gradients first and last.
+  struct Ends {
+    int first = -1, last = -1;
+  };
+  std::vector<Ends> ends_;
   std::vector<std::vector<int>> buckets_of_layer_;
   std::vector<std::vector<Dep>> parameters_ready_;  // by layer
 
   // training_program.cpp: the step, its passes, messages between stages
   Ops step();
   Ops task(PipelineTask);
-  Ops pass(Pass, int layer, int micro_batch);
+  Ops pass(Pass, int layer, const PipelineTask&);
   Ops exchange(const PassItem&, int layer, int micro_batch, Pass, std::uint16_t buffer);
   Ops receive(int virtual_stage, int micro_batch, bool back);
   Ops send(int virtual_stage, int micro_batch, bool back);
@@ -79,12 +84,12 @@ class TrainingStep : public CoroutineProgram {
   bool exchanges_gradients(bool experts) const;
   Ops collective(Lane, Operation, Bytes, NameId, std::uint16_t buffer, std::uint16_t input, Dep start);
   Ops exchange_gradients(std::size_t bucket, bool accumulate);
-  Ops gradients_after(int layer, int kernel, int micro_batch);
+  Ops gradients_after(int layer, int kernel, bool first, bool last);
   Ops gather(std::size_t bucket);
   Ops gather_all();
   Ops gather_layer(int layer);
   Ops begin_visit(int layer);
-  Ops end_visit(int layer, Pass, int micro_batch);
+  Ops end_visit(int layer, Pass, bool first, bool last);
   Ops finish_gradients();
   Ops sum_partial();
   Ops sum_tied();

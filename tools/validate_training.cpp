@@ -1,3 +1,5 @@
+#include "tools/validate_training.hpp"
+
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -11,7 +13,6 @@
 #include "sim/error.hpp"
 #include "sim/output.hpp"
 #include "tools/table.hpp"
-#include "tools/validate.hpp"
 #include "tools/verbs.hpp"
 
 namespace trainyard {
@@ -104,8 +105,9 @@ int validate_training(const std::string& json_file, bool points) {
     const ErrorSet errors = error_set(set.name, set.points);
     const bool good = within(set, errors);
     holds &= good;
-    const std::string limit = set.memory ? fmt::format("mean {:.0f} %", kMeanMemoryLimit * 100)
-                                         : fmt::format("mean {:.0f} %, rank {}", kMeanTimeLimit * 100, kLeastRankCorrelation);
+    const std::string limit = set.memory
+                                  ? fmt::format("mean {:.0f} %", kMeanMemoryLimit * 100)
+                                  : fmt::format("mean {:.0f} %, rank {}", kMeanTimeLimit * 100, kLeastRankCorrelation);
     table.rows.push_back({set.name, fmt::format("{}", errors.points.size()), percent(errors.mean_abs),
                           percent(errors.median_abs), percent(errors.worst_abs),
                           fmt::format("{:+.1f} %", errors.signed_mean * 100),
