@@ -269,6 +269,7 @@ TrainingWords::TrainingWords(const TrainingPlan& plan, Names& names) {
   framework = names.group("framework", Role::work);
   const auto group = [&](Lane l, const char* name) {
     const LaneGroups& groups = plan.lane(l);
+    if (!groups.used() && l != Lane::gradients) return;
     const Collective* algorithm = groups.algorithm[static_cast<std::size_t>(Operation::all_reduce)];
     lane[static_cast<std::size_t>(l)] = names.group(name, Role::collective, algorithm ? algorithm->name : "");
   };
@@ -283,7 +284,7 @@ TrainingWords::TrainingWords(const TrainingPlan& plan, Names& names) {
   group(Lane::context, "context parallel");
   group(Lane::expert, "expert parallel");
   group(Lane::tied, "tied weight");
-  pipeline = names.group("pipeline", Role::handover);
+  if (plan.pipeline.stages > 1) pipeline = names.group("pipeline", Role::handover);
   setup = names.intern("parameters, gradients, optimizer state");
   overhead = names.intern("framework");
   accumulate = names.intern("accumulate gradients");

@@ -46,8 +46,8 @@ class FusedKernels {
 /// Names and groups of a training step's operations.
 struct TrainingWords {
   GroupId compute, optimizer, framework;
-  std::array<GroupId, kLanes> lane;
-  GroupId pipeline;
+  std::array<GroupId, kLanes> lane{};
+  GroupId pipeline = 0;
   NameId setup, overhead, accumulate, wait, copy_in, copy_out, optimizer_step, meet, call;
   NameId gather_parameters, drop_parameters, tied, partial, take;
   std::array<NameId, 4> pipeline_message;  ///< send and receive of activations, of gradients

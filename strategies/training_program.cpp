@@ -226,12 +226,11 @@ Ops TrainingStep::exchange(const PassItem& item, int layer, int micro_batch, Pas
   const LaneGroups& lane = plan_.lanes[at];
   const LaneGroup& group = lane.of(rank_);
   if (group.settings.fidelity == Fidelity::modelled && lane.alike) {  // made ready
-    out_.give(item.op);
-    co_yield out_.remake([&](Op& op) {
-      op.stream = streams_.recv(item.lane);
-      op.message.tag = static_cast<Tag>(item.lane) << 27 | ++calls_[at] | static_cast<Tag>(group.members.front()) << 32;
-      op.deps[0] = out_.after(TrainingStreams::compute);
-    });
+    Op op = item.op;
+    op.stream = streams_.recv(item.lane);
+    op.message.tag = static_cast<Tag>(item.lane) << 27 | ++calls_[at] | static_cast<Tag>(group.members.front()) << 32;
+    op.deps[0] = out_.after(TrainingStreams::compute);
+    co_yield out_.give(op);
     co_return;
   }
   const auto own = static_cast<std::uint16_t>(buffer + 2 * item.exchange);
@@ -264,7 +263,6 @@ Ops TrainingStep::receive(int virtual_stage, int micro_batch, bool back) {
   op.name = words_.pipeline_message[back ? 3 : 1];
   op.message.slot = peers_.stage_slot[static_cast<std::size_t>(from)];
   op.message.tag = kStageMessages | static_cast<Tag>((micro_batch * plan_.virtual_stages() + virtual_stage) * 2 + back);
-  if (!plan_.overlap_pipeline) op.deps[0] = out_.after(TrainingStreams::compute);
   if (plan_.values) {
     op.effect.action = Action::copy;
     op.effect.write = {buffer, 0, 1};
@@ -293,7 +291,8 @@ Ops TrainingStep::send(int virtual_stage, int micro_batch, bool back) {
   op.message.bytes = activations_of(virtual_stage) / (parts ? plan_.mesh.tensor : 1);
   op.message.slot = peers_.stage_slot[static_cast<std::size_t>(to)];
   op.message.tag = kStageMessages | static_cast<Tag>((micro_batch * plan_.virtual_stages() + virtual_stage) * 2 + back);
-  op.message.mode = plan_.overlap_pipeline ? Mode::eager : Mode::rendezvous;
+  // Receives are posted ahead: nobody waits for the receiver, the sender for its message where it does not overlap.
+  op.message.mode = plan_.overlap_pipeline ? Mode::eager : Mode::put;
   op.deps[0] = out_.after(TrainingStreams::compute);
   if (plan_.values) {
     const std::uint16_t buffer = activation_buffer(virtual_stage, micro_batch, back, plan_.virtual_stages());
