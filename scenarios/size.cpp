@@ -69,8 +69,8 @@ Seconds longest_step(const Scenario& s, const NodeType& node) {
 
 namespace {
 
-/// Of a mesh: a large step's kernels between two exchanges are one operation, and each exchange is one too.
-double operations_of_mesh(const Scenario& s) {
+/// Of a mesh. fused: kernels between two exchanges are one operation.
+double operations_of_mesh(const Scenario& s, bool fused) {
   double operations = 0;
   for (const StagePlan& stage : s.mesh_plan.stages)
     for (const PipelineTask& task : stage.tasks)
@@ -79,14 +79,15 @@ double operations_of_mesh(const Scenario& s) {
         const bool forward = task.pass == PipelineTask::Pass::forward;
         operations +=
             2 + 2 * static_cast<double>((forward ? layer.forward_exchanges : layer.backward_exchanges).size());
+        if (!fused) operations += static_cast<double>(forward ? layer.forward.size() : layer.backward.size());
       }
   return operations * s.plan.ranks / s.parallel.mesh.pipeline;
 }
 
 }  // namespace
 
-double estimated_operations(const Scenario& s) {
-  if (s.parallel.any()) return operations_of_mesh(s);
+double estimated_operations(const Scenario& s, bool fused) {
+  if (s.parallel.any()) return operations_of_mesh(s, fused);
   const double ranks = s.plan.ranks;
   const double computing = ranks * kernels_of(s);
   if (s.plan.ranks == 1) return computing;
@@ -101,7 +102,7 @@ void require_simulable(const Scenario& s) {
   if (devices * s.plan.ranks > kMostRanksTimesDevices)
     fail(s.cluster.place,
          fmt::format("{} ranks on {} GPUs are too many to simulate one by one", s.plan.ranks, s.cluster.gpus()));
-  const double operations = estimated_operations(s);
+  const double operations = estimated_operations(s, true);
   if (operations > kMostOperations)
     fail(s.cluster.place, fmt::format("a step of about {:.3g} operations; at most {:.3g} are simulated (fewer ranks or "
                                       "micro-batches, or larger buckets)",
