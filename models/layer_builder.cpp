@@ -56,7 +56,10 @@ void LayerBuilder::linear(const Linear& l) {
   linear(l, weight, bias);
 }
 
-void LayerBuilder::tied_linear(const Linear& l) { linear(l, -1, l.bias ? parameter(l.name + ".bias", l.out) : -1); }
+void LayerBuilder::tied_linear(const Linear& l) {
+  layer_.tied_elements += l.in * l.out;
+  linear(l, -1, l.bias ? parameter(l.name + ".bias", l.out) : -1);
+}
 
 void LayerBuilder::linear(const Linear& l, int weight, int bias) {
   const double groups = std::min(l.experts, rows_);  // no weight is read that gets no row
