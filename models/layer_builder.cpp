@@ -56,7 +56,10 @@ void LayerBuilder::linear(const Linear& l) {
   linear(l, weight, bias);
 }
 
-void LayerBuilder::tied_linear(const Linear& l) { linear(l, -1, l.bias ? parameter(l.name + ".bias", l.out) : -1); }
+void LayerBuilder::tied_linear(const Linear& l) {
+  layer_.tied_elements += l.in * l.out;
+  linear(l, -1, l.bias ? parameter(l.name + ".bias", l.out) : -1);
+}
 
 void LayerBuilder::linear(const Linear& l, int weight, int bias) {
   const double groups = std::min(l.experts, rows_);  // no weight is read that gets no row
@@ -144,16 +147,18 @@ void LayerBuilder::release() {
 
 void LayerBuilder::cross(Crossing c) {
   Operator op;
-  const Bytes live = c.in == c.out ? c.in : c.in + c.out;  // one tensor is exchanged in place
+  const auto live = [&c](const Exchange& exchange) {  // a sum over ranks is made in place
+    return exchange.what == Exchanged::all_reduce ? c.in : c.in + c.out;
+  };
   if (!c.forward.name.empty()) {
+    op.forward_live = live(c.forward);
     op.forward_exchanges.push_back(std::move(c.forward));
-    op.forward_live = live;
   }
   if (!c.backward.name.empty()) {
+    op.backward_live = live(c.backward);
+    if (c.backward.what != Exchanged::all_reduce) op.early_live = c.in;
     op.backward_exchanges.push_back(std::move(c.backward));
-    op.backward_live = live;
     op.beside_weights = c.beside_weights;
-    if (c.in != c.out) op.early_live = c.in;
   }
   add(std::move(op));
 }

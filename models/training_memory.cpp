@@ -104,16 +104,18 @@ Work gradient_accumulation_work(double parameters, Precision precision, const So
   return memory_bound(Kernel::elementwise, moved * parameters, precision);
 }
 
-HeldElements held_elements(const std::vector<const Layer*>& layers, const ZeroShares& dense,
-                           const ZeroShares& experts) {
+HeldElements held_elements(const std::vector<const Layer*>& layers, const ZeroShares& dense, const ZeroShares& experts,
+                           bool tied_elsewhere) {
   HeldElements held;
-  for (const Layer* layer : layers)
-    for (const ParameterTensor& tensor : layer->parameters) {
-      const ZeroShares& shares = tensor.expert ? experts : dense;
-      held.parameters += tensor.elements / shares.parameters;
-      held.gradients += tensor.elements / shares.gradients;
-      held.optimizer += tensor.elements / shares.optimizer;
-    }
+  const auto hold = [&held](double elements, const ZeroShares& shares) {
+    held.parameters += elements / shares.parameters;
+    held.gradients += elements / shares.gradients;
+    held.optimizer += elements / shares.optimizer;
+  };
+  for (const Layer* layer : layers) {
+    for (const ParameterTensor& tensor : layer->parameters) hold(tensor.elements, tensor.expert ? experts : dense);
+    if (tied_elsewhere) hold(layer->tied_elements, dense);
+  }
   return held;
 }
 
@@ -144,6 +146,7 @@ void add_library_buffers(StaticMemory& memory, const Network& network, const std
   bool experts = false;
   for (const Layer* layer : layers) {
     lasting += layer->lasting;
+    weights += element_size(network.precision) * layer->tied_elements;
     for (const ParameterTensor& tensor : layer->parameters) {
       experts = experts || tensor.expert;
       if (tensor.accumulated && shapes.emplace(tensor.in, tensor.out).second)

@@ -73,8 +73,10 @@ struct HeldElements {
 struct ZeroShares {
   double parameters = 1, gradients = 1, optimizer = 1;
 };
-/// What one rank holds of some layers: tensors of routed experts have replicas of their own.
-HeldElements held_elements(const std::vector<const Layer*>&, const ZeroShares& dense, const ZeroShares& experts);
+/// What one rank holds of some layers: tensors of routed experts have replicas of their own. `tied_elsewhere`: the layer
+/// that lists a tied weight is on another stage of the pipeline, so that this one has a copy.
+HeldElements held_elements(const std::vector<const Layer*>&, const ZeroShares& dense, const ZeroShares& experts,
+                           bool tied_elsewhere = false);
 
 /// Parameters (fp32 where the stack has no others) and gradients in `precision` or the stack's, the optimizer's state, the gradient buckets where the stack copies gradients
 /// into buffers of their own, and the libraries' workspace.

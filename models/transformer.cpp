@@ -53,8 +53,7 @@ Network transformer_network(const TransformerConfig& config, std::int64_t micro_
   network.precision = precision;
   network.samples = micro_batch_size;
   network.tokens_per_sample = seq_length + decoder_seq;
-  if (config.position_embedding == PositionEmbedding::rotary)  // of all positions, whatever a rank has of them
-    network.tables = layout.rotary_table();
+  if (config.position_embedding == PositionEmbedding::rotary) network.tables = layout.rotary_table();
   network.layers = transformers::transformer_families().find(config.model_type, config.place).layers(layout);
   return network;
 }

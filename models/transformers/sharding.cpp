@@ -6,7 +6,7 @@
 namespace trainyard::transformers {
 namespace {
 
-std::string times(std::int64_t value) { return std::to_string(value); }
+std::string text_of(std::int64_t value) { return std::to_string(value); }
 
 /// `what` is to be divided by `ranks` of `axis`.
 void divides(const TransformerConfig& config, std::int64_t ranks, std::int64_t size, const char* axis,
@@ -14,8 +14,8 @@ void divides(const TransformerConfig& config, std::int64_t ranks, std::int64_t s
   if (size % ranks == 0) return;
   std::int64_t nearest = ranks;
   while (size % nearest != 0) --nearest;
-  fail(config.place, std::string(axis) + " parallelism over " + times(ranks) + " ranks: they must divide the " +
-                         times(size) + " " + what + " of " + config.name + "; the most below is " + times(nearest));
+  fail(config.place, std::string(axis) + " parallelism over " + text_of(ranks) + " ranks: they must divide the " +
+                         text_of(size) + " " + what + " of " + config.name + "; the most below is " + text_of(nearest));
 }
 
 void check_tensor(const TransformerConfig& c, const Sharding& s) {
@@ -33,18 +33,18 @@ void check_tensor(const TransformerConfig& c, const Sharding& s) {
 
 void check_context(const TransformerConfig& c, std::int64_t seq, const TransformerOptions& options) {
   const Sharding& s = options.sharding;
-  const std::string ranks = "context parallelism over " + times(s.context) + " ranks: ";
+  const std::string ranks = "context parallelism over " + text_of(s.context) + " ranks: ";
   const bool ring = s.context_exchange == ContextExchange::ring;
   if (s.context > 1) {
     const std::int64_t blocks = ring && c.causal ? 2 * static_cast<std::int64_t>(s.context) : s.context;
     if (seq % blocks != 0)
-      fail(c.place, ranks + "the sequence of " + times(seq) + " tokens is to be cut into " + times(blocks) +
-                        " equal blocks; the nearest length below is " + times(seq - seq % blocks));
+      fail(c.place, ranks + "the sequence of " + text_of(seq) + " tokens is to be cut into " + text_of(blocks) +
+                        " equal blocks; the nearest length below is " + text_of(seq - seq % blocks));
     if (!ring) {
       for (const auto& [heads, what] :
            {std::pair{c.num_attention_heads, "attention heads"}, std::pair{c.num_key_value_heads, "key-value heads"}})
         if (heads / s.tensor % s.context != 0)
-          fail(c.place, ranks + "all_to_all gives each rank a part of the " + times(heads / s.tensor) + " " + what +
+          fail(c.place, ranks + "all_to_all gives each rank a part of the " + text_of(heads / s.tensor) + " " + what +
                             " that a rank of the tensor axis has: they must be a multiple of the ranks");
     } else if (!options.flash_attention) {
       fail(c.place, ranks + "ring attention is flash attention; expected flash_attention, or all_to_all");
@@ -55,14 +55,15 @@ void check_context(const TransformerConfig& c, std::int64_t seq, const Transform
     }
   }
   if (s.sequence && seq / s.context % s.tensor != 0)
-    fail(c.place, "sequence parallelism over " + times(s.tensor) + " ranks: they must divide a rank's " +
-                      times(seq / s.context) + " tokens of a sample");
+    fail(c.place, "sequence parallelism over " + text_of(s.tensor) + " ranks: they must divide a rank's " +
+                      text_of(seq / s.context) + " tokens of a sample");
 }
 
 void check_expert_axis(const TransformerConfig& c, const Sharding& s) {
   if (s.expert > 1) {
     if (c.experts.count == 0)
-      fail(c.place, "expert parallelism over " + times(s.expert) + " ranks: " + c.name + " has no experts; expected 1");
+      fail(c.place,
+           "expert parallelism over " + text_of(s.expert) + " ranks: " + c.name + " has no experts; expected 1");
     divides(c, s.expert, c.experts.count, "expert", "experts");
   }
   if (!std::isfinite(s.expert_imbalance) || s.expert_imbalance < 1)
@@ -86,9 +87,9 @@ void check_family(const TransformerConfig& c, const Sharding& s) {
 void check_sharding(const TransformerConfig& config, std::int64_t seq_length, const TransformerOptions& options) {
   const Sharding& s = options.sharding;
   for (const auto& [ranks, axis] : {std::pair{s.tensor, "tensor"}, {s.context, "context"}, {s.expert, "expert"}})
-    if (ranks < 1) fail(config.place, std::string(axis) + " axis: " + times(ranks) + " ranks; expected at least 1");
+    if (ranks < 1) fail(config.place, std::string(axis) + " axis: " + text_of(ranks) + " ranks; expected at least 1");
   if (options.vocabulary_multiple < 1)
-    fail(config.place, "vocabulary_multiple is " + times(options.vocabulary_multiple) + "; expected at least 1");
+    fail(config.place, "vocabulary_multiple is " + text_of(options.vocabulary_multiple) + "; expected at least 1");
   check_family(config, s);
   check_tensor(config, s);
   check_context(config, seq_length, options);
@@ -102,7 +103,7 @@ double TransformerLayout::vocab() const {
 
 Bytes TransformerLayout::rotary_table() const {
   const std::int64_t width = config.latent.key_value_rank > 0 ? config.latent.rotary_head_dim : config.head_dim;
-  return element_size(Precision::fp32) * (seq * static_cast<double>(width));
+  return element_size(Precision::fp32) * (tokens() * static_cast<double>(width));
 }
 
 LayerBuilder TransformerLayout::builder(std::string name) const {

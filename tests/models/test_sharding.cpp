@@ -290,3 +290,22 @@ TEST_CASE("shardings that do not divide a network are refused with the rule", "[
   CHECK_THROWS_WITH(transformer_network(catalog_config("bert-base"), 1, 128, Precision::bf16, two),
                     Contains("tensor axis alone"));
 }
+
+TEST_CASE("every family of the catalog is recomputed, and every gradient made once", "[sharding]") {
+  for (const char* name : {"gpt2", "bert-base", "t5-base", "vit-b-16", "mixtral-8x7b", "deepseek-v2"}) {
+    const TransformerConfig config = catalog_config(name);
+    const std::int64_t seq = config.fixed_seq_length ? config.max_position_embeddings : 128;
+    for (const Recompute recompute : {Recompute::selective, Recompute::full}) {
+      INFO(name);
+      TransformerOptions options;
+      options.flash_attention = false;
+      const Network none = transformer_network(config, 1, seq, Precision::bf16, options);
+      options.sharding.recompute = recompute;
+      const Network again = transformer_network(config, 1, seq, Precision::bf16, options);
+      CHECK(gradients_are_ready_once(again));
+      CHECK(again.forward_flops() == none.forward_flops());
+      CHECK(again.backward_flops() > none.backward_flops());
+      CHECK(again.activations() < none.activations());
+    }
+  }
+}

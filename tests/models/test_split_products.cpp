@@ -116,3 +116,24 @@ TEST_CASE("a convolutional network is split by output channels", "[sharding]") {
   CHECK(four.layers[0].backward_exchanges.empty());
   CHECK_THROWS_WITH(catalog_cnn("vgg16", 3), Catch::Matchers::Contains("they must divide the 64 outputs"));
 }
+
+TEST_CASE("layers of an MLP keep their input alone under full recomputation", "[sharding]") {
+  for (const LinearSplit how : {LinearSplit::pairs, LinearSplit::columns, LinearSplit::rows}) {
+    Sharding sharding;
+    sharding.tensor = 2;
+    sharding.linear_split = how;
+    const Network none = mlp_network(kShape, 8, Precision::fp64, sharding);
+    sharding.recompute = Recompute::full;
+    const Network full = mlp_network(kShape, 8, Precision::fp64, sharding);
+    for (std::size_t i = 0; i < full.layers.size(); ++i) {
+      const Layer &a = none.layers[i], &b = full.layers[i];
+      const bool halved = how == LinearSplit::pairs && i % 2 == 1;
+      CHECK(b.activations().value == 8.0 * 8 * kShape.widths[i] / (halved ? 2 : 1));
+      CHECK(b.backward_flops() == a.forward_flops() + a.backward_flops());
+      CHECK(b.recomputed_exchanges == static_cast<int>(a.forward_exchanges.size()));
+    }
+  }
+  Sharding selective;
+  selective.recompute = Recompute::selective;
+  CHECK_THROWS_WITH(mlp_network(kShape, 8, Precision::fp64, selective), Catch::Matchers::Contains("none or full"));
+}

@@ -96,6 +96,10 @@ TEST_CASE("what replicas share out is held in part, experts over their own repli
   CHECK(held.gradients == 800 / 2 + 1600);
   CHECK(held.optimizer == 100 + 400);
 
+  layer.tied_elements = 16;
+  CHECK(held_elements({&layer}, {1, 1, 8}, {}).parameters == 2400);
+  CHECK(held_elements({&layer}, {1, 1, 8}, {}, true).optimizer == 100 + 2 + 1600);
+
   SoftwareStack stack;
   stack.gradient_precision = Precision::fp32;
   const Optimizer& adam = find_optimizer("adam", {});

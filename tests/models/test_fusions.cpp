@@ -1,0 +1,153 @@
+// What libraries fuse, and what follows for kernels, bytes and gradients.
+#include <catch2/catch.hpp>
+
+#include "models/layer_builder.hpp"
+#include "models/stack.hpp"
+#include "sim/error.hpp"
+#include "tests/models/transformer_configs.hpp"
+
+using namespace trainyard;
+using Names = std::vector<std::string>;
+
+namespace {
+
+const char* const kGpt =
+    R"({model_type: gpt2, vocab_size: 4096, n_layer: 2, n_embd: 256, n_head: 8, n_positions: 512})";
+const char* const kLlama = R"({model_type: llama, vocab_size: 4096, num_hidden_layers: 2, hidden_size: 256,
+  num_attention_heads: 8, num_key_value_heads: 4, intermediate_size: 768, max_position_embeddings: 2048})";
+
+SoftwareStack stack_of(const std::string& text) { return read_stack(parse_document(text, "stack.yaml")); }
+SoftwareStack catalog_stack(const std::string& name) {
+  Node reference;
+  reference.kind = Node::Kind::scalar;
+  reference.scalar = name;
+  return read_stack(Catalog(std::string(TRAINYARD_SOURCE_DIR) + "/models/catalog").resolve("stack", reference));
+}
+Layer block(const char* config, const Fusions& fusions, Sharding sharding = {}) {
+  TransformerOptions options;
+  static_cast<Fusions&>(options) = fusions;
+  options.sharding = sharding;
+  return transformer_network(parsed_config(config), 2, 128, Precision::bf16, options).layers[1];
+}
+template <class Kernels>
+Names names(const Kernels& kernels) {
+  Names result;
+  for (const auto& kernel : kernels) result.push_back(kernel.name);
+  return result;
+}
+bool has(const Names& all, const std::string& name) { return std::find(all.begin(), all.end(), name) != all.end(); }
+
+}  // namespace
+
+TEST_CASE("Megatron's block of today is eleven kernels", "[fusions]") {
+  const Layer layer = block(kLlama, catalog_stack("megatron-core"));
+  CHECK(names(layer.forward) == Names{"attention_norm", "qkv", "rotary", "attention", "projection",
+                                      "attention_residual", "mlp_norm", "gate_up", "silu_mul", "down", "mlp_residual"});
+  CHECK(names(layer.parameters) == Names{"attention_norm.weight", "qkv.weight", "projection.weight", "mlp_norm.weight",
+                                         "gate_up.weight", "down.weight"});
+  CHECK(layer.parameters[1].elements == 256.0 * (256 + 2 * 128));
+  CHECK(layer.parameters[4].elements == 256.0 * 2 * 768);
+  const Layer separate = block(kLlama, {});
+  CHECK(layer.parameter_elements() == separate.parameter_elements());
+  CHECK(layer.forward_flops() == separate.forward_flops());
+  CHECK(layer.backward_flops() == separate.backward_flops());
+}
+
+TEST_CASE("GEMMs that add to fp32 gradients move six bytes an element more", "[fusions]") {
+  Fusions fused;
+  fused.fused_gradient_accumulation = true;
+  const Layer with = block(kLlama, fused), without = block(kLlama, {});
+  CHECK((work_of(with.backward, "down.wgrad").bytes - work_of(without.backward, "down.wgrad").bytes).value ==
+        6.0 * 256 * 768);
+  CHECK(work_of(with.backward, "down.dgrad").bytes == work_of(without.backward, "down.dgrad").bytes);
+  for (const ParameterTensor& tensor : with.parameters) CHECK(tensor.accumulated == (tensor.in > 0));
+  for (const ParameterTensor& tensor : without.parameters) CHECK_FALSE(tensor.accumulated);
+}
+
+TEST_CASE("a block of 2022 softens, drops and adds in one kernel each", "[fusions]") {
+  const Fusions stack = catalog_stack("megatron-2022");
+  const Layer layer = block(kGpt, stack);
+  const Names kernels = names(layer.forward);
+  CHECK(kernels == Names{"attention_norm", "qkv", "scores", "softmax", "softmax_dropout", "context", "merge_heads",
+                         "projection", "attention_residual", "mlp_norm", "fc1", "gelu_new", "fc2", "mlp_residual"});
+  const double tensor = 2.0 * 128 * 256;  // elements: rows times width
+  CHECK(work_of(layer.forward, "attention_residual").bytes.value == 3 * 2 * tensor + tensor);
+  CHECK(layer.activations() == block(kGpt,
+                                     [] {
+                                       Fusions f;
+                                       f.flash_attention = false;
+                                       return f;
+                                     }())
+                                   .activations());
+  CHECK_FALSE(has(names(block(kGpt, stack, {.tensor = 2}).forward), "projection.bias"));
+  CHECK(has(names(block(kGpt, {}, {.tensor = 2}).forward), "projection.bias"));
+}
+
+TEST_CASE("kernels that make gradients of weights alone are marked, with what they read", "[fusions]") {
+  LayerBuilder b("l", 10, Precision::fp32);
+  b.linear({.name = "a", .in = 4, .out = 6, .bias = true});
+  b.norm(Norm::layer_norm, "n", 6);
+  const Layer layer = std::move(b).build(Bytes{});
+  for (const BackwardKernel& kernel : layer.backward)
+    CHECK(kernel.for_weights ==
+          (kernel.name == "a.wgrad" || kernel.name == "a.bias_grad" || kernel.name == "n.weight_grad"));
+  const double linear = 4.0 * 10 * (4 + 6), norm = 4.0 * 10 * (6 + 6) + 8 * 10;  // inputs, gradients, statistics
+  CHECK(layer.kept_for_weights.value == linear + norm);
+
+  const Layer flash = block(kLlama, {});
+  for (const BackwardKernel& kernel : flash.backward) {
+    const bool alone = kernel.name.ends_with("wgrad") || kernel.name.ends_with("weight_grad");
+    CHECK(kernel.for_weights == alone);
+    CHECK((!kernel.for_weights || !kernel.gradients_ready.empty()));
+  }
+  CHECK(flash.kept_for_weights.value > 0);
+}
+
+TEST_CASE("weights that all tensor ranks have are parts where each sees its heads or tokens alone", "[fusions]") {
+  const auto partial = [](const std::string& name, std::int64_t layers, Sharding sharding) {
+    TransformerOptions options;
+    options.sharding = sharding;
+    const Network network = transformer_network(
+        catalog_config(name, "{num_hidden_layers: " + std::to_string(layers) + "}"), 1, 128, Precision::bf16, options);
+    CHECK(gradients_are_ready_once(network));
+    Names result;
+    for (const ParameterTensor& tensor : network.layers.rbegin()[1].parameters)
+      if (tensor.partial) result.push_back(tensor.name);
+    return result;
+  };
+  CHECK(partial("llama-3-8b", 1, {.tensor = 2}).empty());
+  CHECK(partial("qwen3-30b-a3b", 1, {.tensor = 2}) == Names{"q_norm.weight", "k_norm.weight", "router.weight"});
+  CHECK(partial("qwen3-30b-a3b", 1, {.tensor = 2, .sequence = true, .expert = 8}) ==
+        Names{"attention_norm.weight", "q_norm.weight", "k_norm.weight", "mlp_norm.weight", "router.weight"});
+  CHECK(partial("deepseek-v3", 4, {.tensor = 4, .expert = 16}) ==
+        Names{"q_a.weight", "q_a_norm.weight", "kv_a.weight", "kv_a_norm.weight", "router.weight"});
+}
+
+TEST_CASE("fields of a stack that do not go together are refused", "[fusions]") {
+  const std::string least = "bucket: 25 MiB\n";
+  CHECK_THROWS_WITH(stack_of(least + "fused_gradient_accumulation: true"),
+                    Catch::Matchers::Contains("expected gradient_precision: fp32"));
+  CHECK_THROWS_WITH(stack_of(least + "dummy_weight_gradients: true"),
+                    Catch::Matchers::Contains("only with fused_gradient_accumulation"));
+  CHECK_THROWS_WITH(stack_of(least + "vocabulary_multiple: 100000"), Catch::Matchers::Contains("at most 65536"));
+  CHECK_THROWS_AS(stack_of(least + "gradient_precision: fp8"), UserError);
+  const SoftwareStack plain = stack_of(least);
+  CHECK(plain.flash_attention);
+  CHECK_FALSE(plain.fused_projections);
+  CHECK_FALSE(plain.gradient_precision);
+}
+
+TEST_CASE("a chip that is hot computes slower, and moves as fast", "[fusions]") {
+  Node reference;
+  reference.kind = Node::Kind::scalar;
+  reference.scalar = "b200-sxm-180gb";
+  const Gpu gpu = read_gpu(Catalog(std::string(TRAINYARD_SOURCE_DIR) + "/models/catalog").resolve("gpu", reference));
+  const Gpu hot = sustained(gpu);
+  REQUIRE(gpu.sustained_clock == 0.73);
+  const Work product = gemm("g", 8192, 8192, 8192, Precision::bf16).work;
+  const auto time = [](const Gpu& g, const Work& w) { return (kernel_time(g, w) - g.kernel_launch).value; };
+  CHECK(time(hot, product) * 0.73 == Approx(time(gpu, product)));
+  const Work copy = elementwise("c", Bytes{1e9}, Precision::bf16).work;
+  CHECK(kernel_time(hot, copy) == kernel_time(gpu, copy));
+  CHECK(kernel_time(sustained(hot), product) == kernel_time(hot, product));
+}
