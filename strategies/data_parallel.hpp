@@ -8,6 +8,7 @@
 #include "models/training_memory.hpp"
 #include "sim/names.hpp"
 #include "strategies/collective.hpp"
+#include "strategies/training_calls.hpp"
 
 namespace trainyard {
 
@@ -60,10 +61,6 @@ Work bucket_copy_work(const GradientBucket&, const DataParallelPlan&);
 constexpr Stream kComputeStream = 0, kSendStream = 1, kRecvStream = 2, kCoordinatorStream = 3, kMoreChannels = 4;
 const std::vector<std::string>& training_streams();
 std::string training_stream(Stream);  ///< those of further channels too
-
-/// Calls by which values follow the schedule (Effect::call). `read.buffer` is the layer (or bucket), `read.chunk` the
-/// micro-batch.
-enum class TrainingCall : std::uint16_t { forward = 1, backward, fill_bucket, update };
 
 /// Groups of the breakdown, in the order in which overlapping time is booked.
 struct TrainingGroups {
