@@ -12,32 +12,61 @@ constexpr Bytes kPoolIndexSize{8};  // torch.long
 
 }  // namespace
 
+void CnnLayerBuilder::begin_columns(const CnnOperator& op, const std::string& name, const CnnFeature& in) {
+  if (sharding_.tensor == 1) return;
+  for (const auto& [count, what] : {std::pair{op.out, "outputs"}, std::pair{op.groups, "groups"}})
+    if (count % sharding_.tensor != 0 && !(what == std::string("groups") && count == 1))
+      fail(op.place, "tensor parallelism over " + std::to_string(sharding_.tensor) + " ranks: they must divide the " +
+                         std::to_string(count) + " " + what + " of " + name);
+  if (!in.gradient) return;
+  LayerBuilder::Crossing c;
+  c.in = c.out = bytes(in.width);
+  c.backward = {name + ".reduce.backward", Axis::tensor, Exchanged::all_reduce, c.in};
+  c.beside_weights = true;
+  b_.cross(std::move(c));
+}
+
+void CnnLayerBuilder::gather_columns(const std::string& name, double width) {
+  if (sharding_.tensor == 1) return;
+  LayerBuilder::Crossing c;
+  c.out = bytes(width);
+  c.in = c.out / ranks();
+  c.forward = {name + ".gather", Axis::tensor, Exchanged::all_gather, c.out};
+  b_.cross(std::move(c));
+}
+
 CnnFeature CnnLayerBuilder::conv(const CnnOperator& op, CnnFeature in) {
   const std::string name = name_of(op);
   const double out_channels = static_cast<double>(op.out), groups = static_cast<double>(op.groups);
   const double window = static_cast<double>(op.in.channels) / groups * static_cast<double>(op.kernel[0] * op.kernel[1]);
+  begin_columns(op, name, in);
+  const double own_channels = out_channels / ranks(), own_width = op.output.elements() / ranks();
   const CnnFeature out = fresh(op.output.elements(), true);
-  const Bytes x = bytes(in.width), y = bytes(out.width), weights = element_size(precision_) * (window * out_channels);
+  const Bytes x = bytes(in.width), y = bytes(own_width), weights = element_size(precision_) * (window * own_channels);
   const bool depthwise = op.groups > 1 && op.groups == op.in.channels;
   const bool fast = precision_ == Precision::fp32 && op.kernel == std::array<std::int64_t, 2>{3, 3} &&
                     op.stride == std::array<std::int64_t, 2>{1, 1};
   const Kernel kind = depthwise ? Kernel::elementwise : fast ? Kernel::convolution_3x3 : Kernel::convolution;
   const auto product = [&](const std::string& kernel) {
-    return kernel_call(kernel, kind, Flops{2 * samples_ * out.width * window}, x + y + weights, precision_);
+    return kernel_call(kernel, kind, Flops{2 * samples_ * own_width * window}, x + y + weights, precision_);
   };
   Operator o;
   o.forward.push_back(product(name));
   if (in.gradient) o.backward.push_back({product(name + ".dgrad"), {}});
-  o.backward.push_back({product(name + ".wgrad"), {b_.parameter(name + ".weight", window * out_channels)}});
+  o.backward.push_back({product(name + ".wgrad"), {b_.parameter(name + ".weight", window * own_channels)}});
+  o.backward.back().for_weights = true;
   if (op.bias) {  // PyTorch adds the bias to what cuDNN returns (ATen/native/Convolution.cpp)
-    const Bytes biases = element_size(precision_) * out_channels;
+    const Bytes biases = element_size(precision_) * own_channels;
     o.forward.push_back(moves(name + ".bias", y * 2 + biases));
-    o.backward.push_back({moves(name + ".bias_grad", y + biases), {b_.parameter(name + ".bias", out_channels)}});
+    o.backward.push_back({moves(name + ".bias_grad", y + biases), {b_.parameter(name + ".bias", own_channels)}});
+    o.backward.back().for_weights = true;
   }
+  o.for_weights = x + y;
   keep(o, in, name + ".input");
   o.forward_live = y;
   o.backward_live = in.gradient ? y + x : y;
   b_.add(std::move(o));
+  gather_columns(name, out.width);
   return out;
 }
 
@@ -125,13 +154,17 @@ CnnFeature CnnLayerBuilder::local_response_norm(const CnnOperator& op, CnnFeatur
 
 CnnFeature CnnLayerBuilder::linear(const CnnOperator& op, CnnFeature in) {
   const double out = static_cast<double>(op.out);
-  b_.linear({.name = name_of(op),
+  const std::string name = name_of(op);
+  begin_columns(op, name, in);
+  b_.linear({.name = name,
              .in = in.width,
-             .out = out,
+             .out = out / ranks(),
              .bias = op.bias,
              .keeps_input = !is_kept(in),
-             .input_gradient = in.gradient});
+             .input_gradient = in.gradient,
+             .holds_input = is_kept(in)});
   kept_[in.store] = true;
+  gather_columns(name, out);
   return fresh(out, true);
 }
 
@@ -175,7 +208,9 @@ CnnFeature CnnLayerBuilder::add(const CnnOperator& op, CnnFeature in) {
   throw InternalError("an operator of a CNN without kernels");
 }
 
-Network cnn_network(const Cnn& cnn, std::int64_t micro_batch_size, Precision precision, bool fused_loss) {
+Network cnn_network(const Cnn& cnn, std::int64_t micro_batch_size, Precision precision, bool fused_loss,
+                    const Sharding& sharding) {
+  require_tensor_alone(sharding, "a convolutional network");
   if (micro_batch_size < 1)
     throw UserError("micro_batch_size is " + std::to_string(micro_batch_size) + "; expected at least 1");
   Network network;
@@ -187,11 +222,12 @@ Network cnn_network(const Cnn& cnn, std::int64_t micro_batch_size, Precision pre
   std::vector<bool> kept{false};
   CnnFeature feature{cnn.input.elements(), 0, false, false};
   for (const CnnLayer& layer : cnn.layers) {
-    CnnLayerBuilder builder(layer.name, static_cast<double>(micro_batch_size), precision, fused_loss, kept);
+    CnnLayerBuilder builder(layer.name, static_cast<double>(micro_batch_size), precision, fused_loss, sharding, kept);
+    const Bytes input = builder.bytes(feature.width);
     feature = builder.run(layer.operators, feature);
     const bool last = &layer == &cnn.layers.back();
     const Bytes output = last ? Bytes{} : builder.bytes(feature.width);
-    network.layers.push_back(std::move(builder).build(output));
+    network.layers.push_back(std::move(builder).build(output, input));
   }
   return network;
 }

@@ -6,6 +6,7 @@
 
 #include "models/document.hpp"
 #include "models/network.hpp"
+#include "models/sharding.hpp"
 
 namespace trainyard {
 
@@ -90,7 +91,13 @@ void infer_shapes(Cnn&);
 /// Kept tensors, each once: the input of a product, of batch norm (and its statistics), and of a pooling (and max
 /// pooling's int64 indices); the output of relu, sigmoid and tanh. ReLU and the sum of a residual work in place where
 /// nothing else keeps their input (torchvision's inplace=True).
-/// Throws UserError for a micro-batch below 1 and a precision that is not modelled.
-Network cnn_network(const Cnn&, std::int64_t micro_batch_size, Precision, bool fused_loss = false);
+///
+/// Sharded over the tensor axis, every convolution and linear layer makes its share of the output channels or features
+/// from all inputs: forward NAME.gather, an all-gather of its output; backward NAME.reduce.backward, an all-reduce of the
+/// gradient by its input, where there is one. All else is done by every rank.
+/// Throws UserError for a micro-batch below 1, a precision that is not modelled, channels or groups that the ranks do not
+/// divide, and other axes than tensor.
+Network cnn_network(const Cnn&, std::int64_t micro_batch_size, Precision, bool fused_loss = false,
+                    const Sharding& = {});
 
 }  // namespace trainyard

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "models/cnn.hpp"
+#include "models/layer_builder.hpp"
 
 namespace trainyard {
 
@@ -21,14 +22,21 @@ class CnnLayerBuilder {
  public:
   /// `kept[store]`: somebody keeps that memory for the backward pass. It outlives the layers.
   CnnLayerBuilder(const std::string& name, double samples, Precision precision, bool fused_loss,
-                  std::vector<bool>& kept)
-      : b_(name, samples, precision), samples_(samples), precision_(precision), fused_loss_(fused_loss), kept_(kept) {}
+                  const Sharding& sharding, std::vector<bool>& kept)
+      : b_(name, samples, precision),
+        samples_(samples),
+        precision_(precision),
+        fused_loss_(fused_loss),
+        sharding_(sharding),
+        kept_(kept) {
+    b_.set_overlap(sharding.overlap);
+  }
 
   CnnFeature run(const std::vector<CnnOperator>& operators, CnnFeature feature) {
     for (const CnnOperator& op : operators) feature = add(op, feature);
     return feature;
   }
-  Layer build(Bytes output) && { return std::move(b_).build(output); }
+  Layer build(Bytes output, Bytes input) && { return std::move(b_).build(output, sharding_.recompute, input); }
   Bytes bytes(double width) const { return b_.row_bytes(width); }
 
  private:
@@ -58,6 +66,10 @@ class CnnLayerBuilder {
   CnnFeature concat(const CnnOperator&, CnnFeature);
   CnnFeature auxiliary(const CnnOperator&, CnnFeature);
 
+  /// Before and after a product of which a rank has `1 / tensor` of the outputs.
+  double ranks() const { return sharding_.tensor; }
+  void begin_columns(const CnnOperator&, const std::string& name, const CnnFeature& in);
+  void gather_columns(const std::string& name, double width);
   void sum_gradients(const std::string& name, const CnnFeature& in, std::size_t uses);
   CnnFeature branch(const std::vector<CnnOperator>&, CnnFeature in, Bytes forward, Bytes backward, Bytes shared);
 
@@ -65,6 +77,7 @@ class CnnLayerBuilder {
   double samples_;
   Precision precision_;
   bool fused_loss_;
+  const Sharding& sharding_;
   std::vector<bool>& kept_;
   std::map<std::string, int> used_;
 };

@@ -124,12 +124,19 @@ Gpu read_gpu(const Node& entry) {
   gpu.memory_capacity = fields.bytes("memory_capacity");
   gpu.kernel_launch = fields.seconds("kernel_launch", Seconds{0});
   if (const Node* node = fields.child("efficiency")) read_efficiency(gpu, *node, what + ": efficiency");
+  gpu.sustained_clock = fields.number("sustained_clock", kLeastShare, 1, 1);
   if (const Node* node = fields.child("interference")) read_interference(gpu, *node, what + ": interference");
   gpu.nvlink = fields.bandwidth("nvlink", BytesPerSecond{0});
   gpu.pcie = fields.bandwidth("pcie", BytesPerSecond{0});
   read_build(gpu, fields, what);
   fields.finish();
   gpu.sources = figure_sources(entry, what);
+  return gpu;
+}
+
+Gpu sustained(Gpu gpu) {
+  for (Gpu::Efficiency& efficiency : gpu.efficiency) efficiency.flops *= gpu.sustained_clock;
+  gpu.sustained_clock = 1;
   return gpu;
 }
 

@@ -49,6 +49,8 @@ struct Gpu {
     double memory = 1;  ///< share of the memory bandwidth
   };
   std::array<Efficiency, kKernels> efficiency{};
+  /// Clock of matrix products that run for minutes, over that of a short test: power holds it down.
+  double sustained_clock = 1;
   /// Relative speed of `kernel work` while a transfer runs on the same GPU, and of transfers while kernels run.
   double compute_while_communicating = 1;
   double communication_while_computing = 1;
@@ -75,6 +77,9 @@ struct Gpu {
 /// which is then a convolution's; no interference), not there (`nvlink`, `pcie`,
 /// `chip_links`) or not stated (`sms`, `l2`, `clock`, `power`). Throws UserError with the place.
 Gpu read_gpu(const Node& entry);
+
+/// The same chip in long runs: FLOPs of matrix products, convolutions and attention take 1 / `sustained_clock` as long.
+Gpu sustained(Gpu);
 
 /// Roofline (Williams, Waterman & Patterson 2009) with a launch floor:
 /// launch + max(FLOPs / (peak × efficiency), bytes / (bandwidth × efficiency)).

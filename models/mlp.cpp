@@ -25,13 +25,6 @@ class SplitMix64 {
   std::uint64_t state_;
 };
 
-void check(const MlpShape& shape) {
-  if (shape.widths.size() < 2)
-    throw UserError("mlp: " + std::to_string(shape.widths.size()) + " widths; expected at least 2 (input and output)");
-  for (const int width : shape.widths)
-    if (width < 1) throw UserError("mlp: a width is " + std::to_string(width) + "; expected at least 1");
-}
-
 Eigen::Index width(const MlpShape& shape, int index) { return shape.widths.at(static_cast<std::size_t>(index)); }
 
 /// Column by column; shifted by the maximum, so that no exponential overflows.
@@ -52,10 +45,17 @@ void require_same_size(const Eigen::MatrixXd& out, const Eigen::MatrixXd& target
 
 }  // namespace
 
+void MlpShape::check() const {
+  if (widths.size() < 2)
+    throw UserError("mlp: " + std::to_string(widths.size()) + " widths; expected at least 2 (input and output)");
+  for (const int width : widths)
+    if (width < 1) throw UserError("mlp: a width is " + std::to_string(width) + "; expected at least 1");
+}
+
 Eigen::Index MlpShape::parameters(int layer) const { return (width(*this, layer) + 1) * width(*this, layer + 1); }
 
 Mlp::Mlp(MlpShape shape, std::uint64_t seed) : shape_(std::move(shape)) {
-  check(shape_);
+  shape_.check();
   for (int layer = 0; layer < layers(); ++layer) {
     // A stream of its own for each layer: the generator's output hides that the seeds are near each other.
     SplitMix64 random(SplitMix64(seed ^ SplitMix64(static_cast<std::uint64_t>(layer)).next()).next());
@@ -137,49 +137,6 @@ std::vector<Eigen::VectorXd> Mlp::gradients(const Eigen::MatrixXd& in, const Eig
 void Mlp::update(int layer, const Eigen::Ref<const Eigen::VectorXd>& gradient, double learning_rate) {
   require(layer, gradient.size(), shape_.parameters(layer), "the gradient of the parameters");
   parameters(layer) -= learning_rate * gradient;
-}
-
-namespace {
-
-/// tanh, or after the last layer the loss.
-void add_output(LayerBuilder& b, const MlpShape& shape, bool last, double out, Precision precision) {
-  const Bytes tensor = b.row_bytes(out);
-  Operator op;
-  if (!last) {  // the gradient of tanh needs the output, which the next layer keeps as its input
-    op.forward.push_back(elementwise("tanh", tensor * 2, precision));
-    op.backward.push_back({elementwise("tanh.backward", tensor * 3, precision), {}});
-    op.forward_live = op.backward_live = tensor * 2;
-  } else if (shape.loss == MlpLoss::mean_squared_error) {
-    op.forward.push_back(elementwise("mean_squared_error", tensor * 2, precision));
-    op.backward.push_back({elementwise("mean_squared_error.backward", tensor * 3, precision), {}});
-    op.kept = {{"output", tensor}, {"targets", tensor}};
-    op.backward_live = tensor;
-  } else {
-    return b.cross_entropy(out, false);
-  }
-  b.add(std::move(op));
-}
-
-}  // namespace
-
-Network mlp_network(const MlpShape& shape, std::int64_t micro_batch_size, Precision precision) {
-  check(shape);
-  if (micro_batch_size < 1)
-    throw UserError("micro_batch_size is " + std::to_string(micro_batch_size) + "; expected at least 1");
-  Network network;
-  network.name = "mlp";
-  network.precision = precision;
-  network.samples = micro_batch_size;
-  for (int layer = 0; layer < shape.layers(); ++layer) {
-    const double in = static_cast<double>(width(shape, layer)), out = static_cast<double>(width(shape, layer + 1));
-    const bool last = layer + 1 == shape.layers();
-    LayerBuilder b("layer " + std::to_string(layer), static_cast<double>(micro_batch_size), precision);
-    b.linear({.name = "linear", .in = in, .out = out, .bias = true, .input_gradient = layer > 0});
-    add_output(b, shape, last, out, precision);
-    const Bytes output = last ? Bytes{} : b.row_bytes(out);
-    network.layers.push_back(std::move(b).build(output));
-  }
-  return network;
 }
 
 }  // namespace trainyard

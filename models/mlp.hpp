@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "models/network.hpp"
+#include "models/sharding.hpp"
 
 namespace trainyard {
 
@@ -19,6 +20,7 @@ struct MlpShape {
   MlpLoss loss = MlpLoss::mean_squared_error;
 
   int layers() const { return static_cast<int>(widths.size()) - 1; }
+  void check() const;  ///< throws UserError for fewer than two widths or one below 1
   /// Weights (widths[l+1] × widths[l], column-major), then biases (widths[l+1]).
   Eigen::Index parameters(int layer) const;
 };
@@ -64,7 +66,15 @@ class Mlp {
 
 /// The same network as work of one micro-batch: as many layers, each with the tensors weight and bias in the order of
 /// `Mlp::parameters`; the last one ends with the loss. The first one computes no gradient of its input.
-/// Throws UserError for sizes below 1 and precisions that are not modelled.
-Network mlp_network(const MlpShape&, std::int64_t micro_batch_size, Precision);
+///
+/// Sharded over the tensor axis by `Sharding::linear_split`, it is what one rank does. pairs: layer 2i by columns
+/// (backward linear.reduce.backward, an all-reduce of the gradient by its input, but for the first layer), layer 2i+1 by
+/// rows (forward linear.reduce, an all-reduce; its bias comes after); a last layer without a partner goes by columns.
+/// columns: tanh of the rank's outputs, then linear.gather, an all-gather of them all; backward as above. rows: the rank's
+/// part of the input, linear.reduce, and tanh of all outputs on every rank; backward linear.gather.backward, an
+/// all-gather of the gradient by the input.
+/// Throws UserError for sizes below 1, precisions that are not modelled, widths that the ranks do not divide, and other
+/// axes than tensor.
+Network mlp_network(const MlpShape&, std::int64_t micro_batch_size, Precision, const Sharding& = {});
 
 }  // namespace trainyard

@@ -23,7 +23,7 @@ struct NetworkEntry {
 /// Throws UserError with the place. `name`, `description` and `_source` of an entry that is a cnn or mlp are kept.
 NetworkEntry read_network_entry(const Node&);
 
-/// One micro-batch. `seq_length` and the options but `fused_loss` are a transformer's; an MLP's loss is never fused.
+/// One micro-batch. `seq_length` and the options but `fused_loss` and `sharding` are a transformer's; an MLP's loss is never fused.
 Network make_network(const NetworkEntry&, std::int64_t micro_batch_size, std::int64_t seq_length, Precision,
                      const TransformerOptions& = {});
 

@@ -12,6 +12,12 @@ enum class ContextExchange : std::uint8_t { ring, all_to_all };
 /// §5); full: whole layers, of which the input alone is kept (Chen et al. 2016).
 enum class Recompute : std::uint8_t { none, selective, full };
 
+/// How the linear layers of an MLP are split over the tensor axis. pairs: the first by columns (outputs), the second by
+/// rows (inputs), one sum over ranks at the end of each pair and one of gradients at its beginning (Shoeybi et al.
+/// 2019); columns: every layer by its outputs, which are gathered; rows: every layer by its inputs, and outputs are
+/// summed.
+enum class LinearSplit : std::uint8_t { pairs, columns, rows };
+
 /// How a layer is split over the ranks that share it; all ranks of one place in the mesh have the same shares.
 ///
 /// tensor: the first linear layer of a pair by columns, the second by rows, attention by heads, embedding and output
@@ -31,6 +37,10 @@ struct Sharding {
   /// Exchanges of gradients by the input go on beside the kernels that make gradients of weights.
   bool overlap = false;
   Recompute recompute = Recompute::none;
+  LinearSplit linear_split = LinearSplit::pairs;  ///< of MLPs; convolutional networks are split by columns
 };
+
+/// Throws UserError naming `what` where anything but the tensor axis has more than one rank, or attention is spoken of.
+void require_tensor_alone(const Sharding&, const char* what);
 
 }  // namespace trainyard

@@ -11,6 +11,44 @@ Seconds overhead(Fields& fields, const char* key) {
   return time;
 }
 
+void read_fusions(Fields& fields, Fusions& f) {
+  const auto read = [&fields](const char* key, bool& value) { value = fields.boolean(key, value); };
+  read("flash_attention", f.flash_attention);
+  read("fused_softmax", f.fused_softmax);
+  read("fused_loss", f.fused_loss);
+  read("fused_gated_activation", f.fused_gated_activation);
+  read("fused_projections", f.fused_projections);
+  read("fused_rotary", f.fused_rotary);
+  read("fused_norm_gradients", f.fused_norm_gradients);
+  read("fused_bias_dropout_add", f.fused_bias_dropout_add);
+  read("fused_gradient_accumulation", f.fused_gradient_accumulation);
+  read("lasting_gather_buffer", f.lasting_gather_buffer);
+  constexpr std::int64_t most = 65536;
+  const std::int64_t multiple = fields.integer("vocabulary_multiple", 1, f.vocabulary_multiple);
+  if (multiple > most)
+    fail(fields.place_of("vocabulary_multiple"),
+         fields.what() + ": vocabulary_multiple: " + std::to_string(multiple) + "; at most " + std::to_string(most));
+  f.vocabulary_multiple = static_cast<int>(multiple);
+}
+
+void read_memory(Fields& fields, SoftwareStack& stack) {
+  stack.workspace = fields.bytes("workspace", Bytes{0});
+  stack.head_workspace = fields.bytes("head_workspace", Bytes{0});
+  stack.expert_workspace = fields.bytes("expert_workspace", Bytes{0});
+  if (fields.has("gradient_precision"))
+    stack.gradient_precision = parse_precision(fields.choice("gradient_precision", {"fp32", "fp16", "bf16", "fp64"}));
+  stack.master_parameters = fields.boolean("master_parameters", stack.master_parameters);
+  stack.optimizer_traffic = fields.bytes("optimizer_traffic", Bytes{0});
+  stack.dummy_weight_gradients = fields.boolean("dummy_weight_gradients", stack.dummy_weight_gradients);
+  stack.keeps_stage_gradient = fields.boolean("keeps_stage_gradient", stack.keeps_stage_gradient);
+  if (stack.fused_gradient_accumulation && stack.gradient_precision != Precision::fp32)
+    fail(fields.place_of("fused_gradient_accumulation"),
+         fields.what() + ": fused_gradient_accumulation adds to gradients in fp32; expected gradient_precision: fp32");
+  if (stack.dummy_weight_gradients && !stack.fused_gradient_accumulation)
+    fail(fields.place_of("dummy_weight_gradients"),
+         fields.what() + ": dummy_weight_gradients: only with fused_gradient_accumulation");
+}
+
 }  // namespace
 
 SoftwareStack read_stack(const Node& entry) {
@@ -34,8 +72,9 @@ SoftwareStack read_stack(const Node& entry) {
   stack.host_buckets = fields.boolean("host_buckets", stack.host_buckets);
   if (stack.host_buckets && !stack.gradient_bucket_copy)
     fail(fields.place_of("host_buckets"), what + ": host_buckets: only with gradient_bucket_copy");
-  stack.fused_loss = fields.boolean("fused_loss", stack.fused_loss);
-  stack.workspace = fields.bytes("workspace", Bytes{0});
+  read_fusions(fields, stack);
+  read_memory(fields, stack);
+  stack.long_runs = fields.boolean("long_runs", stack.long_runs);
   fields.finish();
   stack.sources = figure_sources(entry, what);
   return stack;

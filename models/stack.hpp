@@ -1,13 +1,16 @@
 #pragma once
+#include <optional>
 #include <string>
 
 #include "models/catalog.hpp"
+#include "models/fusions.hpp"
+#include "models/gpu.hpp"
 #include "sim/units.hpp"
 
 namespace trainyard {
 
 /// A software stack: what the framework adds to the arithmetic. One YAML file in models/catalog/stacks.
-struct SoftwareStack {
+struct SoftwareStack : Fusions {
   std::string name;
   std::string description;
   Seconds kernel_dispatch;    ///< the host needs this long to issue one kernel: no kernel stream runs faster
@@ -23,8 +26,22 @@ struct SoftwareStack {
   bool overlap = true;        ///< buckets leave while the backward pass goes on
   bool gradient_bucket_copy = true;  ///< buckets are buffers of their own beside the gradients
   bool host_buckets = false;         ///< those lie in host memory, and the CPU copies
-  bool fused_loss = false;           ///< false: logits are copied to fp32 for the loss
   Bytes workspace;                   ///< libraries' workspaces and context on each device
+  Bytes head_workspace;              ///< besides, where the last layer is, or experts are
+  Bytes expert_workspace;            ///< besides, where experts are
+  /// Of the gradients that are summed over micro-batches and replicas; none: that of the network.
+  std::optional<Precision> gradient_precision;
+  /// The only parameters are fp32 ones, cast where they are used (FSDP's mixed precision): no copy in the network's
+  /// precision beside master weights.
+  bool master_parameters = false;
+  Bytes
+      optimizer_traffic;  ///< read and written a parameter by an update; 0: what the optimizer needs (see training_memory)
+  /// Gradients of weights that are added in fp32 leave one tensor in the network's precision for each shape of a weight,
+  /// which autograd is given instead (TransformerEngine's get_dummy_wgrad).
+  bool dummy_weight_gradients = false;
+  bool keeps_stage_gradient = false;  ///< the pipeline's schedule holds the last gradient that it sent back
+  /// Runs are long enough for a chip to get hot: matrix products run at `Gpu::sustained_clock`.
+  bool long_runs = false;
   Sources sources;
 };
 

@@ -1,8 +1,7 @@
 #include "models/training_memory.hpp"
 
+#include <set>
 #include <utility>
-
-#include "models/network.hpp"
 
 namespace trainyard {
 namespace {
@@ -10,6 +9,18 @@ namespace {
 /// Of the states, the master weights and the update.
 Precision update_precision(Precision training) {
   return training == Precision::fp64 ? Precision::fp64 : Precision::fp32;
+}
+
+void add(StaticMemory& memory, Bytes& sum, MemoryClass memory_class, std::string name, Bytes bytes) {
+  if (bytes.value == 0) return;
+  sum += bytes;
+  memory.parts.push_back({std::move(name), memory_class, bytes});
+}
+
+/// Of an update: the gradient read; master weight (or parameter) and states read and written; the 16-bit copy written.
+Bytes traffic(const Optimizer& optimizer, Precision precision, Bytes gradient) {
+  const Bytes updated = element_size(update_precision(precision)) * (2 * (1 + optimizer.states));
+  return gradient + updated + (has_master_weights(precision) ? element_size(precision) : Bytes{});
 }
 
 Work memory_bound(Kernel kernel, Bytes bytes, Precision precision) {
@@ -59,13 +70,26 @@ Bytes optimizer_state_size(const Optimizer& optimizer, Precision precision) {
 }
 
 Bytes optimizer_traffic(const Optimizer& optimizer, Precision precision) {
-  const Bytes gradient = element_size(precision);
-  const Bytes updated = element_size(update_precision(precision)) * (2 * (1 + optimizer.states));
-  return gradient + updated + (has_master_weights(precision) ? element_size(precision) : Bytes{});
+  return traffic(optimizer, precision, element_size(precision));
 }
 
+Bytes optimizer_traffic(const Optimizer& optimizer, Precision precision, const SoftwareStack& stack) {
+  if (stack.optimizer_traffic.value > 0) return stack.optimizer_traffic;
+  const Bytes copy = stack.master_parameters ? element_size(precision) : Bytes{};
+  return traffic(optimizer, precision, gradient_size(precision, stack)) -
+         (has_master_weights(precision) ? copy : Bytes{});
+}
+
+Bytes gradient_size(Precision precision, const SoftwareStack& stack) {
+  return element_size(stack.gradient_precision.value_or(precision));
+}
 Work optimizer_work(double parameters, Precision precision, const Optimizer& optimizer) {
   return memory_bound(Kernel::optimizer, optimizer_traffic(optimizer, precision) * parameters,
+                      update_precision(precision));
+}
+
+Work optimizer_work(double parameters, Precision precision, const Optimizer& optimizer, const SoftwareStack& stack) {
+  return memory_bound(Kernel::optimizer, optimizer_traffic(optimizer, precision, stack) * parameters,
                       update_precision(precision));
 }
 
@@ -74,25 +98,67 @@ Work gradient_accumulation_work(double parameters, Precision precision) {
   return memory_bound(Kernel::elementwise, element_size(precision) * (3 * parameters), precision);
 }
 
+Work gradient_accumulation_work(double parameters, Precision precision, const SoftwareStack& stack) {
+  require_training_precision(precision);
+  const Bytes moved = element_size(precision) + gradient_size(precision, stack) * 2;
+  return memory_bound(Kernel::elementwise, moved * parameters, precision);
+}
+
+HeldElements held_elements(const std::vector<const Layer*>& layers, const ZeroShares& dense,
+                           const ZeroShares& experts) {
+  HeldElements held;
+  for (const Layer* layer : layers)
+    for (const ParameterTensor& tensor : layer->parameters) {
+      const ZeroShares& shares = tensor.expert ? experts : dense;
+      held.parameters += tensor.elements / shares.parameters;
+      held.gradients += tensor.elements / shares.gradients;
+      held.optimizer += tensor.elements / shares.optimizer;
+    }
+  return held;
+}
+
 StaticMemory static_memory(const HeldElements& held, Precision precision, const Optimizer& optimizer,
                            const SoftwareStack& stack) {
   StaticMemory memory;
   const auto hold = [&](Bytes& sum, MemoryClass memory_class, std::string name, Bytes bytes) {
-    if (bytes.value == 0) return;
-    sum += bytes;
-    memory.parts.push_back({std::move(name), memory_class, bytes});
+    add(memory, sum, memory_class, std::move(name), bytes);
   };
-  const Bytes state = element_size(update_precision(precision));
-  hold(memory.parameters, MemoryClass::parameters, "parameters", element_size(precision) * held.parameters);
-  hold(memory.gradients, MemoryClass::gradients, "gradients", element_size(precision) * held.gradients);
-  if (has_master_weights(precision))
+  const Bytes state = element_size(update_precision(precision)), gradient = gradient_size(precision, stack);
+  const Bytes parameter = stack.master_parameters ? state : element_size(precision);
+  hold(memory.parameters, MemoryClass::parameters, "parameters", parameter * held.parameters);
+  hold(memory.gradients, MemoryClass::gradients, "gradients", gradient * held.gradients);
+  if (has_master_weights(precision) && !stack.master_parameters)
     hold(memory.optimizer, MemoryClass::optimizer, "master weights", state * held.optimizer);
   hold(memory.optimizer, MemoryClass::optimizer, optimizer.name + " states",
        state * (optimizer.states * held.optimizer));
   if (stack.gradient_bucket_copy)
-    hold(memory.buffers, MemoryClass::buffers, "gradient buckets", element_size(precision) * held.gradients);
+    hold(memory.buffers, MemoryClass::buffers, "gradient buckets", gradient * held.gradients);
   hold(memory.buffers, MemoryClass::buffers, "workspace", stack.workspace);
   return memory;
+}
+
+void add_library_buffers(StaticMemory& memory, const Network& network, const std::vector<const Layer*>& layers,
+                         bool last, Bytes gradient_sent, const SoftwareStack& stack) {
+  std::set<std::pair<double, double>> shapes;
+  Bytes lasting, weights;
+  bool experts = false;
+  for (const Layer* layer : layers) {
+    lasting += layer->lasting;
+    for (const ParameterTensor& tensor : layer->parameters) {
+      experts = experts || tensor.expert;
+      if (tensor.accumulated && shapes.emplace(tensor.in, tensor.out).second)
+        weights += element_size(network.precision) * (tensor.in * tensor.out);
+    }
+  }
+  const auto hold = [&memory](const char* name, Bytes bytes) {
+    add(memory, memory.buffers, MemoryClass::buffers, name, bytes);
+  };
+  hold("tables", network.tables);
+  hold("gather buffer", lasting);
+  if (stack.dummy_weight_gradients) hold("weight gradients in passing", weights);
+  if (stack.keeps_stage_gradient) hold("gradient sent last", gradient_sent);
+  if (last || experts) hold("workspace of the last layer and experts", stack.head_workspace);
+  if (experts) hold("workspace of experts", stack.expert_workspace);
 }
 
 StaticMemory static_memory(double parameters, Precision precision, const Optimizer& optimizer,

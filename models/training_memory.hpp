@@ -5,6 +5,7 @@
 
 #include "models/document.hpp"
 #include "models/gpu.hpp"
+#include "models/network.hpp"
 #include "models/stack.hpp"
 #include "sim/op.hpp"
 
@@ -36,10 +37,19 @@ Bytes optimizer_state_size(const Optimizer&, Precision);
 /// and written; the 16-bit parameter written.
 Bytes optimizer_traffic(const Optimizer&, Precision);
 
+/// The same with the gradients of a stack, or what the stack says.
+Bytes optimizer_traffic(const Optimizer&, Precision, const SoftwareStack&);
+
 /// One update of `parameters` elements in fused kernels; bound by memory, so it has bytes and no FLOPs.
 Work optimizer_work(double parameters, Precision, const Optimizer&);
+Work optimizer_work(double parameters, Precision, const Optimizer&, const SoftwareStack&);
 /// Adds the gradients of one more micro-batch to those of the ones before: two tensors read, one written.
 Work gradient_accumulation_work(double parameters, Precision);
+/// The same where those before are in the precision that the stack keeps gradients in. `parameters` are those whose
+/// gradients are not added by the kernels that make them (`ParameterTensor::accumulated`).
+Work gradient_accumulation_work(double parameters, Precision, const SoftwareStack&);
+/// Of one element of the gradients that are summed over micro-batches and replicas.
+Bytes gradient_size(Precision, const SoftwareStack&);
 
 struct MemoryPart {
   std::string name;
@@ -59,9 +69,21 @@ struct HeldElements {
   double parameters = 0, gradients = 0, optimizer = 0;
 };
 
-/// Parameters and gradients in `precision`, the optimizer's state, the gradient buckets where the stack copies gradients
+/// Over how many replicas something is shared out (Rajbhandari et al. 2020, ZeRO); 1: each has all.
+struct ZeroShares {
+  double parameters = 1, gradients = 1, optimizer = 1;
+};
+/// What one rank holds of some layers: tensors of routed experts have replicas of their own.
+HeldElements held_elements(const std::vector<const Layer*>&, const ZeroShares& dense, const ZeroShares& experts);
+
+/// Parameters (fp32 where the stack has no others) and gradients in `precision` or the stack's, the optimizer's state, the gradient buckets where the stack copies gradients
 /// into buffers of their own, and the libraries' workspace.
 StaticMemory static_memory(const HeldElements&, Precision, const Optimizer&, const SoftwareStack&);
+/// What the stack's libraries hold for these layers besides, from the first step on: tables and buffers, a weight's
+/// gradient of each shape (see `SoftwareStack::dummy_weight_gradients`; one for all experts), workspaces. `last`: the
+/// last layer of the network is among them. `gradient_sent`: bytes that a pipeline's schedule sent back last.
+void add_library_buffers(StaticMemory&, const Network&, const std::vector<const Layer*>&, bool last,
+                         Bytes gradient_sent, const SoftwareStack&);
 /// Everything replicated.
 StaticMemory static_memory(double parameters, Precision, const Optimizer&, const SoftwareStack&);
 

@@ -39,6 +39,7 @@ Network transformer_network(const TransformerConfig& config, std::int64_t micro_
   if (config.position_embedding == PositionEmbedding::learned && seq_length > config.max_position_embeddings)
     fail(config.place, "seq_length " + std::to_string(seq_length) + " is above the " + positions +
                            " learned positions of " + config.name);
+  transformers::check_sharding(config, seq_length, options);
   const std::int64_t decoder_seq = decoder_tokens(config, seq_length, options);
   const transformers::TransformerLayout layout{config,
                                                options,
@@ -52,6 +53,8 @@ Network transformer_network(const TransformerConfig& config, std::int64_t micro_
   network.precision = precision;
   network.samples = micro_batch_size;
   network.tokens_per_sample = seq_length + decoder_seq;
+  if (config.position_embedding == PositionEmbedding::rotary)  // of all positions, whatever a rank has of them
+    network.tables = layout.rotary_table();
   network.layers = transformers::transformer_families().find(config.model_type, config.place).layers(layout);
   return network;
 }

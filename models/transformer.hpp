@@ -3,7 +3,9 @@
 #include <string>
 
 #include "models/document.hpp"
+#include "models/fusions.hpp"
 #include "models/network.hpp"
+#include "models/sharding.hpp"
 
 namespace trainyard {
 
@@ -74,15 +76,9 @@ struct TransformerConfig {
 /// Throws UserError with the place.
 TransformerConfig read_transformer(const Node&);
 
-/// What the framework's kernels fuse, and the length that only some networks have.
-struct TransformerOptions {
-  /// One kernel that never writes the s × s scores (Dao et al. 2022); false: they are written, in the precision of the
-  /// network, by separate kernels, and all s² of them are computed.
-  bool flash_attention = true;
-  /// One kernel that reads the logits and leaves their gradient in place; false: logits are copied to fp32.
-  bool fused_loss = false;
-  /// silu(gate) · up in one kernel; false: two, and silu(gate) is kept for the backward pass.
-  bool fused_gated_activation = false;
+/// What the framework's kernels fuse, how ranks share the layers, and the length that only some networks have.
+struct TransformerOptions : Fusions {
+  Sharding sharding;
   /// Tokens of a sample of an encoder-decoder's decoder. 0: a quarter of `seq_length`, about what T5's pre-training has
   /// (Raffel et al. 2020: 15 % of the tokens are dropped in spans of 3, so 512 inputs have 114 targets).
   std::int64_t decoder_seq_length = 0;
@@ -110,9 +106,18 @@ std::int64_t decoder_tokens(const TransformerConfig&, std::int64_t seq_length, c
 /// the load are left out, and the router runs in `precision`. DeepSeek-V3's layers that predict further tokens (MTP)
 /// are left out.
 ///
+/// Sharded (`TransformerOptions::sharding`), it is what one rank does: of tensor ranks with the others' tokens and its
+/// share of heads, feed-forward columns and vocabulary (Shoeybi et al. 2019; padded to a multiple of the ranks), between
+/// exchanges named attention.*, mlp.*, experts.*, embedding.*, head.*; of sequence-parallel ones norms, dropouts and
+/// residuals of its share of the tokens (Korthikanti et al. 2022); of context ranks its share of each sample, causal
+/// blocks r and 2c−1−r of 2c so that all have as much to do; of expert ranks count / expert of the experts, with the
+/// rows that the fullest one gets. Low-rank projections of latent attention are whole on every rank.
+///
 /// `seq_length` is of the encoder where there is a decoder too; `Network::tokens_per_sample` is the sum of both.
 /// Throws UserError for sizes below 1, for a precision that is not modelled, for more tokens than learned positions,
-/// and for a length other than an image's patches and the class token.
+/// for a length other than an image's patches and the class token, and for a sharding that does not divide the network
+/// (heads, key-value heads, feed-forward width, experts, tokens) or that its family has not: T5 none at all, BERT and ViT
+/// the tensor axis only.
 Network transformer_network(const TransformerConfig&, std::int64_t micro_batch_size, std::int64_t seq_length, Precision,
                             const TransformerOptions& = {});
 

@@ -46,11 +46,7 @@ Layer bert_embedding(const TransformerLayout& l) {
   LayerBuilder b = l.builder("embedding");
   const double positions = static_cast<double>(l.config.max_position_embeddings);
   const double types = static_cast<double>(l.config.type_vocab_size);
-  b.embedding({.name = "token_embedding",
-               .entries = l.vocab(),
-               .width = l.hidden(),
-               .lookups = l.rows(),
-               .tied = l.config.tie_word_embeddings});
+  token_embedding(b, l);
   b.embedding({.name = "type_embedding", .entries = types, .width = l.hidden(), .lookups = l.rows()});
   b.embedding({.name = "position_embedding", .entries = positions, .width = l.hidden(), .lookups = l.seq});
   add_positions(b, l, "embedding_sum", l.size() * (l.seq * l.hidden()), 3);
@@ -65,12 +61,7 @@ void masked_language_model(LayerBuilder& b, const TransformerLayout& l) {
   b.linear({.name = "transform", .in = l.hidden(), .out = l.hidden(), .bias = true});
   activation(b, l.precision, "transform_" + l.config.activation, l.hidden());
   b.norm(l.config.norm, "transform_norm", l.hidden());
-  const LayerBuilder::Linear output{.name = "output", .in = l.hidden(), .out = l.vocab(), .bias = true};
-  if (l.config.tie_word_embeddings)
-    b.tied_linear(output);
-  else
-    b.linear(output);
-  b.cross_entropy(l.vocab(), l.options.fused_loss);
+  vocabulary_loss(b, l, true);
 }
 
 void bert_pooler(LayerBuilder& b, const TransformerLayout& l) {

@@ -7,11 +7,12 @@ namespace {
 Layer deepseek_block(const TransformerLayout& l, std::int64_t index) {
   LayerBuilder b = l.builder("block " + std::to_string(index));
   begin_branch(b, l, "attention");
+  begin_columns(b, l, "attention");
   latent_attention(b, l);
+  end_rows(b, l, "attention");
   end_branch(b, l, "attention");
   experts_branch(b, l, index);
-  const Bytes output = b.row_bytes(l.hidden());
-  return std::move(b).build(output);
+  return l.finish_block(std::move(b));
 }
 
 std::vector<Layer> deepseek_layers(const TransformerLayout& l) { return decoder_layers(l, deepseek_block); }
@@ -62,20 +63,34 @@ void latent_attention(LayerBuilder& b, const TransformerLayout& l) {
   const double query = a.heads * a.query_width;
 
   b.shared_input("latent", l.hidden(), 2);
+  LayerBuilder::Linear down = column_linear(l, "attention", false);
+  const bool partial = l.tensor_parallel();  // whole on every rank, and given gradients of its heads alone
   if (c.query_rank > 0) {
-    b.linear({.name = "q_a", .in = l.hidden(), .out = query_rank});
+    b.set_partial(partial);
+    down.name = "q_a";
+    down.out = query_rank;
+    b.linear(down);
     b.norm(l.config.norm, "q_a_norm", query_rank);
+    b.set_partial(false);
     b.linear({.name = "q_b", .in = query_rank, .out = query});
   } else {
-    b.linear({.name = "q", .in = l.hidden(), .out = query});
+    down.name = "q";
+    down.out = query;
+    b.linear(down);
   }
-  b.linear({.name = "kv_a", .in = l.hidden(), .out = rank + rotary, .keeps_input = false});
+  down = column_linear(l, "attention", true);
+  down.name = "kv_a";
+  down.out = rank + rotary;
+  down.keeps_input = false;
+  b.set_partial(partial);
+  b.linear(down);
   Operator split;  // views forward; backward two gradients are written into one tensor
   const Bytes moved = b.row_bytes(2 * (rank + rotary));
   split.backward.push_back({elementwise("kv_a.gradient_concat", moved, l.precision), {}});
   split.backward_live = moved;
   b.add(std::move(split));
   b.norm(l.config.norm, "kv_a_norm", rank);
+  b.set_partial(false);
   b.linear({.name = "kv_b", .in = rank, .out = a.heads * (plain + a.value_width)});
   b.mover("rotary.q", b.row_bytes(a.heads * rotary), b.row_bytes(a.heads * rotary));
   b.mover("rotary.k", b.row_bytes(rotary), b.row_bytes(rotary));

@@ -8,8 +8,7 @@ Layer expert_block(const TransformerLayout& l, std::int64_t index) {
   LayerBuilder b = l.builder("block " + std::to_string(index));
   attention_branch(b, l);
   experts_branch(b, l, index);
-  const Bytes output = b.row_bytes(l.hidden());
-  return std::move(b).build(output);
+  return l.finish_block(std::move(b));
 }
 
 std::vector<Layer> expert_layers(const TransformerLayout& l) { return decoder_layers(l, expert_block); }

@@ -1,5 +1,7 @@
 #include "models/transformers/layout.hpp"
 
+#include <algorithm>
+
 namespace trainyard::transformers {
 namespace {
 
@@ -9,7 +11,12 @@ constexpr Bytes kExpertIndexSize{8};  // torch.long
 void choose_experts(LayerBuilder& b, const TransformerLayout& l) {
   const ExpertsConfig& e = l.config.experts;
   const double count = static_cast<double>(e.count), chosen = b.rows() * static_cast<double>(e.per_token);
-  b.linear({.name = "router", .in = l.hidden(), .out = count});
+  LayerBuilder::Linear router = column_linear(l, "mlp", e.shared_intermediate_size == 0);
+  router.name = "router";
+  router.out = count;
+  b.set_partial(l.tensor_parallel());  // it is given gradients of what the rank's columns make
+  b.linear(router);
+  b.set_partial(false);
   const Bytes logits = b.row_bytes(count), scores = element_size(Precision::fp32) * (b.rows() * count);
   const Bytes weights = element_size(Precision::fp32) * chosen, indices = kExpertIndexSize * chosen;
   Operator op;
@@ -32,6 +39,43 @@ void permute(LayerBuilder& b, const TransformerLayout& l) {
   b.set_rows(b.rows() * per_token);
 }
 
+/// Rows go to the ranks of their experts and back. All that a rank sends and the fullest one is given are counted alike.
+void send_rows(LayerBuilder& b, const std::string& name, Bytes in, Bytes out) {
+  LayerBuilder::Crossing c;
+  const Bytes bytes = std::max(in, out);
+  c.forward = {name, Axis::expert, Exchanged::all_to_all, bytes};
+  c.backward = {name + ".backward", Axis::expert, Exchanged::all_to_all, bytes};
+  c.in = in;
+  c.out = out;
+  b.cross(std::move(c));
+}
+
+/// The rows of the fullest rank over the mean. A rank that has all experts has all rows.
+double fullest(const Sharding& s) {
+  if (s.expert == 1) return 1;
+  return s.expert_capacity > 0 ? std::min(s.expert_imbalance, s.expert_capacity) : s.expert_imbalance;
+}
+
+void routed_experts(LayerBuilder& b, const TransformerLayout& l) {
+  const ExpertsConfig& e = l.config.experts;
+  const Sharding& s = l.sharding();
+  FeedForward routed{.prefix = "experts.", .width = static_cast<double>(e.intermediate_size) / l.tensor()};
+  routed.experts = static_cast<double>(e.count / s.expert);
+  routed.active_share = static_cast<double>(e.per_token) / static_cast<double>(e.count);
+  routed.routed = true;
+  const double rows = b.rows(), full = rows * fullest(s);
+  const Bytes sent = b.row_bytes(l.hidden());
+  b.set_rows(full);
+  const Bytes got = b.row_bytes(l.hidden());
+  const bool spread = s.expert > 1, sorts = spread && e.count > s.expert;  // rows of several experts come mixed
+  if (spread) send_rows(b, "experts.dispatch", sent, got);
+  if (sorts) b.mover("experts.sort", got, got);
+  feed_forward(b, l, routed);
+  if (sorts) b.mover("experts.unsort", got, got);
+  b.set_rows(rows);
+  if (spread) send_rows(b, "experts.return", got, sent);
+}
+
 /// Each row is the sum of what its experts made of it, by the router's weights.
 void combine(LayerBuilder& b, const TransformerLayout& l) {
   const Bytes outputs = b.row_bytes(l.hidden()), weights = element_size(Precision::fp32) * b.rows();
@@ -43,19 +87,26 @@ void combine(LayerBuilder& b, const TransformerLayout& l) {
   op.kept = {{"experts.output", outputs}};
   op.forward_live = rows;
   op.backward_live = outputs + weights;
-  if (l.config.residual_dropout > 0) op.backward_live += rows;
+  if (l.config.residual_dropout > 0 && !l.sequence_parallel()) op.backward_live += rows;
   b.add(std::move(op));
 }
 
 void shared_experts(LayerBuilder& b, const TransformerLayout& l) {
   const ExpertsConfig& e = l.config.experts;
-  FeedForward shared{.prefix = "shared.", .width = static_cast<double>(e.shared_intermediate_size)};
+  FeedForward shared{.prefix = "shared.", .width = static_cast<double>(e.shared_intermediate_size) / l.tensor()};
   shared.keeps_input = false;
-  shared.shares_fork_gradient = !e.shared_gate && l.config.residual_dropout == 0;
+  shared.gathers = !e.shared_gate;
+  shared.shares_fork_gradient = !e.shared_gate && (l.config.residual_dropout == 0 || l.sequence_parallel());
   feed_forward(b, l, shared);
   const Bytes rows = b.row_bytes(l.hidden()), gate = b.row_bytes(1);
   if (e.shared_gate) {
-    b.linear({.name = "shared.scale", .in = l.hidden(), .out = 1, .keeps_input = false});
+    LayerBuilder::Linear gate_of_token = column_linear(l, "mlp", true);
+    gate_of_token.name = "shared.scale";
+    gate_of_token.out = 1;
+    gate_of_token.keeps_input = false;
+    b.set_partial(l.tensor_parallel());
+    b.linear(gate_of_token);
+    b.set_partial(false);
     Operator scale;
     scale.forward.push_back(elementwise("shared.scale_mul", rows * 2 + gate, l.precision));
     scale.backward.push_back({elementwise("shared.scale_mul.backward", rows * 3 + gate * 2, l.precision), {}});
@@ -78,10 +129,7 @@ void mixture_of_experts(LayerBuilder& b, const TransformerLayout& l) {
   b.shared_input("experts", l.hidden(), 2 + (shared ? 1 : 0) + (e.shared_gate ? 1 : 0));
   choose_experts(b, l);
   permute(b, l);
-  FeedForward routed{.prefix = "experts.", .width = static_cast<double>(e.intermediate_size)};
-  routed.experts = static_cast<double>(e.count);
-  routed.active_share = static_cast<double>(e.per_token) / routed.experts;
-  feed_forward(b, l, routed);
+  routed_experts(b, l);
   combine(b, l);
   if (shared) shared_experts(b, l);
 }
@@ -92,7 +140,12 @@ void experts_branch(LayerBuilder& b, const TransformerLayout& l, std::int64_t in
     return;
   }
   begin_branch(b, l, "mlp");
+  begin_columns(b, l, "mlp");
+  const bool gathered = l.sequence_parallel();  // the gradient of the output: it is read until the router's
+  if (gathered) b.hold(l.hidden_bytes());
   mixture_of_experts(b, l);
+  if (gathered) b.release();
+  end_rows(b, l, "mlp");
   end_branch(b, l, "mlp");
 }
 

@@ -123,7 +123,7 @@ Layer t5_block(const TransformerLayout& l, const T5Stack& stack, bool decoder, s
   if (encoder_gradient) b.release();
   Bytes output = b.row_bytes(l.hidden());
   if (encoder_gradient) output += encoder_output(l);
-  return std::move(b).build(output);
+  return std::move(b).build(output, l.sharding().recompute, output);
 }
 
 /// Both halves look tokens up in one table, which the first layer owns.

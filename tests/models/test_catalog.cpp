@@ -118,7 +118,8 @@ TEST_CASE("an unknown entry is refused at its place, with the nearest one", "[ca
   CHECK_THROWS_WITH(catalog.resolve("node", reference("dgx-a10")),
                     "x.yaml:1:1: unknown node \"dgx-a10\"; did you mean \"dgx-a100\"?");
   CHECK_THROWS_WITH(catalog.resolve("stack", reference("../gpus/t4")),
-                    "x.yaml:1:1: unknown stack \"../gpus/t4\"; known: horovod-tcp, plain, pytorch-ddp");
+                    "x.yaml:1:1: unknown stack \"../gpus/t4\"; known: deepspeed, horovod-tcp, "
+                    "megatron-2022, megatron-core, plain, pytorch-ddp, pytorch-fsdp");
   CHECK_THROWS_WITH(catalog.resolve("gpu", reference("[t4]")), Catch::StartsWith("x.yaml:1:1: expected a gpu"));
   CHECK_THROWS_WITH(Catalog("/nonexistent"), Catch::StartsWith("/nonexistent: no such catalog folder"));
   CHECK(catalog.names("nothing").empty());

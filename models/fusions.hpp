@@ -1,0 +1,34 @@
+#pragma once
+
+namespace trainyard {
+
+/// What the kernels of a library fuse, and so what they move and keep. Defaults: PyTorch's own kernels with flash
+/// attention.
+struct Fusions {
+  /// One kernel that never writes the s × s scores (Dao et al. 2022); false: they are written, in the precision of the
+  /// network, by separate kernels, and all s² of them are computed.
+  bool flash_attention = true;
+  /// Where they are written: scale, mask and softmax are one kernel (Megatron-LM's scaled_upper_triang_masked_softmax).
+  bool fused_softmax = false;
+  /// One kernel that reads the logits and leaves their gradient in place; false: logits are copied to fp32.
+  bool fused_loss = false;
+  /// silu(gate) · up in one kernel; false: two, and silu(gate) is kept for the backward pass.
+  bool fused_gated_activation = false;
+  /// One weight and GEMM for query, key and value, and one for gate and up.
+  bool fused_projections = false;
+  /// One kernel rotates queries and keys.
+  bool fused_rotary = false;
+  /// One kernel makes the gradients of a norm's input and of its weights.
+  bool fused_norm_gradients = false;
+  /// One kernel adds the bias of a residual branch, drops out and adds the residual (Megatron-LM).
+  bool fused_bias_dropout_add = false;
+  /// GEMMs that make gradients of weights add them to gradients in fp32 (Megatron-LM's gradient_accumulation_fusion).
+  bool fused_gradient_accumulation = false;
+  /// The buffer into which the output projection's input is gathered stays (Megatron-LM's global memory buffer).
+  bool lasting_gather_buffer = false;
+  /// The vocabulary is padded to a multiple of this times the ranks of the tensor axis (Megatron-LM:
+  /// make_vocab_size_divisible_by).
+  int vocabulary_multiple = 1;
+};
+
+}  // namespace trainyard

@@ -1,0 +1,292 @@
+#include <catch2/catch.hpp>
+#include <set>
+
+#include "models/transformer.hpp"
+#include "sim/error.hpp"
+#include "tests/models/transformer_configs.hpp"
+
+using namespace trainyard;
+
+namespace {
+
+constexpr std::int64_t kSeq = 512, kSamples = 4;
+const char* const kGpt =
+    R"({model_type: gpt2, vocab_size: 4096, n_layer: 2, n_embd: 1024, n_head: 16, n_positions: 1024})";
+const char* const kLlama = R"({model_type: llama, vocab_size: 4096, num_hidden_layers: 2, hidden_size: 1024,
+  num_attention_heads: 16, num_key_value_heads: 8, intermediate_size: 2816, max_position_embeddings: 2048})";
+const char* const kExperts = R"({model_type: qwen2_moe, vocab_size: 4096, num_hidden_layers: 1, hidden_size: 512,
+  num_attention_heads: 8, num_key_value_heads: 8, intermediate_size: 1024, max_position_embeddings: 2048,
+  num_experts: 8, num_experts_per_tok: 2, moe_intermediate_size: 256, shared_expert_intermediate_size: 512})";
+
+Network sharded(const char* config, const Sharding& sharding, TransformerOptions options = {}) {
+  options.sharding = sharding;
+  return transformer_network(parsed_config(config), kSamples, kSeq, Precision::bf16, options);
+}
+
+const Exchange* find(const std::vector<Exchange>& exchanges, const std::string& name) {
+  for (const Exchange& exchange : exchanges)
+    if (exchange.name == name) return &exchange;
+  return nullptr;
+}
+std::vector<std::string> names(const std::vector<Exchange>& exchanges) {
+  std::vector<std::string> result;
+  for (const Exchange& exchange : exchanges) result.push_back(exchange.name);
+  return result;
+}
+template <class Kernels>
+int index_of(const Kernels& kernels, const std::string& name) {
+  for (std::size_t i = 0; i < kernels.size(); ++i)
+    if (kernels[i].name == name) return static_cast<int>(i);
+  throw UserError("no kernel " + name);
+}
+bool in_order(const std::vector<Exchange>& exchanges, std::size_t kernels) {
+  int before = 0;
+  for (const Exchange& e : exchanges) {
+    if (e.after < before || e.needed_by < e.after || e.needed_by > static_cast<int>(kernels)) return false;
+    before = e.after;
+  }
+  return true;
+}
+
+}  // namespace
+
+TEST_CASE("tensor ranks share FLOPs exactly, and parameters but for those all have", "[sharding]") {
+  const std::set<std::string> whole_everywhere{"projection.bias", "fc2.bias", "position_embedding.weight"};
+  for (const char* config : {kGpt, kLlama, kExperts}) {
+    const Network one = sharded(config, {});
+    for (const bool sequence : {false, true}) {
+      const Network part = sharded(config, {.tensor = 4, .sequence = sequence});
+      CHECK(gradients_are_ready_once(part));
+      for (std::size_t i = 0; i < one.layers.size(); ++i) {
+        const Layer &a = one.layers[i], &b = part.layers[i];
+        INFO(a.name);
+        CHECK(in_order(b.forward_exchanges, b.forward.size()));
+        CHECK(in_order(b.backward_exchanges, b.backward.size()));
+        if (config != kExperts) {  // each rank routes all tokens
+          CHECK(b.forward_flops().value * 4 == a.forward_flops().value);
+          CHECK(b.backward_flops().value * 4 == a.backward_flops().value);
+        }
+        REQUIRE(a.parameters.size() == b.parameters.size());
+        for (const ParameterTensor& tensor : b.parameters) {
+          const auto same = std::find_if(a.parameters.begin(), a.parameters.end(),
+                                         [&](const ParameterTensor& other) { return other.name == tensor.name; });
+          INFO(tensor.name);
+          REQUIRE(same != a.parameters.end());
+          const bool scale = tensor.name == "router.weight" || tensor.name == "shared.scale.weight";
+          const bool whole =
+              scale || whole_everywhere.count(tensor.name) || tensor.name.find("norm") != std::string::npos;
+          CHECK(tensor.elements * (whole ? 1 : 4) == same->elements);
+          CHECK(tensor.partial == (whole && (sequence || scale)));
+        }
+      }
+    }
+  }
+}
+
+TEST_CASE("a block sums its tokens twice in each pass (seed TP-01)", "[sharding]") {
+  const Network one = sharded(kGpt, {}), two = sharded(kGpt, {.tensor = 2});
+  const Layer& block = two.layers[1];
+  CHECK(names(block.forward_exchanges) == std::vector<std::string>{"attention.reduce", "mlp.reduce"});
+  CHECK(names(block.backward_exchanges) ==
+        std::vector<std::string>{"mlp.reduce.backward", "attention.reduce.backward"});
+  for (const auto* pass : {&block.forward_exchanges, &block.backward_exchanges})
+    for (const Exchange& exchange : *pass) {
+      CHECK(exchange.what == Exchanged::all_reduce);
+      CHECK(exchange.axis == Axis::tensor);
+      CHECK(exchange.bytes.value == 4194304);
+    }
+  double mine = 0, all = 0;
+  for (const ParameterTensor& tensor : block.parameters) mine += tensor.in > 0 ? tensor.elements : 0;
+  for (const ParameterTensor& tensor : one.layers[1].parameters) all += tensor.in > 0 ? tensor.elements : 0;
+  CHECK(mine / all == 0.5);
+  CHECK(names(two.layers[0].forward_exchanges) == std::vector<std::string>{"embedding.reduce"});
+  CHECK(two.layers[0].backward_exchanges.empty());
+  const Layer& head = two.layers.back();
+  CHECK(names(head.forward_exchanges) == std::vector<std::string>{"head.maximum", "head.sums"});
+  CHECK(head.forward_exchanges[0].bytes.value == 4 * kSeq * kSamples);
+  CHECK(head.forward_exchanges[1].bytes.value == 8 * kSeq * kSamples);
+  CHECK(names(head.backward_exchanges) == std::vector<std::string>{"head.reduce.backward"});
+}
+
+TEST_CASE("sequence parallelism moves the same volume, and gathers inputs once more", "[sharding]") {
+  const Layer block = sharded(kGpt, {.tensor = 2, .sequence = true}).layers[1];
+  CHECK(names(block.forward_exchanges) ==
+        std::vector<std::string>{"attention.gather", "attention.scatter", "mlp.gather", "mlp.scatter"});
+  CHECK(names(block.backward_exchanges) == std::vector<std::string>{"mlp.scatter.backward", "mlp.regather",
+                                                                    "mlp.gather.backward", "attention.scatter.backward",
+                                                                    "attention.regather", "attention.gather.backward"});
+  double forward = 0, backward = 0;  // an all-reduce is a reduce-scatter and an all-gather of as many bytes
+  for (const Exchange& e : block.forward_exchanges) forward += e.bytes.value;
+  for (const Exchange& e : block.backward_exchanges) backward += e.for_weights ? 0 : e.bytes.value;
+  CHECK(forward == 2 * 2 * 4194304.0);
+  CHECK(backward == forward);
+  const Exchange& regather = *find(block.backward_exchanges, "mlp.regather");
+  CHECK(regather.for_weights);
+  CHECK(regather.what == Exchanged::all_gather);
+  CHECK(regather.after == index_of(block.backward, "fc1.dgrad"));
+  CHECK(regather.needed_by == index_of(block.backward, "fc1.wgrad"));
+  const std::vector<Layer> layers = sharded(kGpt, {.tensor = 2, .sequence = true}).layers;
+  CHECK(names(layers[0].forward_exchanges) == std::vector<std::string>{"embedding.scatter"});
+  CHECK(names(layers[0].backward_exchanges) == std::vector<std::string>{"embedding.gather"});
+  CHECK(layers[0].backward_exchanges[0].after == index_of(layers[0].backward, "token_embedding.backward"));
+  CHECK(names(layers.back().forward_exchanges) == std::vector<std::string>{"head.gather", "head.maximum", "head.sums"});
+  CHECK(names(layers.back().backward_exchanges) == std::vector<std::string>{"head.regather", "head.gather.backward"});
+  CHECK(layers[0].output.value == 4194304.0 / 2);
+}
+
+TEST_CASE("gradients go out before those of weights are made, beside them with overlap", "[sharding]") {
+  for (const bool overlap : {false, true}) {
+    const Layer block = sharded(kGpt, {.tensor = 2, .sequence = true, .overlap = overlap}).layers[1];
+    const Exchange& out = *find(block.backward_exchanges, "mlp.gather.backward");
+    CHECK(out.after == index_of(block.backward, "fc1.dgrad") + 1);
+    const int after_weights = index_of(block.backward, "fc1.bias_grad") + 1;
+    CHECK(out.needed_by == (overlap ? after_weights : out.after));
+    CHECK(block.backward[static_cast<std::size_t>(out.after)].for_weights);
+  }
+  // Three linear layers add their gradients first: there is nothing left to go on beside.
+  const Layer separate = sharded(kLlama, {.tensor = 2, .overlap = true}).layers[1];
+  const Exchange& out = *find(separate.backward_exchanges, "attention.reduce.backward");
+  CHECK(out.after == out.needed_by);
+  CHECK(out.after == index_of(separate.backward, "attention_norm.input_grad"));
+  TransformerOptions fused;
+  fused.fused_projections = true;
+  const Layer one = sharded(kLlama, {.tensor = 2, .overlap = true}, fused).layers[1];
+  CHECK(find(one.backward_exchanges, "attention.reduce.backward")->after == index_of(one.backward, "qkv.wgrad"));
+  CHECK(find(one.backward_exchanges, "mlp.reduce.backward")->needed_by ==
+        index_of(one.backward, "mlp_norm.input_grad"));
+  CHECK(one.parameter_elements() == separate.parameter_elements());
+}
+
+TEST_CASE("activations a layer follow Korthikanti et al., table 2", "[sharding]") {
+  const double s = kSeq, b = kSamples, h = 1024, a = 16, t = 4, sbh = s * b * h;
+  TransformerOptions options;
+  options.flash_attention = false;
+  const auto kept = [&](Sharding sharding) { return sharded(kGpt, sharding, options).layers[1].activations().value; };
+  const double statistics = 2 * 8 * s * b;  // of two norms, in fp32: not in the paper
+  CHECK(kept({}) == sbh * (34 + 5 * a * s / h) + statistics);
+  CHECK(kept({.tensor = 4}) == sbh * (10 + 24 / t + 5 * a * s / (h * t)) + statistics);
+  CHECK(kept({.tensor = 4, .sequence = true}) == sbh / t * (34 + 5 * a * s / h) + statistics / t);
+  CHECK(kept({.tensor = 4, .sequence = true, .recompute = Recompute::selective}) == sbh * 34 / t + statistics / t);
+  CHECK(kept({.tensor = 4, .recompute = Recompute::full}) == 2 * sbh);
+  CHECK(kept({.tensor = 4, .sequence = true, .recompute = Recompute::full}) == 2 * sbh / t);
+}
+
+TEST_CASE("recomputation runs kernels again, and needs its memory then", "[sharding]") {
+  TransformerOptions options;
+  options.flash_attention = false;
+  const Sharding plain{.tensor = 2, .sequence = true};
+  Sharding selective = plain, full = plain;
+  selective.recompute = Recompute::selective;
+  full.recompute = Recompute::full;
+  const Layer none = sharded(kGpt, plain, options).layers[1];
+  const Layer core = sharded(kGpt, selective, options).layers[1];
+  const Layer all = sharded(kGpt, full, options).layers[1];
+
+  CHECK(core.forward.size() == none.forward.size());
+  CHECK(core.backward_flops().value - none.backward_flops().value ==
+        work_of(none.forward, "scores").flops.value + work_of(none.forward, "context").flops.value);
+  CHECK(index_of(core.backward, "scores") < index_of(core.backward, "context.left_grad"));
+  CHECK(index_of(core.backward, "projection.wgrad") < index_of(core.backward, "scores"));
+  CHECK(core.recomputed_exchanges == 0);
+  const auto peak = [](const Layer& layer) { return (layer.activations() + layer.backward_transient).value; };
+  CHECK(peak(core) <= peak(none));
+
+  CHECK(all.backward.size() == none.forward.size() + none.backward.size());
+  CHECK(all.backward_flops() == none.forward_flops() + none.backward_flops());
+  CHECK(all.recomputes_all);
+  CHECK(all.recomputed_exchanges == 4);
+  REQUIRE(all.backward_exchanges.size() == none.forward_exchanges.size() + none.backward_exchanges.size());
+  CHECK(all.backward_exchanges[4].after == none.backward_exchanges[0].after + static_cast<int>(none.forward.size()));
+  CHECK(in_order(all.backward_exchanges, all.backward.size()));
+  CHECK(peak(all) >= peak(none));  // the layer's own tensors are there again
+  CHECK(peak(all) <= peak(none) + none.output.value);
+  CHECK(all.forward_transient < none.activations());
+}
+
+TEST_CASE("context ranks pass keys and values round, or trade heads for tokens", "[sharding]") {
+  const Network one = sharded(kLlama, {}), ring = sharded(kLlama, {.context = 4});
+  const Layer& block = ring.layers[1];
+  CHECK(block.forward_flops().value * 4 == one.layers[1].forward_flops().value);
+  CHECK(block.backward_flops().value * 4 == one.layers[1].backward_flops().value);
+  const int first = index_of(block.forward, "attention 0");
+  const Exchange& keys = *find(block.forward_exchanges, "attention.keys.1");
+  CHECK(keys.after == first + 1);
+  CHECK(keys.needed_by == first + 2);
+  CHECK(keys.what == Exchanged::ring_shift);
+  CHECK(keys.bytes.value == 2 * 2 * kSamples * kSeq / 4 * 512);
+  CHECK(block.forward_exchanges.size() == 3);
+  CHECK(block.backward_exchanges.size() == 3 + 4);
+  const int back = index_of(block.backward, "attention.backward 0");
+  CHECK(find(block.backward_exchanges, "attention.keys.0.backward")->after == back);
+  const Exchange& home = *find(block.backward_exchanges, "attention.key_gradients.3");
+  CHECK(home.after == back + 4);
+  CHECK(home.needed_by == back + 4);
+  CHECK(find(block.backward_exchanges, "attention.key_gradients.1")->needed_by == back + 3);
+  CHECK(in_order(block.backward_exchanges, block.backward.size()));
+
+  const Layer heads =
+      sharded(kLlama, {.tensor = 2, .context = 4, .context_exchange = ContextExchange::all_to_all}).layers[1];
+  CHECK(heads.forward_flops().value * 8 == one.layers[1].forward_flops().value);
+  CHECK(names(heads.forward_exchanges) ==
+        std::vector<std::string>{"attention.heads", "attention.tokens", "attention.reduce", "mlp.reduce"});
+  CHECK(find(heads.forward_exchanges, "attention.heads")->bytes.value == 2 * kSamples * kSeq / 4 * (512 + 2 * 256));
+  CHECK(find(heads.backward_exchanges, "attention.tokens.backward")->bytes.value == 2 * kSamples * kSeq / 4 * 512);
+}
+
+TEST_CASE("experts are spread, and rows sent to them", "[sharding]") {
+  const Layer one = sharded(kExperts, {}).layers[1], spread = sharded(kExperts, {.expert = 4}).layers[1];
+  CHECK(names(spread.forward_exchanges) == std::vector<std::string>{"experts.dispatch", "experts.return"});
+  CHECK(names(spread.backward_exchanges) ==
+        std::vector<std::string>{"experts.return.backward", "experts.dispatch.backward"});
+  for (const Exchange& e : spread.forward_exchanges) {
+    CHECK(e.axis == Axis::expert);
+    CHECK(e.bytes.value == 2.0 * kSamples * kSeq * 2 * 512);
+  }
+  double experts = 0, whole = 0;
+  for (const ParameterTensor& t : spread.parameters) experts += t.expert ? t.elements : 0;
+  for (const ParameterTensor& t : one.parameters) whole += t.expert ? t.elements : 0;
+  CHECK(whole == 8.0 * 3 * 512 * 256);
+  CHECK(experts * 4 == whole);
+  CHECK(spread.forward_flops() == one.forward_flops());
+
+  const auto rows = [](double imbalance, double capacity) {
+    const Layer layer =
+        sharded(kExperts, {.expert = 4, .expert_imbalance = imbalance, .expert_capacity = capacity}).layers[1];
+    return work_of(layer.forward, "experts.gate").flops.value;
+  };
+  CHECK(rows(1.5, 0) == 1.5 * rows(1, 0));
+  CHECK(rows(1.5, 1.25) == 1.25 * rows(1, 0));
+
+  const Layer both = sharded(kExperts, {.tensor = 2, .sequence = true, .expert = 4}).layers[1];
+  CHECK(names(both.forward_exchanges) == std::vector<std::string>{"attention.gather", "attention.scatter", "mlp.gather",
+                                                                  "experts.dispatch", "experts.return", "mlp.scatter"});
+  CHECK(names(both.backward_exchanges) ==
+        std::vector<std::string>{"mlp.scatter.backward", "mlp.regather", "experts.return.backward",
+                                 "experts.dispatch.backward", "mlp.gather.backward", "attention.scatter.backward",
+                                 "attention.regather", "attention.gather.backward"});
+}
+
+TEST_CASE("shardings that do not divide a network are refused with the rule", "[sharding]") {
+  using Catch::Matchers::Contains;
+  CHECK_THROWS_WITH(sharded(kLlama, {.tensor = 3}), Contains("they must divide the 16 attention heads"));
+  CHECK_THROWS_WITH(sharded(kLlama, {.tensor = 16}), Contains("8 key-value heads"));
+  CHECK_THROWS_WITH(sharded(kLlama, {.sequence = true}), Contains("sequence parallelism is over the tensor axis"));
+  CHECK_THROWS_WITH(sharded(kLlama, {.context = 3}), Contains("cut into 6 equal blocks"));
+  CHECK_THROWS_WITH(sharded(kLlama, {.expert = 2}), Contains("has no experts"));
+  CHECK_THROWS_WITH(sharded(kExperts, {.expert = 3}), Contains("they must divide the 8 experts"));
+  CHECK_THROWS_WITH(sharded(kExperts, {.expert = 2, .expert_imbalance = 0.5}), Contains("at least 1"));
+  CHECK_THROWS_WITH(sharded(kLlama, {.tensor = 4, .context = 4, .context_exchange = ContextExchange::all_to_all}),
+                    Contains("multiple of the ranks"));
+  CHECK_THROWS_AS(sharded(kLlama, {.context = 2, .recompute = Recompute::selective}), UserError);
+  TransformerOptions two;
+  two.sharding.tensor = 2;
+  CHECK_THROWS_WITH(transformer_network(catalog_config("t5-base"), 1, 128, Precision::bf16, two),
+                    Contains("encoder-decoder"));
+  const Network bert = transformer_network(catalog_config("bert-base"), 1, 128, Precision::bf16, two);
+  CHECK(gradients_are_ready_once(bert));
+  CHECK(names(bert.layers.back().backward_exchanges) == std::vector<std::string>{"head.reduce.backward"});
+  CHECK_NOTHROW(transformer_network(catalog_config("vit-b-16"), 1, 197, Precision::bf16, two));
+  two.sharding.sequence = true;
+  CHECK_THROWS_WITH(transformer_network(catalog_config("bert-base"), 1, 128, Precision::bf16, two),
+                    Contains("tensor axis alone"));
+}
