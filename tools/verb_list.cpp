@@ -12,6 +12,7 @@
 #include "models/training_memory.hpp"
 #include "sim/output.hpp"
 #include "strategies/collective.hpp"
+#include "strategies/pipeline_schedule.hpp"
 #include "tools/arguments.hpp"
 #include "tools/listing.hpp"
 #include "tools/show_network.hpp"
@@ -79,6 +80,13 @@ std::vector<ListRow> list_collectives(const Catalog&) {
     for (const std::string& name : collectives(operation).names())
       rows.push_back({list_word(name_of(operation)), list_word(name)});
   }
+  return rows;
+}
+
+std::vector<ListRow> list_pipelines(const Catalog&) {
+  std::vector<ListRow> rows;
+  for (const std::string& name : pipeline_schedules().names())
+    rows.push_back({list_word(name), list_word(pipeline_schedules().find(name, {}).description)});
   return rows;
 }
 
@@ -153,6 +161,10 @@ const std::vector<Listing>& listings() {
          "plan.data_parallel.all_reduce",
          {{"operation", "operation"}, {"name", "name"}},
          list_collectives},
+        {"pipelines",
+         "schedules: orders of work on a stage",
+         {{"name", "name"}, {"what", "description"}},
+         list_pipelines},
         {"interconnects", "interconnect of a node", {{"name", "name"}}, interconnects},
         {"optimizers",
          "plan.optimizer; bytes a parameter beside a 16-bit parameter and gradient",
@@ -208,8 +220,7 @@ int list(const std::vector<std::string>& words) {
   std::string kind, json;
   arguments.positional("KIND", kind,
                        "gpus, nodes, fabrics, cpus, storages, hcas, switches, networks (or models), stacks, nccls, "
-                       "collectives, interconnects, optimizers, "
-                       "scenarios",
+                       "collectives, pipelines, interconnects, optimizers, scenarios",
                        false);
   arguments.option("--json", json, "FILE", "write the list as JSON; - is stdout");
   if (!arguments.parse(words)) return kGood;

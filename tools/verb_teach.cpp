@@ -35,7 +35,8 @@ int teach(const std::vector<std::string>& words) {
   return topic.run(topic.name, {words.begin() + 1, words.end()});
 }
 
-const RegisterVerb registered_teach{"teach", "one collective step by step: what every rank holds, and when", teach};
+const RegisterVerb registered_teach{"teach", "a collective, a pipeline, ZeRO's memory: step by step, as simulated",
+                                    teach};
 
 }  // namespace
 }  // namespace trainyard

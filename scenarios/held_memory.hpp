@@ -1,0 +1,20 @@
+#pragma once
+#include <vector>
+
+#include "models/training_memory.hpp"
+#include "sim/memory_use.hpp"
+#include "strategies/training_plan.hpp"
+
+namespace trainyard {
+
+/// What one of `ranks` ranks holds of a model of so many parameters where they share things out among themselves
+/// (Rajbhandari et al. 2020, ZeRO): even parts.
+HeldElements zero_share(double parameters, ZeroStage, int ranks);
+
+/// What every rank holds at most while all take their parts one after another, by memory class; simulated, in a child.
+std::vector<MemoryUse::ByClass> held_memory(const std::vector<StaticMemory>& of_ranks);
+
+/// The three kinds of state alone: no workspace, no copies of gradients.
+StaticMemory model_states(const HeldElements&, Precision, const Optimizer&);
+
+}  // namespace trainyard

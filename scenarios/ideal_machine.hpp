@@ -1,0 +1,34 @@
+#pragma once
+#include <map>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "sim/machine.hpp"
+
+namespace trainyard {
+
+/// The machine of a paper's figure: a FLOP takes a second on every actor, and each pair of actors that is connected has
+/// a link of its own each way. A message of kBytesPerSecond bytes takes a second on it.
+class IdealMachine : public Machine {
+ public:
+  static constexpr double kBytesPerSecond = 1e9;
+
+  /// `actor`: what an actor is called, before its number.
+  explicit IdealMachine(std::string actor) : actor_(std::move(actor)) {}
+  /// From `from` to `to`; twice is once. Before the simulation is made.
+  void connect(Actor from, Actor to);
+
+  std::span<const Link> links() const override { return links_; }
+  Cost price(const Work& work, Actor) const override { return {Seconds{work.flops.value}}; }
+  Route route(Actor from, Actor to, PathClass) const override;
+  std::string actor_name(Actor actor) const override { return actor_ + " " + std::to_string(actor); }
+
+ private:
+  std::string actor_;
+  std::vector<Link> links_;
+  std::map<std::pair<Actor, Actor>, LinkUse> uses_;
+};
+
+}  // namespace trainyard

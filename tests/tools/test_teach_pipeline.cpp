@@ -1,0 +1,171 @@
+// `trainyard teach pipeline` and `teach zero`: figures from the simulator, equal to the papers' closed forms.
+#include <regex>
+
+#include "scenarios/held_memory.hpp"
+#include "scenarios/teach_pipeline.hpp"
+#include "tests/support.hpp"
+#include "tests/tools/topo_shell.hpp"
+#include "tools/pipeline_views.hpp"
+
+using namespace trainyard;
+using namespace trainyard::test;
+using Catch::Matchers::Contains;
+
+namespace {
+
+const PipelineSchedule& schedule(const std::string& name, const PipelineShape& shape) {
+  return find_pipeline_schedule(name, shape, {});
+}
+
+PipelineLesson lesson(const std::string& name, const PipelineShape& shape, double transfer = 0) {
+  return teach_pipeline(schedule(name, shape), shape, {}, transfer);
+}
+
+struct Teacher : TopoFolder {
+  TopoAnswer teach(const std::string& arguments) const { return trainyard("teach " + arguments); }
+  void check_refused(const std::string& arguments, const std::string& words) const {
+    const TopoAnswer answer = teach(arguments);
+    CAPTURE(arguments, answer.err);
+    CHECK(answer.exit == 2);
+    CHECK(answer.out.empty());
+    CHECK(answer.err == words + "\n");
+  }
+};
+
+std::size_t widest(const std::string& text) {
+  std::size_t width = 0, most = 0;
+  for (const char c : text) {
+    width = c == '\n' ? 0 : width + ((static_cast<unsigned char>(c) & 0xc0U) != 0x80 ? 1 : 0);
+    most = std::max(most, width);
+  }
+  return most;
+}
+
+}  // namespace
+
+TEST_CASE("simulated pipelines have the bubbles and activations of their closed forms", "[teach][pipeline]") {
+  for (const int p : {1, 2, 4, 8})
+    for (const int m : {1, 4, 8, 24}) {
+      CAPTURE(p, m);
+      for (const char* name : {"gpipe", "1f1b"}) {
+        const PipelineLesson done = lesson(name, {p, m, 1});
+        CHECK(done.run.end == near(3.0 * (m + p - 1)));
+        CHECK(done.bubble_share() == near((p - 1.0) / (m + p - 1)));
+        CHECK(done.bubble_over_ideal() == near((p - 1.0) / m));
+        CHECK(done.speed_up() == near(static_cast<double>(m) * p / (m + p - 1)));
+        for (int k = 0; k < p; ++k)
+          CHECK(done.run.in_flight[static_cast<std::size_t>(k)] == (name[0] == 'g' ? m : std::min(m, p - k)));
+      }
+    }
+  for (const int v : {2, 3, 4}) {
+    const PipelineLesson done = lesson("interleaved-1f1b", {4, 8, v});
+    CHECK(done.bubble_over_ideal() == near(3.0 / (v * 8)));
+    for (int k = 0; k < 4; ++k) CHECK(done.run.in_flight[static_cast<std::size_t>(k)] == 2 * (3 - k) + (v - 1) * 4 + 1);
+  }
+  const PipelineLesson h1 = lesson("zb-h1", {4, 12, 1}), zb_2p = lesson("zb-2p", {4, 12, 1});
+  CHECK(h1.run.end == near(36 + 3));
+  CHECK(h1.run.in_flight == std::vector<int>(4, 4));
+  CHECK(zb_2p.run.in_flight == std::vector<int>(4, 7));
+  for (std::size_t k = 0; k < 4; ++k)
+    CHECK(zb_2p.run.stages[k].back().end - zb_2p.run.stages[k].front().begin == near(zb_2p.run.busy(k)));
+  CHECK(lesson("dualpipe-v", {4, 8, 2}).run.in_flight == std::vector<int>(4, 9));
+}
+
+TEST_CASE("a pipeline's messages cost what they take", "[teach][pipeline]") {
+  // There and back over three cuts, once: the steady state hides the others behind work of equal length.
+  CHECK(lesson("gpipe", {4, 8, 1}, 0.5).run.end == near(33 + 2 * 3 * 0.5));
+  CHECK(lesson("naive", {4, 2, 1}, 0.5).run.end == near(2 * (12 + 2 * 3 * 0.5)));
+  CHECK(lesson("1f1b", {4, 8, 1}, 0.5).run.end > 33 + 2 * 3 * 0.5);  // it waits for a round trip each micro-batch
+}
+
+TEST_CASE("orders that wait for each other are a deadlock that names the stages", "[teach][pipeline]") {
+  BarePipeline pipeline = even_pipeline(schedule("1f1b", {2, 2, 1}), {2, 2, 1}, {}, 0);
+  std::swap(pipeline.tasks[0][0], pipeline.tasks[0].back());
+  std::string text;
+  try {
+    run_pipeline(pipeline);
+  } catch (const Deadlock& deadlock) {
+    text = deadlock.what();
+  }
+  CHECK_THAT(text, Contains("stage 0") && Contains("stage 1"));
+}
+
+TEST_CASE("teach pipeline shows every task and the figures", "[teach][pipeline]") {
+  const Teacher shell;
+  const TopoAnswer answer = shell.teach("pipeline --svg p.svg --json p.json --html p.html");
+  CHECK(answer.exit == 0);
+  CHECK(answer.err.empty());
+  CHECK_THAT(answer.out, Contains("1f1b: 4 stages, 8 micro-batches\n") &&
+                             Contains("stage 3 ......F0B0- F1B1- F2B2- F3B3- F4B4- F5B5- F6B6- F7B7- ............\n") &&
+                             Contains("bubble: 27.27 % of the stages' time, 37.5 % of the time without waiting\n") &&
+                             Contains("(naive) takes 96: 2.909 times as long\n") &&
+                             Contains("memory: activations of 4 micro-batches at most\n"));
+  const json data = json::parse(shell.text("p.json"));
+  CHECK(data["time"] == 33);
+  REQUIRE(data["stage"].size() == 4);
+  CHECK(data["stage"][1]["activations_peak_micro_batches"] == 3);
+  CHECK(data["stage"][3]["tasks"].size() == 16);
+  const std::string picture = shell.text("p.svg"), page = shell.text("p.html");
+  const std::regex cell("fill=\"#(7aa6dc|8fcf8f)\"");
+  CHECK(std::distance(std::sregex_iterator(picture.begin(), picture.end(), cell), {}) == 2 * 4 * 8 + 2);  // + legend
+  CHECK(page.find(picture) != std::string::npos);
+  CHECK(shell.teach("pipeline --json -").out == shell.text("p.json"));
+}
+
+TEST_CASE("teach pipeline fits a terminal whatever is asked for", "[teach][pipeline]") {
+  const Teacher shell;
+  for (const char* arguments :
+       {"", "--micro-batches 64", "--schedule interleaved-1f1b --chunks 4 --micro-batches 16", "--schedule zb-2p",
+        "--schedule dualpipe-v --chunks 2", "--stages 1 --micro-batches 1", "--backward 500", "--transfer 0.3",
+        "--schedule zb_h1 --weights 0.25", "--stages 32 --micro-batches 256 --schedule gpipe"}) {
+    CAPTURE(arguments);
+    const TopoAnswer answer = shell.teach("pipeline " + std::string(arguments) + " --svg p.svg");
+    CHECK(answer.exit == 0);
+    CHECK(answer.err.empty());
+    CHECK(answer.out.find('\x1b') == std::string::npos);
+    CHECK(widest(answer.out) <= 100);
+  }
+  CHECK_THAT(pipeline_text(lesson("1f1b", {2, 2, 1}), true), Contains("\x1b[44;97m"));
+}
+
+TEST_CASE("teach pipeline refuses what it cannot show, in one line", "[teach][pipeline]") {
+  const Teacher shell;
+  shell.check_refused("pipeline --schedule gpip",
+                      "--schedule gpip: unknown pipeline schedule \"gpip\"; did you mean \"gpipe\"?");
+  shell.check_refused("pipeline --stages 0", "--stages 0: 1 to 32 can be shown");
+  shell.check_refused("pipeline --micro-batches 257", "--micro-batches 257: 1 to 256 can be shown");
+  shell.check_refused(
+      "pipeline --schedule interleaved-1f1b --chunks 2 --micro-batches 6",
+      "--schedule interleaved-1f1b: pipeline schedule interleaved-1f1b: 6 micro-batches are no multiple "
+      "of the 4 stages; nearest: 8");
+  shell.check_refused("pipeline --chunks 2",
+                      "--schedule 1f1b: pipeline schedule 1f1b: 2 model chunks a stage; it runs a stage as one "
+                      "(interleaved-1f1b takes more)");
+  shell.check_refused("pipeline --forward 0", "--forward 0: 0.001 to 1000000 expected");
+  shell.check_refused("pipeline --transfer -1", "--transfer -1: 0 to 1000000 expected");
+  shell.check_refused("pipeline --weights 2", "--weights 2: a part of the backward time is expected, less than 2");
+  shell.check_refused("pipelin", "trainyard teach: unknown topic \"pipelin\"; did you mean \"pipeline\"?");
+}
+
+TEST_CASE("teach zero shows the bars of the ZeRO paper", "[teach][zero]") {
+  const Teacher shell;
+  const TopoAnswer answer = shell.teach("zero --stage 3 --svg z.svg --json z.json");
+  CHECK(answer.exit == 0);
+  CHECK_THAT(answer.out, Contains("> ZeRO stage 3") && Contains(" 31.41 GB\n") && Contains("parameters 1/64 (") &&
+                             Contains("64 times less than data parallel"));
+  const json data = json::parse(shell.text("z.json"));
+  const double figures[] = {120e9, 31.40625e9, 16.640625e9, 1.875e9};
+  for (std::size_t stage = 0; stage < 4; ++stage) {
+    CHECK(data["stages"][stage]["rank_bytes"].get<double>() == near(figures[stage]));
+    CHECK(data["stages"][stage]["bytes_per_parameter"].get<double>() == near(figures[stage] / 7.5e9));
+  }
+  CHECK(data["stages"][3]["all_ranks_bytes"].get<double>() == near(120e9));
+  CHECK_THAT(shell.text("z.svg"), Contains("ZeRO stage 3") && Contains("</svg>"));
+  CHECK_THAT(shell.teach("zero --precision fp32 --optimizer sgd --ranks 4").out, Contains("4 ranks"));
+  CHECK(widest(answer.out) <= 100);
+  shell.check_refused("zero --stage 4",
+                      "--stage 4: 0 (data parallel), 1 (optimizer), 2 (and gradients) or 3 (and parameters) expected");
+  shell.check_refused("zero --ranks 0", "--ranks 0: 1 to 4096 can be shown");
+  shell.check_refused("zero --parameters 0", "--parameters 0: 1 to 1e18 expected");
+  shell.check_refused("zero --optimizer adan", "--optimizer adan: unknown optimizer \"adan\"; did you mean \"adam\"?");
+}
