@@ -42,7 +42,7 @@ void self_attention(Graph&, const RankPlace&, const LayerShard&, const std::stri
 void experts(Graph&, const RankPlace&, const LayerShard&, const std::string& in, const std::string& in_for_weights,
              const std::string& out_gradient);
 
-// MLPs.
+// MLPs, split as `mlp_network` says.
 TensorShards mlp_tensors(const RankPlace&, const MlpShape&, int number);
 Index mlp_input_rows(const RankPlace&, const MlpShape&, int number);
 void mlp_layer(Graph&, const RankPlace&, const MlpShape&, const RankLayer&, const Batch&);

@@ -14,13 +14,25 @@ namespace trainyard {
 using numeric::Index;
 using numeric::Matrix;
 
+namespace {
+
+Index padded_vocabulary(const NumericStepTask& task, const TrainingPlan& plan) {
+  const TransformerConfig* config = std::get_if<TransformerConfig>(&task.model);
+  if (!config) return 0;
+  const ParameterTensor& table = plan.network->layers.front().parameters.front();
+  return static_cast<Index>(table.elements) * plan.sharding.tensor / config->hidden_size;
+}
+
+}  // namespace
+
 NumericStep::NumericStep(const NumericStepTask& task, const TrainingPlan& plan) : task_(task), plan_(plan) {
   if (plan.network->samples != task.micro_batch_size)
     throw InternalError("a micro-batch of the network is not one of the numbers");
   stand_layers();
   for (int rank = 0; rank < plan.mesh.ranks(); ++rank) {
     const Coordinates at = plan.mesh.of(rank);
-    numeric::RankPlace place{task_, plan_.sharding, at.tensor, at.context, plan.mesh.expert_of(rank)};
+    numeric::RankPlace place{
+        task_, plan_.sharding, at.tensor, at.context, plan.mesh.expert_of(rank), padded_vocabulary(task, plan)};
     auto parameters = std::make_unique<numeric::RankParameters>(place, plan, rank, at.pipeline);
     ranks_.push_back(std::make_unique<Rank>(Rank{place, at, std::move(parameters), {}, {}, {}, {}}));
   }

@@ -38,6 +38,7 @@ struct RankPlace {
   const NumericStepTask& task;
   const Sharding& sharding;
   int tensor = 0, context = 0, expert = 0;
+  Index vocabulary = 0;  ///< rows of the embedding on all tensor ranks together, padding included
 
   const TransformerConfig& config() const { return std::get<TransformerConfig>(task.model); }
   bool sequence() const { return sharding.sequence && sharding.tensor > 1; }

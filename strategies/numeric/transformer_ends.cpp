@@ -12,10 +12,7 @@ namespace {
 constexpr double kEmbeddingSpread = 0.5, kPositionSpread = 0.3;
 
 /// Rows of the vocabulary that a rank has; it is padded, so that all ranks have as many.
-std::vector<Index> vocabulary(const RankPlace& p) {
-  const Index t = p.sharding.tensor, padded = (p.config().vocab_size + t - 1) / t * t;
-  return part(padded, p.tensor, p.sharding.tensor);
-}
+std::vector<Index> vocabulary(const RankPlace& p) { return part(p.vocabulary, p.tensor, p.sharding.tensor); }
 
 TensorShard vocabulary_shard(const RankPlace& p) {
   TensorShard shard = TensorShard::cut(p.config().vocab_size, vocabulary(p), span(0, p.config().hidden_size));
