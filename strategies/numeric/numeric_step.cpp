@@ -23,6 +23,11 @@ Index padded_vocabulary(const NumericStepTask& task, const TrainingPlan& plan) {
   return static_cast<Index>(table.elements) * plan.sharding.tensor / config->hidden_size;
 }
 
+bool has_weight_kernels(const Network& network, int layer) {
+  const std::vector<BackwardKernel>& kernels = network.layers[static_cast<std::size_t>(layer)].backward;
+  return std::any_of(kernels.begin(), kernels.end(), [](const BackwardKernel& k) { return k.for_weights; });
+}
+
 }  // namespace
 
 NumericStep::NumericStep(const NumericStepTask& task, const TrainingPlan& plan) : task_(task), plan_(plan) {
@@ -34,7 +39,7 @@ NumericStep::NumericStep(const NumericStepTask& task, const TrainingPlan& plan) 
     numeric::RankPlace place{
         task_, plan_.sharding, at.tensor, at.context, plan.mesh.expert_of(rank), padded_vocabulary(task, plan)};
     auto parameters = std::make_unique<numeric::RankParameters>(place, plan, rank, at.pipeline);
-    ranks_.push_back(std::make_unique<Rank>(Rank{place, at, std::move(parameters), {}, {}, {}, {}}));
+    ranks_.push_back(std::make_unique<Rank>(Rank{place, at, std::move(parameters), {}, {}, {}, {}, {}}));
   }
 }
 
@@ -126,6 +131,10 @@ void NumericStep::pass(TrainingCall what, Actor actor, const Effect& effect) {
   const std::string where = fmt::format("rank {}, layer {}, micro-batch {}", actor, layer, micro_batch);
   const bool forward = what == TrainingCall::forward;
   if (!r.parameters->has(layer)) throw InternalError(where + ": the rank does not have that layer");
+  if (what == TrainingCall::backward_weights && r.weights_done.count({layer, micro_batch}) > 0) {
+    if (effect.read.count == kEndOfPass) r.weights_done.erase({layer, micro_batch});
+    return;
+  }
   const auto known = r.passes.find({layer, micro_batch});
   if (!forward && (known == r.passes.end() || !known->second.forward_done))
     throw InternalError(where + ": a backward pass before the forward pass");
@@ -134,7 +143,10 @@ void NumericStep::pass(TrainingCall what, Actor actor, const Effect& effect) {
   Pass& p = r.passes[{layer, micro_batch}];
   if (what == TrainingCall::backward_weights ? !p.input_done : p.input_done)
     throw InternalError(where + ": gradients by weights come after those by inputs, and once");
-  if (forward && known == r.passes.end()) define(actor, layer, micro_batch, p);
+  if (forward && known == r.passes.end()) {
+    r.weights_done.erase({layer, micro_batch});  // of the step before
+    define(actor, layer, micro_batch, p);
+  }
   if (effect.read.count != kEndOfPass) {
     const Layer& l = plan_.network->layers[static_cast<std::size_t>(layer)];
     const Exchange& e = (forward ? l.forward_exchanges : l.backward_exchanges).at(effect.read.count);
@@ -143,7 +155,10 @@ void NumericStep::pass(TrainingCall what, Actor actor, const Effect& effect) {
   p.graph.end_pass();
   if (forward) return end_forward(actor, layer, micro_batch);
   if (what != TrainingCall::backward_weights) end_input_gradient(actor, layer, micro_batch);
-  if (what != TrainingCall::backward_input) end_weight_gradients(actor, layer, micro_batch);
+  // A layer without kernels for weights alone has nothing to put off.
+  const bool at_once = what == TrainingCall::backward_input && !has_weight_kernels(*plan_.network, layer);
+  if (at_once) r.weights_done.insert({layer, micro_batch});
+  if (at_once || what != TrainingCall::backward_input) end_weight_gradients(actor, layer, micro_batch);
 }
 
 void NumericStep::exchange(Actor actor, Pass& p, const Exchange& e, int buffer) {
@@ -230,8 +245,8 @@ void NumericStep::end_input_gradient(Actor actor, int layer, int micro_batch) {
   Rank& r = *ranks_[static_cast<std::size_t>(actor)];
   Pass& p = r.passes.at({layer, micro_batch});
   const Stand& stand = stands_[static_cast<std::size_t>(layer)];
-  p.input_done = true;
   if (!is_last(layer)) p.graph["dout"];  // taken now, even if weights alone need it
+  p.input_done = true;
   if (layer == 0) return;
   if (stand.begins_chunk)
     send(actor, stand.virtual_stage - 1, micro_batch, true, p.graph["dx"]);

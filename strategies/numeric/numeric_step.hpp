@@ -2,6 +2,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -61,6 +62,7 @@ class NumericStep {
     std::unique_ptr<numeric::RankParameters> parameters;
     std::map<Key, Pass> passes;
     std::map<Key, numeric::Matrix> inputs, out_gradients;  // handed on within a model chunk
+    std::set<Key> weights_done;                            // with the gradients by inputs already
     std::vector<double> losses;                            // by step
   };
   /// Where a layer stands in the pipeline.

@@ -1,5 +1,6 @@
 // The embedding and the head of a transformer, both split by the vocabulary.
 #include <algorithm>
+#include <functional>
 #include <limits>
 
 #include "sim/error.hpp"
@@ -56,6 +57,49 @@ Matrix scattered(const Matrix& columns, const std::vector<Index>& rows, Index ta
   return table;
 }
 
+using Table = std::function<Eigen::Map<const Matrix>()>;
+
+/// From "head.gather" to "loss", and back to "logits.d": each rank has the logits of `words_here` words, and row targets[i]
+/// of them is token i's target (−1: another rank has it).
+void vocabulary_loss(Graph& g, const Table& table, const std::vector<Index>& targets, Index words_here, double scale) {
+  g.node("logits", [&g, table, words_here] {
+    Matrix logits = times(table(), g["head.gather"], "output");
+    logits.bottomRows(logits.rows() - words_here).setConstant(-std::numeric_limits<double>::infinity());
+    return logits;
+  });
+  // Any number that all ranks agree on will do for what exponents are shifted by.
+  g.node("largest", [&g, words_here] {
+    return words_here > 0 ? Matrix(g["logits"].colwise().maxCoeff()) : Matrix::Zero(1, g["logits"].cols());
+  });
+  g.exchange("head.maximum", "largest");
+  g.node("sums", [&g, targets] {  // of exponentials; and the target's logit, where it is
+    const Matrix& logits = g["logits"];
+    const Matrix& shift = g["head.maximum"];
+    Matrix sums = Matrix::Zero(2, logits.cols());
+    for (Index i = 0; i < logits.cols(); ++i) {
+      sums(0, i) = (logits.col(i).array() - shift(0, i)).exp().sum();
+      const Index target = targets[static_cast<std::size_t>(i)];
+      if (target >= 0) sums(1, i) = logits(target, i) - shift(0, i);
+    }
+    return sums;
+  });
+  g.exchange("head.sums", "sums");
+  g.node("loss", [&g, scale] {
+    const Matrix& sums = g["head.sums"];
+    return Matrix::Constant(1, 1, (sums.row(0).array().log() - sums.row(1).array()).sum() * scale);
+  });
+  g.node("logits.d", [&g, targets, scale] {
+    const Matrix &shift = g["head.maximum"], &sums = g["head.sums"];
+    Matrix d = g["logits"];
+    for (Index i = 0; i < d.cols(); ++i) {
+      d.col(i) = (d.col(i).array() - shift(0, i)).exp() / sums(0, i);
+      const Index target = targets[static_cast<std::size_t>(i)];
+      if (target >= 0) d(target, i) -= 1;
+    }
+    return Matrix(d * scale);
+  });
+}
+
 }  // namespace
 
 TensorShards embedding_tensors(const RankPlace& p) {
@@ -109,7 +153,7 @@ void head(Graph& g, const RankPlace& p, const RankLayer& layer, const Batch& bat
   const LayerShard& s = *layer.shard;
   const LayerShard& owner = layer.tied ? *layer.tied : s;
   const std::string weight = layer.tied ? "token_embedding.weight" : "output.weight";
-  const auto table = [&owner, weight] { return owner.matrix(weight); };
+  const Table table = [&owner, weight] { return owner.matrix(weight); };
   const std::vector<Index> targets = local_rows(p, words(p, batch, p.tokens(), 1));
   const std::vector<Index> mine = vocabulary(p);
   const Index words_here = std::max<Index>(0, std::min<Index>(mine.back() + 1, p.config().vocab_size) - mine.front());
@@ -117,42 +161,7 @@ void head(Graph& g, const RankPlace& p, const RankLayer& layer, const Batch& bat
   norm(g, s, {"final_norm", "x", "head.gather.backward", p.config().norm});
   g.exchange("head.gather", "final_norm");
   g.exchange("head.regather", g.listed("head.regather") ? "final_norm" : "head.gather");
-  g.node("logits", [&g, table, words_here] {
-    Matrix logits = times(table(), g["head.gather"], "output");
-    logits.bottomRows(logits.rows() - words_here).setConstant(-std::numeric_limits<double>::infinity());
-    return logits;
-  });
-  // Any number that all ranks agree on will do for what exponents are shifted by.
-  g.node("largest", [&g, words_here] {
-    return words_here > 0 ? Matrix(g["logits"].colwise().maxCoeff()) : Matrix::Zero(1, g["logits"].cols());
-  });
-  g.exchange("head.maximum", "largest");
-  g.node("sums", [&g, targets] {  // of exponentials; and the target's logit, where it is
-    const Matrix& logits = g["logits"];
-    const Matrix& shift = g["head.maximum"];
-    Matrix sums = Matrix::Zero(2, logits.cols());
-    for (Index i = 0; i < logits.cols(); ++i) {
-      sums(0, i) = (logits.col(i).array() - shift(0, i)).exp().sum();
-      const Index target = targets[static_cast<std::size_t>(i)];
-      if (target >= 0) sums(1, i) = logits(target, i) - shift(0, i);
-    }
-    return sums;
-  });
-  g.exchange("head.sums", "sums");
-  g.node("loss", [&g, scale = batch.scale] {
-    const Matrix& sums = g["head.sums"];
-    return Matrix::Constant(1, 1, (sums.row(0).array().log() - sums.row(1).array()).sum() * scale);
-  });
-  g.node("logits.d", [&g, targets, scale = batch.scale] {
-    const Matrix &shift = g["head.maximum"], &sums = g["head.sums"];
-    Matrix d = g["logits"];
-    for (Index i = 0; i < d.cols(); ++i) {
-      d.col(i) = (d.col(i).array() - shift(0, i)).exp() / sums(0, i);
-      const Index target = targets[static_cast<std::size_t>(i)];
-      if (target >= 0) d(target, i) -= 1;
-    }
-    return Matrix(d * scale);
-  });
+  vocabulary_loss(g, table, targets, words_here, batch.scale);
   g.node("head.in.d", [&g, table] { return times(table().transpose(), g["logits.d"], "output.d"); });
   g.node(gradient_of(weight), [&g] { return times(g["logits.d"], g["head.regather"].transpose(), "output gradient"); });
   g.exchange("head.reduce.backward", "head.in.d");

@@ -276,7 +276,7 @@ void Lockstep::reduce_gradients() {
 }
 
 NumericStep& Lockstep::run() {
-  const bool everywhere = split_.zero != ZeroStage::parameters;
+  const bool everywhere = split_.zero != ZeroStage::parameters || plan_.mesh.replicas(0).size() == 1;
   for (int step = 0; step < split_.steps; ++step) {
     for (int m = 0; m < split_.micro_batches; ++m) {
       if (!everywhere) gather_parameters();

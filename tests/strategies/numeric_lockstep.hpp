@@ -29,6 +29,7 @@ class Lockstep {
  public:
   Lockstep(const NumericStepTask&, const Split&);
   NumericStep& run();  ///< all steps
+  NumericStep& numbers() { return *numbers_; }
 
  private:
   using Buffers = std::vector<Eigen::VectorXd*>;  // of the members of a group

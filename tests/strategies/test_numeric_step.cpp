@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <catch2/catch.hpp>
 #include <random>
 
@@ -50,6 +51,38 @@ void check(const NumericStepTask& task, const Split& s) {
   CHECK(d.loss < 1e-10);
   CHECK(d.gradients < 1e-10);
   CHECK(d.parameters < 1e-10);
+}
+
+void check_random_products(unsigned seed, int count) {
+  std::mt19937 random(seed);
+  const auto one_of = [&random](const std::vector<int>& values) { return values[random() % values.size()]; };
+  for (int i = 0; i < count; ++i) {
+    const int kind = one_of({0, 1, 2});
+    Split s;
+    do {
+      s = split_of(one_of({1, 2, 4}), one_of({1, 1, 2, 4}), one_of({1, 2}), one_of({1, 1, 2}));
+    } while (s.mesh.ranks() > 16);
+    std::shuffle(s.mesh.order.begin(), s.mesh.order.end(), random);
+    if (kind == 2) s.mesh.expert = s.sharding.expert = one_of({1, std::min(4, s.mesh.data * s.mesh.context)});
+    if (kind == 2 || random() % 2 == 0) s.sharding.context_exchange = ContextExchange::all_to_all;
+    s.sharding.sequence = s.mesh.tensor > 1 && random() % 2 == 0;
+    s.sharding.overlap = random() % 2 == 0;
+    const bool ring = s.mesh.context > 1 && s.sharding.context_exchange == ContextExchange::ring;
+    s.sharding.recompute = static_cast<Recompute>(one_of({0, 0, ring ? 2 : 1, 2}));
+    if (kind == 1 && s.mesh.tensor * s.mesh.context > 2) s.sharding.context_exchange = ContextExchange::ring;
+    if (s.sharding.context_exchange == ContextExchange::ring && s.sharding.recompute == Recompute::selective)
+      s.sharding.recompute = Recompute::none;
+    s.micro_batches = one_of({1, 2, 3});
+    s.chunks = s.mesh.pipeline == 2 ? one_of({1, 2}) : 1;
+    s.zero = static_cast<ZeroStage>(one_of({0, 1, 2, 3}));
+    s.split_backward = random() % 2 == 0;
+    NumericStepTask task = kind == 0 ? small_gpt2(i % 2 == 0, 1) : kind == 1 ? small_llama(1) : small_mixtral(1);
+    if (random() % 2 == 0) {
+      task.update = NumericStepTask::Update::adam;
+      task.learning_rate = 1e-3;
+    }
+    check(task, s);
+  }
 }
 
 }  // namespace
@@ -142,35 +175,10 @@ TEST_CASE("recomputation changes no number", "[numeric]") {
     }
 }
 
-TEST_CASE("random products of strategies give the step of one device", "[numeric]") {
-  std::mt19937 random(5);
-  const auto one_of = [&random](const std::vector<int>& values) { return values[random() % values.size()]; };
-  for (int i = 0; i < 60; ++i) {
-    const int kind = one_of({0, 1, 2});
-    Split s;
-    do {
-      s = split_of(one_of({1, 2, 4}), one_of({1, 1, 2, 4}), one_of({1, 2}), one_of({1, 1, 2}));
-    } while (s.mesh.ranks() > 16);
-    if (kind == 2) s.mesh.expert = s.sharding.expert = one_of({1, std::min(4, s.mesh.data * s.mesh.context)});
-    if (kind == 2 || random() % 2 == 0) s.sharding.context_exchange = ContextExchange::all_to_all;
-    s.sharding.sequence = s.mesh.tensor > 1 && random() % 2 == 0;
-    s.sharding.overlap = random() % 2 == 0;
-    const bool ring = s.mesh.context > 1 && s.sharding.context_exchange == ContextExchange::ring;
-    s.sharding.recompute = static_cast<Recompute>(one_of({0, 0, ring ? 2 : 1, 2}));
-    if (kind == 1 && s.mesh.tensor * s.mesh.context > 2) s.sharding.context_exchange = ContextExchange::ring;
-    if (s.sharding.context_exchange == ContextExchange::ring && s.sharding.recompute == Recompute::selective)
-      s.sharding.recompute = Recompute::none;
-    s.micro_batches = one_of({1, 2, 3});
-    s.chunks = s.mesh.pipeline == 2 ? one_of({1, 2}) : 1;
-    s.zero = static_cast<ZeroStage>(one_of({0, 1, 2, 3}));
-    s.split_backward = random() % 2 == 0;
-    NumericStepTask task = kind == 0 ? small_gpt2(i % 2 == 0, 1) : kind == 1 ? small_llama(1) : small_mixtral(1);
-    if (random() % 2 == 0) {
-      task.update = NumericStepTask::Update::adam;
-      task.learning_rate = 1e-3;
-    }
-    check(task, s);
-  }
+TEST_CASE("random products of strategies give the step of one device", "[numeric]") { check_random_products(5, 60); }
+
+TEST_CASE("many random products of strategies give the step of one device", "[numeric][.deep]") {
+  check_random_products(6, 1000);
 }
 
 TEST_CASE("an exchange that is left out is noticed", "[numeric]") {
@@ -224,4 +232,38 @@ TEST_CASE("an exchange that is left out is noticed", "[numeric]") {
   for (const char* name :
        {"experts.dispatch", "experts.return", "experts.dispatch.backward", "experts.return.backward"})
     noticed(small_mixtral(), split_of(2, 1, 1, 1, 2), name);
+}
+
+TEST_CASE("what comes in the wrong order is noticed", "[numeric]") {
+  const NumericStepTask task = small_llama();
+  const auto effect_of = [](int number, int count) {
+    Effect effect;
+    effect.read.buffer = static_cast<std::uint16_t>(number);
+    effect.read.count = static_cast<std::uint16_t>(count);
+    return effect;
+  };
+  ReferenceStep one(task, 2);
+  NumericStep& step = one.numbers();
+  CHECK_THROWS_AS(step.call(TrainingCall::forward, 0, effect_of(1, kEndOfPass)), InternalError);   // no input
+  CHECK_THROWS_AS(step.call(TrainingCall::backward, 0, effect_of(3, kEndOfPass)), InternalError);  // no forward pass
+  CHECK_THROWS_AS(step.call(TrainingCall::update, 0, {}), InternalError);                          // no gradients
+  ReferenceStep again(task, 2);
+  again.forward();
+  CHECK_THROWS_AS(again.forward(), InternalError);
+  CHECK_THROWS_AS(again.numbers().call(TrainingCall::backward, 0, effect_of(2, kEndOfPass)), InternalError);
+  again.backward();
+  CHECK_THROWS_AS(again.backward(), InternalError);
+}
+
+TEST_CASE("a shard of another rank is noticed", "[numeric]") {
+  const NumericStepTask task = small_gpt2();
+  for (const int layer : {0, 1, 3}) {
+    Lockstep lockstep(task, split_of(1, 1, 2));
+    NumericStep& step = lockstep.numbers();
+    const Eigen::VectorXd other = step.parameters(0).layer(layer).parameters;
+    step.parameters(1).layer(layer).parameters = layer == 3 ? Eigen::VectorXd(other * 1.01) : other;
+    ReferenceStep one(task, 2);
+    one.run();
+    CHECK(lockstep.run().difference(one.numbers()).largest() > 1e-6);
+  }
 }
