@@ -50,7 +50,7 @@ Lockstep::Lockstep(const NumericStepTask& task, const Split& split) : task_(task
     if (config.tie_word_embeddings && split.mesh.pipeline > 1) {  // the last stage has a copy
       ParameterTensor copy = parameters_of(network_, 0).front();
       copy.name = "output.weight";
-      network_.layers.back().parameters.push_back(copy);
+      if (split.copy_listed) network_.layers.back().parameters.push_back(copy);
       plan_.tied = true;
     }
   }

@@ -18,6 +18,7 @@ struct Split {
   int steps = 1;
   ZeroStage zero = ZeroStage::none;
   int zero_group = 0;
+  bool copy_listed = true;      ///< the head's copy of a tied weight is a parameter of its layer
   bool split_backward = false;  ///< gradients by weights after all those by inputs
   /// Exchanges of this name are left out; "": none. What the others then have is what they had.
   std::string without = {};

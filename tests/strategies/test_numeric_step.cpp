@@ -159,6 +159,15 @@ TEST_CASE("pipelines give the step of one device", "[numeric]") {
     }
 }
 
+TEST_CASE("a head's copy of a tied weight that no bucket has stays equal, if it has no replicas", "[numeric]") {
+  Split s = split_of(1, 2, 2);
+  s.copy_listed = false;
+  s.steps = 2;
+  check(small_gpt2(), s);
+  s.mesh.data = 2;
+  CHECK_THROWS_AS(Lockstep(small_gpt2(), s), InternalError);
+}
+
 TEST_CASE("recomputation changes no number", "[numeric]") {
   for (const Recompute recompute : {Recompute::selective, Recompute::full})
     for (const bool sequence : {false, true}) {
@@ -253,6 +262,31 @@ TEST_CASE("what comes in the wrong order is noticed", "[numeric]") {
   CHECK_THROWS_AS(again.numbers().call(TrainingCall::backward, 0, effect_of(2, kEndOfPass)), InternalError);
   again.backward();
   CHECK_THROWS_AS(again.backward(), InternalError);
+}
+
+TEST_CASE("an operation's call computes when it ends", "[numeric]") {
+  const NumericStepTask task = small_mlp();
+  ReferenceStep network(task, task.micro_batch_size);
+  TrainingPlan plan;
+  plan.network = &network.network();
+  plan.stages.resize(1);
+  plan.stages[0].chunks = {{0, 1, 2, 3}};
+  NumericStep step(task, plan);
+  Values values;
+  step.attach(values);
+  const auto end_of = [&values](TrainingCall call, int layer) {
+    Op op;
+    op.effect = {Action::call, static_cast<std::uint16_t>(call),
+                 BufferRef{static_cast<std::uint16_t>(layer), 0, 0, kEndOfPass}, BufferRef{}};
+    OpRun run;
+    run.op = &op;
+    values.finished(run);
+  };
+  for (int layer = 0; layer < 4; ++layer) end_of(TrainingCall::forward, layer);
+  for (int layer = 3; layer >= 0; --layer) end_of(TrainingCall::backward, layer);
+  end_of(TrainingCall::update, 0);
+  network.run();
+  CHECK(step.difference(network.numbers()).largest() < 1e-14);
 }
 
 TEST_CASE("a shard of another rank is noticed", "[numeric]") {
