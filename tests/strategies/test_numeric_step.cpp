@@ -186,7 +186,7 @@ TEST_CASE("recomputation changes no number", "[numeric]") {
 
 TEST_CASE("random products of strategies give the step of one device", "[numeric]") { check_random_products(5, 60); }
 
-TEST_CASE("many random products of strategies give the step of one device", "[numeric][.deep]") {
+TEST_CASE("many random products of strategies give the step of one device", "[.deep]") {
   check_random_products(6, 1000);
 }
 
