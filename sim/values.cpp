@@ -90,9 +90,9 @@ Eigen::VectorXd Values::read(Actor actor, const BufferRef& ref) {
 
 void Values::write(Actor actor, const Op& op, const Eigen::VectorXd& value) {
   Eigen::VectorXd& whole = buffer(actor, op.effect.write.buffer);
-  // A buffer that nobody has made yet is as large as what comes says.
+  // A buffer that nobody has made yet, or that is written whole, is as large as what comes says.
   const BufferRef& ref = op.effect.write;
-  if (whole.size() == 0 && op.effect.action == Action::copy)
+  if (op.effect.action == Action::copy && (whole.size() == 0 || ref.of == 1))
     whole = Eigen::VectorXd::Zero(value.size() * ref.of / ref.count);
   const auto [first, rest] = unwrapped(op.effect.write);
   const auto [begin, end] = range(whole.size(), first);

@@ -116,14 +116,6 @@ const char* name_of(Lane lane) {
   return names.at(static_cast<std::size_t>(lane));
 }
 
-std::vector<int> zero_group(const TrainingPlan& plan, int rank, bool experts) {
-  const std::vector<int> all = experts ? plan.mesh.expert_replicas(rank) : plan.mesh.replicas(rank);
-  if (plan.zero == ZeroStage::none || plan.zero_group == 0) return all;
-  const auto size = std::min(static_cast<std::ptrdiff_t>(plan.zero_group), std::ssize(all));
-  const auto first = all.begin() + (std::find(all.begin(), all.end(), rank) - all.begin()) / size * size;
-  return {first, first + size};
-}
-
 void make_lanes(TrainingPlan& plan, const std::vector<int>& node_of_rank, const LaneChoice& gradients,
                 const LaneChoice& others, const Place& where) {
   for (int i = 0; i < kLanes; ++i) {

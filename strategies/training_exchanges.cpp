@@ -180,15 +180,39 @@ void TrainingStep::plan_visits() {
 
 /// Stage 3: parameters of the layers to come are gathered while this one runs. A layer whose forward and backward pass
 /// follow each other is gathered for the second one when the first one's parameters are dropped.
-Ops TrainingStep::begin_visit(int layer) {
+Ops TrainingStep::begin_visit() {
   const std::size_t of_forward = stage_.chunks.front().size();  // visits of the first micro-batch's forward pass
   const std::size_t ahead = visit_ + 1 + static_cast<std::size_t>(std::max(plan_.prefetch, 0));
   for (; next_gather_ < std::min(ahead, visits_.size()); ++next_gather_) {
     if (!plan_.reshard && next_gather_ >= of_forward) break;
     if (next_gather_ > visit_ && visits_[next_gather_] == visits_[next_gather_ - 1]) break;
-    co_yield gather_layer(visits_[next_gather_]);
+    for (const int needed : weights_of(visits_[next_gather_])) {
+      if (gathered_[static_cast<std::size_t>(needed)]++ > 0) continue;
+      co_yield gather_layer(needed);
+      for (const Dep& ready : parameters_ready_[static_cast<std::size_t>(needed)])
+        if (needed != visits_[next_gather_])
+          parameters_ready_[static_cast<std::size_t>(visits_[next_gather_])].push_back(ready);
+    }
   }
-  (void)layer;
+}
+
+/// Layers whose parameters a layer computes with: its own, and of a tied head the first one's.
+std::vector<int> TrainingStep::weights_of(int layer) const {
+  if (layer > 0 && plan_.network->layers[static_cast<std::size_t>(layer)].tied_elements > 0) return {layer, 0};
+  return {layer};
+}
+
+/// Nobody computes with them any more.
+Ops TrainingStep::drop_layer(int layer) {
+  if (--gathered_[static_cast<std::size_t>(layer)] > 0) co_return;
+  double elements = 0;
+  for (const int bucket : buckets_of_layer_[static_cast<std::size_t>(layer)]) {
+    elements += stage_.buckets[static_cast<std::size_t>(bucket)].elements;
+    if (plan_.values) co_yield call(TrainingCall::drop_parameters, static_cast<std::size_t>(bucket));
+  }
+  if (elements > 0)
+    co_yield holds(-elements * plan_.parameter_element.value, MemoryClass::parameters, words_.drop_parameters,
+                   TrainingStreams::compute, {});
 }
 
 Ops TrainingStep::gather_layer(int layer) {
@@ -211,12 +235,8 @@ Ops TrainingStep::end_visit(int layer, Pass pass, bool first, bool last) {
   for (const int bucket : buckets) elements += stage_.buckets[static_cast<std::size_t>(bucket)].elements;
   ++visit_;
   const bool backward = pass == Pass::backward || pass == Pass::backward_weights;
-  if (elements > 0 && (plan_.reshard || (backward && last))) {
-    if (plan_.values)
-      for (const int bucket : buckets) co_yield call(TrainingCall::drop_parameters, static_cast<std::size_t>(bucket));
-    co_yield holds(-elements * plan_.parameter_element.value, MemoryClass::parameters, words_.drop_parameters,
-                   TrainingStreams::compute, {});
-  }
+  if (plan_.reshard || (backward && last))
+    for (const int needed : weights_of(layer)) co_yield drop_layer(needed);
   if (!backward || elements == 0) co_return;
   const double gradients = elements * plan_.gradient_element.value;
   co_yield holds(gradients, MemoryClass::gradients, words_.buckets.front(), TrainingStreams::compute, {});

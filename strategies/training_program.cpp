@@ -149,6 +149,7 @@ Ops TrainingStep::run() {
 Ops TrainingStep::step() {
   next_bucket_ = 0;
   visit_ = next_gather_ = 0;
+  gathered_.assign(plan_.network->layers.size(), 0);
   exchanged_.clear();
   if (plan_.overhead_kernel != 0) {
     Work host;
@@ -184,7 +185,7 @@ Ops TrainingStep::pass(Pass pass, int layer, const PipelineTask& task) {
   const int micro_batch = task.micro_batch;
   const Ends& ends = ends_[static_cast<std::size_t>(task.chunk)];
   const bool first = micro_batch == ends.first;
-  if (plan_.zero == ZeroStage::parameters) co_yield begin_visit(layer);
+  if (plan_.zero == ZeroStage::parameters) co_yield begin_visit();
   for (const Dep& ready : parameters_ready_[static_cast<std::size_t>(layer)]) wait_for(ready);
   parameters_ready_[static_cast<std::size_t>(layer)].clear();
   const bool last = micro_batch == ends.last;
@@ -234,9 +235,19 @@ Ops TrainingStep::exchange(const PassItem& item, int layer, int micro_batch, Pas
     co_return;
   }
   const auto own = static_cast<std::uint16_t>(buffer + 2 * item.exchange);
-  Ops all = collective(item.lane, item.operation, item.bytes, item.op.name, own, static_cast<std::uint16_t>(own + 1),
+  // What is handed to the next rank leaves from a buffer of its own, and so does what comes from the one before.
+  const bool shift = item.operation == Operation::send_recv;
+  const auto input = static_cast<std::uint16_t>(own + 1);
+  Ops all = collective(item.lane, item.operation, item.bytes, item.op.name, shift ? input : own, input,
                        out_.after(TrainingStreams::compute));
   co_yield all;
+  if (!shift || !plan_.values) co_return;
+  Op& op = out_.fresh(Kind::mark, streams_.recv(item.lane));
+  op.name = words_.call;
+  op.effect.action = Action::copy;
+  op.effect.read = {input, 0, 1};
+  op.effect.write = {own, 0, 1};
+  co_yield out_.give_fresh();
 }
 
 /// Does a neighbour in the network lie on another stage?

@@ -50,6 +50,7 @@ class TrainingStep : public CoroutineProgram {
   std::vector<std::pair<std::uint16_t, Dep>> exchanged_;  // buckets in the order of their exchange, and its end
   std::vector<int> visits_;                               // layers in the order of their passes (ZeRO stage 3)
   std::size_t visit_ = 0, next_gather_ = 0;
+  std::vector<int> gathered_;  // by layer: visits that have asked for its parameters and are not over
   /// Of a model chunk: the micro-batches that make gradients first and last.
   struct Ends {
     int first = -1, last = -1;
@@ -88,7 +89,9 @@ class TrainingStep : public CoroutineProgram {
   Ops gather(std::size_t bucket);
   Ops gather_all();
   Ops gather_layer(int layer);
-  Ops begin_visit(int layer);
+  Ops drop_layer(int layer);
+  std::vector<int> weights_of(int layer) const;
+  Ops begin_visit();
   Ops end_visit(int layer, Pass, bool first, bool last);
   Ops finish_gradients();
   Ops sum_partial();

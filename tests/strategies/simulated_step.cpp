@@ -1,0 +1,184 @@
+#include "simulated_step.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "sim/child.hpp"
+#include "sim/simulation.hpp"
+#include "strategies/training_program.hpp"
+#include "topologies/cluster_machine.hpp"
+#include "topologies/star_cluster.hpp"
+
+namespace trainyard {
+namespace {
+
+/// The program as it is, but for the operations that are broken.
+class BrokenProgram : public Program {
+ public:
+  BrokenProgram(int rank, std::unique_ptr<Program> program, Break change)
+      : rank_(rank), program_(std::move(program)), change_(std::move(change)) {}
+  Pull next(Op& op) override {
+    const Pull pull = program_->next(op);
+    if (pull == Pull::op && change_) change_(op, rank_, number_++);
+    return pull;
+  }
+  std::span<const Actor> slots() const override { return program_->slots(); }
+  std::span<const GroupFlow* const> group_flows() const override { return program_->group_flows(); }
+  int streams() const override { return program_->streams(); }
+  std::uint64_t driving() const override { return program_->driving(); }
+
+ private:
+  int rank_, number_ = 0;
+  std::unique_ptr<Program> program_;
+  Break change_;
+};
+
+Network network_of(const NumericStepTask& task, const SplitStep& s) {
+  if (const MlpShape* shape = std::get_if<MlpShape>(&task.model))
+    return mlp_network(*shape, task.micro_batch_size, Precision::fp64, s.sharding);
+  TransformerConfig config = std::get<TransformerConfig>(task.model);
+  if (s.mesh.pipeline > 1) config.tie_word_embeddings = false;  // the last stage has a copy
+  TransformerOptions options;
+  options.sharding = s.sharding;
+  return transformer_network(config, task.micro_batch_size, task.seq_length, Precision::fp64, options);
+}
+
+bool is_tied(const NumericStepTask& task) {
+  const auto* config = std::get_if<TransformerConfig>(&task.model);
+  return config && config->tie_word_embeddings;
+}
+
+void divide(TrainingPlan& plan, const SplitStep& s) {
+  const int parts = s.mesh.pipeline * s.chunks, layers = static_cast<int>(plan.network->layers.size());
+  plan.stages.resize(static_cast<std::size_t>(s.mesh.pipeline));
+  for (StagePlan& stage : plan.stages) stage.chunks.resize(static_cast<std::size_t>(s.chunks));
+  for (int layer = 0; layer < layers; ++layer) {
+    const int v = layer * parts / layers;
+    const PipelinePlace at = plan.schedule ? plan.schedule->place_of(v, plan.pipeline) : PipelinePlace{};
+    plan.stages[static_cast<std::size_t>(at.stage)].chunks[static_cast<std::size_t>(at.chunk)].push_back(layer);
+  }
+  for (int stage = 0; stage < s.mesh.pipeline; ++stage) {
+    StagePlan& of = plan.stages[static_cast<std::size_t>(stage)];
+    std::vector<int> all;
+    for (const std::vector<int>& chunk : of.chunks) all.insert(all.end(), chunk.begin(), chunk.end());
+    std::sort(all.begin(), all.end());
+    of.buckets = s.zero == ZeroStage::parameters
+                     ? layer_buckets(*plan.network, all)
+                     : gradient_buckets(*plan.network, all, plan.gradient_element, Bytes{s.bucket / 2}, Bytes{s.bucket},
+                                        s.whole_tensors);
+    if (plan.tied)
+      for (GradientBucket& bucket : of.buckets)
+        for (const GradientBucket::Part& part : bucket.parts) {
+          const auto& name = plan.network->layers[static_cast<std::size_t>(part.layer)]
+                                 .parameters[static_cast<std::size_t>(part.tensor)]
+                                 .name;
+          bucket.late = bucket.late || (part.layer == 0 && part.tensor == 0) || name == "output.weight";
+        }
+    if (plan.schedule) {
+      of.tasks = plan.schedule->tasks(stage, plan.pipeline);
+    } else {
+      for (int m = 0; m < s.micro_batches; ++m)
+        for (const auto pass : {PipelineTask::Pass::forward, PipelineTask::Pass::backward})
+          of.tasks.push_back({pass, m, 0});
+    }
+    of.optimizer = optimizer_work(1000, Precision::fp64, find_optimizer("sgd", {}));
+  }
+}
+
+TrainingPlan plan_of(const NumericStepTask& task, const SplitStep& s, const Network& network) {
+  Place place;
+  place.file = std::make_shared<const std::string>("test");
+  TrainingPlan plan;
+  plan.mesh = s.mesh;
+  plan.sharding = s.sharding;
+  plan.network = &network;
+  plan.steps = s.steps;
+  plan.micro_batches = s.micro_batches;
+  plan.pipeline = {s.mesh.pipeline, s.micro_batches, s.chunks};
+  if (s.mesh.pipeline * s.chunks > 1) plan.schedule = &find_pipeline_schedule(s.schedule, plan.pipeline, place);
+  plan.zero = s.zero;
+  plan.zero_group = s.zero_group;
+  plan.prefetch = s.prefetch;
+  plan.reshard = s.reshard;
+  plan.tied = is_tied(task) && s.mesh.pipeline > 1;
+  plan.overlap_gradients = s.overlap_gradients;
+  plan.overlap_parameters = s.overlap_parameters;
+  plan.overlap_pipeline = s.overlap_pipeline;
+  plan.scatter_gather = s.scatter_gather;
+  plan.gradient_element = plan.parameter_element = Bytes{8};
+  plan.accumulation = gradient_accumulation_work(1, Precision::fp64);
+  plan.values = true;
+  divide(plan, s);
+  LaneChoice choice;
+  for (const Operation o : {Operation::all_gather, Operation::reduce_scatter})
+    choice.algorithms[static_cast<std::size_t>(o)] = "ring";
+  choice.algorithms[static_cast<std::size_t>(Operation::all_reduce)] = s.all_reduce;
+  choice.algorithms[static_cast<std::size_t>(Operation::all_to_all)] = "direct";
+  choice.algorithms[static_cast<std::size_t>(Operation::send_recv)] = "ring-shift";
+  make_lanes(plan, std::vector<int>(static_cast<std::size_t>(plan.ranks()), 0), choice, choice, place);
+  return plan;
+}
+
+}  // namespace
+
+std::string in_words(const SplitStep& s) {
+  return fmt::format(
+      "{}, {} micro-batches, {} steps, {}{}, {} x {} chunks, ZeRO {} in groups of {}, prefetch {}, reshard {}, overlap "
+      "{}{}{}, scatter-gather {}, recompute {}, buckets of {} ({}), {}",
+      s.mesh.in_words(), s.micro_batches, s.steps, s.sharding.sequence ? "sequence, " : "",
+      s.sharding.context_exchange == ContextExchange::ring ? "ring" : "all-to-all", s.schedule, s.chunks,
+      static_cast<int>(s.zero), s.zero_group, s.prefetch, s.reshard, s.overlap_gradients ? "gradients " : "",
+      s.overlap_parameters ? "parameters " : "", s.sharding.overlap ? "tensor" : "", s.scatter_gather,
+      static_cast<int>(s.sharding.recompute), s.bucket, s.whole_tensors ? "whole" : "cut", s.all_reduce);
+}
+
+StepOutcome simulated_step(const NumericStepTask& task, const SplitStep& s, const Break& change) {
+  const nlohmann::json j = nlohmann::json::parse(in_child([&] {
+    StepOutcome out;
+    try {
+      const Network network = network_of(task, s);
+      const TrainingPlan plan = plan_of(task, s, network);
+      Names names;
+      const PassTables tables(plan, names);
+      const TrainingStreams streams(plan);
+      ClusterMachine machine(star_cluster(plan.ranks(), BytesPerSecond{1e6}, {1000000}), SoftwareStack{});
+      NumericStep numbers(task, plan);
+      Values values;
+      numbers.attach(values);
+      Simulation simulation(machine);
+      for (int rank = 0; rank < plan.ranks(); ++rank)
+        simulation.add(rank,
+                       std::make_unique<BrokenProgram>(rank, training_program(rank, plan, tables, streams), change));
+      simulation.observe(values);
+      out.seconds = simulation.run().end.value;
+      ReferenceStep one(task, s.mesh.data * s.micro_batches * task.micro_batch_size, s.steps);
+      one.run();
+      const NumericDifference apart = numbers.difference(one.numbers());
+      out.difference = apart.largest();
+      out.worst = apart.worst;
+      out.hazards = static_cast<int>(values.hazards().size());
+      if (out.hazards > 0) out.worst += "; " + values.hazards().front();
+    } catch (const std::exception& e) {
+      out.error = e.what();
+    }
+    const bool number = out.difference <= 1e300;  // neither infinite nor NaN, which JSON has not
+    return nlohmann::json{number ? out.difference : 1e300, out.worst, out.error, out.hazards, out.seconds}.dump();
+  }));
+  return {j[0].get<double>(), j[1].get<std::string>(), j[2].get<std::string>(), j[3].get<int>(), j[4].get<double>()};
+}
+
+std::vector<Op> operations_of(const NumericStepTask& task, const SplitStep& s, int rank) {
+  const Network network = network_of(task, s);
+  const TrainingPlan plan = plan_of(task, s, network);
+  Names names;
+  const PassTables tables(plan, names);
+  const TrainingStreams streams(plan);
+  const auto program = training_program(rank, plan, tables, streams);
+  std::vector<Op> all;
+  for (Op op; program->next(op) == Pull::op;) all.push_back(op);
+  return all;
+}
+
+}  // namespace trainyard

@@ -1,0 +1,41 @@
+#pragma once
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "strategies/numeric/numeric_step.hpp"
+
+namespace trainyard {
+
+/// How a small network is split and scheduled, for a training step that is simulated on values.
+struct SplitStep {
+  Mesh mesh;
+  Sharding sharding;  ///< tensor, context and expert as in the mesh
+  int micro_batches = 1, chunks = 1, steps = 1;
+  std::string schedule = "1f1b";
+  ZeroStage zero = ZeroStage::none;
+  int zero_group = 0, prefetch = 1;
+  bool reshard = true, overlap_gradients = true, overlap_parameters = true, overlap_pipeline = true;
+  bool scatter_gather = false, whole_tensors = true;
+  double bucket = 200;  ///< bytes
+  std::string all_reduce = "ring";
+};
+std::string in_words(const SplitStep&);
+
+/// Changes one operation of one rank before anybody sees it; `number`: how many it has given before.
+using Break = std::function<void(Op&, int rank, int number)>;
+
+struct StepOutcome {
+  double difference = 0;  ///< from one device: the largest of loss, gradients, parameters; infinite for numbers missing
+  std::string worst;
+  std::string error;  ///< what was thrown: a deadlock, a missing input
+  int hazards = 0;
+  double seconds = 0;
+};
+
+/// Simulates the step's programs, message by message, on slow links, and computes what they say. In a child process.
+StepOutcome simulated_step(const NumericStepTask&, const SplitStep&, const Break& = {});
+/// All operations of one rank.
+std::vector<Op> operations_of(const NumericStepTask&, const SplitStep&, int rank);
+
+}  // namespace trainyard

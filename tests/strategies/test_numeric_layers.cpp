@@ -1,0 +1,75 @@
+#include <catch2/catch.hpp>
+#include <cmath>
+
+#include "numeric_tasks.hpp"
+
+using namespace trainyard;
+using numeric::Index;
+
+namespace {
+
+double loss_with(const NumericStepTask& task, int layer, Index element, double change) {
+  ReferenceStep step(task, task.micro_batch_size);
+  step.numbers().parameters(0).layer(layer).parameters[element] += change;
+  step.forward();
+  return step.numbers().loss();
+}
+
+/// Gradients against central differences of the loss, some elements of every tensor.
+void check_gradients(const NumericStepTask& task) {
+  ReferenceStep step(task, task.micro_batch_size);
+  step.forward();
+  step.backward();
+  CHECK(std::isfinite(step.numbers().loss()));
+  numeric::RankParameters& held = step.numbers().parameters(0);
+  constexpr double kStep = 1e-4;
+  for (const int number : held.numbers()) {
+    const numeric::LayerShard& layer = held.layer(number);
+    for (const auto& tensor : layer.tensors) {
+      const auto size = static_cast<Index>(tensor.shard.whole.size());
+      for (Index i = 0; i < 4; ++i) {
+        const Index element = tensor.first + (i * 7919 + 3) % size;
+        const double slope =
+            (loss_with(task, number, element, kStep) - loss_with(task, number, element, -kStep)) / (2 * kStep);
+        INFO("layer " << number << " " << tensor.name << " element " << element - tensor.first);
+        CHECK(layer.gradient[element] == Approx(slope).epsilon(1e-6).margin(1e-8));
+      }
+      if (tensor.name.find("k.bias") == std::string::npos) CHECK(layer.gradient.segment(tensor.first, size).norm() > 0);
+    }
+  }
+}
+
+}  // namespace
+
+TEST_CASE("gradients of small networks are slopes of their losses", "[numeric]") {
+  check_gradients(small_gpt2());
+  check_gradients(small_gpt2(false));
+  check_gradients(small_llama());
+  check_gradients(small_mixtral());
+  check_gradients(small_mlp());
+  check_gradients(small_mlp(MlpLoss::softmax_cross_entropy));
+}
+
+TEST_CASE("Qwen's networks have head norms and biases of queries, keys and values", "[numeric]") {
+  check_gradients(transformer_task(R"({"model_type": "qwen3", "vocab_size": 24, "num_hidden_layers": 1,
+    "hidden_size": 16, "num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 4, "intermediate_size": 12,
+    "max_position_embeddings": 8, "attention_bias": true})",
+                                   1, 6));
+}
+
+TEST_CASE("a step of one device moves the parameters down the loss", "[numeric]") {
+  for (const auto update : {NumericStepTask::Update::momentum, NumericStepTask::Update::adam}) {
+    NumericStepTask task = small_llama();
+    task.update = update;
+    task.learning_rate = update == NumericStepTask::Update::adam ? 1e-3 : 0.05;
+    ReferenceStep step(task, 4);
+    step.forward();
+    const double before = step.numbers().loss();
+    CHECK(before == Approx(std::log(32)).epsilon(0.3));
+    step.backward();
+    const numeric::LayerShard& head = step.numbers().parameters(0).layer(3);
+    const Eigen::VectorXd gradient = head.gradient, parameters = head.parameters;
+    step.update();
+    CHECK(gradient.dot(head.parameters - parameters) < 0);
+  }
+}

@@ -1,0 +1,162 @@
+// Training steps of every strategy and of their products, simulated message by message, compute what one device does.
+#include <catch2/catch.hpp>
+#include <random>
+
+#include "numeric_tasks.hpp"
+#include "sim/error.hpp"
+#include "simulated_step.hpp"
+
+using namespace trainyard;
+
+namespace {
+
+SplitStep split(int data, int pipeline, int tensor, int context = 1, int expert = 1) {
+  SplitStep s;
+  s.mesh.data = data;
+  s.mesh.pipeline = pipeline;
+  s.mesh.tensor = s.sharding.tensor = tensor;
+  s.mesh.context = s.sharding.context = context;
+  s.mesh.expert = s.sharding.expert = expert;
+  return s;
+}
+
+void check(const NumericStepTask& task, const SplitStep& s) {
+  INFO(in_words(s));
+  const StepOutcome out = simulated_step(task, s);
+  INFO(out.worst);
+  CHECK(out.error.empty());
+  INFO(out.error);
+  CHECK(out.difference < 1e-10);
+  CHECK(out.hazards == 0);
+}
+
+}  // namespace
+
+TEST_CASE("simulated data parallelism and ZeRO compute the step of one device", "[parallel-values]") {
+  for (const ZeroStage zero : {ZeroStage::none, ZeroStage::optimizer, ZeroStage::gradients, ZeroStage::parameters})
+    for (const bool overlap : {false, true}) {
+      SplitStep s = split(4, 1, 1);
+      s.zero = zero;
+      s.micro_batches = s.steps = 2;
+      s.overlap_gradients = s.overlap_parameters = overlap;
+      check(small_mlp(), s);
+      check(small_gpt2(), s);
+      if (zero == ZeroStage::none) continue;
+      s.zero_group = 2;
+      s.reshard = overlap;
+      s.prefetch = overlap ? 2 : 0;
+      check(small_llama(), s);
+    }
+}
+
+TEST_CASE("simulated tensor and sequence parallelism compute the step of one device", "[parallel-values]") {
+  for (const bool sequence : {false, true})
+    for (const bool overlap : {false, true})
+      for (const Recompute recompute : {Recompute::none, Recompute::selective, Recompute::full}) {
+        SplitStep s = split(1, 1, 2);
+        s.sharding.sequence = sequence;
+        s.sharding.overlap = overlap;
+        s.sharding.recompute = recompute;
+        check(small_gpt2(), s);
+        check(small_llama(), s);
+        if (recompute == Recompute::none) check(small_mlp(), s);
+      }
+}
+
+TEST_CASE("simulated context parallelism computes the step of one device", "[parallel-values]") {
+  for (const ContextExchange exchange : {ContextExchange::ring, ContextExchange::all_to_all})
+    for (const int ranks : {2, 4}) {
+      SplitStep s = split(1, 1, 1, ranks);
+      s.sharding.context_exchange = exchange;
+      check(small_gpt2(), s);
+      if (exchange == ContextExchange::ring || ranks == 2) check(small_llama(), s);
+    }
+}
+
+TEST_CASE("simulated expert parallelism computes the step of one device", "[parallel-values]") {
+  for (const int experts : {2, 4}) check(small_mixtral(), split(4, 1, 1, 1, experts));
+  SplitStep s = split(4, 1, 2, 1, 2);
+  s.sharding.sequence = true;
+  s.zero = ZeroStage::optimizer;
+  check(small_mixtral(), s);
+}
+
+TEST_CASE("simulated pipelines compute the step of one device", "[parallel-values]") {
+  for (const char* schedule : {"naive", "gpipe", "1f1b", "zb-h1", "zb-2p"})
+    for (const bool overlap : {false, true}) {
+      SplitStep s = split(2, 2, 1);
+      s.schedule = schedule;
+      s.micro_batches = 4;
+      s.overlap_pipeline = overlap;
+      check(small_gpt2(), s);
+      check(small_mlp(), s);
+    }
+  for (const char* schedule : {"interleaved-1f1b", "dualpipe-v"}) {
+    SplitStep s = split(1, 2, 2);
+    s.schedule = schedule;
+    s.chunks = 2;
+    s.micro_batches = 4;
+    s.scatter_gather = true;
+    check(small_gpt2(), s);
+    check(small_llama(), s);
+  }
+}
+
+namespace {
+
+/// A product of strategies that exists, on at most 16 ranks.
+SplitStep random_split(std::mt19937& random, int kind) {
+  const auto one_of = [&random](std::vector<int> values) { return values[random() % values.size()]; };
+  const auto coin = [&random] { return random() % 2 == 0; };
+  for (;;) {
+    SplitStep s = split(one_of({1, 2, 4}), one_of({1, 1, 2, 4}), one_of({1, 2}), kind == 0 ? 1 : one_of({1, 1, 2}));
+    if (s.mesh.ranks() > 16 || s.mesh.ranks() < 2) continue;
+    const int replicas = s.mesh.data * s.mesh.context;
+    if (kind == 2) s.mesh.expert = s.sharding.expert = std::min(replicas, one_of({1, 2, 4}));
+    s.sharding.sequence = kind != 0 && s.mesh.tensor > 1 && coin();
+    s.sharding.overlap = coin();
+    s.sharding.context_exchange = coin() || kind == 2 ? ContextExchange::all_to_all : ContextExchange::ring;
+    const bool ring = s.mesh.context > 1 && s.sharding.context_exchange == ContextExchange::ring;
+    if (kind != 0) s.sharding.recompute = static_cast<Recompute>(one_of({0, 0, ring ? 0 : 1, 2}));
+    if (kind == 0) s.sharding.linear_split = static_cast<LinearSplit>(one_of({0, 1, 2}));
+    s.chunks = s.mesh.pipeline == 2 && coin() ? 2 : 1;
+    s.schedule = s.chunks > 1 ? (coin() ? "interleaved-1f1b" : "dualpipe-v")
+                              : std::vector<std::string>{"naive", "gpipe", "1f1b", "zb-h1", "zb-2p"}[random() % 5];
+    s.micro_batches = s.mesh.pipeline > 1 ? 4 : one_of({1, 2, 3});
+    s.steps = one_of({1, 1, 2});
+    s.zero =
+        static_cast<ZeroStage>(one_of(s.mesh.pipeline > 1 ? std::vector<int>{0, 1} : std::vector<int>{0, 1, 2, 3}));
+    if (s.zero != ZeroStage::none && replicas == 4 && coin()) s.zero_group = 2;
+    s.prefetch = one_of({0, 1, 3});
+    s.reshard = coin();
+    s.overlap_gradients = coin();
+    s.overlap_parameters = coin();
+    s.overlap_pipeline = coin();
+    s.scatter_gather = !s.sharding.sequence && coin();
+    s.whole_tensors = coin();
+    s.bucket = one_of({100, 1000, 100000});
+    const std::vector<std::string> reductions{"ring", "halving-doubling", "direct", "binary-tree"};
+    s.all_reduce = reductions[random() % reductions.size()];
+    std::vector<Axis>& order = s.mesh.order;
+    std::shuffle(order.begin(), order.end(), random);
+    return s;
+  }
+}
+
+NumericStepTask task_of(int kind, bool coin) {
+  if (kind == 0) return small_mlp();
+  if (kind == 2) return small_mixtral();
+  return coin ? small_gpt2() : small_llama();
+}
+
+}  // namespace
+
+TEST_CASE("200 random products of strategies compute the step of one device", "[parallel-values]") {
+  std::mt19937 random(17);
+  for (int i = 0; i < 200; ++i) {
+    const int kind = static_cast<int>(random() % 3);
+    const SplitStep s = random_split(random, kind);
+    CAPTURE(i, kind);
+    check(task_of(kind, random() % 2 == 0), s);
+  }
+}
