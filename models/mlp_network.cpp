@@ -118,7 +118,9 @@ Layer lay_out(const MlpShape& shape, int layer, double samples, Precision precis
   const double out = l.split == Split::columns ? l.own_out : l.out;
   const double in = l.split == Split::rows ? l.own_in : l.in;
   const Bytes output = l.last ? Bytes{} : b.row_bytes(out), input = b.row_bytes(in);
-  return std::move(b).build(output, sharding.recompute, input);
+  Layer done = std::move(b).build(output, sharding.recompute, input);
+  done.output_in_parts = l.split == Split::columns;
+  return done;
 }
 
 }  // namespace

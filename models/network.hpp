@@ -59,9 +59,10 @@ struct Layer {
   std::vector<KeptTensor> kept;  ///< each tensor once, with the first operator that saves it
   /// Of `kept`, and of gradients that come in: what the kernels `for_weights` read, where these are put off.
   Bytes kept_for_weights;
-  double tied_elements = 0;  ///< of a weight that an earlier layer lists, and this one uses too
-  Bytes lasting;             ///< buffers that stay once they have been used
-  Bytes output;              ///< what the next layer is given: its gradient, coming back, is as large
+  double tied_elements = 0;      ///< of a weight that an earlier layer lists, and this one uses too
+  Bytes lasting;                 ///< buffers that stay once they have been used
+  Bytes output;                  ///< what the next layer is given: its gradient, coming back, is as large
+  bool output_in_parts = false;  ///< each rank of the tensor axis has another part of it; false: all have the same
   /// The highest memory in the pass above what the layer keeps in all (`activations()`), gradients of parameters left
   /// out: tensors that live only within the layer, and `output`.
   Bytes forward_transient, backward_transient;

@@ -29,6 +29,8 @@ struct ParallelChoice {
 
   /// Anything but plain data parallelism.
   bool any() const;
+  /// Do the first and the last layer lie on different stages?
+  bool ends_apart() const;
 };
 
 /// Reads of the plan: `tensor_parallel`, `sequence_parallel`, `context_parallel` (or `{size, exchange}`),

@@ -155,6 +155,12 @@ bool ParallelChoice::any() const {
          sharding.recompute != Recompute::none;
 }
 
+bool ParallelChoice::ends_apart() const {
+  const PipelineShape shape{mesh.pipeline, 1, chunks};
+  if (mesh.pipeline == 1) return false;
+  return pipeline_schedules().find(schedule, schedule_place).place_of(mesh.pipeline * chunks - 1, shape).stage != 0;
+}
+
 ParallelChoice read_parallel(Fields& plan, const Place& place, Fields& data_parallel, const ClusterSpec& cluster,
                              const SoftwareStack& stack) {
   ParallelChoice choice;

@@ -150,7 +150,7 @@ void read_networks(Scenario& s, const Node& model, const Catalog& catalog, Field
   s.network = read_network(model, catalog, plan, settings);
   if (!s.parallel.any()) return;
   settings.sharding = s.parallel.sharding;
-  settings.own_head = s.parallel.mesh.pipeline > 1;
+  settings.own_head = s.parallel.ends_apart();
   s.share = read_network(model, catalog, plan, settings, &s.tied);
 }
 

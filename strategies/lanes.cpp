@@ -53,8 +53,10 @@ std::vector<int> members_of(const TrainingPlan& plan, Lane lane, int rank) {
       return plan.mesh.group(rank, Axis::expert);
     case Lane::tied: {
       const std::vector<int> stages = plan.mesh.group(rank, Axis::pipeline);
-      if (stages.front() != rank && stages.back() != rank) return {rank};
-      return {stages.front(), stages.back()};
+      const int last = plan.schedule ? plan.schedule->place_of(plan.virtual_stages() - 1, plan.pipeline).stage : 0;
+      const int ends[] = {stages.front(), stages[static_cast<std::size_t>(last)]};
+      if (ends[0] == ends[1] || (ends[0] != rank && ends[1] != rank)) return {rank};
+      return {ends[0], ends[1]};
     }
   }
   throw InternalError("an unknown lane");

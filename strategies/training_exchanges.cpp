@@ -104,7 +104,11 @@ Ops TrainingStep::exchange_gradients(std::size_t index, bool accumulate) {
       co_yield copy(bucket, words_.copy_in);
     }
   }
-  if (plan_.values) co_yield call(TrainingCall::fill_bucket, index);
+  if (plan_.values) {
+    if (bucket_free_[index].count > 0) wait_for(bucket_free_[index]);
+    co_yield settle();
+    co_yield call(TrainingCall::fill_bucket, index);
+  }
   if (!on_host && plan_.wait_kernel != 0) co_yield wait_for_tick();
   const Dep start = out_.after(plan_.coordinated() ? TrainingStreams::coordinator : TrainingStreams::compute);
   const auto buffer = static_cast<std::uint16_t>(index);
@@ -130,6 +134,7 @@ Ops TrainingStep::exchange_gradients(std::size_t index, bool accumulate) {
   }
   if (plan_.values) co_yield call_on(ends, {}, TrainingCall::keep_gradients, index);
   exchanged_.emplace_back(static_cast<std::uint16_t>(index), out_.after(ends));
+  bucket_free_[index] = out_.after(ends);
 }
 
 /// The parameters of a bucket from those that share them out.

@@ -120,6 +120,7 @@ TrainingStep::TrainingStep(int rank, const TrainingPlan& plan, const PassTables&
       std::vector<int>& of = buckets_of_layer_[static_cast<std::size_t>(part.layer)];
       if (of.empty() || of.back() != static_cast<int>(b)) of.push_back(static_cast<int>(b));
     }
+  bucket_free_.resize(stage_.buckets.size());
   ends_.resize(stage_.chunks.size());
   for (const PipelineTask& task : stage_.tasks) {
     if (task.pass != PipelineTask::Pass::backward && task.pass != PipelineTask::Pass::backward_weights) continue;
@@ -256,17 +257,22 @@ bool TrainingStep::elsewhere(int virtual_stage) const {
   return plan_.schedule->place_of(virtual_stage, plan_.pipeline).stage != at_.pipeline;
 }
 
-/// What a virtual stage hands on, of one micro-batch, on one rank.
-Bytes TrainingStep::activations_of(int virtual_stage) const {
+/// Whose output a virtual stage hands on.
+const Layer& TrainingStep::last_layer_of(int virtual_stage) const {
   const PipelinePlace place = plan_.schedule->place_of(virtual_stage, plan_.pipeline);
   const std::vector<int>& layers =
       plan_.stages[static_cast<std::size_t>(place.stage)].chunks[static_cast<std::size_t>(place.chunk)];
-  return plan_.network->layers[static_cast<std::size_t>(layers.back())].output;
+  return plan_.network->layers[static_cast<std::size_t>(layers.back())];
+}
+
+/// Do tensor ranks send a part each of what all of them have?
+bool TrainingStep::sends_parts(int virtual_stage) const {
+  return plan_.scatter_gather && plan_.lane(Lane::tensor).used() && !last_layer_of(virtual_stage).output_in_parts;
 }
 
 /// Activations of a virtual stage come in, or (back) the gradients by them.
 Ops TrainingStep::receive(int virtual_stage, int micro_batch, bool back) {
-  const bool parts = plan_.scatter_gather && plan_.lane(Lane::tensor).used();
+  const bool parts = sends_parts(virtual_stage);
   const int from = plan_.schedule->place_of(virtual_stage + (back ? 1 : 0), plan_.pipeline).stage;
   const std::uint16_t buffer = activation_buffer(virtual_stage, micro_batch, back, plan_.virtual_stages());
   Op& op = out_.fresh(Kind::recv, streams_.pipeline(back, false));
@@ -286,20 +292,20 @@ Ops TrainingStep::receive(int virtual_stage, int micro_batch, bool back) {
     wait_for(received);
     co_return;
   }
-  co_yield collective(Lane::tensor, Operation::all_gather, activations_of(virtual_stage),
+  co_yield collective(Lane::tensor, Operation::all_gather, last_layer_of(virtual_stage).output,
                       words_.pipeline_message[back ? 3 : 1], buffer, 0, received);
   wait_for(out_.after(streams_.recv(Lane::tensor)));
 }
 
 Ops TrainingStep::send(int virtual_stage, int micro_batch, bool back) {
   co_yield settle();
-  const bool parts = plan_.scatter_gather && plan_.lane(Lane::tensor).used();
+  const bool parts = sends_parts(virtual_stage);
   const int to = plan_.schedule->place_of(virtual_stage + (back ? 0 : 1), plan_.pipeline).stage;
   const Stream stream = streams_.pipeline(back, true);
   Op& op = out_.fresh(Kind::send, stream);
   op.group = words_.pipeline;
   op.name = words_.pipeline_message[back ? 2 : 0];
-  op.message.bytes = activations_of(virtual_stage) / (parts ? plan_.mesh.tensor : 1);
+  op.message.bytes = last_layer_of(virtual_stage).output / (parts ? plan_.mesh.tensor : 1);
   op.message.slot = peers_.stage_slot[static_cast<std::size_t>(to)];
   op.message.tag = kStageMessages | static_cast<Tag>((micro_batch * plan_.virtual_stages() + virtual_stage) * 2 + back);
   // Receives are posted ahead: nobody waits for the receiver, the sender for its message where it does not overlap.

@@ -46,7 +46,8 @@ class TrainingStep : public CoroutineProgram {
   std::array<std::uint32_t, kLanes> calls_{};  // collectives so far
   std::uint16_t next_buffer_ = 0;
   // Of the step:
-  std::size_t next_bucket_ = 0;                           // the first that is not full yet
+  std::vector<Dep> bucket_free_;  // the exchange of a bucket that was the last one to use its buffer
+  std::size_t next_bucket_ = 0;   // the first that is not full yet
   std::vector<std::pair<std::uint16_t, Dep>> exchanged_;  // buckets in the order of their exchange, and its end
   std::vector<int> visits_;                               // layers in the order of their passes (ZeRO stage 3)
   std::size_t visit_ = 0, next_gather_ = 0;
@@ -74,7 +75,8 @@ class TrainingStep : public CoroutineProgram {
   const Op& work(const Work&, Kind, GroupId, NameId);
   const Op& holds(double bytes, MemoryClass, NameId, Stream stream, Dep after);
   bool elsewhere(int virtual_stage) const;
-  Bytes activations_of(int virtual_stage) const;
+  const Layer& last_layer_of(int virtual_stage) const;
+  bool sends_parts(int virtual_stage) const;
   void wait_for(Dep dep) { pending_.at(static_cast<std::size_t>(waiting_++)) = dep; }
   void take_waits(Op&);
   std::uint16_t take_buffers(int exchanges);

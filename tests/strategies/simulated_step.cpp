@@ -35,11 +35,14 @@ class BrokenProgram : public Program {
   Break change_;
 };
 
+/// Does the last layer lie on another stage than the first one?
+bool parts_ends(const SplitStep& s) { return s.mesh.pipeline > 1 && s.schedule != "dualpipe-v"; }
+
 Network network_of(const NumericStepTask& task, const SplitStep& s) {
   if (const MlpShape* shape = std::get_if<MlpShape>(&task.model))
     return mlp_network(*shape, task.micro_batch_size, Precision::fp64, s.sharding);
   TransformerConfig config = std::get<TransformerConfig>(task.model);
-  if (s.mesh.pipeline > 1) config.tie_word_embeddings = false;  // the last stage has a copy
+  if (parts_ends(s)) config.tie_word_embeddings = false;  // the last stage has a copy
   TransformerOptions options;
   options.sharding = s.sharding;
   return transformer_network(config, task.micro_batch_size, task.seq_length, Precision::fp64, options);
@@ -102,7 +105,7 @@ TrainingPlan plan_of(const NumericStepTask& task, const SplitStep& s, const Netw
   plan.zero_group = s.zero_group;
   plan.prefetch = s.prefetch;
   plan.reshard = s.reshard;
-  plan.tied = is_tied(task) && s.mesh.pipeline > 1;
+  plan.tied = is_tied(task) && parts_ends(s);
   plan.overlap_gradients = s.overlap_gradients;
   plan.overlap_parameters = s.overlap_parameters;
   plan.overlap_pipeline = s.overlap_pipeline;

@@ -24,8 +24,8 @@ void check(const NumericStepTask& task, const SplitStep& s) {
   INFO(in_words(s));
   const StepOutcome out = simulated_step(task, s);
   INFO(out.worst);
-  CHECK(out.error.empty());
   INFO(out.error);
+  CHECK(out.error.empty());
   CHECK(out.difference < 1e-10);
   CHECK(out.hazards == 0);
 }
@@ -59,7 +59,7 @@ TEST_CASE("simulated tensor and sequence parallelism compute the step of one dev
         s.sharding.recompute = recompute;
         check(small_gpt2(), s);
         check(small_llama(), s);
-        if (recompute == Recompute::none) check(small_mlp(), s);
+        if (recompute == Recompute::none && !sequence) check(small_mlp(), s);
       }
 }
 
@@ -157,6 +157,9 @@ TEST_CASE("200 random products of strategies compute the step of one device", "[
     const int kind = static_cast<int>(random() % 3);
     const SplitStep s = random_split(random, kind);
     CAPTURE(i, kind);
-    check(task_of(kind, random() % 2 == 0), s);
+    const bool all_to_all = s.mesh.context > 1 && s.sharding.context_exchange == ContextExchange::all_to_all;
+    // Two heads of keys and values are too few for four ranks.
+    const bool many_heads = all_to_all && s.mesh.context * s.mesh.tensor > 2;
+    check(task_of(kind, many_heads || random() % 2 == 0), s);
   }
 }
