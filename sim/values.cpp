@@ -92,7 +92,7 @@ void Values::write(Actor actor, const Op& op, const Eigen::VectorXd& value) {
   Eigen::VectorXd& whole = buffer(actor, op.effect.write.buffer);
   // A buffer that nobody has made yet, or that is written whole, is as large as what comes says.
   const BufferRef& ref = op.effect.write;
-  if (op.effect.action == Action::copy && (whole.size() == 0 || ref.of == 1))
+  if (op.effect.action == Action::copy && ref.count > 0 && (whole.size() == 0 || ref.of == 1))
     whole = Eigen::VectorXd::Zero(value.size() * ref.of / ref.count);
   const auto [first, rest] = unwrapped(op.effect.write);
   const auto [begin, end] = range(whole.size(), first);

@@ -19,7 +19,7 @@ bool TrainingStep::exchanges_gradients(bool experts) const {
 
 /// One collective of this rank's group on a lane, on the lane's streams; its receiving stream ends with it.
 Ops TrainingStep::collective(Lane lane, Operation operation, Bytes bytes, NameId name, std::uint16_t buffer,
-                             std::uint16_t input, Dep start) {
+                             std::uint16_t input, Dep start, int part, int parts) {
   const auto at = static_cast<std::size_t>(lane);
   const LaneGroups& groups = plan_.lanes[at];
   if (!groups.used() || groups.of_rank[static_cast<std::size_t>(rank_)] < 0) co_return;
@@ -42,7 +42,8 @@ Ops TrainingStep::collective(Lane lane, Operation operation, Bytes bytes, NameId
   call.launch = to_picoseconds(plan_.collective_launch);
   const int index =
       static_cast<int>(std::find(group.members.begin(), group.members.end(), rank_) - group.members.begin());
-  const Local me(out_, {index, size, &group.settings}, peers.peers, call, bytes);
+  Local me(out_, {index, size, &group.settings}, peers.peers, call, bytes);
+  if (parts > 1) me = me.within({bytes, {buffer, static_cast<std::uint16_t>(part), static_cast<std::uint16_t>(parts)}});
   Ops all = collective_ops(*groups.algorithm[static_cast<std::size_t>(operation)], me, bytes);
   co_yield all;
   if (group.settings.fidelity == Fidelity::modelled) co_return;
@@ -118,9 +119,11 @@ Ops TrainingStep::exchange_gradients(std::size_t index, bool accumulate) {
                         start);
   Stream ends = streams_.recv(lane);
   if (plan_.lane(copies).used()) {
-    const double part = static_cast<double>(zero_group(plan_, rank_, bucket.experts).size());
-    co_yield collective(copies, Operation::all_reduce, bytes / part, name, buffer, 0,
-                        plan_.lane(lane).used() ? out_.after(streams_.recv(lane)) : start);
+    const std::vector<int> shared = zero_group(plan_, rank_, bucket.experts);
+    const int parts = static_cast<int>(shared.size());
+    const int own = static_cast<int>(std::find(shared.begin(), shared.end(), rank_) - shared.begin());
+    co_yield collective(copies, Operation::all_reduce, bytes / parts, name, buffer, 0,
+                        plan_.lane(lane).used() ? out_.after(streams_.recv(lane)) : start, own, parts);
     ends = streams_.recv(copies);
   }
   if (accumulate) {  // to the share of earlier micro-batches

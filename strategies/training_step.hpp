@@ -85,7 +85,9 @@ class TrainingStep : public CoroutineProgram {
   bool shares_out() const { return plan_.zero != ZeroStage::none; }
   bool leaves_each_micro_batch() const { return plan_.zero >= ZeroStage::gradients; }
   bool exchanges_gradients(bool experts) const;
-  Ops collective(Lane, Operation, Bytes, NameId, std::uint16_t buffer, std::uint16_t input, Dep start);
+  /// On a whole buffer, or on part `part` of `parts` of it.
+  Ops collective(Lane, Operation, Bytes, NameId, std::uint16_t buffer, std::uint16_t input, Dep start, int part = 0,
+                 int parts = 1);
   Ops exchange_gradients(std::size_t bucket, bool accumulate);
   Ops gradients_after(int layer, int kernel, bool first, bool last);
   Ops gather(std::size_t bucket);

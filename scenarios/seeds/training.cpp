@@ -224,6 +224,7 @@ SeedFigures async_01(const Node& inputs) {
   const int sync_steps = json::parse(in_child([&] {
     const Network network = simple_network(1, 0, fastest, Bytes{4});
     DataParallelPlan plan = simple_plan(network, workers, "ring", false);
+    plan.values = true;  // for its calls
     for (GradientBucket& bucket : plan.buckets) bucket.elements = 0;
     plan.steps = static_cast<int>(horizon * 1e3 / fastest) + 1;  // more than can be done
     Names names;

@@ -138,37 +138,43 @@ std::string in_words(const SplitStep& s) {
 }
 
 StepOutcome simulated_step(const NumericStepTask& task, const SplitStep& s, const Break& change) {
-  const nlohmann::json j = nlohmann::json::parse(in_child([&] {
-    StepOutcome out;
-    try {
-      const Network network = network_of(task, s);
-      const TrainingPlan plan = plan_of(task, s, network);
-      Names names;
-      const PassTables tables(plan, names);
-      const TrainingStreams streams(plan);
-      ClusterMachine machine(star_cluster(plan.ranks(), BytesPerSecond{1e6}, {1000000}), SoftwareStack{});
-      NumericStep numbers(task, plan);
-      Values values;
-      numbers.attach(values);
-      Simulation simulation(machine);
-      for (int rank = 0; rank < plan.ranks(); ++rank)
-        simulation.add(rank,
-                       std::make_unique<BrokenProgram>(rank, training_program(rank, plan, tables, streams), change));
-      simulation.observe(values);
-      out.seconds = simulation.run().end.value;
-      ReferenceStep one(task, s.mesh.data * s.micro_batches * task.micro_batch_size, s.steps);
-      one.run();
-      const NumericDifference apart = numbers.difference(one.numbers());
-      out.difference = apart.largest();
-      out.worst = apart.worst;
-      out.hazards = static_cast<int>(values.hazards().size());
-      if (out.hazards > 0) out.worst += "; " + values.hazards().front();
-    } catch (const std::exception& e) {
-      out.error = e.what();
-    }
-    const bool number = out.difference <= 1e300;  // neither infinite nor NaN, which JSON has not
-    return nlohmann::json{number ? out.difference : 1e300, out.worst, out.error, out.hazards, out.seconds}.dump();
-  }));
+  std::string text;
+  try {
+    text = in_child([&] {
+      StepOutcome out;
+      try {
+        const Network network = network_of(task, s);
+        const TrainingPlan plan = plan_of(task, s, network);
+        Names names;
+        const PassTables tables(plan, names);
+        const TrainingStreams streams(plan);
+        ClusterMachine machine(star_cluster(plan.ranks(), BytesPerSecond{1e6}, {1000000}), SoftwareStack{});
+        NumericStep numbers(task, plan);
+        Values values;
+        numbers.attach(values);
+        Simulation simulation(machine);
+        for (int rank = 0; rank < plan.ranks(); ++rank)
+          simulation.add(rank,
+                         std::make_unique<BrokenProgram>(rank, training_program(rank, plan, tables, streams), change));
+        simulation.observe(values);
+        out.seconds = simulation.run().end.value;
+        ReferenceStep one(task, s.mesh.data * s.micro_batches * task.micro_batch_size, s.steps);
+        one.run();
+        const NumericDifference apart = numbers.difference(one.numbers());
+        out.difference = apart.largest();
+        out.worst = apart.worst;
+        out.hazards = static_cast<int>(values.hazards().size());
+        if (out.hazards > 0) out.worst += "; " + values.hazards().front();
+      } catch (const std::exception& e) {
+        out.error = e.what();
+      }
+      const bool number = out.difference <= 1e300;  // neither infinite nor NaN, which JSON has not
+      return nlohmann::json{number ? out.difference : 1e300, out.worst, out.error, out.hazards, out.seconds}.dump();
+    });
+  } catch (const std::exception& e) {  // Eigen's own checks
+    return {0, "", e.what(), 0, 0};
+  }
+  const nlohmann::json j = nlohmann::json::parse(text);
   return {j[0].get<double>(), j[1].get<std::string>(), j[2].get<std::string>(), j[3].get<int>(), j[4].get<double>()};
 }
 

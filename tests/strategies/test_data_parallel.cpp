@@ -177,4 +177,3 @@ TEST_CASE("a rank's schedule is static, lazy and names only its neighbours", "[d
   while (program->next(op) == Pull::op) messages += op.kind == Kind::send || op.kind == Kind::recv ? 1 : 0;
   CHECK(messages == 2 * 2 * 7);
 }
-

@@ -163,3 +163,98 @@ TEST_CASE("200 random products of strategies compute the step of one device", "[
     check(task_of(kind, many_heads || random() % 2 == 0), s);
   }
 }
+
+namespace {
+
+struct Strategy {
+  std::string name;
+  NumericStepTask task;
+  SplitStep split;
+};
+
+/// One of each, on few ranks.
+std::vector<Strategy> strategies() {
+  std::vector<Strategy> all;
+  const auto add = [&all](std::string name, NumericStepTask task, SplitStep s, auto change) {
+    change(s);
+    task.seed = 9;  // by which every token rank looks up words of both halves of the vocabulary
+    all.push_back({std::move(name), std::move(task), std::move(s)});
+  };
+  const auto nothing = [](SplitStep&) {};
+  add("data", small_llama(), split(2, 1, 1), nothing);
+  for (const ZeroStage stage : {ZeroStage::optimizer, ZeroStage::gradients, ZeroStage::parameters})
+    add("ZeRO", small_llama(), split(2, 1, 1), [&](SplitStep& s) { s.zero = stage; });
+  add("hybrid sharding", small_llama(), split(4, 1, 1), [](SplitStep& s) {
+    s.zero = ZeroStage::parameters;
+    s.zero_group = 2;
+  });
+  add("tensor", small_llama(), split(1, 1, 2), nothing);
+  add("sequence", small_llama(), split(1, 1, 2), [](SplitStep& s) { s.sharding.sequence = s.sharding.overlap = true; });
+  add("recomputed tensor", small_llama(), split(1, 1, 2), [](SplitStep& s) { s.sharding.recompute = Recompute::full; });
+  add("ring attention", small_llama(), split(1, 1, 1, 2), nothing);
+  add("all-to-all attention", small_llama(), split(1, 1, 1, 2),
+      [](SplitStep& s) { s.sharding.context_exchange = ContextExchange::all_to_all; });
+  add("experts", small_mixtral(), split(2, 1, 1, 1, 2), nothing);
+  add("columns", small_mlp(), split(1, 1, 2), [](SplitStep& s) { s.sharding.linear_split = LinearSplit::columns; });
+  add("rows", small_mlp(), split(1, 1, 2), [](SplitStep& s) { s.sharding.linear_split = LinearSplit::rows; });
+  for (const char* schedule : {"naive", "gpipe", "1f1b", "zb-h1", "zb-2p", "interleaved-1f1b", "dualpipe-v"})
+    add(schedule, small_gpt2(), split(1, 2, 1), [&](SplitStep& s) {
+      s.schedule = schedule;
+      s.micro_batches = 4;
+      const std::string name = schedule;
+      s.chunks = name == "interleaved-1f1b" || name == "dualpipe-v" ? 2 : 1;
+    });
+  return all;
+}
+
+/// Numbers of a rank's operations that something can be broken in: first, middle, last.
+std::vector<int> some_of(const std::vector<Op>& ops, const std::function<bool(const Op&)>& wanted) {
+  std::vector<int> found;
+  for (std::size_t i = 0; i < ops.size(); ++i)
+    if (wanted(ops[i])) found.push_back(static_cast<int>(i));
+  if (found.size() <= 3) return found;
+  return {found.front(), found[found.size() / 2], found.back()};
+}
+
+bool is_pass(const Op& op) {
+  return op.effect.action == Action::call &&
+         op.effect.call <= static_cast<std::uint16_t>(TrainingCall::backward_weights) &&
+         op.effect.read.count == kEndOfPass;
+}
+
+void check_noticed(const Strategy& s, const char* what, const std::vector<int>& numbers,
+                   const std::function<void(Op&)>& change) {
+  for (const int number : numbers) {
+    CAPTURE(s.name, what, number);
+    const StepOutcome out = simulated_step(s.task, s.split, [&](Op& op, int rank, int at) {
+      if (rank == 1 && at == number) change(op);
+    });
+    const bool noticed = !out.error.empty() || out.hazards > 0 || out.difference > 1e-8;
+    CHECK(noticed);
+  }
+}
+
+}  // namespace
+
+TEST_CASE("a broken message, order or shard of any strategy is noticed", "[parallel-values]") {
+  for (const Strategy& s : strategies()) {
+    const std::vector<Op> ops = operations_of(s.task, s.split, 1);
+    const std::vector<int> messages =
+        some_of(ops, [](const Op& op) { return op.kind == Kind::recv && op.effect.action != Action::none; });
+    CAPTURE(s.name);
+    CHECK(!messages.empty());
+    check_noticed(s, "message lost", messages, [](Op& op) { op.effect = {}; });
+    const std::vector<int> passes = some_of(ops, is_pass);
+    CHECK(passes.size() == 3);
+    check_noticed(s, "another layer's turn", passes,
+                  [](Op& op) { op.effect.read.buffer = static_cast<std::uint16_t>(op.effect.read.buffer ^ 1U); });
+    const std::vector<int> parts =
+        some_of(ops, [](const Op& op) { return op.kind == Kind::send && op.effect.read.of > 1; });
+    check_noticed(s, "another part", parts, [](Op& op) {
+      op.effect.read.chunk = static_cast<std::uint16_t>((op.effect.read.chunk + 1) % op.effect.read.of);
+    });
+    if (parts.empty())
+      check_noticed(s, "another micro-batch", {passes.front(), passes.back()},
+                    [](Op& op) { op.effect.read.chunk = static_cast<std::uint16_t>(op.effect.read.chunk ^ 1U); });
+  }
+}
