@@ -148,6 +148,37 @@ void count_ranks(ParallelChoice& choice, Fields& fields, const ClusterSpec& clus
                      mesh.expert, mesh.data, mesh.context));
 }
 
+/// Where gradients meet, and what that asks for.
+void read_mechanism(ParallelChoice& choice, Fields& fields, const ClusterSpec& cluster) {
+  choice.mechanism = parse_mechanism(fields.choice("mechanism", mechanism_names(), "all-reduce"));
+  const Mechanism mechanism = choice.mechanism;
+  const auto only = [&](const char* key, Mechanism with) {
+    if (fields.has(key) && mechanism != with)
+      fail(fields.place_of(key), fmt::format("plan.data_parallel.{}: of mechanism {} only", key, name_of(with)));
+  };
+  only("loss", Mechanism::master);
+  only("server", Mechanism::parameter_server);
+  choice.loss_on_master = fields.choice("loss", {"master", "replicas"}, "master") == "master";
+  const std::int64_t server = fields.integer("server", 0, 0);
+  if (server >= cluster.nodes)
+    fail(fields.place_of("server"), fmt::format("plan.data_parallel.server: node {}, but the cluster has nodes 0 to {}",
+                                                server, cluster.nodes - 1));
+  choice.server_node = static_cast<int>(server);
+  if (mechanism == Mechanism::all_reduce) return;
+  const Place& place = fields.place_of("mechanism");
+  if (choice.any())
+    fail(place, fmt::format("plan.data_parallel.mechanism: {} has the whole model on every GPU: no tensor, pipeline, "
+                            "context or expert parallelism, no ZeRO and no recomputation; these need all-reduce",
+                            name_of(mechanism)));
+  if (fields.has("all_reduce"))
+    fail(fields.place_of("all_reduce"),
+         fmt::format("plan.data_parallel.all_reduce: there is none with mechanism {}; leave it out", name_of(mechanism)));
+  if (mechanism != Mechanism::parameter_server && cluster.node_of_gpu(choice.mesh.ranks() - 1) > 0)
+    fail(place, fmt::format("plan.data_parallel.mechanism: {} is one process that drives the GPUs of one node, but {} "
+                            "ranks are on {} nodes; all-reduce and parameter-server work on several",
+                            name_of(mechanism), choice.mesh.ranks(), cluster.node_of_gpu(choice.mesh.ranks() - 1) + 1));
+}
+
 }  // namespace
 
 bool ParallelChoice::any() const {
@@ -188,6 +219,7 @@ ParallelChoice read_parallel(Fields& plan, const Place& place, Fields& data_para
          fmt::format("plan.data_parallel.zero_group: groups of {} do not divide {} replicas", choice.zero_group,
                      replicas));
   if (choice.zero_group == replicas) choice.zero_group = 0;
+  read_mechanism(choice, data_parallel, cluster);
   choice.fidelity = parse_fidelity(plan.choice("collectives", {"messages", "flows", "modelled"}, "modelled"));
   return choice;
 }

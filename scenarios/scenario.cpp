@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <iterator>
 
+#include "scenarios/framework_modes.hpp"
 #include "scenarios/read_cluster.hpp"
 #include "scenarios/read_collective.hpp"
 #include "scenarios/read_network.hpp"
@@ -207,6 +208,8 @@ Scenario read(Node document, const std::string& name, const Overrides& overrides
   const Catalog catalog;
   Scenario s;
   s.name = name;
+  s.document = document;
+  const FrameworkMode* mode = apply_framework_mode(document);
   Fields root(document, "the scenario");
   s.name = root.text("name", name);
   const Node& cluster = root.required_child("cluster");
@@ -230,8 +233,10 @@ Scenario read(Node document, const std::string& name, const Overrides& overrides
   }
 
   Fields plan(plan_node, "plan");
+  s.strategy = plan.text("strategy", "");
   s.precision = precision_of(plan, s.cluster);
   const DataParallelChoice choice = read_data_parallel(s, plan, plan_node.place);
+  if (mode) require_mode_fits(*mode, s.cluster, s.plan.ranks, plan.place_of("strategy"));
   split_batch(s, plan);
   s.optimizer = find_optimizer(plan.text("optimizer", "adam"), plan.place_of("optimizer"));
   read_networks(s, model, catalog, plan);
@@ -277,7 +282,6 @@ Scenario read(Node document, const std::string& name, const Overrides& overrides
                          show(s.measured.at(s.micro_batch_size)), s.measured.source, false});
   s.sources.push_back(
       {"model " + s.network.name, "", s.network.source.empty() ? "given in the scenario" : s.network.source, false});
-  s.document = std::move(document);
   return s;
 }
 

@@ -37,6 +37,7 @@ struct Scenario {
   std::int64_t global_batch_size = 1;  ///< samples
   std::int64_t micro_batch_size = 1;
   DataParallelPlan plan;        ///< what is said of all ranks, and of replicas
+  std::string strategy;         ///< a framework's name for all of this, where the plan says one
   ParallelChoice parallel;      ///< how the model is split
   Network share;                ///< where it is split: one rank's part of every layer, of one micro-batch
   bool tied = false;            ///< the first and the last pipeline stage share a weight

@@ -5,6 +5,7 @@
 #include <chrono>
 #include <nlohmann/json.hpp>
 
+#include "scenarios/central_plans.hpp"
 #include "scenarios/size.hpp"
 #include "scenarios/step_picture.hpp"
 #include "scenarios/training_plans.hpp"
@@ -52,15 +53,20 @@ struct Run {
         memory(keeps_all(options)) {
     machine.scale_compute(s.compute_scale);
     const SoftwareStack stack = upgraded(s.software, options.upgrade);
-    plan = prepared_plan(s, upgraded(s.cluster, options.upgrade), stack);
+    const CentralPlan central = central_plan(s, machine, stack);
+    plan = central.used() ? central.step : prepared_plan(s, upgraded(s.cluster, options.upgrade), stack);
     records = keeps_all(options) || (options.critical_path && estimated_operations(s) <= kMostOfPath);
     if (!records && s.parallel.any()) plan.first_fused = kFirstFused;
     const PassTables tables(plan, names);
     machine.fuse(tables.fused().runs());
     const TrainingStreams used(plan);
-    streams = used.names();
+    streams = central.used() ? central_streams(central) : used.names();
+    const std::optional<CentralWords> words = central.used() ? std::optional<CentralWords>(names) : std::nullopt;
     Simulation simulation(machine, options.transport);
-    for (int rank = 0; rank < plan.ranks(); ++rank) simulation.add(rank, training_program(rank, plan, tables, used));
+    if (central.used())
+      for (const Actor actor : central.actors()) simulation.add(actor, central_program(actor, central, tables, *words));
+    else
+      for (int rank = 0; rank < plan.ranks(); ++rank) simulation.add(rank, training_program(rank, plan, tables, used));
     simulation.observe(breakdown);
     simulation.observe(traffic);
     simulation.observe(memory);
@@ -130,8 +136,8 @@ void book_breakdown(const Run& run, Result& r) {
 void book_memory(const Scenario& s, const Run& run, Result& r) {
   // Of GPUs that differ, the one that is fullest.
   const auto capacity = [&s](Actor actor) { return s.cluster.type_of_gpu(actor).gpu.memory_capacity; };
-  Actor rank = run.memory.highest();
-  for (Actor other = 0; other < s.plan.ranks; ++other)
+  Actor rank = 0;
+  for (Actor other = 1; other < s.plan.ranks; ++other)
     if (run.memory.peak(other) / capacity(other) > run.memory.peak(rank) / capacity(rank)) rank = other;
   const MemoryUse::ByClass parts = run.memory.parts_at_peak(rank);
   const auto of = [&parts](MemoryClass c) { return parts[static_cast<std::size_t>(c)]; };
@@ -149,7 +155,7 @@ Result result_of(const Scenario& s, const Run& run) {
   if (s.measured.given()) r.measured = {s.measured.at(s.micro_batch_size).value, s.measured.source};
   r.training_steps = s.training.steps;
   r.training_time = s.training.steps * r.step_time;
-  if (s.plan.ranks > 1) {
+  if (s.plan.ranks > 1 && s.parallel.mechanism == Mechanism::all_reduce) {
     r.all_reduce.algorithm = all_reduce_name(s);
     r.all_reduce.fidelity = name_of(s.plan.collective.fidelity);
     r.all_reduce.channels = s.plan.collective.channels;

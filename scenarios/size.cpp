@@ -90,6 +90,8 @@ double estimated_operations(const Scenario& s, bool fused) {
   if (s.parallel.any()) return operations_of_mesh(s, fused);
   const double ranks = s.plan.ranks;
   const double computing = ranks * kernels_of(s);
+  if (s.parallel.mechanism != Mechanism::all_reduce)  // each replica's messages have two ends, and a sum
+    return computing + (6.0 * static_cast<double>(s.plan.buckets.size()) + 8) * ranks * s.plan.micro_batches;
   if (s.plan.ranks == 1) return computing;
   const double first = collective_operations(s.plan, 0), last = collective_operations(s.plan, s.plan.ranks - 1);
   return computing + static_cast<double>(s.plan.buckets.size()) * (first + (ranks - 1) * last + 2 * ranks);

@@ -77,9 +77,10 @@ std::string mesh_in_words(const Scenario& s) {
 
 std::string head(const Scenario& s) {
   const std::string how =
-      s.parallel.any() ? mesh_in_words(s)
-      : s.plan.ranks == 1
-          ? "one device"
+      s.parallel.any()    ? mesh_in_words(s)
+      : s.plan.ranks == 1 ? "one device"
+      : s.parallel.mechanism != Mechanism::all_reduce
+          ? fmt::format("data parallel on {}, {}", gpus_in_words(s), name_of(s.parallel.mechanism))
           : fmt::format(
                 "data parallel on {}, {} all-reduce{}", gpus_in_words(s), all_reduce_name(s),
                 s.plan.collective.channels > 1 ? fmt::format(" of {} channels", s.plan.collective.channels) : "");

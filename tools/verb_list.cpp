@@ -10,6 +10,7 @@
 #include "models/network_entry.hpp"
 #include "models/stack.hpp"
 #include "models/training_memory.hpp"
+#include "scenarios/framework_modes.hpp"
 #include "sim/output.hpp"
 #include "strategies/collective.hpp"
 #include "strategies/pipeline_schedule.hpp"
@@ -90,6 +91,18 @@ std::vector<ListRow> list_pipelines(const Catalog&) {
   return rows;
 }
 
+std::vector<ListRow> list_strategies(const Catalog&) {
+  std::vector<ListRow> rows;
+  for (const FrameworkMode& mode : framework_modes()) {
+    const std::string zero = mode.least_zero_stage == mode.most_zero_stage
+                                 ? fmt::format("{}", mode.zero_stage)
+                                 : fmt::format("{} to {}", mode.least_zero_stage, mode.most_zero_stage);
+    rows.push_back({list_word(mode.name), list_word(name_of(mode.mechanism)), list_word(zero),
+                    list_word(mode.stack.empty() ? "-" : mode.stack), list_word(mode.description)});
+  }
+  return rows;
+}
+
 std::vector<ListRow> interconnects(const Catalog&) {
   std::vector<ListRow> rows;
   for (const std::string& name : node_builders().names()) rows.push_back({list_word(name)});
@@ -165,6 +178,14 @@ const std::vector<Listing>& listings() {
          "schedules: orders of work on a stage",
          {{"name", "name"}, {"what", "description"}},
          list_pipelines},
+        {"strategies",
+         "plan.strategy: what frameworks call it",
+         {{"name", "name"},
+          {"gradients meet by", "mechanism"},
+          {"ZeRO", "zero_stages"},
+          {"software", "software"},
+          {"what", "description"}},
+         list_strategies},
         {"interconnects", "interconnect of a node", {{"name", "name"}}, interconnects},
         {"optimizers",
          "plan.optimizer; bytes a parameter beside a 16-bit parameter and gradient",
@@ -220,7 +241,7 @@ int list(const std::vector<std::string>& words) {
   std::string kind, json;
   arguments.positional("KIND", kind,
                        "gpus, nodes, fabrics, cpus, storages, hcas, switches, networks (or models), stacks, nccls, "
-                       "collectives, pipelines, interconnects, optimizers, scenarios",
+                       "collectives, pipelines, strategies, interconnects, optimizers, scenarios",
                        false);
   arguments.option("--json", json, "FILE", "write the list as JSON; - is stdout");
   if (!arguments.parse(words)) return kGood;

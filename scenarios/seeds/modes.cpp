@@ -1,0 +1,270 @@
+// FRM-01, MODE-EQ, TPU-TORUS: what the modes of frameworks do, by their messages and their sums. PTDP-01, CENTRAL-01: the
+// ways by a master GPU and by the CPU.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <set>
+
+#include "scenarios/central_plans.hpp"
+#include "scenarios/framework_modes.hpp"
+#include "scenarios/seeds/scenario_trace.hpp"
+#include "scenarios/seeds/transfers.hpp"
+#include "sim/child.hpp"
+#include "sim/simulation.hpp"
+#include "sim/traffic.hpp"
+#include "strategies/pass_table.hpp"
+#include "topologies/cluster_machine.hpp"
+
+namespace trainyard {
+namespace {
+
+using nlohmann::json;
+
+/// A small network on two boxes of four GPUs, or two hosts of four TPUs.
+Scenario mode_scenario(const std::string& mode, int ranks, const Overrides& more = {}) {
+  const bool tpus = mode == "tf-tpu";
+  const std::string text = fmt::format(
+      "cluster: {{nodes: 2, {}}}\n"
+      "model: {{mlp: {{widths: [64, 96, 10]}}}}\n"
+      "plan: {{strategy: {}, micro_batch_size: 8, precision: {}, data_parallel: {{size: {}, bucket: 4096}}}}\n",
+      tpus ? "node: tpu-v3-host, fabric: tpu-v3-torus"
+           : "node: {base: pcie-4, hca: {count: 1, rate: 100 Gbit/s, latency: 1 us}}, fabric: nonblocking",
+      mode, tpus ? "bf16" : "fp32", ranks);
+  return read_scenario_text(text, "mode.yaml", more);
+}
+
+/// Messages of one step, and whether they go on beside the computing.
+struct ModeTrace {
+  MessageTrace::Messages messages;
+  bool overlaps = false;
+  double seconds = 0;
+};
+
+ModeTrace trace_of(const Scenario& s) {
+  const json j = json::parse(in_child([&s] {
+    MessageTrace trace;
+    const double seconds = run_step(s, {&trace});
+    return json{trace.messages(), trace.overlaps(), seconds}.dump();
+  }));
+  return {j[0].get<MessageTrace::Messages>(), j[1], j[2]};
+}
+
+/// Who is at an end of every message?
+std::string way_of(const ModeTrace& trace, int ranks) {
+  bool first_gpu = true, cpu = true;
+  std::map<Actor, std::set<Actor>> peers;
+  for (const auto& [from, to, bytes] : trace.messages) {
+    first_gpu &= from == 0 || to == 0;
+    cpu &= from >= ranks || to >= ranks;
+    peers[from].insert(to);
+  }
+  if (trace.messages.empty()) return "none";
+  if (cpu) return "CPU";
+  if (first_gpu) return "first GPU";
+  const bool one_each = std::all_of(peers.begin(), peers.end(), [](const auto& p) { return p.second.size() == 1; });
+  return one_each && static_cast<int>(peers.size()) == ranks ? "ring" : "mixed";
+}
+
+bool mode_refused(const std::string& mode, int ranks) {
+  try {
+    mode_scenario(mode, ranks);
+    return false;
+  } catch (const UserError&) {
+    return true;
+  }
+}
+
+SeedFigures frm_01(const Node& inputs) {
+  SeedFigures got;
+  for (const std::string& mode : words_of(inputs, "modes"))
+    got["way " + mode] = way_of(trace_of(mode_scenario(mode, 4)), 4);
+  const Overrides bare{{"software", "plain"}};
+  const auto same = [&bare](const char* a, const char* b, int ranks) {
+    return trace_of(mode_scenario(a, ranks, bare)).messages == trace_of(mode_scenario(b, ranks, bare)).messages;
+  };
+  got["horovod overlaps"] = trace_of(mode_scenario("horovod", 4)).overlaps;
+  got["DDP on one node is MirroredStrategy"] = same("pytorch-ddp", "tf-mirrored", 4);
+  got["DDP on two nodes is MultiWorkerMirroredStrategy"] = same("pytorch-ddp", "tf-multi-worker-mirrored", 8);
+  for (const std::string& mode : words_of(inputs, "one_node"))
+    got["refused on two nodes " + mode] = mode_refused(mode, 8);
+  return got;
+}
+
+/// Gradients and parameters that are whole numbers, so that sums are the same in any order.
+class WholeNumbers {
+ public:
+  WholeNumbers(const Scenario& s, Actor center, bool central) : scenario_(s), center_(center), central_(central) {}
+
+  void attach(Values& values) {
+    values_ = &values;
+    const auto on = [&values](TrainingCall call, auto function) {
+      values.on_call(static_cast<std::uint16_t>(call),
+                     [function](Actor actor, const Op& op) { function(actor, op.effect.read.buffer); });
+    };
+    const auto nothing = [](Actor, const Op&) {};
+    for (const auto call :
+         {TrainingCall::forward, TrainingCall::backward, TrainingCall::keep_gradients, TrainingCall::take_parameters})
+      values.on_call(static_cast<std::uint16_t>(call), nothing);
+    for (const auto call : {CentralCall::fill_output, CentralCall::loss})
+      values.on_call(static_cast<std::uint16_t>(call), [this](Actor actor, const Op&) {
+        values_->buffer(actor, kOutputs).setZero(scenario_.ranks());
+        values_->buffer(actor, kOutputGradients).setZero(scenario_.ranks());
+      });
+    on(TrainingCall::fill_bucket, [this](Actor actor, std::uint16_t bucket) {
+      Eigen::VectorXd& buffer = values_->buffer(actor, bucket);
+      buffer.resize(elements(bucket));
+      for (Eigen::Index i = 0; i < buffer.size(); ++i)
+        buffer[i] = static_cast<double>((actor + 1) * (i % 97) - 5 * bucket);
+    });
+    on(TrainingCall::fill_parameters, [this](Actor actor, std::uint16_t bucket) {
+      values_->buffer(actor, static_cast<std::uint16_t>(kParameters + bucket)) = before(bucket);
+    });
+    on(TrainingCall::update, [this](Actor actor, std::uint16_t) {
+      if (central_ && actor != center_) return;
+      std::vector<double> all;
+      for (std::size_t b = 0; b < scenario_.plan.buckets.size(); ++b) {
+        const Eigen::VectorXd after =
+            before(static_cast<std::uint16_t>(b)) - values_->buffer(actor, static_cast<std::uint16_t>(b));
+        all.insert(all.end(), after.begin(), after.end());
+      }
+      updated.push_back(all);
+    });
+  }
+
+  std::vector<std::vector<double>> updated;  ///< parameters of everybody who updates
+
+ private:
+  const Scenario& scenario_;
+  Actor center_;
+  bool central_;
+  Values* values_ = nullptr;
+
+  Eigen::Index elements(std::uint16_t bucket) const {
+    return static_cast<Eigen::Index>(scenario_.plan.buckets[bucket].elements);
+  }
+  Eigen::VectorXd before(std::uint16_t bucket) const {
+    return Eigen::VectorXd::LinSpaced(elements(bucket), 0, static_cast<double>(elements(bucket) - 1));
+  }
+};
+
+SeedFigures mode_eq(const Node& inputs) {
+  std::vector<double> reference;
+  std::set<double> times;
+  bool identical = true;
+  for (const std::string& mode : words_of(inputs, "modes")) {
+    Overrides bare{{"software", "plain"}};
+    if (mode == "tf-parameter-server") bare.emplace_back("plan.data_parallel.server", "1");
+    const Scenario s = mode_scenario(mode, 4, bare);
+    times.insert(trace_of(s).seconds);
+    const auto updated = json::parse(in_child([&s] {
+                           const Mechanism mechanism = s.parallel.mechanism;
+                           const bool central = mechanism != Mechanism::all_reduce;
+                           Actor center = 0;
+                           if (central && mechanism != Mechanism::master)
+                             center = cpu_of_node(ClusterMachine(s.cluster, s.software), s.parallel.server_node, {});
+                           WholeNumbers numbers(s, center, central);
+                           Values values;
+                           numbers.attach(values);
+                           run_step(s, {&values}, true);
+                           return json(numbers.updated).dump();
+                         })).get<std::vector<std::vector<double>>>();
+    if (reference.empty()) reference = updated.at(0);
+    identical &=
+        !updated.empty() && std::all_of(updated.begin(), updated.end(), [&](const auto& u) { return u == reference; });
+  }
+  return {{"identical_updates", identical}, {"times_differ", times.size() > 1}, {"different_times", times.size()}};
+}
+
+SeedFigures tpu_torus(const Node&) {
+  // Two formats of 16 bits: the one has this, the other that.
+  const ModeTrace gpus = trace_of(mode_scenario("tf-mirrored", 4, {{"plan.precision", "fp16"}}));
+  const ModeTrace tpus = trace_of(mode_scenario("tf-tpu", 4));
+  return {{"messages", gpus.messages.size()},
+          {"schedule_equal", gpus.messages == tpus.messages},
+          {"times_differ", gpus.seconds != tpus.seconds}};
+}
+
+/// A network of one tensor whose replicas take `input` and give `output`.
+Network one_tensor(Bytes gradient, Bytes input, Bytes output) {
+  Network network;
+  network.name = "one tensor";
+  Layer& layer = network.layers.emplace_back();
+  layer.name = "layer";
+  layer.parameters.push_back({"weight", gradient.value / 4});
+  layer.kept = {{"input", input}, {"logits", output}};
+  layer.forward.push_back({"forward", flops_work(Flops{1}, Precision::fp32)});
+  BackwardKernel& backward = layer.backward.emplace_back();
+  backward.name = "backward";
+  backward.work = flops_work(Flops{1}, Precision::fp32);
+  backward.gradients_ready = {0};
+  return network;
+}
+
+CentralPlan central_of(Mechanism mechanism, const Network& network, int replicas) {
+  DataParallelPlan data;
+  data.ranks = replicas;
+  data.gradient_element = Bytes{4};
+  data.buckets = gradient_buckets(network, data.gradient_element, Bytes{1}, Bytes{1}, true);
+  data.accumulation.bytes = Bytes{1e-300};  // sums take no time: what is asked for is the messages'
+  return central_plan(mechanism, network, data);
+}
+
+double run_central(const CentralPlan& plan, ClusterMachine& machine, Traffic& traffic) {
+  Names names;
+  const PassTables tables(plan.step, names);
+  const CentralWords words(names);
+  Simulation simulation(machine);
+  simulation.observe(traffic);
+  for (const Actor actor : plan.actors()) simulation.add(actor, central_program(actor, plan, tables, words));
+  return simulation.run().end.value;
+}
+
+SeedFigures ptdp_01(const Node& inputs) {
+  const int n = static_cast<int>(number_of(inputs, "n"));
+  const Bytes s{number_of(inputs, "S_MB") * 1e6}, batch{number_of(inputs, "batch_MB") * 1e6},
+      out{number_of(inputs, "out_MB") * 1e6};
+  SeedFigures got;
+  for (const bool loss_on_master : {false, true}) {
+    const json j = json::parse(in_child([&] {
+      const Network network = one_tensor(s, batch / n, out);
+      CentralPlan plan = central_of(Mechanism::master, network, n);
+      plan.loss_on_master = loss_on_master;
+      ClusterMachine machine(star_cluster(n, BytesPerSecond{1e9}), SoftwareStack{});
+      Traffic traffic(machine.links());
+      run_central(plan, machine, traffic);
+      return json{traffic.sent(0).value, traffic.received(0).value, traffic.sent(1).value, traffic.received(1).value}
+          .dump();
+    }));
+    const std::string where = loss_on_master ? " with the loss on the master" : "";
+    got["master_tx_MB" + where] = j[0].get<double>() * 1e-6;
+    got["master_rx_MB" + where] = j[1].get<double>() * 1e-6;
+    got["other_tx_MB" + where] = j[2].get<double>() * 1e-6;
+    got["other_rx_MB" + where] = j[3].get<double>() * 1e-6;
+  }
+  return got;
+}
+
+SeedFigures central_01(const Node& inputs) {
+  Fields fields(inputs, "inputs");
+  const Bytes s = fields.bytes("gradient");
+  const std::string link = fields.text("link");
+  const double seconds = json::parse(in_child([&] {
+                           const ClusterSpec box = cluster_of(
+                               4, fmt::format("interconnect: pcie\npcie: {{rate: {}, latency: 0 us, lanes_per_socket: "
+                                              "16, switches: [{{gpus: [0, 1, 2, 3]}}]}}\n",
+                                              link));
+                           const Network network = one_tensor(s, Bytes{1}, Bytes{1});
+                           CentralPlan plan = central_of(Mechanism::central_storage, network, 4);
+                           plan.center = host_of(box);
+                           ClusterMachine machine(box, SoftwareStack{});
+                           Traffic traffic(machine.links());
+                           return json(run_central(plan, machine, traffic)).dump();
+                         })).get<double>();
+  return {{"step_comm_ms", seconds * 1e3}};
+}
+
+const RegisterSeed mode_seeds[] = {
+    {"FRM-01", frm_01}, {"MODE-EQ", mode_eq}, {"TPU-TORUS", tpu_torus}, {"PTDP-01", ptdp_01}, {"CENTRAL-01", central_01}};
+
+}  // namespace
+}  // namespace trainyard

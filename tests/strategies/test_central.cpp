@@ -1,0 +1,87 @@
+// Gradients that meet in one place: a master GPU, a CPU, a server.
+#include <cmath>
+
+#include "strategies/central_numerics.hpp"
+#include "strategies/pass_table.hpp"
+#include "tests/support.hpp"
+#include "topologies/cluster_machine.hpp"
+#include "topologies/star_cluster.hpp"
+
+using namespace trainyard;
+using namespace trainyard::test;
+
+namespace {
+
+struct Setting {
+  Mechanism mechanism = Mechanism::master;
+  int replicas = 2, micro_batches = 1, steps = 3;
+  bool loss_on_master = true, overlap = true, whole_tensors = true;
+  Bytes bucket{40};
+};
+
+/// [largest difference to the single device, updates of the center, hazards]
+json train(const Setting& s) {
+  return simulate_in_child([&s] {
+    NumericTask task;
+    task.shape.widths = {5, 7, 3, 2};
+    task.seed = 42;
+    task.global_batch = 840;  // divisible by all that is tried
+    task.learning_rate = 0.05;
+    const Eigen::Index samples = static_cast<Eigen::Index>(task.global_batch) * s.steps;
+    task.inputs = Eigen::MatrixXd::NullaryExpr(
+        5, samples, [](Eigen::Index r, Eigen::Index c) { return std::sin(static_cast<double>(r * 13 + c * 7)); });
+    task.targets = Eigen::MatrixXd::NullaryExpr(
+        2, samples, [](Eigen::Index r, Eigen::Index c) { return std::cos(static_cast<double>(r + c * 3)); });
+    const Network network = mlp_network(task.shape, task.global_batch / s.replicas / s.micro_batches, Precision::fp32);
+    DataParallelPlan data;
+    data.ranks = s.replicas;
+    data.micro_batches = s.micro_batches;
+    data.steps = s.steps;
+    data.overlap = s.overlap;
+    data.values = true;
+    data.gradient_element = Bytes{4};
+    data.buckets = gradient_buckets(network, data.gradient_element, s.bucket, s.bucket, s.whole_tensors);
+    data.optimizer.precision = static_cast<std::uint8_t>(Precision::fp32);
+    CentralPlan plan = central_plan(s.mechanism, network, data);
+    plan.loss_on_master = s.loss_on_master;
+    if (plan.has_server()) plan.center = s.replicas;
+    ClusterMachine machine(star_cluster(s.replicas + 1, BytesPerSecond{1e6}, {1000000}), SoftwareStack{});
+    Names names;
+    const PassTables tables(plan.step, names);
+    const CentralWords words(names);
+    CentralNumerics numerics(task, plan);
+    Values values;
+    numerics.attach(values);
+    Simulation simulation(machine);
+    for (const Actor actor : plan.actors()) simulation.add(actor, central_program(actor, plan, tables, words));
+    simulation.observe(values);
+    simulation.run();
+    return json{largest_difference(train_plainly(task, s.steps), numerics.held_by(plan.center)), numerics.updates(),
+                values.hazards()};
+  });
+}
+
+void check_equal(const Setting& s) {
+  CAPTURE(name_of(s.mechanism), s.replicas, s.micro_batches, s.loss_on_master, s.overlap, s.bucket.value);
+  const json r = train(s);
+  CHECK(r[0].get<double>() <= 1e-12);
+  CHECK(r[1] == s.steps);
+  CHECK(r[2].empty());
+}
+
+}  // namespace
+
+TEST_CASE("a network trained by a master GPU, a CPU or a server equals a single device's", "[central]") {
+  for (const Mechanism mechanism : {Mechanism::master, Mechanism::central_storage, Mechanism::parameter_server})
+    for (const int replicas : {1, 2, 3, 7})
+      for (const int micro_batches : {1, 4}) check_equal({mechanism, replicas, micro_batches});
+}
+
+TEST_CASE("so it does with other buckets, without overlap, and with losses of the replicas", "[central]") {
+  check_equal({Mechanism::master, 4, 2, 3, false});
+  check_equal({Mechanism::master, 4, 1, 2, true, false, false, Bytes{52}});
+  for (const bool overlap : {false, true})
+    for (const bool whole : {false, true})
+      for (const double bucket : {4.0, 60.0, 1e6})
+        check_equal({Mechanism::central_storage, 5, 2, 2, true, overlap, whole, Bytes{bucket}});
+}
