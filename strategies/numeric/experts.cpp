@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <numeric>
 
 #include "sim/error.hpp"
@@ -70,9 +71,10 @@ Matrix dispatched(const Matrix& tokens, const Matrix& routes, const ExpertBlocks
   return blocks;
 }
 
-Index rows_of(const Matrix& blocks, Index expert, Index source) {
+Index rows_of(const Matrix& blocks, const ExpertBlocks& b, Index expert, Index source) {
   const double count = blocks(expert, source);
-  if (!(count >= 0)) throw InternalError("experts: a block has not arrived");
+  if (!(count >= 0 && count <= static_cast<double>(b.most_rows()) && count == std::floor(count)))
+    throw InternalError("experts: a block has not arrived, or is another one");
   return static_cast<Index>(count);
 }
 
@@ -81,7 +83,7 @@ std::vector<Index> expert_starts(const Matrix& blocks, const ExpertBlocks& b) {
   std::vector<Index> starts{0};
   for (Index expert = 0; expert < b.experts; ++expert) {
     Index rows = 0;
-    for (Index source = 0; source < blocks.cols(); ++source) rows += rows_of(blocks, expert, source);
+    for (Index source = 0; source < blocks.cols(); ++source) rows += rows_of(blocks, b, expert, source);
     starts.push_back(starts.back() + rows);
   }
   return starts;
@@ -94,7 +96,7 @@ void visit_rows(const Matrix& blocks, const ExpertBlocks& b, const Visit& visit)
   Index column = 0;
   for (Index expert = 0; expert < b.experts; ++expert)
     for (Index source = 0; source < blocks.cols(); ++source)
-      for (Index i = 0; i < rows_of(blocks, expert, source); ++i) {
+      for (Index i = 0; i < rows_of(blocks, b, expert, source); ++i) {
         Index& row = next[static_cast<std::size_t>(source)];
         if (row >= b.most_rows()) throw InternalError("experts: a block has more rows than fit");
         visit(source, row++, column++);
