@@ -130,15 +130,16 @@ void count_ranks(ParallelChoice& choice, Fields& fields, const ClusterSpec& clus
                                    "the cluster; say plan.data_parallel.size, or use other sizes",
                                    mesh.tensor, mesh.context, mesh.pipeline, others, gpus));
   const std::int64_t data = fields.integer("size", 1, std::max<std::int64_t>(1, gpus / others));
-  if (others * data > gpus) {
+  if (data > gpus || others > gpus / data) {
     const std::string nodes =
         cluster.others.empty() ? fmt::format(" ({} nodes x {})", cluster.nodes, cluster.node.gpus) : "";
     if (others == 1)
       fail(fields.place_of("size"),
            fmt::format("plan.data_parallel.size: {} ranks, but the cluster has {} GPUs{}", data, gpus, nodes));
     fail(given ? fields.place_of("size") : choice.place,
-         fmt::format("plan: tensor {} x context {} x data {} x pipeline {} = {} ranks, but the cluster has {} GPUs{}",
-                     mesh.tensor, mesh.context, data, mesh.pipeline, others * data, gpus, nodes));
+         fmt::format("plan: tensor {} x context {} x data {} x pipeline {} = {:.10g} ranks, but the cluster has {} GPUs{}",
+                     mesh.tensor, mesh.context, data, mesh.pipeline,
+                     static_cast<double>(others) * static_cast<double>(data), gpus, nodes));
   }
   mesh.data = static_cast<int>(data);
   if (mesh.data * mesh.context % mesh.expert != 0)
