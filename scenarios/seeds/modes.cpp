@@ -26,7 +26,7 @@ Scenario mode_scenario(const std::string& mode, int ranks, const Overrides& more
   const std::string text = fmt::format(
       "cluster: {{nodes: 2, {}}}\n"
       "model: {{mlp: {{widths: [64, 96, 10]}}}}\n"
-      "plan: {{strategy: {}, micro_batch_size: 8, precision: {}, data_parallel: {{size: {}, bucket: 4096}}}}\n",
+      "plan: {{strategy: {}, micro_batch_size: 8, precision: {}, data_parallel: {{size: {}, bucket: 4096 B}}}}\n",
       tpus ? "node: tpu-v3-host, fabric: tpu-v3-torus"
            : "node: {base: pcie-4, hca: {count: 1, rate: 100 Gbit/s, latency: 1 us}}, fabric: nonblocking",
       mode, tpus ? "bf16" : "fp32", ranks);
@@ -263,8 +263,11 @@ SeedFigures central_01(const Node& inputs) {
   return {{"step_comm_ms", seconds * 1e3}};
 }
 
-const RegisterSeed mode_seeds[] = {
-    {"FRM-01", frm_01}, {"MODE-EQ", mode_eq}, {"TPU-TORUS", tpu_torus}, {"PTDP-01", ptdp_01}, {"CENTRAL-01", central_01}};
+const RegisterSeed mode_seeds[] = {{"FRM-01", frm_01},
+                                   {"MODE-EQ", mode_eq},
+                                   {"TPU-TORUS", tpu_torus},
+                                   {"PTDP-01", ptdp_01},
+                                   {"CENTRAL-01", central_01}};
 
 }  // namespace
 }  // namespace trainyard
