@@ -44,7 +44,8 @@ struct Run {
   SimulationResult end;
   TrainingPlan plan;
   std::vector<std::string> streams;
-  bool records = true;  // every operation
+  bool records = true;   // every operation
+  bool central = false;  // nothing is all-reduced
 
   Run(const Scenario& s, const SimulateOptions& options)
       : machine(upgraded(s.cluster, options.upgrade), upgraded(s.software, options.upgrade)),
@@ -53,20 +54,21 @@ struct Run {
         memory(keeps_all(options)) {
     machine.scale_compute(s.compute_scale);
     const SoftwareStack stack = upgraded(s.software, options.upgrade);
-    const CentralPlan central = central_plan(s, machine, stack);
-    plan = central.used() ? central.step : prepared_plan(s, upgraded(s.cluster, options.upgrade), stack);
+    const CentralPlan in_center = central_plan(s, machine, stack);
+    central = in_center.used();
+    plan = central ? in_center.step : prepared_plan(s, upgraded(s.cluster, options.upgrade), stack);
     records = keeps_all(options) || (options.critical_path && estimated_operations(s) <= kMostOfPath);
     if (!records && s.parallel.any()) plan.first_fused = kFirstFused;
     const PassTables tables(plan, names);
     machine.fuse(tables.fused().runs());
     const TrainingStreams used(plan);
-    streams = central.used() ? central_streams(central) : used.names();
-    const std::optional<CentralWords> words = central.used() ? std::optional<CentralWords>(names) : std::nullopt;
+    streams = central ? central_streams(in_center) : used.names();
+    const std::optional<CentralWords> words = central ? std::optional<CentralWords>(names) : std::nullopt;
     Simulation simulation(machine, options.transport);
-    if (central.used())
-      for (const Actor actor : central.actors()) simulation.add(actor, central_program(actor, central, tables, *words));
-    else
-      for (int rank = 0; rank < plan.ranks(); ++rank) simulation.add(rank, training_program(rank, plan, tables, used));
+    for (const Actor actor : in_center.actors())
+      if (central) simulation.add(actor, central_program(actor, in_center, tables, *words));
+    for (int rank = 0; rank < plan.ranks() && !central; ++rank)
+      simulation.add(rank, training_program(rank, plan, tables, used));
     simulation.observe(breakdown);
     simulation.observe(traffic);
     simulation.observe(memory);
@@ -85,8 +87,11 @@ std::string resource_name(const std::string& r) {
 }
 
 void book_critical_path(const Run& run, Result& r) {
-  const std::vector<PathStep> path = critical_path(run.timeline, run.machine.links());
+  std::vector<PathStep> path = critical_path(run.timeline, run.machine.links());
   if (path.empty()) return;
+  for (PathStep& step : path)  // a server's sums and updates
+    if (step.resource == "memory" && run.timeline.records()[step.id - 1].actor >= r.ranks)
+      step.resource = "host memory";
   double sum = 0;
   for (const auto& [resource, seconds] : by_resource(path)) {
     r.critical_path[resource_name(resource)] += seconds;
@@ -126,7 +131,8 @@ void book_breakdown(const Run& run, Result& r) {
   };
   r.breakdown.compute = of(parts.work, "compute");
   r.breakdown.optimizer = of(parts.work, "optimizer");
-  for (const auto& [group, seconds] : parts.exposed) r.breakdown.exposed_communication[group] = seconds.value;
+  for (const auto& [group, seconds] : parts.exposed)
+    if (group != "all-reduce" || !run.central) r.breakdown.exposed_communication[group] = seconds.value;
   r.breakdown.bubble = parts.bubble.value;
   r.breakdown.framework = of(parts.work, "framework");
   r.breakdown.other = parts.other.value;

@@ -36,7 +36,7 @@ struct CentralPlan {
 
   bool used() const { return mechanism != Mechanism::all_reduce; }
   bool has_server() const { return used() && mechanism != Mechanism::master; }
-  std::vector<Actor> actors() const;  ///< all that have a program
+  std::vector<Actor> actors() const;  ///< 0 to the last one that takes part; others of these do nothing
 };
 
 /// The plan of a network's replicas, whose centers and memory are still to be said; what is computed comes from `plan`.

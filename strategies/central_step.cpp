@@ -6,6 +6,7 @@
 #include <numeric>
 
 #include "sim/error.hpp"
+#include "sim/list_program.hpp"
 
 namespace trainyard {
 
@@ -24,9 +25,8 @@ Mechanism parse_mechanism(const std::string& name) {
 }
 
 std::vector<Actor> CentralPlan::actors() const {
-  std::vector<Actor> all(static_cast<std::size_t>(replicas));
+  std::vector<Actor> all(static_cast<std::size_t>(std::max(replicas, center + 1)));
   std::iota(all.begin(), all.end(), 0);
-  if (has_server()) all.push_back(center);
   return all;
 }
 
@@ -80,6 +80,7 @@ std::vector<std::string> central_streams(const CentralPlan& plan) {
 
 std::unique_ptr<Program> central_program(Actor actor, const CentralPlan& plan, const PassTables& tables,
                                          const CentralWords& words) {
+  if (actor >= plan.replicas && actor != plan.center) return std::make_unique<ListProgram>(std::vector<Op>{});
   if (plan.mechanism == Mechanism::master)
     return actor == plan.center ? master_program(plan, tables, words) : master_replica(actor, plan, tables, words);
   return actor == plan.center ? storage_server(plan, tables, words) : storage_worker(actor, plan, tables, words);

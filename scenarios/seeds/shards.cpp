@@ -84,12 +84,12 @@ TrainingPlan whole_step(const Network& network, ZeroStage zero, bool backward = 
   return plan;
 }
 
-/// Layers of one tensor each, that take a millisecond each way.
+/// Layers of one tensor each, that take a second each way: longer than any exchange.
 Network even_layers(int count, double parameters, Precision precision) {
   Network network;
   network.name = "layers";
   network.precision = precision;
-  const Work work = flops_work(Flops{1e9}, precision);
+  const Work work = flops_work(Flops{1e12}, precision);
   for (int i = 0; i < count; ++i) {
     Layer& layer = network.layers.emplace_back();
     layer.name = fmt::format("layer {}", i);
@@ -232,10 +232,11 @@ SeedFigures mpdp_01(const Node& inputs) {
   const double fc_data = layer.data_parallel(batch / n), fc_model = layer.model_parallel(batch);
 
   const NetworkEntry entry = read_network_entry(parse_document(
-      fmt::format("{{cnn: {{input: [4, {2}, {2}], layers: [{{conv: {{out: {0}, kernel: 1, bias: false}}}}, {{conv: "
-                  "{{out: {0}, kernel: {1}, padding: same, bias: false}}}}, global_pool, flatten, {{linear: 4}}, "
-                  "softmax_cross_entropy]}}}}",
-                  conv[0], conv[1], conv[2]),
+      fmt::format(
+          "{{cnn: {{input: [4, {2}, {2}], layers: [{{conv: {{out: {0}, kernel: 1, bias: false}}}}, {{conv: "
+          "{{out: {0}, kernel: {1}, padding: same, bias: false}}}}, global_pool, flatten, {{linear: {{out: 4}}}}, "
+          "softmax_cross_entropy]}}}}",
+          conv[0], conv[1], conv[2]),
       "conv.yaml"));
   TransformerOptions options;
   const Network whole = make_network(entry, batch / n, 1, Precision::fp32, options);

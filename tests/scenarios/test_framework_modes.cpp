@@ -1,0 +1,89 @@
+// Frameworks' names for what they do, and mechanisms other than an all-reduce.
+#include "scenarios/framework_modes.hpp"
+#include "scenarios/simulate.hpp"
+#include "tests/support.hpp"
+
+using namespace trainyard;
+using namespace trainyard::test;
+
+namespace {
+
+Scenario read_mode(const std::string& plan, const std::string& software = "", int nodes = 1) {
+  return read_scenario_text(
+      "cluster: {nodes: " + std::to_string(nodes) +
+          ", node: {base: pcie-4, hca: {count: 1, rate: 100 Gbit/s, latency: 1 us}}, fabric: nonblocking}\n"
+          "model: {base: gpt2, n_layer: 2}\n" +
+          (software.empty() ? "" : "software: " + software + "\n") +
+          "plan: {precision: fp16, seq_length: 128, micro_batch_size: 2, " + plan + "}\n",
+      "mode.yaml");
+}
+
+std::string refusal(const std::string& plan, const std::string& software = "", int nodes = 1) {
+  try {
+    read_mode(plan, software, nodes);
+  } catch (const UserError& e) {
+    return e.what();
+  }
+  return "";
+}
+
+}  // namespace
+
+TEST_CASE("a framework's name sets what a plan does not say", "[modes]") {
+  CHECK(read_mode("strategy: pytorch-dp").parallel.mechanism == Mechanism::master);
+  CHECK(read_mode("strategy: pytorch-dp").software.name == "pytorch-ddp");
+  CHECK(read_mode("strategy: pytorch_fsdp").parallel.zero == ZeroStage::parameters);
+  CHECK(read_mode("strategy: pytorch-fsdp, data_parallel: {zero_stage: 2}").parallel.zero == ZeroStage::gradients);
+  CHECK(read_mode("strategy: pytorch-fsdp", "plain").software.name == "plain");
+  CHECK(read_mode("strategy: pytorch-ddp, data_parallel: 2").ranks() == 2);
+  CHECK(read_mode("strategy: megatron, tensor_parallel: 2").parallel.mesh.tensor == 2);
+  CHECK(read_mode("strategy: tf-parameter-server", "", 2).ranks() == 8);
+  // An override by another name is not held back by what the first one set.
+  CHECK(read_again(read_mode("strategy: pytorch-fsdp"), {{"plan.strategy", "tf-mirrored"}}).parallel.zero ==
+        ZeroStage::none);
+}
+
+TEST_CASE("what a framework's mode does not do is refused", "[modes]") {
+  CHECK_THAT(refusal("strategy: pytorch-ddq"), Catch::Contains("did you mean \"pytorch-ddp\""));
+  CHECK_THAT(refusal("strategy: tf-mirrored", "", 2), Catch::Contains("tf-multi-worker-mirrored"));
+  CHECK_THAT(refusal("strategy: tf-tpu"), Catch::Contains("TPUs"));
+  CHECK_THAT(refusal("strategy: pytorch-ddp, tensor_parallel: 2"), Catch::Contains("the whole model on every device"));
+  CHECK_THAT(refusal("strategy: pytorch-ddp, data_parallel: {zero_stage: 3}"), Catch::Contains("shares nothing out"));
+  CHECK_THAT(refusal("strategy: megatron, data_parallel: {zero_stage: 3}"), Catch::Contains("does 0 to 1"));
+  CHECK_THAT(refusal("strategy: tf-mirrored, data_parallel: {mechanism: master}"), Catch::Contains("does all-reduce"));
+  CHECK_THAT(refusal("strategy: pytorch-ddp", "deepspeed"), Catch::Contains("which runs on pytorch-ddp, plain"));
+}
+
+TEST_CASE("mechanisms other than an all-reduce refuse what they cannot do", "[modes]") {
+  CHECK_THAT(refusal("tensor_parallel: 2, data_parallel: {mechanism: master}"), Catch::Contains("need all-reduce"));
+  CHECK_THAT(refusal("data_parallel: {mechanism: central-storage, zero_stage: 1}"), Catch::Contains("no ZeRO"));
+  CHECK_THAT(refusal("data_parallel: {mechanism: central-storage}", "", 2), Catch::Contains("8 ranks are on 2 nodes"));
+  CHECK_THAT(refusal("data_parallel: {mechanism: master, all_reduce: ring}"), Catch::Contains("leave it out"));
+  CHECK_THAT(refusal("data_parallel: {mechanism: master, server: 0}"),
+             Catch::Contains("of mechanism parameter-server"));
+  CHECK_THAT(refusal("data_parallel: {mechanism: parameter-server, server: 2}", "", 2),
+             Catch::Contains("nodes 0 to 1"));
+  CHECK_THAT(refusal("data_parallel: {loss: replicas}"), Catch::Contains("of mechanism master only"));
+}
+
+TEST_CASE("a step by a master or a server gives time, memory and traffic", "[modes]") {
+  const Scenario by_master = read_mode("data_parallel: {mechanism: master}");
+  const Result master = simulate(by_master), rings = simulate(read_mode("optimizer: adam"));
+  CHECK(master.step_time > rings.step_time);
+  CHECK(master.memory.rank == 0);
+  CHECK(master.memory.peak > rings.memory.peak);  // all outputs, and their gradients
+  const double parameters = by_master.network.parameters() * 2;
+  CHECK(master.bytes_sent_per_rank_max > 3 * parameters);
+  CHECK(master.all_reduce.algorithm.empty());
+  CHECK(simulate(read_mode("data_parallel: {mechanism: master, loss: replicas}")).bytes_sent_per_rank_max <
+        master.bytes_sent_per_rank_max);
+
+  // The server of another node has all its traffic pass the network; optimizer state lies there.
+  const Result near = simulate(read_mode("data_parallel: {mechanism: central-storage}"));
+  const Result far = simulate(read_mode("data_parallel: {mechanism: parameter-server, size: 4, server: 1}", "", 2));
+  CHECK(near.memory.optimizer == 0);
+  CHECK(near.bytes_total == Approx(8 * parameters));
+  CHECK(far.bytes_total == Approx(8 * parameters));
+  CHECK(far.step_time != near.step_time);
+  CHECK(near.memory.rank < 4);
+}
