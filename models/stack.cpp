@@ -1,5 +1,7 @@
 #include "models/stack.hpp"
 
+#include <algorithm>
+
 namespace trainyard {
 namespace {
 
@@ -61,6 +63,20 @@ void read_memory(Fields& fields, SoftwareStack& stack) {
          fields.what() + ": dummy_weight_gradients: only with fused_gradient_accumulation");
 }
 
+void read_judged(SoftwareStack& stack, const Node& node, const std::string& what) {
+  if (node.kind != Node::Kind::list) fail(node.place, what + ": a list expected");
+  for (const Node& item : node.items) {
+    Fields fields(item, what);
+    SoftwareStack::Judged judged;
+    judged.gpu = fields.text("gpu");
+    judged.runs = static_cast<int>(std::min<std::int64_t>(fields.integer("runs", 1), 1 << 20));
+    judged.mean_error = fields.number("mean_error", 0, 100);
+    judged.worst_error = fields.number("worst_error", 0, 100);
+    fields.finish();
+    stack.judged.push_back(judged);
+  }
+}
+
 }  // namespace
 
 SoftwareStack read_stack(const Node& entry) {
@@ -88,6 +104,7 @@ SoftwareStack read_stack(const Node& entry) {
   read_fusions(fields, stack);
   read_memory(fields, stack);
   stack.long_runs = fields.boolean("long_runs", stack.long_runs);
+  if (const Node* judged = fields.child("judged")) read_judged(stack, *judged, what + ": judged");
   fields.finish();
   stack.sources = figure_sources(entry, what);
   return stack;

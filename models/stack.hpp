@@ -1,6 +1,7 @@
 #pragma once
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "models/catalog.hpp"
 #include "models/fusions.hpp"
@@ -51,6 +52,13 @@ struct SoftwareStack : Fusions {
   bool keeps_stage_gradient = false;  ///< the pipeline's schedule holds the last gradient that it sent back
   /// Runs are long enough for a chip to get hot: matrix products run at `Gpu::sustained_clock`.
   bool long_runs = false;
+  /// What `trainyard validate training` gives for measured runs of this stack on a GPU.
+  struct Judged {
+    std::string gpu;
+    int runs = 0;
+    double mean_error = 0, worst_error = 0;  ///< of the step time, relative
+  };
+  std::vector<Judged> judged;
   Sources sources;
 };
 

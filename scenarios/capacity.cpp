@@ -39,7 +39,8 @@ std::int64_t largest_that_fits(std::int64_t guess, const std::function<bool(std:
 }
 
 Bytes peak_memory(const Scenario& s) {
-  if (s.parallel.any() || s.parallel.mechanism != Mechanism::all_reduce) {  // a stage's memory depends on when the others do what
+  if (s.parallel.any() ||
+      s.parallel.mechanism != Mechanism::all_reduce) {  // a stage's memory depends on when the others do what
     SimulateOptions options;
     options.critical_path = false;
     return Bytes{simulate(s, options).memory.peak};

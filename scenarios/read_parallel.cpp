@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "scenarios/library_model.hpp"
 #include "scenarios/parallel.hpp"
 
 namespace trainyard {
@@ -137,9 +138,10 @@ void count_ranks(ParallelChoice& choice, Fields& fields, const ClusterSpec& clus
       fail(fields.place_of("size"),
            fmt::format("plan.data_parallel.size: {} ranks, but the cluster has {} GPUs{}", data, gpus, nodes));
     fail(given ? fields.place_of("size") : choice.place,
-         fmt::format("plan: tensor {} x context {} x data {} x pipeline {} = {:.10g} ranks, but the cluster has {} GPUs{}",
-                     mesh.tensor, mesh.context, data, mesh.pipeline,
-                     static_cast<double>(others) * static_cast<double>(data), gpus, nodes));
+         fmt::format(
+             "plan: tensor {} x context {} x data {} x pipeline {} = {:.10g} ranks, but the cluster has {} GPUs{}",
+             mesh.tensor, mesh.context, data, mesh.pipeline, static_cast<double>(others) * static_cast<double>(data),
+             gpus, nodes));
   }
   mesh.data = static_cast<int>(data);
   if (mesh.data * mesh.context % mesh.expert != 0)
@@ -173,11 +175,22 @@ void read_mechanism(ParallelChoice& choice, Fields& fields, const ClusterSpec& c
                             name_of(mechanism)));
   if (fields.has("all_reduce"))
     fail(fields.place_of("all_reduce"),
-         fmt::format("plan.data_parallel.all_reduce: there is none with mechanism {}; leave it out", name_of(mechanism)));
+         fmt::format("plan.data_parallel.all_reduce: there is none with mechanism {}; leave it out",
+                     name_of(mechanism)));
   if (mechanism != Mechanism::parameter_server && cluster.node_of_gpu(choice.mesh.ranks() - 1) > 0)
     fail(place, fmt::format("plan.data_parallel.mechanism: {} is one process that drives the GPUs of one node, but {} "
                             "ranks are on {} nodes; all-reduce and parameter-server work on several",
                             name_of(mechanism), choice.mesh.ranks(), cluster.node_of_gpu(choice.mesh.ranks() - 1) + 1));
+}
+
+/// A large step's collectives are modelled, where there is a model of the cluster's library.
+Fidelity default_fidelity(const ClusterSpec& cluster) {
+  try {
+    library_model(cluster);
+    return Fidelity::modelled;
+  } catch (const UserError&) {
+    return Fidelity::messages;
+  }
 }
 
 }  // namespace
@@ -221,7 +234,8 @@ ParallelChoice read_parallel(Fields& plan, const Place& place, Fields& data_para
                      replicas));
   if (choice.zero_group == replicas) choice.zero_group = 0;
   read_mechanism(choice, data_parallel, cluster);
-  choice.fidelity = parse_fidelity(plan.choice("collectives", {"messages", "flows", "modelled"}, "modelled"));
+  choice.fidelity =
+      parse_fidelity(plan.choice("collectives", {"messages", "flows", "modelled"}, name_of(default_fidelity(cluster))));
   return choice;
 }
 

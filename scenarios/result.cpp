@@ -57,6 +57,15 @@ json to_json(const Result& r) {
                                         {"channels", tried.channels},
                                         {"size_bytes", r.all_reduce.tried_size},
                                         {"time_s", tried.seconds}});
+  if (!r.stages.empty()) j["memory_bytes"]["stage"] = r.memory.stage;
+  for (const Result::StageMemory& m : r.stages)
+    j["memory_bytes"]["stages"].push_back({{"rank", m.rank},
+                                           {"peak", m.peak},
+                                           {"parameters", m.parameters},
+                                           {"gradients", m.gradients},
+                                           {"optimizer", m.optimizer},
+                                           {"activations", m.activations},
+                                           {"buffers", m.buffers}});
   if (r.training_steps > 0) {
     j["training_steps"] = r.training_steps;
     j["training_time_s"] = r.training_time;
@@ -107,8 +116,12 @@ Result result_from_json(const json& j) {
   r.breakdown.other = b.at("other");
   r.breakdown.rank = j.at("breakdown_rank");
   const json& m = j.at("memory_bytes");
-  r.memory = {m.at("capacity"),  m.at("peak"),        m.at("parameters"), m.at("gradients"),
-              m.at("optimizer"), m.at("activations"), m.at("buffers"),    m.at("rank")};
+  r.memory = {m.at("capacity"),    m.at("peak"),    m.at("parameters"), m.at("gradients"),  m.at("optimizer"),
+              m.at("activations"), m.at("buffers"), m.at("rank"),       m.value("stage", 0)};
+  if (const auto stages = m.find("stages"); stages != m.end())
+    for (const json& stage : *stages)
+      r.stages.push_back({stage.at("rank"), stage.at("peak"), stage.at("parameters"), stage.at("gradients"),
+                          stage.at("optimizer"), stage.at("activations"), stage.at("buffers")});
   r.fits = j.at("fits");
   r.critical_path = j.at("critical_path_s").get<std::map<std::string, double>>();
   r.bottleneck = j.at("bottleneck").at("resource");
@@ -134,6 +147,8 @@ json report_json(const Result& result, const std::vector<WhatIf>& what_ifs, cons
     j["largest_num_hidden_layers"] =
         room.largest_num_hidden_layers ? json(*room.largest_num_hidden_layers) : json(nullptr);
   }
+  for (const FittingChange& change : result.changes)
+    j["changes"].push_back({{"set", in_words(change.overrides)}, {"peak_bytes", change.peak}, {"fits", change.fits}});
   j["what_if"] = json::array();
   for (const WhatIf& w : what_ifs)
     j["what_if"].push_back({{"resource", w.resource_class},

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "scenarios/capacity.hpp"
+#include "scenarios/fitting.hpp"
 
 namespace trainyard {
 
@@ -33,8 +34,15 @@ struct Result {
   } breakdown;
   struct {
     double capacity = 0, peak = 0, parameters = 0, gradients = 0, optimizer = 0, activations = 0, buffers = 0;
-    int rank = 0;  ///< with the highest peak
+    int rank = 0;   ///< with the highest peak
+    int stage = 0;  ///< of the pipeline, that it belongs to
   } memory;
+  /// Of a pipeline: the fullest rank of each stage at its peak; bytes.
+  struct StageMemory {
+    int rank = 0;
+    double peak = 0, parameters = 0, gradients = 0, optimizer = 0, activations = 0, buffers = 0;
+  };
+  std::vector<StageMemory> stages;  ///< none where there is one stage
   bool fits = true;
   std::map<std::string, double> critical_path;  ///< seconds by resource
   std::string bottleneck;                       ///< resource with the largest share
@@ -54,9 +62,10 @@ struct Result {
     };
     std::vector<Tried> tried;  ///< where the plan says `auto`: one collective of `tried_size` bytes alone
     double tried_size = 0;
-  } all_reduce;                      ///< algorithm empty: none
-  double wall_s = 0;                 ///< printed on request only: it differs from run to run
-  std::optional<Capacity> capacity;  ///< where it was asked for
+  } all_reduce;                        ///< algorithm empty: none
+  double wall_s = 0;                   ///< printed on request only: it differs from run to run
+  std::optional<Capacity> capacity;    ///< where it was asked for
+  std::vector<FittingChange> changes;  ///< where it was asked for
 };
 
 nlohmann::json to_json(const Result&);

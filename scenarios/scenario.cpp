@@ -6,6 +6,7 @@
 #include <iterator>
 
 #include "scenarios/framework_modes.hpp"
+#include "scenarios/library_model.hpp"
 #include "scenarios/read_cluster.hpp"
 #include "scenarios/read_collective.hpp"
 #include "scenarios/read_network.hpp"
@@ -92,6 +93,14 @@ DataParallelChoice read_data_parallel(Scenario& s, Fields& plan, const Place& pl
   const int replicas = s.parallel.mesh.data * s.parallel.mesh.context;
   choice.all_reduce = read_collective(fields.child("all_reduce"), "plan.data_parallel.all_reduce",
                                       Operation::all_reduce, s.cluster, replicas, CollectiveUse::in_a_step);
+  // Where the model is split, gradients go as everything else does, unless the plan says how.
+  if (!fields.has("all_reduce") && s.parallel.any() && s.parallel.fidelity == Fidelity::modelled) {
+    const LibraryModel library = library_model(s.cluster);
+    choice.all_reduce.settings.fidelity = Fidelity::modelled;
+    choice.all_reduce.settings.model = library.model;
+    choice.all_reduce.scaled = library.scaled;
+    choice.all_reduce.sources = library.sources;
+  }
   s.plan.overlap = fields.boolean("overlap", s.software.overlap);
   const bool given = fields.has("bucket");
   choice.bucket = fields.bytes("bucket", s.software.bucket);

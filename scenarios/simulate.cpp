@@ -139,6 +139,24 @@ void book_breakdown(const Run& run, Result& r) {
   r.breakdown.rank = run.breakdown.last();
 }
 
+/// The fullest rank of each pipeline stage.
+void book_stages(const Scenario& s, const Run& run, Result& r) {
+  const Mesh& mesh = s.parallel.mesh;
+  if (mesh.pipeline == 1) return;
+  r.memory.stage = mesh.of(r.memory.rank).pipeline;
+  std::vector<Actor> fullest(static_cast<std::size_t>(mesh.pipeline), -1);
+  for (Actor rank = 0; rank < s.plan.ranks; ++rank) {
+    Actor& best = fullest[static_cast<std::size_t>(mesh.of(rank).pipeline)];
+    if (best < 0 || run.memory.peak(rank) > run.memory.peak(best)) best = rank;
+  }
+  for (const Actor rank : fullest) {
+    const MemoryUse::ByClass parts = run.memory.parts_at_peak(rank);
+    const auto of = [&parts](MemoryClass c) { return parts[static_cast<std::size_t>(c)]; };
+    r.stages.push_back({rank, run.memory.peak(rank).value, of(MemoryClass::parameters), of(MemoryClass::gradients),
+                        of(MemoryClass::optimizer), of(MemoryClass::activations), of(MemoryClass::buffers)});
+  }
+}
+
 void book_memory(const Scenario& s, const Run& run, Result& r) {
   // Of GPUs that differ, the one that is fullest.
   const auto capacity = [&s](Actor actor) { return s.cluster.type_of_gpu(actor).gpu.memory_capacity; };
@@ -147,10 +165,17 @@ void book_memory(const Scenario& s, const Run& run, Result& r) {
     if (run.memory.peak(other) / capacity(other) > run.memory.peak(rank) / capacity(rank)) rank = other;
   const MemoryUse::ByClass parts = run.memory.parts_at_peak(rank);
   const auto of = [&parts](MemoryClass c) { return parts[static_cast<std::size_t>(c)]; };
-  r.memory = {
-      capacity(rank).value,       run.memory.peak(rank).value,  of(MemoryClass::parameters), of(MemoryClass::gradients),
-      of(MemoryClass::optimizer), of(MemoryClass::activations), of(MemoryClass::buffers),    rank};
+  r.memory = {capacity(rank).value,
+              run.memory.peak(rank).value,
+              of(MemoryClass::parameters),
+              of(MemoryClass::gradients),
+              of(MemoryClass::optimizer),
+              of(MemoryClass::activations),
+              of(MemoryClass::buffers),
+              rank,
+              0};
   r.fits = r.memory.peak <= r.memory.capacity;
+  book_stages(s, run, r);
 }
 
 Result result_of(const Scenario& s, const Run& run) {

@@ -101,6 +101,24 @@ std::string breakdown(const Result& r) {
                      in_seconds(r) ? "s" : "ms");
 }
 
+/// Of each pipeline stage: all parts where the plan does not fit, else the peaks in a row.
+std::string stages(const Result& r) {
+  if (r.stages.empty()) return "";
+  if (r.fits) {
+    std::vector<std::string> peaks;
+    for (const Result::StageMemory& stage : r.stages) peaks.push_back(gib(stage.peak));
+    return fmt::format("{}by stage: {} GiB\n", label(""), fmt::join(peaks, " "));
+  }
+  std::string text = fmt::format("{}{:>5} {:>6} {:>10} {:>9} {:>9} {:>11} {:>7}  (GiB)\n", label(""), "stage", "peak",
+                                 "parameters", "gradients", "optimizer", "activations", "buffers");
+  for (std::size_t i = 0; i < r.stages.size(); ++i) {
+    const Result::StageMemory& m = r.stages[i];
+    text += fmt::format("{}{:>5} {:>6} {:>10} {:>9} {:>9} {:>11} {:>7}\n", label(""), i, gib(m.peak), gib(m.parameters),
+                        gib(m.gradients), gib(m.optimizer), gib(m.activations), gib(m.buffers));
+  }
+  return text;
+}
+
 std::string memory(const Result& r) {
   std::string text =
       fmt::format("{}{} of {} GiB  (parameters {} · gradients {} · optimizer {} · activations {} · buffers {})",
@@ -109,12 +127,18 @@ std::string memory(const Result& r) {
   if (!r.fits)
     text += fmt::format("\n{}DOES NOT FIT: {} GiB too much on rank {}", label(""),
                         gib(r.memory.peak - r.memory.capacity), r.memory.rank);
-  text += "\n";
+  text += "\n" + stages(r);
   if (r.capacity) text += capacity_line(*r.capacity);
+  for (const FittingChange& change : r.changes)
+    text += fmt::format("{}{} {:<40} {} GiB\n", label(""), change.fits ? "fits with     " : "not even with ",
+                        in_words(change.overrides), gib(change.peak));
   return text;
 }
 
 std::string bottleneck(const Result& r, const std::vector<WhatIf>& what_ifs) {
+  if (r.critical_path.empty())
+    return fmt::format("{}not recorded: {} operations are too many to keep for a critical path and what-ifs\n",
+                       label("bottleneck"), thousands(static_cast<double>(r.operations)));
   std::vector<std::pair<double, std::string>> shares;
   for (const auto& [resource, seconds] : r.critical_path) shares.emplace_back(seconds, resource);
   std::sort(shares.rbegin(), shares.rend());
@@ -170,6 +194,23 @@ std::string capacity_line(const Capacity& room) {
   return text + "\n";
 }
 
+namespace {
+
+/// What is known of the error of such predictions.
+std::string judgement(const Scenario& s) {
+  for (const SoftwareStack::Judged& judged : s.software.judged)
+    if (judged.gpu == s.cluster.node.gpu.name && s.cluster.others.empty())
+      return fmt::format(
+          "{} measured step{} of this GPU and stack: mean error {:.1f} %, worst {:.1f} % (validate "
+          "training)\n",
+          judged.runs, judged.runs == 1 ? "" : "s", judged.mean_error * 100, judged.worst_error * 100);
+  return s.measured.given()
+             ? "compute measured, its split over layers modelled; communication simulated, not judged yet\n"
+             : "not judged yet: no measured step has been compared with this machine and stack\n";
+}
+
+}  // namespace
+
 std::string trust_lines(const Scenario& s) {
   const Sources& sources = s.sources;
   std::vector<std::string> titles, unverified;
@@ -184,9 +225,7 @@ std::string trust_lines(const Scenario& s) {
     }
   }
   std::string text = label("trust");
-  text += s.measured.given()
-              ? "compute measured, its split over layers modelled; communication simulated, not judged yet\n"
-              : "not judged yet: no measured step has been compared with this machine and stack\n";
+  text += judgement(s);
   text += wrapped(label("") + "sources: ", titles, "; ");
   if (!unverified.empty())
     text += wrapped(label("") + fmt::format("{} figures unverified: ", unverified.size()), unverified, ", ");
@@ -220,6 +259,9 @@ std::string screen(const Scenario& s, const Result& r, const std::vector<WhatIf>
   const char* model = s.network.weights_reused ? "3·forward pass" : some ? "6·active parameters" : "6·parameters";
   text += fmt::format(" · {} TFLOP/s/GPU · MFU {:.1f} % ({} a {}, dense {} peak)\n", thousands(r.tflops_per_gpu),
                       r.mfu * 100, model, tokens ? "token" : "sample", name_of(s.precision));
+  if (s.measured_run.given())
+    text += fmt::format("{}{}: predicted {:+.1f} % ({})\n", label("measured"), show(s.measured_run.step_time),
+                        (r.step_time / s.measured_run.step_time.value - 1) * 100, s.measured_run.source);
   if (s.measured.given())
     text += fmt::format("{}{} {} at batch {} on one device, all ranks taken alike; communication is simulated\n",
                         label("compute"), s.measured.how(s.micro_batch_size), show(Seconds{r.measured.step_time}),

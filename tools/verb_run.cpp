@@ -69,6 +69,7 @@ int run(const std::vector<std::string>& words) {
   // What simulates again many times is left out of a step of minutes.
   const bool large = estimated_operations(scenario) > kMostOfPath;
   if (!result.fits && !large) result.capacity = capacity(scenario);
+  if (!result.fits && scenario.parallel.any()) result.changes = fitting_changes(scenario);
   std::vector<WhatIf> what_ifs;
   if (!no_what_if && !large) what_ifs = what_if(scenario, 2, options.transport);
   if (json != "-" && trace != "-" && picture != "-") {
