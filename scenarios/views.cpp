@@ -93,7 +93,9 @@ std::vector<MeshRank> mesh(const Scenario& s) {
   for (int rank = 0; rank < s.plan.ranks; ++rank) {
     const int node = s.cluster.node_of_gpu(rank);
     first = rank == 0 || node != ranks.back().node ? rank : first;
-    ranks.push_back({rank, rank, node, fmt::format("node{}/gpu{}", node, rank - first)});
+    const Mesh& m = s.parallel.mesh;
+    ranks.push_back({rank, node, m.of(rank), m.expert > 1 ? m.expert_of(rank) : 0,
+                     fmt::format("node{}/gpu{}", node, rank - first)});
   }
   return ranks;
 }
@@ -133,7 +135,14 @@ ordered_json to_json(const Schedule& all) {
 ordered_json to_json(const std::vector<MeshRank>& ranks) {
   ordered_json out = ordered_json::array();
   for (const MeshRank& r : ranks)
-    out.push_back({{"rank", r.rank}, {"data_parallel", r.data_parallel}, {"node", r.node}, {"device", r.device}});
+    out.push_back({{"rank", r.rank},
+                   {"tensor_parallel", r.at.tensor},
+                   {"context_parallel", r.at.context},
+                   {"data_parallel", r.at.data},
+                   {"pipeline_parallel", r.at.pipeline},
+                   {"expert_parallel", r.expert},
+                   {"node", r.node},
+                   {"device", r.device}});
   return {{"mesh", out}};
 }
 

@@ -24,7 +24,9 @@ Schedule schedule(const Scenario&, int rank, std::size_t most);
 
 /// Where a rank stands: its coordinates in the mesh, and its device.
 struct MeshRank {
-  int rank = 0, data_parallel = 0, node = 0;
+  int rank = 0, node = 0;
+  Coordinates at;
+  int expert = 0;      ///< which part of the experts it holds
   std::string device;  ///< "node0/gpu3"
 };
 std::vector<MeshRank> mesh(const Scenario&);

@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <functional>
 #include <limits>
 #include <nlohmann/json.hpp>
 
@@ -49,16 +50,70 @@ View schedule_view(const Scenario& s, int rank, bool all) {
   return {text, to_json(lines)};
 }
 
+/// "node0/gpu0-7", "node0/gpu0 node1/gpu0": neighbours on one node together.
+std::string devices_in_words(const std::vector<const MeshRank*>& group) {
+  std::vector<std::string> words;
+  for (std::size_t i = 0; i < group.size();) {
+    std::size_t end = i + 1;
+    while (end < group.size() && group[end]->node == group[i]->node && group[end]->rank == group[end - 1]->rank + 1)
+      ++end;
+    const std::string& last = group[end - 1]->device;
+    words.push_back(group[i]->device + (end > i + 1 ? "-" + last.substr(last.find("/gpu") + 4) : ""));
+    i = end;
+  }
+  return fmt::format("{}", fmt::join(words, " "));
+}
+
+/// The mesh drawn: a row for each pipeline stage, a column for each replica, in it the devices of its tensor ranks.
+std::string mesh_drawing(const Scenario& s, const std::vector<MeshRank>& ranks, bool all) {
+  const Mesh& mesh = s.parallel.mesh;
+  const int replicas = mesh.data * mesh.context, shown = all ? replicas : std::min(replicas, 8);
+  TextTable table{{"stage"}, {true}, {}};
+  for (int r = 0; r < shown; ++r)
+    table.head.push_back(mesh.context > 1 ? fmt::format("data {} context {}", r / mesh.context, r % mesh.context)
+                                          : fmt::format("data {}", r));
+  for (int stage = 0; stage < mesh.pipeline; ++stage) {
+    std::vector<std::string> row{fmt::format("{}", stage)};
+    for (int r = 0; r < shown; ++r) {
+      std::vector<const MeshRank*> group;
+      for (int t = 0; t < mesh.tensor; ++t)
+        group.push_back(&ranks[static_cast<std::size_t>(mesh.rank({t, r % mesh.context, r / mesh.context, stage}))]);
+      row.push_back(devices_in_words(group));
+    }
+    table.rows.push_back(row);
+  }
+  return table.text() +
+         (shown < replicas ? fmt::format("… {} more replicas (--all shows them)\n", replicas - shown) : "");
+}
+
 View mesh_view(const Scenario& s, bool all) {
   const std::vector<MeshRank> ranks = mesh(s);
+  const Mesh& m = s.parallel.mesh;
   constexpr std::size_t screenful = 64;
   const std::size_t shown = all ? ranks.size() : std::min(screenful, ranks.size());
-  std::string text = fmt::format("{}: {} ranks in a mesh of data parallel {}, on {} of {} GPUs ({})\n", s.name,
-                                 ranks.size(), ranks.size(), ranks.size(), s.cluster.gpus(), s.cluster.node.gpu.name);
-  TextTable table{{"rank", "data parallel", "device"}, {true, true}, {}};
-  for (std::size_t i = 0; i < shown; ++i)
-    table.rows.push_back(
-        {fmt::format("{}", ranks[i].rank), fmt::format("{}", ranks[i].data_parallel), ranks[i].device});
+  std::string text = fmt::format("{}: {} ranks in a mesh of {}, on {} of {} GPUs ({})\n", s.name, ranks.size(),
+                                 m.in_words(), ranks.size(), s.cluster.gpus(), s.cluster.node.gpu.name);
+  if (s.parallel.any()) text += mesh_drawing(s, ranks, all) + "\n";
+  TextTable table{{"rank"}, {true}, {}};
+  std::vector<std::function<int(const MeshRank&)>> columns;
+  const auto column = [&](int size, const char* name, std::function<int(const MeshRank&)> value) {
+    if (size == 1) return;
+    table.head.emplace_back(name);
+    table.right.push_back(true);
+    columns.push_back(std::move(value));
+  };
+  column(m.tensor, "tensor", [](const MeshRank& r) { return r.at.tensor; });
+  column(m.context, "context", [](const MeshRank& r) { return r.at.context; });
+  column(m.expert, "expert", [](const MeshRank& r) { return r.expert; });
+  column(m.data, "data parallel", [](const MeshRank& r) { return r.at.data; });
+  column(m.pipeline, "pipeline", [](const MeshRank& r) { return r.at.pipeline; });
+  table.head.emplace_back("device");
+  for (std::size_t i = 0; i < shown; ++i) {
+    std::vector<std::string> row{fmt::format("{}", ranks[i].rank)};
+    for (const auto& value : columns) row.push_back(fmt::format("{}", value(ranks[i])));
+    row.push_back(ranks[i].device);
+    table.rows.push_back(row);
+  }
   text += table.text();
   if (shown < ranks.size()) text += fmt::format("… {} more ranks (--all shows them)\n", ranks.size() - shown);
   return {text, to_json(ranks)};
