@@ -97,6 +97,7 @@ SoftwareStack read_stack(const Node& entry) {
   stack.first_bucket = fields.bytes("first_bucket", stack.bucket);
   stack.overlap = fields.boolean("overlap", stack.overlap);
   stack.gradient_bucket_copy = fields.boolean("gradient_bucket_copy", stack.gradient_bucket_copy);
+  stack.bucket_buffers = static_cast<int>(std::min<std::int64_t>(fields.integer("bucket_buffers", 0, 0), 1 << 20));
   stack.host_buckets = fields.boolean("host_buckets", stack.host_buckets);
   if (stack.host_buckets && !stack.gradient_bucket_copy)
     fail(fields.place_of("host_buckets"), what + ": host_buckets: only with gradient_bucket_copy");

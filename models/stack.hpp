@@ -26,6 +26,7 @@ struct SoftwareStack : Fusions {
   Bytes bucket;               ///< default of the plan
   bool overlap = true;        ///< buckets leave while the backward pass goes on
   bool gradient_bucket_copy = true;  ///< buckets are buffers of their own beside the gradients
+  int bucket_buffers = 0;            ///< so many of them are there at one time; 0: all
   bool host_buckets = false;         ///< those lie in host memory, and the CPU copies
   Bytes workspace;                   ///< libraries' workspaces and context on each device
   /// Defaults of a plan's parallelism.

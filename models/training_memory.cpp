@@ -126,15 +126,21 @@ StaticMemory static_memory(const HeldElements& held, Precision precision, const 
     add(memory, sum, memory_class, std::move(name), bytes);
   };
   const Bytes state = element_size(update_precision(precision)), gradient = gradient_size(precision, stack);
-  const Bytes parameter = stack.master_parameters ? state : element_size(precision);
-  hold(memory.parameters, MemoryClass::parameters, "parameters", parameter * held.parameters);
+  // Parameters in fp32 alone; where the optimizer's share of them is a part, a whole copy in the network's precision too.
+  const bool copied = !stack.master_parameters || held.optimizer < held.parameters;
+  hold(memory.parameters, MemoryClass::parameters, "parameters",
+       (copied ? element_size(precision) : state) * held.parameters);
+  if (stack.master_parameters && copied && has_master_weights(precision))
+    hold(memory.parameters, MemoryClass::parameters, "fp32 parameters", state * held.optimizer);
   hold(memory.gradients, MemoryClass::gradients, "gradients", gradient * held.gradients);
   if (has_master_weights(precision) && !stack.master_parameters)
     hold(memory.optimizer, MemoryClass::optimizer, "master weights", state * held.optimizer);
   hold(memory.optimizer, MemoryClass::optimizer, optimizer.name + " states",
        state * (optimizer.states * held.optimizer));
   if (stack.gradient_bucket_copy)
-    hold(memory.buffers, MemoryClass::buffers, "gradient buckets", gradient * held.gradients);
+    hold(memory.buffers, MemoryClass::buffers, "gradient buckets",
+         stack.bucket_buffers > 0 ? std::min(gradient * held.gradients, stack.bucket * stack.bucket_buffers)
+                                  : gradient * held.gradients);
   hold(memory.buffers, MemoryClass::buffers, "workspace", stack.workspace);
   return memory;
 }

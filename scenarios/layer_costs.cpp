@@ -67,6 +67,22 @@ bool LayerCost::same_cost(const LayerCost& other) const {
 
 Seconds LayerCosts::step() const { return micro_batch.time * micro_batches + accumulation + bucket_copies; }
 
+namespace {
+
+/// What the rank has of every layer of its pipeline stage.
+std::vector<const Layer*> layers_of(const Scenario& s, int rank) {
+  std::vector<const Layer*> layers;
+  if (!s.parallel.any()) {
+    for (const Layer& layer : s.network.layers) layers.push_back(&layer);
+    return layers;
+  }
+  for (const std::vector<int>& chunk : s.mesh_plan.stage_of(rank).chunks)
+    for (const int layer : chunk) layers.push_back(&s.share.layers[static_cast<std::size_t>(layer)]);
+  return layers;
+}
+
+}  // namespace
+
 LayerCosts layer_costs(const Scenario& s, int rank) {
   const NodeType& node = s.cluster.type_of_gpu(rank);
   const Gpu& gpu = node.gpu;
@@ -78,7 +94,8 @@ LayerCosts layer_costs(const Scenario& s, int rank) {
   costs.ridge = costs.peak.value / costs.memory_bandwidth.value;
   costs.product_ridge = costs.ridge * product.flops / product.memory;
   costs.micro_batches = s.plan.micro_batches;
-  for (const Layer& layer : s.network.layers) {
+  for (const Layer* of_rank : layers_of(s, rank)) {
+    const Layer& layer = *of_rank;
     LayerCost& cost = costs.layers.emplace_back();
     cost.name = layer.name;
     for (const KernelCall& call : layer.forward) cost.forward += cost_of(call.work, node, s.software);

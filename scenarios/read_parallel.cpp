@@ -50,21 +50,24 @@ void read_expert(ParallelChoice& choice, Fields& plan) {
 
 void read_pipeline(ParallelChoice& choice, Fields& plan, const SoftwareStack& stack) {
   choice.mesh.pipeline = size_of(plan, "pipeline_parallel");
+  choice.stages_place = plan.has("pipeline_parallel") ? plan.place_of("pipeline_parallel") : choice.place;
   static const Node none;
   const Node* node = plan.child("pipeline");
   Fields fields(node ? *node : none, "plan.pipeline");
   choice.schedule_place = node && fields.has("schedule") ? fields.place_of("schedule") : choice.place;
-  choice.chunks = size_of(fields, "chunks");
-  choice.schedule = fields.text("schedule", choice.chunks > 1 ? "interleaved-1f1b" : "1f1b");
+  const std::string named = fields.text("schedule", "");
+  choice.chunks = size_of(fields, "chunks", named == "interleaved-1f1b" || named == "dualpipe-v" ? 2 : 1);
+  choice.schedule = !named.empty() ? named : choice.chunks > 1 ? "interleaved-1f1b" : "1f1b";
   choice.ends_count_as_layers = fields.boolean("ends_count_as_layers", false);
   choice.overlap_pipeline = fields.boolean("overlap", stack.parallel.overlap_pipeline);
   choice.scatter_gather = fields.boolean("scatter_gather", stack.parallel.scatter_gather && !choice.sharding.sequence);
   if (const Node* layers = fields.child("layers")) {
+    choice.layers_place = layers->place;
     if (layers->kind != Node::Kind::list)
       fail(layers->place, "plan.pipeline.layers: a list of layers a stage expected");
     for (const Node& item : layers->items) {
       Node one = sized(&item, item.place);
-      choice.layers.push_back(Fields(one, "plan.pipeline.layers").integer("size", 0));
+      choice.layers.push_back(Fields(one, "an item of plan.pipeline.layers").integer("size", 0));
     }
   }
   const int parts = choice.mesh.pipeline * choice.chunks;
@@ -114,6 +117,12 @@ void read_zero(ParallelChoice& choice, Fields& fields, const SoftwareStack& stac
   only("prefetch", stage == 3, "3");
   only("reshard", stage == 3, "3");
   only("overlap_parameters", stage == 1 || stage == 2, "1 and 2");
+  for (const char* key : {"overlap", "bucket", "first_bucket", "bucket_boundaries"})
+    if (stage == 3 && fields.has(key))
+      fail(fields.place_of(key),
+           fmt::format("plan.data_parallel.{}: not at zero_stage 3, where each layer's gradients leave "
+                       "as its backward pass ends",
+                       key));
   if (stage >= 2 && choice.mesh.pipeline > 1)
     fail(fields.place_of("zero_stage"),
          fmt::format("plan.data_parallel.zero_stage: {} with a pipeline; its gradients are needed whole until the last "
@@ -257,9 +266,9 @@ std::vector<std::vector<int>> divide_layers(const Network& network, const Parall
     if (left > 0) ++each.front();
   }
   if (std::accumulate(each.begin(), each.end(), std::int64_t{0}) != body)
-    fail(choice.place, fmt::format("plan.pipeline.layers: {} in all, but {} has {}{}",
-                                   std::accumulate(each.begin(), each.end(), std::int64_t{0}), network.name, body,
-                                   apart ? " between embedding and head" : ""));
+    fail(choice.layers_place, fmt::format("plan.pipeline.layers: {} in all, but {} has {}{}",
+                                          std::accumulate(each.begin(), each.end(), std::int64_t{0}), network.name,
+                                          body, apart ? " between embedding and head" : ""));
   std::vector<std::vector<int>> stages(static_cast<std::size_t>(parts));
   int next = 0;
   for (int part = 0; part < parts; ++part) {
@@ -267,7 +276,7 @@ std::vector<std::vector<int>> divide_layers(const Network& network, const Parall
     const auto end = static_cast<int>(next + each[static_cast<std::size_t>(part)] + (apart && part == 0 ? 1 : 0) +
                                       (apart && part + 1 == parts ? 1 : 0));
     for (; next < end; ++next) stage.push_back(next);
-    if (stage.empty()) fail(choice.place, fmt::format("plan.pipeline.layers: stage {} has no layer", part));
+    if (stage.empty()) fail(choice.layers_place, fmt::format("plan.pipeline.layers: stage {} has no layer", part));
   }
   return stages;
 }

@@ -222,8 +222,8 @@ Result simulate_here(const Scenario& s, const SimulateOptions& options) {
     write_whole(options.trace, chrome_trace(run.timeline, run.memory, run.machine, run.names, run.streams));
   if (!options.picture.empty()) {
     const Actor rank = options.picture_rank.value_or(run.breakdown.last());
-    write_whole(options.picture,
-                draw(step_picture(s, rank, r.step_time, run.timeline, run.names, run.breakdown, run.memory)));
+    write_whole(options.picture, draw(step_picture(s, rank, r.step_time, run.timeline, run.names, run.breakdown,
+                                                   run.memory, run.streams)));
   }
   return r;
 }

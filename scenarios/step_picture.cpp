@@ -66,7 +66,8 @@ Tone tone_of(const std::string& name) {
 
 class Painter {
  public:
-  Painter(StepPicture& picture, const Names& names) : picture_(picture), names_(names) {}
+  Painter(StepPicture& picture, const Names& names, const std::vector<std::string>& streams)
+      : picture_(picture), names_(names), streams_(streams) {}
 
   void add(const OpRecord& r) {
     const Group& group = names_.groups()[r.group];
@@ -123,10 +124,11 @@ class Painter {
   static constexpr GroupId kGroups = 32;
   StepPicture& picture_;
   const Names& names_;
+  const std::vector<std::string>& streams_;
   std::vector<Span> work_, messages_[kGroups];
 
   StepPicture::Lane& lane(Stream stream) {
-    const std::vector<std::string>& words = training_streams();
+    const std::vector<std::string>& words = streams_;
     while (picture_.lanes.size() <= stream) {
       const std::size_t i = picture_.lanes.size();
       picture_.lanes.push_back({i < words.size() ? words[i] : fmt::format("stream {}", i), {}, false});
@@ -144,10 +146,10 @@ class Painter {
 }  // namespace
 
 StepPicture step_picture(const Scenario& s, Actor rank, double end, const Timeline& timeline, const Names& names,
-                         const Breakdown& breakdown, const MemoryUse& memory) {
+                         const Breakdown& breakdown, const MemoryUse& memory, const std::vector<std::string>& streams) {
   StepPicture picture;
   picture.end = end;
-  Painter painter(picture, names);
+  Painter painter(picture, names, streams);
   for (const OpRecord& r : timeline.records())
     if (r.actor == rank) painter.add(r);
   painter.exposed();
@@ -167,7 +169,9 @@ StepPicture step_picture(const Scenario& s, Actor rank, double end, const Timeli
   picture.title = fmt::format("One training step of {}: {}", s.network.name, show(Seconds{end}));
   picture.subtitle =
       fmt::format("{} × {}{}, {} of {} · seen from rank {}", s.ranks(), s.cluster.type_of_gpu(rank).gpu.name,
-                  s.plan.all_reduce && s.ranks() > 1 ? fmt::format(", {} all-reduce", s.plan.all_reduce->name) : "",
+                  s.parallel.any()                     ? ", " + s.parallel.mesh.in_words()
+                  : s.plan.all_reduce && s.ranks() > 1 ? fmt::format(", {} all-reduce", all_reduce_name(s))
+                                                       : "",
                   s.plan.micro_batches == 1 ? "1 micro-batch" : fmt::format("{} micro-batches", s.plan.micro_batches),
                   s.micro_batch_size, rank);
   for (const Tone& tone : picture.tones)

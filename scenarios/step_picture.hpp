@@ -44,7 +44,7 @@ struct StepPicture {
 /// The step as `rank` saw it. Where its work stood still because of communication, its first lane has bars of the
 /// tone "exposed …": as long, in sum, as the breakdown says.
 StepPicture step_picture(const Scenario&, Actor rank, double end, const Timeline&, const Names&, const Breakdown&,
-                         const MemoryUse&);
+                         const MemoryUse&, const std::vector<std::string>& streams);
 
 /// Drawn as SVG: parts of the step, lanes over time, memory, and the last tenth of the step at ten times the scale.
 std::string draw(const StepPicture&);

@@ -113,6 +113,7 @@ class Local {
 
   /// The channel that a stream of this collective belongs to.
   int channel_of(Stream stream) const {
+    if (stream == call_->send_stream || stream == call_->recv_stream) return 0;
     return stream >= call_->more_streams ? (stream - call_->more_streams) / 2 + 1 : 0;
   }
 

@@ -65,6 +65,7 @@ class PassMaker {
     for (std::int16_t place = 0; place < static_cast<std::int16_t>(open_.size()); ++place)
       if (open_[static_cast<std::size_t>(place)]) table_.left.push_back(place);
     table_.listed = static_cast<int>(all.size());
+    table_.places = open_.size();
     if (!table_.items.empty()) book_memory();
     return std::move(table_);
   }

@@ -30,6 +30,7 @@ struct PassTable {
   std::vector<PassItem> items;
   std::vector<std::int16_t> left;  ///< exchanges (by place) that whatever follows the pass waits for
   int listed = 0;                  ///< exchanges in the layer's list, those of other passes included
+  std::size_t places = 0;          ///< exchanges of this pass
 };
 
 /// Runs of kernels that the Machine prices as one.

@@ -246,14 +246,20 @@ Ops TrainingStep::end_visit(int layer, Pass pass, bool first, bool last) {
   if (plan_.reshard || (backward && last))
     for (const int needed : weights_of(layer)) co_yield drop_layer(needed);
   if (!backward || elements == 0) co_return;
+  // Gradients of two layers at most are there whole: FSDP waits for the exchange before the last one (PyTorch,
+  // _fsdp_param_group.py, post_backward: reduce_scatter_state).
+  for (const Dep& before : reduced_) wait_for(before);
+  co_yield settle();
+  reduced_.clear();
   const double gradients = elements * plan_.gradient_element.value;
   co_yield holds(gradients, MemoryClass::gradients, words_.buckets.front(), TrainingStreams::compute, {});
   Stream ends = TrainingStreams::compute;
   for (const int bucket : buckets) {
     const bool experts = stage_.buckets[static_cast<std::size_t>(bucket)].experts;
-    if (exchanges_gradients(experts))
-      ends = streams_.recv(plan_.lane(copies_lane(experts)).used() ? copies_lane(experts) : gradient_lane(experts));
     co_yield exchange_gradients(static_cast<std::size_t>(bucket), !first);
+    if (!exchanges_gradients(experts)) continue;
+    ends = streams_.recv(plan_.lane(copies_lane(experts)).used() ? copies_lane(experts) : gradient_lane(experts));
+    reduced_.push_back(out_.after(ends));
   }
   co_yield holds(-gradients, MemoryClass::gradients, words_.buckets.front(), ends, {});
 }

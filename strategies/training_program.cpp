@@ -196,14 +196,14 @@ Ops TrainingStep::pass(Pass pass, int layer, const PipelineTask& task) {
   const bool fine = leave && !plan_.values;  // numbers go layer by layer
   const PassTable& table = tables_.pass(pass, layer, first || leaves_each_micro_batch(), fine);
   const std::uint16_t buffer = take_buffers(table.listed);
-  std::array<Dep, 64> over{};  // by place
+  over_.assign(table.places, {});
   for (const PassItem& item : table.items) {
     for (const std::int16_t place : item.waits_for)
-      if (place >= 0) wait_for(over[static_cast<std::size_t>(place)]);
+      if (place >= 0) wait_for(over_[static_cast<std::size_t>(place)]);
     if (item.what == PassItem::What::exchange) {
       co_yield settle();
       co_yield exchange(item, layer, micro_batch, pass, buffer);
-      over[static_cast<std::size_t>(item.place)] = out_.after(streams_.recv(item.lane));
+      over_[static_cast<std::size_t>(item.place)] = out_.after(streams_.recv(item.lane));
       continue;
     }
     while (waiting_ > 2) co_yield meet();
@@ -211,7 +211,7 @@ Ops TrainingStep::pass(Pass pass, int layer, const PipelineTask& task) {
     co_yield out_.remake([this](Op& op) { take_waits(op); });
     if (fine) co_yield gradients_after(layer, item.kernel, first, last);
   }
-  for (const std::int16_t place : table.left) wait_for(over[static_cast<std::size_t>(place)]);
+  for (const std::int16_t place : table.left) wait_for(over_[static_cast<std::size_t>(place)]);
   if (plan_.values) {
     co_yield settle();
     co_yield call(call_of(pass), static_cast<std::size_t>(layer), micro_batch, kEndOfPass, buffer);

@@ -43,6 +43,7 @@ class TrainingStep : public CoroutineProgram {
   // What the next kernel waits for besides the one before.
   std::array<Dep, 24> pending_{};
   int waiting_ = 0;
+  std::vector<Dep> over_;                      // by place: exchanges of the pass that is under way
   std::array<std::uint32_t, kLanes> calls_{};  // collectives so far
   std::uint16_t next_buffer_ = 0;
   // Of the step:
@@ -51,6 +52,7 @@ class TrainingStep : public CoroutineProgram {
   std::vector<std::pair<std::uint16_t, Dep>> exchanged_;  // buckets in the order of their exchange, and its end
   std::vector<int> visits_;                               // layers in the order of their passes (ZeRO stage 3)
   std::size_t visit_ = 0, next_gather_ = 0;
+  std::vector<Dep> reduced_;   // ends of the last layer's exchanges of gradients
   std::vector<int> gathered_;  // by layer: visits that have asked for its parameters and are not over
   /// Of a model chunk: the micro-batches that make gradients first and last.
   struct Ends {

@@ -122,7 +122,10 @@ int validate_training(const std::string& json_file, bool points) {
   }
   if (json_file != "-") {
     fmt::print("measured training runs (scenarios/measured) against the simulator\n{}\n{}", rows.text(), table.text());
-    fmt::print("no constant was fitted to these runs but clocks of long runs and what the stacks' sources name\n");
+    fmt::print(
+        "of these runs, closed-form models have told the clocks of long runs and, by peak memory, three buffers of the "
+        "library\n"
+        "(catalog, stack megatron-core: dummy, schedule, torch_workspace); nothing else was fitted to them\n");
   }
   if (!json_file.empty()) write_whole(json_file, Json{{"sets", out}}.dump(2) + "\n");
   return holds ? kGood : kFailsLimit;

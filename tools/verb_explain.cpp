@@ -22,6 +22,13 @@ void print_shares(const Explanation& e) {
 }
 
 void print_path(const Explanation& e, std::size_t most) {
+  if (e.path.empty()) {
+    fmt::print(
+        "\nno critical path: {} operations are too many to keep; fewer micro-batches or data ranks show what limits "
+        "the step\n",
+        e.result.operations);
+    return;
+  }
   // The longest pieces say what the step waits for; in the order of time.
   std::vector<std::size_t> longest(e.path.size());
   for (std::size_t i = 0; i < longest.size(); ++i) longest[i] = i;

@@ -68,6 +68,12 @@ void check_expert_axis(const TransformerConfig& c, const Sharding& s) {
   }
   if (!std::isfinite(s.expert_imbalance) || s.expert_imbalance < 1)
     fail(c.place, "expert_imbalance: the fullest expert's load over the mean is at least 1");
+  if (c.experts.count > 0 &&
+      s.expert_imbalance * static_cast<double>(c.experts.per_token) > static_cast<double>(c.experts.count))
+    fail(c.place, "expert parallelism: a token goes to " + text_of(c.experts.per_token) + " of " +
+                      text_of(c.experts.count) + " experts, so that the fullest has at most " +
+                      text_of(c.experts.count / c.experts.per_token) +
+                      " times the mean load; expert_imbalance is more");
   if (!std::isfinite(s.expert_capacity) || s.expert_capacity < 0)
     fail(c.place, "expert_capacity: expected a multiple of the mean load, or 0 for no limit");
 }

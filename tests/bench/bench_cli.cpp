@@ -24,6 +24,15 @@ void one_simulation_exact_buckets(benchmark::State& state) {
   command(state, "run --no-what-if --set plan.data_parallel.bucket_boundaries=bytes " + kFile);
 }
 void screen_with_what_ifs(benchmark::State& state) { command(state, "run " + kFile); }
+// GPT-3 175B, tensor 8 x pipeline 8, 96 micro-batches, every rank simulated; and on 1,024 GPUs, 16 replicas.
+const std::string kLarge = std::string(TRAINYARD_SOURCE_DIR "/scenarios/gpt3-175b-1024xa100.yaml");
+void step_of_64_gpus(benchmark::State& state) {
+  command(state,
+          "run --no-what-if --set cluster.nodes=8 --set plan.data_parallel.size=1 --set "
+          "plan.global_batch_size=96 " +
+              kLarge);
+}
+void step_of_1024_gpus(benchmark::State& state) { command(state, "run --no-what-if " + kLarge); }
 void start_up(benchmark::State& state) { command(state, "show --mesh " + kFile); }
 
 }  // namespace
@@ -31,4 +40,6 @@ void start_up(benchmark::State& state) { command(state, "show --mesh " + kFile);
 BENCHMARK(one_simulation)->UseRealTime()->Unit(benchmark::kMillisecond)->Iterations(5);
 BENCHMARK(one_simulation_exact_buckets)->UseRealTime()->Unit(benchmark::kMillisecond)->Iterations(5);
 BENCHMARK(screen_with_what_ifs)->UseRealTime()->Unit(benchmark::kMillisecond)->Iterations(3);
+BENCHMARK(step_of_64_gpus)->UseRealTime()->Unit(benchmark::kMillisecond)->Iterations(3);
+BENCHMARK(step_of_1024_gpus)->UseRealTime()->Unit(benchmark::kMillisecond)->Iterations(1);
 BENCHMARK(start_up)->UseRealTime()->Unit(benchmark::kMillisecond)->Iterations(20);
