@@ -124,8 +124,8 @@ Network read_network(const Node& node, const Catalog& catalog, Fields& plan, con
   options.flash_attention = plan.boolean("flash_attention", settings.fusions.flash_attention);
   options.sharding = settings.sharding;
   const TransformerConfig* config = entry.transformer();
+  const std::int64_t seq = config ? read_lengths(*config, plan, options) : 1;
   try {
-    const std::int64_t seq = config ? read_lengths(*config, plan, options) : 1;
     Network network = make_network(entry, settings.micro_batch_size, seq, settings.precision, options);
     if (network.name.empty() && config) network.name = "model";
     return network;
