@@ -18,15 +18,6 @@ ZeroShares zero_shares(const TrainingPlan& plan, bool experts) {
   return {from(ZeroStage::parameters), from(ZeroStage::gradients), from(ZeroStage::optimizer)};
 }
 
-std::vector<PipelineTask> tasks_of(const TrainingPlan& plan, int stage) {
-  if (plan.schedule) return plan.schedule->tasks(stage, plan.pipeline);
-  std::vector<PipelineTask> tasks;
-  for (int micro_batch = 0; micro_batch < plan.micro_batches; ++micro_batch)
-    for (const PipelineTask::Pass pass : {PipelineTask::Pass::forward, PipelineTask::Pass::backward})
-      tasks.push_back({pass, micro_batch, 0});
-  return tasks;
-}
-
 /// The bucket with a weight that lies on another stage too waits for that one's gradient.
 void mark_tied(const TrainingPlan& plan, int stage, std::vector<GradientBucket>& buckets) {
   if (!plan.tied) return;
@@ -64,7 +55,7 @@ void divide(TrainingPlan& plan, const Scenario& s, const BucketChoice& buckets) 
   }
   for (int stage = 0; stage < plan.mesh.pipeline; ++stage) {
     StagePlan& of = plan.stages[static_cast<std::size_t>(stage)];
-    of.tasks = tasks_of(plan, stage);
+    of.tasks = plan.schedule ? plan.schedule->tasks(stage, plan.pipeline) : one_stage_tasks(plan.micro_batches);
     of.buckets = buckets_of(plan, of.chunks, buckets);
     mark_tied(plan, stage, of.buckets);
     std::vector<const Layer*> layers;

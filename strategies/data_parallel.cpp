@@ -1,7 +1,5 @@
 #include "strategies/data_parallel.hpp"
 
-#include <fmt/format.h>
-
 #include <numeric>
 
 #include "strategies/training_program.hpp"
@@ -33,17 +31,6 @@ class DataParallelProgram : public Program {
 };
 
 }  // namespace
-
-const std::vector<std::string>& training_streams() {
-  static const std::vector<std::string> names{"compute", "send", "receive", "coordinator"};
-  return names;
-}
-
-std::string training_stream(Stream stream) {
-  if (stream < kMoreChannels) return training_streams()[stream];
-  const int channel = (stream - kMoreChannels) / 2 + 1;
-  return fmt::format("{} of channel {}", stream % 2 == 0 ? "send" : "receive", channel);
-}
 
 TrainingGroups training_groups(Names& names, const Collective* all_reduce) {
   TrainingGroups g{};
@@ -83,9 +70,7 @@ TrainingPlan training_plan(const Network& network, const DataParallelPlan& plan)
   StagePlan& stage = all.stages.emplace_back();
   std::vector<int>& layers = stage.chunks.emplace_back(network.layers.size());
   std::iota(layers.begin(), layers.end(), 0);
-  for (int micro_batch = 0; micro_batch < plan.micro_batches; ++micro_batch)
-    for (const PipelineTask::Pass pass : {PipelineTask::Pass::forward, PipelineTask::Pass::backward})
-      stage.tasks.push_back({pass, micro_batch, 0});
+  stage.tasks = one_stage_tasks(plan.micro_batches);
   stage.buckets = plan.buckets;
   stage.optimizer = plan.optimizer;
   stage.memory = plan.memory;

@@ -24,7 +24,7 @@ struct DataParallelPlan {
   Bytes gradient_element;
   bool overlap = true;  ///< buckets leave while the backward pass goes on
   Work optimizer;       ///< the update
-  Work accumulation;    ///< of one element: a gradient is added to those of earlier micro-batches; none: the network\'s
+  Work accumulation;    ///< of one element: a gradient is added to those of earlier micro-batches; none: the network's
   StaticMemory memory;
   Seconds collective_launch;
   bool bucket_copy = false;   ///< gradients are copied into their bucket, and back
@@ -35,18 +35,10 @@ struct DataParallelPlan {
   std::uint16_t wait_kernel = 0;  ///< a full bucket waits for a coordinator's tick; 0: leaves at once
 
   bool values = false;  ///< operations carry calls (see training_calls.hpp)
-
-  bool coordinated() const { return ranks > 1 && (wait_kernel != 0 || (bucket_copy && host_buckets)); }
 };
 
 /// A bucket filled from the gradients, or given back to them: each element read and written.
 Work bucket_copy_work(const GradientBucket&, const DataParallelPlan&);
-
-/// Streams of a training rank, and their names in traces.
-/// The coordinator's, a thread of the host, is used where a stack has one.
-constexpr Stream kComputeStream = 0, kSendStream = 1, kRecvStream = 2, kCoordinatorStream = 3, kMoreChannels = 4;
-const std::vector<std::string>& training_streams();
-std::string training_stream(Stream);  ///< those of further channels too
 
 /// Groups of the breakdown, in the order in which overlapping time is booked.
 struct TrainingGroups {

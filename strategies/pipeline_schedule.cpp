@@ -32,6 +32,14 @@ int PipelineSchedule::virtual_stage(int stage, int chunk, const PipelineShape& s
   throw InternalError(fmt::format("pipeline schedule {}: chunk {} of stage {} is nowhere", name, chunk, stage));
 }
 
+std::vector<PipelineTask> one_stage_tasks(int micro_batches) {
+  std::vector<PipelineTask> tasks;
+  for (int micro_batch = 0; micro_batch < micro_batches; ++micro_batch)
+    for (const PipelineTask::Pass pass : {PipelineTask::Pass::forward, PipelineTask::Pass::backward})
+      tasks.push_back({pass, micro_batch, 0});
+  return tasks;
+}
+
 Registry<PipelineSchedule>& pipeline_schedules() {
   static Registry<PipelineSchedule> registry{"pipeline schedule"};
   return registry;

@@ -43,6 +43,9 @@ struct PipelineSchedule {
   int virtual_stage(int stage, int chunk, const PipelineShape&) const;
 };
 
+/// Without a pipeline: each micro-batch forward, then back.
+std::vector<PipelineTask> one_stage_tasks(int micro_batches);
+
 Registry<PipelineSchedule>& pipeline_schedules();
 /// Throws UserError at `where` for an unknown name, and for a shape that it cannot do.
 const PipelineSchedule& find_pipeline_schedule(const std::string& name, const PipelineShape&, const Place& where);

@@ -63,7 +63,7 @@ struct StagePlan {
   StaticMemory memory;
 };
 
-/// One training step of all ranks of a mesh. Made whole by `finish_plan`.
+/// One training step of all ranks of a mesh. Made whole by `make_lanes`.
 struct TrainingPlan {
   Mesh mesh;
   Sharding sharding;                 ///< of every layer, over tensor, context and expert

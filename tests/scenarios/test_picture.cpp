@@ -152,7 +152,8 @@ TEST_CASE("tones sum to the step, lanes have no bar over another", "[picture]") 
     simulation.observe(memory);
     simulation.observe(timeline);
     const double end = simulation.run().end.value;
-    const StepPicture p = step_picture(s, 2, end, timeline, names, breakdown, memory, training_streams());
+    const StepPicture p = step_picture(s, 2, end, timeline, names, breakdown, memory,
+                                       std::vector<std::string>{"compute", "send", "receive", "coordinator"});
     double sum = 0, exposed = 0;
     bool ordered = true;
     for (const auto& tone : p.tones) sum += tone.seconds;

@@ -80,13 +80,7 @@ void divide(TrainingPlan& plan, const SplitStep& s) {
                                  .name;
           bucket.late = bucket.late || (part.layer == 0 && part.tensor == 0) || name == "output.weight";
         }
-    if (plan.schedule) {
-      of.tasks = plan.schedule->tasks(stage, plan.pipeline);
-    } else {
-      for (int m = 0; m < s.micro_batches; ++m)
-        for (const auto pass : {PipelineTask::Pass::forward, PipelineTask::Pass::backward})
-          of.tasks.push_back({pass, m, 0});
-    }
+    of.tasks = plan.schedule ? plan.schedule->tasks(stage, plan.pipeline) : one_stage_tasks(s.micro_batches);
     of.optimizer = optimizer_work(1000, Precision::fp64, find_optimizer("sgd", {}));
   }
 }
