@@ -51,8 +51,8 @@ Precision precision_of(Fields& plan, const ClusterSpec& cluster) {
 /// Samples of the step over ranks and micro-batches. An indivisible batch is refused with the nearest that fits.
 void split_batch(Scenario& s, Fields& plan) {
   constexpr std::int64_t most_micro = 1 << 24, most_global = std::int64_t{1} << 32;
-  const auto bounded = [&plan](const char* key, std::int64_t value, std::int64_t most) {
-    if (value > most) fail(plan.place_of(key), fmt::format("plan.{}: {} samples; at most {}", key, value, most));
+  const auto bounded = [&plan](const char* key, std::int64_t value, std::int64_t most, const char* unit = "samples") {
+    if (value > most) fail(plan.place_of(key), fmt::format("plan.{}: {} {}; at most {}", key, value, unit, most));
     return value;
   };
   s.micro_batch_size = bounded("micro_batch_size", plan.integer("micro_batch_size", 1), most_micro);
@@ -69,6 +69,8 @@ void split_batch(Scenario& s, Fields& plan) {
   if (s.global_batch_size / unit > 1 << 16)
     fail(plan.place_of("global_batch_size"), "plan.global_batch_size: over 65536 micro-batches a rank");
   s.plan.micro_batches = static_cast<int>(s.global_batch_size / unit);
+  constexpr std::int64_t most_steps = 1 << 20;
+  s.plan.steps = static_cast<int>(bounded("steps", plan.integer("steps", 1, 1), most_steps, "steps"));
 }
 
 struct DataParallelChoice {

@@ -93,9 +93,9 @@ void book_critical_path(const Run& run, Result& r) {
     if (step.resource == "memory" && run.timeline.records()[step.id - 1].actor >= r.ranks)
       step.resource = "host memory";
   double sum = 0;
-  for (const auto& [resource, seconds] : by_resource(path)) {
-    r.critical_path[resource_name(resource)] += seconds;
-    sum += seconds;
+  for (const auto& [resource, seconds] : by_resource(path)) {  // of all steps
+    r.critical_path[resource_name(resource)] += seconds / run.plan.steps;
+    sum += seconds / run.plan.steps;
   }
   if (std::abs(sum - r.step_time) > 1e-9 * r.step_time)
     throw InternalError(fmt::format("the critical path takes {} s, the step {} s", sum, r.step_time));
@@ -125,17 +125,18 @@ void book_rates(const Scenario& s, Result& r) {
 
 void book_breakdown(const Run& run, Result& r) {
   const BreakdownParts parts = run.breakdown.parts();
-  const auto of = [](const auto& map, const char* key) {
+  const double steps = run.plan.steps;
+  const auto of = [steps](const auto& map, const char* key) {
     const auto at = map.find(key);
-    return at == map.end() ? 0.0 : at->second.value;
+    return at == map.end() ? 0.0 : at->second.value / steps;
   };
   r.breakdown.compute = of(parts.work, "compute");
   r.breakdown.optimizer = of(parts.work, "optimizer");
   for (const auto& [group, seconds] : parts.exposed)
-    if (group != "all-reduce" || !run.central) r.breakdown.exposed_communication[group] = seconds.value;
-  r.breakdown.bubble = parts.bubble.value;
+    if (group != "all-reduce" || !run.central) r.breakdown.exposed_communication[group] = seconds.value / steps;
+  r.breakdown.bubble = parts.bubble.value / steps;
   r.breakdown.framework = of(parts.work, "framework");
-  r.breakdown.other = parts.other.value;
+  r.breakdown.other = parts.other.value / steps;
   r.breakdown.rank = run.breakdown.last();
 }
 
@@ -182,7 +183,7 @@ Result result_of(const Scenario& s, const Run& run) {
   Result r;
   r.scenario = s.name;
   r.ranks = s.plan.ranks;
-  r.step_time = run.end.end.value;
+  r.step_time = run.end.end.value / run.plan.steps;
   if (s.measured.given()) r.measured = {s.measured.at(s.micro_batch_size).value, s.measured.source};
   r.training_steps = s.training.steps;
   r.training_time = s.training.steps * r.step_time;
@@ -203,9 +204,10 @@ Result result_of(const Scenario& s, const Run& run) {
   book_breakdown(run, r);
   book_memory(s, run, r);
   book_critical_path(run, r);
-  for (const auto& [kind, bytes] : run.traffic.by_link_kind()) r.bytes_by_link_kind[kind] = bytes.value;
-  r.bytes_sent_per_rank_max = run.traffic.most_sent().value;
-  r.bytes_total = run.traffic.total().value;
+  for (const auto& [kind, bytes] : run.traffic.by_link_kind())
+    r.bytes_by_link_kind[kind] = bytes.value / run.plan.steps;
+  r.bytes_sent_per_rank_max = run.traffic.most_sent().value / run.plan.steps;
+  r.bytes_total = run.traffic.total().value / run.plan.steps;
   return r;
 }
 
@@ -222,7 +224,7 @@ Result simulate_here(const Scenario& s, const SimulateOptions& options) {
     write_whole(options.trace, chrome_trace(run.timeline, run.memory, run.machine, run.names, run.streams));
   if (!options.picture.empty()) {
     const Actor rank = options.picture_rank.value_or(run.breakdown.last());
-    write_whole(options.picture, draw(step_picture(s, rank, r.step_time, run.timeline, run.names, run.breakdown,
+    write_whole(options.picture, draw(step_picture(s, rank, run.end.end.value, run.timeline, run.names, run.breakdown,
                                                    run.memory, run.streams)));
   }
   return r;

@@ -65,10 +65,6 @@ Seconds longest_step(const Scenario& s, const NodeType& node) {
   return time + s.network.parameters() * s.plan.gradient_element * 2 * s.plan.ranks / slowest;
 }
 
-}  // namespace
-
-namespace {
-
 /// Of a mesh. fused: kernels between two exchanges are one operation.
 double operations_of_mesh(const Scenario& s, bool fused) {
   double operations = 0;
@@ -84,9 +80,7 @@ double operations_of_mesh(const Scenario& s, bool fused) {
   return operations * s.plan.ranks / s.parallel.mesh.pipeline;
 }
 
-}  // namespace
-
-double estimated_operations(const Scenario& s, bool fused) {
+double operations_of_step(const Scenario& s, bool fused) {
   if (s.parallel.any()) return operations_of_mesh(s, fused);
   const double ranks = s.plan.ranks;
   const double computing = ranks * kernels_of(s);
@@ -97,6 +91,10 @@ double estimated_operations(const Scenario& s, bool fused) {
   return computing + static_cast<double>(s.plan.buckets.size()) * (first + (ranks - 1) * last + 2 * ranks);
 }
 
+}  // namespace
+
+double estimated_operations(const Scenario& s, bool fused) { return s.plan.steps * operations_of_step(s, fused); }
+
 void require_simulable(const Scenario& s) {
   double devices = 0;
   for (const NodeType* type : s.cluster.types())
@@ -105,15 +103,16 @@ void require_simulable(const Scenario& s) {
     fail(s.cluster.place,
          fmt::format("{} ranks on {} GPUs are too many to simulate one by one", s.plan.ranks, s.cluster.gpus()));
   const double operations = estimated_operations(s, true);
+  const std::string what = s.plan.steps == 1 ? "a step" : fmt::format("{} steps", s.plan.steps);
   if (operations > kMostOperations)
-    fail(s.cluster.place, fmt::format("a step of about {:.3g} operations; at most {:.3g} are simulated (fewer ranks or "
+    fail(s.cluster.place, fmt::format("{} of about {:.3g} operations; at most {:.3g} are simulated (fewer ranks or "
                                       "micro-batches, or larger buckets)",
-                                      operations, kMostOperations));
+                                      what, operations, kMostOperations));
   Seconds longest;
-  for (const NodeType* type : s.cluster.types()) longest = std::max(longest, longest_step(s, *type));
+  for (const NodeType* type : s.cluster.types()) longest = std::max(longest, longest_step(s, *type) * s.plan.steps);
   if (!(longest <= kLongest))
     fail(s.cluster.place,
-         fmt::format("a step of up to {:.3g} s; at most {:.3g} s are simulated", longest.value, kLongest.value));
+         fmt::format("{} of up to {:.3g} s; at most {:.3g} s are simulated", what, longest.value, kLongest.value));
 }
 
 }  // namespace trainyard

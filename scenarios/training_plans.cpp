@@ -107,6 +107,7 @@ TrainingPlan plan_of_mesh(const Scenario& s, const BucketChoice& buckets) {
   plan.mesh = choice.mesh;
   plan.sharding = choice.sharding;
   plan.micro_batches = s.plan.micro_batches;
+  plan.steps = s.plan.steps;
   plan.pipeline = {choice.mesh.pipeline, s.plan.micro_batches, choice.chunks};
   if (choice.mesh.pipeline > 1 || choice.chunks > 1)
     plan.schedule = &find_pipeline_schedule(choice.schedule, plan.pipeline, choice.schedule_place);
