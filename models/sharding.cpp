@@ -1,10 +1,27 @@
 #include "models/sharding.hpp"
 
+#include <algorithm>
 #include <string>
 
 #include "sim/error.hpp"
 
 namespace trainyard {
+namespace {
+
+/// Of some load over the mean, what experts take.
+double taken(double load, const Sharding& s) {
+  return s.expert_capacity > 0 ? std::min(load, s.expert_capacity) : load;
+}
+
+}  // namespace
+
+double fullest_expert_rank(const Sharding& s) { return s.expert == 1 ? taken(1, s) : taken(s.expert_imbalance, s); }
+
+double rows_within_capacity(const Sharding& s) {
+  if (s.expert == 1) return taken(1, s);
+  const double ranks = s.expert, others = (ranks - s.expert_imbalance) / (ranks - 1);
+  return (taken(s.expert_imbalance, s) + (ranks - 1) * taken(others, s)) / ranks;
+}
 
 void require_tensor_alone(const Sharding& s, const char* what) {
   const std::string of = std::string(what) + ": ";

@@ -30,15 +30,22 @@ struct Sharding {
   int context = 1;
   ContextExchange context_exchange = ContextExchange::ring;
   int expert = 1;
-  /// A token's rows go to its experts in even parts times this: the fullest expert's load over the mean.
+  /// The load of the fullest rank of the expert axis over the mean; the others share what is left.
   double expert_imbalance = 1;
-  /// An expert takes at most this times the mean (GShard's capacity factor); what is more is dropped. 0: no limit.
+  /// An expert takes at most this times the mean (GShard's capacity factor); what is more is dropped before it is sent.
+  /// 0: no limit.
   double expert_capacity = 0;
   /// Exchanges of gradients by the input go on beside the kernels that make gradients of weights.
   bool overlap = false;
   Recompute recompute = Recompute::none;
   LinearSplit linear_split = LinearSplit::pairs;  ///< of MLPs; convolutional networks are split by columns
 };
+
+/// Rows that the fullest rank of the expert axis computes, over the mean of rows that the router chose. A rank that has
+/// all experts has all rows.
+double fullest_expert_rank(const Sharding&);
+/// Share of the router's rows that experts take: the rest is dropped.
+double rows_within_capacity(const Sharding&);
 
 /// Throws UserError naming `what` where anything but the tensor axis has more than one rank, or attention is spoken of.
 void require_tensor_alone(const Sharding&, const char* what);

@@ -29,7 +29,7 @@ struct ParallelChoice {
   int server_node = 0;                     ///< of a parameter server: whose CPU
   bool loss_on_master = true;              ///< of a master
   Fidelity fidelity = Fidelity::messages;  ///< of what is exchanged over other axes than data
-  Place place, schedule_place, stages_place, layers_place;
+  Place place, schedule_place, stages_place, layers_place, zero_place;
 
   /// Is the model, or what belongs to it, split in any way?
   bool any() const;

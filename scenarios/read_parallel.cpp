@@ -105,6 +105,7 @@ void read_zero(ParallelChoice& choice, Fields& fields, const SoftwareStack& stac
   if (stage > 3)
     fail(fields.place_of("zero_stage"), fmt::format("plan.data_parallel.zero_stage: {}; 0, 1, 2 or 3", stage));
   choice.zero = static_cast<ZeroStage>(stage);
+  choice.zero_place = fields.has("zero_stage") ? fields.place_of("zero_stage") : choice.place;
   choice.zero_group = fields.has("zero_group") ? size_of(fields, "zero_group") : 0;
   choice.prefetch = static_cast<int>(std::min<std::int64_t>(fields.integer("prefetch", 0, 1), 1 << 10));
   choice.reshard = fields.boolean("reshard", true);
@@ -123,11 +124,11 @@ void read_zero(ParallelChoice& choice, Fields& fields, const SoftwareStack& stac
            fmt::format("plan.data_parallel.{}: not at zero_stage 3, where each layer's gradients leave "
                        "as its backward pass ends",
                        key));
-  if (stage >= 2 && choice.mesh.pipeline > 1)
+  if (stage == 2 && choice.mesh.pipeline > 1)
     fail(fields.place_of("zero_stage"),
-         fmt::format("plan.data_parallel.zero_stage: {} with a pipeline; its gradients are needed whole until the last "
-                     "micro-batch, so that only stages 0 and 1 exist there",
-                     stage));
+         "plan.data_parallel.zero_stage: 2 with a pipeline; its gradients are needed whole until the last micro-batch: "
+         "1, or 3, which shares out a layer's gradients after each micro-batch (with reshard: false its parameters are "
+         "gathered once a step)");
 }
 
 /// Data ranks: said, or all that the GPUs are enough for.

@@ -164,6 +164,12 @@ void read_networks(Scenario& s, const Node& model, const Catalog& catalog, Field
   settings.sharding = s.parallel.sharding;
   settings.own_head = s.parallel.ends_apart();
   s.share = read_network(model, catalog, plan, settings, &s.tied);
+  if (s.tied && s.parallel.zero == ZeroStage::parameters)
+    fail(
+        s.parallel.zero_place,
+        fmt::format("plan.data_parallel.zero_stage: 3 with a pipeline, but embedding and head of {} are one weight, on "
+                    "the first and the last stage: set model.tie_word_embeddings: false, or zero_stage 1",
+                    s.network.name));
 }
 
 constexpr std::size_t kMostBuckets = kScratch;  // BufferRef::buffer numbers them

@@ -110,8 +110,14 @@ void book_rates(const Scenario& s, Result& r) {
   const double samples = static_cast<double>(s.global_batch_size);
   const double tokens = samples * static_cast<double>(s.network.tokens_per_sample);
   const double micro_batches = samples / static_cast<double>(s.network.samples);
-  const double executed = (s.network.forward_flops() + s.network.backward_flops()).value * micro_batches;
-  const double model = s.network.model_flops_per_token().value * tokens;
+  // Rows that experts drop are no work: 2 FLOPs forward and 4 backward for each weight that they would have met.
+  double dropped = 0;
+  for (const Layer& layer : s.network.layers)
+    for (const ParameterTensor& tensor : layer.parameters)
+      if (tensor.expert)
+        dropped += 6 * tensor.elements * tensor.active_share * tokens * (1 - rows_within_capacity(s.parallel.sharding));
+  const double executed = (s.network.forward_flops() + s.network.backward_flops()).value * micro_batches - dropped;
+  const double model = s.network.model_flops_per_token().value * tokens - dropped;
   double peak = 0;
   for (int rank = 0; rank < s.plan.ranks; ++rank)
     peak += s.cluster.type_of_gpu(rank).gpu.peak[static_cast<std::size_t>(s.precision)].value;

@@ -179,27 +179,33 @@ Ops TrainingStep::gather_all() {
 }
 
 void TrainingStep::plan_visits() {
+  std::vector<bool> met(plan_.network->layers.size());
   for (const PipelineTask& task : stage_.tasks) {
     std::vector<int> layers = stage_.chunks[static_cast<std::size_t>(task.chunk)];
     if (task.pass != PipelineTask::Pass::forward) std::reverse(layers.begin(), layers.end());
-    visits_.insert(visits_.end(), layers.begin(), layers.end());
+    for (const int layer : layers) {
+      const bool again = met[static_cast<std::size_t>(layer)];
+      met[static_cast<std::size_t>(layer)] = true;
+      // Gradients of weights are products of activations and gradients: no weights in them.
+      const bool computes_with = task.pass != PipelineTask::Pass::backward_weights;
+      visits_.push_back({layer, computes_with && (plan_.reshard || !again)});
+    }
   }
 }
 
 /// Stage 3: parameters of the layers to come are gathered while this one runs. A layer whose forward and backward pass
 /// follow each other is gathered for the second one when the first one's parameters are dropped.
 Ops TrainingStep::begin_visit() {
-  const std::size_t of_forward = stage_.chunks.front().size();  // visits of the first micro-batch's forward pass
   const std::size_t ahead = visit_ + 1 + static_cast<std::size_t>(std::max(plan_.prefetch, 0));
   for (; next_gather_ < std::min(ahead, visits_.size()); ++next_gather_) {
-    if (!plan_.reshard && next_gather_ >= of_forward) break;
-    if (next_gather_ > visit_ && visits_[next_gather_] == visits_[next_gather_ - 1]) break;
-    for (const int needed : weights_of(visits_[next_gather_])) {
+    const auto [layer, gathers] = visits_[next_gather_];
+    if (!gathers) continue;
+    if (next_gather_ > visit_ && visits_[next_gather_ - 1].layer == layer) break;
+    for (const int needed : weights_of(layer)) {
       if (gathered_[static_cast<std::size_t>(needed)]++ > 0) continue;
       co_yield gather_layer(needed);
       for (const Dep& ready : parameters_ready_[static_cast<std::size_t>(needed)])
-        if (needed != visits_[next_gather_])
-          parameters_ready_[static_cast<std::size_t>(visits_[next_gather_])].push_back(ready);
+        if (needed != layer) parameters_ready_[static_cast<std::size_t>(layer)].push_back(ready);
     }
   }
 }
@@ -241,9 +247,10 @@ Ops TrainingStep::end_visit(int layer, Pass pass, bool first, bool last) {
   const std::vector<int>& buckets = buckets_of_layer_[static_cast<std::size_t>(layer)];
   double elements = 0;
   for (const int bucket : buckets) elements += stage_.buckets[static_cast<std::size_t>(bucket)].elements;
+  const bool gathered = visits_[visit_].gathers;
   ++visit_;
   const bool backward = pass == Pass::backward || pass == Pass::backward_weights;
-  if (plan_.reshard || (backward && last))
+  if (plan_.reshard ? gathered : backward && last)
     for (const int needed : weights_of(layer)) co_yield drop_layer(needed);
   if (!backward || elements == 0) co_return;
   // Gradients of two layers at most are there whole: FSDP waits for the exchange before the last one (PyTorch,

@@ -50,7 +50,12 @@ class TrainingStep : public CoroutineProgram {
   std::vector<Dep> bucket_free_;  // the exchange of a bucket that was the last one to use its buffer
   std::size_t next_bucket_ = 0;   // the first that is not full yet
   std::vector<std::pair<std::uint16_t, Dep>> exchanged_;  // buckets in the order of their exchange, and its end
-  std::vector<int> visits_;                               // layers in the order of their passes (ZeRO stage 3)
+  /// A pass of a layer (ZeRO stage 3). Does it need the parameters, and gathers them?
+  struct Visit {
+    int layer = 0;
+    bool gathers = false;
+  };
+  std::vector<Visit> visits_;
   std::size_t visit_ = 0, next_gather_ = 0;
   std::vector<Dep> reduced_;   // ends of the last layer's exchanges of gradients
   std::vector<int> gathered_;  // by layer: visits that have asked for its parameters and are not over

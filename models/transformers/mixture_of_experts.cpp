@@ -50,12 +50,6 @@ void send_rows(LayerBuilder& b, const std::string& name, Bytes in, Bytes out) {
   b.cross(std::move(c));
 }
 
-/// The rows of the fullest rank over the mean. A rank that has all experts has all rows.
-double fullest(const Sharding& s) {
-  if (s.expert == 1) return 1;
-  return s.expert_capacity > 0 ? std::min(s.expert_imbalance, s.expert_capacity) : s.expert_imbalance;
-}
-
 void routed_experts(LayerBuilder& b, const TransformerLayout& l) {
   const ExpertsConfig& e = l.config.experts;
   const Sharding& s = l.sharding();
@@ -63,9 +57,10 @@ void routed_experts(LayerBuilder& b, const TransformerLayout& l) {
   routed.experts = static_cast<double>(e.count / s.expert);
   routed.active_share = static_cast<double>(e.per_token) / static_cast<double>(e.count);
   routed.routed = true;
-  const double rows = b.rows(), full = rows * fullest(s);
+  const double rows = b.rows();
+  b.set_rows(rows * rows_within_capacity(s));
   const Bytes sent = b.row_bytes(l.hidden());
-  b.set_rows(full);
+  b.set_rows(rows * fullest_expert_rank(s));
   const Bytes got = b.row_bytes(l.hidden());
   const bool spread = s.expert > 1, sorts = spread && e.count > s.expert;  // rows of several experts come mixed
   if (spread) send_rows(b, "experts.dispatch", sent, got);

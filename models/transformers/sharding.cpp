@@ -74,6 +74,9 @@ void check_expert_axis(const TransformerConfig& c, const Sharding& s) {
                       text_of(c.experts.count) + " experts, so that the fullest has at most " +
                       text_of(c.experts.count / c.experts.per_token) +
                       " times the mean load; expert_imbalance is more");
+  if (s.expert > 1 && s.expert_imbalance > s.expert)
+    fail(c.place, "expert_imbalance: of " + text_of(s.expert) + " ranks the fullest has at most " + text_of(s.expert) +
+                      " times the mean load");
   if (!std::isfinite(s.expert_capacity) || s.expert_capacity < 0)
     fail(c.place, "expert_capacity: expected a multiple of the mean load, or 0 for no limit");
 }

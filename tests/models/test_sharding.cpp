@@ -256,6 +256,15 @@ TEST_CASE("experts are spread, and rows sent to them", "[sharding]") {
   };
   CHECK(rows(1.5, 0) == 1.5 * rows(1, 0));
   CHECK(rows(1.5, 1.25) == 1.25 * rows(1, 0));
+  // The fullest of four drops 0.25 of 4 means; below the mean all others drop too: 0.5 and 3 (5/6 - 0.5).
+  CHECK(rows_within_capacity({.expert = 4, .expert_imbalance = 1.5, .expert_capacity = 1.25}) ==
+        Approx(3.75 / 4).epsilon(1e-12));
+  CHECK(rows_within_capacity({.expert = 4, .expert_imbalance = 1.5, .expert_capacity = 0.5}) ==
+        Approx(0.5).epsilon(1e-12));
+  CHECK(rows_within_capacity({.expert_capacity = 0.75}) == 0.75);
+  CHECK(rows_within_capacity({.expert = 4, .expert_imbalance = 4}) == 1);
+  const Layer limited = sharded(kExperts, {.expert = 4, .expert_capacity = 0.5}).layers[1];
+  CHECK(limited.forward_exchanges[0].bytes.value == 0.5 * spread.forward_exchanges[0].bytes.value);
 
   const Layer both = sharded(kExperts, {.tensor = 2, .sequence = true, .expert = 4}).layers[1];
   CHECK(names(both.forward_exchanges) == std::vector<std::string>{"attention.gather", "attention.scatter", "mlp.gather",

@@ -100,7 +100,7 @@ TrainingPlan plan_of(const NumericStepTask& task, const SplitStep& s, const Netw
   plan.zero_group = s.zero_group;
   plan.prefetch = s.prefetch;
   plan.reshard = s.reshard;
-  plan.tied = is_tied(task) && parts_ends(s);
+  plan.tied = tied_over_stages(task, s);
   plan.overlap_gradients = s.overlap_gradients;
   plan.overlap_parameters = s.overlap_parameters;
   plan.overlap_pipeline = s.overlap_pipeline;
@@ -120,6 +120,8 @@ TrainingPlan plan_of(const NumericStepTask& task, const SplitStep& s, const Netw
 }
 
 }  // namespace
+
+bool tied_over_stages(const NumericStepTask& task, const SplitStep& s) { return is_tied(task) && parts_ends(s); }
 
 std::string in_words(const SplitStep& s) {
   return fmt::format(

@@ -21,6 +21,8 @@ struct SplitStep {
   std::string all_reduce = "ring";
 };
 std::string in_words(const SplitStep&);
+/// Do the first and the last stage have a copy each of one weight?
+bool tied_over_stages(const NumericStepTask&, const SplitStep&);
 
 /// Changes one operation of one rank before anybody sees it; `number`: how many it has given before.
 using Break = std::function<void(Op&, int rank, int number)>;

@@ -102,6 +102,51 @@ TEST_CASE("simulated pipelines compute the step of one device", "[parallel-value
   }
 }
 
+TEST_CASE("simulated pipelines that share out parameters compute the step of one device", "[parallel-values]") {
+  for (const char* schedule : {"gpipe", "1f1b", "interleaved-1f1b", "zb-h1", "dualpipe-v"})
+    for (const bool reshard : {false, true}) {
+      SplitStep s = split(2, 2, 1);
+      s.schedule = schedule;
+      s.chunks = std::string(schedule) == "interleaved-1f1b" || std::string(schedule) == "dualpipe-v" ? 2 : 1;
+      s.micro_batches = 4;
+      s.zero = ZeroStage::parameters;
+      s.reshard = reshard;
+      s.prefetch = reshard ? 1 : 3;
+      check(small_llama(), s);
+      check(small_mlp(), s);
+    }
+}
+
+namespace {
+
+/// Bytes that a rank sends on a lane.
+double sent_on(Lane lane, const NumericStepTask& task, const SplitStep& s, int rank) {
+  double bytes = 0;
+  for (const Op& op : operations_of(task, s, rank))
+    if (op.kind == Kind::send && (op.message.tag >> 27 & 31U) == static_cast<Tag>(lane))
+      bytes += op.message.bytes.value;
+  return bytes;
+}
+
+}  // namespace
+
+TEST_CASE("a pipeline that shares out parameters gathers them once a step, or for every pass", "[parallel-values]") {
+  SplitStep s = split(2, 2, 1);
+  s.schedule = "gpipe";
+  s.micro_batches = 4;
+  s.zero = ZeroStage::parameters;
+  for (const int rank : {0, 3}) {  // of the first and the last stage
+    s.reshard = false;
+    const double once = sent_on(Lane::parameters, small_llama(), s, rank);
+    CHECK(once > 0);
+    // A reduce-scatter sends what an all-gather does, after each micro-batch.
+    CHECK(sent_on(Lane::gradients, small_llama(), s, rank) == Approx(s.micro_batches * once).epsilon(1e-9));
+    s.reshard = true;
+    // Forward and backward pass of each micro-batch.
+    CHECK(sent_on(Lane::parameters, small_llama(), s, rank) == Approx(2 * s.micro_batches * once).epsilon(1e-9));
+  }
+}
+
 namespace {
 
 /// A product of strategies that exists, on at most 16 ranks.
@@ -125,7 +170,7 @@ SplitStep random_split(std::mt19937& random, int kind) {
     s.micro_batches = s.mesh.pipeline > 1 ? 4 : one_of({1, 2, 3});
     s.steps = one_of({1, 1, 2});
     s.zero =
-        static_cast<ZeroStage>(one_of(s.mesh.pipeline > 1 ? std::vector<int>{0, 1} : std::vector<int>{0, 1, 2, 3}));
+        static_cast<ZeroStage>(one_of(s.mesh.pipeline > 1 ? std::vector<int>{0, 1, 3} : std::vector<int>{0, 1, 2, 3}));
     if (s.zero != ZeroStage::none && replicas == 4 && coin()) s.zero_group = 2;
     s.prefetch = one_of({0, 1, 3});
     s.reshard = coin();
@@ -155,12 +200,14 @@ TEST_CASE("200 random products of strategies compute the step of one device", "[
   std::mt19937 random(17);
   for (int i = 0; i < 200; ++i) {
     const int kind = static_cast<int>(random() % 3);
-    const SplitStep s = random_split(random, kind);
+    SplitStep s = random_split(random, kind);
     CAPTURE(i, kind);
     const bool all_to_all = s.mesh.context > 1 && s.sharding.context_exchange == ContextExchange::all_to_all;
     // Two heads of keys and values are too few for four ranks.
     const bool many_heads = all_to_all && s.mesh.context * s.mesh.tensor > 2;
-    check(task_of(kind, many_heads || random() % 2 == 0), s);
+    const NumericStepTask task = task_of(kind, many_heads || random() % 2 == 0);
+    if (s.zero == ZeroStage::parameters && tied_over_stages(task, s)) s.zero = ZeroStage::optimizer;
+    check(task, s);
   }
 }
 
@@ -187,6 +234,10 @@ std::vector<Strategy> strategies() {
   add("hybrid sharding", small_llama(), split(4, 1, 1), [](SplitStep& s) {
     s.zero = ZeroStage::parameters;
     s.zero_group = 2;
+  });
+  add("ZeRO in a pipeline", small_llama(), split(2, 2, 1), [](SplitStep& s) {
+    s.zero = ZeroStage::parameters;
+    s.micro_batches = 3;
   });
   add("tensor", small_llama(), split(1, 1, 2), nothing);
   add("sequence", small_llama(), split(1, 1, 2), [](SplitStep& s) { s.sharding.sequence = s.sharding.overlap = true; });
