@@ -6,11 +6,6 @@
 namespace trainyard {
 namespace {
 
-/// Of the states, the master weights and the update.
-Precision update_precision(Precision training) {
-  return training == Precision::fp64 ? Precision::fp64 : Precision::fp32;
-}
-
 void add(StaticMemory& memory, Bytes& sum, MemoryClass memory_class, std::string name, Bytes bytes) {
   if (bytes.value == 0) return;
   sum += bytes;
@@ -62,6 +57,10 @@ const Optimizer& find_optimizer(const std::string& name, const Place& where) {
 bool has_master_weights(Precision precision) {
   require_training_precision(precision);
   return precision == Precision::fp16 || precision == Precision::bf16;
+}
+
+Precision update_precision(Precision training) {
+  return training == Precision::fp64 ? Precision::fp64 : Precision::fp32;
 }
 
 Bytes optimizer_state_size(const Optimizer& optimizer, Precision precision) {

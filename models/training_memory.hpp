@@ -31,6 +31,9 @@ const Optimizer& find_optimizer(const std::string& name, const Place& where);
 /// precision that is not modelled (see `require_training_precision`).
 bool has_master_weights(Precision);
 
+/// Of an optimizer's states, of master weights and of the update.
+Precision update_precision(Precision training);
+
 /// Bytes a parameter that the optimizer keeps: its states, and the master weight where there is one.
 Bytes optimizer_state_size(const Optimizer&, Precision);
 /// Bytes a parameter that one update reads and writes: the gradient read; master weight (or parameter) and states read

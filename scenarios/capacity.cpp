@@ -66,6 +66,18 @@ Bytes peak_memory(const Scenario& s) {
                })).get<double>()};
 }
 
+namespace {
+
+/// Do GPUs hold it, and with offload hosts and drives too?
+bool has_room(const Scenario& s, Bytes memory) {
+  if (!s.parallel.offload.used()) return peak_memory(s) <= memory;
+  SimulateOptions options;
+  options.critical_path = false;
+  return simulate(s, options).fits;
+}
+
+}  // namespace
+
 Capacity capacity(const Scenario& s) {
   Capacity room;
   room.memory = s.cluster.type_of_gpu(0).gpu.memory_capacity;
@@ -74,7 +86,7 @@ Capacity capacity(const Scenario& s) {
   const auto fits = [&](const Overrides& overrides, double* parameters) {
     try {
       const Scenario other = read_again(s, overrides);
-      if (peak_memory(other) > room.memory) return false;
+      if (!has_room(other, room.memory)) return false;
       if (parameters) *parameters = other.network.parameters();
       return true;
     } catch (const UserError&) {

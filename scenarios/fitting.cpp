@@ -19,6 +19,14 @@ std::vector<Overrides> candidates(const Scenario& s) {
   const int replicas = p.mesh.data * p.mesh.context;
   for (int stage = static_cast<int>(p.zero) + 1; stage <= 3 && replicas > 1; ++stage)
     add("plan.data_parallel.zero_stage", fmt::format("{}", stage));
+  if (!p.offload.used()) {
+    const int stage = std::max(static_cast<int>(p.zero), 2);
+    all.push_back({{"plan.data_parallel.zero_stage", fmt::format("{}", stage)}, {"plan.data_parallel.offload", "cpu"}});
+  }
+  if (p.offload.parameters == OffloadDevice::none)
+    for (const char* device : {"cpu", "nvme"})
+      all.push_back({{"plan.data_parallel.zero_stage", "3"},
+                     {"plan.data_parallel.offload", fmt::format("{{optimizer: {0}, parameters: {0}}}", device)}});
   if (s.micro_batch_size % 2 == 0) add("plan.micro_batch_size", fmt::format("{}", s.micro_batch_size / 2));
   if (2 * p.mesh.tensor <= s.cluster.node.gpus) add("plan.tensor_parallel", fmt::format("{}", 2 * p.mesh.tensor));
   add("plan.pipeline_parallel", fmt::format("{}", 2 * p.mesh.pipeline));

@@ -10,6 +10,15 @@
 
 namespace trainyard {
 
+/// Where states lie between their uses.
+struct OffloadChoice {
+  OffloadDevice optimizer = OffloadDevice::none, parameters = OffloadDevice::none;
+  Place place;
+
+  bool used() const { return optimizer != OffloadDevice::none; }
+  bool drives() const { return optimizer == OffloadDevice::nvme || parameters == OffloadDevice::nvme; }
+};
+
 /// What a plan says about how the model is split over ranks.
 struct ParallelChoice {
   Mesh mesh;
@@ -25,6 +34,7 @@ struct ParallelChoice {
   int prefetch = 1;
   bool reshard = true;
   bool overlap_parameters = true;
+  OffloadChoice offload;
   Mechanism mechanism = Mechanism::all_reduce;
   int server_node = 0;                     ///< of a parameter server: whose CPU
   bool loss_on_master = true;              ///< of a master
@@ -40,10 +50,15 @@ struct ParallelChoice {
 /// Reads of the plan: `tensor_parallel`, `sequence_parallel`, `context_parallel` (or `{size, exchange}`),
 /// `expert_parallel` (or `{size, imbalance, capacity}`), `pipeline_parallel`, `pipeline: {schedule, chunks, layers,
 /// ends_count_as_layers, overlap, scatter_gather}`, `recompute`, `mesh_order`, `collectives`, and of its `data_parallel`
-/// map `size`, `zero_stage`, `zero_group`, `prefetch`, `reshard`, `overlap_parameters`, `mechanism`, `server`, `loss`. The mesh has as many data ranks as
+/// map `size`, `zero_stage`, `zero_group`, `prefetch`, `reshard`, `overlap_parameters`, `offload`, `mechanism`, `server`, `loss`. The mesh has as many data ranks as
 /// the cluster has GPUs for, where the plan does not say. Throws UserError with the place and the rule.
 ParallelChoice read_parallel(Fields& plan, const Place&, Fields& data_parallel, const ClusterSpec&,
                              const SoftwareStack&);
+
+/// Reads `offload: DEVICE` or `{optimizer: DEVICE, parameters: DEVICE}` of the plan's `data_parallel` map, with devices
+/// none, cpu and nvme; DeepSpeed's rules for what goes with which stage
+/// (https://www.deepspeed.ai/docs/config-json/, offload_optimizer and offload_param). All else of the choice is read.
+void read_offload(ParallelChoice&, Fields& data_parallel, const ClusterSpec&, const SoftwareStack&);
 
 /// Which layers each virtual stage has, in the order of the network. Throws UserError for more stages than layers.
 std::vector<std::vector<int>> divide_layers(const Network&, const ParallelChoice&);

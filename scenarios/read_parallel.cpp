@@ -207,7 +207,7 @@ Fidelity default_fidelity(const ClusterSpec& cluster) {
 
 bool ParallelChoice::any() const {
   return mesh.tensor > 1 || mesh.context > 1 || mesh.pipeline > 1 || mesh.expert > 1 || zero != ZeroStage::none ||
-         sharding.recompute != Recompute::none;
+         sharding.recompute != Recompute::none || offload.used();
 }
 
 bool ParallelChoice::ends_apart() const {
@@ -243,6 +243,7 @@ ParallelChoice read_parallel(Fields& plan, const Place& place, Fields& data_para
          fmt::format("plan.data_parallel.zero_group: groups of {} do not divide {} replicas", choice.zero_group,
                      replicas));
   if (choice.zero_group == replicas) choice.zero_group = 0;
+  read_offload(choice, data_parallel, cluster, stack);
   read_mechanism(choice, data_parallel, cluster);
   choice.fidelity =
       parse_fidelity(plan.choice("collectives", {"messages", "flows", "modelled"}, name_of(default_fidelity(cluster))));

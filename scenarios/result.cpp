@@ -66,6 +66,16 @@ json to_json(const Result& r) {
                                            {"optimizer", m.optimizer},
                                            {"activations", m.activations},
                                            {"buffers", m.buffers}});
+  if (r.host_memory.peak > 0) {
+    j["host_memory_bytes"] = {{"capacity", r.host_memory.capacity},
+                              {"peak", r.host_memory.peak},
+                              {"parameters", r.host_memory.parameters},
+                              {"gradients", r.host_memory.gradients},
+                              {"optimizer", r.host_memory.optimizer},
+                              {"buffers", r.host_memory.buffers},
+                              {"node", r.host_memory.node}};
+    j["drive_bytes"] = {{"capacity", r.drive.capacity}, {"peak", r.drive.peak}, {"node", r.drive.node}};
+  }
   if (r.training_steps > 0) {
     j["training_steps"] = r.training_steps;
     j["training_time_s"] = r.training_time;
@@ -122,6 +132,12 @@ Result result_from_json(const json& j) {
     for (const json& stage : *stages)
       r.stages.push_back({stage.at("rank"), stage.at("peak"), stage.at("parameters"), stage.at("gradients"),
                           stage.at("optimizer"), stage.at("activations"), stage.at("buffers")});
+  if (const auto host = j.find("host_memory_bytes"); host != j.end()) {
+    r.host_memory = {host->at("capacity"),  host->at("peak"),    host->at("parameters"), host->at("gradients"),
+                     host->at("optimizer"), host->at("buffers"), host->at("node")};
+    const json& drive = j.at("drive_bytes");
+    r.drive = {drive.at("capacity"), drive.at("peak"), drive.at("node")};
+  }
   r.fits = j.at("fits");
   r.critical_path = j.at("critical_path_s").get<std::map<std::string, double>>();
   r.bottleneck = j.at("bottleneck").at("resource");

@@ -43,7 +43,16 @@ struct Result {
     double peak = 0, parameters = 0, gradients = 0, optimizer = 0, activations = 0, buffers = 0;
   };
   std::vector<StageMemory> stages;  ///< none where there is one stage
-  bool fits = true;
+  struct {
+    double capacity = 0;  ///< of the node; 0: not stated
+    double peak = 0, parameters = 0, gradients = 0, optimizer = 0, buffers = 0;
+    int node = 0;  ///< the fullest
+  } host_memory;   ///< of all ranks of a node; peak 0: no offload
+  struct {
+    double capacity = 0, peak = 0;
+    int node = 0;
+  } drive;                                      ///< of all drives of a node
+  bool fits = true;                             ///< GPUs, hosts and drives
   std::map<std::string, double> critical_path;  ///< seconds by resource
   std::string bottleneck;                       ///< resource with the largest share
   double bottleneck_share = 0;

@@ -103,7 +103,7 @@ DataParallelChoice read_data_parallel(Scenario& s, Fields& plan, const Place& pl
     choice.all_reduce.scaled = library.scaled;
     choice.all_reduce.sources = library.sources;
   }
-  s.plan.overlap = fields.boolean("overlap", s.software.overlap);
+  s.plan.overlap = fields.boolean("overlap", s.software.overlap || s.parallel.offload.used());
   const bool given = fields.has("bucket");
   choice.bucket = fields.bytes("bucket", s.software.bucket);
   choice.first_bucket =
@@ -192,6 +192,8 @@ bool is_used(const FigureSource& figure, const Scenario& s) {
   const bool adapter = figure.figure.starts_with("hca ");
   if (adapter && (s.cluster.nodes == 1 || begins({"pcie"}))) return false;
   if (begins({"sms", "l2", "clock", "power"}) || (!s.cluster.joins_chips && begins({"chip_links"}))) return false;
+  if (!s.parallel.offload.used() && begins({"host_memory"})) return false;
+  if (s.parallel.offload.used() && begins({"pcie"})) return true;
   if (s.plan.ranks == 1 &&
       begins({"nvlink", "pcie", "socket", "interference", "collective_launch", "bucket", "first_bucket",
               "whole_tensors", "overlap", "gradient_bucket_copy", "host_buckets", "cycle_time"}))

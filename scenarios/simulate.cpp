@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "scenarios/central_plans.hpp"
+#include "scenarios/offload.hpp"
 #include "scenarios/size.hpp"
 #include "scenarios/step_picture.hpp"
 #include "scenarios/training_plans.hpp"
@@ -57,6 +58,7 @@ struct Run {
     const CentralPlan in_center = central_plan(s, machine, stack);
     central = in_center.used();
     plan = central ? in_center.step : prepared_plan(s, upgraded(s.cluster, options.upgrade), stack);
+    attach_host_ways(plan.offload, plan.ranks(), machine, s.parallel.offload.place);
     records = keeps_all(options) || (options.critical_path && estimated_operations(s) <= kMostOfPath);
     if (!records && s.parallel.any()) plan.first_fused = kFirstFused;
     const PassTables tables(plan, names);
@@ -182,7 +184,16 @@ void book_memory(const Scenario& s, const Run& run, Result& r) {
               rank,
               0};
   r.fits = r.memory.peak <= r.memory.capacity;
+  book_host_memory(s, run.plan, r);
   book_stages(s, run, r);
+}
+
+/// By one actor; with offload by one rank, since the hosts' actors stand for several.
+Bytes most_sent(const Run& run) {
+  if (!run.plan.offload.used()) return run.traffic.most_sent();
+  Bytes most;
+  for (Actor rank = 0; rank < run.plan.ranks(); ++rank) most = std::max(most, run.traffic.sent(rank));
+  return most;
 }
 
 Result result_of(const Scenario& s, const Run& run) {
@@ -212,7 +223,7 @@ Result result_of(const Scenario& s, const Run& run) {
   book_critical_path(run, r);
   for (const auto& [kind, bytes] : run.traffic.by_link_kind())
     r.bytes_by_link_kind[kind] = bytes.value / run.plan.steps;
-  r.bytes_sent_per_rank_max = run.traffic.most_sent().value / run.plan.steps;
+  r.bytes_sent_per_rank_max = most_sent(run).value / run.plan.steps;
   r.bytes_total = run.traffic.total().value / run.plan.steps;
   return r;
 }
@@ -241,7 +252,7 @@ Result simulate(const Scenario& s, const SimulateOptions& options) {
 }
 
 std::vector<WhatIf> what_if(const Scenario& s, double factor, TransportKind transport) {
-  const std::vector<std::string> classes = resource_classes(s.cluster);
+  const std::vector<std::string> classes = resource_classes_of(s);
   const std::vector<std::string> texts = in_children(classes.size(), processors(), [&](std::size_t i) {
     SimulateOptions options;
     options.critical_path = false;

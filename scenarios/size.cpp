@@ -49,7 +49,7 @@ Seconds longest_step(const Scenario& s, const NodeType& node) {
   }
   Seconds time = (kernels * s.plan.micro_batches + kernel_time(node.gpu, s.plan.optimizer)) / node.gpu_speed;
   if (s.measured.given()) time = s.measured.at(s.micro_batch_size) * s.plan.micro_batches;
-  if (s.plan.ranks == 1) return time;
+  if (s.plan.ranks == 1 && !s.parallel.offload.used()) return time;
   BytesPerSecond slowest{HUGE_VAL};
   const auto slower = [&slowest](BytesPerSecond rate) {
     if (rate.value > 0) slowest = std::min(slowest, rate);
@@ -62,7 +62,17 @@ Seconds longest_step(const Scenario& s, const NodeType& node) {
   if (s.cluster.nodes > 1) slower(node.hca_rate);
   slower(s.cluster.shape.link_rate);
   for (const FabricWire& wire : s.cluster.shape.wires) slower(wire.rate);
-  return time + s.network.parameters() * s.plan.gradient_element * 2 * s.plan.ranks / slowest;
+  if (s.parallel.offload.drives()) {
+    slower(node.nvme.read);
+    slower(node.nvme.write);
+  }
+  // Of what is offloaded, states go to and fro, and copies with each micro-batch.
+  const OffloadPlan& offload = s.mesh_plan.offload;
+  const Bytes moved = s.parallel.offload.used()
+                          ? offload.update + offload.states * 2 +
+                                (s.plan.gradient_element * 4 + s.mesh_plan.parameter_element * 2) * s.plan.micro_batches
+                          : Bytes{};
+  return time + s.network.parameters() * (s.plan.gradient_element * 2 + moved) * s.plan.ranks / slowest;
 }
 
 /// Of a mesh. fused: kernels between two exchanges are one operation.

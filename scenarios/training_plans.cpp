@@ -6,6 +6,7 @@
 #include <numeric>
 
 #include "scenarios/library_model.hpp"
+#include "scenarios/offload.hpp"
 #include "scenarios/read_collective.hpp"
 #include "strategies/collective_flows.hpp"
 
@@ -62,10 +63,14 @@ void divide(TrainingPlan& plan, const Scenario& s, const BucketChoice& buckets) 
     for (const std::vector<int>& chunk : of.chunks)
       for (const int layer : chunk) layers.push_back(&plan.network->layers[static_cast<std::size_t>(layer)]);
     const HeldElements held = held_elements(layers, zero_shares(plan, false), zero_shares(plan, true));
+    std::vector<double> own;
+    for (const GradientBucket& bucket : of.buckets)
+      own.push_back(bucket.elements / (bucket.experts ? zero_shares(plan, true) : zero_shares(plan, false)).optimizer);
+    hold_on_host(plan, of, held, own);
     of.optimizer = optimizer_work(held.optimizer, s.precision, s.optimizer, s.software);
     SoftwareStack stack = s.software;
     stack.gradient_bucket_copy = s.plan.bucket_copy && !s.plan.host_buckets;
-    of.memory = static_memory(held, s.precision, s.optimizer, stack);
+    of.memory = static_memory(held_on_gpu(plan, held), s.precision, s.optimizer, stack);
     const bool last = layers.back() == &plan.network->layers.back(),
                sends = layers.front() != &plan.network->layers.front();
     const Bytes sent = sends ? (layers.front() - 1)->output : Bytes{};
@@ -128,6 +133,7 @@ TrainingPlan plan_of_mesh(const Scenario& s, const BucketChoice& buckets) {
   plan.copy_kernel = s.plan.copy_kernel;
   plan.overhead_kernel = s.plan.overhead_kernel;
   plan.wait_kernel = s.plan.wait_kernel;
+  plan.offload = offload_plan(s);
   divide(plan, s, buckets);
   return plan;
 }

@@ -149,6 +149,7 @@ class Executor {
 
   void begin_join(StreamState&);
   void begin_group(std::vector<Ref> members);
+  const GroupFlow& group_flow(const StreamState&) const;
   void end_group(std::uint32_t transfer, Outcome);
   const Route& find_group_route(const GroupFlow&);
   void withdraw_join(Tag, Ref);

@@ -20,34 +20,40 @@ void Executor::begin_join(StreamState& last) {
   std::sort(all.begin(), all.end());
   const Message& m = last.front().message;
   const bool flows = m.bytes.value > 0 || m.extra_latency.count > 0;
+  const int busy = flows && !group_flow(last).by_engines ? 1 : 0;
   for (const Ref ref : all) {
     StreamState& s = streams_[ref];
     s.started = now_;
     s.cause = cause;
     announce_start(s);
     if (flows)
-      set_active(s.actor, Kind::send, +1);
+      set_active(s.actor, Kind::send, busy);
     else
       finish(s, Outcome::done);
   }
   if (flows) begin_group(std::move(all));
 }
 
+/// The one that a join names; nowhere, of a join that is latency alone.
+const GroupFlow& Executor::group_flow(const StreamState& s) const {
+  const Message& m = s.front().message;
+  const std::span<const GroupFlow* const> known = actors_[static_cast<std::size_t>(s.actor)].program->group_flows();
+  if (m.bytes.value > 0 && (m.slot >= known.size() || !known[m.slot]))
+    throw InternalError(
+        fmt::format("{} names group flow {}, of {}", machine_.actor_name(s.actor), m.slot, known.size()));
+  static const GroupFlow nowhere;
+  return m.slot < known.size() && known[m.slot] ? *known[m.slot] : nowhere;
+}
+
 /// One flow over all ways of the group at once: whoever is slowed slows all, as in the library's rings.
 void Executor::begin_group(std::vector<Ref> members) {
   StreamState& first = streams_[members.front()];
-  const Message& m = first.front().message;
-  const std::span<const GroupFlow* const> known = actor_of(first).program->group_flows();
-  if (m.bytes.value > 0 && m.slot >= known.size())
-    throw InternalError(
-        fmt::format("{} names group flow {}, of {}", machine_.actor_name(first.actor), m.slot, known.size()));
   first.peer = first.actor;
   const std::uint32_t index = new_transfer(first);
   first.peer = -1;
   Transfer& t = transfers_pool_[index];
   t.mode = Mode::rendezvous;
-  static const GroupFlow nowhere;
-  t.group = m.slot < known.size() ? known[m.slot] : &nowhere;
+  t.group = &group_flow(first);
   t.steps = 1;
   if (free_member_lists_.empty()) {
     free_member_lists_.push_back(static_cast<std::uint32_t>(member_lists_.size()));
@@ -71,7 +77,7 @@ void Executor::end_group(std::uint32_t index, Outcome outcome) {
     s.bytes = t.bytes;
     s.latency = t.latency;
     s.limiting = t.limiting;
-    set_active(s.actor, Kind::send, -1);
+    set_active(s.actor, Kind::send, t.group->by_engines ? 0 : -1);
     finish(s, outcome);
   }
 }
@@ -86,6 +92,7 @@ const Route& Executor::find_group_route(const GroupFlow& group) {
   for (const GroupFlow::Edge& edge : group.edges) {
     const Route way = machine_.route(edge.from, edge.to, PathClass::automatic);
     route.reachable = route.reachable && way.reachable;
+    if (group.by_engines) route.latency = std::max(route.latency, way.latency);
     for (const LinkUse& use : way.links) uses[use.link] += use.weight * edge.weight;
   }
   std::vector<LinkUse>& links = group_links_.emplace_back();

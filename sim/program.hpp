@@ -33,6 +33,9 @@ struct GroupFlow {
     std::int32_t weight = 1;  ///< so many times the bytes and the rate of the operation
   };
   std::vector<Edge> edges;
+  /// Moved by copy engines, drives and CPUs: it pays the latency of its longest way, and slows no kernels. False: by
+  /// kernels of the group, whose operation says the latency.
+  bool by_engines = false;
 };
 
 /// What one actor does: gives its operations one by one, as they are needed. A static program never waits and never

@@ -27,6 +27,7 @@ void Traffic::transferred(const TransferRun& run) {
   const Bytes arrived = run.last_leg ? run.bytes : Bytes{0};  // once a message, however often it is taken up
   if (run.group) {
     for (const GroupFlow::Edge& edge : run.group->edges) {
+      if (edge.from == edge.to) continue;  // work in an actor's own memory
       grow(sent_, edge.from) += arrived * edge.weight;
       grow(received_, edge.to) += arrived * edge.weight;
     }

@@ -286,6 +286,18 @@ TrainingWords::TrainingWords(const TrainingPlan& plan, Names& names) {
   group(Lane::expert, "expert parallel");
   group(Lane::tied, "tied weight");
   if (plan.pipeline.stages > 1) pipeline = names.group("pipeline", Role::handover);
+  if (plan.offload.used()) {
+    const GroupId cpu = names.group("CPU optimizer", Role::collective);
+    const GroupId drive = plan.offload.drives() ? names.group("drive", Role::collective) : cpu;
+    const GroupId copies = names.group("offload copies", Role::collective);
+    host = {copies, cpu, copies, drive, drive};
+  }
+  gradients_out = names.intern("copy gradients to host");
+  add_on_host = names.intern("add gradients on host");
+  read_states = names.intern("read optimizer states");
+  write_states = names.intern("write optimizer states");
+  read_parameters = names.intern("read parameters");
+  parameters_in = names.intern("copy parameters from host");
   setup = names.intern("parameters, gradients, optimizer state");
   overhead = names.intern("framework");
   accumulate = names.intern("accumulate gradients");

@@ -51,6 +51,8 @@ struct TrainingWords {
   GroupId pipeline = 0;
   NameId setup, overhead, accumulate, wait, copy_in, copy_out, optimizer_step, meet, call;
   NameId gather_parameters, drop_parameters, tied, partial, take;
+  std::array<GroupId, kHostWays> host{};
+  NameId gradients_out, add_on_host, read_states, write_states, read_parameters, parameters_in;
   std::array<NameId, 4> pipeline_message;  ///< send and receive of activations, of gradients
   std::vector<NameId> buckets;
   TrainingWords(const TrainingPlan&, Names&);

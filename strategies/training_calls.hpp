@@ -29,6 +29,14 @@ enum class TrainingCall : std::uint16_t {
   take_tied,         ///< the other way
   fill_partial,      ///< gradients that are `ParameterTensor::partial`, all of the rank's, into buffer kPartial
   take_partial,      ///< the other way
+  // Offload; read.buffer: the bucket, of which each is about the rank's own share.
+  fill_share,            ///< gradients that leave the GPU, into buffer kShares + it
+  keep_on_host,          ///< those that came into kHostStaging + it, to those of earlier micro-batches
+  read_states,           ///< the optimizer's, from drives
+  update_on_host,        ///< the optimizer; new parameters into kHostParameters + it
+  write_states,          ///< back to drives, with the new parameters where they lie there too
+  fill_host_parameters,  ///< what the host has, or reads from drives, into kHostParameters + it
+  take_own,              ///< parameters that came into kOwnParameters + it
 };
 
 constexpr std::uint16_t kEndOfPass = 0xffff;
@@ -38,6 +46,10 @@ constexpr std::uint16_t kEndOfPass = 0xffff;
 constexpr std::uint16_t kBuckets = 512;
 constexpr std::uint16_t kParameters = 512, kPartial = 1022, kTied = 1023, kExchanges = 1024, kExchangeBuffers = 820;
 constexpr std::uint16_t kActivations = 2000, kActivationBuffers = 8192;
+
+// Of offload, for each bucket: gradients that leave the GPU, and where they arrive; parameters likewise.
+constexpr std::uint16_t kShares = kActivations + kActivationBuffers, kHostStaging = kShares + kBuckets,
+                        kHostParameters = kHostStaging + kBuckets, kOwnParameters = kHostParameters + kBuckets;
 
 /// The buffer in which the output of a virtual stage waits to be sent (or its input has been received: the same number,
 /// of another rank). `back`: gradients by it.

@@ -83,17 +83,22 @@ Ops TrainingStep::gradients_after(int layer, int kernel, bool first, bool last) 
   while (next_bucket_ < stage_.buckets.size()) {
     const GradientBucket& bucket = stage_.buckets[next_bucket_];
     if (bucket.layer < layer || (bucket.layer == layer && bucket.kernel > kernel)) break;
+    co_yield open_buckets();
     if (!bucket.late) co_yield exchange_gradients(next_bucket_, leaves_each_micro_batch() && !first);
     ++next_bucket_;
   }
+  co_yield open_buckets();
   // The next micro-batch begins with the first of the chunk again.
-  if (!last && next_bucket_ == stage_.buckets.size()) next_bucket_ = 0;
+  if (!last && next_bucket_ == stage_.buckets.size()) next_bucket_ = opened_ = 0;
 }
 
 Ops TrainingStep::exchange_gradients(std::size_t index, bool accumulate) {
   const GradientBucket& bucket = stage_.buckets[index];
   const Lane lane = gradient_lane(bucket.experts), copies = copies_lane(bucket.experts);
-  if (!exchanges_gradients(bucket.experts)) co_return;
+  if (!exchanges_gradients(bucket.experts)) {
+    if (plan_.offload.used()) co_yield offload_gradients(index, accumulate, out_.after(TrainingStreams::compute));
+    co_return;
+  }
   const Bytes bytes = bucket.elements * plan_.gradient_element;
   const bool on_host = plan_.bucket_copy && plan_.host_buckets;
   if (on_host && plan_.wait_kernel != 0) co_yield wait_for_tick();
@@ -126,7 +131,7 @@ Ops TrainingStep::exchange_gradients(std::size_t index, bool accumulate) {
                         plan_.lane(lane).used() ? out_.after(streams_.recv(lane)) : start, own, parts);
     ends = streams_.recv(copies);
   }
-  if (accumulate) {  // to the share of earlier micro-batches
+  if (accumulate && !plan_.offload.used()) {  // to the share of earlier micro-batches
     const double part = static_cast<double>(zero_group(plan_, rank_, bucket.experts).size());
     Op& op = out_.fresh(Kind::local, ends);
     op.work = plan_.accumulation;
@@ -136,18 +141,31 @@ Ops TrainingStep::exchange_gradients(std::size_t index, bool accumulate) {
     co_yield out_.give_fresh();
   }
   if (plan_.values) co_yield call_on(ends, {}, TrainingCall::keep_gradients, index);
+  if (plan_.offload.used()) {
+    co_yield offload_gradients(index, accumulate, out_.after(ends));
+    co_return;
+  }
   exchanged_.emplace_back(static_cast<std::uint16_t>(index), out_.after(ends));
   bucket_free_[index] = out_.after(ends);
 }
 
-/// The parameters of a bucket from those that share them out.
-Ops TrainingStep::gather(std::size_t index) {
+/// The parameters of a bucket from those that share them out; `start`: the rank's own are there (else: by now).
+Ops TrainingStep::gather(std::size_t index, Dep start) {
   const GradientBucket& bucket = stage_.buckets[index];
   const Lane lane = parameter_lane(bucket.experts);
+  if (plan_.offload.parameters != OffloadDevice::none) {
+    co_yield fetch_share(index);
+    start = out_.after(streams_.host(HostWay::from_host));
+  }
   if (!plan_.lane(lane).used()) co_return;
+  if (plan_.values && start.count > 0) {  // numbers are filled in by the compute stream
+    wait_for(start);
+    co_yield settle();
+  }
   if (plan_.values) co_yield call(TrainingCall::fill_parameters, index);
   co_yield collective(lane, Operation::all_gather, bucket.elements * plan_.parameter_element, words_.gather_parameters,
-                      static_cast<std::uint16_t>(kParameters + index), 0, out_.after(TrainingStreams::compute));
+                      static_cast<std::uint16_t>(kParameters + index), 0,
+                      start.count > 0 && !plan_.values ? start : out_.after(TrainingStreams::compute));
   if (plan_.values) co_yield call_on(streams_.recv(lane), {}, TrainingCall::take_parameters, index);
 }
 
@@ -239,6 +257,8 @@ Ops TrainingStep::gather_layer(int layer) {
     const Lane lane = parameter_lane(stage_.buckets[static_cast<std::size_t>(bucket)].experts);
     if (plan_.lane(lane).used())
       parameters_ready_[static_cast<std::size_t>(layer)].push_back(out_.after(streams_.recv(lane)));
+    else if (plan_.offload.parameters != OffloadDevice::none)
+      parameters_ready_[static_cast<std::size_t>(layer)].push_back(out_.after(streams_.host(HostWay::from_host)));
   }
 }
 
@@ -264,6 +284,11 @@ Ops TrainingStep::end_visit(int layer, Pass pass, bool first, bool last) {
   for (const int bucket : buckets) {
     const bool experts = stage_.buckets[static_cast<std::size_t>(bucket)].experts;
     co_yield exchange_gradients(static_cast<std::size_t>(bucket), !first);
+    if (plan_.offload.used()) {
+      ends = bucket_free_[static_cast<std::size_t>(bucket)].stream;
+      reduced_.push_back(bucket_free_[static_cast<std::size_t>(bucket)]);
+      continue;
+    }
     if (!exchanges_gradients(experts)) continue;
     ends = streams_.recv(plan_.lane(copies_lane(experts)).used() ? copies_lane(experts) : gradient_lane(experts));
     reduced_.push_back(out_.after(ends));
@@ -323,6 +348,10 @@ Ops TrainingStep::sum_tied() {
 }
 
 Ops TrainingStep::update() {
+  if (plan_.offload.used()) {
+    co_yield update_on_host();
+    co_return;
+  }
   while (waiting_ > 2) co_yield meet();
   co_yield work(stage_.optimizer, Kind::local, words_.optimizer, words_.optimizer_step);
   if (plan_.values) co_yield call(TrainingCall::update, 0);

@@ -11,6 +11,7 @@
 #include "strategies/collective.hpp"
 #include "strategies/gradient_buckets.hpp"
 #include "strategies/mesh.hpp"
+#include "strategies/offload_plan.hpp"
 #include "strategies/pipeline_schedule.hpp"
 
 namespace trainyard {
@@ -61,6 +62,8 @@ struct StagePlan {
   std::vector<PipelineTask> tasks;
   Work optimizer;
   StaticMemory memory;
+  StaticMemory host_memory;  ///< offload: what a rank holds in its host's memory
+  Bytes drive;               ///< offload: on the drives of its node
 };
 
 /// One training step of all ranks of a mesh. Made whole by `make_lanes`.
@@ -79,6 +82,7 @@ struct TrainingPlan {
   int zero_group = 0;
   int prefetch = 1;     ///< stage 3: layers whose parameters are gathered ahead
   bool reshard = true;  ///< stage 3: parameters are dropped after the forward pass, and gathered again
+  OffloadPlan offload;
   /// First and last layer share a weight that lies on two stages: their gradients are summed.
   bool tied = false;
 

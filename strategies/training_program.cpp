@@ -35,6 +35,8 @@ TrainingStep::Peers peers_of_rank(int rank, const TrainingPlan& plan) {
       for (const int peer : of.peers) peers.slots.push_back(group.members[static_cast<std::size_t>(peer)]);
     }
   }
+  for (std::size_t way = 0; way < kHostWays && !plan.offload.ways.empty(); ++way)
+    peers.flows[kLanes + way] = &plan.offload.ways[static_cast<std::size_t>(rank)][way];
   const std::vector<int> stages = plan.mesh.group(rank, Axis::pipeline);
   for (std::size_t stage = 0; stage < stages.size(); ++stage) {
     peers.stage_slot.push_back(static_cast<std::uint16_t>(peers.slots.size()));
@@ -97,6 +99,10 @@ TrainingStreams::TrainingStreams(const TrainingPlan& plan) {
     pipeline_ = add("activations");
     add("gradients of activations");
   }
+  if (plan.offload.used()) {
+    host_ = static_cast<Stream>(names_.size());
+    for (int way = 0; way < kHostWays; ++way) names_.emplace_back(name_of(static_cast<HostWay>(way)));
+  }
   if (names_.size() > kMaxStreams)
     throw UserError(
         fmt::format("the plan needs {} streams a rank, at most {}: fewer channels", names_.size(), kMaxStreams));
@@ -121,6 +127,7 @@ TrainingStep::TrainingStep(int rank, const TrainingPlan& plan, const PassTables&
       if (of.empty() || of.back() != static_cast<int>(b)) of.push_back(static_cast<int>(b));
     }
   bucket_free_.resize(stage_.buckets.size());
+  added_on_host_.resize(stage_.buckets.size());
   ends_.resize(stage_.chunks.size());
   for (const PipelineTask& task : stage_.tasks) {
     if (task.pass != PipelineTask::Pass::backward && task.pass != PipelineTask::Pass::backward_weights) continue;
@@ -139,6 +146,7 @@ std::unique_ptr<Program> training_program(int rank, const TrainingPlan& plan, co
 Ops TrainingStep::run() {
   for (const MemoryPart& part : stage_.memory.parts)
     co_yield holds(part.bytes.value, part.memory_class, words_.setup, TrainingStreams::compute, {});
+  if (plan_.values && plan_.offload.parameters == OffloadDevice::cpu) co_yield fill_host();
   for (int number = 0; number < plan_.steps; ++number) {
     co_yield step();
     if (plan_.values && plan_.overlap_parameters && shares_out() && plan_.zero != ZeroStage::parameters)
@@ -149,7 +157,7 @@ Ops TrainingStep::run() {
 
 Ops TrainingStep::step() {
   next_bucket_ = 0;
-  visit_ = next_gather_ = 0;
+  visit_ = next_gather_ = opened_ = 0;
   gathered_.assign(plan_.network->layers.size(), 0);
   exchanged_.clear();
   if (plan_.overhead_kernel != 0) {
@@ -192,8 +200,9 @@ Ops TrainingStep::pass(Pass pass, int layer, const PipelineTask& task) {
   const bool last = micro_batch == ends.last;
   const bool makes_gradients = pass == Pass::backward || pass == Pass::backward_weights;
   const bool leave = makes_gradients && plan_.overlap_gradients && plan_.zero != ZeroStage::parameters &&
-                     (last || leaves_each_micro_batch()) && (exchanges_gradients(false) || exchanges_gradients(true));
+                     (last || leaves_each_micro_batch()) && gradients_leave();
   const bool fine = leave && !plan_.values;  // numbers go layer by layer
+  if (leave) co_yield open_buckets();
   const PassTable& table = tables_.pass(pass, layer, first || leaves_each_micro_batch(), fine);
   const std::uint16_t buffer = take_buffers(table.listed);
   over_.assign(table.places, {});

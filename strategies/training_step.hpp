@@ -19,7 +19,7 @@ class TrainingStep : public CoroutineProgram {
     std::array<std::array<OfCollective, kOperations>, kLanes> collectives;
     std::vector<std::uint16_t> stage_slot;  // by pipeline coordinate
     std::vector<Actor> slots;
-    std::array<const GroupFlow*, kLanes> flows{};
+    std::array<const GroupFlow*, kLanes + kHostWays> flows{};  // by lane, then by way to the host
   };
   TrainingStep(int rank, const TrainingPlan&, const PassTables&, const TrainingStreams&, Peers);
 
@@ -57,7 +57,13 @@ class TrainingStep : public CoroutineProgram {
   };
   std::vector<Visit> visits_;
   std::size_t visit_ = 0, next_gather_ = 0;
-  std::vector<Dep> reduced_;   // ends of the last layer's exchanges of gradients
+  std::size_t opened_ = 0;                             // offload: buckets whose gradients have their memory
+  std::array<Dep, 2> left_{};                          // the last two copies of gradients to the host
+  std::vector<Dep> added_on_host_;                     // by bucket: the last addition to its gradients
+  std::vector<Dep> written_;                           // buckets whose states are back on the drives
+  std::vector<Dep> back_;                              // by bucket: its new parameters are on the GPU
+  std::array<std::uint32_t, kHostWays> host_calls_{};  // so far
+  std::vector<Dep> reduced_;                           // ends of the last layer's exchanges of gradients
   std::vector<int> gathered_;  // by layer: visits that have asked for its parameters and are not over
   /// Of a model chunk: the micro-batches that make gradients first and last.
   struct Ends {
@@ -97,7 +103,7 @@ class TrainingStep : public CoroutineProgram {
                  int parts = 1);
   Ops exchange_gradients(std::size_t bucket, bool accumulate);
   Ops gradients_after(int layer, int kernel, bool first, bool last);
-  Ops gather(std::size_t bucket);
+  Ops gather(std::size_t bucket, Dep start = {});
   Ops gather_all();
   Ops gather_layer(int layer);
   Ops drop_layer(int layer);
@@ -111,6 +117,20 @@ class TrainingStep : public CoroutineProgram {
   const Op& wait_for_tick();
   const Op& copy(const GradientBucket&, NameId);
   void plan_visits();
+
+  // training_offload.cpp: what lies in host memory and on drives
+  bool gradients_leave() const {
+    return plan_.offload.used() || exchanges_gradients(false) || exchanges_gradients(true);
+  }
+  double share_of(std::size_t bucket) const;
+  Op& host_op(HostWay, Bytes, NameId, Dep first, Dep second);
+  const Op& give_host(Op&, TrainingCall, std::size_t bucket);
+  Ops open_buckets();
+  Ops offload_gradients(std::size_t bucket, bool accumulate, Dep ready);
+  Ops fetch_share(std::size_t bucket);
+  Ops fill_host();
+  Ops update_on_host();
+  Ops update_tile(std::size_t bucket, Dep begun);
 };
 
 }  // namespace trainyard

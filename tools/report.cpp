@@ -69,6 +69,9 @@ std::string mesh_in_words(const Scenario& s) {
   if (p.mesh.pipeline > 1) text += ", " + p.schedule;
   if (p.chunks > 1) text += fmt::format(" of {} chunks", p.chunks);
   if (p.zero != ZeroStage::none) text += fmt::format(", ZeRO {}", static_cast<int>(p.zero));
+  if (p.offload.used()) text += fmt::format(", optimizer on {}", name_of(p.offload.optimizer));
+  if (p.offload.parameters != OffloadDevice::none)
+    text += fmt::format(", parameters on {}", name_of(p.offload.parameters));
   if (p.zero_group > 0) text += fmt::format(" in groups of {}", p.zero_group);
   if (p.sharding.recompute != Recompute::none)
     text += fmt::format(", {} recomputation", p.sharding.recompute == Recompute::full ? "full" : "selective");
@@ -91,7 +94,7 @@ std::string head(const Scenario& s) {
 std::string breakdown(const Result& r) {
   std::vector<std::string> parts{fmt::format("compute {}", part_of(r, r.breakdown.compute))};
   for (const auto& [group, seconds] : r.breakdown.exposed_communication)
-    if (r.ranks > 1) parts.push_back(fmt::format("exposed {} {}", group, part_of(r, seconds)));
+    if (r.ranks > 1 || seconds > 0) parts.push_back(fmt::format("exposed {} {}", group, part_of(r, seconds)));
   if (r.breakdown.bubble > 0) parts.push_back(fmt::format("bubble {}", part_of(r, r.breakdown.bubble)));
   parts.push_back(fmt::format("optimizer {}", part_of(r, r.breakdown.optimizer)));
   if (r.breakdown.input > 0) parts.push_back(fmt::format("input {}", part_of(r, r.breakdown.input)));
@@ -119,15 +122,34 @@ std::string stages(const Result& r) {
   return text;
 }
 
+std::string of_capacity(double peak, double capacity) {
+  if (capacity == 0) return fmt::format("{} GiB (of how much is not stated)", gib(peak));
+  return fmt::format("{} of {} GiB{}", gib(peak), gib(capacity),
+                     peak > capacity ? fmt::format(": DOES NOT FIT, {} GiB too much", gib(peak - capacity)) : "");
+}
+
+/// Offload: of the fullest node.
+std::string host_memory(const Result& r) {
+  if (r.host_memory.peak == 0) return "";
+  std::string text = fmt::format(
+      "{}host memory of node {}: {}  (parameters {} · gradients {} · optimizer {} · buffers {})\n", label(""),
+      r.host_memory.node, of_capacity(r.host_memory.peak, r.host_memory.capacity), gib(r.host_memory.parameters),
+      gib(r.host_memory.gradients), gib(r.host_memory.optimizer), gib(r.host_memory.buffers));
+  if (r.drive.peak > 0)
+    text +=
+        fmt::format("{}drives of node {}: {}\n", label(""), r.drive.node, of_capacity(r.drive.peak, r.drive.capacity));
+  return text;
+}
+
 std::string memory(const Result& r) {
   std::string text =
       fmt::format("{}{} of {} GiB  (parameters {} · gradients {} · optimizer {} · activations {} · buffers {})",
                   label("memory"), gib(r.memory.peak), gib(r.memory.capacity), gib(r.memory.parameters),
                   gib(r.memory.gradients), gib(r.memory.optimizer), gib(r.memory.activations), gib(r.memory.buffers));
-  if (!r.fits)
+  if (r.memory.peak > r.memory.capacity)
     text += fmt::format("\n{}DOES NOT FIT: {} GiB too much on rank {}", label(""),
                         gib(r.memory.peak - r.memory.capacity), r.memory.rank);
-  text += "\n" + stages(r);
+  text += "\n" + host_memory(r) + stages(r);
   if (r.capacity) text += capacity_line(*r.capacity);
   for (const FittingChange& change : r.changes)
     text += fmt::format("{}{} {:<40} {} GiB\n", label(""), change.fits ? "fits with     " : "not even with ",

@@ -61,6 +61,8 @@ class ClusterMachine : public Machine {
   Actor actor(DeviceId) const;
   /// The HCA that an actor uses; −1: none.
   DeviceId hca_of(Actor actor) const { return routing_.hca_of(device(actor)); }
+  /// The CPU socket that an actor hangs at; −1: none.
+  DeviceId socket_of(Actor actor) const { return routing_.socket_of(device(actor)); }
   Way way(Actor from, Actor to, PathClass path) const { return routing_.way(device(from), device(to), path); }
 
  private:

@@ -68,7 +68,7 @@ std::uint16_t NumericStep::message(int virtual_stage, int micro_batch, bool back
 void NumericStep::attach(Values& values) {
   values_ = &values;
   for (auto c = static_cast<std::uint16_t>(TrainingCall::forward);
-       c <= static_cast<std::uint16_t>(TrainingCall::take_partial); ++c)
+       c <= static_cast<std::uint16_t>(TrainingCall::take_own); ++c)
     values.on_call(c, [this, c](Actor rank, const Op& op) { call(static_cast<TrainingCall>(c), rank, op.effect); });
   for (std::size_t rank = 0; rank < ranks_.size(); ++rank) make_room(static_cast<Actor>(rank));
 }
@@ -122,6 +122,20 @@ void NumericStep::call(TrainingCall what, Actor actor, const Effect& effect) {
       return parameters.fill_partial(buffer(kPartial));
     case TrainingCall::take_partial:
       return parameters.take_partial(buffer(kPartial));
+    case TrainingCall::fill_share:
+      return parameters.fill_share(bucket, buffer(kShares + bucket));
+    case TrainingCall::keep_on_host:
+      return parameters.keep_on_host(bucket, buffer(kHostStaging + bucket));
+    case TrainingCall::read_states:
+      return parameters.read_states(bucket);
+    case TrainingCall::update_on_host:
+      return parameters.update_on_host(bucket, buffer(kHostParameters + bucket));
+    case TrainingCall::write_states:
+      return parameters.write_states(bucket, buffer(kHostParameters + bucket));
+    case TrainingCall::fill_host_parameters:
+      return parameters.fill_host_parameters(bucket, buffer(kHostParameters + bucket));
+    case TrainingCall::take_own:
+      return parameters.take_own(bucket, buffer(kOwnParameters + bucket), buffer(kHostParameters + bucket));
   }
 }
 

@@ -74,6 +74,7 @@ void RankParameters::add_layer(const RankPlace& place, int number, int stage) {
   }
   Held& held = layers_[number];
   held.shard = LayerShard(layer, shards, task_.seed);
+  held.host_parameters = held.shard.parameters;
   const Index size = held.shard.parameters.size();
   for (Eigen::VectorXd* v : {&held.kept, &held.first_moment, &held.second_moment, &held.last_gradient})
     v->setZero(size);
@@ -184,9 +185,9 @@ void RankParameters::set_gradient(Held& held, Index element, double value) {
     held.kept[element] = value;
 }
 
-void RankParameters::step(Held& held, Index i) const {
+void RankParameters::step(Held& held, Index i, double& w) const {
   const double g = held.last_gradient[i];
-  double &m = held.first_moment[i], &v = held.second_moment[i], &w = held.shard.parameters[i];
+  double &m = held.first_moment[i], &v = held.second_moment[i];
   if (task_.update == NumericStepTask::Update::momentum) {
     m = task_.momentum * m + g;
     w -= task_.learning_rate * m;
@@ -210,9 +211,10 @@ void RankParameters::update() {
                                       held.micro_batches, plan_.micro_batches));
     for (Index i = 0; i < held.kept.size(); ++i) {
       const bool own = held.own[static_cast<std::size_t>(i)];
+      if (own && plan_.offload.used() && held.bucket[static_cast<std::size_t>(i)] >= 0) continue;  // by the host
       held.last_gradient[i] = own ? gradient(held, i) : kGone;
       if (own)
-        step(held, i);
+        step(held, i, held.shard.parameters[i]);
       else
         held.shard.parameters[i] = kGone;  // until its owner tells
     }
@@ -220,6 +222,7 @@ void RankParameters::update() {
     held.kept.setZero();
     held.micro_batches = 0;
   }
+  if (plan_.offload.used()) finish_on_host();
   for (Bucket& b : buckets_) b.filled = b.taken = 0;
   ++updates_;
 }
@@ -250,7 +253,8 @@ void RankParameters::drop_parameters(int number) {
   for (const Bucket::Piece& piece : b.pieces) {
     Held& held = layers_.at(piece.layer);
     for (Index i = piece.first; i < piece.first + piece.count; ++i)
-      if (!held.own[static_cast<std::size_t>(i)]) held.shard.parameters[i] = kGone;
+      if (!held.own[static_cast<std::size_t>(i)] || plan_.offload.parameters != OffloadDevice::none)
+        held.shard.parameters[i] = kGone;
   }
 }
 

@@ -38,17 +38,32 @@ class RankParameters {
   void take_tied(const Eigen::VectorXd& buffer);
   void fill_partial(Eigen::VectorXd& buffer) const;
   void take_partial(const Eigen::VectorXd& buffer);
+  // Offload (rank_offload.cpp).
+  void fill_share(int bucket, Eigen::VectorXd& buffer);
+  void keep_on_host(int bucket, Eigen::VectorXd& buffer);
+  void read_states(int bucket);
+  void update_on_host(int bucket, Eigen::VectorXd& buffer);
+  void write_states(int bucket, Eigen::VectorXd& buffer);
+  void fill_host_parameters(int bucket, Eigen::VectorXd& buffer);
+  void take_own(int bucket, Eigen::VectorXd& buffer, Eigen::VectorXd& on_host);
 
   int updates() const { return updates_; }
   /// With which the last update was made.
   const Eigen::VectorXd& last_gradient(int number) const { return layers_.at(number).last_gradient; }
+  /// Where it lies between steps: on the GPU, or with the host.
+  double parameter(int number, Index element) const {
+    const Held& held = layers_.at(number);
+    return plan_.offload.parameters == OffloadDevice::none ? held.shard.parameters[element]
+                                                           : held.host_parameters[element];
+  }
   /// Does the rank answer for this element of the layer's vector?
   bool own(int number, Index element) const { return layers_.at(number).own[static_cast<std::size_t>(element)]; }
 
  private:
   struct Held {
     LayerShard shard;
-    Eigen::VectorXd kept;  ///< sums of the own blocks, where gradients are shared out
+    Eigen::VectorXd kept;             ///< sums of the own blocks, where gradients are shared out
+    Eigen::VectorXd host_parameters;  ///< offload: what the host updates
     Eigen::VectorXd first_moment, second_moment, last_gradient;
     std::vector<char> own;
     std::vector<int> bucket;  ///< of each element, −1: none
@@ -65,6 +80,10 @@ class RankParameters {
     bool state_shared = false;  ///< a rank updates its own block alone
     bool gradients_shared = false;
     int filled = 0, taken = 0;  ///< micro-batches in what was filled in, and kept
+    // Offload:
+    Eigen::VectorXd on_host;         ///< gradients of the share
+    int left = 0, kept_on_host = 0;  ///< micro-batches in what has left the GPU, and in these
+    bool states_read = false, updated_on_host = false, unwritten = false;
   };
   const NumericStepTask& task_;
   const TrainingPlan& plan_;
@@ -79,7 +98,10 @@ class RankParameters {
   bool in_blocks(const Held&, Index element) const;
   double gradient(const Held&, Index element) const;
   void set_gradient(Held&, Index element, double value);
-  void step(Held&, Index element) const;
+  void step(Held&, Index element, double& parameter) const;
+  template <class Visit>
+  void of_share(const Bucket&, Visit);
+  void finish_on_host();
 };
 
 }  // namespace trainyard::numeric

@@ -74,7 +74,7 @@ NumericDifference NumericStep::difference(const NumericStep& one_device) const {
           const double parameter = element < 0 ? 0 : all.parameters[first + element];
           if (own) raise(d.gradients, apart(mine.last_gradient(number)[at], gradient) / step, "gradient " + what);
           if (own || plan_.zero != ZeroStage::parameters)
-            raise(d.parameters, apart(shard.parameters[at], parameter) / size, what);
+            raise(d.parameters, apart(mine.parameter(number, at), parameter) / size, what);
         }
       }
     }

@@ -6,6 +6,7 @@
 #include <csignal>
 #include <nlohmann/json.hpp>
 
+#include "scenarios/offload.hpp"
 #include "sim/child.hpp"
 #include "sim/simulation.hpp"
 #include "strategies/training_program.hpp"
@@ -108,6 +109,11 @@ TrainingPlan plan_of(const NumericStepTask& task, const SplitStep& s, const Netw
   plan.gradient_element = plan.parameter_element = Bytes{8};
   plan.accumulation = gradient_accumulation_work(1, Precision::fp64);
   plan.values = true;
+  plan.offload.optimizer = s.optimizer;
+  plan.offload.parameters = s.parameters;
+  plan.offload.update = Bytes{40};
+  plan.offload.addition = Bytes{24};
+  plan.offload.states = Bytes{24};
   divide(plan, s);
   LaneChoice choice;
   for (const Operation o : {Operation::all_gather, Operation::reduce_scatter})
@@ -119,6 +125,13 @@ TrainingPlan plan_of(const NumericStepTask& task, const SplitStep& s, const Netw
   return plan;
 }
 
+/// With slow memory and two slower drives.
+ClusterSpec with_host(ClusterSpec spec) {
+  spec.node.cpu.memory_bandwidth = BytesPerSecond{1.5e6};
+  spec.node.nvme = {2, BytesPerSecond{5e5}, BytesPerSecond{3e5}, {2000000}, 4, Bytes{}};
+  return spec;
+}
+
 }  // namespace
 
 bool tied_over_stages(const NumericStepTask& task, const SplitStep& s) { return is_tied(task) && parts_ends(s); }
@@ -126,12 +139,13 @@ bool tied_over_stages(const NumericStepTask& task, const SplitStep& s) { return 
 std::string in_words(const SplitStep& s) {
   return fmt::format(
       "{}, {} micro-batches, {} steps, {}{}, {} x {} chunks, ZeRO {} in groups of {}, prefetch {}, reshard {}, overlap "
-      "{}{}{}, scatter-gather {}, recompute {}, buckets of {} ({}), {}",
+      "{}{}{}, scatter-gather {}, recompute {}, buckets of {} ({}), {}, optimizer on {}, parameters on {}",
       s.mesh.in_words(), s.micro_batches, s.steps, s.sharding.sequence ? "sequence, " : "",
       s.sharding.context_exchange == ContextExchange::ring ? "ring" : "all-to-all", s.schedule, s.chunks,
       static_cast<int>(s.zero), s.zero_group, s.prefetch, s.reshard, s.overlap_gradients ? "gradients " : "",
       s.overlap_parameters ? "parameters " : "", s.sharding.overlap ? "tensor" : "", s.scatter_gather,
-      static_cast<int>(s.sharding.recompute), s.bucket, s.whole_tensors ? "whole" : "cut", s.all_reduce);
+      static_cast<int>(s.sharding.recompute), s.bucket, s.whole_tensors ? "whole" : "cut", s.all_reduce,
+      name_of(s.optimizer), name_of(s.parameters));
 }
 
 StepOutcome simulated_step(const NumericStepTask& task, const SplitStep& s, const Break& change) {
@@ -142,11 +156,12 @@ StepOutcome simulated_step(const NumericStepTask& task, const SplitStep& s, cons
       StepOutcome out;
       try {
         const Network network = network_of(task, s);
-        const TrainingPlan plan = plan_of(task, s, network);
+        TrainingPlan plan = plan_of(task, s, network);
+        ClusterMachine machine(with_host(star_cluster(plan.ranks(), BytesPerSecond{1e6}, {1000000})), SoftwareStack{});
+        attach_host_ways(plan.offload, plan.ranks(), machine, {});
         Names names;
         const PassTables tables(plan, names);
         const TrainingStreams streams(plan);
-        ClusterMachine machine(star_cluster(plan.ranks(), BytesPerSecond{1e6}, {1000000}), SoftwareStack{});
         NumericStep numbers(task, plan);
         Values values;
         numbers.attach(values);

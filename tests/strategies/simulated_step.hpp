@@ -17,6 +17,7 @@ struct SplitStep {
   int zero_group = 0, prefetch = 1;
   bool reshard = true, overlap_gradients = true, overlap_parameters = true, overlap_pipeline = true;
   bool scatter_gather = false, whole_tensors = true;
+  OffloadDevice optimizer = OffloadDevice::none, parameters = OffloadDevice::none;
   double bucket = 200;  ///< bytes
   std::string all_reduce = "ring";
 };

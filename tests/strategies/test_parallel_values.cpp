@@ -49,6 +49,28 @@ TEST_CASE("simulated data parallelism and ZeRO compute the step of one device", 
     }
 }
 
+TEST_CASE("steps with their states on the host or on drives compute the step of one device", "[parallel-values]") {
+  for (const int ranks : {1, 4})
+    for (const ZeroStage zero : {ZeroStage::none, ZeroStage::optimizer, ZeroStage::gradients, ZeroStage::parameters})
+      for (const bool overlap : {false, true})
+        for (const OffloadDevice parameters : {OffloadDevice::none, OffloadDevice::cpu, OffloadDevice::nvme}) {
+          SplitStep s = split(ranks, 1, 1);
+          s.zero = zero;
+          s.micro_batches = s.steps = 2;
+          s.overlap_gradients = overlap || zero >= ZeroStage::gradients;
+          s.overlap_parameters = s.reshard = overlap;
+          s.optimizer = OffloadDevice::cpu;
+          s.parameters = parameters;
+          if (ranks > 1 && zero == ZeroStage::none) continue;
+          if (parameters != OffloadDevice::none && zero != ZeroStage::parameters) continue;
+          check(small_mlp(), s);
+          check(small_gpt2(), s);
+          if (zero == ZeroStage::parameters) s.optimizer = OffloadDevice::nvme;
+          if (ranks > 1) s.zero_group = 2;
+          check(small_llama(), s);
+        }
+}
+
 TEST_CASE("simulated tensor and sequence parallelism compute the step of one device", "[parallel-values]") {
   for (const bool sequence : {false, true})
     for (const bool overlap : {false, true})
@@ -149,6 +171,15 @@ TEST_CASE("a pipeline that shares out parameters gathers them once a step, or fo
 
 namespace {
 
+/// One of the places that the stage of ZeRO allows.
+void offload(std::mt19937& random, SplitStep& s) {
+  s.optimizer = OffloadDevice::cpu;
+  if (s.zero == ZeroStage::gradients) s.overlap_gradients = true;
+  if (s.zero != ZeroStage::parameters) return;
+  s.optimizer = random() % 2 == 0 ? OffloadDevice::cpu : OffloadDevice::nvme;
+  s.parameters = static_cast<OffloadDevice>(random() % 3);
+}
+
 /// A product of strategies that exists, on at most 16 ranks.
 SplitStep random_split(std::mt19937& random, int kind) {
   const auto one_of = [&random](std::vector<int> values) { return values[random() % values.size()]; };
@@ -180,6 +211,8 @@ SplitStep random_split(std::mt19937& random, int kind) {
     s.scatter_gather = !s.sharding.sequence && coin();
     s.whole_tensors = coin();
     s.bucket = one_of({100, 1000, 100000});
+    const bool partial = s.sharding.sequence || (kind == 2 && s.mesh.tensor > 1);  // see sum_partial
+    if (!partial && (s.zero != ZeroStage::none || replicas == 1) && coin()) offload(random, s);
     const std::vector<std::string> reductions{"ring", "halving-doubling", "direct", "binary-tree"};
     s.all_reduce = reductions[random() % reductions.size()];
     std::vector<Axis>& order = s.mesh.order;
@@ -248,6 +281,12 @@ std::vector<Strategy> strategies() {
   add("experts", small_mixtral(), split(2, 1, 1, 1, 2), nothing);
   add("columns", small_mlp(), split(1, 1, 2), [](SplitStep& s) { s.sharding.linear_split = LinearSplit::columns; });
   add("rows", small_mlp(), split(1, 1, 2), [](SplitStep& s) { s.sharding.linear_split = LinearSplit::rows; });
+  for (const OffloadDevice parameters : {OffloadDevice::none, OffloadDevice::cpu, OffloadDevice::nvme})
+    add("offload", small_llama(), split(2, 1, 1), [&](SplitStep& s) {
+      s.zero = parameters == OffloadDevice::none ? ZeroStage::gradients : ZeroStage::parameters;
+      s.optimizer = parameters == OffloadDevice::nvme ? OffloadDevice::nvme : OffloadDevice::cpu;
+      s.parameters = parameters;
+    });
   for (const char* schedule : {"naive", "gpipe", "1f1b", "zb-h1", "zb-2p", "interleaved-1f1b", "dualpipe-v"})
     add(schedule, small_gpt2(), split(1, 2, 1), [&](SplitStep& s) {
       s.schedule = schedule;
@@ -295,6 +334,15 @@ TEST_CASE("a broken message, order or shard of any strategy is noticed", "[paral
     CAPTURE(s.name);
     CHECK(!messages.empty());
     check_noticed(s, "message lost", messages, [](Op& op) { op.effect = {}; });
+    const auto offloaded = [](const Op& op) { return op.kind == Kind::join && op.effect.action != Action::none; };
+    if (s.split.optimizer != OffloadDevice::none)
+      for (const HostWay way :
+           {HostWay::to_host, HostWay::in_host, HostWay::from_host, HostWay::drive_read, HostWay::drive_write})
+        check_noticed(
+            s, name_of(way),
+            some_of(ops,
+                    [&](const Op& op) { return offloaded(op) && op.message.slot == kLanes + static_cast<int>(way); }),
+            [](Op& op) { op.effect = {}; });
     const std::vector<int> passes = some_of(ops, is_pass);
     CHECK(passes.size() == 3);
     check_noticed(s, "another layer's turn", passes,

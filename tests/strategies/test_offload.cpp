@@ -1,0 +1,188 @@
+// What offload moves, how long it takes, where memory goes, and what is refused: in closed forms.
+#include <fmt/format.h>
+#include <catch2/catch.hpp>
+
+#include "scenarios/simulate.hpp"
+#include "sim/error.hpp"
+#include "tests/support.hpp"
+
+using namespace trainyard;
+using namespace trainyard::test;
+
+namespace {
+
+// Eight linear layers of 1,000 x 1,000 weights and 1,000 biases, a bucket each.
+constexpr double kLayers = 8, kLayer = 1001000, kElements = kLayers * kLayer;
+/// Adam's update in bf16: gradient read, fp32 weight and two states read and written, new weight written.
+constexpr double kUpdate = 2 + 2 * 12 + 2, kStates = 12;
+constexpr double kPcie = 1e9, kMemory = 10e9;
+
+struct Box {
+  int gpus = 1, sockets = 1;
+  const char* pcie = "1 GB/s";
+  const char* cpu = "{}";  ///< its memory: no limit
+  const char* more = "";
+};
+constexpr const char* kFree = "1e21 B/s";
+constexpr const char* kSlowMemory = "{memory_bandwidth: 10 GB/s}";
+
+/// Nothing takes time but PCIe, the CPUs' memory and drives.
+std::string text_of(const Box& box, const std::string& data_parallel, int micro_batches = 1) {
+  return fmt::format(
+      "cluster:\n  node:\n    gpu: {{count: {}, type: {{peak: {{bf16: 1e24 FLOP/s}}, memory_bandwidth: 1e24 B/s, "
+      "memory_capacity: 1 TB, pcie: {}}}}}\n    interconnect: pcie\n    pcie: {{rate: {}, latency: 0 us, "
+      "peer_to_peer: node}}\n    cpu: {}\n    sockets: {}\n    socket_link: {{rate: 1e21 B/s, latency: 0 us}}\n{}"
+      "model: {{mlp: {{widths: [1000, 1000, 1000, 1000, 1000, 1000, 1000, 1000, 1000]}}}}\n"
+      "plan:\n  global_batch_size: {}\n  micro_batch_size: 1\n  precision: bf16\n  collectives: messages\n"
+      "  data_parallel: {{{}}}\n",
+      box.gpus, box.pcie, box.pcie, box.cpu, box.sockets, box.more, box.gpus * micro_batches, data_parallel);
+}
+
+Result run(const Box& box, const std::string& data_parallel, int micro_batches = 1) {
+  return simulate(read_scenario_text(text_of(box, data_parallel, micro_batches), "x.yaml"));
+}
+
+double on(const Result& r, const char* kind) { return r.bytes_by_link_kind.at(kind); }
+
+std::string refusal(const std::string& data_parallel, const Box& box = {2}) {
+  try {
+    read_scenario_text(text_of(box, data_parallel), "x.yaml");
+  } catch (const UserError& e) {
+    return e.what();
+  }
+  return "no error";
+}
+
+constexpr const char* kLayerBuckets = ", bucket: 2002 kB, first_bucket: 2002 kB";
+
+}  // namespace
+
+TEST_CASE("gradients go to the host and parameters come back, two bytes each, once a step", "[offload]") {
+  const Result r = run({}, std::string("zero_stage: 2, offload: cpu") + kLayerBuckets);
+  CHECK(r.bytes_total == near(4 * kElements));
+  CHECK(r.bytes_sent_per_rank_max == near(2 * kElements));
+  CHECK(on(r, "PCIe") == near(2 * 4 * kElements));    // to a switch and from there
+  CHECK(r.step_time == near(4 * kElements / kPcie));  // the update needs all gradients
+  CHECK(r.breakdown.exposed_communication.at("offload copies") == near(r.step_time));
+  // On the GPU: parameters, and the gradients of a bucket that is made and of one that leaves.
+  CHECK(r.memory.parameters == near(2 * kElements));
+  CHECK(r.memory.gradients == near(2 * 2 * kLayer));
+  CHECK(r.memory.optimizer == 0);
+  // On the host: gradients and states, and parameters of two buckets on their way back.
+  CHECK(r.host_memory.gradients == near(2 * kElements));
+  CHECK(r.host_memory.optimizer == near(kStates * kElements));
+  CHECK(r.host_memory.peak == near((2 + kStates) * kElements + 2 * 2 * kLayer));
+  CHECK(r.fits);
+}
+
+TEST_CASE("several ranks offload a share each", "[offload]") {
+  const Box box{4, 1, "1 GB/s", "{memory_bandwidth: 1e12 B/s}"};
+  for (const int stage : {1, 2, 3}) {
+    const Result r = run(box, fmt::format("zero_stage: {}, offload: cpu", stage));
+    CHECK(on(r, "host memory") == near((2 + kUpdate + 2) * kElements));
+    CHECK(r.host_memory.optimizer == near(kStates * kElements));
+  }
+  const Result ahead = run(box, "zero_stage: 3, offload: {optimizer: cpu, parameters: cpu}");
+  CHECK(on(ahead, "host memory") == near((2 + kUpdate + 2 * 2) * kElements));  // forward and backward
+  const Result kept = run(box, "zero_stage: 3, reshard: false, offload: {optimizer: cpu, parameters: cpu}");
+  CHECK(on(kept, "host memory") == near((2 + kUpdate + 2) * kElements));
+  CHECK(ahead.host_memory.parameters == near(2 * kElements));
+}
+
+TEST_CASE("gradients of micro-batches are added on the host where they leave, else they leave once", "[offload]") {
+  const Box box{1, 1, kFree, kSlowMemory};
+  const Result leave = run(box, "zero_stage: 2, offload: cpu", 3), stay = run(box, "zero_stage: 1, offload: cpu", 3);
+  const double moved = 3 * 2 + 2 * 3 * 2 + kUpdate + 2;
+  CHECK(on(leave, "host memory") == near(moved * kElements));
+  CHECK(on(stay, "host memory") == near((2 + kUpdate + 2) * kElements));
+  CHECK(stay.memory.gradients == near(2 * kElements));
+}
+
+TEST_CASE("the CPU's work takes its bytes over its memory's rate, which the ranks of a socket share", "[offload]") {
+  for (const char* plan :
+       {"zero_stage: 1, offload: cpu", "zero_stage: 2, offload: {optimizer: cpu}", "zero_stage: 3, offload: cpu"}) {
+    CAPTURE(plan);
+    const double both = (2 + kUpdate + 2) * kElements / kMemory;
+    CHECK(run({1, 1, kFree, kSlowMemory}, plan).step_time == near(both));
+    const double together = run({2, 1, kFree, kSlowMemory}, plan).step_time,
+                 apart = run({2, 2, kFree, kSlowMemory}, plan).step_time;
+    CHECK(apart == near(both / 2));
+    CHECK(together == near(2 * apart));
+  }
+}
+
+TEST_CASE("parameters on the host are copied ahead of each pass, beside the gradients", "[offload]") {
+  const Result r = run({}, "zero_stage: 3, offload: {optimizer: cpu, parameters: cpu}");
+  CHECK(r.bytes_total == near(3 * 2 * kElements));
+  // Forward and backward one after the other; the gradients of the first layer leave after its backward pass.
+  CHECK(r.step_time == near((2 * 2 * kElements + 2 * kLayer) / kPcie));
+  CHECK(r.memory.parameters == near(2 * 2 * kLayer));  // the layer in use, and the next
+  CHECK(r.memory.gradients <= 2 * 2 * kLayer);
+}
+
+TEST_CASE("states on drives are read, updated and written in chunks that overlap", "[offload]") {
+  const auto drives = [](int count, double read, double write) {
+    return fmt::format(
+        "    nvme: {{count: {}, read: {} B/s, write: {} B/s, latency: 0 us, lanes: 16, capacity: 1 GB}}\n", count, read,
+        write);
+  };
+  const auto step = [&](int count, double read, double write) {
+    const std::string more = drives(count, read, write);
+    return run({1, 1, kFree, "{}", more.c_str()}, "zero_stage: 3, offload: nvme");
+  };
+  const double chunk = kStates * kLayer;
+  CHECK(step(1, 2e9, 1e9).step_time == near(chunk / 2e9 + kLayers * chunk / 1e9));
+  CHECK(step(1, 1e9, 2e9).step_time == near(kLayers * chunk / 1e9 + chunk / 2e9));
+  const Result two = step(2, 1e9, 2e9);  // striped
+  CHECK(two.step_time == near((kLayers * chunk / 1e9 + chunk / 2e9) / 2));
+  CHECK(on(two, "NVMe") == near(2 * kStates * kElements));
+  CHECK(two.drive.peak == near(kStates * kElements));
+  CHECK(two.drive.capacity == near(2e9));
+  CHECK(two.host_memory.buffers == near(3 * chunk + 2 * 2 * kLayer));
+  // Ranks of a node share its drives.
+  const std::string more = drives(1, 1e9, 2e9);
+  CHECK(run({2, 1, kFree, "{}", more.c_str()}, "zero_stage: 3, offload: nvme").step_time ==
+        near(kLayers * chunk / 1e9 + chunk / 2e9));
+  CHECK(two.breakdown.exposed_communication.at("drive") > 0.9 * two.step_time);
+}
+
+TEST_CASE("parameters on drives come through host memory and go back after the update", "[offload]") {
+  const char* more = "    nvme: {count: 1, read: 4 GB/s, write: 2 GB/s, latency: 0 us, lanes: 16, capacity: 1 GB}\n";
+  const Result r = run({1, 1, "16 GB/s", "{}", more}, "zero_stage: 3, offload: {optimizer: nvme, parameters: nvme}");
+  CHECK(on(r, "NVMe") == near((2 * 2 + 2 * kStates + 2) * kElements));
+  CHECK(r.drive.peak == near((kStates + 2) * kElements));
+  CHECK(r.memory.parameters <= 3 * 2 * kLayer);
+}
+
+TEST_CASE("host memory or drives that are too small do not hold the plan", "[offload]") {
+  CHECK_FALSE(run({1, 1, "1 GB/s", "{}", "    host_memory: 100 MB\n"}, "zero_stage: 2, offload: cpu").fits);
+  CHECK(run({1, 1, "1 GB/s", "{}", "    host_memory: 200 MB\n"}, "zero_stage: 2, offload: cpu").fits);
+  const char* more = "    nvme: {count: 1, read: 4 GB/s, latency: 0 us, lanes: 16, capacity: 10 MB}\n";
+  CHECK_FALSE(run({1, 1, "1 GB/s", "{}", more}, "zero_stage: 3, offload: nvme").fits);
+}
+
+TEST_CASE("offload that does not exist is refused with the rule", "[offload]") {
+  const auto check = [](const std::string& plan, const std::string& rule) {
+    CAPTURE(plan);
+    const std::string error = refusal(plan);
+    CHECK_THAT(error, Catch::StartsWith("x.yaml:15:"));
+    CHECK_THAT(error, Catch::Contains(rule));
+  };
+  check("offload: cpu", "zero_stage 1, 2 or 3 expected");
+  check("zero_stage: 2, offload: nvme", "at zero_stage 3 only");
+  check("zero_stage: 2, offload: {optimizer: cpu, parameters: cpu}", "parameters: at zero_stage 3 only");
+  check("zero_stage: 3, offload: {parameters: cpu}", "parameters without the optimizer");
+  check("zero_stage: 3, offload: nvme", "has no drive");
+  check("zero_stage: 2, overlap: false, offload: cpu", "plan.data_parallel.overlap: false with offload");
+  check("zero_stage: 2, offload: disk", "none, cpu, nvme");
+  check("zero_stage: 2, offload: {optimiser: cpu}", "optimizer");
+  check("mechanism: central-storage, size: 1, offload: cpu", "of mechanism all-reduce only");
+  CHECK_THROWS_WITH(
+      read_scenario_text(
+          "cluster: {node: dgx-a100}\nmodel: {base: gpt2, n_layer: 2}\nplan: {micro_batch_size: 1, "
+          "tensor_parallel: 2, sequence_parallel: true,\n data_parallel: {zero_stage: 2, offload: cpu}}\n",
+          "y.yaml"),
+      Catch::StartsWith("y.yaml:4:42: plan.data_parallel.offload: not with tensors whose gradients are sums"));
+  CHECK(refusal("offload: cpu", {1}) == "no error");
+  CHECK(refusal("zero_stage: 3, offload: none") == "no error");
+}
