@@ -1,7 +1,5 @@
 // What lies in host memory or on drives: gradients go there as they are made, the CPU updates, parameters come back (Ren
 // et al. 2021, ZeRO-Offload; Rajbhandari et al. 2021, ZeRO-Infinity). Everything is about the rank's own shares.
-#include <algorithm>
-
 #include "strategies/training_step.hpp"
 
 namespace trainyard {

@@ -1,8 +1,6 @@
 // Numbers of what lies in host memory and on drives.
 #include <fmt/format.h>
 
-#include <limits>
-
 #include "sim/error.hpp"
 #include "strategies/numeric/rank_parameters.hpp"
 
