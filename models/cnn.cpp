@@ -4,6 +4,8 @@
 #include <utility>
 
 #include "models/cnn_layer.hpp"
+#include "models/nearest.hpp"
+#include "models/sharding_error.hpp"
 
 namespace trainyard {
 namespace {
@@ -16,8 +18,11 @@ void CnnLayerBuilder::begin_columns(const CnnOperator& op, const std::string& na
   if (sharding_.tensor == 1) return;
   for (const auto& [count, what] : {std::pair{op.out, "outputs"}, std::pair{op.groups, "groups"}})
     if (count % sharding_.tensor != 0 && !(what == std::string("groups") && count == 1))
-      fail(op.place, "tensor parallelism over " + std::to_string(sharding_.tensor) + " ranks: they must divide the " +
-                         std::to_string(count) + " " + what + " of " + name);
+      throw ShardingError("tensor",
+                          "tensor parallelism over " + std::to_string(sharding_.tensor) +
+                              " ranks: they must divide the " + std::to_string(count) + " " + what + " of " + name +
+                              "; nearest: " + nearest_divisors(count, sharding_.tensor),
+                          op.place);
   if (!in.gradient) return;
   LayerBuilder::Crossing c;
   c.in = c.out = bytes(in.width);

@@ -58,6 +58,18 @@ class Builder final : public YAML::EventHandler {
                   YAML::EmitterStyle::value) override {
     open(Node::Kind::map, mark, tag, anchor);
   }
+  /// What yaml-cpp says, or of a bracket without an end where it began (yaml-cpp names the place where it gave up).
+  [[noreturn]] void refuse(const YAML::Exception& e) const {
+    for (auto level = levels_.rbegin(); e.msg.find(" flow not found") != std::string::npos && level != levels_.rend();
+         ++level) {
+      const auto at = static_cast<std::size_t>(level->begin.pos);
+      if (at >= text_.size() || (text_[at] != '{' && text_[at] != '[')) continue;
+      fail(place(level->begin),
+           fmt::format("a \"{}\" that is never closed; \"{}\" expected{}", text_[at], text_[at] == '{' ? '}' : ']',
+                       has_lines_ ? fmt::format(", or \",\" before line {}", e.mark.line + 1) : ""));
+    }
+    fail(place(e.mark), e.msg);
+  }
   void OnSequenceEnd() override { close(); }
   void OnMapEnd() override { close(); }
 
@@ -67,6 +79,7 @@ class Builder final : public YAML::EventHandler {
     std::optional<std::string> key;  // read, its value is still to come
     Place key_place;
     std::unordered_map<std::string, Place> seen;
+    YAML::Mark begin;
   };
 
   Node make(Node::Kind kind, const YAML::Mark& mark) const {
@@ -82,7 +95,7 @@ class Builder final : public YAML::EventHandler {
     if (levels_.size() >= kDeepest) fail(place(mark), fmt::format("nested deeper than {} levels", kDeepest));
     if (!levels_.empty() && levels_.back().node.kind == Node::Kind::map && !levels_.back().key)
       fail(place(mark), "a key must be plain text");
-    levels_.push_back({make(kind, mark), std::nullopt, {}, {}});
+    levels_.push_back({make(kind, mark), std::nullopt, {}, {}, mark});
   }
 
   void close() {
@@ -197,7 +210,7 @@ Node parse(std::string_view text, std::shared_ptr<const std::string> file, bool 
     YAML::Parser parser(in);
     if (parser.HandleNextDocument(builder)) parser.HandleNextDocument(builder);
   } catch (const YAML::Exception& e) {
-    fail(builder.place(e.mark), e.msg);
+    builder.refuse(e);
   }
   if (!builder.done()) fail(builder.place(YAML::Mark::null_mark()), "empty, nothing to read");
   return builder.take();

@@ -95,6 +95,7 @@ class Fields {
   Hertz frequency(std::string_view key, Hertz fallback);
   Watts power(std::string_view key, Watts fallback);
 
+  bool knows(std::string_view key) const;  ///< has been asked for
   /// Throws for the first key that nobody read. Call it last.
   void finish() const;
 

@@ -30,6 +30,10 @@ struct Exchange {
   int after = 0;             ///< so many kernels of the pass have ended before it starts
   int needed_by = 0;         ///< the first kernel that waits for it; their number: whatever follows the pass
   bool for_weights = false;  ///< only gradients of weights need it: where these come later, so does it
+  /// Of an all-gather or reduce-scatter next to a matrix product: this part of it, 0 to 1, goes on beside the product and
+  /// nobody waits for it. Stated, where a library's own schedule of the two together is not known (see
+  /// `Sharding::user_buffers`).
+  double hidden = 0;
 };
 
 }  // namespace trainyard

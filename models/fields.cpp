@@ -113,7 +113,7 @@ Fields::Fields(const Node& node, std::string what) : node_(&node), what_(std::mo
 }
 
 const Node* Fields::child(std::string_view key) {
-  if (std::find(known_.begin(), known_.end(), key) == known_.end()) known_.emplace_back(key);
+  if (!knows(key)) known_.emplace_back(key);
   return node_->find(key);
 }
 
@@ -127,7 +127,7 @@ const Node& Fields::required_child(std::string_view key) {
   // A key that is nearly this one is likelier a slip than an omission.
   std::vector<std::string> unread;
   for (const auto& [name, node] : node_->fields)
-    if (std::find(known_.begin(), known_.end(), name) == known_.end()) unread.push_back(name);
+    if (!knows(name)) unread.push_back(name);
   const auto near = nearest(key, unread);
   if (near)
     fail(node_->find(*near)->key_place,
@@ -221,9 +221,11 @@ Watts Fields::power(std::string_view key, Watts fallback) {
   return node ? positive(*node, path_of(what_, key), parse_power) : fallback;
 }
 
+bool Fields::knows(std::string_view key) const { return std::find(known_.begin(), known_.end(), key) != known_.end(); }
+
 void Fields::finish() const {
   for (const auto& [key, node] : node_->fields)
-    if (std::find(known_.begin(), known_.end(), key) == known_.end())
+    if (!knows(key))
       fail(node.key_place,
            fmt::format("unknown key \"{}\"{}{}", key, what_.empty() ? "" : " in " + what_, hint(key, known_)));
 }

@@ -1,6 +1,8 @@
 // An MLP as work, whole or as one rank of the tensor axis does it.
 #include "models/layer_builder.hpp"
 #include "models/mlp.hpp"
+#include "models/nearest.hpp"
+#include "models/sharding_error.hpp"
 #include "sim/error.hpp"
 
 namespace trainyard {
@@ -37,8 +39,10 @@ MlpLayer layer_of(const MlpShape& shape, int layer, const Sharding& s) {
   if (l.split == Split::none) return l;
   const int cut = by_rows(l.split) ? layer : layer + 1;
   if (width(cut) % s.tensor != 0)
-    throw UserError("mlp: tensor parallelism over " + std::to_string(s.tensor) + " ranks: they must divide width " +
-                    std::to_string(cut) + ", which is " + std::to_string(width(cut)));
+    throw ShardingError("tensor", "mlp: tensor parallelism over " + std::to_string(s.tensor) +
+                                      " ranks: they must divide width " + std::to_string(cut) + ", which is " +
+                                      std::to_string(width(cut)) +
+                                      "; nearest: " + nearest_divisors(width(cut), s.tensor));
   (by_rows(l.split) ? l.own_in : l.own_out) /= s.tensor;
   return l;
 }

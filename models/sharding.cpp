@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <string>
 
-#include "sim/error.hpp"
+#include "models/sharding_error.hpp"
 
 namespace trainyard {
 namespace {
@@ -25,10 +25,12 @@ double rows_within_capacity(const Sharding& s) {
 
 void require_tensor_alone(const Sharding& s, const char* what) {
   const std::string of = std::string(what) + ": ";
-  if (s.tensor < 1) throw UserError(of + "tensor axis: " + std::to_string(s.tensor) + " ranks; expected at least 1");
+  if (s.tensor < 1)
+    throw ShardingError("tensor", of + "tensor axis: " + std::to_string(s.tensor) + " ranks; expected at least 1");
   if (s.sequence || s.context != 1)
-    throw UserError(of + "sequence and context parallelism are over the tokens of a transformer; expected neither");
-  if (s.expert != 1) throw UserError(of + "expert parallelism: there are no experts; expected 1");
+    throw ShardingError(s.context != 1 ? "context" : "sequence",
+                        of + "sequence and context parallelism are over the tokens of a transformer; expected neither");
+  if (s.expert != 1) throw ShardingError("expert", of + "expert parallelism: there are no experts; expected 1");
   if (s.recompute == Recompute::selective)
     throw UserError(of + "selective recomputation is of attention; expected none or full");
 }

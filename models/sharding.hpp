@@ -37,6 +37,9 @@ struct Sharding {
   double expert_capacity = 0;
   /// Exchanges of gradients by the input go on beside the kernels that make gradients of weights.
   bool overlap = false;
+  /// The part, 0 to 1, of sequence parallelism's all-gathers and reduce-scatters that the library hides behind the matrix
+  /// products next to them (Transformer Engine's user buffers): as stated, since how it cuts the two up is not modelled.
+  double user_buffers = 0;
   Recompute recompute = Recompute::none;
   LinearSplit linear_split = LinearSplit::pairs;  ///< of MLPs; convolutional networks are split by columns
 };

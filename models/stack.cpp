@@ -19,6 +19,8 @@ void read_parallel(SoftwareStack::Parallel& parallel, const Node& node, const st
   if (parallel.zero_stage > 3) fail(fields.place_of("zero_stage"), what + ".zero_stage: 0, 1, 2 or 3");
   parallel.sequence = fields.boolean("sequence", parallel.sequence);
   parallel.overlap_tensor = fields.boolean("overlap_tensor", parallel.overlap_tensor);
+  if (const Node* buffers = fields.child("user_buffers"))
+    parallel.user_buffers = read_user_buffers(*buffers, what + ".user_buffers");
   parallel.overlap_parameters = fields.boolean("overlap_parameters", parallel.overlap_parameters);
   parallel.overlap_pipeline = fields.boolean("overlap_pipeline", parallel.overlap_pipeline);
   parallel.scatter_gather = fields.boolean("scatter_gather", parallel.scatter_gather);
@@ -78,6 +80,13 @@ void read_judged(SoftwareStack& stack, const Node& node, const std::string& what
 }
 
 }  // namespace
+
+double read_user_buffers(const Node& node, const std::string& what) {
+  Fields fields(node, what);
+  const double overlapped = fields.number("overlapped", 0, 1);
+  fields.finish();
+  return overlapped;
+}
 
 SoftwareStack read_stack(const Node& entry) {
   const Node* name = entry.find("name");

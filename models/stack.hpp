@@ -32,8 +32,10 @@ struct SoftwareStack : Fusions {
   /// Defaults of a plan's parallelism.
   struct Parallel {
     int zero_stage = 0;
-    bool sequence = false;           ///< sequence parallelism wherever there is tensor parallelism
-    bool overlap_tensor = false;     ///< exchanges of gradients by the input go on beside those of weights
+    bool sequence = false;        ///< sequence parallelism wherever there is tensor parallelism
+    bool overlap_tensor = false;  ///< exchanges of gradients by the input go on beside those of weights
+    /// `Sharding::user_buffers` wherever there is sequence parallelism; 0: exchanges and products are apart.
+    double user_buffers = 0;
     bool overlap_parameters = true;  ///< ZeRO 1 and 2: gathered while the next forward pass goes on
     bool overlap_pipeline = true;    ///< no stage waits for its messages to be sent
     bool scatter_gather = false;     ///< between stages each tensor rank sends a part of what all of them have
@@ -64,5 +66,7 @@ struct SoftwareStack : Fusions {
 };
 
 SoftwareStack read_stack(const Node& entry);
+/// `user_buffers: {overlapped: 0.62}`: see `Sharding::user_buffers`. `what` names the map.
+double read_user_buffers(const Node&, const std::string& what);
 
 }  // namespace trainyard

@@ -103,13 +103,18 @@ Work gradient_accumulation_work(double parameters, Precision precision, const So
   return memory_bound(Kernel::elementwise, moved * parameters, precision);
 }
 
+HeldElements held_elements(double elements, const ZeroShares& shares) {
+  return {elements / shares.parameters, elements / shares.gradients, elements / shares.optimizer};
+}
+
 HeldElements held_elements(const std::vector<const Layer*>& layers, const ZeroShares& dense, const ZeroShares& experts,
                            bool tied_elsewhere) {
   HeldElements held;
   const auto hold = [&held](double elements, const ZeroShares& shares) {
-    held.parameters += elements / shares.parameters;
-    held.gradients += elements / shares.gradients;
-    held.optimizer += elements / shares.optimizer;
+    const HeldElements part = held_elements(elements, shares);
+    held.parameters += part.parameters;
+    held.gradients += part.gradients;
+    held.optimizer += part.optimizer;
   };
   for (const Layer* layer : layers) {
     for (const ParameterTensor& tensor : layer->parameters) hold(tensor.elements, tensor.expert ? experts : dense);

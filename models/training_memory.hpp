@@ -76,6 +76,8 @@ struct HeldElements {
 struct ZeroShares {
   double parameters = 1, gradients = 1, optimizer = 1;
 };
+/// What one rank holds of so many elements.
+HeldElements held_elements(double elements, const ZeroShares&);
 /// What one rank holds of some layers: tensors of routed experts have replicas of their own. `tied_elsewhere`: the layer
 /// that lists a tied weight is on another stage of the pipeline, so that this one has a copy.
 HeldElements held_elements(const std::vector<const Layer*>&, const ZeroShares& dense, const ZeroShares& experts,

@@ -59,8 +59,6 @@ std::vector<std::vector<Actor>> groups_of(const CollectiveRunOptions& o) {
   return {members};
 }
 
-bool own_block(Operation operation) { return operation == Operation::all_gather || operation == Operation::gather; }
-
 /// Elements of the block of a rank.
 std::pair<Eigen::Index, Eigen::Index> block(Eigen::Index all, int rank, int ranks) {
   return Values::range(all, {0, static_cast<std::uint16_t>(rank), static_cast<std::uint16_t>(ranks)});
@@ -137,7 +135,7 @@ void put_values(Values& values, const CollectiveRunOptions& o, const std::vector
     const Eigen::VectorXd input =
         Eigen::Map<const Eigen::VectorXd>(given.data(), static_cast<Eigen::Index>(given.size()));
     Eigen::VectorXd& data = values.buffer(actor, kDataBuffer);
-    const bool gathers = own_block(o.operation), v = o.operation == Operation::all_to_all_v;
+    const bool gathers = gives_block(o.operation), v = o.operation == Operation::all_to_all_v;
     data = Eigen::VectorXd::Zero(gathers ? all
                                  : v     ? std::max(column(o, rank), input.size())
                                          : static_cast<Eigen::Index>(o.values.front().size()));

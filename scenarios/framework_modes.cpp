@@ -52,7 +52,7 @@ std::vector<FrameworkMode> make_modes() {
   megatron.most_zero_stage = 1;  // --use-distributed-optimizer
   megatron.splits_model = true;
   megatron.stack = "megatron-core";
-  megatron.stacks = {"megatron-2022"};
+  megatron.stacks = {"megatron-2022", "nemo"};
   return modes;
 }
 
@@ -82,6 +82,8 @@ Node& data_parallel_of(Node& plan, const Place& place) {
 
 void apply_data_parallel(const FrameworkMode& mode, Node& map, const Place& place) {
   const Node* mechanism = map.find("mechanism");
+  if (mechanism)  // a slip is refused as one, before it is compared
+    Fields(map, "plan.data_parallel").choice("mechanism", mechanism_names());
   if (mechanism && mechanism->scalar != name_of(mode.mechanism))
     fail(mechanism->place, fmt::format("plan.data_parallel.mechanism: {}, but plan.strategy is {}, which does {}",
                                        mechanism->scalar, mode.name, name_of(mode.mechanism)));

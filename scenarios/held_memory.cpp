@@ -11,12 +11,6 @@ namespace trainyard {
 
 using nlohmann::json;
 
-HeldElements zero_share(double parameters, ZeroStage zero, int ranks) {
-  const double part = parameters / ranks;
-  return {zero >= ZeroStage::parameters ? part : parameters, zero >= ZeroStage::gradients ? part : parameters,
-          zero >= ZeroStage::optimizer ? part : parameters};
-}
-
 StaticMemory model_states(const HeldElements& held, Precision precision, const Optimizer& optimizer) {
   SoftwareStack stack;
   stack.gradient_bucket_copy = false;

@@ -7,10 +7,6 @@
 
 namespace trainyard {
 
-/// What one of `ranks` ranks holds of a model of so many parameters where they share things out among themselves
-/// (Rajbhandari et al. 2020, ZeRO): even parts.
-HeldElements zero_share(double parameters, ZeroStage, int ranks);
-
 /// What every rank holds at most while all take their parts one after another, by memory class; simulated, in a child.
 std::vector<MemoryUse::ByClass> held_memory(const std::vector<StaticMemory>& of_ranks);
 

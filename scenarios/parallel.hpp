@@ -47,7 +47,7 @@ struct ParallelChoice {
   bool ends_apart() const;
 };
 
-/// Reads of the plan: `tensor_parallel`, `sequence_parallel`, `context_parallel` (or `{size, exchange}`),
+/// Reads of the plan: `tensor_parallel`, `sequence_parallel`, `tensor_parallel_overlap`, `context_parallel` (or `{size, exchange}`),
 /// `expert_parallel` (or `{size, imbalance, capacity}`), `pipeline_parallel`, `pipeline: {schedule, chunks, layers,
 /// ends_count_as_layers, overlap, scatter_gather}`, `recompute`, `mesh_order`, `collectives`, and of its `data_parallel`
 /// map `size`, `zero_stage`, `zero_group`, `prefetch`, `reshard`, `overlap_parameters`, `offload`, `mechanism`, `server`, `loss`. The mesh has as many data ranks as

@@ -2,10 +2,10 @@
 
 #include <fmt/format.h>
 
-#include <cctype>
 #include <filesystem>
 
 #include "models/network_entry.hpp"
+#include "models/sharding_error.hpp"
 
 namespace trainyard {
 namespace {
@@ -78,26 +78,6 @@ std::int64_t read_lengths(const TransformerConfig& config, Fields& plan, Transfo
   return seq;
 }
 
-/// The message of an error that may begin with "file:line:column: ".
-std::string without_place(const std::string& text) {
-  const std::size_t end = text.find(": ");
-  if (end == std::string::npos || end == 0) return text;
-  const std::string head = text.substr(0, end);
-  const bool place = head.find(' ') == std::string::npos && std::isdigit(static_cast<unsigned char>(head.back()));
-  return place ? text.substr(end + 2) : text;
-}
-
-/// Which key of the plan splits the network as it cannot be split; "": none.
-std::string culprit(Fields& plan, const std::string& error) {
-  static constexpr std::pair<const char*, const char*> words[] = {{"context parallel", "context_parallel"},
-                                                                  {"sequence parallel", "sequence_parallel"},
-                                                                  {"tensor parallel", "tensor_parallel"},
-                                                                  {"expert parallel", "expert_parallel"}};
-  for (const auto& [word, key] : words)
-    if (error.find(word) != std::string::npos && plan.has(key)) return key;
-  return "";
-}
-
 }  // namespace
 
 LayerCount layer_count(const Node& model, const Catalog& catalog) {
@@ -129,9 +109,11 @@ Network read_network(const Node& node, const Catalog& catalog, Fields& plan, con
     Network network = make_network(entry, settings.micro_batch_size, seq, settings.precision, options);
     if (network.name.empty() && config) network.name = "model";
     return network;
+  } catch (const ShardingError& e) {
+    const std::string key = e.part + "_parallel";
+    if (plan.has(key)) fail(plan.place_of(key), fmt::format("plan.{}: {}", key, e.reason));
+    fail(node.place, e.what());
   } catch (const UserError& e) {
-    const std::string key = culprit(plan, e.what());
-    if (!key.empty()) fail(plan.place_of(key), fmt::format("plan.{}: {}", key, without_place(e.what())));
     if (!config) throw;
     fail(plan.has("seq_length") ? plan.place_of("seq_length") : node.place, e.what());
   }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "models/nearest.hpp"
 #include "scenarios/library_model.hpp"
 #include "scenarios/parallel.hpp"
 
@@ -30,6 +31,38 @@ Node sized(const Node* node, const Place& place) {
   return map;
 }
 
+/// true, false, user-buffers (with the part that the stack states), or a map that states the part itself.
+void read_tensor_overlap(Sharding& sharding, Fields& plan, const SoftwareStack& stack) {
+  static const std::string what = "plan.tensor_parallel_overlap";
+  if (!plan.has("tensor_parallel_overlap")) {
+    sharding.overlap = stack.parallel.overlap_tensor;
+    sharding.user_buffers = sharding.sequence ? stack.parallel.user_buffers : 0;
+    return;
+  }
+  const Node& node = *plan.child("tensor_parallel_overlap");
+  const bool named = node.kind == Node::Kind::scalar && same_name(node.scalar, "user-buffers");
+  if (!named && node.kind != Node::Kind::map) {
+    if (node.kind != Node::Kind::scalar || (node.scalar != "true" && node.scalar != "false"))
+      fail(node.place, fmt::format("{}: expected true, false or user-buffers, got {}", what,
+                                   node.kind == Node::Kind::scalar ? fmt::format("\"{}\"", node.scalar) : "a list"));
+    sharding.overlap = plan.boolean("tensor_parallel_overlap", false);
+    return;
+  }
+  if (!sharding.sequence)
+    fail(node.place, what +
+                         ": user buffers are for sequence parallelism's all-gathers and reduce-scatters; set "
+                         "plan.sequence_parallel");
+  if (named && stack.parallel.user_buffers == 0)
+    fail(node.place, fmt::format("{}: user buffers: stack {} states no part that they hide; state it, as in "
+                                 "{{user_buffers: {{overlapped: 0.5}}}}",
+                                 what, stack.name));
+  sharding.user_buffers = stack.parallel.user_buffers;
+  if (named) return;
+  Fields fields(node, what);
+  sharding.user_buffers = read_user_buffers(fields.required_child("user_buffers"), what + ".user_buffers");
+  fields.finish();
+}
+
 void read_context(ParallelChoice& choice, Fields& plan) {
   const Node node = sized(plan.child("context_parallel"), choice.place);
   Fields fields(node, "plan.context_parallel");
@@ -48,6 +81,21 @@ void read_expert(ParallelChoice& choice, Fields& plan) {
   fields.finish();
 }
 
+/// An item of plan.pipeline.layers.
+std::int64_t layers_of_stage(const Node& item, std::size_t stage) {
+  const auto refuse = [&](const std::string& got) {
+    fail(item.place,
+         fmt::format("plan.pipeline.layers: of stage {}: expected a whole number, 0 or more, got {}", stage, got));
+  };
+  if (item.kind != Node::Kind::scalar) refuse("no number");
+  try {
+    if (const std::int64_t layers = parse_integer(item.scalar); layers >= 0) return layers;
+  } catch (const UserError&) {
+  }
+  refuse(fmt::format("\"{}\"", item.scalar));
+  return 0;
+}
+
 void read_pipeline(ParallelChoice& choice, Fields& plan, const SoftwareStack& stack) {
   choice.mesh.pipeline = size_of(plan, "pipeline_parallel");
   choice.stages_place = plan.has("pipeline_parallel") ? plan.place_of("pipeline_parallel") : choice.place;
@@ -56,7 +104,8 @@ void read_pipeline(ParallelChoice& choice, Fields& plan, const SoftwareStack& st
   Fields fields(node ? *node : none, "plan.pipeline");
   choice.schedule_place = node && fields.has("schedule") ? fields.place_of("schedule") : choice.place;
   const std::string named = fields.text("schedule", "");
-  choice.chunks = size_of(fields, "chunks", named == "interleaved-1f1b" || named == "dualpipe-v" ? 2 : 1);
+  choice.chunks = size_of(fields, "chunks",
+                          named.empty() ? 1 : pipeline_schedules().find(named, choice.schedule_place).least_chunks);
   choice.schedule = !named.empty() ? named : choice.chunks > 1 ? "interleaved-1f1b" : "1f1b";
   choice.ends_count_as_layers = fields.boolean("ends_count_as_layers", false);
   choice.overlap_pipeline = fields.boolean("overlap", stack.parallel.overlap_pipeline);
@@ -66,8 +115,7 @@ void read_pipeline(ParallelChoice& choice, Fields& plan, const SoftwareStack& st
     if (layers->kind != Node::Kind::list)
       fail(layers->place, "plan.pipeline.layers: a list of layers a stage expected");
     for (const Node& item : layers->items) {
-      Node one = sized(&item, item.place);
-      choice.layers.push_back(Fields(one, "an item of plan.pipeline.layers").integer("size", 0));
+      choice.layers.push_back(layers_of_stage(item, choice.layers.size()));
     }
   }
   const int parts = choice.mesh.pipeline * choice.chunks;
@@ -79,24 +127,32 @@ void read_pipeline(ParallelChoice& choice, Fields& plan, const SoftwareStack& st
   fields.finish();
 }
 
+/// The axes of a mesh as its order names them, each once.
 void read_order(ParallelChoice& choice, Fields& plan) {
   const Node* node = plan.child("mesh_order");
   if (!node) return;
+  const auto refuse = [](const Place& where, const std::string& why) {
+    fail(where, fmt::format("plan.mesh_order: {}; tensor, context, data and pipeline are expected, each once, from "
+                            "neighbours to far apart, as in [tensor, context, data, pipeline]",
+                            why));
+  };
+  if (node->kind != Node::Kind::list) refuse(node->place, "not a list");
   std::vector<Axis> order;
-  if (node->kind == Node::Kind::list)
-    for (const Node& item : node->items) {
-      try {
-        order.push_back(parse_axis(item.scalar));
-      } catch (const UserError& e) {
-        fail(item.place, fmt::format("plan.mesh_order: {}", e.what()));
-      }
+  for (const Node& item : node->items) {
+    Axis axis{};
+    try {
+      axis = parse_axis(item.scalar);
+    } catch (const UserError& e) {
+      fail(item.place, fmt::format("plan.mesh_order: {}", e.what()));
     }
-  std::vector<Axis> sorted = order;
-  std::sort(sorted.begin(), sorted.end());
-  if (sorted != std::vector<Axis>{Axis::tensor, Axis::context, Axis::data, Axis::pipeline})
-    fail(node->place,
-         "plan.mesh_order: tensor, context, data and pipeline, each once, from neighbours to far apart, as in "
-         "[tensor, context, data, pipeline]");
+    if (axis == Axis::expert) refuse(item.place, "expert is no axis of its own: experts are spread over data ranks");
+    if (std::find(order.begin(), order.end(), axis) != order.end())
+      refuse(item.place, fmt::format("{} twice", name_of(axis)));
+    order.push_back(axis);
+  }
+  for (const Axis axis : {Axis::tensor, Axis::context, Axis::data, Axis::pipeline})
+    if (std::find(order.begin(), order.end(), axis) == order.end())
+      refuse(node->place, fmt::format("{} is missing", name_of(axis)));
   choice.mesh.order = order;
 }
 
@@ -137,9 +193,10 @@ void count_ranks(ParallelChoice& choice, Fields& fields, const ClusterSpec& clus
   const std::int64_t others = std::int64_t{1} * mesh.tensor * mesh.context * mesh.pipeline, gpus = cluster.gpus();
   const bool given = fields.has("size");
   if (!given && gpus % others != 0)
-    fail(choice.place, fmt::format("plan: tensor {} x context {} x pipeline {} = {} ranks do not divide the {} GPUs of "
-                                   "the cluster; say plan.data_parallel.size, or use other sizes",
-                                   mesh.tensor, mesh.context, mesh.pipeline, others, gpus));
+    fail(choice.place,
+         fmt::format("plan: tensor {} x context {} x pipeline {} = {} ranks do not divide the {} GPUs of "
+                     "the cluster; nearest: {} ranks; or say plan.data_parallel.size, and leave GPUs idle",
+                     mesh.tensor, mesh.context, mesh.pipeline, others, gpus, nearest_divisors(gpus, others)));
   const std::int64_t data = fields.integer("size", 1, std::max<std::int64_t>(1, gpus / others));
   if (data > gpus || others > gpus / data) {
     const std::string nodes =
@@ -157,8 +214,9 @@ void count_ranks(ParallelChoice& choice, Fields& fields, const ClusterSpec& clus
   if (mesh.data * mesh.context % mesh.expert != 0)
     fail(choice.place,
          fmt::format("plan.expert_parallel: {} does not divide data {} x context {}: experts are spread over "
-                     "ranks that hold other samples or tokens",
-                     mesh.expert, mesh.data, mesh.context));
+                     "ranks that hold other samples or tokens; nearest: {}",
+                     mesh.expert, mesh.data, mesh.context,
+                     nearest_divisors(std::int64_t{1} * mesh.data * mesh.context, mesh.expert)));
 }
 
 /// Where gradients meet, and what that asks for.
@@ -226,7 +284,7 @@ ParallelChoice read_parallel(Fields& plan, const Place& place, Fields& data_para
   if (sharding.sequence && sharding.tensor == 1)
     fail(plan.place_of("sequence_parallel"),
          "plan.sequence_parallel: it is over the ranks of plan.tensor_parallel, which is 1");
-  sharding.overlap = plan.boolean("tensor_parallel_overlap", stack.parallel.overlap_tensor);
+  read_tensor_overlap(sharding, plan, stack);
   read_context(choice, plan);
   read_expert(choice, plan);
   read_pipeline(choice, plan, stack);
@@ -240,8 +298,8 @@ ParallelChoice read_parallel(Fields& plan, const Place& place, Fields& data_para
   const int replicas = choice.mesh.data * choice.mesh.context;
   if (choice.zero_group > 0 && replicas % choice.zero_group != 0)
     fail(data_parallel.place_of("zero_group"),
-         fmt::format("plan.data_parallel.zero_group: groups of {} do not divide {} replicas", choice.zero_group,
-                     replicas));
+         fmt::format("plan.data_parallel.zero_group: groups of {} do not divide {} replicas; nearest: {}",
+                     choice.zero_group, replicas, nearest_divisors(replicas, choice.zero_group)));
   if (choice.zero_group == replicas) choice.zero_group = 0;
   read_offload(choice, data_parallel, cluster, stack);
   read_mechanism(choice, data_parallel, cluster);

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <iterator>
 
+#include "models/nearest.hpp"
 #include "scenarios/framework_modes.hpp"
 #include "scenarios/library_model.hpp"
 #include "scenarios/read_cluster.hpp"
@@ -59,13 +60,11 @@ void split_batch(Scenario& s, Fields& plan) {
   const int data = s.parallel.mesh.data;
   const std::int64_t unit = s.micro_batch_size * data;
   s.global_batch_size = bounded("global_batch_size", plan.integer("global_batch_size", 1, unit), most_global);
-  if (s.global_batch_size % unit != 0) {
-    const std::int64_t below = s.global_batch_size / unit * unit, above = below + unit;
-    fail(plan.place_of("global_batch_size"),
-         fmt::format("plan.global_batch_size: {} is not a multiple of {} (micro_batch_size {} x {} ranks); nearest: {}",
-                     s.global_batch_size, unit, s.micro_batch_size, data,
-                     below > 0 ? fmt::format("{} or {}", below, above) : fmt::format("{}", above)));
-  }
+  if (s.global_batch_size % unit != 0)
+    fail(
+        plan.place_of("global_batch_size"),
+        fmt::format("plan.global_batch_size: {} is not a multiple of {} (micro_batch_size {} x {} ranks); nearest: {}",
+                    s.global_batch_size, unit, s.micro_batch_size, data, nearest_multiples(unit, s.global_batch_size)));
   if (s.global_batch_size / unit > 1 << 16)
     fail(plan.place_of("global_batch_size"), "plan.global_batch_size: over 65536 micro-batches a rank");
   s.plan.micro_batches = static_cast<int>(s.global_batch_size / unit);
@@ -79,7 +78,7 @@ struct DataParallelChoice {
   CollectiveChoice all_reduce;
 };
 
-DataParallelChoice read_data_parallel(Scenario& s, Fields& plan, const Place& place) {
+DataParallelChoice read_data_parallel(Scenario& s, Fields& plan, const Node& plan_node) {
   static const Node none;
   const Node* node = plan.child("data_parallel");
   Node sized;
@@ -90,7 +89,7 @@ DataParallelChoice read_data_parallel(Scenario& s, Fields& plan, const Place& pl
   }
   Fields fields(node ? *node : none, "plan.data_parallel");
   DataParallelChoice choice;
-  s.parallel = read_parallel(plan, place, fields, s.cluster, s.software);
+  s.parallel = read_parallel(plan, plan_node.place, fields, s.cluster, s.software);
   s.plan.ranks = s.parallel.mesh.ranks();
   const int replicas = s.parallel.mesh.data * s.parallel.mesh.context;
   choice.all_reduce = read_collective(fields.child("all_reduce"), "plan.data_parallel.all_reduce",
@@ -111,6 +110,9 @@ DataParallelChoice read_data_parallel(Scenario& s, Fields& plan, const Place& pl
   choice.whole_tensors = fields.choice("bucket_boundaries", {"tensors", "bytes"},
                                        s.software.whole_tensors ? "tensors" : "bytes") == "tensors";
   fields.finish();
+  for (const auto& [key, value] : plan_node.fields)
+    if (!plan.knows(key) && fields.knows(key) && key != "size")
+      fail(value.key_place, fmt::format("plan.{}: it belongs into plan.data_parallel", key));
   return choice;
 }
 
@@ -254,7 +256,7 @@ Scenario read(Node document, const std::string& name, const Overrides& overrides
   Fields plan(plan_node, "plan");
   s.strategy = plan.text("strategy", "");
   s.precision = precision_of(plan, s.cluster);
-  const DataParallelChoice choice = read_data_parallel(s, plan, plan_node.place);
+  const DataParallelChoice choice = read_data_parallel(s, plan, plan_node);
   if (mode) require_mode_fits(*mode, s.cluster, s.plan.ranks, plan.place_of("strategy"));
   split_batch(s, plan);
   s.optimizer = find_optimizer(plan.text("optimizer", "adam"), plan.place_of("optimizer"));

@@ -33,6 +33,27 @@ void require_rank(const Scenario& s, int rank) {
     throw UserError(fmt::format("--rank {}: the scenario has ranks 0 to {}", rank, s.ranks() - 1));
 }
 
+/// A trace of many ranks is larger than anything that opens it.
+void require_traceable(const Scenario& s, const SimulateOptions& options) {
+  if (options.trace.empty()) return;
+  double ranks = s.ranks();
+  if (options.trace_ranks) {
+    const auto [first, last] = *options.trace_ranks;
+    if (first < 0 || last < first || last >= s.ranks())
+      throw UserError(fmt::format("--trace-ranks {}-{}: the scenario has ranks 0 to {}", first, last, s.ranks() - 1));
+    ranks = last - first + 1;
+  }
+  const double operations = estimated_operations(s) * ranks / s.ranks();
+  if (operations <= kMostOfTrace) return;
+  const int most = static_cast<int>(kMostOfTrace * ranks / operations);
+  throw UserError(fmt::format(
+      "--trace {}: a trace of about {:.2g} million operations of {} ranks, some {:.2g} GB; at most {:.0f} million are "
+      "written. {}",
+      options.trace.string(), operations * 1e-6, ranks, operations * 200e-9, kMostOfTrace * 1e-6,
+      most > 0 ? fmt::format("Fewer ranks do: --trace-ranks 0-{}", most - 1)
+               : std::string("Fewer layers or micro-batches do")));
+}
+
 /// Everything of one simulated step.
 struct Run {
   Names names;
@@ -85,6 +106,7 @@ std::string resource_name(const std::string& r) {
   if (r == "compute") return "GPU compute";
   if (r == "memory") return "GPU memory";
   if (r == "delay") return "framework";
+  if (r == kOwnLimit) return kLibraryLimit;
   return r;
 }
 
@@ -233,12 +255,17 @@ Result result_of(const Scenario& s, const Run& run) {
 Result simulate_here(const Scenario& s, const SimulateOptions& options) {
   if (options.picture_rank) require_rank(s, *options.picture_rank);
   require_simulable(s);
+  require_traceable(s, options);
   const auto begin = std::chrono::steady_clock::now();
   const Run run(s, options);
   Result r = result_of(s, run);
   r.wall_s = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   if (!options.trace.empty())
-    write_whole(options.trace, chrome_trace(run.timeline, run.memory, run.machine, run.names, run.streams));
+    write_whole(options.trace,
+                chrome_trace(run.timeline, run.memory, run.machine, run.names, run.streams, [&options](Actor actor) {
+                  return !options.trace_ranks ||
+                         (options.trace_ranks->first <= actor && actor <= options.trace_ranks->second);
+                }));
   if (!options.picture.empty()) {
     const Actor rank = options.picture_rank.value_or(run.breakdown.last());
     write_whole(options.picture, draw(step_picture(s, rank, run.end.end.value, run.timeline, run.names, run.breakdown,

@@ -3,6 +3,7 @@
 #include <functional>
 #include <optional>
 #include <string>
+#include <utility>
 
 #include "scenarios/result.hpp"
 #include "sim/simulation.hpp"
@@ -12,11 +13,18 @@ namespace trainyard {
 
 /// A critical path keeps every operation; of larger steps it is left out, and kernels in a row are one operation.
 constexpr double kMostOfPath = 2e6;
+/// A trace takes about 200 bytes an operation: 400 MB, more than its viewers open.
+constexpr double kMostOfTrace = 2e6;
+
+/// What alone caps messages in a step: a modelled collective goes as fast as the fitted model of the library says.
+constexpr const char* kLibraryLimit = "NCCL's own rate";
 
 struct SimulateOptions {
-  Upgrade upgrade;                  ///< resource classes made faster
-  bool critical_path = true;        ///< keeps every operation: memory grows with their number
-  std::filesystem::path trace;      ///< written if not empty
+  Upgrade upgrade;              ///< resource classes made faster
+  bool critical_path = true;    ///< keeps every operation: memory grows with their number
+  std::filesystem::path trace;  ///< written if not empty
+  /// Ranks in the trace, the first and the last; a server that belongs to no rank is left out. Default: all actors.
+  std::optional<std::pair<int, int>> trace_ranks;
   std::filesystem::path picture;    ///< of one rank's step, as SVG; written if not empty
   std::optional<int> picture_rank;  ///< default: the one that ends last
   TransportKind transport = kDefaultTransport;

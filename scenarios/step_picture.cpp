@@ -60,6 +60,7 @@ Tone tone_of(const std::string& name) {
   if (name == "optimizer") return {name, "#4f9d4a", "#4f9d4a", 0, 0, true};
   if (name == "framework") return {name, "#8c6d5d", "#8c6d5d", 0, 0, true};
   if (name.starts_with("exposed ")) return {name, "#d62728", "#d62728", 0, 0, true};
+  if (name == "bubble") return {name, "#e4e4e4", "#e4e4e4"};
   if (name == "other") return {name, "#cccccc", "#cccccc"};
   return {name, "#f0a830", "#d98c10"};
 }
@@ -107,8 +108,9 @@ class Painter {
     std::sort(bars.begin(), bars.end(), [](const Bar& a, const Bar& b) { return a.begin < b.begin; });
   }
 
-  /// What is left is "other".
-  void rest() {
+  /// What is left is waiting for peers, as the breakdown books it, and "other".
+  void rest(double bubble) {
+    if (bubble > 1e-9 * picture_.end) picture_.tones[tone_named("bubble")].seconds = bubble;
     std::vector<Tone>& tones = picture_.tones;
     double sum = 0;
     for (const Tone& tone : tones) sum += tone.seconds;
@@ -153,7 +155,7 @@ StepPicture step_picture(const Scenario& s, Actor rank, double end, const Timeli
   for (const OpRecord& r : timeline.records())
     if (r.actor == rank) painter.add(r);
   painter.exposed();
-  painter.rest();
+  painter.rest(breakdown.parts(rank).bubble.value);
   painter.close();
 
   double exposed = 0, booked = 0;

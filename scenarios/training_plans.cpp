@@ -13,59 +13,18 @@
 namespace trainyard {
 namespace {
 
-ZeroShares zero_shares(const TrainingPlan& plan, bool experts) {
-  const auto shares = static_cast<double>(zero_group(plan, 0, experts).size());
-  const auto from = [&](ZeroStage stage) { return plan.zero >= stage ? shares : 1; };
-  return {from(ZeroStage::parameters), from(ZeroStage::gradients), from(ZeroStage::optimizer)};
-}
-
-/// The bucket with a weight that lies on another stage too waits for that one's gradient.
-void mark_tied(const TrainingPlan& plan, int stage, std::vector<GradientBucket>& buckets) {
-  if (!plan.tied) return;
-  const int last = static_cast<int>(plan.network->layers.size()) - 1;
-  for (GradientBucket& bucket : buckets)
-    for (const GradientBucket::Part& part : bucket.parts) {
-      const std::string& name = plan.network->layers[static_cast<std::size_t>(part.layer)]
-                                    .parameters[static_cast<std::size_t>(part.tensor)]
-                                    .name;
-      if ((stage == 0 && part.layer == 0 && part.tensor == 0) || (part.layer == last && name == "output.weight"))
-        bucket.late = true;
-    }
-}
-
-std::vector<GradientBucket> buckets_of(const TrainingPlan& plan, const std::vector<std::vector<int>>& chunks,
-                                       const BucketChoice& choice) {
-  std::vector<int> layers;
-  for (const std::vector<int>& chunk : chunks) layers.insert(layers.end(), chunk.begin(), chunk.end());
-  std::sort(layers.begin(), layers.end());
-  if (plan.zero == ZeroStage::parameters) return layer_buckets(*plan.network, layers);
-  return gradient_buckets(*plan.network, layers, plan.gradient_element, choice.first, choice.rest,
-                          choice.whole_tensors);
-}
-
-void divide(TrainingPlan& plan, const Scenario& s, const BucketChoice& buckets) {
-  const std::vector<std::vector<int>> parts = divide_layers(*plan.network, s.parallel);
-  for (int stage = 0; stage < plan.mesh.pipeline; ++stage) {
-    StagePlan& of = plan.stages.emplace_back();
-    of.chunks.resize(static_cast<std::size_t>(s.parallel.chunks));
-  }
-  for (int v = 0; v < static_cast<int>(parts.size()); ++v) {
-    const PipelinePlace at = plan.schedule ? plan.schedule->place_of(v, plan.pipeline) : PipelinePlace{};
-    plan.stages[static_cast<std::size_t>(at.stage)].chunks[static_cast<std::size_t>(at.chunk)] =
-        parts[static_cast<std::size_t>(v)];
-  }
-  for (int stage = 0; stage < plan.mesh.pipeline; ++stage) {
-    StagePlan& of = plan.stages[static_cast<std::size_t>(stage)];
-    of.tasks = plan.schedule ? plan.schedule->tasks(stage, plan.pipeline) : one_stage_tasks(plan.micro_batches);
-    of.buckets = buckets_of(plan, of.chunks, buckets);
-    mark_tied(plan, stage, of.buckets);
+/// What each stage holds, and its optimizer's work.
+void add_memory(TrainingPlan& plan, const Scenario& s) {
+  const auto shares = [&plan](bool experts) {
+    return zero_shares(plan.zero, static_cast<double>(zero_group(plan, 0, experts).size()));
+  };
+  for (StagePlan& of : plan.stages) {
     std::vector<const Layer*> layers;
     for (const std::vector<int>& chunk : of.chunks)
       for (const int layer : chunk) layers.push_back(&plan.network->layers[static_cast<std::size_t>(layer)]);
-    const HeldElements held = held_elements(layers, zero_shares(plan, false), zero_shares(plan, true));
+    const HeldElements held = held_elements(layers, shares(false), shares(true));
     std::vector<double> own;
-    for (const GradientBucket& bucket : of.buckets)
-      own.push_back(bucket.elements / (bucket.experts ? zero_shares(plan, true) : zero_shares(plan, false)).optimizer);
+    for (const GradientBucket& bucket : of.buckets) own.push_back(bucket.elements / shares(bucket.experts).optimizer);
     hold_on_host(plan, of, held, own);
     of.optimizer = optimizer_work(held.optimizer, s.precision, s.optimizer, s.software);
     SoftwareStack stack = s.software;
@@ -134,7 +93,8 @@ TrainingPlan plan_of_mesh(const Scenario& s, const BucketChoice& buckets) {
   plan.overhead_kernel = s.plan.overhead_kernel;
   plan.wait_kernel = s.plan.wait_kernel;
   plan.offload = offload_plan(s);
-  divide(plan, s, buckets);
+  divide(plan, divide_layers(*plan.network, s.parallel), buckets);
+  add_memory(plan, s);
   return plan;
 }
 

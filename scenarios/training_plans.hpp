@@ -3,12 +3,6 @@
 
 namespace trainyard {
 
-/// Buckets of gradients as a plan says them.
-struct BucketChoice {
-  Bytes first, rest;
-  bool whole_tensors = false;
-};
-
 /// The plan of a mesh without its groups: layers on stages, tasks, buckets, memory. Throws UserError.
 TrainingPlan plan_of_mesh(const Scenario&, const BucketChoice&);
 

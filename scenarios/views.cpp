@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <tuple>
 
+#include "models/training_memory.hpp"
 #include "scenarios/training_plans.hpp"
 #include "strategies/training_program.hpp"
 #include "topologies/cluster_machine.hpp"
@@ -74,7 +75,12 @@ Schedule schedule(const Scenario& s, int rank, std::size_t most) {
                       names[op.name],
                       op.work.flops.value,
                       op.work.bytes.value,
+                      op.memory.change,
                       -1};
+    // A mark that takes or gives back memory: of what.
+    if (op.kind == Kind::mark && op.memory.change != 0)
+      line.what += fmt::format(": {}", name_of(static_cast<MemoryClass>(op.memory_class)));
+    if (op.kind == Kind::join) line.bytes = op.message.bytes.value;
     for (const Dep& dep : op.deps)
       if (dep.count > 0)
         line.after += fmt::format("{}{}:{}", line.after.empty() ? "" : " ", streams.names()[dep.stream], dep.count);
@@ -125,8 +131,9 @@ ordered_json to_json(const Schedule& all) {
   ordered_json lines = ordered_json::array();
   for (const ScheduleLine& line : all.lines) {
     ordered_json& out = lines.emplace_back();
-    out = {{"number", line.number}, {"stream", line.stream}, {"kind", line.kind}, {"flops", line.flops},
-           {"bytes", line.bytes},   {"after", line.after},   {"what", line.what}};
+    out = {{"number", line.number}, {"stream", line.stream}, {"kind", line.kind},
+           {"flops", line.flops},   {"bytes", line.bytes},   {"memory_change_bytes", line.memory},
+           {"after", line.after},   {"what", line.what}};
     if (line.peer >= 0) out["peer"] = line.peer;
   }
   return {{"operations", all.operations}, {"schedule", lines}};

@@ -13,8 +13,9 @@ namespace trainyard {
 struct ScheduleLine {
   std::size_t number = 0;  ///< from 1
   std::string stream, kind, after, what;
-  double flops = 0, bytes = 0;
-  int peer = -1;  ///< of a message
+  double flops = 0, bytes = 0;  ///< bytes: of local memory; of a message; of a modelled exchange, what a rank sends
+  double memory = 0;            ///< bytes of device memory that it takes, negative: gives back
+  int peer = -1;                ///< of a message
 };
 struct Schedule {
   std::vector<ScheduleLine> lines;  ///< the first `most`

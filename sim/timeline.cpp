@@ -66,7 +66,7 @@ void add_message(std::vector<PathStep>& path, OpId id, const OpRecord& r, const 
     const double moving = std::min(leg.ended, leg.started + leg.latency);
     if (leg.ended > moving)
       path.push_back(
-          {id, moving, leg.ended, leg.limiting >= 0 ? links[static_cast<std::size_t>(leg.limiting)].kind : "rate cap"});
+          {id, moving, leg.ended, leg.limiting >= 0 ? links[static_cast<std::size_t>(leg.limiting)].kind : kOwnLimit});
     if (moving > leg.started) path.push_back({id, leg.started, moving, "latency"});
   };
   if (legs.empty()) return add({r.started, r.ended, r.latency, r.limiting});

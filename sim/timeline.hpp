@@ -48,8 +48,12 @@ class Timeline : public Observer {
   void share_message(OpId send, OpId recv);
 };
 
+/// Of a message that no full link slows: its rate cap does.
+constexpr const char* kOwnLimit = "message's own limit";
+
 /// A piece of the critical path, booked under a resource: "compute", "memory" (local work), "delay", a kind of
-/// link ("HCA"), "latency", "rate cap", or "waiting" (for the other half of a message, cancelled before it came).
+/// link ("HCA"), "latency", kOwnLimit, or "waiting" (for the other half of a
+/// message, cancelled before it came).
 struct PathStep {
   OpId id = 0;
   double begin = 0, end = 0;

@@ -34,12 +34,14 @@ const char* category(Kind kind) {
 }  // namespace
 
 std::string chrome_trace(const Timeline& timeline, const MemoryUse& memory, const Machine& machine, const Names& names,
-                         const std::vector<std::string>& streams) {
+                         const std::vector<std::string>& streams, const std::function<bool(Actor)>& shown) {
   fmt::memory_buffer out;
   auto to = std::back_inserter(out);
   const auto& groups = names.groups();
+  const auto left_out = [&shown](Actor actor) { return shown && !shown(actor); };
   std::set<std::pair<Actor, Stream>> threads;
-  for (const OpRecord& r : timeline.records()) threads.emplace(r.actor, r.stream);
+  for (const OpRecord& r : timeline.records())
+    if (!left_out(r.actor)) threads.emplace(r.actor, r.stream);
 
   fmt::format_to(to, "{{\"displayTimeUnit\": \"ms\", \"traceEvents\": [\n");
   const char* comma = "";
@@ -56,7 +58,7 @@ std::string chrome_trace(const Timeline& timeline, const MemoryUse& memory, cons
     comma = ",\n";
   }
   for (const OpRecord& r : timeline.records()) {
-    if (r.actor < 0 || r.kind == Kind::mark) continue;
+    if (r.actor < 0 || r.kind == Kind::mark || left_out(r.actor)) continue;
     const std::string& group = r.group < groups.size() ? groups[r.group].name : "";
     fmt::format_to(to,
                    "{}{{\"ph\": \"X\", \"pid\": {}, \"tid\": {}, \"ts\": {}, \"dur\": {}, \"name\": {}, \"cat\": "

@@ -56,7 +56,7 @@ CentralWords::CentralWords(Names& names)
       parameters(names.group("parameters", Role::handover)),
       gradients(names.group("gradients", Role::handover)),
       data(names.group("inputs and outputs", Role::handover)),
-      setup(names.intern("parameters, gradients, optimizer state")),
+      setup(names.intern("set-up")),
       overhead(names.intern("framework")),
       meet(names.intern("wait for messages")),
       call(names.intern("values")),

@@ -88,9 +88,7 @@ class CollectiveProgram : public CoroutineProgram {
     }
   }
   Ops end(Local me) {
-    const bool own_block =
-        collective_.operation == Operation::reduce_scatter || collective_.operation == Operation::scatter;
-    if (own_block && !options_.in_place)
+    if (takes_block(collective_.operation) && !options_.in_place)
       co_yield me.copy(me.block(me.index()), {me.whole().bytes, {kOutputBuffer, 0, 1}});
   }
 };

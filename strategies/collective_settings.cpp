@@ -39,6 +39,8 @@ bool has_root(Operation operation) {
   return operation == Operation::broadcast || operation == Operation::reduce || operation == Operation::scatter ||
          operation == Operation::gather;
 }
+bool gives_block(Operation o) { return o == Operation::all_gather || o == Operation::gather; }
+bool takes_block(Operation o) { return o == Operation::reduce_scatter || o == Operation::scatter; }
 bool reduces(Operation operation) {
   return operation == Operation::all_reduce || operation == Operation::reduce_scatter || operation == Operation::reduce;
 }

@@ -31,6 +31,8 @@ const char* name_of(Operation);
 Operation parse_operation(const std::string&);
 bool has_root(Operation);
 bool reduces(Operation);
+bool gives_block(Operation);  ///< each rank gives a block of its own: all-gather, gather
+bool takes_block(Operation);  ///< each rank ends with a block of its own: reduce-scatter, scatter
 /// Bus bandwidth over algorithm bandwidth (nccl-tests, PERFORMANCE.md): what a rank must send at least, as a share of the
 /// size. 0 for a barrier.
 double bus_factor(Operation, int ranks);

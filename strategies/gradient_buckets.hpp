@@ -19,6 +19,12 @@ struct GradientBucket {
   bool late = false;          ///< leaves after the backward pass: its gradients are summed with another stage's before
 };
 
+/// Sizes of buckets, as a plan says them.
+struct BucketChoice {
+  Bytes first, rest;
+  bool whole_tensors = false;
+};
+
 /// Gradients in the order in which the backward pass makes them final, cut into buckets of `first`, then `rest` bytes.
 /// Whole tensors: a bucket closes with the tensor that reaches its size (PyTorch DDP, compute_bucket_assignment_by_size);
 /// otherwise tensors are split and buckets are of the exact size.

@@ -182,5 +182,12 @@ class Local {
 Ops nothing();
 /// Parts of a collective that go on at the same time: part k was made on channel k. Their operations are yielded in turn.
 Ops side_by_side(Local, std::vector<Ops> parts);
+/// The same of so many parts, made by `part(k)`.
+template <class Part>
+Ops side_by_side(const Local& me, int parts, Part part) {
+  std::vector<Ops> all;
+  for (int k = 0; k < parts; ++k) all.push_back(part(k));
+  return side_by_side(me, std::move(all));
+}
 
 }  // namespace trainyard

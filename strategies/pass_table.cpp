@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <limits>
 
 #include "sim/error.hpp"
 #include "strategies/collective_flows.hpp"
@@ -51,11 +52,11 @@ class PassMaker {
         fine_(fine) {}
 
   PassTable make() {
+    const std::vector<KernelOfPass> kernels = kernels_of(layer_, pass_);
     const std::vector<Exchange>& all = pass_ == Pass::forward ? layer_.forward_exchanges : layer_.backward_exchanges;
     for (std::size_t i = 0; i < all.size(); ++i)
       if (in_pass(pass_, all[i].for_weights) && plan_.lane(lane_of(all[i].axis)).used())
-        exchanges_.push_back({&all[i], static_cast<std::int16_t>(i)});
-    const std::vector<KernelOfPass> kernels = kernels_of(layer_, pass_);
+        list(all[i], static_cast<std::int16_t>(i), kernels);
     for (const KernelOfPass& kernel : kernels) {
       start_exchanges(kernel.number);
       add(kernel);
@@ -79,10 +80,15 @@ class PassMaker {
   Pass pass_;
   bool first_, fine_;
   PassTable table_;
+  /// An exchange of this pass, or the part of one that goes on beside a matrix product, or what is left of it.
   struct Listed {
     const Exchange* exchange;
     std::int16_t number;
+    int after, needed_by;
+    double share = 1;
+    bool hidden = false;
   };
+  static constexpr int kNobody = std::numeric_limits<int>::max();
   std::vector<Listed> exchanges_;
   std::size_t next_ = 0;
   std::vector<char> open_;  // by place: nobody has waited for it yet
@@ -93,37 +99,75 @@ class PassMaker {
     return fmt::format("{} {}{}", layer_.name, call.name, pass_ == Pass::forward ? "" : " backward");
   }
 
+  /// Which kernel's matrix product the hidden part of an exchange goes on beside: the next, of an all-gather; the last
+  /// since the exchange before, of a reduce-scatter. −1: none.
+  int product_beside(const Exchange& exchange, const std::vector<KernelOfPass>& kernels) const {
+    const auto multiplies = [](const KernelOfPass& k) { return k.call->work.flops.value > 0; };
+    if (exchange.what == Exchanged::all_gather) {
+      const auto next = std::find_if(kernels.begin(), kernels.end(),
+                                     [&](const KernelOfPass& k) { return k.number >= exchange.after; });
+      return next != kernels.end() && multiplies(*next) ? next->number : -1;
+    }
+    const int since = exchanges_.empty() ? 0 : exchanges_.back().exchange->after;
+    for (auto k = kernels.rbegin(); k != kernels.rend() && k->number >= since; ++k)
+      if (k->number < exchange.after && multiplies(*k)) return k->number;
+    return -1;
+  }
+
+  void list(const Exchange& exchange, std::int16_t number, const std::vector<KernelOfPass>& kernels) {
+    const Listed whole{&exchange, number, exchange.after, exchange.needed_by};
+    // One that nothing waits for at once goes on beside kernels as it is; values are exchanged whole.
+    const bool splits = exchange.hidden > 0 && exchange.needed_by <= exchange.after && !plan_.values;
+    const int product = splits ? product_beside(exchange, kernels) : -1;
+    if (product < 0) return exchanges_.push_back(whole);
+    Listed exposed = whole, hidden = whole;
+    exposed.share = 1 - exchange.hidden;
+    hidden.share = exchange.hidden;
+    hidden.hidden = true;
+    hidden.needed_by = kNobody;
+    const bool gathers = exchange.what == Exchanged::all_gather;
+    if (!gathers) hidden.after = product;
+    if (exposed.share > 0 && gathers) exchanges_.push_back(exposed);
+    exchanges_.push_back(hidden);
+    if (exposed.share > 0 && !gathers) exchanges_.push_back(exposed);
+  }
+
   void start_exchanges(int before_kernel) {
-    for (; next_ < exchanges_.size() && exchanges_[next_].exchange->after <= before_kernel; ++next_) {
+    for (; next_ < exchanges_.size() && exchanges_[next_].after <= before_kernel; ++next_) {
       flush();
-      const Exchange& exchange = *exchanges_[next_].exchange;
+      const Listed& listed = exchanges_[next_];
+      const Exchange& exchange = *listed.exchange;
       PassItem item;
       item.what = PassItem::What::exchange;
-      item.exchange = exchanges_[next_].number;
+      item.exchange = listed.number;
       item.place = static_cast<std::int16_t>(open_.size());
       item.lane = lane_of(exchange.axis);
       item.operation = operation_of(exchange.what);
-      item.bytes = exchange.bytes;
-      item.op = exchange_op(exchange);
-      take_needed(exchange.after, item);
-      open_.push_back(1);
+      item.bytes = exchange.bytes * listed.share;
+      item.op = exchange_op(listed);
+      take_needed(listed.after, item);
+      open_.push_back(listed.needed_by == kNobody ? 0 : 1);
       table_.items.push_back(item);
     }
   }
 
-  Op exchange_op(const Exchange& exchange) const {
+  Op exchange_op(const Listed& listed) const {
+    const Exchange& exchange = *listed.exchange;
     const Lane lane = lane_of(exchange.axis);
     Op op;
     op.kind = Kind::join;
     op.group = words_.lane[static_cast<std::size_t>(lane)];
-    op.name = names_.intern(fmt::format("{} {}", layer_.name, exchange.name));
-    op.message.bytes = exchange.bytes;
+    op.name = names_.intern(
+        fmt::format("{} {}{}", layer_.name, exchange.name, listed.hidden ? ", beside the matrix product" : ""));
+    op.message.bytes = exchange.bytes * listed.share;
     const LaneGroup& any = plan_.lane(lane).groups.front();
     if (any.settings.fidelity != Fidelity::modelled) return op;
     const int ranks = static_cast<int>(any.members.size());
     const ModelledJoin flow = modelled_join(operation_of(exchange.what), any.settings, ranks, exchange.bytes);
-    op.message.bytes = flow.bytes;
-    op.message.extra_latency = flow.latency + to_picoseconds(plan_.collective_launch);
+    // A part of the whole exchange, of its latency too: not a smaller exchange.
+    const Picoseconds latency = flow.latency + to_picoseconds(plan_.collective_launch);
+    op.message.bytes = flow.bytes * listed.share;
+    op.message.extra_latency = to_picoseconds(latency.seconds() * listed.share);
     op.message.rate_cap = flow.rate;
     op.message.steps = static_cast<std::uint32_t>(ranks);
     op.message.slot = static_cast<std::uint16_t>(lane);
@@ -181,7 +225,7 @@ class PassMaker {
     return count;
   }
 
-  int needed_by(std::size_t place) const { return exchanges_[place].exchange->needed_by; }
+  int needed_by(std::size_t place) const { return exchanges_[place].needed_by; }
 
   void flush() {
     if (run_.empty()) return;
@@ -298,7 +342,7 @@ TrainingWords::TrainingWords(const TrainingPlan& plan, Names& names) {
   write_states = names.intern("write optimizer states");
   read_parameters = names.intern("read parameters");
   parameters_in = names.intern("copy parameters from host");
-  setup = names.intern("parameters, gradients, optimizer state");
+  setup = names.intern("set-up");
   overhead = names.intern("framework");
   accumulate = names.intern("accumulate gradients");
   wait = names.intern("wait for the coordinator's tick");

@@ -38,6 +38,7 @@ struct PipelineSchedule {
   PipelinePlace (*place)(int virtual_stage, const PipelineShape&) = nullptr;
   /// Why it cannot do that shape, or "".
   std::string (*refuses)(const PipelineShape&) = nullptr;
+  int least_chunks = 1;  ///< model chunks a stage that it needs, and has where nobody says
 
   PipelinePlace place_of(int virtual_stage, const PipelineShape&) const;
   int virtual_stage(int stage, int chunk, const PipelineShape&) const;

@@ -118,6 +118,14 @@ struct TrainingPlan {
 /// order.
 std::vector<int> zero_group(const TrainingPlan&, int rank, bool experts);
 
+/// What a stage of ZeRO shares out over so many replicas.
+ZeroShares zero_shares(ZeroStage, double replicas);
+
+/// Fills `stages`, whose number is the mesh's: layers of each virtual stage, tasks, and buckets, of which those with a
+/// tied weight wait for the other stage's gradient. The network, pipeline, schedule, `zero`, `tied` and
+/// `gradient_element` must be there.
+void divide(TrainingPlan&, const std::vector<std::vector<int>>& layers_of_virtual_stages, const BucketChoice&);
+
 /// Groups of every lane that the mesh has use for, their nodes told by `node_of_rank`; `settings` are theirs but for that
 /// (and the library's ways, where they are modelled). `algorithms`: names by operation, "" for the default.
 struct LaneChoice {

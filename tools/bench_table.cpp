@@ -69,10 +69,7 @@ std::string head(const BenchTable& table) {
   return text;
 }
 
-double error_of(const BenchTable& table, const BenchRow& row, double measured) {
-  (void)table;
-  return row.time / measured - 1;
-}
+double error_of(const BenchRow& row, double measured) { return row.time / measured - 1; }
 
 /// The measured time beside a row: sizes that do not divide are rounded down.
 const Seconds* measured_of(const BenchTable& table, std::size_t row) {
@@ -84,7 +81,7 @@ std::vector<double> errors_of(const BenchTable& table) {
   std::vector<double> errors;
   for (std::size_t i = 0; i < table.rows.size(); ++i)
     if (const Seconds* measured = measured_of(table, i))
-      errors.push_back(std::abs(error_of(table, table.rows[i], measured->value)));
+      errors.push_back(std::abs(error_of(table.rows[i], measured->value)));
   std::sort(errors.begin(), errors.end());
   return errors;
 }
@@ -109,8 +106,7 @@ std::string bench_text(const BenchTable& table) {
                         has_root(o.operation) ? o.settings.root : -1, timing(row, row.wrong),
                         timing(row, row.wrong_in_place));
     if (const Seconds* measured = measured_of(table, i))
-      text += fmt::format("  {:>8}  {:>+5.1f} %", microseconds(measured->value),
-                          error_of(table, row, measured->value) * 100);
+      text += fmt::format("  {:>8}  {:>+5.1f} %", microseconds(measured->value), error_of(row, measured->value) * 100);
     text += fmt::format("  {}\n", how(row));
     bus += row.bus_bandwidth;
     checked |= row.wrong.has_value();
@@ -151,7 +147,7 @@ nlohmann::ordered_json bench_json(const BenchTable& table) {
                                {"algorithm", how(row)}};
     if (const Seconds* measured = measured_of(table, i)) {
       out["measured_us"] = measured->value * 1e6;
-      out["error"] = error_of(table, row, measured->value);
+      out["error"] = error_of(row, measured->value);
     }
     j["rows"].push_back(out);
   }

@@ -248,6 +248,10 @@ std::string trust_lines(const Scenario& s) {
   }
   std::string text = label("trust");
   text += judgement(s);
+  if (const double hidden = s.parallel.sharding.user_buffers; hidden > 0)
+    text +=
+        fmt::format("{}{:.3g} % of tensor-parallel exchange hidden by user buffers: stated by the {}, not simulated\n",
+                    label(""), hidden * 100, hidden == s.software.parallel.user_buffers ? "stack" : "plan");
   text += wrapped(label("") + "sources: ", titles, "; ");
   if (!unverified.empty())
     text += wrapped(label("") + fmt::format("{} figures unverified: ", unverified.size()), unverified, ", ");

@@ -37,9 +37,9 @@ void add_to(Arguments& arguments, TeachFlags& flags, TopoMachineArguments& on) {
   arguments.option("--channels", flags.channels, "N", "rings at the same time");
   arguments.option("--listing", flags.listing, "literal",
                    "the ring all-reduce as textbooks list it: it receives into the slot that it sends");
-  arguments.option("--html", flags.html, "FILE", "a page that steps forward and back; - is stdout");
-  arguments.option("--svg", flags.svg, "FILE", "all steps in one picture; - is stdout");
-  arguments.option("--json", flags.json, "FILE", "the steps as data; - is stdout");
+  arguments.output("--html", flags.html, "a page that steps forward and back; - is stdout");
+  arguments.output("--svg", flags.svg, "all steps in one picture; - is stdout");
+  arguments.output("--json", flags.json, "the steps as data; - is stdout");
 }
 
 std::string algorithm_of(const TeachFlags& flags, Operation operation) {
@@ -130,8 +130,6 @@ int teach(const std::string& topic, const std::vector<std::string>& words) {
   TopoMachineArguments on;
   add_to(arguments, flags, on);
   if (!arguments.parse(words)) return kGood;
-  for (const std::string* file : {&flags.html, &flags.svg, &flags.json})
-    if (!file->empty()) check_writable(*file);
   const CollectiveLesson lesson = lesson_of(topic, flags, on);
   bool shown = false;  // on stdout, which one view takes
   const auto give = [&shown](const std::string& file, const std::string& text) {

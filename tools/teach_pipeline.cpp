@@ -31,9 +31,9 @@ void add_to(Arguments& arguments, PipelineFlags& flags) {
   arguments.option("--backward", flags.backward, "TIME", "the same, both gradients (default 2)");
   arguments.option("--weights", flags.weights, "TIME", "its part by the weights, where it is parted (default half)");
   arguments.option("--transfer", flags.transfer, "TIME", "of a message from stage to stage (default 0)");
-  arguments.option("--html", flags.html, "FILE", "a page with picture and figures; - is stdout");
-  arguments.option("--svg", flags.svg, "FILE", "the picture; - is stdout");
-  arguments.option("--json", flags.json, "FILE", "every task and figure as data; - is stdout");
+  arguments.output("--html", flags.html, "a page with picture and figures; - is stdout");
+  arguments.output("--svg", flags.svg, "the picture; - is stdout");
+  arguments.output("--json", flags.json, "every task and figure as data; - is stdout");
 }
 
 /// In slots: a bare number, as large as times of a figure are.
@@ -80,8 +80,6 @@ int teach_pipeline_schedule(const std::string&, const std::vector<std::string>& 
   PipelineFlags flags;
   add_to(arguments, flags);
   if (!arguments.parse(words)) return kGood;
-  for (const std::string* file : {&flags.html, &flags.svg, &flags.json})
-    if (!file->empty()) check_writable(*file);
   const PipelineLesson lesson = pipeline_lesson_of(flags);
   if (!flags.html.empty()) write_whole(flags.html, pipeline_html(lesson));
   if (!flags.svg.empty()) write_whole(flags.svg, pipeline_svg(lesson));

@@ -76,9 +76,12 @@ std::vector<std::string> zero_sums(const ZeroLesson& lesson) {
     sums.push_back(fmt::format("{}: {}", zero_name(zero), parts));
   }
   const int last = lesson.stage >= 0 ? lesson.stage : kZeroStages - 1;
-  sums.push_back(fmt::format("{}: {} a rank, {:.4g} bytes a parameter, {:.4g} times less than data parallel",
-                             zero_name(last), decimal_size(lesson.of_rank(last)),
-                             lesson.of_rank(last) / lesson.parameters, lesson.of_rank(0) / lesson.of_rank(last)));
+  const double saving = lesson.of_rank(0) / lesson.of_rank(last);
+  sums.push_back(fmt::format("{}: {} a rank, {:.4g} bytes a parameter{}", zero_name(last),
+                             decimal_size(lesson.of_rank(last)), lesson.of_rank(last) / lesson.parameters,
+                             last == 0       ? ""
+                             : saving == 1.0 ? ", as much as data parallel: there is one rank"
+                                             : fmt::format(", {:.4g} times less than data parallel", saving)));
   sums.push_back(fmt::format("all ranks together: {}", decimal_size(lesson.all[static_cast<std::size_t>(last)])));
   return sums;
 }
@@ -160,7 +163,8 @@ struct ZeroFlags {
 /// All ranks at every stage, each run on its own.
 void simulate_stages(ZeroLesson& lesson, Precision precision, const Optimizer& optimizer) {
   for (int zero = 0; zero < kZeroStages; ++zero) {
-    const HeldElements share = zero_share(lesson.parameters, static_cast<ZeroStage>(zero), lesson.ranks);
+    const HeldElements share =
+        held_elements(lesson.parameters, zero_shares(static_cast<ZeroStage>(zero), lesson.ranks));
     const auto held = held_memory(
         std::vector<StaticMemory>(static_cast<std::size_t>(lesson.ranks), model_states(share, precision, optimizer)));
     const auto sum = [](const MemoryUse::ByClass& parts) {
@@ -181,6 +185,8 @@ ZeroLesson zero_lesson(const ZeroFlags& flags) {
   } catch (const UserError& e) {
     throw UserError(fmt::format("--parameters: {}", e.what()));
   }
+  if (lesson.parameters != std::floor(lesson.parameters))
+    throw UserError(fmt::format("--parameters {}: a whole number expected", flags.parameters));
   if (lesson.parameters < 1 || lesson.parameters > 1e18)
     throw UserError(fmt::format("--parameters {}: 1 to 1e18 expected", flags.parameters));
   if (flags.ranks < 1 || flags.ranks > kMostZeroRanks)
@@ -219,11 +225,9 @@ int teach_zero(const std::string&, const std::vector<std::string>& words) {
   arguments.option("--parameters", flags.parameters, "N", "of the model (default 7.5e9)");
   arguments.option("--precision", flags.precision, "NAME", "of parameters and gradients (default bf16)");
   arguments.option("--optimizer", flags.optimizer, "NAME", "adam, momentum, sgd, … (default adam)");
-  arguments.option("--svg", flags.svg, "FILE", "the bars as a picture; - is stdout");
-  arguments.option("--json", flags.json, "FILE", "the figures as data; - is stdout");
+  arguments.output("--svg", flags.svg, "the bars as a picture; - is stdout");
+  arguments.output("--json", flags.json, "the figures as data; - is stdout");
   if (!arguments.parse(words)) return kGood;
-  for (const std::string* file : {&flags.svg, &flags.json})
-    if (!file->empty()) check_writable(*file);
   const ZeroLesson lesson = zero_lesson(flags);
   if (!flags.svg.empty()) write_whole(flags.svg, zero_svg(lesson));
   if (!flags.json.empty()) write_whole(flags.json, zero_report(lesson).dump(2) + "\n");

@@ -196,9 +196,8 @@ int topo_check(const std::vector<std::string>& words) {
   TopoMachineArguments machine_arguments;
   std::string json;
   machine_arguments.add_to(arguments);
-  arguments.option("--json", json, "FILE", "write it as JSON; - is stdout");
+  arguments.output("--json", json, "write it as JSON; - is stdout");
   if (!arguments.parse(words)) return kGood;
-  if (!json.empty()) check_writable(json);
   const FabricReport report = check_machine(machine_arguments.read("topo check"));
   if (!json.empty()) write_whole(json, check_json(report).dump(2) + "\n");
   if (json != "-") write_whole("-", check_text(report));

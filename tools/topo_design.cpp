@@ -102,7 +102,7 @@ int topo_design(const std::vector<std::string>& words) {
   arguments.option("--levels", request.levels, "1|2|3", "so many levels (0: those with the fewest switches)");
   arguments.option("--switch-price", switch_price, "X", "of one switch, in any currency");
   arguments.option("--cable-price", cable_price, "X", "of one cable, in the same");
-  arguments.option("--json", json, "FILE", "write it as JSON; - is stdout");
+  arguments.output("--json", json, "write it as JSON; - is stdout");
   if (!arguments.parse(words)) return kGood;
   if (!switch_name.empty()) {
     if (request.ports != 0) throw UserError("trainyard topo design: --ports or --switch, not both");
@@ -117,7 +117,6 @@ int topo_design(const std::vector<std::string>& words) {
   prices.given = !switch_price.empty() || !cable_price.empty();
   if (!switch_price.empty()) prices.of_switch = design_number("--switch-price", switch_price, 0);
   if (!cable_price.empty()) prices.of_cable = design_number("--cable-price", cable_price, 0);
-  if (!json.empty()) check_writable(json);
   const ClosDesign design = design_clos(request);
   if (!json.empty()) write_whole(json, design_json(request, design, prices).dump(2) + "\n");
   if (json != "-") write_whole("-", design_text(request, design, prices));

@@ -14,10 +14,9 @@ int topo_export(const std::vector<std::string>& words) {
   TopoMachineArguments machine_arguments;
   std::string simgrid;
   machine_arguments.add_to(arguments);
-  arguments.option("--simgrid", simgrid, "FILE", "write a SimGrid platform (XML); - is stdout");
+  arguments.output("--simgrid", simgrid, "write a SimGrid platform (XML); - is stdout");
   if (!arguments.parse(words)) return kGood;
   if (simgrid.empty()) throw UserError("trainyard topo export: say what to write: --simgrid FILE");
-  check_writable(simgrid);
   const TopoMachine machine = machine_arguments.read("topo export");
   write_whole(simgrid, simgrid_platform(machine.cluster, machine.network_step));
   return kGood;

@@ -89,9 +89,8 @@ int topo_import(const std::vector<std::string>& words) {
   arguments.positional("FILE", file, "print of nvidia-smi topo -m, or NCCL topology (XML)");
   arguments.option("--gpu", gpu, "NAME", "GPU of the catalog; default with XML: by the compute capability");
   arguments.option("--hca-rate", hca_rate, "RATE", "of each NIC of a print, per direction; default 100 Gbit/s");
-  arguments.option("--yaml", yaml, "FILE", "where to write it; - is stdout (default)");
+  arguments.output("--yaml", yaml, "where to write it; - is stdout (default)");
   if (!arguments.parse(words)) return kGood;
-  check_writable(yaml);
   const std::string entry = imported_entry(file, gpu, hca_rate);
   check_imported_node(entry, file);
   write_whole(yaml, entry);

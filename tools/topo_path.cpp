@@ -113,9 +113,8 @@ int topo_path(const std::vector<std::string>& words) {
   arguments.positional("A", a, "device, as node0/gpu3, hca0 (of node0) or a rank");
   arguments.positional("B", b, "device");
   arguments.option("--path", path, "CLASS", "only links of nvlink, pcie or network (all but NVLink)");
-  arguments.option("--json", json, "FILE", "write it as JSON; - is stdout");
+  arguments.output("--json", json, "write it as JSON; - is stdout");
   if (!arguments.parse(words)) return kGood;
-  if (!json.empty()) check_writable(json);
   const PathClass path_class = path_class_of(path);
   const TopoMachine machine = machine_arguments.read("topo path");
   const PathAnswer answer = answer_of(machine, a, b, path_class);

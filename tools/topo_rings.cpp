@@ -143,9 +143,8 @@ int topo_rings(const std::vector<std::string>& words) {
   std::string what, json;
   arguments.positional("FILE|NODE", what,
                        "YAML with links: [[GPU, GPU, number of links], ...] and link_rate; or a node of the catalog");
-  arguments.option("--json", json, "FILE", "write it as JSON; - is stdout");
+  arguments.output("--json", json, "write it as JSON; - is stdout");
   if (!arguments.parse(words)) return kGood;
-  if (!json.empty()) check_writable(json);
   const RingInput input = read_ring_input(what);
   const RingDecomposition found = decompose_rings(input.graph);
   if (!json.empty()) write_whole(json, rings_json(input, found).dump(2) + "\n");

@@ -86,15 +86,11 @@ int topo_show(const std::vector<std::string>& words) {
   TopoMachineArguments machine_arguments;
   std::string dot, svg, json;
   machine_arguments.add_to(arguments);
-  arguments.option("--dot", dot, "FILE",
+  arguments.output("--dot", dot,
                    "write the graph for Graphviz (large ones: a node, and the fabric by level); - is stdout");
-  arguments.option("--svg", svg, "FILE", "draw the first node and the fabric by level; - is stdout");
-  arguments.option("--json", json, "FILE", "write the whole graph as JSON; - is stdout");
+  arguments.output("--svg", svg, "draw the first node and the fabric by level; - is stdout");
+  arguments.output("--json", json, "write the whole graph as JSON; - is stdout");
   if (!arguments.parse(words)) return kGood;
-  for (const std::string& file : {dot, svg, json})
-    if (!file.empty()) check_writable(file);
-  if ((dot == "-") + (svg == "-") + (json == "-") > 1)
-    throw UserError("trainyard topo show: only one of --dot, --svg and --json can be written to stdout");
   const TopoMachine machine = machine_arguments.read("topo show");
   DeviceGraph graph = build_cluster(machine.cluster);
   const std::string title = fmt::format("{}: {}", machine.name, describe(machine.cluster));

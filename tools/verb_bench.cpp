@@ -186,9 +186,8 @@ int bench(const std::vector<std::string>& words) {
   arguments.flag("--no-check", flags.no_check, "move no values: no #wrong");
   arguments.option("--compare", flags.compare, "LOG",
                    "a log of nccl-tests (or table of measured rows) to put beside; sizes are the log's");
-  arguments.option("--json", flags.json, "FILE", "write the rows as JSON; - is stdout");
+  arguments.output("--json", flags.json, "write the rows as JSON; - is stdout");
   if (!arguments.parse(words)) return kGood;
-  if (!flags.json.empty()) check_writable(flags.json);
   if (flags.algorithm.empty() && flags.fidelity.empty()) flags.fidelity = "modelled";
   const TopoMachine machine = on.read("bench");
   std::string scaled;

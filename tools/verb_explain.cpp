@@ -18,7 +18,12 @@ void print_shares(const Explanation& e) {
   for (const auto& [resource, seconds] : e.result.critical_path) shares.emplace_back(seconds, resource);
   std::sort(shares.rbegin(), shares.rend());
   for (const auto& [seconds, resource] : shares)
-    fmt::print("  {:<14} {:>10} {:>6.1f} %\n", resource, show(Seconds{seconds}), seconds / e.result.step_time * 100);
+    fmt::print("  {:<16} {:>10} {:>6.1f} %\n", resource, show(Seconds{seconds}), seconds / e.result.step_time * 100);
+  if (e.result.critical_path.contains(kLibraryLimit))
+    fmt::print(
+        "  {}: collectives for which no link is full; protocol and channels set their pace, by the fitted "
+        "model (a faster link alone buys nothing there)\n",
+        kLibraryLimit);
 }
 
 void print_path(const Explanation& e, std::size_t most) {
@@ -36,11 +41,11 @@ void print_path(const Explanation& e, std::size_t most) {
   std::stable_sort(longest.begin(), longest.end(), [&](std::size_t a, std::size_t b) { return length(a) > length(b); });
   longest.resize(std::min(most, longest.size()));
   std::sort(longest.begin(), longest.end());
-  fmt::print("\nits {} longest pieces, of {}\n  {:>10} {:>10}  {:<24} {:<12} what\n", longest.size(), e.path.size(),
+  fmt::print("\nits {} longest pieces, of {}\n  {:>10} {:>10}  {:<24} {:<15} what\n", longest.size(), e.path.size(),
              "from", "takes", "actor", "resource");
   for (const std::size_t i : longest) {
     const PathLine& line = e.path[i];
-    fmt::print("  {:>10} {:>10}  {:<24} {:<12} {}\n", show(Seconds{line.begin}), show(Seconds{length(i)}), line.actor,
+    fmt::print("  {:>10} {:>10}  {:<24} {:<15} {}\n", show(Seconds{line.begin}), show(Seconds{length(i)}), line.actor,
                line.resource, line.name);
   }
 }
@@ -71,11 +76,10 @@ int explain_verb(const std::vector<std::string>& words) {
   arguments.option("--pieces", pieces, "N", "pieces of the path to show");
   arguments.option("--factor", factor, "N", "how much faster each resource is made");
   arguments.flag("--layers", layers, "instead: time, FLOPs and bytes of each layer, and what it is bound by");
-  arguments.option("--json", json, "FILE", "write the same as JSON; - is stdout");
+  arguments.output("--json", json, "write the same as JSON; - is stdout");
   if (!arguments.parse(words)) return kGood;
   if (pieces < 0) throw UserError(fmt::format("--pieces {}: expected 0 or more", pieces));
   if (factor < 2) throw UserError(fmt::format("--factor {}: expected 2 or more", factor));
-  if (!json.empty()) check_writable(json);
   Overrides overrides;
   for (const std::string& set : sets) overrides.push_back(parse_override_option(set));
   const Scenario scenario = read_scenario(file, overrides);

@@ -24,10 +24,10 @@ int fit(const std::vector<std::string>& words) {
                    "log is of, where its name does not tell; of nccl.csv only this one");
   arguments.option("--gpus", nccl.gpus, "N", "nccl: how many, where the log does not tell; 0: it does");
   arguments.option("--operation", nccl.operation, "NAME", "nccl: such as all_reduce, where the log does not tell");
-  arguments.option("--out", nccl.out, "FILE",
-                   "nccl: the catalog entry (FILE.yaml; - is stdout; a folder takes one file a GPU)");
-  arguments.option("--svg", nccl.svg, "FILE", "nccl: every curve, measured and fitted, as a picture");
-  arguments.option("--json", nccl.json, "FILE", "write the fits as JSON; - is stdout");
+  arguments.output("--out", nccl.out, "nccl: the catalog entry (FILE.yaml; - is stdout; a folder takes one file a GPU)",
+                   true);
+  arguments.output("--svg", nccl.svg, "nccl: every curve, measured and fitted, as a picture");
+  arguments.output("--json", nccl.json, "write the fits as JSON; - is stdout");
   if (!arguments.parse(words)) return kGood;
   if (what != "roofline" && what != "nccl")
     throw UserError(fmt::format("trainyard fit: cannot fit \"{}\"{}", what, hint(what, {"roofline", "nccl"})));

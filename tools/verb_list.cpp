@@ -98,7 +98,7 @@ std::vector<ListRow> list_strategies(const Catalog&) {
                                  ? fmt::format("{}", mode.zero_stage)
                                  : fmt::format("{} to {}", mode.least_zero_stage, mode.most_zero_stage);
     rows.push_back({list_word(mode.name), list_word(name_of(mode.mechanism)), list_word(zero),
-                    list_word(mode.stack.empty() ? "-" : mode.stack), list_word(mode.description)});
+                    list_word(mode.stack.empty() ? "plain" : mode.stack), list_word(mode.description)});
   }
   return rows;
 }
@@ -243,9 +243,8 @@ int list(const std::vector<std::string>& words) {
                        "gpus, nodes, fabrics, cpus, storages, hcas, switches, networks (or models), stacks, nccls, "
                        "collectives, pipelines, strategies, interconnects, optimizers, scenarios",
                        false);
-  arguments.option("--json", json, "FILE", "write the list as JSON; - is stdout");
+  arguments.output("--json", json, "write the list as JSON; - is stdout");
   if (!arguments.parse(words)) return kGood;
-  if (!json.empty()) check_writable(json);
   std::vector<const Listing*> chosen;
   if (!kind.empty()) chosen.push_back(&find_listing(kind));
   if (kind.empty())

@@ -16,15 +16,17 @@
 namespace trainyard {
 namespace {
 
-/// One file cannot hold two answers.
-void check_outputs(const std::vector<std::string>& files) {
-  for (std::size_t i = 0; i < files.size(); ++i) {
-    if (files[i].empty()) continue;
-    check_writable(files[i]);
-    for (std::size_t j = i + 1; j < files.size(); ++j)
-      if (files[i] == files[j] && files[i] != "/dev/null")
-        throw UserError(fmt::format("{}: two outputs go to one file", files[i]));
+/// "0-7", or "3" alone.
+std::pair<int, int> rank_range(const std::string& text) {
+  const std::size_t dash = text.find('-', 1);
+  try {
+    const std::int64_t first = parse_integer(text.substr(0, dash));
+    const std::int64_t last = dash == std::string::npos ? first : parse_integer(text.substr(dash + 1));
+    constexpr int kMost = std::numeric_limits<int>::max();
+    if (first >= 0 && first <= last && last <= kMost) return {static_cast<int>(first), static_cast<int>(last)};
+  } catch (const UserError&) {
   }
+  throw UserError(fmt::format("--trace-ranks {}: a range of ranks such as 0-7, or one rank expected", text));
 }
 
 constexpr int kLastRank = std::numeric_limits<int>::min();
@@ -32,16 +34,16 @@ constexpr int kLastRank = std::numeric_limits<int>::min();
 int run(const std::vector<std::string>& words) {
   Arguments arguments("run", "Simulates one training step of a scenario: time, breakdown, memory, bottleneck, trust.",
                       "run scenarios/gpt2-xl-ddp-dgx-a100.yaml --set plan.micro_batch_size=8 --json answer.json");
-  std::string file, json, trace, picture, transport;
+  std::string file, json, trace, trace_ranks, picture, transport;
   int rank = kLastRank;
   std::vector<std::string> sets, required;
   bool timing = false, sources = false, no_what_if = false;
   arguments.positional("SCENARIO", file, "scenario file (YAML)");
   arguments.repeated("--set", sets, "PATH=VALUE", "override a field, as often as needed");
-  arguments.option("--json", json, "FILE",
-                   "write the whole answer as JSON; - is stdout (and prints nothing else there)");
-  arguments.option("--trace", trace, "FILE", "write a Chrome/Perfetto trace; - is stdout");
-  arguments.option("--picture", picture, "FILE", "draw the step of one rank as SVG; - is stdout");
+  arguments.output("--json", json, "write the whole answer as JSON; - is stdout (and prints nothing else there)");
+  arguments.output("--trace", trace, "write a Chrome/Perfetto trace; - is stdout");
+  arguments.option("--trace-ranks", trace_ranks, "A-B", "only these ranks in the trace, or one rank: 0-7, 3");
+  arguments.output("--picture", picture, "draw the step of one rank as SVG; - is stdout");
   arguments.option("--rank", rank, "N", "the rank to draw (default: the one that ends last)");
   arguments.option("--transport", transport, "native|flow",
                    "who shares the links: SimGrid's communications, or the fast solver (default; the same to 1e-9)");
@@ -50,7 +52,7 @@ int run(const std::vector<std::string>& words) {
   arguments.flag("--sources", sources, "list every figure with its source");
   arguments.flag("--no-what-if", no_what_if, "one simulation only: no table of upgrades");
   if (!arguments.parse(words)) return kGood;
-  check_outputs({json, trace, picture});
+  if (!trace_ranks.empty() && trace.empty()) throw UserError("--trace-ranks: only with --trace");
   if (rank != kLastRank && picture.empty()) throw UserError("--rank: only with --picture");
 
   for (const std::string& what : required)
@@ -61,6 +63,7 @@ int run(const std::vector<std::string>& words) {
   const Scenario scenario = read_scenario(file, overrides);
   SimulateOptions options;
   options.trace = trace;
+  if (!trace_ranks.empty()) options.trace_ranks = rank_range(trace_ranks);
   options.picture = picture;
   if (rank != kLastRank) options.picture_rank = rank;
   if (!transport.empty()) options.transport = parse_transport(transport);

@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <functional>
 #include <limits>
 #include <nlohmann/json.hpp>
@@ -31,18 +32,26 @@ std::string show_latency(Picoseconds t) {
                                               : fmt::format("{:.4g} ns", static_cast<double>(t.count) * 1e-3);
 }
 
+/// "+1.50 GiB" of memory taken, "-1.50 GiB" given back; "" of none.
+std::string signed_size(double bytes) {
+  if (bytes == 0) return "";
+  return (bytes > 0 ? "+" : "-") + show(Bytes{std::abs(bytes)});
+}
+
 View schedule_view(const Scenario& s, int rank, bool all) {
   if (rank < 0 || rank >= s.ranks())
     throw UserError(fmt::format("--rank {}: the scenario has ranks 0 to {}", rank, s.ranks() - 1));
   constexpr std::size_t screenful = 60;
   const Schedule lines = schedule(s, rank, all ? std::numeric_limits<std::size_t>::max() : screenful);
-  TextTable table{{"op", "stream", "kind", "FLOPs", "bytes", "after", "what"}, {true, false, false, true, true}, {}};
+  TextTable table{{"op", "stream", "kind", "FLOPs", "bytes", "memory", "after", "what"},
+                  {true, false, false, true, true, true},
+                  {}};
   for (const ScheduleLine& line : lines.lines) {
     std::string what = line.what;
     if (line.peer >= 0) what += fmt::format(" {} rank {}", line.kind == "send" ? "to" : "from", line.peer);
     table.rows.push_back({fmt::format("{}", line.number), line.stream, line.kind,
                           line.flops > 0 ? fmt::format("{:.4g}", line.flops) : "",
-                          line.bytes > 0 ? show(Bytes{line.bytes}) : "", line.after, what});
+                          line.bytes > 0 ? show(Bytes{line.bytes}) : "", signed_size(line.memory), line.after, what});
   }
   std::string text = fmt::format("{}: the {} operations of rank {}\n{}", s.name, lines.operations, rank, table.text());
   if (lines.operations > lines.lines.size())
@@ -273,9 +282,8 @@ int show_verb(const std::vector<std::string>& words) {
   arguments.flag("--machine", choice.machine, "devices, links, and how messages go");
   arguments.flag("--all", choice.all, "every operation or rank");
   arguments.repeated("--set", sets, "PATH=VALUE", "override a field, as often as needed");
-  arguments.option("--json", json, "FILE", "write it as JSON; - is stdout");
+  arguments.output("--json", json, "write it as JSON; - is stdout");
   if (!arguments.parse(words)) return kGood;
-  if (!json.empty()) check_writable(json);
   Overrides overrides;
   for (const std::string& set : sets) overrides.push_back(parse_override_option(set));
   const auto& kinds = entry_kinds();

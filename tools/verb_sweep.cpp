@@ -46,22 +46,21 @@ std::string journal_of(const std::string& csv) {
 }
 
 int sweep(const std::vector<std::string>& words) {
-  Arguments arguments("sweep",
-                      "Simulates a scenario at every combination of the listed values; the last list varies fastest.",
-                      "sweep scenarios/gpt2-xl-ddp-dgx-a100.yaml --set plan.global_batch_size=256,512,1024 --set "
-                      "cluster.nodes=2,4 --csv sweep.csv");
+  Arguments arguments(
+      "sweep",
+      "Simulates a scenario at every combination of the listed values; the last list varies fastest. Impossible "
+      "points are rows with their error, counted at the end; exit code 2 if all are.",
+      "sweep scenarios/gpt2-xl-ddp-dgx-a100.yaml --set plan.global_batch_size=256,512,1024 --set "
+      "cluster.nodes=2,4 --csv sweep.csv");
   std::string file, csv, json;
   std::vector<std::string> sets;
   arguments.positional("SCENARIO", file, "scenario file (YAML)");
   arguments.repeated("--set", sets, "PATH=A,B,...", "a field and its values, as often as needed");
-  arguments.option("--csv", csv, "FILE",
+  arguments.output("--csv", csv,
                    "write the table; - is stdout (the default). With a file, an interrupted sweep can be resumed");
-  arguments.option("--json", json, "FILE", "write the table as JSON; - is stdout");
+  arguments.output("--json", json, "write the table as JSON; - is stdout");
   if (!arguments.parse(words)) return kGood;
   if (csv.empty() && json.empty()) csv = std::string(1, '-');  // "-" trips g++ 12.2's -Wrestrict
-  if (csv == "-" && json == "-") throw UserError("trainyard sweep: --csv - and --json - would both write to stdout");
-  for (const std::string& path : {csv, json})
-    if (!path.empty()) check_writable(path);
 
   Sweep sweep{file, {}};
   for (const std::string& set : sets) sweep.axes.push_back(parse_sweep_axis(set));
@@ -75,7 +74,9 @@ int sweep(const std::vector<std::string>& words) {
   if (std::any_of(points.begin(), points.end(), [](const SweepPoint& p) { return !p.done; }))
     return interrupted_sweep(points, journal);
   if (std::all_of(points.begin(), points.end(), [](const SweepPoint& p) { return !p.error.empty(); }))
-    throw UserError(points.front().error);
+    throw UserError(points.size() == 1 ? points.front().error
+                                       : fmt::format("all {} points are impossible; the first: {}", points.size(),
+                                                     points.front().error));
   if (!csv.empty()) write_whole(csv, sweep_csv(sweep, points));
   if (!json.empty())
     write_whole(json, sweep_json(sweep, points).dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");

@@ -4,6 +4,8 @@
 #include <limits>
 #include <vector>
 
+#include "models/nearest.hpp"
+
 namespace trainyard::transformers {
 namespace {
 
@@ -75,11 +77,12 @@ void finish_heads(Fields& f, TransformerConfig& c, const char* heads_key) {
   const std::string heads = std::to_string(c.num_attention_heads) + " attention heads";
   if (c.num_attention_heads % c.num_key_value_heads != 0)
     fail(f.place_of("num_key_value_heads"),
-         f.what() + ": num_key_value_heads " + std::to_string(c.num_key_value_heads) + " does not divide " + heads);
+         f.what() + ": num_key_value_heads " + std::to_string(c.num_key_value_heads) + " does not divide " + heads +
+             "; nearest: " + nearest_divisors(c.num_attention_heads, c.num_key_value_heads));
   if (c.head_dim != 0) return;
   if (c.hidden_size % c.num_attention_heads != 0)
-    fail(f.place_of(heads_key),
-         f.what() + ": hidden size " + std::to_string(c.hidden_size) + " is not a multiple of " + heads);
+    fail(f.place_of(heads_key), f.what() + ": hidden size " + std::to_string(c.hidden_size) + " is not a multiple of " +
+                                    heads + "; nearest: " + nearest_multiples(c.num_attention_heads, c.hidden_size));
   c.head_dim = c.hidden_size / c.num_attention_heads;
 }
 

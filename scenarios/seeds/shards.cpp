@@ -128,8 +128,8 @@ SeedFigures fsdp_01(const Node& inputs) {
   const Network network = even_layers(layers, elements, Precision::fp32);
   Place place;
   place.file = std::make_shared<const std::string>("seed case");
-  const StaticMemory states = model_states(zero_share(layers * elements, ZeroStage::parameters, n), Precision::bf16,
-                                           find_optimizer("adam", place));
+  const StaticMemory states = model_states(held_elements(layers * elements, zero_shares(ZeroStage::parameters, n)),
+                                           Precision::bf16, find_optimizer("adam", place));
   const auto run = [&](bool backward) {
     TrainingPlan plan = whole_step(network, ZeroStage::parameters, backward);
     plan.parameter_element = plan.gradient_element = element_size(Precision::bf16);

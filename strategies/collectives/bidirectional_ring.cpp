@@ -26,26 +26,17 @@ Local on_way(const Local& me, int k) {
 /// 2(n−1) steps; each rank sends (n−1)/n of the size each way round, in chunks of 1/2n.
 Ops bidirectional_all_reduce(Local me, Bytes) {
   const int ways = 2 * me.settings().channels;
-  std::vector<Ops> parts;
-  for (int k = 0; k < ways; ++k) parts.push_back(one_ring_all_reduce(on_way(me, k).within(me.part(k, ways))));
-  Ops all = side_by_side(me, std::move(parts));
-  co_yield all;
+  return side_by_side(me, ways, [&](int k) { return one_ring_all_reduce(on_way(me, k).within(me.part(k, ways))); });
 }
 
 /// n−1 steps; half of every block each way round.
 Ops bidirectional_reduce_scatter(Local me, Bytes) {
   const int ways = 2 * me.settings().channels;
-  std::vector<Ops> parts;
-  for (int k = 0; k < ways; ++k) parts.push_back(one_ring_reduce_scatter(on_way(me, k).on_slice(k, ways)));
-  Ops all = side_by_side(me, std::move(parts));
-  co_yield all;
+  return side_by_side(me, ways, [&](int k) { return one_ring_reduce_scatter(on_way(me, k).on_slice(k, ways)); });
 }
 Ops bidirectional_all_gather(Local me, Bytes) {
   const int ways = 2 * me.settings().channels;
-  std::vector<Ops> parts;
-  for (int k = 0; k < ways; ++k) parts.push_back(one_ring_all_gather(on_way(me, k).on_slice(k, ways)));
-  Ops all = side_by_side(me, std::move(parts));
-  co_yield all;
+  return side_by_side(me, ways, [&](int k) { return one_ring_all_gather(on_way(me, k).on_slice(k, ways)); });
 }
 
 #define BIDIRECTIONAL(OPERATION, RUN)                                                                              \

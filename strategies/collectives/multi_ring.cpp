@@ -70,36 +70,26 @@ int rings_of(const Local& me) {
 /// 2(n−1) steps of every ring; a rank sends 2(n−1)/n of the ring's share of the size on it.
 template <int ways>
 Ops multi_ring_all_reduce(Local me, Bytes) {
-  std::vector<Ops> parts;
-  for (int k = 0; k < rings_of<ways>(me); ++k) {
+  return side_by_side(me, rings_of<ways>(me), [&](int k) {
     const RingShare share = share_of<ways>(me.settings().rings, k);
-    parts.push_back(one_ring_all_reduce(
-        on_weighted_ring<ways>(me, k).within(me.whole().parts(share.first, share.count, share.of))));
-  }
-  Ops all = side_by_side(me, std::move(parts));
-  co_yield all;
+    return one_ring_all_reduce(
+        on_weighted_ring<ways>(me, k).within(me.whole().parts(share.first, share.count, share.of)));
+  });
 }
 /// n−1 steps; each ring has its share of every block.
 template <int ways>
 Ops multi_ring_reduce_scatter(Local me, Bytes) {
-  std::vector<Ops> parts;
-  for (int k = 0; k < rings_of<ways>(me); ++k) {
+  return side_by_side(me, rings_of<ways>(me), [&](int k) {
     const RingShare share = share_of<ways>(me.settings().rings, k);
-    parts.push_back(
-        one_ring_reduce_scatter(on_weighted_ring<ways>(me, k).on_slice(share.first, share.of, share.count)));
-  }
-  Ops all = side_by_side(me, std::move(parts));
-  co_yield all;
+    return one_ring_reduce_scatter(on_weighted_ring<ways>(me, k).on_slice(share.first, share.of, share.count));
+  });
 }
 template <int ways>
 Ops multi_ring_all_gather(Local me, Bytes) {
-  std::vector<Ops> parts;
-  for (int k = 0; k < rings_of<ways>(me); ++k) {
+  return side_by_side(me, rings_of<ways>(me), [&](int k) {
     const RingShare share = share_of<ways>(me.settings().rings, k);
-    parts.push_back(one_ring_all_gather(on_weighted_ring<ways>(me, k).on_slice(share.first, share.of, share.count)));
-  }
-  Ops all = side_by_side(me, std::move(parts));
-  co_yield all;
+    return one_ring_all_gather(on_weighted_ring<ways>(me, k).on_slice(share.first, share.of, share.count));
+  });
 }
 
 template <int ways>

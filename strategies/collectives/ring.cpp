@@ -44,26 +44,20 @@ Ops ring_all_reduce(Local me, Bytes) {
     co_yield one_ring_all_reduce(me);
     co_return;
   }
-  std::vector<Ops> parts;
-  for (int k = 0; k < channels; ++k) parts.push_back(one_ring_all_reduce(on_ring(me, k).within(me.part(k, channels))));
-  Ops all = side_by_side(me, std::move(parts));
+  Ops all = side_by_side(me, channels,
+                         [&](int k) { return one_ring_all_reduce(on_ring(me, k).within(me.part(k, channels))); });
   co_yield all;
 }
 
 Ops ring_reduce_scatter(Local me, Bytes) {
   const int channels = me.settings().channels;
-  std::vector<Ops> parts;
-  for (int k = 0; k < channels; ++k) parts.push_back(one_ring_reduce_scatter(on_ring(me, k).on_slice(k, channels)));
-  Ops all = side_by_side(me, std::move(parts));
-  co_yield all;
+  return side_by_side(me, channels,
+                      [&](int k) { return one_ring_reduce_scatter(on_ring(me, k).on_slice(k, channels)); });
 }
 
 Ops ring_all_gather(Local me, Bytes) {
   const int channels = me.settings().channels;
-  std::vector<Ops> parts;
-  for (int k = 0; k < channels; ++k) parts.push_back(one_ring_all_gather(on_ring(me, k).on_slice(k, channels)));
-  Ops all = side_by_side(me, std::move(parts));
-  co_yield all;
+  return side_by_side(me, channels, [&](int k) { return one_ring_all_gather(on_ring(me, k).on_slice(k, channels)); });
 }
 
 TRAINYARD_COLLECTIVE("ring", Operation::all_reduce, rotated_ring_peers, ring_all_reduce, .channels = settings_channels,

@@ -34,28 +34,20 @@ std::vector<int> torus_neighbours(GroupPlace place) {
 
 /// On a k × k torus each rank sends (n−1)/2n of the size over each of its four links, in 4(k−1) steps.
 Ops torus_all_reduce(Local me, Bytes) {
-  std::vector<Ops> parts;
-  for (int k = 0; k < kParts; ++k)
-    parts.push_back(
-        grid_all_reduce(me.on_channel(k).within(me.part(k, kParts)), grid_of_part(me.settings(), me.group_size(), k)));
-  Ops all = side_by_side(me, std::move(parts));
-  co_yield all;
+  return side_by_side(me, kParts, [&](int k) {
+    return grid_all_reduce(me.on_channel(k).within(me.part(k, kParts)),
+                           grid_of_part(me.settings(), me.group_size(), k));
+  });
 }
 Ops torus_reduce_scatter(Local me, Bytes) {
-  std::vector<Ops> parts;
-  for (int k = 0; k < kParts; ++k)
-    parts.push_back(
-        grid_reduce_scatter(me.on_channel(k).on_slice(k, kParts), grid_of_part(me.settings(), me.group_size(), k)));
-  Ops all = side_by_side(me, std::move(parts));
-  co_yield all;
+  return side_by_side(me, kParts, [&](int k) {
+    return grid_reduce_scatter(me.on_channel(k).on_slice(k, kParts), grid_of_part(me.settings(), me.group_size(), k));
+  });
 }
 Ops torus_all_gather(Local me, Bytes) {
-  std::vector<Ops> parts;
-  for (int k = 0; k < kParts; ++k)
-    parts.push_back(
-        grid_all_gather(me.on_channel(k).on_slice(k, kParts), grid_of_part(me.settings(), me.group_size(), k)));
-  Ops all = side_by_side(me, std::move(parts));
-  co_yield all;
+  return side_by_side(me, kParts, [&](int k) {
+    return grid_all_gather(me.on_channel(k).on_slice(k, kParts), grid_of_part(me.settings(), me.group_size(), k));
+  });
 }
 
 #define TORUS(OPERATION, RUN)                                                                               \

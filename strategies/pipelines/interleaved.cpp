@@ -48,7 +48,7 @@ std::string refuse_interleaving(const PipelineShape& shape) {
 
 const RegisterPipelineSchedule registered_interleaved{
     {"interleaved-1f1b", "1f1b over several model chunks a stage (Narayanan et al. 2021, Megatron-LM)",
-     interleaved_tasks, nullptr, refuse_interleaving}};
+     interleaved_tasks, nullptr, refuse_interleaving, 2}};
 
 }  // namespace
 }  // namespace trainyard

@@ -3,6 +3,7 @@
 
 #include "models/node.hpp"
 #include "models/stack.hpp"
+#include "tests/temporary_folder.hpp"
 
 using namespace trainyard;
 
@@ -119,7 +120,7 @@ TEST_CASE("an unknown entry is refused at its place, with the nearest one", "[ca
                     "x.yaml:1:1: unknown node \"dgx-a10\"; did you mean \"dgx-a100\"?");
   CHECK_THROWS_WITH(catalog.resolve("stack", reference("../gpus/t4")),
                     "x.yaml:1:1: unknown stack \"../gpus/t4\"; known: deepspeed, horovod-tcp, "
-                    "megatron-2022, megatron-core, plain, pytorch-ddp, pytorch-fsdp");
+                    "megatron-2022, megatron-core, nemo, plain, pytorch-ddp, pytorch-fsdp");
   CHECK_THROWS_WITH(catalog.resolve("gpu", reference("[t4]")), Catch::StartsWith("x.yaml:1:1: expected a gpu"));
   CHECK_THROWS_WITH(Catalog("/nonexistent"), Catch::StartsWith("/nonexistent: no such catalog folder"));
   CHECK(catalog.names("nothing").empty());
@@ -195,21 +196,14 @@ TEST_CASE("a node given wholly in place is read, and faults are named", "[catalo
 }
 
 TEST_CASE("bases that form a cycle are refused", "[catalog]") {
-  std::string name = (std::filesystem::temp_directory_path() / "trainyard-XXXXXX").string();
-  REQUIRE(mkdtemp(name.data()) != nullptr);
-  std::filesystem::create_directory(name + "/gpus");
-  const auto write = [&](const char* file, const char* text) {
-    FILE* out = std::fopen((name + "/gpus/" + file).c_str(), "w");
-    std::fputs(text, out);
-    std::fclose(out);
-  };
+  const test::TemporaryFolder folder;
+  const auto write = [&folder](const std::string& file, const char* text) { folder.write("gpus/" + file, text); };
   write("a.yaml", "base: b\n");
   write("b.yaml", "base: a\n");
   write("c.yaml", "name: d\n");
-  const Catalog catalog{name};
+  const Catalog catalog{folder.path()};
   CHECK(catalog.names("gpu") == std::vector<std::string>{"a", "b", "c"});
   CHECK_THROWS_WITH(catalog.resolve("gpu", reference("a")), Catch::EndsWith("bases of gpu form a cycle"));
   CHECK_THROWS_WITH(catalog.resolve("gpu", reference("c")),
                     Catch::EndsWith("an entry of the catalog is named by its file"));
-  std::filesystem::remove_all(name);
 }

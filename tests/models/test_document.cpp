@@ -4,6 +4,7 @@
 #include <fstream>
 
 #include "models/document.hpp"
+#include "tests/temporary_folder.hpp"
 
 using namespace trainyard;
 
@@ -18,17 +19,17 @@ std::string error_of(std::string_view text) {
   return "no error";
 }
 
-struct TemporaryFolder {
-  std::filesystem::path path;
-  TemporaryFolder() {
-    std::string name = (std::filesystem::temp_directory_path() / "trainyard-XXXXXX").string();
-    REQUIRE(mkdtemp(name.data()) != nullptr);
-    path = name;
-  }
-  ~TemporaryFolder() { std::filesystem::remove_all(path); }
-};
-
 }  // namespace
+
+TEST_CASE("a bracket that is never closed is refused where it begins", "[document]") {
+  const auto refused = [](const char* text, const char* error) {
+    CHECK_THROWS_WITH(parse_document(text, "x.yaml"), error);
+  };
+  refused("a: {b: 1, c: 2\nd: 3\n", "x.yaml:1:4: a \"{\" that is never closed; \"}\" expected, or \",\" before line 2");
+  refused("a:\n  b: [1, 2\n  c: 3\n",
+          "x.yaml:2:6: a \"[\" that is never closed; \"]\" expected, or \",\" before line 3");
+  refused("a: [1, {b: 2\n", "x.yaml:1:8: a \"{\" that is never closed; \"}\" expected, or \",\" before line 2");
+}
 
 TEST_CASE("a document remembers where each value and key stands", "[document]") {
   const Node root = parse_document("cluster:\n  nodes: 4\n  list: [a, 'b']\nempty:\n", "x.yaml");
@@ -82,15 +83,15 @@ TEST_CASE("faulty documents are refused with file, line and column", "[document]
 }
 
 TEST_CASE("files that cannot be read are named", "[document]") {
-  const TemporaryFolder folder;
-  std::ofstream(folder.path / "gpt2.yaml") << "a: 1\n";
-  CHECK(read_document(folder.path / "gpt2.yaml").find("a")->scalar == "1");
-  CHECK_THROWS_WITH(read_document(folder.path / "gpt3.yaml"), (folder.path / "gpt3.yaml").string() +
-                                                                  ": no such file; did you mean \"" +
-                                                                  (folder.path / "gpt2.yaml").string() + "\"?");
-  CHECK_THROWS_WITH(read_document(folder.path / "other"), (folder.path / "other").string() + ": no such file");
-  CHECK_THROWS_WITH(read_document(folder.path / "no" / "x.yaml"), Catch::EndsWith("x.yaml: no such file"));
-  CHECK_THROWS_WITH(read_document(folder.path), folder.path.string() + ": is a folder, not a file");
+  const test::TemporaryFolder folder;
+  std::ofstream(folder.path() / "gpt2.yaml") << "a: 1\n";
+  CHECK(read_document(folder.path() / "gpt2.yaml").find("a")->scalar == "1");
+  CHECK_THROWS_WITH(read_document(folder.path() / "gpt3.yaml"), (folder.path() / "gpt3.yaml").string() +
+                                                                    ": no such file; did you mean \"" +
+                                                                    (folder.path() / "gpt2.yaml").string() + "\"?");
+  CHECK_THROWS_WITH(read_document(folder.path() / "other"), (folder.path() / "other").string() + ": no such file");
+  CHECK_THROWS_WITH(read_document(folder.path() / "no" / "x.yaml"), Catch::EndsWith("x.yaml: no such file"));
+  CHECK_THROWS_WITH(read_document(folder.path()), folder.path().string() + ": is a folder, not a file");
 }
 
 TEST_CASE("nearest finds slips, swaps and beginnings, and nothing else", "[document]") {

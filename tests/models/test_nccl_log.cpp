@@ -5,21 +5,16 @@
 
 #include "models/nccl_fit.hpp"
 #include "models/nccl_log.hpp"
+#include "tests/temporary_folder.hpp"
 
 using namespace trainyard;
 
 namespace {
 
 struct LogFile {
-  std::filesystem::path folder, path;
-  explicit LogFile(const std::string& text, const char* name = "run.log") {
-    std::string made = (std::filesystem::temp_directory_path() / "trainyard-XXXXXX").string();
-    REQUIRE(mkdtemp(made.data()) != nullptr);
-    folder = made;
-    path = folder / name;
-    std::ofstream(path) << text;
-  }
-  ~LogFile() { std::filesystem::remove_all(folder); }
+  test::TemporaryFolder folder;
+  std::filesystem::path path;
+  explicit LogFile(const std::string& text, const char* name = "run.log") : path(folder.write(name, text)) {}
 };
 
 NcclLog read(const std::string& text, const NcclLogHints& hints = {}) {

@@ -7,6 +7,7 @@
 
 #include "models/nccl_fit.hpp"
 #include "models/nccl_model.hpp"
+#include "tests/temporary_folder.hpp"
 
 using namespace trainyard;
 
@@ -152,9 +153,8 @@ TEST_CASE("a GPU without a fit takes its generation's, scaled by its links, and 
 }
 
 TEST_CASE("a GPU's own log of one operation is used, the other operations are its generation's", "[nccl]") {
-  std::string made = (std::filesystem::temp_directory_path() / "trainyard-XXXXXX").string();
-  REQUIRE(mkdtemp(made.data()) != nullptr);
-  const std::filesystem::path root = made;
+  const test::TemporaryFolder folder;
+  const std::filesystem::path& root = folder.path();
   std::filesystem::copy(Catalog().root(), root, std::filesystem::copy_options::recursive);
   NcclLog log{"own.log", "NVIDIA H200", "2.27.3", "", {}};
   for (double size = 512; size < 1e9; size *= 2)
@@ -162,7 +162,6 @@ TEST_CASE("a GPU's own log of one operation is used, the other operations are it
   std::ofstream(root / "nccls" / "h200-sxm-141gb.yaml")
       << fit_nccl({log}, catalog_gpu("h200-sxm-141gb"), "h200-sxm-141gb").entry;
   const NcclModel h200 = nccl_model_for(catalog_gpu("h200-sxm-141gb"), Catalog(root));
-  std::filesystem::remove_all(root);
   CHECK(h200.name == "h200-sxm-141gb");
   CHECK(h200.scaled == "all_gather, reduce_scatter, alltoall: scaled from h100-sxm by NVLink 450/450 GB/s");
   CHECK(microseconds(h200, NcclOperation::all_reduce, 512, 8) == Approx(50).epsilon(0.05));

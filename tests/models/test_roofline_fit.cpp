@@ -3,21 +3,16 @@
 #include <fstream>
 
 #include "models/roofline_fit.hpp"
+#include "tests/temporary_folder.hpp"
 
 using namespace trainyard;
 
 namespace {
 
 struct TemporaryFile {
-  std::filesystem::path folder, path;
-  explicit TemporaryFile(const std::string& text) {
-    std::string name = (std::filesystem::temp_directory_path() / "trainyard-XXXXXX").string();
-    REQUIRE(mkdtemp(name.data()) != nullptr);
-    folder = name;
-    path = folder / "table.csv";
-    std::ofstream(path) << text;
-  }
-  ~TemporaryFile() { std::filesystem::remove_all(folder); }
+  test::TemporaryFolder folder;
+  std::filesystem::path path;
+  explicit TemporaryFile(const std::string& text) : path(folder.write("table.csv", text)) {}
 };
 
 Gpu test_gpu(double gemm_flops, double gemm_memory, double launch) {

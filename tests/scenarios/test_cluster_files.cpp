@@ -8,6 +8,7 @@
 
 #include "scenarios/simulate.hpp"
 #include "scenarios/views.hpp"
+#include "tests/temporary_folder.hpp"
 #include "topologies/cluster_machine.hpp"
 
 using namespace trainyard;
@@ -32,25 +33,6 @@ std::string error_of(const std::function<void()>& work) {
   }
   return "no error";
 }
-
-class Folder {
- public:
-  Folder() {
-    std::string name = (fs::temp_directory_path() / "trainyard-XXXXXX").string();
-    REQUIRE(mkdtemp(name.data()) != nullptr);
-    path_ = name;
-  }
-  ~Folder() { fs::remove_all(path_); }
-  Folder(const Folder&) = delete;
-  fs::path write(const std::string& name, const std::string& text) const {
-    fs::create_directories((path_ / name).parent_path());
-    std::ofstream(path_ / name) << text;
-    return path_ / name;
-  }
-
- private:
-  fs::path path_;
-};
 
 const std::string kTwoTypes = R"(  nodes:
     - {count: 2, node: t4-server}
@@ -131,7 +113,7 @@ TEST_CASE("memory is that of the fullest GPU, MFU's peak that of all of them", "
 }
 
 TEST_CASE("a node and a fabric in files beside the scenario", "[cluster][files]") {
-  const Folder folder;
+  const test::TemporaryFolder folder;
   folder.write("parts/box.yaml", "base: small.yaml\nhca: {rate: 25 Gbit/s}\n");
   folder.write("parts/small.yaml", "base: t4-server\ngpu: {count: 2}\n");
   folder.write("rails.yaml", "base: rail-optimized\nlevels: [{down: 2}]\n");
@@ -148,7 +130,7 @@ TEST_CASE("a node and a fabric in files beside the scenario", "[cluster][files]"
 }
 
 TEST_CASE("errors in files beside the scenario are named there", "[cluster][files]") {
-  const Folder folder;
+  const test::TemporaryFolder folder;
   const auto error = [&folder](const std::string& cluster) {
     const fs::path scenario = folder.write("step.yaml", "cluster: " + cluster + kStep);
     std::string text = error_of([&] { read_scenario(scenario); });

@@ -9,6 +9,7 @@
 #include "scenarios/svg.hpp"
 #include "sim/error.hpp"
 #include "tests/support.hpp"
+#include "tests/temporary_folder.hpp"
 
 using namespace trainyard;
 namespace fs = std::filesystem;
@@ -28,16 +29,12 @@ struct Drawn {
   std::string svg;
 };
 Drawn drawn(const Scenario& s, std::optional<int> rank = {}) {
-  std::string folder = (fs::temp_directory_path() / "trainyard-XXXXXX").string();
-  REQUIRE(mkdtemp(folder.data()) != nullptr);
+  const test::TemporaryFolder folder;
   SimulateOptions options;
-  options.picture = fs::path(folder) / "step.svg";
+  options.picture = folder.path() / "step.svg";
   options.picture_rank = rank;
-  Drawn d{simulate(s, options), {}};
-  std::ifstream in(options.picture, std::ios::binary);
-  d.svg.assign(std::istreambuf_iterator<char>(in), {});
-  fs::remove_all(folder);
-  return d;
+  Result result = simulate(s, options);
+  return {std::move(result), folder.text("step.svg")};
 }
 
 /// Tags balance, and '<' and '&' stand where XML has them.
@@ -124,6 +121,13 @@ TEST_CASE("the same step gives the same picture, byte by byte; ranks have their 
   well_formed(alone);
   CHECK_FALSE(has(alone, ">send<"));
   CHECK_FALSE(has(alone, "all-reduce"));
+}
+
+TEST_CASE("what a stage of a pipeline waits is called bubble, as in the breakdown", "[picture]") {
+  const Drawn d = drawn(small({{"plan.pipeline_parallel", "2"}}));
+  REQUIRE(d.result.breakdown.bubble > 0);
+  CHECK(has(d.svg, "bubble " + show(Seconds{d.result.breakdown.bubble})));
+  CHECK_FALSE(has(d.svg, ">other "));
 }
 
 TEST_CASE("a rank that is not there is refused before anything is simulated or written", "[picture]") {

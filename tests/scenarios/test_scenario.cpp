@@ -159,6 +159,9 @@ TEST_CASE("the schedule, mesh and machine of a scenario are shown without simula
   const Schedule all = schedule(s, 3, 100000);
   CHECK(all.lines.size() == all.operations);
   CHECK(all.lines.back().what == "optimizer step");
+  CHECK(all.lines[0].what == "set-up: parameters");
+  CHECK(all.lines[0].memory == s.network.parameters() * 2);
+  CHECK(all.lines[1].what == "set-up: gradients");
   CHECK(schedule(s, 3, 5).lines.size() == 5);
   CHECK(schedule(s, 3, 5).operations == all.operations);
   std::size_t sends = 0;

@@ -7,25 +7,21 @@
 #include "scenarios/simulate.hpp"
 #include "scenarios/sweep.hpp"
 #include "scenarios/sweep_journal.hpp"
+#include "tests/temporary_folder.hpp"
 
 using namespace trainyard;
 
 namespace {
 
-struct Folder {
-  std::filesystem::path path;
+struct Folder : test::TemporaryFolder {
   Folder() {
-    std::string name = (std::filesystem::temp_directory_path() / "trainyard-XXXXXX").string();
-    REQUIRE(mkdtemp(name.data()) != nullptr);
-    path = name;
-    std::ofstream(path / "small.yaml") << R"(cluster: {node: t4-server}
+    write("small.yaml", R"(cluster: {node: t4-server}
 model: {base: gpt2, n_layer: 1}
 plan: {global_batch_size: 8, micro_batch_size: 1, seq_length: 64, precision: fp16}
-)";
+)");
   }
-  ~Folder() { std::filesystem::remove_all(path); }
   Sweep sweep(const std::vector<std::string>& sets) const {
-    Sweep s{path / "small.yaml", {}};
+    Sweep s{path() / "small.yaml", {}};
     for (const std::string& set : sets) s.axes.push_back(parse_sweep_axis(set));
     return s;
   }
@@ -124,13 +120,13 @@ TEST_CASE("a sweep without a possible point is an error, the first one", "[sweep
                     Catch::Contains("9 is not a multiple of 4"));
   CHECK_THROWS_WITH(run_sweep(folder.sweep({"plan.global_batch=9,10"})),
                     Catch::Contains("unknown key \"global_batch\""));
-  Sweep nowhere{folder.path / "smal.yaml", {}};
+  Sweep nowhere{folder.path() / "smal.yaml", {}};
   CHECK_THROWS_WITH(run_sweep(nowhere), Catch::Contains("smal.yaml: no such file; did you mean"));
 }
 
 TEST_CASE("points of the journal are not simulated again; half a line does not count", "[sweep]") {
   const Folder folder;
-  const std::filesystem::path journal = folder.path / "out.csv.partial";
+  const std::filesystem::path journal = folder.path() / "out.csv.partial";
   const Sweep sweep = folder.sweep({"plan.global_batch_size=4,8,12"});
   const std::vector<SweepPoint> points = run_sweep(sweep, {journal, {}});
   const std::vector<std::string> lines = lines_of(text_of(journal));
@@ -162,6 +158,6 @@ TEST_CASE("points of the journal are not simulated again; half a line does not c
   CHECK(lines_of(text_of(journal)).size() == 4);  // the torn line was ended, the point written again
 
   // The scenario has changed: nothing of the journal fits.
-  std::ofstream(folder.path / "small.yaml", std::ios::app) << "software: pytorch-ddp\n";
+  std::ofstream(folder.path() / "small.yaml", std::ios::app) << "software: pytorch-ddp\n";
   for (const SweepPoint& point : run_sweep(sweep, {journal, {}})) CHECK(point.step_time != 42.5);
 }

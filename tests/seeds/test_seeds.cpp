@@ -4,6 +4,7 @@
 
 #include "scenarios/seeds/seed_case.hpp"
 #include "tests/support.hpp"
+#include "tests/temporary_folder.hpp"
 
 using namespace trainyard;
 
@@ -18,13 +19,12 @@ TEST_CASE("the seed cases hold", "[seeds]") {
 }
 
 TEST_CASE("a wrong figure of a seed case is noticed", "[seeds]") {
-  const auto path =
-      std::filesystem::temp_directory_path() / ("trainyard-seeds-" + std::to_string(::getpid()) + ".yaml");
-  std::ofstream(path)
-      << "cases:\n  - {id: UNIT-01, title: t, tolerance: 1e-9, inputs: {size: 160 MB, bits: 16 Gb/s, bytes: 16 GB/s},"
-         " expected: {ms_if_bits: 81, ms_if_bytes: 10}}\n";
+  const test::TemporaryFolder folder;
+  const auto path = folder.write(
+      "cases.yaml",
+      "cases:\n  - {id: UNIT-01, title: t, tolerance: 1e-9, inputs: {size: 160 MB, bits: 16 Gb/s, bytes: 16 GB/s},"
+      " expected: {ms_if_bits: 81, ms_if_bytes: 10}}\n");
   const auto outcomes = run_seed_cases(path);
-  std::filesystem::remove(path);
   REQUIRE(outcomes.size() == 1);
   CHECK_FALSE(outcomes[0].pass);
 }

@@ -50,7 +50,7 @@ TEST_CASE("extra latency is paid once, a rate cap holds on each leg", "[sim][leg
   op.message.rate_cap = kRate * 0.5;
   const Watched m = watched([&] { return programs(ListProgram({op}, {1}), ListProgram({recv()}, {0})); }, {}, false);
   CHECK(m.end == near(8e-6 + 2e-3 + 2e-3));
-  CHECK(m.resources.at("rate cap") == near(4e-3));
+  CHECK(m.resources.at("message's own limit") == near(4e-3));
 }
 
 TEST_CASE("messages that meet on a later leg share it from when both are there", "[sim][legs]") {

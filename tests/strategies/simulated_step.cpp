@@ -55,35 +55,13 @@ bool is_tied(const NumericStepTask& task) {
   return config && config->tie_word_embeddings;
 }
 
-void divide(TrainingPlan& plan, const SplitStep& s) {
-  const int parts = s.mesh.pipeline * s.chunks, layers = static_cast<int>(plan.network->layers.size());
-  plan.stages.resize(static_cast<std::size_t>(s.mesh.pipeline));
-  for (StagePlan& stage : plan.stages) stage.chunks.resize(static_cast<std::size_t>(s.chunks));
-  for (int layer = 0; layer < layers; ++layer) {
-    const int v = layer * parts / layers;
-    const PipelinePlace at = plan.schedule ? plan.schedule->place_of(v, plan.pipeline) : PipelinePlace{};
-    plan.stages[static_cast<std::size_t>(at.stage)].chunks[static_cast<std::size_t>(at.chunk)].push_back(layer);
-  }
-  for (int stage = 0; stage < s.mesh.pipeline; ++stage) {
-    StagePlan& of = plan.stages[static_cast<std::size_t>(stage)];
-    std::vector<int> all;
-    for (const std::vector<int>& chunk : of.chunks) all.insert(all.end(), chunk.begin(), chunk.end());
-    std::sort(all.begin(), all.end());
-    of.buckets = s.zero == ZeroStage::parameters
-                     ? layer_buckets(*plan.network, all)
-                     : gradient_buckets(*plan.network, all, plan.gradient_element, Bytes{s.bucket / 2}, Bytes{s.bucket},
-                                        s.whole_tensors);
-    if (plan.tied)
-      for (GradientBucket& bucket : of.buckets)
-        for (const GradientBucket::Part& part : bucket.parts) {
-          const auto& name = plan.network->layers[static_cast<std::size_t>(part.layer)]
-                                 .parameters[static_cast<std::size_t>(part.tensor)]
-                                 .name;
-          bucket.late = bucket.late || (part.layer == 0 && part.tensor == 0) || name == "output.weight";
-        }
-    of.tasks = plan.schedule ? plan.schedule->tasks(stage, plan.pipeline) : one_stage_tasks(s.micro_batches);
-    of.optimizer = optimizer_work(1000, Precision::fp64, find_optimizer("sgd", {}));
-  }
+/// As even as layers go, the ends counted too.
+std::vector<std::vector<int>> even_parts(const Network& network, const SplitStep& s) {
+  std::vector<std::vector<int>> parts(static_cast<std::size_t>(s.mesh.pipeline * s.chunks));
+  const std::size_t layers = network.layers.size();
+  for (std::size_t layer = 0; layer < layers; ++layer)
+    parts[layer * parts.size() / layers].push_back(static_cast<int>(layer));
+  return parts;
 }
 
 TrainingPlan plan_of(const NumericStepTask& task, const SplitStep& s, const Network& network) {
@@ -114,7 +92,9 @@ TrainingPlan plan_of(const NumericStepTask& task, const SplitStep& s, const Netw
   plan.offload.update = Bytes{40};
   plan.offload.addition = Bytes{24};
   plan.offload.states = Bytes{24};
-  divide(plan, s);
+  divide(plan, even_parts(network, s), {Bytes{s.bucket / 2}, Bytes{s.bucket}, s.whole_tensors});
+  for (StagePlan& stage : plan.stages)
+    stage.optimizer = optimizer_work(1000, Precision::fp64, find_optimizer("sgd", {}));
   LaneChoice choice;
   for (const Operation o : {Operation::all_gather, Operation::reduce_scatter})
     choice.algorithms[static_cast<std::size_t>(o)] = "ring";

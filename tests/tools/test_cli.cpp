@@ -14,6 +14,8 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "tests/temporary_folder.hpp"
+
 using nlohmann::json;
 namespace fs = std::filesystem;
 
@@ -42,32 +44,24 @@ struct Answer {
 };
 
 /// A folder of its own with a good scenario in it; commands run there.
-struct Shell {
-  fs::path folder;
-  Shell() {
-    std::string name = (fs::temp_directory_path() / "trainyard-XXXXXX").string();
-    REQUIRE(mkdtemp(name.data()) != nullptr);
-    folder = name;
-    write("good.yaml", kGood);
-  }
-  ~Shell() { fs::remove_all(folder); }
-  void write(const std::string& name, const std::string& text) const { std::ofstream(folder / name) << text; }
+struct Shell : trainyard::test::TemporaryFolder {
+  Shell() { write("good.yaml", kGood); }
   void change(const std::string& from, const std::string& to) const {
     std::string text = kGood;
     REQUIRE(text.find(from) != std::string::npos);
     write("bad.yaml", text.replace(text.find(from), from.size(), to));
   }
   std::string line(const std::string& arguments) const {
-    return "cd '" + folder.string() + "' && unset TRAINYARD_DATA && exec '" TRAINYARD_BINARY "' " + arguments +
+    return "cd '" + path().string() + "' && unset TRAINYARD_DATA && exec '" TRAINYARD_BINARY "' " + arguments +
            " >.out 2>.err </dev/null";
   }
   Answer run(const std::string& arguments) const {
     const int status = std::system(line(arguments).c_str());
-    return {WIFEXITED(status) ? WEXITSTATUS(status) : -1, text_of(folder / ".out"), text_of(folder / ".err")};
+    return {WIFEXITED(status) ? WEXITSTATUS(status) : -1, text_of(path() / ".out"), text_of(path() / ".err")};
   }
   std::set<std::string> files() const {
     std::set<std::string> names;
-    for (const auto& file : fs::directory_iterator(folder))
+    for (const auto& file : fs::directory_iterator(path()))
       if (!file.path().filename().string().starts_with('.')) names.insert(file.path().filename().string());
     return names;
   }
@@ -110,7 +104,7 @@ TEST_CASE("bad scenarios end in exit code 2 and one line that says where and wha
       "bad.yaml:7:18: plan.data_parallel.size: 9 ranks, but the cluster has 8 GPUs (2 nodes x 4)");
   bad("node: t4-server", "node: {base: t4-server, hca: ~}",
       "bad.yaml:3:9: cluster.node: t4-server has no HCA; 2 nodes of it cannot reach each other");
-  bad("plan:", "plan: [", "bad.yaml:8:19: end of sequence flow not found");
+  bad("plan:", "plan: [", "bad.yaml:6:7: a \"[\" that is never closed; \"]\" expected, or \",\" before line 8");
 }
 
 TEST_CASE("bad command lines end in exit code 2 with the nearest name", "[cli]") {
@@ -145,13 +139,13 @@ TEST_CASE("bad command lines end in exit code 2 with the nearest name", "[cli]")
 
 TEST_CASE("a broken entry of the catalog is one clear error", "[cli]") {
   const Shell shell;
-  fs::copy(fs::path(TRAINYARD_SOURCE_DIR) / "models" / "catalog", shell.folder / "catalog",
+  fs::copy(fs::path(TRAINYARD_SOURCE_DIR) / "models" / "catalog", shell.path() / "catalog",
            fs::copy_options::recursive);
-  std::ofstream(shell.folder / "catalog" / "gpus" / "broken.yaml")
+  std::ofstream(shell.path() / "catalog" / "gpus" / "broken.yaml")
       << "peak: {fp16: 1 TFLOP/s}\nmemory_bandwith: 1 GB/s\nmemory_capacity: 1 GiB\n";
-  setenv("TRAINYARD_CATALOG", (shell.folder / "catalog").c_str(), 1);
+  setenv("TRAINYARD_CATALOG", (shell.path() / "catalog").c_str(), 1);
   refused(shell, "list gpus",
-          (shell.folder / "catalog/gpus/broken.yaml").string() +
+          (shell.path() / "catalog/gpus/broken.yaml").string() +
               ":2:1: unknown key \"memory_bandwith\" in gpu broken; did you mean \"memory_bandwidth\"?");
   setenv("TRAINYARD_CATALOG", "nowhere", 1);
   refused(shell, "list gpus", "nowhere: no such catalog folder (TRAINYARD_CATALOG names it)");
@@ -212,9 +206,9 @@ TEST_CASE("fit nccl writes an entry, a picture and JSON of a log, and refuses wh
   CHECK(fit.exit == 0);
   CHECK(fit.out.find("all_reduce, 8 GPUs: bus bandwidth in GB/s against size") != std::string::npos);
   CHECK(fit.out.find("error on the others, kept out          132 rows: median") != std::string::npos);
-  CHECK(text_of(shell.folder / "a.yaml") == text_of(TRAINYARD_SOURCE_DIR "/models/catalog/nccls/a100-sxm.yaml"));
-  CHECK(text_of(shell.folder / "a.svg").starts_with("<svg"));
-  const json fits = json::parse(text_of(shell.folder / "a.json")).at("fits");
+  CHECK(text_of(shell.path() / "a.yaml") == text_of(TRAINYARD_SOURCE_DIR "/models/catalog/nccls/a100-sxm.yaml"));
+  CHECK(text_of(shell.path() / "a.svg").starts_with("<svg"));
+  const json fits = json::parse(text_of(shell.path() / "a.json")).at("fits");
   REQUIRE(fits.size() == 1);
   CHECK(fits[0].at("held_out_error").at("median_abs_error") < 0.04);
   CHECK(fits[0].at("points").size() == 252);
@@ -239,7 +233,7 @@ TEST_CASE("validate collectives judges the NCCL model within its limits", "[cli]
   const Answer answer = shell.run("validate collectives --json c.json --points");
   CHECK(answer.exit == 0);
   CHECK(answer.out.find("FAILS") == std::string::npos);
-  const json sets = json::parse(text_of(shell.folder / "c.json")).at("sets");
+  const json sets = json::parse(text_of(shell.path() / "c.json")).at("sets");
   std::map<std::string, json> by_name;
   for (const json& set : sets) {
     for (const char* key : {"name", "n", "error_kind", "mean_abs_error", "median_abs_error", "p90_abs_error",
@@ -319,8 +313,8 @@ TEST_CASE("list and show print tables of the catalog", "[cli]") {
 TEST_CASE("the trace is JSON in microseconds with named processes and threads", "[cli]") {
   const Shell shell;
   REQUIRE(shell.run("run good.yaml --trace t.json --json a.json --no-what-if").exit == 0);
-  const json trace = json::parse(text_of(shell.folder / "t.json"));
-  const double step_us = json::parse(text_of(shell.folder / "a.json"))["step_time_s"].get<double>() * 1e6;
+  const json trace = json::parse(text_of(shell.path() / "t.json"));
+  const double step_us = json::parse(text_of(shell.path() / "a.json"))["step_time_s"].get<double>() * 1e6;
   std::set<std::string> processes, threads;
   double last = 0;
   bool bytes = false;
@@ -340,13 +334,32 @@ TEST_CASE("the trace is JSON in microseconds with named processes and threads", 
   CHECK(bytes);
 }
 
+TEST_CASE("a trace has the ranks that were asked for, and is no larger than can be opened", "[cli]") {
+  const Shell shell;
+  CHECK(shell.run("run good.yaml --trace all.json --no-what-if").exit == 0);
+  CHECK(shell.run("run good.yaml --trace two.json --trace-ranks 2-3 --no-what-if").exit == 0);
+  std::set<int> actors;
+  for (const json& event : json::parse(text_of(shell.path() / "two.json"))["traceEvents"])
+    actors.insert(event["pid"].get<int>());
+  CHECK(actors == std::set<int>{2, 3});
+  CHECK(json::parse(text_of(shell.path() / "all.json"))["traceEvents"].size() >
+        3 * json::parse(text_of(shell.path() / "two.json"))["traceEvents"].size());
+  refused(shell, "run good.yaml --trace t.json --trace-ranks 7-8", "--trace-ranks 7-8: the scenario has ranks 0 to 7");
+  refused(shell, "run good.yaml --trace t.json --trace-ranks all",
+          "--trace-ranks all: a range of ranks such as 0-7, or one rank expected");
+  refused(shell, "run good.yaml --trace-ranks 0-1", "--trace-ranks: only with --trace");
+  const Answer large = shell.run("run good.yaml --trace t.json --set plan.global_batch_size=40000");
+  CHECK(large.exit == 2);
+  CHECK(large.err.find("at most 2 million are written. Fewer ranks do: --trace-ranks 0-") != std::string::npos);
+}
+
 TEST_CASE("a picture is of a rank that there is", "[cli]") {
   const Shell shell;
   CHECK(shell.run("run good.yaml --picture p.svg --rank 7 --no-what-if").exit == 0);
-  CHECK(text_of(shell.folder / "p.svg").starts_with("<svg"));
+  CHECK(text_of(shell.path() / "p.svg").starts_with("<svg"));
   CHECK(shell.run("run good.yaml --picture q.svg --rank 8").exit == 2);
   CHECK(shell.run("run good.yaml --picture nowhere/q.svg").exit == 2);
-  CHECK_FALSE(std::filesystem::exists(shell.folder / "q.svg"));
+  CHECK_FALSE(std::filesystem::exists(shell.path() / "q.svg"));
 }
 
 TEST_CASE("a sweep writes its table whole; an interrupted one can be resumed", "[cli]") {
@@ -356,8 +369,11 @@ TEST_CASE("a sweep writes its table whole; an interrupted one can be resumed", "
   CHECK(good.exit == 0);
   CHECK(good.out.empty());
   CHECK(good.err.starts_with("1 of 3 points are impossible; the first: "));
+  refused(shell, "sweep good.yaml --set plan.global_batch_size=12,20",
+          "all 2 points are impossible; the first: --set plan.global_batch_size: 12 is not a multiple of 8 "
+          "(micro_batch_size 1 x 8 ranks); nearest: 8 or 16");
   CHECK(shell.files() == std::set<std::string>{"good.yaml", "t.csv"});
-  CHECK(shell.run("sweep good.yaml --set plan.global_batch_size=8,16,12").out == text_of(shell.folder / "t.csv"));
+  CHECK(shell.run("sweep good.yaml --set plan.global_batch_size=8,16,12").out == text_of(shell.path() / "t.csv"));
 
   std::string list = "1";
   for (int i = 2; i <= 200; ++i) list += "," + std::to_string(i);
@@ -368,23 +384,23 @@ TEST_CASE("a sweep writes its table whole; an interrupted one can be resumed", "
     execl("/bin/sh", "sh", "-c", command.c_str(), nullptr);
     _exit(127);
   }
-  const fs::path journal = shell.folder / "large.csv.partial";
+  const fs::path journal = shell.path() / "large.csv.partial";
   for (int i = 0; i < 500 && (!fs::exists(journal) || fs::file_size(journal) < 500); ++i) usleep(5000);
   kill(pid, SIGINT);
   int status = 0;
   REQUIRE(waitpid(pid, &status, 0) == pid);
   REQUIRE(WIFEXITED(status));
   CHECK(WEXITSTATUS(status) == 3);
-  CHECK(text_of(shell.folder / ".err").find("run the same command again to go on (large.csv.partial keeps them)") !=
+  CHECK(text_of(shell.path() / ".err").find("run the same command again to go on (large.csv.partial keeps them)") !=
         std::string::npos);
   CHECK(fs::exists(journal));
-  CHECK_FALSE(fs::exists(shell.folder / "large.csv"));
+  CHECK_FALSE(fs::exists(shell.path() / "large.csv"));
   CHECK(shell.run(large).exit == 0);
   CHECK_FALSE(fs::exists(journal));
-  const std::string resumed = text_of(shell.folder / "large.csv");
+  const std::string resumed = text_of(shell.path() / "large.csv");
   CHECK(std::count(resumed.begin(), resumed.end(), '\n') == 201);
   CHECK(shell.run(large).exit == 0);
-  CHECK(text_of(shell.folder / "large.csv") == resumed);
+  CHECK(text_of(shell.path() / "large.csv") == resumed);
 }
 
 TEST_CASE("what does not fit is told with what would, on the screen and in JSON", "[cli]") {

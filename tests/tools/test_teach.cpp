@@ -81,7 +81,7 @@ struct Shell : TopoFolder {
     CHECK(answer.exit == 2);
     CHECK(answer.out.empty());
     CHECK(answer.err == why + "\n");
-    CHECK_FALSE(std::filesystem::exists(folder / "out.json"));
+    CHECK_FALSE(std::filesystem::exists(path() / "out.json"));
   }
 };
 

@@ -29,7 +29,7 @@ struct TopoShell : TopoFolder {
     CHECK(answer.out.empty());
     CHECK_THAT(answer.err, Contains(why));
     CHECK(std::count(answer.err.begin(), answer.err.end(), '\n') == 1);
-    CHECK_FALSE(fs::exists(folder / "out.json"));
+    CHECK_FALSE(fs::exists(path() / "out.json"));
   }
 };
 

@@ -9,6 +9,8 @@
 #include <iterator>
 #include <nlohmann/json.hpp>
 
+#include "tests/temporary_folder.hpp"
+
 using nlohmann::json;
 namespace fs = std::filesystem;
 
@@ -20,25 +22,16 @@ struct CheckAnswer {
 };
 
 /// 32 nodes with an HCA each on leaves of eight, 2:1.
-struct CheckShell {
-  fs::path folder;
+struct CheckShell : test::TemporaryFolder {
   CheckShell() {
-    std::string name = (fs::temp_directory_path() / "trainyard-XXXXXX").string();
-    REQUIRE(mkdtemp(name.data()) != nullptr);
-    folder = name;
-    std::ofstream(folder / "clos.yaml")
-        << "cluster:\n  nodes: 32\n  node: {base: pcie-1, hca: {count: 1, rate: 100 Gbit/s, latency: 0.5 us}}\n"
-           "  fabric: {base: leaf-spine, levels: [{down: 8, oversubscription: 2}]}\nmodel: gpt2\n"
-           "software: pytorch-ddp\n"
-           "plan: {global_batch_size: 32, micro_batch_size: 1, precision: fp32}\n";
-  }
-  ~CheckShell() { fs::remove_all(folder); }
-  std::string text(const std::string& name) const {
-    std::ifstream in(folder / name);
-    return {std::istreambuf_iterator<char>(in), {}};
+    write("clos.yaml",
+          "cluster:\n  nodes: 32\n  node: {base: pcie-1, hca: {count: 1, rate: 100 Gbit/s, latency: 0.5 us}}\n"
+          "  fabric: {base: leaf-spine, levels: [{down: 8, oversubscription: 2}]}\nmodel: gpt2\n"
+          "software: pytorch-ddp\n"
+          "plan: {global_batch_size: 32, micro_batch_size: 1, precision: fp32}\n");
   }
   CheckAnswer run(const std::string& arguments) const {
-    const std::string line = "cd '" + folder.string() + "' && exec '" TRAINYARD_BINARY "' topo check " + arguments +
+    const std::string line = "cd '" + path().string() + "' && exec '" TRAINYARD_BINARY "' topo check " + arguments +
                              " >.out 2>.err </dev/null";
     const int status = std::system(line.c_str());
     return {WIFEXITED(status) ? WEXITSTATUS(status) : -1, text(".out"), text(".err")};
@@ -112,5 +105,5 @@ TEST_CASE("topo check refuses what is not there in one line", "[topo][check]") {
   const CheckAnswer lanes = shell.run("pcie-4 --set pcie.lanes_per_socket=8 --json a.json");
   CHECK(lanes.exit == 2);
   CHECK(has(lanes.err, "but there are 8"));
-  CHECK(!fs::exists(shell.folder / "a.json"));
+  CHECK(!fs::exists(shell.path() / "a.json"));
 }

@@ -10,6 +10,7 @@
 
 #include "scenarios/scenario.hpp"
 #include "tests/support.hpp"
+#include "tests/temporary_folder.hpp"
 #include "topologies/cluster_machine.hpp"
 #include "topologies/simgrid_platform.hpp"
 
@@ -23,21 +24,10 @@ constexpr const char* kTwoNodes =
     "cluster: {nodes: 2, node: dgx-1v, fabric: nonblocking}\nmodel: gpt2\nsoftware: pytorch-ddp\n"
     "plan: {global_batch_size: 16, micro_batch_size: 1, precision: fp16}\n";
 
-struct ExportFolder {
-  fs::path folder;
-  ExportFolder() {
-    std::string name = (fs::temp_directory_path() / "trainyard-XXXXXX").string();
-    REQUIRE(mkdtemp(name.data()) != nullptr);
-    folder = name;
-    std::ofstream(folder / "two.yaml") << kTwoNodes;
-  }
-  ~ExportFolder() { fs::remove_all(folder); }
-  std::string text(const std::string& name) const {
-    std::ifstream in(folder / name);
-    return {std::istreambuf_iterator<char>(in), {}};
-  }
+struct ExportFolder : test::TemporaryFolder {
+  ExportFolder() { write("two.yaml", kTwoNodes); }
   int run(const std::string& arguments) const {
-    const int status = std::system(("cd '" + folder.string() + "' && exec '" TRAINYARD_BINARY "' topo export " +
+    const int status = std::system(("cd '" + path().string() + "' && exec '" TRAINYARD_BINARY "' topo export " +
                                     arguments + " >.out 2>.err </dev/null")
                                        .c_str());
     return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
@@ -110,7 +100,7 @@ TEST_CASE("topo export: SimGrid loads the platform and times transfers as we do"
   // one so small that it is all latency.
   const std::vector<ExportTransfer> transfers{{0, 3, 300'000'000}, {0, 1, 1'000'003},  {0, 5, 300'000'000},
                                               {1, 9, 300'000'000}, {7, 8, 12'345'678}, {0, 15, 1}};
-  const json simgrid = simgrid_times((files.folder / "two.xml").string(), transfers);
+  const json simgrid = simgrid_times((files.path() / "two.xml").string(), transfers);
   REQUIRE(simgrid.size() == transfers.size());
   for (std::size_t i = 0; i < transfers.size(); ++i) {
     CAPTURE(transfers[i].from, transfers[i].to);
@@ -118,7 +108,7 @@ TEST_CASE("topo export: SimGrid loads the platform and times transfers as we do"
   }
   // Slower HCAs are in the platform too.
   REQUIRE(files.run("two.yaml --set cluster.hca.rate=50Gbit/s --simgrid slow.xml") == 0);
-  const json slow = simgrid_times((files.folder / "slow.xml").string(), {{1, 9, 300'000'000}});
+  const json slow = simgrid_times((files.path() / "slow.xml").string(), {{1, 9, 300'000'000}});
   CHECK(slow[0].get<double>() - simgrid[3].get<double>() == Approx(300e6 / 6.25e9 - 300e6 / 12.5e9).epsilon(1e-9));
 }
 
@@ -143,13 +133,13 @@ TEST_CASE("topo export: shared media, stops in host memory, several node types a
       "cluster:\n  nodes: 2\n  node: t4-server\n  fabric: {type: ring, switch_latency: 1 us}" + rest;
   for (const std::string& text : {hub, chips, ring}) {
     INFO(text);
-    std::ofstream(files.folder / "s.yaml") << text;
+    std::ofstream(files.path() / "s.yaml") << text;
     const int code = files.run("s.yaml --simgrid s.xml");
     INFO(files.text(".err"));
     REQUIRE(code == 0);
     const Scenario scenario = read_scenario_text(text, "s.yaml");
     const std::vector<ExportTransfer> transfers{{0, 3, 300'000'000}, {0, 4, 100'000'000}, {6, 1, 50'000'000}};
-    const json simgrid = simgrid_times((files.folder / "s.xml").string(), transfers, 4);
+    const json simgrid = simgrid_times((files.path() / "s.xml").string(), transfers, 4);
     REQUIRE(simgrid.size() == transfers.size());
     for (std::size_t i = 0; i < transfers.size(); ++i) {
       CAPTURE(transfers[i].from, transfers[i].to);
@@ -186,7 +176,7 @@ TEST_CASE("topo export refuses in one line and writes nothing", "[topo]") {
     CHECK(files.run(arguments) == 2);
     CHECK(files.text(".err") == error + "\n");
     CHECK(files.text(".out").empty());
-    CHECK_FALSE(fs::exists(files.folder / "x.xml"));
+    CHECK_FALSE(fs::exists(files.path() / "x.xml"));
   };
   refused("dgx-1v", "trainyard topo export: say what to write: --simgrid FILE");
   refused("dgx-1x --simgrid x.xml", "trainyard topo export: unknown node \"dgx-1x\"; did you mean \"dgx-1p\"?");

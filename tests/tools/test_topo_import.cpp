@@ -13,6 +13,7 @@
 
 #include "models/nccl_topology.hpp"
 #include "models/node.hpp"
+#include "tests/temporary_folder.hpp"
 #include "topologies/cluster.hpp"
 
 using namespace trainyard;
@@ -197,9 +198,8 @@ TEST_CASE("topo import refuses what it cannot read, with the line", "[topo]") {
 }
 
 TEST_CASE("topo import writes a node that topo show takes, or nothing", "[topo]") {
-  std::string name = (fs::temp_directory_path() / "trainyard-XXXXXX").string();
-  REQUIRE(mkdtemp(name.data()) != nullptr);
-  const fs::path folder = name;
+  const test::TemporaryFolder made;
+  const fs::path& folder = made.path();
   fs::copy(Catalog().root(), folder / "catalog", fs::copy_options::recursive);
   std::ofstream(folder / "a100.xml") << dgx_a100_xml();
   std::ofstream(folder / "p100.xml") << dgx_xml(60, "8 GT/s", false, 1, 100000);
@@ -233,5 +233,4 @@ TEST_CASE("topo import writes a node that topo show takes, or nothing", "[topo]"
   nothing("p100.xml", "p100.xml:6: <gpu>: sm=\"60\" tells no type of GPU; name one with --gpu");
   nothing("a100.xml --gpu a100-sxm4-80g",
           "trainyard topo import: --gpu: unknown gpu \"a100-sxm4-80g\"; did you mean \"a100-sxm4-80gb\"?");
-  fs::remove_all(folder);
 }

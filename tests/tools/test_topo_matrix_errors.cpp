@@ -87,7 +87,7 @@ TEST_CASE("topo import of a print writes a node that topo show takes, or nothing
     const TopoAnswer answer = folder.run("import " + arguments + " --yaml x.yaml");
     CHECK(answer.exit == 2);
     CHECK(answer.err == error + "\n");
-    CHECK_FALSE(std::filesystem::exists(folder.folder / "x.yaml"));
+    CHECK_FALSE(std::filesystem::exists(folder.path() / "x.yaml"));
   };
   nothing("topo.txt", "topo.txt: the print does not say what its GPUs are; name them with --gpu");
   nothing("topo.txt --gpu v100",

@@ -20,7 +20,7 @@ namespace {
 
 struct TopoShell : TopoFolder {
   TopoShell() {
-    std::ofstream(folder / "two.yaml") << "cluster: {nodes: 2, node: dgx-1v, fabric: nonblocking}\nmodel: gpt2\n"
+    std::ofstream(path() / "two.yaml") << "cluster: {nodes: 2, node: dgx-1v, fabric: nonblocking}\nmodel: gpt2\n"
                                           "software: pytorch-ddp\n"
                                           "plan: {global_batch_size: 16, micro_batch_size: 1, precision: fp16}\n";
   }
@@ -77,8 +77,7 @@ TEST_CASE("topo refuses what is not there in one line", "[topo]") {
   shell.refused("path dgx-1v 0 5 --path nvlink", "no such path leads from node0/gpu0 to node0/gpu5");
   shell.refused("path dgx-1v 0 5 --path pci", "--path: unknown value \"pci\"; did you mean \"pcie\"?");
   shell.refused("path tow.yaml 0 5", "tow.yaml: no such file; did you mean \"two.yaml\"?");
-  shell.refused("show dgx-1v --dot - --svg -",
-                "trainyard topo show: only one of --dot, --svg and --json can be written to stdout");
+  shell.refused("show dgx-1v --dot - --svg -", "trainyard topo show: --dot - and --svg - would both write to stdout");
   shell.refused("show pcie-4 --set pcie.lanes_per_socket=8",
                 "trainyard topo show: node pcie-4, socket 0: 1 switch uplink needs 16 PCIe lanes, but there are 8");
   shell.refused("show two.yaml --set cluster.pcie.lanes_per_socket=16",

@@ -1,0 +1,89 @@
+// Splits that cannot be: where, why, and what would do instead.
+#include <catch2/catch.hpp>
+
+#include "models/nearest.hpp"
+#include "scenarios/scenario.hpp"
+
+using namespace trainyard;
+
+namespace {
+
+/// On 16 A100 of two nodes.
+std::string error_of(const std::string& plan, const std::string& model = "gpt2") {
+  try {
+    read_scenario_text("cluster: {nodes: 2, node: dgx-a100, fabric: nonblocking}\nmodel: " + model +
+                           "\nplan:\n  micro_batch_size: 1\n  global_batch_size: 96\n" + plan,
+                       "x.yaml");
+  } catch (const UserError& e) {
+    return e.what();
+  }
+  return "no error";
+}
+
+}  // namespace
+
+TEST_CASE("nearest numbers are below and above, and there", "[parallel-errors]") {
+  CHECK(nearest_divisors(16, 5) == "4 or 8");
+  CHECK(nearest_divisors(16, 17) == "16");
+  CHECK(nearest_divisors(7, 3) == "1 or 7");
+  CHECK(nearest_divisors(12, 4) == "4");
+  CHECK(nearest_multiples(8, 12) == "8 or 16");
+  CHECK(nearest_multiples(8, 3) == "8");
+  CHECK(nearest_multiples(8, 16) == "16");
+}
+
+TEST_CASE("what does not divide is refused with the nearest that does", "[parallel-errors]") {
+  CHECK(error_of("  tensor_parallel: 3\n") ==
+        "x.yaml:4:3: plan: tensor 3 x context 1 x pipeline 1 = 3 ranks do not divide the 16 GPUs of the cluster; "
+        "nearest: 2 or 4 ranks; or say plan.data_parallel.size, and leave GPUs idle");
+  CHECK(
+      error_of("  tensor_parallel: 8\n") ==
+      "x.yaml:6:20: plan.tensor_parallel: tensor parallelism over 8 ranks: they must divide the 12 attention heads of "
+      "gpt2; nearest: 6 or 12");
+  CHECK(error_of("  data_parallel: {zero_stage: 1, zero_group: 6}\n") ==
+        "x.yaml:6:47: plan.data_parallel.zero_group: groups of 6 do not divide 16 replicas; nearest: 4 or 8");
+  CHECK(error_of("  expert_parallel: 3\n", "mixtral-8x7b") ==
+        "x.yaml:4:3: plan.expert_parallel: 3 does not divide data 16 x context 1: experts are spread over ranks that "
+        "hold "
+        "other samples or tokens; nearest: 2 or 4");
+  CHECK(error_of("  context_parallel: 2\n  seq_length: 101\n") ==
+        "x.yaml:6:21: plan.context_parallel: context parallelism over 2 ranks: the sequence of 101 tokens is to be cut "
+        "into 4 equal blocks; nearest: 100 or 104 tokens");
+}
+
+TEST_CASE("an order of the mesh is refused for what is wrong with it", "[parallel-errors]") {
+  const std::string rule =
+      "; tensor, context, data and pipeline are expected, each once, from neighbours to far apart, as in [tensor, "
+      "context, data, pipeline]";
+  CHECK(error_of("  mesh_order: tensor\n") == "x.yaml:6:15: plan.mesh_order: not a list" + rule);
+  CHECK(error_of("  mesh_order: [tensor, data, pipeline]\n") ==
+        "x.yaml:6:15: plan.mesh_order: context is missing" + rule);
+  CHECK(error_of("  mesh_order: [tensor, data, tensor, pipeline]\n") ==
+        "x.yaml:6:30: plan.mesh_order: tensor twice" + rule);
+  CHECK(error_of("  mesh_order: [tensor, expert, data, pipeline]\n") ==
+        "x.yaml:6:24: plan.mesh_order: expert is no axis of its own: experts are spread over data ranks" + rule);
+  CHECK(error_of("  mesh_order: [tensr]\n").find("did you mean \"tensor\"?") != std::string::npos);
+}
+
+TEST_CASE("layers of a stage that are no number are refused at their place", "[parallel-errors]") {
+  const std::string pipeline = "  pipeline_parallel: 2\n  pipeline:\n    layers:\n      - 6\n      - ";
+  CHECK(error_of(pipeline + "six\n") ==
+        "x.yaml:10:9: plan.pipeline.layers: of stage 1: expected a whole number, 0 or more, got \"six\"");
+  CHECK(error_of(pipeline + "-6\n") ==
+        "x.yaml:10:9: plan.pipeline.layers: of stage 1: expected a whole number, 0 or more, got \"-6\"");
+  CHECK(error_of(pipeline + "{size: 6}\n") ==
+        "x.yaml:10:9: plan.pipeline.layers: of stage 1: expected a whole number, 0 or more, got no number");
+}
+
+TEST_CASE("keys of a framework's plan are refused where they are wrong, with the nearest", "[parallel-errors]") {
+  const std::string ddp = "  strategy: pytorch-ddp\n";
+  CHECK(error_of(ddp + "  data_parallel: {mechanisn: master}\n") ==
+        "x.yaml:7:19: unknown key \"mechanisn\" in plan.data_parallel; did you mean \"mechanism\"?");
+  CHECK(error_of(ddp + "  data_parallel: {mechanism: mastr}\n") ==
+        "x.yaml:7:30: plan.data_parallel.mechanism: unknown value \"mastr\"; did you mean \"master\"?");
+  CHECK(error_of(ddp + "  data_parallel: {mechanism: {a: 1}}\n") ==
+        "x.yaml:7:30: plan.data_parallel.mechanism: expected a name, got a map of keys");
+  CHECK(error_of(ddp + "  mechanism: master\n") == "x.yaml:7:3: plan.mechanism: it belongs into plan.data_parallel");
+  CHECK(error_of(ddp + "  data_paralel: {mechanism: master}\n") ==
+        "x.yaml:7:3: unknown key \"data_paralel\" in plan; did you mean \"data_parallel\"?");
+}

@@ -1,0 +1,98 @@
+// Exchanges of sequence parallelism of which a library hides a stated part behind matrix products.
+#include <fmt/format.h>
+
+#include <catch2/catch.hpp>
+#include <nlohmann/json.hpp>
+
+#include "scenarios/simulate.hpp"
+#include "tools/report.hpp"
+
+using namespace trainyard;
+
+namespace {
+
+constexpr double kRate = 300e9, kTokens = 8 * 1024, kHidden = 768, kLayers = 2, kRanks = 2;
+
+/// Nothing but arithmetic and bytes takes time, and neither slows the other.
+Scenario ideal(const std::string& overlap, const Overrides& more = {}) {
+  const std::string text =
+      "cluster:\n  node:\n    base: dgx-a100\n    nvlink: {latency: 0 us}\n    gpu:\n      nvlink: 300 GB/s\n"
+      "      interference: {compute_while_communicating: 1, communication_while_computing: 1}\n"
+      "model: {base: gpt2, n_layer: 2}\nsoftware: plain\n"
+      "plan:\n  global_batch_size: 8\n  micro_batch_size: 8\n  data_parallel: 1\n  tensor_parallel: 2\n"
+      "  sequence_parallel: true\n  collectives: messages\n  tensor_parallel_overlap: " +
+      overlap + "\n";
+  return read_scenario_text(text, "ideal.yaml", more);
+}
+
+std::string error_of(const std::string& overlap, const Overrides& more = {}) {
+  try {
+    ideal(overlap, more);
+  } catch (const UserError& e) {
+    return e.what();
+  }
+  return "no error";
+}
+
+}  // namespace
+
+TEST_CASE("the part that user buffers hide is not waited for, the rest is; all bytes are sent", "[user-buffers]") {
+  const Result apart = simulate(ideal("false"));
+  // Of each block two all-gathers and two reduce-scatters either way; of the head one of each.
+  const double exchange = kTokens * kHidden * 2 * (kRanks - 1) / kRanks / kRate, exchanges = 8 * kLayers + 2;
+  const double all = apart.breakdown.exposed_communication.at("tensor parallel");
+  for (const double part : {0.0, 0.25, 0.5}) {
+    const Result r = simulate(ideal(fmt::format("{{user_buffers: {{overlapped: {}}}}}", part)));
+    CAPTURE(part);
+    CHECK(r.breakdown.exposed_communication.at("tensor parallel") ==
+          Approx(all - part * exchanges * exchange).epsilon(1e-9));
+    CHECK(r.step_time == Approx(apart.step_time - part * exchanges * exchange).epsilon(1e-9));
+    CHECK(r.bytes_total == Approx(apart.bytes_total).epsilon(1e-12));
+  }
+}
+
+TEST_CASE("an exchange is hidden no longer than its matrix product takes", "[user-buffers]") {
+  const Overrides slow{{"cluster.node.gpu.nvlink", "3 GB/s"}};
+  const double none = simulate(ideal("false", slow)).step_time;
+  const double whole = simulate(ideal("{user_buffers: {overlapped: 1}}", slow)).step_time;
+  CHECK(whole < none);
+  CHECK(whole > 0.5 * none);  // exchanges take far longer than products
+}
+
+TEST_CASE("a stack states the part, a plan may state another", "[user-buffers]") {
+  const Overrides nemo{{"software", "nemo"}};
+  CHECK(ideal("user-buffers", nemo).parallel.sharding.user_buffers == 0.62);
+  CHECK(ideal("~", nemo).parallel.sharding.user_buffers == 0.62);
+  CHECK(ideal("false", nemo).parallel.sharding.user_buffers == 0);
+  CHECK(ideal("{user_buffers: {overlapped: 0.5}}", nemo).parallel.sharding.user_buffers == 0.5);
+  CHECK(ideal("~").parallel.sharding.user_buffers == 0);
+  // Without sequence parallelism there is nothing that they could hide.
+  CHECK(ideal("~", {{"software", "nemo"}, {"plan.sequence_parallel", "false"}}).parallel.sharding.user_buffers == 0);
+}
+
+TEST_CASE("what user buffers hide is said to be stated, not simulated", "[user-buffers]") {
+  const auto said = [](const Scenario& s) { return screen(s, simulate(s), {}); };
+  CHECK_THAT(said(ideal("~", {{"software", "nemo"}})),
+             Catch::Contains("62 % of tensor-parallel exchange hidden by user buffers: stated by the stack, not "
+                             "simulated\n"));
+  CHECK_THAT(said(ideal("{user_buffers: {overlapped: 0.5}}")),
+             Catch::Contains("50 % of tensor-parallel exchange hidden by user buffers: stated by the plan, not "
+                             "simulated\n"));
+  CHECK_THAT(said(ideal("false")), !Catch::Contains("user buffers"));
+}
+
+TEST_CASE("user buffers that cannot be are refused", "[user-buffers]") {
+  const std::string at = "ideal.yaml:17:28: plan.tensor_parallel_overlap";
+  CHECK(error_of("user-buffers") == at + ": user buffers: stack plain states no part that they hide; state it, as in "
+                                         "{user_buffers: {overlapped: 0.5}}");
+  CHECK(
+      error_of("user-buffers", {{"plan.sequence_parallel", "false"}}) ==
+      at + ": user buffers are for sequence parallelism's all-gathers and reduce-scatters; set plan.sequence_parallel");
+  CHECK(
+      error_of("{user_buffers: {overlapped: 1.5}}") ==
+      "ideal.yaml:17:56: plan.tensor_parallel_overlap.user_buffers.overlapped: 1.5 is out of range; expected a number "
+      "from 0 to 1");
+  CHECK(error_of("{user_buffers: {overlapped: -0.1}}").find("out of range") != std::string::npos);
+  CHECK(error_of("{user_bufers: {overlapped: 0.1}}").find("did you mean \"user_buffers\"?") != std::string::npos);
+  CHECK(error_of("maybe") == at + ": expected true, false or user-buffers, got \"maybe\"");
+}

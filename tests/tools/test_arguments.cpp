@@ -1,0 +1,67 @@
+// Flags as a user gives them wrongly: one clear line, exit code 2, nothing written.
+#include "tests/tools/topo_shell.hpp"
+
+namespace {
+
+using namespace trainyard::test;
+
+void refused(const std::string& arguments, const std::string& error) {
+  INFO(arguments);
+  const TopoFolder shell;
+  const TopoAnswer answer = shell.trainyard(arguments);
+  CHECK(answer.err == error + "\n");
+  CHECK(answer.out.empty());
+  CHECK(answer.exit == 2);
+}
+
+}  // namespace
+
+TEST_CASE("two outputs of one command cannot go to one place", "[cli]") {
+  refused("teach pipeline --svg - --json -",
+          "trainyard teach pipeline: --svg - and --json - would both write to stdout");
+  refused("teach zero --svg - --json -", "trainyard teach zero: --svg - and --json - would both write to stdout");
+  refused("teach all-reduce --html - --json -",
+          "trainyard teach all-reduce: --html - and --json - would both write to stdout");
+  refused("topo show dgx-1v --dot - --svg -", "trainyard topo show: --dot - and --svg - would both write to stdout");
+  refused("fit nccl x.log --svg - --out -", "trainyard fit: --out - and --svg - would both write to stdout");
+  refused("run x.yaml --json a --trace a", "trainyard run: --json and --trace would both write a");
+  refused("sweep x.yaml --json - --csv -", "trainyard sweep: --csv - and --json - would both write to stdout");
+}
+
+TEST_CASE("an output that cannot be written is refused before anything is computed", "[cli]") {
+  refused("teach pipeline --svg none/x.svg", "cannot write none/x.svg: no folder none");
+  refused("bench all_reduce --on dgx-h100 --json none/x", "cannot write none/x: no folder none");
+}
+
+TEST_CASE("a flag's number that is none is refused by the flag's name", "[cli]") {
+  refused("teach pipeline --stages x", "--stages x: a whole number expected");
+  refused("teach pipeline --stages=", "--stages \"\": a whole number expected");
+  refused("teach zero --ranks 2.5", "--ranks 2.5: a whole number expected");
+  refused("bench all_reduce --on dgx-h100 --gpus 99999999999", "--gpus 99999999999: a whole number expected");
+  refused("explain x.yaml --pieces many", "--pieces many: a whole number expected");
+}
+
+TEST_CASE("a lesson of ZeRO says what there is to say", "[cli]") {
+  refused("teach zero --parameters 1.5", "--parameters 1.5: a whole number expected");
+  const TopoFolder shell;
+  CHECK(shell.trainyard("teach zero --parameters 1.5e9").exit == 0);
+  const auto ends = [&shell](const std::string& flags, const std::string& sentence) {
+    CHECK_THAT(shell.trainyard("teach zero " + flags).out, Catch::Contains(sentence));
+  };
+  ends("--stage 0", "data parallel: 120 GB a rank, 16 bytes a parameter\n");
+  ends("--ranks 1", "ZeRO stage 3: 120 GB a rank, 16 bytes a parameter, as much as data parallel: there is one rank\n");
+  ends("--stage 3", "ZeRO stage 3: 1.875 GB a rank, 0.25 bytes a parameter, 64 times less than data parallel\n");
+}
+
+TEST_CASE("every strategy says its software", "[cli]") {
+  const TopoFolder shell;
+  const std::string list = shell.trainyard("list strategies").out;
+  CHECK_THAT(list, Catch::Matches("(.|\n)*tf-mirrored +all-reduce +0 +plain (.|\n)*"));
+}
+
+TEST_CASE("a flag without its value, or given twice, is refused by its name", "[cli]") {
+  refused("teach pipeline --stages",
+          "trainyard teach pipeline: --stages: a value expected (trainyard teach pipeline --help)");
+  refused("teach zero --ranks 2 --ranks 4",
+          "trainyard teach zero: --ranks: given more than once (trainyard teach zero --help)");
+}
