@@ -140,6 +140,7 @@ Ops TrainingStep::run() {
   for (const MemoryPart& part : stage_.memory.parts)
     co_yield holds(part.bytes.value, part.memory_class, words_.setup, TrainingStreams::compute, {});
   for (int number = 0; number < plan_.steps; ++number) {
+    out_.begin_sample(static_cast<std::uint32_t>(number));
     co_yield step();
     if (plan_.values && plan_.overlap_parameters && shares_out() && plan_.zero != ZeroStage::parameters)
       co_yield gather_all();  // the next step would begin with it
