@@ -6,106 +6,26 @@
 #include <nlohmann/json.hpp>
 
 #include "scenarios/seeds/seed_case.hpp"
+#include "scenarios/server_cell.hpp"
 #include "sim/child.hpp"
-#include "sim/simulation.hpp"
 #include "sim/values.hpp"
-#include "strategies/pass_table.hpp"
-#include "strategies/servers/server_plan.hpp"
-#include "topologies/cluster_machine.hpp"
-#include "topologies/straggler_machine.hpp"
 
 namespace trainyard {
 namespace {
 
 using nlohmann::json;
 
-/// `keys` layers of one tensor each, all in all of that size and time, on fp32 devices of star_cluster.
-Network keyed_network(int keys, Bytes gradient, double ms) {
-  Network network;
-  network.name = "keys";
-  for (int i = 0; i < keys; ++i) {
-    Layer& layer = network.layers.emplace_back();
-    layer.name = fmt::format("layer {}", i);
-    layer.parameters.push_back({"weight", gradient.value / 4 / keys});
-    BackwardKernel& backward = layer.backward.emplace_back();
-    backward.name = "backward";
-    backward.work = flops_work(Flops{ms * 1e9 / keys}, Precision::fp32);
-    backward.gradients_ready = {0};
-  }
-  return network;
-}
-
-/// Workers and servers, each on a device of its own; servers add and update in no time.
-struct Cell {
-  int workers = 1, servers = 1, keys = 1, steps = 1;
-  Bytes gradient;
-  double compute_ms = 0;
-  BytesPerSecond link{1e9};
-  std::vector<double> slower;  ///< by worker: so many times
-  bool pulls = true;           ///< false: weights take no bytes
-  bool values = false;
-};
-
-struct CellRun {
-  Network network;
-  ServerPlan plan;
-  Names names;
-  ClusterMachine cluster;
-  StragglerMachine machine;
-  std::unique_ptr<ServerBoard> board;
-  double end = 0;
-
-  static ServerPlan plan_of(const Cell& cell, const Network& network) {
-    Place place;
-    place.file = std::make_shared<const std::string>("seed case");
-    DataParallelPlan data;
-    data.ranks = cell.workers;
-    data.steps = cell.steps;
-    data.values = cell.values;
-    data.gradient_element = Bytes{4};
-    data.buckets = gradient_buckets(network, data.gradient_element, Bytes{1}, Bytes{1}, true);
-    data.accumulation.bytes = Bytes{1e-300};
-    ServerPlan plan = server_plan(network, data, cell.servers, KeySharding::balanced, place);
-    if (!cell.pulls) plan.base.step.parameter_element = Bytes{0};
-    return plan;
-  }
-  static std::vector<Straggler> stragglers_of(const Cell& cell) {
-    Straggler constant;
-    constant.factors = cell.slower;
-    return {constant};
-  }
-
-  explicit CellRun(const Cell& cell, const std::function<void(ServerPlan&)>& change = {})
-      : network(keyed_network(cell.keys, cell.gradient, cell.compute_ms)),
-        plan(plan_of(cell, network)),
-        cluster(star_cluster(cell.workers + cell.servers + 1, cell.link), SoftwareStack{}),
-        machine(cluster, stragglers_of(cell), cell.workers) {
-    if (change) change(plan);
-  }
-  void run(const std::vector<Observer*>& observers = {}) {
-    board = std::make_unique<ServerBoard>(plan.workers(), plan.workers() - plan.backup_workers, plan.base.step.steps,
-                                          plan.keys());
-    const PassTables tables(plan.base.step, names);
-    const CentralWords words(names);
-    Simulation simulation(machine);
-    for (Actor actor = 0; actor < plan.actors(); ++actor)
-      simulation.add(actor, server_program(actor, plan, tables, words, *board));
-    for (Observer* observer : observers) simulation.observe(*observer);
-    end = simulation.run().end.value;
-  }
-};
-
-double push_ms(const Cell& cell) {
+double push_ms(const ServerCell& cell) {
   return json::parse(in_child([&] {
-           CellRun cell_run(cell);
-           cell_run.run();
-           return json(cell_run.end * 1e3).dump();
+           ServerCellRun once(cell);
+           once.run();
+           return json(once.end().value * 1e3).dump();
          }))
       .get<double>();
 }
 
 SeedFigures psm_01(const Node& inputs) {
-  Cell cell;
+  ServerCell cell;
   cell.gradient = Bytes{number_of(inputs, "S_MB") * 1e6};
   cell.link = BytesPerSecond{number_of(inputs, "server_GBps") * 1e9};
   cell.pulls = false;
@@ -122,17 +42,17 @@ SeedFigures psm_02(const Node& inputs) {
   bool even = true;
   for (const std::string& word : words_of(inputs, "mn")) {
     const ServerLabel label = parse_server_label(word, inputs.place);
-    Cell cell;
+    ServerCell cell;
     cell.workers = label.workers;
     cell.servers = cell.keys = label.servers;
     cell.gradient = Bytes{number_of(inputs, "S_MB") * 1e6};
     cell.link = BytesPerSecond{number_of(inputs, "server_GBps") * 1e9};
     cell.pulls = false;
     got["push_ms " + word] = push_ms(cell);
-    const CellRun run(cell);
+    const ServerCellRun run(cell);
     std::vector<double> held(static_cast<std::size_t>(cell.servers));
-    for (std::size_t k = 0; k < run.plan.keys(); ++k)
-      held[static_cast<std::size_t>(run.plan.server_of[k])] += run.plan.share_of(k);
+    for (std::size_t k = 0; k < run.plan().keys(); ++k)
+      held[static_cast<std::size_t>(run.plan().server_of[k])] += run.plan().share_of(k);
     even &= std::all_of(held.begin(), held.end(), [&](double h) { return std::abs(h * cell.servers - 1) < 1e-12; });
   }
   got["an_even_part_per_server"] = even;
@@ -149,14 +69,14 @@ SeedFigures kv_01(const Node& inputs) {
        {std::vector<double>{}, {6, 5, 4, 3, 2, 1}, {2, 6, 1, 5, 3, 4}, {1, 1, 9, 1, 1, 2}}) {
     const std::vector<double> sums =
         json::parse(in_child([&] {
-          Cell cell;
+          ServerCell cell;
           cell.workers = machines * gpus;
           cell.keys = static_cast<int>(number_of(inputs, "keys"));
           cell.gradient = Bytes{4.0 * cell.keys};
-          cell.compute_ms = 1;
+          cell.compute = Seconds{1e-3};
           cell.slower = slower;
           cell.values = true;
-          CellRun run(cell);
+          ServerCellRun run(cell);
           Values values;
           const auto on = [&values](auto call, auto function) {
             values.on_call(static_cast<std::uint16_t>(call), function);
@@ -220,22 +140,25 @@ class Applied : public Observer {
   int updates_ = 0;
 };
 
-Cell unlike_workers(const Node& inputs, double horizon_ms) {
-  Cell cell;
+ServerCell unlike_workers(const Node& inputs, double horizon_ms) {
+  ServerCell cell;
   const std::vector<double> times = numbers_of(inputs, "workers_ms");
-  cell.compute_ms = *std::min_element(times.begin(), times.end());
-  for (const double t : times) cell.slower.push_back(t / cell.compute_ms);
+  const double fastest = *std::min_element(times.begin(), times.end());
+  cell.compute = Seconds{fastest * 1e-3};
+  for (const double t : times) cell.slower.push_back(t / fastest);
   cell.workers = static_cast<int>(times.size());
-  cell.steps = static_cast<int>(horizon_ms / cell.compute_ms) + 1;  // more than can be done
+  cell.steps = static_cast<int>(horizon_ms / fastest) + 1;  // more than can be done
   return cell;
 }
 
 SeedFigures async_01(const Node& inputs) {
   const double horizon = number_of(inputs, "horizon_s");
-  const Cell cell = unlike_workers(inputs, horizon * 1e3);
+  const ServerCell cell = unlike_workers(inputs, horizon * 1e3);
   const auto count = [&](Consistency consistency) {
     return json::parse(in_child([&] {
-             CellRun run(cell, [&](ServerPlan& plan) { plan.consistency = consistency; });
+             ServerCell as = cell;
+             as.change = [&](ServerPlan& plan) { plan.consistency = consistency; };
+             ServerCellRun run(as);
              Applied applied(horizon);
              run.run({&applied});
              int batches = 0;
@@ -253,15 +176,17 @@ SeedFigures async_01(const Node& inputs) {
 
 SeedFigures ssp_01(const Node& inputs) {
   const double horizon_ms = number_of(inputs, "horizon_ms");
-  const Cell cell = unlike_workers(inputs, horizon_ms);
+  const ServerCell cell = unlike_workers(inputs, horizon_ms);
   SeedFigures got;
   bool slow_alike = true;
   for (const std::string& bound : words_of(inputs, "bound")) {
     const json j = json::parse(in_child([&] {
-      CellRun run(cell, [&](ServerPlan& plan) {
+      ServerCell as = cell;
+      as.change = [&](ServerPlan& plan) {
         plan.consistency = bound == "inf" ? Consistency::asynchronous : Consistency::stale;
         if (bound != "inf") plan.staleness = static_cast<int>(parse_integer(bound));
-      });
+      };
+      ServerCellRun run(as);
       Applied applied(horizon_ms * 1e-3);
       run.run({&applied});
       return json{applied.by(0), applied.by(1)}.dump();
@@ -277,14 +202,16 @@ SeedFigures ssp_01(const Node& inputs) {
 SeedFigures stale_01(const Node& inputs) {
   SeedFigures got;
   for (const double n : numbers_of(inputs, "n")) {
-    Cell cell;
+    ServerCell cell;
     cell.workers = static_cast<int>(n);
-    cell.compute_ms = 1;
+    cell.compute = Seconds{1e-3};
     cell.steps = 20;
     const json histogram = json::parse(in_child([&] {
-      CellRun run(cell, [](ServerPlan& plan) { plan.consistency = Consistency::asynchronous; });
+      ServerCell as = cell;
+      as.change = [](ServerPlan& plan) { plan.consistency = Consistency::asynchronous; };
+      ServerCellRun run(as);
       run.run();
-      return json(run.board->staleness()).dump();
+      return json(run.board().staleness()).dump();
     }));
     if (histogram.size() == 1) got[fmt::format("staleness {}", n)] = histogram[0][0];
   }
@@ -295,16 +222,17 @@ SeedFigures stale_01(const Node& inputs) {
 /// says, the next one later than the one before.
 double mixed_weights(const std::vector<double>& lambdas, const std::function<double(int)>& local, int workers) {
   return json::parse(in_child([&] {
-           Cell cell;
+           ServerCell cell;
            cell.workers = workers;
            cell.gradient = Bytes{4};
-           cell.compute_ms = 1;
+           cell.compute = Seconds{1e-3};
            cell.values = true;
            for (int worker = 0; worker < workers; ++worker) cell.slower.push_back(worker + 1);
-           CellRun run(cell, [&](ServerPlan& plan) {
+           cell.change = [&](ServerPlan& plan) {
              plan.consistency = Consistency::asynchronous;
              plan.worker_weights.assign(lambdas.begin(), lambdas.begin() + workers);
-           });
+           };
+           ServerCellRun run(cell);
            Values values;
            const auto on = [&values](auto call, auto function) {
              values.on_call(static_cast<std::uint16_t>(call), function);
@@ -319,7 +247,7 @@ double mixed_weights(const std::vector<double>& lambdas, const std::function<dou
            on(ServerCall::apply, [&](Actor actor, const Op& op) {
              Eigen::VectorXd& w = values.buffer(actor, kParameters);
              const BufferRef& from = op.effect.read;
-             w += run.plan.worker_weights[from.chunk] * (values.buffer(actor, from.buffer) - w);
+             w += run.plan().worker_weights[from.chunk] * (values.buffer(actor, from.buffer) - w);
            });
            values.buffer(workers, kParameters) = Eigen::VectorXd::Zero(1);
            run.run({&values});
@@ -356,13 +284,13 @@ SeedFigures async_04(const Node& inputs) {
 
 /// Samples a second, in those of one worker alone that nothing holds up.
 double throughput(int workers, int servers, double push_share) {
-  Cell cell;
+  ServerCell cell;
   cell.workers = workers;
   cell.servers = cell.keys = servers;
-  cell.compute_ms = 100;
-  cell.gradient = cell.link * Seconds{cell.compute_ms * 1e-3 * push_share};
+  cell.compute = Seconds{0.1};
+  cell.gradient = cell.link * cell.compute * push_share;
   cell.pulls = false;
-  return workers * cell.compute_ms / push_ms(cell);
+  return workers * cell.compute.value * 1e3 / push_ms(cell);
 }
 
 SeedFigures psname_01(const Node& inputs) {

@@ -39,7 +39,7 @@ void ServerBoard::applied(int worker, std::uint32_t staleness, Seconds now) {
 }
 
 void ServerBoard::dropped(int worker, Seconds now) {
-  ++dropped_;
+  if (!frozen_) ++dropped_;
   dealt_with(workers_[static_cast<std::size_t>(worker)], now);
 }
 
@@ -52,7 +52,7 @@ void ServerBoard::dealt_with(Worker& w, Seconds now) {
   to_ = now;
   if (w.done == 1 && ++begun_ == static_cast<int>(workers_.size()) && steps_ > 1) {
     from_ = now;
-    steps_done_ = 0;
+    steps_done_ = dropped_ = 0;
     staleness_.clear();
   }
   frozen_ = w.done == steps_;

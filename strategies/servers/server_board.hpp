@@ -28,7 +28,7 @@ class ServerBoard {
   /// Steps of all workers a second, in the steady part.
   double steps_per_s() const;
   const std::map<std::uint32_t, std::uint64_t>& staleness() const { return staleness_; }  ///< pushes of keys
-  std::uint64_t dropped_pushes() const { return dropped_; }
+  std::uint64_t dropped_pushes() const { return dropped_; }                               ///< of keys
   Seconds last_update() const { return last_update_; }
 
  private:
