@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "sim/simulation.hpp"
 #include "strategies/pass_table.hpp"
 #include "topologies/star_cluster.hpp"
@@ -18,7 +20,7 @@ Network network_of(const ServerCell& cell) {
   for (int i = 0; i < cell.keys; ++i) {
     Layer& layer = network.layers.emplace_back();
     layer.name = fmt::format("layer {}", i);
-    layer.parameters.push_back({"weight", cell.gradient.value / 4 / cell.keys});
+    layer.parameters.push_back({"weight", std::max(1.0, cell.gradient.value / 4 / cell.keys)});
     BackwardKernel& backward = layer.backward.emplace_back();
     backward.name = "backward";
     backward.work.flops = Flops{cell.compute.value * kFlops / cell.keys};
@@ -37,6 +39,8 @@ ServerPlan plan_of(const ServerCell& cell, const Network& network) {
   data.values = cell.values;
   data.gradient_element = Bytes{4};
   data.buckets = gradient_buckets(network, data.gradient_element, Bytes{1}, Bytes{1}, true);
+  if (cell.gradient.value == 0)
+    for (GradientBucket& key : data.buckets) key.elements = 0;
   data.accumulation.bytes = Bytes{1e-300};
   data.optimizer.flops = Flops{cell.apply.value * kFlops};
   data.optimizer.precision = static_cast<std::uint8_t>(Precision::fp32);
