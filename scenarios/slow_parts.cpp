@@ -111,6 +111,14 @@ LinkFault read_link(const Node& node) {
   return fault;
 }
 
+/// "A - B" is a wire, both ways; anything else the name of a link.
+std::vector<std::string> directions_of(const std::string& name) {
+  const std::size_t dash = name.find(" - ");
+  if (dash == std::string::npos) return {name};
+  const std::string a = name.substr(0, dash), b = name.substr(dash + 3);
+  return {a + " -> " + b, b + " -> " + a};
+}
+
 }  // namespace
 
 SlowParts read_slow_parts(Fields& faults, int ranks) {
@@ -126,17 +134,17 @@ std::vector<LinkChange> link_changes(const SlowParts& slow, std::span<const Link
   std::vector<LinkChange> changes;
   std::vector<std::string> names;
   for (const Link& link : links) names.push_back(link.name);
-  for (const LinkFault& fault : slow.links) {
-    const auto at = std::find(names.begin(), names.end(), fault.link);
-    if (at == names.end())
-      fail(fault.place,
-           fmt::format("faults.links.link: unknown link \"{}\"{}", fault.link,
-                       nearest(fault.link, names) ? hint(fault.link, names) : "; `show --machine` prints examples"));
-    const auto id = static_cast<LinkId>(at - names.begin());
-    const BytesPerSecond rate = links[static_cast<std::size_t>(id)].capacity;
-    changes.push_back({fault.from, id, rate * fault.factor});
-    if (fault.to.value > 0) changes.push_back({fault.to, id, rate});
-  }
+  for (const LinkFault& fault : slow.links)
+    for (const std::string& name : directions_of(fault.link)) {
+      const auto at = std::find(names.begin(), names.end(), name);
+      if (at == names.end())
+        fail(fault.place, fmt::format("faults.links.link: unknown link \"{}\"{}", name,
+                                      nearest(name, names) ? hint(name, names) : "; `show --machine` prints examples"));
+      const auto id = static_cast<LinkId>(at - names.begin());
+      const BytesPerSecond rate = links[static_cast<std::size_t>(id)].capacity;
+      changes.push_back({fault.from, id, rate * fault.factor});
+      if (fault.to.value > 0) changes.push_back({fault.to, id, rate});
+    }
   return changes;
 }
 

@@ -24,7 +24,7 @@ struct SlowParts {
 
 /// Reads of `faults`: `stragglers` (a map or a list of maps: {kind: constant | uniform | lognormal | exponential-tail |
 /// one-slow | periodic, seed, ranks: […] and what the kind asks for: factor or factors; spread; sigma; mean; rank and
-/// factor; period, busy and factor}) and `links` ([{link: NAME, factor, from, to}]; NAME as `show --machine` prints it).
+/// factor; period, busy and factor}) and `links` ([{link: NAME, factor, from, to}]; NAME as `show --machine` prints it; "A - B" is both ways).
 /// Throws UserError with the place.
 SlowParts read_slow_parts(Fields& faults, int ranks);
 
