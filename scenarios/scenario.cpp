@@ -74,7 +74,8 @@ void split_batch(Scenario& s, Fields& plan) {
     fail(plan.place_of("global_batch_size"), "plan.global_batch_size: over 65536 micro-batches a rank");
   s.plan.micro_batches = static_cast<int>(s.global_batch_size / unit);
   constexpr std::int64_t most_steps = 1 << 20;
-  const std::int64_t steps = s.parallel.servers.in_step() ? 1 : kStepsOutOfStep;
+  const ServerChoice& servers = s.parallel.servers;
+  const std::int64_t steps = servers.in_step() && servers.backup_workers == 0 ? 1 : kStepsOutOfStep;
   s.plan.steps = static_cast<int>(bounded("steps", plan.integer("steps", 1, steps), most_steps, "steps"));
 }
 
