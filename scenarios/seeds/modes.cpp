@@ -187,7 +187,7 @@ SeedFigures mode_eq(const Node& inputs) {
   bool identical = true;
   for (const std::string& mode : words_of(inputs, "modes")) {
     Overrides bare{{"software", "plain"}};
-    if (mode == "tf-parameter-server") bare.emplace_back("plan.data_parallel.server", "1");
+    if (mode == "tf-parameter-server") bare.emplace_back("plan.data_parallel.servers", "{nodes: [1], keys: buckets}");
     const Scenario s = mode_scenario(mode, 4, bare);
     times.insert(trace_of(s).seconds);
     const auto updated = json::parse(in_child([&s] {
