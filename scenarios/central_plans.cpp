@@ -13,7 +13,7 @@ Actor cpu_of_node(const ClusterMachine& machine, int node, const Place& where) {
 }
 
 CentralPlan central_plan(const Scenario& s, const ClusterMachine& machine, const SoftwareStack& stack) {
-  if (s.parallel.mechanism == Mechanism::all_reduce) return {};
+  if (s.parallel.mechanism != Mechanism::master && s.parallel.mechanism != Mechanism::central_storage) return {};
   CentralPlan plan = central_plan(s.parallel.mechanism, s.network, s.plan);
   plan.loss_on_master = s.parallel.loss_on_master;
   const double parameters = s.network.parameters();
@@ -22,7 +22,7 @@ CentralPlan central_plan(const Scenario& s, const ClusterMachine& machine, const
   plan.step.stages.front().memory =
       static_memory(HeldElements{parameters, parameters, 0}, s.precision, s.optimizer, held);
   if (plan.has_server()) {
-    plan.center = cpu_of_node(machine, s.parallel.server_node, s.parallel.place);
+    plan.center = cpu_of_node(machine, 0, s.parallel.place);
     plan.memory = model_states({parameters, parameters, parameters}, s.precision, s.optimizer);
   } else {
     plan.memory = static_memory(parameters, s.precision, s.optimizer, held);

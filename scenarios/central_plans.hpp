@@ -5,8 +5,9 @@
 namespace trainyard {
 
 /// The plan of a scenario whose gradients meet in one place, on that machine (which has the scenario's cluster, or for a
-/// what-if another one) and under that stack; unused (`CentralPlan::used`) where they are all-reduced. The scenario must
-/// outlive it. Throws UserError for a node without a CPU that is to be the server.
+/// what-if another one) and under that stack; unused (`CentralPlan::used`) where they are all-reduced, or go to
+/// parameter servers (see placed_servers). The scenario must outlive it. Throws UserError for a node without a CPU that
+/// is to hold them.
 CentralPlan central_plan(const Scenario&, const ClusterMachine&, const SoftwareStack&);
 
 /// The actor of a node's first CPU. Throws UserError at `where` if there is none.

@@ -4,6 +4,7 @@
 
 #include "models/document.hpp"
 #include "models/stack.hpp"
+#include "scenarios/read_servers.hpp"
 #include "strategies/central_plan.hpp"
 #include "strategies/training_plan.hpp"
 #include "topologies/cluster.hpp"
@@ -36,7 +37,7 @@ struct ParallelChoice {
   bool overlap_parameters = true;
   OffloadChoice offload;
   Mechanism mechanism = Mechanism::all_reduce;
-  int server_node = 0;                     ///< of a parameter server: whose CPU
+  ServerChoice servers;                    ///< of mechanism parameter_server
   bool loss_on_master = true;              ///< of a master
   Fidelity fidelity = Fidelity::messages;  ///< of what is exchanged over other axes than data
   Place place, schedule_place, stages_place, layers_place, zero_place;
@@ -50,7 +51,8 @@ struct ParallelChoice {
 /// Reads of the plan: `tensor_parallel`, `sequence_parallel`, `tensor_parallel_overlap`, `context_parallel` (or `{size, exchange}`),
 /// `expert_parallel` (or `{size, imbalance, capacity}`), `pipeline_parallel`, `pipeline: {schedule, chunks, layers,
 /// ends_count_as_layers, overlap, scatter_gather}`, `recompute`, `mesh_order`, `collectives`, and of its `data_parallel`
-/// map `size`, `zero_stage`, `zero_group`, `prefetch`, `reshard`, `overlap_parameters`, `offload`, `mechanism`, `server`, `loss`. The mesh has as many data ranks as
+/// map `size`, `zero_stage`, `zero_group`, `prefetch`, `reshard`, `overlap_parameters`, `offload`, `mechanism`, `loss`, and
+/// what `read_servers` reads. The mesh has as many data ranks as
 /// the cluster has GPUs for, where the plan does not say. Throws UserError with the place and the rule.
 ParallelChoice read_parallel(Fields& plan, const Place&, Fields& data_parallel, const ClusterSpec&,
                              const SoftwareStack&);

@@ -197,7 +197,8 @@ void count_ranks(ParallelChoice& choice, Fields& fields, const ClusterSpec& clus
          fmt::format("plan: tensor {} x context {} x pipeline {} = {} ranks do not divide the {} GPUs of "
                      "the cluster; nearest: {} ranks; or say plan.data_parallel.size, and leave GPUs idle",
                      mesh.tensor, mesh.context, mesh.pipeline, others, gpus, nearest_divisors(gpus, others)));
-  const std::int64_t data = fields.integer("size", 1, std::max<std::int64_t>(1, gpus / others));
+  const std::int64_t workers = choice.servers.workers;
+  const std::int64_t data = fields.integer("size", 1, workers > 0 ? workers : std::max<std::int64_t>(1, gpus / others));
   if (data > gpus || others > gpus / data) {
     const std::string nodes =
         cluster.others.empty() ? fmt::format(" ({} nodes x {})", cluster.nodes, cluster.node.gpus) : "";
@@ -221,20 +222,11 @@ void count_ranks(ParallelChoice& choice, Fields& fields, const ClusterSpec& clus
 
 /// Where gradients meet, and what that asks for.
 void read_mechanism(ParallelChoice& choice, Fields& fields, const ClusterSpec& cluster) {
-  choice.mechanism = parse_mechanism(fields.choice("mechanism", mechanism_names(), "all-reduce"));
   const Mechanism mechanism = choice.mechanism;
-  const auto only = [&](const char* key, Mechanism with) {
-    if (fields.has(key) && mechanism != with)
-      fail(fields.place_of(key), fmt::format("plan.data_parallel.{}: of mechanism {} only", key, name_of(with)));
-  };
-  only("loss", Mechanism::master);
-  only("server", Mechanism::parameter_server);
+  if (fields.has("loss") && mechanism != Mechanism::master)
+    fail(fields.place_of("loss"),
+         fmt::format("plan.data_parallel.loss: of mechanism {} only", name_of(Mechanism::master)));
   choice.loss_on_master = fields.choice("loss", {"master", "replicas"}, "master") == "master";
-  const std::int64_t server = fields.integer("server", 0, 0);
-  if (server >= cluster.nodes)
-    fail(fields.place_of("server"), fmt::format("plan.data_parallel.server: node {}, but the cluster has nodes 0 to {}",
-                                                server, cluster.nodes - 1));
-  choice.server_node = static_cast<int>(server);
   if (mechanism == Mechanism::all_reduce) return;
   const Place& place = fields.place_of("mechanism");
   if (choice.any())
@@ -294,6 +286,11 @@ ParallelChoice read_parallel(Fields& plan, const Place& place, Fields& data_para
                                                   : Recompute::none;
   read_order(choice, plan);
   read_zero(choice, data_parallel, stack);
+  choice.mechanism = parse_mechanism(data_parallel.choice("mechanism", mechanism_names(), "all-reduce"));
+  if (choice.mechanism == Mechanism::parameter_server)
+    choice.servers = read_servers(data_parallel, cluster);
+  else
+    refuse_servers(data_parallel);
   count_ranks(choice, data_parallel, cluster);
   const int replicas = choice.mesh.data * choice.mesh.context;
   if (choice.zero_group > 0 && replicas % choice.zero_group != 0)
@@ -303,6 +300,8 @@ ParallelChoice read_parallel(Fields& plan, const Place& place, Fields& data_para
   if (choice.zero_group == replicas) choice.zero_group = 0;
   read_offload(choice, data_parallel, cluster, stack);
   read_mechanism(choice, data_parallel, cluster);
+  if (choice.mechanism == Mechanism::parameter_server)
+    check_servers(choice.servers, data_parallel, choice.mesh.ranks(), cluster);
   choice.fidelity =
       parse_fidelity(plan.choice("collectives", {"messages", "flows", "modelled"}, name_of(default_fidelity(cluster))));
   return choice;

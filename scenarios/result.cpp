@@ -76,6 +76,17 @@ json to_json(const Result& r) {
                               {"node", r.host_memory.node}};
     j["drive_bytes"] = {{"capacity", r.drive.capacity}, {"peak", r.drive.peak}, {"node", r.drive.node}};
   }
+  if (r.servers.used()) {
+    j["throughput"] = r.samples_per_s;
+    j["staleness"] = json::object();
+    for (const auto& [of, count] : r.servers.staleness) j["staleness"][std::to_string(of)] = count;
+    j["waits_s"] = r.servers.waits;
+    j["servers"] = {{"workers", r.servers.workers},
+                    {"servers", r.servers.servers},
+                    {"consistency", r.servers.consistency},
+                    {"largest_share", r.servers.largest_share},
+                    {"dropped_share", r.servers.dropped_share}};
+  }
   if (r.training_steps > 0) {
     j["training_steps"] = r.training_steps;
     j["training_time_s"] = r.training_time;
@@ -97,6 +108,19 @@ void read_all_reduce(Result& r, const json& j) {
     r.all_reduce.tried.push_back({tried.at("algorithm"), tried.at("channels"), tried.at("time_s")});
     r.all_reduce.tried_size = tried.at("size_bytes");
   }
+}
+
+void read_server_figures(Result& r, const json& j) {
+  const auto servers = j.find("servers");
+  if (servers == j.end()) return;
+  r.servers.workers = servers->at("workers");
+  r.servers.servers = servers->at("servers");
+  r.servers.consistency = servers->at("consistency");
+  r.servers.largest_share = servers->at("largest_share");
+  r.servers.dropped_share = servers->at("dropped_share");
+  for (const auto& [of, count] : j.at("staleness").items())
+    r.servers.staleness[static_cast<std::uint32_t>(std::stoul(of))] = count;
+  r.servers.waits = j.at("waits_s").get<std::map<std::string, double>>();
 }
 
 }  // namespace
@@ -151,6 +175,7 @@ Result result_from_json(const json& j) {
   r.messages = j.at("messages");
   r.late_by_look_ahead = j.at("late_by_look_ahead");
   r.wall_s = j.at("wall_s");
+  read_server_figures(r, j);
   return r;
 }
 

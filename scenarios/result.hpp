@@ -71,7 +71,18 @@ struct Result {
     };
     std::vector<Tried> tried;  ///< where the plan says `auto`: one collective of `tried_size` bytes alone
     double tried_size = 0;
-  } all_reduce;                        ///< algorithm empty: none
+  } all_reduce;  ///< algorithm empty: none
+  /// Of parameter servers.
+  struct Servers {
+    int workers = 0;  ///< 0: there are none
+    int servers = 0;
+    std::string consistency;
+    double largest_share = 0;                          ///< of all bytes: the fullest server's
+    std::map<std::uint32_t, std::uint64_t> staleness;  ///< pushes of keys by the updates that they missed
+    double dropped_share = 0;                          ///< of pushes: too late for their step
+    std::map<std::string, double> waits;               ///< s a step, mean over workers, by what for
+    bool used() const { return workers > 0; }
+  } servers;
   double wall_s = 0;                   ///< printed on request only: it differs from run to run
   std::optional<Capacity> capacity;    ///< where it was asked for
   std::vector<FittingChange> changes;  ///< where it was asked for

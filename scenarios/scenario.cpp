@@ -11,6 +11,7 @@
 #include "scenarios/read_cluster.hpp"
 #include "scenarios/read_collective.hpp"
 #include "scenarios/read_network.hpp"
+#include "scenarios/server_plans.hpp"
 #include "scenarios/training_plans.hpp"
 #include "topologies/cluster_machine.hpp"
 
@@ -49,6 +50,9 @@ Precision precision_of(Fields& plan, const ClusterSpec& cluster) {
   return precision;
 }
 
+/// Of workers that do not wait for each other: enough for a steady state.
+constexpr std::int64_t kStepsOutOfStep = 20;
+
 /// Samples of the step over ranks and micro-batches. An indivisible batch is refused with the nearest that fits.
 void split_batch(Scenario& s, Fields& plan) {
   constexpr std::int64_t most_micro = 1 << 24, most_global = std::int64_t{1} << 32;
@@ -69,7 +73,9 @@ void split_batch(Scenario& s, Fields& plan) {
     fail(plan.place_of("global_batch_size"), "plan.global_batch_size: over 65536 micro-batches a rank");
   s.plan.micro_batches = static_cast<int>(s.global_batch_size / unit);
   constexpr std::int64_t most_steps = 1 << 20;
-  s.plan.steps = static_cast<int>(bounded("steps", plan.integer("steps", 1, 1), most_steps, "steps"));
+  const ServerChoice& servers = s.parallel.servers;
+  const std::int64_t steps = servers.in_step() && servers.backup_workers == 0 ? 1 : kStepsOutOfStep;
+  s.plan.steps = static_cast<int>(bounded("steps", plan.integer("steps", 1, steps), most_steps, "steps"));
 }
 
 struct DataParallelChoice {
@@ -224,6 +230,12 @@ MeasuredRun read_measured_run(const Node& node) {
   return run;
 }
 
+void read_faults(Scenario& s, const Node& node) {
+  Fields faults(node, "faults");
+  s.slow = read_slow_parts(faults, s.plan.ranks);
+  faults.finish();
+}
+
 Scenario read(Node document, const std::string& name, const Overrides& overrides) {
   for (const auto& [path, value] : overrides) set_field(document, path, value);
   const Catalog catalog;
@@ -238,6 +250,7 @@ Scenario read(Node document, const std::string& name, const Overrides& overrides
   const Node& plan_node = root.required_child("plan");
   const Node* software = root.child("software");
   if (const Node* run = root.child("measured")) s.measured_run = read_measured_run(*run);
+  const Node* faults = root.child("faults");
   root.finish();
 
   s.cluster = read_cluster(cluster, catalog);
@@ -259,6 +272,7 @@ Scenario read(Node document, const std::string& name, const Overrides& overrides
   const DataParallelChoice choice = read_data_parallel(s, plan, plan_node);
   if (mode) require_mode_fits(*mode, s.cluster, s.plan.ranks, plan.place_of("strategy"));
   split_batch(s, plan);
+  if (faults) read_faults(s, *faults);
   s.optimizer = find_optimizer(plan.text("optimizer", "adam"), plan.place_of("optimizer"));
   read_networks(s, model, catalog, plan);
   if (plan.has("training"))
@@ -275,6 +289,7 @@ Scenario read(Node document, const std::string& name, const Overrides& overrides
   if (cuts > kMostBuckets) too_many_buckets(plan_node, cuts);
   s.plan.buckets =
       gradient_buckets(s.network, s.plan.gradient_element, choice.first_bucket, choice.bucket, choice.whole_tensors);
+  if (s.parallel.mechanism == Mechanism::parameter_server) s.plan.buckets = server_keys(s);
   if (s.plan.buckets.size() > kMostBuckets) too_many_buckets(plan_node, static_cast<double>(s.plan.buckets.size()));
   choose_all_reduce(s, choice.all_reduce);
   s.plan.optimizer = optimizer_work(parameters, s.precision, s.optimizer, s.software);

@@ -10,6 +10,7 @@
 #include "models/stack.hpp"
 #include "scenarios/measured_step.hpp"
 #include "scenarios/parallel.hpp"
+#include "scenarios/slow_parts.hpp"
 #include "scenarios/training_length.hpp"
 #include "scenarios/tuner.hpp"
 #include "strategies/data_parallel.hpp"
@@ -47,6 +48,7 @@ struct Scenario {
   double compute_scale = 1;     ///< on modelled kernels and host work, so that a step alone takes what was measured
   MeasuredRun measured_run;     ///< where the scenario says it
   TrainingLength training;      ///< where the plan says it
+  SlowParts slow;               ///< where `faults` says them
   Sources sources;              ///< of every figure that is used
   Node document;                ///< as read, with overrides
 

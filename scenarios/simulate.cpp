@@ -7,6 +7,7 @@
 
 #include "scenarios/central_plans.hpp"
 #include "scenarios/offload.hpp"
+#include "scenarios/server_plans.hpp"
 #include "scenarios/size.hpp"
 #include "scenarios/step_picture.hpp"
 #include "scenarios/training_plans.hpp"
@@ -19,6 +20,7 @@
 #include "sim/trace.hpp"
 #include "sim/traffic.hpp"
 #include "strategies/training_program.hpp"
+#include "topologies/straggler_machine.hpp"
 
 namespace trainyard {
 namespace {
@@ -57,7 +59,11 @@ void require_traceable(const Scenario& s, const SimulateOptions& options) {
 /// Everything of one simulated step.
 struct Run {
   Names names;
-  ClusterMachine machine;
+  ClusterMachine cluster;
+  std::unique_ptr<PlacedServers> servers;
+  std::unique_ptr<PlacedMachine> placed;
+  StragglerMachine machine;
+  std::unique_ptr<ServerBoard> board;
   Breakdown breakdown;
   Traffic traffic;
   MemoryUse memory;
@@ -70,28 +76,42 @@ struct Run {
   bool central = false;  // nothing is all-reduced
 
   Run(const Scenario& s, const SimulateOptions& options)
-      : machine(upgraded(s.cluster, options.upgrade), upgraded(s.software, options.upgrade)),
+      : cluster(upgraded(s.cluster, options.upgrade), upgraded(s.software, options.upgrade)),
+        servers(servers_of(s, cluster, upgraded(s.software, options.upgrade))),
+        placed(servers ? std::make_unique<PlacedMachine>(cluster, servers->actors) : nullptr),
+        machine(placed ? static_cast<Machine&>(*placed) : cluster, s.slow.stragglers, s.plan.ranks),
         breakdown(names),
         traffic(machine.links()),
         memory(keeps_all(options)) {
-    machine.scale_compute(s.compute_scale);
+    cluster.scale_compute(s.compute_scale);
     const SoftwareStack stack = upgraded(s.software, options.upgrade);
-    const CentralPlan in_center = central_plan(s, machine, stack);
-    central = in_center.used();
-    plan = central ? in_center.step : prepared_plan(s, upgraded(s.cluster, options.upgrade), stack);
-    attach_host_ways(plan.offload, plan.ranks(), machine, s.parallel.offload.place);
-    records = keeps_all(options) || (options.critical_path && estimated_operations(s) <= kMostOfPath);
+    const CentralPlan in_center = central_plan(s, cluster, stack);
+    central = in_center.used() || servers;
+    plan = servers            ? servers->plan.base.step
+           : in_center.used() ? in_center.step
+                              : prepared_plan(s, upgraded(s.cluster, options.upgrade), stack);
+    attach_host_ways(plan.offload, plan.ranks(), cluster, s.parallel.offload.place);
+    // Where workers are not in step there is no path that is a step's.
+    const bool path = options.critical_path && (!servers || in_step()) && estimated_operations(s) <= kMostOfPath;
+    records = keeps_all(options) || path;
     if (!records && s.parallel.any()) plan.first_fused = kFirstFused;
     const PassTables tables(plan, names);
-    machine.fuse(tables.fused().runs());
+    cluster.fuse(tables.fused().runs());
     const TrainingStreams used(plan);
-    streams = central ? central_streams(in_center) : used.names();
+    streams = servers ? server_streams(servers->plan) : central ? central_streams(in_center) : used.names();
     const std::optional<CentralWords> words = central ? std::optional<CentralWords>(names) : std::nullopt;
     Simulation simulation(machine, options.transport);
+    if (servers) {
+      const ServerPlan& all = servers->plan;
+      board = std::make_unique<ServerBoard>(all.workers(), all.workers() - all.backup_workers, plan.steps, all.keys());
+      for (Actor actor = 0; actor < all.actors(); ++actor)
+        simulation.add(actor, server_program(actor, all, tables, *words, *board));
+    }
     for (const Actor actor : in_center.actors())
-      if (central) simulation.add(actor, central_program(actor, in_center, tables, *words));
+      if (in_center.used()) simulation.add(actor, central_program(actor, in_center, tables, *words));
     for (int rank = 0; rank < plan.ranks() && !central; ++rank)
       simulation.add(rank, training_program(rank, plan, tables, used));
+    for (const LinkChange& change : link_changes(s.slow, machine.links())) simulation.change(change);
     simulation.observe(breakdown);
     simulation.observe(traffic);
     simulation.observe(memory);
@@ -99,6 +119,19 @@ struct Run {
     if (options.progress) simulation.observe(progress);
     end = simulation.run();
     traffic.check(end.end);
+  }
+
+  bool on_host(Actor actor) const { return (placed ? placed->place(actor) : actor) >= cluster.spec().gpus(); }
+  /// All workers do each step together.
+  bool in_step() const {
+    return servers->plan.consistency == Consistency::synchronous && servers->plan.backup_workers == 0;
+  }
+
+ private:
+  static std::unique_ptr<PlacedServers> servers_of(const Scenario& s, const ClusterMachine& on,
+                                                   const SoftwareStack& stack) {
+    if (s.parallel.mechanism != Mechanism::parameter_server) return nullptr;
+    return std::make_unique<PlacedServers>(placed_servers(s, on, stack));
   }
 };
 
@@ -111,10 +144,11 @@ std::string resource_name(const std::string& r) {
 }
 
 void book_critical_path(const Run& run, Result& r) {
+  if (run.servers && !run.in_step()) return;
   std::vector<PathStep> path = critical_path(run.timeline, run.machine.links());
   if (path.empty()) return;
   for (PathStep& step : path)  // a server's sums and updates
-    if (step.resource == "memory" && run.timeline.records()[step.id - 1].actor >= r.ranks)
+    if (step.resource == "memory" && run.on_host(run.timeline.records()[step.id - 1].actor))
       step.resource = "host memory";
   double sum = 0;
   for (const auto& [resource, seconds] : by_resource(path)) {  // of all steps
@@ -154,8 +188,10 @@ void book_rates(const Scenario& s, Result& r) {
 }
 
 void book_breakdown(const Run& run, Result& r) {
-  const BreakdownParts parts = run.breakdown.parts();
-  const double steps = run.plan.steps;
+  const Actor last = run.breakdown.last(static_cast<std::size_t>(r.ranks));
+  const BreakdownParts parts = run.breakdown.parts(run.servers ? last : run.breakdown.last());
+  // Out of step a worker's own mean step is brought to that of all.
+  const double steps = run.servers && !run.in_step() ? parts.total.value / r.step_time : run.plan.steps;
   const auto of = [steps](const auto& map, const char* key) {
     const auto at = map.find(key);
     return at == map.end() ? 0.0 : at->second.value / steps;
@@ -167,7 +203,7 @@ void book_breakdown(const Run& run, Result& r) {
   r.breakdown.bubble = parts.bubble.value / steps;
   r.breakdown.framework = of(parts.work, "framework");
   r.breakdown.other = parts.other.value / steps;
-  r.breakdown.rank = run.breakdown.last();
+  r.breakdown.rank = run.servers ? last : run.breakdown.last();
 }
 
 /// The fullest rank of each pipeline stage.
@@ -218,11 +254,48 @@ Bytes most_sent(const Run& run) {
   return most;
 }
 
+/// Time of a step of all workers: where they are not in step, of as many steps as there are workers.
+double step_time_of(const Run& run) {
+  if (!run.servers || run.in_step()) return run.end.end.value / run.plan.steps;
+  const ServerPlan& plan = run.servers->plan;
+  if (plan.consistency == Consistency::synchronous) return run.board->last_update().value / run.plan.steps;
+  return plan.workers() / run.board->steps_per_s();
+}
+
+/// What workers wait for in a step, one by one taken together.
+void book_servers(const Run& run, Result& r) {
+  if (!run.servers) return;
+  const ServerPlan& plan = run.servers->plan;
+  r.servers.workers = plan.workers();
+  r.servers.servers = plan.servers;
+  r.servers.consistency = consistency_names()[static_cast<std::size_t>(plan.consistency)];
+  std::vector<double> held(static_cast<std::size_t>(plan.servers));
+  for (std::size_t k = 0; k < plan.keys(); ++k) held[static_cast<std::size_t>(plan.server_of[k])] += plan.share_of(k);
+  r.servers.largest_share = *std::max_element(held.begin(), held.end());
+  r.servers.staleness = run.board->staleness();
+  std::uint64_t applied = 0;
+  for (const auto& [of, count] : r.servers.staleness) applied += count;
+  const auto dropped = static_cast<double>(run.board->dropped_pushes());
+  r.servers.dropped_share = dropped / (dropped + static_cast<double>(applied));
+  const char* others = plan.consistency == Consistency::synchronous ? "barrier"
+                       : plan.consistency == Consistency::stale     ? "staleness bound"
+                                                                    : "server";
+  for (Actor worker = 0; worker < plan.workers(); ++worker) {
+    const BreakdownParts parts = run.breakdown.parts(worker);
+    const double each = plan.workers() * static_cast<double>(run.plan.steps);
+    r.servers.waits["pull"] += parts.exposed.at("parameters").value / each;
+    r.servers.waits["push"] += parts.exposed.at("gradients").value / each;
+    r.servers.waits[others] += parts.bubble.value / each;
+  }
+  // Late gradients teach nothing.
+  r.samples_per_s *= static_cast<double>(plan.workers() - plan.backup_workers) / plan.workers();
+}
+
 Result result_of(const Scenario& s, const Run& run) {
   Result r;
   r.scenario = s.name;
   r.ranks = s.plan.ranks;
-  r.step_time = run.end.end.value / run.plan.steps;
+  r.step_time = step_time_of(run);
   if (s.measured.given()) r.measured = {s.measured.at(s.micro_batch_size).value, s.measured.source};
   r.training_steps = s.training.steps;
   r.training_time = s.training.steps * r.step_time;
@@ -240,6 +313,7 @@ Result result_of(const Scenario& s, const Run& run) {
   r.messages = run.end.transfers;
   r.late_by_look_ahead = run.end.late_by_look_ahead;
   book_rates(s, r);
+  book_servers(run, r);
   book_breakdown(run, r);
   book_memory(s, run, r);
   book_critical_path(run, r);

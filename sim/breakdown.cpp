@@ -1,5 +1,7 @@
 #include "sim/breakdown.hpp"
 
+#include <algorithm>
+
 #include "sim/error.hpp"
 
 namespace trainyard {
@@ -56,9 +58,11 @@ void Breakdown::finished(const OpRun& run) {
   s.end = run.ended.value;
 }
 
-Actor Breakdown::last() const {
+Actor Breakdown::last() const { return last(actors_.size()); }
+
+Actor Breakdown::last(std::size_t actors) const {
   std::size_t best = 0;
-  for (std::size_t a = 1; a < actors_.size(); ++a)
+  for (std::size_t a = 1; a < std::min(actors, actors_.size()); ++a)
     if (actors_[a].end > actors_[best].end) best = a;
   return static_cast<Actor>(best);
 }

@@ -27,6 +27,8 @@ class Breakdown : public Observer {
   BreakdownParts parts() const;
   BreakdownParts parts(Actor) const;
   Actor last() const;
+  /// The same of the first so many actors.
+  Actor last(std::size_t actors) const;
 
   void posted(const OpRun&) override;
   void started(const OpRun&) override;

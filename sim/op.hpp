@@ -55,6 +55,7 @@ struct Work {
   Bytes bytes;  ///< moved to and from the actor's own memory
   std::uint16_t kernel = 0;
   std::uint8_t precision = 0;
+  std::uint32_t sample = 0;  ///< number of the step that it belongs to: what chance makes of it is drawn anew for each
 };
 
 struct Message {

@@ -88,7 +88,11 @@ std::unique_ptr<Program> central_program(Actor actor, const CentralPlan& plan, c
 
 CentralStep::CentralStep(const CentralPlan& plan, const PassTables& tables, const CentralWords& words,
                          std::vector<Actor> peers)
-    : CoroutineProgram(peers, 2 + std::max(1, send_streams(peers.size()))),
+    : CentralStep(plan, tables, words, peers, 2 + std::max(1, send_streams(peers.size())), false) {}
+
+CentralStep::CentralStep(const CentralPlan& plan, const PassTables& tables, const CentralWords& words,
+                         std::vector<Actor> peers, int streams, bool dynamic)
+    : CoroutineProgram(std::move(peers), streams, dynamic),
       plan_(plan),
       step_(plan.step),
       tables_(tables),

@@ -10,6 +10,9 @@ namespace trainyard {
 class CentralStep : public CoroutineProgram {
  public:
   CentralStep(const CentralPlan&, const PassTables&, const CentralWords&, std::vector<Actor> peers);
+  /// With other streams than those of a center and its replicas.
+  CentralStep(const CentralPlan&, const PassTables&, const CentralWords&, std::vector<Actor> peers, int streams,
+              bool dynamic);
 
   static constexpr Stream compute = 0, receiving = 1, sending = 2;
   /// Of sends to that many peers: those to one are in order, those to different ones go on side by side.

@@ -21,6 +21,7 @@ class StorageWorker : public CentralStep {
     co_yield hold(stage_.memory);
     for (int step = 0; step < step_.steps; ++step) {
       next_round();
+      out_.begin_sample(static_cast<std::uint32_t>(step));
       co_yield overhead();
       co_yield take_parameters();
       next_bucket_ = 0;

@@ -11,6 +11,7 @@ class Emitter {
  public:
   const Op& give(const Op& op) {
     scratch_ = op;
+    scratch_.work.sample = sample_;
     ++emitted_[op.stream];
     return scratch_;
   }
@@ -19,6 +20,7 @@ class Emitter {
     scratch_ = Op{};
     scratch_.kind = kind;
     scratch_.stream = stream;
+    scratch_.work.sample = sample_;
     return scratch_;
   }
   const Op& give_fresh() {
@@ -34,6 +36,9 @@ class Emitter {
   /// A dependency on everything yielded so far on `stream`.
   Dep after(Stream stream) const { return {emitted_[stream], stream}; }
 
+  /// Work yielded from now on belongs to that step (see Work::sample).
+  void begin_sample(std::uint32_t number) { sample_ = number; }
+
   /// A number for a collective that begins.
   std::uint32_t new_call() { return ++calls_; }
   /// Is this the first operation of that call on the stream?
@@ -48,7 +53,7 @@ class Emitter {
   Op scratch_;
   std::array<std::uint32_t, kMaxStreams> emitted_{};
   std::array<std::uint32_t, kMaxStreams> call_{};
-  std::uint32_t calls_ = 0;
+  std::uint32_t calls_ = 0, sample_ = 0;
 };
 
 }  // namespace trainyard

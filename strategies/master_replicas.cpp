@@ -56,8 +56,10 @@ class MasterCopy : public ReplicaPasses {
  protected:
   Ops run() override {
     co_yield hold(stage_.memory);
-    for (int step = 0; step < step_.steps; ++step)
+    for (int step = 0; step < step_.steps; ++step) {
+      out_.begin_sample(static_cast<std::uint32_t>(step));
       for (int micro_batch = 0; micro_batch < step_.micro_batches; ++micro_batch) co_yield share(micro_batch);
+    }
   }
 
  private:
@@ -94,6 +96,7 @@ class Master : public ReplicaPasses {
   Ops run() override {
     co_yield hold(plan_.memory);
     for (int step = 0; step < step_.steps; ++step) {
+      out_.begin_sample(static_cast<std::uint32_t>(step));
       co_yield overhead();
       for (int micro_batch = 0; micro_batch < step_.micro_batches; ++micro_batch) {
         next_round();

@@ -148,6 +148,7 @@ Ops TrainingStep::run() {
     co_yield holds(part.bytes.value, part.memory_class, words_.setup, TrainingStreams::compute, {});
   if (plan_.values && plan_.offload.parameters == OffloadDevice::cpu) co_yield fill_host();
   for (int number = 0; number < plan_.steps; ++number) {
+    out_.begin_sample(static_cast<std::uint32_t>(number));
     co_yield step();
     if (plan_.values && plan_.overlap_parameters && shares_out() && plan_.zero != ZeroStage::parameters)
       co_yield gather_all();  // the next step would begin with it

@@ -157,7 +157,34 @@ std::string memory(const Result& r) {
   return text;
 }
 
+/// "waits: pull 1.2 │ push 0.3 │ server 0.4", staleness where there is any, how uneven the servers are.
+std::string servers(const Result& r) {
+  const Result::Servers& s = r.servers;
+  if (!s.used()) return "";
+  std::vector<std::string> waits;
+  for (const auto& [what, seconds] : s.waits) waits.push_back(fmt::format("{} {}", what, part_of(r, seconds)));
+  std::string text = fmt::format("{}{} workers, {} server{}, {}; a worker waits for: {}   ({})\n", label("servers"),
+                                 s.workers, s.servers, s.servers == 1 ? "" : "s", s.consistency,
+                                 fmt::join(waits, " │ "), in_seconds(r) ? "s" : "ms");
+  double pushes = 0, missed = 0;
+  for (const auto& [of, count] : s.staleness) {
+    pushes += static_cast<double>(count);
+    missed += of * static_cast<double>(count);
+  }
+  std::vector<std::string> more;
+  if (missed > 0)
+    more.push_back(
+        fmt::format("staleness {:.3g} updates on average, {} at most", missed / pushes, s.staleness.rbegin()->first));
+  if (s.dropped_share > 0) more.push_back(fmt::format("{:.1f} % of gradients come too late", s.dropped_share * 100));
+  if (s.servers > 1) more.push_back(fmt::format("the fullest server has {:.1f} % of the bytes", s.largest_share * 100));
+  if (!more.empty()) text += fmt::format("{}{}\n", label(""), fmt::join(more, "; "));
+  return text;
+}
+
 std::string bottleneck(const Result& r, const std::vector<WhatIf>& what_ifs) {
+  if (r.critical_path.empty() && r.servers.used())
+    return fmt::format("{}workers are not in step: no path is that of one step; see what they wait for\n",
+                       label("bottleneck"));
   if (r.critical_path.empty())
     return fmt::format("{}not recorded: {} operations are too many to keep for a critical path and what-ifs\n",
                        label("bottleneck"), thousands(static_cast<double>(r.operations)));
@@ -295,6 +322,7 @@ std::string screen(const Scenario& s, const Result& r, const std::vector<WhatIf>
   if (s.training.steps > 0)
     text += fmt::format("{}{}: {}\n", label("training"), describe(s.training), long_time(Seconds{r.training_time}));
   text += breakdown(r);
+  text += servers(r);
   if (s.tuned) text += fmt::format("{}{}\n", label("auto"), in_words(*s.tuned));
   text += memory(r);
   text += bottleneck(r, what_ifs);

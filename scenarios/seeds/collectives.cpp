@@ -1,4 +1,4 @@
-// CHAIN-*, PRIM-01, CPLX-*, KV-01, BURST-01, LINE-01: what the operations give, and what their algorithms cost.
+// CHAIN-*, PRIM-01, CPLX-*, BURST-01, LINE-01: what the operations give, and what their algorithms cost.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -143,29 +143,6 @@ SeedFigures cplx_02(const Node& inputs) {
   return got;
 }
 
-SeedFigures kv_01(const Node& inputs) {
-  const int workers = static_cast<int>(number_of(inputs, "workers")),
-            gpus = static_cast<int>(number_of(inputs, "gpus")), keys = static_cast<int>(number_of(inputs, "keys"));
-  Values pushed(1, std::vector<double>(static_cast<std::size_t>(keys), 0.0));  // the store itself, rank 0
-  for (int k = 0; k < workers; ++k)
-    for (int j = 0; j < gpus; ++j) {
-      std::vector<double>& of = pushed.emplace_back();
-      for (int i = 0; i < keys; ++i) of.push_back(100.0 * i + 10 * k + j);
-    }
-  const Values pulled = results(Operation::all_reduce, "parameter-server", pushed);
-  SeedFigures got;
-  for (int i = 0; i < keys; ++i) got[fmt::format("pull {}", i)] = pulled[1][static_cast<std::size_t>(i)];
-  bool same = true;
-  do {
-    for (const auto& of : results(Operation::all_reduce, "parameter-server", pushed)) same &= of == pulled[1];
-    std::rotate(pushed.begin() + 1, pushed.begin() + 2, pushed.end());
-  } while (pushed[1][0] != 0);  // until the first worker's first GPU is first again
-  std::reverse(pushed.begin() + 1, pushed.end());
-  for (const auto& of : results(Operation::all_reduce, "parameter-server", pushed)) same &= of == pulled[1];
-  got["any_order_gives_the_same"] = same;
-  return got;
-}
-
 SeedFigures burst_01(const Node& inputs) {
   const int n = static_cast<int>(number_of(inputs, "n")), tensors = static_cast<int>(number_of(inputs, "tensors"));
   const double each = number_of(inputs, "MB_each") * 1e6;
@@ -179,7 +156,7 @@ SeedFigures burst_01(const Node& inputs) {
 
 const RegisterSeed collective_seeds[] = {{"CHAIN-01", chain_01}, {"CHAIN-02", chain_02}, {"CHAIN-03", chain_03},
                                          {"PRIM-01", prim_01},   {"CPLX-01", cplx_01},   {"CPLX-02", cplx_02},
-                                         {"KV-01", kv_01},       {"BURST-01", burst_01}};
+                                         {"BURST-01", burst_01}};
 
 }  // namespace
 }  // namespace trainyard

@@ -9,6 +9,7 @@
 #include "scenarios/framework_modes.hpp"
 #include "scenarios/seeds/scenario_trace.hpp"
 #include "scenarios/seeds/transfers.hpp"
+#include "scenarios/server_plans.hpp"
 #include "sim/child.hpp"
 #include "sim/simulation.hpp"
 #include "sim/traffic.hpp"
@@ -134,6 +135,7 @@ class WholeNumbers {
       }
       updated.push_back(all);
     });
+    if (center_ == scenario_.ranks()) attach_server(values);
   }
 
   std::vector<std::vector<double>> updated;  ///< parameters of everybody who updates
@@ -143,6 +145,33 @@ class WholeNumbers {
   Actor center_;
   bool central_;
   Values* values_ = nullptr;
+
+  /// A server adds and updates key by key.
+  void attach_server(Values& values) {
+    const auto keys = static_cast<std::uint16_t>(scenario_.plan.buckets.size());
+    for (std::uint16_t key = 0; key < keys; ++key)
+      values.buffer(center_, static_cast<std::uint16_t>(kParameters + key)) = before(key);
+    sums_.resize(keys);
+    const auto add = [this](Actor actor, const Op& op) {
+      Eigen::VectorXd& sum = sums_[op.effect.write.buffer];
+      if (sum.size() == 0) sum = Eigen::VectorXd::Zero(elements(op.effect.write.buffer));
+      sum += values_->buffer(actor, op.effect.read.buffer);
+    };
+    for (const ServerCall call : {ServerCall::first, ServerCall::add})
+      values.on_call(static_cast<std::uint16_t>(call), add);
+    values.on_call(static_cast<std::uint16_t>(ServerCall::update), [this, keys](Actor, const Op&) {
+      if (++updates_ < keys) return;
+      std::vector<double> all;
+      for (std::uint16_t key = 0; key < keys; ++key) {
+        const Eigen::VectorXd after = before(key) - sums_[key];
+        all.insert(all.end(), after.begin(), after.end());
+      }
+      updated.push_back(all);
+    });
+  }
+
+  std::vector<Eigen::VectorXd> sums_;  // by key
+  int updates_ = 0;
 
   Eigen::Index elements(std::uint16_t bucket) const {
     return static_cast<Eigen::Index>(scenario_.plan.buckets[bucket].elements);
@@ -158,15 +187,16 @@ SeedFigures mode_eq(const Node& inputs) {
   bool identical = true;
   for (const std::string& mode : words_of(inputs, "modes")) {
     Overrides bare{{"software", "plain"}};
-    if (mode == "tf-parameter-server") bare.emplace_back("plan.data_parallel.server", "1");
+    if (mode == "tf-parameter-server") bare.emplace_back("plan.data_parallel.servers", "{nodes: [1], keys: buckets}");
     const Scenario s = mode_scenario(mode, 4, bare);
     times.insert(trace_of(s).seconds);
     const auto updated = json::parse(in_child([&s] {
                            const Mechanism mechanism = s.parallel.mechanism;
                            const bool central = mechanism != Mechanism::all_reduce;
                            Actor center = 0;
-                           if (central && mechanism != Mechanism::master)
-                             center = cpu_of_node(ClusterMachine(s.cluster, s.software), s.parallel.server_node, {});
+                           if (mechanism == Mechanism::central_storage)
+                             center = cpu_of_node(ClusterMachine(s.cluster, s.software), 0, {});
+                           if (mechanism == Mechanism::parameter_server) center = s.ranks();
                            WholeNumbers numbers(s, center, central);
                            Values values;
                            numbers.attach(values);

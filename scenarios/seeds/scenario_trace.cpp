@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "scenarios/central_plans.hpp"
+#include "scenarios/server_plans.hpp"
 #include "scenarios/training_plans.hpp"
 #include "sim/simulation.hpp"
 #include "strategies/training_program.hpp"
@@ -30,7 +31,29 @@ MessageTrace::Messages MessageTrace::messages() const {
   return messages;
 }
 
+namespace {
+
+double run_servers(const Scenario& s, const std::vector<Observer*>& observers, bool values) {
+  Names names;
+  ClusterMachine cluster(s.cluster, s.software);
+  PlacedServers servers = placed_servers(s, cluster, s.software);
+  ServerPlan& plan = servers.plan;
+  plan.base.step.values = values;
+  PlacedMachine machine(cluster, servers.actors);
+  const PassTables tables(plan.base.step, names);
+  const CentralWords words(names);
+  ServerBoard board(plan.workers(), plan.workers() - plan.backup_workers, plan.base.step.steps, plan.keys());
+  Simulation simulation(machine);
+  for (Observer* observer : observers) simulation.observe(*observer);
+  for (Actor actor = 0; actor < plan.actors(); ++actor)
+    simulation.add(actor, server_program(actor, plan, tables, words, board));
+  return simulation.run().end.value;
+}
+
+}  // namespace
+
 double run_step(const Scenario& s, const std::vector<Observer*>& observers, bool values) {
+  if (s.parallel.mechanism == Mechanism::parameter_server) return run_servers(s, observers, values);
   Names names;
   ClusterMachine machine(s.cluster, s.software);
   CentralPlan central = central_plan(s, machine, s.software);

@@ -1,4 +1,4 @@
-// DPSET-01, OVL-01, BATCH-01, STRAG-01, ASYNC-01: data-parallel steps, in step and out of step.
+// DPSET-01, OVL-01, BATCH-01, STRAG-01: data-parallel steps.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -8,7 +8,6 @@
 #include "sim/breakdown.hpp"
 #include "sim/child.hpp"
 #include "sim/simulation.hpp"
-#include "strategies/async_server.hpp"
 #include "strategies/data_parallel.hpp"
 #include "strategies/numeric_training.hpp"
 #include "topologies/cluster_machine.hpp"
@@ -62,12 +61,10 @@ struct StepTimes {
   double total = 0, exposed = 0;
 };
 
-StepTimes data_parallel_time(const Network& network, const DataParallelPlan& plan, BytesPerSecond link,
-                             const Slowdown& slowdown = {}) {
+StepTimes data_parallel_time(const Network& network, const DataParallelPlan& plan, BytesPerSecond link) {
   const json j = json::parse(in_child([&] {
     Names names;
-    ClusterMachine cluster(star_cluster(plan.ranks, link), SoftwareStack{});
-    StragglerMachine machine(cluster, slowdown);
+    ClusterMachine machine(star_cluster(plan.ranks, link), SoftwareStack{});
     training_groups(names, plan.all_reduce);
     Breakdown breakdown(names);
     Simulation simulation(machine);
@@ -154,8 +151,9 @@ SeedFigures strag_01(const Node& inputs) {
   const int steps = static_cast<int>(number_of(inputs, "steps"));
   const std::vector<double> counts = numbers_of(inputs, "n");
   const Network network = simple_network(1, 0, (low + high) / 2, Bytes{4});
-  Slowdown slowdown;
-  slowdown.spread = (high - low) / (high + low);
+  Straggler jitter;
+  jitter.kind = StragglerKind::uniform;
+  jitter.spread = (high - low) / (high + low);
   SeedFigures got;
   const std::vector<std::string> times = in_children(counts.size(), processors(), [&](std::size_t i) {
     const int n = static_cast<int>(counts[i]);
@@ -164,7 +162,7 @@ SeedFigures strag_01(const Node& inputs) {
     for (GradientBucket& bucket : plan.buckets) bucket.elements = 0;  // waiting only
     Names names;
     ClusterMachine cluster(star_cluster(n, BytesPerSecond{kLink}), SoftwareStack{});
-    StragglerMachine machine(cluster, slowdown);
+    StragglerMachine machine(cluster, {jitter}, n);
     Simulation simulation(machine);
     for (int rank = 0; rank < n; ++rank) simulation.add(rank, data_parallel_program(rank, network, plan, names));
     return json(simulation.run().end.value).dump();
@@ -180,7 +178,7 @@ SeedFigures strag_01(const Node& inputs) {
   got["async_mean_ms"] = json::parse(in_child([&] {
                            Names names;
                            ClusterMachine cluster(star_cluster(2, BytesPerSecond{kLink}), SoftwareStack{});
-                           StragglerMachine machine(cluster, slowdown);
+                           StragglerMachine machine(cluster, {jitter}, 2);
                            Breakdown breakdown(names);
                            Simulation simulation(machine);
                            // Two on their own, so that neither is the slowest of a group by chance.
@@ -194,74 +192,8 @@ SeedFigures strag_01(const Node& inputs) {
   return got;
 }
 
-/// Counts ends of a kind of operation up to a time.
-class EndsBefore : public Observer {
- public:
-  EndsBefore(Actor actor, TrainingCall call, double horizon)
-      : actor_(actor), call_(static_cast<std::uint16_t>(call)), horizon_(horizon * (1 + 1e-12)) {}
-  void finished(const OpRun& run) override {
-    if (run.op->actor == actor_ && run.op->effect.action == Action::call && run.op->effect.call == call_ &&
-        run.ended.value <= horizon_)
-      ++count_;
-  }
-  int count() const { return count_; }
-
- private:
-  Actor actor_;
-  std::uint16_t call_;
-  double horizon_;
-  int count_ = 0;
-};
-
-SeedFigures async_01(const Node& inputs) {
-  const std::vector<double> times = numbers_of(inputs, "workers_ms");
-  const double horizon = number_of(inputs, "horizon_s");
-  const int workers = static_cast<int>(times.size());
-  const double fastest = *std::min_element(times.begin(), times.end());
-  Slowdown slowdown;
-  for (const double t : times) slowdown.factor.push_back(t / fastest);
-
-  const int sync_steps = json::parse(in_child([&] {
-    const Network network = simple_network(1, 0, fastest, Bytes{4});
-    DataParallelPlan plan = simple_plan(network, workers, "ring", false);
-    plan.values = true;  // for its calls
-    for (GradientBucket& bucket : plan.buckets) bucket.elements = 0;
-    plan.steps = static_cast<int>(horizon * 1e3 / fastest) + 1;  // more than can be done
-    Names names;
-    ClusterMachine cluster(star_cluster(workers, BytesPerSecond{kLink}), SoftwareStack{});
-    StragglerMachine machine(cluster, slowdown);
-    EndsBefore updates(0, TrainingCall::update, horizon);
-    Simulation simulation(machine);
-    for (int rank = 0; rank < workers; ++rank) simulation.add(rank, data_parallel_program(rank, network, plan, names));
-    simulation.observe(updates);
-    simulation.run();
-    return json(updates.count()).dump();
-  }));
-  const int async_batches = json::parse(in_child([&] {
-    AsyncServerPlan plan;
-    plan.workers = workers;
-    plan.mini_batch = milliseconds(fastest);
-    plan.horizon = Seconds{horizon};
-    Names names;
-    ClusterMachine cluster(star_cluster(workers + 1, BytesPerSecond{kLink}), SoftwareStack{});
-    StragglerMachine machine(cluster, slowdown);
-    // The server's call 1 is one gradient applied.
-    EndsBefore applied(workers, static_cast<TrainingCall>(1), horizon);
-    Simulation simulation(machine);
-    for (int rank = 0; rank < workers; ++rank) simulation.add(rank, async_worker(rank, plan, names));
-    simulation.add(workers, async_server(plan, names));
-    simulation.observe(applied);
-    simulation.run();
-    return json(applied.count()).dump();
-  }));
-  return {{"sync_steps", sync_steps},
-          {"sync_minibatches", sync_steps * workers},
-          {"async_minibatches", async_batches},
-          {"ratio", static_cast<double>(async_batches) / (sync_steps * workers)}};
-}
-
 const RegisterSeed training_seeds[] = {
-    {"DPSET-01", dpset_01}, {"OVL-01", ovl_01}, {"BATCH-01", batch_01}, {"STRAG-01", strag_01}, {"ASYNC-01", async_01}};
+    {"DPSET-01", dpset_01}, {"OVL-01", ovl_01}, {"BATCH-01", batch_01}, {"STRAG-01", strag_01}};
 
 }  // namespace
 }  // namespace trainyard

@@ -1,4 +1,4 @@
-// Gradients that meet in one place: a master GPU, a CPU, a server.
+// Gradients that meet in one place: a master GPU, a CPU.
 #include <cmath>
 
 #include "strategies/central_numerics.hpp"
@@ -71,8 +71,8 @@ void check_equal(const Setting& s) {
 
 }  // namespace
 
-TEST_CASE("a network trained by a master GPU, a CPU or a server equals a single device's", "[central]") {
-  for (const Mechanism mechanism : {Mechanism::master, Mechanism::central_storage, Mechanism::parameter_server})
+TEST_CASE("a network trained by a master GPU or a CPU equals a single device's", "[central]") {
+  for (const Mechanism mechanism : {Mechanism::master, Mechanism::central_storage})
     for (const int replicas : {1, 2, 3, 7})
       for (const int micro_batches : {1, 4}) check_equal({mechanism, replicas, micro_batches});
 }

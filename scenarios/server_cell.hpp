@@ -1,0 +1,48 @@
+#pragma once
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "sim/observer.hpp"
+#include "strategies/servers/server_plan.hpp"
+#include "topologies/cluster_machine.hpp"
+#include "topologies/straggler_machine.hpp"
+
+namespace trainyard {
+
+/// Parameter servers reduced to what a lecture draws: workers and servers, each on a device of its own with one link;
+/// workers compute so long, push so many bytes, and are answered.
+struct ServerCell {
+  int workers = 1, servers = 1, keys = 1, steps = 1;
+  Bytes gradient;  ///< of all keys, which are of one size
+  Seconds compute;
+  Seconds apply;  ///< a server, per push of all its keys (or sum of them); sums take no time
+  BytesPerSecond link{1e9};
+  std::vector<double> slower;  ///< by worker: so many times
+  bool pulls = true;           ///< false: weights take no bytes
+  bool values = false;
+  std::function<void(ServerPlan&)> change;  ///< what else is to be said of the plan
+};
+
+/// One run of it, in this process. The cell is copied.
+class ServerCellRun {
+ public:
+  explicit ServerCellRun(const ServerCell&);
+  void run(const std::vector<Observer*>& = {});
+
+  const ServerPlan& plan() const { return plan_; }
+  const ServerBoard& board() const { return *board_; }
+  const Names& names() const { return names_; }
+  Seconds end() const { return end_; }
+
+ private:
+  Network network_;
+  ServerPlan plan_;
+  Names names_;
+  ClusterMachine cluster_;
+  StragglerMachine machine_;
+  std::unique_ptr<ServerBoard> board_;
+  Seconds end_;
+};
+
+}  // namespace trainyard

@@ -1,0 +1,104 @@
+// Scenarios with parameter servers, stragglers and slow links: answers that are known, refusals with their places.
+#include <fmt/format.h>
+
+#include "scenarios/simulate.hpp"
+#include "tests/support.hpp"
+
+using namespace trainyard;
+using namespace trainyard::test;
+
+namespace {
+
+std::string text_of(const std::string& data_parallel, const std::string& more = "", int nodes = 3) {
+  return fmt::format(
+      "cluster: {{nodes: {}, node: {{base: pcie-2, cpu: xeon-e5-2698-v4, hca: {{count: 1, rate: 10 Gbit/s, latency: 1 "
+      "us}}}}, fabric: nonblocking}}\n"
+      "model: {{mlp: {{widths: [512, 1024, 1024, 10]}}}}\n"
+      "plan: {{micro_batch_size: 64, precision: fp32, optimizer: sgd, data_parallel: {{mechanism: "
+      "parameter-server{}}}}}\n"
+      "{}",
+      nodes, data_parallel.empty() ? "" : ", " + data_parallel, more);
+}
+
+Scenario scenario_of(const std::string& data_parallel, const std::string& more = "", int nodes = 3) {
+  return read_scenario_text(text_of(data_parallel, more, nodes), "servers.yaml");
+}
+
+std::string refusal(const std::string& data_parallel, const std::string& more = "") {
+  try {
+    simulate(scenario_of(data_parallel, more));
+  } catch (const UserError& e) {
+    return e.what();
+  }
+  return "";
+}
+
+}  // namespace
+
+TEST_CASE("where servers are decides how many workers there are", "[servers]") {
+  CHECK(scenario_of("").ranks() == 6);
+  CHECK(scenario_of("servers: {count: 1, place: dedicated}").ranks() == 4);
+  CHECK(scenario_of("servers: {label: 2W2PS, place: dedicated}").ranks() == 2);
+  CHECK(scenario_of("servers: 4W1PS").ranks() == 4);
+  const Result r = simulate(scenario_of("servers: {count: 1, on: gpus, place: dedicated}"));
+  CHECK(r.servers.servers == 2);  // a node's two GPUs share the keys
+  CHECK(r.servers.workers == 4);
+}
+
+TEST_CASE("more servers make a step shorter, backups and asynchrony spare stragglers", "[servers]") {
+  const std::string slow = "faults: {stragglers: {kind: one-slow, rank: 1, factor: 1000}}\n";
+  const auto time = [](const std::string& data_parallel, const std::string& more = "") {
+    return simulate(scenario_of(data_parallel, more, 4));
+  };
+  const std::string dedicated = "servers: {count: 1, place: dedicated}, size: 4",
+                    two = "servers: {count: 2, place: dedicated}, size: 4";
+  const Result one = time(dedicated);
+  CHECK(time(two).step_time < one.step_time);
+  CHECK(one.servers.waits.at("barrier") > 0);
+  CHECK(one.servers.staleness.size() == 1);  // none
+  CHECK_FALSE(one.critical_path.empty());
+  const Result slowed = time(dedicated, slow), spared = time(dedicated + ", backup_workers: 1", slow),
+               apart = time(dedicated + ", consistency: asynchronous", slow);
+  CHECK(slowed.step_time > one.step_time);
+  CHECK(spared.step_time < slowed.step_time);
+  CHECK(spared.servers.dropped_share > 0);
+  CHECK(apart.samples_per_s > slowed.samples_per_s);
+  CHECK(apart.critical_path.empty());
+  CHECK(apart.servers.waits.contains("server"));
+}
+
+TEST_CASE("a degraded link of a server slows its workers", "[servers]") {
+  const std::string plan = "servers: {count: 1, place: dedicated}, size: 2";
+  const Result whole = simulate(scenario_of(plan)),
+               half = simulate(scenario_of(plan, "faults: {links: [{link: node2/hca0 - fabric, factor: 0.5}]}\n"));
+  CHECK(half.step_time > whole.step_time);
+}
+
+TEST_CASE("results of servers survive the way through JSON", "[servers]") {
+  const Result r = simulate(scenario_of("servers: 2, consistency: stale, staleness: 1"));
+  const nlohmann::json j = to_json(r);
+  CHECK(j.at("throughput") == r.samples_per_s);
+  CHECK(j.at("waits_s").contains("staleness bound"));
+  CHECK(to_json(result_from_json(j)) == j);
+}
+
+TEST_CASE("what servers cannot be is refused, with its place", "[servers]") {
+  CHECK_THAT(refusal("servers: 0"), Catch::Contains("servers.yaml:3") && Catch::Contains("plan.data_parallel.servers"));
+  CHECK_THAT(refusal("servers: 8W2PS"), Catch::Contains("8 ranks"));
+  CHECK_THAT(refusal("servers: 4W1PS, size: 2"), Catch::Contains("the label says 4 workers"));
+  CHECK_THAT(refusal("servers: {count: 9, nodes: [0]}"), Catch::Contains("too few for its servers"));
+  CHECK_THAT(refusal("servers: {count: 3, on: gpus, keys: layers, nodes: [0, 1, 2]}"),
+             Catch::Contains("at most as many servers as keys"));
+  CHECK_THAT(refusal("servers: {count: 1, place: dedicated, nodes: [1]}, size: 4"), Catch::Contains("to be dedicated"));
+  CHECK_THAT(refusal("consistency: stale"), Catch::Contains("staleness"));
+  CHECK_THAT(refusal("consistency: stale, staleness: -1"), Catch::Contains("staleness"));
+  CHECK_THAT(refusal("staleness: 1"), Catch::Contains("with consistency stale only"));
+  CHECK_THAT(refusal("backup_workers: 6"), Catch::Contains("at most 5"));
+  CHECK_THAT(refusal("consistency: asynchronous, worker_weights: [0.5]"), Catch::Contains("1 weights for 6 workers"));
+  CHECK_THAT(refusal("worker_weights: [0.5]"), Catch::Contains("stale or asynchronous only"));
+  CHECK_THAT(refusal("", "faults: {stragglers: {kind: one-slow, rank: 6, factor: 2}}\n"),
+             Catch::Contains("ranks 0 to 5"));
+  CHECK_THAT(refusal("", "faults: {stragglers: {kind: lognormal}}\n"), Catch::Contains("sigma"));
+  CHECK_THAT(refusal("", "faults: {links: [{link: nowhere, factor: 0.5}]}\n"), Catch::Contains("unknown link"));
+  CHECK_THAT(refusal("", "faults: {link: 1}\n"), Catch::Contains("faults"));
+}
