@@ -214,6 +214,23 @@ MeasuredRun read_measured_run(const Node& node) {
   return run;
 }
 
+/// `step_time: 6.2 s`, or `{value, source}`: the step is taken for known.
+void read_said_step(Scenario& s, Fields& plan) {
+  const Node* said = plan.has("step_time") ? plan.child("step_time") : nullptr;
+  if (!said) return;
+  s.said_step.time = plan.seconds("step_time");
+  if (s.said_step.time.value <= 0) fail(said->place, "plan.step_time: more than 0 expected");
+  const Node* source = said->find("source");
+  s.said_step.source = source ? source->scalar : "given in the scenario";
+}
+
+void read_faults(Scenario& s, const Node& node, const Catalog& catalog) {
+  Fields faults(node, "faults");
+  s.failures = read_failures(faults, s.cluster, catalog);
+  faults.finish();
+  check_failures(s.failures, s.training);
+}
+
 Scenario read(Node document, const std::string& name, const Overrides& overrides) {
   for (const auto& [path, value] : overrides) set_field(document, path, value);
   const Catalog catalog;
@@ -227,6 +244,7 @@ Scenario read(Node document, const std::string& name, const Overrides& overrides
   const Node& model = root.required_child("model");
   const Node& plan_node = root.required_child("plan");
   const Node* software = root.child("software");
+  const Node* faults = root.child("faults");
   if (const Node* run = root.child("measured")) s.measured_run = read_measured_run(*run);
   root.finish();
 
@@ -254,6 +272,8 @@ Scenario read(Node document, const std::string& name, const Overrides& overrides
   if (plan.has("training"))
     s.training = read_training_length(*plan.child("training"), static_cast<double>(s.global_batch_size),
                                       static_cast<double>(s.network.tokens_per_sample));
+  read_said_step(s, plan);
+  if (faults) read_faults(s, *faults, catalog);
   const Node* measured = plan.has("measured_step") ? plan.child("measured_step") : nullptr;
   plan.finish();
 

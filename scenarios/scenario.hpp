@@ -10,6 +10,7 @@
 #include "models/stack.hpp"
 #include "scenarios/measured_step.hpp"
 #include "scenarios/parallel.hpp"
+#include "scenarios/read_failures.hpp"
 #include "scenarios/training_length.hpp"
 #include "scenarios/tuner.hpp"
 #include "strategies/data_parallel.hpp"
@@ -47,8 +48,13 @@ struct Scenario {
   double compute_scale = 1;     ///< on modelled kernels and host work, so that a step alone takes what was measured
   MeasuredRun measured_run;     ///< where the scenario says it
   TrainingLength training;      ///< where the plan says it
-  Sources sources;              ///< of every figure that is used
-  Node document;                ///< as read, with overrides
+  FailureChoice failures;       ///< where the scenario says it
+  struct {
+    Seconds time;  ///< of a step, where the plan says it: it is not simulated then; 0: it is
+    std::string source;
+  } said_step;
+  Sources sources;  ///< of every figure that is used
+  Node document;    ///< as read, with overrides
 
   int ranks() const { return plan.ranks; }
 };
