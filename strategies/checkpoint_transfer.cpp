@@ -26,7 +26,6 @@ Op message(Kind kind, std::size_t stream, std::size_t slot, Tag tag, Bytes bytes
   op.message.slot = static_cast<std::uint16_t>(slot);
   op.message.tag = tag;
   op.message.bytes = bytes;
-  op.last_of_stream = true;
   return op;
 }
 

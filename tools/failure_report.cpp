@@ -19,7 +19,8 @@ std::string failure_lines(const FailureStudy& study) {
   text += fmt::format("{}lost: work done again {} · checkpoints {} · down {}", label(""), share(study.lost_work),
                       share(study.stalled), share(study.down));
   if (study.without_node > 0) text += fmt::format(" · waiting for repair {}", share(study.without_node));
-  if (study.slower > 0) text += fmt::format(" · fewer replicas {}", share(study.slower));
+  constexpr double kShown = 5e-5;  // of the time: what two digits of a percentage show
+  if (study.slower > kShown * study.end) text += fmt::format(" · fewer replicas {}", share(study.slower));
   text += "\n";
   std::vector<std::string> kinds;
   for (const auto& [kind, count] : study.failures_of) kinds.push_back(fmt::format("{} {:.4g}", kind, count));

@@ -274,7 +274,7 @@ std::string screen(const Scenario& s, const Result& r, const std::vector<WhatIf>
                         thousands(r.training_steps));
   if (r.failures) text += failure_lines(*r.failures);
   if (!r.said_step.empty())
-    return text + fmt::format("{}plan.step_time, not simulated: {}\n", label("step"), r.said_step);
+    return text + fmt::format("{}the step is plan.step_time, not simulated: {}\n", label("trust"), r.said_step);
   text += breakdown(r);
   if (s.tuned) text += fmt::format("{}{}\n", label("auto"), in_words(*s.tuned));
   text += memory(r);
