@@ -91,6 +91,8 @@ json to_json(const Result& r) {
     j["training_steps"] = r.training_steps;
     j["training_time_s"] = r.training_time;
   }
+  if (!r.said_step.empty()) j["step_time_source"] = r.said_step;
+  if (r.failures) add_json(j, *r.failures);
   if (r.measured.step_time > 0)
     j["compute_measured"] = {{"step_time_s", r.measured.step_time}, {"source", r.measured.source}};
   return j;
@@ -131,6 +133,8 @@ Result result_from_json(const json& j) {
   r.step_time = j.at("step_time_s");
   r.training_steps = j.value("training_steps", 0.0);
   r.training_time = j.value("training_time_s", 0.0);
+  r.said_step = j.value("step_time_source", "");
+  if (j.contains("goodput")) r.failures = failure_study_from_json(j);
   if (const auto measured = j.find("compute_measured"); measured != j.end())
     r.measured = {measured->at("step_time_s"), measured->at("source")};
   if (const auto used = j.find("all_reduce"); used != j.end()) read_all_reduce(r, *used);

@@ -1,10 +1,12 @@
 #pragma once
 #include <map>
 #include <nlohmann/json_fwd.hpp>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "scenarios/capacity.hpp"
+#include "scenarios/failure_study.hpp"
 #include "scenarios/fitting.hpp"
 
 namespace trainyard {
@@ -18,6 +20,8 @@ struct Result {
     double step_time = 0;  ///< of one device, given by the scenario: compute was measured; 0: modelled
     std::string source;
   } measured;
+  std::string said_step;  ///< source of the step's time where it was said, not simulated: no breakdown, no memory
+  std::optional<FailureStudy> failures;  ///< where the scenario has any
   double samples_per_s = 0;
   double tokens_per_s = 0;
   double tokens_per_s_per_gpu = 0;

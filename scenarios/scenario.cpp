@@ -230,10 +230,22 @@ MeasuredRun read_measured_run(const Node& node) {
   return run;
 }
 
-void read_faults(Scenario& s, const Node& node) {
+/// `step_time: 6.2 s`, or `{value, source}`: the step is taken for known.
+void read_said_step(Scenario& s, Fields& plan) {
+  const Node* said = plan.has("step_time") ? plan.child("step_time") : nullptr;
+  if (!said) return;
+  s.said_step.time = plan.seconds("step_time");
+  if (s.said_step.time.value <= 0) fail(said->place, "plan.step_time: more than 0 expected");
+  const Node* source = said->find("source");
+  s.said_step.source = source ? source->scalar : "given in the scenario";
+}
+
+void read_faults(Scenario& s, const Node& node, const Catalog& catalog) {
   Fields faults(node, "faults");
+  s.failures = read_failures(faults, s.cluster, catalog);
   s.slow = read_slow_parts(faults, s.plan.ranks);
   faults.finish();
+  check_failures(s.failures, s.training);
 }
 
 Scenario read(Node document, const std::string& name, const Overrides& overrides) {
@@ -272,12 +284,13 @@ Scenario read(Node document, const std::string& name, const Overrides& overrides
   const DataParallelChoice choice = read_data_parallel(s, plan, plan_node);
   if (mode) require_mode_fits(*mode, s.cluster, s.plan.ranks, plan.place_of("strategy"));
   split_batch(s, plan);
-  if (faults) read_faults(s, *faults);
   s.optimizer = find_optimizer(plan.text("optimizer", "adam"), plan.place_of("optimizer"));
   read_networks(s, model, catalog, plan);
   if (plan.has("training"))
     s.training = read_training_length(*plan.child("training"), static_cast<double>(s.global_batch_size),
                                       static_cast<double>(s.network.tokens_per_sample));
+  read_said_step(s, plan);
+  if (faults) read_faults(s, *faults, catalog);
   const Node* measured = plan.has("measured_step") ? plan.child("measured_step") : nullptr;
   plan.finish();
 

@@ -10,6 +10,7 @@
 #include "models/stack.hpp"
 #include "scenarios/measured_step.hpp"
 #include "scenarios/parallel.hpp"
+#include "scenarios/read_failures.hpp"
 #include "scenarios/slow_parts.hpp"
 #include "scenarios/training_length.hpp"
 #include "scenarios/tuner.hpp"
@@ -49,8 +50,13 @@ struct Scenario {
   MeasuredRun measured_run;     ///< where the scenario says it
   TrainingLength training;      ///< where the plan says it
   SlowParts slow;               ///< where `faults` says them
-  Sources sources;              ///< of every figure that is used
-  Node document;                ///< as read, with overrides
+  FailureChoice failures;       ///< where the scenario says it
+  struct {
+    Seconds time;  ///< of a step, where the plan says it: it is not simulated then; 0: it is
+    std::string source;
+  } said_step;
+  Sources sources;  ///< of every figure that is used
+  Node document;    ///< as read, with overrides
 
   int ranks() const { return plan.ranks; }
 };

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <chrono>
+#include <cmath>
 #include <nlohmann/json.hpp>
 
 #include "scenarios/central_plans.hpp"
@@ -291,14 +292,31 @@ void book_servers(const Run& run, Result& r) {
   r.samples_per_s *= static_cast<double>(plan.workers() - plan.backup_workers) / plan.workers();
 }
 
+void book_training(const Scenario& s, Result& r) {
+  r.training_steps =
+      s.training.time.value > 0 ? std::floor(s.training.time.value / r.step_time * (1 + 1e-12)) : s.training.steps;
+  r.training_time = s.training.time.value > 0 ? s.training.time.value : s.training.steps * r.step_time;
+}
+
+/// Of a step that was said: its rates, and nothing that only a simulation knows.
+Result said_result(const Scenario& s) {
+  Result r;
+  r.scenario = s.name;
+  r.ranks = s.plan.ranks;
+  r.step_time = s.said_step.time.value;
+  r.said_step = s.said_step.source;
+  book_training(s, r);
+  book_rates(s, r);
+  return r;
+}
+
 Result result_of(const Scenario& s, const Run& run) {
   Result r;
   r.scenario = s.name;
   r.ranks = s.plan.ranks;
   r.step_time = step_time_of(run);
   if (s.measured.given()) r.measured = {s.measured.at(s.micro_batch_size).value, s.measured.source};
-  r.training_steps = s.training.steps;
-  r.training_time = s.training.steps * r.step_time;
+  book_training(s, r);
   if (s.plan.ranks > 1 && s.parallel.mechanism == Mechanism::all_reduce) {
     r.all_reduce.algorithm = all_reduce_name(s);
     r.all_reduce.fidelity = name_of(s.plan.collective.fidelity);
@@ -349,7 +367,11 @@ Result simulate_here(const Scenario& s, const SimulateOptions& options) {
 }
 
 Result simulate(const Scenario& s, const SimulateOptions& options) {
-  return result_from_json(json::parse(in_child([&] { return to_json(simulate_here(s, options)).dump(); })));
+  Result r = s.said_step.time.value > 0
+                 ? said_result(s)
+                 : result_from_json(json::parse(in_child([&] { return to_json(simulate_here(s, options)).dump(); })));
+  if (s.failures.given()) r.failures = study_failures(s, Seconds{r.step_time});
+  return r;
 }
 
 std::vector<WhatIf> what_if(const Scenario& s, double factor, TransportKind transport) {

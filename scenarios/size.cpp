@@ -106,6 +106,8 @@ double operations_of_step(const Scenario& s, bool fused) {
 double estimated_operations(const Scenario& s, bool fused) { return s.plan.steps * operations_of_step(s, fused); }
 
 void require_simulable(const Scenario& s) {
+  if (s.said_step.time.value > 0)
+    throw UserError("plan.step_time: the step is said, and not simulated; leave it out to see inside");
   double devices = 0;
   for (const NodeType* type : s.cluster.types())
     devices = std::max(devices, s.cluster.nodes * (2.0 * std::max(type->gpus, type->hcas) + type->hcas + 2));

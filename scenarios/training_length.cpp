@@ -19,8 +19,9 @@ double count_of(Fields& fields, const char* key, double most = kMostCounted) {
 
 [[noreturn]] void wrong_keys(const Fields& fields) {
   fail(fields.place(),
-       fmt::format("{}: expected one of {{steps}}, {{tokens}}, {{epochs, samples}} and {{epochs, steps_per_epoch}}",
-                   fields.what()));
+       fmt::format(
+           "{}: expected one of {{steps}}, {{tokens}}, {{time}}, {{epochs, samples}} and {{epochs, steps_per_epoch}}",
+           fields.what()));
 }
 
 std::string with_commas(double v) {
@@ -35,9 +36,9 @@ std::string with_commas(double v) {
 TrainingLength read_training_length(const Node& node, double step_samples, double sample_tokens) {
   Fields fields(node, "plan.training");
   const bool steps = fields.has("steps"), tokens = fields.has("tokens"), epochs = fields.has("epochs"),
-             samples = fields.has("samples"), each = fields.has("steps_per_epoch");
+             samples = fields.has("samples"), each = fields.has("steps_per_epoch"), time = fields.has("time");
   fields.finish();
-  if (steps + tokens + epochs != 1 || samples + each != epochs) wrong_keys(fields);
+  if (steps + tokens + epochs + time != 1 || samples + each != epochs) wrong_keys(fields);
   TrainingLength length;
   if (steps) {
     length.steps = count_of(fields, "steps");
@@ -45,6 +46,9 @@ TrainingLength read_training_length(const Node& node, double step_samples, doubl
     if (sample_tokens <= 1)
       fail(fields.place_of("tokens"), "plan.training.tokens: the model reads no tokens; say epochs and samples");
     length.steps = std::ceil(count_of(fields, "tokens") / (step_samples * sample_tokens));
+  } else if (time) {
+    length.time = fields.seconds("time");
+    if (length.time.value <= 0) fail(fields.place_of("time"), "plan.training.time: more than 0 expected");
   } else {
     length.epochs = count_of(fields, "epochs", 1e9);
     length.steps_per_epoch =
@@ -54,10 +58,15 @@ TrainingLength read_training_length(const Node& node, double step_samples, doubl
   return length;
 }
 
+double virtual_epoch_steps(const TrainingLength& length, double count) {
+  return std::ceil(length.steps_per_epoch / count);
+}
+
 std::string describe(const TrainingLength& length) {
   const auto some = [](double n, const char* what) {
     return fmt::format("{} {}{}", with_commas(n), what, n == 1 ? "" : "s");
   };
+  if (length.time.value > 0) return long_time(length.time);
   if (length.epochs == 0) return some(length.steps, "step");
   return fmt::format("{} × {}", some(length.epochs, "epoch"), some(length.steps_per_epoch, "step"));
 }

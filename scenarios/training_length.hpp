@@ -10,12 +10,18 @@ namespace trainyard {
 struct TrainingLength {
   double steps = 0;  ///< in all
   double epochs = 0, steps_per_epoch = 0;
+  Seconds time;  ///< instead of steps: as many as fit
+  bool given() const { return steps > 0 || time.value > 0; }
 };
 
-/// Reads `{steps}`, `{tokens}`, `{epochs, samples}` (samples of an epoch) or `{epochs, steps_per_epoch}`. What does not
+/// Reads `{steps}`, `{tokens}`, `{time}`, `{epochs, samples}` (samples of an epoch) or `{epochs, steps_per_epoch}`. What does not
 /// fill its last step takes a whole one: of an epoch where there are epochs. `step_samples` is the global batch,
 /// `sample_tokens` 1 where a sample is no text. Throws UserError with the place.
 TrainingLength read_training_length(const Node&, double step_samples, double sample_tokens);
+
+/// Steps of a virtual epoch, of which a pass over the data has `count`: what is saved and judged as often as if it were
+/// one. Rounded up, so that no pass has more of them.
+double virtual_epoch_steps(const TrainingLength&, double count);
 
 /// "24 epochs × 250 steps", "95,367 steps".
 std::string describe(const TrainingLength&);

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "tools/failure_report.hpp"
 #include "topologies/cluster_machine.hpp"
 
 namespace trainyard {
@@ -321,6 +322,12 @@ std::string screen(const Scenario& s, const Result& r, const std::vector<WhatIf>
                         s.micro_batch_size);
   if (s.training.steps > 0)
     text += fmt::format("{}{}: {}\n", label("training"), describe(s.training), long_time(Seconds{r.training_time}));
+  if (s.training.time.value > 0)
+    text += fmt::format("{}{}: {} steps, if nothing fails\n", label("training"), describe(s.training),
+                        thousands(r.training_steps));
+  if (r.failures) text += failure_lines(*r.failures);
+  if (!r.said_step.empty())
+    return text + fmt::format("{}the step is plan.step_time, not simulated: {}\n", label("trust"), r.said_step);
   text += breakdown(r);
   text += servers(r);
   if (s.tuned) text += fmt::format("{}{}\n", label("auto"), in_words(*s.tuned));

@@ -54,7 +54,7 @@ std::string algorithm_of(const TeachFlags& flags, Operation operation) {
   return "ring-literal";
 }
 
-std::shared_ptr<const std::string> origin_of(const std::string& text) {
+std::shared_ptr<const std::string> origin_of_argument(const std::string& text) {
   return std::make_shared<const std::string>(text);
 }
 
@@ -62,10 +62,10 @@ std::shared_ptr<const std::string> origin_of(const std::string& text) {
 Node choice_node(const TeachFlags& flags) {
   Node node;
   node.kind = Node::Kind::map;
-  node.place.file = origin_of("trainyard teach");
+  node.place.file = origin_of_argument("trainyard teach");
   const auto put = [&node](const char* key, const std::string& flag, const std::string& text) {
     if (text.empty()) return;
-    Node value = parse_override(text, origin_of(flag + " " + text));
+    Node value = parse_override(text, origin_of_argument(flag + " " + text));
     value.key_place = value.place;
     node.fields.emplace_back(key, std::move(value));
   };
@@ -108,7 +108,7 @@ CollectiveLesson lesson_of(const std::string& topic, const TeachFlags& flags, co
   o.ranks = flags.ranks;
   const TopoMachine machine = machine_of(on, o.ranks, o.machine);
   o.algorithm = algorithm_of(flags, o.operation);
-  o.place.file = origin_of("--algorithm " + o.algorithm);
+  o.place.file = origin_of_argument("--algorithm " + o.algorithm);
   const Node node = choice_node(flags);
   const CollectiveChoice choice = read_collective(&node, "trainyard teach", o.operation, machine.cluster, o.ranks,
                                                   CollectiveUse::alone, flags.root);

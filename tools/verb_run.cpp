@@ -70,7 +70,10 @@ int run(const std::vector<std::string>& words) {
   options.progress = true;
   Result result = simulate(scenario, options);
   // What simulates again many times is left out of a step of minutes.
-  const bool large = estimated_operations(scenario) > kMostOfPath;
+  const bool said = !result.said_step.empty();
+  if (said && !(trace.empty() && picture.empty()))
+    throw UserError("--trace, --picture: plan.step_time is not simulated");
+  const bool large = said || estimated_operations(scenario) > kMostOfPath;
   if (!result.fits && !large) result.capacity = capacity(scenario);
   if (!result.fits && scenario.parallel.any()) result.changes = fitting_changes(scenario);
   std::vector<WhatIf> what_ifs;

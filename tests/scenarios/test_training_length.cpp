@@ -22,16 +22,19 @@ TEST_CASE("the length of a training in steps, epochs or tokens", "[scenario][tra
   CHECK(length_of("{tokens: 513}").steps == 2);
   CHECK(describe(length_of("{epochs: 24, steps_per_epoch: 250}")) == "24 epochs × 250 steps");
   CHECK(describe(length_of("{epochs: 1, samples: 8}")) == "1 epoch × 1 step");
+  CHECK(length_of("{time: 54 d}").time.value == 54 * 86400.0);
+  CHECK(describe(length_of("{time: 54 d}")) == "54.0 days");
   CHECK(describe(length_of("{steps: 95367}")) == "95,367 steps");
 }
 
 TEST_CASE("a length said twice, in part, or in what the model does not read is refused",
           "[scenario][training-length]") {
   const std::string one_of =
-      "plan.yaml:1:1: plan.training: expected one of {steps}, {tokens}, {epochs, samples} and {epochs, "
+      "plan.yaml:1:1: plan.training: expected one of {steps}, {tokens}, {time}, {epochs, samples} and {epochs, "
       "steps_per_epoch}";
-  for (const char* text : {"{steps: 6, tokens: 6}", "{epochs: 6}", "{samples: 6}", "{epochs: 2, steps: 6}",
-                           "{epochs: 2, samples: 6, steps_per_epoch: 3}", "{steps: 6, samples: 3}", "{}"}) {
+  for (const char* text :
+       {"{steps: 6, tokens: 6}", "{epochs: 6}", "{samples: 6}", "{epochs: 2, steps: 6}",
+        "{epochs: 2, samples: 6, steps_per_epoch: 3}", "{steps: 6, samples: 3}", "{steps: 6, time: 3 d}", "{}"}) {
     CAPTURE(text);
     CHECK_THROWS_WITH(length_of(text), one_of);
   }

@@ -1,0 +1,242 @@
+#include "scenarios/failure_study.hpp"
+
+#include <fmt/format.h>
+
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "models/checkpoint_state.hpp"
+#include "scenarios/scenario.hpp"
+#include "sim/child.hpp"
+#include "strategies/checkpoint_interval.hpp"
+#include "strategies/checkpoint_transfer.hpp"
+
+namespace trainyard {
+namespace {
+
+using nlohmann::json;
+
+/// Ranks that hold the model once: the first replica.
+std::vector<Actor> holders(const Mesh& mesh) {
+  std::vector<Actor> ranks;
+  for (int rank = 0; rank < mesh.ranks(); ++rank)
+    if (mesh.of(rank).data == 0 && mesh.of(rank).context == 0) ranks.push_back(rank);
+  return ranks;
+}
+
+struct CheckpointCost {
+  Bytes bytes;
+  CheckpointTimes times;
+  std::string storage;
+};
+
+CheckpointPlan transfer_plan(const Scenario& s, Bytes bytes) {
+  const FailureChoice& choice = s.failures;
+  if (!choice.sharded && s.parallel.zero != ZeroStage::none)
+    fail(choice.checkpoint_place,
+         "faults.checkpoint.sharded: false, but under ZeRO no rank holds the whole optimizer state");
+  return {checkpoint_shares(bytes, s.ranks(), choice.sharded, holders(s.parallel.mesh)), choice.store};
+}
+
+CheckpointCost checkpoint_cost(const Scenario& s) {
+  const FailureChoice& choice = s.failures;
+  CheckpointCost cost;
+  cost.bytes = checkpoint_state(s.network.parameters(), s.precision, s.optimizer, s.software).total();
+  cost.storage = choice.store ? choice.store->name : choice.local ? "local drives" : "";
+  Seconds snapshot, write, load;
+  if (choice.store || choice.local) {
+    ClusterSpec cluster = s.cluster;
+    if (choice.drive) {
+      cluster.node.nvme = *choice.drive;
+      for (NodeGroup& group : cluster.others) group.type.nvme = *choice.drive;
+    }
+    const CheckpointPlan plan = transfer_plan(s, cost.bytes);
+    const auto simulated = [&](std::size_t which) {
+      if (which == 1) return json{simulate_checkpoint_load(cluster, s.software, plan).value}.dump();
+      const CheckpointWrite w = simulate_checkpoint_write(cluster, s.software, plan);
+      return json{w.snapshot.value, w.write.value}.dump();
+    };
+    try {
+      const std::vector<std::string> texts = in_children(2, processors(), simulated);
+      const json written = json::parse(texts[0]), read = json::parse(texts[1]);
+      snapshot = Seconds{written[0].get<double>()};
+      write = Seconds{written[1].get<double>()};
+      load = Seconds{read[0].get<double>()};
+    } catch (const UserError& e) {
+      fail(choice.checkpoint_place, fmt::format("faults.checkpoint: {}", e.what()));
+    }
+  }
+  cost.times.write = choice.write.value_or(write);
+  cost.times.load = choice.load.value_or(load);
+  cost.times.stall =
+      choice.asynchronous ? std::min(choice.snapshot.value_or(snapshot), cost.times.write) : cost.times.write;
+  return cost;
+}
+
+LongRunPlan plan_of(const Scenario& s, Seconds step) {
+  const FailureChoice& choice = s.failures;
+  LongRunPlan plan;
+  plan.step = step;
+  plan.steps = s.training.steps;
+  plan.until = s.training.time;
+  plan.replicas = s.parallel.mesh.data;
+  plan.recovery = choice.recovery;
+  plan.recovery.state_survives = s.parallel.zero == ZeroStage::none && plan.replicas > 1;
+  plan.parts = choice.parts;
+  plan.failures = choice.failures;
+  return plan;
+}
+
+/// Adds one to the sums.
+void add(FailureStudy& study, const LongRunResult& run) {
+  study.end += run.end.value;
+  study.steps += run.steps;
+  study.goodput += run.goodput();
+  study.goodput_deviation += run.goodput() * run.goodput();
+  study.lost_work += run.lost_work.value;
+  study.lost_work_deviation += run.lost_work.value * run.lost_work.value;
+  study.stalled += run.stalled.value;
+  study.down += run.down.value;
+  study.without_node += run.without_node.value;
+  study.slower += run.slower.value;
+  study.failures += run.failures;
+  study.checkpoints += run.checkpoints;
+  for (const auto& [what, count] : run.failures_of) study.failures_of[what] += count;
+}
+
+/// Sums become means, sums of squares deviations.
+void divide(FailureStudy& study) {
+  const double n = study.runs;
+  for (double* sum : {&study.end, &study.steps, &study.goodput, &study.goodput_deviation, &study.lost_work,
+                      &study.lost_work_deviation, &study.stalled, &study.down, &study.without_node, &study.slower,
+                      &study.failures, &study.checkpoints})
+    *sum /= n;
+  for (auto& [what, count] : study.failures_of) count /= n;
+  const double bessel = n > 1 ? n / (n - 1) : 0;
+  const auto deviation = [bessel](double mean, double mean_square) {
+    return std::sqrt(std::max(0.0, mean_square - mean * mean) * bessel);
+  };
+  study.goodput_deviation = deviation(study.goodput, study.goodput_deviation);
+  study.lost_work_deviation = deviation(study.lost_work, study.lost_work_deviation);
+}
+
+/// Steps between checkpoints, as the scenario says or as simulated runs have it best.
+double interval(const Scenario& s, const LongRunPlan& plan, FailureStudy& study) {
+  const FailureChoice& choice = s.failures;
+  const bool has_best = !plan.parts.empty() && plan.checkpoint.stall.value > 0;
+  double best = 1;
+  if (has_best) {
+    const BestInterval found = best_interval(plan);
+    study.checkpoint.young = found.young.value;
+    study.checkpoint.daly = found.daly.value;
+    study.checkpoint.simulated = found.simulated.value;
+    best = found.steps;
+  }
+  if (choice.optimal) return best;
+  if (choice.virtual_epochs > 0) return virtual_epoch_steps(s.training, choice.virtual_epochs);
+  return choice.every > 0 ? choice.every : std::max(1.0, std::round(choice.every_time / plan.step));
+}
+
+void require_all_happen(const FailureChoice& choice, const LongRunResult& run) {
+  for (std::size_t i = 0; i < choice.failures.size(); ++i)
+    if (choice.failures[i].after_step < 0 && choice.failures[i].at > run.end)
+      fail(choice.failure_places[i], fmt::format("faults.failures.{}.at: {}, but the training ends after {}", i,
+                                                 show(choice.failures[i].at), long_time(run.end)));
+}
+
+}  // namespace
+
+FailureStudy study_failures(const Scenario& s, Seconds step) {
+  const FailureChoice& choice = s.failures;
+  FailureStudy study;
+  LongRunPlan plan = plan_of(s, step);
+  study.time_between_failures = time_between_failures(plan.parts).value;
+  if (choice.checkpoints) {
+    const CheckpointCost cost = checkpoint_cost(s);
+    plan.checkpoint = cost.times;
+    study.checkpoint.bytes = cost.bytes.value;
+    study.checkpoint.stall = cost.times.stall.value;
+    study.checkpoint.write = cost.times.write.value;
+    study.checkpoint.load = cost.times.load.value;
+    study.checkpoint.storage = cost.storage;
+    plan.checkpoint.every = interval(s, plan, study);
+    study.checkpoint.interval = (plan.step * plan.checkpoint.every).value;
+  }
+  study.runs = plan.parts.empty() ? 1 : choice.runs;
+  study.goodput = 0;
+  try {
+    for (int run = 0; run < study.runs; ++run) {
+      plan.draws = seeded_draws(choice.seed + static_cast<std::uint64_t>(run));
+      const LongRunResult result = run_long(plan);
+      require_all_happen(choice, result);
+      add(study, result);
+    }
+  } catch (const UserError& e) {
+    if (std::string_view(e.what()).starts_with("the training")) fail(choice.place, fmt::format("faults: {}", e.what()));
+    throw;
+  }
+  divide(study);
+  return study;
+}
+
+void add_json(json& j, const FailureStudy& study) {
+  j["goodput"] = study.goodput;
+  j["goodput_deviation"] = study.goodput_deviation;
+  j["lost_work_s"] = study.lost_work;
+  j["lost_work_deviation_s"] = study.lost_work_deviation;
+  j["failures"] = {{"runs", study.runs},
+                   {"count", study.failures},
+                   {"by_component", study.failures_of},
+                   {"time_between_s", study.time_between_failures},
+                   {"training_time_s", study.end},
+                   {"steps", study.steps},
+                   {"effective_step_time_s", study.effective_step_time()},
+                   {"checkpoint_stall_s", study.stalled},
+                   {"down_s", study.down},
+                   {"waiting_for_repair_s", study.without_node},
+                   {"fewer_replicas_s", study.slower}};
+  if (study.checkpoint.interval <= 0) return;
+  j["checkpoint_interval_s"] = study.checkpoint.interval;
+  j["checkpoint"] = {{"count", study.checkpoints},          {"bytes", study.checkpoint.bytes},
+                     {"storage", study.checkpoint.storage}, {"stall_s", study.checkpoint.stall},
+                     {"write_s", study.checkpoint.write},   {"load_s", study.checkpoint.load}};
+  if (study.checkpoint.simulated > 0)
+    j["checkpoint"]["best_interval_s"] = {
+        {"young", study.checkpoint.young}, {"daly", study.checkpoint.daly}, {"simulated", study.checkpoint.simulated}};
+}
+
+FailureStudy failure_study_from_json(const json& j) {
+  FailureStudy study;
+  study.goodput = j.at("goodput");
+  study.goodput_deviation = j.at("goodput_deviation");
+  study.lost_work = j.at("lost_work_s");
+  study.lost_work_deviation = j.at("lost_work_deviation_s");
+  const json& f = j.at("failures");
+  study.runs = f.at("runs");
+  study.failures = f.at("count");
+  study.failures_of = f.at("by_component").get<std::map<std::string, double>>();
+  study.time_between_failures = f.at("time_between_s");
+  study.end = f.at("training_time_s");
+  study.steps = f.at("steps");
+  study.stalled = f.at("checkpoint_stall_s");
+  study.down = f.at("down_s");
+  study.without_node = f.at("waiting_for_repair_s");
+  study.slower = f.at("fewer_replicas_s");
+  if (!j.contains("checkpoint_interval_s")) return study;
+  study.checkpoint.interval = j.at("checkpoint_interval_s");
+  const json& c = j.at("checkpoint");
+  study.checkpoints = c.at("count");
+  study.checkpoint.bytes = c.at("bytes");
+  study.checkpoint.storage = c.at("storage");
+  study.checkpoint.stall = c.at("stall_s");
+  study.checkpoint.write = c.at("write_s");
+  study.checkpoint.load = c.at("load_s");
+  if (const auto best = c.find("best_interval_s"); best != c.end()) {
+    study.checkpoint.young = best->at("young");
+    study.checkpoint.daly = best->at("daly");
+    study.checkpoint.simulated = best->at("simulated");
+  }
+  return study;
+}
+
+}  // namespace trainyard

@@ -1,0 +1,40 @@
+#pragma once
+#include <map>
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+
+#include "sim/units.hpp"
+
+namespace trainyard {
+
+struct Scenario;
+
+/// What failures and checkpoints make of a training: means over its runs. Times in seconds.
+struct FailureStudy {
+  int runs = 1;
+  double time_between_failures = 0;               ///< of all parts together; 0: none is drawn
+  double end = 0;                                 ///< of the training
+  double steps = 0;                               ///< done
+  double goodput = 1, goodput_deviation = 0;      ///< useful share of the time; standard deviation over the runs
+  double lost_work = 0, lost_work_deviation = 0;  ///< done again
+  double stalled = 0, down = 0, without_node = 0, slower = 0;
+  double failures = 0, checkpoints = 0;
+  std::map<std::string, double> failures_of;
+  struct {
+    double bytes = 0, stall = 0, write = 0, load = 0;
+    double interval = 0;                        ///< as it was run; 0: no checkpoints
+    double young = 0, daly = 0, simulated = 0;  ///< the best interval; 0: there is none
+    std::string storage;
+  } checkpoint;
+  double effective_step_time() const { return steps > 0 ? end / steps : 0; }
+};
+
+/// The training's length in steps of `step`, on the coarse run. Checkpoints are simulated over the machine first, in a
+/// child. Throws UserError with the place.
+FailureStudy study_failures(const Scenario&, Seconds step);
+
+/// Adds the keys of the result: goodput, lost_work_s, checkpoint_interval_s, ….
+void add_json(nlohmann::json& result, const FailureStudy&);
+FailureStudy failure_study_from_json(const nlohmann::json& result);
+
+}  // namespace trainyard

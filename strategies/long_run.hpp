@@ -1,0 +1,85 @@
+#pragma once
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "sim/units.hpp"
+
+namespace trainyard {
+
+/// Parts of one kind that fail independently, each after exponentially distributed times.
+struct FailingParts {
+  std::string name;  ///< "gpu", "node", "nic", "switch", "software", …
+  double count = 1;
+  Seconds mtbf;             ///< of one of them
+  bool takes_node = false;  ///< its node leaves: a spare takes over, or the training goes on without its replica
+};
+
+/// A failure that is said, not drawn: at a time, or when so many steps have ended.
+struct SetFailure {
+  Seconds at;
+  double after_step = -1;  ///< −1: at the time
+  std::string what;        ///< kind of part
+  bool takes_node = false;
+};
+
+/// When the training's state is saved, and what that costs. A state is saved as it is at the end of a step.
+struct CheckpointTimes {
+  double every = 0;  ///< steps; 0: never
+  Seconds stall;     ///< training stands still: the whole write, or the copy that is written in the background
+  Seconds write;     ///< until it can be read back, from its beginning; at least `stall`
+  Seconds load;      ///< until it is read back
+};
+
+/// What happens after a failure: nothing until it is detected, then the job starts again from the last whole checkpoint.
+struct Recovery {
+  Seconds detect, restart;
+  Seconds repair;        ///< until a node that failed can be used again; 0: never
+  int spares = -1;       ///< nodes that stand by; −1: always enough
+  bool elastic = false;  ///< without a spare the replicas that are left do the whole batch; else the training waits
+  /// The replicas left hold the whole state: an elastic training goes on from the end of the last step.
+  bool state_survives = false;
+};
+
+/// A number in [0, 1) for each counter: the same on every machine, whatever the order in which they are asked for.
+using UniformDraws = std::function<double(std::uint64_t counter)>;
+UniformDraws seeded_draws(std::uint64_t seed);
+
+/// A training of days to months over step times: the coarse run. No step is simulated by itself.
+struct LongRunPlan {
+  double steps = 0;  ///< to do; 0: as many as fit until `until`
+  Seconds until;     ///< the run ends then at the latest; 0: with its steps
+  Seconds step;
+  int replicas = 1;
+  CheckpointTimes checkpoint;
+  Recovery recovery;
+  std::vector<FailingParts> parts;
+  std::vector<SetFailure> failures;
+  UniformDraws draws = seeded_draws(1);
+};
+
+/// Where the time went: its parts sum to `end`.
+struct LongRunResult {
+  Seconds end;
+  double steps = 0;      ///< done and not lost
+  Seconds useful;        ///< of these steps, at the pace of a whole machine
+  Seconds slower;        ///< what they took besides while replicas were missing, and the step under way at the end
+  Seconds lost_work;     ///< steps, and parts of steps, that had to be done again
+  Seconds stalled;       ///< training stood still for checkpoints
+  Seconds down;          ///< detection, restart, reading back
+  Seconds without_node;  ///< waiting for a repair
+  double checkpoints = 0, failures = 0;
+  double lost_steps = 0;                      ///< whole steps done again
+  std::map<std::string, double> failures_of;  ///< by kind of part
+  double goodput() const { return end.value > 0 ? useful / end : 1; }
+};
+
+/// Mean time between any two failures; 0 where nothing fails at random.
+Seconds time_between_failures(const std::vector<FailingParts>&);
+
+/// Runs it, an event at a time. Memory does not grow with its length. Throws UserError where it would never end.
+LongRunResult run_long(const LongRunPlan&);
+
+}  // namespace trainyard

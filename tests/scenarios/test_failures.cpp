@@ -1,0 +1,111 @@
+// `faults` of a scenario: goodput over days, checkpoints over the machine, and what is refused.
+#include <catch2/catch.hpp>
+#include <nlohmann/json.hpp>
+
+#include "scenarios/simulate.hpp"
+
+using namespace trainyard;
+
+namespace {
+
+/// A small model on two nodes, whose step is said.
+std::string scenario(const std::string& faults, const std::string& training = "{steps: 1000}") {
+  return R"({cluster: {nodes: 2, node: dgx-a100, fabric: nonblocking}, model: {base: gpt2, n_layer: 2},
+    plan: {data_parallel: 16, precision: bf16, seq_length: 64, micro_batch_size: 1, global_batch_size: 16,
+           step_time: 1 s, training: )" +
+         training + "}, faults: " + faults + "}";
+}
+
+Result run(const std::string& faults, const std::string& training = "{steps: 1000}") {
+  return simulate(read_scenario_text(scenario(faults, training), "faulty.yaml"));
+}
+
+const std::string kTimes = "write: 2 s, load: 10 s";
+
+}  // namespace
+
+TEST_CASE("a failure that is said, with checkpoints whose times are said", "[scenario][failures]") {
+  const Result r = run("{failures: [{at: 550 steps, what: gpu 5}], checkpoint: {every: 100 steps, " + kTimes +
+                       "}, restart: {detect: 20 s, restart: 30 s}}");
+  REQUIRE(r.failures);
+  CHECK(r.failures->end == Approx(1000 + 20 + 50 + 60).epsilon(1e-12));
+  CHECK(r.failures->lost_work == Approx(50).epsilon(1e-12));
+  CHECK(r.failures->goodput == Approx(1000 / 1130.0).epsilon(1e-12));
+  const nlohmann::json j = to_json(r);
+  CHECK(j["lost_work_s"] == r.failures->lost_work);
+  CHECK(j["checkpoint_interval_s"] == 100);
+  CHECK(to_json(result_from_json(j)) == j);
+}
+
+TEST_CASE("checkpoints go over the machine to the store", "[scenario][failures]") {
+  const std::string store = "{name: store, read: 2 GB/s, write: 1 GB/s, latency: 1 ms}";
+  const std::string common = "checkpoint: {every: 100 steps, storage: " + store;
+  const Result all = run("{" + common + "}}"), one = run("{" + common + ", sharded: false}}"),
+               copied = run("{" + common + ", kind: asynchronous}}");
+  const double bytes = all.failures->checkpoint.bytes;
+  CHECK(bytes > 0);
+  // The store is the limit: it takes so long, and the way to host memory besides.
+  CHECK(all.failures->checkpoint.write > bytes / 1e9);
+  CHECK(all.failures->checkpoint.write < bytes / 1e9 * 1.1 + 0.1);
+  CHECK(all.failures->checkpoint.load < all.failures->checkpoint.write);
+  CHECK(one.failures->checkpoint.write > all.failures->checkpoint.write);
+  CHECK(all.failures->checkpoint.stall == all.failures->checkpoint.write);
+  CHECK(copied.failures->checkpoint.stall < all.failures->checkpoint.write / 10);
+  CHECK(copied.failures->goodput > all.failures->goodput);
+  SECTION("or to the drives of the nodes, which write side by side") {
+    const Result drives = run("{checkpoint: {every: 100 steps, storage: samsung-pm9a3}}");
+    CHECK(drives.failures->checkpoint.write > bytes / 2 / 3.5e9);
+    CHECK(drives.failures->checkpoint.write < bytes / 2 / 3.5e9 * 1.5 + 0.1);
+  }
+  SECTION("a store that does not hold it") {
+    CHECK_THROWS_WITH(
+        run("{checkpoint: {every: 100 steps, storage: {read: 1 GB/s, write: 1 GB/s, latency: 1 ms, "
+            "capacity: 1 MB}}}"),
+        Catch::Contains("faulty.yaml:") && Catch::Contains("of a checkpoint on custom-storage, which holds"));
+  }
+}
+
+TEST_CASE("the best interval is found, and reported with Young's and Daly's", "[scenario][failures]") {
+  const Result r =
+      run("{failures: {mtbf: {node: 48 h}, runs: 5}, checkpoint: {every: optimal, write: 300 s, load: 60 s}}",
+          "{time: 30 d}");
+  const auto& c = r.failures->checkpoint;
+  CHECK(c.young == Approx(7200).epsilon(1e-9));
+  CHECK(c.simulated == Approx(c.daly).epsilon(0.05));
+  CHECK(c.interval == Approx(c.simulated).epsilon(1e-3));
+  CHECK(r.failures->failures == Approx(30).epsilon(0.4));
+  CHECK(r.failures->goodput_deviation > 0);
+}
+
+TEST_CASE("what does not go together is refused, with its place", "[scenario][failures]") {
+  const auto refuses = [](const std::string& faults, const std::string& what,
+                          const std::string& training = "{steps: 1000}") {
+    CAPTURE(faults);
+    CHECK_THROWS_WITH(run(faults, training), Catch::StartsWith("faulty.yaml:") && Catch::Contains(what));
+  };
+  refuses("{failures: [{at: 2000 s, what: gpu 5}]}", "faults.failures.0.at: 2000 s, but the training ends after");
+  refuses("{failures: [{at: 1000 steps, what: gpu 5}]}", "but the training ends after 1000");
+  refuses("{failures: [{at: 2 d, what: gpu 5}]}", "but the training ends after 24.0 h", "{time: 1 d}");
+  refuses("{failures: [{at: 5 s, what: gpu 16}]}", "gpu 16; there are gpu 0 to 15");
+  refuses("{failures: [{at: 5 s, what: gpus 1}]}", "unknown component \"gpus\"; did you mean \"gpu\"?");
+  refuses("{failures: [{at: 5 s, what: switch nowhere}]}", "unknown switch \"nowhere\"");
+  refuses("{failures: [{at: 5 s, what: link nowhere}]}", "unknown link \"nowhere\"");
+  refuses("{failures: {mtbf: {}}}", "expected the mean time between failures");
+  refuses("{failures: {mtbf: {cpu: 5 h}}}", "mtbf");
+  refuses("{failures: {mtbf: {gpu: 0 s}}}", "faults.failures.mtbf.gpu: more than 0 expected");
+  refuses("{checkpoint: {every: 100 steps}}", "faults.checkpoint: expected storage");
+  refuses("{checkpoint: {every: 2000 steps, " + kTimes + "}}", "but the training has 1000");
+  refuses("{checkpoint: {every: optimal, " + kTimes + "}}", "optimal for what?");
+  refuses("{checkpoint: {virtual_epochs: 10, " + kTimes + "}}", "expected plan.training with epochs");
+  refuses("{checkpoint: {every: 100 steps, storage: local}}", "has no drives");
+  refuses("{restart: {detect: 5 s}}", "nothing fails");
+  refuses("{failures: [{at: 5 s, what: node 1}], restart: {spares: 0}}", "no spare node is left");
+  CHECK_THROWS_WITH(
+      simulate(read_scenario_text(scenario("{checkpoint: {every: 1 min, " + kTimes + "}}", "null"), "f.yaml")),
+      Catch::Contains("how long does the training go on?"));
+}
+
+TEST_CASE("virtual epochs: as many checkpoints in a pass over the data", "[scenario][failures]") {
+  const Result r = run("{checkpoint: {virtual_epochs: 10, " + kTimes + "}}", "{epochs: 2, steps_per_epoch: 500}");
+  CHECK(r.failures->checkpoints == 20);
+}

@@ -1,0 +1,160 @@
+// The coarse run: a training over step times, with failures and checkpoints.
+#include <catch2/catch.hpp>
+#include <chrono>
+#include <cmath>
+
+#include "sim/error.hpp"
+#include "strategies/checkpoint_interval.hpp"
+
+using namespace trainyard;
+
+namespace {
+
+constexpr double kHour = 3600, kDay = 24 * kHour;
+
+LongRunPlan plan_of(double steps, double step = 1) {
+  LongRunPlan plan;
+  plan.steps = steps;
+  plan.step = Seconds{step};
+  return plan;
+}
+
+double sum(const LongRunResult& r) {
+  return (r.useful + r.slower + r.lost_work + r.stalled + r.down + r.without_node).value;
+}
+
+}  // namespace
+
+TEST_CASE("a run without failures is its steps and the stalls of its checkpoints", "[long-run]") {
+  LongRunPlan plan = plan_of(1000, 0.1);
+  CHECK(run_long(plan).end.value == Approx(100).epsilon(1e-14));
+  plan.checkpoint = {100, Seconds{2}, Seconds{2}, Seconds{5}};
+  const LongRunResult run = run_long(plan);
+  CHECK(run.end.value == Approx(120).epsilon(1e-14));
+  CHECK(run.checkpoints == 10);
+  CHECK(run.goodput() == Approx(100 / 120.0).epsilon(1e-14));
+}
+
+TEST_CASE("a failure costs its detection, the restart, reading back and what no checkpoint has", "[long-run]") {
+  LongRunPlan plan = plan_of(1000);
+  plan.checkpoint = {100, Seconds{2}, Seconds{2}, Seconds{7}};
+  plan.recovery.detect = Seconds{30};
+  plan.recovery.restart = Seconds{60};
+  plan.failures = {{Seconds{560.25}, -1, "gpu", true}};  // 550 steps have ended, and a quarter of one
+  const LongRunResult run = run_long(plan);
+  CHECK(run.lost_steps == 50);
+  CHECK(run.lost_work.value == Approx(50.25).epsilon(1e-12));
+  CHECK(run.down.value == 97);
+  CHECK(run.end.value == Approx(1000 + 20 + 50.25 + 97).epsilon(1e-12));
+  CHECK(run.failures_of.at("gpu") == 1);
+  SECTION("during a checkpoint: it is not whole, and the one before is read") {
+    plan.failures[0].at = Seconds{509};  // 500 steps, 4 checkpoints, half of the fifth
+    const LongRunResult during = run_long(plan);
+    CHECK(during.lost_steps == 100);
+    CHECK(during.end.value == Approx(1000 + 21 + 100 + 97).epsilon(1e-12));
+  }
+  SECTION("during the restart: it begins again") {
+    plan.failures.push_back({Seconds{600.25}, -1, "gpu", true});
+    const LongRunResult twice = run_long(plan);
+    CHECK(twice.lost_steps == 50);
+    CHECK(twice.down.value == Approx(40 + 97).epsilon(1e-12));
+  }
+  SECTION("two at once are one restart") {
+    plan.failures.push_back(plan.failures[0]);
+    CHECK(run_long(plan).end.value == Approx(run.end.value).epsilon(1e-14));
+  }
+}
+
+TEST_CASE("a checkpoint that is written in the background stops training for its copy alone", "[long-run]") {
+  LongRunPlan plan = plan_of(105);
+  plan.checkpoint = {10, Seconds{0.5}, Seconds{4}, Seconds{3}};
+  CHECK(run_long(plan).end.value == Approx(110).epsilon(1e-14));
+  SECTION("until it is written, a failure falls back to the one before") {
+    plan.failures = {{Seconds{23.5}, -1, "node", true}};  // the second began at 20.5
+    const LongRunResult early = run_long(plan);
+    CHECK(early.lost_steps == 12);
+    plan.failures = {{Seconds{24.5}, -1, "node", true}};  // and has just been written
+    CHECK(run_long(plan).lost_steps == 3);
+  }
+  SECTION("the next one waits for it, and the training for the last") {
+    plan.steps = 100;
+    plan.checkpoint.write = Seconds{15};
+    CHECK(run_long(plan).end.value == Approx(160).epsilon(1e-14));
+  }
+}
+
+TEST_CASE("without a spare the training waits, or goes on with the replicas left", "[long-run]") {
+  LongRunPlan plan = plan_of(1000);
+  plan.replicas = 4;
+  plan.recovery = {Seconds{5}, Seconds{10}, Seconds{100}, 0, false, true};
+  plan.failures = {{Seconds{100.5}, -1, "node", true}};
+  const LongRunResult waits = run_long(plan);
+  CHECK(waits.without_node.value == 85);  // of 100 until it is repaired, 15 were needed anyway
+  CHECK(waits.end.value == Approx(1000 + 100.5 + 15 + 85).epsilon(1e-12));
+  SECTION("elastic: the state is left on the others, the batch takes 4/3 of the time until the node is back") {
+    plan.recovery.elastic = true;
+    const LongRunResult goes_on = run_long(plan);
+    CHECK(goes_on.lost_work.value == Approx(0.5).epsilon(1e-12));
+    CHECK(goes_on.lost_steps == 0);
+    CHECK(goes_on.slower.value == Approx(64 / 3.0).epsilon(1e-12));  // 85 s are 63.75 steps: it joins after 64
+    CHECK(goes_on.down.value == 25);
+    CHECK(goes_on.end.value == Approx(1000 + 0.5 + 64 / 3.0 + 25).epsilon(1e-12));
+  }
+  SECTION("with a spare neither") {
+    plan.recovery.spares = 1;
+    CHECK(run_long(plan).end.value == Approx(1000 + 100.5 + 15).epsilon(1e-12));
+  }
+  SECTION("with none, and no repair, it would stand still for ever") {
+    plan.recovery.repair = Seconds{0};
+    CHECK_THROWS_WITH(run_long(plan), Catch::Contains("no spare node is left, and none is repaired"));
+  }
+}
+
+TEST_CASE("drawn failures: their number and their kinds follow the rates, and the seed alone decides", "[long-run]") {
+  LongRunPlan plan = plan_of(0, 10);
+  plan.until = Seconds{365 * kDay};
+  plan.parts = {{"gpu", 16384, Seconds{80000 * kHour}, true}, {"switch", 100, Seconds{20000 * kHour}, false}};
+  plan.checkpoint = {60, Seconds{5}, Seconds{5}, Seconds{10}};
+  plan.recovery.restart = Seconds{300};
+  const LongRunResult run = run_long(plan);
+  const double gpus = 16384 * 365 * 24 / 80000.0, switches = 100 * 365 * 24 / 20000.0;
+  CHECK(std::abs(run.failures_of.at("gpu") - gpus) < 4 * std::sqrt(gpus));
+  CHECK(std::abs(run.failures_of.at("switch") - switches) < 4 * std::sqrt(switches));
+  CHECK(run.end == plan.until);
+  CHECK(sum(run) == Approx(run.end.value).epsilon(1e-9));
+  CHECK(run_long(plan).lost_work == run.lost_work);
+  plan.draws = seeded_draws(2);
+  CHECK(run_long(plan).lost_work != run.lost_work);
+}
+
+TEST_CASE("the expected time of a run is Daly's exact model", "[long-run]") {
+  // A part of length t that must be done without a failure takes M·e^(R/M)·(e^(t/M) − 1) on average.
+  const double mtbf = 10000, interval = 1500, cost = 100, restart = 200;
+  LongRunPlan plan = plan_of(interval * 20000);
+  plan.parts = {{"node", 1, Seconds{mtbf}, false}};
+  plan.checkpoint = {interval, Seconds{cost}, Seconds{cost}, Seconds{50}};
+  plan.recovery.restart = Seconds{restart - 50};
+  const double expected = 20000 * mtbf * std::exp(restart / mtbf) * std::expm1((interval + cost) / mtbf);
+  CHECK(run_long(plan).end.value == Approx(expected).epsilon(0.01));
+}
+
+TEST_CASE("the best interval of simulated runs is Young's and Daly's within 5 %", "[long-run][interval]") {
+  for (const auto& [mtbf, cost] : {std::pair{24 * kHour, 300.0}, {3 * kHour, 5.0}, {24 * kHour, 2000.0}}) {
+    LongRunPlan plan = plan_of(0);
+    plan.parts = {{"node", 1, Seconds{mtbf}, false}};
+    plan.checkpoint.stall = plan.checkpoint.write = Seconds{cost};
+    plan.recovery.restart = Seconds{120};
+    const BestInterval best = best_interval(plan);
+    CAPTURE(mtbf, cost, best.young.value, best.daly.value, best.simulated.value);
+    CHECK(best.simulated.value == Approx(best.daly.value).epsilon(0.05));
+    if (cost < mtbf / 100) CHECK(best.simulated.value == Approx(best.young.value).epsilon(0.05));
+  }
+  CHECK(daly_interval(Seconds{100}, Seconds{300}) == Seconds{100});
+  CHECK_THROWS_AS(best_interval(plan_of(10)), UserError);
+}
+
+TEST_CASE("a training that cannot get on is refused", "[long-run]") {
+  LongRunPlan plan = plan_of(1000);
+  plan.parts = {{"node", 1, Seconds{5}, false}};
+  CHECK_THROWS_WITH(run_long(plan), Catch::Contains("the training does not get on"));
+}

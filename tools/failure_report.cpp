@@ -1,0 +1,43 @@
+#include "tools/failure_report.hpp"
+
+#include <fmt/format.h>
+
+#include <vector>
+
+#include "scenarios/training_length.hpp"
+
+namespace trainyard {
+
+std::string failure_lines(const FailureStudy& study) {
+  const auto label = [](const char* name) { return fmt::format("{:<11}", name); };
+  const auto time = [](double seconds) { return long_time(Seconds{seconds}); };
+  const auto share = [&study](double seconds) { return fmt::format("{:.2f} %", seconds / study.end * 100); };
+  std::string text = fmt::format("{}{:.2f} %", label("goodput"), study.goodput * 100);
+  if (study.runs > 1) text += fmt::format(" ± {:.2f} over {} runs", study.goodput_deviation * 100, study.runs);
+  text += fmt::format(": {:.0f} steps in {}, {} each\n", study.steps, time(study.end),
+                      show(Seconds{study.effective_step_time()}));
+  text += fmt::format("{}lost: work done again {} · checkpoints {} · down {}", label(""), share(study.lost_work),
+                      share(study.stalled), share(study.down));
+  if (study.without_node > 0) text += fmt::format(" · waiting for repair {}", share(study.without_node));
+  constexpr double kShown = 5e-5;  // of the time: what two digits of a percentage show
+  if (study.slower > kShown * study.end) text += fmt::format(" · fewer replicas {}", share(study.slower));
+  text += "\n";
+  std::vector<std::string> kinds;
+  for (const auto& [kind, count] : study.failures_of) kinds.push_back(fmt::format("{} {:.4g}", kind, count));
+  text += fmt::format("{}{:.4g}", label("failures"), study.failures);
+  if (study.time_between_failures > 0) text += fmt::format(", one in {} on average", time(study.time_between_failures));
+  if (!kinds.empty()) text += fmt::format(" ({})", fmt::join(kinds, ", "));
+  text += fmt::format("; {} of work done again\n", time(study.lost_work));
+  if (study.checkpoint.interval <= 0) return text;
+  text += fmt::format("{}every {}: {} {}, {} of {} stop the training; read back in {}\n", label("checkpoint"),
+                      time(study.checkpoint.interval), show(Bytes{study.checkpoint.bytes}),
+                      study.checkpoint.storage.empty() ? "in the times said" : "to " + study.checkpoint.storage,
+                      show(Seconds{study.checkpoint.stall}), show(Seconds{study.checkpoint.write}),
+                      show(Seconds{study.checkpoint.load}));
+  if (study.checkpoint.simulated > 0)
+    text += fmt::format("{}best interval: {} simulated (Young {}, Daly {})\n", label(""),
+                        time(study.checkpoint.simulated), time(study.checkpoint.young), time(study.checkpoint.daly));
+  return text;
+}
+
+}  // namespace trainyard
