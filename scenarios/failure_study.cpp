@@ -151,6 +151,13 @@ FailureStudy study_failures(const Scenario& s, Seconds step) {
   FailureStudy study;
   LongRunPlan plan = plan_of(s, step);
   study.time_between_failures = time_between_failures(plan.parts).value;
+  constexpr double kMostFailures = 1e6;  // of all runs: seconds of simulation
+  const Seconds length = plan.until.value > 0 ? plan.until : plan.step * plan.steps;
+  if (length.value * choice.runs > kMostFailures * study.time_between_failures && !plan.parts.empty())
+    fail(choice.place,
+         fmt::format("faults.failures: one failure in {} on average, and {} runs of {}; at most {:.0f} failures "
+                     "in all are simulated",
+                     show(Seconds{study.time_between_failures}), choice.runs, long_time(length), kMostFailures));
   if (choice.checkpoints) {
     const CheckpointCost cost = checkpoint_cost(s);
     plan.checkpoint = cost.times;

@@ -69,6 +69,8 @@ void Executor::start() {
         throw InternalError(fmt::format("a slot names actor {}, of {} actors", peer, actors_.size()));
   }
   for (std::size_t i = 0; i < changes_.size(); ++i) agenda_.at(changes_[i].at.value, token(Timer::change, i));
+  for (std::size_t i = 0; i < actor_changes_.size(); ++i)
+    agenda_.at(actor_changes_[i].at.value, token(Timer::change, changes_.size() + i));
   for (std::size_t a = 0; a < actors_.size(); ++a) touch(static_cast<Actor>(a));
   run_touched();
 }
@@ -82,7 +84,7 @@ void Executor::deliver(const std::vector<Agenda::Token>& timers, const std::vect
   if (record_link_rates_) record_rates(now);
   now_ = now;
   for (const Agenda::Token t : timers)
-    if (kind_of(t) == Timer::change) apply(changes_[index_of(t)]);
+    if (kind_of(t) == Timer::change) apply_change(index_of(t));
   arrive(timers);
 
   endings_.clear();
@@ -92,6 +94,7 @@ void Executor::deliver(const std::vector<Agenda::Token>& timers, const std::vect
   add_instant();
   sort_nearly_sorted(endings_);
   finish_all();
+  if (!actors_changing_.empty()) change_actors();
   run_touched();
 }
 

@@ -22,6 +22,15 @@ struct LinkChange {
   BytesPerSecond capacity;
 };
 
+/// An actor fails, or comes back. What ends in the very moment of a failure has ended; all else that it was doing has no
+/// effect, and its messages on their way, either direction, are lost. Who meets them waits on: a failure is seen by what does not
+/// come.
+struct ActorChange {
+  Seconds at;
+  Actor actor = 0;
+  std::unique_ptr<Program> program;  ///< what it does when it is back, with no more streams than before; none: it fails
+};
+
 /// Runs programs on a machine: pulls their operations as streams run dry, starts each when its dependencies are met,
 /// matches sends with receives, prices work, and re-times it where interference changes. Everything that ends within
 /// one time step is finished first, in the order of (actor, stream); then each touched actor goes on, once.
@@ -33,6 +42,7 @@ class Executor {
   void add(Actor, std::unique_ptr<Program>);  ///< actors from 0 without gaps, before the start
   void observe(Observer&);
   void change(const LinkChange&);
+  void change(ActorChange);  ///< a run goes on until all that come back have done so, and have ended
 
   void start();
   /// One time step: the timers and flows that have ended by `now`.
@@ -85,11 +95,13 @@ class Executor {
   std::vector<Op> sent_ops_;  // by transfer, where the sender may go on before its message is received
   std::vector<std::uint32_t> free_transfers_;
   std::vector<LinkChange> changes_;
-  std::vector<BytesPerSecond> capacity_;  // of each link, now
-  std::vector<double> port_speed_;        // of each link: slowed by interference on its actor
-  std::vector<std::uint32_t> departed_;   // transfers whose limiting link is not known yet
-  std::vector<std::uint32_t> parked_;     // transfers without a way
-  std::vector<BytesPerSecond> rates_;     // scratch of record_rates
+  std::vector<ActorChange> actor_changes_;
+  std::vector<std::uint32_t> actors_changing_;  // of this time step
+  std::vector<BytesPerSecond> capacity_;        // of each link, now
+  std::vector<double> port_speed_;              // of each link: slowed by interference on its actor
+  std::vector<std::uint32_t> departed_;         // transfers whose limiting link is not known yet
+  std::vector<std::uint32_t> parked_;           // transfers without a way
+  std::vector<BytesPerSecond> rates_;           // scratch of record_rates
   struct KnownRoute {
     Route route;
     const KnownRoute* older;  // of the same channel and class, from before links failed or came back
@@ -173,7 +185,16 @@ class Executor {
   Bytes withdraw(std::uint32_t);
   void report(std::uint32_t, Bytes moved, Outcome, bool last, bool last_leg) const;
   const Route& find_route(const Transfer&);
+  void apply_change(std::uint32_t);
   void apply(const LinkChange&);
+  void change_actors();
+  void fail_actor(Actor);
+  void lose_messages(Actor, std::vector<Ref>& left_waiting);
+  void lose_group(std::uint32_t transfer, Actor, std::vector<Ref>& left_waiting);
+  void stop_streams(ActorState&);
+  void wait_again(Ref);
+  void revive(Actor, std::unique_ptr<Program>);
+  std::string name_with_state(Actor) const;
   bool reroute(std::uint32_t);
   bool crosses_dead_link(std::span<const LinkUse>) const;
   bool any_link_down() const;

@@ -6,7 +6,8 @@
 
 namespace trainyard {
 
-// What an agenda token stands for: its kind, then the number of a stream, a transfer or a link change.
+// What an agenda token stands for: its kind, then the number of a stream, a transfer or a change (of links first, then of
+// actors).
 enum class Timer : std::uint64_t { work = 0, latency = 1, change = 2 };
 constexpr Agenda::Token token(Timer kind, std::uint64_t index) {
   return static_cast<std::uint64_t>(kind) << 60 | index;
@@ -115,6 +116,8 @@ struct alignas(64) Executor::ActorState {
   bool fresh_work = false;  // work was begun in this time step: it has no timer yet
   bool dynamic = false;
   bool daemon = false;
+  bool failed = false;
+  double failed_at = 0;
   KindSet active_kinds = 0;
   std::uint16_t active[kKinds] = {};  // running operations by kind
   double port_speed = 1;

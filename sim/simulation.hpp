@@ -32,6 +32,7 @@ class Simulation {
   void add(Actor actor, std::unique_ptr<Program> program) { executor_->add(actor, std::move(program)); }
   void observe(Observer& observer) { executor_->observe(observer); }
   void change(const LinkChange& change) { executor_->change(change); }
+  void change(ActorChange change) { executor_->change(std::move(change)); }
 
   /// Until all programs have ended. Throws Deadlock when nothing can go on before.
   SimulationResult run();

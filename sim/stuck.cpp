@@ -46,6 +46,12 @@ class Cycle {
 
 }  // namespace
 
+std::string Executor::name_with_state(Actor actor) const {
+  const ActorState& a = actors_[static_cast<std::size_t>(actor)];
+  const std::string name = machine_.actor_name(actor);
+  return a.failed ? fmt::format("{}, which failed at {}", name, show(Seconds{a.failed_at})) : name;
+}
+
 std::string Executor::stuck() const {
   std::vector<Wait> waits;
   std::uint64_t left = 0;
@@ -72,15 +78,17 @@ std::string Executor::stuck() const {
           there += (there.empty() ? "" : ", ") + machine_.actor_name(streams_[ref].actor);
         wait.what =
             fmt::format("{} waits for {} to meet (tag {}); there: {}", name, op.message.steps, op.message.tag, there);
+        for (std::size_t k = 0; k < actors_.size(); ++k)
+          if (actors_[k].failed) wait.what += "; not " + name_with_state(static_cast<Actor>(k));
       } else if (s.transfer != kNone) {
         wait.what = fmt::format("{} {} {}: its bytes stand still on a link without capacity", name,
                                 op.kind == Kind::send ? "sends to" : "receives from", machine_.actor_name(s.peer));
       } else if (op.kind == Kind::send) {
         wait.on.emplace_back(s.peer, -1);
-        wait.what = fmt::format("{} sends to {} (tag {})", name, machine_.actor_name(s.peer), op.message.tag);
+        wait.what = fmt::format("{} sends to {} (tag {})", name, name_with_state(s.peer), op.message.tag);
       } else if (op.kind == Kind::recv && op.message.slot != kAnyPeer) {
         wait.on.emplace_back(s.peer, -1);
-        wait.what = fmt::format("{} receives from {} (tag {})", name, machine_.actor_name(s.peer), op.message.tag);
+        wait.what = fmt::format("{} receives from {} (tag {})", name, name_with_state(s.peer), op.message.tag);
       } else {
         wait.what = fmt::format("{} receives from anyone (tag {})", name, op.message.tag);
       }

@@ -1,0 +1,124 @@
+// ASYNC-02: a worker dies; the asynchronous server goes on with the others, the synchronous step stands still.
+#include <fmt/format.h>
+
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "scenarios/seeds/seed_case.hpp"
+#include "sim/child.hpp"
+#include "sim/simulation.hpp"
+#include "strategies/async_server.hpp"
+#include "strategies/data_parallel.hpp"
+#include "topologies/cluster_machine.hpp"
+
+namespace trainyard {
+namespace {
+
+using nlohmann::json;
+
+constexpr BytesPerSecond kAnyLink{1e9};  // nothing that is sent has bytes
+
+/// Calls of one number that ended on an actor in time, computations that were cut off, and the last end of all.
+class CallsAndLosses : public Observer {
+ public:
+  CallsAndLosses(Actor actor, int call, double until) : actor_(actor), call_(call), until_(until * (1 + 1e-12)) {}
+  void finished(const OpRun& run) override {
+    if (run.outcome == Outcome::cancelled) {
+      lost_ += run.op->kind == Kind::compute ? 1 : 0;
+      return;
+    }
+    last_ = run.ended.value;
+    if (run.op->actor == actor_ && run.op->effect.action == Action::call && run.op->effect.call == call_ &&
+        run.ended.value <= until_)
+      ++calls_;
+  }
+  int calls() const { return calls_; }
+  int lost() const { return lost_; }
+  double last() const { return last_; }
+
+ private:
+  Actor actor_;
+  int call_;
+  double until_;
+  int calls_ = 0, lost_ = 0;
+  double last_ = 0;
+};
+
+/// A mini-batch of so many milliseconds on a device of star_cluster (1 TFLOP/s).
+Work mini_batch_of(double ms) { return flops_work(Flops{ms * 1e9}, Precision::fp32); }
+
+/// One layer without parameters to speak of, which takes `ms` a step.
+std::string synchronous_without_recovery(int workers, double ms, Actor victim, double fail_s, double horizon_s) {
+  return in_child([&] {
+    Network network;
+    network.name = "one layer";
+    Layer layer;
+    layer.name = "layer";
+    layer.parameters.push_back({"weight", 1});
+    BackwardKernel backward;
+    backward.name = "backward";
+    backward.work = mini_batch_of(ms);
+    backward.gradients_ready = {0};
+    layer.backward.push_back(backward);
+    network.layers.push_back(layer);
+    Place place;
+    place.file = std::make_shared<const std::string>("seed case");
+    DataParallelPlan plan;
+    plan.ranks = workers;
+    plan.all_reduce = &collectives(Operation::all_reduce).find("ring", place);
+    plan.gradient_element = Bytes{4};
+    plan.buckets = gradient_buckets(network, plan.gradient_element, Bytes{1}, Bytes{1}, true);
+    for (GradientBucket& bucket : plan.buckets) bucket.elements = 0;
+    plan.overlap = false;
+    plan.values = true;  // for its calls
+    plan.steps = static_cast<int>(horizon_s * 1e3 / ms);
+    Names names;
+    ClusterMachine machine(star_cluster(workers, kAnyLink), SoftwareStack{});
+    CallsAndLosses watch(0, static_cast<int>(TrainingCall::update), horizon_s);
+    Simulation simulation(machine);
+    for (int rank = 0; rank < workers; ++rank) simulation.add(rank, data_parallel_program(rank, network, plan, names));
+    simulation.change(ActorChange{Seconds{fail_s}, victim, nullptr});
+    simulation.observe(watch);
+    try {
+      simulation.run();
+    } catch (const Deadlock& e) {
+      const bool named = std::string(e.what()).find(fmt::format("rank {} ", victim)) != std::string::npos &&
+                         std::string(e.what()).find("which failed at") != std::string::npos;
+      return json(fmt::format("{} at {:.0f} ms: {} complete steps", named ? "stalls" : "stalls for no reason given",
+                              watch.last() * 1e3, watch.calls()))
+          .dump();
+    }
+    return json("goes on").dump();
+  });
+}
+
+SeedFigures async_02(const Node& inputs) {
+  const int workers = static_cast<int>(number_of(inputs, "workers"));
+  const auto victim = static_cast<Actor>(number_of(inputs, "worker"));
+  const double ms = number_of(inputs, "ms"), fail_s = number_of(inputs, "fail_at_ms") * 1e-3,
+               horizon_s = number_of(inputs, "horizon_ms") * 1e-3;
+  const json async = json::parse(in_child([&] {
+    AsyncServerPlan plan;
+    plan.workers = workers;
+    plan.mini_batch = mini_batch_of(ms);
+    plan.horizon = Seconds{horizon_s};
+    Names names;
+    ClusterMachine machine(star_cluster(workers + 1, kAnyLink), SoftwareStack{});
+    CallsAndLosses watch(workers, 1, horizon_s);  // the server's call 1 is one gradient applied
+    Simulation simulation(machine);
+    for (int rank = 0; rank < workers; ++rank) simulation.add(rank, async_worker(rank, plan, names));
+    simulation.add(workers, async_server(plan, names));
+    simulation.change(ActorChange{Seconds{fail_s}, victim, nullptr});
+    simulation.observe(watch);
+    simulation.run();
+    return json{watch.calls(), watch.lost()}.dump();
+  }));
+  return {{"minibatches_done", async[0]},
+          {"minibatches_lost", async[1]},
+          {"sync_without_recovery", json::parse(synchronous_without_recovery(workers, ms, victim, fail_s, horizon_s))}};
+}
+
+const RegisterSeed worker_failures{"ASYNC-02", async_02};
+
+}  // namespace
+}  // namespace trainyard

@@ -1,0 +1,156 @@
+// Training that lives through failures: it ends with the weights of what survived, nothing counted twice.
+#include <algorithm>
+
+#include "strategies/guarded_training.hpp"
+#include "tests/support.hpp"
+
+using namespace trainyard;
+using namespace trainyard::test;
+
+namespace {
+
+GuardedPlan plan_of(bool elastic) {
+  GuardedPlan plan;
+  plan.workers = 3;
+  plan.steps = 10;
+  plan.save_every = 4;
+  plan.elastic = elastic;
+  plan.gradient.flops = Flops{0.1};  // seconds, on a TableMachine
+  plan.timeout.flops = Flops{0.5};
+  plan.weights = Bytes{1e6};
+  plan.start = Eigen::VectorXd::LinSpaced(5, -1, 1);
+  plan.function = [](int worker, int step, const Eigen::VectorXd& w) -> Eigen::VectorXd {
+    return (w.array() - 0.3 * worker).sin() + 0.01 * step;
+  };
+  return plan;
+}
+
+struct Trained {
+  double end = 0;
+  std::vector<std::vector<int>> updates;  ///< [step, worker…] each
+  bool equals_replay = false;
+  int steps = 0;
+};
+
+struct Failure {
+  double at;
+  Actor actor;
+  bool back;
+};
+
+Trained train(bool elastic, const std::vector<Failure>& failures, const std::vector<LinkChange>& links = {},
+              TransportKind transport = TransportKind::flow) {
+  const json got = simulate_in_child([&] {
+    const GuardedPlan plan = plan_of(elastic);
+    TableMachine machine;
+    for (Actor other = 0; other <= plan.store(); ++other)
+      if (other != plan.leader()) {
+        machine.connect(plan.leader(), other, {{machine.link(kRate)}}, {1000000});
+        machine.connect(other, plan.leader(), {{machine.link(kRate)}}, {1000000});
+      }
+    Simulation simulation(machine, transport);
+    Values values;
+    simulation.observe(values);
+    const GuardedTraining training(plan, values, simulation.executor());
+    for (int rank = 0; rank < plan.workers; ++rank) simulation.add(rank, training.worker(rank));
+    simulation.add(plan.leader(), training.leader());
+    simulation.add(plan.store(), training.store());
+    for (const Failure& f : failures)
+      simulation.change(ActorChange{Seconds{f.at}, f.actor,
+                                    !f.back                    ? nullptr
+                                    : f.actor == plan.leader() ? training.leader(1)
+                                                               : training.worker(f.actor, true)});
+    for (const LinkChange& change : links) simulation.change(change);
+    const double end = simulation.run().end.value;
+    json updates = json::array();
+    for (const GuardedUpdate& u : training.updates()) {
+      json line{u.step};
+      for (const int worker : u.workers) line.push_back(worker);
+      updates.push_back(line);
+    }
+    return json{end, updates, replay(plan, training.updates()) == training.weights(), training.step()};
+  });
+  return {got[0], got[1].get<std::vector<std::vector<int>>>(), got[2], got[3]};
+}
+
+std::size_t updates_without(const Trained& o, int worker) {
+  return static_cast<std::size_t>(std::count_if(o.updates.begin(), o.updates.end(), [worker](const auto& u) {
+    return std::find(u.begin() + 1, u.end(), worker) == u.end();
+  }));
+}
+
+constexpr TransportKind kBoth[] = {TransportKind::native, TransportKind::flow};
+constexpr Actor kLeader = 3;
+// A step: weights out and gradients in, 1 ms and 1 µs each, 100 ms between; a save is as long as a message.
+constexpr double kStep = 0.1 + 2 * (1e-3 + 1e-6), kSaveTime = 1e-3 + 1e-6;
+
+}  // namespace
+
+TEST_CASE("without failures a guarded training is its steps", "[guarded]") {
+  for (const TransportKind transport : kBoth) {
+    const Trained o = train(true, {}, {}, transport);
+    CHECK(o.end == near(10 * kStep + 2 * kSaveTime));
+    CHECK(o.updates.size() == 10);
+    CHECK(o.equals_replay);
+  }
+}
+
+TEST_CASE("a worker dies: the others go on without it from the step that it misses", "[guarded]") {
+  for (const TransportKind transport : kBoth) {
+    const Trained o = train(true, {{0.25, 1, false}}, {}, transport);
+    CHECK(o.steps == 10);
+    CHECK(o.updates.size() == 10);
+    CHECK(updates_without(o, 1) == 8);  // steps 0 and 1 have it
+    CHECK(o.equals_replay);
+    CHECK(o.end == near(10 * kStep + 2 * kSaveTime + 0.5 - kStep));  // one timeout in place of a step
+  }
+}
+
+TEST_CASE("a worker comes back: it takes part from the next step on", "[guarded]") {
+  const Trained o = train(true, {{0.25, 1, false}, {1.0, 1, true}});
+  CHECK(o.steps == 10);
+  CHECK(o.equals_replay);
+  CHECK(updates_without(o, 1) > 0);
+  CHECK(updates_without(o, 1) < 8);
+  CHECK(o.updates.back().size() == 4);
+}
+
+TEST_CASE("not elastic: all wait for the worker, and no step lacks it", "[guarded]") {
+  for (const TransportKind transport : kBoth) {
+    const Trained o = train(false, {{0.25, 1, false}, {2.0, 1, true}}, {}, transport);
+    CHECK(o.steps == 10);
+    CHECK(updates_without(o, 1) == 0);
+    CHECK(o.equals_replay);
+    CHECK(o.updates.size() == 10);
+    CHECK(o.end > 2);
+  }
+}
+
+TEST_CASE("the leader dies: training goes on from what the store has, nothing is counted twice", "[guarded]") {
+  for (const TransportKind transport : kBoth)
+    for (const double at :
+         {0.3, 0.55, 0.75, 4 * kStep + 0.5e-3}) {  // before a save, after it, later, in the middle of it
+      const Trained o = train(true, {{at, kLeader, false}, {1.5, kLeader, true}}, {}, transport);
+      CAPTURE(at);
+      CHECK(o.steps == 10);
+      CHECK(o.equals_replay);
+      CHECK(updates_without(o, 0) + updates_without(o, 1) + updates_without(o, 2) == 0);
+      const auto done = static_cast<int>((at - (at > 0.5 ? kSaveTime : 0)) / kStep);
+      const int lost = at > 0.5 ? done - 4 : done;  // what was after the last whole save
+      CHECK(o.updates.size() == 10 + static_cast<std::size_t>(lost));
+    }
+}
+
+TEST_CASE("a link fails and comes back: the training waits, or goes on without who is behind it", "[guarded]") {
+  const LinkId to_worker_0 = 0;
+  const std::vector<LinkChange> shortly{{Seconds{0.2}, to_worker_0, BytesPerSecond{0}},
+                                        {Seconds{0.5}, to_worker_0, kRate}};
+  const Trained o = train(true, {}, shortly);
+  CHECK(o.updates.size() == 10);
+  CHECK(updates_without(o, 0) == 0);
+  CHECK(o.equals_replay);
+  const Trained cut = train(true, {}, {{Seconds{0.2}, to_worker_0, BytesPerSecond{0}}});
+  CHECK(cut.steps == 10);
+  CHECK(updates_without(cut, 0) == 8);
+  CHECK(cut.equals_replay);
+}

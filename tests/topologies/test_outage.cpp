@@ -1,0 +1,41 @@
+// A switch fails and comes back: all its wires do.
+#include "scenarios/seeds/transfers.hpp"
+#include "tests/support.hpp"
+#include "topologies/cluster_machine.hpp"
+#include "topologies/outage.hpp"
+
+using namespace trainyard;
+using namespace trainyard::test;
+
+namespace {
+
+/// Host 0 of eight on two leaves sends 1 GB at 10 GB/s to host 7 while that switch is away from 40 to 70 ms: in ms.
+double with_outage_ms(const std::string& name) {
+  const ClusterSpec spec =
+      hosts_of(8, "rate: 10 GB/s", "{type: folded-clos, switch_latency: 0 us, levels: [{down: 4}], routing: ecmp}");
+  return simulate_in_child([&] {
+           ClusterMachine m(spec, SoftwareStack{});
+           Simulation simulation(m);
+           for (Actor a = 0; a < spec.nodes; ++a)
+             simulation.add(a, std::make_unique<ListProgram>(a == 0   ? std::vector<Op>{send(1e9)}
+                                                             : a == 7 ? std::vector<Op>{recv()}
+                                                                      : std::vector<Op>{},
+                                                             std::vector<Actor>{a == 0 ? 7 : 0}));
+           int found = 0;
+           for (const DeviceId id : m.graph().all(DeviceKind::network_switch)) {
+             if (m.graph().devices()[static_cast<std::size_t>(id)].name != name) continue;
+             ++found;
+             for (const LinkChange& change : outage(m.graph(), id, Seconds{0.04}, Seconds{0.07}))
+               simulation.change(change);
+           }
+           return json{simulation.run().end.value * 1e3, found};
+         })[0]
+      .get<double>();
+}
+
+}  // namespace
+
+TEST_CASE("a spine fails: what is on its way takes another; a leaf: it waits until that is back", "[failures]") {
+  for (const char* spine : {"spine0", "spine1", "spine2", "spine3"}) CHECK(with_outage_ms(spine) == near(100));
+  CHECK(with_outage_ms("leaf1") == near(130));
+}
