@@ -219,11 +219,15 @@ Overrides Sweep::point(std::size_t index) const {
   return overrides;
 }
 
+std::string all_impossible(std::size_t points, const std::string& first) {
+  return points == 1 ? first : fmt::format("all {} points are impossible; the first: {}", points, first);
+}
+
 std::vector<SweepPoint> run_sweep(const Sweep& sweep, const SweepOptions& options) {
   const std::size_t count = sweep.points();
   const Checked checked = check_points(sweep, count);
   if (std::all_of(checked.errors.begin(), checked.errors.end(), [](const std::string& e) { return !e.empty(); }))
-    throw UserError(checked.errors.front());
+    throw UserError(all_impossible(count, checked.errors.front()));
 
   Journal journal(options.journal);
   std::vector<SweepPoint> points(count);

@@ -47,6 +47,9 @@ struct SweepOptions {
   std::function<void(std::size_t done, std::size_t of)> progress;
 };
 
+/// What to say of a sweep without a possible point.
+std::string all_impossible(std::size_t points, const std::string& first_error);
+
 /// All points, in order: first all are checked, then the possible ones simulated, in child processes on the processors
 /// there are. Ends early when `interrupted()`: points that are not done have `done` false.
 std::vector<SweepPoint> run_sweep(const Sweep&, const SweepOptions& = {});

@@ -200,6 +200,9 @@ Ops TrainingStep::pass(Pass pass, int layer, const PipelineTask& task) {
   parameters_ready_[static_cast<std::size_t>(layer)].clear();
   const bool last = micro_batch == ends.last;
   const bool makes_gradients = pass == Pass::backward || pass == Pass::backward_weights;
+  if (makes_gradients && plan_.offload.used() && plan_.zero == ZeroStage::parameters)
+    for (const int bucket : buckets_of_layer_[static_cast<std::size_t>(layer)])  // those of before leave their buffer
+      if (const Dep& left = bucket_free_[static_cast<std::size_t>(bucket)]; left.count > 0) wait_for(left);
   const bool leave = makes_gradients && plan_.overlap_gradients && plan_.zero != ZeroStage::parameters &&
                      (last || leaves_each_micro_batch()) && gradients_leave();
   const bool fine = leave && !plan_.values;  // numbers go layer by layer

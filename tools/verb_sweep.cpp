@@ -74,9 +74,7 @@ int sweep(const std::vector<std::string>& words) {
   if (std::any_of(points.begin(), points.end(), [](const SweepPoint& p) { return !p.done; }))
     return interrupted_sweep(points, journal);
   if (std::all_of(points.begin(), points.end(), [](const SweepPoint& p) { return !p.error.empty(); }))
-    throw UserError(points.size() == 1 ? points.front().error
-                                       : fmt::format("all {} points are impossible; the first: {}", points.size(),
-                                                     points.front().error));
+    throw UserError(all_impossible(points.size(), points.front().error));
   if (!csv.empty()) write_whole(csv, sweep_csv(sweep, points));
   if (!json.empty())
     write_whole(json, sweep_json(sweep, points).dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");

@@ -41,7 +41,7 @@ TEST_CASE("what does not divide is refused with the nearest that does", "[parall
       "x.yaml:6:20: plan.tensor_parallel: tensor parallelism over 8 ranks: they must divide the 12 attention heads of "
       "gpt2; nearest: 6 or 12");
   CHECK(error_of("  data_parallel: {zero_stage: 1, zero_group: 6}\n") ==
-        "x.yaml:6:47: plan.data_parallel.zero_group: groups of 6 do not divide 16 replicas; nearest: 4 or 8");
+        "x.yaml:6:46: plan.data_parallel.zero_group: groups of 6 do not divide 16 replicas; nearest: 4 or 8");
   CHECK(error_of("  expert_parallel: 3\n", "mixtral-8x7b") ==
         "x.yaml:4:3: plan.expert_parallel: 3 does not divide data 16 x context 1: experts are spread over ranks that "
         "hold "

@@ -35,7 +35,8 @@ TEST_CASE("an output that cannot be written is refused before anything is comput
 
 TEST_CASE("a flag's number that is none is refused by the flag's name", "[cli]") {
   refused("teach pipeline --stages x", "--stages x: a whole number expected");
-  refused("teach pipeline --stages=", "--stages \"\": a whole number expected");
+  refused("teach pipeline --stages=",
+          "trainyard teach pipeline: --stages: a value expected (trainyard teach pipeline --help)");
   refused("teach zero --ranks 2.5", "--ranks 2.5: a whole number expected");
   refused("bench all_reduce --on dgx-h100 --gpus 99999999999", "--gpus 99999999999: a whole number expected");
   refused("explain x.yaml --pieces many", "--pieces many: a whole number expected");

@@ -339,8 +339,8 @@ TEST_CASE("a trace has the ranks that were asked for, and is no larger than can 
   CHECK(shell.run("run good.yaml --trace all.json --no-what-if").exit == 0);
   CHECK(shell.run("run good.yaml --trace two.json --trace-ranks 2-3 --no-what-if").exit == 0);
   std::set<int> actors;
-  for (const json& event : json::parse(text_of(shell.path() / "two.json"))["traceEvents"])
-    actors.insert(event["pid"].get<int>());
+  const json trace = json::parse(text_of(shell.path() / "two.json"));
+  for (const json& event : trace["traceEvents"]) actors.insert(event["pid"].get<int>());
   CHECK(actors == std::set<int>{2, 3});
   CHECK(json::parse(text_of(shell.path() / "all.json"))["traceEvents"].size() >
         3 * json::parse(text_of(shell.path() / "two.json"))["traceEvents"].size());

@@ -22,7 +22,7 @@ struct CheckAnswer {
 };
 
 /// 32 nodes with an HCA each on leaves of eight, 2:1.
-struct CheckShell : test::TemporaryFolder {
+struct CheckShell : trainyard::test::TemporaryFolder {
   CheckShell() {
     write("clos.yaml",
           "cluster:\n  nodes: 32\n  node: {base: pcie-1, hca: {count: 1, rate: 100 Gbit/s, latency: 0.5 us}}\n"

@@ -24,7 +24,7 @@ constexpr const char* kTwoNodes =
     "cluster: {nodes: 2, node: dgx-1v, fabric: nonblocking}\nmodel: gpt2\nsoftware: pytorch-ddp\n"
     "plan: {global_batch_size: 16, micro_batch_size: 1, precision: fp16}\n";
 
-struct ExportFolder : test::TemporaryFolder {
+struct ExportFolder : trainyard::test::TemporaryFolder {
   ExportFolder() { write("two.yaml", kTwoNodes); }
   int run(const std::string& arguments) const {
     const int status = std::system(("cd '" + path().string() + "' && exec '" TRAINYARD_BINARY "' topo export " +
