@@ -62,10 +62,18 @@ struct Result {
     };
     std::vector<Tried> tried;  ///< where the plan says `auto`: one collective of `tried_size` bytes alone
     double tried_size = 0;
-  } all_reduce;                        ///< algorithm empty: none
-  double wall_s = 0;                   ///< printed on request only: it differs from run to run
-  std::optional<Capacity> capacity;    ///< where it was asked for
-  std::vector<FittingChange> changes;  ///< where it was asked for
+  } all_reduce;  ///< algorithm empty: none
+  struct {
+    bool used = false;
+    double starved_share = 0;  ///< of the time, that the accelerator that waits longest waits for samples
+    double storage_busy = 0, decode_busy = 0;  ///< share of the time, of the busiest
+    double read = 0;                           ///< bytes a step from the storage
+    double from_cache = 0;                     ///< share of the samples that hosts have kept
+    double host_bytes = 0;                     ///< of the fullest node: batches on their way, and the cache
+  } input;                                     ///< where the scenario says how samples come
+  double wall_s = 0;                           ///< printed on request only: it differs from run to run
+  std::optional<Capacity> capacity;            ///< where it was asked for
+  std::vector<FittingChange> changes;          ///< where it was asked for
 };
 
 nlohmann::json to_json(const Result&);

@@ -10,6 +10,7 @@
 #include "models/stack.hpp"
 #include "scenarios/measured_step.hpp"
 #include "scenarios/parallel.hpp"
+#include "scenarios/read_input.hpp"
 #include "scenarios/training_length.hpp"
 #include "scenarios/tuner.hpp"
 #include "strategies/data_parallel.hpp"
@@ -46,6 +47,7 @@ struct Scenario {
   MeasuredSteps measured;       ///< of one device, where the plan says them
   double compute_scale = 1;     ///< on modelled kernels and host work, so that a step alone takes what was measured
   MeasuredRun measured_run;     ///< where the scenario says it
+  InputChoice input;            ///< where the scenario says how samples come
   TrainingLength training;      ///< where the plan says it
   Sources sources;              ///< of every figure that is used
   Node document;                ///< as read, with overrides

@@ -6,7 +6,9 @@
 #include <nlohmann/json.hpp>
 
 #include "scenarios/central_plans.hpp"
+#include "scenarios/input_run.hpp"
 #include "scenarios/size.hpp"
+#include "scenarios/steady_window.hpp"
 #include "scenarios/step_picture.hpp"
 #include "scenarios/training_plans.hpp"
 #include "sim/breakdown.hpp"
@@ -36,11 +38,13 @@ void require_rank(const Scenario& s, int rank) {
 struct Run {
   Names names;
   ClusterMachine machine;
+  std::optional<InputRun> input;
   Breakdown breakdown;
   Traffic traffic;
   MemoryUse memory;
   Timeline timeline;
   Progress progress;
+  SteadyWindow window;
   SimulationResult end;
   TrainingPlan plan;
   std::vector<std::string> streams;
@@ -48,34 +52,52 @@ struct Run {
   bool central = false;  // nothing is all-reduced
 
   Run(const Scenario& s, const SimulateOptions& options)
-      : machine(upgraded(s.cluster, options.upgrade), upgraded(s.software, options.upgrade)),
+      : machine(upgraded(s.cluster, with_drives(s.input.supply, options.upgrade)),
+                upgraded(s.software, options.upgrade)),
+        input(input_run(s, machine, options.upgrade)),
         breakdown(names),
-        traffic(machine.links()),
-        memory(keeps_all(options)) {
+        traffic(links()),
+        memory(keeps_all(options)),
+        window(breakdown, names.intern(kStepOver), s.input.warm_steps) {
     machine.scale_compute(s.compute_scale);
     const SoftwareStack stack = upgraded(s.software, options.upgrade);
     const CentralPlan in_center = central_plan(s, machine, stack);
     central = in_center.used();
     plan = central ? in_center.step : prepared_plan(s, upgraded(s.cluster, options.upgrade), stack);
     records = keeps_all(options) || (options.critical_path && estimated_operations(s) <= kMostOfPath);
+    if (input) input->feed(plan, s.input.warm_steps + s.plan.steps);
     if (!records && s.parallel.any()) plan.first_fused = kFirstFused;
     const PassTables tables(plan, names);
     machine.fuse(tables.fused().runs());
     const TrainingStreams used(plan);
     streams = central ? central_streams(in_center) : used.names();
     const std::optional<CentralWords> words = central ? std::optional<CentralWords>(names) : std::nullopt;
-    Simulation simulation(machine, options.transport);
+    Simulation simulation(input ? static_cast<Machine&>(input->machine()) : machine, options.transport);
     for (const Actor actor : in_center.actors())
       if (central) simulation.add(actor, central_program(actor, in_center, tables, *words));
     for (int rank = 0; rank < plan.ranks() && !central; ++rank)
       simulation.add(rank, training_program(rank, plan, tables, used));
+    if (input) input->add_programs(simulation, plan.ranks(), names);
     simulation.observe(breakdown);
+    if (input) simulation.observe(window);
     simulation.observe(traffic);
     simulation.observe(memory);
     if (records) simulation.observe(timeline);
     if (options.progress) simulation.observe(progress);
     end = simulation.run();
     traffic.check(end.end);
+  }
+
+  const Machine& whole_machine() const { return input ? static_cast<const Machine&>(input->machine()) : machine; }
+  std::span<const Link> links() const { return whole_machine().links(); }
+  /// Of the steps that are looked at: when they began, for the rank that ends last, and how many they are.
+  double begin() const { return window.begin(breakdown.last()).value; }
+  double steps(const Scenario& s) const { return plan.steps - s.input.warm_steps; }
+
+ private:
+  static std::optional<InputRun> input_run(const Scenario& s, ClusterMachine& machine, const Upgrade& upgrade) {
+    if (!s.input.used()) return std::nullopt;
+    return std::optional<InputRun>(std::in_place, s.input, s.parallel.mesh, s.micro_batch_size, machine, upgrade);
   }
 };
 
@@ -86,16 +108,25 @@ std::string resource_name(const std::string& r) {
   return r;
 }
 
-void book_critical_path(const Run& run, Result& r) {
-  std::vector<PathStep> path = critical_path(run.timeline, run.machine.links());
+/// What work on the path is bound by, of actors that are no GPU: a server's sums and updates, decoding.
+void name_host_work(const Run& run, int ranks, PathStep& step) {
+  if (run.timeline.records()[step.id - 1].actor < ranks) return;
+  if (step.resource == "memory") step.resource = "host memory";
+  if (step.resource == "compute" && run.input) step.resource = "decoding";
+}
+
+void book_critical_path(const Scenario& s, const Run& run, Result& r) {
+  std::vector<PathStep> path = critical_path(run.timeline, run.links());
   if (path.empty()) return;
-  for (PathStep& step : path)  // a server's sums and updates
-    if (step.resource == "memory" && run.timeline.records()[step.id - 1].actor >= r.ranks)
-      step.resource = "host memory";
+  for (PathStep& step : path) {
+    name_host_work(run, r.ranks, step);
+    step.begin = std::max(step.begin, run.begin());
+    step.end = std::max(step.end, run.begin());
+  }
   double sum = 0;
   for (const auto& [resource, seconds] : by_resource(path)) {  // of all steps
-    r.critical_path[resource_name(resource)] += seconds / run.plan.steps;
-    sum += seconds / run.plan.steps;
+    r.critical_path[resource_name(resource)] += seconds / run.steps(s);
+    sum += seconds / run.steps(s);
   }
   if (std::abs(sum - r.step_time) > 1e-9 * r.step_time)
     throw InternalError(fmt::format("the critical path takes {} s, the step {} s", sum, r.step_time));
@@ -123,9 +154,9 @@ void book_rates(const Scenario& s, Result& r) {
   r.hfu = executed / r.step_time / peak;
 }
 
-void book_breakdown(const Run& run, Result& r) {
-  const BreakdownParts parts = run.breakdown.parts();
-  const double steps = run.plan.steps;
+void book_breakdown(const Scenario& s, const Run& run, Result& r) {
+  const BreakdownParts parts = run.window.parts(run.breakdown.last());
+  const double steps = run.steps(s);
   const auto of = [steps](const auto& map, const char* key) {
     const auto at = map.find(key);
     return at == map.end() ? 0.0 : at->second.value / steps;
@@ -133,7 +164,10 @@ void book_breakdown(const Run& run, Result& r) {
   r.breakdown.compute = of(parts.work, "compute");
   r.breakdown.optimizer = of(parts.work, "optimizer");
   for (const auto& [group, seconds] : parts.exposed)
-    if (group != "all-reduce" || !run.central) r.breakdown.exposed_communication[group] = seconds.value / steps;
+    if (group == kInputGroup)
+      r.breakdown.input = seconds.value / steps;
+    else if (group != "all-reduce" || !run.central)
+      r.breakdown.exposed_communication[group] = seconds.value / steps;
   r.breakdown.bubble = parts.bubble.value / steps;
   r.breakdown.framework = of(parts.work, "framework");
   r.breakdown.other = parts.other.value / steps;
@@ -179,11 +213,40 @@ void book_memory(const Scenario& s, const Run& run, Result& r) {
   book_stages(s, run, r);
 }
 
+/// How long accelerators wait for samples, and how busy what brings them is.
+void book_input(const Scenario& s, const Run& run, Result& r) {
+  const InputSupply& supply = s.input.supply;
+  r.input.used = true;
+  for (Actor rank = 0; rank < s.plan.ranks; ++rank) {
+    const BreakdownParts parts = run.window.parts(rank);
+    const auto waits = parts.exposed.find(kInputGroup);
+    if (waits != parts.exposed.end() && parts.total.value > 0)
+      r.input.starved_share = std::max(r.input.starved_share, waits->second / parts.total);
+  }
+  const double end = run.end.end.value;
+  for (const LinkId link : run.input->machine().storage_links())
+    r.input.storage_busy =
+        std::max(r.input.storage_busy,
+                 run.traffic.on_link(link) / run.links()[static_cast<std::size_t>(link)].capacity / Seconds{end});
+  std::map<int, double> staged;  // by node
+  for (const InputMachine::Group& group : run.input->machine().groups()) {
+    const BreakdownParts parts = run.breakdown.parts(group.loader);
+    if (const auto decode = parts.work.find("decode"); decode != parts.work.end())
+      r.input.decode_busy = std::max(r.input.decode_busy, decode->second / Seconds{end});
+    staged[group.node] += run.memory.peak(group.loader).value;
+    r.input.read += run.traffic.received(group.loader).value / run.plan.steps;
+  }
+  const Bytes dataset = supply.samples * supply.sample;
+  for (const auto& [node, bytes] : staged)
+    r.input.host_bytes = std::max(r.input.host_bytes, bytes + std::min(supply.cache, dataset).value);
+  r.input.from_cache = 1 - supply.missed;
+}
+
 Result result_of(const Scenario& s, const Run& run) {
   Result r;
   r.scenario = s.name;
   r.ranks = s.plan.ranks;
-  r.step_time = run.end.end.value / run.plan.steps;
+  r.step_time = (run.end.end.value - run.begin()) / run.steps(s);
   if (s.measured.given()) r.measured = {s.measured.at(s.micro_batch_size).value, s.measured.source};
   r.training_steps = s.training.steps;
   r.training_time = s.training.steps * r.step_time;
@@ -201,9 +264,10 @@ Result result_of(const Scenario& s, const Run& run) {
   r.messages = run.end.transfers;
   r.late_by_look_ahead = run.end.late_by_look_ahead;
   book_rates(s, r);
-  book_breakdown(run, r);
+  book_breakdown(s, run, r);
   book_memory(s, run, r);
-  book_critical_path(run, r);
+  book_critical_path(s, run, r);
+  if (run.input) book_input(s, run, r);
   for (const auto& [kind, bytes] : run.traffic.by_link_kind())
     r.bytes_by_link_kind[kind] = bytes.value / run.plan.steps;
   r.bytes_sent_per_rank_max = run.traffic.most_sent().value / run.plan.steps;
@@ -221,7 +285,7 @@ Result simulate_here(const Scenario& s, const SimulateOptions& options) {
   Result r = result_of(s, run);
   r.wall_s = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   if (!options.trace.empty())
-    write_whole(options.trace, chrome_trace(run.timeline, run.memory, run.machine, run.names, run.streams));
+    write_whole(options.trace, chrome_trace(run.timeline, run.memory, run.whole_machine(), run.names, run.streams));
   if (!options.picture.empty()) {
     const Actor rank = options.picture_rank.value_or(run.breakdown.last());
     write_whole(options.picture, draw(step_picture(s, rank, run.end.end.value, run.timeline, run.names, run.breakdown,
@@ -235,7 +299,8 @@ Result simulate(const Scenario& s, const SimulateOptions& options) {
 }
 
 std::vector<WhatIf> what_if(const Scenario& s, double factor, TransportKind transport) {
-  const std::vector<std::string> classes = resource_classes(s.cluster);
+  std::vector<std::string> classes = resource_classes(s.cluster);
+  for (const std::string& of_input : resource_classes(s.input.supply)) classes.push_back(of_input);
   const std::vector<std::string> texts = in_children(classes.size(), processors(), [&](std::size_t i) {
     SimulateOptions options;
     options.critical_path = false;
@@ -254,9 +319,9 @@ Explanation explain(const Scenario& s) {
   const std::string text = in_child([&s] {
     const Run run(s, {});
     json lines = json::array();
-    for (const PathStep& step : critical_path(run.timeline, run.machine.links())) {
+    for (const PathStep& step : critical_path(run.timeline, run.links())) {
       const OpRecord& record = run.timeline.records()[step.id - 1];
-      const std::string actor = run.machine.actor_name(record.actor), resource = resource_name(step.resource);
+      const std::string actor = run.whole_machine().actor_name(record.actor), resource = resource_name(step.resource);
       const std::string& name = run.names[record.name];
       if (!lines.empty() && lines.back()[3] == name && lines.back()[2] == actor && lines.back()[4] == resource)
         lines.back()[1] = step.end;

@@ -286,6 +286,10 @@ TrainingWords::TrainingWords(const TrainingPlan& plan, Names& names) {
   group(Lane::expert, "expert parallel");
   group(Lane::tied, "tied weight");
   if (plan.pipeline.stages > 1) pipeline = names.group("pipeline", Role::handover);
+  if (plan.input.used()) input = names.group(kInputGroup, Role::supply);
+  receive_input = names.intern("samples");
+  ask_input = names.intern("ask for samples");
+  step_over = names.intern(kStepOver);
   setup = names.intern("parameters, gradients, optimizer state");
   overhead = names.intern("framework");
   accumulate = names.intern("accumulate gradients");

@@ -40,6 +40,8 @@ TrainingStep::Peers peers_of_rank(int rank, const TrainingPlan& plan) {
     peers.stage_slot.push_back(static_cast<std::uint16_t>(peers.slots.size()));
     if (stages.size() > 1) peers.slots.push_back(stages[stage]);
   }
+  peers.input_slot = static_cast<std::uint16_t>(peers.slots.size());
+  if (plan.input.used()) peers.slots.push_back(plan.input.loader_of_rank[static_cast<std::size_t>(rank)]);
   return peers;
 }
 
@@ -96,6 +98,11 @@ TrainingStreams::TrainingStreams(const TrainingPlan& plan) {
   if (plan.pipeline.stages > 1) {
     pipeline_ = add("activations");
     add("gradients of activations");
+  }
+  if (plan.input.used()) {
+    input_ = static_cast<Stream>(names_.size());
+    names_.emplace_back("receive input");
+    if (plan.input.asks) names_.emplace_back("ask for input");
   }
   if (names_.size() > kMaxStreams)
     throw UserError(
@@ -161,6 +168,10 @@ Ops TrainingStep::step() {
   for (const PipelineTask& next : stage_.tasks) co_yield task(next);
   co_yield finish_gradients();
   co_yield update();
+  if (!plan_.marks_steps) co_return;
+  Op& over = out_.fresh(Kind::mark, TrainingStreams::compute);
+  over.name = words_.step_over;
+  co_yield out_.give_fresh();
 }
 
 Ops TrainingStep::task(PipelineTask task) {
@@ -170,8 +181,11 @@ Ops TrainingStep::task(PipelineTask task) {
   const Pass what = pass_of(task.pass);
   const int count = static_cast<int>(layers.size());
   if (what == Pass::forward) {
+    const bool input = virtual_stage == 0 && takes_input();
+    if (input) co_yield take_input();
     if (elsewhere(virtual_stage - 1)) co_yield receive(virtual_stage - 1, task.micro_batch, false);
     for (int i = 0; i < count; ++i) co_yield pass(what, layers[static_cast<std::size_t>(i)], task);
+    if (input) co_yield release_input();
     if (elsewhere(virtual_stage + 1)) co_yield send(virtual_stage, task.micro_batch, false);
     co_return;
   }
