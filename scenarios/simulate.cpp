@@ -154,6 +154,11 @@ void book_rates(const Scenario& s, Result& r) {
   r.hfu = executed / r.step_time / peak;
 }
 
+/// Reading and copying are the loaders': no rank has time in them.
+bool is_of_loaders(const Run& run, const std::string& group) {
+  return run.input && (group == kReadGroup || group == kCopyGroup);
+}
+
 void book_breakdown(const Scenario& s, const Run& run, Result& r) {
   const BreakdownParts parts = run.window.parts(run.breakdown.last());
   const double steps = run.steps(s);
@@ -166,7 +171,7 @@ void book_breakdown(const Scenario& s, const Run& run, Result& r) {
   for (const auto& [group, seconds] : parts.exposed)
     if (group == kInputGroup)
       r.breakdown.input = seconds.value / steps;
-    else if (group != "all-reduce" || !run.central)
+    else if ((group != "all-reduce" || !run.central) && !is_of_loaders(run, group))
       r.breakdown.exposed_communication[group] = seconds.value / steps;
   r.breakdown.bubble = parts.bubble.value / steps;
   r.breakdown.framework = of(parts.work, "framework");

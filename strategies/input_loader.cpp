@@ -171,9 +171,9 @@ const char* name_of(InputOverlap overlap) {
 }
 
 InputWords::InputWords(Names& names)
-    : read(names.group("read", Role::handover)),
+    : read(names.group(kReadGroup, Role::handover)),
       decode(names.group("decode", Role::work)),
-      copy(names.group("copy to the GPU", Role::handover)),
+      copy(names.group(kCopyGroup, Role::handover)),
       reading(names.intern("read from the storage")),
       decoding(names.intern("decode")),
       copying(names.intern("copy to the GPU")),

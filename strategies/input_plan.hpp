@@ -45,6 +45,10 @@ constexpr Tag kInputMessages = Tag{30} << 27;
 /// Work::kernel of decoding: its bytes are stored ones, of one worker.
 constexpr std::uint16_t kDecode = 1003;
 
+/// Groups of what loaders wait for.
+constexpr const char* kReadGroup = "read";
+constexpr const char* kCopyGroup = "copy to the GPU";
+
 struct InputWords {
   GroupId read, decode, copy;
   NameId reading, decoding, copying, asked, meet;

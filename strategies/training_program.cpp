@@ -41,7 +41,9 @@ TrainingStep::Peers peers_of_rank(int rank, const TrainingPlan& plan) {
     if (stages.size() > 1) peers.slots.push_back(stages[stage]);
   }
   peers.input_slot = static_cast<std::uint16_t>(peers.slots.size());
-  if (plan.input.used()) peers.slots.push_back(plan.input.loader_of_rank[static_cast<std::size_t>(rank)]);
+  if (const Actor loader = plan.input.used() ? plan.input.loader_of_rank[static_cast<std::size_t>(rank)] : -1;
+      loader >= 0)
+    peers.slots.push_back(loader);
   return peers;
 }
 
