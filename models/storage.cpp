@@ -25,6 +25,7 @@ Storage read_storage(const Node& entry) {
                      what, lanes));
   storage.lanes = static_cast<int>(lanes);
   storage.capacity = fields.bytes("capacity", Bytes{0});
+  if (fields.has("iops")) storage.iops = fields.number("iops", 1, 1e12);
   fields.finish();
   storage.sources = figure_sources(entry, what);
   return storage;

@@ -13,11 +13,12 @@ struct Storage {
   Picoseconds latency;         ///< of one read
   int lanes = 0;               ///< PCIe lanes of a drive; 0: reached by SATA or over the network
   Bytes capacity;              ///< 0: not stated, or as much as is paid for
+  double iops = 0;             ///< requests a second; 0: no limit of their own
   Sources sources;
 };
 
 /// Reads and checks an entry of the catalog's storages: `read`, `write` (default: as fast), `latency`, `lanes`,
-/// `capacity`. Throws UserError with the place.
+/// `capacity`, `iops`. Throws UserError with the place.
 Storage read_storage(const Node& entry);
 
 }  // namespace trainyard

@@ -57,6 +57,14 @@ json to_json(const Result& r) {
                                         {"channels", tried.channels},
                                         {"size_bytes", r.all_reduce.tried_size},
                                         {"time_s", tried.seconds}});
+  if (r.input.used) {
+    j["starved_share"] = r.input.starved_share;
+    j["input"] = {{"storage_busy_share", r.input.storage_busy},
+                  {"decode_busy_share", r.input.decode_busy},
+                  {"read_bytes", r.input.read},
+                  {"from_cache_share", r.input.from_cache},
+                  {"host_bytes", r.input.host_bytes}};
+  }
   if (!r.stages.empty()) j["memory_bytes"]["stage"] = r.memory.stage;
   for (const Result::StageMemory& m : r.stages)
     j["memory_bytes"]["stages"].push_back({{"rank", m.rank},
@@ -138,6 +146,14 @@ Result result_from_json(const json& j) {
   if (const auto measured = j.find("compute_measured"); measured != j.end())
     r.measured = {measured->at("step_time_s"), measured->at("source")};
   if (const auto used = j.find("all_reduce"); used != j.end()) read_all_reduce(r, *used);
+  if (const auto input = j.find("input"); input != j.end())
+    r.input = {true,
+               j.at("starved_share"),
+               input->at("storage_busy_share"),
+               input->at("decode_busy_share"),
+               input->at("read_bytes"),
+               input->at("from_cache_share"),
+               input->at("host_bytes")};
   r.samples_per_s = j.at("samples_per_s");
   r.tokens_per_s = j.at("tokens_per_s");
   r.tokens_per_s_per_gpu = j.at("tokens_per_s_per_gpu");

@@ -87,9 +87,17 @@ struct Result {
     std::map<std::string, double> waits;               ///< s a step, mean over workers, by what for
     bool used() const { return workers > 0; }
   } servers;
-  double wall_s = 0;                   ///< printed on request only: it differs from run to run
-  std::optional<Capacity> capacity;    ///< where it was asked for
-  std::vector<FittingChange> changes;  ///< where it was asked for
+  struct {
+    bool used = false;
+    double starved_share = 0;  ///< of the time, that the accelerator that waits longest waits for samples
+    double storage_busy = 0, decode_busy = 0;  ///< share of the time, of the busiest
+    double read = 0;                           ///< bytes a step from the storage
+    double from_cache = 0;                     ///< share of the samples that hosts have kept
+    double host_bytes = 0;                     ///< of the fullest node: batches on their way, and the cache
+  } input;                                     ///< where the scenario says how samples come
+  double wall_s = 0;                           ///< printed on request only: it differs from run to run
+  std::optional<Capacity> capacity;            ///< where it was asked for
+  std::vector<FittingChange> changes;          ///< where it was asked for
 };
 
 nlohmann::json to_json(const Result&);

@@ -74,7 +74,7 @@ void split_batch(Scenario& s, Fields& plan) {
   s.plan.micro_batches = static_cast<int>(s.global_batch_size / unit);
   constexpr std::int64_t most_steps = 1 << 20;
   const ServerChoice& servers = s.parallel.servers;
-  const std::int64_t steps = servers.in_step() && servers.backup_workers == 0 ? 1 : kStepsOutOfStep;
+  const std::int64_t steps = servers.in_step() && servers.backup_workers == 0 ? s.plan.steps : kStepsOutOfStep;
   s.plan.steps = static_cast<int>(bounded("steps", plan.integer("steps", 1, steps), most_steps, "steps"));
 }
 
@@ -218,6 +218,17 @@ Sources used_sources(const Scenario& s) {
   return used;
 }
 
+/// Steps that are looked at where the plan does not say: enough for batches that come in turns.
+constexpr int kSteadySteps = 8;
+
+void take_input(Scenario& s, const Node& node, const Catalog& catalog) {
+  if (s.parallel.mechanism != Mechanism::all_reduce)
+    fail(node.place, fmt::format("input: with mechanism all-reduce only; samples of {} are not simulated",
+                                 name_of(s.parallel.mechanism)));
+  s.input = read_input(node, catalog, s.cluster, s.parallel.mesh);
+  s.plan.steps = kSteadySteps;
+}
+
 MeasuredRun read_measured_run(const Node& node) {
   Fields fields(node, "measured");
   MeasuredRun run;
@@ -261,6 +272,7 @@ Scenario read(Node document, const std::string& name, const Overrides& overrides
   const Node& model = root.required_child("model");
   const Node& plan_node = root.required_child("plan");
   const Node* software = root.child("software");
+  const Node* input = root.child("input");
   if (const Node* run = root.child("measured")) s.measured_run = read_measured_run(*run);
   const Node* faults = root.child("faults");
   root.finish();
@@ -282,6 +294,7 @@ Scenario read(Node document, const std::string& name, const Overrides& overrides
   s.strategy = plan.text("strategy", "");
   s.precision = precision_of(plan, s.cluster);
   const DataParallelChoice choice = read_data_parallel(s, plan, plan_node);
+  if (input) take_input(s, *input, catalog);
   if (mode) require_mode_fits(*mode, s.cluster, s.plan.ranks, plan.place_of("strategy"));
   split_batch(s, plan);
   s.optimizer = find_optimizer(plan.text("optimizer", "adam"), plan.place_of("optimizer"));
@@ -323,7 +336,9 @@ Scenario read(Node document, const std::string& name, const Overrides& overrides
       if (stage.buckets.size() > kMostBuckets) too_many_buckets(plan_node, static_cast<double>(stage.buckets.size()));
   }
   if (measured) take_measured(s, *measured);
+  if (s.input.used()) s.input.warm_steps = 2 + (2 * s.input.prefetch + 1) / s.plan.micro_batches + 1;
   s.sources = used_sources(s);
+  append(s.sources, s.input.sources);
   append(s.sources, choice.all_reduce.sources);
   if (!choice.all_reduce.scaled.empty()) s.sources.push_back({"collectives: NCCL", "", choice.all_reduce.scaled, true});
   if (s.measured.given())

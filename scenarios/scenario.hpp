@@ -11,6 +11,7 @@
 #include "scenarios/measured_step.hpp"
 #include "scenarios/parallel.hpp"
 #include "scenarios/read_failures.hpp"
+#include "scenarios/read_input.hpp"
 #include "scenarios/slow_parts.hpp"
 #include "scenarios/training_length.hpp"
 #include "scenarios/tuner.hpp"
@@ -48,6 +49,7 @@ struct Scenario {
   MeasuredSteps measured;       ///< of one device, where the plan says them
   double compute_scale = 1;     ///< on modelled kernels and host work, so that a step alone takes what was measured
   MeasuredRun measured_run;     ///< where the scenario says it
+  InputChoice input;            ///< where the scenario says how samples come
   TrainingLength training;      ///< where the plan says it
   SlowParts slow;               ///< where `faults` says them
   FailureChoice failures;       ///< where the scenario says it

@@ -7,9 +7,11 @@
 #include <nlohmann/json.hpp>
 
 #include "scenarios/central_plans.hpp"
+#include "scenarios/input_run.hpp"
 #include "scenarios/offload.hpp"
 #include "scenarios/server_plans.hpp"
 #include "scenarios/size.hpp"
+#include "scenarios/steady_window.hpp"
 #include "scenarios/step_picture.hpp"
 #include "scenarios/training_plans.hpp"
 #include "sim/breakdown.hpp"
@@ -63,6 +65,7 @@ struct Run {
   ClusterMachine cluster;
   std::unique_ptr<PlacedServers> servers;
   std::unique_ptr<PlacedMachine> placed;
+  std::optional<InputRun> input;
   StragglerMachine machine;
   std::unique_ptr<ServerBoard> board;
   Breakdown breakdown;
@@ -70,6 +73,7 @@ struct Run {
   MemoryUse memory;
   Timeline timeline;
   Progress progress;
+  SteadyWindow window;
   SimulationResult end;
   TrainingPlan plan;
   std::vector<std::string> streams;
@@ -77,13 +81,19 @@ struct Run {
   bool central = false;  // nothing is all-reduced
 
   Run(const Scenario& s, const SimulateOptions& options)
-      : cluster(upgraded(s.cluster, options.upgrade), upgraded(s.software, options.upgrade)),
+      : cluster(upgraded(s.cluster, with_drives(s.input.supply, options.upgrade)),
+                upgraded(s.software, options.upgrade)),
         servers(servers_of(s, cluster, upgraded(s.software, options.upgrade))),
         placed(servers ? std::make_unique<PlacedMachine>(cluster, servers->actors) : nullptr),
-        machine(placed ? static_cast<Machine&>(*placed) : cluster, s.slow.stragglers, s.plan.ranks),
+        input(input_run(s, cluster, options.upgrade)),
+        machine(placed  ? static_cast<Machine&>(*placed)
+                : input ? static_cast<Machine&>(input->machine())
+                        : cluster,
+                s.slow.stragglers, s.plan.ranks),
         breakdown(names),
         traffic(machine.links()),
-        memory(keeps_all(options)) {
+        memory(keeps_all(options)),
+        window(breakdown, names.intern(kStepOver), s.input.warm_steps) {
     cluster.scale_compute(s.compute_scale);
     const SoftwareStack stack = upgraded(s.software, options.upgrade);
     const CentralPlan in_center = central_plan(s, cluster, stack);
@@ -95,6 +105,7 @@ struct Run {
     // Where workers are not in step there is no path that is a step's.
     const bool path = options.critical_path && (!servers || in_step()) && estimated_operations(s) <= kMostOfPath;
     records = keeps_all(options) || path;
+    if (input) input->feed(plan, s.input.warm_steps + s.plan.steps);
     if (!records && s.parallel.any()) plan.first_fused = kFirstFused;
     const PassTables tables(plan, names);
     cluster.fuse(tables.fused().runs());
@@ -113,7 +124,9 @@ struct Run {
     for (int rank = 0; rank < plan.ranks() && !central; ++rank)
       simulation.add(rank, training_program(rank, plan, tables, used));
     for (const LinkChange& change : link_changes(s.slow, machine.links())) simulation.change(change);
+    if (input) input->add_programs(simulation, plan.ranks(), names);
     simulation.observe(breakdown);
+    if (input) simulation.observe(window);
     simulation.observe(traffic);
     simulation.observe(memory);
     if (records) simulation.observe(timeline);
@@ -122,6 +135,9 @@ struct Run {
     traffic.check(end.end);
   }
 
+  /// Of the steps that are looked at: when they began, for the rank that ends last, and how many they are.
+  double begin() const { return window.begin(breakdown.last()).value; }
+  double steps(const Scenario& s) const { return plan.steps - s.input.warm_steps; }
   bool on_host(Actor actor) const { return (placed ? placed->place(actor) : actor) >= cluster.spec().gpus(); }
   /// All workers do each step together.
   bool in_step() const {
@@ -134,6 +150,10 @@ struct Run {
     if (s.parallel.mechanism != Mechanism::parameter_server) return nullptr;
     return std::make_unique<PlacedServers>(placed_servers(s, on, stack));
   }
+  static std::optional<InputRun> input_run(const Scenario& s, ClusterMachine& machine, const Upgrade& upgrade) {
+    if (!s.input.used()) return std::nullopt;
+    return std::optional<InputRun>(std::in_place, s.input, s.parallel.mesh, s.micro_batch_size, machine, upgrade);
+  }
 };
 
 std::string resource_name(const std::string& r) {
@@ -144,17 +164,27 @@ std::string resource_name(const std::string& r) {
   return r;
 }
 
-void book_critical_path(const Run& run, Result& r) {
+/// What work on the path is bound by, of actors that are no GPU: a server's sums and updates, decoding.
+void name_host_work(const Run& run, PathStep& step) {
+  const Actor actor = run.timeline.records()[step.id - 1].actor;
+  if (step.resource == "memory" && (run.input ? actor >= run.plan.ranks() : run.on_host(actor)))
+    step.resource = "host memory";
+  if (step.resource == "compute" && run.input && actor >= run.plan.ranks()) step.resource = "decoding";
+}
+
+void book_critical_path(const Scenario& s, const Run& run, Result& r) {
   if (run.servers && !run.in_step()) return;
   std::vector<PathStep> path = critical_path(run.timeline, run.machine.links());
   if (path.empty()) return;
-  for (PathStep& step : path)  // a server's sums and updates
-    if (step.resource == "memory" && run.on_host(run.timeline.records()[step.id - 1].actor))
-      step.resource = "host memory";
+  for (PathStep& step : path) {
+    name_host_work(run, step);
+    step.begin = std::max(step.begin, run.begin());
+    step.end = std::max(step.end, run.begin());
+  }
   double sum = 0;
   for (const auto& [resource, seconds] : by_resource(path)) {  // of all steps
-    r.critical_path[resource_name(resource)] += seconds / run.plan.steps;
-    sum += seconds / run.plan.steps;
+    r.critical_path[resource_name(resource)] += seconds / run.steps(s);
+    sum += seconds / run.steps(s);
   }
   if (std::abs(sum - r.step_time) > 1e-9 * r.step_time)
     throw InternalError(fmt::format("the critical path takes {} s, the step {} s", sum, r.step_time));
@@ -188,11 +218,16 @@ void book_rates(const Scenario& s, Result& r) {
   r.hfu = executed / r.step_time / peak;
 }
 
-void book_breakdown(const Run& run, Result& r) {
+/// Reading and copying are the loaders': no rank has time in them.
+bool is_of_loaders(const Run& run, const std::string& group) {
+  return run.input && (group == kReadGroup || group == kCopyGroup);
+}
+
+void book_breakdown(const Scenario& s, const Run& run, Result& r) {
   const Actor last = run.breakdown.last(static_cast<std::size_t>(r.ranks));
-  const BreakdownParts parts = run.breakdown.parts(run.servers ? last : run.breakdown.last());
+  const BreakdownParts parts = run.window.parts(run.servers ? last : run.breakdown.last());
   // Out of step a worker's own mean step is brought to that of all.
-  const double steps = run.servers && !run.in_step() ? parts.total.value / r.step_time : run.plan.steps;
+  const double steps = run.servers && !run.in_step() ? parts.total.value / r.step_time : run.steps(s);
   const auto of = [steps](const auto& map, const char* key) {
     const auto at = map.find(key);
     return at == map.end() ? 0.0 : at->second.value / steps;
@@ -200,7 +235,10 @@ void book_breakdown(const Run& run, Result& r) {
   r.breakdown.compute = of(parts.work, "compute");
   r.breakdown.optimizer = of(parts.work, "optimizer");
   for (const auto& [group, seconds] : parts.exposed)
-    if (group != "all-reduce" || !run.central) r.breakdown.exposed_communication[group] = seconds.value / steps;
+    if (group == kInputGroup)
+      r.breakdown.input = seconds.value / steps;
+    else if ((group != "all-reduce" || !run.central) && !is_of_loaders(run, group))
+      r.breakdown.exposed_communication[group] = seconds.value / steps;
   r.breakdown.bubble = parts.bubble.value / steps;
   r.breakdown.framework = of(parts.work, "framework");
   r.breakdown.other = parts.other.value / steps;
@@ -256,8 +294,8 @@ Bytes most_sent(const Run& run) {
 }
 
 /// Time of a step of all workers: where they are not in step, of as many steps as there are workers.
-double step_time_of(const Run& run) {
-  if (!run.servers || run.in_step()) return run.end.end.value / run.plan.steps;
+double step_time_of(const Scenario& s, const Run& run) {
+  if (!run.servers || run.in_step()) return (run.end.end.value - run.begin()) / run.steps(s);
   const ServerPlan& plan = run.servers->plan;
   if (plan.consistency == Consistency::synchronous) return run.board->last_update().value / run.plan.steps;
   return plan.workers() / run.board->steps_per_s();
@@ -310,11 +348,40 @@ Result said_result(const Scenario& s) {
   return r;
 }
 
+/// How long accelerators wait for samples, and how busy what brings them is.
+void book_input(const Scenario& s, const Run& run, Result& r) {
+  const InputSupply& supply = s.input.supply;
+  r.input.used = true;
+  for (Actor rank = 0; rank < s.plan.ranks; ++rank) {
+    const BreakdownParts parts = run.window.parts(rank);
+    const auto waits = parts.exposed.find(kInputGroup);
+    if (waits != parts.exposed.end() && parts.total.value > 0)
+      r.input.starved_share = std::max(r.input.starved_share, waits->second / parts.total);
+  }
+  const double end = run.end.end.value;
+  for (const LinkId link : run.input->machine().storage_links())
+    r.input.storage_busy =
+        std::max(r.input.storage_busy, run.traffic.on_link(link) /
+                                           run.machine.links()[static_cast<std::size_t>(link)].capacity / Seconds{end});
+  std::map<int, double> staged;  // by node
+  for (const InputMachine::Group& group : run.input->machine().groups()) {
+    const BreakdownParts parts = run.breakdown.parts(group.loader);
+    if (const auto decode = parts.work.find("decode"); decode != parts.work.end())
+      r.input.decode_busy = std::max(r.input.decode_busy, decode->second / Seconds{end});
+    staged[group.node] += run.memory.peak(group.loader).value;
+    r.input.read += run.traffic.received(group.loader).value / run.plan.steps;
+  }
+  const Bytes dataset = supply.samples * supply.sample;
+  for (const auto& [node, bytes] : staged)
+    r.input.host_bytes = std::max(r.input.host_bytes, bytes + std::min(supply.cache, dataset).value);
+  r.input.from_cache = 1 - supply.missed;
+}
+
 Result result_of(const Scenario& s, const Run& run) {
   Result r;
   r.scenario = s.name;
   r.ranks = s.plan.ranks;
-  r.step_time = step_time_of(run);
+  r.step_time = step_time_of(s, run);
   if (s.measured.given()) r.measured = {s.measured.at(s.micro_batch_size).value, s.measured.source};
   book_training(s, r);
   if (s.plan.ranks > 1 && s.parallel.mechanism == Mechanism::all_reduce) {
@@ -332,9 +399,10 @@ Result result_of(const Scenario& s, const Run& run) {
   r.late_by_look_ahead = run.end.late_by_look_ahead;
   book_rates(s, r);
   book_servers(run, r);
-  book_breakdown(run, r);
+  book_breakdown(s, run, r);
   book_memory(s, run, r);
-  book_critical_path(run, r);
+  book_critical_path(s, run, r);
+  if (run.input) book_input(s, run, r);
   for (const auto& [kind, bytes] : run.traffic.by_link_kind())
     r.bytes_by_link_kind[kind] = bytes.value / run.plan.steps;
   r.bytes_sent_per_rank_max = most_sent(run).value / run.plan.steps;
@@ -375,7 +443,8 @@ Result simulate(const Scenario& s, const SimulateOptions& options) {
 }
 
 std::vector<WhatIf> what_if(const Scenario& s, double factor, TransportKind transport) {
-  const std::vector<std::string> classes = resource_classes_of(s);
+  std::vector<std::string> classes = resource_classes_of(s);
+  for (const std::string& of_input : resource_classes(s.input.supply)) classes.push_back(of_input);
   const std::vector<std::string> texts = in_children(classes.size(), processors(), [&](std::size_t i) {
     SimulateOptions options;
     options.critical_path = false;

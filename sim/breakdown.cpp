@@ -21,14 +21,19 @@ void Breakdown::book(State& s, double until) {
       return;
     }
   for (std::size_t g = 0; g < groups.size(); ++g)
-    if (groups[g].role != Role::work &&
+    if (groups[g].role != Role::work && groups[g].role != Role::supply &&
         (s.running[g] > 0 || (groups[g].role == Role::collective && s.waiting[g] > 0))) {
       s.booked[g] += span;
       return;
     }
   for (std::size_t g = 0; g < groups.size(); ++g)
-    if (s.waiting[g] > 0) {
+    if (groups[g].role != Role::supply && s.waiting[g] > 0) {
       s.bubble += span;
+      return;
+    }
+  for (std::size_t g = 0; g < groups.size(); ++g)
+    if (groups[g].role == Role::supply && (s.running[g] > 0 || s.waiting[g] > 0)) {
+      s.booked[g] += span;
       return;
     }
   s.other += span;

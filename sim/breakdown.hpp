@@ -18,7 +18,7 @@ struct BreakdownParts {
 };
 
 /// Books each instant of each actor under the highest of: work (groups in the order of `names`), communication, bubble,
-/// other. Memory: a few numbers an actor, whatever the number of operations.
+/// supply, other. Memory: a few numbers an actor, whatever the number of operations.
 class Breakdown : public Observer {
  public:
   bool sees_transfers() const override { return false; }

@@ -13,6 +13,7 @@ enum class Role : std::uint8_t {
   work,        ///< computing; earlier groups win where two overlap
   collective,  ///< communication; waiting inside it counts as communication too
   handover,    ///< a message that a peer must produce first: waiting for it is a bubble
+  supply,      ///< what is fetched ahead: its time counts where nothing else explains that nobody works
 };
 
 struct Group {

@@ -342,6 +342,10 @@ TrainingWords::TrainingWords(const TrainingPlan& plan, Names& names) {
   write_states = names.intern("write optimizer states");
   read_parameters = names.intern("read parameters");
   parameters_in = names.intern("copy parameters from host");
+  if (plan.input.used()) input = names.group(kInputGroup, Role::supply);
+  receive_input = names.intern("samples");
+  ask_input = names.intern("ask for samples");
+  step_over = names.intern(kStepOver);
   setup = names.intern("set-up");
   overhead = names.intern("framework");
   accumulate = names.intern("accumulate gradients");

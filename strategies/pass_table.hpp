@@ -44,6 +44,10 @@ class FusedKernels {
   std::map<std::string, std::uint16_t> known_;
 };
 
+/// The operation that ends a step, where a plan marks its steps; the group of samples that come in.
+constexpr const char* kStepOver = "step over";
+constexpr const char* kInputGroup = "input";
+
 /// Names and groups of a training step's operations.
 struct TrainingWords {
   GroupId compute, optimizer, framework;
@@ -53,6 +57,8 @@ struct TrainingWords {
   NameId gather_parameters, drop_parameters, tied, partial, take;
   std::array<GroupId, kHostWays> host{};
   NameId gradients_out, add_on_host, read_states, write_states, read_parameters, parameters_in;
+  GroupId input = 0;  ///< samples
+  NameId receive_input, ask_input, step_over;
   std::array<NameId, 4> pipeline_message;  ///< send and receive of activations, of gradients
   std::vector<NameId> buckets;
   TrainingWords(const TrainingPlan&, Names&);

@@ -66,6 +66,15 @@ struct StagePlan {
   Bytes drive;               ///< offload: on the drives of its node
 };
 
+/// Where ranks get their samples from, where that is simulated.
+struct InputFeed {
+  std::vector<std::int32_t> loader_of_rank;  ///< the actor, −1: this rank needs none; empty: samples are just there
+  int ahead = 0;                             ///< batches on the GPU besides the one in use
+  bool asks = false;                         ///< each batch is asked for when it is due
+  Bytes held;                                ///< of a batch on the GPU
+  bool used() const { return !loader_of_rank.empty(); }
+};
+
 /// One training step of all ranks of a mesh. Made whole by `make_lanes`.
 struct TrainingPlan {
   Mesh mesh;
@@ -100,6 +109,9 @@ struct TrainingPlan {
   std::uint16_t overhead_kernel = 0;                                            ///< host work of a step; 0: none
   std::uint16_t wait_kernel = 0;  ///< a full bucket waits for a coordinator's tick; 0: leaves at once
   std::uint16_t first_fused = 0;  ///< the Machine's number of the first run of kernels that is priced as one; 0: none
+
+  InputFeed input;
+  bool marks_steps = false;  ///< the end of each step is an operation of its own (see TrainingWords::step_over)
 
   bool values = false;  ///< operations carry calls (see training_calls.hpp)
   std::array<LaneGroups, kLanes> lanes;

@@ -42,6 +42,10 @@ TrainingStep::Peers peers_of_rank(int rank, const TrainingPlan& plan) {
     peers.stage_slot.push_back(static_cast<std::uint16_t>(peers.slots.size()));
     if (stages.size() > 1) peers.slots.push_back(stages[stage]);
   }
+  peers.input_slot = static_cast<std::uint16_t>(peers.slots.size());
+  if (const Actor loader = plan.input.used() ? plan.input.loader_of_rank[static_cast<std::size_t>(rank)] : -1;
+      loader >= 0)
+    peers.slots.push_back(loader);
   return peers;
 }
 
@@ -102,6 +106,11 @@ TrainingStreams::TrainingStreams(const TrainingPlan& plan) {
   if (plan.offload.used()) {
     host_ = static_cast<Stream>(names_.size());
     for (int way = 0; way < kHostWays; ++way) names_.emplace_back(name_of(static_cast<HostWay>(way)));
+  }
+  if (plan.input.used()) {
+    input_ = static_cast<Stream>(names_.size());
+    names_.emplace_back("receive input");
+    if (plan.input.asks) names_.emplace_back("ask for input");
   }
   if (names_.size() > kMaxStreams)
     throw UserError(
@@ -170,6 +179,10 @@ Ops TrainingStep::step() {
   for (const PipelineTask& next : stage_.tasks) co_yield task(next);
   co_yield finish_gradients();
   co_yield update();
+  if (!plan_.marks_steps) co_return;
+  Op& over = out_.fresh(Kind::mark, TrainingStreams::compute);
+  over.name = words_.step_over;
+  co_yield out_.give_fresh();
 }
 
 Ops TrainingStep::task(PipelineTask task) {
@@ -179,8 +192,11 @@ Ops TrainingStep::task(PipelineTask task) {
   const Pass what = pass_of(task.pass);
   const int count = static_cast<int>(layers.size());
   if (what == Pass::forward) {
+    const bool input = virtual_stage == 0 && takes_input();
+    if (input) co_yield take_input();
     if (elsewhere(virtual_stage - 1)) co_yield receive(virtual_stage - 1, task.micro_batch, false);
     for (int i = 0; i < count; ++i) co_yield pass(what, layers[static_cast<std::size_t>(i)], task);
+    if (input) co_yield release_input();
     if (elsewhere(virtual_stage + 1)) co_yield send(virtual_stage, task.micro_batch, false);
     co_return;
   }

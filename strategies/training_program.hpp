@@ -18,12 +18,15 @@ class TrainingStreams {
     return static_cast<Stream>(pipeline_ + (back ? 2 : 0) + (sending ? 0 : 1));
   }
   Stream host(HostWay way) const { return static_cast<Stream>(host_ + static_cast<int>(way)); }
+  /// Of samples that come in, and of asking for them.
+  Stream input() const { return input_; }
+  Stream input_request() const { return static_cast<Stream>(input_ + 1); }
   int count() const { return static_cast<int>(names_.size()); }
   const std::vector<std::string>& names() const { return names_; }  ///< for traces
 
  private:
   std::array<Stream, kLanes> lanes_{};
-  Stream pipeline_ = 0, host_ = 0;
+  Stream pipeline_ = 0, host_ = 0, input_ = 0;
   std::vector<std::string> names_;
 };
 

@@ -18,6 +18,7 @@ class TrainingStep : public CoroutineProgram {
     };
     std::array<std::array<OfCollective, kOperations>, kLanes> collectives;
     std::vector<std::uint16_t> stage_slot;  // by pipeline coordinate
+    std::uint16_t input_slot = 0;
     std::vector<Actor> slots;
     std::array<const GroupFlow*, kLanes + kHostWays> flows{};  // by lane, then by way to the host
   };
@@ -72,6 +73,14 @@ class TrainingStep : public CoroutineProgram {
   std::vector<Ends> ends_;
   std::vector<std::vector<int>> buckets_of_layer_;
   std::vector<std::vector<Dep>> parameters_ready_;  // by layer
+
+  int input_asked_ = 0, input_taken_ = 0;  // micro-batches
+  Dep input_used_;                         // the one before is used up
+
+  // training_input.cpp: samples
+  bool takes_input() const;
+  Ops take_input();
+  Ops release_input();
 
   // training_program.cpp: the step, its passes, messages between stages
   Ops step();

@@ -182,6 +182,28 @@ std::string servers(const Result& r) {
   return text;
 }
 
+/// Where samples come from, and whether they come in time.
+std::string input(const Scenario& s, const Result& r) {
+  if (!r.input.used) return "";
+  const InputSupply& supply = s.input.supply;
+  const std::string from = supply.store == SampleStore::drives ? "the node's drives"
+                           : supply.store == SampleStore::own  ? supply.storage.name + " of each node"
+                                                               : supply.storage.name + ", shared";
+  std::string text = fmt::format("{}{} of {} each from {}, busy {:.0f} %", label("input"),
+                                 supply.file > supply.sample ? "records" : "small files", show(supply.sample), from,
+                                 r.input.storage_busy * 100);
+  if (supply.cache.value > 0) text += fmt::format(" · {:.0f} % from the hosts' cache", r.input.from_cache * 100);
+  if (supply.workers > 0)
+    text += fmt::format(" · {} workers a node, busy {:.0f} %", supply.workers, r.input.decode_busy * 100);
+  if (s.input.overlap == InputOverlap::none)
+    text += " · nothing ahead";
+  else
+    text += fmt::format(" · {} batches ahead{}", s.input.prefetch,
+                        s.input.overlap == InputOverlap::prefetch ? ", one lane" : "");
+  return text + fmt::format("\n{}GPUs starve {:.1f} % of the time; {:.1f} GiB of host memory\n", label(""),
+                            r.input.starved_share * 100, r.input.host_bytes / (1U << 30));
+}
+
 std::string bottleneck(const Result& r, const std::vector<WhatIf>& what_ifs) {
   if (r.critical_path.empty() && r.servers.used())
     return fmt::format("{}workers are not in step: no path is that of one step; see what they wait for\n",
@@ -331,6 +353,7 @@ std::string screen(const Scenario& s, const Result& r, const std::vector<WhatIf>
   text += breakdown(r);
   text += servers(r);
   if (s.tuned) text += fmt::format("{}{}\n", label("auto"), in_words(*s.tuned));
+  text += input(s, r);
   text += memory(r);
   text += bottleneck(r, what_ifs);
   text += trust_lines(s);

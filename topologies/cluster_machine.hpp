@@ -63,6 +63,8 @@ class ClusterMachine : public Machine {
   DeviceId hca_of(Actor actor) const { return routing_.hca_of(device(actor)); }
   /// The CPU socket that an actor hangs at; −1: none.
   DeviceId socket_of(Actor actor) const { return routing_.socket_of(device(actor)); }
+  /// Actors are 0 to one less.
+  Actor actors() const { return static_cast<Actor>(actors_.size()); }
   Way way(Actor from, Actor to, PathClass path) const { return routing_.way(device(from), device(to), path); }
 
  private:

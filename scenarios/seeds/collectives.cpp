@@ -10,7 +10,7 @@
 namespace trainyard {
 namespace {
 
-using Values = std::vector<std::vector<double>>;
+using RankValues = std::vector<std::vector<double>>;
 
 CollectiveRunOptions options(Operation operation, const std::string& algorithm, int ranks, double bytes) {
   CollectiveRunOptions o;
@@ -56,7 +56,7 @@ SeedFigures chain_03(const Node& inputs) {
   std::vector<int> leftwards;
   for (int v = 0; v < n; ++v) leftwards.push_back((n - v) % n);
   o.options.settings.rings.push_back({RingOrder(leftwards), 1});
-  o.values = Values(static_cast<std::size_t>(n), std::vector<double>(static_cast<std::size_t>(n), 1.0));
+  o.values = RankValues(static_cast<std::size_t>(n), std::vector<double>(static_cast<std::size_t>(n), 1.0));
   const CollectiveRun run = run_collective(star_cluster(n, BytesPerSecond{kSize}), o);
   SeedFigures got{{"steps", n - 1}};
   const auto& after = run.steps[static_cast<std::size_t>(n) - 2];
@@ -67,7 +67,8 @@ SeedFigures chain_03(const Node& inputs) {
   return got;
 }
 
-Values results(Operation operation, const std::string& algorithm, Values values, Reduction reduction = Reduction::sum) {
+RankValues results(Operation operation, const std::string& algorithm, RankValues values,
+                   Reduction reduction = Reduction::sum) {
   const int n = static_cast<int>(values.size());
   CollectiveRunOptions o = options(operation, algorithm, n, 8.0 * n);
   o.values = std::move(values);
@@ -78,15 +79,15 @@ Values results(Operation operation, const std::string& algorithm, Values values,
 std::string words(const std::vector<double>& values) { return fmt::format("{}", fmt::join(values, " ")); }
 
 SeedFigures prim_01(const Node&) {
-  const Values one{{1}, {2}, {3}, {4}};
-  const Values list{{1, 2, 3, 4}, {0, 0, 0, 0}, {0, 0, 0, 0}, {0, 0, 0, 0}};
-  const Values tens{{1, 2, 3, 4}, {10, 20, 30, 40}, {100, 200, 300, 400}, {1000, 2000, 3000, 4000}};
+  const RankValues one{{1}, {2}, {3}, {4}};
+  const RankValues list{{1, 2, 3, 4}, {0, 0, 0, 0}, {0, 0, 0, 0}, {0, 0, 0, 0}};
+  const RankValues tens{{1, 2, 3, 4}, {10, 20, 30, 40}, {100, 200, 300, 400}, {1000, 2000, 3000, 4000}};
   SeedFigures got;
   got["send_recv"] = words(results(Operation::send_recv, "ring-shift", {{1}, {2}})[1]);
   got["gather_root"] = words(results(Operation::gather, "sequential", one)[0]);
   got["reduce_sum_root"] = words(results(Operation::reduce, "sequential", one)[0]);
   got["reduce_mean_root"] = words(results(Operation::reduce, "sequential", one, Reduction::average)[0]);
-  const auto each = [&got](const char* name, const Values& values) {
+  const auto each = [&got](const char* name, const RankValues& values) {
     std::string text;
     for (const auto& of : values) text += (text.empty() ? "" : " | ") + words(of);
     got[name] = text;

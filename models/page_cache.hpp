@@ -1,0 +1,39 @@
+#pragma once
+#include <cstdint>
+#include <list>
+#include <unordered_map>
+
+#include "sim/units.hpp"
+
+namespace trainyard {
+
+/// What a host keeps of what it has read. lru: what was used last, as an operating system's page cache does. pinned: the
+/// first that fit, for good, as a dataset's own cache does.
+enum class CachePolicy : std::uint8_t { lru, pinned };
+const char* name_of(CachePolicy);
+
+/// A cache of whole files, by their numbers.
+class PageCache {
+ public:
+  PageCache(Bytes capacity, CachePolicy policy) : capacity_(capacity), policy_(policy) {}
+
+  /// Reads a file, and keeps it as the policy says. True: it was there, nothing is read from the storage.
+  bool read(std::int64_t file, Bytes size);
+  Bytes held() const { return held_; }
+
+ private:
+  struct File {
+    std::int64_t number = 0;
+    Bytes size;
+  };
+  Bytes capacity_, held_;
+  CachePolicy policy_;
+  std::list<File> files_;  // the one used last in front
+  std::unordered_map<std::int64_t, std::list<File>::iterator> where_;
+};
+
+/// In which order the files of an epoch are read.
+enum class ReadOrder : std::uint8_t { sequential, shuffled };
+const char* name_of(ReadOrder);
+
+}  // namespace trainyard

@@ -1,0 +1,110 @@
+// Samples on their way to the GPUs: what starves them, what a cache keeps, and what is refused.
+#include "scenarios/epoch_reads.hpp"
+#include "scenarios/simulate.hpp"
+#include "tests/support.hpp"
+
+using namespace trainyard;
+using namespace trainyard::test;
+
+namespace {
+
+/// An MLP on a box of four GPUs with two drives; `input` adds to its section.
+std::string text(const std::string& input) {
+  return "cluster: {nodes: 1, node: pcie-4, nvme: {count: 2, read: 4 GB/s, latency: 0 us, lanes: 4}, host_memory: 64 "
+         "GB}\n"
+         "model: {mlp: {widths: [1024, 2048, 10]}}\n"
+         "plan: {global_batch_size: 256, micro_batch_size: 32, precision: fp32}\n"
+         "input:\n"
+         "  dataset: {samples: 100000, sample_size: 1 MB}\n" +
+         input;
+}
+
+Result run(const std::string& input, const Overrides& overrides = {}) {
+  SimulateOptions options;
+  return simulate(read_scenario_text(text(input), "input.yaml", overrides), options);
+}
+
+std::string refusal(const std::string& input, const Overrides& overrides = {}) {
+  try {
+    const Scenario s = read_scenario_text(text(input), "input.yaml", overrides);
+    simulate(s);
+    return "none";
+  } catch (const UserError& e) {
+    return e.what();
+  }
+}
+
+bool contains(const std::string& all, const char* part) { return all.find(part) != std::string::npos; }
+
+}  // namespace
+
+TEST_CASE("a step waits for its samples: the drives are the limit", "[input]") {
+  const Result r = run("");
+  // 256 samples of 1 MB from two drives of 4 GB/s
+  CHECK(r.step_time == near(256e6 / 8e9));
+  CHECK(r.input.storage_busy == Approx(1).epsilon(0.2));
+  CHECK(r.input.starved_share > 0.5);
+  CHECK(r.breakdown.input > 0);
+  double sum = r.breakdown.compute + r.breakdown.optimizer + r.breakdown.bubble + r.breakdown.other +
+               r.breakdown.framework + r.breakdown.input;
+  for (const auto& [group, seconds] : r.breakdown.exposed_communication) sum += seconds;
+  CHECK(sum == near(r.step_time));
+  CHECK(r.bottleneck == "NVMe");
+  CHECK(run("", {{"cluster.nvme.read", "40 GB/s"}, {"cluster.nvme.lanes", "16"}}).step_time < r.step_time);
+}
+
+TEST_CASE("decoding is shared by the workers of a node", "[input]") {
+  const std::string decode = "  decode: {workers: 8, rate: 100 /s}\n";
+  const Result r = run(decode);
+  CHECK(r.step_time == near(256 / 800.0));
+  CHECK(r.bottleneck == "decoding");
+  CHECK(run("  decode: {workers: 8, time: 10 ms}\n").step_time == near(r.step_time));
+  CHECK(run("  decode: {workers: 16, rate: 100 /s}\n").step_time == near(256 / 1600.0));
+  CHECK(run("  decode: {workers: 16, rate: 100 /s, cores: 8}\n").step_time == near(r.step_time));
+}
+
+TEST_CASE("small files cost a latency each, and requests of the storage", "[input]") {
+  const std::string small = "  storage: {read: 100 GB/s, latency: 1 ms}\n  readers: 4\n";
+  // Four readers of a node, a file each: 1 ms and 1 MB at 100 GB/s.
+  const Overrides files{{"input.dataset.files", "small"}};
+  const double step = run(small, files).step_time;
+  CHECK(step == Approx(256 / 4 * (1e-3 + 1e-5)).epsilon(0.05));  // a batch's first byte is a latency late
+  CHECK(run(small).step_time < 0.5 * step);
+  const Overrides requests{{"input.dataset.files", "small"}, {"input.storage.iops", "1000"}, {"input.readers", "1024"}};
+  CHECK(run(small, requests).step_time == Approx(256 / 1000.0).epsilon(0.02));
+}
+
+TEST_CASE("a cache spares the storage, as its policy says", "[input]") {
+  CHECK(run("  cache: {size: 50 GB}\n  epoch: 2\n").input.from_cache == 0);
+  CHECK(run("  cache: {size: 50 GB, policy: pinned}\n  epoch: 2\n").input.from_cache == Approx(0.5).epsilon(0.01));
+  CHECK(run("  cache: {size: 60 GB, policy: pinned}\n").input.from_cache == 0);
+  const std::vector<Bytes> shuffled =
+      missed_reads(1000, Bytes{1}, PageCache(Bytes{500}, CachePolicy::lru), ReadOrder::shuffled, 2);
+  double missed = 0;
+  for (const Bytes b : shuffled) missed += b.value;
+  // Of those read last, the sooner ones are still there: 1 - (f - f ln f - ...) lies between a half and all.
+  CHECK(missed > 500);
+  CHECK(missed < 900);
+}
+
+TEST_CASE("what overlaps: nothing, a lane ahead, or all lanes", "[input]") {
+  const std::string decode = "  decode: {workers: 8, rate: 1000 /s}\n";
+  const double none = run(decode + "  overlap: none\n").step_time,
+               prefetch = run(decode + "  overlap: prefetch\n").step_time, full = run(decode).step_time;
+  CHECK(none > prefetch);
+  CHECK(prefetch > full);
+}
+
+TEST_CASE("input that cannot be is refused with its place", "[input]") {
+  CHECK(contains(refusal("  prefetch: 0\n"), "input.yaml:6:13: input.prefetch: 0 is too small; the least is 1"));
+  CHECK(contains(refusal("  overlap: none\n  prefetch: 2\n"), "nothing is fetched ahead with overlap: none"));
+  CHECK(contains(refusal("  decode: {workers: 2}\n"), "either rate"));
+  CHECK(contains(refusal("  decode: {workers: 2, rate: fast}\n"), "samples a second of one worker expected"));
+  CHECK(contains(refusal("  cache: {size: 65 GB}\n"), "of host memory"));
+  CHECK(contains(refusal("  storage: nosuch\n"), "nosuch"));
+  CHECK(contains(refusal("  port: 1 GB/s\n"), "of a storage that nodes share only"));
+  CHECK(contains(refusal("", {{"cluster", "{nodes: 1, node: pcie-4}"}}), "has no NVMe drives"));
+  CHECK(contains(refusal("", {{"plan.data_parallel.mechanism", "master"}}), "with mechanism all-reduce only"));
+  CHECK(contains(refusal("", {{"input.dataset.record_file", "1 kB"}}), "does not hold a sample"));
+  CHECK(contains(refusal("  storage: {read: 1 GB/s, latency: 0 us, capacity: 10 GB}\n"), "custom-storage holds"));
+}
