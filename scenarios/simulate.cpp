@@ -58,14 +58,16 @@ struct Run {
         breakdown(names),
         traffic(links()),
         memory(keeps_all(options)),
-        window(breakdown, names.intern(kStepOver), s.input.warm_steps) {
+        window(breakdown, names.intern(kStepOver), s.warm_steps, s.plan.steps) {
     machine.scale_compute(s.compute_scale);
     const SoftwareStack stack = upgraded(s.software, options.upgrade);
     const CentralPlan in_center = central_plan(s, machine, stack);
     central = in_center.used();
     plan = central ? in_center.step : prepared_plan(s, upgraded(s.cluster, options.upgrade), stack);
     records = keeps_all(options) || (options.critical_path && estimated_operations(s) <= kMostOfPath);
-    if (input) input->feed(plan, s.input.warm_steps + s.plan.steps);
+    plan.steps += s.warm_steps;
+    plan.marks_steps = s.warm_steps > 0;
+    if (input) input->feed(plan);
     if (!records && s.parallel.any()) plan.first_fused = kFirstFused;
     const PassTables tables(plan, names);
     machine.fuse(tables.fused().runs());
@@ -79,7 +81,7 @@ struct Run {
       simulation.add(rank, training_program(rank, plan, tables, used));
     if (input) input->add_programs(simulation, plan.ranks(), names);
     simulation.observe(breakdown);
-    if (input) simulation.observe(window);
+    if (plan.marks_steps) simulation.observe(window);
     simulation.observe(traffic);
     simulation.observe(memory);
     if (records) simulation.observe(timeline);
@@ -92,7 +94,8 @@ struct Run {
   std::span<const Link> links() const { return whole_machine().links(); }
   /// Of the steps that are looked at: when they began, for the rank that ends last, and how many they are.
   double begin() const { return window.begin(breakdown.last()).value; }
-  double steps(const Scenario& s) const { return plan.steps - s.input.warm_steps; }
+  double end_of_steps() const { return plan.marks_steps ? window.end(breakdown.last()).value : end.end.value; }
+  double steps(const Scenario& s) const { return plan.steps - s.warm_steps; }
 
  private:
   static std::optional<InputRun> input_run(const Scenario& s, ClusterMachine& machine, const Upgrade& upgrade) {
@@ -120,8 +123,8 @@ void book_critical_path(const Scenario& s, const Run& run, Result& r) {
   if (path.empty()) return;
   for (PathStep& step : path) {
     name_host_work(run, r.ranks, step);
-    step.begin = std::max(step.begin, run.begin());
-    step.end = std::max(step.end, run.begin());
+    step.begin = std::clamp(step.begin, run.begin(), run.end_of_steps());
+    step.end = std::clamp(step.end, run.begin(), run.end_of_steps());
   }
   double sum = 0;
   for (const auto& [resource, seconds] : by_resource(path)) {  // of all steps
@@ -251,7 +254,7 @@ Result result_of(const Scenario& s, const Run& run) {
   Result r;
   r.scenario = s.name;
   r.ranks = s.plan.ranks;
-  r.step_time = (run.end.end.value - run.begin()) / run.steps(s);
+  r.step_time = (run.end_of_steps() - run.begin()) / run.steps(s);
   if (s.measured.given()) r.measured = {s.measured.at(s.micro_batch_size).value, s.measured.source};
   r.training_steps = s.training.steps;
   r.training_time = s.training.steps * r.step_time;

@@ -56,7 +56,7 @@ struct TrainingWords {
   NameId setup, overhead, accumulate, wait, copy_in, copy_out, optimizer_step, meet, call;
   NameId gather_parameters, drop_parameters, tied, partial, take;
   GroupId input = 0;  ///< samples
-  NameId receive_input, ask_input, step_over;
+  NameId receive_input, ask_input, step_over, average;
   std::array<NameId, 4> pipeline_message;  ///< send and receive of activations, of gradients
   std::vector<NameId> buckets;
   TrainingWords(const TrainingPlan&, Names&);

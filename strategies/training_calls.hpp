@@ -29,6 +29,8 @@ enum class TrainingCall : std::uint16_t {
   take_tied,         ///< the other way
   fill_partial,      ///< gradients that are `ParameterTensor::partial`, all of the rank's, into buffer kPartial
   take_partial,      ///< the other way
+  give_replica,      ///< all parameters of the replica into buffer kReplicas
+  mix_replicas,      ///< the average with read.buffer neighbours, whose parameters are in kReplicas + 1 …
 };
 
 constexpr std::uint16_t kEndOfPass = 0xffff;
@@ -38,6 +40,9 @@ constexpr std::uint16_t kEndOfPass = 0xffff;
 constexpr std::uint16_t kBuckets = 512;
 constexpr std::uint16_t kParameters = 512, kPartial = 1022, kTied = 1023, kExchanges = 1024, kExchangeBuffers = 820;
 constexpr std::uint16_t kActivations = 2000, kActivationBuffers = 8192;
+
+/// Of gossip: a replica's own parameters, then those of its neighbours.
+constexpr std::uint16_t kReplicas = 20000;
 
 /// The buffer in which the output of a virtual stage waits to be sent (or its input has been received: the same number,
 /// of another rank). `back`: gradients by it.

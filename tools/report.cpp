@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "scenarios/read_updates.hpp"
 #include "topologies/cluster_machine.hpp"
 
 namespace trainyard {
@@ -292,6 +293,7 @@ std::string screen(const Scenario& s, const Result& r, const std::vector<WhatIf>
     text += fmt::format("{}{}: {}\n", label("training"), describe(s.training), long_time(Seconds{r.training_time}));
   text += breakdown(r);
   if (s.tuned) text += fmt::format("{}{}\n", label("auto"), in_words(*s.tuned));
+  if (s.plan.updates.used()) text += fmt::format("{}{}\n", label("updates"), in_words(s.plan.updates));
   text += input(s, r);
   text += memory(r);
   text += bottleneck(r, what_ifs);
