@@ -27,10 +27,8 @@ InputRun::InputRun(const InputChoice& input, const Mesh& mesh, std::int64_t micr
     plan_.loaders.push_back({machine_.groups()[g].loader, machine_.groups()[g].readers, groups_[g]});
 }
 
-void InputRun::feed(TrainingPlan& plan, int steps) {
-  plan.steps = steps;
-  plan.marks_steps = true;
-  plan_.batches = steps * plan.micro_batches;
+void InputRun::feed(TrainingPlan& plan) {
+  plan_.batches = plan.steps * plan.micro_batches;
   plan.input.loader_of_rank.assign(static_cast<std::size_t>(plan.ranks()), -1);
   for (const InputPlan::Loader& loader : plan_.loaders)
     for (const Actor rank : loader.ranks) plan.input.loader_of_rank[static_cast<std::size_t>(rank)] = loader.self;

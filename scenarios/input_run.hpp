@@ -16,8 +16,8 @@ class InputRun {
 
   InputMachine& machine() { return machine_; }
   const InputMachine& machine() const { return machine_; }
-  /// Ranks get their samples from it, and mark their steps; `steps` in all.
-  void feed(TrainingPlan&, int steps);
+  /// Ranks get their samples from it, for all of the plan's steps.
+  void feed(TrainingPlan&);
   /// After the programs of the ranks: those of all other actors.
   void add_programs(Simulation&, int ranks, Names&);
   InputPlan& plan() { return plan_; }

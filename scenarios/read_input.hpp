@@ -12,7 +12,6 @@ struct InputChoice {
   InputSupply supply;
   InputOverlap overlap = InputOverlap::full;
   int prefetch = 2;
-  int warm_steps = 0;  ///< before the steps that are looked at: until all buffers are as full as they stay
   Sources sources;
   Place place;
   bool used() const { return supply.used(); }

@@ -11,6 +11,7 @@
 #include "scenarios/read_cluster.hpp"
 #include "scenarios/read_collective.hpp"
 #include "scenarios/read_network.hpp"
+#include "scenarios/read_updates.hpp"
 #include "scenarios/server_plans.hpp"
 #include "scenarios/training_plans.hpp"
 #include "topologies/cluster_machine.hpp"
@@ -108,6 +109,8 @@ DataParallelChoice read_data_parallel(Scenario& s, Fields& plan, const Node& pla
     choice.all_reduce.scaled = library.scaled;
     choice.all_reduce.sources = library.sources;
   }
+  s.plan.updates = read_updates(fields, s.parallel);
+  s.plan.steps = steps_of(s.plan.updates);
   s.plan.overlap = fields.boolean("overlap", s.software.overlap || s.parallel.offload.used());
   const bool given = fields.has("bucket");
   choice.bucket = fields.bytes("bucket", s.software.bucket);
@@ -226,7 +229,7 @@ void take_input(Scenario& s, const Node& node, const Catalog& catalog) {
     fail(node.place, fmt::format("input: with mechanism all-reduce only; samples of {} are not simulated",
                                  name_of(s.parallel.mechanism)));
   s.input = read_input(node, catalog, s.cluster, s.parallel.mesh);
-  s.plan.steps = kSteadySteps;
+  if (!s.plan.updates.used()) s.plan.steps = kSteadySteps;
 }
 
 MeasuredRun read_measured_run(const Node& node) {
@@ -324,6 +327,11 @@ Scenario read(Node document, const std::string& name, const Overrides& overrides
   s.plan.host_buckets = s.software.host_buckets;
   held.gradient_bucket_copy = s.plan.bucket_copy && !s.plan.host_buckets;
   s.plan.memory = static_memory(parameters, s.precision, s.optimizer, held);
+  if (s.plan.updates.delay > 0) {  // gradients of so many steps more are on their way
+    const Bytes late = s.plan.updates.delay * s.plan.memory.gradients;
+    s.plan.memory.parts.push_back({"gradients on their way", MemoryClass::gradients, late});
+    s.plan.memory.gradients += late;
+  }
   s.plan.copy_kernel = kBucketCopy;
   s.plan.wait_kernel = s.software.cycle_time.value > 0 ? kCycleWait : std::uint16_t{0};
   s.plan.collective_launch = s.software.collective_launch;
@@ -336,7 +344,8 @@ Scenario read(Node document, const std::string& name, const Overrides& overrides
       if (stage.buckets.size() > kMostBuckets) too_many_buckets(plan_node, static_cast<double>(stage.buckets.size()));
   }
   if (measured) take_measured(s, *measured);
-  if (s.input.used()) s.input.warm_steps = 2 + (2 * s.input.prefetch + 1) / s.plan.micro_batches + 1;
+  s.warm_steps = warm_steps_of(s.plan.updates);
+  if (s.input.used()) s.warm_steps = std::max(s.warm_steps, 3 + (2 * s.input.prefetch + 1) / s.plan.micro_batches);
   s.sources = used_sources(s);
   append(s.sources, s.input.sources);
   append(s.sources, choice.all_reduce.sources);

@@ -49,6 +49,7 @@ struct Scenario {
   MeasuredSteps measured;       ///< of one device, where the plan says them
   double compute_scale = 1;     ///< on modelled kernels and host work, so that a step alone takes what was measured
   MeasuredRun measured_run;     ///< where the scenario says it
+  int warm_steps = 0;           ///< before the steps that are looked at: until all buffers are as full as they stay
   InputChoice input;            ///< where the scenario says how samples come
   TrainingLength training;      ///< where the plan says it
   SlowParts slow;               ///< where `faults` says them

@@ -93,7 +93,7 @@ struct Run {
         breakdown(names),
         traffic(machine.links()),
         memory(keeps_all(options)),
-        window(breakdown, names.intern(kStepOver), s.input.warm_steps) {
+        window(breakdown, names.intern(kStepOver), s.warm_steps, s.plan.steps) {
     cluster.scale_compute(s.compute_scale);
     const SoftwareStack stack = upgraded(s.software, options.upgrade);
     const CentralPlan in_center = central_plan(s, cluster, stack);
@@ -102,10 +102,12 @@ struct Run {
            : in_center.used() ? in_center.step
                               : prepared_plan(s, upgraded(s.cluster, options.upgrade), stack);
     attach_host_ways(plan.offload, plan.ranks(), cluster, s.parallel.offload.place);
+    plan.steps += s.warm_steps;
+    plan.marks_steps = s.warm_steps > 0;
     // Where workers are not in step there is no path that is a step's.
     const bool path = options.critical_path && (!servers || in_step()) && estimated_operations(s) <= kMostOfPath;
     records = keeps_all(options) || path;
-    if (input) input->feed(plan, s.input.warm_steps + s.plan.steps);
+    if (input) input->feed(plan);
     if (!records && s.parallel.any()) plan.first_fused = kFirstFused;
     const PassTables tables(plan, names);
     cluster.fuse(tables.fused().runs());
@@ -126,7 +128,7 @@ struct Run {
     for (const LinkChange& change : link_changes(s.slow, machine.links())) simulation.change(change);
     if (input) input->add_programs(simulation, plan.ranks(), names);
     simulation.observe(breakdown);
-    if (input) simulation.observe(window);
+    if (plan.marks_steps) simulation.observe(window);
     simulation.observe(traffic);
     simulation.observe(memory);
     if (records) simulation.observe(timeline);
@@ -137,7 +139,8 @@ struct Run {
 
   /// Of the steps that are looked at: when they began, for the rank that ends last, and how many they are.
   double begin() const { return window.begin(breakdown.last()).value; }
-  double steps(const Scenario& s) const { return plan.steps - s.input.warm_steps; }
+  double end_of_steps() const { return plan.marks_steps ? window.end(breakdown.last()).value : end.end.value; }
+  double steps(const Scenario& s) const { return plan.steps - s.warm_steps; }
   bool on_host(Actor actor) const { return (placed ? placed->place(actor) : actor) >= cluster.spec().gpus(); }
   /// All workers do each step together.
   bool in_step() const {
@@ -178,8 +181,8 @@ void book_critical_path(const Scenario& s, const Run& run, Result& r) {
   if (path.empty()) return;
   for (PathStep& step : path) {
     name_host_work(run, step);
-    step.begin = std::max(step.begin, run.begin());
-    step.end = std::max(step.end, run.begin());
+    step.begin = std::clamp(step.begin, run.begin(), run.end_of_steps());
+    step.end = std::clamp(step.end, run.begin(), run.end_of_steps());
   }
   double sum = 0;
   for (const auto& [resource, seconds] : by_resource(path)) {  // of all steps
@@ -295,7 +298,7 @@ Bytes most_sent(const Run& run) {
 
 /// Time of a step of all workers: where they are not in step, of as many steps as there are workers.
 double step_time_of(const Scenario& s, const Run& run) {
-  if (!run.servers || run.in_step()) return (run.end.end.value - run.begin()) / run.steps(s);
+  if (!run.servers || run.in_step()) return (run.end_of_steps() - run.begin()) / run.steps(s);
   const ServerPlan& plan = run.servers->plan;
   if (plan.consistency == Consistency::synchronous) return run.board->last_update().value / run.plan.steps;
   return plan.workers() / run.board->steps_per_s();

@@ -104,7 +104,7 @@ double operations_of_step(const Scenario& s, bool fused) {
 }  // namespace
 
 double estimated_operations(const Scenario& s, bool fused) {
-  return (s.plan.steps + s.input.warm_steps) * operations_of_step(s, fused);
+  return (s.plan.steps + s.warm_steps) * operations_of_step(s, fused);
 }
 
 void require_simulable(const Scenario& s) {

@@ -7,9 +7,15 @@ void SteadyWindow::finished(const OpRun& run) {
   const auto actor = static_cast<std::size_t>(run.op->actor);
   if (actor >= actors_.size()) actors_.resize(actor + 1);
   State& s = actors_[actor];
-  if (++s.steps != warm_steps_) return;
-  s.begin = run.ended.value;
-  s.before = breakdown_.parts(run.op->actor);
+  ++s.steps;
+  if (s.steps == warm_steps_) {
+    s.begin = run.ended.value;
+    s.before = breakdown_.parts(run.op->actor);
+  }
+  if (s.steps == warm_steps_ + steps_) {
+    s.end = run.ended.value;
+    s.after = breakdown_.parts(run.op->actor);
+  }
 }
 
 Seconds SteadyWindow::begin(Actor actor) const {
@@ -17,10 +23,15 @@ Seconds SteadyWindow::begin(Actor actor) const {
   return Seconds{a < actors_.size() ? actors_[a].begin : 0};
 }
 
-BreakdownParts SteadyWindow::parts(Actor actor) const {
-  BreakdownParts parts = breakdown_.parts(actor);
+Seconds SteadyWindow::end(Actor actor) const {
   const auto a = static_cast<std::size_t>(actor);
-  if (a >= actors_.size()) return parts;
+  return a < actors_.size() ? Seconds{actors_[a].end} : breakdown_.parts(actor).total;
+}
+
+BreakdownParts SteadyWindow::parts(Actor actor) const {
+  const auto a = static_cast<std::size_t>(actor);
+  if (a >= actors_.size()) return breakdown_.parts(actor);
+  BreakdownParts parts = actors_[a].after;
   const BreakdownParts& before = actors_[a].before;
   parts.total -= before.total;
   parts.bubble -= before.bubble;

@@ -66,6 +66,8 @@ TrainingPlan training_plan(const Network& network, const DataParallelPlan& plan)
   all.copy_kernel = plan.copy_kernel;
   all.overhead_kernel = plan.overhead_kernel;
   all.wait_kernel = plan.wait_kernel;
+  all.updates = plan.updates;
+  all.parameter_element = element_size(network.precision);
   all.values = plan.values;
   StagePlan& stage = all.stages.emplace_back();
   std::vector<int>& layers = stage.chunks.emplace_back(network.layers.size());

@@ -34,6 +34,8 @@ struct DataParallelPlan {
   std::uint16_t overhead_kernel = 0;                                            ///< host work of a step; 0: none
   std::uint16_t wait_kernel = 0;  ///< a full bucket waits for a coordinator's tick; 0: leaves at once
 
+  ReplicaUpdates updates;
+
   bool values = false;  ///< operations carry calls (see training_calls.hpp)
 };
 

@@ -319,7 +319,8 @@ TrainingWords::TrainingWords(const TrainingPlan& plan, Names& names) {
     lane[static_cast<std::size_t>(l)] = names.group(name, Role::collective, algorithm ? algorithm->name : "");
   };
   const bool shared_out = plan.zero != ZeroStage::none;
-  group(Lane::gradients, shared_out ? "reduce-scatter of gradients" : "all-reduce");
+  const char* exchange = plan.updates.gossip ? "gossip" : shared_out ? "reduce-scatter of gradients" : "all-reduce";
+  group(Lane::gradients, exchange);
   group(Lane::expert_gradients, "gradients of experts");
   group(Lane::parameters, "all-gather of parameters");
   group(Lane::expert_parameters, "all-gather of parameters");
@@ -346,6 +347,7 @@ TrainingWords::TrainingWords(const TrainingPlan& plan, Names& names) {
   receive_input = names.intern("samples");
   ask_input = names.intern("ask for samples");
   step_over = names.intern(kStepOver);
+  average = names.intern("average parameters");
   setup = names.intern("set-up");
   overhead = names.intern("framework");
   accumulate = names.intern("accumulate gradients");

@@ -58,7 +58,7 @@ struct TrainingWords {
   std::array<GroupId, kHostWays> host{};
   NameId gradients_out, add_on_host, read_states, write_states, read_parameters, parameters_in;
   GroupId input = 0;  ///< samples
-  NameId receive_input, ask_input, step_over;
+  NameId receive_input, ask_input, step_over, average;
   std::array<NameId, 4> pipeline_message;  ///< send and receive of activations, of gradients
   std::vector<NameId> buckets;
   TrainingWords(const TrainingPlan&, Names&);

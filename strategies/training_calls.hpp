@@ -37,6 +37,8 @@ enum class TrainingCall : std::uint16_t {
   write_states,          ///< back to drives, with the new parameters where they lie there too
   fill_host_parameters,  ///< what the host has, or reads from drives, into kHostParameters + it
   take_own,              ///< parameters that came into kOwnParameters + it
+  give_replica,          ///< all parameters of the replica into buffer kReplicas
+  mix_replicas,          ///< the average with read.buffer neighbours, whose parameters are in kReplicas + 1 …
 };
 
 constexpr std::uint16_t kEndOfPass = 0xffff;
@@ -50,6 +52,8 @@ constexpr std::uint16_t kActivations = 2000, kActivationBuffers = 8192;
 // Of offload, for each bucket: gradients that leave the GPU, and where they arrive; parameters likewise.
 constexpr std::uint16_t kShares = kActivations + kActivationBuffers, kHostStaging = kShares + kBuckets,
                         kHostParameters = kHostStaging + kBuckets, kOwnParameters = kHostParameters + kBuckets;
+/// Of gossip: a replica's own parameters, then those of its neighbours.
+constexpr std::uint16_t kReplicas = 20000;
 
 /// The buffer in which the output of a virtual stage waits to be sent (or its input has been received: the same number,
 /// of another rank). `back`: gradients by it.

@@ -14,6 +14,7 @@ Lane copies_lane(bool experts) { return experts ? Lane::expert_copies : Lane::co
 }  // namespace
 
 bool TrainingStep::exchanges_gradients(bool experts) const {
+  if (plan_.updates.alone()) return false;
   return plan_.lane(gradient_lane(experts)).used() || plan_.lane(copies_lane(experts)).used();
 }
 
@@ -26,9 +27,9 @@ Ops TrainingStep::collective(Lane lane, Operation operation, Bytes bytes, NameId
   const LaneGroup& group = groups.of(rank_);
   const int size = static_cast<int>(group.members.size());
   CollectiveCall call;
-  call.send_stream = streams_.send(lane);
-  call.recv_stream = streams_.recv(lane);
-  call.more_streams = TrainingStreams::more_channels;
+  call.send_stream = sends(lane);
+  call.recv_stream = receives(lane);
+  call.more_streams = streams_.more_of_delayed(slot_);
   call.group_flow = static_cast<std::uint16_t>(lane);
   const Peers::OfCollective& peers = peers_.collectives[at][static_cast<std::size_t>(operation)];
   call.first_slot = peers.first_slot;
@@ -110,19 +111,20 @@ Ops TrainingStep::exchange_gradients(std::size_t index, bool accumulate) {
       co_yield copy(bucket, words_.copy_in);
     }
   }
+  const std::size_t place = index + static_cast<std::size_t>(slot_) * stage_.buckets.size();
   if (plan_.values) {
-    if (bucket_free_[index].count > 0) wait_for(bucket_free_[index]);
+    if (bucket_free_[place].count > 0) wait_for(bucket_free_[place]);
     co_yield settle();
-    co_yield call(TrainingCall::fill_bucket, index);
+    co_yield call(TrainingCall::fill_bucket, place);
   }
   if (!on_host && plan_.wait_kernel != 0) co_yield wait_for_tick();
   const Dep start = out_.after(plan_.coordinated() ? TrainingStreams::coordinator : TrainingStreams::compute);
-  const auto buffer = static_cast<std::uint16_t>(index);
+  const auto buffer = static_cast<std::uint16_t>(place);
   const NameId name = words_.buckets[index];
   if (plan_.lane(lane).used())
     co_yield collective(lane, shares_out() ? Operation::reduce_scatter : Operation::all_reduce, bytes, name, buffer, 0,
                         start);
-  Stream ends = streams_.recv(lane);
+  Stream ends = receives(lane);
   if (plan_.lane(copies).used()) {
     const std::vector<int> shared = zero_group(plan_, rank_, bucket.experts);
     const int parts = static_cast<int>(shared.size());
@@ -140,13 +142,13 @@ Ops TrainingStep::exchange_gradients(std::size_t index, bool accumulate) {
     op.name = words_.accumulate;
     co_yield out_.give_fresh();
   }
-  if (plan_.values) co_yield call_on(ends, {}, TrainingCall::keep_gradients, index);
+  if (plan_.values) co_yield call_on(ends, {}, TrainingCall::keep_gradients, place);
   if (plan_.offload.used()) {
     co_yield offload_gradients(index, accumulate, out_.after(ends));
     co_return;
   }
   exchanged_.emplace_back(static_cast<std::uint16_t>(index), out_.after(ends));
-  bucket_free_[index] = out_.after(ends);
+  bucket_free_[place] = out_.after(ends);
 }
 
 /// The parameters of a bucket from those that share them out; `start`: the rank's own are there (else: by now).

@@ -9,6 +9,7 @@
 #include "models/sharding.hpp"
 #include "models/training_memory.hpp"
 #include "strategies/collective.hpp"
+#include "strategies/gossip.hpp"
 #include "strategies/gradient_buckets.hpp"
 #include "strategies/mesh.hpp"
 #include "strategies/offload_plan.hpp"
@@ -66,6 +67,16 @@ struct StagePlan {
   Bytes drive;               ///< offload: on the drives of its node
 };
 
+/// How replicas of a whole model go on without the newest gradients of all others.
+struct ReplicaUpdates {
+  /// The update of a step is there before the step that many later than the next one begins; 0: before the next one.
+  int delay = 0;
+  int local_steps = 0;  ///< each replica updates alone; parameters are averaged every so many steps; 0: never
+  std::shared_ptr<const Gossip> gossip;  ///< each updates alone, and averages with its neighbours after every step
+  bool used() const { return delay > 0 || alone(); }
+  bool alone() const { return local_steps > 0 || gossip; }
+};
+
 /// Where ranks get their samples from, where that is simulated.
 struct InputFeed {
   std::vector<std::int32_t> loader_of_rank;  ///< the actor, −1: this rank needs none; empty: samples are just there
@@ -110,6 +121,7 @@ struct TrainingPlan {
   std::uint16_t wait_kernel = 0;  ///< a full bucket waits for a coordinator's tick; 0: leaves at once
   std::uint16_t first_fused = 0;  ///< the Machine's number of the first run of kernels that is priced as one; 0: none
 
+  ReplicaUpdates updates;
   InputFeed input;
   bool marks_steps = false;  ///< the end of each step is an operation of its own (see TrainingWords::step_over)
 

@@ -42,6 +42,11 @@ TrainingStep::Peers peers_of_rank(int rank, const TrainingPlan& plan) {
     peers.stage_slot.push_back(static_cast<std::uint16_t>(peers.slots.size()));
     if (stages.size() > 1) peers.slots.push_back(stages[stage]);
   }
+  if (plan.updates.gossip) {
+    peers.first_gossip = static_cast<std::uint16_t>(peers.slots.size());
+    peers.gossip = plan.updates.gossip->all_neighbours(rank);
+    peers.slots.insert(peers.slots.end(), peers.gossip.begin(), peers.gossip.end());
+  }
   peers.input_slot = static_cast<std::uint16_t>(peers.slots.size());
   if (const Actor loader = plan.input.used() ? plan.input.loader_of_rank[static_cast<std::size_t>(rank)] : -1;
       loader >= 0)
@@ -83,11 +88,18 @@ TrainingStreams::TrainingStreams(const TrainingPlan& plan) {
   names_ = {"compute", "send", "receive", "coordinator"};
   const LaneGroups& gradients = plan.lane(Lane::gradients);
   const Collective* algorithm = gradients.algorithm[static_cast<std::size_t>(Operation::all_reduce)];
+  int channels = 1;
   if (gradients.used() && algorithm) {
     const LaneGroup& group = gradients.groups.front();
-    const int channels = algorithm->channels_of({0, static_cast<int>(group.members.size()), &group.settings});
+    channels = algorithm->channels_of({0, static_cast<int>(group.members.size()), &group.settings});
     for (int channel = 1; channel < channels; ++channel)
       for (const char* half : {"send", "receive"}) names_.push_back(fmt::format("{} of channel {}", half, channel));
+  }
+  for (int slot = 1; slot <= plan.updates.delay; ++slot) {
+    delayed_.push_back(static_cast<Stream>(std::min<std::size_t>(names_.size(), 255)));
+    for (int channel = 0; channel < channels; ++channel)
+      for (const char* half : {"send", "receive"})
+        names_.push_back(fmt::format("{} {} steps later, channel {}", half, slot, channel));
   }
   const auto add = [this](const std::string& name) {
     const auto first = static_cast<Stream>(names_.size());
@@ -135,8 +147,9 @@ TrainingStep::TrainingStep(int rank, const TrainingPlan& plan, const PassTables&
       std::vector<int>& of = buckets_of_layer_[static_cast<std::size_t>(part.layer)];
       if (of.empty() || of.back() != static_cast<int>(b)) of.push_back(static_cast<int>(b));
     }
-  bucket_free_.resize(stage_.buckets.size());
+  bucket_free_.resize(stage_.buckets.size() * static_cast<std::size_t>(plan.updates.delay + 1));
   added_on_host_.resize(stage_.buckets.size());
+  delayed_.resize(static_cast<std::size_t>(plan.updates.delay + 1));
   ends_.resize(stage_.chunks.size());
   for (const PipelineTask& task : stage_.tasks) {
     if (task.pass != PipelineTask::Pass::backward && task.pass != PipelineTask::Pass::backward_weights) continue;
@@ -158,14 +171,20 @@ Ops TrainingStep::run() {
   if (plan_.values && plan_.offload.parameters == OffloadDevice::cpu) co_yield fill_host();
   for (int number = 0; number < plan_.steps; ++number) {
     out_.begin_sample(static_cast<std::uint32_t>(number));
-    co_yield step();
+    co_yield step(number);
     if (plan_.values && plan_.overlap_parameters && shares_out() && plan_.zero != ZeroStage::parameters)
       co_yield gather_all();  // the next step would begin with it
   }
+  for (int late = std::max(0, plan_.steps - plan_.updates.delay - 1); plan_.updates.delay > 0 && late < plan_.steps;
+       ++late)
+    co_yield update_delayed(late);
   co_yield settle();
 }
 
-Ops TrainingStep::step() {
+Ops TrainingStep::step(int number) {
+  const int delay = plan_.updates.delay;
+  if (delay > 0 && number > delay) co_yield update_delayed(number - delay - 1);
+  slot_ = number % (delay + 1);
   next_bucket_ = 0;
   visit_ = next_gather_ = opened_ = 0;
   gathered_.assign(plan_.network->layers.size(), 0);
@@ -177,8 +196,13 @@ Ops TrainingStep::step() {
   }
   if (shares_out() && plan_.zero != ZeroStage::parameters && plan_.overlap_parameters) co_yield gather_all();
   for (const PipelineTask& next : stage_.tasks) co_yield task(next);
-  co_yield finish_gradients();
-  co_yield update();
+  if (delay > 0) {
+    co_yield leave_gradients();
+  } else {
+    co_yield finish_gradients();
+    co_yield update();
+    if (plan_.updates.alone()) co_yield meet_replicas(number);
+  }
   if (!plan_.marks_steps) co_return;
   Op& over = out_.fresh(Kind::mark, TrainingStreams::compute);
   over.name = words_.step_over;

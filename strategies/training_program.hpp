@@ -18,6 +18,12 @@ class TrainingStreams {
     return static_cast<Stream>(pipeline_ + (back ? 2 : 0) + (sending ? 0 : 1));
   }
   Stream host(HostWay way) const { return static_cast<Stream>(host_ + static_cast<int>(way)); }
+  /// Of gradients of several steps that are on their way at the same time, each slot's own pair: the sending one.
+  Stream of_delayed(int slot) const { return delayed_[static_cast<std::size_t>(slot)]; }
+  /// Pairs of further channels of that slot, from here on.
+  Stream more_of_delayed(int slot) const {
+    return slot == 0 ? more_channels : static_cast<Stream>(of_delayed(slot) + 2);
+  }
   /// Of samples that come in, and of asking for them.
   Stream input() const { return input_; }
   Stream input_request() const { return static_cast<Stream>(input_ + 1); }
@@ -27,6 +33,7 @@ class TrainingStreams {
  private:
   std::array<Stream, kLanes> lanes_{};
   Stream pipeline_ = 0, host_ = 0, input_ = 0;
+  std::vector<Stream> delayed_{1};
   std::vector<std::string> names_;
 };
 

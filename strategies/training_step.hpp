@@ -18,7 +18,8 @@ class TrainingStep : public CoroutineProgram {
     };
     std::array<std::array<OfCollective, kOperations>, kLanes> collectives;
     std::vector<std::uint16_t> stage_slot;  // by pipeline coordinate
-    std::uint16_t input_slot = 0;
+    std::uint16_t input_slot = 0, first_gossip = 0;
+    std::vector<int> gossip;  // ascending
     std::vector<Actor> slots;
     std::array<const GroupFlow*, kLanes + kHostWays> flows{};  // by lane, then by way to the host
   };
@@ -77,13 +78,26 @@ class TrainingStep : public CoroutineProgram {
   int input_asked_ = 0, input_taken_ = 0;  // micro-batches
   Dep input_used_;                         // the one before is used up
 
+  int slot_ = 0;  // of the step, among those whose gradients are on their way
+  std::vector<std::vector<std::pair<std::uint16_t, Dep>>> delayed_;  // by slot: as exchanged_
+
+  // training_replicas.cpp: replicas out of step
+  Stream sends(Lane) const;
+  Stream receives(Lane) const;
+  Ops leave_gradients();
+  Ops update_delayed(int step);
+  Ops meet_replicas(int step);
+  Ops average_replicas();
+  Ops gossip(int round);
+  std::uint16_t gossip_slot(int peer) const;
+
   // training_input.cpp: samples
   bool takes_input() const;
   Ops take_input();
   Ops release_input();
 
   // training_program.cpp: the step, its passes, messages between stages
-  Ops step();
+  Ops step(int number);
   Ops task(PipelineTask);
   Ops pass(Pass, int layer, const PipelineTask&);
   Ops exchange(const PassItem&, int layer, int micro_batch, Pass, std::uint16_t buffer);

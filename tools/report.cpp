@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "scenarios/read_updates.hpp"
 #include "tools/failure_report.hpp"
 #include "topologies/cluster_machine.hpp"
 
@@ -353,6 +354,7 @@ std::string screen(const Scenario& s, const Result& r, const std::vector<WhatIf>
   text += breakdown(r);
   text += servers(r);
   if (s.tuned) text += fmt::format("{}{}\n", label("auto"), in_words(*s.tuned));
+  if (s.plan.updates.used()) text += fmt::format("{}{}\n", label("updates"), in_words(s.plan.updates));
   text += input(s, r);
   text += memory(r);
   text += bottleneck(r, what_ifs);

@@ -60,12 +60,14 @@ Fed run_fed(const ClusterSpec& cluster, const InputChoice& choice, Seconds train
     ClusterMachine machine(cluster, SoftwareStack{});
     InputRun input(choice, plan.mesh, 1, machine);
     if (!reads.empty()) input.plan().read = reads;
-    input.feed(plan, steps);
+    plan.steps = steps;
+    plan.marks_steps = true;
+    input.feed(plan);
     Names names;
     const PassTables tables(plan, names);
     const TrainingStreams streams(plan);
     Breakdown breakdown(names);
-    SteadyWindow window(breakdown, names.intern(kStepOver), warm);
+    SteadyWindow window(breakdown, names.intern(kStepOver), warm, steps - warm);
     Traffic traffic(input.machine().links());
     Simulation simulation(input.machine());
     simulation.add(0, training_program(0, plan, tables, streams));

@@ -1,0 +1,144 @@
+// Replicas out of step: every gradient is taken at the weights that its replica then has.
+#include <Eigen/Eigenvalues>
+#include <cmath>
+
+#include "strategies/replica_numerics.hpp"
+#include "strategies/training_program.hpp"
+#include "tests/support.hpp"
+#include "topologies/cluster_machine.hpp"
+#include "topologies/star_cluster.hpp"
+
+using namespace trainyard;
+using namespace trainyard::test;
+
+namespace {
+
+struct Setting {
+  ReplicaUpdates updates;
+  int ranks = 2, micro_batches = 1, steps = 7;
+  bool overlap = true;
+  std::string all_reduce = "gather-broadcast";  // adds in the order of the ranks, as the replay does
+  Bytes bucket{40};
+};
+
+/// [largest difference of any replica to the replay, largest difference between replicas, hazards]
+json train(const Setting& s) {
+  return simulate_in_child([&s] {
+    NumericTask task;
+    task.shape.widths = {5, 7, 3, 2};
+    task.seed = 42;
+    task.global_batch = 120;
+    task.learning_rate = 0.05;
+    const Eigen::Index samples = static_cast<Eigen::Index>(task.global_batch) * s.steps;
+    task.inputs = Eigen::MatrixXd::NullaryExpr(
+        5, samples, [](Eigen::Index r, Eigen::Index c) { return std::sin(static_cast<double>(r * 13 + c * 7)); });
+    task.targets = Eigen::MatrixXd::NullaryExpr(
+        2, samples, [](Eigen::Index r, Eigen::Index c) { return std::cos(static_cast<double>(r + c * 3)); });
+    const Network network = mlp_network(task.shape, task.global_batch / s.ranks / s.micro_batches, Precision::fp32);
+    Place place;
+    place.file = std::make_shared<const std::string>("a test");
+    DataParallelPlan data;
+    data.ranks = s.ranks;
+    data.micro_batches = s.micro_batches;
+    data.steps = s.steps;
+    data.overlap = s.overlap;
+    data.values = true;
+    data.updates = s.updates;
+    data.all_reduce = &collectives(Operation::all_reduce).find(s.all_reduce, place);
+    data.gradient_element = Bytes{4};
+    data.buckets = gradient_buckets(network, data.gradient_element, s.bucket, s.bucket, true);
+    data.optimizer.precision = static_cast<std::uint8_t>(Precision::fp32);
+    const TrainingPlan plan = training_plan(network, data);
+    ClusterMachine machine(star_cluster(s.ranks, BytesPerSecond{1e6}, {1000000}), SoftwareStack{});
+    Names names;
+    const PassTables tables(plan, names);
+    const TrainingStreams streams(plan);
+    ReplicaNumerics numerics(task, plan, 0.9);
+    Values values;
+    numerics.attach(values);
+    Simulation simulation(machine);
+    for (int rank = 0; rank < s.ranks; ++rank) simulation.add(rank, training_program(rank, plan, tables, streams));
+    simulation.observe(values);
+    simulation.run();
+    const std::vector<Mlp> replay = replay_replicas(task, s.updates, s.ranks, s.micro_batches, s.steps, 0.9);
+    double difference = 0, apart = 0;
+    for (int rank = 0; rank < s.ranks; ++rank) {
+      difference =
+          std::max(difference, largest_difference(numerics.replica(rank), replay[static_cast<std::size_t>(rank)]));
+      apart = std::max(apart, largest_difference(numerics.replica(rank), numerics.replica(0)));
+    }
+    return json{difference, apart, values.hazards()};
+  });
+}
+
+ReplicaUpdates delayed(int delay) {
+  ReplicaUpdates updates;
+  updates.delay = delay;
+  return updates;
+}
+ReplicaUpdates local(int steps) {
+  ReplicaUpdates updates;
+  updates.local_steps = steps;
+  return updates;
+}
+ReplicaUpdates with(Gossip gossip) {
+  ReplicaUpdates updates;
+  updates.gossip = std::make_shared<const Gossip>(std::move(gossip));
+  return updates;
+}
+
+}  // namespace
+
+TEST_CASE("delayed updates equal a plain replay bit for bit", "[replicas]") {
+  for (const int delay : {0, 1, 2, 5, 9})
+    for (const int ranks : {2, 3})
+      for (const bool overlap : {true, false}) {
+        CAPTURE(delay, ranks, overlap);
+        const json r = train({delayed(delay), ranks, 2, 7, overlap});
+        CHECK(r[0] == 0);
+        CHECK(r[1] == 0);
+        CHECK(r[2].empty());
+      }
+  CHECK(train({delayed(2), 4, 1, 7, true, "ring"})[0].get<double>() <= 1e-12);
+}
+
+TEST_CASE("local steps with momenta of their own equal a plain replay bit for bit", "[replicas]") {
+  for (const int period : {1, 2, 3, 7})
+    for (const int ranks : {2, 3, 4}) {
+      CAPTURE(period, ranks);
+      const json r = train({local(period), ranks, 2});
+      CHECK(r[0] == 0);
+      CHECK(r[2].empty());
+      if (7 % period == 0)
+        CHECK(r[1] == 0);
+      else
+        CHECK(r[1] > 0);
+    }
+}
+
+TEST_CASE("gossip equals a plain replay bit for bit", "[replicas]") {
+  for (const Gossip& gossip : {Gossip::ring(2), Gossip::ring(5), Gossip::torus(6), Gossip::pairs(5, 3),
+                               Gossip::of_edges(4, {{0, 1}, {1, 2}, {1, 3}})}) {
+    CAPTURE(gossip.name(), gossip.ranks());
+    const json r = train({with(gossip), gossip.ranks(), 2});
+    CHECK(r[0] == 0);
+    CHECK(r[2].empty());
+  }
+}
+
+TEST_CASE("gossip's weights are symmetric, and rows of them sum to 1", "[replicas]") {
+  for (const Gossip& gossip : {Gossip::ring(7), Gossip::torus(12), Gossip::pairs(9, 1), Gossip::pairs(8, 2),
+                               Gossip::of_edges(5, {{0, 1}, {0, 2}, {0, 3}, {3, 4}})})
+    for (const int round : {0, 1, 100}) {
+      const Eigen::MatrixXd w = gossip.mixing(round);
+      CHECK((w - w.transpose()).cwiseAbs().maxCoeff() == 0);
+      CHECK((w.rowwise().sum().array() - 1).abs().maxCoeff() < 1e-15);
+      CHECK(w.minCoeff() >= 0);
+    }
+  // A ring's eigenvalues are (1 + 2 cos(2 pi k / n)) / 3.
+  for (const int n : {4, 8, 17})
+    CHECK(Gossip::ring(n).spectral_gap() == Approx(1 - (1 + 2 * std::cos(2 * M_PI / n)) / 3).epsilon(1e-9));
+  CHECK(Gossip::torus(64).spectral_gap() > Gossip::ring(64).spectral_gap());
+  CHECK(Gossip::of_edges(4, {{0, 1}, {2, 3}}).cut_off() == std::vector<int>{2, 3});
+  CHECK(Gossip::ring(9).cut_off().empty());
+}
