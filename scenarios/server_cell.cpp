@@ -61,6 +61,7 @@ std::vector<Straggler> stragglers_of(const ServerCell& cell) {
 ServerCellRun::ServerCellRun(const ServerCell& cell)
     : network_(network_of(cell)),
       plan_(plan_of(cell, network_)),
+      failures_(cell.failures),
       cluster_(star_cluster(plan_.actors(), cell.link), SoftwareStack{}),
       machine_(cluster_, stragglers_of(cell), cell.workers) {}
 
@@ -72,6 +73,7 @@ void ServerCellRun::run(const std::vector<Observer*>& observers) {
   Simulation simulation(machine_);
   for (Actor actor = 0; actor < plan_.actors(); ++actor)
     simulation.add(actor, server_program(actor, plan_, tables, words, *board_));
+  for (const auto& [actor, at] : failures_) simulation.change(ActorChange{at, actor, nullptr});
   for (Observer* observer : observers) simulation.observe(*observer);
   end_ = simulation.run().end;
 }

@@ -1,6 +1,7 @@
 #pragma once
 #include <functional>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "sim/observer.hpp"
@@ -20,6 +21,7 @@ struct ServerCell {
   BytesPerSecond link{1e9};
   std::vector<double> slower;  ///< by worker: so many times
   bool pulls = true;           ///< false: weights take no bytes
+  std::vector<std::pair<Actor, Seconds>> failures;  ///< who dies when; servers then wait for its pushes, in vain
   bool values = false;
   std::function<void(ServerPlan&)> change;  ///< what else is to be said of the plan
 };
@@ -28,6 +30,7 @@ struct ServerCell {
 class ServerCellRun {
  public:
   explicit ServerCellRun(const ServerCell&);
+  /// Throws Deadlock once nothing goes on any more but not all has been done.
   void run(const std::vector<Observer*>& = {});
 
   const ServerPlan& plan() const { return plan_; }
@@ -38,6 +41,7 @@ class ServerCellRun {
  private:
   Network network_;
   ServerPlan plan_;
+  std::vector<std::pair<Actor, Seconds>> failures_;
   Names names_;
   ClusterMachine cluster_;
   StragglerMachine machine_;

@@ -5,9 +5,9 @@
 #include <nlohmann/json.hpp>
 
 #include "scenarios/seeds/seed_case.hpp"
+#include "scenarios/server_cell.hpp"
 #include "sim/child.hpp"
 #include "sim/simulation.hpp"
-#include "strategies/async_server.hpp"
 #include "strategies/data_parallel.hpp"
 #include "topologies/cluster_machine.hpp"
 
@@ -98,19 +98,18 @@ SeedFigures async_02(const Node& inputs) {
   const double ms = number_of(inputs, "ms"), fail_s = number_of(inputs, "fail_at_ms") * 1e-3,
                horizon_s = number_of(inputs, "horizon_ms") * 1e-3;
   const json async = json::parse(in_child([&] {
-    AsyncServerPlan plan;
-    plan.workers = workers;
-    plan.mini_batch = mini_batch_of(ms);
-    plan.horizon = Seconds{horizon_s};
-    Names names;
-    ClusterMachine machine(star_cluster(workers + 1, kAnyLink), SoftwareStack{});
-    CallsAndLosses watch(workers, 1, horizon_s);  // the server's call 1 is one gradient applied
-    Simulation simulation(machine);
-    for (int rank = 0; rank < workers; ++rank) simulation.add(rank, async_worker(rank, plan, names));
-    simulation.add(workers, async_server(plan, names));
-    simulation.change(ActorChange{Seconds{fail_s}, victim, nullptr});
-    simulation.observe(watch);
-    simulation.run();
+    ServerCell cell;
+    cell.workers = workers;
+    cell.steps = static_cast<int>(horizon_s * 1e3 / ms);
+    cell.compute = Seconds{ms * 1e-3};
+    cell.failures = {{victim, Seconds{fail_s}}};
+    cell.change = [](ServerPlan& plan) { plan.consistency = Consistency::asynchronous; };
+    CallsAndLosses watch(workers, static_cast<int>(ServerCall::apply), horizon_s);
+    ServerCellRun run(cell);
+    try {
+      run.run({&watch});
+    } catch (const Deadlock&) {  // the others are done; the server would wait for the dead one
+    }
     return json{watch.calls(), watch.lost()}.dump();
   }));
   return {{"minibatches_done", async[0]},

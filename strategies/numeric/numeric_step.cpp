@@ -108,6 +108,9 @@ void NumericStep::call(TrainingCall what, Actor actor, const Effect& effect) {
       return parameters.keep_gradients(bucket, buffer(bucket));
     case TrainingCall::update:
       return parameters.update();
+    case TrainingCall::give_replica:
+    case TrainingCall::mix_replicas:
+      throw InternalError("replicas out of step have numbers of their own (replica_numerics)");
     case TrainingCall::fill_parameters:
       return parameters.fill_parameters(bucket, buffer(kParameters + bucket));
     case TrainingCall::take_parameters:
