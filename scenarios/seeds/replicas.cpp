@@ -1,6 +1,8 @@
 // DELAY-01, LSGD-01, GOSSIP-01: replicas that go on with old gradients, alone for some steps, or with neighbours.
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include <Eigen/Eigenvalues>
 
 #include "scenarios/seeds/seed_case.hpp"
@@ -44,6 +46,8 @@ DataParallelPlan plan_of(const Network& network, int ranks, const ReplicaUpdates
   plan.all_reduce = &collectives(Operation::all_reduce).find("recursive-doubling", place);
   plan.gradient_element = Bytes{4};
   plan.buckets = gradient_buckets(network, plan.gradient_element, Bytes{1}, Bytes{1}, true);
+  if (network.layers.front().parameters.front().elements < 1)  // messages of latency alone
+    for (GradientBucket& bucket : plan.buckets) bucket.elements = 0;
   plan.overlap = false;
   plan.updates = updates;
   return plan;
@@ -57,7 +61,9 @@ double steady_step(const Network& network, const ReplicaUpdates& updates, double
            data.steps = warm + steps;
            TrainingPlan plan = training_plan(network, data);
            plan.marks_steps = true;
-           ClusterMachine machine(star_cluster(2, kLink, to_picoseconds(Seconds{latency_ms * 1e-3})), SoftwareStack{});
+           ClusterSpec star = star_cluster(2, kLink, to_picoseconds(Seconds{latency_ms * 1e-3}));
+           star.node.pcie_latency = star.node.nvlink_latency;  // so that no other way is nearer
+           ClusterMachine machine(star, SoftwareStack{});
            Names names;
            const PassTables tables(plan, names);
            const TrainingStreams streams(plan);
@@ -78,7 +84,7 @@ SeedFigures delay_01(const Node& inputs) {
   const auto measure = [&](double occupancy, double latency, int delay) {
     ReplicaUpdates updates;
     updates.delay = delay;
-    return steady_step(one_layer(compute, occupancy * 1e-3 * kLink.value / 4), updates, latency, 120);
+    return steady_step(one_layer(compute, std::max(0.5, occupancy * 1e-3 * kLink.value / 4)), updates, latency, 120);
   };
   SeedFigures got;
   for (const double delay : numbers_of(inputs, "delays")) {

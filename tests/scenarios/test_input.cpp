@@ -10,7 +10,7 @@ namespace {
 
 /// An MLP on a box of four GPUs with two drives; `input` adds to its section.
 std::string text(const std::string& input) {
-  return "cluster: {nodes: 1, node: pcie-4, nvme: {count: 2, read: 4 GB/s, latency: 0 us, lanes: 4}, host_memory: 64 "
+  return "cluster: {nodes: 1, node: pcie-4, nvme: {count: 2, read: 2 GB/s, latency: 0 us, lanes: 4}, host_memory: 64 "
          "GB}\n"
          "model: {mlp: {widths: [1024, 2048, 10]}}\n"
          "plan: {global_batch_size: 256, micro_batch_size: 32, precision: fp32}\n"
@@ -40,17 +40,17 @@ bool contains(const std::string& all, const char* part) { return all.find(part) 
 
 TEST_CASE("a step waits for its samples: the drives are the limit", "[input]") {
   const Result r = run("");
-  // 256 samples of 1 MB from two drives of 4 GB/s
-  CHECK(r.step_time == near(256e6 / 8e9));
+  // 256 samples of 1 MB from two drives of 2 GB/s
+  CHECK(r.step_time == near(256e6 / 4e9));
   CHECK(r.input.storage_busy == Approx(1).epsilon(0.2));
-  CHECK(r.input.starved_share > 0.5);
+  CHECK(r.input.starved_share > 0.25);  // the rest of the time for ranks that starve
   CHECK(r.breakdown.input > 0);
   double sum = r.breakdown.compute + r.breakdown.optimizer + r.breakdown.bubble + r.breakdown.other +
                r.breakdown.framework + r.breakdown.input;
   for (const auto& [group, seconds] : r.breakdown.exposed_communication) sum += seconds;
   CHECK(sum == near(r.step_time));
   CHECK(r.bottleneck == "NVMe");
-  CHECK(run("", {{"cluster.nvme.read", "40 GB/s"}, {"cluster.nvme.lanes", "16"}}).step_time < r.step_time);
+  CHECK(run("", {{"cluster.nvme.read", "3 GB/s"}}).step_time < r.step_time);
 }
 
 TEST_CASE("decoding is shared by the workers of a node", "[input]") {
@@ -75,9 +75,9 @@ TEST_CASE("small files cost a latency each, and requests of the storage", "[inpu
 }
 
 TEST_CASE("a cache spares the storage, as its policy says", "[input]") {
-  CHECK(run("  cache: {size: 50 GB}\n  epoch: 2\n").input.from_cache == 0);
+  CHECK(run("  cache: {size: 50 GB}\n  epoch: 2\n").input.from_cache == Approx(0).margin(1e-9));
   CHECK(run("  cache: {size: 50 GB, policy: pinned}\n  epoch: 2\n").input.from_cache == Approx(0.5).epsilon(0.01));
-  CHECK(run("  cache: {size: 60 GB, policy: pinned}\n").input.from_cache == 0);
+  CHECK(run("  cache: {size: 60 GB, policy: pinned}\n").input.from_cache == Approx(0).margin(1e-9));
   const std::vector<Bytes> shuffled =
       missed_reads(1000, Bytes{1}, PageCache(Bytes{500}, CachePolicy::lru), ReadOrder::shuffled, 2);
   double missed = 0;

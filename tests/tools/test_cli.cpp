@@ -130,8 +130,8 @@ TEST_CASE("bad command lines end in exit code 2 with the nearest name", "[cli]")
   refused(shell, "sweep good.yaml --csv - --json -",
           "trainyard sweep: --csv - and --json - would both write to stdout");
   refused(shell, "sweep good.yaml --csv t.csv --set plan.global_batch_size=12,20",
-          "--set plan.global_batch_size: 12 is not a multiple of 8 (micro_batch_size 1 x 8 "
-          "ranks); nearest: 8 or 16");
+          "all 2 points are impossible; the first: --set plan.global_batch_size: 12 is not a multiple of 8 "
+          "(micro_batch_size 1 x 8 ranks); nearest: 8 or 16");
   refused(shell, "fit roofline",
           "trainyard fit: where are the measured tables? Give --data DIR, or set TRAINYARD_DATA");
   refused(shell, "fit roofline --data nowhere", "trainyard fit: --data nowhere: no such folder");
