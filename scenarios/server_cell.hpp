@@ -19,8 +19,8 @@ struct ServerCell {
   Seconds compute;
   Seconds apply;  ///< a server, per push of all its keys (or sum of them); sums take no time
   BytesPerSecond link{1e9};
-  std::vector<double> slower;  ///< by worker: so many times
-  bool pulls = true;           ///< false: weights take no bytes
+  std::vector<double> slower;                       ///< by worker: so many times
+  bool pulls = true;                                ///< false: weights take no bytes
   std::vector<std::pair<Actor, Seconds>> failures;  ///< who dies when; servers then wait for its pushes, in vain
   bool values = false;
   std::function<void(ServerPlan&)> change;  ///< what else is to be said of the plan
