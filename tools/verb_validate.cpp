@@ -7,6 +7,7 @@
 #include "sim/output.hpp"
 #include "tools/arguments.hpp"
 #include "tools/validate_collectives.hpp"
+#include "tools/validate_dataparallel.hpp"
 #include "tools/validate_horovod.hpp"
 #include "tools/validate_training.hpp"
 #include "tools/verbs.hpp"
@@ -60,7 +61,9 @@ int validate_seeds(const std::vector<std::string>& ids, const std::string& json_
 
 int validate_verb(const std::vector<std::string>& words) {
   Arguments arguments(
-      "validate", "Compares what the simulator gives with what is known. Sets: seeds, collectives, training, horovod.",
+      "validate",
+      "Compares what the simulator gives with what is known. Sets: seeds, collectives, training, dataparallel, "
+      "horovod.",
       "validate seeds --case OVL-01 --all");
   std::string set, json_file;
   std::vector<std::string> ids;
@@ -68,22 +71,25 @@ int validate_verb(const std::vector<std::string>& words) {
   arguments.positional(
       "SET", set,
       "seeds (acceptance cases with known answers), collectives (the NCCL model against nccl-tests), training "
-      "(measured training steps and their peak memory), horovod (a measured study on two T4)");
+      "(measured training steps and their peak memory), dataparallel (scaling of CNNs over GPUs), horovod (a measured "
+      "study on two T4)");
   arguments.repeated("--case", ids, "ID", "seeds: only this case, as often as needed");
   arguments.flag("--all", all, "seeds: every figure of each case, not the first four");
-  arguments.flag("--points", points, "collectives, training, horovod: every point in the JSON");
+  arguments.flag("--points", points, "collectives, training, dataparallel, horovod: every point in the JSON");
   arguments.flag("--fit", fit, "horovod: print the fit of the stack's constant instead");
   arguments.output("--json", json_file, "write the outcomes as JSON; - is stdout");
   if (!arguments.parse(words)) return kGood;
-  const std::vector<std::string> sets{"seeds", "collectives", "training", "horovod"};
+  const std::vector<std::string> sets{"seeds", "collectives", "training", "dataparallel", "horovod"};
   if (std::find(sets.begin(), sets.end(), set) == sets.end())
     throw UserError(fmt::format("trainyard validate: unknown set \"{}\"{}", set, hint(set, sets)));
   if (set != "seeds" && (all || !ids.empty())) throw UserError("--case, --all: only with validate seeds");
-  if (set == "seeds" && points) throw UserError("--points: only with validate collectives, training and horovod");
+  if (set == "seeds" && points)
+    throw UserError("--points: only with validate collectives, training, dataparallel and horovod");
   if (set != "horovod" && fit) throw UserError("--fit: only with validate horovod");
   if (fit && !json_file.empty()) throw UserError("--fit: prints text only; leave out --json");
   if (set == "collectives") return validate_collectives(json_file, points);
   if (set == "training") return validate_training(json_file, points);
+  if (set == "dataparallel") return validate_data_parallel(json_file, points);
   if (set == "horovod") return validate_horovod(json_file, points, fit);
   return validate_seeds(ids, json_file, all);
 }

@@ -195,7 +195,8 @@ TEST_CASE("validate horovod prints three readings, and writes their errors", "[c
   CHECK(sets[0].at("crossover_batch") < 256);
   CHECK(shell.run("validate horovod --fit").out.find("= collective_launch of stack horovod-tcp") != std::string::npos);
   refused(shell, "validate horovod --case HVD-FIT", "--case, --all: only with validate seeds");
-  refused(shell, "validate seeds --points", "--points: only with validate collectives, training and horovod");
+  refused(shell, "validate seeds --points",
+          "--points: only with validate collectives, training, dataparallel and horovod");
   refused(shell, "validate seeds --fit", "--fit: only with validate horovod");
 }
 

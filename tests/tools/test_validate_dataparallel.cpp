@@ -1,0 +1,41 @@
+// `trainyard validate dataparallel` holds its limits.
+#include <nlohmann/json.hpp>
+
+#include "scenarios/dataparallel_study.hpp"
+#include "tests/support.hpp"
+#include "topo_shell.hpp"
+
+using namespace trainyard;
+using namespace trainyard::test;
+using nlohmann::json;
+
+TEST_CASE("CNNs scale over servers within 3 points, and rings are reported", "[validate-dataparallel]") {
+  const TopoFolder shell;
+  const TopoAnswer answer = shell.trainyard("validate dataparallel --points --json -");
+  INFO(answer.err);
+  REQUIRE(answer.exit == 0);
+  const json sets = json::parse(answer.out).at("sets");
+  REQUIRE(sets.size() == 3);
+  std::map<std::string, json> by_name;
+  for (const json& set : sets) {
+    CHECK(set.at("error_kind") == "points");
+    CHECK(set.at("points").size() == set.at("n"));
+    by_name[set.at("name")] = set;
+  }
+  CHECK(by_name.at("scaling of p100-servers").at("n") == 18);
+  CHECK(by_name.at("scaling of p100-servers").at("mean_abs_error") <= 0.03);
+  CHECK(by_name.at("scaling of k80-servers").at("n") == 10);  // of 4 and 8 GPUs; those of 2 calibrate
+  CHECK(by_name.at("scaling of k80-servers").at("mean_abs_error") <= 0.03);
+  // AlexNet and VGG-16 of small batches scale worst on eight GPUs, as measured.
+  std::map<std::string, double> ring;
+  for (const json& p : by_name.at("scaling of p100-ring").at("points")) ring[p.at("id")] = p.at("predicted");
+  CHECK(ring.at("vgg16 batch 32, 8 GPUs") < ring.at("alexnet batch 512, 8 GPUs"));
+  CHECK(ring.at("alexnet batch 512, 8 GPUs") < ring.at("vgg16 batch 64, 8 GPUs"));
+}
+
+TEST_CASE("a study of scaling needs the rate of one GPU", "[validate-dataparallel]") {
+  const TopoFolder folder;
+  const auto file = folder.write(
+      "study.yaml", "source: x\nsets:\n  - name: y\n    rows: [{model: z, batch: 1, images_per_s: {2: 3}}]\n");
+  CHECK_THROWS_WITH(read_data_parallel_study(file), Catch::Contains("the rate of 1 GPU expected"));
+}
