@@ -1,0 +1,64 @@
+#include <algorithm>
+
+#include "scenarios/step_result.hpp"
+
+namespace trainyard {
+
+/// What workers wait for in a step, all of them taken together.
+void book_servers(const StepRun& run, Result& r) {
+  const ServerPlan& plan = run.machine.servers->plan;
+  r.servers.workers = plan.workers();
+  r.servers.servers = plan.servers;
+  r.servers.consistency = consistency_names()[static_cast<std::size_t>(plan.consistency)];
+  std::vector<double> held(static_cast<std::size_t>(plan.servers));
+  for (std::size_t k = 0; k < plan.keys(); ++k) held[static_cast<std::size_t>(plan.server_of[k])] += plan.share_of(k);
+  r.servers.largest_share = *std::max_element(held.begin(), held.end());
+  r.servers.staleness = run.board->staleness();
+  std::uint64_t applied = 0;
+  for (const auto& [of, count] : r.servers.staleness) applied += count;
+  const auto dropped = static_cast<double>(run.board->dropped_pushes());
+  r.servers.dropped_share = dropped / (dropped + static_cast<double>(applied));
+  const char* others = plan.consistency == Consistency::synchronous ? "barrier"
+                       : plan.consistency == Consistency::stale     ? "staleness bound"
+                                                                    : "server";
+  for (Actor worker = 0; worker < plan.workers(); ++worker) {
+    const BreakdownParts parts = run.breakdown.parts(worker);
+    const double each = plan.workers() * static_cast<double>(run.plan.steps);
+    r.servers.waits["pull"] += parts.exposed.at("parameters").value / each;
+    r.servers.waits["push"] += parts.exposed.at("gradients").value / each;
+    r.servers.waits[others] += parts.bubble.value / each;
+  }
+  // Late gradients teach nothing.
+  r.samples_per_s *= static_cast<double>(plan.workers() - plan.backup_workers) / plan.workers();
+}
+
+/// How long accelerators wait for samples, and how busy what brings them is.
+void book_input(const Scenario& s, const StepRun& run, Result& r) {
+  const InputSupply& supply = s.input.supply;
+  r.input.used = true;
+  for (Actor rank = 0; rank < s.plan.ranks; ++rank) {
+    const BreakdownParts parts = run.window.parts(rank);
+    const auto waits = parts.exposed.find(kInputGroup);
+    if (waits != parts.exposed.end() && parts.total.value > 0)
+      r.input.starved_share = std::max(r.input.starved_share, waits->second / parts.total);
+  }
+  const double end = run.end.end.value;
+  for (const LinkId link : run.machine.input->machine().storage_links())
+    r.input.storage_busy = std::max(
+        r.input.storage_busy,
+        run.traffic.on_link(link) / run.machine.top().links()[static_cast<std::size_t>(link)].capacity / Seconds{end});
+  std::map<int, double> staged;  // by node
+  for (const InputMachine::Group& group : run.machine.input->machine().groups()) {
+    const BreakdownParts parts = run.breakdown.parts(group.loader);
+    if (const auto decode = parts.work.find("decode"); decode != parts.work.end())
+      r.input.decode_busy = std::max(r.input.decode_busy, decode->second / Seconds{end});
+    staged[group.node] += run.memory.peak(group.loader).value;
+    r.input.read += run.traffic.received(group.loader).value / run.plan.steps;
+  }
+  const Bytes dataset = supply.samples * supply.sample;
+  for (const auto& [node, bytes] : staged)
+    r.input.host_bytes = std::max(r.input.host_bytes, bytes + std::min(supply.cache, dataset).value);
+  r.input.from_cache = 1 - supply.missed;
+}
+
+}  // namespace trainyard
