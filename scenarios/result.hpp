@@ -89,7 +89,7 @@ struct Result {
   } servers;
   struct {
     bool used = false;
-    double starved_share = 0;  ///< of the time, that the accelerator that waits longest waits for samples
+    double starved_share = 0;  ///< of the step, that it would not take if all samples were on the GPUs
     double storage_busy = 0, decode_busy = 0;  ///< share of the time, of the busiest
     double read = 0;                           ///< bytes a step from the storage
     double from_cache = 0;                     ///< share of the samples that hosts have kept

@@ -53,8 +53,10 @@ Result simulate_here(const Scenario& s, const SimulateOptions& options) {
   require_simulable(s);
   require_traceable(s, options);
   const auto begin = std::chrono::steady_clock::now();
+  const std::optional<Result> fed = fed_result(s, options);
   const StepRun run(s, options);
   Result r = result_of(s, run);
+  if (fed) book_starvation(*fed, r);
   r.wall_s = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   if (!options.trace.empty())
     write_whole(
@@ -86,7 +88,7 @@ std::vector<WhatIf> what_if(const Scenario& s, double factor, TransportKind tran
     options.critical_path = false;
     options.transport = transport;
     options.upgrade[classes[i]] = factor;
-    return to_json(simulate_here(s, options)).dump();
+    return to_json(result_of(s, StepRun(s, options))).dump();
   });
   std::vector<WhatIf> table;
   for (std::size_t i = 0; i < classes.size(); ++i)
@@ -96,6 +98,7 @@ std::vector<WhatIf> what_if(const Scenario& s, double factor, TransportKind tran
 
 Explanation explain(const Scenario& s) {
   require_simulable(s);
+  const std::optional<Result> fed = fed_result(s, {});
   const std::string text = in_child([&s] {
     const StepRun run(s, {});
     json lines = json::array();
@@ -112,6 +115,7 @@ Explanation explain(const Scenario& s) {
   });
   const json j = json::parse(text);
   Explanation e{result_from_json(j.at("result")), {}};
+  if (fed) book_starvation(*fed, e.result);
   for (const json& line : j.at("path")) e.path.push_back({line[0], line[1], line[2], line[3], line[4]});
   return e;
 }

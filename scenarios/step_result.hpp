@@ -1,4 +1,5 @@
 #pragma once
+#include <optional>
 #include <string>
 
 #include "scenarios/result.hpp"
@@ -13,6 +14,12 @@ Result said_result(const Scenario&);
 
 /// What a resource of the critical path is called in answers.
 std::string resource_name(const std::string&);
+
+/// The same steps with all samples on the GPUs from the beginning, simulated in a child; nothing of a scenario without an
+/// input pipeline.
+std::optional<Result> fed_result(const Scenario&, SimulateOptions);
+/// What samples add to the step: `fed` is the result without them.
+void book_starvation(const Result& fed, Result&);
 
 /// Adds what parameter servers, or the input pipeline, tell of a run that has them.
 void book_servers(const StepRun&, Result&);

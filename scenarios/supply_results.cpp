@@ -1,6 +1,8 @@
 #include <algorithm>
+#include <nlohmann/json.hpp>
 
 #include "scenarios/step_result.hpp"
+#include "sim/child.hpp"
 
 namespace trainyard {
 
@@ -32,16 +34,31 @@ void book_servers(const StepRun& run, Result& r) {
   r.samples_per_s *= static_cast<double>(plan.workers() - plan.backup_workers) / plan.workers();
 }
 
-/// How long accelerators wait for samples, and how busy what brings them is.
+std::optional<Result> fed_result(const Scenario& s, SimulateOptions options) {
+  if (!s.input.used()) return std::nullopt;
+  Scenario fed = s;
+  fed.input = {};
+  options.critical_path = options.progress = false;
+  options.trace.clear();
+  options.picture.clear();
+  return result_from_json(
+      nlohmann::json::parse(in_child([&] { return to_json(result_of(fed, StepRun(fed, options))).dump(); })));
+}
+
+/// A rank that waits for a peer's gradients may wait for the peer's samples, or have posted its receive while it waits for
+/// its own: what a rank is seen to wait for does not tell. What the step loses does.
+void book_starvation(const Result& fed, Result& r) {
+  const double wait = r.step_time - fed.step_time;
+  if (wait <= 0) return;
+  r.input.starved_share = wait / r.step_time;
+  r.breakdown = fed.breakdown;
+  r.breakdown.input = wait;
+}
+
+/// How busy what brings samples is.
 void book_input(const Scenario& s, const StepRun& run, Result& r) {
   const InputSupply& supply = s.input.supply;
   r.input.used = true;
-  for (Actor rank = 0; rank < s.plan.ranks; ++rank) {
-    const BreakdownParts parts = run.window.parts(rank);
-    const auto waits = parts.exposed.find(kInputGroup);
-    if (waits != parts.exposed.end() && parts.total.value > 0)
-      r.input.starved_share = std::max(r.input.starved_share, waits->second / parts.total);
-  }
   const double end = run.end.end.value;
   for (const LinkId link : run.machine.input->machine().storage_links())
     r.input.storage_busy = std::max(
