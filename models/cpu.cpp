@@ -14,11 +14,9 @@ Cpu read_cpu(const Node& entry) {
   cpu.name = fields.text("name", "custom-cpu");
   fields.text("description", "");
   fields.child("sources");
-  constexpr std::int64_t most_lanes = 1024;
-  const std::int64_t lanes = fields.integer("lanes", 1, 1);
-  if (lanes > most_lanes)
-    fail(fields.place_of("lanes"), fmt::format("{}.lanes: {} is too many; the most is {}", what, lanes, most_lanes));
-  cpu.lanes = fields.has("lanes") ? static_cast<int>(lanes) : 0;
+  constexpr std::int64_t most_lanes = 1024, most_cores = 4096;
+  cpu.cores = static_cast<int>(fields.integer_within("cores", 1, most_cores, 0));
+  cpu.lanes = static_cast<int>(fields.integer_within("lanes", 1, most_lanes, 0));
   cpu.memory_bandwidth = fields.bandwidth("memory_bandwidth", BytesPerSecond{0});
   cpu.copy_rate = fields.bandwidth("copy_rate", BytesPerSecond{0});
   if (const Node* peak = fields.child("peak")) {

@@ -10,6 +10,7 @@ namespace trainyard {
 /// What is left out is no limit, but for arithmetic: without a peak there is none.
 struct Cpu {
   std::string name;
+  int cores = 0;                    ///< 0: not said
   int lanes = 0;                    ///< PCIe lanes for devices and switches; 0: no limit
   BytesPerSecond memory_bandwidth;  ///< reads and writes together; 0: no limit
   /// What one path's copies between buffers (user space, kernel, adapter) move, whoever makes them; 0: no time.

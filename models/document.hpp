@@ -73,6 +73,8 @@ class Fields {
   bool has(std::string_view key);           ///< counts as read
   const Node* child(std::string_view key);  ///< null where absent
   const Node& required_child(std::string_view key);
+  /// Null where absent. Throws for what is no list, or an empty one.
+  const std::vector<Node>* list(std::string_view key);
 
   std::string text(std::string_view key);
   std::string text(std::string_view key, std::string fallback);
@@ -81,6 +83,8 @@ class Fields {
   bool boolean(std::string_view key, bool fallback);
   std::int64_t integer(std::string_view key, std::int64_t least);  ///< required, >= least
   std::int64_t integer(std::string_view key, std::int64_t least, std::int64_t fallback);
+  std::int64_t integer_within(std::string_view key, std::int64_t least, std::int64_t most);  ///< required
+  std::int64_t integer_within(std::string_view key, std::int64_t least, std::int64_t most, std::int64_t fallback);
   double number(std::string_view key, double least, double most);
   double number(std::string_view key, double least, double most, double fallback);
   /// Quantities must be finite and > 0 (times may be 0).

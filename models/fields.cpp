@@ -117,6 +117,15 @@ const Node* Fields::child(std::string_view key) {
   return node_->find(key);
 }
 
+const std::vector<Node>* Fields::list(std::string_view key) {
+  if (!has(key)) return nullptr;
+  const Node& node = *child(key);
+  if (node.kind != Node::Kind::list || node.items.empty())
+    fail(node.place, fmt::format("{}: expected a list, such as [a, b], got {}", path_of(what_, key),
+                                 node.kind == Node::Kind::list ? "an empty one" : what_it_is(node)));
+  return &node.items;
+}
+
 bool Fields::has(std::string_view key) {
   const Node* node = child(key);
   return node && node->kind != Node::Kind::null;
@@ -173,6 +182,16 @@ std::int64_t Fields::integer(std::string_view key, std::int64_t least) {
 std::int64_t Fields::integer(std::string_view key, std::int64_t least, std::int64_t fallback) {
   const Node* node = scalar(key, kInteger, false);
   return node ? whole_number(*node, path_of(what_, key), least) : fallback;
+}
+
+std::int64_t Fields::integer_within(std::string_view key, std::int64_t least, std::int64_t most) {
+  const std::int64_t v = integer(key, least);
+  if (v > most) fail(place_of(key), fmt::format("{}: {} is too many; the most is {}", path_of(what_, key), v, most));
+  return v;
+}
+std::int64_t Fields::integer_within(std::string_view key, std::int64_t least, std::int64_t most,
+                                    std::int64_t fallback) {
+  return has(key) ? integer_within(key, least, most) : fallback;
 }
 
 double Fields::number(std::string_view key, double least, double most) {

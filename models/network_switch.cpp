@@ -15,10 +15,7 @@ NetworkSwitch read_network_switch(const Node& entry) {
   fields.text("description", "");
   fields.child("sources");
   constexpr std::int64_t most_ports = 4096;
-  const std::int64_t ports = fields.integer("ports", 2);
-  if (ports > most_ports)
-    fail(fields.place_of("ports"), fmt::format("{}.ports: {} is too many; the most is {}", what, ports, most_ports));
-  one.ports = static_cast<int>(ports);
+  one.ports = static_cast<int>(fields.integer_within("ports", 2, most_ports));
   one.rate = fields.bandwidth("rate");
   one.latency = read_latency(fields, "latency");
   fields.finish();

@@ -14,11 +14,7 @@ constexpr std::array<std::string_view, 5> kStorageFigures{"read", "write", "late
 constexpr std::int64_t kMostDevices = 1024;  // of one server; more is a slip, and counts are multiplied later
 
 int count(Fields& fields, std::string_view key) {
-  const std::int64_t v = fields.integer(key, 1);
-  if (v > kMostDevices)
-    fail(fields.place_of(key),
-         fmt::format("{}.{}: {} is too many; the most is {}", fields.what(), key, v, kMostDevices));
-  return static_cast<int>(v);
+  return static_cast<int>(fields.integer_within(key, 1, kMostDevices));
 }
 
 /// `gpu: {count, type, …}`: every other key changes a figure of the type, so that `node.gpu.memory_capacity` can be set

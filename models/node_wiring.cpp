@@ -99,11 +99,7 @@ void read_pcie(NodeType& node, const Node& entry, const std::string& what) {
   node.pcie_latency = read_latency(pcie, "latency");
   read_pcie_rate(node, pcie);
   constexpr std::int64_t most_lanes = 1024;
-  const std::int64_t lanes = pcie.integer("lanes_per_socket", 1, 1);
-  if (lanes > most_lanes)
-    fail(pcie.place_of("lanes_per_socket"),
-         fmt::format("{}.lanes_per_socket: {} is too many; the most is {}", pcie.what(), lanes, most_lanes));
-  node.lanes_per_socket = pcie.has("lanes_per_socket") ? static_cast<int>(lanes) : 0;
+  node.lanes_per_socket = static_cast<int>(pcie.integer_within("lanes_per_socket", 1, most_lanes, 0));
   node.device_lanes = lanes_of(pcie, "device_lanes", 0);
   read_switches(node, pcie);
   // A node that says how its devices hang is held to its CPU's lanes. One that does not has a switch for each pair of
@@ -121,11 +117,7 @@ void read_pcie(NodeType& node, const Node& entry, const std::string& what) {
 }
 
 void read_sockets(NodeType& node, Fields& fields) {
-  const std::int64_t sockets = fields.integer("sockets", 1, 1);
-  if (sockets > kMostSockets)
-    fail(fields.place_of("sockets"),
-         fmt::format("{}.sockets: {} is too many; the most is {}", fields.what(), sockets, kMostSockets));
-  node.sockets = static_cast<int>(sockets);
+  node.sockets = static_cast<int>(fields.integer_within("sockets", 1, kMostSockets, 1));
   const Node* entry = fields.child("socket_link");
   if (!entry && node.sockets > 1)
     fail(fields.place_of("sockets"),

@@ -13,6 +13,7 @@ namespace {
 
 constexpr double kMostSamples = 1e15;
 constexpr int kMostPrefetch = 1024, kMostLanes = 16;
+constexpr std::int64_t kMostWorkers = 1 << 16, kMostEpochs = 16;
 /// Files of a node that are looked at one by one; of more, several are taken together.
 constexpr double kMostFiles = 1 << 20;
 
@@ -50,10 +51,10 @@ double read_rate(Fields& fields) {
   return rate;
 }
 
-void read_decode(InputSupply& supply, const Node& node) {
+/// Workers share the cores that the scenario says, or that the node has where its CPU is known.
+void read_decode(InputSupply& supply, const Node& node, const ClusterSpec& cluster) {
   Fields fields(node, "input.decode");
-  constexpr std::int64_t most = 1 << 16;
-  supply.workers = static_cast<int>(std::min(most, fields.integer("workers", 1)));
+  supply.workers = static_cast<int>(fields.integer_within("workers", 1, kMostWorkers));
   if (fields.has("rate") == fields.has("time"))
     fail(fields.place(), "input.decode: either rate (samples a second of one worker) or time (of one sample) expected");
   if (fields.has("rate")) {
@@ -63,7 +64,13 @@ void read_decode(InputSupply& supply, const Node& node) {
     if (!(time.value > 0)) fail(fields.place_of("time"), "input.decode.time: more than 0 expected; leave decode out");
     supply.rate = 1 / time.value;
   }
-  supply.cores = static_cast<int>(std::min(most, fields.integer("cores", 1, 0)));
+  // Of nodes that differ, the fewest.
+  int cores = 0;
+  for (const NodeType* type : cluster.types()) {
+    const int has = type->sockets * type->cpu.cores;
+    if (has > 0) cores = cores == 0 ? has : std::min(cores, has);
+  }
+  supply.cores = static_cast<int>(fields.integer_within("cores", 1, cores > 0 ? cores : kMostWorkers, cores));
   fields.finish();
 }
 
@@ -113,6 +120,20 @@ std::size_t nodes_of(const std::vector<std::vector<Actor>>& groups, const Cluste
   return nodes.size();
 }
 
+/// Each node's own storage holds its part of the samples.
+void require_room(const InputSupply& supply, std::size_t nodes, const ClusterSpec& cluster, const Node& input) {
+  if (supply.store == SampleStore::shared) return;
+  const Bytes part = supply.samples * supply.sample / static_cast<double>(nodes);
+  for (const NodeType* type : cluster.types()) {
+    const Bytes room =
+        supply.store == SampleStore::drives ? type->nvme.count * type->nvme.capacity : supply.storage.capacity;
+    if (room.value > 0 && part > room)
+      fail(input.find("dataset")->place,
+           fmt::format("input.dataset: {} for each of {} nodes, but the storage of {} holds {}", show(part), nodes,
+                       type->name, show(room)));
+  }
+}
+
 /// What the epoch takes from the storage: its files, run through a node's cache. A node reads its own part of them.
 double missed_share(const InputSupply& supply, std::size_t nodes) {
   if (supply.cache.value == 0) return 1;
@@ -145,9 +166,9 @@ InputChoice read_input(const Node& node, const Catalog& catalog, const ClusterSp
   InputSupply& supply = choice.supply;
   read_dataset(supply, fields.required_child("dataset"));
   read_store(choice, fields, catalog);
-  if (const Node* decode = fields.child("decode")) read_decode(supply, *decode);
-  supply.readers = static_cast<int>(
-      std::min<std::int64_t>(1 << 16, fields.integer("readers", 1, std::max<std::int64_t>(1, supply.workers))));
+  if (const Node* decode = fields.child("decode")) read_decode(supply, *decode, cluster);
+  supply.readers =
+      static_cast<int>(fields.integer_within("readers", 1, kMostWorkers, std::max<std::int64_t>(1, supply.workers)));
   supply.on_gpu = fields.bytes("sample_on_gpu", supply.sample);
   const std::string overlap = fields.choice("overlap", {"none", "prefetch", "full"}, "full");
   choice.overlap = overlap == "none"       ? InputOverlap::none
@@ -155,23 +176,21 @@ InputChoice read_input(const Node& node, const Catalog& catalog, const ClusterSp
                                            : InputOverlap::full;
   if (fields.has("prefetch") && choice.overlap == InputOverlap::none)
     fail(fields.place_of("prefetch"), "input.prefetch: nothing is fetched ahead with overlap: none");
-  const std::int64_t prefetch = fields.integer("prefetch", 1, 2);
-  if (prefetch > kMostPrefetch)
-    fail(fields.place_of("prefetch"), fmt::format("input.prefetch: {} batches; at most {}", prefetch, kMostPrefetch));
-  choice.prefetch = static_cast<int>(prefetch);
+  choice.prefetch = static_cast<int>(fields.integer_within("prefetch", 1, kMostPrefetch, 2));
   if (const Node* cache = fields.child("cache")) read_cache(supply, *cache, cluster);
   supply.order = fields.choice("order", {"sequential", "shuffled"}, "sequential") == "sequential"
                      ? ReadOrder::sequential
                      : ReadOrder::shuffled;
-  constexpr std::int64_t most_epochs = 16;
   const std::int64_t epoch = fields.integer("epoch", 1, 1);
-  if (epoch > most_epochs)
+  if (epoch > kMostEpochs)
     fail(fields.place_of("epoch"), fmt::format("input.epoch: {}; up to {} are run through the cache, and by then it "
                                                "holds what it will",
-                                               epoch, most_epochs));
+                                               epoch, kMostEpochs));
   supply.epoch = static_cast<int>(epoch);
   fields.finish();
-  supply.missed = missed_share(supply, nodes_of(loader_groups(mesh), cluster));
+  const std::size_t nodes = nodes_of(loader_groups(mesh), cluster);
+  require_room(supply, nodes, cluster, node);
+  supply.missed = missed_share(supply, nodes);
   return choice;
 }
 

@@ -204,6 +204,7 @@ bool is_used(const FigureSource& figure, const Scenario& s) {
   if (adapter && (s.cluster.nodes == 1 || begins({"pcie"}))) return false;
   if (begins({"sms", "l2", "clock", "power"}) || (!s.cluster.joins_chips && begins({"chip_links"}))) return false;
   if (!s.parallel.offload.used() && begins({"host_memory"})) return false;
+  if (!s.input.used() && begins({"cores"})) return false;
   if (s.parallel.offload.used() && begins({"pcie"})) return true;
   if (s.plan.ranks == 1 &&
       begins({"nvlink", "pcie", "socket", "interference", "collective_launch", "bucket", "first_bucket",
@@ -259,6 +260,13 @@ void read_faults(Scenario& s, const Node& node, const Catalog& catalog) {
   s.failures = read_failures(faults, s.cluster, catalog);
   s.slow = read_slow_parts(faults, s.plan.ranks);
   faults.finish();
+  if (s.said_step.time.value > 0)
+    for (const char* key : {"stragglers", "links"})
+      if (faults.has(key))
+        fail(faults.place_of(key),
+             fmt::format("faults.{}: plan.step_time says how long the step takes; leave one of both "
+                         "out",
+                         key));
   check_failures(s.failures, s.training);
 }
 
@@ -300,12 +308,17 @@ Scenario read(Node document, const std::string& name, const Overrides& overrides
   if (input) take_input(s, *input, catalog);
   if (mode) require_mode_fits(*mode, s.cluster, s.plan.ranks, plan.place_of("strategy"));
   split_batch(s, plan);
+  if (s.input.used() && s.input.supply.samples < static_cast<double>(s.global_batch_size))
+    fail(input->find("dataset")->place,
+         fmt::format("input.dataset.samples: {}, but a step takes {}", s.input.supply.samples, s.global_batch_size));
   s.optimizer = find_optimizer(plan.text("optimizer", "adam"), plan.place_of("optimizer"));
   read_networks(s, model, catalog, plan);
   if (plan.has("training"))
     s.training = read_training_length(*plan.child("training"), static_cast<double>(s.global_batch_size),
                                       static_cast<double>(s.network.tokens_per_sample));
   read_said_step(s, plan);
+  if (input && s.said_step.time.value > 0)
+    fail(input->place, "input: plan.step_time says how long the step takes; leave one of both out");
   if (faults) read_faults(s, *faults, catalog);
   const Node* measured = plan.has("measured_step") ? plan.child("measured_step") : nullptr;
   plan.finish();

@@ -100,6 +100,19 @@ TEST_CASE("what overlaps: nothing, a lane ahead, or all lanes", "[input]") {
   CHECK(prefetch > full);
 }
 
+TEST_CASE("decoding workers share the cores of the node's CPUs", "[input]") {
+  // One socket of 64 cores: 256 workers decode no more than 64 do.
+  const Overrides epyc{{"cluster.cpu", "epyc-7742"}};
+  const auto with = [&](int workers, const std::string& more = "") {
+    return run(fmt::format("  decode: {{workers: {}, rate: 10 /s{}}}\n", workers, more), epyc).step_time;
+  };
+  CHECK(with(256) == near(256 / 640.0));
+  CHECK(with(32) == near(256 / 320.0));
+  CHECK(with(256, ", cores: 32") == near(256 / 320.0));
+  CHECK(contains(refusal("  decode: {workers: 2, rate: 10 /s, cores: 65}\n", epyc),
+                 "input.decode.cores: 65 is too many; the most is 64"));
+}
+
 TEST_CASE("input that cannot be is refused with its place", "[input]") {
   CHECK(contains(refusal("  prefetch: 0\n"), "input.yaml:6:13: input.prefetch: 0 is too small; the least is 1"));
   CHECK(contains(refusal("  overlap: none\n  prefetch: 2\n"), "nothing is fetched ahead with overlap: none"));
@@ -112,4 +125,9 @@ TEST_CASE("input that cannot be is refused with its place", "[input]") {
   CHECK(contains(refusal("", {{"plan.data_parallel.mechanism", "master"}}), "with mechanism all-reduce only"));
   CHECK(contains(refusal("", {{"input.dataset.record_file", "1 kB"}}), "does not hold a sample"));
   CHECK(contains(refusal("  storage: {read: 1 GB/s, latency: 0 us, capacity: 10 GB}\n"), "custom-storage holds"));
+  CHECK(contains(refusal("  decode: {workers: 100000, rate: 10 /s}\n"),
+                 "input.decode.workers: 100000 is too many; the most is 65536"));
+  CHECK(contains(refusal("", {{"cluster.nvme.capacity", "40 GB"}}), "input.dataset: 93.1 GiB for each of 1 nodes"));
+  CHECK(contains(refusal("", {{"input.dataset.samples", "100"}}), "input.dataset.samples: 100, but a step takes 256"));
+  CHECK(contains(refusal("", {{"plan.step_time", "1 s"}}), "input: plan.step_time says how long the step takes"));
 }
