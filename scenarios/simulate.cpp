@@ -102,14 +102,15 @@ Explanation explain(const Scenario& s) {
   const std::string text = in_child([&s] {
     const StepRun run(s, {});
     json lines = json::array();
-    for (const PathStep& step : critical_path(run.timeline, run.machine.top().links())) {
+    for (const PathStep& step : named_path(run)) {
+      if (step.end <= step.begin) continue;  // of steps that are not looked at
       const OpRecord& record = run.timeline.records()[step.id - 1];
-      const std::string actor = run.machine.top().actor_name(record.actor), resource = resource_name(step.resource);
+      const std::string actor = run.machine.top().actor_name(record.actor);
       const std::string& name = run.names[record.name];
-      if (!lines.empty() && lines.back()[3] == name && lines.back()[2] == actor && lines.back()[4] == resource)
+      if (!lines.empty() && lines.back()[3] == name && lines.back()[2] == actor && lines.back()[4] == step.resource)
         lines.back()[1] = step.end;
       else
-        lines.push_back({step.begin, step.end, actor, name, resource});
+        lines.push_back({step.begin, step.end, actor, name, step.resource});
     }
     return json{{"result", to_json(result_of(s, run))}, {"path", lines}}.dump();
   });

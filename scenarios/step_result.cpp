@@ -10,26 +10,29 @@
 namespace trainyard {
 namespace {
 
-/// What work on the path is bound by, of actors that are no GPU: a server's sums and updates, decoding.
-void name_host_work(const StepRun& run, PathStep& step) {
+std::string resource_name(const std::string& r) {
+  if (r == "compute") return "GPU compute";
+  if (r == "memory") return "GPU memory";
+  if (r == "delay") return "framework";
+  if (r == kOwnLimit) return kLibraryLimit;
+  return r;
+}
+
+/// What work on the path is bound by; of actors that are no GPU it is a server's sums and updates, or decoding.
+std::string resource_of(const StepRun& run, const PathStep& step) {
   const Actor actor = run.timeline.records()[step.id - 1].actor;
-  if (step.resource == "memory" && (run.machine.input ? actor >= run.plan.ranks() : run.machine.on_host(actor)))
-    step.resource = "host memory";
-  if (step.resource == "compute" && run.machine.input && actor >= run.plan.ranks()) step.resource = "decoding";
+  const bool loads = run.machine.input && actor >= run.plan.ranks();
+  if (step.resource == "memory" && (loads || (!run.machine.input && run.machine.on_host(actor)))) return "host memory";
+  if (step.resource == "compute" && loads) return "decoding";
+  return resource_name(step.resource);
 }
 
 void book_critical_path(const StepRun& run, Result& r) {
-  if (!run.in_step()) return;
-  std::vector<PathStep> path = critical_path(run.timeline, run.machine.top().links());
+  const std::vector<PathStep> path = named_path(run);
   if (path.empty()) return;
-  for (PathStep& step : path) {
-    name_host_work(run, step);
-    step.begin = std::clamp(step.begin, run.begin(), run.end_of_steps());
-    step.end = std::clamp(step.end, run.begin(), run.end_of_steps());
-  }
   double sum = 0;
   for (const auto& [resource, seconds] : by_resource(path)) {  // of all steps
-    r.critical_path[resource_name(resource)] += seconds / run.steps();
+    r.critical_path[resource] += seconds / run.steps();
     sum += seconds / run.steps();
   }
   if (std::abs(sum - r.step_time) > 1e-9 * r.step_time)
@@ -155,12 +158,15 @@ void book_training(const Scenario& s, Result& r) {
 
 }  // namespace
 
-std::string resource_name(const std::string& r) {
-  if (r == "compute") return "GPU compute";
-  if (r == "memory") return "GPU memory";
-  if (r == "delay") return "framework";
-  if (r == kOwnLimit) return kLibraryLimit;
-  return r;
+std::vector<PathStep> named_path(const StepRun& run) {
+  if (!run.in_step()) return {};
+  std::vector<PathStep> path = critical_path(run.timeline, run.machine.top().links());
+  for (PathStep& step : path) {
+    step.resource = resource_of(run, step);
+    step.begin = std::clamp(step.begin, run.begin(), run.end_of_steps());
+    step.end = std::clamp(step.end, run.begin(), run.end_of_steps());
+  }
+  return path;
 }
 
 Result said_result(const Scenario& s) {

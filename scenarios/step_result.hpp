@@ -1,6 +1,7 @@
 #pragma once
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "scenarios/result.hpp"
 #include "scenarios/step_run.hpp"
@@ -12,8 +13,9 @@ Result result_of(const Scenario&, const StepRun&);
 /// Of a step that was said: its rates, and nothing that only a simulation knows.
 Result said_result(const Scenario&);
 
-/// What a resource of the critical path is called in answers.
-std::string resource_name(const std::string&);
+/// The critical path within the steps that are looked at, its resources called as in answers. Empty where not all was
+/// recorded, or no path is that of one step.
+std::vector<PathStep> named_path(const StepRun&);
 
 /// The same steps with all samples on the GPUs from the beginning, simulated in a child; nothing of a scenario without an
 /// input pipeline.

@@ -160,7 +160,7 @@ std::string memory(const Result& r) {
 }
 
 /// "waits: pull 1.2 │ push 0.3 │ server 0.4", staleness where there is any, how uneven the servers are.
-std::string servers(const Result& r) {
+std::string servers(const Scenario& scenario, const Result& r) {
   const Result::Servers& s = r.servers;
   if (!s.used()) return "";
   std::vector<std::string> waits;
@@ -178,7 +178,12 @@ std::string servers(const Result& r) {
     more.push_back(
         fmt::format("staleness {:.3g} updates on average, {} at most", missed / pushes, s.staleness.rbegin()->first));
   if (s.dropped_share > 0) more.push_back(fmt::format("{:.1f} % of gradients come too late", s.dropped_share * 100));
-  if (s.servers > 1) more.push_back(fmt::format("the fullest server has {:.1f} % of the bytes", s.largest_share * 100));
+  // Whole tensors can be larger than a server's even part.
+  const bool uneven =
+      s.largest_share * s.servers > 1.5 && scenario.parallel.servers.keys != ServerChoice::Keys::buckets;
+  if (s.servers > 1)
+    more.push_back(fmt::format("the fullest server has {:.1f} % of the bytes{}", s.largest_share * 100,
+                               uneven ? ": keys: buckets would cut large tensors" : ""));
   if (!more.empty()) text += fmt::format("{}{}\n", label(""), fmt::join(more, "; "));
   return text;
 }
@@ -352,7 +357,7 @@ std::string screen(const Scenario& s, const Result& r, const std::vector<WhatIf>
   if (!r.said_step.empty())
     return text + fmt::format("{}the step is plan.step_time, not simulated: {}\n", label("trust"), r.said_step);
   text += breakdown(r);
-  text += servers(r);
+  text += servers(s, r);
   if (s.tuned) text += fmt::format("{}{}\n", label("auto"), in_words(*s.tuned));
   if (s.plan.updates.used()) text += fmt::format("{}{}\n", label("updates"), in_words(s.plan.updates));
   text += input(s, r);

@@ -27,9 +27,14 @@ void print_shares(const Explanation& e) {
 }
 
 void print_path(const Explanation& e, std::size_t most) {
+  if (e.path.empty() && e.result.servers.used()) {
+    fmt::print("\nworkers are not in step: no path is that of one step\n");
+    return;
+  }
   if (e.path.empty()) {
     fmt::print(
-        "\nno critical path: {} operations are too many to keep; fewer micro-batches or data ranks show what limits "
+        "\nno critical path: {} operations are too many to keep; fewer steps, micro-batches or data ranks show what "
+        "limits "
         "the step\n",
         e.result.operations);
     return;
