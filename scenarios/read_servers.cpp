@@ -9,14 +9,7 @@ namespace trainyard {
 namespace {
 
 constexpr const char* kKeys[] = {"servers", "server", "consistency", "staleness", "backup_workers", "worker_weights"};
-constexpr std::int64_t kMostServers = 4096;
-
-int bounded(Fields& fields, const char* key, std::int64_t least, std::int64_t fallback) {
-  const std::int64_t value = fields.integer(key, least, fallback);
-  if (value > kMostServers)
-    fail(fields.place_of(key), fmt::format("{}.{}: {}; at most {}", fields.what(), key, value, kMostServers));
-  return static_cast<int>(value);
-}
+constexpr std::int64_t kMostServers = 4096, kMostStaleness = 1 << 20;
 
 std::int64_t item_of(const Node& item, const char* what, std::int64_t least, std::int64_t most) {
   std::int64_t value = least - 1;
@@ -38,7 +31,7 @@ void take_label(ServerChoice& choice, const std::string& label, const Place& pla
 void read_map(ServerChoice& choice, const Node& node, const ClusterSpec& cluster) {
   Fields fields(node, "plan.data_parallel.servers");
   if (fields.has("label")) take_label(choice, fields.text("label"), fields.place_of("label"));
-  choice.count = bounded(fields, "count", 1, choice.count);
+  choice.count = static_cast<int>(fields.integer_within("count", 1, kMostServers, choice.count));
   choice.dedicated = fields.choice("place", {"colocated", "dedicated"}, "colocated") == "dedicated";
   const std::vector<std::string> on{"cpu", "gpu", "gpus"}, keys{"tensors", "layers", "buckets"};
   const auto number = [](const std::vector<std::string>& names, const std::string& name) {
@@ -48,13 +41,9 @@ void read_map(ServerChoice& choice, const Node& node, const ClusterSpec& cluster
   choice.keys = static_cast<ServerChoice::Keys>(number(keys, fields.choice("keys", keys, "tensors")));
   choice.shards =
       static_cast<KeySharding>(number(key_sharding_names(), fields.choice("shards", key_sharding_names(), "balanced")));
-  if (const Node* nodes = fields.child("nodes")) {
-    if (nodes->kind != Node::Kind::list || nodes->items.empty())
-      fail(nodes->place,
-           "plan.data_parallel.servers.nodes: a list of nodes expected, one for each server or for several");
-    for (const Node& item : nodes->items)
+  if (const std::vector<Node>* nodes = fields.list("nodes"))
+    for (const Node& item : *nodes)
       choice.nodes.push_back(static_cast<int>(item_of(item, "plan.data_parallel.servers.nodes", 0, cluster.nodes - 1)));
-  }
   fields.finish();
 }
 
@@ -83,10 +72,10 @@ void read_consistency(ServerChoice& choice, Fields& fields) {
   only("backup_workers", choice.in_step(), "synchronous");
   only("worker_weights", !choice.in_step(), "stale or asynchronous");
   if (choice.consistency == Consistency::stale)
-    choice.staleness = static_cast<int>(std::min<std::int64_t>(fields.integer("staleness", 0), 1 << 20));
-  choice.backup_workers = bounded(fields, "backup_workers", 0, 0);
-  if (const Node* weights = fields.child("worker_weights"))
-    for (const Node& item : weights->items) {
+    choice.staleness = static_cast<int>(fields.integer_within("staleness", 0, kMostStaleness));
+  choice.backup_workers = static_cast<int>(fields.integer_within("backup_workers", 0, kMostServers, 0));
+  if (const std::vector<Node>* weights = fields.list("worker_weights"))
+    for (const Node& item : *weights) {
       double weight = 0;
       try {
         weight = parse_number(item.scalar);
@@ -122,7 +111,7 @@ ServerChoice read_servers(Fields& fields, const ClusterSpec& cluster) {
     else if (servers->scalar.find_first_not_of("0123456789-+. ") != std::string::npos)
       take_label(choice, servers->scalar, servers->place);
     else
-      choice.count = bounded(fields, "servers", 1, 1);
+      choice.count = static_cast<int>(fields.integer_within("servers", 1, kMostServers));
   }
   read_consistency(choice, fields);
   place_by_default(choice, cluster);

@@ -28,9 +28,9 @@ int rank_of(const Node& item, int ranks) {
   return static_cast<int>(rank);
 }
 
-std::vector<double> factors_of(const Node& list, int ranks) {
+std::vector<double> factors_of(const std::vector<Node>& list, int ranks) {
   std::vector<double> factors;
-  for (const Node& item : list.items) {
+  for (const Node& item : list) {
     double factor = 0;
     try {
       factor = parse_number(item.scalar);
@@ -40,9 +40,10 @@ std::vector<double> factors_of(const Node& list, int ranks) {
       fail(item.place, fmt::format("faults.stragglers.factors: \"{}\"; a factor above 0 expected", item.scalar));
     factors.push_back(factor);
   }
-  if (factors.empty() || static_cast<int>(factors.size()) > ranks)
-    fail(list.place, fmt::format("faults.stragglers.factors: {} factors for {} ranks; one for each of the first ranks",
-                                 factors.size(), ranks));
+  if (static_cast<int>(factors.size()) > ranks)
+    fail(list.front().place,
+         fmt::format("faults.stragglers.factors: {} factors for {} ranks; one for each of the first ranks",
+                     factors.size(), ranks));
   return factors;
 }
 
@@ -54,14 +55,14 @@ Straggler read_straggler(const Node& node, int ranks) {
   s.kind = static_cast<StragglerKind>(std::find(names.begin(), names.end(), kind) - names.begin());
   s.seed = static_cast<std::uint64_t>(fields.integer("seed", 0, 1));
   s.slow.assign(static_cast<std::size_t>(ranks), true);
-  if (const Node* only = fields.child("ranks")) {
+  if (const std::vector<Node>* only = fields.list("ranks")) {
     s.slow.assign(static_cast<std::size_t>(ranks), false);
-    for (const Node& item : only->items) s.slow[static_cast<std::size_t>(rank_of(item, ranks))] = true;
+    for (const Node& item : *only) s.slow[static_cast<std::size_t>(rank_of(item, ranks))] = true;
   }
   constexpr double least = 1e-6;
   switch (s.kind) {
     case StragglerKind::constant:
-      if (const Node* factors = fields.child("factors"))
+      if (const std::vector<Node>* factors = fields.list("factors"))
         s.factors = factors_of(*factors, ranks);
       else
         s.factor = fields.number("factor", least, kMostFactor);
@@ -83,8 +84,8 @@ Straggler read_straggler(const Node& node, int ranks) {
     case StragglerKind::periodic: {
       constexpr std::int64_t most_steps = 1 << 20;
       s.factor = fields.number("factor", least, kMostFactor);
-      s.period = static_cast<std::uint32_t>(std::min(most_steps, fields.integer("period", 1)));
-      s.busy = static_cast<std::uint32_t>(std::min(most_steps, fields.integer("busy", 0)));
+      s.period = static_cast<std::uint32_t>(fields.integer_within("period", 1, most_steps));
+      s.busy = static_cast<std::uint32_t>(fields.integer_within("busy", 0, most_steps));
       if (s.busy > s.period)
         fail(fields.place_of("busy"), fmt::format("faults.stragglers.busy: {} of every {} steps", s.busy, s.period));
       break;
@@ -97,9 +98,10 @@ Straggler read_straggler(const Node& node, int ranks) {
 LinkFault read_link(const Node& node) {
   Fields fields(node, "faults.links");
   LinkFault fault;
+  fault.from_place = fields.place_of("from");
   fault.place = fields.place_of("link");
   fault.link = fields.text("link");
-  fault.factor = fields.number("factor", 0, kMostFactor);
+  fault.factor = fields.number("factor", 0, 1);
   fault.from = fields.seconds("from", Seconds{0});
   fault.to = fields.seconds("to", Seconds{0});
   if (fields.has("to") && fault.to <= fault.from)
@@ -120,6 +122,14 @@ std::vector<std::string> directions_of(const std::string& name) {
 }
 
 }  // namespace
+
+void require_begun(const SlowParts& slow, Seconds end) {
+  for (const LinkFault& fault : slow.links)
+    if (fault.from >= end)
+      fail(fault.from_place, fmt::format("faults.links.from: {}, but the steps that are simulated are over at {}; set "
+                                         "plan.steps for more of them",
+                                         show(fault.from), show(end)));
+}
 
 SlowParts read_slow_parts(Fields& faults, int ranks) {
   SlowParts slow;

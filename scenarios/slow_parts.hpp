@@ -13,7 +13,7 @@ struct LinkFault {
   std::string link;
   double factor = 1;  ///< of its rate
   Seconds from, to;   ///< to: 0 for ever
-  Place place;
+  Place place, from_place;
 };
 
 /// What of a scenario's section `faults` makes things slower, not fail.
@@ -30,5 +30,7 @@ SlowParts read_slow_parts(Fields& faults, int ranks);
 
 /// The changes of a machine's links. Throws UserError for a link that is not there.
 std::vector<LinkChange> link_changes(const SlowParts&, std::span<const Link>);
+/// Throws UserError for a fault that begins after the end of what is simulated: it would change nothing.
+void require_begun(const SlowParts&, Seconds end);
 
 }  // namespace trainyard

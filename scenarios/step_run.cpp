@@ -62,6 +62,7 @@ void StepRun::simulate(const CentralPlan& in_center, const SimulateOptions& opti
   Progress progress;
   if (options.progress) simulation.observe(progress);
   end = simulation.run();
+  require_begun(s.slow, end.end);
   traffic.check(end.end);
 }
 

@@ -22,12 +22,12 @@ constexpr double kKi = 1024.0, kMi = kKi * 1024, kGi = kMi * 1024, kTi = kGi * 1
 constexpr std::array kTime{Unit{"ps", 1e-12}, Unit{"ns", 1e-9},  Unit{"us", 1e-6},  Unit{"µs", 1e-6},  Unit{"ms", 1e-3},
                            Unit{"s", 1.0},    Unit{"min", 60.0}, Unit{"h", 3600.0}, Unit{"d", 86400.0}};
 constexpr std::array kData{
-    Unit{"B", 1},           Unit{"kB", 1e3},        Unit{"MB", 1e6},       Unit{"GB", 1e9},
-    Unit{"TB", 1e12},       Unit{"KiB", kKi},       Unit{"MiB", kMi},      Unit{"GiB", kGi},
-    Unit{"TiB", kTi},       Unit{"bit", 1 / 8.0},   Unit{"kbit", 1e3 / 8}, Unit{"Mbit", 1e6 / 8},
-    Unit{"Gbit", 1e9 / 8},  Unit{"Tbit", 1e12 / 8}, Unit{"b", 1 / 8.0},    Unit{"kb", 1e3 / 8},
-    Unit{"Mb", 1e6 / 8},    Unit{"Gb", 1e9 / 8},    Unit{"Tb", 1e12 / 8},  Unit{"Kibit", kKi / 8},
-    Unit{"Mibit", kMi / 8}, Unit{"Gibit", kGi / 8}};
+    Unit{"B", 1},          Unit{"kB", 1e3},        Unit{"MB", 1e6},         Unit{"GB", 1e9},
+    Unit{"TB", 1e12},      Unit{"PB", 1e15},       Unit{"KiB", kKi},        Unit{"MiB", kMi},
+    Unit{"GiB", kGi},      Unit{"TiB", kTi},       Unit{"PiB", kTi * 1024}, Unit{"bit", 1 / 8.0},
+    Unit{"kbit", 1e3 / 8}, Unit{"Mbit", 1e6 / 8},  Unit{"Gbit", 1e9 / 8},   Unit{"Tbit", 1e12 / 8},
+    Unit{"b", 1 / 8.0},    Unit{"kb", 1e3 / 8},    Unit{"Mb", 1e6 / 8},     Unit{"Gb", 1e9 / 8},
+    Unit{"Tb", 1e12 / 8},  Unit{"Kibit", kKi / 8}, Unit{"Mibit", kMi / 8},  Unit{"Gibit", kGi / 8}};
 constexpr std::array kFlops{Unit{"FLOP/s", 1},     Unit{"MFLOP/s", 1e6},  Unit{"GFLOP/s", 1e9},
                             Unit{"TFLOP/s", 1e12}, Unit{"PFLOP/s", 1e15}, Unit{"EFLOP/s", 1e18}};
 constexpr std::array kFrequency{Unit{"Hz", 1}, Unit{"kHz", 1e3}, Unit{"MHz", 1e6}, Unit{"GHz", 1e9}};
@@ -95,8 +95,8 @@ Seconds parse_seconds(std::string_view t) {
   return Seconds{parse_with(t, kTime, false, "a time such as 1.5 us (ps, ns, us, ms, s, min, h, d)")};
 }
 Bytes parse_bytes(std::string_view t) {
-  return Bytes{parse_with(t, kData, false,
-                          "a size such as 80 GiB (B, kB, MB, GB, TB; KiB, MiB, GiB, TiB; or bits: Mbit, Gbit)")};
+  return Bytes{parse_with(
+      t, kData, false, "a size such as 80 GiB (B, kB, MB, GB, TB, PB; KiB, MiB, GiB, TiB, PiB; or bits: Mbit, Gbit)")};
 }
 BytesPerSecond parse_bandwidth(std::string_view t) {
   return BytesPerSecond{parse_with(t, kData, true, "a rate such as 400 Gbit/s or 25 GB/s")};
