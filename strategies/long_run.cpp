@@ -8,7 +8,7 @@
 
 #include "sim/agenda.hpp"
 #include "sim/error.hpp"
-#include "topologies/hashing.hpp"
+#include "strategies/saved_work.hpp"
 
 namespace trainyard {
 namespace {
@@ -25,7 +25,7 @@ constexpr double kRounding = 1e-12;
 
 class LongRun {
  public:
-  explicit LongRun(const LongRunPlan& plan) : plan_(plan), between_(time_between_failures(plan.parts)) {
+  explicit LongRun(const LongRunPlan& plan) : plan_(plan), drawn_(plan.parts, plan.draws) {
     for (std::size_t i = 0; i < plan.failures.size(); ++i)
       if (plan.failures[i].after_step < 0) note(Happens::fails_as_said, plan.failures[i].at.value, i);
     for (const SetFailure& failure : plan.failures)
@@ -69,20 +69,16 @@ class LongRun {
   double since_ = 0;  ///< the phase began
   Agenda::TimerId phase_timer_ = 0, write_timer_ = 0;
   bool phase_timed_ = false, writing_ = false;
-  const Seconds between_;
-  std::uint64_t draws_ = 0;
+  DrawnFailures drawn_;
   std::vector<const SetFailure*> after_steps_;
   std::size_t next_after_step_ = 0;
 
-  double steps_ = 0, saved_steps_ = 0, snapshot_steps_ = 0;
-  double checkpointed_ = 0;                          ///< the last step whose checkpoint was begun
-  double before_snapshot_ = 0, after_snapshot_ = 0;  ///< seconds of training that no whole checkpoint has
-  double trained_ = 0;                               ///< the same, of what one has
-  double target_ = 0;                                ///< steps done when this stretch of training ends
-  double hopeless_ = 0;                              ///< failures since the last progress
-  int missing_ = 0, in_repair_ = 0;                  ///< nodes
-  int joining_ = 0;                                  ///< repaired nodes that wait for the end of the step
-  bool must_load_ = false;                           ///< the restart reads a checkpoint
+  SavedWork work_;
+  double target_ = 0;                ///< steps done when this stretch of training ends
+  double hopeless_ = 0;              ///< failures since the last progress
+  int missing_ = 0, in_repair_ = 0;  ///< nodes
+  int joining_ = 0;                  ///< repaired nodes that wait for the end of the step
+  bool must_load_ = false;           ///< the restart reads a checkpoint
 
   Agenda::TimerId note(Happens what, double at, std::uint64_t number = 0) {
     return agenda_.at(at, static_cast<Agenda::Token>(what) << kShift | number);
@@ -102,7 +98,7 @@ class LongRun {
       case Happens::fails_as_said:
         return fail(plan_.failures[number].what, plan_.failures[number].takes_node);
       case Happens::fails: {
-        const FailingParts& part = drawn_part();
+        const FailingParts& part = drawn_.part();
         next_failure();
         return fail(part.name, part.takes_node);
       }
@@ -110,18 +106,7 @@ class LongRun {
   }
 
   void next_failure() {
-    if (between_.value <= 0) return;
-    note(Happens::fails, now_ - between_.value * std::log1p(-plan_.draws(2 * draws_)));
-    ++draws_;
-  }
-  /// Which part it is that fails: by its share of the rate.
-  const FailingParts& drawn_part() const {
-    double left = plan_.draws(2 * draws_ - 1);
-    for (const FailingParts& part : plan_.parts) {
-      left -= part.count / part.mtbf.value * between_.value;
-      if (left < 0) return part;
-    }
-    return plan_.parts.back();
+    if (drawn_.any()) note(Happens::fails, now_ + drawn_.next().value);
   }
 
   void enter(Phase phase, double duration) {
@@ -140,31 +125,39 @@ class LongRun {
       // A stretch that was not cut short ends with its last step, whatever the rounding of the clock.
       const double whole = std::floor(spent.value / pace() * (1 + kRounding) + kRounding);
       const bool cut_short = phase_timed_ || target_ == HUGE_VAL;
-      const double ended = cut_short ? std::min(whole, target_ - steps_) : target_ - steps_;
-      steps_ += ended;
-      after_snapshot_ += ended * pace();
+      const double left = target_ - work_.steps();
+      const double ended = cut_short ? std::min(whole, left) : left;
+      work_.done(ended, ended * pace());
     }
     if (phase_timed_) agenda_.cancel(phase_timer_);
     phase_timed_ = false;
   }
 
+  /// The same of training; returns the time of the step under way.
+  Seconds leave_training() {
+    const Seconds before = work_.since_snapshot(), spent{now_ - since_};
+    leave();
+    return spent - (work_.since_snapshot() - before);
+  }
+
   double checkpoint_after() const {
     const double every = plan_.checkpoint.every;
     if (every <= 0) return HUGE_VAL;
-    return (std::floor(std::max(steps_, checkpointed_) / every) + 1) * every;
+    return (std::floor(std::max(work_.steps(), work_.snapshot()) / every) + 1) * every;
   }
   double last_step() const { return plan_.steps > 0 ? plan_.steps : HUGE_VAL; }
 
   /// Steps until something happens at the end of one; then whatever is due there.
   void go_on() {
-    if (next_after_step_ < after_steps_.size() && after_steps_[next_after_step_]->after_step <= steps_) {
+    if (next_after_step_ < after_steps_.size() && after_steps_[next_after_step_]->after_step <= work_.steps()) {
       const SetFailure& failure = *after_steps_[next_after_step_++];
-      train(steps_);
+      train(work_.steps());
       return fail(failure.what, failure.takes_node);
     }
-    if (plan_.checkpoint.every > 0 && steps_ > checkpointed_ && std::fmod(steps_, plan_.checkpoint.every) == 0)
+    if (plan_.checkpoint.every > 0 && work_.steps() > work_.snapshot() &&
+        std::fmod(work_.steps(), plan_.checkpoint.every) == 0)
       return checkpoint();
-    if (steps_ >= last_step()) return finish();
+    if (work_.steps() >= last_step()) return finish();
     if (joining_ > 0) {
       missing_ -= std::exchange(joining_, 0);
       return enter(Phase::down, plan_.recovery.restart.value + plan_.checkpoint.load.value);
@@ -177,7 +170,7 @@ class LongRun {
   /// Until so many steps are done; without an end where nothing stops it but failures.
   void train(double until) {
     target_ = until;
-    if (until < HUGE_VAL) return enter(Phase::training, (until - steps_) * pace());
+    if (until < HUGE_VAL) return enter(Phase::training, (until - work_.steps()) * pace());
     phase_ = Phase::training;
     since_ = now_;
     phase_timed_ = false;
@@ -205,9 +198,7 @@ class LongRun {
       return;
     }
     ++result_.checkpoints;
-    checkpointed_ = snapshot_steps_ = steps_;
-    before_snapshot_ += after_snapshot_;
-    after_snapshot_ = 0;
+    work_.begin_checkpoint();
     if (plan_.checkpoint.write > plan_.checkpoint.stall) {
       write_timer_ = note(Happens::written, now_ + plan_.checkpoint.write.value);
       writing_ = true;
@@ -217,10 +208,7 @@ class LongRun {
 
   void written() {
     writing_ = false;
-    if (snapshot_steps_ > saved_steps_) hopeless_ = 0;
-    saved_steps_ = snapshot_steps_;
-    trained_ += before_snapshot_;
-    before_snapshot_ = 0;
+    if (work_.end_checkpoint()) hopeless_ = 0;
     if (phase_ != Phase::waits_for_write) return;
     leave();
     go_on();
@@ -232,11 +220,9 @@ class LongRun {
     if (++hopeless_ > kHopeless && plan_.until.value <= 0)
       throw UserError(
           fmt::format("the training does not get on: {:.0f} failures without a checkpoint, one in {} on average",
-                      kHopeless, show(between_)));
+                      kHopeless, show(drawn_.between())));
     if (phase_ == Phase::training) {
-      const double before = after_snapshot_, spent = now_ - since_;
-      leave();
-      result_.lost_work += Seconds{spent - (after_snapshot_ - before)};  // of the step under way
+      result_.lost_work += leave_training();  // of the step under way
     } else {
       leave();
     }
@@ -258,10 +244,9 @@ class LongRun {
   }
 
   void fall_back() {
-    result_.lost_work += Seconds{before_snapshot_ + after_snapshot_};
-    result_.lost_steps += steps_ - saved_steps_;
-    before_snapshot_ = after_snapshot_ = 0;
-    steps_ = checkpointed_ = snapshot_steps_ = saved_steps_;
+    const SavedWork::Lost lost = work_.fall_back();
+    result_.lost_work += lost.work;
+    result_.lost_steps += lost.steps;
   }
 
   void repaired() {
@@ -286,8 +271,8 @@ class LongRun {
   void train_to_end_of_step() {
     const double done = std::ceil((now_ - since_) / pace() * (1 - kRounding));
     if (phase_timed_) agenda_.cancel(phase_timer_);
-    target_ = std::min(target_, steps_ + std::max(done, 1.0));
-    phase_timer_ = note(Happens::phase_ends, std::max(now_, since_ + (target_ - steps_) * pace()));
+    target_ = std::min(target_, work_.steps() + std::max(done, 1.0));
+    phase_timer_ = note(Happens::phase_ends, std::max(now_, since_ + (target_ - work_.steps()) * pace()));
     phase_timed_ = true;
   }
 
@@ -301,20 +286,20 @@ class LongRun {
     close();
   }
   void close() {
-    double partial = 0;
-    if (phase_ == Phase::training) {
-      const double before = after_snapshot_, spent = now_ - since_;
+    Seconds partial;
+    if (phase_ == Phase::training)
+      partial = leave_training();
+    else
       leave();
-      partial = spent - (after_snapshot_ - before);
-    } else {
-      leave();
-    }
     phase_ = Phase::ended;
-    trained_ += before_snapshot_ + after_snapshot_;
+    settle(partial);
+  }
+  /// The totals, from what was done; `partial` is of a step under way.
+  void settle(Seconds partial) {
     result_.end = Seconds{now_};
-    result_.steps = steps_;
-    result_.useful = plan_.step * steps_;
-    result_.slower = Seconds{trained_ + partial} - result_.useful;
+    result_.steps = work_.steps();
+    result_.useful = plan_.step * work_.steps();
+    result_.slower = work_.trained() + partial - result_.useful;
     if (std::abs(result_.slower.value) < 1e-9 * result_.end.value) result_.slower = Seconds{0};
     const Seconds sum =
         result_.useful + result_.slower + result_.lost_work + result_.stalled + result_.down + result_.without_node;
@@ -324,16 +309,6 @@ class LongRun {
 };
 
 }  // namespace
-
-UniformDraws seeded_draws(std::uint64_t seed) {
-  return [seed](std::uint64_t counter) { return static_cast<double>(hashed({seed, counter}) >> 11) * 0x1p-53; };
-}
-
-Seconds time_between_failures(const std::vector<FailingParts>& parts) {
-  double rate = 0;
-  for (const FailingParts& part : parts) rate += part.count / part.mtbf.value;
-  return Seconds{rate > 0 ? 1 / rate : 0};
-}
 
 LongRunResult run_long(const LongRunPlan& plan) { return LongRun(plan).run(); }
 

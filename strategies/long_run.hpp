@@ -1,21 +1,11 @@
 #pragma once
-#include <cstdint>
-#include <functional>
 #include <map>
 #include <string>
 #include <vector>
 
-#include "sim/units.hpp"
+#include "strategies/failure_draws.hpp"
 
 namespace trainyard {
-
-/// Parts of one kind that fail independently, each after exponentially distributed times.
-struct FailingParts {
-  std::string name;  ///< "gpu", "node", "nic", "switch", "software", …
-  double count = 1;
-  Seconds mtbf;             ///< of one of them
-  bool takes_node = false;  ///< its node leaves: a spare takes over, or the training goes on without its replica
-};
 
 /// A failure that is said, not drawn: at a time, or when so many steps have ended.
 struct SetFailure {
@@ -42,10 +32,6 @@ struct Recovery {
   /// The replicas left hold the whole state: an elastic training goes on from the end of the last step.
   bool state_survives = false;
 };
-
-/// A number in [0, 1) for each counter: the same on every machine, whatever the order in which they are asked for.
-using UniformDraws = std::function<double(std::uint64_t counter)>;
-UniformDraws seeded_draws(std::uint64_t seed);
 
 /// A training of days to months over step times: the coarse run. No step is simulated by itself.
 struct LongRunPlan {
@@ -75,9 +61,6 @@ struct LongRunResult {
   std::map<std::string, double> failures_of;  ///< by kind of part
   double goodput() const { return end.value > 0 ? useful / end : 1; }
 };
-
-/// Mean time between any two failures; 0 where nothing fails at random.
-Seconds time_between_failures(const std::vector<FailingParts>&);
 
 /// Runs it, an event at a time. Memory does not grow with its length. Throws UserError where it would never end.
 LongRunResult run_long(const LongRunPlan&);
