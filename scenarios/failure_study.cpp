@@ -123,14 +123,14 @@ void divide(FailureStudy& study) {
 /// Steps between checkpoints, as the scenario says or as simulated runs have it best.
 double interval(const Scenario& s, const LongRunPlan& plan, FailureStudy& study) {
   const FailureChoice& choice = s.failures;
-  const bool has_best = !plan.parts.empty() && plan.checkpoint.stall.value > 0;
+  const bool loses = time_between_losses(plan.parts, plan.recovery).value > 0;
+  if (choice.optimal && !loses)
+    fail(choice.every_place,
+         "faults.checkpoint.every: optimal for what? The replicas left hold the whole state, and no failure loses it");
   double best = 1;
-  if (has_best) {
-    const BestInterval found = best_interval(plan);
-    study.checkpoint.young = found.young.value;
-    study.checkpoint.daly = found.daly.value;
-    study.checkpoint.simulated = found.simulated.value;
-    best = found.steps;
+  if (loses && plan.checkpoint.stall.value > 0) {
+    study.checkpoint.best = best_interval(plan);
+    best = study.checkpoint.best.steps;
   }
   if (choice.optimal) return best;
   if (choice.virtual_epochs > 0) return virtual_epoch_steps(s.training, choice.virtual_epochs);
@@ -183,66 +183,6 @@ FailureStudy study_failures(const Scenario& s, Seconds step) {
     throw;
   }
   divide(study);
-  return study;
-}
-
-void add_json(json& j, const FailureStudy& study) {
-  j["goodput"] = study.goodput;
-  j["goodput_deviation"] = study.goodput_deviation;
-  j["lost_work_s"] = study.lost_work;
-  j["lost_work_deviation_s"] = study.lost_work_deviation;
-  j["failures"] = {{"runs", study.runs},
-                   {"count", study.failures},
-                   {"by_component", study.failures_of},
-                   {"time_between_s", study.time_between_failures},
-                   {"training_time_s", study.end},
-                   {"steps", study.steps},
-                   {"effective_step_time_s", study.effective_step_time()},
-                   {"checkpoint_stall_s", study.stalled},
-                   {"down_s", study.down},
-                   {"waiting_for_repair_s", study.without_node},
-                   {"fewer_replicas_s", study.slower}};
-  if (study.checkpoint.interval <= 0) return;
-  j["checkpoint_interval_s"] = study.checkpoint.interval;
-  j["checkpoint"] = {{"count", study.checkpoints},          {"bytes", study.checkpoint.bytes},
-                     {"storage", study.checkpoint.storage}, {"stall_s", study.checkpoint.stall},
-                     {"write_s", study.checkpoint.write},   {"load_s", study.checkpoint.load}};
-  if (study.checkpoint.simulated > 0)
-    j["checkpoint"]["best_interval_s"] = {
-        {"young", study.checkpoint.young}, {"daly", study.checkpoint.daly}, {"simulated", study.checkpoint.simulated}};
-}
-
-FailureStudy failure_study_from_json(const json& j) {
-  FailureStudy study;
-  study.goodput = j.at("goodput");
-  study.goodput_deviation = j.at("goodput_deviation");
-  study.lost_work = j.at("lost_work_s");
-  study.lost_work_deviation = j.at("lost_work_deviation_s");
-  const json& f = j.at("failures");
-  study.runs = f.at("runs");
-  study.failures = f.at("count");
-  study.failures_of = f.at("by_component").get<std::map<std::string, double>>();
-  study.time_between_failures = f.at("time_between_s");
-  study.end = f.at("training_time_s");
-  study.steps = f.at("steps");
-  study.stalled = f.at("checkpoint_stall_s");
-  study.down = f.at("down_s");
-  study.without_node = f.at("waiting_for_repair_s");
-  study.slower = f.at("fewer_replicas_s");
-  if (!j.contains("checkpoint_interval_s")) return study;
-  study.checkpoint.interval = j.at("checkpoint_interval_s");
-  const json& c = j.at("checkpoint");
-  study.checkpoints = c.at("count");
-  study.checkpoint.bytes = c.at("bytes");
-  study.checkpoint.storage = c.at("storage");
-  study.checkpoint.stall = c.at("stall_s");
-  study.checkpoint.write = c.at("write_s");
-  study.checkpoint.load = c.at("load_s");
-  if (const auto best = c.find("best_interval_s"); best != c.end()) {
-    study.checkpoint.young = best->at("young");
-    study.checkpoint.daly = best->at("daly");
-    study.checkpoint.simulated = best->at("simulated");
-  }
   return study;
 }
 

@@ -3,7 +3,7 @@
 #include <nlohmann/json_fwd.hpp>
 #include <string>
 
-#include "sim/units.hpp"
+#include "strategies/checkpoint_interval.hpp"
 
 namespace trainyard {
 
@@ -22,8 +22,8 @@ struct FailureStudy {
   std::map<std::string, double> failures_of;
   struct {
     double bytes = 0, stall = 0, write = 0, load = 0;
-    double interval = 0;                        ///< as it was run; 0: no checkpoints
-    double young = 0, daly = 0, simulated = 0;  ///< the best interval; 0: there is none
+    double interval = 0;  ///< as it was run; 0: no checkpoints
+    BestInterval best;    ///< simulated 0: there is none
     std::string storage;
   } checkpoint;
   double effective_step_time() const { return steps > 0 ? end / steps : 0; }

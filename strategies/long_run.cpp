@@ -162,9 +162,7 @@ class LongRun {
       missing_ -= std::exchange(joining_, 0);
       return enter(Phase::down, plan_.recovery.restart.value + plan_.checkpoint.load.value);
     }
-    double until = std::min(checkpoint_after(), last_step());
-    if (next_after_step_ < after_steps_.size()) until = std::min(until, after_steps_[next_after_step_]->after_step);
-    train(until);
+    train(std::min(checkpoint_after(), undisturbed_steps()));
   }
 
   /// Until so many steps are done; without an end where nothing stops it but failures.
@@ -185,8 +183,46 @@ class LongRun {
       since_ = now_;
       return;
     }
-    if (ended == Phase::stall && plan_.checkpoint.write <= plan_.checkpoint.stall) written();
+    if (ended == Phase::stall) {
+      if (plan_.checkpoint.write <= plan_.checkpoint.stall) written();
+      skip_to_disturbance();
+    }
     go_on();
+  }
+
+  /// From the end of one checkpoint's stall to that of a later one, where all between them is alike: a run takes as
+  /// long as it has failures, however often it saves.
+  void skip_to_disturbance() {
+    const double every = plan_.checkpoint.every, trained = every * pace();
+    const bool at_once = due_.size() > 1;  // something else happens now
+    if (at_once || joining_ > 0 || work_.steps() > work_.snapshot()) return;
+    const double stall = plan_.checkpoint.stall.value, write = plan_.checkpoint.write.value;
+    const double period = std::max(trained + stall, write);  // a checkpoint waits for the one before
+    if (writing_) agenda_.cancel(write_timer_);
+    double periods = std::floor((undisturbed_steps() - work_.steps()) / every) - 1;
+    periods = std::min(periods, std::floor((undisturbed_until() - now_) / period) - 1);  // so that rounding cannot tell
+    if (periods > 0 && periods < HUGE_VAL) {
+      now_ += periods * period;
+      result_.checkpoints += periods;
+      result_.stalled += Seconds{periods * (period - trained)};
+      if (writing_) work_.end_checkpoint();
+      work_.done((periods - 1) * every, (periods - 1) * trained);
+      work_.begin_checkpoint();
+      work_.end_checkpoint();
+      work_.done(every, trained);
+      work_.begin_checkpoint();
+      if (!writing_) work_.end_checkpoint();
+      hopeless_ = 0;
+    }
+    if (writing_) write_timer_ = note(Happens::written, now_ + write - stall);
+  }
+  double undisturbed_until() {
+    const double next = agenda_.next(), end = plan_.until.value > 0 ? plan_.until.value : HUGE_VAL;
+    return next < 0 ? end : std::min(next, end);
+  }
+  double undisturbed_steps() const {
+    if (next_after_step_ == after_steps_.size()) return last_step();
+    return std::min(last_step(), after_steps_[next_after_step_]->after_step);
   }
 
   bool can_do_without() const { return plan_.recovery.elastic && missing_ < plan_.replicas; }
@@ -251,7 +287,7 @@ class LongRun {
 
   void repaired() {
     --in_repair_;
-    if (missing_ == 0) return;
+    if (missing_ == joining_) return;
     if (phase_ == Phase::waits_for_node) {
       leave();
       --missing_;

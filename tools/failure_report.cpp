@@ -2,11 +2,36 @@
 
 #include <fmt/format.h>
 
+#include <cmath>
 #include <vector>
 
 #include "scenarios/training_length.hpp"
 
 namespace trainyard {
+
+namespace {
+
+/// Why the simulated interval is not Daly's: what his formula does not know of.
+std::string disagreement(const BestInterval& best) {
+  constexpr double kAgrees = 0.05;
+  if (std::abs(best.simulated / best.daly - 1) <= kAgrees) return "";
+  const Seconds step = best.simulated / best.steps;
+  if (best.shortest > best.daly * (1 - kAgrees))
+    return fmt::format("; a shorter one would wait {} for the write of the last", show(best.shortest));
+  if (step > best.daly * kAgrees) return fmt::format("; it is whole steps of {}", show(step));
+  return "; Daly's formula knows nothing of spares, repairs and missing replicas";
+}
+
+std::string best_interval_line(const FailureStudy& study) {
+  const BestInterval& best = study.checkpoint.best;
+  std::string text =
+      fmt::format("best interval: {} simulated (Young {}, Daly {}{}): goodput {:.2f} %", long_time(best.simulated),
+                  long_time(best.young), long_time(best.daly), disagreement(best), best.goodput * 100);
+  return text + fmt::format("; {:.1f} points less at most from {} to {}", kNearBest * 100, long_time(best.from),
+                            long_time(best.until));
+}
+
+}  // namespace
 
 std::string failure_lines(const FailureStudy& study) {
   const auto label = [](const char* name) { return fmt::format("{:<11}", name); };
@@ -34,9 +59,7 @@ std::string failure_lines(const FailureStudy& study) {
                       study.checkpoint.storage.empty() ? "in the times said" : "to " + study.checkpoint.storage,
                       show(Seconds{study.checkpoint.stall}), show(Seconds{study.checkpoint.write}),
                       show(Seconds{study.checkpoint.load}));
-  if (study.checkpoint.simulated > 0)
-    text += fmt::format("{}best interval: {} simulated (Young {}, Daly {})\n", label(""),
-                        time(study.checkpoint.simulated), time(study.checkpoint.young), time(study.checkpoint.daly));
+  if (study.checkpoint.best.simulated.value > 0) text += label("") + best_interval_line(study) + "\n";
   return text;
 }
 

@@ -70,9 +70,12 @@ TEST_CASE("the best interval is found, and reported with Young's and Daly's", "[
       run("{failures: {mtbf: {node: 48 h}, runs: 5}, checkpoint: {every: optimal, write: 300 s, load: 60 s}}",
           "{time: 30 d}");
   const auto& c = r.failures->checkpoint;
-  CHECK(c.young == Approx(7200).epsilon(1e-9));
-  CHECK(c.simulated == Approx(c.daly).epsilon(0.05));
-  CHECK(c.interval == Approx(c.simulated).epsilon(1e-3));
+  CHECK(c.best.young.value == Approx(7200).epsilon(1e-9));
+  CHECK(c.best.simulated.value == Approx(c.best.daly.value).epsilon(0.02));
+  CHECK(c.interval == Approx(c.best.simulated.value).epsilon(1e-3));
+  CHECK(c.best.from < c.best.simulated);
+  CHECK(c.best.until > c.best.simulated);
+  CHECK(to_json(result_from_json(to_json(r))) == to_json(r));
   CHECK(r.failures->failures == Approx(30).epsilon(0.4));
   CHECK(r.failures->goodput_deviation > 0);
 }

@@ -10,13 +10,23 @@ using namespace trainyard;
 
 namespace {
 
-constexpr double kHour = 3600, kDay = 24 * kHour;
+constexpr double kMinute = 60, kHour = 3600, kDay = 24 * kHour;
 
 LongRunPlan plan_of(double steps, double step = 1) {
   LongRunPlan plan;
   plan.steps = steps;
   plan.step = Seconds{step};
   return plan;
+}
+
+/// Where t / (e^((t+C)/M) − 1) is highest: the root of (1 − t/M)·e^((t+C)/M) = 1, by halving.
+double exact_interval(double mtbf, double cost) {
+  double low = 0, high = mtbf;
+  for (int i = 0; i < 200; ++i) {
+    const double t = (low + high) / 2;
+    (std::log1p(-t / mtbf) + (t + cost) / mtbf > 0 ? low : high) = t;
+  }
+  return low;
 }
 
 double sum(const LongRunResult& r) {
@@ -138,19 +148,95 @@ TEST_CASE("the expected time of a run is Daly's exact model", "[long-run]") {
   CHECK(run_long(plan).end.value == Approx(expected).epsilon(0.01));
 }
 
-TEST_CASE("the best interval of simulated runs is Young's and Daly's within 5 %", "[long-run][interval]") {
-  for (const auto& [mtbf, cost] : {std::pair{24 * kHour, 300.0}, {3 * kHour, 5.0}, {24 * kHour, 2000.0}}) {
-    LongRunPlan plan = plan_of(0);
+TEST_CASE("Young's and Daly's intervals are the published ones", "[long-run][interval]") {
+  const Seconds cost{5 * kMinute};
+  CHECK(young_interval(Seconds{24 * kHour}, cost).value == Approx(120 * kMinute).epsilon(1e-12));
+  // Daly 2006, figures 3 to 5: "the new model predicts" 117, 57 and 9.1 min.
+  CHECK(std::round(daly_interval(Seconds{24 * kHour}, cost).value / kMinute) == 117);
+  CHECK(std::round(daly_interval(Seconds{6 * kHour}, cost).value / kMinute) == 57);
+  CHECK(std::round(daly_interval(Seconds{15 * kMinute}, cost).value / kMinute * 10) == 91);
+  CHECK(daly_interval(Seconds{100}, Seconds{200}) == Seconds{100});
+  for (const double ratio : {1e-8, 1e-4, 1e-2, 0.1, 0.5})  // his series against the root that it approximates
+    CHECK(daly_interval(Seconds{1}, Seconds{ratio}).value == Approx(exact_interval(1, ratio)).epsilon(0.01));
+}
+
+TEST_CASE("the simulated interval and its goodput are the exact ones, from costly snapshots to very cheap ones",
+          "[long-run][interval]") {
+  const UniformDraws draw = seeded_draws(5);
+  std::uint64_t drawn = 0;
+  const auto between = [&](double low, double high) { return low * std::pow(high / low, draw(drawn++)); };
+  constexpr int kCases = 16;
+  for (int i = 0; i < kCases; ++i) {
+    const double mtbf = between(1e3, 1e7), cost = mtbf * between(1e-7, 0.3), exact = exact_interval(mtbf, cost);
+    const double restart = mtbf * between(1e-4, 0.1);
+    const double behind = i % 2 == 0 ? 0 : exact * between(0.01, 0.3);  // the write goes on in the background
+    LongRunPlan plan = plan_of(0, exact / 200);
     plan.parts = {{"node", 1, Seconds{mtbf}, false}};
-    plan.checkpoint.stall = plan.checkpoint.write = Seconds{cost};
-    plan.recovery.restart = Seconds{120};
+    plan.checkpoint.stall = Seconds{cost};
+    plan.checkpoint.write = Seconds{cost + behind};
+    plan.recovery.restart = Seconds{restart};
     const BestInterval best = best_interval(plan);
-    CAPTURE(mtbf, cost, best.young.value, best.daly.value, best.simulated.value);
-    CHECK(best.simulated.value == Approx(best.daly.value).epsilon(0.05));
-    if (cost < mtbf / 100) CHECK(best.simulated.value == Approx(best.young.value).epsilon(0.05));
+    CAPTURE(mtbf, cost, restart, behind, exact, best.simulated.value, best.daly.value);
+    CHECK(best.simulated.value == Approx(exact).epsilon(0.01));
+    CHECK(best.simulated.value == Approx(best.daly.value).epsilon(0.02));
+    if (cost < mtbf / 1000) CHECK(best.simulated.value == Approx(best.young.value).epsilon(0.03));
+    // Of a part of length t, and what must be there before it is whole: t / (M·e^(R/M)·(e^((t+C)/M) − 1)).
+    for (const BestInterval::Tried& tried : best.tried) {
+      const double t = tried.interval.value;
+      const double goodput =
+          t * std::exp(-behind / mtbf) / (mtbf * std::exp(restart / mtbf) * std::expm1((t + cost) / mtbf));
+      CHECK(1 - tried.goodput == Approx(1 - goodput).epsilon(0.005));
+    }
   }
-  CHECK(daly_interval(Seconds{100}, Seconds{300}) == Seconds{100});
+}
+
+TEST_CASE("what Daly's formula does not know moves the best interval", "[long-run][interval]") {
+  LongRunPlan plan = plan_of(0, 1);
+  plan.parts = {{"node", 8, Seconds{80000}, true}};
+  plan.checkpoint.stall = Seconds{0.5};
+  plan.checkpoint.write = Seconds{350.25};
+  SECTION("a write in the background that takes longer: a shorter interval would wait for it") {
+    const BestInterval best = best_interval(plan);
+    CHECK(best.daly.value == Approx(99.67).epsilon(1e-4));
+    CHECK(best.shortest.value == 349.75);
+    CHECK(best.steps == 350);
+  }
+  SECTION("whole steps") {
+    plan.step = Seconds{250};
+    plan.checkpoint.write = Seconds{0.5};
+    CHECK(best_interval(plan).steps == 1);
+  }
+  SECTION("flat: how far from the best it makes next to no difference") {
+    plan.checkpoint.write = Seconds{0.5};
+    const BestInterval best = best_interval(plan);
+    CHECK(best.goodput > 0.98);
+    for (const Seconds edge : {best.from, best.until}) {
+      const double t = edge.value, mtbf = 10000, cost = 0.5;
+      CHECK(best.goodput - t / (mtbf * std::expm1((t + cost) / mtbf)) < kNearBest + 1e-4);
+    }
+    CHECK(best.from < best.simulated / 1.4);
+    CHECK(best.until > best.simulated * 1.4);
+  }
+  SECTION("failures that lose nothing") {
+    plan.replicas = 8;
+    plan.recovery.elastic = plan.recovery.state_survives = true;
+    CHECK_THROWS_WITH(best_interval(plan), Catch::Contains("loses work"));
+    plan.parts.push_back({"software", 1, Seconds{20000}, false});
+    CHECK(time_between_losses(plan.parts, plan.recovery) == Seconds{20000});
+    CHECK(time_between_losses(plan.parts, Recovery{}).value == Approx(1 / (1e-4 + 5e-5)));
+  }
   CHECK_THROWS_AS(best_interval(plan_of(10)), UserError);
+}
+
+TEST_CASE("a run takes as long as it has failures, however often it saves", "[long-run]") {
+  LongRunPlan plan = plan_of(1e12, 0.001);
+  plan.checkpoint = {1, Seconds{1e-4}, Seconds{1e-4}, Seconds{1}};
+  plan.failures = {{Seconds{5e8}, -1, "node", false}};
+  const LongRunResult run = run_long(plan);
+  CHECK(run.checkpoints >= 1e12);
+  CHECK(run.end.value == Approx(1.1e9 + 1).epsilon(1e-9));
+  plan.checkpoint = {1, Seconds{1e-4}, Seconds{2e-3}, Seconds{1}};  // each waits for the write of the one before
+  CHECK(run_long(plan).end.value == Approx(2e9 + 1).epsilon(1e-6));
 }
 
 TEST_CASE("a training that cannot get on is refused", "[long-run]") {
