@@ -22,6 +22,13 @@ void add_json(json& j, const FailureStudy& study) {
                    {"down_s", study.down},
                    {"waiting_for_repair_s", study.without_node},
                    {"fewer_replicas_s", study.slower}};
+  for (const FailureStudy::Said& f : study.said)
+    j["failures"]["said"].push_back({{"component", f.what},
+                                     {"at_s", f.at},
+                                     {"steps", f.steps},
+                                     {"lost_steps", f.lost_steps},
+                                     {"lost_work_s", f.lost_work},
+                                     {"node_was_away", f.idle}});
   if (study.checkpoint.interval <= 0) return;
   j["checkpoint_interval_s"] = study.checkpoint.interval;
   j["checkpoint"] = {{"count", study.checkpoints},          {"bytes", study.checkpoint.bytes},
@@ -51,6 +58,10 @@ FailureStudy failure_study_from_json(const json& j) {
   study.down = f.at("down_s");
   study.without_node = f.at("waiting_for_repair_s");
   study.slower = f.at("fewer_replicas_s");
+  if (const auto said = f.find("said"); said != f.end())
+    for (const json& one : *said)
+      study.said.push_back({one.at("component"), one.at("node_was_away"), one.at("at_s"), one.at("steps"),
+                            one.at("lost_steps"), one.at("lost_work_s")});
   if (!j.contains("checkpoint_interval_s")) return study;
   study.checkpoint.interval = j.at("checkpoint_interval_s");
   const json& c = j.at("checkpoint");

@@ -80,6 +80,7 @@ LongRunPlan plan_of(const Scenario& s, Seconds step) {
   plan.steps = s.training.steps;
   plan.until = s.training.time;
   plan.replicas = s.parallel.mesh.data;
+  plan.nodes = s.cluster.nodes;
   plan.recovery = choice.recovery;
   plan.recovery.state_survives = s.parallel.zero == ZeroStage::none && plan.replicas > 1;
   plan.parts = choice.parts;
@@ -137,11 +138,22 @@ double interval(const Scenario& s, const LongRunPlan& plan, FailureStudy& study)
   return choice.every > 0 ? choice.every : std::max(1.0, std::round(choice.every_time / plan.step));
 }
 
-void require_all_happen(const FailureChoice& choice, const LongRunResult& run) {
-  for (std::size_t i = 0; i < choice.failures.size(); ++i)
-    if (choice.failures[i].after_step < 0 && choice.failures[i].at > run.end)
+/// What became of failures that are said. Throws UserError at the time of one that comes too late.
+std::vector<FailureStudy::Said> said_failures(const FailureChoice& choice, const LongRunResult& run) {
+  std::vector<FailureStudy::Said> said;
+  for (std::size_t i = 0; i < choice.failures.size(); ++i) {
+    const SetFailure& failure = choice.failures[i];
+    const SetFailureOutcome& outcome = run.said[i];
+    if (!outcome.happened && failure.after_step < 0)
       fail(choice.failure_places[i], fmt::format("faults.failures.{}.at: {}, but the training ends after {}", i,
-                                                 show(choice.failures[i].at), long_time(run.end)));
+                                                 show(failure.at), long_time(run.end)));
+    if (!outcome.happened)
+      fail(choice.failure_places[i], fmt::format("faults.failures.{}.at: {} steps, but the training ends with {}", i,
+                                                 failure.after_step, run.steps));
+    said.push_back({choice.failure_names[i], outcome.idle, outcome.at.value, outcome.steps, outcome.lost_steps,
+                    outcome.lost_work.value});
+  }
+  return said;
 }
 
 }  // namespace
@@ -175,7 +187,7 @@ FailureStudy study_failures(const Scenario& s, Seconds step) {
     for (int run = 0; run < study.runs; ++run) {
       plan.draws = seeded_draws(choice.seed + static_cast<std::uint64_t>(run));
       const LongRunResult result = run_long(plan);
-      require_all_happen(choice, result);
+      study.said = said_failures(choice, result);
       add(study, result);
     }
   } catch (const UserError& e) {

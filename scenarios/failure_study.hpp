@@ -2,6 +2,7 @@
 #include <map>
 #include <nlohmann/json_fwd.hpp>
 #include <string>
+#include <vector>
 
 #include "strategies/checkpoint_interval.hpp"
 
@@ -20,6 +21,13 @@ struct FailureStudy {
   double stalled = 0, down = 0, without_node = 0, slower = 0;
   double failures = 0, checkpoints = 0;
   std::map<std::string, double> failures_of;
+  /// Failures that were said, in their order.
+  struct Said {
+    std::string what;                                         ///< "gpu 5"
+    bool idle = false;                                        ///< its node was away already
+    double at = 0, steps = 0, lost_steps = 0, lost_work = 0;  ///< s; steps done until then
+  };
+  std::vector<Said> said;
   struct {
     double bytes = 0, stall = 0, write = 0, load = 0;
     double interval = 0;  ///< as it was run; 0: no checkpoints

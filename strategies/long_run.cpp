@@ -8,6 +8,7 @@
 
 #include "sim/agenda.hpp"
 #include "sim/error.hpp"
+#include "strategies/node_pool.hpp"
 #include "strategies/saved_work.hpp"
 
 namespace trainyard {
@@ -25,13 +26,18 @@ constexpr double kRounding = 1e-12;
 
 class LongRun {
  public:
-  explicit LongRun(const LongRunPlan& plan) : plan_(plan), drawn_(plan.parts, plan.draws) {
+  explicit LongRun(const LongRunPlan& plan)
+      : plan_(plan),
+        drawn_(plan.parts, plan.draws),
+        pool_(plan.nodes > 0 ? plan.nodes : plan.replicas, plan.replicas, plan.recovery.spares) {
     for (std::size_t i = 0; i < plan.failures.size(); ++i)
       if (plan.failures[i].after_step < 0) note(Happens::fails_as_said, plan.failures[i].at.value, i);
-    for (const SetFailure& failure : plan.failures)
-      if (failure.after_step >= 0) after_steps_.push_back(&failure);
-    std::stable_sort(after_steps_.begin(), after_steps_.end(),
-                     [](const auto* a, const auto* b) { return a->after_step < b->after_step; });
+    for (std::size_t i = 0; i < plan.failures.size(); ++i)
+      if (plan.failures[i].after_step >= 0) after_steps_.push_back(i);
+    std::stable_sort(after_steps_.begin(), after_steps_.end(), [&plan](std::size_t a, std::size_t b) {
+      return plan.failures[a].after_step < plan.failures[b].after_step;
+    });
+    result_.said.resize(plan.failures.size());
   }
 
   LongRunResult run() {
@@ -70,20 +76,19 @@ class LongRun {
   Agenda::TimerId phase_timer_ = 0, write_timer_ = 0;
   bool phase_timed_ = false, writing_ = false;
   DrawnFailures drawn_;
-  std::vector<const SetFailure*> after_steps_;
+  std::vector<std::size_t> after_steps_;  ///< failures that are said, by their steps
   std::size_t next_after_step_ = 0;
 
   SavedWork work_;
-  double target_ = 0;                ///< steps done when this stretch of training ends
-  double hopeless_ = 0;              ///< failures since the last progress
-  int missing_ = 0, in_repair_ = 0;  ///< nodes
-  int joining_ = 0;                  ///< repaired nodes that wait for the end of the step
-  bool must_load_ = false;           ///< the restart reads a checkpoint
+  double target_ = 0;    ///< steps done when this stretch of training ends
+  double hopeless_ = 0;  ///< failures since the last progress
+  NodePool pool_;
+  bool must_load_ = false;  ///< the restart reads a checkpoint
 
   Agenda::TimerId note(Happens what, double at, std::uint64_t number = 0) {
     return agenda_.at(at, static_cast<Agenda::Token>(what) << kShift | number);
   }
-  double pace() const { return plan_.step.value * plan_.replicas / std::max(1, plan_.replicas - missing_); }
+  double pace() const { return plan_.step.value * plan_.replicas / std::max(1, pool_.replicas()); }
 
   void happen(Agenda::Token token) {
     const std::uint64_t number = token & ((std::uint64_t{1} << kShift) - 1);
@@ -96,7 +101,7 @@ class LongRun {
       case Happens::repaired:
         return repaired();
       case Happens::fails_as_said:
-        return fail(plan_.failures[number].what, plan_.failures[number].takes_node);
+        return fail_as_said(number);
       case Happens::fails: {
         const FailingParts& part = drawn_.part();
         next_failure();
@@ -149,17 +154,17 @@ class LongRun {
 
   /// Steps until something happens at the end of one; then whatever is due there.
   void go_on() {
-    if (next_after_step_ < after_steps_.size() && after_steps_[next_after_step_]->after_step <= work_.steps()) {
-      const SetFailure& failure = *after_steps_[next_after_step_++];
+    if (next_after_step_ < after_steps_.size() &&
+        plan_.failures[after_steps_[next_after_step_]].after_step <= work_.steps()) {
       train(work_.steps());
-      return fail(failure.what, failure.takes_node);
+      return fail_as_said(after_steps_[next_after_step_++]);
     }
     if (plan_.checkpoint.every > 0 && work_.steps() > work_.snapshot() &&
         std::fmod(work_.steps(), plan_.checkpoint.every) == 0)
       return checkpoint();
     if (work_.steps() >= last_step()) return finish();
-    if (joining_ > 0) {
-      missing_ -= std::exchange(joining_, 0);
+    if (pool_.some_wait()) {
+      pool_.take_back_waiting();
       return enter(Phase::down, plan_.recovery.restart.value + plan_.checkpoint.load.value);
     }
     train(std::min(checkpoint_after(), undisturbed_steps()));
@@ -178,7 +183,7 @@ class LongRun {
     const Phase ended = phase_;
     leave();
     if (ended == Phase::down) must_load_ = false;
-    if (ended == Phase::down && missing_ > 0 && !can_do_without()) {
+    if (ended == Phase::down && !pool_.complete() && !can_do_without()) {
       phase_ = Phase::waits_for_node;
       since_ = now_;
       return;
@@ -195,7 +200,7 @@ class LongRun {
   void skip_to_disturbance() {
     const double every = plan_.checkpoint.every, trained = every * pace();
     const bool at_once = due_.size() > 1;  // something else happens now
-    if (at_once || joining_ > 0 || work_.steps() > work_.snapshot()) return;
+    if (at_once || pool_.some_wait() || work_.steps() > work_.snapshot()) return;
     const double stall = plan_.checkpoint.stall.value, write = plan_.checkpoint.write.value;
     const double period = std::max(trained + stall, write);  // a checkpoint waits for the one before
     if (writing_) agenda_.cancel(write_timer_);
@@ -222,10 +227,10 @@ class LongRun {
   }
   double undisturbed_steps() const {
     if (next_after_step_ == after_steps_.size()) return last_step();
-    return std::min(last_step(), after_steps_[next_after_step_]->after_step);
+    return std::min(last_step(), plan_.failures[after_steps_[next_after_step_]].after_step);
   }
 
-  bool can_do_without() const { return plan_.recovery.elastic && missing_ < plan_.replicas; }
+  bool can_do_without() const { return plan_.recovery.elastic && pool_.replicas() > 0; }
 
   void checkpoint() {
     if (writing_) {  // of the one before
@@ -250,7 +255,22 @@ class LongRun {
     go_on();
   }
 
-  void fail(const std::string& what, bool takes_node) {
+  void fail_as_said(std::size_t number) {
+    const SetFailure& failure = plan_.failures[number];
+    SetFailureOutcome& outcome = result_.said[number];
+    const double lost_steps = result_.lost_steps;
+    const Seconds lost_work = result_.lost_work;
+    outcome.happened = true;
+    outcome.at = Seconds{now_};
+    outcome.idle = pool_.is_away(failure.node);
+    if (outcome.idle) return;
+    fail(failure.what, failure.takes_node, failure.node);
+    outcome.lost_steps = result_.lost_steps - lost_steps;
+    outcome.lost_work = result_.lost_work - lost_work;
+    outcome.steps = work_.steps() + outcome.lost_steps;
+  }
+
+  void fail(const std::string& what, bool takes_node, int node = -1) {
     ++result_.failures;
     ++result_.failures_of[what];
     if (++hopeless_ > kHopeless && plan_.until.value <= 0)
@@ -264,14 +284,9 @@ class LongRun {
     }
     if (writing_) agenda_.cancel(write_timer_);
     writing_ = false;
-    missing_ -= std::exchange(joining_, 0);
-    bool replaced = !takes_node || plan_.recovery.spares < 0;
-    if (!replaced) {
-      replaced = plan_.recovery.spares - in_repair_ > 0;
-      if (!replaced) ++missing_;
-      ++in_repair_;
-      if (plan_.recovery.repair.value > 0) note(Happens::repaired, now_ + plan_.recovery.repair.value);
-    }
+    pool_.take_back_waiting();
+    if (takes_node && pool_.lose(node) && plan_.recovery.repair.value > 0)
+      note(Happens::repaired, now_ + plan_.recovery.repair.value);
     const bool keeps = plan_.recovery.elastic && plan_.recovery.state_survives && takes_node && can_do_without();
     if (!keeps) fall_back();
     must_load_ |= !keeps;
@@ -286,23 +301,17 @@ class LongRun {
   }
 
   void repaired() {
-    --in_repair_;
-    if (missing_ == joining_) return;
-    if (phase_ == Phase::waits_for_node) {
-      leave();
-      --missing_;
-      if (missing_ > 0 && !can_do_without()) {
-        phase_ = Phase::waits_for_node;
-        since_ = now_;
-      } else {
-        go_on();
-      }
-    } else if (phase_ == Phase::down) {
-      --missing_;
-    } else {
-      ++joining_;
+    if (!pool_.end_repair()) return;
+    const bool training_goes_on = phase_ != Phase::waits_for_node && phase_ != Phase::down;
+    if (training_goes_on && pool_.one_makes_whole()) {
+      pool_.let_wait();
       if (phase_ == Phase::training) train_to_end_of_step();
+      return;
     }
+    pool_.take_back();
+    if (phase_ != Phase::waits_for_node || !(pool_.complete() || can_do_without())) return;
+    leave();
+    go_on();
   }
   void train_to_end_of_step() {
     const double done = std::ceil((now_ - since_) / pace() * (1 - kRounding));

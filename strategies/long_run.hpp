@@ -13,6 +13,17 @@ struct SetFailure {
   double after_step = -1;  ///< −1: at the time
   std::string what;        ///< kind of part
   bool takes_node = false;
+  int node = -1;  ///< it stands in; while that is away, nothing of it fails. −1: in none
+};
+
+/// What became of a failure that was said.
+struct SetFailureOutcome {
+  bool happened = false;  ///< false: the training had ended
+  bool idle = false;      ///< its node was away already: nothing happened
+  Seconds at;
+  double steps = 0;  ///< done until then
+  double lost_steps = 0;
+  Seconds lost_work;  ///< of these, and of the step under way
 };
 
 /// When the training's state is saved, and what that costs. A state is saved as it is at the end of a step.
@@ -26,9 +37,10 @@ struct CheckpointTimes {
 /// What happens after a failure: nothing until it is detected, then the job starts again from the last whole checkpoint.
 struct Recovery {
   Seconds detect, restart;
-  Seconds repair;        ///< until a node that failed can be used again; 0: never
-  int spares = -1;       ///< nodes that stand by; −1: always enough
-  bool elastic = false;  ///< without a spare the replicas that are left do the whole batch; else the training waits
+  Seconds repair;   ///< until a node that failed can be used again; 0: never
+  int spares = -1;  ///< nodes that stand by; −1: always enough
+  bool elastic =
+      false;  ///< without a spare the replicas left do the whole batch, as much slower; else the training waits
   /// The replicas left hold the whole state: an elastic training goes on from the end of the last step.
   bool state_survives = false;
 };
@@ -39,6 +51,7 @@ struct LongRunPlan {
   Seconds until;     ///< the run ends then at the latest; 0: with its steps
   Seconds step;
   int replicas = 1;
+  int nodes = 0;  ///< that they share evenly; 0: one each. Nodes of a broken replica step in for others
   CheckpointTimes checkpoint;
   Recovery recovery;
   std::vector<FailingParts> parts;
@@ -59,6 +72,7 @@ struct LongRunResult {
   double checkpoints = 0, failures = 0;
   double lost_steps = 0;                      ///< whole steps done again
   std::map<std::string, double> failures_of;  ///< by kind of part
+  std::vector<SetFailureOutcome> said;        ///< of each failure of the plan, in its order
   double goodput() const { return end.value > 0 ? useful / end : 1; }
 };
 

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <vector>
 
@@ -10,6 +11,8 @@
 namespace trainyard {
 
 namespace {
+
+std::string failure_label(const char* name) { return fmt::format("{:<11}", name); }
 
 /// Why the simulated interval is not Daly's: what his formula does not know of.
 std::string disagreement(const BestInterval& best) {
@@ -31,35 +34,53 @@ std::string best_interval_line(const FailureStudy& study) {
                             long_time(best.until));
 }
 
+/// Each failure that was said.
+std::string said_lines(const FailureStudy& study) {
+  constexpr std::size_t kShown = 12;
+  std::string text;
+  for (std::size_t i = 0; i < std::min(kShown, study.said.size()); ++i) {
+    const FailureStudy::Said& f = study.said[i];
+    text +=
+        fmt::format("{}{} after {}, {:.0f} steps done: ", failure_label(""), f.what, long_time(Seconds{f.at}), f.steps);
+    if (f.idle)
+      text += "its node was away already\n";
+    else
+      text += fmt::format("{:.0f} steps lost, {} of work\n", f.lost_steps, long_time(Seconds{f.lost_work}));
+  }
+  if (study.said.size() > kShown)
+    text += fmt::format("{}… and {} more (--json has all)\n", failure_label(""), study.said.size() - kShown);
+  return text;
+}
+
 }  // namespace
 
 std::string failure_lines(const FailureStudy& study) {
-  const auto label = [](const char* name) { return fmt::format("{:<11}", name); };
   const auto time = [](double seconds) { return long_time(Seconds{seconds}); };
   const auto share = [&study](double seconds) { return fmt::format("{:.2f} %", seconds / study.end * 100); };
-  std::string text = fmt::format("{}{:.2f} %", label("goodput"), study.goodput * 100);
+  std::string text = fmt::format("{}{:.2f} %", failure_label("goodput"), study.goodput * 100);
   if (study.runs > 1) text += fmt::format(" ± {:.2f} over {} runs", study.goodput_deviation * 100, study.runs);
   text += fmt::format(": {:.0f} steps in {}, {} each\n", study.steps, time(study.end),
                       show(Seconds{study.effective_step_time()}));
-  text += fmt::format("{}lost: work done again {} · checkpoints {} · down {}", label(""), share(study.lost_work),
-                      share(study.stalled), share(study.down));
+  text += fmt::format("{}lost: work done again {} · checkpoints {} · down {}", failure_label(""),
+                      share(study.lost_work), share(study.stalled), share(study.down));
   if (study.without_node > 0) text += fmt::format(" · waiting for repair {}", share(study.without_node));
   constexpr double kShown = 5e-5;  // of the time: what two digits of a percentage show
   if (study.slower > kShown * study.end) text += fmt::format(" · fewer replicas {}", share(study.slower));
   text += "\n";
   std::vector<std::string> kinds;
   for (const auto& [kind, count] : study.failures_of) kinds.push_back(fmt::format("{} {:.4g}", kind, count));
-  text += fmt::format("{}{:.4g}", label("failures"), study.failures);
+  text += fmt::format("{}{:.4g}", failure_label("failures"), study.failures);
   if (study.time_between_failures > 0) text += fmt::format(", one in {} on average", time(study.time_between_failures));
   if (!kinds.empty()) text += fmt::format(" ({})", fmt::join(kinds, ", "));
   text += fmt::format("; {} of work done again\n", time(study.lost_work));
+  text += said_lines(study);
   if (study.checkpoint.interval <= 0) return text;
-  text += fmt::format("{}every {}: {} {}, {} of {} stop the training; read back in {}\n", label("checkpoint"),
+  text += fmt::format("{}every {}: {} {}, {} of {} stop the training; read back in {}\n", failure_label("checkpoint"),
                       time(study.checkpoint.interval), show(Bytes{study.checkpoint.bytes}),
                       study.checkpoint.storage.empty() ? "in the times said" : "to " + study.checkpoint.storage,
                       show(Seconds{study.checkpoint.stall}), show(Seconds{study.checkpoint.write}),
                       show(Seconds{study.checkpoint.load}));
-  if (study.checkpoint.best.simulated.value > 0) text += label("") + best_interval_line(study) + "\n";
+  if (study.checkpoint.best.simulated.value > 0) text += failure_label("") + best_interval_line(study) + "\n";
   return text;
 }
 

@@ -37,6 +37,55 @@ TEST_CASE("a failure that is said, with checkpoints whose times are said", "[sce
   CHECK(to_json(result_from_json(j)) == j);
 }
 
+TEST_CASE("workers, servers, links and switches fail at times that are said, and are named", "[scenario][failures]") {
+  const std::string faults =
+      "{failures: [{at: 150 steps, what: worker 3}, {at: 260.5 s, what: gpu 9}, {at: 300 s, what: nic 12}, "
+      "{at: 1050 s, what: switch SWITCH}, {at: 1100 s, what: link LINK}], checkpoint: {every: 100 steps, " +
+      kTimes + "}, restart: {detect: 5 s, restart: 10 s, elastic: true}}";
+  const Scenario plain = read_scenario_text(scenario("null"), "faulty.yaml");
+  const DeviceGraph graph = build_cluster(plain.cluster);
+  const std::string a_switch =
+      graph.devices()[static_cast<std::size_t>(graph.all(DeviceKind::network_switch).front())].name;
+  const std::string link = graph.links().front().name;
+  std::string named = faults;
+  named.replace(named.find("SWITCH"), 6, a_switch);
+  named.replace(named.find("LINK"), 4, link);
+  const Result r = run(named);
+  REQUIRE(r.failures);
+  const auto& said = r.failures->said;
+  REQUIRE(said.size() == 5);
+  CHECK(said[0].what == "worker 3");
+  CHECK(said[0].at == Approx(152).epsilon(1e-12));  // a checkpoint of 2 s
+  CHECK(said[0].lost_steps == 50);
+  CHECK(said[1].what == "gpu 9");
+  CHECK(said[2].idle);  // adapter 12 is of the node that GPU 9 took with it
+  CHECK(said[3].what == "switch " + a_switch);
+  CHECK(said[4].what == "link " + link);
+  CHECK(r.failures->failures == 4);
+  CHECK(r.failures->lost_work == Approx(said[0].lost_work + said[1].lost_work + said[3].lost_work + said[4].lost_work));
+  const nlohmann::json j = to_json(r);
+  CHECK(j["failures"]["said"][0]["component"] == "worker 3");
+  CHECK(j["failures"]["said"][1]["at_s"] == 260.5);
+  CHECK(to_json(result_from_json(j)) == j);
+}
+
+TEST_CASE("a parameter server fails", "[scenario][failures]") {
+  const auto of = [](const std::string& what) {
+    return simulate(read_scenario_text(R"({cluster: {nodes: 2, node: dgx-a100, fabric: nonblocking}, model: {base: gpt2,
+      n_layer: 2}, plan: {data_parallel: {mechanism: parameter-server, servers: 2}, precision: bf16, seq_length: 64,
+      micro_batch_size: 1, global_batch_size: 16, step_time: 1 s, training: {steps: 100}}, faults: {failures: )" +
+                                           what + "}}",
+                                       "faulty.yaml"));
+  };
+  const Result r = of("[{at: 30 s, what: server 1}]");
+  CHECK(r.failures->end == Approx(130).epsilon(1e-12));
+  CHECK(r.failures->said.at(0).what == "server 1");
+  CHECK(r.failures->said.at(0).lost_work == Approx(30).epsilon(1e-12));
+  CHECK(of("{mtbf: {server: 10 h, worker: 80 h}, runs: 1}").failures->time_between_failures ==
+        Approx(3600 / (2 / 10.0 + 16 / 80.0)).epsilon(1e-12));
+  CHECK_THROWS_WITH(of("[{at: 30 s, what: server 2}]"), Catch::Contains("server 2; there are server 0 to 1"));
+}
+
 TEST_CASE("checkpoints go over the machine to the store", "[scenario][failures]") {
   const std::string store = "{name: store, read: 2 GB/s, write: 1 GB/s, latency: 1 ms}";
   const std::string common = "checkpoint: {every: 100 steps, storage: " + store;
@@ -91,6 +140,10 @@ TEST_CASE("what does not go together is refused, with its place", "[scenario][fa
   refuses("{failures: [{at: 2 d, what: gpu 5}]}", "but the training ends after 24.0 h", "{time: 1 d}");
   refuses("{failures: [{at: 5 s, what: gpu 16}]}", "gpu 16; there are gpu 0 to 15");
   refuses("{failures: [{at: 5 s, what: gpus 1}]}", "unknown component \"gpus\"; did you mean \"gpu\"?");
+  refuses("{failures: [{at: 5 s, what: worker 16}]}", "worker 16; there are worker 0 to 15");
+  refuses("{failures: [{at: 5 s, what: server 0}]}", "server 0: there is none (plan.data_parallel:");
+  refuses("{failures: {mtbf: {server: 5 h}}}", "faults.failures.mtbf.server: there is none");
+  refuses("{failures: [{at: 5 s, what: workr 1}]}", "unknown component \"workr\"; did you mean \"worker\"?");
   refuses("{failures: [{at: 5 s, what: switch nowhere}]}", "unknown switch \"nowhere\"");
   refuses("{failures: [{at: 5 s, what: link nowhere}]}", "unknown link \"nowhere\"");
   refuses("{failures: {mtbf: {}}}", "expected the mean time between failures");

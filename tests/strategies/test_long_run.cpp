@@ -120,6 +120,49 @@ TEST_CASE("without a spare the training waits, or goes on with the replicas left
   }
 }
 
+TEST_CASE("what became of each failure that was said", "[long-run]") {
+  LongRunPlan plan = plan_of(1000);
+  plan.replicas = 2;
+  plan.nodes = 4;
+  plan.checkpoint = {100, Seconds{2}, Seconds{2}, Seconds{7}};
+  plan.recovery = {Seconds{5}, Seconds{10}, Seconds{0}, 0, true, false};
+  plan.failures = {{Seconds{0}, 950, "switch", false},
+                   {Seconds{255.5}, -1, "gpu", true, 1},
+                   {Seconds{300}, -1, "nic", true, 1},
+                   {Seconds{1e9}, -1, "link", false}};
+  const LongRunResult run = run_long(plan);
+  REQUIRE(run.said.size() == 4);
+  CHECK(run.said[1].at == Seconds{255.5});
+  CHECK(run.said[1].steps == 251);  // 100 and 2, twice, then 51 and a half
+  CHECK(run.said[1].lost_steps == 51);
+  CHECK(run.said[1].lost_work.value == Approx(51.5).epsilon(1e-12));
+  CHECK(run.said[2].idle);  // its node has gone with the GPU
+  CHECK(run.said[0].steps == 950);
+  CHECK(run.said[0].lost_steps == 50);
+  CHECK(run.said[0].lost_work.value == Approx(100).epsilon(1e-12));  // with half of the replicas
+  CHECK(!run.said[3].happened);
+  CHECK(run.failures == 2);
+  CHECK(run.lost_work == run.said[0].lost_work + run.said[1].lost_work);
+}
+
+TEST_CASE("nodes of a broken replica step in for others", "[long-run]") {
+  LongRunPlan plan = plan_of(1000);
+  plan.replicas = 4;
+  plan.recovery = {Seconds{5}, Seconds{10}, Seconds{0}, 0, true, true};
+  plan.failures = {{Seconds{100}, -1, "node", true}, {Seconds{300}, -1, "node", true}};
+  const auto pace_at_end = [&plan](int nodes) {
+    plan.nodes = nodes;
+    const LongRunResult run = run_long(plan);
+    return (run.end.value - 300 - 15) / (1000 - run.said[1].steps);
+  };
+  CHECK(pace_at_end(8) == Approx(4 / 3.0).epsilon(0.01));   // two nodes a replica: both are of one
+  CHECK(pace_at_end(16) == Approx(4 / 3.0).epsilon(0.01));  // two of its four are left idle
+  CHECK(pace_at_end(4) == Approx(2).epsilon(0.01));
+  plan.failures.pop_back();
+  plan.nodes = 2;  // two replicas a node
+  CHECK(run_long(plan).slower.value == Approx(900).epsilon(0.01));
+}
+
 TEST_CASE("drawn failures: their number and their kinds follow the rates, and the seed alone decides", "[long-run]") {
   LongRunPlan plan = plan_of(0, 10);
   plan.until = Seconds{365 * kDay};
