@@ -22,6 +22,9 @@ void add_json(json& j, const FailureStudy& study) {
                    {"down_s", study.down},
                    {"waiting_for_repair_s", study.without_node},
                    {"fewer_replicas_s", study.slower}};
+  for (const FailureStudy::Fewer& f : study.fewer)
+    j["failures"]["steps_of_fewer_replicas"].push_back(
+        {{"replicas", f.replicas}, {"step_time_s", f.step_time}, {"simulated", f.simulated}});
   for (const FailureStudy::Said& f : study.said)
     j["failures"]["said"].push_back({{"component", f.what},
                                      {"at_s", f.at},
@@ -58,6 +61,9 @@ FailureStudy failure_study_from_json(const json& j) {
   study.down = f.at("down_s");
   study.without_node = f.at("waiting_for_repair_s");
   study.slower = f.at("fewer_replicas_s");
+  if (const auto fewer = f.find("steps_of_fewer_replicas"); fewer != f.end())
+    for (const json& one : *fewer)
+      study.fewer.push_back({one.at("replicas"), one.at("step_time_s"), one.at("simulated")});
   if (const auto said = f.find("said"); said != f.end())
     for (const json& one : *said)
       study.said.push_back({one.at("component"), one.at("node_was_away"), one.at("at_s"), one.at("steps"),

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "models/checkpoint_state.hpp"
+#include "scenarios/fewer_replicas.hpp"
 #include "scenarios/scenario.hpp"
 #include "sim/child.hpp"
 #include "strategies/checkpoint_interval.hpp"
@@ -181,6 +182,8 @@ FailureStudy study_failures(const Scenario& s, Seconds step) {
     plan.checkpoint.every = interval(s, plan, study);
     study.checkpoint.interval = (plan.step * plan.checkpoint.every).value;
   }
+  FewerReplicas fewer(s, step);
+  plan.step_with = [&fewer](int replicas) { return fewer(replicas); };
   study.runs = plan.parts.empty() ? 1 : choice.runs;
   study.goodput = 0;
   try {
@@ -195,6 +198,8 @@ FailureStudy study_failures(const Scenario& s, Seconds step) {
     throw;
   }
   divide(study);
+  for (const auto& [replicas, of_them] : fewer.asked())
+    study.fewer.push_back({replicas, of_them.time.value, of_them.simulated});
   return study;
 }
 

@@ -28,6 +28,13 @@ struct FailureStudy {
     double at = 0, steps = 0, lost_steps = 0, lost_work = 0;  ///< s; steps done until then
   };
   std::vector<Said> said;
+  /// Steps of an elastic training without some of its replicas.
+  struct Fewer {
+    int replicas = 0;
+    double step_time = 0;
+    bool simulated = false;  ///< false: as if the batch divided among them to the last sample
+  };
+  std::vector<Fewer> fewer;
   struct {
     double bytes = 0, stall = 0, write = 0, load = 0;
     double interval = 0;  ///< as it was run; 0: no checkpoints

@@ -88,7 +88,11 @@ class LongRun {
   Agenda::TimerId note(Happens what, double at, std::uint64_t number = 0) {
     return agenda_.at(at, static_cast<Agenda::Token>(what) << kShift | number);
   }
-  double pace() const { return plan_.step.value * plan_.replicas / std::max(1, pool_.replicas()); }
+  double pace() const {
+    const int left = std::max(1, pool_.replicas());
+    if (left == plan_.replicas) return plan_.step.value;
+    return plan_.step_with ? plan_.step_with(left).value : plan_.step.value * plan_.replicas / left;
+  }
 
   void happen(Agenda::Token token) {
     const std::uint64_t number = token & ((std::uint64_t{1} << kShift) - 1);

@@ -1,4 +1,5 @@
 #pragma once
+#include <functional>
 #include <map>
 #include <string>
 #include <vector>
@@ -52,6 +53,8 @@ struct LongRunPlan {
   Seconds step;
   int replicas = 1;
   int nodes = 0;  ///< that they share evenly; 0: one each. Nodes of a broken replica step in for others
+  /// A step of so many replicas; empty: of `step`, as if the batch divided among them to the last sample.
+  std::function<Seconds(int replicas)> step_with;
   CheckpointTimes checkpoint;
   Recovery recovery;
   std::vector<FailingParts> parts;

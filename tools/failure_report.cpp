@@ -52,6 +52,24 @@ std::string said_lines(const FailureStudy& study) {
   return text;
 }
 
+/// How fast an elastic training is without some of its replicas, and how that is known.
+std::string fewer_line(const FailureStudy& study) {
+  constexpr std::size_t kShown = 4;
+  if (study.fewer.empty()) return "";
+  std::vector<std::string> steps;
+  const auto simulated =
+      std::count_if(study.fewer.begin(), study.fewer.end(), [](const auto& f) { return f.simulated; });
+  for (auto f = study.fewer.rbegin(); f != study.fewer.rend() && steps.size() < kShown; ++f)
+    steps.push_back(fmt::format("{} of {}{}", show(Seconds{f->step_time}), f->replicas, f->simulated ? "" : "*"));
+  if (study.fewer.size() > kShown) steps.push_back("…");
+  std::string text = fmt::format("{:<11}a step takes {} replicas", "elastic", fmt::join(steps, ", "));
+  if (simulated < static_cast<std::ptrdiff_t>(study.fewer.size()))
+    text += simulated > 0 ? "; * not simulated, but as if the batch divided evenly"
+                          : "; * not simulated (the step is said, too large, or the batch or machine does not divide), "
+                            "but as if the batch divided evenly";
+  return text + "\n";
+}
+
 }  // namespace
 
 std::string failure_lines(const FailureStudy& study) {
@@ -73,7 +91,7 @@ std::string failure_lines(const FailureStudy& study) {
   if (study.time_between_failures > 0) text += fmt::format(", one in {} on average", time(study.time_between_failures));
   if (!kinds.empty()) text += fmt::format(" ({})", fmt::join(kinds, ", "));
   text += fmt::format("; {} of work done again\n", time(study.lost_work));
-  text += said_lines(study);
+  text += said_lines(study) + fewer_line(study);
   if (study.checkpoint.interval <= 0) return text;
   text += fmt::format("{}every {}: {} {}, {} of {} stop the training; read back in {}\n", failure_label("checkpoint"),
                       time(study.checkpoint.interval), show(Bytes{study.checkpoint.bytes}),

@@ -69,6 +69,30 @@ TEST_CASE("workers, servers, links and switches fail at times that are said, and
   CHECK(to_json(result_from_json(j)) == j);
 }
 
+TEST_CASE("an elastic training without a node takes the step of the nodes that are left", "[scenario][failures]") {
+  const auto of = [](const std::string& nodes, const std::string& batch, const std::string& faults) {
+    return simulate(read_scenario_text("{cluster: {nodes: " + nodes + R"(, node: dgx-a100, fabric: nonblocking},
+      model: {base: gpt2, n_layer: 2}, plan: {precision: bf16, seq_length: 64, micro_batch_size: 1,
+      training: {steps: 100}, global_batch_size: )" +
+                                           batch + "}, faults: " + faults + "}",
+                                       "elastic.yaml"));
+  };
+  const std::string faults = "{failures: [{at: 40 steps, what: node 1}], restart: {elastic: true}}";
+  const double whole = of("2", "32", "null").step_time, half = of("1", "32", "null").step_time;
+  const Result r = of("2", "32", faults);
+  REQUIRE(r.failures->fewer.size() == 1);
+  CHECK(r.failures->fewer[0].replicas == 8);
+  CHECK(r.failures->fewer[0].simulated);
+  CHECK(r.failures->fewer[0].step_time == half);
+  CHECK(half != Approx(2 * whole).epsilon(0.01));  // one node exchanges gradients inside of it
+  CHECK(r.failures->end == Approx(40 * whole + 60 * half).epsilon(1e-9));
+  CHECK(to_json(result_from_json(to_json(r))) == to_json(r));
+  const Result uneven = of("3", "24", faults);  // 24 samples are no whole number for each of 16
+  CHECK(uneven.failures->fewer.at(0).replicas == 16);
+  CHECK(!uneven.failures->fewer[0].simulated);
+  CHECK(uneven.failures->fewer[0].step_time == Approx(1.5 * uneven.step_time).epsilon(1e-12));
+}
+
 TEST_CASE("a parameter server fails", "[scenario][failures]") {
   const auto of = [](const std::string& what) {
     return simulate(read_scenario_text(R"({cluster: {nodes: 2, node: dgx-a100, fabric: nonblocking}, model: {base: gpt2,
