@@ -130,7 +130,7 @@ double interval(const Scenario& s, const LongRunPlan& plan, FailureStudy& study)
     fail(choice.every_place,
          "faults.checkpoint.every: optimal for what? The replicas left hold the whole state, and no failure loses it");
   double best = 1;
-  if (loses && plan.checkpoint.stall.value > 0) {
+  if (loses && plan.checkpoint.stall.value > 0 && (choice.optimal || choice.find_best)) {
     study.checkpoint.best = best_interval(plan);
     best = study.checkpoint.best.steps;
   }

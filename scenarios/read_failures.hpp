@@ -24,6 +24,7 @@ struct FailureChoice {
   Seconds every_time;         ///< instead
   double virtual_epochs = 0;  ///< instead: so many in a pass over the data
   bool optimal = false;       ///< instead: where simulated runs lose least
+  bool find_best = true;      ///< say the best interval even where it is not asked for
   bool asynchronous = false, sharded = true;
   std::optional<Storage> store;                  ///< none: the nodes' own drives
   bool local = false;                            ///< said so

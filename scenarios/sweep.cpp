@@ -226,7 +226,9 @@ std::vector<SweepPoint> run_sweep(const Sweep& sweep, const SweepOptions& option
   std::size_t done = count - open.size();
   const auto simulate_point = [&](std::size_t k) {
     try {
-      return to_json(point_of(simulate(read_scenario(sweep.scenario, sweep.point(open[k]))))).dump();
+      Scenario s = read_scenario(sweep.scenario, sweep.point(open[k]));
+      s.failures.find_best = false;  // no column shows it
+      return to_json(point_of(simulate(s))).dump();
     } catch (
         const UserError& e) {  // found only on the way, such as a deadlock: this point is impossible, not the sweep
       SweepPoint impossible;

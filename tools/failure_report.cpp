@@ -102,4 +102,15 @@ std::string failure_lines(const FailureStudy& study) {
   return text;
 }
 
+std::string failure_what_if_table(const FailureStudy& study, std::vector<FailureWhatIf> table) {
+  std::stable_sort(table.begin(), table.end(),
+                   [](const auto& a, const auto& b) { return a.effective_step_time < b.effective_step_time; });
+  std::string text = fmt::format("{:<38} {:>9} {:>18} {:>9}\n", "change", "goodput", "with failures", "saves");
+  for (const FailureWhatIf& w : table)
+    text += fmt::format("{:<38} {:>7.2f} % {:>11} a step {:>7.2f} %\n", w.change, w.goodput * 100,
+                        show(Seconds{w.effective_step_time}),
+                        (1 - w.effective_step_time / study.effective_step_time()) * 100);
+  return text;
+}
+
 }  // namespace trainyard

@@ -2,6 +2,7 @@
 #include <catch2/catch.hpp>
 #include <nlohmann/json.hpp>
 
+#include "scenarios/failure_what_ifs.hpp"
 #include "scenarios/simulate.hpp"
 
 using namespace trainyard;
@@ -91,6 +92,32 @@ TEST_CASE("an elastic training without a node takes the step of the nodes that a
   CHECK(uneven.failures->fewer.at(0).replicas == 16);
   CHECK(!uneven.failures->fewer[0].simulated);
   CHECK(uneven.failures->fewer[0].step_time == Approx(1.5 * uneven.step_time).epsilon(1e-12));
+}
+
+TEST_CASE("what rarer failures, faster restarts and cheaper checkpoints would buy", "[scenario][failures]") {
+  const Scenario s = read_scenario_text(
+      scenario("{failures: {mtbf: {node: 48 h, software: 100 h}, runs: 5}, checkpoint: {every: 10 min, write: 100 s, "
+               "load: 60 s}, restart: {detect: 60 s, restart: 600 s}}",
+               "{time: 30 d}"),
+      "faulty.yaml");
+  const Result r = simulate(s);
+  const Seconds step{r.step_time};
+  const std::vector<FailureWhatIf> table = failure_what_ifs(s, step, *r.failures, 2);
+  REQUIRE(table.size() == 6);
+  CHECK(table[0].change == "node failures 2 x rarer");
+  CHECK(table[2].change == "all failures 2 x rarer");
+  for (const FailureWhatIf& change : table) {
+    CAPTURE(change.change);
+    CHECK(change.goodput > r.failures->goodput);
+    CHECK(change.effective_step_time < r.failures->effective_step_time());
+  }
+  CHECK(table[2].goodput > table[0].goodput);
+  // A change that is none gives what was there.
+  CHECK(failure_what_ifs(s, step, *r.failures, 1)[2].goodput == Approx(r.failures->goodput).epsilon(1e-12));
+  std::vector<WhatIf> faster{{"GPU compute", 2, 0.5, 0, 0}};
+  add_goodput(faster, s, *r.failures);
+  CHECK(faster[0].goodput == Approx(r.failures->goodput).epsilon(0.01));
+  CHECK(faster[0].effective_step_time == Approx(0.5 / faster[0].goodput).epsilon(1e-3));
 }
 
 TEST_CASE("a parameter server fails", "[scenario][failures]") {
