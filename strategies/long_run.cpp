@@ -8,6 +8,7 @@
 
 #include "sim/agenda.hpp"
 #include "sim/error.hpp"
+#include "strategies/long_run_books.hpp"
 #include "strategies/node_pool.hpp"
 #include "strategies/saved_work.hpp"
 
@@ -29,14 +30,10 @@ class LongRun {
   explicit LongRun(const LongRunPlan& plan)
       : plan_(plan),
         drawn_(plan.parts, plan.draws),
+        by_steps_(plan.failures),
         pool_(plan.nodes > 0 ? plan.nodes : plan.replicas, plan.replicas, plan.recovery.spares) {
     for (std::size_t i = 0; i < plan.failures.size(); ++i)
       if (plan.failures[i].after_step < 0) note(Happens::fails_as_said, plan.failures[i].at.value, i);
-    for (std::size_t i = 0; i < plan.failures.size(); ++i)
-      if (plan.failures[i].after_step >= 0) after_steps_.push_back(i);
-    std::stable_sort(after_steps_.begin(), after_steps_.end(), [&plan](std::size_t a, std::size_t b) {
-      return plan.failures[a].after_step < plan.failures[b].after_step;
-    });
     result_.said.resize(plan.failures.size());
   }
 
@@ -76,8 +73,7 @@ class LongRun {
   Agenda::TimerId phase_timer_ = 0, write_timer_ = 0;
   bool phase_timed_ = false, writing_ = false;
   DrawnFailures drawn_;
-  std::vector<std::size_t> after_steps_;  ///< failures that are said, by their steps
-  std::size_t next_after_step_ = 0;
+  FailuresBySteps by_steps_;
 
   SavedWork work_;
   double target_ = 0;    ///< steps done when this stretch of training ends
@@ -158,10 +154,9 @@ class LongRun {
 
   /// Steps until something happens at the end of one; then whatever is due there.
   void go_on() {
-    if (next_after_step_ < after_steps_.size() &&
-        plan_.failures[after_steps_[next_after_step_]].after_step <= work_.steps()) {
+    if (by_steps_.next() <= work_.steps()) {
       train(work_.steps());
-      return fail_as_said(after_steps_[next_after_step_++]);
+      return fail_as_said(by_steps_.take());
     }
     if (plan_.checkpoint.every > 0 && work_.steps() > work_.snapshot() &&
         std::fmod(work_.steps(), plan_.checkpoint.every) == 0)
@@ -229,10 +224,7 @@ class LongRun {
     const double next = agenda_.next(), end = plan_.until.value > 0 ? plan_.until.value : HUGE_VAL;
     return next < 0 ? end : std::min(next, end);
   }
-  double undisturbed_steps() const {
-    if (next_after_step_ == after_steps_.size()) return last_step();
-    return std::min(last_step(), plan_.failures[after_steps_[next_after_step_]].after_step);
-  }
+  double undisturbed_steps() const { return std::min(last_step(), by_steps_.next()); }
 
   bool can_do_without() const { return plan_.recovery.elastic && pool_.replicas() > 0; }
 
@@ -341,19 +333,7 @@ class LongRun {
     else
       leave();
     phase_ = Phase::ended;
-    settle(partial);
-  }
-  /// The totals, from what was done; `partial` is of a step under way.
-  void settle(Seconds partial) {
-    result_.end = Seconds{now_};
-    result_.steps = work_.steps();
-    result_.useful = plan_.step * work_.steps();
-    result_.slower = work_.trained() + partial - result_.useful;
-    if (std::abs(result_.slower.value) < 1e-9 * result_.end.value) result_.slower = Seconds{0};
-    const Seconds sum =
-        result_.useful + result_.slower + result_.lost_work + result_.stalled + result_.down + result_.without_node;
-    if (std::abs((sum - result_.end).value) > 1e-6 * result_.end.value)
-      throw InternalError(fmt::format("a long run of {} s whose parts sum to {} s", result_.end.value, sum.value));
+    settle(result_, work_, plan_.step, Seconds{now_}, partial);
   }
 };
 
