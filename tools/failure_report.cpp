@@ -93,11 +93,12 @@ std::string failure_lines(const FailureStudy& study) {
   text += fmt::format("; {} of work done again\n", time(study.lost_work));
   text += said_lines(study) + fewer_line(study);
   if (study.checkpoint.interval <= 0) return text;
-  text += fmt::format("{}every {}: {} {}, {} of {} stop the training; read back in {}\n", failure_label("checkpoint"),
+  const bool behind = study.checkpoint.stall < study.checkpoint.write;
+  text += fmt::format("{}every {}: {} {}, {} of {} stop the training{}; read back in {}\n", failure_label("checkpoint"),
                       time(study.checkpoint.interval), show(Bytes{study.checkpoint.bytes}),
                       study.checkpoint.storage.empty() ? "in the times said" : "to " + study.checkpoint.storage,
                       show(Seconds{study.checkpoint.stall}), show(Seconds{study.checkpoint.write}),
-                      show(Seconds{study.checkpoint.load}));
+                      behind ? ", the rest is taken to slow nothing" : "", show(Seconds{study.checkpoint.load}));
   if (study.checkpoint.best.simulated.value > 0) text += failure_label("") + best_interval_line(study) + "\n";
   return text;
 }
