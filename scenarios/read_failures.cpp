@@ -237,12 +237,18 @@ void read_restart(Recovery& recovery, const Node& node) {
   fields.finish();
 }
 
+/// None where it is taken back: `failures: null`.
+const Node* said(Fields& faults, const char* key) {
+  const Node* node = faults.child(key);
+  return node && node->kind != Node::Kind::null ? node : nullptr;
+}
+
 }  // namespace
 
 FailureChoice read_failures(Fields& faults, const FailingMachine& machine, const Catalog& catalog) {
   FailureChoice choice;
   choice.place = faults.place();
-  if (const Node* node = faults.child("failures")) {
+  if (const Node* node = said(faults, "failures")) {
     if (node->kind == Node::Kind::list) {
       read_list(choice, *node, machine);
     } else {
@@ -256,8 +262,8 @@ FailureChoice read_failures(Fields& faults, const FailingMachine& machine, const
       fields.finish();
     }
   }
-  if (const Node* node = faults.child("checkpoint")) read_checkpoint(choice, *node, machine.cluster, catalog);
-  if (const Node* node = faults.child("restart")) {
+  if (const Node* node = said(faults, "checkpoint")) read_checkpoint(choice, *node, machine.cluster, catalog);
+  if (const Node* node = said(faults, "restart")) {
     read_restart(choice.recovery, *node);
     if (choice.parts.empty() && choice.failures.empty())
       fail(node->place, "faults.restart: nothing fails; expected faults.failures");

@@ -128,10 +128,9 @@ class LongRun {
     if (phase_ == Phase::waits_for_node) result_.without_node += spent;
     if (phase_ == Phase::training) {
       // A stretch that was not cut short ends with its last step, whatever the rounding of the clock.
-      const double whole = std::floor(spent.value / pace() * (1 + kRounding) + kRounding);
       const bool cut_short = phase_timed_ || target_ == HUGE_VAL;
       const double left = target_ - work_.steps();
-      const double ended = cut_short ? std::min(whole, left) : left;
+      const double ended = cut_short ? std::min(steps_under_way(), left) : left;
       work_.done(ended, ended * pace());
     }
     if (phase_timed_) agenda_.cancel(phase_timer_);
@@ -251,6 +250,10 @@ class LongRun {
     go_on();
   }
 
+  /// Whole ones of this stretch of training, not booked yet.
+  double steps_under_way() const {
+    return phase_ == Phase::training ? std::floor((now_ - since_) / pace() * (1 + kRounding) + kRounding) : 0;
+  }
   void fail_as_said(std::size_t number) {
     const SetFailure& failure = plan_.failures[number];
     SetFailureOutcome& outcome = result_.said[number];
@@ -259,7 +262,10 @@ class LongRun {
     outcome.happened = true;
     outcome.at = Seconds{now_};
     outcome.idle = pool_.is_away(failure.node);
-    if (outcome.idle) return;
+    if (outcome.idle) {
+      outcome.steps = work_.steps() + steps_under_way();
+      return;
+    }
     fail(failure.what, failure.takes_node, failure.node);
     outcome.lost_steps = result_.lost_steps - lost_steps;
     outcome.lost_work = result_.lost_work - lost_work;

@@ -32,6 +32,7 @@ TEST_CASE("a failure that is said, with checkpoints whose times are said", "[sce
   CHECK(r.failures->end == Approx(1000 + 20 + 50 + 60).epsilon(1e-12));
   CHECK(r.failures->lost_work == Approx(50).epsilon(1e-12));
   CHECK(r.failures->goodput == Approx(1000 / 1130.0).epsilon(1e-12));
+  CHECK_FALSE(run("{failures: null, checkpoint: null, restart: null}").failures);
   const nlohmann::json j = to_json(r);
   CHECK(j["lost_work_s"] == r.failures->lost_work);
   CHECK(j["checkpoint_interval_s"] == 100);

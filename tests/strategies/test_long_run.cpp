@@ -136,7 +136,8 @@ TEST_CASE("what became of each failure that was said", "[long-run]") {
   CHECK(run.said[1].steps == 251);  // 100 and 2, twice, then 51 and a half
   CHECK(run.said[1].lost_steps == 51);
   CHECK(run.said[1].lost_work.value == Approx(51.5).epsilon(1e-12));
-  CHECK(run.said[2].idle);  // its node has gone with the GPU
+  CHECK(run.said[2].steps == 211);  // from 200, 22.5 s after the restart, at half of the pace
+  CHECK(run.said[2].idle);          // its node has gone with the GPU
   CHECK(run.said[0].steps == 950);
   CHECK(run.said[0].lost_steps == 50);
   CHECK(run.said[0].lost_work.value == Approx(100).epsilon(1e-12));  // with half of the replicas
