@@ -60,9 +60,10 @@ std::string fewer_line(const FailureStudy& study) {
   const auto simulated =
       std::count_if(study.fewer.begin(), study.fewer.end(), [](const auto& f) { return f.simulated; });
   for (auto f = study.fewer.rbegin(); f != study.fewer.rend() && steps.size() < kShown; ++f)
-    steps.push_back(fmt::format("{} of {}{}", show(Seconds{f->step_time}), f->replicas, f->simulated ? "" : "*"));
+    steps.push_back(
+        fmt::format("{} with {} replicas{}", show(Seconds{f->step_time}), f->replicas, f->simulated ? "" : "*"));
   if (study.fewer.size() > kShown) steps.push_back("…");
-  std::string text = fmt::format("{:<11}a step takes {} replicas", "elastic", fmt::join(steps, ", "));
+  std::string text = fmt::format("{:<11}a step takes {}", "elastic", fmt::join(steps, ", "));
   if (simulated < static_cast<std::ptrdiff_t>(study.fewer.size()))
     text += simulated > 0 ? "; * not simulated, but as if the batch divided evenly"
                           : "; * not simulated (the step is said, too large, or the batch or machine does not divide), "

@@ -283,6 +283,30 @@ TEST_CASE("a run takes as long as it has failures, however often it saves", "[lo
   CHECK(run_long(plan).end.value == Approx(2e9 + 1).epsilon(1e-6));
 }
 
+TEST_CASE("what is skipped is what would have been run", "[long-run]") {
+  // Failures of a node that is away change nothing, but nothing is skipped past them.
+  LongRunPlan plan = plan_of(0, 0.25);
+  plan.until = Seconds{20 * kDay};
+  plan.replicas = 4;
+  plan.parts = {{"software", 1, Seconds{15 * kHour}, false}};
+  plan.recovery = {Seconds{5}, Seconds{60}, Seconds{0}, 0, true, true};
+  const auto write = GENERATE(1.5, 20.0, 400.0);  // stops the training; in the background; and longer than the interval
+  CAPTURE(write);
+  plan.checkpoint = {480, Seconds{1.5}, Seconds{write}, Seconds{30}};
+  plan.failures = {{Seconds{0}, -1, "node", true, 2}};
+  const LongRunResult skipped = run_long(plan);
+  for (double at = 100; at < plan.until.value; at += 137) plan.failures.push_back({Seconds{at}, -1, "node", true, 2});
+  const LongRunResult run = run_long(plan);
+  CHECK(run.failures > 10);
+  CHECK(skipped.failures == run.failures);
+  CHECK(skipped.steps == run.steps);
+  CHECK(skipped.checkpoints == run.checkpoints);
+  CHECK(skipped.lost_steps == run.lost_steps);
+  CHECK(skipped.stalled.value == Approx(run.stalled.value).epsilon(1e-9));
+  CHECK(skipped.lost_work.value == Approx(run.lost_work.value).epsilon(1e-9));
+  CHECK(skipped.slower.value == Approx(run.slower.value).epsilon(1e-9));
+}
+
 TEST_CASE("a training that cannot get on is refused", "[long-run]") {
   LongRunPlan plan = plan_of(1000);
   plan.parts = {{"node", 1, Seconds{5}, false}};
