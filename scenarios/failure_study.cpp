@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "models/checkpoint_state.hpp"
+#include "scenarios/fewer_replicas.hpp"
 #include "scenarios/scenario.hpp"
 #include "sim/child.hpp"
 #include "strategies/checkpoint_interval.hpp"
@@ -80,6 +81,7 @@ LongRunPlan plan_of(const Scenario& s, Seconds step) {
   plan.steps = s.training.steps;
   plan.until = s.training.time;
   plan.replicas = s.parallel.mesh.data;
+  plan.nodes = s.cluster.nodes;
   plan.recovery = choice.recovery;
   plan.recovery.state_survives = s.parallel.zero == ZeroStage::none && plan.replicas > 1;
   plan.parts = choice.parts;
@@ -123,25 +125,36 @@ void divide(FailureStudy& study) {
 /// Steps between checkpoints, as the scenario says or as simulated runs have it best.
 double interval(const Scenario& s, const LongRunPlan& plan, FailureStudy& study) {
   const FailureChoice& choice = s.failures;
-  const bool has_best = !plan.parts.empty() && plan.checkpoint.stall.value > 0;
+  const bool loses = time_between_losses(plan.parts, plan.recovery).value > 0;
+  if (choice.optimal && !loses)
+    fail(choice.every_place,
+         "faults.checkpoint.every: optimal for what? The replicas left hold the whole state, and no failure loses it");
   double best = 1;
-  if (has_best) {
-    const BestInterval found = best_interval(plan);
-    study.checkpoint.young = found.young.value;
-    study.checkpoint.daly = found.daly.value;
-    study.checkpoint.simulated = found.simulated.value;
-    best = found.steps;
+  if (loses && plan.checkpoint.stall.value > 0 && (choice.optimal || choice.find_best)) {
+    study.checkpoint.best = best_interval(plan);
+    best = study.checkpoint.best.steps;
   }
   if (choice.optimal) return best;
   if (choice.virtual_epochs > 0) return virtual_epoch_steps(s.training, choice.virtual_epochs);
   return choice.every > 0 ? choice.every : std::max(1.0, std::round(choice.every_time / plan.step));
 }
 
-void require_all_happen(const FailureChoice& choice, const LongRunResult& run) {
-  for (std::size_t i = 0; i < choice.failures.size(); ++i)
-    if (choice.failures[i].after_step < 0 && choice.failures[i].at > run.end)
+/// What became of failures that are said. Throws UserError at the time of one that comes too late.
+std::vector<FailureStudy::Said> said_failures(const FailureChoice& choice, const LongRunResult& run) {
+  std::vector<FailureStudy::Said> said;
+  for (std::size_t i = 0; i < choice.failures.size(); ++i) {
+    const SetFailure& failure = choice.failures[i];
+    const SetFailureOutcome& outcome = run.said[i];
+    if (!outcome.happened && failure.after_step < 0)
       fail(choice.failure_places[i], fmt::format("faults.failures.{}.at: {}, but the training ends after {}", i,
-                                                 show(choice.failures[i].at), long_time(run.end)));
+                                                 show(failure.at), long_time(run.end)));
+    if (!outcome.happened)
+      fail(choice.failure_places[i], fmt::format("faults.failures.{}.at: {} steps, but the training ends with {}", i,
+                                                 failure.after_step, run.steps));
+    said.push_back({choice.failure_names[i], outcome.idle, outcome.at.value, outcome.steps, outcome.lost_steps,
+                    outcome.lost_work.value});
+  }
+  return said;
 }
 
 }  // namespace
@@ -169,13 +182,15 @@ FailureStudy study_failures(const Scenario& s, Seconds step) {
     plan.checkpoint.every = interval(s, plan, study);
     study.checkpoint.interval = (plan.step * plan.checkpoint.every).value;
   }
+  FewerReplicas fewer(s, step);
+  plan.step_with = [&fewer](int replicas) { return fewer(replicas); };
   study.runs = plan.parts.empty() ? 1 : choice.runs;
   study.goodput = 0;
   try {
     for (int run = 0; run < study.runs; ++run) {
       plan.draws = seeded_draws(choice.seed + static_cast<std::uint64_t>(run));
       const LongRunResult result = run_long(plan);
-      require_all_happen(choice, result);
+      study.said = said_failures(choice, result);
       add(study, result);
     }
   } catch (const UserError& e) {
@@ -183,66 +198,8 @@ FailureStudy study_failures(const Scenario& s, Seconds step) {
     throw;
   }
   divide(study);
-  return study;
-}
-
-void add_json(json& j, const FailureStudy& study) {
-  j["goodput"] = study.goodput;
-  j["goodput_deviation"] = study.goodput_deviation;
-  j["lost_work_s"] = study.lost_work;
-  j["lost_work_deviation_s"] = study.lost_work_deviation;
-  j["failures"] = {{"runs", study.runs},
-                   {"count", study.failures},
-                   {"by_component", study.failures_of},
-                   {"time_between_s", study.time_between_failures},
-                   {"training_time_s", study.end},
-                   {"steps", study.steps},
-                   {"effective_step_time_s", study.effective_step_time()},
-                   {"checkpoint_stall_s", study.stalled},
-                   {"down_s", study.down},
-                   {"waiting_for_repair_s", study.without_node},
-                   {"fewer_replicas_s", study.slower}};
-  if (study.checkpoint.interval <= 0) return;
-  j["checkpoint_interval_s"] = study.checkpoint.interval;
-  j["checkpoint"] = {{"count", study.checkpoints},          {"bytes", study.checkpoint.bytes},
-                     {"storage", study.checkpoint.storage}, {"stall_s", study.checkpoint.stall},
-                     {"write_s", study.checkpoint.write},   {"load_s", study.checkpoint.load}};
-  if (study.checkpoint.simulated > 0)
-    j["checkpoint"]["best_interval_s"] = {
-        {"young", study.checkpoint.young}, {"daly", study.checkpoint.daly}, {"simulated", study.checkpoint.simulated}};
-}
-
-FailureStudy failure_study_from_json(const json& j) {
-  FailureStudy study;
-  study.goodput = j.at("goodput");
-  study.goodput_deviation = j.at("goodput_deviation");
-  study.lost_work = j.at("lost_work_s");
-  study.lost_work_deviation = j.at("lost_work_deviation_s");
-  const json& f = j.at("failures");
-  study.runs = f.at("runs");
-  study.failures = f.at("count");
-  study.failures_of = f.at("by_component").get<std::map<std::string, double>>();
-  study.time_between_failures = f.at("time_between_s");
-  study.end = f.at("training_time_s");
-  study.steps = f.at("steps");
-  study.stalled = f.at("checkpoint_stall_s");
-  study.down = f.at("down_s");
-  study.without_node = f.at("waiting_for_repair_s");
-  study.slower = f.at("fewer_replicas_s");
-  if (!j.contains("checkpoint_interval_s")) return study;
-  study.checkpoint.interval = j.at("checkpoint_interval_s");
-  const json& c = j.at("checkpoint");
-  study.checkpoints = c.at("count");
-  study.checkpoint.bytes = c.at("bytes");
-  study.checkpoint.storage = c.at("storage");
-  study.checkpoint.stall = c.at("stall_s");
-  study.checkpoint.write = c.at("write_s");
-  study.checkpoint.load = c.at("load_s");
-  if (const auto best = c.find("best_interval_s"); best != c.end()) {
-    study.checkpoint.young = best->at("young");
-    study.checkpoint.daly = best->at("daly");
-    study.checkpoint.simulated = best->at("simulated");
-  }
+  for (const auto& [replicas, of_them] : fewer.asked())
+    study.fewer.push_back({replicas, of_them.time.value, of_them.simulated});
   return study;
 }
 

@@ -2,8 +2,9 @@
 #include <map>
 #include <nlohmann/json_fwd.hpp>
 #include <string>
+#include <vector>
 
-#include "sim/units.hpp"
+#include "strategies/checkpoint_interval.hpp"
 
 namespace trainyard {
 
@@ -20,10 +21,24 @@ struct FailureStudy {
   double stalled = 0, down = 0, without_node = 0, slower = 0;
   double failures = 0, checkpoints = 0;
   std::map<std::string, double> failures_of;
+  /// Failures that were said, in their order.
+  struct Said {
+    std::string what;                                         ///< "gpu 5"
+    bool idle = false;                                        ///< its node was away already
+    double at = 0, steps = 0, lost_steps = 0, lost_work = 0;  ///< s; steps done until then
+  };
+  std::vector<Said> said;
+  /// Steps of an elastic training without some of its replicas.
+  struct Fewer {
+    int replicas = 0;
+    double step_time = 0;
+    bool simulated = false;  ///< false: as if the batch divided among them to the last sample
+  };
+  std::vector<Fewer> fewer;
   struct {
     double bytes = 0, stall = 0, write = 0, load = 0;
-    double interval = 0;                        ///< as it was run; 0: no checkpoints
-    double young = 0, daly = 0, simulated = 0;  ///< the best interval; 0: there is none
+    double interval = 0;  ///< as it was run; 0: no checkpoints
+    BestInterval best;    ///< simulated 0: there is none
     std::string storage;
   } checkpoint;
   double effective_step_time() const { return steps > 0 ? end / steps : 0; }

@@ -8,7 +8,7 @@
 namespace trainyard {
 namespace {
 
-const std::vector<std::string> kKinds{"gpu", "node", "nic", "switch", "link", "software"};
+const std::vector<std::string> kKinds{"gpu", "node", "nic", "switch", "link", "software", "worker", "server"};
 
 /// What fails with its node: a spare takes the node's place.
 bool takes_node(const std::string& kind) { return kind == "gpu" || kind == "node" || kind == "nic"; }
@@ -19,13 +19,22 @@ double adapters(const ClusterSpec& cluster) {
   return count;
 }
 
-/// How many of a kind the cluster has. A link is the cable of an adapter; those between switches are not counted.
-double count_of_kind(const std::string& kind, const ClusterSpec& cluster) {
+/// How many of a kind there are. A link is the cable of an adapter; those between switches are not counted.
+double count_of_kind(const std::string& kind, const FailingMachine& machine) {
+  const ClusterSpec& cluster = machine.cluster;
   if (kind == "gpu") return cluster.gpus();
   if (kind == "node") return cluster.nodes;
   if (kind == "nic" || kind == "link") return adapters(cluster);
   if (kind == "switch") return static_cast<double>(build_cluster(cluster).all(DeviceKind::network_switch).size());
+  if (kind == "worker") return machine.workers;
+  if (kind == "server") return machine.servers;
   return 1;
+}
+
+/// What there is none of, and why.
+std::string none_of(const std::string& kind) {
+  return kind == "server" ? "there is none (plan.data_parallel: {mechanism: parameter-server})"
+                          : "the cluster has none";
 }
 
 Seconds positive_time(Fields& fields, const char* key) {
@@ -34,7 +43,7 @@ Seconds positive_time(Fields& fields, const char* key) {
   return time;
 }
 
-void read_rates(FailureChoice& choice, const Node& node, const ClusterSpec& cluster) {
+void read_rates(FailureChoice& choice, const Node& node, const FailingMachine& machine) {
   Fields fields(node, "faults.failures.mtbf");
   for (const std::string& kind : kKinds) {
     if (!fields.has(kind)) continue;
@@ -45,13 +54,13 @@ void read_rates(FailureChoice& choice, const Node& node, const ClusterSpec& clus
     if (part.kind == Node::Kind::map && !part.find("value")) {
       Fields counted(part, "faults.failures.mtbf." + kind);
       parts.mtbf = positive_time(counted, "mtbf");
-      parts.count = counted.has("count") ? counted.number("count", 1, 1e9) : count_of_kind(kind, cluster);
+      parts.count = counted.has("count") ? counted.number("count", 1, 1e9) : count_of_kind(kind, machine);
       counted.finish();
     } else {
       parts.mtbf = positive_time(fields, kind.c_str());
-      parts.count = count_of_kind(kind, cluster);
+      parts.count = count_of_kind(kind, machine);
     }
-    if (parts.count <= 0) fail(part.place, fmt::format("faults.failures.mtbf.{}: the cluster has none", kind));
+    if (parts.count <= 0) fail(part.place, fmt::format("faults.failures.mtbf.{}: {}", kind, none_of(kind)));
     choice.parts.push_back(parts);
   }
   fields.finish();
@@ -60,7 +69,8 @@ void read_rates(FailureChoice& choice, const Node& node, const ClusterSpec& clus
                                  fmt::join(kKinds, ", one ")));
 }
 
-void require_number(const std::string& word, int count, const std::string& kind, const Place& place) {
+int number_of(const std::string& word, int count, const std::string& kind, const Place& place) {
+  if (count == 0) fail(place, fmt::format("faults.failures: {} {}: {}", kind, word, none_of(kind)));
   std::int64_t number = -1;
   try {
     number = parse_integer(word);
@@ -69,10 +79,32 @@ void require_number(const std::string& word, int count, const std::string& kind,
   }
   if (number < 0 || number >= count)
     fail(place, fmt::format("faults.failures: {} {}; there are {} 0 to {}", kind, number, kind, count - 1));
+  return static_cast<int>(number);
 }
 
-/// "gpu 5" → its kind, when there is such a thing.
-std::string failing_kind(const std::string& what, const ClusterSpec& cluster, const Place& place) {
+std::vector<std::string> names_of(const std::string& kind, const ClusterSpec& cluster) {
+  const DeviceGraph graph = build_cluster(cluster);
+  std::vector<std::string> names;
+  if (kind == "link")
+    for (const Link& link : graph.links()) names.push_back(link.name);
+  else
+    for (const DeviceId id : graph.all(DeviceKind::network_switch))
+      names.push_back(graph.devices()[static_cast<std::size_t>(id)].name);
+  return names;
+}
+
+/// The node that a part stands in; −1: in none. A server may be on any.
+int node_of(const std::string& kind, int number, const ClusterSpec& cluster) {
+  if (kind == "node") return number;
+  if (kind == "gpu" || kind == "worker") return cluster.node_of_gpu(number);
+  if (kind != "nic") return -1;
+  int node = 0;
+  for (int left = number; left >= cluster.type_of(node).hcas; ++node) left -= cluster.type_of(node).hcas;
+  return node;
+}
+
+/// "gpu 5" → its kind and its node, when there is such a thing.
+void read_component(SetFailure& failure, const std::string& what, const FailingMachine& machine, const Place& place) {
   const std::size_t space = what.find(' ');
   const std::string kind = what.substr(0, space), which = space == std::string::npos ? "" : what.substr(space + 1);
   if (std::find(kKinds.begin(), kKinds.end(), kind) == kKinds.end())
@@ -80,19 +112,15 @@ std::string failing_kind(const std::string& what, const ClusterSpec& cluster, co
   if (kind == "software") {
     if (!which.empty()) fail(place, "faults.failures: software is one; nothing expected after it");
   } else if (kind == "switch" || kind == "link") {
-    const DeviceGraph graph = build_cluster(cluster);
-    std::vector<std::string> names;
-    if (kind == "switch")
-      for (const DeviceId id : graph.all(DeviceKind::network_switch))
-        names.push_back(graph.devices()[static_cast<std::size_t>(id)].name);
-    else
-      for (const Link& link : graph.links()) names.push_back(link.name);
+    const std::vector<std::string> names = names_of(kind, machine.cluster);
     if (std::find(names.begin(), names.end(), which) == names.end())
       fail(place, fmt::format("faults.failures: unknown {} \"{}\"{}", kind, which, hint(which, names)));
   } else {
-    require_number(which, static_cast<int>(count_of_kind(kind, cluster)), kind, place);
+    failure.node =
+        node_of(kind, number_of(which, static_cast<int>(count_of_kind(kind, machine)), kind, place), machine.cluster);
   }
-  return kind;
+  failure.what = kind;
+  failure.takes_node = takes_node(kind);
 }
 
 /// "550 steps" → 550; none of anything else.
@@ -102,7 +130,7 @@ std::optional<double> steps_of(const std::string& text) {
   return std::nullopt;
 }
 
-void read_list(FailureChoice& choice, const Node& list, const ClusterSpec& cluster) {
+void read_list(FailureChoice& choice, const Node& list, const FailingMachine& machine) {
   for (std::size_t i = 0; i < list.items.size(); ++i) {
     Fields fields(list.items[i], fmt::format("faults.failures.{}", i));
     SetFailure failure;
@@ -114,8 +142,8 @@ void read_list(FailureChoice& choice, const Node& list, const ClusterSpec& clust
     } else {
       failure.at = fields.seconds("at");
     }
-    failure.what = failing_kind(fields.text("what"), cluster, fields.place_of("what"));
-    failure.takes_node = takes_node(failure.what);
+    choice.failure_names.push_back(fields.text("what"));
+    read_component(failure, choice.failure_names.back(), machine, fields.place_of("what"));
     choice.failure_places.push_back(fields.place_of("at"));
     fields.finish();
     choice.failures.push_back(std::move(failure));
@@ -209,17 +237,23 @@ void read_restart(Recovery& recovery, const Node& node) {
   fields.finish();
 }
 
+/// None where it is taken back: `failures: null`.
+const Node* said(Fields& faults, const char* key) {
+  const Node* node = faults.child(key);
+  return node && node->kind != Node::Kind::null ? node : nullptr;
+}
+
 }  // namespace
 
-FailureChoice read_failures(Fields& faults, const ClusterSpec& cluster, const Catalog& catalog) {
+FailureChoice read_failures(Fields& faults, const FailingMachine& machine, const Catalog& catalog) {
   FailureChoice choice;
   choice.place = faults.place();
-  if (const Node* node = faults.child("failures")) {
+  if (const Node* node = said(faults, "failures")) {
     if (node->kind == Node::Kind::list) {
-      read_list(choice, *node, cluster);
+      read_list(choice, *node, machine);
     } else {
       Fields fields(*node, "faults.failures");
-      read_rates(choice, fields.required_child("mtbf"), cluster);
+      read_rates(choice, fields.required_child("mtbf"), machine);
       choice.seed = static_cast<std::uint64_t>(fields.integer("seed", 0, 1));
       const std::int64_t runs = fields.integer("runs", 1, choice.runs);
       constexpr std::int64_t kMostRuns = 100000;
@@ -228,8 +262,8 @@ FailureChoice read_failures(Fields& faults, const ClusterSpec& cluster, const Ca
       fields.finish();
     }
   }
-  if (const Node* node = faults.child("checkpoint")) read_checkpoint(choice, *node, cluster, catalog);
-  if (const Node* node = faults.child("restart")) {
+  if (const Node* node = said(faults, "checkpoint")) read_checkpoint(choice, *node, machine.cluster, catalog);
+  if (const Node* node = said(faults, "restart")) {
     read_restart(choice.recovery, *node);
     if (choice.parts.empty() && choice.failures.empty())
       fail(node->place, "faults.restart: nothing fails; expected faults.failures");

@@ -211,11 +211,13 @@ json report_json(const Result& result, const std::vector<WhatIf>& what_ifs, cons
   for (const FittingChange& change : result.changes)
     j["changes"].push_back({{"set", in_words(change.overrides)}, {"peak_bytes", change.peak}, {"fits", change.fits}});
   j["what_if"] = json::array();
-  for (const WhatIf& w : what_ifs)
-    j["what_if"].push_back({{"resource", w.resource_class},
-                            {"factor", w.factor},
-                            {"step_time_s", w.step_time},
-                            {"saves_share", 1 - w.step_time / result.step_time}});
+  for (const WhatIf& w : what_ifs) {
+    json& row = j["what_if"].emplace_back(json{{"resource", w.resource_class},
+                                               {"factor", w.factor},
+                                               {"step_time_s", w.step_time},
+                                               {"saves_share", 1 - w.step_time / result.step_time}});
+    if (w.goodput > 0) row.update({{"goodput", w.goodput}, {"effective_step_time_s", w.effective_step_time}});
+  }
   j["sources"] = json::array();
   for (const FigureSource& s : sources)
     j["sources"].push_back(

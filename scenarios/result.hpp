@@ -108,6 +108,7 @@ struct WhatIf {
   std::string resource_class;
   double factor = 1;
   double step_time = 0;
+  double goodput = 0, effective_step_time = 0;  ///< with failures and checkpoints; 0: not asked for
 };
 
 /// What `run --json` writes: the result, what-ifs and sources, keys with their units.

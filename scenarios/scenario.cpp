@@ -257,7 +257,8 @@ void read_said_step(Scenario& s, Fields& plan) {
 
 void read_faults(Scenario& s, const Node& node, const Catalog& catalog) {
   Fields faults(node, "faults");
-  s.failures = read_failures(faults, s.cluster, catalog);
+  const bool has_servers = s.parallel.mechanism == Mechanism::parameter_server;
+  s.failures = read_failures(faults, {s.cluster, s.plan.ranks, has_servers ? s.parallel.servers.count : 0}, catalog);
   s.slow = read_slow_parts(faults, s.plan.ranks);
   faults.finish();
   if (s.said_step.time.value > 0)

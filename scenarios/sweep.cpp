@@ -4,7 +4,6 @@
 #include <sys/stat.h>
 
 #include <algorithm>
-#include <iterator>
 #include <nlohmann/json.hpp>
 
 #include "scenarios/simulate.hpp"
@@ -16,7 +15,6 @@ namespace trainyard {
 namespace {
 
 using nlohmann::json;
-using nlohmann::ordered_json;
 
 std::string trimmed(std::string_view text) {
   while (text.starts_with(' ')) text.remove_prefix(1);
@@ -77,8 +75,11 @@ std::string point_key(const Scenario& s, const std::string& stamp) {
 
 json to_json(const SweepPoint& p) {
   if (!p.error.empty()) return {{"error", p.error}};
-  return {p.step_time,   p.samples_per_s, p.tokens_per_s_per_gpu, p.tflops_per_gpu,       p.mfu,
-          p.memory_peak, p.fits,          p.bottleneck,           p.exposed_communication};
+  json line{p.step_time,   p.samples_per_s, p.tokens_per_s_per_gpu, p.tflops_per_gpu,        p.mfu,
+            p.memory_peak, p.fits,          p.bottleneck,           p.exposed_communication, p.said};
+  if (const auto& t = p.training)
+    line.push_back({t->goodput, t->goodput_deviation, t->end, t->step_time, t->lost_work, t->checkpoint_interval});
+  return line;
 }
 
 SweepPoint point_from_json(const json& j) {
@@ -97,22 +98,30 @@ SweepPoint point_from_json(const json& j) {
   p.fits = j.at(6);
   p.bottleneck = j.at(7);
   p.exposed_communication = j.at(8);
+  p.said = j.at(9);
+  constexpr std::size_t kTraining = 10;
+  if (j.size() <= kTraining) return p;
+  const json& t = j.at(kTraining);
+  p.training = SweepPoint::Training{t.at(0), t.at(1), t.at(2), t.at(3), t.at(4), t.at(5)};
   return p;
 }
 
 SweepPoint point_of(const Result& r) {
-  SweepPoint p{true,
-               "",
-               r.step_time,
-               r.samples_per_s,
-               r.tokens_per_s_per_gpu,
-               r.tflops_per_gpu,
-               r.mfu,
-               r.memory.peak,
-               r.fits,
-               r.bottleneck,
-               0};
+  SweepPoint p;
+  p.done = true;
+  p.step_time = r.step_time;
+  p.samples_per_s = r.samples_per_s;
+  p.tokens_per_s_per_gpu = r.tokens_per_s_per_gpu;
+  p.tflops_per_gpu = r.tflops_per_gpu;
+  p.mfu = r.mfu;
+  p.memory_peak = r.memory.peak;
+  p.fits = r.fits;
+  p.bottleneck = r.bottleneck;
   for (const auto& [group, seconds] : r.breakdown.exposed_communication) p.exposed_communication += seconds;
+  p.said = !r.said_step.empty();
+  if (const auto& f = r.failures)
+    p.training = SweepPoint::Training{f->goodput,   f->goodput_deviation,  f->end, f->effective_step_time(),
+                                      f->lost_work, f->checkpoint.interval};
   return p;
 }
 
@@ -129,7 +138,7 @@ Checked check_points(const Sweep& sweep, std::size_t count) {
     json lines = json::array();
     for (std::size_t i = first(part); i < first(part + 1); ++i) try {
         const Scenario s = read_scenario(sweep.scenario, sweep.point(i));
-        require_simulable(s);
+        if (s.said_step.time.value <= 0) require_simulable(s);
         lines.push_back({"", point_key(s, stamp)});
       } catch (const UserError& e) {
         lines.push_back({e.what(), ""});
@@ -159,32 +168,6 @@ bool take_from(const Journal& journal, const std::string& key, SweepPoint& point
   } catch (const json::exception&) {
     return false;
   }
-}
-
-constexpr const char* kFigures[] = {"step_time_s",    "samples_per_s", "tokens_per_s_per_gpu",
-                                    "tflops_per_gpu", "mfu",           "memory_peak_bytes",
-                                    "fits",           "bottleneck",    "exposed_communication_s"};
-
-ordered_json figures(const SweepPoint& p) {
-  const ordered_json values{p.step_time,   p.samples_per_s, p.tokens_per_s_per_gpu, p.tflops_per_gpu,       p.mfu,
-                            p.memory_peak, p.fits,          p.bottleneck,           p.exposed_communication};
-  ordered_json named = ordered_json::object();
-  for (std::size_t i = 0; i < std::size(kFigures); ++i) named[kFigures[i]] = values[i];
-  return named;
-}
-
-/// RFC 4180.
-std::string quoted(const std::string& cell) {
-  if (cell.find_first_of(",\"\r\n") == std::string::npos && !cell.starts_with(' ') && !cell.ends_with(' ')) return cell;
-  std::string out = "\"";
-  for (const char c : cell) out += c == '"' ? std::string("\"\"") : std::string(1, c);
-  return out + "\"";
-}
-
-std::string csv_cell(const ordered_json& value) {
-  if (value.is_string()) return quoted(value.get<std::string>());
-  if (value.is_number_float()) return exact(value.get<double>());
-  return value.dump();
 }
 
 }  // namespace
@@ -243,7 +226,9 @@ std::vector<SweepPoint> run_sweep(const Sweep& sweep, const SweepOptions& option
   std::size_t done = count - open.size();
   const auto simulate_point = [&](std::size_t k) {
     try {
-      return to_json(point_of(simulate_here(read_scenario(sweep.scenario, sweep.point(open[k])), {}))).dump();
+      Scenario s = read_scenario(sweep.scenario, sweep.point(open[k]));
+      s.failures.find_best = false;  // no column shows it
+      return to_json(point_of(simulate(s))).dump();
     } catch (
         const UserError& e) {  // found only on the way, such as a deadlock: this point is impossible, not the sweep
       SweepPoint impossible;
@@ -257,36 +242,6 @@ std::vector<SweepPoint> run_sweep(const Sweep& sweep, const SweepOptions& option
     if (options.progress) options.progress(++done, count);
   });
   return points;
-}
-
-std::string sweep_csv(const Sweep& sweep, const std::vector<SweepPoint>& points) {
-  std::string text;
-  for (const SweepAxis& axis : sweep.axes) text += quoted(axis.path) + ",";
-  for (const char* figure : kFigures) text += std::string(figure) + ",";
-  text += "error\n";
-  for (std::size_t i = 0; i < points.size(); ++i) {
-    for (const auto& [path, value] : sweep.point(i)) text += quoted(value) + ",";
-    if (points[i].error.empty())
-      for (const ordered_json& value : figures(points[i])) text += csv_cell(value) + ",";
-    else
-      text += std::string(std::size(kFigures), ',');
-    text += quoted(points[i].error) + "\n";
-  }
-  return text;
-}
-
-ordered_json sweep_json(const Sweep& sweep, const std::vector<SweepPoint>& points) {
-  ordered_json rows = ordered_json::array();
-  for (std::size_t i = 0; i < points.size(); ++i) {
-    ordered_json set = ordered_json::object();
-    for (const auto& [path, value] : sweep.point(i)) set[path] = value;
-    ordered_json& row = rows.emplace_back(ordered_json{{"set", set}});
-    if (points[i].error.empty())
-      row.update(figures(points[i]));
-    else
-      row["error"] = points[i].error;
-  }
-  return {{"scenario", sweep.scenario.string()}, {"points", rows}};
 }
 
 }  // namespace trainyard

@@ -2,6 +2,7 @@
 #include <filesystem>
 #include <functional>
 #include <nlohmann/json_fwd.hpp>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -29,7 +30,8 @@ struct Sweep {
   Overrides point(std::size_t index) const;
 };
 
-/// The answer at one point. An impossible one has `error`, and no figures.
+/// The answer at one point. An impossible one has `error`, and no figures; one whose step was said, not simulated, has
+/// nothing of what is inside of it.
 struct SweepPoint {
   bool done = false;
   std::string error;
@@ -38,6 +40,15 @@ struct SweepPoint {
   bool fits = false;
   std::string bottleneck;
   double exposed_communication = 0;  ///< s, all groups
+  bool said = false;
+  /// What failures and checkpoints make of the training; s.
+  struct Training {
+    double goodput = 0, goodput_deviation = 0;
+    double end = 0, step_time = 0;  ///< step time: of all the time, over the steps done
+    double lost_work = 0;
+    double checkpoint_interval = 0;  ///< 0: no checkpoints
+  };
+  std::optional<Training> training;  ///< where the scenario has failures or checkpoints
 };
 
 struct SweepOptions {
@@ -54,7 +65,7 @@ std::string all_impossible(std::size_t points, const std::string& first_error);
 /// there are. Ends early when `interrupted()`: points that are not done have `done` false.
 std::vector<SweepPoint> run_sweep(const Sweep&, const SweepOptions& = {});
 
-/// A line a point: the swept paths, then the figures; doubles as the shortest text that reads back the same.
+/// A line a point: the swept paths, then the figures that any point has; doubles as the shortest text that reads back the same.
 std::string sweep_csv(const Sweep&, const std::vector<SweepPoint>&);
 nlohmann::ordered_json sweep_json(const Sweep&, const std::vector<SweepPoint>&);
 

@@ -22,6 +22,7 @@ namespace trainyard {
 namespace {
 
 volatile sig_atomic_t g_interrupted = 0;
+bool g_is_child = false;
 int g_progress = STDERR_FILENO;
 
 enum class Status : char { result = 'R', user = 'U', deadlock = 'D', internal = 'I' };
@@ -44,6 +45,7 @@ void write_all(int fd, const std::string& text) {
 }
 
 [[noreturn]] void run_child(int pipe, int caught_stderr, const std::function<std::string()>& work) {
+  g_is_child = true;
   g_progress = ::fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, 3);
   ::dup2(caught_stderr, STDERR_FILENO);
   std::string text;
@@ -169,7 +171,7 @@ void watch_interrupts() {
   ::sigaction(SIGINT, &action, nullptr);
   ::sigaction(SIGTERM, &action, nullptr);
 }
-bool interrupted() { return g_interrupted != 0; }
+bool interrupted() { return g_interrupted != 0 && !g_is_child; }
 int progress_descriptor() { return g_progress; }
 
 }  // namespace trainyard

@@ -19,7 +19,8 @@ std::vector<std::string> in_children(std::size_t count, int jobs, const std::fun
 /// Number of processors this process may use.
 int processors();
 
-/// SIGINT was received since `watch_interrupts` (used by long jobs to end in a state that can be resumed).
+/// SIGINT was received since `watch_interrupts` (used by long jobs to end in a state that can be resumed). Never in a
+/// child: it ends what it has begun, and its parent begins nothing new.
 void watch_interrupts();
 bool interrupted();
 

@@ -8,7 +8,9 @@
 
 #include "sim/agenda.hpp"
 #include "sim/error.hpp"
-#include "topologies/hashing.hpp"
+#include "strategies/long_run_books.hpp"
+#include "strategies/node_pool.hpp"
+#include "strategies/saved_work.hpp"
 
 namespace trainyard {
 namespace {
@@ -25,13 +27,14 @@ constexpr double kRounding = 1e-12;
 
 class LongRun {
  public:
-  explicit LongRun(const LongRunPlan& plan) : plan_(plan), between_(time_between_failures(plan.parts)) {
+  explicit LongRun(const LongRunPlan& plan)
+      : plan_(plan),
+        drawn_(plan.parts, plan.draws),
+        by_steps_(plan.failures),
+        pool_(plan.nodes > 0 ? plan.nodes : plan.replicas, plan.replicas, plan.recovery.spares) {
     for (std::size_t i = 0; i < plan.failures.size(); ++i)
       if (plan.failures[i].after_step < 0) note(Happens::fails_as_said, plan.failures[i].at.value, i);
-    for (const SetFailure& failure : plan.failures)
-      if (failure.after_step >= 0) after_steps_.push_back(&failure);
-    std::stable_sort(after_steps_.begin(), after_steps_.end(),
-                     [](const auto* a, const auto* b) { return a->after_step < b->after_step; });
+    result_.said.resize(plan.failures.size());
   }
 
   LongRunResult run() {
@@ -69,25 +72,23 @@ class LongRun {
   double since_ = 0;  ///< the phase began
   Agenda::TimerId phase_timer_ = 0, write_timer_ = 0;
   bool phase_timed_ = false, writing_ = false;
-  const Seconds between_;
-  std::uint64_t draws_ = 0;
-  std::vector<const SetFailure*> after_steps_;
-  std::size_t next_after_step_ = 0;
+  DrawnFailures drawn_;
+  FailuresBySteps by_steps_;
 
-  double steps_ = 0, saved_steps_ = 0, snapshot_steps_ = 0;
-  double checkpointed_ = 0;                          ///< the last step whose checkpoint was begun
-  double before_snapshot_ = 0, after_snapshot_ = 0;  ///< seconds of training that no whole checkpoint has
-  double trained_ = 0;                               ///< the same, of what one has
-  double target_ = 0;                                ///< steps done when this stretch of training ends
-  double hopeless_ = 0;                              ///< failures since the last progress
-  int missing_ = 0, in_repair_ = 0;                  ///< nodes
-  int joining_ = 0;                                  ///< repaired nodes that wait for the end of the step
-  bool must_load_ = false;                           ///< the restart reads a checkpoint
+  SavedWork work_;
+  double target_ = 0;    ///< steps done when this stretch of training ends
+  double hopeless_ = 0;  ///< failures since the last progress
+  NodePool pool_;
+  bool must_load_ = false;  ///< the restart reads a checkpoint
 
   Agenda::TimerId note(Happens what, double at, std::uint64_t number = 0) {
     return agenda_.at(at, static_cast<Agenda::Token>(what) << kShift | number);
   }
-  double pace() const { return plan_.step.value * plan_.replicas / std::max(1, plan_.replicas - missing_); }
+  double pace() const {
+    const int left = std::max(1, pool_.replicas());
+    if (left == plan_.replicas) return plan_.step.value;
+    return plan_.step_with ? plan_.step_with(left).value : plan_.step.value * plan_.replicas / left;
+  }
 
   void happen(Agenda::Token token) {
     const std::uint64_t number = token & ((std::uint64_t{1} << kShift) - 1);
@@ -100,9 +101,9 @@ class LongRun {
       case Happens::repaired:
         return repaired();
       case Happens::fails_as_said:
-        return fail(plan_.failures[number].what, plan_.failures[number].takes_node);
+        return fail_as_said(number);
       case Happens::fails: {
-        const FailingParts& part = drawn_part();
+        const FailingParts& part = drawn_.part();
         next_failure();
         return fail(part.name, part.takes_node);
       }
@@ -110,18 +111,7 @@ class LongRun {
   }
 
   void next_failure() {
-    if (between_.value <= 0) return;
-    note(Happens::fails, now_ - between_.value * std::log1p(-plan_.draws(2 * draws_)));
-    ++draws_;
-  }
-  /// Which part it is that fails: by its share of the rate.
-  const FailingParts& drawn_part() const {
-    double left = plan_.draws(2 * draws_ - 1);
-    for (const FailingParts& part : plan_.parts) {
-      left -= part.count / part.mtbf.value * between_.value;
-      if (left < 0) return part;
-    }
-    return plan_.parts.back();
+    if (drawn_.any()) note(Happens::fails, now_ + drawn_.next().value);
   }
 
   void enter(Phase phase, double duration) {
@@ -138,46 +128,50 @@ class LongRun {
     if (phase_ == Phase::waits_for_node) result_.without_node += spent;
     if (phase_ == Phase::training) {
       // A stretch that was not cut short ends with its last step, whatever the rounding of the clock.
-      const double whole = std::floor(spent.value / pace() * (1 + kRounding) + kRounding);
       const bool cut_short = phase_timed_ || target_ == HUGE_VAL;
-      const double ended = cut_short ? std::min(whole, target_ - steps_) : target_ - steps_;
-      steps_ += ended;
-      after_snapshot_ += ended * pace();
+      const double left = target_ - work_.steps();
+      const double ended = cut_short ? std::min(steps_under_way(), left) : left;
+      work_.done(ended, ended * pace());
     }
     if (phase_timed_) agenda_.cancel(phase_timer_);
     phase_timed_ = false;
   }
 
+  /// The same of training; returns the time of the step under way.
+  Seconds leave_training() {
+    const Seconds before = work_.since_snapshot(), spent{now_ - since_};
+    leave();
+    return spent - (work_.since_snapshot() - before);
+  }
+
   double checkpoint_after() const {
     const double every = plan_.checkpoint.every;
     if (every <= 0) return HUGE_VAL;
-    return (std::floor(std::max(steps_, checkpointed_) / every) + 1) * every;
+    return (std::floor(std::max(work_.steps(), work_.snapshot()) / every) + 1) * every;
   }
   double last_step() const { return plan_.steps > 0 ? plan_.steps : HUGE_VAL; }
 
   /// Steps until something happens at the end of one; then whatever is due there.
   void go_on() {
-    if (next_after_step_ < after_steps_.size() && after_steps_[next_after_step_]->after_step <= steps_) {
-      const SetFailure& failure = *after_steps_[next_after_step_++];
-      train(steps_);
-      return fail(failure.what, failure.takes_node);
+    if (by_steps_.next() <= work_.steps()) {
+      train(work_.steps());
+      return fail_as_said(by_steps_.take());
     }
-    if (plan_.checkpoint.every > 0 && steps_ > checkpointed_ && std::fmod(steps_, plan_.checkpoint.every) == 0)
+    if (plan_.checkpoint.every > 0 && work_.steps() > work_.snapshot() &&
+        std::fmod(work_.steps(), plan_.checkpoint.every) == 0)
       return checkpoint();
-    if (steps_ >= last_step()) return finish();
-    if (joining_ > 0) {
-      missing_ -= std::exchange(joining_, 0);
+    if (work_.steps() >= last_step()) return finish();
+    if (pool_.some_wait()) {
+      pool_.take_back_waiting();
       return enter(Phase::down, plan_.recovery.restart.value + plan_.checkpoint.load.value);
     }
-    double until = std::min(checkpoint_after(), last_step());
-    if (next_after_step_ < after_steps_.size()) until = std::min(until, after_steps_[next_after_step_]->after_step);
-    train(until);
+    train(std::min(checkpoint_after(), undisturbed_steps()));
   }
 
   /// Until so many steps are done; without an end where nothing stops it but failures.
   void train(double until) {
     target_ = until;
-    if (until < HUGE_VAL) return enter(Phase::training, (until - steps_) * pace());
+    if (until < HUGE_VAL) return enter(Phase::training, (until - work_.steps()) * pace());
     phase_ = Phase::training;
     since_ = now_;
     phase_timed_ = false;
@@ -187,16 +181,51 @@ class LongRun {
     const Phase ended = phase_;
     leave();
     if (ended == Phase::down) must_load_ = false;
-    if (ended == Phase::down && missing_ > 0 && !can_do_without()) {
+    if (ended == Phase::down && !pool_.complete() && !can_do_without()) {
       phase_ = Phase::waits_for_node;
       since_ = now_;
       return;
     }
-    if (ended == Phase::stall && plan_.checkpoint.write <= plan_.checkpoint.stall) written();
+    if (ended == Phase::stall) {
+      if (plan_.checkpoint.write <= plan_.checkpoint.stall) written();
+      skip_to_disturbance();
+    }
     go_on();
   }
 
-  bool can_do_without() const { return plan_.recovery.elastic && missing_ < plan_.replicas; }
+  /// From the end of one checkpoint's stall to that of a later one, where all between them is alike: a run takes as
+  /// long as it has failures, however often it saves.
+  void skip_to_disturbance() {
+    const double every = plan_.checkpoint.every, trained = every * pace();
+    const bool at_once = due_.size() > 1;  // something else happens now
+    if (at_once || pool_.some_wait() || work_.steps() > work_.snapshot()) return;
+    const double stall = plan_.checkpoint.stall.value, write = plan_.checkpoint.write.value;
+    const double period = std::max(trained + stall, write);  // a checkpoint waits for the one before
+    if (writing_) agenda_.cancel(write_timer_);
+    double periods = std::floor((undisturbed_steps() - work_.steps()) / every) - 1;
+    periods = std::min(periods, std::floor((undisturbed_until() - now_) / period) - 1);  // so that rounding cannot tell
+    if (periods > 0 && periods < HUGE_VAL) {
+      now_ += periods * period;
+      result_.checkpoints += periods;
+      result_.stalled += Seconds{periods * (period - trained)};
+      if (writing_) work_.end_checkpoint();
+      work_.done((periods - 1) * every, (periods - 1) * trained);
+      work_.begin_checkpoint();
+      work_.end_checkpoint();
+      work_.done(every, trained);
+      work_.begin_checkpoint();
+      if (!writing_) work_.end_checkpoint();
+      hopeless_ = 0;
+    }
+    if (writing_) write_timer_ = note(Happens::written, now_ + write - stall);
+  }
+  double undisturbed_until() {
+    const double next = agenda_.next(), end = plan_.until.value > 0 ? plan_.until.value : HUGE_VAL;
+    return next < 0 ? end : std::min(next, end);
+  }
+  double undisturbed_steps() const { return std::min(last_step(), by_steps_.next()); }
+
+  bool can_do_without() const { return plan_.recovery.elastic && pool_.replicas() > 0; }
 
   void checkpoint() {
     if (writing_) {  // of the one before
@@ -205,9 +234,7 @@ class LongRun {
       return;
     }
     ++result_.checkpoints;
-    checkpointed_ = snapshot_steps_ = steps_;
-    before_snapshot_ += after_snapshot_;
-    after_snapshot_ = 0;
+    work_.begin_checkpoint();
     if (plan_.checkpoint.write > plan_.checkpoint.stall) {
       write_timer_ = note(Happens::written, now_ + plan_.checkpoint.write.value);
       writing_ = true;
@@ -217,39 +244,51 @@ class LongRun {
 
   void written() {
     writing_ = false;
-    if (snapshot_steps_ > saved_steps_) hopeless_ = 0;
-    saved_steps_ = snapshot_steps_;
-    trained_ += before_snapshot_;
-    before_snapshot_ = 0;
+    if (work_.end_checkpoint()) hopeless_ = 0;
     if (phase_ != Phase::waits_for_write) return;
     leave();
     go_on();
   }
 
-  void fail(const std::string& what, bool takes_node) {
+  /// Whole ones of this stretch of training, not booked yet.
+  double steps_under_way() const {
+    return phase_ == Phase::training ? std::floor((now_ - since_) / pace() * (1 + kRounding) + kRounding) : 0;
+  }
+  void fail_as_said(std::size_t number) {
+    const SetFailure& failure = plan_.failures[number];
+    SetFailureOutcome& outcome = result_.said[number];
+    const double lost_steps = result_.lost_steps;
+    const Seconds lost_work = result_.lost_work;
+    outcome.happened = true;
+    outcome.at = Seconds{now_};
+    outcome.idle = pool_.is_away(failure.node);
+    if (outcome.idle) {
+      outcome.steps = work_.steps() + steps_under_way();
+      return;
+    }
+    fail(failure.what, failure.takes_node, failure.node);
+    outcome.lost_steps = result_.lost_steps - lost_steps;
+    outcome.lost_work = result_.lost_work - lost_work;
+    outcome.steps = work_.steps() + outcome.lost_steps;
+  }
+
+  void fail(const std::string& what, bool takes_node, int node = -1) {
     ++result_.failures;
     ++result_.failures_of[what];
     if (++hopeless_ > kHopeless && plan_.until.value <= 0)
       throw UserError(
           fmt::format("the training does not get on: {:.0f} failures without a checkpoint, one in {} on average",
-                      kHopeless, show(between_)));
+                      kHopeless, show(drawn_.between())));
     if (phase_ == Phase::training) {
-      const double before = after_snapshot_, spent = now_ - since_;
-      leave();
-      result_.lost_work += Seconds{spent - (after_snapshot_ - before)};  // of the step under way
+      result_.lost_work += leave_training();  // of the step under way
     } else {
       leave();
     }
     if (writing_) agenda_.cancel(write_timer_);
     writing_ = false;
-    missing_ -= std::exchange(joining_, 0);
-    bool replaced = !takes_node || plan_.recovery.spares < 0;
-    if (!replaced) {
-      replaced = plan_.recovery.spares - in_repair_ > 0;
-      if (!replaced) ++missing_;
-      ++in_repair_;
-      if (plan_.recovery.repair.value > 0) note(Happens::repaired, now_ + plan_.recovery.repair.value);
-    }
+    pool_.take_back_waiting();
+    if (takes_node && pool_.lose(node) && plan_.recovery.repair.value > 0)
+      note(Happens::repaired, now_ + plan_.recovery.repair.value);
     const bool keeps = plan_.recovery.elastic && plan_.recovery.state_survives && takes_node && can_do_without();
     if (!keeps) fall_back();
     must_load_ |= !keeps;
@@ -258,36 +297,29 @@ class LongRun {
   }
 
   void fall_back() {
-    result_.lost_work += Seconds{before_snapshot_ + after_snapshot_};
-    result_.lost_steps += steps_ - saved_steps_;
-    before_snapshot_ = after_snapshot_ = 0;
-    steps_ = checkpointed_ = snapshot_steps_ = saved_steps_;
+    const SavedWork::Lost lost = work_.fall_back();
+    result_.lost_work += lost.work;
+    result_.lost_steps += lost.steps;
   }
 
   void repaired() {
-    --in_repair_;
-    if (missing_ == 0) return;
-    if (phase_ == Phase::waits_for_node) {
-      leave();
-      --missing_;
-      if (missing_ > 0 && !can_do_without()) {
-        phase_ = Phase::waits_for_node;
-        since_ = now_;
-      } else {
-        go_on();
-      }
-    } else if (phase_ == Phase::down) {
-      --missing_;
-    } else {
-      ++joining_;
+    if (!pool_.end_repair()) return;
+    const bool training_goes_on = phase_ != Phase::waits_for_node && phase_ != Phase::down;
+    if (training_goes_on && pool_.one_makes_whole()) {
+      pool_.let_wait();
       if (phase_ == Phase::training) train_to_end_of_step();
+      return;
     }
+    pool_.take_back();
+    if (phase_ != Phase::waits_for_node || !(pool_.complete() || can_do_without())) return;
+    leave();
+    go_on();
   }
   void train_to_end_of_step() {
     const double done = std::ceil((now_ - since_) / pace() * (1 - kRounding));
     if (phase_timed_) agenda_.cancel(phase_timer_);
-    target_ = std::min(target_, steps_ + std::max(done, 1.0));
-    phase_timer_ = note(Happens::phase_ends, std::max(now_, since_ + (target_ - steps_) * pace()));
+    target_ = std::min(target_, work_.steps() + std::max(done, 1.0));
+    phase_timer_ = note(Happens::phase_ends, std::max(now_, since_ + (target_ - work_.steps()) * pace()));
     phase_timed_ = true;
   }
 
@@ -301,39 +333,17 @@ class LongRun {
     close();
   }
   void close() {
-    double partial = 0;
-    if (phase_ == Phase::training) {
-      const double before = after_snapshot_, spent = now_ - since_;
+    Seconds partial;
+    if (phase_ == Phase::training)
+      partial = leave_training();
+    else
       leave();
-      partial = spent - (after_snapshot_ - before);
-    } else {
-      leave();
-    }
     phase_ = Phase::ended;
-    trained_ += before_snapshot_ + after_snapshot_;
-    result_.end = Seconds{now_};
-    result_.steps = steps_;
-    result_.useful = plan_.step * steps_;
-    result_.slower = Seconds{trained_ + partial} - result_.useful;
-    if (std::abs(result_.slower.value) < 1e-9 * result_.end.value) result_.slower = Seconds{0};
-    const Seconds sum =
-        result_.useful + result_.slower + result_.lost_work + result_.stalled + result_.down + result_.without_node;
-    if (std::abs((sum - result_.end).value) > 1e-6 * result_.end.value)
-      throw InternalError(fmt::format("a long run of {} s whose parts sum to {} s", result_.end.value, sum.value));
+    settle(result_, work_, plan_.step, Seconds{now_}, partial);
   }
 };
 
 }  // namespace
-
-UniformDraws seeded_draws(std::uint64_t seed) {
-  return [seed](std::uint64_t counter) { return static_cast<double>(hashed({seed, counter}) >> 11) * 0x1p-53; };
-}
-
-Seconds time_between_failures(const std::vector<FailingParts>& parts) {
-  double rate = 0;
-  for (const FailingParts& part : parts) rate += part.count / part.mtbf.value;
-  return Seconds{rate > 0 ? 1 / rate : 0};
-}
 
 LongRunResult run_long(const LongRunPlan& plan) { return LongRun(plan).run(); }
 

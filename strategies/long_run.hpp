@@ -1,21 +1,12 @@
 #pragma once
-#include <cstdint>
 #include <functional>
 #include <map>
 #include <string>
 #include <vector>
 
-#include "sim/units.hpp"
+#include "strategies/failure_draws.hpp"
 
 namespace trainyard {
-
-/// Parts of one kind that fail independently, each after exponentially distributed times.
-struct FailingParts {
-  std::string name;  ///< "gpu", "node", "nic", "switch", "software", …
-  double count = 1;
-  Seconds mtbf;             ///< of one of them
-  bool takes_node = false;  ///< its node leaves: a spare takes over, or the training goes on without its replica
-};
 
 /// A failure that is said, not drawn: at a time, or when so many steps have ended.
 struct SetFailure {
@@ -23,6 +14,17 @@ struct SetFailure {
   double after_step = -1;  ///< −1: at the time
   std::string what;        ///< kind of part
   bool takes_node = false;
+  int node = -1;  ///< it stands in; while that is away, nothing of it fails. −1: in none
+};
+
+/// What became of a failure that was said.
+struct SetFailureOutcome {
+  bool happened = false;  ///< false: the training had ended
+  bool idle = false;      ///< its node was away already: nothing happened
+  Seconds at;
+  double steps = 0;  ///< done until then
+  double lost_steps = 0;
+  Seconds lost_work;  ///< of these, and of the step under way
 };
 
 /// When the training's state is saved, and what that costs. A state is saved as it is at the end of a step.
@@ -36,16 +38,13 @@ struct CheckpointTimes {
 /// What happens after a failure: nothing until it is detected, then the job starts again from the last whole checkpoint.
 struct Recovery {
   Seconds detect, restart;
-  Seconds repair;        ///< until a node that failed can be used again; 0: never
-  int spares = -1;       ///< nodes that stand by; −1: always enough
-  bool elastic = false;  ///< without a spare the replicas that are left do the whole batch; else the training waits
+  Seconds repair;   ///< until a node that failed can be used again; 0: never
+  int spares = -1;  ///< nodes that stand by; −1: always enough
+  bool elastic =
+      false;  ///< without a spare the replicas left do the whole batch, as much slower; else the training waits
   /// The replicas left hold the whole state: an elastic training goes on from the end of the last step.
   bool state_survives = false;
 };
-
-/// A number in [0, 1) for each counter: the same on every machine, whatever the order in which they are asked for.
-using UniformDraws = std::function<double(std::uint64_t counter)>;
-UniformDraws seeded_draws(std::uint64_t seed);
 
 /// A training of days to months over step times: the coarse run. No step is simulated by itself.
 struct LongRunPlan {
@@ -53,6 +52,9 @@ struct LongRunPlan {
   Seconds until;     ///< the run ends then at the latest; 0: with its steps
   Seconds step;
   int replicas = 1;
+  int nodes = 0;  ///< that they share evenly; 0: one each. Nodes of a broken replica step in for others
+  /// A step of so many replicas; empty: of `step`, as if the batch divided among them to the last sample.
+  std::function<Seconds(int replicas)> step_with;
   CheckpointTimes checkpoint;
   Recovery recovery;
   std::vector<FailingParts> parts;
@@ -73,11 +75,9 @@ struct LongRunResult {
   double checkpoints = 0, failures = 0;
   double lost_steps = 0;                      ///< whole steps done again
   std::map<std::string, double> failures_of;  ///< by kind of part
+  std::vector<SetFailureOutcome> said;        ///< of each failure of the plan, in its order
   double goodput() const { return end.value > 0 ? useful / end : 1; }
 };
-
-/// Mean time between any two failures; 0 where nothing fails at random.
-Seconds time_between_failures(const std::vector<FailingParts>&);
 
 /// Runs it, an event at a time. Memory does not grow with its length. Throws UserError where it would never end.
 LongRunResult run_long(const LongRunPlan&);

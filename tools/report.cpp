@@ -325,10 +325,16 @@ std::string what_if_table(const Result& r, const std::vector<WhatIf>& what_ifs) 
   std::vector<WhatIf> sorted = what_ifs;
   std::stable_sort(sorted.begin(), sorted.end(),
                    [](const WhatIf& a, const WhatIf& b) { return a.step_time < b.step_time; });
-  std::string text = fmt::format("{:<32} {:>10} {:>9}\n", "change", "step", "saves");
-  for (const WhatIf& w : sorted)
-    text += fmt::format("{:<32} {:>10} {:>7.1f} %\n", describe_upgrade(w.resource_class, w.factor),
+  const bool fails = !sorted.empty() && sorted.front().goodput > 0;
+  std::string text = fmt::format("{:<32} {:>10} {:>9}", "change", "step", "saves");
+  text += fails ? fmt::format(" {:>9} {:>16}\n", "goodput", "with failures") : "\n";
+  for (const WhatIf& w : sorted) {
+    text += fmt::format("{:<32} {:>10} {:>7.1f} %", describe_upgrade(w.resource_class, w.factor),
                         show(Seconds{w.step_time}), (1 - w.step_time / r.step_time) * 100);
+    if (w.goodput > 0)
+      text += fmt::format(" {:>7.2f} % {:>9} a step", w.goodput * 100, show(Seconds{w.effective_step_time}));
+    text += "\n";
+  }
   return text;
 }
 

@@ -2,9 +2,11 @@
 
 #include <nlohmann/json.hpp>
 
+#include "scenarios/failure_what_ifs.hpp"
 #include "scenarios/simulate.hpp"
 #include "sim/output.hpp"
 #include "tools/arguments.hpp"
+#include "tools/failure_report.hpp"
 #include "tools/layer_report.hpp"
 #include "tools/report.hpp"
 #include "tools/verbs.hpp"
@@ -65,6 +67,27 @@ int explain_layers(const Scenario& scenario, const std::string& json) {
   return kGood;
 }
 
+/// What fails, and what each change of it would buy.
+nlohmann::json explain_failures(const Scenario& s, const FailureStudy& study, Seconds step, int factor, bool print) {
+  const std::vector<FailureWhatIf> table = failure_what_ifs(s, step, study, factor);
+  if (print) fmt::print("\n{}\n{}", failure_lines(study), failure_what_if_table(study, table));
+  nlohmann::json rows = nlohmann::json::array();
+  for (const FailureWhatIf& w : table)
+    rows.push_back({{"change", w.change}, {"goodput", w.goodput}, {"effective_step_time_s", w.effective_step_time}});
+  return rows;
+}
+
+/// Of a step that was said there is nothing to explain but its failures.
+int explain_said(const Scenario& s, int factor, const std::string& json) {
+  const Result result = simulate(s);
+  const nlohmann::json rows = explain_failures(s, *result.failures, Seconds{result.step_time}, factor, json != "-");
+  if (json.empty()) return kGood;
+  nlohmann::json out = report_json(result, {}, s.sources, false);
+  out["failure_what_if"] = rows;
+  write_whole(json, out.dump(2) + "\n");
+  return kGood;
+}
+
 int explain_verb(const std::vector<std::string>& words) {
   Arguments arguments("explain",
                       "Why the step takes this long: its critical path by resource, what making each resource faster "
@@ -89,9 +112,15 @@ int explain_verb(const std::vector<std::string>& words) {
   for (const std::string& set : sets) overrides.push_back(parse_override_option(set));
   const Scenario scenario = read_scenario(file, overrides);
   if (layers) return explain_layers(scenario, json);
+  if (scenario.said_step.time.value > 0 && scenario.failures.given()) return explain_said(scenario, factor, json);
   Explanation e = explain(scenario);
   e.result.capacity = capacity(scenario);
-  const std::vector<WhatIf> table = what_if(scenario, factor);
+  std::vector<WhatIf> table = what_if(scenario, factor);
+  const Seconds step{e.result.step_time};
+  if (scenario.failures.given()) {
+    e.result.failures = study_failures(scenario, step);
+    add_goodput(table, scenario, *e.result.failures);
+  }
   if (json != "-") {
     print_shares(e);
     print_path(e, static_cast<std::size_t>(pieces));
@@ -99,6 +128,8 @@ int explain_verb(const std::vector<std::string>& words) {
     fmt::print("\nwhat {} of memory have room for, all else as it is\n{}", show(e.result.capacity->memory),
                capacity_line(*e.result.capacity));
   }
+  nlohmann::json failures;
+  if (e.result.failures) failures = explain_failures(scenario, *e.result.failures, step, factor, json != "-");
   if (json.empty()) return kGood;
   nlohmann::json out = report_json(e.result, table, scenario.sources, false);
   out["critical_path"] = nlohmann::json::array();
@@ -108,6 +139,7 @@ int explain_verb(const std::vector<std::string>& words) {
                                     {"actor", line.actor},
                                     {"resource", line.resource},
                                     {"name", line.name}});
+  if (e.result.failures) out["failure_what_if"] = failures;
   write_whole(json, out.dump(2) + "\n");
   return kGood;
 }

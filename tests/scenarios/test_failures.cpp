@@ -2,6 +2,7 @@
 #include <catch2/catch.hpp>
 #include <nlohmann/json.hpp>
 
+#include "scenarios/failure_what_ifs.hpp"
 #include "scenarios/simulate.hpp"
 
 using namespace trainyard;
@@ -31,10 +32,110 @@ TEST_CASE("a failure that is said, with checkpoints whose times are said", "[sce
   CHECK(r.failures->end == Approx(1000 + 20 + 50 + 60).epsilon(1e-12));
   CHECK(r.failures->lost_work == Approx(50).epsilon(1e-12));
   CHECK(r.failures->goodput == Approx(1000 / 1130.0).epsilon(1e-12));
+  CHECK_FALSE(run("{failures: null, checkpoint: null, restart: null}").failures);
   const nlohmann::json j = to_json(r);
   CHECK(j["lost_work_s"] == r.failures->lost_work);
   CHECK(j["checkpoint_interval_s"] == 100);
   CHECK(to_json(result_from_json(j)) == j);
+}
+
+TEST_CASE("workers, servers, links and switches fail at times that are said, and are named", "[scenario][failures]") {
+  const std::string faults =
+      "{failures: [{at: 150 steps, what: worker 3}, {at: 260.5 s, what: gpu 9}, {at: 300 s, what: nic 12}, "
+      "{at: 1050 s, what: switch SWITCH}, {at: 1100 s, what: link LINK}], checkpoint: {every: 100 steps, " +
+      kTimes + "}, restart: {detect: 5 s, restart: 10 s, elastic: true}}";
+  const Scenario plain = read_scenario_text(scenario("null"), "faulty.yaml");
+  const DeviceGraph graph = build_cluster(plain.cluster);
+  const std::string a_switch =
+      graph.devices()[static_cast<std::size_t>(graph.all(DeviceKind::network_switch).front())].name;
+  const std::string link = graph.links().front().name;
+  std::string named = faults;
+  named.replace(named.find("SWITCH"), 6, a_switch);
+  named.replace(named.find("LINK"), 4, link);
+  const Result r = run(named);
+  REQUIRE(r.failures);
+  const auto& said = r.failures->said;
+  REQUIRE(said.size() == 5);
+  CHECK(said[0].what == "worker 3");
+  CHECK(said[0].at == Approx(152).epsilon(1e-12));  // a checkpoint of 2 s
+  CHECK(said[0].lost_steps == 50);
+  CHECK(said[1].what == "gpu 9");
+  CHECK(said[2].idle);  // adapter 12 is of the node that GPU 9 took with it
+  CHECK(said[3].what == "switch " + a_switch);
+  CHECK(said[4].what == "link " + link);
+  CHECK(r.failures->failures == 4);
+  CHECK(r.failures->lost_work == Approx(said[0].lost_work + said[1].lost_work + said[3].lost_work + said[4].lost_work));
+  const nlohmann::json j = to_json(r);
+  CHECK(j["failures"]["said"][0]["component"] == "worker 3");
+  CHECK(j["failures"]["said"][1]["at_s"] == 260.5);
+  CHECK(to_json(result_from_json(j)) == j);
+}
+
+TEST_CASE("an elastic training without a node takes the step of the nodes that are left", "[scenario][failures]") {
+  const auto of = [](const std::string& nodes, const std::string& batch, const std::string& faults) {
+    return simulate(read_scenario_text("{cluster: {nodes: " + nodes + R"(, node: dgx-a100, fabric: nonblocking},
+      model: {base: gpt2, n_layer: 2}, plan: {precision: bf16, seq_length: 64, micro_batch_size: 1,
+      training: {steps: 100}, global_batch_size: )" +
+                                           batch + "}, faults: " + faults + "}",
+                                       "elastic.yaml"));
+  };
+  const std::string faults = "{failures: [{at: 40 steps, what: node 1}], restart: {elastic: true}}";
+  const double whole = of("2", "32", "null").step_time, half = of("1", "32", "null").step_time;
+  const Result r = of("2", "32", faults);
+  REQUIRE(r.failures->fewer.size() == 1);
+  CHECK(r.failures->fewer[0].replicas == 8);
+  CHECK(r.failures->fewer[0].simulated);
+  CHECK(r.failures->fewer[0].step_time == half);
+  CHECK(half != Approx(2 * whole).epsilon(0.01));  // one node exchanges gradients inside of it
+  CHECK(r.failures->end == Approx(40 * whole + 60 * half).epsilon(1e-9));
+  CHECK(to_json(result_from_json(to_json(r))) == to_json(r));
+  const Result uneven = of("3", "24", faults);  // 24 samples are no whole number for each of 16
+  CHECK(uneven.failures->fewer.at(0).replicas == 16);
+  CHECK(!uneven.failures->fewer[0].simulated);
+  CHECK(uneven.failures->fewer[0].step_time == Approx(1.5 * uneven.step_time).epsilon(1e-12));
+}
+
+TEST_CASE("what rarer failures, faster restarts and cheaper checkpoints would buy", "[scenario][failures]") {
+  const Scenario s = read_scenario_text(
+      scenario("{failures: {mtbf: {node: 48 h, software: 100 h}, runs: 5}, checkpoint: {every: 10 min, write: 100 s, "
+               "load: 60 s}, restart: {detect: 60 s, restart: 600 s}}",
+               "{time: 30 d}"),
+      "faulty.yaml");
+  const Result r = simulate(s);
+  const Seconds step{r.step_time};
+  const std::vector<FailureWhatIf> table = failure_what_ifs(s, step, *r.failures, 2);
+  REQUIRE(table.size() == 6);
+  CHECK(table[0].change == "node failures 2 x rarer");
+  CHECK(table[2].change == "all failures 2 x rarer");
+  for (const FailureWhatIf& change : table) {
+    CAPTURE(change.change);
+    CHECK(change.goodput > r.failures->goodput);
+    CHECK(change.effective_step_time < r.failures->effective_step_time());
+  }
+  CHECK(table[2].goodput > table[0].goodput);
+  // A change that is none gives what was there.
+  CHECK(failure_what_ifs(s, step, *r.failures, 1)[2].goodput == Approx(r.failures->goodput).epsilon(1e-12));
+  std::vector<WhatIf> faster{{"GPU compute", 2, 0.5, 0, 0}};
+  add_goodput(faster, s, *r.failures);
+  CHECK(faster[0].goodput == Approx(r.failures->goodput).epsilon(0.01));
+  CHECK(faster[0].effective_step_time == Approx(0.5 / faster[0].goodput).epsilon(1e-3));
+}
+
+TEST_CASE("a parameter server fails", "[scenario][failures]") {
+  const auto of = [](const std::string& what) {
+    return simulate(read_scenario_text(R"({cluster: {nodes: 2, node: dgx-a100, fabric: nonblocking}, model: {base: gpt2,
+      n_layer: 2}, plan: {data_parallel: {mechanism: parameter-server, servers: 2}, precision: bf16, seq_length: 64,
+      micro_batch_size: 1, global_batch_size: 16, step_time: 1 s, training: {steps: 100}}, faults: {failures: )" +
+                                           what + "}}",
+                                       "faulty.yaml"));
+  };
+  const Result r = of("[{at: 30 s, what: server 1}]");
+  CHECK(r.failures->end == Approx(130).epsilon(1e-12));
+  CHECK(r.failures->said.at(0).what == "server 1");
+  CHECK(r.failures->said.at(0).lost_work == Approx(30).epsilon(1e-12));
+  CHECK(of("{mtbf: {server: 10 h, worker: 80 h}, runs: 1}").failures->time_between_failures ==
+        Approx(3600 / (2 / 10.0 + 16 / 80.0)).epsilon(1e-12));
+  CHECK_THROWS_WITH(of("[{at: 30 s, what: server 2}]"), Catch::Contains("server 2; there are server 0 to 1"));
 }
 
 TEST_CASE("checkpoints go over the machine to the store", "[scenario][failures]") {
@@ -70,9 +171,12 @@ TEST_CASE("the best interval is found, and reported with Young's and Daly's", "[
       run("{failures: {mtbf: {node: 48 h}, runs: 5}, checkpoint: {every: optimal, write: 300 s, load: 60 s}}",
           "{time: 30 d}");
   const auto& c = r.failures->checkpoint;
-  CHECK(c.young == Approx(7200).epsilon(1e-9));
-  CHECK(c.simulated == Approx(c.daly).epsilon(0.05));
-  CHECK(c.interval == Approx(c.simulated).epsilon(1e-3));
+  CHECK(c.best.young.value == Approx(7200).epsilon(1e-9));
+  CHECK(c.best.simulated.value == Approx(c.best.daly.value).epsilon(0.02));
+  CHECK(c.interval == Approx(c.best.simulated.value).epsilon(1e-3));
+  CHECK(c.best.from < c.best.simulated);
+  CHECK(c.best.until > c.best.simulated);
+  CHECK(to_json(result_from_json(to_json(r))) == to_json(r));
   CHECK(r.failures->failures == Approx(30).epsilon(0.4));
   CHECK(r.failures->goodput_deviation > 0);
 }
@@ -88,6 +192,10 @@ TEST_CASE("what does not go together is refused, with its place", "[scenario][fa
   refuses("{failures: [{at: 2 d, what: gpu 5}]}", "but the training ends after 24.0 h", "{time: 1 d}");
   refuses("{failures: [{at: 5 s, what: gpu 16}]}", "gpu 16; there are gpu 0 to 15");
   refuses("{failures: [{at: 5 s, what: gpus 1}]}", "unknown component \"gpus\"; did you mean \"gpu\"?");
+  refuses("{failures: [{at: 5 s, what: worker 16}]}", "worker 16; there are worker 0 to 15");
+  refuses("{failures: [{at: 5 s, what: server 0}]}", "server 0: there is none (plan.data_parallel:");
+  refuses("{failures: {mtbf: {server: 5 h}}}", "faults.failures.mtbf.server: there is none");
+  refuses("{failures: [{at: 5 s, what: workr 1}]}", "unknown component \"workr\"; did you mean \"worker\"?");
   refuses("{failures: [{at: 5 s, what: switch nowhere}]}", "unknown switch \"nowhere\"");
   refuses("{failures: [{at: 5 s, what: link nowhere}]}", "unknown link \"nowhere\"");
   refuses("{failures: {mtbf: {}}}", "expected the mean time between failures");

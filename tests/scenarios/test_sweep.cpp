@@ -114,6 +114,48 @@ TEST_CASE("cells with commas, quotes and line ends are quoted", "[sweep]") {
   CHECK(lines_of(sweep_csv(sweep, {point}))[1] == "\"{b: 1, c: \"\"d\"\"}\",0.1,0,0,0,1e-300,0,true,HCA,0,");
 }
 
+TEST_CASE("a sweep over failures and checkpoints shows goodput", "[sweep][failures]") {
+  const Folder folder;
+  folder.write("faulty.yaml", R"(cluster: {node: t4-server}
+model: {base: gpt2, n_layer: 1}
+plan: {global_batch_size: 8, micro_batch_size: 1, seq_length: 64, precision: fp16, training: {time: 10 d}}
+faults:
+  failures: {mtbf: {node: 40 h}, runs: 3}
+  checkpoint: {every: 1 h, write: 20 s, load: 5 s}
+)");
+  Sweep sweep = folder.sweep({"faults.failures.mtbf.node=20 h,40 h", "faults.checkpoint.every=1 h,optimal"});
+  sweep.scenario = folder.path() / "faulty.yaml";
+  const std::vector<SweepPoint> points = run_sweep(sweep);
+  REQUIRE(points.size() == 4);
+  for (std::size_t i = 0; i < points.size(); ++i) {
+    const Result single = simulate(read_scenario(sweep.scenario, sweep.point(i)));
+    CHECK(points[i].step_time == single.step_time);
+    REQUIRE(points[i].training);
+    CHECK(points[i].training->goodput == single.failures->goodput);
+    CHECK(points[i].training->lost_work == single.failures->lost_work);
+    CHECK(points[i].training->checkpoint_interval == single.failures->checkpoint.interval);
+  }
+  CHECK(points[0].training->goodput < points[2].training->goodput);
+  CHECK(lines_of(sweep_csv(sweep, points))[0].ends_with(
+      "exposed_communication_s,goodput,goodput_deviation,training_time_s,effective_step_time_s,lost_work_s,"
+      "checkpoint_interval_s,error"));
+  CHECK(sweep_json(sweep, points)["points"][3]["goodput"] == points[3].training->goodput);
+  SECTION("of a step that was said, without what is inside of it; and where nothing fails, without goodput") {
+    Sweep said =
+        folder.sweep({"plan.step_time=0.25 s", "faults=null,{checkpoint: {every: 1 h, write: 9 s, load: 1 s}}"});
+    said.scenario = sweep.scenario;
+    const std::vector<SweepPoint> of_said = run_sweep(said, {folder.path() / "said.partial", {}});
+    CHECK(!of_said[0].training);
+    CHECK(of_said[1].training->goodput == Approx(3600 / 3609.0).epsilon(1e-3));
+    const std::string csv = sweep_csv(said, of_said);
+    CHECK(lines_of(csv)[0] ==
+          "plan.step_time,faults,step_time_s,samples_per_s,tokens_per_s_per_gpu,tflops_per_gpu,mfu,goodput,"
+          "goodput_deviation,training_time_s,effective_step_time_s,lost_work_s,checkpoint_interval_s,error");
+    CHECK(lines_of(csv)[1].ends_with(",,,,,,,"));
+    CHECK(sweep_csv(said, run_sweep(said, {folder.path() / "said.partial", {}})) == csv);  // from the journal
+  }
+}
+
 TEST_CASE("a sweep without a possible point is an error, the first one", "[sweep]") {
   const Folder folder;
   CHECK_THROWS_WITH(run_sweep(folder.sweep({"plan.global_batch_size=9,10"})),

@@ -1,3 +1,4 @@
+#include <csignal>
 #include <cstdlib>
 #include <iostream>
 
@@ -27,4 +28,12 @@ TEST_CASE("a child that dies is one clear error", "[sim][child]") {
                       std::_Exit(3);
                     }),
                     Catch::Contains("exit status 3") && Catch::Contains("assertion failed somewhere"));
+}
+
+TEST_CASE("an interrupted child ends what it has begun, with children of its own", "[sim][child]") {
+  CHECK(in_child([] {
+          watch_interrupts();
+          std::raise(SIGINT);
+          return in_child([] { return std::string("done"); });
+        }) == "done");
 }

@@ -423,6 +423,16 @@ TEST_CASE("what does not fit is told with what would, on the screen and in JSON"
   const json why = json::parse(shell.run("explain good.yaml --json -").out);
   CHECK(why["largest_micro_batch_size"] > 1);
   CHECK(why["largest_num_hidden_layers"] > 2);
+  const std::string faults =
+      " --set plan.training=\"{time: 5 d}\" --set faults=\"{failures: {mtbf: {node: 20 h}, runs: 2}, restart: {detect: "
+      "1 h}}\"";
+  const json failing = json::parse(shell.run("explain good.yaml --json -" + faults).out);
+  CHECK(failing["goodput"] < 1);
+  CHECK(failing["what_if"][0]["goodput"] < 1);
+  CHECK(failing["failure_what_if"][0]["goodput"] > failing["goodput"]);
+  const Answer said = shell.run("explain good.yaml --set plan.step_time=\"2 s\"" + faults);
+  CHECK(said.exit == 0);
+  CHECK(said.out.find("all failures 2 x rarer") != std::string::npos);
   const json layers = json::parse(shell.run("explain good.yaml --layers --json -").out);
   double share = 0;
   int count = 0;

@@ -1,0 +1,36 @@
+#pragma once
+#include <map>
+
+#include "sim/units.hpp"
+
+namespace trainyard {
+
+struct Scenario;
+
+/// The step of an elastic training with so many of its replicas, on so many nodes fewer.
+class FewerReplicas {
+ public:
+  struct Step {
+    Seconds time;
+    bool simulated = false;  ///< false: the whole step's, as if the batch divided among the replicas to the last sample
+  };
+  /// `step` of all replicas.
+  FewerReplicas(const Scenario& scenario, Seconds step) : scenario_(scenario), step_(step) {}
+
+  /// Simulated once, in a child, where the scenario allows for it: where the batch, the nodes and the fabric divide, and
+  /// the step is neither said nor one of minutes. Of more than `kMostSimulated` numbers the rest is not simulated.
+  Seconds operator()(int replicas);
+  const std::map<int, Step>& asked() const { return asked_; }  ///< by replicas
+
+  static constexpr int kMostSimulated = 8;
+
+ private:
+  const Scenario& scenario_;
+  Seconds step_;
+  std::map<int, Step> asked_;
+  int simulated_ = 0;
+
+  Step find(int replicas);
+};
+
+}  // namespace trainyard
