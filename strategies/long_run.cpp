@@ -8,7 +8,7 @@
 
 #include "sim/agenda.hpp"
 #include "sim/error.hpp"
-#include "topologies/hashing.hpp"
+#include "sim/hashing.hpp"
 
 namespace trainyard {
 namespace {
