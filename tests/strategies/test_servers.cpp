@@ -3,6 +3,8 @@
 
 #include "strategies/pass_table.hpp"
 #include "strategies/servers/server_numerics.hpp"
+#include "tests/places.hpp"
+#include "tests/strategies/small_task.hpp"
 #include "tests/support.hpp"
 #include "topologies/cluster_machine.hpp"
 #include "topologies/placed_machine.hpp"
@@ -26,26 +28,6 @@ struct Setting {
   bool colocated = false;  ///< servers on the workers' devices
 };
 
-Place nowhere() {
-  Place place;
-  place.file = std::make_shared<const std::string>("test");
-  return place;
-}
-
-NumericTask task_of(const Setting& s) {
-  NumericTask task;
-  task.shape.widths = {5, 7, 3, 2};
-  task.seed = 42;
-  task.global_batch = 840;  // divisible by all that is tried
-  task.learning_rate = 0.05;
-  const Eigen::Index samples = static_cast<Eigen::Index>(task.global_batch) * s.steps * 4;  // backups go on
-  task.inputs = Eigen::MatrixXd::NullaryExpr(
-      5, samples, [](Eigen::Index r, Eigen::Index c) { return std::sin(static_cast<double>(r * 13 + c * 7)); });
-  task.targets = Eigen::MatrixXd::NullaryExpr(
-      2, samples, [](Eigen::Index r, Eigen::Index c) { return std::cos(static_cast<double>(r + c * 3)); });
-  return task;
-}
-
 ServerPlan plan_of(const Setting& s, const Network& network) {
   DataParallelPlan data;
   data.ranks = s.workers;
@@ -67,7 +49,7 @@ ServerPlan plan_of(const Setting& s, const Network& network) {
 /// [difference to one device, difference to the replay, hazards, staleness, dropped pushes, end, finite]
 json train(const Setting& s) {
   return simulate_in_child([&s] {
-    const NumericTask task = task_of(s);
+    const NumericTask task = small_task(840, 4 * s.steps);  // divisible by all that is tried; backups go on
     const Network network = mlp_network(task.shape, task.global_batch / s.workers / s.micro_batches, Precision::fp32);
     const ServerPlan plan = plan_of(s, network);
     ClusterMachine cluster(star_cluster(plan.actors(), BytesPerSecond{1e6}, {1000000}), SoftwareStack{});
