@@ -21,7 +21,7 @@ struct ServerCell {
   BytesPerSecond link{1e9};
   std::vector<double> slower;                       ///< by worker: so many times
   bool pulls = true;                                ///< false: weights take no bytes
-  std::vector<std::pair<Actor, Seconds>> failures;  ///< who dies when; servers then wait for its pushes, in vain
+  std::vector<std::pair<Actor, Seconds>> failures;  ///< who dies when
   bool values = false;
   std::function<void(ServerPlan&)> change;  ///< what else is to be said of the plan
 };

@@ -41,7 +41,9 @@ class ParameterServer : public CentralStep {
       free_ways_.push_back(static_cast<Stream>(1 + receives_ + way));
     expected_ = workers_.size() * static_cast<std::uint64_t>(step_.steps) * keys_.size();
   }
-  bool daemon() const override { return backups(); }
+  /// It cannot know whose pushes will come. With backups the chief says when the run is over; without order it is when
+  /// the workers have ended.
+  bool daemon() const override { return backups() || servers_.consistency == Consistency::asynchronous; }
 
  protected:
   Ops run() override {
