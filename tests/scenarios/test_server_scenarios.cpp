@@ -38,17 +38,17 @@ std::string refusal(const std::string& data_parallel, const std::string& more = 
 }
 
 /// [difference to one device, servers, hazards] of three steps on values, with servers where the scenario puts them.
-json train_placed(const std::string& data_parallel) {
-  return simulate_in_child([&data_parallel] {
+json train_placed(const std::string& data_parallel, int workers) {
+  return simulate_in_child([&data_parallel, workers] {
     constexpr int batch = 840, steps = 3;
     Scenario s = read_scenario_text(
         fmt::format(
             "cluster: {{nodes: 3, node: {{base: pcie-2, cpu: xeon-e5-2698-v4, hca: {{count: 1, rate: 10 Gbit/s, "
             "latency: 1 us}}}}, fabric: nonblocking}}\n"
             "model: {{mlp: {{widths: [5, 7, 3, 2]}}}}\n"
-            "plan: {{global_batch_size: {}, precision: fp32, optimizer: sgd, data_parallel: {{mechanism: "
+            "plan: {{micro_batch_size: {}, precision: fp32, optimizer: sgd, data_parallel: {{mechanism: "
             "parameter-server, {}}}}}\n",
-            batch, data_parallel),
+            batch / workers, data_parallel),
         "servers.yaml");
     s.plan.steps = steps;
     ClusterMachine cluster(s.cluster, s.software);
@@ -76,21 +76,24 @@ json train_placed(const std::string& data_parallel) {
 }  // namespace
 
 TEST_CASE("servers learn what one device does wherever they are", "[servers][values]") {
-  const auto check = [](const std::string& data_parallel, int servers) {
+  const auto check = [](const std::string& data_parallel, int workers, int servers) {
     CAPTURE(data_parallel);
-    const json r = train_placed(data_parallel);
+    const json r = train_placed(data_parallel, workers);
     CHECK(r[0].get<double>() <= 1e-12);
     CHECK(r[1] == servers);
     CHECK(r[2].empty());
   };
-  for (const char* place : {"colocated", "dedicated"})
-    for (const char* keys : {"tensors", "layers", "buckets"}) {
-      check(fmt::format("servers: {{count: 1, on: cpu, place: {}, keys: {}}}", place, keys), 1);
-      check(fmt::format("servers: {{count: 1, on: gpu, place: {}, keys: {}}}", place, keys), 1);
-      if (keys[0] != 'b')  // all is in one bucket
-        check(fmt::format("servers: {{count: 1, on: gpus, place: {}, keys: {}}}", place, keys), 2);
+  for (const std::string place : {"colocated", "dedicated"})
+    for (const std::string keys : {"tensors", "layers", "buckets"}) {
+      const int workers = place == "dedicated" ? 4 : 6;
+      const auto on = [&](const char* what) {
+        return fmt::format("servers: {{count: 1, on: {}, place: {}, keys: {}}}", what, place, keys);
+      };
+      check(on("cpu"), workers, 1);
+      check(on("gpu"), workers, 1);
+      if (keys != "buckets") check(on("gpus"), workers, 2);  // all is in one bucket
     }
-  check("servers: {count: 3, on: cpu, keys: layers}", 3);
+  check("servers: {count: 3, on: cpu, keys: layers}", 6, 3);
 }
 
 TEST_CASE("where servers are decides how many workers there are", "[servers]") {
