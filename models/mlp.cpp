@@ -4,20 +4,16 @@
 #include <utility>
 
 #include "sim/error.hpp"
+#include "sim/hashing.hpp"
 
 namespace trainyard {
 namespace {
 
-/// splitmix64 (Steele, Lea & Flood 2014): the same numbers with every compiler and library, unlike std::distributions.
+/// One number after the other.
 class SplitMix64 {
  public:
   explicit SplitMix64(std::uint64_t seed) : state_(seed) {}
-  std::uint64_t next() {
-    std::uint64_t z = (state_ += 0x9e3779b97f4a7c15ULL);
-    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9ULL;
-    z = (z ^ (z >> 27)) * 0x94d049bb133111ebULL;
-    return z ^ (z >> 31);
-  }
+  std::uint64_t next() { return mixed(std::exchange(state_, state_ + kGoldenGamma)); }
   /// Uniform in [0, 1), 53 bits.
   double uniform() { return static_cast<double>(next() >> 11) * 0x1.0p-53; }
 

@@ -56,14 +56,22 @@ std::vector<Straggler> stragglers_of(const ServerCell& cell) {
   return {constant};
 }
 
+std::vector<PlacedMachine::Placed> places_of(const ServerCell& cell, int actors) {
+  std::vector<PlacedMachine::Placed> places;
+  for (Actor actor = 0; actor < actors; ++actor)
+    places.push_back({cell.places.empty() ? actor : cell.places.at(static_cast<std::size_t>(actor)), ""});
+  return places;
+}
+
 }  // namespace
 
 ServerCellRun::ServerCellRun(const ServerCell& cell)
     : network_(network_of(cell)),
       plan_(plan_of(cell, network_)),
       failures_(cell.failures),
-      cluster_(star_cluster(plan_.actors(), cell.link), SoftwareStack{}),
-      machine_(cluster_, stragglers_of(cell), cell.workers) {}
+      cluster_(cell.cluster ? *cell.cluster : star_cluster(plan_.actors(), cell.link), SoftwareStack{}),
+      placed_(cluster_, places_of(cell, plan_.actors())),
+      machine_(placed_, stragglers_of(cell), cell.workers) {}
 
 void ServerCellRun::run(const std::vector<Observer*>& observers) {
   board_ = std::make_unique<ServerBoard>(plan_.workers(), plan_.workers() - plan_.backup_workers, plan_.base.step.steps,

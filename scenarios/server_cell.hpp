@@ -1,18 +1,20 @@
 #pragma once
 #include <functional>
 #include <memory>
+#include <optional>
 #include <utility>
 #include <vector>
 
 #include "sim/observer.hpp"
 #include "strategies/servers/server_plan.hpp"
 #include "topologies/cluster_machine.hpp"
+#include "topologies/placed_machine.hpp"
 #include "topologies/straggler_machine.hpp"
 
 namespace trainyard {
 
-/// Parameter servers reduced to what a lecture draws: workers and servers, each on a device of its own with one link;
-/// workers compute so long, push so many bytes, and are answered.
+/// Parameter servers reduced to what a lecture draws: workers and servers, each on a device of its own with one link
+/// (or where it is said); workers compute so long, push so many bytes, and are answered.
 struct ServerCell {
   int workers = 1, servers = 1, keys = 1, steps = 1;
   Bytes gradient;  ///< of all keys, which are of one size
@@ -21,8 +23,10 @@ struct ServerCell {
   BytesPerSecond link{1e9};
   std::vector<double> slower;                       ///< by worker: so many times
   bool pulls = true;                                ///< false: weights take no bytes
-  std::vector<std::pair<Actor, Seconds>> failures;  ///< who dies when; servers then wait for its pushes, in vain
+  std::vector<std::pair<Actor, Seconds>> failures;  ///< who dies when
   bool values = false;
+  std::optional<ClusterSpec> cluster;       ///< another than devices of one link each
+  std::vector<Actor> places;                ///< on that one: by worker, then by server
   std::function<void(ServerPlan&)> change;  ///< what else is to be said of the plan
 };
 
@@ -44,6 +48,7 @@ class ServerCellRun {
   std::vector<std::pair<Actor, Seconds>> failures_;
   Names names_;
   ClusterMachine cluster_;
+  PlacedMachine placed_;
   StragglerMachine machine_;
   std::unique_ptr<ServerBoard> board_;
   Seconds end_;

@@ -113,6 +113,10 @@ std::string Executor::stuck() const {
   constexpr std::size_t kShown = 8;
   for (std::size_t i = 0; i < std::min(kShown, waits.size()); ++i) text += (i == 0 ? ": " : "; ") + waits[i].what;
   if (waits.size() > kShown) text += fmt::format("; and {} more", waits.size() - kShown);
+  for (std::size_t i = 0; i < actors_.size(); ++i)
+    if (const std::string name = name_with_state(static_cast<Actor>(i));
+        actors_[i].failed && text.find(name) == std::string::npos)
+      text += fmt::format("; nothing comes from {}", name);
   return text;
 }
 

@@ -1,8 +1,10 @@
 #pragma once
 #include <map>
+#include <vector>
 
+#include "sim/values.hpp"
 #include "strategies/central_plan.hpp"
-#include "strategies/numeric_training.hpp"
+#include "strategies/mlp_replica.hpp"
 
 namespace trainyard {
 
@@ -19,28 +21,22 @@ class CentralNumerics {
   int updates() const { return updates_; }  ///< of the center
 
  private:
-  struct Holder {
-    Mlp mlp;
-    std::vector<Eigen::MatrixXd> activations;  // [0] the input, [l + 1] the output of layer l
-    Eigen::MatrixXd gradient;                  // by the output of the layer below
-    std::vector<Eigen::VectorXd> gradients;    // by layer
-  };
   const NumericTask& task_;
   const CentralPlan& plan_;
-  std::map<Actor, Holder> holders_;
+  std::map<Actor, MlpReplica> holders_;
   Values* values_ = nullptr;
   int updates_ = 0;
 
-  std::pair<Eigen::Index, Eigen::Index> samples(Actor, int micro_batch) const;
-  void forward(Actor, int layer, int micro_batch);
+  MlpReplica& of(Actor actor) { return holders_.at(actor); }
+  const Network& network() const { return *plan_.step.network; }
+  const std::vector<GradientBucket>& buckets() const { return plan_.step.stages.front().buckets; }
+  Samples samples(Actor, int micro_batch) const;
   void backward(Actor, int layer, int micro_batch);
   void fill_output(Actor);
   void loss(Actor, int micro_batch);
   void fill_bucket(Actor, std::uint16_t bucket);
+  void keep_gradients(Actor, std::uint16_t bucket);
   void update(Actor);
-  /// Every part of a bucket: its values in the buffer, and in the vectors by layer.
-  template <class Do>
-  void with_parts(Actor, std::uint16_t bucket, std::uint16_t buffer, Do);
 };
 
 }  // namespace trainyard

@@ -37,6 +37,7 @@ class CentralStep : public CoroutineProgram {
     return static_cast<Stream>(sending + peer % static_cast<std::size_t>(send_streams(peers())));
   }
 
+  static BufferRef whole(std::size_t buffer) { return {static_cast<std::uint16_t>(buffer), 0, 1}; }
   Ops hold(const StaticMemory&);
   Ops overhead();
   const Op& holds(double bytes, MemoryClass);

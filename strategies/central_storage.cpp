@@ -4,17 +4,15 @@
 #include <algorithm>
 #include <numeric>
 
-#include "strategies/central_step.hpp"
+#include "strategies/worker_step.hpp"
 
 namespace trainyard {
 namespace {
 
-BufferRef whole_buffer(std::size_t buffer) { return {static_cast<std::uint16_t>(buffer), 0, 1}; }
-
-class StorageWorker : public CentralStep {
+class StorageWorker : public WorkerStep {
  public:
   StorageWorker(const CentralPlan& plan, const PassTables& tables, const CentralWords& words)
-      : CentralStep(plan, tables, words, {plan.center}), ready_(plan.step.network->layers.size()) {}
+      : WorkerStep(plan, tables, words, {plan.center}), ready_(plan.step.network->layers.size()) {}
 
  protected:
   Ops run() override {
@@ -24,57 +22,33 @@ class StorageWorker : public CentralStep {
       out_.begin_sample(static_cast<std::uint32_t>(step));
       co_yield overhead();
       co_yield take_parameters();
-      next_bucket_ = 0;
-      for (int micro_batch = 0; micro_batch < step_.micro_batches; ++micro_batch) {
-        for (int layer = 0; layer < layers(); ++layer) co_yield pass(Pass::forward, layer, micro_batch);
-        for (int layer = layers() - 1; layer >= 0; --layer) co_yield pass(Pass::backward, layer, micro_batch);
-      }
-      co_yield push_gradients(-1, 0);
+      co_yield passes();
       co_yield receive(Content::over, 0, 0, Action::none, {}, false);
       wait_for(out_.after(receiving));
       co_yield settle();
     }
   }
+  Ops await_parameters(int layer) override {
+    wait_for(ready_[static_cast<std::size_t>(layer)]);
+    co_return;
+  }
+  Ops push(std::size_t bucket) override {
+    if (step_.values) co_yield call(TrainingCall::fill_bucket, bucket);
+    co_yield send(Content::gradients, 0, gradient_bytes(bucket), bucket, whole(bucket));
+  }
 
  private:
   std::vector<Dep> ready_;  // by layer: its parameters are there
-  std::size_t next_bucket_ = 0;
 
   /// The first layers' buckets are made last, and needed first.
   Ops take_parameters() {
     for (std::size_t b = stage_.buckets.size(); b-- > 0;) {
-      co_yield receive(Content::parameters, 0, b, Action::copy, whole_buffer(kParameters + b), true);
+      co_yield receive(Content::parameters, 0, b, Action::copy, whole(kParameters + b), true);
       if (step_.values) co_yield call_on(receiving, TrainingCall::take_parameters, b);
       for (const GradientBucket::Part& part : stage_.buckets[b].parts)
         ready_[static_cast<std::size_t>(part.layer)] = out_.after(receiving);
     }
     // A tied weight belongs to the first layer alone: whoever comes later has waited for it.
-  }
-
-  Ops pass(Pass what, int layer, int micro_batch) {
-    const bool first = micro_batch == 0, last = micro_batch + 1 == step_.micro_batches;
-    const bool leave = what == Pass::backward && last && step_.overlap_gradients;
-    const bool fine = leave && !step_.values;  // numbers go layer by layer
-    if (what == Pass::forward && first) wait_for(ready_[static_cast<std::size_t>(layer)]);
-    for (const PassItem& item : tables_.pass(what, layer, first, fine).items) {
-      co_yield kernel(item);
-      if (fine) co_yield push_gradients(layer, item.kernel);
-    }
-    if (!step_.values) co_return;
-    co_yield settle();
-    co_yield call(what == Pass::forward ? TrainingCall::forward : TrainingCall::backward,
-                  static_cast<std::size_t>(layer), micro_batch);
-    if (leave) co_yield push_gradients(layer, 1 << 30);
-  }
-
-  /// Buckets whose last gradient is there once this kernel of this layer has ended.
-  Ops push_gradients(int layer, int kernel) {
-    for (; next_bucket_ < stage_.buckets.size(); ++next_bucket_) {
-      const GradientBucket& bucket = stage_.buckets[next_bucket_];
-      if (bucket.layer < layer || (bucket.layer == layer && bucket.kernel > kernel)) break;
-      if (step_.values) co_yield call(TrainingCall::fill_bucket, next_bucket_);
-      co_yield send(Content::gradients, 0, gradient_bytes(next_bucket_), next_bucket_, whole_buffer(next_bucket_));
-    }
   }
 };
 
@@ -107,7 +81,7 @@ class StorageServer : public CentralStep {
     for (std::size_t b = stage_.buckets.size(); b-- > 0;) {
       if (step_.values) co_yield call(TrainingCall::fill_parameters, b);
       for (std::size_t peer = 0; peer < peers(); ++peer)
-        co_yield send(Content::parameters, peer, parameter_bytes(b), b, whole_buffer(kParameters + b));
+        co_yield send(Content::parameters, peer, parameter_bytes(b), b, whole(kParameters + b));
     }
   }
 
@@ -117,7 +91,7 @@ class StorageServer : public CentralStep {
       Work sum = plan_.addition;
       sum.bytes = sum.bytes * stage_.buckets[b].elements;
       for (std::size_t peer = 0; peer < peers(); ++peer) {
-        co_yield receive(Content::gradients, peer, b, peer == 0 ? Action::copy : Action::reduce, whole_buffer(b), true);
+        co_yield receive(Content::gradients, peer, b, peer == 0 ? Action::copy : Action::reduce, whole(b), true);
         wait_for(out_.after(receiving));
         if (peer > 0) co_yield work(sum, words_.compute, words_.add);
       }

@@ -2,7 +2,7 @@
 
 #include <cmath>
 
-#include "topologies/hashing.hpp"
+#include "sim/hashing.hpp"
 
 namespace trainyard {
 

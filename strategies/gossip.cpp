@@ -8,7 +8,7 @@
 #include <numeric>
 
 #include "sim/error.hpp"
-#include "topologies/hashing.hpp"
+#include "sim/hashing.hpp"
 
 namespace trainyard {
 
@@ -71,8 +71,7 @@ const std::vector<int>& Gossip::partners(std::int64_t round) const {
   if (!fresh) return at->second;
   std::vector<int> order(static_cast<std::size_t>(ranks_));
   std::iota(order.begin(), order.end(), 0);
-  for (std::size_t left = order.size(); left > 1; --left)
-    std::swap(order[left - 1], order[hashed({seed_, static_cast<std::uint64_t>(round), left}) % left]);
+  shuffle(order, seed_, static_cast<std::uint64_t>(round));
   at->second.assign(order.size(), -1);
   for (std::size_t i = 0; i + 1 < order.size(); i += 2) {
     at->second[static_cast<std::size_t>(order[i])] = order[i + 1];

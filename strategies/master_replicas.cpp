@@ -45,7 +45,6 @@ class ReplicaPasses : public CentralStep {
     for (std::size_t b = 0; b < stage_.buckets.size() && step_.values; ++b)
       co_yield call(TrainingCall::fill_bucket, b, micro_batch);
   }
-  BufferRef whole(std::size_t buffer) const { return {static_cast<std::uint16_t>(buffer), 0, 1}; }
 };
 
 class MasterCopy : public ReplicaPasses {

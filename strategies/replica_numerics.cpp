@@ -25,13 +25,6 @@ void set_parameters(Mlp& mlp, const Eigen::VectorXd& all) {
   }
 }
 
-std::vector<Eigen::VectorXd> zeros(const Mlp& mlp) {
-  std::vector<Eigen::VectorXd> all;
-  for (int layer = 0; layer < mlp.layers(); ++layer)
-    all.emplace_back(Eigen::VectorXd::Zero(mlp.parameters(layer).size()));
-  return all;
-}
-
 /// v ← m v + g, w ← w − η v.
 void update_with_momentum(Mlp& mlp, std::vector<Eigen::VectorXd>& velocity,
                           const std::vector<Eigen::VectorXd>& gradients, double momentum, double learning_rate) {
@@ -42,26 +35,10 @@ void update_with_momentum(Mlp& mlp, std::vector<Eigen::VectorXd>& velocity,
   }
 }
 
-/// Samples of a micro-batch of a rank: first, count.
-std::pair<Eigen::Index, Eigen::Index> share(const NumericTask& task, int ranks, int micro_batches, std::int64_t step,
-                                            int rank, int micro_batch) {
-  const int part = task.global_batch / ranks, size = part / micro_batches;
-  return {static_cast<Eigen::Index>(step) * task.global_batch + static_cast<Eigen::Index>(rank) * part +
-              static_cast<Eigen::Index>(micro_batch) * size,
-          size};
-}
-
 }  // namespace
 
 ReplicaNumerics::ReplicaNumerics(const NumericTask& task, const TrainingPlan& plan, double momentum)
-    : task_(task), plan_(plan), momentum_(momentum) {
-  for (int rank = 0; rank < plan.ranks(); ++rank) {
-    Replica replica{Mlp(task.shape, task.seed), {}, {}, {}, {}, 0};
-    replica.activations.resize(static_cast<std::size_t>(task.shape.layers()) + 1);
-    replica.gradients = replica.velocity = zeros(replica.mlp);
-    replicas_.push_back(std::move(replica));
-  }
-}
+    : task_(task), plan_(plan), momentum_(momentum), replicas_(static_cast<std::size_t>(plan.ranks()), Replica(task)) {}
 
 void ReplicaNumerics::attach(Values& values) {
   values_ = &values;
@@ -70,32 +47,27 @@ void ReplicaNumerics::attach(Values& values) {
                    [function](Actor actor, const Op& op) { function(actor, op.effect.read); });
   };
   on(TrainingCall::forward, [this](Actor a, const BufferRef& ref) { forward(a, ref.buffer, ref.chunk); });
-  on(TrainingCall::backward, [this](Actor a, const BufferRef& ref) { backward(a, ref.buffer, ref.chunk); });
+  on(TrainingCall::backward,
+     [this](Actor a, const BufferRef& ref) { of(a).backward(task_, ref.buffer, samples(a, ref.chunk), batch()); });
   on(TrainingCall::keep_gradients, [](Actor, const BufferRef&) {});  // `update` looks into the buckets
   on(TrainingCall::fill_bucket, [this](Actor a, const BufferRef& ref) { fill(a, ref.buffer); });
   on(TrainingCall::update, [this](Actor a, const BufferRef& ref) { update(a, ref.buffer); });
   on(TrainingCall::fill_parameters, [this](Actor a, const BufferRef& ref) {
-    const GradientBucket& bucket = buckets()[ref.buffer];
-    Eigen::VectorXd& buffer = values_->buffer(a, static_cast<std::uint16_t>(kParameters + ref.buffer));
-    buffer.resize(static_cast<Eigen::Index>(bucket.elements));
-    visit(bucket, [&](int layer, Eigen::Index from, Eigen::Index at, Eigen::Index length) {
-      buffer.segment(at, length) = of(a).mlp.parameters(layer).segment(from, length);
-    });
+    values_->buffer(a, static_cast<std::uint16_t>(kParameters + ref.buffer)) =
+        gathered(*plan_.network, buckets()[ref.buffer], of(a).mlp);
   });
   on(TrainingCall::take_parameters, [this](Actor a, const BufferRef& ref) {
-    const Eigen::VectorXd& buffer = values_->buffer(a, static_cast<std::uint16_t>(kParameters + ref.buffer));
-    visit(buckets()[ref.buffer], [&](int layer, Eigen::Index from, Eigen::Index at, Eigen::Index length) {
-      of(a).mlp.parameters(layer).segment(from, length) = buffer.segment(at, length) / plan_.ranks();
-    });
+    const Eigen::VectorXd& sum = values_->buffer(a, static_cast<std::uint16_t>(kParameters + ref.buffer));
+    scatter(*plan_.network, buckets()[ref.buffer], sum / plan_.ranks(), of(a).mlp);
   });
   on(TrainingCall::give_replica,
      [this](Actor a, const BufferRef&) { values_->buffer(a, kReplicas) = all_parameters(of(a).mlp); });
   on(TrainingCall::mix_replicas, [this](Actor a, const BufferRef&) { mix(a); });
 }
 
-std::pair<Eigen::Index, Eigen::Index> ReplicaNumerics::samples(int rank, int micro_batch) const {
-  return share(task_, plan_.ranks(), plan_.micro_batches, replicas_[static_cast<std::size_t>(rank)].steps - 1, rank,
-               micro_batch);
+Samples ReplicaNumerics::samples(Actor rank, int micro_batch) const {
+  return samples_of(task_, plan_.ranks(), plan_.micro_batches, replicas_[static_cast<std::size_t>(rank)].steps - 1,
+                    rank, micro_batch);
 }
 
 /// What gradients are averages over.
@@ -105,61 +77,24 @@ double ReplicaNumerics::batch() const {
 
 void ReplicaNumerics::forward(Actor actor, int layer, int micro_batch) {
   Replica& r = of(actor);
-  if (layer == 0) {
-    if (micro_batch == 0) {
-      ++r.steps;
-      for (Eigen::VectorXd& gradient : r.gradients) gradient.setZero();
-    }
-    const auto [first, count] = samples(actor, micro_batch);
-    r.activations[0] = task_.inputs.middleCols(first, count);
+  if (layer == 0 && micro_batch == 0) {
+    ++r.steps;
+    r.clear_gradients();
   }
-  const auto l = static_cast<std::size_t>(layer);
-  r.activations[l + 1] = r.mlp.forward(layer, r.activations[l]);
-}
-
-void ReplicaNumerics::backward(Actor actor, int layer, int micro_batch) {
-  Replica& r = of(actor);
-  const auto l = static_cast<std::size_t>(layer);
-  if (layer + 1 == task_.shape.layers()) {
-    const auto [first, count] = samples(actor, micro_batch);
-    r.gradient = r.mlp.loss_gradient(r.activations[l + 1], task_.targets.middleCols(first, count), batch());
-  }
-  r.gradient = r.mlp.backward(layer, r.activations[l], r.activations[l + 1], r.gradient, r.gradients[l]);
-}
-
-template <class Visit>
-void ReplicaNumerics::visit(const GradientBucket& bucket, Visit visit) const {
-  Eigen::Index at = 0;
-  for (const GradientBucket::Part& part : bucket.parts) {
-    double before = part.first;
-    const Layer& layer = plan_.network->layers[static_cast<std::size_t>(part.layer)];
-    for (int tensor = 0; tensor < part.tensor; ++tensor)
-      before += layer.parameters[static_cast<std::size_t>(tensor)].elements;
-    const auto length = static_cast<Eigen::Index>(part.elements);
-    visit(part.layer, static_cast<Eigen::Index>(before), at, length);
-    at += length;
-  }
+  r.forward(task_, layer, samples(actor, micro_batch));
 }
 
 /// `place`: the bucket, of the step's slot among those on their way.
 void ReplicaNumerics::fill(Actor actor, std::uint16_t place) {
-  const GradientBucket& bucket = buckets()[place % buckets().size()];
-  Eigen::VectorXd& buffer = values_->buffer(actor, place);
-  buffer.resize(static_cast<Eigen::Index>(bucket.elements));
-  visit(bucket, [&](int layer, Eigen::Index from, Eigen::Index at, Eigen::Index length) {
-    buffer.segment(at, length) = of(actor).gradients[static_cast<std::size_t>(layer)].segment(from, length);
-  });
+  values_->buffer(actor, place) = gathered(*plan_.network, buckets()[place % buckets().size()], of(actor).gradients);
 }
 
 void ReplicaNumerics::update(Actor actor, std::uint16_t slot) {
   Replica& r = of(actor);
   std::vector<Eigen::VectorXd> gradients = r.gradients;
-  for (std::size_t b = 0; b < buckets().size() && !plan_.updates.alone() && plan_.ranks() > 1; ++b) {
-    const Eigen::VectorXd& buffer = values_->buffer(actor, static_cast<std::uint16_t>(slot * buckets().size() + b));
-    visit(buckets()[b], [&](int layer, Eigen::Index from, Eigen::Index at, Eigen::Index length) {
-      gradients[static_cast<std::size_t>(layer)].segment(from, length) = buffer.segment(at, length);
-    });
-  }
+  for (std::size_t b = 0; b < buckets().size() && !plan_.updates.alone() && plan_.ranks() > 1; ++b)
+    scatter(*plan_.network, buckets()[b],
+            values_->buffer(actor, static_cast<std::uint16_t>(slot * buckets().size() + b)), gradients);
   update_with_momentum(r.mlp, r.velocity, gradients, momentum_, task_.learning_rate);
 }
 
@@ -178,9 +113,9 @@ namespace {
 /// Gradients of a rank's share of a batch, micro-batch by micro-batch.
 std::vector<Eigen::VectorXd> gradients_of(const NumericTask& task, const Mlp& mlp, int ranks, int micro_batches,
                                           std::int64_t step, int rank, double batch) {
-  std::vector<Eigen::VectorXd> sums = zeros(mlp);
+  std::vector<Eigen::VectorXd> sums = zeros_by_layer(mlp.shape());
   for (int micro_batch = 0; micro_batch < micro_batches; ++micro_batch) {
-    const auto [first, count] = share(task, ranks, micro_batches, step, rank, micro_batch);
+    const auto [first, count] = samples_of(task, ranks, micro_batches, step, rank, micro_batch);
     std::vector<Eigen::MatrixXd> outputs{task.inputs.middleCols(first, count)};
     for (int layer = 0; layer < mlp.layers(); ++layer) outputs.push_back(mlp.forward(layer, outputs.back()));
     Eigen::MatrixXd back = mlp.loss_gradient(outputs.back(), task.targets.middleCols(first, count), batch);
@@ -199,7 +134,7 @@ void add(std::vector<Eigen::VectorXd>& sums, const std::vector<Eigen::VectorXd>&
 std::vector<Mlp> replay_delayed(const NumericTask& task, const ReplicaUpdates& updates, int ranks, int micro_batches,
                                 int steps, double momentum) {
   Mlp mlp(task.shape, task.seed);
-  std::vector<Eigen::VectorXd> velocity = zeros(mlp);
+  std::vector<Eigen::VectorXd> velocity = zeros_by_layer(mlp.shape());
   std::deque<std::vector<Eigen::VectorXd>> on_their_way;
   const auto apply = [&] {
     update_with_momentum(mlp, velocity, on_their_way.front(), momentum, task.learning_rate);
@@ -239,7 +174,7 @@ std::vector<Mlp> replay_replicas(const NumericTask& task, const ReplicaUpdates& 
                                  int steps, double momentum) {
   if (!updates.alone()) return replay_delayed(task, updates, ranks, micro_batches, steps, momentum);
   std::vector<Mlp> replicas(static_cast<std::size_t>(ranks), Mlp(task.shape, task.seed));
-  std::vector<std::vector<Eigen::VectorXd>> velocity(replicas.size(), zeros(replicas.front()));
+  std::vector<std::vector<Eigen::VectorXd>> velocity(replicas.size(), zeros_by_layer(task.shape));
   const double batch = task.global_batch / ranks;
   for (int step = 0; step < steps; ++step) {
     for (int rank = 0; rank < ranks; ++rank) {

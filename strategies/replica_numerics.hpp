@@ -1,7 +1,9 @@
 #pragma once
 #include <vector>
 
-#include "strategies/numeric_training.hpp"
+#include "sim/values.hpp"
+#include "strategies/data_parallel.hpp"
+#include "strategies/mlp_replica.hpp"
 
 namespace trainyard {
 
@@ -17,12 +19,10 @@ class ReplicaNumerics {
   const Mlp& replica(int rank) const { return replicas_[static_cast<std::size_t>(rank)].mlp; }
 
  private:
-  struct Replica {
-    Mlp mlp;
-    std::vector<Eigen::MatrixXd> activations;          // [0] the input, [l + 1] the output of layer l
-    Eigen::MatrixXd gradient;                          // by the output of the layer below
-    std::vector<Eigen::VectorXd> gradients, velocity;  // by layer
-    std::int64_t steps = 0;                            // begun
+  struct Replica : MlpReplica {
+    explicit Replica(const NumericTask& task) : MlpReplica(task), velocity(gradients) {}
+    std::vector<Eigen::VectorXd> velocity;  // by layer
+    std::int64_t steps = 0;                 // begun
   };
   const NumericTask& task_;
   const TrainingPlan& plan_;
@@ -32,16 +32,12 @@ class ReplicaNumerics {
 
   Replica& of(Actor rank) { return replicas_[static_cast<std::size_t>(rank)]; }
   const std::vector<GradientBucket>& buckets() const { return plan_.stages.front().buckets; }
-  std::pair<Eigen::Index, Eigen::Index> samples(int rank, int micro_batch) const;
+  Samples samples(Actor rank, int micro_batch) const;
   double batch() const;
   void forward(Actor, int layer, int micro_batch);
-  void backward(Actor, int layer, int micro_batch);
   void fill(Actor, std::uint16_t place);
   void update(Actor, std::uint16_t slot);
   void mix(Actor);
-  /// Every part of a bucket, with where it lies in its layer.
-  template <class Visit>
-  void visit(const GradientBucket&, Visit) const;
 };
 
 /// The same trainings without any schedule: what the programs must reproduce bit for bit. Of delayed updates all replicas

@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
+#include "sim/hashing.hpp"
 #include "topologies/cluster.hpp"
-#include "topologies/hashing.hpp"
 
 namespace trainyard {
 namespace {

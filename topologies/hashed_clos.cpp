@@ -2,8 +2,8 @@
 
 #include <map>
 
+#include "sim/hashing.hpp"
 #include "topologies/clos_shape.hpp"
-#include "topologies/hashing.hpp"
 
 namespace trainyard {
 namespace {

@@ -3,7 +3,7 @@
 #include <cmath>
 #include <numbers>
 
-#include "topologies/hashing.hpp"
+#include "sim/hashing.hpp"
 
 namespace trainyard {
 namespace {

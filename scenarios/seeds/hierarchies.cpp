@@ -8,6 +8,8 @@
 #include "scenarios/collective_run.hpp"
 #include "scenarios/node_rings.hpp"
 #include "scenarios/seeds/transfers.hpp"
+#include "scenarios/server_cell.hpp"
+#include "sim/child.hpp"
 
 namespace trainyard {
 namespace {
@@ -76,19 +78,35 @@ struct Machines {
   std::vector<Transfer> first_to_cpu(Bytes size, bool back) const {
     return each_machine(back, [&](int m) { return std::vector<Transfer>{{gpu(m, 0), cpu(m), size}}; });
   }
-  std::vector<Transfer> cpus_to_server(Bytes size, bool back) const {
-    return each_machine(back, [&](int m) { return std::vector<Transfer>{{cpu(m), server(), size}}; });
-  }
-  /// Every machine serves its share of the parameters.
-  std::vector<Transfer> cpus_to_cpus(Bytes size, bool back) const {
-    return each_machine(back, [&](int m) {
-      std::vector<Transfer> to;
-      for (int other = 0; other < machines; ++other)
-        if (other != m) to.push_back({cpu(m), cpu(other), size / machines});
-      return to;
-    });
-  }
 };
+
+struct PushAndPull {
+  double push = 0, pull = 0;  // ms
+};
+
+/// A step of parameter servers whose workers are the machines' CPUs; every machine serves its share of the parameters,
+/// or one that does nothing else all of them.
+PushAndPull serve(const Machines& m, Bytes size, bool on_every_machine) {
+  ServerCell cell;
+  cell.workers = m.machines;
+  cell.servers = cell.keys = on_every_machine ? m.machines : 1;
+  cell.gradient = size;
+  cell.cluster = m.cluster;
+  for (int machine = 0; machine < m.machines; ++machine) cell.places.push_back(m.cpu(machine));
+  for (int server = 0; server < cell.servers; ++server)
+    cell.places.push_back(on_every_machine ? m.cpu(server) : m.server());
+  const auto ms = [&cell](bool pulls) {
+    cell.pulls = pulls;
+    return nlohmann::json::parse(in_child([&cell] {
+             ServerCellRun run(cell);
+             run.run();
+             return nlohmann::json(run.end().value * 1e3).dump();
+           }))
+        .get<double>();
+  };
+  const double push = ms(false);
+  return {push, ms(true) - push};
+}
 
 SeedFigures hier_01(const Node& inputs) {
   Fields fields(inputs, "inputs");
@@ -101,21 +119,19 @@ SeedFigures hier_01(const Node& inputs) {
                                           "hca: {{count: 1, rate: {}, latency: 0 us}}\n",
                                           fields.text("pcie"), fields.text("net")),
                               machines + 1)};
-  const auto stages = [&](const std::vector<Transfer>& push, const std::vector<Transfer>& pull) {
-    return stages_ms(m.cluster, {m.gpus_to_first(size, false), m.first_to_cpu(size, false), push, pull,
-                                 m.first_to_cpu(size, true), m.gpus_to_first(size, true)});
-  };
-  const std::vector<double> took = stages(m.cpus_to_server(size, false), m.cpus_to_server(size, true));
-  const std::vector<double> shared = stages(m.cpus_to_cpus(size, false), m.cpus_to_cpus(size, true));
-  return {{"stages_ms s2_local_aggregate_one_gpu", took[0]},
-          {"stages_ms s3_gpu_to_cpu", took[1]},
-          {"stages_ms s4_push_to_server", took[2]},
-          {"stages_ms s5_broadcast_to_cpus", took[3]},
-          {"stages_ms s6_cpu_to_gpu", took[4]},
-          {"stages_ms s7_local_broadcast", took[5]},
-          {"total_sync_ms", std::accumulate(took.begin(), took.end(), 0.0)},
-          {"co_located_servers s4_push_ms", shared[2]},
-          {"co_located_servers total_sync_ms", std::accumulate(shared.begin(), shared.end(), 0.0)}};
+  const std::vector<double> within = stages_ms(m.cluster, {m.gpus_to_first(size, false), m.first_to_cpu(size, false),
+                                                           m.first_to_cpu(size, true), m.gpus_to_first(size, true)});
+  const double local = std::accumulate(within.begin(), within.end(), 0.0);
+  const PushAndPull one = serve(m, size, false), shared = serve(m, size, true);
+  return {{"stages_ms s2_local_aggregate_one_gpu", within[0]},
+          {"stages_ms s3_gpu_to_cpu", within[1]},
+          {"stages_ms s4_push_to_server", one.push},
+          {"stages_ms s5_broadcast_to_cpus", one.pull},
+          {"stages_ms s6_cpu_to_gpu", within[2]},
+          {"stages_ms s7_local_broadcast", within[3]},
+          {"total_sync_ms", local + one.push + one.pull},
+          {"co_located_servers s4_push_ms", shared.push},
+          {"co_located_servers total_sync_ms", local + shared.push + shared.pull}};
 }
 
 /// Nodes of some devices behind a switch, with one adapter each that all of them share.

@@ -130,9 +130,7 @@ SeedFigures hvd_fit(const Node&) {
 double ring_of_two(Bytes size, BytesPerSecond rate) {
   return nlohmann::json::parse(in_child([&] {
     ClusterMachine machine(star_cluster(2, rate), SoftwareStack{});
-    Place place;
-    place.file = std::make_shared<const std::string>("seed case");
-    const Collective& ring = collectives(Operation::all_reduce).find("ring", place);
+    const Collective& ring = collectives(Operation::all_reduce).find("ring", seed_place());
     Names names;
     CollectiveOptions options;
     options.size = size;

@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "scenarios/collective_run.hpp"
+#include "scenarios/seeds/simple_training.hpp"
 #include "scenarios/seeds/transfers.hpp"
 #include "scenarios/simulate.hpp"
 #include "scenarios/views.hpp"
@@ -60,23 +61,9 @@ double shared_seconds(double work_s, int ranks, double gradient_elements, const 
                       BytesPerSecond link = BytesPerSecond{1e9}, Picoseconds latency = {}) {
   return json::parse(in_child([&] {
            constexpr double rate = 1e12;  // of a device of star_cluster
-           Network network;
-           Layer layer;
-           layer.name = "model";
-           layer.parameters.push_back({"weight", 1});
-           BackwardKernel backward;
-           backward.work = flops_work(Flops{work_s * rate / ranks}, Precision::fp32);
-           backward.gradients_ready = {0};
-           layer.backward.push_back(backward);
-           network.layers.push_back(std::move(layer));
-           Place place;
-           place.file = std::make_shared<const std::string>("seed case");
-           DataParallelPlan plan;
-           plan.ranks = ranks;
-           plan.all_reduce = &collectives(Operation::all_reduce).find(algorithm, place);
+           const Network network = simple_layers(1, 1, flops_work(Flops{work_s * rate / ranks}, Precision::fp32));
+           DataParallelPlan plan = simple_plan(network, ranks, algorithm, true);
            plan.collective.chunk = Bytes{4 * gradient_elements + 1};  // trees pass it on whole
-           plan.gradient_element = Bytes{4};
-           plan.buckets = gradient_buckets(network, plan.gradient_element, Bytes{1}, Bytes{1}, true);
            plan.buckets.front().elements = gradient_elements;
            Names names;
            training_groups(names, plan.all_reduce);

@@ -19,9 +19,7 @@ namespace {
 using nlohmann::json;
 
 const PipelineSchedule& schedule_of(const std::string& name, const PipelineShape& shape) {
-  Place place;
-  place.file = std::make_shared<const std::string>("seed case");
-  return find_pipeline_schedule(name, shape, place);
+  return find_pipeline_schedule(name, shape, seed_place());
 }
 
 /// Forward a slot, backward two, messages none, unless said otherwise.

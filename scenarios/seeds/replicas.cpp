@@ -5,13 +5,12 @@
 
 #include <Eigen/Eigenvalues>
 
-#include "scenarios/seeds/seed_case.hpp"
+#include "scenarios/seeds/simple_training.hpp"
 #include "scenarios/steady_window.hpp"
 #include "sim/child.hpp"
 #include "sim/simulation.hpp"
 #include "sim/traffic.hpp"
 #include "sim/values.hpp"
-#include "strategies/data_parallel.hpp"
 #include "strategies/training_program.hpp"
 #include "topologies/cluster_machine.hpp"
 
@@ -22,33 +21,12 @@ using nlohmann::json;
 
 constexpr BytesPerSecond kLink{1e9};
 
-/// One layer that is computed in so many milliseconds, and whose parameters take so many bytes.
-Network one_layer(double compute_ms, double elements) {
-  Network network;
-  network.precision = Precision::fp32;
-  Layer& layer = network.layers.emplace_back();
-  layer.name = "all";
-  layer.parameters.push_back({"weight", elements});
-  BackwardKernel backward;
-  backward.name = "backward";
-  backward.work = flops_work(Flops{compute_ms * 1e9}, Precision::fp32);  // star_cluster: 1e12 FLOP/s
-  backward.gradients_ready = {0};
-  layer.backward.push_back(backward);
-  return network;
-}
+Network one_layer(double compute_ms, double elements) { return simple_layers(1, elements, milliseconds(compute_ms)); }
 
 DataParallelPlan plan_of(const Network& network, int ranks, const ReplicaUpdates& updates) {
-  Place place;
-  place.file = std::make_shared<const std::string>("seed case");
-  DataParallelPlan plan;
-  plan.ranks = ranks;
   // Two ranks exchange all they have at once: an occupancy and a latency, each once.
-  plan.all_reduce = &collectives(Operation::all_reduce).find("recursive-doubling", place);
-  plan.gradient_element = Bytes{4};
-  plan.buckets = gradient_buckets(network, plan.gradient_element, Bytes{1}, Bytes{1}, true);
-  if (network.layers.front().parameters.front().elements < 1)  // messages of latency alone
-    for (GradientBucket& bucket : plan.buckets) bucket.elements = 0;
-  plan.overlap = false;
+  DataParallelPlan plan = simple_plan(network, ranks, "recursive-doubling", false);
+  if (network.layers.front().parameters.front().elements < 1) send_nothing(plan);  // messages of latency alone
   plan.updates = updates;
   return plan;
 }

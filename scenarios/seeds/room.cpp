@@ -28,9 +28,7 @@ Scenario one_layer(double parameters, Bytes kept_a_sample = {}, std::int64_t sam
   layer.backward.push_back(backward);
   s.network.layers.push_back(std::move(layer));
   s.network.samples = s.micro_batch_size = samples;
-  Place place;
-  place.file = std::make_shared<const std::string>("seed case");
-  s.optimizer = find_optimizer("adam", place);
+  s.optimizer = find_optimizer("adam", seed_place());
   s.plan.gradient_element = element_size(s.precision);
   s.software.gradient_bucket_copy = false;
   s.plan.memory = static_memory(parameters, s.precision, s.optimizer, s.software);

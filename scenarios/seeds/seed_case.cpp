@@ -84,6 +84,12 @@ std::vector<SeedOutcome> run_seed_cases(const std::filesystem::path& file, const
   return outcomes;
 }
 
+Place seed_place() {
+  Place place;
+  place.file = std::make_shared<const std::string>("seed case");
+  return place;
+}
+
 ClusterSpec ideal_gpu(const std::string& name) {
   Node reference;
   reference.kind = Node::Kind::scalar;

@@ -31,6 +31,8 @@ std::vector<SeedOutcome> run_seed_cases(const std::filesystem::path& cases, cons
 
 // What the experiments are made of:
 
+/// Where names are looked up from that no document says.
+Place seed_place();
 /// One GPU of the catalog that reaches its peaks: no launch time, every efficiency 1.
 ClusterSpec ideal_gpu(const std::string& name);
 /// Simulated seconds of kernels that run one after another on the first device.

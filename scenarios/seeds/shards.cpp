@@ -8,7 +8,7 @@
 #include "models/network_entry.hpp"
 #include "scenarios/held_memory.hpp"
 #include "scenarios/read_collective.hpp"
-#include "scenarios/seeds/seed_case.hpp"
+#include "scenarios/seeds/simple_training.hpp"
 #include "sim/child.hpp"
 #include "sim/list_program.hpp"
 #include "sim/memory_use.hpp"
@@ -86,21 +86,8 @@ TrainingPlan whole_step(const Network& network, ZeroStage zero, bool backward = 
 
 /// Layers of one tensor each, that take a second each way: longer than any exchange.
 Network even_layers(int count, double parameters, Precision precision) {
-  Network network;
-  network.name = "layers";
-  network.precision = precision;
   const Work work = flops_work(Flops{1e12}, precision);
-  for (int i = 0; i < count; ++i) {
-    Layer& layer = network.layers.emplace_back();
-    layer.name = fmt::format("layer {}", i);
-    layer.parameters.push_back({"weight", parameters});
-    layer.forward.push_back({"forward", work});
-    BackwardKernel& kernel = layer.backward.emplace_back();
-    kernel.name = "backward";
-    kernel.work = work;
-    kernel.gradients_ready = {0};
-  }
-  return network;
+  return simple_layers(count, parameters, work, work, precision);
 }
 
 SeedFigures zero_04(const Node& inputs) {
@@ -126,10 +113,8 @@ SeedFigures fsdp_01(const Node& inputs) {
   const int layers = static_cast<int>(number_of(inputs, "layers")), n = static_cast<int>(number_of(inputs, "N"));
   const double elements = number_of(inputs, "params_per_layer");
   const Network network = even_layers(layers, elements, Precision::fp32);
-  Place place;
-  place.file = std::make_shared<const std::string>("seed case");
   const StaticMemory states = model_states(held_elements(layers * elements, zero_shares(ZeroStage::parameters, n)),
-                                           Precision::bf16, find_optimizer("adam", place));
+                                           Precision::bf16, find_optimizer("adam", seed_place()));
   const auto run = [&](bool backward) {
     TrainingPlan plan = whole_step(network, ZeroStage::parameters, backward);
     plan.parameter_element = plan.gradient_element = element_size(Precision::bf16);

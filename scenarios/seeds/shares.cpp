@@ -27,10 +27,8 @@ constexpr std::pair<const char*, ZeroStage> kZero[] = {{"dp", ZeroStage::none},
 
 /// Bytes that the fullest of so many ranks holds of a model trained in bf16 with Adam.
 double bytes_a_rank(double parameters, ZeroStage zero, double ranks) {
-  Place place;
-  place.file = std::make_shared<const std::string>("seed case");
-  const StaticMemory states =
-      model_states(held_elements(parameters, zero_shares(zero, ranks)), Precision::bf16, find_optimizer("adam", place));
+  const StaticMemory states = model_states(held_elements(parameters, zero_shares(zero, ranks)), Precision::bf16,
+                                           find_optimizer("adam", seed_place()));
   double most = 0;
   for (const MemoryUse::ByClass& parts :
        held_memory(std::vector<StaticMemory>(static_cast<std::size_t>(ranks), states)))

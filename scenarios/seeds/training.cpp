@@ -4,11 +4,10 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
-#include "scenarios/seeds/seed_case.hpp"
+#include "scenarios/seeds/simple_training.hpp"
 #include "sim/breakdown.hpp"
 #include "sim/child.hpp"
 #include "sim/simulation.hpp"
-#include "strategies/data_parallel.hpp"
 #include "strategies/numeric_training.hpp"
 #include "topologies/cluster_machine.hpp"
 #include "topologies/straggler_machine.hpp"
@@ -17,45 +16,6 @@ namespace trainyard {
 namespace {
 
 using nlohmann::json;
-
-/// FLOPs that take this long on a device of star_cluster.
-Work milliseconds(double ms) {
-  Work work;
-  work.flops = Flops{ms * 1e9};
-  work.precision = static_cast<std::uint8_t>(Precision::fp32);
-  return work;
-}
-
-/// `layers` layers of one tensor each, whose backward pass takes `backward_ms`; the forward pass takes `forward_ms`.
-Network simple_network(int layers, double forward_ms, double backward_ms, Bytes gradient) {
-  Network network;
-  network.name = "layers";
-  for (int i = 0; i < layers; ++i) {
-    Layer layer;
-    layer.name = fmt::format("layer {}", i);
-    layer.parameters.push_back({"weight", gradient.value / 4});
-    if (forward_ms > 0) layer.forward.push_back({"forward", milliseconds(forward_ms)});
-    BackwardKernel backward;
-    backward.name = "backward";
-    backward.work = milliseconds(backward_ms);
-    backward.gradients_ready = {0};
-    layer.backward.push_back(backward);
-    network.layers.push_back(std::move(layer));
-  }
-  return network;
-}
-
-DataParallelPlan simple_plan(const Network& network, int ranks, const std::string& algorithm, bool overlap) {
-  Place place;
-  place.file = std::make_shared<const std::string>("seed case");
-  DataParallelPlan plan;
-  plan.ranks = ranks;
-  plan.all_reduce = &collectives(Operation::all_reduce).find(algorithm, place);
-  plan.gradient_element = Bytes{4};
-  plan.buckets = gradient_buckets(network, plan.gradient_element, Bytes{1}, Bytes{1}, true);  // a bucket a layer
-  plan.overlap = overlap;
-  return plan;
-}
 
 struct StepTimes {
   double total = 0, exposed = 0;
@@ -125,7 +85,8 @@ constexpr double kLink = 1e9;
 SeedFigures ovl_01(const Node& inputs) {
   const int layers = static_cast<int>(number_of(inputs, "layers"));
   const Bytes gradient = BytesPerSecond{kLink} * Seconds{number_of(inputs, "comm_ms_each") * 1e-3};
-  const Network network = simple_network(layers, 0, number_of(inputs, "backward_ms_each"), gradient);
+  const Network network =
+      simple_layers(layers, gradient.value / 4, milliseconds(number_of(inputs, "backward_ms_each")));
   const StepTimes apart =
       data_parallel_time(network, simple_plan(network, kPair, "ring", false), BytesPerSecond{kLink});
   const StepTimes overlapped =
@@ -139,7 +100,8 @@ SeedFigures batch_01(const Node& inputs) {
   const Bytes gradient = BytesPerSecond{kLink} * Seconds{number_of(inputs, "comm_ms") * 1e-3};
   SeedFigures got;
   for (const double batch : numbers_of(inputs, "batch")) {
-    const Network network = simple_network(1, 0, number_of(inputs, "compute_ms_per_sample") * batch, gradient);
+    const Network network =
+        simple_layers(1, gradient.value / 4, milliseconds(number_of(inputs, "compute_ms_per_sample") * batch));
     const StepTimes t = data_parallel_time(network, simple_plan(network, kPair, "ring", false), BytesPerSecond{kLink});
     got[fmt::format("comm_share {}", batch)] = t.exposed / t.total;
   }
@@ -150,7 +112,7 @@ SeedFigures strag_01(const Node& inputs) {
   const double low = number_of(inputs, "low_ms"), high = number_of(inputs, "high_ms");
   const int steps = static_cast<int>(number_of(inputs, "steps"));
   const std::vector<double> counts = numbers_of(inputs, "n");
-  const Network network = simple_network(1, 0, (low + high) / 2, Bytes{4});
+  const Network network = simple_layers(1, 1, milliseconds((low + high) / 2));
   Straggler jitter;
   jitter.kind = StragglerKind::uniform;
   jitter.spread = (high - low) / (high + low);
@@ -159,7 +121,7 @@ SeedFigures strag_01(const Node& inputs) {
     const int n = static_cast<int>(counts[i]);
     DataParallelPlan plan = simple_plan(network, n, "binary-tree", false);
     plan.steps = steps;
-    for (GradientBucket& bucket : plan.buckets) bucket.elements = 0;  // waiting only
+    send_nothing(plan);
     Names names;
     ClusterMachine cluster(star_cluster(n, BytesPerSecond{kLink}), SoftwareStack{});
     StragglerMachine machine(cluster, {jitter}, n);

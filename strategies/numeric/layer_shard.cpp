@@ -9,13 +9,6 @@
 
 namespace trainyard::numeric {
 
-std::uint64_t Draw::mix(std::uint64_t value) {
-  std::uint64_t z = value + 0x9e3779b97f4a7c15ULL;
-  z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9ULL;
-  z = (z ^ (z >> 27)) * 0x94d049bb133111ebULL;
-  return z ^ (z >> 31);
-}
-
 Draw& Draw::operator<<(const std::string& text) {
   for (const char c : text) *this << static_cast<std::uint64_t>(c);
   return *this;

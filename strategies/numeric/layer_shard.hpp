@@ -6,17 +6,18 @@
 #include <vector>
 
 #include "models/network.hpp"
+#include "sim/hashing.hpp"
 #include "strategies/numeric/graph.hpp"
 
 namespace trainyard::numeric {
 
-/// splitmix64's finalizer (Steele, Lea & Flood 2014) of what is folded in one after the other: the same numbers with
+/// SplitMix64 of what is folded in one after the other: the same numbers with
 /// every compiler, and by the number of an element, whoever holds it.
 class Draw {
  public:
-  explicit Draw(std::uint64_t seed) : state_(mix(seed)) {}
+  explicit Draw(std::uint64_t seed) : state_(mixed(seed)) {}
   Draw& operator<<(std::uint64_t value) {
-    state_ = mix(state_ ^ value);
+    state_ = mixed(state_ ^ value);
     return *this;
   }
   Draw& operator<<(const std::string& text);
@@ -25,7 +26,6 @@ class Draw {
 
  private:
   std::uint64_t state_;
-  static std::uint64_t mix(std::uint64_t value);
 };
 
 /// What a rank holds of a learned tensor: a matrix, column-major (or several, one after the other).

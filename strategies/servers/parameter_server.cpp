@@ -1,10 +1,11 @@
 // A parameter server: a dynamic program. It deals with pushes in the order of their coming, one at a time, and answers
-// each with the weights of its key as soon as its worker may go on.
+// each with the weights of its key as soon as its worker may go on (which ServerKeys says).
 #include <algorithm>
 #include <deque>
 #include <numeric>
 
 #include "sim/list_program.hpp"
+#include "strategies/servers/server_keys.hpp"
 #include "strategies/servers/server_step.hpp"
 
 namespace trainyard {
@@ -23,32 +24,25 @@ class ParameterServer : public CentralStep {
                   ServerBoard& board)
       : CentralStep(plan.base, tables, words, workers_of(plan), server_streams_of(plan), true),
         servers_(plan),
-        board_(board),
+        keys_(number, plan, board),
         receives_(std::min(plan.workers(), kServerReceives)),
         workers_(static_cast<std::size_t>(plan.workers())),
         sending_to_(static_cast<std::size_t>(streams())),
         arrival_on_(static_cast<std::size_t>(streams())) {
-    for (std::size_t k = 0; k < plan.keys(); ++k)
-      if (plan.server_of[k] == number) {
-        Key& key = keys_.emplace_back();
-        key.number = k;
-        key.pulled.resize(workers_.size());
-        key.pushes.resize(workers_.size());
-        key.slowest_workers = workers_.size();
-        share_ += plan.share_of(k);
-      }
     for (int way = std::min(plan.workers(), kServerSends); way-- > 0;)
       free_ways_.push_back(static_cast<Stream>(1 + receives_ + way));
-    expected_ = workers_.size() * static_cast<std::uint64_t>(step_.steps) * keys_.size();
+    expected_ = workers_.size() * static_cast<std::uint64_t>(step_.steps) * keys_.count();
   }
-  bool daemon() const override { return backups(); }
+  /// It cannot know whose pushes will come. With backups the chief says when the run is over; without order it is when
+  /// the workers have ended.
+  bool daemon() const override { return backups() || servers_.consistency == Consistency::asynchronous; }
 
  protected:
   Ops run() override {
     StaticMemory held = plan_.memory;
-    for (MemoryPart& part : held.parts) part.bytes = part.bytes * share_;
+    for (MemoryPart& part : held.parts) part.bytes = part.bytes * keys_.share();
     co_yield hold(held);
-    for (std::size_t k = keys_.size(); k-- > 0;)
+    for (std::size_t k = keys_.count(); k-- > 0;)
       for (std::size_t w = 0; w < workers_.size(); ++w) answer(w, k);
     send_ready();
     for (int way = 0; way < receives_; ++way) receive_on(static_cast<Stream>(1 + way));
@@ -67,36 +61,23 @@ class ParameterServer : public CentralStep {
   }
 
  private:
-  struct Key {
-    std::size_t number = 0;  // in the plan
-    std::uint32_t version = 0;
-    std::vector<std::uint32_t> pulled;  // by worker: the version that it was given last
-    std::vector<std::uint32_t> pushes;  // by worker: those that were applied
-    std::uint32_t slowest = 0;          // the least of these
-    std::size_t slowest_workers = 0;    // that have no more
-    int taken = 0, added = 0;           // gradients of a synchronous step
-    std::vector<std::size_t> waiting;   // workers whose push is not answered yet
-  };
   struct Job {
     ServerCall what;
     std::size_t worker, key;  // key: of this server's
     std::uint16_t buffer;
   };
   struct Worker {
-    std::uint64_t pushes = 0;
     std::deque<std::size_t> answers;  // keys to be sent, in order
     bool sending = false;
   };
   const ServerPlan& servers_;
-  ServerBoard& board_;
+  ServerKeys keys_;
   int receives_;
   std::vector<Worker> workers_;
   std::vector<std::size_t> sending_to_;    // by stream: the worker
   std::vector<std::uint16_t> arrival_on_;  // by stream: the buffer
-  std::vector<Key> keys_;
-  double share_ = 0;       // of all elements
-  std::vector<Op> given_;  // to be yielded
-  std::deque<Job> jobs_;   // the first of them is under way where busy
+  std::vector<Op> given_;                  // to be yielded
+  std::deque<Job> jobs_;                   // the first of them is under way where busy
   bool busy_ = false;
   std::vector<Stream> free_ways_;  // to send on
   std::deque<std::size_t> ready_;  // workers that have answers and are being sent none
@@ -104,10 +85,8 @@ class ParameterServer : public CentralStep {
   Seconds now_;
 
   bool backups() const { return servers_.backup_workers > 0; }
-  bool synchronous() const { return servers_.consistency == Consistency::synchronous; }
-  int takes() const { return servers_.workers() - servers_.backup_workers; }
   /// Every push has been answered, and the answers have arrived.
-  bool over() const { return !backups() && sent_ == expected_ + workers_.size() * keys_.size(); }
+  bool over() const { return !backups() && sent_ == expected_ + workers_.size() * keys_.count(); }
 
   void give(const Op& op) { given_.push_back(out_.give(op)); }
 
@@ -128,17 +107,9 @@ class ParameterServer : public CentralStep {
     give(op);
   }
 
-  /// A worker's pushes come in the order of its keys.
-  void arrived(Stream stream, std::size_t w) {
-    const std::uint64_t number = workers_[w].pushes++;
-    const std::size_t k = number % keys_.size();
-    const auto step = static_cast<std::uint32_t>(number / keys_.size());
-    ServerCall what = ServerCall::apply;
-    if (backups() && !board_.takes(static_cast<int>(w), step))
-      what = ServerCall::drop;
-    else if (synchronous())
-      what = keys_[k].taken++ == 0 ? ServerCall::first : ServerCall::add;
-    jobs_.push_back({what, w, k, arrival_on_[stream]});
+  void arrived(Stream stream, std::size_t worker) {
+    const auto [key, what] = keys_.arrived(worker);
+    jobs_.push_back({what, worker, key, arrival_on_[stream]});
     receive_on(stream);
     start_job();
   }
@@ -147,7 +118,7 @@ class ParameterServer : public CentralStep {
     if (busy_ || jobs_.empty()) return;
     busy_ = true;
     const Job& job = jobs_.front();
-    const std::size_t k = keys_[job.key].number;
+    const std::size_t k = keys_.number(job.key);
     Op op;
     op.stream = compute;
     op.group = words_.compute;
@@ -177,63 +148,11 @@ class ParameterServer : public CentralStep {
     const Job job = jobs_.front();
     jobs_.pop_front();
     busy_ = false;
-    Key& key = keys_[job.key];
-    switch (job.what) {
-      case ServerCall::update:
-        update(job.key);
-        break;
-      case ServerCall::apply:
-        apply(job);
-        break;
-      case ServerCall::drop:
-        board_.dropped(static_cast<int>(job.worker), now_);
-        if (key.version > key.pulled[job.worker])
-          answer(job.worker, job.key);
-        else
-          key.waiting.push_back(job.worker);
-        break;
-      default:
-        board_.applied(static_cast<int>(job.worker), 0, now_);
-        key.waiting.push_back(job.worker);
-        if (++key.added == takes()) jobs_.push_front({ServerCall::update, 0, job.key, 0});
-    }
+    for (const std::size_t w : keys_.done(job.what, job.worker, job.key, now_)) answer(w, job.key);
+    if (keys_.sum_is_whole(job.key)) jobs_.push_front({ServerCall::update, 0, job.key, 0});
+    if (job.what == ServerCall::update && backups() && keys_.all_updated()) tell_chief();
     start_job();
     send_ready();
-  }
-
-  void update(std::size_t k) {
-    Key& key = keys_[k];
-    ++key.version;
-    key.taken = key.added = 0;
-    board_.updated(now_);
-    for (const std::size_t w : key.waiting) answer(w, k);
-    key.waiting.clear();
-    const auto steps = static_cast<std::uint32_t>(step_.steps);
-    if (backups() && std::all_of(keys_.begin(), keys_.end(), [&](const Key& each) { return each.version == steps; }))
-      tell_chief();
-  }
-
-  void apply(const Job& job) {
-    Key& key = keys_[job.key];
-    board_.applied(static_cast<int>(job.worker), key.version - key.pulled[job.worker], now_);
-    ++key.version;
-    board_.updated(now_);
-    if (key.pushes[job.worker]++ == key.slowest && --key.slowest_workers == 0) {
-      key.slowest = *std::min_element(key.pushes.begin(), key.pushes.end());
-      key.slowest_workers = static_cast<std::size_t>(std::count(key.pushes.begin(), key.pushes.end(), key.slowest));
-    }
-    key.waiting.push_back(job.worker);
-    std::erase_if(key.waiting, [&](std::size_t w) {
-      const bool on = may_go_on(key, w);
-      if (on) answer(w, job.key);
-      return on;
-    });
-  }
-
-  bool may_go_on(const Key& key, std::size_t w) const {
-    const std::uint32_t pushes = key.pushes[w];
-    return servers_.consistency == Consistency::asynchronous || pushes == static_cast<std::uint32_t>(step_.steps) ||
-           pushes - key.slowest <= static_cast<std::uint32_t>(servers_.staleness);
   }
 
   void answer(std::size_t w, std::size_t k) {
@@ -248,28 +167,21 @@ class ParameterServer : public CentralStep {
       ready_.pop_front();
       workers_[w].answers.pop_front();
       workers_[w].sending = true;
-      Key& key = keys_[k];
-      key.pulled[w] = key.version;
-      board_.given(static_cast<int>(w), key.version);
+      keys_.given(w, k);
       Op op;
       op.kind = Kind::send;
       op.stream = free_ways_.back();
       free_ways_.pop_back();
       sending_to_[op.stream] = w;
       op.message.slot = static_cast<std::uint16_t>(w);
-      op.message.tag = answer_tag(key.number);
+      op.message.tag = answer_tag(keys_.number(k));
       op.message.mode = Mode::put;
-      if (backups() || !has_ended(key, w)) op.message.bytes = servers_.pull_bytes(key.number);
+      if (backups() || !keys_.has_ended(w, k)) op.message.bytes = servers_.pull_bytes(keys_.number(k));
       op.group = words_.parameters;
       op.name = words_.give;
-      if (step_.values) op.effect.read = {static_cast<std::uint16_t>(kParameters + key.number), 0, 1};
+      if (step_.values) op.effect.read = {static_cast<std::uint16_t>(kParameters + keys_.number(k)), 0, 1};
       give(op);
     }
-  }
-
-  /// Has the worker made its last step? Then the answer is that it has been applied.
-  bool has_ended(const Key& key, std::size_t w) const {
-    return (synchronous() ? key.version : key.pushes[w]) == static_cast<std::uint32_t>(step_.steps);
   }
 
   void sent(Stream stream) {

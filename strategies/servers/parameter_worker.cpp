@@ -3,6 +3,7 @@
 #include <numeric>
 
 #include "strategies/servers/server_step.hpp"
+#include "strategies/worker_step.hpp"
 
 namespace trainyard {
 namespace {
@@ -13,12 +14,10 @@ std::vector<Actor> servers_of(const ServerPlan& plan) {
   return servers;
 }
 
-BufferRef whole(std::size_t buffer) { return {static_cast<std::uint16_t>(buffer), 0, 1}; }
-
-class ParameterWorker : public CentralStep {
+class ParameterWorker : public WorkerStep {
  public:
   ParameterWorker(const ServerPlan& plan, const PassTables& tables, const CentralWords& words)
-      : CentralStep(plan.base, tables, words, servers_of(plan), worker_streams_of(plan), false),
+      : WorkerStep(plan.base, tables, words, servers_of(plan), worker_streams_of(plan), false),
         servers_(plan),
         ways_(std::min(plan.servers, kWorkerWays)),
         ready_(plan.base.step.network->layers.size()) {
@@ -39,16 +38,30 @@ class ParameterWorker : public CentralStep {
       out_.begin_sample(static_cast<std::uint32_t>(step));
       co_yield overhead();
       co_yield pull(step > 0);
-      next_key_ = 0;
-      for (int micro_batch = 0; micro_batch < step_.micro_batches; ++micro_batch) {
-        for (int layer = 0; layer < layers(); ++layer) co_yield pass(Pass::forward, layer, micro_batch);
-        for (int layer = layers() - 1; layer >= 0; --layer) co_yield pass(Pass::backward, layer, micro_batch);
-      }
-      co_yield push(-1, 0);
+      co_yield passes();
     }
     co_yield pull(true);  // that all has been applied
     for (int way = 0; way < ways_; ++way) wait_for(out_.after(static_cast<Stream>(1 + way)));
     co_yield settle();
+  }
+  Ops await_parameters(int layer) override {
+    const std::vector<Dep>& after = ready_[static_cast<std::size_t>(layer)].after;
+    for (const Dep& dep : after) wait_for(dep);
+    if (after.size() > 2) co_yield settle();
+  }
+  Ops push(std::size_t key) override {
+    if (servers_.mixes()) co_yield update_own(key);
+    if (step_.values) co_yield call(TrainingCall::fill_bucket, key);
+    Op& op = out_.fresh(Kind::send, sending_to(key));
+    op.message.slot = static_cast<std::uint16_t>(servers_.server_of[key]);
+    op.message.tag = kPushTag;
+    op.message.mode = Mode::put;  // nobody waits until the server asks for it
+    op.message.bytes = servers_.push_bytes(key);
+    op.group = words_.gradients;
+    op.name = words_.push;
+    op.deps[0] = out_.after(compute);
+    if (step_.values) op.effect.read = whole(key);
+    co_yield out_.give_fresh();
   }
 
  private:
@@ -60,7 +73,6 @@ class ParameterWorker : public CentralStep {
   const ServerPlan& servers_;
   int ways_;
   std::vector<OfLayer> ready_;
-  std::size_t next_key_ = 0;
 
   Stream receiving_from(std::size_t key) const { return static_cast<Stream>(1 + servers_.server_of[key] % ways_); }
   Stream sending_to(std::size_t key) const { return static_cast<Stream>(receiving_from(key) + ways_); }
@@ -88,46 +100,6 @@ class ParameterWorker : public CentralStep {
       OfLayer& of = ready_[static_cast<std::size_t>(part.layer)];
       for (std::size_t i = 0; i < of.ways.size(); ++i)
         if (of.ways[i] == receiving_from(key)) of.after[i] = out_.after(of.ways[i]);
-    }
-  }
-
-  Ops pass(Pass what, int layer, int micro_batch) {
-    const bool first = micro_batch == 0, last = micro_batch + 1 == step_.micro_batches;
-    const bool leave = what == Pass::backward && last && step_.overlap_gradients;
-    const bool fine = leave && !step_.values;  // numbers go layer by layer
-    if (what == Pass::forward && first) {
-      const std::vector<Dep>& after = ready_[static_cast<std::size_t>(layer)].after;
-      for (const Dep& dep : after) wait_for(dep);
-      if (after.size() > 2) co_yield settle();
-    }
-    for (const PassItem& item : tables_.pass(what, layer, first, fine).items) {
-      co_yield kernel(item);
-      if (fine) co_yield push(layer, item.kernel);
-    }
-    if (!step_.values) co_return;
-    co_yield settle();
-    co_yield call(what == Pass::forward ? TrainingCall::forward : TrainingCall::backward,
-                  static_cast<std::size_t>(layer), micro_batch);
-    if (leave) co_yield push(layer, 1 << 30);
-  }
-
-  /// Keys whose last gradient is there once this kernel of this layer has ended.
-  Ops push(int layer, int kernel) {
-    for (; next_key_ < servers_.keys(); ++next_key_) {
-      const GradientBucket& key = servers_.key(next_key_);
-      if (key.layer < layer || (key.layer == layer && key.kernel > kernel)) break;
-      if (servers_.mixes()) co_yield update_own(next_key_);
-      if (step_.values) co_yield call(TrainingCall::fill_bucket, next_key_);
-      Op& op = out_.fresh(Kind::send, sending_to(next_key_));
-      op.message.slot = static_cast<std::uint16_t>(servers_.server_of[next_key_]);
-      op.message.tag = kPushTag;
-      op.message.mode = Mode::put;  // nobody waits until the server asks for it
-      op.message.bytes = servers_.push_bytes(next_key_);
-      op.group = words_.gradients;
-      op.name = words_.push;
-      op.deps[0] = out_.after(compute);
-      if (step_.values) op.effect.read = whole(next_key_);
-      co_yield out_.give_fresh();
     }
   }
 

@@ -8,48 +8,14 @@
 namespace trainyard {
 namespace {
 
-/// A key's elements, as they lie in vectors by layer, and in one of its own from the first on.
-template <class Of, class Do>
-void with_parts(const ServerPlan& plan, std::size_t key, Of of_layer, Eigen::VectorXd& own, Do act) {
-  Eigen::Index at = 0;
-  for (const GradientBucket::Part& part : plan.key(key).parts) {
-    double before = part.first;
-    const Layer& layer = plan.base.step.network->layers[static_cast<std::size_t>(part.layer)];
-    for (int tensor = 0; tensor < part.tensor; ++tensor)
-      before += layer.parameters[static_cast<std::size_t>(tensor)].elements;
-    const auto length = static_cast<Eigen::Index>(part.elements);
-    act(of_layer(part.layer).segment(static_cast<Eigen::Index>(before), length), own.segment(at, length));
-    at += length;
-  }
+/// Of gradients by layer, or of a network's parameters.
+template <class ByLayer>
+Eigen::VectorXd of_key(const ServerPlan& plan, std::size_t key, const ByLayer& by_layer) {
+  return gathered(*plan.base.step.network, plan.key(key), by_layer);
 }
 
-Eigen::VectorXd of_key(const ServerPlan& plan, std::size_t key, std::vector<Eigen::VectorXd>& by_layer) {
-  Eigen::VectorXd own(static_cast<Eigen::Index>(plan.key(key).elements));
-  with_parts(
-      plan, key, [&](int l) -> Eigen::VectorXd& { return by_layer[static_cast<std::size_t>(l)]; }, own,
-      [](auto layer, auto mine) { mine = layer; });
-  return own;
-}
-
-Eigen::VectorXd of_key(const ServerPlan& plan, std::size_t key, Mlp& mlp) {
-  Eigen::VectorXd own(static_cast<Eigen::Index>(plan.key(key).elements));
-  with_parts(
-      plan, key, [&](int l) -> Eigen::VectorXd& { return mlp.parameters(l); }, own,
-      [](auto layer, auto mine) { mine = layer; });
-  return own;
-}
-
-void put_key(const ServerPlan& plan, std::size_t key, Eigen::VectorXd own, Mlp& mlp) {
-  with_parts(
-      plan, key, [&](int l) -> Eigen::VectorXd& { return mlp.parameters(l); }, own,
-      [](auto layer, auto mine) { layer = mine; });
-}
-
-/// First sample and number of samples of a worker's micro-batch.
-std::pair<Eigen::Index, Eigen::Index> samples(const NumericTask& task, const ServerPlan& plan, int worker, int step,
-                                              int micro_batch) {
-  const int share = task.global_batch / plan.workers(), size = share / plan.base.step.micro_batches;
-  return {step * task.global_batch + worker * share + micro_batch * size, size};
+void put_key(const ServerPlan& plan, std::size_t key, const Eigen::VectorXd& own, Mlp& mlp) {
+  scatter(*plan.base.step.network, plan.key(key), own, mlp);
 }
 
 double scale_of_sum(const NumericTask& task, const ServerPlan& plan) {
@@ -59,15 +25,8 @@ double scale_of_sum(const NumericTask& task, const ServerPlan& plan) {
 }  // namespace
 
 ServerNumerics::ServerNumerics(const NumericTask& task, const ServerPlan& plan)
-    : task_(task), plan_(plan), sums_(plan.keys()) {
-  for (int w = 0; w < plan.workers(); ++w) {
-    Worker& worker = workers_.emplace_back(Worker{Mlp(task.shape, task.seed), 0, {}, {}, {}});
-    worker.activations.resize(static_cast<std::size_t>(task.shape.layers()) + 1);
-    for (int layer = 0; layer < task.shape.layers(); ++layer) {
-      worker.gradients.emplace_back(Eigen::VectorXd::Zero(task.shape.parameters(layer)));
-      worker.mlp.parameters(layer).setConstant(std::nan(""));
-    }
-  }
+    : task_(task), plan_(plan), workers_(static_cast<std::size_t>(plan.workers()), Worker(task)), sums_(plan.keys()) {
+  for (Worker& worker : workers_) worker.spoil_parameters(std::nan(""));
 }
 
 /// A server's weights of a key, and how often they were updated.
@@ -84,25 +43,14 @@ void ServerNumerics::attach(Values& values) {
     held(key).head(own.size()) = own;
   }
   const auto on = [&values](auto call, auto function) { values.on_call(static_cast<std::uint16_t>(call), function); };
-  on(TrainingCall::forward, [this](Actor a, const Op& op) { forward(a, op.effect.read.buffer, op.effect.read.chunk); });
-  on(TrainingCall::backward,
-     [this](Actor a, const Op& op) { backward(a, op.effect.read.buffer, op.effect.read.chunk); });
+  on(TrainingCall::forward,
+     [this](Actor a, const Op& op) { of(a).forward(task_, op.effect.read.buffer, samples(a, op.effect.read.chunk)); });
+  on(TrainingCall::backward, [this](Actor a, const Op& op) {
+    of(a).backward(task_, op.effect.read.buffer, samples(a, op.effect.read.chunk), task_.global_batch);
+  });
   on(TrainingCall::take_parameters, [this](Actor a, const Op& op) { take(a, op.effect.read.buffer); });
-  on(TrainingCall::fill_bucket, [this](Actor a, const Op& op) {
-    Worker& worker = workers_[static_cast<std::size_t>(a)];
-    const std::size_t key = op.effect.read.buffer;
-    values_->buffer(a, op.effect.read.buffer) =
-        plan_.mixes() ? of_key(plan_, key, worker.mlp) : of_key(plan_, key, worker.gradients);
-    if (key + 1 != plan_.keys()) return;  // keys are pushed in their order: the step is over
-    for (Eigen::VectorXd& gradient : worker.gradients) gradient.setZero();
-    ++worker.step;
-  });
-  on(ServerCall::local_update, [this](Actor a, const Op& op) {
-    Worker& worker = workers_[static_cast<std::size_t>(a)];
-    const std::size_t key = op.effect.read.buffer;
-    put_key(plan_, key, of_key(plan_, key, worker.mlp) - task_.learning_rate * of_key(plan_, key, worker.gradients),
-            worker.mlp);
-  });
+  on(TrainingCall::fill_bucket, [this](Actor a, const Op& op) { push(a, op.effect.read.buffer); });
+  on(ServerCall::local_update, [this](Actor a, const Op& op) { update_own(a, op.effect.read.buffer); });
   for (const ServerCall call :
        {ServerCall::first, ServerCall::add, ServerCall::update, ServerCall::apply, ServerCall::drop})
     on(call, [this, call](Actor, const Op& op) { deal_with(call, op); });
@@ -114,33 +62,29 @@ Mlp ServerNumerics::weights() const {
   return mlp;
 }
 
-void ServerNumerics::take(int w, std::size_t key) {
-  const Eigen::VectorXd& got = values_->buffer(w, static_cast<std::uint16_t>(kParameters + key));
+Samples ServerNumerics::samples(Actor worker, int micro_batch) {
+  return samples_of(task_, plan_.workers(), plan_.base.step.micro_batches, of(worker).step, worker, micro_batch);
+}
+
+void ServerNumerics::take(Actor worker, std::uint16_t key) {
+  const Eigen::VectorXd& got = values_->buffer(worker, static_cast<std::uint16_t>(kParameters + key));
   const Eigen::Index size = got.size() - 1;
-  put_key(plan_, key, got.head(size), workers_[static_cast<std::size_t>(w)].mlp);
-  events_.push_back({ServerEvent::What::pulled, w, key, static_cast<std::uint32_t>(got[size])});
+  put_key(plan_, key, got.head(size), of(worker).mlp);
+  events_.push_back({ServerEvent::What::pulled, worker, key, static_cast<std::uint32_t>(got[size])});
 }
 
-void ServerNumerics::forward(int w, int layer, int micro_batch) {
-  Worker& worker = workers_[static_cast<std::size_t>(w)];
-  if (layer == 0) {
-    const auto [first, count] = samples(task_, plan_, w, worker.step, micro_batch);
-    worker.activations[0] = task_.inputs.middleCols(first, count);
-  }
-  const auto l = static_cast<std::size_t>(layer);
-  worker.activations[l + 1] = worker.mlp.forward(layer, worker.activations[l]);
+void ServerNumerics::push(Actor actor, std::uint16_t key) {
+  Worker& worker = of(actor);
+  values_->buffer(actor, key) = plan_.mixes() ? of_key(plan_, key, worker.mlp) : of_key(plan_, key, worker.gradients);
+  if (key + std::size_t{1} != plan_.keys()) return;  // keys are pushed in their order: the step is over
+  worker.clear_gradients();
+  ++worker.step;
 }
 
-void ServerNumerics::backward(int w, int layer, int micro_batch) {
-  Worker& worker = workers_[static_cast<std::size_t>(w)];
-  const auto l = static_cast<std::size_t>(layer);
-  if (layer + 1 == task_.shape.layers()) {
-    const auto [first, count] = samples(task_, plan_, w, worker.step, micro_batch);
-    worker.gradient =
-        worker.mlp.loss_gradient(worker.activations[l + 1], task_.targets.middleCols(first, count), task_.global_batch);
-  }
-  worker.gradient = worker.mlp.backward(layer, worker.activations[l], worker.activations[l + 1], worker.gradient,
-                                        worker.gradients[l]);
+void ServerNumerics::update_own(Actor actor, std::size_t key) {
+  Worker& worker = of(actor);
+  put_key(plan_, key, of_key(plan_, key, worker.mlp) - task_.learning_rate * of_key(plan_, key, worker.gradients),
+          worker.mlp);
 }
 
 void ServerNumerics::deal_with(ServerCall call, const Op& op) {
@@ -258,7 +202,7 @@ class Replay {
         throw InternalError("a gradient was pushed before the weights that it is of were pulled");
       put_key(plan_, key, history_[key].at(pulls[static_cast<std::size_t>(step)]), of.mlp);
     }
-    const auto [first, count] = samples(task_, plan_, worker, step, 0);
+    const auto [first, count] = samples_of(task_, plan_.workers(), 1, step, worker, 0);
     of.gradients = of.mlp.gradients(task_.inputs.middleCols(first, count), task_.targets.middleCols(first, count),
                                     task_.global_batch);
   }

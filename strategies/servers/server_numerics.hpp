@@ -1,7 +1,8 @@
 #pragma once
 #include <vector>
 
-#include "strategies/numeric_training.hpp"
+#include "sim/values.hpp"
+#include "strategies/mlp_replica.hpp"
 #include "strategies/servers/server_plan.hpp"
 
 namespace trainyard {
@@ -37,12 +38,9 @@ class ServerNumerics {
   const std::vector<ServerEvent>& events() const { return events_; }
 
  private:
-  struct Worker {
-    Mlp mlp;
+  struct Worker : MlpReplica {
+    using MlpReplica::MlpReplica;
     int step = 0;
-    std::vector<Eigen::MatrixXd> activations;  // [0] the input, [l + 1] the output of layer l
-    Eigen::MatrixXd gradient;                  // by the output of the layer below
-    std::vector<Eigen::VectorXd> gradients;    // by layer
   };
   const NumericTask& task_;
   const ServerPlan& plan_;
@@ -52,9 +50,11 @@ class ServerNumerics {
   Values* values_ = nullptr;
 
   Eigen::VectorXd& held(std::size_t key) const;
-  void forward(int worker, int layer, int micro_batch);
-  void backward(int worker, int layer, int micro_batch);
-  void take(int worker, std::size_t key);
+  Worker& of(Actor worker) { return workers_[static_cast<std::size_t>(worker)]; }
+  Samples samples(Actor worker, int micro_batch);
+  void take(Actor worker, std::uint16_t key);
+  void push(Actor worker, std::uint16_t key);
+  void update_own(Actor worker, std::size_t key);
   void deal_with(ServerCall, const Op&);
 };
 

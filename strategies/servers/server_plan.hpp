@@ -27,6 +27,9 @@ std::vector<int> share_keys(const std::vector<GradientBucket>& keys, int servers
 ///
 /// A worker pushes each key as its gradient gets final, and gets the key's weights as the answer, for its next step; it
 /// computes a layer as soon as it has that one's. The first weights come unasked.
+///
+/// A worker that fails (ActorChange) is waited for in vain by whoever is in step with it, and by those who may not get
+/// further ahead of it. Asynchronous servers go on with the others, until these have ended.
 struct ServerPlan {
   /// Mechanism parameter_server: a worker's passes; its buckets are the keys, `replicas` the workers, `memory` what all
   /// servers together hold.

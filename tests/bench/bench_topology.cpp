@@ -2,8 +2,8 @@
 #include <benchmark/benchmark.h>
 #include <sys/resource.h>
 
+#include "sim/hashing.hpp"
 #include "topologies/cluster_machine.hpp"
-#include "topologies/hashing.hpp"
 
 namespace {
 

@@ -9,9 +9,12 @@
 #include "scenarios/svg.hpp"
 #include "sim/error.hpp"
 #include "tests/support.hpp"
+#include "tests/svg_checks.hpp"
 #include "tests/temporary_folder.hpp"
 
 using namespace trainyard;
+using test::rectangles_within;
+using test::well_formed;
 namespace fs = std::filesystem;
 
 namespace {
@@ -35,45 +38,6 @@ Drawn drawn(const Scenario& s, std::optional<int> rank = {}) {
   options.picture_rank = rank;
   Result result = simulate(s, options);
   return {std::move(result), folder.text("step.svg")};
-}
-
-/// Tags balance, and '<' and '&' stand where XML has them.
-void well_formed(const std::string& svg) {
-  const std::regex tag("<(/?)([a-z]+)((?: [a-zA-Z0-9-]+=\"[^\"<]*\")*)(/?)>"), entity("^&(amp|lt|gt|quot);");
-  std::vector<std::string> open;
-  for (std::size_t i = 0; i < svg.size(); ++i) {
-    std::smatch match;
-    const auto from = svg.begin() + static_cast<std::ptrdiff_t>(i);
-    if (svg[i] == '&') {
-      const std::string rest = svg.substr(i, 6);
-      CAPTURE(rest);
-      CHECK(std::regex_search(rest, entity));
-    }
-    if (svg[i] != '<') continue;
-    REQUIRE(std::regex_search(from, svg.end(), match, tag, std::regex_constants::match_continuous));
-    if (match[1] == "/") {
-      REQUIRE_FALSE(open.empty());
-      CHECK(open.back() == match[2]);
-      open.pop_back();
-    } else if (match[4] != "/") {
-      open.push_back(match[2]);
-    }
-  }
-  CHECK(open.empty());
-}
-
-std::size_t rectangles_within(const std::string& svg) {
-  std::smatch canvas;
-  REQUIRE(std::regex_search(svg, canvas, std::regex("^<svg [^>]*viewBox=\"0 0 ([0-9.]+) ([0-9.]+)\"")));
-  const double width = std::stod(canvas[1]), height = std::stod(canvas[2]);
-  const std::regex rect("<rect x=\"([^\"]+)\" y=\"([^\"]+)\" width=\"([^\"]+)\" height=\"([^\"]+)\"");
-  std::size_t count = 0;
-  for (std::sregex_iterator at(svg.begin(), svg.end(), rect), none; at != none; ++at, ++count) {
-    const double x = std::stod((*at)[1]), y = std::stod((*at)[2]), w = std::stod((*at)[3]), h = std::stod((*at)[4]);
-    CAPTURE(at->str());
-    CHECK((x >= 0 && y >= 0 && w >= 0 && h >= 0 && x + w <= width + 0.02 && y + h <= height + 0.02));
-  }
-  return count;
 }
 
 bool has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }

@@ -1,7 +1,11 @@
 // Scenarios with parameter servers, stragglers and slow links: answers that are known, refusals with their places.
 #include <fmt/format.h>
 
+#include "scenarios/server_plans.hpp"
 #include "scenarios/simulate.hpp"
+#include "strategies/pass_table.hpp"
+#include "strategies/servers/server_numerics.hpp"
+#include "tests/strategies/small_task.hpp"
 #include "tests/support.hpp"
 
 using namespace trainyard;
@@ -33,7 +37,64 @@ std::string refusal(const std::string& data_parallel, const std::string& more = 
   return "";
 }
 
+/// [difference to one device, servers, hazards] of three steps on values, with servers where the scenario puts them.
+json train_placed(const std::string& data_parallel, int workers) {
+  return simulate_in_child([&data_parallel, workers] {
+    constexpr int batch = 840, steps = 3;
+    Scenario s = read_scenario_text(
+        fmt::format(
+            "cluster: {{nodes: 3, node: {{base: pcie-2, cpu: xeon-e5-2698-v4, hca: {{count: 1, rate: 10 Gbit/s, "
+            "latency: 1 us}}}}, fabric: nonblocking}}\n"
+            "model: {{mlp: {{widths: [5, 7, 3, 2]}}}}\n"
+            "plan: {{micro_batch_size: {}, precision: fp32, optimizer: sgd, data_parallel: {{mechanism: "
+            "parameter-server, {}}}}}\n",
+            batch / workers, data_parallel),
+        "servers.yaml");
+    s.plan.steps = steps;
+    ClusterMachine cluster(s.cluster, s.software);
+    PlacedServers placed = placed_servers(s, cluster, s.software);
+    ServerPlan& plan = placed.plan;
+    plan.base.step.values = true;
+    PlacedMachine machine(cluster, placed.actors);
+    Names names;
+    const PassTables tables(plan.base.step, names);
+    const CentralWords words(names);
+    ServerBoard board(plan.workers(), plan.workers(), steps, plan.keys());
+    const NumericTask task = small_task(batch, steps);
+    ServerNumerics numerics(task, plan);
+    Values values;
+    numerics.attach(values);
+    Simulation simulation(machine);
+    for (Actor actor = 0; actor < plan.actors(); ++actor)
+      simulation.add(actor, server_program(actor, plan, tables, words, board));
+    simulation.observe(values);
+    simulation.run();
+    return json{largest_difference(train_plainly(task, steps), numerics.weights()), plan.servers, values.hazards()};
+  });
+}
+
 }  // namespace
+
+TEST_CASE("servers learn what one device does wherever they are", "[servers][values]") {
+  const auto check = [](const std::string& data_parallel, int workers, int servers) {
+    CAPTURE(data_parallel);
+    const json r = train_placed(data_parallel, workers);
+    CHECK(r[0].get<double>() <= 1e-12);
+    CHECK(r[1] == servers);
+    CHECK(r[2].empty());
+  };
+  for (const std::string place : {"colocated", "dedicated"})
+    for (const std::string keys : {"tensors", "layers", "buckets"}) {
+      const int workers = place == "dedicated" ? 4 : 6;
+      const auto on = [&](const char* what) {
+        return fmt::format("servers: {{count: 1, on: {}, place: {}, keys: {}}}", what, place, keys);
+      };
+      check(on("cpu"), workers, 1);
+      check(on("gpu"), workers, 1);
+      if (keys != "buckets") check(on("gpus"), workers, 2);  // all is in one bucket
+    }
+  check("servers: {count: 3, on: cpu, keys: layers}", 6, 3);
+}
 
 TEST_CASE("where servers are decides how many workers there are", "[servers]") {
   CHECK(scenario_of("").ranks() == 6);
@@ -72,6 +133,35 @@ TEST_CASE("a degraded link of a server slows its workers", "[servers]") {
   const Result whole = simulate(scenario_of(plan)),
                half = simulate(scenario_of(plan, "faults: {links: [{link: node2/hca0 - fabric, factor: 0.5}]}\n"));
   CHECK(half.step_time > whole.step_time);
+}
+
+TEST_CASE("a link that is slow for a time delays by what it does not carry then", "[faults]") {
+  // Two GPUs, one a node: computing is over in 0.1 ms, then each sends 2 x 54 MB at 1.25 GB/s.
+  const auto time = [](const std::string& links) {
+    return simulate(read_scenario_text("cluster: {nodes: 2, node: {base: pcie-1, hca: {count: 1, rate: 10 Gbit/s, "
+                                       "latency: 1 us}}, fabric: nonblocking}\n"
+                                       "model: {mlp: {widths: [512, 4096, 4096, 1024]}}\n"
+                                       "plan: {micro_batch_size: 1, precision: fp32, optimizer: sgd, data_parallel: "
+                                       "{all_reduce: ring, overlap: false, bucket: 1 GB}}\n" +
+                                           (links.empty() ? "" : "faults: {links: [" + links + "]}\n"),
+                                       "slow.yaml"))
+        .step_time;
+  };
+  const std::string name = "{link: node1/hca0 - fabric, ";
+  const double whole = time(""), half = time(name + "factor: 0.5}");
+  REQUIRE(whole > 0.06);
+  CHECK(half > 1.5 * whole);
+  // Within one message: between two nothing is on the link.
+  CHECK(time(name + "factor: 0.5, from: 50 ms, to: 51 ms}") == near(whole + 0.0005));
+  CHECK(time(name + "factor: 0.25, from: 20 ms, to: 24 ms}") == near(whole + 0.003));
+  CHECK(time(name + "factor: 0, from: 20 ms, to: 24 ms}") == near(whole + 0.004));
+  CHECK(time(name + "factor: 0.5, from: 16 ms, to: 18 ms}, " + name + "factor: 0, from: 20 ms, to: 21 ms}") ==
+        near(whole + 0.002));
+  // Whoever is slow for the whole exchange is slow for ever, and what is over before it is nothing.
+  CHECK(time(name + "factor: 0.5, to: 10 s}") == half);
+  CHECK(time(name + "factor: 0.5, to: 10 us}") == whole);
+  CHECK_THROWS_WITH(time(name + "factor: 0.5, from: 2 ms, to: 1 ms}"), Catch::Contains("faults.links.to"));
+  CHECK_THROWS_WITH(time(name + "factor: 0}"), Catch::Contains("faults.links.factor"));
 }
 
 TEST_CASE("results of servers survive the way through JSON", "[servers]") {

@@ -10,6 +10,7 @@
 #include "sim/child.hpp"
 #include "sim/simulation.hpp"
 #include "strategies/training_program.hpp"
+#include "tests/places.hpp"
 #include "topologies/cluster_machine.hpp"
 #include "topologies/star_cluster.hpp"
 
@@ -65,8 +66,6 @@ std::vector<std::vector<int>> even_parts(const Network& network, const SplitStep
 }
 
 TrainingPlan plan_of(const NumericStepTask& task, const SplitStep& s, const Network& network) {
-  Place place;
-  place.file = std::make_shared<const std::string>("test");
   TrainingPlan plan;
   plan.mesh = s.mesh;
   plan.sharding = s.sharding;
@@ -74,7 +73,8 @@ TrainingPlan plan_of(const NumericStepTask& task, const SplitStep& s, const Netw
   plan.steps = s.steps;
   plan.micro_batches = s.micro_batches;
   plan.pipeline = {s.mesh.pipeline, s.micro_batches, s.chunks};
-  if (s.mesh.pipeline * s.chunks > 1) plan.schedule = &find_pipeline_schedule(s.schedule, plan.pipeline, place);
+  if (s.mesh.pipeline * s.chunks > 1)
+    plan.schedule = &find_pipeline_schedule(s.schedule, plan.pipeline, test::nowhere());
   plan.zero = s.zero;
   plan.zero_group = s.zero_group;
   plan.prefetch = s.prefetch;
@@ -101,7 +101,7 @@ TrainingPlan plan_of(const NumericStepTask& task, const SplitStep& s, const Netw
   choice.algorithms[static_cast<std::size_t>(Operation::all_reduce)] = s.all_reduce;
   choice.algorithms[static_cast<std::size_t>(Operation::all_to_all)] = "direct";
   choice.algorithms[static_cast<std::size_t>(Operation::send_recv)] = "ring-shift";
-  make_lanes(plan, std::vector<int>(static_cast<std::size_t>(plan.ranks()), 0), choice, choice, place);
+  make_lanes(plan, std::vector<int>(static_cast<std::size_t>(plan.ranks()), 0), choice, choice, test::nowhere());
   return plan;
 }
 

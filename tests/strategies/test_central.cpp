@@ -1,8 +1,7 @@
 // Gradients that meet in one place: a master GPU, a CPU.
-#include <cmath>
-
 #include "strategies/central_numerics.hpp"
 #include "strategies/pass_table.hpp"
+#include "tests/strategies/small_task.hpp"
 #include "tests/support.hpp"
 #include "topologies/cluster_machine.hpp"
 #include "topologies/star_cluster.hpp"
@@ -22,16 +21,7 @@ struct Setting {
 /// [largest difference to the single device, updates of the center, hazards]
 json train(const Setting& s) {
   return simulate_in_child([&s] {
-    NumericTask task;
-    task.shape.widths = {5, 7, 3, 2};
-    task.seed = 42;
-    task.global_batch = 840;  // divisible by all that is tried
-    task.learning_rate = 0.05;
-    const Eigen::Index samples = static_cast<Eigen::Index>(task.global_batch) * s.steps;
-    task.inputs = Eigen::MatrixXd::NullaryExpr(
-        5, samples, [](Eigen::Index r, Eigen::Index c) { return std::sin(static_cast<double>(r * 13 + c * 7)); });
-    task.targets = Eigen::MatrixXd::NullaryExpr(
-        2, samples, [](Eigen::Index r, Eigen::Index c) { return std::cos(static_cast<double>(r + c * 3)); });
+    const NumericTask task = small_task(840, s.steps);  // divisible by all that is tried
     const Network network = mlp_network(task.shape, task.global_batch / s.replicas / s.micro_batches, Precision::fp32);
     DataParallelPlan data;
     data.ranks = s.replicas;

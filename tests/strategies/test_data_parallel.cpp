@@ -1,9 +1,10 @@
-#include <cmath>
 #include <set>
 
 #include "models/transformer.hpp"
 #include "scenarios/seeds/seed_case.hpp"
 #include "strategies/numeric_training.hpp"
+#include "tests/places.hpp"
+#include "tests/strategies/small_task.hpp"
 #include "tests/support.hpp"
 #include "topologies/cluster_machine.hpp"
 
@@ -11,20 +12,6 @@ using namespace trainyard;
 using namespace trainyard::test;
 
 namespace {
-
-NumericTask small_task(int global_batch, int steps) {
-  NumericTask task;
-  task.shape.widths = {5, 7, 3, 2};
-  task.seed = 42;
-  task.global_batch = global_batch;
-  task.learning_rate = 0.05;
-  const Eigen::Index samples = static_cast<Eigen::Index>(global_batch) * steps;
-  task.inputs = Eigen::MatrixXd::NullaryExpr(
-      5, samples, [](Eigen::Index r, Eigen::Index c) { return std::sin(static_cast<double>(r * 13 + c * 7)); });
-  task.targets = Eigen::MatrixXd::NullaryExpr(
-      2, samples, [](Eigen::Index r, Eigen::Index c) { return std::cos(static_cast<double>(r + c * 3)); });
-  return task;
-}
 
 struct Setting {
   int ranks = 2, micro_batches = 1, steps = 3;
@@ -40,8 +27,6 @@ json train(const Setting& s) {
     const int global_batch = 840;  // divisible by all that is tried
     const NumericTask task = small_task(global_batch, s.steps);
     const Network network = mlp_network(task.shape, global_batch / s.ranks / s.micro_batches, Precision::fp32);
-    Place place;
-    place.file = std::make_shared<const std::string>("test");
     DataParallelPlan plan;
     plan.ranks = s.ranks;
     plan.micro_batches = s.micro_batches;
@@ -53,7 +38,7 @@ json train(const Setting& s) {
     plan.wait_kernel = s.wait_kernel;
     plan.values = true;
     plan.gradient_element = Bytes{4};
-    plan.all_reduce = &collectives(Operation::all_reduce).find(s.algorithm, place);
+    plan.all_reduce = &collectives(Operation::all_reduce).find(s.algorithm, nowhere());
     plan.buckets = gradient_buckets(network, plan.gradient_element, s.bucket, s.bucket, s.whole_tensors);
     plan.optimizer.precision = static_cast<std::uint8_t>(Precision::fp32);
     ClusterMachine machine(star_cluster(s.ranks, BytesPerSecond{1e6}, {1000000}), SoftwareStack{});
@@ -145,7 +130,7 @@ TEST_CASE("the buckets of GPT-2 XL: PyTorch's, and exact ones", "[data-parallel]
   Node name;
   name.kind = Node::Kind::scalar;
   name.scalar = "gpt2-xl";
-  name.place.file = std::make_shared<const std::string>("test");
+  name.place = nowhere();
   const Network network =
       transformer_network(read_transformer(catalog.resolve("network", name)), 1, 1024, Precision::bf16);
   REQUIRE(network.parameters() == 1557611200.0);
@@ -161,11 +146,9 @@ TEST_CASE("the buckets of GPT-2 XL: PyTorch's, and exact ones", "[data-parallel]
 
 TEST_CASE("a rank's schedule is static, lazy and names only its neighbours", "[data-parallel]") {
   const Network network = mlp_network({{10, 20, 5}}, 4, Precision::fp32);
-  Place place;
-  place.file = std::make_shared<const std::string>("test");
   DataParallelPlan plan;
   plan.ranks = 8;
-  plan.all_reduce = &collectives(Operation::all_reduce).find("ring", place);
+  plan.all_reduce = &collectives(Operation::all_reduce).find("ring", nowhere());
   plan.gradient_element = Bytes{4};
   plan.buckets = gradient_buckets(network, Bytes{4}, Bytes{1e9}, Bytes{1e9}, true);
   Names names;

@@ -7,18 +7,14 @@
 
 #include "sim/error.hpp"
 #include "strategies/pipeline_schedule.hpp"
+#include "tests/places.hpp"
 
 using namespace trainyard;
 using Catch::Matchers::Equals;
+using trainyard::test::nowhere;
 using Pass = PipelineTask::Pass;
 
 namespace {
-
-Place here() {
-  Place place;
-  place.file = std::make_shared<const std::string>("a test");
-  return place;
-}
 
 /// Durations of one chunk's passes, in whole slots: times compare exactly.
 struct Slots {
@@ -123,17 +119,17 @@ class Checker {
 };
 
 Run run_of(const std::string& name, const PipelineShape& shape, const Slots& slots = {}) {
-  return Checker(find_pipeline_schedule(name, shape, here()), shape, slots).run();
+  return Checker(find_pipeline_schedule(name, shape, nowhere()), shape, slots).run();
 }
 
 bool can(const std::string& name, const PipelineShape& shape) {
-  const PipelineSchedule& schedule = pipeline_schedules().find(name, here());
+  const PipelineSchedule& schedule = pipeline_schedules().find(name, nowhere());
   return !schedule.refuses || schedule.refuses(shape).empty();
 }
 
 std::string refusal(const std::string& name, const PipelineShape& shape) {
   try {
-    find_pipeline_schedule(name, shape, here());
+    find_pipeline_schedule(name, shape, nowhere());
   } catch (const UserError& e) {
     return e.what();
   }
@@ -167,7 +163,7 @@ TEST_CASE("every schedule does every task once, in an order that can be done", "
 
 TEST_CASE("virtual stages and places are each other's inverse", "[pipeline]") {
   for (const std::string& name : pipeline_schedules().names()) {
-    const PipelineSchedule& schedule = pipeline_schedules().find(name, here());
+    const PipelineSchedule& schedule = pipeline_schedules().find(name, nowhere());
     const PipelineShape shape{3, 12, name == "dualpipe-v" ? 2 : name == "interleaved-1f1b" ? 4 : 1};
     std::set<std::pair<int, int>> places;
     for (int v = 0; v < shape.stages * shape.chunks; ++v) {
@@ -215,7 +211,7 @@ TEST_CASE("interleaved 1f1b has Megatron-LM's order", "[pipeline]") {
   const PipelineShape shape{2, 4, 2};
   const auto in_words = [&shape](int stage) {
     std::string words;
-    for (const PipelineTask& t : find_pipeline_schedule("interleaved-1f1b", shape, here()).tasks(stage, shape))
+    for (const PipelineTask& t : find_pipeline_schedule("interleaved-1f1b", shape, nowhere()).tasks(stage, shape))
       words += (t.pass == Pass::forward ? 'F' : 'B') + std::to_string(t.micro_batch) + (t.chunk == 0 ? " " : "' ");
     return words;
   };
@@ -256,24 +252,24 @@ TEST_CASE("dualpipe-v idles one forward of a chunk a stage behind the first", "[
 }
 
 TEST_CASE("shapes that a schedule cannot do are refused with the rule", "[pipeline]") {
-  CHECK_THAT(refusal("1f2b", {4, 8, 1}), Equals("a test: unknown pipeline schedule \"1f2b\"; did you mean \"1f1b\"?"));
-  CHECK_THAT(refusal("gpipe", {0, 8, 1}), Equals("a test: a pipeline of 0 stages; at least 1"));
-  CHECK_THAT(refusal("gpipe", {4, 0, 1}), Equals("a test: a pipeline of 0 micro-batches; at least 1"));
-  CHECK_THAT(refusal("gpipe", {4, 8, 0}), Equals("a test: a pipeline of 0 model chunks a stage; at least 1"));
+  CHECK_THAT(refusal("1f2b", {4, 8, 1}), Equals("test: unknown pipeline schedule \"1f2b\"; did you mean \"1f1b\"?"));
+  CHECK_THAT(refusal("gpipe", {0, 8, 1}), Equals("test: a pipeline of 0 stages; at least 1"));
+  CHECK_THAT(refusal("gpipe", {4, 0, 1}), Equals("test: a pipeline of 0 micro-batches; at least 1"));
+  CHECK_THAT(refusal("gpipe", {4, 8, 0}), Equals("test: a pipeline of 0 model chunks a stage; at least 1"));
   for (const char* name : {"naive", "gpipe", "1f1b", "zb-h1", "zb-2p"})
     CHECK_THAT(refusal(name, {4, 8, 2}),
-               Equals(std::string("a test: pipeline schedule ") + name +
+               Equals(std::string("test: pipeline schedule ") + name +
                       ": 2 model chunks a stage; it runs a stage as one (interleaved-1f1b takes more)"));
   CHECK_THAT(refusal("interleaved-1f1b", {4, 10, 2}),
-             Equals("a test: pipeline schedule interleaved-1f1b: 10 micro-batches are no multiple of the 4 stages; "
+             Equals("test: pipeline schedule interleaved-1f1b: 10 micro-batches are no multiple of the 4 stages; "
                     "nearest: 12"));
   CHECK_THAT(refusal("interleaved-1f1b", {4, 8, 1}),
-             Equals("a test: pipeline schedule interleaved-1f1b: 1 model chunk a stage; it interleaves several (1f1b "
+             Equals("test: pipeline schedule interleaved-1f1b: 1 model chunk a stage; it interleaves several (1f1b "
                     "takes one)"));
   CHECK_THAT(refusal("interleaved-1f1b", {1, 8, 2}),
-             Equals("a test: pipeline schedule interleaved-1f1b: 1 stage; it interleaves the chunks of several"));
+             Equals("test: pipeline schedule interleaved-1f1b: 1 stage; it interleaves the chunks of several"));
   CHECK_THAT(refusal("dualpipe-v", {4, 7, 2}),
-             Equals("a test: pipeline schedule dualpipe-v: 7 micro-batches for 4 stages; at least 8, twice as many"));
+             Equals("test: pipeline schedule dualpipe-v: 7 micro-batches for 4 stages; at least 8, twice as many"));
   CHECK_THAT(refusal("dualpipe-v", {4, 8, 1}),
-             Equals("a test: pipeline schedule dualpipe-v: model chunks a stage: 1; it has 2, one down and one up"));
+             Equals("test: pipeline schedule dualpipe-v: model chunks a stage: 1; it has 2, one down and one up"));
 }

@@ -4,6 +4,8 @@
 
 #include "strategies/replica_numerics.hpp"
 #include "strategies/training_program.hpp"
+#include "tests/places.hpp"
+#include "tests/strategies/small_task.hpp"
 #include "tests/support.hpp"
 #include "topologies/cluster_machine.hpp"
 #include "topologies/star_cluster.hpp"
@@ -24,19 +26,8 @@ struct Setting {
 /// [largest difference of any replica to the replay, largest difference between replicas, hazards]
 json train(const Setting& s) {
   return simulate_in_child([&s] {
-    NumericTask task;
-    task.shape.widths = {5, 7, 3, 2};
-    task.seed = 42;
-    task.global_batch = 120;
-    task.learning_rate = 0.05;
-    const Eigen::Index samples = static_cast<Eigen::Index>(task.global_batch) * s.steps;
-    task.inputs = Eigen::MatrixXd::NullaryExpr(
-        5, samples, [](Eigen::Index r, Eigen::Index c) { return std::sin(static_cast<double>(r * 13 + c * 7)); });
-    task.targets = Eigen::MatrixXd::NullaryExpr(
-        2, samples, [](Eigen::Index r, Eigen::Index c) { return std::cos(static_cast<double>(r + c * 3)); });
+    const NumericTask task = small_task(120, s.steps);
     const Network network = mlp_network(task.shape, task.global_batch / s.ranks / s.micro_batches, Precision::fp32);
-    Place place;
-    place.file = std::make_shared<const std::string>("a test");
     DataParallelPlan data;
     data.ranks = s.ranks;
     data.micro_batches = s.micro_batches;
@@ -44,7 +35,7 @@ json train(const Setting& s) {
     data.overlap = s.overlap;
     data.values = true;
     data.updates = s.updates;
-    data.all_reduce = &collectives(Operation::all_reduce).find(s.all_reduce, place);
+    data.all_reduce = &collectives(Operation::all_reduce).find(s.all_reduce, nowhere());
     data.gradient_element = Bytes{4};
     data.buckets = gradient_buckets(network, data.gradient_element, s.bucket, s.bucket, true);
     data.optimizer.precision = static_cast<std::uint8_t>(Precision::fp32);

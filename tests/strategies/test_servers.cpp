@@ -3,6 +3,8 @@
 
 #include "strategies/pass_table.hpp"
 #include "strategies/servers/server_numerics.hpp"
+#include "tests/places.hpp"
+#include "tests/strategies/small_task.hpp"
 #include "tests/support.hpp"
 #include "topologies/cluster_machine.hpp"
 #include "topologies/placed_machine.hpp"
@@ -24,27 +26,9 @@ struct Setting {
   std::uint64_t seed = 1;
   std::vector<double> lambdas = {};
   bool colocated = false;  ///< servers on the workers' devices
+  Actor dies = -1;         ///< a worker that does
+  double dies_s = 0;
 };
-
-Place nowhere() {
-  Place place;
-  place.file = std::make_shared<const std::string>("test");
-  return place;
-}
-
-NumericTask task_of(const Setting& s) {
-  NumericTask task;
-  task.shape.widths = {5, 7, 3, 2};
-  task.seed = 42;
-  task.global_batch = 840;  // divisible by all that is tried
-  task.learning_rate = 0.05;
-  const Eigen::Index samples = static_cast<Eigen::Index>(task.global_batch) * s.steps * 4;  // backups go on
-  task.inputs = Eigen::MatrixXd::NullaryExpr(
-      5, samples, [](Eigen::Index r, Eigen::Index c) { return std::sin(static_cast<double>(r * 13 + c * 7)); });
-  task.targets = Eigen::MatrixXd::NullaryExpr(
-      2, samples, [](Eigen::Index r, Eigen::Index c) { return std::cos(static_cast<double>(r + c * 3)); });
-  return task;
-}
 
 ServerPlan plan_of(const Setting& s, const Network& network) {
   DataParallelPlan data;
@@ -64,10 +48,19 @@ ServerPlan plan_of(const Setting& s, const Network& network) {
   return plan;
 }
 
-/// [difference to one device, difference to the replay, hazards, staleness, dropped pushes, end, finite]
+/// Whole steps of each worker that servers have applied.
+std::vector<int> steps_applied(const std::vector<ServerEvent>& events, const ServerPlan& plan) {
+  std::vector<int> pushes(static_cast<std::size_t>(plan.workers()));
+  for (const ServerEvent& event : events)
+    if (event.what == ServerEvent::What::applied) ++pushes[static_cast<std::size_t>(event.worker)];
+  for (int& of : pushes) of /= static_cast<int>(plan.keys());
+  return pushes;
+}
+
+/// [difference to one device, difference to the replay, hazards, staleness, dropped pushes, end, finite, steps applied]
 json train(const Setting& s) {
   return simulate_in_child([&s] {
-    const NumericTask task = task_of(s);
+    const NumericTask task = small_task(840, 4 * s.steps);  // divisible by all that is tried; backups go on
     const Network network = mlp_network(task.shape, task.global_batch / s.workers / s.micro_batches, Precision::fp32);
     const ServerPlan plan = plan_of(s, network);
     ClusterMachine cluster(star_cluster(plan.actors(), BytesPerSecond{1e6}, {1000000}), SoftwareStack{});
@@ -92,6 +85,7 @@ json train(const Setting& s) {
     Simulation simulation(machine);
     for (Actor actor = 0; actor < plan.actors(); ++actor)
       simulation.add(actor, server_program(actor, plan, tables, words, board));
+    if (s.dies >= 0) simulation.change(ActorChange{Seconds{s.dies_s}, s.dies, nullptr});
     simulation.observe(values);
     const double end = simulation.run().end.value;
     const Mlp learned = numerics.weights();
@@ -101,7 +95,8 @@ json train(const Setting& s) {
                 board.staleness(),
                 board.dropped_pushes(),
                 end,
-                std::isfinite(learned.parameters(0).sum())};
+                std::isfinite(learned.parameters(0).sum()),
+                steps_applied(numerics.events(), plan)};
   });
 }
 
@@ -145,6 +140,26 @@ TEST_CASE("asynchronous servers apply each gradient at the weights that its work
                                    .seed = seed});
       CHECK(r[3].size() > 1);  // staleness differs
     }
+}
+
+TEST_CASE("asynchronous servers go on without a worker that dies", "[servers][failures]") {
+  for (const int servers : {1, 3})
+    for (const int workers : {2, 5}) {
+      Setting s{
+          .workers = workers, .servers = servers, .steps = 8, .consistency = Consistency::asynchronous, .jitter = 0.5};
+      const double end = train(s)[5];
+      s.dies = 1;
+      for (const double share : {0.0, 0.2, 0.5, 0.8}) {
+        CAPTURE(workers, servers, share);
+        s.dies_s = share * end;
+        const json r = check_replay(s);
+        const auto steps = r[7].get<std::vector<int>>();
+        for (std::size_t w = 0; w < steps.size(); ++w) CHECK((w == 1 ? steps[w] < 8 : steps[w] == 8));
+        if (share > 0.4) CHECK(steps[1] > 0);
+      }
+    }
+  // Whoever waits for it waits in vain.
+  CHECK_THROWS_WITH(train({.workers = 3, .dies = 1, .dies_s = 1e-3}), Catch::Contains("which failed at"));
 }
 
 TEST_CASE("so do servers of bounded staleness, and none is staler", "[servers]") {

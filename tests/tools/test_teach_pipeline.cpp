@@ -4,7 +4,7 @@
 #include "scenarios/held_memory.hpp"
 #include "scenarios/teach_pipeline.hpp"
 #include "tests/support.hpp"
-#include "tests/tools/topo_shell.hpp"
+#include "tests/tools/teach_shell.hpp"
 #include "tools/pipeline_views.hpp"
 
 using namespace trainyard;
@@ -19,26 +19,6 @@ const PipelineSchedule& schedule(const std::string& name, const PipelineShape& s
 
 PipelineLesson lesson(const std::string& name, const PipelineShape& shape, double transfer = 0) {
   return teach_pipeline(schedule(name, shape), shape, {}, transfer);
-}
-
-struct Teacher : TopoFolder {
-  TopoAnswer teach(const std::string& arguments) const { return trainyard("teach " + arguments); }
-  void check_refused(const std::string& arguments, const std::string& words) const {
-    const TopoAnswer answer = teach(arguments);
-    CAPTURE(arguments, answer.err);
-    CHECK(answer.exit == 2);
-    CHECK(answer.out.empty());
-    CHECK(answer.err == words + "\n");
-  }
-};
-
-std::size_t widest(const std::string& text) {
-  std::size_t width = 0, most = 0;
-  for (const char c : text) {
-    width = c == '\n' ? 0 : width + ((static_cast<unsigned char>(c) & 0xc0U) != 0x80 ? 1 : 0);
-    most = std::max(most, width);
-  }
-  return most;
 }
 
 }  // namespace

@@ -1,4 +1,5 @@
 #include "sim/error.hpp"
+#include "tests/places.hpp"
 #include "tests/support.hpp"
 #include "topologies/cluster_machine.hpp"
 
@@ -12,7 +13,7 @@ ClusterSpec dgx(int nodes) {
   Node name;
   name.kind = Node::Kind::scalar;
   name.scalar = "dgx-a100";
-  name.place.file = std::make_shared<const std::string>("test");
+  name.place = nowhere();
   ClusterSpec spec;
   spec.place = name.place;
   spec.nodes = nodes;

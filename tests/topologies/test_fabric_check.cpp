@@ -6,6 +6,7 @@
 #include <random>
 
 #include "sim/traffic.hpp"
+#include "tests/places.hpp"
 #include "tests/support.hpp"
 #include "topologies/cluster_machine.hpp"
 #include "topologies/fabric_check.hpp"
@@ -18,7 +19,7 @@ namespace {
 /// One GPU and one HCA of 10 GB/s a node, PCIe that never limits.
 ClusterSpec checked_hosts(int count, std::vector<FabricLevel> levels) {
   ClusterSpec spec;
-  spec.place.file = std::make_shared<const std::string>("hosts");
+  spec.place = nowhere();
   spec.nodes = count;
   spec.node.name = "host";
   spec.node.gpus = spec.node.hcas = 1;

@@ -1,6 +1,7 @@
 // Fabrics with several ways between two ends, and media that ends share: proofs, cuts, counterexamples as routed.
 #include <map>
 
+#include "tests/places.hpp"
 #include "tests/support.hpp"
 #include "topologies/fabric_check.hpp"
 
@@ -14,7 +15,7 @@ constexpr double kHcaRate = 1e10;
 /// One GPU and one HCA of 10 GB/s a node.
 ClusterSpec routed_hosts(int count, const std::string& fabric) {
   ClusterSpec spec;
-  spec.place.file = std::make_shared<const std::string>("hosts");
+  spec.place = nowhere();
   spec.nodes = count;
   spec.node.name = "host";
   spec.node.gpus = spec.node.hcas = 1;

@@ -1,4 +1,5 @@
 #include "sim/traffic.hpp"
+#include "tests/places.hpp"
 #include "tests/support.hpp"
 #include "topologies/cluster_machine.hpp"
 
@@ -10,7 +11,7 @@ namespace {
 /// One GPU and one HCA of 10 GB/s a node, PCIe that never limits.
 ClusterSpec hosts(int count, std::vector<FabricLevel> levels, bool rails = false) {
   ClusterSpec spec;
-  spec.place.file = std::make_shared<const std::string>("hosts");
+  spec.place = nowhere();
   spec.nodes = count;
   spec.node.name = "host";
   spec.node.gpus = spec.node.hcas = 1;
@@ -125,7 +126,7 @@ TEST_CASE("a fabric's levels are checked where they are written", "[topologies][
   const Catalog catalog;
   const auto read = [&catalog](const char* text) {
     ClusterSpec spec;
-    spec.place.file = std::make_shared<const std::string>("x");
+    spec.place = nowhere();
     read_fabric(spec, catalog.resolve("fabric", parse_document(text, "x.yaml")));
     return spec;
   };

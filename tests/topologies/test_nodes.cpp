@@ -1,6 +1,7 @@
 #include <algorithm>
 
 #include "sim/error.hpp"
+#include "tests/places.hpp"
 #include "tests/support.hpp"
 #include "topologies/cluster_machine.hpp"
 #include "topologies/pcie_lanes.hpp"
@@ -18,7 +19,7 @@ ClusterSpec cluster_with(const std::string& node, int nodes = 1) {
   spec.nodes = nodes;
   spec.node = read_node(catalog.resolve("node", parse_document(node, "x.yaml")), catalog);
   spec.fabric = "nonblocking";
-  spec.place.file = std::make_shared<const std::string>("test");
+  spec.place = nowhere();
   return spec;
 }
 

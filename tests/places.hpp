@@ -1,0 +1,17 @@
+#pragma once
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "models/document.hpp"
+
+namespace trainyard::test {
+
+/// The place of what stands in no document; errors name it.
+inline Place nowhere(std::string name = "test") {
+  Place place;
+  place.file = std::make_shared<const std::string>(std::move(name));
+  return place;
+}
+
+}  // namespace trainyard::test

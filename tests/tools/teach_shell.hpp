@@ -1,0 +1,32 @@
+#pragma once
+#include <algorithm>
+#include <catch2/catch.hpp>
+#include <string>
+
+#include "tests/tools/topo_shell.hpp"
+
+namespace trainyard::test {
+
+/// Lessons, asked for on the command line.
+struct Teacher : TopoFolder {
+  TopoAnswer teach(const std::string& arguments) const { return trainyard("teach " + arguments); }
+  void check_refused(const std::string& arguments, const std::string& words) const {
+    const TopoAnswer answer = teach(arguments);
+    CAPTURE(arguments, answer.err);
+    CHECK(answer.exit == 2);
+    CHECK(answer.out.empty());
+    CHECK(answer.err == words + "\n");
+  }
+};
+
+/// Characters of the longest line.
+inline std::size_t widest(const std::string& text) {
+  std::size_t width = 0, most = 0;
+  for (const char c : text) {
+    width = c == '\n' ? 0 : width + ((static_cast<unsigned char>(c) & 0xc0U) != 0x80 ? 1 : 0);
+    most = std::max(most, width);
+  }
+  return most;
+}
+
+}  // namespace trainyard::test
