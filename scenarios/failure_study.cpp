@@ -135,6 +135,10 @@ double interval(const Scenario& s, const LongRunPlan& plan, FailureStudy& study)
     best = study.checkpoint.best.steps;
   }
   if (choice.optimal) return best;
+  const Seconds whole = plan.until.value > 0 ? plan.until : plan.steps * plan.step;
+  if (choice.every_time > whole)
+    fail(choice.every_place, fmt::format("faults.checkpoint.every: {}, but the training takes {}: none is written",
+                                         long_time(choice.every_time), long_time(whole)));
   if (choice.virtual_epochs > 0) return virtual_epoch_steps(s.training, choice.virtual_epochs);
   return choice.every > 0 ? choice.every : std::max(1.0, std::round(choice.every_time / plan.step));
 }

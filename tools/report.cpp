@@ -360,6 +360,8 @@ std::string screen(const Scenario& s, const Result& r, const std::vector<WhatIf>
     text += fmt::format("{}{}: {} steps, if nothing fails\n", label("training"), describe(s.training),
                         thousands(r.training_steps));
   if (r.failures) text += failure_lines(*r.failures);
+  if (r.failures && !s.parallel.servers.in_step())
+    text += label("") + "a failure is taken to stop all workers, although they do not wait for each other\n";
   if (!r.said_step.empty())
     return text + fmt::format("{}the step is plan.step_time, not simulated: {}\n", label("trust"), r.said_step);
   text += breakdown(r);

@@ -190,6 +190,10 @@ TEST_CASE("what does not go together is refused, with its place", "[scenario][fa
   refuses("{failures: [{at: 2000 s, what: gpu 5}]}", "faults.failures.0.at: 2000 s, but the training ends after");
   refuses("{failures: [{at: 1000 steps, what: gpu 5}]}", "but the training ends after 1000");
   refuses("{failures: [{at: 2 d, what: gpu 5}]}", "but the training ends after 24.0 h", "{time: 1 d}");
+  refuses("{failures: [{at: 5 s, what: gpu 5}], checkpoint: {every: 10 h, " + kTimes + "}}",
+          "faults.checkpoint.every: 10.0 h, but the training takes 16.7 min");
+  refuses("{stragglers: {kind: lognormal, sigma: 0.1}}", "faults.stragglers: plan.step_time says");
+  refuses("{links: [{link: x, factor: 0.5}]}", "faults.links: plan.step_time says");
   refuses("{failures: [{at: 5 s, what: gpu 16}]}", "gpu 16; there are gpu 0 to 15");
   refuses("{failures: [{at: 5 s, what: gpus 1}]}", "unknown component \"gpus\"; did you mean \"gpu\"?");
   refuses("{failures: [{at: 5 s, what: worker 16}]}", "worker 16; there are worker 0 to 15");
