@@ -101,14 +101,14 @@ TEST_CASE("what overlaps: nothing, a lane ahead, or all lanes", "[input]") {
 }
 
 TEST_CASE("decoding workers share the cores of the node's CPUs", "[input]") {
-  // One socket of 64 cores: 256 workers decode no more than 64 do.
+  // One socket of 64 cores: 128 workers decode no more than 64 do.
   const Overrides epyc{{"cluster.cpu", "epyc-7742"}};
   const auto with = [&](int workers, const std::string& more = "") {
     return run(fmt::format("  decode: {{workers: {}, rate: 10 /s{}}}\n", workers, more), epyc).step_time;
   };
-  CHECK(with(256) == near(256 / 640.0));
+  CHECK(with(128) == near(256 / 640.0));
   CHECK(with(32) == near(256 / 320.0));
-  CHECK(with(256, ", cores: 32") == near(256 / 320.0));
+  CHECK(with(128, ", cores: 32") == near(256 / 320.0));
   CHECK(contains(refusal("  decode: {workers: 2, rate: 10 /s, cores: 65}\n", epyc),
                  "input.decode.cores: 65 is too many; the most is 64"));
 }
