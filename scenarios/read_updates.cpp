@@ -109,7 +109,7 @@ std::string in_words(const ReplicaUpdates& updates) {
   if (updates.local_steps > 0) return fmt::format("parameters averaged every {} steps", updates.local_steps);
   if (!updates.gossip) return "";
   if (updates.gossip->drawn()) return "gossip with a random partner each step";
-  return fmt::format("gossip ({}), spectral gap {:.4g}", updates.gossip->name(), updates.gossip->spectral_gap());
+  return fmt::format("gossip ({})", updates.gossip->name());
 }
 
 }  // namespace trainyard

@@ -86,6 +86,8 @@ std::string head(const Scenario& s) {
       : s.plan.ranks == 1 ? "one device"
       : s.parallel.mechanism != Mechanism::all_reduce
           ? fmt::format("data parallel on {}, {}", gpus_in_words(s), name_of(s.parallel.mechanism))
+      : s.plan.updates.gossip
+          ? fmt::format("data parallel on {}, {}", gpus_in_words(s), in_words(s.plan.updates))
           : fmt::format(
                 "data parallel on {}, {} all-reduce{}", gpus_in_words(s), all_reduce_name(s),
                 s.plan.collective.channels > 1 ? fmt::format(" of {} channels", s.plan.collective.channels) : "");
@@ -354,7 +356,10 @@ std::string screen(const Scenario& s, const Result& r, const std::vector<WhatIf>
   text += breakdown(r);
   text += servers(r);
   if (s.tuned) text += fmt::format("{}{}\n", label("auto"), in_words(*s.tuned));
-  if (s.plan.updates.used()) text += fmt::format("{}{}\n", label("updates"), in_words(s.plan.updates));
+  if (s.plan.updates.used())
+    text +=
+        fmt::format("{}{}{}\n", label("updates"), in_words(s.plan.updates),
+                    r.replicas.spectral_gap > 0 ? fmt::format(", spectral gap {:.4g}", r.replicas.spectral_gap) : "");
   text += input(s, r);
   text += memory(r);
   text += bottleneck(r, what_ifs);

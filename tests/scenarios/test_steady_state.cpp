@@ -1,8 +1,11 @@
 // Gossip, late updates, local steps, workers out of step, stragglers: what is answered is the rate that lasts.
 #include <fmt/format.h>
 
+#include <cmath>
+
 #include "scenarios/simulate.hpp"
 #include "tests/support.hpp"
+#include "tools/report.hpp"
 
 using namespace trainyard;
 using namespace trainyard::test;
@@ -74,4 +77,36 @@ TEST_CASE("more neighbours than a rank has streams share them", "[replicas]") {
 TEST_CASE("edges of gossip that are there twice are refused", "[replicas]") {
   CHECK_THAT(refusal_of(3, "gossip: {edges: [[0, 1], [1, 2], [1, 0]]}"),
              Catch::StartsWith("replicas.yaml:3") && Catch::Contains("edge 1 - 0 is there twice"));
+}
+
+TEST_CASE("replicas out of step say so in the result, and no all-reduce where there is none", "[replicas]") {
+  const nlohmann::json ring = to_json(run_replicas(8, "gossip: ring"));
+  CHECK_FALSE(ring.contains("all_reduce"));
+  CHECK(ring.at("replicas").at("gossip") == "ring");
+  CHECK(ring.at("replicas").at("neighbours") == 2);
+  CHECK(ring.at("replicas").at("spectral_gap") == near(1 - (1 + 2 * std::cos(2 * M_PI / 8)) / 3));
+  CHECK(ring.at("throughput") == ring.at("samples_per_s"));
+  CHECK(to_json(result_from_json(ring)) == ring);
+  const nlohmann::json pairs = to_json(run_replicas(8, "gossip: pairs"));
+  CHECK(pairs.at("replicas").at("spectral_gap").is_null());
+  CHECK(to_json(result_from_json(pairs)) == pairs);
+  const nlohmann::json late = to_json(run_replicas(4, "delay: 2"));
+  CHECK(late.at("staleness") == nlohmann::json{{"2", 4 * 12}});
+  CHECK(late.contains("all_reduce"));
+  CHECK(to_json(result_from_json(late)) == late);
+  const nlohmann::json local = to_json(run_replicas(4, "local_steps: 3"));
+  CHECK(local.at("replicas") == nlohmann::json{{"local_steps", 3}});
+  CHECK(to_json(result_from_json(local)) == local);
+  CHECK_FALSE(to_json(run_replicas(4, "")).contains("replicas"));
+}
+
+TEST_CASE("the headline names gossip where there is no all-reduce", "[replicas]") {
+  const auto text = [](const std::string& data_parallel, const std::string& more = "") {
+    const Scenario s = replicas_of(4, data_parallel, more);
+    return screen(s, simulate(s), {});
+  };
+  const std::string gossip = text("gossip: ring");
+  CHECK_THAT(gossip, Catch::Contains("gossip (ring)") && !Catch::Contains("all-reduce"));
+  CHECK_THAT(gossip, Catch::Contains("spectral gap 0.6667"));
+  CHECK_THAT(text("delay: 1"), Catch::Contains("ring all-reduce"));
 }
