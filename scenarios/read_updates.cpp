@@ -98,11 +98,9 @@ ReplicaUpdates read_updates(Fields& fields, const ParallelChoice& choice) {
   return updates;
 }
 
-int steps_of(const ReplicaUpdates& updates) {
-  if (updates.local_steps > 0) return updates.local_steps;
-  return updates.delay > 0 ? 4 * (updates.delay + 1) : 1;
+int turns_of(const ReplicaUpdates& updates) {
+  return updates.local_steps > 0 ? updates.local_steps : updates.delay + 1;
 }
-int warm_steps_of(const ReplicaUpdates& updates) { return updates.delay > 0 ? 4 * (updates.delay + 1) : 0; }
 
 std::string in_words(const ReplicaUpdates& updates) {
   if (updates.delay > 0) return fmt::format("updates {} step{} late", updates.delay, updates.delay == 1 ? "" : "s");

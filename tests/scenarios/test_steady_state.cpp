@@ -110,3 +110,24 @@ TEST_CASE("the headline names gossip where there is no all-reduce", "[replicas]"
   CHECK_THAT(gossip, Catch::Contains("spectral gap 0.6667"));
   CHECK_THAT(text("delay: 1"), Catch::Contains("ring all-reduce"));
 }
+
+TEST_CASE("steps that cut a round of local steps or of late updates are refused", "[replicas]") {
+  CHECK_THAT(refusal_of(4, "local_steps: 10", {{"plan.steps", "7"}}),
+             Catch::Contains("plan.steps: 7 is not a multiple of 10") && Catch::Contains("nearest: 10"));
+  CHECK_THAT(refusal_of(4, "delay: 1", {{"plan.steps", "1"}}), Catch::Contains("nearest: 2"));
+  CHECK(run_replicas(4, "local_steps: 5", "", {{"plan.steps", "10"}}).step_time ==
+        near(run_replicas(4, "local_steps: 5").step_time));
+}
+
+TEST_CASE("late updates have their steady rate from the first step that is looked at", "[replicas]") {
+  for (const int delay : {1, 2, 3})
+    for (const char* rate : {"8 Gbit/s", "0.4 Gbit/s"}) {
+      CAPTURE(delay, rate);
+      const auto time = [&](int steps) {
+        return run_replicas(4, fmt::format("delay: {}, overlap: false", delay), "",
+                            {{"plan.steps", std::to_string(steps)}, {"cluster.node.hca.rate", rate}})
+            .step_time;
+      };
+      CHECK(time(delay + 1) == near(time(20 * (delay + 1))));
+    }
+}

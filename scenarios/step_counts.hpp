@@ -1,0 +1,11 @@
+#pragma once
+#include "scenarios/scenario.hpp"
+
+namespace trainyard {
+
+/// How many steps are simulated, of a scenario that is read but for that: sets its `warm_steps`, and `plan.steps` where
+/// the plan does not say them. `said`: where it does; null: it does not. Throws UserError where what comes in turns would
+/// be cut.
+void choose_steps(Scenario&, const Place* said);
+
+}  // namespace trainyard
