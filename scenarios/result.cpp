@@ -126,6 +126,10 @@ json to_json(const Result& r) {
                     {"dropped_share", r.servers.dropped_share}};
   }
   if (r.replicas.used()) add_replicas(j, r);
+  if (r.steps + r.warm_steps > 1) {
+    j["steps_looked_at"] = r.steps;
+    j["warm_steps"] = r.warm_steps;
+  }
   if (r.training_steps > 0) {
     j["training_steps"] = r.training_steps;
     j["training_time_s"] = r.training_time;
@@ -228,6 +232,8 @@ Result result_from_json(const json& j) {
   r.wall_s = j.at("wall_s");
   read_server_figures(r, j);
   read_replicas(r, j);
+  r.steps = j.value("steps_looked_at", 1);
+  r.warm_steps = j.value("warm_steps", 0);
   return r;
 }
 

@@ -96,6 +96,7 @@ struct Result {
     double late_gradients = 0;  ///< of all ranks in the steps looked at, each `delay` updates old
     bool used() const { return delay > 0 || local_steps > 0 || !gossip.empty(); }
   } replicas;
+  int steps = 1, warm_steps = 0;  ///< that were looked at, of each rank, and that went before
   struct {
     bool used = false;
     double starved_share = 0;                  ///< of the step, that it would not take if all samples were on the GPUs

@@ -1,4 +1,6 @@
 #pragma once
+#include <string>
+
 #include "scenarios/scenario.hpp"
 
 namespace trainyard {
@@ -7,5 +9,8 @@ namespace trainyard {
 /// the plan does not say them. `said`: where it does; null: it does not. Throws UserError where what comes in turns would
 /// be cut.
 void choose_steps(Scenario&, const Place* said);
+
+/// "20 looked at, after 51 before"; "" where it is one like all others.
+std::string steps_in_words(const Scenario&);
 
 }  // namespace trainyard

@@ -155,6 +155,8 @@ void book_training(const Scenario& s, Result& r) {
 
 void book_replicas(const Scenario& s, Result& r) {
   const ReplicaUpdates& updates = s.plan.updates;
+  r.steps = s.plan.steps;
+  r.warm_steps = s.warm_steps;
   r.replicas.delay = updates.delay;
   r.replicas.local_steps = updates.local_steps;
   if (updates.delay > 0) r.replicas.late_gradients = static_cast<double>(s.plan.ranks) * s.plan.steps;

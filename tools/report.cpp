@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "scenarios/read_updates.hpp"
+#include "scenarios/step_counts.hpp"
 #include "tools/failure_report.hpp"
 #include "topologies/cluster_machine.hpp"
 
@@ -354,6 +355,7 @@ std::string screen(const Scenario& s, const Result& r, const std::vector<WhatIf>
   if (!r.said_step.empty())
     return text + fmt::format("{}the step is plan.step_time, not simulated: {}\n", label("trust"), r.said_step);
   text += breakdown(r);
+  if (const std::string steps = steps_in_words(s); !steps.empty()) text += fmt::format("{}{}\n", label("steps"), steps);
   text += servers(r);
   if (s.tuned) text += fmt::format("{}{}\n", label("auto"), in_words(*s.tuned));
   if (s.plan.updates.used())

@@ -45,6 +45,10 @@ class ParameterWorker : public CentralStep {
         for (int layer = layers() - 1; layer >= 0; --layer) co_yield pass(Pass::backward, layer, micro_batch);
       }
       co_yield push(-1, 0);
+      if (!step_.marks_steps) continue;
+      Op& over = out_.fresh(Kind::mark, compute);
+      over.name = words_.step_over;
+      co_yield out_.give_fresh();
     }
     co_yield pull(true);  // that all has been applied
     for (int way = 0; way < ways_; ++way) wait_for(out_.after(static_cast<Stream>(1 + way)));

@@ -91,24 +91,25 @@ TEST_CASE("replicas out of step say so in the result, and no all-reduce where th
   CHECK(pairs.at("replicas").at("spectral_gap").is_null());
   CHECK(to_json(result_from_json(pairs)) == pairs);
   const nlohmann::json late = to_json(run_replicas(4, "delay: 2"));
-  CHECK(late.at("staleness") == nlohmann::json{{"2", 4 * 12}});
+  CHECK(late.at("staleness") == nlohmann::json{{"2", 4 * late.at("steps_looked_at").get<int>()}});
   CHECK(late.contains("all_reduce"));
   CHECK(to_json(result_from_json(late)) == late);
   const nlohmann::json local = to_json(run_replicas(4, "local_steps: 3"));
   CHECK(local.at("replicas") == nlohmann::json{{"local_steps", 3}});
+  CHECK(local.at("steps_looked_at") == 3);
   CHECK(to_json(result_from_json(local)) == local);
   CHECK_FALSE(to_json(run_replicas(4, "")).contains("replicas"));
 }
 
-TEST_CASE("the headline names gossip where there is no all-reduce", "[replicas]") {
+TEST_CASE("the headline names gossip, and steps that are looked at are counted in words", "[replicas]") {
   const auto text = [](const std::string& data_parallel, const std::string& more = "") {
     const Scenario s = replicas_of(4, data_parallel, more);
     return screen(s, simulate(s), {});
   };
   const std::string gossip = text("gossip: ring");
   CHECK_THAT(gossip, Catch::Contains("gossip (ring)") && !Catch::Contains("all-reduce"));
-  CHECK_THAT(gossip, Catch::Contains("spectral gap 0.6667"));
-  CHECK_THAT(text("delay: 1"), Catch::Contains("ring all-reduce"));
+  CHECK_THAT(gossip, Catch::Contains("spectral gap 0.6667") && !Catch::Contains("looked at"));
+  CHECK_THAT(text("delay: 1"), Catch::Contains("ring all-reduce") && Catch::Contains("8 looked at, after 8 before"));
 }
 
 TEST_CASE("steps that cut a round of local steps or of late updates are refused", "[replicas]") {
@@ -130,4 +131,38 @@ TEST_CASE("late updates have their steady rate from the first step that is looke
       };
       CHECK(time(delay + 1) == near(time(20 * (delay + 1))));
     }
+}
+
+TEST_CASE("a staleness bound leaves all workers the slowest one's rate, whatever the bound", "[servers]") {
+  const std::string slow = "faults: {stragglers: {kind: one-slow, rank: 0, factor: 4}}\n";
+  const auto rate = [&slow](int staleness, int steps) {
+    Overrides overrides;
+    if (steps > 0) overrides.emplace_back("plan.steps", std::to_string(steps));
+    return run_replicas(5,
+                        fmt::format("mechanism: parameter-server, servers: {{label: 4W1PS, place: dedicated}}, "
+                                    "consistency: stale, staleness: {}",
+                                    staleness),
+                        slow, overrides);
+  };
+  for (const int staleness : {1, 3, 10, 30}) {
+    CAPTURE(staleness);
+    const Result by_default = rate(staleness, 0);
+    CHECK(by_default.steps == 20);
+    CHECK(by_default.warm_steps == 1 + 5 * staleness);
+    CHECK(by_default.samples_per_s == near(rate(staleness, 400).samples_per_s));
+    CHECK(by_default.samples_per_s == near(rate(1, 400).samples_per_s));
+    CHECK(by_default.step_time > 0.4);
+  }
+}
+
+TEST_CASE("asynchronous workers have the same rate whether few or many steps are looked at", "[servers]") {
+  const auto rate = [](int steps) {
+    return run_replicas(4,
+                        "mechanism: parameter-server, servers: {label: 3W1PS, place: dedicated}, consistency: "
+                        "asynchronous",
+                        "faults: {stragglers: {kind: one-slow, rank: 0, factor: 3}}\n",
+                        {{"plan.steps", std::to_string(steps)}})
+        .samples_per_s;
+  };
+  CHECK(rate(20) == Approx(rate(1000)).epsilon(0.01));
 }
