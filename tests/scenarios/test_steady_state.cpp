@@ -166,3 +166,12 @@ TEST_CASE("asynchronous workers have the same rate whether few or many steps are
   };
   CHECK(rate(20) == Approx(rate(1000)).epsilon(0.01));
 }
+
+TEST_CASE("an update straggles with its own step", "[servers]") {
+  const auto time = [](const std::string& stragglers) {
+    return run_replicas(2, "", stragglers, {{"plan.steps", "5"}}).step_time;
+  };
+  const double busy = time("faults: {stragglers: {kind: one-slow, rank: 1, factor: 2}}\n");
+  CHECK(time("faults: {stragglers: {kind: periodic, period: 5, busy: 1, factor: 2, ranks: [1]}}\n") ==
+        near((4 * time("") + busy) / 5));
+}
