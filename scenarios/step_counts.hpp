@@ -10,6 +10,9 @@ namespace trainyard {
 /// be cut.
 void choose_steps(Scenario&, const Place* said);
 
+/// Do stragglers make steps differ from each other?
+bool steps_differ(const SlowParts&);
+
 /// "20 looked at, after 51 before"; "" where it is one like all others.
 std::string steps_in_words(const Scenario&);
 
