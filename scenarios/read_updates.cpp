@@ -98,18 +98,16 @@ ReplicaUpdates read_updates(Fields& fields, const ParallelChoice& choice) {
   return updates;
 }
 
-int steps_of(const ReplicaUpdates& updates) {
-  if (updates.local_steps > 0) return updates.local_steps;
-  return updates.delay > 0 ? 4 * (updates.delay + 1) : 1;
+int turns_of(const ReplicaUpdates& updates) {
+  return updates.local_steps > 0 ? updates.local_steps : updates.delay + 1;
 }
-int warm_steps_of(const ReplicaUpdates& updates) { return updates.delay > 0 ? 4 * (updates.delay + 1) : 0; }
 
 std::string in_words(const ReplicaUpdates& updates) {
   if (updates.delay > 0) return fmt::format("updates {} step{} late", updates.delay, updates.delay == 1 ? "" : "s");
   if (updates.local_steps > 0) return fmt::format("parameters averaged every {} steps", updates.local_steps);
   if (!updates.gossip) return "";
   if (updates.gossip->drawn()) return "gossip with a random partner each step";
-  return fmt::format("gossip ({}), spectral gap {:.4g}", updates.gossip->name(), updates.gossip->spectral_gap());
+  return fmt::format("gossip ({})", updates.gossip->name());
 }
 
 }  // namespace trainyard

@@ -8,10 +8,8 @@ namespace trainyard {
 /// with the place for what does not go together, and for a graph that leaves ranks out.
 ReplicaUpdates read_updates(Fields& data_parallel, const ParallelChoice&);
 
-/// Steps that a simulation takes where the plan does not say: one round of local steps, or enough for delayed updates to
-/// come in turns; and those before, that are not looked at.
-int steps_of(const ReplicaUpdates&);
-int warm_steps_of(const ReplicaUpdates&);
+/// What replicas do comes again after so many steps: local steps and an average, or delayed updates that share the wires.
+int turns_of(const ReplicaUpdates&);
 
 /// "updates 2 steps late"; "" for none.
 std::string in_words(const ReplicaUpdates&);

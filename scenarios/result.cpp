@@ -6,6 +6,36 @@ namespace trainyard {
 
 using nlohmann::json;
 
+namespace {
+
+void add_replicas(json& j, const Result& r) {
+  j["throughput"] = r.samples_per_s;
+  json& replicas = j["replicas"] = json::object();
+  if (r.replicas.local_steps > 0) replicas["local_steps"] = r.replicas.local_steps;
+  if (r.replicas.delay > 0) {
+    replicas["delay"] = r.replicas.delay;
+    j["staleness"] = {{std::to_string(r.replicas.delay), r.replicas.late_gradients}};
+  }
+  if (r.replicas.gossip.empty()) return;
+  replicas["gossip"] = r.replicas.gossip;
+  replicas["neighbours"] = r.replicas.neighbours;
+  replicas["spectral_gap"] = r.replicas.spectral_gap > 0 ? json(r.replicas.spectral_gap) : json(nullptr);
+}
+
+void read_replicas(Result& r, const json& j) {
+  const auto replicas = j.find("replicas");
+  if (replicas == j.end()) return;
+  r.replicas.local_steps = replicas->value("local_steps", 0);
+  r.replicas.delay = replicas->value("delay", 0);
+  if (r.replicas.delay > 0) r.replicas.late_gradients = j.at("staleness").at(std::to_string(r.replicas.delay));
+  if (!replicas->contains("gossip")) return;
+  r.replicas.gossip = replicas->at("gossip");
+  r.replicas.neighbours = replicas->at("neighbours");
+  if (const json& gap = replicas->at("spectral_gap"); !gap.is_null()) r.replicas.spectral_gap = gap;
+}
+
+}  // namespace
+
 json to_json(const Result& r) {
   json j = {
       {"scenario", r.scenario},
@@ -94,6 +124,11 @@ json to_json(const Result& r) {
                     {"consistency", r.servers.consistency},
                     {"largest_share", r.servers.largest_share},
                     {"dropped_share", r.servers.dropped_share}};
+  }
+  if (r.replicas.used()) add_replicas(j, r);
+  if (r.steps + r.warm_steps > 1) {
+    j["steps_looked_at"] = r.steps;
+    j["warm_steps"] = r.warm_steps;
   }
   if (r.training_steps > 0) {
     j["training_steps"] = r.training_steps;
@@ -196,6 +231,9 @@ Result result_from_json(const json& j) {
   r.late_by_look_ahead = j.at("late_by_look_ahead");
   r.wall_s = j.at("wall_s");
   read_server_figures(r, j);
+  read_replicas(r, j);
+  r.steps = j.value("steps_looked_at", 1);
+  r.warm_steps = j.value("warm_steps", 0);
   return r;
 }
 

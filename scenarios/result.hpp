@@ -87,9 +87,19 @@ struct Result {
     std::map<std::string, double> waits;               ///< s a step, mean over workers, by what for
     bool used() const { return workers > 0; }
   } servers;
+  /// How replicas of a whole model go on without the newest gradients of all others, where they do.
+  struct Replicas {
+    int delay = 0, local_steps = 0;
+    std::string gossip;         ///< the graph's name
+    int neighbours = 0;         ///< of a rank in a step, the most
+    double spectral_gap = 0;    ///< of gossip on a fixed graph; 0: none, pairs are drawn
+    double late_gradients = 0;  ///< of all ranks in the steps looked at, each `delay` updates old
+    bool used() const { return delay > 0 || local_steps > 0 || !gossip.empty(); }
+  } replicas;
+  int steps = 1, warm_steps = 0;  ///< that were looked at, of each rank, and that went before
   struct {
     bool used = false;
-    double starved_share = 0;  ///< of the step, that it would not take if all samples were on the GPUs
+    double starved_share = 0;                  ///< of the step, that it would not take if all samples were on the GPUs
     double storage_busy = 0, decode_busy = 0;  ///< share of the time, of the busiest
     double read = 0;                           ///< bytes a step from the storage
     double from_cache = 0;                     ///< share of the samples that hosts have kept

@@ -13,6 +13,7 @@
 #include "scenarios/read_network.hpp"
 #include "scenarios/read_updates.hpp"
 #include "scenarios/server_plans.hpp"
+#include "scenarios/step_counts.hpp"
 #include "scenarios/training_plans.hpp"
 #include "topologies/cluster_machine.hpp"
 
@@ -51,9 +52,6 @@ Precision precision_of(Fields& plan, const ClusterSpec& cluster) {
   return precision;
 }
 
-/// Of workers that do not wait for each other: enough for a steady state.
-constexpr std::int64_t kStepsOutOfStep = 20;
-
 /// Samples of the step over ranks and micro-batches. An indivisible batch is refused with the nearest that fits.
 void split_batch(Scenario& s, Fields& plan) {
   constexpr std::int64_t most_micro = 1 << 24, most_global = std::int64_t{1} << 32;
@@ -74,9 +72,7 @@ void split_batch(Scenario& s, Fields& plan) {
     fail(plan.place_of("global_batch_size"), "plan.global_batch_size: over 65536 micro-batches a rank");
   s.plan.micro_batches = static_cast<int>(s.global_batch_size / unit);
   constexpr std::int64_t most_steps = 1 << 20;
-  const ServerChoice& servers = s.parallel.servers;
-  const std::int64_t steps = servers.in_step() && servers.backup_workers == 0 ? s.plan.steps : kStepsOutOfStep;
-  s.plan.steps = static_cast<int>(bounded("steps", plan.integer("steps", 1, steps), most_steps, "steps"));
+  s.plan.steps = static_cast<int>(bounded("steps", plan.integer("steps", 1, 1), most_steps, "steps"));
 }
 
 struct DataParallelChoice {
@@ -110,7 +106,6 @@ DataParallelChoice read_data_parallel(Scenario& s, Fields& plan, const Node& pla
     choice.all_reduce.sources = library.sources;
   }
   s.plan.updates = read_updates(fields, s.parallel);
-  s.plan.steps = steps_of(s.plan.updates);
   s.plan.overlap = fields.boolean("overlap", s.software.overlap || s.parallel.offload.used());
   const bool given = fields.has("bucket");
   choice.bucket = fields.bytes("bucket", s.software.bucket);
@@ -222,15 +217,11 @@ Sources used_sources(const Scenario& s) {
   return used;
 }
 
-/// Steps that are looked at where the plan does not say: enough for batches that come in turns.
-constexpr int kSteadySteps = 8;
-
 void take_input(Scenario& s, const Node& node, const Catalog& catalog) {
   if (s.parallel.mechanism != Mechanism::all_reduce)
     fail(node.place, fmt::format("input: with mechanism all-reduce only; samples of {} are not simulated",
                                  name_of(s.parallel.mechanism)));
   s.input = read_input(node, catalog, s.cluster, s.parallel.mesh);
-  if (!s.plan.updates.used()) s.plan.steps = kSteadySteps;
 }
 
 MeasuredRun read_measured_run(const Node& node) {
@@ -321,6 +312,7 @@ Scenario read(Node document, const std::string& name, const Overrides& overrides
   if (input && s.said_step.time.value > 0)
     fail(input->place, "input: plan.step_time says how long the step takes; leave one of both out");
   if (faults) read_faults(s, *faults, catalog);
+  const Node* steps = plan.has("steps") ? plan_node.find("steps") : nullptr;
   const Node* measured = plan.has("measured_step") ? plan.child("measured_step") : nullptr;
   plan.finish();
 
@@ -358,8 +350,7 @@ Scenario read(Node document, const std::string& name, const Overrides& overrides
       if (stage.buckets.size() > kMostBuckets) too_many_buckets(plan_node, static_cast<double>(stage.buckets.size()));
   }
   if (measured) take_measured(s, *measured);
-  s.warm_steps = warm_steps_of(s.plan.updates);
-  if (s.input.used()) s.warm_steps = std::max(s.warm_steps, 3 + (2 * s.input.prefetch + 1) / s.plan.micro_batches);
+  choose_steps(s, steps ? &steps->place : nullptr);
   s.sources = used_sources(s);
   append(s.sources, s.input.sources);
   append(s.sources, choice.all_reduce.sources);

@@ -56,6 +56,8 @@ Result simulate_here(const Scenario& s, const SimulateOptions& options) {
   const std::optional<Result> fed = fed_result(s, options);
   const StepRun run(s, options);
   Result r = result_of(s, run);
+  if (const auto& gossip = s.plan.updates.gossip; gossip && !gossip->drawn())
+    r.replicas.spectral_gap = gossip->spectral_gap();
   if (fed) book_starvation(*fed, r);
   r.wall_s = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   if (!options.trace.empty())

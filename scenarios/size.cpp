@@ -97,6 +97,8 @@ double operations_of_step(const Scenario& s, bool fused) {
   if (s.parallel.mechanism != Mechanism::all_reduce)  // each replica's messages have two ends, and a sum
     return computing + (6.0 * static_cast<double>(s.plan.buckets.size()) + 8) * ranks * s.plan.micro_batches;
   if (s.plan.ranks == 1) return computing;
+  if (s.plan.updates.gossip)  // a message to and one from each neighbour, and the sum
+    return computing + ranks * (2.0 * s.plan.updates.gossip->most_neighbours() + 6);
   const double first = collective_operations(s.plan, 0), last = collective_operations(s.plan, s.plan.ranks - 1);
   return computing + static_cast<double>(s.plan.buckets.size()) * (first + (ranks - 1) * last + 2 * ranks);
 }

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "scenarios/read_updates.hpp"
 #include "sim/error.hpp"
 
 namespace trainyard {
@@ -172,6 +173,7 @@ StepPicture step_picture(const Scenario& s, Actor rank, double end, const Timeli
   picture.subtitle =
       fmt::format("{} × {}{}, {} of {} · seen from rank {}", s.ranks(), s.cluster.type_of_gpu(rank).gpu.name,
                   s.parallel.any()                     ? ", " + s.parallel.mesh.in_words()
+                  : s.plan.updates.gossip              ? ", " + in_words(s.plan.updates)
                   : s.plan.all_reduce && s.ranks() > 1 ? fmt::format(", {} all-reduce", all_reduce_name(s))
                                                        : "",
                   s.plan.micro_batches == 1 ? "1 micro-batch" : fmt::format("{} micro-batches", s.plan.micro_batches),

@@ -156,6 +156,18 @@ void book_training(const Scenario& s, Result& r) {
   r.training_time = s.training.time.value > 0 ? s.training.time.value : s.training.steps * r.step_time;
 }
 
+void book_replicas(const Scenario& s, Result& r) {
+  const ReplicaUpdates& updates = s.plan.updates;
+  r.steps = s.plan.steps;
+  r.warm_steps = s.warm_steps;
+  r.replicas.delay = updates.delay;
+  r.replicas.local_steps = updates.local_steps;
+  if (updates.delay > 0) r.replicas.late_gradients = static_cast<double>(s.plan.ranks) * s.plan.steps;
+  if (!updates.gossip) return;
+  r.replicas.gossip = updates.gossip->name();
+  r.replicas.neighbours = updates.gossip->most_neighbours();
+}
+
 }  // namespace
 
 std::vector<PathStep> named_path(const StepRun& run) {
@@ -187,7 +199,7 @@ Result result_of(const Scenario& s, const StepRun& run) {
   r.step_time = step_time_of(run);
   if (s.measured.given()) r.measured = {s.measured.at(s.micro_batch_size).value, s.measured.source};
   book_training(s, r);
-  if (s.plan.ranks > 1 && s.parallel.mechanism == Mechanism::all_reduce) {
+  if (s.plan.ranks > 1 && s.parallel.mechanism == Mechanism::all_reduce && !s.plan.updates.gossip) {
     r.all_reduce.algorithm = all_reduce_name(s);
     r.all_reduce.fidelity = name_of(s.plan.collective.fidelity);
     r.all_reduce.channels = s.plan.collective.channels;
@@ -202,6 +214,7 @@ Result result_of(const Scenario& s, const StepRun& run) {
   r.late_by_look_ahead = run.end.late_by_look_ahead;
   book_rates(s, r);
   if (run.machine.servers) book_servers(run, r);
+  book_replicas(s, r);
   book_breakdown(run, r);
   book_memory(s, run, r);
   book_critical_path(run, r);

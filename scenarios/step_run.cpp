@@ -1,5 +1,7 @@
 #include "scenarios/step_run.hpp"
 
+#include <algorithm>
+
 #include "scenarios/central_plans.hpp"
 #include "scenarios/offload.hpp"
 #include "scenarios/size.hpp"
@@ -37,6 +39,10 @@ TrainingPlan StepRun::plan_of_rank(const CentralPlan& in_center, const SimulateO
   attach_host_ways(p.offload, p.ranks(), machine.cluster, s.parallel.offload.place);
   p.steps += s.warm_steps;
   p.marks_steps = s.warm_steps > 0;
+  if (machine.servers) {  // their programs are made of their own plan
+    machine.servers->plan.base.step.steps = p.steps;
+    machine.servers->plan.base.step.marks_steps = p.marks_steps;
+  }
   if (machine.input) machine.input->feed(p);
   return p;
 }
@@ -71,7 +77,9 @@ void StepRun::add_programs(Simulation& simulation, const CentralPlan& in_center,
   if (machine.servers) {
     const ServerPlan& all = machine.servers->plan;
     streams = server_streams(all);
-    board = std::make_unique<ServerBoard>(all.workers(), all.workers() - all.backup_workers, plan.steps, all.keys());
+    // When the slowest has done its warm steps, others may have done more, up to the bound.
+    board = std::make_unique<ServerBoard>(all.workers(), all.workers() - all.backup_workers, plan.steps, all.keys(),
+                                          std::max(1, scenario_.warm_steps - all.staleness));
     for (Actor actor = 0; actor < all.actors(); ++actor)
       simulation.add(actor, server_program(actor, all, tables, *words, *board));
   } else if (central) {

@@ -24,8 +24,8 @@ void book_servers(const StepRun& run, Result& r) {
                        : plan.consistency == Consistency::stale     ? "staleness bound"
                                                                     : "server";
   for (Actor worker = 0; worker < plan.workers(); ++worker) {
-    const BreakdownParts parts = run.breakdown.parts(worker);
-    const double each = plan.workers() * static_cast<double>(run.plan.steps);
+    const BreakdownParts parts = run.window.parts(worker);
+    const double each = plan.workers() * run.steps();
     r.servers.waits["pull"] += parts.exposed.at("parameters").value / each;
     r.servers.waits["push"] += parts.exposed.at("gradients").value / each;
     r.servers.waits[others] += parts.bubble.value / each;

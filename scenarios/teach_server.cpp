@@ -81,6 +81,7 @@ ServerLesson teach_server(const ServerQuestion& q) {
     std::vector<ServerSpan>& spans = lesson.actors.emplace_back();
     for (const json& s : of) spans.push_back({static_cast<ServerSpan::What>(s[0].get<int>()), s[1], s[2], s[3]});
   }
+  lesson.keys = q.keys;
   lesson.staleness = j[2].get<std::map<std::uint32_t, std::uint64_t>>();
   return lesson;
 }

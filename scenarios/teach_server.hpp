@@ -22,9 +22,10 @@ struct ServerLesson {
   int workers = 1, servers = 1, steps = 1, staleness_bound = 0, backups = 0;
   Consistency consistency = Consistency::synchronous;
   double compute = 0, push = 0, apply = 0, end = 0;
-  std::vector<std::vector<ServerSpan>> actors;  ///< workers, then servers
-  std::map<std::uint32_t, std::uint64_t> staleness;
-  double steps_per_slot = 0;  ///< of all workers, in the steady part
+  std::vector<std::vector<ServerSpan>> actors;       ///< workers, then servers
+  std::map<std::uint32_t, std::uint64_t> staleness;  ///< in the steady part (ServerBoard)
+  double steps_per_slot = 0;                         ///< of all workers, in the steady part
+  int keys = 1;
 };
 
 /// What is asked for; a slot is a second to the simulator. push: of a whole gradient from one worker alone, and so long

@@ -52,7 +52,8 @@ constexpr std::uint16_t kOutputs = kActivations, kOutputGradients = kActivations
 /// Groups and names of their operations, in the order in which overlapping time is booked.
 struct CentralWords {
   GroupId compute, optimizer, framework, parameters, gradients, data;
-  NameId setup, overhead, meet, call, input, output, output_gradient, give, take, push, collect, add, update, over;
+  NameId setup, overhead, meet, call, input, output, output_gradient, give, take, push, collect, add, update, over,
+      step_over;
   explicit CentralWords(Names&);
 };
 

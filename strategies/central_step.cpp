@@ -69,7 +69,8 @@ CentralWords::CentralWords(Names& names)
       collect(names.intern("collect gradients")),
       add(names.intern("add gradients")),
       update(names.intern("optimizer step")),
-      over(names.intern("step is over")) {}
+      over(names.intern("step is over")),
+      step_over(names.intern(kStepOver)) {}
 
 std::vector<std::string> central_streams(const CentralPlan& plan) {
   std::vector<std::string> names{"compute", "receive"};

@@ -20,10 +20,10 @@ class Emitter {
     scratch_ = Op{};
     scratch_.kind = kind;
     scratch_.stream = stream;
-    scratch_.work.sample = sample_;
     return scratch_;
   }
   const Op& give_fresh() {
+    scratch_.work.sample = sample_;
     ++emitted_[scratch_.stream];
     return scratch_;
   }

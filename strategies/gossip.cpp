@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 #include <numeric>
+#include <set>
 
 #include "sim/error.hpp"
 #include "sim/hashing.hpp"
@@ -13,6 +14,14 @@
 namespace trainyard {
 
 Gossip Gossip::of_edges(int ranks, const Edges& edges) {
+  std::set<std::pair<int, int>> seen;
+  for (const auto& [a, b] : edges)
+    if (!seen.insert(std::minmax({a, b})).second)
+      throw UserError(fmt::format("edge {} - {} is there twice; an edge is both ways", a, b));
+  return joined(ranks, edges);
+}
+
+Gossip Gossip::joined(int ranks, const Edges& edges) {
   Gossip gossip;
   gossip.ranks_ = ranks;
   gossip.name_ = "edges";
@@ -34,7 +43,7 @@ Gossip Gossip::of_edges(int ranks, const Edges& edges) {
 Gossip Gossip::ring(int ranks) {
   Edges edges;
   for (int rank = 0; rank < ranks && ranks > 1; ++rank) edges.emplace_back(rank, (rank + 1) % ranks);
-  Gossip gossip = of_edges(ranks, edges);
+  Gossip gossip = joined(ranks, edges);
   gossip.name_ = "ring";
   return gossip;
 }
@@ -50,7 +59,7 @@ Gossip Gossip::torus(int ranks) {
       if (columns > 1) edges.emplace_back(rank, row * columns + (column + 1) % columns);
       if (rows > 1) edges.emplace_back(rank, (row + 1) % rows * columns + column);
     }
-  Gossip gossip = of_edges(ranks, edges);
+  Gossip gossip = joined(ranks, edges);
   gossip.name_ = "torus";
   return gossip;
 }
@@ -93,6 +102,12 @@ std::vector<int> Gossip::all_neighbours(int rank) const {
   for (int other = 0; other < ranks_; ++other)
     if (other != rank) all.push_back(other);
   return all;
+}
+
+int Gossip::most_neighbours() const {
+  std::size_t most = drawn_ && ranks_ > 1 ? 1 : 0;
+  for (const std::vector<int>& of : fixed_) most = std::max(most, of.size());
+  return static_cast<int>(most);
 }
 
 double Gossip::weight(int rank, int neighbour, std::int64_t round) const {

@@ -19,7 +19,7 @@ class Gossip {
   /// As near to a square as the count allows, closed to rings both ways.
   static Gossip torus(int ranks);
   static Gossip pairs(int ranks, std::uint64_t seed);
-  /// Throws UserError for an edge to no rank or to itself.
+  /// Throws UserError for an edge to no rank or to itself, and for one that is there twice.
   static Gossip of_edges(int ranks, const Edges&);
 
   int ranks() const { return ranks_; }
@@ -29,6 +29,7 @@ class Gossip {
   std::vector<int> neighbours(int rank, std::int64_t round) const;
   /// Whoever may be a neighbour in some round.
   std::vector<int> all_neighbours(int rank) const;
+  int most_neighbours() const;  ///< of any rank in a round
   double weight(int rank, int neighbour, std::int64_t round) const;
   /// All weights of a round: row i is what rank i takes of whom.
   Eigen::MatrixXd mixing(std::int64_t round) const;
@@ -49,6 +50,7 @@ class Gossip {
   std::vector<std::vector<int>> fixed_;                        // by rank
   mutable std::map<std::int64_t, std::vector<int>> partners_;  // of the last rounds that were asked for; −1: none
 
+  static Gossip joined(int ranks, const Edges&);
   const std::vector<int>& partners(std::int64_t round) const;
   std::size_t degree(int rank, std::int64_t round) const { return neighbours(rank, round).size(); }
 };

@@ -124,6 +124,12 @@ TrainingStreams::TrainingStreams(const TrainingPlan& plan) {
     names_.emplace_back("receive input");
     if (plan.input.asks) names_.emplace_back("ask for input");
   }
+  if (plan.updates.gossip) {
+    const int room = kMaxStreams - static_cast<int>(names_.size());
+    gossip_ = static_cast<Stream>(names_.size());
+    gossip_ways_ = std::clamp(plan.updates.gossip->most_neighbours(), 1, std::max(1, room));
+    for (int way = 0; way < gossip_ways_; ++way) names_.push_back(fmt::format("send to neighbour {}", way));
+  }
   if (names_.size() > kMaxStreams)
     throw UserError(
         fmt::format("the plan needs {} streams a rank, at most {}: fewer channels", names_.size(), kMaxStreams));

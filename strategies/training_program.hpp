@@ -24,6 +24,11 @@ class TrainingStreams {
   Stream more_of_delayed(int slot) const {
     return slot == 0 ? more_channels : static_cast<Stream>(of_delayed(slot) + 2);
   }
+  /// Of gossip: the sending one to a neighbour; beyond so many ways several neighbours share one.
+  Stream gossip(std::size_t neighbour) const {
+    return static_cast<Stream>(gossip_ + static_cast<int>(neighbour) % gossip_ways_);
+  }
+  int gossip_ways() const { return gossip_ways_; }
   /// Of samples that come in, and of asking for them.
   Stream input() const { return input_; }
   Stream input_request() const { return static_cast<Stream>(input_ + 1); }
@@ -32,7 +37,8 @@ class TrainingStreams {
 
  private:
   std::array<Stream, kLanes> lanes_{};
-  Stream pipeline_ = 0, host_ = 0, input_ = 0;
+  Stream pipeline_ = 0, host_ = 0, input_ = 0, gossip_ = 0;
+  int gossip_ways_ = 0;
   std::vector<Stream> delayed_{1};
   std::vector<std::string> names_;
 };

@@ -56,7 +56,8 @@ Ops TrainingStep::average_replicas() {
   co_yield settle();
 }
 
-/// Parameters to all neighbours of this round, theirs in, and the weighted average of all.
+/// Parameters to all neighbours of this round, theirs in, and the weighted average of all. All messages go side by side:
+/// no link then has more of them than a rank has neighbours, so that none takes longer than as many would one by one.
 Ops TrainingStep::gossip(int round) {
   const std::vector<int> around = plan_.updates.gossip->neighbours(rank_, round);
   if (around.empty()) co_return;
@@ -66,30 +67,15 @@ Ops TrainingStep::gossip(int round) {
   const Bytes bytes = elements * plan_.parameter_element;
   if (plan_.values) co_yield call(TrainingCall::give_replica, 0);
   const Dep ready = out_.after(TrainingStreams::compute);
-  for (std::size_t i = 0; i < 2 * around.size(); ++i) {
-    const bool sending = i < around.size();
-    const std::size_t which = i % around.size();
-    Op& op = out_.fresh(sending ? Kind::send : Kind::recv,
-                        sending ? streams_.send(Lane::gradients) : streams_.recv(Lane::gradients));
-    op.group = words_.lane[static_cast<std::size_t>(Lane::gradients)];
-    op.name = words_.average;
-    op.message.slot = gossip_slot(around[which]);
-    op.message.tag = kGossipMessages;
-    op.message.mode = Mode::put;  // whoever is ready first sends first
-    op.deps[0] = ready;
-    if (sending) {
-      op.message.bytes = bytes;
-      if (plan_.values) op.effect.read = {kReplicas, 0, 1};
-    } else {
-      op.memory.change = bytes.value;
-      op.book_memory_under(static_cast<std::uint8_t>(MemoryClass::buffers));
-      if (plan_.values) op.effect.action = Action::copy;
-      if (plan_.values) op.effect.write = {static_cast<std::uint16_t>(kReplicas + 1 + which), 0, 1};
-    }
-    co_yield out_.give_fresh();
+  for (std::size_t i = 0; i < around.size(); ++i) co_yield tell_neighbour(around, i, bytes, ready);
+  for (std::size_t i = 0; i < around.size(); ++i) co_yield hear_neighbour(around, i, bytes, ready);
+  const auto ways = static_cast<std::size_t>(streams_.gossip_ways());
+  for (std::size_t way = 0; way < std::min(ways, around.size()); ++way) {
+    while (waiting_ > 2) co_yield meet();
+    wait_for(out_.after(streams_.gossip(way)));
   }
-  wait_for(out_.after(streams_.send(Lane::gradients)));
   wait_for(out_.after(streams_.recv(Lane::gradients)));
+  while (waiting_ > 2) co_yield meet();
   Work mix;  // all read, one written
   mix.kernel = static_cast<std::uint16_t>(Kernel::elementwise);
   mix.precision = stage_.optimizer.precision;
@@ -98,6 +84,37 @@ Ops TrainingStep::gossip(int round) {
   co_yield holds(-bytes.value * static_cast<double>(around.size()), MemoryClass::buffers, words_.average,
                  TrainingStreams::compute, {});
   if (plan_.values) co_yield call(TrainingCall::mix_replicas, around.size());
+}
+
+Op& TrainingStep::gossip_op(Kind kind, Stream stream, int peer, Dep ready) {
+  Op& op = out_.fresh(kind, stream);
+  op.group = words_.lane[static_cast<std::size_t>(Lane::gradients)];
+  op.name = words_.average;
+  op.message.slot = gossip_slot(peer);
+  op.message.tag = kGossipMessages;
+  op.message.mode = Mode::put;  // whoever is ready first sends first
+  op.deps[0] = ready;
+  return op;
+}
+
+/// Where neighbours share streams, each rank begins with those next to it upwards: not all with the same one.
+const Op& TrainingStep::tell_neighbour(const std::vector<int>& around, std::size_t i, Bytes bytes, Dep ready) {
+  const auto above = static_cast<std::size_t>(std::upper_bound(around.begin(), around.end(), rank_) - around.begin());
+  Op& op = gossip_op(Kind::send, streams_.gossip(i), around[(above + i) % around.size()], ready);
+  op.message.bytes = bytes;
+  if (plan_.values) op.effect.read = {kReplicas, 0, 1};
+  return out_.give_fresh();
+}
+
+const Op& TrainingStep::hear_neighbour(const std::vector<int>& around, std::size_t i, Bytes bytes, Dep ready) {
+  Op& op = gossip_op(Kind::recv, streams_.recv(Lane::gradients), around[i], ready);
+  op.memory.change = bytes.value;
+  op.book_memory_under(static_cast<std::uint8_t>(MemoryClass::buffers));
+  if (plan_.values) {
+    op.effect.action = Action::copy;
+    op.effect.write = {static_cast<std::uint16_t>(kReplicas + 1 + i), 0, 1};
+  }
+  return out_.give_fresh();
 }
 
 std::uint16_t TrainingStep::gossip_slot(int peer) const {

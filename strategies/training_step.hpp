@@ -89,6 +89,9 @@ class TrainingStep : public CoroutineProgram {
   Ops meet_replicas(int step);
   Ops average_replicas();
   Ops gossip(int round);
+  Op& gossip_op(Kind, Stream, int peer, Dep ready);
+  const Op& tell_neighbour(const std::vector<int>& around, std::size_t i, Bytes, Dep ready);
+  const Op& hear_neighbour(const std::vector<int>& around, std::size_t i, Bytes, Dep ready);
   std::uint16_t gossip_slot(int peer) const;
 
   // training_input.cpp: samples

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "scenarios/read_updates.hpp"
+#include "scenarios/step_counts.hpp"
 #include "tools/failure_report.hpp"
 #include "topologies/cluster_machine.hpp"
 
@@ -86,6 +87,8 @@ std::string head(const Scenario& s) {
       : s.plan.ranks == 1 ? "one device"
       : s.parallel.mechanism != Mechanism::all_reduce
           ? fmt::format("data parallel on {}, {}", gpus_in_words(s), name_of(s.parallel.mechanism))
+      : s.plan.updates.gossip
+          ? fmt::format("data parallel on {}, {}", gpus_in_words(s), in_words(s.plan.updates))
           : fmt::format(
                 "data parallel on {}, {} all-reduce{}", gpus_in_words(s), all_reduce_name(s),
                 s.plan.collective.channels > 1 ? fmt::format(" of {} channels", s.plan.collective.channels) : "");
@@ -365,9 +368,13 @@ std::string screen(const Scenario& s, const Result& r, const std::vector<WhatIf>
   if (!r.said_step.empty())
     return text + fmt::format("{}the step is plan.step_time, not simulated: {}\n", label("trust"), r.said_step);
   text += breakdown(r);
+  if (const std::string steps = steps_in_words(s); !steps.empty()) text += fmt::format("{}{}\n", label("steps"), steps);
   text += servers(s, r);
   if (s.tuned) text += fmt::format("{}{}\n", label("auto"), in_words(*s.tuned));
-  if (s.plan.updates.used()) text += fmt::format("{}{}\n", label("updates"), in_words(s.plan.updates));
+  if (s.plan.updates.used())
+    text +=
+        fmt::format("{}{}{}\n", label("updates"), in_words(s.plan.updates),
+                    r.replicas.spectral_gap > 0 ? fmt::format(", spectral gap {:.4g}", r.replicas.spectral_gap) : "");
   text += input(s, r);
   text += memory(r);
   text += bottleneck(r, what_ifs);

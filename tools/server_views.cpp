@@ -69,8 +69,16 @@ std::vector<std::string> server_sums(const ServerLesson& lesson) {
     computing += time_of_spans(lesson.actors[w], ServerSpan::What::compute);
   sums.push_back(fmt::format("workers compute {:.4g} % of the time", 100 * computing / lesson.workers / lesson.end));
   std::vector<std::string> counts;
-  for (const auto& [of, count] : lesson.staleness) counts.push_back(fmt::format("{}: {}", of, count));
+  std::uint64_t counted = 0;
+  for (const auto& [of, count] : lesson.staleness) {
+    counts.push_back(fmt::format("{}: {}", of, count));
+    counted += count;
+  }
   sums.push_back(fmt::format("staleness (updates missed: pushes): {}", fmt::join(counts, ", ")));
+  sums.push_back(
+      fmt::format("  of the {} of {} pushes in the steady part: from when every worker has made a step until "
+                  "one has made its last",
+                  counted, lesson.workers * lesson.steps * lesson.keys));
   return sums;
 }
 

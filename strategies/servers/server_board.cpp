@@ -4,8 +4,8 @@
 
 namespace trainyard {
 
-ServerBoard::ServerBoard(int workers, int takes, int steps, std::size_t keys)
-    : workers_(static_cast<std::size_t>(workers)), takes_(takes), steps_(steps), keys_(keys) {}
+ServerBoard::ServerBoard(int workers, int takes, int steps, std::size_t keys, int warm)
+    : workers_(static_cast<std::size_t>(workers)), takes_(takes), steps_(steps), warm_(warm), keys_(keys) {}
 
 void ServerBoard::given(int worker, std::uint32_t version) {
   Worker& w = workers_[static_cast<std::size_t>(worker)];
@@ -50,17 +50,27 @@ void ServerBoard::dealt_with(Worker& w, Seconds now) {
   if (frozen_) return;
   ++steps_done_;
   to_ = now;
-  if (w.done == 1 && ++begun_ == static_cast<int>(workers_.size()) && steps_ > 1) {
+  if (w.done == warm_ && ++begun_ == static_cast<int>(workers_.size()) && steps_ > warm_) {
+    steady_ = true;
     from_ = now;
     steps_done_ = dropped_ = 0;
     staleness_.clear();
+  }
+  if (steady_) {
+    if (++w.counted == 0) w.first = now;
+    w.last = now;
   }
   frozen_ = w.done == steps_;
 }
 
 double ServerBoard::steps_per_s() const {
   const Seconds span = to_ - from_;
-  return span.value > 0 ? static_cast<double>(steps_done_) / span.value : 0;
+  if (!(span.value > 0)) return 0;
+  if (!steady_) return static_cast<double>(steps_done_) / span.value;
+  double rate = 0;
+  for (const Worker& w : workers_)  // one that ended a step once only has no time of its own
+    rate += w.counted > 0 ? w.counted / (w.last - w.first).value : (w.counted + 1) / span.value;
+  return rate;
 }
 
 }  // namespace trainyard

@@ -8,12 +8,13 @@
 namespace trainyard {
 
 /// What servers of a run agree on without messages (whose gradients a step takes, as the tokens of a chief would say),
-/// and what is counted of a run in its steady part: from when every worker has done a step until the first has done all
-/// of them. Memory does not depend on the number of steps.
+/// and what is counted of a run in its steady part: from when every worker has done so many steps until the first has
+/// done all of them. Memory does not depend on the number of steps.
 class ServerBoard {
  public:
   /// `takes`: workers whose gradients make a step; fewer than `workers` where some are backups.
-  ServerBoard(int workers, int takes, int steps, std::size_t keys);
+  /// `warm`: the steps before the steady part; at least 1.
+  ServerBoard(int workers, int takes, int steps, std::size_t keys, int warm = 1);
 
   /// A worker was given the weights of a key that so many updates have been made to.
   void given(int worker, std::uint32_t version);
@@ -25,7 +26,7 @@ class ServerBoard {
   /// All keys of a step have been updated by one server.
   void updated(Seconds now) { last_update_ = now; }
 
-  /// Steps of all workers a second, in the steady part.
+  /// Steps of all workers a second, in the steady part: each worker's between its own first and last end of a step there.
   double steps_per_s() const;
   const std::map<std::uint32_t, std::uint64_t>& staleness() const { return staleness_; }  ///< pushes of keys
   std::uint64_t dropped_pushes() const { return dropped_; }                               ///< of keys
@@ -41,14 +42,16 @@ class ServerBoard {
     bool taken = false;
     std::size_t pushes = 0;  // of its present step, dealt with
     int done = 0;            // steps
+    int counted = -1;        // ends of steps in the steady part after the first of them
+    Seconds first, last;     // of these ends
   };
   std::vector<Worker> workers_;
-  int takes_, steps_;
+  int takes_, steps_, warm_;
   std::size_t keys_;
   std::uint32_t step_ = 0;  // that is being gathered
   int taken_ = 0;
-  int begun_ = 0;  // workers that have done a step
-  bool frozen_ = false;
+  int begun_ = 0;  // workers that have done their warm steps
+  bool steady_ = false, frozen_ = false;
   Seconds from_, to_;
   std::uint64_t steps_done_ = 0, dropped_ = 0;
   std::map<std::uint32_t, std::uint64_t> staleness_;

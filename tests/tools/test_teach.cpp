@@ -306,3 +306,21 @@ TEST_CASE("teach refuses what it cannot show, in one line", "[teach]") {
   CHECK_THAT(help.out, Contains("all-reduce") && Contains("barrier"));
   CHECK(shell.teach("").exit == 2);
 }
+
+TEST_CASE("teach server says of which pushes it counts the staleness", "[teach]") {
+  const TopoFolder folder;
+  const TopoAnswer answer =
+      folder.trainyard("teach server --workers 2 --consistency stale --staleness 1 --slower 1,2 --steps 4");
+  CHECK(answer.exit == 0);
+  std::smatch found;
+  REQUIRE(std::regex_search(answer.out, found,
+                            std::regex("of the (\\d+) of 8 pushes in the steady part: from when every")));
+  const int window = std::stoi(found[1]);
+  int counted = 0;
+  const std::size_t line = answer.out.find("staleness (updates missed: pushes): ");
+  REQUIRE(line != std::string::npos);
+  const std::string counts = answer.out.substr(line + 36, answer.out.find('\n', line) - line - 36);
+  const std::regex each("\\d+: (\\d+)");
+  for (std::sregex_iterator i(counts.begin(), counts.end(), each), end; i != end; ++i) counted += std::stoi((*i)[1]);
+  CHECK(counted == window);
+}
