@@ -121,7 +121,7 @@ void require_simulable(const Scenario& s) {
   const double operations = estimated_operations(s, true);
   const std::string what = s.plan.steps == 1 ? "a step" : fmt::format("{} steps", s.plan.steps);
   if (operations > kMostOperations)
-    fail(s.cluster.place, fmt::format("{} of about {:.3g} operations; at most {:.3g} are simulated (fewer ranks or "
+    fail(s.cluster.place, fmt::format("{} of about {:.3g} operations; at most {:.3g} are simulated (fewer ranks, steps or "
                                       "micro-batches, or larger buckets)",
                                       what, operations, kMostOperations));
   Seconds longest;

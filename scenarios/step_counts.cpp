@@ -21,6 +21,10 @@ constexpr int kMostDrawnSteps = 200;
 constexpr double kMostDrawnOperations = 4e5;
 // A worker that is a quarter faster than the slowest one is ahead by the whole bound after so many times the bound.
 constexpr int kStepsToTheBound = 4;
+// Steps before those that are looked at: no more operations than these, some ten seconds.
+constexpr double kMostWarmOperations = 4e6;
+// Between the first end of a step of the slowest worker and the last one of the fastest, each has to end some.
+constexpr int kFewestOutOfStep = 4;
 
 double operations_of_one_step(const Scenario& s) { return estimated_operations(s) / (s.plan.steps + s.warm_steps); }
 
@@ -30,12 +34,12 @@ bool out_of_step(const Scenario& s) {
 }
 
 /// Until all buffers are as full as they stay, and fast workers as far ahead as they may be.
-int warm_steps_of(const Scenario& s) {
-  int warm = 0;
+double steps_to_steady_state(const Scenario& s) {
+  double warm = 0;
   if (s.plan.updates.delay > 0) warm = 4 * turns_of(s.plan.updates);
-  if (s.input.used()) warm = std::max(warm, 3 + (2 * s.input.prefetch + 1) / s.plan.micro_batches);
+  if (s.input.used()) warm = std::max(warm, 3.0 + (2 * s.input.prefetch + 1) / s.plan.micro_batches);
   if (out_of_step(s) && s.parallel.servers.consistency == Consistency::stale)
-    warm = 1 + (kStepsToTheBound + 1) * s.parallel.servers.staleness;
+    warm = 1 + (kStepsToTheBound + 1.0) * s.parallel.servers.staleness;
   return warm;
 }
 
@@ -88,9 +92,13 @@ void choose_steps(Scenario& s, const Place* said) {
                             s.plan.updates.delay > 0 ? "updates that are late come in turns of delay + 1 steps"
                                                      : "plan.data_parallel.local_steps: one average each",
                             nearest_multiples(unit, s.plan.steps)));
+  if (said && out_of_step(s) && !s.parallel.servers.in_step() && s.plan.steps < kFewestOutOfStep)
+    fail(*said, fmt::format("plan.steps: {} of workers that are not in step say little of their rate; at least {}",
+                            s.plan.steps, kFewestOutOfStep));
   if (!said) s.plan.steps = steps_by_default(s);
   s.mesh_plan.steps = s.plan.steps;
-  s.warm_steps = warm_steps_of(s);
+  const double affordable = std::max(1.0, kMostWarmOperations / operations_of_one_step(s));
+  s.warm_steps = static_cast<int>(std::min(steps_to_steady_state(s), affordable));
 }
 
 std::string steps_in_words(const Scenario& s) {
@@ -99,6 +107,8 @@ std::string steps_in_words(const Scenario& s) {
   if (steps == 1 && s.warm_steps == 0 && !differ) return "";
   std::string text = fmt::format("{}{} looked at", steps, out_of_step(s) ? " of each worker" : "");
   if (s.warm_steps > 0) text += fmt::format(", after {} before", s.warm_steps);
+  if (const double wanted = steps_to_steady_state(s); s.warm_steps < wanted)
+    text += fmt::format(" ({:.0f} would be sure to reach the staleness bound)", wanted);
   if (!differ) return text;
   if (steps == 1)
     return text + fmt::format(": one draw, no mean; a step has some {:.2g} operations, plan.steps takes more",

@@ -5,6 +5,7 @@
 
 #include "scenarios/simulate.hpp"
 #include "scenarios/size.hpp"
+#include "scenarios/step_counts.hpp"
 #include "tests/support.hpp"
 #include "tools/report.hpp"
 
@@ -156,6 +157,16 @@ TEST_CASE("a staleness bound leaves all workers the slowest one's rate, whatever
     CHECK(by_default.samples_per_s == near(rate(1, 400).samples_per_s));
     CHECK(by_default.step_time > 0.4);
   }
+}
+
+TEST_CASE("steps before the steady state are no more than can be afforded, and the text says so", "[servers]") {
+  const std::string plan = "mechanism: parameter-server, servers: {count: 1}, consistency: stale, staleness: 1000000";
+  const Scenario s = replicas_of(4, plan);
+  CHECK(s.warm_steps > 1000);
+  CHECK(s.warm_steps < 1e6);
+  CHECK_THAT(steps_in_words(s), Catch::Contains("(5000001 would be sure to reach the staleness bound)"));
+  CHECK_THAT(refusal_of(4, "mechanism: parameter-server, consistency: asynchronous", {{"plan.steps", "2"}}),
+             Catch::Contains("at least 4"));
 }
 
 TEST_CASE("asynchronous workers have the same rate whether few or many steps are looked at", "[servers]") {
