@@ -15,6 +15,7 @@
 #include "scenarios/server_plans.hpp"
 #include "scenarios/step_counts.hpp"
 #include "scenarios/training_plans.hpp"
+#include "scenarios/used_sources.hpp"
 #include "topologies/cluster_machine.hpp"
 
 namespace trainyard {
@@ -28,8 +29,6 @@ Node map_node(const Place& place) {
   node.place = node.key_place = place;
   return node;
 }
-
-void append(Sources& to, const Sources& from) { to.insert(to.end(), from.begin(), from.end()); }
 
 Precision precision_of(Fields& plan, const ClusterSpec& cluster) {
   std::vector<std::string> names;
@@ -187,36 +186,6 @@ constexpr std::size_t kMostBuckets = kScratch;  // BufferRef::buffer numbers the
        fmt::format("plan.data_parallel.bucket: {:.6g} gradient buckets; at most {}", count, kMostBuckets));
 }
 
-/// One device uses no link, one node no network.
-bool is_used(const FigureSource& figure, const Scenario& s) {
-  const std::size_t colon = figure.figure.find(": ");
-  const std::string name = colon == std::string::npos ? figure.figure : figure.figure.substr(colon + 2);
-  const auto begins = [&name](std::initializer_list<const char*> prefixes) {
-    return std::any_of(prefixes.begin(), prefixes.end(), [&name](const char* p) { return name.starts_with(p); });
-  };
-  // Stated for people; no time depends on them.
-  const bool adapter = figure.figure.starts_with("hca ");
-  if (adapter && (s.cluster.nodes == 1 || begins({"pcie"}))) return false;
-  if (begins({"sms", "l2", "clock", "power"}) || (!s.cluster.joins_chips && begins({"chip_links"}))) return false;
-  if (!s.parallel.offload.used() && begins({"host_memory"})) return false;
-  if (!s.input.used() && begins({"cores"})) return false;
-  if (s.parallel.offload.used() && begins({"pcie"})) return true;
-  if (s.plan.ranks == 1 &&
-      begins({"nvlink", "pcie", "socket", "interference", "collective_launch", "bucket", "first_bucket",
-              "whole_tensors", "overlap", "gradient_bucket_copy", "host_buckets", "cycle_time"}))
-    return false;
-  return s.cluster.nodes > 1 || !begins({"hca", "network_step"});
-}
-
-Sources used_sources(const Scenario& s) {
-  Sources all, used;
-  for (const NodeType* type : s.cluster.types()) append(all, type->sources);
-  append(all, s.software.sources);
-  if (s.cluster.nodes > 1 || s.cluster.joins_chips) append(all, s.cluster.fabric_sources);
-  std::copy_if(all.begin(), all.end(), std::back_inserter(used), [&s](const FigureSource& f) { return is_used(f, s); });
-  return used;
-}
-
 void take_input(Scenario& s, const Node& node, const Catalog& catalog) {
   if (s.parallel.mechanism != Mechanism::all_reduce)
     fail(node.place, fmt::format("input: with mechanism all-reduce only; samples of {} are not simulated",
@@ -260,6 +229,36 @@ void read_faults(Scenario& s, const Node& node, const Catalog& catalog) {
                          "out",
                          key));
   check_failures(s.failures, s.training);
+}
+
+/// Buckets, what sums them up and applies them, and what is held for it all.
+void plan_gradients(Scenario& s, const DataParallelChoice& choice, const Node& plan_node) {
+  const double parameters = s.network.parameters();
+  s.plan.gradient_element = gradient_size(s.precision, s.software);
+  s.plan.accumulation = gradient_accumulation_work(1, s.precision, s.software);
+  // Cut tensors can make as many buckets as there are bytes: counted before they are made.
+  const double cuts = choice.whole_tensors ? 0 : parameters * s.plan.gradient_element.value / choice.bucket.value;
+  if (cuts > kMostBuckets) too_many_buckets(plan_node, cuts);
+  s.plan.buckets =
+      gradient_buckets(s.network, s.plan.gradient_element, choice.first_bucket, choice.bucket, choice.whole_tensors);
+  if (s.parallel.mechanism == Mechanism::parameter_server) s.plan.buckets = server_keys(s);
+  if (s.plan.buckets.size() > kMostBuckets) too_many_buckets(plan_node, static_cast<double>(s.plan.buckets.size()));
+  choose_all_reduce(s, choice.all_reduce);
+  s.plan.optimizer = optimizer_work(parameters, s.precision, s.optimizer, s.software);
+  SoftwareStack held = s.software;
+  s.plan.bucket_copy = s.software.gradient_bucket_copy && s.plan.ranks > 1;  // one device has no buckets
+  s.plan.host_buckets = s.software.host_buckets;
+  held.gradient_bucket_copy = s.plan.bucket_copy && !s.plan.host_buckets;
+  s.plan.memory = static_memory(parameters, s.precision, s.optimizer, held);
+  if (s.plan.updates.delay > 0) {  // gradients of so many steps more are on their way
+    const Bytes late = s.plan.updates.delay * s.plan.memory.gradients;
+    s.plan.memory.parts.push_back({"gradients on their way", MemoryClass::gradients, late});
+    s.plan.memory.gradients += late;
+  }
+  s.plan.copy_kernel = kBucketCopy;
+  s.plan.wait_kernel = s.software.cycle_time.value > 0 ? kCycleWait : std::uint16_t{0};
+  s.plan.collective_launch = s.software.collective_launch;
+  s.plan.overhead_kernel = s.software.step_overhead.value > 0 ? kStepOverhead : std::uint16_t{0};
 }
 
 Scenario read(Node document, const std::string& name, const Overrides& overrides) {
@@ -316,33 +315,7 @@ Scenario read(Node document, const std::string& name, const Overrides& overrides
   const Node* measured = plan.has("measured_step") ? plan.child("measured_step") : nullptr;
   plan.finish();
 
-  const double parameters = s.network.parameters();
-  s.plan.gradient_element = gradient_size(s.precision, s.software);
-  s.plan.accumulation = gradient_accumulation_work(1, s.precision, s.software);
-  // Cut tensors can make as many buckets as there are bytes: counted before they are made.
-  const double cuts = choice.whole_tensors ? 0 : parameters * s.plan.gradient_element.value / choice.bucket.value;
-  if (cuts > kMostBuckets) too_many_buckets(plan_node, cuts);
-  s.plan.buckets =
-      gradient_buckets(s.network, s.plan.gradient_element, choice.first_bucket, choice.bucket, choice.whole_tensors);
-  if (s.parallel.mechanism == Mechanism::parameter_server) s.plan.buckets = server_keys(s);
-  if (s.plan.buckets.size() > kMostBuckets) too_many_buckets(plan_node, static_cast<double>(s.plan.buckets.size()));
-  choose_all_reduce(s, choice.all_reduce);
-  s.plan.optimizer = optimizer_work(parameters, s.precision, s.optimizer, s.software);
-  SoftwareStack held = s.software;
-  s.plan.bucket_copy = s.software.gradient_bucket_copy && s.plan.ranks > 1;  // one device has no buckets
-  s.plan.host_buckets = s.software.host_buckets;
-  held.gradient_bucket_copy = s.plan.bucket_copy && !s.plan.host_buckets;
-  s.plan.memory = static_memory(parameters, s.precision, s.optimizer, held);
-  if (s.plan.updates.delay > 0) {  // gradients of so many steps more are on their way
-    const Bytes late = s.plan.updates.delay * s.plan.memory.gradients;
-    s.plan.memory.parts.push_back({"gradients on their way", MemoryClass::gradients, late});
-    s.plan.memory.gradients += late;
-  }
-  s.plan.copy_kernel = kBucketCopy;
-  s.plan.wait_kernel = s.software.cycle_time.value > 0 ? kCycleWait : std::uint16_t{0};
-  s.plan.collective_launch = s.software.collective_launch;
-  s.plan.overhead_kernel = s.software.step_overhead.value > 0 ? kStepOverhead : std::uint16_t{0};
-
+  plan_gradients(s, choice, plan_node);
   if (s.parallel.any()) {
     if (measured) fail(measured->place, "plan.measured_step: of one device that does all; this plan splits the model");
     s.mesh_plan = plan_of_mesh(s, {choice.first_bucket, choice.bucket, choice.whole_tensors});
@@ -351,15 +324,7 @@ Scenario read(Node document, const std::string& name, const Overrides& overrides
   }
   if (measured) take_measured(s, *measured);
   choose_steps(s, steps ? &steps->place : nullptr);
-  s.sources = used_sources(s);
-  append(s.sources, s.input.sources);
-  append(s.sources, choice.all_reduce.sources);
-  if (!choice.all_reduce.scaled.empty()) s.sources.push_back({"collectives: NCCL", "", choice.all_reduce.scaled, true});
-  if (s.measured.given())
-    s.sources.push_back({fmt::format("plan: measured_step at batch {}", s.micro_batch_size),
-                         show(s.measured.at(s.micro_batch_size)), s.measured.source, false});
-  s.sources.push_back(
-      {"model " + s.network.name, "", s.network.source.empty() ? "given in the scenario" : s.network.source, false});
+  s.sources = sources_of(s, choice.all_reduce);
   return s;
 }
 

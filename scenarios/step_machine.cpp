@@ -20,4 +20,13 @@ StepMachine::StepMachine(const Scenario& s, const Upgrade& upgrade)
   cluster.scale_compute(s.compute_scale);
 }
 
+std::vector<Actor> StepMachine::servers_on(Actor worker) const {
+  std::vector<Actor> on;
+  if (!servers) return on;
+  const Actor first = servers->plan.workers();
+  for (Actor server = first; server < first + servers->plan.servers; ++server)
+    if (placed_->place(server) == placed_->place(worker)) on.push_back(server);
+  return on;
+}
+
 }  // namespace trainyard

@@ -1,5 +1,6 @@
 #pragma once
 #include <memory>
+#include <vector>
 
 #include "scenarios/input_run.hpp"
 #include "scenarios/server_plans.hpp"
@@ -23,6 +24,9 @@ class StepMachine {
   const Machine& top() const { return *top_; }
   /// On a CPU; of parameter servers, those that no GPU holds.
   bool on_host(Actor actor) const { return (placed_ ? placed_->place(actor) : actor) >= cluster.spec().gpus(); }
+
+  /// Parameter servers that stand on a worker's GPU.
+  std::vector<Actor> servers_on(Actor worker) const;
 
  private:
   std::unique_ptr<PlacedMachine> placed_;

@@ -112,16 +112,34 @@ void book_stages(const Scenario& s, const StepRun& run, Result& r) {
   }
 }
 
+/// What a rank's GPU holds at most. What parameter servers hold on it is there all the time.
+struct HeldOnGpu {
+  Bytes peak;
+  MemoryUse::ByClass parts;
+};
+HeldOnGpu held_on_gpu(const StepRun& run, Actor rank) {
+  HeldOnGpu held{run.memory.peak(rank), run.memory.parts_at_peak(rank)};
+  for (const Actor server : run.machine.servers_on(rank)) {
+    held.peak += run.memory.peak(server);
+    const MemoryUse::ByClass parts = run.memory.parts_at_peak(server);
+    for (std::size_t c = 0; c < parts.size(); ++c) held.parts[c] += parts[c];
+  }
+  return held;
+}
+
 void book_memory(const Scenario& s, const StepRun& run, Result& r) {
   // Of GPUs that differ, the one that is fullest.
   const auto capacity = [&s](Actor actor) { return s.cluster.type_of_gpu(actor).gpu.memory_capacity; };
   Actor rank = 0;
+  HeldOnGpu held = held_on_gpu(run, 0);
   for (Actor other = 1; other < s.plan.ranks; ++other)
-    if (run.memory.peak(other) / capacity(other) > run.memory.peak(rank) / capacity(rank)) rank = other;
-  const MemoryUse::ByClass parts = run.memory.parts_at_peak(rank);
-  const auto of = [&parts](MemoryClass c) { return parts[static_cast<std::size_t>(c)]; };
+    if (const HeldOnGpu more = held_on_gpu(run, other); more.peak / capacity(other) > held.peak / capacity(rank)) {
+      rank = other;
+      held = more;
+    }
+  const auto of = [&held](MemoryClass c) { return held.parts[static_cast<std::size_t>(c)]; };
   r.memory = {capacity(rank).value,
-              run.memory.peak(rank).value,
+              held.peak.value,
               of(MemoryClass::parameters),
               of(MemoryClass::gradients),
               of(MemoryClass::optimizer),

@@ -7,12 +7,10 @@
 #include <vector>
 
 #include "scenarios/training_length.hpp"
+#include "tools/report_lines.hpp"
 
 namespace trainyard {
-
 namespace {
-
-std::string failure_label(const char* name) { return fmt::format("{:<11}", name); }
 
 /// Why the simulated interval is not Daly's: what his formula does not know of.
 std::string disagreement(const BestInterval& best) {
@@ -41,14 +39,14 @@ std::string said_lines(const FailureStudy& study) {
   for (std::size_t i = 0; i < std::min(kShown, study.said.size()); ++i) {
     const FailureStudy::Said& f = study.said[i];
     text +=
-        fmt::format("{}{} after {}, {:.0f} steps done: ", failure_label(""), f.what, long_time(Seconds{f.at}), f.steps);
+        fmt::format("{}{} after {}, {:.0f} steps done: ", report_label(""), f.what, long_time(Seconds{f.at}), f.steps);
     if (f.idle)
       text += "its node was away already\n";
     else
       text += fmt::format("{:.0f} steps lost, {} of work\n", f.lost_steps, long_time(Seconds{f.lost_work}));
   }
   if (study.said.size() > kShown)
-    text += fmt::format("{}… and {} more (--json has all)\n", failure_label(""), study.said.size() - kShown);
+    text += fmt::format("{}… and {} more (--json has all)\n", report_label(""), study.said.size() - kShown);
   return text;
 }
 
@@ -63,7 +61,7 @@ std::string fewer_line(const FailureStudy& study) {
     steps.push_back(
         fmt::format("{} with {} replicas{}", show(Seconds{f->step_time}), f->replicas, f->simulated ? "" : "*"));
   if (study.fewer.size() > kShown) steps.push_back("…");
-  std::string text = fmt::format("{:<11}a step takes {}", "elastic", fmt::join(steps, ", "));
+  std::string text = fmt::format("{}a step takes {}", report_label("elastic"), fmt::join(steps, ", "));
   if (simulated < static_cast<std::ptrdiff_t>(study.fewer.size()))
     text += simulated > 0 ? "; * not simulated, but as if the batch divided evenly"
                           : "; * not simulated (the step is said, too large, or the batch or machine does not divide), "
@@ -76,31 +74,31 @@ std::string fewer_line(const FailureStudy& study) {
 std::string failure_lines(const FailureStudy& study) {
   const auto time = [](double seconds) { return long_time(Seconds{seconds}); };
   const auto share = [&study](double seconds) { return fmt::format("{:.2f} %", seconds / study.end * 100); };
-  std::string text = fmt::format("{}{:.2f} %", failure_label("goodput"), study.goodput * 100);
+  std::string text = fmt::format("{}{:.2f} %", report_label("goodput"), study.goodput * 100);
   if (study.runs > 1) text += fmt::format(" ± {:.2f} over {} runs", study.goodput_deviation * 100, study.runs);
   text += fmt::format(": {:.0f} steps in {}, {} each\n", study.steps, time(study.end),
                       show(Seconds{study.effective_step_time()}));
-  text += fmt::format("{}lost: work done again {} · checkpoints {} · down {}", failure_label(""),
-                      share(study.lost_work), share(study.stalled), share(study.down));
+  text += fmt::format("{}lost: work done again {} · checkpoints {} · down {}", report_label(""), share(study.lost_work),
+                      share(study.stalled), share(study.down));
   if (study.without_node > 0) text += fmt::format(" · waiting for repair {}", share(study.without_node));
   constexpr double kShown = 5e-5;  // of the time: what two digits of a percentage show
   if (study.slower > kShown * study.end) text += fmt::format(" · fewer replicas {}", share(study.slower));
   text += "\n";
   std::vector<std::string> kinds;
   for (const auto& [kind, count] : study.failures_of) kinds.push_back(fmt::format("{} {:.4g}", kind, count));
-  text += fmt::format("{}{:.4g}", failure_label("failures"), study.failures);
+  text += fmt::format("{}{:.4g}", report_label("failures"), study.failures);
   if (study.time_between_failures > 0) text += fmt::format(", one in {} on average", time(study.time_between_failures));
   if (!kinds.empty()) text += fmt::format(" ({})", fmt::join(kinds, ", "));
   text += fmt::format("; {} of work done again\n", time(study.lost_work));
   text += said_lines(study) + fewer_line(study);
   if (study.checkpoint.interval <= 0) return text;
   const bool behind = study.checkpoint.stall < study.checkpoint.write;
-  text += fmt::format("{}every {}: {} {}, {} of {} stop the training{}; read back in {}\n", failure_label("checkpoint"),
+  text += fmt::format("{}every {}: {} {}, {} of {} stop the training{}; read back in {}\n", report_label("checkpoint"),
                       time(study.checkpoint.interval), show(Bytes{study.checkpoint.bytes}),
                       study.checkpoint.storage.empty() ? "in the times said" : "to " + study.checkpoint.storage,
                       show(Seconds{study.checkpoint.stall}), show(Seconds{study.checkpoint.write}),
                       behind ? ", the rest is taken to slow nothing" : "", show(Seconds{study.checkpoint.load}));
-  if (study.checkpoint.best.simulated.value > 0) text += failure_label("") + best_interval_line(study) + "\n";
+  if (study.checkpoint.best.simulated.value > 0) text += report_label("") + best_interval_line(study) + "\n";
   return text;
 }
 

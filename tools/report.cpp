@@ -7,12 +7,11 @@
 #include "scenarios/read_updates.hpp"
 #include "scenarios/step_counts.hpp"
 #include "tools/failure_report.hpp"
+#include "tools/report_lines.hpp"
 #include "topologies/cluster_machine.hpp"
 
 namespace trainyard {
 namespace {
-
-constexpr std::size_t kWidth = 118;
 
 /// Parts of a step are in one unit, that of the whole.
 bool in_seconds(const Result& r) { return r.step_time >= 10; }
@@ -30,25 +29,6 @@ std::string thousands(double v) {
   for (auto at = static_cast<std::ptrdiff_t>(digits.size()) - 3; at > 0; at -= 3)
     digits.insert(static_cast<std::size_t>(at), ",");
   return digits;
-}
-
-std::string label(const char* name) { return fmt::format("{:<11}", name); }
-
-/// Words joined by `separator`, in lines of kWidth that continue under the label.
-std::string wrapped(const std::string& first, const std::vector<std::string>& words, const std::string& separator) {
-  std::string text, line = first;
-  bool fresh = true;
-  for (std::size_t i = 0; i < words.size(); ++i) {
-    const std::string word = words[i] + (i + 1 < words.size() ? separator : "");
-    if (!fresh && line.size() + word.size() > kWidth) {
-      text += line.erase(line.find_last_not_of(' ') + 1) + "\n";
-      line = label("");
-    }
-    line += word + (word.ends_with(" ") ? "" : " ");
-    fresh = false;
-  }
-  while (line.ends_with(" ")) line.pop_back();
-  return text + line + "\n";
 }
 
 /// "32 × a100-sxm4-80gb"; of several types each.
@@ -105,7 +85,7 @@ std::string breakdown(const Result& r) {
   if (r.breakdown.input > 0) parts.push_back(fmt::format("input {}", part_of(r, r.breakdown.input)));
   if (r.breakdown.framework > 0) parts.push_back(fmt::format("framework {}", part_of(r, r.breakdown.framework)));
   parts.push_back(fmt::format("other {}", part_of(r, r.breakdown.other)));
-  return fmt::format("{}{}   ({}, of the rank that ends last)\n", label(""), fmt::join(parts, " │ "),
+  return fmt::format("{}{}   ({}, of the rank that ends last)\n", report_label(""), fmt::join(parts, " │ "),
                      in_seconds(r) ? "s" : "ms");
 }
 
@@ -115,14 +95,14 @@ std::string stages(const Result& r) {
   if (r.fits) {
     std::vector<std::string> peaks;
     for (const Result::StageMemory& stage : r.stages) peaks.push_back(gib(stage.peak));
-    return fmt::format("{}by stage: {} GiB\n", label(""), fmt::join(peaks, " "));
+    return fmt::format("{}by stage: {} GiB\n", report_label(""), fmt::join(peaks, " "));
   }
-  std::string text = fmt::format("{}{:>5} {:>6} {:>10} {:>9} {:>9} {:>11} {:>7}  (GiB)\n", label(""), "stage", "peak",
-                                 "parameters", "gradients", "optimizer", "activations", "buffers");
+  std::string text = fmt::format("{}{:>5} {:>6} {:>10} {:>9} {:>9} {:>11} {:>7}  (GiB)\n", report_label(""), "stage",
+                                 "peak", "parameters", "gradients", "optimizer", "activations", "buffers");
   for (std::size_t i = 0; i < r.stages.size(); ++i) {
     const Result::StageMemory& m = r.stages[i];
-    text += fmt::format("{}{:>5} {:>6} {:>10} {:>9} {:>9} {:>11} {:>7}\n", label(""), i, gib(m.peak), gib(m.parameters),
-                        gib(m.gradients), gib(m.optimizer), gib(m.activations), gib(m.buffers));
+    text += fmt::format("{}{:>5} {:>6} {:>10} {:>9} {:>9} {:>11} {:>7}\n", report_label(""), i, gib(m.peak),
+                        gib(m.parameters), gib(m.gradients), gib(m.optimizer), gib(m.activations), gib(m.buffers));
   }
   return text;
 }
@@ -137,27 +117,27 @@ std::string of_capacity(double peak, double capacity) {
 std::string host_memory(const Result& r) {
   if (r.host_memory.peak == 0) return "";
   std::string text = fmt::format(
-      "{}host memory of node {}: {}  (parameters {} · gradients {} · optimizer {} · buffers {})\n", label(""),
+      "{}host memory of node {}: {}  (parameters {} · gradients {} · optimizer {} · buffers {})\n", report_label(""),
       r.host_memory.node, of_capacity(r.host_memory.peak, r.host_memory.capacity), gib(r.host_memory.parameters),
       gib(r.host_memory.gradients), gib(r.host_memory.optimizer), gib(r.host_memory.buffers));
   if (r.drive.peak > 0)
-    text +=
-        fmt::format("{}drives of node {}: {}\n", label(""), r.drive.node, of_capacity(r.drive.peak, r.drive.capacity));
+    text += fmt::format("{}drives of node {}: {}\n", report_label(""), r.drive.node,
+                        of_capacity(r.drive.peak, r.drive.capacity));
   return text;
 }
 
 std::string memory(const Result& r) {
   std::string text =
       fmt::format("{}{} of {} GiB  (parameters {} · gradients {} · optimizer {} · activations {} · buffers {})",
-                  label("memory"), gib(r.memory.peak), gib(r.memory.capacity), gib(r.memory.parameters),
+                  report_label("memory"), gib(r.memory.peak), gib(r.memory.capacity), gib(r.memory.parameters),
                   gib(r.memory.gradients), gib(r.memory.optimizer), gib(r.memory.activations), gib(r.memory.buffers));
   if (r.memory.peak > r.memory.capacity)
-    text += fmt::format("\n{}DOES NOT FIT: {} GiB too much on rank {}", label(""),
+    text += fmt::format("\n{}DOES NOT FIT: {} GiB too much on rank {}", report_label(""),
                         gib(r.memory.peak - r.memory.capacity), r.memory.rank);
   text += "\n" + host_memory(r) + stages(r);
   if (r.capacity) text += capacity_line(*r.capacity);
   for (const FittingChange& change : r.changes)
-    text += fmt::format("{}{} {:<40} {} GiB\n", label(""), change.fits ? "fits with     " : "not even with ",
+    text += fmt::format("{}{} {:<40} {} GiB\n", report_label(""), change.fits ? "fits with     " : "not even with ",
                         in_words(change.overrides), gib(change.peak));
   return text;
 }
@@ -168,9 +148,9 @@ std::string servers(const Scenario& scenario, const Result& r) {
   if (!s.used()) return "";
   std::vector<std::string> waits;
   for (const auto& [what, seconds] : s.waits) waits.push_back(fmt::format("{} {}", what, part_of(r, seconds)));
-  std::string text = fmt::format("{}{} workers, {} server{}, {}; a worker waits for: {}   ({})\n", label("servers"),
-                                 s.workers, s.servers, s.servers == 1 ? "" : "s", s.consistency,
-                                 fmt::join(waits, " │ "), in_seconds(r) ? "s" : "ms");
+  std::string text = fmt::format("{}{} workers, {} server{}, {}; a worker waits for: {}   ({})\n",
+                                 report_label("servers"), s.workers, s.servers, s.servers == 1 ? "" : "s",
+                                 s.consistency, fmt::join(waits, " │ "), in_seconds(r) ? "s" : "ms");
   double pushes = 0, missed = 0;
   for (const auto& [of, count] : s.staleness) {
     pushes += static_cast<double>(count);
@@ -187,7 +167,7 @@ std::string servers(const Scenario& scenario, const Result& r) {
   if (s.servers > 1)
     more.push_back(fmt::format("the fullest server has {:.1f} % of the bytes{}", s.largest_share * 100,
                                uneven ? ": keys: buckets would cut large tensors" : ""));
-  if (!more.empty()) text += fmt::format("{}{}\n", label(""), fmt::join(more, "; "));
+  if (!more.empty()) text += fmt::format("{}{}\n", report_label(""), fmt::join(more, "; "));
   return text;
 }
 
@@ -198,7 +178,7 @@ std::string input(const Scenario& s, const Result& r) {
   const std::string from = supply.store == SampleStore::drives ? "the node's drives"
                            : supply.store == SampleStore::own  ? supply.storage.name + " of each node"
                                                                : supply.storage.name + ", shared";
-  std::string text = fmt::format("{}{} of {} each from {}, busy {:.0f} %", label("input"),
+  std::string text = fmt::format("{}{} of {} each from {}, busy {:.0f} %", report_label("input"),
                                  supply.file > supply.sample ? "records" : "small files", show(supply.sample), from,
                                  r.input.storage_busy * 100);
   if (supply.cache.value > 0) text += fmt::format(" · {:.0f} % from the hosts' cache", r.input.from_cache * 100);
@@ -209,22 +189,22 @@ std::string input(const Scenario& s, const Result& r) {
   else
     text += fmt::format(" · {} batches ahead{}", s.input.prefetch,
                         s.input.overlap == InputOverlap::prefetch ? ", one lane" : "");
-  return text + fmt::format("\n{}GPUs starve {:.1f} % of the time; {:.1f} GiB of host memory\n", label(""),
+  return text + fmt::format("\n{}GPUs starve {:.1f} % of the time; {:.1f} GiB of host memory\n", report_label(""),
                             r.input.starved_share * 100, r.input.host_bytes / (1U << 30));
 }
 
 std::string bottleneck(const Result& r, const std::vector<WhatIf>& what_ifs) {
   if (r.critical_path.empty() && r.servers.used())
     return fmt::format("{}workers are not in step: no path is that of one step; see what they wait for\n",
-                       label("bottleneck"));
+                       report_label("bottleneck"));
   if (r.critical_path.empty())
     return fmt::format("{}not recorded: {} operations are too many to keep for a critical path and what-ifs\n",
-                       label("bottleneck"), thousands(static_cast<double>(r.operations)));
+                       report_label("bottleneck"), thousands(static_cast<double>(r.operations)));
   std::vector<std::pair<double, std::string>> shares;
   for (const auto& [resource, seconds] : r.critical_path) shares.emplace_back(seconds, resource);
   std::sort(shares.rbegin(), shares.rend());
-  std::string text =
-      fmt::format("{}{} {:.0f} % of the critical path", label("bottleneck"), r.bottleneck, r.bottleneck_share * 100);
+  std::string text = fmt::format("{}{} {:.0f} % of the critical path", report_label("bottleneck"), r.bottleneck,
+                                 r.bottleneck_share * 100);
   for (std::size_t i = 1; i < std::min<std::size_t>(3, shares.size()); ++i)
     text +=
         fmt::format("{} {} {:.1f} %", i == 1 ? "; next:" : ",", shares[i].second, shares[i].first / r.step_time * 100);
@@ -232,7 +212,7 @@ std::string bottleneck(const Result& r, const std::vector<WhatIf>& what_ifs) {
   const auto best = std::min_element(what_ifs.begin(), what_ifs.end(),
                                      [](const WhatIf& a, const WhatIf& b) { return a.step_time < b.step_time; });
   if (best == what_ifs.end()) return text + "\n";
-  text += fmt::format("\n{}best next change: {} saves {:.1f} %", label(""),
+  text += fmt::format("\n{}best next change: {} saves {:.1f} %", report_label(""),
                       describe_upgrade(best->resource_class, best->factor), (1 - best->step_time / r.step_time) * 100);
   std::vector<std::string> others;
   for (const WhatIf& w : what_ifs)
@@ -242,27 +222,13 @@ std::string bottleneck(const Result& r, const std::vector<WhatIf>& what_ifs) {
   return text + "\n";
 }
 
-/// "PCI Express 4.0: 16 lanes of …" → its title.
-std::string title(std::string source) {
-  if (source.starts_with("fit: ")) {
-    const std::size_t file = source.find(".csv of ");
-    if (file == std::string::npos) return source.substr(0, source.find_first_of(",;:", 5));
-    const std::size_t from = source.find_last_of(" `,", file);
-    return "fit to " + source.substr(from + 1, source.find_first_of(",;:", file) - from - 1);
-  }
-  return source.substr(0, source.find_first_of(",:;"));
-}
-
-bool is_assumption(const std::string& source) {
-  return source.starts_with("assumed") || source.starts_with("by definition");
-}
-
 }  // namespace
 
 std::string capacity_line(const Capacity& room) {
-  std::string text = room.largest_micro_batch_size > 0
-                         ? fmt::format("{}largest micro-batch that fits: {}", label(""), room.largest_micro_batch_size)
-                         : fmt::format("{}not even a micro-batch of one sample fits", label(""));
+  std::string text =
+      room.largest_micro_batch_size > 0
+          ? fmt::format("{}largest micro-batch that fits: {}", report_label(""), room.largest_micro_batch_size)
+          : fmt::format("{}not even a micro-batch of one sample fits", report_label(""));
   if (room.largest_num_hidden_layers) {
     const bool billions = room.largest_parameters >= 1e9;
     if (*room.largest_num_hidden_layers > 0)
@@ -273,55 +239,6 @@ std::string capacity_line(const Capacity& room) {
       text += "; not even one such layer at the micro-batch given";
   }
   return text + "\n";
-}
-
-namespace {
-
-/// What is known of the error of such predictions.
-std::string judgement(const Scenario& s) {
-  for (const SoftwareStack::Judged& judged : s.software.judged)
-    if (judged.gpu == s.cluster.node.gpu.name && s.cluster.others.empty())
-      return fmt::format(
-          "{} measured step{} of this GPU and stack: mean error {:.1f} %, worst {:.1f} % (validate "
-          "training)\n",
-          judged.runs, judged.runs == 1 ? "" : "s", judged.mean_error * 100, judged.worst_error * 100);
-  return s.measured.given()
-             ? "compute measured, its split over layers modelled; communication simulated, not judged yet\n"
-             : "not judged yet: no measured step has been compared with this machine and stack\n";
-}
-
-}  // namespace
-
-std::string trust_lines(const Scenario& s) {
-  const Sources& sources = s.sources;
-  std::vector<std::string> titles, unverified;
-  for (const FigureSource& figure : sources) {
-    if (!is_assumption(figure.source) && !figure.source.empty()) {
-      const std::string t = title(figure.source);
-      if (std::find(titles.begin(), titles.end(), t) == titles.end()) titles.push_back(t);
-    }
-    if (figure.unverified) {
-      const std::size_t colon = figure.figure.find(": ");
-      unverified.push_back(figure.figure.substr(colon == std::string::npos ? 0 : colon + 2));
-    }
-  }
-  std::string text = label("trust");
-  text += judgement(s);
-  if (const double hidden = s.parallel.sharding.user_buffers; hidden > 0)
-    text +=
-        fmt::format("{}{:.3g} % of tensor-parallel exchange hidden by user buffers: stated by the {}, not simulated\n",
-                    label(""), hidden * 100, hidden == s.software.parallel.user_buffers ? "stack" : "plan");
-  text += wrapped(label("") + "sources: ", titles, "; ");
-  if (!unverified.empty())
-    text += wrapped(label("") + fmt::format("{} figures unverified: ", unverified.size()), unverified, ", ");
-  return text;
-}
-
-std::string source_table(const Sources& sources) {
-  std::string text;
-  for (const FigureSource& s : sources)
-    text += fmt::format("  {} = {}{}\n      {}\n", s.figure, s.value, s.unverified ? "  (unverified)" : "", s.source);
-  return text;
 }
 
 std::string what_if_table(const Result& r, const std::vector<WhatIf>& what_ifs) {
@@ -344,44 +261,47 @@ std::string what_if_table(const Result& r, const std::vector<WhatIf>& what_ifs) 
 std::string screen(const Scenario& s, const Result& r, const std::vector<WhatIf>& what_ifs) {
   const bool tokens = s.network.tokens_per_sample > 1;
   std::string text = head(s);
-  text += fmt::format("{}{}      {} samples/s", label("step"), show(Seconds{r.step_time}), thousands(r.samples_per_s));
+  text += fmt::format("{}{}      {} samples/s", report_label("step"), show(Seconds{r.step_time}),
+                      thousands(r.samples_per_s));
   if (tokens) text += fmt::format(" · {} tokens/s/GPU", thousands(r.tokens_per_s_per_gpu));
   const bool some = s.network.active_parameters() < s.network.parameters();
   const char* model = s.network.weights_reused ? "3·forward pass" : some ? "6·active parameters" : "6·parameters";
   text += fmt::format(" · {} TFLOP/s/GPU · MFU {:.1f} % ({} a {}, dense {} peak)\n", thousands(r.tflops_per_gpu),
                       r.mfu * 100, model, tokens ? "token" : "sample", name_of(s.precision));
   if (s.measured_run.given())
-    text += fmt::format("{}{}: predicted {:+.1f} % ({})\n", label("measured"), show(s.measured_run.step_time),
+    text += fmt::format("{}{}: predicted {:+.1f} % ({})\n", report_label("measured"), show(s.measured_run.step_time),
                         (r.step_time / s.measured_run.step_time.value - 1) * 100, s.measured_run.source);
   if (s.measured.given())
     text += fmt::format("{}{} {} at batch {} on one device, all ranks taken alike; communication is simulated\n",
-                        label("compute"), s.measured.how(s.micro_batch_size), show(Seconds{r.measured.step_time}),
-                        s.micro_batch_size);
+                        report_label("compute"), s.measured.how(s.micro_batch_size),
+                        show(Seconds{r.measured.step_time}), s.micro_batch_size);
   if (s.training.steps > 0)
-    text += fmt::format("{}{}: {}\n", label("training"), describe(s.training), long_time(Seconds{r.training_time}));
+    text +=
+        fmt::format("{}{}: {}\n", report_label("training"), describe(s.training), long_time(Seconds{r.training_time}));
   if (s.training.time.value > 0)
-    text += fmt::format("{}{}: {} steps, if nothing fails\n", label("training"), describe(s.training),
+    text += fmt::format("{}{}: {} steps, if nothing fails\n", report_label("training"), describe(s.training),
                         thousands(r.training_steps));
   if (r.failures) text += failure_lines(*r.failures);
   if (r.failures && !s.parallel.servers.in_step())
-    text += label("") + "a failure is taken to stop all workers, although they do not wait for each other\n";
+    text += report_label("") + "a failure is taken to stop all workers, although they do not wait for each other\n";
   if (!r.said_step.empty())
-    return text + fmt::format("{}the step is plan.step_time, not simulated: {}\n", label("trust"), r.said_step);
+    return text + fmt::format("{}the step is plan.step_time, not simulated: {}\n", report_label("trust"), r.said_step);
   text += breakdown(r);
-  if (const std::string steps = steps_in_words(s); !steps.empty()) text += fmt::format("{}{}\n", label("steps"), steps);
+  if (const std::string steps = steps_in_words(s); !steps.empty())
+    text += fmt::format("{}{}\n", report_label("steps"), steps);
   text += servers(s, r);
-  if (s.tuned) text += fmt::format("{}{}\n", label("auto"), in_words(*s.tuned));
+  if (s.tuned) text += fmt::format("{}{}\n", report_label("auto"), in_words(*s.tuned));
   if (s.plan.updates.used())
     text +=
-        fmt::format("{}{}{}\n", label("updates"), in_words(s.plan.updates),
+        fmt::format("{}{}{}\n", report_label("updates"), in_words(s.plan.updates),
                     r.replicas.spectral_gap > 0 ? fmt::format(", spectral gap {:.4g}", r.replicas.spectral_gap) : "");
   text += input(s, r);
   text += memory(r);
   text += bottleneck(r, what_ifs);
   text += trust_lines(s);
   if (r.late_by_look_ahead > 0)
-    text += fmt::format("{}{} operations started late because a rank looks only {} operations ahead\n", label("note"),
-                        r.late_by_look_ahead, look_ahead(static_cast<std::size_t>(r.ranks)));
+    text += fmt::format("{}{} operations started late because a rank looks only {} operations ahead\n",
+                        report_label("note"), r.late_by_look_ahead, look_ahead(static_cast<std::size_t>(r.ranks)));
   return text;
 }
 

@@ -75,10 +75,9 @@ std::vector<std::string> server_sums(const ServerLesson& lesson) {
     counted += count;
   }
   sums.push_back(fmt::format("staleness (updates missed: pushes): {}", fmt::join(counts, ", ")));
-  sums.push_back(
-      fmt::format("  of the {} of {} pushes in the steady part: from when every worker has made a step until "
-                  "one has made its last",
-                  counted, lesson.workers * lesson.steps * lesson.keys));
+  sums.push_back(fmt::format("  of the {} of {} pushes in the steady part: from when every worker has made a step,",
+                             counted, lesson.workers * lesson.steps * lesson.keys));
+  sums.push_back("  until one has made its last");
   return sums;
 }
 

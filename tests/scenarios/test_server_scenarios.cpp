@@ -106,6 +106,17 @@ TEST_CASE("where servers are decides how many workers there are", "[servers]") {
   CHECK(r.servers.workers == 4);
 }
 
+TEST_CASE("a server on a worker's GPU holds its weights and sums there", "[servers]") {
+  const Scenario s = scenario_of("servers: {count: 1, on: gpu}");
+  const Result on_gpu = simulate(s), on_cpu = simulate(scenario_of("servers: {count: 1, on: cpu}"));
+  CHECK(on_gpu.memory.rank == 0);
+  CHECK(on_gpu.memory.peak - on_cpu.memory.peak == near(2 * 4 * s.network.parameters()));
+  CHECK(on_gpu.memory.gradients - on_cpu.memory.gradients == near(4 * s.network.parameters()));
+  // Elsewhere it takes nothing from workers.
+  CHECK(simulate(scenario_of("servers: {count: 1, on: gpu, place: dedicated}")).memory.peak ==
+        near(on_cpu.memory.peak));
+}
+
 TEST_CASE("more servers make a step shorter, backups and asynchrony spare stragglers", "[servers]") {
   const std::string slow = "faults: {stragglers: {kind: one-slow, rank: 1, factor: 1000}}\n";
   const auto time = [](const std::string& data_parallel, const std::string& more = "") {
