@@ -97,8 +97,10 @@ void choose_steps(Scenario& s, const Place* said) {
                             s.plan.steps, kFewestOutOfStep));
   if (!said) s.plan.steps = steps_by_default(s);
   s.mesh_plan.steps = s.plan.steps;
-  const double affordable = std::max(1.0, kMostWarmOperations / operations_of_one_step(s));
-  s.warm_steps = static_cast<int>(std::min(steps_to_steady_state(s), affordable));
+  const double wanted = steps_to_steady_state(s);
+  s.warm_steps = 0;
+  if (wanted > 0)
+    s.warm_steps = static_cast<int>(std::min(wanted, std::max(1.0, kMostWarmOperations / operations_of_one_step(s))));
 }
 
 std::string steps_in_words(const Scenario& s) {

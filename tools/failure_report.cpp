@@ -85,7 +85,7 @@ std::string failure_lines(const FailureStudy& study) {
   if (study.slower > kShown * study.end) text += fmt::format(" · fewer replicas {}", share(study.slower));
   text += "\n";
   std::vector<std::string> kinds;
-  for (const auto& [kind, count] : study.failures_of) kinds.push_back(fmt::format("{} {:.4g}", kind, count));
+  for (const auto& [kind, count] : study.failures_of) kinds.push_back(fmt::format("{:.4g} × {}", count, kind));
   text += fmt::format("{}{:.4g}", report_label("failures"), study.failures);
   if (study.time_between_failures > 0) text += fmt::format(", one in {} on average", time(study.time_between_failures));
   if (!kinds.empty()) text += fmt::format(" ({})", fmt::join(kinds, ", "));

@@ -183,7 +183,10 @@ std::string input(const Scenario& s, const Result& r) {
                                  r.input.storage_busy * 100);
   if (supply.cache.value > 0) text += fmt::format(" · {:.0f} % from the hosts' cache", r.input.from_cache * 100);
   if (supply.workers > 0)
-    text += fmt::format(" · {} workers a node, busy {:.0f} %", supply.workers, r.input.decode_busy * 100);
+    text +=
+        fmt::format(" · {} workers a node{}, busy {:.0f} %", supply.workers,
+                    supply.cores > 0 && supply.workers > supply.cores ? fmt::format(" on {} cores", supply.cores) : "",
+                    r.input.decode_busy * 100);
   if (s.input.overlap == InputOverlap::none)
     text += " · nothing ahead";
   else
