@@ -121,9 +121,10 @@ void require_simulable(const Scenario& s) {
   const double operations = estimated_operations(s, true);
   const std::string what = s.plan.steps == 1 ? "a step" : fmt::format("{} steps", s.plan.steps);
   if (operations > kMostOperations)
-    fail(s.cluster.place, fmt::format("{} of about {:.3g} operations; at most {:.3g} are simulated (fewer ranks, steps or "
-                                      "micro-batches, or larger buckets)",
-                                      what, operations, kMostOperations));
+    fail(s.cluster.place,
+         fmt::format("{} of about {:.3g} operations; at most {:.3g} are simulated (fewer ranks, steps or "
+                     "micro-batches, or larger buckets)",
+                     what, operations, kMostOperations));
   Seconds longest;
   for (const NodeType* type : s.cluster.types()) longest = std::max(longest, longest_step(s, *type) * s.plan.steps);
   if (!(longest <= kLongest))
