@@ -3,7 +3,7 @@
 #include <string>
 #include <utility>
 
-#include "models/document.hpp"
+#include "models/reading/document.hpp"
 
 namespace trainyard::test {
 

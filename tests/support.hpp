@@ -7,13 +7,13 @@
 #include <string>
 #include <vector>
 
-#include "sim/child.hpp"
 #include "sim/error.hpp"
-#include "sim/executor.hpp"
+#include "sim/executor/executor.hpp"
+#include "sim/executor/simulation.hpp"
 #include "sim/list_program.hpp"
 #include "sim/machine.hpp"
 #include "sim/ops.hpp"
-#include "sim/simulation.hpp"
+#include "sim/process/child.hpp"
 
 namespace trainyard::test {
 

@@ -40,7 +40,7 @@ TEST_CASE("folders include only what lies below them", "[layout]") {
 TEST_CASE("sim knows no word of machine learning", "[layout]") {
   const std::regex words("\\b(gradient|epoch|transformer|attention|optimizer|batch|backward|tensor|layer)s?\\b",
                          std::regex::icase);
-  for (const auto& entry : fs::directory_iterator(fs::path(TRAINYARD_SOURCE_DIR) / "sim")) {
+  for (const auto& entry : fs::recursive_directory_iterator(fs::path(TRAINYARD_SOURCE_DIR) / "sim")) {
     std::ifstream in(entry.path());
     for (std::string line; std::getline(in, line);) {
       CAPTURE(entry.path().string(), line);

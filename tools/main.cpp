@@ -4,7 +4,7 @@
 #include <new>
 
 #include "sim/error.hpp"
-#include "tools/verbs.hpp"
+#include "tools/verbs/verbs.hpp"
 
 using namespace trainyard;
 

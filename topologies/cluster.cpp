@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "models/network_switch.hpp"
+#include "models/hardware/network_switch.hpp"
 
 namespace trainyard {
 

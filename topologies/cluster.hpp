@@ -1,6 +1,6 @@
 #pragma once
-#include "models/node.hpp"
-#include "models/registry.hpp"
+#include "models/hardware/node.hpp"
+#include "models/reading/registry.hpp"
 #include "topologies/device_graph.hpp"
 
 namespace trainyard {

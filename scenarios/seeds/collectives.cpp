@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <numeric>
 
-#include "scenarios/collective_run.hpp"
+#include "scenarios/running/collective_run.hpp"
 #include "scenarios/seeds/seed_case.hpp"
 
 namespace trainyard {

@@ -3,10 +3,10 @@
 
 #include <cmath>
 
-#include "models/checkpoint_state.hpp"
+#include "models/software/checkpoint_state.hpp"
+#include "scenarios/reading/training_length.hpp"
 #include "scenarios/seeds/seed_case.hpp"
-#include "scenarios/training_length.hpp"
-#include "strategies/checkpoint_interval.hpp"
+#include "strategies/failures/checkpoint_interval.hpp"
 
 namespace trainyard {
 namespace {

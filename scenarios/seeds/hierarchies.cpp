@@ -5,11 +5,11 @@
 #include <algorithm>
 #include <numeric>
 
-#include "scenarios/collective_run.hpp"
-#include "scenarios/node_rings.hpp"
+#include "scenarios/planning/node_rings.hpp"
+#include "scenarios/running/collective_run.hpp"
+#include "scenarios/running/server_cell.hpp"
 #include "scenarios/seeds/transfers.hpp"
-#include "scenarios/server_cell.hpp"
-#include "sim/child.hpp"
+#include "sim/process/child.hpp"
 
 namespace trainyard {
 namespace {

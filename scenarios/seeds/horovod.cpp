@@ -6,12 +6,12 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
-#include "scenarios/horovod_study.hpp"
 #include "scenarios/seeds/seed_case.hpp"
-#include "sim/child.hpp"
-#include "sim/simulation.hpp"
-#include "strategies/collective_program.hpp"
-#include "topologies/cluster_machine.hpp"
+#include "scenarios/studies/horovod_study.hpp"
+#include "sim/executor/simulation.hpp"
+#include "sim/process/child.hpp"
+#include "strategies/collectives/collective_program.hpp"
+#include "topologies/machines/cluster_machine.hpp"
 
 namespace trainyard {
 namespace {

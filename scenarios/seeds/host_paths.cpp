@@ -4,13 +4,13 @@
 
 #include <algorithm>
 
-#include "scenarios/collective_run.hpp"
+#include "scenarios/running/collective_run.hpp"
 #include "scenarios/seeds/transfers.hpp"
-#include "sim/child.hpp"
+#include "sim/executor/simulation.hpp"
 #include "sim/list_program.hpp"
-#include "sim/memory_use.hpp"
-#include "sim/simulation.hpp"
-#include "topologies/cluster_machine.hpp"
+#include "sim/observers/memory_use.hpp"
+#include "sim/process/child.hpp"
+#include "topologies/machines/cluster_machine.hpp"
 
 namespace trainyard {
 namespace {

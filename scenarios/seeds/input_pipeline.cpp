@@ -3,11 +3,11 @@
 #include <fmt/format.h>
 
 #include "scenarios/seeds/transfers.hpp"
-#include "sim/child.hpp"
-#include "sim/simulation.hpp"
-#include "sim/traffic.hpp"
-#include "strategies/collective.hpp"
-#include "topologies/cluster_machine.hpp"
+#include "sim/executor/simulation.hpp"
+#include "sim/observers/traffic.hpp"
+#include "sim/process/child.hpp"
+#include "strategies/collectives/collective.hpp"
+#include "topologies/machines/cluster_machine.hpp"
 
 namespace trainyard {
 namespace {

@@ -1,14 +1,14 @@
 // IO-01, IO-02, CACHE-01: reading, decoding and copying of samples, what of it overlaps, and what a host keeps.
 #include <fmt/format.h>
 
-#include "scenarios/epoch_reads.hpp"
-#include "scenarios/input_run.hpp"
+#include "scenarios/reading/epoch_reads.hpp"
+#include "scenarios/running/input_run.hpp"
+#include "scenarios/running/steady_window.hpp"
 #include "scenarios/seeds/transfers.hpp"
-#include "scenarios/steady_window.hpp"
-#include "sim/child.hpp"
-#include "sim/traffic.hpp"
-#include "strategies/data_parallel.hpp"
-#include "strategies/training_program.hpp"
+#include "sim/observers/traffic.hpp"
+#include "sim/process/child.hpp"
+#include "strategies/step/data_parallel.hpp"
+#include "strategies/step/training_program.hpp"
 
 namespace trainyard {
 namespace {

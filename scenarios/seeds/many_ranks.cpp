@@ -3,14 +3,14 @@
 
 #include <nlohmann/json.hpp>
 
-#include "scenarios/collective_run.hpp"
+#include "scenarios/pictures/views.hpp"
+#include "scenarios/running/collective_run.hpp"
+#include "scenarios/running/simulate.hpp"
 #include "scenarios/seeds/simple_training.hpp"
 #include "scenarios/seeds/transfers.hpp"
-#include "scenarios/simulate.hpp"
-#include "scenarios/views.hpp"
-#include "sim/child.hpp"
-#include "sim/simulation.hpp"
-#include "topologies/cluster_machine.hpp"
+#include "sim/executor/simulation.hpp"
+#include "sim/process/child.hpp"
+#include "topologies/machines/cluster_machine.hpp"
 
 namespace trainyard {
 namespace {

@@ -5,16 +5,16 @@
 #include <algorithm>
 #include <set>
 
-#include "scenarios/central_plans.hpp"
-#include "scenarios/framework_modes.hpp"
+#include "scenarios/planning/central_plans.hpp"
+#include "scenarios/planning/server_plans.hpp"
+#include "scenarios/reading/framework_modes.hpp"
 #include "scenarios/seeds/scenario_trace.hpp"
 #include "scenarios/seeds/transfers.hpp"
-#include "scenarios/server_plans.hpp"
-#include "sim/child.hpp"
-#include "sim/simulation.hpp"
-#include "sim/traffic.hpp"
-#include "strategies/pass_table.hpp"
-#include "topologies/cluster_machine.hpp"
+#include "sim/executor/simulation.hpp"
+#include "sim/observers/traffic.hpp"
+#include "sim/process/child.hpp"
+#include "strategies/step/pass_table.hpp"
+#include "topologies/machines/cluster_machine.hpp"
 
 namespace trainyard {
 namespace {

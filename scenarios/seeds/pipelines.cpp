@@ -6,12 +6,12 @@
 #include <nlohmann/json.hpp>
 #include <numeric>
 
-#include "scenarios/bare_pipeline.hpp"
-#include "scenarios/ideal_machine.hpp"
+#include "scenarios/running/bare_pipeline.hpp"
+#include "scenarios/running/ideal_machine.hpp"
 #include "scenarios/seeds/seed_case.hpp"
-#include "sim/child.hpp"
+#include "sim/executor/simulation.hpp"
 #include "sim/list_program.hpp"
-#include "sim/simulation.hpp"
+#include "sim/process/child.hpp"
 
 namespace trainyard {
 namespace {

@@ -1,14 +1,14 @@
 // MM-01: a matrix product y = x w on threads, each with rows of x or with columns of w.
 #include <Eigen/Core>
 
-#include "models/training_memory.hpp"
+#include "models/software/training_memory.hpp"
 #include "scenarios/seeds/seed_case.hpp"
-#include "sim/child.hpp"
+#include "sim/executor/simulation.hpp"
 #include "sim/list_program.hpp"
-#include "sim/memory_use.hpp"
-#include "sim/simulation.hpp"
-#include "sim/values.hpp"
-#include "topologies/cluster_machine.hpp"
+#include "sim/observers/memory_use.hpp"
+#include "sim/observers/values.hpp"
+#include "sim/process/child.hpp"
+#include "topologies/machines/cluster_machine.hpp"
 
 namespace trainyard {
 namespace {

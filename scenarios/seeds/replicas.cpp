@@ -5,14 +5,14 @@
 
 #include <Eigen/Eigenvalues>
 
+#include "scenarios/running/steady_window.hpp"
 #include "scenarios/seeds/simple_training.hpp"
-#include "scenarios/steady_window.hpp"
-#include "sim/child.hpp"
-#include "sim/simulation.hpp"
-#include "sim/traffic.hpp"
-#include "sim/values.hpp"
-#include "strategies/training_program.hpp"
-#include "topologies/cluster_machine.hpp"
+#include "sim/executor/simulation.hpp"
+#include "sim/observers/traffic.hpp"
+#include "sim/observers/values.hpp"
+#include "sim/process/child.hpp"
+#include "strategies/step/training_program.hpp"
+#include "topologies/machines/cluster_machine.hpp"
 
 namespace trainyard {
 namespace {

@@ -4,10 +4,10 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
-#include "models/network_entry.hpp"
-#include "scenarios/capacity.hpp"
+#include "models/networks/network_entry.hpp"
+#include "scenarios/running/simulate.hpp"
 #include "scenarios/seeds/seed_case.hpp"
-#include "scenarios/simulate.hpp"
+#include "scenarios/studies/capacity.hpp"
 
 namespace trainyard {
 namespace {

@@ -2,11 +2,11 @@
 
 #include <algorithm>
 
-#include "scenarios/central_plans.hpp"
-#include "scenarios/server_plans.hpp"
-#include "scenarios/training_plans.hpp"
-#include "sim/simulation.hpp"
-#include "strategies/training_program.hpp"
+#include "scenarios/planning/central_plans.hpp"
+#include "scenarios/planning/server_plans.hpp"
+#include "scenarios/planning/training_plans.hpp"
+#include "sim/executor/simulation.hpp"
+#include "strategies/step/training_program.hpp"
 
 namespace trainyard {
 

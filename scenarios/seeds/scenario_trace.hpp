@@ -4,9 +4,9 @@
 #include <tuple>
 #include <vector>
 
-#include "scenarios/scenario.hpp"
+#include "scenarios/reading/scenario.hpp"
 #include "sim/observer.hpp"
-#include "sim/values.hpp"
+#include "sim/observers/values.hpp"
 
 namespace trainyard {
 

@@ -4,8 +4,8 @@
 #include <string>
 #include <vector>
 
-#include "models/registry.hpp"
-#include "topologies/star_cluster.hpp"
+#include "models/reading/registry.hpp"
+#include "topologies/machines/star_cluster.hpp"
 
 namespace trainyard {
 

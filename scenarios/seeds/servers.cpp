@@ -5,10 +5,10 @@
 #include <functional>
 #include <nlohmann/json.hpp>
 
+#include "scenarios/running/server_cell.hpp"
 #include "scenarios/seeds/seed_case.hpp"
-#include "scenarios/server_cell.hpp"
-#include "sim/child.hpp"
-#include "sim/values.hpp"
+#include "sim/observers/values.hpp"
+#include "sim/process/child.hpp"
 
 namespace trainyard {
 namespace {

@@ -5,18 +5,18 @@
 #include <algorithm>
 #include <numeric>
 
-#include "models/network_entry.hpp"
-#include "scenarios/held_memory.hpp"
-#include "scenarios/read_collective.hpp"
+#include "models/networks/network_entry.hpp"
+#include "scenarios/planning/held_memory.hpp"
+#include "scenarios/reading/read_collective.hpp"
 #include "scenarios/seeds/simple_training.hpp"
-#include "sim/child.hpp"
+#include "sim/executor/simulation.hpp"
 #include "sim/list_program.hpp"
-#include "sim/memory_use.hpp"
-#include "sim/simulation.hpp"
-#include "sim/traffic.hpp"
-#include "sim/values.hpp"
-#include "strategies/training_program.hpp"
-#include "topologies/cluster_machine.hpp"
+#include "sim/observers/memory_use.hpp"
+#include "sim/observers/traffic.hpp"
+#include "sim/observers/values.hpp"
+#include "sim/process/child.hpp"
+#include "strategies/step/training_program.hpp"
+#include "topologies/machines/cluster_machine.hpp"
 
 namespace trainyard {
 namespace {

@@ -6,14 +6,14 @@
 #include <numeric>
 #include <set>
 
-#include "scenarios/held_memory.hpp"
-#include "scenarios/ideal_machine.hpp"
+#include "scenarios/planning/held_memory.hpp"
+#include "scenarios/running/ideal_machine.hpp"
 #include "scenarios/seeds/seed_case.hpp"
-#include "sim/child.hpp"
+#include "sim/executor/simulation.hpp"
 #include "sim/list_program.hpp"
-#include "sim/simulation.hpp"
-#include "strategies/mesh.hpp"
-#include "topologies/cluster_machine.hpp"
+#include "sim/process/child.hpp"
+#include "strategies/plan/mesh.hpp"
+#include "topologies/machines/cluster_machine.hpp"
 
 namespace trainyard {
 namespace {

@@ -2,7 +2,7 @@
 #include <string>
 
 #include "scenarios/seeds/seed_case.hpp"
-#include "strategies/data_parallel.hpp"
+#include "strategies/step/data_parallel.hpp"
 
 namespace trainyard {
 

@@ -3,9 +3,9 @@
 
 #include <nlohmann/json.hpp>
 
-#include "models/network_entry.hpp"
-#include "scenarios/layer_costs.hpp"
+#include "models/networks/network_entry.hpp"
 #include "scenarios/seeds/transfers.hpp"
+#include "scenarios/studies/layer_costs.hpp"
 
 namespace trainyard {
 namespace {

@@ -5,12 +5,12 @@
 #include <nlohmann/json.hpp>
 
 #include "scenarios/seeds/simple_training.hpp"
-#include "sim/breakdown.hpp"
-#include "sim/child.hpp"
-#include "sim/simulation.hpp"
-#include "strategies/numeric_training.hpp"
-#include "topologies/cluster_machine.hpp"
-#include "topologies/straggler_machine.hpp"
+#include "sim/executor/simulation.hpp"
+#include "sim/observers/breakdown.hpp"
+#include "sim/process/child.hpp"
+#include "strategies/values/numeric_training.hpp"
+#include "topologies/machines/cluster_machine.hpp"
+#include "topologies/machines/straggler_machine.hpp"
 
 namespace trainyard {
 namespace {

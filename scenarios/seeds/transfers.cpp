@@ -4,11 +4,11 @@
 
 #include <algorithm>
 
-#include "sim/child.hpp"
+#include "sim/executor/simulation.hpp"
 #include "sim/list_program.hpp"
-#include "sim/simulation.hpp"
-#include "sim/traffic.hpp"
-#include "topologies/cluster_machine.hpp"
+#include "sim/observers/traffic.hpp"
+#include "sim/process/child.hpp"
+#include "topologies/machines/cluster_machine.hpp"
 
 namespace trainyard {
 namespace {

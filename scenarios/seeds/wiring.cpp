@@ -3,9 +3,9 @@
 
 #include <algorithm>
 
-#include "scenarios/collective_run.hpp"
+#include "scenarios/running/collective_run.hpp"
 #include "scenarios/seeds/transfers.hpp"
-#include "topologies/pcie_lanes.hpp"
+#include "topologies/nodes/pcie_lanes.hpp"
 
 namespace trainyard {
 namespace {

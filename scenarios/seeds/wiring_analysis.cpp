@@ -4,10 +4,10 @@
 #include <algorithm>
 #include <set>
 
-#include "models/node.hpp"
+#include "models/hardware/node.hpp"
 #include "scenarios/seeds/seed_case.hpp"
-#include "topologies/clos_design.hpp"
-#include "topologies/rings.hpp"
+#include "topologies/analysis/clos_design.hpp"
+#include "topologies/analysis/rings.hpp"
 
 namespace trainyard {
 namespace {

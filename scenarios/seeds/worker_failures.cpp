@@ -4,11 +4,11 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "scenarios/running/server_cell.hpp"
 #include "scenarios/seeds/simple_training.hpp"
-#include "scenarios/server_cell.hpp"
-#include "sim/child.hpp"
-#include "sim/simulation.hpp"
-#include "topologies/cluster_machine.hpp"
+#include "sim/executor/simulation.hpp"
+#include "sim/process/child.hpp"
+#include "topologies/machines/cluster_machine.hpp"
 
 namespace trainyard {
 namespace {

@@ -2,7 +2,7 @@
 #include <string>
 #include <vector>
 
-#include "strategies/pipeline_schedule.hpp"
+#include "strategies/pipelines/pipeline_schedule.hpp"
 
 namespace trainyard {
 

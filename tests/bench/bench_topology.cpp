@@ -3,7 +3,7 @@
 #include <sys/resource.h>
 
 #include "sim/hashing.hpp"
-#include "topologies/cluster_machine.hpp"
+#include "topologies/machines/cluster_machine.hpp"
 
 namespace {
 

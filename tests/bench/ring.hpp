@@ -6,10 +6,10 @@
 #include <nlohmann/json.hpp>
 #include <random>
 
-#include "sim/child.hpp"
+#include "sim/executor/simulation.hpp"
+#include "sim/observers/traffic.hpp"
 #include "sim/ops.hpp"
-#include "sim/simulation.hpp"
-#include "sim/traffic.hpp"
+#include "sim/process/child.hpp"
 
 namespace trainyard::bench {
 

@@ -1,8 +1,8 @@
 #include <catch2/catch.hpp>
 #include <cmath>
 
-#include "models/node.hpp"
-#include "models/stack.hpp"
+#include "models/hardware/node.hpp"
+#include "models/software/stack.hpp"
 #include "tests/temporary_folder.hpp"
 
 using namespace trainyard;

@@ -4,7 +4,7 @@
 #include <map>
 #include <set>
 
-#include "models/gpu.hpp"
+#include "models/hardware/gpu.hpp"
 
 using namespace trainyard;
 

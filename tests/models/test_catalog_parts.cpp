@@ -3,8 +3,8 @@
 
 #include <algorithm>
 
-#include "models/network_switch.hpp"
-#include "models/node.hpp"
+#include "models/hardware/network_switch.hpp"
+#include "models/hardware/node.hpp"
 #include "topologies/cluster.hpp"
 
 using namespace trainyard;

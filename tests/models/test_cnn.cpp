@@ -5,8 +5,8 @@
 #include <map>
 #include <stdexcept>
 
-#include "models/catalog.hpp"
-#include "models/network_entry.hpp"
+#include "models/networks/network_entry.hpp"
+#include "models/reading/catalog.hpp"
 
 using namespace trainyard;
 

@@ -3,7 +3,7 @@
 #include <filesystem>
 #include <fstream>
 
-#include "models/document.hpp"
+#include "models/reading/document.hpp"
 #include "tests/temporary_folder.hpp"
 
 using namespace trainyard;

@@ -1,7 +1,7 @@
 #include <catch2/catch.hpp>
 #include <cmath>
 
-#include "models/document.hpp"
+#include "models/reading/document.hpp"
 
 using namespace trainyard;
 

@@ -1,8 +1,8 @@
 // What libraries fuse, and what follows for kernels, bytes and gradients.
 #include <catch2/catch.hpp>
 
-#include "models/layer_builder.hpp"
-#include "models/stack.hpp"
+#include "models/networks/layers/layer_builder.hpp"
+#include "models/software/stack.hpp"
 #include "sim/error.hpp"
 #include "tests/models/transformer_configs.hpp"
 

@@ -1,6 +1,6 @@
 #include <catch2/catch.hpp>
 
-#include "models/gpu.hpp"
+#include "models/hardware/gpu.hpp"
 
 using namespace trainyard;
 

@@ -2,7 +2,7 @@
 #include <cmath>
 #include <utility>
 
-#include "models/mlp.hpp"
+#include "models/networks/mlp/mlp.hpp"
 #include "sim/error.hpp"
 
 using namespace trainyard;

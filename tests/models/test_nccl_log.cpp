@@ -3,8 +3,8 @@
 #include <cstdlib>
 #include <fstream>
 
-#include "models/nccl_fit.hpp"
-#include "models/nccl_log.hpp"
+#include "models/fitted/nccl_fit.hpp"
+#include "models/fitted/nccl_log.hpp"
 #include "tests/temporary_folder.hpp"
 
 using namespace trainyard;

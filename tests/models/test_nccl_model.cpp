@@ -5,8 +5,8 @@
 #include <fstream>
 #include <iterator>
 
-#include "models/nccl_fit.hpp"
-#include "models/nccl_model.hpp"
+#include "models/fitted/nccl_fit.hpp"
+#include "models/fitted/nccl_model.hpp"
 #include "tests/temporary_folder.hpp"
 
 using namespace trainyard;

@@ -1,6 +1,6 @@
 #include <catch2/catch.hpp>
 
-#include "models/layer_builder.hpp"
+#include "models/networks/layers/layer_builder.hpp"
 #include "sim/error.hpp"
 
 using namespace trainyard;

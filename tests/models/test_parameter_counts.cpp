@@ -1,8 +1,8 @@
 #include <catch2/catch.hpp>
 #include <map>
 
-#include "models/catalog.hpp"
-#include "models/network_entry.hpp"
+#include "models/networks/network_entry.hpp"
+#include "models/reading/catalog.hpp"
 #include "tests/models/transformer_configs.hpp"
 
 using namespace trainyard;

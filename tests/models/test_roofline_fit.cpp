@@ -2,7 +2,7 @@
 #include <cstdlib>
 #include <fstream>
 
-#include "models/roofline_fit.hpp"
+#include "models/fitted/roofline_fit.hpp"
 #include "tests/temporary_folder.hpp"
 
 using namespace trainyard;

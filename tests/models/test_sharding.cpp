@@ -1,7 +1,7 @@
 #include <catch2/catch.hpp>
 #include <set>
 
-#include "models/transformer.hpp"
+#include "models/networks/transformers/transformer.hpp"
 #include "sim/error.hpp"
 #include "tests/models/transformer_configs.hpp"
 

@@ -1,8 +1,8 @@
 // MLPs and convolutional networks over the tensor axis.
 #include <catch2/catch.hpp>
 
-#include "models/catalog.hpp"
-#include "models/network_entry.hpp"
+#include "models/networks/network_entry.hpp"
+#include "models/reading/catalog.hpp"
 #include "sim/error.hpp"
 
 using namespace trainyard;

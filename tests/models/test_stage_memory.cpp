@@ -1,7 +1,7 @@
 #include <catch2/catch.hpp>
 #include <cmath>
 
-#include "models/training_memory.hpp"
+#include "models/software/training_memory.hpp"
 #include "tests/models/transformer_configs.hpp"
 
 using namespace trainyard;

@@ -1,6 +1,6 @@
 #include <catch2/catch.hpp>
 
-#include "models/training_memory.hpp"
+#include "models/software/training_memory.hpp"
 #include "sim/error.hpp"
 
 using namespace trainyard;

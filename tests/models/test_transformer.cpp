@@ -3,8 +3,8 @@
 #include <filesystem>
 #include <string>
 
-#include "models/document.hpp"
-#include "models/transformer.hpp"
+#include "models/networks/transformers/transformer.hpp"
+#include "models/reading/document.hpp"
 #include "sim/error.hpp"
 
 using namespace trainyard;

@@ -6,10 +6,10 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
-#include "scenarios/simulate.hpp"
-#include "scenarios/views.hpp"
+#include "scenarios/pictures/views.hpp"
+#include "scenarios/running/simulate.hpp"
 #include "tests/temporary_folder.hpp"
-#include "topologies/cluster_machine.hpp"
+#include "topologies/machines/cluster_machine.hpp"
 
 using namespace trainyard;
 namespace fs = std::filesystem;

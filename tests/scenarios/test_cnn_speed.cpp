@@ -3,7 +3,7 @@
 #include <catch2/catch.hpp>
 #include <cmath>
 
-#include "scenarios/simulate.hpp"
+#include "scenarios/running/simulate.hpp"
 
 using namespace trainyard;
 

@@ -1,8 +1,8 @@
 // What a plan says about its all-reduce.
 #include <catch2/catch.hpp>
 
-#include "scenarios/simulate.hpp"
-#include "scenarios/views.hpp"
+#include "scenarios/pictures/views.hpp"
+#include "scenarios/running/simulate.hpp"
 #include "sim/error.hpp"
 
 using namespace trainyard;

@@ -2,8 +2,8 @@
 #include <catch2/catch.hpp>
 #include <nlohmann/json.hpp>
 
-#include "scenarios/failure_what_ifs.hpp"
-#include "scenarios/simulate.hpp"
+#include "scenarios/running/simulate.hpp"
+#include "scenarios/studies/failure_what_ifs.hpp"
 
 using namespace trainyard;
 

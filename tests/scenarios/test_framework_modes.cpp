@@ -1,6 +1,6 @@
 // Frameworks' names for what they do, and mechanisms other than an all-reduce.
-#include "scenarios/framework_modes.hpp"
-#include "scenarios/simulate.hpp"
+#include "scenarios/reading/framework_modes.hpp"
+#include "scenarios/running/simulate.hpp"
 #include "tests/support.hpp"
 
 using namespace trainyard;

@@ -1,8 +1,8 @@
 #include <catch2/catch.hpp>
 #include <nlohmann/json.hpp>
 
-#include "scenarios/horovod_study.hpp"
-#include "scenarios/simulate.hpp"
+#include "scenarios/running/simulate.hpp"
+#include "scenarios/studies/horovod_study.hpp"
 
 using namespace trainyard;
 

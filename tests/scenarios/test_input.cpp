@@ -1,6 +1,6 @@
 // Samples on their way to the GPUs: what starves them, what a cache keeps, and what is refused.
-#include "scenarios/epoch_reads.hpp"
-#include "scenarios/simulate.hpp"
+#include "scenarios/reading/epoch_reads.hpp"
+#include "scenarios/running/simulate.hpp"
 #include "tests/support.hpp"
 
 using namespace trainyard;

@@ -1,9 +1,9 @@
 // What each layer takes, and what there is room for.
 #include <catch2/catch.hpp>
 
-#include "scenarios/capacity.hpp"
-#include "scenarios/layer_costs.hpp"
-#include "scenarios/simulate.hpp"
+#include "scenarios/running/simulate.hpp"
+#include "scenarios/studies/capacity.hpp"
+#include "scenarios/studies/layer_costs.hpp"
 
 using namespace trainyard;
 

@@ -2,7 +2,7 @@
 #include <catch2/catch.hpp>
 #include <nlohmann/json.hpp>
 
-#include "scenarios/simulate.hpp"
+#include "scenarios/running/simulate.hpp"
 
 using namespace trainyard;
 

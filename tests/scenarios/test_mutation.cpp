@@ -10,7 +10,7 @@
 #include <random>
 #include <set>
 
-#include "scenarios/simulate.hpp"
+#include "scenarios/running/simulate.hpp"
 
 using namespace trainyard;
 

@@ -1,7 +1,7 @@
 // Which networks a scenario can name, and how long their sequences are.
 #include <catch2/catch.hpp>
 
-#include "scenarios/simulate.hpp"
+#include "scenarios/running/simulate.hpp"
 
 using namespace trainyard;
 

@@ -1,8 +1,8 @@
 // Splits that cannot be: where, why, and what would do instead.
 #include <catch2/catch.hpp>
 
-#include "models/nearest.hpp"
-#include "scenarios/scenario.hpp"
+#include "models/reading/nearest.hpp"
+#include "scenarios/reading/scenario.hpp"
 
 using namespace trainyard;
 

@@ -4,9 +4,9 @@
 #include <iterator>
 #include <regex>
 
-#include "scenarios/simulate.hpp"
-#include "scenarios/step_picture.hpp"
-#include "scenarios/svg.hpp"
+#include "scenarios/pictures/step_picture.hpp"
+#include "scenarios/pictures/svg.hpp"
+#include "scenarios/running/simulate.hpp"
 #include "sim/error.hpp"
 #include "tests/support.hpp"
 #include "tests/svg_checks.hpp"

@@ -2,9 +2,9 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
-#include "scenarios/simulate.hpp"
-#include "scenarios/size.hpp"
-#include "scenarios/views.hpp"
+#include "scenarios/pictures/views.hpp"
+#include "scenarios/planning/size.hpp"
+#include "scenarios/running/simulate.hpp"
 
 using namespace trainyard;
 

@@ -1,10 +1,10 @@
 // Scenarios with parameter servers, stragglers and slow links: answers that are known, refusals with their places.
 #include <fmt/format.h>
 
-#include "scenarios/server_plans.hpp"
-#include "scenarios/simulate.hpp"
-#include "strategies/pass_table.hpp"
-#include "strategies/servers/server_numerics.hpp"
+#include "scenarios/planning/server_plans.hpp"
+#include "scenarios/running/simulate.hpp"
+#include "strategies/step/pass_table.hpp"
+#include "strategies/values/server_numerics.hpp"
 #include "tests/strategies/small_task.hpp"
 #include "tests/support.hpp"
 

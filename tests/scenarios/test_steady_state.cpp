@@ -3,11 +3,11 @@
 
 #include <cmath>
 
-#include "scenarios/simulate.hpp"
-#include "scenarios/size.hpp"
-#include "scenarios/step_counts.hpp"
+#include "scenarios/planning/size.hpp"
+#include "scenarios/planning/step_counts.hpp"
+#include "scenarios/running/simulate.hpp"
 #include "tests/support.hpp"
-#include "tools/report.hpp"
+#include "tools/reports/report.hpp"
 
 using namespace trainyard;
 using namespace trainyard::test;

@@ -4,9 +4,9 @@
 #include <iterator>
 #include <nlohmann/json.hpp>
 
-#include "scenarios/simulate.hpp"
-#include "scenarios/sweep.hpp"
-#include "scenarios/sweep_journal.hpp"
+#include "scenarios/running/simulate.hpp"
+#include "scenarios/studies/sweep.hpp"
+#include "scenarios/studies/sweep_journal.hpp"
 #include "tests/temporary_folder.hpp"
 
 using namespace trainyard;

@@ -4,8 +4,8 @@
 #include <catch2/catch.hpp>
 #include <nlohmann/json.hpp>
 
-#include "scenarios/simulate.hpp"
-#include "tools/report.hpp"
+#include "scenarios/running/simulate.hpp"
+#include "tools/reports/report.hpp"
 
 using namespace trainyard;
 

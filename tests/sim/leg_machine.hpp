@@ -1,8 +1,8 @@
 #pragma once
 #include <deque>
 
-#include "sim/timeline.hpp"
-#include "sim/traffic.hpp"
+#include "sim/observers/timeline.hpp"
+#include "sim/observers/traffic.hpp"
 #include "tests/support.hpp"
 
 namespace trainyard::test {

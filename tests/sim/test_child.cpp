@@ -2,8 +2,8 @@
 #include <cstdlib>
 #include <iostream>
 
-#include "sim/child.hpp"
 #include "sim/error.hpp"
+#include "sim/process/child.hpp"
 #include "tests/support.hpp"
 
 using namespace trainyard;

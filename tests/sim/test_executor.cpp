@@ -1,6 +1,6 @@
 #include <cmath>
 
-#include "sim/values.hpp"
+#include "sim/observers/values.hpp"
 #include "tests/support.hpp"
 
 using namespace trainyard;

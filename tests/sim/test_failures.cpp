@@ -1,5 +1,5 @@
 // Actors that fail and come back: what they were doing has no effect, and nobody is told.
-#include "sim/values.hpp"
+#include "sim/observers/values.hpp"
 #include "tests/support.hpp"
 
 using namespace trainyard;

@@ -1,7 +1,7 @@
 // Messages that go over buffers on their way: leg by leg up to a chunk, on all legs at once beyond.
-#include "sim/memory_use.hpp"
 #include "sim/names.hpp"
-#include "sim/trace.hpp"
+#include "sim/observers/memory_use.hpp"
+#include "sim/observers/trace.hpp"
 #include "tests/sim/leg_machine.hpp"
 
 using namespace trainyard;

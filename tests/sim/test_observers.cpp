@@ -1,10 +1,10 @@
-#include "sim/agenda.hpp"
-#include "sim/breakdown.hpp"
-#include "sim/memory_use.hpp"
-#include "sim/timeline.hpp"
-#include "sim/trace.hpp"
-#include "sim/traffic.hpp"
-#include "sim/values.hpp"
+#include "sim/executor/agenda.hpp"
+#include "sim/observers/breakdown.hpp"
+#include "sim/observers/memory_use.hpp"
+#include "sim/observers/timeline.hpp"
+#include "sim/observers/trace.hpp"
+#include "sim/observers/traffic.hpp"
+#include "sim/observers/values.hpp"
 #include "tests/support.hpp"
 
 using namespace trainyard;

@@ -1,10 +1,10 @@
 // Random topologies and schedules: what must hold whatever the case.
 #include <random>
 
-#include "sim/breakdown.hpp"
 #include "sim/names.hpp"
-#include "sim/timeline.hpp"
-#include "sim/traffic.hpp"
+#include "sim/observers/breakdown.hpp"
+#include "sim/observers/timeline.hpp"
+#include "sim/observers/traffic.hpp"
 #include "tests/support.hpp"
 
 using namespace trainyard;

@@ -1,8 +1,8 @@
 // The fast transport against the oracle: the same random cases on both, operation by operation.
 #include <random>
 
-#include "sim/flow_net.hpp"
-#include "sim/traffic.hpp"
+#include "sim/observers/traffic.hpp"
+#include "sim/transports/flow_net.hpp"
 #include "tests/support.hpp"
 
 using namespace trainyard;

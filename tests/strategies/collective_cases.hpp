@@ -6,8 +6,8 @@
 #include <numeric>
 #include <random>
 
-#include "scenarios/collective_run.hpp"
-#include "sim/values.hpp"
+#include "scenarios/running/collective_run.hpp"
+#include "sim/observers/values.hpp"
 
 namespace trainyard::test {
 

@@ -1,6 +1,6 @@
 #pragma once
-#include "scenarios/collective_run.hpp"
-#include "sim/values.hpp"
+#include "scenarios/running/collective_run.hpp"
+#include "sim/observers/values.hpp"
 #include "tests/support.hpp"
 
 namespace trainyard::test {

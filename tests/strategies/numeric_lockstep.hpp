@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "strategies/numeric/numeric_step.hpp"
+#include "strategies/values/layers/numeric_step.hpp"
 
 namespace trainyard {
 

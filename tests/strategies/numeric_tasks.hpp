@@ -1,8 +1,8 @@
 #pragma once
 #include <string>
 
-#include "models/document.hpp"
-#include "strategies/numeric/numeric_step.hpp"
+#include "models/reading/document.hpp"
+#include "strategies/values/layers/numeric_step.hpp"
 
 namespace trainyard {
 

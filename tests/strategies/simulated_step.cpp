@@ -6,13 +6,13 @@
 #include <csignal>
 #include <nlohmann/json.hpp>
 
-#include "scenarios/offload.hpp"
-#include "sim/child.hpp"
-#include "sim/simulation.hpp"
-#include "strategies/training_program.hpp"
+#include "scenarios/planning/offload.hpp"
+#include "sim/executor/simulation.hpp"
+#include "sim/process/child.hpp"
+#include "strategies/step/training_program.hpp"
 #include "tests/places.hpp"
-#include "topologies/cluster_machine.hpp"
-#include "topologies/star_cluster.hpp"
+#include "topologies/machines/cluster_machine.hpp"
+#include "topologies/machines/star_cluster.hpp"
 
 namespace trainyard {
 namespace {

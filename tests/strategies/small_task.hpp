@@ -1,7 +1,7 @@
 #pragma once
 #include <cmath>
 
-#include "strategies/mlp_replica.hpp"
+#include "strategies/values/mlp_replica.hpp"
 
 namespace trainyard::test {
 

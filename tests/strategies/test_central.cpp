@@ -1,10 +1,10 @@
 // Gradients that meet in one place: a master GPU, a CPU.
-#include "strategies/central_numerics.hpp"
-#include "strategies/pass_table.hpp"
+#include "strategies/step/pass_table.hpp"
+#include "strategies/values/central_numerics.hpp"
 #include "tests/strategies/small_task.hpp"
 #include "tests/support.hpp"
-#include "topologies/cluster_machine.hpp"
-#include "topologies/star_cluster.hpp"
+#include "topologies/machines/cluster_machine.hpp"
+#include "topologies/machines/star_cluster.hpp"
 
 using namespace trainyard;
 using namespace trainyard::test;

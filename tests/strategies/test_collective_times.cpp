@@ -4,7 +4,7 @@
 #include <bit>
 #include <functional>
 
-#include "scenarios/collective_run.hpp"
+#include "scenarios/running/collective_run.hpp"
 #include "scenarios/seeds/seed_case.hpp"
 #include "tests/support.hpp"
 

@@ -1,12 +1,12 @@
 #include <set>
 
-#include "models/transformer.hpp"
+#include "models/networks/transformers/transformer.hpp"
 #include "scenarios/seeds/seed_case.hpp"
-#include "strategies/numeric_training.hpp"
+#include "strategies/values/numeric_training.hpp"
 #include "tests/places.hpp"
 #include "tests/strategies/small_task.hpp"
 #include "tests/support.hpp"
-#include "topologies/cluster_machine.hpp"
+#include "topologies/machines/cluster_machine.hpp"
 
 using namespace trainyard;
 using namespace trainyard::test;

@@ -1,13 +1,13 @@
 // Flows and modelled collectives beside messages.
 #include <cmath>
 
-#include "models/nccl_model.hpp"
-#include "scenarios/collective_run.hpp"
-#include "scenarios/library_model.hpp"
+#include "models/fitted/nccl_model.hpp"
+#include "scenarios/planning/library_model.hpp"
+#include "scenarios/running/collective_run.hpp"
 #include "scenarios/seeds/seed_case.hpp"
 #include "sim/error.hpp"
 #include "tests/support.hpp"
-#include "topologies/cluster_machine.hpp"
+#include "topologies/machines/cluster_machine.hpp"
 
 using namespace trainyard;
 using namespace trainyard::test;

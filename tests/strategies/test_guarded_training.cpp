@@ -1,7 +1,7 @@
 // Training that lives through failures: it ends with the weights of what survived, nothing counted twice.
 #include <algorithm>
 
-#include "strategies/guarded_training.hpp"
+#include "strategies/values/guarded_training.hpp"
 #include "tests/support.hpp"
 
 using namespace trainyard;

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <numeric>
 
-#include "scenarios/node_rings.hpp"
+#include "scenarios/planning/node_rings.hpp"
 #include "scenarios/seeds/transfers.hpp"
 #include "tests/strategies/exact_values.hpp"
 

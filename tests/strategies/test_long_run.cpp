@@ -4,7 +4,7 @@
 #include <cmath>
 
 #include "sim/error.hpp"
-#include "strategies/checkpoint_interval.hpp"
+#include "strategies/failures/checkpoint_interval.hpp"
 
 using namespace trainyard;
 

@@ -6,7 +6,7 @@
 #include <tuple>
 
 #include "sim/error.hpp"
-#include "strategies/pipeline_schedule.hpp"
+#include "strategies/pipelines/pipeline_schedule.hpp"
 #include "tests/places.hpp"
 
 using namespace trainyard;

@@ -2,13 +2,13 @@
 #include <Eigen/Eigenvalues>
 #include <cmath>
 
-#include "strategies/replica_numerics.hpp"
-#include "strategies/training_program.hpp"
+#include "strategies/step/training_program.hpp"
+#include "strategies/values/replica_numerics.hpp"
 #include "tests/places.hpp"
 #include "tests/strategies/small_task.hpp"
 #include "tests/support.hpp"
-#include "topologies/cluster_machine.hpp"
-#include "topologies/star_cluster.hpp"
+#include "topologies/machines/cluster_machine.hpp"
+#include "topologies/machines/star_cluster.hpp"
 
 using namespace trainyard;
 using namespace trainyard::test;

@@ -1,15 +1,15 @@
 // Parameter servers: what is learned, against one device and against a replay; what it takes, against closed forms.
 #include <cmath>
 
-#include "strategies/pass_table.hpp"
-#include "strategies/servers/server_numerics.hpp"
+#include "strategies/step/pass_table.hpp"
+#include "strategies/values/server_numerics.hpp"
 #include "tests/places.hpp"
 #include "tests/strategies/small_task.hpp"
 #include "tests/support.hpp"
-#include "topologies/cluster_machine.hpp"
-#include "topologies/placed_machine.hpp"
-#include "topologies/star_cluster.hpp"
-#include "topologies/straggler_machine.hpp"
+#include "topologies/machines/cluster_machine.hpp"
+#include "topologies/machines/placed_machine.hpp"
+#include "topologies/machines/star_cluster.hpp"
+#include "topologies/machines/straggler_machine.hpp"
 
 using namespace trainyard;
 using namespace trainyard::test;

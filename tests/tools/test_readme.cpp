@@ -8,7 +8,7 @@
 #include <sstream>
 #include <string>
 
-#include "scenarios/horovod_study.hpp"
+#include "scenarios/studies/horovod_study.hpp"
 
 namespace {
 

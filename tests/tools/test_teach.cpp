@@ -2,10 +2,10 @@
 #include <algorithm>
 #include <regex>
 
-#include "scenarios/teach_collective.hpp"
+#include "scenarios/lessons/teach_collective.hpp"
 #include "tests/support.hpp"
 #include "tests/tools/topo_shell.hpp"
-#include "topologies/star_cluster.hpp"
+#include "topologies/machines/star_cluster.hpp"
 
 using namespace trainyard;
 using namespace trainyard::test;

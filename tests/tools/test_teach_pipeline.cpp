@@ -1,11 +1,11 @@
 // `trainyard teach pipeline` and `teach zero`: figures from the simulator, equal to the papers' closed forms.
 #include <regex>
 
-#include "scenarios/held_memory.hpp"
-#include "scenarios/teach_pipeline.hpp"
+#include "scenarios/lessons/teach_pipeline.hpp"
+#include "scenarios/planning/held_memory.hpp"
 #include "tests/support.hpp"
 #include "tests/tools/teach_shell.hpp"
-#include "tools/pipeline_views.hpp"
+#include "tools/reports/pipeline_views.hpp"
 
 using namespace trainyard;
 using namespace trainyard::test;

@@ -8,11 +8,11 @@
 #include <iterator>
 #include <simgrid/s4u.hpp>
 
-#include "scenarios/scenario.hpp"
+#include "scenarios/reading/scenario.hpp"
 #include "tests/support.hpp"
 #include "tests/temporary_folder.hpp"
-#include "topologies/cluster_machine.hpp"
-#include "topologies/simgrid_platform.hpp"
+#include "topologies/drawings/simgrid_platform.hpp"
+#include "topologies/machines/cluster_machine.hpp"
 
 using namespace trainyard;
 using namespace trainyard::test;

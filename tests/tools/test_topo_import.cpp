@@ -11,8 +11,8 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
-#include "models/nccl_topology.hpp"
-#include "models/node.hpp"
+#include "models/hardware/node.hpp"
+#include "models/imports/nccl_topology.hpp"
 #include "tests/temporary_folder.hpp"
 #include "topologies/cluster.hpp"
 

@@ -8,10 +8,10 @@
 #include <sstream>
 #include <tuple>
 
-#include "models/node.hpp"
+#include "models/hardware/node.hpp"
 #include "tests/tools/topology_prints.hpp"
 #include "topologies/cluster.hpp"
-#include "topologies/topology_text.hpp"
+#include "topologies/drawings/topology_text.hpp"
 
 using namespace trainyard;
 using namespace trainyard::test;

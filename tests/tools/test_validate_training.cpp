@@ -1,7 +1,7 @@
 #include <catch2/catch.hpp>
 #include <nlohmann/json.hpp>
 
-#include "models/stack.hpp"
+#include "models/software/stack.hpp"
 #include "tests/tools/topo_shell.hpp"
 
 using namespace trainyard;

@@ -2,7 +2,7 @@
 #include <catch2/catch.hpp>
 #include <string>
 
-#include "models/matrix_node.hpp"
+#include "models/imports/matrix_node.hpp"
 
 namespace trainyard::test {
 

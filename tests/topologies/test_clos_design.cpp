@@ -4,7 +4,7 @@
 #include <set>
 
 #include "tests/support.hpp"
-#include "topologies/clos_design.hpp"
+#include "topologies/analysis/clos_design.hpp"
 
 using namespace trainyard;
 using Catch::Matchers::Contains;

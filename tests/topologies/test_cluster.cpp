@@ -1,7 +1,7 @@
 #include "sim/error.hpp"
 #include "tests/places.hpp"
 #include "tests/support.hpp"
-#include "topologies/cluster_machine.hpp"
+#include "topologies/machines/cluster_machine.hpp"
 
 using namespace trainyard;
 using namespace trainyard::test;

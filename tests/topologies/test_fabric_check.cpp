@@ -5,11 +5,11 @@
 #include <numeric>
 #include <random>
 
-#include "sim/traffic.hpp"
+#include "sim/observers/traffic.hpp"
 #include "tests/places.hpp"
 #include "tests/support.hpp"
-#include "topologies/cluster_machine.hpp"
-#include "topologies/fabric_check.hpp"
+#include "topologies/analysis/fabric_check.hpp"
+#include "topologies/machines/cluster_machine.hpp"
 
 using namespace trainyard;
 using namespace trainyard::test;

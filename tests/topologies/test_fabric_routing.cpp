@@ -6,7 +6,7 @@
 
 #include "scenarios/seeds/transfers.hpp"
 #include "tests/support.hpp"
-#include "topologies/cluster_machine.hpp"
+#include "topologies/machines/cluster_machine.hpp"
 
 using namespace trainyard;
 using namespace trainyard::test;

@@ -3,7 +3,7 @@
 
 #include "tests/places.hpp"
 #include "tests/support.hpp"
-#include "topologies/fabric_check.hpp"
+#include "topologies/analysis/fabric_check.hpp"
 
 using namespace trainyard;
 using namespace trainyard::test;

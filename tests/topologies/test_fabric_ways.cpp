@@ -7,8 +7,8 @@
 
 #include "scenarios/seeds/transfers.hpp"
 #include "tests/support.hpp"
-#include "topologies/cluster_machine.hpp"
-#include "topologies/fabric_check.hpp"
+#include "topologies/analysis/fabric_check.hpp"
+#include "topologies/machines/cluster_machine.hpp"
 
 using namespace trainyard;
 using namespace trainyard::test;

@@ -1,9 +1,9 @@
 // What somebody stumbled over who tried the program for the first time.
 #include "scenarios/seeds/transfers.hpp"
 #include "tests/support.hpp"
-#include "topologies/cluster_machine.hpp"
-#include "topologies/pcie_lanes.hpp"
-#include "topologies/topology_text.hpp"
+#include "topologies/drawings/topology_text.hpp"
+#include "topologies/machines/cluster_machine.hpp"
+#include "topologies/nodes/pcie_lanes.hpp"
 
 using namespace trainyard;
 using namespace trainyard::test;

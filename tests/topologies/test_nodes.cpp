@@ -3,10 +3,10 @@
 #include "sim/error.hpp"
 #include "tests/places.hpp"
 #include "tests/support.hpp"
-#include "topologies/cluster_machine.hpp"
-#include "topologies/pcie_lanes.hpp"
-#include "topologies/rings.hpp"
-#include "topologies/topology_text.hpp"
+#include "topologies/analysis/rings.hpp"
+#include "topologies/drawings/topology_text.hpp"
+#include "topologies/machines/cluster_machine.hpp"
+#include "topologies/nodes/pcie_lanes.hpp"
 
 using namespace trainyard;
 using namespace trainyard::test;

@@ -1,7 +1,7 @@
 // A switch fails and comes back: all its wires do.
 #include "scenarios/seeds/transfers.hpp"
 #include "tests/support.hpp"
-#include "topologies/cluster_machine.hpp"
+#include "topologies/machines/cluster_machine.hpp"
 #include "topologies/outage.hpp"
 
 using namespace trainyard;

@@ -5,7 +5,7 @@
 
 #include "sim/error.hpp"
 #include "topologies/cluster.hpp"
-#include "topologies/pcie_lanes.hpp"
+#include "topologies/nodes/pcie_lanes.hpp"
 
 using namespace trainyard;
 

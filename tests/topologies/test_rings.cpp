@@ -5,8 +5,8 @@
 #include <set>
 
 #include "tests/support.hpp"
-#include "topologies/ring_search.hpp"
-#include "topologies/rings.hpp"
+#include "topologies/analysis/ring_search.hpp"
+#include "topologies/analysis/rings.hpp"
 
 using namespace trainyard;
 using Catch::Matchers::Contains;

@@ -1,0 +1,74 @@
+#include "models/fitted/measured_table.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "models/reading/document.hpp"
+
+namespace trainyard {
+
+MeasuredTable::MeasuredTable(const std::filesystem::path& path) : name_(path.string()), in_(path) {
+  if (!in_ || std::filesystem::is_directory(path)) throw UserError(name_ + ": cannot be read");
+  if (!next()) throw UserError(name_ + ": empty");
+  header_ = std::exchange(cells_, {});
+  header_line_ = line_;
+}
+
+bool MeasuredTable::next() {
+  std::string line;
+  do {
+    if (!std::getline(in_, line)) return false;
+    ++line_;
+    if (line.ends_with('\r')) line.pop_back();
+    if (header_.empty() && line.starts_with('#')) {
+      const std::size_t text = line.find_first_not_of("# ");
+      if (text != std::string::npos) comment_ += (comment_.empty() ? "" : " ") + line.substr(text);
+      line.clear();
+    }
+  } while (line.empty());
+  split(line);
+  if (!header_.empty() && cells_.size() != header_.size())
+    refuse(fmt::format("{} fields, but the header has {}", cells_.size(), header_.size()));
+  return true;
+}
+
+void MeasuredTable::split(const std::string& line) {
+  cells_.assign(1, "");
+  bool quoted = false;
+  for (std::size_t i = 0; i < line.size(); ++i) {
+    const bool twice = line[i] == '"' && i + 1 < line.size() && line[i + 1] == '"';
+    if (quoted && twice)
+      cells_.back() += line[i++];
+    else if (line[i] == '"')
+      quoted = !quoted;
+    else if (line[i] == ',' && !quoted)
+      cells_.emplace_back();
+    else
+      cells_.back() += line[i];
+  }
+  if (quoted) refuse("a quote that does not end");
+}
+
+std::size_t MeasuredTable::column(std::string_view name) const {
+  const auto it = std::find(header_.begin(), header_.end(), name);
+  if (it == header_.end())
+    throw UserError(fmt::format("{}:{}: no column \"{}\"{}", name_, header_line_, name, hint(name, header_)));
+  return static_cast<std::size_t>(it - header_.begin());
+}
+
+double MeasuredTable::positive(std::size_t column) const {
+  try {
+    const double v = parse_number(cells_[column]);
+    if (v > 0) return v;
+  } catch (const UserError&) {
+  }
+  refuse(fmt::format("{}: \"{}\" is not a number greater than 0", header_[column], cells_[column]));
+}
+
+void MeasuredTable::refuse(const std::string& what) const {
+  throw UserError(fmt::format("{}:{}: {}", name_, line_, what));
+}
+
+}  // namespace trainyard

@@ -1,0 +1,196 @@
+#include "models/fitted/nccl_entry.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace trainyard {
+namespace {
+
+const Node& value_of(const Node& node) {
+  const Node* value = node.find("value");
+  return value ? *value : node;
+}
+
+/// A list of quantities, of the length of `gpus`.
+template <class Parse>
+auto quantities(Fields& fields, const char* key, std::size_t count, Parse parse) {
+  const Node& node = value_of(fields.required_child(key));
+  const std::string path = fmt::format("{}.{}", fields.what(), key);
+  if (node.kind != Node::Kind::list || node.items.size() != count)
+    fail(node.place, fmt::format("{}: expected a list of {}, one for each number of GPUs", path, count));
+  std::vector<decltype(parse(std::string_view{}))> values;
+  for (const Node& item : node.items) {
+    try {
+      values.push_back(parse(std::string_view(item.scalar)));
+    } catch (const UserError& e) {
+      fail(item.place, fmt::format("{}: {}", path, e.what()));
+    }
+    if (!(values.back().value >= 0) || values.back().value > 1e18)
+      fail(item.place, fmt::format("{}: \"{}\" is out of range", path, item.scalar));
+  }
+  return values;
+}
+
+NcclProtocol read_protocol(const Node& node, const std::string& what) {
+  Fields fields(node, what);
+  const NcclProtocol protocol{fields.seconds("startup"), fields.bandwidth("rate")};
+  fields.finish();
+  return protocol;
+}
+
+void read_protocols(Fields& fields, const char* key, std::vector<NcclCurve>& curves, NcclProtocol NcclCurve::*member) {
+  Fields protocol(fields.required_child(key), fields.what() + "." + key);
+  const auto startups = quantities(protocol, "startup", curves.size(), parse_seconds);
+  const auto rates = quantities(protocol, "rate", curves.size(), parse_bandwidth);
+  protocol.finish();
+  for (std::size_t i = 0; i < curves.size(); ++i) {
+    if (rates[i].value <= 0) fail(protocol.place_of("rate"), protocol.what() + ".rate: not greater than 0");
+    curves[i].*member = {startups[i], rates[i]};
+  }
+}
+
+std::vector<NcclCurve> read_curves(const Node& node, const std::string& what) {
+  Fields fields(node, what);
+  const Node& gpus = value_of(fields.required_child("gpus"));
+  if (gpus.kind != Node::Kind::list || gpus.items.empty())
+    fail(gpus.place, what + ".gpus: expected a list of numbers of GPUs, such as [2, 4, 8]");
+  std::vector<NcclCurve> curves;
+  for (const Node& item : gpus.items) {
+    std::int64_t count = 0;
+    try {
+      count = parse_integer(item.scalar);
+    } catch (const UserError& e) {
+      fail(item.place, fmt::format("{}.gpus: {}", what, e.what()));
+    }
+    const std::int64_t least = curves.empty() ? 2 : curves.back().gpus + 1;
+    if (count < least || count > 1'000'000)
+      fail(item.place, fmt::format("{}.gpus: {}: expected {} or more, rising", what, count, least));
+    curves.push_back({static_cast<int>(count), {}, {}, {}, {}});
+  }
+  read_protocols(fields, "ll", curves, &NcclCurve::ll);
+  read_protocols(fields, "ll128", curves, &NcclCurve::ll128);
+  read_protocols(fields, "simple", curves, &NcclCurve::simple);
+  const auto until = quantities(fields, "ll128_until", curves.size(), parse_bytes);
+  for (std::size_t i = 0; i < curves.size(); ++i) curves[i].ll128_until = until[i];
+  fields.finish();
+  return curves;
+}
+
+NcclInSwitch read_in_switch(const Node& node, const std::string& what) {
+  Fields fields(node, what);
+  NcclInSwitch in_switch;
+  in_switch.from_gpus = static_cast<int>(std::min<std::int64_t>(fields.integer("from_gpus", 2), 1'000'000));
+  in_switch.nvls = read_protocol(fields.required_child("nvls"), what + ".nvls");
+  fields.finish();
+  return in_switch;
+}
+
+/// Within double quotes of YAML; what a log says may hold anything.
+std::string in_quotes(const std::string& text) {
+  std::string out;
+  for (const char c : text) {
+    if (c == '"' || c == '\\') out += '\\';
+    out += static_cast<unsigned char>(c) < ' ' ? ' ' : c;
+  }
+  return out;
+}
+
+constexpr std::string_view kSource = "source: fit";
+
+std::string protocol_text(const char* name, const std::vector<NcclCurve>& curves, NcclProtocol NcclCurve::*member) {
+  std::vector<std::string> startups, rates;
+  for (const NcclCurve& c : curves) {
+    startups.push_back(fmt::format("{:.4g} us", (c.*member).startup.value * 1e6));
+    rates.push_back(fmt::format("{:.4g} GB/s", (c.*member).rate.value * 1e-9));
+  }
+  return fmt::format("  {}:\n    startup: {{value: [{}], {}}}\n    rate: {{value: [{}], {}}}\n", name,
+                     fmt::join(startups, ", "), kSource, fmt::join(rates, ", "), kSource);
+}
+
+std::string curves_text(NcclOperation operation, const std::vector<NcclCurve>& curves) {
+  std::vector<std::string> gpus, until;
+  for (const NcclCurve& c : curves) {
+    gpus.push_back(fmt::format("{}", c.gpus));
+    until.push_back(fmt::format("{:.0f} B", c.ll128_until.value));
+  }
+  return fmt::format("{}:\n  gpus: {{value: [{}], {}}}\n", name_of(operation), fmt::join(gpus, ", "), kSource) +
+         protocol_text("ll", curves, &NcclCurve::ll) + protocol_text("ll128", curves, &NcclCurve::ll128) +
+         fmt::format("  ll128_until: {{value: [{}], {}}}\n", fmt::join(until, ", "), kSource) +
+         protocol_text("simple", curves, &NcclCurve::simple);
+}
+
+/// Where all-reduce in the switch begins, and why nothing else does.
+constexpr const char* kInSwitchSource =
+    "nccl-tests of a B200 with NCCL 2.27.7 (ml-engineering, network/README.md, SHARP): NVLS by itself at 6, 7 and 8 "
+    "GPUs, "
+    "rings at 4 and 5; assumed of all GPUs whose switch can add";
+
+}  // namespace
+
+std::string nccl_entry_text(const NcclModel& model, const NcclProvenance& provenance) {
+  const NcclInSwitch& in_switch = model.in_switch;
+  std::string text = fmt::format("# {}\n", in_quotes(provenance.head));
+  text += fmt::format("gpu: {}\narchitecture: {}\nnccl_version: \"{}\"\nsources:\n", model.gpu, model.architecture,
+                      in_quotes(model.version));
+  text += fmt::format("  fit: \"{}\"\n  errors: \"{}\"\n", in_quotes(provenance.fit), in_quotes(provenance.errors));
+  text += fmt::format("  link: \"the datasheet's rate, from the catalog's gpu {}\"\n", model.gpu);
+  if (in_switch.from_gpus > 0) text += fmt::format("  in_switch: \"{}\"\n", kInSwitchSource);
+  text += fmt::format("link: {{value: {:.6g} GB/s, source: link}}\n", model.link.value * 1e-9);
+  text += fmt::format(
+      "held_out_error:\n  median: {{value: {:.4f}, source: errors}}\n  p90: {{value: {:.4f}, source: errors}}\n",
+      model.median_error, model.p90_error);
+  if (in_switch.from_gpus > 0)
+    text += fmt::format(
+        "in_switch:\n  from_gpus: {{value: {}, source: in_switch, unverified: true}}\n  nvls:\n    startup: {{value: "
+        "{:.4g} us, {}}}\n    rate: {{value: {:.4g} GB/s, {}}}\n",
+        in_switch.from_gpus, in_switch.nvls.startup.value * 1e6, kSource, in_switch.nvls.rate.value * 1e-9, kSource);
+  for (const auto& [operation, curves] : model.curves) text += curves_text(operation, curves);
+  return text;
+}
+
+NcclModel read_nccl_model(const Node& entry) {
+  const Node* name = entry.find("name");
+  const std::string what = "nccl " + (name ? name->scalar : "custom-nccl");
+  Fields fields(entry, what);
+  NcclModel model;
+  model.name = fields.text("name", "custom-nccl");
+  model.gpu = fields.text("gpu");
+  model.architecture = fields.text("architecture");
+  model.version = fields.text("nccl_version", "");
+  fields.child("sources");
+  model.link = fields.bandwidth("link");
+  if (const Node* node = fields.child("held_out_error")) {
+    Fields errors(*node, what + ": held_out_error");
+    model.median_error = errors.number("median", 0, 1e6);
+    model.p90_error = errors.number("p90", 0, 1e6);
+    errors.finish();
+  }
+  if (const Node* node = fields.child("in_switch")) model.in_switch = read_in_switch(*node, what + ": in_switch");
+  for (int i = 0; i < kNcclOperations; ++i) {
+    const auto operation = static_cast<NcclOperation>(i);
+    const Node* node = fields.child(name_of(operation));
+    if (node) model.curves[operation] = read_curves(*node, fmt::format("{}: {}", what, name_of(operation)));
+  }
+  fields.finish();
+  if (model.curves.empty()) fail(entry.place, what + ": no operation; expected one such as all_reduce");
+  model.sources = figure_sources(entry, what);
+  return model;
+}
+
+NcclBetweenNodes read_nccl_between_nodes(const Node& entry) {
+  const Node* name = entry.find("name");
+  const std::string what = "nccl-network " + (name ? name->scalar : "custom");
+  Fields fields(entry, what);
+  fields.text("name", "");
+  fields.text("description", "");
+  fields.child("sources");
+  NcclBetweenNodes between;
+  between.hop = fields.seconds("hop");
+  between.rate_share = fields.number("rate_share", 0.01, 1);
+  fields.finish();
+  between.sources = figure_sources(entry, what);
+  return between;
+}
+
+}  // namespace trainyard

@@ -1,0 +1,282 @@
+#include "models/fitted/nccl_fit.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <functional>
+#include <limits>
+#include <optional>
+#include <set>
+
+#include "models/fitted/nccl_entry.hpp"
+
+namespace trainyard {
+namespace {
+
+/// NCCL adds in the switch from this many GPUs; where that comes from stands in the entry.
+constexpr int kInSwitchFrom = 6;
+constexpr std::size_t kFewestSizes = 3;
+/// With fewer sizes than these two, two protocols or one are fitted: each has two constants.
+constexpr std::size_t kSizesForTwo = 5, kSizesForThree = 8;
+
+/// A row as the search sees it: bytes sent on a ring, and on the last protocol's way (the switch, where that adds).
+struct CurveRow {
+  Bytes size, ring, last;
+  Seconds measured;
+};
+
+/// Logarithms of three start-ups and three seconds a byte: LL, LL128, and Simple or NVLS.
+using CurveConstants = std::array<double, 6>;
+
+struct FittedCurve {
+  std::array<NcclProtocol, 3> protocols;
+  Bytes until;
+};
+
+double curve_time(const std::array<double, 6>& c, const CurveRow& row, Bytes until) {
+  const double last = c[4] + c[5] * row.last.value;
+  if (until.value > 0 && row.size > until) return last;
+  return std::min({last, c[0] + c[1] * row.ring.value, c[2] + c[3] * row.ring.value});
+}
+
+double curve_error(const CurveConstants& logs, const std::vector<CurveRow>& rows, Bytes until) {
+  std::array<double, 6> constants{};
+  std::transform(logs.begin(), logs.end(), constants.begin(), [](double v) { return std::exp(v); });
+  double sum = 0;
+  for (const CurveRow& row : rows) sum += std::abs(std::log(curve_time(constants, row, until) / row.measured.value));
+  return sum;
+}
+
+/// Pattern search (Hooke & Jeeves 1961): a step along each axis that helps is kept and grows, one that does not shrinks.
+double pattern_search(CurveConstants& at, const std::function<double(const CurveConstants&)>& error) {
+  constexpr double kFirst = 0.3, kGrow = 1.5, kShrink = 0.5, kLeast = 1e-3, kGain = 1e-12;
+  constexpr int kMostRounds = 2000;
+  CurveConstants step;
+  step.fill(kFirst);
+  double best = error(at);
+  for (int round = 0; round<kMostRounds&& * std::max_element(step.begin(), step.end())> kLeast; ++round)
+    for (std::size_t i = 0; i < at.size(); ++i) {
+      bool better = false;
+      for (const double move : {step[i], -step[i]}) {
+        CurveConstants tried = at;
+        tried[i] += move;
+        const double e = error(tried);
+        if (e >= best - kGain) continue;
+        at = tried;
+        best = e;
+        better = true;
+        break;
+      }
+      step[i] *= better ? kGrow : kShrink;
+    }
+  return best;
+}
+
+/// Constants that are equal by decree, where there are too few sizes to tell protocols apart.
+CurveConstants tied(CurveConstants c, std::size_t sizes) {
+  if (sizes < kSizesForTwo) c[2] = c[4], c[3] = c[5];
+  if (sizes < kSizesForThree) c[0] = c[2], c[1] = c[3];
+  return c;
+}
+
+/// First guesses: the fastest row is all start-up, the slowest nearly all bytes; LL and LL128 get 0.04 and 0.5 of that
+/// rate, and Simple starts later by `later`.
+CurveConstants first_guess(const std::vector<CurveRow>& rows, double later) {
+  const auto by_time = [](const CurveRow& a, const CurveRow& b) { return a.measured < b.measured; };
+  const double least = std::min_element(rows.begin(), rows.end(), by_time)->measured.value;
+  const CurveRow& most = *std::max_element(rows.begin(), rows.end(), by_time);
+  const double byte = most.measured.value / most.last.value;
+  const std::array<double, 6> c{least, byte / 0.04, least * 1.15, byte / 0.5, least * later, byte};
+  CurveConstants logs{};
+  std::transform(c.begin(), c.end(), logs.begin(), [](double v) { return std::log(v); });
+  return logs;
+}
+
+FittedCurve search_curve(const std::vector<CurveRow>& rows) {
+  // A switch of protocols where the slower one is taken is believed for a gain of this much: the same in one row is noise.
+  constexpr double kForSwitch = 0.02;
+  std::set<double> sizes;
+  for (const CurveRow& row : rows) sizes.insert(row.size.value);
+  std::vector<Bytes> switches{Bytes{0}};
+  // NCCL switches somewhere between two sizes of the fit, a factor of 4 apart in nccl.csv: in the middle of these.
+  if (sizes.size() >= kSizesForTwo)
+    for (auto it = std::next(sizes.begin()); std::next(it) != sizes.end(); ++it)
+      switches.push_back(Bytes{std::round(std::sqrt(*it * *std::next(it)))});
+  double best = std::numeric_limits<double>::infinity();
+  CurveConstants found{};
+  Bytes until;
+  for (const Bytes at : switches)
+    for (const double later : {1.5, 2.5, 4.0}) {
+      CurveConstants logs = first_guess(rows, later);
+      const double e =
+          pattern_search(logs, [&](const CurveConstants& c) { return curve_error(tied(c, sizes.size()), rows, at); }) +
+          (at.value > 0 ? kForSwitch : 0);
+      if (e >= best - 1e-9) continue;
+      best = e;
+      found = tied(logs, sizes.size());
+      until = at;
+    }
+  FittedCurve curve;
+  for (std::size_t p = 0; p < 3; ++p)
+    curve.protocols[p] = {Seconds{std::exp(found[2 * p])}, BytesPerSecond{std::exp(-found[2 * p + 1])}};
+  curve.until = until;
+  return curve;
+}
+
+struct CurveKey {
+  NcclOperation operation;
+  int gpus;
+  auto operator<=>(const CurveKey&) const = default;
+};
+using Curves = std::map<CurveKey, std::vector<NcclRow>>;
+
+/// Does a curve have sizes enough of both kinds?
+bool can_be_judged(const std::vector<NcclRow>& rows) {
+  std::set<double> even;
+  for (const NcclRow& row : rows)
+    if (nccl_size_is_fitted(row.size)) even.insert(row.size.value);
+  return even.size() >= kFewestSizes;
+}
+
+FittedCurve fit_curve(const CurveKey& key, const std::vector<NcclRow>& rows, bool in_switch) {
+  const bool judge = can_be_judged(rows);
+  std::vector<CurveRow> fitted;
+  std::set<double> sizes;
+  for (const NcclRow& row : rows) {
+    if (judge && !nccl_size_is_fitted(row.size)) continue;
+    const Bytes ring = nccl_wire(key.operation, row.size, key.gpus);
+    fitted.push_back({row.size, ring, in_switch ? nccl_in_switch_wire(row.size, key.gpus) : ring, row.time});
+    sizes.insert(row.size.value);
+  }
+  if (sizes.size() < kFewestSizes)
+    throw UserError(fmt::format("{} on {} GPUs: {} sizes; expected {} or more to fit", name_of(key.operation), key.gpus,
+                                sizes.size(), kFewestSizes));
+  return search_curve(fitted);
+}
+
+/// What a ring would do where the switch was measured in its stead: start-ups by the line of fewer GPUs, their rate; with
+/// none at hand, the same time as the switch.
+NcclProtocol unmeasured_ring(const std::vector<NcclCurve>& fewer, int gpus, const NcclProtocol& nvls) {
+  if (fewer.empty())
+    return {nvls.startup,
+            nvls.rate * (nccl_wire(NcclOperation::all_reduce, Bytes{1}, gpus) / nccl_in_switch_wire(Bytes{1}, gpus))};
+  const NcclCurve& last = fewer.back();
+  Seconds slope;
+  if (fewer.size() > 1) {
+    const NcclCurve& before = fewer[fewer.size() - 2];
+    slope = (last.simple.startup - before.simple.startup) / static_cast<double>(last.gpus - before.gpus);
+  }
+  return {last.simple.startup + std::max(Seconds{0}, slope) * static_cast<double>(gpus - last.gpus), last.simple.rate};
+}
+
+void fit_curves(NcclModel& model, const Curves& curves, bool switch_adds) {
+  std::map<NcclOperation, std::vector<NcclCurve>> rings;
+  for (const auto& [key, rows] : curves) {
+    const bool in_switch = switch_adds && key.operation == NcclOperation::all_reduce && key.gpus >= kInSwitchFrom;
+    const FittedCurve fitted = fit_curve(key, rows, in_switch);
+    NcclCurve curve{key.gpus, fitted.protocols[0], fitted.protocols[1], fitted.protocols[2], fitted.until};
+    if (in_switch) {
+      model.in_switch = {kInSwitchFrom, fitted.protocols[2]};  // of the most GPUs in the end
+      curve.simple = unmeasured_ring(rings[key.operation], key.gpus, fitted.protocols[2]);
+    } else {
+      rings[key.operation].push_back(curve);
+    }
+    model.curves[key.operation].push_back(curve);
+  }
+}
+
+double share_of(std::vector<double> values, double share) {
+  if (values.empty()) return 0;
+  std::sort(values.begin(), values.end());
+  const double rank = share * static_cast<double>(values.size() - 1);
+  const auto below = static_cast<std::size_t>(rank);
+  const std::size_t above = std::min(below + 1, values.size() - 1);
+  return values[below] + (rank - static_cast<double>(below)) * (values[above] - values[below]);
+}
+
+NcclErrors errors_of(const std::vector<NcclPoint>& points, bool judged) {
+  std::vector<double> errors;
+  for (const NcclPoint& p : points)
+    if (p.judged == judged) errors.push_back(std::abs(p.error()));
+  return {static_cast<int>(errors.size()), share_of(errors, 0.5), share_of(errors, 0.9)};
+}
+
+std::string joined(const std::set<std::string>& words) { return fmt::format("{}", fmt::join(words, ", ")); }
+
+NcclProvenance provenance_of(const NcclFit& fit, const std::vector<NcclLog>& logs) {
+  std::set<std::string> files, gpus, texts;
+  for (const NcclLog& log : logs) {
+    files.insert(log.file);
+    if (!log.gpu.empty()) gpus.insert(log.gpu);
+    if (!log.provenance.empty()) texts.insert(log.provenance);
+  }
+  NcclProvenance p;
+  const std::string who = gpus.empty() ? fit.model.gpu : joined(gpus);
+  p.head = fmt::format("NCCL {} on {}, by `trainyard fit nccl {}`: fit it again rather than edit.", fit.model.version,
+                       who, joined(files));
+  p.fit = fmt::format("fit: `trainyard fit nccl {}`, {} rows of {}{}", joined(files), fit.fitted.rows, who,
+                      fit.judged.rows > 0 ? " of sizes whose log2 is even" : "");
+  if (!texts.empty()) p.fit += "; " + joined(texts);
+  p.errors = fit.judged.rows > 0
+                 ? fmt::format("{} rows of the same of sizes whose log2 is odd, kept out of the fit", fit.judged.rows)
+                 : std::string("0: too few sizes to keep some out of the fit");
+  return p;
+}
+
+/// Writes the model as an entry, and takes it as the entry has it: figures rounded, errors by these.
+void settle(NcclFit& fit, const std::vector<NcclLog>& logs, const Curves& curves) {
+  const std::string name = fit.model.name;
+  const auto written = [&] {
+    fit.entry = nccl_entry_text(fit.model, provenance_of(fit, logs));
+    fit.model = read_nccl_model(parse_document(fit.entry, name + ".yaml"));
+    fit.model.name = name;
+  };
+  written();
+  for (const auto& [key, rows] : curves) {
+    const bool judge = can_be_judged(rows);
+    for (const NcclRow& row : rows)
+      fit.points.push_back({row, nccl_cost(fit.model, {row.operation, row.size, row.gpus}).time,
+                            judge && !nccl_size_is_fitted(row.size)});
+  }
+  fit.judged = errors_of(fit.points, true);
+  fit.fitted = errors_of(fit.points, false);
+  fit.model.median_error = fit.judged.median;
+  fit.model.p90_error = fit.judged.p90;
+  written();
+}
+
+}  // namespace
+
+bool nccl_size_is_fitted(Bytes size) { return std::lround(std::log2(size.value)) % 2 == 0; }
+
+NcclFit fit_nccl(const std::vector<NcclLog>& logs, const Gpu& gpu, const std::string& name) {
+  NcclFit fit;
+  fit.model.name = name;
+  fit.model.gpu = gpu.name;
+  fit.model.architecture = gpu.architecture;
+  if (gpu.kind == ChipKind::tpu) throw UserError(fmt::format("gpu {}: a TPU has no NCCL", gpu.name));
+  fit.model.link = gpu.nvlink.value > 0 ? gpu.nvlink : gpu.pcie;
+  if (fit.model.link.value <= 0)
+    throw UserError(fmt::format("gpu {}: neither nvlink nor pcie, by which other GPUs would be scaled", gpu.name));
+  Curves curves;
+  std::set<std::string> versions;
+  for (const NcclLog& log : logs) {
+    if (!log.version.empty()) versions.insert(log.version);
+    for (const NcclRow& row : log.rows) {
+      if (row.nodes > 1) ++fit.between_nodes;
+      if (row.nodes == 1) curves[{row.operation, row.gpus}].push_back(row);
+    }
+  }
+  if (curves.empty())
+    throw UserError(fmt::format("{}: only rows between nodes; a fit needs rows within one", logs.front().file));
+  fit.model.version = versions.empty() ? "not stated" : joined(versions);
+  const bool switch_adds =
+      gpu.nvlink.value > 0 && (same_name(gpu.architecture, "hopper") || same_name(gpu.architecture, "blackwell"));
+  fit_curves(fit.model, curves, switch_adds);
+  settle(fit, logs, curves);
+  return fit;
+}
+
+}  // namespace trainyard

@@ -1,0 +1,308 @@
+#include "models/fitted/nccl_log.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <fstream>
+#include <optional>
+#include <set>
+
+#include "models/fitted/measured_table.hpp"
+
+namespace trainyard {
+namespace {
+
+namespace fs = std::filesystem;
+
+using Words = std::vector<std::string>;
+
+Words words_of(std::string_view line) {
+  Words words;
+  for (std::size_t at = 0; at < line.size();) {
+    at = line.find_first_not_of(" \t\r", at);
+    if (at == std::string_view::npos) break;
+    const std::size_t end = std::min(line.find_first_of(" \t\r", at), line.size());
+    words.emplace_back(line.substr(at, end - at));
+    at = end;
+  }
+  return words;
+}
+
+std::optional<std::int64_t> whole(std::string_view word) {
+  std::int64_t value = 0;
+  const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), value);
+  if (error != std::errc{} || end != word.data() + word.size()) return std::nullopt;
+  return value;
+}
+
+/// A number of GPUs, threads or a rank; beyond what exists: 0.
+int small(std::string_view word) {
+  constexpr std::int64_t kMost = 20'000;  // so that a product of two is one too
+  const std::int64_t value = whole(word).value_or(0);
+  return value >= 0 && value <= kMost ? static_cast<int>(value) : 0;
+}
+
+/// Without what launchers put before a line: "[1,0]<stdout>:", "[0] ", "3: ".
+std::string_view without_prefix(std::string_view line) {
+  for (;;) {
+    const std::size_t text = line.find_first_not_of(" \t");
+    if (text == std::string_view::npos) return {};
+    std::string_view rest = line.substr(text);
+    if (rest.front() == '[') {
+      const std::size_t end = rest.find(']');
+      if (end == std::string_view::npos) return line;
+      rest.remove_prefix(end + 1);
+      for (const std::string_view mark : {"<stdout>", "<stderr>", ":"})
+        if (rest.starts_with(mark)) rest.remove_prefix(mark.size());
+    } else {
+      const std::size_t end = rest.find_first_not_of("0123456789");
+      if (end == 0 || end == std::string_view::npos || rest[end] != ':') return line;
+      rest.remove_prefix(end + 1);
+    }
+    line = rest;
+  }
+}
+
+/// Reads the lines of one file, one after another.
+class LogReader {
+ public:
+  LogReader(const fs::path& file, const NcclLogHints& hints) : file_(file.string()), hints_(hints) {
+    log_.file = file.filename().string();
+    if (!hints.operation.empty()) given_ = parse_nccl_operation(hints.operation);
+  }
+
+  void read(std::string_view raw) {
+    ++line_;
+    const std::string_view line = without_prefix(raw);
+    const Words words = words_of(line);
+    name_program(line);
+    if (words.empty()) return;
+    const bool comment = words.front().starts_with('#');
+    if (line.find("nThread") != std::string_view::npos) start_run(words);
+    if (line.find("NCCL version") != std::string_view::npos) read_version(words, "version");
+    if (line.find("nccl-library=") != std::string_view::npos) read_library(line);
+    if (is_rank(words)) return read_rank(words);
+    if (is_header(words)) return read_header(words);
+    if (!comment && !columns_.empty() && words.size() > 2 && whole(words[0]) && whole(words[1])) read_row(words);
+  }
+
+  NcclLog finish() {
+    name_table();
+    if (header_line_ == 0)
+      throw UserError(
+          fmt::format("{}:{}: no nccl-tests log: expected its table, headed \"size count type redop root "
+                      "time algbw busbw\", or nccl.csv's columns (gpu, nccl_version, op, num_gpus, "
+                      "message_bytes, latency_us)",
+                      file_, std::max(line_, 1)));
+    if (log_.rows.empty())
+      throw UserError(fmt::format("{}:{}: the table has no rows; expected size, count, …, time, algbw, busbw", file_,
+                                  header_line_));
+    return std::move(log_);
+  }
+
+ private:
+  [[noreturn]] void refuse(const std::string& what) const {
+    throw UserError(fmt::format("{}:{}: {}", file_, line_, what));
+  }
+
+  /// "# nThread 1 nGpus 8 minBytes 8 …": a program starts.
+  void start_run(const Words& words) {
+    name_table();
+    columns_.clear();
+    ranks_.clear();
+    hosts_.clear();
+    threads_ = per_thread_ = 0;
+    for (std::size_t i = 0; i + 1 < words.size(); ++i) {
+      if (words[i] == "nThread") threads_ = small(words[i + 1]);
+      if (words[i] == "nGpus") per_thread_ = small(words[i + 1]);
+    }
+  }
+
+  void name_program(std::string_view line) {
+    const std::size_t end = line.find("_perf");
+    if (end == std::string_view::npos || given_) return;
+    std::size_t begin = end;
+    while (begin > 0 && (std::isalpha(static_cast<unsigned char>(line[begin - 1])) != 0 || line[begin - 1] == '_'))
+      --begin;
+    try {
+      program_ = parse_nccl_operation(std::string(line.substr(begin, end - begin)));
+    } catch (const UserError&) {
+      // Some other program's name; the table may still tell.
+    }
+  }
+
+  /// "NCCL version 2.20.3+cuda12.3"
+  void read_version(const Words& words, std::string_view before) {
+    const auto at = std::find(words.begin(), words.end(), before);
+    if (at != words.end() && at + 1 != words.end()) log_.version = (at + 1)->substr(0, (at + 1)->find('+'));
+  }
+  /// "nccl-library=22703": 2.27.3
+  void read_library(std::string_view line) {
+    std::string_view digits = line.substr(line.find("nccl-library=") + 13);
+    digits = digits.substr(0, digits.find_first_not_of("0123456789"));
+    if (const auto v = whole(digits); v && *v >= 10000 && log_.version.empty())
+      log_.version = fmt::format("{}.{}.{}", *v / 10000, *v / 100 % 100, *v % 100);
+  }
+
+  /// "#  Rank  0 Group  0 Pid  47450 on  gpu59 device  0 [0x16] NVIDIA GeForce RTX 4090"
+  static bool is_rank(const Words& words) {
+    const auto at = std::find(words.begin(), words.end(), "Rank");
+    return at != words.end() && words.end() - at > 2 && whole(*(at + 1)) &&
+           std::find(at, words.end(), "device") != words.end();
+  }
+  void read_rank(const Words& words) {
+    const auto rank = std::find(words.begin(), words.end(), "Rank");
+    ranks_.insert(small(*(rank + 1)));
+    const auto on = std::find(rank, words.end(), "on");
+    if (on != words.end() && on + 1 != words.end()) hosts_.insert(*(on + 1));
+    auto name = std::find(rank, words.end(), "device");
+    while (name != words.end() && name->find(']') == std::string::npos) ++name;
+    if (name == words.end() || ++name == words.end()) return;
+    const std::string gpu = fmt::format("{}", fmt::join(name, words.end(), " "));
+    if (!log_.gpu.empty() && log_.gpu != gpu)
+      refuse(fmt::format("two kinds of GPU, {} and {}; expected one", log_.gpu, gpu));
+    log_.gpu = gpu;
+  }
+
+  static bool is_header(const Words& words) {
+    const auto has = [&](const char* w) { return std::find(words.begin(), words.end(), w) != words.end(); };
+    return has("size") && has("count") && has("time") && has("algbw") && has("busbw");
+  }
+  void read_header(const Words& words) {
+    columns_.clear();
+    for (const std::string& word : words)
+      if (word != "#") columns_.push_back(word);
+    header_line_ = line_;
+  }
+  std::size_t column(const char* name) const {
+    return static_cast<std::size_t>(std::find(columns_.begin(), columns_.end(), name) - columns_.begin());
+  }
+
+  void read_row(const Words& words) {
+    const std::size_t time = column("time"), bus = column("busbw"), algorithm = column("algbw");
+    if (words.size() != columns_.size())
+      refuse(fmt::format("{} columns, but the table's header has {}: {}", words.size(), columns_.size(),
+                         fmt::join(columns_, " ")));
+    if (words[time] == "N/A") return;
+    NcclRow row;
+    row.size = Bytes{static_cast<double>(*whole(words[0]))};
+    row.time = Seconds{number(words[time], "time", false) * 1e-6};
+    row.gpus = gpus();
+    row.nodes = std::max<int>(1, static_cast<int>(hosts_.size()));
+    if (row.gpus < 2) refuse("one GPU exchanges nothing; expected 2 or more");
+    const double algbw = number(words[algorithm], "algbw", true), busbw = number(words[bus], "busbw", true);
+    if (row.size.value <= 0) return;
+    name_row(row, algbw > 1 ? busbw / algbw : 0, words);
+    log_.rows.push_back(row);
+  }
+
+  double number(const std::string& word, const char* name, bool zero) const {
+    try {
+      const double v = parse_number(word);
+      if (v > 0 || (zero && v == 0)) return v;
+    } catch (const UserError&) {
+    }
+    refuse(fmt::format("{}: \"{}\" is not a number {}", name, word, zero ? "of 0 or more" : "greater than 0"));
+  }
+
+  int gpus() const {
+    if (hints_.gpus > 0) return hints_.gpus;
+    if (!ranks_.empty()) return *ranks_.rbegin() + 1;
+    if (threads_ > 0 && per_thread_ > 0 && threads_ * per_thread_ > 1) return threads_ * per_thread_;
+    refuse("how many GPUs? The log has no \"# Rank\" lines; give --gpus N");
+  }
+
+  /// By name; else rows wait for one whose bus against algorithm bandwidth leaves one operation: reductions only.
+  void name_row(NcclRow& row, double ratio, const Words& words) {
+    const std::optional<NcclOperation> named = given_ ? given_ : program_;
+    if (named) {
+      row.operation = *named;
+      return;
+    }
+    if (unnamed_ == 0) first_unnamed_ = line_;
+    ++unnamed_;
+    const std::size_t redop = column("redop");
+    if (ratio == 0 || redop >= words.size() || words[redop] == "none" || row.gpus == 2) return;
+    const double others = static_cast<double>(row.gpus - 1) / row.gpus;
+    if (std::abs(ratio / (2 * others) - 1) < 0.02) guess_ = NcclOperation::all_reduce;
+    if (std::abs(ratio / others - 1) < 0.02) guess_ = NcclOperation::reduce_scatter;
+  }
+
+  /// The rows of the table that ends here get the operation they were found to be.
+  void name_table() {
+    if (unnamed_ > 0 && !guess_ && !hints_.otherwise.empty()) guess_ = parse_nccl_operation(hints_.otherwise);
+    if (unnamed_ > 0 && !guess_)
+      throw UserError(
+          fmt::format("{}:{}: which operation? The log names no program such as all_reduce_perf; give "
+                      "--operation NAME",
+                      file_, first_unnamed_));
+    for (std::size_t i = log_.rows.size() - unnamed_; i < log_.rows.size(); ++i) log_.rows[i].operation = *guess_;
+    unnamed_ = 0;
+    guess_.reset();
+  }
+
+  std::string file_;
+  NcclLogHints hints_;
+  NcclLog log_;
+  int line_ = 0, header_line_ = 0, threads_ = 0, per_thread_ = 0;
+  std::set<int> ranks_;
+  std::set<std::string> hosts_;
+  Words columns_;
+  std::optional<NcclOperation> given_, program_, guess_;
+  std::size_t unnamed_ = 0;  ///< last rows that wait for a guess
+  int first_unnamed_ = 0;
+};
+
+std::vector<NcclLog> read_table(const fs::path& path) {
+  MeasuredTable table(path);
+  const std::size_t gpu = table.column("gpu"), version = table.column("nccl_version"), op = table.column("op"),
+                    gpus = table.column("num_gpus"), size = table.column("message_bytes"),
+                    time = table.column("latency_us");
+  std::vector<NcclLog> logs;
+  while (table.next()) {
+    auto log = std::find_if(logs.begin(), logs.end(), [&](const NcclLog& l) { return l.gpu == table.text(gpu); });
+    if (log == logs.end())
+      log = logs.insert(log, {path.filename().string(), table.text(gpu), table.text(version), table.comment(), {}});
+    NcclRow row;
+    try {
+      row.operation = parse_nccl_operation(table.text(op));
+    } catch (const UserError& e) {
+      table.refuse(e.what());
+    }
+    row.gpus = small(table.text(gpus));
+    if (row.gpus < 2)
+      table.refuse(fmt::format("num_gpus: \"{}\" is not a whole number from 2 to 20000", table.text(gpus)));
+    row.size = Bytes{table.positive(size)};
+    row.time = Seconds{table.positive(time) * 1e-6};
+    log->rows.push_back(row);
+  }
+  if (logs.empty()) throw UserError(fmt::format("{}: no rows", table.name()));
+  return logs;
+}
+
+/// Is the first line that says something the header of nccl.csv?
+bool is_table(const fs::path& path, std::ifstream& in) {
+  std::string line;
+  while (std::getline(in, line) && (line.empty() || line.front() == '#')) {
+  }
+  in.clear();
+  in.seekg(0);
+  return path.extension() == ".csv" || line.find("message_bytes") != std::string::npos;
+}
+
+}  // namespace
+
+std::vector<NcclLog> read_nccl_logs(const fs::path& path, const NcclLogHints& hints) {
+  std::ifstream in(path);
+  std::error_code ignored;
+  if (!in || fs::is_directory(path, ignored)) throw UserError(path.string() + ": cannot be read");
+  if (is_table(path, in)) return read_table(path);
+  LogReader reader(path, hints);
+  std::string line;
+  while (std::getline(in, line)) reader.read(line);
+  return {reader.finish()};
+}
+
+}  // namespace trainyard

@@ -1,0 +1,163 @@
+#include "models/hardware/gpu.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace trainyard {
+namespace {
+
+constexpr std::array<const char*, kPrecisions> kPrecisionNames{"fp64", "fp32", "tf32", "fp16", "bf16", "fp8", "int8"};
+constexpr std::array<double, kPrecisions> kElementBytes{8, 4, 4, 2, 2, 1, 1};
+constexpr std::array<const char*, kKernels> kKernelNames{"gemm",        "attention",      "attention_backward",
+                                                         "elementwise", "optimizer",      "embedding",
+                                                         "convolution", "convolution_3x3"};
+constexpr std::array<const char*, 2> kChipKindNames{"gpu", "tpu"};
+constexpr double kLeastShare = 1e-6;  // an efficiency or slowdown below this is a slip, and near 0 it is no time at all
+
+// Counted over executed multiplications: 4 by Winograd's F(4x4, 3x3), which is the most that cuDNN has.
+constexpr double kMostCounted = 4;
+
+double share(Fields& fields, std::string_view key) { return fields.number(key, kLeastShare, 1, 1); }
+
+void read_peak(Gpu& gpu, const Node& node, const std::string& what) {
+  Fields fields(node, what);
+  bool any = false;
+  for (int p = 0; p < kPrecisions; ++p) {
+    auto& rate = gpu.peak[static_cast<std::size_t>(p)];
+    rate = fields.flops_rate(kPrecisionNames[static_cast<std::size_t>(p)], FlopsPerSecond{0});
+    any = any || rate.value > 0;
+  }
+  fields.finish();
+  if (!any) fail(node.place, fmt::format("{}: no precision given; known: {}", what, fmt::join(kPrecisionNames, ", ")));
+}
+
+void read_efficiency(Gpu& gpu, const Node& node, const std::string& what) {
+  Fields fields(node, what);
+  for (std::size_t k = 0; k < kKernels; ++k) {
+    const Node* kernel = fields.child(kKernelNames[k]);
+    if (!kernel) continue;
+    Fields parts(*kernel, fmt::format("{}.{}", what, kKernelNames[k]));
+    const auto kind = static_cast<Kernel>(k);
+    const bool convolution = kind == Kernel::convolution || kind == Kernel::convolution_3x3;
+    gpu.efficiency[k] = {parts.number("flops", kLeastShare, convolution ? kMostCounted : 1, 1), share(parts, "memory")};
+    parts.finish();
+  }
+  fields.finish();
+  const auto as = [&](Kernel kernel, Kernel other) {
+    if (!fields.has(name_of(kernel)))
+      gpu.efficiency[static_cast<std::size_t>(kernel)] = gpu.efficiency[static_cast<std::size_t>(other)];
+  };
+  as(Kernel::convolution, Kernel::gemm);
+  as(Kernel::convolution_3x3, Kernel::convolution);
+}
+
+void read_interference(Gpu& gpu, const Node& node, const std::string& what) {
+  Fields parts(node, what);
+  gpu.compute_while_communicating = share(parts, "compute_while_communicating");
+  gpu.communication_while_computing = share(parts, "communication_while_computing");
+  parts.finish();
+}
+
+int small_count(Fields& fields, std::string_view key, std::int64_t most, const std::string& path) {
+  const std::int64_t v = fields.integer(key, 1, 0);
+  if (v > most) fail(fields.place_of(key), fmt::format("{}: {} is too many; the most is {}", path, v, most));
+  return static_cast<int>(v);
+}
+
+Gpu::ChipLinks read_chip_links(const Node& node, const std::string& what) {
+  Fields fields(node, what);
+  fields.required_child("count");
+  constexpr std::int64_t most_links = 64;
+  const Gpu::ChipLinks links{small_count(fields, "count", most_links, what + ".count"), fields.bandwidth("rate")};
+  fields.finish();
+  return links;
+}
+
+Gpu::Power read_power(const Node& node, const std::string& what) {
+  Fields fields(node, what);
+  const Gpu::Power power{fields.power("idle", Watts{0}), fields.power("busy", Watts{0})};
+  if (power.busy.value > 0 && power.idle >= power.busy)
+    fail(fields.place_of("idle"), fmt::format("{}.idle: not below busy", what));
+  fields.finish();
+  return power;
+}
+
+/// What a datasheet says beside the figures of the roofline.
+void read_build(Gpu& gpu, Fields& fields, const std::string& what) {
+  constexpr std::int64_t most_sms = 4096;
+  gpu.sms = small_count(fields, "sms", most_sms, what + ": sms");
+  gpu.l2 = fields.bytes("l2", Bytes{0});
+  gpu.clock = fields.frequency("clock", Hertz{0});
+  // An entry on a base may take these away with null.
+  if (fields.has("power")) gpu.power = read_power(*fields.child("power"), what + ": power");
+  if (fields.has("chip_links")) gpu.chip_links = read_chip_links(*fields.child("chip_links"), what + ": chip_links");
+}
+
+}  // namespace
+
+Precision parse_precision(const std::string& name) {
+  for (std::size_t p = 0; p < kPrecisions; ++p)
+    if (name == kPrecisionNames[p]) return static_cast<Precision>(p);
+  throw UserError(fmt::format("unknown precision \"{}\"; known: {}", name, fmt::join(kPrecisionNames, ", ")));
+}
+const char* name_of(Precision p) { return kPrecisionNames.at(static_cast<std::size_t>(p)); }
+Bytes element_size(Precision p) { return Bytes{kElementBytes.at(static_cast<std::size_t>(p))}; }
+const char* name_of(ChipKind k) { return kChipKindNames.at(static_cast<std::size_t>(k)); }
+const char* name_of(Kernel k) { return kKernelNames.at(static_cast<std::size_t>(k)); }
+
+Gpu read_gpu(const Node& entry) {
+  const Node* name = entry.find("name");
+  const std::string what = "gpu " + (name ? name->scalar : "custom-gpu");
+  Fields fields(entry, what);
+  Gpu gpu;
+  gpu.name = fields.text("name", "custom-gpu");
+  if (fields.choice("kind", {kChipKindNames.begin(), kChipKindNames.end()}, name_of(ChipKind::gpu)) ==
+      name_of(ChipKind::tpu))
+    gpu.kind = ChipKind::tpu;
+  gpu.architecture = fields.text("architecture", "");
+  fields.text("description", "");
+  gpu.measured_as = fields.text("measured_as", "");
+  fields.child("sources");
+  read_peak(gpu, fields.required_child("peak"), what + ": peak");
+  gpu.memory_bandwidth = fields.bandwidth("memory_bandwidth");
+  gpu.memory_capacity = fields.bytes("memory_capacity");
+  gpu.kernel_launch = fields.seconds("kernel_launch", Seconds{0});
+  if (const Node* node = fields.child("efficiency")) read_efficiency(gpu, *node, what + ": efficiency");
+  gpu.sustained_clock = fields.number("sustained_clock", kLeastShare, 1, 1);
+  if (const Node* node = fields.child("interference")) read_interference(gpu, *node, what + ": interference");
+  gpu.nvlink = fields.bandwidth("nvlink", BytesPerSecond{0});
+  gpu.pcie = fields.bandwidth("pcie", BytesPerSecond{0});
+  read_build(gpu, fields, what);
+  fields.finish();
+  gpu.sources = figure_sources(entry, what);
+  return gpu;
+}
+
+Gpu sustained(Gpu gpu) {
+  for (Gpu::Efficiency& efficiency : gpu.efficiency) efficiency.flops *= gpu.sustained_clock;
+  gpu.sustained_clock = 1;
+  return gpu;
+}
+
+Seconds kernel_time(const Gpu& gpu, const Work& work) {
+  if (work.kernel >= kKernels || work.precision >= kPrecisions)
+    throw InternalError(fmt::format("work of kernel {} and precision {}", work.kernel, work.precision));
+  const Gpu::Efficiency& efficiency = gpu.efficiency[work.kernel];
+  Seconds arithmetic{0};
+  if (work.flops.value > 0) {
+    const FlopsPerSecond peak = gpu.peak[work.precision];
+    if (peak.value <= 0) {
+      std::vector<std::string> known;
+      for (std::size_t p = 0; p < kPrecisions; ++p)
+        if (gpu.peak[p].value > 0) known.emplace_back(kPrecisionNames[p]);
+      throw UserError(fmt::format("gpu {} has no {}; it has {}", gpu.name, kPrecisionNames[work.precision],
+                                  fmt::join(known, ", ")));
+    }
+    arithmetic = work.flops / (peak * efficiency.flops);
+  }
+  const Seconds memory = work.bytes.value > 0 ? work.bytes / (gpu.memory_bandwidth * efficiency.memory) : Seconds{0};
+  return gpu.kernel_launch + std::max(arithmetic, memory);
+}
+
+}  // namespace trainyard

@@ -1,0 +1,89 @@
+#pragma once
+#include <array>
+#include <string>
+
+#include "models/reading/catalog.hpp"
+#include "sim/op.hpp"
+
+namespace trainyard {
+
+enum class Precision : std::uint8_t { fp64, fp32, tf32, fp16, bf16, fp8, int8 };
+constexpr int kPrecisions = 7;
+Precision parse_precision(const std::string&);  ///< throws UserError naming the precisions
+const char* name_of(Precision);
+/// Bytes of one element in memory (tf32 is stored as fp32).
+Bytes element_size(Precision);
+
+/// Kinds of kernel with an efficiency each; `Work::kernel` holds one.
+enum class Kernel : std::uint16_t {
+  gemm,
+  attention,
+  attention_backward,
+  elementwise,
+  optimizer,
+  embedding,
+  convolution,
+  convolution_3x3  ///< of stride 1 in fp32: libraries may do it with fewer multiplications than are counted
+};
+constexpr int kKernels = 8;
+const char* name_of(Kernel);
+
+/// TPUs have no NVLink and join by links from chip to chip; in all else both are read alike.
+enum class ChipKind : std::uint8_t { gpu, tpu };
+const char* name_of(ChipKind);
+
+/// One chip: what the roofline needs, and what else its datasheet says. Units: SI; 0 where it does not say.
+struct Gpu {
+  std::string name;
+  ChipKind kind = ChipKind::gpu;
+  std::string architecture;
+  std::string measured_as;  ///< its name in the tables of measured kernels; empty where there are none
+  std::array<FlopsPerSecond, kPrecisions> peak{};  ///< dense; 0 where the chip lacks the precision
+  BytesPerSecond memory_bandwidth;
+  Bytes memory_capacity;
+  Seconds kernel_launch;  ///< floor of a kernel, back to back in one stream
+  struct Efficiency {
+    /// Share of the peak that a large kernel of this kind sustains, by the FLOPs that are counted. Above 1 for
+    /// convolutions whose library computes fewer (Winograd's minimal filtering of 3 × 3: Lavin & Gray 2016).
+    double flops = 1;
+    double memory = 1;  ///< share of the memory bandwidth
+  };
+  std::array<Efficiency, kKernels> efficiency{};
+  /// Clock of matrix products that run for minutes, over that of a short test: power holds it down.
+  double sustained_clock = 1;
+  /// Relative speed of `kernel work` while a transfer runs on the same GPU, and of transfers while kernels run.
+  double compute_while_communicating = 1;
+  double communication_while_computing = 1;
+  BytesPerSecond nvlink;  ///< per direction, 0 where the chip has none
+  BytesPerSecond pcie;    ///< per direction
+  struct ChipLinks {
+    int count = 0;
+    BytesPerSecond rate;  ///< of one link, per direction
+  };
+  ChipLinks chip_links;  ///< to neighbours, by no switch and no NVLink: ICI of TPUs, Infinity Fabric
+  int sms = 0;           ///< SMs; compute units of AMD, TensorCores of TPUs
+  Bytes l2;
+  Hertz clock;  ///< highest boost; `peak` may be stated at another
+  struct Power {
+    Watts idle, busy;  ///< busy: what the board may draw
+  };
+  Power power;
+  Sources sources;
+};
+
+/// Reads and checks an entry (rates > 0, efficiencies in (0, 1], those of a convolution's FLOPs up to 4, idle power below
+/// busy). Only `peak` (one precision or more), `memory_bandwidth` and `memory_capacity` are required; what else is left
+/// out is ideal (no launch time, efficiency 1 but for a convolution's, which is then a gemm's, and convolution_3x3's,
+/// which is then a convolution's; no interference), not there (`nvlink`, `pcie`,
+/// `chip_links`) or not stated (`sms`, `l2`, `clock`, `power`). Throws UserError with the place.
+Gpu read_gpu(const Node& entry);
+
+/// The same chip in long runs: FLOPs of matrix products, convolutions and attention take 1 / `sustained_clock` as long.
+Gpu sustained(Gpu);
+
+/// Roofline (Williams, Waterman & Patterson 2009) with a launch floor:
+/// launch + max(FLOPs / (peak × efficiency), bytes / (bandwidth × efficiency)).
+/// Throws UserError where the chip lacks the precision of work with FLOPs > 0.
+Seconds kernel_time(const Gpu&, const Work&);
+
+}  // namespace trainyard

@@ -1,0 +1,38 @@
+#include "models/hardware/hca.hpp"
+
+#include <fmt/format.h>
+
+#include "models/hardware/node_wiring.hpp"
+
+namespace trainyard {
+
+Hca read_hca(const Node& entry) {
+  const Node* name = entry.find("name");
+  const std::string what = "hca " + (name ? name->scalar : "custom-hca");
+  Fields fields(entry, what);
+  Hca hca;
+  hca.name = fields.text("name", "custom-hca");
+  fields.text("description", "");
+  fields.child("sources");
+  hca.rate = fields.bandwidth("rate");
+  hca.latency = read_latency(fields, "latency");
+  hca.tcp = fields.choice("transport", {"rdma", "tcp"}, "rdma") == "tcp";
+  if (const Node* node = fields.child("pcie"); node && node->kind != Node::Kind::null) {
+    Fields pcie(*node, what + ": pcie");
+    constexpr std::int64_t oldest = 3, newest = 6;  // as `pcie_rate`
+    const std::int64_t generation = pcie.integer("generation", oldest), lanes = pcie.integer("lanes", 1);
+    if (generation > newest)
+      fail(pcie.place_of("generation"),
+           fmt::format("{}.generation: {}; {} to {}", pcie.what(), generation, oldest, newest));
+    if (lanes > kFullWidth || (lanes & (lanes - 1)) != 0)
+      fail(pcie.place_of("lanes"), fmt::format("{}.lanes: {} lanes; 1, 2, 4, 8 or 16", pcie.what(), lanes));
+    hca.generation = static_cast<int>(generation);
+    hca.lanes = static_cast<int>(lanes);
+    pcie.finish();
+  }
+  fields.finish();
+  hca.sources = figure_sources(entry, what);
+  return hca;
+}
+
+}  // namespace trainyard

@@ -1,0 +1,16 @@
+#include "models/hardware/input_supply.hpp"
+
+#include <algorithm>
+
+namespace trainyard {
+
+BytesPerSecond file_limit(double readers, Bytes file, Picoseconds latency, BytesPerSecond rate) {
+  return readers * file / (latency.seconds() + file / rate);
+}
+
+Seconds decode_time(const InputSupply& supply, Bytes stored) {
+  const double shared = supply.cores > 0 ? std::max(1.0, static_cast<double>(supply.workers) / supply.cores) : 1;
+  return Seconds{stored / supply.sample / supply.rate * shared};
+}
+
+}  // namespace trainyard

@@ -1,0 +1,43 @@
+#pragma once
+#include <cstdint>
+
+#include "models/hardware/page_cache.hpp"
+#include "models/hardware/storage.hpp"
+
+namespace trainyard {
+
+/// Where samples lie. drives: on the NVMe drives that the node has; own: on a storage that each node has for itself;
+/// shared: on one that all nodes share, over a port of its own or over the adapters that gradients use too.
+enum class SampleStore : std::uint8_t { none, drives, own, shared };
+
+/// What it costs to bring samples from a storage to the host and to make them ready there. Units: SI.
+struct InputSupply {
+  SampleStore store = SampleStore::none;
+  Storage storage;             ///< unused by the node's drives
+  BytesPerSecond port;         ///< of a node to a shared storage; 0: no limit of its own
+  bool over_adapters = false;  ///< a shared storage hangs at the cluster's network
+  double samples = 0;          ///< of the dataset
+  Bytes sample;                ///< as stored
+  Bytes file;                  ///< what one request opens: a record file of many samples, or a sample
+  Bytes on_gpu;                ///< of one sample, as it is copied to the GPU
+  int workers = 0;             ///< of a node, which decode; 0: nothing is decoded
+  double rate = 0;             ///< samples a second that one of them decodes
+  int cores = 0;               ///< that they share; 0: each has one
+  int readers = 1;             ///< files that a node has under way at once
+  Bytes cache;                 ///< of a node; 0: none
+  CachePolicy policy = CachePolicy::lru;
+  ReadOrder order = ReadOrder::sequential;
+  int epoch = 1;      ///< that is looked at
+  double missed = 1;  ///< share of that epoch's bytes that the storage has to give
+
+  bool used() const { return store != SampleStore::none; }
+};
+
+/// What `readers` files under way at once allow at most, each of which costs `latency` and its bytes at `rate`: the
+/// asymptotic bound of a closed queue (Lazowska et al. 1984, chapter 5), that of the storage itself apart.
+BytesPerSecond file_limit(double readers, Bytes file, Picoseconds latency, BytesPerSecond rate);
+
+/// Time in which a worker decodes so many stored bytes.
+Seconds decode_time(const InputSupply&, Bytes stored);
+
+}  // namespace trainyard

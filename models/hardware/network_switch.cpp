@@ -1,0 +1,26 @@
+#include "models/hardware/network_switch.hpp"
+
+#include <fmt/format.h>
+
+#include "models/hardware/node_wiring.hpp"
+
+namespace trainyard {
+
+NetworkSwitch read_network_switch(const Node& entry) {
+  const Node* name = entry.find("name");
+  const std::string what = "switch " + (name ? name->scalar : "custom-switch");
+  Fields fields(entry, what);
+  NetworkSwitch one;
+  one.name = fields.text("name", "custom-switch");
+  fields.text("description", "");
+  fields.child("sources");
+  constexpr std::int64_t most_ports = 4096;
+  one.ports = static_cast<int>(fields.integer_within("ports", 2, most_ports));
+  one.rate = fields.bandwidth("rate");
+  one.latency = read_latency(fields, "latency");
+  fields.finish();
+  one.sources = figure_sources(entry, what);
+  return one;
+}
+
+}  // namespace trainyard

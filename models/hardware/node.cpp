@@ -1,0 +1,170 @@
+#include "models/hardware/node.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <span>
+
+namespace trainyard {
+namespace {
+
+constexpr std::array<std::string_view, 3> kHcaFigures{"rate", "latency", "transport"};
+constexpr std::array<std::string_view, 5> kStorageFigures{"read", "write", "latency", "lanes", "capacity"};
+constexpr std::int64_t kMostDevices = 1024;  // of one server; more is a slip, and counts are multiplied later
+
+int count(Fields& fields, std::string_view key) {
+  return static_cast<int>(fields.integer_within(key, 1, kMostDevices));
+}
+
+/// `gpu: {count, type, …}`: every other key changes a figure of the type, so that `node.gpu.memory_capacity` can be set
+/// as well as `node.gpu.type.memory_capacity`.
+Node gpu_reference(const Node& gpu, const Node& type) {
+  Node changes = gpu;
+  std::erase_if(changes.fields, [](const auto& f) { return f.first == "count" || f.first == "type"; });
+  return changes.fields.empty() ? type : merged(type, changes);
+}
+
+void read_gpus(NodeType& node, const Node& gpu, const std::string& what, const Catalog& catalog) {
+  Fields fields(gpu, what + ": gpu");
+  node.gpus = count(fields, "count");
+  const Node& type = fields.required_child("type");
+  node.gpu = read_gpu(catalog.resolve("gpu", gpu_reference(gpu, type)));
+}
+
+/// Which HCA each GPU uses, where the node says so.
+std::vector<int> read_hca_of_gpu(const NodeType& node, Fields& fields) {
+  std::vector<int> chosen;
+  const Node* list = fields.child("of_gpu");
+  if (!list || list->kind == Node::Kind::null) return chosen;
+  if (list->kind != Node::Kind::list || list->items.size() != static_cast<std::size_t>(node.gpus))
+    fail(list->place, fmt::format("{}.of_gpu: expected a list of {} HCAs, one for each GPU", fields.what(), node.gpus));
+  for (const Node& item : list->items) {
+    std::int64_t hca = -1;
+    try {
+      hca = parse_integer(item.scalar);
+    } catch (const UserError& e) {
+      fail(item.place, fmt::format("{}.of_gpu: {}", fields.what(), e.what()));
+    }
+    if (hca < 0 || hca >= node.hcas)
+      fail(item.place, fmt::format("{}.of_gpu: {}, expected 0 to {}", fields.what(), hca, node.hcas - 1));
+    chosen.push_back(static_cast<int>(hca));
+  }
+  return chosen;
+}
+
+/// Whose figures come from an entry of the catalog: `type` is there, and not null.
+bool has_type(Fields& fields) {
+  const Node* type = fields.child("type");
+  return type && type->kind != Node::Kind::null;
+}
+
+void read_hcas(NodeType& node, const Node& hca, const std::string& what, const Catalog& catalog) {
+  Fields fields(hca, what + ": hca");
+  node.hcas = count(fields, "count");
+  if (has_type(fields)) {
+    const Hca type = read_hca(catalog.typed("hca", hca, kHcaFigures));
+    for (const std::string_view figure : kHcaFigures) fields.child(figure);
+    node.hca_rate = type.rate;
+    node.hca_latency = type.latency;
+    node.network.tcp = type.tcp;
+    node.part_sources.insert(node.part_sources.end(), type.sources.begin(), type.sources.end());
+  } else {
+    node.hca_rate = fields.bandwidth("rate");
+    node.hca_latency = read_latency(fields, "latency");
+    node.network.tcp = fields.choice("transport", {"rdma", "tcp"}, "rdma") == "tcp";
+  }
+  node.network.gpudirect = fields.boolean("gpudirect", !node.network.tcp);
+  if (node.network.tcp && node.network.gpudirect)
+    fail(fields.place_of("gpudirect"), fmt::format("{}.gpudirect: not with transport tcp, whose data are copied by the "
+                                                   "CPU",
+                                                   fields.what()));
+  constexpr std::int64_t most_copies = 8;
+  const std::int64_t copies = fields.integer("copies", 0, 2);
+  if (copies > most_copies || (fields.has("copies") && !node.network.tcp))
+    fail(fields.place_of("copies"), fmt::format("{}.copies: with transport tcp, 0 to {}", fields.what(), most_copies));
+  node.network.copies = static_cast<int>(copies);
+  node.network.half_duplex = read_half_duplex(fields);
+  node.network.hca_of_gpu = read_hca_of_gpu(node, fields);
+  fields.finish();
+}
+
+void read_nvmes(NodeType& node, const Node& entry, const std::string& what, const Catalog& catalog) {
+  Fields fields(entry, what + ": nvme");
+  node.nvme.count = count(fields, "count");
+  if (has_type(fields)) {
+    const Storage type = read_storage(catalog.typed("storage", entry, kStorageFigures));
+    for (const std::string_view figure : kStorageFigures) fields.child(figure);
+    if (type.lanes == 0)
+      fail(fields.place_of("type"), fmt::format("{}.type: {} is no drive on PCIe", fields.what(), type.name));
+    node.nvme = {node.nvme.count, type.read, type.write, type.latency, type.lanes, type.capacity};
+    node.part_sources.insert(node.part_sources.end(), type.sources.begin(), type.sources.end());
+    fields.finish();
+    return;
+  }
+  node.nvme.read = fields.bandwidth("read");
+  node.nvme.write = fields.bandwidth("write", node.nvme.read);
+  node.nvme.latency = read_latency(fields, "latency");
+  const std::int64_t lanes = fields.integer("lanes", 1, 4);
+  if (lanes > kFullWidth || (lanes & (lanes - 1)) != 0)
+    fail(fields.place_of("lanes"), fmt::format("{}.lanes: {} lanes; 1, 2, 4, 8 or 16", fields.what(), lanes));
+  node.nvme.lanes = static_cast<int>(lanes);
+  node.nvme.capacity = fields.bytes("capacity", Bytes{0});
+  fields.finish();
+}
+
+void read_host(NodeType& node, Fields& fields, const std::string& what, const Catalog& catalog) {
+  if (const Node* cpu = fields.child("cpu"); cpu && cpu->kind != Node::Kind::null)
+    node.cpu = read_cpu(catalog.resolve("cpu", *cpu));
+  node.host_memory = fields.bytes("host_memory", Bytes{0});
+  if (const Node* nvme = fields.child("nvme"); nvme && nvme->kind != Node::Kind::null)
+    read_nvmes(node, *nvme, what, catalog);
+  node.staging_chunk = fields.bytes("staging_chunk", node.staging_chunk);
+  node.fabric = fields.text("fabric", "");
+  node.gpu_speed = fields.number("gpu_speed", 1e-3, 1e3, 1.0);
+}
+
+/// Figures of a part that come with the sources of its type.
+void take_typed_away(Node& node, std::string_view part, std::span<const std::string_view> figures) {
+  Node* typed = node.find(part);
+  const Node* type = typed ? typed->find("type") : nullptr;
+  if (!type || type->kind == Node::Kind::null) return;
+  std::erase_if(typed->fields, [&figures](const auto& field) {
+    return field.first == "type" || std::find(figures.begin(), figures.end(), field.first) != figures.end();
+  });
+}
+
+/// The node's own figures, then its GPU's (which `gpu.type` would repeat).
+Sources all_sources(const Node& entry, const NodeType& node, const std::string& what) {
+  Node own = entry;
+  if (Node* gpu = own.find("gpu")) std::erase_if(gpu->fields, [](const auto& field) { return field.first != "count"; });
+  std::erase_if(own.fields, [](const auto& field) { return field.first == "cpu"; });
+  take_typed_away(own, "hca", kHcaFigures);
+  take_typed_away(own, "nvme", kStorageFigures);
+  Sources sources = figure_sources(own, what);
+  for (const Sources* more : {&node.gpu.sources, &node.cpu.sources, &node.part_sources})
+    sources.insert(sources.end(), more->begin(), more->end());
+  return sources;
+}
+
+}  // namespace
+
+NodeType read_node(const Node& entry, const Catalog& catalog) {
+  const Node* name = entry.find("name");
+  const std::string what = "node " + (name ? name->scalar : "custom-node");
+  Fields fields(entry, what);
+  NodeType node;
+  node.name = fields.text("name", "custom-node");
+  fields.text("description", "");
+  fields.child("sources");
+  read_gpus(node, fields.required_child("gpu"), what, catalog);
+  node.interconnect = fields.text("interconnect");
+  if (const Node* hca = fields.child("hca"); hca && hca->kind != Node::Kind::null) read_hcas(node, *hca, what, catalog);
+  read_host(node, fields, what, catalog);
+  read_links(node, fields);
+  fields.finish();
+  node.sources = all_sources(entry, node, what);
+  return node;
+}
+
+}  // namespace trainyard

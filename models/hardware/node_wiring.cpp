@@ -1,0 +1,196 @@
+#include "models/hardware/node_wiring.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <set>
+
+#include "models/hardware/node.hpp"
+
+namespace trainyard {
+namespace {
+
+constexpr int kMostSockets = 8;
+
+/// The list below `key`, written plainly or as {value: […], source: …}; null where absent.
+const Node* list_of(Fields& fields, std::string_view key) {
+  const Node* node = fields.child(key);
+  if (!node || node->kind == Node::Kind::null) return nullptr;
+  if (const Node* value = node->kind == Node::Kind::map ? node->find("value") : nullptr) node = value;
+  if (node->kind != Node::Kind::list) fail(node->place, fmt::format("{}.{}: expected a list", fields.what(), key));
+  return node;
+}
+
+int number_below(const Node& node, int count, const std::string& what) {
+  std::int64_t v = -1;
+  try {
+    v = parse_integer(node.scalar);
+  } catch (const UserError& e) {
+    fail(node.place, fmt::format("{}: {}", what, e.what()));
+  }
+  if (v < 0 || v >= count)
+    fail(node.place, count > 0 ? fmt::format("{}: {}, expected 0 to {}", what, v, count - 1)
+                               : fmt::format("{}: {}, but the node has none", what, v));
+  return static_cast<int>(v);
+}
+
+int lanes_of(Fields& fields, std::string_view key, int fallback) {
+  const std::int64_t lanes = fields.integer(key, 1, fallback > 0 ? fallback : 1);
+  if (!fields.has(key)) return fallback;
+  if (lanes > kFullWidth || (lanes & (lanes - 1)) != 0)
+    fail(fields.place_of(key),
+         fmt::format("{}.{}: {} lanes; PCIe links have 1, 2, 4, 8 or {}", fields.what(), key, lanes, kFullWidth));
+  return static_cast<int>(lanes);
+}
+
+/// The devices named by `key`, none of which another switch has.
+std::vector<int> devices_of(Fields& fields, std::string_view key, int count, std::set<int>& taken) {
+  std::vector<int> devices;
+  const Node* list = list_of(fields, key);
+  if (!list) return devices;
+  for (const Node& item : list->items) {
+    const std::string what = fmt::format("{}.{}", fields.what(), key);
+    const int device = number_below(item, count, what);
+    if (!taken.insert(device).second) fail(item.place, fmt::format("{}: {} hangs behind two switches", what, device));
+    devices.push_back(device);
+  }
+  return devices;
+}
+
+void read_switches(NodeType& node, Fields& pcie) {
+  const Node* list = list_of(pcie, "switches");
+  if (!list) return;
+  std::set<int> gpus, hcas;
+  for (std::size_t i = 0; i < list->items.size(); ++i) {
+    Fields fields(list->items[i], fmt::format("{}.switches.{}", pcie.what(), i));
+    PcieSwitch s;
+    if (const Node* socket = fields.child("socket"))
+      s.socket = number_below(*socket, node.sockets, fields.what() + ".socket");
+    s.gpus = devices_of(fields, "gpus", node.gpus, gpus);
+    s.hcas = devices_of(fields, "hcas", node.hcas, hcas);
+    s.uplink_lanes = lanes_of(fields, "uplink_lanes", kFullWidth);
+    fields.finish();
+    node.pcie_switches.push_back(std::move(s));
+  }
+}
+
+/// `rate` wins over `generation`, so that one figure is enough to change a link of the catalog; it then holds for GPUs
+/// too. With a generation alone a GPU of an older one runs at its own rate.
+void read_pcie_rate(NodeType& node, Fields& pcie) {
+  const BytesPerSecond given = pcie.bandwidth("rate", BytesPerSecond{0});
+  const std::int64_t generation = pcie.integer("generation", 1, 0);
+  if (pcie.has("generation") && (generation < 3 || generation > 6))
+    fail(pcie.place_of("generation"),
+         fmt::format("{}.generation: {} is not known; known: 3, 4, 5, 6", pcie.what(), generation));
+  if (given.value > 0) {
+    node.pcie_rate = given;
+  } else if (generation > 0) {
+    node.pcie_rate = pcie_rate(static_cast<int>(generation), kFullWidth);
+    if (node.gpu.pcie.value > 0) node.gpu_pcie_rate = std::min(node.gpu.pcie, node.pcie_rate);
+  } else {
+    node.pcie_rate = node.gpu.pcie;
+  }
+  if (node.pcie_rate.value <= 0)
+    fail(pcie.place(), fmt::format("{}: missing key \"rate\": gpu {} gives none", pcie.what(), node.gpu.name));
+}
+
+void read_pcie(NodeType& node, const Node& entry, const std::string& what) {
+  Fields pcie(entry, what + ": pcie");
+  node.pcie_latency = read_latency(pcie, "latency");
+  read_pcie_rate(node, pcie);
+  constexpr std::int64_t most_lanes = 1024;
+  node.lanes_per_socket = static_cast<int>(pcie.integer_within("lanes_per_socket", 1, most_lanes, 0));
+  node.device_lanes = lanes_of(pcie, "device_lanes", 0);
+  read_switches(node, pcie);
+  // A node that says how its devices hang is held to its CPU's lanes. One that does not has a switch for each pair of
+  // devices, whatever CPU it gets.
+  if (node.lanes_per_socket == 0 && (!node.pcie_switches.empty() || node.device_lanes > 0))
+    node.lanes_per_socket = node.cpu.lanes;
+  node.pcie_half_duplex = read_half_duplex(pcie);
+  static const std::vector<std::string> reaches{"none", "switch", "socket", "node"};
+  const std::string reach = pcie.choice("peer_to_peer", reaches, "socket");
+  node.peer_to_peer = static_cast<PeerToPeer>(std::find(reaches.begin(), reaches.end(), reach) - reaches.begin());
+  if (node.device_lanes > 0 && node.lanes_per_socket == 0 && node.pcie_switches.empty())
+    fail(pcie.place_of("device_lanes"),
+         fmt::format("{}.device_lanes: says nothing without lanes_per_socket or switches", pcie.what()));
+  pcie.finish();
+}
+
+void read_sockets(NodeType& node, Fields& fields) {
+  node.sockets = static_cast<int>(fields.integer_within("sockets", 1, kMostSockets, 1));
+  const Node* entry = fields.child("socket_link");
+  if (!entry && node.sockets > 1)
+    fail(fields.place_of("sockets"),
+         fmt::format("{}: {} sockets: missing key \"socket_link\" (the rate and latency between two of them)",
+                     fields.what(), node.sockets));
+  if (!entry) return;
+  Fields link(*entry, fields.what() + ": socket_link");
+  node.socket_rate = link.bandwidth("rate");
+  node.socket_latency = read_latency(link, "latency");
+  link.finish();
+}
+
+void read_mesh(NodeType& node, Fields& nvlink) {
+  node.nvlink_rate = nvlink.bandwidth("link_rate");
+  const Node* list = list_of(nvlink, "mesh");
+  if (!list || list->items.empty())
+    fail(nvlink.place(), fmt::format("{}: missing key \"mesh\": [[GPU, GPU, number of links], …]", nvlink.what()));
+  std::set<std::pair<int, int>> pairs;
+  constexpr int most_links = 64;
+  for (const Node& item : list->items) {
+    const std::string what = nvlink.what() + ".mesh";
+    if (item.kind != Node::Kind::list || item.items.size() != 3)
+      fail(item.place, fmt::format("{}: expected [GPU, GPU, number of links], such as [0, 3, 2]", what));
+    const NvlinkBundle bundle{number_below(item.items[0], node.gpus, what),
+                              number_below(item.items[1], node.gpus, what),
+                              number_below(item.items[2], most_links + 1, what)};
+    if (bundle.links == 0) fail(item.items[2].place, fmt::format("{}: 0 links are no edge", what));
+    if (bundle.a == bundle.b) fail(item.place, fmt::format("{}: joins GPU {} with itself", what, bundle.a));
+    if (!pairs.insert(std::minmax(bundle.a, bundle.b)).second)
+      fail(item.place, fmt::format("{}: GPUs {} and {} are joined twice", what, bundle.a, bundle.b));
+    node.nvlink_mesh.push_back(bundle);
+  }
+}
+
+void read_nvlink(NodeType& node, Fields& fields) {
+  const bool nvswitch = node.interconnect == "nvswitch", mesh = node.interconnect == "nvlink-mesh";
+  const Node* link = nvswitch || mesh ? &fields.required_child("nvlink") : fields.child("nvlink");
+  if (link) {
+    Fields nvlink(*link, fields.what() + ": nvlink");
+    node.nvlink_latency = read_latency(nvlink, "latency");
+    if (mesh) read_mesh(node, nvlink);
+    nvlink.finish();
+  }
+  if (nvswitch && node.gpu.nvlink.value <= 0)
+    fail(fields.place_of("interconnect"),
+         fmt::format("{}: interconnect nvswitch, but gpu {} has no nvlink", fields.what(), node.gpu.name));
+}
+
+}  // namespace
+
+BytesPerSecond pcie_rate(int generation, int lanes) {
+  // Transfers per second and lane, and what of them is data: 128b/130b, from generation 6 on 242 of the 256 bytes of a
+  // flit (unverified: the rest is error correction).
+  if (generation < 3 || generation > 6) throw InternalError(fmt::format("PCIe of generation {}", generation));
+  const double transfers = 8e9 * static_cast<double>(1 << (generation - 3));
+  const double data = generation < 6 ? 128.0 / 130 : 242.0 / 256;
+  return BytesPerSecond{transfers * data / 8 * lanes};
+}
+
+Picoseconds read_latency(Fields& fields, std::string_view key) {
+  constexpr Seconds most{10};
+  const Seconds s = fields.seconds(key);
+  if (s > most) fail(fields.place_of(key), fmt::format("{}.{}: more than {}", fields.what(), key, show(most)));
+  return to_picoseconds(s);
+}
+
+void read_links(NodeType& node, Fields& fields) {
+  read_sockets(node, fields);
+  const bool graph = node.interconnect == "graph";
+  const Node* pcie = graph ? fields.child("pcie") : &fields.required_child("pcie");
+  if (pcie) read_pcie(node, *pcie, fields.what());
+  read_nvlink(node, fields);
+  if (graph) read_graph(node, fields);
+}
+
+}  // namespace trainyard

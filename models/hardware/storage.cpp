@@ -1,0 +1,34 @@
+#include "models/hardware/storage.hpp"
+
+#include <fmt/format.h>
+
+#include "models/hardware/node_wiring.hpp"
+
+namespace trainyard {
+
+Storage read_storage(const Node& entry) {
+  const Node* name = entry.find("name");
+  const std::string what = "storage " + (name ? name->scalar : "custom-storage");
+  Fields fields(entry, what);
+  Storage storage;
+  storage.name = fields.text("name", "custom-storage");
+  fields.text("description", "");
+  fields.child("sources");
+  storage.read = fields.bandwidth("read");
+  storage.write = fields.bandwidth("write", storage.read);
+  storage.latency = read_latency(fields, "latency");
+  const std::int64_t lanes = fields.integer("lanes", 0, 0);
+  if (lanes > kFullWidth || (lanes & (lanes - 1)) != 0)
+    fail(fields.place_of("lanes"),
+         fmt::format("{}.lanes: {} lanes; 1, 2, 4, 8 or 16, or 0 of what is reached by SATA or "
+                     "over the network",
+                     what, lanes));
+  storage.lanes = static_cast<int>(lanes);
+  storage.capacity = fields.bytes("capacity", Bytes{0});
+  if (fields.has("iops")) storage.iops = fields.number("iops", 1, 1e12);
+  fields.finish();
+  storage.sources = figure_sources(entry, what);
+  return storage;
+}
+
+}  // namespace trainyard

@@ -1,0 +1,79 @@
+// Where a CNN parts: residuals, concatenated branches, classifiers on the side.
+#include "models/networks/cnn/cnn_layer.hpp"
+
+namespace trainyard {
+
+/// The input goes to several operators: their gradients are added where the backward pass has run them all.
+void CnnLayerBuilder::sum_gradients(const std::string& name, const CnnFeature& in, std::size_t uses) {
+  if (!in.gradient) return;
+  const Bytes x = bytes(in.width);
+  Operator o;
+  for (std::size_t i = 1; i < uses; ++i) o.backward.push_back({moves(name + ".gradient_sum", x * 3), {}});
+  o.backward_live = x * 3;
+  b_.add(std::move(o));
+}
+
+/// One branch, with what is there besides while it runs. Of what is held backward, `shared` is the very gradient that
+/// the branch's last operator is given.
+CnnFeature CnnLayerBuilder::branch(const std::vector<CnnOperator>& operators, CnnFeature in, Bytes forward,
+                                   Bytes backward, Bytes shared) {
+  in.shared = true;
+  for (const CnnOperator& op : operators) {
+    b_.hold(&op == &operators.back() ? backward - shared : backward, forward);
+    in = add(op, in);
+    b_.release();
+  }
+  return in;
+}
+
+/// Forward: layers, shortcut, sum. Backward: the gradient of the sum goes to both; shortcut, layers, sum of gradients.
+CnnFeature CnnLayerBuilder::residual(const CnnOperator& op, CnnFeature in) {
+  const std::string name = name_of(op);
+  const Bytes x = bytes(in.width), y = bytes(op.output.elements());
+  const bool identity = op.branches[1].empty();
+  sum_gradients(name, in, 2);
+  const Bytes waiting = in.gradient ? x : Bytes{};
+  const CnnFeature main = branch(op.branches[0], in, Bytes{}, waiting, identity ? waiting : Bytes{});
+  const CnnFeature other = branch(op.branches[1], in, is_kept(main) ? Bytes{} : y, y, y);
+  const bool in_place = !is_kept(main) && main.store != in.store;
+  const CnnFeature out = in_place ? main : fresh(main.width, true);
+  Operator o;
+  o.forward.push_back(moves(name, y * 3));
+  if (in_place || !is_kept(main)) o.forward_live += y;
+  if (!in_place) o.forward_live += y;
+  if (!is_kept(other)) o.forward_live += y;
+  o.backward_live = y;
+  b_.add(std::move(o));
+  return {out.width, out.store, main.gradient || other.gradient, false};
+}
+
+/// Branches one after the other, copied into one tensor; backward they are given views of its gradient, last to first.
+CnnFeature CnnLayerBuilder::concat(const CnnOperator& op, CnnFeature in) {
+  const std::string name = name_of(op);
+  const Bytes x = in.gradient ? bytes(in.width) : Bytes{}, y = bytes(op.output.elements());
+  sum_gradients(name, in, op.branches.size());
+  Bytes waiting;  // outputs of branches that nobody keeps
+  bool gradient = in.gradient;
+  for (const auto& operators : op.branches) {
+    const bool last = &operators == &op.branches.back();
+    const Bytes part = operators.empty() ? Bytes{} : bytes(operators.back().output.elements());
+    const CnnFeature out = branch(operators, in, waiting, last ? y : y + x, part);
+    if (!is_kept(out) && out.store != in.store) waiting += bytes(out.width);
+    gradient = gradient || out.gradient;
+  }
+  Operator o;
+  o.forward.push_back(moves(name, y * 2));
+  o.forward_live = y + waiting;
+  o.backward_live = y;
+  b_.add(std::move(o));
+  return fresh(op.output.elements(), gradient);
+}
+
+/// A classifier on the side: its input goes on to the layers that follow, whose gradient waits while it runs backward.
+CnnFeature CnnLayerBuilder::auxiliary(const CnnOperator& op, CnnFeature in) {
+  sum_gradients(name_of(op), in, 2);
+  branch(op.branches[0], in, Bytes{}, in.gradient ? bytes(in.width) : Bytes{}, Bytes{});
+  return in;
+}
+
+}  // namespace trainyard

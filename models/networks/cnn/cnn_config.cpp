@@ -1,0 +1,242 @@
+// A CNN as YAML: words, blocks with arguments, repetition.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "models/networks/cnn/cnn_words.hpp"
+
+namespace trainyard {
+namespace {
+
+constexpr std::size_t kMostOperators = 100000;  // every one is laid out: a slip of the pen must not fill the memory
+constexpr int kDeepestBlocks = 32;              // a block in a block in …; more is a circle
+
+class CnnReader {
+ public:
+  CnnReader(const Node* blocks, bool auxiliary);
+
+  std::vector<CnnLayer> layers(const Node& list);
+
+ private:
+  struct Block {
+    const Node* arguments;  ///< may be null
+    const Node* layers;
+  };
+
+  const Block* find_block(const std::string& word) const;
+  void append(std::vector<CnnOperator>&, const Node& item, int depth);
+  void append_word(std::vector<CnnOperator>&, const std::string& word, const Node* figures, const Node& item,
+                   int depth);
+  void append_block(std::vector<CnnOperator>&, const std::string& word, const Block&, const Node* given,
+                    const Node& item, int depth);
+  std::vector<CnnOperator> list_of(const Node& list, const std::string& what, int depth);
+  void branches(CnnOperator&, const Node* figures, int depth);
+
+  std::vector<std::pair<std::string, Block>> blocks_;
+  bool auxiliary_;
+  std::size_t operators_ = 0;
+};
+
+/// `$name` replaced by the argument of that name, everywhere below `node`.
+void substitute(Node& node, const std::vector<std::pair<std::string, Node>>& arguments) {
+  if (node.kind == Node::Kind::scalar && node.scalar.starts_with('$')) {
+    const std::string name = node.scalar.substr(1);
+    for (const auto& [known, value] : arguments)
+      if (same_name(known, name)) {
+        node = value;
+        return;
+      }
+    std::vector<std::string> names;
+    for (const auto& argument : arguments) names.push_back(argument.first);
+    fail(node.place, fmt::format("no argument \"{}\" here{}", name, names.empty() ? "" : hint(name, names)));
+  }
+  for (Node& item : node.items) substitute(item, arguments);
+  for (auto& field : node.fields) substitute(field.second, arguments);
+}
+
+bool mentions(const Node& node, std::string_view argument) {
+  if (node.kind == Node::Kind::scalar)
+    return node.scalar.starts_with('$') && same_name(node.scalar.substr(1), argument);
+  return std::any_of(node.items.begin(), node.items.end(),
+                     [&](const Node& item) { return mentions(item, argument); }) ||
+         std::any_of(node.fields.begin(), node.fields.end(),
+                     [&](const auto& field) { return mentions(field.second, argument); });
+}
+
+CnnReader::CnnReader(const Node* blocks, bool auxiliary) : auxiliary_(auxiliary) {
+  if (!blocks || blocks->kind == Node::Kind::null) return;
+  if (blocks->kind != Node::Kind::map) fail(blocks->place, "cnn.blocks: expected a map of blocks by their names");
+  for (const auto& [name, node] : blocks->fields) {
+    if (find_cnn_word(name)) fail(node.key_place, fmt::format("cnn.blocks: \"{}\" is the name of a layer", name));
+    Fields fields(node, "cnn.blocks." + name);
+    const Node* arguments = fields.child("arguments");
+    if (arguments && arguments->kind != Node::Kind::map)
+      fail(arguments->place, fmt::format("cnn.blocks.{}.arguments: expected names, such as {{out, stride: 1}}", name));
+    if (arguments && arguments->find("repeat"))
+      fail(arguments->find("repeat")->key_place, "cnn.blocks: every block has \"repeat\", so no argument is called so");
+    blocks_.emplace_back(name, Block{arguments, &fields.required_child("layers")});
+    fields.finish();
+    if (!arguments) continue;
+    for (const auto& [argument, fallback] : arguments->fields) {
+      if (fallback.kind == Node::Kind::map)
+        fail(fallback.place, fmt::format("cnn.blocks.{}: argument \"{}\": expected a value or a list", name, argument));
+      if (!mentions(*blocks_.back().second.layers, argument))
+        fail(fallback.key_place, fmt::format("cnn.blocks.{}: nothing uses the argument \"{}\"", name, argument));
+    }
+  }
+}
+
+const CnnReader::Block* CnnReader::find_block(const std::string& word) const {
+  for (const auto& [name, block] : blocks_)
+    if (same_name(name, word)) return &block;
+  return nullptr;
+}
+
+/// A layer as written: its word, and its figures where it has any.
+std::pair<std::string, const Node*> word_of(const Node& item) {
+  if (item.kind == Node::Kind::scalar) return {item.scalar, nullptr};
+  if (item.kind == Node::Kind::map && item.fields.size() == 1) return {item.fields[0].first, &item.fields[0].second};
+  fail(item.place, "cnn: expected a layer, such as relu or conv: {out: 64, kernel: 3}");
+}
+
+std::vector<CnnOperator> CnnReader::list_of(const Node& list, const std::string& what, int depth) {
+  if (list.kind != Node::Kind::list) fail(list.place, fmt::format("{}: expected a list of layers", what));
+  std::vector<CnnOperator> operators;
+  for (const Node& item : list.items) append(operators, item, depth);
+  return operators;
+}
+
+void CnnReader::append(std::vector<CnnOperator>& operators, const Node& item, int depth) {
+  const auto [word, figures] = word_of(item);
+  append_word(operators, word, figures, item, depth);
+}
+
+void CnnReader::append_word(std::vector<CnnOperator>& operators, const std::string& word, const Node* figures,
+                            const Node& item, int depth) {
+  if (++operators_ > kMostOperators)
+    fail(item.place, fmt::format("cnn: with its blocks laid out it has over {} layers", kMostOperators));
+  if (const Block* block = find_block(word)) return append_block(operators, word, *block, figures, item, depth);
+  const CnnWord* known = find_cnn_word(word);
+  if (!known) {
+    std::vector<std::string> names;
+    for (const CnnWord& w : cnn_words()) names.emplace_back(w.word);
+    for (const auto& block : blocks_) names.push_back(block.first);
+    fail(item.place, fmt::format("cnn: unknown layer \"{}\"{}", word, hint(word, names)));
+  }
+  if (known->kind == CnnKind::auxiliary && !auxiliary_) return;
+  if (known->kind != CnnKind::residual && known->kind != CnnKind::concat && known->kind != CnnKind::auxiliary) {
+    operators.push_back(read_cnn_operator(*known, figures, item.place));
+    return;
+  }
+  CnnOperator op;
+  op.kind = known->kind;
+  op.word = known->word;
+  op.place = item.place;
+  branches(op, figures, depth);
+  operators.push_back(std::move(op));
+}
+
+void CnnReader::append_block(std::vector<CnnOperator>& operators, const std::string& word, const Block& block,
+                             const Node* given, const Node& item, int depth) {
+  if (depth >= kDeepestBlocks) fail(item.place, fmt::format("cnn: block {} is used in itself", word));
+  static const Node none;
+  Fields fields(given ? *given : none, "cnn." + word);
+  const std::int64_t once = 1;
+  const std::int64_t repeat = cnn_size(fields, "repeat", 1, &once);
+  std::vector<std::pair<std::string, Node>> arguments;
+  if (block.arguments)
+    for (const auto& [name, fallback] : block.arguments->fields) {
+      const Node* value = fields.child(name);
+      if (!value && fallback.kind == Node::Kind::null)
+        fail(item.place, fmt::format("cnn.{}: missing argument \"{}\"", word, name));
+      arguments.emplace_back(name, value ? *value : fallback);
+    }
+  fields.finish();
+  Node layers = *block.layers;
+  substitute(layers, arguments);
+  for (std::int64_t i = 0; i < repeat; ++i) {
+    if (++operators_ > kMostOperators)  // here too, for a block of nothing
+      fail(item.place, fmt::format("cnn: with its blocks laid out it has over {} layers", kMostOperators));
+    for (CnnOperator& op : list_of(layers, "cnn.blocks." + word, depth + 1)) operators.push_back(std::move(op));
+  }
+}
+
+void CnnReader::branches(CnnOperator& op, const Node* figures, int depth) {
+  const std::string what = "cnn." + op.word;
+  if (!figures) fail(op.place, what + ": expected its layers");
+  if (op.kind == CnnKind::residual && figures->kind == Node::Kind::map) {
+    Fields fields(*figures, what);
+    op.branches = {list_of(fields.required_child("layers"), what + ".layers", depth), {}};
+    if (fields.has("shortcut")) op.branches[1] = list_of(*fields.child("shortcut"), what + ".shortcut", depth);
+    fields.finish();
+  } else if (op.kind == CnnKind::residual) {
+    op.branches = {list_of(*figures, what, depth), {}};
+  } else if (op.kind == CnnKind::auxiliary) {
+    op.branches = {list_of(*figures, what, depth)};
+  } else {
+    if (figures->kind != Node::Kind::list) fail(figures->place, what + ": expected a list of branches");
+    for (const Node& branch : figures->items) op.branches.push_back(list_of(branch, what, depth));
+    if (op.branches.size() < 2) fail(figures->place, what + ": expected two branches or more");
+  }
+  if (op.kind != CnnKind::concat && op.branches[0].empty()) fail(figures->place, what + ": expected a layer or more");
+}
+
+std::vector<CnnLayer> CnnReader::layers(const Node& list) {
+  if (list.kind != Node::Kind::list) fail(list.place, "cnn.layers: expected a list of layers");
+  std::vector<CnnLayer> layers;
+  std::vector<std::pair<std::string, int>> used;  // how often each word has begun a layer
+  const auto begin = [&](const std::string& word) {
+    auto at = std::find_if(used.begin(), used.end(), [&](const auto& u) { return u.first == word; });
+    if (at == used.end()) at = used.insert(used.end(), {word, 0});
+    layers.push_back({fmt::format("{} {}", word, ++at->second), {}});
+  };
+  for (Node item : list.items) {
+    substitute(item, {});
+    const auto [word, figures] = word_of(item);
+    const Block* block = find_block(word);
+    Node one_use = item;
+    std::int64_t repeat = 1;
+    if (block && figures && figures->find("repeat")) {  // each use is a layer of its own
+      repeat = cnn_size_of(*figures->find("repeat"), "cnn." + word + ".repeat", 1);
+      std::erase_if(one_use.fields[0].second.fields, [](const auto& field) { return field.first == "repeat"; });
+    }
+    const CnnWord* known = block ? nullptr : find_cnn_word(word);
+    const bool begins = block || (known && (known->kind == CnnKind::conv || known->kind == CnnKind::linear ||
+                                            known->kind == CnnKind::residual || known->kind == CnnKind::concat));
+    const bool auxiliary = known && known->kind == CnnKind::auxiliary;
+    for (std::int64_t i = 0; i < repeat; ++i) {
+      if (begins || (auxiliary && auxiliary_) || layers.empty()) begin(word);
+      append(layers.back().operators, one_use, 0);
+    }
+  }
+  return layers;
+}
+
+}  // namespace
+
+Cnn read_cnn(const Node& node, std::string name, std::string source) {
+  Fields fields(node, "cnn");
+  Cnn cnn;
+  cnn.name = std::move(name);
+  cnn.source = std::move(source);
+  const Node& input = fields.required_child("input");
+  if (input.kind != Node::Kind::list || input.items.size() != 3)
+    fail(input.place, "cnn.input: expected [channels, height, width]");
+  cnn.input.channels = cnn_size_of(input.items[0], "cnn.input", 1);
+  cnn.input.height = cnn_size_of(input.items[1], "cnn.input", 1);
+  cnn.input.width = cnn_size_of(input.items[2], "cnn.input", 1);
+  if (cnn.input.elements() > kMostCnnElements) fail(input.place, "cnn.input: too many elements");
+  const Node* blocks = fields.child("blocks");
+  const bool auxiliary = fields.boolean("auxiliary", true);
+  const Node& layers = fields.required_child("layers");
+  fields.finish();
+  cnn.layers = CnnReader(blocks, auxiliary).layers(layers);
+  if (cnn.layers.empty() || cnn.layers.back().operators.empty() ||
+      cnn.layers.back().operators.back().kind != CnnKind::softmax_cross_entropy)
+    fail(layers.place, "cnn.layers: expected softmax_cross_entropy, the loss, as the last layer");
+  infer_shapes(cnn);
+  return cnn;
+}
+
+}  // namespace trainyard

@@ -1,0 +1,154 @@
+// What fits onto what in a CNN.
+#include <fmt/format.h>
+
+#include "models/networks/cnn/cnn.hpp"
+
+namespace trainyard {
+namespace {
+
+class ShapeInference {
+ public:
+  explicit ShapeInference(const std::string& layer) : layer_(layer) {}
+
+  /// A loss ends a list of layers that may have one.
+  FeatureShape run(std::vector<CnnOperator>& operators, FeatureShape shape, bool loss = false) {
+    for (CnnOperator& op : operators) {
+      if (op.kind == CnnKind::softmax_cross_entropy && !(loss && &op == &operators.back()))
+        refuse(op, "the loss comes last, in the network or an auxiliary");
+      op.in = shape;
+      op.output = shape = output(op);
+      if (shape.elements() > kMostCnnElements) refuse(op, fmt::format("{} elements are too many", shape.text()));
+    }
+    return shape;
+  }
+
+ private:
+  [[noreturn]] void refuse(const CnnOperator& op, const std::string& what) const {
+    fail(op.place, fmt::format("cnn.{}: {} (in layer \"{}\")", op.word, what, layer_));
+  }
+  void need_map(const CnnOperator& op) const {
+    if (op.in.flat) refuse(op, fmt::format("expected channels x height x width, got {} flat features", op.in.channels));
+  }
+  void need_flat(const CnnOperator& op) const {
+    if (!op.in.flat) refuse(op, fmt::format("expected flat features, got {}; flatten comes before", op.in.text()));
+  }
+  /// Pixels that a window visits along one dimension.
+  std::int64_t visited(const CnnOperator& op, std::size_t axis, std::int64_t size) const {
+    const std::int64_t padded = size + 2 * op.pad[axis];
+    if (op.kernel[axis] > padded)
+      refuse(op, fmt::format("a kernel of {} x {} does not fit into {} (padding {} x {})", op.kernel[0], op.kernel[1],
+                             op.in.text(), op.pad[0], op.pad[1]));
+    return (padded - op.kernel[axis]) / op.stride[axis] + 1;
+  }
+  FeatureShape windows(const CnnOperator& op, std::int64_t channels) const {
+    need_map(op);
+    return {channels, visited(op, 0, op.in.height), visited(op, 1, op.in.width), false};
+  }
+  FeatureShape output(CnnOperator& op);
+  FeatureShape convolved(const CnnOperator&) const;
+  FeatureShape pooled(const CnnOperator&) const;
+  FeatureShape summed(CnnOperator&);
+  FeatureShape concatenated(CnnOperator&);
+
+  const std::string& layer_;
+};
+
+FeatureShape ShapeInference::convolved(const CnnOperator& op) const {
+  need_map(op);
+  for (const std::int64_t channels : {op.in.channels, op.out})
+    if (channels % op.groups != 0)
+      refuse(op, fmt::format("{} groups do not divide {} {} channels", op.groups, channels,
+                             channels == op.in.channels ? "input" : "output"));
+  return windows(op, op.out);
+}
+
+FeatureShape ShapeInference::pooled(const CnnOperator& op) const {
+  for (const std::size_t axis : {0U, 1U})  // else a window could lie in the padding alone
+    if (op.pad[axis] > op.kernel[axis] / 2)
+      refuse(op, fmt::format("padding {} is more than half the kernel of {}", op.pad[axis], op.kernel[axis]));
+  return windows(op, op.in.channels);
+}
+
+FeatureShape ShapeInference::summed(CnnOperator& op) {
+  const FeatureShape main = run(op.branches[0], op.in), shortcut = run(op.branches[1], op.in);
+  if (main != shortcut)
+    refuse(op, fmt::format("the layers give {}, the shortcut {}; they are added, so they must be equal", main.text(),
+                           shortcut.text()));
+  return main;
+}
+
+FeatureShape ShapeInference::concatenated(CnnOperator& op) {
+  FeatureShape whole;
+  for (std::size_t i = 0; i < op.branches.size(); ++i) {
+    const FeatureShape part = run(op.branches[i], op.in);
+    if (i == 0) {
+      whole = part;
+      continue;
+    }
+    if (part.flat != whole.flat || part.height != whole.height || part.width != whole.width)
+      refuse(op, fmt::format("branch 1 gives {}, branch {} {}; only the channels may differ",
+                             op.branches[0].empty() ? op.in.text() : op.branches[0].back().output.text(), i + 1,
+                             part.text()));
+    whole.channels += part.channels;
+  }
+  return whole;
+}
+
+FeatureShape ShapeInference::output(CnnOperator& op) {
+  switch (op.kind) {
+    case CnnKind::conv:
+      return convolved(op);
+    case CnnKind::max_pool:
+    case CnnKind::avg_pool:
+      return pooled(op);
+    case CnnKind::adaptive_pool:
+      need_map(op);
+      return {op.in.channels, op.kernel[0], op.kernel[1], false};
+    case CnnKind::global_pool:
+      need_map(op);
+      return {op.in.channels, 1, 1, false};
+    case CnnKind::flatten:
+      return {op.in.channels * op.in.height * op.in.width, 1, 1, true};
+    case CnnKind::linear:
+      need_flat(op);
+      return {op.out, 1, 1, true};
+    case CnnKind::batch_norm:
+    case CnnKind::local_response_norm:
+      need_map(op);
+      return op.in;
+    case CnnKind::softmax_cross_entropy:
+      need_flat(op);
+      return op.in;
+    case CnnKind::residual:
+      return summed(op);
+    case CnnKind::concat:
+      return concatenated(op);
+    case CnnKind::auxiliary:
+      run(op.branches[0], op.in, true);
+      if (op.branches[0].back().kind != CnnKind::softmax_cross_entropy)
+        refuse(op, "expected softmax_cross_entropy, its loss, as its last layer");
+      return op.in;
+    case CnnKind::activation:
+    case CnnKind::dropout:
+      return op.in;
+  }
+  throw InternalError("an operator of a CNN without a shape");
+}
+
+}  // namespace
+
+double FeatureShape::elements() const {
+  return static_cast<double>(channels) * static_cast<double>(height) * static_cast<double>(width);
+}
+
+std::string FeatureShape::text() const {
+  return flat ? fmt::format("{}", channels) : fmt::format("{} x {} x {}", channels, height, width);
+}
+
+void infer_shapes(Cnn& cnn) {
+  FeatureShape shape = cnn.input;
+  for (CnnLayer& layer : cnn.layers)
+    shape = ShapeInference(layer.name).run(layer.operators, shape, &layer == &cnn.layers.back());
+}
+
+}  // namespace trainyard

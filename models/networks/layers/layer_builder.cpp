@@ -1,0 +1,223 @@
+#include "models/networks/layers/layer_builder.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include "sim/error.hpp"
+
+namespace trainyard {
+namespace {
+
+constexpr Bytes kIndexSize{8};  // torch.long: token ids, class targets
+
+BackwardKernel for_weights(KernelCall call, std::vector<int> gradients) {
+  BackwardKernel kernel{std::move(call), std::move(gradients)};
+  kernel.for_weights = true;
+  return kernel;
+}
+
+}  // namespace
+
+LayerBuilder::LayerBuilder(std::string name, double rows, Precision precision) : rows_(rows), precision_(precision) {
+  require_training_precision(precision);
+  layer_.name = std::move(name);
+}
+
+int LayerBuilder::parameter(std::string name, double elements) {
+  layer_.parameters.push_back({std::move(name), elements, active_share_});
+  layer_.parameters.back().partial = partial_;
+  return static_cast<int>(layer_.parameters.size()) - 1;
+}
+
+Bytes LayerBuilder::row_bytes(double width) const { return element_size(precision_) * (rows_ * width); }
+
+void LayerBuilder::add(Operator op) {
+  for (const Held& held : held_) {
+    op.forward_live += held.tensors;
+    op.backward_live += held.gradients;
+    op.residual += held.residual;
+  }
+  operators_.push_back(std::move(op));
+}
+
+void LayerBuilder::linear(const Linear& l) {
+  const int weight = parameter(l.name + ".weight", l.in * l.out * l.experts);
+  const int bias = l.bias ? parameter(l.name + ".bias", l.out * l.experts) : -1;
+  for (const int index : {weight, bias}) {
+    if (index < 0) continue;
+    ParameterTensor& tensor = layer_.parameters[static_cast<std::size_t>(index)];
+    tensor.active_share *= l.active_share;
+    tensor.expert = l.routed;
+  }
+  ParameterTensor& matrix = layer_.parameters[static_cast<std::size_t>(weight)];
+  matrix.in = l.in;
+  matrix.out = l.out;
+  matrix.accumulated = accumulating_;
+  linear(l, weight, bias);
+}
+
+void LayerBuilder::tied_linear(const Linear& l) {
+  layer_.tied_elements += l.in * l.out;
+  linear(l, -1, l.bias ? parameter(l.name + ".bias", l.out) : -1);
+}
+
+void LayerBuilder::linear(const Linear& l, int weight, int bias) {
+  const double groups = std::min(l.experts, rows_);  // no weight is read that gets no row
+  const double m = rows_ / groups;
+  Operator op;
+  op.forward.push_back(gemm(l.name, m, l.out, l.in, precision_, groups));
+  if (l.input_gradient) op.backward.push_back({gemm(l.name + ".dgrad", m, l.in, l.out, precision_, groups), {}});
+  if (!l.regather.empty())
+    op.backward_exchanges.push_back({l.regather, Axis::tensor, Exchanged::all_gather, row_bytes(l.in), 0,
+                                     static_cast<int>(op.backward.size()), true});
+  KernelCall wgrad = gemm(l.name + ".wgrad", l.in, l.out, m, precision_, groups);
+  if (accumulating_)
+    wgrad.work.bytes += (element_size(Precision::fp32) * 2 - element_size(precision_)) * (l.in * l.out * groups);
+  op.backward.push_back(for_weights(std::move(wgrad), {}));
+  if (weight >= 0) op.backward.back().gradients_ready = {weight};
+  if (bias >= 0) {
+    const Bytes moved = row_bytes(l.out) + element_size(precision_) * (l.out * l.experts);
+    op.backward.push_back(for_weights(elementwise(l.name + ".bias_grad", moved, precision_), {bias}));
+  }
+  const Bytes input = row_bytes(l.in) / l.input_shares;
+  if (l.keeps_input) op.kept.push_back({l.name + ".input", input});
+  if (l.keeps_input || l.holds_input) op.for_weights += input;
+  op.for_weights += row_bytes(l.out);
+  op.forward_live = row_bytes(l.out);
+  if (l.input_shares > 1 && l.regather_buffer) {  // the gathered input, made for each of the passes
+    op.forward_live += row_bytes(l.in);
+    op.backward_live += row_bytes(l.in);
+  }
+  if (l.input_gradient) op.backward_live += row_bytes(l.in);
+  if (!l.shares_fork_gradient) op.backward_live += row_bytes(l.out);
+  add(std::move(op));
+}
+
+void LayerBuilder::bias(const std::string& name, double width, bool fused) {
+  const Bytes tensor = row_bytes(width), values = element_size(precision_) * width;
+  Operator op;
+  if (!fused) op.forward.push_back(elementwise(name, tensor * 2 + values, precision_));
+  op.backward.push_back(
+      for_weights(elementwise(name + "_grad", tensor + values, precision_), {parameter(name, width)}));
+  op.for_weights = tensor;
+  op.forward_live = tensor;
+  op.backward_live = tensor;
+  add(std::move(op));
+}
+
+void LayerBuilder::dropout(const Dropout& d) {
+  const Bytes tensor = row_bytes(d.width);
+  const Bytes mask{rows_ * d.width};
+  Operator op;
+  if (!d.fused) op.forward.push_back(elementwise(d.name, tensor * 2 + mask, precision_));
+  op.backward.push_back({elementwise(d.name + ".backward", tensor * 2 + mask, precision_), {}});
+  op.kept.push_back({d.name + ".mask", mask, d.core});
+  op.core = d.core;
+  op.forward_live = d.input_kept ? tensor : tensor * 2;
+  op.backward_live = d.shares_fork_gradient ? tensor : tensor * 2;
+  add(std::move(op));
+}
+
+void LayerBuilder::fork(std::string name, double width) {
+  const Bytes tensor = row_bytes(width);
+  Operator op;
+  op.backward.push_back({elementwise(name + ".gradient_sum", tensor * 3, precision_), {}});
+  op.backward_live = tensor * 3;
+  const bool first = operators_.empty();  // then it is the layer's input that waits
+  add(std::move(op));
+  held_.push_back({tensor, {}, first ? Bytes{} : tensor});
+}
+
+void LayerBuilder::join(std::string name, Bytes mask) {
+  if (held_.empty()) throw InternalError("layer " + layer_.name + ": join without a fork");
+  const Bytes tensor = held_.back().gradients;
+  Operator op;
+  op.forward.push_back(elementwise(std::move(name), tensor * 3 + mask, precision_));
+  op.forward_live = tensor * 2;
+  add(std::move(op));  // before the fork ends: the gradient that comes in is the one it holds
+  held_.pop_back();
+}
+
+void LayerBuilder::hold(Bytes gradients, Bytes tensors) { held_.push_back({gradients, tensors, tensors}); }
+
+void LayerBuilder::release() {
+  if (held_.empty()) throw InternalError("layer " + layer_.name + ": release without a hold");
+  held_.pop_back();
+}
+
+void LayerBuilder::cross(Crossing c) {
+  Operator op;
+  const auto live = [&c](const Exchange& exchange) {  // a sum over ranks is made in place
+    return exchange.what == Exchanged::all_reduce ? c.in : c.in + c.out;
+  };
+  if (!c.forward.name.empty()) {
+    op.forward_live = live(c.forward);
+    op.forward_exchanges.push_back(std::move(c.forward));
+  }
+  if (!c.backward.name.empty()) {
+    op.backward_live = live(c.backward);
+    if (c.backward.what != Exchanged::all_reduce) op.early_live = c.in;
+    op.backward_exchanges.push_back(std::move(c.backward));
+    op.beside_weights = c.beside_weights;
+  }
+  add(std::move(op));
+}
+
+void LayerBuilder::mover(std::string name, Bytes in, Bytes out, bool core) {
+  Operator op;
+  op.forward.push_back(elementwise(name, in + out, precision_));
+  op.backward.push_back({elementwise(name + ".backward", in + out, precision_), {}});
+  op.forward_live = op.backward_live = in + out;
+  op.core = core;
+  add(std::move(op));
+}
+
+void LayerBuilder::shared_input(std::string name, double width, int uses) {
+  const Bytes tensor = row_bytes(width);
+  Operator op;
+  for (int i = 1; i < uses; ++i)
+    op.backward.push_back({elementwise(name + ".gradient_sum", tensor * 3, precision_), {}});
+  op.backward_live = tensor * 3;
+  add(std::move(op));
+}
+
+void LayerBuilder::norm(Norm kind, const std::string& name, double width) {
+  const bool layer_norm = kind == Norm::layer_norm;
+  const Bytes tensor = row_bytes(width);
+  std::vector<int> gradients = {parameter(name + ".weight", width)};
+  if (layer_norm) gradients.push_back(parameter(name + ".bias", width));
+  const Bytes statistics = element_size(Precision::fp32) * ((layer_norm ? 2 : 1) * rows_);  // (mean,) 1/deviation
+  Operator op;
+  op.forward.push_back(elementwise(name, tensor * 2 + statistics, precision_));
+  if (fused_norms_) {
+    op.backward.push_back({elementwise(name + ".backward", tensor * 3 + statistics, precision_), gradients});
+  } else {
+    op.backward.push_back({elementwise(name + ".input_grad", tensor * 3 + statistics, precision_), {}});
+    op.backward.push_back(
+        for_weights(elementwise(name + ".weight_grad", tensor * 2 + statistics, precision_), gradients));
+    op.for_weights = tensor * 2 + statistics;
+  }
+  op.kept = {{name + ".input", tensor}, {name + ".statistics", statistics}};
+  op.forward_live = tensor;
+  op.backward_live = tensor * 2;
+  add(std::move(op));
+}
+
+void LayerBuilder::embedding(const Embedding& e) {
+  const Bytes looked_up = element_size(precision_) * (e.lookups * e.width);
+  const Bytes table = element_size(precision_) * (e.entries * e.width);
+  const Bytes indices = kIndexSize * e.lookups;
+  Operator op;
+  op.forward.push_back(kernel_call(e.name, Kernel::embedding, Flops{}, looked_up * 2 + indices, precision_));
+  const Bytes scattered = table + looked_up * 3 + indices;
+  op.backward.push_back({kernel_call(e.name + ".backward", Kernel::embedding, Flops{}, scattered, precision_), {}});
+  if (e.tied) op.backward.push_back({elementwise(e.name + ".gradient_sum", table * 3, precision_), {}});
+  if (e.owned) op.backward.back().gradients_ready = {parameter(e.name + ".weight", e.entries * e.width)};
+  op.kept = {{e.name + ".indices", indices}};
+  op.forward_live = looked_up;
+  op.backward_live = looked_up;
+  if (e.tied) op.backward_live += table;
+  add(std::move(op));
+}
+
+}  // namespace trainyard

@@ -1,0 +1,92 @@
+// Losses at the end of the last layer.
+#include <utility>
+
+#include "models/networks/layers/layer_builder.hpp"
+
+namespace trainyard {
+namespace {
+constexpr Bytes kTargetSize{8};  // torch.long
+}
+
+void LayerBuilder::cross_entropy(double classes, bool fused) {
+  const Bytes logits = row_bytes(classes);
+  const Bytes targets = kTargetSize * rows_;
+  if (fused) {
+    Operator op;  // forward reads twice (maximum and sum, gradient) and writes the gradient; backward scales it
+    op.forward.push_back(elementwise("cross_entropy", logits * 3 + targets, precision_));
+    op.backward.push_back({elementwise("cross_entropy.backward", logits * 2, precision_), {}});
+    op.kept = {{"logits", logits}, {"targets", targets}};
+    add(std::move(op));
+    return;
+  }
+  const bool cast = element_size(precision_) < element_size(Precision::fp32);
+  const Precision wide = cast ? Precision::fp32 : precision_;
+  const Bytes tensor = element_size(wide) * (rows_ * classes);
+  Operator copy;
+  copy.kept = {{"logits", logits}};
+  if (cast) {
+    copy.forward.push_back(elementwise("logits_to_fp32", logits + tensor, wide));
+    copy.backward.push_back({elementwise("logits_to_fp32.backward", tensor + logits, wide), {}});
+    copy.forward_live = tensor;
+    copy.backward_live = tensor + logits;
+  }
+  add(std::move(copy));
+
+  Operator log_softmax;
+  log_softmax.forward.push_back(elementwise("log_softmax", tensor * 2, wide));
+  log_softmax.backward.push_back({elementwise("log_softmax.backward", tensor * 3, wide), {}});
+  log_softmax.kept = {{"log_probabilities", tensor}};
+  if (cast) log_softmax.forward_live = tensor;
+  log_softmax.backward_live = tensor * 2;
+  add(std::move(log_softmax));
+
+  Operator nll;  // picks one log-probability a row; its gradient is a cleared tensor with one entry a row
+  const Bytes picked = element_size(wide) * rows_;
+  nll.forward.push_back(elementwise("nll_loss", picked + targets, wide));
+  nll.backward.push_back({elementwise("nll_loss.backward", tensor + picked + targets, wide), {}});
+  nll.kept = {{"targets", targets}};
+  nll.backward_live = tensor;
+  add(std::move(nll));
+}
+
+void LayerBuilder::sharded_cross_entropy(const std::string& prefix, double classes, bool fused) {
+  const Bytes logits = row_bytes(classes), targets = kTargetSize * rows_;
+  const Bytes number = element_size(Precision::fp32) * rows_;
+  const Exchange maximum{prefix + ".maximum", Axis::tensor, Exchanged::all_reduce, number, 1, 1};
+  Exchange sums{prefix + ".sums", Axis::tensor, Exchanged::all_reduce, number * 2};
+  Operator op;
+  if (fused) {
+    op.forward = {elementwise("cross_entropy.maximum", logits + number, precision_),
+                  elementwise("cross_entropy.sums", logits + targets + number * 3, precision_),
+                  elementwise("cross_entropy", logits * 2 + number * 2 + targets, precision_)};
+    op.backward.push_back({elementwise("cross_entropy.backward", logits * 2, precision_), {}});
+    op.kept = {{"logits", logits}, {"targets", targets}};
+    sums.after = sums.needed_by = 2;
+    op.forward_exchanges = {maximum, sums};
+    add(std::move(op));
+    return;
+  }
+  const bool cast = element_size(precision_) < element_size(Precision::fp32);
+  const Precision wide = cast ? Precision::fp32 : precision_;
+  const Bytes tensor = element_size(wide) * (rows_ * classes);
+  if (cast) {
+    Operator copy;
+    copy.forward.push_back(elementwise("logits_to_fp32", logits + tensor, wide));
+    copy.backward.push_back({elementwise("logits_to_fp32.backward", tensor + logits, wide), {}});
+    copy.forward_live = copy.backward_live = tensor + logits;
+    add(std::move(copy));
+  }
+  op.forward = {elementwise("cross_entropy.maximum", tensor + number, wide),
+                elementwise("cross_entropy.subtract", tensor * 2 + number, wide),
+                elementwise("cross_entropy.exponential", tensor * 2, wide),
+                elementwise("cross_entropy.sums", tensor + targets + number * 2, wide),
+                elementwise("cross_entropy.divide", tensor * 2 + number, wide)};
+  op.backward.push_back({elementwise("cross_entropy.backward", tensor * 2 + targets, wide), {}});
+  op.kept = {{"probabilities", tensor}, {"targets", targets}};
+  op.forward_live = logits;
+  sums.after = sums.needed_by = 4;
+  op.forward_exchanges = {maximum, sums};
+  add(std::move(op));
+}
+
+}  // namespace trainyard

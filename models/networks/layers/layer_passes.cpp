@@ -1,0 +1,143 @@
+// From operators to the two passes of a layer: order, exchanges, recomputation, memory.
+#include <algorithm>
+#include <utility>
+
+#include "models/networks/layers/layer_builder.hpp"
+#include "sim/error.hpp"
+
+namespace trainyard {
+namespace {
+
+Bytes total_of(const std::vector<KeptTensor>& kept) {
+  Bytes total;
+  for (const auto& tensor : kept) total += tensor.bytes;
+  return total;
+}
+Bytes core_bytes(const std::vector<KeptTensor>& kept) { return total_of(kept) - kept_without_core(kept); }
+
+/// Kernels `for_weights` that end the list.
+int trailing_for_weights(const std::vector<BackwardKernel>& kernels) {
+  int count = 0;
+  for (auto kernel = kernels.rbegin(); kernel != kernels.rend() && kernel->for_weights; ++kernel) ++count;
+  return count;
+}
+
+void append(std::vector<Exchange>& to, const std::vector<Exchange>& exchanges, std::size_t kernels_before) {
+  for (Exchange exchange : exchanges) {
+    exchange.after += static_cast<int>(kernels_before);
+    exchange.needed_by += static_cast<int>(kernels_before);
+    to.push_back(std::move(exchange));
+  }
+}
+
+/// Operators [first, last) are the core of attention: what they keep for themselves is gone after the forward pass, and
+/// made again before the last one's backward kernels.
+void recompute_group(std::vector<Operator>& operators, std::size_t first, std::size_t last) {
+  std::vector<BackwardKernel> backward;
+  Bytes made, peak, before;
+  for (std::size_t i = first; i < last; ++i) {
+    Operator& op = operators[i];
+    if (!op.forward_exchanges.empty())
+      throw InternalError("operators that exchange something are not recomputed selectively");
+    for (const KernelCall& kernel : op.forward) backward.push_back({kernel, {}});
+    const Bytes core = core_bytes(op.kept);
+    made += core;
+    op.backward_live += made;
+    op.forward_live += before + core;  // what the one before made is read here
+    before = core;
+    peak = std::max(peak, op.forward_live + made - core);
+    std::erase_if(op.kept, [](const KeptTensor& tensor) { return tensor.core; });
+  }
+  Operator& end = operators[last - 1];
+  for (Exchange& exchange : end.backward_exchanges) {
+    exchange.after += static_cast<int>(backward.size());
+    exchange.needed_by += static_cast<int>(backward.size());
+  }
+  backward.insert(backward.end(), end.backward.begin(), end.backward.end());
+  end.backward = std::move(backward);
+  end.backward_live = std::max(end.backward_live, peak);
+}
+
+}  // namespace
+
+Bytes kept_without_core(const std::vector<KeptTensor>& kept) {
+  Bytes total;
+  for (const auto& tensor : kept)
+    if (!tensor.core) total += tensor.bytes;
+  return total;
+}
+
+/// Where a gradient goes out before the kernels of weights, its sum comes in beside their tensors.
+void LayerBuilder::exchange_gradients() {
+  for (std::size_t i = 0; i + 1 < operators_.size(); ++i)
+    if (operators_[i].beside_weights && trailing_for_weights(operators_[i + 1].backward) > 0)
+      operators_[i + 1].backward_live += operators_[i].early_live;
+}
+
+void LayerBuilder::recompute_core() {
+  for (std::size_t first = 0; first < operators_.size();) {
+    std::size_t last = first;
+    while (last < operators_.size() && operators_[last].core) ++last;
+    if (last > first) recompute_group(operators_, first, last);
+    first = last + 1;
+  }
+}
+
+void LayerBuilder::lay_out() {
+  for (const auto& op : operators_) {
+    layer_.kept.insert(layer_.kept.end(), op.kept.begin(), op.kept.end());
+    layer_.kept_for_weights += op.for_weights;
+  }
+  const Bytes all = layer_.activations();
+  Bytes kept_so_far;
+  for (const auto& op : operators_) {
+    append(layer_.forward_exchanges, op.forward_exchanges, layer_.forward.size());
+    layer_.forward.insert(layer_.forward.end(), op.forward.begin(), op.forward.end());
+    kept_so_far += total_of(op.kept);
+    layer_.forward_transient = std::max(layer_.forward_transient, kept_so_far + op.forward_live - all);
+    // What later operators saved is freed by the time this one's backward runs, so the same sum applies.
+    layer_.backward_transient = std::max(layer_.backward_transient, kept_so_far + op.backward_live - all);
+  }
+  for (auto op = operators_.rbegin(); op != operators_.rend(); ++op) {
+    append(layer_.backward_exchanges, op->backward_exchanges, layer_.backward.size());
+    if (op->beside_weights) {
+      Exchange& exchange = layer_.backward_exchanges.back();
+      exchange.after -= trailing_for_weights(layer_.backward);
+      if (!overlap_) exchange.needed_by = exchange.after;
+    }
+    layer_.backward.insert(layer_.backward.end(), op->backward.begin(), op->backward.end());
+  }
+}
+
+void LayerBuilder::recompute_all(Bytes input) {
+  Bytes forward;  // without autograd each operator's tensors go when the next one has read them
+  for (const auto& op : operators_) forward = std::max(forward, total_of(op.kept) + op.forward_live + op.residual);
+  const Bytes all = layer_.activations();
+  const Bytes again = std::max(layer_.forward_transient + layer_.output, layer_.backward_transient);
+  layer_.kept = {{"input", input}};
+  layer_.forward_transient = forward;
+  layer_.backward_transient = all + again - input;
+  layer_.recomputes_all = true;
+  layer_.recomputed_exchanges = static_cast<int>(layer_.forward_exchanges.size());
+
+  std::vector<BackwardKernel> backward;
+  for (const KernelCall& kernel : layer_.forward) backward.push_back({kernel, {}});
+  std::vector<Exchange> exchanges = layer_.forward_exchanges;
+  append(exchanges, layer_.backward_exchanges, backward.size());
+  backward.insert(backward.end(), layer_.backward.begin(), layer_.backward.end());
+  layer_.backward = std::move(backward);
+  layer_.backward_exchanges = std::move(exchanges);
+}
+
+Layer LayerBuilder::build(Bytes output, Recompute recompute, Bytes input) && {
+  if (!held_.empty())
+    throw InternalError("layer " + layer_.name + ": a fork was never joined, or a hold never released");
+  layer_.output = output;
+  exchange_gradients();
+  if (recompute == Recompute::selective) recompute_core();
+  lay_out();
+  if (recompute == Recompute::full) recompute_all(input);
+  return std::move(layer_);
+}
+
+}  // namespace trainyard

@@ -1,0 +1,38 @@
+#include "models/networks/layers/sharding.hpp"
+
+#include <algorithm>
+#include <string>
+
+#include "models/networks/layers/sharding_error.hpp"
+
+namespace trainyard {
+namespace {
+
+/// Of some load over the mean, what experts take.
+double taken(double load, const Sharding& s) {
+  return s.expert_capacity > 0 ? std::min(load, s.expert_capacity) : load;
+}
+
+}  // namespace
+
+double fullest_expert_rank(const Sharding& s) { return s.expert == 1 ? taken(1, s) : taken(s.expert_imbalance, s); }
+
+double rows_within_capacity(const Sharding& s) {
+  if (s.expert == 1) return taken(1, s);
+  const double ranks = s.expert, others = (ranks - s.expert_imbalance) / (ranks - 1);
+  return (taken(s.expert_imbalance, s) + (ranks - 1) * taken(others, s)) / ranks;
+}
+
+void require_tensor_alone(const Sharding& s, const char* what) {
+  const std::string of = std::string(what) + ": ";
+  if (s.tensor < 1)
+    throw ShardingError("tensor", of + "tensor axis: " + std::to_string(s.tensor) + " ranks; expected at least 1");
+  if (s.sequence || s.context != 1)
+    throw ShardingError(s.context != 1 ? "context" : "sequence",
+                        of + "sequence and context parallelism are over the tokens of a transformer; expected neither");
+  if (s.expert != 1) throw ShardingError("expert", of + "expert parallelism: there are no experts; expected 1");
+  if (s.recompute == Recompute::selective)
+    throw UserError(of + "selective recomputation is of attention; expected none or full");
+}
+
+}  // namespace trainyard

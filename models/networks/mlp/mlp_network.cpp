@@ -1,0 +1,147 @@
+// An MLP as work, whole or as one rank of the tensor axis does it.
+#include "models/networks/layers/layer_builder.hpp"
+#include "models/networks/layers/sharding_error.hpp"
+#include "models/networks/mlp/mlp.hpp"
+#include "models/reading/nearest.hpp"
+#include "sim/error.hpp"
+
+namespace trainyard {
+namespace {
+
+/// How one layer is split.
+enum class Split : std::uint8_t { none, columns, gathered_columns, rows, spread_rows };
+
+Split split_of(const MlpShape& shape, int layer, const Sharding& s) {
+  if (s.tensor == 1) return Split::none;
+  if (s.linear_split == LinearSplit::columns) return Split::gathered_columns;
+  if (s.linear_split == LinearSplit::rows) return Split::spread_rows;
+  if (layer % 2 == 1) return Split::rows;
+  return layer + 1 == shape.layers() ? Split::gathered_columns : Split::columns;
+}
+
+bool by_rows(Split split) { return split == Split::rows || split == Split::spread_rows; }
+
+/// Widths of one layer, those of a rank's share of it, and what goes with it.
+struct MlpLayer {
+  double in = 0, out = 0, own_in = 0, own_out = 0;
+  Split split = Split::none;
+  bool first = false, last = false;
+};
+
+MlpLayer layer_of(const MlpShape& shape, int layer, const Sharding& s) {
+  const auto width = [&shape](int i) { return shape.widths[static_cast<std::size_t>(i)]; };
+  MlpLayer l;
+  l.split = split_of(shape, layer, s);
+  l.first = layer == 0;
+  l.last = layer + 1 == shape.layers();
+  l.in = l.own_in = width(layer);
+  l.out = l.own_out = width(layer + 1);
+  if (l.split == Split::none) return l;
+  const int cut = by_rows(l.split) ? layer : layer + 1;
+  if (width(cut) % s.tensor != 0)
+    throw ShardingError("tensor", "mlp: tensor parallelism over " + std::to_string(s.tensor) +
+                                      " ranks: they must divide width " + std::to_string(cut) + ", which is " +
+                                      std::to_string(width(cut)) +
+                                      "; nearest: " + nearest_divisors(width(cut), s.tensor));
+  (by_rows(l.split) ? l.own_in : l.own_out) /= s.tensor;
+  return l;
+}
+
+/// tanh, or after the last layer the loss.
+void add_output(LayerBuilder& b, const MlpShape& shape, const MlpLayer& l, double out, Precision precision) {
+  const Bytes tensor = b.row_bytes(out);
+  Operator op;
+  if (!l.last) {  // the gradient of tanh needs the output, which the next layer keeps as its input
+    op.forward.push_back(elementwise("tanh", tensor * 2, precision));
+    op.backward.push_back({elementwise("tanh.backward", tensor * 3, precision), {}});
+    op.forward_live = op.backward_live = tensor * 2;
+    if (l.split == Split::spread_rows) {  // of which it keeps its share
+      op.kept = {{"tanh.output", tensor}};
+      op.forward_live = tensor;
+    }
+  } else if (shape.loss == MlpLoss::mean_squared_error) {
+    op.forward.push_back(elementwise("mean_squared_error", tensor * 2, precision));
+    op.backward.push_back({elementwise("mean_squared_error.backward", tensor * 3, precision), {}});
+    op.kept = {{"output", tensor}, {"targets", tensor}};
+    op.backward_live = tensor;
+  } else {
+    return b.cross_entropy(out, false);
+  }
+  b.add(std::move(op));
+}
+
+/// What ranks do to the gradient by the input: sum it where each has all inputs, put it together where each has a part.
+void exchange_input(LayerBuilder& b, const MlpLayer& l) {
+  if (l.first || l.split == Split::none || l.split == Split::rows) return;
+  LayerBuilder::Crossing c;
+  c.in = b.row_bytes(l.in);
+  c.out = b.row_bytes(l.own_in);
+  c.beside_weights = true;
+  if (l.split == Split::spread_rows)
+    c.backward = {"linear.gather.backward", Axis::tensor, Exchanged::all_gather, c.in};
+  else
+    c.backward = {"linear.reduce.backward", Axis::tensor, Exchanged::all_reduce, c.in};
+  b.cross(std::move(c));
+}
+
+void sum_output(LayerBuilder& b, const MlpLayer& l) {
+  if (!by_rows(l.split)) return;
+  LayerBuilder::Crossing c;
+  c.in = c.out = b.row_bytes(l.out);
+  c.forward = {"linear.reduce", Axis::tensor, Exchanged::all_reduce, c.in};
+  b.cross(std::move(c));
+  b.bias("linear.bias", l.out, false);
+}
+
+void gather_output(LayerBuilder& b, const MlpLayer& l) {
+  LayerBuilder::Crossing c;
+  c.in = b.row_bytes(l.own_out);
+  c.out = b.row_bytes(l.out);
+  c.forward = {"linear.gather", Axis::tensor, Exchanged::all_gather, c.out};
+  b.cross(std::move(c));
+}
+
+Layer lay_out(const MlpShape& shape, int layer, double samples, Precision precision, const Sharding& sharding) {
+  const MlpLayer l = layer_of(shape, layer, sharding);
+  LayerBuilder b("layer " + std::to_string(layer), samples, precision);
+  b.set_overlap(sharding.overlap);
+  exchange_input(b, l);
+  const bool kept = l.split == Split::spread_rows && !l.first;  // by the layer before, as the output of tanh
+  b.linear({.name = "linear",
+            .in = l.own_in,
+            .out = l.own_out,
+            .bias = !by_rows(l.split),
+            .keeps_input = !kept,
+            .input_gradient = !l.first,
+            .holds_input = kept});
+  sum_output(b, l);
+  const bool gathers = l.split == Split::gathered_columns;
+  if (gathers && l.last) gather_output(b, l);
+  add_output(b, shape, l, l.last ? l.out : l.own_out, precision);
+  if (gathers && !l.last) gather_output(b, l);
+  const double out = l.split == Split::columns ? l.own_out : l.out;
+  const double in = l.split == Split::rows ? l.own_in : l.in;
+  const Bytes output = l.last ? Bytes{} : b.row_bytes(out), input = b.row_bytes(in);
+  Layer done = std::move(b).build(output, sharding.recompute, input);
+  done.output_in_parts = l.split == Split::columns;
+  return done;
+}
+
+}  // namespace
+
+Network mlp_network(const MlpShape& shape, std::int64_t micro_batch_size, Precision precision,
+                    const Sharding& sharding) {
+  shape.check();
+  require_tensor_alone(sharding, "an mlp");
+  if (micro_batch_size < 1)
+    throw UserError("micro_batch_size is " + std::to_string(micro_batch_size) + "; expected at least 1");
+  Network network;
+  network.name = "mlp";
+  network.precision = precision;
+  network.samples = micro_batch_size;
+  for (int layer = 0; layer < shape.layers(); ++layer)
+    network.layers.push_back(lay_out(shape, layer, static_cast<double>(micro_batch_size), precision, sharding));
+  return network;
+}
+
+}  // namespace trainyard

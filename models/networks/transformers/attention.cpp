@@ -1,0 +1,268 @@
+#include "models/networks/transformers/layout.hpp"
+
+#include <algorithm>
+
+namespace trainyard::transformers {
+namespace {
+
+/// Rows and widths of the tensors of one attention.
+struct AttentionTensors {
+  Bytes query, key, value, output;  // keys and values of their own heads
+  Bytes wide_key, wide_value;       // repeated for every head
+  Bytes scores, bias;               // bias: one for all samples
+  Bytes log_sum_exp;
+};
+
+AttentionTensors attention_tensors(const TransformerLayout& l, const AttentionShape& a) {
+  const auto bytes = [&l](double tokens, double width) { return l.size() * (l.samples * tokens * width); };
+  AttentionTensors t;
+  t.query = bytes(a.queries, a.heads * a.query_width);
+  t.key = bytes(a.keys, a.key_value_heads * a.query_width);
+  t.value = bytes(a.keys, a.key_value_heads * a.value_width);
+  t.output = bytes(a.queries, a.heads * a.value_width);
+  t.wide_key = bytes(a.keys, a.heads * a.query_width);
+  t.wide_value = bytes(a.keys, a.heads * a.value_width);
+  t.scores = bytes(a.queries, a.heads * a.keys);
+  t.log_sum_exp = Bytes{4 * a.heads * l.samples * a.queries};
+  if (a.position_bias) t.bias = l.size() * (a.heads * a.queries * a.keys);
+  return t;
+}
+
+/// The gradient of a bias that all samples share is the sum of theirs, added to what later layers left.
+BackwardKernel bias_gradient(const TransformerLayout& l, const AttentionShape& a, const AttentionTensors& t) {
+  return {elementwise(a.prefix + "position_bias.gradient_sum", t.scores + t.bias * 2, l.precision), {}};
+}
+
+/// One kernel, or one a step of the ring: keys and values of the next step go round beside it; backward their gradients
+/// follow them, and come home after the last step (Liu, Zaharia & Abbeel 2023). Partial results are merged in fp32.
+void ring_of_steps(Operator& op, const TransformerLayout& l, const AttentionShape& a, const AttentionTensors& t) {
+  const std::string name = a.prefix + "attention";
+  const Bytes moved = t.key + t.value;
+  const KernelCall forward = op.forward.front();
+  const BackwardKernel backward = op.backward.front();
+  op.forward.clear();
+  op.backward.clear();
+  for (int i = 0; i < a.ring; ++i) {
+    const std::string step = std::to_string(i);
+    op.forward.push_back(forward);
+    op.forward.back().name = name + " " + step;
+    op.backward.push_back(backward);
+    op.backward.back().name = name + ".backward " + step;
+    const Exchange keys{name + ".keys." + step, Axis::context, Exchanged::ring_shift, moved, i, i + 1};
+    if (i + 1 < a.ring) {
+      op.forward_exchanges.push_back(keys);
+      op.backward_exchanges.push_back(keys);
+      op.backward_exchanges.back().name += ".backward";
+    }
+    op.backward_exchanges.push_back({name + ".key_gradients." + step, Axis::context, Exchanged::ring_shift, moved,
+                                     i + 1, i + 1 < a.ring ? i + 2 : i + 1});
+  }
+  std::stable_sort(op.backward_exchanges.begin(), op.backward_exchanges.end(),
+                   [](const Exchange& x, const Exchange& y) { return x.after < y.after; });
+  const double merges = a.ring - 1, wide = 3 * (element_size(Precision::fp32) / l.size());
+  op.forward.push_back(elementwise(name + ".merge", t.output * (merges * wide), l.precision));
+  op.backward.push_back({elementwise(name + ".gradient_merge", (t.query + moved) * (merges * wide), l.precision), {}});
+  op.forward_live = moved * 2 + t.output;  // those in use and those that come in; a partial result
+  op.backward_live += moved * 4;           // the gradients that go round too
+}
+
+void fused_attention(LayerBuilder& b, const TransformerLayout& l, const AttentionShape& a) {
+  const AttentionTensors t = attention_tensors(l, a);
+  const Bytes qkv = t.query + t.key + t.value;
+  const double product = 2 * l.samples * a.heads * a.pairs();
+  const Flops forward{product * (a.query_width + a.value_width)};
+  // Backward: the scores again, and the gradients of queries and keys; those of values and of the probabilities.
+  const Flops backward{product * (3 * a.query_width + 2 * a.value_width)};
+  const std::string name = a.prefix + "attention";
+  Operator op;
+  op.forward.push_back(
+      kernel_call(name, Kernel::attention, forward, qkv + t.output + t.bias + t.log_sum_exp, l.precision));
+  Bytes moved = qkv * 2 + t.output * 2 + t.log_sum_exp;
+  if (a.position_bias) moved += t.bias + t.scores;
+  op.backward.push_back(
+      {kernel_call(name + ".backward", Kernel::attention_backward, backward, moved, l.precision), {}});
+  if (a.position_bias) op.backward.push_back(bias_gradient(l, a, t));
+  op.kept = {{name + ".qkv", qkv}, {name + ".log_sum_exp", t.log_sum_exp, true}, {name + ".output", t.output}};
+  op.core = true;
+  op.backward_live = qkv + t.output;  // gradients; with dropout the kernel keeps the state of its generator, not a mask
+  if (a.position_bias) op.backward_live += t.scores;
+  if (a.ring > 1) ring_of_steps(op, l, a, t);
+  b.add(std::move(op));
+}
+
+/// A product of two operands in the attention of every head, with the two products of its backward pass.
+Operator attention_product(const TransformerLayout& l, const AttentionShape& a, const std::string& name, double m,
+                           double n, double k) {
+  const double batch = l.samples * a.heads;
+  Operator op;
+  op.forward.push_back(gemm(a.prefix + name, m, n, k, l.precision, batch));
+  op.backward.push_back({gemm(a.prefix + name + ".left_grad", m, k, n, l.precision, batch), {}});
+  op.backward.push_back({gemm(a.prefix + name + ".right_grad", k, n, m, l.precision, batch), {}});
+  op.core = true;
+  return op;
+}
+
+void softmax_of_scores(LayerBuilder& b, const TransformerLayout& l, const AttentionShape& a) {
+  const AttentionTensors t = attention_tensors(l, a);
+  const bool separate = !l.options.fused_softmax;
+  if (a.scaled && separate) b.mover(a.prefix + "scale", t.scores, t.scores, true);
+  if (a.position_bias) {
+    Operator bias;
+    bias.forward.push_back(elementwise(a.prefix + "position_bias", t.scores * 2 + t.bias, l.precision));
+    bias.backward.push_back(bias_gradient(l, a, t));
+    bias.core = true;
+    bias.forward_live = t.scores * 2;
+    bias.backward_live = t.scores + t.wide_value;  // the gradient of the values waits
+    b.add(std::move(bias));
+  }
+  if (a.causal && separate) b.mover(a.prefix + "causal_mask", t.scores, t.scores, true);
+  Operator softmax;
+  softmax.forward.push_back(elementwise(a.prefix + "softmax", t.scores * 2, l.precision));
+  softmax.backward.push_back({elementwise(a.prefix + "softmax.backward", t.scores * 3, l.precision), {}});
+  softmax.kept = {{a.prefix + "softmax.output", t.scores, true}};
+  softmax.core = true;
+  softmax.forward_live = t.scores;
+  softmax.backward_live = t.scores * 2 + t.wide_value;
+  b.add(std::move(softmax));
+}
+
+void unfused_attention(LayerBuilder& b, const TransformerLayout& l, const AttentionShape& a) {
+  const AttentionTensors t = attention_tensors(l, a);
+  const std::string name = a.prefix + "attention";
+  if (a.key_value_heads != a.heads) b.mover(a.prefix + "repeat_kv", t.key + t.value, t.wide_key + t.wide_value);
+  Operator product = attention_product(l, a, "scores", a.queries, a.keys, a.query_width);
+  product.kept = {{name + ".query", t.query}, {name + ".key", t.wide_key}, {name + ".value", t.wide_value}};
+  product.forward_live = t.scores;
+  product.backward_live = t.scores + t.query + t.wide_key + t.wide_value;
+  b.add(std::move(product));
+  softmax_of_scores(b, l, a);
+  const bool dropout = l.config.attention_dropout > 0;
+  if (dropout)
+    b.dropout({.name = a.prefix + "softmax_dropout", .width = a.heads * a.keys, .input_kept = true, .core = true});
+  Operator context = attention_product(l, a, "context", a.queries, a.value_width, a.keys);
+  if (dropout) context.kept = {{a.prefix + "softmax_dropout.output", t.scores, true}};
+  context.forward_live = t.output;
+  context.backward_live = t.scores + t.output + t.wide_value;
+  b.add(std::move(context));
+  b.mover(a.prefix + "merge_heads", t.output, t.output);
+}
+
+/// Hugging Face's Qwen3: a norm of each head's query and key, one weight for all heads.
+void head_norms(LayerBuilder& b, const TransformerLayout& l, const AttentionShape& a) {
+  const double rows = b.rows();
+  b.set_partial(l.tensor_parallel());  // of its own heads
+  b.set_rows(rows * a.heads);
+  b.norm(l.config.norm, "q_norm", a.query_width);
+  b.set_rows(rows * a.key_value_heads);
+  b.norm(l.config.norm, "k_norm", a.query_width);
+  b.set_rows(rows);
+  b.set_partial(false);
+}
+
+void rotary(LayerBuilder& b, const TransformerLayout& l, const AttentionShape& a) {
+  const Bytes query = b.row_bytes(a.heads * a.query_width), key = b.row_bytes(a.key_value_heads * a.query_width);
+  if (l.options.fused_rotary) {
+    b.mover("rotary", query + key, query + key);
+    return;
+  }
+  b.mover("rotary.q", query, query);
+  b.mover("rotary.k", key, key);
+}
+
+/// Ranks of the context axis give up heads for tokens, or take them back: `out` is what the exchange leaves.
+void trade_heads(LayerBuilder& b, const std::string& name, Bytes tensors) {
+  LayerBuilder::Crossing c;
+  c.forward = {name, Axis::context, Exchanged::all_to_all, tensors};
+  c.backward = {name + ".backward", Axis::context, Exchanged::all_to_all, tensors};
+  c.in = tensors;
+  c.out = tensors;
+  b.cross(std::move(c));
+}
+
+bool trades_heads(const TransformerLayout& l) {
+  return l.sharding().context > 1 && l.sharding().context_exchange == ContextExchange::all_to_all;
+}
+
+}  // namespace
+
+double AttentionShape::pairs() const {
+  if (!causal) return queries * keys;
+  if (window == 0 || window >= keys) return queries * keys / 2;
+  return keys * window - window * window / 2;
+}
+
+AttentionShape self_attention_shape(const TransformerLayout& l) {
+  AttentionShape a;
+  a.heads = l.heads();
+  a.key_value_heads = l.key_value_heads();
+  a.query_width = a.value_width = static_cast<double>(l.config.head_dim);
+  a.queries = a.keys = l.tokens();
+  if (l.sharding().context_exchange == ContextExchange::ring) a.ring = l.sharding().context;
+  a.causal = l.config.causal;
+  a.window = static_cast<double>(l.config.sliding_window);
+  return a;
+}
+
+void attention(LayerBuilder& b, const TransformerLayout& l, const AttentionShape& shape) {
+  AttentionShape a = shape;
+  const double rows = b.rows();
+  if (trades_heads(l)) {
+    const AttentionTensors t = attention_tensors(l, a);
+    trade_heads(b, a.prefix + "attention.heads", t.query + t.key + t.value);
+    a.heads /= l.context();
+    a.key_value_heads /= l.context();
+    a.queries = a.keys = l.seq;
+    b.set_rows(l.samples * l.seq);
+  }
+  if (l.options.flash_attention)
+    fused_attention(b, l, a);
+  else
+    unfused_attention(b, l, a);
+  if (!trades_heads(l)) return;
+  trade_heads(b, a.prefix + "attention.tokens", attention_tensors(l, a).output);
+  b.set_rows(rows);
+}
+
+void output_projection(LayerBuilder& b, const TransformerLayout& l, const AttentionShape& a) {
+  // Flash attention keeps the same tensor as its output.
+  const bool kept = l.options.flash_attention && !trades_heads(l);
+  b.linear({.name = a.prefix + "projection",
+            .in = a.heads * a.value_width,
+            .out = l.hidden(),
+            .bias = l.config.attention_output_bias && !l.tensor_parallel(),
+            .keeps_input = !kept,
+            .shares_fork_gradient = l.config.residual_dropout == 0 && !l.sequence_parallel(),
+            .holds_input = kept});
+}
+
+void self_attention(LayerBuilder& b, const TransformerLayout& l, const AttentionShape& a) {
+  const bool bias = l.config.qkv_bias;
+  const double query = a.heads * a.query_width, key = a.key_value_heads * a.query_width;
+  const auto project = [&](const char* name, double width, bool first, bool last) {
+    LayerBuilder::Linear linear = column_linear(l, "attention", last);
+    linear.name = a.prefix + name;
+    linear.out = width;
+    linear.bias = bias;
+    linear.keeps_input = first;
+    b.linear(linear);
+  };
+  if (l.config.fused_qkv || l.options.fused_projections) {
+    const double width = query + 2 * key;
+    project("qkv", width, true, true);
+    Operator split;  // views forward; backward the three gradients are written into one tensor
+    const Bytes moved = b.row_bytes(2 * width);
+    split.backward.push_back({elementwise(a.prefix + "qkv.gradient_concat", moved, l.precision), {}});
+    split.backward_live = moved;
+    b.add(std::move(split));
+  } else {
+    b.shared_input(a.prefix + "qkv", l.hidden(), 3);
+    project("q", query, true, false);
+    project("k", key, false, false);
+    project("v", key, false, true);
+  }
+  if (l.config.head_norms) head_norms(b, l, a);
+  if (l.config.position_embedding == PositionEmbedding::rotary) rotary(b, l, a);
+  attention(b, l, a);
+}
+
+}  // namespace trainyard::transformers

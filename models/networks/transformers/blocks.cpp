@@ -1,0 +1,150 @@
+// What the layers of the families are put together from.
+#include "models/networks/transformers/layout.hpp"
+
+namespace trainyard::transformers {
+
+void residual_norm(LayerBuilder& b, const TransformerLayout& l, const std::string& name) {
+  b.set_partial(l.sequence_parallel());
+  b.norm(l.config.norm, name, l.hidden());
+  b.set_partial(false);
+}
+
+void begin_branch(LayerBuilder& b, const TransformerLayout& l, const std::string& name) {
+  b.fork(name + "_residual", l.hidden());
+  if (!l.config.norm_after) residual_norm(b, l, name + "_norm");
+}
+
+void end_branch(LayerBuilder& b, const TransformerLayout& l, const std::string& name) {
+  const bool dropout = l.config.residual_dropout > 0, fused = l.options.fused_bias_dropout_add;
+  if (dropout)
+    b.dropout({.name = name + "_residual_dropout", .width = l.hidden(), .shares_fork_gradient = true, .fused = fused});
+  b.join(name + "_residual", dropout && fused ? Bytes{b.rows() * l.hidden()} : Bytes{});
+  if (l.config.norm_after) residual_norm(b, l, name + "_norm");
+}
+
+void attention_branch(LayerBuilder& b, const TransformerLayout& l) {
+  const AttentionShape shape = self_attention_shape(l);
+  begin_branch(b, l, "attention");
+  begin_columns(b, l, "attention");
+  self_attention(b, l, shape);
+  output_projection(b, l, shape);
+  end_rows(b, l, "attention");
+  if (l.config.attention_output_bias) row_bias(b, l, "projection.bias");
+  end_branch(b, l, "attention");
+}
+
+void feed_forward_branch(LayerBuilder& b, const TransformerLayout& l) {
+  begin_branch(b, l, "mlp");
+  begin_columns(b, l, "mlp");
+  const bool shares = l.config.residual_dropout == 0 && !l.sequence_parallel();
+  feed_forward(b, l, {.width = l.ffn(), .shares_fork_gradient = shares});
+  end_rows(b, l, "mlp");
+  if (l.config.mlp_bias) row_bias(b, l, l.config.gated_mlp ? "down.bias" : "fc2.bias");
+  end_branch(b, l, "mlp");
+}
+
+void first_token(LayerBuilder& b, const TransformerLayout& l) {
+  const Bytes all = b.row_bytes(l.hidden());
+  b.set_rows(l.samples);
+  const Bytes first = b.row_bytes(l.hidden());
+  Operator op;  // backward: a cleared gradient of all tokens with one row a sample
+  op.forward.push_back(elementwise("first_token", first * 2, l.precision));
+  op.backward.push_back({elementwise("first_token.backward", all + first * 2, l.precision), {}});
+  op.forward_live = first;
+  op.backward_live = all + first;
+  b.add(std::move(op));
+}
+
+void add_positions(LayerBuilder& b, const TransformerLayout& l, const std::string& name, Bytes positions, int terms) {
+  const Bytes tensor = b.row_bytes(l.hidden());
+  Operator sum;
+  sum.forward.push_back(elementwise(name, tensor * terms + positions, l.precision));
+  // One row of positions serves every sample, so its gradient is summed over them.
+  if (l.samples > 1) sum.backward.push_back({elementwise(name + ".backward", tensor + positions, l.precision), {}});
+  sum.forward_live = tensor * terms + positions;
+  sum.backward_live = tensor + positions;
+  b.add(std::move(sum));
+}
+
+/// Each rank looks up what it has of the vocabulary, and the sum over ranks is there for each token.
+void token_embedding(LayerBuilder& b, const TransformerLayout& l) {
+  b.set_rows(l.rows());
+  b.embedding({.name = "token_embedding",
+               .entries = l.vocab(),
+               .width = l.hidden(),
+               .lookups = l.rows(),
+               .tied = l.config.tie_word_embeddings});
+  if (!l.tensor_parallel()) return;
+  LayerBuilder::Crossing c;
+  c.in = l.hidden_bytes();
+  c.out = l.hidden_bytes() / l.sequence_shares();
+  if (l.sequence_parallel()) {
+    c.forward = {"embedding.scatter", Axis::tensor, Exchanged::reduce_scatter, c.in};
+    c.backward = {"embedding.gather", Axis::tensor, Exchanged::all_gather, c.in};
+  } else {
+    c.forward = {"embedding.reduce", Axis::tensor, Exchanged::all_reduce, c.in};
+  }
+  b.cross(std::move(c));
+  b.set_rows(l.residual_rows());
+}
+
+Layer embedding_layer(const TransformerLayout& l) {
+  LayerBuilder b = l.builder("embedding");
+  token_embedding(b, l);
+  const Bytes tensor = b.row_bytes(l.hidden());
+  if (l.config.position_embedding == PositionEmbedding::learned) {
+    const double positions = static_cast<double>(l.config.max_position_embeddings);
+    const double own = l.tokens() / l.sequence_shares();
+    b.set_partial(l.sequence_parallel());
+    b.embedding({.name = "position_embedding", .entries = positions, .width = l.hidden(), .lookups = own});
+    b.set_partial(false);
+    add_positions(b, l, "embedding_sum", l.size() * (own * l.hidden()), 2);
+  }
+  if (l.config.embedding_dropout > 0) b.dropout({.name = "embedding_dropout", .width = l.hidden()});
+  return std::move(b).build(tensor);
+}
+
+Layer dense_block(const TransformerLayout& l, std::int64_t index) {
+  LayerBuilder b = l.builder("block " + std::to_string(index));
+  attention_branch(b, l);
+  feed_forward_branch(b, l);
+  return l.finish_block(std::move(b));
+}
+
+Layer language_head(const TransformerLayout& l) {
+  LayerBuilder b = l.builder("head");
+  residual_norm(b, l, "final_norm");
+  vocabulary_loss(b, l, false);
+  return std::move(b).build(Bytes{});
+}
+
+void vocabulary_loss(LayerBuilder& b, const TransformerLayout& l, bool bias) {
+  begin_columns(b, l, "head");
+  LayerBuilder::Linear projection = column_linear(l, "head", true);
+  projection.name = "output";
+  projection.out = l.vocab();
+  projection.bias = bias;
+  if (l.sequence_parallel() && l.options.lasting_gather_buffer) {
+    projection.regather_buffer = false;
+    b.add_lasting(l.hidden_bytes());
+  }
+  if (l.config.tie_word_embeddings)
+    b.tied_linear(projection);
+  else
+    b.linear(projection);
+  if (l.tensor_parallel())
+    b.sharded_cross_entropy("head", l.vocab(), l.options.fused_loss);
+  else
+    b.cross_entropy(l.vocab(), l.options.fused_loss);
+}
+
+std::vector<Layer> decoder_layers(const TransformerLayout& l,
+                                  Layer (*block)(const TransformerLayout&, std::int64_t index)) {
+  std::vector<Layer> layers{embedding_layer(l)};
+  for (std::int64_t i = 0; i < l.config.num_hidden_layers; ++i) layers.push_back(block(l, i));
+  layers.push_back(language_head(l));
+  return layers;
+}
+std::vector<Layer> decoder_layers(const TransformerLayout& l) { return decoder_layers(l, dense_block); }
+
+}  // namespace trainyard::transformers

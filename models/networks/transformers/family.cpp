@@ -1,0 +1,89 @@
+// Hugging Face's config.json: what its families have in common.
+#include "models/networks/transformers/family.hpp"
+
+#include <limits>
+#include <vector>
+
+#include "models/reading/nearest.hpp"
+
+namespace trainyard::transformers {
+namespace {
+
+const std::vector<std::string> kActivations = {
+    "gelu", "gelu_new", "gelu_fast", "gelu_pytorch_tanh", "quick_gelu", "relu", "silu", "swish", "tanh"};
+
+}  // namespace
+
+Registry<TransformerFamily>& transformer_families() {
+  static Registry<TransformerFamily> families("model_type");
+  return families;
+}
+
+void ignore_keys(Fields& f, std::initializer_list<const char*> keys) {
+  for (const char* key : keys) f.has(key);
+}
+
+void ignore_common_keys(Fields& f) {
+  ignore_keys(f, {"_name_or_path", "architectures", "auto_map", "bos_token_id", "eos_token_id", "pad_token_id",
+                  "initializer_range", "output_past", "pretraining_tp", "task_specific_params", "torch_dtype", "dtype",
+                  "transformers_version", "use_cache"});
+}
+
+std::int64_t read_size(Fields& f, const char* key) {
+  constexpr std::int64_t most = std::numeric_limits<std::int32_t>::max();
+  const std::int64_t value = f.integer(key, 1);
+  if (value > most)
+    fail(f.place_of(key),
+         f.what() + "." + key + ": " + std::to_string(value) + " is too large; the most is " + std::to_string(most));
+  return value;
+}
+
+std::int64_t read_size(Fields& f, const char* key, std::int64_t fallback) {
+  return f.has(key) ? read_size(f, key) : fallback;
+}
+
+std::int64_t read_size(Fields& f, std::initializer_list<const char*> keys) {
+  const char* first = nullptr;
+  std::int64_t value = 0;
+  for (const char* key : keys) {
+    if (!f.has(key)) continue;
+    const std::int64_t here = read_size(f, key);
+    if (first != nullptr && here != value)
+      fail(f.place_of(key), f.what() + ": " + key + " is " + std::to_string(here) + " but " + first +
+                                ", the same thing, is " + std::to_string(value));
+    first = key;
+    value = here;
+  }
+  return first != nullptr ? value : read_size(f, *keys.begin());  // throws: none is given
+}
+
+std::int64_t read_layers(Fields& f, std::initializer_list<const char*> keys) {
+  constexpr std::int64_t most = 10000;
+  const std::int64_t layers = read_size(f, keys);
+  if (layers <= most) return layers;
+  const char* given = *keys.begin();
+  for (const char* key : keys)
+    if (f.has(key)) given = key;
+  fail(f.place_of(given), f.what() + ": " + std::to_string(layers) + " layers; at most " + std::to_string(most));
+}
+
+double read_probability(Fields& f, const char* key, double fallback) { return f.number(key, 0, 1, fallback); }
+
+std::string read_activation(Fields& f, const char* key, const char* fallback) {
+  return f.choice(key, kActivations, fallback);
+}
+
+void finish_heads(Fields& f, TransformerConfig& c, const char* heads_key) {
+  const std::string heads = std::to_string(c.num_attention_heads) + " attention heads";
+  if (c.num_attention_heads % c.num_key_value_heads != 0)
+    fail(f.place_of("num_key_value_heads"),
+         f.what() + ": num_key_value_heads " + std::to_string(c.num_key_value_heads) + " does not divide " + heads +
+             "; nearest: " + nearest_divisors(c.num_attention_heads, c.num_key_value_heads));
+  if (c.head_dim != 0) return;
+  if (c.hidden_size % c.num_attention_heads != 0)
+    fail(f.place_of(heads_key), f.what() + ": hidden size " + std::to_string(c.hidden_size) + " is not a multiple of " +
+                                    heads + "; nearest: " + nearest_multiples(c.num_attention_heads, c.hidden_size));
+  c.head_dim = c.hidden_size / c.num_attention_heads;
+}
+
+}  // namespace trainyard::transformers

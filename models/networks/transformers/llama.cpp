@@ -1,0 +1,65 @@
+// Llama (Touvron et al. 2023) and its dense kin: rotary positions, RMSNorm, gated feed-forward part.
+#include "models/networks/transformers/family.hpp"
+
+namespace trainyard::transformers {
+namespace {
+
+void read_llama(Fields& f, TransformerConfig& c) {
+  read_llama_keys(f, c);
+  c.qkv_bias = c.attention_output_bias = f.boolean("attention_bias", false);
+  c.mlp_bias = f.boolean("mlp_bias", false);
+}
+
+void read_mistral(Fields& f, TransformerConfig& c) {
+  read_llama_keys(f, c);
+  c.sliding_window = read_size(f, "sliding_window", 0);
+}
+
+void read_qwen2(Fields& f, TransformerConfig& c) {
+  read_llama_keys(f, c);
+  c.qkv_bias = true;
+  refuse_partial_window(f);
+}
+
+void read_qwen3(Fields& f, TransformerConfig& c) {
+  c.head_dim = 128;  // Qwen3Config's default, whatever the hidden size
+  read_llama_keys(f, c);
+  c.qkv_bias = c.attention_output_bias = f.boolean("attention_bias", false);
+  c.head_norms = true;
+  refuse_partial_window(f);
+}
+
+const RegisterTransformer registered_llama{"llama", {read_llama, decoder_layers}};
+const RegisterTransformer registered_mistral{"mistral", {read_mistral, decoder_layers}};
+const RegisterTransformer registered_qwen2{"qwen2", {read_qwen2, decoder_layers}};
+const RegisterTransformer registered_qwen3{"qwen3", {read_qwen3, decoder_layers}};
+
+}  // namespace
+
+void read_llama_keys(Fields& f, TransformerConfig& c) {
+  c.vocab_size = read_size(f, "vocab_size");
+  c.num_hidden_layers = read_layers(f, {"num_hidden_layers"});
+  c.hidden_size = read_size(f, "hidden_size");
+  c.num_attention_heads = read_size(f, "num_attention_heads");
+  c.num_key_value_heads = read_size(f, "num_key_value_heads", c.num_attention_heads);
+  c.head_dim = read_size(f, "head_dim", c.head_dim);
+  c.intermediate_size = read_size(f, "intermediate_size");
+  c.max_position_embeddings = read_size(f, "max_position_embeddings");
+  c.activation = read_activation(f, "hidden_act", "silu");
+  c.position_embedding = PositionEmbedding::rotary;
+  c.norm = Norm::rms_norm;
+  c.gated_mlp = true;
+  c.tie_word_embeddings = f.boolean("tie_word_embeddings", false);
+  c.attention_dropout = read_probability(f, "attention_dropout", 0);
+  ignore_keys(f, {"rms_norm_eps", "rope_scaling", "rope_theta", "rope_parameters"});
+  finish_heads(f, c);
+}
+
+void refuse_partial_window(Fields& f) {
+  if (f.boolean("use_sliding_window", false))
+    fail(f.place_of("use_sliding_window"),
+         f.what() + ": a sliding window in some layers only is not modelled; expected false");
+  ignore_keys(f, {"sliding_window", "max_window_layers", "layer_types", "use_mrope"});
+}
+
+}  // namespace trainyard::transformers

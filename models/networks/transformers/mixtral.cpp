@@ -1,0 +1,67 @@
+// Mixtral (Jiang et al. 2024) and Qwen's mixtures of experts: Llama's attention, experts in every layer.
+#include "models/networks/transformers/family.hpp"
+
+namespace trainyard::transformers {
+namespace {
+
+Layer expert_block(const TransformerLayout& l, std::int64_t index) {
+  LayerBuilder b = l.builder("block " + std::to_string(index));
+  attention_branch(b, l);
+  experts_branch(b, l, index);
+  return l.finish_block(std::move(b));
+}
+
+std::vector<Layer> expert_layers(const TransformerLayout& l) { return decoder_layers(l, expert_block); }
+
+void read_mixtral(Fields& f, TransformerConfig& c) {
+  read_llama_keys(f, c);
+  c.sliding_window = read_size(f, "sliding_window", 0);
+  c.experts.count = read_size(f, "num_local_experts");
+  c.experts.per_token = read_size(f, "num_experts_per_tok");
+  c.experts.intermediate_size = c.intermediate_size;
+  check_experts(f, c);
+  ignore_keys(f, {"output_router_logits", "router_aux_loss_coef", "router_jitter_noise"});
+}
+
+void read_qwen_experts(Fields& f, TransformerConfig& c) {
+  read_llama_keys(f, c);
+  refuse_partial_window(f);
+  c.experts.count = read_size(f, "num_experts");
+  c.experts.per_token = read_size(f, "num_experts_per_tok");
+  c.experts.intermediate_size = read_size(f, "moe_intermediate_size");
+  check_experts(f, c);
+  if (read_size(f, "decoder_sparse_step", 1) != 1)
+    fail(f.place_of("decoder_sparse_step"), f.what() + ": experts in some layers only are not modelled; expected 1");
+  const Node* dense = f.child("mlp_only_layers");
+  if (dense && !dense->items.empty())
+    fail(dense->place, f.what() + ": mlp_only_layers: experts in some layers only are not modelled; expected []");
+  ignore_keys(f, {"norm_topk_prob", "output_router_logits", "router_aux_loss_coef"});
+}
+
+void read_qwen2_moe(Fields& f, TransformerConfig& c) {
+  read_qwen_experts(f, c);
+  c.qkv_bias = true;
+  c.experts.shared_intermediate_size = read_size(f, "shared_expert_intermediate_size");
+  c.experts.shared_gate = true;
+}
+
+void read_qwen3_moe(Fields& f, TransformerConfig& c) {
+  read_qwen_experts(f, c);
+  c.qkv_bias = c.attention_output_bias = f.boolean("attention_bias", false);
+  c.head_norms = true;
+}
+
+const RegisterTransformer registered_mixtral{"mixtral", {read_mixtral, expert_layers}};
+const RegisterTransformer registered_qwen2_moe{"qwen2_moe", {read_qwen2_moe, expert_layers}};
+const RegisterTransformer registered_qwen3_moe{"qwen3_moe", {read_qwen3_moe, expert_layers}};
+
+}  // namespace
+
+void check_experts(Fields& f, const TransformerConfig& c) {
+  if (c.experts.per_token > c.experts.count)
+    fail(f.place_of("num_experts_per_tok"), f.what() + ": num_experts_per_tok is " +
+                                                std::to_string(c.experts.per_token) + ", but there are " +
+                                                std::to_string(c.experts.count) + " experts");
+}
+
+}  // namespace trainyard::transformers

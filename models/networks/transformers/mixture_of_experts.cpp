@@ -1,0 +1,147 @@
+#include "models/networks/transformers/layout.hpp"
+
+#include <algorithm>
+
+namespace trainyard::transformers {
+namespace {
+
+constexpr Bytes kExpertIndexSize{8};  // torch.long
+
+/// Scores of every expert in fp32, and the best `per_token` of them.
+void choose_experts(LayerBuilder& b, const TransformerLayout& l) {
+  const ExpertsConfig& e = l.config.experts;
+  const double count = static_cast<double>(e.count), chosen = b.rows() * static_cast<double>(e.per_token);
+  LayerBuilder::Linear router = column_linear(l, "mlp", e.shared_intermediate_size == 0);
+  router.name = "router";
+  router.out = count;
+  b.set_partial(l.tensor_parallel());  // it is given gradients of what the rank's columns make
+  b.linear(router);
+  b.set_partial(false);
+  const Bytes logits = b.row_bytes(count), scores = element_size(Precision::fp32) * (b.rows() * count);
+  const Bytes weights = element_size(Precision::fp32) * chosen, indices = kExpertIndexSize * chosen;
+  Operator op;
+  op.forward = {elementwise("router.scores", logits + scores, l.precision),
+                elementwise("router.top_k", scores + weights + indices, l.precision)};
+  op.backward.push_back({elementwise("router.scores.backward", weights + indices + scores + logits, l.precision), {}});
+  // It is moved by the load of the experts, not by the loss: its gradient is zero, but exchanged with the others.
+  if (e.correction_bias) op.backward.back().gradients_ready = {b.parameter("router.correction_bias", count)};
+  op.kept = {{"router.scores", scores}, {"router.weights", weights}, {"router.indices", indices}};
+  op.forward_live = logits;
+  op.backward_live = weights + logits;
+  b.add(std::move(op));
+}
+
+/// Each row is copied to the place of each of its experts; backward the copies' gradients are added.
+void permute(LayerBuilder& b, const TransformerLayout& l) {
+  const double per_token = static_cast<double>(l.config.experts.per_token);
+  const Bytes rows = b.row_bytes(l.hidden());
+  b.mover("permute", rows, rows * per_token);
+  b.set_rows(b.rows() * per_token);
+}
+
+/// Rows go to the ranks of their experts and back. All that a rank sends and the fullest one is given are counted alike.
+void send_rows(LayerBuilder& b, const std::string& name, Bytes in, Bytes out) {
+  LayerBuilder::Crossing c;
+  const Bytes bytes = std::max(in, out);
+  c.forward = {name, Axis::expert, Exchanged::all_to_all, bytes};
+  c.backward = {name + ".backward", Axis::expert, Exchanged::all_to_all, bytes};
+  c.in = in;
+  c.out = out;
+  b.cross(std::move(c));
+}
+
+void routed_experts(LayerBuilder& b, const TransformerLayout& l) {
+  const ExpertsConfig& e = l.config.experts;
+  const Sharding& s = l.sharding();
+  FeedForward routed{.prefix = "experts.", .width = static_cast<double>(e.intermediate_size) / l.tensor()};
+  routed.experts = static_cast<double>(e.count / s.expert);
+  routed.active_share = static_cast<double>(e.per_token) / static_cast<double>(e.count);
+  routed.routed = true;
+  const double rows = b.rows();
+  b.set_rows(rows * rows_within_capacity(s));
+  const Bytes sent = b.row_bytes(l.hidden());
+  b.set_rows(rows * fullest_expert_rank(s));
+  const Bytes got = b.row_bytes(l.hidden());
+  const bool spread = s.expert > 1, sorts = spread && e.count > s.expert;  // rows of several experts come mixed
+  if (spread) send_rows(b, "experts.dispatch", sent, got);
+  if (sorts) b.mover("experts.sort", got, got);
+  feed_forward(b, l, routed);
+  if (sorts) b.mover("experts.unsort", got, got);
+  b.set_rows(rows);
+  if (spread) send_rows(b, "experts.return", got, sent);
+}
+
+/// Each row is the sum of what its experts made of it, by the router's weights.
+void combine(LayerBuilder& b, const TransformerLayout& l) {
+  const Bytes outputs = b.row_bytes(l.hidden()), weights = element_size(Precision::fp32) * b.rows();
+  b.set_rows(b.rows() / static_cast<double>(l.config.experts.per_token));
+  const Bytes rows = b.row_bytes(l.hidden());
+  Operator op;
+  op.forward.push_back(elementwise("combine", outputs + weights + rows, l.precision));
+  op.backward.push_back({elementwise("combine.backward", rows + outputs * 2 + weights * 2, l.precision), {}});
+  op.kept = {{"experts.output", outputs}};
+  op.forward_live = rows;
+  op.backward_live = outputs + weights;
+  if (l.config.residual_dropout > 0 && !l.sequence_parallel()) op.backward_live += rows;
+  b.add(std::move(op));
+}
+
+void shared_experts(LayerBuilder& b, const TransformerLayout& l) {
+  const ExpertsConfig& e = l.config.experts;
+  FeedForward shared{.prefix = "shared.", .width = static_cast<double>(e.shared_intermediate_size) / l.tensor()};
+  shared.keeps_input = false;
+  shared.gathers = !e.shared_gate;
+  shared.shares_fork_gradient = !e.shared_gate && (l.config.residual_dropout == 0 || l.sequence_parallel());
+  feed_forward(b, l, shared);
+  const Bytes rows = b.row_bytes(l.hidden()), gate = b.row_bytes(1);
+  if (e.shared_gate) {
+    LayerBuilder::Linear gate_of_token = column_linear(l, "mlp", true);
+    gate_of_token.name = "shared.scale";
+    gate_of_token.out = 1;
+    gate_of_token.keeps_input = false;
+    b.set_partial(l.tensor_parallel());
+    b.linear(gate_of_token);
+    b.set_partial(false);
+    Operator scale;
+    scale.forward.push_back(elementwise("shared.scale_mul", rows * 2 + gate, l.precision));
+    scale.backward.push_back({elementwise("shared.scale_mul.backward", rows * 3 + gate * 2, l.precision), {}});
+    scale.kept = {{"shared.output", rows}, {"shared.scale", gate}};
+    scale.forward_live = rows;
+    scale.backward_live = rows + gate;
+    b.add(std::move(scale));
+  }
+  Operator sum;  // backward: the gradient goes to both
+  sum.forward.push_back(elementwise("experts_sum", rows * 3, l.precision));
+  sum.forward_live = rows * 2;
+  b.add(std::move(sum));
+}
+
+}  // namespace
+
+void mixture_of_experts(LayerBuilder& b, const TransformerLayout& l) {
+  const ExpertsConfig& e = l.config.experts;
+  const bool shared = e.shared_intermediate_size > 0;
+  b.shared_input("experts", l.hidden(), 2 + (shared ? 1 : 0) + (e.shared_gate ? 1 : 0));
+  choose_experts(b, l);
+  permute(b, l);
+  routed_experts(b, l);
+  combine(b, l);
+  if (shared) shared_experts(b, l);
+}
+
+void experts_branch(LayerBuilder& b, const TransformerLayout& l, std::int64_t index) {
+  if (index < l.config.experts.first_layer) {
+    feed_forward_branch(b, l);
+    return;
+  }
+  begin_branch(b, l, "mlp");
+  begin_columns(b, l, "mlp");
+  const bool gathered = l.sequence_parallel();  // the gradient of the output: it is read until the router's
+  if (gathered) b.hold(l.hidden_bytes());
+  mixture_of_experts(b, l);
+  if (gathered) b.release();
+  end_rows(b, l, "mlp");
+  end_branch(b, l, "mlp");
+}
+
+}  // namespace trainyard::transformers

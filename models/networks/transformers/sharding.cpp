@@ -1,0 +1,195 @@
+// How tensor, context and expert ranks share a transformer.
+#include <cmath>
+
+#include "models/networks/layers/sharding_error.hpp"
+#include "models/networks/transformers/layout.hpp"
+#include "models/reading/nearest.hpp"
+
+namespace trainyard::transformers {
+namespace {
+
+std::string text_of(std::int64_t value) { return std::to_string(value); }
+
+[[noreturn]] void refuse(const TransformerConfig& config, const char* part, const std::string& why) {
+  throw ShardingError(part, why, config.place);
+}
+
+/// `what` is to be divided by `ranks` of `part`.
+void divides(const TransformerConfig& config, std::int64_t ranks, std::int64_t size, const char* part,
+             const std::string& what) {
+  if (size % ranks == 0) return;
+  refuse(config, part,
+         std::string(part) + " parallelism over " + text_of(ranks) + " ranks: they must divide the " + text_of(size) +
+             " " + what + " of " + config.name + "; nearest: " + nearest_divisors(size, ranks));
+}
+
+void check_tensor(const TransformerConfig& c, const Sharding& s) {
+  if (s.sequence && s.tensor < 2)
+    refuse(c, "sequence", "sequence parallelism is over the tensor axis, which has 1 rank; expected at least 2");
+  divides(c, s.tensor, c.num_attention_heads, "tensor", "attention heads");
+  if (c.latent.key_value_rank == 0) divides(c, s.tensor, c.num_key_value_heads, "tensor", "key-value heads");
+  if (c.experts.count == 0 || c.experts.first_layer > 0)
+    divides(c, s.tensor, c.intermediate_size, "tensor", "columns of the feed-forward part");
+  if (c.experts.count == 0) return;
+  divides(c, s.tensor, c.experts.intermediate_size, "tensor", "columns of an expert");
+  if (c.experts.shared_intermediate_size > 0)
+    divides(c, s.tensor, c.experts.shared_intermediate_size, "tensor", "columns of the shared experts");
+}
+
+void check_context(const TransformerConfig& c, std::int64_t seq, const TransformerOptions& options) {
+  const Sharding& s = options.sharding;
+  const std::string ranks = "context parallelism over " + text_of(s.context) + " ranks: ";
+  const bool ring = s.context_exchange == ContextExchange::ring;
+  if (s.context > 1) {
+    const std::int64_t blocks = ring && c.causal ? 2 * static_cast<std::int64_t>(s.context) : s.context;
+    if (seq % blocks != 0)
+      refuse(c, "context",
+             ranks + "the sequence of " + text_of(seq) + " tokens is to be cut into " + text_of(blocks) +
+                 " equal blocks; nearest: " + nearest_multiples(blocks, seq) + " tokens");
+    if (!ring) {
+      for (const auto& [heads, what] :
+           {std::pair{c.num_attention_heads, "attention heads"}, std::pair{c.num_key_value_heads, "key-value heads"}})
+        if (heads / s.tensor % s.context != 0)
+          refuse(c, "context",
+                 ranks + "all_to_all gives each rank a part of the " + text_of(heads / s.tensor) + " " + what +
+                     " that a rank of the tensor axis has: they must be a multiple of the ranks; nearest: " +
+                     nearest_divisors(heads / s.tensor, s.context) + " ranks");
+    } else if (!options.flash_attention) {
+      refuse(c, "context", ranks + "ring attention is flash attention; expected flash_attention, or all_to_all");
+    } else if (c.sliding_window > 0) {
+      refuse(c, "context", ranks + "ring attention with a sliding window is not modelled; expected all_to_all");
+    } else if (s.recompute == Recompute::selective) {
+      refuse(c, "context", ranks + "selective recomputation of ring attention is not modelled; expected none or full");
+    }
+  }
+  if (!(s.user_buffers >= 0 && s.user_buffers <= 1)) fail(c.place, "user_buffers: a part from 0 to 1 expected");
+  if (s.sequence && seq / s.context % s.tensor != 0)
+    refuse(c, "sequence",
+           "sequence parallelism over " + text_of(s.tensor) + " ranks: they must divide a rank's " +
+               text_of(seq / s.context) +
+               " tokens of a sample; nearest: " + nearest_divisors(seq / s.context, s.tensor));
+}
+
+void check_expert_axis(const TransformerConfig& c, const Sharding& s) {
+  if (s.expert > 1) {
+    if (c.experts.count == 0)
+      refuse(c, "expert",
+             "expert parallelism over " + text_of(s.expert) + " ranks: " + c.name + " has no experts; expected 1");
+    divides(c, s.expert, c.experts.count, "expert", "experts");
+  }
+  if (!std::isfinite(s.expert_imbalance) || s.expert_imbalance < 1)
+    fail(c.place, "expert_imbalance: the fullest expert's load over the mean is at least 1");
+  if (c.experts.count > 0 &&
+      s.expert_imbalance * static_cast<double>(c.experts.per_token) > static_cast<double>(c.experts.count))
+    refuse(c, "expert",
+           "expert parallelism: a token goes to " + text_of(c.experts.per_token) + " of " + text_of(c.experts.count) +
+               " experts, so that the fullest has at most " + text_of(c.experts.count / c.experts.per_token) +
+               " times the mean load; expert_imbalance is more");
+  if (s.expert > 1 && s.expert_imbalance > s.expert)
+    refuse(c, "expert",
+           "expert_imbalance: of " + text_of(s.expert) + " ranks the fullest has at most " + text_of(s.expert) +
+               " times the mean load");
+  if (!std::isfinite(s.expert_capacity) || s.expert_capacity < 0)
+    fail(c.place, "expert_capacity: expected a multiple of the mean load, or 0 for no limit");
+}
+
+void check_family(const TransformerConfig& c, const Sharding& s) {
+  if (c.num_decoder_layers > 0 && (s.tensor > 1 || s.context > 1))
+    refuse(c, s.context > 1 ? "context" : "tensor",
+           c.model_type + ": an encoder-decoder cannot be split over tensor or context ranks here; expected 1");
+  if (c.model_type != "bert" && c.model_type != "vit") return;
+  if (s.sequence || s.context > 1)
+    refuse(c, s.context > 1 ? "context" : "sequence",
+           c.model_type +
+               ": sequence and context parallelism are not modelled, since its head reads the first "
+               "token of a sample; expected the tensor axis alone");
+}
+
+}  // namespace
+
+void check_sharding(const TransformerConfig& config, std::int64_t seq_length, const TransformerOptions& options) {
+  const Sharding& s = options.sharding;
+  for (const auto& [ranks, axis] : {std::pair{s.tensor, "tensor"}, {s.context, "context"}, {s.expert, "expert"}})
+    if (ranks < 1) fail(config.place, std::string(axis) + " axis: " + text_of(ranks) + " ranks; expected at least 1");
+  if (options.vocabulary_multiple < 1)
+    fail(config.place, "vocabulary_multiple is " + text_of(options.vocabulary_multiple) + "; expected at least 1");
+  check_family(config, s);
+  check_tensor(config, s);
+  check_context(config, seq_length, options);
+  check_expert_axis(config, s);
+}
+
+double TransformerLayout::vocab() const {
+  const double multiple = options.vocabulary_multiple * tensor();
+  return std::ceil(static_cast<double>(config.vocab_size) / multiple) * multiple / tensor();
+}
+
+Bytes TransformerLayout::rotary_table() const {
+  const std::int64_t width = config.latent.key_value_rank > 0 ? config.latent.rotary_head_dim : config.head_dim;
+  return element_size(Precision::fp32) * (tokens() * static_cast<double>(width));
+}
+
+LayerBuilder TransformerLayout::builder(std::string name) const {
+  LayerBuilder b(std::move(name), residual_rows(), precision);
+  b.set_overlap(sharding().overlap);
+  b.set_accumulating(options.fused_gradient_accumulation);
+  b.set_fused_norms(options.fused_norm_gradients);
+  return b;
+}
+
+Layer TransformerLayout::finish_block(LayerBuilder&& b) const {
+  const Bytes stream = b.row_bytes(hidden());
+  return std::move(b).build(stream, sharding().recompute, stream);
+}
+
+void begin_columns(LayerBuilder& b, const TransformerLayout& l, const std::string& prefix) {
+  if (!l.tensor_parallel()) return;
+  const Bytes whole = l.hidden_bytes();
+  LayerBuilder::Crossing c;
+  c.in = whole / l.sequence_shares();
+  c.out = whole;
+  c.beside_weights = true;
+  if (l.sequence_parallel()) {
+    c.forward = {prefix + ".gather", Axis::tensor, Exchanged::all_gather, whole};
+    c.backward = {prefix + ".gather.backward", Axis::tensor, Exchanged::reduce_scatter, whole};
+    c.forward.hidden = c.backward.hidden = l.sharding().user_buffers;
+  } else {
+    c.backward = {prefix + ".reduce.backward", Axis::tensor, Exchanged::all_reduce, whole};
+  }
+  b.cross(std::move(c));
+  b.set_rows(l.rows());
+}
+
+void end_rows(LayerBuilder& b, const TransformerLayout& l, const std::string& prefix) {
+  if (!l.tensor_parallel()) return;
+  const Bytes whole = l.hidden_bytes();
+  LayerBuilder::Crossing c;
+  c.in = whole;
+  c.out = whole / l.sequence_shares();
+  if (l.sequence_parallel()) {
+    c.forward = {prefix + ".scatter", Axis::tensor, Exchanged::reduce_scatter, whole};
+    c.backward = {prefix + ".scatter.backward", Axis::tensor, Exchanged::all_gather, whole};
+    c.forward.hidden = c.backward.hidden = l.sharding().user_buffers;
+  } else {
+    c.forward = {prefix + ".reduce", Axis::tensor, Exchanged::all_reduce, whole};
+  }
+  b.cross(std::move(c));
+  b.set_rows(l.residual_rows());
+}
+
+LayerBuilder::Linear column_linear(const TransformerLayout& l, const std::string& prefix, bool gathers) {
+  LayerBuilder::Linear linear;
+  linear.in = l.hidden();
+  linear.input_shares = l.sequence_shares();
+  if (l.sequence_parallel() && gathers) linear.regather = prefix + ".regather";
+  return linear;
+}
+
+void row_bias(LayerBuilder& b, const TransformerLayout& l, const std::string& name) {
+  if (!l.tensor_parallel()) return;
+  b.set_partial(l.sequence_parallel());
+  b.bias(name, l.hidden(), l.options.fused_bias_dropout_add);
+  b.set_partial(false);
+}
+
+}  // namespace trainyard::transformers

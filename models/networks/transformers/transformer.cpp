@@ -1,0 +1,62 @@
+#include "models/networks/transformers/transformer.hpp"
+
+#include <algorithm>
+
+#include "models/networks/transformers/family.hpp"
+
+namespace trainyard {
+
+TransformerConfig read_transformer(const Node& node) {
+  Fields f(node, "model");
+  TransformerConfig c;
+  c.place = node.place;
+  const std::vector<std::string> known = transformers::transformer_families().names();
+  if (!f.has("model_type")) fail(c.place, "model: missing key \"model_type\"" + hint("", known));
+  c.model_type = f.choice("model_type", known);
+  c.name = f.text("name", f.text("_name_or_path", c.model_type));
+  c.source = f.text("_source", "");
+  transformers::transformer_families().find(c.model_type, f.place_of("model_type")).read(f, c);
+  transformers::ignore_common_keys(f);
+  f.finish();
+  return c;
+}
+
+std::int64_t decoder_tokens(const TransformerConfig& config, std::int64_t seq_length,
+                            const TransformerOptions& options) {
+  if (config.num_decoder_layers == 0) return 0;
+  return options.decoder_seq_length > 0 ? options.decoder_seq_length : std::max<std::int64_t>(seq_length / 4, 1);
+}
+
+Network transformer_network(const TransformerConfig& config, std::int64_t micro_batch_size, std::int64_t seq_length,
+                            Precision precision, const TransformerOptions& options) {
+  if (micro_batch_size < 1)
+    throw UserError("micro_batch_size is " + std::to_string(micro_batch_size) + "; expected at least 1");
+  if (seq_length < 1) throw UserError("seq_length is " + std::to_string(seq_length) + "; expected at least 1");
+  const std::string positions = std::to_string(config.max_position_embeddings);
+  if (config.fixed_seq_length && seq_length != config.max_position_embeddings)
+    fail(config.place, "seq_length " + std::to_string(seq_length) + ": " + config.name + " has " + positions +
+                           " tokens, an image's patches and the class token");
+  if (config.position_embedding == PositionEmbedding::learned && seq_length > config.max_position_embeddings)
+    fail(config.place, "seq_length " + std::to_string(seq_length) + " is above the " + positions +
+                           " learned positions of " + config.name);
+  transformers::check_sharding(config, seq_length, options);
+  const std::int64_t decoder_seq = decoder_tokens(config, seq_length, options);
+  const transformers::TransformerLayout layout{config,
+                                               options,
+                                               precision,
+                                               static_cast<double>(micro_batch_size),
+                                               static_cast<double>(seq_length),
+                                               static_cast<double>(decoder_seq)};
+  Network network;
+  network.name = config.name;
+  network.source = config.source;
+  network.precision = precision;
+  network.samples = micro_batch_size;
+  network.tokens_per_sample = seq_length + decoder_seq;
+  if (config.position_embedding == PositionEmbedding::rotary) network.tables = layout.rotary_table();
+  network.layers = transformers::transformer_families().find(config.model_type, config.place).layers(layout);
+  for (Layer& layer : network.layers) layer.output_in_parts = options.sharding.sequence && options.sharding.tensor > 1;
+  return network;
+}
+
+}  // namespace trainyard

@@ -1,0 +1,195 @@
+#include "models/reading/catalog.hpp"
+#include "models/reading/shipped_files.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <unordered_set>
+
+namespace trainyard {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr int kMostBases = 16;   // an entry on an entry on …; more is a cycle
+constexpr int kStampColumn = 0;  // no key of a file is in column 0: marks the `name` that a catalog entry was given
+
+fs::path default_root() {
+  const char* given = std::getenv("TRAINYARD_CATALOG");
+  return given && *given ? fs::path(given) : shipped_file("models/catalog");
+}
+
+std::string folder_of(std::string_view kind) { return fmt::format("{}{}", kind, kind.ends_with("ch") ? "es" : "s"); }
+
+bool is_entry(const fs::path& file) { return file.extension() == ".yaml" || file.extension() == ".json"; }
+
+Node name_node(std::string name, Place place) {
+  Node node;
+  node.kind = Node::Kind::scalar;
+  node.scalar = std::move(name);
+  node.place = node.key_place = std::move(place);
+  return node;
+}
+
+bool is_file_reference(const std::string& name) {
+  return name.ends_with(".yaml") || name.ends_with(".yml") || name.ends_with(".json");
+}
+
+/// An entry in a file of its own, beside the one that names it (an override comes from no file: from the working
+/// directory).
+Node file_entry(std::string_view kind, const Node& reference) {
+  const fs::path folder =
+      reference.place.line == 0 || !reference.place.file ? fs::path() : fs::path(*reference.place.file).parent_path();
+  const fs::path file = folder / reference.scalar;
+  std::error_code ignored;
+  if (!fs::is_regular_file(file, ignored))
+    fail(reference.place, fmt::format("{}: no such file (a {} of its own)", file.string(), kind));
+  Node node = read_document(file);
+  if (node.kind != Node::Kind::map) fail(node.place, fmt::format("expected a map, the figures of a {}", kind));
+  if (!node.find("name"))
+    node.fields.insert(node.fields.begin(), {"name", name_node(file.stem().string(), node.place)});
+  return node;
+}
+
+/// `map` laid on its base, that base on its own, and so on.
+Node on_base(const Catalog& catalog, std::string_view kind, const Node& reference, int depth) {
+  const auto lay = [&](const Node& over, const Node& base) {
+    if (depth >= kMostBases) fail(base.place, fmt::format("bases of {} form a cycle", kind));
+    Node own = over;
+    std::erase_if(own.fields, [](const auto& field) { return field.first == "base"; });
+    return merged(on_base(catalog, kind, base, depth + 1), own);
+  };
+  if (reference.kind == Node::Kind::scalar) {
+    const Node entry = is_file_reference(reference.scalar) ? file_entry(kind, reference)
+                                                           : catalog.entry(kind, reference.scalar, reference.place);
+    const Node* base = entry.find("base");
+    return base ? lay(entry, *base) : entry;
+  }
+  if (reference.kind != Node::Kind::map)
+    fail(reference.place, fmt::format("expected a {}: a name of the catalog, or a map of its figures{}", kind,
+                                      hint("", catalog.names(kind))));
+  const Node* base = reference.find("base");
+  return base ? lay(reference, *base) : reference;
+}
+
+/// A figure written plainly: a number (with or without unit) or a switch. Names and descriptions are none.
+bool is_plain_figure(const Node& node) {
+  if (node.kind != Node::Kind::scalar || node.scalar.empty() || node.quoted) return false;
+  const char first = node.scalar.front();
+  return (first >= '0' && first <= '9') || first == '-' || first == '.' || node.scalar == "true" ||
+         node.scalar == "false";
+}
+
+bool is_list_of_figures(const Node& node) {
+  return node.kind == Node::Kind::list && !node.items.empty() &&
+         std::all_of(node.items.begin(), node.items.end(),
+                     [](const Node& item) { return is_plain_figure(item) || is_list_of_figures(item); });
+}
+
+/// A figure in a few words: long lists (the links of a mesh, the switches of a node) by their length.
+std::string value_text(const Node& value) {
+  return value.kind == Node::Kind::list ? fmt::format("list of {}", value.items.size()) : value.scalar;
+}
+
+struct SourceReader {
+  std::string what;
+  const Node* texts;       // the entry's `sources`
+  std::string entry_file;  // of the catalog entry at the bottom; empty for an entry given in place
+  Sources found;
+
+  /// A key of `sources`, or where there is none of that name the text itself.
+  std::string full_text(const Node& source) const {
+    const Node* text = texts ? texts->find(source.scalar) : nullptr;
+    return text ? text->scalar : source.scalar;
+  }
+  std::string unsourced(const Node& node) const {
+    if (!node.place.file || *node.place.file == entry_file) return {};
+    return node.place.line == 0 ? "given by " + *node.place.file
+                                : fmt::format("given in {}:{}", *node.place.file, node.place.line);
+  }
+
+  void read(const Node& node, const std::string& path) {
+    const auto add = [&](const Node& value, std::string source, bool unverified) {
+      found.push_back({fmt::format("{}: {}", what, path), value_text(value), std::move(source), unverified});
+    };
+    if (is_plain_figure(node) || is_list_of_figures(node)) return add(node, unsourced(node), false);
+    if (const Node* value = node.find("value")) {
+      const Node* source = node.find("source");
+      const Node* unverified = node.find("unverified");
+      return add(*value, source ? full_text(*source) : unsourced(node), unverified && unverified->scalar == "true");
+    }
+    for (std::size_t i = 0; i < node.items.size(); ++i) read(node.items[i], fmt::format("{}.{}", path, i));
+    for (const auto& [key, field] : node.fields) read(field, path.empty() ? key : path + "." + key);
+  }
+};
+
+}  // namespace
+
+Catalog::Catalog() : Catalog(default_root()) {}
+
+Catalog::Catalog(fs::path root) : root_(std::move(root)) {
+  std::error_code ignored;
+  if (!fs::is_directory(root_, ignored))
+    throw UserError(fmt::format("{}: no such catalog folder (TRAINYARD_CATALOG names it)", root_.string()));
+}
+
+std::vector<std::string> Catalog::names(std::string_view kind) const {
+  std::vector<std::string> found;
+  std::error_code error;
+  const fs::path folder = root_ / folder_of(kind);
+  for (fs::directory_iterator it(folder, error), end; !error && it != end; it.increment(error))
+    if (is_entry(it->path())) found.push_back(it->path().stem().string());
+  std::sort(found.begin(), found.end());
+  return found;
+}
+
+Node Catalog::entry(std::string_view kind, std::string_view name, const Place& where) const {
+  const std::vector<std::string> known = names(kind);
+  const auto it = std::find_if(known.begin(), known.end(), [&](const auto& n) { return same_name(n, name); });
+  if (it == known.end()) fail(where, fmt::format("unknown {} \"{}\"{}", kind, name, hint(name, known)));
+  fs::path file = root_ / folder_of(kind) / (*it + ".yaml");
+  std::error_code ignored;
+  if (!fs::exists(file, ignored)) file.replace_extension(".json");
+  Node node = read_document(file);
+  if (node.kind != Node::Kind::map) fail(node.place, fmt::format("expected a map, the figures of a {}", kind));
+  if (const Node* own = node.find("name")) fail(own->key_place, "an entry of the catalog is named by its file");
+  node.fields.insert(node.fields.begin(), {"name", name_node(*it, {node.place.file, 1, kStampColumn})});
+  return node;
+}
+
+Node Catalog::resolve(std::string_view kind, const Node& reference) const {
+  Node node = on_base(*this, kind, reference, 0);
+  if (!node.find("name"))
+    node.fields.insert(node.fields.begin(), {"name", name_node(fmt::format("custom-{}", kind), reference.place)});
+  return node;
+}
+
+bool Catalog::holds(const Place& place) const {
+  return place.file && place.line > 0 && place.file->starts_with(root_.string() + "/");
+}
+
+Node Catalog::typed(std::string_view kind, const Node& part, std::span<const std::string_view> figures) const {
+  const Node& type = *part.find("type");
+  Node own = part;
+  std::erase_if(own.fields, [&](const auto& field) {
+    const auto& [key, node] = field;
+    const bool figure = std::find(figures.begin(), figures.end(), key) != figures.end();
+    return !figure || (holds(node.place) && !holds(type.place));
+  });
+  return resolve(kind, own.fields.empty() ? type : merged(type, own));
+}
+
+Sources figure_sources(const Node& entry, const std::string& what) {
+  SourceReader reader{what, entry.find("sources"), {}, {}};
+  const Node* name = entry.find("name");
+  if (name && name->place.file && name->place.line == 1 && name->place.column == kStampColumn)
+    reader.entry_file = *name->place.file;
+  static const std::unordered_set<std::string_view> words{"name",        "description", "architecture",
+                                                          "measured_as", "fabric",      "sources"};
+  for (const auto& [key, node] : entry.fields)
+    if (!words.contains(key)) reader.read(node, key);
+  return reader.found;
+}
+
+}  // namespace trainyard

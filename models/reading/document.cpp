@@ -1,0 +1,283 @@
+#include "models/reading/document.hpp"
+
+#include <fmt/format.h>
+#include <yaml-cpp/eventhandler.h>
+#include <yaml-cpp/yaml.h>
+
+#include <algorithm>
+#include <fstream>
+#include <sstream>
+#include <unordered_map>
+#include <utility>
+
+namespace trainyard {
+namespace {
+
+constexpr std::size_t kDeepest = 100;                    // levels of nesting; a scenario needs about eight
+constexpr std::size_t kLargest = std::size_t{64} << 20;  // bytes of a file
+
+/// Makes the tree from yaml-cpp's events. Its own tree (YAML::Node) accepts duplicate keys and forgets key places.
+class Builder final : public YAML::EventHandler {
+ public:
+  Builder(std::string_view text, std::shared_ptr<const std::string> file, bool has_lines)
+      : text_(text), file_(std::move(file)), has_lines_(has_lines) {}
+
+  bool done() const { return root_.has_value(); }
+  Node take() { return std::move(*root_); }
+
+  Place place(const YAML::Mark& mark) const {
+    if (!has_lines_) return {file_, 0, 0};
+    return mark.is_null() ? Place{file_, 1, 1} : Place{file_, mark.line + 1, mark.column + 1};
+  }
+
+  void OnDocumentStart(const YAML::Mark& mark) override {
+    if (done()) fail(place(mark), "text after the end of the document (one document a file)");
+  }
+  void OnDocumentEnd() override {}
+  void OnAlias(const YAML::Mark& mark, YAML::anchor_t) override { refuse_anchor(mark); }
+
+  void OnNull(const YAML::Mark& mark, YAML::anchor_t anchor) override {
+    if (anchor != YAML::NullAnchor) refuse_anchor(mark);
+    add(make(Node::Kind::null, mark));
+  }
+  void OnScalar(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor,
+                const std::string& value) override {
+    if (anchor != YAML::NullAnchor) refuse_anchor(mark);
+    check_tag(mark, tag);
+    if (tag == "!") check_closed(mark);
+    Node node = make(Node::Kind::scalar, mark);
+    node.scalar = value;
+    node.quoted = tag == "!";
+    add(std::move(node));
+  }
+  void OnSequenceStart(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor,
+                       YAML::EmitterStyle::value) override {
+    open(Node::Kind::list, mark, tag, anchor);
+  }
+  void OnMapStart(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor,
+                  YAML::EmitterStyle::value) override {
+    open(Node::Kind::map, mark, tag, anchor);
+  }
+  /// What yaml-cpp says, or of a bracket without an end where it began (yaml-cpp names the place where it gave up).
+  [[noreturn]] void refuse(const YAML::Exception& e) const {
+    for (auto level = levels_.rbegin(); e.msg.find(" flow not found") != std::string::npos && level != levels_.rend();
+         ++level) {
+      const auto at = static_cast<std::size_t>(level->begin.pos);
+      if (at >= text_.size() || (text_[at] != '{' && text_[at] != '[')) continue;
+      fail(place(level->begin),
+           fmt::format("a \"{}\" that is never closed; \"{}\" expected{}", text_[at], text_[at] == '{' ? '}' : ']',
+                       has_lines_ ? fmt::format(", or \",\" before line {}", e.mark.line + 1) : ""));
+    }
+    fail(place(e.mark), e.msg);
+  }
+  void OnSequenceEnd() override { close(); }
+  void OnMapEnd() override { close(); }
+
+ private:
+  struct Level {
+    Node node;
+    std::optional<std::string> key;  // read, its value is still to come
+    Place key_place;
+    std::unordered_map<std::string, Place> seen;
+    YAML::Mark begin;
+  };
+
+  Node make(Node::Kind kind, const YAML::Mark& mark) const {
+    Node node;
+    node.kind = kind;
+    node.place = node.key_place = place(mark);
+    return node;
+  }
+
+  void open(Node::Kind kind, const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor) {
+    if (anchor != YAML::NullAnchor) refuse_anchor(mark);
+    check_tag(mark, tag);
+    if (levels_.size() >= kDeepest) fail(place(mark), fmt::format("nested deeper than {} levels", kDeepest));
+    if (!levels_.empty() && levels_.back().node.kind == Node::Kind::map && !levels_.back().key)
+      fail(place(mark), "a key must be plain text");
+    levels_.push_back({make(kind, mark), std::nullopt, {}, {}, mark});
+  }
+
+  void close() {
+    Node node = std::move(levels_.back().node);
+    levels_.pop_back();
+    add(std::move(node));
+  }
+
+  void add(Node node) {
+    if (levels_.empty()) {
+      root_ = std::move(node);
+      return;
+    }
+    Level& level = levels_.back();
+    if (level.node.kind == Node::Kind::list) {
+      level.node.items.push_back(std::move(node));
+    } else if (!level.key) {
+      take_key(level, node);
+    } else {
+      node.key_place = level.key_place;
+      level.node.fields.emplace_back(std::move(*level.key), std::move(node));
+      level.key.reset();
+    }
+  }
+
+  static void take_key(Level& level, const Node& key) {
+    if (key.kind != Node::Kind::scalar) fail(key.place, "a key must be plain text");
+    const auto [first, fresh] = level.seen.emplace(key.scalar, key.place);
+    if (!fresh)
+      fail(key.place, fmt::format("duplicate key \"{}\"; first given at {}", key.scalar, first->second.text()));
+    level.key = key.scalar;
+    level.key_place = key.place;
+  }
+
+  // An alias of an alias of … makes a small file a huge tree; scenarios have `base` for what aliases are used for.
+  [[noreturn]] void refuse_anchor(const YAML::Mark& mark) const {
+    fail(place(mark), "anchors and aliases (& and *) are not read; write the value out, or use a catalog entry");
+  }
+  void check_tag(const YAML::Mark& mark, const std::string& tag) const {
+    if (!tag.empty() && tag != "?" && tag != "!") fail(place(mark), fmt::format("tags (\"{}\") are not read", tag));
+  }
+
+  // yaml-cpp 0.7 takes the end of the file for a closing quote.
+  void check_closed(const YAML::Mark& mark) const {
+    const auto start = static_cast<std::size_t>(mark.pos);
+    if (start >= text_.size() || (text_[start] != '"' && text_[start] != '\'')) return;  // a block scalar
+    const char quote = text_[start];
+    for (std::size_t i = start + 1; i < text_.size(); ++i) {
+      if (quote == '"' && text_[i] == '\\')
+        ++i;
+      else if (text_[i] == quote && quote == '\'' && i + 1 < text_.size() && text_[i + 1] == quote)
+        ++i;
+      else if (text_[i] == quote)
+        return;
+    }
+    fail(place(mark), "a quote that is never closed");
+  }
+
+  std::string_view text_;
+  std::shared_ptr<const std::string> file_;
+  bool has_lines_;
+  std::vector<Level> levels_;
+  std::optional<Node> root_;
+};
+
+/// Length of the UTF-8 sequence at the front of `text`, 0 where it is none.
+std::size_t utf8_length(std::string_view text) {
+  const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };
+  const unsigned char lead = byte(0);
+  const std::size_t length = lead < 0x80   ? 1
+                             : lead < 0xc2 ? 0
+                             : lead < 0xe0 ? 2
+                             : lead < 0xf0 ? 3
+                             : lead < 0xf5 ? 4
+                                           : 0;
+  if (length > text.size()) return 0;
+  for (std::size_t i = 1; i < length; ++i)
+    if ((byte(i) & 0xc0) != 0x80) return 0;
+  if ((lead == 0xe0 && byte(1) < 0xa0) || (lead == 0xed && byte(1) >= 0xa0)) return 0;  // overlong, surrogates
+  if ((lead == 0xf0 && byte(1) < 0x90) || (lead == 0xf4 && byte(1) >= 0x90)) return 0;  // overlong, past U+10FFFF
+  return length;
+}
+
+/// Refuses what yaml-cpp would read as something else: bytes that are no text, and tabs that indent (it joins such a
+/// line to the value before it).
+void check_text(std::string_view text, const std::shared_ptr<const std::string>& file, bool has_lines) {
+  const std::size_t first = text.find_first_not_of(" \t\r\n");
+  const bool json = first != std::string_view::npos && (text[first] == '{' || text[first] == '[');
+  Place place{file, 1, 1};
+  const auto refuse = [&](const char* what) { fail(has_lines ? place : Place{file, 0, 0}, what); };
+  bool indent = true;
+  for (std::size_t i = 0; i < text.size();) {
+    const char c = text[i];
+    const std::size_t length = utf8_length(text.substr(i));
+    if (length == 0) refuse("not UTF-8 text");
+    if ((static_cast<unsigned char>(c) < 0x20 && c != '\t' && c != '\n' && c != '\r') || c == 0x7f)
+      refuse("a control character; not a text file?");
+    if (c == '\t' && indent && !json) refuse("a tab in the indentation; use spaces");
+    indent = c == '\n' || (indent && c == ' ');
+    place.column = c == '\n' ? 1 : place.column + static_cast<int>(length);  // in bytes, as yaml-cpp counts
+    if (c == '\n') ++place.line;
+    i += length;
+  }
+}
+
+Node parse(std::string_view text, std::shared_ptr<const std::string> file, bool has_lines) {
+  if (text.starts_with("\xef\xbb\xbf")) text.remove_prefix(3);  // byte order mark
+  check_text(text, file, has_lines);
+  Builder builder(text, file, has_lines);
+  try {
+    std::istringstream in{std::string(text)};
+    YAML::Parser parser(in);
+    if (parser.HandleNextDocument(builder)) parser.HandleNextDocument(builder);
+  } catch (const YAML::Exception& e) {
+    builder.refuse(e);
+  }
+  if (!builder.done()) fail(builder.place(YAML::Mark::null_mark()), "empty, nothing to read");
+  return builder.take();
+}
+
+[[noreturn]] void no_such_file(const std::filesystem::path& path) {
+  std::vector<std::string> names;
+  std::error_code ignored;
+  const auto folder = path.has_parent_path() ? path.parent_path() : std::filesystem::path(".");
+  for (std::filesystem::directory_iterator it(folder, ignored), end; !ignored && it != end; it.increment(ignored))
+    names.push_back(it->path().filename().string());
+  std::sort(names.begin(), names.end());
+  const auto near = nearest(path.filename().string(), names);
+  const bool bare = !path.has_parent_path();
+  throw UserError(
+      fmt::format("{}: no such file{}", path.string(),
+                  near ? fmt::format("; did you mean \"{}\"?", bare ? *near : (folder / *near).string()) : ""));
+}
+
+}  // namespace
+
+std::string Place::text() const {
+  if (!file) return {};
+  return line == 0 ? *file : fmt::format("{}:{}:{}", *file, line, column);
+}
+
+void fail(const Place& place, const std::string& what) {
+  const std::string at = place.text();
+  // An override is its own path: "--set plan.x: plan.x: …" would say it twice.
+  constexpr std::string_view set = "--set ";
+  const bool twice = at.starts_with(set) && what.starts_with(at.substr(set.size()) + ": ");
+  std::string message = at.empty() ? what : (twice ? std::string(set) : at + ": ") + what;
+  for (char& c : message)  // an error is one line
+    if (static_cast<unsigned char>(c) < 0x20) c = ' ';
+  throw UserError(message);
+}
+
+const Node* Node::find(std::string_view key) const {
+  for (const auto& [name, node] : fields)
+    if (name == key) return &node;
+  return nullptr;
+}
+Node* Node::find(std::string_view key) { return const_cast<Node*>(std::as_const(*this).find(key)); }
+
+Node parse_document(std::string_view text, std::string name) {
+  return parse(text, std::make_shared<const std::string>(std::move(name)), true);
+}
+
+Node parse_override(std::string_view text, std::shared_ptr<const std::string> origin) {
+  return parse(text, std::move(origin), false);
+}
+
+Node read_document(const std::filesystem::path& path) {
+  std::error_code error;
+  const auto status = std::filesystem::status(path, error);
+  if (!std::filesystem::exists(status)) no_such_file(path);
+  if (std::filesystem::is_directory(status)) throw UserError(path.string() + ": is a folder, not a file");
+  std::ifstream in(path, std::ios::binary);
+  if (!in) throw UserError(path.string() + ": cannot be read");
+  std::string text;
+  char block[65536];
+  while (in.read(block, sizeof block), in.gcount() > 0) {
+    text.append(block, static_cast<std::size_t>(in.gcount()));
+    if (text.size() > kLargest) throw UserError(path.string() + ": larger than 64 MiB");
+  }
+  if (in.bad()) throw UserError(path.string() + ": cannot be read");
+  return parse_document(text, path.string());
+}
+
+}  // namespace trainyard

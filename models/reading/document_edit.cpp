@@ -1,0 +1,122 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cctype>
+#include <charconv>
+
+#include "models/reading/document.hpp"
+
+namespace trainyard {
+namespace {
+
+/// Catalog and key names are compared with '-' = '_' and without case.
+char plain(char c) { return c == '_' ? '-' : static_cast<char>(std::tolower(static_cast<unsigned char>(c))); }
+
+/// Damerau–Levenshtein distance (optimal string alignment): insert, delete, replace, swap of neighbours.
+std::size_t edit_distance(std::string_view a, std::string_view b) {
+  const std::size_t width = b.size() + 1;
+  std::vector<std::size_t> d((a.size() + 1) * width);
+  for (std::size_t i = 0; i <= a.size(); ++i) d[i * width] = i;
+  for (std::size_t j = 0; j <= b.size(); ++j) d[j] = j;
+  for (std::size_t i = 1; i <= a.size(); ++i)
+    for (std::size_t j = 1; j <= b.size(); ++j) {
+      const std::size_t change = plain(a[i - 1]) == plain(b[j - 1]) ? 0 : 1;
+      std::size_t& here = d[i * width + j];
+      here = std::min({d[(i - 1) * width + j] + 1, d[i * width + j - 1] + 1, d[(i - 1) * width + j - 1] + change});
+      if (i > 1 && j > 1 && plain(a[i - 1]) == plain(b[j - 2]) && plain(a[i - 2]) == plain(b[j - 1]))
+        here = std::min(here, d[(i - 2) * width + j - 2] + 1);
+    }
+  return d.back();
+}
+
+bool starts_with(std::string_view name, std::string_view word) {
+  return name.size() > word.size() &&
+         std::equal(word.begin(), word.end(), name.begin(), [](char a, char b) { return plain(a) == plain(b); });
+}
+
+Node& item_of(Node& list, std::string_view index, const Place& place) {
+  std::size_t i = 0;
+  const auto [end, error] = std::from_chars(index.data(), index.data() + index.size(), i);
+  if (error != std::errc{} || end != index.data() + index.size() || i >= list.items.size())
+    fail(place, fmt::format("\"{}\" is no item of a list of {} (counted from 0)", index, list.items.size()));
+  return list.items[i];
+}
+
+/// The field `key` of `node`, made if it is not there; a catalog name becomes a map on that entry.
+Node& step_into(Node& node, std::string_view key, const Place& place) {
+  if (node.kind == Node::Kind::list) return item_of(node, key, place);
+  if (node.kind == Node::Kind::scalar) {
+    Node base = std::move(node);
+    node = Node{};
+    node.place = base.place;
+    node.key_place = base.key_place;
+    node.fields.emplace_back("base", std::move(base));
+  }
+  node.kind = Node::Kind::map;
+  if (Node* found = node.find(key)) return *found;
+  Node fresh;
+  fresh.place = fresh.key_place = place;
+  return node.fields.emplace_back(std::string(key), std::move(fresh)).second;
+}
+
+}  // namespace
+
+std::optional<std::string> nearest(std::string_view word, const std::vector<std::string>& names) {
+  if (word.empty() || word.size() > 64) return std::nullopt;
+  const std::size_t allowed = word.size() <= 2 ? 0 : word.size() <= 4 ? 1 : word.size() <= 8 ? 2 : 3;
+  const std::string* best = nullptr;
+  std::size_t best_score = allowed + 1;
+  for (const std::string& name : names) {
+    if (name.size() > 64) continue;
+    std::size_t score = edit_distance(word, name);
+    if (word.size() >= 3 && starts_with(name, word)) score = std::min(score, allowed);
+    if (score >= best_score) continue;
+    best = &name;
+    best_score = score;
+  }
+  return best ? std::optional(*best) : std::nullopt;
+}
+
+std::string hint(std::string_view word, const std::vector<std::string>& names) {
+  if (const auto near = nearest(word, names)) return fmt::format("; did you mean \"{}\"?", *near);
+  return names.empty() ? std::string{} : fmt::format("; known: {}", fmt::join(names, ", "));
+}
+
+void set_field(Node& root, std::string_view path, std::string_view value) {
+  const auto origin = std::make_shared<const std::string>(fmt::format("--set {}", path));
+  const Place place{origin, 0, 0};
+  Node fresh = parse_override(value, origin);
+  Node* node = &root;
+  for (std::size_t from = 0; from <= path.size();) {
+    const std::size_t to = std::min(path.find('.', from), path.size());
+    const std::string_view key = path.substr(from, to - from);
+    if (key.empty()) fail(place, "an empty name in the path");
+    node = &step_into(*node, key, place);
+    from = to + 1;
+  }
+  fresh.key_place = place;
+  *node = std::move(fresh);
+}
+
+Node merged(const Node& base, const Node& over) {
+  const bool figure = over.find("value") != nullptr;  // {value, source} is one thing: never half of the old one
+  if (over.kind != Node::Kind::map || figure) return over;
+  if (base.kind == Node::Kind::scalar && !over.find("base")) {  // changes to a catalog entry
+    Node result = over;
+    result.fields.insert(result.fields.begin(), {"base", base});
+    return result;
+  }
+  if (base.kind != Node::Kind::map || base.find("value")) return over;
+  Node result = base;
+  result.place = over.place;
+  result.key_place = over.key_place;
+  for (const auto& [key, value] : over.fields) {
+    if (Node* old = result.find(key))
+      *old = merged(*old, value);
+    else
+      result.fields.emplace_back(key, value);
+  }
+  return result;
+}
+
+}  // namespace trainyard

@@ -1,0 +1,257 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <type_traits>
+
+#include "models/reading/document.hpp"
+
+namespace trainyard {
+namespace {
+
+const char* what_it_is(const Node& node) {
+  switch (node.kind) {
+    case Node::Kind::null:
+      return "nothing";
+    case Node::Kind::scalar:
+      return "one value";
+    case Node::Kind::list:
+      return "a list";
+    case Node::Kind::map:
+      return "a map of keys";
+  }
+  return "?";
+}
+
+/// "cluster.hca" + "rate" → "cluster.hca.rate"; "gpu t4" + "pcie" → "gpu t4: pcie".
+std::string path_of(const std::string& what, std::string_view key) {
+  if (what.empty()) return std::string(key);
+  const bool titled = what.find(' ') != std::string::npos && what.find(": ") == std::string::npos;
+  return fmt::format("{}{}{}", what, titled ? ": " : ".", key);
+}
+
+template <typename Parse>
+auto parse_at(const Node& node, const std::string& path, Parse parse) {
+  try {
+    return parse(std::string_view(node.scalar));
+  } catch (const UserError& e) {
+    fail(node.place, path + ": " + e.what());
+  }
+}
+
+template <typename Parse>
+auto positive(const Node& node, const std::string& path, Parse parse, bool zero_too = false) {
+  const auto quantity = parse_at(node, path, parse);
+  // In SI units; beyond these nothing is built, and products of them overflow or vanish.
+  constexpr bool time = std::is_same_v<std::remove_cv_t<decltype(quantity)>, Seconds>;
+  constexpr double most = 1e24, least = time ? 1e-15 : 1;
+  if (!std::isfinite(quantity.value) || quantity.value > most)
+    fail(node.place, fmt::format("{}: \"{}\" is too large", path, node.scalar));
+  if (quantity.value < 0 || (quantity.value == 0 && !zero_too))
+    fail(node.place,
+         fmt::format("{}: \"{}\" must be {}", path, node.scalar, zero_too ? "0 or more" : "greater than 0"));
+  if (quantity.value > 0 && quantity.value < least)
+    fail(node.place, fmt::format("{}: \"{}\" is too small", path, node.scalar));
+  return quantity;
+}
+
+/// The value of a figure written as {value, source, unverified}.
+const Node& value_of_figure(const Node& figure, const Node& value, const std::string& path) {
+  static const std::vector<std::string> known{"value", "source", "unverified"};
+  for (const auto& [key, node] : figure.fields) {
+    if (std::find(known.begin(), known.end(), key) == known.end())
+      fail(node.key_place, fmt::format("{}: unknown key \"{}\" of a figure{}", path, key, hint(key, known)));
+    if (key == "source" && node.kind != Node::Kind::scalar) fail(node.place, path + ": expected a source");
+    if (key == "unverified" && node.scalar != "true" && node.scalar != "false")
+      fail(node.place, path + ": unverified: expected true or false");
+  }
+  return value;
+}
+
+std::string choose(const Node& node, const std::string& path, const std::vector<std::string>& names) {
+  for (const std::string& name : names)
+    if (same_name(name, node.scalar)) return name;
+  fail(node.place, fmt::format("{}: unknown value \"{}\"{}", path, node.scalar, hint(node.scalar, names)));
+}
+
+constexpr const char* kNumber = "a number";
+constexpr const char* kInteger = "a whole number";
+constexpr const char* kTime = "a time such as 1.5 us";
+constexpr const char* kSize = "a size such as 80 GiB";
+constexpr const char* kRate = "a rate such as 400 Gbit/s or 25 GB/s";
+constexpr const char* kFlopsRate = "a rate such as 312 TFLOP/s";
+constexpr const char* kFrequency = "a frequency such as 1410 MHz";
+constexpr const char* kPower = "a power such as 400 W";
+
+std::int64_t whole_number(const Node& node, const std::string& path, std::int64_t least) {
+  const std::int64_t v = parse_at(node, path, parse_integer);
+  if (v < least) fail(node.place, fmt::format("{}: {} is too small; the least is {}", path, v, least));
+  return v;
+}
+
+double bounded_number(const Node& node, const std::string& path, double least, double most) {
+  const double v = parse_at(node, path, parse_number);
+  if (v >= least && v <= most) return v;
+  const std::string range = std::isinf(most)    ? fmt::format("{} or more", exact(least))
+                            : std::isinf(least) ? fmt::format("{} or less", exact(most))
+                                                : fmt::format("from {} to {}", exact(least), exact(most));
+  fail(node.place, fmt::format("{}: {} is out of range; expected {} {}", path, node.scalar, kNumber, range));
+}
+
+}  // namespace
+
+bool same_name(std::string_view a, std::string_view b) {
+  return std::equal(a.begin(), a.end(), b.begin(), b.end(),
+                    [](char x, char y) { return x == y || ((x == '-' || x == '_') && (y == '-' || y == '_')); });
+}
+
+Fields::Fields(const Node& node, std::string what) : node_(&node), what_(std::move(what)), place_(node.place) {
+  if (node.kind == Node::Kind::map || node.kind == Node::Kind::null) return;
+  const std::string got = node.kind == Node::Kind::scalar ? fmt::format("\"{}\"", node.scalar) : what_it_is(node);
+  fail(place_, fmt::format("{}expected a map of keys, got {}", what_.empty() ? "" : what_ + ": ", got));
+}
+
+const Node* Fields::child(std::string_view key) {
+  if (!knows(key)) known_.emplace_back(key);
+  return node_->find(key);
+}
+
+const std::vector<Node>* Fields::list(std::string_view key) {
+  if (!has(key)) return nullptr;
+  const Node& node = *child(key);
+  if (node.kind != Node::Kind::list || node.items.empty())
+    fail(node.place, fmt::format("{}: expected a list, such as [a, b], got {}", path_of(what_, key),
+                                 node.kind == Node::Kind::list ? "an empty one" : what_it_is(node)));
+  return &node.items;
+}
+
+bool Fields::has(std::string_view key) {
+  const Node* node = child(key);
+  return node && node->kind != Node::Kind::null;
+}
+
+const Node& Fields::required_child(std::string_view key) {
+  if (const Node* node = child(key)) return *node;
+  // A key that is nearly this one is likelier a slip than an omission.
+  std::vector<std::string> unread;
+  for (const auto& [name, node] : node_->fields)
+    if (!knows(name)) unread.push_back(name);
+  const auto near = nearest(key, unread);
+  if (near)
+    fail(node_->find(*near)->key_place,
+         fmt::format("unknown key \"{}\"{}; did you mean \"{}\"?", *near, what_.empty() ? "" : " in " + what_, key));
+  fail(place_, fmt::format("{}missing key \"{}\"", what_.empty() ? "" : what_ + ": ", key));
+}
+
+const Node* Fields::scalar(std::string_view key, const char* expected, bool required) {
+  const Node* node = required ? &required_child(key) : child(key);
+  if (!node || (node->kind == Node::Kind::null && !required)) return nullptr;
+  if (const Node* value = node->kind == Node::Kind::map ? node->find("value") : nullptr)
+    node = &value_of_figure(*node, *value, path_of(what_, key));
+  if (node->kind != Node::Kind::scalar)
+    fail(node->place, fmt::format("{}: expected {}, got {}", path_of(what_, key), expected, what_it_is(*node)));
+  return node;
+}
+
+std::string Fields::text(std::string_view key) { return scalar(key, "text", true)->scalar; }
+std::string Fields::text(std::string_view key, std::string fallback) {
+  const Node* node = scalar(key, "text", false);
+  return node ? node->scalar : fallback;
+}
+
+std::string Fields::choice(std::string_view key, const std::vector<std::string>& names) {
+  return choose(*scalar(key, "a name", true), path_of(what_, key), names);
+}
+std::string Fields::choice(std::string_view key, const std::vector<std::string>& names, std::string fallback) {
+  const Node* node = scalar(key, "a name", false);
+  return node ? choose(*node, path_of(what_, key), names) : fallback;
+}
+
+bool Fields::boolean(std::string_view key, bool fallback) {
+  const Node* node = scalar(key, "true or false", false);
+  if (!node) return fallback;
+  if (node->scalar == "true" || node->scalar == "True") return true;
+  if (node->scalar == "false" || node->scalar == "False") return false;
+  fail(node->place, fmt::format("{}: expected true or false, got \"{}\"", path_of(what_, key), node->scalar));
+}
+
+std::int64_t Fields::integer(std::string_view key, std::int64_t least) {
+  return whole_number(*scalar(key, kInteger, true), path_of(what_, key), least);
+}
+std::int64_t Fields::integer(std::string_view key, std::int64_t least, std::int64_t fallback) {
+  const Node* node = scalar(key, kInteger, false);
+  return node ? whole_number(*node, path_of(what_, key), least) : fallback;
+}
+
+std::int64_t Fields::integer_within(std::string_view key, std::int64_t least, std::int64_t most) {
+  const std::int64_t v = integer(key, least);
+  if (v > most) fail(place_of(key), fmt::format("{}: {} is too many; the most is {}", path_of(what_, key), v, most));
+  return v;
+}
+std::int64_t Fields::integer_within(std::string_view key, std::int64_t least, std::int64_t most,
+                                    std::int64_t fallback) {
+  return has(key) ? integer_within(key, least, most) : fallback;
+}
+
+double Fields::number(std::string_view key, double least, double most) {
+  return bounded_number(*scalar(key, kNumber, true), path_of(what_, key), least, most);
+}
+double Fields::number(std::string_view key, double least, double most, double fallback) {
+  const Node* node = scalar(key, kNumber, false);
+  return node ? bounded_number(*node, path_of(what_, key), least, most) : fallback;
+}
+
+Seconds Fields::seconds(std::string_view key) {
+  return positive(*scalar(key, kTime, true), path_of(what_, key), parse_seconds, true);
+}
+Seconds Fields::seconds(std::string_view key, Seconds fallback) {
+  const Node* node = scalar(key, kTime, false);
+  return node ? positive(*node, path_of(what_, key), parse_seconds, true) : fallback;
+}
+Bytes Fields::bytes(std::string_view key) {
+  return positive(*scalar(key, kSize, true), path_of(what_, key), parse_bytes);
+}
+Bytes Fields::bytes(std::string_view key, Bytes fallback) {
+  const Node* node = scalar(key, kSize, false);
+  return node ? positive(*node, path_of(what_, key), parse_bytes) : fallback;
+}
+BytesPerSecond Fields::bandwidth(std::string_view key) {
+  return positive(*scalar(key, kRate, true), path_of(what_, key), parse_bandwidth);
+}
+BytesPerSecond Fields::bandwidth(std::string_view key, BytesPerSecond fallback) {
+  const Node* node = scalar(key, kRate, false);
+  return node ? positive(*node, path_of(what_, key), parse_bandwidth) : fallback;
+}
+FlopsPerSecond Fields::flops_rate(std::string_view key) {
+  return positive(*scalar(key, kFlopsRate, true), path_of(what_, key), parse_flops_rate);
+}
+FlopsPerSecond Fields::flops_rate(std::string_view key, FlopsPerSecond fallback) {
+  const Node* node = scalar(key, kFlopsRate, false);
+  return node ? positive(*node, path_of(what_, key), parse_flops_rate) : fallback;
+}
+
+Hertz Fields::frequency(std::string_view key, Hertz fallback) {
+  const Node* node = scalar(key, kFrequency, false);
+  return node ? positive(*node, path_of(what_, key), parse_frequency) : fallback;
+}
+Watts Fields::power(std::string_view key, Watts fallback) {
+  const Node* node = scalar(key, kPower, false);
+  return node ? positive(*node, path_of(what_, key), parse_power) : fallback;
+}
+
+bool Fields::knows(std::string_view key) const { return std::find(known_.begin(), known_.end(), key) != known_.end(); }
+
+void Fields::finish() const {
+  for (const auto& [key, node] : node_->fields)
+    if (!knows(key))
+      fail(node.key_place,
+           fmt::format("unknown key \"{}\"{}{}", key, what_.empty() ? "" : " in " + what_, hint(key, known_)));
+}
+
+const Place& Fields::place_of(std::string_view key) const {
+  const Node* node = node_->find(key);
+  return node ? node->place : place_;
+}
+
+}  // namespace trainyard

@@ -1,0 +1,29 @@
+#include "models/reading/nearest.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace trainyard {
+
+std::string nearest_divisors(std::int64_t whole, std::int64_t number) {
+  std::int64_t below = 1, above = 0;
+  const auto offer = [&](std::int64_t divisor) {
+    if (divisor <= number) below = std::max(below, divisor);
+    if (divisor >= number && (above == 0 || divisor < above)) above = divisor;
+  };
+  for (std::int64_t divisor = 1; divisor <= whole / divisor; ++divisor) {
+    if (whole % divisor != 0) continue;
+    offer(divisor);
+    offer(whole / divisor);
+  }
+  return above == 0 || above == below ? fmt::format("{}", below) : fmt::format("{} or {}", below, above);
+}
+
+std::string nearest_multiples(std::int64_t unit, std::int64_t number) {
+  const std::int64_t below = number / unit * unit;
+  if (below == 0) return fmt::format("{}", unit);
+  return below == number ? fmt::format("{}", below) : fmt::format("{} or {}", below, below + unit);
+}
+
+}  // namespace trainyard

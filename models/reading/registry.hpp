@@ -1,0 +1,46 @@
+#pragma once
+#include <fmt/format.h>
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "models/reading/document.hpp"
+
+namespace trainyard {
+
+/// Things by name, which add themselves before main() runs. Refuses a name twice; an unknown name's error lists the
+/// nearest, or all. '-' and '_' are the same in names.
+template <class T>
+class Registry {
+ public:
+  explicit Registry(std::string what) : what_(std::move(what)) {}
+
+  void add(const std::string& name, T thing) {
+    if (!things_.emplace(plain(name), std::pair{name, std::move(thing)}).second)
+      throw InternalError(fmt::format("two {}s are called {}", what_, name));
+  }
+  /// Throws UserError at `where`.
+  const T& find(const std::string& name, const Place& where) const {
+    const auto at = things_.find(plain(name));
+    if (at == things_.end()) fail(where, fmt::format("unknown {} \"{}\"{}", what_, name, hint(name, names())));
+    return at->second.second;
+  }
+  std::vector<std::string> names() const {
+    std::vector<std::string> all;
+    for (const auto& [key, named] : things_) all.push_back(named.first);
+    return all;
+  }
+
+ private:
+  std::string what_;
+  std::map<std::string, std::pair<std::string, T>> things_;
+
+  static std::string plain(std::string name) {
+    for (char& c : name)
+      if (c == '_') c = '-';
+    return name;
+  }
+};
+
+}  // namespace trainyard

@@ -1,0 +1,123 @@
+#include "models/software/stack.hpp"
+
+#include <algorithm>
+
+namespace trainyard {
+namespace {
+
+/// A time of at most a minute, zero by default; more is a slip, and as picoseconds sums of it would overflow.
+Seconds overhead(Fields& fields, const char* key) {
+  constexpr Seconds most{60};
+  const Seconds time = fields.seconds(key, Seconds{0});
+  if (time > most) fail(fields.place_of(key), fields.what() + ": " + key + ": more than " + show(most));
+  return time;
+}
+
+void read_parallel(SoftwareStack::Parallel& parallel, const Node& node, const std::string& what) {
+  Fields fields(node, what);
+  parallel.zero_stage = static_cast<int>(fields.integer("zero_stage", 0, 0));
+  if (parallel.zero_stage > 3) fail(fields.place_of("zero_stage"), what + ".zero_stage: 0, 1, 2 or 3");
+  parallel.sequence = fields.boolean("sequence", parallel.sequence);
+  parallel.overlap_tensor = fields.boolean("overlap_tensor", parallel.overlap_tensor);
+  if (const Node* buffers = fields.child("user_buffers"))
+    parallel.user_buffers = read_user_buffers(*buffers, what + ".user_buffers");
+  parallel.overlap_parameters = fields.boolean("overlap_parameters", parallel.overlap_parameters);
+  parallel.overlap_pipeline = fields.boolean("overlap_pipeline", parallel.overlap_pipeline);
+  parallel.scatter_gather = fields.boolean("scatter_gather", parallel.scatter_gather);
+  fields.finish();
+}
+
+void read_fusions(Fields& fields, Fusions& f) {
+  const auto read = [&fields](const char* key, bool& value) { value = fields.boolean(key, value); };
+  read("flash_attention", f.flash_attention);
+  read("fused_softmax", f.fused_softmax);
+  read("fused_loss", f.fused_loss);
+  read("fused_gated_activation", f.fused_gated_activation);
+  read("fused_projections", f.fused_projections);
+  read("fused_rotary", f.fused_rotary);
+  read("fused_norm_gradients", f.fused_norm_gradients);
+  read("fused_bias_dropout_add", f.fused_bias_dropout_add);
+  read("fused_gradient_accumulation", f.fused_gradient_accumulation);
+  read("lasting_gather_buffer", f.lasting_gather_buffer);
+  constexpr std::int64_t most = 65536;
+  const std::int64_t multiple = fields.integer("vocabulary_multiple", 1, f.vocabulary_multiple);
+  if (multiple > most)
+    fail(fields.place_of("vocabulary_multiple"),
+         fields.what() + ": vocabulary_multiple: " + std::to_string(multiple) + "; at most " + std::to_string(most));
+  f.vocabulary_multiple = static_cast<int>(multiple);
+}
+
+void read_memory(Fields& fields, SoftwareStack& stack) {
+  stack.workspace = fields.bytes("workspace", Bytes{0});
+  stack.head_workspace = fields.bytes("head_workspace", Bytes{0});
+  stack.expert_workspace = fields.bytes("expert_workspace", Bytes{0});
+  if (fields.has("gradient_precision"))
+    stack.gradient_precision = parse_precision(fields.choice("gradient_precision", {"fp32", "fp16", "bf16", "fp64"}));
+  stack.master_parameters = fields.boolean("master_parameters", stack.master_parameters);
+  stack.optimizer_traffic = fields.bytes("optimizer_traffic", Bytes{0});
+  stack.dummy_weight_gradients = fields.boolean("dummy_weight_gradients", stack.dummy_weight_gradients);
+  stack.keeps_stage_gradient = fields.boolean("keeps_stage_gradient", stack.keeps_stage_gradient);
+  if (stack.fused_gradient_accumulation && stack.gradient_precision != Precision::fp32)
+    fail(fields.place_of("fused_gradient_accumulation"),
+         fields.what() + ": fused_gradient_accumulation adds to gradients in fp32; expected gradient_precision: fp32");
+  if (stack.dummy_weight_gradients && !stack.fused_gradient_accumulation)
+    fail(fields.place_of("dummy_weight_gradients"),
+         fields.what() + ": dummy_weight_gradients: only with fused_gradient_accumulation");
+}
+
+void read_judged(SoftwareStack& stack, const Node& node, const std::string& what) {
+  if (node.kind != Node::Kind::list) fail(node.place, what + ": a list expected");
+  for (const Node& item : node.items) {
+    Fields fields(item, what);
+    SoftwareStack::Judged judged;
+    judged.gpu = fields.text("gpu");
+    judged.runs = static_cast<int>(std::min<std::int64_t>(fields.integer("runs", 1), 1 << 20));
+    judged.mean_error = fields.number("mean_error", 0, 100);
+    judged.worst_error = fields.number("worst_error", 0, 100);
+    fields.finish();
+    stack.judged.push_back(judged);
+  }
+}
+
+}  // namespace
+
+double read_user_buffers(const Node& node, const std::string& what) {
+  Fields fields(node, what);
+  const double overlapped = fields.number("overlapped", 0, 1);
+  fields.finish();
+  return overlapped;
+}
+
+SoftwareStack read_stack(const Node& entry) {
+  const Node* name = entry.find("name");
+  const std::string what = "stack " + (name ? name->scalar : "custom-stack");
+  Fields fields(entry, what);
+  SoftwareStack stack;
+  stack.name = fields.text("name", "custom-stack");
+  stack.description = fields.text("description", "");
+  fields.child("sources");
+  stack.kernel_dispatch = overhead(fields, "kernel_dispatch");
+  stack.collective_launch = overhead(fields, "collective_launch");
+  stack.network_step = overhead(fields, "network_step");
+  stack.cycle_time = overhead(fields, "cycle_time");
+  stack.step_overhead = overhead(fields, "step_overhead");
+  stack.whole_tensors = fields.boolean("whole_tensors", stack.whole_tensors);
+  stack.bucket = fields.bytes("bucket");
+  stack.first_bucket = fields.bytes("first_bucket", stack.bucket);
+  stack.overlap = fields.boolean("overlap", stack.overlap);
+  stack.gradient_bucket_copy = fields.boolean("gradient_bucket_copy", stack.gradient_bucket_copy);
+  stack.bucket_buffers = static_cast<int>(std::min<std::int64_t>(fields.integer("bucket_buffers", 0, 0), 1 << 20));
+  stack.host_buckets = fields.boolean("host_buckets", stack.host_buckets);
+  if (stack.host_buckets && !stack.gradient_bucket_copy)
+    fail(fields.place_of("host_buckets"), what + ": host_buckets: only with gradient_bucket_copy");
+  if (const Node* parallel = fields.child("parallel")) read_parallel(stack.parallel, *parallel, what + ": parallel");
+  read_fusions(fields, stack);
+  read_memory(fields, stack);
+  stack.long_runs = fields.boolean("long_runs", stack.long_runs);
+  if (const Node* judged = fields.child("judged")) read_judged(stack, *judged, what + ": judged");
+  fields.finish();
+  stack.sources = figure_sources(entry, what);
+  return stack;
+}
+
+}  // namespace trainyard

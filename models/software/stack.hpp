@@ -1,0 +1,72 @@
+#pragma once
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "models/hardware/gpu.hpp"
+#include "models/networks/layers/fusions.hpp"
+#include "models/reading/catalog.hpp"
+#include "sim/units.hpp"
+
+namespace trainyard {
+
+/// A software stack: what the framework adds to the arithmetic. One YAML file in models/catalog/stacks.
+struct SoftwareStack : Fusions {
+  std::string name;
+  std::string description;
+  Seconds kernel_dispatch;    ///< the host needs this long to issue one kernel: no kernel stream runs faster
+  Seconds collective_launch;  ///< from the gradient being ready to the collective's first message
+  Seconds network_step;       ///< software's part of the latency of one message between nodes (proxy, work requests)
+  /// A coordinator wakes once in this time and starts what has become ready since; 0: collectives start at once. Steps
+  /// and ticks are out of phase by chance, so a bucket waits half a cycle: the mean.
+  Seconds cycle_time;
+  Seconds step_overhead;      ///< host work of a step that hides behind nothing (loader, zero_grad, logging)
+  bool whole_tensors = true;  ///< gradient buckets hold whole tensors and close once over their size (PyTorch DDP)
+  Bytes first_bucket;         ///< default of the plan
+  Bytes bucket;               ///< default of the plan
+  bool overlap = true;        ///< buckets leave while the backward pass goes on
+  bool gradient_bucket_copy = true;  ///< buckets are buffers of their own beside the gradients
+  int bucket_buffers = 0;            ///< so many of them are there at one time; 0: all
+  bool host_buckets = false;         ///< those lie in host memory, and the CPU copies
+  Bytes workspace;                   ///< libraries' workspaces and context on each device
+  /// Defaults of a plan's parallelism.
+  struct Parallel {
+    int zero_stage = 0;
+    bool sequence = false;        ///< sequence parallelism wherever there is tensor parallelism
+    bool overlap_tensor = false;  ///< exchanges of gradients by the input go on beside those of weights
+    /// `Sharding::user_buffers` wherever there is sequence parallelism; 0: exchanges and products are apart.
+    double user_buffers = 0;
+    bool overlap_parameters = true;  ///< ZeRO 1 and 2: gathered while the next forward pass goes on
+    bool overlap_pipeline = true;    ///< no stage waits for its messages to be sent
+    bool scatter_gather = false;     ///< between stages each tensor rank sends a part of what all of them have
+  } parallel;
+  Bytes head_workspace;    ///< besides, where the last layer is, or experts are
+  Bytes expert_workspace;  ///< besides, where experts are
+  /// Of the gradients that are summed over micro-batches and replicas; none: that of the network.
+  std::optional<Precision> gradient_precision;
+  /// The only parameters are fp32 ones, cast where they are used (FSDP's mixed precision): no copy in the network's
+  /// precision beside master weights.
+  bool master_parameters = false;
+  /// Read and written a parameter by an update; 0: what the optimizer needs (see training_memory).
+  Bytes optimizer_traffic;
+  /// Gradients of weights that are added in fp32 leave one tensor in the network's precision for each shape of a weight,
+  /// which autograd is given instead (TransformerEngine's get_dummy_wgrad).
+  bool dummy_weight_gradients = false;
+  bool keeps_stage_gradient = false;  ///< the pipeline's schedule holds the last gradient that it sent back
+  /// Runs are long enough for a chip to get hot: matrix products run at `Gpu::sustained_clock`.
+  bool long_runs = false;
+  /// What `trainyard validate training` gives for measured runs of this stack on a GPU.
+  struct Judged {
+    std::string gpu;
+    int runs = 0;
+    double mean_error = 0, worst_error = 0;  ///< of the step time, relative
+  };
+  std::vector<Judged> judged;
+  Sources sources;
+};
+
+SoftwareStack read_stack(const Node& entry);
+/// `user_buffers: {overlapped: 0.62}`: see `Sharding::user_buffers`. `what` names the map.
+double read_user_buffers(const Node&, const std::string& what);
+
+}  // namespace trainyard

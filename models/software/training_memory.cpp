@@ -1,0 +1,182 @@
+#include "models/software/training_memory.hpp"
+
+#include <set>
+#include <utility>
+
+namespace trainyard {
+namespace {
+
+void add(StaticMemory& memory, Bytes& sum, MemoryClass memory_class, std::string name, Bytes bytes) {
+  if (bytes.value == 0) return;
+  sum += bytes;
+  memory.parts.push_back({std::move(name), memory_class, bytes});
+}
+
+/// Of an update: the gradient read; master weight (or parameter) and states read and written; the 16-bit copy written.
+Bytes traffic(const Optimizer& optimizer, Precision precision, Bytes gradient) {
+  const Bytes updated = element_size(update_precision(precision)) * (2 * (1 + optimizer.states));
+  return gradient + updated + (has_master_weights(precision) ? element_size(precision) : Bytes{});
+}
+
+Work memory_bound(Kernel kernel, Bytes bytes, Precision precision) {
+  return kernel_call({}, kernel, Flops{}, bytes, precision).work;
+}
+
+}  // namespace
+
+const char* name_of(MemoryClass memory_class) {
+  switch (memory_class) {
+    case MemoryClass::parameters:
+      return "parameters";
+    case MemoryClass::gradients:
+      return "gradients";
+    case MemoryClass::optimizer:
+      return "optimizer";
+    case MemoryClass::activations:
+      return "activations";
+    case MemoryClass::buffers:
+      return "buffers";
+  }
+  throw InternalError("unknown memory class");
+}
+
+const std::vector<Optimizer>& optimizers() {
+  static const std::vector<Optimizer> known = {{"adam", 2}, {"adamw", 2}, {"momentum", 1}, {"sgd", 0}};
+  return known;
+}
+
+const Optimizer& find_optimizer(const std::string& name, const Place& where) {
+  std::vector<std::string> names;
+  for (const Optimizer& optimizer : optimizers()) {
+    if (optimizer.name == name) return optimizer;
+    names.push_back(optimizer.name);
+  }
+  fail(where, "unknown optimizer \"" + name + "\"" + hint(name, names));
+}
+
+bool has_master_weights(Precision precision) {
+  require_training_precision(precision);
+  return precision == Precision::fp16 || precision == Precision::bf16;
+}
+
+Precision update_precision(Precision training) {
+  return training == Precision::fp64 ? Precision::fp64 : Precision::fp32;
+}
+
+Bytes optimizer_state_size(const Optimizer& optimizer, Precision precision) {
+  const int master = has_master_weights(precision) ? 1 : 0;
+  return element_size(update_precision(precision)) * (optimizer.states + master);
+}
+
+Bytes optimizer_traffic(const Optimizer& optimizer, Precision precision) {
+  return traffic(optimizer, precision, element_size(precision));
+}
+
+Bytes optimizer_traffic(const Optimizer& optimizer, Precision precision, const SoftwareStack& stack) {
+  if (stack.optimizer_traffic.value > 0) return stack.optimizer_traffic;
+  const Bytes copy = stack.master_parameters ? element_size(precision) : Bytes{};
+  return traffic(optimizer, precision, gradient_size(precision, stack)) -
+         (has_master_weights(precision) ? copy : Bytes{});
+}
+
+Bytes gradient_size(Precision precision, const SoftwareStack& stack) {
+  return element_size(stack.gradient_precision.value_or(precision));
+}
+Work optimizer_work(double parameters, Precision precision, const Optimizer& optimizer) {
+  return memory_bound(Kernel::optimizer, optimizer_traffic(optimizer, precision) * parameters,
+                      update_precision(precision));
+}
+
+Work optimizer_work(double parameters, Precision precision, const Optimizer& optimizer, const SoftwareStack& stack) {
+  return memory_bound(Kernel::optimizer, optimizer_traffic(optimizer, precision, stack) * parameters,
+                      update_precision(precision));
+}
+
+Work gradient_accumulation_work(double parameters, Precision precision) {
+  require_training_precision(precision);
+  return memory_bound(Kernel::elementwise, element_size(precision) * (3 * parameters), precision);
+}
+
+Work gradient_accumulation_work(double parameters, Precision precision, const SoftwareStack& stack) {
+  require_training_precision(precision);
+  const Bytes moved = element_size(precision) + gradient_size(precision, stack) * 2;
+  return memory_bound(Kernel::elementwise, moved * parameters, precision);
+}
+
+HeldElements held_elements(double elements, const ZeroShares& shares) {
+  return {elements / shares.parameters, elements / shares.gradients, elements / shares.optimizer};
+}
+
+HeldElements held_elements(const std::vector<const Layer*>& layers, const ZeroShares& dense, const ZeroShares& experts,
+                           bool tied_elsewhere) {
+  HeldElements held;
+  const auto hold = [&held](double elements, const ZeroShares& shares) {
+    const HeldElements part = held_elements(elements, shares);
+    held.parameters += part.parameters;
+    held.gradients += part.gradients;
+    held.optimizer += part.optimizer;
+  };
+  for (const Layer* layer : layers) {
+    for (const ParameterTensor& tensor : layer->parameters) hold(tensor.elements, tensor.expert ? experts : dense);
+    if (tied_elsewhere) hold(layer->tied_elements, dense);
+  }
+  return held;
+}
+
+StaticMemory static_memory(const HeldElements& held, Precision precision, const Optimizer& optimizer,
+                           const SoftwareStack& stack) {
+  StaticMemory memory;
+  const auto hold = [&](Bytes& sum, MemoryClass memory_class, std::string name, Bytes bytes) {
+    add(memory, sum, memory_class, std::move(name), bytes);
+  };
+  const Bytes state = element_size(update_precision(precision)), gradient = gradient_size(precision, stack);
+  // Parameters in fp32 alone; where the optimizer's share of them is a part, a whole copy in the network's precision too.
+  const bool copied = !stack.master_parameters || held.optimizer < held.parameters;
+  hold(memory.parameters, MemoryClass::parameters, "parameters",
+       (copied ? element_size(precision) : state) * held.parameters);
+  if (stack.master_parameters && copied && has_master_weights(precision))
+    hold(memory.parameters, MemoryClass::parameters, "fp32 parameters", state * held.optimizer);
+  hold(memory.gradients, MemoryClass::gradients, "gradients", gradient * held.gradients);
+  if (has_master_weights(precision) && !stack.master_parameters)
+    hold(memory.optimizer, MemoryClass::optimizer, "master weights", state * held.optimizer);
+  hold(memory.optimizer, MemoryClass::optimizer, optimizer.name + " states",
+       state * (optimizer.states * held.optimizer));
+  if (stack.gradient_bucket_copy)
+    hold(memory.buffers, MemoryClass::buffers, "gradient buckets",
+         stack.bucket_buffers > 0 ? std::min(gradient * held.gradients, stack.bucket * stack.bucket_buffers)
+                                  : gradient * held.gradients);
+  hold(memory.buffers, MemoryClass::buffers, "workspace", stack.workspace);
+  return memory;
+}
+
+void add_library_buffers(StaticMemory& memory, const Network& network, const std::vector<const Layer*>& layers,
+                         bool last, Bytes gradient_sent, const SoftwareStack& stack) {
+  std::set<std::pair<double, double>> shapes;
+  Bytes lasting, weights;
+  bool experts = false;
+  for (const Layer* layer : layers) {
+    lasting += layer->lasting;
+    weights += element_size(network.precision) * layer->tied_elements;
+    for (const ParameterTensor& tensor : layer->parameters) {
+      experts = experts || tensor.expert;
+      if (tensor.accumulated && shapes.emplace(tensor.in, tensor.out).second)
+        weights += element_size(network.precision) * (tensor.in * tensor.out);
+    }
+  }
+  const auto hold = [&memory](const char* name, Bytes bytes) {
+    add(memory, memory.buffers, MemoryClass::buffers, name, bytes);
+  };
+  hold("tables", network.tables);
+  hold("gather buffer", lasting);
+  if (stack.dummy_weight_gradients) hold("weight gradients in passing", weights);
+  if (stack.keeps_stage_gradient) hold("gradient sent last", gradient_sent);
+  if (last || experts) hold("workspace of the last layer and experts", stack.head_workspace);
+  if (experts) hold("workspace of experts", stack.expert_workspace);
+}
+
+StaticMemory static_memory(double parameters, Precision precision, const Optimizer& optimizer,
+                           const SoftwareStack& stack) {
+  return static_memory(HeldElements{parameters, parameters, parameters}, precision, optimizer, stack);
+}
+
+}  // namespace trainyard

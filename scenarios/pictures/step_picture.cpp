@@ -1,0 +1,188 @@
+#include "scenarios/pictures/step_picture.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "scenarios/reading/read_updates.hpp"
+#include "sim/error.hpp"
+
+namespace trainyard {
+namespace {
+
+using Bar = StepPicture::Bar;
+using Tone = StepPicture::Tone;
+
+struct Span {
+  double begin = 0, end = 0;
+};
+
+/// Sorted, and those that touch joined.
+std::vector<Span> joined(std::vector<Span> spans) {
+  std::sort(spans.begin(), spans.end(), [](const Span& a, const Span& b) { return a.begin < b.begin; });
+  std::vector<Span> result;
+  for (const Span& s : spans)
+    if (!result.empty() && s.begin <= result.back().end)
+      result.back().end = std::max(result.back().end, s.end);
+    else
+      result.push_back(s);
+  return result;
+}
+
+/// Of `these` (joined) what no span of `those` (joined) covers.
+std::vector<Span> without(const std::vector<Span>& these, const std::vector<Span>& those) {
+  std::vector<Span> rest;
+  std::size_t at = 0;
+  for (Span s : these) {
+    while (at < those.size() && those[at].end <= s.begin) ++at;
+    for (std::size_t i = at; i < those.size() && those[i].begin < s.end; ++i) {
+      if (those[i].begin > s.begin) rest.push_back({s.begin, those[i].begin});
+      s.begin = std::max(s.begin, those[i].end);
+    }
+    if (s.begin < s.end) rest.push_back(s);
+  }
+  return rest;
+}
+
+/// The breakdown has one group for all computing; the names of the strategy tell its passes apart.
+std::string phase(const std::string& group, const std::string& operation) {
+  if (group != "compute") return group;
+  if (operation.ends_with(" backward") || operation == "accumulate gradients") return "backward";
+  if (operation.starts_with("copy ")) return "bucket copies";
+  return "forward";
+}
+
+/// Hues that people with the common kinds of colour blindness tell apart by lightness at least.
+Tone tone_of(const std::string& name) {
+  if (name == "forward") return {name, "#8fbfe0", "#8fbfe0"};
+  if (name == "backward") return {name, "#2b6ca3", "#2b6ca3", 0, 0, true};
+  if (name == "bucket copies") return {name, "#8858ad", "#8858ad", 0, 0, true};
+  if (name == "optimizer") return {name, "#4f9d4a", "#4f9d4a", 0, 0, true};
+  if (name == "framework") return {name, "#8c6d5d", "#8c6d5d", 0, 0, true};
+  if (name.starts_with("exposed ")) return {name, "#d62728", "#d62728", 0, 0, true};
+  if (name == "bubble") return {name, "#e4e4e4", "#e4e4e4"};
+  if (name == "other") return {name, "#cccccc", "#cccccc"};
+  return {name, "#f0a830", "#d98c10"};
+}
+
+class Painter {
+ public:
+  Painter(StepPicture& picture, const Names& names, const std::vector<std::string>& streams)
+      : picture_(picture), names_(names), streams_(streams) {}
+
+  void add(const OpRecord& r) {
+    const Group& group = names_.groups()[r.group];
+    if (r.kind == Kind::mark || r.ended <= r.posted) return;
+    if (group.role == Role::work) {
+      const std::size_t tone = tone_named(phase(group.name, names_[r.name]));
+      picture_.tones[tone].seconds += r.ended - r.started;
+      lane(r.stream).bars.push_back({r.started, r.ended, tone, 0});
+      work_.push_back({r.started, r.ended});
+      return;
+    }
+    lane(r.stream).in_progress = true;
+    lane(r.stream).bars.push_back({r.started, r.ended, tone_named(group.name), r.name});
+    picture_.runs.try_emplace(r.name, names_[r.name]);
+    // Waiting for a peer within a collective is a part of it; see Breakdown.
+    messages_[r.group % kGroups].push_back({group.role == Role::collective ? r.posted : r.started, r.ended});
+  }
+
+  void exposed() {
+    if (picture_.lanes.empty()) return;
+    std::vector<Span> covered = joined(work_);
+    std::vector<Bar>& bars = picture_.lanes.front().bars;
+    for (GroupId g = 0; g < kGroups; ++g) {
+      if (messages_[g].empty()) continue;
+      const std::size_t tone = tone_named("exposed " + names_.groups()[g].name);
+      const std::vector<Span> spans = without(joined(messages_[g]), covered);
+      for (const Span& s : spans) {
+        bars.push_back({s.begin, s.end, tone, 0});
+        picture_.tones[tone].seconds += s.end - s.begin;
+      }
+      Tone& communication = picture_.tones[tone_named(names_.groups()[g].name)];
+      for (const Span& s : joined(messages_[g])) communication.beside += s.end - s.begin;
+      communication.beside -= picture_.tones[tone].seconds;
+      covered.insert(covered.end(), spans.begin(), spans.end());
+      covered = joined(covered);
+    }
+    std::sort(bars.begin(), bars.end(), [](const Bar& a, const Bar& b) { return a.begin < b.begin; });
+  }
+
+  /// What is left is waiting for peers, as the breakdown books it, and "other".
+  void rest(double bubble) {
+    if (bubble > 1e-9 * picture_.end) picture_.tones[tone_named("bubble")].seconds = bubble;
+    std::vector<Tone>& tones = picture_.tones;
+    double sum = 0;
+    for (const Tone& tone : tones) sum += tone.seconds;
+    if (picture_.end - sum > 1e-9 * picture_.end) tones[tone_named("other")].seconds = picture_.end - sum;
+  }
+
+  /// Lanes of streams without an operation are left out.
+  void close() {
+    std::erase_if(picture_.lanes, [](const StepPicture::Lane& lane) { return lane.bars.empty(); });
+  }
+
+ private:
+  static constexpr GroupId kGroups = 32;
+  StepPicture& picture_;
+  const Names& names_;
+  const std::vector<std::string>& streams_;
+  std::vector<Span> work_, messages_[kGroups];
+
+  StepPicture::Lane& lane(Stream stream) {
+    const std::vector<std::string>& words = streams_;
+    while (picture_.lanes.size() <= stream) {
+      const std::size_t i = picture_.lanes.size();
+      picture_.lanes.push_back({i < words.size() ? words[i] : fmt::format("stream {}", i), {}, false});
+    }
+    return picture_.lanes[stream];
+  }
+  std::size_t tone_named(const std::string& name) {
+    for (std::size_t i = 0; i < picture_.tones.size(); ++i)
+      if (picture_.tones[i].name == name) return i;
+    picture_.tones.push_back(tone_of(name));
+    return picture_.tones.size() - 1;
+  }
+};
+
+}  // namespace
+
+StepPicture step_picture(const Scenario& s, Actor rank, double end, const Timeline& timeline, const Names& names,
+                         const Breakdown& breakdown, const MemoryUse& memory, const std::vector<std::string>& streams) {
+  StepPicture picture;
+  picture.end = end;
+  Painter painter(picture, names, streams);
+  for (const OpRecord& r : timeline.records())
+    if (r.actor == rank) painter.add(r);
+  painter.exposed();
+  painter.rest(breakdown.parts(rank).bubble.value);
+  painter.close();
+
+  double exposed = 0, booked = 0;
+  for (const Tone& tone : picture.tones)
+    if (tone.name.starts_with("exposed ")) exposed += tone.seconds;
+  for (const auto& [group, seconds] : breakdown.parts(rank).exposed) booked += seconds.value;
+  if (std::abs(exposed - booked) > 1e-9 * end)
+    throw InternalError(fmt::format("the picture shows {} s of exposed communication, not {} s", exposed, booked));
+
+  picture.memory = memory.samples(rank);
+  picture.capacity = s.cluster.type_of_gpu(rank).gpu.memory_capacity.value;
+  picture.peak = memory.peak(rank).value;
+  picture.title = fmt::format("One training step of {}: {}", s.network.name, show(Seconds{end}));
+  picture.subtitle =
+      fmt::format("{} × {}{}, {} of {} · seen from rank {}", s.ranks(), s.cluster.type_of_gpu(rank).gpu.name,
+                  s.parallel.any()                     ? ", " + s.parallel.mesh.in_words()
+                  : s.plan.updates.gossip              ? ", " + in_words(s.plan.updates)
+                  : s.plan.all_reduce && s.ranks() > 1 ? fmt::format(", {} all-reduce", all_reduce_name(s))
+                                                       : "",
+                  s.plan.micro_batches == 1 ? "1 micro-batch" : fmt::format("{} micro-batches", s.plan.micro_batches),
+                  s.micro_batch_size, rank);
+  for (const Tone& tone : picture.tones)
+    if (tone.seconds > 0)
+      picture.description +=
+          fmt::format("{}{} {}", picture.description.empty() ? "" : ", ", tone.name, show(Seconds{tone.seconds}));
+  return picture;
+}
+
+}  // namespace trainyard

@@ -1,0 +1,31 @@
+#pragma once
+#include <string>
+#include <vector>
+
+#include "models/reading/document.hpp"
+#include "sim/units.hpp"
+
+namespace trainyard {
+
+/// Measured step times of one device: `plan.measured_step: {table: {1: 4.2 ms, 32: 5.9 ms}, source: …}`. A step is
+/// forward, backward, update and the framework's own work; the batch is that of the device.
+struct MeasuredSteps {
+  struct Row {
+    std::int64_t batch = 0;
+    Seconds time;
+  };
+  std::vector<Row> rows;  ///< by rising batch; none: nothing was measured
+  std::string source;
+  Place place;
+
+  bool given() const { return !rows.empty(); }
+  /// Linear between the two neighbours. Throws UserError, at the place of the table, outside of it.
+  Seconds at(std::int64_t batch) const;
+  /// "measured", "interpolated between 32 and 64".
+  std::string how(std::int64_t batch) const;
+};
+
+/// Refuses times that are not above 0, batches that do not rise, and a table without a source, each with its place.
+MeasuredSteps read_measured_steps(const Node&);
+
+}  // namespace trainyard

@@ -1,0 +1,132 @@
+#include "scenarios/reading/read_collective.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "scenarios/planning/library_model.hpp"
+#include "scenarios/planning/node_rings.hpp"
+
+namespace trainyard {
+namespace {
+
+std::array<int, 2> read_torus(Fields& fields, const std::string& what, int ranks) {
+  const Node& node = *fields.child("torus");
+  if (node.kind != Node::Kind::list || node.items.size() != 2)
+    fail(node.place, fmt::format("{}.torus: rows and columns expected, as in [4, 8]", what));
+  std::array<int, 2> torus{};
+  for (std::size_t i = 0; i < 2; ++i) {
+    Node one;
+    one.kind = Node::Kind::map;
+    one.place = node.items[i].place;
+    one.fields.emplace_back("size", node.items[i]);
+    torus[i] = static_cast<int>(std::min<std::int64_t>(Fields(one, what + ".torus").integer("size", 1), 1 << 20));
+  }
+  if (static_cast<std::int64_t>(torus[0]) * torus[1] != ranks)
+    fail(node.place, fmt::format("{}.torus: {} x {} is not {} ranks", what, torus[0], torus[1], ranks));
+  return torus;
+}
+
+}  // namespace
+
+const char* default_algorithm(Operation operation) {
+  switch (operation) {
+    case Operation::all_reduce:
+    case Operation::all_gather:
+    case Operation::reduce_scatter:
+      return "ring";
+    case Operation::all_to_all:
+    case Operation::all_to_all_v:
+    case Operation::scatter:
+    case Operation::gather:
+      return "direct";
+    case Operation::broadcast:
+    case Operation::reduce:
+      return "binomial-tree";
+    case Operation::send_recv:
+      return "ring-shift";
+    case Operation::barrier:
+      return "dissemination";
+  }
+  return "";
+}
+
+void place_on(CollectiveSettings& settings, const ClusterSpec& cluster, int ranks) {
+  const bool alike = cluster.others.empty();
+  settings.per_node = alike && cluster.nodes > 1 ? cluster.node.gpus : 0;
+  if (!alike || cluster.nodes > 1 || ranks != cluster.node.gpus || ranks < 2) return;
+  try {
+    settings.rings = node_rings(cluster.node);
+  } catch (const UserError&) {  // no such links, or no ring: algorithms that need them say so
+  }
+}
+
+namespace {
+
+/// Switches are found when the machine is there.
+void check(const CollectiveChoice& choice, const std::string& what, Operation operation, int ranks, CollectiveUse use) {
+  const Collective& collective = collectives(operation).find(choice.algorithm, choice.place);
+  const GroupPlace place{0, std::max(ranks, 1), &choice.settings};
+  if (use == CollectiveUse::in_a_step && collective.for_teaching)
+    fail(choice.place,
+         fmt::format("{}: {} is a listing to learn from (trainyard teach), which races", what, collective.name));
+  CollectiveSettings single = choice.settings;
+  single.channels = 1;
+  if (choice.settings.channels > 1 && collective.channels_of(place) == collective.channels_of({0, place.size, &single}))
+    fail(choice.place, fmt::format("{}: {} runs on its own channels; {} of them would change nothing", what,
+                                   collective.name, choice.settings.channels));
+  if (collective.switches == SwitchKind::none || choice.settings.fidelity == Fidelity::modelled) {
+    find_collective(operation, choice.algorithm, place, choice.place);
+    return;
+  }
+  if (use == CollectiveUse::in_a_step)
+    fail(choice.place, fmt::format("{}: {} needs switches that add, which take part in a collective on its own only "
+                                   "(trainyard bench); as part of a step: {{fidelity: modelled}}",
+                                   what, collective.name));
+}
+
+}  // namespace
+
+CollectiveChoice read_collective(const Node* node, const std::string& what, Operation operation,
+                                 const ClusterSpec& cluster, int ranks, CollectiveUse use, int root) {
+  CollectiveChoice choice;
+  choice.algorithm = default_algorithm(operation);
+  choice.settings.root = root;
+  place_on(choice.settings, cluster, ranks);
+  if (!node) return choice;
+  choice.place = node->place;
+  if (node->kind == Node::Kind::scalar) {
+    choice.algorithm = node->scalar;
+  } else {
+    Fields fields(*node, what);
+    // `base` is what a name becomes when a key is set beside it: all_reduce: ring, --set ….all_reduce.channels=8.
+    choice.algorithm = fields.text("base", choice.algorithm);
+    choice.algorithm = fields.text("algorithm", choice.algorithm);
+    const bool named = fields.has("algorithm") || fields.has("base");
+    if (fields.has("algorithm")) choice.place = fields.place_of("algorithm");
+    choice.settings.channels = static_cast<int>(fields.integer("channels", 1, 1));
+    if (2 * choice.settings.channels + 3 > kMaxStreams)
+      fail(fields.place_of("channels"),
+           fmt::format("{}.channels: {}; at most {}", what, choice.settings.channels, (kMaxStreams - 3) / 2));
+    choice.settings.chunk = fields.bytes("chunk", choice.settings.chunk);
+    if (fields.has("torus")) choice.settings.torus = read_torus(fields, what, ranks);
+    const std::string fidelity = fields.choice("fidelity", {"messages", "flows", "modelled"}, "messages");
+    choice.settings.fidelity = parse_fidelity(fidelity);
+    fields.finish();
+    if (choice.settings.fidelity == Fidelity::modelled) {
+      if (fields.has("algorithm") || choice.settings.channels > 1)
+        fail(choice.place, fmt::format("{}: modelled is as NCCL does it, which chooses for itself: leave out algorithm "
+                                       "and channels",
+                                       what));
+      if (named) choice.algorithm = default_algorithm(operation);
+      const LibraryModel library = library_model(cluster);
+      choice.settings.model = library.model;
+      choice.scaled = library.scaled;
+      choice.sources = library.sources;
+    }
+  }
+  if (choice.algorithm != "auto") check(choice, what, operation, ranks, use);
+  return choice;
+}
+
+}  // namespace trainyard

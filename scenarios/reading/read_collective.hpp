@@ -1,0 +1,34 @@
+#pragma once
+#include <string>
+#include <vector>
+
+#include "models/reading/document.hpp"
+#include "models/reading/figure.hpp"
+#include "strategies/collectives/collective.hpp"
+#include "topologies/cluster.hpp"
+
+namespace trainyard {
+
+/// What a plan says about a collective: its algorithm by name, or `{algorithm, channels, chunk, torus, fidelity}`.
+struct CollectiveChoice {
+  std::string algorithm;  ///< "auto": see tune
+  CollectiveSettings settings;
+  std::string scaled;  ///< of a modelled one: why it is less sure than a fit
+  Sources sources;     ///< of a modelled one
+  Place place;
+};
+
+/// Where a collective is to run: on its own, switches can take part in it.
+enum class CollectiveUse { alone, in_a_step };
+
+/// `node` may be null: all defaults. What depends on the cluster (ranks of a node, its rings) is filled in. Throws
+/// UserError.
+CollectiveChoice read_collective(const Node* node, const std::string& what, Operation, const ClusterSpec&, int ranks,
+                                 CollectiveUse, int root = 0);
+/// What is meant where nobody says an algorithm.
+const char* default_algorithm(Operation);
+
+/// Settings that follow from where the ranks 0 … ranks−1 are.
+void place_on(CollectiveSettings&, const ClusterSpec&, int ranks);
+
+}  // namespace trainyard

@@ -1,0 +1,122 @@
+#include "scenarios/reading/read_network.hpp"
+
+#include <fmt/format.h>
+
+#include <filesystem>
+
+#include "models/networks/layers/sharding_error.hpp"
+#include "models/networks/network_entry.hpp"
+
+namespace trainyard {
+namespace {
+
+namespace fs = std::filesystem;
+
+fs::path beside(const Place& place, const std::string& file) {
+  const fs::path direct = fs::path(*place.file).parent_path() / file;
+  std::error_code ignored;  // a name that no file system takes is not there
+  if (fs::exists(direct, ignored)) return direct;
+  const fs::path in_catalog = Catalog().root() / "networks" / file;
+  return fs::exists(in_catalog, ignored) ? in_catalog : direct;
+}
+
+/// The network's own fields.
+Node find_model(const Node& node, const Catalog& catalog) {
+  if (const Node* config = node.find("config")) {
+    Fields fields(node, "model");
+    const std::string file = fields.text("config");
+    // An override comes from no file: what it names is looked up from the working directory.
+    Place base = config->place;
+    if (base.line == 0) base.file = std::make_shared<const std::string>("");
+    Node entry;
+    try {
+      entry = read_document(beside(base, file));
+    } catch (const UserError& e) {
+      std::error_code ignored;
+      if (fs::is_regular_file(beside(base, file), ignored)) throw;  // its own place is in the error
+      fail(config->place, fmt::format("model.config: {}", e.what()));
+    }
+    if (entry.kind != Node::Kind::map)
+      fail(config->place, fmt::format("model.config: {} is not a Hugging Face config", file));
+    if (!entry.find("name")) {
+      Node name = *config;
+      name.scalar = fs::path(file).stem().string();
+      entry.fields.emplace_back("name", name);
+    }
+    Node over = node;
+    std::erase_if(over.fields, [](const auto& field) { return field.first == "config"; });
+    return merged(entry, over);
+  }
+  if (!node.find("base") && (node.find("cnn") || node.find("mlp"))) return node;  // given in place
+  return catalog.resolve("network", node);
+}
+
+/// A length in tokens, bounded so that squares of it stay exact.
+std::int64_t read_length(Fields& plan, std::string_view key, std::int64_t fallback) {
+  constexpr std::int64_t longest = 1 << 26;
+  const std::int64_t length = plan.integer(key, 1, fallback);
+  if (length > longest) fail(plan.place_of(key), fmt::format("plan.{}: {} tokens; at most {}", key, length, longest));
+  return length;
+}
+
+/// `seq_length`, by default all positions; of an encoder-decoder `decoder_seq_length` too.
+std::int64_t read_lengths(const TransformerConfig& config, Fields& plan, TransformerOptions& options) {
+  const std::int64_t positions = config.max_position_embeddings;
+  const std::int64_t seq = read_length(plan, "seq_length", positions);
+  if (config.fixed_seq_length && seq != positions)
+    fail(plan.place_of("seq_length"), fmt::format("plan.seq_length: {} tokens, but {} has {}, an image's patches and "
+                                                  "the class token; leave it out, or change image_size or patch_size",
+                                                  seq, config.name, positions));
+  if (config.position_embedding == PositionEmbedding::learned && seq > positions)
+    fail(plan.place_of("seq_length"),
+         fmt::format("plan.seq_length: {} tokens, but {} has {} learned positions", seq, config.name, positions));
+  const bool given = plan.has("decoder_seq_length");
+  if (given && config.num_decoder_layers == 0)
+    fail(plan.place_of("decoder_seq_length"),
+         fmt::format("plan.decoder_seq_length: {} has no decoder beside an encoder", config.name));
+  if (given) options.decoder_seq_length = read_length(plan, "decoder_seq_length", 1);
+  return seq;
+}
+
+}  // namespace
+
+LayerCount layer_count(const Node& model, const Catalog& catalog) {
+  LayerCount layers;
+  const Node entry = find_model(model, catalog);
+  const NetworkEntry network = read_network_entry(entry);
+  if (!network.transformer()) return layers;
+  layers.count = network.transformer()->num_hidden_layers;
+  for (const char* key : {"n_layer", "num_hidden_layers", "num_layers", "num_decoder_layers"})
+    if (entry.find(key)) layers.keys.emplace_back(key);
+  return layers;
+}
+
+Network read_network(const Node& node, const Catalog& catalog, Fields& plan, const NetworkSettings& settings,
+                     bool* untied) {
+  NetworkEntry entry = read_network_entry(find_model(node, catalog));
+  auto* transformer = std::get_if<TransformerConfig>(&entry.shape);
+  if (settings.own_head && transformer && transformer->tie_word_embeddings) {
+    transformer->tie_word_embeddings = false;
+    if (untied) *untied = true;
+  }
+  TransformerOptions options;
+  static_cast<Fusions&>(options) = settings.fusions;
+  options.flash_attention = plan.boolean("flash_attention", settings.fusions.flash_attention);
+  options.sharding = settings.sharding;
+  const TransformerConfig* config = entry.transformer();
+  const std::int64_t seq = config ? read_lengths(*config, plan, options) : 1;
+  try {
+    Network network = make_network(entry, settings.micro_batch_size, seq, settings.precision, options);
+    if (network.name.empty() && config) network.name = "model";
+    return network;
+  } catch (const ShardingError& e) {
+    const std::string key = e.part + "_parallel";
+    if (plan.has(key)) fail(plan.place_of(key), fmt::format("plan.{}: {}", key, e.reason));
+    fail(node.place, e.what());
+  } catch (const UserError& e) {
+    if (!config) throw;
+    fail(plan.has("seq_length") ? plan.place_of("seq_length") : node.place, e.what());
+  }
+}
+
+}  // namespace trainyard

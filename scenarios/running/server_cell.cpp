@@ -1,0 +1,89 @@
+#include "scenarios/running/server_cell.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "sim/executor/simulation.hpp"
+#include "strategies/step/pass_table.hpp"
+#include "topologies/machines/star_cluster.hpp"
+
+namespace trainyard {
+namespace {
+
+constexpr double kFlops = 1e12;  // a second, on a device of star_cluster
+
+/// As many layers as keys, of one tensor each.
+Network network_of(const ServerCell& cell) {
+  Network network;
+  network.name = "keys";
+  for (int i = 0; i < cell.keys; ++i) {
+    Layer& layer = network.layers.emplace_back();
+    layer.name = fmt::format("layer {}", i);
+    layer.parameters.push_back({"weight", std::max(1.0, cell.gradient.value / 4 / cell.keys)});
+    BackwardKernel& backward = layer.backward.emplace_back();
+    backward.name = "backward";
+    backward.work.flops = Flops{cell.compute.value * kFlops / cell.keys};
+    backward.work.precision = static_cast<std::uint8_t>(Precision::fp32);
+    backward.gradients_ready = {0};
+  }
+  return network;
+}
+
+ServerPlan plan_of(const ServerCell& cell, const Network& network) {
+  Place place;
+  place.file = std::make_shared<const std::string>("workers and servers");
+  DataParallelPlan data;
+  data.ranks = cell.workers;
+  data.steps = cell.steps;
+  data.values = cell.values;
+  data.gradient_element = Bytes{4};
+  data.buckets = gradient_buckets(network, data.gradient_element, Bytes{1}, Bytes{1}, true);
+  if (cell.gradient.value == 0)
+    for (GradientBucket& key : data.buckets) key.elements = 0;
+  data.accumulation.bytes = Bytes{1e-300};
+  data.optimizer.flops = Flops{cell.apply.value * kFlops};
+  data.optimizer.precision = static_cast<std::uint8_t>(Precision::fp32);
+  ServerPlan plan = server_plan(network, data, cell.servers, KeySharding::balanced, place);
+  if (!cell.pulls) plan.base.step.parameter_element = Bytes{0};
+  if (cell.change) cell.change(plan);
+  return plan;
+}
+
+std::vector<Straggler> stragglers_of(const ServerCell& cell) {
+  Straggler constant;
+  constant.factors = cell.slower;
+  return {constant};
+}
+
+std::vector<PlacedMachine::Placed> places_of(const ServerCell& cell, int actors) {
+  std::vector<PlacedMachine::Placed> places;
+  for (Actor actor = 0; actor < actors; ++actor)
+    places.push_back({cell.places.empty() ? actor : cell.places.at(static_cast<std::size_t>(actor)), ""});
+  return places;
+}
+
+}  // namespace
+
+ServerCellRun::ServerCellRun(const ServerCell& cell)
+    : network_(network_of(cell)),
+      plan_(plan_of(cell, network_)),
+      failures_(cell.failures),
+      cluster_(cell.cluster ? *cell.cluster : star_cluster(plan_.actors(), cell.link), SoftwareStack{}),
+      placed_(cluster_, places_of(cell, plan_.actors())),
+      machine_(placed_, stragglers_of(cell), cell.workers) {}
+
+void ServerCellRun::run(const std::vector<Observer*>& observers) {
+  board_ = std::make_unique<ServerBoard>(plan_.workers(), plan_.workers() - plan_.backup_workers, plan_.base.step.steps,
+                                         plan_.keys());
+  const PassTables tables(plan_.base.step, names_);
+  const CentralWords words(names_);
+  Simulation simulation(machine_);
+  for (Actor actor = 0; actor < plan_.actors(); ++actor)
+    simulation.add(actor, server_program(actor, plan_, tables, words, *board_));
+  for (const auto& [actor, at] : failures_) simulation.change(ActorChange{at, actor, nullptr});
+  for (Observer* observer : observers) simulation.observe(*observer);
+  end_ = simulation.run().end;
+}
+
+}  // namespace trainyard

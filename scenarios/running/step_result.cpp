@@ -1,0 +1,247 @@
+#include "scenarios/running/step_result.hpp"
+
+#include <fmt/format.h>
+
+#include <cmath>
+
+#include "scenarios/planning/offload.hpp"
+#include "scenarios/planning/size.hpp"
+
+namespace trainyard {
+namespace {
+
+std::string resource_name(const std::string& r) {
+  if (r == "compute") return "GPU compute";
+  if (r == "memory") return "GPU memory";
+  if (r == "delay") return "framework";
+  if (r == kOwnLimit) return kLibraryLimit;
+  return r;
+}
+
+/// What work on the path is bound by; of actors that are no GPU it is a server's sums and updates, or decoding.
+std::string resource_of(const StepRun& run, const PathStep& step) {
+  const Actor actor = run.timeline.records()[step.id - 1].actor;
+  const bool loads = run.machine.input && actor >= run.plan.ranks();
+  if (step.resource == "memory" && (loads || (!run.machine.input && run.machine.on_host(actor)))) return "host memory";
+  if (step.resource == "compute" && loads) return "decoding";
+  return resource_name(step.resource);
+}
+
+void book_critical_path(const StepRun& run, Result& r) {
+  const std::vector<PathStep> path = named_path(run);
+  if (path.empty()) return;
+  double sum = 0;
+  for (const auto& [resource, seconds] : by_resource(path)) {  // of all steps
+    r.critical_path[resource] += seconds / run.steps();
+    sum += seconds / run.steps();
+  }
+  if (std::abs(sum - r.step_time) > 1e-9 * r.step_time)
+    throw InternalError(fmt::format("the critical path takes {} s, the step {} s", sum, r.step_time));
+  for (const auto& [resource, seconds] : r.critical_path)
+    if (seconds / r.step_time > r.bottleneck_share) {
+      r.bottleneck = resource;
+      r.bottleneck_share = seconds / r.step_time;
+    }
+}
+
+void book_rates(const Scenario& s, Result& r) {
+  const double samples = static_cast<double>(s.global_batch_size);
+  const double tokens = samples * static_cast<double>(s.network.tokens_per_sample);
+  const double micro_batches = samples / static_cast<double>(s.network.samples);
+  // Rows that experts drop are no work: 2 FLOPs forward and 4 backward for each weight that they would have met.
+  double dropped = 0;
+  for (const Layer& layer : s.network.layers)
+    for (const ParameterTensor& tensor : layer.parameters)
+      if (tensor.expert)
+        dropped += 6 * tensor.elements * tensor.active_share * tokens * (1 - rows_within_capacity(s.parallel.sharding));
+  const double executed = (s.network.forward_flops() + s.network.backward_flops()).value * micro_batches - dropped;
+  const double model = s.network.model_flops_per_token().value * tokens - dropped;
+  double peak = 0;
+  for (int rank = 0; rank < s.plan.ranks; ++rank)
+    peak += s.cluster.type_of_gpu(rank).gpu.peak[static_cast<std::size_t>(s.precision)].value;
+  r.samples_per_s = samples / r.step_time;
+  r.tokens_per_s = tokens / r.step_time;
+  r.tokens_per_s_per_gpu = r.tokens_per_s / s.plan.ranks;
+  r.tflops_per_gpu = model / r.step_time / s.plan.ranks * 1e-12;
+  r.mfu = model / r.step_time / peak;
+  r.hfu = executed / r.step_time / peak;
+}
+
+/// Reading and copying are the loaders': no rank has time in them.
+bool is_of_loaders(const StepRun& run, const std::string& group) {
+  return run.machine.input && (group == kReadGroup || group == kCopyGroup);
+}
+
+void book_breakdown(const StepRun& run, Result& r) {
+  const Actor last = run.breakdown.last(static_cast<std::size_t>(r.ranks));
+  const BreakdownParts parts = run.window.parts(run.machine.servers ? last : run.breakdown.last());
+  // Out of step a worker's own mean step is brought to that of all.
+  const double steps = !run.in_step() ? parts.total.value / r.step_time : run.steps();
+  const auto of = [steps](const auto& map, const char* key) {
+    const auto at = map.find(key);
+    return at == map.end() ? 0.0 : at->second.value / steps;
+  };
+  r.breakdown.compute = of(parts.work, "compute");
+  r.breakdown.optimizer = of(parts.work, "optimizer");
+  for (const auto& [group, seconds] : parts.exposed)
+    if (group == kInputGroup)
+      r.breakdown.input = seconds.value / steps;
+    else if ((group != "all-reduce" || !run.central) && !is_of_loaders(run, group))
+      r.breakdown.exposed_communication[group] = seconds.value / steps;
+  r.breakdown.bubble = parts.bubble.value / steps;
+  r.breakdown.framework = of(parts.work, "framework");
+  r.breakdown.other = parts.other.value / steps;
+  r.breakdown.rank = run.machine.servers ? last : run.breakdown.last();
+}
+
+/// The fullest rank of each pipeline stage.
+void book_stages(const Scenario& s, const StepRun& run, Result& r) {
+  const Mesh& mesh = s.parallel.mesh;
+  if (mesh.pipeline == 1) return;
+  r.memory.stage = mesh.of(r.memory.rank).pipeline;
+  std::vector<Actor> fullest(static_cast<std::size_t>(mesh.pipeline), -1);
+  for (Actor rank = 0; rank < s.plan.ranks; ++rank) {
+    Actor& best = fullest[static_cast<std::size_t>(mesh.of(rank).pipeline)];
+    if (best < 0 || run.memory.peak(rank) > run.memory.peak(best)) best = rank;
+  }
+  for (const Actor rank : fullest) {
+    const MemoryUse::ByClass parts = run.memory.parts_at_peak(rank);
+    const auto of = [&parts](MemoryClass c) { return parts[static_cast<std::size_t>(c)]; };
+    r.stages.push_back({rank, run.memory.peak(rank).value, of(MemoryClass::parameters), of(MemoryClass::gradients),
+                        of(MemoryClass::optimizer), of(MemoryClass::activations), of(MemoryClass::buffers)});
+  }
+}
+
+/// What a rank's GPU holds at most. What parameter servers hold on it is there all the time.
+struct HeldOnGpu {
+  Bytes peak;
+  MemoryUse::ByClass parts;
+};
+HeldOnGpu held_on_gpu(const StepRun& run, Actor rank) {
+  HeldOnGpu held{run.memory.peak(rank), run.memory.parts_at_peak(rank)};
+  for (const Actor server : run.machine.servers_on(rank)) {
+    held.peak += run.memory.peak(server);
+    const MemoryUse::ByClass parts = run.memory.parts_at_peak(server);
+    for (std::size_t c = 0; c < parts.size(); ++c) held.parts[c] += parts[c];
+  }
+  return held;
+}
+
+void book_memory(const Scenario& s, const StepRun& run, Result& r) {
+  // Of GPUs that differ, the one that is fullest.
+  const auto capacity = [&s](Actor actor) { return s.cluster.type_of_gpu(actor).gpu.memory_capacity; };
+  Actor rank = 0;
+  HeldOnGpu held = held_on_gpu(run, 0);
+  for (Actor other = 1; other < s.plan.ranks; ++other)
+    if (const HeldOnGpu more = held_on_gpu(run, other); more.peak / capacity(other) > held.peak / capacity(rank)) {
+      rank = other;
+      held = more;
+    }
+  const auto of = [&held](MemoryClass c) { return held.parts[static_cast<std::size_t>(c)]; };
+  r.memory = {capacity(rank).value,
+              held.peak.value,
+              of(MemoryClass::parameters),
+              of(MemoryClass::gradients),
+              of(MemoryClass::optimizer),
+              of(MemoryClass::activations),
+              of(MemoryClass::buffers),
+              rank,
+              0};
+  r.fits = r.memory.peak <= r.memory.capacity;
+  book_host_memory(s, run.plan, r);
+  book_stages(s, run, r);
+}
+
+/// By one actor; with offload by one rank, since the hosts' actors stand for several.
+Bytes most_sent(const StepRun& run) {
+  if (!run.plan.offload.used()) return run.traffic.most_sent();
+  Bytes most;
+  for (Actor rank = 0; rank < run.plan.ranks(); ++rank) most = std::max(most, run.traffic.sent(rank));
+  return most;
+}
+
+/// Time of a step of all workers: where they are not in step, of as many steps as there are workers.
+double step_time_of(const StepRun& run) {
+  if (run.in_step()) return (run.end_of_steps() - run.begin()) / run.steps();
+  const ServerPlan& plan = run.machine.servers->plan;
+  if (plan.consistency == Consistency::synchronous) return run.board->last_update().value / run.plan.steps;
+  return plan.workers() / run.board->steps_per_s();
+}
+
+void book_training(const Scenario& s, Result& r) {
+  r.training_steps =
+      s.training.time.value > 0 ? std::floor(s.training.time.value / r.step_time * (1 + 1e-12)) : s.training.steps;
+  r.training_time = s.training.time.value > 0 ? s.training.time.value : s.training.steps * r.step_time;
+}
+
+void book_replicas(const Scenario& s, Result& r) {
+  const ReplicaUpdates& updates = s.plan.updates;
+  r.steps = s.plan.steps;
+  r.warm_steps = s.warm_steps;
+  r.replicas.delay = updates.delay;
+  r.replicas.local_steps = updates.local_steps;
+  if (updates.delay > 0) r.replicas.late_gradients = static_cast<double>(s.plan.ranks) * s.plan.steps;
+  if (!updates.gossip) return;
+  r.replicas.gossip = updates.gossip->name();
+  r.replicas.neighbours = updates.gossip->most_neighbours();
+}
+
+}  // namespace
+
+std::vector<PathStep> named_path(const StepRun& run) {
+  if (!run.in_step()) return {};
+  std::vector<PathStep> path = critical_path(run.timeline, run.machine.top().links());
+  for (PathStep& step : path) {
+    step.resource = resource_of(run, step);
+    step.begin = std::clamp(step.begin, run.begin(), run.end_of_steps());
+    step.end = std::clamp(step.end, run.begin(), run.end_of_steps());
+  }
+  return path;
+}
+
+Result said_result(const Scenario& s) {
+  Result r;
+  r.scenario = s.name;
+  r.ranks = s.plan.ranks;
+  r.step_time = s.said_step.time.value;
+  r.said_step = s.said_step.source;
+  book_training(s, r);
+  book_rates(s, r);
+  return r;
+}
+
+Result result_of(const Scenario& s, const StepRun& run) {
+  Result r;
+  r.scenario = s.name;
+  r.ranks = s.plan.ranks;
+  r.step_time = step_time_of(run);
+  if (s.measured.given()) r.measured = {s.measured.at(s.micro_batch_size).value, s.measured.source};
+  book_training(s, r);
+  if (s.plan.ranks > 1 && s.parallel.mechanism == Mechanism::all_reduce && !s.plan.updates.gossip) {
+    r.all_reduce.algorithm = all_reduce_name(s);
+    r.all_reduce.fidelity = name_of(s.plan.collective.fidelity);
+    r.all_reduce.channels = s.plan.collective.channels;
+  }
+  if (s.tuned) {
+    r.all_reduce.tried_size = s.tuned->size.value;
+    for (const Tuning::Candidate& c : s.tuned->candidates)
+      r.all_reduce.tried.push_back({c.algorithm, c.channels, c.seconds});
+  }
+  r.operations = run.end.operations;
+  r.messages = run.end.transfers;
+  r.late_by_look_ahead = run.end.late_by_look_ahead;
+  book_rates(s, r);
+  if (run.machine.servers) book_servers(run, r);
+  book_replicas(s, r);
+  book_breakdown(run, r);
+  book_memory(s, run, r);
+  book_critical_path(run, r);
+  if (run.machine.input) book_input(s, run, r);
+  for (const auto& [kind, bytes] : run.traffic.by_link_kind())
+    r.bytes_by_link_kind[kind] = bytes.value / run.plan.steps;
+  r.bytes_sent_per_rank_max = most_sent(run).value / run.plan.steps;
+  r.bytes_total = run.traffic.total().value / run.plan.steps;
+  return r;
+}
+
+}  // namespace trainyard

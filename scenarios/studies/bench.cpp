@@ -1,0 +1,221 @@
+#include "scenarios/studies/bench.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "sim/error.hpp"
+
+namespace trainyard {
+namespace {
+
+constexpr std::size_t kMostElements = 4096;
+
+/// Where every rank has a part of its own, nccl-tests rounds it down to 16 bytes.
+bool in_blocks(Operation operation) {
+  switch (operation) {
+    case Operation::all_gather:
+    case Operation::reduce_scatter:
+    case Operation::all_to_all:
+    case Operation::all_to_all_v:
+    case Operation::scatter:
+    case Operation::gather:
+      return true;
+    default:
+      return false;
+  }
+}
+
+double usable_size(const BenchOptions& o, double size) {
+  const double elements = std::floor(size / o.element.value);
+  if (!in_blocks(o.operation)) return elements * o.element.value;
+  const double unit = std::max(1.0, std::floor(16 / o.element.value));
+  return std::floor(elements / o.ranks / unit) * unit * o.ranks * o.element.value;
+}
+
+/// Small whole numbers: sums and products of them are exact.
+double given(int rank, std::size_t i, Reduction reduction) {
+  if (reduction == Reduction::product) return (static_cast<std::size_t>(rank) * 7 + i) % 3 == 0 ? 2 : 1;
+  return static_cast<double>((static_cast<std::size_t>(rank) * 31 + i * 17) % 97) - 48;
+}
+
+double combined(const std::vector<std::vector<double>>& values, std::size_t i, Reduction reduction) {
+  double result = values.front()[i];
+  for (std::size_t rank = 1; rank < values.size(); ++rank) switch (reduction) {
+      case Reduction::maximum:
+        result = std::max(result, values[rank][i]);
+        break;
+      case Reduction::product:
+        result *= values[rank][i];
+        break;
+      default:
+        result += values[rank][i];
+    }
+  return reduction == Reduction::average ? result / static_cast<double>(values.size()) : result;
+}
+
+/// What each rank should get, by the operation's definition.
+std::vector<std::vector<double>> expected(const CollectiveRunOptions& o) {
+  const auto n = static_cast<std::size_t>(o.ranks), root = static_cast<std::size_t>(o.options.settings.root);
+  std::vector<std::vector<double>> result(n);
+  std::vector<double> sum, joined;
+  if (reduces(o.operation))
+    for (std::size_t i = 0; i < o.values.front().size(); ++i)
+      sum.push_back(combined(o.values, i, o.options.settings.reduction));
+  for (const std::vector<double>& block : o.values) joined.insert(joined.end(), block.begin(), block.end());
+  const auto part = [n](const std::vector<double>& of, std::size_t rank) {
+    return std::vector<double>(of.begin() + static_cast<std::ptrdiff_t>(of.size() * rank / n),
+                               of.begin() + static_cast<std::ptrdiff_t>(of.size() * (rank + 1) / n));
+  };
+  for (std::size_t rank = 0; rank < n; ++rank) switch (o.operation) {
+      case Operation::all_reduce:
+        result[rank] = sum;
+        break;
+      case Operation::reduce:
+        if (rank == root) result[rank] = sum;
+        break;
+      case Operation::reduce_scatter:
+        result[rank] = part(sum, rank);
+        break;
+      case Operation::all_gather:
+        result[rank] = joined;
+        break;
+      case Operation::gather:
+        if (rank == root) result[rank] = joined;
+        break;
+      case Operation::broadcast:
+        result[rank] = o.values[root];
+        break;
+      case Operation::scatter:
+        result[rank] = part(o.values[root], rank);
+        break;
+      case Operation::send_recv:
+        result[rank] = o.values[(rank + n - 1) % n];
+        break;
+      case Operation::all_to_all:
+      case Operation::all_to_all_v:
+        for (std::size_t from = 0; from < n; ++from) {
+          const std::vector<double> block = part(o.values[from], rank);
+          result[rank].insert(result[rank].end(), block.begin(), block.end());
+        }
+        break;
+      case Operation::barrier:
+        result[rank] = o.values[rank];
+        break;
+    }
+  return result;
+}
+
+CollectiveRunOptions run_options(const BenchOptions& o, double size) {
+  CollectiveRunOptions run;
+  run.ranks = o.ranks;
+  run.operation = o.operation;
+  run.algorithm = o.algorithm;
+  run.options.size = Bytes{size};
+  run.options.settings = o.settings;
+  run.groups = o.groups;
+  run.keep_steps = false;
+  run.software = o.software;
+  return run;
+}
+
+}  // namespace
+
+long wrong_elements(const ClusterSpec& cluster, const CollectiveRunOptions& options) {
+  CollectiveRunOptions o = options;
+  const auto n = static_cast<std::size_t>(o.ranks);
+  const bool own_blocks = o.operation == Operation::all_gather || o.operation == Operation::gather;
+  // Whole blocks, so that all are alike, as many elements as there are, and no more than are quick to move.
+  const double real = std::floor(o.options.size.value / (in_blocks(o.operation) ? static_cast<double>(n) : 1.0));
+  const std::size_t most = std::max<std::size_t>(1, kMostElements / n);
+  const auto block = static_cast<std::size_t>(std::clamp(real, 0.0, static_cast<double>(most)));
+  const std::size_t each = own_blocks ? block : in_blocks(o.operation) ? block * n : std::min(block * n, kMostElements);
+  o.values.clear();
+  for (int rank = 0; rank < o.ranks; ++rank) {
+    std::vector<double>& values = o.values.emplace_back();
+    for (std::size_t i = 0; i < each; ++i) values.push_back(given(rank, i, o.options.settings.reduction));
+  }
+  const CollectiveRun run = run_collective(cluster, o);
+  const std::vector<std::vector<double>> right = expected(o);
+  long wrong = 0;
+  const auto compare = [&wrong](const std::vector<double>& got, const std::vector<double>& want) {
+    wrong += std::labs(static_cast<long>(got.size()) - static_cast<long>(want.size()));
+    for (std::size_t i = 0; i < std::min(got.size(), want.size()); ++i) wrong += got[i] == want[i] ? 0 : 1;
+  };
+  for (std::size_t rank = 0; rank < n; ++rank) compare(run.values[rank], right[rank]);
+  for (std::size_t rank = 0; rank < run.inputs.size(); ++rank) compare(run.inputs[rank], o.values[rank]);
+  return wrong;
+}
+
+nlohmann::json to_json(const BenchRow& row) {
+  const auto count = [](const std::optional<long>& wrong) { return wrong ? nlohmann::json(*wrong) : nlohmann::json(); };
+  return {{"size", row.size},
+          {"elements", row.elements},
+          {"time", row.time},
+          {"algorithm_bandwidth", row.algorithm_bandwidth},
+          {"bus_bandwidth", row.bus_bandwidth},
+          {"wrong", count(row.wrong)},
+          {"wrong_in_place", count(row.wrong_in_place)},
+          {"algorithm", row.algorithm},
+          {"detail", row.detail}};
+}
+
+BenchRow bench_row_from_json(const nlohmann::json& j) {
+  const auto count = [&j](const char* key) {
+    return j.at(key).is_null() ? std::optional<long>() : std::optional<long>(j.at(key).get<long>());
+  };
+  BenchRow row;
+  row.size = j.at("size");
+  row.elements = j.at("elements");
+  row.time = j.at("time");
+  row.algorithm_bandwidth = j.at("algorithm_bandwidth");
+  row.bus_bandwidth = j.at("bus_bandwidth");
+  row.wrong = count("wrong");
+  row.wrong_in_place = count("wrong_in_place");
+  row.algorithm = j.at("algorithm");
+  row.detail = j.at("detail");
+  return row;
+}
+
+std::vector<double> bench_sizes(const BenchOptions& o) {
+  if (!(o.factor > 1)) throw UserError(fmt::format("-f {}: from one size to the next, more than 1", o.factor));
+  if (!(o.first.value > 0) || o.last < o.first)
+    throw UserError(fmt::format("sizes from {} to {}: there are none", show(o.first), show(o.last)));
+  std::vector<double> sizes;
+  for (double size = o.first.value; size <= o.last.value * (1 + 1e-12); size *= o.factor) {
+    sizes.push_back(std::floor(size));
+    if (sizes.size() > 10000) throw UserError(fmt::format("-f {}: over 10,000 sizes", o.factor));
+  }
+  return sizes;
+}
+
+BenchRow bench_row(const ClusterSpec& cluster, const BenchOptions& o, double size) {
+  BenchRow row;
+  row.size = usable_size(o, size);
+  row.elements = row.size / o.element.value / (in_blocks(o.operation) ? o.ranks : 1);
+  row.algorithm = o.algorithm;
+  CollectiveRunOptions run = run_options(o, row.size);
+  if (o.algorithm == "auto") {
+    const Tuning tuned = tune(o.operation, Bytes{row.size}, cluster, o.ranks, o.settings, o.software, true);
+    row.algorithm = run.algorithm = tuned.best().algorithm;
+    run.options.settings.channels = tuned.best().channels;
+    if (tuned.best().channels > 1) row.algorithm += fmt::format(" of {} channels", tuned.best().channels);
+  }
+  if (o.settings.fidelity == Fidelity::modelled)
+    row.detail =
+        o.settings.model->cost(o.operation, Bytes{row.size}, o.ranks, o.settings.ranks_per_node(o.ranks)).detail;
+  run.options.in_place = o.operation != Operation::all_to_all_v;
+  row.time = run_collective(cluster, run).time;
+  if (row.time > 0) row.algorithm_bandwidth = row.size / row.time;
+  row.bus_bandwidth = row.algorithm_bandwidth * bus_factor(o.operation, o.ranks);
+  if (!o.check || o.settings.fidelity != Fidelity::messages || o.operation == Operation::barrier) return row;
+  run.groups.resize(std::min<std::size_t>(run.groups.size(), 1));
+  if (run.options.in_place) row.wrong_in_place = wrong_elements(cluster, run);
+  run.options.in_place = false;
+  row.wrong = wrong_elements(cluster, run);
+  return row;
+}
+
+}  // namespace trainyard

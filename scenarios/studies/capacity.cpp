@@ -1,0 +1,108 @@
+#include "scenarios/studies/capacity.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <functional>
+#include <nlohmann/json.hpp>
+
+#include "scenarios/reading/read_network.hpp"
+#include "scenarios/running/simulate.hpp"
+#include "sim/executor/simulation.hpp"
+#include "sim/observers/memory_use.hpp"
+#include "sim/process/child.hpp"
+#include "topologies/machines/cluster_machine.hpp"
+
+namespace trainyard {
+namespace {
+
+Overrides with_micro_batch(const Scenario& s, std::int64_t samples) {
+  return {{"plan.micro_batch_size", fmt::format("{}", samples)},
+          {"plan.global_batch_size",
+           fmt::format("{}", samples * s.parallel.mesh.data * (s.parallel.any() ? s.plan.micro_batches : 1))}};
+}
+
+}  // namespace
+
+std::int64_t largest_that_fits(std::int64_t guess, const std::function<bool(std::int64_t)>& fits) {
+  constexpr std::int64_t most = std::int64_t{1} << 40;
+  std::int64_t good = 0, bad = guess;
+  while (bad <= most && fits(bad)) {
+    good = bad;
+    bad *= 2;
+  }
+  while (bad - good > 1) {
+    const std::int64_t middle = good + (bad - good) / 2;
+    (fits(middle) ? good : bad) = middle;
+  }
+  return good;
+}
+
+Bytes peak_memory(const Scenario& s) {
+  if (s.parallel.any() ||
+      s.parallel.mechanism != Mechanism::all_reduce) {  // a stage's memory depends on when the others do what
+    SimulateOptions options;
+    options.critical_path = false;
+    return Bytes{simulate(s, options).memory.peak};
+  }
+  return Bytes{nlohmann::json::parse(in_child([&s] {
+                 DataParallelPlan plan = s.plan;
+                 plan.ranks = plan.micro_batches = plan.steps = 1;
+                 plan.bucket_copy = false;  // their memory is part of plan.memory
+                 ClusterSpec alone = s.cluster;
+                 alone.nodes = 1;
+                 alone.others.clear();
+                 alone.taken_out.clear();
+                 alone.joins_chips = false;
+                 ClusterMachine machine(alone, s.software);
+                 Names names;
+                 training_groups(names, plan.all_reduce);
+                 MemoryUse memory;
+                 Simulation simulation(machine);
+                 simulation.add(0, data_parallel_program(0, s.network, plan, names));
+                 simulation.observe(memory);
+                 simulation.run();
+                 return nlohmann::json(memory.peak(0).value).dump();
+               })).get<double>()};
+}
+
+namespace {
+
+/// Do GPUs hold it, and with offload hosts and drives too?
+bool has_room(const Scenario& s, Bytes memory) {
+  if (!s.parallel.offload.used()) return peak_memory(s) <= memory;
+  SimulateOptions options;
+  options.critical_path = false;
+  return simulate(s, options).fits;
+}
+
+}  // namespace
+
+Capacity capacity(const Scenario& s) {
+  Capacity room;
+  room.memory = s.cluster.type_of_gpu(0).gpu.memory_capacity;
+  for (int rank = 1; rank < s.plan.ranks; ++rank)
+    room.memory = std::min(room.memory, s.cluster.type_of_gpu(rank).gpu.memory_capacity);
+  const auto fits = [&](const Overrides& overrides, double* parameters) {
+    try {
+      const Scenario other = read_again(s, overrides);
+      if (!has_room(other, room.memory)) return false;
+      if (parameters) *parameters = other.network.parameters();
+      return true;
+    } catch (const UserError&) {
+      return false;
+    }
+  };
+  room.largest_micro_batch_size =
+      largest_that_fits(s.micro_batch_size, [&](std::int64_t n) { return fits(with_micro_batch(s, n), nullptr); });
+  const LayerCount layers = layer_count(*s.document.find("model"), Catalog());
+  if (layers.keys.empty()) return room;
+  room.largest_num_hidden_layers = largest_that_fits(layers.count, [&](std::int64_t n) {
+    Overrides overrides;
+    for (const std::string& key : layers.keys) overrides.emplace_back("model." + key, fmt::format("{}", n));
+    return fits(overrides, &room.largest_parameters);
+  });
+  return room;
+}
+
+}  // namespace trainyard

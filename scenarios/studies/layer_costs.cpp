@@ -1,0 +1,120 @@
+#include "scenarios/studies/layer_costs.hpp"
+
+#include <algorithm>
+
+#include "topologies/machines/cluster_machine.hpp"
+
+namespace trainyard {
+namespace {
+
+Seconds& part(KernelTotals& totals, KernelBound bound) { return totals.parts[static_cast<std::size_t>(bound)]; }
+
+/// One kernel. Its launch is a part of its own; the rest goes to what takes longer.
+KernelTotals cost_of(const Work& work, const NodeType& node, const SoftwareStack& stack) {
+  KernelTotals totals;
+  totals.time = kernel_cost(node, stack, work);
+  totals.flops = work.flops;
+  totals.bytes = work.bytes;
+  const Seconds on_gpu = kernel_time(node.gpu, work) / node.gpu_speed;
+  totals.dispatch = totals.time - on_gpu;
+  if (totals.dispatch > Seconds{0}) {
+    part(totals, KernelBound::launch) = totals.time;
+    return totals;
+  }
+  const Seconds launch = node.gpu.kernel_launch / node.gpu_speed;
+  Work moved = work;
+  moved.flops = Flops{};
+  const bool memory = kernel_time(node.gpu, moved) / node.gpu_speed >= on_gpu;
+  part(totals, KernelBound::launch) = launch;
+  part(totals, memory ? KernelBound::memory : KernelBound::compute) = totals.time - launch;
+  return totals;
+}
+
+}  // namespace
+
+const char* name_of(KernelBound bound) {
+  static constexpr std::array<const char*, kKernelBounds> names{"compute", "memory", "launch"};
+  return names.at(static_cast<std::size_t>(bound));
+}
+
+KernelBound KernelTotals::bound() const {
+  return static_cast<KernelBound>(std::max_element(parts.begin(), parts.end()) - parts.begin());
+}
+
+double KernelTotals::flops_per_byte() const { return bytes.value > 0 ? flops.value / bytes.value : 0; }
+
+KernelTotals& KernelTotals::operator+=(const KernelTotals& other) {
+  time += other.time;
+  flops += other.flops;
+  bytes += other.bytes;
+  dispatch += other.dispatch;
+  for (std::size_t i = 0; i < parts.size(); ++i) parts[i] += other.parts[i];
+  return *this;
+}
+
+KernelTotals LayerCost::both() const {
+  KernelTotals totals = forward;
+  totals += backward;
+  return totals;
+}
+
+bool LayerCost::same_cost(const LayerCost& other) const {
+  const auto same = [](const KernelTotals& a, const KernelTotals& b) {
+    return a.time == b.time && a.flops == b.flops && a.bytes == b.bytes;
+  };
+  return same(forward, other.forward) && same(backward, other.backward);
+}
+
+Seconds LayerCosts::step() const { return micro_batch.time * micro_batches + accumulation + bucket_copies; }
+
+namespace {
+
+/// What the rank has of every layer of its pipeline stage.
+std::vector<const Layer*> layers_of(const Scenario& s, int rank) {
+  std::vector<const Layer*> layers;
+  if (!s.parallel.any()) {
+    for (const Layer& layer : s.network.layers) layers.push_back(&layer);
+    return layers;
+  }
+  for (const std::vector<int>& chunk : s.mesh_plan.stage_of(rank).chunks)
+    for (const int layer : chunk) layers.push_back(&s.share.layers[static_cast<std::size_t>(layer)]);
+  return layers;
+}
+
+}  // namespace
+
+LayerCosts layer_costs(const Scenario& s, int rank) {
+  const NodeType& node = s.cluster.type_of_gpu(rank);
+  const Gpu& gpu = node.gpu;
+  const Gpu::Efficiency& product = gpu.efficiency[static_cast<std::size_t>(Kernel::gemm)];
+  LayerCosts costs;
+  costs.gpu = gpu.name;
+  costs.peak = gpu.peak[static_cast<std::size_t>(s.precision)];
+  costs.memory_bandwidth = gpu.memory_bandwidth;
+  costs.ridge = costs.peak.value / costs.memory_bandwidth.value;
+  costs.product_ridge = costs.ridge * product.flops / product.memory;
+  costs.micro_batches = s.plan.micro_batches;
+  for (const Layer* of_rank : layers_of(s, rank)) {
+    const Layer& layer = *of_rank;
+    LayerCost& cost = costs.layers.emplace_back();
+    cost.name = layer.name;
+    for (const KernelCall& call : layer.forward) cost.forward += cost_of(call.work, node, s.software);
+    for (const BackwardKernel& call : layer.backward) {
+      cost.backward += cost_of(call.work, node, s.software);
+      double elements = 0;
+      for (const int tensor : call.gradients_ready)
+        if (const ParameterTensor& p = layer.parameters[static_cast<std::size_t>(tensor)]; !p.accumulated)
+          elements += p.elements;
+      Work sum = s.plan.accumulation;
+      sum.bytes = sum.bytes * elements;
+      if (elements > 0) costs.accumulation += kernel_cost(node, s.software, sum) * (costs.micro_batches - 1);
+    }
+    costs.micro_batch += cost.both();
+  }
+  if (s.plan.bucket_copy && !s.plan.host_buckets)  // else the CPU copies
+    for (const GradientBucket& bucket : s.plan.buckets)
+      costs.bucket_copies += kernel_cost(node, s.software, bucket_copy_work(bucket, s.plan)) * 2;
+  return costs;
+}
+
+}  // namespace trainyard

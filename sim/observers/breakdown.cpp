@@ -1,0 +1,92 @@
+#include "sim/observers/breakdown.hpp"
+
+#include <algorithm>
+
+#include "sim/error.hpp"
+
+namespace trainyard {
+namespace {
+bool waits(const OpRun& run) { return meets_others(run.op->kind); }
+}  // namespace
+
+void Breakdown::book(State& s, double until) {
+  const double span = until - s.since;
+  s.since = until;
+  if (span <= 0) return;
+  const std::vector<Group>& groups = names_.groups();
+  if (groups.size() > kGroups) throw InternalError("too many groups in one breakdown");
+  for (std::size_t g = 0; g < groups.size(); ++g)
+    if (groups[g].role == Role::work && s.running[g] > 0) {
+      s.booked[g] += span;
+      return;
+    }
+  for (std::size_t g = 0; g < groups.size(); ++g)
+    if (groups[g].role != Role::work && groups[g].role != Role::supply &&
+        (s.running[g] > 0 || (groups[g].role == Role::collective && s.waiting[g] > 0))) {
+      s.booked[g] += span;
+      return;
+    }
+  for (std::size_t g = 0; g < groups.size(); ++g)
+    if (groups[g].role != Role::supply && s.waiting[g] > 0) {
+      s.bubble += span;
+      return;
+    }
+  for (std::size_t g = 0; g < groups.size(); ++g)
+    if (groups[g].role == Role::supply && (s.running[g] > 0 || s.waiting[g] > 0)) {
+      s.booked[g] += span;
+      return;
+    }
+  s.other += span;
+}
+
+Breakdown::State& Breakdown::at(Actor actor, Seconds now) {
+  if (static_cast<std::size_t>(actor) >= actors_.size()) actors_.resize(static_cast<std::size_t>(actor) + 1);
+  State& s = actors_[static_cast<std::size_t>(actor)];
+  book(s, now.value);
+  return s;
+}
+
+void Breakdown::posted(const OpRun& run) {
+  if (waits(run)) ++at(run.op->actor, run.posted).waiting[run.op->group];
+}
+
+void Breakdown::started(const OpRun& run) {
+  // A receive may join a transfer that is under way: what counts for its actor is now, not when that began.
+  State& s = at(run.op->actor, std::max(run.started, run.posted));
+  if (waits(run)) --s.waiting[run.op->group];
+  ++s.running[run.op->group];
+}
+
+void Breakdown::finished(const OpRun& run) {
+  State& s = at(run.op->actor, run.ended);
+  --(run.began ? s.running : s.waiting)[run.op->group];
+  s.end = run.ended.value;
+}
+
+Actor Breakdown::last() const { return last(actors_.size()); }
+
+Actor Breakdown::last(std::size_t actors) const {
+  std::size_t best = 0;
+  for (std::size_t a = 1; a < std::min(actors, actors_.size()); ++a)
+    if (actors_[a].end > actors_[best].end) best = a;
+  return static_cast<Actor>(best);
+}
+
+BreakdownParts Breakdown::parts() const { return parts(last()); }
+
+BreakdownParts Breakdown::parts(Actor actor) const {
+  BreakdownParts result;
+  if (static_cast<std::size_t>(actor) >= actors_.size()) return result;
+  const State& s = actors_[static_cast<std::size_t>(actor)];
+  result.total = Seconds{s.end};
+  result.bubble = Seconds{s.bubble};
+  result.other = Seconds{s.other};
+  const std::vector<Group>& groups = names_.groups();
+  for (std::size_t g = 0; g < groups.size(); ++g) {
+    auto& part = groups[g].role == Role::work ? result.work : result.exposed;
+    part[groups[g].name] = Seconds{s.booked[g]};
+  }
+  return result;
+}
+
+}  // namespace trainyard

@@ -1,0 +1,56 @@
+#include "sim/observers/memory_use.hpp"
+
+#include <algorithm>
+
+namespace trainyard {
+
+void MemoryUse::change(const OpRun& run, double bytes, Seconds when) {
+  if (bytes == 0) return;
+  const auto actor = static_cast<std::size_t>(run.op->actor);
+  if (actor >= actors_.size()) actors_.resize(actor + 1);
+  State& s = actors_[actor];
+  s.now[run.op->memory_class % kClasses] += bytes;
+  s.total += bytes;
+  if (s.total > s.peak) {
+    s.peak = s.total;
+    s.at_peak = s.now;
+  }
+  if (over_time_) s.samples.push_back({when.value, s.total});
+}
+
+// Taken at the start and given back at the end: an operation that frees memory needed it until then.
+void MemoryUse::started(const OpRun& run) {
+  const Memory& m = run.op->memory;
+  change(run, std::max(0.0, m.change) + m.high_water, run.started);
+}
+void MemoryUse::finished(const OpRun& run) {
+  if (!run.began) return;
+  const Memory& m = run.op->memory;
+  change(run, std::min(0.0, m.change) - m.high_water, run.ended);
+}
+
+Actor MemoryUse::highest() const {
+  std::size_t best = 0;
+  for (std::size_t a = 1; a < actors_.size(); ++a)
+    if (actors_[a].peak > actors_[best].peak) best = a;
+  return static_cast<Actor>(best);
+}
+Bytes MemoryUse::peak(Actor actor) const {
+  const auto a = static_cast<std::size_t>(actor);
+  return Bytes{a < actors_.size() ? actors_[a].peak : 0};
+}
+Bytes MemoryUse::left(Actor actor) const {
+  const auto a = static_cast<std::size_t>(actor);
+  return Bytes{a < actors_.size() ? actors_[a].total : 0};
+}
+MemoryUse::ByClass MemoryUse::parts_at_peak(Actor actor) const {
+  const auto a = static_cast<std::size_t>(actor);
+  return a < actors_.size() ? actors_[a].at_peak : ByClass{};
+}
+const std::vector<MemoryUse::Sample>& MemoryUse::samples(Actor actor) const {
+  static const std::vector<Sample> none;
+  const auto a = static_cast<std::size_t>(actor);
+  return a < actors_.size() ? actors_[a].samples : none;
+}
+
+}  // namespace trainyard

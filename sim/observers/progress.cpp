@@ -1,0 +1,37 @@
+#include "sim/observers/progress.hpp"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include "sim/process/child.hpp"
+
+namespace trainyard {
+namespace {
+using std::chrono::steady_clock;
+void put(const std::string& text) {
+  if (::write(progress_descriptor(), text.data(), text.size()) < 0) return;  // a closed terminal is no error
+}
+}  // namespace
+
+ProgressLine::ProgressLine()
+    : terminal_(::isatty(progress_descriptor()) == 1), start_(steady_clock::now()), last_(start_) {}
+ProgressLine::~ProgressLine() {
+  if (shown_) put("\r\x1b[K");
+}
+
+void ProgressLine::show(const std::string& text) {
+  if (!terminal_) return;
+  const auto now = steady_clock::now();
+  if (now - start_ < std::chrono::seconds(2) || now - last_ < std::chrono::milliseconds(100)) return;
+  last_ = now;
+  shown_ = true;
+  put("\r\x1b[K" + text);
+}
+
+void Progress::finished(const OpRun& run) {
+  if ((++ended_ & 0x3fff) == 0)
+    line_.show(fmt::format("simulating: {:.1f} M operations, {} of the step", static_cast<double>(ended_) * 1e-6,
+                           show(run.ended)));
+}
+
+}  // namespace trainyard

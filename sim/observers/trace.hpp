@@ -1,0 +1,18 @@
+#pragma once
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "sim/names.hpp"
+#include "sim/observers/memory_use.hpp"
+#include "sim/observers/timeline.hpp"
+
+namespace trainyard {
+
+/// The run in the Trace Event format of Chrome and Perfetto: times in microseconds, a process an actor, a thread a
+/// stream, messages with bytes, peer and algorithm, memory as a counter. `streams` names the streams. Only actors that
+/// `shown` says; without it all.
+std::string chrome_trace(const Timeline&, const MemoryUse&, const Machine&, const Names&,
+                         const std::vector<std::string>& streams, const std::function<bool(Actor)>& shown = {});
+
+}  // namespace trainyard

@@ -1,0 +1,161 @@
+#include "sim/observers/values.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+
+#include "sim/error.hpp"
+
+namespace trainyard {
+namespace {
+
+const char* word(Kind kind) {
+  switch (kind) {
+    case Kind::send:
+      return "a send";
+    case Kind::recv:
+      return "a receive";
+    default:
+      return "work";
+  }
+}
+
+/// What a reference means up to the end of its buffer, and what from the beginning on.
+std::array<BufferRef, 2> unwrapped(const BufferRef& ref) {
+  const int end = ref.chunk + ref.count;
+  if (end <= ref.of) return {ref, BufferRef{}};
+  return {BufferRef{ref.buffer, ref.chunk, ref.of, static_cast<std::uint16_t>(ref.of - ref.chunk)},
+          BufferRef{ref.buffer, 0, ref.of, static_cast<std::uint16_t>(end - ref.of)}};
+}
+
+bool overlap_unwrapped(const BufferRef& a, const BufferRef& b) {
+  if (!a || !b) return false;
+  const auto before = [](std::int64_t chunk, std::int64_t of, std::int64_t other, std::int64_t other_of) {
+    return chunk * other_of < other * of;
+  };
+  return a.buffer == b.buffer && before(a.chunk, a.of, b.chunk + b.count, b.of) &&
+         before(b.chunk, b.of, a.chunk + a.count, a.of);
+}
+
+bool overlap(const BufferRef& a, const BufferRef& b) {
+  for (const BufferRef& of_a : unwrapped(a))
+    for (const BufferRef& of_b : unwrapped(b))
+      if (overlap_unwrapped(of_a, of_b)) return true;
+  return false;
+}
+
+void combine(const Effect& effect, Eigen::Ref<Eigen::VectorXd> part, const Eigen::Ref<const Eigen::VectorXd>& value) {
+  switch (effect.action) {
+    case Action::reduce:
+      part += value;
+      break;
+    case Action::reduce_max:
+      part = part.cwiseMax(value);
+      break;
+    case Action::reduce_product:
+      part = part.cwiseProduct(value);
+      break;
+    case Action::divide:
+      part = value / effect.call;
+      break;
+    default:
+      part = value;
+  }
+}
+
+}  // namespace
+
+std::pair<Eigen::Index, Eigen::Index> Values::range(Eigen::Index length, const BufferRef& ref) {
+  return {length * ref.chunk / ref.of, length * (ref.chunk + ref.count) / ref.of};
+}
+
+Eigen::VectorXd& Values::buffer(Actor actor, std::uint16_t id) {
+  Eigen::VectorXd& wanted = buffers_[{actor, id}];
+  if (id >= kScratch && wanted.size() == 0) wanted = Eigen::VectorXd::Zero(buffer(actor, owner_of_scratch(id)).size());
+  return wanted;
+}
+
+Eigen::VectorXd Values::read(Actor actor, const BufferRef& ref) {
+  const Eigen::VectorXd& whole = buffer(actor, ref.buffer);
+  const auto [first, rest] = unwrapped(ref);
+  const auto [begin, end] = range(whole.size(), first);
+  if (!rest) return whole.segment(begin, end - begin);
+  const Eigen::Index more = range(whole.size(), rest).second;
+  Eigen::VectorXd value(end - begin + more);
+  value.head(end - begin) = whole.segment(begin, end - begin);
+  value.tail(more) = whole.head(more);
+  return value;
+}
+
+void Values::write(Actor actor, const Op& op, const Eigen::VectorXd& value) {
+  Eigen::VectorXd& whole = buffer(actor, op.effect.write.buffer);
+  // A buffer that nobody has made yet, or that is written whole, is as large as what comes says.
+  const BufferRef& ref = op.effect.write;
+  if (op.effect.action == Action::copy && ref.count > 0 && (whole.size() == 0 || ref.of == 1))
+    whole = Eigen::VectorXd::Zero(value.size() * ref.of / ref.count);
+  const auto [first, rest] = unwrapped(op.effect.write);
+  const auto [begin, end] = range(whole.size(), first);
+  const Eigen::Index size = end - begin, more = rest ? range(whole.size(), rest).second : 0;
+  if (size + more != value.size())
+    throw InternalError(fmt::format("{} elements written where {} fit: buffer {} of {}", value.size(), size + more,
+                                    first.buffer, actor));
+  combine(op.effect, whole.segment(begin, size), value.head(size));
+  combine(op.effect, whole.segment(0, more), value.tail(more));
+}
+
+void Values::use(const OpRun& run, const BufferRef& ref, bool writes) {
+  if (!ref) return;
+  std::vector<Use>& uses = uses_[run.op->actor];
+  for (const Use& other : uses)
+    if (other.id != run.id && (writes || other.writes) && overlap(other.ref, ref))
+      hazards_.push_back(fmt::format("actor {}: {} {} chunk {} of buffer {} while {} still {} it", run.op->actor,
+                                     word(run.op->kind), writes ? "overwrites" : "reads", ref.chunk, ref.buffer,
+                                     word(other.kind), other.writes ? "writes" : "reads"));
+  uses.push_back({run.id, ref, writes, run.op->kind});
+}
+
+void Values::posted(const OpRun& run) {
+  const Effect& effect = run.op->effect;
+  if (run.op->kind != Kind::send || !effect.read) return;
+  captured_[run.id] = read(run.op->actor, effect.read);
+  use(run, effect.read, false);
+}
+
+void Values::started(const OpRun& run) {
+  const Effect& effect = run.op->effect;
+  if (run.op->kind == Kind::send || effect.action == Action::none) return;
+  use(run, effect.read, false);
+  use(run, effect.write, true);
+}
+
+void Values::finished(const OpRun& run) {
+  const Op& op = *run.op;
+  if (auto uses = uses_.find(op.actor); uses != uses_.end())
+    std::erase_if(uses->second, [&run](const Use& use) { return use.id == run.id; });
+  if (run.outcome == Outcome::cancelled) {
+    captured_.erase(run.id);
+    return;
+  }
+  if (op.kind == Kind::send || op.kind == Kind::recv || op.effect.action == Action::none) return;
+  if (op.effect.action == Action::call) {
+    const auto call = calls_.find(op.effect.call);
+    if (call == calls_.end()) throw InternalError(fmt::format("no function for call {}", op.effect.call));
+    call->second(op.actor, op);
+  } else if (op.effect.read && op.effect.write) {
+    write(op.actor, op, read(op.actor, op.effect.read));
+  }
+  if (changed_) changed_(op.actor, op);
+}
+
+void Values::delivered(const OpRun& send, const OpRun& recv) {
+  const auto payload = captured_.find(send.id);
+  if (payload == captured_.end()) return;
+  if (recv.op->effect.write) {
+    write(recv.op->actor, *recv.op, payload->second);
+    if (changed_) changed_(recv.op->actor, *recv.op);
+  }
+  captured_.erase(payload);
+}
+
+}  // namespace trainyard

@@ -1,0 +1,268 @@
+#include "sim/transports/native_transport.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <simgrid/kernel/routing/NetPoint.hpp>
+#include <simgrid/kernel/routing/NetZoneImpl.hpp>
+#include <simgrid/s4u/Comm.hpp>
+#include <simgrid/s4u/Engine.hpp>
+#include <simgrid/s4u/Host.hpp>
+#include <simgrid/s4u/Link.hpp>
+
+#include "sim/error.hpp"
+
+namespace trainyard {
+namespace {
+
+namespace s4u = simgrid::s4u;
+using simgrid::kernel::resource::StandardLinkImpl;
+
+/// SimGrid truncates payloads to whole bytes, while our shares of bytes are real numbers: bytes and capacities are
+/// both scaled up, which leaves times as they are.
+constexpr double kScale = 1024.0 * 1024.0;
+constexpr double kLargestMessage = 8e12;
+
+/// Asked for the route of a communication just when that starts, this zone answers with the path set a moment before.
+/// So routes stay ours: no dense table, no one-gateway-per-zone limit.
+class PathZone : public simgrid::kernel::routing::NetZoneImpl {
+ public:
+  explicit PathZone(const std::string& name) : NetZoneImpl(name) {}
+  std::vector<StandardLinkImpl*> path;
+
+ protected:
+  void get_local_route(const simgrid::kernel::routing::NetPoint*, const simgrid::kernel::routing::NetPoint*,
+                       simgrid::kernel::routing::Route* into, double*) override {
+    into->link_list_ = path;
+  }
+};
+
+}  // namespace
+
+struct NativeTransport::Impl {
+  enum class State : std::uint8_t { free, moving, stalled, ended };
+  struct Flow {
+    s4u::CommPtr comm;
+    FlowToken token = 0;
+    State state = State::free;
+    int cap_link = -1;  // private link that carries the rate cap
+    double left = 0;    // bytes, of a stalled one
+    double bound = 0;   // least capacity on its way when it started: SimGrid lets it go no faster
+    std::span<const LinkUse> links;
+  };
+
+  PathZone* zone = nullptr;
+  PathZone* cap_zone = nullptr;  // outside the platform, which takes no more links once it runs
+  s4u::Host* from = nullptr;
+  s4u::Host* to = nullptr;
+  std::vector<s4u::Link*> links;
+  std::vector<StandardLinkImpl*> link_impls;  // Link::get_impl() is a dynamic_cast
+  std::vector<double> bandwidth;              // of links, scaled
+  std::vector<char> down;
+  int links_down = 0;
+  std::vector<s4u::Link*> cap_links;
+  std::vector<int> free_cap_links;
+  std::vector<Flow> flows;
+  std::vector<FlowId> free_flows;
+  std::vector<FlowId> ended;  // in this time step, not yet collected
+  // SimGrid still refers to a cancelled communication for the rest of the time step. What it has let go of makes room
+  // for new ones: freed one by one, their memory is reused while it is still warm.
+  std::vector<s4u::CommPtr> released, released_before, reusable;
+
+  s4u::Link* cap_link(BytesPerSecond rate, int& index) {
+    if (free_cap_links.empty()) {
+      free_cap_links.push_back(static_cast<int>(cap_links.size()));
+      cap_links.push_back(cap_zone->create_link(fmt::format("cap {}", cap_links.size()), {rate.value * kScale}));
+      cap_links.back()->seal();
+    }
+    index = free_cap_links.back();
+    free_cap_links.pop_back();
+    s4u::Link* link = cap_links[static_cast<std::size_t>(index)];
+    link->set_bandwidth(rate.value * kScale);
+    return link;
+  }
+
+  void release(FlowId id, std::vector<s4u::CommPtr>& keep) {
+    Flow& flow = flows[static_cast<std::size_t>(id)];
+    if (flow.comm) keep.push_back(std::move(flow.comm));
+    flow.comm.reset();
+    if (flow.cap_link >= 0) free_cap_links.push_back(flow.cap_link);
+    flow.cap_link = -1;
+    flow.state = State::free;
+    free_flows.push_back(id);
+  }
+
+  /// Over a dead link nothing is started: SimGrid shares nothing anew when a suspended communication is resumed.
+  void start(FlowId id, double bytes) {
+    Flow& flow = flows[static_cast<std::size_t>(id)];
+    flow.left = bytes;
+    flow.state = State::stalled;
+    if (crosses_dead_link(flow)) return;
+    // A link listed k times takes k times the rate: exact, and how a representative flow stands for several.
+    std::vector<StandardLinkImpl*>& path = zone->path;
+    path.clear();
+    flow.bound = HUGE_VAL;
+    for (const LinkUse& use : flow.links) {
+      StandardLinkImpl* link = link_impls[static_cast<std::size_t>(use.link)];
+      flow.bound = std::min(flow.bound, bandwidth[static_cast<std::size_t>(use.link)]);
+      for (std::int32_t i = 0; i < use.weight; ++i) path.push_back(link);
+    }
+    if (flow.cap_link >= 0) path.push_back(cap_links[static_cast<std::size_t>(flow.cap_link)]->get_impl());
+    if (!reusable.empty()) reusable.pop_back();
+    flow.comm = s4u::Comm::sendto_init(from, to);
+    flow.comm->set_payload_size(static_cast<std::uint64_t>(std::max(1.0, bytes * kScale)));
+    flow.comm->set_data(reinterpret_cast<void*>(static_cast<std::intptr_t>(id) + 1));
+    flow.state = State::moving;
+    flow.comm->start();
+  }
+
+  /// Takes the communication out of SimGrid; the bytes that were left.
+  double withdraw(Flow& flow) {
+    const double bytes = flow.comm->get_remaining() / kScale;
+    const s4u::CommPtr comm = flow.comm;
+    flow.state = State::free;  // its callbacks are ignored
+    flow.comm.reset();
+    comm->cancel();
+    released.push_back(comm);
+    return bytes;
+  }
+
+  /// What is left goes on as a new communication, which may be faster than the old one's bound.
+  void restart(FlowId id) {
+    Flow& flow = flows[static_cast<std::size_t>(id)];
+    const double bytes = withdraw(flow);
+    start(id, bytes);
+  }
+
+  static bool crosses(const Flow& flow, LinkId link) {
+    return std::any_of(flow.links.begin(), flow.links.end(), [link](const LinkUse& use) { return use.link == link; });
+  }
+
+  bool crosses_dead_link(const Flow& flow) const {
+    return links_down > 0 && std::any_of(flow.links.begin(), flow.links.end(), [this](const LinkUse& use) {
+             return down[static_cast<std::size_t>(use.link)] != 0;
+           });
+  }
+
+  void stall_or_resume(FlowId id) {
+    Flow& flow = flows[static_cast<std::size_t>(id)];
+    const bool dead = crosses_dead_link(flow);
+    if (dead && flow.state == State::moving) {
+      flow.left = withdraw(flow);
+      flow.state = State::stalled;
+    } else if (!dead && flow.state == State::stalled) {
+      start(id, flow.left);
+    }
+  }
+};
+
+NativeTransport::NativeTransport(std::span<const Link> links) : impl_(std::make_unique<Impl>()) {
+  impl_->zone = new PathZone("trainyard");  // owned by the engine
+  impl_->cap_zone = new PathZone("caps");
+  impl_->cap_zone->set_network_model(impl_->zone->get_network_model());
+  impl_->from = impl_->zone->create_host("from", {1.0})->seal();
+  impl_->to = impl_->zone->create_host("to", {1.0})->seal();
+  for (std::size_t i = 0; i < links.size(); ++i) {
+    s4u::Link* link = impl_->zone->create_link(fmt::format("link {}", i), {links[i].capacity.value * kScale});
+    link->seal();
+    impl_->links.push_back(link);
+    impl_->link_impls.push_back(link->get_impl());
+    impl_->bandwidth.push_back(links[i].capacity.value * kScale);
+  }
+  impl_->down.assign(links.size(), 0);
+  impl_->zone->get_iface()->seal();
+
+  s4u::Activity::on_completion_cb([impl = impl_.get()](const s4u::Activity& activity) {
+    const auto id =
+        static_cast<FlowId>(reinterpret_cast<std::intptr_t>(static_cast<const s4u::Comm&>(activity).get_data<void>())) -
+        1;
+    if (id < 0) return;
+    Impl::Flow& flow = impl->flows[static_cast<std::size_t>(id)];
+    // A cancelled communication calls back twice, the second time when its slot may serve another flow.
+    if (flow.comm.get() != &activity || flow.state != Impl::State::moving) return;
+    flow.state = Impl::State::ended;
+    impl->ended.push_back(id);
+  });
+}
+
+// The engine lives until the process ends, and calls nobody back after its run.
+NativeTransport::~NativeTransport() = default;
+
+FlowId NativeTransport::send(std::span<const LinkUse> route, Bytes bytes, BytesPerSecond rate_cap, FlowToken token) {
+  if (!(bytes.value > 0) || bytes.value > kLargestMessage)
+    throw InternalError(
+        fmt::format("a flow of {} bytes: expected more than 0, at most {}", bytes.value, kLargestMessage));
+  Impl& impl = *impl_;
+  FlowId id;
+  if (impl.free_flows.empty()) {
+    id = static_cast<FlowId>(impl.flows.size());
+    impl.flows.emplace_back();
+  } else {
+    id = impl.free_flows.back();
+    impl.free_flows.pop_back();
+  }
+  Impl::Flow& flow = impl.flows[static_cast<std::size_t>(id)];
+  flow.token = token;
+  flow.links = route;
+
+  if (rate_cap.value > 0) impl.cap_link(rate_cap, flow.cap_link);
+  if (route.empty() && flow.cap_link < 0) throw InternalError("a flow without a link or a rate cap");
+  impl.start(id, bytes.value);
+  return id;
+}
+
+void NativeTransport::cancel(FlowId id) {
+  Impl::Flow& flow = impl_->flows[static_cast<std::size_t>(id)];
+  if (flow.state == Impl::State::ended) std::erase(impl_->ended, id);
+  if (flow.state == Impl::State::moving) impl_->withdraw(flow);
+  impl_->release(id, impl_->released);
+}
+
+void NativeTransport::set_capacity(LinkId link, BytesPerSecond rate) {
+  const auto index = static_cast<std::size_t>(link);
+  const bool down = rate.value <= 0;
+  if (!down) {
+    impl_->bandwidth[index] = rate.value * kScale;
+    impl_->links[index]->set_bandwidth(rate.value * kScale);
+  }
+  if (down != (impl_->down[index] != 0)) {
+    // SimGrid takes a bandwidth of 0 for "no limit", silently: stalled flows are suspended instead.
+    impl_->down[index] = down ? 1 : 0;
+    impl_->links_down += down ? 1 : -1;
+    for (std::size_t id = 0; id < impl_->flows.size(); ++id)
+      if (Impl::crosses(impl_->flows[id], link)) impl_->stall_or_resume(static_cast<FlowId>(id));
+  }
+  for (std::size_t id = 0; id < impl_->flows.size(); ++id) {
+    const Impl::Flow& flow = impl_->flows[id];
+    if (flow.state == Impl::State::moving && rate.value * kScale > flow.bound && Impl::crosses(flow, link))
+      impl_->restart(static_cast<FlowId>(id));
+  }
+}
+
+Bytes NativeTransport::remaining(FlowId id) const {
+  const Impl::Flow& flow = impl_->flows[static_cast<std::size_t>(id)];
+  if (flow.state == Impl::State::ended) return Bytes{0};
+  if (flow.state == Impl::State::stalled) return Bytes{flow.left};
+  return Bytes{flow.comm->get_remaining() / kScale};
+}
+
+double NativeTransport::used_share(LinkId link) const {
+  const auto index = static_cast<std::size_t>(link);
+  return impl_->links[index]->get_usage() / impl_->bandwidth[index];
+}
+
+bool NativeTransport::advance(double, double, std::vector<FlowToken>& done) {
+  for (s4u::CommPtr& comm : impl_->released_before) impl_->reusable.push_back(std::move(comm));
+  impl_->released_before.clear();
+  impl_->released_before.swap(impl_->released);
+  if (impl_->ended.empty()) return false;
+  for (const FlowId id : impl_->ended) {
+    done.push_back(impl_->flows[static_cast<std::size_t>(id)].token);
+    impl_->release(id, impl_->reusable);  // its only callback has been
+  }
+  impl_->ended.clear();
+  return true;
+}
+
+}  // namespace trainyard

@@ -1,0 +1,30 @@
+#pragma once
+#include <memory>
+#include <span>
+
+#include "sim/transports/transport.hpp"
+
+namespace trainyard {
+
+/// Flows as SimGrid communications (`Comm::sendto`), with the settings under which a transfer takes exactly its bytes
+/// over its max–min share: the oracle for any other transport. Needs a SimGrid engine, and links whose capacities have
+/// been checked: SimGrid aborts on a zero, negative or undefined bandwidth.
+class NativeTransport : public Transport {
+ public:
+  explicit NativeTransport(std::span<const Link> links);
+  ~NativeTransport() override;
+  FlowId send(std::span<const LinkUse>, Bytes, BytesPerSecond rate_cap, FlowToken) override;
+  void cancel(FlowId) override;
+  void set_capacity(LinkId, BytesPerSecond) override;
+  Bytes remaining(FlowId) const override;
+  double used_share(LinkId) const override;
+  double next(double) override { return -1; }
+  bool advance(double now, double until, std::vector<FlowToken>& done) override;
+  bool ends_by_itself() const override { return true; }
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace trainyard

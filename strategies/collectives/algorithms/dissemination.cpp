@@ -1,0 +1,20 @@
+#include "strategies/collectives/collective.hpp"
+
+namespace trainyard {
+namespace {
+
+/// Barrier (Hensgen, Finkel & Manber 1988): in step k everybody tells the rank 2^k places ahead, which then knows of twice
+/// as many. ⌈log2 n⌉ steps for any n; n messages without bytes each.
+Ops dissemination_barrier(Local me, Bytes) {
+  const int n = me.group_size();
+  for (int distance = 1; distance < n; distance *= 2) {
+    co_yield me.send((me.index() + distance) % n, {});
+    co_yield me.recv_copy((me.index() + n - distance) % n, {});
+    co_yield me.phase();
+  }
+}
+
+TRAINYARD_COLLECTIVE("dissemination", Operation::barrier, power_of_two_peers, dissemination_barrier, .steady = true);
+
+}  // namespace
+}  // namespace trainyard

@@ -1,0 +1,98 @@
+#include "strategies/collectives/algorithms/grid.hpp"
+
+#include <algorithm>
+
+#include "strategies/collectives/algorithms/ring_steps.hpp"
+
+namespace trainyard {
+namespace {
+
+/// n−1 steps: rank i ends up with the sum of chunk i.
+Ops chunks_to_owners(Local me) {
+  for (int step = 0; step < me.group_size() - 1; ++step) {
+    co_yield me.send(me.next(), me.chunk(me.index() - step - 1));
+    co_yield me.recv_reduce(me.previous(), me.chunk(me.index() - step - 2));
+  }
+}
+Ops chunks_to_all(Local me) {
+  for (int step = 0; step < me.group_size() - 1; ++step) {
+    co_yield me.send(me.next(), me.chunk(me.index() - step));
+    co_yield me.recv_copy(me.previous(), me.chunk(me.index() - step - 1));
+  }
+}
+
+/// The blocks of the ranks that share a place of the first dimension: they lie apart, so each is a message.
+class BlockSets {
+ public:
+  BlockSets(const Local& me, const Grid& grid)
+      : me_(&me), line_(grid.line(me.index(), 0)), across_(grid.stride[1]), size_(grid.size[1]) {
+    behind_ = grid.place(me.index(), 1) * across_;
+  }
+  int size() const { return size_; }
+  /// Block `q` of the set of number `i` on the line, modulo its length.
+  Chunk block(int i, int q) const {
+    const int n = line_.size();
+    return me_->block(line_.member(((i % n) + n) % n) - behind_ + q * across_);
+  }
+
+ private:
+  const Local* me_;
+  Numbering line_;
+  int across_, size_, behind_ = 0;
+};
+
+Ops sets_to_owners(Local me, Grid grid) {
+  const BlockSets sets(me, grid);
+  Local line = me.numbered(grid.line(me.index(), 0));
+  for (int step = 0; step < line.group_size() - 1; ++step)
+    for (int q = 0; q < sets.size(); ++q) {
+      co_yield line.send(line.next(), sets.block(line.index() - step - 1, q));
+      co_yield line.recv_reduce(line.previous(), sets.block(line.index() - step - 2, q));
+    }
+}
+Ops sets_to_all(Local me, Grid grid) {
+  const BlockSets sets(me, grid);
+  Local line = me.numbered(grid.line(me.index(), 0));
+  for (int step = 0; step < line.group_size() - 1; ++step)
+    for (int q = 0; q < sets.size(); ++q) {
+      co_yield line.send(line.next(), sets.block(line.index() - step, q));
+      co_yield line.recv_copy(line.previous(), sets.block(line.index() - step - 1, q));
+    }
+}
+
+}  // namespace
+
+std::vector<int> grid_peers(GroupPlace place, const Grid& grid) {
+  std::vector<int> peers;
+  for (const int d : {0, 1}) {
+    const Numbering line = grid.line(place.index, d);
+    const int n = line.size(), at = line.number(place.index);
+    for (const int peer : {line.member((at + 1) % n), line.member((at + n - 1) % n)})
+      if (peer != place.index && std::find(peers.begin(), peers.end(), peer) == peers.end()) peers.push_back(peer);
+  }
+  return peers;
+}
+
+Ops grid_all_reduce(Local me, Grid grid) {
+  Local first = me.numbered(grid.line(me.index(), 0));
+  Local second = me.numbered(grid.line(me.index(), 1)).within(first.chunk(first.index()));
+  co_yield chunks_to_owners(first);
+  co_yield me.phase();
+  co_yield one_ring_all_reduce(second);
+  co_yield me.phase();
+  co_yield chunks_to_all(first);
+}
+
+Ops grid_reduce_scatter(Local me, Grid grid) {
+  co_yield sets_to_owners(me, grid);
+  co_yield me.phase();
+  co_yield one_ring_reduce_scatter(me.numbered(grid.line(me.index(), 1)));
+}
+
+Ops grid_all_gather(Local me, Grid grid) {
+  co_yield one_ring_all_gather(me.numbered(grid.line(me.index(), 1)));
+  co_yield me.phase();
+  co_yield sets_to_all(me, grid);
+}
+
+}  // namespace trainyard

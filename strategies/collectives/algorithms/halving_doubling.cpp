@@ -1,0 +1,45 @@
+#include "strategies/collectives/algorithms/recursive_place.hpp"
+
+namespace trainyard {
+namespace {
+
+/// Recursive halving, then doubling (Rabenseifner 2004; Thakur, Rabenseifner & Gropp 2005): partners exchange halves of
+/// what they still hold and add them up, then give the sums back the same way. 2·log2 n steps; each rank sends
+/// 2(n−1)/n of `size`. Where n is no power of two, some ranks hand their data to a neighbour before, and get the sum
+/// after: 2 steps and 2 · `size` of those pairs more.
+Ops halving_doubling_all_reduce(Local me, Bytes) {
+  const RecursivePlace part(me.group_size());
+  const int rank = me.index();
+  if (part.stands_back(rank)) {
+    co_yield me.send(rank - 1, me.whole());
+    co_yield me.recv_copy(rank - 1, me.whole());
+    co_return;
+  }
+  if (part.paired(rank)) co_yield me.recv_reduce(rank + 1, me.whole());
+  co_yield me.phase();
+  const int number = part.number(rank);
+  int piece = 0, pieces = 1;
+  for (int mask = part.taking_part / 2; mask >= 1; mask /= 2) {
+    const int partner = part.rank(number ^ mask), upper = (number & mask) != 0 ? 1 : 0;
+    pieces *= 2;
+    co_yield me.send(partner, me.part(2 * piece + 1 - upper, pieces));
+    co_yield me.recv_reduce(partner, me.part(2 * piece + upper, pieces));
+    piece = 2 * piece + upper;
+    co_yield me.phase();
+  }
+  for (int mask = 1; mask < part.taking_part; mask *= 2) {
+    const int partner = part.rank(number ^ mask);
+    co_yield me.send(partner, me.part(piece, pieces));
+    co_yield me.recv_copy(partner, me.part(piece ^ 1, pieces));
+    piece /= 2;
+    pieces /= 2;
+    co_yield me.phase();
+  }
+  if (part.paired(rank)) co_yield me.send(rank + 1, me.whole());
+}
+
+TRAINYARD_COLLECTIVE("halving-doubling", Operation::all_reduce, recursive_peers, halving_doubling_all_reduce,
+                     .refuses = recursive_refuses, .steady = true);
+
+}  // namespace
+}  // namespace trainyard

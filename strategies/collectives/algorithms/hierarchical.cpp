@@ -1,0 +1,89 @@
+// Hierarchical collectives: links within a node carry what the network does not have to. Every rank takes part between
+// the nodes, on the "rail" of its number in its node, so that all network adapters of a node are used (Horovod's
+// hierarchical all-reduce: Sergeev & Del Balso 2018; Cho, Finkler & Kung 2019, BlueConnect).
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "strategies/collectives/algorithms/grid.hpp"
+#include "strategies/collectives/algorithms/ring_steps.hpp"
+
+namespace trainyard {
+namespace {
+
+Grid nodes_of(GroupPlace place) {
+  const int per_node = place.settings->ranks_per_node(place.size);
+  return Grid::of(per_node, place.size / per_node);
+}
+Grid nodes_of(const Local& me) { return nodes_of({0, me.group_size(), &me.settings()}); }
+
+std::string partial_node(GroupPlace place) {
+  const int per_node = place.settings->ranks_per_node(place.size);
+  return place.size % per_node == 0
+             ? ""
+             : fmt::format("{} ranks are no whole number of nodes of {} ranks", place.size, per_node);
+}
+
+std::vector<int> node_and_rail(GroupPlace place) { return grid_peers(place, nodes_of(place)); }
+
+/// Of m nodes of g ranks, per rank: 2(g−1)/g of the size within the node and 2(m−1)/m of a g-th of it on the rail, in
+/// 2(g−1) + 2(m−1) steps.
+Ops hierarchical_all_reduce(Local me, Bytes) { co_yield grid_all_reduce(me, nodes_of(me)); }
+/// Half of that, (g−1)·m + (m−1) messages: what lies in one piece for a rail lies apart for the node.
+Ops hierarchical_reduce_scatter(Local me, Bytes) { co_yield grid_reduce_scatter(me, nodes_of(me)); }
+Ops hierarchical_all_gather(Local me, Bytes) { co_yield grid_all_gather(me, nodes_of(me)); }
+
+#define HIERARCHICAL(OPERATION, RUN)                                                                      \
+  TRAINYARD_COLLECTIVE("hierarchical", Operation::OPERATION, node_and_rail, RUN, .refuses = partial_node, \
+                       .steady = true)
+HIERARCHICAL(all_reduce, hierarchical_all_reduce);
+HIERARCHICAL(reduce_scatter, hierarchical_reduce_scatter);
+HIERARCHICAL(all_gather, hierarchical_all_gather);
+#undef HIERARCHICAL
+
+std::vector<int> node_and_leaders(GroupPlace place) {
+  const Grid grid = nodes_of(place);
+  std::vector<int> peers;
+  const int g = grid.size[0], at = grid.place(place.index, 0);
+  if (at > 0) peers.push_back(place.index - 1);
+  if (at + 1 < g) peers.push_back(place.index + 1);
+  if (at > 0) return peers;
+  const int node = place.index / g, nodes = grid.size[1];
+  for (const int other : {(node + 1) % nodes, (node + nodes - 1) % nodes})
+    if (other != node && std::find(peers.begin(), peers.end(), other * g) == peers.end()) peers.push_back(other * g);
+  return peers;
+}
+
+/// Pieces of the sum go from the last rank of the node to its first.
+Ops chain_to_leader(Local node) {
+  const int pieces = node.pieces(), last = node.group_size() - 1;
+  for (int piece = 0; piece < pieces; ++piece) {
+    if (node.index() < last) co_yield node.recv_reduce(node.index() + 1, node.part(piece, pieces));
+    if (node.index() > 0) co_yield node.send(node.index() - 1, node.part(piece, pieces));
+  }
+}
+Ops chain_from_leader(Local node) {
+  const int pieces = node.pieces(), last = node.group_size() - 1;
+  for (int piece = 0; piece < pieces; ++piece) {
+    if (node.index() > 0) co_yield node.recv_copy(node.index() - 1, node.part(piece, pieces));
+    if (node.index() < last) co_yield node.send(node.index() + 1, node.part(piece, pieces));
+  }
+}
+
+/// One rank of each node, its first, does what is done between the nodes (Jia et al. 2018 call it the master of its
+/// group): chains of P pieces within the node, there and back, g−2+P steps each, and a ring of all the data between the
+/// m leaders, 2(m−1) steps of 1/m. One adapter a node does all the work.
+Ops leader_all_reduce(Local me, Bytes) {
+  const Grid grid = nodes_of(me);
+  Local node = me.numbered(grid.line(me.index(), 0));
+  Local leaders = me.numbered(grid.line(me.index(), 1));
+  co_yield chain_to_leader(node);
+  if (node.index() == 0) co_yield one_ring_all_reduce(leaders);
+  co_yield chain_from_leader(node);
+}
+
+TRAINYARD_COLLECTIVE("hierarchical-leader", Operation::all_reduce, node_and_leaders, leader_all_reduce,
+                     .refuses = partial_node);
+
+}  // namespace
+}  // namespace trainyard

@@ -1,0 +1,113 @@
+// The rings of a mesh of point-to-point links, all at the same time, each with a share of the data by its width: NCCL's
+// rings of a DGX-1. What the rings of a machine are, the settings say.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <numeric>
+
+#include "strategies/collectives/algorithms/ring_steps.hpp"
+
+namespace trainyard {
+namespace {
+
+using Rings = std::vector<WeightedRing>;
+
+std::vector<int> ring_neighbours(GroupPlace place) {
+  std::vector<int> peers;
+  for (const WeightedRing& ring : place.settings->rings) {
+    const Numbering order = Numbering::along(ring.order);
+    const int n = order.size(), at = order.number(place.index);
+    for (const int peer : {order.member((at + 1) % n), order.member((at + n - 1) % n)})
+      if (std::find(peers.begin(), peers.end(), peer) == peers.end()) peers.push_back(peer);
+  }
+  return peers;
+}
+
+template <int ways>
+int ring_channels(GroupPlace place) {
+  return std::max(1, ways * static_cast<int>(place.settings->rings.size()));
+}
+
+template <int ways>
+std::string no_rings(GroupPlace place) {
+  const Rings& rings = place.settings->rings;
+  if (place.size == 1) return "";
+  if (rings.empty()) return "there are no rings to run on: the settings name none";
+  for (const WeightedRing& ring : rings) {
+    if (static_cast<int>(ring.order.member.size()) != place.size)
+      return fmt::format("a ring of {} ranks, in a group of {}", ring.order.member.size(), place.size);
+    if (ring.weight < 1) return fmt::format("a ring of weight {}; at least 1", ring.weight);
+  }
+  constexpr int most = kMaxStreams / 2 - 2;
+  const int channels = ring_channels<ways>(place);
+  return channels <= most ? "" : fmt::format("{} rings at once; at most {}", channels, most);
+}
+
+/// Ring k / ways, the other way round where k is odd and there are two, and which part of all the data is its own.
+struct RingShare {
+  int first, count, of;
+};
+template <int ways>
+RingShare share_of(const Rings& rings, int k) {
+  const auto weights = [&rings](std::size_t end) {
+    return std::accumulate(rings.begin(), rings.begin() + static_cast<std::ptrdiff_t>(end), 0,
+                           [](int sum, const WeightedRing& ring) { return sum + ring.weight; });
+  };
+  const auto at = static_cast<std::size_t>(k / ways);
+  const int weight = rings[at].weight;
+  return {weights(at) * ways + k % ways * weight, weight, weights(rings.size()) * ways};
+}
+template <int ways>
+Local on_weighted_ring(const Local& me, int k) {
+  const Numbering ring = Numbering::along(me.settings().rings[static_cast<std::size_t>(k / ways)].order);
+  return me.numbered(k % ways == 0 ? ring : ring.reversed()).on_channel(k);
+}
+template <int ways>
+int rings_of(const Local& me) {
+  return ways * static_cast<int>(me.settings().rings.size());
+}
+
+/// 2(n−1) steps of every ring; a rank sends 2(n−1)/n of the ring's share of the size on it.
+template <int ways>
+Ops multi_ring_all_reduce(Local me, Bytes) {
+  return side_by_side(me, rings_of<ways>(me), [&](int k) {
+    const RingShare share = share_of<ways>(me.settings().rings, k);
+    return one_ring_all_reduce(
+        on_weighted_ring<ways>(me, k).within(me.whole().parts(share.first, share.count, share.of)));
+  });
+}
+/// n−1 steps; each ring has its share of every block.
+template <int ways>
+Ops multi_ring_reduce_scatter(Local me, Bytes) {
+  return side_by_side(me, rings_of<ways>(me), [&](int k) {
+    const RingShare share = share_of<ways>(me.settings().rings, k);
+    return one_ring_reduce_scatter(on_weighted_ring<ways>(me, k).on_slice(share.first, share.of, share.count));
+  });
+}
+template <int ways>
+Ops multi_ring_all_gather(Local me, Bytes) {
+  return side_by_side(me, rings_of<ways>(me), [&](int k) {
+    const RingShare share = share_of<ways>(me.settings().rings, k);
+    return one_ring_all_gather(on_weighted_ring<ways>(me, k).on_slice(share.first, share.of, share.count));
+  });
+}
+
+template <int ways>
+Collective multi_ring(Ops (*run)(Local, Bytes)) {
+  return {.name = ways == 2 ? "bidirectional-multi-ring" : "multi-ring",
+          .peers = ring_neighbours,
+          .run = run,
+          .channels = ring_channels<ways>,
+          .refuses = no_rings<ways>,
+          .steady = true};
+}
+const RegisterCollective register_multi_ring[] = {
+    {Operation::all_reduce, multi_ring<1>(multi_ring_all_reduce<1>)},
+    {Operation::reduce_scatter, multi_ring<1>(multi_ring_reduce_scatter<1>)},
+    {Operation::all_gather, multi_ring<1>(multi_ring_all_gather<1>)},
+    {Operation::all_reduce, multi_ring<2>(multi_ring_all_reduce<2>)},
+    {Operation::reduce_scatter, multi_ring<2>(multi_ring_reduce_scatter<2>)},
+    {Operation::all_gather, multi_ring<2>(multi_ring_all_gather<2>)}};
+
+}  // namespace
+}  // namespace trainyard

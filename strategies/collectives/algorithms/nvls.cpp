@@ -1,0 +1,138 @@
+// NVLink SHARP: every GPU owns a share of the data. It asks the NVSwitch for the sum of its share, which the switch reads
+// from all GPUs (multimem.ld_reduce), and stores the sum by a multicast to all (multimem.st): Klenk et al. 2020, "An
+// in-network architecture for accelerating shared-memory multiprocessor collectives"; PTX ISA, multimem.
+#include "strategies/collectives/collective.hpp"
+
+namespace trainyard {
+namespace {
+
+// A channel for each hop, so that none waits for another: all data up to the switch, sums down to the owners, those up
+// again, and down to all.
+constexpr int kDataUp = 0, kSumDown = 1, kSumUp = 2, kAllDown = 3, kHops = 4;
+
+int four_hops(GroupPlace) { return kHops; }
+
+std::string no_nvswitch(GroupPlace place) {
+  return place.size == 1 || place.settings->switches.parent.size() == 1
+             ? ""
+             : "no NVSwitch that adds (of Hopper and later) joins all the ranks";
+}
+
+std::vector<int> switch_and_ranks(GroupPlace place) {
+  std::vector<int> peers;
+  if (place.index < place.size) return {place.size};
+  for (int rank = 0; rank < place.size; ++rank) peers.push_back(rank);
+  return peers;
+}
+
+/// Pieces of the shares, in the order in which they come through the switch: the first of each, the second of each, …
+class SharePieces {
+ public:
+  explicit SharePieces(const Local& me) : me_(me), of_share_(me.pieces(me.block(0))) {}
+  int of_share() const { return of_share_; }
+  int all() const { return of_share_ * me_.group_size(); }
+  int owner(int k) const { return k % me_.group_size(); }
+  Chunk piece(int k) const { return piece(owner(k), k / me_.group_size()); }
+  Chunk piece(int share, int i) const { return me_.block(share).part(i, of_share_); }
+
+ private:
+  Local me_;
+  int of_share_;
+};
+
+// Of a rank:
+
+Ops nvls_give_data(Local me) {
+  const SharePieces pieces(me);
+  for (int k = 0; k < pieces.all(); ++k) co_yield me.send_piece(k, me.group_size(), pieces.piece(k));
+}
+Ops nvls_take_sum(Local me) {
+  const SharePieces pieces(me);
+  for (int i = 0; i < pieces.of_share(); ++i) co_yield me.recv_copy(me.group_size(), pieces.piece(me.index(), i));
+}
+Ops nvls_relay_sum(Local me) {
+  const SharePieces pieces(me);
+  Local down = me.on_channel(kSumDown), up = me.on_channel(kSumUp);
+  for (int i = 0; i < pieces.of_share(); ++i) {
+    co_yield down.recv_copy(me.group_size(), pieces.piece(me.index(), i));
+    co_yield up.pass_on(me.group_size(), pieces.piece(me.index(), i), down.received());
+  }
+}
+Ops nvls_give_share(Local me) {
+  const SharePieces pieces(me);
+  for (int i = 0; i < pieces.of_share(); ++i) co_yield me.send_piece(i, me.group_size(), pieces.piece(me.index(), i));
+}
+Ops nvls_take_all(Local me) {
+  const SharePieces pieces(me);
+  for (int k = 0; k < pieces.all(); ++k) co_yield me.recv_copy(me.group_size(), pieces.piece(k));
+}
+
+// Of the switch:
+
+Ops nvls_add_up(Local me) {
+  const SharePieces pieces(me);
+  Local up = me.on_channel(kDataUp), down = me.on_channel(kSumDown);
+  for (int k = 0; k < pieces.all(); ++k) {
+    co_yield up.recv_copy(0, pieces.piece(k));
+    for (int rank = 1; rank < me.group_size(); ++rank) co_yield up.recv_reduce(rank, pieces.piece(k));
+    co_yield down.pass_on(pieces.owner(k), pieces.piece(k), up.received());
+  }
+}
+Ops nvls_multicast(Local me) {
+  const SharePieces pieces(me);
+  Local up = me.on_channel(kSumUp), down = me.on_channel(kAllDown);
+  for (int k = 0; k < pieces.all(); ++k) {
+    const Chunk piece = Local::scratch(pieces.piece(k));
+    co_yield up.recv_copy(pieces.owner(k), piece);
+    for (int rank = 0; rank < me.group_size(); ++rank) co_yield down.pass_on(rank, piece, up.received());
+  }
+}
+
+/// Four parts, one a channel.
+Ops in_four_hops(Local me, Ops first, Ops second, Ops third, Ops fourth) {
+  std::vector<Ops> parts;
+  for (Ops* part : {&first, &second, &third, &fourth}) parts.push_back(std::move(*part));
+  return side_by_side(me, std::move(parts));
+}
+
+/// size·(1 + 1/n) out of and into every GPU, in four hops; instead of a ring's 2(n−1)/n in 2(n−1).
+Ops nvls_all_reduce(Local me, Bytes) {
+  Ops all = in_four_hops(me, nvls_give_data(me.on_channel(kDataUp)), nvls_relay_sum(me), nothing(),
+                         nvls_take_all(me.on_channel(kAllDown)));
+  co_yield all;
+}
+Ops nvls_all_reduce_switch(Local me, Bytes) {
+  Ops all = in_four_hops(me, nvls_add_up(me), nvls_multicast(me), nothing(), nothing());
+  co_yield all;
+}
+/// The first two hops: the size out, an n-th of it in.
+Ops nvls_reduce_scatter(Local me, Bytes) {
+  Ops all = in_four_hops(me, nvls_give_data(me.on_channel(kDataUp)), nvls_take_sum(me.on_channel(kSumDown)), nothing(),
+                         nothing());
+  co_yield all;
+}
+Ops nvls_reduce_scatter_switch(Local me, Bytes) {
+  Ops all = in_four_hops(me, nvls_add_up(me), nothing(), nothing(), nothing());
+  co_yield all;
+}
+/// The last two hops: an n-th of the size out, all of it in.
+Ops nvls_all_gather(Local me, Bytes) {
+  Ops all = in_four_hops(me, nothing(), nothing(), nvls_give_share(me.on_channel(kSumUp)),
+                         nvls_take_all(me.on_channel(kAllDown)));
+  co_yield all;
+}
+Ops nvls_all_gather_switch(Local me, Bytes) {
+  Ops all = in_four_hops(me, nothing(), nothing(), nvls_multicast(me), nothing());
+  co_yield all;
+}
+
+#define NVLS(OPERATION, RUN, SWITCH)                                                               \
+  TRAINYARD_COLLECTIVE("nvls", Operation::OPERATION, switch_and_ranks, RUN, .channels = four_hops, \
+                       .refuses = no_nvswitch, .switches = SwitchKind::nvswitch, .on_switch = SWITCH)
+NVLS(all_reduce, nvls_all_reduce, nvls_all_reduce_switch);
+NVLS(reduce_scatter, nvls_reduce_scatter, nvls_reduce_scatter_switch);
+NVLS(all_gather, nvls_all_gather, nvls_all_gather_switch);
+#undef NVLS
+
+}  // namespace
+}  // namespace trainyard

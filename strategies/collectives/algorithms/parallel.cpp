@@ -1,0 +1,18 @@
+#include "strategies/collectives/collective.hpp"
+
+namespace trainyard {
+namespace {
+
+/// Everybody sends all of its data to everybody, and adds up what comes: one step, n(n−1) messages of `size`. Sends are of
+/// a copy, since the sum grows while they go on.
+Ops parallel_all_reduce(Local me, Bytes) {
+  const int n = me.group_size();
+  co_yield me.copy(me.whole(), Local::scratch(me.whole()));
+  for (int step = 1; step < n; ++step) co_yield me.send_at_once((me.index() + step) % n, Local::scratch(me.whole()));
+  for (int step = 1; step < n; ++step) co_yield me.recv_reduce((me.index() + n - step) % n, me.whole());
+}
+
+TRAINYARD_COLLECTIVE("parallel", Operation::all_reduce, all_others, parallel_all_reduce);
+
+}  // namespace
+}  // namespace trainyard

@@ -1,0 +1,55 @@
+// Recursive doubling (Thakur, Rabenseifner & Gropp 2005): partners at distances 1, 2, 4 … exchange all they have.
+#include <fmt/format.h>
+
+#include "strategies/collectives/algorithms/recursive_place.hpp"
+
+namespace trainyard {
+
+namespace {
+
+/// log2 n steps; each rank sends log2 n times `size`: few steps for short messages. Where n is no power of two, some ranks
+/// hand their data to a neighbour before, and get the sum after: 2 steps more. The partner's data come into a copy, as
+/// one's own are still being sent.
+Ops recursive_doubling_all_reduce(Local me, Bytes) {
+  const RecursivePlace part(me.group_size());
+  const int rank = me.index();
+  if (part.stands_back(rank)) {
+    co_yield me.send(rank - 1, me.whole());
+    co_yield me.recv_copy(rank - 1, me.whole());
+    co_return;
+  }
+  if (part.paired(rank)) co_yield me.recv_reduce(rank + 1, me.whole());
+  co_yield me.phase();
+  const Chunk theirs = Local::scratch(me.whole());
+  for (int mask = 1; mask < part.taking_part; mask *= 2) {
+    const int partner = part.rank(part.number(rank) ^ mask);
+    co_yield me.send(partner, me.whole());
+    co_yield me.recv_copy(partner, theirs);
+    co_yield me.reduce(theirs, me.whole());
+    co_yield me.phase();
+  }
+  if (part.paired(rank)) co_yield me.send(rank + 1, me.whole());
+}
+
+/// log2 n steps; each rank sends (n−1)/n of `size`: the blocks that it has, each time twice as many.
+Ops recursive_doubling_all_gather(Local me, Bytes) {
+  for (int mask = 1; mask < me.group_size(); mask *= 2) {
+    const int partner = me.index() ^ mask;
+    co_yield me.send(partner, me.blocks(me.index() & -mask, mask));
+    co_yield me.recv_copy(partner, me.blocks(partner & -mask, mask));
+    co_yield me.phase();
+  }
+}
+
+std::string powers_of_two_only(GroupPlace place) {
+  if ((place.size & (place.size - 1)) == 0) return "";
+  return fmt::format("{} ranks are no power of two; take bruck or ring", place.size);
+}
+
+TRAINYARD_COLLECTIVE("recursive-doubling", Operation::all_reduce, recursive_peers, recursive_doubling_all_reduce,
+                     .refuses = recursive_refuses, .steady = true);
+TRAINYARD_COLLECTIVE("recursive-doubling", Operation::all_gather, recursive_peers, recursive_doubling_all_gather,
+                     .refuses = powers_of_two_only, .steady = true);
+
+}  // namespace
+}  // namespace trainyard

@@ -1,0 +1,37 @@
+#include "strategies/collectives/algorithms/recursive_place.hpp"
+
+namespace trainyard {
+namespace {
+
+/// Reduce-scatter (Thakur, Rabenseifner & Gropp 2005): partners at half the distance each time exchange the blocks of the
+/// other's half and add them up. log2 n steps; each rank sends (n−1)/n of `size`. Where n is no power of two, some ranks
+/// hand all their data to a neighbour before, and get their block after: 2 steps more.
+Ops recursive_halving_reduce_scatter(Local me, Bytes) {
+  const RecursivePlace part(me.group_size());
+  const int rank = me.index();
+  if (part.stands_back(rank)) {
+    co_yield me.send(rank - 1, me.whole());
+    co_yield me.recv_copy(rank - 1, me.block(rank));
+    co_return;
+  }
+  if (part.paired(rank)) co_yield me.recv_reduce(rank + 1, me.whole());
+  co_yield me.phase();
+  const int number = part.number(rank);
+  // Numbers that take part are given blocks of as many ranks as they stand for.
+  const auto first = [&](int of_number) {
+    return of_number < part.taking_part ? part.rank(of_number) : me.group_size();
+  };
+  for (int mask = part.taking_part / 2; mask >= 1; mask /= 2) {
+    const int mine = number & -mask, theirs = mine ^ mask;
+    co_yield me.send(part.rank(number ^ mask), me.blocks(first(theirs), first(theirs + mask) - first(theirs)));
+    co_yield me.recv_reduce(part.rank(number ^ mask), me.blocks(first(mine), first(mine + mask) - first(mine)));
+    co_yield me.phase();
+  }
+  if (part.paired(rank)) co_yield me.send(rank + 1, me.block(rank + 1));
+}
+
+TRAINYARD_COLLECTIVE("recursive-halving", Operation::reduce_scatter, recursive_peers, recursive_halving_reduce_scatter,
+                     .refuses = recursive_refuses, .steady = true);
+
+}  // namespace
+}  // namespace trainyard

@@ -1,0 +1,71 @@
+// Rings (Patarasu & Yuan 2009): everybody sends to the next and receives from the previous member in every step.
+// With several channels each runs a ring of its own on its share of the data, rotated within nodes.
+#include "strategies/collectives/algorithms/ring_steps.hpp"
+
+namespace trainyard {
+
+Ops one_ring_all_reduce(Local me) {
+  const int n = me.group_size();
+  for (int step = 0; step < n - 1; ++step) {
+    co_yield me.send(me.next(), me.chunk(me.index() - step));
+    co_yield me.recv_reduce(me.previous(), me.chunk(me.index() - step - 1));
+  }
+  for (int step = 0; step < n - 1; ++step) {
+    co_yield me.send(me.next(), me.chunk(me.index() + 1 - step));
+    co_yield me.recv_copy(me.previous(), me.chunk(me.index() - step));
+  }
+}
+
+Ops one_ring_reduce_scatter(Local me) {
+  const int n = me.group_size();
+  for (int step = 0; step < n - 1; ++step) {
+    co_yield me.send(me.next(), me.block(me.index() - step - 1));
+    co_yield me.recv_reduce(me.previous(), me.block(me.index() - step - 2));
+  }
+}
+
+Ops one_ring_all_gather(Local me) {
+  const int n = me.group_size();
+  for (int step = 0; step < n - 1; ++step) {
+    co_yield me.send(me.next(), me.block(me.index() - step));
+    co_yield me.recv_copy(me.previous(), me.block(me.index() - step - 1));
+  }
+}
+
+namespace {
+
+Local on_ring(const Local& me, int channel) {
+  return me.numbered(channel_ring(me.group_size(), me.settings(), channel)).on_channel(channel);
+}
+
+Ops ring_all_reduce(Local me, Bytes) {
+  const int channels = me.settings().channels;
+  if (channels == 1) {
+    co_yield one_ring_all_reduce(me);
+    co_return;
+  }
+  Ops all = side_by_side(me, channels,
+                         [&](int k) { return one_ring_all_reduce(on_ring(me, k).within(me.part(k, channels))); });
+  co_yield all;
+}
+
+Ops ring_reduce_scatter(Local me, Bytes) {
+  const int channels = me.settings().channels;
+  return side_by_side(me, channels,
+                      [&](int k) { return one_ring_reduce_scatter(on_ring(me, k).on_slice(k, channels)); });
+}
+
+Ops ring_all_gather(Local me, Bytes) {
+  const int channels = me.settings().channels;
+  return side_by_side(me, channels, [&](int k) { return one_ring_all_gather(on_ring(me, k).on_slice(k, channels)); });
+}
+
+TRAINYARD_COLLECTIVE("ring", Operation::all_reduce, rotated_ring_peers, ring_all_reduce, .channels = settings_channels,
+                     .steady = true);
+TRAINYARD_COLLECTIVE("ring", Operation::reduce_scatter, rotated_ring_peers, ring_reduce_scatter,
+                     .channels = settings_channels, .steady = true);
+TRAINYARD_COLLECTIVE("ring", Operation::all_gather, rotated_ring_peers, ring_all_gather, .channels = settings_channels,
+                     .steady = true);
+
+}  // namespace
+}  // namespace trainyard

@@ -1,0 +1,25 @@
+#include "strategies/collectives/collective.hpp"
+
+namespace trainyard {
+namespace {
+
+/// The ring as textbooks list it: post a non-blocking send of data[id−n], receive *into data[id−n]*, then add that to
+/// data[id−1−n]. Right only where the send has captured its data when it was posted: the receive overwrites what the
+/// send may still be reading (a write-after-read hazard, which the value executor reports). For teaching.
+Ops ring_literal_all_reduce(Local me, Bytes) {
+  const int n = me.group_size();
+  for (int step = 0; step < n - 1; ++step) {
+    co_yield me.send(me.next(), me.chunk(me.index() - step));
+    co_yield me.recv_copy(me.previous(), me.chunk(me.index() - step));
+    co_yield me.reduce_at_once(me.chunk(me.index() - step), me.chunk(me.index() - 1 - step));
+  }
+  for (int step = 0; step < n - 1; ++step) {
+    co_yield me.send(me.next(), me.chunk(me.index() + 1 - step));
+    co_yield me.recv_copy(me.previous(), me.chunk(me.index() - step));
+  }
+}
+
+TRAINYARD_COLLECTIVE("ring-literal", Operation::all_reduce, ring_peers, ring_literal_all_reduce, .for_teaching = true);
+
+}  // namespace
+}  // namespace trainyard

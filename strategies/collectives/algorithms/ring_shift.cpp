@@ -1,0 +1,18 @@
+#include "strategies/collectives/collective.hpp"
+
+namespace trainyard {
+namespace {
+
+/// Everybody sends all its data to the next rank and gets those of the one before (nccl-tests' sendrecv): one step, n
+/// messages of `size`. They come into a copy, as one's own are still being sent.
+Ops ring_shift_send_recv(Local me, Bytes) {
+  const Chunk theirs = Local::scratch(me.whole());
+  co_yield me.send(me.next(), me.whole());
+  co_yield me.recv_copy(me.previous(), theirs);
+  co_yield me.copy(theirs, me.whole());
+}
+
+TRAINYARD_COLLECTIVE("ring-shift", Operation::send_recv, ring_peers, ring_shift_send_recv, .steady = true);
+
+}  // namespace
+}  // namespace trainyard

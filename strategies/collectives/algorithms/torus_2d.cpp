@@ -1,0 +1,62 @@
+// Collectives on a 2-D torus: along one dimension, then on a rank's share along the other (Mikami et al. 2018, "Massively
+// distributed SGD: ImageNet/ResNet-50 training in a flash"). One such pass leaves one dimension idle at any time, and one
+// way round of each link; so a quarter of the data goes row-first and one column-first, each both ways round (Sack & Gropp
+// 2015, multiported tori; Ying et al. 2018 for TPU pods), and all links carry the same.
+#include <fmt/format.h>
+
+#include "strategies/collectives/algorithms/grid.hpp"
+
+namespace trainyard {
+namespace {
+
+constexpr int kParts = 4;
+int parts_of_torus(GroupPlace) { return kParts; }
+
+/// Rank r is in row r / columns. Part k: column-first where k is odd, the other way round from the third part on.
+Grid grid_of_part(const CollectiveSettings& settings, int ranks, int k) {
+  const auto [rows, columns] = settings.torus_of(ranks);
+  Grid grid = Grid::of(columns, rows);
+  if (k % 2 == 1) grid = grid.transposed();
+  grid.reversed = k >= 2;
+  return grid;
+}
+
+std::string no_torus(GroupPlace place) {
+  const auto [rows, columns] = place.settings->torus_of(place.size);
+  return rows > 0 && columns > 0 && rows * columns == place.size
+             ? ""
+             : fmt::format("{} ranks are no {} x {} torus", place.size, rows, columns);
+}
+
+std::vector<int> torus_neighbours(GroupPlace place) {
+  return grid_peers(place, grid_of_part(*place.settings, place.size, 0));
+}
+
+/// On a k × k torus each rank sends (n−1)/2n of the size over each of its four links, in 4(k−1) steps.
+Ops torus_all_reduce(Local me, Bytes) {
+  return side_by_side(me, kParts, [&](int k) {
+    return grid_all_reduce(me.on_channel(k).within(me.part(k, kParts)),
+                           grid_of_part(me.settings(), me.group_size(), k));
+  });
+}
+Ops torus_reduce_scatter(Local me, Bytes) {
+  return side_by_side(me, kParts, [&](int k) {
+    return grid_reduce_scatter(me.on_channel(k).on_slice(k, kParts), grid_of_part(me.settings(), me.group_size(), k));
+  });
+}
+Ops torus_all_gather(Local me, Bytes) {
+  return side_by_side(me, kParts, [&](int k) {
+    return grid_all_gather(me.on_channel(k).on_slice(k, kParts), grid_of_part(me.settings(), me.group_size(), k));
+  });
+}
+
+#define TORUS(OPERATION, RUN)                                                                               \
+  TRAINYARD_COLLECTIVE("torus-2d", Operation::OPERATION, torus_neighbours, RUN, .channels = parts_of_torus, \
+                       .refuses = no_torus, .steady = true)
+TORUS(all_reduce, torus_all_reduce);
+TORUS(reduce_scatter, torus_reduce_scatter);
+TORUS(all_gather, torus_all_gather);
+#undef TORUS
+
+}  // namespace
+}  // namespace trainyard

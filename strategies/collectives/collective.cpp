@@ -1,0 +1,128 @@
+#include "strategies/collectives/collective.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+
+#include "strategies/collectives/collective_flows.hpp"
+
+namespace trainyard {
+
+std::vector<int> ring_peers(GroupPlace place) {
+  const int next = (place.index + 1) % place.size, previous = (place.index + place.size - 1) % place.size;
+  return next == previous ? std::vector<int>{next} : std::vector<int>{next, previous};
+}
+
+Numbering channel_ring(int ranks, const CollectiveSettings& settings, int channel) {
+  const int per_node = settings.ranks_per_node(ranks);
+  return ranks % per_node == 0 ? Numbering(ranks).rotated_in_blocks(per_node, channel) : Numbering(ranks);
+}
+
+std::vector<int> rotated_ring_peers(GroupPlace place) { return rotated_ring_peers(place, place.settings->channels); }
+
+std::vector<int> rotated_ring_peers(GroupPlace place, int channels) {
+  std::vector<int> peers;
+  const auto add = [&peers](int peer) {
+    if (std::find(peers.begin(), peers.end(), peer) == peers.end()) peers.push_back(peer);
+  };
+  for (int channel = 0; channel < channels; ++channel) {
+    const Numbering ring = channel_ring(place.size, *place.settings, channel);
+    const int at = ring.number(place.index);
+    add(ring.member((at + 1) % place.size));
+    add(ring.member((at + place.size - 1) % place.size));
+  }
+  return peers;
+}
+
+std::vector<int> all_others(GroupPlace place) {
+  std::vector<int> peers;
+  for (int step = 1; step < place.size; ++step) peers.push_back((place.index + step) % place.size);
+  return peers;
+}
+
+std::vector<int> star_peers(GroupPlace place) { return place.index > 0 ? std::vector<int>{0} : all_others(place); }
+
+std::vector<int> power_of_two_peers(GroupPlace place) {
+  std::vector<int> peers;
+  for (int distance = 1; distance < place.size; distance *= 2)
+    for (const int peer : {(place.index + distance) % place.size, (place.index + place.size - distance) % place.size})
+      if (std::find(peers.begin(), peers.end(), peer) == peers.end()) peers.push_back(peer);
+  return peers;
+}
+
+int settings_channels(GroupPlace place) { return place.settings->channels; }
+
+Registry<Collective>& collectives(Operation operation) {
+  static std::array<Registry<Collective>, kOperations> registries = [] {
+    const auto named = [](Operation o) { return Registry<Collective>(fmt::format("{} algorithm", name_of(o))); };
+    return std::array<Registry<Collective>, kOperations>{
+        named(Operation::all_reduce), named(Operation::all_gather),   named(Operation::reduce_scatter),
+        named(Operation::all_to_all), named(Operation::all_to_all_v), named(Operation::broadcast),
+        named(Operation::reduce),     named(Operation::scatter),      named(Operation::gather),
+        named(Operation::send_recv),  named(Operation::barrier)};
+  }();
+  return registries[static_cast<std::size_t>(operation)];
+}
+
+const Collective& find_collective(Operation operation, const std::string& name, GroupPlace place, const Place& where) {
+  const Collective& found = collectives(operation).find(name, where);
+  if (place.size < 1) fail(where, fmt::format("{} of {} ranks; at least 1", name_of(operation), place.size));
+  if (has_root(operation) && (place.settings->root < 0 || place.settings->root >= place.size))
+    fail(where, fmt::format("root {} of a {} of {} ranks; 0 to {}", place.settings->root, name_of(operation),
+                            place.size, place.size - 1));
+  if (place.settings->fidelity == Fidelity::flows && !found.steady)
+    fail(where, fmt::format("{} by {} cannot be simulated as flows: its ranks wait for each other; take fidelity "
+                            "messages",
+                            name_of(operation), found.name));
+  if (const std::string why = found.refuses ? found.refuses(place) : ""; !why.empty())
+    fail(where, fmt::format("{} by {}: {}", name_of(operation), found.name, why));
+  return found;
+}
+
+int Collective::channels_of(GroupPlace place) const {
+  if (place.settings->fidelity == Fidelity::modelled) return 1;
+  return channels ? channels(place) : 1;
+}
+
+std::vector<int> peers_of(const Collective& collective, GroupPlace place) {
+  if (place.settings->fidelity == Fidelity::modelled) return {};  // they meet, and send no messages
+  if (!has_root(collective.operation)) return collective.peers(place);
+  const Numbering from_root = Numbering(place.size).rotated(place.settings->root);
+  place.index = from_root.number(place.index);
+  std::vector<int> peers = collective.peers(place);
+  for (int& peer : peers) peer = from_root.member(peer);
+  return peers;
+}
+
+Ops collective_ops(const Collective& collective, Local me, Bytes size) {
+  if (me.index() >= me.group_size()) {
+    if (me.group_size() > 1) co_yield collective.on_switch(me, size);
+    co_return;
+  }
+  // A group whose root is another than rank 0 is numbered from there.
+  if (has_root(collective.operation)) me = me.numbered(Numbering(me.group_size()).rotated(me.root()));
+  const bool exchange =
+      collective.operation == Operation::all_to_all || collective.operation == Operation::all_to_all_v;
+  if (me.group_size() == 1) {
+    if (exchange) co_yield me.copy(me.outgoing(0), me.incoming(0));
+    co_return;
+  }
+  switch (me.settings().fidelity) {
+    case Fidelity::messages:
+      co_yield collective.run(me, size);
+      break;
+    case Fidelity::flows:
+      co_yield flow_ops(collective, me, size);
+      co_return;
+    case Fidelity::modelled:
+      co_yield modelled_ops(collective.operation, me, size);
+      co_return;
+  }
+  if (!reduces(collective.operation) || me.settings().reduction != Reduction::average) co_return;
+  const int n = me.group_size();
+  if (collective.operation == Operation::reduce && me.index() != 0) co_return;
+  co_yield me.divide(collective.operation == Operation::reduce_scatter ? me.block(me.index()) : me.whole(), n);
+}
+
+}  // namespace trainyard

@@ -1,0 +1,116 @@
+#include "strategies/collectives/collective_flows.hpp"
+
+#include <algorithm>
+
+#include "sim/error.hpp"
+
+namespace trainyard {
+namespace {
+
+/// What a rank sends and receives in one phase of one channel.
+struct Phase {
+  struct Flow {
+    std::uint16_t slot;
+    Bytes bytes;
+  };
+  std::vector<Flow> sends;
+  std::vector<std::uint16_t> receives;  // slots
+  std::uint32_t steps = 0;              // messages sent one after the other
+
+  void send(std::uint16_t slot, Bytes bytes, Mode mode) {
+    steps = mode == Mode::eager ? std::max(steps, 1U) : steps + 1;  // those that go at once pay one latency together
+    const auto at = std::find_if(sends.begin(), sends.end(), [slot](const Flow& f) { return f.slot == slot; });
+    if (at == sends.end())
+      sends.push_back({slot, bytes});
+    else
+      at->bytes += bytes;
+  }
+  void receive(std::uint16_t slot) {
+    if (std::find(receives.begin(), receives.end(), slot) == receives.end()) receives.push_back(slot);
+  }
+};
+
+using Channel = std::vector<Phase>;
+
+/// Runs through the algorithm and keeps the sums only.
+std::vector<Channel> phases_of(const Collective& collective, const Local& me, Bytes size, int channels) {
+  std::vector<Channel> all(static_cast<std::size_t>(channels), Channel(1));
+  Emitter unseen;
+  const Local shadow = me.emitting_to(unseen);
+  Ops ops = collective.run(shadow, size);
+  const Op* op = nullptr;
+  while (ops.next(op) == Pull::op) {
+    Channel& channel = all[static_cast<std::size_t>(me.channel_of(op->stream))];
+    if (op->kind == Kind::send) channel.back().send(op->message.slot, op->message.bytes, op->message.mode);
+    if (op->kind == Kind::recv) channel.back().receive(op->message.slot);
+    if (op->kind == Kind::mark && op->message.steps == 0) channel.emplace_back();
+  }
+  return all;
+}
+
+/// One channel: each phase begins when all of the one before has come.
+Ops flows_of_channel(Local me, Channel phases) {
+  for (const Phase& phase : phases) {
+    for (const Phase::Flow& flow : phase.sends) co_yield me.send_flow(flow.slot, flow.bytes, phase.steps);
+    for (const std::uint16_t slot : phase.receives) co_yield me.recv_flow(slot);
+  }
+}
+
+}  // namespace
+
+Ops flow_ops(const Collective& collective, Local me, Bytes size) {
+  const int channels = collective.channels_of({0, me.group_size(), &me.settings()});
+  const std::vector<Channel> all = phases_of(collective, me, size, channels);
+  co_yield me.join(me.group_size());
+  std::vector<Ops> parts;
+  for (int k = 0; k < channels; ++k)
+    parts.push_back(flows_of_channel(me.on_channel(k), all[static_cast<std::size_t>(k)]));
+  Ops together = side_by_side(me, std::move(parts));
+  co_yield together;
+  co_yield me.join(me.group_size());
+}
+
+namespace {
+
+/// The rings that a modelled collective loads, each with its weight: those of a node whose GPUs are wired to some of the
+/// others only, both ways round; else as many as a node has ranks, which leave it by another one each.
+std::vector<std::pair<Numbering, int>> modelled_rings(GroupPlace place) {
+  const CollectiveSettings& settings = *place.settings;
+  std::vector<std::pair<Numbering, int>> rings;
+  for (const WeightedRing& ring : settings.rings)
+    if (static_cast<int>(ring.order.member.size()) == place.size) {
+      rings.emplace_back(Numbering::along(ring.order), ring.weight);
+      rings.emplace_back(Numbering::along(ring.order).reversed(), ring.weight);
+    }
+  if (!rings.empty()) return rings;
+  const int per_node = settings.ranks_per_node(place.size);
+  const int count = place.size % per_node == 0 && per_node < place.size ? per_node : 1;
+  for (int k = 0; k < count; ++k) rings.emplace_back(channel_ring(place.size, settings, k), 1);
+  return rings;
+}
+
+}  // namespace
+
+GroupFlow modelled_flow(const CollectiveSettings& settings, const std::vector<Actor>& members) {
+  GroupFlow flow;
+  const int n = static_cast<int>(members.size());
+  for (const auto& [ring, weight] : modelled_rings({0, n, &settings}))
+    for (int at = 0; at < n; ++at)
+      flow.edges.push_back({members[static_cast<std::size_t>(ring.member(at))],
+                            members[static_cast<std::size_t>(ring.member((at + 1) % n))], weight});
+  return flow;
+}
+
+ModelledJoin modelled_join(Operation operation, const CollectiveSettings& settings, int ranks, Bytes size) {
+  if (!settings.model) throw InternalError("a modelled collective without a model");
+  const ModelledCost cost = settings.model->cost(operation, size, ranks, settings.ranks_per_node(ranks));
+  int weights = 0;
+  for (const auto& [ring, weight] : modelled_rings({0, ranks, &settings})) weights += weight;
+  return {cost.wire / weights, to_picoseconds(cost.latency), cost.rate / weights};
+}
+
+Ops modelled_ops(Operation operation, Local me, Bytes size) {
+  co_yield me.join_modelled(modelled_join(operation, me.settings(), me.group_size(), size));
+}
+
+}  // namespace trainyard

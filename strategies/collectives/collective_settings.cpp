@@ -1,0 +1,103 @@
+#include "strategies/collectives/collective_settings.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "models/reading/document.hpp"
+
+namespace trainyard {
+namespace {
+
+constexpr const char* kOperationNames[kOperations] = {"all-reduce",   "all-gather", "reduce-scatter", "all-to-all",
+                                                      "all-to-all-v", "broadcast",  "reduce",         "scatter",
+                                                      "gather",       "send-recv",  "barrier"};
+constexpr const char* kFidelityNames[] = {"messages", "flows", "modelled"};
+constexpr const char* kReductionNames[] = {"sum", "average", "maximum", "product"};
+
+std::string plain_word(std::string text) {
+  std::replace(text.begin(), text.end(), '_', '-');
+  return text;
+}
+
+}  // namespace
+
+const char* name_of(Operation operation) { return kOperationNames[static_cast<std::size_t>(operation)]; }
+
+Operation parse_operation(const std::string& text) {
+  const std::string wanted = plain_word(text);
+  const std::vector<std::string> names(std::begin(kOperationNames), std::end(kOperationNames));
+  if (wanted == "alltoall") return Operation::all_to_all;  // as NCCL writes it
+  if (wanted == "sendrecv") return Operation::send_recv;
+  const auto at = std::find(names.begin(), names.end(), wanted);
+  if (at == names.end())
+    throw UserError(fmt::format("unknown collective operation \"{}\"{}", text, hint(wanted, names)));
+  return static_cast<Operation>(at - names.begin());
+}
+
+bool has_root(Operation operation) {
+  return operation == Operation::broadcast || operation == Operation::reduce || operation == Operation::scatter ||
+         operation == Operation::gather;
+}
+bool gives_block(Operation o) { return o == Operation::all_gather || o == Operation::gather; }
+bool takes_block(Operation o) { return o == Operation::reduce_scatter || o == Operation::scatter; }
+bool reduces(Operation operation) {
+  return operation == Operation::all_reduce || operation == Operation::reduce_scatter || operation == Operation::reduce;
+}
+
+double bus_factor(Operation operation, int ranks) {
+  const double share = static_cast<double>(ranks - 1) / ranks;
+  switch (operation) {
+    case Operation::all_reduce:
+      return 2 * share;
+    case Operation::all_gather:
+    case Operation::reduce_scatter:
+    case Operation::all_to_all:
+    case Operation::all_to_all_v:
+    case Operation::scatter:
+    case Operation::gather:
+      return share;
+    case Operation::broadcast:
+    case Operation::reduce:
+    case Operation::send_recv:
+      return 1;
+    case Operation::barrier:
+      return 0;
+  }
+  return 0;
+}
+
+const char* name_of(Reduction reduction) { return kReductionNames[static_cast<std::size_t>(reduction)]; }
+
+Reduction parse_reduction(const std::string& text) {
+  const std::vector<std::string> names(std::begin(kReductionNames), std::end(kReductionNames));
+  // NCCL's and MPI's short words too.
+  const std::string word = text == "avg" ? "average" : text == "max" ? "maximum" : text == "prod" ? "product" : text;
+  const auto at = std::find(names.begin(), names.end(), word);
+  if (at == names.end()) throw UserError(fmt::format("unknown reduction \"{}\"{}", text, hint(word, names)));
+  return static_cast<Reduction>(at - names.begin());
+}
+
+const char* name_of(Fidelity fidelity) { return kFidelityNames[static_cast<std::size_t>(fidelity)]; }
+
+Fidelity parse_fidelity(const std::string& text) {
+  const std::vector<std::string> names(std::begin(kFidelityNames), std::end(kFidelityNames));
+  const auto at = std::find(names.begin(), names.end(), text);
+  if (at == names.end()) throw UserError(fmt::format("unknown fidelity \"{}\"{}", text, hint(text, names)));
+  return static_cast<Fidelity>(at - names.begin());
+}
+
+std::array<int, 2> CollectiveSettings::torus_of(int ranks) const {
+  if (torus[0] > 0) return torus;
+  int rows = 1;
+  for (int r = 1; r * r <= ranks; ++r)
+    if (ranks % r == 0) rows = r;
+  return {rows, ranks / rows};
+}
+
+const CollectiveSettings& GroupPlace::plain() {
+  static const CollectiveSettings settings;
+  return settings;
+}
+
+}  // namespace trainyard

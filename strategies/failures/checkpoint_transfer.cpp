@@ -1,0 +1,188 @@
+#include "strategies/failures/checkpoint_transfer.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+
+#include "sim/executor/simulation.hpp"
+#include "sim/list_program.hpp"
+#include "sim/observer.hpp"
+#include "topologies/machines/storage_machine.hpp"
+
+namespace trainyard {
+namespace {
+
+/// A share on its way: by the memory of a socket.
+struct Passage {
+  Actor rank = 0, host = 0, store = 0;
+  Bytes bytes;
+};
+
+Op message(Kind kind, std::size_t stream, std::size_t slot, Tag tag, Bytes bytes) {
+  Op op;
+  op.kind = kind;
+  op.stream = static_cast<Stream>(stream);
+  op.message.slot = static_cast<std::uint16_t>(slot);
+  op.message.tag = tag;
+  op.message.bytes = bytes;
+  return op;
+}
+
+/// The socket that a GPU hangs at: the one of the best way.
+DeviceId socket_of(const ClusterMachine& machine, DeviceId gpu) {
+  const int node = machine.graph().devices()[static_cast<std::size_t>(gpu)].node;
+  const std::vector<DeviceId> cpus = machine.graph().all(DeviceKind::cpu, node);
+  const auto wires = [&](DeviceId cpu) {
+    return machine.way(machine.actor(gpu), machine.actor(cpu), PathClass::automatic).latency();
+  };
+  return *std::min_element(cpus.begin(), cpus.end(), [&](DeviceId a, DeviceId b) { return wires(a) < wires(b); });
+}
+
+/// The actors of a machine, with what they do; of all others nothing.
+class Actors {
+ public:
+  explicit Actors(Actor count) : of_(static_cast<std::size_t>(count)) {}
+  std::size_t peer(Actor actor, Actor other) {
+    std::vector<Actor>& slots = of_.at(static_cast<std::size_t>(actor)).slots;
+    slots.push_back(other);
+    return slots.size() - 1;
+  }
+  /// A stream of its own for each message, so that none waits for another.
+  std::size_t stream(Actor actor) { return of_.at(static_cast<std::size_t>(actor)).streams++; }
+  void add(Actor actor, const Op& op) { of_.at(static_cast<std::size_t>(actor)).ops.push_back(op); }
+  Seconds run(Simulation& simulation) {
+    for (std::size_t a = 0; a < of_.size(); ++a)
+      simulation.add(static_cast<Actor>(a),
+                     std::make_unique<ListProgram>(std::move(of_[a].ops), std::move(of_[a].slots),
+                                                   static_cast<int>(std::max<std::size_t>(1, of_[a].streams))));
+    return simulation.run().end;
+  }
+
+ private:
+  struct One {
+    std::vector<Op> ops;
+    std::vector<Actor> slots;
+    std::size_t streams = 0;
+  };
+  std::vector<One> of_;
+};
+
+/// From one end to the host, then, whole, to the other.
+void add_passage(Actors& actors, const Passage& p, bool write) {
+  const Actor from = write ? p.rank : p.store, to = write ? p.store : p.rank;
+  const Tag tag = static_cast<Tag>(p.rank) + 1;
+  actors.add(from, message(Kind::send, actors.stream(from), actors.peer(from, p.host), tag, p.bytes));
+  const std::size_t in = actors.stream(p.host);
+  actors.add(p.host, message(Kind::recv, in, actors.peer(p.host, from), tag, p.bytes));
+  Op out = message(Kind::send, actors.stream(p.host), actors.peer(p.host, to), tag, p.bytes);
+  out.deps[0] = {1, static_cast<Stream>(in)};
+  actors.add(p.host, out);
+  actors.add(to, message(Kind::recv, actors.stream(to), actors.peer(to, p.host), tag, p.bytes));
+}
+
+/// When the last operation of a rank ended: its share has left the GPU.
+class LastOfRanks : public Observer {
+ public:
+  explicit LastOfRanks(Actor ranks) : ranks_(ranks) {}
+  void finished(const OpRun& run) override {
+    if (run.op->actor < ranks_) last_ = std::max(last_, run.ended);
+  }
+  bool sees_transfers() const override { return false; }
+  Seconds last() const { return last_; }
+
+ private:
+  Actor ranks_;
+  Seconds last_;
+};
+
+/// The machine with the store, and every share's way.
+struct Site {
+  ClusterMachine cluster;
+  std::optional<StorageMachine> shared;
+  std::vector<Passage> passages;
+  Actor actors = 0;
+
+  Site(const ClusterSpec& spec, const SoftwareStack& stack, const CheckpointPlan& plan) : cluster(spec, stack) {
+    if (plan.store) shared.emplace(cluster, *plan.store);
+    for (const Device& device : cluster.graph().devices())
+      actors += device.kind != DeviceKind::hca && device.kind != DeviceKind::pcie_switch ? 1 : 0;
+    if (shared) actors = shared->actors();
+    std::map<Actor, std::size_t> doors;
+    if (shared)
+      for (std::size_t i = 0; i < shared->sockets().size(); ++i) doors[shared->sockets()[i]] = i;
+    for (const CheckpointPlan::Share& share : plan.shares) {
+      Passage& p = passages.emplace_back();
+      p.rank = share.rank;
+      p.bytes = share.bytes;
+      p.host = cluster.actor(socket_of(cluster, cluster.device(share.rank)));
+      p.store = shared ? shared->door(doors.at(p.host)) : drive_of(share.rank);
+    }
+  }
+
+  Actor drive_of(Actor rank) const {
+    const Device& gpu = cluster.graph().devices()[static_cast<std::size_t>(cluster.device(rank))];
+    const std::vector<DeviceId> drives = cluster.graph().all(DeviceKind::nvme, gpu.node);
+    if (drives.empty())
+      fail(cluster.spec().place, fmt::format("a checkpoint on local drives, but {} has none (say nvme: {{count, …}})",
+                                             cluster.spec().type_of(gpu.node).name));
+    return cluster.actor(drives[static_cast<std::size_t>(gpu.index) % drives.size()]);
+  }
+  Machine& machine() { return shared ? static_cast<Machine&>(*shared) : cluster; }
+};
+
+Bytes check_capacity(const Site& site, const CheckpointPlan& plan) {
+  std::map<Actor, Bytes> held;
+  for (const Passage& p : site.passages) held[plan.store ? 0 : p.store] += p.bytes;
+  Bytes fullest;
+  for (const auto& [at, bytes] : held) {
+    fullest = std::max(fullest, bytes);
+    const Bytes capacity =
+        plan.store
+            ? plan.store->capacity
+            : site.cluster.spec()
+                  .type_of(site.cluster.graph().devices()[static_cast<std::size_t>(site.cluster.device(at))].node)
+                  .nvme.capacity;
+    if (capacity.value > 0 && bytes > capacity)
+      throw UserError(fmt::format("{} of a checkpoint on {}, which holds {}", show(bytes),
+                                  plan.store ? plan.store->name : site.cluster.actor_name(at), show(capacity)));
+  }
+  return fullest;
+}
+
+}  // namespace
+
+std::vector<CheckpointPlan::Share> checkpoint_shares(Bytes state, int ranks, bool sharded,
+                                                     const std::vector<Actor>& holders) {
+  std::vector<CheckpointPlan::Share> shares;
+  if (sharded)
+    for (Actor rank = 0; rank < ranks; ++rank) shares.push_back({rank, state / ranks});
+  else
+    for (const Actor rank : holders) shares.push_back({rank, state / static_cast<double>(holders.size())});
+  return shares;
+}
+
+CheckpointWrite simulate_checkpoint_write(const ClusterSpec& spec, const SoftwareStack& stack,
+                                          const CheckpointPlan& plan) {
+  Site site(spec, stack, plan);
+  CheckpointWrite result;
+  result.fullest = check_capacity(site, plan);
+  Simulation simulation(site.machine());
+  LastOfRanks last(spec.gpus());
+  simulation.observe(last);
+  Actors actors(site.actors);
+  for (const Passage& p : site.passages) add_passage(actors, p, true);
+  result.write = actors.run(simulation);
+  result.snapshot = last.last();
+  return result;
+}
+
+Seconds simulate_checkpoint_load(const ClusterSpec& spec, const SoftwareStack& stack, const CheckpointPlan& plan) {
+  Site site(spec, stack, plan);
+  Simulation simulation(site.machine());
+  Actors actors(site.actors);
+  for (const Passage& p : site.passages) add_passage(actors, p, false);
+  return actors.run(simulation);
+}
+
+}  // namespace trainyard

@@ -1,0 +1,34 @@
+#include "strategies/failures/failure_draws.hpp"
+
+#include <cmath>
+
+#include "sim/hashing.hpp"
+
+namespace trainyard {
+
+Seconds time_between_failures(const std::vector<FailingParts>& parts) {
+  double rate = 0;
+  for (const FailingParts& part : parts) rate += part.count / part.mtbf.value;
+  return Seconds{rate > 0 ? 1 / rate : 0};
+}
+
+UniformDraws seeded_draws(std::uint64_t seed) {
+  return [seed](std::uint64_t counter) { return static_cast<double>(hashed({seed, counter}) >> 11) * 0x1p-53; };
+}
+
+Seconds DrawnFailures::next() {
+  const Seconds after = between_ * -std::log1p(-draws_(2 * drawn_));
+  ++drawn_;
+  return after;
+}
+
+const FailingParts& DrawnFailures::part() const {
+  double left = draws_(2 * drawn_ - 1);
+  for (const FailingParts& part : parts_) {
+    left -= part.count / part.mtbf.value * between_.value;
+    if (left < 0) return part;
+  }
+  return parts_.back();
+}
+
+}  // namespace trainyard

@@ -1,0 +1,350 @@
+#include "strategies/failures/long_run.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "sim/error.hpp"
+#include "sim/executor/agenda.hpp"
+#include "strategies/failures/long_run_books.hpp"
+#include "strategies/failures/node_pool.hpp"
+#include "strategies/failures/saved_work.hpp"
+
+namespace trainyard {
+namespace {
+
+/// In the order in which what happens at one time takes effect: a step that ends when something fails has ended.
+enum class Happens : Agenda::Token { phase_ends, written, repaired, fails_as_said, fails };
+
+enum class Phase : std::uint8_t { training, stall, waits_for_write, down, waits_for_node, ended };
+
+/// No training gets through so many failures without one more step saved.
+constexpr double kHopeless = 1e5;
+/// Relative: what happens so close together happens at one time.
+constexpr double kRounding = 1e-12;
+
+class LongRun {
+ public:
+  explicit LongRun(const LongRunPlan& plan)
+      : plan_(plan),
+        drawn_(plan.parts, plan.draws),
+        by_steps_(plan.failures),
+        pool_(plan.nodes > 0 ? plan.nodes : plan.replicas, plan.replicas, plan.recovery.spares) {
+    for (std::size_t i = 0; i < plan.failures.size(); ++i)
+      if (plan.failures[i].after_step < 0) note(Happens::fails_as_said, plan.failures[i].at.value, i);
+    result_.said.resize(plan.failures.size());
+  }
+
+  LongRunResult run() {
+    next_failure();
+    go_on();
+    while (phase_ != Phase::ended) {
+      const double next = agenda_.next();
+      if (plan_.until.value > 0 && (next < 0 || next > plan_.until.value)) {
+        now_ = plan_.until.value;
+        close();
+        break;
+      }
+      if (next < 0)
+        throw UserError(fmt::format("the training stands still after {}: no spare node is left, and none is repaired",
+                                    show(Seconds{now_})));
+      due_.clear();
+      agenda_.collect(next * (1 + kRounding), due_);
+      now_ = next;
+      std::sort(due_.begin(), due_.end());
+      for (const Agenda::Token token : due_)
+        if (phase_ != Phase::ended) happen(token);
+    }
+    return result_;
+  }
+
+ private:
+  static constexpr unsigned kShift = 56;
+
+  const LongRunPlan& plan_;
+  Agenda agenda_;
+  std::vector<Agenda::Token> due_;
+  LongRunResult result_;
+  Phase phase_ = Phase::training;
+  double now_ = 0;
+  double since_ = 0;  ///< the phase began
+  Agenda::TimerId phase_timer_ = 0, write_timer_ = 0;
+  bool phase_timed_ = false, writing_ = false;
+  DrawnFailures drawn_;
+  FailuresBySteps by_steps_;
+
+  SavedWork work_;
+  double target_ = 0;    ///< steps done when this stretch of training ends
+  double hopeless_ = 0;  ///< failures since the last progress
+  NodePool pool_;
+  bool must_load_ = false;  ///< the restart reads a checkpoint
+
+  Agenda::TimerId note(Happens what, double at, std::uint64_t number = 0) {
+    return agenda_.at(at, static_cast<Agenda::Token>(what) << kShift | number);
+  }
+  double pace() const {
+    const int left = std::max(1, pool_.replicas());
+    if (left == plan_.replicas) return plan_.step.value;
+    return plan_.step_with ? plan_.step_with(left).value : plan_.step.value * plan_.replicas / left;
+  }
+
+  void happen(Agenda::Token token) {
+    const std::uint64_t number = token & ((std::uint64_t{1} << kShift) - 1);
+    switch (static_cast<Happens>(token >> kShift)) {
+      case Happens::phase_ends:
+        phase_timed_ = false;
+        return end_phase();
+      case Happens::written:
+        return written();
+      case Happens::repaired:
+        return repaired();
+      case Happens::fails_as_said:
+        return fail_as_said(number);
+      case Happens::fails: {
+        const FailingParts& part = drawn_.part();
+        next_failure();
+        return fail(part.name, part.takes_node);
+      }
+    }
+  }
+
+  void next_failure() {
+    if (drawn_.any()) note(Happens::fails, now_ + drawn_.next().value);
+  }
+
+  void enter(Phase phase, double duration) {
+    phase_ = phase;
+    since_ = now_;
+    phase_timer_ = note(Happens::phase_ends, now_ + duration);
+    phase_timed_ = true;
+  }
+  /// Books the time of the phase that ends now.
+  void leave() {
+    const Seconds spent{now_ - since_};
+    if (phase_ == Phase::stall || phase_ == Phase::waits_for_write) result_.stalled += spent;
+    if (phase_ == Phase::down) result_.down += spent;
+    if (phase_ == Phase::waits_for_node) result_.without_node += spent;
+    if (phase_ == Phase::training) {
+      // A stretch that was not cut short ends with its last step, whatever the rounding of the clock.
+      const bool cut_short = phase_timed_ || target_ == HUGE_VAL;
+      const double left = target_ - work_.steps();
+      const double ended = cut_short ? std::min(steps_under_way(), left) : left;
+      work_.done(ended, ended * pace());
+    }
+    if (phase_timed_) agenda_.cancel(phase_timer_);
+    phase_timed_ = false;
+  }
+
+  /// The same of training; returns the time of the step under way.
+  Seconds leave_training() {
+    const Seconds before = work_.since_snapshot(), spent{now_ - since_};
+    leave();
+    return spent - (work_.since_snapshot() - before);
+  }
+
+  double checkpoint_after() const {
+    const double every = plan_.checkpoint.every;
+    if (every <= 0) return HUGE_VAL;
+    return (std::floor(std::max(work_.steps(), work_.snapshot()) / every) + 1) * every;
+  }
+  double last_step() const { return plan_.steps > 0 ? plan_.steps : HUGE_VAL; }
+
+  /// Steps until something happens at the end of one; then whatever is due there.
+  void go_on() {
+    if (by_steps_.next() <= work_.steps()) {
+      train(work_.steps());
+      return fail_as_said(by_steps_.take());
+    }
+    if (plan_.checkpoint.every > 0 && work_.steps() > work_.snapshot() &&
+        std::fmod(work_.steps(), plan_.checkpoint.every) == 0)
+      return checkpoint();
+    if (work_.steps() >= last_step()) return finish();
+    if (pool_.some_wait()) {
+      pool_.take_back_waiting();
+      return enter(Phase::down, plan_.recovery.restart.value + plan_.checkpoint.load.value);
+    }
+    train(std::min(checkpoint_after(), undisturbed_steps()));
+  }
+
+  /// Until so many steps are done; without an end where nothing stops it but failures.
+  void train(double until) {
+    target_ = until;
+    if (until < HUGE_VAL) return enter(Phase::training, (until - work_.steps()) * pace());
+    phase_ = Phase::training;
+    since_ = now_;
+    phase_timed_ = false;
+  }
+
+  void end_phase() {
+    const Phase ended = phase_;
+    leave();
+    if (ended == Phase::down) must_load_ = false;
+    if (ended == Phase::down && !pool_.complete() && !can_do_without()) {
+      phase_ = Phase::waits_for_node;
+      since_ = now_;
+      return;
+    }
+    if (ended == Phase::stall) {
+      if (plan_.checkpoint.write <= plan_.checkpoint.stall) written();
+      skip_to_disturbance();
+    }
+    go_on();
+  }
+
+  /// From the end of one checkpoint's stall to that of a later one, where all between them is alike: a run takes as
+  /// long as it has failures, however often it saves.
+  void skip_to_disturbance() {
+    const double every = plan_.checkpoint.every, trained = every * pace();
+    const bool at_once = due_.size() > 1;  // something else happens now
+    if (at_once || pool_.some_wait() || work_.steps() > work_.snapshot()) return;
+    const double stall = plan_.checkpoint.stall.value, write = plan_.checkpoint.write.value;
+    const double period = std::max(trained + stall, write);  // a checkpoint waits for the one before
+    if (writing_) agenda_.cancel(write_timer_);
+    double periods = std::floor((undisturbed_steps() - work_.steps()) / every) - 1;
+    periods = std::min(periods, std::floor((undisturbed_until() - now_) / period) - 1);  // so that rounding cannot tell
+    if (periods > 0 && periods < HUGE_VAL) {
+      now_ += periods * period;
+      result_.checkpoints += periods;
+      result_.stalled += Seconds{periods * (period - trained)};
+      if (writing_) work_.end_checkpoint();
+      work_.done((periods - 1) * every, (periods - 1) * trained);
+      work_.begin_checkpoint();
+      work_.end_checkpoint();
+      work_.done(every, trained);
+      work_.begin_checkpoint();
+      if (!writing_) work_.end_checkpoint();
+      hopeless_ = 0;
+    }
+    if (writing_) write_timer_ = note(Happens::written, now_ + write - stall);
+  }
+  double undisturbed_until() {
+    const double next = agenda_.next(), end = plan_.until.value > 0 ? plan_.until.value : HUGE_VAL;
+    return next < 0 ? end : std::min(next, end);
+  }
+  double undisturbed_steps() const { return std::min(last_step(), by_steps_.next()); }
+
+  bool can_do_without() const { return plan_.recovery.elastic && pool_.replicas() > 0; }
+
+  void checkpoint() {
+    if (writing_) {  // of the one before
+      phase_ = Phase::waits_for_write;
+      since_ = now_;
+      return;
+    }
+    ++result_.checkpoints;
+    work_.begin_checkpoint();
+    if (plan_.checkpoint.write > plan_.checkpoint.stall) {
+      write_timer_ = note(Happens::written, now_ + plan_.checkpoint.write.value);
+      writing_ = true;
+    }
+    enter(Phase::stall, plan_.checkpoint.stall.value);
+  }
+
+  void written() {
+    writing_ = false;
+    if (work_.end_checkpoint()) hopeless_ = 0;
+    if (phase_ != Phase::waits_for_write) return;
+    leave();
+    go_on();
+  }
+
+  /// Whole ones of this stretch of training, not booked yet.
+  double steps_under_way() const {
+    return phase_ == Phase::training ? std::floor((now_ - since_) / pace() * (1 + kRounding) + kRounding) : 0;
+  }
+  void fail_as_said(std::size_t number) {
+    const SetFailure& failure = plan_.failures[number];
+    SetFailureOutcome& outcome = result_.said[number];
+    const double lost_steps = result_.lost_steps;
+    const Seconds lost_work = result_.lost_work;
+    outcome.happened = true;
+    outcome.at = Seconds{now_};
+    outcome.idle = pool_.is_away(failure.node);
+    if (outcome.idle) {
+      outcome.steps = work_.steps() + steps_under_way();
+      return;
+    }
+    fail(failure.what, failure.takes_node, failure.node);
+    outcome.lost_steps = result_.lost_steps - lost_steps;
+    outcome.lost_work = result_.lost_work - lost_work;
+    outcome.steps = work_.steps() + outcome.lost_steps;
+  }
+
+  void fail(const std::string& what, bool takes_node, int node = -1) {
+    ++result_.failures;
+    ++result_.failures_of[what];
+    if (++hopeless_ > kHopeless && plan_.until.value <= 0)
+      throw UserError(
+          fmt::format("the training does not get on: {:.0f} failures without a checkpoint, one in {} on average",
+                      kHopeless, show(drawn_.between())));
+    if (phase_ == Phase::training) {
+      result_.lost_work += leave_training();  // of the step under way
+    } else {
+      leave();
+    }
+    if (writing_) agenda_.cancel(write_timer_);
+    writing_ = false;
+    pool_.take_back_waiting();
+    if (takes_node && pool_.lose(node) && plan_.recovery.repair.value > 0)
+      note(Happens::repaired, now_ + plan_.recovery.repair.value);
+    const bool keeps = plan_.recovery.elastic && plan_.recovery.state_survives && takes_node && can_do_without();
+    if (!keeps) fall_back();
+    must_load_ |= !keeps;
+    enter(Phase::down,
+          plan_.recovery.detect.value + plan_.recovery.restart.value + (must_load_ ? plan_.checkpoint.load.value : 0));
+  }
+
+  void fall_back() {
+    const SavedWork::Lost lost = work_.fall_back();
+    result_.lost_work += lost.work;
+    result_.lost_steps += lost.steps;
+  }
+
+  void repaired() {
+    if (!pool_.end_repair()) return;
+    const bool training_goes_on = phase_ != Phase::waits_for_node && phase_ != Phase::down;
+    if (training_goes_on && pool_.one_makes_whole()) {
+      pool_.let_wait();
+      if (phase_ == Phase::training) train_to_end_of_step();
+      return;
+    }
+    pool_.take_back();
+    if (phase_ != Phase::waits_for_node || !(pool_.complete() || can_do_without())) return;
+    leave();
+    go_on();
+  }
+  void train_to_end_of_step() {
+    const double done = std::ceil((now_ - since_) / pace() * (1 - kRounding));
+    if (phase_timed_) agenda_.cancel(phase_timer_);
+    target_ = std::min(target_, work_.steps() + std::max(done, 1.0));
+    phase_timer_ = note(Happens::phase_ends, std::max(now_, since_ + (target_ - work_.steps()) * pace()));
+    phase_timed_ = true;
+  }
+
+  void finish() {
+    if (writing_) {  // the last checkpoint belongs to the training
+      phase_ = Phase::waits_for_write;
+      since_ = now_;
+      return;
+    }
+    phase_ = Phase::ended;
+    close();
+  }
+  void close() {
+    Seconds partial;
+    if (phase_ == Phase::training)
+      partial = leave_training();
+    else
+      leave();
+    phase_ = Phase::ended;
+    settle(result_, work_, plan_.step, Seconds{now_}, partial);
+  }
+};
+
+}  // namespace
+
+LongRunResult run_long(const LongRunPlan& plan) { return LongRun(plan).run(); }
+
+}  // namespace trainyard

@@ -1,0 +1,93 @@
+#include "strategies/mechanisms/servers/server_plan.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <numeric>
+#include <string_view>
+
+#include "strategies/mechanisms/servers/server_step.hpp"
+
+namespace trainyard {
+
+const std::vector<std::string>& consistency_names() {
+  static const std::vector<std::string> names{"synchronous", "stale", "asynchronous"};
+  return names;
+}
+
+const std::vector<std::string>& key_sharding_names() {
+  static const std::vector<std::string> names{"round-robin", "balanced"};
+  return names;
+}
+
+std::vector<int> share_keys(const std::vector<GradientBucket>& keys, int servers, KeySharding sharding) {
+  std::vector<int> server_of(keys.size());
+  if (sharding == KeySharding::round_robin) {
+    for (std::size_t k = 0; k < keys.size(); ++k) server_of[k] = static_cast<int>(k) % servers;
+    return server_of;
+  }
+  std::vector<std::size_t> largest_first(keys.size());
+  std::iota(largest_first.begin(), largest_first.end(), 0U);
+  std::stable_sort(largest_first.begin(), largest_first.end(),
+                   [&keys](std::size_t a, std::size_t b) { return keys[a].elements > keys[b].elements; });
+  std::vector<std::pair<double, int>> loads;  // elements, keys
+  loads.resize(static_cast<std::size_t>(servers));
+  for (const std::size_t k : largest_first) {
+    const auto least = std::min_element(loads.begin(), loads.end());
+    server_of[k] = static_cast<int>(least - loads.begin());
+    least->first += keys[k].elements;
+    ++least->second;
+  }
+  return server_of;
+}
+
+ServerLabel parse_server_label(const std::string& label, const Place& where) {
+  ServerLabel read;
+  const char* at = label.data();
+  const char* const end = at + label.size();
+  const auto number = [&](int& into, std::string_view unit) {
+    const auto [next, error] = std::from_chars(at, end, into);
+    const std::string_view rest(next, static_cast<std::size_t>(end - next));
+    if (error != std::errc{} || into < 1 || !rest.starts_with(unit))
+      fail(where, fmt::format("\"{}\" is no label of workers and servers; expected one such as 8W2PS", label));
+    at = next + unit.size();
+  };
+  number(read.workers, "W");
+  number(read.servers, "PS");
+  if (at != end) fail(where, fmt::format("\"{}\": nothing expected after \"PS\", as in 8W2PS", label));
+  return read;
+}
+
+Bytes ServerPlan::push_bytes(std::size_t k) const {
+  return key(k).elements * (mixes() ? base.step.parameter_element : base.step.gradient_element);
+}
+Bytes ServerPlan::pull_bytes(std::size_t k) const { return key(k).elements * base.step.parameter_element; }
+
+double ServerPlan::share_of(std::size_t k) const {
+  double all = 0;
+  for (std::size_t i = 0; i < keys(); ++i) all += key(i).elements;
+  return all > 0 ? key(k).elements / all : 1 / static_cast<double>(keys());
+}
+
+ServerPlan server_plan(const Network& network, const DataParallelPlan& data, int servers, KeySharding sharding,
+                       const Place& where) {
+  ServerPlan plan;
+  plan.base = central_plan(Mechanism::parameter_server, network, data);
+  plan.servers = servers;
+  if (static_cast<std::size_t>(servers) > plan.keys())
+    fail(where, fmt::format("{} servers, but {} has {} keys: at most as many servers as keys", servers, network.name,
+                            plan.keys()));
+  plan.server_of = share_keys(plan.base.step.stages.front().buckets, servers, sharding);
+  plan.mixing = plan.base.addition;  // two tensors read, one written
+  return plan;
+}
+
+std::vector<std::string> server_streams(const ServerPlan& plan) {
+  const int most = std::max(server_streams_of(plan), worker_streams_of(plan));
+  std::vector<std::string> names{"compute"};
+  for (int i = 1; i < most; ++i) names.push_back(fmt::format("messages {}", i));
+  return names;
+}
+
+}  // namespace trainyard

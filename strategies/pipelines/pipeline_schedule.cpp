@@ -1,0 +1,62 @@
+#include "strategies/pipelines/pipeline_schedule.hpp"
+
+#include <fmt/format.h>
+
+#include "sim/error.hpp"
+
+namespace trainyard {
+
+const char* name_of(PipelineTask::Pass pass) {
+  switch (pass) {
+    case PipelineTask::Pass::forward:
+      return "forward";
+    case PipelineTask::Pass::backward:
+      return "backward";
+    case PipelineTask::Pass::backward_input:
+      return "backward by the input";
+    case PipelineTask::Pass::backward_weights:
+      return "backward by the weights";
+  }
+  throw InternalError("unknown pass of a pipeline task");
+}
+
+PipelinePlace PipelineSchedule::place_of(int virtual_stage, const PipelineShape& shape) const {
+  if (place) return place(virtual_stage, shape);
+  return {virtual_stage % shape.stages, virtual_stage / shape.stages};
+}
+
+int PipelineSchedule::virtual_stage(int stage, int chunk, const PipelineShape& shape) const {
+  if (!place) return chunk * shape.stages + stage;
+  for (int v = 0; v < shape.stages * shape.chunks; ++v)
+    if (const PipelinePlace at = place(v, shape); at.stage == stage && at.chunk == chunk) return v;
+  throw InternalError(fmt::format("pipeline schedule {}: chunk {} of stage {} is nowhere", name, chunk, stage));
+}
+
+std::vector<PipelineTask> one_stage_tasks(int micro_batches) {
+  std::vector<PipelineTask> tasks;
+  for (int micro_batch = 0; micro_batch < micro_batches; ++micro_batch)
+    for (const PipelineTask::Pass pass : {PipelineTask::Pass::forward, PipelineTask::Pass::backward})
+      tasks.push_back({pass, micro_batch, 0});
+  return tasks;
+}
+
+Registry<PipelineSchedule>& pipeline_schedules() {
+  static Registry<PipelineSchedule> registry{"pipeline schedule"};
+  return registry;
+}
+
+const PipelineSchedule& find_pipeline_schedule(const std::string& name, const PipelineShape& shape,
+                                               const Place& where) {
+  const PipelineSchedule& found = pipeline_schedules().find(name, where);
+  const auto at_least_one = [&](int value, const char* what) {
+    if (value < 1) fail(where, fmt::format("a pipeline of {} {}; at least 1", value, what));
+  };
+  at_least_one(shape.stages, "stages");
+  at_least_one(shape.micro_batches, "micro-batches");
+  at_least_one(shape.chunks, "model chunks a stage");
+  if (const std::string why = found.refuses ? found.refuses(shape) : ""; !why.empty())
+    fail(where, fmt::format("pipeline schedule {}: {}", found.name, why));
+  return found;
+}
+
+}  // namespace trainyard

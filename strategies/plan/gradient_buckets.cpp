@@ -1,0 +1,93 @@
+#include "strategies/plan/gradient_buckets.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <numeric>
+
+namespace trainyard {
+namespace {
+
+/// Buckets that are being filled: of routed experts' tensors, and of all others.
+class BucketFiller {
+ public:
+  BucketFiller(Bytes element, Bytes first, Bytes rest, bool whole_tensors)
+      : element_(element), first_(first), rest_(rest), whole_tensors_(whole_tensors) {}
+
+  void add(int layer, int kernel, int tensor, const ParameterTensor& parameter) {
+    GradientBucket& open = open_[parameter.expert ? 1 : 0];
+    for (double done = 0; done < parameter.elements;) {
+      const double take =
+          whole_tensors_ ? parameter.elements : std::min(parameter.elements - done, limit() - open.elements);
+      open.parts.push_back({layer, tensor, take, done});
+      open.elements += take;
+      open.layer = layer;
+      open.kernel = kernel;
+      open.experts = parameter.expert;
+      done += take;
+      if (open.elements >= limit()) close(open);
+    }
+  }
+  std::vector<GradientBucket> finish() && {
+    const auto earlier = [](const GradientBucket& a, const GradientBucket& b) {
+      return a.layer != b.layer ? a.layer > b.layer : a.kernel < b.kernel;
+    };
+    if (earlier(open_[1], open_[0])) std::swap(open_[0], open_[1]);
+    for (GradientBucket& open : open_)
+      if (open.elements > 0) close(open);
+    return std::move(buckets_);
+  }
+
+ private:
+  Bytes element_, first_, rest_;
+  bool whole_tensors_;
+  std::vector<GradientBucket> buckets_;
+  std::array<GradientBucket, 2> open_;
+
+  double limit() const { return std::max(1.0, std::floor((buckets_.empty() ? first_ : rest_) / element_)); }
+  void close(GradientBucket& open) {
+    buckets_.push_back(std::move(open));
+    open = {};
+  }
+};
+
+/// Every tensor of the layers as its gradient gets final.
+template <class Add>
+void in_backward_order(const Network& network, const std::vector<int>& layers, Add add) {
+  for (auto number = layers.rbegin(); number != layers.rend(); ++number) {
+    const Layer& layer = network.layers[static_cast<std::size_t>(*number)];
+    for (int kernel = 0; kernel < static_cast<int>(layer.backward.size()); ++kernel)
+      for (const int tensor : layer.backward[static_cast<std::size_t>(kernel)].gradients_ready)
+        add(*number, kernel, tensor, layer.parameters[static_cast<std::size_t>(tensor)]);
+  }
+}
+
+}  // namespace
+
+std::vector<GradientBucket> gradient_buckets(const Network& network, const std::vector<int>& layers, Bytes element,
+                                             Bytes first, Bytes rest, bool whole_tensors) {
+  BucketFiller filler(element, first, rest, whole_tensors);
+  in_backward_order(network, layers, [&filler](int layer, int kernel, int tensor, const ParameterTensor& parameter) {
+    filler.add(layer, kernel, tensor, parameter);
+  });
+  return std::move(filler).finish();
+}
+
+std::vector<GradientBucket> gradient_buckets(const Network& network, Bytes element, Bytes first, Bytes rest,
+                                             bool whole_tensors) {
+  std::vector<int> all(network.layers.size());
+  std::iota(all.begin(), all.end(), 0);
+  return gradient_buckets(network, all, element, first, rest, whole_tensors);
+}
+
+std::vector<GradientBucket> layer_buckets(const Network& network, const std::vector<int>& layers) {
+  std::vector<GradientBucket> buckets;
+  for (auto number = layers.rbegin(); number != layers.rend(); ++number) {
+    std::vector<GradientBucket> of_layer =
+        gradient_buckets(network, {*number}, Bytes{1}, Bytes{1e300}, Bytes{1e300}, true);
+    for (GradientBucket& bucket : of_layer) buckets.push_back(std::move(bucket));
+  }
+  return buckets;
+}
+
+}  // namespace trainyard

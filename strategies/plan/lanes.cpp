@@ -1,0 +1,141 @@
+// Which ranks of a mesh exchange what with each other.
+#include <algorithm>
+#include <map>
+#include <numeric>
+
+#include "sim/error.hpp"
+#include "strategies/collectives/collective_flows.hpp"
+#include "strategies/plan/training_plan.hpp"
+
+namespace trainyard {
+namespace {
+
+/// Neighbours in a group that share a node, where all nodes have as many of them; 0: all are on one node.
+int ranks_per_node(const std::vector<int>& members, const std::vector<int>& node_of_rank) {
+  int common = 0, run = 0;
+  for (std::size_t i = 0; i < members.size(); ++i) {
+    ++run;
+    const auto node = [&](std::size_t at) { return node_of_rank[static_cast<std::size_t>(members[at])]; };
+    if (i + 1 < members.size() && node(i) == node(i + 1)) continue;
+    common = std::gcd(common, run);
+    run = 0;
+  }
+  return common == static_cast<int>(members.size()) ? 0 : common;
+}
+
+/// Ranks with the same part of what a zero group shares out.
+std::vector<int> copies_of(const TrainingPlan& plan, int rank, bool experts) {
+  const std::vector<int> all = experts ? plan.mesh.expert_replicas(rank) : plan.mesh.replicas(rank);
+  const std::size_t part = zero_group(plan, rank, experts).size();
+  const auto at = static_cast<std::size_t>(std::find(all.begin(), all.end(), rank) - all.begin());
+  std::vector<int> members;
+  for (std::size_t i = at % part; i < all.size(); i += part) members.push_back(all[i]);
+  return members;
+}
+
+std::vector<int> members_of(const TrainingPlan& plan, Lane lane, int rank) {
+  switch (lane) {
+    case Lane::gradients:
+    case Lane::parameters:
+      return zero_group(plan, rank, false);
+    case Lane::expert_gradients:
+    case Lane::expert_parameters:
+      return zero_group(plan, rank, true);
+    case Lane::copies:
+      return copies_of(plan, rank, false);
+    case Lane::expert_copies:
+      return copies_of(plan, rank, true);
+    case Lane::tensor:
+      return plan.mesh.group(rank, Axis::tensor);
+    case Lane::context:
+      return plan.mesh.group(rank, Axis::context);
+    case Lane::expert:
+      return plan.mesh.group(rank, Axis::expert);
+    case Lane::tied: {
+      const std::vector<int> stages = plan.mesh.group(rank, Axis::pipeline);
+      const int last = plan.schedule ? plan.schedule->place_of(plan.virtual_stages() - 1, plan.pipeline).stage : 0;
+      const int ends[] = {stages.front(), stages[static_cast<std::size_t>(last)]};
+      if (ends[0] == ends[1] || (ends[0] != rank && ends[1] != rank)) return {rank};
+      return {ends[0], ends[1]};
+    }
+  }
+  throw InternalError("an unknown lane");
+}
+
+bool needed(const TrainingPlan& plan, Lane lane) {
+  const bool shared_out = plan.zero != ZeroStage::none, hybrid = shared_out && plan.zero_group > 0;
+  const bool experts = std::any_of(plan.network->layers.begin(), plan.network->layers.end(), [](const Layer& layer) {
+    return std::any_of(layer.parameters.begin(), layer.parameters.end(), [](const auto& p) { return p.expert; });
+  });
+  switch (lane) {
+    case Lane::gradients:
+      return true;
+    case Lane::expert_gradients:
+      return experts;
+    case Lane::parameters:
+      return shared_out;
+    case Lane::expert_parameters:
+      return shared_out && experts;
+    case Lane::copies:
+      return hybrid;
+    case Lane::expert_copies:
+      return hybrid && experts;
+    case Lane::tied:
+      return plan.tied;
+    default:
+      return true;
+  }
+}
+
+LaneGroups groups_of(const TrainingPlan& plan, Lane lane, const std::vector<int>& node_of_rank,
+                     const CollectiveSettings& settings) {
+  LaneGroups lanes;
+  lanes.of_rank.assign(static_cast<std::size_t>(plan.ranks()), -1);
+  for (int rank = 0; rank < plan.ranks(); ++rank) {
+    if (lanes.of_rank[static_cast<std::size_t>(rank)] >= 0) continue;
+    LaneGroup group{members_of(plan, lane, rank), settings};
+    if (group.members.size() < 2) continue;
+    for (const int member : group.members)
+      lanes.of_rank[static_cast<std::size_t>(member)] = static_cast<int>(lanes.groups.size());
+    group.settings.per_node = ranks_per_node(group.members, node_of_rank);
+    if (static_cast<int>(group.members.size()) != plan.ranks()) group.settings.rings.clear();
+    if (settings.fidelity == Fidelity::modelled)
+      group.settings.flow = std::make_shared<GroupFlow>(modelled_flow(group.settings, group.members));
+    const LaneGroup& before = lanes.groups.empty() ? group : lanes.groups.front();
+    lanes.alike = lanes.alike && before.members.size() == group.members.size() &&
+                  before.settings.per_node == group.settings.per_node;
+    lanes.groups.push_back(std::move(group));
+  }
+  return lanes;
+}
+
+}  // namespace
+
+const char* name_of(Lane lane) {
+  static constexpr std::array<const char*, kLanes> names{
+      "gradients",     "parameters", "copies",  "expert gradients", "expert parameters",
+      "expert copies", "tensor",     "context", "expert",           "tied weight"};
+  return names.at(static_cast<std::size_t>(lane));
+}
+
+void make_lanes(TrainingPlan& plan, const std::vector<int>& node_of_rank, const LaneChoice& gradients,
+                const LaneChoice& others, const Place& where) {
+  for (int i = 0; i < kLanes; ++i) {
+    const auto lane = static_cast<Lane>(i);
+    LaneGroups& groups = plan.lane(lane);
+    groups = {};
+    if (!needed(plan, lane)) continue;
+    const bool of_gradients = lane == Lane::gradients || lane == Lane::expert_gradients;
+    const LaneChoice& choice = of_gradients ? gradients : others;
+    groups = groups_of(plan, lane, node_of_rank, choice.settings);
+    for (const LaneGroup& group : groups.groups)
+      for (int o = 0; o < kOperations; ++o)
+        if (const std::string& name = choice.algorithms[static_cast<std::size_t>(o)]; !name.empty()) {
+          const GroupPlace place{0, static_cast<int>(group.members.size()), &group.settings};
+          groups.algorithm[static_cast<std::size_t>(o)] =
+              &find_collective(static_cast<Operation>(o), name, place, where);
+        }
+  }
+}
+
+}  // namespace trainyard

@@ -1,0 +1,41 @@
+#pragma once
+#include <string>
+#include <vector>
+
+#include "models/networks/layers/exchange.hpp"
+
+namespace trainyard {
+
+/// Where a rank stands in the mesh.
+struct Coordinates {
+  int tensor = 0, context = 0, data = 0, pipeline = 0;
+  constexpr bool operator==(const Coordinates&) const = default;
+};
+
+/// The mesh of ranks: tensor × context × data × pipeline of them, in Megatron-LM's words and order. Experts are spread
+/// over the ranks that share a place in tensor and pipeline (context × data of them): `expert` of these, neighbours in
+/// the mesh's order, hold all experts together, each split over the tensor axis like any other layer.
+struct Mesh {
+  int tensor = 1, context = 1, data = 1, pipeline = 1, expert = 1;
+  /// From the axis whose ranks are neighbours to the one whose ranks are furthest apart.
+  std::vector<Axis> order{Axis::tensor, Axis::context, Axis::data, Axis::pipeline};
+
+  int ranks() const { return tensor * context * data * pipeline; }
+  int size(Axis) const;
+  Coordinates of(int rank) const;
+  int rank(const Coordinates&) const;
+
+  /// Ranks that differ in this axis alone, in their order on it; of Axis::expert those that share the experts.
+  std::vector<int> group(int rank, Axis) const;
+  /// Ranks that hold the same parameters and other samples or tokens: data × context. Gradients are summed over them.
+  std::vector<int> replicas(int rank) const;
+  /// The same for the parameters of routed experts.
+  std::vector<int> expert_replicas(int rank) const;
+  /// Which of the `expert` parts of the experts it holds.
+  int expert_of(int rank) const;
+
+  /// "tensor 8 x data 16 x pipeline 8": axes of more than one rank; "1 rank".
+  std::string in_words() const;
+};
+
+}  // namespace trainyard

@@ -1,0 +1,63 @@
+#include "strategies/plan/training_plan.hpp"
+
+#include <algorithm>
+
+namespace trainyard {
+namespace {
+
+/// The bucket with a weight that lies on another stage too waits for that one's gradient.
+void mark_tied(const TrainingPlan& plan, int stage, std::vector<GradientBucket>& buckets) {
+  if (!plan.tied) return;
+  const int last = static_cast<int>(plan.network->layers.size()) - 1;
+  for (GradientBucket& bucket : buckets)
+    for (const GradientBucket::Part& part : bucket.parts) {
+      const std::string& name = plan.network->layers[static_cast<std::size_t>(part.layer)]
+                                    .parameters[static_cast<std::size_t>(part.tensor)]
+                                    .name;
+      if ((stage == 0 && part.layer == 0 && part.tensor == 0) || (part.layer == last && name == "output.weight"))
+        bucket.late = true;
+    }
+}
+
+std::vector<GradientBucket> buckets_of(const TrainingPlan& plan, const StagePlan& stage, const BucketChoice& choice) {
+  std::vector<int> layers;
+  for (const std::vector<int>& chunk : stage.chunks) layers.insert(layers.end(), chunk.begin(), chunk.end());
+  std::sort(layers.begin(), layers.end());
+  if (plan.zero == ZeroStage::parameters) return layer_buckets(*plan.network, layers);
+  return gradient_buckets(*plan.network, layers, plan.gradient_element, choice.first, choice.rest,
+                          choice.whole_tensors);
+}
+
+}  // namespace
+
+ZeroShares zero_shares(ZeroStage zero, double replicas) {
+  const auto from = [&](ZeroStage stage) { return zero >= stage ? replicas : 1; };
+  return {from(ZeroStage::parameters), from(ZeroStage::gradients), from(ZeroStage::optimizer)};
+}
+
+void divide(TrainingPlan& plan, const std::vector<std::vector<int>>& layers_of_virtual_stages,
+            const BucketChoice& buckets) {
+  plan.stages.assign(static_cast<std::size_t>(plan.mesh.pipeline), {});
+  for (StagePlan& of : plan.stages) of.chunks.resize(static_cast<std::size_t>(plan.pipeline.chunks));
+  for (int v = 0; v < static_cast<int>(layers_of_virtual_stages.size()); ++v) {
+    const PipelinePlace at = plan.schedule ? plan.schedule->place_of(v, plan.pipeline) : PipelinePlace{};
+    plan.stages[static_cast<std::size_t>(at.stage)].chunks[static_cast<std::size_t>(at.chunk)] =
+        layers_of_virtual_stages[static_cast<std::size_t>(v)];
+  }
+  for (int stage = 0; stage < plan.mesh.pipeline; ++stage) {
+    StagePlan& of = plan.stages[static_cast<std::size_t>(stage)];
+    of.tasks = plan.schedule ? plan.schedule->tasks(stage, plan.pipeline) : one_stage_tasks(plan.micro_batches);
+    of.buckets = buckets_of(plan, of, buckets);
+    mark_tied(plan, stage, of.buckets);
+  }
+}
+
+std::vector<int> zero_group(const TrainingPlan& plan, int rank, bool experts) {
+  const std::vector<int> all = experts ? plan.mesh.expert_replicas(rank) : plan.mesh.replicas(rank);
+  const auto size = static_cast<std::ptrdiff_t>(all.size());
+  const std::ptrdiff_t share = plan.zero_group > 0 ? std::min<std::ptrdiff_t>(plan.zero_group, size) : size;
+  const auto first = (std::find(all.begin(), all.end(), rank) - all.begin()) / share * share;
+  return {all.begin() + first, all.begin() + std::min(first + share, size)};
+}
+
+}  // namespace trainyard

@@ -1,0 +1,162 @@
+#pragma once
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "models/networks/layers/network.hpp"
+#include "models/networks/layers/sharding.hpp"
+#include "models/software/training_memory.hpp"
+#include "strategies/collectives/collective.hpp"
+#include "strategies/pipelines/pipeline_schedule.hpp"
+#include "strategies/plan/gossip.hpp"
+#include "strategies/plan/gradient_buckets.hpp"
+#include "strategies/plan/mesh.hpp"
+#include "strategies/plan/offload_plan.hpp"
+
+namespace trainyard {
+
+/// What replicas share out among themselves instead of each keeping all (Rajbhandari et al. 2020, ZeRO): nothing; the
+/// optimizer's state (stage 1); gradients too (stage 2); parameters too (stage 3, FSDP).
+enum class ZeroStage : std::uint8_t { none, optimizer, gradients, parameters };
+
+/// What ranks exchange with each other, each on a stream (or pair of streams) of its own.
+enum class Lane : std::uint8_t {
+  gradients,         ///< over the replicas, or those that share out among themselves
+  parameters,        ///< gathered from these
+  copies,            ///< of hybrid sharding: ranks with the same share
+  expert_gradients,  ///< the same three for routed experts
+  expert_parameters,
+  expert_copies,
+  tensor,
+  context,
+  expert,
+  tied,  ///< the ranks that hold a tied weight: of the first and the last stage
+};
+constexpr int kLanes = 10;
+const char* name_of(Lane);
+
+/// A group of ranks on one lane.
+struct LaneGroup {
+  std::vector<int> members;
+  CollectiveSettings settings;
+};
+/// All groups of a lane, and which of them a rank is in. Empty where groups would have one member.
+struct LaneGroups {
+  std::vector<LaneGroup> groups;
+  std::vector<int> of_rank;
+  std::array<const Collective*, kOperations> algorithm{};
+  bool alike = true;  ///< groups of one size, and with as many ranks a node
+  bool used() const { return !groups.empty(); }
+  const LaneGroup& of(int rank) const {
+    return groups[static_cast<std::size_t>(of_rank[static_cast<std::size_t>(rank)])];
+  }
+};
+
+/// Ranks of one pipeline stage have this in common.
+struct StagePlan {
+  std::vector<std::vector<int>> chunks;  ///< of each model chunk, the layers' numbers in the network
+  /// Of parameters and gradients, in the order in which the backward pass makes gradients final. A bucket has tensors of
+  /// routed experts only, or none; at ZeRO stage 3 those of one layer only.
+  std::vector<GradientBucket> buckets;
+  std::vector<PipelineTask> tasks;
+  Work optimizer;
+  StaticMemory memory;
+  StaticMemory host_memory;  ///< offload: what a rank holds in its host's memory
+  Bytes drive;               ///< offload: on the drives of its node
+};
+
+/// How replicas of a whole model go on without the newest gradients of all others.
+struct ReplicaUpdates {
+  /// The update of a step is there before the step that many later than the next one begins; 0: before the next one.
+  int delay = 0;
+  int local_steps = 0;  ///< each replica updates alone; parameters are averaged every so many steps; 0: never
+  std::shared_ptr<const Gossip> gossip;  ///< each updates alone, and averages with its neighbours after every step
+  bool used() const { return delay > 0 || alone(); }
+  bool alone() const { return local_steps > 0 || gossip; }
+};
+
+/// Where ranks get their samples from, where that is simulated.
+struct InputFeed {
+  std::vector<std::int32_t> loader_of_rank;  ///< the actor, −1: this rank needs none; empty: samples are just there
+  int ahead = 0;                             ///< batches on the GPU besides the one in use
+  bool asks = false;                         ///< each batch is asked for when it is due
+  Bytes held;                                ///< of a batch on the GPU
+  bool used() const { return !loader_of_rank.empty(); }
+};
+
+/// One training step of all ranks of a mesh. Made whole by `make_lanes`.
+struct TrainingPlan {
+  Mesh mesh;
+  Sharding sharding;                 ///< of every layer, over tensor, context and expert
+  const Network* network = nullptr;  ///< one rank's share of every layer, of one micro-batch
+  int steps = 1;
+  int micro_batches = 1;  ///< a step and rank
+  PipelineShape pipeline;
+  const PipelineSchedule* schedule = nullptr;  ///< null: one stage, one chunk
+  std::vector<StagePlan> stages;               ///< by pipeline coordinate
+
+  ZeroStage zero = ZeroStage::none;
+  /// Replicas that share things out among themselves; 0: all. Fewer: each such group has all (hybrid sharding).
+  int zero_group = 0;
+  int prefetch = 1;     ///< stage 3: layers whose parameters are gathered ahead
+  bool reshard = true;  ///< stage 3: parameters are dropped after the forward pass, and gathered again
+  OffloadPlan offload;
+  /// First and last layer share a weight that lies on two stages: their gradients are summed.
+  bool tied = false;
+
+  bool overlap_gradients = true;              ///< exchanged while the backward pass goes on
+  bool overlap_parameters = true;             ///< stages 1 and 2: gathered while the next step's forward pass goes on
+  bool overlap_pipeline = false;              ///< messages between stages: nobody waits for their sending
+  bool scatter_gather = false;                ///< each tensor rank sends a part of what they all have
+  Bytes gradient_element, parameter_element;  ///< on the wire
+  Work accumulation;                          ///< of one element: a gradient is added to those of earlier micro-batches
+  Seconds collective_launch;
+  bool bucket_copy = false;   ///< gradients are copied into their bucket, and back
+  bool host_buckets = false;  ///< those lie in host memory: what copies is the host, the GPU goes on
+  // The Machine's words for what is no kernel:
+  std::uint16_t copy_kernel = static_cast<std::uint16_t>(Kernel::elementwise);  ///< copies of buckets
+  std::uint16_t overhead_kernel = 0;                                            ///< host work of a step; 0: none
+  std::uint16_t wait_kernel = 0;  ///< a full bucket waits for a coordinator's tick; 0: leaves at once
+  std::uint16_t first_fused = 0;  ///< the Machine's number of the first run of kernels that is priced as one; 0: none
+
+  ReplicaUpdates updates;
+  InputFeed input;
+  bool marks_steps = false;  ///< the end of each step is an operation of its own (see TrainingWords::step_over)
+
+  bool values = false;  ///< operations carry calls (see training_calls.hpp)
+  std::array<LaneGroups, kLanes> lanes;
+
+  const LaneGroups& lane(Lane l) const { return lanes[static_cast<std::size_t>(l)]; }
+  LaneGroups& lane(Lane l) { return lanes[static_cast<std::size_t>(l)]; }
+  int ranks() const { return mesh.ranks(); }
+  const StagePlan& stage_of(int rank) const { return stages[static_cast<std::size_t>(mesh.of(rank).pipeline)]; }
+  int virtual_stages() const { return pipeline.stages * pipeline.chunks; }
+  bool coordinated() const {
+    return lane(Lane::gradients).used() && (wait_kernel != 0 || (bucket_copy && host_buckets));
+  }
+};
+
+/// Ranks over which the tensors of buckets are shared out, or where ZeRO is off summed: `rank` among them, in their
+/// order.
+std::vector<int> zero_group(const TrainingPlan&, int rank, bool experts);
+
+/// What a stage of ZeRO shares out over so many replicas.
+ZeroShares zero_shares(ZeroStage, double replicas);
+
+/// Fills `stages`, whose number is the mesh's: layers of each virtual stage, tasks, and buckets, of which those with a
+/// tied weight wait for the other stage's gradient. The network, pipeline, schedule, `zero`, `tied` and
+/// `gradient_element` must be there.
+void divide(TrainingPlan&, const std::vector<std::vector<int>>& layers_of_virtual_stages, const BucketChoice&);
+
+/// Groups of every lane that the mesh has use for, their nodes told by `node_of_rank`; `settings` are theirs but for that
+/// (and the library's ways, where they are modelled). `algorithms`: names by operation, "" for the default.
+struct LaneChoice {
+  CollectiveSettings settings;
+  std::array<std::string, kOperations> algorithms;
+};
+void make_lanes(TrainingPlan&, const std::vector<int>& node_of_rank, const LaneChoice& gradients,
+                const LaneChoice& others, const Place& where);
+
+}  // namespace trainyard

@@ -1,0 +1,190 @@
+// From the storage to the GPU: readers, and loaders that receive, decode and copy. Both halves of a message meet before
+// it moves (rendezvous): a reader's send waits until the loader has room, a loader's until the GPU has.
+#include "models/software/training_memory.hpp"
+#include "strategies/collectives/emitter.hpp"
+#include "strategies/plan/input_plan.hpp"
+
+namespace trainyard {
+namespace {
+
+class InputReader : public CoroutineProgram {
+ public:
+  InputReader(const InputPlan& plan, std::size_t loader, const InputWords& words)
+      : CoroutineProgram({plan.loaders[loader].self}, 1),
+        plan_(plan),
+        words_(words),
+        readers_(static_cast<double>(plan.loaders[loader].readers.size())) {}
+
+ protected:
+  Ops run() override {
+    for (int batch = 0; batch < plan_.batches; ++batch) {
+      if (plan_.read_of(batch).value == 0) continue;
+      Op op;
+      op.kind = Kind::send;
+      op.group = words_.read;
+      op.name = words_.reading;
+      op.message.bytes = plan_.read_of(batch) / readers_;
+      co_yield op;
+    }
+  }
+
+ private:
+  const InputPlan& plan_;
+  const InputWords& words_;
+  double readers_;
+};
+
+class InputLoader : public CoroutineProgram {
+ public:
+  InputLoader(const InputPlan& plan, std::size_t loader, const InputWords& words)
+      : CoroutineProgram(peers(plan.loaders[loader]), streams(plan, plan.loaders[loader])),
+        plan_(plan),
+        words_(words),
+        readers_(plan.loaders[loader].readers.size()),
+        ranks_(plan.loaders[loader].ranks.size()),
+        copied_(depth()) {}
+
+ protected:
+  Ops run() override {
+    for (int batch = 0; batch < plan_.batches; ++batch) {
+      Dep begin = room_for(batch);
+      if (plan_.overlap == InputOverlap::none) {
+        co_yield ask(begin);
+        begin = out_.after(asked);
+      }
+      there_ = begin;
+      co_yield read(begin, batch);
+      if (plan_.decodes) co_yield decode(batch);
+      co_yield copy(batch);
+    }
+  }
+
+ private:
+  /// Marks that join several ends have streams of their own, so that no lane waits for another one's.
+  static constexpr Stream asked = 0, read_whole = 1, copied_whole = 2, first_read = 3;
+
+  const InputPlan& plan_;
+  const InputWords& words_;
+  std::size_t readers_, ranks_;
+  Emitter out_;
+  Dep there_;                // the batch is on the host: what its copying waits for
+  std::vector<Dep> copied_;  // of the last batches, by their place on the host: they have left it
+
+  static std::vector<Actor> peers(const InputPlan::Loader& loader) {
+    std::vector<Actor> all = loader.readers;
+    all.insert(all.end(), loader.ranks.begin(), loader.ranks.end());
+    return all;
+  }
+  static int streams(const InputPlan& plan, const InputPlan::Loader& loader) {
+    return first_read + static_cast<int>(loader.readers.size() + loader.ranks.size()) + plan.lanes;
+  }
+  Stream lane(int batch) const {
+    return static_cast<Stream>(first_read + readers_ + static_cast<std::size_t>(batch % plan_.lanes));
+  }
+  Stream copying(std::size_t rank) const {
+    return static_cast<Stream>(first_read + readers_ + static_cast<std::size_t>(plan_.lanes) + rank);
+  }
+  std::size_t depth() const {
+    return plan_.overlap == InputOverlap::full ? static_cast<std::size_t>(plan_.prefetch) : 1;
+  }
+  /// The batch whose place on the host this one takes has left it.
+  Dep room_for(int batch) const { return copied_[static_cast<std::size_t>(batch) % depth()]; }
+
+  Ops ask(Dep after) {
+    Op& op = out_.fresh(Kind::recv, asked);
+    op.group = words_.copy;
+    op.name = words_.asked;
+    op.message.slot = static_cast<std::uint16_t>(readers_);
+    op.message.tag = kInputMessages;
+    op.deps[0] = after;
+    co_yield out_.give_fresh();
+  }
+
+  /// `begin`, and what has been read.
+  Ops read(Dep begin, int batch) {
+    if (plan_.read_of(batch).value == 0) co_return;
+    for (std::size_t reader = 0; reader < readers_; ++reader) {
+      Op& op = out_.fresh(Kind::recv, static_cast<Stream>(first_read + reader));
+      op.group = words_.read;
+      op.name = words_.reading;
+      op.message.slot = static_cast<std::uint16_t>(reader);
+      op.deps[0] = begin;
+      if (reader == 0) hold(op, plan_.stored);
+      co_yield out_.give_fresh();
+    }
+    co_yield join(read_whole, first_read, readers_, {});
+    there_ = out_.after(read_whole);
+  }
+
+  Ops decode(int batch) {
+    Op& op = out_.fresh(Kind::compute, lane(batch));
+    op.work = plan_.decode;
+    op.group = words_.decode;
+    op.name = words_.decoding;
+    op.deps[0] = there_;
+    hold(op, plan_.on_gpu);
+    co_yield out_.give_fresh();
+    there_ = out_.after(lane(batch));
+  }
+
+  Ops copy(int batch) {
+    for (std::size_t rank = 0; rank < ranks_; ++rank) {
+      Op& op = out_.fresh(Kind::send, copying(rank));
+      op.group = words_.copy;
+      op.name = words_.copying;
+      op.message.bytes = plan_.on_gpu;
+      op.message.slot = static_cast<std::uint16_t>(readers_ + rank);
+      op.message.tag = kInputMessages;
+      op.deps[0] = there_;
+      co_yield out_.give_fresh();
+    }
+    Bytes held;
+    if (plan_.read_of(batch).value > 0) held += plan_.stored;
+    if (plan_.decodes) held += plan_.on_gpu;
+    co_yield join(copied_whole, copying(0), ranks_, -held);
+    copied_[static_cast<std::size_t>(batch) % depth()] = out_.after(copied_whole);
+  }
+
+  /// The latest operations of `count` streams, two a mark; the last one takes or gives back host memory.
+  Ops join(Stream on, Stream first, std::size_t count, Bytes change) {
+    for (std::size_t i = 0; i < count; i += 2) {
+      Op& op = out_.fresh(Kind::mark, on);
+      op.name = words_.meet;
+      op.deps[0] = out_.after(static_cast<Stream>(first + i));
+      if (i + 1 < count) op.deps[1] = out_.after(static_cast<Stream>(first + i + 1));
+      if (i + 2 >= count) hold(op, change);
+      co_yield out_.give_fresh();
+    }
+  }
+
+  static void hold(Op& op, Bytes change) {
+    op.memory.change = change.value;
+    op.book_memory_under(static_cast<std::uint8_t>(MemoryClass::buffers));
+  }
+};
+
+}  // namespace
+
+const char* name_of(InputOverlap overlap) {
+  static constexpr const char* names[] = {"none", "prefetch", "full"};
+  return names[static_cast<std::size_t>(overlap)];
+}
+
+InputWords::InputWords(Names& names)
+    : read(names.group(kReadGroup, Role::handover)),
+      decode(names.group("decode", Role::work)),
+      copy(names.group(kCopyGroup, Role::handover)),
+      reading(names.intern("read from the storage")),
+      decoding(names.intern("decode")),
+      copying(names.intern("copy to the GPU")),
+      asked(names.intern("asked for a batch")),
+      meet(names.intern("wait for messages")) {}
+
+std::unique_ptr<Program> input_loader(const InputPlan& plan, std::size_t loader, const InputWords& words) {
+  return std::make_unique<InputLoader>(plan, loader, words);
+}
+std::unique_ptr<Program> input_reader(const InputPlan& plan, std::size_t loader, const InputWords& words) {
+  return std::make_unique<InputReader>(plan, loader, words);
+}
+
+}  // namespace trainyard

@@ -1,0 +1,384 @@
+#include "strategies/step/pass_table.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <limits>
+
+#include "sim/error.hpp"
+#include "strategies/collectives/collective_flows.hpp"
+
+namespace trainyard {
+namespace {
+
+/// One kernel of a pass, where it stands in the layer's list, and its name.
+struct KernelOfPass {
+  const KernelCall* call;
+  int number;
+  const std::vector<int>* gradients;  // that it makes final; null: a forward kernel
+  bool for_weights;
+};
+
+bool in_pass(Pass pass, bool for_weights) {
+  return pass == Pass::backward_input ? !for_weights : pass == Pass::backward_weights ? for_weights : true;
+}
+
+std::vector<KernelOfPass> kernels_of(const Layer& layer, Pass pass) {
+  std::vector<KernelOfPass> kernels;
+  if (pass == Pass::forward) {
+    for (int k = 0; k < static_cast<int>(layer.forward.size()); ++k)
+      kernels.push_back({&layer.forward[static_cast<std::size_t>(k)], k, nullptr, false});
+    return kernels;
+  }
+  for (int k = 0; k < static_cast<int>(layer.backward.size()); ++k) {
+    const BackwardKernel& kernel = layer.backward[static_cast<std::size_t>(k)];
+    if (in_pass(pass, kernel.for_weights)) kernels.push_back({&kernel, k, &kernel.gradients_ready, kernel.for_weights});
+  }
+  return kernels;
+}
+
+/// Makes the table of one pass.
+class PassMaker {
+ public:
+  PassMaker(const TrainingPlan& plan, const TrainingWords& words, Names& names, FusedKernels& fused, const Layer& layer,
+            Pass pass, bool first, bool fine)
+      : plan_(plan),
+        words_(words),
+        names_(names),
+        fused_(fused),
+        layer_(layer),
+        pass_(pass),
+        first_(first),
+        fine_(fine) {}
+
+  PassTable make() {
+    const std::vector<KernelOfPass> kernels = kernels_of(layer_, pass_);
+    const std::vector<Exchange>& all = pass_ == Pass::forward ? layer_.forward_exchanges : layer_.backward_exchanges;
+    for (std::size_t i = 0; i < all.size(); ++i)
+      if (in_pass(pass_, all[i].for_weights) && plan_.lane(lane_of(all[i].axis)).used())
+        list(all[i], static_cast<std::int16_t>(i), kernels);
+    for (const KernelOfPass& kernel : kernels) {
+      start_exchanges(kernel.number);
+      add(kernel);
+    }
+    flush();
+    start_exchanges(1 << 30);
+    for (std::int16_t place = 0; place < static_cast<std::int16_t>(open_.size()); ++place)
+      if (open_[static_cast<std::size_t>(place)]) table_.left.push_back(place);
+    table_.listed = static_cast<int>(all.size());
+    table_.places = open_.size();
+    if (!table_.items.empty()) book_memory();
+    return std::move(table_);
+  }
+
+ private:
+  const TrainingPlan& plan_;
+  const TrainingWords& words_;
+  Names& names_;
+  FusedKernels& fused_;
+  const Layer& layer_;
+  Pass pass_;
+  bool first_, fine_;
+  PassTable table_;
+  /// An exchange of this pass, or the part of one that goes on beside a matrix product, or what is left of it.
+  struct Listed {
+    const Exchange* exchange;
+    std::int16_t number;
+    int after, needed_by;
+    double share = 1;
+    bool hidden = false;
+  };
+  static constexpr int kNobody = std::numeric_limits<int>::max();
+  std::vector<Listed> exchanges_;
+  std::size_t next_ = 0;
+  std::vector<char> open_;  // by place: nobody has waited for it yet
+  std::vector<Work> run_;   // kernels that become one operation
+  PassItem item_;           // of them
+
+  std::string name_of_kernel(const KernelCall& call) const {
+    return fmt::format("{} {}{}", layer_.name, call.name, pass_ == Pass::forward ? "" : " backward");
+  }
+
+  /// Which kernel's matrix product the hidden part of an exchange goes on beside: the next, of an all-gather; the last
+  /// since the exchange before, of a reduce-scatter. −1: none.
+  int product_beside(const Exchange& exchange, const std::vector<KernelOfPass>& kernels) const {
+    const auto multiplies = [](const KernelOfPass& k) { return k.call->work.flops.value > 0; };
+    if (exchange.what == Exchanged::all_gather) {
+      const auto next = std::find_if(kernels.begin(), kernels.end(),
+                                     [&](const KernelOfPass& k) { return k.number >= exchange.after; });
+      return next != kernels.end() && multiplies(*next) ? next->number : -1;
+    }
+    const int since = exchanges_.empty() ? 0 : exchanges_.back().exchange->after;
+    for (auto k = kernels.rbegin(); k != kernels.rend() && k->number >= since; ++k)
+      if (k->number < exchange.after && multiplies(*k)) return k->number;
+    return -1;
+  }
+
+  void list(const Exchange& exchange, std::int16_t number, const std::vector<KernelOfPass>& kernels) {
+    const Listed whole{&exchange, number, exchange.after, exchange.needed_by};
+    // One that nothing waits for at once goes on beside kernels as it is; values are exchanged whole.
+    const bool splits = exchange.hidden > 0 && exchange.needed_by <= exchange.after && !plan_.values;
+    const int product = splits ? product_beside(exchange, kernels) : -1;
+    if (product < 0) return exchanges_.push_back(whole);
+    Listed exposed = whole, hidden = whole;
+    exposed.share = 1 - exchange.hidden;
+    hidden.share = exchange.hidden;
+    hidden.hidden = true;
+    hidden.needed_by = kNobody;
+    const bool gathers = exchange.what == Exchanged::all_gather;
+    if (!gathers) hidden.after = product;
+    if (exposed.share > 0 && gathers) exchanges_.push_back(exposed);
+    exchanges_.push_back(hidden);
+    if (exposed.share > 0 && !gathers) exchanges_.push_back(exposed);
+  }
+
+  void start_exchanges(int before_kernel) {
+    for (; next_ < exchanges_.size() && exchanges_[next_].after <= before_kernel; ++next_) {
+      flush();
+      const Listed& listed = exchanges_[next_];
+      const Exchange& exchange = *listed.exchange;
+      PassItem item;
+      item.what = PassItem::What::exchange;
+      item.exchange = listed.number;
+      item.place = static_cast<std::int16_t>(open_.size());
+      item.lane = lane_of(exchange.axis);
+      item.operation = operation_of(exchange.what);
+      item.bytes = exchange.bytes * listed.share;
+      item.op = exchange_op(listed);
+      take_needed(listed.after, item);
+      open_.push_back(listed.needed_by == kNobody ? 0 : 1);
+      table_.items.push_back(item);
+    }
+  }
+
+  Op exchange_op(const Listed& listed) const {
+    const Exchange& exchange = *listed.exchange;
+    const Lane lane = lane_of(exchange.axis);
+    Op op;
+    op.kind = Kind::join;
+    op.group = words_.lane[static_cast<std::size_t>(lane)];
+    op.name = names_.intern(
+        fmt::format("{} {}{}", layer_.name, exchange.name, listed.hidden ? ", beside the matrix product" : ""));
+    op.message.bytes = exchange.bytes * listed.share;
+    const LaneGroup& any = plan_.lane(lane).groups.front();
+    if (any.settings.fidelity != Fidelity::modelled) return op;
+    const int ranks = static_cast<int>(any.members.size());
+    const ModelledJoin flow = modelled_join(operation_of(exchange.what), any.settings, ranks, exchange.bytes);
+    // A part of the whole exchange, of its latency too: not a smaller exchange.
+    const Picoseconds latency = flow.latency + to_picoseconds(plan_.collective_launch);
+    op.message.bytes = flow.bytes * listed.share;
+    op.message.extra_latency = to_picoseconds(latency.seconds() * listed.share);
+    op.message.rate_cap = flow.rate;
+    op.message.steps = static_cast<std::uint32_t>(ranks);
+    op.message.slot = static_cast<std::uint16_t>(lane);
+    return op;
+  }
+
+  void add(const KernelOfPass& kernel) {
+    PassItem waiting;
+    const int count = take_needed(kernel.number, waiting);
+    if (count > 0 || fine_ || plan_.first_fused == 0) flush();
+    if (run_.empty()) {
+      item_ = {};
+      item_.op.kind = Kind::local;
+      item_.op.group = words_.compute;
+      item_.op.name = names_.intern(name_of_kernel(*kernel.call));
+    }
+    if (count > 0) std::copy(std::begin(waiting.waits_for), std::end(waiting.waits_for), std::begin(item_.waits_for));
+    run_.push_back(kernel.call->work);
+    if (kernel.call->work.flops.value > 0) item_.op.kind = Kind::compute;
+    item_.kernel = kernel.number;
+    accumulate(kernel);
+  }
+
+  /// Gradients of earlier micro-batches are there already: these are added to them.
+  void accumulate(const KernelOfPass& kernel) {
+    if (first_ || !kernel.gradients || kernel.gradients->empty()) return;
+    double elements = 0;
+    for (const int tensor : *kernel.gradients) {
+      const ParameterTensor& parameter = layer_.parameters[static_cast<std::size_t>(tensor)];
+      if (!parameter.accumulated) elements += parameter.elements;
+    }
+    if (elements == 0) return;
+    Work sum = plan_.accumulation;
+    sum.bytes = sum.bytes * elements;
+    if (fine_ || plan_.first_fused == 0) {
+      flush();
+      item_ = {};
+      item_.op.kind = Kind::local;
+      item_.op.group = words_.compute;
+      item_.op.name = words_.accumulate;
+      item_.kernel = kernel.number;
+    }
+    run_.push_back(sum);
+  }
+
+  /// What must be over before the kernel of that number: nobody else waits for it.
+  int take_needed(int kernel, PassItem& item) {
+    int count = 0;
+    for (std::size_t place = 0; place < open_.size(); ++place)
+      if (open_[place] && needed_by(place) <= kernel) {
+        if (count == 2) throw InternalError(layer_.name + ": a kernel waits for three exchanges");
+        item.waits_for[count++] = static_cast<std::int16_t>(place);
+        open_[place] = 0;
+      }
+    return count;
+  }
+
+  int needed_by(std::size_t place) const { return exchanges_[place].needed_by; }
+
+  void flush() {
+    if (run_.empty()) return;
+    item_.op.work = run_.front();
+    if (run_.size() > 1) {
+      item_.op.work = {};
+      item_.op.name = names_.intern(layer_.name + (pass_ == Pass::forward ? " forward" : " backward"));
+      item_.op.work.kernel = static_cast<std::uint16_t>(plan_.first_fused + fused_.number(run_));
+    }
+    run_.clear();
+    table_.items.push_back(item_);
+  }
+
+  /// What the pass takes as it begins, holds while it runs, and gives back as it ends.
+  void book_memory() {
+    const Bytes all = layer_.activations();
+    const Bytes later = std::min(all, layer_.kept_for_weights);
+    Bytes change = all, transient = layer_.forward_transient;
+    if (pass_ != Pass::forward) transient = layer_.backward_transient;
+    if (pass_ == Pass::backward) change = -all;
+    if (pass_ == Pass::backward_input) change = later - all;
+    if (pass_ == Pass::backward_weights) {
+      change = -later;
+      transient = Bytes{0};
+    }
+    PassItem* ends = nullptr;
+    for (PassItem& item : table_.items) {
+      if (item.what != PassItem::What::kernels) continue;
+      item.op.book_memory_under(static_cast<std::uint8_t>(MemoryClass::activations));
+      item.op.memory.high_water = transient.value;
+      if (!ends && pass_ == Pass::forward) item.op.memory.change = change.value;
+      ends = &item;
+    }
+    if (ends && pass_ != Pass::forward) ends->op.memory.change = change.value;
+  }
+};
+
+}  // namespace
+
+std::uint16_t FusedKernels::number(const std::vector<Work>& run) {
+  std::string key;
+  for (const Work& work : run)
+    key += fmt::format("{} {} {} {};", exact(work.flops.value), exact(work.bytes.value), work.kernel, work.precision);
+  const auto [at, fresh] = known_.try_emplace(key, static_cast<std::uint16_t>(runs_.size()));
+  if (fresh) {
+    if (runs_.size() > 60000) throw InternalError("more than 60,000 different runs of kernels");
+    runs_.push_back(run);
+  }
+  return at->second;
+}
+
+Lane lane_of(Axis axis) {
+  switch (axis) {
+    case Axis::tensor:
+      return Lane::tensor;
+    case Axis::context:
+      return Lane::context;
+    case Axis::expert:
+      return Lane::expert;
+    case Axis::data:
+    case Axis::pipeline:
+      break;
+  }
+  throw InternalError("layers exchange nothing over that axis");
+}
+
+Operation operation_of(Exchanged what) {
+  switch (what) {
+    case Exchanged::all_reduce:
+      return Operation::all_reduce;
+    case Exchanged::all_gather:
+      return Operation::all_gather;
+    case Exchanged::reduce_scatter:
+      return Operation::reduce_scatter;
+    case Exchanged::all_to_all:
+      return Operation::all_to_all;
+    case Exchanged::ring_shift:
+      return Operation::send_recv;
+  }
+  throw InternalError("an unknown exchange");
+}
+
+TrainingWords::TrainingWords(const TrainingPlan& plan, Names& names) {
+  compute = names.group("compute", Role::work);
+  optimizer = names.group("optimizer", Role::work);
+  framework = names.group("framework", Role::work);
+  const auto group = [&](Lane l, const char* name) {
+    const LaneGroups& groups = plan.lane(l);
+    if (!groups.used() && l != Lane::gradients) return;
+    const Collective* algorithm = groups.algorithm[static_cast<std::size_t>(Operation::all_reduce)];
+    lane[static_cast<std::size_t>(l)] = names.group(name, Role::collective, algorithm ? algorithm->name : "");
+  };
+  const bool shared_out = plan.zero != ZeroStage::none;
+  const char* exchange = plan.updates.gossip ? "gossip" : shared_out ? "reduce-scatter of gradients" : "all-reduce";
+  group(Lane::gradients, exchange);
+  group(Lane::expert_gradients, "gradients of experts");
+  group(Lane::parameters, "all-gather of parameters");
+  group(Lane::expert_parameters, "all-gather of parameters");
+  group(Lane::copies, "all-reduce over copies");
+  group(Lane::expert_copies, "all-reduce over copies");
+  group(Lane::tensor, "tensor parallel");
+  group(Lane::context, "context parallel");
+  group(Lane::expert, "expert parallel");
+  group(Lane::tied, "tied weight");
+  if (plan.pipeline.stages > 1) pipeline = names.group("pipeline", Role::handover);
+  if (plan.offload.used()) {
+    const GroupId cpu = names.group("CPU optimizer", Role::collective);
+    const GroupId drive = plan.offload.drives() ? names.group("drive", Role::collective) : cpu;
+    const GroupId copies = names.group("offload copies", Role::collective);
+    host = {copies, cpu, copies, drive, drive};
+  }
+  gradients_out = names.intern("copy gradients to host");
+  add_on_host = names.intern("add gradients on host");
+  read_states = names.intern("read optimizer states");
+  write_states = names.intern("write optimizer states");
+  read_parameters = names.intern("read parameters");
+  parameters_in = names.intern("copy parameters from host");
+  if (plan.input.used()) input = names.group(kInputGroup, Role::supply);
+  receive_input = names.intern("samples");
+  ask_input = names.intern("ask for samples");
+  step_over = names.intern(kStepOver);
+  average = names.intern("average parameters");
+  setup = names.intern("set-up");
+  overhead = names.intern("framework");
+  accumulate = names.intern("accumulate gradients");
+  wait = names.intern("wait for the coordinator's tick");
+  copy_in = names.intern("copy gradients to bucket");
+  copy_out = names.intern("copy bucket to gradients");
+  optimizer_step = names.intern("optimizer step");
+  meet = names.intern("wait for messages");
+  call = names.intern("values");
+  gather_parameters = names.intern("gather parameters");
+  drop_parameters = names.intern("drop gathered parameters");
+  tied = names.intern("all-reduce gradient of the tied weight");
+  partial = names.intern("all-reduce gradients of norms over tensor ranks");
+  take = names.intern("take what was exchanged");
+  pipeline_message = {names.intern("send activations"), names.intern("receive activations"),
+                      names.intern("send gradients"), names.intern("receive gradients")};
+  std::size_t most = 0;
+  for (const StagePlan& stage : plan.stages) most = std::max(most, stage.buckets.size());
+  for (std::size_t b = 0; b < most; ++b)
+    buckets.push_back(names.intern(fmt::format("{} bucket {}", shared_out ? "reduce-scatter" : "all-reduce", b)));
+}
+
+PassTables::PassTables(const TrainingPlan& plan, Names& names) : plan_(plan), words_(plan, names) {
+  for (const Layer& layer : plan_.network->layers) {
+    OfLayer& of = tables_.emplace_back();
+    for (int pass = 0; pass < kPasses; ++pass)
+      for (const bool first : {false, true})
+        for (const bool fine : {false, true})
+          of.of[pass][first ? 1 : 0][fine ? 1 : 0] =
+              PassMaker(plan_, words_, names, fused_, layer, static_cast<Pass>(pass), first, fine).make();
+  }
+}
+
+}  // namespace trainyard

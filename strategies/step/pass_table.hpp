@@ -1,0 +1,96 @@
+#pragma once
+#include <map>
+#include <string>
+#include <vector>
+
+#include "sim/names.hpp"
+#include "strategies/plan/training_plan.hpp"
+
+namespace trainyard {
+
+/// Which part of a layer's work.
+enum class Pass : std::uint8_t { forward, backward, backward_input, backward_weights };
+constexpr int kPasses = 4;
+
+/// What one pass of a layer is, in order: kernels and exchanges, operations made ready but for numbers that differ from
+/// micro-batch to micro-batch.
+struct PassItem {
+  enum class What : std::uint8_t { kernels, exchange };
+  What what = What::kernels;
+  Op op;                                 ///< kernels: of compute; a modelled exchange: without tag
+  std::int16_t waits_for[2] = {-1, -1};  ///< kernels: exchanges (by their place in the pass)
+  std::int16_t exchange = -1;            ///< its number in the layer's list
+  Lane lane = Lane::tensor;              ///< of an exchange
+  Operation operation = Operation::all_reduce;
+  Bytes bytes;              ///< of an exchange, as its collective counts them
+  std::int16_t place = -1;  ///< of an exchange: which of this pass
+  int kernel = 0;           ///< the last kernel, as numbered in the layer
+};
+struct PassTable {
+  std::vector<PassItem> items;
+  std::vector<std::int16_t> left;  ///< exchanges (by place) that whatever follows the pass waits for
+  int listed = 0;                  ///< exchanges in the layer's list, those of other passes included
+  std::size_t places = 0;          ///< exchanges of this pass
+};
+
+/// Runs of kernels that the Machine prices as one.
+class FusedKernels {
+ public:
+  std::uint16_t number(const std::vector<Work>& run);
+  const std::vector<std::vector<Work>>& runs() const { return runs_; }
+
+ private:
+  std::vector<std::vector<Work>> runs_;
+  std::map<std::string, std::uint16_t> known_;
+};
+
+/// The operation that ends a step, where a plan marks its steps; the group of samples that come in.
+constexpr const char* kStepOver = "step over";
+constexpr const char* kInputGroup = "input";
+
+/// Names and groups of a training step's operations.
+struct TrainingWords {
+  GroupId compute, optimizer, framework;
+  std::array<GroupId, kLanes> lane{};
+  GroupId pipeline = 0;
+  NameId setup, overhead, accumulate, wait, copy_in, copy_out, optimizer_step, meet, call;
+  NameId gather_parameters, drop_parameters, tied, partial, take;
+  std::array<GroupId, kHostWays> host{};
+  NameId gradients_out, add_on_host, read_states, write_states, read_parameters, parameters_in;
+  GroupId input = 0;  ///< samples
+  NameId receive_input, ask_input, step_over, average;
+  std::array<NameId, 4> pipeline_message;  ///< send and receive of activations, of gradients
+  std::vector<NameId> buckets;
+  TrainingWords(const TrainingPlan&, Names&);
+};
+
+/// The passes of all layers, made once for all ranks.
+class PassTables {
+ public:
+  /// With a first fused number in the plan, kernels between two exchanges become one operation. The plan and what it
+  /// refers to must outlive the tables.
+  PassTables(const TrainingPlan&, Names&);
+
+  /// first: of the step's micro-batches, before which there is nothing to add gradients to; fine: kernel by kernel, so
+  /// that buckets may leave between them.
+  const PassTable& pass(Pass pass, int layer, bool first, bool fine) const {
+    return tables_[static_cast<std::size_t>(layer)].of[static_cast<std::size_t>(pass)][first ? 1 : 0][fine ? 1 : 0];
+  }
+  const TrainingWords& words() const { return words_; }
+  const FusedKernels& fused() const { return fused_; }
+
+ private:
+  struct OfLayer {
+    PassTable of[kPasses][2][2];
+  };
+  const TrainingPlan& plan_;
+  TrainingWords words_;
+  FusedKernels fused_;
+  std::vector<OfLayer> tables_;
+};
+
+/// Of a layer's exchange: on which lane, as which collective.
+Lane lane_of(Axis);
+Operation operation_of(Exchanged);
+
+}  // namespace trainyard

@@ -1,0 +1,109 @@
+#include "strategies/values/layers/graph.hpp"
+
+#include <fmt/format.h>
+
+#include <limits>
+#include <utility>
+
+#include "sim/error.hpp"
+#include "sim/observers/values.hpp"
+
+namespace trainyard::numeric {
+namespace {
+
+constexpr double kUnset = std::numeric_limits<double>::quiet_NaN();
+
+BufferRef block(int index, int of) { return {0, static_cast<std::uint16_t>(index), static_cast<std::uint16_t>(of), 1}; }
+
+[[noreturn]] void misfit(const std::string& what, const Matrix& a, const Matrix& b) {
+  throw InternalError(fmt::format("{}: {} x {} and {} x {} do not fit", what, a.rows(), a.cols(), b.rows(), b.cols()));
+}
+
+}  // namespace
+
+Matrix times(const Eigen::Ref<const Matrix>& a, const Eigen::Ref<const Matrix>& b, const std::string& what) {
+  if (a.cols() != b.rows()) misfit(what, a, b);
+  return a * b;
+}
+
+Matrix plus(const Matrix& a, const Matrix& b, const std::string& what) {
+  if (a.rows() != b.rows() || a.cols() != b.cols()) misfit(what, a, b);
+  return a + b;
+}
+
+void Graph::node(const std::string& name, Compute compute) {
+  if (has(name)) throw InternalError("two nodes are called " + name);
+  computes_.emplace(name, std::move(compute));
+}
+
+void Graph::exchange(const std::string& name, const std::string& source) {
+  if (has(name)) throw InternalError("two nodes are called " + name);
+  sources_.emplace(name, source);
+}
+
+void Graph::list(const std::vector<Exchange>& exchanges) {
+  for (const Exchange& e : exchanges) listed_.insert(e.name);
+}
+
+const Matrix& Graph::operator[](const std::string& name) {
+  if (const auto known = values_.find(name); known != values_.end()) return known->second;
+  if (const auto open = open_.find(name); open != open_.end()) {
+    Matrix value = result(name, open->second);
+    open_.erase(open);
+    return values_[name] = std::move(value);
+  }
+  if (const auto source = sources_.find(name); source != sources_.end()) {
+    if (listed(name)) throw InternalError(name + " is used, but was not exchanged in this pass");
+    return (*this)[source->second];
+  }
+  const auto compute = computes_.find(name);
+  if (compute == computes_.end()) throw InternalError("nothing is called " + name);
+  Matrix value = compute->second();
+  return values_[name] = std::move(value);
+}
+
+void Graph::fill(const Exchange& e, const ExchangeSide& side) {
+  const auto source = sources_.find(e.name);
+  if (source == sources_.end()) throw InternalError("no values belong to the exchange " + e.name);
+  const Matrix& own = (*this)[source->second];
+  const Eigen::Map<const Eigen::VectorXd> flat(own.data(), own.size());
+  Eigen::VectorXd& result = *side.result;
+  switch (e.what) {
+    case Exchanged::all_reduce:
+    case Exchanged::reduce_scatter:
+      result = flat;
+      break;
+    case Exchanged::all_gather:
+      result.setConstant(flat.size() * side.of, kUnset);
+      result.segment(flat.size() * side.index, flat.size()) = flat;
+      break;
+    case Exchanged::all_to_all:
+    case Exchanged::ring_shift:
+      *side.input = flat;
+      result.setConstant(flat.size(), kUnset);
+      break;
+  }
+  if (e.what == Exchanged::reduce_scatter && own.cols() % side.of != 0)
+    throw InternalError(fmt::format("{}: {} columns are shared out among {}", e.name, own.cols(), side.of));
+  values_.erase(e.name);  // of the pass before, where this one runs it again
+  open_.insert_or_assign(e.name, Open{e.what, side, own.rows(), own.cols()});
+}
+
+Matrix Graph::result(const std::string& name, const Open& open) {
+  const Eigen::VectorXd& buffer = *open.side.result;
+  const bool gather = open.what == Exchanged::all_gather;
+  const Index expected = open.rows * open.columns * (gather ? open.side.of : 1);
+  if (buffer.size() != expected)
+    throw InternalError(fmt::format("{}: {} elements arrived of {}", name, buffer.size(), expected));
+  if (open.what == Exchanged::reduce_scatter) {
+    const auto [begin, end] = Values::range(buffer.size(), block(open.side.index, open.side.of));
+    return Eigen::Map<const Matrix>(buffer.data() + begin, open.rows, (end - begin) / open.rows);
+  }
+  return Eigen::Map<const Matrix>(buffer.data(), open.rows, expected / open.rows);
+}
+
+void Graph::end_pass() {
+  while (!open_.empty()) (*this)[std::string(open_.begin()->first)];
+}
+
+}  // namespace trainyard::numeric

@@ -1,0 +1,87 @@
+#include "strategies/values/layers/layer_shard.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <numeric>
+
+#include "sim/error.hpp"
+
+namespace trainyard::numeric {
+
+Draw& Draw::operator<<(const std::string& text) {
+  for (const char c : text) *this << static_cast<std::uint64_t>(c);
+  return *this;
+}
+
+std::vector<Index> span(Index first, Index count) {
+  std::vector<Index> numbers(static_cast<std::size_t>(count));
+  std::iota(numbers.begin(), numbers.end(), first);
+  return numbers;
+}
+
+std::vector<Index> part(Index count, int index, int of) {
+  if (count % of != 0) throw InternalError(fmt::format("{} are shared out among {}", count, of));
+  return span(count / of * index, count / of);
+}
+
+TensorShard TensorShard::cut(Index rows_of_whole, const std::vector<Index>& rows, const std::vector<Index>& columns) {
+  TensorShard shard;
+  shard.rows = static_cast<Index>(rows.size());
+  for (const Index column : columns)
+    for (const Index row : rows) shard.whole.push_back(row < rows_of_whole ? column * rows_of_whole + row : -1);
+  return shard;
+}
+
+void TensorShard::add(const TensorShard& matrix, Index number, Index elements_of_whole) {
+  rows = matrix.rows;
+  for (const Index element : matrix.whole) whole.push_back(number * elements_of_whole + element);
+}
+
+LayerShard::LayerShard(const Layer& layer, const TensorShards& shards, std::uint64_t seed) {
+  Index elements = 0;
+  for (const ParameterTensor& tensor : layer.parameters) {
+    const auto shard = shards.find(tensor.name);
+    if (shard == shards.end())
+      throw InternalError(fmt::format("{}: values have no tensor {}", layer.name, tensor.name));
+    const auto size = static_cast<Index>(shard->second.whole.size());
+    if (size != static_cast<Index>(tensor.elements))
+      throw InternalError(
+          fmt::format("{}: {} has {} elements, but {} of values", layer.name, tensor.name, tensor.elements, size));
+    tensors.push_back({tensor.name, shard->second, elements, tensor.partial});
+    elements += size;
+  }
+  for (const auto& [name, shard] : shards)
+    if (!has(name)) throw InternalError(fmt::format("{} has no tensor {}", layer.name, name));
+  parameters.setZero(elements);
+  gradient.setZero(elements);
+  for (const Tensor& tensor : tensors) {
+    const TensorShard& s = tensor.shard;
+    Draw named(seed);
+    named << s.drawn_as;
+    for (std::size_t i = 0; i < s.whole.size(); ++i)
+      if (s.whole[i] >= 0) {
+        Draw draw = named;
+        draw << static_cast<std::uint64_t>(s.whole[i]);
+        parameters[tensor.first + static_cast<Index>(i)] = s.mean + s.spread * draw.uniform();
+      }
+  }
+}
+
+bool LayerShard::has(const std::string& name) const {
+  return std::any_of(tensors.begin(), tensors.end(), [&name](const Tensor& t) { return t.name == name; });
+}
+
+const LayerShard::Tensor& LayerShard::find(const std::string& name) const {
+  for (const Tensor& tensor : tensors)
+    if (tensor.name == name) return tensor;
+  throw InternalError("no tensor is called " + name);
+}
+
+Eigen::Map<const Matrix> LayerShard::matrix(const std::string& name, Index number, Index of) const {
+  const Tensor& tensor = find(name);
+  const Index elements = static_cast<Index>(tensor.shard.whole.size()) / of;
+  return {parameters.data() + tensor.first + number * elements, tensor.shard.rows, elements / tensor.shard.rows};
+}
+
+}  // namespace trainyard::numeric

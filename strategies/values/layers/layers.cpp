@@ -1,0 +1,71 @@
+#include "strategies/values/layers/layers.hpp"
+
+#include "sim/error.hpp"
+
+namespace trainyard::numeric {
+namespace {
+
+/// What values do not compute, they must not pretend to.
+void check(const TransformerConfig& c, const Sharding& sharding) {
+  const auto refuse = [](bool bad, const char* what) {
+    if (bad) throw InternalError(std::string("values know no ") + what);
+  };
+  refuse(c.num_decoder_layers > 0, "decoders beside encoders");
+  refuse(c.norm_after, "norms after the residual sum");
+  refuse(c.latent.key_value_rank > 0, "latent attention");
+  refuse(c.position_embedding == PositionEmbedding::relative, "relative positions");
+  refuse(c.experts.shared_intermediate_size > 0, "shared experts");
+  refuse(c.experts.correction_bias, "correction biases");
+  refuse(c.experts.count > 0 && c.mlp_bias, "biases of experts");
+  refuse(c.patch_size > 0 || c.type_vocab_size > 0, "images and segments");
+  refuse(sharding.expert_capacity > 0, "dropped tokens");
+}
+
+}  // namespace
+
+TensorShards layer_tensors(const RankPlace& p, int number, const Network& network, bool own_tied) {
+  const int layers = static_cast<int>(network.layers.size());
+  TensorShards shards;
+  if (const MlpShape* shape = std::get_if<MlpShape>(&p.task.model)) {
+    shards = mlp_tensors(p, *shape, number);
+  } else {
+    check(p.config(), p.sharding);
+    shards = number == 0            ? embedding_tensors(p)
+             : number + 1 == layers ? head_tensors(p, own_tied)
+                                    : block_tensors(p, number, network.layers[static_cast<std::size_t>(number)]);
+  }
+  for (auto& [name, shard] : shards) shard.drawn_as = std::to_string(number) + " " + name;
+  if (own_tied && number + 1 == layers && shards.count("output.weight") > 0)
+    shards["output.weight"].drawn_as = "0 token_embedding.weight";
+  return shards;
+}
+
+Index input_rows(const RankPlace& p, int number) {
+  if (const MlpShape* shape = std::get_if<MlpShape>(&p.task.model)) return mlp_input_rows(p, *shape, number);
+  return p.config().hidden_size;
+}
+
+void define_layer(Graph& g, const RankPlace& p, const RankLayer& layer, const Batch& batch) {
+  if (const MlpShape* shape = std::get_if<MlpShape>(&p.task.model))
+    mlp_layer(g, p, *shape, layer, batch);
+  else if (layer.number == 0)
+    embedding(g, p, layer, batch);
+  else if (layer.last)
+    head(g, p, layer, batch);
+  else
+    block(g, p, layer);
+}
+
+std::vector<std::string> dropped_after_forward(const Graph& g, const RankPlace& p) {
+  std::vector<std::string> names;
+  for (const char* part : {"attention", "mlp", "head"})
+    if (g.listed(std::string(part) + ".regather")) names.push_back(std::string(part) + ".gather");
+  for (int i = 0; i + 1 < p.sharding.context; ++i) {
+    const std::string keys = "attention.keys." + std::to_string(i);
+    if (g.listed(keys + ".backward")) names.push_back(keys);
+  }
+  if (p.sharding.recompute == Recompute::selective && !p.ring()) names.push_back("attended");
+  return names;
+}
+
+}  // namespace trainyard::numeric

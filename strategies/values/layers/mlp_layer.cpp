@@ -1,0 +1,136 @@
+// A layer of an MLP: tanh after all but the last, whose output the loss compares with a target.
+#include <cmath>
+
+#include "sim/error.hpp"
+#include "strategies/values/layers/layers.hpp"
+#include "strategies/values/layers/operators.hpp"
+
+namespace trainyard::numeric {
+namespace {
+
+Index width_of(const MlpShape& shape, int index) { return shape.widths.at(static_cast<std::size_t>(index)); }
+
+/// Uniform numbers, one sample a column.
+Matrix drawn(const RankPlace& p, const Batch& batch, const char* what, Index rows) {
+  Matrix values(rows, p.task.micro_batch_size);
+  for (Index sample = 0; sample < values.cols(); ++sample)
+    for (Index row = 0; row < rows; ++row) {
+      Draw draw(p.task.seed);
+      draw << what << static_cast<std::uint64_t>(batch.first_sample + sample) << static_cast<std::uint64_t>(row);
+      values(row, sample) = draw.uniform();
+    }
+  return values;
+}
+
+Matrix softmax(const Matrix& logits) {
+  Matrix p = (logits.rowwise() - logits.colwise().maxCoeff()).array().exp();
+  return p * p.colwise().sum().cwiseInverse().asDiagonal();
+}
+
+Matrix targets_of(const RankPlace& p, const MlpShape& shape, const Batch& batch) {
+  const Matrix values = drawn(p, batch, "targets", shape.widths.back());
+  return shape.loss == MlpLoss::mean_squared_error ? values : softmax(values);
+}
+
+/// How a layer is split over the tensor axis; see `mlp_network`.
+enum class MlpSplit : std::uint8_t { none, columns, gathered_columns, rows, spread_rows };
+
+MlpSplit mlp_split(const RankPlace& p, const MlpShape& shape, int number) {
+  if (p.sharding.tensor == 1) return MlpSplit::none;
+  if (p.sharding.linear_split == LinearSplit::columns) return MlpSplit::gathered_columns;
+  if (p.sharding.linear_split == LinearSplit::rows) return MlpSplit::spread_rows;
+  if (number % 2 == 1) return MlpSplit::rows;
+  return number + 1 == shape.layers() ? MlpSplit::gathered_columns : MlpSplit::columns;
+}
+
+bool split_by_rows(MlpSplit split) { return split == MlpSplit::rows || split == MlpSplit::spread_rows; }
+
+/// An all-gather puts blocks of columns side by side; these are blocks of rows.
+Matrix rows_together(const Matrix& blocks, Index columns) {
+  const Index of = blocks.cols() / columns;
+  Matrix all(blocks.rows() * of, columns);
+  for (Index i = 0; i < of; ++i)
+    all.middleRows(i * blocks.rows(), blocks.rows()) = blocks.middleCols(i * columns, columns);
+  return all;
+}
+
+Matrix own_rows(const Matrix& all, const RankPlace& p) {
+  const Index rows = all.rows() / p.sharding.tensor;
+  return all.middleRows(rows * p.tensor, rows);
+}
+
+/// From `output` to `loss`, and back to output.d.
+void loss_nodes(Graph& g, const RankPlace& p, const MlpShape& shape, const Batch& batch) {
+  const Matrix target = targets_of(p, shape, batch);
+  const bool squares = shape.loss == MlpLoss::mean_squared_error;
+  g.node("loss", [&g, target, squares, scale = batch.scale] {
+    const Matrix& y = g["output"];
+    const double sum =
+        squares ? (y - target).squaredNorm() / 2 : -target.cwiseProduct(Matrix(softmax(y).array().log())).sum();
+    return Matrix::Constant(1, 1, sum * scale);
+  });
+  g.node("output.d", [&g, target, squares, scale = batch.scale] {
+    return Matrix(((squares ? g["output"] : softmax(g["output"])) - target) * scale);
+  });
+}
+
+/// From `y` to what the next layer or the loss is given, and back to y.d.
+void output_nodes(Graph& g, const RankPlace& p, const MlpShape& shape, const RankLayer& layer, const Batch& batch) {
+  const bool gathers = mlp_split(p, shape, layer.number) == MlpSplit::gathered_columns, last = layer.last;
+  const std::string out = last ? "output" : "out", out_gradient = last ? "output.d" : "dout";
+  g.node("activated", [&g, last] { return last ? g["y"] : Matrix(g["y"].array().tanh()); });
+  g.exchange("linear.gather", "activated");
+  g.node(out, [&g, columns = Index{p.task.micro_batch_size}] { return rows_together(g["linear.gather"], columns); });
+  g.node("y.d", [&g, p, gathers, last, out_gradient] {
+    const Matrix d = gathers ? own_rows(g[out_gradient], p) : g[out_gradient];
+    return last ? d : Matrix(d.array() * (1 - g["activated"].array().square()));
+  });
+  if (last) loss_nodes(g, p, shape, batch);
+}
+
+}  // namespace
+
+TensorShards mlp_tensors(const RankPlace& p, const MlpShape& shape, int number) {
+  const Index in = width_of(shape, number), out = width_of(shape, number + 1);
+  const MlpSplit split = mlp_split(p, shape, number);
+  const bool by_rows = split_by_rows(split);
+  std::vector<Index> rows = span(0, out), columns = span(0, in);
+  if (by_rows)
+    columns = part(in, p.tensor, p.sharding.tensor);
+  else
+    rows = part(out, p.tensor, p.sharding.tensor);
+  TensorShards shards;
+  TensorShard& weight = shards["linear.weight"] = TensorShard::cut(out, rows, columns);
+  weight.spread = std::sqrt(6.0 / static_cast<double>(in + out));
+  TensorShard& bias = shards["linear.bias"] = TensorShard::cut(out, rows, {0});
+  bias.spread = 0.1;
+  return shards;
+}
+
+Index mlp_input_rows(const RankPlace& p, const MlpShape& shape, int number) {
+  const Index whole = width_of(shape, number);
+  return mlp_split(p, shape, number) == MlpSplit::rows ? whole / p.sharding.tensor : whole;
+}
+
+void mlp_layer(Graph& g, const RankPlace& p, const MlpShape& shape, const RankLayer& layer, const Batch& batch) {
+  const LayerShard& s = *layer.shard;
+  const MlpSplit split = mlp_split(p, shape, layer.number);
+  const bool first = layer.number == 0, by_rows = split_by_rows(split);
+  if (first) g.node("x", [p, batch, rows = width_of(shape, 0)] { return drawn(p, batch, "inputs", rows); });
+  g.node("inputs", [&g, p, split] { return split == MlpSplit::spread_rows ? own_rows(g["x"], p) : g["x"]; });
+  linear(g, s, {.name = "linear", .in = "inputs", .in_for_weights = "inputs", .out_gradient = "y.d", .bias = !by_rows});
+  g.exchange("linear.reduce", "linear");
+  if (by_rows)
+    add_bias(g, s, "linear.bias", "y", "linear.reduce", "y.d");
+  else
+    g.node("y", [&g] { return g["linear.reduce"]; });
+  output_nodes(g, p, shape, layer, batch);
+  if (first) return;
+  g.exchange("linear.reduce.backward", "linear.d");
+  g.exchange("linear.gather.backward", "linear.reduce.backward");
+  g.node("dx", [&g, columns = Index{p.task.micro_batch_size}] {
+    return rows_together(g["linear.gather.backward"], columns);
+  });
+}
+
+}  // namespace trainyard::numeric

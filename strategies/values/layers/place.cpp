@@ -1,0 +1,37 @@
+#include "strategies/values/layers/place.hpp"
+
+#include "strategies/values/layers/layer_shard.hpp"
+
+namespace trainyard::numeric {
+
+Tokens RankPlace::tokens(int context_rank) const {
+  const Index seq = task.seq_length;
+  std::vector<Index> positions;
+  if (ring() && config().causal) {
+    positions = part(seq, context_rank, 2 * sharding.context);
+    const std::vector<Index> mirrored = part(seq, 2 * sharding.context - 1 - context_rank, 2 * sharding.context);
+    positions.insert(positions.end(), mirrored.begin(), mirrored.end());
+  } else {
+    positions = part(seq, context_rank, sharding.context);
+  }
+  Tokens tokens;
+  for (Index sample = 0; sample < task.micro_batch_size; ++sample)
+    for (const Index position : positions) {
+      tokens.sample.push_back(sample);
+      tokens.position.push_back(position);
+    }
+  return tokens;
+}
+
+Tokens RankPlace::own_tokens() const {
+  const Tokens all = tokens();
+  if (!sequence()) return all;
+  Tokens own;
+  for (const Index i : part(all.size(), tensor, sharding.tensor)) {
+    own.sample.push_back(all.sample[static_cast<std::size_t>(i)]);
+    own.position.push_back(all.position[static_cast<std::size_t>(i)]);
+  }
+  return own;
+}
+
+}  // namespace trainyard::numeric

@@ -1,0 +1,192 @@
+#include "tools/reports/bench_table.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "models/fitted/nccl_log.hpp"
+#include "sim/error.hpp"
+
+namespace trainyard {
+namespace {
+
+/// As nccl-tests prints microseconds: 7 characters.
+std::string microseconds(double seconds) {
+  const double us = seconds * 1e6;
+  return fmt::format("{:.{}f}", us, us >= 10000 ? 0 : us >= 100 ? 1 : 2);
+}
+
+std::string wrong_text(const std::optional<long>& wrong) { return wrong ? std::to_string(*wrong) : "N/A"; }
+
+std::string timing(const BenchRow& row, const std::optional<long>& wrong) {
+  return fmt::format("  {:>7}  {:>6.2f}  {:>6.2f}  {:>5}", microseconds(row.time), row.algorithm_bandwidth * 1e-9,
+                     row.bus_bandwidth * 1e-9, wrong_text(wrong));
+}
+
+std::string how(const BenchRow& row) { return row.detail.empty() ? row.algorithm : "NCCL, " + row.detail; }
+
+const char* reduction_word(Reduction reduction) {
+  switch (reduction) {
+    case Reduction::sum:
+      return "sum";
+    case Reduction::average:
+      return "avg";
+    case Reduction::maximum:
+      return "max";
+    case Reduction::product:
+      return "prod";
+  }
+  return "";
+}
+
+std::string head(const BenchTable& table) {
+  const BenchOptions& o = table.options;
+  std::string text = fmt::format(
+      "# {} on {}: {} ranks{}, {}\n", name_of(o.operation), table.machine, o.ranks,
+      o.groups.size() > 1 ? fmt::format(" in each of {} groups at the same time", o.groups.size()) : "",
+      o.settings.fidelity == Fidelity::modelled ? "as NCCL does it, by a fitted model (values are not moved)"
+                                                : fmt::format("{}, as {}", o.algorithm, name_of(o.settings.fidelity)));
+  if (o.settings.fidelity != Fidelity::modelled)
+    text +=
+        "# links and their latencies alone: no protocol of a library, no launch (those are in --fidelity modelled)\n";
+  if (!table.scaled.empty()) text += fmt::format("# this GPU was not measured: {}\n", table.scaled);
+  text += "#\n";
+  text += fmt::format("# {:>10}  {:>12}  {:>8}  {:>6}  {:>6}           out-of-place                       in-place\n",
+                      "", "", "", "", "");
+  const auto columns = "  {:>7}  {:>6}  {:>6}  {:>5}";
+  const auto twice = [&columns](const char* a, const char* b, const char* c, const char* d) {
+    const std::string one = fmt::format(fmt::runtime(columns), a, b, c, d);
+    return one + one;
+  };
+  text += fmt::format("# {:>10}  {:>12}  {:>8}  {:>6}  {:>6}{}{}\n", "size", "count", "type", "redop", "root",
+                      twice("time", "algbw", "busbw", "#wrong"),
+                      table.measured.empty() ? "  algorithm" : "  measured   error  algorithm");
+  text += fmt::format("# {:>10}  {:>12}  {:>8}  {:>6}  {:>6}{}{}\n", "(B)", "(elements)", "", "", "",
+                      twice("(us)", "(GB/s)", "(GB/s)", ""), table.measured.empty() ? "" : "      (us)");
+  return text;
+}
+
+double error_of(const BenchRow& row, double measured) { return row.time / measured - 1; }
+
+/// The measured time beside a row: sizes that do not divide are rounded down.
+const Seconds* measured_of(const BenchTable& table, std::size_t row) {
+  if (table.measured.empty()) return nullptr;
+  return &std::next(table.measured.begin(), static_cast<std::ptrdiff_t>(row))->second;
+}
+
+std::vector<double> errors_of(const BenchTable& table) {
+  std::vector<double> errors;
+  for (std::size_t i = 0; i < table.rows.size(); ++i)
+    if (const Seconds* measured = measured_of(table, i))
+      errors.push_back(std::abs(error_of(table.rows[i], measured->value)));
+  std::sort(errors.begin(), errors.end());
+  return errors;
+}
+
+double median(const std::vector<double>& sorted) {
+  const std::size_t n = sorted.size();
+  return n == 0 ? 0 : n % 2 == 1 ? sorted[n / 2] : (sorted[n / 2 - 1] + sorted[n / 2]) / 2;
+}
+
+}  // namespace
+
+std::string bench_text(const BenchTable& table) {
+  const BenchOptions& o = table.options;
+  std::string text = head(table);
+  double bus = 0;
+  long wrong = 0;
+  bool checked = false;
+  for (std::size_t i = 0; i < table.rows.size(); ++i) {
+    const BenchRow& row = table.rows[i];
+    text += fmt::format("{:>12.0f}  {:>12.0f}  {:>8}  {:>6}  {:>6}{}{}", row.size, row.elements, table.type,
+                        reduces(o.operation) ? reduction_word(o.settings.reduction) : "none",
+                        has_root(o.operation) ? o.settings.root : -1, timing(row, row.wrong),
+                        timing(row, row.wrong_in_place));
+    if (const Seconds* measured = measured_of(table, i))
+      text += fmt::format("  {:>8}  {:>+5.1f} %", microseconds(measured->value), error_of(row, measured->value) * 100);
+    text += fmt::format("  {}\n", how(row));
+    bus += row.bus_bandwidth;
+    checked |= row.wrong.has_value();
+    wrong += row.wrong.value_or(0) + row.wrong_in_place.value_or(0);
+  }
+  text += checked ? fmt::format("# Out of bounds values : {} {}\n", wrong, wrong == 0 ? "OK" : "FAILED")
+                  : "# Out of bounds values : not checked, no values were moved\n";
+  text += fmt::format("# Avg bus bandwidth    : {:.4g}\n",
+                      bus * 1e-9 / static_cast<double>(std::max<std::size_t>(1, table.rows.size())));
+  if (const std::vector<double> errors = errors_of(table); !errors.empty())
+    text +=
+        fmt::format("# Error of {} sizes     : median {:.1f} %, worst {:.1f} % (simulated over measured, less one)\n",
+                    errors.size(), median(errors) * 100, errors.back() * 100);
+  return text;
+}
+
+nlohmann::ordered_json bench_json(const BenchTable& table) {
+  const BenchOptions& o = table.options;
+  nlohmann::ordered_json j;
+  j["operation"] = name_of(o.operation);
+  j["machine"] = table.machine;
+  j["ranks"] = o.ranks;
+  j["fidelity"] = name_of(o.settings.fidelity);
+  if (!table.scaled.empty()) j["scaled"] = table.scaled;
+  j["rows"] = nlohmann::ordered_json::array();
+  const auto count = [](const std::optional<long>& wrong) {
+    return wrong ? nlohmann::ordered_json(*wrong) : nlohmann::ordered_json();
+  };
+  for (std::size_t i = 0; i < table.rows.size(); ++i) {
+    const BenchRow& row = table.rows[i];
+    nlohmann::ordered_json out{{"size_bytes", row.size},
+                               {"count", row.elements},
+                               {"time_us", row.time * 1e6},
+                               {"algbw_GBps", row.algorithm_bandwidth * 1e-9},
+                               {"busbw_GBps", row.bus_bandwidth * 1e-9},
+                               {"wrong", count(row.wrong)},
+                               {"wrong_in_place", count(row.wrong_in_place)},
+                               {"algorithm", how(row)}};
+    if (const Seconds* measured = measured_of(table, i)) {
+      out["measured_us"] = measured->value * 1e6;
+      out["error"] = error_of(row, measured->value);
+    }
+    j["rows"].push_back(out);
+  }
+  return j;
+}
+
+std::map<double, Seconds> measured_times(const std::string& log, const BenchOptions& o, int nodes) {
+  static const std::map<Operation, NcclOperation> names{{Operation::all_reduce, NcclOperation::all_reduce},
+                                                        {Operation::all_gather, NcclOperation::all_gather},
+                                                        {Operation::reduce_scatter, NcclOperation::reduce_scatter},
+                                                        {Operation::all_to_all, NcclOperation::alltoall},
+                                                        {Operation::broadcast, NcclOperation::broadcast},
+                                                        {Operation::reduce, NcclOperation::reduce},
+                                                        {Operation::send_recv, NcclOperation::sendrecv},
+                                                        {Operation::gather, NcclOperation::gather},
+                                                        {Operation::scatter, NcclOperation::scatter}};
+  std::map<double, std::pair<double, int>> sums;
+  std::set<std::string> others;
+  const auto wanted = names.find(o.operation);
+  NcclLogHints hints;
+  if (wanted != names.end()) hints.otherwise = name_of(wanted->second);
+  for (const NcclLog& of : read_nccl_logs(log, hints))
+    for (const NcclRow& row : of.rows) {
+      // A log does not always say how many nodes there were: then it is taken as of one.
+      if (wanted != names.end() && row.operation == wanted->second && row.gpus == o.ranks &&
+          (row.nodes == nodes || row.nodes == 1)) {
+        auto& [sum, count] = sums[row.size.value];
+        sum += row.time.value;
+        ++count;
+      } else {
+        others.insert(fmt::format("{} on {} GPUs", name_of(row.operation), row.gpus));
+      }
+    }
+  if (sums.empty())
+    throw UserError(fmt::format("{}: has no {} of {} GPUs; it has {}", log, name_of(o.operation), o.ranks,
+                                fmt::join(others, ", ")));
+  std::map<double, Seconds> times;
+  for (const auto& [size, sum] : sums) times[size] = Seconds{sum.first / sum.second};
+  return times;
+}
+
+}  // namespace trainyard

@@ -1,0 +1,116 @@
+#include "tools/reports/failure_report.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <vector>
+
+#include "scenarios/reading/training_length.hpp"
+#include "tools/reports/report_lines.hpp"
+
+namespace trainyard {
+namespace {
+
+/// Why the simulated interval is not Daly's: what his formula does not know of.
+std::string disagreement(const BestInterval& best) {
+  constexpr double kAgrees = 0.05;
+  if (std::abs(best.simulated / best.daly - 1) <= kAgrees) return "";
+  const Seconds step = best.simulated / best.steps;
+  if (best.shortest > best.daly * (1 - kAgrees))
+    return fmt::format("; a shorter one would wait {} for the write of the last", show(best.shortest));
+  if (step > best.daly * kAgrees) return fmt::format("; it is whole steps of {}", show(step));
+  return "; Daly's formula knows nothing of spares, repairs and missing replicas";
+}
+
+std::string best_interval_line(const FailureStudy& study) {
+  const BestInterval& best = study.checkpoint.best;
+  std::string text =
+      fmt::format("best interval: {} simulated (Young {}, Daly {}{}): goodput {:.2f} %", long_time(best.simulated),
+                  long_time(best.young), long_time(best.daly), disagreement(best), best.goodput * 100);
+  return text + fmt::format("; {:.1f} points less at most from {} to {}", kNearBest * 100, long_time(best.from),
+                            long_time(best.until));
+}
+
+/// Each failure that was said.
+std::string said_lines(const FailureStudy& study) {
+  constexpr std::size_t kShown = 12;
+  std::string text;
+  for (std::size_t i = 0; i < std::min(kShown, study.said.size()); ++i) {
+    const FailureStudy::Said& f = study.said[i];
+    text +=
+        fmt::format("{}{} after {}, {:.0f} steps done: ", report_label(""), f.what, long_time(Seconds{f.at}), f.steps);
+    if (f.idle)
+      text += "its node was away already\n";
+    else
+      text += fmt::format("{:.0f} steps lost, {} of work\n", f.lost_steps, long_time(Seconds{f.lost_work}));
+  }
+  if (study.said.size() > kShown)
+    text += fmt::format("{}… and {} more (--json has all)\n", report_label(""), study.said.size() - kShown);
+  return text;
+}
+
+/// How fast an elastic training is without some of its replicas, and how that is known.
+std::string fewer_line(const FailureStudy& study) {
+  constexpr std::size_t kShown = 4;
+  if (study.fewer.empty()) return "";
+  std::vector<std::string> steps;
+  const auto simulated =
+      std::count_if(study.fewer.begin(), study.fewer.end(), [](const auto& f) { return f.simulated; });
+  for (auto f = study.fewer.rbegin(); f != study.fewer.rend() && steps.size() < kShown; ++f)
+    steps.push_back(
+        fmt::format("{} with {} replicas{}", show(Seconds{f->step_time}), f->replicas, f->simulated ? "" : "*"));
+  if (study.fewer.size() > kShown) steps.push_back("…");
+  std::string text = fmt::format("{}a step takes {}", report_label("elastic"), fmt::join(steps, ", "));
+  if (simulated < static_cast<std::ptrdiff_t>(study.fewer.size()))
+    text += simulated > 0 ? "; * not simulated, but as if the batch divided evenly"
+                          : "; * not simulated (the step is said, too large, or the batch or machine does not divide), "
+                            "but as if the batch divided evenly";
+  return text + "\n";
+}
+
+}  // namespace
+
+std::string failure_lines(const FailureStudy& study) {
+  const auto time = [](double seconds) { return long_time(Seconds{seconds}); };
+  const auto share = [&study](double seconds) { return fmt::format("{:.2f} %", seconds / study.end * 100); };
+  std::string text = fmt::format("{}{:.2f} %", report_label("goodput"), study.goodput * 100);
+  if (study.runs > 1) text += fmt::format(" ± {:.2f} over {} runs", study.goodput_deviation * 100, study.runs);
+  text += fmt::format(": {:.0f} steps in {}, {} each\n", study.steps, time(study.end),
+                      show(Seconds{study.effective_step_time()}));
+  text += fmt::format("{}lost: work done again {} · checkpoints {} · down {}", report_label(""), share(study.lost_work),
+                      share(study.stalled), share(study.down));
+  if (study.without_node > 0) text += fmt::format(" · waiting for repair {}", share(study.without_node));
+  constexpr double kShown = 5e-5;  // of the time: what two digits of a percentage show
+  if (study.slower > kShown * study.end) text += fmt::format(" · fewer replicas {}", share(study.slower));
+  text += "\n";
+  std::vector<std::string> kinds;
+  for (const auto& [kind, count] : study.failures_of) kinds.push_back(fmt::format("{:.4g} × {}", count, kind));
+  text += fmt::format("{}{:.4g}", report_label("failures"), study.failures);
+  if (study.time_between_failures > 0) text += fmt::format(", one in {} on average", time(study.time_between_failures));
+  if (!kinds.empty()) text += fmt::format(" ({})", fmt::join(kinds, ", "));
+  text += fmt::format("; {} of work done again\n", time(study.lost_work));
+  text += said_lines(study) + fewer_line(study);
+  if (study.checkpoint.interval <= 0) return text;
+  const bool behind = study.checkpoint.stall < study.checkpoint.write;
+  text += fmt::format("{}every {}: {} {}, {} of {} stop the training{}; read back in {}\n", report_label("checkpoint"),
+                      time(study.checkpoint.interval), show(Bytes{study.checkpoint.bytes}),
+                      study.checkpoint.storage.empty() ? "in the times said" : "to " + study.checkpoint.storage,
+                      show(Seconds{study.checkpoint.stall}), show(Seconds{study.checkpoint.write}),
+                      behind ? ", the rest is taken to slow nothing" : "", show(Seconds{study.checkpoint.load}));
+  if (study.checkpoint.best.simulated.value > 0) text += report_label("") + best_interval_line(study) + "\n";
+  return text;
+}
+
+std::string failure_what_if_table(const FailureStudy& study, std::vector<FailureWhatIf> table) {
+  std::stable_sort(table.begin(), table.end(),
+                   [](const auto& a, const auto& b) { return a.effective_step_time < b.effective_step_time; });
+  std::string text = fmt::format("{:<38} {:>9} {:>18} {:>9}\n", "change", "goodput", "with failures", "saves");
+  for (const FailureWhatIf& w : table)
+    text += fmt::format("{:<38} {:>7.2f} % {:>11} a step {:>7.2f} %\n", w.change, w.goodput * 100,
+                        show(Seconds{w.effective_step_time}),
+                        (1 - w.effective_step_time / study.effective_step_time()) * 100);
+  return text;
+}
+
+}  // namespace trainyard

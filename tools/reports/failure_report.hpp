@@ -1,0 +1,14 @@
+#pragma once
+#include <string>
+#include <vector>
+
+#include "scenarios/studies/failure_what_ifs.hpp"
+
+namespace trainyard {
+
+/// What `run` prints of failures and checkpoints: goodput, what was lost to what, failures, the interval.
+std::string failure_lines(const FailureStudy&);
+/// What `explain` prints of changes: the one that saves most first.
+std::string failure_what_if_table(const FailureStudy&, std::vector<FailureWhatIf>);
+
+}  // namespace trainyard

@@ -1,0 +1,118 @@
+#include "tools/reports/layer_report.hpp"
+
+#include <fmt/format.h>
+
+#include "tools/reports/show_network.hpp"
+#include "tools/reports/table.hpp"
+
+namespace trainyard {
+namespace {
+
+/// Neighbours that cost the same.
+struct LayerGroup {
+  std::string name;
+  int count = 0;
+  KernelTotals forward, backward, both;  // of one of them
+};
+
+std::vector<LayerGroup> groups_of(const std::vector<LayerCost>& layers) {
+  std::vector<LayerGroup> groups;
+  for (std::size_t i = 0; i < layers.size();) {
+    std::size_t end = i + 1;
+    while (end < layers.size() && layers[i].same_cost(layers[end])) ++end;
+    const std::string name =
+        end - i == 1 ? layers[i].name : fmt::format("{} … {}", layers[i].name, layers[end - 1].name);
+    groups.push_back({name, static_cast<int>(end - i), layers[i].forward, layers[i].backward, layers[i].both()});
+    i = end;
+  }
+  return groups;
+}
+
+/// Of the step, by all layers of a group in all micro-batches.
+double share_of(const LayerGroup& group, const LayerCosts& costs, const Result& r) {
+  return group.both.time.value * group.count * costs.micro_batches / r.step_time;
+}
+
+/// What communication that runs beside kernels adds to them.
+Seconds slowed(const LayerCosts& costs, const Result& r) { return Seconds{r.breakdown.compute} - costs.step(); }
+
+std::string head_text(const Scenario& s, const LayerCosts& costs) {
+  return fmt::format(
+      "layers of {} on {}, one micro-batch of {} sample{} in {}\n"
+      "ridge {:.4g} FLOP/byte ({} over {}; {:.4g} with what large matrix products reach of both)\n",
+      s.network.name, costs.gpu, s.micro_batch_size, s.micro_batch_size == 1 ? "" : "s", name_of(s.precision),
+      costs.ridge, show(costs.peak), show(costs.memory_bandwidth), costs.product_ridge);
+}
+
+std::string sum_text(const LayerCosts& costs, const Result& r) {
+  const auto line = [&r](const std::string& what, Seconds time) {
+    return fmt::format("  {:<58} {:>10} {:>6.1f} %\n", what, show(time), time.value / r.step_time * 100);
+  };
+  std::string text =
+      line(fmt::format("layers, {} micro-batch{}", costs.micro_batches, costs.micro_batches == 1 ? "" : "es"),
+           costs.micro_batch.time * costs.micro_batches);
+  if (costs.accumulation.value > 0)
+    text += line("adding gradients to those of earlier micro-batches", costs.accumulation);
+  if (costs.bucket_copies.value > 0) text += line("gradients into buckets and back", costs.bucket_copies);
+  if (slowed(costs, r).value > 1e-9 * r.step_time)
+    text += line("slowed by communication on the same GPU", slowed(costs, r));
+  text +=
+      line(fmt::format("compute of the step, as simulated (rank {})", r.breakdown.rank), Seconds{r.breakdown.compute});
+  const Seconds dispatch = costs.micro_batch.dispatch * costs.micro_batches;
+  if (dispatch.value > 0) text += line("  of it, kernels that the framework issues too slowly", dispatch);
+  return text;
+}
+
+}  // namespace
+
+std::string layer_costs_text(const Scenario& s, const LayerCosts& costs, const Result& r) {
+  TextTable table{{"layer", "×", "forward", "backward", "FLOPs", "bytes", "FLOP/byte", "bound", "of the step"},
+                  {false, true, true, true, true, true, true, false, true},
+                  {}};
+  const auto row = [&table](const std::string& name, const std::string& count, const KernelTotals& forward,
+                            const KernelTotals& backward, const KernelTotals& both, double share) {
+    table.rows.push_back({name, count, show(forward.time), show(backward.time), show_flops(both.flops),
+                          show(both.bytes), fmt::format("{:.4g}", both.flops_per_byte()), name_of(both.bound()),
+                          fmt::format("{:.1f} %", share * 100)});
+  };
+  KernelTotals forward, backward;
+  for (const LayerCost& layer : costs.layers) {
+    forward += layer.forward;
+    backward += layer.backward;
+  }
+  for (const LayerGroup& group : groups_of(costs.layers))
+    row(group.name, group.count == 1 ? "" : fmt::format("× {}", group.count), group.forward, group.backward, group.both,
+        share_of(group, costs, r));
+  row("all layers", "", forward, backward, costs.micro_batch,
+      costs.micro_batch.time.value * costs.micro_batches / r.step_time);
+  return head_text(s, costs) + table.text("  ") + "\n" + sum_text(costs, r);
+}
+
+nlohmann::ordered_json layer_costs_json(const LayerCosts& costs, const Result& r) {
+  auto layers = nlohmann::ordered_json::array();
+  for (const LayerGroup& group : groups_of(costs.layers))
+    layers.push_back({{"layer", group.name},
+                      {"count", group.count},
+                      {"forward_s", group.forward.time.value},
+                      {"backward_s", group.backward.time.value},
+                      {"forward_FLOPs", group.forward.flops.value},
+                      {"backward_FLOPs", group.backward.flops.value},
+                      {"bytes", group.both.bytes.value},
+                      {"FLOP_per_byte", group.both.flops_per_byte()},
+                      {"bound", name_of(group.both.bound())},
+                      {"share", share_of(group, costs, r)}});
+  return {{"gpu", costs.gpu},
+          {"ridge_FLOP_per_byte", costs.ridge},
+          {"product_ridge_FLOP_per_byte", costs.product_ridge},
+          {"micro_batches", costs.micro_batches},
+          {"layers", layers},
+          {"layers_s", costs.micro_batch.time.value * costs.micro_batches},
+          {"accumulation_s", costs.accumulation.value},
+          {"bucket_copies_s", costs.bucket_copies.value},
+          {"slowed_by_communication_s", slowed(costs, r).value},
+          {"framework_dispatch_s", costs.micro_batch.dispatch.value * costs.micro_batches},
+          {"compute_s", r.breakdown.compute},
+          {"step_time_s", r.step_time}};
+}
+
+}  // namespace trainyard

@@ -1,0 +1,311 @@
+#include "tools/reports/report.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "scenarios/planning/step_counts.hpp"
+#include "scenarios/reading/read_updates.hpp"
+#include "tools/reports/failure_report.hpp"
+#include "tools/reports/report_lines.hpp"
+#include "topologies/machines/cluster_machine.hpp"
+
+namespace trainyard {
+namespace {
+
+/// Parts of a step are in one unit, that of the whole.
+bool in_seconds(const Result& r) { return r.step_time >= 10; }
+std::string part_of(const Result& r, double seconds) {
+  const double v = in_seconds(r) ? seconds : seconds * 1e3;
+  if (v >= 99.95) return fmt::format("{:.0f}", v);
+  return v >= 9.995 ? fmt::format("{:.1f}", v) : fmt::format("{:.2f}", v);
+}
+std::string gib(double bytes) { return fmt::format("{:.1f}", bytes / (1U << 30)); }
+
+std::string thousands(double v) {
+  if (v < 10) return fmt::format("{:.2f}", v);
+  if (v < 100) return fmt::format("{:.1f}", v);
+  std::string digits = fmt::format("{:.0f}", v);
+  for (auto at = static_cast<std::ptrdiff_t>(digits.size()) - 3; at > 0; at -= 3)
+    digits.insert(static_cast<std::size_t>(at), ",");
+  return digits;
+}
+
+/// "32 × a100-sxm4-80gb"; of several types each.
+std::string gpus_in_words(const Scenario& s) {
+  std::vector<std::pair<std::string, int>> counts;
+  for (int rank = 0; rank < s.plan.ranks; ++rank) {
+    const std::string& name = s.cluster.type_of_gpu(rank).gpu.name;
+    if (counts.empty() || counts.back().first != name) counts.emplace_back(name, 0);
+    ++counts.back().second;
+  }
+  std::vector<std::string> words;
+  for (const auto& [name, count] : counts) words.push_back(fmt::format("{} × {}", count, name));
+  return fmt::format("{}", fmt::join(words, " + "));
+}
+
+/// "tensor 8 x data 16 x pipeline 8, interleaved-1f1b of 3 chunks, ZeRO 1, full recomputation on 1,024 × …".
+std::string mesh_in_words(const Scenario& s) {
+  const ParallelChoice& p = s.parallel;
+  std::string text = p.mesh.in_words();
+  if (p.sharding.sequence) text += ", sequence parallel";
+  if (p.mesh.pipeline > 1) text += ", " + p.schedule;
+  if (p.chunks > 1) text += fmt::format(" of {} chunks", p.chunks);
+  if (p.zero != ZeroStage::none) text += fmt::format(", ZeRO {}", static_cast<int>(p.zero));
+  if (p.offload.used()) text += fmt::format(", optimizer on {}", name_of(p.offload.optimizer));
+  if (p.offload.parameters != OffloadDevice::none)
+    text += fmt::format(", parameters on {}", name_of(p.offload.parameters));
+  if (p.zero_group > 0) text += fmt::format(" in groups of {}", p.zero_group);
+  if (p.sharding.recompute != Recompute::none)
+    text += fmt::format(", {} recomputation", p.sharding.recompute == Recompute::full ? "full" : "selective");
+  return fmt::format("{} on {}, {} collectives", text, gpus_in_words(s), name_of(p.fidelity));
+}
+
+std::string head(const Scenario& s) {
+  const std::string how =
+      s.parallel.any()    ? mesh_in_words(s)
+      : s.plan.ranks == 1 ? "one device"
+      : s.parallel.mechanism != Mechanism::all_reduce
+          ? fmt::format("data parallel on {}, {}", gpus_in_words(s), name_of(s.parallel.mechanism))
+      : s.plan.updates.gossip
+          ? fmt::format("data parallel on {}, {}", gpus_in_words(s), in_words(s.plan.updates))
+          : fmt::format(
+                "data parallel on {}, {} all-reduce{}", gpus_in_words(s), all_reduce_name(s),
+                s.plan.collective.channels > 1 ? fmt::format(" of {} channels", s.plan.collective.channels) : "");
+  return fmt::format("{} · {} ({}) · {} · {}{}\n", s.network.name, how, describe(s.cluster), name_of(s.precision),
+                     s.software.name, s.software_given ? "" : " (default: no software costs)");
+}
+
+std::string breakdown(const Result& r) {
+  std::vector<std::string> parts{fmt::format("compute {}", part_of(r, r.breakdown.compute))};
+  for (const auto& [group, seconds] : r.breakdown.exposed_communication)
+    if (r.ranks > 1 || seconds > 0) parts.push_back(fmt::format("exposed {} {}", group, part_of(r, seconds)));
+  if (r.breakdown.bubble > 0) parts.push_back(fmt::format("bubble {}", part_of(r, r.breakdown.bubble)));
+  parts.push_back(fmt::format("optimizer {}", part_of(r, r.breakdown.optimizer)));
+  if (r.breakdown.input > 0) parts.push_back(fmt::format("input {}", part_of(r, r.breakdown.input)));
+  if (r.breakdown.framework > 0) parts.push_back(fmt::format("framework {}", part_of(r, r.breakdown.framework)));
+  parts.push_back(fmt::format("other {}", part_of(r, r.breakdown.other)));
+  return fmt::format("{}{}   ({}, of the rank that ends last)\n", report_label(""), fmt::join(parts, " │ "),
+                     in_seconds(r) ? "s" : "ms");
+}
+
+/// Of each pipeline stage: all parts where the plan does not fit, else the peaks in a row.
+std::string stages(const Result& r) {
+  if (r.stages.empty()) return "";
+  if (r.fits) {
+    std::vector<std::string> peaks;
+    for (const Result::StageMemory& stage : r.stages) peaks.push_back(gib(stage.peak));
+    return fmt::format("{}by stage: {} GiB\n", report_label(""), fmt::join(peaks, " "));
+  }
+  std::string text = fmt::format("{}{:>5} {:>6} {:>10} {:>9} {:>9} {:>11} {:>7}  (GiB)\n", report_label(""), "stage",
+                                 "peak", "parameters", "gradients", "optimizer", "activations", "buffers");
+  for (std::size_t i = 0; i < r.stages.size(); ++i) {
+    const Result::StageMemory& m = r.stages[i];
+    text += fmt::format("{}{:>5} {:>6} {:>10} {:>9} {:>9} {:>11} {:>7}\n", report_label(""), i, gib(m.peak),
+                        gib(m.parameters), gib(m.gradients), gib(m.optimizer), gib(m.activations), gib(m.buffers));
+  }
+  return text;
+}
+
+std::string of_capacity(double peak, double capacity) {
+  if (capacity == 0) return fmt::format("{} GiB (of how much is not stated)", gib(peak));
+  return fmt::format("{} of {} GiB{}", gib(peak), gib(capacity),
+                     peak > capacity ? fmt::format(": DOES NOT FIT, {} GiB too much", gib(peak - capacity)) : "");
+}
+
+/// Offload: of the fullest node.
+std::string host_memory(const Result& r) {
+  if (r.host_memory.peak == 0) return "";
+  std::string text = fmt::format(
+      "{}host memory of node {}: {}  (parameters {} · gradients {} · optimizer {} · buffers {})\n", report_label(""),
+      r.host_memory.node, of_capacity(r.host_memory.peak, r.host_memory.capacity), gib(r.host_memory.parameters),
+      gib(r.host_memory.gradients), gib(r.host_memory.optimizer), gib(r.host_memory.buffers));
+  if (r.drive.peak > 0)
+    text += fmt::format("{}drives of node {}: {}\n", report_label(""), r.drive.node,
+                        of_capacity(r.drive.peak, r.drive.capacity));
+  return text;
+}
+
+std::string memory(const Result& r) {
+  std::string text =
+      fmt::format("{}{} of {} GiB  (parameters {} · gradients {} · optimizer {} · activations {} · buffers {})",
+                  report_label("memory"), gib(r.memory.peak), gib(r.memory.capacity), gib(r.memory.parameters),
+                  gib(r.memory.gradients), gib(r.memory.optimizer), gib(r.memory.activations), gib(r.memory.buffers));
+  if (r.memory.peak > r.memory.capacity)
+    text += fmt::format("\n{}DOES NOT FIT: {} GiB too much on rank {}", report_label(""),
+                        gib(r.memory.peak - r.memory.capacity), r.memory.rank);
+  text += "\n" + host_memory(r) + stages(r);
+  if (r.capacity) text += capacity_line(*r.capacity);
+  for (const FittingChange& change : r.changes)
+    text += fmt::format("{}{} {:<40} {} GiB\n", report_label(""), change.fits ? "fits with     " : "not even with ",
+                        in_words(change.overrides), gib(change.peak));
+  return text;
+}
+
+/// "waits: pull 1.2 │ push 0.3 │ server 0.4", staleness where there is any, how uneven the servers are.
+std::string servers(const Scenario& scenario, const Result& r) {
+  const Result::Servers& s = r.servers;
+  if (!s.used()) return "";
+  std::vector<std::string> waits;
+  for (const auto& [what, seconds] : s.waits) waits.push_back(fmt::format("{} {}", what, part_of(r, seconds)));
+  std::string text = fmt::format("{}{} workers, {} server{}, {}; a worker waits for: {}   ({})\n",
+                                 report_label("servers"), s.workers, s.servers, s.servers == 1 ? "" : "s",
+                                 s.consistency, fmt::join(waits, " │ "), in_seconds(r) ? "s" : "ms");
+  double pushes = 0, missed = 0;
+  for (const auto& [of, count] : s.staleness) {
+    pushes += static_cast<double>(count);
+    missed += of * static_cast<double>(count);
+  }
+  std::vector<std::string> more;
+  if (missed > 0)
+    more.push_back(
+        fmt::format("staleness {:.3g} updates on average, {} at most", missed / pushes, s.staleness.rbegin()->first));
+  if (s.dropped_share > 0) more.push_back(fmt::format("{:.1f} % of gradients come too late", s.dropped_share * 100));
+  // Whole tensors can be larger than a server's even part.
+  const bool uneven =
+      s.largest_share * s.servers > 1.5 && scenario.parallel.servers.keys != ServerChoice::Keys::buckets;
+  if (s.servers > 1)
+    more.push_back(fmt::format("the fullest server has {:.1f} % of the bytes{}", s.largest_share * 100,
+                               uneven ? ": keys: buckets would cut large tensors" : ""));
+  if (!more.empty()) text += fmt::format("{}{}\n", report_label(""), fmt::join(more, "; "));
+  return text;
+}
+
+/// Where samples come from, and whether they come in time.
+std::string input(const Scenario& s, const Result& r) {
+  if (!r.input.used) return "";
+  const InputSupply& supply = s.input.supply;
+  const std::string from = supply.store == SampleStore::drives ? "the node's drives"
+                           : supply.store == SampleStore::own  ? supply.storage.name + " of each node"
+                                                               : supply.storage.name + ", shared";
+  std::string text = fmt::format("{}{} of {} each from {}, busy {:.0f} %", report_label("input"),
+                                 supply.file > supply.sample ? "records" : "small files", show(supply.sample), from,
+                                 r.input.storage_busy * 100);
+  if (supply.cache.value > 0) text += fmt::format(" · {:.0f} % from the hosts' cache", r.input.from_cache * 100);
+  if (supply.workers > 0)
+    text +=
+        fmt::format(" · {} workers a node{}, busy {:.0f} %", supply.workers,
+                    supply.cores > 0 && supply.workers > supply.cores ? fmt::format(" on {} cores", supply.cores) : "",
+                    r.input.decode_busy * 100);
+  if (s.input.overlap == InputOverlap::none)
+    text += " · nothing ahead";
+  else
+    text += fmt::format(" · {} batches ahead{}", s.input.prefetch,
+                        s.input.overlap == InputOverlap::prefetch ? ", one lane" : "");
+  return text + fmt::format("\n{}GPUs starve {:.1f} % of the time; {:.1f} GiB of host memory\n", report_label(""),
+                            r.input.starved_share * 100, r.input.host_bytes / (1U << 30));
+}
+
+std::string bottleneck(const Result& r, const std::vector<WhatIf>& what_ifs) {
+  if (r.critical_path.empty() && r.servers.used())
+    return fmt::format("{}workers are not in step: no path is that of one step; see what they wait for\n",
+                       report_label("bottleneck"));
+  if (r.critical_path.empty())
+    return fmt::format("{}not recorded: {} operations are too many to keep for a critical path and what-ifs\n",
+                       report_label("bottleneck"), thousands(static_cast<double>(r.operations)));
+  std::vector<std::pair<double, std::string>> shares;
+  for (const auto& [resource, seconds] : r.critical_path) shares.emplace_back(seconds, resource);
+  std::sort(shares.rbegin(), shares.rend());
+  std::string text = fmt::format("{}{} {:.0f} % of the critical path", report_label("bottleneck"), r.bottleneck,
+                                 r.bottleneck_share * 100);
+  for (std::size_t i = 1; i < std::min<std::size_t>(3, shares.size()); ++i)
+    text +=
+        fmt::format("{} {} {:.1f} %", i == 1 ? "; next:" : ",", shares[i].second, shares[i].first / r.step_time * 100);
+  text += ".";
+  const auto best = std::min_element(what_ifs.begin(), what_ifs.end(),
+                                     [](const WhatIf& a, const WhatIf& b) { return a.step_time < b.step_time; });
+  if (best == what_ifs.end()) return text + "\n";
+  text += fmt::format("\n{}best next change: {} saves {:.1f} %", report_label(""),
+                      describe_upgrade(best->resource_class, best->factor), (1 - best->step_time / r.step_time) * 100);
+  std::vector<std::string> others;
+  for (const WhatIf& w : what_ifs)
+    if (&w != &*best)
+      others.push_back(fmt::format("{} {:.1f} %", w.resource_class, (1 - w.step_time / r.step_time) * 100));
+  if (!others.empty()) text += fmt::format(" ({})", fmt::join(others, ", "));
+  return text + "\n";
+}
+
+}  // namespace
+
+std::string capacity_line(const Capacity& room) {
+  std::string text =
+      room.largest_micro_batch_size > 0
+          ? fmt::format("{}largest micro-batch that fits: {}", report_label(""), room.largest_micro_batch_size)
+          : fmt::format("{}not even a micro-batch of one sample fits", report_label(""));
+  if (room.largest_num_hidden_layers) {
+    const bool billions = room.largest_parameters >= 1e9;
+    if (*room.largest_num_hidden_layers > 0)
+      text += fmt::format("; largest model at the micro-batch given: {} such layer{} ({:.4g} {} parameters)",
+                          *room.largest_num_hidden_layers, *room.largest_num_hidden_layers == 1 ? "" : "s",
+                          room.largest_parameters * (billions ? 1e-9 : 1e-6), billions ? "billion" : "million");
+    else
+      text += "; not even one such layer at the micro-batch given";
+  }
+  return text + "\n";
+}
+
+std::string what_if_table(const Result& r, const std::vector<WhatIf>& what_ifs) {
+  std::vector<WhatIf> sorted = what_ifs;
+  std::stable_sort(sorted.begin(), sorted.end(),
+                   [](const WhatIf& a, const WhatIf& b) { return a.step_time < b.step_time; });
+  const bool fails = !sorted.empty() && sorted.front().goodput > 0;
+  std::string text = fmt::format("{:<32} {:>10} {:>9}", "change", "step", "saves");
+  text += fails ? fmt::format(" {:>9} {:>16}\n", "goodput", "with failures") : "\n";
+  for (const WhatIf& w : sorted) {
+    text += fmt::format("{:<32} {:>10} {:>7.1f} %", describe_upgrade(w.resource_class, w.factor),
+                        show(Seconds{w.step_time}), (1 - w.step_time / r.step_time) * 100);
+    if (w.goodput > 0)
+      text += fmt::format(" {:>7.2f} % {:>9} a step", w.goodput * 100, show(Seconds{w.effective_step_time}));
+    text += "\n";
+  }
+  return text;
+}
+
+std::string screen(const Scenario& s, const Result& r, const std::vector<WhatIf>& what_ifs) {
+  const bool tokens = s.network.tokens_per_sample > 1;
+  std::string text = head(s);
+  text += fmt::format("{}{}      {} samples/s", report_label("step"), show(Seconds{r.step_time}),
+                      thousands(r.samples_per_s));
+  if (tokens) text += fmt::format(" · {} tokens/s/GPU", thousands(r.tokens_per_s_per_gpu));
+  const bool some = s.network.active_parameters() < s.network.parameters();
+  const char* model = s.network.weights_reused ? "3·forward pass" : some ? "6·active parameters" : "6·parameters";
+  text += fmt::format(" · {} TFLOP/s/GPU · MFU {:.1f} % ({} a {}, dense {} peak)\n", thousands(r.tflops_per_gpu),
+                      r.mfu * 100, model, tokens ? "token" : "sample", name_of(s.precision));
+  if (s.measured_run.given())
+    text += fmt::format("{}{}: predicted {:+.1f} % ({})\n", report_label("measured"), show(s.measured_run.step_time),
+                        (r.step_time / s.measured_run.step_time.value - 1) * 100, s.measured_run.source);
+  if (s.measured.given())
+    text += fmt::format("{}{} {} at batch {} on one device, all ranks taken alike; communication is simulated\n",
+                        report_label("compute"), s.measured.how(s.micro_batch_size),
+                        show(Seconds{r.measured.step_time}), s.micro_batch_size);
+  if (s.training.steps > 0)
+    text +=
+        fmt::format("{}{}: {}\n", report_label("training"), describe(s.training), long_time(Seconds{r.training_time}));
+  if (s.training.time.value > 0)
+    text += fmt::format("{}{}: {} steps, if nothing fails\n", report_label("training"), describe(s.training),
+                        thousands(r.training_steps));
+  if (r.failures) text += failure_lines(*r.failures);
+  if (r.failures && !s.parallel.servers.in_step())
+    text += report_label("") + "a failure is taken to stop all workers, although they do not wait for each other\n";
+  if (!r.said_step.empty())
+    return text + fmt::format("{}the step is plan.step_time, not simulated: {}\n", report_label("trust"), r.said_step);
+  text += breakdown(r);
+  if (const std::string steps = steps_in_words(s); !steps.empty())
+    text += fmt::format("{}{}\n", report_label("steps"), steps);
+  text += servers(s, r);
+  if (s.tuned) text += fmt::format("{}{}\n", report_label("auto"), in_words(*s.tuned));
+  if (s.plan.updates.used())
+    text +=
+        fmt::format("{}{}{}\n", report_label("updates"), in_words(s.plan.updates),
+                    r.replicas.spectral_gap > 0 ? fmt::format(", spectral gap {:.4g}", r.replicas.spectral_gap) : "");
+  text += input(s, r);
+  text += memory(r);
+  text += bottleneck(r, what_ifs);
+  text += trust_lines(s);
+  if (r.late_by_look_ahead > 0)
+    text += fmt::format("{}{} operations started late because a rank looks only {} operations ahead\n",
+                        report_label("note"), r.late_by_look_ahead, look_ahead(static_cast<std::size_t>(r.ranks)));
+  return text;
+}
+
+}  // namespace trainyard

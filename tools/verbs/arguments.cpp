@@ -1,0 +1,140 @@
+#include "tools/verbs/arguments.hpp"
+
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <filesystem>
+#include <limits>
+
+#include "models/reading/document.hpp"
+#include "sim/process/output.hpp"
+#include "sim/units.hpp"
+
+namespace trainyard {
+
+namespace {
+
+struct Output {
+  std::string flag;
+  const std::string* file;
+  bool or_folder;
+};
+
+int whole_number(const std::string& flag, const std::string& text) {
+  try {
+    const std::int64_t number = parse_integer(text);
+    if (number > std::numeric_limits<int>::min() && number <= std::numeric_limits<int>::max())
+      return static_cast<int>(number);
+  } catch (const UserError&) {
+  }
+  throw UserError(fmt::format("{} {}: a whole number expected", flag, text.empty() ? "\"\"" : text));
+}
+
+/// CLI11 counts "arguments"; people give values.
+std::string miscounted(const std::string& text) {
+  const std::string flag = text.substr(0, text.find(':'));
+  return text.ends_with("missing") ? flag + ": a value expected" : flag + ": given more than once";
+}
+
+}  // namespace
+
+struct Arguments::Impl {
+  CLI::App app;
+  std::vector<std::string> flags{"--help"};
+  std::vector<Output> outputs;
+  std::string verb;
+
+  explicit Impl(const std::string& summary) : app(summary) {}
+  CLI::Option* add(CLI::Option* option, const std::string& flag, const std::string& placeholder) {
+    flags.push_back(flag);
+    if (!placeholder.empty()) option->type_name(placeholder);
+    return option;
+  }
+  /// Every output can be written, and no two go to one place.
+  void check_outputs() const {
+    for (auto one = outputs.begin(); one != outputs.end(); ++one) {
+      std::error_code ignored;
+      if (one->file->empty() || (one->or_folder && std::filesystem::is_directory(*one->file, ignored))) continue;
+      check_writable(*one->file);
+      const auto same = std::find_if(outputs.begin(), one, [one](const Output& o) { return *o.file == *one->file; });
+      if (same == one || *one->file == "/dev/null") continue;
+      throw UserError(
+          *one->file == "-"
+              ? fmt::format("trainyard {}: {} - and {} - would both write to stdout", verb, same->flag, one->flag)
+              : fmt::format("trainyard {}: {} and {} would both write {}", verb, same->flag, one->flag, *one->file));
+    }
+  }
+};
+
+Arguments::Arguments(const std::string& verb, const std::string& summary, const std::string& example)
+    : impl_(std::make_unique<Impl>(summary)) {
+  impl_->verb = verb;
+  impl_->app.name("trainyard " + verb);
+  impl_->app.footer("Example:\n  trainyard " + example);
+  impl_->app.set_help_flag("--help,-h", "this text");
+}
+Arguments::~Arguments() = default;
+
+void Arguments::positional(const std::string& name, std::string& value, const std::string& help, bool required) {
+  impl_->app.add_option(name, value, help)->required(required)->type_name("");
+}
+void Arguments::positionals(const std::string& name, std::vector<std::string>& values, const std::string& help) {
+  impl_->app.add_option(name, values, help)->type_name("");
+}
+void Arguments::option(const std::string& flag, std::string& value, const std::string& placeholder,
+                       const std::string& help) {
+  impl_->add(impl_->app.add_option(flag, value, help), flag, placeholder);
+}
+void Arguments::option(const std::string& flag, int& value, const std::string& placeholder, const std::string& help) {
+  CLI::Option* option = impl_->app.add_option_function<std::string>(
+      flag, [flag, &value](const std::string& text) { value = whole_number(flag, text); }, help);
+  // The least of all stands for "not given".
+  if (value != std::numeric_limits<int>::min()) option->default_str(std::to_string(value));
+  impl_->add(option, flag, placeholder);
+}
+void Arguments::output(const std::string& flag, std::string& file, const std::string& help, bool or_folder) {
+  option(flag, file, "FILE", help);
+  impl_->outputs.push_back({flag, &file, or_folder});
+}
+void Arguments::repeated(const std::string& flag, std::vector<std::string>& values, const std::string& placeholder,
+                         const std::string& help) {
+  // One value a flag, else `--set a=1 FILE` would swallow the file.
+  impl_->add(
+      impl_->app.add_option(flag, values, help)->expected(1)->multi_option_policy(CLI::MultiOptionPolicy::TakeAll),
+      flag, placeholder);
+}
+void Arguments::flag(const std::string& flag, bool& value, const std::string& help) {
+  impl_->add(impl_->app.add_flag(flag, value, help), flag, "");
+}
+
+bool Arguments::parse(const std::vector<std::string>& words) {
+  std::vector<std::string> reversed(words.rbegin(), words.rend());  // as CLI11 wants it
+  for (std::string& word : reversed)
+    if (word.starts_with("--")) {
+      const auto end = word.begin() + static_cast<std::ptrdiff_t>(std::min(word.find('='), word.size()));
+      std::replace(word.begin() + 2, end, '_', '-');
+    }
+  try {
+    impl_->app.parse(reversed);
+  } catch (const CLI::CallForHelp&) {
+    fmt::print("{}", impl_->app.help());
+    return false;
+  } catch (const CLI::ExtrasError& e) {
+    const std::vector<std::string> left = impl_->app.remaining();
+    const std::string word = left.empty() ? "" : left.front();
+    if (word.starts_with("-"))
+      throw UserError(fmt::format("trainyard {}: unknown flag {}{}", impl_->verb, word, hint(word, impl_->flags)));
+    throw UserError(
+        fmt::format("trainyard {}: unexpected argument \"{}\" (trainyard {} --help)", impl_->verb, word, impl_->verb));
+  } catch (const CLI::ArgumentMismatch& e) {
+    throw UserError(
+        fmt::format("trainyard {}: {} (trainyard {} --help)", impl_->verb, miscounted(e.what()), impl_->verb));
+  } catch (const CLI::ParseError& e) {
+    throw UserError(fmt::format("trainyard {}: {} (trainyard {} --help)", impl_->verb, e.what(), impl_->verb));
+  }
+  impl_->check_outputs();
+  return true;
+}
+
+}  // namespace trainyard

@@ -1,0 +1,27 @@
+#pragma once
+#include <string>
+#include <vector>
+
+#include "models/hardware/gpu.hpp"
+
+namespace trainyard {
+
+/// What `trainyard fit nccl` was asked for.
+struct NcclFitRequest {
+  std::vector<std::string> files;
+  std::string gpu;        ///< the catalog's name of the GPU; empty: by the log
+  std::string operation;  ///< empty: by the log
+  int gpus = 0;           ///< 0: by the log
+  std::string out;        ///< file of the catalog entry; a folder for several GPUs; empty or "-": stdout
+  std::string svg, json;  ///< files; empty: none
+};
+
+/// `fit nccl`: protocols of NCCL from nccl.csv or logs of nccl-tests. Returns an exit code.
+int fit_nccl_logs(const NcclFitRequest&);
+/// `fit roofline`: efficiencies and launch floor from the tables in the folder `data`. Returns an exit code.
+int fit_rooflines(const std::string& data, const std::string& gpu, const std::string& json);
+
+/// The catalog's GPU that the user names by --gpu.
+Gpu fit_gpu(const Catalog&, const std::string& name);
+
+}  // namespace trainyard

@@ -1,0 +1,160 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "models/fitted/nccl_fit.hpp"
+#include "sim/process/output.hpp"
+#include "tools/reports/nccl_plot.hpp"
+#include "tools/reports/table.hpp"
+#include "tools/verbs/fit.hpp"
+#include "tools/verbs/verbs.hpp"
+
+namespace trainyard {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+/// "NVIDIA A100-SXM4-80GB" as the catalog would begin its name.
+std::string plain_device(std::string name) {
+  for (const char* maker : {"NVIDIA ", "GeForce ", "Tesla "})
+    if (name.starts_with(maker)) name.erase(0, std::string(maker).size());
+  if (name.find("H100") != std::string::npos && name.find("HBM3") != std::string::npos) return "h100-sxm5-80gb";
+  for (char& c : name) c = c == ' ' ? '-' : static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  return name;
+}
+
+/// The one GPU of the catalog whose tables or device are called so.
+Gpu measured_gpu(const Catalog& catalog, const NcclLog& log) {
+  std::vector<std::string> begins;
+  const std::string device = plain_device(log.gpu);
+  for (const std::string& name : catalog.names("gpu")) {
+    Gpu gpu = fit_gpu(catalog, name);
+    if (!log.gpu.empty() && (gpu.measured_as == log.gpu || same_name(name, device))) return gpu;
+    if (!log.gpu.empty() && name.starts_with(device)) begins.push_back(name);
+  }
+  if (begins.size() == 1) return fit_gpu(catalog, begins.front());
+  throw UserError(fmt::format("{}: which GPU of the catalog is {}? Give --gpu NAME (trainyard list gpus)", log.file,
+                              log.gpu.empty() ? "this" : "\"" + log.gpu + "\""));
+}
+
+/// An entry's name: the table's for the GPU, else the catalog's.
+std::string entry_name(const NcclLog& log, const Gpu& gpu) {
+  if (log.gpu != gpu.measured_as || log.gpu.empty()) return gpu.name;
+  std::string name = log.gpu;
+  std::replace(name.begin(), name.end(), '_', '-');
+  return name;
+}
+
+std::vector<NcclLog> read_all(const NcclFitRequest& asked) {
+  if (asked.files.empty())
+    throw UserError("trainyard fit nccl: which file? Give nccl.csv or a log of nccl-tests (trainyard fit --help)");
+  if (asked.gpus < 0 || asked.gpus == 1)
+    throw UserError(fmt::format("trainyard fit nccl: --gpus {}: expected 2 or more", asked.gpus));
+  std::vector<NcclLog> logs;
+  for (const std::string& file : asked.files)
+    for (NcclLog& log : read_nccl_logs(file, {asked.gpus, asked.operation})) logs.push_back(std::move(log));
+  return logs;
+}
+
+/// One fit a GPU, in the order of the files. Of a table of several GPUs, --gpu takes one.
+std::vector<NcclFit> fit_all(const NcclFitRequest& asked) {
+  const Catalog catalog;
+  const std::vector<NcclLog> logs = read_all(asked);
+  const bool several = std::any_of(logs.begin(), logs.end(), [&](const NcclLog& l) { return l.gpu != logs[0].gpu; });
+  std::vector<std::pair<Gpu, std::vector<NcclLog>>> by_gpu;
+  for (const NcclLog& log : logs) {
+    Gpu gpu = asked.gpu.empty() || several ? measured_gpu(catalog, log) : fit_gpu(catalog, asked.gpu);
+    if (!asked.gpu.empty() && !same_name(gpu.name, fit_gpu(catalog, asked.gpu).name)) continue;
+    const auto at = std::find_if(by_gpu.begin(), by_gpu.end(), [&](const auto& g) { return g.first.name == gpu.name; });
+    if (at == by_gpu.end())
+      by_gpu.push_back({std::move(gpu), {log}});
+    else
+      at->second.push_back(log);
+  }
+  if (by_gpu.empty())
+    throw UserError(
+        fmt::format("trainyard fit nccl: no rows of gpu {} in {}", asked.gpu, fmt::join(asked.files, ", ")));
+  std::vector<NcclFit> fits;
+  for (const auto& [gpu, rows] : by_gpu) fits.push_back(fit_nccl(rows, gpu, entry_name(rows.front(), gpu)));
+  return fits;
+}
+
+std::string errors_text(const NcclErrors& e) {
+  if (e.rows == 0) return "none";
+  return fmt::format("{} rows: median {:.1f} %, 90th percentile {:.1f} %", e.rows, e.median * 100, e.p90 * 100);
+}
+
+/// A plot of each operation at its most GPUs, and the errors.
+std::string fit_text(const NcclFit& fit) {
+  std::map<NcclOperation, int> most;
+  for (const NcclPoint& p : fit.points) most[p.row.operation] = std::max(most[p.row.operation], p.row.gpus);
+  std::string text = fmt::format("NCCL {} on {}: three protocols fitted\n", fit.model.version, fit.model.gpu);
+  for (const auto& [operation, gpus] : most) text += nccl_text_plot(fit.points, operation, gpus);
+  text += fmt::format("error on the fitted sizes (even log2)  {}\n", errors_text(fit.fitted));
+  text += fmt::format("error on the others, kept out          {}\n", errors_text(fit.judged));
+  if (fit.between_nodes > 0) text += fmt::format("{} rows between nodes were left out\n", fit.between_nodes);
+  return text;
+}
+
+Json errors_json(const NcclErrors& e) {
+  return {{"n", e.rows}, {"median_abs_error", e.median}, {"p90_abs_error", e.p90}};
+}
+
+Json fit_json(const NcclFit& fit) {
+  Json points = Json::array();
+  for (const NcclPoint& p : fit.points)
+    points.push_back({{"operation", name_of(p.row.operation)},
+                      {"gpus", p.row.gpus},
+                      {"size_bytes", p.row.size.value},
+                      {"measured_s", p.row.time.value},
+                      {"predicted_s", p.predicted.value},
+                      {"held_out", p.judged}});
+  return {{"name", fit.model.name},
+          {"gpu", fit.model.gpu},
+          {"nccl_version", fit.model.version},
+          {"held_out_error", errors_json(fit.judged)},
+          {"in_sample_error", errors_json(fit.fitted)},
+          {"entry", fit.entry},
+          {"points", points}};
+}
+
+}  // namespace
+
+int fit_nccl_logs(const NcclFitRequest& asked) {
+  std::error_code ignored;
+  const bool folder = std::filesystem::is_directory(asked.out, ignored);
+  const std::vector<NcclFit> fits = fit_all(asked);
+  const bool one_file = !asked.svg.empty() || (!asked.out.empty() && !folder);
+  if (fits.size() > 1 && one_file)
+    throw UserError(
+        "trainyard fit nccl: fits of several GPUs in one file: give --gpu NAME, or for --out a folder that exists");
+  const bool quiet = asked.out == "-" || asked.svg == "-" || asked.json == "-";
+  Json out = Json::array();
+  for (const NcclFit& fit : fits) {
+    if (!quiet) write_whole("-", fit_text(fit));
+    if (folder)
+      write_whole(std::filesystem::path(asked.out) / (fit.model.name + ".yaml"), fit.entry);
+    else if (!asked.out.empty())
+      write_whole(asked.out, fit.entry);
+    else if (!quiet)
+      write_whole("-", fmt::format("\ncatalog entry nccls/{}.yaml:\n{}\n", fit.model.name, fit.entry));
+    if (!asked.svg.empty()) write_whole(asked.svg, nccl_svg_plot(fit));
+    out.push_back(fit_json(fit));
+  }
+  if (!asked.json.empty()) write_whole(asked.json, Json{{"fits", out}}.dump(2) + "\n");
+  return kGood;
+}
+
+Gpu fit_gpu(const Catalog& catalog, const std::string& name) {
+  Node reference;
+  reference.kind = Node::Kind::scalar;
+  reference.scalar = name;
+  reference.place.file = std::make_shared<const std::string>("trainyard fit: --gpu");
+  return read_gpu(catalog.resolve("gpu", reference));
+}
+
+}  // namespace trainyard

@@ -1,0 +1,158 @@
+// `trainyard teach all-reduce` and the other collectives.
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+
+#include "scenarios/reading/read_collective.hpp"
+#include "sim/process/output.hpp"
+#include "tools/reports/lesson_views.hpp"
+#include "tools/verbs/arguments.hpp"
+#include "tools/verbs/teach.hpp"
+#include "tools/verbs/topo_machine.hpp"
+#include "tools/verbs/verbs.hpp"
+#include "topologies/machines/star_cluster.hpp"
+
+namespace trainyard {
+namespace {
+
+constexpr int kFewestRanks = 2, kMostRanks = 16;
+/// Of the machine that is meant where nobody says one: round figures, so that times can be checked in the head.
+constexpr BytesPerSecond kStarRate{25e9};
+constexpr Picoseconds kStarLatency{1'000'000};
+
+struct TeachFlags {
+  std::string algorithm, size = "4 MiB", reduction = "sum", chunk, listing, html, svg, json;
+  int ranks = 4, channels = 0, root = 0;
+};
+
+void add_to(Arguments& arguments, TeachFlags& flags, TopoMachineArguments& on) {
+  arguments.option("--algorithm", flags.algorithm, "NAME", "ring, … (trainyard list collectives)");
+  arguments.option("--ranks", flags.ranks, "N", "2 to 16");
+  on.add_to(arguments, "--on");
+  arguments.option("--size", flags.size, "SIZE", "of the data, as nccl-tests counts it (default 4 MiB)");
+  arguments.option("--root", flags.root, "RANK", "of broadcast, reduce, gather, scatter");
+  arguments.option("--op", flags.reduction, "sum|average|maximum|product", "reduction (default sum)");
+  arguments.option("--chunk", flags.chunk, "SIZE", "pieces that chains and trees pass on (512 KiB)");
+  arguments.option("--channels", flags.channels, "N", "rings at the same time");
+  arguments.option("--listing", flags.listing, "literal",
+                   "the ring all-reduce as textbooks list it: it receives into the slot that it sends");
+  arguments.output("--html", flags.html, "a page that steps forward and back; - is stdout");
+  arguments.output("--svg", flags.svg, "all steps in one picture; - is stdout");
+  arguments.output("--json", flags.json, "the steps as data; - is stdout");
+}
+
+std::string algorithm_of(const TeachFlags& flags, Operation operation) {
+  const std::string algorithm = flags.algorithm.empty() ? default_algorithm(operation) : flags.algorithm;
+  if (algorithm == "auto") throw UserError("--algorithm auto: name one (trainyard list collectives)");
+  if (flags.listing.empty()) return algorithm;
+  if (flags.listing != "literal")
+    throw UserError(fmt::format("--listing {}: there is one listing, literal", flags.listing));
+  if (operation != Operation::all_reduce || (algorithm != "ring" && algorithm != "ring-literal"))
+    throw UserError(fmt::format("--listing literal: it lists the all-reduce by ring, not the {} by {}",
+                                name_of(operation), algorithm));
+  return "ring-literal";
+}
+
+std::shared_ptr<const std::string> origin_of_argument(const std::string& text) {
+  return std::make_shared<const std::string>(text);
+}
+
+/// The settings in the plan's words, so that a lesson and a scenario are read by one reader.
+Node choice_node(const TeachFlags& flags) {
+  Node node;
+  node.kind = Node::Kind::map;
+  node.place.file = origin_of_argument("trainyard teach");
+  const auto put = [&node](const char* key, const std::string& flag, const std::string& text) {
+    if (text.empty()) return;
+    Node value = parse_override(text, origin_of_argument(flag + " " + text));
+    value.key_place = value.place;
+    node.fields.emplace_back(key, std::move(value));
+  };
+  put("chunk", "--chunk", flags.chunk);
+  if (flags.channels != 0) put("channels", "--channels", std::to_string(flags.channels));
+  return node;
+}
+
+TopoMachine machine_of(const TopoMachineArguments& on, int ranks, std::string& words) {
+  if (!on.given()) {
+    TopoMachine machine{"star", star_cluster(ranks, kStarRate, kStarLatency), {}};
+    words = fmt::format("{} GPUs round one switch, {} each way, {} from GPU to GPU", ranks, show(kStarRate),
+                        show(kStarLatency.seconds()));
+    return machine;
+  }
+  TopoMachine machine = on.read("teach");
+  const int all = machine.cluster.gpus();
+  if (ranks > all)
+    throw UserError(fmt::format("--ranks {}: {} has {} GPU{}", ranks, machine.name, all, all == 1 ? "" : "s"));
+  words = describe(machine.cluster);
+  return machine;
+}
+
+Bytes size_of(const std::string& text) {
+  Bytes size;
+  try {
+    size = parse_bytes(text);
+  } catch (const UserError& e) {
+    throw UserError(fmt::format("--size: {}", e.what()));
+  }
+  if (!(size > Bytes{0})) throw UserError(fmt::format("--size {}: more than 0 expected", text));
+  return size;
+}
+
+CollectiveLesson lesson_of(const std::string& topic, const TeachFlags& flags, const TopoMachineArguments& on) {
+  TeachOptions o;
+  o.operation = parse_operation(topic);
+  if (flags.ranks < kFewestRanks || flags.ranks > kMostRanks)
+    throw UserError(fmt::format("--ranks {}: {} to {} can be shown", flags.ranks, kFewestRanks, kMostRanks));
+  o.ranks = flags.ranks;
+  const TopoMachine machine = machine_of(on, o.ranks, o.machine);
+  o.algorithm = algorithm_of(flags, o.operation);
+  o.place.file = origin_of_argument("--algorithm " + o.algorithm);
+  const Node node = choice_node(flags);
+  const CollectiveChoice choice = read_collective(&node, "trainyard teach", o.operation, machine.cluster, o.ranks,
+                                                  CollectiveUse::alone, flags.root);
+  o.options.settings = choice.settings;
+  o.options.settings.reduction = parse_reduction(flags.reduction);
+  o.options.size = size_of(flags.size);
+  o.software = machine.software;
+  return teach_collective(machine.cluster, o);
+}
+
+int teach(const std::string& topic, const std::vector<std::string>& words) {
+  const std::string operation = name_of(parse_operation(topic));
+  Arguments arguments(
+      "teach " + topic,
+      fmt::format("Every rank's buffers after every step of a{} {}, with the time that each step takes.",
+                  operation.starts_with("a") ? "n" : "", operation),
+      fmt::format("teach {} --ranks 4 --html lesson.html", operation));
+  TeachFlags flags;
+  TopoMachineArguments on;
+  add_to(arguments, flags, on);
+  if (!arguments.parse(words)) return kGood;
+  const CollectiveLesson lesson = lesson_of(topic, flags, on);
+  bool shown = false;  // on stdout, which one view takes
+  const auto give = [&shown](const std::string& file, const std::string& text) {
+    if (file.empty()) return;
+    write_whole(file, text);
+    shown |= file == "-";
+  };
+  if (!flags.html.empty()) give(flags.html, lesson_html(lesson));
+  if (!flags.svg.empty()) give(flags.svg, lesson_svg(lesson));
+  if (!flags.json.empty()) give(flags.json, lesson_report(lesson).dump(2) + "\n");
+  if (!shown) write_whole("-", lesson_text(lesson, ::isatty(STDOUT_FILENO) == 1));
+  return lesson.kept ? kGood : kBug;
+}
+
+const std::vector<RegisterTeachTopic> registered_collectives = [] {
+  std::vector<RegisterTeachTopic> all;
+  for (int i = 0; i < kOperations; ++i) {
+    const std::string name = name_of(static_cast<Operation>(i));
+    all.emplace_back(name, "what every rank holds after every step", teach);
+  }
+  for (const char* nccls_word : {"alltoall", "sendrecv"}) all.emplace_back(nccls_word, "", teach);
+  return all;
+}();
+
+}  // namespace
+}  // namespace trainyard

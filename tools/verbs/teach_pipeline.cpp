@@ -1,0 +1,96 @@
+// `trainyard teach pipeline`.
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <nlohmann/json.hpp>
+
+#include "sim/process/output.hpp"
+#include "tools/reports/pipeline_views.hpp"
+#include "tools/verbs/arguments.hpp"
+#include "tools/verbs/teach.hpp"
+#include "tools/verbs/verbs.hpp"
+
+namespace trainyard {
+namespace {
+
+constexpr int kMostStages = 32, kMostMicroBatches = 256, kMostChunks = 16;
+
+struct PipelineFlags {
+  std::string schedule = "1f1b", forward = "1", backward = "2", weights, transfer = "0", html, svg, json;
+  PipelineShape shape{4, 8, 1};
+};
+
+void add_to(Arguments& arguments, PipelineFlags& flags) {
+  std::string names;
+  for (const std::string& name : pipeline_schedules().names()) names += (names.empty() ? "" : ", ") + name;
+  arguments.option("--schedule", flags.schedule, "NAME", names + " (default 1f1b)");
+  arguments.option("--stages", flags.shape.stages, "N", "1 to 32");
+  arguments.option("--micro-batches", flags.shape.micro_batches, "N", "1 to 256");
+  arguments.option("--chunks", flags.shape.chunks, "N", "model chunks a stage, 1 to 16");
+  arguments.option("--forward", flags.forward, "TIME", "of one micro-batch on one stage, in slots (default 1)");
+  arguments.option("--backward", flags.backward, "TIME", "the same, both gradients (default 2)");
+  arguments.option("--weights", flags.weights, "TIME", "its part by the weights, where it is parted (default half)");
+  arguments.option("--transfer", flags.transfer, "TIME", "of a message from stage to stage (default 0)");
+  arguments.output("--html", flags.html, "a page with picture and figures; - is stdout");
+  arguments.output("--svg", flags.svg, "the picture; - is stdout");
+  arguments.output("--json", flags.json, "every task and figure as data; - is stdout");
+}
+
+/// In slots: a bare number, as large as times of a figure are.
+double slots_of(const std::string& flag, const std::string& text, bool zero_too) {
+  constexpr double kMost = 1e6;
+  double value = 0;
+  try {
+    value = parse_number(text);
+  } catch (const UserError& e) {
+    throw UserError(fmt::format("{}: {}", flag, e.what()));
+  }
+  if (value < (zero_too ? 0 : 1e-3) || value > kMost)
+    throw UserError(fmt::format("{} {}: {} to {:.0f} expected", flag, text, zero_too ? "0" : "0.001", kMost));
+  return value;
+}
+
+BarePipeline::Times times_of(const PipelineFlags& flags) {
+  const double backward = slots_of("--backward", flags.backward, false);
+  const double weights = flags.weights.empty() ? backward / 2 : slots_of("--weights", flags.weights, false);
+  if (weights >= backward)
+    throw UserError(fmt::format("--weights {}: a part of the backward time is expected, less than {:.6g}",
+                                flags.weights, backward));
+  return {slots_of("--forward", flags.forward, false), backward - weights, weights};
+}
+
+PipelineLesson pipeline_lesson_of(const PipelineFlags& flags) {
+  const auto check = [](const char* flag, int value, int most) {
+    if (value < 1 || value > most) throw UserError(fmt::format("{} {}: 1 to {} can be shown", flag, value, most));
+  };
+  check("--stages", flags.shape.stages, kMostStages);
+  check("--micro-batches", flags.shape.micro_batches, kMostMicroBatches);
+  check("--chunks", flags.shape.chunks, kMostChunks);
+  Place place;
+  place.file = std::make_shared<const std::string>("--schedule " + flags.schedule);
+  const PipelineSchedule& schedule = find_pipeline_schedule(flags.schedule, flags.shape, place);
+  const BarePipeline::Times times = times_of(flags);
+  return teach_pipeline(schedule, flags.shape, times, slots_of("--transfer", flags.transfer, true));
+}
+
+int teach_pipeline_schedule(const std::string&, const std::vector<std::string>& words) {
+  Arguments arguments("teach pipeline",
+                      "Stages over time under one schedule: bubble, speed-up and memory, as the simulator runs it.",
+                      "teach pipeline --schedule 1f1b --stages 4 --micro-batches 8 --svg pipeline.svg");
+  PipelineFlags flags;
+  add_to(arguments, flags);
+  if (!arguments.parse(words)) return kGood;
+  const PipelineLesson lesson = pipeline_lesson_of(flags);
+  if (!flags.html.empty()) write_whole(flags.html, pipeline_html(lesson));
+  if (!flags.svg.empty()) write_whole(flags.svg, pipeline_svg(lesson));
+  if (!flags.json.empty()) write_whole(flags.json, pipeline_report(lesson).dump(2) + "\n");
+  if (flags.html != "-" && flags.svg != "-" && flags.json != "-")
+    write_whole("-", pipeline_text(lesson, ::isatty(STDOUT_FILENO) == 1));
+  return kGood;
+}
+
+const RegisterTeachTopic registered_pipeline{"pipeline", "stages over time under a pipeline schedule",
+                                             teach_pipeline_schedule};
+
+}  // namespace
+}  // namespace trainyard

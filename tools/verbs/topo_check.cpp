@@ -1,0 +1,212 @@
+#include <fmt/format.h>
+
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "sim/process/output.hpp"
+#include "tools/reports/table.hpp"
+#include "tools/verbs/arguments.hpp"
+#include "tools/verbs/topo.hpp"
+#include "tools/verbs/topo_machine.hpp"
+#include "tools/verbs/verbs.hpp"
+#include "topologies/analysis/fabric_check.hpp"
+#include "topologies/drawings/topology_text.hpp"
+#include "topologies/nodes/pcie_lanes.hpp"
+
+namespace trainyard {
+namespace {
+
+using nlohmann::ordered_json;
+
+struct SocketLanes {
+  int socket = 0, used = 0, available = 0;
+};
+
+/// Of the node type; nothing where its sockets have no limit. A budget that is exceeded was refused when it was read.
+std::vector<SocketLanes> lanes_of(const NodeType& node) {
+  std::vector<SocketLanes> lanes;
+  if (!has_lane_plan(node)) return lanes;
+  for (const int left : plan_lanes(node).lanes_left)
+    lanes.push_back({static_cast<int>(lanes.size()), node.lanes_per_socket - left, node.lanes_per_socket});
+  return lanes;
+}
+
+/// What is said of a cluster; of one node only its lanes.
+struct FabricReport {
+  std::string name, cluster;
+  FabricCheck check;
+  double simulated = 0, simulated_as_routed = 0;  ///< slowdowns of the counterexamples
+  std::vector<SocketLanes> lanes;
+  std::vector<std::string> devices;  ///< names, by DeviceId; none: there is no fabric
+
+  const std::string& device(DeviceId d) const { return devices[static_cast<std::size_t>(d)]; }
+};
+
+constexpr double kAgreement = 1e-9;
+
+/// Of the pattern run over the ways really taken. Throws InternalError where it is not what the check says.
+double confirmed_slowdown(DeviceGraph& graph, const BlockedPattern& pattern, const std::string& name) {
+  const double simulated = simulated_slowdown_as_routed(graph, pattern.pairs);
+  if (std::abs(simulated / pattern.slowdown - 1) > kAgreement)
+    throw InternalError(fmt::format("{}: {} pairs across {} should be slowed down {} times, but simulated {} times",
+                                    name, pattern.pairs.size(), pattern.link, exact(pattern.slowdown),
+                                    exact(simulated)));
+  return simulated;
+}
+
+FabricReport check_machine(const TopoMachine& machine) {
+  FabricReport report;
+  report.name = machine.name;
+  report.cluster = describe(machine.cluster);
+  report.lanes = lanes_of(machine.cluster.node);
+  if (machine.cluster.nodes == 1 && !machine.cluster.joins_chips) {
+    report.check.reason = "one node: no fabric";
+    return report;
+  }
+  DeviceGraph graph = build_cluster(machine.cluster);
+  for (const Device& device : graph.devices()) report.devices.push_back(device.name);
+  report.check = check_cluster_fabric(graph, machine.cluster);
+  if (report.check.counterexample)
+    report.simulated = confirmed_slowdown(graph, *report.check.counterexample, machine.name);
+  if (report.check.routing && report.check.routing->counterexample)
+    report.simulated_as_routed = confirmed_slowdown(graph, *report.check.routing->counterexample, machine.name);
+  return report;
+}
+
+std::string pattern_text(const FabricReport& report, const BlockedPattern& pattern, double simulated) {
+  constexpr std::size_t kShown = 4;
+  std::string pairs;
+  for (std::size_t i = 0; i < std::min(kShown, pattern.pairs.size()); ++i)
+    pairs += fmt::format("{}{} -> {}", i > 0 ? ", " : "", report.device(pattern.pairs[i].from),
+                         report.device(pattern.pairs[i].to));
+  if (pattern.pairs.size() > kShown) pairs += ", ...";
+  return fmt::format("counterexample: {} pair{} at once ({}): simulated {:.4g} times slower than one alone\n",
+                     pattern.pairs.size(), pattern.pairs.size() == 1 ? "" : "s", pairs, simulated);
+}
+
+const char* answer_text(Nonblocking answer) {
+  return answer == Nonblocking::yes ? "yes" : answer == Nonblocking::no ? "no" : "unknown";
+}
+
+std::string lanes_text(const std::vector<SocketLanes>& lanes) {
+  if (lanes.empty()) return "PCIe lanes: no budget given\n";
+  std::string text = "PCIe lanes:";
+  for (const SocketLanes& s : lanes)
+    text += fmt::format("{} socket {} uses {} of {}", s.socket > 0 ? "," : "", s.socket, s.used, s.available);
+  return text + "\n";
+}
+
+std::string check_text(const FabricReport& report) {
+  const FabricCheck& check = report.check;
+  std::string text = fmt::format("{}: {}\n", report.name, report.cluster);
+  if (report.devices.empty()) return text + check.reason + "\n" + lanes_text(report.lanes);
+  text += fmt::format("nonblocking with ideal splitting: {}: {}\n", answer_text(check.nonblocking), check.reason);
+  if (check.counterexample) text += pattern_text(report, *check.counterexample, report.simulated);
+  if (const std::optional<RoutingCheck>& routing = check.routing) {
+    text += fmt::format("nonblocking as routed ({}, one way for each pair): {}: {}\n", routing->how,
+                        answer_text(routing->nonblocking), routing->reason);
+    if (routing->counterexample) text += pattern_text(report, *routing->counterexample, report.simulated_as_routed);
+  }
+  if (check.bisection)
+    text += fmt::format("bisection bandwidth: {}{}, one direction\n", check.bisection_exact ? "" : "at most ",
+                        show(*check.bisection));
+  if (check.diameter_hops && check.diameter_latency)
+    text += fmt::format("diameter: {} links and {} between {}s\n", *check.diameter_hops,
+                        latency_text(*check.diameter_latency), check.ends);
+  if (!check.oversubscription.empty()) {
+    TextTable table{
+        {"level", "groups", "HCAs", "configured", "attached", "of HCAs"}, {false, true, true, true, true, true}, {}};
+    for (const LevelOversubscription& level : check.oversubscription)
+      table.rows.push_back({level.name, fmt::to_string(level.groups), fmt::to_string(level.hcas),
+                            level.configured > 0 ? fmt::format("{:.4g}", level.configured) : "-",
+                            fmt::format("{:.4g}", level.attached), fmt::format("{:.4g}", level.of_hcas)});
+    text += "oversubscription of the fullest group (rate from below over rate up):\n" + table.text("  ");
+  }
+  return text + lanes_text(report.lanes);
+}
+
+ordered_json counterexample_json(const FabricReport& report, const std::optional<BlockedPattern>& pattern,
+                                 double simulated) {
+  if (!pattern) return nullptr;
+  ordered_json pairs = ordered_json::array();
+  for (const HcaPair& pair : pattern->pairs) pairs.push_back({report.device(pair.from), report.device(pair.to)});
+  return {
+      {"pairs", pairs}, {"link", pattern->link}, {"slowdown", simulated}, {"predicted_slowdown", pattern->slowdown}};
+}
+
+ordered_json answer_json(Nonblocking answer) {
+  if (answer == Nonblocking::unknown) return "unknown";
+  return answer == Nonblocking::yes;
+}
+
+ordered_json routing_json(const FabricReport& report) {
+  if (!report.check.routing) return nullptr;
+  const RoutingCheck& routing = *report.check.routing;
+  return {{"how", routing.how},
+          {"nonblocking", answer_json(routing.nonblocking)},
+          {"reason", routing.reason},
+          {"counterexample", counterexample_json(report, routing.counterexample, report.simulated_as_routed)}};
+}
+
+ordered_json check_json(const FabricReport& report) {
+  const FabricCheck& check = report.check;
+  ordered_json all;
+  all["nonblocking"] = answer_json(check.nonblocking);
+  all["reason"] = check.reason;
+  all["routing"] = routing_json(report);
+  all["bisection_Bps"] = nullptr;
+  if (check.bisection) all["bisection_Bps"] = check.bisection->value;
+  all["bisection_exact"] = check.bisection && check.bisection_exact;
+  all["oversubscription"] = ordered_json::array();
+  for (const LevelOversubscription& level : check.oversubscription) {
+    ordered_json entry{{"level", level.name}, {"groups", level.groups}, {"hcas", level.hcas}, {"configured", nullptr}};
+    if (level.configured > 0) entry["configured"] = level.configured;
+    entry["attached"] = level.attached;
+    entry["of_hcas"] = level.of_hcas;
+    all["oversubscription"].push_back(entry);
+  }
+  all["diameter_hops"] = nullptr;
+  if (check.diameter_hops) all["diameter_hops"] = *check.diameter_hops;
+  all["diameter_latency_s"] = nullptr;
+  if (check.diameter_latency) all["diameter_latency_s"] = check.diameter_latency->seconds().value;
+  all["counterexample"] = counterexample_json(report, check.counterexample, report.simulated);
+  all["lanes"] = ordered_json::array();
+  for (const SocketLanes& s : report.lanes)
+    all["lanes"].push_back({{"socket", s.socket}, {"used", s.used}, {"available", s.available}});
+  return all;
+}
+
+int topo_check(const std::vector<std::string>& words) {
+  Arguments arguments(
+      "topo check",
+      "Whether the fabric is nonblocking (with proof or counterexample), its bisection bandwidth, oversubscription and "
+      "diameter, and the PCIe lanes of the nodes. Nonblocking with ideal splitting: every permutation, and every "
+      "matrix "
+      "in which no NIC (or chip) sends or receives more than its rate, is carried at full rate when messages may be "
+      "split over all ways. As routed: where each pair keeps one way (hashed ECMP, torus, dragonfly, links at "
+      "will).\n\n"
+      "--json: nonblocking (true, false, \"unknown\": with ideal splitting), reason, bisection_Bps (one direction), "
+      "bisection_exact (false: at most), oversubscription (a list, by level; empty where there are no levels), "
+      "diameter_hops, diameter_latency_s, counterexample (pairs, link, slowdown; null: none, or see routing), routing "
+      "(null, or how, nonblocking, reason, counterexample), lanes.",
+      "topo check scenarios/gpt2-xl-ddp-dgx-a100.yaml\n"
+      "  trainyard topo check dgx-h100 --nodes 64 --fabric rail-optimized\n"
+      "  trainyard topo check dgx-a100 --nodes 16 --fabric '{type: torus, dims: [4, 4], switch_latency: 100 ns}' "
+      "--json -");
+  TopoMachineArguments machine_arguments;
+  std::string json;
+  machine_arguments.add_to(arguments);
+  arguments.output("--json", json, "write it as JSON; - is stdout");
+  if (!arguments.parse(words)) return kGood;
+  const FabricReport report = check_machine(machine_arguments.read("topo check"));
+  if (!json.empty()) write_whole(json, check_json(report).dump(2) + "\n");
+  if (json != "-") write_whole("-", check_text(report));
+  return kGood;
+}
+
+const RegisterTopoVerb registered_topo_check{
+    "check", "is the fabric nonblocking; its bisection bandwidth, oversubscription and diameter; PCIe lanes",
+    topo_check};
+
+}  // namespace
+}  // namespace trainyard

@@ -1,0 +1,28 @@
+#include "sim/process/output.hpp"
+#include "tools/verbs/arguments.hpp"
+#include "tools/verbs/topo.hpp"
+#include "tools/verbs/topo_machine.hpp"
+#include "tools/verbs/verbs.hpp"
+#include "topologies/drawings/simgrid_platform.hpp"
+
+namespace trainyard {
+namespace {
+
+int topo_export(const std::vector<std::string>& words) {
+  Arguments arguments("topo export", "The machine in the format of another simulator: a platform file of SimGrid.",
+                      "topo export dgx-1v --simgrid dgx-1v.xml");
+  TopoMachineArguments machine_arguments;
+  std::string simgrid;
+  machine_arguments.add_to(arguments);
+  arguments.output("--simgrid", simgrid, "write a SimGrid platform (XML); - is stdout");
+  if (!arguments.parse(words)) return kGood;
+  if (simgrid.empty()) throw UserError("trainyard topo export: say what to write: --simgrid FILE");
+  const TopoMachine machine = machine_arguments.read("topo export");
+  write_whole(simgrid, simgrid_platform(machine.cluster, machine.network_step));
+  return kGood;
+}
+
+const RegisterTopoVerb registered_topo_export{"export", "the machine as a SimGrid platform", topo_export};
+
+}  // namespace
+}  // namespace trainyard

@@ -1,0 +1,108 @@
+#include "tools/verbs/topo_machine.hpp"
+
+#include <fmt/format.h>
+
+#include <filesystem>
+
+#include "scenarios/reading/read_cluster.hpp"
+#include "topologies/nodes/pcie_lanes.hpp"
+
+namespace trainyard {
+namespace {
+
+bool is_file_name(const std::string& what) {
+  std::error_code ignored;
+  return what.ends_with(".yaml") || what.ends_with(".yml") || what.ends_with(".json") ||
+         what.find('/') != std::string::npos || std::filesystem::exists(what, ignored);
+}
+
+std::shared_ptr<const std::string> origin_of(const std::string& text) {
+  return std::make_shared<const std::string>(text);
+}
+
+TopoMachine one_node(const Node& reference) {
+  TopoMachine machine;
+  machine.cluster.place = reference.place;
+  const Catalog catalog;
+  machine.cluster.node = read_node(catalog.resolve("node", reference), catalog);
+  machine.name = machine.cluster.node.name;
+  node_builders().find(machine.cluster.node.interconnect, machine.cluster.place);
+  try {
+    if (has_lane_plan(machine.cluster.node)) plan_lanes(machine.cluster.node);
+  } catch (const UserError& e) {
+    fail(machine.cluster.place, e.what());
+  }
+  return machine;
+}
+
+/// As the `cluster` of a scenario would say it.
+TopoMachine several_nodes(Node reference, const std::string& nodes, Node fabric) {
+  Node cluster;
+  cluster.kind = Node::Kind::map;
+  cluster.place = reference.place;
+  const auto put = [&cluster](const char* key, Node value) {
+    value.key_place = value.place;
+    cluster.fields.emplace_back(key, std::move(value));
+  };
+  if (!nodes.empty()) put("nodes", parse_override(nodes, origin_of("--nodes " + nodes)));
+  put("node", std::move(reference));
+  if (fabric.kind != Node::Kind::null) put("fabric", std::move(fabric));
+  TopoMachine machine;
+  machine.cluster = read_cluster(cluster, Catalog());
+  machine.name = machine.cluster.node.name;
+  return machine;
+}
+
+}  // namespace
+
+void TopoMachineArguments::add_to(Arguments& arguments) {
+  arguments.positional("SCENARIO|NODE", what_, "scenario file; or a node of the catalog");
+  add_others_to(arguments);
+}
+
+void TopoMachineArguments::add_to(Arguments& arguments, const std::string& flag) {
+  arguments.option(flag, what_, "SCENARIO|NODE", "scenario file; or a node of the catalog");
+  add_others_to(arguments);
+}
+
+void TopoMachineArguments::add_others_to(Arguments& arguments) {
+  arguments.option("--nodes", nodes_, "N", "so many of the node");
+  arguments.option("--fabric", fabric_, "NAME|YAML",
+                   "what joins them: a fabric of the catalog, or as in a scenario: '{type: torus, dims: [4, 4], ...}'");
+  arguments.repeated("--set", sets_, "PATH=VALUE",
+                     "override a field of the scenario, or of the node (fabric.*: of the fabric); as often as needed");
+}
+
+TopoMachine TopoMachineArguments::read(const std::string& verb) const {
+  if (what_.empty()) throw UserError(fmt::format("trainyard {}: on which machine? --on NODE or SCENARIO", verb));
+  Overrides overrides;
+  for (const std::string& set : sets_) overrides.push_back(parse_override_option(set));
+  Node reference, fabric;
+  if (is_file_name(what_)) {
+    reference = read_document(what_);
+    const bool is_node = reference.find("interconnect") || reference.find("base");
+    if (!is_node) {
+      if (!nodes_.empty() || !fabric_.empty())
+        throw UserError(
+            fmt::format("trainyard {}: {} is a scenario, which says its nodes and fabric itself: "
+                        "--set cluster.{}=...",
+                        verb, what_, nodes_.empty() ? "fabric" : "nodes"));
+      const Scenario scenario = read_scenario(what_, overrides);
+      return {scenario.name, scenario.cluster, scenario.software.network_step, scenario.software};
+    }
+  } else {
+    reference.kind = Node::Kind::scalar;
+    reference.scalar = what_;
+    reference.place.file = origin_of("trainyard " + verb);
+  }
+  if (!fabric_.empty()) fabric = parse_override(fabric_, origin_of("--fabric"));
+  for (const auto& [path, value] : overrides)
+    if (const std::string of_fabric = "fabric."; path.starts_with(of_fabric) && !fabric_.empty())
+      set_field(fabric, path.substr(of_fabric.size()), value);
+    else
+      set_field(reference, path, value);
+  if (nodes_.empty() && fabric_.empty()) return one_node(reference);
+  return several_nodes(std::move(reference), nodes_, std::move(fabric));
+}
+
+}  // namespace trainyard

@@ -1,0 +1,130 @@
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+
+#include "sim/process/output.hpp"
+#include "tools/reports/table.hpp"
+#include "tools/verbs/arguments.hpp"
+#include "tools/verbs/topo.hpp"
+#include "tools/verbs/topo_machine.hpp"
+#include "tools/verbs/verbs.hpp"
+#include "topologies/drawings/topology_text.hpp"
+
+namespace trainyard {
+namespace {
+
+using nlohmann::ordered_json;
+
+PathClass path_class_of(const std::string& word) {
+  static const std::vector<std::pair<std::string, PathClass>> classes{
+      {"nvlink", PathClass::nvlink}, {"pcie", PathClass::pcie}, {"network", PathClass::network}};
+  if (word.empty()) return PathClass::automatic;
+  std::vector<std::string> names;
+  for (const auto& [name, path] : classes) {
+    if (name == word) return path;
+    names.push_back(name);
+  }
+  throw UserError(fmt::format("--path: unknown value \"{}\"{}", word, hint(word, names)));
+}
+
+std::string in_words(const std::string& locality) {
+  if (locality == "NV") return "NVLink";
+  if (locality == "PIX") return "PIX: one PCIe switch";
+  if (locality == "PXB") return "PXB: several PCIe switches";
+  if (locality == "PHB") return "PHB: through the CPU";
+  if (locality == "SYS") return "SYS: through more than one socket";
+  if (locality == "ICI") return "ICI: links of the chips themselves";
+  return "NET: between nodes";
+}
+
+struct PathAnswer {
+  std::string from, to;
+  DevicePath path;
+  Picoseconds software;  // its part of the latency
+};
+
+PathAnswer answer_of(const TopoMachine& machine, const std::string& a, const std::string& b, PathClass path) {
+  DeviceGraph graph = build_cluster(machine.cluster);
+  Routing routing(graph, machine.cluster);
+  const DeviceId from = find_device(graph, a), to = find_device(graph, b);
+  const Device &start = graph.devices()[static_cast<std::size_t>(from)],
+               &end = graph.devices()[static_cast<std::size_t>(to)];
+  if (from == to) throw UserError(fmt::format("{} to itself: there is no path", start.name));
+  const Way way = routing.way(from, to, path);
+  if (!way.reachable) throw UserError(fmt::format("no such path leads from {} to {}", start.name, end.name));
+  PathAnswer answer{start.name, end.name, path_of(graph, way), {}};
+  const auto works = [](const Device& d) { return d.kind == DeviceKind::gpu || d.kind == DeviceKind::cpu; };
+  if (works(start) && works(end) && start.node != end.node && way.locality == "NET")
+    answer.software = to_picoseconds(machine.network_step);
+  answer.path.latency += answer.software;
+  return answer;
+}
+
+std::string path_text(const std::string& machine, const PathAnswer& answer) {
+  const DevicePath& path = answer.path;
+  const bool legs = path.chunk.value > 0;
+  TextTable table{{"from", "to", "link", "rate", "latency"}, {false, false, false, true, true}, {}};
+  if (legs) {
+    table.head.push_back("leg");
+    table.right.push_back(false);
+  }
+  for (const PathHop& hop : path.hops) {
+    table.rows.push_back({hop.from, hop.to, hop.kind, show(hop.rate), latency_text(hop.latency)});
+    if (legs) table.rows.back().push_back(hop.leg);
+  }
+  std::string text = fmt::format("{} to {} of {} ({}{}{})\n{}", answer.from, answer.to, machine,
+                                 in_words(path.locality), path.how.empty() ? "" : ", ", path.how, table.text("  "));
+  text += fmt::format("at most {}, the rate of {} ({}); latency {}", show(path.rate), path.limit_kind, path.limit,
+                      latency_text(path.latency));
+  if (answer.software.count > 0) text += fmt::format(", of which software {}", latency_text(answer.software));
+  if (legs) text += fmt::format("\nmessages up to {} go leg by leg, larger ones in such chunks", show(path.chunk));
+  return text + "\n";
+}
+
+ordered_json path_json(const PathAnswer& answer) {
+  ordered_json hops = ordered_json::array();
+  for (const PathHop& hop : answer.path.hops)
+    hops.push_back({{"from", hop.from},
+                    {"to", hop.to},
+                    {"kind", hop.kind},
+                    {"rate_Bps", hop.rate.value},
+                    {"latency_s", hop.latency.seconds().value},
+                    {"leg", hop.leg}});
+  return {{"from", answer.from},
+          {"to", answer.to},
+          {"locality", answer.path.locality},
+          {"hops", hops},
+          {"how", answer.path.how},
+          {"chunk_bytes", answer.path.chunk.value},
+          {"limit", answer.path.limit},
+          {"limit_kind", answer.path.limit_kind},
+          {"rate_Bps", answer.path.rate.value},
+          {"latency_s", answer.path.latency.seconds().value},
+          {"software_latency_s", answer.software.seconds().value}};
+}
+
+int topo_path(const std::vector<std::string>& words) {
+  Arguments arguments("topo path",
+                      "How a message goes from one device to another: its hops, what limits it, rate and latency.",
+                      "topo path dgx-1v gpu0 gpu5\n  trainyard topo path scenarios/gpt2-xl-ddp-dgx-a100.yaml 0 8");
+  TopoMachineArguments machine_arguments;
+  std::string a, b, path, json;
+  machine_arguments.add_to(arguments);
+  arguments.positional("A", a, "device, as node0/gpu3, hca0 (of node0) or a rank");
+  arguments.positional("B", b, "device");
+  arguments.option("--path", path, "CLASS", "only links of nvlink, pcie or network (all but NVLink)");
+  arguments.output("--json", json, "write it as JSON; - is stdout");
+  if (!arguments.parse(words)) return kGood;
+  const PathClass path_class = path_class_of(path);
+  const TopoMachine machine = machine_arguments.read("topo path");
+  const PathAnswer answer = answer_of(machine, a, b, path_class);
+  if (!json.empty()) write_whole(json, path_json(answer).dump(2) + "\n");
+  if (json != "-") write_whole("-", path_text(machine.name, answer));
+  return kGood;
+}
+
+const RegisterTopoVerb registered_topo_path{"path", "the hops between two devices, what limits them, rate and latency",
+                                            topo_path};
+
+}  // namespace
+}  // namespace trainyard

@@ -1,0 +1,108 @@
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+
+#include "sim/process/output.hpp"
+#include "tools/verbs/arguments.hpp"
+#include "tools/verbs/topo.hpp"
+#include "tools/verbs/topo_machine.hpp"
+#include "tools/verbs/verbs.hpp"
+#include "topologies/drawings/fabric_text.hpp"
+#include "topologies/drawings/topology_drawing.hpp"
+#include "topologies/drawings/topology_text.hpp"
+
+namespace trainyard {
+namespace {
+
+using nlohmann::ordered_json;
+
+std::string wiring_text(const TopoMachine& machine, DeviceGraph& graph) {
+  std::string text = fmt::format("{}: {}\n\n{}\n", machine.name, describe(machine.cluster), node_tree(graph, 0));
+  text += locality_matrix(graph, 0, machine.cluster.node.nvlink_rate);
+  text += staging_text(graph, machine.cluster, 0);
+  const std::string fabric = fabric_lines(graph, machine.cluster);
+  int first = machine.cluster.nodes;
+  for (const NodeGroup& group : machine.cluster.others) first -= group.count;
+  for (const NodeGroup& group : machine.cluster.others) {
+    text += fmt::format("\nnode{} to node{}: {}\n{}", first, first + group.count - 1, group.type.name,
+                        node_tree(graph, first));
+    first += group.count;
+  }
+  if (!fabric.empty()) text += fmt::format("\nnode0 is the first of {}\n{}", machine.cluster.nodes, fabric);
+  return text;
+}
+
+ordered_json locality_json(const TopoMachine& machine, DeviceGraph& graph) {
+  ordered_json rows = ordered_json::object();
+  std::vector<DeviceId> devices = graph.all(DeviceKind::gpu, 0);
+  for (const DeviceId hca : graph.all(DeviceKind::hca, 0)) devices.push_back(hca);
+  const auto name = [&graph](DeviceId id) { return graph.devices()[static_cast<std::size_t>(id)].name; };
+  for (const DeviceId a : devices)
+    for (const DeviceId b : devices) rows[name(a)][name(b)] = locality(graph, a, b, machine.cluster.node.nvlink_rate);
+  return rows;
+}
+
+ordered_json wiring_json(const TopoMachine& machine, DeviceGraph& graph) {
+  ordered_json devices = ordered_json::array(), links = ordered_json::array(), levels = ordered_json::array(),
+               fabric = ordered_json::array();
+  for (const Device& device : graph.devices())
+    devices.push_back({{"name", device.name}, {"kind", name_of(device.kind)}, {"node", device.node}});
+  for (LinkId link = 0; link < static_cast<LinkId>(graph.wires().size()); link += 2) {  // the way there; +1: back
+    const DeviceGraph::End end = graph.ends(link);
+    const Link& wire = graph.links()[static_cast<std::size_t>(link)];
+    links.push_back({{"from", graph.devices()[static_cast<std::size_t>(end.from)].name},
+                     {"to", graph.devices()[static_cast<std::size_t>(end.to)].name},
+                     {"kind", wire.kind},
+                     {"rate_Bps", wire.capacity.value},
+                     {"rate_back_Bps", graph.links()[static_cast<std::size_t>(link ^ 1)].capacity.value},
+                     {"half_duplex", graph.medium(link) >= 0 && graph.medium(link) == graph.medium(link ^ 1)},
+                     {"up", graph.is_up(link)},
+                     {"latency_s", end.latency.seconds().value}});
+  }
+  for (const SwitchLevel& level : switch_levels(graph))
+    levels.push_back({{"name", level.name},
+                      {"switches", level.switches},
+                      {"links_down", level.links_down},
+                      {"links_up", level.links_up},
+                      {"links_across", level.links_across},
+                      {"rate_down_Bps", level.slowest_down.value},
+                      {"rate_up_Bps", level.slowest_up.value}});
+  for (const FabricRow& row : fabric_rows(graph, machine.cluster))
+    fabric.push_back({{"what", row.title}, {"detail", row.detail}});
+  return {{"name", machine.name},
+          {"nodes", machine.cluster.nodes},
+          {"devices", devices},
+          {"links", links},
+          {"locality", locality_json(machine, graph)},
+          {"levels", levels},
+          {"fabric", fabric}};
+}
+
+int topo_show(const std::vector<std::string>& words) {
+  Arguments arguments("topo show",
+                      "A node's wiring as a tree and a matrix, and the levels of the fabric; as DOT, SVG or JSON too.",
+                      "topo show dgx-1v\n  trainyard topo show dgx-a100 --svg node.svg\n"
+                      "  trainyard topo show dgx-h100 --nodes 64 --fabric rail-optimized");
+  TopoMachineArguments machine_arguments;
+  std::string dot, svg, json;
+  machine_arguments.add_to(arguments);
+  arguments.output("--dot", dot,
+                   "write the graph for Graphviz (large ones: a node, and the fabric by level); - is stdout");
+  arguments.output("--svg", svg, "draw the first node and the fabric by level; - is stdout");
+  arguments.output("--json", json, "write the whole graph as JSON; - is stdout");
+  if (!arguments.parse(words)) return kGood;
+  const TopoMachine machine = machine_arguments.read("topo show");
+  DeviceGraph graph = build_cluster(machine.cluster);
+  const std::string title = fmt::format("{}: {}", machine.name, describe(machine.cluster));
+  if (!dot.empty()) write_whole(dot, topology_dot(graph, machine.cluster, title));
+  if (!svg.empty()) write_whole(svg, topology_svg(graph, machine.cluster, title));
+  if (!json.empty()) write_whole(json, wiring_json(machine, graph).dump(2) + "\n");
+  if (dot != "-" && svg != "-" && json != "-") write_whole("-", wiring_text(machine, graph));
+  return kGood;
+}
+
+const RegisterTopoVerb registered_topo_show{"show", "a node's wiring as tree, matrix and picture; the fabric by level",
+                                            topo_show};
+
+}  // namespace
+}  // namespace trainyard

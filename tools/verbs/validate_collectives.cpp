@@ -1,0 +1,172 @@
+#include "tools/verbs/validate_collectives.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <optional>
+
+#include "models/fitted/measured_table.hpp"
+#include "models/fitted/nccl_fit.hpp"
+#include "models/reading/shipped_files.hpp"
+#include "scenarios/studies/error_set.hpp"
+#include "sim/process/output.hpp"
+#include "tools/reports/table.hpp"
+#include "tools/verbs/verbs.hpp"
+
+namespace trainyard {
+namespace {
+
+using Json = nlohmann::json;
+
+/// A set of points and what it must reach; 0: no limit, reported only.
+struct CollectiveSet {
+  std::string name;
+  std::vector<MeasuredPoint> points;
+  double median_limit = 0, p90_limit = 0;
+};
+
+constexpr double kMedianLimit = 0.04, kP90Limit = 0.15, kSystemMedianLimit = 0.10;
+
+/// The catalog's GPUs as the tables call them.
+Gpu table_gpu(const std::string& called) {
+  static const std::map<std::string, std::string> names{{"a100_sxm", "a100-sxm4-80gb"}, {"h100_sxm", "h100-sxm5-80gb"},
+                                                        {"b200_sxm", "b200-sxm-180gb"}, {"A100", "a100-sxm4-80gb"},
+                                                        {"A100-SXM", "a100-sxm4-80gb"}, {"H100-SXM", "h100-sxm5-80gb"},
+                                                        {"B200-SXM", "b200-sxm-180gb"}, {"MI300X", "mi300x"}};
+  const auto at = names.find(called);
+  if (at == names.end()) throw UserError(fmt::format("measured rows of gpu \"{}\", which the catalog lacks", called));
+  Node name;
+  name.kind = Node::Kind::scalar;
+  name.scalar = at->second;
+  return read_gpu(Catalog().resolve("gpu", name));
+}
+
+MeasuredPoint point_of(const NcclModel& model, const NcclCall& call, Seconds measured, const std::string& where) {
+  const std::string id = fmt::format("{} {} {} {:.0f}", where, name_of(call.operation), call.gpus, call.size.value);
+  return {id, nccl_cost(model, call).time.value, measured.value};
+}
+
+/// nccl.csv, sizes that no fit saw: by each GPU's own fit, and, as a GPU without one would be, by another generation's.
+std::vector<CollectiveSet> table_sets() {
+  std::vector<CollectiveSet> own, borrowed;
+  CollectiveSet pooled{"nccl pooled", {}, kMedianLimit, kP90Limit};
+  const std::vector<NcclLog> logs = read_nccl_logs(shipped_file("tests/measured/nccl.csv"), {});
+  const Catalog catalog;
+  for (const NcclLog& log : logs) {
+    const Gpu gpu = table_gpu(log.gpu);
+    const std::string neighbour = log.gpu == "h100_sxm" ? "a100_sxm" : "h100_sxm";
+    const NcclModel model = nccl_model_for(gpu, catalog);
+    const NcclModel other = nccl_scaled(nccl_model_for(table_gpu(neighbour), catalog), gpu);
+    own.push_back({"nccl " + log.gpu, {}, kMedianLimit, kP90Limit});
+    borrowed.push_back({fmt::format("nccl {} scaled from {}", log.gpu, neighbour), {}, 0, 0});
+    for (const NcclRow& row : log.rows) {
+      if (nccl_size_is_fitted(row.size)) continue;
+      const NcclCall call{row.operation, row.size, row.gpus};
+      own.back().points.push_back(point_of(model, call, row.time, log.gpu));
+      borrowed.back().points.push_back(point_of(other, call, row.time, log.gpu));
+    }
+    pooled.points.insert(pooled.points.end(), own.back().points.begin(), own.back().points.end());
+  }
+  own.push_back(std::move(pooled));
+  own.insert(own.end(), std::make_move_iterator(borrowed.begin()), std::make_move_iterator(borrowed.end()));
+  return own;
+}
+
+/// "8 x 400 Gbps EFA v4 per node (AWS p6-b200)": what a node sends, each way.
+BytesPerSecond network_of(const MeasuredTable& table, const std::string& words) {
+  int adapters = 0;
+  double gigabits = 0;
+  if (std::sscanf(words.c_str(), "%d x %lf Gbps", &adapters, &gigabits) != 2)
+    table.refuse(fmt::format("inter_net: \"{}\": expected such as \"8 x 400 Gbps …\"", words));
+  return BytesPerSecond{adapters * gigabits * 1e9 / 8};
+}
+
+/// collectives.csv: other people's nccl-tests, none of which a fit within a node saw; all sizes. By system, within nodes
+/// and between them.
+std::vector<CollectiveSet> system_sets() {
+  MeasuredTable table(shipped_file("tests/measured/collectives.csv"));
+  const auto column = [&](const char* name) { return table.column(name); };
+  const std::size_t source = column("source"), gpu = column("gpu"), operation = column("collective"),
+                    gpus = column("n_gpus"), nodes = column("nodes"), algorithm = column("algo"),
+                    placement = column("placement"), network = column("inter_net"), size = column("size_bytes"),
+                    time = column("time_us");
+  std::vector<CollectiveSet> sets{{"collectives in one node", {}, kSystemMedianLimit, 0},
+                                  {"collectives between nodes (in the fit)", {}, 0, 0}};
+  std::map<std::string, NcclModel> models;
+  while (table.next()) {
+    const std::string& called = table.text(gpu);
+    if (!models.contains(called)) models.emplace(called, nccl_model_for(table_gpu(called), Catalog(), "efa-b200"));
+    NcclCall call;
+    call.operation = parse_nccl_operation(table.text(operation));
+    call.size = Bytes{table.positive(size)};
+    call.gpus = static_cast<int>(table.positive(gpus));
+    call.nodes = static_cast<int>(table.positive(nodes));
+    call.in_switch = table.text(algorithm).find("NCCL_NVLS_ENABLE=0") == std::string::npos;
+    if (call.nodes > 1) call.network = network_of(table, table.text(network));
+    const MeasuredPoint point = point_of(models.at(called), call, Seconds{table.positive(time) * 1e-6},
+                                         fmt::format("{} {} {}", table.text(source), called, table.text(placement)));
+    sets[call.nodes > 1 ? 1 : 0].points.push_back(point);
+    if (call.nodes > 1) continue;
+    const std::string system = fmt::format("  of {}, {}", table.text(source), called);
+    const auto at = std::find_if(sets.begin(), sets.end(), [&](const CollectiveSet& s) { return s.name == system; });
+    if (at == sets.end())
+      sets.push_back({system, {point}, 0, 0});
+    else
+      at->points.push_back(point);
+  }
+  std::rotate(sets.begin() + 1, sets.begin() + 2, sets.end());  // systems under their sum, between nodes last
+  return sets;
+}
+
+bool within(const CollectiveSet& set, const ErrorSet& errors) {
+  return (set.median_limit == 0 || errors.median_abs <= set.median_limit) &&
+         (set.p90_limit == 0 || errors.p90_abs <= set.p90_limit);
+}
+
+std::string limits_text(const CollectiveSet& set, bool holds) {
+  if (set.median_limit == 0) return "reported";
+  std::string text = fmt::format("median {:.0f} %", set.median_limit * 100);
+  if (set.p90_limit > 0) text += fmt::format(", p90 {:.0f} %", set.p90_limit * 100);
+  return text + (holds ? ": holds" : ": FAILS");
+}
+
+Json set_json(const CollectiveSet& set, const ErrorSet& errors, bool points) {
+  Json j = to_json(errors, points);
+  j["limits"] = Json::object();
+  if (set.median_limit > 0) j["limits"]["median_abs_error"] = set.median_limit;
+  if (set.p90_limit > 0) j["limits"]["p90_abs_error"] = set.p90_limit;
+  j["pass"] = within(set, errors);
+  return j;
+}
+
+}  // namespace
+
+int validate_collectives(const std::string& json_file, bool points) {
+  std::vector<CollectiveSet> sets = table_sets();
+  for (CollectiveSet& set : system_sets()) sets.push_back(std::move(set));
+  TextTable table{
+      {"set", "n", "median", "p90", "worst", "signed mean", "limit"}, {false, true, true, true, true, true, false}, {}};
+  bool all = true;
+  Json out = Json::array();
+  for (const CollectiveSet& set : sets) {
+    std::string name = set.name;
+    name.erase(0, name.find_first_not_of(' '));
+    const ErrorSet errors = error_set(name, set.points);
+    const bool holds = within(set, errors);
+    all &= holds;
+    const auto percent = [](double v) { return fmt::format("{:.1f} %", v * 100); };
+    table.rows.push_back({set.name, fmt::format("{}", errors.points.size()), percent(errors.median_abs),
+                          percent(errors.p90_abs), percent(errors.worst_abs),
+                          fmt::format("{:+.1f} %", errors.signed_mean * 100), limits_text(set, holds)});
+    out.push_back(set_json(set, errors, points));
+  }
+  if (json_file != "-")
+    fmt::print("time of collectives by the fitted NCCL model; nccl: sizes with an odd log2, kept out of the fits\n{}",
+               table.text());
+  if (!json_file.empty()) write_whole(json_file, Json{{"sets", out}}.dump(2) + "\n");
+  return all ? kGood : kFailsLimit;
+}
+
+}  // namespace trainyard

@@ -1,0 +1,212 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "scenarios/reading/read_collective.hpp"
+#include "scenarios/studies/bench.hpp"
+#include "sim/observers/progress.hpp"
+#include "sim/process/child.hpp"
+#include "sim/process/output.hpp"
+#include "tools/reports/bench_table.hpp"
+#include "tools/verbs/arguments.hpp"
+#include "tools/verbs/topo_machine.hpp"
+#include "tools/verbs/verbs.hpp"
+
+namespace trainyard {
+namespace {
+
+/// "8", "4K", "128M", "8G", powers of 1,024 as nccl-tests reads them.
+Bytes test_size(const std::string& flag, const std::string& text) {
+  static const std::string units = "KMG";
+  const std::size_t digits = std::min(text.find_first_not_of("0123456789."), text.size());
+  const std::string unit = text.substr(digits);
+  const std::size_t at = unit.size() == 1 ? units.find(static_cast<char>(std::toupper(unit[0]))) : std::string::npos;
+  if (digits == 0 || (!unit.empty() && at == std::string::npos))
+    throw UserError(
+        fmt::format("{} {}: a size as nccl-tests has it expected: 8, 4K, 128M, 8G (powers of 1,024)", flag, text));
+  double size = parse_number(text.substr(0, digits));
+  for (std::size_t i = 0; !unit.empty() && i <= at; ++i) size *= 1024;
+  return Bytes{size};
+}
+
+int member(const std::string& groups, const std::string& word, int gpus) {
+  const auto number = [&groups, &word] {
+    try {
+      return parse_integer(word);
+    } catch (const UserError&) {
+      throw UserError(fmt::format("--groups {}: ranks expected, as in 0-3,4-7; found \"{}\"", groups, word));
+    }
+  }();
+  if (number < 0 || number >= gpus)
+    throw UserError(fmt::format("--groups {}: there is no rank {}, of {} GPUs", groups, word, gpus));
+  return static_cast<int>(number);
+}
+
+/// "0-3,4-7": groups of consecutive ranks; "0+4,1+5": of single ones.
+std::vector<std::vector<Actor>> read_groups(const std::string& text, int gpus) {
+  std::vector<std::vector<Actor>> groups;
+  for (std::size_t begin = 0; begin <= text.size();) {
+    const std::size_t end = std::min(text.find(',', begin), text.size());
+    std::vector<Actor>& group = groups.emplace_back();
+    for (std::size_t from = begin; from <= end;) {
+      const std::size_t to = std::min(std::min(text.find('+', from), text.size()), end);
+      const std::string word = text.substr(from, to - from);
+      const std::size_t dash = word.find('-', 1);
+      const int first = member(text, word.substr(0, dash), gpus);
+      const int last = dash == std::string::npos ? first : member(text, word.substr(dash + 1), gpus);
+      for (int rank = first; rank <= last; ++rank) group.push_back(rank);
+      from = to + 1;
+    }
+    begin = end + 1;
+  }
+  for (const auto& group : groups)
+    if (group.size() != groups.front().size() || group.empty())
+      throw UserError(fmt::format("--groups {}: groups of {} and {} ranks; all must be of one size", text,
+                                  groups.front().size(), group.size()));
+  for (std::size_t a = 0; a < groups.size(); ++a)
+    for (std::size_t b = 0; b < groups.size(); ++b)
+      for (std::size_t i = 0; i < groups[a].size(); ++i)
+        for (std::size_t j = 0; j < groups[b].size(); ++j)
+          if ((a != b || i != j) && groups[a][i] == groups[b][j])
+            throw UserError(
+                fmt::format("--groups {}: rank {} is in {}: on one stream one of them would wait for the "
+                            "other, and both for ever if ranks disagree which",
+                            text, groups[a][i], a == b ? "one group twice" : "two groups"));
+  return groups;
+}
+
+struct Flags {
+  std::string operation, algorithm, fidelity, groups, chunk, reduction = "sum", type = "float", torus;
+  std::string first = "8", last = "128M", compare, json;
+  std::string factor = "2";
+  int gpus = 0, channels = 0, root = 0;
+  bool no_check = false;
+};
+
+const std::vector<std::pair<std::string, double>>& types() {
+  static const std::vector<std::pair<std::string, double>> all{{"int8", 1},     {"uint8", 1},  {"half", 2},
+                                                               {"bfloat16", 2}, {"float", 4},  {"int32", 4},
+                                                               {"int64", 8},    {"double", 8}, {"fp8", 1}};
+  return all;
+}
+
+Bytes type_size(const std::string& type) {
+  std::vector<std::string> names;
+  for (const auto& [name, size] : types()) {
+    if (name == type) return Bytes{size};
+    names.push_back(name);
+  }
+  throw UserError(fmt::format("--datatype: unknown type \"{}\"{}", type, hint(type, names)));
+}
+
+/// The plan's words, so that a benchmark and a scenario are read by one reader.
+Node choice_node(const Flags& flags) {
+  Node node;
+  node.kind = Node::Kind::map;
+  node.place.file = std::make_shared<const std::string>("trainyard bench");
+  const auto put = [&node](const char* key, const std::string& flag, const std::string& text) {
+    if (text.empty()) return;
+    Node value = parse_override(text, std::make_shared<const std::string>(flag + " " + text));
+    value.key_place = value.place;
+    node.fields.emplace_back(key, std::move(value));
+  };
+  put("algorithm", "--algorithm", flags.algorithm);
+  put("fidelity", "--fidelity", flags.fidelity);
+  put("chunk", "--chunk", flags.chunk);
+  put("torus", "--torus", flags.torus);
+  if (flags.channels != 0) put("channels", "--channels", std::to_string(flags.channels));
+  return node;
+}
+
+BenchOptions options_of(const Flags& flags, const TopoMachine& machine, std::string& scaled) {
+  BenchOptions o;
+  o.operation = parse_operation(flags.operation);
+  const int all = machine.cluster.gpus();
+  o.ranks = flags.gpus == 0 ? all : flags.gpus;
+  if (o.ranks < 1 || o.ranks > all)
+    throw UserError(fmt::format("--gpus {}: {} has {} GPU{}", o.ranks, machine.name, all, all == 1 ? "" : "s"));
+  if (!flags.groups.empty()) {
+    o.groups = read_groups(flags.groups, all);
+    o.ranks = static_cast<int>(o.groups.front().size());
+  }
+  const Node node = choice_node(flags);
+  const CollectiveChoice choice = read_collective(&node, "trainyard bench", o.operation, machine.cluster, o.ranks,
+                                                  CollectiveUse::alone, flags.root);
+  o.algorithm = choice.algorithm;
+  o.settings = choice.settings;
+  o.settings.reduction = parse_reduction(flags.reduction);
+  scaled = choice.scaled;
+  o.software = machine.software;
+  o.element = type_size(flags.type);
+  o.first = test_size("-b", flags.first);
+  o.last = std::max(o.first, test_size("-e", flags.last));
+  o.factor = parse_number(flags.factor);
+  o.check = !flags.no_check;
+  return o;
+}
+
+std::vector<BenchRow> run_rows(const ClusterSpec& cluster, const BenchOptions& o, const std::vector<double>& sizes) {
+  ProgressLine progress;
+  std::size_t ended = 0;
+  const auto rows = in_children(
+      sizes.size(), processors(), [&](std::size_t i) { return to_json(bench_row(cluster, o, sizes[i])).dump(); },
+      [&](std::size_t, const std::string&) { progress.show(fmt::format("{} of {} sizes", ++ended, sizes.size())); });
+  std::vector<BenchRow> result;
+  for (const std::string& row : rows) result.push_back(bench_row_from_json(nlohmann::json::parse(row)));
+  return result;
+}
+
+int bench(const std::vector<std::string>& words) {
+  Arguments arguments(
+      "bench",
+      "Times a collective over a range of sizes, in the table of nccl-tests. Without --algorithm: as NCCL "
+      "does it, by a fitted model.",
+      "bench all_reduce --on dgx-h100 -b 8 -e 8G -f 2 --compare nccl-tests.log");
+  Flags flags;
+  TopoMachineArguments on;
+  arguments.positional("OPERATION", flags.operation,
+                       "all_reduce, all_gather, reduce_scatter, all_to_all, broadcast, reduce, gather, scatter, "
+                       "send_recv, barrier");
+  on.add_to(arguments, "--on");
+  arguments.option("--gpus", flags.gpus, "N", "ranks 0 to N-1 only (default: all)");
+  arguments.option("--groups", flags.groups, "A-B,C-D", "several groups at the same time: 0-3,4-7 or 0+4,1+5");
+  arguments.option("-b,--minbytes", flags.first, "SIZE", "first size (default 8); K, M, G are powers of 1,024");
+  arguments.option("-e,--maxbytes", flags.last, "SIZE", "last size (default 128M)");
+  arguments.option("-f,--stepfactor", flags.factor, "X", "from one size to the next (default 2)");
+  arguments.option("--algorithm", flags.algorithm, "NAME", "ring, …, or auto (trainyard list collectives)");
+  arguments.option("--fidelity", flags.fidelity, "messages|flows|modelled",
+                   "every message (default with --algorithm), one flow a pair of ranks, or the fitted model of NCCL");
+  arguments.option("--channels", flags.channels, "N", "rings at the same time, rotated within nodes");
+  arguments.option("--chunk", flags.chunk, "SIZE", "pieces that chains and trees pass on (512 KiB)");
+  arguments.option("--torus", flags.torus, "[R, C]", "rows and columns of torus algorithms");
+  arguments.option("--root", flags.root, "RANK", "of broadcast, reduce, gather, scatter");
+  arguments.option("--op", flags.reduction, "sum|average|maximum|product", "reduction (default sum)");
+  arguments.option("--datatype", flags.type, "TYPE", "float (default), half, bfloat16, double, int8, …");
+  arguments.flag("--no-check", flags.no_check, "move no values: no #wrong");
+  arguments.option("--compare", flags.compare, "LOG",
+                   "a log of nccl-tests (or table of measured rows) to put beside; sizes are the log's");
+  arguments.output("--json", flags.json, "write the rows as JSON; - is stdout");
+  if (!arguments.parse(words)) return kGood;
+  if (flags.algorithm.empty() && flags.fidelity.empty()) flags.fidelity = "modelled";
+  const TopoMachine machine = on.read("bench");
+  std::string scaled;
+  const BenchOptions o = options_of(flags, machine, scaled);
+  BenchTable table{machine.name, o, flags.type, scaled, {}, {}};
+  if (!flags.compare.empty()) table.measured = measured_times(flags.compare, o, machine.cluster.nodes);
+  std::vector<double> sizes;
+  if (flags.compare.empty()) sizes = bench_sizes(o);
+  for (const auto& [size, time] : table.measured) sizes.push_back(size);
+  table.rows = run_rows(machine.cluster, o, sizes);
+  if (!flags.json.empty()) write_whole(flags.json, bench_json(table).dump(2) + "\n");
+  if (flags.json != "-") write_whole("-", bench_text(table));
+  return std::any_of(table.rows.begin(), table.rows.end(),
+                     [](const BenchRow& row) { return row.wrong.value_or(0) > 0; })
+             ? kFailsLimit
+             : kGood;
+}
+
+const RegisterVerb registered_bench{"bench", "time a collective over a range of sizes, as nccl-tests does", bench};
+
+}  // namespace
+}  // namespace trainyard

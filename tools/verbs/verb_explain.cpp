@@ -1,0 +1,150 @@
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+
+#include "scenarios/running/simulate.hpp"
+#include "scenarios/studies/failure_what_ifs.hpp"
+#include "sim/process/output.hpp"
+#include "tools/reports/failure_report.hpp"
+#include "tools/reports/layer_report.hpp"
+#include "tools/reports/report.hpp"
+#include "tools/verbs/arguments.hpp"
+#include "tools/verbs/verbs.hpp"
+
+namespace trainyard {
+namespace {
+
+void print_shares(const Explanation& e) {
+  fmt::print("critical path of {}: {}\n", e.result.scenario, show(Seconds{e.result.step_time}));
+  std::vector<std::pair<double, std::string>> shares;
+  for (const auto& [resource, seconds] : e.result.critical_path) shares.emplace_back(seconds, resource);
+  std::sort(shares.rbegin(), shares.rend());
+  for (const auto& [seconds, resource] : shares)
+    fmt::print("  {:<16} {:>10} {:>6.1f} %\n", resource, show(Seconds{seconds}), seconds / e.result.step_time * 100);
+  if (e.result.critical_path.contains(kLibraryLimit))
+    fmt::print(
+        "  {}: collectives for which no link is full; protocol and channels set their pace, by the fitted "
+        "model (a faster link alone buys nothing there)\n",
+        kLibraryLimit);
+}
+
+void print_path(const Explanation& e, std::size_t most) {
+  if (e.path.empty() && e.result.servers.used()) {
+    fmt::print("\nworkers are not in step: no path is that of one step\n");
+    return;
+  }
+  if (e.path.empty()) {
+    fmt::print(
+        "\nno critical path: {} operations are too many to keep; fewer steps, micro-batches or data ranks show what "
+        "limits "
+        "the step\n",
+        e.result.operations);
+    return;
+  }
+  // The longest pieces say what the step waits for; in the order of time.
+  std::vector<std::size_t> longest(e.path.size());
+  for (std::size_t i = 0; i < longest.size(); ++i) longest[i] = i;
+  const auto length = [&e](std::size_t i) { return e.path[i].end - e.path[i].begin; };
+  std::stable_sort(longest.begin(), longest.end(), [&](std::size_t a, std::size_t b) { return length(a) > length(b); });
+  longest.resize(std::min(most, longest.size()));
+  std::sort(longest.begin(), longest.end());
+  fmt::print("\nits {} longest pieces, of {}\n  {:>10} {:>10}  {:<24} {:<15} what\n", longest.size(), e.path.size(),
+             "from", "takes", "actor", "resource");
+  for (const std::size_t i : longest) {
+    const PathLine& line = e.path[i];
+    fmt::print("  {:>10} {:>10}  {:<24} {:<15} {}\n", show(Seconds{line.begin}), show(Seconds{length(i)}), line.actor,
+               line.resource, line.name);
+  }
+}
+
+int explain_layers(const Scenario& scenario, const std::string& json) {
+  SimulateOptions options;
+  options.critical_path = false;
+  const Result result = simulate(scenario, options);
+  const LayerCosts costs = layer_costs(scenario, result.breakdown.rank);
+  if (json != "-") fmt::print("{}", layer_costs_text(scenario, costs, result));
+  if (!json.empty()) write_whole(json, layer_costs_json(costs, result).dump(2) + "\n");
+  return kGood;
+}
+
+/// What fails, and what each change of it would buy.
+nlohmann::json explain_failures(const Scenario& s, const FailureStudy& study, Seconds step, int factor, bool print) {
+  const std::vector<FailureWhatIf> table = failure_what_ifs(s, step, study, factor);
+  if (print) fmt::print("\n{}\n{}", failure_lines(study), failure_what_if_table(study, table));
+  nlohmann::json rows = nlohmann::json::array();
+  for (const FailureWhatIf& w : table)
+    rows.push_back({{"change", w.change}, {"goodput", w.goodput}, {"effective_step_time_s", w.effective_step_time}});
+  return rows;
+}
+
+/// Of a step that was said there is nothing to explain but its failures.
+int explain_said(const Scenario& s, int factor, const std::string& json) {
+  const Result result = simulate(s);
+  const nlohmann::json rows = explain_failures(s, *result.failures, Seconds{result.step_time}, factor, json != "-");
+  if (json.empty()) return kGood;
+  nlohmann::json out = report_json(result, {}, s.sources, false);
+  out["failure_what_if"] = rows;
+  write_whole(json, out.dump(2) + "\n");
+  return kGood;
+}
+
+int explain_verb(const std::vector<std::string>& words) {
+  Arguments arguments("explain",
+                      "Why the step takes this long: its critical path by resource, what making each resource faster "
+                      "would buy, and the "
+                      "largest micro-batch and model that fit; or what each layer takes.",
+                      "explain scenarios/gpt2-xl-ddp-dgx-a100.yaml --pieces 30\n"
+                      "  trainyard explain scenarios/gpt2-xl-ddp-dgx-a100.yaml --layers");
+  std::string file, json;
+  std::vector<std::string> sets;
+  int pieces = 12, factor = 2;
+  bool layers = false;
+  arguments.positional("SCENARIO", file, "scenario file (YAML)");
+  arguments.repeated("--set", sets, "PATH=VALUE", "override a field, as often as needed");
+  arguments.option("--pieces", pieces, "N", "pieces of the path to show");
+  arguments.option("--factor", factor, "N", "how much faster each resource is made");
+  arguments.flag("--layers", layers, "instead: time, FLOPs and bytes of each layer, and what it is bound by");
+  arguments.output("--json", json, "write the same as JSON; - is stdout");
+  if (!arguments.parse(words)) return kGood;
+  if (pieces < 0) throw UserError(fmt::format("--pieces {}: expected 0 or more", pieces));
+  if (factor < 2) throw UserError(fmt::format("--factor {}: expected 2 or more", factor));
+  Overrides overrides;
+  for (const std::string& set : sets) overrides.push_back(parse_override_option(set));
+  const Scenario scenario = read_scenario(file, overrides);
+  if (layers) return explain_layers(scenario, json);
+  if (scenario.said_step.time.value > 0 && scenario.failures.given()) return explain_said(scenario, factor, json);
+  Explanation e = explain(scenario);
+  e.result.capacity = capacity(scenario);
+  std::vector<WhatIf> table = what_if(scenario, factor);
+  const Seconds step{e.result.step_time};
+  if (scenario.failures.given()) {
+    e.result.failures = study_failures(scenario, step);
+    add_goodput(table, scenario, *e.result.failures);
+  }
+  if (json != "-") {
+    print_shares(e);
+    print_path(e, static_cast<std::size_t>(pieces));
+    fmt::print("\neach resource made faster, simulated again\n{}", what_if_table(e.result, table));
+    fmt::print("\nwhat {} of memory have room for, all else as it is\n{}", show(e.result.capacity->memory),
+               capacity_line(*e.result.capacity));
+  }
+  nlohmann::json failures;
+  if (e.result.failures) failures = explain_failures(scenario, *e.result.failures, step, factor, json != "-");
+  if (json.empty()) return kGood;
+  nlohmann::json out = report_json(e.result, table, scenario.sources, false);
+  out["critical_path"] = nlohmann::json::array();
+  for (const PathLine& line : e.path)
+    out["critical_path"].push_back({{"begin_s", line.begin},
+                                    {"end_s", line.end},
+                                    {"actor", line.actor},
+                                    {"resource", line.resource},
+                                    {"name", line.name}});
+  if (e.result.failures) out["failure_what_if"] = failures;
+  write_whole(json, out.dump(2) + "\n");
+  return kGood;
+}
+
+const RegisterVerb registered_explain{"explain", "critical path, and what each upgrade would buy", explain_verb};
+
+}  // namespace
+}  // namespace trainyard

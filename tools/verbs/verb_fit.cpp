@@ -1,0 +1,44 @@
+#include "tools/verbs/fit.hpp"
+
+#include <fmt/format.h>
+
+#include "tools/verbs/arguments.hpp"
+#include "tools/verbs/verbs.hpp"
+
+namespace trainyard {
+namespace {
+
+int fit(const std::vector<std::string>& words) {
+  Arguments arguments(
+      "fit", "Fits constants of the catalog to measurements, on one half of them, and judges them on the other.",
+      "fit roofline --data DIR --gpu a100-sxm4-80gb\n  trainyard fit nccl all_reduce.log --svg fit.svg");
+  std::string what, data;
+  NcclFitRequest nccl;
+  arguments.positional("WHAT", what,
+                       "roofline: efficiencies and launch floor of kernels; nccl: NCCL's protocols on one kind of GPU");
+  arguments.positionals("FILE", nccl.files, "nccl: nccl.csv, or what programs of nccl-tests printed");
+  arguments.option("--data", data, "DIR",
+                   "roofline: folder of the tables gemm.csv and attention.csv (default: TRAINYARD_DATA)");
+  arguments.option("--gpu", nccl.gpu, "NAME",
+                   "roofline: only this one; default: all that the tables know. nccl: the GPU of the catalog that the "
+                   "log is of, where its name does not tell; of nccl.csv only this one");
+  arguments.option("--gpus", nccl.gpus, "N", "nccl: how many, where the log does not tell; 0: it does");
+  arguments.option("--operation", nccl.operation, "NAME", "nccl: such as all_reduce, where the log does not tell");
+  arguments.output("--out", nccl.out, "nccl: the catalog entry (FILE.yaml; - is stdout; a folder takes one file a GPU)",
+                   true);
+  arguments.output("--svg", nccl.svg, "nccl: every curve, measured and fitted, as a picture");
+  arguments.output("--json", nccl.json, "write the fits as JSON; - is stdout");
+  if (!arguments.parse(words)) return kGood;
+  if (what != "roofline" && what != "nccl")
+    throw UserError(fmt::format("trainyard fit: cannot fit \"{}\"{}", what, hint(what, {"roofline", "nccl"})));
+  if (what == "nccl" && !data.empty()) throw UserError("trainyard fit nccl: --data: only with fit roofline");
+  if (what == "nccl") return fit_nccl_logs(nccl);
+  if (!nccl.files.empty() || !nccl.out.empty() || !nccl.svg.empty() || !nccl.operation.empty() || nccl.gpus != 0)
+    throw UserError("trainyard fit roofline: FILE, --gpus, --operation, --out, --svg: only with fit nccl");
+  return fit_rooflines(data, nccl.gpu, nccl.json);
+}
+
+const RegisterVerb registered_fit{"fit", "fit constants to measurements", fit};
+
+}  // namespace
+}  // namespace trainyard

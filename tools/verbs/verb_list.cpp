@@ -1,0 +1,270 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "models/fitted/nccl_model.hpp"
+#include "models/networks/network_entry.hpp"
+#include "models/reading/shipped_files.hpp"
+#include "models/software/stack.hpp"
+#include "models/software/training_memory.hpp"
+#include "scenarios/reading/framework_modes.hpp"
+#include "sim/process/output.hpp"
+#include "strategies/collectives/collective.hpp"
+#include "strategies/pipelines/pipeline_schedule.hpp"
+#include "tools/reports/listing.hpp"
+#include "tools/reports/show_network.hpp"
+#include "tools/reports/table.hpp"
+#include "tools/verbs/arguments.hpp"
+#include "tools/verbs/verbs.hpp"
+#include "topologies/cluster.hpp"
+
+namespace trainyard {
+namespace {
+
+using nlohmann::ordered_json;
+
+/// Parameters: in millions, from ten thousand of them in billions.
+ListCell parameter_count(double n) {
+  const bool billions = n >= 1e10;
+  return {fmt::format("{:.4g} {}", n * (billions ? 1e-9 : 1e-6), billions ? 'B' : 'M'), std::llround(n)};
+}
+std::vector<ListRow> stacks(const Catalog& catalog) {
+  std::vector<ListRow> rows;
+  for (const std::string& name : catalog.names("stack")) {
+    const SoftwareStack stack = read_stack(catalog.resolve("stack", name_of_entry(name)));
+    rows.push_back({list_word(name), list_quantity(stack.bucket), list_word(stack.description)});
+  }
+  return rows;
+}
+
+std::vector<ListRow> nccls(const Catalog& catalog) {
+  const auto percent = [](double share) {
+    return share > 0 ? ListCell{fmt::format("{:.1f} %", share * 100), share} : ListCell{"-", nullptr};
+  };
+  std::vector<ListRow> rows;
+  for (const std::string& name : catalog.names("nccl")) {
+    const NcclModel model = read_nccl_model(catalog.resolve("nccl", name_of_entry(name)));
+    rows.push_back({list_word(name), list_word(model.gpu), list_word(model.version), list_quantity(model.link),
+                    percent(model.median_error), percent(model.p90_error)});
+  }
+  return rows;
+}
+
+std::vector<ListRow> networks(const Catalog& catalog) {
+  std::vector<ListRow> rows;
+  for (const std::string& name : catalog.names("network")) {
+    const NetworkEntry entry = read_network_entry(catalog.resolve("network", name_of_entry(name)));
+    const Network network = make_network(entry, 1, sample_tokens(entry), Precision::fp32);
+    const TransformerConfig* c = entry.transformer();
+    const auto size = [](std::int64_t v) { return v > 0 ? list_number(v) : ListCell{"-", nullptr}; };
+    rows.push_back(
+        {list_word(name),
+         parameter_count(network.parameters()),
+         parameter_count(network.active_parameters()),
+         list_word(entry.type),
+         c ? list_number(c->num_hidden_layers) : list_number(static_cast<std::int64_t>(network.layers.size())),
+         size(c ? c->hidden_size : 0),
+         size(c ? c->vocab_size : 0),
+         list_word(sample_text(entry)),
+         {show_flops(network.forward_flops()), network.forward_flops().value}});
+  }
+  return rows;
+}
+
+std::vector<ListRow> list_collectives(const Catalog&) {
+  std::vector<ListRow> rows;
+  for (int i = 0; i < kOperations; ++i) {
+    const auto operation = static_cast<Operation>(i);
+    for (const std::string& name : collectives(operation).names())
+      rows.push_back({list_word(name_of(operation)), list_word(name)});
+  }
+  return rows;
+}
+
+std::vector<ListRow> list_pipelines(const Catalog&) {
+  std::vector<ListRow> rows;
+  for (const std::string& name : pipeline_schedules().names())
+    rows.push_back({list_word(name), list_word(pipeline_schedules().find(name, {}).description)});
+  return rows;
+}
+
+std::vector<ListRow> list_strategies(const Catalog&) {
+  std::vector<ListRow> rows;
+  for (const FrameworkMode& mode : framework_modes()) {
+    const std::string zero = mode.least_zero_stage == mode.most_zero_stage
+                                 ? fmt::format("{}", mode.zero_stage)
+                                 : fmt::format("{} to {}", mode.least_zero_stage, mode.most_zero_stage);
+    rows.push_back({list_word(mode.name), list_word(name_of(mode.mechanism)), list_word(zero),
+                    list_word(mode.stack.empty() ? "plain" : mode.stack), list_word(mode.description)});
+  }
+  return rows;
+}
+
+std::vector<ListRow> interconnects(const Catalog&) {
+  std::vector<ListRow> rows;
+  for (const std::string& name : node_builders().names()) rows.push_back({list_word(name)});
+  return rows;
+}
+
+std::vector<ListRow> list_optimizers(const Catalog&) {
+  std::vector<ListRow> rows;
+  for (const Optimizer& optimizer : optimizers()) {
+    const Bytes state = optimizer_state_size(optimizer, Precision::bf16);
+    const Bytes traffic = optimizer_traffic(optimizer, Precision::bf16);
+    rows.push_back(
+        {list_word(optimizer.name), list_number(optimizer.states), list_quantity(state), list_quantity(traffic)});
+  }
+  return rows;
+}
+
+/// What the file's first line, a comment, says.
+std::string first_comment(const std::filesystem::path& file) {
+  std::FILE* in = std::fopen(file.c_str(), "r");
+  if (!in) return "";
+  char line[240] = "";
+  if (!std::fgets(line, sizeof line, in)) line[0] = 0;
+  std::fclose(in);
+  std::string text = line;
+  while (text.ends_with('\n') || text.ends_with('\r')) text.pop_back();
+  return text.starts_with("# ") ? text.substr(2) : "";
+}
+
+std::vector<ListRow> scenarios(const Catalog&) {
+  std::vector<ListRow> rows;
+  std::error_code ignored;
+  for (const auto& file : std::filesystem::directory_iterator(shipped_file("scenarios"), ignored))
+    if (file.path().extension() == ".yaml")
+      rows.push_back(
+          {list_word("scenarios/" + file.path().filename().string()), list_word(first_comment(file.path()))});
+  std::sort(rows.begin(), rows.end(), [](const ListRow& a, const ListRow& b) { return a[0].text < b[0].text; });
+  return rows;
+}
+
+const std::vector<Listing>& listings() {
+  static const std::vector<Listing> all = [] {
+    std::vector<Listing> together = hardware_listings();
+    const std::vector<Listing> others{
+        {"networks",
+         "model; forward FLOPs of one sample, a multiply-add is two",
+         {{"name", "name"},
+          {"parameters", "parameters", true},
+          {"active a token", "active_parameters", true},
+          {"type", "model_type"},
+          {"layers", "num_hidden_layers", true},
+          {"hidden", "hidden_size", true},
+          {"vocabulary", "vocab_size", true},
+          {"sample", "sample", true},
+          {"forward", "forward_FLOPs", true}},
+         networks},
+        {"stacks", "software", {{"name", "name"}, {"bucket", "bucket_bytes", true}, {"what", "description"}}, stacks},
+        {"nccls",
+         "fitted models of NCCL; errors of rows kept out of the fit",
+         {{"name", "name"},
+          {"gpu", "gpu"},
+          {"NCCL", "nccl_version"},
+          {"link", "link_Bps", true},
+          {"median error", "median_abs_error", true},
+          {"p90", "p90_abs_error", true}},
+         nccls},
+        {"collectives",
+         "plan.data_parallel.all_reduce",
+         {{"operation", "operation"}, {"name", "name"}},
+         list_collectives},
+        {"pipelines",
+         "schedules: orders of work on a stage",
+         {{"name", "name"}, {"what", "description"}},
+         list_pipelines},
+        {"strategies",
+         "plan.strategy: what frameworks call it",
+         {{"name", "name"},
+          {"gradients meet by", "mechanism"},
+          {"ZeRO", "zero_stages"},
+          {"software", "software"},
+          {"what", "description"}},
+         list_strategies},
+        {"interconnects", "interconnect of a node", {{"name", "name"}}, interconnects},
+        {"optimizers",
+         "plan.optimizer; bytes a parameter beside a 16-bit parameter and gradient",
+         {{"name", "name"},
+          {"states", "states", true},
+          {"kept", "kept_bytes_per_parameter", true},
+          {"read and written", "traffic_bytes_per_parameter", true}},
+         list_optimizers},
+        {"scenarios", "ready to run, of this installation", {{"file", "file"}, {"what", "what"}}, scenarios},
+    };
+    together.insert(together.end(), others.begin(), others.end());
+    return together;
+  }();
+  return all;
+}
+
+const Listing& find_listing(const std::string& word) {
+  std::vector<std::string> names;
+  const std::string asked = word == "models" || word == "model" ? "networks" : word;  // a scenario's word for them
+  for (const Listing& listing : listings()) {
+    names.emplace_back(listing.name);
+    if (same_name(asked, names.back()) || same_name(asked + "s", names.back())) return listing;
+  }
+  throw UserError(fmt::format("trainyard list: unknown kind \"{}\"{}", word, hint(word, names)));
+}
+
+std::string listing_text(const Listing& listing, const std::vector<ListRow>& rows) {
+  TextTable table;
+  for (const ListColumn& column : listing.columns) {
+    table.head.emplace_back(column.head);
+    table.right.push_back(column.right);
+  }
+  for (const ListRow& row : rows) {
+    auto& cells = table.rows.emplace_back();
+    for (const ListCell& cell : row) cells.push_back(cell.text);
+  }
+  return fmt::format("{} ({})\n{}", listing.name, listing.what, table.text("  "));
+}
+
+ordered_json listing_json(const Listing& listing, const std::vector<ListRow>& rows) {
+  ordered_json out = ordered_json::array();
+  for (const ListRow& row : rows) {
+    ordered_json& entry = out.emplace_back(ordered_json::object());
+    for (std::size_t i = 0; i < row.size(); ++i) entry[listing.columns[i].key] = row[i].value;
+  }
+  return out;
+}
+
+int list(const std::vector<std::string>& words) {
+  Arguments arguments("list",
+                      "What scenarios can name: hardware, networks, software, algorithms, with their main figures.",
+                      "list gpus");
+  std::string kind, json;
+  arguments.positional("KIND", kind,
+                       "gpus, nodes, fabrics, cpus, storages, hcas, switches, networks (or models), stacks, nccls, "
+                       "collectives, pipelines, strategies, interconnects, optimizers, scenarios",
+                       false);
+  arguments.output("--json", json, "write the list as JSON; - is stdout");
+  if (!arguments.parse(words)) return kGood;
+  std::vector<const Listing*> chosen;
+  if (!kind.empty()) chosen.push_back(&find_listing(kind));
+  if (kind.empty())
+    for (const Listing& listing : listings()) chosen.push_back(&listing);
+
+  const Catalog catalog;
+  std::string text;
+  ordered_json out = ordered_json::object();
+  for (const Listing* listing : chosen) {
+    const std::vector<ListRow> rows = listing->rows(catalog);
+    if (!text.empty()) text += '\n';
+    text += listing_text(*listing, rows);
+    out[listing->name] = listing_json(*listing, rows);
+  }
+  if (!json.empty()) write_whole(json, out.dump(2) + "\n");
+  if (json != "-") write_whole("-", text);
+  return kGood;
+}
+
+const RegisterVerb registered_list{"list", "what scenarios can name, with the main figures", list};
+
+}  // namespace
+}  // namespace trainyard

@@ -1,0 +1,93 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <limits>
+#include <nlohmann/json.hpp>
+
+#include "models/reading/document.hpp"
+#include "scenarios/planning/size.hpp"
+#include "scenarios/running/simulate.hpp"
+#include "sim/error.hpp"
+#include "sim/process/output.hpp"
+#include "tools/reports/report.hpp"
+#include "tools/verbs/arguments.hpp"
+#include "tools/verbs/verbs.hpp"
+
+namespace trainyard {
+namespace {
+
+/// "0-7", or "3" alone.
+std::pair<int, int> rank_range(const std::string& text) {
+  const std::size_t dash = text.find('-', 1);
+  try {
+    const std::int64_t first = parse_integer(text.substr(0, dash));
+    const std::int64_t last = dash == std::string::npos ? first : parse_integer(text.substr(dash + 1));
+    constexpr int kMost = std::numeric_limits<int>::max();
+    if (first >= 0 && first <= last && last <= kMost) return {static_cast<int>(first), static_cast<int>(last)};
+  } catch (const UserError&) {
+  }
+  throw UserError(fmt::format("--trace-ranks {}: a range of ranks such as 0-7, or one rank expected", text));
+}
+
+constexpr int kLastRank = std::numeric_limits<int>::min();
+
+int run(const std::vector<std::string>& words) {
+  Arguments arguments("run", "Simulates one training step of a scenario: time, breakdown, memory, bottleneck, trust.",
+                      "run scenarios/gpt2-xl-ddp-dgx-a100.yaml --set plan.micro_batch_size=8 --json answer.json");
+  std::string file, json, trace, trace_ranks, picture, transport;
+  int rank = kLastRank;
+  std::vector<std::string> sets, required;
+  bool timing = false, sources = false, no_what_if = false;
+  arguments.positional("SCENARIO", file, "scenario file (YAML)");
+  arguments.repeated("--set", sets, "PATH=VALUE", "override a field, as often as needed");
+  arguments.output("--json", json, "write the whole answer as JSON; - is stdout (and prints nothing else there)");
+  arguments.output("--trace", trace, "write a Chrome/Perfetto trace; - is stdout");
+  arguments.option("--trace-ranks", trace_ranks, "A-B", "only these ranks in the trace, or one rank: 0-7, 3");
+  arguments.output("--picture", picture, "draw the step of one rank as SVG; - is stdout");
+  arguments.option("--rank", rank, "N", "the rank to draw (default: the one that ends last)");
+  arguments.option("--transport", transport, "native|flow",
+                   "who shares the links: SimGrid's communications, or the fast solver (default; the same to 1e-9)");
+  arguments.repeated("--require", required, "fits", "end with exit code 1 unless the plan fits into memory");
+  arguments.flag("--timing", timing, "add the wall time of the simulation to the JSON");
+  arguments.flag("--sources", sources, "list every figure with its source");
+  arguments.flag("--no-what-if", no_what_if, "one simulation only: no table of upgrades");
+  if (!arguments.parse(words)) return kGood;
+  if (!trace_ranks.empty() && trace.empty()) throw UserError("--trace-ranks: only with --trace");
+  if (rank != kLastRank && picture.empty()) throw UserError("--rank: only with --picture");
+
+  for (const std::string& what : required)
+    if (what != "fits") throw UserError(fmt::format("--require {}: unknown{}", what, hint(what, {"fits"})));
+
+  Overrides overrides;
+  for (const std::string& set : sets) overrides.push_back(parse_override_option(set));
+  const Scenario scenario = read_scenario(file, overrides);
+  SimulateOptions options;
+  options.trace = trace;
+  if (!trace_ranks.empty()) options.trace_ranks = rank_range(trace_ranks);
+  options.picture = picture;
+  if (rank != kLastRank) options.picture_rank = rank;
+  if (!transport.empty()) options.transport = parse_transport(transport);
+  options.progress = true;
+  Result result = simulate(scenario, options);
+  // What simulates again many times is left out of a step of minutes.
+  const bool said = !result.said_step.empty();
+  if (said && !(trace.empty() && picture.empty()))
+    throw UserError("--trace, --picture: plan.step_time is not simulated");
+  const bool large = said || estimated_operations(scenario) > kMostOfPath;
+  if (!result.fits && !large) result.capacity = capacity(scenario);
+  if (!result.fits && scenario.parallel.any()) result.changes = fitting_changes(scenario);
+  std::vector<WhatIf> what_ifs;
+  if (!no_what_if && !large) what_ifs = what_if(scenario, 2, options.transport);
+  if (json != "-" && trace != "-" && picture != "-") {
+    fmt::print("{}", screen(scenario, result, what_ifs));
+    if (sources) fmt::print("\n{}", source_table(scenario.sources));
+  }
+  if (!json.empty()) write_whole(json, report_json(result, what_ifs, scenario.sources, timing).dump(2) + "\n");
+  const bool fails = std::find(required.begin(), required.end(), "fits") != required.end() && !result.fits;
+  return fails ? kFailsLimit : kGood;
+}
+
+const RegisterVerb registered{"run", "simulate one training step of a scenario", run};
+
+}  // namespace
+}  // namespace trainyard

@@ -1,0 +1,308 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+#include <limits>
+#include <nlohmann/json.hpp>
+
+#include "models/fitted/nccl_model.hpp"
+#include "models/hardware/network_switch.hpp"
+#include "scenarios/pictures/views.hpp"
+#include "sim/process/output.hpp"
+#include "tools/reports/report.hpp"
+#include "tools/reports/show_network.hpp"
+#include "tools/reports/table.hpp"
+#include "tools/verbs/arguments.hpp"
+#include "tools/verbs/verbs.hpp"
+
+namespace trainyard {
+namespace {
+
+using nlohmann::ordered_json;
+
+/// What to show: a text for the screen, and the same as JSON.
+struct View {
+  std::string text;
+  ordered_json json;
+};
+
+std::string show_latency(Picoseconds t) {
+  return t.count == 0 || t.count >= 1'000'000 ? show(t.seconds())
+                                              : fmt::format("{:.4g} ns", static_cast<double>(t.count) * 1e-3);
+}
+
+/// "+1.50 GiB" of memory taken, "-1.50 GiB" given back; "" of none.
+std::string signed_size(double bytes) {
+  if (bytes == 0) return "";
+  return (bytes > 0 ? "+" : "-") + show(Bytes{std::abs(bytes)});
+}
+
+View schedule_view(const Scenario& s, int rank, bool all) {
+  if (rank < 0 || rank >= s.ranks())
+    throw UserError(fmt::format("--rank {}: the scenario has ranks 0 to {}", rank, s.ranks() - 1));
+  constexpr std::size_t screenful = 60;
+  const Schedule lines = schedule(s, rank, all ? std::numeric_limits<std::size_t>::max() : screenful);
+  TextTable table{{"op", "stream", "kind", "FLOPs", "bytes", "memory", "after", "what"},
+                  {true, false, false, true, true, true},
+                  {}};
+  for (const ScheduleLine& line : lines.lines) {
+    std::string what = line.what;
+    if (line.peer >= 0) what += fmt::format(" {} rank {}", line.kind == "send" ? "to" : "from", line.peer);
+    table.rows.push_back({fmt::format("{}", line.number), line.stream, line.kind,
+                          line.flops > 0 ? fmt::format("{:.4g}", line.flops) : "",
+                          line.bytes > 0 ? show(Bytes{line.bytes}) : "", signed_size(line.memory), line.after, what});
+  }
+  std::string text = fmt::format("{}: the {} operations of rank {}\n{}", s.name, lines.operations, rank, table.text());
+  if (lines.operations > lines.lines.size())
+    text += fmt::format("… {} more operations (--all shows them)\n", lines.operations - lines.lines.size());
+  return {text, to_json(lines)};
+}
+
+/// "node0/gpu0-7", "node0/gpu0 node1/gpu0": neighbours on one node together.
+std::string devices_in_words(const std::vector<const MeshRank*>& group) {
+  std::vector<std::string> words;
+  for (std::size_t i = 0; i < group.size();) {
+    std::size_t end = i + 1;
+    while (end < group.size() && group[end]->node == group[i]->node && group[end]->rank == group[end - 1]->rank + 1)
+      ++end;
+    const std::string& last = group[end - 1]->device;
+    words.push_back(group[i]->device + (end > i + 1 ? "-" + last.substr(last.find("/gpu") + 4) : ""));
+    i = end;
+  }
+  return fmt::format("{}", fmt::join(words, " "));
+}
+
+/// The mesh drawn: a row for each pipeline stage, a column for each replica, in it the devices of its tensor ranks.
+std::string mesh_drawing(const Scenario& s, const std::vector<MeshRank>& ranks, bool all) {
+  const Mesh& mesh = s.parallel.mesh;
+  const int replicas = mesh.data * mesh.context, shown = all ? replicas : std::min(replicas, 8);
+  TextTable table{{"stage"}, {true}, {}};
+  for (int r = 0; r < shown; ++r)
+    table.head.push_back(mesh.context > 1 ? fmt::format("data {} context {}", r / mesh.context, r % mesh.context)
+                                          : fmt::format("data {}", r));
+  for (int stage = 0; stage < mesh.pipeline; ++stage) {
+    std::vector<std::string> row{fmt::format("{}", stage)};
+    for (int r = 0; r < shown; ++r) {
+      std::vector<const MeshRank*> group;
+      for (int t = 0; t < mesh.tensor; ++t)
+        group.push_back(&ranks[static_cast<std::size_t>(mesh.rank({t, r % mesh.context, r / mesh.context, stage}))]);
+      row.push_back(devices_in_words(group));
+    }
+    table.rows.push_back(row);
+  }
+  return table.text() +
+         (shown < replicas ? fmt::format("… {} more replicas (--all shows them)\n", replicas - shown) : "");
+}
+
+View mesh_view(const Scenario& s, bool all) {
+  const std::vector<MeshRank> ranks = mesh(s);
+  const Mesh& m = s.parallel.mesh;
+  constexpr std::size_t screenful = 64;
+  const std::size_t shown = all ? ranks.size() : std::min(screenful, ranks.size());
+  std::string text = fmt::format("{}: {} ranks in a mesh of {}, on {} of {} GPUs ({})\n", s.name, ranks.size(),
+                                 m.in_words(), ranks.size(), s.cluster.gpus(), s.cluster.node.gpu.name);
+  if (s.parallel.any()) text += mesh_drawing(s, ranks, all) + "\n";
+  TextTable table{{"rank"}, {true}, {}};
+  std::vector<std::function<int(const MeshRank&)>> columns;
+  const auto column = [&](int size, const char* name, std::function<int(const MeshRank&)> value) {
+    if (size == 1) return;
+    table.head.emplace_back(name);
+    table.right.push_back(true);
+    columns.push_back(std::move(value));
+  };
+  column(m.tensor, "tensor", [](const MeshRank& r) { return r.at.tensor; });
+  column(m.context, "context", [](const MeshRank& r) { return r.at.context; });
+  column(m.expert, "expert", [](const MeshRank& r) { return r.expert; });
+  column(m.data, "data parallel", [](const MeshRank& r) { return r.at.data; });
+  column(m.pipeline, "pipeline", [](const MeshRank& r) { return r.at.pipeline; });
+  table.head.emplace_back("device");
+  for (std::size_t i = 0; i < shown; ++i) {
+    std::vector<std::string> row{fmt::format("{}", ranks[i].rank)};
+    for (const auto& value : columns) row.push_back(fmt::format("{}", value(ranks[i])));
+    row.push_back(ranks[i].device);
+    table.rows.push_back(row);
+  }
+  text += table.text();
+  if (shown < ranks.size()) text += fmt::format("… {} more ranks (--all shows them)\n", ranks.size() - shown);
+  return {text, to_json(ranks)};
+}
+
+View machine_text(const Scenario& s) {
+  const MachineView view = machine_view(s);
+  std::vector<std::string> devices;
+  for (const auto& [kind, count] : view.devices) devices.push_back(fmt::format("{} {}", count, kind));
+  std::string text = fmt::format("{}: {}\ndevices  {}\n\n", s.name, describe(s.cluster), fmt::join(devices, ", "));
+  TextTable table{{"link", "count", "rate", "latency", "from", "to", "example"}, {false, true, true, true}, {}};
+  for (const LinkClass& c : view.links)
+    table.rows.push_back(
+        {c.kind, fmt::format("{}", c.count), show(c.rate), show_latency(c.latency), c.from, c.to, c.example});
+  text += table.text();
+  for (const RouteView& r : view.routes) {
+    text += fmt::format("\n{}: rank {} to rank {}\n  {}\n  at most {} ({}), latency {}", r.what, r.from, r.to,
+                        fmt::join(r.hops, " → "), show(r.rate), r.bottleneck_kind, show_latency(r.latency));
+    text += r.software.count > 0 ? fmt::format(", of which software {}\n", show_latency(r.software)) : "\n";
+  }
+  return {text, to_json(view)};
+}
+
+ordered_json sources_json(const Sources& sources) {
+  ordered_json out = ordered_json::array();
+  for (const FigureSource& s : sources)
+    out.push_back({{"figure", s.figure}, {"value", s.value}, {"source", s.source}, {"unverified", s.unverified}});
+  return out;
+}
+
+/// Every figure of an entry with its source. The entry is read as a scenario would, so a fault in it is an error here.
+Sources read_entry(const std::string& kind, const Node& entry, const Catalog& catalog) {
+  if (kind == "gpu") return read_gpu(entry).sources;
+  if (kind == "node") return read_node(entry, catalog).sources;
+  if (kind == "cpu") return read_cpu(entry).sources;
+  if (kind == "storage") return read_storage(entry).sources;
+  if (kind == "hca") return read_hca(entry).sources;
+  if (kind == "switch") return read_network_switch(entry).sources;
+  if (kind == "stack") return read_stack(entry).sources;
+  if (kind == "nccl") return read_nccl_model(entry).sources;
+  if (kind == "nccl-network") return read_nccl_between_nodes(entry).sources;
+  if (kind == "fabric") {
+    ClusterSpec spec;
+    read_fabric(spec, entry, catalog);
+    return spec.fabric_sources;
+  }
+  throw InternalError("no such kind of entry");
+}
+
+/// A config's figures are its fields; a cnn's or mlp's are its layers, so their one source is all there is.
+Sources network_sources(const NetworkEntry& entry, const Node& node) {
+  const std::string what = "network " + entry.name;
+  Sources sources;
+  if (entry.transformer()) sources = figure_sources(node, what);
+  for (FigureSource& s : sources)
+    if (s.source.empty()) s.source = entry.source;
+  if (!entry.transformer()) sources.push_back({what + ": layers", entry.type, entry.source, false});
+  const Network network = make_network(entry, 1, sample_tokens(entry), Precision::fp32);
+  sources.push_back(
+      {what + ": parameters", fmt::format("{:.0f}", network.parameters()), "counted, tied tensors once", false});
+  if (network.active_parameters() < network.parameters())
+    sources.push_back({what + ": active parameters", fmt::format("{:.0f}", network.active_parameters()),
+                       "counted, those that a token meets on average", false});
+  return sources;
+}
+
+/// Figures under the source that they share.
+std::string entry_text(const std::string& kind, const std::string& name, const Node& entry, const Sources& sources) {
+  std::string text = fmt::format("{} {}", kind, name);
+  for (const char* key : {"architecture", "description", "interconnect", "model_type"})
+    if (const Node* node = entry.find(key)) text += fmt::format(" · {}", node->scalar);
+  text += "\n";
+  std::vector<std::string> texts;
+  for (const FigureSource& s : sources)
+    if (std::find(texts.begin(), texts.end(), s.source) == texts.end()) texts.push_back(s.source);
+  TextTable table{{"figure", "value", "", "source"}, {false, true}, {}};
+  const std::string own = fmt::format("{} {}: ", kind, name);
+  for (const FigureSource& s : sources) {
+    const auto at = std::find(texts.begin(), texts.end(), s.source) - texts.begin();
+    table.rows.push_back({s.figure.starts_with(own) ? s.figure.substr(own.size()) : s.figure, s.value,
+                          s.unverified ? "unverified" : "", fmt::format("[{}]", at + 1)});
+  }
+  text += table.text("  ");
+  for (std::size_t i = 0; i < texts.size(); ++i)
+    text += fmt::format("[{}] {}\n", i + 1, texts[i].empty() ? "no source" : texts[i]);
+  return text;
+}
+
+const std::vector<std::string>& entry_kinds() {
+  static const std::vector<std::string> kinds{"gpu",    "cpu",    "storage", "hca",  "node",        "network",
+                                              "switch", "fabric", "stack",   "nccl", "nccl-network"};
+  return kinds;
+}
+
+/// The beginning of a name is enough to look at an entry, where only one begins so.
+std::string whole_name(const Catalog& catalog, const std::string& kind, const std::string& begin) {
+  std::vector<std::string> all;
+  for (const std::string& name : catalog.names(kind)) {
+    if (same_name(name, begin)) return name;
+    if (name.size() > begin.size() && same_name(name.substr(0, begin.size()), begin)) all.push_back(name);
+  }
+  return all.size() == 1 && !begin.empty() ? all.front() : begin;
+}
+
+View entry_view(const std::string& kind, const std::string& given, const Overrides& overrides) {
+  const Catalog catalog;
+  const std::string name = whole_name(catalog, kind, given);
+  Place place;
+  place.file = std::make_shared<const std::string>("trainyard show");
+  Node reference;
+  reference.kind = Node::Kind::scalar;
+  reference.scalar = name;
+  reference.place = place;
+  if (name.empty()) fail(place, fmt::format("which {}{}", kind, hint("", catalog.names(kind))));
+  for (const auto& [path, value] : overrides) set_field(reference, path, value);
+  const Node entry = catalog.resolve(kind, reference);
+  const std::string own = entry.find("name")->scalar;
+  if (kind == "network") {
+    const NetworkEntry network = read_network_entry(entry);
+    const Sources sources = network_sources(network, entry);
+    return {entry_text(kind, own, entry, sources) + "\n" + layers_text(network),
+            {{"kind", kind}, {"name", own}, {"figures", sources_json(sources)}, {"layers", layers_json(network)}}};
+  }
+  const Sources sources = read_entry(kind, entry, catalog);
+  return {entry_text(kind, own, entry, sources), {{"kind", kind}, {"name", own}, {"figures", sources_json(sources)}}};
+}
+
+struct Choice {
+  bool schedule = false, mesh = false, machine = false, all = false;
+  int rank = 0;
+};
+
+View scenario_view(const std::string& file, const Choice& choice, const Overrides& overrides) {
+  if (choice.schedule + choice.mesh + choice.machine != 1)
+    throw UserError(
+        "trainyard show: expected one of --schedule, --mesh, --machine with a scenario (trainyard show --help)");
+  const Scenario scenario = read_scenario(file, overrides);
+  if (choice.schedule) return schedule_view(scenario, choice.rank, choice.all);
+  if (choice.mesh) return mesh_view(scenario, choice.all);
+  return machine_text(scenario);
+}
+
+int show_verb(const std::vector<std::string>& words) {
+  Arguments arguments(
+      "show", "What a scenario becomes before it runs, or an entry of the catalog with the source of each figure.",
+      "show scenarios/gpt2-xl-ddp-dgx-a100.yaml --schedule --rank 3\n  trainyard show gpu a100-sxm4-80gb");
+  std::string what, name, json;
+  std::vector<std::string> sets;
+  Choice choice;
+  arguments.positional(
+      "SCENARIO|KIND", what,
+      "scenario file; or gpu, cpu, storage, hca, node, network, switch, fabric, stack, nccl, nccl-network");
+  arguments.positional("NAME", name, "entry of the catalog, after its kind (the beginning of its name will do)", false);
+  arguments.flag("--schedule", choice.schedule, "the operations of one rank, in order");
+  arguments.option("--rank", choice.rank, "N", "whose schedule");
+  arguments.flag("--mesh", choice.mesh, "the ranks, their coordinates and devices");
+  arguments.flag("--machine", choice.machine, "devices, links, and how messages go");
+  arguments.flag("--all", choice.all, "every operation or rank");
+  arguments.repeated("--set", sets, "PATH=VALUE", "override a field, as often as needed");
+  arguments.output("--json", json, "write it as JSON; - is stdout");
+  if (!arguments.parse(words)) return kGood;
+  Overrides overrides;
+  for (const std::string& set : sets) overrides.push_back(parse_override_option(set));
+  const auto& kinds = entry_kinds();
+  const std::string asked = what == "model" ? "network" : what;  // a scenario's word for them
+  const auto kind = std::find_if(kinds.begin(), kinds.end(), [&](const std::string& k) {
+    return asked == k || asked == k + "s" || asked == k + "es";
+  });
+  const bool views = choice.schedule || choice.mesh || choice.machine;
+  if (kind == kinds.end() && !name.empty())
+    throw UserError(fmt::format("trainyard show: \"{}\" is no kind of entry{}", what, hint(what, kinds)));
+  if (kind != kinds.end() && views)
+    throw UserError(fmt::format("trainyard show {}: --schedule, --mesh and --machine are of scenarios", *kind));
+  const View view = kind != kinds.end() ? entry_view(*kind, name, overrides) : scenario_view(what, choice, overrides);
+  if (!json.empty()) write_whole(json, view.json.dump(2) + "\n");
+  if (json != "-") write_whole("-", view.text);
+  return kGood;
+}
+
+const RegisterVerb registered_show{"show", "schedule, mesh, machine; or a catalog entry with its sources", show_verb};
+
+}  // namespace
+}  // namespace trainyard

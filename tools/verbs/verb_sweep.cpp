@@ -1,0 +1,89 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "scenarios/studies/sweep.hpp"
+#include "sim/observers/progress.hpp"
+#include "sim/process/child.hpp"
+#include "sim/process/output.hpp"
+#include "tools/verbs/arguments.hpp"
+#include "tools/verbs/verbs.hpp"
+
+namespace trainyard {
+namespace {
+
+std::string bar(std::size_t done, std::size_t of) {
+  constexpr std::size_t width = 40;
+  const std::size_t full = done * width / std::max<std::size_t>(1, of);
+  return fmt::format("[{}{}] {} of {} points", std::string(full, '#'), std::string(width - full, ' '), done, of);
+}
+
+int interrupted_sweep(const std::vector<SweepPoint>& points, const std::string& journal) {
+  const auto done = std::count_if(points.begin(), points.end(), [](const SweepPoint& p) { return p.done; });
+  fmt::print(stderr, "interrupted: {} of {} points are done; ", done, points.size());
+  if (journal.empty())
+    fmt::print(stderr, "none is kept (with --csv FILE a sweep can be resumed)\n");
+  else
+    fmt::print(stderr, "run the same command again to go on ({} keeps them)\n", journal);
+  return kInterrupted;
+}
+
+void say_impossible(const std::vector<SweepPoint>& points) {
+  const auto impossible = [](const SweepPoint& p) { return !p.error.empty(); };
+  const auto count = std::count_if(points.begin(), points.end(), impossible);
+  if (count == 0) return;
+  fmt::print(stderr, "{} of {} points are impossible; the first: {}\n", count, points.size(),
+             std::find_if(points.begin(), points.end(), impossible)->error);
+}
+
+/// Beside the table; a pipe or a device has no beside.
+std::string journal_of(const std::string& csv) {
+  std::error_code ignored;
+  const bool special = std::filesystem::exists(csv, ignored) && !std::filesystem::is_regular_file(csv, ignored);
+  return csv.empty() || csv == "-" || special ? "" : csv + ".partial";
+}
+
+int sweep(const std::vector<std::string>& words) {
+  Arguments arguments(
+      "sweep",
+      "Simulates a scenario at every combination of the listed values; the last list varies fastest. Impossible "
+      "points are rows with their error, counted at the end; exit code 2 if all are.",
+      "sweep scenarios/gpt2-xl-ddp-dgx-a100.yaml --set plan.global_batch_size=256,512,1024 --set "
+      "cluster.nodes=2,4 --csv sweep.csv");
+  std::string file, csv, json;
+  std::vector<std::string> sets;
+  arguments.positional("SCENARIO", file, "scenario file (YAML)");
+  arguments.repeated("--set", sets, "PATH=A,B,...", "a field and its values, as often as needed");
+  arguments.output("--csv", csv,
+                   "write the table; - is stdout (the default). With a file, an interrupted sweep can be resumed");
+  arguments.output("--json", json, "write the table as JSON; - is stdout");
+  if (!arguments.parse(words)) return kGood;
+  if (csv.empty() && json.empty()) csv = std::string(1, '-');  // "-" trips g++ 12.2's -Wrestrict
+
+  Sweep sweep{file, {}};
+  for (const std::string& set : sets) sweep.axes.push_back(parse_sweep_axis(set));
+  const std::string journal = journal_of(csv);
+  watch_interrupts();
+  std::vector<SweepPoint> points;
+  {
+    ProgressLine line;
+    points = run_sweep(sweep, {journal, [&line](std::size_t done, std::size_t of) { line.show(bar(done, of)); }});
+  }
+  if (std::any_of(points.begin(), points.end(), [](const SweepPoint& p) { return !p.done; }))
+    return interrupted_sweep(points, journal);
+  if (std::all_of(points.begin(), points.end(), [](const SweepPoint& p) { return !p.error.empty(); }))
+    throw UserError(all_impossible(points.size(), points.front().error));
+  if (!csv.empty()) write_whole(csv, sweep_csv(sweep, points));
+  if (!json.empty())
+    write_whole(json, sweep_json(sweep, points).dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");
+  if (!journal.empty()) std::filesystem::remove(journal);
+  say_impossible(points);
+  return kGood;
+}
+
+const RegisterVerb registered_sweep{"sweep", "simulate every combination of listed values; CSV", sweep};
+
+}  // namespace
+}  // namespace trainyard

@@ -1,0 +1,26 @@
+#pragma once
+#include <string>
+#include <vector>
+
+#include "models/reading/registry.hpp"
+
+namespace trainyard {
+
+/// A verb of the command: one file each, which registers itself.
+struct Verb {
+  std::string name;
+  std::string summary;
+  int (*run)(const std::vector<std::string>& words) = nullptr;  ///< the words after the verb; returns the exit code
+};
+Registry<Verb>& verbs();
+
+struct RegisterVerb {
+  RegisterVerb(const char* name, const char* summary, int (*run)(const std::vector<std::string>&)) {
+    verbs().add(name, {name, summary, run});
+  }
+};
+
+/// Exit codes: 1 is an answer that fails a limit the user stated.
+constexpr int kGood = 0, kFailsLimit = 1, kBadInput = 2, kInterrupted = 3, kBug = 70;
+
+}  // namespace trainyard

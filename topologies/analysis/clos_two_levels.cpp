@@ -1,0 +1,158 @@
+#include <algorithm>
+#include <vector>
+
+#include "topologies/analysis/clos_search.hpp"
+
+namespace trainyard {
+namespace {
+
+/// Two levels: S spines that take the shares c_j / u of all traffic, where a full leaf's u uplinks are spread evenly. The
+/// spines with most links are full first, so that only they matter: with k links to each of those a leaf passes on
+/// min(d, ⌊k slope⌋) hosts, and a spine's ports are the sum of k over the leaves.
+class TwoLevels {
+ public:
+  explicit TwoLevels(const ClosRequest& request)
+      : request_(request), ports_(request.ports), r_(request.oversubscription) {}
+
+  std::optional<ClosDesign> best() {
+    for (std::int64_t hosts = most_hosts_of_leaf(ports_, r_); hosts >= 1; --hosts) {
+      const std::int64_t leaves = ceiling(request_.hosts, hosts);
+      if (leaves > ports_) break;
+      const std::int64_t least = reduced(static_cast<double>(hosts), r_);
+      for (std::int64_t spines = 1; spines <= ports_ - hosts && leaves + spines <= limit(); ++spines) {
+        // The fewest links; and the most that a spine can give a leaf, where its uplinks divide evenly.
+        const std::int64_t even = ceiling(least, spines) * spines;
+        try_wiring(hosts, std::max(least, spines), spines);
+        try_wiring(hosts, even + hosts <= ports_ ? even : ports_ - hosts, spines);
+      }
+    }
+    return best_;
+  }
+
+ private:
+  const ClosRequest& request_;
+  const std::int64_t ports_;
+  const double r_;
+  std::optional<ClosDesign> best_;
+
+  std::int64_t limit() const { return best_ ? best_->switches : INT64_MAX; }
+
+  void try_wiring(std::int64_t most_hosts, std::int64_t uplinks, std::int64_t spines) {
+    const std::int64_t each = ceiling(uplinks, spines);
+    const double slope = r_ * static_cast<double>(uplinks) / static_cast<double>(each);
+    if (slope * static_cast<double>(ports_) < static_cast<double>(request_.hosts) - 1e-9) return;
+    const std::int64_t least = std::max<std::int64_t>(2, ceiling(request_.hosts, most_hosts));
+    for (std::int64_t leaves = least; leaves <= std::min({least + 1, request_.hosts, limit() - spines}); ++leaves)
+      if (const auto hosts = spread(leaves, most_hosts, slope)) return offer(*hosts, uplinks, spines);
+  }
+
+  /// The hosts of each leaf, all of them together; nothing if a spine has too few ports.
+  std::optional<std::vector<std::int64_t>> spread(std::int64_t leaves, std::int64_t most_hosts, double slope) const {
+    const auto carried = [&](std::int64_t k) {
+      return std::min(most_hosts, static_cast<std::int64_t>(static_cast<double>(k) * slope + 1e-9));
+    };
+    std::int64_t full = 1;
+    while (carried(full) < most_hosts) ++full;
+    std::vector<std::int64_t> links;
+    if (leaves * full <= ports_) {
+      links.assign(static_cast<std::size_t>(leaves), full);
+    } else if (static_cast<double>(leaves) *
+                   concave(static_cast<double>(ports_) / static_cast<double>(leaves), full, carried) <
+               static_cast<double>(request_.hosts) - 1e-6) {
+      return std::nullopt;
+    } else if (const auto found = most_carried(leaves, full, carried)) {
+      links = *found;
+    } else {
+      return std::nullopt;
+    }
+    // Whatever is not needed is left free on the last leaves, as evenly as they can.
+    std::int64_t spare = -request_.hosts;
+    for (const std::int64_t k : links) spare += carried(k);
+    if (spare < 0) return std::nullopt;
+    std::vector<std::int64_t> hosts;
+    for (std::size_t i = 0; i < links.size(); ++i) {
+      const auto left = static_cast<std::int64_t>(links.size() - i);
+      const std::int64_t free = std::min(spare / left, carried(links[i]) - 1);
+      spare -= free;
+      hosts.push_back(carried(links[i]) - free);
+    }
+    return hosts;
+  }
+
+  /// No leaves with `mean` links to a spine on average carry more hosts each: the concave hull of what they carry.
+  template <class Carried>
+  static double concave(double mean, std::int64_t full, const Carried& carried) {
+    if (mean >= static_cast<double>(full)) return static_cast<double>(carried(full));
+    // The best chord over the mean: from the left end where the slope to the right is steepest, and so on.
+    std::int64_t left = 0;
+    while (true) {
+      std::int64_t right = left + 1;
+      double steepest = -1;
+      for (std::int64_t k = left + 1; k <= full; ++k) {
+        const double slope = static_cast<double>(carried(k) - carried(left)) / static_cast<double>(k - left);
+        if (slope >= steepest) steepest = slope, right = k;
+      }
+      if (static_cast<double>(right) >= mean)
+        return static_cast<double>(carried(left)) + steepest * (mean - static_cast<double>(left));
+      left = right;
+    }
+  }
+
+  /// Links of each leaf to a spine, `ports_` at most together, that carry the most hosts: exact, leaf by leaf.
+  template <class Carried>
+  std::optional<std::vector<std::int64_t>> most_carried(std::int64_t leaves, std::int64_t full,
+                                                        const Carried& carried) const {
+    const auto width = static_cast<std::size_t>(ports_) + 1;
+    std::vector<std::vector<std::int64_t>> most(static_cast<std::size_t>(leaves) + 1,
+                                                std::vector<std::int64_t>(width, -1));
+    auto taken = most;
+    most[0][0] = 0;
+    for (std::size_t leaf = 0; leaf + 1 < most.size(); ++leaf)
+      for (std::size_t used = 0; used < width; ++used)
+        for (std::int64_t k = 1; most[leaf][used] >= 0 && k <= full; ++k) {
+          const std::size_t now = used + static_cast<std::size_t>(k);
+          if (now >= width) break;
+          if (most[leaf][used] + carried(k) <= most[leaf + 1][now]) continue;
+          most[leaf + 1][now] = most[leaf][used] + carried(k);
+          taken[leaf + 1][now] = k;
+        }
+    const auto& last = most.back();
+    auto used = static_cast<std::size_t>(std::max_element(last.begin(), last.end()) - last.begin());
+    if (last[used] < request_.hosts) return std::nullopt;
+    std::vector<std::int64_t> links;
+    for (std::size_t leaf = most.size() - 1; leaf > 0; --leaf) {
+      links.push_back(taken[leaf][used]);
+      used -= static_cast<std::size_t>(taken[leaf][used]);
+    }
+    std::sort(links.rbegin(), links.rend());
+    return links;
+  }
+
+  void offer(const std::vector<std::int64_t>& hosts, std::int64_t uplinks, std::int64_t spines) {
+    const std::int64_t each = uplinks / spines, more = uplinks % spines;
+    std::int64_t most_up = 0, most_down = 0;
+    ClosDesign design;
+    for (const std::int64_t d : hosts) {
+      const auto to_spine = [&](std::int64_t c) {
+        return c == 0 ? 0 : reduced(static_cast<double>(d * c) / static_cast<double>(uplinks), r_);
+      };
+      const std::int64_t up = more * to_spine(each + 1) + (spines - more) * to_spine(each);
+      most_up = std::max(most_up, up);
+      most_down += to_spine(each + (more > 0 ? 1 : 0));
+      design.links += up;
+      design.oversubscription = std::max(design.oversubscription, static_cast<double>(d) / static_cast<double>(up));
+    }
+    const std::int64_t most_hosts = *std::max_element(hosts.begin(), hosts.end());
+    design.levels = {
+        {"leaf", static_cast<std::int64_t>(hosts.size()), static_cast<int>(most_hosts), static_cast<int>(most_up)},
+        {"spine", spines, static_cast<int>(most_down), 0}};
+    total_parts(design, request_);
+    if (better(design, best_)) best_ = design;
+  }
+};
+
+}  // namespace
+
+std::optional<ClosDesign> two_level_clos(const ClosRequest& request) { return TwoLevels(request).best(); }
+
+}  // namespace trainyard

@@ -1,0 +1,167 @@
+#include "topologies/analysis/fabric_check.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "topologies/analysis/fabric_routes.hpp"
+#include "topologies/analysis/fabric_tree.hpp"
+
+namespace trainyard {
+namespace {
+
+bool has_levels(const ClusterSpec& spec) {
+  return spec.fabric != "torus" && spec.fabric != "ring" && spec.fabric != "dragonfly";
+}
+
+/// What each pair's one way is chosen by.
+std::string routing_name(const ClusterSpec& spec) {
+  if (spec.shape.hashed) return fmt::format("hashed ECMP, seed {}", spec.shape.seed);
+  if (spec.fabric == "torus" || spec.fabric == "ring") return "dimension order";
+  if (spec.fabric == "dragonfly")
+    return spec.shape.valiant ? fmt::format("Valiant by a hashed third group, seed {}", spec.shape.seed) : "minimal";
+  return "shortest ways";
+}
+
+/// An end that cannot send and receive at once blocks, whatever the rest.
+std::string half_duplex_end(const FabricView& view) {
+  for (const DeviceId end : view.ends)
+    for (const LinkId wire : view.links(end))
+      if (view.half_duplex(wire) && view.ends.size() > 1)
+        return fmt::format("{} is half duplex: sending and receiving share {}",
+                           view.graph.links()[static_cast<std::size_t>(view.graph.medium(wire))].name,
+                           show(BytesPerSecond{view.capacity(wire)}));
+  return "";
+}
+
+void decide_with_splitting(FabricCheck& check, const FabricView& view, const IdealSplitting& ideal,
+                           const RoutedFabric* routed) {
+  const auto decide = [&check](Nonblocking answer, std::string reason) {
+    check.nonblocking = answer;
+    check.reason = std::move(reason);
+  };
+  if (std::string end = half_duplex_end(view); !end.empty()) return decide(Nonblocking::no, std::move(end));
+  if (ideal.carries_everything())
+    return decide(Nonblocking::yes, "spread over all shortest ways, no matrix puts more on a link than it carries");
+  if (carried_by_way_of_all(view, ideal.loads()) || (routed && carried_by_way_of_all(view, routed->loads)))
+    return decide(Nonblocking::yes, "by way of every switch in turn (Valiant), any matrix is carried");
+  if (routed && routed->check.nonblocking == Nonblocking::yes)
+    return decide(Nonblocking::yes, "even without splitting, no permutation puts more on a link than it carries");
+  if (std::string cut = overloaded_cut(view); !cut.empty()) return decide(Nonblocking::no, std::move(cut));
+  check.reason = "no cut that was tried is overloaded, and no way of splitting that was tried carries everything";
+}
+
+/// Without a tree: by ideal splitting, by cuts, and (where known) by the ways really taken.
+void check_graph(FabricCheck& check, const FabricView& view, const RoutedFabric* routed) {
+  const IdealSplitting ideal(view);
+  decide_with_splitting(check, view, ideal, routed);
+  std::vector<PairLoads> loads{ideal.half_loads()};
+  if (routed) loads.push_back(routed->loads);
+  const Bisection bisection = bisection_of(view, loads);
+  check.bisection = BytesPerSecond{bisection.rate};
+  check.bisection_exact = bisection.exact;
+  if (!routed || routed->hops == 0) return;
+  check.diameter_hops = routed->hops;
+  check.diameter_latency = routed->latency;
+}
+
+/// Switches of one level with the same ends below them are one group.
+struct ClosGroup {
+  double down = 0, up = 0, hose = 0;  // bytes/s
+  std::string name;
+};
+
+std::string without_number(std::string name) {
+  name = name.substr(0, name.find('.'));
+  return name.erase(name.find_last_not_of("0123456789") + 1);
+}
+
+/// Of a folded Clos switch by switch: level by level upwards, as long as there are links up.
+std::vector<LevelOversubscription> oversubscription_by_switch(const FabricView& view,
+                                                              std::span<const FabricLevel> levels) {
+  std::map<DeviceId, std::set<DeviceId>> below;  // ends below each device of the row
+  std::set<DeviceId> seen(view.ends.begin(), view.ends.end());
+  for (const DeviceId end : view.ends) below[end] = {end};
+  std::vector<LevelOversubscription> all;
+  for (std::size_t l = 0; !below.empty(); ++l) {
+    std::map<DeviceId, std::set<DeviceId>> row;
+    std::map<DeviceId, double> down;
+    for (const auto& [device, ends] : below)
+      for (const LinkId wire : view.links(device)) {
+        const DeviceId to = view.graph.ends(wire).to;
+        if (seen.contains(to)) continue;
+        row[to].insert(ends.begin(), ends.end());
+        down[to] += view.capacity(wire);
+      }
+    for (const auto& [device, ends] : row) seen.insert(device);
+    std::map<std::set<DeviceId>, ClosGroup> groups;
+    for (const auto& [device, ends] : row) {
+      ClosGroup& group = groups[ends];
+      if (group.name.empty()) {
+        group.name = without_number(view.name(device));
+        for (const DeviceId end : ends) group.hose += view.rate(end);
+      }
+      group.down += down[device];
+      for (const LinkId wire : view.links(device))
+        if (!seen.contains(view.graph.ends(wire).to)) group.up += view.capacity(wire);
+    }
+    LevelOversubscription level;
+    if (l < levels.size()) level.configured = levels[l].oversubscription;
+    for (const auto& [ends, group] : groups) {
+      if (group.up <= 0) continue;
+      if (level.groups++ == 0) level.name = group.name;
+      level.hcas = std::max(level.hcas, static_cast<int>(ends.size()));
+      level.attached = std::max(level.attached, group.down / group.up);
+      level.of_hcas = std::max(level.of_hcas, group.hose / group.up);
+    }
+    if (level.groups > 0) all.push_back(std::move(level));
+    below = std::move(row);
+  }
+  return all;
+}
+
+/// False where it has no more to say: a tree, or ends that cannot reach each other.
+bool begin_check(FabricCheck& check, const FabricView& view, std::span<const FabricLevel> levels) {
+  check.ends = view.end_word;
+  const FabricTree tree = fabric_tree(view);
+  if (tree.no_tree.empty()) {
+    check_tree(check, view, tree, levels);
+    return false;
+  }
+  check.reason = tree.no_tree;
+  // Some permutation has it send to one that it cannot reach.
+  if (!tree.connected) check.nonblocking = Nonblocking::no;
+  return tree.connected && !tree.vertices.empty();
+}
+
+}  // namespace
+
+FabricCheck check_fabric(const DeviceGraph& graph, std::span<const FabricLevel> levels) {
+  FabricCheck check;
+  const FabricView view(graph);
+  if (begin_check(check, view, levels)) check_graph(check, view, nullptr);
+  return check;
+}
+
+FabricCheck check_cluster_fabric(DeviceGraph& graph, const ClusterSpec& spec) {
+  FabricCheck check;
+  const FabricView view(graph);
+  if (begin_check(check, view, spec.shape.levels)) {
+    RoutedFabric routed = route_all(graph, view);
+    if (!routed.unreachable.empty()) {
+      check.nonblocking = Nonblocking::no;
+      check.reason = fmt::format("no way leads to {}", routed.unreachable);
+      return check;
+    }
+    check_graph(check, view, &routed);
+    check.routing = std::move(routed.check);
+    check.routing->how = routing_name(spec);
+    if (!spec.shape.levels.empty()) check.oversubscription = oversubscription_by_switch(view, spec.shape.levels);
+  }
+  if (!has_levels(spec)) check.oversubscription.clear();
+  return check;
+}
+
+}  // namespace trainyard

@@ -1,0 +1,223 @@
+#include "topologies/analysis/fabric_routes.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <numeric>
+#include <random>
+
+#include "topologies/analysis/fabric_tree.hpp"
+
+namespace trainyard {
+namespace {
+
+constexpr std::size_t kMostUses = 20'000'000;  // links of all ways: 80 MB
+
+/// The ways of all ordered pairs of ends, by link.
+class PairsOfLinks {
+ public:
+  PairsOfLinks(DeviceGraph& graph, const FabricView& view, RoutedFabric& out)
+      : view_(view), n_(view.ends.size()), pairs_(graph.links().size()) {
+    // Equal up to rounding: one figure, so that flows are whole multiples of it.
+    const bool equal = view.equal_rates();
+    for (const DeviceId end : view.ends) rates_.push_back(view.rate(equal ? view.ends.front() : end));
+    for (std::size_t a = 0; a < n_; ++a)
+      for (std::size_t b = 0; b < n_; ++b)
+        if (a != b) add(graph, a, b, out);
+  }
+
+  /// The link that some matrix overloads most, with the pairs that do; what the pairs on a link send together is bounded
+  /// by its sources and its targets, so most links need no flow.
+  void find_worst(RoutedFabric& out) const {
+    std::vector<std::pair<double, LinkId>> bounds;
+    for (LinkId l = 0; l < static_cast<LinkId>(pairs_.size()); ++l)
+      if (const double most = bound(l) / view_.capacity(l); most > 1 + kRateTolerance) bounds.emplace_back(-most, l);
+    std::sort(bounds.begin(), bounds.end());
+    double worst = 1 + kRateTolerance;
+    LinkId link = -1;
+    for (const auto& [most, l] : bounds) {
+      if (-most <= worst) break;
+      const double load = matching(l, nullptr) / view_.capacity(l);
+      if (load <= worst * (1 + kRateTolerance)) continue;
+      worst = load;
+      link = l;
+    }
+    if (link < 0) {
+      out.check.nonblocking = Nonblocking::yes;
+      out.check.reason = "no permutation puts more on any link than it carries";
+      return;
+    }
+    std::vector<HcaPair> pairs;
+    const double sent = matching(link, &pairs);
+    refute(out, view_, link, sent, std::move(pairs));
+  }
+
+  static void refute(RoutedFabric& out, const FabricView& view, LinkId link, double sent, std::vector<HcaPair> pairs) {
+    const std::string& name = view.graph.links()[static_cast<std::size_t>(link)].name;
+    out.worst = link;
+    out.check.nonblocking = Nonblocking::no;
+    out.check.counterexample.reset();
+    out.check.reason = fmt::format("{} carries {}, but {} pair{} can send {} over it at once", name,
+                                   show(BytesPerSecond{view.capacity(link)}), pairs.size(),
+                                   pairs.size() == 1 ? "" : "s", show(BytesPerSecond{sent}));
+    if (!view.equal_rates()) return;
+    BlockedPattern& pattern = out.check.counterexample.emplace();
+    pattern.pairs = std::move(pairs);
+    pattern.link = name;
+    if (view.graph.is_wire(link)) {
+      pattern.below = view.graph.ends(link).from;
+      pattern.above = view.graph.ends(link).to;
+    }
+  }
+
+ private:
+  const FabricView& view_;
+  std::size_t n_;
+  std::vector<double> rates_;
+  std::vector<std::vector<std::uint32_t>> pairs_;  // by link: from · ends + to
+
+  void add(DeviceGraph& graph, std::size_t a, std::size_t b, RoutedFabric& out) {
+    const auto way = graph.way(view_.ends[a], view_.ends[b], PathClass::fabric);
+    if (!way) {
+      out.unreachable = view_.name(view_.ends[b]);
+      return;
+    }
+    Picoseconds latency;
+    const auto pair = static_cast<std::uint32_t>(a * n_ + b);
+    for (const LinkId wire : *way) {
+      latency += graph.ends(wire).latency;
+      pairs_[static_cast<std::size_t>(wire)].push_back(pair);
+      if (const LinkId medium = graph.medium(wire); medium >= 0)
+        pairs_[static_cast<std::size_t>(medium)].push_back(pair);
+      if (view_.is_end(graph.ends(wire).from) || view_.is_end(graph.ends(wire).to)) continue;
+      ++out.loads[static_cast<std::size_t>(wire)];
+      if (const LinkId medium = graph.medium(wire); medium >= 0) ++out.loads[static_cast<std::size_t>(medium)];
+    }
+    out.hops = std::max(out.hops, static_cast<int>(way->size()));
+    out.latency = std::max(out.latency, latency);
+  }
+
+  double bound(LinkId link) const {
+    std::vector<char> from(n_, 0), to(n_, 0);
+    for (const std::uint32_t pair : pairs_[static_cast<std::size_t>(link)]) from[pair / n_] = to[pair % n_] = 1;
+    double sources = 0, targets = 0;
+    for (std::size_t i = 0; i < n_; ++i) {
+      sources += from[i] ? rates_[i] : 0;
+      targets += to[i] ? rates_[i] : 0;
+    }
+    return std::min(sources, targets);
+  }
+
+  /// The most that pairs which cross the link send together, no end above its rate; `chosen`: those that do.
+  double matching(LinkId link, std::vector<HcaPair>* chosen) const {
+    const auto n = static_cast<int>(n_);
+    MaxFlow flow(2 * n + 2);
+    for (int i = 0; i < n; ++i) {
+      flow.add_arc(2 * n, i, rates_[static_cast<std::size_t>(i)]);
+      flow.add_arc(n + i, 2 * n + 1, rates_[static_cast<std::size_t>(i)]);
+    }
+    std::vector<int> arcs;
+    const std::vector<std::uint32_t>& pairs = pairs_[static_cast<std::size_t>(link)];
+    for (const std::uint32_t pair : pairs) {
+      const std::size_t from = pair / n_, to = pair % n_;
+      arcs.push_back(
+          flow.add_arc(static_cast<int>(from), n + static_cast<int>(to), std::min(rates_[from], rates_[to])));
+    }
+    const double sent = flow.run(2 * n, 2 * n + 1);
+    for (std::size_t i = 0; chosen && i < pairs.size(); ++i)
+      if (flow.flow(arcs[i]) > sent * kRateTolerance)
+        chosen->push_back({view_.ends[pairs[i] / n_], view_.ends[pairs[i] % n_]});
+    return sent;
+  }
+};
+
+/// Everyone sends to the one so far ahead, or to his mirror image, or (rows and columns exchanged) to his transpose; and
+/// at random.
+std::vector<std::vector<std::size_t>> permutations(std::size_t n) {
+  constexpr std::size_t kMostMessages = 1 << 20, kRandom = 8;
+  std::vector<std::vector<std::size_t>> all;
+  const auto add = [&](auto to) {
+    std::vector<std::size_t>& permutation = all.emplace_back(n);
+    for (std::size_t i = 0; i < n; ++i) permutation[i] = to(i);
+  };
+  add([n](std::size_t i) { return (i + n / 2) % n; });
+  add([n](std::size_t i) { return n - 1 - i; });
+  for (std::size_t rows = 2; rows * rows <= n; ++rows)
+    if (n % rows == 0 && (rows & (rows - 1)) == 0)
+      add([n, rows](std::size_t i) { return i % rows * (n / rows) + i / rows; });
+  for (std::size_t shift = 1; shift < n / 2; shift *= 2) add([n, shift](std::size_t i) { return (i + shift) % n; });
+  if (n > 3) add([n](std::size_t i) { return (i + n / 2 - 1) % n; });
+  std::mt19937_64 random(1);
+  for (std::size_t r = 0; r < kRandom; ++r) {
+    add([](std::size_t i) { return i; });
+    // std::shuffle's result is the library's choice; this is the same everywhere.
+    for (std::size_t i = n; i-- > 1;) std::swap(all.back()[i], all.back()[random() % (i + 1)]);
+  }
+  all.resize(std::min(all.size(), std::max<std::size_t>(4, kMostMessages / n)));
+  return all;
+}
+
+/// The link that one of some permutations overloads most.
+void search_worst(DeviceGraph& graph, const FabricView& view, RoutedFabric& out) {
+  double worst = 1 + kRateTolerance;
+  const auto all = permutations(view.ends.size());
+  for (const std::vector<std::size_t>& to : all) {
+    std::map<LinkId, std::vector<HcaPair>> crossing;
+    for (std::size_t i = 0; i < to.size(); ++i) {
+      if (to[i] == i) continue;
+      const HcaPair pair{view.ends[i], view.ends[to[i]]};
+      const auto way = graph.way(pair.from, pair.to, PathClass::fabric);
+      if (!way) {
+        out.unreachable = view.name(pair.to);
+        return;
+      }
+      for (const LinkId wire : *way) {
+        crossing[wire].push_back(pair);
+        if (graph.medium(wire) >= 0) crossing[graph.medium(wire)].push_back(pair);
+      }
+    }
+    for (auto& [link, pairs] : crossing) {
+      double sent = 0;
+      for (const HcaPair& pair : pairs) sent += std::min(view.rate(pair.from), view.rate(pair.to));
+      if (sent / view.capacity(link) <= worst * (1 + kRateTolerance)) continue;
+      worst = sent / view.capacity(link);
+      PairsOfLinks::refute(out, view, link, sent, pairs);
+    }
+  }
+  if (out.check.nonblocking == Nonblocking::unknown)
+    out.check.reason =
+        fmt::format("none of {} permutations overloads a link; there are too many pairs to look at all", all.size());
+}
+
+/// By a few pairs: how many links all ways have together.
+bool too_many_uses(DeviceGraph& graph, const FabricView& view) {
+  const std::size_t n = view.ends.size(), step = std::max<std::size_t>(1, n / 32);
+  if (n > kMostRoutedEnds) return true;
+  std::size_t uses = 0, ways = 0;
+  for (std::size_t a = 0; a < n; a += step)
+    for (std::size_t b = 0; b < n; b += step, ++ways)
+      if (const auto way = graph.way(view.ends[a], view.ends[b], PathClass::fabric)) uses += way->size();
+  return uses * n / ways * n > kMostUses;
+}
+
+}  // namespace
+
+RoutedFabric route_all(DeviceGraph& graph, const FabricView& view) {
+  RoutedFabric out;
+  if (too_many_uses(graph, view)) {
+    search_worst(graph, view, out);
+  } else {
+    out.loads.assign(graph.links().size(), 0);
+    const PairsOfLinks pairs(graph, view, out);
+    if (out.unreachable.empty()) pairs.find_worst(out);
+  }
+  if (!out.check.counterexample) return out;
+  // On no other link of their ways do the pairs want more of it: they all get an equal share of this one.
+  BlockedPattern& pattern = *out.check.counterexample;
+  const auto way = graph.way(pattern.pairs.front().from, pattern.pairs.front().to, PathClass::fabric);
+  pattern.slowdown = rate_alone(view, *way) * static_cast<double>(pattern.pairs.size()) / view.capacity(out.worst);
+  return out;
+}
+
+}  // namespace trainyard

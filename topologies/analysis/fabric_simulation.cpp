@@ -1,0 +1,99 @@
+#include <cstdlib>
+#include <map>
+
+#include "sim/error.hpp"
+#include "sim/executor/simulation.hpp"
+#include "sim/list_program.hpp"
+#include "sim/process/child.hpp"
+#include "topologies/analysis/fabric_tree.hpp"
+
+namespace trainyard {
+namespace {
+
+using WiresOfPairs = std::vector<std::vector<LinkId>>;
+
+/// Actor i sends pair i's message, and actor i + pairs receives it. Only the links of the ways, each direction one, and
+/// the media that they share.
+class PairMachine : public Machine {
+ public:
+  PairMachine(const DeviceGraph& graph, std::span<const std::vector<LinkId>> ways) {
+    std::map<LinkId, LinkId> ours;
+    const auto use = [&](LinkId link) {
+      const auto [place, fresh] = ours.try_emplace(link, static_cast<LinkId>(links_.size()));
+      if (fresh) links_.push_back(graph.links()[static_cast<std::size_t>(link)]);
+      for (LinkUse& known : ways_.back())
+        if (known.link == place->second) {
+          ++known.weight;
+          return;
+        }
+      ways_.back().push_back({place->second, 1});
+    };
+    for (const std::vector<LinkId>& way : ways) {
+      ways_.emplace_back();
+      for (const LinkId wire : way) {
+        use(wire);
+        if (graph.medium(wire) >= 0) use(graph.medium(wire));
+      }
+    }
+  }
+  std::span<const Link> links() const override { return links_; }
+  Cost price(const Work&, Actor) const override { return {}; }
+  Route route(Actor from, Actor, PathClass) const override {
+    Route route;
+    route.links = ways_[static_cast<std::size_t>(from) % ways_.size()];
+    return route;
+  }
+
+ private:
+  std::vector<Link> links_;
+  std::vector<std::vector<LinkUse>> ways_;  // of each pair
+};
+
+std::unique_ptr<Program> one_message(Kind kind, Bytes bytes, Actor peer) {
+  Op op;
+  op.kind = kind;
+  op.message.bytes = bytes;
+  return std::make_unique<ListProgram>(std::vector<Op>{op}, std::vector<Actor>{peer});
+}
+
+double time_of_pairs(const DeviceGraph& graph, std::span<const std::vector<LinkId>> ways, Bytes bytes) {
+  return std::strtod(in_child([&] {
+                       PairMachine machine(graph, ways);
+                       Simulation simulation(machine);
+                       const auto count = static_cast<Actor>(ways.size());
+                       for (Actor a = 0; a < count; ++a) simulation.add(a, one_message(Kind::send, bytes, a + count));
+                       for (Actor a = 0; a < count; ++a) simulation.add(a + count, one_message(Kind::recv, Bytes{}, a));
+                       return exact(simulation.run().end.value);
+                     }).c_str(),
+                     nullptr);
+}
+
+double slowdown_on(const FabricView& view, const WiresOfPairs& ways) {
+  // A second alone: far above the clock's resolution.
+  const Bytes bytes{rate_alone(view, ways.at(0))};
+  return time_of_pairs(view.graph, ways, bytes) / time_of_pairs(view.graph, std::span(ways).first(1), bytes);
+}
+
+}  // namespace
+
+double simulated_slowdown(const DeviceGraph& graph, const std::vector<HcaPair>& pairs) {
+  const FabricView view(graph);
+  const FabricTree tree = fabric_tree(view);
+  if (!tree.no_tree.empty()) throw UserError(tree.no_tree);
+  WiresOfPairs ways;  // no shortest paths, which would be remembered for every sender: in a tree there is one way
+  for (const HcaPair& pair : pairs) ways.push_back(tree_way(tree, pair));
+  return slowdown_on(view, ways);
+}
+
+double simulated_slowdown_as_routed(DeviceGraph& graph, const std::vector<HcaPair>& pairs) {
+  WiresOfPairs ways;
+  for (const HcaPair& pair : pairs) {
+    const auto way = graph.way(pair.from, pair.to, PathClass::fabric);
+    const auto name = [&graph](DeviceId d) { return graph.devices()[static_cast<std::size_t>(d)].name; };
+    if (!way) throw UserError("no links of the fabric lead from " + name(pair.from) + " to " + name(pair.to));
+    ways.push_back(*way);
+  }
+  return slowdown_on(FabricView(graph), ways);
+}
+
+}  // namespace trainyard

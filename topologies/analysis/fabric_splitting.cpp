@@ -1,0 +1,168 @@
+#include <algorithm>
+#include <deque>
+#include <map>
+#include <span>
+
+#include "topologies/analysis/fabric_cuts.hpp"
+
+namespace trainyard {
+namespace {
+
+/// A switch with ends (or an end with several wires of its own), and what these send.
+struct Terminal {
+  DeviceId device = 0;
+  double rate = 0;  // bytes/s
+  double ends = 0;
+};
+
+std::vector<Terminal> terminals_of(const FabricView& view) {
+  std::map<DeviceId, Terminal> found;
+  for (const DeviceId end : view.ends) {
+    const std::vector<LinkId> wires = view.links(end);
+    const DeviceId at = wires.size() == 1 ? view.graph.ends(wires[0]).to : end;
+    Terminal& terminal = found[at];
+    terminal.device = at;
+    terminal.rate += view.rate(end);
+    ++terminal.ends;
+  }
+  std::vector<Terminal> all;
+  for (const auto& [device, terminal] : found) all.push_back(terminal);
+  return all;
+}
+
+/// All shortest ways to one device.
+struct WaysTo {
+  std::vector<int> distance;             // by device; −1: none
+  std::vector<DeviceId> farthest_first;  // those that have a way
+};
+WaysTo ways_to(const FabricView& view, const std::vector<std::vector<LinkId>>& wires, DeviceId target) {
+  WaysTo ways{std::vector<int>(view.graph.devices().size(), -1), {}};
+  ways.distance[static_cast<std::size_t>(target)] = 0;
+  std::deque<DeviceId> row{target};
+  for (; !row.empty(); row.pop_front()) {
+    ways.farthest_first.push_back(row.front());
+    for (const LinkId wire : wires[static_cast<std::size_t>(row.front())]) {
+      const DeviceId from = view.graph.ends(wire).to;  // wires go both ways
+      int& at = ways.distance[static_cast<std::size_t>(from)];
+      if (at >= 0 || !view.graph.is_up(wire ^ 1)) continue;
+      at = ways.distance[static_cast<std::size_t>(row.front())] + 1;
+      row.push_back(from);
+    }
+  }
+  std::reverse(ways.farthest_first.begin(), ways.farthest_first.end());
+  return ways;
+}
+
+/// One unit from `source`, split at each device by the rates of the wires that lead nearer.
+void spread(const FabricView& view, const std::vector<std::vector<LinkId>>& wires, const WaysTo& ways, DeviceId source,
+            std::vector<double>& at, std::vector<double>& on_wire) {
+  std::fill(at.begin(), at.end(), 0);
+  std::fill(on_wire.begin(), on_wire.end(), 0);
+  at[static_cast<std::size_t>(source)] = 1;
+  for (const DeviceId device : ways.farthest_first) {
+    const double share = at[static_cast<std::size_t>(device)];
+    if (share <= 0) continue;
+    const auto nearer = [&](LinkId wire) {
+      const int next = ways.distance[static_cast<std::size_t>(view.graph.ends(wire).to)];
+      return next >= 0 && next + 1 == ways.distance[static_cast<std::size_t>(device)];
+    };
+    double rates = 0;
+    for (const LinkId wire : wires[static_cast<std::size_t>(device)]) rates += nearer(wire) ? view.capacity(wire) : 0;
+    for (const LinkId wire : wires[static_cast<std::size_t>(device)]) {
+      if (!nearer(wire)) continue;
+      on_wire[static_cast<std::size_t>(wire)] = share * view.capacity(wire) / rates;
+      at[static_cast<std::size_t>(view.graph.ends(wire).to)] += on_wire[static_cast<std::size_t>(wire)];
+    }
+  }
+}
+
+/// What traffic puts on a wire at most, bounded from the side of those who send and of those who receive.
+struct HoseBound {
+  std::vector<double> of_targets;               // by wire: summed over targets, the most of any source
+  std::vector<std::vector<double>> of_sources;  // by source and wire: the most to any target
+};
+
+bool fits(const FabricView& view, const std::vector<Terminal>& terminals, const HoseBound& bound) {
+  std::vector<double> load(view.graph.links().size(), 0);
+  for (std::size_t w = 0; w < bound.of_targets.size(); ++w) {
+    double of_sources = 0;
+    for (std::size_t s = 0; s < terminals.size(); ++s) of_sources += terminals[s].rate * bound.of_sources[s][w];
+    load[w] = std::min(of_sources, bound.of_targets[w]);
+    const LinkId medium = view.graph.medium(static_cast<LinkId>(w));
+    if (medium >= 0) load[static_cast<std::size_t>(medium)] += load[w];
+  }
+  for (std::size_t l = 0; l < load.size(); ++l)
+    if (load[l] > view.capacity(static_cast<LinkId>(l)) * (1 + kRateTolerance)) return false;
+  return true;
+}
+
+/// Adds what a half of the ends, one byte/s to each of the other half, puts on the wires at most: a source sends its
+/// share over a wire to all that it reaches by it, or to as many as there are in the other half. The same for targets.
+void add_half_loads(std::vector<double>& loads, double ends, double other_half, std::span<const double> all,
+                    std::span<const double> most) {
+  for (std::size_t w = 0; w < all.size(); ++w) loads[w] += ends * std::min(all[w], other_half * most[w]);
+}
+
+void add_media(const FabricView& view, PairLoads& loads) {
+  for (LinkId wire = 0; wire < static_cast<LinkId>(view.graph.wires().size()); ++wire)
+    if (const LinkId medium = view.graph.medium(wire); medium >= 0)
+      loads[static_cast<std::size_t>(medium)] += loads[static_cast<std::size_t>(wire)];
+}
+
+}  // namespace
+
+IdealSplitting::IdealSplitting(const FabricView& view) {
+  constexpr std::size_t kMostWork = 40'000'000;  // wires looked at: about a tenth of a second
+  const std::vector<Terminal> terminals = terminals_of(view);
+  const std::size_t all_wires = view.graph.wires().size();
+  std::vector<std::vector<LinkId>> wires(view.graph.devices().size());
+  std::size_t work = 0;
+  for (DeviceId d = 0; d < static_cast<DeviceId>(wires.size()); ++d)
+    if (view.inside(d)) work += (wires[static_cast<std::size_t>(d)] = view.links(d)).size();
+  work = (work + all_wires) * terminals.size() * terminals.size();
+  if (work > kMostWork) return;
+  decided_ = true;
+  HoseBound bound{std::vector<double>(all_wires, 0),
+                  std::vector<std::vector<double>>(terminals.size(), std::vector<double>(all_wires, 0))};
+  loads_.assign(view.graph.links().size(), 0);
+  half_loads_ = loads_;
+  const auto other_half = static_cast<double>(view.ends.size() - view.ends.size() / 2);
+  std::vector<std::vector<double>> to_all(terminals.size(), std::vector<double>(all_wires, 0));  // by source and wire
+  std::vector<double> at(wires.size()), on_wire(all_wires), most(all_wires), from_all(all_wires);
+  PairLoads of_targets(loads_);
+  for (const Terminal& target : terminals) {
+    const WaysTo ways = ways_to(view, wires, target.device);
+    std::fill(most.begin(), most.end(), 0);
+    std::fill(from_all.begin(), from_all.end(), 0);
+    for (std::size_t s = 0; s < terminals.size(); ++s) {
+      if (terminals[s].device == target.device) continue;
+      spread(view, wires, ways, terminals[s].device, at, on_wire);
+      for (std::size_t w = 0; w < all_wires; ++w) {
+        if (on_wire[w] <= 0) continue;
+        most[w] = std::max(most[w], on_wire[w]);
+        bound.of_sources[s][w] = std::max(bound.of_sources[s][w], on_wire[w]);
+        loads_[w] += on_wire[w] * terminals[s].ends * target.ends;
+        to_all[s][w] += on_wire[w] * target.ends;
+        from_all[w] += on_wire[w] * terminals[s].ends;
+      }
+    }
+    for (std::size_t w = 0; w < all_wires; ++w) bound.of_targets[w] += target.rate * most[w];
+    add_half_loads(of_targets, target.ends, other_half, from_all, most);
+  }
+  for (std::size_t s = 0; s < terminals.size(); ++s)
+    add_half_loads(half_loads_, terminals[s].ends, other_half, to_all[s], bound.of_sources[s]);
+  for (std::size_t w = 0; w < all_wires; ++w) half_loads_[w] = std::min(half_loads_[w], of_targets[w]);
+  add_media(view, loads_);
+  add_media(view, half_loads_);
+  everything_ = fits(view, terminals, bound);
+}
+
+bool carried_by_way_of_all(const FabricView& view, const PairLoads& loads) {
+  if (loads.empty() || !view.equal_rates()) return false;
+  const double to_each = view.rate(view.ends.front()) / static_cast<double>(view.ends.size());
+  for (std::size_t l = 0; l < loads.size(); ++l)
+    if (2 * to_each * loads[l] > view.capacity(static_cast<LinkId>(l)) * (1 + kRateTolerance)) return false;
+  return true;
+}
+
+}  // namespace trainyard

@@ -1,0 +1,123 @@
+#include <fmt/format.h>
+
+#include <map>
+#include <set>
+
+#include "topologies/analysis/fabric_view.hpp"
+#include "topologies/drawings/fabric_text.hpp"
+#include "topologies/drawings/topology_drawing.hpp"
+#include "topologies/drawings/topology_text.hpp"
+
+namespace trainyard {
+namespace {
+
+std::string dot_quoted(const std::string& text) {
+  std::string out = "\"";
+  for (const char c : text) {
+    if (c == '"' || c == '\\') out += '\\';
+    if (c == '\n')
+      out += "\\n";
+    else
+      out += c;
+  }
+  return out + "\"";
+}
+
+const char* dot_style(DeviceKind kind) {
+  switch (kind) {
+    case DeviceKind::gpu:
+      return "style=filled, fillcolor=\"#cfe8cf\"";
+    case DeviceKind::hca:
+      return "style=filled, fillcolor=\"#fbe3c0\"";
+    case DeviceKind::nvme:
+      return "style=filled, fillcolor=\"#e8d6f0\"";
+    case DeviceKind::cpu:
+      return "style=filled, fillcolor=\"#d6e4f5\"";
+    default:
+      return "style=filled, fillcolor=\"#eeeeee\"";
+  }
+}
+
+/// Nodes that are drawn; the fabric's devices always are, or none of them.
+struct DrawnParts {
+  std::set<int> nodes;
+  bool fabric = true;
+  bool has(const Device& device) const { return device.node < 0 ? fabric : nodes.contains(device.node); }
+};
+
+DrawnParts drawn_parts(const DeviceGraph& graph, const ClusterSpec& spec) {
+  DrawnParts parts;
+  parts.fabric = graph.devices().size() <= kMostDotDevices;
+  int first = spec.nodes;
+  for (const NodeGroup& group : spec.others) first -= group.count;
+  parts.nodes.insert(0);
+  for (const NodeGroup& group : spec.others) {
+    parts.nodes.insert(first);
+    first += group.count;
+  }
+  for (int node = 0; parts.fabric && node < spec.nodes; ++node) parts.nodes.insert(node);
+  return parts;
+}
+
+std::string dot_devices(const DeviceGraph& graph, const DrawnParts& parts) {
+  std::map<int, std::string> devices;  // by node
+  for (DeviceId d = 0; d < static_cast<DeviceId>(graph.devices().size()); ++d) {
+    const Device& device = graph.devices()[static_cast<std::size_t>(d)];
+    if (!parts.has(device)) continue;
+    std::string host = device.kind == DeviceKind::cpu ? host_text(graph, d) : "";
+    if (!host.empty()) host = fmt::format(", label={}", dot_quoted(device.name + "\n" + host));
+    devices[device.node] += fmt::format("    {} [{}{}];\n", dot_quoted(device.name), dot_style(device.kind), host);
+  }
+  std::string text;
+  for (const auto& [node, lines] : devices)
+    text += node < 0 ? lines : fmt::format("  subgraph cluster_{0} {{\n    label=\"node{0}\";\n{1}  }}\n", node, lines);
+  return text;
+}
+
+std::string dot_cables(const DeviceGraph& graph, const DrawnParts& parts) {
+  std::string text;
+  for (LinkId link = 0; link < static_cast<LinkId>(graph.wires().size()); link += 2) {  // the way there; +1: back
+    const DeviceGraph::End end = graph.ends(link);
+    const Device &from = graph.devices()[static_cast<std::size_t>(end.from)],
+                 &to = graph.devices()[static_cast<std::size_t>(end.to)];
+    if (!parts.has(from) || !parts.has(to)) continue;
+    const std::string& kind = graph.links()[static_cast<std::size_t>(link)].kind;
+    text += fmt::format("  {} -- {} [label=\"{} {}\"{}];\n", dot_quoted(from.name), dot_quoted(to.name), kind,
+                        cable_text(graph, link), graph.is_up(link) ? "" : ", style=dotted");
+  }
+  return text;
+}
+
+/// The fabric in a box for each of its rows, joined from the ends upwards.
+std::string dot_levels(const DeviceGraph& graph, const ClusterSpec& spec, const DrawnParts& parts) {
+  const std::vector<FabricRow> rows = fabric_rows(graph, spec);
+  std::string text;
+  for (std::size_t r = 0; r < rows.size(); ++r) {
+    const FabricRow& row = rows[r];
+    text += fmt::format("    \"fabric{}\" [{}, label={}];\n", r, dot_style(DeviceKind::network_switch),
+                        dot_quoted(row.title + "\n" + row.detail));
+    if (r > 0 && !row.note)
+      text += fmt::format("  \"fabric{}\" -- \"fabric{}\" [label={}];\n", r - 1, r, dot_quoted(rows[r - 1].up));
+  }
+  const FabricView view(graph);
+  for (const DeviceId end : view.ends)
+    if (const Device& device = graph.devices()[static_cast<std::size_t>(end)]; parts.has(device))
+      for (const LinkId wire : graph.links_from(end))
+        if (view.inside(graph.ends(wire).to) && !view.is_end(graph.ends(wire).to))
+          text += fmt::format("  {} -- \"fabric0\" [label=\"{} {}\"];\n", dot_quoted(device.name),
+                              graph.links()[static_cast<std::size_t>(wire)].kind, cable_text(graph, wire));
+  return text;
+}
+
+}  // namespace
+
+std::string topology_dot(const DeviceGraph& graph, const ClusterSpec& spec, const std::string& title) {
+  const DrawnParts parts = drawn_parts(graph, spec);
+  std::string text = fmt::format("graph {} {{\n  label={};\n  node [shape=box, fontsize=10];\n  edge [fontsize=8];\n",
+                                 dot_quoted(title), dot_quoted(title));
+  text += dot_devices(graph, parts) + dot_cables(graph, parts);
+  if (!parts.fabric) text += dot_levels(graph, spec, parts);
+  return text + "}\n";
+}
+
+}  // namespace trainyard

@@ -1,0 +1,82 @@
+#include "topologies/fabrics/clos_shape.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+
+namespace trainyard {
+
+void require_ports(const ClusterSpec& spec) {
+  for (std::size_t l = 0; l < spec.shape.levels.size(); ++l) {
+    const FabricLevel& level = spec.shape.levels[l];
+    const double ports = level.down + std::ceil(level.down / level.oversubscription - 1e-9);
+    if (spec.switch_ports > 0 && ports > spec.switch_ports)
+      fail(spec.shape.place, fmt::format("level {}: {} ports down at {}:1 and {} up, but the switch has {}", l,
+                                         level.down, level.oversubscription, ports - level.down, spec.switch_ports));
+  }
+}
+
+ClosShape::ClosShape(const std::vector<FabricLevel>& levels, int hcas, bool whole, const Place& place) {
+  constexpr int most_planes = 1 << 20;
+  int below = hcas, planes = 1;
+  for (std::size_t l = 0; l < levels.size() && below > 1; ++l) {
+    const FabricLevel& level = levels[l];
+    const double uplinks = level.down / level.oversubscription;
+    const bool is_whole = std::abs(uplinks - std::round(uplinks)) < 1e-9 * uplinks && uplinks >= 1;
+    groups_.push_back((below + level.down - 1) / level.down);
+    if (whole && !is_whole && groups_.back() > 1)
+      fail(place, fmt::format("level {}: {} ports down at {}:1 make {:.4g} uplinks; switch by switch they must be a "
+                              "whole number",
+                              l, level.down, level.oversubscription, uplinks));
+    down_.push_back(level.down);
+    uplinks_.push_back(is_whole ? std::round(uplinks) : uplinks);
+    planes_.push_back(planes);
+    below = groups_.back();
+    if (is_whole && below > 1) planes = static_cast<int>(std::min<double>(most_planes, planes * uplinks_.back()));
+  }
+  if (whole && planes >= most_planes) fail(place, fmt::format("more than {} switches at the top", most_planes));
+  if (below > 1) {
+    groups_.push_back(1);
+    down_.push_back(below);
+    planes_.push_back(planes);
+    uplinks_.push_back(0);
+  }
+}
+
+bool ClosShape::is_whole() const {
+  return std::all_of(uplinks_.begin(), uplinks_.end(), [](double u) { return u == std::floor(u); });
+}
+
+std::string ClosShape::name(int level, int group, int plane) const {
+  static constexpr const char* kGroups[] = {"leaf", "pod", "zone", "hall"};
+  if (level == 0) return fmt::format("leaf{}", group);
+  if (level + 1 == levels() && groups(level) == 1 && level > 0 && uplinks(level) == 0)
+    return fmt::format("{}{}", level == 1 ? "spine" : "core", plane);
+  return fmt::format("{}{}.{}", kGroups[level], group, plane);
+}
+
+std::vector<std::string> ClosShape::names() const {
+  std::vector<std::string> all;
+  for (int l = 0; l < levels(); ++l)
+    for (int g = 0; g < groups(l); ++g)
+      for (int p = 0; p < planes(l); ++p) all.push_back(name(l, g, p));
+  return all;
+}
+
+std::vector<DeviceId> hcas_in_order(const DeviceGraph& graph, const FabricShape& shape) {
+  const std::vector<DeviceId> hcas = graph.all(DeviceKind::hca);
+  if (!shape.rails) return hcas;
+  std::map<int, std::vector<DeviceId>> rails;
+  for (const DeviceId hca : hcas) rails[graph.devices()[static_cast<std::size_t>(hca)].index].push_back(hca);
+  const auto ports = static_cast<std::size_t>(shape.levels.front().down);  // of a leaf
+  std::vector<DeviceId> order;
+  for (const auto& [index, rail] : rails) {
+    order.resize((order.size() + ports - 1) / ports * ports, -1);
+    order.insert(order.end(), rail.begin(), rail.end());
+  }
+  return order;
+}
+
+}  // namespace trainyard

@@ -1,0 +1,114 @@
+#include <fmt/format.h>
+
+#include <map>
+
+#include "sim/hashing.hpp"
+#include "topologies/fabrics/clos_shape.hpp"
+
+namespace trainyard {
+namespace {
+
+/// Static ECMP (RFC 2992): the hash of a pair of HCAs chooses its uplink at every level, once and for all; the way down
+/// from the top follows from it. Where a wire of it is down, the next choice is taken.
+class HashedClosRouter : public FabricRouter {
+ public:
+  HashedClosRouter(ClosShape shape, std::uint64_t seed) : shape_(std::move(shape)), seed_(seed) {
+    up_.resize(static_cast<std::size_t>(shape_.levels()));
+  }
+  void add_hca(DeviceId hca, int port, LinkId wire) { hcas_.emplace(hca, Hca{port, wire}); }
+  void add_uplink(int level, LinkId wire) { up_[static_cast<std::size_t>(level)].push_back(wire); }
+
+  bool way(const DeviceGraph& graph, DeviceId from, DeviceId to, std::vector<LinkId>& wires) const override {
+    const auto a = hcas_.find(from), b = hcas_.find(to);
+    if (a == hcas_.end() || b == hcas_.end()) return false;
+    int top = 0;  // the level at which both are in one group
+    std::uint64_t choices = 1;
+    int group_a = a->second.number / shape_.down(0), group_b = b->second.number / shape_.down(0);
+    for (; group_a != group_b; ++top) {
+      choices *= static_cast<std::uint64_t>(shape_.uplinks(top));
+      group_a /= shape_.down(top + 1);
+      group_b /= shape_.down(top + 1);
+    }
+    const std::uint64_t first =
+        hashed({seed_, static_cast<std::uint64_t>(from), static_cast<std::uint64_t>(to)}) % choices;
+    for (std::uint64_t i = 0; i < choices; ++i)
+      if (take(graph, a->second, b->second, top, (first + i) % choices, wires)) return true;
+    return false;
+  }
+
+ private:
+  struct Hca {
+    int number = 0;
+    LinkId wire = 0;  // to its leaf
+  };
+  ClosShape shape_;
+  std::uint64_t seed_;
+  std::map<DeviceId, Hca> hcas_;
+  std::vector<std::vector<LinkId>> up_;  // by level: (group · planes + plane) · uplinks + uplink
+
+  LinkId uplink(int level, int group, int plane, int port) const {
+    const auto uplinks = static_cast<int>(shape_.uplinks(level));
+    return up_[static_cast<std::size_t>(level)]
+              [(static_cast<std::size_t>(group) * static_cast<std::size_t>(shape_.planes(level)) +
+                static_cast<std::size_t>(plane)) *
+                   static_cast<std::size_t>(uplinks) +
+               static_cast<std::size_t>(port)];
+  }
+
+  /// The way by one choice of uplinks; false, and nothing appended, if a wire of it is down.
+  bool take(const DeviceGraph& graph, const Hca& a, const Hca& b, int top, std::uint64_t choice,
+            std::vector<LinkId>& wires) const {
+    std::vector<LinkId> up{a.wire}, down{b.wire ^ 1};
+    int plane = 0, group_a = a.number / shape_.down(0), group_b = b.number / shape_.down(0);
+    for (int level = 0; level < top; ++level) {
+      const auto uplinks = static_cast<std::uint64_t>(shape_.uplinks(level));
+      const auto port = static_cast<int>(choice % uplinks);
+      choice /= uplinks;
+      up.push_back(uplink(level, group_a, plane, port));
+      down.push_back(uplink(level, group_b, plane, port) ^ 1);
+      plane = plane * static_cast<int>(uplinks) + port;
+      group_a /= shape_.down(level + 1);
+      group_b /= shape_.down(level + 1);
+    }
+    up.insert(up.end(), down.rbegin(), down.rend());
+    for (const LinkId wire : up)
+      if (!graph.is_up(wire)) return false;
+    wires.insert(wires.end(), up.begin(), up.end());
+    return true;
+  }
+};
+
+}  // namespace
+
+void build_hashed_clos(DeviceGraph& graph, const ClusterSpec& spec) {
+  const std::vector<DeviceId> hcas = hcas_in_order(graph, spec.shape);
+  const ClosShape shape(spec.shape.levels, static_cast<int>(hcas.size()), true, spec.shape.place);
+  auto router = std::make_unique<HashedClosRouter>(shape, spec.shape.seed);
+  std::vector<DeviceId> first;  // switch of each level
+  for (int l = 0; l < shape.levels(); ++l)
+    for (int g = 0; g < shape.groups(l); ++g)
+      for (int p = 0; p < shape.planes(l); ++p) {
+        const DeviceId id = graph.add({shape.name(l, g, p), DeviceKind::network_switch, -1, g * shape.planes(l) + p});
+        if (g == 0 && p == 0) first.push_back(id);
+      }
+  const auto next_wire = [&graph] { return static_cast<LinkId>(graph.wires().size()); };
+  for (std::size_t i = 0; i < hcas.size(); ++i) {
+    if (hcas[i] < 0) continue;
+    router->add_hca(hcas[i], static_cast<int>(i), next_wire());
+    graph.connect(hcas[i], first[0] + static_cast<DeviceId>(i) / shape.down(0),
+                  hca_wire(spec, graph.devices()[static_cast<std::size_t>(hcas[i])].node));
+  }
+  const BytesPerSecond rate = fabric_link_rate(spec);
+  for (int l = 0; l + 1 < shape.levels(); ++l)
+    for (int g = 0; g < shape.groups(l); ++g)
+      for (int p = 0; p < shape.planes(l); ++p)
+        for (int j = 0; j < static_cast<int>(shape.uplinks(l)); ++j) {
+          const int above = g / shape.down(l + 1) * shape.planes(l + 1) + p * static_cast<int>(shape.uplinks(l)) + j;
+          router->add_uplink(l, next_wire());
+          graph.connect(first[static_cast<std::size_t>(l)] + g * shape.planes(l) + p,
+                        first[static_cast<std::size_t>(l) + 1] + above, {"uplink", rate, spec.switch_latency});
+        }
+  graph.set_router(std::move(router));
+}
+
+}  // namespace trainyard

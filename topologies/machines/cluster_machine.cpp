@@ -1,0 +1,203 @@
+#include "topologies/machines/cluster_machine.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <functional>
+
+namespace trainyard {
+namespace {
+constexpr KindSet kMessages = bit(Kind::send) | bit(Kind::recv);
+constexpr KindSet kWork = bit(Kind::compute) | bit(Kind::local);
+
+/// Switches joined with each other: a folded Clos, a torus of nodes, a dragonfly, a fabric given link by link.
+bool has_uplinks(const ClusterSpec& spec) {
+  return !spec.joins_chips && spec.fabric != "nonblocking" && spec.fabric != "ethernet";
+}
+
+using Factor = std::function<double(const char*)>;
+
+NodeType upgraded_node(NodeType node, const Factor& factor) {
+  for (FlopsPerSecond& peak : node.gpu.peak) peak = peak * factor("compute");
+  node.gpu.memory_bandwidth = node.gpu.memory_bandwidth * factor("memory");
+  node.gpu.nvlink = node.gpu.nvlink * factor("NVLink");
+  node.gpu.chip_links.rate = node.gpu.chip_links.rate * factor("ICI");
+  node.nvlink_rate = node.nvlink_rate * factor("NVLink");
+  node.pcie_rate = node.pcie_rate * factor("PCIe");
+  node.gpu_pcie_rate = node.gpu_pcie_rate * factor("PCIe");
+  node.socket_rate = node.socket_rate * factor("socket");
+  node.cpu.memory_bandwidth = node.cpu.memory_bandwidth * factor("host memory");
+  node.cpu.copy_rate = node.cpu.copy_rate * factor("CPU copies");
+  node.nvme.read = node.nvme.read * factor("NVMe");
+  node.nvme.write = node.nvme.write * factor("NVMe");
+  node.hca_rate = node.hca_rate * factor("HCA");
+  for (GraphWire& wire : node.wires) wire.rate = wire.rate * factor(wire.kind.c_str());
+  for (Picoseconds* latency :
+       {&node.nvlink_latency, &node.pcie_latency, &node.socket_latency, &node.hca_latency, &node.nvme.latency})
+    *latency = to_picoseconds(latency->seconds() / factor("latency"));
+  for (GraphWire& wire : node.wires) wire.latency = to_picoseconds(wire.latency.seconds() / factor("latency"));
+  return node;
+}
+
+}  // namespace
+
+std::vector<std::string> resource_classes(const ClusterSpec& spec) {
+  std::vector<std::string> classes{"compute", "memory"};
+  const std::vector<const NodeType*> types = spec.types();
+  const auto any = [&types](auto has) {
+    return std::any_of(types.begin(), types.end(), [&](auto* t) { return has(*t); });
+  };
+  const auto has_nvlink = [](const NodeType& t) {
+    return t.interconnect == "nvswitch" || t.interconnect == "nvlink-mesh" ||
+           std::any_of(t.wires.begin(), t.wires.end(), [](const GraphWire& wire) { return wire.kind == "NVLink"; });
+  };
+  if (spec.gpus() > 1) {
+    if (any(has_nvlink)) classes.emplace_back("NVLink");
+    if (spec.joins_chips) classes.emplace_back("ICI");
+    classes.emplace_back("PCIe");
+    if (any([](const NodeType& t) { return t.sockets > 1; })) classes.emplace_back("socket");
+    if (any([](const NodeType& t) { return t.cpu.memory_bandwidth.value > 0; })) classes.emplace_back("host memory");
+    if (spec.nodes > 1 && any([](const NodeType& t) { return t.network.tcp && t.cpu.copy_rate.value > 0; }))
+      classes.emplace_back("CPU copies");
+    if (spec.nodes > 1 && !spec.joins_chips) classes.emplace_back("HCA");
+    if (spec.nodes > 1 && has_uplinks(spec)) classes.emplace_back("uplink");
+    classes.emplace_back("latency");
+  }
+  classes.emplace_back("framework");
+  return classes;
+}
+
+std::string describe_upgrade(const std::string& c, double factor) {
+  if (c == "latency") return fmt::format("1/{} of the network latency", factor);
+  if (c == "framework") return fmt::format("1/{} of the software overheads", factor);
+  if (c == "compute") return fmt::format("{}x GPU FLOP/s", factor);
+  if (c == "memory") return fmt::format("{}x GPU memory bandwidth", factor);
+  if (c == "uplink") return fmt::format("{}x uplinks between switches", factor);
+  return fmt::format("{}x {} rate", factor, c);
+}
+
+ClusterSpec upgraded(ClusterSpec spec, const Upgrade& upgrade) {
+  const auto factor = [&upgrade](const char* c) {
+    const auto at = upgrade.find(c);
+    return at == upgrade.end() ? 1.0 : at->second;
+  };
+  FabricShape& shape = spec.shape;
+  // Rates between switches that follow the HCAs' stay as they are when these are made faster.
+  const double links = spec.joins_chips ? factor("ICI") : factor("uplink");
+  shape.link_rate = fabric_link_rate(spec) * links;
+  spec.node = upgraded_node(std::move(spec.node), factor);
+  for (NodeGroup& group : spec.others) group.type = upgraded_node(std::move(group.type), factor);
+  if (shape.global_rate.value > 0) shape.global_rate = shape.global_rate * links;
+  for (FabricWire& wire : shape.wires) {
+    const bool hca = wire.a.find('/') != std::string::npos || wire.b.find('/') != std::string::npos;
+    wire.rate = wire.rate * (hca ? factor("HCA") : factor("uplink"));
+    if (wire.latency.count > 0) wire.latency = to_picoseconds(wire.latency.seconds() / factor("latency"));
+  }
+  // The speed of light is not for sale: distances stay.
+  spec.switch_latency = to_picoseconds(spec.switch_latency.seconds() / factor("latency"));
+  return spec;
+}
+
+SoftwareStack upgraded(SoftwareStack stack, const Upgrade& upgrade) {
+  const auto at = upgrade.find("framework");
+  const double factor = at == upgrade.end() ? 1.0 : at->second;
+  stack.kernel_dispatch = stack.kernel_dispatch / factor;
+  stack.collective_launch = stack.collective_launch / factor;
+  stack.network_step = stack.network_step / factor;
+  stack.cycle_time = stack.cycle_time / factor;
+  stack.step_overhead = stack.step_overhead / factor;
+  return stack;
+}
+
+Seconds kernel_cost(const NodeType& type, const SoftwareStack& stack, const Work& work) {
+  return std::max(kernel_time(type.gpu, work) / type.gpu_speed, stack.kernel_dispatch);
+}
+
+ClusterMachine::ClusterMachine(const ClusterSpec& spec, const SoftwareStack& stack)
+    : spec_(spec), graph_(build_cluster(spec_)), routing_(graph_, spec_), stack_(stack) {
+  actors_ = graph_.all(DeviceKind::gpu);
+  ranks_ = actors_.size();
+  for (const DeviceKind kind : {DeviceKind::cpu, DeviceKind::nvme, DeviceKind::nvswitch, DeviceKind::network_switch})
+    for (const DeviceId id : graph_.all(kind)) actors_.push_back(id);
+  ports_.resize(actors_.size());
+  if (!interferes()) return;
+  for (std::size_t rank = 0; rank < ranks_; ++rank) {
+    ports_[rank] = graph_.links_from(actors_[rank]);
+    const std::vector<LinkId> in = graph_.links_to(actors_[rank]);
+    ports_[rank].insert(ports_[rank].end(), in.begin(), in.end());
+  }
+}
+
+const NodeType& ClusterMachine::type_of(Actor actor) const {
+  return spec_.type_of(graph_.devices()[static_cast<std::size_t>(device(actor))].node);
+}
+
+Actor ClusterMachine::actor(DeviceId id) const {
+  const auto at = std::find(actors_.begin(), actors_.end(), id);
+  if (at == actors_.end())
+    throw InternalError(graph_.devices()[static_cast<std::size_t>(id)].name + " does no work of its own");
+  return static_cast<Actor>(at - actors_.begin());
+}
+
+Seconds rank_time(const NodeType& type, const SoftwareStack& stack, const Work& work) {
+  if (work.kernel == kStepOverhead) return stack.step_overhead;
+  return kernel_cost(type, stack, work);
+}
+
+Cost ClusterMachine::price(const Work& work, Actor actor) const {
+  if (work.kernel == kCycleWait) return {stack_.cycle_time / 2};
+  const NodeType& type = type_of(actor);
+  if (work.kernel >= kFirstFused) return {fused_time(type, work.kernel - kFirstFused)};
+  if (work.kernel == kBucketCopy) return {bucket_copy_time(type, work)};
+  if (static_cast<std::size_t>(actor) >= ranks_) return {host_time(type.cpu, work)};
+  return {rank_time(type, stack_, work) * compute_scale_};
+}
+
+void ClusterMachine::fuse(std::vector<std::vector<Work>> runs) {
+  fused_ = std::move(runs);
+  fused_times_.clear();
+}
+
+/// The sum of the kernels' times, remembered for each type of node.
+Seconds ClusterMachine::fused_time(const NodeType& type, std::size_t run) const {
+  std::vector<double>& known = fused_times_[&type];
+  known.resize(fused_.size(), -1);
+  double& time = known.at(run);
+  if (time < 0) {
+    time = 0;
+    for (const Work& work : fused_.at(run)) time += (rank_time(type, stack_, work) * compute_scale_).value;
+  }
+  return Seconds{time};
+}
+
+/// In host memory by the CPU, whose rate counts each byte copied once; else by a kernel of the GPU.
+Seconds ClusterMachine::bucket_copy_time(const NodeType& type, Work work) const {
+  if (stack_.host_buckets) return type.cpu.copy_rate.value > 0 ? work.bytes / 2 / type.cpu.copy_rate : Seconds{0};
+  work.kernel = static_cast<std::uint16_t>(Kernel::elementwise);
+  return rank_time(type, stack_, work);
+}
+
+Route ClusterMachine::route(Actor from, Actor to, PathClass path) const {
+  return routing_.route(device(from), device(to), path, to_picoseconds(stack_.network_step));
+}
+
+bool ClusterMachine::interferes() const {
+  const std::vector<const NodeType*> types = spec_.types();
+  return std::any_of(types.begin(), types.end(), [](const NodeType* type) {
+    return type->gpu.compute_while_communicating != 1 || type->gpu.communication_while_computing != 1;
+  });
+}
+
+double ClusterMachine::speed(Actor actor, Kind kind, KindSet active) const {
+  if (static_cast<std::size_t>(actor) >= ranks_) return 1;
+  const Gpu& gpu = type_of(actor).gpu;
+  if (kind == Kind::send || kind == Kind::recv) return (active & kWork) ? gpu.communication_while_computing : 1;
+  return (active & kMessages) ? gpu.compute_while_communicating : 1;
+}
+
+std::string ClusterMachine::actor_name(Actor actor) const {
+  const std::string& name = graph_.devices()[static_cast<std::size_t>(device(actor))].name;
+  return static_cast<std::size_t>(actor) < ranks_ ? fmt::format("rank {} ({})", actor, name) : name;
+}
+
+}  // namespace trainyard

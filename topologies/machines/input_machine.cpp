@@ -1,0 +1,197 @@
+#include "topologies/machines/input_machine.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace trainyard {
+
+std::vector<std::string> resource_classes(const InputSupply& supply) {
+  std::vector<std::string> classes;
+  if (!supply.used()) return classes;
+  classes.emplace_back("storage");
+  if (supply.workers > 0) classes.emplace_back("decode");
+  return classes;
+}
+
+InputSupply upgraded(InputSupply supply, const Upgrade& upgrade) {
+  const auto factor = [&upgrade](const char* c) {
+    const auto at = upgrade.find(c);
+    return at == upgrade.end() ? 1.0 : at->second;
+  };
+  supply.storage.read = supply.storage.read * factor("storage");
+  supply.storage.iops *= factor("storage");
+  supply.rate *= factor("decode");
+  return supply;
+}
+
+Upgrade with_drives(const InputSupply& supply, Upgrade upgrade) {
+  const auto at = upgrade.find("storage");
+  if (at != upgrade.end() && supply.store == SampleStore::drives) upgrade["NVMe"] = at->second;
+  return upgrade;
+}
+
+InputMachine::InputMachine(ClusterMachine& beneath, const InputSupply& supply,
+                           const std::vector<std::vector<Actor>>& groups, std::uint16_t kernel, const Place& where)
+    : beneath_(beneath),
+      supply_(supply),
+      kernel_(kernel),
+      first_(beneath.actors()),
+      links_(beneath.links().begin(), beneath.links().end()) {
+  for (const std::vector<Actor>& ranks : groups) {
+    Group& group = groups_.emplace_back();
+    group.cpu = beneath_.socket_of(ranks.front());
+    if (group.cpu < 0) fail(where, "input: the node has no CPU that could load samples");
+    group.node = beneath_.graph().devices()[static_cast<std::size_t>(beneath_.device(ranks.front()))].node;
+  }
+  add_storage(where);
+  for (std::size_t g = 0; g < groups_.size(); ++g) {
+    Group& group = groups_[g];
+    group.loader = actors();
+    places_.push_back({g, beneath_.actor(group.cpu), false});
+    const std::vector<DeviceId> drives = supply_.store == SampleStore::drives
+                                             ? beneath_.graph().all(DeviceKind::nvme, group.node)
+                                             : std::vector<DeviceId>{-1};
+    for (const DeviceId drive : drives) {
+      group.readers.push_back(actors());
+      places_.push_back({g, drive < 0 ? -1 : beneath_.actor(drive), true});
+    }
+    const auto same_node = std::count_if(groups_.begin(), groups_.end(),
+                                         [&group](const Group& other) { return other.node == group.node; });
+    files_.push_back(-1);
+    if (latency(group.node).count > 0)
+      files_.back() =
+          add(fmt::format("files of rank {}", groups[g].front()), "file latency",
+              file_limit(std::max(1.0, static_cast<double>(supply_.readers) / static_cast<double>(same_node)),
+                         supply_.file, latency(group.node), read_rate(group.node)));
+  }
+}
+
+LinkId InputMachine::add(std::string name, const char* kind, BytesPerSecond rate) {
+  links_.push_back({std::move(name), kind, rate});
+  return static_cast<LinkId>(links_.size() - 1);
+}
+
+/// Rates that readers share: of the storage, of its requests, of a node's port.
+void InputMachine::add_storage(const Place& where) {
+  std::vector<LinkId> shared;
+  const auto add_rates = [this](const std::string& name) {
+    std::vector<LinkId> added{add(name, "storage", supply_.storage.read)};
+    storage_links_.push_back(added.front());
+    if (supply_.storage.iops > 0)
+      added.push_back(
+          add(name + " requests", "storage requests", BytesPerSecond{supply_.storage.iops * supply_.file.value}));
+    return added;
+  };
+  if (supply_.store == SampleStore::shared) shared = add_rates(supply_.storage.name);
+  for (const Group& group : groups_) {
+    if (links_of_node_.contains(group.node)) continue;
+    std::vector<LinkId>& links = links_of_node_[group.node];
+    const std::string node = fmt::format("node{}", group.node);
+    if (supply_.store == SampleStore::drives) {
+      const std::vector<DeviceId> drives = beneath_.graph().all(DeviceKind::nvme, group.node);
+      if (drives.empty())
+        fail(where, fmt::format("input.storage: {} has no NVMe drives; give it some (cluster.nvme: {{count: 4, type: "
+                                "samsung-pm1733}}), or name a storage (`trainyard list storages`)",
+                                beneath_.spec().type_of(group.node).name));
+      for (const DeviceId drive : drives)
+        for (const LinkId wire : beneath_.graph().links_from(drive)) storage_links_.push_back(wire);
+      continue;
+    }
+    links = supply_.store == SampleStore::own ? add_rates(node + "/" + supply_.storage.name) : shared;
+    if (supply_.port.value > 0) links.push_back(add(node + "/storage port", "storage port", supply_.port));
+    if (supply_.over_adapters && (beneath_.spec().nodes == 1 || beneath_.hca_of(beneath_.actor(group.cpu)) < 0))
+      fail(where, "input.over_adapters: there is no network between nodes in this cluster; give the storage a port");
+  }
+}
+
+BytesPerSecond InputMachine::read_rate(int node) const {
+  const NvmeType& nvme = beneath_.spec().type_of(node).nvme;
+  return supply_.store == SampleStore::drives ? nvme.read * nvme.count : supply_.storage.read;
+}
+
+Picoseconds InputMachine::latency(int node) const {
+  return supply_.store == SampleStore::drives ? beneath_.spec().type_of(node).nvme.latency : supply_.storage.latency;
+}
+
+Cost InputMachine::price(const Work& work, Actor actor) const {
+  if (actor < first_) return beneath_.price(work, actor);
+  return {work.kernel == kernel_ ? decode_time(supply_, work.bytes) : Seconds{0}};
+}
+
+void InputMachine::link_state(LinkId link, bool up) {
+  beneath_.link_state(link, up);
+  routes_.clear();  // but not what they hold: messages on their way use it
+}
+
+std::string InputMachine::actor_name(Actor actor) const {
+  if (actor < first_) return beneath_.actor_name(actor);
+  const PlaceOf& place = places_[static_cast<std::size_t>(actor - first_)];
+  const Group& group = groups_[place.group];
+  if (!place.reader) return fmt::format("loader {} (node{})", place.group, group.node);
+  return fmt::format("reader of loader {} ({})", place.group,
+                     place.at >= 0 ? beneath_.actor_name(place.at) : supply_.storage.name);
+}
+
+/// The same way with further links before it.
+Route InputMachine::behind(const std::vector<LinkId>& links, const Route& route) const {
+  Route whole = route;
+  std::vector<LinkUse>& uses = uses_.emplace_back();
+  double slowest = 0;
+  for (const LinkId link : links) {
+    uses.push_back({link, 1});
+    slowest = std::max(slowest, 1 / links_[static_cast<std::size_t>(link)].capacity.value);
+  }
+  const std::vector<LinkUse> added = uses;
+  uses.insert(uses.end(), route.links.begin(), route.links.end());
+  whole.links = uses;
+  if (route.legs.empty()) return whole;
+  std::vector<Leg>& legs = legs_.emplace_back(route.legs.begin(), route.legs.end());
+  std::vector<LinkUse>& first = uses_.emplace_back(added);
+  first.insert(first.end(), legs.front().links.begin(), legs.front().links.end());
+  legs.front().links = first;
+  legs.front().seconds_per_byte = std::max(legs.front().seconds_per_byte, slowest);
+  whole.legs = legs;
+  return whole;
+}
+
+Route InputMachine::read_route(const PlaceOf& reader) const {
+  const Group& group = groups_[reader.group];
+  const Actor cpu = beneath_.actor(group.cpu);
+  std::vector<LinkId> links = links_of_node_.at(group.node);
+  if (files_[reader.group] >= 0) links.push_back(files_[reader.group]);
+  if (reader.at >= 0) return behind(links, beneath_.route(reader.at, cpu, PathClass::automatic));
+  Route way;
+  if (supply_.over_adapters) {
+    const DeviceGraph& graph = beneath_.graph();
+    for (const LinkId wire : graph.links_from(beneath_.hca_of(cpu)))
+      if (const DeviceId to = graph.ends(wire).to;
+          graph.devices()[static_cast<std::size_t>(to)].kind == DeviceKind::network_switch)
+        way = beneath_.route(beneath_.actor(to), cpu, PathClass::automatic);
+  } else if (const LinkId memory = beneath_.graph().host(group.cpu).memory; memory >= 0) {
+    links.push_back(memory);
+  }
+  way.latency += supply_.storage.latency;
+  if (!way.legs.empty()) {
+    std::vector<Leg>& legs = legs_.emplace_back(way.legs.begin(), way.legs.end());
+    legs.front().latency += supply_.storage.latency;
+    way.legs = legs;
+  }
+  return behind(links, way);
+}
+
+Route InputMachine::route(Actor from, Actor to, PathClass path) const {
+  if (from < first_ && to < first_) return beneath_.route(from, to, path);
+  const auto [at, fresh] = routes_.try_emplace({from, to});
+  Route& route = at->second;
+  if (!fresh) return route;
+  if (from < first_) return route;  // asking costs nothing
+  const PlaceOf& place = places_[static_cast<std::size_t>(from - first_)];
+  if (place.reader)
+    route = read_route(place);
+  else
+    route = beneath_.route(beneath_.actor(groups_[place.group].cpu), to, PathClass::automatic);
+  return route;
+}
+
+}  // namespace trainyard

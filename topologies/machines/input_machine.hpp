@@ -1,0 +1,82 @@
+#pragma once
+#include <deque>
+#include <map>
+#include <vector>
+
+#include "models/hardware/input_supply.hpp"
+#include "topologies/machines/cluster_machine.hpp"
+
+namespace trainyard {
+
+/// Classes of resources that a supply adds to those of a cluster, for what-ifs; and the supply with them made faster.
+std::vector<std::string> resource_classes(const InputSupply&);
+InputSupply upgraded(InputSupply, const Upgrade&);
+/// "storage" is the node's drives where samples lie there.
+Upgrade with_drives(const InputSupply&, Upgrade);
+
+/// A cluster with what brings samples to its GPUs: after the actors of the cluster come, for each group of ranks with
+/// the same samples, a loader on the CPU that its first rank hangs at, and readers at the storage: one at each drive of
+/// the node, or one at the storage that the supply names. What all readers of a storage share, and what the latency of
+/// files allows each loader, are links beyond those of the cluster.
+class InputMachine : public Machine {
+ public:
+  /// `groups`: the ranks of each loader. `kernel`: what Work::kernel calls decoding. Throws UserError at `where` for a
+  /// node without drives, without a CPU, or without adapters where the samples come over these.
+  InputMachine(ClusterMachine&, const InputSupply&, const std::vector<std::vector<Actor>>& groups, std::uint16_t kernel,
+               const Place& where);
+
+  struct Group {
+    int node = 0;
+    DeviceId cpu = 0;
+    Actor loader = 0;
+    std::vector<Actor> readers;
+  };
+  const std::vector<Group>& groups() const { return groups_; }
+  /// Actors are 0 to one less.
+  Actor actors() const { return first_ + static_cast<Actor>(places_.size()); }
+  /// Links that the samples of all nodes, or of one node, take from the storage.
+  const std::vector<LinkId>& storage_links() const { return storage_links_; }
+
+  std::span<const Link> links() const override { return links_; }
+  Cost price(const Work&, Actor) const override;
+  Route route(Actor from, Actor to, PathClass) const override;
+  bool interferes() const override { return beneath_.interferes(); }
+  double speed(Actor actor, Kind kind, KindSet active) const override {
+    return actor < first_ ? beneath_.speed(actor, kind, active) : 1;
+  }
+  std::span<const LinkId> ports(Actor actor) const override {
+    return actor < first_ ? beneath_.ports(actor) : std::span<const LinkId>{};
+  }
+  void link_state(LinkId link, bool up) override;
+  std::string actor_name(Actor) const override;
+
+ private:
+  struct PlaceOf {
+    std::size_t group = 0;
+    Actor at = -1;  // reader: the drive, −1: a storage outside of the cluster's graph
+    bool reader = false;
+  };
+  ClusterMachine& beneath_;
+  InputSupply supply_;
+  std::uint16_t kernel_;
+  Actor first_;
+  std::vector<Group> groups_;
+  std::vector<PlaceOf> places_;  // by actor, from first_ on
+  std::vector<Link> links_;
+  std::vector<LinkId> storage_links_;
+  std::vector<LinkId> files_;                         // by group; −1: files cost no latency
+  std::map<int, std::vector<LinkId>> links_of_node_;  // of the storage, its port included
+  mutable std::map<std::pair<Actor, Actor>, Route> routes_;
+  mutable std::deque<std::vector<LinkUse>> uses_;
+  mutable std::deque<std::vector<Leg>> legs_;
+
+  LinkId add(std::string name, const char* kind, BytesPerSecond rate);
+  void add_storage(const Place&);
+  void add_group(const std::vector<Actor>& ranks, const Place&);
+  BytesPerSecond read_rate(int node) const;
+  Picoseconds latency(int node) const;
+  Route read_route(const PlaceOf&) const;
+  Route behind(const std::vector<LinkId>&, const Route&) const;
+};
+
+}  // namespace trainyard

@@ -1,0 +1,69 @@
+#include "topologies/machines/storage_machine.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace trainyard {
+
+StorageMachine::StorageMachine(ClusterMachine& beneath, const Storage& store)
+    : beneath_(beneath), store_(store), links_(beneath.links().begin(), beneath.links().end()) {
+  write_ = static_cast<LinkId>(links_.size());
+  links_.push_back({store.name + " written", "storage", store.write});
+  read_ = static_cast<LinkId>(links_.size());
+  links_.push_back({store.name + " read", "storage", store.read});
+  const DeviceGraph& graph = beneath.graph();
+  for (const DeviceId cpu : graph.all(DeviceKind::cpu)) {
+    sockets_.push_back(beneath.actor(cpu));
+    const DeviceId hca = beneath.hca_of(sockets_.back());
+    Actor gateway = -1;
+    if (hca >= 0)
+      for (const LinkId link : graph.links_from(hca)) {
+        const DeviceId end = graph.ends(link).to;
+        if (graph.devices()[static_cast<std::size_t>(end)].kind == DeviceKind::network_switch)
+          gateway = beneath.actor(end);
+      }
+    if (gateway < 0 && beneath.spec().nodes > 1)
+      fail(beneath.spec().place, fmt::format("storage {}: reached over switches, but no HCA of {} is wired to one",
+                                             store.name, beneath.actor_name(sockets_.back())));
+    gateways_.push_back(gateway);
+  }
+  first_door_ = 0;
+  for (const Device& device : graph.devices())
+    if (device.kind != DeviceKind::hca && device.kind != DeviceKind::pcie_switch) ++first_door_;
+}
+
+Route StorageMachine::route(Actor from, Actor to, PathClass path) const {
+  if (from < first_door_ && to < first_door_) return beneath_.route(from, to, path);
+  const bool writes = to >= first_door_;
+  const auto socket = static_cast<std::size_t>((writes ? to : from) - first_door_);
+  Route route;
+  if (sockets_.at(socket) != (writes ? from : to)) return Route{{}, {}, false};
+  const Actor gateway = gateways_[socket];
+  if (gateway >= 0) route = writes ? beneath_.route(from, gateway, path) : beneath_.route(gateway, to, path);
+  const LinkUse store{writes ? write_ : read_};
+  std::vector<LinkUse>& way = ways_.emplace_back(route.links.begin(), route.links.end());
+  way.push_back(store);
+  route.links = way;
+  route.latency += store_.latency;
+  if (!route.legs.empty()) {  // the store is beside the leg at its end
+    std::vector<Leg>& legs = legs_.emplace_back(route.legs.begin(), route.legs.end());
+    Leg& leg = writes ? legs.back() : legs.front();
+    std::vector<LinkUse>& links = ways_.emplace_back(leg.links.begin(), leg.links.end());
+    links.push_back(store);
+    leg.links = links;
+    leg.latency += store_.latency;
+    leg.seconds_per_byte = std::max(leg.seconds_per_byte, 1 / (writes ? store_.write : store_.read).value);
+    route.legs = legs;
+  }
+  route.name = "store";
+  return route;
+}
+
+std::string StorageMachine::actor_name(Actor actor) const {
+  if (actor < first_door_) return beneath_.actor_name(actor);
+  return fmt::format("{} for {}", store_.name,
+                     beneath_.actor_name(sockets_[static_cast<std::size_t>(actor - first_door_)]));
+}
+
+}  // namespace trainyard

@@ -1,0 +1,41 @@
+#pragma once
+#include <deque>
+#include <vector>
+
+#include "models/hardware/storage.hpp"
+#include "topologies/machines/cluster_machine.hpp"
+
+namespace trainyard {
+
+/// A cluster with a store that all nodes share: what a storage network is to them. Each CPU socket has a door to the
+/// store, an actor after those of the cluster; all doors share the store's two rates. A socket's messages to its door
+/// go by its HCA to the switch that this is wired to; with one node without a network, straight to the store. So
+/// the fabric's core never limits the store, as where the store has ports at every leaf.
+class StorageMachine : public Machine {
+ public:
+  /// Throws UserError at the cluster's place where sockets have HCAs that are wired to no switch.
+  StorageMachine(ClusterMachine& beneath, const Storage& store);
+  StorageMachine(const StorageMachine&) = delete;
+
+  const std::vector<Actor>& sockets() const { return sockets_; }
+  Actor door(std::size_t socket) const { return first_door_ + static_cast<Actor>(socket); }  ///< index in `sockets()`
+  Actor actors() const { return door(sockets_.size()); }
+
+  std::span<const Link> links() const override { return links_; }
+  Cost price(const Work& work, Actor actor) const override { return beneath_.price(work, actor); }
+  /// Only between a socket and its own door, besides the ways of the cluster.
+  Route route(Actor from, Actor to, PathClass) const override;
+  std::string actor_name(Actor) const override;
+
+ private:
+  ClusterMachine& beneath_;
+  Storage store_;
+  std::vector<Link> links_;
+  LinkId read_ = 0, write_ = 0;
+  std::vector<Actor> sockets_, gateways_;  // of each socket: −1: none needed
+  Actor first_door_ = 0;
+  mutable std::deque<std::vector<LinkUse>> ways_;
+  mutable std::deque<std::vector<Leg>> legs_;
+};
+
+}  // namespace trainyard

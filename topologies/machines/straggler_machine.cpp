@@ -1,0 +1,59 @@
+#include "topologies/machines/straggler_machine.hpp"
+
+#include <cmath>
+#include <numbers>
+
+#include "sim/hashing.hpp"
+
+namespace trainyard {
+namespace {
+
+/// Uniform in (0, 1): `which` draw of an actor's step.
+double uniform(const Straggler& s, Actor actor, std::uint32_t step, std::uint64_t which) {
+  const std::uint64_t bits = hashed({s.seed, static_cast<std::uint64_t>(actor), step, which});
+  return (static_cast<double>(bits >> 11) + 0.5) * 0x1p-53;
+}
+
+/// Box and Muller 1958.
+double normal(const Straggler& s, Actor actor, std::uint32_t step) {
+  return std::sqrt(-2 * std::log(uniform(s, actor, step, 0))) *
+         std::cos(2 * std::numbers::pi * uniform(s, actor, step, 1));
+}
+
+}  // namespace
+
+const std::vector<std::string>& straggler_names() {
+  static const std::vector<std::string> names{"constant",         "uniform",  "lognormal",
+                                              "exponential-tail", "one-slow", "periodic"};
+  return names;
+}
+
+double slowdown(const Straggler& s, Actor actor, std::uint32_t step) {
+  const auto a = static_cast<std::size_t>(actor);
+  if (!s.slow.empty() && (a >= s.slow.size() || !s.slow[a])) return 1;
+  switch (s.kind) {
+    case StragglerKind::constant:
+      if (!s.factors.empty()) return a < s.factors.size() ? s.factors[a] : 1;
+      return s.factor;
+    case StragglerKind::one_slow:
+      return s.factor;
+    case StragglerKind::uniform:
+      return 1 - s.spread + 2 * s.spread * uniform(s, actor, step, 0);
+    case StragglerKind::lognormal:
+      return std::exp(s.sigma * normal(s, actor, step) - s.sigma * s.sigma / 2);
+    case StragglerKind::exponential_tail:
+      return 1 - s.mean * std::log(uniform(s, actor, step, 0));
+    case StragglerKind::periodic:
+      return step % s.period < s.busy ? s.factor : 1;
+  }
+  return 1;
+}
+
+Cost StragglerMachine::price(const Work& work, Actor actor) const {
+  Cost cost = beneath_.price(work, actor);
+  if (actor >= actors_) return cost;
+  for (const Straggler& s : stragglers_) cost.duration = cost.duration * slowdown(s, actor, work.sample);
+  return cost;
+}
+
+}  // namespace trainyard
