@@ -149,6 +149,12 @@ StaticMemory static_memory(const HeldElements& held, Precision precision, const 
   return memory;
 }
 
+StaticMemory model_states(const HeldElements& held, Precision precision, const Optimizer& optimizer) {
+  SoftwareStack stack;
+  stack.gradient_bucket_copy = false;
+  return static_memory(held, precision, optimizer, stack);
+}
+
 void add_library_buffers(StaticMemory& memory, const Network& network, const std::vector<const Layer*>& layers,
                          bool last, Bytes gradient_sent, const SoftwareStack& stack) {
   std::set<std::pair<double, double>> shapes;

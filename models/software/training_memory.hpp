@@ -86,6 +86,8 @@ HeldElements held_elements(const std::vector<const Layer*>&, const ZeroShares& d
 /// Parameters (fp32 where the stack has no others) and gradients in `precision` or the stack's, the optimizer's state, the gradient buckets where the stack copies gradients
 /// into buffers of their own, and the libraries' workspace.
 StaticMemory static_memory(const HeldElements&, Precision, const Optimizer&, const SoftwareStack&);
+/// The three kinds of state alone: no workspace, no copies of gradients.
+StaticMemory model_states(const HeldElements&, Precision, const Optimizer&);
 /// What the stack's libraries hold for these layers besides, from the first step on: tables and buffers, a weight's
 /// gradient of each shape (see `SoftwareStack::dummy_weight_gradients`; one for all experts), workspaces. `last`: the
 /// last layer of the network is among them. `gradient_sent`: bytes that a pipeline's schedule sent back last.

@@ -8,8 +8,8 @@
 #include <numeric>
 #include <tuple>
 
-#include "scenarios/running/collective_run.hpp"
-#include "scenarios/running/switch_actors.hpp"
+#include "scenarios/collectives/collective_run.hpp"
+#include "scenarios/collectives/switch_actors.hpp"
 #include "sim/error.hpp"
 #include "sim/executor/simulation.hpp"
 #include "sim/observers/values.hpp"

@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <cmath>
 
-#include "scenarios/reading/read_updates.hpp"
 #include "sim/error.hpp"
+#include "sim/process/output.hpp"
 
 namespace trainyard {
 namespace {
@@ -146,43 +146,54 @@ class Painter {
   }
 };
 
+/// ", ring all-reduce"; "" of one device.
+std::string how_in_words(const StepRun& run) {
+  const Scenario& s = run.scenario;
+  if (s.plan.splits_model()) return ", " + s.plan.mesh.in_words();
+  if (s.ranks() == 1) return "";
+  return ", " + s.plan.mechanism->summary(fmt::format("{} all-reduce", all_reduce_name(run.planned.all_reduce)));
+}
+
 }  // namespace
 
-StepPicture step_picture(const Scenario& s, Actor rank, double end, const Timeline& timeline, const Names& names,
-                         const Breakdown& breakdown, const MemoryUse& memory, const std::vector<std::string>& streams) {
+StepPicture step_picture(const StepRun& run, Actor rank) {
+  const Scenario& s = run.scenario;
   StepPicture picture;
-  picture.end = end;
-  Painter painter(picture, names, streams);
-  for (const OpRecord& r : timeline.records())
+  const double end = picture.end = run.end.end.value;
+  Painter painter(picture, run.names, run.streams);
+  for (const OpRecord& r : run.timeline.records())
     if (r.actor == rank) painter.add(r);
   painter.exposed();
-  painter.rest(breakdown.parts(rank).bubble.value);
+  painter.rest(run.breakdown.parts(rank).bubble.value);
   painter.close();
 
   double exposed = 0, booked = 0;
   for (const Tone& tone : picture.tones)
     if (tone.name.starts_with("exposed ")) exposed += tone.seconds;
-  for (const auto& [group, seconds] : breakdown.parts(rank).exposed) booked += seconds.value;
+  for (const auto& [group, seconds] : run.breakdown.parts(rank).exposed) booked += seconds.value;
   if (std::abs(exposed - booked) > 1e-9 * end)
     throw InternalError(fmt::format("the picture shows {} s of exposed communication, not {} s", exposed, booked));
 
-  picture.memory = memory.samples(rank);
+  picture.memory = run.memory.samples(rank);
   picture.capacity = s.cluster.type_of_gpu(rank).gpu.memory_capacity.value;
-  picture.peak = memory.peak(rank).value;
+  picture.peak = run.memory.peak(rank).value;
   picture.title = fmt::format("One training step of {}: {}", s.network.name, show(Seconds{end}));
   picture.subtitle =
       fmt::format("{} × {}{}, {} of {} · seen from rank {}", s.ranks(), s.cluster.type_of_gpu(rank).gpu.name,
-                  s.parallel.any()                     ? ", " + s.parallel.mesh.in_words()
-                  : s.plan.updates.gossip              ? ", " + in_words(s.plan.updates)
-                  : s.plan.all_reduce && s.ranks() > 1 ? fmt::format(", {} all-reduce", all_reduce_name(s))
-                                                       : "",
-                  s.plan.micro_batches == 1 ? "1 micro-batch" : fmt::format("{} micro-batches", s.plan.micro_batches),
+                  how_in_words(run), s.micro_batches() == 1 ? "1 micro-batch" : fmt::format("{} micro-batches", s.micro_batches()),
                   s.micro_batch_size, rank);
   for (const Tone& tone : picture.tones)
     if (tone.seconds > 0)
       picture.description +=
           fmt::format("{}{} {}", picture.description.empty() ? "" : ", ", tone.name, show(Seconds{tone.seconds}));
   return picture;
+}
+
+std::function<void(const StepRun&)> picture_of(const Scenario& s, const std::filesystem::path& file,
+                                               std::optional<int> rank) {
+  if (rank && (*rank < 0 || *rank >= s.ranks()))
+    throw UserError(fmt::format("--rank {}: the scenario has ranks 0 to {}", *rank, s.ranks() - 1));
+  return [file, rank](const StepRun& run) { write_whole(file, draw(step_picture(run, rank.value_or(run.last())))); };
 }
 
 }  // namespace trainyard

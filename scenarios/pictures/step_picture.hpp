@@ -1,12 +1,12 @@
 #pragma once
+#include <filesystem>
+#include <functional>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
-#include "scenarios/reading/scenario.hpp"
-#include "sim/observers/breakdown.hpp"
-#include "sim/observers/memory_use.hpp"
-#include "sim/observers/timeline.hpp"
+#include "scenarios/running/step_run.hpp"
 
 namespace trainyard {
 
@@ -42,11 +42,14 @@ struct StepPicture {
 };
 
 /// The step as `rank` saw it. Where its work stood still because of communication, its first lane has bars of the
-/// tone "exposed …": as long, in sum, as the breakdown says.
-StepPicture step_picture(const Scenario&, Actor rank, double end, const Timeline&, const Names&, const Breakdown&,
-                         const MemoryUse&, const std::vector<std::string>& streams);
+/// tone "exposed …": as long, in sum, as the breakdown says. Every operation must have been recorded.
+StepPicture step_picture(const StepRun&, Actor rank);
 
 /// Drawn as SVG: parts of the step, lanes over time, memory, and the last tenth of the step at ten times the scale.
 std::string draw(const StepPicture&);
+
+/// What draws a run's step of one rank into a file (see SimulateOptions::watch); by default of the one that ends last.
+/// Throws UserError for a rank that is not there.
+std::function<void(const StepRun&)> picture_of(const Scenario&, const std::filesystem::path&, std::optional<int> rank);
 
 }  // namespace trainyard

@@ -8,8 +8,7 @@
 #include <tuple>
 
 #include "models/software/training_memory.hpp"
-#include "scenarios/planning/training_plans.hpp"
-#include "strategies/step/training_program.hpp"
+#include "strategies/step/training_programs.hpp"
 #include "topologies/machines/cluster_machine.hpp"
 
 namespace trainyard {
@@ -58,13 +57,12 @@ RouteView route_view(const ClusterMachine& machine, std::string what, int from, 
 
 }  // namespace
 
-Schedule schedule(const Scenario& s, int rank, std::size_t most) {
+Schedule schedule(const Plan& plan, int rank, std::size_t most) {
   static constexpr const char* kinds[] = {"compute", "memory", "send", "recv", "delay", "mark", "join"};
   Names names;
-  const TrainingPlan plan = prepared_plan(s);
-  const PassTables tables(plan, names);
-  const TrainingStreams streams(plan);
-  const auto program = training_program(rank, plan, tables, streams);
+  const TrainingPrograms programs(plan.training, names);
+  const TrainingStreams& streams = programs.streams();
+  const auto program = programs.of(rank);
   Schedule all;
   for (Op op; program->next(op) == Pull::op; op = Op{}) {
     if (++all.operations > most) continue;
@@ -96,10 +94,10 @@ Schedule schedule(const Scenario& s, int rank, std::size_t most) {
 std::vector<MeshRank> mesh(const Scenario& s) {
   std::vector<MeshRank> ranks;
   int first = 0;  // of the node
-  for (int rank = 0; rank < s.plan.ranks; ++rank) {
+  for (int rank = 0; rank < s.ranks(); ++rank) {
     const int node = s.cluster.node_of_gpu(rank);
     first = rank == 0 || node != ranks.back().node ? rank : first;
-    const Mesh& m = s.parallel.mesh;
+    const Mesh& m = s.plan.mesh;
     ranks.push_back({rank, node, m.of(rank), m.expert > 1 ? m.expert_of(rank) : 0,
                      fmt::format("node{}/gpu{}", node, rank - first)});
   }

@@ -3,7 +3,7 @@
 #include <string>
 #include <vector>
 
-#include "scenarios/reading/scenario.hpp"
+#include "scenarios/planning/plan.hpp"
 
 namespace trainyard {
 
@@ -21,7 +21,7 @@ struct Schedule {
   std::vector<ScheduleLine> lines;  ///< the first `most`
   std::size_t operations = 0;       ///< of all
 };
-Schedule schedule(const Scenario&, int rank, std::size_t most);
+Schedule schedule(const Plan&, int rank, std::size_t most);
 
 /// Where a rank stands: its coordinates in the mesh, and its device.
 struct MeshRank {

@@ -7,12 +7,6 @@
 namespace trainyard {
 namespace {
 
-/// Fuller in proportion; where nothing states how much there is, simply more.
-bool fuller(double held, double capacity, double than, double than_capacity) {
-  if (capacity > 0 && than_capacity > 0) return held * than_capacity > than * capacity;
-  return held > than;
-}
-
 void add(StaticMemory& memory, Bytes& sum, MemoryClass memory_class, const char* name, Bytes bytes) {
   if (bytes.value == 0) return;
   sum += bytes;
@@ -20,47 +14,27 @@ void add(StaticMemory& memory, Bytes& sum, MemoryClass memory_class, const char*
 }
 
 /// Gradients that each tensor rank has a part of are summed after the last micro-batch: by then they have left.
-void require_whole_gradients(const Scenario& s) {
-  if (s.parallel.mesh.tensor == 1) return;
-  for (const Layer& layer : s.share.layers)
+void require_whole_gradients(const Scenario& s, const Network& share) {
+  if (s.plan.mesh.tensor == 1) return;
+  for (const Layer& layer : share.layers)
     for (const ParameterTensor& tensor : layer.parameters)
       if (tensor.partial)
-        fail(s.parallel.offload.place,
+        fail(s.plan.offload.place,
              fmt::format("plan.data_parallel.offload: not with tensors whose gradients are sums over tensor ranks, as "
                          "{} of layer {} ({}); tensor_parallel: 1{} expected",
                          tensor.name, layer.name, s.network.name,
-                         s.parallel.sharding.sequence ? " or sequence_parallel: false" : ""));
-}
-
-/// What all ranks of a node hold.
-struct OnNode {
-  StaticMemory host;
-  Bytes drive;
-};
-
-std::vector<OnNode> sum_by_node(const Scenario& s, const TrainingPlan& plan) {
-  std::vector<OnNode> nodes(static_cast<std::size_t>(s.cluster.nodes));
-  for (int rank = 0; rank < plan.ranks(); ++rank) {
-    OnNode& node = nodes[static_cast<std::size_t>(s.cluster.node_of_gpu(rank))];
-    const StagePlan& stage = plan.stage_of(rank);
-    node.host.parameters += stage.host_memory.parameters;
-    node.host.gradients += stage.host_memory.gradients;
-    node.host.optimizer += stage.host_memory.optimizer;
-    node.host.buffers += stage.host_memory.buffers;
-    node.drive += stage.drive;
-  }
-  return nodes;
+                         s.plan.sharding.sequence ? " or sequence_parallel: false" : ""));
 }
 
 }  // namespace
 
-OffloadPlan offload_plan(const Scenario& s) {
+OffloadPlan offload_plan(const Scenario& s, const TrainingPlan& of) {
   OffloadPlan plan;
-  plan.optimizer = s.parallel.offload.optimizer;
-  plan.parameters = s.parallel.offload.parameters;
+  plan.optimizer = s.plan.offload.optimizer;
+  plan.parameters = s.plan.offload.parameters;
   if (!plan.used()) return plan;
-  require_whole_gradients(s);
-  const Bytes gradient = s.plan.gradient_element, master = element_size(update_precision(s.precision));
+  require_whole_gradients(s, *of.network);
+  const Bytes gradient = of.gradient_element, master = element_size(update_precision(s.precision));
   plan.states = master * (1 + s.optimizer.states);
   // As on a GPU, but for gradients in the precision in which they come; fp32 parameters are their own copy.
   plan.update = optimizer_traffic(s.optimizer, s.precision) - element_size(s.precision) + gradient;
@@ -137,37 +111,6 @@ void attach_host_ways(OffloadPlan& plan, int ranks, const ClusterMachine& machin
       way(HostWay::drive_write).push_back(need_way(cpu, drive));
     }
   }
-}
-
-void book_host_memory(const Scenario& s, const TrainingPlan& plan, Result& r) {
-  if (!plan.offload.used()) return;
-  const std::vector<OnNode> nodes = sum_by_node(s, plan);
-  for (std::size_t n = 0; n < nodes.size(); ++n) {
-    const NodeType& type = s.cluster.type_of(static_cast<int>(n));
-    const StaticMemory& host = nodes[n].host;
-    const double capacity = type.host_memory.value, drives = (type.nvme.capacity * type.nvme.count).value;
-    if (n == 0 || fuller(host.total().value, capacity, r.host_memory.peak, r.host_memory.capacity))
-      r.host_memory = {
-          capacity,           host.total().value, host.parameters.value, host.gradients.value, host.optimizer.value,
-          host.buffers.value, static_cast<int>(n)};
-    if (n == 0 || fuller(nodes[n].drive.value, drives, r.drive.peak, r.drive.capacity))
-      r.drive = {drives, nodes[n].drive.value, static_cast<int>(n)};
-  }
-  const auto holds = [](double capacity, double peak) { return capacity == 0 || peak <= capacity; };
-  r.fits = r.fits && holds(r.host_memory.capacity, r.host_memory.peak) && holds(r.drive.capacity, r.drive.peak);
-}
-
-std::vector<std::string> resource_classes_of(const Scenario& s) {
-  std::vector<std::string> classes = resource_classes(s.cluster);
-  if (!s.parallel.offload.used()) return classes;
-  const auto add_class = [&classes](const char* name) {
-    if (std::find(classes.begin(), classes.end(), name) == classes.end())
-      classes.insert(std::find(classes.begin(), classes.end(), "framework"), name);
-  };
-  add_class("PCIe");
-  if (s.cluster.node.cpu.memory_bandwidth.value > 0) add_class("host memory");
-  if (s.parallel.offload.drives()) add_class("NVMe");
-  return classes;
 }
 
 }  // namespace trainyard

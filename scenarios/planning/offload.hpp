@@ -1,13 +1,13 @@
 #pragma once
 #include "scenarios/reading/scenario.hpp"
-#include "scenarios/running/result.hpp"
 #include "topologies/machines/cluster_machine.hpp"
 
 namespace trainyard {
 
-/// What the scenario's optimizer and precision make of its offload: bytes of one element. Throws UserError for gradients
+/// What the scenario's optimizer and precision make of its offload: bytes of one element. The plan's network and elements
+/// are there. Throws UserError for gradients
 /// that it cannot have summed.
-OffloadPlan offload_plan(const Scenario&);
+OffloadPlan offload_plan(const Scenario&, const TrainingPlan& of);
 
 /// What stays on a GPU of a rank that would hold `held` without offload.
 HeldElements held_on_gpu(const TrainingPlan&, const HeldElements& held);
@@ -18,11 +18,5 @@ void hold_on_host(const TrainingPlan&, StagePlan&, const HeldElements& held, con
 /// The ways of every rank: its GPU, the CPU socket that it hangs at, all drives of its node. Throws UserError at `where`
 /// for a node without a CPU or drives.
 void attach_host_ways(OffloadPlan&, int ranks, const ClusterMachine&, const Place& where);
-
-/// Host memory and drives of the fullest node.
-void book_host_memory(const Scenario&, const TrainingPlan&, Result&);
-
-/// The resource classes of a cluster, and those that offload uses besides.
-std::vector<std::string> resource_classes_of(const Scenario&);
 
 }  // namespace trainyard

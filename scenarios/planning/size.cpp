@@ -15,41 +15,41 @@ constexpr double kMostRanksTimesDevices = 320e6;
 // Beyond, the clock (in doubles) no longer tells microseconds apart.
 constexpr Seconds kLongest{1e7};
 
-/// Operations of one rank in one all-reduce, of a bucket of mean size.
-double collective_operations(const DataParallelPlan& plan, int rank) {
-  const GroupPlace place{rank, plan.ranks, &plan.collective};
-  const std::vector<int> peers = peers_of(*plan.all_reduce, place);
-  double elements = 0;
-  for (const GradientBucket& bucket : plan.buckets) elements += bucket.elements;
-  const Bytes size = plan.gradient_element * (elements / std::max<double>(1, static_cast<double>(plan.buckets.size())));
-  Emitter out;
-  const CollectiveCall call;
-  Ops ops = collective_ops(*plan.all_reduce, Local(out, place, peers, call, size), size);
-  double count = 0;
-  for (const Op* op = nullptr; ops.next(op) == Pull::op;) ++count;
-  return count;
+/// Of one pass of a layer: its kernels, two for each exchange, and from the second micro-batch on, gradients that are
+/// added to those before.
+double operations_of_pass(const Layer& layer, const PipelineTask& task, bool fused) {
+  const bool forward = task.pass == PipelineTask::Pass::forward;
+  const double exchanges =
+      2 * static_cast<double>((forward ? layer.forward_exchanges : layer.backward_exchanges).size());
+  if (fused) return 2 + exchanges;
+  if (forward) return exchanges + static_cast<double>(layer.forward.size());
+  double kernels = static_cast<double>(layer.backward.size());
+  for (const BackwardKernel& kernel : layer.backward)
+    kernels += task.micro_batch > 0 && !kernel.gradients_ready.empty() ? 1 : 0;
+  return exchanges + kernels;
 }
 
-/// Kernels of all micro-batches; from the second on, gradients are added to those before.
-double kernels_of(const Scenario& s) {
-  double kernels = 0, accumulations = 0;
-  for (const Layer& layer : s.network.layers) {
-    kernels += static_cast<double>(layer.forward.size() + layer.backward.size());
-    for (const BackwardKernel& kernel : layer.backward) accumulations += kernel.gradients_ready.empty() ? 0 : 1;
-  }
-  return s.plan.micro_batches * kernels + (s.plan.micro_batches - 1) * accumulations;
+double operations_of_passes(const TrainingPlan& plan, bool fused) {
+  double operations = 0;
+  for (const StagePlan& stage : plan.stages)
+    for (const PipelineTask& task : stage.tasks)
+      for (const int layer : stage.chunks[static_cast<std::size_t>(task.chunk)])
+        operations += operations_of_pass(plan.network->layers[static_cast<std::size_t>(layer)], task,
+                                         fused && plan.fuses_kernels);
+  return operations * plan.ranks() / plan.mesh.pipeline;
 }
 
 /// A bound from above for slow parts: every kernel, and every gradient over the slowest wire to one master.
-Seconds longest_step(const Scenario& s, const NodeType& node) {
+Seconds longest_step(const Scenario& s, const TrainingPlan& plan, const NodeType& node) {
   Seconds kernels;
   for (const Layer& layer : s.network.layers) {
     for (const KernelCall& call : layer.forward) kernels += kernel_time(node.gpu, call.work);
     for (const BackwardKernel& call : layer.backward) kernels += kernel_time(node.gpu, call.work);
   }
-  Seconds time = (kernels * s.plan.micro_batches + kernel_time(node.gpu, s.plan.optimizer)) / node.gpu_speed;
-  if (s.measured.given()) time = s.measured.at(s.micro_batch_size) * s.plan.micro_batches;
-  if (s.plan.ranks == 1 && !s.parallel.offload.used()) return time;
+  const Work optimizer = optimizer_work(s.network.parameters(), s.precision, s.optimizer, s.software);
+  Seconds time = (kernels * plan.micro_batches + kernel_time(node.gpu, optimizer)) / node.gpu_speed;
+  if (s.measured.given()) time = s.measured.at(s.micro_batch_size) * plan.micro_batches;
+  if (plan.ranks() == 1 && !plan.offload.used()) return time;
   BytesPerSecond slowest{HUGE_VAL};
   const auto slower = [&slowest](BytesPerSecond rate) {
     if (rate.value > 0) slowest = std::min(slowest, rate);
@@ -62,71 +62,47 @@ Seconds longest_step(const Scenario& s, const NodeType& node) {
   if (s.cluster.nodes > 1) slower(node.hca_rate);
   slower(s.cluster.shape.link_rate);
   for (const FabricWire& wire : s.cluster.shape.wires) slower(wire.rate);
-  if (s.parallel.offload.drives()) {
+  if (plan.offload.drives()) {
     slower(node.nvme.read);
     slower(node.nvme.write);
   }
   // Of what is offloaded, states go to and fro, and copies with each micro-batch.
-  const OffloadPlan& offload = s.mesh_plan.offload;
-  const Bytes moved = s.parallel.offload.used()
-                          ? offload.update + offload.states * 2 +
-                                (s.plan.gradient_element * 4 + s.mesh_plan.parameter_element * 2) * s.plan.micro_batches
-                          : Bytes{};
-  return time + s.network.parameters() * (s.plan.gradient_element * 2 + moved) * s.plan.ranks / slowest;
-}
-
-/// Of a mesh. fused: kernels between two exchanges are one operation.
-double operations_of_mesh(const Scenario& s, bool fused) {
-  double operations = 0;
-  for (const StagePlan& stage : s.mesh_plan.stages)
-    for (const PipelineTask& task : stage.tasks)
-      for (const int number : stage.chunks[static_cast<std::size_t>(task.chunk)]) {
-        const Layer& layer = s.share.layers[static_cast<std::size_t>(number)];
-        const bool forward = task.pass == PipelineTask::Pass::forward;
-        operations +=
-            2 + 2 * static_cast<double>((forward ? layer.forward_exchanges : layer.backward_exchanges).size());
-        if (!fused) operations += static_cast<double>(forward ? layer.forward.size() : layer.backward.size());
-      }
-  return operations * s.plan.ranks / s.parallel.mesh.pipeline;
-}
-
-double operations_of_step(const Scenario& s, bool fused) {
-  if (s.parallel.any()) return operations_of_mesh(s, fused);
-  const double ranks = s.plan.ranks;
-  const double computing = ranks * kernels_of(s);
-  if (s.parallel.mechanism != Mechanism::all_reduce)  // each replica's messages have two ends, and a sum
-    return computing + (6.0 * static_cast<double>(s.plan.buckets.size()) + 8) * ranks * s.plan.micro_batches;
-  if (s.plan.ranks == 1) return computing;
-  if (s.plan.updates.gossip)  // a message to and one from each neighbour, and the sum
-    return computing + ranks * (2.0 * s.plan.updates.gossip->most_neighbours() + 6);
-  const double first = collective_operations(s.plan, 0), last = collective_operations(s.plan, s.plan.ranks - 1);
-  return computing + static_cast<double>(s.plan.buckets.size()) * (first + (ranks - 1) * last + 2 * ranks);
+  const OffloadPlan& offload = plan.offload;
+  const Bytes moved = offload.used() ? offload.update + offload.states * 2 +
+                                           (plan.gradient_element * 4 + plan.parameter_element * 2) * plan.micro_batches
+                                     : Bytes{};
+  return time + s.network.parameters() * (plan.gradient_element * 2 + moved) * plan.ranks() / slowest;
 }
 
 }  // namespace
 
-double estimated_operations(const Scenario& s, bool fused) {
-  return (s.plan.steps + s.warm_steps) * operations_of_step(s, fused);
+double operations_of_step(const Scenario& s, const TrainingPlan& plan, bool fused) {
+  return operations_of_passes(plan, fused) + s.plan.mechanism->operations(plan);
 }
 
-void require_simulable(const Scenario& s) {
-  if (s.said_step.time.value > 0)
+double estimated_operations(const Scenario& s, const Plan& plan, bool fused) {
+  return (plan.training.steps + plan.warm_steps) * operations_of_step(s, plan.training, fused);
+}
+
+void require_simulable(const Scenario& s, const Plan& plan) {
+  if (s.prescribed_step.given())
     throw UserError("plan.step_time: the step is said, and not simulated; leave it out to see inside");
   double devices = 0;
   for (const NodeType* type : s.cluster.types())
     devices = std::max(devices, s.cluster.nodes * (2.0 * std::max(type->gpus, type->hcas) + type->hcas + 2));
-  if (devices * s.plan.ranks > kMostRanksTimesDevices)
+  if (devices * s.ranks() > kMostRanksTimesDevices)
     fail(s.cluster.place,
-         fmt::format("{} ranks on {} GPUs are too many to simulate one by one", s.plan.ranks, s.cluster.gpus()));
-  const double operations = estimated_operations(s, true);
-  const std::string what = s.plan.steps == 1 ? "a step" : fmt::format("{} steps", s.plan.steps);
+         fmt::format("{} ranks on {} GPUs are too many to simulate one by one", s.ranks(), s.cluster.gpus()));
+  const double operations = estimated_operations(s, plan, true);
+  const int steps = plan.training.steps;
+  const std::string what = steps == 1 ? "a step" : fmt::format("{} steps", steps);
   if (operations > kMostOperations)
     fail(s.cluster.place,
          fmt::format("{} of about {:.3g} operations; at most {:.3g} are simulated (fewer ranks, steps or "
                      "micro-batches, or larger buckets)",
                      what, operations, kMostOperations));
   Seconds longest;
-  for (const NodeType* type : s.cluster.types()) longest = std::max(longest, longest_step(s, *type) * s.plan.steps);
+  for (const NodeType* type : s.cluster.types()) longest = std::max(longest, longest_step(s, plan.training, *type) * steps);
   if (!(longest <= kLongest))
     fail(s.cluster.place,
          fmt::format("{} of up to {:.3g} s; at most {:.3g} s are simulated", what, longest.value, kLongest.value));

@@ -7,40 +7,23 @@
 
 #include "models/reading/nearest.hpp"
 #include "scenarios/planning/size.hpp"
-#include "scenarios/reading/read_updates.hpp"
 
 namespace trainyard {
 namespace {
 
-// Steps that are looked at where the plan does not say. Of workers that do not wait for each other, and of samples that
-// come in batches: enough for what comes in turns.
-constexpr int kStepsOutOfStep = 20, kStepsWithInput = 8;
+// Steps that are looked at of samples that come in batches, where the plan does not say: enough for what comes in turns.
+constexpr int kStepsWithInput = 8;
 // Of stragglers that are drawn, the mean of so many: some 0.5 % off where a step's draws differ by 7 %. Fewer where that
 // would be more operations than this: about a second.
 constexpr int kMostDrawnSteps = 200;
 constexpr double kMostDrawnOperations = 4e5;
-// A worker that is a quarter faster than the slowest one is ahead by the whole bound after so many times the bound.
-constexpr int kStepsToTheBound = 4;
 // Steps before those that are looked at: no more operations than these, some ten seconds.
 constexpr double kMostWarmOperations = 4e6;
-// Between the first end of a step of the slowest worker and the last one of the fastest, each has to end some.
-constexpr int kFewestOutOfStep = 4;
-
-double operations_of_one_step(const Scenario& s) { return estimated_operations(s) / (s.plan.steps + s.warm_steps); }
-
-bool out_of_step(const Scenario& s) {
-  const ServerChoice& servers = s.parallel.servers;
-  return s.parallel.mechanism == Mechanism::parameter_server && (!servers.in_step() || servers.backup_workers > 0);
-}
 
 /// Until all buffers are as full as they stay, and fast workers as far ahead as they may be.
-double steps_to_steady_state(const Scenario& s) {
-  double warm = 0;
-  if (s.plan.updates.delay > 0) warm = 4 * turns_of(s.plan.updates);
-  if (s.input.used()) warm = std::max(warm, 3.0 + (2 * s.input.prefetch + 1) / s.plan.micro_batches);
-  if (out_of_step(s) && s.parallel.servers.consistency == Consistency::stale)
-    warm = 1 + (kStepsToTheBound + 1.0) * s.parallel.servers.staleness;
-  return warm;
+double steps_to_steady_state(const Scenario& s, const TrainingPlan& plan) {
+  const double warm = s.plan.mechanism->rhythm().warm;
+  return s.input.used() ? std::max(warm, 3.0 + (2 * s.input.prefetch + 1) / plan.micro_batches) : warm;
 }
 
 /// After so many steps all stragglers that come and go do so again.
@@ -57,17 +40,12 @@ bool drawn(const Straggler& s) {
          s.kind == StragglerKind::exponential_tail;
 }
 
-int steps_by_default(const Scenario& s) {
-  std::int64_t steps = 1, unit = turns_of(s.plan.updates);
-  if (out_of_step(s))
-    steps = kStepsOutOfStep;
-  else if (s.plan.updates.used())
-    steps = s.plan.updates.delay > 0 ? 4 * unit : unit;
-  else if (s.input.used())
-    steps = kStepsWithInput;
-  if (s.said_step.time.value <= 0 && steps_differ(s.slow)) {
+int steps_by_default(const Scenario& s, const TrainingPlan& plan) {
+  const StepRhythm rhythm = s.plan.mechanism->rhythm();
+  std::int64_t steps = rhythm.steps > 0 ? rhythm.steps : s.input.used() ? kStepsWithInput : 1, unit = rhythm.turns;
+  if (!s.prescribed_step.given() && steps_differ(s.slow)) {
     const auto affordable = static_cast<std::int64_t>(
-        std::clamp(kMostDrawnOperations / operations_of_one_step(s), 1.0, 1.0 * kMostDrawnSteps));
+        std::clamp(kMostDrawnOperations / operations_of_step(s, plan), 1.0, 1.0 * kMostDrawnSteps));
     const std::vector<Straggler>& all = s.slow.stragglers;
     if (std::any_of(all.begin(), all.end(), drawn)) steps = std::max(steps, affordable);
     const std::int64_t period = common_period(s.slow);
@@ -79,42 +57,46 @@ int steps_by_default(const Scenario& s) {
   return static_cast<int>((steps + unit - 1) / unit * unit);
 }
 
+/// Steps that the scenario says.
+int checked_steps(const Scenario& s) {
+  const StepRhythm rhythm = s.plan.mechanism->rhythm();
+  const int steps = s.plan.steps;
+  if (steps % rhythm.turns != 0)
+    fail(s.plan.steps_place, fmt::format("plan.steps: {} is not a multiple of {} ({}); nearest: {}", steps,
+                                         rhythm.turns, rhythm.turns_reason, nearest_multiples(rhythm.turns, steps)));
+  if (steps < rhythm.fewest)
+    fail(s.plan.steps_place, fmt::format("plan.steps: {} of workers that are not in step say little of their rate; at "
+                                         "least {}",
+                                         steps, rhythm.fewest));
+  return steps;
+}
+
 }  // namespace
 
 bool steps_differ(const SlowParts& slow) {
   return common_period(slow) > 1 || std::any_of(slow.stragglers.begin(), slow.stragglers.end(), drawn);
 }
 
-void choose_steps(Scenario& s, const Place* said) {
-  const int unit = turns_of(s.plan.updates);
-  if (said && s.plan.steps % unit != 0)
-    fail(*said, fmt::format("plan.steps: {} is not a multiple of {} ({}); nearest: {}", s.plan.steps, unit,
-                            s.plan.updates.delay > 0 ? "updates that are late come in turns of delay + 1 steps"
-                                                     : "plan.data_parallel.local_steps: one average each",
-                            nearest_multiples(unit, s.plan.steps)));
-  if (said && out_of_step(s) && !s.parallel.servers.in_step() && s.plan.steps < kFewestOutOfStep)
-    fail(*said, fmt::format("plan.steps: {} of workers that are not in step say little of their rate; at least {}",
-                            s.plan.steps, kFewestOutOfStep));
-  if (!said) s.plan.steps = steps_by_default(s);
-  s.mesh_plan.steps = s.plan.steps;
-  const double wanted = steps_to_steady_state(s);
-  s.warm_steps = 0;
+void choose_steps(Plan& plan, const Scenario& s) {
+  plan.training.steps = s.plan.steps > 0 ? checked_steps(s) : steps_by_default(s, plan.training);
+  const double wanted = steps_to_steady_state(s, plan.training);
   if (wanted > 0)
-    s.warm_steps = static_cast<int>(std::min(wanted, std::max(1.0, kMostWarmOperations / operations_of_one_step(s))));
+    plan.warm_steps = static_cast<int>(
+        std::min(wanted, std::max(1.0, kMostWarmOperations / operations_of_step(s, plan.training))));
 }
 
-std::string steps_in_words(const Scenario& s) {
-  const int steps = s.plan.steps;
+std::string steps_in_words(const Scenario& s, const Plan& plan) {
+  const int steps = plan.training.steps;
   const bool differ = steps_differ(s.slow);
-  if (steps == 1 && s.warm_steps == 0 && !differ) return "";
-  std::string text = fmt::format("{}{} looked at", steps, out_of_step(s) ? " of each worker" : "");
-  if (s.warm_steps > 0) text += fmt::format(", after {} before", s.warm_steps);
-  if (const double wanted = steps_to_steady_state(s); s.warm_steps < wanted)
+  if (steps == 1 && plan.warm_steps == 0 && !differ) return "";
+  std::string text = fmt::format("{}{} looked at", steps, s.plan.mechanism->in_step() ? "" : " of each worker");
+  if (plan.warm_steps > 0) text += fmt::format(", after {} before", plan.warm_steps);
+  if (const double wanted = steps_to_steady_state(s, plan.training); plan.warm_steps < wanted)
     text += fmt::format(" ({:.0f} would be sure to reach the staleness bound)", wanted);
   if (!differ) return text;
   if (steps == 1)
     return text + fmt::format(": one draw, no mean; a step has some {:.2g} operations, plan.steps takes more",
-                              operations_of_one_step(s));
+                              operations_of_step(s, plan.training));
   return text + ", each with draws of its own: the mean of them";
 }
 

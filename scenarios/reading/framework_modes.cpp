@@ -20,7 +20,7 @@ std::vector<FrameworkMode> make_modes() {
     mode.for_nodes = for_nodes;
   };
   FrameworkMode& dp = add("pytorch-dp", "DataParallel: one process, parameters and gradients through the first GPU");
-  dp.mechanism = Mechanism::master;
+  dp.mechanism = "master";
   dp.stack = "pytorch-ddp";
   single(dp, "pytorch-ddp");
   add("pytorch-ddp", "DistributedDataParallel: a process a GPU, buckets all-reduced during the backward pass").stack =
@@ -35,10 +35,10 @@ std::vector<FrameworkMode> make_modes() {
   add("tf-multi-worker-mirrored", "MultiWorkerMirroredStrategy: the same over the GPUs of several nodes");
   FrameworkMode& central =
       add("tf-central-storage", "CentralStorageStrategy: variables on the CPU, which adds gradients and updates");
-  central.mechanism = Mechanism::central_storage;
+  central.mechanism = "central-storage";
   single(central, "tf-parameter-server");
   add("tf-parameter-server", "ParameterServerStrategy, in step: workers of all nodes, one server with the variables")
-      .mechanism = Mechanism::parameter_server;
+      .mechanism = "parameter-server";
   add("tf-tpu", "TPUStrategy: MirroredStrategy's schedule over the links of a TPU pod").on_tpus = true;
   FrameworkMode& horovod = add("horovod", "Horovod: ring all-reduce of fused tensors during the backward pass");
   horovod.stack = "horovod-tcp";
@@ -83,11 +83,11 @@ Node& data_parallel_of(Node& plan, const Place& place) {
 void apply_data_parallel(const FrameworkMode& mode, Node& map, const Place& place) {
   const Node* mechanism = map.find("mechanism");
   if (mechanism)  // a slip is refused as one, before it is compared
-    Fields(map, "plan.data_parallel").choice("mechanism", mechanism_names());
-  if (mechanism && mechanism->scalar != name_of(mode.mechanism))
+    Fields(map, "plan.data_parallel").choice("mechanism", mechanisms().names());
+  if (mechanism && mechanism->scalar != mode.mechanism)
     fail(mechanism->place, fmt::format("plan.data_parallel.mechanism: {}, but plan.strategy is {}, which does {}",
-                                       mechanism->scalar, mode.name, name_of(mode.mechanism)));
-  if (!mechanism) map.fields.emplace_back("mechanism", scalar_node(name_of(mode.mechanism), place));
+                                       mechanism->scalar, mode.name, mode.mechanism));
+  if (!mechanism) map.fields.emplace_back("mechanism", scalar_node(mode.mechanism, place));
   const Node* zero = map.find("zero_stage");
   if (!zero) {
     map.fields.emplace_back("zero_stage", scalar_node(fmt::format("{}", mode.zero_stage), place));

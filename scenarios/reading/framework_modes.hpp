@@ -3,7 +3,7 @@
 #include <vector>
 
 #include "models/reading/document.hpp"
-#include "strategies/mechanisms/central_plan.hpp"
+#include "strategies/mechanisms/mechanism.hpp"
 #include "topologies/cluster.hpp"
 
 namespace trainyard {
@@ -11,7 +11,7 @@ namespace trainyard {
 /// A framework's name for a way to train on several devices, and what it does.
 struct FrameworkMode {
   std::string name;
-  Mechanism mechanism = Mechanism::all_reduce;
+  std::string mechanism = kAllReduce;
   int zero_stage = 0;        ///< where a plan says none
   int least_zero_stage = 0;  ///< that it can do
   int most_zero_stage = 0;

@@ -4,8 +4,8 @@
 
 #include <algorithm>
 
-#include "scenarios/planning/library_model.hpp"
-#include "scenarios/planning/node_rings.hpp"
+#include "strategies/collectives/library_model.hpp"
+#include "strategies/collectives/node_rings.hpp"
 
 namespace trainyard {
 namespace {
@@ -29,28 +29,6 @@ std::array<int, 2> read_torus(Fields& fields, const std::string& what, int ranks
 
 }  // namespace
 
-const char* default_algorithm(Operation operation) {
-  switch (operation) {
-    case Operation::all_reduce:
-    case Operation::all_gather:
-    case Operation::reduce_scatter:
-      return "ring";
-    case Operation::all_to_all:
-    case Operation::all_to_all_v:
-    case Operation::scatter:
-    case Operation::gather:
-      return "direct";
-    case Operation::broadcast:
-    case Operation::reduce:
-      return "binomial-tree";
-    case Operation::send_recv:
-      return "ring-shift";
-    case Operation::barrier:
-      return "dissemination";
-  }
-  return "";
-}
-
 void place_on(CollectiveSettings& settings, const ClusterSpec& cluster, int ranks) {
   const bool alike = cluster.others.empty();
   settings.per_node = alike && cluster.nodes > 1 ? cluster.node.gpus : 0;
@@ -64,8 +42,8 @@ void place_on(CollectiveSettings& settings, const ClusterSpec& cluster, int rank
 namespace {
 
 /// Switches are found when the machine is there.
-void check(const CollectiveChoice& choice, const std::string& what, Operation operation, int ranks, CollectiveUse use) {
-  const Collective& collective = collectives(operation).find(choice.algorithm, choice.place);
+void check(const CollectiveChoice& choice, const std::string& what, int ranks, CollectiveUse use) {
+  const Collective& collective = *choice.algorithm;
   const GroupPlace place{0, std::max(ranks, 1), &choice.settings};
   if (use == CollectiveUse::in_a_step && collective.for_teaching)
     fail(choice.place,
@@ -76,7 +54,7 @@ void check(const CollectiveChoice& choice, const std::string& what, Operation op
     fail(choice.place, fmt::format("{}: {} runs on its own channels; {} of them would change nothing", what,
                                    collective.name, choice.settings.channels));
   if (collective.switches == SwitchKind::none || choice.settings.fidelity == Fidelity::modelled) {
-    find_collective(operation, choice.algorithm, place, choice.place);
+    require_fits(collective, place, choice.place);
     return;
   }
   if (use == CollectiveUse::in_a_step)
@@ -87,22 +65,30 @@ void check(const CollectiveChoice& choice, const std::string& what, Operation op
 
 }  // namespace
 
+void take_library_model(CollectiveChoice& choice, const ClusterSpec& cluster) {
+  const LibraryModel library = library_model(cluster);
+  choice.settings.fidelity = Fidelity::modelled;
+  choice.settings.model = library.model;
+  choice.scaled = library.scaled;
+  choice.sources = library.sources;
+}
+
 CollectiveChoice read_collective(const Node* node, const std::string& what, Operation operation,
                                  const ClusterSpec& cluster, int ranks, CollectiveUse use, int root) {
   CollectiveChoice choice;
-  choice.algorithm = default_algorithm(operation);
+  choice.algorithm = &default_collective(operation);
   choice.settings.root = root;
   place_on(choice.settings, cluster, ranks);
   if (!node) return choice;
   choice.place = node->place;
+  std::string name = choice.algorithm->name;
   if (node->kind == Node::Kind::scalar) {
-    choice.algorithm = node->scalar;
+    name = node->scalar;
   } else {
     Fields fields(*node, what);
     // `base` is what a name becomes when a key is set beside it: all_reduce: ring, --set ….all_reduce.channels=8.
-    choice.algorithm = fields.text("base", choice.algorithm);
-    choice.algorithm = fields.text("algorithm", choice.algorithm);
-    const bool named = fields.has("algorithm") || fields.has("base");
+    name = fields.text("base", name);
+    name = fields.text("algorithm", name);
     if (fields.has("algorithm")) choice.place = fields.place_of("algorithm");
     choice.settings.channels = static_cast<int>(fields.integer("channels", 1, 1));
     if (2 * choice.settings.channels + 3 > kMaxStreams)
@@ -110,22 +96,20 @@ CollectiveChoice read_collective(const Node* node, const std::string& what, Oper
            fmt::format("{}.channels: {}; at most {}", what, choice.settings.channels, (kMaxStreams - 3) / 2));
     choice.settings.chunk = fields.bytes("chunk", choice.settings.chunk);
     if (fields.has("torus")) choice.settings.torus = read_torus(fields, what, ranks);
-    const std::string fidelity = fields.choice("fidelity", {"messages", "flows", "modelled"}, "messages");
-    choice.settings.fidelity = parse_fidelity(fidelity);
+    choice.settings.fidelity =
+        parse_fidelity(fields.choice("fidelity", {"messages", "flows", "modelled"}, "messages"));
     fields.finish();
     if (choice.settings.fidelity == Fidelity::modelled) {
       if (fields.has("algorithm") || choice.settings.channels > 1)
         fail(choice.place, fmt::format("{}: modelled is as NCCL does it, which chooses for itself: leave out algorithm "
                                        "and channels",
                                        what));
-      if (named) choice.algorithm = default_algorithm(operation);
-      const LibraryModel library = library_model(cluster);
-      choice.settings.model = library.model;
-      choice.scaled = library.scaled;
-      choice.sources = library.sources;
+      name = default_collective(operation).name;
+      take_library_model(choice, cluster);
     }
   }
-  if (choice.algorithm != "auto") check(choice, what, operation, ranks, use);
+  choice.algorithm = name == "auto" ? nullptr : &collectives(operation).find(name, choice.place);
+  if (choice.algorithm) check(choice, what, ranks, use);
   return choice;
 }
 

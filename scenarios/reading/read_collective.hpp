@@ -11,7 +11,7 @@ namespace trainyard {
 
 /// What a plan says about a collective: its algorithm by name, or `{algorithm, channels, chunk, torus, fidelity}`.
 struct CollectiveChoice {
-  std::string algorithm;  ///< "auto": see tune
+  const Collective* algorithm = nullptr;  ///< null: `auto`, the fastest of those that can do it (see tune)
   CollectiveSettings settings;
   std::string scaled;  ///< of a modelled one: why it is less sure than a fit
   Sources sources;     ///< of a modelled one
@@ -25,8 +25,8 @@ enum class CollectiveUse { alone, in_a_step };
 /// UserError.
 CollectiveChoice read_collective(const Node* node, const std::string& what, Operation, const ClusterSpec&, int ranks,
                                  CollectiveUse, int root = 0);
-/// What is meant where nobody says an algorithm.
-const char* default_algorithm(Operation);
+/// As the cluster's library does it, by its fitted model. Throws UserError for a cluster that has none.
+void take_library_model(CollectiveChoice&, const ClusterSpec&);
 
 /// Settings that follow from where the ranks 0 … ranks−1 are.
 void place_on(CollectiveSettings&, const ClusterSpec&, int ranks);

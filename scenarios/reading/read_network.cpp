@@ -5,7 +5,6 @@
 #include <filesystem>
 
 #include "models/networks/layers/sharding_error.hpp"
-#include "models/networks/network_entry.hpp"
 
 namespace trainyard {
 namespace {
@@ -91,31 +90,48 @@ LayerCount layer_count(const Node& model, const Catalog& catalog) {
   return layers;
 }
 
-Network read_network(const Node& node, const Catalog& catalog, Fields& plan, const NetworkSettings& settings,
-                     bool* untied) {
-  NetworkEntry entry = read_network_entry(find_model(node, catalog));
-  auto* transformer = std::get_if<TransformerConfig>(&entry.shape);
-  if (settings.own_head && transformer && transformer->tie_word_embeddings) {
+ModelChoice read_model(const Node& node, const Catalog& catalog, Fields& plan, const Fusions& fusions) {
+  ModelChoice model;
+  model.entry = read_network_entry(find_model(node, catalog));
+  static_cast<Fusions&>(model.options) = fusions;
+  model.options.flash_attention = plan.boolean("flash_attention", fusions.flash_attention);
+  if (const TransformerConfig* config = model.entry.transformer())
+    model.seq_length = read_lengths(*config, plan, model.options);
+  model.place = node.place;
+  model.seq_length_place = model.entry.transformer() && plan.has("seq_length") ? plan.place_of("seq_length") : node.place;
+  for (const char* part : {"tensor", "sequence", "context", "expert"})
+    if (const std::string key = std::string(part) + "_parallel"; plan.has(key))
+      model.split_places[part] = plan.place_of(key);
+  return model;
+}
+
+bool ties_head(const ModelChoice& model) {
+  const TransformerConfig* config = model.entry.transformer();
+  return config && config->tie_word_embeddings;
+}
+
+Network network_of(const ModelChoice& model, std::int64_t micro_batch_size, Precision precision) {
+  return network_of(model, micro_batch_size, precision, {}, false);
+}
+
+Network network_of(const ModelChoice& model, std::int64_t micro_batch_size, Precision precision,
+                   const Sharding& sharding, bool own_head) {
+  NetworkEntry entry = model.entry;
+  if (auto* transformer = std::get_if<TransformerConfig>(&entry.shape); transformer && own_head)
     transformer->tie_word_embeddings = false;
-    if (untied) *untied = true;
-  }
-  TransformerOptions options;
-  static_cast<Fusions&>(options) = settings.fusions;
-  options.flash_attention = plan.boolean("flash_attention", settings.fusions.flash_attention);
-  options.sharding = settings.sharding;
-  const TransformerConfig* config = entry.transformer();
-  const std::int64_t seq = config ? read_lengths(*config, plan, options) : 1;
+  TransformerOptions options = model.options;
+  options.sharding = sharding;
   try {
-    Network network = make_network(entry, settings.micro_batch_size, seq, settings.precision, options);
-    if (network.name.empty() && config) network.name = "model";
+    Network network = make_network(entry, micro_batch_size, model.seq_length, precision, options);
+    if (network.name.empty() && entry.transformer()) network.name = "model";
     return network;
   } catch (const ShardingError& e) {
-    const std::string key = e.part + "_parallel";
-    if (plan.has(key)) fail(plan.place_of(key), fmt::format("plan.{}: {}", key, e.reason));
-    fail(node.place, e.what());
+    const auto at = model.split_places.find(e.part);
+    if (at != model.split_places.end()) fail(at->second, fmt::format("plan.{}_parallel: {}", e.part, e.reason));
+    fail(model.place, e.what());
   } catch (const UserError& e) {
-    if (!config) throw;
-    fail(plan.has("seq_length") ? plan.place_of("seq_length") : node.place, e.what());
+    if (!entry.transformer()) throw;
+    fail(model.seq_length_place, e.what());
   }
 }
 

@@ -1,25 +1,37 @@
 #pragma once
+#include <map>
+#include <string>
+#include <vector>
+
 #include "models/networks/layers/fusions.hpp"
 #include "models/networks/layers/network.hpp"
 #include "models/networks/layers/sharding.hpp"
+#include "models/networks/network_entry.hpp"
 #include "models/reading/catalog.hpp"
 
 namespace trainyard {
 
-struct NetworkSettings {
-  std::int64_t micro_batch_size = 1;
-  Precision precision = Precision::bf16;
-  Fusions fusions;        ///< of the stack's library
-  Sharding sharding;      ///< of transformers, CNNs and MLPs: the network is one rank's part
-  bool own_head = false;  ///< a tied output projection has a weight of its own: it lies on another pipeline stage
+/// The `model` of a scenario, of which networks of any share are made.
+struct ModelChoice {
+  NetworkEntry entry;
+  TransformerOptions options;  ///< but for the sharding
+  std::int64_t seq_length = 1;
+  Place place, seq_length_place;
+  std::map<std::string, Place> split_places;  ///< of "tensor", "sequence", "context", "expert", where the plan says so
 };
 
-/// The `model` of a scenario: a name of the catalog, `{config: FILE}` (a Hugging Face config, beside the scenario or in
-/// the catalog), its fields in place, `{cnn: {input, blocks, layers}}` or `{mlp: {widths, loss}}`. Reads
-/// `flash_attention` of the plan and, for a transformer, `seq_length` and `decoder_seq_length` (of an encoder-decoder;
-/// see `TransformerOptions`). Throws UserError with the place.
-/// `untied`: told whether `own_head` has parted a tied weight.
-Network read_network(const Node& model, const Catalog&, Fields& plan, const NetworkSettings&, bool* untied = nullptr);
+/// A name of the catalog, `{config: FILE}` (a Hugging Face config, beside the scenario or in the catalog), its fields in
+/// place, `{cnn: {input, blocks, layers}}` or `{mlp: {widths, loss}}`. Reads `flash_attention` of the plan and, for a
+/// transformer, `seq_length` and `decoder_seq_length` (of an encoder-decoder; see `TransformerOptions`). Throws UserError
+/// with the place.
+ModelChoice read_model(const Node& model, const Catalog&, Fields& plan, const Fusions&);
+
+/// A micro-batch of so many samples. Throws UserError, with the place, for lengths and shares that it cannot have.
+Network network_of(const ModelChoice&, std::int64_t micro_batch_size, Precision);
+/// One rank's part of it. `own_head`: a tied output projection has a weight of its own, on another pipeline stage.
+Network network_of(const ModelChoice&, std::int64_t micro_batch_size, Precision, const Sharding&, bool own_head);
+/// Would a head on a stage of its own share its weight with the first layer?
+bool ties_head(const ModelChoice&);
 
 /// How many layers the `model` of a scenario has by its own fields: `n_layer`, `num_hidden_layers` or `num_layers`, with
 /// `num_decoder_layers` where that is given. No keys where a network is not described so.

@@ -1,6 +1,6 @@
 #include <fmt/format.h>
 
-#include "scenarios/reading/parallel.hpp"
+#include "scenarios/reading/plan_choice.hpp"
 
 namespace trainyard {
 namespace {
@@ -26,7 +26,7 @@ void read_devices(OffloadChoice& offload, Fields& data_parallel) {
 
 }  // namespace
 
-void read_offload(ParallelChoice& choice, Fields& data_parallel, const ClusterSpec& cluster,
+void read_offload(PlanChoice& choice, Fields& data_parallel, const ClusterSpec& cluster,
                   const SoftwareStack& stack) {
   OffloadChoice& offload = choice.offload;
   read_devices(offload, data_parallel);
@@ -43,7 +43,7 @@ void read_offload(ParallelChoice& choice, Fields& data_parallel, const ClusterSp
     refuse("optimizer: nvme is at zero_stage 3 only (cpu: at 1, 2 and 3)");
   if (offload.parameters != OffloadDevice::none && choice.zero != ZeroStage::parameters)
     refuse("parameters: at zero_stage 3 only, where each layer's are gathered before use");
-  if (data_parallel.text("mechanism", "all-reduce") != "all-reduce") refuse("of mechanism all-reduce only");
+  if (!choice.mechanism->ranks_alike()) refuse("of mechanism all-reduce only");
   if (stack.host_buckets || stack.cycle_time.value > 0)
     refuse("not with a stack whose coordinator exchanges gradients");
   if (choice.zero == ZeroStage::gradients && !data_parallel.boolean("overlap", true))

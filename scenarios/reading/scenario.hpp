@@ -6,16 +6,14 @@
 #include <vector>
 
 #include "models/networks/layers/network.hpp"
-#include "models/networks/mlp/mlp.hpp"
 #include "models/software/stack.hpp"
-#include "scenarios/planning/tuner.hpp"
 #include "scenarios/reading/measured_step.hpp"
-#include "scenarios/reading/parallel.hpp"
+#include "scenarios/reading/plan_choice.hpp"
 #include "scenarios/reading/read_failures.hpp"
 #include "scenarios/reading/read_input.hpp"
+#include "scenarios/reading/read_network.hpp"
 #include "scenarios/reading/slow_parts.hpp"
 #include "scenarios/reading/training_length.hpp"
-#include "strategies/step/data_parallel.hpp"
 #include "topologies/cluster.hpp"
 
 namespace trainyard {
@@ -28,44 +26,41 @@ struct MeasuredRun {
   bool given() const { return step_time.value > 0; }
 };
 
-/// What the user asked, checked: one training step of a model on a cluster.
+/// A step whose time the plan prescribes: it is not simulated.
+struct PrescribedStep {
+  Seconds time;
+  std::string source;
+  bool given() const { return time.value > 0; }
+};
+
+/// What the user asked, checked; nothing of it is laid out (see `Plan`) or simulated.
 struct Scenario {
   std::string name;
   ClusterSpec cluster;
-  Network network;  ///< of one micro-batch
+  ModelChoice model;
+  Network network;  ///< the whole model, one micro-batch
   SoftwareStack software;
   bool software_given = false;  ///< false: the plain default
   Precision precision = Precision::bf16;
   Optimizer optimizer;
   std::int64_t global_batch_size = 1;  ///< samples
   std::int64_t micro_batch_size = 1;
-  DataParallelPlan plan;        ///< what is said of all ranks, and of replicas
-  std::string strategy;         ///< a framework's name for all of this, where the plan says one
-  ParallelChoice parallel;      ///< how the model is split
-  Network share;                ///< where it is split: one rank's part of every layer, of one micro-batch
-  bool tied = false;            ///< the first and the last pipeline stage share a weight
-  TrainingPlan mesh_plan;       ///< where it is split; made whole by `prepared_plan`
-  std::optional<Tuning> tuned;  ///< of the all-reduce, where the plan says `auto`
-  MeasuredSteps measured;       ///< of one device, where the plan says them
-  double compute_scale = 1;     ///< on modelled kernels and host work, so that a step alone takes what was measured
-  MeasuredRun measured_run;     ///< where the scenario says it
-  int warm_steps = 0;           ///< before the steps that are looked at: until all buffers are as full as they stay
-  InputChoice input;            ///< where the scenario says how samples come
-  TrainingLength training;      ///< where the plan says it
-  SlowParts slow;               ///< where `faults` says them
-  FailureChoice failures;       ///< where the scenario says it
-  struct {
-    Seconds time;  ///< of a step, where the plan says it: it is not simulated then; 0: it is
-    std::string source;
-  } said_step;
+  std::string strategy;  ///< a framework's name for the plan, where it says one
+  PlanChoice plan;
+  MeasuredSteps measured;    ///< of one device, where the plan says them
+  MeasuredRun measured_run;  ///< where the scenario says it
+  InputChoice input;         ///< where the scenario says how samples come
+  TrainingLength training;   ///< where the plan says it
+  SlowParts slow;            ///< where `faults` says them
+  FailureChoice failures;    ///< where the scenario says it
+  PrescribedStep prescribed_step;
   Sources sources;  ///< of every figure that is used
   Node document;    ///< as read, with overrides
 
-  int ranks() const { return plan.ranks; }
+  int ranks() const { return plan.mesh.ranks(); }
+  /// A step and rank.
+  int micro_batches() const { return static_cast<int>(global_batch_size / (micro_batch_size * plan.mesh.data)); }
 };
-
-/// What carries out its all-reduce: the algorithm, or the library that is modelled.
-std::string all_reduce_name(const Scenario&);
 
 /// `--set` overrides, in order.
 using Overrides = std::vector<std::pair<std::string, std::string>>;

@@ -21,10 +21,10 @@ bool is_used(const FigureSource& figure, const Scenario& s) {
   const bool adapter = figure.figure.starts_with("hca ");
   if (adapter && (s.cluster.nodes == 1 || begins({"pcie"}))) return false;
   if (begins({"sms", "l2", "clock", "power"}) || (!s.cluster.joins_chips && begins({"chip_links"}))) return false;
-  if (!s.parallel.offload.used() && begins({"host_memory"})) return false;
+  if (!s.plan.offload.used() && begins({"host_memory"})) return false;
   if (!s.input.used() && begins({"cores"})) return false;
-  if (s.parallel.offload.used() && begins({"pcie"})) return true;
-  if (s.plan.ranks == 1 &&
+  if (s.plan.offload.used() && begins({"pcie"})) return true;
+  if (s.ranks() == 1 &&
       begins({"nvlink", "pcie", "socket", "interference", "collective_launch", "bucket", "first_bucket",
               "whole_tensors", "overlap", "gradient_bucket_copy", "host_buckets", "cycle_time"}))
     return false;
@@ -42,11 +42,11 @@ Sources used_sources(const Scenario& s) {
 
 }  // namespace
 
-Sources sources_of(const Scenario& s, const CollectiveChoice& all_reduce) {
+Sources sources_of(const Scenario& s) {
   Sources sources = used_sources(s);
   append(sources, s.input.sources);
-  append(sources, all_reduce.sources);
-  if (!all_reduce.scaled.empty()) sources.push_back({"collectives: NCCL", "", all_reduce.scaled, true});
+  append(sources, s.plan.all_reduce.sources);
+  if (!s.plan.all_reduce.scaled.empty()) sources.push_back({"collectives: NCCL", "", s.plan.all_reduce.scaled, true});
   if (s.measured.given())
     sources.push_back({fmt::format("plan: measured_step at batch {}", s.micro_batch_size),
                        show(s.measured.at(s.micro_batch_size)), s.measured.source, false});

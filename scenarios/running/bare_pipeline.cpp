@@ -5,7 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "models/software/training_memory.hpp"
-#include "scenarios/running/ideal_machine.hpp"
+#include "topologies/machines/ideal_machine.hpp"
 #include "sim/executor/simulation.hpp"
 #include "sim/list_program.hpp"
 #include "sim/observers/memory_use.hpp"

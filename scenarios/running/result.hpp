@@ -5,9 +5,10 @@
 #include <string>
 #include <vector>
 
-#include "scenarios/studies/capacity.hpp"
-#include "scenarios/studies/failure_study.hpp"
-#include "scenarios/studies/fitting.hpp"
+#include "models/reading/figure.hpp"
+#include "scenarios/running/failure_figures.hpp"
+#include "scenarios/running/memory_advice.hpp"
+#include "strategies/mechanisms/mechanism_figures.hpp"
 
 namespace trainyard {
 
@@ -76,26 +77,9 @@ struct Result {
     std::vector<Tried> tried;  ///< where the plan says `auto`: one collective of `tried_size` bytes alone
     double tried_size = 0;
   } all_reduce;  ///< algorithm empty: none
-  /// Of parameter servers.
-  struct Servers {
-    int workers = 0;  ///< 0: there are none
-    int servers = 0;
-    std::string consistency;
-    double largest_share = 0;                          ///< of all bytes: the fullest server's
-    std::map<std::uint32_t, std::uint64_t> staleness;  ///< pushes of keys by the updates that they missed
-    double dropped_share = 0;                          ///< of pushes: too late for their step
-    std::map<std::string, double> waits;               ///< s a step, mean over workers, by what for
-    bool used() const { return workers > 0; }
-  } servers;
-  /// How replicas of a whole model go on without the newest gradients of all others, where they do.
-  struct Replicas {
-    int delay = 0, local_steps = 0;
-    std::string gossip;         ///< the graph's name
-    int neighbours = 0;         ///< of a rank in a step, the most
-    double spectral_gap = 0;    ///< of gossip on a fixed graph; 0: none, pairs are drawn
-    double late_gradients = 0;  ///< of all ranks in the steps looked at, each `delay` updates old
-    bool used() const { return delay > 0 || local_steps > 0 || !gossip.empty(); }
-  } replicas;
+  ServerFigures servers;
+  ReplicaFigures replicas;
+  MechanismFigures of_mechanism() const { return {servers, replicas}; }
   int steps = 1, warm_steps = 0;  ///< that were looked at, of each rank, and that went before
   struct {
     bool used = false;

@@ -30,21 +30,21 @@ Network network_of(const ServerCell& cell) {
   return network;
 }
 
-ServerPlan plan_of(const ServerCell& cell, const Network& network) {
+ServerPlan plan_of(const ServerCell& cell) {
   Place place;
   place.file = std::make_shared<const std::string>("workers and servers");
-  DataParallelPlan data;
-  data.ranks = cell.workers;
-  data.steps = cell.steps;
-  data.values = cell.values;
-  data.gradient_element = Bytes{4};
-  data.buckets = gradient_buckets(network, data.gradient_element, Bytes{1}, Bytes{1}, true);
+  TrainingPlan workers = replica_plan(std::make_shared<const Network>(network_of(cell)), cell.workers);
+  without_all_reduce(workers);
+  workers.steps = cell.steps;
+  workers.values = cell.values;
+  workers.accumulation.bytes = Bytes{1e-300};
+  StagePlan& stage = workers.stages.front();
+  stage.buckets = gradient_buckets(*workers.network, workers.gradient_element, Bytes{1}, Bytes{1}, true);
   if (cell.gradient.value == 0)
-    for (GradientBucket& key : data.buckets) key.elements = 0;
-  data.accumulation.bytes = Bytes{1e-300};
-  data.optimizer.flops = Flops{cell.apply.value * kFlops};
-  data.optimizer.precision = static_cast<std::uint8_t>(Precision::fp32);
-  ServerPlan plan = server_plan(network, data, cell.servers, KeySharding::balanced, place);
+    for (GradientBucket& key : stage.buckets) key.elements = 0;
+  stage.optimizer.flops = Flops{cell.apply.value * kFlops};
+  stage.optimizer.precision = static_cast<std::uint8_t>(Precision::fp32);
+  ServerPlan plan = server_plan(std::move(workers), cell.servers, KeySharding::balanced, place);
   if (!cell.pulls) plan.base.step.parameter_element = Bytes{0};
   if (cell.change) cell.change(plan);
   return plan;
@@ -66,8 +66,7 @@ std::vector<PlacedMachine::Placed> places_of(const ServerCell& cell, int actors)
 }  // namespace
 
 ServerCellRun::ServerCellRun(const ServerCell& cell)
-    : network_(network_of(cell)),
-      plan_(plan_of(cell, network_)),
+    : plan_(plan_of(cell)),
       failures_(cell.failures),
       cluster_(cell.cluster ? *cell.cluster : star_cluster(plan_.actors(), cell.link), SoftwareStack{}),
       placed_(cluster_, places_of(cell, plan_.actors())),

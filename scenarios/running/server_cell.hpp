@@ -43,7 +43,6 @@ class ServerCellRun {
   Seconds end() const { return end_; }
 
  private:
-  Network network_;
   ServerPlan plan_;
   std::vector<std::pair<Actor, Seconds>> failures_;
   Names names_;

@@ -2,15 +2,13 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <chrono>
 #include <nlohmann/json.hpp>
 
-#include "scenarios/pictures/step_picture.hpp"
-#include "scenarios/planning/offload.hpp"
 #include "scenarios/planning/size.hpp"
 #include "scenarios/running/step_result.hpp"
 #include "scenarios/running/step_run.hpp"
-#include "scenarios/studies/failure_study.hpp"
 #include "sim/observers/trace.hpp"
 #include "sim/process/child.hpp"
 #include "sim/process/output.hpp"
@@ -20,13 +18,8 @@ namespace {
 
 using nlohmann::json;
 
-void require_rank(const Scenario& s, int rank) {
-  if (rank < 0 || rank >= s.ranks())
-    throw UserError(fmt::format("--rank {}: the scenario has ranks 0 to {}", rank, s.ranks() - 1));
-}
-
 /// A trace of many ranks is larger than anything that opens it.
-void require_traceable(const Scenario& s, const SimulateOptions& options) {
+void require_traceable(const Scenario& s, const Plan& plan, const SimulateOptions& options) {
   if (options.trace.empty()) return;
   double ranks = s.ranks();
   if (options.trace_ranks) {
@@ -35,7 +28,7 @@ void require_traceable(const Scenario& s, const SimulateOptions& options) {
       throw UserError(fmt::format("--trace-ranks {}-{}: the scenario has ranks 0 to {}", first, last, s.ranks() - 1));
     ranks = last - first + 1;
   }
-  const double operations = estimated_operations(s) * ranks / s.ranks();
+  const double operations = estimated_operations(s, plan) * ranks / s.ranks();
   if (operations <= kMostOfTrace) return;
   const int most = static_cast<int>(kMostOfTrace * ranks / operations);
   throw UserError(fmt::format(
@@ -46,18 +39,32 @@ void require_traceable(const Scenario& s, const SimulateOptions& options) {
                : std::string("Fewer layers or micro-batches do")));
 }
 
+/// The resource classes of a cluster, and those that offload and samples use besides.
+std::vector<std::string> resource_classes_of(const Scenario& s) {
+  std::vector<std::string> classes = resource_classes(s.cluster);
+  if (!s.plan.offload.used()) return classes;
+  const auto add_class = [&classes](const char* name) {
+    if (std::find(classes.begin(), classes.end(), name) == classes.end())
+      classes.insert(std::find(classes.begin(), classes.end(), "framework"), name);
+  };
+  add_class("PCIe");
+  if (s.cluster.node.cpu.memory_bandwidth.value > 0) add_class("host memory");
+  if (s.plan.offload.drives()) add_class("NVMe");
+  return classes;
+}
+
 }  // namespace
 
-Result simulate_here(const Scenario& s, const SimulateOptions& options) {
-  if (options.picture_rank) require_rank(s, *options.picture_rank);
-  require_simulable(s);
-  require_traceable(s, options);
+Result simulate_here(const Scenario& s, const Plan& plan, const SimulateOptions& options) {
+  require_simulable(s, plan);
+  require_traceable(s, plan, options);
   const auto begin = std::chrono::steady_clock::now();
-  const std::optional<Result> fed = fed_result(s, options);
-  const StepRun run(s, options);
-  Result r = result_of(s, run);
-  if (const auto& gossip = s.plan.updates.gossip; gossip && !gossip->drawn())
-    r.replicas.spectral_gap = gossip->spectral_gap();
+  const std::optional<Result> fed = fed_result(s, plan, options);
+  const StepRun run(s, plan, options);
+  Result r = result_of(run);
+  MechanismFigures figures = r.of_mechanism();
+  s.plan.mechanism->book_slow(figures);
+  r.replicas = figures.replicas;
   if (fed) book_starvation(*fed, r);
   r.wall_s = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   if (!options.trace.empty())
@@ -66,23 +73,23 @@ Result simulate_here(const Scenario& s, const SimulateOptions& options) {
         chrome_trace(run.timeline, run.memory, run.machine.top(), run.names, run.streams, [&options](Actor actor) {
           return !options.trace_ranks || (options.trace_ranks->first <= actor && actor <= options.trace_ranks->second);
         }));
-  if (!options.picture.empty()) {
-    const Actor rank = options.picture_rank.value_or(run.breakdown.last());
-    write_whole(options.picture, draw(step_picture(s, rank, run.end.end.value, run.timeline, run.names, run.breakdown,
-                                                   run.memory, run.streams)));
-  }
+  if (options.watch) options.watch(run);
   return r;
+}
+
+Result simulate_here(const Scenario& s, const SimulateOptions& options) { return simulate_here(s, plan(s), options); }
+
+Result simulate(const Scenario& s, const Plan& plan, const SimulateOptions& options) {
+  if (s.prescribed_step.given()) return prescribed_result(s);
+  return result_from_json(json::parse(in_child([&] { return to_json(simulate_here(s, plan, options)).dump(); })));
 }
 
 Result simulate(const Scenario& s, const SimulateOptions& options) {
-  Result r = s.said_step.time.value > 0
-                 ? said_result(s)
-                 : result_from_json(json::parse(in_child([&] { return to_json(simulate_here(s, options)).dump(); })));
-  if (s.failures.given()) r.failures = study_failures(s, Seconds{r.step_time});
-  return r;
+  if (s.prescribed_step.given()) return prescribed_result(s);
+  return simulate(s, plan(s), options);
 }
 
-std::vector<WhatIf> what_if(const Scenario& s, double factor, TransportKind transport) {
+std::vector<WhatIf> what_if(const Scenario& s, const Plan& plan, double factor, TransportKind transport) {
   std::vector<std::string> classes = resource_classes_of(s);
   for (const std::string& of_input : resource_classes(s.input.supply)) classes.push_back(of_input);
   const std::vector<std::string> texts = in_children(classes.size(), processors(), [&](std::size_t i) {
@@ -90,7 +97,7 @@ std::vector<WhatIf> what_if(const Scenario& s, double factor, TransportKind tran
     options.critical_path = false;
     options.transport = transport;
     options.upgrade[classes[i]] = factor;
-    return to_json(result_of(s, StepRun(s, options))).dump();
+    return to_json(result_of(StepRun(s, plan, options))).dump();
   });
   std::vector<WhatIf> table;
   for (std::size_t i = 0; i < classes.size(); ++i)
@@ -98,11 +105,11 @@ std::vector<WhatIf> what_if(const Scenario& s, double factor, TransportKind tran
   return table;
 }
 
-Explanation explain(const Scenario& s) {
-  require_simulable(s);
-  const std::optional<Result> fed = fed_result(s, {});
-  const std::string text = in_child([&s] {
-    const StepRun run(s, {});
+Explanation explain(const Scenario& s, const Plan& plan) {
+  require_simulable(s, plan);
+  const std::optional<Result> fed = fed_result(s, plan, {});
+  const std::string text = in_child([&s, &plan] {
+    const StepRun run(s, plan, {});
     json lines = json::array();
     for (const PathStep& step : named_path(run)) {
       if (step.end <= step.begin) continue;  // of steps that are not looked at
@@ -114,10 +121,10 @@ Explanation explain(const Scenario& s) {
       else
         lines.push_back({step.begin, step.end, actor, name, step.resource});
     }
-    return json{{"result", to_json(result_of(s, run))}, {"path", lines}}.dump();
+    return json{{"result", to_json(result_of(run))}, {"path", lines}}.dump();
   });
   const json j = json::parse(text);
-  Explanation e{result_from_json(j.at("result")), {}};
+  Explanation e{result_from_json(j.at("result")), {}, s.plan.mechanism->in_step()};
   if (fed) book_starvation(*fed, e.result);
   for (const json& line : j.at("path")) e.path.push_back({line[0], line[1], line[2], line[3], line[4]});
   return e;

@@ -1,43 +1,23 @@
 #pragma once
-#include <filesystem>
-#include <functional>
-#include <optional>
 #include <string>
-#include <utility>
+#include <vector>
 
+#include "scenarios/planning/plan.hpp"
 #include "scenarios/running/result.hpp"
-#include "sim/executor/simulation.hpp"
-#include "topologies/machines/cluster_machine.hpp"
+#include "scenarios/running/simulate_options.hpp"
 
 namespace trainyard {
 
-/// A critical path keeps every operation; of larger steps it is left out, and kernels in a row are one operation.
-constexpr double kMostOfPath = 2e6;
-/// A trace takes about 200 bytes an operation: 400 MB, more than its viewers open.
-constexpr double kMostOfTrace = 2e6;
-
-/// What alone caps messages in a step: a modelled collective goes as fast as the fitted model of the library says.
-constexpr const char* kLibraryLimit = "NCCL's own rate";
-
-struct SimulateOptions {
-  Upgrade upgrade;              ///< resource classes made faster
-  bool critical_path = true;    ///< keeps every operation: memory grows with their number
-  std::filesystem::path trace;  ///< written if not empty
-  /// Ranks in the trace, the first and the last; a server that belongs to no rank is left out. Default: all actors.
-  std::optional<std::pair<int, int>> trace_ranks;
-  std::filesystem::path picture;    ///< of one rank's step, as SVG; written if not empty
-  std::optional<int> picture_rank;  ///< default: the one that ends last
-  TransportKind transport = kDefaultTransport;
-  bool progress = false;  ///< a line on the terminal after 2 s
-};
-
 /// Programs, machine and observers put together and run, in this process. One simulation a process: use the next two.
+Result simulate_here(const Scenario&, const Plan&, const SimulateOptions&);
 Result simulate_here(const Scenario&, const SimulateOptions&);
-/// In a forked child.
+/// In a forked child; a prescribed step is not simulated. Failures are another study's (see `answer`).
+Result simulate(const Scenario&, const Plan&, const SimulateOptions& = {});
+/// Laid out, then simulated.
 Result simulate(const Scenario&, const SimulateOptions& = {});
 
 /// Each resource class `factor` times faster, simulated again; side by side on the processors there are.
-std::vector<WhatIf> what_if(const Scenario&, double factor = 2, TransportKind = kDefaultTransport);
+std::vector<WhatIf> what_if(const Scenario&, const Plan&, double factor = 2, TransportKind = kDefaultTransport);
 
 /// One step of the critical path, in words.
 struct PathLine {
@@ -47,7 +27,8 @@ struct PathLine {
 struct Explanation {
   Result result;
   std::vector<PathLine> path;  ///< neighbours with one name, actor and resource joined
+  bool in_step = true;         ///< false: workers do not do each step together, and there is no path of one
 };
-Explanation explain(const Scenario&);
+Explanation explain(const Scenario&, const Plan&);
 
 }  // namespace trainyard

@@ -2,31 +2,30 @@
 
 namespace trainyard {
 
-StepMachine::StepMachine(const Scenario& s, const Upgrade& upgrade)
-    : cluster(upgraded(s.cluster, with_drives(s.input.supply, upgrade)), upgraded(s.software, upgrade)) {
-  if (s.parallel.mechanism == Mechanism::parameter_server) {
-    servers = std::make_unique<PlacedServers>(placed_servers(s, cluster, upgraded(s.software, upgrade)));
-    placed_ = std::make_unique<PlacedMachine>(cluster, servers->actors);
+StepMachine::StepMachine(const Scenario& s, const Plan& plan, const Upgrade& upgrade)
+    : cluster(upgraded(s.cluster, with_drives(s.input.supply, upgrade)), upgraded(s.software, upgrade)),
+      ranks_(static_cast<std::size_t>(s.ranks())),
+      actors_(s.plan.mechanism->actors(plan.training, cluster)) {
+  if (!actors_.empty()) {
+    placed_ = std::make_unique<PlacedMachine>(cluster, actors_);
     top_ = placed_.get();
   }
   if (s.input.used()) {
-    input = std::make_unique<InputRun>(s.input, s.parallel.mesh, s.micro_batch_size, cluster, upgrade);
+    input = std::make_unique<InputRun>(s.input, s.plan.mesh, s.micro_batch_size, cluster, upgrade);
     top_ = &input->machine();
   }
   if (!s.slow.stragglers.empty()) {
-    stragglers_ = std::make_unique<StragglerMachine>(*top_, s.slow.stragglers, s.plan.ranks);
+    stragglers_ = std::make_unique<StragglerMachine>(*top_, s.slow.stragglers, s.ranks());
     top_ = stragglers_.get();
   }
-  cluster.scale_compute(s.compute_scale);
+  cluster.scale_compute(plan.compute_scale);
 }
 
-std::vector<Actor> StepMachine::servers_on(Actor worker) const {
-  std::vector<Actor> on;
-  if (!servers) return on;
-  const Actor first = servers->plan.workers();
-  for (Actor server = first; server < first + servers->plan.servers; ++server)
-    if (placed_->place(server) == placed_->place(worker)) on.push_back(server);
-  return on;
+std::vector<Actor> StepMachine::others_on(Actor rank) const {
+  std::vector<Actor> others;
+  for (std::size_t actor = ranks_; actor < actors_.size(); ++actor)
+    if (actors_[actor].at == actors_[static_cast<std::size_t>(rank)].at) others.push_back(static_cast<Actor>(actor));
+  return others;
 }
 
 }  // namespace trainyard

@@ -4,8 +4,8 @@
 
 #include <cmath>
 
-#include "scenarios/planning/offload.hpp"
-#include "scenarios/planning/size.hpp"
+#include "strategies/step/pass_table.hpp"
+
 
 namespace trainyard {
 namespace {
@@ -53,16 +53,16 @@ void book_rates(const Scenario& s, Result& r) {
   for (const Layer& layer : s.network.layers)
     for (const ParameterTensor& tensor : layer.parameters)
       if (tensor.expert)
-        dropped += 6 * tensor.elements * tensor.active_share * tokens * (1 - rows_within_capacity(s.parallel.sharding));
+        dropped += 6 * tensor.elements * tensor.active_share * tokens * (1 - rows_within_capacity(s.plan.sharding));
   const double executed = (s.network.forward_flops() + s.network.backward_flops()).value * micro_batches - dropped;
   const double model = s.network.model_flops_per_token().value * tokens - dropped;
   double peak = 0;
-  for (int rank = 0; rank < s.plan.ranks; ++rank)
+  for (int rank = 0; rank < s.ranks(); ++rank)
     peak += s.cluster.type_of_gpu(rank).gpu.peak[static_cast<std::size_t>(s.precision)].value;
   r.samples_per_s = samples / r.step_time;
   r.tokens_per_s = tokens / r.step_time;
-  r.tokens_per_s_per_gpu = r.tokens_per_s / s.plan.ranks;
-  r.tflops_per_gpu = model / r.step_time / s.plan.ranks * 1e-12;
+  r.tokens_per_s_per_gpu = r.tokens_per_s / s.ranks();
+  r.tflops_per_gpu = model / r.step_time / s.ranks() * 1e-12;
   r.mfu = model / r.step_time / peak;
   r.hfu = executed / r.step_time / peak;
 }
@@ -73,8 +73,8 @@ bool is_of_loaders(const StepRun& run, const std::string& group) {
 }
 
 void book_breakdown(const StepRun& run, Result& r) {
-  const Actor last = run.breakdown.last(static_cast<std::size_t>(r.ranks));
-  const BreakdownParts parts = run.window.parts(run.machine.servers ? last : run.breakdown.last());
+  const Actor last = run.last();
+  const BreakdownParts parts = run.window.parts(last);
   // Out of step a worker's own mean step is brought to that of all.
   const double steps = !run.in_step() ? parts.total.value / r.step_time : run.steps();
   const auto of = [steps](const auto& map, const char* key) {
@@ -86,21 +86,21 @@ void book_breakdown(const StepRun& run, Result& r) {
   for (const auto& [group, seconds] : parts.exposed)
     if (group == kInputGroup)
       r.breakdown.input = seconds.value / steps;
-    else if ((group != "all-reduce" || !run.central) && !is_of_loaders(run, group))
+    else if (!is_of_loaders(run, group))
       r.breakdown.exposed_communication[group] = seconds.value / steps;
   r.breakdown.bubble = parts.bubble.value / steps;
   r.breakdown.framework = of(parts.work, "framework");
   r.breakdown.other = parts.other.value / steps;
-  r.breakdown.rank = run.machine.servers ? last : run.breakdown.last();
+  r.breakdown.rank = last;
 }
 
 /// The fullest rank of each pipeline stage.
 void book_stages(const Scenario& s, const StepRun& run, Result& r) {
-  const Mesh& mesh = s.parallel.mesh;
+  const Mesh& mesh = s.plan.mesh;
   if (mesh.pipeline == 1) return;
   r.memory.stage = mesh.of(r.memory.rank).pipeline;
   std::vector<Actor> fullest(static_cast<std::size_t>(mesh.pipeline), -1);
-  for (Actor rank = 0; rank < s.plan.ranks; ++rank) {
+  for (Actor rank = 0; rank < s.ranks(); ++rank) {
     Actor& best = fullest[static_cast<std::size_t>(mesh.of(rank).pipeline)];
     if (best < 0 || run.memory.peak(rank) > run.memory.peak(best)) best = rank;
   }
@@ -112,16 +112,16 @@ void book_stages(const Scenario& s, const StepRun& run, Result& r) {
   }
 }
 
-/// What a rank's GPU holds at most. What parameter servers hold on it is there all the time.
+/// What a rank's GPU holds at most. What others hold on it is there all the time.
 struct HeldOnGpu {
   Bytes peak;
   MemoryUse::ByClass parts;
 };
 HeldOnGpu held_on_gpu(const StepRun& run, Actor rank) {
   HeldOnGpu held{run.memory.peak(rank), run.memory.parts_at_peak(rank)};
-  for (const Actor server : run.machine.servers_on(rank)) {
-    held.peak += run.memory.peak(server);
-    const MemoryUse::ByClass parts = run.memory.parts_at_peak(server);
+  for (const Actor other : run.machine.others_on(rank)) {
+    held.peak += run.memory.peak(other);
+    const MemoryUse::ByClass parts = run.memory.parts_at_peak(other);
     for (std::size_t c = 0; c < parts.size(); ++c) held.parts[c] += parts[c];
   }
   return held;
@@ -132,7 +132,7 @@ void book_memory(const Scenario& s, const StepRun& run, Result& r) {
   const auto capacity = [&s](Actor actor) { return s.cluster.type_of_gpu(actor).gpu.memory_capacity; };
   Actor rank = 0;
   HeldOnGpu held = held_on_gpu(run, 0);
-  for (Actor other = 1; other < s.plan.ranks; ++other)
+  for (Actor other = 1; other < s.ranks(); ++other)
     if (const HeldOnGpu more = held_on_gpu(run, other); more.peak / capacity(other) > held.peak / capacity(rank)) {
       rank = other;
       held = more;
@@ -163,9 +163,7 @@ Bytes most_sent(const StepRun& run) {
 /// Time of a step of all workers: where they are not in step, of as many steps as there are workers.
 double step_time_of(const StepRun& run) {
   if (run.in_step()) return (run.end_of_steps() - run.begin()) / run.steps();
-  const ServerPlan& plan = run.machine.servers->plan;
-  if (plan.consistency == Consistency::synchronous) return run.board->last_update().value / run.plan.steps;
-  return plan.workers() / run.board->steps_per_s();
+  return run.mechanism->step_time(run.plan.steps).value;
 }
 
 void book_training(const Scenario& s, Result& r) {
@@ -174,16 +172,28 @@ void book_training(const Scenario& s, Result& r) {
   r.training_time = s.training.time.value > 0 ? s.training.time.value : s.training.steps * r.step_time;
 }
 
-void book_replicas(const Scenario& s, Result& r) {
-  const ReplicaUpdates& updates = s.plan.updates;
-  r.steps = s.plan.steps;
-  r.warm_steps = s.warm_steps;
-  r.replicas.delay = updates.delay;
-  r.replicas.local_steps = updates.local_steps;
-  if (updates.delay > 0) r.replicas.late_gradients = static_cast<double>(s.plan.ranks) * s.plan.steps;
-  if (!updates.gossip) return;
-  r.replicas.gossip = updates.gossip->name();
-  r.replicas.neighbours = updates.gossip->most_neighbours();
+void book_mechanism(const StepRun& run, Result& r) {
+  const int steps = run.planned.training.steps;
+  r.steps = steps;
+  r.warm_steps = run.planned.warm_steps;
+  MechanismFigures figures;
+  run.scenario.plan.mechanism->book(figures, run.plan, steps);
+  run.mechanism->book(figures, [&run](Actor worker) { return run.window.parts(worker); }, steps);
+  r.servers = figures.servers;
+  r.replicas = figures.replicas;
+  r.samples_per_s *= figures.taught_share;  // late gradients teach nothing
+}
+
+void book_all_reduce(const Scenario& s, const Plan& plan, Result& r) {
+  if (s.ranks() > 1 && s.plan.mechanism->all_reduces()) {
+    r.all_reduce.algorithm = all_reduce_name(plan.all_reduce);
+    r.all_reduce.fidelity = name_of(plan.all_reduce.settings.fidelity);
+    r.all_reduce.channels = plan.all_reduce.settings.channels;
+  }
+  if (!plan.tuned) return;
+  r.all_reduce.tried_size = plan.tuned->size.value;
+  for (const Tuning::Candidate& c : plan.tuned->candidates)
+    r.all_reduce.tried.push_back({c.algorithm->name, c.channels, c.seconds});
 }
 
 }  // namespace
@@ -199,44 +209,35 @@ std::vector<PathStep> named_path(const StepRun& run) {
   return path;
 }
 
-Result said_result(const Scenario& s) {
+Result prescribed_result(const Scenario& s) {
   Result r;
   r.scenario = s.name;
-  r.ranks = s.plan.ranks;
-  r.step_time = s.said_step.time.value;
-  r.said_step = s.said_step.source;
+  r.ranks = s.ranks();
+  r.step_time = s.prescribed_step.time.value;
+  r.said_step = s.prescribed_step.source;
   book_training(s, r);
   book_rates(s, r);
   return r;
 }
 
-Result result_of(const Scenario& s, const StepRun& run) {
+Result result_of(const StepRun& run) {
+  const Scenario& s = run.scenario;
   Result r;
   r.scenario = s.name;
-  r.ranks = s.plan.ranks;
+  r.ranks = s.ranks();
   r.step_time = step_time_of(run);
   if (s.measured.given()) r.measured = {s.measured.at(s.micro_batch_size).value, s.measured.source};
   book_training(s, r);
-  if (s.plan.ranks > 1 && s.parallel.mechanism == Mechanism::all_reduce && !s.plan.updates.gossip) {
-    r.all_reduce.algorithm = all_reduce_name(s);
-    r.all_reduce.fidelity = name_of(s.plan.collective.fidelity);
-    r.all_reduce.channels = s.plan.collective.channels;
-  }
-  if (s.tuned) {
-    r.all_reduce.tried_size = s.tuned->size.value;
-    for (const Tuning::Candidate& c : s.tuned->candidates)
-      r.all_reduce.tried.push_back({c.algorithm, c.channels, c.seconds});
-  }
+  book_all_reduce(s, run.planned, r);
   r.operations = run.end.operations;
   r.messages = run.end.transfers;
   r.late_by_look_ahead = run.end.late_by_look_ahead;
   book_rates(s, r);
-  if (run.machine.servers) book_servers(run, r);
-  book_replicas(s, r);
+  book_mechanism(run, r);
   book_breakdown(run, r);
   book_memory(s, run, r);
   book_critical_path(run, r);
-  if (run.machine.input) book_input(s, run, r);
+  if (run.machine.input) book_input(run, r);
   for (const auto& [kind, bytes] : run.traffic.by_link_kind())
     r.bytes_by_link_kind[kind] = bytes.value / run.plan.steps;
   r.bytes_sent_per_rank_max = most_sent(run).value / run.plan.steps;

@@ -9,9 +9,9 @@
 namespace trainyard {
 
 /// What a run of a scenario's steps answers. Throws InternalError where the parts of a step do not sum up to it.
-Result result_of(const Scenario&, const StepRun&);
-/// Of a step that was said: its rates, and nothing that only a simulation knows.
-Result said_result(const Scenario&);
+Result result_of(const StepRun&);
+/// Of a prescribed step: its rates, and nothing that only a simulation knows.
+Result prescribed_result(const Scenario&);
 
 /// The critical path within the steps that are looked at, its resources called as in answers. Empty where not all was
 /// recorded, or no path is that of one step.
@@ -19,12 +19,13 @@ std::vector<PathStep> named_path(const StepRun&);
 
 /// The same steps with all samples on the GPUs from the beginning, simulated in a child; nothing of a scenario without an
 /// input pipeline.
-std::optional<Result> fed_result(const Scenario&, SimulateOptions);
+std::optional<Result> fed_result(const Scenario&, const Plan&, SimulateOptions);
 /// What samples add to the step: `fed` is the result without them.
 void book_starvation(const Result& fed, Result&);
 
-/// Adds what parameter servers, or the input pipeline, tell of a run that has them.
-void book_servers(const StepRun&, Result&);
-void book_input(const Scenario&, const StepRun&, Result&);
+/// Adds what the input pipeline tells of a run that has one.
+void book_input(const StepRun&, Result&);
+/// Adds host memory and drives of the fullest node, with offload.
+void book_host_memory(const Scenario&, const TrainingPlan&, Result&);
 
 }  // namespace trainyard

@@ -6,43 +6,15 @@
 
 namespace trainyard {
 
-/// What workers wait for in a step, all of them taken together.
-void book_servers(const StepRun& run, Result& r) {
-  const ServerPlan& plan = run.machine.servers->plan;
-  r.servers.workers = plan.workers();
-  r.servers.servers = plan.servers;
-  r.servers.consistency = consistency_names()[static_cast<std::size_t>(plan.consistency)];
-  std::vector<double> held(static_cast<std::size_t>(plan.servers));
-  for (std::size_t k = 0; k < plan.keys(); ++k) held[static_cast<std::size_t>(plan.server_of[k])] += plan.share_of(k);
-  r.servers.largest_share = *std::max_element(held.begin(), held.end());
-  r.servers.staleness = run.board->staleness();
-  std::uint64_t applied = 0;
-  for (const auto& [of, count] : r.servers.staleness) applied += count;
-  const auto dropped = static_cast<double>(run.board->dropped_pushes());
-  r.servers.dropped_share = dropped / (dropped + static_cast<double>(applied));
-  const char* others = plan.consistency == Consistency::synchronous ? "barrier"
-                       : plan.consistency == Consistency::stale     ? "staleness bound"
-                                                                    : "server";
-  for (Actor worker = 0; worker < plan.workers(); ++worker) {
-    const BreakdownParts parts = run.window.parts(worker);
-    const double each = plan.workers() * run.steps();
-    r.servers.waits["pull"] += parts.exposed.at("parameters").value / each;
-    r.servers.waits["push"] += parts.exposed.at("gradients").value / each;
-    r.servers.waits[others] += parts.bubble.value / each;
-  }
-  // Late gradients teach nothing.
-  r.samples_per_s *= static_cast<double>(plan.workers() - plan.backup_workers) / plan.workers();
-}
-
-std::optional<Result> fed_result(const Scenario& s, SimulateOptions options) {
+std::optional<Result> fed_result(const Scenario& s, const Plan& plan, SimulateOptions options) {
   if (!s.input.used()) return std::nullopt;
   Scenario fed = s;
   fed.input = {};
   options.critical_path = options.progress = false;
   options.trace.clear();
-  options.picture.clear();
+  options.watch = nullptr;
   return result_from_json(
-      nlohmann::json::parse(in_child([&] { return to_json(result_of(fed, StepRun(fed, options))).dump(); })));
+      nlohmann::json::parse(in_child([&] { return to_json(result_of(StepRun(fed, plan, options))).dump(); })));
 }
 
 /// A rank that waits for a peer's gradients may wait for the peer's samples, or have posted its receive while it waits for
@@ -56,8 +28,8 @@ void book_starvation(const Result& fed, Result& r) {
 }
 
 /// How busy what brings samples is.
-void book_input(const Scenario& s, const StepRun& run, Result& r) {
-  const InputSupply& supply = s.input.supply;
+void book_input(const StepRun& run, Result& r) {
+  const InputSupply& supply = run.scenario.input.supply;
   r.input.used = true;
   const double end = run.end.end.value;
   for (const LinkId link : run.machine.input->machine().storage_links())

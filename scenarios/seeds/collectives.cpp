@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <numeric>
 
-#include "scenarios/running/collective_run.hpp"
+#include "scenarios/collectives/collective_run.hpp"
 #include "scenarios/seeds/seed_case.hpp"
 
 namespace trainyard {

@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <numeric>
 
-#include "scenarios/planning/node_rings.hpp"
-#include "scenarios/running/collective_run.hpp"
+#include "strategies/collectives/node_rings.hpp"
+#include "scenarios/collectives/collective_run.hpp"
 #include "scenarios/running/server_cell.hpp"
 #include "scenarios/seeds/transfers.hpp"
 #include "sim/process/child.hpp"

@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "scenarios/running/collective_run.hpp"
+#include "scenarios/collectives/collective_run.hpp"
 #include "scenarios/seeds/transfers.hpp"
 #include "sim/executor/simulation.hpp"
 #include "sim/list_program.hpp"

@@ -4,7 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "scenarios/pictures/views.hpp"
-#include "scenarios/running/collective_run.hpp"
+#include "scenarios/collectives/collective_run.hpp"
 #include "scenarios/running/simulate.hpp"
 #include "scenarios/seeds/simple_training.hpp"
 #include "scenarios/seeds/transfers.hpp"

@@ -7,7 +7,7 @@
 #include <numeric>
 
 #include "scenarios/running/bare_pipeline.hpp"
-#include "scenarios/running/ideal_machine.hpp"
+#include "topologies/machines/ideal_machine.hpp"
 #include "scenarios/seeds/seed_case.hpp"
 #include "sim/executor/simulation.hpp"
 #include "sim/list_program.hpp"

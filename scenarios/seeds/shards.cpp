@@ -6,7 +6,7 @@
 #include <numeric>
 
 #include "models/networks/network_entry.hpp"
-#include "scenarios/planning/held_memory.hpp"
+#include "scenarios/lessons/held_memory.hpp"
 #include "scenarios/reading/read_collective.hpp"
 #include "scenarios/seeds/simple_training.hpp"
 #include "sim/executor/simulation.hpp"

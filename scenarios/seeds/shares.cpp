@@ -6,8 +6,8 @@
 #include <numeric>
 #include <set>
 
-#include "scenarios/planning/held_memory.hpp"
-#include "scenarios/running/ideal_machine.hpp"
+#include "scenarios/lessons/held_memory.hpp"
+#include "topologies/machines/ideal_machine.hpp"
 #include "scenarios/seeds/seed_case.hpp"
 #include "sim/executor/simulation.hpp"
 #include "sim/list_program.hpp"

@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "scenarios/running/collective_run.hpp"
+#include "scenarios/collectives/collective_run.hpp"
 #include "scenarios/seeds/seed_case.hpp"
 
 namespace trainyard {

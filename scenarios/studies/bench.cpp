@@ -199,7 +199,7 @@ BenchRow bench_row(const ClusterSpec& cluster, const BenchOptions& o, double siz
   CollectiveRunOptions run = run_options(o, row.size);
   if (o.algorithm == "auto") {
     const Tuning tuned = tune(o.operation, Bytes{row.size}, cluster, o.ranks, o.settings, o.software, true);
-    row.algorithm = run.algorithm = tuned.best().algorithm;
+    row.algorithm = run.algorithm = tuned.best().algorithm->name;
     run.options.settings.channels = tuned.best().channels;
     if (tuned.best().channels > 1) row.algorithm += fmt::format(" of {} channels", tuned.best().channels);
   }

@@ -6,11 +6,11 @@
 #include <functional>
 #include <nlohmann/json.hpp>
 
-#include "scenarios/reading/read_network.hpp"
 #include "scenarios/running/simulate.hpp"
 #include "sim/executor/simulation.hpp"
 #include "sim/observers/memory_use.hpp"
 #include "sim/process/child.hpp"
+#include "strategies/step/training_programs.hpp"
 #include "topologies/machines/cluster_machine.hpp"
 
 namespace trainyard {
@@ -19,7 +19,7 @@ namespace {
 Overrides with_micro_batch(const Scenario& s, std::int64_t samples) {
   return {{"plan.micro_batch_size", fmt::format("{}", samples)},
           {"plan.global_batch_size",
-           fmt::format("{}", samples * s.parallel.mesh.data * (s.parallel.any() ? s.plan.micro_batches : 1))}};
+           fmt::format("{}", samples * s.plan.mesh.data * (s.plan.splits_model() ? s.micro_batches() : 1))}};
 }
 
 }  // namespace
@@ -39,16 +39,22 @@ std::int64_t largest_that_fits(std::int64_t guess, const std::function<bool(std:
 }
 
 Bytes peak_memory(const Scenario& s) {
-  if (s.parallel.any() ||
-      s.parallel.mechanism != Mechanism::all_reduce) {  // a stage's memory depends on when the others do what
+  if (s.plan.splits_model() || !s.plan.mechanism->all_reduces()) {  // it depends on when the others do what
     SimulateOptions options;
     options.critical_path = false;
     return Bytes{simulate(s, options).memory.peak};
   }
-  return Bytes{nlohmann::json::parse(in_child([&s] {
-                 DataParallelPlan plan = s.plan;
-                 plan.ranks = plan.micro_batches = plan.steps = 1;
-                 plan.bucket_copy = false;  // their memory is part of plan.memory
+  return peak_memory_alone(s, plan(s).training);
+}
+
+Bytes peak_memory_alone(const Scenario& s, TrainingPlan plan) {
+  return Bytes{nlohmann::json::parse(in_child([&] {
+                 plan.mesh = {};
+                 plan.micro_batches = plan.steps = 1;
+                 plan.stages.front().tasks = one_stage_tasks(1);
+                 plan.lanes = {};
+                 plan.updates = {};
+                 plan.bucket_copy = false;  // their memory is part of the stage's
                  ClusterSpec alone = s.cluster;
                  alone.nodes = 1;
                  alone.others.clear();
@@ -56,10 +62,10 @@ Bytes peak_memory(const Scenario& s) {
                  alone.joins_chips = false;
                  ClusterMachine machine(alone, s.software);
                  Names names;
-                 training_groups(names, plan.all_reduce);
+                 const TrainingPrograms programs(plan, names);
                  MemoryUse memory;
                  Simulation simulation(machine);
-                 simulation.add(0, data_parallel_program(0, s.network, plan, names));
+                 programs.add_to(simulation);
                  simulation.observe(memory);
                  simulation.run();
                  return nlohmann::json(memory.peak(0).value).dump();
@@ -70,7 +76,7 @@ namespace {
 
 /// Do GPUs hold it, and with offload hosts and drives too?
 bool has_room(const Scenario& s, Bytes memory) {
-  if (!s.parallel.offload.used()) return peak_memory(s) <= memory;
+  if (!s.plan.offload.used()) return peak_memory(s) <= memory;
   SimulateOptions options;
   options.critical_path = false;
   return simulate(s, options).fits;
@@ -81,7 +87,7 @@ bool has_room(const Scenario& s, Bytes memory) {
 Capacity capacity(const Scenario& s) {
   Capacity room;
   room.memory = s.cluster.type_of_gpu(0).gpu.memory_capacity;
-  for (int rank = 1; rank < s.plan.ranks; ++rank)
+  for (int rank = 1; rank < s.ranks(); ++rank)
     room.memory = std::min(room.memory, s.cluster.type_of_gpu(rank).gpu.memory_capacity);
   const auto fits = [&](const Overrides& overrides, double* parameters) {
     try {

@@ -33,10 +33,10 @@ struct CheckpointCost {
 
 CheckpointPlan transfer_plan(const Scenario& s, Bytes bytes) {
   const FailureChoice& choice = s.failures;
-  if (!choice.sharded && s.parallel.zero != ZeroStage::none)
+  if (!choice.sharded && s.plan.zero != ZeroStage::none)
     fail(choice.checkpoint_place,
          "faults.checkpoint.sharded: false, but under ZeRO no rank holds the whole optimizer state");
-  return {checkpoint_shares(bytes, s.ranks(), choice.sharded, holders(s.parallel.mesh)), choice.store};
+  return {checkpoint_shares(bytes, s.ranks(), choice.sharded, holders(s.plan.mesh)), choice.store};
 }
 
 CheckpointCost checkpoint_cost(const Scenario& s) {
@@ -80,10 +80,10 @@ LongRunPlan plan_of(const Scenario& s, Seconds step) {
   plan.step = step;
   plan.steps = s.training.steps;
   plan.until = s.training.time;
-  plan.replicas = s.parallel.mesh.data;
+  plan.replicas = s.plan.mesh.data;
   plan.nodes = s.cluster.nodes;
   plan.recovery = choice.recovery;
-  plan.recovery.state_survives = s.parallel.zero == ZeroStage::none && plan.replicas > 1;
+  plan.recovery.state_survives = s.plan.zero == ZeroStage::none && plan.replicas > 1;
   plan.parts = choice.parts;
   plan.failures = choice.failures;
   return plan;

@@ -5,6 +5,7 @@
 #include <functional>
 
 #include "scenarios/reading/scenario.hpp"
+#include "scenarios/studies/failure_study.hpp"
 
 namespace trainyard {
 namespace {
@@ -67,8 +68,8 @@ std::vector<FailureWhatIf> failure_what_ifs(const Scenario& s, Seconds step, con
 void add_goodput(std::vector<WhatIf>& table, const Scenario& s, const FailureStudy& study) {
   Scenario known = with_known_costs(s, study);
   for (WhatIf& change : table) try {
-      known.said_step.time = Seconds{change.step_time};
-      const FailureStudy again = study_failures(known, known.said_step.time);
+      known.prescribed_step.time = Seconds{change.step_time};
+      const FailureStudy again = study_failures(known, known.prescribed_step.time);
       change.goodput = again.goodput;
       change.effective_step_time = again.effective_step_time();
     } catch (const UserError&) {  // as above

@@ -12,9 +12,9 @@ namespace {
 /// there is none.
 Scenario with_replicas(const Scenario& s, int replicas) {
   const std::int64_t nodes = std::int64_t{s.cluster.nodes} * replicas;
-  if (nodes % s.parallel.mesh.data != 0 || !s.cluster.others.empty())
+  if (nodes % s.plan.mesh.data != 0 || !s.cluster.others.empty())
     throw UserError("no whole nodes, or nodes that differ");
-  Overrides fewer{{"cluster.nodes", fmt::format("{}", nodes / s.parallel.mesh.data)},
+  Overrides fewer{{"cluster.nodes", fmt::format("{}", nodes / s.plan.mesh.data)},
                   {"faults.failures", "null"},
                   {"faults.checkpoint", "null"},
                   {"faults.restart", "null"}};
@@ -32,12 +32,12 @@ Seconds FewerReplicas::operator()(int replicas) {
 }
 
 FewerReplicas::Step FewerReplicas::find(int replicas) {
-  const Step whole{step_ * scenario_.parallel.mesh.data / replicas, false};
-  if (scenario_.said_step.time.value > 0 || simulated_ == kMostSimulated) return whole;
-  if (estimated_operations(scenario_) > kMostOfPath) return whole;
+  const Step whole{step_ * scenario_.plan.mesh.data / replicas, false};
+  if (scenario_.prescribed_step.given() || simulated_ == kMostSimulated) return whole;
+  if (estimated_operations(scenario_, plan(scenario_)) > kMostOfPath) return whole;
   try {
     const Scenario fewer = with_replicas(scenario_, replicas);
-    if (fewer.parallel.mesh.data != replicas) return whole;
+    if (fewer.plan.mesh.data != replicas) return whole;
     ++simulated_;
     SimulateOptions options;
     options.critical_path = false;

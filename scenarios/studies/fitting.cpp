@@ -10,7 +10,7 @@ namespace trainyard {
 namespace {
 
 std::vector<Overrides> candidates(const Scenario& s) {
-  const ParallelChoice& p = s.parallel;
+  const PlanChoice& p = s.plan;
   std::vector<Overrides> all;
   const auto add = [&all](const char* key, std::string value) { all.push_back({{key, std::move(value)}}); };
   if (p.sharding.recompute == Recompute::none) add("plan.recompute", "selective");
@@ -37,10 +37,10 @@ std::vector<Overrides> candidates(const Scenario& s) {
 Scenario shortened(const Scenario& s, const Overrides& overrides) {
   const Scenario other = read_again(s, overrides);
   const std::int64_t enough =
-      std::min<std::int64_t>(other.plan.micro_batches, 2 * other.parallel.mesh.pipeline * other.parallel.chunks);
+      std::min<std::int64_t>(other.micro_batches(), 2 * other.plan.mesh.pipeline * other.plan.chunks);
   Overrides fewer = overrides;
   fewer.emplace_back("plan.global_batch_size",
-                     fmt::format("{}", enough * other.micro_batch_size * other.parallel.mesh.data));
+                     fmt::format("{}", enough * other.micro_batch_size * other.plan.mesh.data));
   return read_again(s, fewer);
 }
 
@@ -60,12 +60,6 @@ std::vector<FittingChange> fitting_changes(const Scenario& s) {
   std::stable_sort(changes.begin(), changes.end(),
                    [](const FittingChange& a, const FittingChange& b) { return a.peak < b.peak; });
   return changes;
-}
-
-std::string in_words(const Overrides& overrides) {
-  std::string text;
-  for (const auto& [path, value] : overrides) text += fmt::format("{}{}={}", text.empty() ? "" : " ", path, value);
-  return text;
 }
 
 }  // namespace trainyard

@@ -70,20 +70,25 @@ Seconds LayerCosts::step() const { return micro_batch.time * micro_batches + acc
 namespace {
 
 /// What the rank has of every layer of its pipeline stage.
-std::vector<const Layer*> layers_of(const Scenario& s, int rank) {
+std::vector<const Layer*> layers_of(const TrainingPlan& plan, int rank) {
   std::vector<const Layer*> layers;
-  if (!s.parallel.any()) {
-    for (const Layer& layer : s.network.layers) layers.push_back(&layer);
-    return layers;
-  }
-  for (const std::vector<int>& chunk : s.mesh_plan.stage_of(rank).chunks)
-    for (const int layer : chunk) layers.push_back(&s.share.layers[static_cast<std::size_t>(layer)]);
+  for (const std::vector<int>& chunk : plan.stage_of(rank).chunks)
+    for (const int layer : chunk) layers.push_back(&plan.network->layers[static_cast<std::size_t>(layer)]);
   return layers;
+}
+
+/// A bucket filled from the gradients, or given back to them: each element read and written.
+Work bucket_copy(const GradientBucket& bucket, const StagePlan& stage, const TrainingPlan& plan) {
+  Work copy;
+  copy.kernel = static_cast<std::uint16_t>(Kernel::elementwise);
+  copy.precision = stage.optimizer.precision;
+  copy.bytes = 2 * bucket.elements * plan.gradient_element;
+  return copy;
 }
 
 }  // namespace
 
-LayerCosts layer_costs(const Scenario& s, int rank) {
+LayerCosts layer_costs(const Scenario& s, const TrainingPlan& plan, int rank) {
   const NodeType& node = s.cluster.type_of_gpu(rank);
   const Gpu& gpu = node.gpu;
   const Gpu::Efficiency& product = gpu.efficiency[static_cast<std::size_t>(Kernel::gemm)];
@@ -93,8 +98,8 @@ LayerCosts layer_costs(const Scenario& s, int rank) {
   costs.memory_bandwidth = gpu.memory_bandwidth;
   costs.ridge = costs.peak.value / costs.memory_bandwidth.value;
   costs.product_ridge = costs.ridge * product.flops / product.memory;
-  costs.micro_batches = s.plan.micro_batches;
-  for (const Layer* of_rank : layers_of(s, rank)) {
+  costs.micro_batches = plan.micro_batches;
+  for (const Layer* of_rank : layers_of(plan, rank)) {
     const Layer& layer = *of_rank;
     LayerCost& cost = costs.layers.emplace_back();
     cost.name = layer.name;
@@ -105,15 +110,15 @@ LayerCosts layer_costs(const Scenario& s, int rank) {
       for (const int tensor : call.gradients_ready)
         if (const ParameterTensor& p = layer.parameters[static_cast<std::size_t>(tensor)]; !p.accumulated)
           elements += p.elements;
-      Work sum = s.plan.accumulation;
+      Work sum = plan.accumulation;
       sum.bytes = sum.bytes * elements;
       if (elements > 0) costs.accumulation += kernel_cost(node, s.software, sum) * (costs.micro_batches - 1);
     }
     costs.micro_batch += cost.both();
   }
-  if (s.plan.bucket_copy && !s.plan.host_buckets)  // else the CPU copies
-    for (const GradientBucket& bucket : s.plan.buckets)
-      costs.bucket_copies += kernel_cost(node, s.software, bucket_copy_work(bucket, s.plan)) * 2;
+  if (plan.bucket_copy && !plan.host_buckets)  // else the CPU copies
+    for (const GradientBucket& bucket : plan.stage_of(rank).buckets)
+      costs.bucket_copies += kernel_cost(node, s.software, bucket_copy(bucket, plan.stage_of(rank), plan)) * 2;
   return costs;
 }
 

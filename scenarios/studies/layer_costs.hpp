@@ -52,6 +52,6 @@ struct LayerCosts {
 };
 
 /// Of the GPU that this rank runs on.
-LayerCosts layer_costs(const Scenario&, int rank);
+LayerCosts layer_costs(const Scenario&, const TrainingPlan&, int rank);
 
 }  // namespace trainyard

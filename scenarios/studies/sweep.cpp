@@ -7,7 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "scenarios/planning/size.hpp"
-#include "scenarios/running/simulate.hpp"
+#include "scenarios/studies/answer.hpp"
 #include "scenarios/studies/sweep_journal.hpp"
 #include "sim/process/child.hpp"
 
@@ -138,7 +138,7 @@ Checked check_points(const Sweep& sweep, std::size_t count) {
     json lines = json::array();
     for (std::size_t i = first(part); i < first(part + 1); ++i) try {
         const Scenario s = read_scenario(sweep.scenario, sweep.point(i));
-        if (s.said_step.time.value <= 0) require_simulable(s);
+        if (!s.prescribed_step.given()) require_simulable(s, plan(s));
         lines.push_back({"", point_key(s, stamp)});
       } catch (const UserError& e) {
         lines.push_back({e.what(), ""});
@@ -228,7 +228,7 @@ std::vector<SweepPoint> run_sweep(const Sweep& sweep, const SweepOptions& option
     try {
       Scenario s = read_scenario(sweep.scenario, sweep.point(open[k]));
       s.failures.find_best = false;  // no column shows it
-      return to_json(point_of(simulate(s))).dump();
+      return to_json(point_of(answer(s))).dump();
     } catch (
         const UserError& e) {  // found only on the way, such as a deadlock: this point is impossible, not the sweep
       SweepPoint impossible;

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "scenarios/reading/scenario.hpp"
 #include "scenarios/running/result.hpp"
 
 namespace trainyard {

@@ -67,17 +67,29 @@ Registry<Collective>& collectives(Operation operation) {
 
 const Collective& find_collective(Operation operation, const std::string& name, GroupPlace place, const Place& where) {
   const Collective& found = collectives(operation).find(name, where);
+  require_fits(found, place, where);
+  return found;
+}
+
+void require_fits(const Collective& collective, GroupPlace place, const Place& where) {
+  const Operation operation = collective.operation;
   if (place.size < 1) fail(where, fmt::format("{} of {} ranks; at least 1", name_of(operation), place.size));
   if (has_root(operation) && (place.settings->root < 0 || place.settings->root >= place.size))
     fail(where, fmt::format("root {} of a {} of {} ranks; 0 to {}", place.settings->root, name_of(operation),
                             place.size, place.size - 1));
-  if (place.settings->fidelity == Fidelity::flows && !found.steady)
+  if (place.settings->fidelity == Fidelity::flows && !collective.steady)
     fail(where, fmt::format("{} by {} cannot be simulated as flows: its ranks wait for each other; take fidelity "
                             "messages",
-                            name_of(operation), found.name));
-  if (const std::string why = found.refuses ? found.refuses(place) : ""; !why.empty())
-    fail(where, fmt::format("{} by {}: {}", name_of(operation), found.name, why));
-  return found;
+                            name_of(operation), collective.name));
+  if (const std::string why = collective.refuses ? collective.refuses(place) : ""; !why.empty())
+    fail(where, fmt::format("{} by {}: {}", name_of(operation), collective.name, why));
+}
+
+const Collective& default_collective(Operation operation) {
+  static constexpr std::array<const char*, kOperations> names{
+      "ring",   "ring",          "ring",         "direct",     "direct", "binomial-tree", "binomial-tree",
+      "direct", "direct",        "ring-shift",   "dissemination"};
+  return collectives(operation).find(names.at(static_cast<std::size_t>(operation)), {});
 }
 
 int Collective::channels_of(GroupPlace place) const {

@@ -35,6 +35,10 @@ struct Collective {
 Registry<Collective>& collectives(Operation);
 /// Finds it by name, and checks that it can do a group of that size. Throws UserError at `where`.
 const Collective& find_collective(Operation, const std::string& name, GroupPlace, const Place& where);
+/// Throws UserError at `where` for a group that it cannot do.
+void require_fits(const Collective&, GroupPlace, const Place& where);
+/// What is meant where nobody says an algorithm.
+const Collective& default_collective(Operation);
 
 /// Members that the rank at `place` exchanges with.
 std::vector<int> peers_of(const Collective&, GroupPlace place);

@@ -130,10 +130,9 @@ void make_lanes(TrainingPlan& plan, const std::vector<int>& node_of_rank, const 
     groups = groups_of(plan, lane, node_of_rank, choice.settings);
     for (const LaneGroup& group : groups.groups)
       for (int o = 0; o < kOperations; ++o)
-        if (const std::string& name = choice.algorithms[static_cast<std::size_t>(o)]; !name.empty()) {
-          const GroupPlace place{0, static_cast<int>(group.members.size()), &group.settings};
-          groups.algorithm[static_cast<std::size_t>(o)] =
-              &find_collective(static_cast<Operation>(o), name, place, where);
+        if (const Collective* algorithm = choice.algorithms[static_cast<std::size_t>(o)]) {
+          require_fits(*algorithm, {0, static_cast<int>(group.members.size()), &group.settings}, where);
+          groups.algorithm[static_cast<std::size_t>(o)] = algorithm;
         }
   }
 }

@@ -1,6 +1,7 @@
 #include "strategies/plan/training_plan.hpp"
 
 #include <algorithm>
+#include <numeric>
 
 namespace trainyard {
 namespace {
@@ -50,6 +51,21 @@ void divide(TrainingPlan& plan, const std::vector<std::vector<int>>& layers_of_v
     of.buckets = buckets_of(plan, of, buckets);
     mark_tied(plan, stage, of.buckets);
   }
+}
+
+TrainingPlan replica_plan(std::shared_ptr<const Network> network, int ranks, int micro_batches) {
+  TrainingPlan plan;
+  plan.mesh.data = ranks;
+  plan.micro_batches = plan.pipeline.micro_batches = micro_batches;
+  plan.gradient_element = Bytes{4};
+  plan.parameter_element = element_size(network->precision);
+  plan.accumulation = gradient_accumulation_work(1, network->precision);
+  StagePlan& stage = plan.stages.emplace_back();
+  stage.chunks.emplace_back(network->layers.size());
+  std::iota(stage.chunks.front().begin(), stage.chunks.front().end(), 0);
+  stage.tasks = one_stage_tasks(micro_batches);
+  plan.network = std::move(network);
+  return plan;
 }
 
 std::vector<int> zero_group(const TrainingPlan& plan, int rank, bool experts) {

@@ -10,7 +10,7 @@
 #include "models/software/training_memory.hpp"
 #include "strategies/collectives/collective.hpp"
 #include "strategies/pipelines/pipeline_schedule.hpp"
-#include "strategies/plan/gossip.hpp"
+#include "strategies/plan/gossip_graph.hpp"
 #include "strategies/plan/gradient_buckets.hpp"
 #include "strategies/plan/mesh.hpp"
 #include "strategies/plan/offload_plan.hpp"
@@ -86,11 +86,12 @@ struct InputFeed {
   bool used() const { return !loader_of_rank.empty(); }
 };
 
-/// One training step of all ranks of a mesh. Made whole by `make_lanes`.
+/// What is laid out: the training steps of all ranks of a mesh, of which a single device and plain data parallelism are
+/// those of one stage. Made whole by `make_lanes`.
 struct TrainingPlan {
   Mesh mesh;
-  Sharding sharding;                 ///< of every layer, over tensor, context and expert
-  const Network* network = nullptr;  ///< one rank's share of every layer, of one micro-batch
+  Sharding sharding;                       ///< of every layer, over tensor, context and expert
+  std::shared_ptr<const Network> network;  ///< one rank's share of every layer, of one micro-batch
   int steps = 1;
   int micro_batches = 1;  ///< a step and rank
   PipelineShape pipeline;
@@ -121,7 +122,10 @@ struct TrainingPlan {
   std::uint16_t wait_kernel = 0;  ///< a full bucket waits for a coordinator's tick; 0: leaves at once
   std::uint16_t first_fused = 0;  ///< the Machine's number of the first run of kernels that is priced as one; 0: none
 
+  bool fuses_kernels = false;  ///< kernels in a row may be one operation where nobody looks at each
   ReplicaUpdates updates;
+  /// Group in the breakdown of what replicas exchange over Lane::gradients; "": they exchange nothing there.
+  std::string gradient_exchange = "all-reduce";
   InputFeed input;
   bool marks_steps = false;  ///< the end of each step is an operation of its own (see TrainingWords::step_over)
 
@@ -150,11 +154,18 @@ ZeroShares zero_shares(ZeroStage, double replicas);
 /// `gradient_element` must be there.
 void divide(TrainingPlan&, const std::vector<std::vector<int>>& layers_of_virtual_stages, const BucketChoice&);
 
+/// A plan of replicas that each hold the whole network: one stage with all layers, `micro_batches` a step and rank,
+/// gradients in fp32, no memory, no buckets, no lanes.
+TrainingPlan replica_plan(std::shared_ptr<const Network>, int ranks, int micro_batches = 1);
+
 /// Groups of every lane that the mesh has use for, their nodes told by `node_of_rank`; `settings` are theirs but for that
-/// (and the library's ways, where they are modelled). `algorithms`: names by operation, "" for the default.
+/// (and the library's ways, where they are modelled). `algorithms`: by operation; null: not used. Throws UserError at
+/// `where` for an algorithm that cannot do one of the groups.
 struct LaneChoice {
   CollectiveSettings settings;
-  std::array<std::string, kOperations> algorithms;
+  std::array<const Collective*, kOperations> algorithms{};
+
+  const Collective*& operator[](Operation o) { return algorithms[static_cast<std::size_t>(o)]; }
 };
 void make_lanes(TrainingPlan&, const std::vector<int>& node_of_rank, const LaneChoice& gradients,
                 const LaneChoice& others, const Place& where);

@@ -314,13 +314,12 @@ TrainingWords::TrainingWords(const TrainingPlan& plan, Names& names) {
   framework = names.group("framework", Role::work);
   const auto group = [&](Lane l, const char* name) {
     const LaneGroups& groups = plan.lane(l);
-    if (!groups.used() && l != Lane::gradients) return;
+    if ((!groups.used() && l != Lane::gradients) || !*name) return;
     const Collective* algorithm = groups.algorithm[static_cast<std::size_t>(Operation::all_reduce)];
     lane[static_cast<std::size_t>(l)] = names.group(name, Role::collective, algorithm ? algorithm->name : "");
   };
   const bool shared_out = plan.zero != ZeroStage::none;
-  const char* exchange = plan.updates.gossip ? "gossip" : shared_out ? "reduce-scatter of gradients" : "all-reduce";
-  group(Lane::gradients, exchange);
+  group(Lane::gradients, shared_out ? "reduce-scatter of gradients" : plan.gradient_exchange.c_str());
   group(Lane::expert_gradients, "gradients of experts");
   group(Lane::parameters, "all-gather of parameters");
   group(Lane::expert_parameters, "all-gather of parameters");

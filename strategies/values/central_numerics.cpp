@@ -63,7 +63,7 @@ void CentralNumerics::loss(Actor actor, int micro_batch) {
 
 void CentralNumerics::backward(Actor actor, int layer, int micro_batch) {
   MlpReplica& h = of(actor);
-  const bool loss_elsewhere = plan_.mechanism == Mechanism::master && plan_.loss_on_master;
+  const bool loss_elsewhere = plan_.has_master() && plan_.loss_on_master;
   if (!loss_elsewhere) return h.backward(task_, layer, samples(actor, micro_batch), task_.global_batch);
   if (layer + 1 == task_.shape.layers()) {
     const Eigen::MatrixXd& out = h.activations.back();

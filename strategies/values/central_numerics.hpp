@@ -3,7 +3,7 @@
 #include <vector>
 
 #include "sim/observers/values.hpp"
-#include "strategies/mechanisms/central_plan.hpp"
+#include "strategies/mechanisms/central/central_plan.hpp"
 #include "strategies/values/mlp_replica.hpp"
 
 namespace trainyard {

@@ -4,7 +4,7 @@
 #include <bit>
 #include <functional>
 
-#include "scenarios/running/collective_run.hpp"
+#include "scenarios/collectives/collective_run.hpp"
 #include "scenarios/seeds/seed_case.hpp"
 #include "tests/support.hpp"
 

@@ -1,6 +1,6 @@
 #include <cmath>
 
-#include "scenarios/running/collective_run.hpp"
+#include "scenarios/collectives/collective_run.hpp"
 #include "scenarios/seeds/seed_case.hpp"
 #include "sim/error.hpp"
 #include "tests/support.hpp"

@@ -2,8 +2,8 @@
 #include <cmath>
 
 #include "models/fitted/nccl_model.hpp"
-#include "scenarios/planning/library_model.hpp"
-#include "scenarios/running/collective_run.hpp"
+#include "strategies/collectives/library_model.hpp"
+#include "scenarios/collectives/collective_run.hpp"
 #include "scenarios/seeds/seed_case.hpp"
 #include "sim/error.hpp"
 #include "tests/support.hpp"

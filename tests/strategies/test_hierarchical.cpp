@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <numeric>
 
-#include "scenarios/planning/node_rings.hpp"
+#include "strategies/collectives/node_rings.hpp"
 #include "scenarios/seeds/transfers.hpp"
 #include "tests/strategies/exact_values.hpp"
 

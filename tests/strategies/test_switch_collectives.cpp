@@ -1,6 +1,6 @@
 #include <fmt/format.h>
 
-#include "scenarios/running/switch_actors.hpp"
+#include "scenarios/collectives/switch_actors.hpp"
 #include "scenarios/seeds/transfers.hpp"
 #include "tests/strategies/exact_values.hpp"
 

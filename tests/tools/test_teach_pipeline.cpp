@@ -2,7 +2,7 @@
 #include <regex>
 
 #include "scenarios/lessons/teach_pipeline.hpp"
-#include "scenarios/planning/held_memory.hpp"
+#include "scenarios/lessons/held_memory.hpp"
 #include "tests/support.hpp"
 #include "tests/tools/teach_shell.hpp"
 #include "tools/reports/pipeline_views.hpp"

@@ -5,7 +5,6 @@
 #include <algorithm>
 
 #include "scenarios/planning/step_counts.hpp"
-#include "scenarios/reading/read_updates.hpp"
 #include "tools/reports/failure_report.hpp"
 #include "tools/reports/report_lines.hpp"
 #include "topologies/machines/cluster_machine.hpp"
@@ -34,7 +33,7 @@ std::string thousands(double v) {
 /// "32 × a100-sxm4-80gb"; of several types each.
 std::string gpus_in_words(const Scenario& s) {
   std::vector<std::pair<std::string, int>> counts;
-  for (int rank = 0; rank < s.plan.ranks; ++rank) {
+  for (int rank = 0; rank < s.ranks(); ++rank) {
     const std::string& name = s.cluster.type_of_gpu(rank).gpu.name;
     if (counts.empty() || counts.back().first != name) counts.emplace_back(name, 0);
     ++counts.back().second;
@@ -46,7 +45,7 @@ std::string gpus_in_words(const Scenario& s) {
 
 /// "tensor 8 x data 16 x pipeline 8, interleaved-1f1b of 3 chunks, ZeRO 1, full recomputation on 1,024 × …".
 std::string mesh_in_words(const Scenario& s) {
-  const ParallelChoice& p = s.parallel;
+  const PlanChoice& p = s.plan;
   std::string text = p.mesh.in_words();
   if (p.sharding.sequence) text += ", sequence parallel";
   if (p.mesh.pipeline > 1) text += ", " + p.schedule;
@@ -61,17 +60,19 @@ std::string mesh_in_words(const Scenario& s) {
   return fmt::format("{} on {}, {} collectives", text, gpus_in_words(s), name_of(p.fidelity));
 }
 
-std::string head(const Scenario& s) {
+/// "ring all-reduce of 8 channels".
+std::string all_reduce_in_words(const CollectiveChoice& choice) {
+  const int channels = choice.settings.channels;
+  return fmt::format("{} all-reduce{}", all_reduce_name(choice),
+                     channels > 1 ? fmt::format(" of {} channels", channels) : "");
+}
+
+std::string head(const Scenario& s, const Plan& plan) {
   const std::string how =
-      s.parallel.any()    ? mesh_in_words(s)
-      : s.plan.ranks == 1 ? "one device"
-      : s.parallel.mechanism != Mechanism::all_reduce
-          ? fmt::format("data parallel on {}, {}", gpus_in_words(s), name_of(s.parallel.mechanism))
-      : s.plan.updates.gossip
-          ? fmt::format("data parallel on {}, {}", gpus_in_words(s), in_words(s.plan.updates))
-          : fmt::format(
-                "data parallel on {}, {} all-reduce{}", gpus_in_words(s), all_reduce_name(s),
-                s.plan.collective.channels > 1 ? fmt::format(" of {} channels", s.plan.collective.channels) : "");
+      s.plan.splits_model() ? mesh_in_words(s)
+      : s.ranks() == 1      ? "one device"
+                            : fmt::format("data parallel on {}, {}", gpus_in_words(s),
+                                          s.plan.mechanism->summary(all_reduce_in_words(plan.all_reduce)));
   return fmt::format("{} · {} ({}) · {} · {}{}\n", s.network.name, how, describe(s.cluster), name_of(s.precision),
                      s.software.name, s.software_given ? "" : " (default: no software costs)");
 }
@@ -142,32 +143,13 @@ std::string memory(const Result& r) {
   return text;
 }
 
-/// "waits: pull 1.2 │ push 0.3 │ server 0.4", staleness where there is any, how uneven the servers are.
-std::string servers(const Scenario& scenario, const Result& r) {
-  const Result::Servers& s = r.servers;
-  if (!s.used()) return "";
-  std::vector<std::string> waits;
-  for (const auto& [what, seconds] : s.waits) waits.push_back(fmt::format("{} {}", what, part_of(r, seconds)));
-  std::string text = fmt::format("{}{} workers, {} server{}, {}; a worker waits for: {}   ({})\n",
-                                 report_label("servers"), s.workers, s.servers, s.servers == 1 ? "" : "s",
-                                 s.consistency, fmt::join(waits, " │ "), in_seconds(r) ? "s" : "ms");
-  double pushes = 0, missed = 0;
-  for (const auto& [of, count] : s.staleness) {
-    pushes += static_cast<double>(count);
-    missed += of * static_cast<double>(count);
-  }
-  std::vector<std::string> more;
-  if (missed > 0)
-    more.push_back(
-        fmt::format("staleness {:.3g} updates on average, {} at most", missed / pushes, s.staleness.rbegin()->first));
-  if (s.dropped_share > 0) more.push_back(fmt::format("{:.1f} % of gradients come too late", s.dropped_share * 100));
-  // Whole tensors can be larger than a server's even part.
-  const bool uneven =
-      s.largest_share * s.servers > 1.5 && scenario.parallel.servers.keys != ServerChoice::Keys::buckets;
-  if (s.servers > 1)
-    more.push_back(fmt::format("the fullest server has {:.1f} % of the bytes{}", s.largest_share * 100,
-                               uneven ? ": keys: buckets would cut large tensors" : ""));
-  if (!more.empty()) text += fmt::format("{}{}\n", report_label(""), fmt::join(more, "; "));
+/// What the mechanism tells of itself.
+std::string mechanism(const Scenario& s, const Result& r) {
+  const Mechanism::Report report = s.plan.mechanism->report(
+      r.of_mechanism(), [&r](double seconds) { return part_of(r, seconds); }, in_seconds(r) ? "s" : "ms");
+  std::string text;
+  for (std::size_t i = 0; i < report.lines.size(); ++i)
+    text += fmt::format("{}{}\n", report_label(i == 0 ? report.label.c_str() : ""), report.lines[i]);
   return text;
 }
 
@@ -196,8 +178,8 @@ std::string input(const Scenario& s, const Result& r) {
                             r.input.starved_share * 100, r.input.host_bytes / (1U << 30));
 }
 
-std::string bottleneck(const Result& r, const std::vector<WhatIf>& what_ifs) {
-  if (r.critical_path.empty() && r.servers.used())
+std::string bottleneck(const Scenario& s, const Result& r, const std::vector<WhatIf>& what_ifs) {
+  if (r.critical_path.empty() && !s.plan.mechanism->in_step())
     return fmt::format("{}workers are not in step: no path is that of one step; see what they wait for\n",
                        report_label("bottleneck"));
   if (r.critical_path.empty())
@@ -261,9 +243,9 @@ std::string what_if_table(const Result& r, const std::vector<WhatIf>& what_ifs) 
   return text;
 }
 
-std::string screen(const Scenario& s, const Result& r, const std::vector<WhatIf>& what_ifs) {
+std::string screen(const Scenario& s, const Plan& plan, const Result& r, const std::vector<WhatIf>& what_ifs) {
   const bool tokens = s.network.tokens_per_sample > 1;
-  std::string text = head(s);
+  std::string text = head(s, plan);
   text += fmt::format("{}{}      {} samples/s", report_label("step"), show(Seconds{r.step_time}),
                       thousands(r.samples_per_s));
   if (tokens) text += fmt::format(" · {} tokens/s/GPU", thousands(r.tokens_per_s_per_gpu));
@@ -285,22 +267,18 @@ std::string screen(const Scenario& s, const Result& r, const std::vector<WhatIf>
     text += fmt::format("{}{}: {} steps, if nothing fails\n", report_label("training"), describe(s.training),
                         thousands(r.training_steps));
   if (r.failures) text += failure_lines(*r.failures);
-  if (r.failures && !s.parallel.servers.in_step())
+  if (r.failures && !s.plan.mechanism->stops_together())
     text += report_label("") + "a failure is taken to stop all workers, although they do not wait for each other\n";
   if (!r.said_step.empty())
     return text + fmt::format("{}the step is plan.step_time, not simulated: {}\n", report_label("trust"), r.said_step);
   text += breakdown(r);
-  if (const std::string steps = steps_in_words(s); !steps.empty())
+  if (const std::string steps = steps_in_words(s, plan); !steps.empty())
     text += fmt::format("{}{}\n", report_label("steps"), steps);
-  text += servers(s, r);
-  if (s.tuned) text += fmt::format("{}{}\n", report_label("auto"), in_words(*s.tuned));
-  if (s.plan.updates.used())
-    text +=
-        fmt::format("{}{}{}\n", report_label("updates"), in_words(s.plan.updates),
-                    r.replicas.spectral_gap > 0 ? fmt::format(", spectral gap {:.4g}", r.replicas.spectral_gap) : "");
+  if (plan.tuned) text += fmt::format("{}{}\n", report_label("auto"), in_words(*plan.tuned));
+  text += mechanism(s, r);
   text += input(s, r);
   text += memory(r);
-  text += bottleneck(r, what_ifs);
+  text += bottleneck(s, r, what_ifs);
   text += trust_lines(s);
   if (r.late_by_look_ahead > 0)
     text += fmt::format("{}{} operations started late because a rank looks only {} operations ahead\n",

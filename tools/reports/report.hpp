@@ -2,12 +2,13 @@
 #include <string>
 #include <vector>
 
+#include "scenarios/planning/plan.hpp"
 #include "scenarios/running/result.hpp"
 
 namespace trainyard {
 
 /// The one-screen answer of `run`: step, breakdown, memory, bottleneck and next change, trust.
-std::string screen(const Scenario&, const Result&, const std::vector<WhatIf>&);
+std::string screen(const Scenario&, const Plan&, const Result&, const std::vector<WhatIf>&);
 /// The table of what-ifs, largest saving first.
 std::string what_if_table(const Result&, const std::vector<WhatIf>&);
 /// What there is room for, in one line.

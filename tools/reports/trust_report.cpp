@@ -54,7 +54,7 @@ std::string trust_lines(const Scenario& s) {
   }
   std::string text = report_label("trust");
   text += judgement(s);
-  if (const double hidden = s.parallel.sharding.user_buffers; hidden > 0)
+  if (const double hidden = s.plan.sharding.user_buffers; hidden > 0)
     text +=
         fmt::format("{}{:.3g} % of tensor-parallel exchange hidden by user buffers: stated by the {}, not simulated\n",
                     report_label(""), hidden * 100, hidden == s.software.parallel.user_buffers ? "stack" : "plan");

@@ -43,7 +43,7 @@ void add_to(Arguments& arguments, TeachFlags& flags, TopoMachineArguments& on) {
 }
 
 std::string algorithm_of(const TeachFlags& flags, Operation operation) {
-  const std::string algorithm = flags.algorithm.empty() ? default_algorithm(operation) : flags.algorithm;
+  const std::string algorithm = flags.algorithm.empty() ? default_collective(operation).name : flags.algorithm;
   if (algorithm == "auto") throw UserError("--algorithm auto: name one (trainyard list collectives)");
   if (flags.listing.empty()) return algorithm;
   if (flags.listing != "literal")

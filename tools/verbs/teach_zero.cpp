@@ -6,7 +6,8 @@
 #include <nlohmann/json.hpp>
 
 #include "scenarios/pictures/svg.hpp"
-#include "scenarios/planning/held_memory.hpp"
+#include "scenarios/lessons/held_memory.hpp"
+#include "strategies/plan/training_plan.hpp"
 #include "sim/process/output.hpp"
 #include "tools/verbs/arguments.hpp"
 #include "tools/verbs/teach.hpp"

@@ -5,7 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "models/hardware/node.hpp"
-#include "scenarios/planning/node_rings.hpp"
+#include "strategies/collectives/node_rings.hpp"
 #include "sim/process/output.hpp"
 #include "tools/reports/table.hpp"
 #include "tools/verbs/arguments.hpp"

@@ -133,7 +133,7 @@ BenchOptions options_of(const Flags& flags, const TopoMachine& machine, std::str
   const Node node = choice_node(flags);
   const CollectiveChoice choice = read_collective(&node, "trainyard bench", o.operation, machine.cluster, o.ranks,
                                                   CollectiveUse::alone, flags.root);
-  o.algorithm = choice.algorithm;
+  o.algorithm = choice.algorithm ? choice.algorithm->name : "auto";
   o.settings = choice.settings;
   o.settings.reduction = parse_reduction(flags.reduction);
   scaled = choice.scaled;

@@ -2,7 +2,9 @@
 
 #include <nlohmann/json.hpp>
 
-#include "scenarios/running/simulate.hpp"
+#include "scenarios/studies/answer.hpp"
+#include "scenarios/studies/capacity.hpp"
+#include "scenarios/studies/failure_study.hpp"
 #include "scenarios/studies/failure_what_ifs.hpp"
 #include "sim/process/output.hpp"
 #include "tools/reports/failure_report.hpp"
@@ -29,7 +31,7 @@ void print_shares(const Explanation& e) {
 }
 
 void print_path(const Explanation& e, std::size_t most) {
-  if (e.path.empty() && e.result.servers.used()) {
+  if (e.path.empty() && !e.in_step) {
     fmt::print("\nworkers are not in step: no path is that of one step\n");
     return;
   }
@@ -57,11 +59,11 @@ void print_path(const Explanation& e, std::size_t most) {
   }
 }
 
-int explain_layers(const Scenario& scenario, const std::string& json) {
+int explain_layers(const Scenario& scenario, const Plan& plan, const std::string& json) {
   SimulateOptions options;
   options.critical_path = false;
-  const Result result = simulate(scenario, options);
-  const LayerCosts costs = layer_costs(scenario, result.breakdown.rank);
+  const Result result = simulate(scenario, plan, options);
+  const LayerCosts costs = layer_costs(scenario, plan.training, result.breakdown.rank);
   if (json != "-") fmt::print("{}", layer_costs_text(scenario, costs, result));
   if (!json.empty()) write_whole(json, layer_costs_json(costs, result).dump(2) + "\n");
   return kGood;
@@ -77,9 +79,9 @@ nlohmann::json explain_failures(const Scenario& s, const FailureStudy& study, Se
   return rows;
 }
 
-/// Of a step that was said there is nothing to explain but its failures.
-int explain_said(const Scenario& s, int factor, const std::string& json) {
-  const Result result = simulate(s);
+/// Of a prescribed step there is nothing to explain but its failures.
+int explain_prescribed(const Scenario& s, int factor, const std::string& json) {
+  const Result result = answer(s);
   const nlohmann::json rows = explain_failures(s, *result.failures, Seconds{result.step_time}, factor, json != "-");
   if (json.empty()) return kGood;
   nlohmann::json out = report_json(result, {}, s.sources, false);
@@ -111,11 +113,12 @@ int explain_verb(const std::vector<std::string>& words) {
   Overrides overrides;
   for (const std::string& set : sets) overrides.push_back(parse_override_option(set));
   const Scenario scenario = read_scenario(file, overrides);
-  if (layers) return explain_layers(scenario, json);
-  if (scenario.said_step.time.value > 0 && scenario.failures.given()) return explain_said(scenario, factor, json);
-  Explanation e = explain(scenario);
+  const Plan laid_out = plan(scenario);
+  if (layers) return explain_layers(scenario, laid_out, json);
+  if (scenario.prescribed_step.given() && scenario.failures.given()) return explain_prescribed(scenario, factor, json);
+  Explanation e = explain(scenario, laid_out);
   e.result.capacity = capacity(scenario);
-  std::vector<WhatIf> table = what_if(scenario, factor);
+  std::vector<WhatIf> table = what_if(scenario, laid_out, factor);
   const Seconds step{e.result.step_time};
   if (scenario.failures.given()) {
     e.result.failures = study_failures(scenario, step);

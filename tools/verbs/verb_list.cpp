@@ -98,8 +98,18 @@ std::vector<ListRow> list_strategies(const Catalog&) {
     const std::string zero = mode.least_zero_stage == mode.most_zero_stage
                                  ? fmt::format("{}", mode.zero_stage)
                                  : fmt::format("{} to {}", mode.least_zero_stage, mode.most_zero_stage);
-    rows.push_back({list_word(mode.name), list_word(name_of(mode.mechanism)), list_word(zero),
+    rows.push_back({list_word(mode.name), list_word(mode.mechanism), list_word(zero),
                     list_word(mode.stack.empty() ? "plain" : mode.stack), list_word(mode.description)});
+  }
+  return rows;
+}
+
+std::vector<ListRow> list_mechanisms(const Catalog&) {
+  std::vector<ListRow> rows;
+  for (const std::string& name : mechanisms().names()) {
+    const MechanismKind& kind = mechanisms().find(name, {});
+    rows.push_back(
+        {list_word(name), list_word(fmt::format("{}", fmt::join(kind.keys, " "))), list_word(kind.description)});
   }
   return rows;
 }
@@ -178,6 +188,10 @@ const std::vector<Listing>& listings() {
          "schedules: orders of work on a stage",
          {{"name", "name"}, {"what", "description"}},
          list_pipelines},
+        {"mechanisms",
+         "plan.data_parallel.mechanism: how replicas come to common parameters",
+         {{"name", "name"}, {"keys of its own", "keys"}, {"what", "description"}},
+         list_mechanisms},
         {"strategies",
          "plan.strategy: what frameworks call it",
          {{"name", "name"},

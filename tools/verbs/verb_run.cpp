@@ -6,7 +6,10 @@
 
 #include "models/reading/document.hpp"
 #include "scenarios/planning/size.hpp"
-#include "scenarios/running/simulate.hpp"
+#include "scenarios/pictures/step_picture.hpp"
+#include "scenarios/studies/answer.hpp"
+#include "scenarios/studies/capacity.hpp"
+#include "scenarios/studies/fitting.hpp"
 #include "sim/error.hpp"
 #include "sim/process/output.hpp"
 #include "tools/reports/report.hpp"
@@ -64,22 +67,23 @@ int run(const std::vector<std::string>& words) {
   SimulateOptions options;
   options.trace = trace;
   if (!trace_ranks.empty()) options.trace_ranks = rank_range(trace_ranks);
-  options.picture = picture;
-  if (rank != kLastRank) options.picture_rank = rank;
+  if (!picture.empty())
+    options.watch = picture_of(scenario, picture, rank == kLastRank ? std::nullopt : std::optional<int>(rank));
   if (!transport.empty()) options.transport = parse_transport(transport);
   options.progress = true;
-  Result result = simulate(scenario, options);
+  const Plan laid_out = plan(scenario);
+  Result result = answer(scenario, laid_out, options);
   // What simulates again many times is left out of a step of minutes.
   const bool said = !result.said_step.empty();
   if (said && !(trace.empty() && picture.empty()))
     throw UserError("--trace, --picture: plan.step_time is not simulated");
-  const bool large = said || estimated_operations(scenario) > kMostOfPath;
+  const bool large = said || estimated_operations(scenario, laid_out) > kMostOfPath;
   if (!result.fits && !large) result.capacity = capacity(scenario);
-  if (!result.fits && scenario.parallel.any()) result.changes = fitting_changes(scenario);
+  if (!result.fits && scenario.plan.splits_model()) result.changes = fitting_changes(scenario);
   std::vector<WhatIf> what_ifs;
-  if (!no_what_if && !large) what_ifs = what_if(scenario, 2, options.transport);
+  if (!no_what_if && !large) what_ifs = what_if(scenario, laid_out, 2, options.transport);
   if (json != "-" && trace != "-" && picture != "-") {
-    fmt::print("{}", screen(scenario, result, what_ifs));
+    fmt::print("{}", screen(scenario, laid_out, result, what_ifs));
     if (sources) fmt::print("\n{}", source_table(scenario.sources));
   }
   if (!json.empty()) write_whole(json, report_json(result, what_ifs, scenario.sources, timing).dump(2) + "\n");

@@ -42,7 +42,7 @@ View schedule_view(const Scenario& s, int rank, bool all) {
   if (rank < 0 || rank >= s.ranks())
     throw UserError(fmt::format("--rank {}: the scenario has ranks 0 to {}", rank, s.ranks() - 1));
   constexpr std::size_t screenful = 60;
-  const Schedule lines = schedule(s, rank, all ? std::numeric_limits<std::size_t>::max() : screenful);
+  const Schedule lines = schedule(plan(s), rank, all ? std::numeric_limits<std::size_t>::max() : screenful);
   TextTable table{{"op", "stream", "kind", "FLOPs", "bytes", "memory", "after", "what"},
                   {true, false, false, true, true, true},
                   {}};
@@ -75,7 +75,7 @@ std::string devices_in_words(const std::vector<const MeshRank*>& group) {
 
 /// The mesh drawn: a row for each pipeline stage, a column for each replica, in it the devices of its tensor ranks.
 std::string mesh_drawing(const Scenario& s, const std::vector<MeshRank>& ranks, bool all) {
-  const Mesh& mesh = s.parallel.mesh;
+  const Mesh& mesh = s.plan.mesh;
   const int replicas = mesh.data * mesh.context, shown = all ? replicas : std::min(replicas, 8);
   TextTable table{{"stage"}, {true}, {}};
   for (int r = 0; r < shown; ++r)
@@ -97,12 +97,12 @@ std::string mesh_drawing(const Scenario& s, const std::vector<MeshRank>& ranks, 
 
 View mesh_view(const Scenario& s, bool all) {
   const std::vector<MeshRank> ranks = mesh(s);
-  const Mesh& m = s.parallel.mesh;
+  const Mesh& m = s.plan.mesh;
   constexpr std::size_t screenful = 64;
   const std::size_t shown = all ? ranks.size() : std::min(screenful, ranks.size());
   std::string text = fmt::format("{}: {} ranks in a mesh of {}, on {} of {} GPUs ({})\n", s.name, ranks.size(),
                                  m.in_words(), ranks.size(), s.cluster.gpus(), s.cluster.node.gpu.name);
-  if (s.parallel.any()) text += mesh_drawing(s, ranks, all) + "\n";
+  if (s.plan.splits_model()) text += mesh_drawing(s, ranks, all) + "\n";
   TextTable table{{"rank"}, {true}, {}};
   std::vector<std::function<int(const MeshRank&)>> columns;
   const auto column = [&](int size, const char* name, std::function<int(const MeshRank&)> value) {

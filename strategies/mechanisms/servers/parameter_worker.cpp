@@ -3,7 +3,7 @@
 #include <numeric>
 
 #include "strategies/mechanisms/servers/server_step.hpp"
-#include "strategies/mechanisms/worker_step.hpp"
+#include "strategies/mechanisms/central/worker_step.hpp"
 
 namespace trainyard {
 namespace {

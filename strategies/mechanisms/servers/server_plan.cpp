@@ -70,14 +70,13 @@ double ServerPlan::share_of(std::size_t k) const {
   return all > 0 ? key(k).elements / all : 1 / static_cast<double>(keys());
 }
 
-ServerPlan server_plan(const Network& network, const DataParallelPlan& data, int servers, KeySharding sharding,
-                       const Place& where) {
+ServerPlan server_plan(TrainingPlan workers, int servers, KeySharding sharding, const Place& where) {
   ServerPlan plan;
-  plan.base = central_plan(Mechanism::parameter_server, network, data);
+  plan.base = central_plan(std::move(workers));
   plan.servers = servers;
   if (static_cast<std::size_t>(servers) > plan.keys())
-    fail(where, fmt::format("{} servers, but {} has {} keys: at most as many servers as keys", servers, network.name,
-                            plan.keys()));
+    fail(where, fmt::format("{} servers, but {} has {} keys: at most as many servers as keys", servers,
+                            plan.base.step.network->name, plan.keys()));
   plan.server_of = share_keys(plan.base.step.stages.front().buckets, servers, sharding);
   plan.mixing = plan.base.addition;  // two tensors read, one written
   return plan;

@@ -3,7 +3,7 @@
 #include <string>
 #include <vector>
 
-#include "strategies/mechanisms/central_plan.hpp"
+#include "strategies/mechanisms/central/central_plan.hpp"
 #include "strategies/mechanisms/servers/server_board.hpp"
 
 namespace trainyard {
@@ -61,9 +61,9 @@ struct ServerLabel {
 };
 ServerLabel parse_server_label(const std::string&, const Place& where);
 
-/// The plan of a network's workers with so many servers that share out the keys; `mixing` is said. Throws UserError at
-/// `where` for more servers than keys.
-ServerPlan server_plan(const Network&, const DataParallelPlan&, int servers, KeySharding, const Place& where);
+/// The plan of such workers (see `without_all_reduce`) with so many servers that share out the keys, their buckets;
+/// `mixing` is said. Throws UserError at `where` for more servers than keys.
+ServerPlan server_plan(TrainingPlan workers, int servers, KeySharding, const Place& where);
 
 // Calls of the servers' programs, besides those of training_calls.hpp: read.buffer is where a push has arrived (not of
 // `update`), read.chunk the worker, write.buffer the key.

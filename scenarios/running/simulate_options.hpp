@@ -1,0 +1,34 @@
+#pragma once
+#include <filesystem>
+#include <functional>
+#include <optional>
+#include <utility>
+
+#include "sim/executor/simulation.hpp"
+#include "topologies/machines/cluster_machine.hpp"
+
+namespace trainyard {
+
+class StepRun;
+
+/// A critical path keeps every operation; of larger steps it is left out, and kernels in a row are one operation.
+constexpr double kMostOfPath = 2e6;
+/// A trace takes about 200 bytes an operation: 400 MB, more than its viewers open.
+constexpr double kMostOfTrace = 2e6;
+
+/// What alone caps messages in a step: a modelled collective goes as fast as the fitted model of the library says.
+constexpr const char* kLibraryLimit = "NCCL's own rate";
+
+struct SimulateOptions {
+  Upgrade upgrade;              ///< resource classes made faster
+  bool critical_path = true;    ///< keeps every operation: memory grows with their number
+  std::filesystem::path trace;  ///< written if not empty
+  /// Ranks in the trace, the first and the last; a server that belongs to no rank is left out. Default: all actors.
+  std::optional<std::pair<int, int>> trace_ranks;
+  /// Called with the run, in its process, once it is over; every operation and change of memory is recorded for it.
+  std::function<void(const StepRun&)> watch;
+  TransportKind transport = kDefaultTransport;
+  bool progress = false;  ///< a line on the terminal after 2 s
+};
+
+}  // namespace trainyard

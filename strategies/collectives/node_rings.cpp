@@ -1,0 +1,26 @@
+#include "strategies/collectives/node_rings.hpp"
+
+#include <fmt/format.h>
+
+#include "sim/error.hpp"
+
+namespace trainyard {
+
+LinkGraph nvlink_graph(const NodeType& node) {
+  if (node.nvlink_mesh.empty())
+    throw UserError(fmt::format("node {} has no point-to-point links to make rings of: its interconnect is {}",
+                                node.name, node.interconnect));
+  LinkGraph graph{node.gpus, {}};
+  for (const NvlinkBundle& bundle : node.nvlink_mesh) graph.bundles.push_back({bundle.a, bundle.b, bundle.links});
+  return graph;
+}
+
+std::vector<WeightedRing> node_rings(const NodeType& node) {
+  const RingDecomposition found = decompose_rings(nvlink_graph(node));
+  if (found.rings.empty()) throw UserError(fmt::format("node {}: {}", node.name, found.none));
+  std::vector<WeightedRing> rings;
+  for (const Ring& ring : found.rings) rings.push_back({RingOrder(ring.order), ring.weight});
+  return rings;
+}
+
+}  // namespace trainyard

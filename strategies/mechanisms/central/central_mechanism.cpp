@@ -1,0 +1,78 @@
+#include "strategies/mechanisms/central/central_mechanism.hpp"
+
+#include <fmt/format.h>
+
+#include "sim/executor/simulation.hpp"
+#include "strategies/step/pass_table.hpp"
+
+namespace trainyard {
+namespace {
+
+class CentralRun : public MechanismRun {
+ public:
+  using MakeProgram = std::unique_ptr<Program> (*)(Actor, const CentralPlan&, const PassTables&, const CentralWords&);
+  CentralRun(CentralPlan plan, MakeProgram program, Names& names)
+      : plan_(std::move(plan)), program_(program), tables_(plan_.step, names), words_(names) {}
+
+  void add_programs(Simulation& simulation) override {
+    for (const Actor actor : plan_.actors()) simulation.add(actor, program_(actor, plan_, tables_, words_));
+  }
+  std::vector<std::string> streams() const override { return central_streams(plan_); }
+  const PassTables& tables() const override { return tables_; }
+
+ private:
+  CentralPlan plan_;
+  MakeProgram program_;
+  PassTables tables_;
+  CentralWords words_;
+};
+
+}  // namespace
+
+void require_no_all_reduce(Fields& fields, const MechanismSetting& setting, const std::string& name) {
+  if (setting.splits_model)
+    fail(fields.place_of("mechanism"),
+         fmt::format("plan.data_parallel.mechanism: {} has the whole model on every GPU: no tensor, pipeline, context "
+                     "or expert parallelism, no ZeRO and no recomputation; these need all-reduce",
+                     name));
+  if (fields.has("all_reduce"))
+    fail(fields.place_of("all_reduce"),
+         fmt::format("plan.data_parallel.all_reduce: there is none with mechanism {}; leave it out", name));
+}
+
+double operations_through_center(const TrainingPlan& plan) {
+  return (6.0 * static_cast<double>(plan.stages.front().buckets.size()) + 8) * plan.ranks() * plan.micro_batches;
+}
+
+double parameters_of(const TrainingPlan& plan) { return plan.network->parameters(); }
+
+StaticMemory worker_memory(const TrainingPlan& plan, const TrainingStates& states, double optimizer) {
+  SoftwareStack stack = states.software;
+  stack.gradient_bucket_copy = false;
+  const double parameters = parameters_of(plan);
+  return static_memory(HeldElements{parameters, parameters, optimizer}, states.precision, states.optimizer, stack);
+}
+
+void CentralMechanism::settle(Fields& fields, const MechanismSetting& setting) {
+  require_no_all_reduce(fields, setting, name_);
+  if (const int node = setting.cluster.node_of_gpu(setting.mesh.ranks() - 1); node > 0)
+    fail(fields.place_of("mechanism"),
+         fmt::format("plan.data_parallel.mechanism: {} is one process that drives the GPUs of one node, but {} ranks "
+                     "are on {} nodes; all-reduce and parameter-server work on several",
+                     name_, setting.mesh.ranks(), node + 1));
+}
+
+void CentralMechanism::lay_out(TrainingPlan& plan, const TrainingStates& states) const {
+  without_all_reduce(plan);
+  plan.stages.front().memory = worker_memory(plan, states, 0);
+}
+
+double CentralMechanism::operations(const TrainingPlan& plan) const { return operations_through_center(plan); }
+
+std::unique_ptr<MechanismRun> CentralMechanism::run(const MechanismSite& site) const {
+  CentralPlan plan = central_plan(site.plan);
+  place_center(plan, site);
+  return std::make_unique<CentralRun>(std::move(plan), program(), site.names);
+}
+
+}  // namespace trainyard

@@ -1,0 +1,63 @@
+#pragma once
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "sim/names.hpp"
+#include "strategies/plan/training_calls.hpp"
+#include "strategies/plan/training_plan.hpp"
+
+namespace trainyard {
+
+class PassTables;
+
+/// Data parallelism in which one actor, the center, has the parameters: it gives them out, takes gradients in, adds them
+/// up and updates. Replicas are actors 0 … replicas − 1.
+struct CentralPlan {
+  TrainingPlan step;    ///< of the replicas: passes, buckets and micro-batches; what each holds
+  int replicas = 1;     ///< a master among them
+  Actor center = 0;     ///< of a master: 0
+  StaticMemory memory;  ///< what the center holds; a master holds this instead of what replicas do
+  Work addition;        ///< of one element: a gradient is added to the sum
+  // Of a master, and one micro-batch of one replica:
+  Bytes input;                 ///< sent to it
+  Bytes output;                ///< gathered from it
+  bool loss_on_master = true;  ///< of all outputs, whose gradients are sent back; false: replicas return their losses
+
+  bool has_master() const { return center < replicas; }
+  std::vector<Actor> actors() const;  ///< 0 to the last one that takes part; others of these do nothing
+};
+
+/// Of replicas whose gradients nobody all-reduces (see `without_all_reduce`); the center and its memory are still to be
+/// said.
+CentralPlan central_plan(TrainingPlan replicas);
+
+/// Takes everything from a plan that belongs to all-reducing its gradients: lanes, copies into buckets, ticks.
+void without_all_reduce(TrainingPlan&);
+
+// Calls that a master's programs make besides those of training_calls.hpp, in the same manner.
+enum class CentralCall : std::uint16_t {
+  fill_output = 32,  ///< what the last layer gives into buffer kOutputs; a master's own is the first of all replicas'
+  loss,              ///< the master: gradients by all of kOutputs into kOutputGradients
+};
+constexpr std::uint16_t kOutputs = kActivations, kOutputGradients = kActivations + 1;
+
+/// Groups and names of their operations, in the order in which overlapping time is booked.
+struct CentralWords {
+  GroupId compute, optimizer, framework, parameters, gradients, data;
+  NameId setup, overhead, meet, call, input, output, output_gradient, give, take, push, collect, add, update, over,
+      step_over;
+  explicit CentralWords(Names&);
+};
+
+/// Streams of these programs, for traces.
+std::vector<std::string> central_streams(const CentralPlan&);
+
+// All steps of one actor. Everything must outlive the program; the tables are those of `CentralPlan::step`.
+
+/// One GPU, the center, holds the model and hands out copies (PyTorch's DataParallel).
+std::unique_ptr<Program> master_program(Actor, const CentralPlan&, const PassTables&, const CentralWords&);
+/// A CPU, the center, holds the parameters (TensorFlow's CentralStorageStrategy).
+std::unique_ptr<Program> storage_program(Actor, const CentralPlan&, const PassTables&, const CentralWords&);
+
+}  // namespace trainyard

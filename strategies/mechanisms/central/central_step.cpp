@@ -1,0 +1,227 @@
+#include "strategies/mechanisms/central/central_step.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <numeric>
+
+#include "sim/list_program.hpp"
+
+
+namespace trainyard {
+
+std::vector<Actor> CentralPlan::actors() const {
+  std::vector<Actor> all(static_cast<std::size_t>(std::max(replicas, center + 1)));
+  std::iota(all.begin(), all.end(), 0);
+  return all;
+}
+
+void without_all_reduce(TrainingPlan& plan) {
+  plan.lanes = {};
+  plan.gradient_exchange.clear();
+  plan.bucket_copy = false;
+  plan.wait_kernel = 0;
+}
+
+CentralPlan central_plan(TrainingPlan replicas) {
+  CentralPlan central;
+  central.step = std::move(replicas);
+  central.replicas = central.step.ranks();
+  central.memory = central.step.stages.front().memory;
+  central.addition = central.step.accumulation;
+  const Network& network = *central.step.network;
+  const Layer &first = network.layers.front(), &last = network.layers.back();
+  if (!first.kept.empty()) central.input = first.kept.front().bytes;
+  for (const KeptTensor& tensor : last.kept)
+    if (tensor.name == "logits" || tensor.name == "output") central.output = tensor.bytes;
+  return central;
+}
+
+CentralWords::CentralWords(Names& names)
+    : compute(names.group("compute", Role::work)),
+      optimizer(names.group("optimizer", Role::work)),
+      framework(names.group("framework", Role::work)),
+      parameters(names.group("parameters", Role::handover)),
+      gradients(names.group("gradients", Role::handover)),
+      data(names.group("inputs and outputs", Role::handover)),
+      setup(names.intern("set-up")),
+      overhead(names.intern("framework")),
+      meet(names.intern("wait for messages")),
+      call(names.intern("values")),
+      input(names.intern("scatter inputs")),
+      output(names.intern("gather outputs")),
+      output_gradient(names.intern("scatter gradients of outputs")),
+      give(names.intern("give parameters")),
+      take(names.intern("take parameters")),
+      push(names.intern("push gradients")),
+      collect(names.intern("collect gradients")),
+      add(names.intern("add gradients")),
+      update(names.intern("optimizer step")),
+      over(names.intern("step is over")),
+      step_over(names.intern(kStepOver)) {}
+
+std::vector<std::string> central_streams(const CentralPlan& plan) {
+  std::vector<std::string> names{"compute", "receive"};
+  for (int way = 0; way < CentralStep::send_streams(static_cast<std::size_t>(plan.replicas)); ++way)
+    names.push_back(way == 0 ? "send" : fmt::format("send {}", way));
+  return names;
+}
+
+std::unique_ptr<Program> idle_program() { return std::make_unique<ListProgram>(std::vector<Op>{}); }
+
+CentralStep::CentralStep(const CentralPlan& plan, const PassTables& tables, const CentralWords& words,
+                         std::vector<Actor> peers)
+    : CentralStep(plan, tables, words, peers, 2 + std::max(1, send_streams(peers.size())), false) {}
+
+CentralStep::CentralStep(const CentralPlan& plan, const PassTables& tables, const CentralWords& words,
+                         std::vector<Actor> peers, int streams, bool dynamic)
+    : CoroutineProgram(std::move(peers), streams, dynamic),
+      plan_(plan),
+      step_(plan.step),
+      tables_(tables),
+      words_(words),
+      stage_(plan.step.stages.front()) {}
+
+Ops CentralStep::hold(const StaticMemory& memory) {
+  for (const MemoryPart& part : memory.parts) co_yield holds(part.bytes.value, part.memory_class);
+}
+
+const Op& CentralStep::holds(double bytes, MemoryClass memory_class) {
+  Op& op = out_.fresh(Kind::mark, compute);
+  op.name = words_.setup;
+  op.memory.change = bytes;
+  op.book_memory_under(static_cast<std::uint8_t>(memory_class));
+  return out_.give_fresh();
+}
+
+Ops CentralStep::overhead() {
+  if (step_.overhead_kernel == 0) co_return;
+  co_yield settle();
+  Op& op = out_.fresh(Kind::delay, compute);
+  op.work.kernel = step_.overhead_kernel;
+  op.group = words_.framework;
+  op.name = words_.overhead;
+  co_yield out_.give_fresh();
+}
+
+Op& CentralStep::message(Kind kind, Stream stream, Content content, std::size_t peer, std::size_t index) {
+  Op& op = out_.fresh(kind, stream);
+  op.message.slot = static_cast<std::uint16_t>(peer);
+  op.message.tag = static_cast<Tag>(content) << 56 | static_cast<Tag>(round_) << 16 | index;
+  op.message.mode = Mode::put;  // nobody waits until the other side asks for it
+  const bool sends = kind == Kind::send;
+  switch (content) {
+    case Content::input:
+    case Content::output:
+    case Content::output_gradient:
+      op.group = words_.data;
+      op.name = content == Content::input    ? words_.input
+                : content == Content::output ? words_.output
+                                             : words_.output_gradient;
+      break;
+    case Content::parameters:
+      op.group = words_.parameters;
+      op.name = sends ? words_.give : words_.take;
+      break;
+    case Content::gradients:
+    case Content::over:
+      op.group = words_.gradients;
+      op.name = content == Content::over ? words_.over : sends ? words_.push : words_.collect;
+      break;
+  }
+  return op;
+}
+
+const Op& CentralStep::send(Content content, std::size_t peer, Bytes bytes, std::size_t index, BufferRef from) {
+  Op& op = message(Kind::send, stream_to(peer), content, peer, index);
+  op.message.bytes = bytes;
+  op.deps[0] = out_.after(compute);
+  if (step_.values) op.effect.read = from;
+  return out_.give_fresh();
+}
+
+const Op& CentralStep::receive(Content content, std::size_t peer, std::size_t index, Action action, BufferRef into,
+                               bool after_compute) {
+  Op& op = message(Kind::recv, receiving, content, peer, index);
+  if (after_compute) op.deps[0] = out_.after(compute);
+  if (step_.values && into) {
+    op.effect.action = action;
+    op.effect.write = into;
+  }
+  return out_.give_fresh();
+}
+
+const Op& CentralStep::work(const Work& amount, GroupId group, NameId name) {
+  Op& op = out_.fresh(Kind::local, compute);
+  op.work = amount;
+  op.group = group;
+  op.name = name;
+  take_waits(op);
+  return out_.give_fresh();
+}
+
+void CentralStep::take_waits(Op& op) {
+  for (Dep& dep : op.deps)
+    if (!waits_.empty()) {
+      dep = waits_.back();
+      waits_.pop_back();
+    }
+}
+
+void CentralStep::wait_for_sends() {
+  for (int way = 0; way < send_streams(peers()); ++way) wait_for(out_.after(static_cast<Stream>(sending + way)));
+}
+
+/// Nothing is left that the next operation would have to wait for besides the one before.
+Ops CentralStep::settle() {
+  while (!waits_.empty()) {
+    Op& op = out_.fresh(Kind::mark, compute);
+    op.name = words_.meet;
+    take_waits(op);
+    co_yield out_.give_fresh();
+  }
+}
+
+const Op& CentralStep::call(std::uint16_t number, std::size_t index, int micro_batch) {
+  Op& op = out_.fresh(Kind::mark, compute);
+  op.name = words_.call;
+  op.effect.action = Action::call;
+  op.effect.call = number;
+  op.effect.read = {static_cast<std::uint16_t>(index), static_cast<std::uint16_t>(micro_batch), 0, kEndOfPass};
+  return out_.give_fresh();
+}
+
+const Op& CentralStep::call_on(Stream stream, TrainingCall what, std::size_t index) {
+  Op& op = out_.fresh(Kind::mark, stream);
+  op.name = words_.call;
+  op.effect.action = Action::call;
+  op.effect.call = static_cast<std::uint16_t>(what);
+  op.effect.read = {static_cast<std::uint16_t>(index), 0, 0};
+  return out_.give_fresh();
+}
+
+/// The loss is what the last layer does after its last product, and, going back, before its first one.
+bool CentralStep::wanted(const PassTable& table, std::size_t item, Pass pass, int layer, Part part) const {
+  if (part == Part::all || layer + 1 != layers()) return part != Part::loss;
+  const auto product = [&table](std::size_t i) { return table.items[i].op.work.flops.value > 0; };
+  bool any = false, beyond = true;
+  for (std::size_t i = 0; i < table.items.size(); ++i) {
+    any = any || product(i);
+    if (product(i) && (pass == Pass::forward ? i >= item : i <= item)) beyond = false;
+  }
+  const bool loss = any && beyond;
+  return loss == (part == Part::loss);
+}
+
+const Op& CentralStep::kernel(const PassItem& item, double times) {
+  out_.give(item.op);
+  return out_.remake([this, times](Op& op) {
+    op.work.flops = op.work.flops * times;
+    op.work.bytes = op.work.bytes * times;
+    op.memory.high_water *= times;
+    if (times > 1) op.memory.change = 0;
+    take_waits(op);
+  });
+}
+
+}  // namespace trainyard

@@ -1,0 +1,108 @@
+#include "strategies/mechanisms/mechanism.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "strategies/step/training_programs.hpp"
+
+namespace trainyard {
+namespace {
+
+/// Every rank runs the training program.
+class RankRun : public MechanismRun {
+ public:
+  explicit RankRun(const MechanismSite& site) : programs_(site.plan, site.names) {}
+
+  void add_programs(Simulation& simulation) override { programs_.add_to(simulation); }
+  std::vector<std::string> streams() const override { return programs_.streams().names(); }
+  const PassTables& tables() const override { return programs_.tables(); }
+
+ private:
+  TrainingPrograms programs_;
+};
+
+/// Operations of one rank in one collective.
+double operations_of(const Collective& collective, GroupPlace place, Bytes size) {
+  const std::vector<int> peers = peers_of(collective, place);
+  Emitter out;
+  const CollectiveCall call;
+  Ops ops = collective_ops(collective, Local(out, place, peers, call, size), size);
+  double count = 0;
+  for (const Op* op = nullptr; ops.next(op) == Pull::op;) ++count;
+  return count;
+}
+
+std::string joined_with_and(const std::vector<std::string>& words) {
+  return fmt::format("{} and {}", fmt::join(words.begin(), words.end() - 1, ", "), words.back());
+}
+
+/// The kind that a plan names, or chooses by one of its keys.
+const MechanismKind& chosen_kind(Fields& fields) {
+  const std::string name = fields.choice("mechanism", mechanisms().names(), kAllReduce);
+  std::vector<std::string> keys;  // that choose a mechanism
+  std::vector<const MechanismKind*> chosen;
+  for (const std::string& each : mechanisms().names()) {
+    const MechanismKind& kind = mechanisms().find(each, {});
+    if (!kind.chosen) continue;
+    keys.push_back(kind.keys.front());
+    if (kind.chosen(fields)) chosen.push_back(&kind);
+  }
+  if (chosen.size() > 1)
+    fail(fields.place_of(chosen.front()->keys.front()), fmt::format("plan.data_parallel.{}: one of {} at a time",
+                                                                   chosen.front()->keys.front(), joined_with_and(keys)));
+  if (chosen.empty() || chosen.front()->name == name) return mechanisms().find(name, fields.place());
+  if (name == kAllReduce) return *chosen.front();
+  const std::string& key = chosen.front()->keys.front();
+  fail(fields.place_of(key), fmt::format("plan.data_parallel.{}: with mechanism {} only", key, kAllReduce));
+}
+
+}  // namespace
+
+Seconds MechanismRun::step_time(int) const { throw InternalError("workers are in step: the run tells its time"); }
+
+void MechanismRun::book(MechanismFigures&, const std::function<BreakdownParts(Actor)>&, double) const {}
+
+double Mechanism::operations(const TrainingPlan& plan) const {
+  const LaneGroups& lane = plan.lane(Lane::gradients);
+  if (!lane.used()) return 0;
+  const LaneGroup& group = lane.groups.front();
+  const int size = static_cast<int>(group.members.size());
+  const Operation operation = plan.zero == ZeroStage::none ? Operation::all_reduce : Operation::reduce_scatter;
+  const Collective& collective = *lane.algorithm[static_cast<std::size_t>(operation)];
+  double sum = 0;
+  for (const StagePlan& stage : plan.stages) {
+    double elements = 0;
+    for (const GradientBucket& bucket : stage.buckets) elements += bucket.elements;
+    const auto buckets = static_cast<double>(stage.buckets.size());
+    const Bytes mean = plan.gradient_element * (elements / std::max(1.0, buckets));
+    const double first = operations_of(collective, {0, size, &group.settings}, mean),
+                 last = operations_of(collective, {size - 1, size, &group.settings}, mean);
+    const double groups = static_cast<double>(plan.ranks()) / plan.mesh.pipeline / size;
+    sum += buckets * groups * (first + (size - 1) * last + 2 * size);
+  }
+  return sum;
+}
+
+std::unique_ptr<MechanismRun> Mechanism::run(const MechanismSite& site) const {
+  return std::make_unique<RankRun>(site);
+}
+
+Registry<MechanismKind>& mechanisms() {
+  static Registry<MechanismKind> all("mechanism");
+  return all;
+}
+
+ChosenMechanism read_mechanism(Fields& fields, const ClusterSpec& cluster) {
+  const MechanismKind& kind = chosen_kind(fields);
+  for (const std::string& name : mechanisms().names()) {
+    const MechanismKind& other = mechanisms().find(name, {});
+    if (other.name == kind.name) continue;
+    for (const std::string& key : other.keys)
+      if (fields.has(key) && !other.chosen && std::find(kind.keys.begin(), kind.keys.end(), key) == kind.keys.end())
+        fail(fields.place_of(key), fmt::format("plan.data_parallel.{}: of mechanism {} only", key, other.name));
+  }
+  return {kind.name, kind.read(fields, cluster)};
+}
+
+}  // namespace trainyard

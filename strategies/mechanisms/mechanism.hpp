@@ -1,0 +1,138 @@
+#pragma once
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "models/reading/registry.hpp"
+#include "models/software/training_memory.hpp"
+#include "sim/observers/breakdown.hpp"
+#include "strategies/mechanisms/mechanism_figures.hpp"
+#include "strategies/plan/training_plan.hpp"
+#include "topologies/machines/cluster_machine.hpp"
+#include "topologies/machines/placed_machine.hpp"
+
+namespace trainyard {
+
+class PassTables;
+class Simulation;
+
+/// The part of a plan that a mechanism's keys depend on.
+struct MechanismSetting {
+  const ClusterSpec& cluster;
+  const Mesh& mesh;
+  bool splits_model = false;  ///< over tensor, pipeline, context or expert ranks, by ZeRO, recomputation or offload
+};
+
+/// What training keeps of each parameter.
+struct TrainingStates {
+  Precision precision = Precision::bf16;
+  Optimizer optimizer;
+  SoftwareStack software;
+};
+
+/// When a step is one like all others.
+struct StepRhythm {
+  int turns = 1;             ///< what happens repeats after so many steps: steps that are looked at are a multiple of it
+  std::string turns_reason;  ///< why, of turns > 1
+  int steps = 0;             ///< that are looked at where the plan does not say; 0: one
+  double warm = 0;           ///< steps before those: buffers fill, fast workers run ahead
+  int fewest = 1;            ///< steps below which the plan's own number is refused
+};
+
+/// One simulation of a plan by a mechanism: its programs, and its own account of what happened.
+class MechanismRun {
+ public:
+  virtual ~MechanismRun() = default;
+
+  virtual void add_programs(Simulation&) = 0;
+  virtual std::vector<std::string> streams() const = 0;  ///< of its actors, for traces
+  virtual const PassTables& tables() const = 0;
+  /// Of workers that are not in step: the time of as many steps as there are workers. `steps`: all that were simulated.
+  virtual Seconds step_time(int steps) const;
+  /// `parts` of a worker's time in `steps` steps.
+  virtual void book(MechanismFigures&, const std::function<BreakdownParts(Actor)>& parts, double steps) const;
+};
+
+/// Everything that a run needs; all of it must outlive the run.
+struct MechanismSite {
+  const TrainingPlan& plan;  ///< made whole, with all steps
+  const ClusterMachine& machine;
+  const TrainingStates& states;
+  Names& names;
+  int warm_steps = 0;
+};
+
+/// How the replicas of a model come to common parameters: a data-parallel mechanism as a plan chooses it, with what its
+/// keys say. Defaults are those of replicas in step that run the same training program.
+class Mechanism {
+ public:
+  virtual ~Mechanism() = default;
+
+  // What its keys say.
+  virtual int workers() const { return 0; }                       ///< ranks; 0: not said
+  virtual void settle(Fields& /*data_parallel*/, const MechanismSetting&) {}  ///< the rest, once the mesh is known
+  // What others ask.
+  virtual bool all_reduces() const { return true; }   ///< replicas all-reduce (or, with ZeRO, reduce-scatter) gradients
+  virtual bool ranks_alike() const { return true; }   ///< ranks run the training program, and nobody else does anything
+  virtual bool in_step() const { return true; }       ///< all workers do each step together
+  virtual bool stops_together() const { return true; }  ///< a step takes the gradients of all workers
+  virtual int servers() const { return 0; }           ///< processes beside the ranks
+
+  // Planning. `plan` is laid out as if gradients were all-reduced.
+  virtual void lay_out(TrainingPlan&, const TrainingStates&) const {}
+  virtual StepRhythm rhythm() const { return {}; }
+  /// Operations of all actors in one step for what replicas exchange.
+  virtual double operations(const TrainingPlan&) const;
+
+  // Running.
+  /// Where its actors are, ranks first; empty: they are the machine's own.
+  virtual std::vector<PlacedMachine::Placed> actors(const TrainingPlan&, const ClusterMachine&) const { return {}; }
+  virtual std::unique_ptr<MechanismRun> run(const MechanismSite&) const;
+
+  // Answering.
+  virtual void book(MechanismFigures&, const TrainingPlan&, int /*steps*/) const {}
+  /// What takes long to find out, once for an answer.
+  virtual void book_slow(MechanismFigures&) const {}
+  /// "gossip (ring)"; `all_reduce` is what replicas do that sum gradients themselves.
+  virtual std::string summary(const std::string& all_reduce) const { return all_reduce; }
+  /// Lines of a report and what stands before the first of them; `time` shows seconds in the unit of the step.
+  struct Report {
+    std::string label;
+    std::vector<std::string> lines;
+  };
+  virtual Report report(const MechanismFigures&, const std::function<std::string(double)>& /*time*/,
+                        const std::string& /*unit*/) const {
+    return {};
+  }
+};
+
+/// A mechanism as the registry knows it.
+struct MechanismKind {
+  std::string name;         ///< plan.data_parallel.mechanism
+  std::string description;  ///< for `trainyard list mechanisms`
+  std::vector<std::string> keys;  ///< of plan.data_parallel: its own, refused with others
+  /// Is it chosen by one of its keys, where the mechanism is all-reduce or not said? Null: by name alone.
+  bool (*chosen)(Fields& data_parallel) = nullptr;
+  std::unique_ptr<Mechanism> (*read)(Fields& data_parallel, const ClusterSpec&) = nullptr;
+};
+
+Registry<MechanismKind>& mechanisms();
+constexpr const char* kAllReduce = "all-reduce";
+
+/// Reads `mechanism` and the keys of the one that is chosen, and refuses those of all others. Throws UserError.
+struct ChosenMechanism {
+  std::string name;
+  std::unique_ptr<Mechanism> mechanism;
+};
+ChosenMechanism read_mechanism(Fields& data_parallel, const ClusterSpec&);
+
+
+struct RegisterMechanism {
+  explicit RegisterMechanism(MechanismKind kind) {
+    const std::string name = kind.name;
+    mechanisms().add(name, std::move(kind));
+  }
+};
+
+}  // namespace trainyard

@@ -1,0 +1,208 @@
+// Parameter servers (Li et al. 2014): workers push gradients key by key, and servers answer with weights.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <numeric>
+
+#include "sim/executor/simulation.hpp"
+#include "strategies/mechanisms/central/central_mechanism.hpp"
+#include "strategies/mechanisms/servers/server_choice.hpp"
+#include "strategies/step/pass_table.hpp"
+
+namespace trainyard {
+namespace {
+
+// Steps that are looked at of workers that do not wait for each other: enough for what comes in turns.
+constexpr int kStepsOutOfStep = 20;
+// A worker that is a quarter faster than the slowest one is ahead by the whole bound after so many times the bound.
+constexpr int kStepsToTheBound = 4;
+// Between the first end of a step of the slowest worker and the last one of the fastest, each has to end some.
+constexpr int kFewestOutOfStep = 4;
+
+/// Servers take the CPUs or GPUs of their nodes in turn.
+std::vector<Actor> places_of(const ServerChoice& choice, const ClusterMachine& machine) {
+  const bool on_cpu = choice.on == ServerChoice::On::cpu;
+  std::map<int, std::size_t> used;
+  std::vector<Actor> places;
+  for (int server = 0; server < choice.count; ++server) {
+    const int node = choice.nodes[static_cast<std::size_t>(server) % choice.nodes.size()];
+    const std::vector<DeviceId> devices = machine.graph().all(on_cpu ? DeviceKind::cpu : DeviceKind::gpu, node);
+    const std::size_t take = choice.on == ServerChoice::On::gpus ? devices.size() : 1;
+    if (devices.empty() || used[node] + take > devices.size())
+      fail(choice.place, fmt::format("plan.data_parallel.servers: node {} has {} {}{}, too few for its servers", node,
+                                     devices.size(), on_cpu ? "CPU" : "GPU", devices.size() == 1 ? "" : "s"));
+    for (std::size_t i = 0; i < take; ++i) places.push_back(machine.actor(devices[used[node]++]));
+  }
+  return places;
+}
+
+/// Keys of a plan whose buckets are as the plan's `bucket` makes them.
+std::vector<GradientBucket> keys_of(const TrainingPlan& plan, ServerChoice::Keys kind) {
+  const StagePlan& stage = plan.stages.front();
+  switch (kind) {
+    case ServerChoice::Keys::tensors:
+      return gradient_buckets(*plan.network, plan.gradient_element, Bytes{1}, Bytes{1}, true);
+    case ServerChoice::Keys::layers:
+      return layer_buckets(*plan.network, stage.chunks.front());
+    case ServerChoice::Keys::buckets:
+      break;
+  }
+  return stage.buckets;
+}
+
+class ServerRun : public MechanismRun {
+ public:
+  ServerRun(ServerPlan plan, const MechanismSite& site)
+      : plan_(std::move(plan)),
+        tables_(plan_.base.step, site.names),
+        words_(site.names),
+        // When the slowest has done its warm steps, others may have done more, up to the bound.
+        board_(plan_.workers(), plan_.workers() - plan_.backup_workers, plan_.base.step.steps, plan_.keys(),
+               std::max(1, site.warm_steps - plan_.staleness)) {}
+
+  void add_programs(Simulation& simulation) override {
+    for (Actor actor = 0; actor < plan_.actors(); ++actor)
+      simulation.add(actor, server_program(actor, plan_, tables_, words_, board_));
+  }
+  std::vector<std::string> streams() const override { return server_streams(plan_); }
+  const PassTables& tables() const override { return tables_; }
+
+  Seconds step_time(int steps) const override {
+    if (plan_.consistency == Consistency::synchronous) return board_.last_update() / steps;
+    return Seconds{plan_.workers() / board_.steps_per_s()};
+  }
+
+  /// What workers wait for in a step, all of them taken together.
+  void book(MechanismFigures& figures, const std::function<BreakdownParts(Actor)>& parts_of,
+            double steps) const override {
+    ServerFigures& f = figures.servers;
+    f.workers = plan_.workers();
+    f.servers = plan_.servers;
+    f.consistency = consistency_names()[static_cast<std::size_t>(plan_.consistency)];
+    std::vector<double> held(static_cast<std::size_t>(plan_.servers));
+    for (std::size_t k = 0; k < plan_.keys(); ++k)
+      held[static_cast<std::size_t>(plan_.server_of[k])] += plan_.share_of(k);
+    f.largest_share = *std::max_element(held.begin(), held.end());
+    f.staleness = board_.staleness();
+    std::uint64_t applied = 0;
+    for (const auto& [of, count] : f.staleness) applied += count;
+    const auto dropped = static_cast<double>(board_.dropped_pushes());
+    f.dropped_share = dropped / (dropped + static_cast<double>(applied));
+    const char* others = plan_.consistency == Consistency::synchronous ? "barrier"
+                         : plan_.consistency == Consistency::stale     ? "staleness bound"
+                                                                       : "server";
+    for (Actor worker = 0; worker < plan_.workers(); ++worker) {
+      const BreakdownParts parts = parts_of(worker);
+      const double each = plan_.workers() * steps;
+      f.waits["pull"] += parts.exposed.at("parameters").value / each;
+      f.waits["push"] += parts.exposed.at("gradients").value / each;
+      f.waits[others] += parts.bubble.value / each;
+    }
+    figures.taught_share = static_cast<double>(plan_.workers() - plan_.backup_workers) / plan_.workers();
+  }
+
+ private:
+  ServerPlan plan_;
+  PassTables tables_;
+  CentralWords words_;
+  ServerBoard board_;
+};
+
+class ParameterServers : public Mechanism {
+ public:
+  explicit ParameterServers(ServerChoice choice) : choice_(std::move(choice)) {}
+
+  int workers() const override { return choice_.workers; }
+  void settle(Fields& fields, const MechanismSetting& setting) override {
+    require_no_all_reduce(fields, setting, kName);
+    check_servers(choice_, fields, setting.mesh.ranks(), setting.cluster);
+  }
+  bool all_reduces() const override { return false; }
+  bool ranks_alike() const override { return false; }
+  bool in_step() const override { return stops_together() && choice_.backup_workers == 0; }
+  bool stops_together() const override { return choice_.consistency == Consistency::synchronous; }
+  int servers() const override { return choice_.count; }
+
+  void lay_out(TrainingPlan& plan, const TrainingStates& states) const override {
+    without_all_reduce(plan);
+    plan.stages.front().buckets = keys_of(plan, choice_.keys);
+    const bool mixes = !choice_.worker_weights.empty();  // such workers update their own weights
+    plan.stages.front().memory = worker_memory(plan, states, mixes ? parameters_of(plan) : 0);
+  }
+  StepRhythm rhythm() const override {
+    StepRhythm rhythm;
+    if (!in_step()) rhythm.steps = kStepsOutOfStep;
+    if (!stops_together()) rhythm.fewest = kFewestOutOfStep;
+    if (choice_.consistency == Consistency::stale) rhythm.warm = 1 + (kStepsToTheBound + 1.0) * choice_.staleness;
+    return rhythm;
+  }
+  double operations(const TrainingPlan& plan) const override { return operations_through_center(plan); }
+
+  std::vector<PlacedMachine::Placed> actors(const TrainingPlan& plan, const ClusterMachine& machine) const override {
+    const std::vector<Actor> places = places_of(choice_, machine);
+    std::vector<PlacedMachine::Placed> actors;
+    for (Actor worker = 0; worker < plan.ranks(); ++worker) actors.push_back({worker, ""});
+    for (std::size_t server = 0; server < places.size(); ++server)
+      actors.push_back({places[server], fmt::format("server {}", server)});
+    if (choice_.backup_workers > 0) actors.push_back({places.front(), "chief"});
+    return actors;
+  }
+  std::unique_ptr<MechanismRun> run(const MechanismSite& site) const override {
+    const int servers = static_cast<int>(places_of(choice_, site.machine).size());
+    ServerPlan plan = server_plan(site.plan, servers, choice_.shards, choice_.place);
+    plan.consistency = choice_.consistency;
+    plan.staleness = choice_.staleness;
+    plan.backup_workers = choice_.backup_workers;
+    plan.worker_weights = choice_.worker_weights;
+    const double parameters = parameters_of(site.plan);
+    plan.base.memory = model_states({parameters, parameters, plan.mixes() ? 0 : parameters}, site.states.precision,
+                                    site.states.optimizer);
+    return std::make_unique<ServerRun>(std::move(plan), site);
+  }
+
+  std::string summary(const std::string&) const override { return kName; }
+  /// What workers wait for, staleness where there is any, how uneven the servers are.
+  Report report(const MechanismFigures& figures, const std::function<std::string(double)>& time,
+                const std::string& unit) const override {
+    const ServerFigures& f = figures.servers;
+    std::vector<std::string> waits;
+    for (const auto& [what, seconds] : f.waits) waits.push_back(fmt::format("{} {}", what, time(seconds)));
+    Report report{"servers",
+                  {fmt::format("{} workers, {} server{}, {}; a worker waits for: {}   ({})", f.workers, f.servers,
+                               f.servers == 1 ? "" : "s", f.consistency, fmt::join(waits, " │ "), unit)}};
+    double pushes = 0, missed = 0;
+    for (const auto& [of, count] : f.staleness) {
+      pushes += static_cast<double>(count);
+      missed += of * static_cast<double>(count);
+    }
+    std::vector<std::string> more;
+    if (missed > 0)
+      more.push_back(
+          fmt::format("staleness {:.3g} updates on average, {} at most", missed / pushes, f.staleness.rbegin()->first));
+    if (f.dropped_share > 0) more.push_back(fmt::format("{:.1f} % of gradients come too late", f.dropped_share * 100));
+    // Whole tensors can be larger than a server's even part.
+    const bool uneven = f.largest_share * f.servers > 1.5 && choice_.keys != ServerChoice::Keys::buckets;
+    if (f.servers > 1)
+      more.push_back(fmt::format("the fullest server has {:.1f} % of the bytes{}", f.largest_share * 100,
+                                 uneven ? ": keys: buckets would cut large tensors" : ""));
+    if (!more.empty()) report.lines.push_back(fmt::format("{}", fmt::join(more, "; ")));
+    return report;
+  }
+
+ private:
+  static constexpr const char* kName = "parameter-server";
+  ServerChoice choice_;
+};
+
+const RegisterMechanism registered{
+    {"parameter-server",
+     "servers hold the parameters by key; workers push gradients and are answered with weights",
+     server_keys(),
+     nullptr,
+     [](Fields& fields, const ClusterSpec& cluster) -> std::unique_ptr<Mechanism> {
+       return std::make_unique<ParameterServers>(read_servers(fields, cluster));
+     }}};
+
+}  // namespace
+}  // namespace trainyard

@@ -1,0 +1,163 @@
+#include "strategies/plan/gossip_graph.hpp"
+
+#include <fmt/format.h>
+
+#include <Eigen/Eigenvalues>
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+#include <set>
+
+#include "sim/error.hpp"
+#include "sim/hashing.hpp"
+
+namespace trainyard {
+
+Gossip Gossip::of_edges(int ranks, const Edges& edges) {
+  std::set<std::pair<int, int>> seen;
+  for (const auto& [a, b] : edges)
+    if (!seen.insert(std::minmax({a, b})).second)
+      throw UserError(fmt::format("edge {} - {} is there twice; an edge is both ways", a, b));
+  return joined(ranks, edges);
+}
+
+Gossip Gossip::joined(int ranks, const Edges& edges) {
+  Gossip gossip;
+  gossip.ranks_ = ranks;
+  gossip.name_ = "edges";
+  gossip.fixed_.resize(static_cast<std::size_t>(ranks));
+  for (const auto& [a, b] : edges) {
+    if (a < 0 || b < 0 || a >= ranks || b >= ranks)
+      throw UserError(fmt::format("edge {} - {}, but there are ranks 0 to {}", a, b, ranks - 1));
+    if (a == b) throw UserError(fmt::format("an edge from rank {} to itself", a));
+    gossip.fixed_[static_cast<std::size_t>(a)].push_back(b);
+    gossip.fixed_[static_cast<std::size_t>(b)].push_back(a);
+  }
+  for (std::vector<int>& of : gossip.fixed_) {
+    std::sort(of.begin(), of.end());
+    of.erase(std::unique(of.begin(), of.end()), of.end());
+  }
+  return gossip;
+}
+
+Gossip Gossip::ring(int ranks) {
+  Edges edges;
+  for (int rank = 0; rank < ranks && ranks > 1; ++rank) edges.emplace_back(rank, (rank + 1) % ranks);
+  Gossip gossip = joined(ranks, edges);
+  gossip.name_ = "ring";
+  return gossip;
+}
+
+Gossip Gossip::torus(int ranks) {
+  int rows = static_cast<int>(std::sqrt(ranks));
+  while (ranks % rows != 0) --rows;
+  const int columns = ranks / rows;
+  Edges edges;
+  for (int row = 0; row < rows; ++row)
+    for (int column = 0; column < columns; ++column) {
+      const int rank = row * columns + column;
+      if (columns > 1) edges.emplace_back(rank, row * columns + (column + 1) % columns);
+      if (rows > 1) edges.emplace_back(rank, (row + 1) % rows * columns + column);
+    }
+  Gossip gossip = joined(ranks, edges);
+  gossip.name_ = "torus";
+  return gossip;
+}
+
+Gossip Gossip::pairs(int ranks, std::uint64_t seed) {
+  Gossip gossip;
+  gossip.ranks_ = ranks;
+  gossip.name_ = "pairs";
+  gossip.drawn_ = true;
+  gossip.seed_ = seed;
+  return gossip;
+}
+
+/// A random order of the ranks, two by two; of an odd count the last one rests.
+const std::vector<int>& Gossip::partners(std::int64_t round) const {
+  constexpr std::size_t most_kept = 64;
+  const auto [at, fresh] = partners_.try_emplace(round);
+  if (!fresh) return at->second;
+  std::vector<int> order(static_cast<std::size_t>(ranks_));
+  std::iota(order.begin(), order.end(), 0);
+  shuffle(order, seed_, static_cast<std::uint64_t>(round));
+  at->second.assign(order.size(), -1);
+  for (std::size_t i = 0; i + 1 < order.size(); i += 2) {
+    at->second[static_cast<std::size_t>(order[i])] = order[i + 1];
+    at->second[static_cast<std::size_t>(order[i + 1])] = order[i];
+  }
+  if (partners_.size() > most_kept) partners_.erase(at == partners_.begin() ? std::next(at) : partners_.begin());
+  return at->second;
+}
+
+std::vector<int> Gossip::neighbours(int rank, std::int64_t round) const {
+  if (!drawn_) return fixed_[static_cast<std::size_t>(rank)];
+  const int partner = partners(round)[static_cast<std::size_t>(rank)];
+  return partner < 0 ? std::vector<int>{} : std::vector<int>{partner};
+}
+
+std::vector<int> Gossip::all_neighbours(int rank) const {
+  if (!drawn_) return fixed_[static_cast<std::size_t>(rank)];
+  std::vector<int> all;
+  for (int other = 0; other < ranks_; ++other)
+    if (other != rank) all.push_back(other);
+  return all;
+}
+
+int Gossip::most_neighbours() const {
+  std::size_t most = drawn_ && ranks_ > 1 ? 1 : 0;
+  for (const std::vector<int>& of : fixed_) most = std::max(most, of.size());
+  return static_cast<int>(most);
+}
+
+double Gossip::weight(int rank, int neighbour, std::int64_t round) const {
+  return 1.0 / static_cast<double>(1 + std::max(degree(rank, round), degree(neighbour, round)));
+}
+
+Eigen::MatrixXd Gossip::mixing(std::int64_t round) const {
+  Eigen::MatrixXd all = Eigen::MatrixXd::Identity(ranks_, ranks_);
+  for (int rank = 0; rank < ranks_; ++rank)
+    for (const int neighbour : neighbours(rank, round)) {
+      all(rank, neighbour) = weight(rank, neighbour, round);
+      all(rank, rank) -= all(rank, neighbour);
+    }
+  return all;
+}
+
+double Gossip::spectral_gap() const {
+  if (ranks_ < 2) return 1;
+  const Eigen::SelfAdjointEigenSolver<Eigen::MatrixXd> solver(mixing(0), Eigen::EigenvaluesOnly);
+  const Eigen::VectorXd& values = solver.eigenvalues();  // ascending; the last one is 1
+  return 1 - std::max(std::abs(values(0)), std::abs(values(values.size() - 2)));
+}
+
+std::vector<int> Gossip::cut_off() const {
+  std::vector<char> reached(static_cast<std::size_t>(ranks_), drawn_ ? 1 : 0);
+  std::vector<int> open{0};
+  reached.front() = 1;
+  while (!open.empty() && !drawn_) {
+    const int rank = open.back();
+    open.pop_back();
+    for (const int neighbour : fixed_[static_cast<std::size_t>(rank)])
+      if (char& seen = reached[static_cast<std::size_t>(neighbour)]; seen == 0) {
+        seen = 1;
+        open.push_back(neighbour);
+      }
+  }
+  std::vector<int> rest;
+  for (int rank = 0; rank < ranks_; ++rank)
+    if (reached[static_cast<std::size_t>(rank)] == 0) rest.push_back(rank);
+  return rest;
+}
+
+Eigen::VectorXd Gossip::mixed(int rank, std::int64_t round, const Eigen::VectorXd& own,
+                              const std::vector<Eigen::VectorXd>& theirs) const {
+  const std::vector<int> around = neighbours(rank, round);
+  double kept = 1;
+  for (const int neighbour : around) kept -= weight(rank, neighbour, round);
+  Eigen::VectorXd sum = kept * own;
+  for (std::size_t i = 0; i < around.size(); ++i) sum += weight(rank, around[i], round) * theirs[i];
+  return sum;
+}
+
+}  // namespace trainyard

@@ -1,0 +1,27 @@
+#pragma once
+#include <memory>
+
+#include "strategies/step/training_program.hpp"
+
+namespace trainyard {
+
+class Simulation;
+
+/// The programs of all ranks of a plan, with the tables that they share.
+class TrainingPrograms {
+ public:
+  /// The plan and the names must outlive it, and it the programs.
+  TrainingPrograms(const TrainingPlan&, Names&);
+
+  std::unique_ptr<Program> of(int rank) const;
+  void add_to(Simulation&) const;  ///< all ranks
+  const PassTables& tables() const { return tables_; }
+  const TrainingStreams& streams() const { return streams_; }
+
+ private:
+  const TrainingPlan& plan_;
+  PassTables tables_;
+  TrainingStreams streams_;
+};
+
+}  // namespace trainyard
