@@ -1,11 +1,15 @@
 // The structure of the source tree: who may include whom, and what lies at the top.
+#include <algorithm>
 #include <catch2/catch.hpp>
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <map>
 #include <regex>
 #include <set>
 #include <string>
+#include <utility>
+#include <vector>
 
 namespace fs = std::filesystem;
 
@@ -35,6 +39,111 @@ TEST_CASE("folders include only what lies below them", "[layout]") {
       }
     }
   CHECK(files > 60);
+}
+
+namespace {
+
+/// Who includes whom: own files by their path.
+using Includes = std::map<std::string, std::set<std::string>>;
+
+const std::vector<std::string> kFolders{"sim", "models", "topologies", "strategies", "scenarios", "tools"};
+
+Includes own_includes() {
+  const std::regex own("^#include \"([a-z_]+/[^\"]+)\"");
+  Includes includes;
+  for (const std::string& folder : kFolders)
+    for (const auto& entry : fs::recursive_directory_iterator(fs::path(TRAINYARD_SOURCE_DIR) / folder)) {
+      if (entry.path().extension() != ".cpp" && entry.path().extension() != ".hpp") continue;
+      std::ifstream in(entry.path());
+      std::set<std::string>& of = includes[fs::relative(entry.path(), TRAINYARD_SOURCE_DIR).string()];
+      std::smatch match;
+      for (std::string line; std::getline(in, line);)
+        if (std::regex_search(line, match, own)) of.insert(match[1]);
+    }
+  return includes;
+}
+
+/// Where two paths part: "scenarios/running" and "scenarios/studies" of files in them, "sim/." of a file that is in no
+/// room of sim; "" where both are in one folder.
+std::pair<std::string, std::string> parting(const std::string& a, const std::string& b) {
+  const auto first = [](const std::string& path, std::size_t from) {
+    const std::size_t end = path.find('/', from);
+    return end == std::string::npos ? "" : path.substr(0, end);  // a file of the folder itself has no room
+  };
+  std::size_t from = 0;
+  while (true) {
+    const std::string x = first(a, from), y = first(b, from);
+    if (x.empty() && y.empty()) return {"", ""};
+    if (x != y) return {x.empty() ? a.substr(0, from) + "." : x, y.empty() ? a.substr(0, from) + "." : y};
+    from = x.size() + 1;
+  }
+}
+
+/// A circle, as "a > b > a"; "" where there is none.
+std::string circle_in(const Includes& graph) {
+  std::map<std::string, int> state;  // 1: on the way, 2: done
+  std::string found;
+  const std::function<void(const std::string&, const std::string&)> visit = [&](const std::string& at,
+                                                                                const std::string& way) {
+    state[at] = 1;
+    if (const auto next = graph.find(at); next != graph.end())
+      for (const std::string& to : next->second) {
+        if (!found.empty()) return;
+        if (state[to] == 1) found = way + " > " + to;
+        if (state[to] == 0) visit(to, way + " > " + to);
+      }
+    state[at] = 2;
+  };
+  for (const auto& [at, to] : graph)
+    if (found.empty() && state[at] == 0) visit(at, at);
+  return found;
+}
+
+std::string unit_of(const std::string& path) { return path.substr(0, path.rfind('.')); }
+
+}  // namespace
+
+TEST_CASE("rooms of a folder include only those before them", "[layout]") {
+  const std::map<std::string, std::vector<std::string>> rooms{
+      {"strategies", {"collectives", "pipelines", "plan", "step", "mechanisms", "values", "failures"}},
+      {"scenarios", {"reading", "collectives", "planning", "running", "pictures", "studies", "lessons"}},
+  };
+  for (const auto& [file, included] : own_includes())
+    for (const std::string& to : included) {
+      const auto [from_room, to_room] = parting(file, to);
+      const std::string folder = from_room.substr(0, from_room.find('/'));
+      const auto order = rooms.find(folder);
+      if (order == rooms.end() || from_room.size() <= folder.size() || to_room.size() <= folder.size()) continue;
+      const auto place = [&](const std::string& room) {
+        return std::find(order->second.begin(), order->second.end(), room.substr(folder.size() + 1));
+      };
+      if (std::count(from_room.begin(), from_room.end(), '/') > 1) continue;  // rooms of a room
+      CAPTURE(file, to);
+      REQUIRE(place(from_room) != order->second.end());
+      CHECK(place(to_room) < place(from_room));
+    }
+}
+
+TEST_CASE("there are no circles between folders, however deep", "[layout]") {
+  Includes rooms;
+  for (const auto& [file, included] : own_includes())
+    for (const std::string& to : included)
+      if (const auto [a, b] = parting(file, to); !a.empty()) rooms[a].insert(b);
+  CHECK(circle_in(rooms) == "");
+}
+
+TEST_CASE("there are no circles between a folder's files, a header and its source being one", "[layout]") {
+  const std::vector<std::string> folders{
+      "scenarios/",          "strategies/plan", "strategies/mechanisms", "strategies/collectives",
+      "strategies/failures", "tools/"};
+  Includes units;
+  for (const auto& [file, included] : own_includes())
+    for (const std::string& to : included) {
+      const bool checked = std::any_of(folders.begin(), folders.end(),
+                                       [&f = file](const std::string& folder) { return f.starts_with(folder); });
+      if (checked && unit_of(file) != unit_of(to)) units[unit_of(file)].insert(unit_of(to));
+    }
+  CHECK(circle_in(units) == "");
 }
 
 TEST_CASE("sim knows no word of machine learning", "[layout]") {

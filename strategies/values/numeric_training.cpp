@@ -4,8 +4,8 @@
 
 namespace trainyard {
 
-NumericTraining::NumericTraining(const NumericTask& task, const Network& network, const DataParallelPlan& plan)
-    : task_(task), network_(network), plan_(plan), replicas_(static_cast<std::size_t>(plan.ranks), Replica(task)) {}
+NumericTraining::NumericTraining(const NumericTask& task, const TrainingPlan& plan)
+    : task_(task), plan_(plan), replicas_(static_cast<std::size_t>(plan.ranks()), Replica(task)) {}
 
 void NumericTraining::attach(Values& values) {
   values_ = &values;
@@ -20,19 +20,19 @@ void NumericTraining::attach(Values& values) {
   });
   on(TrainingCall::keep_gradients, [](Actor, const BufferRef&) {});  // `update` looks into the buckets
   on(TrainingCall::fill_bucket, [this](Actor a, const BufferRef& ref) {
-    values_->buffer(a, ref.buffer) = gathered(network_, plan_.buckets[ref.buffer], of(a).gradients);
+    values_->buffer(a, ref.buffer) = gathered(*plan_.network, buckets()[ref.buffer], of(a).gradients);
   });
   on(TrainingCall::update, [this](Actor a, const BufferRef&) { update(a); });
 }
 
 Samples NumericTraining::samples(Actor rank, int micro_batch) const {
-  return samples_of(task_, plan_.ranks, plan_.micro_batches, updates(rank), rank, micro_batch);
+  return samples_of(task_, plan_.ranks(), plan_.micro_batches, updates(rank), rank, micro_batch);
 }
 
 void NumericTraining::update(Actor actor) {
   Replica& r = of(actor);
-  for (std::size_t bucket = 0; bucket < plan_.buckets.size() && plan_.ranks > 1; ++bucket)
-    scatter(network_, plan_.buckets[bucket], values_->buffer(actor, static_cast<std::uint16_t>(bucket)), r.gradients);
+  for (std::size_t bucket = 0; bucket < buckets().size() && plan_.ranks() > 1; ++bucket)
+    scatter(*plan_.network, buckets()[bucket], values_->buffer(actor, static_cast<std::uint16_t>(bucket)), r.gradients);
   r.update(task_.learning_rate);
   ++r.updates;
 }

@@ -2,7 +2,8 @@
 #include <vector>
 
 #include "sim/observers/values.hpp"
-#include "strategies/step/data_parallel.hpp"
+#include "strategies/plan/training_calls.hpp"
+#include "strategies/plan/training_plan.hpp"
 #include "strategies/values/mlp_replica.hpp"
 
 namespace trainyard {
@@ -11,7 +12,7 @@ namespace trainyard {
 /// buckets that the schedule exchanges, sums of gradients applied as they arrived.
 class NumericTraining {
  public:
-  NumericTraining(const NumericTask&, const Network&, const DataParallelPlan&);
+  NumericTraining(const NumericTask&, const TrainingPlan&);
 
   /// Registers the calls of the schedule; both must live until the run has ended.
   void attach(Values&);
@@ -27,11 +28,11 @@ class NumericTraining {
     int updates = 0;
   };
   const NumericTask& task_;
-  const Network& network_;
-  const DataParallelPlan& plan_;
+  const TrainingPlan& plan_;
   std::vector<Replica> replicas_;
   Values* values_ = nullptr;
 
+  const std::vector<GradientBucket>& buckets() const { return plan_.stages.front().buckets; }
   Replica& of(Actor rank) { return replicas_[static_cast<std::size_t>(rank)]; }
   Samples samples(Actor rank, int micro_batch) const;
   void update(Actor);

@@ -2,7 +2,8 @@
 #include <vector>
 
 #include "sim/observers/values.hpp"
-#include "strategies/step/data_parallel.hpp"
+#include "strategies/plan/training_calls.hpp"
+#include "strategies/plan/training_plan.hpp"
 #include "strategies/values/mlp_replica.hpp"
 
 namespace trainyard {

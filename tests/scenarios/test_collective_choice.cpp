@@ -38,23 +38,25 @@ double step_time(const std::string& all_reduce) { return simulate(with(all_reduc
 
 TEST_CASE("a plan's all-reduce by name or as a map, and keys set beside a name", "[collectives]") {
   const Scenario named = read_scenario_text(kText, "plan.yaml", {{"plan.data_parallel.all_reduce.channels", "8"}});
-  CHECK(named.plan.all_reduce->name == "ring");
-  CHECK(named.plan.collective.channels == 8);
-  CHECK(named.plan.collective.per_node == 8);
+  CHECK(named.plan.all_reduce.algorithm->name == "ring");
+  CHECK(named.plan.all_reduce.settings.channels == 8);
+  CHECK(named.plan.all_reduce.settings.per_node == 8);
   CHECK(simulate(named).all_reduce.channels == 8);
   CHECK(simulate(named).step_time < step_time("ring"));  // eight adapters a node, not one
-  CHECK(with("hierarchical").plan.all_reduce->name == "hierarchical");
+  CHECK(with("hierarchical").plan.all_reduce.algorithm->name == "hierarchical");
   CHECK(step_time("hierarchical") < step_time("ring"));
 }
 
 TEST_CASE("auto tries the algorithms for a bucket, and takes the fastest", "[collectives]") {
   const Scenario s = with("auto");
-  REQUIRE(s.tuned);
-  CHECK(s.plan.all_reduce->name == s.tuned->best().algorithm);
-  CHECK(s.tuned->candidates.size() > 10);
-  const Result r = simulate(s);
-  CHECK(r.all_reduce.algorithm == s.tuned->best().algorithm);
-  CHECK(r.all_reduce.tried.size() == s.tuned->candidates.size());
+  const Plan laid_out = plan(s);
+  REQUIRE(laid_out.tuned);
+  const Tuning& tuned = *laid_out.tuned;
+  CHECK(laid_out.all_reduce.algorithm == tuned.best().algorithm);
+  CHECK(tuned.candidates.size() > 10);
+  const Result r = simulate(s, laid_out);
+  CHECK(r.all_reduce.algorithm == tuned.best().algorithm->name);
+  CHECK(r.all_reduce.tried.size() == tuned.candidates.size());
   for (const auto& tried : r.all_reduce.tried) CHECK(tried.seconds >= r.all_reduce.tried.front().seconds);
 }
 
@@ -64,7 +66,7 @@ TEST_CASE("fidelities of a step: flows close to messages, NCCL's model follows f
   CHECK(flows == Approx(messages).epsilon(0.02));
   const Scenario modelled = with("{fidelity: modelled}");
   CHECK(simulate(modelled).all_reduce.algorithm == "NCCL");
-  CHECK(!schedule(modelled, 0, 1000000).lines.empty());
+  CHECK(!schedule(plan(modelled), 0, 1000000).lines.empty());
   SimulateOptions faster;
   faster.upgrade = {{"HCA", 2.0}};
   CHECK(simulate(modelled, faster).step_time < simulate(modelled).step_time);

@@ -2,7 +2,7 @@
 #include <catch2/catch.hpp>
 #include <nlohmann/json.hpp>
 
-#include "scenarios/running/simulate.hpp"
+#include "scenarios/studies/answer.hpp"
 #include "scenarios/studies/failure_what_ifs.hpp"
 
 using namespace trainyard;
@@ -18,7 +18,7 @@ std::string scenario(const std::string& faults, const std::string& training = "{
 }
 
 Result run(const std::string& faults, const std::string& training = "{steps: 1000}") {
-  return simulate(read_scenario_text(scenario(faults, training), "faulty.yaml"));
+  return answer(read_scenario_text(scenario(faults, training), "faulty.yaml"));
 }
 
 const std::string kTimes = "write: 2 s, load: 10 s";
@@ -73,7 +73,7 @@ TEST_CASE("workers, servers, links and switches fail at times that are said, and
 
 TEST_CASE("an elastic training without a node takes the step of the nodes that are left", "[scenario][failures]") {
   const auto of = [](const std::string& nodes, const std::string& batch, const std::string& faults) {
-    return simulate(read_scenario_text("{cluster: {nodes: " + nodes + R"(, node: dgx-a100, fabric: nonblocking},
+    return answer(read_scenario_text("{cluster: {nodes: " + nodes + R"(, node: dgx-a100, fabric: nonblocking},
       model: {base: gpt2, n_layer: 2}, plan: {precision: bf16, seq_length: 64, micro_batch_size: 1,
       training: {steps: 100}, global_batch_size: )" +
                                            batch + "}, faults: " + faults + "}",
@@ -101,7 +101,7 @@ TEST_CASE("what rarer failures, faster restarts and cheaper checkpoints would bu
                "load: 60 s}, restart: {detect: 60 s, restart: 600 s}}",
                "{time: 30 d}"),
       "faulty.yaml");
-  const Result r = simulate(s);
+  const Result r = answer(s);
   const Seconds step{r.step_time};
   const std::vector<FailureWhatIf> table = failure_what_ifs(s, step, *r.failures, 2);
   REQUIRE(table.size() == 6);
@@ -123,7 +123,7 @@ TEST_CASE("what rarer failures, faster restarts and cheaper checkpoints would bu
 
 TEST_CASE("a parameter server fails", "[scenario][failures]") {
   const auto of = [](const std::string& what) {
-    return simulate(read_scenario_text(R"({cluster: {nodes: 2, node: dgx-a100, fabric: nonblocking}, model: {base: gpt2,
+    return answer(read_scenario_text(R"({cluster: {nodes: 2, node: dgx-a100, fabric: nonblocking}, model: {base: gpt2,
       n_layer: 2}, plan: {data_parallel: {mechanism: parameter-server, servers: 2}, precision: bf16, seq_length: 64,
       micro_batch_size: 1, global_batch_size: 16, step_time: 1 s, training: {steps: 100}}, faults: {failures: )" +
                                            what + "}}",
@@ -213,7 +213,7 @@ TEST_CASE("what does not go together is refused, with its place", "[scenario][fa
   refuses("{restart: {detect: 5 s}}", "nothing fails");
   refuses("{failures: [{at: 5 s, what: node 1}], restart: {spares: 0}}", "no spare node is left");
   CHECK_THROWS_WITH(
-      simulate(read_scenario_text(scenario("{checkpoint: {every: 1 min, " + kTimes + "}}", "null"), "f.yaml")),
+      answer(read_scenario_text(scenario("{checkpoint: {every: 1 min, " + kTimes + "}}", "null"), "f.yaml")),
       Catch::Contains("how long does the training go on?"));
 }
 

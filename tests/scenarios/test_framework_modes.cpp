@@ -30,16 +30,16 @@ std::string refusal(const std::string& plan, const std::string& software = "", i
 }  // namespace
 
 TEST_CASE("a framework's name sets what a plan does not say", "[modes]") {
-  CHECK(read_mode("strategy: pytorch-dp").parallel.mechanism == Mechanism::master);
+  CHECK(read_mode("strategy: pytorch-dp").plan.mechanism_name == "master");
   CHECK(read_mode("strategy: pytorch-dp").software.name == "pytorch-ddp");
-  CHECK(read_mode("strategy: pytorch_fsdp").parallel.zero == ZeroStage::parameters);
-  CHECK(read_mode("strategy: pytorch-fsdp, data_parallel: {zero_stage: 2}").parallel.zero == ZeroStage::gradients);
+  CHECK(read_mode("strategy: pytorch_fsdp").plan.zero == ZeroStage::parameters);
+  CHECK(read_mode("strategy: pytorch-fsdp, data_parallel: {zero_stage: 2}").plan.zero == ZeroStage::gradients);
   CHECK(read_mode("strategy: pytorch-fsdp", "plain").software.name == "plain");
   CHECK(read_mode("strategy: pytorch-ddp, data_parallel: 2").ranks() == 2);
-  CHECK(read_mode("strategy: megatron, tensor_parallel: 2").parallel.mesh.tensor == 2);
+  CHECK(read_mode("strategy: megatron, tensor_parallel: 2").plan.mesh.tensor == 2);
   CHECK(read_mode("strategy: tf-parameter-server", "", 2).ranks() == 8);
   // An override by another name is not held back by what the first one set.
-  CHECK(read_again(read_mode("strategy: pytorch-fsdp"), {{"plan.strategy", "tf-mirrored"}}).parallel.zero ==
+  CHECK(read_again(read_mode("strategy: pytorch-fsdp"), {{"plan.strategy", "tf-mirrored"}}).plan.zero ==
         ZeroStage::none);
 }
 

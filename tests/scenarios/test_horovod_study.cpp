@@ -73,7 +73,7 @@ TEST_CASE("the study's scenario has the study's table and shares its steps", "[h
   }
   CHECK(s.training.steps * kHorovodWorkers == study.steps());
   CHECK(s.network.parameters() == 1199882);
-  CHECK(s.plan.buckets.size() == 1);
+  CHECK(plan(s).training.stages.front().buckets.size() == 1);
   CHECK(s.cluster.node.hca_rate == study.rate);
 }
 

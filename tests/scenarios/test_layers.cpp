@@ -16,13 +16,15 @@ Scenario layered(const Overrides& overrides = {}) {
       "layered.yaml", overrides);
 }
 
+LayerCosts costs_of(const Scenario& s, int rank) { return layer_costs(s, plan(s).training, rank); }
+
 const Overrides kFourRanks{{"cluster.node.gpu.count", "4"}, {"plan.global_batch_size", "32"}};
 
 }  // namespace
 
 TEST_CASE("layers add up to the compute of the simulated step", "[layers]") {
   const Scenario s = layered();
-  const LayerCosts costs = layer_costs(s, 0);
+  const LayerCosts costs = costs_of(s, 0);
   const Result r = simulate(s);
   CHECK(r.breakdown.compute == Approx(costs.step().value).epsilon(1e-9));
   REQUIRE(costs.layers.size() == s.network.layers.size());
@@ -42,27 +44,26 @@ TEST_CASE("layers add up to the compute of the simulated step", "[layers]") {
 TEST_CASE("what layers leave open of the compute of many ranks is interference", "[layers]") {
   const Scenario s = layered(kFourRanks);
   const Result r = simulate(s);
-  const LayerCosts costs = layer_costs(s, r.breakdown.rank);
+  const LayerCosts costs = costs_of(s, r.breakdown.rank);
   CHECK(costs.bucket_copies > Seconds{0});
   CHECK(r.breakdown.compute > costs.step().value);
   CHECK(r.breakdown.compute < costs.step().value / s.cluster.node.gpu.compute_while_communicating);
   Overrides calm = kFourRanks;
   calm.emplace_back("cluster.gpu.interference", "null");
   const Scenario undisturbed = layered(calm);
-  CHECK(simulate(undisturbed).breakdown.compute == Approx(layer_costs(undisturbed, 0).step().value).epsilon(1e-9));
+  CHECK(simulate(undisturbed).breakdown.compute == Approx(costs_of(undisturbed, 0).step().value).epsilon(1e-9));
 }
 
 TEST_CASE("a layer is bound by what its kernels wait for", "[layers]") {
-  const LayerCosts small = layer_costs(layered({{"plan.micro_batch_size", "1"}, {"plan.seq_length", "16"}}), 0);
+  const LayerCosts small = costs_of(layered({{"plan.micro_batch_size", "1"}, {"plan.seq_length", "16"}}), 0);
   CHECK(small.layers[1].both().bound() == KernelBound::launch);
   CHECK(small.micro_batch.dispatch > Seconds{0});
-  const LayerCosts large = layer_costs(
-      layered({{"plan.micro_batch_size", "64"}, {"plan.global_batch_size", "64"}, {"software", "plain"}}), 0);
+  const LayerCosts large = costs_of(layered({{"plan.micro_batch_size", "64"}, {"plan.global_batch_size", "64"}, {"software", "plain"}}), 0);
   CHECK(large.layers[0].both().bound() == KernelBound::memory);  // looks words up
   CHECK(large.layers[0].both().flops_per_byte() == 0);
   CHECK(large.micro_batch.dispatch == Seconds{0});
   CHECK(large.ridge == Approx(312e12 / 2039e9));
-  const LayerCosts slow = layer_costs(layered({{"cluster.gpu.peak.bf16", "1 TFLOP/s"}}), 0);
+  const LayerCosts slow = costs_of(layered({{"cluster.gpu.peak.bf16", "1 TFLOP/s"}}), 0);
   CHECK(slow.layers[1].both().bound() == KernelBound::compute);
 }
 

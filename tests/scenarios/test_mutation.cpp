@@ -245,6 +245,7 @@ Reading read(const Mutant& mutant, std::optional<Scenario>& scenario) {
   Reading outcome;
   try {
     scenario = read_scenario_text(mutant.text, "mutant.yaml");
+    plan(*scenario);
     outcome.accepted = true;
   } catch (const UserError& e) {
     outcome.error = e.what();
@@ -281,7 +282,7 @@ TEST_CASE("the ready scenarios and those mutated here are valid, and print back 
     const Scenario s = read_scenario_text(text, "original.yaml");
     const Scenario again = read_scenario_text(text_of(parse_document(text, "original.yaml")), "original.yaml");
     CHECK(again.network.parameters() == s.network.parameters());
-    CHECK(again.plan.buckets.size() == s.plan.buckets.size());
+    CHECK(plan(again).training.stages.front().buckets.size() == plan(s).training.stages.front().buckets.size());
     CHECK(again.global_batch_size == s.global_batch_size);
   }
 }

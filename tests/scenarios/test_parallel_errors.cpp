@@ -2,7 +2,7 @@
 #include <catch2/catch.hpp>
 
 #include "models/reading/nearest.hpp"
-#include "scenarios/reading/scenario.hpp"
+#include "scenarios/planning/plan.hpp"
 
 using namespace trainyard;
 
@@ -11,9 +11,9 @@ namespace {
 /// On 16 A100 of two nodes.
 std::string error_of(const std::string& plan, const std::string& model = "gpt2") {
   try {
-    read_scenario_text("cluster: {nodes: 2, node: dgx-a100, fabric: nonblocking}\nmodel: " + model +
+    trainyard::plan(read_scenario_text("cluster: {nodes: 2, node: dgx-a100, fabric: nonblocking}\nmodel: " + model +
                            "\nplan:\n  micro_batch_size: 1\n  global_batch_size: 96\n" + plan,
-                       "x.yaml");
+                       "x.yaml"));
   } catch (const UserError& e) {
     return e.what();
   }

@@ -34,8 +34,7 @@ struct Drawn {
 Drawn drawn(const Scenario& s, std::optional<int> rank = {}) {
   const test::TemporaryFolder folder;
   SimulateOptions options;
-  options.picture = folder.path() / "step.svg";
-  options.picture_rank = rank;
+  options.watch = picture_of(s, folder.path() / "step.svg", rank);
   Result result = simulate(s, options);
   return {std::move(result), folder.text("step.svg")};
 }
@@ -95,33 +94,22 @@ TEST_CASE("what a stage of a pipeline waits is called bubble, as in the breakdow
 }
 
 TEST_CASE("a rank that is not there is refused before anything is simulated or written", "[picture]") {
-  SimulateOptions options;
-  options.picture = "/nowhere/step.svg";
   for (const int rank : {-1, 8}) {
-    options.picture_rank = rank;
-    CHECK_THROWS_WITH(simulate(small(), options), "--rank " + std::to_string(rank) + ": the scenario has ranks 0 to 7");
-    CHECK_THROWS_AS(simulate(small(), options), UserError);
+    CHECK_THROWS_WITH(picture_of(small(), "/nowhere/step.svg", rank),
+                      "--rank " + std::to_string(rank) + ": the scenario has ranks 0 to 7");
+    CHECK_THROWS_AS(picture_of(small(), "/nowhere/step.svg", rank), UserError);
   }
 }
 
 TEST_CASE("tones sum to the step, lanes have no bar over another", "[picture]") {
   const Scenario s = small();
   const test::json j = test::simulate_in_child([&s] {
-    Names names;
-    ClusterMachine machine(s.cluster, s.software);
-    Breakdown breakdown(names);
-    MemoryUse memory(true);
-    Timeline timeline;
-    training_groups(names, s.plan.all_reduce);
-    Simulation simulation(machine);
-    for (int rank = 0; rank < s.ranks(); ++rank)
-      simulation.add(rank, data_parallel_program(rank, s.network, s.plan, names));
-    simulation.observe(breakdown);
-    simulation.observe(memory);
-    simulation.observe(timeline);
-    const double end = simulation.run().end.value;
-    const StepPicture p = step_picture(s, 2, end, timeline, names, breakdown, memory,
-                                       std::vector<std::string>{"compute", "send", "receive", "coordinator"});
+    const Plan laid_out = plan(s);
+    SimulateOptions options;
+    options.watch = [](const StepRun&) {};
+    const StepRun run(s, laid_out, options);
+    const double end = run.end.end.value;
+    const StepPicture p = step_picture(run, 2);
     double sum = 0, exposed = 0;
     bool ordered = true;
     for (const auto& tone : p.tones) sum += tone.seconds;
@@ -130,7 +118,7 @@ TEST_CASE("tones sum to the step, lanes have no bar over another", "[picture]") 
         ordered &= i == 0 || lane.bars[i].begin >= lane.bars[i - 1].end - 1e-12;
         if (p.tones[lane.bars[i].tone].name == "exposed all-reduce") exposed += lane.bars[i].end - lane.bars[i].begin;
       }
-    return test::json{end, sum, ordered, exposed, breakdown.parts(2).exposed.at("all-reduce").value, p.lanes.size()};
+    return test::json{end, sum, ordered, exposed, run.breakdown.parts(2).exposed.at("all-reduce").value, p.lanes.size()};
   });
   CHECK(j[1] == test::near(j[0]));
   CHECK(j[2] == true);

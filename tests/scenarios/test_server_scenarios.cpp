@@ -1,7 +1,6 @@
 // Scenarios with parameter servers, stragglers and slow links: answers that are known, refusals with their places.
 #include <fmt/format.h>
 
-#include "scenarios/planning/server_plans.hpp"
 #include "scenarios/running/simulate.hpp"
 #include "strategies/step/pass_table.hpp"
 #include "strategies/values/server_numerics.hpp"
@@ -51,11 +50,13 @@ json train_placed(const std::string& data_parallel, int workers) {
             batch / workers, data_parallel),
         "servers.yaml");
     s.plan.steps = steps;
+    Plan laid_out = trainyard::plan(s);
+    laid_out.training.values = true;
     ClusterMachine cluster(s.cluster, s.software);
-    PlacedServers placed = placed_servers(s, cluster, s.software);
-    ServerPlan& plan = placed.plan;
-    plan.base.step.values = true;
-    PlacedMachine machine(cluster, placed.actors);
+    const std::vector<PlacedMachine::Placed> actors = s.plan.mechanism->actors(laid_out.training, cluster);
+    PlacedMachine machine(cluster, actors);
+    const ServerPlan plan = server_plan(laid_out.training, static_cast<int>(actors.size()) - s.ranks(),
+                                        KeySharding::balanced, s.plan.place);
     Names names;
     const PassTables tables(plan.base.step, names);
     const CentralWords words(names);

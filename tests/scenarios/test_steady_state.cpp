@@ -106,7 +106,7 @@ TEST_CASE("replicas out of step say so in the result, and no all-reduce where th
 TEST_CASE("the headline names gossip, and steps that are looked at are counted in words", "[replicas]") {
   const auto text = [](const std::string& data_parallel, const std::string& more = "") {
     const Scenario s = replicas_of(4, data_parallel, more);
-    return screen(s, simulate(s), {});
+    return screen(s, plan(s), simulate(s), {});
   };
   const std::string gossip = text("gossip: ring");
   CHECK_THAT(gossip, Catch::Contains("gossip (ring)") && !Catch::Contains("all-reduce"));
@@ -194,8 +194,8 @@ TEST_CASE("stragglers that are drawn are looked at for many steps, as many as ca
   CHECK(run_replicas(8, "", drawn, {{"plan.steps", "3"}}).steps == 3);
   CHECK(run_replicas(8, "local_steps: 7", drawn).steps == 203);
   const Scenario large = replicas_of(256, "all_reduce: ring", drawn);
-  CHECK(large.plan.steps < 20);
-  CHECK(estimated_operations(large) <= 4e5);
+  CHECK(plan(large).training.steps < 20);
+  CHECK(estimated_operations(large, plan(large)) <= 4e5);
 }
 
 TEST_CASE("stragglers that come and go are looked at for whole periods", "[servers]") {

@@ -27,7 +27,7 @@ Scenario ideal(const std::string& overlap, const Overrides& more = {}) {
 
 std::string error_of(const std::string& overlap, const Overrides& more = {}) {
   try {
-    ideal(overlap, more);
+    plan(ideal(overlap, more));
   } catch (const UserError& e) {
     return e.what();
   }
@@ -61,17 +61,17 @@ TEST_CASE("an exchange is hidden no longer than its matrix product takes", "[use
 
 TEST_CASE("a stack states the part, a plan may state another", "[user-buffers]") {
   const Overrides nemo{{"software", "nemo"}};
-  CHECK(ideal("user-buffers", nemo).parallel.sharding.user_buffers == 0.62);
-  CHECK(ideal("~", nemo).parallel.sharding.user_buffers == 0.62);
-  CHECK(ideal("false", nemo).parallel.sharding.user_buffers == 0);
-  CHECK(ideal("{user_buffers: {overlapped: 0.5}}", nemo).parallel.sharding.user_buffers == 0.5);
-  CHECK(ideal("~").parallel.sharding.user_buffers == 0);
+  CHECK(ideal("user-buffers", nemo).plan.sharding.user_buffers == 0.62);
+  CHECK(ideal("~", nemo).plan.sharding.user_buffers == 0.62);
+  CHECK(ideal("false", nemo).plan.sharding.user_buffers == 0);
+  CHECK(ideal("{user_buffers: {overlapped: 0.5}}", nemo).plan.sharding.user_buffers == 0.5);
+  CHECK(ideal("~").plan.sharding.user_buffers == 0);
   // Without sequence parallelism there is nothing that they could hide.
-  CHECK(ideal("~", {{"software", "nemo"}, {"plan.sequence_parallel", "false"}}).parallel.sharding.user_buffers == 0);
+  CHECK(ideal("~", {{"software", "nemo"}, {"plan.sequence_parallel", "false"}}).plan.sharding.user_buffers == 0);
 }
 
 TEST_CASE("what user buffers hide is said to be stated, not simulated", "[user-buffers]") {
-  const auto said = [](const Scenario& s) { return screen(s, simulate(s), {}); };
+  const auto said = [](const Scenario& s) { return screen(s, plan(s), simulate(s), {}); };
   CHECK_THAT(said(ideal("~", {{"software", "nemo"}})),
              Catch::Contains("62 % of tensor-parallel exchange hidden by user buffers: stated by the stack, not "
                              "simulated\n"));

@@ -69,7 +69,7 @@ TrainingPlan plan_of(const NumericStepTask& task, const SplitStep& s, const Netw
   TrainingPlan plan;
   plan.mesh = s.mesh;
   plan.sharding = s.sharding;
-  plan.network = &network;
+  plan.network = std::make_shared<const Network>(network);
   plan.steps = s.steps;
   plan.micro_batches = s.micro_batches;
   plan.pipeline = {s.mesh.pipeline, s.micro_batches, s.chunks};
@@ -96,11 +96,10 @@ TrainingPlan plan_of(const NumericStepTask& task, const SplitStep& s, const Netw
   for (StagePlan& stage : plan.stages)
     stage.optimizer = optimizer_work(1000, Precision::fp64, find_optimizer("sgd", {}));
   LaneChoice choice;
-  for (const Operation o : {Operation::all_gather, Operation::reduce_scatter})
-    choice.algorithms[static_cast<std::size_t>(o)] = "ring";
-  choice.algorithms[static_cast<std::size_t>(Operation::all_reduce)] = s.all_reduce;
-  choice.algorithms[static_cast<std::size_t>(Operation::all_to_all)] = "direct";
-  choice.algorithms[static_cast<std::size_t>(Operation::send_recv)] = "ring-shift";
+  for (const Operation o : {Operation::all_gather, Operation::reduce_scatter, Operation::all_to_all,
+                            Operation::send_recv})
+    choice[o] = &default_collective(o);
+  choice[Operation::all_reduce] = &collectives(Operation::all_reduce).find(s.all_reduce, test::nowhere());
   make_lanes(plan, std::vector<int>(static_cast<std::size_t>(plan.ranks()), 0), choice, choice, test::nowhere());
   return plan;
 }

@@ -12,7 +12,7 @@ using namespace trainyard::test;
 namespace {
 
 struct Setting {
-  Mechanism mechanism = Mechanism::master;
+  bool master = true;  ///< false: the parameters are a CPU's
   int replicas = 2, micro_batches = 1, steps = 3;
   bool loss_on_master = true, overlap = true, whole_tensors = true;
   Bytes bucket{40};
@@ -23,18 +23,18 @@ json train(const Setting& s) {
   return simulate_in_child([&s] {
     const NumericTask task = small_task(840, s.steps);  // divisible by all that is tried
     const Network network = mlp_network(task.shape, task.global_batch / s.replicas / s.micro_batches, Precision::fp32);
-    DataParallelPlan data;
-    data.ranks = s.replicas;
-    data.micro_batches = s.micro_batches;
-    data.steps = s.steps;
-    data.overlap = s.overlap;
-    data.values = true;
-    data.gradient_element = Bytes{4};
-    data.buckets = gradient_buckets(network, data.gradient_element, s.bucket, s.bucket, s.whole_tensors);
-    data.optimizer.precision = static_cast<std::uint8_t>(Precision::fp32);
-    CentralPlan plan = central_plan(s.mechanism, network, data);
+    TrainingPlan replicas = replica_plan(std::make_shared<const Network>(network), s.replicas, s.micro_batches);
+    without_all_reduce(replicas);
+    replicas.steps = s.steps;
+    replicas.overlap_gradients = s.overlap;
+    replicas.values = true;
+    StagePlan& stage = replicas.stages.front();
+    stage.buckets = gradient_buckets(network, replicas.gradient_element, s.bucket, s.bucket, s.whole_tensors);
+    stage.optimizer.precision = static_cast<std::uint8_t>(Precision::fp32);
+    CentralPlan plan = central_plan(std::move(replicas));
     plan.loss_on_master = s.loss_on_master;
-    if (plan.has_server()) plan.center = s.replicas;
+    if (!s.master) plan.center = s.replicas;
+    const auto program = s.master ? master_program : storage_program;
     ClusterMachine machine(star_cluster(s.replicas + 1, BytesPerSecond{1e6}, {1000000}), SoftwareStack{});
     Names names;
     const PassTables tables(plan.step, names);
@@ -43,7 +43,7 @@ json train(const Setting& s) {
     Values values;
     numerics.attach(values);
     Simulation simulation(machine);
-    for (const Actor actor : plan.actors()) simulation.add(actor, central_program(actor, plan, tables, words));
+    for (const Actor actor : plan.actors()) simulation.add(actor, program(actor, plan, tables, words));
     simulation.observe(values);
     simulation.run();
     return json{largest_difference(train_plainly(task, s.steps), numerics.held_by(plan.center)), numerics.updates(),
@@ -52,7 +52,7 @@ json train(const Setting& s) {
 }
 
 void check_equal(const Setting& s) {
-  CAPTURE(name_of(s.mechanism), s.replicas, s.micro_batches, s.loss_on_master, s.overlap, s.bucket.value);
+  CAPTURE(s.master, s.replicas, s.micro_batches, s.loss_on_master, s.overlap, s.bucket.value);
   const json r = train(s);
   CHECK(r[0].get<double>() <= 1e-12);
   CHECK(r[1] == s.steps);
@@ -62,16 +62,16 @@ void check_equal(const Setting& s) {
 }  // namespace
 
 TEST_CASE("a network trained by a master GPU or a CPU equals a single device's", "[central]") {
-  for (const Mechanism mechanism : {Mechanism::master, Mechanism::central_storage})
+  for (const bool master : {true, false})
     for (const int replicas : {1, 2, 3, 7})
-      for (const int micro_batches : {1, 4}) check_equal({mechanism, replicas, micro_batches});
+      for (const int micro_batches : {1, 4}) check_equal({master, replicas, micro_batches});
 }
 
 TEST_CASE("so it does with other buckets, without overlap, and with losses of the replicas", "[central]") {
-  check_equal({Mechanism::master, 4, 2, 3, false});
-  check_equal({Mechanism::master, 4, 1, 2, true, false, false, Bytes{52}});
+  check_equal({true, 4, 2, 3, false});
+  check_equal({true, 4, 1, 2, true, false, false, Bytes{52}});
   for (const bool overlap : {false, true})
     for (const bool whole : {false, true})
       for (const double bucket : {4.0, 60.0, 1e6})
-        check_equal({Mechanism::central_storage, 5, 2, 2, true, overlap, whole, Bytes{bucket}});
+        check_equal({false, 5, 2, 2, true, overlap, whole, Bytes{bucket}});
 }

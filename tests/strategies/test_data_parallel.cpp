@@ -1,9 +1,10 @@
 #include <set>
 
 #include "models/networks/transformers/transformer.hpp"
-#include "scenarios/seeds/seed_case.hpp"
 #include "strategies/values/numeric_training.hpp"
-#include "tests/places.hpp"
+#include "strategies/step/training_programs.hpp"
+#include "tests/all_reduce_by.hpp"
+#include "tests/seeds/seed_case.hpp"
 #include "tests/strategies/small_task.hpp"
 #include "tests/support.hpp"
 #include "topologies/machines/cluster_machine.hpp"
@@ -27,28 +28,26 @@ json train(const Setting& s) {
     const int global_batch = 840;  // divisible by all that is tried
     const NumericTask task = small_task(global_batch, s.steps);
     const Network network = mlp_network(task.shape, global_batch / s.ranks / s.micro_batches, Precision::fp32);
-    DataParallelPlan plan;
-    plan.ranks = s.ranks;
-    plan.micro_batches = s.micro_batches;
+    TrainingPlan plan = replica_plan(std::make_shared<const Network>(network), s.ranks, s.micro_batches);
     plan.steps = s.steps;
-    plan.overlap = s.overlap;
+    plan.overlap_gradients = s.overlap;
     plan.bucket_copy = s.bucket_copy;
     plan.host_buckets = s.host_buckets;
     plan.copy_kernel = kBucketCopy;
     plan.wait_kernel = s.wait_kernel;
     plan.values = true;
-    plan.gradient_element = Bytes{4};
-    plan.all_reduce = &collectives(Operation::all_reduce).find(s.algorithm, nowhere());
-    plan.buckets = gradient_buckets(network, plan.gradient_element, s.bucket, s.bucket, s.whole_tensors);
-    plan.optimizer.precision = static_cast<std::uint8_t>(Precision::fp32);
+    StagePlan& stage = plan.stages.front();
+    stage.buckets = gradient_buckets(network, plan.gradient_element, s.bucket, s.bucket, s.whole_tensors);
+    all_reduce_by(plan, s.algorithm);
+    stage.optimizer.precision = static_cast<std::uint8_t>(Precision::fp32);
     ClusterMachine machine(star_cluster(s.ranks, BytesPerSecond{1e6}, {1000000}), SoftwareStack{});
     Names names;
-    training_groups(names, plan.all_reduce);
-    NumericTraining training(task, network, plan);
+    const TrainingPrograms programs(plan, names);
+    NumericTraining training(task, plan);
     Values values;
     training.attach(values);
     Simulation simulation(machine);
-    for (int rank = 0; rank < s.ranks; ++rank) simulation.add(rank, data_parallel_program(rank, network, plan, names));
+    programs.add_to(simulation);
     simulation.observe(values);
     simulation.run();
     const Mlp alone = train_plainly(task, s.steps);
@@ -146,13 +145,12 @@ TEST_CASE("the buckets of GPT-2 XL: PyTorch's, and exact ones", "[data-parallel]
 
 TEST_CASE("a rank's schedule is static, lazy and names only its neighbours", "[data-parallel]") {
   const Network network = mlp_network({{10, 20, 5}}, 4, Precision::fp32);
-  DataParallelPlan plan;
-  plan.ranks = 8;
-  plan.all_reduce = &collectives(Operation::all_reduce).find("ring", nowhere());
-  plan.gradient_element = Bytes{4};
-  plan.buckets = gradient_buckets(network, Bytes{4}, Bytes{1e9}, Bytes{1e9}, true);
+  TrainingPlan plan = replica_plan(std::make_shared<const Network>(network), 8);
+  all_reduce_by(plan, "ring");
+  plan.stages.front().buckets = gradient_buckets(network, Bytes{4}, Bytes{1e9}, Bytes{1e9}, true);
   Names names;
-  const auto program = data_parallel_program(3, network, plan, names);
+  const TrainingPrograms programs(plan, names);
+  const auto program = programs.of(3);
   CHECK(std::vector<Actor>(program->slots().begin(), program->slots().end()) == std::vector<Actor>{4, 2});
   CHECK_FALSE(program->dynamic());
   int messages = 0;

@@ -268,7 +268,7 @@ TEST_CASE("an operation's call computes when it ends", "[numeric]") {
   const NumericStepTask task = small_mlp();
   ReferenceStep network(task, task.micro_batch_size);
   TrainingPlan plan;
-  plan.network = &network.network();
+  plan.network = std::make_shared<const Network>(network.network());
   plan.stages.resize(1);
   plan.stages[0].chunks = {{0, 1, 2, 3}};
   NumericStep step(task, plan);

@@ -46,7 +46,7 @@ double on(const Result& r, const char* kind) { return r.bytes_by_link_kind.at(ki
 
 std::string refusal(const std::string& data_parallel, const Box& box = {2}) {
   try {
-    read_scenario_text(text_of(box, data_parallel), "x.yaml");
+    plan(read_scenario_text(text_of(box, data_parallel), "x.yaml"));
   } catch (const UserError& e) {
     return e.what();
   }
@@ -178,10 +178,10 @@ TEST_CASE("offload that does not exist is refused with the rule", "[offload]") {
   check("zero_stage: 2, offload: {optimiser: cpu}", "optimizer");
   check("mechanism: central-storage, size: 1, offload: cpu", "of mechanism all-reduce only");
   CHECK_THROWS_WITH(
-      read_scenario_text(
+      plan(read_scenario_text(
           "cluster: {node: dgx-a100}\nmodel: {base: gpt2, n_layer: 2}\nplan: {micro_batch_size: 1, "
           "tensor_parallel: 2, sequence_parallel: true,\n data_parallel: {zero_stage: 2, offload: cpu}}\n",
-          "y.yaml"),
+          "y.yaml")),
       Catch::StartsWith("y.yaml:4:42: plan.data_parallel.offload: not with tensors whose gradients are sums"));
   CHECK(refusal("offload: cpu", {1}) == "no error");
   CHECK(refusal("zero_stage: 3, offload: none") == "no error");

@@ -3,8 +3,9 @@
 #include <cmath>
 
 #include "strategies/step/training_program.hpp"
+#include "strategies/plan/gossip_mixing.hpp"
 #include "strategies/values/replica_numerics.hpp"
-#include "tests/places.hpp"
+#include "tests/all_reduce_by.hpp"
 #include "tests/strategies/small_task.hpp"
 #include "tests/support.hpp"
 #include "topologies/machines/cluster_machine.hpp"
@@ -28,18 +29,15 @@ json train(const Setting& s) {
   return simulate_in_child([&s] {
     const NumericTask task = small_task(120, s.steps);
     const Network network = mlp_network(task.shape, task.global_batch / s.ranks / s.micro_batches, Precision::fp32);
-    DataParallelPlan data;
-    data.ranks = s.ranks;
-    data.micro_batches = s.micro_batches;
-    data.steps = s.steps;
-    data.overlap = s.overlap;
-    data.values = true;
-    data.updates = s.updates;
-    data.all_reduce = &collectives(Operation::all_reduce).find(s.all_reduce, nowhere());
-    data.gradient_element = Bytes{4};
-    data.buckets = gradient_buckets(network, data.gradient_element, s.bucket, s.bucket, true);
-    data.optimizer.precision = static_cast<std::uint8_t>(Precision::fp32);
-    const TrainingPlan plan = training_plan(network, data);
+    TrainingPlan plan = replica_plan(std::make_shared<const Network>(network), s.ranks, s.micro_batches);
+    plan.steps = s.steps;
+    plan.overlap_gradients = s.overlap;
+    plan.values = true;
+    plan.updates = s.updates;
+    all_reduce_by(plan, s.all_reduce);
+    StagePlan& stage = plan.stages.front();
+    stage.buckets = gradient_buckets(network, plan.gradient_element, s.bucket, s.bucket, true);
+    stage.optimizer.precision = static_cast<std::uint8_t>(Precision::fp32);
     ClusterMachine machine(star_cluster(s.ranks, BytesPerSecond{1e6}, {1000000}), SoftwareStack{});
     Names names;
     const PassTables tables(plan, names);
@@ -121,15 +119,15 @@ TEST_CASE("gossip's weights are symmetric, and rows of them sum to 1", "[replica
   for (const Gossip& gossip : {Gossip::ring(7), Gossip::torus(12), Gossip::pairs(9, 1), Gossip::pairs(8, 2),
                                Gossip::of_edges(5, {{0, 1}, {0, 2}, {0, 3}, {3, 4}})})
     for (const int round : {0, 1, 100}) {
-      const Eigen::MatrixXd w = gossip.mixing(round);
+      const Eigen::MatrixXd w = mixing_matrix(gossip, round);
       CHECK((w - w.transpose()).cwiseAbs().maxCoeff() == 0);
       CHECK((w.rowwise().sum().array() - 1).abs().maxCoeff() < 1e-15);
       CHECK(w.minCoeff() >= 0);
     }
   // A ring's eigenvalues are (1 + 2 cos(2 pi k / n)) / 3.
   for (const int n : {4, 8, 17})
-    CHECK(Gossip::ring(n).spectral_gap() == Approx(1 - (1 + 2 * std::cos(2 * M_PI / n)) / 3).epsilon(1e-9));
-  CHECK(Gossip::torus(64).spectral_gap() > Gossip::ring(64).spectral_gap());
+    CHECK(spectral_gap(Gossip::ring(n)) == Approx(1 - (1 + 2 * std::cos(2 * M_PI / n)) / 3).epsilon(1e-9));
+  CHECK(spectral_gap(Gossip::torus(64)) > spectral_gap(Gossip::ring(64)));
   CHECK(Gossip::of_edges(4, {{0, 1}, {2, 3}}).cut_off() == std::vector<int>{2, 3});
   CHECK(Gossip::ring(9).cut_off().empty());
 }

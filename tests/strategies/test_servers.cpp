@@ -31,16 +31,15 @@ struct Setting {
 };
 
 ServerPlan plan_of(const Setting& s, const Network& network) {
-  DataParallelPlan data;
-  data.ranks = s.workers;
-  data.micro_batches = s.micro_batches;
-  data.steps = s.steps;
-  data.overlap = s.overlap;
-  data.values = true;
-  data.gradient_element = Bytes{4};
-  data.buckets = gradient_buckets(network, data.gradient_element, Bytes{s.bucket}, Bytes{s.bucket}, false);
-  data.optimizer = optimizer_work(network.parameters(), Precision::fp32, find_optimizer("sgd", {}));
-  ServerPlan plan = server_plan(network, data, s.servers, KeySharding::balanced, nowhere());
+  TrainingPlan workers = replica_plan(std::make_shared<const Network>(network), s.workers, s.micro_batches);
+  without_all_reduce(workers);
+  workers.steps = s.steps;
+  workers.overlap_gradients = s.overlap;
+  workers.values = true;
+  StagePlan& stage = workers.stages.front();
+  stage.buckets = gradient_buckets(network, workers.gradient_element, Bytes{s.bucket}, Bytes{s.bucket}, false);
+  stage.optimizer = optimizer_work(network.parameters(), Precision::fp32, find_optimizer("sgd", {}));
+  ServerPlan plan = server_plan(std::move(workers), s.servers, KeySharding::balanced, nowhere());
   plan.consistency = s.consistency;
   plan.staleness = s.staleness;
   plan.backup_workers = s.backups;

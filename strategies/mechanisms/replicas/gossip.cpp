@@ -5,6 +5,7 @@
 
 #include "strategies/mechanisms/replicas/replicas.hpp"
 #include "strategies/plan/gossip_graph.hpp"
+#include "strategies/plan/gossip_mixing.hpp"
 
 namespace trainyard {
 namespace {
@@ -91,7 +92,7 @@ class GossipSgd : public WholeReplicas {
     figures.replicas.neighbours = graph_->most_neighbours();
   }
   void book_slow(MechanismFigures& figures) const override {
-    if (!graph_->drawn()) figures.replicas.spectral_gap = graph_->spectral_gap();
+    if (!graph_->drawn()) figures.replicas.spectral_gap = trainyard::spectral_gap(*graph_);
   }
   std::string summary(const std::string&) const override {
     return graph_->drawn() ? "gossip with a random partner each step" : fmt::format("gossip ({})", graph_->name());

@@ -236,6 +236,13 @@ std::unique_ptr<Program> parameter_server(Actor actor, const ServerPlan& plan, c
   return std::make_unique<ParameterServer>(actor - plan.workers(), plan, tables, words, board);
 }
 
+std::vector<std::string> server_streams(const ServerPlan& plan) {
+  const int most = std::max(server_streams_of(plan), worker_streams_of(plan));
+  std::vector<std::string> names{"compute"};
+  for (int i = 1; i < most; ++i) names.push_back(fmt::format("messages {}", i));
+  return names;
+}
+
 std::unique_ptr<Program> server_program(Actor actor, const ServerPlan& plan, const PassTables& tables,
                                         const CentralWords& words, ServerBoard& board) {
   if (actor < plan.workers()) return parameter_worker(actor, plan, tables, words);

@@ -7,8 +7,6 @@
 #include <numeric>
 #include <string_view>
 
-#include "strategies/mechanisms/servers/server_step.hpp"
-
 namespace trainyard {
 
 const std::vector<std::string>& consistency_names() {
@@ -80,13 +78,6 @@ ServerPlan server_plan(TrainingPlan workers, int servers, KeySharding sharding, 
   plan.server_of = share_keys(plan.base.step.stages.front().buckets, servers, sharding);
   plan.mixing = plan.base.addition;  // two tensors read, one written
   return plan;
-}
-
-std::vector<std::string> server_streams(const ServerPlan& plan) {
-  const int most = std::max(server_streams_of(plan), worker_streams_of(plan));
-  std::vector<std::string> names{"compute"};
-  for (int i = 1; i < most; ++i) names.push_back(fmt::format("messages {}", i));
-  return names;
 }
 
 }  // namespace trainyard

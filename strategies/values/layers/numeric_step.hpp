@@ -103,11 +103,10 @@ class ReferenceStep {
   void update();
   void run();  ///< all steps
   NumericStep& numbers() { return *numbers_; }
-  const Network& network() const { return network_; }
+  const Network& network() const { return *plan_.network; }
 
  private:
   NumericStepTask task_;
-  Network network_;
   TrainingPlan plan_;
   Values values_;
   std::unique_ptr<NumericStep> numbers_;

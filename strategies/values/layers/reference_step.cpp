@@ -84,19 +84,18 @@ NumericDifference NumericStep::difference(const NumericStep& one_device) const {
 
 ReferenceStep::ReferenceStep(const NumericStepTask& task, int global_batch, int steps) : task_(task) {
   task_.micro_batch_size = global_batch;
-  network_ = whole_network(task_);
-  plan_.network = &network_;
+  plan_.network = std::make_shared<const Network>(whole_network(task_));
   plan_.steps = steps;
   plan_.stages.resize(1);
   plan_.stages[0].chunks.emplace_back();
-  for (std::size_t layer = 0; layer < network_.layers.size(); ++layer)
+  for (std::size_t layer = 0; layer < plan_.network->layers.size(); ++layer)
     plan_.stages[0].chunks[0].push_back(static_cast<int>(layer));
   numbers_ = std::make_unique<NumericStep>(task_, plan_);
   numbers_->attach(values_);
 }
 
 void ReferenceStep::all_layers(TrainingCall call, bool reversed) {
-  const int layers = static_cast<int>(network_.layers.size());
+  const int layers = static_cast<int>(plan_.network->layers.size());
   for (int i = 0; i < layers; ++i) {
     Effect effect;
     effect.read.buffer = static_cast<std::uint16_t>(reversed ? layers - 1 - i : i);

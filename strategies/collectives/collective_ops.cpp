@@ -1,0 +1,35 @@
+#include "strategies/collectives/collective_flows.hpp"
+
+namespace trainyard {
+
+Ops collective_ops(const Collective& collective, Local me, Bytes size) {
+  if (me.index() >= me.group_size()) {
+    if (me.group_size() > 1) co_yield collective.on_switch(me, size);
+    co_return;
+  }
+  // A group whose root is another than rank 0 is numbered from there.
+  if (has_root(collective.operation)) me = me.numbered(Numbering(me.group_size()).rotated(me.root()));
+  const bool exchange =
+      collective.operation == Operation::all_to_all || collective.operation == Operation::all_to_all_v;
+  if (me.group_size() == 1) {
+    if (exchange) co_yield me.copy(me.outgoing(0), me.incoming(0));
+    co_return;
+  }
+  switch (me.settings().fidelity) {
+    case Fidelity::messages:
+      co_yield collective.run(me, size);
+      break;
+    case Fidelity::flows:
+      co_yield flow_ops(collective, me, size);
+      co_return;
+    case Fidelity::modelled:
+      co_yield modelled_ops(collective.operation, me, size);
+      co_return;
+  }
+  if (!reduces(collective.operation) || me.settings().reduction != Reduction::average) co_return;
+  const int n = me.group_size();
+  if (collective.operation == Operation::reduce && me.index() != 0) co_return;
+  co_yield me.divide(collective.operation == Operation::reduce_scatter ? me.block(me.index()) : me.whole(), n);
+}
+
+}  // namespace trainyard

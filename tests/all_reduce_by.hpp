@@ -1,0 +1,17 @@
+#pragma once
+#include <string>
+
+#include "strategies/plan/training_plan.hpp"
+#include "tests/places.hpp"
+
+namespace trainyard::test {
+
+/// Gradients of all ranks, which share a node, are summed by that algorithm.
+inline void all_reduce_by(TrainingPlan& plan, const std::string& algorithm, const CollectiveSettings& settings = {}) {
+  LaneChoice gradients, others;
+  gradients.settings = settings;
+  gradients[Operation::all_reduce] = &collectives(Operation::all_reduce).find(algorithm, nowhere());
+  make_lanes(plan, std::vector<int>(static_cast<std::size_t>(plan.ranks()), 0), gradients, others, nowhere());
+}
+
+}  // namespace trainyard::test
