@@ -1,4 +1,5 @@
 #include "strategies/values/replica_numerics.hpp"
+#include "strategies/values/gossip_mixing.hpp"
 
 #include <deque>
 
@@ -112,7 +113,7 @@ void ReplicaNumerics::mix(Actor actor) {
   std::vector<Eigen::VectorXd> theirs;
   for (std::size_t i = 0; i < gossip.neighbours(actor, round).size(); ++i)
     theirs.push_back(buffer_of(*values_, actor, Buffer::replica, i + 1));
-  set_parameters(r.mlp, gossip.mixed(actor, round, all_parameters(r.mlp), theirs));
+  set_parameters(r.mlp, mixed(gossip, actor, round, all_parameters(r.mlp), theirs));
 }
 
 namespace {
@@ -171,7 +172,7 @@ void meet(std::vector<Mlp>& replicas, const ReplicaUpdates& updates, int step) {
     for (const int neighbour : updates.gossip->neighbours(rank, step))
       theirs.push_back(before[static_cast<std::size_t>(neighbour)]);
     const auto r = static_cast<std::size_t>(rank);
-    set_parameters(replicas[r], updates.gossip->mixed(rank, step, before[r], theirs));
+    set_parameters(replicas[r], mixed(*updates.gossip, rank, step, before[r], theirs));
   }
 }
 
