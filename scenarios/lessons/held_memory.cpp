@@ -2,10 +2,10 @@
 
 #include <nlohmann/json.hpp>
 
-#include "topologies/machines/ideal_machine.hpp"
 #include "sim/executor/simulation.hpp"
 #include "sim/list_program.hpp"
 #include "sim/process/child.hpp"
+#include "topologies/machines/ideal_machine.hpp"
 
 namespace trainyard {
 

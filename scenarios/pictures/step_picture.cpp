@@ -178,10 +178,10 @@ StepPicture step_picture(const StepRun& run, Actor rank) {
   picture.capacity = s.cluster.type_of_gpu(rank).gpu.memory_capacity.value;
   picture.peak = run.memory.peak(rank).value;
   picture.title = fmt::format("One training step of {}: {}", s.network.name, show(Seconds{end}));
-  picture.subtitle =
-      fmt::format("{} × {}{}, {} of {} · seen from rank {}", s.ranks(), s.cluster.type_of_gpu(rank).gpu.name,
-                  how_in_words(run), s.micro_batches() == 1 ? "1 micro-batch" : fmt::format("{} micro-batches", s.micro_batches()),
-                  s.micro_batch_size, rank);
+  picture.subtitle = fmt::format(
+      "{} × {}{}, {} of {} · seen from rank {}", s.ranks(), s.cluster.type_of_gpu(rank).gpu.name, how_in_words(run),
+      s.micro_batches() == 1 ? "1 micro-batch" : fmt::format("{} micro-batches", s.micro_batches()), s.micro_batch_size,
+      rank);
   for (const Tone& tone : picture.tones)
     if (tone.seconds > 0)
       picture.description +=

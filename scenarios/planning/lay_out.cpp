@@ -109,10 +109,10 @@ void choose_all_reduce(Plan& plan, const Scenario& s) {
   const StagePlan& stage = plan.training.stages.front();
   double elements = 0;
   for (const GradientBucket& bucket : stage.buckets) elements += bucket.elements;
-  const Bytes mean = elements / static_cast<double>(std::max<std::size_t>(1, stage.buckets.size())) *
-                     plan.training.gradient_element;
-  plan.tuned = tune(Operation::all_reduce, mean, s.cluster, s.plan.replicas(), plan.all_reduce.settings, s.software,
-                    false);
+  const Bytes mean =
+      elements / static_cast<double>(std::max<std::size_t>(1, stage.buckets.size())) * plan.training.gradient_element;
+  plan.tuned =
+      tune(Operation::all_reduce, mean, s.cluster, s.plan.replicas(), plan.all_reduce.settings, s.software, false);
   plan.all_reduce.algorithm = plan.tuned->best().algorithm;
   plan.all_reduce.settings.channels = plan.tuned->best().channels;
 }

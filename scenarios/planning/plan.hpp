@@ -9,11 +9,11 @@ namespace trainyard {
 
 /// How a scenario is laid out on its cluster, before anything runs.
 struct Plan {
-  TrainingPlan training;         ///< `steps` are those that are looked at
-  CollectiveChoice all_reduce;   ///< of gradients, with its algorithm
-  std::optional<Tuning> tuned;   ///< of that, where the scenario says `auto`
-  int warm_steps = 0;            ///< before the steps that are looked at: until all buffers are as full as they stay
-  double compute_scale = 1;      ///< on modelled kernels and host work, so that a step alone takes what was measured
+  TrainingPlan training;        ///< `steps` are those that are looked at
+  CollectiveChoice all_reduce;  ///< of gradients, with its algorithm
+  std::optional<Tuning> tuned;  ///< of that, where the scenario says `auto`
+  int warm_steps = 0;           ///< before the steps that are looked at: until all buffers are as full as they stay
+  double compute_scale = 1;     ///< on modelled kernels and host work, so that a step alone takes what was measured
 };
 
 /// Lays a scenario out: layers on stages, tasks, buckets, memory, groups and how they communicate, the mechanism's part,

@@ -102,7 +102,8 @@ void require_simulable(const Scenario& s, const Plan& plan) {
                      "micro-batches, or larger buckets)",
                      what, operations, kMostOperations));
   Seconds longest;
-  for (const NodeType* type : s.cluster.types()) longest = std::max(longest, longest_step(s, plan.training, *type) * steps);
+  for (const NodeType* type : s.cluster.types())
+    longest = std::max(longest, longest_step(s, plan.training, *type) * steps);
   if (!(longest <= kLongest))
     fail(s.cluster.place,
          fmt::format("{} of up to {:.3g} s; at most {:.3g} s are simulated", what, longest.value, kLongest.value));

@@ -81,8 +81,8 @@ void choose_steps(Plan& plan, const Scenario& s) {
   plan.training.steps = s.plan.steps > 0 ? checked_steps(s) : steps_by_default(s, plan.training);
   const double wanted = steps_to_steady_state(s, plan.training);
   if (wanted > 0)
-    plan.warm_steps = static_cast<int>(
-        std::min(wanted, std::max(1.0, kMostWarmOperations / operations_of_step(s, plan.training))));
+    plan.warm_steps =
+        static_cast<int>(std::min(wanted, std::max(1.0, kMostWarmOperations / operations_of_step(s, plan.training))));
 }
 
 std::string steps_in_words(const Scenario& s, const Plan& plan) {

@@ -56,9 +56,10 @@ struct PlanChoice {
 /// How finely a plan is simulated, where it does not say so itself. Replicas of a whole model are simulated kernel by
 /// kernel and message by message; a model that is split has too many of both.
 struct Detail {
-  bool fuses_kernels = false;        ///< kernels in a row may be one operation
-  bool models_all_reduce = false;    ///< gradients as the fitted model of the library says
-  bool books_library_buffers = false;  ///< what the libraries that split a model hold besides (see `add_library_buffers`)
+  bool fuses_kernels = false;      ///< kernels in a row may be one operation
+  bool models_all_reduce = false;  ///< gradients as the fitted model of the library says
+  bool books_library_buffers =
+      false;  ///< what the libraries that split a model hold besides (see `add_library_buffers`)
 };
 Detail detail_of(const PlanChoice&);
 

@@ -96,8 +96,7 @@ CollectiveChoice read_collective(const Node* node, const std::string& what, Oper
            fmt::format("{}.channels: {}; at most {}", what, choice.settings.channels, (kMaxStreams - 3) / 2));
     choice.settings.chunk = fields.bytes("chunk", choice.settings.chunk);
     if (fields.has("torus")) choice.settings.torus = read_torus(fields, what, ranks);
-    choice.settings.fidelity =
-        parse_fidelity(fields.choice("fidelity", {"messages", "flows", "modelled"}, "messages"));
+    choice.settings.fidelity = parse_fidelity(fields.choice("fidelity", {"messages", "flows", "modelled"}, "messages"));
     fields.finish();
     if (choice.settings.fidelity == Fidelity::modelled) {
       if (fields.has("algorithm") || choice.settings.channels > 1)

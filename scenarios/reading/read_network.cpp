@@ -98,7 +98,8 @@ ModelChoice read_model(const Node& node, const Catalog& catalog, Fields& plan, c
   if (const TransformerConfig* config = model.entry.transformer())
     model.seq_length = read_lengths(*config, plan, model.options);
   model.place = node.place;
-  model.seq_length_place = model.entry.transformer() && plan.has("seq_length") ? plan.place_of("seq_length") : node.place;
+  model.seq_length_place =
+      model.entry.transformer() && plan.has("seq_length") ? plan.place_of("seq_length") : node.place;
   for (const char* part : {"tensor", "sequence", "context", "expert"})
     if (const std::string key = std::string(part) + "_parallel"; plan.has(key))
       model.split_places[part] = plan.place_of(key);

@@ -26,8 +26,7 @@ void read_devices(OffloadChoice& offload, Fields& data_parallel) {
 
 }  // namespace
 
-void read_offload(PlanChoice& choice, Fields& data_parallel, const ClusterSpec& cluster,
-                  const SoftwareStack& stack) {
+void read_offload(PlanChoice& choice, Fields& data_parallel, const ClusterSpec& cluster, const SoftwareStack& stack) {
   OffloadChoice& offload = choice.offload;
   read_devices(offload, data_parallel);
   const auto refuse = [&offload](const char* rule) {

@@ -289,10 +289,9 @@ void read_buckets(PlanChoice& choice, Fields& fields, const SoftwareStack& stack
   choice.bucket_place = given ? fields.place_of("bucket") : choice.place;
   choice.overlap_gradients = fields.boolean("overlap", stack.overlap || choice.offload.used());
   buckets.rest = fields.bytes("bucket", stack.bucket);
-  buckets.first =
-      fields.bytes("first_bucket", given ? std::min(buckets.rest, stack.first_bucket) : stack.first_bucket);
-  buckets.whole_tensors = fields.choice("bucket_boundaries", {"tensors", "bytes"},
-                                        stack.whole_tensors ? "tensors" : "bytes") == "tensors";
+  buckets.first = fields.bytes("first_bucket", given ? std::min(buckets.rest, stack.first_bucket) : stack.first_bucket);
+  buckets.whole_tensors =
+      fields.choice("bucket_boundaries", {"tensors", "bytes"}, stack.whole_tensors ? "tensors" : "bytes") == "tensors";
 }
 
 void read_data_parallel(PlanChoice& choice, Fields& plan, Fields& fields, const ClusterSpec& cluster,

@@ -92,8 +92,8 @@ void take_measured(Scenario& s, const Node& node) {
 
 void take_input(Scenario& s, const Node& node, const Catalog& catalog) {
   if (!s.plan.mechanism->ranks_alike())
-    fail(node.place, fmt::format("input: with mechanism all-reduce only; samples of {} are not simulated",
-                                 s.plan.mechanism_name));
+    fail(node.place,
+         fmt::format("input: with mechanism all-reduce only; samples of {} are not simulated", s.plan.mechanism_name));
   s.input = read_input(node, catalog, s.cluster, s.plan.mesh);
 }
 

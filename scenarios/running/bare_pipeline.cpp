@@ -5,12 +5,12 @@
 #include <nlohmann/json.hpp>
 
 #include "models/software/training_memory.hpp"
-#include "topologies/machines/ideal_machine.hpp"
 #include "sim/executor/simulation.hpp"
 #include "sim/list_program.hpp"
 #include "sim/observers/memory_use.hpp"
 #include "sim/observers/timeline.hpp"
 #include "sim/process/child.hpp"
+#include "topologies/machines/ideal_machine.hpp"
 
 namespace trainyard {
 namespace {

@@ -22,7 +22,7 @@ struct Capacity {
 /// One change of a plan, and the peak memory that simulating it again gives.
 struct FittingChange {
   std::vector<std::pair<std::string, std::string>> overrides;  ///< path, value
-  double peak = 0;  ///< bytes, of the fullest rank
+  double peak = 0;                                             ///< bytes, of the fullest rank
   bool fits = false;
 };
 

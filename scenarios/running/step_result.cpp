@@ -6,7 +6,6 @@
 
 #include "strategies/step/pass_table.hpp"
 
-
 namespace trainyard {
 namespace {
 
@@ -178,7 +177,8 @@ void book_mechanism(const StepRun& run, Result& r) {
   r.warm_steps = run.planned.warm_steps;
   MechanismFigures figures;
   run.scenario.plan.mechanism->book(figures, run.plan, steps);
-  run.mechanism->book(figures, [&run](Actor worker) { return run.window.parts(worker); }, steps);
+  run.mechanism->book(
+      figures, [&run](Actor worker) { return run.window.parts(worker); }, steps);
   r.servers = figures.servers;
   r.replicas = figures.replicas;
   r.samples_per_s *= figures.taught_share;  // late gradients teach nothing

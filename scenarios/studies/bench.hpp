@@ -4,8 +4,8 @@
 #include <string>
 #include <vector>
 
-#include "scenarios/collectives/tuner.hpp"
 #include "scenarios/collectives/collective_run.hpp"
+#include "scenarios/collectives/tuner.hpp"
 
 namespace trainyard {
 

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <array>
 
-
 namespace trainyard {
 
 std::vector<int> ring_peers(GroupPlace place) {
@@ -85,9 +84,9 @@ void require_fits(const Collective& collective, GroupPlace place, const Place& w
 }
 
 const Collective& default_collective(Operation operation) {
-  static constexpr std::array<const char*, kOperations> names{
-      "ring",   "ring",          "ring",         "direct",     "direct", "binomial-tree", "binomial-tree",
-      "direct", "direct",        "ring-shift",   "dissemination"};
+  static constexpr std::array<const char*, kOperations> names{"ring",   "ring",          "ring",          "direct",
+                                                              "direct", "binomial-tree", "binomial-tree", "direct",
+                                                              "direct", "ring-shift",    "dissemination"};
   return collectives(operation).find(names.at(static_cast<std::size_t>(operation)), {});
 }
 

@@ -49,8 +49,9 @@ const MechanismKind& chosen_kind(Fields& fields) {
     if (kind.chosen(fields)) chosen.push_back(&kind);
   }
   if (chosen.size() > 1)
-    fail(fields.place_of(chosen.front()->keys.front()), fmt::format("plan.data_parallel.{}: one of {} at a time",
-                                                                   chosen.front()->keys.front(), joined_with_and(keys)));
+    fail(
+        fields.place_of(chosen.front()->keys.front()),
+        fmt::format("plan.data_parallel.{}: one of {} at a time", chosen.front()->keys.front(), joined_with_and(keys)));
   if (chosen.empty() || chosen.front()->name == name) return mechanisms().find(name, fields.place());
   if (name == kAllReduce) return *chosen.front();
   const std::string& key = chosen.front()->keys.front();

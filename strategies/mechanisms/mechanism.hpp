@@ -33,7 +33,7 @@ struct TrainingStates {
 
 /// When a step is one like all others.
 struct StepRhythm {
-  int turns = 1;             ///< what happens repeats after so many steps: steps that are looked at are a multiple of it
+  int turns = 1;  ///< what happens repeats after so many steps: steps that are looked at are a multiple of it
   std::string turns_reason;  ///< why, of turns > 1
   int steps = 0;             ///< that are looked at where the plan does not say; 0: one
   double warm = 0;           ///< steps before those: buffers fill, fast workers run ahead
@@ -70,14 +70,14 @@ class Mechanism {
   virtual ~Mechanism() = default;
 
   // What its keys say.
-  virtual int workers() const { return 0; }                       ///< ranks; 0: not said
+  virtual int workers() const { return 0; }                                   ///< ranks; 0: not said
   virtual void settle(Fields& /*data_parallel*/, const MechanismSetting&) {}  ///< the rest, once the mesh is known
   // What others ask.
-  virtual bool all_reduces() const { return true; }   ///< replicas all-reduce (or, with ZeRO, reduce-scatter) gradients
-  virtual bool ranks_alike() const { return true; }   ///< ranks run the training program, and nobody else does anything
-  virtual bool in_step() const { return true; }       ///< all workers do each step together
+  virtual bool all_reduces() const { return true; }  ///< replicas all-reduce (or, with ZeRO, reduce-scatter) gradients
+  virtual bool ranks_alike() const { return true; }  ///< ranks run the training program, and nobody else does anything
+  virtual bool in_step() const { return true; }      ///< all workers do each step together
   virtual bool stops_together() const { return true; }  ///< a step takes the gradients of all workers
-  virtual int servers() const { return 0; }           ///< processes beside the ranks
+  virtual int servers() const { return 0; }             ///< processes beside the ranks
 
   // Planning. `plan` is laid out as if gradients were all-reduced.
   virtual void lay_out(TrainingPlan&, const TrainingStates&) const {}
@@ -109,8 +109,8 @@ class Mechanism {
 
 /// A mechanism as the registry knows it.
 struct MechanismKind {
-  std::string name;         ///< plan.data_parallel.mechanism
-  std::string description;  ///< for `trainyard list mechanisms`
+  std::string name;               ///< plan.data_parallel.mechanism
+  std::string description;        ///< for `trainyard list mechanisms`
   std::vector<std::string> keys;  ///< of plan.data_parallel: its own, refused with others
   /// Is it chosen by one of its keys, where the mechanism is all-reduce or not said? Null: by name alone.
   bool (*chosen)(Fields& data_parallel) = nullptr;
@@ -126,7 +126,6 @@ struct ChosenMechanism {
   std::unique_ptr<Mechanism> mechanism;
 };
 ChosenMechanism read_mechanism(Fields& data_parallel, const ClusterSpec&);
-
 
 struct RegisterMechanism {
   explicit RegisterMechanism(MechanismKind kind) {

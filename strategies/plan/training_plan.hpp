@@ -10,7 +10,6 @@
 #include "models/software/training_memory.hpp"
 #include "strategies/collectives/collective.hpp"
 #include "strategies/pipelines/pipeline_schedule.hpp"
-#include "strategies/plan/gossip_graph.hpp"
 #include "strategies/plan/gradient_buckets.hpp"
 #include "strategies/plan/mesh.hpp"
 #include "strategies/plan/offload_plan.hpp"
@@ -67,15 +66,7 @@ struct StagePlan {
   Bytes drive;               ///< offload: on the drives of its node
 };
 
-/// How replicas of a whole model go on without the newest gradients of all others.
-struct ReplicaUpdates {
-  /// The update of a step is there before the step that many later than the next one begins; 0: before the next one.
-  int delay = 0;
-  int local_steps = 0;  ///< each replica updates alone; parameters are averaged every so many steps; 0: never
-  std::shared_ptr<const Gossip> gossip;  ///< each updates alone, and averages with its neighbours after every step
-  bool used() const { return delay > 0 || alone(); }
-  bool alone() const { return local_steps > 0 || gossip; }
-};
+class UpdatePolicy;
 
 /// Where ranks get their samples from, where that is simulated.
 struct InputFeed {
@@ -122,10 +113,9 @@ struct TrainingPlan {
   std::uint16_t wait_kernel = 0;  ///< a full bucket waits for a coordinator's tick; 0: leaves at once
   std::uint16_t first_fused = 0;  ///< the Machine's number of the first run of kernels that is priced as one; 0: none
 
-  bool fuses_kernels = false;  ///< kernels in a row may be one operation where nobody looks at each
-  ReplicaUpdates updates;
-  /// Group in the breakdown of what replicas exchange over Lane::gradients; "": they exchange nothing there.
-  std::string gradient_exchange = "all-reduce";
+  bool fuses_kernels = false;                   ///< kernels in a row may be one operation where nobody looks at each
+  std::shared_ptr<const UpdatePolicy> updates;  ///< null: gradients are all-reduced in every step
+  bool through_center = false;  ///< replicas exchange nothing with each other: a center has the parameters
   InputFeed input;
   bool marks_steps = false;  ///< the end of each step is an operation of its own (see TrainingWords::step_over)
 

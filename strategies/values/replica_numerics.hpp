@@ -2,18 +2,30 @@
 #include <vector>
 
 #include "sim/observers/values.hpp"
+#include "strategies/plan/gossip_graph.hpp"
 #include "strategies/plan/training_calls.hpp"
 #include "strategies/plan/training_plan.hpp"
 #include "strategies/values/mlp_replica.hpp"
 
 namespace trainyard {
 
+/// How replicas of a whole model go on without the newest gradients of all others: one of these.
+struct ReplicaUpdates {
+  /// The update of a step is there before the step that many later than the next one begins; 0: before the next one.
+  int delay = 0;
+  int local_steps = 0;  ///< each replica updates alone; parameters are averaged every so many steps; 0: never
+  std::shared_ptr<const Gossip> gossip;  ///< each updates alone, and averages with its neighbours after every step
+  bool alone() const { return local_steps > 0 || gossip; }
+  /// What a plan then has.
+  std::shared_ptr<const UpdatePolicy> policy() const;
+};
+
 /// Carries out on real arrays what replicas do that go on with old gradients, alone for some steps, or with their
 /// neighbours: every gradient is taken at the weights that its replica then has. Data as in NumericTask; replicas that
 /// update alone learn from their own share of each batch. The optimizer has a momentum, which each replica keeps.
 class ReplicaNumerics {
  public:
-  ReplicaNumerics(const NumericTask&, const TrainingPlan&, double momentum);
+  ReplicaNumerics(const NumericTask&, const TrainingPlan&, const ReplicaUpdates&, double momentum);
 
   /// Registers the calls of the schedule; both must live until the run has ended.
   void attach(Values&);
@@ -27,6 +39,7 @@ class ReplicaNumerics {
   };
   const NumericTask& task_;
   const TrainingPlan& plan_;
+  const ReplicaUpdates& updates_;
   double momentum_;
   std::vector<Replica> replicas_;
   Values* values_ = nullptr;
@@ -36,8 +49,7 @@ class ReplicaNumerics {
   Samples samples(Actor rank, int micro_batch) const;
   double batch() const;
   void forward(Actor, int layer, int micro_batch);
-  void fill(Actor, std::uint16_t place);
-  void update(Actor, std::uint16_t slot);
+  void update(Actor, std::size_t set);
   void mix(Actor);
 };
 

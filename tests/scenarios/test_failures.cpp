@@ -76,8 +76,8 @@ TEST_CASE("an elastic training without a node takes the step of the nodes that a
     return answer(read_scenario_text("{cluster: {nodes: " + nodes + R"(, node: dgx-a100, fabric: nonblocking},
       model: {base: gpt2, n_layer: 2}, plan: {precision: bf16, seq_length: 64, micro_batch_size: 1,
       training: {steps: 100}, global_batch_size: )" +
-                                           batch + "}, faults: " + faults + "}",
-                                       "elastic.yaml"));
+                                         batch + "}, faults: " + faults + "}",
+                                     "elastic.yaml"));
   };
   const std::string faults = "{failures: [{at: 40 steps, what: node 1}], restart: {elastic: true}}";
   const double whole = of("2", "32", "null").step_time, half = of("1", "32", "null").step_time;
@@ -126,8 +126,8 @@ TEST_CASE("a parameter server fails", "[scenario][failures]") {
     return answer(read_scenario_text(R"({cluster: {nodes: 2, node: dgx-a100, fabric: nonblocking}, model: {base: gpt2,
       n_layer: 2}, plan: {data_parallel: {mechanism: parameter-server, servers: 2}, precision: bf16, seq_length: 64,
       micro_batch_size: 1, global_batch_size: 16, step_time: 1 s, training: {steps: 100}}, faults: {failures: )" +
-                                           what + "}}",
-                                       "faulty.yaml"));
+                                         what + "}}",
+                                     "faulty.yaml"));
   };
   const Result r = of("[{at: 30 s, what: server 1}]");
   CHECK(r.failures->end == Approx(130).epsilon(1e-12));

@@ -58,7 +58,8 @@ TEST_CASE("a layer is bound by what its kernels wait for", "[layers]") {
   const LayerCosts small = costs_of(layered({{"plan.micro_batch_size", "1"}, {"plan.seq_length", "16"}}), 0);
   CHECK(small.layers[1].both().bound() == KernelBound::launch);
   CHECK(small.micro_batch.dispatch > Seconds{0});
-  const LayerCosts large = costs_of(layered({{"plan.micro_batch_size", "64"}, {"plan.global_batch_size", "64"}, {"software", "plain"}}), 0);
+  const LayerCosts large =
+      costs_of(layered({{"plan.micro_batch_size", "64"}, {"plan.global_batch_size", "64"}, {"software", "plain"}}), 0);
   CHECK(large.layers[0].both().bound() == KernelBound::memory);  // looks words up
   CHECK(large.layers[0].both().flops_per_byte() == 0);
   CHECK(large.micro_batch.dispatch == Seconds{0});

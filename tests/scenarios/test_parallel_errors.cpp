@@ -12,8 +12,8 @@ namespace {
 std::string error_of(const std::string& plan, const std::string& model = "gpt2") {
   try {
     trainyard::plan(read_scenario_text("cluster: {nodes: 2, node: dgx-a100, fabric: nonblocking}\nmodel: " + model +
-                           "\nplan:\n  micro_batch_size: 1\n  global_batch_size: 96\n" + plan,
-                       "x.yaml"));
+                                           "\nplan:\n  micro_batch_size: 1\n  global_batch_size: 96\n" + plan,
+                                       "x.yaml"));
   } catch (const UserError& e) {
     return e.what();
   }

@@ -118,7 +118,8 @@ TEST_CASE("tones sum to the step, lanes have no bar over another", "[picture]") 
         ordered &= i == 0 || lane.bars[i].begin >= lane.bars[i - 1].end - 1e-12;
         if (p.tones[lane.bars[i].tone].name == "exposed all-reduce") exposed += lane.bars[i].end - lane.bars[i].begin;
       }
-    return test::json{end, sum, ordered, exposed, run.breakdown.parts(2).exposed.at("all-reduce").value, p.lanes.size()};
+    return test::json{end,           sum, ordered, exposed, run.breakdown.parts(2).exposed.at("all-reduce").value,
+                      p.lanes.size()};
   });
   CHECK(j[1] == test::near(j[0]));
   CHECK(j[2] == true);

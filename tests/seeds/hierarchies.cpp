@@ -5,10 +5,10 @@
 #include <algorithm>
 #include <numeric>
 
-#include "strategies/collectives/node_rings.hpp"
 #include "scenarios/collectives/collective_run.hpp"
 #include "scenarios/running/server_cell.hpp"
 #include "sim/process/child.hpp"
+#include "strategies/collectives/node_rings.hpp"
 #include "tests/seeds/transfers.hpp"
 
 namespace trainyard {

@@ -6,8 +6,8 @@
 #include "scenarios/running/steady_window.hpp"
 #include "sim/observers/traffic.hpp"
 #include "sim/process/child.hpp"
-#include "strategies/step/training_programs.hpp"
 #include "strategies/step/training_program.hpp"
+#include "strategies/step/training_programs.hpp"
 #include "tests/seeds/transfers.hpp"
 
 namespace trainyard {

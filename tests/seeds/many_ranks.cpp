@@ -3,8 +3,8 @@
 
 #include <nlohmann/json.hpp>
 
-#include "scenarios/pictures/views.hpp"
 #include "scenarios/collectives/collective_run.hpp"
+#include "scenarios/pictures/views.hpp"
 #include "scenarios/running/simulate.hpp"
 #include "sim/executor/simulation.hpp"
 #include "sim/process/child.hpp"

@@ -7,11 +7,11 @@
 #include <numeric>
 
 #include "scenarios/running/bare_pipeline.hpp"
-#include "topologies/machines/ideal_machine.hpp"
 #include "sim/executor/simulation.hpp"
 #include "sim/list_program.hpp"
 #include "sim/process/child.hpp"
 #include "tests/seeds/seed_case.hpp"
+#include "topologies/machines/ideal_machine.hpp"
 
 namespace trainyard {
 namespace {

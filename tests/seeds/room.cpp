@@ -72,8 +72,8 @@ SeedFigures gpt3_04(const Node& inputs) {
 SeedFigures alloc_01(const Node& inputs) {
   const Bytes room{number_of(inputs, "gpu_GB") * 1e9}, kept{number_of(inputs, "act_MB_per_sample") * 1e6};
   const double parameters = number_of(inputs, "states_GB") * 1e9 / number_of(inputs, "bytes_per_param");
-  const std::int64_t largest = largest_that_fits(
-      1, [&](std::int64_t samples) { return peak_of_layer(parameters, kept, samples) <= room; });
+  const std::int64_t largest =
+      largest_that_fits(1, [&](std::int64_t samples) { return peak_of_layer(parameters, kept, samples) <= room; });
   return {{"max_batch", largest}};
 }
 

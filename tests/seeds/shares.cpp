@@ -7,13 +7,13 @@
 #include <set>
 
 #include "scenarios/lessons/held_memory.hpp"
-#include "topologies/machines/ideal_machine.hpp"
 #include "sim/executor/simulation.hpp"
 #include "sim/list_program.hpp"
 #include "sim/process/child.hpp"
 #include "strategies/plan/mesh.hpp"
 #include "tests/seeds/seed_case.hpp"
 #include "topologies/machines/cluster_machine.hpp"
+#include "topologies/machines/ideal_machine.hpp"
 
 namespace trainyard {
 namespace {

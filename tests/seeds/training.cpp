@@ -86,10 +86,8 @@ SeedFigures ovl_01(const Node& inputs) {
   const Bytes gradient = BytesPerSecond{kLink} * Seconds{number_of(inputs, "comm_ms_each") * 1e-3};
   const Network network =
       simple_layers(layers, gradient.value / 4, milliseconds(number_of(inputs, "backward_ms_each")));
-  const StepTimes apart =
-      data_parallel_time(simple_plan(network, kPair, "ring", false), BytesPerSecond{kLink});
-  const StepTimes overlapped =
-      data_parallel_time(simple_plan(network, kPair, "ring", true), BytesPerSecond{kLink});
+  const StepTimes apart = data_parallel_time(simple_plan(network, kPair, "ring", false), BytesPerSecond{kLink});
+  const StepTimes overlapped = data_parallel_time(simple_plan(network, kPair, "ring", true), BytesPerSecond{kLink});
   return {{"no_overlap_ms", apart.total * 1e3},
           {"overlap_ms", overlapped.total * 1e3},
           {"exposed_ms", overlapped.exposed * 1e3}};

@@ -96,8 +96,8 @@ TrainingPlan plan_of(const NumericStepTask& task, const SplitStep& s, const Netw
   for (StagePlan& stage : plan.stages)
     stage.optimizer = optimizer_work(1000, Precision::fp64, find_optimizer("sgd", {}));
   LaneChoice choice;
-  for (const Operation o : {Operation::all_gather, Operation::reduce_scatter, Operation::all_to_all,
-                            Operation::send_recv})
+  for (const Operation o :
+       {Operation::all_gather, Operation::reduce_scatter, Operation::all_to_all, Operation::send_recv})
     choice[o] = &default_collective(o);
   choice[Operation::all_reduce] = &collectives(Operation::all_reduce).find(s.all_reduce, test::nowhere());
   make_lanes(plan, std::vector<int>(static_cast<std::size_t>(plan.ranks()), 0), choice, choice, test::nowhere());

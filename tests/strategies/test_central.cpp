@@ -72,6 +72,5 @@ TEST_CASE("so it does with other buckets, without overlap, and with losses of th
   check_equal({true, 4, 1, 2, true, false, false, Bytes{52}});
   for (const bool overlap : {false, true})
     for (const bool whole : {false, true})
-      for (const double bucket : {4.0, 60.0, 1e6})
-        check_equal({false, 5, 2, 2, true, overlap, whole, Bytes{bucket}});
+      for (const double bucket : {4.0, 60.0, 1e6}) check_equal({false, 5, 2, 2, true, overlap, whole, Bytes{bucket}});
 }

@@ -1,8 +1,8 @@
 #include <set>
 
 #include "models/networks/transformers/transformer.hpp"
-#include "strategies/values/numeric_training.hpp"
 #include "strategies/step/training_programs.hpp"
+#include "strategies/values/numeric_training.hpp"
 #include "tests/all_reduce_by.hpp"
 #include "tests/seeds/seed_case.hpp"
 #include "tests/strategies/small_task.hpp"

@@ -2,9 +2,9 @@
 #include <cmath>
 
 #include "models/fitted/nccl_model.hpp"
-#include "strategies/collectives/library_model.hpp"
 #include "scenarios/collectives/collective_run.hpp"
 #include "sim/error.hpp"
+#include "strategies/collectives/library_model.hpp"
 #include "tests/seeds/seed_case.hpp"
 #include "tests/support.hpp"
 #include "topologies/machines/cluster_machine.hpp"

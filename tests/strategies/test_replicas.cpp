@@ -2,8 +2,8 @@
 #include <Eigen/Eigenvalues>
 #include <cmath>
 
-#include "strategies/step/training_program.hpp"
 #include "strategies/plan/gossip_mixing.hpp"
+#include "strategies/step/training_program.hpp"
 #include "strategies/values/replica_numerics.hpp"
 #include "tests/all_reduce_by.hpp"
 #include "tests/strategies/small_task.hpp"
@@ -33,7 +33,7 @@ json train(const Setting& s) {
     plan.steps = s.steps;
     plan.overlap_gradients = s.overlap;
     plan.values = true;
-    plan.updates = s.updates;
+    plan.updates = s.updates.policy();
     all_reduce_by(plan, s.all_reduce);
     StagePlan& stage = plan.stages.front();
     stage.buckets = gradient_buckets(network, plan.gradient_element, s.bucket, s.bucket, true);
@@ -42,7 +42,7 @@ json train(const Setting& s) {
     Names names;
     const PassTables tables(plan, names);
     const TrainingStreams streams(plan);
-    ReplicaNumerics numerics(task, plan, 0.9);
+    ReplicaNumerics numerics(task, plan, s.updates, 0.9);
     Values values;
     numerics.attach(values);
     Simulation simulation(machine);

@@ -68,11 +68,11 @@ std::string all_reduce_in_words(const CollectiveChoice& choice) {
 }
 
 std::string head(const Scenario& s, const Plan& plan) {
-  const std::string how =
-      s.plan.splits_model() ? mesh_in_words(s)
-      : s.ranks() == 1      ? "one device"
-                            : fmt::format("data parallel on {}, {}", gpus_in_words(s),
-                                          s.plan.mechanism->summary(all_reduce_in_words(plan.all_reduce)));
+  const std::string how = s.plan.splits_model() ? mesh_in_words(s)
+                          : s.ranks() == 1
+                              ? "one device"
+                              : fmt::format("data parallel on {}, {}", gpus_in_words(s),
+                                            s.plan.mechanism->summary(all_reduce_in_words(plan.all_reduce)));
   return fmt::format("{} · {} ({}) · {} · {}{}\n", s.network.name, how, describe(s.cluster), name_of(s.precision),
                      s.software.name, s.software_given ? "" : " (default: no software costs)");
 }

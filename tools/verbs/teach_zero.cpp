@@ -5,10 +5,10 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
-#include "scenarios/pictures/svg.hpp"
 #include "scenarios/lessons/held_memory.hpp"
-#include "strategies/plan/training_plan.hpp"
+#include "scenarios/pictures/svg.hpp"
 #include "sim/process/output.hpp"
+#include "strategies/plan/training_plan.hpp"
 #include "tools/verbs/arguments.hpp"
 #include "tools/verbs/teach.hpp"
 #include "tools/verbs/verbs.hpp"

@@ -5,8 +5,8 @@
 #include <nlohmann/json.hpp>
 
 #include "models/hardware/node.hpp"
-#include "strategies/collectives/node_rings.hpp"
 #include "sim/process/output.hpp"
+#include "strategies/collectives/node_rings.hpp"
 #include "tools/reports/table.hpp"
 #include "tools/verbs/arguments.hpp"
 #include "tools/verbs/topo.hpp"

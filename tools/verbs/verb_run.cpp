@@ -5,8 +5,8 @@
 #include <nlohmann/json.hpp>
 
 #include "models/reading/document.hpp"
-#include "scenarios/planning/size.hpp"
 #include "scenarios/pictures/step_picture.hpp"
+#include "scenarios/planning/size.hpp"
 #include "scenarios/studies/answer.hpp"
 #include "scenarios/studies/capacity.hpp"
 #include "scenarios/studies/fitting.hpp"

@@ -35,18 +35,17 @@ CentralPlan central_plan(TrainingPlan replicas);
 /// Takes everything from a plan that belongs to all-reducing its gradients: lanes, copies into buckets, ticks.
 void without_all_reduce(TrainingPlan&);
 
-// Calls that a master's programs make besides those of training_calls.hpp, in the same manner.
+/// Calls that a master's programs make besides those of training_calls.hpp, in the same manner.
 enum class CentralCall : std::uint16_t {
-  fill_output = 32,  ///< what the last layer gives into buffer kOutputs; a master's own is the first of all replicas'
-  loss,              ///< the master: gradients by all of kOutputs into kOutputGradients
+  fill_output = 32,  ///< what the last layer gives into buffer `outputs`; a master's own is the first of all replicas'
+  loss,              ///< the master: gradients by all `outputs` into `output_gradients`
 };
-constexpr std::uint16_t kOutputs = kActivations, kOutputGradients = kActivations + 1;
 
 /// Groups and names of their operations, in the order in which overlapping time is booked.
 struct CentralWords {
   GroupId compute, optimizer, framework, parameters, gradients, data;
-  NameId setup, overhead, meet, call, input, output, output_gradient, give, take, push, collect, add, update, over,
-      step_over;
+  NameId setup, overhead, wait_for_messages, call, input, output, output_gradient, give, take, push, collect, add,
+      update, over, step_over;
   explicit CentralWords(Names&);
 };
 

@@ -1,19 +1,91 @@
-// The update of a step is there before the step that many later than the next one begins: gradients travel meanwhile.
+// Delayed updates: the gradients of a step are applied some steps later, so that their exchange has the time of these
+// steps (as in Pipe-SGD: Li et al. 2018).
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "strategies/mechanisms/replicas/replicas.hpp"
+#include "strategies/step/rank_updates.hpp"
 
 namespace trainyard {
 namespace {
 
 constexpr int kMostDelay = 16;
 
+class RankDelayed : public RankUpdates {
+ public:
+  RankDelayed(const StepParts& parts, int delay)
+      : RankUpdates(parts), delay_(delay), in_flight_(static_cast<std::size_t>(delay + 1)) {}
+
+  int gradient_set(int step) const override { return step % (delay_ + 1); }
+
+  /// The update by the gradients of `delay` steps before the last one.
+  Ops before_step(int step) override {
+    if (step > delay_) co_yield update(step - delay_ - 1);
+    use_streams_of(gradient_set(step));
+  }
+  /// Nobody waits for the exchange of this step yet: what the backward pass has left goes out too.
+  Ops after_backward(int step) override {
+    co_yield parts_.gradients.exchange_rest();
+    in_flight_[static_cast<std::size_t>(gradient_set(step))] = parts_.gradients.exchanged();
+  }
+  Ops after_training() override {
+    const int steps = parts_.step.plan.steps;
+    for (int step = std::max(0, steps - delay_ - 1); step < steps; ++step) co_yield update(step);
+  }
+
+ private:
+  int delay_;
+  std::vector<std::vector<GradientExchange::Exchanged>> in_flight_;  // by set
+
+  void use_streams_of(int set) {
+    const TrainingStreams& streams = parts_.step.streams;
+    const int first = streams.updates() + (set - 1) * 2 * streams.channels();
+    if (set == 0)
+      parts_.collectives.use_for_gradients(TrainingStreams::gradients, TrainingStreams::more_channels);
+    else
+      parts_.collectives.use_for_gradients(static_cast<Stream>(first), static_cast<Stream>(first + 2));
+  }
+
+  /// By the gradients of that step, once they are there.
+  Ops update(int step) {
+    const int set = gradient_set(step);
+    const std::vector<GradientExchange::Exchanged>& exchanged = in_flight_[static_cast<std::size_t>(set)];
+    if (parts_.step.plan.bucket_copy)
+      co_yield parts_.gradients.copies().copy_out(exchanged);
+    else if (!exchanged.empty())
+      parts_.step.waits.add(exchanged.back().end);  // a stream ends in order
+    co_yield parts_.parameters.run_optimizer(set);
+  }
+};
+
+class DelayedPolicy : public UpdatePolicy {
+ public:
+  explicit DelayedPolicy(int delay) : delay_(delay) {}
+
+  int gradient_sets() const override { return delay_ + 1; }
+  std::vector<std::string> streams(int channels, int) const override {
+    std::vector<std::string> names;
+    for (int set = 1; set <= delay_; ++set)
+      for (int channel = 0; channel < channels; ++channel)
+        for (const char* half : {"send", "receive"})
+          names.push_back(fmt::format("{} {} steps later, channel {}", half, set, channel));
+    return names;
+  }
+  std::unique_ptr<RankUpdates> of_rank(const StepParts& parts) const override {
+    return std::make_unique<RankDelayed>(parts, delay_);
+  }
+
+ private:
+  int delay_;
+};
+
 class DelayedUpdates : public WholeReplicas {
  public:
   explicit DelayedUpdates(int delay) : WholeReplicas("delay"), delay_(delay) {}
 
   void lay_out(TrainingPlan& plan, const TrainingStates&) const override {
-    plan.updates.delay = delay_;
+    plan.updates = delayed_updates(delay_);
     StaticMemory& memory = plan.stages.front().memory;
     const Bytes late = delay_ * memory.gradients;
     memory.parts.push_back({"gradients on their way", MemoryClass::gradients, late});
@@ -35,14 +107,17 @@ class DelayedUpdates : public WholeReplicas {
   int delay_;
 };
 
-const RegisterMechanism registered{
-    {"delayed-updates",
-     "gradients of a step are applied some steps later",
-     {"delay"},
-     [](Fields& fields) { return fields.integer_within("delay", 0, kMostDelay, 0) > 0; },
-     [](Fields& fields, const ClusterSpec&) -> std::unique_ptr<Mechanism> {
-       return std::make_unique<DelayedUpdates>(static_cast<int>(fields.integer_within("delay", 1, kMostDelay)));
-     }}};
+const RegisterMechanism registered{{"delayed-updates",
+                                    "gradients of a step are applied some steps later",
+                                    {"delay"},
+                                    [](Fields& fields) { return fields.integer_within("delay", 0, kMostDelay, 0) > 0; },
+                                    [](Fields& fields, const ClusterSpec&) -> std::unique_ptr<Mechanism> {
+                                      return std::make_unique<DelayedUpdates>(
+                                          static_cast<int>(fields.integer_within("delay", 1, kMostDelay)));
+                                    }}};
 
 }  // namespace
+
+std::shared_ptr<const UpdatePolicy> delayed_updates(int delay) { return std::make_shared<DelayedPolicy>(delay); }
+
 }  // namespace trainyard

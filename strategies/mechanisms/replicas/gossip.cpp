@@ -3,67 +3,124 @@
 
 #include <algorithm>
 
+#include "strategies/mechanisms/replicas/gossip_choice.hpp"
 #include "strategies/mechanisms/replicas/replicas.hpp"
-#include "strategies/plan/gossip_graph.hpp"
 #include "strategies/plan/gossip_mixing.hpp"
+#include "strategies/step/rank_updates.hpp"
 
 namespace trainyard {
 namespace {
 
-int rank_of(const Node& node) {
-  try {
-    return static_cast<int>(std::clamp<std::int64_t>(parse_integer(node.scalar), -1, 1 << 30));
-  } catch (const UserError& e) {
-    fail(node.place, fmt::format("plan.data_parallel.gossip.edges: {}", e.what()));
-  }
-}
+constexpr Tag kGossipMessages = Tag{29} << 27;
 
-Gossip read_edges(const Node& list, int ranks) {
-  Gossip::Edges edges;
-  for (const Node& edge : list.items) {
-    if (edge.items.size() != 2)
-      fail(edge.place, "plan.data_parallel.gossip.edges: two ranks each expected, as in [[0, 1], [1, 2]]");
-    edges.emplace_back(rank_of(edge.items[0]), rank_of(edge.items[1]));
-  }
-  try {
-    return Gossip::of_edges(ranks, edges);
-  } catch (const UserError& e) {
-    fail(list.place, fmt::format("plan.data_parallel.gossip.edges: {}", e.what()));
-  }
-}
+/// Sending streams to so many neighbours; beyond them several neighbours share one.
+int ways_to(const Gossip& gossip, int free) { return std::clamp(gossip.most_neighbours(), 1, std::max(1, free)); }
 
-Gossip read_topology(Fields& fields, int ranks) {
-  const std::string name = fields.choice("topology", {"ring", "torus", "pairs"});
-  if (fields.has("seed") && name != "pairs")
-    fail(fields.place_of("seed"),
-         fmt::format("plan.data_parallel.gossip.seed: of random pairs only, not of a {}", name));
-  const auto seed = static_cast<std::uint64_t>(fields.integer("seed", 0, 1));
-  return name == "ring" ? Gossip::ring(ranks) : name == "torus" ? Gossip::torus(ranks) : Gossip::pairs(ranks, seed);
-}
+class RankGossip : public RankUpdates {
+ public:
+  RankGossip(const StepParts& parts, const Gossip& gossip)
+      : RankUpdates(parts),
+        gossip_(gossip),
+        peers_(gossip.all_neighbours(parts.step.rank)),
+        ways_(ways_to(gossip, kMaxStreams - parts.step.streams.updates())) {}
 
-Gossip read_graph(const Node& node, int ranks) {
-  Node map = node;
-  if (node.kind == Node::Kind::scalar) {
-    map = Node{};
-    map.kind = Node::Kind::map;
-    map.place = map.key_place = node.place;
-    map.fields.emplace_back("topology", node);
+  Ops after_backward(int step) override {
+    co_yield RankUpdates::after_backward(step);
+    const std::vector<int> neighbours = gossip_.neighbours(parts_.step.rank, step);
+    if (!neighbours.empty()) co_yield average_with(neighbours);
   }
-  Fields fields(map, "plan.data_parallel.gossip");
-  const Node* edges = fields.child("edges");
-  if (edges && fields.has("topology")) fail(edges->place, "plan.data_parallel.gossip: either a topology or edges");
-  const Gossip gossip = edges ? read_edges(*edges, ranks) : read_topology(fields, ranks);
-  fields.finish();
-  const std::vector<int> rest = gossip.cut_off();
-  if (!rest.empty())
-    fail(edges ? edges->place : node.place,
-         fmt::format(
-             "plan.data_parallel.gossip: the graph is not connected; what rank 0 learns never reaches rank{} {}",
-             rest.size() == 1 ? "" : "s",
-             fmt::join(rest.begin(), rest.begin() + static_cast<std::ptrdiff_t>(std::min<std::size_t>(rest.size(), 8)),
-                       ", ")));
-  return gossip;
-}
+
+ private:
+  const Gossip& gossip_;
+  std::vector<int> peers_;  // ascending
+  int ways_;
+
+  /// Parameters to all neighbours, theirs in, and the weighted average of all. All messages go side by side: no link
+  /// then has more of them than a rank has neighbours, so that none takes longer than as many would one by one.
+  Ops average_with(const std::vector<int>& neighbours) {
+    StepContext& step = parts_.step;
+    while (step.waits.any()) co_yield step.take_waits();
+    double elements = 0;
+    for (const GradientBucket& bucket : step.stage.buckets) elements += bucket.elements;
+    const Bytes bytes = elements * step.plan.parameter_element;
+    if (step.plan.values) co_yield step.call(TrainingCall::give_replica);
+    const Dep ready = step.out.after(TrainingStreams::compute);
+    for (std::size_t i = 0; i < neighbours.size(); ++i) co_yield send(neighbours, i, bytes, ready);
+    for (std::size_t i = 0; i < neighbours.size(); ++i) co_yield receive(neighbours, i, bytes, ready);
+    for (std::size_t way = 0; way < std::min(static_cast<std::size_t>(ways_), neighbours.size()); ++way) {
+      while (step.waits.exceed_one_op()) co_yield step.take_waits();
+      step.waits.add(step.out.after(sends_to(way)));
+    }
+    step.waits.add(parts_.collectives.end_of(Lane::gradients));
+    while (step.waits.exceed_one_op()) co_yield step.take_waits();
+    const auto count = static_cast<double>(neighbours.size());
+    Work mix;  // all read, one written
+    mix.kernel = static_cast<std::uint16_t>(Kernel::elementwise);
+    mix.precision = step.stage.optimizer.precision;
+    mix.bytes = bytes * (count + 2);
+    co_yield step.work(mix, Kind::local, step.words.optimizer, step.words.average);
+    co_yield step.change_memory(-bytes.value * count, MemoryClass::buffers, step.words.average);
+    if (step.plan.values) co_yield step.call(TrainingCall::mix_replicas, {static_cast<int>(neighbours.size())});
+  }
+
+  Stream sends_to(std::size_t neighbour) const {
+    return static_cast<Stream>(parts_.step.streams.updates() + static_cast<int>(neighbour) % ways_);
+  }
+
+  Op& message(Kind kind, Stream stream, int peer, Dep ready) {
+    StepContext& step = parts_.step;
+    Op& op = step.out.begin(kind, stream);
+    op.group = step.words.lane[static_cast<std::size_t>(Lane::gradients)];
+    op.name = step.words.average;
+    const auto at = std::lower_bound(peers_.begin(), peers_.end(), peer) - peers_.begin();
+    op.message.slot = static_cast<std::uint16_t>(step.peers.first_of_updates + at);
+    op.message.tag = kGossipMessages;
+    op.message.mode = Mode::put;  // whoever is ready first sends first
+    op.deps[0] = ready;
+    return op;
+  }
+
+  /// Where neighbours share streams, each rank begins with those next to it upwards: not all with the same one.
+  const Op& send(const std::vector<int>& neighbours, std::size_t i, Bytes bytes, Dep ready) {
+    const auto above = std::upper_bound(neighbours.begin(), neighbours.end(), parts_.step.rank) - neighbours.begin();
+    const int peer = neighbours[(static_cast<std::size_t>(above) + i) % neighbours.size()];
+    Op& op = message(Kind::send, sends_to(i), peer, ready);
+    op.message.bytes = bytes;
+    if (parts_.step.plan.values) op.effect.read = {number_of({TrainingBuffer::Kind::replica}), 0, 1};
+    return parts_.step.out.emit();
+  }
+
+  const Op& receive(const std::vector<int>& neighbours, std::size_t i, Bytes bytes, Dep ready) {
+    Op& op = message(Kind::recv, parts_.collectives.receives(Lane::gradients), neighbours[i], ready);
+    op.memory.change = bytes.value;
+    op.book_memory_under(static_cast<std::uint8_t>(MemoryClass::buffers));
+    if (parts_.step.plan.values) {
+      op.effect.action = Action::copy;
+      op.effect.write = {number_of({TrainingBuffer::Kind::replica, i + 1}), 0, 1};
+    }
+    return parts_.step.out.emit();
+  }
+};
+
+class GossipPolicy : public UpdatePolicy {
+ public:
+  explicit GossipPolicy(std::shared_ptr<const Gossip> gossip) : gossip_(std::move(gossip)) {}
+
+  bool sums_gradients(int) const override { return false; }
+  std::string exchange() const override { return "gossip"; }
+  std::vector<int> peers(int rank) const override { return gossip_->all_neighbours(rank); }
+  std::vector<std::string> streams(int, int free) const override {
+    std::vector<std::string> names;
+    for (int way = 0; way < ways_to(*gossip_, free); ++way) names.push_back(fmt::format("send to neighbour {}", way));
+    return names;
+  }
+  std::unique_ptr<RankUpdates> of_rank(const StepParts& parts) const override {
+    return std::make_unique<RankGossip>(parts, *gossip_);
+  }
+
+ private:
+  std::shared_ptr<const Gossip> gossip_;
+};
 
 class GossipSgd : public WholeReplicas {
  public:
@@ -73,14 +130,11 @@ class GossipSgd : public WholeReplicas {
     WholeReplicas::settle(fields, setting);
     if (fields.has("all_reduce"))
       fail(fields.place_of("all_reduce"), "plan.data_parallel.all_reduce: there is none with gossip; leave it out");
-    graph_ = std::make_shared<const Gossip>(read_graph(fields.required_child("gossip"), setting.mesh.ranks()));
+    graph_ = std::make_shared<const Gossip>(read_gossip(fields.required_child("gossip"), setting.mesh.ranks()));
   }
   bool all_reduces() const override { return false; }
 
-  void lay_out(TrainingPlan& plan, const TrainingStates&) const override {
-    plan.updates.gossip = graph_;
-    plan.gradient_exchange = "gossip";
-  }
+  void lay_out(TrainingPlan& plan, const TrainingStates&) const override { plan.updates = gossip_updates(graph_); }
   StepRhythm rhythm() const override { return {1, "", 1}; }
   /// A message to and one from each neighbour, and the sum.
   double operations(const TrainingPlan& plan) const override {
@@ -115,4 +169,9 @@ const RegisterMechanism registered{
      [](Fields&, const ClusterSpec&) -> std::unique_ptr<Mechanism> { return std::make_unique<GossipSgd>(); }}};
 
 }  // namespace
+
+std::shared_ptr<const UpdatePolicy> gossip_updates(std::shared_ptr<const Gossip> gossip) {
+  return std::make_shared<GossipPolicy>(std::move(gossip));
+}
+
 }  // namespace trainyard

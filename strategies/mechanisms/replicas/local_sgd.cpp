@@ -1,18 +1,63 @@
-// Local SGD (Stich 2019): each replica updates alone; parameters are averaged every so many steps.
+// Local SGD (Stich 2019): each replica updates alone; every few steps the parameters of all replicas are averaged. What
+// the optimizer keeps is not.
 #include <fmt/format.h>
 
 #include "strategies/mechanisms/replicas/replicas.hpp"
+#include "strategies/step/rank_updates.hpp"
 
 namespace trainyard {
 namespace {
 
 constexpr int kMostLocalSteps = 1 << 16;
 
+class RankLocalSgd : public RankUpdates {
+ public:
+  RankLocalSgd(const StepParts& parts, int period) : RankUpdates(parts), period_(period) {}
+
+  Ops after_backward(int step) override {
+    co_yield RankUpdates::after_backward(step);
+    if ((step + 1) % period_ == 0) co_yield average();
+  }
+
+ private:
+  int period_;
+
+  Ops average() {
+    StepContext& step = parts_.step;
+    while (step.waits.any()) co_yield step.take_waits();
+    for (std::size_t b = step.buckets(); b-- > 0;) {
+      const CallArguments about = CallArguments::of_bucket(b);
+      if (step.plan.values) co_yield step.call(TrainingCall::fill_parameters, about);
+      co_yield parts_.collectives.run({Lane::gradients, Operation::all_reduce,
+                                       step.stage.buckets[b].elements * step.plan.parameter_element, step.words.average,
+                                       step.buffer({TrainingBuffer::Kind::parameters, about.bucket()}),
+                                       step.out.after(TrainingStreams::compute)});
+      if (step.plan.values)
+        co_yield step.call_on(parts_.collectives.receives(Lane::gradients), TrainingCall::take_parameters, about);
+    }
+    step.waits.add(parts_.collectives.end_of(Lane::gradients));
+    while (step.waits.any()) co_yield step.take_waits();
+  }
+};
+
+class LocalSgdPolicy : public UpdatePolicy {
+ public:
+  explicit LocalSgdPolicy(int period) : period_(period) {}
+
+  bool sums_gradients(int) const override { return false; }
+  std::unique_ptr<RankUpdates> of_rank(const StepParts& parts) const override {
+    return std::make_unique<RankLocalSgd>(parts, period_);
+  }
+
+ private:
+  int period_;
+};
+
 class LocalSgd : public WholeReplicas {
  public:
   explicit LocalSgd(int steps) : WholeReplicas("local_steps"), steps_(steps) {}
 
-  void lay_out(TrainingPlan& plan, const TrainingStates&) const override { plan.updates.local_steps = steps_; }
+  void lay_out(TrainingPlan& plan, const TrainingStates&) const override { plan.updates = local_sgd(steps_); }
   StepRhythm rhythm() const override { return {steps_, "plan.data_parallel.local_steps: one average each", steps_}; }
   void book(MechanismFigures& figures, const TrainingPlan&, int) const override {
     figures.replicas.local_steps = steps_;
@@ -25,14 +70,17 @@ class LocalSgd : public WholeReplicas {
   int steps_;
 };
 
-const RegisterMechanism registered{
-    {"local-sgd",
-     "replicas update alone and average their parameters every few steps",
-     {"local_steps"},
-     [](Fields& fields) { return fields.has("local_steps"); },
-     [](Fields& fields, const ClusterSpec&) -> std::unique_ptr<Mechanism> {
-       return std::make_unique<LocalSgd>(static_cast<int>(fields.integer_within("local_steps", 1, kMostLocalSteps)));
-     }}};
+const RegisterMechanism registered{{"local-sgd",
+                                    "replicas update alone and average their parameters every few steps",
+                                    {"local_steps"},
+                                    [](Fields& fields) { return fields.has("local_steps"); },
+                                    [](Fields& fields, const ClusterSpec&) -> std::unique_ptr<Mechanism> {
+                                      return std::make_unique<LocalSgd>(
+                                          static_cast<int>(fields.integer_within("local_steps", 1, kMostLocalSteps)));
+                                    }}};
 
 }  // namespace
+
+std::shared_ptr<const UpdatePolicy> local_sgd(int period) { return std::make_shared<LocalSgdPolicy>(period); }
+
 }  // namespace trainyard

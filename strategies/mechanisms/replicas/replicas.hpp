@@ -1,5 +1,7 @@
 #pragma once
 #include "strategies/mechanisms/mechanism.hpp"
+#include "strategies/plan/gossip_graph.hpp"
+#include "strategies/plan/update_policy.hpp"
 
 namespace trainyard {
 
@@ -13,5 +15,10 @@ class WholeReplicas : public Mechanism {
  private:
   const char* key_;
 };
+
+// Their policies, for plans made without a mechanism.
+std::shared_ptr<const UpdatePolicy> delayed_updates(int delay);
+std::shared_ptr<const UpdatePolicy> local_sgd(int period);
+std::shared_ptr<const UpdatePolicy> gossip_updates(std::shared_ptr<const Gossip>);
 
 }  // namespace trainyard

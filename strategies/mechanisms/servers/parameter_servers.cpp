@@ -196,11 +196,8 @@ class ParameterServers : public Mechanism {
 };
 
 const RegisterMechanism registered{
-    {"parameter-server",
-     "servers hold the parameters by key; workers push gradients and are answered with weights",
-     server_keys(),
-     nullptr,
-     [](Fields& fields, const ClusterSpec& cluster) -> std::unique_ptr<Mechanism> {
+    {"parameter-server", "servers hold the parameters by key; workers push gradients and are answered with weights",
+     server_keys(), nullptr, [](Fields& fields, const ClusterSpec& cluster) -> std::unique_ptr<Mechanism> {
        return std::make_unique<ParameterServers>(read_servers(fields, cluster));
      }}};
 

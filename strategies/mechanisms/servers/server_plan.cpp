@@ -80,4 +80,12 @@ ServerPlan server_plan(TrainingPlan workers, int servers, KeySharding sharding, 
   return plan;
 }
 
+Effect ServerPush::effect(ServerCall call) const {
+  return effect_of(call, {arrival, worker, 0, static_cast<std::uint16_t>(key)});
+}
+
+ServerPush ServerPush::of(const CallArguments& call) {
+  return {call.buffer, call.micro_batch, static_cast<std::uint16_t>(call.index)};
+}
+
 }  // namespace trainyard

@@ -1,0 +1,37 @@
+#pragma once
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "strategies/plan/training_plan.hpp"
+
+namespace trainyard {
+
+class RankUpdates;
+struct StepParts;
+
+/// How replicas of a model keep together: when their gradients are summed, and when each updates its parameters. By
+/// default gradients are summed in every step, and all replicas update alike. What each rank does at the points of a step
+/// is a RankUpdates.
+class UpdatePolicy {
+ public:
+  virtual ~UpdatePolicy() = default;
+
+  /// Do replicas sum the gradients of that step while the backward pass makes them? Else each has its own.
+  virtual bool sums_gradients(int /*step*/) const { return true; }
+  /// Steps whose gradients are held at the same time, each in a set of buckets of its own.
+  virtual int gradient_sets() const { return 1; }
+  /// What replicas exchange in place of gradients, as a group of the breakdown; "": gradients.
+  virtual std::string exchange() const { return ""; }
+  /// Whom a rank exchanges messages with besides the members of its groups: slots from RankPeers::first_of_updates on.
+  virtual std::vector<int> peers(int /*rank*/) const { return {}; }
+  /// Names of further streams of a rank, at most `free`; the first of them is TrainingStreams::updates(). The collective
+  /// of gradients uses `channels` pairs of streams.
+  virtual std::vector<std::string> streams(int /*channels*/, int /*free*/) const { return {}; }
+  virtual std::unique_ptr<RankUpdates> of_rank(const StepParts&) const;  // defined beside RankUpdates
+};
+
+/// The plan's, or the default.
+const UpdatePolicy& update_policy_of(const TrainingPlan&);
+
+}  // namespace trainyard
