@@ -31,22 +31,13 @@ std::shared_ptr<const Network> share_of_rank(const Scenario& s) {
 TrainingPlan mesh_of(const Scenario& s) {
   const PlanChoice& choice = s.plan;
   TrainingPlan plan;
+  static_cast<StepOptions&>(plan) = choice;
   plan.network = share_of_rank(s);
-  plan.mesh = choice.mesh;
-  plan.sharding = choice.sharding;
   plan.micro_batches = s.micro_batches();
   plan.pipeline = {choice.mesh.pipeline, plan.micro_batches, choice.chunks};
   if (choice.mesh.pipeline > 1 || choice.chunks > 1)
     plan.schedule = &find_pipeline_schedule(choice.schedule, plan.pipeline, choice.schedule_place);
-  plan.zero = choice.zero;
-  plan.zero_group = choice.zero_group;
-  plan.prefetch = choice.prefetch;
-  plan.reshard = choice.reshard;
   plan.tied = choice.ends_apart() && ties_head(s.model);
-  plan.overlap_gradients = choice.overlap_gradients;
-  plan.overlap_parameters = choice.overlap_parameters;
-  plan.overlap_pipeline = choice.overlap_pipeline;
-  plan.scatter_gather = choice.scatter_gather;
   plan.fuses_kernels = detail_of(choice).fuses_kernels;
   return plan;
 }

@@ -22,21 +22,11 @@ struct OffloadChoice {
 };
 
 /// What a plan says about how training is spread over ranks: the section `plan` without what concerns one device.
-struct PlanChoice {
-  Mesh mesh;
-  Sharding sharding;
+struct PlanChoice : StepOptions {
   std::string schedule = "1f1b";
   int chunks = 1;                     ///< model chunks a stage
   std::vector<std::int64_t> layers;   ///< of each virtual stage; empty: as even as they go
   bool ends_count_as_layers = false;  ///< embedding and head take the place of a layer each
-  bool overlap_pipeline = false;
-  bool scatter_gather = false;
-  ZeroStage zero = ZeroStage::none;
-  int zero_group = 0;
-  int prefetch = 1;
-  bool reshard = true;
-  bool overlap_gradients = true;
-  bool overlap_parameters = true;
   OffloadChoice offload;
   BucketChoice buckets;
   std::string mechanism_name = kAllReduce;
@@ -71,6 +61,9 @@ Detail detail_of(const PlanChoice&);
 /// of the mechanism. The mesh has as many data ranks as the cluster has GPUs for, where the plan does not say. Throws
 /// UserError with the place and the rule.
 PlanChoice read_plan(const Node& section, Fields& plan, const ClusterSpec&, const SoftwareStack&);
+
+/// Reads of it the map `data_parallel`; the axes of the mesh but for data are read.
+void read_data_parallel(PlanChoice&, Fields& plan, Fields& data_parallel, const ClusterSpec&, const SoftwareStack&);
 
 /// Reads `offload: DEVICE` or `{optimizer: DEVICE, parameters: DEVICE}` of the plan's `data_parallel` map, with devices
 /// none, cpu and nvme; DeepSpeed's rules for what goes with which stage

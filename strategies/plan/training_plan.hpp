@@ -77,31 +77,34 @@ struct InputFeed {
   bool used() const { return !loader_of_rank.empty(); }
 };
 
+/// What a plan chooses of a step and its programs read as it was chosen.
+struct StepOptions {
+  Mesh mesh;
+  Sharding sharding;  ///< of every layer, over tensor, context and expert
+  ZeroStage zero = ZeroStage::none;
+  /// Replicas that share things out among themselves; 0: all. Fewer: each such group has all (hybrid sharding).
+  int zero_group = 0;
+  int prefetch = 1;                ///< stage 3: layers whose parameters are gathered ahead
+  bool reshard = true;             ///< stage 3: parameters are dropped after the forward pass, and gathered again
+  bool overlap_gradients = true;   ///< exchanged while the backward pass goes on
+  bool overlap_parameters = true;  ///< stages 1 and 2: gathered while the next step's forward pass goes on
+  bool overlap_pipeline = false;   ///< messages between stages: nobody waits for their sending
+  bool scatter_gather = false;     ///< each tensor rank sends a part of what they all have
+};
+
 /// What is laid out: the training steps of all ranks of a mesh, of which a single device and plain data parallelism are
 /// those of one stage. Made whole by `make_lanes`.
-struct TrainingPlan {
-  Mesh mesh;
-  Sharding sharding;                       ///< of every layer, over tensor, context and expert
+struct TrainingPlan : StepOptions {
   std::shared_ptr<const Network> network;  ///< one rank's share of every layer, of one micro-batch
   int steps = 1;
   int micro_batches = 1;  ///< a step and rank
   PipelineShape pipeline;
   const PipelineSchedule* schedule = nullptr;  ///< null: one stage, one chunk
   std::vector<StagePlan> stages;               ///< by pipeline coordinate
-
-  ZeroStage zero = ZeroStage::none;
-  /// Replicas that share things out among themselves; 0: all. Fewer: each such group has all (hybrid sharding).
-  int zero_group = 0;
-  int prefetch = 1;     ///< stage 3: layers whose parameters are gathered ahead
-  bool reshard = true;  ///< stage 3: parameters are dropped after the forward pass, and gathered again
   OffloadPlan offload;
   /// First and last layer share a weight that lies on two stages: their gradients are summed.
   bool tied = false;
 
-  bool overlap_gradients = true;              ///< exchanged while the backward pass goes on
-  bool overlap_parameters = true;             ///< stages 1 and 2: gathered while the next step's forward pass goes on
-  bool overlap_pipeline = false;              ///< messages between stages: nobody waits for their sending
-  bool scatter_gather = false;                ///< each tensor rank sends a part of what they all have
   Bytes gradient_element, parameter_element;  ///< on the wire
   Work accumulation;                          ///< of one element: a gradient is added to those of earlier micro-batches
   Seconds collective_launch;

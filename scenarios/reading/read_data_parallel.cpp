@@ -1,0 +1,132 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "models/reading/nearest.hpp"
+#include "scenarios/reading/plan_choice.hpp"
+#include "scenarios/reading/rank_count.hpp"
+#include "strategies/collectives/library_model.hpp"
+
+namespace trainyard {
+namespace {
+
+void read_zero(PlanChoice& choice, Fields& fields, const SoftwareStack& stack) {
+  const std::int64_t stage = fields.integer("zero_stage", 0, stack.parallel.zero_stage);
+  if (stage > 3)
+    fail(fields.place_of("zero_stage"), fmt::format("plan.data_parallel.zero_stage: {}; 0, 1, 2 or 3", stage));
+  choice.zero = static_cast<ZeroStage>(stage);
+  choice.zero_place = fields.has("zero_stage") ? fields.place_of("zero_stage") : choice.place;
+  choice.zero_group = fields.has("zero_group") ? read_rank_count(fields, "zero_group") : 0;
+  choice.prefetch = static_cast<int>(std::min<std::int64_t>(fields.integer("prefetch", 0, 1), 1 << 10));
+  choice.reshard = fields.boolean("reshard", true);
+  choice.overlap_parameters = fields.boolean("overlap_parameters", stack.parallel.overlap_parameters);
+  const auto only = [&](const char* key, bool fits, const char* where) {
+    if (fields.has(key) && !fits)
+      fail(fields.place_of(key), fmt::format("plan.data_parallel.{}: at zero_stage {} only", key, where));
+  };
+  only("zero_group", stage > 0, "1 to 3");
+  only("prefetch", stage == 3, "3");
+  only("reshard", stage == 3, "3");
+  only("overlap_parameters", stage == 1 || stage == 2, "1 and 2");
+  for (const char* key : {"overlap", "bucket", "first_bucket", "bucket_boundaries"})
+    if (stage == 3 && fields.has(key))
+      fail(fields.place_of(key),
+           fmt::format("plan.data_parallel.{}: not at zero_stage 3, where each layer's gradients leave "
+                       "as its backward pass ends",
+                       key));
+  if (stage == 2 && choice.mesh.pipeline > 1)
+    fail(fields.place_of("zero_stage"),
+         "plan.data_parallel.zero_stage: 2 with a pipeline; its gradients are needed whole until the last micro-batch: "
+         "1, or 3, which shares out a layer's gradients after each micro-batch (with reshard: false its parameters are "
+         "gathered once a step)");
+}
+
+/// Data ranks: said, or all that the GPUs are enough for.
+void count_ranks(PlanChoice& choice, Fields& fields, const ClusterSpec& cluster) {
+  Mesh& mesh = choice.mesh;
+  const std::int64_t others = std::int64_t{1} * mesh.tensor * mesh.context * mesh.pipeline, gpus = cluster.gpus();
+  const bool given = fields.has("size");
+  if (!given && gpus % others != 0)
+    fail(choice.place,
+         fmt::format("plan: tensor {} x context {} x pipeline {} = {} ranks do not divide the {} GPUs of "
+                     "the cluster; nearest: {} ranks; or say plan.data_parallel.size, and leave GPUs idle",
+                     mesh.tensor, mesh.context, mesh.pipeline, others, gpus, nearest_divisors(gpus, others)));
+  const std::int64_t workers = choice.mechanism->workers();
+  const std::int64_t data = fields.integer("size", 1, workers > 0 ? workers : std::max<std::int64_t>(1, gpus / others));
+  if (data > gpus || others > gpus / data) {
+    const std::string nodes =
+        cluster.others.empty() ? fmt::format(" ({} nodes x {})", cluster.nodes, cluster.node.gpus) : "";
+    if (others == 1)
+      fail(fields.place_of("size"),
+           fmt::format("plan.data_parallel.size: {} ranks, but the cluster has {} GPUs{}", data, gpus, nodes));
+    fail(given ? fields.place_of("size") : choice.place,
+         fmt::format(
+             "plan: tensor {} x context {} x data {} x pipeline {} = {:.10g} ranks, but the cluster has {} GPUs{}",
+             mesh.tensor, mesh.context, data, mesh.pipeline, static_cast<double>(others) * static_cast<double>(data),
+             gpus, nodes));
+  }
+  mesh.data = static_cast<int>(data);
+  if (mesh.data * mesh.context % mesh.expert != 0)
+    fail(choice.place,
+         fmt::format("plan.expert_parallel: {} does not divide data {} x context {}: experts are spread over "
+                     "ranks that hold other samples or tokens; nearest: {}",
+                     mesh.expert, mesh.data, mesh.context,
+                     nearest_divisors(std::int64_t{1} * mesh.data * mesh.context, mesh.expert)));
+}
+
+void check_zero_group(PlanChoice& choice, Fields& data_parallel) {
+  const int replicas = choice.replicas();
+  if (choice.zero_group > 0 && replicas % choice.zero_group != 0)
+    fail(data_parallel.place_of("zero_group"),
+         fmt::format("plan.data_parallel.zero_group: groups of {} do not divide {} replicas; nearest: {}",
+                     choice.zero_group, replicas, nearest_divisors(replicas, choice.zero_group)));
+  if (choice.zero_group == replicas) choice.zero_group = 0;
+}
+
+/// A large step's collectives are modelled, where there is a model of the cluster's library.
+Fidelity default_fidelity(const ClusterSpec& cluster) {
+  try {
+    library_model(cluster);
+    return Fidelity::modelled;
+  } catch (const UserError&) {
+    return Fidelity::messages;
+  }
+}
+
+void read_all_reduce(PlanChoice& choice, Fields& fields, const ClusterSpec& cluster) {
+  choice.all_reduce = read_collective(fields.child("all_reduce"), "plan.data_parallel.all_reduce",
+                                      Operation::all_reduce, cluster, choice.replicas(), CollectiveUse::in_a_step);
+  if (!fields.has("all_reduce") && detail_of(choice).models_all_reduce) take_library_model(choice.all_reduce, cluster);
+}
+
+void read_buckets(PlanChoice& choice, Fields& fields, const SoftwareStack& stack) {
+  BucketChoice& buckets = choice.buckets;
+  const bool given = fields.has("bucket");
+  choice.bucket_place = given ? fields.place_of("bucket") : choice.place;
+  choice.overlap_gradients = fields.boolean("overlap", stack.overlap || choice.offload.used());
+  buckets.rest = fields.bytes("bucket", stack.bucket);
+  buckets.first = fields.bytes("first_bucket", given ? std::min(buckets.rest, stack.first_bucket) : stack.first_bucket);
+  buckets.whole_tensors =
+      fields.choice("bucket_boundaries", {"tensors", "bytes"}, stack.whole_tensors ? "tensors" : "bytes") == "tensors";
+}
+
+}  // namespace
+
+void read_data_parallel(PlanChoice& choice, Fields& plan, Fields& fields, const ClusterSpec& cluster,
+                        const SoftwareStack& stack) {
+  read_zero(choice, fields, stack);
+  ChosenMechanism chosen = read_mechanism(fields, cluster);
+  choice.mechanism_name = chosen.name;
+  const std::shared_ptr<Mechanism> mechanism = std::move(chosen.mechanism);
+  choice.mechanism = mechanism;
+  count_ranks(choice, fields, cluster);
+  check_zero_group(choice, fields);
+  read_offload(choice, fields, cluster, stack);
+  mechanism->settle(fields, {cluster, choice.mesh, choice.splits_model()});
+  choice.fidelity =
+      parse_fidelity(plan.choice("collectives", {"messages", "flows", "modelled"}, name_of(default_fidelity(cluster))));
+  read_all_reduce(choice, fields, cluster);
+  read_buckets(choice, fields, stack);
+}
+
+}  // namespace trainyard
