@@ -12,7 +12,7 @@
 namespace trainyard {
 namespace {
 
-DataParallelRow read_row(const Node& node) {
+DataParallelRow read_scaling_row(const Node& node) {
   Fields fields(node, "row");
   DataParallelRow row;
   row.model = fields.text("model");
@@ -53,7 +53,7 @@ DataParallelStudy read_data_parallel_study(const std::filesystem::path& path) {
     Fields of(node, "set");
     DataParallelSet& set = study.sets.emplace_back();
     set.name = of.text("name");
-    for (const Node& row : of.required_child("rows").items) set.rows.push_back(read_row(row));
+    for (const Node& row : of.required_child("rows").items) set.rows.push_back(read_scaling_row(row));
     of.finish();
   }
   return study;

@@ -13,7 +13,7 @@ namespace {
 
 constexpr double kLongestTraining = 1e9;  // seconds
 
-HorovodStudy::Row read_row(const Node& node) {
+HorovodStudy::Row read_horovod_row(const Node& node) {
   Fields fields(node, "row");
   HorovodStudy::Row row;
   row.batch = static_cast<double>(fields.integer("batch", 1));
@@ -53,7 +53,7 @@ HorovodStudy read_horovod_study(const std::filesystem::path& path) {
   fields.finish();
   if (rows.items.empty()) fail(rows.place, "rows: expected a list of batches");
   for (const Node& row : rows.items) {
-    study.rows.push_back(read_row(row));
+    study.rows.push_back(read_horovod_row(row));
     if (study.rows.size() > 1 && study.rows.back().batch <= study.rows[study.rows.size() - 2].batch)
       fail(row.place, "rows: batches must rise");
   }

@@ -7,7 +7,7 @@ namespace {
 
 class AllReduce : public Mechanism {};
 
-const RegisterMechanism registered{
+const RegisterMechanism register_all_reduce{
     {kAllReduce,
      "replicas sum gradients among themselves; with zero_stage they share states out",
      {},

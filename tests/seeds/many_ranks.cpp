@@ -39,7 +39,7 @@ SeedFigures rank_01(const Node& inputs) {
     ranks.push_back(rank.rank);
     local.push_back(std::stoi(rank.device.substr(rank.device.find("gpu") + 3)));
     std::size_t receives = 0;  // the master gathers
-    for (const ScheduleLine& line : schedule(s, rank.rank, 10000).lines) receives += line.kind == "recv" ? 1 : 0;
+    for (const ScheduleLine& line : schedule(plan(s), rank.rank, 10000).lines) receives += line.kind == "recv" ? 1 : 0;
     if (receives > most) master = rank.rank;
     most = std::max(most, receives);
   }

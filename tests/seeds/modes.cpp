@@ -228,7 +228,7 @@ SeedFigures tpu_01(const Node& inputs) {
                     chip),
         "chips.yaml");
     std::string& all = schedules.emplace_back();
-    for (int rank = 0; rank < s.ranks(); ++rank) all += to_json(schedule(s, rank, 1000000)).dump();
+    for (int rank = 0; rank < s.ranks(); ++rank) all += to_json(schedule(plan(s), rank, 1000000)).dump();
     times.push_back(simulate(s).step_time);
   }
   // Two formats of 16 bits: the one has this, the other that.

@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "models/networks/network_entry.hpp"
+#include "scenarios/planning/plan.hpp"
 #include "scenarios/studies/layer_costs.hpp"
 #include "tests/seeds/transfers.hpp"
 

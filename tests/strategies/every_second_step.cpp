@@ -20,7 +20,7 @@ class EverySecondStep : public Mechanism {
   std::string summary(const std::string& all_reduce) const override { return all_reduce + " every second step"; }
 };
 
-const RegisterMechanism registered{
+const RegisterMechanism register_every_second_step{
     {"every-second-step",
      "replicas sum gradients in every second step, and update alone in the others",
      {},

@@ -56,7 +56,7 @@ Lockstep::Lockstep(const NumericStepTask& task, const Split& split) : task_(task
   }
   plan_.mesh = split.mesh;
   plan_.sharding = split.sharding;
-  plan_.network = &network_;
+  plan_.network = std::make_shared<const Network>(network_);
   plan_.steps = split.steps;
   plan_.micro_batches = split.micro_batches;
   plan_.pipeline = {split.mesh.pipeline, split.micro_batches, split.chunks};

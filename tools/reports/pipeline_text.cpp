@@ -8,7 +8,7 @@
 namespace trainyard {
 namespace {
 
-using Pass = PipelineTask::Pass;
+using TaskPass = PipelineTask::Pass;
 constexpr int kTerminalColumns = 100, kMostBlocks = 40;
 
 /// One character of the picture, and the pass that it belongs to (−1: idle).
@@ -17,14 +17,14 @@ struct Cell {
   int pass = -1;
 };
 
-const char* colour_code(Pass pass) {
+const char* colour_code(TaskPass pass) {
   switch (pass) {
-    case Pass::forward:
+    case TaskPass::forward:
       return "44;97";
-    case Pass::backward:
-    case Pass::backward_input:
+    case TaskPass::backward:
+    case TaskPass::backward_input:
       return "42;30";
-    case Pass::backward_weights:
+    case TaskPass::backward_weights:
       return "43;30";
   }
   return "0";
@@ -107,7 +107,8 @@ std::string pipeline_text(const PipelineLesson& lesson, bool colour) {
       text += fmt::format("{:<{}}{}\n", fmt::format("stage {}", stage), names, printed(rows[stage], from, to, colour));
   }
   text += "\n";
-  for (const Pass pass : passes_of(lesson)) text += fmt::format("{}: {}   ", tone_of(pass).letter, tone_of(pass).words);
+  for (const TaskPass pass : passes_of(lesson))
+    text += fmt::format("{}: {}   ", tone_of(pass).letter, tone_of(pass).words);
   text += ". : idle\n";
   if (lesson.shape.chunks > 1) text += "a, b, …: the stage's model chunks\n";
   text += "\n";

@@ -18,7 +18,7 @@ class MasterGpu : public CentralMechanism {
   bool loss_on_master_;
 };
 
-const RegisterMechanism registered{
+const RegisterMechanism register_master{
     {"master",
      "one process: the first GPU of a node hands out parameters and takes gradients in",
      {"loss"},

@@ -24,7 +24,7 @@ class CentralStorage : public CentralMechanism {
   }
 };
 
-const RegisterMechanism registered{
+const RegisterMechanism register_central_storage{
     {"central-storage",
      "parameters lie in the memory of a node's CPU, which adds gradients and updates",
      {},

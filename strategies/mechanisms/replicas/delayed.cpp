@@ -107,14 +107,14 @@ class DelayedUpdates : public WholeReplicas {
   int delay_;
 };
 
-const RegisterMechanism registered{{"delayed-updates",
-                                    "gradients of a step are applied some steps later",
-                                    {"delay"},
-                                    [](Fields& fields) { return fields.integer_within("delay", 0, kMostDelay, 0) > 0; },
-                                    [](Fields& fields, const ClusterSpec&) -> std::unique_ptr<Mechanism> {
-                                      return std::make_unique<DelayedUpdates>(
-                                          static_cast<int>(fields.integer_within("delay", 1, kMostDelay)));
-                                    }}};
+const RegisterMechanism register_delayed_updates{
+    {"delayed-updates",
+     "gradients of a step are applied some steps later",
+     {"delay"},
+     [](Fields& fields) { return fields.integer_within("delay", 0, kMostDelay, 0) > 0; },
+     [](Fields& fields, const ClusterSpec&) -> std::unique_ptr<Mechanism> {
+       return std::make_unique<DelayedUpdates>(static_cast<int>(fields.integer_within("delay", 1, kMostDelay)));
+     }}};
 
 }  // namespace
 

@@ -161,7 +161,7 @@ class GossipSgd : public WholeReplicas {
   std::shared_ptr<const Gossip> graph_;
 };
 
-const RegisterMechanism registered{
+const RegisterMechanism register_gossip{
     {"gossip",
      "replicas update alone and average with their neighbours after every step",
      {"gossip"},

@@ -195,7 +195,7 @@ class ParameterServers : public Mechanism {
   ServerChoice choice_;
 };
 
-const RegisterMechanism registered{
+const RegisterMechanism register_parameter_servers{
     {"parameter-server", "servers hold the parameters by key; workers push gradients and are answered with weights",
      server_keys(), nullptr, [](Fields& fields, const ClusterSpec& cluster) -> std::unique_ptr<Mechanism> {
        return std::make_unique<ParameterServers>(read_servers(fields, cluster));
