@@ -116,14 +116,16 @@ Gossiped run_gossip(std::vector<double> x, const Gossip& gossip, int steps) {
       values.on_call(static_cast<std::uint16_t>(call), [](Actor, const Op&) {});
     std::vector<int> rounds(x.size(), 0);
     values.on_call(static_cast<std::uint16_t>(TrainingCall::give_replica), [&](Actor rank, const Op&) {
-      values.buffer(rank, kReplicas) = Eigen::VectorXd::Constant(1, x[static_cast<std::size_t>(rank)]);
+      values.buffer(rank, number_of({TrainingBuffer::Kind::replica})) =
+          Eigen::VectorXd::Constant(1, x[static_cast<std::size_t>(rank)]);
     });
     values.on_call(static_cast<std::uint16_t>(TrainingCall::mix_replicas), [&](Actor rank, const Op& op) {
       std::vector<Eigen::VectorXd> theirs;
       for (std::uint16_t i = 0; i < op.effect.read.buffer; ++i)
-        theirs.push_back(values.buffer(rank, static_cast<std::uint16_t>(kReplicas + 1 + i)));
+        theirs.push_back(values.buffer(rank, number_of({TrainingBuffer::Kind::replica, i + std::size_t{1}})));
       const auto r = static_cast<std::size_t>(rank);
-      x[r] = mixed(gossip, rank, rounds[r]++, values.buffer(rank, kReplicas), theirs)(0);
+      const Eigen::VectorXd& own = values.buffer(rank, number_of({TrainingBuffer::Kind::replica}));
+      x[r] = mixed(gossip, rank, rounds[r]++, own, theirs)(0);
     });
     Traffic traffic(machine.links());
     Simulation simulation(machine);

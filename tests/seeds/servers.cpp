@@ -98,7 +98,9 @@ SeedFigures kv_01(const Node& inputs) {
           };
           on(ServerCall::first, add);
           on(ServerCall::add, add);
-          const auto weights = [](int key) { return static_cast<std::uint16_t>(kParameters + key); };
+          const auto weights = [](int key) {
+            return number_of({TrainingBuffer::Kind::parameters, static_cast<std::size_t>(key)});
+          };
           on(ServerCall::update, [&](Actor actor, const Op& op) {
             const int key = op.effect.write.buffer;
             values.buffer(actor, weights(key)) = Eigen::VectorXd::Constant(1, sum[static_cast<std::size_t>(key)]);
@@ -238,6 +240,7 @@ double mixed_weights(const std::vector<double>& lambdas, const std::function<dou
              values.on_call(static_cast<std::uint16_t>(call), function);
            };
            const auto nothing = [](Actor, const Op&) {};
+           const std::uint16_t weights = number_of({TrainingBuffer::Kind::parameters});
            for (const TrainingCall call :
                 {TrainingCall::forward, TrainingCall::backward, TrainingCall::take_parameters})
              on(call, nothing);
@@ -245,13 +248,13 @@ double mixed_weights(const std::vector<double>& lambdas, const std::function<dou
            on(TrainingCall::fill_bucket,
               [&](Actor actor, const Op&) { values.buffer(actor, 0) = Eigen::VectorXd::Constant(1, local(actor)); });
            on(ServerCall::apply, [&](Actor actor, const Op& op) {
-             Eigen::VectorXd& w = values.buffer(actor, kParameters);
+             Eigen::VectorXd& w = values.buffer(actor, weights);
              const BufferRef& from = op.effect.read;
              w += run.plan().worker_weights[from.chunk] * (values.buffer(actor, from.buffer) - w);
            });
-           values.buffer(workers, kParameters) = Eigen::VectorXd::Zero(1);
+           values.buffer(workers, weights) = Eigen::VectorXd::Zero(1);
            run.run({&values});
-           return json(values.buffer(workers, kParameters)[0]).dump();
+           return json(values.buffer(workers, weights)[0]).dump();
          }))
       .get<double>();
 }

@@ -90,4 +90,12 @@ std::vector<std::string> server_streams(const ServerPlan& plan) {
   return names;
 }
 
+Effect ServerPush::effect(ServerCall call) const {
+  return effect_of(call, {arrival, worker, 0, static_cast<std::uint16_t>(key)});
+}
+
+ServerPush ServerPush::of(const CallArguments& call) {
+  return {call.buffer, call.micro_batch, static_cast<std::uint16_t>(call.index)};
+}
+
 }  // namespace trainyard

@@ -65,18 +65,23 @@ ServerLabel parse_server_label(const std::string&, const Place& where);
 /// `where` for more servers than keys.
 ServerPlan server_plan(const Network&, const DataParallelPlan&, int servers, KeySharding, const Place& where);
 
-// Calls of the servers' programs, besides those of training_calls.hpp: read.buffer is where a push has arrived (not of
-// `update`), read.chunk the worker, write.buffer the key.
+/// Calls of the servers' programs, besides those of training_calls.hpp. They are about a ServerPush.
 enum class ServerCall : std::uint16_t {
   first = 48,    ///< a key's first gradient of a step: the sum so far
   add,           ///< a further one
   update,        ///< the sum is applied
   apply,         ///< one gradient, or one worker's weights, into the weights
   drop,          ///< too late: nothing
-  local_update,  ///< a worker's own weights of a key; read.buffer: the key
+  local_update,  ///< a worker's own weights of a key; index: the key
 };
-/// Where pushes arrive, in turn.
-constexpr std::uint16_t kArrivals = kActivations, kArrivalBuffers = 4096;
+struct ServerPush {
+  std::size_t key = 0;
+  int worker = 0;
+  std::uint16_t arrival = 0;  ///< the buffer in which it has arrived; not of ServerCall::update
+
+  Effect effect(ServerCall) const;
+  static ServerPush of(const CallArguments&);
+};
 
 /// Streams of these programs, for traces.
 std::vector<std::string> server_streams(const ServerPlan&);
