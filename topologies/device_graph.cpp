@@ -28,16 +28,17 @@ using EdgeId = boost::graph_traits<Graph>::edge_descriptor;
 constexpr std::int64_t kUnreached = std::numeric_limits<std::int64_t>::max();
 constexpr double kTypicalMessage = 1 << 20;  // bytes
 
-bool allowed(const std::string& wire, PathClass path) {
+bool allowed(LinkKind kind, PathClass path) {
+  const LinkScope scope = scope_of(kind);
   switch (path) {
     case PathClass::nvlink:
-      return wire == "NVLink";
+      return scope == LinkScope::nvlink;
     case PathClass::pcie:
-      return wire == "PCIe" || wire == "socket" || wire == "NVMe";
+      return scope == LinkScope::pcie || scope == LinkScope::socket;
     case PathClass::network:
-      return wire != "NVLink";
+      return scope != LinkScope::nvlink;
     case PathClass::fabric:
-      return wire == "HCA" || wire == "uplink" || wire == "ICI";
+      return scope == LinkScope::fabric;
     case PathClass::automatic:
       break;
   }
@@ -82,6 +83,7 @@ struct DeviceGraph::Impl {
   std::vector<Link> links;   // of the wires, then (once asked for) the shared ones
   std::vector<Link> shared;  // apart from them
   std::vector<End> ends;     // of wires
+  std::vector<LinkKind> kinds;
   std::vector<LinkId> media;
   std::vector<char> up;                              // wires
   std::vector<std::pair<DeviceId, DeviceId>> nodes;  // first device and the one after the last of each
@@ -124,7 +126,7 @@ struct DeviceGraph::Impl {
           kind == DeviceKind::gpu || kind == DeviceKind::nvme || (kind == DeviceKind::hca && path == PathClass::fabric);
       const bool through_endpoint = endpoint && source != from;
       const auto wire = static_cast<std::size_t>(g[e].wire);
-      return up[wire] && !through_endpoint && allowed(links[wire].kind, path);
+      return up[wire] && !through_endpoint && allowed(kinds[wire], path);
     };
     return d.ways.try_emplace({from, path}, g, static_cast<Vertex>(from - d.first), usable).first->second;
   }
@@ -193,13 +195,12 @@ void DeviceGraph::connect(DeviceId a, DeviceId b, const Wire& wire) {
   if (!std::isfinite(wire.rate.value) || wire.rate.value < 1 || wire.latency.count < 0)
     throw UserError(
         fmt::format("{} between {} and {}: {} B/s and {} ps; expected a finite rate above 0 and no negative latency",
-                    wire.kind, name(a), name(b), wire.rate.value, wire.latency.count));
+                    name_of(wire.kind), name(a), name(b), wire.rate.value, wire.latency.count));
   impl_->wires_changed();
   const BytesPerSecond back = wire.back.value > 0 ? wire.back : wire.rate;
   LinkId medium = wire.medium, medium_back = -1;
   if (wire.half_duplex)
-    medium = medium_back =
-        add_shared({fmt::format("{} <-> {}", name(a), name(b)), wire.kind, std::max(wire.rate, back)});
+    medium = medium_back = add_shared(fmt::format("{} <-> {}", name(a), name(b)), wire.kind, std::max(wire.rate, back));
   struct Direction {
     DeviceId from, to;
     BytesPerSecond rate;
@@ -209,18 +210,19 @@ void DeviceGraph::connect(DeviceId a, DeviceId b, const Wire& wire) {
     const auto link = static_cast<LinkId>(impl_->wires());
     const std::int64_t weight = wire.latency.count + to_picoseconds(Bytes{kTypicalMessage} / d.rate).count;
     boost::add_edge(static_cast<Vertex>(d.from), static_cast<Vertex>(d.to), Edge{link, weight}, impl_->graph);
-    impl_->links.push_back({fmt::format("{} -> {}", name(d.from), name(d.to)), wire.kind, d.rate});
+    impl_->links.push_back({fmt::format("{} -> {}", name(d.from), name(d.to)), name_of(wire.kind), d.rate});
+    impl_->kinds.push_back(wire.kind);
     impl_->ends.push_back({d.from, d.to, wire.latency});
     impl_->media.push_back(d.medium);
     impl_->up.push_back(1);
   }
 }
 
-LinkId DeviceGraph::add_shared(Link link) {
-  if (!std::isfinite(link.capacity.value) || link.capacity.value < 1)
-    throw UserError(fmt::format("{}: {} B/s; expected a finite rate above 0", link.name, link.capacity.value));
+LinkId DeviceGraph::add_shared(std::string name, LinkKind kind, BytesPerSecond rate) {
+  if (!std::isfinite(rate.value) || rate.value < 1)
+    throw UserError(fmt::format("{}: {} B/s; expected a finite rate above 0", name, rate.value));
   impl_->wires_changed();
-  impl_->shared.push_back(std::move(link));
+  impl_->shared.push_back({std::move(name), name_of(kind), rate});
   return static_cast<LinkId>(impl_->shared.size()) - 1;
 }
 
@@ -243,6 +245,7 @@ std::span<const Link> DeviceGraph::links() const {
 }
 LinkId DeviceGraph::shared(LinkId id) const { return static_cast<LinkId>(impl_->wires()) + id; }
 bool DeviceGraph::is_wire(LinkId link) const { return static_cast<std::size_t>(link) < impl_->wires(); }
+LinkKind DeviceGraph::kind(LinkId wire) const { return impl_->kinds.at(static_cast<std::size_t>(wire)); }
 LinkId DeviceGraph::medium(LinkId wire) const {
   const LinkId medium = impl_->media.at(static_cast<std::size_t>(wire));
   return medium < 0 ? medium : shared(medium);

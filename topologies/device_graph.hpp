@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "models/hardware/link_kind.hpp"
 #include "sim/machine.hpp"
 
 namespace trainyard {
@@ -21,7 +22,7 @@ struct Device {
 
 /// What joins two devices: the same in both directions, each with its own rate (full duplex).
 struct Wire {
-  std::string kind;  ///< "NVLink", "PCIe", "socket", "HCA", "uplink", "ICI"
+  LinkKind kind = LinkKind::pcie;
   BytesPerSecond rate;
   Picoseconds latency;
   bool half_duplex = false;  ///< both directions share the rate
@@ -57,7 +58,7 @@ class DeviceGraph {
   /// Throws UserError for a rate that is not finite and positive, or a negative latency.
   void connect(DeviceId, DeviceId, const Wire&);
   /// A link that is no wire: a bus that several wires share, or the memory of a CPU. Wires use it by `Wire::medium`.
-  LinkId add_shared(Link);
+  LinkId add_shared(std::string name, LinkKind, BytesPerSecond);
   void set_router(std::unique_ptr<FabricRouter>);
   /// What data that ends, starts or stops over at a CPU use there: shared links, −1 where there is no limit.
   struct Host {
@@ -73,6 +74,7 @@ class DeviceGraph {
   std::span<const Link> links() const;
   LinkId shared(LinkId id) const;  ///< in `links()`, of what `add_shared` returned
   bool is_wire(LinkId) const;
+  LinkKind kind(LinkId wire) const;
   std::vector<DeviceId> all(DeviceKind, int node = -2) const;  ///< in order; node −2: anywhere
   std::optional<LinkId> link(DeviceId from, DeviceId to) const;
   std::vector<LinkId> links_from(DeviceId) const;

@@ -144,10 +144,10 @@ std::string locality_of(const DeviceGraph& graph, std::span<const LinkId> wires)
   int switches = 0;
   bool cpu = false, socket = false;
   for (const LinkId wire : wires) {
-    const std::string& kind = graph.wires()[static_cast<std::size_t>(wire)].kind;
-    if (kind == "NVLink") return "NV";
-    if (kind != "PCIe" && kind != "socket" && kind != "NVMe") return "NET";
-    socket |= kind == "socket";
+    const LinkScope scope = scope_of(graph.kind(wire));
+    if (scope == LinkScope::nvlink) return "NV";
+    if (scope != LinkScope::pcie && scope != LinkScope::socket) return "NET";
+    socket |= scope == LinkScope::socket;
     const DeviceGraph::End end = graph.ends(wire);
     cpu |= kind_at(end.to) == DeviceKind::cpu || kind_at(end.from) == DeviceKind::cpu;
     switches += kind_at(end.to) == DeviceKind::pcie_switch ? 1 : 0;
@@ -225,15 +225,15 @@ Way Routing::way(DeviceId from, DeviceId to, PathClass path) {
   // A switch that takes part in a collective exchanges with hosts as these do among themselves.
   const auto at_switch = [&](DeviceId there, DeviceId here) {
     const DeviceKind host = device(here).kind;
-    return !spec_.joins_chips && device(there).kind == DeviceKind::network_switch &&
+    return !spec_.joins_chips() && device(there).kind == DeviceKind::network_switch &&
            (host == DeviceKind::gpu || host == DeviceKind::cpu);
   };
   if (at_switch(from, to) || at_switch(to, from)) return between_nodes(from, to, path);
   if (source < 0 || target < 0 || from == to) return anyhow(from, to, path);
-  if (spec_.joins_chips && device(from).kind == DeviceKind::gpu && device(to).kind == DeviceKind::gpu &&
+  if (spec_.joins_chips() && device(from).kind == DeviceKind::gpu && device(to).kind == DeviceKind::gpu &&
       path != PathClass::pcie && path != PathClass::nvlink) {
     Way way = anyhow(from, to, PathClass::fabric);
-    way.locality = "ICI";
+    way.locality = name_of(LinkKind::ici);
     if (way.reachable) return way;
   }
   return source == target ? within_node(from, to, path) : between_nodes(from, to, path);
@@ -247,7 +247,7 @@ Route Routing::route(DeviceId from, DeviceId to, PathClass path, Picoseconds sof
   route.reachable = found.reachable;
   if (!found.reachable) return route;
   route.name = names_.insert(name_of_route(found)).first->c_str();
-  const bool over_software = device(from).node != device(to).node && !spec_.joins_chips;
+  const bool over_software = device(from).node != device(to).node && !spec_.joins_chips();
   const Picoseconds first = over_software ? software : Picoseconds{};  // paid before the first leg
   route.latency = first + found.latency();
   if (found.legs.size() == 1) {

@@ -2,7 +2,7 @@
 #include <string>
 #include <vector>
 
-#include "models/hardware/node_wiring.hpp"
+#include "models/hardware/node_type.hpp"
 
 namespace trainyard {
 

@@ -123,13 +123,6 @@ std::string text_of(const Node& node, std::size_t indent) {
 }
 std::string text_of(const Node& root) { return text_of(root, 0).substr(1); }
 
-Node scalar(const std::string& text) {
-  Node node;
-  node.kind = Node::Kind::scalar;
-  node.scalar = text;
-  return node;
-}
-
 struct Mutant {
   std::string what, text;
   bool refused = false;  // it must be
@@ -148,7 +141,7 @@ void mutate(Node& node, const std::string& path, const std::function<std::string
 
   for (std::size_t i = 0; i < node.items.size(); ++i) mutate(node.items[i], path + "." + std::to_string(i), whole, all);
   if (node.kind == Node::Kind::map) {
-    node.fields.emplace_back("surprise", scalar("1"));
+    node.fields.emplace_back("surprise", Node::of_text("1"));
     all.push_back({path + ": one more key", whole(), true});
     node.fields.pop_back();
   }
@@ -169,10 +162,10 @@ void mutate(Node& node, const std::string& path, const std::function<std::string
     change("removed", false);
     node.fields.insert(node.fields.begin() + static_cast<std::ptrdiff_t>(i), field);
     for (const std::string& value : values) {
-      node.fields[i].second = scalar(value);
+      node.fields[i].second = Node::of_text(value);
       change("= " + value, false);
     }
-    node.fields[i].second = scalar("{surprise: 1}");
+    node.fields[i].second = Node::of_text("{surprise: 1}");
     change("a map", true);
     node.fields[i].second = field.second;
     mutate(node.fields[i].second, here, whole, all);

@@ -138,7 +138,7 @@ SeedFigures hier_01(const Node& inputs) {
 ClusterSpec nodes_with_one_adapter(int nodes, int gpus, BytesPerSecond local, BytesPerSecond network) {
   ClusterSpec spec = star_cluster(gpus, local);
   spec.nodes = nodes;
-  spec.fabric = "nonblocking";
+  spec.fabric = make_fabric("nonblocking");
   spec.node.hcas = 1;
   spec.node.hca_rate = network;
   return spec;

@@ -107,7 +107,7 @@ ClusterSpec cluster_of(int gpus, const std::string& links, int nodes, const std:
   spec.nodes = nodes;
   spec.place.file = std::make_shared<const std::string>("wiring");
   spec.node = read_node(catalog.resolve("node", parse_document(text, "wiring")), catalog);
-  spec.fabric = "nonblocking";
+  spec.fabric = make_fabric("nonblocking");
   if (!fabric.empty()) read_fabric(spec, catalog.resolve("fabric", parse_document(fabric, "wiring")));
   return spec;
 }

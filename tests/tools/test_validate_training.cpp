@@ -10,12 +10,7 @@ using nlohmann::json;
 
 namespace {
 
-SoftwareStack stack_of(const std::string& name) {
-  Node reference;
-  reference.kind = Node::Kind::scalar;
-  reference.scalar = name;
-  return read_stack(Catalog().resolve("stack", reference));
-}
+SoftwareStack stack_of(const std::string& name) { return read_stack(Catalog().resolve("stack", Node::of_text(name))); }
 
 }  // namespace
 

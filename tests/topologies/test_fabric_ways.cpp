@@ -8,6 +8,7 @@
 #include "tests/seeds/transfers.hpp"
 #include "tests/support.hpp"
 #include "topologies/analysis/fabric_check.hpp"
+#include "topologies/analysis/fabric_cuts.hpp"
 #include "topologies/machines/cluster_machine.hpp"
 
 using namespace trainyard;
@@ -56,7 +57,7 @@ enum class Back { same, any };
 void check_ways(const ClusterSpec& spec, const std::string& fabric, const ExpectedHops& expected, Back back) {
   CAPTURE(fabric, spec.nodes);
   DeviceGraph graph = build_cluster(spec);
-  const std::vector<DeviceId> ends = graph.all(spec.joins_chips ? DeviceKind::gpu : DeviceKind::hca);
+  const std::vector<DeviceId> ends = graph.all(spec.joins_chips() ? DeviceKind::gpu : DeviceKind::hca);
   int wrong = 0;
   for (std::size_t a = 0; a < ends.size(); ++a)
     for (std::size_t b = 0; b < ends.size(); ++b) {

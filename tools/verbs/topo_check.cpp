@@ -10,6 +10,7 @@
 #include "tools/verbs/topo_machine.hpp"
 #include "tools/verbs/verbs.hpp"
 #include "topologies/analysis/fabric_check.hpp"
+#include "topologies/analysis/fabric_simulation.hpp"
 #include "topologies/drawings/topology_text.hpp"
 #include "topologies/nodes/pcie_lanes.hpp"
 
@@ -59,7 +60,7 @@ FabricReport check_machine(const TopoMachine& machine) {
   report.name = machine.name;
   report.cluster = describe(machine.cluster);
   report.lanes = lanes_of(machine.cluster.node);
-  if (machine.cluster.nodes == 1 && !machine.cluster.joins_chips) {
+  if (machine.cluster.nodes == 1 && !machine.cluster.joins_chips()) {
     report.check.reason = "one node: no fabric";
     return report;
   }

@@ -90,11 +90,7 @@ RingInput read_ring_input(const std::string& what) {
     const bool node = document.find("base") || document.find("interconnect");
     return node && !document.find("links") ? links_of_node(document) : links_of_file(what, document);
   }
-  Node name;
-  name.kind = Node::Kind::scalar;
-  name.scalar = what;
-  name.place.file = std::make_shared<const std::string>("trainyard topo rings");
-  return links_of_node(name);
+  return links_of_node(Node::of_text(what, Place::of("trainyard topo rings")));
 }
 
 std::string rings_text(const RingInput& input, const RingDecomposition& found) {

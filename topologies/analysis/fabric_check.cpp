@@ -12,19 +12,6 @@
 namespace trainyard {
 namespace {
 
-bool has_levels(const ClusterSpec& spec) {
-  return spec.fabric != "torus" && spec.fabric != "ring" && spec.fabric != "dragonfly";
-}
-
-/// What each pair's one way is chosen by.
-std::string routing_name(const ClusterSpec& spec) {
-  if (spec.shape.hashed) return fmt::format("hashed ECMP, seed {}", spec.shape.seed);
-  if (spec.fabric == "torus" || spec.fabric == "ring") return "dimension order";
-  if (spec.fabric == "dragonfly")
-    return spec.shape.valiant ? fmt::format("Valiant by a hashed third group, seed {}", spec.shape.seed) : "minimal";
-  return "shortest ways";
-}
-
 /// An end that cannot send and receive at once blocks, whatever the rest.
 std::string half_duplex_end(const FabricView& view) {
   for (const DeviceId end : view.ends)
@@ -73,11 +60,6 @@ struct ClosGroup {
   std::string name;
 };
 
-std::string without_number(std::string name) {
-  name = name.substr(0, name.find('.'));
-  return name.erase(name.find_last_not_of("0123456789") + 1);
-}
-
 /// Of a folded Clos switch by switch: level by level upwards, as long as there are links up.
 std::vector<LevelOversubscription> oversubscription_by_switch(const FabricView& view,
                                                               std::span<const FabricLevel> levels) {
@@ -100,7 +82,7 @@ std::vector<LevelOversubscription> oversubscription_by_switch(const FabricView& 
     for (const auto& [device, ends] : row) {
       ClosGroup& group = groups[ends];
       if (group.name.empty()) {
-        group.name = without_number(view.name(device));
+        group.name = view.level_name(device);
         for (const DeviceId end : ends) group.hose += view.rate(end);
       }
       group.down += down[device];
@@ -148,7 +130,8 @@ FabricCheck check_fabric(const DeviceGraph& graph, std::span<const FabricLevel> 
 FabricCheck check_cluster_fabric(DeviceGraph& graph, const ClusterSpec& spec) {
   FabricCheck check;
   const FabricView view(graph);
-  if (begin_check(check, view, spec.shape.levels)) {
+  const std::span<const FabricLevel> levels = spec.fabric ? spec.fabric->levels() : std::span<const FabricLevel>{};
+  if (begin_check(check, view, levels)) {
     RoutedFabric routed = route_all(graph, view);
     if (!routed.unreachable.empty()) {
       check.nonblocking = Nonblocking::no;
@@ -157,10 +140,10 @@ FabricCheck check_cluster_fabric(DeviceGraph& graph, const ClusterSpec& spec) {
     }
     check_graph(check, view, &routed);
     check.routing = std::move(routed.check);
-    check.routing->how = routing_name(spec);
-    if (!spec.shape.levels.empty()) check.oversubscription = oversubscription_by_switch(view, spec.shape.levels);
+    if (spec.fabric) check.routing->how = spec.fabric->pair_routing();
+    if (!levels.empty()) check.oversubscription = oversubscription_by_switch(view, levels);
   }
-  if (!has_levels(spec)) check.oversubscription.clear();
+  if (spec.fabric && !spec.fabric->has_levels()) check.oversubscription.clear();
   return check;
 }
 

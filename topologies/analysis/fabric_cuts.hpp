@@ -1,7 +1,9 @@
 #pragma once
-#include "topologies/analysis/fabric_check.hpp"
-#include "topologies/analysis/fabric_view.hpp"
+#include <string>
+#include <vector>
+
 #include "topologies/analysis/max_flow.hpp"
+#include "topologies/fabrics/fabric_view.hpp"
 
 namespace trainyard {
 
@@ -54,5 +56,8 @@ class IdealSplitting {
 /// By way of every switch that has ends, in proportion to their rates (Valiant): each half of the way carries uniform
 /// traffic, whatever the ends send. Two such loads must fit.
 bool carried_by_way_of_all(const FabricView&, const PairLoads&);
+
+/// Capacity from the ends `from` to all others (max-flow = min-cut), one direction.
+BytesPerSecond cut_capacity(const DeviceGraph&, const std::vector<DeviceId>& from);
 
 }  // namespace trainyard

@@ -1,5 +1,6 @@
 #pragma once
 #include "topologies/analysis/fabric_cuts.hpp"
+#include "topologies/analysis/fabric_findings.hpp"
 
 namespace trainyard {
 

@@ -1,3 +1,5 @@
+#include "topologies/analysis/fabric_simulation.hpp"
+
 #include <cstdlib>
 #include <map>
 

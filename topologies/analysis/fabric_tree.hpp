@@ -1,6 +1,9 @@
 #pragma once
-#include "topologies/analysis/fabric_check.hpp"
-#include "topologies/analysis/fabric_view.hpp"
+#include <span>
+
+#include "topologies/analysis/fabric_findings.hpp"
+#include "topologies/fabric.hpp"
+#include "topologies/fabrics/fabric_view.hpp"
 
 namespace trainyard {
 

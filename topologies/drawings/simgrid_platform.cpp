@@ -2,11 +2,10 @@
 
 #include <fmt/format.h>
 
-#include "models/imports/xml_element.hpp"
-
 #include <algorithm>
 #include <map>
 
+#include "models/reading/xml_text.hpp"
 #include "topologies/machines/cluster_machine.hpp"
 
 namespace trainyard {

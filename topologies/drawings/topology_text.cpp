@@ -6,7 +6,7 @@
 #include <map>
 
 #include "models/reading/document.hpp"
-#include "topologies/drawings/fabric_text.hpp"
+#include "topologies/cable_text.hpp"
 
 namespace trainyard {
 namespace {
@@ -31,8 +31,7 @@ struct TreeText {
     std::vector<std::pair<DeviceId, LinkId>> found;
     for (const LinkId link : graph.links_from(device)) {
       const DeviceId to = graph.ends(link).to;
-      if (!is_pcie_kind(graph.links()[static_cast<std::size_t>(link)].kind) || seen[static_cast<std::size_t>(to)])
-        continue;
+      if (scope_of(graph.kind(link)) != LinkScope::pcie || seen[static_cast<std::size_t>(to)]) continue;
       seen[static_cast<std::size_t>(to)] = 1;
       drawn[static_cast<std::size_t>(link & ~1)] = 1;
       found.emplace_back(to, link);
@@ -45,18 +44,16 @@ struct TreeText {
     for (std::size_t i = 0; i < children.size(); ++i) {
       const bool last = i + 1 == children.size();
       const auto& [child, link] = children[i];
-      text +=
-          fmt::format("{}{} {:<7} {} {}{}\n", indent, last ? "└─" : "├─", short_name(device_of(graph, child).name),
-                      graph.links()[static_cast<std::size_t>(link)].kind, link_text(graph, link), network_text(child));
+      text += fmt::format("{}{} {:<7} {} {}{}\n", indent, last ? "└─" : "├─", short_name(device_of(graph, child).name),
+                          name_of(graph.kind(link)), link_text(graph, link), network_text(child));
       put(child, indent + (last ? "   " : "│  "));
     }
   }
   /// What leaves the node from an HCA, or from a chip with links of its own.
   std::string network_text(DeviceId device) const {
     for (const LinkId link : graph.links_from(device)) {
-      const std::string& kind = graph.links()[static_cast<std::size_t>(link)].kind;
-      if (kind == "HCA" || kind == "uplink") return fmt::format("; network {}", link_text(graph, link));
-      if (kind == "ICI") return fmt::format("; ICI {}", link_text(graph, link));
+      const LinkKindWords& words = words_of(graph.kind(link));
+      if (words.scope == LinkScope::fabric) return fmt::format("; {} {}", words.outside, link_text(graph, link));
     }
     return "";
   }
@@ -65,19 +62,18 @@ struct TreeText {
 /// Links of a kind between devices of the node, one line for those that are equal; of PCIe those that close a loop.
 std::string other_links(const TreeText& tree) {
   const DeviceGraph& graph = tree.graph;
-  std::map<std::pair<std::string, std::string>, std::vector<std::string>> lines;
+  std::map<std::pair<std::string, std::string>, std::vector<std::string>> lines;  // by kind, in alphabetical order
   for (LinkId link = 0; link < static_cast<LinkId>(graph.wires().size()); link += 2) {  // the way there; +1: back
     const DeviceGraph::End end = graph.ends(link);
-    const std::string& kind = graph.links()[static_cast<std::size_t>(link)].kind;
+    const LinkKindWords& words = words_of(graph.kind(link));
     const bool within = device_of(graph, end.from).node == tree.node && device_of(graph, end.to).node == tree.node;
     if (!within || tree.drawn[static_cast<std::size_t>(link)]) continue;
-    lines[{kind, link_text(graph, link)}].push_back(
+    const char* also = words.scope == LinkScope::pcie ? "also " : "";
+    lines[{words.name, also + fmt::format("{} {}", words.name, link_text(graph, link))}].push_back(
         fmt::format("{}–{}", short_name(device_of(graph, end.from).name), short_name(device_of(graph, end.to).name)));
   }
   std::string text;
-  for (const auto& [kind, pairs] : lines)
-    text += fmt::format("{}{} {}: {}\n", is_pcie_kind(kind.first) ? "also " : "", kind.first, kind.second,
-                        fmt::join(pairs, " "));
+  for (const auto& [kind, pairs] : lines) text += fmt::format("{}: {}\n", kind.second, fmt::join(pairs, " "));
   return text;
 }
 
@@ -113,8 +109,6 @@ std::string latency_text(Picoseconds t) {
   return t.count == 0 || t.count >= 1'000'000 ? show(t.seconds())
                                               : fmt::format("{:.4g} ns", static_cast<double>(t.count) * 1e-3);
 }
-
-bool is_pcie_kind(const std::string& kind) { return kind == "PCIe" || kind == "NVMe"; }
 
 std::string host_text(const DeviceGraph& graph, DeviceId cpu) {
   const DeviceGraph::Host host = graph.host(cpu);

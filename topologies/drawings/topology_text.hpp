@@ -46,8 +46,6 @@ std::string staging_text(DeviceGraph&, const ClusterSpec&, int node);
 
 /// Memory and copies of a CPU: "memory 100 GB/s, copies 10.0 GB/s"; "" where they have no limit.
 std::string host_text(const DeviceGraph&, DeviceId cpu);
-/// A link of PCIe, to drives too.
-bool is_pcie_kind(const std::string& kind);
 
 /// A latency for people, down to nanoseconds.
 std::string latency_text(Picoseconds);

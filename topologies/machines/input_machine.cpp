@@ -9,7 +9,7 @@ namespace trainyard {
 std::vector<std::string> resource_classes(const InputSupply& supply) {
   std::vector<std::string> classes;
   if (!supply.used()) return classes;
-  classes.emplace_back("storage");
+  classes.emplace_back(name_of(LinkKind::storage));
   if (supply.workers > 0) classes.emplace_back("decode");
   return classes;
 }
@@ -19,15 +19,15 @@ InputSupply upgraded(InputSupply supply, const Upgrade& upgrade) {
     const auto at = upgrade.find(c);
     return at == upgrade.end() ? 1.0 : at->second;
   };
-  supply.storage.read = supply.storage.read * factor("storage");
-  supply.storage.iops *= factor("storage");
+  supply.storage.read = supply.storage.read * factor(name_of(LinkKind::storage));
+  supply.storage.iops *= factor(name_of(LinkKind::storage));
   supply.rate *= factor("decode");
   return supply;
 }
 
 Upgrade with_drives(const InputSupply& supply, Upgrade upgrade) {
-  const auto at = upgrade.find("storage");
-  if (at != upgrade.end() && supply.store == SampleStore::drives) upgrade["NVMe"] = at->second;
+  const auto at = upgrade.find(name_of(LinkKind::storage));
+  if (at != upgrade.end() && supply.store == SampleStore::drives) upgrade[name_of(LinkKind::nvme)] = at->second;
   return upgrade;
 }
 
@@ -61,14 +61,14 @@ InputMachine::InputMachine(ClusterMachine& beneath, const InputSupply& supply,
     files_.push_back(-1);
     if (latency(group.node).count > 0)
       files_.back() =
-          add(fmt::format("files of rank {}", groups[g].front()), "file latency",
+          add(fmt::format("files of rank {}", groups[g].front()), LinkKind::file_latency,
               file_limit(std::max(1.0, static_cast<double>(supply_.readers) / static_cast<double>(same_node)),
                          supply_.file, latency(group.node), read_rate(group.node)));
   }
 }
 
-LinkId InputMachine::add(std::string name, const char* kind, BytesPerSecond rate) {
-  links_.push_back({std::move(name), kind, rate});
+LinkId InputMachine::add(std::string name, LinkKind kind, BytesPerSecond rate) {
+  links_.push_back({std::move(name), name_of(kind), rate});
   return static_cast<LinkId>(links_.size() - 1);
 }
 
@@ -76,11 +76,11 @@ LinkId InputMachine::add(std::string name, const char* kind, BytesPerSecond rate
 void InputMachine::add_storage(const Place& where) {
   std::vector<LinkId> shared;
   const auto add_rates = [this](const std::string& name) {
-    std::vector<LinkId> added{add(name, "storage", supply_.storage.read)};
+    std::vector<LinkId> added{add(name, LinkKind::storage, supply_.storage.read)};
     storage_links_.push_back(added.front());
     if (supply_.storage.iops > 0)
-      added.push_back(
-          add(name + " requests", "storage requests", BytesPerSecond{supply_.storage.iops * supply_.file.value}));
+      added.push_back(add(name + " requests", LinkKind::storage_requests,
+                          BytesPerSecond{supply_.storage.iops * supply_.file.value}));
     return added;
   };
   if (supply_.store == SampleStore::shared) shared = add_rates(supply_.storage.name);
@@ -99,7 +99,7 @@ void InputMachine::add_storage(const Place& where) {
       continue;
     }
     links = supply_.store == SampleStore::own ? add_rates(node + "/" + supply_.storage.name) : shared;
-    if (supply_.port.value > 0) links.push_back(add(node + "/storage port", "storage port", supply_.port));
+    if (supply_.port.value > 0) links.push_back(add(node + "/storage port", LinkKind::storage_port, supply_.port));
     if (supply_.over_adapters && (beneath_.spec().nodes == 1 || beneath_.hca_of(beneath_.actor(group.cpu)) < 0))
       fail(where, "input.over_adapters: there is no network between nodes in this cluster; give the storage a port");
   }

@@ -70,7 +70,7 @@ class InputMachine : public Machine {
   mutable std::deque<std::vector<LinkUse>> uses_;
   mutable std::deque<std::vector<Leg>> legs_;
 
-  LinkId add(std::string name, const char* kind, BytesPerSecond rate);
+  LinkId add(std::string name, LinkKind kind, BytesPerSecond rate);
   void add_storage(const Place&);
   void add_group(const std::vector<Actor>& ranks, const Place&);
   BytesPerSecond read_rate(int node) const;

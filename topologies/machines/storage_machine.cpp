@@ -9,9 +9,9 @@ namespace trainyard {
 StorageMachine::StorageMachine(ClusterMachine& beneath, const Storage& store)
     : beneath_(beneath), store_(store), links_(beneath.links().begin(), beneath.links().end()) {
   write_ = static_cast<LinkId>(links_.size());
-  links_.push_back({store.name + " written", "storage", store.write});
+  links_.push_back({store.name + " written", name_of(LinkKind::storage), store.write});
   read_ = static_cast<LinkId>(links_.size());
-  links_.push_back({store.name + " read", "storage", store.read});
+  links_.push_back({store.name + " read", name_of(LinkKind::storage), store.read});
   const DeviceGraph& graph = beneath.graph();
   for (const DeviceId cpu : graph.all(DeviceKind::cpu)) {
     sockets_.push_back(beneath.actor(cpu));

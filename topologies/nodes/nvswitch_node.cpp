@@ -11,10 +11,10 @@ void build_nvswitch_node(DeviceGraph& graph, const NodeType& type, int node) {
   const DeviceId nvswitch = graph.add({fmt::format("node{}/nvswitch", node), DeviceKind::nvswitch, node, 0});
   // A hop from GPU to GPU crosses two links; an odd picosecond stays with the first.
   const Picoseconds half{type.nvlink_latency.count / 2};
-  for (const DeviceId gpu : gpus) graph.connect(gpu, nvswitch, {"NVLink", type.gpu.nvlink, half});
+  for (const DeviceId gpu : gpus) graph.connect(gpu, nvswitch, {LinkKind::nvlink, type.gpu.nvlink, half});
 }
 
-const RegisterBuilder<NodeBuilder> registered_nvswitch{node_builders(), "nvswitch", build_nvswitch_node};
+const Registered<NodeBuilder> registered_nvswitch{node_builders(), "nvswitch", build_nvswitch_node};
 
 }  // namespace
 }  // namespace trainyard
