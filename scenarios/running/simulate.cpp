@@ -12,6 +12,7 @@
 #include "sim/observers/trace.hpp"
 #include "sim/process/child.hpp"
 #include "sim/process/output.hpp"
+#include "strategies/values/gossip_mixing.hpp"
 
 namespace trainyard {
 namespace {
@@ -53,7 +54,7 @@ Result simulate_here(const Scenario& s, const SimulateOptions& options) {
   const StepRun run(s, options);
   Result r = result_of(s, run);
   if (const auto& gossip = s.plan.updates.gossip; gossip && !gossip->drawn())
-    if (const double gap = gossip->spectral_gap(); gap > 0) r.replicas.spectral_gap = gap;
+    if (const double gap = spectral_gap(*gossip); gap > 0) r.replicas.spectral_gap = gap;
   if (fed) book_starvation(*fed, r);
   r.wall_s = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   if (!options.trace.empty())

@@ -60,7 +60,7 @@ DataParallelStudy read_data_parallel_study(const std::filesystem::path& path) {
 }
 
 DataParallelStudy read_data_parallel_study() {
-  return read_data_parallel_study(shipped_file("tests/measured/dataparallel_cnn.yaml"));
+  return read_data_parallel_study(shipped_file("scenarios/measured/tables/dataparallel_cnn.yaml"));
 }
 
 std::vector<ScalingPoint> predict(const DataParallelSet& set) {

@@ -27,7 +27,7 @@ struct DataParallelStudy {
 
 /// Throws UserError with the place.
 DataParallelStudy read_data_parallel_study(const std::filesystem::path&);
-/// tests/measured/dataparallel_cnn.yaml.
+/// scenarios/measured/tables/dataparallel_cnn.yaml.
 DataParallelStudy read_data_parallel_study();
 
 /// One row on so many GPUs, and its scaling efficiency: the measured step of one GPU over the simulated step.

@@ -60,7 +60,9 @@ HorovodStudy read_horovod_study(const std::filesystem::path& path) {
   return study;
 }
 
-HorovodStudy read_horovod_study() { return read_horovod_study(shipped_file("tests/measured/horovod_mnist.yaml")); }
+HorovodStudy read_horovod_study() {
+  return read_horovod_study(shipped_file("scenarios/measured/tables/horovod_mnist.yaml"));
+}
 
 Scenario horovod_scenario(const HorovodStudy& study, HorovodReading reading, const HorovodStudy::Row& row) {
   const bool single = reading == HorovodReading::predicted_single;

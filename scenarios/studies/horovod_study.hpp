@@ -11,7 +11,7 @@
 namespace trainyard {
 
 /// A measured study: a CNN trained by Horovod on two nodes of one GPU, and on one, at many batch sizes. Seconds of the
-/// whole training, in tests/measured/horovod_mnist.yaml with its source.
+/// whole training, in scenarios/measured/tables/horovod_mnist.yaml with its source.
 ///
 /// Its text says 500 steps an epoch for both. Two nodes of one batch each could then never be faster than one, yet they
 /// are: as in the example that it follows, workers share the steps (500 // 2, each with the table's batch). That is what

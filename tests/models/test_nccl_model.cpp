@@ -13,7 +13,7 @@ using namespace trainyard;
 
 namespace {
 
-const std::filesystem::path kTable = TRAINYARD_SOURCE_DIR "/tests/measured/nccl.csv";
+const std::filesystem::path kTable = TRAINYARD_SOURCE_DIR "/scenarios/measured/tables/nccl.csv";
 
 Node named(const std::string& name) { return parse_document(name, "test"); }
 Gpu catalog_gpu(const std::string& name) { return read_gpu(Catalog().resolve("gpu", named(name))); }
@@ -213,7 +213,7 @@ TEST_CASE("between nodes every step costs a hop, and the network is the limit", 
 
 TEST_CASE("the constants between nodes are near the measured rows", "[nccl]") {
   const NcclModel b200 = nccl_model_for(catalog_gpu("b200-sxm-180gb"), Catalog(), "efa-b200");
-  // Bytes and microseconds of 4 nodes of 8 B200 (tests/measured/collectives.csv).
+  // Bytes and microseconds of 4 nodes of 8 B200 (scenarios/measured/tables/collectives.csv).
   const std::vector<std::pair<double, double>> rows{{262144, 382.134},     {1048576, 378.274},    {4194304, 429.965},
                                                     {16777216, 504.517},   {67108864, 829.549},   {268435456, 2270.26},
                                                     {1073741824, 5747.04}, {17179869184, 87181.8}};

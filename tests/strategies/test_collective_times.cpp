@@ -5,7 +5,7 @@
 #include <functional>
 
 #include "scenarios/running/collective_run.hpp"
-#include "scenarios/seeds/seed_case.hpp"
+#include "tests/seeds/seed_case.hpp"
 #include "tests/support.hpp"
 
 using namespace trainyard;

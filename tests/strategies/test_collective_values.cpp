@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <numeric>
 
-#include "scenarios/seeds/seed_case.hpp"
+#include "tests/seeds/seed_case.hpp"
 #include "tests/strategies/collective_cases.hpp"
 #include "tests/support.hpp"
 

@@ -1,8 +1,8 @@
 #include <cmath>
 
 #include "scenarios/running/collective_run.hpp"
-#include "scenarios/seeds/seed_case.hpp"
 #include "sim/error.hpp"
+#include "tests/seeds/seed_case.hpp"
 #include "tests/support.hpp"
 
 using namespace trainyard;

@@ -1,9 +1,9 @@
 #include <set>
 
 #include "models/networks/transformers/transformer.hpp"
-#include "scenarios/seeds/seed_case.hpp"
 #include "strategies/values/numeric_training.hpp"
 #include "tests/places.hpp"
+#include "tests/seeds/seed_case.hpp"
 #include "tests/strategies/small_task.hpp"
 #include "tests/support.hpp"
 #include "topologies/machines/cluster_machine.hpp"

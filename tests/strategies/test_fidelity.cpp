@@ -4,8 +4,8 @@
 #include "models/fitted/nccl_model.hpp"
 #include "scenarios/planning/library_model.hpp"
 #include "scenarios/running/collective_run.hpp"
-#include "scenarios/seeds/seed_case.hpp"
 #include "sim/error.hpp"
+#include "tests/seeds/seed_case.hpp"
 #include "tests/support.hpp"
 #include "topologies/machines/cluster_machine.hpp"
 

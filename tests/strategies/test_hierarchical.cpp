@@ -4,7 +4,7 @@
 #include <numeric>
 
 #include "scenarios/planning/node_rings.hpp"
-#include "scenarios/seeds/transfers.hpp"
+#include "tests/seeds/transfers.hpp"
 #include "tests/strategies/exact_values.hpp"
 
 using namespace trainyard;

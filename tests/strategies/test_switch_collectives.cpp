@@ -1,7 +1,7 @@
 #include <fmt/format.h>
 
 #include "scenarios/running/switch_actors.hpp"
-#include "scenarios/seeds/transfers.hpp"
+#include "tests/seeds/transfers.hpp"
 #include "tests/strategies/exact_values.hpp"
 
 using namespace trainyard;

@@ -194,15 +194,13 @@ TEST_CASE("validate horovod prints three readings, and writes their errors", "[c
   CHECK(sets[0].at("crossover_batch") > 128);
   CHECK(sets[0].at("crossover_batch") < 256);
   CHECK(shell.run("validate horovod --fit").out.find("= collective_launch of stack horovod-tcp") != std::string::npos);
-  refused(shell, "validate horovod --case HVD-FIT", "--case, --all: only with validate seeds");
-  refused(shell, "validate seeds --points",
-          "--points: only with validate collectives, training, dataparallel and horovod");
-  refused(shell, "validate seeds --fit", "--fit: only with validate horovod");
+  refused(shell, "validate training --fit", "--fit: only with validate horovod");
+  refused(shell, "validate seeds", "trainyard validate: unknown set \"seeds\"");
 }
 
 TEST_CASE("fit nccl writes an entry, a picture and JSON of a log, and refuses what is none", "[cli][nccl]") {
   const Shell shell;
-  const std::string table = "'" TRAINYARD_SOURCE_DIR "/tests/measured/nccl.csv'";
+  const std::string table = "'" TRAINYARD_SOURCE_DIR "/scenarios/measured/tables/nccl.csv'";
   const Answer fit = shell.run("fit nccl " + table + " --gpu a100-sxm4-80gb --out a.yaml --svg a.svg --json a.json");
   CHECK(fit.exit == 0);
   CHECK(fit.out.find("all_reduce, 8 GPUs: bus bandwidth in GB/s against size") != std::string::npos);
@@ -223,7 +221,7 @@ TEST_CASE("fit nccl writes an entry, a picture and JSON of a log, and refuses wh
   refused(shell, "fit nccl " + table + " --svg x.svg",
           "trainyard fit nccl: fits of several GPUs in one file: give --gpu NAME, or for --out a folder that exists");
   refused(shell, "fit nccl " + table + " --gpu t4",
-          "trainyard fit nccl: no rows of gpu t4 in " TRAINYARD_SOURCE_DIR "/tests/measured/nccl.csv");
+          "trainyard fit nccl: no rows of gpu t4 in " TRAINYARD_SOURCE_DIR "/scenarios/measured/tables/nccl.csv");
   refused(shell, "fit rooflin", "trainyard fit: cannot fit \"rooflin\"; did you mean \"roofline\"?");
   refused(shell, "fit roofline x.csv",
           "trainyard fit roofline: FILE, --gpus, --operation, --out, --svg: only with fit nccl");

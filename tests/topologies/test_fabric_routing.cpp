@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <set>
 
-#include "scenarios/seeds/transfers.hpp"
+#include "tests/seeds/transfers.hpp"
 #include "tests/support.hpp"
 #include "topologies/machines/cluster_machine.hpp"
 

@@ -5,7 +5,7 @@
 #include <random>
 #include <set>
 
-#include "scenarios/seeds/transfers.hpp"
+#include "tests/seeds/transfers.hpp"
 #include "tests/support.hpp"
 #include "topologies/analysis/fabric_check.hpp"
 #include "topologies/machines/cluster_machine.hpp"

@@ -1,5 +1,5 @@
 // What somebody stumbled over who tried the program for the first time.
-#include "scenarios/seeds/transfers.hpp"
+#include "tests/seeds/transfers.hpp"
 #include "tests/support.hpp"
 #include "topologies/drawings/topology_text.hpp"
 #include "topologies/machines/cluster_machine.hpp"

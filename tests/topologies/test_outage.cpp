@@ -1,5 +1,5 @@
 // A switch fails and comes back: all its wires do.
-#include "scenarios/seeds/transfers.hpp"
+#include "tests/seeds/transfers.hpp"
 #include "tests/support.hpp"
 #include "topologies/machines/cluster_machine.hpp"
 #include "topologies/outage.hpp"

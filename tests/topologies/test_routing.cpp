@@ -1,7 +1,7 @@
 // Which way a message takes: peer to peer or through host memory, by RDMA or TCP, and what that costs.
 #include <algorithm>
 
-#include "scenarios/seeds/transfers.hpp"
+#include "tests/seeds/transfers.hpp"
 #include "tests/support.hpp"
 #include "topologies/machines/cluster_machine.hpp"
 

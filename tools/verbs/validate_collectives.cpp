@@ -52,7 +52,7 @@ MeasuredPoint point_of(const NcclModel& model, const NcclCall& call, Seconds mea
 std::vector<CollectiveSet> table_sets() {
   std::vector<CollectiveSet> own, borrowed;
   CollectiveSet pooled{"nccl pooled", {}, kMedianLimit, kP90Limit};
-  const std::vector<NcclLog> logs = read_nccl_logs(shipped_file("tests/measured/nccl.csv"), {});
+  const std::vector<NcclLog> logs = read_nccl_logs(shipped_file("scenarios/measured/tables/nccl.csv"), {});
   const Catalog catalog;
   for (const NcclLog& log : logs) {
     const Gpu gpu = table_gpu(log.gpu);
@@ -86,7 +86,7 @@ BytesPerSecond network_of(const MeasuredTable& table, const std::string& words) 
 /// collectives.csv: other people's nccl-tests, none of which a fit within a node saw; all sizes. By system, within nodes
 /// and between them.
 std::vector<CollectiveSet> system_sets() {
-  MeasuredTable table(shipped_file("tests/measured/collectives.csv"));
+  MeasuredTable table(shipped_file("scenarios/measured/tables/collectives.csv"));
   const auto column = [&](const char* name) { return table.column(name); };
   const std::size_t source = column("source"), gpu = column("gpu"), operation = column("collective"),
                     gpus = column("n_gpus"), nodes = column("nodes"), algorithm = column("algo"),

@@ -1,0 +1,274 @@
+// HVD-DATA, HVD-CROSS, HVD-FIT, HVD-COMM, HVD-MAXSPD, HVD-PARAM, HVD-EFF, HVD-BOUND, HVD-TREND: a measured study of
+// Horovod on two T4. Facts of its table come from the table that is carried; predictions from simulating every batch.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "scenarios/studies/horovod_study.hpp"
+#include "sim/executor/simulation.hpp"
+#include "sim/process/child.hpp"
+#include "strategies/collectives/collective_program.hpp"
+#include "tests/seeds/seed_case.hpp"
+#include "topologies/machines/cluster_machine.hpp"
+
+namespace trainyard {
+namespace {
+
+using StudyRow = HorovodStudy::Row;
+
+double largest(const std::vector<double>& values) { return *std::max_element(values.begin(), values.end()); }
+double smallest(const std::vector<double>& values) { return *std::min_element(values.begin(), values.end()); }
+double mean_of(const std::vector<double>& values) {
+  double sum = 0;
+  for (const double v : values) sum += v;
+  return sum / static_cast<double>(values.size());
+}
+std::vector<double> quotients(const std::vector<double>& a, const std::vector<double>& b) {
+  std::vector<double> q;
+  for (std::size_t i = 0; i < a.size(); ++i) q.push_back(a[i] / b[i]);
+  return q;
+}
+
+/// Batches where `faster` takes less time than `slower`, as a list in words.
+std::string batches_where_faster(const HorovodStudy& study, const std::vector<double>& faster,
+                                 const std::vector<double>& slower) {
+  std::vector<std::string> batches;
+  for (std::size_t i = 0; i < study.rows.size(); ++i)
+    if (faster[i] < slower[i]) batches.push_back(fmt::format("{}", study.rows[i].batch));
+  return fmt::format("{}", fmt::join(batches, " "));
+}
+
+struct Affine {
+  double a = 0, b = 0;       ///< T = a + b · batch, least squares
+  double max_rel_error = 0;  ///< of the measured
+};
+
+Affine affine_fit(const HorovodStudy& study, const std::vector<double>& times) {
+  const std::vector<double> batches = study.column(&StudyRow::batch);
+  const double mean_batch = mean_of(batches), mean_time = mean_of(times);
+  double covariance = 0, variance = 0;
+  for (std::size_t i = 0; i < times.size(); ++i) {
+    covariance += (batches[i] - mean_batch) * (times[i] - mean_time);
+    variance += (batches[i] - mean_batch) * (batches[i] - mean_batch);
+  }
+  Affine fit;
+  fit.b = covariance / variance;
+  fit.a = mean_time - fit.b * mean_batch;
+  for (std::size_t i = 0; i < times.size(); ++i)
+    fit.max_rel_error = std::max(fit.max_rel_error, std::abs((fit.a + fit.b * batches[i]) / times[i] - 1));
+  return fit;
+}
+
+SeedFigures hvd_data(const Node&) {
+  const HorovodStudy study = read_horovod_study();
+  SeedFigures got;
+  for (const StudyRow& row : study.rows) {
+    const auto put = [&](const char* name, double v) { got[fmt::format("{} {}", name, row.batch)] = v; };
+    put("single_s", row.single);
+    put("multi0_s", row.multi_0);
+    put("multi1_s", row.multi_1);
+    put("speedup0", row.single / row.multi_0);
+    put("speedup1", row.single / row.multi_1);
+  }
+  got["rows"] = study.rows.size();
+  return got;
+}
+
+SeedFigures hvd_cross(const Node&) {
+  const HorovodStudy study = read_horovod_study();
+  const std::vector<double> single = study.column(&StudyRow::single), multi = study.column(&StudyRow::multi_0);
+  SeedFigures got{{"single_faster_at", batches_where_faster(study, single, multi)},
+                  {"multi_faster_at", batches_where_faster(study, multi, single)}};
+  std::vector<double> crossings;
+  for (const auto column : {&StudyRow::multi_0, &StudyRow::multi_1})
+    crossings.push_back(crossover(study, single, study.column(column)).value_or(Crossover{}).batch);
+  got["interp_cross_multi0"] = crossings[0];
+  got["interp_cross_multi1"] = crossings[1];
+  got["mean_cross"] = mean_of(crossings);
+  const std::pair<const char*, HorovodReading> readings[] = {{"documented", HorovodReading::documented},
+                                                             {"fitted", HorovodReading::fitted}};
+  for (const auto& [name, reading] : readings) {
+    const std::vector<double> predicted = predict(study, reading);
+    got[fmt::format("predicted {} single_faster_at", name)] = batches_where_faster(study, single, predicted);
+    got[fmt::format("predicted {} multi_faster_at", name)] = batches_where_faster(study, predicted, single);
+  }
+  return got;
+}
+
+SeedFigures hvd_fit(const Node&) {
+  const HorovodStudy study = read_horovod_study();
+  const std::vector<double> predicted = predict(study, HorovodReading::fitted);
+  SeedFigures got;
+  const auto put = [&](const std::string& name, const std::vector<double>& times) {
+    const Affine fit = affine_fit(study, times);
+    got[name + " a_s"] = fit.a;
+    got[name + " b_s_per_batch"] = fit.b;
+    got[name + " max_rel_err"] = fit.max_rel_error;
+    return fit;
+  };
+  const Affine single = put("single", study.column(&StudyRow::single)),
+               multi_0 = put("multi0", study.column(&StudyRow::multi_0)),
+               multi_1 = put("multi1", study.column(&StudyRow::multi_1));
+  got["slope_ratio"] = single.b / multi_0.b;
+  got["affine_cross_multi0"] = (multi_0.a - single.a) / (single.b - multi_0.b);
+  got["affine_cross_multi1"] = (multi_1.a - single.a) / (single.b - multi_1.b);
+  constexpr double of_point = 0.2, of_slope = 0.05;
+  for (const auto& [name, column] :
+       {std::pair{"multi0", &StudyRow::multi_0}, std::pair{"multi1", &StudyRow::multi_1}}) {
+    got[fmt::format("predicted {} points within 20 %", name)] =
+        against(study, "", predicted, column).worst_abs <= of_point;
+    const double slope = affine_fit(study, study.column(column)).b;
+    got[fmt::format("predicted {} slope within 5 %", name)] =
+        std::abs(affine_fit(study, predicted).b / slope - 1) <= of_slope;
+  }
+  return got;
+}
+
+/// A ring of two over full-duplex links of that rate.
+double ring_of_two(Bytes size, BytesPerSecond rate) {
+  return nlohmann::json::parse(in_child([&] {
+    ClusterMachine machine(star_cluster(2, rate), SoftwareStack{});
+    const Collective& ring = collectives(Operation::all_reduce).find("ring", seed_place());
+    Names names;
+    CollectiveOptions options;
+    options.size = size;
+    Simulation simulation(machine);
+    for (int rank = 0; rank < 2; ++rank)
+      simulation.add(rank, collective_program(ring, {rank, 2}, options, names, {0, 1}));
+    return nlohmann::json(simulation.run().end.value).dump();
+  }));
+}
+
+/// Milliseconds of an exchange where two nodes take `steps` and one node's compute is as at `batch_share` of the batch;
+/// rows whose share is no row of the table are left out.
+std::vector<double> exchange_ms(const HorovodStudy& study, double steps, double batch_share) {
+  std::vector<double> ms;
+  for (const StudyRow& row : study.rows)
+    for (const StudyRow& alone : study.rows)
+      if (alone.batch == row.batch * batch_share)
+        ms.push_back((row.multi_0 / steps - alone.single / study.steps()) * 1e3);
+  return ms;
+}
+
+SeedFigures hvd_comm(const Node& inputs) {
+  const HorovodStudy study = read_horovod_study();
+  const double wire = ring_of_two(Bytes{number_of(inputs, "grad_bytes")}, study.rate);
+  SeedFigures got{{"syncs_literal", study.steps()},
+                  {"wire_ms_per_sync_ring_n2", wire * 1e3},
+                  {"wire_total_s_12000", wire * study.steps()}};
+  const StudyRow& first = study.rows.front();
+  got["measured_extra_ms_batch1 multi0"] = (first.multi_0 - first.single) / study.steps() * 1e3;
+  got["measured_extra_ms_batch1 multi1"] = (first.multi_1 - first.single) / study.steps() * 1e3;
+  const auto put = [&](const std::string& name, const std::vector<double>& ms) {
+    got[name + " c_ms_mean"] = mean_of(ms);
+    got[name + " c_ms_median"] = quantile(ms, 0.5);
+    got[name + " c_ms_least"] = smallest(ms);
+    got[name + " c_ms_most"] = largest(ms);
+  };
+  const std::vector<double> shared = exchange_ms(study, study.steps() / kHorovodWorkers, 1);
+  put("H1_6000_syncs", shared);
+  put("H2_12000_syncs", exchange_ms(study, study.steps(), 1 / kHorovodWorkers));
+  // Two nodes take half of one node's time and the exchanges: equal where those are the other half.
+  const double c = quantile(shared, 0.5) * 1e-3;
+  std::vector<double> multi = study.column(&StudyRow::single);
+  for (double& t : multi) t = t / kHorovodWorkers + c * study.steps() / kHorovodWorkers;
+  got["H1_6000_syncs predicted_crossover_single_s"] = c * study.steps();
+  got["H1_6000_syncs predicted_crossover_batch"] =
+      crossover(study, study.column(&StudyRow::single), multi).value_or(Crossover{}).batch;
+  // The fitted reading, simulated: its time beyond compute is the same at every batch, among the measured ones.
+  const std::vector<double> predicted = predict(study, HorovodReading::fitted);
+  std::vector<double> beyond;
+  for (std::size_t i = 0; i < predicted.size(); ++i)
+    beyond.push_back((predicted[i] * kHorovodWorkers - study.rows[i].single) / study.steps() * 1e3);
+  got["simulated c inside the measured range"] =
+      smallest(beyond) >= smallest(shared) && largest(beyond) <= largest(shared);
+  got["simulated c within 10 % of the mean"] = std::abs(mean_of(beyond) / mean_of(shared) - 1) <= 0.1;
+  return got;
+}
+
+SeedFigures hvd_maxspd(const Node&) {
+  const HorovodStudy study = read_horovod_study();
+  SeedFigures got;
+  bool below = true;
+  for (const auto& [name, column] :
+       {std::pair{"rank 0", &StudyRow::multi_0}, std::pair{"rank 1", &StudyRow::multi_1}}) {
+    const std::vector<double> speedup = quotients(study.column(&StudyRow::single), study.column(column));
+    got[fmt::format("speedup_at_6144 {}", name)] = speedup.back();
+    got[fmt::format("speedup_at_1 {}", name)] = speedup.front();
+    got[fmt::format("max_speedup {}", name)] = largest(speedup);
+    const auto at = std::max_element(speedup.begin(), speedup.end()) - speedup.begin();
+    got[fmt::format("max_at_batch {}", name)] = study.rows[static_cast<std::size_t>(at)].batch;
+    below &= largest(speedup) < kHorovodWorkers;
+  }
+  got["always_below_2"] = below;
+  return got;
+}
+
+SeedFigures hvd_param(const Node&) {
+  const HorovodStudy study = read_horovod_study();
+  const Network network = horovod_scenario(study, HorovodReading::documented, study.rows.front()).network;
+  std::vector<double> tensors;  // of layers that have any: weight and bias together
+  for (const Layer& layer : network.layers)
+    for (std::size_t i = 0; i + 1 < layer.parameters.size(); i += 2)
+      tensors.push_back(layer.parameters[i].elements + layer.parameters[i + 1].elements);
+  SeedFigures got{
+      {"total", network.parameters()},
+      {"within 0.03 % of the study's", std::abs(network.parameters() / study.parameters_stated - 1) <= 0.0003}};
+  const char* names[] = {"conv1", "conv2", "dense1", "dense2"};
+  for (std::size_t i = 0; i < std::size(names) && i < tensors.size(); ++i) got[names[i]] = tensors[i];
+  return got;
+}
+
+SeedFigures hvd_eff(const Node& inputs) {
+  const HorovodStudy study = read_horovod_study();
+  SeedFigures got;
+  std::vector<double> each;
+  for (const double batch : numbers_of(inputs, "batches"))
+    for (const StudyRow& row : study.rows)
+      if (row.batch == batch) {
+        each.push_back(row.single / (study.steps() * batch) * 1e6);
+        got[fmt::format("us_per_sample {}", batch)] = each.back();
+      }
+  got["ratio_1_to_6144"] = each.front() / each.back();
+  return got;
+}
+
+SeedFigures hvd_bound(const Node&) {
+  const HorovodStudy study = read_horovod_study();
+  const std::vector<double> single = study.column(&StudyRow::single);
+  const double most = largest(quotients(single, study.column(&StudyRow::multi_1)));
+  const double predicted = largest(quotients(single, predict(study, HorovodReading::documented)));
+  return {{"max_speedup", kHorovodWorkers},
+          {"measured_max", most},
+          {"efficiency", most / kHorovodWorkers},
+          {"predicted below max_speedup", predicted < kHorovodWorkers}};
+}
+
+SeedFigures hvd_trend(const Node&) {
+  const HorovodStudy study = read_horovod_study();
+  const std::vector<double> ratio = quotients(predict(study, HorovodReading::fitted), study.column(&StudyRow::single));
+  SeedFigures got;
+  for (std::size_t i = 0; i < ratio.size(); ++i)
+    got[fmt::format("ratio_multi0_over_single {}", study.rows[i].batch)] = ratio[i];
+  return got;
+}
+
+/// What the two nodes take beyond half of one node's time, of each training: constant, so its share falls with the batch.
+SeedFigures vol_01(const Node&) {
+  const HorovodStudy study = read_horovod_study();
+  const std::vector<double> single = study.column(&StudyRow::single), both = predict(study, HorovodReading::fitted);
+  SeedFigures got;
+  for (std::size_t row = 0; row < study.rows.size(); ++row)
+    got[fmt::format("comm_share {}", study.rows[row].batch)] = 1 - single[row] / 2 / both[row];
+  return got;
+}
+
+const RegisterSeed horovod_seeds[] = {{"HVD-DATA", hvd_data}, {"HVD-CROSS", hvd_cross},   {"HVD-FIT", hvd_fit},
+                                      {"HVD-COMM", hvd_comm}, {"HVD-MAXSPD", hvd_maxspd}, {"HVD-PARAM", hvd_param},
+                                      {"HVD-EFF", hvd_eff},   {"HVD-BOUND", hvd_bound},   {"HVD-TREND", hvd_trend},
+                                      {"VOL-01", vol_01}};
+
+}  // namespace
+}  // namespace trainyard

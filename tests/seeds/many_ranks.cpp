@@ -1,0 +1,130 @@
+// RANK-01, RANK-02, SCALE-01, GPT3-05: ranks and their devices, and what many of them make of the time.
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+
+#include "scenarios/pictures/views.hpp"
+#include "scenarios/running/collective_run.hpp"
+#include "scenarios/running/simulate.hpp"
+#include "sim/executor/simulation.hpp"
+#include "sim/process/child.hpp"
+#include "tests/seeds/simple_training.hpp"
+#include "tests/seeds/transfers.hpp"
+#include "topologies/machines/cluster_machine.hpp"
+
+namespace trainyard {
+namespace {
+
+using nlohmann::json;
+
+Scenario small_ranks(int nodes, int gpus) {
+  return read_scenario_text(
+      fmt::format("cluster:\n  nodes: {}\n  node: {{base: dgx-a100, gpu: {{count: {}}}, hca: {{count: {}}}}}\n"
+                  "  fabric: nonblocking\nmodel: {{mlp: {{widths: [8, 8]}}}}\n"
+                  "plan: {{precision: fp32, micro_batch_size: 1, data_parallel: {{all_reduce: gather-broadcast}}}}\n",
+                  nodes, gpus, gpus),
+      "ranks.yaml");
+}
+
+std::string joined(const std::vector<int>& numbers) { return fmt::format("{}", fmt::join(numbers, " ")); }
+
+SeedFigures rank_01(const Node& inputs) {
+  const Scenario s =
+      small_ranks(static_cast<int>(number_of(inputs, "nodes")), static_cast<int>(number_of(inputs, "gpus_per_node")));
+  std::vector<int> ranks, local;
+  int master = -1;
+  std::size_t most = 0;
+  for (const MeshRank& rank : mesh(s)) {
+    ranks.push_back(rank.rank);
+    local.push_back(std::stoi(rank.device.substr(rank.device.find("gpu") + 3)));
+    std::size_t receives = 0;  // the master gathers
+    for (const ScheduleLine& line : schedule(s, rank.rank, 10000).lines) receives += line.kind == "recv" ? 1 : 0;
+    if (receives > most) master = rank.rank;
+    most = std::max(most, receives);
+  }
+  return {{"local_rank", joined(local)}, {"rank", joined(ranks)}, {"world_size", s.ranks()}, {"master_rank", master}};
+}
+
+SeedFigures rank_02(const Node& inputs) {
+  const int nodes = static_cast<int>(number_of(inputs, "nnodes"));
+  const Scenario s = small_ranks(nodes, static_cast<int>(number_of(inputs, "nproc_per_node")));
+  std::vector<int> there;
+  for (const MeshRank& rank : mesh(s))
+    if (rank.node == static_cast<int>(number_of(inputs, "node_rank"))) there.push_back(rank.rank);
+  return {{"world_size", s.ranks()},
+          {"ranks_on_node3", joined(there)},
+          {"strategy", nodes > 1 ? "multi-worker" : "one worker"}};
+}
+
+/// Work shared out to so many ranks, then one gradient exchanged.
+double shared_seconds(double work_s, int ranks, double gradient_elements, const std::string& algorithm = "binary-tree",
+                      BytesPerSecond link = BytesPerSecond{1e9}, Picoseconds latency = {}) {
+  return json::parse(in_child([&] {
+           constexpr double rate = 1e12;  // of a device of star_cluster
+           const Network network = simple_layers(1, 1, flops_work(Flops{work_s * rate / ranks}, Precision::fp32));
+           DataParallelPlan plan = simple_plan(network, ranks, algorithm, true);
+           plan.collective.chunk = Bytes{4 * gradient_elements + 1};  // trees pass it on whole
+           plan.buckets.front().elements = gradient_elements;
+           Names names;
+           training_groups(names, plan.all_reduce);
+           ClusterMachine machine(star_cluster(ranks, link, latency), SoftwareStack{});
+           Simulation simulation(machine);
+           for (int rank = 0; rank < ranks; ++rank)
+             simulation.add(rank, data_parallel_program(rank, network, plan, names));
+           return json(simulation.run().end.value).dump();
+         }))
+      .get<double>();
+}
+
+SeedFigures scale_01(const Node& inputs) {
+  const double work = number_of(inputs, "days") * 86400;
+  const int gpus = static_cast<int>(number_of(inputs, "gpus"));
+  const double ideal = shared_seconds(work, gpus, 0);
+  return {{"minutes", ideal / 60}, {"more_with_communication", shared_seconds(work, gpus, 1e6) > ideal}};
+}
+
+SeedFigures line_01(const Node& inputs) {
+  const double work = number_of(inputs, "compute_s");
+  const Picoseconds alpha = to_picoseconds(Seconds{number_of(inputs, "alpha_us") * 1e-6});
+  SeedFigures got;
+  for (const double n : numbers_of(inputs, "n"))
+    got[fmt::format("speedup {}", n)] =
+        work / shared_seconds(work, static_cast<int>(n), number_of(inputs, "S_MB") * 1e6 / 4, "ring",
+                              BytesPerSecond{number_of(inputs, "B_GBps") * 1e9}, alpha);
+  return got;
+}
+
+SeedFigures gpt3_05(const Node& inputs) {
+  Fields fields(inputs, "inputs");
+  const int gpus = static_cast<int>(fields.integer("gpus", 1)),
+            servers = gpus / static_cast<int>(fields.integer("gpus_per_server", 1));
+  // Within a server nothing is a limit here.
+  const BytesPerSecond no_limit{1e18};
+  ClusterSpec cluster = star_cluster(gpus / servers, no_limit);
+  cluster.nodes = servers;
+  cluster.fabric = "nonblocking";
+  cluster.node.hcas = 1;
+  cluster.node.hca_rate = fields.bandwidth("server_rate");
+  CollectiveRunOptions o;
+  o.ranks = gpus;
+  o.algorithm = "hierarchical";
+  o.options.settings.per_node = gpus / servers;
+  o.options.settings.fidelity = Fidelity::flows;
+  o.options.size = fields.bytes("gradient");
+  const Work share = flops_work(Flops{fields.number("FLOP", 1, 1e30) / gpus}, Precision::fp32);
+  ClusterSpec gpu = star_cluster(1, BytesPerSecond{1e9});
+  gpu.node.gpu.peak[static_cast<std::size_t>(Precision::fp32)] = fields.flops_rate("peak");
+  const double peak = work_seconds(gpu, {share});
+  gpu.node.gpu.efficiency[0].flops = 0.3;
+  return {{"servers", servers},
+          {"server_GBps", cluster.node.hca_rate.value * 1e-9},
+          {"hier_allreduce_s", run_collective(cluster, o).time},
+          {"days_at_100pct", peak / 86400},
+          {"days_at_30pct", work_seconds(gpu, {share}) / 86400}};
+}
+
+const RegisterSeed rank_seeds[] = {
+    {"RANK-01", rank_01}, {"RANK-02", rank_02}, {"SCALE-01", scale_01}, {"LINE-01", line_01}, {"GPT3-05", gpt3_05}};
+
+}  // namespace
+}  // namespace trainyard

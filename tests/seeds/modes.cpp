@@ -1,0 +1,323 @@
+// FRM-01, MODE-EQ, TPU-01: what the modes of frameworks do, by their messages and their sums. PTDP-01, CENTRAL-01: the
+// ways by a master GPU and by the CPU.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <set>
+
+#include "scenarios/pictures/views.hpp"
+#include "scenarios/planning/central_plans.hpp"
+#include "scenarios/planning/server_plans.hpp"
+#include "scenarios/reading/framework_modes.hpp"
+#include "scenarios/running/simulate.hpp"
+#include "sim/executor/simulation.hpp"
+#include "sim/observers/traffic.hpp"
+#include "sim/process/child.hpp"
+#include "strategies/step/pass_table.hpp"
+#include "tests/seeds/scenario_trace.hpp"
+#include "tests/seeds/transfers.hpp"
+#include "topologies/machines/cluster_machine.hpp"
+
+namespace trainyard {
+namespace {
+
+using nlohmann::json;
+
+/// A small network on two boxes of four GPUs, or two hosts of four TPUs.
+Scenario mode_scenario(const std::string& mode, int ranks, const Overrides& more = {}) {
+  const bool tpus = mode == "tf-tpu";
+  const std::string text = fmt::format(
+      "cluster: {{nodes: 2, {}}}\n"
+      "model: {{mlp: {{widths: [64, 96, 10]}}}}\n"
+      "plan: {{strategy: {}, micro_batch_size: 8, precision: {}, data_parallel: {{size: {}, bucket: 4096 B}}}}\n",
+      tpus ? "node: tpu-v3-host, fabric: tpu-v3-torus"
+           : "node: {base: pcie-4, hca: {count: 1, rate: 100 Gbit/s, latency: 1 us}}, fabric: nonblocking",
+      mode, tpus ? "bf16" : "fp32", ranks);
+  return read_scenario_text(text, "mode.yaml", more);
+}
+
+/// Messages of one step, and whether they go on beside the computing.
+struct ModeTrace {
+  MessageTrace::Messages messages;
+  bool overlaps = false;
+  double seconds = 0;
+};
+
+ModeTrace trace_of(const Scenario& s) {
+  const json j = json::parse(in_child([&s] {
+    MessageTrace trace;
+    const double seconds = run_step(s, {&trace});
+    return json{trace.messages(), trace.overlaps(), seconds}.dump();
+  }));
+  return {j[0].get<MessageTrace::Messages>(), j[1], j[2]};
+}
+
+/// Who is at an end of every message?
+std::string way_of(const ModeTrace& trace, int ranks) {
+  bool first_gpu = true, cpu = true;
+  std::map<Actor, std::set<Actor>> peers;
+  for (const auto& [from, to, bytes] : trace.messages) {
+    first_gpu &= from == 0 || to == 0;
+    cpu &= from >= ranks || to >= ranks;
+    peers[from].insert(to);
+  }
+  if (trace.messages.empty()) return "none";
+  if (cpu) return "CPU";
+  if (first_gpu) return "first GPU";
+  const bool one_each = std::all_of(peers.begin(), peers.end(), [](const auto& p) { return p.second.size() == 1; });
+  return one_each && static_cast<int>(peers.size()) == ranks ? "ring" : "mixed";
+}
+
+bool mode_refused(const std::string& mode, int ranks) {
+  try {
+    mode_scenario(mode, ranks);
+    return false;
+  } catch (const UserError&) {
+    return true;
+  }
+}
+
+SeedFigures frm_01(const Node& inputs) {
+  SeedFigures got;
+  for (const std::string& mode : words_of(inputs, "modes"))
+    got["way " + mode] = way_of(trace_of(mode_scenario(mode, 4)), 4);
+  const Overrides bare{{"software", "plain"}};
+  const auto same = [&bare](const char* a, const char* b, int ranks) {
+    return trace_of(mode_scenario(a, ranks, bare)).messages == trace_of(mode_scenario(b, ranks, bare)).messages;
+  };
+  // Its coordinator wakes every 5 ms: the first layer's backward pass must take longer for anything to hide behind it.
+  const Overrides longer{{"model.mlp.widths", "[4096, 4096, 10]"},
+                         {"plan.micro_batch_size", "16384"},
+                         {"plan.data_parallel.bucket", "100 kB"}};
+  got["horovod overlaps"] = trace_of(mode_scenario("horovod", 4, longer)).overlaps;
+  got["DDP on one node is MirroredStrategy"] = same("pytorch-ddp", "tf-mirrored", 4);
+  got["DDP on two nodes is MultiWorkerMirroredStrategy"] = same("pytorch-ddp", "tf-multi-worker-mirrored", 8);
+  for (const std::string& mode : words_of(inputs, "one_node"))
+    got["refused on two nodes " + mode] = mode_refused(mode, 8);
+  return got;
+}
+
+/// Gradients and parameters that are whole numbers, so that sums are the same in any order.
+class WholeNumbers {
+ public:
+  WholeNumbers(const Scenario& s, Actor center, bool central) : scenario_(s), center_(center), central_(central) {}
+
+  void attach(Values& values) {
+    values_ = &values;
+    const auto on = [&values](TrainingCall call, auto function) {
+      values.on_call(static_cast<std::uint16_t>(call),
+                     [function](Actor actor, const Op& op) { function(actor, op.effect.read.buffer); });
+    };
+    const auto nothing = [](Actor, const Op&) {};
+    for (const auto call :
+         {TrainingCall::forward, TrainingCall::backward, TrainingCall::keep_gradients, TrainingCall::take_parameters})
+      values.on_call(static_cast<std::uint16_t>(call), nothing);
+    for (const auto call : {CentralCall::fill_output, CentralCall::loss})
+      values.on_call(static_cast<std::uint16_t>(call), [this](Actor actor, const Op&) {
+        const int outputs = actor == center_ ? scenario_.ranks() : 1;
+        values_->buffer(actor, kOutputs).setZero(outputs);
+        values_->buffer(actor, kOutputGradients).setZero(outputs);
+      });
+    on(TrainingCall::fill_bucket, [this](Actor actor, std::uint16_t bucket) {
+      Eigen::VectorXd& buffer = values_->buffer(actor, bucket);
+      buffer.resize(elements(bucket));
+      for (Eigen::Index i = 0; i < buffer.size(); ++i)
+        buffer[i] = static_cast<double>((actor + 1) * (i % 97) - 5 * bucket);
+    });
+    on(TrainingCall::fill_parameters, [this](Actor actor, std::uint16_t bucket) {
+      values_->buffer(actor, static_cast<std::uint16_t>(kParameters + bucket)) = before(bucket);
+    });
+    on(TrainingCall::update, [this](Actor actor, std::uint16_t) {
+      if (central_ && actor != center_) return;
+      std::vector<double> all;
+      for (std::size_t b = 0; b < scenario_.plan.buckets.size(); ++b) {
+        const Eigen::VectorXd after =
+            before(static_cast<std::uint16_t>(b)) - values_->buffer(actor, static_cast<std::uint16_t>(b));
+        all.insert(all.end(), after.begin(), after.end());
+      }
+      updated.push_back(all);
+    });
+    if (center_ == scenario_.ranks()) attach_server(values);
+  }
+
+  std::vector<std::vector<double>> updated;  ///< parameters of everybody who updates
+
+ private:
+  const Scenario& scenario_;
+  Actor center_;
+  bool central_;
+  Values* values_ = nullptr;
+
+  /// A server adds and updates key by key.
+  void attach_server(Values& values) {
+    const auto keys = static_cast<std::uint16_t>(scenario_.plan.buckets.size());
+    for (std::uint16_t key = 0; key < keys; ++key)
+      values.buffer(center_, static_cast<std::uint16_t>(kParameters + key)) = before(key);
+    sums_.resize(keys);
+    const auto add = [this](Actor actor, const Op& op) {
+      Eigen::VectorXd& sum = sums_[op.effect.write.buffer];
+      if (sum.size() == 0) sum = Eigen::VectorXd::Zero(elements(op.effect.write.buffer));
+      sum += values_->buffer(actor, op.effect.read.buffer);
+    };
+    for (const ServerCall call : {ServerCall::first, ServerCall::add})
+      values.on_call(static_cast<std::uint16_t>(call), add);
+    values.on_call(static_cast<std::uint16_t>(ServerCall::update), [this, keys](Actor, const Op&) {
+      if (++updates_ < keys) return;
+      std::vector<double> all;
+      for (std::uint16_t key = 0; key < keys; ++key) {
+        const Eigen::VectorXd after = before(key) - sums_[key];
+        all.insert(all.end(), after.begin(), after.end());
+      }
+      updated.push_back(all);
+    });
+  }
+
+  std::vector<Eigen::VectorXd> sums_;  // by key
+  int updates_ = 0;
+
+  Eigen::Index elements(std::uint16_t bucket) const {
+    return static_cast<Eigen::Index>(scenario_.plan.buckets[bucket].elements);
+  }
+  Eigen::VectorXd before(std::uint16_t bucket) const {
+    return Eigen::VectorXd::LinSpaced(elements(bucket), 0, static_cast<double>(elements(bucket) - 1));
+  }
+};
+
+SeedFigures mode_eq(const Node& inputs) {
+  std::vector<double> reference;
+  std::set<double> times;
+  bool identical = true;
+  for (const std::string& mode : words_of(inputs, "modes")) {
+    Overrides bare{{"software", "plain"}};
+    if (mode == "tf-parameter-server") bare.emplace_back("plan.data_parallel.servers", "{nodes: [1], keys: buckets}");
+    const Scenario s = mode_scenario(mode, 4, bare);
+    times.insert(trace_of(s).seconds);
+    const auto updated = json::parse(in_child([&s] {
+                           const Mechanism mechanism = s.parallel.mechanism;
+                           const bool central = mechanism != Mechanism::all_reduce;
+                           Actor center = 0;
+                           if (mechanism == Mechanism::central_storage)
+                             center = cpu_of_node(ClusterMachine(s.cluster, s.software), 0, {});
+                           if (mechanism == Mechanism::parameter_server) center = s.ranks();
+                           WholeNumbers numbers(s, center, central);
+                           Values values;
+                           numbers.attach(values);
+                           run_step(s, {&values}, true);
+                           return json(numbers.updated).dump();
+                         })).get<std::vector<std::vector<double>>>();
+    if (reference.empty()) reference = updated.at(0);
+    identical &=
+        !updated.empty() && std::all_of(updated.begin(), updated.end(), [&](const auto& u) { return u == reference; });
+  }
+  return {{"identical_updates", identical}, {"times_differ", times.size() > 1}, {"different_times", times.size()}};
+}
+
+/// One strategy on GPUs and on TPUs: behind the same links only the times differ, and TPUStrategy on a pod of its own
+/// sends what MirroredStrategy sends.
+SeedFigures tpu_01(const Node& inputs) {
+  std::vector<std::string> schedules;
+  std::vector<double> times;
+  for (const std::string& chip : words_of(inputs, "device")) {
+    const Scenario s = read_scenario_text(
+        fmt::format("cluster: {{node: {{base: pcie-4, gpu: {{type: {}}}}}}}\nmodel: {{base: gpt2, n_layer: 2}}\n"
+                    "plan: {{precision: bf16, seq_length: 128, global_batch_size: 16, micro_batch_size: 2}}\n"
+                    "software: pytorch-ddp\n",
+                    chip),
+        "chips.yaml");
+    std::string& all = schedules.emplace_back();
+    for (int rank = 0; rank < s.ranks(); ++rank) all += to_json(schedule(s, rank, 1000000)).dump();
+    times.push_back(simulate(s).step_time);
+  }
+  // Two formats of 16 bits: the one has this, the other that.
+  const ModeTrace gpus = trace_of(mode_scenario("tf-mirrored", 4, {{"plan.precision", "fp16"}}));
+  const ModeTrace tpus = trace_of(mode_scenario("tf-tpu", 4));
+  return {{"schedule_equal", schedules.at(0) == schedules.at(1)},
+          {"times_equal", times.at(0) == times.at(1)},
+          {"torus schedule_equal", !gpus.messages.empty() && gpus.messages == tpus.messages},
+          {"torus times_equal", gpus.seconds == tpus.seconds}};
+}
+
+/// A network of one tensor whose replicas take `input` and give `output`.
+Network one_tensor(Bytes gradient, Bytes input, Bytes output) {
+  Network network;
+  network.name = "one tensor";
+  Layer& layer = network.layers.emplace_back();
+  layer.name = "layer";
+  layer.parameters.push_back({"weight", gradient.value / 4});
+  layer.kept = {{"input", input}, {"logits", output}};
+  layer.forward.push_back({"forward", flops_work(Flops{1}, Precision::fp32)});
+  BackwardKernel& backward = layer.backward.emplace_back();
+  backward.name = "backward";
+  backward.work = flops_work(Flops{1}, Precision::fp32);
+  backward.gradients_ready = {0};
+  return network;
+}
+
+CentralPlan central_of(Mechanism mechanism, const Network& network, int replicas) {
+  DataParallelPlan data;
+  data.ranks = replicas;
+  data.gradient_element = Bytes{4};
+  data.buckets = gradient_buckets(network, data.gradient_element, Bytes{1}, Bytes{1}, true);
+  data.accumulation.bytes = Bytes{1e-300};  // sums take no time: what is asked for is the messages'
+  return central_plan(mechanism, network, data);
+}
+
+double run_central(const CentralPlan& plan, ClusterMachine& machine, Traffic& traffic) {
+  Names names;
+  const PassTables tables(plan.step, names);
+  const CentralWords words(names);
+  Simulation simulation(machine);
+  simulation.observe(traffic);
+  for (const Actor actor : plan.actors()) simulation.add(actor, central_program(actor, plan, tables, words));
+  return simulation.run().end.value;
+}
+
+SeedFigures ptdp_01(const Node& inputs) {
+  const int n = static_cast<int>(number_of(inputs, "n"));
+  const Bytes s{number_of(inputs, "S_MB") * 1e6}, batch{number_of(inputs, "batch_MB") * 1e6},
+      out{number_of(inputs, "out_MB") * 1e6};
+  SeedFigures got;
+  for (const bool loss_on_master : {false, true}) {
+    const json j = json::parse(in_child([&] {
+      const Network network = one_tensor(s, batch / n, out);
+      CentralPlan plan = central_of(Mechanism::master, network, n);
+      plan.loss_on_master = loss_on_master;
+      ClusterMachine machine(star_cluster(n, BytesPerSecond{1e9}), SoftwareStack{});
+      Traffic traffic(machine.links());
+      run_central(plan, machine, traffic);
+      return json{traffic.sent(0).value, traffic.received(0).value, traffic.sent(1).value, traffic.received(1).value}
+          .dump();
+    }));
+    const std::string where = loss_on_master ? " with the loss on the master" : "";
+    got["master_tx_MB" + where] = j[0].get<double>() * 1e-6;
+    got["master_rx_MB" + where] = j[1].get<double>() * 1e-6;
+    got["other_tx_MB" + where] = j[2].get<double>() * 1e-6;
+    got["other_rx_MB" + where] = j[3].get<double>() * 1e-6;
+  }
+  return got;
+}
+
+SeedFigures central_01(const Node& inputs) {
+  Fields fields(inputs, "inputs");
+  const Bytes s = fields.bytes("gradient");
+  const std::string link = fields.text("link");
+  const double seconds = json::parse(in_child([&] {
+                           const ClusterSpec box = cluster_of(
+                               4, fmt::format("interconnect: pcie\npcie: {{rate: {}, latency: 0 us, lanes_per_socket: "
+                                              "16, switches: [{{gpus: [0, 1, 2, 3]}}]}}\n",
+                                              link));
+                           const Network network = one_tensor(s, Bytes{1}, Bytes{1});
+                           CentralPlan plan = central_of(Mechanism::central_storage, network, 4);
+                           plan.center = host_of(box);
+                           ClusterMachine machine(box, SoftwareStack{});
+                           Traffic traffic(machine.links());
+                           return json(run_central(plan, machine, traffic)).dump();
+                         })).get<double>();
+  return {{"step_comm_ms", seconds * 1e3}};
+}
+
+const RegisterSeed mode_seeds[] = {
+    {"FRM-01", frm_01}, {"MODE-EQ", mode_eq}, {"TPU-01", tpu_01}, {"PTDP-01", ptdp_01}, {"CENTRAL-01", central_01}};
+
+}  // namespace
+}  // namespace trainyard

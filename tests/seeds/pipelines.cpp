@@ -1,0 +1,167 @@
+// PIPE-01 to PIPE-04, ACT-01, CUT-01, TASK-01, THREAD-01: work handed from stage to stage, and work shared out.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <nlohmann/json.hpp>
+#include <numeric>
+
+#include "scenarios/running/bare_pipeline.hpp"
+#include "scenarios/running/ideal_machine.hpp"
+#include "sim/executor/simulation.hpp"
+#include "sim/list_program.hpp"
+#include "sim/process/child.hpp"
+#include "tests/seeds/seed_case.hpp"
+
+namespace trainyard {
+namespace {
+
+using nlohmann::json;
+
+const PipelineSchedule& schedule_of(const std::string& name, const PipelineShape& shape) {
+  return find_pipeline_schedule(name, shape, seed_place());
+}
+
+/// Forward a slot, backward two, messages none, unless said otherwise.
+PipelineRun even_run(const std::string& name, const PipelineShape& shape, const BarePipeline::Times& times = {}) {
+  return run_pipeline(even_pipeline(schedule_of(name, shape), shape, times, 0));
+}
+
+int whole(const Node& inputs, std::string_view key) { return static_cast<int>(number_of(inputs, key)); }
+
+SeedFigures pipe_01(const Node& inputs) {
+  const double backward = number_of(inputs, "Bk");
+  const PipelineShape shape{whole(inputs, "K"), whole(inputs, "M"), 1};
+  const PipelineRun run = even_run("naive", shape, {number_of(inputs, "F"), backward / 2, backward / 2});
+  std::vector<std::pair<double, std::string>> tasks;
+  for (std::size_t stage = 0; stage < run.stages.size(); ++stage)
+    for (const PipelineTaskRun& task : run.stages[stage])
+      tasks.emplace_back(task.begin,
+                         fmt::format("{}{}", task.task.pass == PipelineTask::Pass::forward ? 'F' : 'B', stage));
+  std::sort(tasks.begin(), tasks.end());
+  std::string order;
+  for (const auto& [begin, name] : tasks) order += (order.empty() ? "" : " ") + name;
+  return {{"total_time", run.end}, {"utilisation", run.utilisation()}, {"order", order}};
+}
+
+SeedFigures pipe_02(const Node& inputs) {
+  const PipelineShape shape{whole(inputs, "K"), whole(inputs, "M"), 1};
+  const PipelineRun gpipe = even_run("gpipe", shape);
+  return {{"utilisation", gpipe.utilisation()},
+          {"percent_rounded", std::lround(100 * gpipe.utilisation())},
+          {"speedup_vs_naive", even_run("naive", shape).end / gpipe.end}};
+}
+
+SeedFigures pipe_03(const Node& inputs) {
+  SeedFigures got;
+  for (const double stages : numbers_of(inputs, "K"))
+    for (const double micro_batches : numbers_of(inputs, "M"))
+      got[fmt::format("utilisation {} {}", stages, micro_batches)] =
+          even_run("gpipe", {static_cast<int>(stages), static_cast<int>(micro_batches), 1}).utilisation();
+  const int wanted = whole(inputs, "enough_for_K");
+  int enough = 1;
+  while (even_run("gpipe", {wanted, enough, 1}).utilisation() < number_of(inputs, "enough")) ++enough;
+  got["micro_batches_enough"] = enough;
+  return got;
+}
+
+SeedFigures pipe_04(const Node& inputs) {
+  SeedFigures got;
+  for (const double v : numbers_of(inputs, "v")) {
+    const PipelineShape shape{whole(inputs, "K"), whole(inputs, "M"), static_cast<int>(v)};
+    const double used = even_run(v > 1 ? "interleaved-1f1b" : "1f1b", shape).utilisation();
+    got[fmt::format("bubble_over_ideal {}", v)] = (1 - used) / used;
+    got[fmt::format("utilisation {}", v)] = used;
+  }
+  return got;
+}
+
+SeedFigures act_01(const Node& inputs) {
+  const PipelineShape shape{whole(inputs, "K"), whole(inputs, "M"), 1};
+  const PipelineRun gpipe = even_run("gpipe", shape), one = even_run("1f1b", shape);
+  return {{"gpipe_first_stage", gpipe.in_flight.front()},
+          {"one_f_one_b_first_stage", one.in_flight.front()},
+          {"one_f_one_b_last_stage", one.in_flight.back()},
+          {"same_total_time", gpipe.end == one.end}};
+}
+
+/// Every cut of the chain into two stages, by the time of a step; ms and MB. Backward passes take twice the forward's.
+SeedFigures cut_01(const Node& inputs) {
+  const std::vector<double> layers = numbers_of(inputs, "layers_ms"), cuts = numbers_of(inputs, "cut_MB");
+  const PipelineShape shape{2, whole(inputs, "micro_batches"), 1};
+  const PipelineSchedule& schedule = schedule_of("1f1b", shape);
+  SeedFigures got;
+  double best = INFINITY;
+  for (std::size_t cut = 1; cut < layers.size(); ++cut) {
+    BarePipeline pipeline = even_pipeline(schedule, shape, {}, cuts[cut - 1] / number_of(inputs, "link_GBps"));
+    const auto at = layers.begin() + static_cast<std::ptrdiff_t>(cut);
+    const double stages[] = {std::accumulate(layers.begin(), at, 0.0), std::accumulate(at, layers.end(), 0.0)};
+    for (std::size_t stage = 0; stage < 2; ++stage)
+      pipeline.times[stage] = {stages[stage], stages[stage], stages[stage]};
+    const double time = run_pipeline(pipeline).end;
+    got[fmt::format("step_ms {}", cut)] = time;
+    if (time >= best) continue;
+    best = time;
+    got["best_cut_after_layer"] = cut;
+    got["cut_MB"] = cuts[cut - 1];
+    got["stage_ms"] = fmt::format("{} {}", stages[0], stages[1]);
+  }
+  return got;
+}
+
+/// Functions of a pipeline, one thread each, items going through; and all of them on one thread.
+SeedFigures task_01(const Node& inputs) {
+  const int items = whole(inputs, "items");
+  const double f = number_of(inputs, "tf"), g = number_of(inputs, "tg");
+  const auto functions = [&](int threads) {
+    BarePipeline pipeline;
+    pipeline.shape = {threads, items, 2 / threads};
+    pipeline.tasks.resize(static_cast<std::size_t>(threads));
+    for (int item = 0; item < items; ++item)
+      for (int function = 0; function < 2; ++function)
+        pipeline.tasks[static_cast<std::size_t>(function % threads)].push_back(
+            {PipelineTask::Pass::forward, item, function / threads});
+    for (int function = 0; function < 2; ++function)
+      pipeline.places.push_back({function % threads, function / threads});
+    pipeline.times = {{f, 0, 0}, {g, 0, 0}};
+    pipeline.transfers = {0};
+    return run_pipeline(pipeline);
+  };
+  const PipelineRun serial = functions(1), pipelined = functions(2);
+  return {{"serial_slots", serial.end},
+          {"pipelined_slots", pipelined.end},
+          {"speedup", serial.end / pipelined.end},
+          {"thread1_idle_slots", pipelined.end - pipelined.busy(1)}};
+}
+
+/// Items of a loop shared out in turn, a slot each.
+SeedFigures thread_01(const Node& inputs) {
+  const int items = whole(inputs, "items");
+  SeedFigures got;
+  for (const double count : numbers_of(inputs, "threads")) {
+    const auto threads = static_cast<std::size_t>(count);
+    std::vector<std::vector<Op>> ops(threads);
+    for (int item = 0; item < items; ++item) {
+      Op& op = ops[static_cast<std::size_t>(item) % threads].emplace_back();
+      op.kind = Kind::compute;
+      op.work.flops = Flops{1};
+    }
+    const auto idle = std::count_if(ops.begin(), ops.end(), [](const auto& list) { return list.empty(); });
+    got[fmt::format("slots {}", count)] = json::parse(in_child([&] {
+      IdealMachine machine("thread");
+      Simulation simulation(machine);
+      for (std::size_t thread = 0; thread < threads; ++thread)
+        simulation.add(static_cast<Actor>(thread), std::make_unique<ListProgram>(ops[thread]));
+      return json(simulation.run().end.value).dump();
+    }));
+    got[fmt::format("idle_threads {}", count)] = idle;
+  }
+  return got;
+}
+
+const RegisterSeed stage_seeds[] = {{"PIPE-01", pipe_01}, {"PIPE-02", pipe_02},    {"PIPE-03", pipe_03},
+                                    {"PIPE-04", pipe_04}, {"ACT-01", act_01},      {"CUT-01", cut_01},
+                                    {"TASK-01", task_01}, {"THREAD-01", thread_01}};
+
+}  // namespace
+}  // namespace trainyard

@@ -1,0 +1,164 @@
+// DELAY-01, LSGD-01, GOSSIP-01: replicas that go on with old gradients, alone for some steps, or with neighbours.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include <Eigen/Eigenvalues>
+
+#include "scenarios/running/steady_window.hpp"
+#include "sim/executor/simulation.hpp"
+#include "sim/observers/traffic.hpp"
+#include "sim/observers/values.hpp"
+#include "sim/process/child.hpp"
+#include "strategies/step/training_program.hpp"
+#include "strategies/values/gossip_mixing.hpp"
+#include "tests/seeds/simple_training.hpp"
+#include "topologies/machines/cluster_machine.hpp"
+
+namespace trainyard {
+namespace {
+
+using nlohmann::json;
+
+constexpr BytesPerSecond kLink{1e9};
+
+Network one_layer(double compute_ms, double elements) { return simple_layers(1, elements, milliseconds(compute_ms)); }
+
+DataParallelPlan plan_of(const Network& network, int ranks, const ReplicaUpdates& updates) {
+  // Two ranks exchange all they have at once: an occupancy and a latency, each once.
+  DataParallelPlan plan = simple_plan(network, ranks, "recursive-doubling", false);
+  if (network.layers.front().parameters.front().elements < 1) send_nothing(plan);  // messages of latency alone
+  plan.updates = updates;
+  return plan;
+}
+
+/// Milliseconds of a steady step of two ranks, on a link with a latency.
+double steady_step(const Network& network, const ReplicaUpdates& updates, double latency_ms, int steps) {
+  constexpr int warm = 240;  // of whole rounds, whatever the delay
+  return json::parse(in_child([&] {
+           DataParallelPlan data = plan_of(network, 2, updates);
+           data.steps = warm + steps;
+           TrainingPlan plan = training_plan(network, data);
+           plan.marks_steps = true;
+           ClusterSpec star = star_cluster(2, kLink, to_picoseconds(Seconds{latency_ms * 1e-3}));
+           star.node.pcie_latency = star.node.nvlink_latency;  // so that no other way is nearer
+           ClusterMachine machine(star, SoftwareStack{});
+           Names names;
+           const PassTables tables(plan, names);
+           const TrainingStreams streams(plan);
+           Breakdown breakdown(names);
+           SteadyWindow window(breakdown, names.intern(kStepOver), warm, steps);
+           Simulation simulation(machine);
+           for (int rank = 0; rank < 2; ++rank) simulation.add(rank, training_program(rank, plan, tables, streams));
+           simulation.observe(breakdown);
+           simulation.observe(window);
+           simulation.run();
+           return json((window.end(0) - window.begin(0)).value / steps * 1e3).dump();
+         }))
+      .get<double>();
+}
+
+SeedFigures delay_01(const Node& inputs) {
+  const double compute = number_of(inputs, "compute_ms");
+  const auto measure = [&](double occupancy, double latency, int delay) {
+    ReplicaUpdates updates;
+    updates.delay = delay;
+    return steady_step(one_layer(compute, std::max(0.5, occupancy * 1e-3 * kLink.value / 4)), updates, latency, 120);
+  };
+  SeedFigures got;
+  for (const double delay : numbers_of(inputs, "delays")) {
+    const int d = static_cast<int>(delay);
+    for (const double b : numbers_of(inputs, "occupancy_ms"))
+      got[fmt::format("bandwidth_only_L0 d{} {}", d, b)] = measure(b, 0, d);
+    for (const double l : numbers_of(inputs, "latency_ms"))
+      got[fmt::format("latency_only_b0 d{} {}", d, l)] = measure(0, l, d);
+  }
+  for (const int d : {0, 1, 2, 3})
+    got[fmt::format("mixed d{}", d)] =
+        measure(number_of(inputs, "mixed_occupancy_ms"), number_of(inputs, "mixed_latency_ms"), d);
+  return got;
+}
+
+SeedFigures lsgd_01(const Node& inputs) {
+  SeedFigures got;
+  const Network network =
+      one_layer(number_of(inputs, "compute_ms"), number_of(inputs, "comm_ms") * 1e-3 * kLink.value / 4);
+  for (const double h : numbers_of(inputs, "H")) {
+    ReplicaUpdates updates;
+    updates.local_steps = static_cast<int>(h);
+    got[fmt::format("avg_step_ms {}", h)] = steady_step(network, updates, 0, 10 * static_cast<int>(h));
+  }
+  return got;
+}
+
+/// Replicas of one number that learn nothing: what is left is the averaging. Their numbers, and what each sent.
+struct Gossiped {
+  std::vector<double> x;
+  double sent = 0, received_elsewhere = 0;  // in sizes of the model; by whoever is no rank
+};
+
+Gossiped run_gossip(std::vector<double> x, const Gossip& gossip, int steps) {
+  const int ranks = static_cast<int>(x.size());
+  const json j = json::parse(in_child([&] {
+    const Network network = one_layer(1, 1);
+    ReplicaUpdates updates;
+    updates.gossip = std::make_shared<const Gossip>(gossip);
+    DataParallelPlan data = plan_of(network, ranks, updates);
+    data.steps = steps;
+    data.values = true;
+    const TrainingPlan plan = training_plan(network, data);
+    ClusterMachine machine(star_cluster(ranks, kLink), SoftwareStack{});
+    Names names;
+    const PassTables tables(plan, names);
+    const TrainingStreams streams(plan);
+    Values values;
+    for (const TrainingCall call : {TrainingCall::forward, TrainingCall::backward, TrainingCall::update})
+      values.on_call(static_cast<std::uint16_t>(call), [](Actor, const Op&) {});
+    std::vector<int> rounds(x.size(), 0);
+    values.on_call(static_cast<std::uint16_t>(TrainingCall::give_replica), [&](Actor rank, const Op&) {
+      values.buffer(rank, kReplicas) = Eigen::VectorXd::Constant(1, x[static_cast<std::size_t>(rank)]);
+    });
+    values.on_call(static_cast<std::uint16_t>(TrainingCall::mix_replicas), [&](Actor rank, const Op& op) {
+      std::vector<Eigen::VectorXd> theirs;
+      for (std::uint16_t i = 0; i < op.effect.read.buffer; ++i)
+        theirs.push_back(values.buffer(rank, static_cast<std::uint16_t>(kReplicas + 1 + i)));
+      const auto r = static_cast<std::size_t>(rank);
+      x[r] = mixed(gossip, rank, rounds[r]++, values.buffer(rank, kReplicas), theirs)(0);
+    });
+    Traffic traffic(machine.links());
+    Simulation simulation(machine);
+    for (int rank = 0; rank < ranks; ++rank) simulation.add(rank, training_program(rank, plan, tables, streams));
+    simulation.observe(values);
+    simulation.observe(traffic);
+    simulation.run();
+    double others = traffic.total().value;
+    for (int rank = 0; rank < ranks; ++rank) others -= traffic.received(rank).value;
+    return json{x, traffic.most_sent().value / steps / plan.parameter_element.value, others}.dump();
+  }));
+  return {j[0].get<std::vector<double>>(), j[1], j[2]};
+}
+
+SeedFigures gossip_01(const Node& inputs) {
+  const std::vector<double> x = numbers_of(inputs, "x");
+  const Gossip ring = Gossip::ring(static_cast<int>(x.size()));
+  const Gossiped once = run_gossip(x, ring, 1), often = run_gossip(x, ring, 10);
+  SeedFigures got;
+  double mean = 0;
+  for (std::size_t i = 0; i < x.size(); ++i) {
+    got[fmt::format("after1 {}", i)] = once.x[i];
+    mean += often.x[i] / static_cast<double>(x.size());
+  }
+  got["mean_preserved"] = mean;
+  got["spectral_gap"] = spectral_gap(ring);
+  got["second_largest_eigenvalue"] = 1 - spectral_gap(ring);
+  for (const double n : numbers_of(inputs, "nodes"))
+    got[fmt::format("tx_per_node_per_step_in_S {}", n)] =
+        run_gossip(std::vector<double>(static_cast<std::size_t>(n), 1.0), Gossip::ring(static_cast<int>(n)), 3).sent;
+  got["server_bytes"] = once.received_elsewhere;
+  return got;
+}
+
+const RegisterSeed replica_seeds[] = {{"DELAY-01", delay_01}, {"LSGD-01", lsgd_01}, {"GOSSIP-01", gossip_01}};
+
+}  // namespace
+}  // namespace trainyard

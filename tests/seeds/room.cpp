@@ -1,0 +1,134 @@
+// GPT3-03, GPT3-04, ALLOC-01, TNLG-01, ZERO-05, TFM-01: how large models are, and what has room for them.
+#include <fmt/format.h>
+
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "models/networks/network_entry.hpp"
+#include "scenarios/running/simulate.hpp"
+#include "scenarios/studies/capacity.hpp"
+#include "tests/seeds/seed_case.hpp"
+
+namespace trainyard {
+namespace {
+
+/// A network of one layer with so many parameters that keeps so much of each sample.
+Scenario one_layer(double parameters, Bytes kept_a_sample = {}, std::int64_t samples = 1) {
+  Scenario s;
+  s.cluster = star_cluster(1, BytesPerSecond{1e9});
+  s.precision = Precision::bf16;
+  Layer layer;
+  layer.name = "layer";
+  layer.parameters.push_back({"weight", parameters});
+  layer.kept.push_back({"activations", kept_a_sample * static_cast<double>(samples)});
+  layer.forward.push_back(elementwise("forward", Bytes{1}, s.precision));
+  BackwardKernel backward;
+  static_cast<KernelCall&>(backward) = elementwise("backward", Bytes{1}, s.precision);
+  backward.gradients_ready = {0};
+  layer.backward.push_back(backward);
+  s.network.layers.push_back(std::move(layer));
+  s.network.samples = s.micro_batch_size = samples;
+  s.optimizer = find_optimizer("adam", seed_place());
+  s.plan.gradient_element = element_size(s.precision);
+  s.software.gradient_bucket_copy = false;
+  s.plan.memory = static_memory(parameters, s.precision, s.optimizer, s.software);
+  s.plan.optimizer = optimizer_work(parameters, s.precision, s.optimizer);
+  return s;
+}
+
+double states_of(double parameters) { return peak_memory(one_layer(parameters)).value; }
+
+int gpus_for(double bytes, double capacity_gb) { return static_cast<int>(std::ceil(bytes / (capacity_gb * 1e9))); }
+
+Network network_of(const std::string& text) {
+  const NetworkEntry entry = read_network_entry(Catalog().resolve("network", parse_document(text, "seed case")));
+  return make_network(entry, 1, sample_tokens(entry), Precision::fp32);
+}
+
+SeedFigures gpt3_03(const Node& inputs) {
+  const double parameters = network_of(words_of(inputs, "model").front()).parameters();
+  const double weights = parameters * element_size(Precision::fp16).value, training = states_of(parameters);
+  SeedFigures got{{"GB", weights * 1e-9},
+                  {"training_states_GB", training * 1e-9},
+                  {"training_over_inference", training / weights},
+                  {"training_min_gpus_40GB", gpus_for(training, 40)}};
+  for (const double gb : numbers_of(inputs, "gpu_GB")) got[fmt::format("min_gpus {}", gb)] = gpus_for(weights, gb);
+  return got;
+}
+
+/// Which of the counts that a text gives is a network's.
+SeedFigures gpt3_04(const Node& inputs) {
+  const double gpt1 = network_of("{base: gpt2, vocab_size: 40478, n_positions: 512, n_ctx: 512}").parameters();
+  const double gpt3 = network_of("gpt3-175b").parameters();
+  const auto near_to = [](double a, double b) { return std::abs(a - b) <= 0.01 * b; };
+  const double claimed = number_of(inputs, "claimed");
+  return {{"gpt3_parameters", gpt3},
+          {"gpt1_parameters", gpt1},
+          {"claim_is_gpt3", near_to(claimed, gpt3)},
+          {"claim_is_gpt1", near_to(claimed, gpt1)}};
+}
+
+SeedFigures alloc_01(const Node& inputs) {
+  const Bytes room{number_of(inputs, "gpu_GB") * 1e9}, kept{number_of(inputs, "act_MB_per_sample") * 1e6};
+  const double parameters = number_of(inputs, "states_GB") * 1e9 / number_of(inputs, "bytes_per_param");
+  const std::int64_t largest = largest_that_fits(
+      1, [&](std::int64_t samples) { return peak_memory(one_layer(parameters, kept, samples)) <= room; });
+  return {{"max_batch", largest}};
+}
+
+SeedFigures tnlg_01(const Node& inputs) {
+  const double states = states_of(number_of(inputs, "params"));
+  SeedFigures got{{"states_GB", states * 1e-9}};
+  for (const double gb : numbers_of(inputs, "gpu_GB")) got[fmt::format("min_gpus {}", gb)] = gpus_for(states, gb);
+  return got;
+}
+
+/// The largest number of parameters whose states alone a GPU holds.
+double largest_model(double capacity_gb) {
+  const Bytes room{capacity_gb * 1e9};
+  return static_cast<double>(largest_that_fits(
+      std::int64_t{1} << 30, [&](std::int64_t n) { return peak_memory(one_layer(static_cast<double>(n))) <= room; }));
+}
+
+SeedFigures zero_05(const Node& inputs) {
+  const double gb = number_of(inputs, "gpu_GB"), states = states_of(number_of(inputs, "params")) * 1e-9;
+  // With activations: the catalog's model of that size.
+  const Capacity room =
+      capacity(read_scenario_text(fmt::format("cluster: {{node: pcie-1, gpu: {{memory_capacity: {} GB}}}}\nmodel: {}\n"
+                                              "plan: {{precision: fp16, micro_batch_size: 1}}\nsoftware: pytorch-ddp\n",
+                                              gb, words_of(inputs, "model").front()),
+                                  "zero.yaml"));
+  return {{"states_GB", states},
+          {"left_for_activations_GB", gb - states},
+          {"max_params_states_only_32GB", largest_model(32)},
+          {"max_params_states_only_16GB", largest_model(16)},
+          {"fits_without_activations", states <= gb},
+          {"largest_micro_batch_with_activations", room.largest_micro_batch_size}};
+}
+
+SeedFigures tfm_01(const Node& inputs) {
+  const std::string text = fmt::format(
+      "cluster: {{nodes: 2, node: {{base: pcie-1, hca: {{count: 1, type: ethernet-10g}}}}, fabric: ethernet}}\n"
+      "model: {{mlp: {{widths: [{}]}}}}\nplan: {{precision: fp32, micro_batch_size: 1}}\n",
+      fmt::join(words_of(inputs, "widths"), ", "));
+  const Scenario s = read_scenario_text(text, "keras.yaml");
+  std::string counts;
+  for (const Layer& layer : s.network.layers)
+    counts += (counts.empty() ? "" : " ") + fmt::format("{:.0f}", layer.parameter_elements());
+  const auto time = [&s](const Upgrade& upgrade) {
+    SimulateOptions options;
+    options.upgrade = upgrade;
+    return simulate(s, options).step_time;
+  };
+  const double network = time({{"HCA", 2}}), latency = time({{"latency", 2}});
+  return {{"params", counts},
+          {"total", s.network.parameters()},
+          {"fp32_gradient_bytes", s.network.parameters() * s.plan.gradient_element.value},
+          {"regime", latency < network ? "latency bound" : "bandwidth bound"}};
+}
+
+const RegisterSeed room_seeds[] = {{"GPT3-03", gpt3_03}, {"GPT3-04", gpt3_04}, {"ALLOC-01", alloc_01},
+                                   {"TNLG-01", tnlg_01}, {"ZERO-05", zero_05}, {"TFM-01", tfm_01}};
+
+}  // namespace
+}  // namespace trainyard

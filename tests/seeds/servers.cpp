@@ -1,0 +1,337 @@
+// PSM-01, PSM-02, KV-01, ASYNC-01/03/04, STALE-01, SSP-01, PSNAME-01, W8-01: parameter servers and their workers.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <functional>
+#include <nlohmann/json.hpp>
+
+#include "scenarios/running/server_cell.hpp"
+#include "sim/observers/values.hpp"
+#include "sim/process/child.hpp"
+#include "tests/seeds/seed_case.hpp"
+
+namespace trainyard {
+namespace {
+
+using nlohmann::json;
+
+double push_ms(const ServerCell& cell) {
+  return json::parse(in_child([&] {
+           ServerCellRun once(cell);
+           once.run();
+           return json(once.end().value * 1e3).dump();
+         }))
+      .get<double>();
+}
+
+SeedFigures psm_01(const Node& inputs) {
+  ServerCell cell;
+  cell.gradient = Bytes{number_of(inputs, "S_MB") * 1e6};
+  cell.link = BytesPerSecond{number_of(inputs, "server_GBps") * 1e9};
+  cell.pulls = false;
+  SeedFigures got;
+  for (const double workers : numbers_of(inputs, "workers")) {
+    cell.workers = static_cast<int>(workers);
+    got[fmt::format("push_ms {}", workers)] = push_ms(cell);
+  }
+  return got;
+}
+
+SeedFigures psm_02(const Node& inputs) {
+  SeedFigures got;
+  bool even = true;
+  for (const std::string& word : words_of(inputs, "mn")) {
+    const ServerLabel label = parse_server_label(word, inputs.place);
+    ServerCell cell;
+    cell.workers = label.workers;
+    cell.servers = cell.keys = label.servers;
+    cell.gradient = Bytes{number_of(inputs, "S_MB") * 1e6};
+    cell.link = BytesPerSecond{number_of(inputs, "server_GBps") * 1e9};
+    cell.pulls = false;
+    got["push_ms " + word] = push_ms(cell);
+    const ServerCellRun run(cell);
+    std::vector<double> held(static_cast<std::size_t>(cell.servers));
+    for (std::size_t k = 0; k < run.plan().keys(); ++k)
+      held[static_cast<std::size_t>(run.plan().server_of[k])] += run.plan().share_of(k);
+    even &= std::all_of(held.begin(), held.end(), [&](double h) { return std::abs(h * cell.servers - 1) < 1e-12; });
+  }
+  got["an_even_part_per_server"] = even;
+  return got;
+}
+
+/// Whatever order pushes come in.
+SeedFigures kv_01(const Node& inputs) {
+  const int machines = static_cast<int>(number_of(inputs, "workers")),
+            gpus = static_cast<int>(number_of(inputs, "gpus"));
+  SeedFigures got;
+  bool same = true;
+  for (const std::vector<double>& slower :
+       {std::vector<double>{}, {6, 5, 4, 3, 2, 1}, {2, 6, 1, 5, 3, 4}, {1, 1, 9, 1, 1, 2}}) {
+    const std::vector<double> sums =
+        json::parse(in_child([&] {
+          ServerCell cell;
+          cell.workers = machines * gpus;
+          cell.keys = static_cast<int>(number_of(inputs, "keys"));
+          cell.gradient = Bytes{4.0 * cell.keys};
+          cell.compute = Seconds{1e-3};
+          cell.slower = slower;
+          cell.values = true;
+          ServerCellRun run(cell);
+          Values values;
+          const auto on = [&values](auto call, auto function) {
+            values.on_call(static_cast<std::uint16_t>(call), function);
+          };
+          const auto nothing = [](Actor, const Op&) {};
+          on(TrainingCall::forward, nothing);
+          on(TrainingCall::backward, nothing);
+          on(TrainingCall::take_parameters, nothing);
+          // Keys are numbered from the last layer on.
+          const auto layer_of = [&](int key) { return cell.keys - 1 - key; };
+          on(TrainingCall::fill_bucket, [&](Actor actor, const Op& op) {
+            const int key = op.effect.read.buffer;
+            values.buffer(actor, op.effect.read.buffer) =
+                Eigen::VectorXd::Constant(1, 100 * layer_of(key) + 10 * (actor / gpus) + actor % gpus);
+          });
+          std::vector<double> sum(static_cast<std::size_t>(cell.keys));
+          const auto add = [&](Actor actor, const Op& op) {
+            sum[op.effect.write.buffer] += values.buffer(actor, op.effect.read.buffer)[0];
+          };
+          on(ServerCall::first, add);
+          on(ServerCall::add, add);
+          const auto weights = [](int key) { return static_cast<std::uint16_t>(kParameters + key); };
+          on(ServerCall::update, [&](Actor actor, const Op& op) {
+            const int key = op.effect.write.buffer;
+            values.buffer(actor, weights(key)) = Eigen::VectorXd::Constant(1, sum[static_cast<std::size_t>(key)]);
+          });
+          for (int key = 0; key < cell.keys; ++key)
+            values.buffer(cell.workers, weights(key)) = Eigen::VectorXd::Zero(1);
+          run.run({&values});
+          std::vector<double> pulled;
+          for (int layer = 0; layer < cell.keys; ++layer)
+            pulled.push_back(values.buffer(0, weights(layer_of(layer)))[0]);
+          return json(pulled).dump();
+        })).get<std::vector<double>>();
+    for (std::size_t key = 0; key < sums.size(); ++key) {
+      const std::string name = fmt::format("pull {}", key);
+      same &= !got.contains(name) || got[name] == sums[key];
+      got[name] = sums[key];
+    }
+  }
+  got["any_order_gives_the_same"] = same;
+  return got;
+}
+
+/// Counts pushes of each worker that were dealt with by a time.
+class Applied : public Observer {
+ public:
+  explicit Applied(double horizon) : horizon_(horizon * (1 + 1e-12)) {}
+  void finished(const OpRun& run) override {
+    const Effect& effect = run.op->effect;
+    if (effect.action != Action::call || run.ended.value > horizon_) return;
+    if (effect.call == static_cast<std::uint16_t>(ServerCall::apply)) ++by_worker_[effect.read.chunk];
+    if (effect.call == static_cast<std::uint16_t>(ServerCall::update)) ++updates_;
+  }
+  int by(int worker) { return by_worker_[worker]; }
+  int updates() const { return updates_; }
+
+ private:
+  double horizon_;
+  std::map<int, int> by_worker_;
+  int updates_ = 0;
+};
+
+ServerCell unlike_workers(const Node& inputs, double horizon_ms) {
+  ServerCell cell;
+  const std::vector<double> times = numbers_of(inputs, "workers_ms");
+  const double fastest = *std::min_element(times.begin(), times.end());
+  cell.compute = Seconds{fastest * 1e-3};
+  for (const double t : times) cell.slower.push_back(t / fastest);
+  cell.workers = static_cast<int>(times.size());
+  cell.steps = static_cast<int>(horizon_ms / fastest) + 1;  // more than can be done
+  return cell;
+}
+
+SeedFigures async_01(const Node& inputs) {
+  const double horizon = number_of(inputs, "horizon_s");
+  const ServerCell cell = unlike_workers(inputs, horizon * 1e3);
+  const auto count = [&](Consistency consistency) {
+    return json::parse(in_child([&] {
+             ServerCell as = cell;
+             as.change = [&](ServerPlan& plan) { plan.consistency = consistency; };
+             ServerCellRun run(as);
+             Applied applied(horizon);
+             run.run({&applied});
+             int batches = 0;
+             for (int worker = 0; worker < cell.workers; ++worker) batches += applied.by(worker);
+             return json(consistency == Consistency::synchronous ? applied.updates() : batches).dump();
+           }))
+        .get<int>();
+  };
+  const int sync_steps = count(Consistency::synchronous), async_batches = count(Consistency::asynchronous);
+  return {{"sync_steps", sync_steps},
+          {"sync_minibatches", sync_steps * cell.workers},
+          {"async_minibatches", async_batches},
+          {"ratio", static_cast<double>(async_batches) / (sync_steps * cell.workers)}};
+}
+
+SeedFigures ssp_01(const Node& inputs) {
+  const double horizon_ms = number_of(inputs, "horizon_ms");
+  const ServerCell cell = unlike_workers(inputs, horizon_ms);
+  SeedFigures got;
+  bool slow_alike = true;
+  for (const std::string& bound : words_of(inputs, "bound")) {
+    const json j = json::parse(in_child([&] {
+      ServerCell as = cell;
+      as.change = [&](ServerPlan& plan) {
+        plan.consistency = bound == "inf" ? Consistency::asynchronous : Consistency::stale;
+        if (bound != "inf") plan.staleness = static_cast<int>(parse_integer(bound));
+      };
+      ServerCellRun run(as);
+      Applied applied(horizon_ms * 1e-3);
+      run.run({&applied});
+      return json{applied.by(0), applied.by(1)}.dump();
+    }));
+    got["fast_worker_iterations " + bound] = j[0];
+    slow_alike &= !got.contains("slow_worker_iterations") || got["slow_worker_iterations"] == j[1];
+    got["slow_worker_iterations"] = j[1];
+  }
+  got["slow_worker_goes_its_own_pace"] = slow_alike;
+  return got;
+}
+
+SeedFigures stale_01(const Node& inputs) {
+  SeedFigures got;
+  for (const double n : numbers_of(inputs, "n")) {
+    ServerCell cell;
+    cell.workers = static_cast<int>(n);
+    cell.compute = Seconds{1e-3};
+    cell.steps = 20;
+    const json histogram = json::parse(in_child([&] {
+      ServerCell as = cell;
+      as.change = [](ServerPlan& plan) { plan.consistency = Consistency::asynchronous; };
+      ServerCellRun run(as);
+      run.run();
+      return json(run.board().staleness()).dump();
+    }));
+    if (histogram.size() == 1) got[fmt::format("staleness {}", n)] = histogram[0][0];
+  }
+  return got;
+}
+
+/// What is in the server's one key when workers, each with its λ, have brought it weights: worker k those that `local`
+/// says, the next one later than the one before.
+double mixed_weights(const std::vector<double>& lambdas, const std::function<double(int)>& local, int workers) {
+  return json::parse(in_child([&] {
+           ServerCell cell;
+           cell.workers = workers;
+           cell.gradient = Bytes{4};
+           cell.compute = Seconds{1e-3};
+           cell.values = true;
+           for (int worker = 0; worker < workers; ++worker) cell.slower.push_back(worker + 1);
+           cell.change = [&](ServerPlan& plan) {
+             plan.consistency = Consistency::asynchronous;
+             plan.worker_weights.assign(lambdas.begin(), lambdas.begin() + workers);
+           };
+           ServerCellRun run(cell);
+           Values values;
+           const auto on = [&values](auto call, auto function) {
+             values.on_call(static_cast<std::uint16_t>(call), function);
+           };
+           const auto nothing = [](Actor, const Op&) {};
+           for (const TrainingCall call :
+                {TrainingCall::forward, TrainingCall::backward, TrainingCall::take_parameters})
+             on(call, nothing);
+           on(ServerCall::local_update, nothing);
+           on(TrainingCall::fill_bucket,
+              [&](Actor actor, const Op&) { values.buffer(actor, 0) = Eigen::VectorXd::Constant(1, local(actor)); });
+           on(ServerCall::apply, [&](Actor actor, const Op& op) {
+             Eigen::VectorXd& w = values.buffer(actor, kParameters);
+             const BufferRef& from = op.effect.read;
+             w += run.plan().worker_weights[from.chunk] * (values.buffer(actor, from.buffer) - w);
+           });
+           values.buffer(workers, kParameters) = Eigen::VectorXd::Zero(1);
+           run.run({&values});
+           return json(values.buffer(workers, kParameters)[0]).dump();
+         }))
+      .get<double>();
+}
+
+/// Two workers, far apart, descend each to a minimum of (x² − 1)² of its own; the server takes the mean of them.
+SeedFigures async_03(const Node& inputs) {
+  const auto f = [](double x) { return (x * x - 1) * (x * x - 1); };
+  const std::vector<double> begin = numbers_of(inputs, "begin");
+  const auto descend = [&](int worker) {
+    double x = begin.at(static_cast<std::size_t>(worker));
+    for (int step = 0; step < 100; ++step) x -= 0.125 * 4 * x * (x * x - 1);
+    return x;
+  };
+  const double mean = mixed_weights({1, 0.5}, descend, 2), aside = 1e-3;
+  return {{"minima", json{descend(0), descend(1)}.dump()},
+          {"f_at_minima", std::max(f(descend(0)), f(descend(1)))},
+          {"average_x", mean},
+          {"f_at_average", f(mean)},
+          {"is_local_max", f(mean) > f(mean - aside) && f(mean) > f(mean + aside)}};
+}
+
+SeedFigures async_04(const Node& inputs) {
+  const std::vector<double> brought = numbers_of(inputs, "weights"), lambdas = numbers_of(inputs, "lambdas");
+  SeedFigures got;
+  for (int updates = 1; updates <= static_cast<int>(brought.size()); ++updates)
+    got[fmt::format("w_after {}", updates)] = mixed_weights(
+        lambdas, [&](int k) { return brought[static_cast<std::size_t>(k)]; }, updates);
+  return got;
+}
+
+/// Samples a second, in those of one worker alone that nothing holds up.
+double throughput(int workers, int servers, double push_share) {
+  ServerCell cell;
+  cell.workers = workers;
+  cell.servers = cell.keys = servers;
+  cell.compute = Seconds{0.1};
+  cell.gradient = cell.link * cell.compute * push_share;
+  cell.pulls = false;
+  return workers * cell.compute.value * 1e3 / push_ms(cell);
+}
+
+SeedFigures psname_01(const Node& inputs) {
+  const ServerLabel label = parse_server_label(words_of(inputs, "label").at(0), inputs.place);
+  const double share = number_of(inputs, "push_share");
+  std::map<int, std::vector<double>> curves;
+  for (const double servers : numbers_of(inputs, "servers"))
+    for (const double workers : numbers_of(inputs, "workers"))
+      curves[static_cast<int>(servers)].push_back(
+          throughput(static_cast<int>(workers), static_cast<int>(servers), share));
+  bool rises = true, flattens = true, lifts = true;
+  double plateau = 0;
+  for (const auto& [servers, curve] : curves) {
+    for (std::size_t i = 1; i < curve.size(); ++i) {
+      rises &= curve[i] > curve[i - 1];
+      if (i > 1) flattens &= curve[i] / curve[i - 1] < curve[i - 1] / curve[i - 2];
+    }
+    lifts &= curve.back() > plateau;
+    plateau = curve.back();
+  }
+  return {{"workers", label.workers},
+          {"servers", label.servers},
+          {"throughput_rises_with_workers", rises},
+          {"and_flattens", flattens},
+          {"more_servers_lift_the_plateau", lifts}};
+}
+
+SeedFigures w8_01(const Node& inputs) {
+  const std::vector<double> workers = numbers_of(inputs, "workers");
+  const double share = number_of(inputs, "push_share");
+  const double n = workers.at(1), speedup = throughput(static_cast<int>(n), 1, share) /
+                                            throughput(static_cast<int>(workers.at(0)), 1, share);
+  return {{"speedup", speedup},
+          {"efficiency", speedup / n},
+          {"implied_serial_fraction_amdahl", (n / speedup - 1) / (n - 1)}};
+}
+
+const RegisterSeed server_seeds[] = {{"PSM-01", psm_01},     {"PSM-02", psm_02},     {"KV-01", kv_01},
+                                     {"ASYNC-01", async_01}, {"ASYNC-03", async_03}, {"ASYNC-04", async_04},
+                                     {"STALE-01", stale_01}, {"SSP-01", ssp_01},     {"PSNAME-01", psname_01},
+                                     {"W8-01", w8_01}};
+
+}  // namespace
+}  // namespace trainyard

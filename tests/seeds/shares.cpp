@@ -1,0 +1,201 @@
+// ZERO-01, ZERO-02, ZERO-03, 3D-01, SHARD-01: what ranks and servers share out among themselves.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <numeric>
+#include <set>
+
+#include "scenarios/planning/held_memory.hpp"
+#include "scenarios/running/ideal_machine.hpp"
+#include "sim/executor/simulation.hpp"
+#include "sim/list_program.hpp"
+#include "sim/process/child.hpp"
+#include "strategies/plan/mesh.hpp"
+#include "tests/seeds/seed_case.hpp"
+#include "topologies/machines/cluster_machine.hpp"
+
+namespace trainyard {
+namespace {
+
+using nlohmann::json;
+
+constexpr std::pair<const char*, ZeroStage> kZero[] = {{"dp", ZeroStage::none},
+                                                       {"zero1", ZeroStage::optimizer},
+                                                       {"zero2", ZeroStage::gradients},
+                                                       {"zero3", ZeroStage::parameters}};
+
+/// Bytes that the fullest of so many ranks holds of a model trained in bf16 with Adam.
+double bytes_a_rank(double parameters, ZeroStage zero, double ranks) {
+  const StaticMemory states = model_states(held_elements(parameters, zero_shares(zero, ranks)), Precision::bf16,
+                                           find_optimizer("adam", seed_place()));
+  double most = 0;
+  for (const MemoryUse::ByClass& parts :
+       held_memory(std::vector<StaticMemory>(static_cast<std::size_t>(ranks), states)))
+    most = std::max(most, std::accumulate(parts.begin(), parts.end(), 0.0));
+  return most;
+}
+
+SeedFigures zero_01(const Node& inputs) {
+  const double parameters = number_of(inputs, "params");
+  SeedFigures got;
+  for (const double ranks : numbers_of(inputs, "N"))
+    for (const auto& [name, zero] : kZero)
+      got[fmt::format("bytes_per_param {} {}", ranks, name)] = bytes_a_rank(parameters, zero, ranks) / parameters;
+  return got;
+}
+
+SeedFigures zero_02(const Node& inputs) {
+  SeedFigures got;
+  for (const auto& [name, zero] : kZero)
+    got[fmt::format("GB {}", name)] = bytes_a_rank(number_of(inputs, "params"), zero, number_of(inputs, "N")) * 1e-9;
+  return got;
+}
+
+SeedFigures zero_03(const Node& inputs) {
+  const double parameters = number_of(inputs, "params");
+  const double nodes = parameters / number_of(inputs, "params_per_node"),
+               gpus = nodes * number_of(inputs, "gpus_per_node");
+  const auto gb = [parameters](ZeroStage zero, double ranks) { return bytes_a_rank(parameters, zero, ranks) * 1e-9; };
+  return {{"nodes", nodes},
+          {"gpus", gpus},
+          {"model_states_TB", gb(ZeroStage::none, 1) * 1e-3},
+          {"GB_per_gpu_even_split", gb(ZeroStage::parameters, gpus)},
+          {"GB_per_gpu_zero3_N1024", gb(ZeroStage::parameters, 1024)},
+          {"GB_per_gpu_zero1_N800", gb(ZeroStage::optimizer, gpus)},
+          {"GB_per_gpu_zero2_N800", gb(ZeroStage::gradients, gpus)}};
+}
+
+/// Every rank meets its group on each axis, one axis after another: groups that don't agree would wait for ever.
+double meet(const Mesh& mesh) {
+  return json::parse(in_child([&mesh] {
+           IdealMachine machine("rank");
+           Simulation simulation(machine);
+           for (int rank = 0; rank < mesh.ranks(); ++rank) {
+             std::vector<Op> ops;
+             for (const Axis axis : {Axis::tensor, Axis::data, Axis::pipeline}) {
+               const std::vector<int> group = mesh.group(rank, axis);
+               Op& work = ops.emplace_back();
+               work.kind = Kind::compute;
+               work.work.flops = Flops{1};
+               Op& join = ops.emplace_back();
+               join.kind = Kind::join;
+               join.message.steps = static_cast<std::uint32_t>(group.size());
+               join.message.tag = static_cast<Tag>(group.front()) * kAxes + static_cast<Tag>(axis);
+             }
+             simulation.add(rank, std::make_unique<ListProgram>(std::move(ops)));
+           }
+           return json(simulation.run().end.value).dump();
+         }))
+      .get<double>();
+}
+
+SeedFigures three_d_01(const Node& inputs) {
+  SeedFigures got;
+  for (const double tensor : numbers_of(inputs, "tp")) {
+    Mesh mesh;
+    mesh.tensor = static_cast<int>(tensor);
+    mesh.data = static_cast<int>(number_of(inputs, "dp"));
+    mesh.pipeline = static_cast<int>(number_of(inputs, "pp"));
+    std::set<int> replicas, stages;
+    std::set<std::vector<int>> data_groups;
+    for (int rank = 0; rank < mesh.ranks(); ++rank) {
+      replicas.insert(mesh.of(rank).data);
+      stages.insert(mesh.of(rank).pipeline);
+      data_groups.insert(mesh.group(rank, Axis::data));
+    }
+    got[fmt::format("gpus tp{}", tensor)] = mesh.ranks();
+    got[fmt::format("replicas tp{}", tensor)] = replicas.size();
+    got[fmt::format("data_groups tp{}", tensor)] = data_groups.size();
+    got[fmt::format("stages tp{}", tensor)] = stages.size();
+    got[fmt::format("all_meet tp{}", tensor)] = meet(mesh) == 3;
+  }
+  return got;
+}
+
+/// MB of each key that each server has: keys × servers.
+using KeyShares = std::vector<std::vector<double>>;
+
+KeyShares round_robin(const std::vector<double>& keys, std::size_t servers) {
+  KeyShares shares(keys.size(), std::vector<double>(servers));
+  for (std::size_t key = 0; key < keys.size(); ++key) shares[key][key % servers] = keys[key];
+  return shares;
+}
+
+/// The largest key first, each to the server that has least.
+KeyShares size_greedy(const std::vector<double>& keys, std::size_t servers) {
+  std::vector<std::size_t> order(keys.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::stable_sort(order.begin(), order.end(), [&keys](std::size_t a, std::size_t b) { return keys[a] > keys[b]; });
+  std::vector<double> loads(servers);
+  KeyShares shares(keys.size(), std::vector<double>(servers));
+  for (const std::size_t key : order) {
+    const auto least = static_cast<std::size_t>(std::min_element(loads.begin(), loads.end()) - loads.begin());
+    shares[key][least] = keys[key];
+    loads[least] += keys[key];
+  }
+  return shares;
+}
+
+KeyShares split(const std::vector<double>& keys, std::size_t servers) {
+  KeyShares shares;
+  for (const double key : keys) shares.push_back(std::vector<double>(servers, key / static_cast<double>(servers)));
+  return shares;
+}
+
+/// As many workers as servers push all keys, to all servers at the same time: seconds at 1 GB/s a device.
+double push_seconds(const KeyShares& shares, std::size_t servers) {
+  return json::parse(in_child([&] {
+           ClusterMachine machine(star_cluster(static_cast<int>(2 * servers), BytesPerSecond{1e9}), SoftwareStack{});
+           Simulation simulation(machine);
+           std::vector<std::vector<Op>> ops(2 * servers);
+           for (std::size_t worker = 0; worker < servers; ++worker)
+             for (std::size_t key = 0; key < shares.size(); ++key)
+               for (std::size_t server = 0; server < servers; ++server) {
+                 if (shares[key][server] == 0) continue;
+                 Op op;
+                 op.kind = Kind::send;
+                 op.stream = static_cast<Stream>(server);
+                 op.message.slot = static_cast<std::uint16_t>(server);
+                 op.message.bytes = Bytes{shares[key][server] * 1e6};
+                 op.message.tag = key;
+                 ops[worker].push_back(op);
+                 op.kind = Kind::recv;
+                 op.stream = static_cast<Stream>(worker);
+                 op.message.slot = op.stream;
+                 ops[servers + server].push_back(op);
+               }
+           for (std::size_t actor = 0; actor < ops.size(); ++actor) {
+             std::vector<Actor> peers(servers);
+             std::iota(peers.begin(), peers.end(), static_cast<Actor>(actor < servers ? servers : 0));
+             simulation.add(static_cast<Actor>(actor),
+                            std::make_unique<ListProgram>(ops[actor], peers, static_cast<int>(servers)));
+           }
+           return json(simulation.run().end.value).dump();
+         }))
+      .get<double>();
+}
+
+SeedFigures shard_01(const Node& inputs) {
+  const std::vector<double> keys = numbers_of(inputs, "key_MB");
+  const auto servers = static_cast<std::size_t>(number_of(inputs, "servers"));
+  const double even = push_seconds(split(keys, servers), servers);
+  SeedFigures got;
+  const std::pair<const char*, KeyShares> ways[] = {{"round_robin", round_robin(keys, servers)},
+                                                    {"size_greedy", size_greedy(keys, servers)},
+                                                    {"split_keys", split(keys, servers)}};
+  for (const auto& [name, shares] : ways) {
+    std::vector<double> loads(servers);
+    for (const std::vector<double>& key : shares)
+      for (std::size_t server = 0; server < servers; ++server) loads[server] += key[server];
+    got[fmt::format("MB {}", name)] = fmt::format("{}", fmt::join(loads, " "));
+    got[fmt::format("push_slowdown {}", name)] = push_seconds(shares, servers) / even;
+  }
+  return got;
+}
+
+const RegisterSeed share_seeds[] = {
+    {"ZERO-01", zero_01}, {"ZERO-02", zero_02}, {"ZERO-03", zero_03}, {"3D-01", three_d_01}, {"SHARD-01", shard_01}};
+
+}  // namespace
+}  // namespace trainyard

@@ -1,0 +1,161 @@
+// DPSET-01, OVL-01, BATCH-01, STRAG-01: data-parallel steps.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "sim/executor/simulation.hpp"
+#include "sim/observers/breakdown.hpp"
+#include "sim/process/child.hpp"
+#include "strategies/values/numeric_training.hpp"
+#include "tests/seeds/simple_training.hpp"
+#include "topologies/machines/cluster_machine.hpp"
+#include "topologies/machines/straggler_machine.hpp"
+
+namespace trainyard {
+namespace {
+
+using nlohmann::json;
+
+struct StepTimes {
+  double total = 0, exposed = 0;
+};
+
+StepTimes data_parallel_time(const Network& network, const DataParallelPlan& plan, BytesPerSecond link) {
+  const json j = json::parse(in_child([&] {
+    Names names;
+    ClusterMachine machine(star_cluster(plan.ranks, link), SoftwareStack{});
+    training_groups(names, plan.all_reduce);
+    Breakdown breakdown(names);
+    Simulation simulation(machine);
+    for (int rank = 0; rank < plan.ranks; ++rank)
+      simulation.add(rank, data_parallel_program(rank, network, plan, names));
+    simulation.observe(breakdown);
+    const double end = simulation.run().end.value;
+    return json{end, breakdown.parts().exposed.at("all-reduce").value}.dump();
+  }));
+  return {j[0], j[1]};
+}
+
+SeedFigures dpset_01(const Node& inputs) {
+  const int nodes = static_cast<int>(number_of(inputs, "nodes")),
+            each = static_cast<int>(number_of(inputs, "batches_per_node"));
+  const json j = json::parse(in_child([&] {
+    NumericTask task;
+    task.shape.widths = {4, 6, 2};
+    constexpr int kSamples = 8;  // a batch
+    task.global_batch = nodes * kSamples;
+    const Eigen::Index samples = static_cast<Eigen::Index>(nodes) * each * kSamples;
+    task.inputs = Eigen::MatrixXd::NullaryExpr(
+        4, samples, [](Eigen::Index r, Eigen::Index c) { return std::sin(static_cast<double>(3 * r + 7 * c)); });
+    task.targets = Eigen::MatrixXd::NullaryExpr(
+        2, samples, [](Eigen::Index r, Eigen::Index c) { return std::cos(static_cast<double>(r + 2 * c)); });
+    const Network network = mlp_network(task.shape, kSamples, Precision::fp32);
+    DataParallelPlan plan = simple_plan(network, nodes, "ring", true);
+    plan.steps = each;
+    plan.values = true;
+    ClusterMachine machine(star_cluster(nodes, BytesPerSecond{1e9}), SoftwareStack{});
+    Names names;
+    training_groups(names, plan.all_reduce);
+    Values values;
+    NumericTraining training(task, network, plan);
+    training.attach(values);
+    Simulation simulation(machine);
+    for (int rank = 0; rank < nodes; ++rank) simulation.add(rank, data_parallel_program(rank, network, plan, names));
+    simulation.observe(values);
+    simulation.run();
+    int batches = 0;
+    for (int rank = 0; rank < nodes; ++rank) batches += training.updates(rank);
+    return json{batches, training.updates(0), training.replicas_identical(),
+                largest_difference(training.replica(0), train_plainly(task, each))}
+        .dump();
+  }));
+  const int batches = j[0], rounds = j[1];
+  return {{"total_batches", batches},
+          {"sync_rounds", rounds},
+          {"effective_batches_per_round", batches / rounds},
+          {"replicas_identical", j[2]},
+          {"equals_single_device", j[3].get<double>() <= 1e-12}};
+}
+
+/// Two ranks exchange S bytes in S/B by a ring: half of them each way, twice.
+constexpr int kPair = 2;
+constexpr double kLink = 1e9;
+
+SeedFigures ovl_01(const Node& inputs) {
+  const int layers = static_cast<int>(number_of(inputs, "layers"));
+  const Bytes gradient = BytesPerSecond{kLink} * Seconds{number_of(inputs, "comm_ms_each") * 1e-3};
+  const Network network =
+      simple_layers(layers, gradient.value / 4, milliseconds(number_of(inputs, "backward_ms_each")));
+  const StepTimes apart =
+      data_parallel_time(network, simple_plan(network, kPair, "ring", false), BytesPerSecond{kLink});
+  const StepTimes overlapped =
+      data_parallel_time(network, simple_plan(network, kPair, "ring", true), BytesPerSecond{kLink});
+  return {{"no_overlap_ms", apart.total * 1e3},
+          {"overlap_ms", overlapped.total * 1e3},
+          {"exposed_ms", overlapped.exposed * 1e3}};
+}
+
+SeedFigures batch_01(const Node& inputs) {
+  const Bytes gradient = BytesPerSecond{kLink} * Seconds{number_of(inputs, "comm_ms") * 1e-3};
+  SeedFigures got;
+  for (const double batch : numbers_of(inputs, "batch")) {
+    const Network network =
+        simple_layers(1, gradient.value / 4, milliseconds(number_of(inputs, "compute_ms_per_sample") * batch));
+    const StepTimes t = data_parallel_time(network, simple_plan(network, kPair, "ring", false), BytesPerSecond{kLink});
+    got[fmt::format("comm_share {}", batch)] = t.exposed / t.total;
+  }
+  return got;
+}
+
+SeedFigures strag_01(const Node& inputs) {
+  const double low = number_of(inputs, "low_ms"), high = number_of(inputs, "high_ms");
+  const int steps = static_cast<int>(number_of(inputs, "steps"));
+  const std::vector<double> counts = numbers_of(inputs, "n");
+  const Network network = simple_layers(1, 1, milliseconds((low + high) / 2));
+  Straggler jitter;
+  jitter.kind = StragglerKind::uniform;
+  jitter.spread = (high - low) / (high + low);
+  SeedFigures got;
+  const std::vector<std::string> times = in_children(counts.size(), processors(), [&](std::size_t i) {
+    const int n = static_cast<int>(counts[i]);
+    DataParallelPlan plan = simple_plan(network, n, "binary-tree", false);
+    plan.steps = steps;
+    send_nothing(plan);
+    Names names;
+    ClusterMachine cluster(star_cluster(n, BytesPerSecond{kLink}), SoftwareStack{});
+    StragglerMachine machine(cluster, {jitter}, n);
+    Simulation simulation(machine);
+    for (int rank = 0; rank < n; ++rank) simulation.add(rank, data_parallel_program(rank, network, plan, names));
+    return json(simulation.run().end.value).dump();
+  });
+  for (std::size_t i = 0; i < counts.size(); ++i)
+    got[fmt::format("expected_step_ms {}", counts[i])] = json::parse(times[i]).get<double>() / steps * 1e3;
+  // A worker that waits for nobody takes its own mean.
+  const DataParallelPlan alone = [&] {
+    DataParallelPlan plan = simple_plan(network, 1, "ring", false);
+    plan.steps = steps;
+    return plan;
+  }();
+  got["async_mean_ms"] = json::parse(in_child([&] {
+                           Names names;
+                           ClusterMachine cluster(star_cluster(2, BytesPerSecond{kLink}), SoftwareStack{});
+                           StragglerMachine machine(cluster, {jitter}, 2);
+                           Breakdown breakdown(names);
+                           Simulation simulation(machine);
+                           // Two on their own, so that neither is the slowest of a group by chance.
+                           for (int rank = 0; rank < 2; ++rank)
+                             simulation.add(rank, data_parallel_program(0, network, alone, names));
+                           simulation.observe(breakdown);
+                           simulation.run();
+                           return json((breakdown.parts(0).total.value + breakdown.parts(1).total.value) / 2).dump();
+                         })).get<double>() /
+                         steps * 1e3;
+  return got;
+}
+
+const RegisterSeed training_seeds[] = {
+    {"DPSET-01", dpset_01}, {"OVL-01", ovl_01}, {"BATCH-01", batch_01}, {"STRAG-01", strag_01}};
+
+}  // namespace
+}  // namespace trainyard

@@ -1,0 +1,148 @@
+#include "tests/seeds/transfers.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "sim/executor/simulation.hpp"
+#include "sim/list_program.hpp"
+#include "sim/observers/traffic.hpp"
+#include "sim/process/child.hpp"
+#include "topologies/machines/cluster_machine.hpp"
+
+namespace trainyard {
+namespace {
+
+/// One actor's part of messages that all start at once: each on a stream of its own.
+std::unique_ptr<Program> transfer_program(Actor me, const std::vector<Transfer>& transfers) {
+  std::vector<Op> ops;
+  std::vector<Actor> peers;
+  for (std::size_t i = 0; i < transfers.size(); ++i) {
+    const Transfer& transfer = transfers[i];
+    if (transfer.from != me && transfer.to != me) continue;
+    Op op;
+    op.kind = transfer.from == me ? Kind::send : Kind::recv;
+    op.stream = static_cast<Stream>(ops.size());
+    op.message.bytes = transfer.from == me ? transfer.size : Bytes{0};
+    op.message.slot = static_cast<std::uint16_t>(peers.size());
+    op.message.tag = static_cast<Tag>(i);
+    peers.push_back(transfer.from == me ? transfer.to : transfer.from);
+    ops.push_back(op);
+  }
+  return std::make_unique<ListProgram>(std::move(ops), std::move(peers), kMaxStreams);
+}
+
+/// One actor's part of stages: its messages on a stream each, and after each stage it meets the others.
+std::unique_ptr<Program> staged_program(Actor me, const std::vector<std::vector<Transfer>>& stages, int actors) {
+  std::vector<Op> ops;
+  std::vector<Actor> peers;
+  std::vector<std::uint32_t> on_stream(kMaxStreams, 0);
+  const auto add = [&](Op op, Stream stream, Dep after) {
+    op.stream = stream;
+    op.deps[0] = after;
+    ops.push_back(op);
+    ++on_stream.at(stream);
+  };
+  for (std::size_t stage = 0; stage < stages.size(); ++stage) {
+    const Dep begun{on_stream[0], 0};
+    Stream streams = 1;
+    for (std::size_t i = 0; i < stages[stage].size(); ++i) {
+      const Transfer& transfer = stages[stage][i];
+      if (transfer.from != me && transfer.to != me) continue;
+      Op op;
+      op.kind = transfer.from == me ? Kind::send : Kind::recv;
+      op.message.bytes = transfer.from == me ? transfer.size : Bytes{0};
+      op.message.slot = static_cast<std::uint16_t>(peers.size());
+      op.message.tag = (static_cast<Tag>(stage) << 32U) + i;
+      peers.push_back(transfer.from == me ? transfer.to : transfer.from);
+      add(op, streams++, begun);
+    }
+    for (Stream stream = 1; stream < streams; ++stream) add(Op{}, 0, {on_stream[stream], stream});
+    Op join;
+    join.kind = Kind::join;
+    join.message.tag = stage;
+    join.message.steps = static_cast<std::uint32_t>(actors);
+    add(join, 0, {});
+  }
+  return std::make_unique<ListProgram>(std::move(ops), std::move(peers), kMaxStreams);
+}
+
+/// When each of the meetings between stages ends.
+class StageEnds : public Observer {
+ public:
+  explicit StageEnds(std::size_t stages) : ends(stages, 0.0) {}
+  void finished(const OpRun& run) override {
+    if (run.op->kind == Kind::join) ends.at(static_cast<std::size_t>(run.op->message.tag)) = run.ended.value;
+  }
+  std::vector<double> ends;
+};
+
+}  // namespace
+
+std::vector<double> stages_ms(const ClusterSpec& cluster, const std::vector<std::vector<Transfer>>& stages) {
+  const std::string text = in_child([&] {
+    ClusterMachine machine(cluster, SoftwareStack{});
+    Simulation simulation(machine);
+    StageEnds observed(stages.size());
+    simulation.observe(observed);
+    int actors = cluster.gpus();
+    for (const std::vector<Transfer>& stage : stages)
+      for (const Transfer& transfer : stage) actors = std::max({actors, transfer.from + 1, transfer.to + 1});
+    for (Actor actor = 0; actor < actors; ++actor) simulation.add(actor, staged_program(actor, stages, actors));
+    simulation.run();
+    return nlohmann::json(observed.ends).dump();
+  });
+  const auto ends = nlohmann::json::parse(text).get<std::vector<double>>();
+  std::vector<double> took;
+  for (std::size_t i = 0; i < ends.size(); ++i) took.push_back((ends[i] - (i == 0 ? 0 : ends[i - 1])) * 1e3);
+  return took;
+}
+
+ClusterSpec cluster_of(int gpus, const std::string& links, int nodes, const std::string& fabric) {
+  const std::string text = fmt::format(
+      "gpu: {{count: {}, type: {{peak: {{fp32: 1 TFLOP/s}}, memory_bandwidth: 1 TB/s, memory_capacity: 1 TB}}}}\n{}",
+      gpus, links);
+  const Catalog catalog;
+  ClusterSpec spec;
+  spec.nodes = nodes;
+  spec.place.file = std::make_shared<const std::string>("wiring");
+  spec.node = read_node(catalog.resolve("node", parse_document(text, "wiring")), catalog);
+  spec.fabric = "nonblocking";
+  if (!fabric.empty()) read_fabric(spec, catalog.resolve("fabric", parse_document(fabric, "wiring")));
+  return spec;
+}
+
+ClusterSpec hosts_of(int nodes, const std::string& hca, const std::string& fabric) {
+  return cluster_of(1,
+                    fmt::format("interconnect: pcie\npcie: {{rate: 1 TB/s, latency: 0 us}}\n"
+                                "hca: {{count: 1, latency: 0 us, {}}}\n",
+                                hca),
+                    nodes, fabric);
+}
+
+TransferTimes run_transfers(const ClusterSpec& cluster, const std::vector<Transfer>& transfers) {
+  const std::string text = in_child([&] {
+    ClusterMachine machine(cluster, SoftwareStack{});
+    Simulation simulation(machine);
+    Traffic traffic(machine.links());
+    simulation.observe(traffic);
+    Actor actors = cluster.gpus();
+    for (const Transfer& transfer : transfers) actors = std::max({actors, transfer.from + 1, transfer.to + 1});
+    for (Actor actor = 0; actor < actors; ++actor) simulation.add(actor, transfer_program(actor, transfers));
+    const SimulationResult end = simulation.run();
+    traffic.check(end.end);
+    Seconds busy;
+    for (std::size_t i = 0; i < machine.links().size(); ++i)
+      if (machine.links()[i].kind == "CPU copies")
+        busy += traffic.on_link(static_cast<LinkId>(i)) / machine.links()[i].capacity;
+    return nlohmann::json{end.end.value * 1e3, busy.value * 1e3}.dump();
+  });
+  const nlohmann::json j = nlohmann::json::parse(text);
+  return {j[0].get<double>(), j[1].get<double>()};
+}
+
+double transfer_ms(const ClusterSpec& cluster, const std::vector<Transfer>& transfers) {
+  return run_transfers(cluster, transfers).ms;
+}
+
+}  // namespace trainyard

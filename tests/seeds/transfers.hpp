@@ -1,0 +1,35 @@
+#pragma once
+#include "sim/program.hpp"
+#include "tests/seeds/seed_case.hpp"
+
+namespace trainyard {
+
+// What experiments with single messages are made of.
+
+/// A node as a user would write it, of `gpus` GPUs whose figures do not matter; alone, or several of them joined by
+/// `fabric` (an entry in place).
+ClusterSpec cluster_of(int gpus, const std::string& links, int nodes = 1, const std::string& fabric = "");
+/// `nodes` hosts of one device with one HCA, which alone limits them.
+ClusterSpec hosts_of(int nodes, const std::string& hca, const std::string& fabric = "");
+
+/// A message; all of a list start at once.
+struct Transfer {
+  Actor from = 0, to = 0;
+  Bytes size;
+};
+
+struct TransferTimes {
+  double ms = 0;            ///< until the last message has arrived
+  double host_busy_ms = 0;  ///< of all CPUs: what their copies took
+};
+TransferTimes run_transfers(const ClusterSpec&, const std::vector<Transfer>&);
+/// Until the last message has arrived, in ms.
+double transfer_ms(const ClusterSpec&, const std::vector<Transfer>&);
+
+/// Stages of messages: all of a stage start at once, when the stage before has ended. How long each takes, in ms.
+std::vector<double> stages_ms(const ClusterSpec&, const std::vector<std::vector<Transfer>>&);
+
+/// The actor of CPU socket `socket` of a cluster of one node.
+inline Actor host_of(const ClusterSpec& cluster, int socket = 0) { return cluster.gpus() + socket; }
+
+}  // namespace trainyard

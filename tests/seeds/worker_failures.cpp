@@ -1,0 +1,99 @@
+// ASYNC-02: a worker dies; the asynchronous server goes on with the others, the synchronous step stands still.
+#include <fmt/format.h>
+
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "scenarios/running/server_cell.hpp"
+#include "sim/executor/simulation.hpp"
+#include "sim/process/child.hpp"
+#include "tests/seeds/simple_training.hpp"
+#include "topologies/machines/cluster_machine.hpp"
+
+namespace trainyard {
+namespace {
+
+using nlohmann::json;
+
+constexpr BytesPerSecond kAnyLink{1e9};  // nothing that is sent has bytes
+
+/// Calls of one number that ended on an actor in time, computations that were cut off, and the last end of all.
+class CallsAndLosses : public Observer {
+ public:
+  CallsAndLosses(Actor actor, int call, double until) : actor_(actor), call_(call), until_(until * (1 + 1e-12)) {}
+  void finished(const OpRun& run) override {
+    if (run.outcome == Outcome::cancelled) {
+      lost_ += run.op->kind == Kind::compute ? 1 : 0;
+      return;
+    }
+    last_ = run.ended.value;
+    if (run.op->actor == actor_ && run.op->effect.action == Action::call && run.op->effect.call == call_ &&
+        run.ended.value <= until_)
+      ++calls_;
+  }
+  int calls() const { return calls_; }
+  int lost() const { return lost_; }
+  double last() const { return last_; }
+
+ private:
+  Actor actor_;
+  int call_;
+  double until_;
+  int calls_ = 0, lost_ = 0;
+  double last_ = 0;
+};
+
+/// One layer without parameters to speak of, which takes `ms` a step.
+std::string synchronous_without_recovery(int workers, double ms, Actor victim, double fail_s, double horizon_s) {
+  return in_child([&] {
+    const Network network = simple_layers(1, 1, milliseconds(ms));
+    DataParallelPlan plan = simple_plan(network, workers, "ring", false);
+    send_nothing(plan);
+    plan.values = true;  // for its calls
+    plan.steps = static_cast<int>(horizon_s * 1e3 / ms);
+    Names names;
+    ClusterMachine machine(star_cluster(workers, kAnyLink), SoftwareStack{});
+    CallsAndLosses watch(0, static_cast<int>(TrainingCall::update), horizon_s);
+    Simulation simulation(machine);
+    for (int rank = 0; rank < workers; ++rank) simulation.add(rank, data_parallel_program(rank, network, plan, names));
+    simulation.change(ActorChange{Seconds{fail_s}, victim, nullptr});
+    simulation.observe(watch);
+    try {
+      simulation.run();
+    } catch (const Deadlock& e) {
+      const bool named = std::string(e.what()).find(fmt::format("rank {} ", victim)) != std::string::npos &&
+                         std::string(e.what()).find("which failed at") != std::string::npos;
+      return json(fmt::format("{} at {:.0f} ms: {} complete steps", named ? "stalls" : "stalls for no reason given",
+                              watch.last() * 1e3, watch.calls()))
+          .dump();
+    }
+    return json("goes on").dump();
+  });
+}
+
+SeedFigures async_02(const Node& inputs) {
+  const int workers = static_cast<int>(number_of(inputs, "workers"));
+  const auto victim = static_cast<Actor>(number_of(inputs, "worker"));
+  const double ms = number_of(inputs, "ms"), fail_s = number_of(inputs, "fail_at_ms") * 1e-3,
+               horizon_s = number_of(inputs, "horizon_ms") * 1e-3;
+  const json async = json::parse(in_child([&] {
+    ServerCell cell;
+    cell.workers = workers;
+    cell.steps = static_cast<int>(horizon_s * 1e3 / ms);
+    cell.compute = Seconds{ms * 1e-3};
+    cell.failures = {{victim, Seconds{fail_s}}};
+    cell.change = [](ServerPlan& plan) { plan.consistency = Consistency::asynchronous; };
+    CallsAndLosses watch(workers, static_cast<int>(ServerCall::apply), horizon_s);
+    ServerCellRun run(cell);
+    run.run({&watch});
+    return json{watch.calls(), watch.lost()}.dump();
+  }));
+  return {{"minibatches_done", async[0]},
+          {"minibatches_lost", async[1]},
+          {"sync_without_recovery", json::parse(synchronous_without_recovery(workers, ms, victim, fail_s, horizon_s))}};
+}
+
+const RegisterSeed worker_failures{"ASYNC-02", async_02};
+
+}  // namespace
+}  // namespace trainyard
