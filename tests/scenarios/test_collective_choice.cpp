@@ -54,8 +54,8 @@ TEST_CASE("auto tries the algorithms for a bucket, and takes the fastest", "[col
   CHECK(s.tuned->candidates.size() > 10);
   const Result r = simulate(s);
   CHECK(r.all_reduce.algorithm == s.tuned->best().algorithm);
-  CHECK(r.all_reduce.tried.size() == s.tuned->candidates.size());
-  for (const auto& tried : r.all_reduce.tried) CHECK(tried.seconds >= r.all_reduce.tried.front().seconds);
+  CHECK(r.all_reduce.tuned.size() == s.tuned->candidates.size());
+  for (const auto& candidate : r.all_reduce.tuned) CHECK(candidate.seconds >= r.all_reduce.tuned.front().seconds);
 }
 
 TEST_CASE("fidelities of a step: flows close to messages, NCCL's model follows faster links", "[collectives]") {

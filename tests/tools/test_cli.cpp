@@ -204,7 +204,7 @@ TEST_CASE("fit nccl writes an entry, a picture and JSON of a log, and refuses wh
   const Answer fit = shell.run("fit nccl " + table + " --gpu a100-sxm4-80gb --out a.yaml --svg a.svg --json a.json");
   CHECK(fit.exit == 0);
   CHECK(fit.out.find("all_reduce, 8 GPUs: bus bandwidth in GB/s against size") != std::string::npos);
-  CHECK(fit.out.find("error on the others, kept out          132 rows: median") != std::string::npos);
+  CHECK(fit.out.find("error on the held-out sizes (odd log2) 132 rows: median") != std::string::npos);
   CHECK(text_of(shell.path() / "a.yaml") == text_of(TRAINYARD_SOURCE_DIR "/models/catalog/nccls/a100-sxm.yaml"));
   CHECK(text_of(shell.path() / "a.svg").starts_with("<svg"));
   const json fits = json::parse(text_of(shell.path() / "a.json")).at("fits");
@@ -390,7 +390,7 @@ TEST_CASE("a sweep writes its table whole; an interrupted one can be resumed", "
   REQUIRE(waitpid(pid, &status, 0) == pid);
   REQUIRE(WIFEXITED(status));
   CHECK(WEXITSTATUS(status) == 3);
-  CHECK(text_of(shell.path() / ".err").find("run the same command again to go on (large.csv.partial keeps them)") !=
+  CHECK(text_of(shell.path() / ".err").find("run the same command again to resume (large.csv.partial keeps them)") !=
         std::string::npos);
   CHECK(fs::exists(journal));
   CHECK_FALSE(fs::exists(shell.path() / "large.csv"));

@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <nlohmann/json.hpp>
 
 #include "scenarios/reading/read_collective.hpp"
 #include "sim/process/output.hpp"

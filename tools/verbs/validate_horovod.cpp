@@ -100,13 +100,11 @@ std::vector<ReadingOf> read_all(const HorovodStudy& study, const std::vector<dou
 }
 
 Json json_of(const ReadingOf& r, bool points) {
-  Json j = to_json(r.errors, points);
-  j["crossover_batch"] = r.crossing ? Json(r.crossing->batch) : Json(nullptr);
-  j["limits"] = Json::object();
-  if (r.limits.median > 0) j["limits"]["median_abs_error"] = r.limits.median;
-  if (r.limits.worst > 0) j["limits"]["worst_abs_error"] = r.limits.worst;
-  j["pass"] = r.holds;
-  return j;
+  std::map<std::string, double> limits;
+  if (r.limits.median > 0) limits["median_abs_error"] = r.limits.median;
+  if (r.limits.worst > 0) limits["worst_abs_error"] = r.limits.worst;
+  const auto crossing = r.crossing ? std::optional<double>(r.crossing->batch) : std::nullopt;
+  return to_json(r.errors, points, {crossing, limits, r.holds});
 }
 
 /// Everything that is compared.

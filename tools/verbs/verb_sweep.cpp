@@ -26,7 +26,7 @@ int interrupted_sweep(const std::vector<SweepPoint>& points, const std::string& 
   if (journal.empty())
     fmt::print(stderr, "none is kept (with --csv FILE a sweep can be resumed)\n");
   else
-    fmt::print(stderr, "run the same command again to go on ({} keeps them)\n", journal);
+    fmt::print(stderr, "run the same command again to resume ({} keeps them)\n", journal);
   return kInterrupted;
 }
 
