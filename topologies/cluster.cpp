@@ -116,7 +116,7 @@ std::pair<Seconds, Sources> read_switch(ClusterSpec& spec, Fields& fields, const
 }
 
 /// Cables and devices that the graph has, and the user has removed.
-void take_out(DeviceGraph& graph, const ClusterSpec& spec, bool fabric) {
+void disconnect_taken_out(DeviceGraph& graph, const ClusterSpec& spec, bool fabric) {
   std::vector<std::string> names;
   for (const Device& device : graph.devices()) names.push_back(device.name);
   const auto find = [&](const std::string& name, const Place& place) {
@@ -183,7 +183,7 @@ DeviceGraph build_cluster(const ClusterSpec& spec) {
              fmt::format("{} nodes of {}, which has no HCA: they cannot reach each other", spec.nodes, type->name));
     spec.fabric->build(graph, spec);
   }
-  take_out(graph, spec, joined);
+  disconnect_taken_out(graph, spec, joined);
   return graph;
 }
 

@@ -19,7 +19,7 @@ namespace {
 
 struct Edge {
   LinkId wire = 0;
-  std::int64_t weight = 0;  // ps of a 1 MiB message; whole, so that equal ways cost the same in any order
+  std::int64_t weight = 0;  // ps of a 1 MiB message; whole, so that equal paths cost the same in any order
 };
 using Graph = boost::adjacency_list<boost::vecS, boost::vecS, boost::bidirectionalS, boost::no_property, Edge>;
 using Vertex = boost::graph_traits<Graph>::vertex_descriptor;
@@ -28,9 +28,9 @@ using EdgeId = boost::graph_traits<Graph>::edge_descriptor;
 constexpr std::int64_t kUnreached = std::numeric_limits<std::int64_t>::max();
 constexpr double kTypicalMessage = 1 << 20;  // bytes
 
-bool allowed(LinkKind kind, PathClass path) {
+bool allowed(LinkKind kind, PathClass path_class) {
   const LinkScope scope = scope_of(kind);
-  switch (path) {
+  switch (path_class) {
     case PathClass::nvlink:
       return scope == LinkScope::nvlink;
     case PathClass::pcie:
@@ -45,13 +45,13 @@ bool allowed(LinkKind kind, PathClass path) {
   return true;
 }
 
-/// Shortest ways from one vertex of a graph.
-struct ShortestWays {
-  std::vector<LinkId> in;          // the last wire of the way to each vertex
-  std::vector<std::int64_t> cost;  // kUnreached: no way
+/// Shortest paths from one vertex of a graph.
+struct ShortestPaths {
+  std::vector<LinkId> in;          // the last wire of the path to each vertex
+  std::vector<std::int64_t> cost;  // kUnreached: no path
 
   template <class Usable>
-  ShortestWays(const Graph& graph, Vertex from, const Usable& usable) : in(num_vertices(graph)), cost(in.size()) {
+  ShortestPaths(const Graph& graph, Vertex from, const Usable& usable) : in(num_vertices(graph)), cost(in.size()) {
     struct Filter {  // a pointer: the iterators of a filtered graph copy it all the time
       const Usable* usable = nullptr;
       bool operator()(const EdgeId& edge) const { return (*usable)(edge); }
@@ -72,7 +72,7 @@ struct ShortestWays {
 struct Domain {
   DeviceId first = 0;
   Graph graph;
-  std::map<std::pair<DeviceId, PathClass>, ShortestWays> ways;
+  std::map<std::pair<DeviceId, PathClass>, ShortestPaths> paths;
 };
 
 }  // namespace
@@ -114,26 +114,26 @@ struct DeviceGraph::Impl {
     return d;
   }
 
-  const ShortestWays& ways(int node, DeviceId from, PathClass path) {
+  const ShortestPaths& paths(int node, DeviceId from, PathClass path_class) {
     Domain& d = domain(node);
-    const auto found = d.ways.find({from, path});
-    if (found != d.ways.end()) return found->second;
+    const auto found = d.paths.find({from, path_class});
+    if (found != d.paths.end()) return found->second;
     const Graph& g = node < 0 ? graph : d.graph;
-    const auto usable = [this, &d, &g, from, path](const EdgeId& e) {
+    const auto usable = [this, &d, &g, from, path_class](const EdgeId& e) {
       const DeviceId source = static_cast<DeviceId>(boost::source(e, g)) + d.first;
       const DeviceKind kind = devices[static_cast<std::size_t>(source)].kind;
-      const bool endpoint =
-          kind == DeviceKind::gpu || kind == DeviceKind::nvme || (kind == DeviceKind::hca && path == PathClass::fabric);
+      const bool endpoint = kind == DeviceKind::gpu || kind == DeviceKind::nvme ||
+                            (kind == DeviceKind::hca && path_class == PathClass::fabric);
       const bool through_endpoint = endpoint && source != from;
       const auto wire = static_cast<std::size_t>(g[e].wire);
-      return up[wire] && !through_endpoint && allowed(kinds[wire], path);
+      return up[wire] && !through_endpoint && allowed(kinds[wire], path_class);
     };
-    return d.ways.try_emplace({from, path}, g, static_cast<Vertex>(from - d.first), usable).first->second;
+    return d.paths.try_emplace({from, path_class}, g, static_cast<Vertex>(from - d.first), usable).first->second;
   }
 
-  /// The way in the domain of a node; false where there is none.
-  bool shortest(int node, DeviceId from, DeviceId to, PathClass path, std::vector<LinkId>& wires) {
-    const ShortestWays& found = ways(node, from, path);
+  /// The path in the domain of a node; false where there is none.
+  bool shortest(int node, DeviceId from, DeviceId to, PathClass path_class, std::vector<LinkId>& wires) {
+    const ShortestPaths& found = paths(node, from, path_class);
     const DeviceId first = domain(node).first;
     if (found.cost[static_cast<std::size_t>(to - first)] == kUnreached) return false;
     const auto begin = static_cast<std::ptrdiff_t>(wires.size());
@@ -284,24 +284,24 @@ std::vector<LinkId> DeviceGraph::links_to(DeviceId device) const {
   return found;
 }
 
-std::optional<std::vector<LinkId>> DeviceGraph::way(DeviceId from, DeviceId to, PathClass path) {
+std::optional<std::vector<LinkId>> DeviceGraph::path(DeviceId from, DeviceId to, PathClass path_class) {
   std::vector<LinkId> wires;
   if (from == to) return wires;
   const int node = impl_->common_node(from, to);
-  if (node >= 0 && impl_->shortest(node, from, to, path, wires)) return wires;
-  if (impl_->router && path == PathClass::fabric) {
-    const bool found = impl_->router->way(*this, from, to, wires);
+  if (node >= 0 && impl_->shortest(node, from, to, path_class, wires)) return wires;
+  if (impl_->router && path_class == PathClass::fabric) {
+    const bool found = impl_->router->path(*this, from, to, wires);
     if (found && std::all_of(wires.begin(), wires.end(), [this](LinkId wire) { return is_up(wire); })) return wires;
     wires.clear();
   }
-  if (impl_->shortest(-1, from, to, path, wires)) return wires;
+  if (impl_->shortest(-1, from, to, path_class, wires)) return wires;
   return std::nullopt;
 }
 
 std::optional<std::int64_t> DeviceGraph::cost(DeviceId from, DeviceId to) {
   const int node = impl_->common_node(from, to);
-  const ShortestWays& ways = impl_->ways(node, from, PathClass::automatic);
-  const std::int64_t cost = ways.cost[static_cast<std::size_t>(to - impl_->domain(node).first)];
+  const ShortestPaths& paths = impl_->paths(node, from, PathClass::automatic);
+  const std::int64_t cost = paths.cost[static_cast<std::size_t>(to - impl_->domain(node).first)];
   return cost == kUnreached ? std::nullopt : std::optional(cost);
 }
 

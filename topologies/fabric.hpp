@@ -65,9 +65,9 @@ class Fabric {
   /// Its parts in words, for `topo show`.
   virtual std::vector<FabricRow> rows(const DeviceGraph&, const ClusterSpec&) const = 0;
   virtual std::string routing() const { return ""; }  ///< how messages are routed; "": there is only one path
-  virtual std::string pair_routing() const { return "shortest ways"; }  ///< what chooses the one path of each pair
-  virtual std::string summary() const { return ""; }                    ///< its parameters, for `list fabrics`
-  virtual std::string title() const { return type(); }                  ///< in the line that describes a cluster
+  virtual std::string pair_routing() const { return "shortest paths"; }  ///< what chooses the one path of each pair
+  virtual std::string summary() const { return ""; }                     ///< its parameters, for `list fabrics`
+  virtual std::string title() const { return type(); }                   ///< in the line that describes a cluster
 };
 
 /// Reads the keys that only this type of fabric has. Throws UserError with the place.

@@ -124,7 +124,7 @@ double worst_permutation(DeviceGraph& graph) {
   std::vector<std::vector<LinkId>> ways(n * n);
   for (std::size_t a = 0; a < n; ++a)
     for (std::size_t b = 0; b < n; ++b)
-      if (a != b) ways[a * n + b] = graph.way(hcas[a], hcas[b], PathClass::fabric).value();
+      if (a != b) ways[a * n + b] = graph.path(hcas[a], hcas[b], PathClass::fabric).value();
   std::vector<std::size_t> to(n);
   std::iota(to.begin(), to.end(), 0U);
   double worst = 0;
@@ -240,7 +240,7 @@ TEST_CASE("random trees: the check agrees with all permutations, all halves, max
     Picoseconds latency;
     for (const DeviceId a : hcas)
       for (const DeviceId b : hcas) {
-        const std::vector<LinkId> wires = graph.way(a, b, PathClass::fabric).value();
+        const std::vector<LinkId> wires = graph.path(a, b, PathClass::fabric).value();
         Picoseconds sum;
         for (const LinkId wire : wires) sum += graph.ends(wire).latency;
         hops = std::max(hops, wires.size());
@@ -270,7 +270,7 @@ TEST_CASE("what is not joined blocks; rings of switches are decided by cuts", "[
   graph.connect(c, a, wire);
   check = check_fabric(graph);
   CHECK(check.nonblocking == Nonblocking::yes);
-  CHECK(check.reason.find("spread over all shortest ways") != std::string::npos);
+  CHECK(check.reason.find("spread over all shortest paths") != std::string::npos);
   REQUIRE(check.bisection);
   CHECK(check.bisection->value == near(1e9));  // what the odd one can send
   CHECK(check.bisection_exact);

@@ -31,16 +31,16 @@ void decide_with_splitting(FabricCheck& check, const FabricView& view, const Ide
   };
   if (std::string end = half_duplex_end(view); !end.empty()) return decide(Nonblocking::no, std::move(end));
   if (ideal.carries_everything())
-    return decide(Nonblocking::yes, "spread over all shortest ways, no matrix puts more on a link than it carries");
+    return decide(Nonblocking::yes, "spread over all shortest paths, no traffic matrix overloads a link");
   if (carried_by_way_of_all(view, ideal.loads()) || (routed && carried_by_way_of_all(view, routed->loads)))
-    return decide(Nonblocking::yes, "by way of every switch in turn (Valiant), any matrix is carried");
+    return decide(Nonblocking::yes, "routed through every switch in turn (Valiant), any traffic matrix is carried");
   if (routed && routed->check.nonblocking == Nonblocking::yes)
-    return decide(Nonblocking::yes, "even without splitting, no permutation puts more on a link than it carries");
+    return decide(Nonblocking::yes, "even without splitting, no permutation overloads a link");
   if (std::string cut = overloaded_cut(view); !cut.empty()) return decide(Nonblocking::no, std::move(cut));
-  check.reason = "no cut that was tried is overloaded, and no way of splitting that was tried carries everything";
+  check.reason = "no overloaded cut was found, and no splitting that carries all traffic";
 }
 
-/// Without a tree: by ideal splitting, by cuts, and (where known) by the ways really taken.
+/// Without a tree: by ideal splitting, by cuts, and (where known) by the paths really taken.
 void check_graph(FabricCheck& check, const FabricView& view, const RoutedFabric* routed) {
   const IdealSplitting ideal(view);
   decide_with_splitting(check, view, ideal, routed);
@@ -135,7 +135,7 @@ FabricCheck check_cluster_fabric(DeviceGraph& graph, const ClusterSpec& spec) {
     RoutedFabric routed = route_all(graph, view);
     if (!routed.unreachable.empty()) {
       check.nonblocking = Nonblocking::no;
-      check.reason = fmt::format("no way leads to {}", routed.unreachable);
+      check.reason = fmt::format("no path leads to {}", routed.unreachable);
       return check;
     }
     check_graph(check, view, &routed);

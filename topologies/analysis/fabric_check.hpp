@@ -6,8 +6,8 @@
 
 namespace trainyard {
 
-/// What the links between the HCAs (or chips) can carry, whatever is behind them in the nodes. Wires that are down are
-/// not there.
+/// What the links between the HCAs (or chips) can carry, whatever the nodes behind them can. Wires that are down do not
+/// count.
 ///
 /// Nonblocking is meant as rearrangeable with splitting: every matrix of traffic in which no HCA sends or receives more
 /// than its own link carries is carried at full rate. (C. Clos, "A study of non-blocking switching networks", Bell
@@ -20,7 +20,7 @@ namespace trainyard {
 /// uplinks of a group of switches: there the condition is that no group is oversubscribed by the HCAs that it has, or by
 /// those elsewhere if fewer.
 ///
-/// Elsewhere it is proved by a way of splitting that carries all matrices (over all shortest ways; or by way of every
+/// Elsewhere it is proved by a way of splitting that carries all matrices (over all shortest paths; or by way of every
 /// switch in turn: L. G. Valiant, "A scheme for fast parallel communication", SIAM J. Comput. 11, 1982), refuted by a
 /// cut (max-flow) that carries less than the ends on either side of it send, and unknown where neither is found.
 ///
@@ -33,7 +33,7 @@ FabricCheck check_fabric(const DeviceGraph&, std::span<const FabricLevel> levels
 
 /// The same, and whether the routing blocks: on every link the most that any matrix puts there is a matching of the
 /// pairs whose way crosses it (B. Towles & W. J. Dally, "Worst-case traffic for oblivious routing functions", SPAA
-/// 2002): exact up to `kMostRoutedEnds` ends; with more, or very long ways, the worst of some permutations.
+/// 2002): exact up to `kMostRoutedEnds` ends; with more, or very long paths, the worst of some permutations.
 FabricCheck check_cluster_fabric(DeviceGraph&, const ClusterSpec&);
 
 }  // namespace trainyard

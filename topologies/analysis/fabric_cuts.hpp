@@ -27,7 +27,7 @@ class FabricCuts {
 std::string overloaded_cut(const FabricView&);
 
 /// How a fabric spreads traffic: of each link (`graph.links()`) its part of what all ordered pairs of ends send, one
-/// byte/s each; by the ways really taken, or by ideal splitting.
+/// byte/s each; by the paths really taken, or by ideal splitting.
 using PairLoads = std::vector<double>;
 
 struct Bisection {
@@ -37,7 +37,7 @@ struct Bisection {
 /// `loads` may show that no half is worse than the worst one found; empty: nothing is known.
 Bisection bisection_of(const FabricView&, const std::vector<PairLoads>& loads);
 
-/// Splits all traffic over all shortest ways, at each switch by the rates of the wires, and sees what links get.
+/// Splits all traffic over all shortest paths, at each switch by the rates of the wires, and sees what links get.
 class IdealSplitting {
  public:
   explicit IdealSplitting(const FabricView&);

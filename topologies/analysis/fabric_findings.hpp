@@ -14,9 +14,8 @@ struct HcaPair {
   DeviceId from = 0, to = 0;
 };
 
-/// Pairs that send at the same time, of which no end sends or receives two messages (the rest of the permutation stays
-/// put), and how much longer each takes than alone on the fabric. (Where a link is slower than one end a pair alone has
-/// not its full rate either, and the slowdown can be 1: the link, not the others, blocks it.)
+/// Part of a permutation: pairs that send at the same time, and how much longer each takes than alone on the fabric.
+/// (Where a link is slower than one end, a pair alone does not get its full rate either, and the slowdown can be 1.)
 struct BlockedPattern {
   std::vector<HcaPair> pairs;
   std::string link;                 ///< name of what all of them cross: a direction of a wire, or a shared medium
@@ -34,7 +33,7 @@ struct LevelOversubscription {
   double of_hcas = 0;     ///< of the HCAs that are there: rates of all levels below in one
 };
 
-/// What becomes of the wiring when each pair of ends keeps one way.
+/// What the wiring carries when each pair of ends keeps one path.
 struct RoutingCheck {
   std::string how;  ///< "dimension order", "hashed ECMP, seed 1", …
   Nonblocking nonblocking = Nonblocking::unknown;
@@ -43,22 +42,22 @@ struct RoutingCheck {
 };
 
 struct FabricCheck {
-  Nonblocking nonblocking = Nonblocking::unknown;  ///< with ideal splitting over all ways
+  Nonblocking nonblocking = Nonblocking::unknown;  ///< with ideal splitting over all paths
   std::string reason;                              ///< what proves or refutes it, or why it is unknown
-  std::optional<BlockedPattern> counterexample;    ///< where there is one way for each pair
-  std::optional<RoutingCheck> routing;             ///< where there are several ways, and routing is static
+  std::optional<BlockedPattern> counterexample;    ///< where there is one path for each pair
+  std::optional<RoutingCheck> routing;             ///< where there are several paths, and routing is static
   std::string ends = "HCA";                        ///< what the fabric joins: "HCA" | "chip"
   std::optional<BytesPerSecond> bisection;         ///< one direction
   bool bisection_exact = true;                     ///< false: an upper bound, the least cut of the halves tried
   /// From the HCAs up; empty where switches have no levels (a torus, a dragonfly, links at will).
   std::vector<LevelOversubscription> oversubscription;
-  std::optional<int> diameter_hops;             ///< links on the longest way between two ends, as routed
-  std::optional<Picoseconds> diameter_latency;  ///< of the slowest way between two ends, software excluded
+  std::optional<int> diameter_hops;             ///< links on the longest path between two ends, as routed
+  std::optional<Picoseconds> diameter_latency;  ///< of the slowest path between two ends, software excluded
 };
 
-/// More ends than this and the bisection bandwidth of a tree is the bound only (the time grows with their square).
+/// Up to so many ends the bisection bandwidth of a tree is exact (its time grows with their square).
 constexpr std::size_t kMostExactBisection = 1 << 15;
-/// More ends than this and not all of their pairs are looked at where the links are no tree.
+/// Where the links are no tree, all pairs are examined of up to so many ends.
 constexpr std::size_t kMostRoutedEnds = 1024;
 
 }  // namespace trainyard

@@ -118,14 +118,14 @@ std::string host_text(const DeviceGraph& graph, DeviceId cpu) {
   return text;
 }
 
-DevicePath path_of(const DeviceGraph& graph, const Way& way) {
+DevicePath path_of(const DeviceGraph& graph, const Path& path) {
   DevicePath out;
-  out.locality = way.locality;
-  out.how = way.how;
-  out.latency = way.latency();
-  out.chunk = way.legs.size() > 1 ? way.chunk : Bytes{0};
+  out.locality = path.locality;
+  out.how = path.how;
+  out.latency = path.latency();
+  out.chunk = path.legs.size() > 1 ? path.chunk : Bytes{0};
   std::map<LinkId, int> load;  // all legs at once
-  for (const WayLeg& leg : way.legs) {
+  for (const PathLeg& leg : path.legs) {
     for (const LinkUse& use : leg.links) load[use.link] += use.weight;
     for (const LinkId wire : leg.wires) {
       const Link& link = graph.links()[static_cast<std::size_t>(wire)];
@@ -148,20 +148,20 @@ DevicePath path_of(const DeviceGraph& graph, const Way& way) {
   return out;
 }
 
-DevicePath device_path(DeviceGraph& graph, DeviceId from, DeviceId to, PathClass path) {
+DevicePath device_path(DeviceGraph& graph, DeviceId from, DeviceId to, PathClass path_class) {
   const std::string &a = device_of(graph, from).name, &b = device_of(graph, to).name;
   if (from == to) throw UserError(fmt::format("{} to itself: there is no path", a));
-  const std::optional<std::vector<LinkId>> wires = graph.way(from, to, path);
+  const std::optional<std::vector<LinkId>> wires = graph.path(from, to, path_class);
   if (!wires) throw UserError(fmt::format("no such path leads from {} to {}", a, b));
-  Way way;
-  WayLeg& leg = way.legs.emplace_back();
+  Path path;
+  PathLeg& leg = path.legs.emplace_back();
   leg.wires = *wires;
   for (const LinkId wire : *wires) {
     leg.links.push_back({wire, 1});
     leg.latency += graph.ends(wire).latency;
   }
-  way.locality = locality_of(graph, *wires);
-  return path_of(graph, way);
+  path.locality = locality_of(graph, *wires);
+  return path_of(graph, path);
 }
 
 DeviceId find_device(const DeviceGraph& graph, const std::string& word) {
@@ -185,12 +185,12 @@ DeviceId find_device(const DeviceGraph& graph, const std::string& word) {
 
 std::string locality(DeviceGraph& graph, DeviceId a, DeviceId b, NvlinkRate one) {
   if (a == b) return "X";
-  if (const std::optional<std::vector<LinkId>> nvlink = graph.way(a, b, PathClass::nvlink)) {
+  if (const std::optional<std::vector<LinkId>> nvlink = graph.path(a, b, PathClass::nvlink)) {
     if (one.value <= 0) return "NV";
     const double rate = graph.wires()[static_cast<std::size_t>(nvlink->front())].capacity.value;
     return fmt::format("NV{:.0f}", rate / one.value);
   }
-  const std::optional<std::vector<LinkId>> pcie = graph.way(a, b, PathClass::pcie);
+  const std::optional<std::vector<LinkId>> pcie = graph.path(a, b, PathClass::pcie);
   return pcie ? locality_of(graph, *pcie) : "-";
 }
 
@@ -231,11 +231,12 @@ std::string staging_text(DeviceGraph& graph, const ClusterSpec& spec, int node) 
   const std::vector<DeviceId> gpus = graph.all(DeviceKind::gpu, node);
   for (const DeviceId a : gpus)
     for (const DeviceId b : gpus)
-      if (const Way way = a == b ? Way{} : routing.way(a, b, PathClass::automatic); way.how == "through host memory")
+      if (const Path path = a == b ? Path{} : routing.path(a, b, PathClass::automatic);
+          path.how == "through host memory")
         return fmt::format(
             "through host memory, in chunks of {}: GPUs that do not reach each other peer to peer, as {} and {} ({});\n"
             "a GPU here reaches {}\n",
-            show(way.chunk), short_name(device_of(graph, a).name), short_name(device_of(graph, b).name), way.locality,
+            show(path.chunk), short_name(device_of(graph, a).name), short_name(device_of(graph, b).name), path.locality,
             reach_of(spec.type_of(node).peer_to_peer));
   return "";
 }

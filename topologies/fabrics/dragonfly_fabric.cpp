@@ -24,7 +24,7 @@ class DragonflyRouter : public FabricRouter {
   std::vector<std::vector<LinkId>> local;    // by group: switch · switches + switch
   std::vector<std::vector<Global>> globals;  // by group · groups + group
 
-  bool way(const DeviceGraph& graph, DeviceId from, DeviceId to, std::vector<LinkId>& wires) const override {
+  bool path(const DeviceGraph& graph, DeviceId from, DeviceId to, std::vector<LinkId>& wires) const override {
     const int a = at(from), b = at(to);
     if (a < 0 || b < 0) return false;
     const std::uint64_t hash = hashed({seed, static_cast<std::uint64_t>(from), static_cast<std::uint64_t>(to)});
@@ -94,7 +94,7 @@ class DragonflyFabric : public Fabric {
     return both ? std::min(shape_.link_rate, shape_.global_rate) : std::max(shape_.link_rate, shape_.global_rate);
   }
   std::string routing() const override {
-    return shape_.valiant ? fmt::format("by way of a third group (Valiant), seed {}", shape_.seed)
+    return shape_.valiant ? fmt::format("through a third group (Valiant), seed {}", shape_.seed)
                           : "minimal: at most one global link";
   }
   std::string pair_routing() const override {

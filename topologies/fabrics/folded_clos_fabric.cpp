@@ -94,7 +94,7 @@ class FoldedClosFabric : public Fabric {
   std::span<const FabricLevel> levels() const override { return shape_.levels; }
   std::vector<LinkKind> link_kinds() const override { return {LinkKind::hca, LinkKind::uplink}; }
   std::string routing() const override {
-    return shape_.hashed ? fmt::format("hashed ECMP with seed {}: one way for each pair of HCAs", shape_.seed)
+    return shape_.hashed ? fmt::format("hashed ECMP with seed {}: one path for each pair of HCAs", shape_.seed)
                          : "ideal spraying over all uplinks";
   }
   std::string pair_routing() const override {

@@ -21,7 +21,7 @@ struct StatedCable {
   bool to_hca() const { return a.find('/') != std::string::npos || b.find('/') != std::string::npos; }
 };
 
-/// A fabric that is given link by link; messages take the shortest ways.
+/// A fabric that is given link by link; messages take the shortest paths.
 class GraphFabric : public Fabric {
  public:
   GraphFabric(std::vector<std::string> switches, std::vector<StatedCable> cables)
@@ -91,7 +91,7 @@ void GraphFabric::build(DeviceGraph& graph, const ClusterSpec& spec) const {
     graph.connect(a, b, wire_of(cable, graph, spec, a, b));
   }
   for (const DeviceId hca : hcas)
-    if (hca != hcas.front() && !graph.way(hcas.front(), hca, PathClass::fabric))
+    if (hca != hcas.front() && !graph.path(hcas.front(), hca, PathClass::fabric))
       fail(cables_.front().place, fmt::format("fabric: no links lead from {} to {}",
                                               graph.devices()[static_cast<std::size_t>(hcas.front())].name,
                                               graph.devices()[static_cast<std::size_t>(hca)].name));

@@ -18,7 +18,7 @@ class HashedClosRouter : public FabricRouter {
   void add_hca(DeviceId hca, int port, LinkId wire) { hcas_.emplace(hca, Hca{port, wire}); }
   void add_uplink(int level, LinkId wire) { up_[static_cast<std::size_t>(level)].push_back(wire); }
 
-  bool way(const DeviceGraph& graph, DeviceId from, DeviceId to, std::vector<LinkId>& wires) const override {
+  bool path(const DeviceGraph& graph, DeviceId from, DeviceId to, std::vector<LinkId>& wires) const override {
     const auto a = hcas_.find(from), b = hcas_.find(to);
     if (a == hcas_.end() || b == hcas_.end()) return false;
     int top = 0;  // the level at which both are in one group
@@ -55,7 +55,7 @@ class HashedClosRouter : public FabricRouter {
                static_cast<std::size_t>(port)];
   }
 
-  /// The way by one choice of uplinks; false, and nothing appended, if a wire of it is down.
+  /// The path by one choice of uplinks; false, and nothing appended, if a wire of it is down.
   bool take(const DeviceGraph& graph, const Hca& a, const Hca& b, int top, std::uint64_t choice,
             std::vector<LinkId>& wires) const {
     std::vector<LinkId> up{a.wire}, down{b.wire ^ 1};

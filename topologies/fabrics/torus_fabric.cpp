@@ -87,7 +87,7 @@ class DimensionOrderRouter : public FabricRouter {
   std::vector<LinkId> into_;             // by device: its wire to its router
   std::vector<std::vector<LinkId>> up_;  // by router and dimension: the wire to the next higher position; −1: none
 
-  bool way(const DeviceGraph&, DeviceId from, DeviceId to, std::vector<LinkId>& wires) const override {
+  bool path(const DeviceGraph&, DeviceId from, DeviceId to, std::vector<LinkId>& wires) const override {
     const int a = router(from), b = router(to);
     if (a < 0 || b < 0) return false;
     wires.push_back(into_[static_cast<std::size_t>(from)]);

@@ -191,8 +191,8 @@ Seconds ClusterMachine::bucket_copy_time(const NodeType& type, Work work) const 
   return rank_time(type, stack_, work);
 }
 
-Route ClusterMachine::route(Actor from, Actor to, PathClass path) const {
-  return routing_.route(device(from), device(to), path, to_picoseconds(stack_.network_step));
+Route ClusterMachine::route(Actor from, Actor to, PathClass path_class) const {
+  return routing_.route(device(from), device(to), path_class, to_picoseconds(stack_.network_step));
 }
 
 bool ClusterMachine::interferes() const {

@@ -49,7 +49,7 @@ void build_graph_node(DeviceGraph& graph, const NodeType& type, int node) {
     const DeviceId gpu = devices.at(fmt::format("gpu{}", i));
     bool host = false;
     for (int s = 0; s < type.sockets && !host; ++s)
-      host = graph.way(gpu, devices.at(fmt::format("cpu{}", s)), PathClass::pcie).has_value();
+      host = graph.path(gpu, devices.at(fmt::format("cpu{}", s)), PathClass::pcie).has_value();
     if (!host)
       fail(type.wires.front().place, fmt::format("node {}: what gpu{} sends is staged in host memory (hca.gpudirect), "
                                                  "but no PCIe leads from it to a CPU",
