@@ -143,7 +143,7 @@ double interval(const Scenario& s, const LongRunPlan& plan, FailureResult& study
   return choice.every > 0 ? choice.every : std::max(1.0, std::round(choice.every_time / plan.step));
 }
 
-/// What became of failures that are said. Throws UserError at the time of one that comes too late.
+/// What became of the failures that the scenario sets. Throws UserError at the place of one that comes too late.
 std::vector<FailureResult::SetFailure> set_failures(const FailureChoice& choice, const LongRunResult& run) {
   std::vector<FailureResult::SetFailure> outcomes;
   for (std::size_t i = 0; i < choice.failures.size(); ++i) {

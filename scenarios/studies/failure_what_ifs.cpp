@@ -34,7 +34,7 @@ std::vector<FailureWhatIf> failure_what_ifs(const Scenario& s, Seconds step, con
     try {
       const FailureResult again = study_failures(changed, step);
       table.push_back({change, again.goodput, again.effective_step_time()});
-    } catch (const UserError&) {  // a failure that is said comes after the end of a faster training
+    } catch (const UserError&) {  // a set failure comes after the end of a faster training
     }
   };
   const FailureChoice& choice = s.failures;

@@ -107,7 +107,7 @@ std::string stages(const Result& r) {
   return text;
 }
 
-std::string of_capacity(double peak, double capacity) {
+std::string use_of_capacity(double peak, double capacity) {
   if (capacity == 0) return fmt::format("{} GiB (capacity not stated)", gib(peak));
   return fmt::format("{} of {} GiB{}", gib(peak), gib(capacity),
                      peak > capacity ? fmt::format(": DOES NOT FIT, {} GiB too much", gib(peak - capacity)) : "");
@@ -118,11 +118,11 @@ std::string host_memory(const Result& r) {
   if (r.host_memory.peak == 0) return "";
   std::string text = fmt::format(
       "{}host memory of node {}: {}  (parameters {} · gradients {} · optimizer {} · buffers {})\n", report_label(""),
-      r.host_memory.node, of_capacity(r.host_memory.peak, r.host_memory.capacity), gib(r.host_memory.parameters),
+      r.host_memory.node, use_of_capacity(r.host_memory.peak, r.host_memory.capacity), gib(r.host_memory.parameters),
       gib(r.host_memory.gradients), gib(r.host_memory.optimizer), gib(r.host_memory.buffers));
   if (r.drive.peak > 0)
     text += fmt::format("{}drives of node {}: {}\n", report_label(""), r.drive.node,
-                        of_capacity(r.drive.peak, r.drive.capacity));
+                        use_of_capacity(r.drive.peak, r.drive.capacity));
   return text;
 }
 
@@ -227,17 +227,17 @@ std::string bottleneck(const Result& r, const std::vector<WhatIf>& what_ifs) {
 
 }  // namespace
 
-std::string capacity_line(const Capacity& room) {
+std::string capacity_line(const Capacity& capacity) {
   std::string text =
-      room.largest_micro_batch_size > 0
-          ? fmt::format("{}largest micro-batch that fits: {}", report_label(""), room.largest_micro_batch_size)
+      capacity.largest_micro_batch_size > 0
+          ? fmt::format("{}largest micro-batch that fits: {}", report_label(""), capacity.largest_micro_batch_size)
           : fmt::format("{}not even a micro-batch of one sample fits", report_label(""));
-  if (room.largest_num_hidden_layers) {
-    const bool billions = room.largest_parameters >= 1e9;
-    if (*room.largest_num_hidden_layers > 0)
+  if (capacity.largest_num_hidden_layers) {
+    const bool billions = capacity.largest_parameters >= 1e9;
+    if (*capacity.largest_num_hidden_layers > 0)
       text += fmt::format("; largest model at the given micro-batch: {} such layer{} ({:.4g} {} parameters)",
-                          *room.largest_num_hidden_layers, *room.largest_num_hidden_layers == 1 ? "" : "s",
-                          room.largest_parameters * (billions ? 1e-9 : 1e-6), billions ? "billion" : "million");
+                          *capacity.largest_num_hidden_layers, *capacity.largest_num_hidden_layers == 1 ? "" : "s",
+                          capacity.largest_parameters * (billions ? 1e-9 : 1e-6), billions ? "billion" : "million");
     else
       text += "; not even one such layer at the given micro-batch";
   }

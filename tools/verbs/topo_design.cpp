@@ -129,8 +129,8 @@ int topo_design(const std::vector<std::string>& words) {
                    "a switch of the catalog, instead of --ports (`trainyard list switches`)");
   arguments.option("--oversubscription", oversubscription, "R", "hosts to uplinks of a leaf: 2 or 2:1 (default 1)");
   arguments.option("--levels", request.levels, "1|2|3", "number of levels (0: whichever needs the fewest switches)");
-  arguments.option("--switch-price", switch_price, "X", "of one switch, in any currency");
-  arguments.option("--cable-price", cable_price, "X", "of one cable, in the same");
+  arguments.option("--switch-price", switch_price, "X", "price of one switch, in any currency");
+  arguments.option("--cable-price", cable_price, "X", "price of one cable, in the same currency");
   arguments.output("--json", json, "write it as JSON; - is stdout");
   if (!arguments.parse(words)) return kGood;
   if (!switch_name.empty()) {

@@ -113,7 +113,7 @@ int validate_training(const std::string& json_file, bool points) {
                           percent(errors.median_abs), percent(errors.worst_abs),
                           fmt::format("{:+.1f} %", errors.signed_mean * 100),
                           fmt::format("{:.3f}", errors.rank_correlation), limit + (good ? ": holds" : ": FAILS")});
-    out.push_back(to_json(errors, points, {{}, {}, good}));
+    out.emplace_back(to_json(errors, points, {{}, {}, good}));
     for (const MeasuredPoint& p : set.points)
       rows.rows.push_back({p.id, set.memory ? show(Bytes{p.measured}) : show(Seconds{p.measured}),
                            set.memory ? show(Bytes{p.predicted}) : show(Seconds{p.predicted}),

@@ -177,14 +177,14 @@ int bench(const std::vector<std::string>& words) {
   arguments.option("--groups", flags.groups, "A-B,C-D", "several groups at the same time: 0-3,4-7 or 0+4,1+5");
   arguments.option("-b,--minbytes", flags.first, "SIZE", "first size (default 8); K, M, G are powers of 1,024");
   arguments.option("-e,--maxbytes", flags.last, "SIZE", "last size (default 128M)");
-  arguments.option("-f,--stepfactor", flags.factor, "X", "from one size to the next (default 2)");
+  arguments.option("-f,--stepfactor", flags.factor, "X", "factor from one size to the next (default 2)");
   arguments.option("--algorithm", flags.algorithm, "NAME", "ring, …, or auto (trainyard list collectives)");
   arguments.option("--fidelity", flags.fidelity, "messages|flows|modelled",
                    "every message (default with --algorithm), one flow a pair of ranks, or the fitted model of NCCL");
   arguments.option("--channels", flags.channels, "N", "rings at the same time, rotated within nodes");
   arguments.option("--chunk", flags.chunk, "SIZE", "pieces that chains and trees pass on (512 KiB)");
   arguments.option("--torus", flags.torus, "[R, C]", "rows and columns of torus algorithms");
-  arguments.option("--root", flags.root, "RANK", "of broadcast, reduce, gather, scatter");
+  arguments.option("--root", flags.root, "RANK", "root of broadcast, reduce, gather, scatter");
   arguments.option("--op", flags.reduction, "sum|average|maximum|product", "reduction (default sum)");
   arguments.option("--datatype", flags.type, "TYPE", "float (default), half, bfloat16, double, int8, …");
   arguments.flag("--no-check", flags.no_check, "move no values: no #wrong");

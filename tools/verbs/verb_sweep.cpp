@@ -30,7 +30,7 @@ int interrupted_sweep(const std::vector<SweepPoint>& points, const std::string& 
   return kInterrupted;
 }
 
-void say_impossible(const std::vector<SweepPoint>& points) {
+void report_impossible_points(const std::vector<SweepPoint>& points) {
   const auto impossible = [](const SweepPoint& p) { return !p.error.empty(); };
   const auto count = std::count_if(points.begin(), points.end(), impossible);
   if (count == 0) return;
@@ -79,7 +79,7 @@ int sweep(const std::vector<std::string>& words) {
   if (!json.empty())
     write_whole(json, sweep_json(sweep, points).dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");
   if (!journal.empty()) std::filesystem::remove(journal);
-  say_impossible(points);
+  report_impossible_points(points);
   return kGood;
 }
 
