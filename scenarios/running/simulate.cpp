@@ -14,6 +14,7 @@
 #include "sim/observers/trace.hpp"
 #include "sim/process/child.hpp"
 #include "sim/process/output.hpp"
+#include "strategies/values/gossip_mixing.hpp"
 
 namespace trainyard {
 namespace {
@@ -57,7 +58,7 @@ Result simulate_here(const Scenario& s, const SimulateOptions& options) {
   const StepRun run(s, options);
   Result r = result_of(s, run);
   if (const auto& gossip = s.plan.updates.gossip; gossip && !gossip->drawn())
-    r.replicas.spectral_gap = gossip->spectral_gap();
+    r.replicas.spectral_gap = spectral_gap(*gossip);
   if (fed) book_starvation(*fed, r);
   r.wall_s = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   if (!options.trace.empty())

@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <Eigen/Eigenvalues>
 #include <algorithm>
 #include <cmath>
 #include <numeric>
@@ -114,23 +113,6 @@ double Gossip::weight(int rank, int neighbour, std::int64_t round) const {
   return 1.0 / static_cast<double>(1 + std::max(degree(rank, round), degree(neighbour, round)));
 }
 
-Eigen::MatrixXd Gossip::mixing(std::int64_t round) const {
-  Eigen::MatrixXd all = Eigen::MatrixXd::Identity(ranks_, ranks_);
-  for (int rank = 0; rank < ranks_; ++rank)
-    for (const int neighbour : neighbours(rank, round)) {
-      all(rank, neighbour) = weight(rank, neighbour, round);
-      all(rank, rank) -= all(rank, neighbour);
-    }
-  return all;
-}
-
-double Gossip::spectral_gap() const {
-  if (ranks_ < 2) return 1;
-  const Eigen::SelfAdjointEigenSolver<Eigen::MatrixXd> solver(mixing(0), Eigen::EigenvaluesOnly);
-  const Eigen::VectorXd& values = solver.eigenvalues();  // ascending; the last one is 1
-  return 1 - std::max(std::abs(values(0)), std::abs(values(values.size() - 2)));
-}
-
 std::vector<int> Gossip::cut_off() const {
   std::vector<char> reached(static_cast<std::size_t>(ranks_), drawn_ ? 1 : 0);
   std::vector<int> open{0};
@@ -148,16 +130,6 @@ std::vector<int> Gossip::cut_off() const {
   for (int rank = 0; rank < ranks_; ++rank)
     if (reached[static_cast<std::size_t>(rank)] == 0) rest.push_back(rank);
   return rest;
-}
-
-Eigen::VectorXd Gossip::mixed(int rank, std::int64_t round, const Eigen::VectorXd& own,
-                              const std::vector<Eigen::VectorXd>& theirs) const {
-  const std::vector<int> around = neighbours(rank, round);
-  double kept = 1;
-  for (const int neighbour : around) kept -= weight(rank, neighbour, round);
-  Eigen::VectorXd sum = kept * own;
-  for (std::size_t i = 0; i < around.size(); ++i) sum += weight(rank, around[i], round) * theirs[i];
-  return sum;
 }
 
 }  // namespace trainyard

@@ -1,5 +1,4 @@
 #pragma once
-#include <Eigen/Core>
 #include <cstdint>
 #include <map>
 #include <string>
@@ -31,16 +30,8 @@ class Gossip {
   std::vector<int> all_neighbours(int rank) const;
   int most_neighbours() const;  ///< of any rank in a round
   double weight(int rank, int neighbour, std::int64_t round) const;
-  /// All weights of a round: row i is what rank i takes of whom.
-  Eigen::MatrixXd mixing(std::int64_t round) const;
-  /// 1 less the second largest of the eigenvalues' magnitudes, of a fixed graph: how fast ranks come together.
-  double spectral_gap() const;
   /// Ranks that none of rank 0's messages ever reach, whoever passes them on.
   std::vector<int> cut_off() const;
-
-  /// The average of a round: `own` and the neighbours' values, in the order of `neighbours`.
-  Eigen::VectorXd mixed(int rank, std::int64_t round, const Eigen::VectorXd& own,
-                        const std::vector<Eigen::VectorXd>& theirs) const;
 
  private:
   int ranks_ = 1;

@@ -3,8 +3,8 @@
 #include <cstdint>
 #include <vector>
 
-#include "models/networks/mlp/mlp.hpp"
 #include "strategies/plan/gradient_buckets.hpp"
+#include "strategies/values/mlp.hpp"
 
 namespace trainyard {
 

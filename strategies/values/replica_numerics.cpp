@@ -1,4 +1,5 @@
 #include "strategies/values/replica_numerics.hpp"
+#include "strategies/values/gossip_mixing.hpp"
 
 #include <deque>
 
@@ -105,7 +106,7 @@ void ReplicaNumerics::mix(Actor actor) {
   std::vector<Eigen::VectorXd> theirs;
   for (std::size_t i = 0; i < gossip.neighbours(actor, round).size(); ++i)
     theirs.push_back(values_->buffer(actor, static_cast<std::uint16_t>(kReplicas + 1 + i)));
-  set_parameters(r.mlp, gossip.mixed(actor, round, all_parameters(r.mlp), theirs));
+  set_parameters(r.mlp, mixed(gossip, actor, round, all_parameters(r.mlp), theirs));
 }
 
 namespace {
@@ -164,7 +165,7 @@ void meet(std::vector<Mlp>& replicas, const ReplicaUpdates& updates, int step) {
     for (const int neighbour : updates.gossip->neighbours(rank, step))
       theirs.push_back(before[static_cast<std::size_t>(neighbour)]);
     const auto r = static_cast<std::size_t>(rank);
-    set_parameters(replicas[r], updates.gossip->mixed(rank, step, before[r], theirs));
+    set_parameters(replicas[r], mixed(*updates.gossip, rank, step, before[r], theirs));
   }
 }
 

@@ -11,6 +11,7 @@
 #include "sim/observers/values.hpp"
 #include "sim/process/child.hpp"
 #include "strategies/step/training_program.hpp"
+#include "strategies/values/gossip_mixing.hpp"
 #include "tests/seeds/simple_training.hpp"
 #include "topologies/machines/cluster_machine.hpp"
 
@@ -181,7 +182,7 @@ Gossiped run_gossip(std::vector<double> x, const Gossip& gossip, int steps) {
       for (std::uint16_t i = 0; i < op.effect.read.buffer; ++i)
         theirs.push_back(values.buffer(rank, static_cast<std::uint16_t>(kReplicas + 1 + i)));
       const auto r = static_cast<std::size_t>(rank);
-      x[r] = gossip.mixed(rank, rounds[r]++, values.buffer(rank, kReplicas), theirs)(0);
+      x[r] = mixed(gossip, rank, rounds[r]++, values.buffer(rank, kReplicas), theirs)(0);
     });
     Traffic traffic(machine.links());
     Simulation simulation(machine);
@@ -207,8 +208,8 @@ SeedFigures gossip_01(const Node& inputs) {
     mean += often.x[i] / static_cast<double>(x.size());
   }
   got["mean_preserved"] = mean;
-  got["spectral_gap"] = ring.spectral_gap();
-  got["second_largest_eigenvalue"] = 1 - ring.spectral_gap();
+  got["spectral_gap"] = spectral_gap(ring);
+  got["second_largest_eigenvalue"] = 1 - spectral_gap(ring);
   for (const double n : numbers_of(inputs, "nodes"))
     got[fmt::format("tx_per_node_per_step_in_S {}", n)] =
         run_gossip(std::vector<double>(static_cast<std::size_t>(n), 1.0), Gossip::ring(static_cast<int>(n)), 3).sent;

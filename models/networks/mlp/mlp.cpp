@@ -1,42 +1,131 @@
+// An MLP as work, whole or as one rank of the tensor axis does it.
 #include "models/networks/mlp/mlp.hpp"
 
-#include <cmath>
-#include <utility>
-
+#include "models/networks/layers/layer_builder.hpp"
+#include "models/networks/layers/sharding_error.hpp"
+#include "models/reading/nearest.hpp"
 #include "sim/error.hpp"
-#include "sim/hashing.hpp"
 
 namespace trainyard {
 namespace {
 
-/// One number after the other.
-class SplitMix64 {
- public:
-  explicit SplitMix64(std::uint64_t seed) : state_(seed) {}
-  std::uint64_t next() { return mixed(std::exchange(state_, state_ + kGoldenGamma)); }
-  /// Uniform in [0, 1), 53 bits.
-  double uniform() { return static_cast<double>(next() >> 11) * 0x1.0p-53; }
+/// How one layer is split.
+enum class Split : std::uint8_t { none, columns, gathered_columns, rows, spread_rows };
 
- private:
-  std::uint64_t state_;
-};
-
-Eigen::Index width(const MlpShape& shape, int index) { return shape.widths.at(static_cast<std::size_t>(index)); }
-
-/// Column by column; shifted by the maximum, so that no exponential overflows.
-Eigen::MatrixXd log_softmax(const Eigen::MatrixXd& logits) {
-  Eigen::MatrixXd result(logits.rows(), logits.cols());
-  for (Eigen::Index column = 0; column < logits.cols(); ++column) {
-    const double largest = logits.col(column).maxCoeff();
-    const double log_sum = largest + std::log((logits.col(column).array() - largest).exp().sum());
-    result.col(column) = logits.col(column).array() - log_sum;
-  }
-  return result;
+Split split_of(const MlpShape& shape, int layer, const Sharding& s) {
+  if (s.tensor == 1) return Split::none;
+  if (s.linear_split == LinearSplit::columns) return Split::gathered_columns;
+  if (s.linear_split == LinearSplit::rows) return Split::spread_rows;
+  if (layer % 2 == 1) return Split::rows;
+  return layer + 1 == shape.layers() ? Split::gathered_columns : Split::columns;
 }
 
-void require_same_size(const Eigen::MatrixXd& out, const Eigen::MatrixXd& target) {
-  if (out.rows() != target.rows() || out.cols() != target.cols())
-    throw InternalError("mlp: outputs and targets differ in size");
+bool by_rows(Split split) { return split == Split::rows || split == Split::spread_rows; }
+
+/// Widths of one layer, those of a rank's share of it, and what goes with it.
+struct MlpLayer {
+  double in = 0, out = 0, own_in = 0, own_out = 0;
+  Split split = Split::none;
+  bool first = false, last = false;
+};
+
+MlpLayer layer_of(const MlpShape& shape, int layer, const Sharding& s) {
+  const auto width = [&shape](int i) { return shape.widths[static_cast<std::size_t>(i)]; };
+  MlpLayer l;
+  l.split = split_of(shape, layer, s);
+  l.first = layer == 0;
+  l.last = layer + 1 == shape.layers();
+  l.in = l.own_in = width(layer);
+  l.out = l.own_out = width(layer + 1);
+  if (l.split == Split::none) return l;
+  const int cut = by_rows(l.split) ? layer : layer + 1;
+  if (width(cut) % s.tensor != 0)
+    throw ShardingError("tensor", "mlp: tensor parallelism over " + std::to_string(s.tensor) +
+                                      " ranks: they must divide width " + std::to_string(cut) + ", which is " +
+                                      std::to_string(width(cut)) +
+                                      "; nearest: " + nearest_divisors(width(cut), s.tensor));
+  (by_rows(l.split) ? l.own_in : l.own_out) /= s.tensor;
+  return l;
+}
+
+/// tanh, or after the last layer the loss.
+void add_output(LayerBuilder& b, const MlpShape& shape, const MlpLayer& l, double out, Precision precision) {
+  const Bytes tensor = b.row_bytes(out);
+  Operator op;
+  if (!l.last) {  // the gradient of tanh needs the output, which the next layer keeps as its input
+    op.forward.push_back(elementwise("tanh", tensor * 2, precision));
+    op.backward.push_back({elementwise("tanh.backward", tensor * 3, precision), {}});
+    op.forward_live = op.backward_live = tensor * 2;
+    if (l.split == Split::spread_rows) {  // of which it keeps its share
+      op.kept = {{"tanh.output", tensor}};
+      op.forward_live = tensor;
+    }
+  } else if (shape.loss == MlpLoss::mean_squared_error) {
+    op.forward.push_back(elementwise("mean_squared_error", tensor * 2, precision));
+    op.backward.push_back({elementwise("mean_squared_error.backward", tensor * 3, precision), {}});
+    op.kept = {{"output", tensor}, {"targets", tensor}};
+    op.backward_live = tensor;
+  } else {
+    return b.cross_entropy(out, false);
+  }
+  b.add(std::move(op));
+}
+
+/// What ranks do to the gradient by the input: sum it where each has all inputs, put it together where each has a part.
+void exchange_input(LayerBuilder& b, const MlpLayer& l) {
+  if (l.first || l.split == Split::none || l.split == Split::rows) return;
+  LayerBuilder::Crossing c;
+  c.in = b.row_bytes(l.in);
+  c.out = b.row_bytes(l.own_in);
+  c.beside_weights = true;
+  if (l.split == Split::spread_rows)
+    c.backward = {"linear.gather.backward", Axis::tensor, Exchanged::all_gather, c.in};
+  else
+    c.backward = {"linear.reduce.backward", Axis::tensor, Exchanged::all_reduce, c.in};
+  b.cross(std::move(c));
+}
+
+void sum_output(LayerBuilder& b, const MlpLayer& l) {
+  if (!by_rows(l.split)) return;
+  LayerBuilder::Crossing c;
+  c.in = c.out = b.row_bytes(l.out);
+  c.forward = {"linear.reduce", Axis::tensor, Exchanged::all_reduce, c.in};
+  b.cross(std::move(c));
+  b.bias("linear.bias", l.out, false);
+}
+
+void gather_output(LayerBuilder& b, const MlpLayer& l) {
+  LayerBuilder::Crossing c;
+  c.in = b.row_bytes(l.own_out);
+  c.out = b.row_bytes(l.out);
+  c.forward = {"linear.gather", Axis::tensor, Exchanged::all_gather, c.out};
+  b.cross(std::move(c));
+}
+
+Layer lay_out(const MlpShape& shape, int layer, double samples, Precision precision, const Sharding& sharding) {
+  const MlpLayer l = layer_of(shape, layer, sharding);
+  LayerBuilder b("layer " + std::to_string(layer), samples, precision);
+  b.set_overlap(sharding.overlap);
+  exchange_input(b, l);
+  const bool kept = l.split == Split::spread_rows && !l.first;  // by the layer before, as the output of tanh
+  b.linear({.name = "linear",
+            .in = l.own_in,
+            .out = l.own_out,
+            .bias = !by_rows(l.split),
+            .keeps_input = !kept,
+            .input_gradient = !l.first,
+            .holds_input = kept});
+  sum_output(b, l);
+  const bool gathers = l.split == Split::gathered_columns;
+  if (gathers && l.last) gather_output(b, l);
+  add_output(b, shape, l, l.last ? l.out : l.own_out, precision);
+  if (gathers && !l.last) gather_output(b, l);
+  const double out = l.split == Split::columns ? l.own_out : l.out;
+  const double in = l.split == Split::rows ? l.own_in : l.in;
+  const Bytes output = l.last ? Bytes{} : b.row_bytes(out), input = b.row_bytes(in);
+  Layer done = std::move(b).build(output, sharding.recompute, input);
+  done.output_in_parts = l.split == Split::columns;
+  return done;
 }
 
 }  // namespace
@@ -48,91 +137,24 @@ void MlpShape::check() const {
     if (width < 1) throw UserError("mlp: a width is " + std::to_string(width) + "; expected at least 1");
 }
 
-Eigen::Index MlpShape::parameters(int layer) const { return (width(*this, layer) + 1) * width(*this, layer + 1); }
-
-Mlp::Mlp(MlpShape shape, std::uint64_t seed) : shape_(std::move(shape)) {
-  shape_.check();
-  for (int layer = 0; layer < layers(); ++layer) {
-    // A stream of its own for each layer: the generator's output hides that the seeds are near each other.
-    SplitMix64 random(SplitMix64(seed ^ SplitMix64(static_cast<std::uint64_t>(layer)).next()).next());
-    const Eigen::Index in = width(shape_, layer), out = width(shape_, layer + 1);
-    const double limit = std::sqrt(6.0 / static_cast<double>(in + out));
-    Eigen::VectorXd values = Eigen::VectorXd::Zero(shape_.parameters(layer));
-    for (Eigen::Index i = 0; i < in * out; ++i) values[i] = limit * (2 * random.uniform() - 1);
-    parameters_.push_back(std::move(values));
-  }
+std::int64_t MlpShape::parameters(int layer) const {
+  const auto at = static_cast<std::size_t>(layer);
+  return (std::int64_t{widths.at(at)} + 1) * widths.at(at + 1);
 }
 
-void Mlp::require(int layer, Eigen::Index rows, Eigen::Index expected, const char* what) const {
-  if (rows != expected)
-    throw InternalError("mlp layer " + std::to_string(layer) + ": " + what + " has " + std::to_string(rows) +
-                        " rows, not " + std::to_string(expected));
-}
-
-Eigen::MatrixXd Mlp::forward(int layer, const Eigen::MatrixXd& in) const {
-  const Eigen::Index from = width(shape_, layer), to = width(shape_, layer + 1);
-  require(layer, in.rows(), from, "the input");
-  const Eigen::VectorXd& values = parameters(layer);
-  const Eigen::Map<const Eigen::MatrixXd> weight(values.data(), to, from);
-  Eigen::MatrixXd out = (weight * in).colwise() + values.tail(to);
-  if (layer + 1 < layers()) out = out.array().tanh();
-  return out;
-}
-
-Eigen::MatrixXd Mlp::forward(const Eigen::MatrixXd& in) const {
-  Eigen::MatrixXd out = in;
-  for (int layer = 0; layer < layers(); ++layer) out = forward(layer, out);
-  return out;
-}
-
-double Mlp::loss(const Eigen::MatrixXd& out, const Eigen::MatrixXd& target, double batch) const {
-  require_same_size(out, target);
-  if (shape_.loss == MlpLoss::mean_squared_error) return (out - target).squaredNorm() / (2 * batch);
-  return -target.cwiseProduct(log_softmax(out)).sum() / batch;
-}
-
-Eigen::MatrixXd Mlp::loss_gradient(const Eigen::MatrixXd& out, const Eigen::MatrixXd& target, double batch) const {
-  require_same_size(out, target);
-  if (shape_.loss == MlpLoss::mean_squared_error) return (out - target) / batch;
-  Eigen::MatrixXd softmax = log_softmax(out).array().exp();
-  for (Eigen::Index column = 0; column < out.cols(); ++column) softmax.col(column) *= target.col(column).sum();
-  return (softmax - target) / batch;
-}
-
-Eigen::MatrixXd Mlp::backward(int layer, const Eigen::MatrixXd& in, const Eigen::MatrixXd& out,
-                              const Eigen::MatrixXd& out_gradient, Eigen::Ref<Eigen::VectorXd> gradient) const {
-  const Eigen::Index from = width(shape_, layer), to = width(shape_, layer + 1);
-  require(layer, in.rows(), from, "the input");
-  require(layer, out.rows(), to, "the output");
-  require(layer, out_gradient.rows(), to, "the gradient of the output");
-  require(layer, gradient.size(), shape_.parameters(layer), "the gradient of the parameters");
-  Eigen::MatrixXd delta = out_gradient;
-  if (layer + 1 < layers()) delta.array() *= 1 - out.array().square();  // tanh' = 1 − tanh²
-  Eigen::Map<Eigen::MatrixXd>(gradient.data(), to, from) += delta * in.transpose();
-  gradient.tail(to) += delta.rowwise().sum();
-  const Eigen::Map<const Eigen::MatrixXd> weight(parameters(layer).data(), to, from);
-  return weight.transpose() * delta;
-}
-
-std::vector<Eigen::VectorXd> Mlp::gradients(const Eigen::MatrixXd& in, const Eigen::MatrixXd& target,
-                                            double batch) const {
-  std::vector<Eigen::MatrixXd> values = {in};
-  std::vector<Eigen::VectorXd> result;
-  for (int layer = 0; layer < layers(); ++layer) {
-    values.push_back(forward(layer, values.back()));
-    result.push_back(Eigen::VectorXd::Zero(shape_.parameters(layer)));
-  }
-  Eigen::MatrixXd upstream = loss_gradient(values.back(), target, batch);
-  for (int layer = layers() - 1; layer >= 0; --layer) {
-    const auto l = static_cast<std::size_t>(layer);
-    upstream = backward(layer, values[l], values[l + 1], upstream, result[l]);
-  }
-  return result;
-}
-
-void Mlp::update(int layer, const Eigen::Ref<const Eigen::VectorXd>& gradient, double learning_rate) {
-  require(layer, gradient.size(), shape_.parameters(layer), "the gradient of the parameters");
-  parameters(layer) -= learning_rate * gradient;
+Network mlp_network(const MlpShape& shape, std::int64_t micro_batch_size, Precision precision,
+                    const Sharding& sharding) {
+  shape.check();
+  require_tensor_alone(sharding, "an mlp");
+  if (micro_batch_size < 1)
+    throw UserError("micro_batch_size is " + std::to_string(micro_batch_size) + "; expected at least 1");
+  Network network;
+  network.name = "mlp";
+  network.precision = precision;
+  network.samples = micro_batch_size;
+  for (int layer = 0; layer < shape.layers(); ++layer)
+    network.layers.push_back(lay_out(shape, layer, static_cast<double>(micro_batch_size), precision, sharding));
+  return network;
 }
 
 }  // namespace trainyard

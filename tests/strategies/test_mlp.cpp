@@ -2,8 +2,8 @@
 #include <cmath>
 #include <utility>
 
-#include "models/networks/mlp/mlp.hpp"
 #include "sim/error.hpp"
+#include "strategies/values/mlp.hpp"
 
 using namespace trainyard;
 

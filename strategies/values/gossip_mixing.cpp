@@ -1,0 +1,36 @@
+#include "strategies/values/gossip_mixing.hpp"
+
+#include <Eigen/Eigenvalues>
+#include <algorithm>
+#include <cmath>
+
+namespace trainyard {
+
+Eigen::MatrixXd mixing_matrix(const Gossip& gossip, std::int64_t round) {
+  Eigen::MatrixXd all = Eigen::MatrixXd::Identity(gossip.ranks(), gossip.ranks());
+  for (int rank = 0; rank < gossip.ranks(); ++rank)
+    for (const int neighbour : gossip.neighbours(rank, round)) {
+      all(rank, neighbour) = gossip.weight(rank, neighbour, round);
+      all(rank, rank) -= all(rank, neighbour);
+    }
+  return all;
+}
+
+double spectral_gap(const Gossip& gossip) {
+  if (gossip.ranks() < 2) return 1;
+  const Eigen::SelfAdjointEigenSolver<Eigen::MatrixXd> solver(mixing_matrix(gossip, 0), Eigen::EigenvaluesOnly);
+  const Eigen::VectorXd& values = solver.eigenvalues();  // ascending; the last one is 1
+  return 1 - std::max(std::abs(values(0)), std::abs(values(values.size() - 2)));
+}
+
+Eigen::VectorXd mixed(const Gossip& gossip, int rank, std::int64_t round, const Eigen::VectorXd& own,
+                      const std::vector<Eigen::VectorXd>& theirs) {
+  const std::vector<int> around = gossip.neighbours(rank, round);
+  double kept = 1;
+  for (const int neighbour : around) kept -= gossip.weight(rank, neighbour, round);
+  Eigen::VectorXd sum = kept * own;
+  for (std::size_t i = 0; i < around.size(); ++i) sum += gossip.weight(rank, around[i], round) * theirs[i];
+  return sum;
+}
+
+}  // namespace trainyard
