@@ -4,12 +4,9 @@
 #include <iterator>
 #include <nlohmann/json.hpp>
 
-<<<<<<< HEAD
-#include "scenarios/studies/failure_study.hpp"
-=======
 #include "scenarios/running/simulate.hpp"
+#include "scenarios/studies/failure_study.hpp"
 #include "scenarios/studies/layer_cuts.hpp"
->>>>>>> seeds
 #include "scenarios/studies/sweep.hpp"
 #include "scenarios/studies/sweep_journal.hpp"
 #include "tests/temporary_folder.hpp"

@@ -234,31 +234,9 @@ double mixed_weight(const std::vector<double>& lambdas, const std::vector<double
            ServerCellRun run(cell);
            ServerNumerics numerics(task, run.plan());
            Values values;
-<<<<<<< HEAD
-           const auto on = [&values](auto call, auto function) {
-             values.on_call(static_cast<std::uint16_t>(call), function);
-           };
-           const auto nothing = [](Actor, const Op&) {};
-           const std::uint16_t weights = number_of({TrainingBuffer::Kind::parameters});
-           for (const TrainingCall call :
-                {TrainingCall::forward, TrainingCall::backward, TrainingCall::take_parameters})
-             on(call, nothing);
-           on(ServerCall::local_update, nothing);
-           on(TrainingCall::fill_bucket,
-              [&](Actor actor, const Op&) { values.buffer(actor, 0) = Eigen::VectorXd::Constant(1, local(actor)); });
-           on(ServerCall::apply, [&](Actor actor, const Op& op) {
-             Eigen::VectorXd& w = values.buffer(actor, weights);
-             const BufferRef& from = op.effect.read;
-             w += run.plan().worker_weights[from.chunk] * (values.buffer(actor, from.buffer) - w);
-           });
-           values.buffer(workers, weights) = Eigen::VectorXd::Zero(1);
-           run.run({&values});
-           return json(values.buffer(workers, weights)[0]).dump();
-=======
            numerics.attach(values);
            run.run({&values});
            return json(numerics.weights().parameters(0)(1)).dump();
->>>>>>> seeds
          }))
       .get<double>();
 }
