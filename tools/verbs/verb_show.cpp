@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "models/fitted/nccl_model.hpp"
+#include "models/hardware/hca.hpp"
 #include "models/hardware/network_switch.hpp"
 #include "scenarios/pictures/views.hpp"
 #include "sim/process/output.hpp"
