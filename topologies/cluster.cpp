@@ -49,7 +49,7 @@ int ClusterSpec::gpus() const {
 
 namespace {
 
-/// Of an HCA and the port that it is plugged into, the slower.
+/// The lesser of the rates of an HCA and of its switch port.
 BytesPerSecond port_rate(const ClusterSpec& spec, const NodeType& type) {
   return spec.switch_rate.value > 0 ? std::min(type.hca_rate, spec.switch_rate) : type.hca_rate;
 }
@@ -98,8 +98,8 @@ double read_km(Fields& fields, const std::string& key) {
   return name == "m" ? length / 1000 : length;
 }
 
-/// Ports, their rate and the latency of the switch that the fabric names, with their sources; or the fabric's own
-/// `switch_latency`: what a scenario says counts before what the catalog's fabric says.
+/// Reads the ports, rate and latency of the switch that the fabric names, with their sources, or the fabric's own
+/// `switch_latency`. A key of the scenario overrides one of the catalog's fabric.
 std::pair<Seconds, Sources> read_switch(ClusterSpec& spec, Fields& fields, const Catalog& catalog) {
   const Node* type = fields.child("switch");
   const Node* own = fields.child("switch_latency");
@@ -115,7 +115,7 @@ std::pair<Seconds, Sources> read_switch(ClusterSpec& spec, Fields& fields, const
   return {one.latency.seconds(), sources};
 }
 
-/// Cables and devices that the graph has, and the user has removed.
+/// Takes down the cables and devices that the user has removed.
 void disconnect_taken_out(DeviceGraph& graph, const ClusterSpec& spec, bool fabric) {
   std::vector<std::string> names;
   for (const Device& device : graph.devices()) names.push_back(device.name);

@@ -68,7 +68,7 @@ struct ShortestPaths {
   }
 };
 
-/// Some devices, numbered on from `first`, with the wires between them.
+/// Consecutive devices from `first` on, with the wires between them.
 struct Domain {
   DeviceId first = 0;
   Graph graph;
@@ -131,7 +131,7 @@ struct DeviceGraph::Impl {
     return d.paths.try_emplace({from, path_class}, g, static_cast<Vertex>(from - d.first), usable).first->second;
   }
 
-  /// The path in the domain of a node; false where there is none.
+  /// Appends the shortest path within the domain of a node; false where there is none.
   bool shortest(int node, DeviceId from, DeviceId to, PathClass path_class, std::vector<LinkId>& wires) {
     const ShortestPaths& found = paths(node, from, path_class);
     const DeviceId first = domain(node).first;

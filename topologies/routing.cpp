@@ -32,7 +32,7 @@ void Routing::link_state(LinkId link, bool up) {
   routes_.clear();  // but not what they hold: messages on their way use it
 }
 
-/// By the cost of the path. Of several equally near ones the devices of a kind take turns.
+/// By the cost of the path. Devices that are equally near to several are assigned to them in turn.
 DeviceId Routing::nearest(DeviceId from, DeviceKind kind) {
   std::vector<DeviceId> best;
   std::int64_t least = 0;
@@ -73,7 +73,7 @@ void Routing::use(PathLeg& leg, LinkId link, int weight) const {
   leg.links.push_back({link, weight});
 }
 
-/// False where no wires lead there. A leg that ends or starts in host memory takes its share of that.
+/// False where no wires lead there. A leg that ends or starts in host memory uses its bandwidth.
 bool Routing::add_leg(Path& path, std::string what, DeviceId from, DeviceId to, PathClass path_class) {
   const std::optional<std::vector<LinkId>> wires = graph_.path(from, to, path_class);
   if (!wires) return false;
@@ -89,12 +89,12 @@ bool Routing::add_leg(Path& path, std::string what, DeviceId from, DeviceId to, 
   return true;
 }
 
-/// A device that sends or receives, and where its data are when they leave for the network or come from it.
+/// A device that sends or receives, and the device whose memory its data are in when the network reads or writes them.
 struct Routing::NetworkEnd {
   DeviceId device = kNoDevice, data = kNoDevice;
 };
 
-/// Its own, then those that it can use if that one is cut off.
+/// Its own HCA, then the others of the node as a fallback.
 std::vector<DeviceId> Routing::hcas_of(DeviceId id) {
   const DeviceId own = hca_of(id);
   if (own < 0 || own == id) return {own};
@@ -103,8 +103,8 @@ std::vector<DeviceId> Routing::hcas_of(DeviceId id) {
   return hcas;
 }
 
-/// Through the HCAs of both ends, whatever shorter path another one would open: so do communication libraries, and so no
-/// two of them meet on a PCIe link by chance.
+/// Through the HCAs of both ends, even where another HCA is nearer, as communication libraries do. So no two paths share
+/// a PCIe link by chance.
 bool Routing::add_network_leg(Path& path, const NetworkEnd& from, const NetworkEnd& to, PathClass path_class) {
   for (const DeviceId out : hcas_of(from.device))
     for (const DeviceId in : hcas_of(to.device))
@@ -127,7 +127,7 @@ bool Routing::add_network_leg(Path& path, DeviceId from, DeviceId out, DeviceId 
   return true;
 }
 
-/// What the kernel's network stack copies on one side: one buffer after the other, by one CPU's copy rate.
+/// Adds the copies of the kernel's network stack on one side: buffer after buffer, at one CPU's copy rate.
 void Routing::add_copies(Path& path, DeviceId cpu) {
   const int copies = type_of(cpu).network.copies;
   const DeviceGraph::Host host = graph_.host(cpu);
@@ -212,7 +212,7 @@ Path Routing::between_nodes(DeviceId from, DeviceId to, PathClass path_class) {
   return path;
 }
 
-/// Any wires that lead there, of those allowed.
+/// The shortest path over the allowed wires.
 Path Routing::any_path(DeviceId from, DeviceId to, PathClass path_class) {
   Path path;
   path.reachable = add_leg(path, "", from, to, path_class);

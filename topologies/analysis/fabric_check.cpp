@@ -12,7 +12,7 @@
 namespace trainyard {
 namespace {
 
-/// An end that cannot send and receive at once blocks, whatever the rest.
+/// An end that cannot send and receive at once blocks in any fabric.
 std::string half_duplex_end(const FabricView& view) {
   for (const DeviceId end : view.ends)
     for (const LinkId wire : view.links(end))
@@ -104,7 +104,7 @@ std::vector<LevelOversubscription> oversubscription_by_switch(const FabricView& 
   return all;
 }
 
-/// False where it has no more to say: a tree, or ends that cannot reach each other.
+/// False where the check is complete: a tree, or ends that cannot reach each other.
 bool begin_check(FabricCheck& check, const FabricView& view, std::span<const FabricLevel> levels) {
   check.ends = view.end_word;
   const FabricTree tree = fabric_tree(view);

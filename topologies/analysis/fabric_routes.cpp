@@ -132,8 +132,8 @@ class PairsOfLinks {
   }
 };
 
-/// Everyone sends to the one so far ahead, or to his mirror image, or (rows and columns exchanged) to his transpose; and
-/// at random.
+/// Shifts, the reversal, transposes (rows and columns of the ends exchanged) and random
+/// permutations.
 std::vector<std::vector<std::size_t>> permutations(std::size_t n) {
   constexpr std::size_t kMostMessages = 1 << 20, kRandom = 8;
   std::vector<std::vector<std::size_t>> all;
@@ -190,7 +190,7 @@ void search_worst(DeviceGraph& graph, const FabricView& view, RoutedFabric& out)
         fmt::format("none of {} permutations overloads a link; there are too many pairs to look at all", all.size());
 }
 
-/// By a few pairs: how many links all paths have together.
+/// Estimates from a sample of pairs whether all paths have too many links to be kept.
 bool too_many_uses(DeviceGraph& graph, const FabricView& view) {
   const std::size_t n = view.ends.size(), step = std::max<std::size_t>(1, n / 32);
   if (n > kMostRoutedEnds) return true;

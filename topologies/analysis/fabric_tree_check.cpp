@@ -67,7 +67,7 @@ BlockedPattern pattern_of_cut(const FabricView& view, const FabricTree& tree, st
   return pattern;
 }
 
-/// A medium that the wires of several ends share, on their way to it: a hub.
+/// A medium that the wires of several ends share in the direction to it: a hub.
 struct SharedMedium {
   LinkId link = -1;
   std::vector<DeviceId> ends;
@@ -89,7 +89,7 @@ std::optional<SharedMedium> medium_of_ends(const FabricView& view, const FabricT
   return std::nullopt;
 }
 
-/// Everybody sends to the next one.
+/// Every end sends to the next.
 BlockedPattern pattern_of_medium(const FabricView& view, const FabricTree& tree, const SharedMedium& medium) {
   BlockedPattern pattern;
   for (std::size_t i = 0; i < medium.ends.size(); ++i)

@@ -89,7 +89,7 @@ int NodeDrawing::switch_depth(DeviceId id, std::set<DeviceId>& seen) const {
   return depth;
 }
 
-/// Devices without anything below take the next place in the row; what is above stands over their middle.
+/// Leaves of the tree take the next place in the row; a device above others is centred over them.
 double NodeDrawing::place(DeviceId id, LinkId up, int depth) {
   const DeviceKind kind = device(id).kind;
   const bool above = kind == DeviceKind::cpu || kind == DeviceKind::pcie_switch;
@@ -105,7 +105,7 @@ double NodeDrawing::place(DeviceId id, LinkId up, int depth) {
   return spots_[id].x = (first + last) / 2;
 }
 
-/// From the sockets down; then what hangs at none of them. NVSwitches are one box below.
+/// From the sockets down, then devices without a socket. All NVSwitches are one box below.
 void NodeDrawing::place_devices() {
   std::vector<DeviceId> roots = graph_.all(DeviceKind::cpu, node_);
   std::set<DeviceId> seen;
@@ -127,7 +127,7 @@ void NodeDrawing::label(double x, double y, const std::string& text, const char*
   body_ += fmt::format("<text x=\"{:g}\" y=\"{:g}\" {}>{}</text>\n", x, y, style, xml_escaped(text));
 }
 
-/// Short enough for a box: of a drive how fast it is read and written.
+/// Short enough for a box; a drive has a read and a write rate.
 std::string NodeDrawing::rate_text(LinkId up) const {
   if (device(graph_.ends(up).to).kind != DeviceKind::nvme) return show(link(up).capacity);
   return fmt::format("r {:.3g} w {:.3g} GB/s", link(up ^ 1).capacity.value * 1e-9, link(up).capacity.value * 1e-9);
@@ -150,7 +150,7 @@ void NodeDrawing::box(DeviceId id, const Spot& spot) {
           "paint-order=\"stroke\"");
 }
 
-/// Up from each box, and dashed what closes a loop.
+/// A line up from each box; links that close a loop are dashed.
 void NodeDrawing::draw_pcie() {
   for (const auto& [id, spot] : spots_)
     if (spot.up >= 0) {

@@ -19,7 +19,7 @@ std::string link_text(const DeviceGraph& graph, LinkId link) {
 
 std::string short_name(const std::string& name) { return name.substr(name.find('/') + 1); }
 
-/// A tree below one device, drawn with box characters. A PCIe link leads down to what has not been seen.
+/// The tree below one device, drawn with box characters. PCIe links lead down to devices that are not drawn yet.
 struct TreeText {
   const DeviceGraph& graph;
   int node;
@@ -49,7 +49,7 @@ struct TreeText {
       put(child, indent + (last ? "   " : "│  "));
     }
   }
-  /// What leaves the node from an HCA, or from a chip with links of its own.
+  /// The link out of the node of an HCA, or of a chip with links of its own.
   std::string network_text(DeviceId device) const {
     for (const LinkId link : graph.links_from(device)) {
       const LinkKindWords& words = words_of(graph.kind(link));

@@ -13,7 +13,7 @@ namespace {
 /// Switches, and cables between them, that one vertex or edge of a spraying fabric stands for; devices of nodes do not.
 bool between_switches(const TakenOut& out) { return out.name.find('/') == std::string::npos; }
 
-/// How many of the uplinks of a group are there, of all that it was built with: both switches and the wire.
+/// The share of each group's uplinks that is left when switches and cables are taken out.
 class TakenUplinks {
  public:
   TakenUplinks(const ClosShape& shape, const ClusterSpec& spec) : shape_(shape) {

@@ -97,7 +97,7 @@ void GraphFabric::build(DeviceGraph& graph, const ClusterSpec& spec) const {
                                               graph.devices()[static_cast<std::size_t>(hca)].name));
 }
 
-/// Small ones cable by cable.
+/// A small fabric is listed cable by cable.
 std::vector<FabricRow> GraphFabric::rows(const DeviceGraph& graph, const ClusterSpec&) const {
   constexpr int kMostListed = 24;
   const FabricView view(graph);

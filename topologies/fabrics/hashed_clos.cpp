@@ -55,7 +55,7 @@ class HashedClosRouter : public FabricRouter {
                static_cast<std::size_t>(port)];
   }
 
-  /// The path by one choice of uplinks; false, and nothing appended, if a wire of it is down.
+  /// Appends the path of one choice of uplinks; false, without appending, if one of its wires is down.
   bool take(const DeviceGraph& graph, const Hca& a, const Hca& b, int top, std::uint64_t choice,
             std::vector<LinkId>& wires) const {
     std::vector<LinkId> up{a.wire}, down{b.wire ^ 1};

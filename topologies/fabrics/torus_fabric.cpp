@@ -34,8 +34,8 @@ std::vector<int> read_dims(Fields& fields, const char* key) {
   return dims;
 }
 
-/// `count` blocks as a torus of as many dimensions as a block has, its lengths as equal as can be: the least sum; of
-/// several the first.
+/// Arranges `count` blocks as a torus of the block's number of dimensions, with the least sum of lengths; of several such
+/// the first.
 void search_dims(int count, const std::vector<int>& block, std::vector<int>& at, std::vector<int>& best) {
   if (at.size() + 1 == block.size()) {
     at.push_back(count * block.back());
@@ -211,7 +211,7 @@ std::vector<int> TorusFabric::chip_positions(const ClusterSpec& spec, const Grid
   return positions;
 }
 
-/// Chips have only so many links.
+/// Throws UserError where a chip has too few links for the grid, or states no rate.
 void TorusFabric::require_chip_links(const ClusterSpec& spec, const Grid& grid) const {
   const Gpu& chip = spec.node.gpu;
   const auto used = 2 * std::count_if(grid.dims.begin(), grid.dims.end(), [](int length) { return length > 1; });

@@ -184,7 +184,7 @@ Seconds ClusterMachine::fused_time(const NodeType& type, std::size_t run) const 
   return Seconds{time};
 }
 
-/// In host memory by the CPU, whose rate counts each byte copied once; else by a kernel of the GPU.
+/// Buckets in host memory are copied by the CPU (its rate counts each byte once), others by a kernel of the GPU.
 Seconds ClusterMachine::bucket_copy_time(const NodeType& type, Work work) const {
   if (stack_.host_buckets) return type.cpu.copy_rate.value > 0 ? work.bytes / 2 / type.cpu.copy_rate : Seconds{0};
   work.kernel = static_cast<std::uint16_t>(Kernel::elementwise);

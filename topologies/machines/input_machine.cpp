@@ -133,7 +133,7 @@ std::string InputMachine::actor_name(Actor actor) const {
                      place.at >= 0 ? base_.actor_name(place.at) : supply_.storage.name);
 }
 
-/// The same path with further links before it.
+/// The route with further links at its beginning.
 Route InputMachine::with_links_before(const std::vector<LinkId>& links, const Route& route) const {
   Route whole = route;
   std::vector<LinkUse>& uses = uses_.emplace_back();

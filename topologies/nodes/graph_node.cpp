@@ -8,7 +8,7 @@
 namespace trainyard {
 namespace {
 
-/// A switch that only NVLinks meet at is an NVSwitch.
+/// A switch with NVLinks only is an NVSwitch.
 DeviceKind switch_kind(const NodeType& type, const std::string& name) {
   const bool nvlink = std::all_of(type.wires.begin(), type.wires.end(), [&name](const GraphWire& wire) {
     return (wire.a != name && wire.b != name) || wire.kind == LinkKind::nvlink;

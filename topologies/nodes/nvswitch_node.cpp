@@ -5,7 +5,7 @@
 namespace trainyard {
 namespace {
 
-/// Every GPU has all its NVLinks to the NVSwitches, which pass any traffic at full rate: one switch stands for them all.
+/// All NVLinks of a GPU lead to the NVSwitches. These carry any traffic at full rate, so one switch stands for them all.
 void build_nvswitch_node(DeviceGraph& graph, const NodeType& type, int node) {
   const std::vector<DeviceId> gpus = add_pcie_tree(graph, type, node);
   const DeviceId nvswitch = graph.add({fmt::format("node{}/nvswitch", node), DeviceKind::nvswitch, node, 0});

@@ -20,7 +20,7 @@ struct NodeAdder {
   Wire lanes(DeviceKind kind, int count = kFullWidth) const {
     return {LinkKind::pcie, lane_rate(type, kind, count), type.pcie_latency, type.pcie_half_duplex};
   }
-  /// Towards the drive it is written, from it read; its lanes can be slower than it.
+  /// The direction to the drive has its write rate, that from it its read rate; both at most the rate of its lanes.
   Wire drive() const {
     const BytesPerSecond most = lane_rate(type, DeviceKind::nvme, type.nvme.lanes);
     return {LinkKind::nvme, std::min(type.nvme.read, most), type.nvme.latency, false, std::min(type.nvme.write, most)};
@@ -56,7 +56,7 @@ std::vector<DeviceId> add_sockets(const NodeAdder& adder) {
   return sockets;
 }
 
-/// A switch for each number of a GPU or HCA.
+/// Each GPU shares a switch with the HCA of the same index.
 std::vector<DeviceId> add_paired_devices(const NodeAdder& adder, const std::vector<DeviceId>& sockets) {
   const NodeType& type = adder.type;
   DeviceGraph& graph = adder.graph;
