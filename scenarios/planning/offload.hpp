@@ -1,4 +1,5 @@
 #pragma once
+#include "scenarios/answer/result.hpp"
 #include "scenarios/reading/scenario.hpp"
 #include "topologies/machines/cluster_machine.hpp"
 

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <nlohmann/json.hpp>
 
 #include "scenarios/planning/size.hpp"
 #include "scenarios/running/step_result.hpp"
@@ -15,8 +14,6 @@
 
 namespace trainyard {
 namespace {
-
-using nlohmann::json;
 
 /// A trace of many ranks is larger than anything that opens it.
 void require_traceable(const Scenario& s, const Plan& plan, const SimulateOptions& options) {
@@ -81,7 +78,7 @@ Result simulate_here(const Scenario& s, const SimulateOptions& options) { return
 
 Result simulate(const Scenario& s, const Plan& plan, const SimulateOptions& options) {
   if (s.prescribed_step.given()) return prescribed_result(s);
-  return result_from_json(json::parse(in_child([&] { return to_json(simulate_here(s, plan, options)).dump(); })));
+  return result_from_text(in_child([&] { return to_text(simulate_here(s, plan, options)); }));
 }
 
 Result simulate(const Scenario& s, const SimulateOptions& options) {
@@ -97,36 +94,34 @@ std::vector<WhatIf> what_if(const Scenario& s, const Plan& plan, double factor, 
     options.critical_path = false;
     options.transport = transport;
     options.upgrade[classes[i]] = factor;
-    return to_json(result_of(StepRun(s, plan, options))).dump();
+    return to_text(result_of(StepRun(s, plan, options)));
   });
   std::vector<WhatIf> table;
   for (std::size_t i = 0; i < classes.size(); ++i)
-    table.push_back({classes[i], factor, json::parse(texts[i]).at("step_time_s").get<double>()});
+    table.push_back({classes[i], factor, result_from_text(texts[i]).step_time});
   return table;
 }
 
 Explanation explain(const Scenario& s, const Plan& plan) {
   require_simulable(s, plan);
   const std::optional<Result> fed = fed_result(s, plan, {});
-  const std::string text = in_child([&s, &plan] {
+  Explanation e = explanation_from_text(in_child([&s, &plan] {
     const StepRun run(s, plan, {});
-    json lines = json::array();
+    Explanation of_run{result_of(run), {}};
     for (const PathStep& step : named_path(run)) {
-      if (step.end <= step.begin) continue;  // of steps that are not looked at
+      if (step.end <= step.begin) continue;  // of the other steps
       const OpRecord& record = run.timeline.records()[step.id - 1];
-      const std::string actor = run.machine.top().actor_name(record.actor);
-      const std::string& name = run.names[record.name];
-      if (!lines.empty() && lines.back()[3] == name && lines.back()[2] == actor && lines.back()[4] == step.resource)
-        lines.back()[1] = step.end;
+      const PathLine line{step.begin, step.end, run.machine.top().actor_name(record.actor), run.names[record.name],
+                          step.resource};
+      PathLine* last = of_run.path.empty() ? nullptr : &of_run.path.back();
+      if (last && last->name == line.name && last->actor == line.actor && last->resource == line.resource)
+        last->end = line.end;
       else
-        lines.push_back({step.begin, step.end, actor, name, step.resource});
+        of_run.path.push_back(line);
     }
-    return json{{"result", to_json(result_of(run))}, {"path", lines}}.dump();
-  });
-  const json j = json::parse(text);
-  Explanation e{result_from_json(j.at("result")), {}, s.plan.mechanism->in_step()};
+    return to_text(of_run);
+  }));
   if (fed) book_starvation(*fed, e.result);
-  for (const json& line : j.at("path")) e.path.push_back({line[0], line[1], line[2], line[3], line[4]});
   return e;
 }
 

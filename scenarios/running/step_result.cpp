@@ -181,6 +181,7 @@ void book_mechanism(const StepRun& run, Result& r) {
       figures, [&run](Actor worker) { return run.window.parts(worker); }, steps);
   r.servers = figures.servers;
   r.replicas = figures.replicas;
+  r.staleness = figures.staleness;
   r.samples_per_s *= figures.taught_share;  // late gradients teach nothing
 }
 
@@ -191,9 +192,8 @@ void book_all_reduce(const Scenario& s, const Plan& plan, Result& r) {
     r.all_reduce.channels = plan.all_reduce.settings.channels;
   }
   if (!plan.tuned) return;
-  r.all_reduce.tried_size = plan.tuned->size.value;
   for (const Tuning::Candidate& c : plan.tuned->candidates)
-    r.all_reduce.tried.push_back({c.algorithm->name, c.channels, c.seconds});
+    r.all_reduce.tuned.push_back({c.algorithm->name, c.channels, plan.tuned->size.value, c.seconds});
 }
 
 }  // namespace
@@ -214,7 +214,7 @@ Result prescribed_result(const Scenario& s) {
   r.scenario = s.name;
   r.ranks = s.ranks();
   r.step_time = s.prescribed_step.time.value;
-  r.said_step = s.prescribed_step.source;
+  r.step_time_source = s.prescribed_step.source;
   book_training(s, r);
   book_rates(s, r);
   return r;

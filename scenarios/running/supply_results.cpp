@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <nlohmann/json.hpp>
 
 #include "scenarios/running/step_result.hpp"
 #include "sim/process/child.hpp"
@@ -13,8 +12,7 @@ std::optional<Result> fed_result(const Scenario& s, const Plan& plan, SimulateOp
   options.critical_path = options.progress = false;
   options.trace.clear();
   options.watch = nullptr;
-  return result_from_json(
-      nlohmann::json::parse(in_child([&] { return to_json(result_of(StepRun(fed, plan, options))).dump(); })));
+  return result_from_text(in_child([&] { return to_text(result_of(StepRun(fed, plan, options))); }));
 }
 
 /// A rank that waits for a peer's gradients may wait for the peer's samples, or have posted its receive while it waits for
@@ -22,7 +20,7 @@ std::optional<Result> fed_result(const Scenario& s, const Plan& plan, SimulateOp
 void book_starvation(const Result& fed, Result& r) {
   const double wait = r.step_time - fed.step_time;
   if (wait <= 0) return;
-  r.input.starved_share = wait / r.step_time;
+  r.input->starved_share = wait / r.step_time;
   r.breakdown = fed.breakdown;
   r.breakdown.input = wait;
 }
@@ -30,24 +28,24 @@ void book_starvation(const Result& fed, Result& r) {
 /// How busy what brings samples is.
 void book_input(const StepRun& run, Result& r) {
   const InputSupply& supply = run.scenario.input.supply;
-  r.input.used = true;
+  Result::Input& input = r.input.emplace();
   const double end = run.end.end.value;
   for (const LinkId link : run.machine.input->machine().storage_links())
-    r.input.storage_busy = std::max(
-        r.input.storage_busy,
+    input.storage_busy = std::max(
+        input.storage_busy,
         run.traffic.on_link(link) / run.machine.top().links()[static_cast<std::size_t>(link)].capacity / Seconds{end});
   std::map<int, double> staged;  // by node
   for (const InputMachine::Group& group : run.machine.input->machine().groups()) {
     const BreakdownParts parts = run.breakdown.parts(group.loader);
     if (const auto decode = parts.work.find("decode"); decode != parts.work.end())
-      r.input.decode_busy = std::max(r.input.decode_busy, decode->second / Seconds{end});
+      input.decode_busy = std::max(input.decode_busy, decode->second / Seconds{end});
     staged[group.node] += run.memory.peak(group.loader).value;
-    r.input.read += run.traffic.received(group.loader).value / run.plan.steps;
+    input.read += run.traffic.received(group.loader).value / run.plan.steps;
   }
   const Bytes dataset = supply.samples * supply.sample;
   for (const auto& [node, bytes] : staged)
-    r.input.host_bytes = std::max(r.input.host_bytes, bytes + std::min(supply.cache, dataset).value);
-  r.input.from_cache = 1 - supply.missed;
+    input.host_bytes = std::max(input.host_bytes, bytes + std::min(supply.cache, dataset).value);
+  input.from_cache = 1 - supply.missed;
 }
 
 }  // namespace trainyard

@@ -59,7 +59,7 @@ Bytes peak_memory_alone(const Scenario& s, TrainingPlan plan) {
                  alone.nodes = 1;
                  alone.others.clear();
                  alone.taken_out.clear();
-                 alone.joins_chips = false;
+                 alone.fabric = nullptr;
                  ClusterMachine machine(alone, s.software);
                  Names names;
                  const TrainingPrograms programs(plan, names);

@@ -2,8 +2,8 @@
 #include <cstdint>
 #include <functional>
 
+#include "scenarios/answer/result.hpp"
 #include "scenarios/planning/plan.hpp"
-#include "scenarios/running/memory_advice.hpp"
 
 namespace trainyard {
 

@@ -1,8 +1,8 @@
 #pragma once
 #include <vector>
 
+#include "scenarios/answer/result.hpp"
 #include "scenarios/reading/scenario.hpp"
-#include "scenarios/running/memory_advice.hpp"
 
 namespace trainyard {
 

@@ -1,6 +1,7 @@
 #pragma once
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 
 namespace trainyard {
@@ -10,20 +11,18 @@ struct ServerFigures {
   int workers = 0;  ///< 0: there are none
   int servers = 0;
   std::string consistency;
-  double largest_share = 0;                          ///< of all bytes: the fullest server's
-  std::map<std::uint32_t, std::uint64_t> staleness;  ///< pushes of keys by the updates that they missed
-  double dropped_share = 0;                          ///< of pushes: too late for their step
-  std::map<std::string, double> waits;               ///< s a step, mean over workers, by what for
+  double largest_share = 0;             ///< of all bytes: the fullest server's
+  double dropped_share = 0;             ///< of pushes: too late for their step
+  std::map<std::string, double> waits;  ///< s a step, mean over workers, by what for
   bool used() const { return workers > 0; }
 };
 
 /// How replicas of a whole model go on without the newest gradients of all others, where they do.
 struct ReplicaFigures {
   int delay = 0, local_steps = 0;
-  std::string gossip;         ///< the graph's name
-  int neighbours = 0;         ///< of a rank in a step, the most
-  double spectral_gap = 0;    ///< of gossip on a fixed graph; 0: none, pairs are drawn
-  double late_gradients = 0;  ///< of all ranks in the steps looked at, each `delay` updates old
+  std::string gossip;                  ///< the graph's name
+  int neighbours = 0;                  ///< of a rank in a step, the most
+  std::optional<double> spectral_gap;  ///< of gossip on a fixed graph; none: pairs are drawn
   bool used() const { return delay > 0 || local_steps > 0 || !gossip.empty(); }
 };
 
@@ -31,6 +30,8 @@ struct ReplicaFigures {
 struct MechanismFigures {
   ServerFigures servers;
   ReplicaFigures replicas;
+  /// Pushes of keys to servers, or delayed gradients of ranks, by how many updates they missed.
+  std::map<std::uint32_t, std::uint64_t> staleness;
   double taught_share = 1;  ///< of samples: those whose gradients are not dropped
 };
 

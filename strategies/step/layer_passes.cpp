@@ -39,14 +39,18 @@ Ops LayerPasses::pass(Pass pass, int layer, const PipelineTask& task) {
   const bool fine = leave && !step_.plan.values;  // numbers go layer by layer
   if (leave) co_yield gradients_.open_buckets();
   const PassTable& table = step_.tables.pass(pass, layer, first || gradients_.each_micro_batch(), fine);
-  CallArguments about{layer, task.micro_batch, kEndOfPass, take_buffers(table.listed)};
+  const std::uint16_t buffer = take_buffers(table.listed);
   exchanges_.assign(table.places, {});
   for (const PassItem& item : table.items) {
     for (const std::int16_t place : item.waits_for)
       if (place >= 0) step_.waits.add(exchanges_[static_cast<std::size_t>(place)]);
     if (item.what == PassItem::What::exchange) {
       while (step_.waits.any()) co_yield step_.take_waits();
-      co_yield exchange(item, about, call_of(pass));
+      if (step_.plan.values) co_yield step_.call(call_of(pass), {layer, task.micro_batch, item.exchange, buffer});
+      if (is_one_join(item.lane))
+        co_yield modelled_exchange(item);
+      else
+        co_yield exchange(item, static_cast<std::uint16_t>(buffer + 2 * item.exchange));
       exchanges_[static_cast<std::size_t>(item.place)] = collectives_.end_of(item.lane);
       continue;
     }
@@ -58,7 +62,7 @@ Ops LayerPasses::pass(Pass pass, int layer, const PipelineTask& task) {
   for (const std::int16_t place : table.left) step_.waits.add(exchanges_[static_cast<std::size_t>(place)]);
   if (step_.plan.values) {
     while (step_.waits.any()) co_yield step_.take_waits();
-    co_yield step_.call(call_of(pass), about);
+    co_yield step_.call(call_of(pass), {layer, task.micro_batch, kEndOfPass, buffer});
     if (leave) co_yield gradients_.after_kernel(layer, kAllKernels, first, last);
   }
   if (!step_.shards_parameters()) co_return;
@@ -66,18 +70,8 @@ Ops LayerPasses::pass(Pass pass, int layer, const PipelineTask& task) {
   if (makes_gradients) co_yield gradients_.exchange_layer(layer, first);
 }
 
-Ops LayerPasses::exchange(const PassItem& item, const CallArguments& pass, TrainingCall call) {
-  if (step_.plan.values) {
-    CallArguments about = pass;
-    about.exchange = item.exchange;
-    co_yield step_.call(call, about);
-  }
-  const LaneGroups& lane = step_.plan.lane(item.lane);
-  if (lane.alike && step_.peers.lane(item.lane).group->settings.fidelity == Fidelity::modelled) {
-    co_yield modelled_exchange(item);
-    co_return;
-  }
-  const auto own = static_cast<std::uint16_t>(pass.buffer + 2 * item.exchange);
+/// `own`: the exchange's buffer.
+Ops LayerPasses::exchange(const PassItem& item, std::uint16_t own) {
   // What is handed to the next rank leaves from a buffer of its own, and so does what comes from the one before.
   const bool shift = item.operation == Operation::send_recv;
   const auto input = static_cast<std::uint16_t>(own + 1);
@@ -90,6 +84,10 @@ Ops LayerPasses::exchange(const PassItem& item, const CallArguments& pass, Train
   op.effect.read = {input, 0, 1};
   op.effect.write = {own, 0, 1};
   co_yield step_.out.emit();
+}
+
+bool LayerPasses::is_one_join(Lane lane) const {
+  return step_.plan.lane(lane).alike && step_.peers.lane(lane).group->settings.fidelity == Fidelity::modelled;
 }
 
 /// Made ready by the pass' table but for its tag and when it begins.

@@ -25,7 +25,9 @@ class LayerPasses {
   std::vector<Dep> exchanges_;   // by place: ends of the exchanges of the pass that is under way
   std::size_t next_buffer_ = 0;  // of exchanges
 
-  Ops exchange(const PassItem&, const CallArguments&, TrainingCall);
+  /// Is a collective on that lane one operation, which all members join?
+  bool is_one_join(Lane) const;
+  Ops exchange(const PassItem&, std::uint16_t own);
   const Op& modelled_exchange(const PassItem&);
   std::uint16_t take_buffers(int exchanges);
 };

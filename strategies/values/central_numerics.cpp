@@ -3,8 +3,9 @@
 #include "strategies/values/training_values.hpp"
 
 namespace trainyard {
-
+namespace {
 using Buffer = TrainingBuffer::Kind;
+}
 
 CentralNumerics::CentralNumerics(const NumericTask& task, const CentralPlan& plan) : task_(task), plan_(plan) {
   for (const Actor actor : plan.actors()) {

@@ -2,8 +2,8 @@
 #include <string>
 #include <vector>
 
+#include "scenarios/answer/result.hpp"
 #include "scenarios/planning/plan.hpp"
-#include "scenarios/running/result.hpp"
 
 namespace trainyard {
 

@@ -6,6 +6,7 @@
 #include <numeric>
 
 #include "sim/list_program.hpp"
+#include "strategies/step/compute_phase.hpp"
 
 namespace trainyard {
 
@@ -37,7 +38,7 @@ CentralPlan central_plan(TrainingPlan replicas) {
 }
 
 CentralWords::CentralWords(Names& names)
-    : compute(names.group("compute", Role::work)),
+    : compute(names.group(kComputeGroup, Role::work)),
       optimizer(names.group("optimizer", Role::work)),
       framework(names.group("framework", Role::work)),
       parameters(names.group("parameters", Role::handover)),

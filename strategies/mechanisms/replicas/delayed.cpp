@@ -97,7 +97,8 @@ class DelayedUpdates : public WholeReplicas {
   }
   void book(MechanismFigures& figures, const TrainingPlan& plan, int steps) const override {
     figures.replicas.delay = delay_;
-    figures.replicas.late_gradients = static_cast<double>(plan.ranks()) * steps;
+    figures.staleness[static_cast<std::uint32_t>(delay_)] =
+        static_cast<std::uint64_t>(plan.ranks()) * static_cast<std::uint64_t>(steps);
   }
   Report report(const MechanismFigures&, const std::function<std::string(double)>&, const std::string&) const override {
     return {"updates", {fmt::format("updates {} step{} late", delay_, delay_ == 1 ? "" : "s")}};

@@ -146,15 +146,16 @@ class GossipSgd : public WholeReplicas {
     figures.replicas.neighbours = graph_->most_neighbours();
   }
   void book_slow(MechanismFigures& figures) const override {
-    if (!graph_->drawn()) figures.replicas.spectral_gap = trainyard::spectral_gap(*graph_);
+    if (graph_->drawn()) return;
+    if (const double gap = spectral_gap(*graph_); gap > 0) figures.replicas.spectral_gap = gap;
   }
   std::string summary(const std::string&) const override {
     return graph_->drawn() ? "gossip with a random partner each step" : fmt::format("gossip ({})", graph_->name());
   }
   Report report(const MechanismFigures& figures, const std::function<std::string(double)>&,
                 const std::string&) const override {
-    const double gap = figures.replicas.spectral_gap;
-    return {"updates", {summary("") + (gap > 0 ? fmt::format(", spectral gap {:.4g}", gap) : "")}};
+    const std::optional<double>& gap = figures.replicas.spectral_gap;
+    return {"updates", {summary("") + (gap ? fmt::format(", spectral gap {:.4g}", *gap) : "")}};
   }
 
  private:

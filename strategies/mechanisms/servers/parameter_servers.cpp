@@ -84,9 +84,9 @@ class ServerRun : public MechanismRun {
     for (std::size_t k = 0; k < plan_.keys(); ++k)
       held[static_cast<std::size_t>(plan_.server_of[k])] += plan_.share_of(k);
     f.largest_share = *std::max_element(held.begin(), held.end());
-    f.staleness = board_.staleness();
+    figures.staleness = board_.staleness();
     std::uint64_t applied = 0;
-    for (const auto& [of, count] : f.staleness) applied += count;
+    for (const auto& [of, count] : figures.staleness) applied += count;
     const auto dropped = static_cast<double>(board_.dropped_pushes());
     f.dropped_share = dropped / (dropped + static_cast<double>(applied));
     const char* others = plan_.consistency == Consistency::synchronous ? "barrier"
@@ -172,14 +172,14 @@ class ParameterServers : public Mechanism {
                   {fmt::format("{} workers, {} server{}, {}; a worker waits for: {}   ({})", f.workers, f.servers,
                                f.servers == 1 ? "" : "s", f.consistency, fmt::join(waits, " │ "), unit)}};
     double pushes = 0, missed = 0;
-    for (const auto& [of, count] : f.staleness) {
+    for (const auto& [of, count] : figures.staleness) {
       pushes += static_cast<double>(count);
       missed += of * static_cast<double>(count);
     }
     std::vector<std::string> more;
     if (missed > 0)
-      more.push_back(
-          fmt::format("staleness {:.3g} updates on average, {} at most", missed / pushes, f.staleness.rbegin()->first));
+      more.push_back(fmt::format("staleness {:.3g} updates on average, {} at most", missed / pushes,
+                                 figures.staleness.rbegin()->first));
     if (f.dropped_share > 0) more.push_back(fmt::format("{:.1f} % of gradients come too late", f.dropped_share * 100));
     // Whole tensors can be larger than a server's even part.
     const bool uneven = f.largest_share * f.servers > 1.5 && choice_.keys != ServerChoice::Keys::buckets;

@@ -14,9 +14,10 @@ namespace trainyard {
 
 using numeric::Index;
 using numeric::Matrix;
-using Buffer = TrainingBuffer::Kind;
 
 namespace {
+
+using Buffer = TrainingBuffer::Kind;
 
 Index padded_vocabulary(const NumericStepTask& task, const TrainingPlan& plan) {
   const TransformerConfig* config = std::get_if<TransformerConfig>(&task.model);
