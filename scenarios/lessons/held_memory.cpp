@@ -9,9 +9,8 @@
 
 namespace trainyard {
 
-using nlohmann::json;
-
 std::vector<MemoryUse::ByClass> held_memory(const std::vector<StaticMemory>& of_ranks) {
+  using nlohmann::json;
   const json result = json::parse(in_child([&of_ranks] {
     IdealMachine machine("rank");
     Simulation simulation(machine);
