@@ -7,6 +7,7 @@
 
 #include "sim/error.hpp"
 #include "sim/list_program.hpp"
+#include "strategies/step/compute_phase.hpp"
 
 namespace trainyard {
 
@@ -50,7 +51,7 @@ CentralPlan central_plan(Mechanism mechanism, const Network& network, const Data
 }
 
 CentralWords::CentralWords(Names& names)
-    : compute(names.group("compute", Role::work)),
+    : compute(names.group(kComputeGroup, Role::work)),
       optimizer(names.group("optimizer", Role::work)),
       framework(names.group("framework", Role::work)),
       parameters(names.group("parameters", Role::handover)),

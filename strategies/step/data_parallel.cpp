@@ -3,6 +3,7 @@
 #include <numeric>
 
 #include "strategies/plan/update_policy.hpp"
+#include "strategies/step/compute_phase.hpp"
 #include "strategies/step/training_program.hpp"
 
 namespace trainyard {
@@ -35,7 +36,7 @@ class DataParallelProgram : public Program {
 
 TrainingGroups training_groups(Names& names, const Collective* all_reduce) {
   TrainingGroups g{};
-  g.compute = names.group("compute", Role::work);
+  g.compute = names.group(kComputeGroup, Role::work);
   g.optimizer = names.group("optimizer", Role::work);
   g.framework = names.group("framework", Role::work);
   g.all_reduce = names.group("all-reduce", Role::collective, all_reduce ? all_reduce->name : "");

@@ -16,11 +16,15 @@ class PassTables;
 enum class Consistency : std::uint8_t { synchronous, stale, asynchronous };
 const std::vector<std::string>& consistency_names();
 
-/// How keys are shared out among servers: in turn, or the largest first, each to the server that has least.
-enum class KeySharding : std::uint8_t { round_robin, balanced };
+/// How keys are shared out among servers: in turn; the largest first, each to the server that has least; or every key
+/// cut into even parts, one a server (as MXNet does with large arrays).
+enum class KeySharding : std::uint8_t { round_robin, balanced, split };
 const std::vector<std::string>& key_sharding_names();
-/// The server of each key.
+/// The server of each key, of which `split` expects parts (see `split_keys`).
 std::vector<int> share_keys(const std::vector<GradientBucket>& keys, int servers, KeySharding);
+
+/// Every key cut into so many near-equal parts of whole elements, one after the other.
+std::vector<GradientBucket> split_keys(const std::vector<GradientBucket>& keys, int parts);
 
 /// Parameter servers and their workers. Workers are actors 0 … workers − 1, servers come next, and after them, where
 /// there are backup workers, the chief: the run is over when every server has told it that all steps are done.
