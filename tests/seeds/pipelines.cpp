@@ -96,12 +96,13 @@ SeedFigures cut_01(const Node& inputs) {
   const auto file = shipped_file("tests/seeds/" + words_of(inputs, "scenario").front());
   const Sweep sweep{file, {{"plan.pipeline.layers", layer_cuts(read_scenario(file))}}};
   const std::vector<SweepPoint> points = run_sweep(sweep);
-  const auto best = std::min_element(points.begin(), points.end(),
-                                     [](const auto& a, const auto& b) { return a.step_time < b.step_time; });
-  const Scenario s = read_scenario(file, sweep.point(static_cast<std::size_t>(best - points.begin())));
+  std::vector<double> times;  // s
+  for (const SweepPoint& point : points) times.push_back(json::parse(point.figures).at("step_time_s"));
+  const auto best = static_cast<std::size_t>(std::min_element(times.begin(), times.end()) - times.begin());
+  const Scenario s = read_scenario(file, sweep.point(best));
   SeedFigures got;
   for (std::size_t i = 0; i < points.size(); ++i)
-    got["step_ms " + sweep.axes.front().values[i]] = points[i].step_time * 1e3;
+    got["step_ms " + sweep.axes.front().values[i]] = times[i] * 1e3;
   std::vector<std::string> layers, stages;
   for (int rank = 0; rank < 2; ++rank) {
     double stage = 0;
