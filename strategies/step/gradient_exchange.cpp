@@ -79,19 +79,20 @@ Ops GradientExchange::exchange(std::size_t index, bool accumulates) {
   Stream ends = TrainingStreams::compute;
   if (exchanges(bucket.experts)) {
     co_yield copies_.fill(index, place, last_use_[place]);
-    const Dep start = copies_.filled();
+    Dep start = copies_.filled();
     const std::uint16_t buffer = step_.buffer({TrainingBuffer::Kind::gradients, place});
     const Bytes bytes = bucket.elements * step_.plan.gradient_element;
     const NameId name = step_.words.buckets[index];
     ends = collectives_.receives(lane);
-    const bool over_lane = step_.plan.lane(lane).used();
-    if (over_lane)
-      co_yield collectives_.run(
-          {lane, step_.shards() ? Operation::reduce_scatter : Operation::all_reduce, bytes, name, buffer, start});
+    if (step_.plan.lane(lane).used()) {
+      const Operation operation = step_.shards() ? Operation::reduce_scatter : Operation::all_reduce;
+      co_yield collectives_.run({lane, operation, bytes, name, buffer, start});
+      start = collectives_.end_of(lane);
+    }
     if (step_.plan.lane(over_copies).used()) {
-      const StepContext::Shards& shards = step_.shards_of(bucket);
-      co_yield collectives_.run({over_copies, Operation::all_reduce, bytes / shards.count, name, buffer,
-                                 over_lane ? collectives_.end_of(lane) : start, 0, shards.own, shards.count});
+      const auto [count, own] = step_.shards_of(bucket);
+      co_yield collectives_.run(
+          {over_copies, Operation::all_reduce, bytes / count, name, buffer, start, 0, own, count});
       ends = collectives_.receives(over_copies);
     }
     if (accumulates && !offload_.used()) co_yield accumulate(index, ends);

@@ -70,11 +70,10 @@ Ops ParameterGathers::gather(std::size_t index, Dep start) {
     while (step_.waits.any()) co_yield step_.take_waits();
   }
   if (step_.plan.values) co_yield step_.call(TrainingCall::fill_parameters, about);
-  const bool at_once = start.count > 0 && !step_.plan.values;
+  if (start.count == 0 || step_.plan.values) start = step_.out.after(TrainingStreams::compute);
+  const std::uint16_t buffer = step_.buffer({TrainingBuffer::Kind::parameters, index});
   co_yield collectives_.run({lane, Operation::all_gather, bucket.elements * step_.plan.parameter_element,
-                             step_.words.gather_parameters,
-                             step_.buffer({TrainingBuffer::Kind::parameters, about.bucket()}),
-                             at_once ? start : step_.out.after(TrainingStreams::compute)});
+                             step_.words.gather_parameters, buffer, start});
   if (step_.plan.values) co_yield step_.call_on(collectives_.receives(lane), TrainingCall::take_parameters, about);
 }
 
@@ -163,7 +162,11 @@ Ops ParameterGathers::run_optimizer(int set) {
 }
 
 Ops ParameterGathers::gather_updated() {
-  for (std::size_t b = step_.buckets(); b-- > 0;) co_yield gather(b, offload_.used() ? offload_.returned(b) : Dep{});
+  for (std::size_t b = step_.buckets(); b-- > 0;) {
+    Dep returned;  // within co_yield g++ 12 would evaluate both sides of a conditional
+    if (offload_.used()) returned = offload_.returned(b);
+    co_yield gather(b, returned);
+  }
   for (const Lane lane : {Lane::parameters, Lane::expert_parameters})
     if (step_.plan.lane(lane).used()) step_.waits.add(collectives_.end_of(lane));
 }

@@ -109,6 +109,7 @@ std::vector<std::vector<double>> descend_alone(std::vector<double> x, int steps)
            const auto on = [&values](TrainingCall call, auto function) {
              values.on_call(static_cast<std::uint16_t>(call), [function](Actor rank, const Op&) { function(rank); });
            };
+           const std::uint16_t parameters = number_of({TrainingBuffer::Kind::parameters});
            std::vector<double> gradient(x.size()), before;
            on(TrainingCall::forward, [](Actor) {});
            on(TrainingCall::backward, [&](Actor rank) {
@@ -121,10 +122,10 @@ std::vector<std::vector<double>> descend_alone(std::vector<double> x, int steps)
              before = x;
            });
            on(TrainingCall::fill_parameters, [&](Actor rank) {
-             values.buffer(rank, kParameters) = Eigen::VectorXd::Constant(1, x[static_cast<std::size_t>(rank)]);
+             values.buffer(rank, parameters) = Eigen::VectorXd::Constant(1, x[static_cast<std::size_t>(rank)]);
            });
            on(TrainingCall::take_parameters, [&](Actor rank) {
-             x[static_cast<std::size_t>(rank)] = values.buffer(rank, kParameters)(0) / plan.ranks();
+             x[static_cast<std::size_t>(rank)] = values.buffer(rank, parameters)(0) / plan.ranks();
            });
            Simulation simulation(machine);
            for (int rank = 0; rank < plan.ranks(); ++rank)
