@@ -2,6 +2,7 @@
 
 #include <numeric>
 
+#include "strategies/plan/update_policy.hpp"
 #include "strategies/step/compute_phase.hpp"
 #include "strategies/step/training_program.hpp"
 
@@ -67,7 +68,7 @@ TrainingPlan training_plan(const Network& network, const DataParallelPlan& plan)
   all.copy_kernel = plan.copy_kernel;
   all.overhead_kernel = plan.overhead_kernel;
   all.wait_kernel = plan.wait_kernel;
-  all.updates = plan.updates;
+  all.updates = make_update_policy(plan.updates);
   all.parameter_element = element_size(network.precision);
   all.values = plan.values;
   StagePlan& stage = all.stages.emplace_back();

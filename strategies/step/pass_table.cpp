@@ -7,6 +7,7 @@
 
 #include "sim/error.hpp"
 #include "strategies/collectives/collective_flows.hpp"
+#include "strategies/plan/update_policy.hpp"
 #include "strategies/step/compute_phase.hpp"
 
 namespace trainyard {
@@ -316,15 +317,15 @@ TrainingWords::TrainingWords(const TrainingPlan& plan, Names& names) {
   compute = names.group(kComputeGroup, Role::work);
   optimizer = names.group("optimizer", Role::work);
   framework = names.group("framework", Role::work);
-  const auto group = [&](Lane l, const char* name) {
+  const auto group = [&](Lane l, const std::string& name) {
     const LaneGroups& groups = plan.lane(l);
     if (!groups.used() && l != Lane::gradients) return;
     const Collective* algorithm = groups.algorithm[static_cast<std::size_t>(Operation::all_reduce)];
     lane[static_cast<std::size_t>(l)] = names.group(name, Role::collective, algorithm ? algorithm->name : "");
   };
   const bool shared_out = plan.zero != ZeroStage::none;
-  const char* exchange = plan.updates.gossip ? "gossip" : shared_out ? "reduce-scatter of gradients" : "all-reduce";
-  group(Lane::gradients, exchange);
+  const std::string exchange = update_policy_of(plan).exchange();
+  group(Lane::gradients, !exchange.empty() ? exchange : shared_out ? "reduce-scatter of gradients" : "all-reduce");
   group(Lane::expert_gradients, "gradients of experts");
   group(Lane::parameters, "all-gather of parameters");
   group(Lane::expert_parameters, "all-gather of parameters");
@@ -360,7 +361,7 @@ TrainingWords::TrainingWords(const TrainingPlan& plan, Names& names) {
   copy_in = names.intern("copy gradients to bucket", copies);
   copy_out = names.intern("copy bucket to gradients", copies);
   optimizer_step = names.intern("optimizer step");
-  meet = names.intern("wait for messages");
+  wait_for_messages = names.intern("wait for messages");
   call = names.intern("values");
   gather_parameters = names.intern("gather parameters");
   drop_parameters = names.intern("drop gathered parameters");

@@ -1,7 +1,8 @@
 #pragma once
 #include <cmath>
-#include <nlohmann/json.hpp>
+#include <cstdint>
 #include <string>
+#include <variant>
 #include <vector>
 
 #include "models/reading/catalog.hpp"
@@ -17,7 +18,7 @@ struct ListColumn {
 /// One field of an entry, for people and for programs.
 struct ListCell {
   std::string text;
-  nlohmann::ordered_json value;
+  std::variant<std::nullptr_t, std::string, std::int64_t, double> value;
 };
 using ListRow = std::vector<ListCell>;
 

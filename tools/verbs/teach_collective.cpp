@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <nlohmann/json.hpp>
 
 #include "scenarios/reading/read_collective.hpp"
 #include "sim/process/output.hpp"
@@ -30,8 +31,8 @@ void add_to(Arguments& arguments, TeachFlags& flags, TopoMachineArguments& on) {
   arguments.option("--algorithm", flags.algorithm, "NAME", "ring, … (trainyard list collectives)");
   arguments.option("--ranks", flags.ranks, "N", "2 to 16");
   on.add_to(arguments, "--on");
-  arguments.option("--size", flags.size, "SIZE", "of the data, as nccl-tests counts it (default 4 MiB)");
-  arguments.option("--root", flags.root, "RANK", "of broadcast, reduce, gather, scatter");
+  arguments.option("--size", flags.size, "SIZE", "size of the data, as nccl-tests counts it (default 4 MiB)");
+  arguments.option("--root", flags.root, "RANK", "root of broadcast, reduce, gather, scatter");
   arguments.option("--op", flags.reduction, "sum|average|maximum|product", "reduction (default sum)");
   arguments.option("--chunk", flags.chunk, "SIZE", "pieces that chains and trees pass on (512 KiB)");
   arguments.option("--channels", flags.channels, "N", "rings at the same time");

@@ -32,7 +32,7 @@ std::vector<SocketLanes> lanes_of(const NodeType& node) {
   return lanes;
 }
 
-/// What is said of a cluster; of one node only its lanes.
+/// What the check reports of a cluster; of a single node only its lanes.
 struct FabricReport {
   std::string name, cluster;
   FabricCheck check;

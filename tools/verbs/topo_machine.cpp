@@ -65,8 +65,9 @@ void TopoMachineArguments::add_to(Arguments& arguments, const std::string& flag)
 
 void TopoMachineArguments::add_others_to(Arguments& arguments) {
   arguments.option("--nodes", nodes_, "N", "so many of the node");
-  arguments.option("--fabric", fabric_, "NAME|YAML",
-                   "what joins them: a fabric of the catalog, or as in a scenario: '{type: torus, dims: [4, 4], ...}'");
+  arguments.option(
+      "--fabric", fabric_, "NAME|YAML",
+      "the fabric between them: one of the catalog, or as in a scenario: '{type: torus, dims: [4, 4], ...}'");
   arguments.repeated("--set", sets_, "PATH=VALUE",
                      "override a field of the scenario, or of the node (fabric.*: of the fabric); as often as needed");
 }

@@ -30,7 +30,7 @@ using nlohmann::ordered_json;
 /// Parameters: in millions, from ten thousand of them in billions.
 ListCell parameter_count(double n) {
   const bool billions = n >= 1e10;
-  return {fmt::format("{:.4g} {}", n * (billions ? 1e-9 : 1e-6), billions ? 'B' : 'M'), std::llround(n)};
+  return {fmt::format("{:.4g} {}", n * (billions ? 1e-9 : 1e-6), billions ? 'B' : 'M'), std::int64_t{std::llround(n)}};
 }
 std::vector<ListRow> stacks(const Catalog& catalog) {
   std::vector<ListRow> rows;
@@ -162,7 +162,7 @@ const std::vector<Listing>& listings() {
          networks},
         {"stacks", "software", {{"name", "name"}, {"bucket", "bucket_bytes", true}, {"what", "description"}}, stacks},
         {"nccls",
-         "fitted models of NCCL; errors of rows kept out of the fit",
+         "fitted models of NCCL; errors on held-out rows",
          {{"name", "name"},
           {"gpu", "gpu"},
           {"NCCL", "nccl_version"},
@@ -229,7 +229,8 @@ ordered_json listing_json(const Listing& listing, const std::vector<ListRow>& ro
   ordered_json out = ordered_json::array();
   for (const ListRow& row : rows) {
     ordered_json& entry = out.emplace_back(ordered_json::object());
-    for (std::size_t i = 0; i < row.size(); ++i) entry[listing.columns[i].key] = row[i].value;
+    for (std::size_t i = 0; i < row.size(); ++i)
+      std::visit([&entry, key = listing.columns[i].key](const auto& value) { entry[key] = value; }, row[i].value);
   }
   return out;
 }

@@ -275,7 +275,7 @@ int show_verb(const std::vector<std::string>& words) {
       "scenario file; or gpu, cpu, storage, hca, node, network, switch, fabric, stack, nccl, nccl-network");
   arguments.positional("NAME", name, "entry of the catalog, after its kind (the beginning of its name will do)", false);
   arguments.flag("--schedule", choice.schedule, "the operations of one rank, in order");
-  arguments.option("--rank", choice.rank, "N", "whose schedule");
+  arguments.option("--rank", choice.rank, "N", "rank whose schedule is shown");
   arguments.flag("--mesh", choice.mesh, "the ranks, their coordinates and devices");
   arguments.flag("--machine", choice.machine, "devices, links, and how messages go");
   arguments.flag("--all", choice.all, "every operation or rank");
