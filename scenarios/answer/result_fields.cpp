@@ -288,8 +288,9 @@ const JsonFields<Report>& report_fields() {
 
 namespace {
 
-const RegisterJsonReference registered{"run", "the answer to a scenario; explain --json writes the same, and its path",
-                                       [] { return report_fields().rows(); }};
+const RegisterJsonReference run_reference{"run",
+                                          "the answer to a scenario; explain --json writes the same, and its path",
+                                          [] { return report_fields().rows(); }};
 
 }  // namespace
 }  // namespace trainyard

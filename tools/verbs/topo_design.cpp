@@ -111,7 +111,8 @@ JsonFields<PricedDesign> design_fields() {
       .when([](const D& d) { return d.prices.given; }, "with prices");
 }
 
-const RegisterJsonReference reference{"topo design", "the switched fabric", [] { return design_fields().rows(); }};
+const RegisterJsonReference design_reference{"topo design", "the switched fabric",
+                                             [] { return design_fields().rows(); }};
 
 ordered_json design_json(const ClosRequest& request, const ClosDesign& design, const FabricPrices& prices) {
   ordered_json j = ordered_json::object();

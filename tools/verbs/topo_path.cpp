@@ -116,7 +116,8 @@ JsonFields<PathAnswer> path_fields() {
           "software_latency_s", "s", [](const A& a) { return a.software.seconds(); }, "of software");
 }
 
-const RegisterJsonReference reference{"topo path", "the path between two devices", [] { return path_fields().rows(); }};
+const RegisterJsonReference path_reference{"topo path", "the path between two devices",
+                                           [] { return path_fields().rows(); }};
 
 ordered_json path_json(const PathAnswer& answer) {
   ordered_json j = ordered_json::object();

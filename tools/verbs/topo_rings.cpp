@@ -165,7 +165,8 @@ JsonFields<RingAnswer> ring_fields() {
       .when([](const A& a) { return !a.found.none.empty(); }, "where there is none");
 }
 
-const RegisterJsonReference reference{"topo rings", "rings through all GPUs", [] { return ring_fields().rows(); }};
+const RegisterJsonReference rings_reference{"topo rings", "rings through all GPUs",
+                                            [] { return ring_fields().rows(); }};
 
 ordered_json rings_json(const RingInput& input, const RingDecomposition& found) {
   ordered_json j = ordered_json::object();
