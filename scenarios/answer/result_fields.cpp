@@ -288,9 +288,9 @@ const JsonFields<Report>& report_fields() {
 
 namespace {
 
-const RegisterJsonReference run_reference{"run",
-                                          "the answer to a scenario; explain --json writes the same, and its path",
-                                          [] { return report_fields().rows(); }};
+const RegisterJsonReference result_fields_json{"run",
+                                               "the answer to a scenario; explain --json writes the same, and its path",
+                                               [] { return report_fields().rows(); }};
 
 }  // namespace
 }  // namespace trainyard

@@ -117,7 +117,7 @@ std::vector<FieldRow> validate_rows() {
   return rows;
 }
 
-const RegisterJsonReference validate_reference{"validate", "errors against measurements, a set each", validate_rows};
+const RegisterJsonReference error_set_json{"validate", "errors against measurements, a set each", validate_rows};
 
 }  // namespace
 

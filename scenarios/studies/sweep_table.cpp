@@ -142,7 +142,7 @@ std::vector<FieldRow> sweep_rows() {
   return rows;
 }
 
-const RegisterJsonReference sweep_reference{"sweep", "a row a point; the CSV has the same columns", sweep_rows};
+const RegisterJsonReference sweep_table_json{"sweep", "a row a point; the CSV has the same columns", sweep_rows};
 
 }  // namespace
 }  // namespace trainyard

@@ -76,7 +76,7 @@ TEST_CASE("what a plan's all-reduce cannot be", "[collectives]") {
         at + "modelled is as NCCL does it, which chooses for itself: leave out algorithm and channels");
   CHECK(error_of("{algorithm: hierarchical, channels: 8}") ==
         at + "hierarchical runs on its own channels; 8 of them would change nothing");
-  CHECK(error_of("ring-literal") == at + "ring-literal is a listing to learn from (trainyard teach), which races");
+  CHECK(error_of("ring-literal") == at + "ring-literal is to learn from (trainyard teach, bench), not for a plan");
   CHECK(error_of("nvls") == at + "nvls needs switches that add, which take part in a collective on its own "
                                  "only (trainyard bench); as part of a step: {fidelity: modelled}");
   CHECK(error_of("{algorithm: chain, fidelity: flows}") ==

@@ -4,7 +4,9 @@
 #include <iterator>
 #include <nlohmann/json.hpp>
 
+#include "scenarios/running/simulate.hpp"
 #include "scenarios/studies/failure_study.hpp"
+#include "scenarios/studies/layer_cuts.hpp"
 #include "scenarios/studies/sweep.hpp"
 #include "scenarios/studies/sweep_journal.hpp"
 #include "tests/temporary_folder.hpp"
@@ -58,6 +60,23 @@ TEST_CASE("a list is split at its commas, but not inside quotes and brackets", "
   CHECK_THROWS_WITH(values("1,,2"), "--set a.b=1,,2: an empty value in the list");
   CHECK_THROWS_WITH(values(""), "--set a.b=: an empty value in the list");
   CHECK_THROWS_AS(parse_sweep_axis("ab"), UserError);
+}
+
+TEST_CASE("every cut of the layers into stages", "[sweep]") {
+  const auto cuts = [](const char* stages, const char* layers) {
+    return layer_cuts(
+        read_scenario_text(std::string("cluster: {node: dgx-a100}\nmodel: {base: gpt2, n_layer: ") + layers +
+                               "}\nplan: {global_batch_size: 8, micro_batch_size: 1, seq_length: 64, precision: fp16, "
+                               "pipeline_parallel: " +
+                               stages + "}\n",
+                           "cuts.yaml"));
+  };
+  using Values = std::vector<std::string>;
+  CHECK(cuts("2", "4") == Values{"[1, 3]", "[2, 2]", "[3, 1]"});  // the embedding and the head are beside
+  CHECK(cuts("4", "4") == Values{"[1, 1, 1, 1]"});
+  CHECK(cuts("4", "6").size() == 10);  // 5 places between layers, 3 cuts
+  CHECK(cuts("1", "4") == Values{"[4]"});
+  CHECK_THROWS_AS(cuts("8", "64"), UserError);  // 5.5e8
 }
 
 TEST_CASE("points are the product of the lists, the last varying fastest", "[sweep]") {

@@ -195,7 +195,8 @@ TEST_CASE("validate horovod prints three readings, and writes their errors", "[c
   CHECK(sets[0].at("crossover_batch") < 256);
   CHECK(shell.run("validate horovod --fit").out.find("= collective_launch of stack horovod-tcp") != std::string::npos);
   refused(shell, "validate training --fit", "--fit: only with validate horovod");
-  refused(shell, "validate seeds", "trainyard validate: unknown set \"seeds\"");
+  refused(shell, "validate seeds",
+          "trainyard validate: unknown set \"seeds\"; known: collectives, training, dataparallel, horovod");
 }
 
 TEST_CASE("fit nccl writes an entry, a picture and JSON of a log, and refuses what is none", "[cli][nccl]") {
@@ -375,7 +376,7 @@ TEST_CASE("a sweep writes its table whole; an interrupted one can be resumed", "
   CHECK(shell.run("sweep good.yaml --set plan.global_batch_size=8,16,12").out == text_of(shell.path() / "t.csv"));
 
   std::string list = "1";
-  for (int i = 2; i <= 200; ++i) list += "," + std::to_string(i);
+  for (int i = 2; i <= 100; ++i) list += "," + std::to_string(i);
   const std::string large = "sweep good.yaml --set plan.seq_length=" + list + " --csv large.csv";
   const std::string command = shell.line(large);
   const pid_t pid = fork();
@@ -397,9 +398,18 @@ TEST_CASE("a sweep writes its table whole; an interrupted one can be resumed", "
   CHECK(shell.run(large).exit == 0);
   CHECK_FALSE(fs::exists(journal));
   const std::string resumed = text_of(shell.path() / "large.csv");
-  CHECK(std::count(resumed.begin(), resumed.end(), '\n') == 201);
+  CHECK(std::count(resumed.begin(), resumed.end(), '\n') == 101);
   CHECK(shell.run(large).exit == 0);
   CHECK(text_of(shell.path() / "large.csv") == resumed);
+}
+
+TEST_CASE("a sweep tries every cut of the layers into pipeline stages", "[cli]") {
+  const Shell shell;
+  const std::string stages = "sweep good.yaml --set model.n_layer=4 --set plan.pipeline_parallel=2 --csv - ";
+  const Answer cuts = shell.run(stages + "--set plan.pipeline.layers=all");
+  CHECK(cuts.exit == 0);
+  CHECK(cuts.out == shell.run(stages + "--set \"plan.pipeline.layers=[1, 3],[2, 2],[3, 1]\"").out);
+  CHECK(std::count(cuts.out.begin(), cuts.out.end(), '\n') == 4);
 }
 
 TEST_CASE("what does not fit is told with what would, on the screen and in JSON", "[cli]") {

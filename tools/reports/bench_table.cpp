@@ -130,8 +130,8 @@ const JsonFields<BenchTable>& table_fields() {
   return fields;
 }
 
-const RegisterJsonReference bench_reference{"bench", "a collective over sizes, as nccl-tests has it",
-                                            [] { return table_fields().rows(); }};
+const RegisterJsonReference bench_table_json{"bench", "a collective over sizes, as nccl-tests has it",
+                                             [] { return table_fields().rows(); }};
 
 }  // namespace
 

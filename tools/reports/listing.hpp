@@ -40,7 +40,5 @@ template <class Quantity>
 ListCell list_quantity(Quantity q) {
   return q.value > 0 ? ListCell{show(q), q.value} : ListCell{"-", nullptr};
 }
-/// The reference by which the catalog resolves an entry.
-Node name_of_entry(const std::string& name);
 
 }  // namespace trainyard

@@ -150,11 +150,7 @@ int fit_nccl_logs(const NcclFitRequest& asked) {
 }
 
 Gpu fit_gpu(const Catalog& catalog, const std::string& name) {
-  Node reference;
-  reference.kind = Node::Kind::scalar;
-  reference.scalar = name;
-  reference.place.file = std::make_shared<const std::string>("trainyard fit: --gpu");
-  return read_gpu(catalog.resolve("gpu", reference));
+  return read_gpu(catalog.resolve("gpu", Node::of_text(name, Place::of("trainyard fit: --gpu"))));
 }
 
 }  // namespace trainyard

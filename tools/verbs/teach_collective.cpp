@@ -61,9 +61,7 @@ std::shared_ptr<const std::string> origin_of_argument(const std::string& text) {
 
 /// The settings in the plan's words, so that a lesson and a scenario are read by one reader.
 Node choice_node(const TeachFlags& flags) {
-  Node node;
-  node.kind = Node::Kind::map;
-  node.place.file = origin_of_argument("trainyard teach");
+  Node node = Node::empty_map({origin_of_argument("trainyard teach")});
   const auto put = [&node](const char* key, const std::string& flag, const std::string& text) {
     if (text.empty()) return;
     Node value = parse_override(text, origin_of_argument(flag + " " + text));

@@ -39,11 +39,7 @@ double design_number(const std::string& flag, const std::string& text, double le
 }
 
 int ports_of_switch(const std::string& name) {
-  Node reference;
-  reference.kind = Node::Kind::scalar;
-  reference.scalar = name;
-  reference.place.file = std::make_shared<const std::string>("--switch " + name);
-  return read_network_switch(Catalog().resolve("switch", reference)).ports;
+  return read_network_switch(Catalog().resolve("switch", Node::of_text(name, Place::of("--switch " + name)))).ports;
 }
 
 std::string design_text(const ClosRequest& request, const ClosDesign& design, const FabricPrices& prices) {
@@ -111,7 +107,7 @@ JsonFields<PricedDesign> design_fields() {
       .when([](const D& d) { return d.prices.given; }, "with prices");
 }
 
-const RegisterJsonReference design_reference{"topo design", "the switched fabric",
+const RegisterJsonReference topo_design_json{"topo design", "the switched fabric",
                                              [] { return design_fields().rows(); }};
 
 ordered_json design_json(const ClosRequest& request, const ClosDesign& design, const FabricPrices& prices) {

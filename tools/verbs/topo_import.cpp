@@ -55,11 +55,7 @@ BytesPerSecond hca_rate_option(const std::string& text) {
 }
 
 Gpu gpu_option(const std::string& name) {
-  Node reference;
-  reference.kind = Node::Kind::scalar;
-  reference.scalar = name;
-  reference.place.file = std::make_shared<const std::string>("trainyard topo import: --gpu");
-  return read_gpu(Catalog().resolve("gpu", reference));
+  return read_gpu(Catalog().resolve("gpu", Node::of_text(name, Place::of("trainyard topo import: --gpu"))));
 }
 
 std::string imported_entry(const std::string& file, const std::string& gpu, const std::string& hca_rate) {

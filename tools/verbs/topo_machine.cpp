@@ -37,9 +37,7 @@ TopoMachine one_node(const Node& reference) {
 
 /// As the `cluster` of a scenario would say it.
 TopoMachine several_nodes(Node reference, const std::string& nodes, Node fabric) {
-  Node cluster;
-  cluster.kind = Node::Kind::map;
-  cluster.place = reference.place;
+  Node cluster = Node::empty_map(reference.place);
   const auto put = [&cluster](const char* key, Node value) {
     value.key_place = value.place;
     cluster.fields.emplace_back(key, std::move(value));
@@ -92,9 +90,7 @@ TopoMachine TopoMachineArguments::read(const std::string& verb) const {
       return {scenario.name, scenario.cluster, scenario.software.network_step, scenario.software};
     }
   } else {
-    reference.kind = Node::Kind::scalar;
-    reference.scalar = what_;
-    reference.place.file = origin_of("trainyard " + verb);
+    reference = Node::of_text(what_, {origin_of("trainyard " + verb)});
   }
   if (!fabric_.empty()) fabric = parse_override(fabric_, origin_of("--fabric"));
   for (const auto& [path, value] : overrides)

@@ -51,7 +51,7 @@ PathAnswer answer_of(const TopoMachine& machine, const std::string& a, const std
   const Device &start = graph.devices()[static_cast<std::size_t>(from)],
                &end = graph.devices()[static_cast<std::size_t>(to)];
   if (from == to) throw UserError(fmt::format("{} to itself: there is no path", start.name));
-  const Way way = routing.way(from, to, path);
+  const Path way = routing.path(from, to, path);
   if (!way.reachable) throw UserError(fmt::format("no such path leads from {} to {}", start.name, end.name));
   PathAnswer answer{start.name, end.name, path_of(graph, way), {}};
   const auto works = [](const Device& d) { return d.kind == DeviceKind::gpu || d.kind == DeviceKind::cpu; };
@@ -116,7 +116,7 @@ JsonFields<PathAnswer> path_fields() {
           "software_latency_s", "s", [](const A& a) { return a.software.seconds(); }, "of software");
 }
 
-const RegisterJsonReference path_reference{"topo path", "the path between two devices",
+const RegisterJsonReference topo_path_json{"topo path", "the path between two devices",
                                            [] { return path_fields().rows(); }};
 
 ordered_json path_json(const PathAnswer& answer) {

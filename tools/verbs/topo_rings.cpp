@@ -91,11 +91,7 @@ RingInput read_ring_input(const std::string& what) {
     const bool node = document.find("base") || document.find("interconnect");
     return node && !document.find("links") ? links_of_node(document) : links_of_file(what, document);
   }
-  Node name;
-  name.kind = Node::Kind::scalar;
-  name.scalar = what;
-  name.place.file = std::make_shared<const std::string>("trainyard topo rings");
-  return links_of_node(name);
+  return links_of_node(Node::of_text(what, Place::of("trainyard topo rings")));
 }
 
 std::string rings_text(const RingInput& input, const RingDecomposition& found) {
@@ -165,7 +161,7 @@ JsonFields<RingAnswer> ring_fields() {
       .when([](const A& a) { return !a.found.none.empty(); }, "where there is none");
 }
 
-const RegisterJsonReference rings_reference{"topo rings", "rings through all GPUs",
+const RegisterJsonReference topo_rings_json{"topo rings", "rings through all GPUs",
                                             [] { return ring_fields().rows(); }};
 
 ordered_json rings_json(const RingInput& input, const RingDecomposition& found) {

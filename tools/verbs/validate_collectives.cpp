@@ -37,10 +37,7 @@ Gpu table_gpu(const std::string& called) {
                                                         {"B200-SXM", "b200-sxm-180gb"}, {"MI300X", "mi300x"}};
   const auto at = names.find(called);
   if (at == names.end()) throw UserError(fmt::format("measured rows of gpu \"{}\", which the catalog lacks", called));
-  Node name;
-  name.kind = Node::Kind::scalar;
-  name.scalar = at->second;
-  return read_gpu(Catalog().resolve("gpu", name));
+  return read_gpu(Catalog().resolve("gpu", Node::of_text(at->second)));
 }
 
 MeasuredPoint point_of(const NcclModel& model, const NcclCall& call, Seconds measured, const std::string& where) {

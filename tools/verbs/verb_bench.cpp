@@ -102,9 +102,7 @@ Bytes type_size(const std::string& type) {
 
 /// The plan's words, so that a benchmark and a scenario are read by one reader.
 Node choice_node(const Flags& flags) {
-  Node node;
-  node.kind = Node::Kind::map;
-  node.place.file = std::make_shared<const std::string>("trainyard bench");
+  Node node = Node::empty_map(Place::of("trainyard bench"));
   const auto put = [&node](const char* key, const std::string& flag, const std::string& text) {
     if (text.empty()) return;
     Node value = parse_override(text, std::make_shared<const std::string>(flag + " " + text));

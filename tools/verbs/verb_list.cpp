@@ -35,7 +35,7 @@ ListCell parameter_count(double n) {
 std::vector<ListRow> stacks(const Catalog& catalog) {
   std::vector<ListRow> rows;
   for (const std::string& name : catalog.names("stack")) {
-    const SoftwareStack stack = read_stack(catalog.resolve("stack", name_of_entry(name)));
+    const SoftwareStack stack = read_stack(catalog.resolve("stack", Node::of_text(name)));
     rows.push_back({list_word(name), list_quantity(stack.bucket), list_word(stack.description)});
   }
   return rows;
@@ -47,7 +47,7 @@ std::vector<ListRow> nccls(const Catalog& catalog) {
   };
   std::vector<ListRow> rows;
   for (const std::string& name : catalog.names("nccl")) {
-    const NcclModel model = read_nccl_model(catalog.resolve("nccl", name_of_entry(name)));
+    const NcclModel model = read_nccl_model(catalog.resolve("nccl", Node::of_text(name)));
     rows.push_back({list_word(name), list_word(model.gpu), list_word(model.version), list_quantity(model.link),
                     percent(model.median_error), percent(model.p90_error)});
   }
@@ -57,7 +57,7 @@ std::vector<ListRow> nccls(const Catalog& catalog) {
 std::vector<ListRow> networks(const Catalog& catalog) {
   std::vector<ListRow> rows;
   for (const std::string& name : catalog.names("network")) {
-    const NetworkEntry entry = read_network_entry(catalog.resolve("network", name_of_entry(name)));
+    const NetworkEntry entry = read_network_entry(catalog.resolve("network", Node::of_text(name)));
     const Network network = make_network(entry, 1, sample_tokens(entry), Precision::fp32);
     const TransformerConfig* c = entry.transformer();
     const auto size = [](std::int64_t v) { return v > 0 ? list_number(v) : ListCell{"-", nullptr}; };

@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "models/fitted/nccl_model.hpp"
+#include "models/hardware/hca.hpp"
 #include "models/hardware/network_switch.hpp"
 #include "scenarios/pictures/views.hpp"
 #include "sim/process/output.hpp"
@@ -232,10 +233,7 @@ View entry_view(const std::string& kind, const std::string& given, const Overrid
   const std::string name = whole_name(catalog, kind, given);
   Place place;
   place.file = std::make_shared<const std::string>("trainyard show");
-  Node reference;
-  reference.kind = Node::Kind::scalar;
-  reference.scalar = name;
-  reference.place = place;
+  Node reference = Node::of_text(name, place);
   if (name.empty()) fail(place, fmt::format("which {}{}", kind, hint("", catalog.names(kind))));
   for (const auto& [path, value] : overrides) set_field(reference, path, value);
   const Node entry = catalog.resolve(kind, reference);

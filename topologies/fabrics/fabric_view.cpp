@@ -1,4 +1,4 @@
-#include "topologies/analysis/fabric_view.hpp"
+#include "topologies/fabrics/fabric_view.hpp"
 
 #include <fmt/format.h>
 
@@ -7,14 +7,12 @@
 namespace trainyard {
 namespace {
 
-bool is_fabric_wire(const std::string& kind) { return kind == "HCA" || kind == "uplink" || kind == "ICI"; }
+bool is_fabric_wire(const DeviceGraph& graph, LinkId wire) { return scope_of(graph.kind(wire)) == LinkScope::fabric; }
 
-/// Whether it is up or not: a chip whose link has failed is still one of the fabric's ends.
+/// Links that are down count: a chip whose link has failed is still one of the fabric's ends.
 bool has_fabric_wire(const DeviceGraph& graph, DeviceId device) {
   const std::vector<LinkId> wires = graph.links_from(device);
-  return std::any_of(wires.begin(), wires.end(), [&graph](LinkId wire) {
-    return is_fabric_wire(graph.wires()[static_cast<std::size_t>(wire)].kind);
-  });
+  return std::any_of(wires.begin(), wires.end(), [&graph](LinkId wire) { return is_fabric_wire(graph, wire); });
 }
 
 }  // namespace
@@ -36,8 +34,7 @@ bool FabricView::inside(DeviceId d) const {
 std::vector<LinkId> FabricView::links(DeviceId from) const {
   std::vector<LinkId> found = graph.links_from(from);
   std::erase_if(found, [this](LinkId wire) {
-    return !graph.is_up(wire) || !inside(graph.ends(wire).to) ||
-           !is_fabric_wire(graph.wires()[static_cast<std::size_t>(wire)].kind);
+    return !graph.is_up(wire) || !inside(graph.ends(wire).to) || !is_fabric_wire(graph, wire);
   });
   return found;
 }
@@ -56,6 +53,11 @@ bool FabricView::equal_rates() const {
     most = std::max(most, r);
   }
   return most <= least * (1 + kRateTolerance);
+}
+
+std::string FabricView::level_name(DeviceId d) const {
+  std::string word = name(d).substr(0, name(d).find('.'));
+  return word.erase(word.find_last_not_of("0123456789") + 1);
 }
 
 std::string FabricView::count(std::size_t n) const { return fmt::format("{} {}{}", n, end_word, n == 1 ? "" : "s"); }

@@ -32,6 +32,7 @@ struct FabricView {
     return graph.medium(wire) >= 0 && graph.medium(wire) == graph.medium(wire ^ 1);
   }
   const std::string& name(DeviceId d) const { return graph.devices()[static_cast<std::size_t>(d)].name; }
+  std::string level_name(DeviceId) const;     ///< its name without its number: "leaf"
   std::string count(std::size_t ends) const;  ///< "3 HCAs"
 
  private:
