@@ -20,7 +20,7 @@ class PairMachine : public Machine {
     std::map<LinkId, LinkId> ours;
     const auto use = [&](LinkId link) {
       const auto [place, fresh] = ours.try_emplace(link, static_cast<LinkId>(links_.size()));
-      if (fresh) links_.push_back(graph.links()[static_cast<std::size_t>(link)]);
+      if (fresh) links_.push_back(graph.links()[link]);
       for (LinkUse& known : ways_.back())
         if (known.link == place->second) {
           ++known.weight;
@@ -89,7 +89,7 @@ double simulated_slowdown_as_routed(DeviceGraph& graph, const std::vector<HcaPai
   WiresOfPairs ways;
   for (const HcaPair& pair : pairs) {
     const auto way = graph.way(pair.from, pair.to, PathClass::fabric);
-    const auto name = [&graph](DeviceId d) { return graph.devices()[static_cast<std::size_t>(d)].name; };
+    const auto name = [&graph](DeviceId d) { return graph.devices()[d].name; };
     if (!way) throw UserError("no links of the fabric lead from " + name(pair.from) + " to " + name(pair.to));
     ways.push_back(*way);
   }

@@ -12,9 +12,8 @@ bool is_fabric_wire(const std::string& kind) { return kind == "HCA" || kind == "
 /// Whether it is up or not: a chip whose link has failed is still one of the fabric's ends.
 bool has_fabric_wire(const DeviceGraph& graph, DeviceId device) {
   const std::vector<LinkId> wires = graph.links_from(device);
-  return std::any_of(wires.begin(), wires.end(), [&graph](LinkId wire) {
-    return is_fabric_wire(graph.wires()[static_cast<std::size_t>(wire)].kind);
-  });
+  return std::any_of(wires.begin(), wires.end(),
+                     [&graph](LinkId wire) { return is_fabric_wire(graph.wires()[wire].kind); });
 }
 
 }  // namespace
@@ -26,18 +25,15 @@ FabricView::FabricView(const DeviceGraph& g) : graph(g), end_word("chip"), end_(
     ends = graph.all(DeviceKind::hca);
     end_word = "HCA";
   }
-  for (const DeviceId end : ends) end_[static_cast<std::size_t>(end)] = 1;
+  for (const DeviceId end : ends) end_[end] = 1;
 }
 
-bool FabricView::inside(DeviceId d) const {
-  return is_end(d) || graph.devices()[static_cast<std::size_t>(d)].kind == DeviceKind::network_switch;
-}
+bool FabricView::inside(DeviceId d) const { return is_end(d) || graph.devices()[d].kind == DeviceKind::network_switch; }
 
 std::vector<LinkId> FabricView::links(DeviceId from) const {
   std::vector<LinkId> found = graph.links_from(from);
   std::erase_if(found, [this](LinkId wire) {
-    return !graph.is_up(wire) || !inside(graph.ends(wire).to) ||
-           !is_fabric_wire(graph.wires()[static_cast<std::size_t>(wire)].kind);
+    return !graph.is_up(wire) || !inside(graph.ends(wire).to) || !is_fabric_wire(graph.wires()[wire].kind);
   });
   return found;
 }

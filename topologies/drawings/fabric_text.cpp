@@ -36,8 +36,7 @@ std::vector<CableCount> count_cables(const FabricView& view, std::size_t kinds, 
     for (const LinkId wire : view.links(d)) {
       if (wire % 2 != 0) continue;  // the way back of a cable
       const int kind = which(d, view.graph.ends(wire).to);
-      if (kind >= 0)
-        counts[static_cast<std::size_t>(kind)].add(view.graph.links()[static_cast<std::size_t>(wire)].capacity);
+      if (kind >= 0) counts[static_cast<std::size_t>(kind)].add(view.graph.links()[wire].capacity);
     }
   }
   return counts;
@@ -49,7 +48,7 @@ std::vector<CableCount> cables_of(const FabricView& view) {
                       [&view](DeviceId a, DeviceId b) { return is_switch(view, a) && is_switch(view, b) ? 1 : 0; });
 }
 
-int index_of(const FabricView& view, DeviceId d) { return view.graph.devices()[static_cast<std::size_t>(d)].index; }
+int index_of(const FabricView& view, DeviceId d) { return view.graph.devices()[d].index; }
 
 /// Lengths of a grid, where they were not given: the builder numbers positions with the first dimension fastest and
 /// joins each to the next higher one, so the first router's wires tell the strides.
@@ -172,13 +171,12 @@ std::string rates_text(BytesPerSecond slowest, BytesPerSecond fastest) {
 
 std::string cable_text(const DeviceGraph& graph, LinkId wire) {
   const auto links = graph.links();
-  const BytesPerSecond there = links[static_cast<std::size_t>(wire)].capacity,
-                       back = links[static_cast<std::size_t>(wire ^ 1)].capacity;
+  const BytesPerSecond there = links[wire].capacity, back = links[wire ^ 1].capacity;
   std::string text = show(there);
   if (there != back) {
     const DeviceGraph::End end = graph.ends(wire);
-    const bool from_drive = graph.devices()[static_cast<std::size_t>(end.from)].kind == DeviceKind::nvme;
-    const bool drive = from_drive || graph.devices()[static_cast<std::size_t>(end.to)].kind == DeviceKind::nvme;
+    const bool from_drive = graph.devices()[end.from].kind == DeviceKind::nvme;
+    const bool drive = from_drive || graph.devices()[end.to].kind == DeviceKind::nvme;
     text = drive ? fmt::format("reads {}, writes {}", show(from_drive ? there : back), show(from_drive ? back : there))
                  : fmt::format("{} there, {} back", show(there), show(back));
   }
@@ -191,13 +189,13 @@ std::vector<SwitchLevel> switch_levels(const DeviceGraph& graph) {
   const FabricView view(graph);
   std::vector<int> level(graph.devices().size(), -1);
   std::vector<DeviceId> row = view.ends;
-  for (const DeviceId end : row) level[static_cast<std::size_t>(end)] = 0;
+  for (const DeviceId end : row) level[end] = 0;
   std::vector<std::vector<DeviceId>> rows;
   for (int at = 1; !row.empty(); ++at) {
     std::vector<DeviceId> next;
     for (const DeviceId device : row)
       for (const LinkId link : view.links(device))
-        if (int& known = level[static_cast<std::size_t>(graph.ends(link).to)]; known < 0) {
+        if (int& known = level[graph.ends(link).to]; known < 0) {
           known = at;
           next.push_back(graph.ends(link).to);
         }
@@ -206,13 +204,11 @@ std::vector<SwitchLevel> switch_levels(const DeviceGraph& graph) {
   }
   std::vector<SwitchLevel> levels(rows.size());
   std::vector<CableCount> cables = count_cables(view, rows.size(), [&level](DeviceId a, DeviceId b) {
-    const int lower = std::min(level[static_cast<std::size_t>(a)], level[static_cast<std::size_t>(b)]);
-    return level[static_cast<std::size_t>(a)] == level[static_cast<std::size_t>(b)] ? -1 : lower;
+    const int lower = std::min(level[a], level[b]);
+    return level[a] == level[b] ? -1 : lower;
   });
-  const std::vector<CableCount> across = count_cables(view, rows.size() + 1, [&level](DeviceId a, DeviceId b) {
-    return level[static_cast<std::size_t>(a)] == level[static_cast<std::size_t>(b)] ? level[static_cast<std::size_t>(a)]
-                                                                                    : -1;
-  });
+  const std::vector<CableCount> across = count_cables(
+      view, rows.size() + 1, [&level](DeviceId a, DeviceId b) { return level[a] == level[b] ? level[a] : -1; });
   for (std::size_t l = 0; l < rows.size(); ++l) {
     SwitchLevel& out = levels[l];
     out.switches = static_cast<int>(rows[l].size());
