@@ -62,15 +62,15 @@ Result simulate_here(const Scenario& s, const SimulateOptions& options) {
   if (fed) book_starvation(*fed, r);
   r.wall_s = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   if (!options.trace.empty())
-    write_whole(
+    write_atomically(
         options.trace,
         chrome_trace(run.timeline, run.memory, run.machine.top(), run.names, run.streams, [&options](Actor actor) {
           return !options.trace_ranks || (options.trace_ranks->first <= actor && actor <= options.trace_ranks->second);
         }));
   if (!options.picture.empty()) {
     const Actor rank = options.picture_rank.value_or(run.breakdown.last());
-    write_whole(options.picture, draw(step_picture(s, rank, run.end.end.value, run.timeline, run.names, run.breakdown,
-                                                   run.memory, run.streams)));
+    write_atomically(options.picture, draw(step_picture(s, rank, run.end.end.value, run.timeline, run.names,
+                                                        run.breakdown, run.memory, run.streams)));
   }
   return r;
 }

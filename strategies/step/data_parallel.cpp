@@ -17,7 +17,7 @@ class DataParallelProgram : public Program {
         program_(training_program(rank, plan_, tables_, streams_)) {}
 
   Pull next(Op& op) override { return program_->next(op); }
-  Pull give(const Op*& op, Op& scratch) override { return program_->give(op, scratch); }
+  Pull next_in_place(const Op*& op, Op& scratch) override { return program_->next_in_place(op, scratch); }
   std::span<const Actor> slots() const override { return program_->slots(); }
   std::span<const GroupFlow* const> group_flows() const override { return program_->group_flows(); }
   int streams() const override { return program_->streams(); }

@@ -32,7 +32,7 @@ Ops TrainingStep::take_input() {
     op.message.slot = peers_.input_slot;
     op.message.tag = kInputMessages;
     op.memory.change = plan_.input.held.value;
-    op.book_memory_under(static_cast<std::uint8_t>(MemoryClass::buffers));
+    op.set_memory_class(static_cast<std::uint8_t>(MemoryClass::buffers));
     op.deps[0] = input_used_;
     co_yield out_.give_fresh();
   }

@@ -308,7 +308,7 @@ const Op& TrainingStep::holds(double bytes, MemoryClass memory_class, NameId nam
   Op& op = out_.fresh(Kind::mark, stream);
   op.name = name;
   op.memory.change = bytes;
-  op.book_memory_under(static_cast<std::uint8_t>(memory_class));
+  op.set_memory_class(static_cast<std::uint8_t>(memory_class));
   op.deps[0] = after;
   return out_.give_fresh();
 }

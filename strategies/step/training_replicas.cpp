@@ -109,7 +109,7 @@ const Op& TrainingStep::tell_neighbour(const std::vector<int>& around, std::size
 const Op& TrainingStep::hear_neighbour(const std::vector<int>& around, std::size_t i, Bytes bytes, Dep ready) {
   Op& op = gossip_op(Kind::recv, streams_.recv(Lane::gradients), around[i], ready);
   op.memory.change = bytes.value;
-  op.book_memory_under(static_cast<std::uint8_t>(MemoryClass::buffers));
+  op.set_memory_class(static_cast<std::uint8_t>(MemoryClass::buffers));
   if (plan_.values) {
     op.effect.action = Action::copy;
     op.effect.write = {static_cast<std::uint16_t>(kReplicas + 1 + i), 0, 1};

@@ -63,7 +63,7 @@ int explain_layers(const Scenario& scenario, const std::string& json) {
   const Result result = simulate(scenario, options);
   const LayerCosts costs = layer_costs(scenario, result.breakdown.rank);
   if (json != "-") fmt::print("{}", layer_costs_text(scenario, costs, result));
-  if (!json.empty()) write_whole(json, layer_costs_json(costs, result).dump(2) + "\n");
+  if (!json.empty()) write_atomically(json, layer_costs_json(costs, result).dump(2) + "\n");
   return kGood;
 }
 
@@ -84,7 +84,7 @@ int explain_said(const Scenario& s, int factor, const std::string& json) {
   if (json.empty()) return kGood;
   nlohmann::json out = report_json(result, {}, s.sources, false);
   out["failure_what_if"] = rows;
-  write_whole(json, out.dump(2) + "\n");
+  write_atomically(json, out.dump(2) + "\n");
   return kGood;
 }
 
@@ -140,7 +140,7 @@ int explain_verb(const std::vector<std::string>& words) {
                                     {"resource", line.resource},
                                     {"name", line.name}});
   if (e.result.failures) out["failure_what_if"] = failures;
-  write_whole(json, out.dump(2) + "\n");
+  write_atomically(json, out.dump(2) + "\n");
   return kGood;
 }
 
