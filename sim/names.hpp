@@ -34,6 +34,15 @@ class Names {
   }
   const std::string& operator[](NameId id) const { return names_.at(id); }
 
+  /// The phase of an operation tells apart what one group holds: a number that whoever writes programs gives a meaning.
+  NameId intern(std::string_view name, std::uint8_t phase) {
+    const NameId id = intern(name);
+    if (phases_.size() <= id) phases_.resize(id + 1, 0);
+    phases_[id] = phase;
+    return id;
+  }
+  std::uint8_t phase(NameId id) const { return id < phases_.size() ? phases_[id] : 0; }
+
   GroupId group(std::string_view name, Role role, std::string_view detail = "") {
     for (std::size_t i = 0; i < groups_.size(); ++i)
       if (groups_[i].name == name) return static_cast<GroupId>(i);
@@ -44,6 +53,7 @@ class Names {
 
  private:
   std::vector<std::string> names_;
+  std::vector<std::uint8_t> phases_;  // by name; 0 beyond its end
   std::unordered_map<std::string, NameId> ids_;
   std::vector<Group> groups_;
 };

@@ -12,10 +12,6 @@ Registry<NodeBuilder>& node_builders() {
   static Registry<NodeBuilder> registry{"interconnect"};
   return registry;
 }
-Registry<FabricBuilder>& fabric_builders() {
-  static Registry<FabricBuilder> registry{"fabric"};
-  return registry;
-}
 
 const NodeType& ClusterSpec::type_of(int node_index) const {
   int first = nodes;
@@ -53,19 +49,22 @@ int ClusterSpec::gpus() const {
 
 namespace {
 
-/// Of an HCA and the port that it is plugged into, the slower.
+/// The lesser of the rates of an HCA and of its switch port.
 BytesPerSecond port_rate(const ClusterSpec& spec, const NodeType& type) {
   return spec.switch_rate.value > 0 ? std::min(type.hca_rate, spec.switch_rate) : type.hca_rate;
 }
 
 }  // namespace
 
-BytesPerSecond fabric_link_rate(const ClusterSpec& spec) {
-  BytesPerSecond rate = spec.shape.link_rate;
-  if (rate.value > 0) return rate;
-  if (spec.joins_chips) return spec.node.gpu.chip_links.rate;
-  const bool of_nodes = spec.fabric == "torus" || spec.fabric == "ring";
-  for (const NodeType* type : spec.types()) rate = std::max(rate, port_rate(spec, *type) * (of_nodes ? type->hcas : 1));
+BytesPerSecond fastest_port(const ClusterSpec& spec) {
+  BytesPerSecond rate;
+  for (const NodeType* type : spec.types()) rate = std::max(rate, port_rate(spec, *type));
+  return rate;
+}
+
+BytesPerSecond fastest_node(const ClusterSpec& spec) {
+  BytesPerSecond rate;
+  for (const NodeType* type : spec.types()) rate = std::max(rate, port_rate(spec, *type) * type->hcas);
   return rate;
 }
 
@@ -75,7 +74,7 @@ Wire hca_wire(const ClusterSpec& spec, int node) {
   const NodeType& type = spec.type_of(node);
   // The two wires of a path share the latency of a switch, as its ports do, and of the distance.
   const Picoseconds half{spec.switch_latency.count / 2 + spec.distance.count / 2};
-  return {"HCA", port_rate(spec, type), type.hca_latency + half, type.network.half_duplex};
+  return {LinkKind::hca, port_rate(spec, type), type.hca_latency + half, type.network.half_duplex};
 }
 
 namespace {
@@ -99,8 +98,8 @@ double read_km(Fields& fields, const std::string& key) {
   return name == "m" ? length / 1000 : length;
 }
 
-/// Ports, their rate and the latency of the switch that the fabric names, with their sources; or the fabric's own
-/// `switch_latency`: what a scenario says counts before what the catalog's fabric says.
+/// Reads the ports, rate and latency of the switch that the fabric names, with their sources, or the fabric's own
+/// `switch_latency`. A key of the scenario overrides one of the catalog's fabric.
 std::pair<Seconds, Sources> read_switch(ClusterSpec& spec, Fields& fields, const Catalog& catalog) {
   const Node* type = fields.child("switch");
   const Node* own = fields.child("switch_latency");
@@ -116,8 +115,8 @@ std::pair<Seconds, Sources> read_switch(ClusterSpec& spec, Fields& fields, const
   return {one.latency.seconds(), sources};
 }
 
-/// Wires and devices that the builder has made, and the user has taken out.
-void take_out(DeviceGraph& graph, const ClusterSpec& spec, const FabricBuilder* fabric) {
+/// Takes down the cables and devices that the user has removed.
+void disconnect_taken_out(DeviceGraph& graph, const ClusterSpec& spec, bool fabric) {
   std::vector<std::string> names;
   for (const Device& device : graph.devices()) names.push_back(device.name);
   const auto find = [&](const std::string& name, const Place& place) {
@@ -127,7 +126,7 @@ void take_out(DeviceGraph& graph, const ClusterSpec& spec, const FabricBuilder* 
     return static_cast<DeviceId>(at - names.begin());
   };
   for (const TakenOut& out : spec.taken_out) {
-    if (fabric && fabric->leaves_out && fabric->leaves_out(spec, out)) continue;
+    if (fabric && spec.fabric->leaves_out(out)) continue;
     const std::size_t dash = out.name.find(" - ");
     const DeviceId a = find(out.name.substr(0, dash), out.place);
     std::vector<LinkId> wires = graph.links_from(a);
@@ -150,16 +149,15 @@ void read_fabric(ClusterSpec& spec, const Node& entry, const Catalog& catalog) {
   fields.text("name", "");
   fields.text("description", "");
   fields.child("sources");
-  spec.fabric = fields.choice("type", fabric_builders().names());
+  const std::string type = fields.choice("type", fabric_types().names());
   const auto [latency, switch_sources] = read_switch(spec, fields, catalog);
   constexpr Seconds most{10};  // sums of latencies stay far from overflow
   if (latency > most)
     fail(fields.place_of("switch_latency"), fmt::format("{}: switch_latency: more than {}", what, show(most)));
   spec.switch_latency = to_picoseconds(latency);
   spec.distance = fibre_latency(read_km(fields, "distance"));
-  spec.shape.place = entry.place;
-  const FabricBuilder& builder = fabric_builders().find(spec.fabric, spec.shape.place);
-  if (builder.read) builder.read(spec, fields);
+  spec.fabric_place = entry.place;
+  spec.fabric = fabric_types().find(type, entry.place)(fields);
   fields.finish();
   spec.fabric_sources = figure_sources(entry, what);
   if (switch_sources.empty()) return;
@@ -176,16 +174,16 @@ DeviceGraph build_cluster(const ClusterSpec& spec) {
     const NodeType& type = spec.type_of(i);
     node_builders().find(type.interconnect, spec.place)(graph, type, i);
   }
-  const FabricBuilder* fabric = nullptr;
-  if (spec.nodes > 1 || spec.joins_chips) {
+  const bool joined = spec.nodes > 1 || spec.joins_chips();
+  if (joined) {
+    if (!spec.fabric) fail(spec.place, fmt::format("{} nodes, but no fabric joins them", spec.nodes));
     for (const NodeType* type : spec.types())
-      if (type->hcas == 0 && !spec.joins_chips)
+      if (type->hcas == 0 && !spec.joins_chips())
         fail(spec.place,
              fmt::format("{} nodes of {}, which has no HCA: they cannot reach each other", spec.nodes, type->name));
-    fabric = &fabric_builders().find(spec.fabric, spec.place);
-    fabric->build(graph, spec);
+    spec.fabric->build(graph, spec);
   }
-  take_out(graph, spec, fabric);
+  disconnect_taken_out(graph, spec, joined);
   return graph;
 }
 
@@ -196,7 +194,7 @@ std::string describe(const ClusterSpec& spec) {
   kinds.push_back(fmt::format("{} × {}", first, spec.node.name));
   for (const NodeGroup& group : spec.others) kinds.push_back(fmt::format("{} × {}", group.count, group.type.name));
   std::string text = fmt::format("{}", fmt::join(kinds, " + "));
-  if (spec.joins_chips) return text + ", " + spec.fabric;
+  if (spec.joins_chips()) return text + ", " + spec.fabric->title();
   if (spec.nodes > 1) {
     std::vector<std::string> hcas;  // each kind once
     for (const NodeType* type : spec.types()) {
@@ -204,8 +202,7 @@ std::string describe(const ClusterSpec& spec) {
                                     type->network.tcp ? " (TCP)" : "");
       if (std::find(hcas.begin(), hcas.end(), hca) == hcas.end()) hcas.push_back(std::move(hca));
     }
-    text += fmt::format(", {}, {}", fmt::join(hcas, " or "), spec.fabric);
-    if (spec.shape.hashed) text += fmt::format(" (hashed, seed {})", spec.shape.seed);
+    text += fmt::format(", {}, {}", fmt::join(hcas, " or "), spec.fabric ? spec.fabric->title() : "");
   }
   if (!spec.taken_out.empty()) text += fmt::format(", {} taken out", spec.taken_out.size());
   return text;

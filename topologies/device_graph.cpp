@@ -19,7 +19,7 @@ namespace {
 
 struct Edge {
   LinkId wire = 0;
-  std::int64_t weight = 0;  // ps of a 1 MiB message; whole, so that equal ways cost the same in any order
+  std::int64_t weight = 0;  // ps of a 1 MiB message; whole, so that equal paths cost the same in any order
 };
 using Graph = boost::adjacency_list<boost::vecS, boost::vecS, boost::bidirectionalS, boost::no_property, Edge>;
 using Vertex = boost::graph_traits<Graph>::vertex_descriptor;
@@ -28,29 +28,30 @@ using EdgeId = boost::graph_traits<Graph>::edge_descriptor;
 constexpr std::int64_t kUnreached = std::numeric_limits<std::int64_t>::max();
 constexpr double kTypicalMessage = 1 << 20;  // bytes
 
-bool allowed(const std::string& wire, PathClass path) {
-  switch (path) {
+bool allowed(LinkKind kind, PathClass path_class) {
+  const LinkScope scope = scope_of(kind);
+  switch (path_class) {
     case PathClass::nvlink:
-      return wire == "NVLink";
+      return scope == LinkScope::nvlink;
     case PathClass::pcie:
-      return wire == "PCIe" || wire == "socket" || wire == "NVMe";
+      return scope == LinkScope::pcie || scope == LinkScope::socket;
     case PathClass::network:
-      return wire != "NVLink";
+      return scope != LinkScope::nvlink;
     case PathClass::fabric:
-      return wire == "HCA" || wire == "uplink" || wire == "ICI";
+      return scope == LinkScope::fabric;
     case PathClass::automatic:
       break;
   }
   return true;
 }
 
-/// Shortest ways from one vertex of a graph.
-struct ShortestWays {
-  std::vector<LinkId> in;          // the last wire of the way to each vertex
-  std::vector<std::int64_t> cost;  // kUnreached: no way
+/// Shortest paths from one vertex of a graph.
+struct ShortestPaths {
+  std::vector<LinkId> in;          // the last wire of the path to each vertex
+  std::vector<std::int64_t> cost;  // kUnreached: no path
 
   template <class Usable>
-  ShortestWays(const Graph& graph, Vertex from, const Usable& usable) : in(num_vertices(graph)), cost(in.size()) {
+  ShortestPaths(const Graph& graph, Vertex from, const Usable& usable) : in(num_vertices(graph)), cost(in.size()) {
     struct Filter {  // a pointer: the iterators of a filtered graph copy it all the time
       const Usable* usable = nullptr;
       bool operator()(const EdgeId& edge) const { return (*usable)(edge); }
@@ -67,11 +68,11 @@ struct ShortestWays {
   }
 };
 
-/// Some devices, numbered on from `first`, with the wires between them.
+/// Consecutive devices from `first` on, with the wires between them.
 struct Domain {
   DeviceId first = 0;
   Graph graph;
-  std::map<std::pair<DeviceId, PathClass>, ShortestWays> ways;
+  std::map<std::pair<DeviceId, PathClass>, ShortestPaths> paths;
 };
 
 }  // namespace
@@ -82,6 +83,7 @@ struct DeviceGraph::Impl {
   std::vector<Link> links;   // of the wires, then (once asked for) the shared ones
   std::vector<Link> shared;  // apart from them
   std::vector<End> ends;     // of wires
+  std::vector<LinkKind> kinds;
   std::vector<LinkId> media;
   std::vector<char> up;                              // wires
   std::vector<std::pair<DeviceId, DeviceId>> nodes;  // first device and the one after the last of each
@@ -112,26 +114,26 @@ struct DeviceGraph::Impl {
     return d;
   }
 
-  const ShortestWays& ways(int node, DeviceId from, PathClass path) {
+  const ShortestPaths& paths(int node, DeviceId from, PathClass path_class) {
     Domain& d = domain(node);
-    const auto found = d.ways.find({from, path});
-    if (found != d.ways.end()) return found->second;
+    const auto found = d.paths.find({from, path_class});
+    if (found != d.paths.end()) return found->second;
     const Graph& g = node < 0 ? graph : d.graph;
-    const auto usable = [this, &d, &g, from, path](const EdgeId& e) {
+    const auto usable = [this, &d, &g, from, path_class](const EdgeId& e) {
       const DeviceId source = static_cast<DeviceId>(boost::source(e, g)) + d.first;
       const DeviceKind kind = devices[static_cast<std::size_t>(source)].kind;
-      const bool endpoint =
-          kind == DeviceKind::gpu || kind == DeviceKind::nvme || (kind == DeviceKind::hca && path == PathClass::fabric);
+      const bool endpoint = kind == DeviceKind::gpu || kind == DeviceKind::nvme ||
+                            (kind == DeviceKind::hca && path_class == PathClass::fabric);
       const bool through_endpoint = endpoint && source != from;
       const auto wire = static_cast<std::size_t>(g[e].wire);
-      return up[wire] && !through_endpoint && allowed(links[wire].kind, path);
+      return up[wire] && !through_endpoint && allowed(kinds[wire], path_class);
     };
-    return d.ways.try_emplace({from, path}, g, static_cast<Vertex>(from - d.first), usable).first->second;
+    return d.paths.try_emplace({from, path_class}, g, static_cast<Vertex>(from - d.first), usable).first->second;
   }
 
-  /// The way in the domain of a node; false where there is none.
-  bool shortest(int node, DeviceId from, DeviceId to, PathClass path, std::vector<LinkId>& wires) {
-    const ShortestWays& found = ways(node, from, path);
+  /// Appends the shortest path within the domain of a node; false where there is none.
+  bool shortest(int node, DeviceId from, DeviceId to, PathClass path_class, std::vector<LinkId>& wires) {
+    const ShortestPaths& found = paths(node, from, path_class);
     const DeviceId first = domain(node).first;
     if (found.cost[static_cast<std::size_t>(to - first)] == kUnreached) return false;
     const auto begin = static_cast<std::ptrdiff_t>(wires.size());
@@ -193,13 +195,12 @@ void DeviceGraph::connect(DeviceId a, DeviceId b, const Wire& wire) {
   if (!std::isfinite(wire.rate.value) || wire.rate.value < 1 || wire.latency.count < 0)
     throw UserError(
         fmt::format("{} between {} and {}: {} B/s and {} ps; expected a finite rate above 0 and no negative latency",
-                    wire.kind, name(a), name(b), wire.rate.value, wire.latency.count));
+                    name_of(wire.kind), name(a), name(b), wire.rate.value, wire.latency.count));
   impl_->wires_changed();
   const BytesPerSecond back = wire.back.value > 0 ? wire.back : wire.rate;
   LinkId medium = wire.medium, medium_back = -1;
   if (wire.half_duplex)
-    medium = medium_back =
-        add_shared({fmt::format("{} <-> {}", name(a), name(b)), wire.kind, std::max(wire.rate, back)});
+    medium = medium_back = add_shared(fmt::format("{} <-> {}", name(a), name(b)), wire.kind, std::max(wire.rate, back));
   struct Direction {
     DeviceId from, to;
     BytesPerSecond rate;
@@ -209,18 +210,19 @@ void DeviceGraph::connect(DeviceId a, DeviceId b, const Wire& wire) {
     const auto link = static_cast<LinkId>(impl_->wires());
     const std::int64_t weight = wire.latency.count + to_picoseconds(Bytes{kTypicalMessage} / d.rate).count;
     boost::add_edge(static_cast<Vertex>(d.from), static_cast<Vertex>(d.to), Edge{link, weight}, impl_->graph);
-    impl_->links.push_back({fmt::format("{} -> {}", name(d.from), name(d.to)), wire.kind, d.rate});
+    impl_->links.push_back({fmt::format("{} -> {}", name(d.from), name(d.to)), name_of(wire.kind), d.rate});
+    impl_->kinds.push_back(wire.kind);
     impl_->ends.push_back({d.from, d.to, wire.latency});
     impl_->media.push_back(d.medium);
     impl_->up.push_back(1);
   }
 }
 
-LinkId DeviceGraph::add_shared(Link link) {
-  if (!std::isfinite(link.capacity.value) || link.capacity.value < 1)
-    throw UserError(fmt::format("{}: {} B/s; expected a finite rate above 0", link.name, link.capacity.value));
+LinkId DeviceGraph::add_shared(std::string name, LinkKind kind, BytesPerSecond rate) {
+  if (!std::isfinite(rate.value) || rate.value < 1)
+    throw UserError(fmt::format("{}: {} B/s; expected a finite rate above 0", name, rate.value));
   impl_->wires_changed();
-  impl_->shared.push_back(std::move(link));
+  impl_->shared.push_back({std::move(name), name_of(kind), rate});
   return static_cast<LinkId>(impl_->shared.size()) - 1;
 }
 
@@ -243,6 +245,7 @@ std::span<const Link> DeviceGraph::links() const {
 }
 LinkId DeviceGraph::shared(LinkId id) const { return static_cast<LinkId>(impl_->wires()) + id; }
 bool DeviceGraph::is_wire(LinkId link) const { return static_cast<std::size_t>(link) < impl_->wires(); }
+LinkKind DeviceGraph::kind(LinkId wire) const { return impl_->kinds.at(static_cast<std::size_t>(wire)); }
 LinkId DeviceGraph::medium(LinkId wire) const {
   const LinkId medium = impl_->media.at(static_cast<std::size_t>(wire));
   return medium < 0 ? medium : shared(medium);
@@ -281,24 +284,24 @@ std::vector<LinkId> DeviceGraph::links_to(DeviceId device) const {
   return found;
 }
 
-std::optional<std::vector<LinkId>> DeviceGraph::way(DeviceId from, DeviceId to, PathClass path) {
+std::optional<std::vector<LinkId>> DeviceGraph::path(DeviceId from, DeviceId to, PathClass path_class) {
   std::vector<LinkId> wires;
   if (from == to) return wires;
   const int node = impl_->common_node(from, to);
-  if (node >= 0 && impl_->shortest(node, from, to, path, wires)) return wires;
-  if (impl_->router && path == PathClass::fabric) {
-    const bool found = impl_->router->way(*this, from, to, wires);
+  if (node >= 0 && impl_->shortest(node, from, to, path_class, wires)) return wires;
+  if (impl_->router && path_class == PathClass::fabric) {
+    const bool found = impl_->router->path(*this, from, to, wires);
     if (found && std::all_of(wires.begin(), wires.end(), [this](LinkId wire) { return is_up(wire); })) return wires;
     wires.clear();
   }
-  if (impl_->shortest(-1, from, to, path, wires)) return wires;
+  if (impl_->shortest(-1, from, to, path_class, wires)) return wires;
   return std::nullopt;
 }
 
 std::optional<std::int64_t> DeviceGraph::cost(DeviceId from, DeviceId to) {
   const int node = impl_->common_node(from, to);
-  const ShortestWays& ways = impl_->ways(node, from, PathClass::automatic);
-  const std::int64_t cost = ways.cost[static_cast<std::size_t>(to - impl_->domain(node).first)];
+  const ShortestPaths& paths = impl_->paths(node, from, PathClass::automatic);
+  const std::int64_t cost = paths.cost[static_cast<std::size_t>(to - impl_->domain(node).first)];
   return cost == kUnreached ? std::nullopt : std::optional(cost);
 }
 

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "models/hardware/link_kind.hpp"
 #include "sim/machine.hpp"
 
 namespace trainyard {
@@ -21,7 +22,7 @@ struct Device {
 
 /// What joins two devices: the same in both directions, each with its own rate (full duplex).
 struct Wire {
-  std::string kind;  ///< "NVLink", "PCIe", "socket", "HCA", "uplink", "ICI"
+  LinkKind kind = LinkKind::pcie;
   BytesPerSecond rate;
   Picoseconds latency;
   bool half_duplex = false;  ///< both directions share the rate
@@ -33,19 +34,19 @@ using DeviceId = int;
 
 class DeviceGraph;
 
-/// Finds ways through the switches of a fabric where shortest ways are not the rule, or searching them takes long.
+/// Finds paths through the switches of a fabric where shortest paths are not the rule, or searching them takes long.
 class FabricRouter {
  public:
   virtual ~FabricRouter() = default;
   /// Appends the wires from one device at the edge of the fabric (an HCA, or a chip with links of its own) to another.
   /// False: it knows none, or only one that is down; a shortest one is then searched.
-  virtual bool way(const DeviceGraph&, DeviceId from, DeviceId to, std::vector<LinkId>& wires) const = 0;
+  virtual bool path(const DeviceGraph&, DeviceId from, DeviceId to, std::vector<LinkId>& wires) const = 0;
 };
 
 /// What is wired to what, as a directed graph (Boost.Graph): devices are vertices, each direction of a wire an edge and
-/// a Link of the simulation. Ways minimise the time of a message of 1 MiB alone on the path; nothing passes through
-/// a GPU or an NVMe drive. Links that are down are avoided. Devices of one node are added one after the other: ways
-/// within it are searched there alone. In the network (PathClass::fabric) nothing passes through an HCA either.
+/// a Link of the simulation. A path minimises the time of a message of 1 MiB that is alone on it. No path passes through
+/// a GPU, an NVMe drive or a link that is down, and none in the network (PathClass::fabric) through an HCA. All devices
+/// of a node are added before those of the next: paths within a node are searched among its devices only.
 class DeviceGraph {
  public:
   DeviceGraph();
@@ -56,10 +57,10 @@ class DeviceGraph {
   DeviceId add(Device);
   /// Throws UserError for a rate that is not finite and positive, or a negative latency.
   void connect(DeviceId, DeviceId, const Wire&);
-  /// A link that is no wire: a bus that several wires share, or the memory of a CPU. Wires use it by `Wire::medium`.
-  LinkId add_shared(Link);
+  /// A link that is not a wire but shared by several (`Wire::medium`): a bus, or the memory of a CPU.
+  LinkId add_shared(std::string name, LinkKind, BytesPerSecond);
   void set_router(std::unique_ptr<FabricRouter>);
-  /// What data that ends, starts or stops over at a CPU use there: shared links, −1 where there is no limit.
+  /// Shared links that data use when they start, end or are buffered at a CPU; −1: no limit.
   struct Host {
     LinkId memory = -1, copies = -1;
   };
@@ -73,6 +74,7 @@ class DeviceGraph {
   std::span<const Link> links() const;
   LinkId shared(LinkId id) const;  ///< in `links()`, of what `add_shared` returned
   bool is_wire(LinkId) const;
+  LinkKind kind(LinkId wire) const;
   std::vector<DeviceId> all(DeviceKind, int node = -2) const;  ///< in order; node −2: anywhere
   std::optional<LinkId> link(DeviceId from, DeviceId to) const;
   std::vector<LinkId> links_from(DeviceId) const;
@@ -83,11 +85,11 @@ class DeviceGraph {
   };
   End ends(LinkId wire) const;
 
-  /// The wires of a way, in order; none where there is no way, empty from a device to itself.
-  std::optional<std::vector<LinkId>> way(DeviceId from, DeviceId to, PathClass);
-  /// What else a message uses on its way over a wire: the medium that is shared with others, or −1.
+  /// The wires of a path, in order; none where there is no path, empty from a device to itself.
+  std::optional<std::vector<LinkId>> path(DeviceId from, DeviceId to, PathClass);
+  /// The medium that the wire shares with others; −1: none.
   LinkId medium(LinkId wire) const;
-  /// What the way minimises, in picoseconds; none where there is no way.
+  /// What the path minimises, in picoseconds; none where there is no path.
   std::optional<std::int64_t> cost(DeviceId from, DeviceId to);
   void set_up(LinkId, bool up);
   bool is_up(LinkId) const;

@@ -9,15 +9,15 @@ namespace {
 
 constexpr DeviceId kNotAsked = -2, kNoDevice = -1;
 
-std::string name_of_route(const Way& way) {
-  return way.how.empty() ? way.locality : fmt::format("{}, {}", way.locality, way.how);
+std::string name_of_route(const Path& path) {
+  return path.how.empty() ? path.locality : fmt::format("{}, {}", path.locality, path.how);
 }
 
 }  // namespace
 
-Picoseconds Way::latency() const {
+Picoseconds Path::latency() const {
   Picoseconds sum;
-  for (const WayLeg& leg : legs) sum += leg.latency;
+  for (const PathLeg& leg : legs) sum += leg.latency;
   return sum;
 }
 
@@ -32,7 +32,7 @@ void Routing::link_state(LinkId link, bool up) {
   routes_.clear();  // but not what they hold: messages on their way use it
 }
 
-/// By the cost of the way. Of several equally near ones the devices of a kind take turns.
+/// By the cost of the path. Devices that are equally near to several are assigned to them in turn.
 DeviceId Routing::nearest(DeviceId from, DeviceKind kind) {
   std::vector<DeviceId> best;
   std::int64_t least = 0;
@@ -63,7 +63,7 @@ DeviceId Routing::socket_of(DeviceId id) {
   return known != kNotAsked ? known : known = nearest(id, DeviceKind::cpu);
 }
 
-void Routing::use(WayLeg& leg, LinkId link, int weight) const {
+void Routing::use(PathLeg& leg, LinkId link, int weight) const {
   if (link < 0) return;
   for (LinkUse& known : leg.links)
     if (known.link == link) {
@@ -73,11 +73,11 @@ void Routing::use(WayLeg& leg, LinkId link, int weight) const {
   leg.links.push_back({link, weight});
 }
 
-/// False where no wires lead there. A leg that ends or starts in host memory takes its share of that.
-bool Routing::add_leg(Way& way, std::string what, DeviceId from, DeviceId to, PathClass path) {
-  const std::optional<std::vector<LinkId>> wires = graph_.way(from, to, path);
+/// False where no wires lead there. A leg that ends or starts in host memory uses its bandwidth.
+bool Routing::add_leg(Path& path, std::string what, DeviceId from, DeviceId to, PathClass path_class) {
+  const std::optional<std::vector<LinkId>> wires = graph_.path(from, to, path_class);
   if (!wires) return false;
-  WayLeg leg{std::move(what), *wires, {}, {}};
+  PathLeg leg{std::move(what), *wires, {}, {}};
   for (const LinkId wire : *wires) {
     use(leg, wire);
     use(leg, graph_.medium(wire));
@@ -85,16 +85,16 @@ bool Routing::add_leg(Way& way, std::string what, DeviceId from, DeviceId to, Pa
   }
   for (const DeviceId end : {from, to})
     if (device(end).kind == DeviceKind::cpu) use(leg, graph_.host(end).memory);
-  way.legs.push_back(std::move(leg));
+  path.legs.push_back(std::move(leg));
   return true;
 }
 
-/// A device that sends or receives, and where its data are when they leave for the network or come from it.
+/// A device that sends or receives, and the device whose memory its data are in when the network reads or writes them.
 struct Routing::NetworkEnd {
   DeviceId device = kNoDevice, data = kNoDevice;
 };
 
-/// Its own, then those that it can use if that one is cut off.
+/// Its own HCA, then the others of the node as a fallback.
 std::vector<DeviceId> Routing::hcas_of(DeviceId id) {
   const DeviceId own = hca_of(id);
   if (own < 0 || own == id) return {own};
@@ -103,39 +103,39 @@ std::vector<DeviceId> Routing::hcas_of(DeviceId id) {
   return hcas;
 }
 
-/// Through the HCAs of both ends, whatever shorter way another one would open: so do communication libraries, and so no
-/// two of them meet on a PCIe link by chance.
-bool Routing::add_network_leg(Way& way, const NetworkEnd& from, const NetworkEnd& to, PathClass path) {
+/// Through the HCAs of both ends, even where another HCA is nearer, as communication libraries do. So no two paths share
+/// a PCIe link by chance.
+bool Routing::add_network_leg(Path& path, const NetworkEnd& from, const NetworkEnd& to, PathClass path_class) {
   for (const DeviceId out : hcas_of(from.device))
     for (const DeviceId in : hcas_of(to.device))
-      if (out >= 0 && in >= 0 && add_network_leg(way, from.data, out, in, to.data, path)) return true;
+      if (out >= 0 && in >= 0 && add_network_leg(path, from.data, out, in, to.data, path_class)) return true;
   return false;
 }
 
-bool Routing::add_network_leg(Way& way, DeviceId from, DeviceId out, DeviceId in, DeviceId to, PathClass path) {
-  Way parts;
-  const bool found = add_leg(parts, "", from, out, path) && add_leg(parts, "", out, in, PathClass::fabric) &&
-                     add_leg(parts, "", in, to, path);
+bool Routing::add_network_leg(Path& path, DeviceId from, DeviceId out, DeviceId in, DeviceId to, PathClass path_class) {
+  Path parts;
+  const bool found = add_leg(parts, "", from, out, path_class) && add_leg(parts, "", out, in, PathClass::fabric) &&
+                     add_leg(parts, "", in, to, path_class);
   if (!found) return false;
-  WayLeg leg{"over the network", {}, {}, {}};
-  for (const WayLeg& part : parts.legs) {
+  PathLeg leg{"over the network", {}, {}, {}};
+  for (const PathLeg& part : parts.legs) {
     leg.wires.insert(leg.wires.end(), part.wires.begin(), part.wires.end());
     for (const LinkUse& link : part.links) use(leg, link.link, link.weight);
     leg.latency += part.latency;
   }
-  way.legs.push_back(std::move(leg));
+  path.legs.push_back(std::move(leg));
   return true;
 }
 
-/// What the kernel's network stack copies on one side: one buffer after the other, by one CPU's copy rate.
-void Routing::add_copies(Way& way, DeviceId cpu) {
+/// Adds the copies of the kernel's network stack on one side: buffer after buffer, at one CPU's copy rate.
+void Routing::add_copies(Path& path, DeviceId cpu) {
   const int copies = type_of(cpu).network.copies;
   const DeviceGraph::Host host = graph_.host(cpu);
   if (copies == 0 || (host.copies < 0 && host.memory < 0)) return;
-  WayLeg leg{fmt::format("{} cop{} by the CPU", copies, copies == 1 ? "y" : "ies"), {}, {}, {}};
+  PathLeg leg{fmt::format("{} cop{} by the CPU", copies, copies == 1 ? "y" : "ies"), {}, {}, {}};
   use(leg, host.copies, copies);
   use(leg, host.memory, 2 * copies);  // each byte is read and written
-  way.legs.push_back(std::move(leg));
+  path.legs.push_back(std::move(leg));
 }
 
 std::string locality_of(const DeviceGraph& graph, std::span<const LinkId> wires) {
@@ -144,10 +144,10 @@ std::string locality_of(const DeviceGraph& graph, std::span<const LinkId> wires)
   int switches = 0;
   bool cpu = false, socket = false;
   for (const LinkId wire : wires) {
-    const std::string& kind = graph.wires()[static_cast<std::size_t>(wire)].kind;
-    if (kind == "NVLink") return "NV";
-    if (kind != "PCIe" && kind != "socket" && kind != "NVMe") return "NET";
-    socket |= kind == "socket";
+    const LinkScope scope = scope_of(graph.kind(wire));
+    if (scope == LinkScope::nvlink) return "NV";
+    if (scope != LinkScope::pcie && scope != LinkScope::socket) return "NET";
+    socket |= scope == LinkScope::socket;
     const DeviceGraph::End end = graph.ends(wire);
     cpu |= kind_at(end.to) == DeviceKind::cpu || kind_at(end.from) == DeviceKind::cpu;
     switches += kind_at(end.to) == DeviceKind::pcie_switch ? 1 : 0;
@@ -163,32 +163,32 @@ bool Routing::peers(const std::vector<LinkId>& wires, const NodeType& type) cons
   return type.peer_to_peer >= PeerToPeer::pcie_switch;
 }
 
-Way Routing::within_node(DeviceId from, DeviceId to, PathClass path) {
-  Way way;
-  way.reachable = add_leg(way, "", from, to, path);
-  if (!way.reachable) return way;
-  way.locality = locality_of(graph_, way.legs.front().wires);
+Path Routing::within_node(DeviceId from, DeviceId to, PathClass path_class) {
+  Path path;
+  path.reachable = add_leg(path, "", from, to, path_class);
+  if (!path.reachable) return path;
+  path.locality = locality_of(graph_, path.legs.front().wires);
   const auto is_device = [this](DeviceId id) {
     return device(id).kind == DeviceKind::gpu || device(id).kind == DeviceKind::nvme;
   };
-  if (!is_device(from) || !is_device(to)) return way;
+  if (!is_device(from) || !is_device(to)) return path;
   // Drives and GPUs: GPUDirect Storage is not taken for granted.
   const bool gpus = device(from).kind == DeviceKind::gpu && device(to).kind == DeviceKind::gpu;
-  if (gpus && peers(way.legs.front().wires, type_of(from))) return way;
+  if (gpus && peers(path.legs.front().wires, type_of(from))) return path;
   const DeviceId socket = socket_of(from);
-  Way staged;
-  staged.locality = way.locality;
+  Path staged;
+  staged.locality = path.locality;
   if (socket < 0 || !add_leg(staged, "into host memory", from, socket, PathClass::pcie) ||
       !add_leg(staged, "out of host memory", socket, to, PathClass::pcie))
-    return way;
+    return path;
   staged.reachable = true;
   staged.how = "through host memory";
   staged.chunk = type_of(from).staging_chunk;
   return staged;
 }
 
-Way Routing::between_nodes(DeviceId from, DeviceId to, PathClass path) {
-  if (path == PathClass::nvlink || path == PathClass::pcie) return {};  // these end at the HCA
+Path Routing::between_nodes(DeviceId from, DeviceId to, PathClass path_class) {
+  if (path_class == PathClass::nvlink || path_class == PathClass::pcie) return {};  // these end at the HCA
   const NodeType &source = type_of(from), &target = type_of(to);
   const bool tcp = source.network.tcp || target.network.tcp;
   // An adapter that is an end itself has its data at hand; those of a CPU lie in host memory anyway.
@@ -197,57 +197,57 @@ Way Routing::between_nodes(DeviceId from, DeviceId to, PathClass path) {
     return kind == DeviceKind::nvme || (kind == DeviceKind::gpu && (tcp || !type.network.gpudirect));
   };
   const bool stage_out = staged(from, source), stage_in = staged(to, target);
-  Way way;
-  way.locality = "NET";
-  way.how = tcp ? "TCP" : stage_out || stage_in ? "RDMA through host memory" : "RDMA";
-  way.chunk = std::min(source.staging_chunk, target.staging_chunk);
+  Path path;
+  path.locality = "NET";
+  path.how = tcp ? "TCP" : stage_out || stage_in ? "RDMA through host memory" : "RDMA";
+  path.chunk = std::min(source.staging_chunk, target.staging_chunk);
   const DeviceId out = stage_out ? socket_of(from) : from, in = stage_in ? socket_of(to) : to;
   if (out < 0 || in < 0) return {};
-  if (stage_out && !add_leg(way, "into host memory", from, out, PathClass::pcie)) return {};
-  if (tcp && device(out).kind == DeviceKind::cpu) add_copies(way, out);
-  if (!add_network_leg(way, {from, out}, {to, in}, path)) return {};
-  if (tcp && device(in).kind == DeviceKind::cpu) add_copies(way, in);
-  if (stage_in && !add_leg(way, "out of host memory", in, to, PathClass::pcie)) return {};
-  way.reachable = true;
-  return way;
+  if (stage_out && !add_leg(path, "into host memory", from, out, PathClass::pcie)) return {};
+  if (tcp && device(out).kind == DeviceKind::cpu) add_copies(path, out);
+  if (!add_network_leg(path, {from, out}, {to, in}, path_class)) return {};
+  if (tcp && device(in).kind == DeviceKind::cpu) add_copies(path, in);
+  if (stage_in && !add_leg(path, "out of host memory", in, to, PathClass::pcie)) return {};
+  path.reachable = true;
+  return path;
 }
 
-/// Any wires that lead there, of those allowed.
-Way Routing::anyhow(DeviceId from, DeviceId to, PathClass path) {
-  Way way;
-  way.reachable = add_leg(way, "", from, to, path);
-  if (way.reachable) way.locality = locality_of(graph_, way.legs.front().wires);
-  return way;
+/// The shortest path over the allowed wires.
+Path Routing::any_path(DeviceId from, DeviceId to, PathClass path_class) {
+  Path path;
+  path.reachable = add_leg(path, "", from, to, path_class);
+  if (path.reachable) path.locality = locality_of(graph_, path.legs.front().wires);
+  return path;
 }
 
-Way Routing::way(DeviceId from, DeviceId to, PathClass path) {
+Path Routing::path(DeviceId from, DeviceId to, PathClass path_class) {
   const int source = device(from).node, target = device(to).node;
   // A switch that takes part in a collective exchanges with hosts as these do among themselves.
   const auto at_switch = [&](DeviceId there, DeviceId here) {
     const DeviceKind host = device(here).kind;
-    return !spec_.joins_chips && device(there).kind == DeviceKind::network_switch &&
+    return !spec_.joins_chips() && device(there).kind == DeviceKind::network_switch &&
            (host == DeviceKind::gpu || host == DeviceKind::cpu);
   };
-  if (at_switch(from, to) || at_switch(to, from)) return between_nodes(from, to, path);
-  if (source < 0 || target < 0 || from == to) return anyhow(from, to, path);
-  if (spec_.joins_chips && device(from).kind == DeviceKind::gpu && device(to).kind == DeviceKind::gpu &&
-      path != PathClass::pcie && path != PathClass::nvlink) {
-    Way way = anyhow(from, to, PathClass::fabric);
-    way.locality = "ICI";
-    if (way.reachable) return way;
+  if (at_switch(from, to) || at_switch(to, from)) return between_nodes(from, to, path_class);
+  if (source < 0 || target < 0 || from == to) return any_path(from, to, path_class);
+  if (spec_.joins_chips() && device(from).kind == DeviceKind::gpu && device(to).kind == DeviceKind::gpu &&
+      path_class != PathClass::pcie && path_class != PathClass::nvlink) {
+    Path path = any_path(from, to, PathClass::fabric);
+    path.locality = name_of(LinkKind::ici);
+    if (path.reachable) return path;
   }
-  return source == target ? within_node(from, to, path) : between_nodes(from, to, path);
+  return source == target ? within_node(from, to, path_class) : between_nodes(from, to, path_class);
 }
 
-Route Routing::route(DeviceId from, DeviceId to, PathClass path, Picoseconds software) {
-  const auto [at, fresh] = routes_.try_emplace({from, to, path});
+Route Routing::route(DeviceId from, DeviceId to, PathClass path_class, Picoseconds software) {
+  const auto [at, fresh] = routes_.try_emplace({from, to, path_class});
   Route& route = at->second;
   if (!fresh) return route;
-  const Way found = way(from, to, path);
+  const Path found = path(from, to, path_class);
   route.reachable = found.reachable;
   if (!found.reachable) return route;
   route.name = names_.insert(name_of_route(found)).first->c_str();
-  const bool over_software = device(from).node != device(to).node && !spec_.joins_chips;
+  const bool over_software = device(from).node != device(to).node && !spec_.joins_chips();
   const Picoseconds first = over_software ? software : Picoseconds{};  // paid before the first leg
   route.latency = first + found.latency();
   if (found.legs.size() == 1) {
@@ -255,8 +255,8 @@ Route Routing::route(DeviceId from, DeviceId to, PathClass path, Picoseconds sof
     return route;
   }
   std::vector<Leg>& legs = legs_.emplace_back();
-  WayLeg all;
-  for (const WayLeg& part : found.legs) {
+  PathLeg all;
+  for (const PathLeg& part : found.legs) {
     Leg& leg = legs.emplace_back();
     leg.links = links_.emplace_back(part.links);
     leg.latency = legs.size() == 1 ? first + part.latency : part.latency;

@@ -10,39 +10,39 @@
 
 namespace trainyard {
 
-/// A stretch of a way between two buffers.
-struct WayLeg {
+/// A stretch of a path between two buffers.
+struct PathLeg {
   std::string what;            ///< "GPU to GPU", "copies by the CPU", …
   std::vector<LinkId> wires;   ///< in order; none for copies
   std::vector<LinkUse> links;  ///< all that it takes: the wires, buses they share, the memory at its ends
   Picoseconds latency;
 };
 
-/// How a message really goes from one device to another: directly, or over buffers in host memory.
-struct Way {
-  std::vector<WayLeg> legs;
+/// How a message gets from one device to another: directly, or through buffers in host memory.
+struct Path {
+  std::vector<PathLeg> legs;
   bool reachable = false;
   std::string
       locality;  ///< in `nvidia-smi topo -m`'s words: NV, PIX, PXB, PHB, SYS; NET between nodes; ICI of chips; X to itself
   std::string how;  ///< "", "through host memory", "RDMA", "TCP", …
-  Bytes chunk;      ///< what the buffers pass on at a time, where there are several legs
+  Bytes chunk;      ///< size of the pieces that buffers forward, if there are several legs
   Picoseconds latency() const;
 };
 
-/// How near the ends of a way are, in `nvidia-smi topo -m`'s words: NV, PIX, PXB, PHB, SYS; NET between nodes; X of a
-/// way without wires.
+/// How near the ends of a path are, in `nvidia-smi topo -m`'s words: NV, PIX, PXB, PHB, SYS; NET between nodes; X of a
+/// path without wires.
 std::string locality_of(const DeviceGraph&, std::span<const LinkId> wires);
 
-/// Chooses ways as drivers and communication libraries do: peer to peer where the node allows it, else through host
-/// memory; between nodes through each GPU's own HCA (another one of the node where that is cut off), by RDMA from its
-/// memory, from host memory, or by TCP, which both ends then speak.
+/// Chooses paths as drivers and communication libraries do: peer to peer where the node allows it, else through host
+/// memory; between nodes through each GPU's own HCA (another one of the node where that is cut off), by RDMA from GPU
+/// or host memory, or by TCP where either end needs it.
 class Routing {
  public:
   /// Both must outlive it.
   Routing(DeviceGraph&, const ClusterSpec&);
 
   /// Ends: GPUs, CPUs (their memory), NVMe drives, HCAs, switches. `path` narrows the wires.
-  Way way(DeviceId from, DeviceId to, PathClass);
+  Path path(DeviceId from, DeviceId to, PathClass);
   /// The same as a route, which stays until the end; `software` is added to the latency between nodes.
   Route route(DeviceId from, DeviceId to, PathClass, Picoseconds software);
   /// The HCA that a GPU or CPU uses: the one that the node says, else the nearest; of several equally near ones GPUs
@@ -66,16 +66,16 @@ class Routing {
   const Device& device(DeviceId id) const { return graph_.devices()[static_cast<std::size_t>(id)]; }
   const NodeType& type_of(DeviceId id) const { return spec_.type_of(device(id).node); }
   DeviceId nearest(DeviceId, DeviceKind);
-  bool add_leg(Way&, std::string what, DeviceId from, DeviceId to, PathClass);
+  bool add_leg(Path&, std::string what, DeviceId from, DeviceId to, PathClass);
   struct NetworkEnd;
-  bool add_network_leg(Way&, const NetworkEnd& from, const NetworkEnd& to, PathClass);
-  bool add_network_leg(Way&, DeviceId from, DeviceId out, DeviceId in, DeviceId to, PathClass);
+  bool add_network_leg(Path&, const NetworkEnd& from, const NetworkEnd& to, PathClass);
+  bool add_network_leg(Path&, DeviceId from, DeviceId out, DeviceId in, DeviceId to, PathClass);
   std::vector<DeviceId> hcas_of(DeviceId);
-  void add_copies(Way&, DeviceId cpu);
-  void use(WayLeg&, LinkId, int weight = 1) const;
-  Way within_node(DeviceId from, DeviceId to, PathClass);
-  Way between_nodes(DeviceId from, DeviceId to, PathClass);
-  Way anyhow(DeviceId from, DeviceId to, PathClass);
+  void add_copies(Path&, DeviceId cpu);
+  void use(PathLeg&, LinkId, int weight = 1) const;
+  Path within_node(DeviceId from, DeviceId to, PathClass);
+  Path between_nodes(DeviceId from, DeviceId to, PathClass);
+  Path any_path(DeviceId from, DeviceId to, PathClass);
   bool peers(const std::vector<LinkId>& wires, const NodeType&) const;
 };
 

@@ -125,13 +125,7 @@ NcclModel nccl_scaled(const NcclModel& model, const Gpu& gpu) {
 }
 
 NcclModel nccl_model_for(const Gpu& gpu, const Catalog& catalog, const std::string& network) {
-  const auto named = [](const std::string& name) {
-    Node node;
-    node.place.file = std::make_shared<const std::string>("NCCL's model");
-    node.kind = Node::Kind::scalar;
-    node.scalar = name;
-    return node;
-  };
+  const auto named = [](const std::string& name) { return Node::of_text(name, Place::of("NCCL's model")); };
   NcclModel model, nearest;
   for (const std::string& name : catalog.names("nccl")) {
     NcclModel fit = read_nccl_model(catalog.resolve("nccl", named(name)));

@@ -6,14 +6,13 @@
 
 namespace trainyard {
 
-/// One CPU socket with its memory: what data on its way costs there, and what the host itself computes. Units: SI.
-/// What is left out is no limit, but for arithmetic: without a peak there is none.
+/// One CPU socket with its memory. Units: SI. A rate that is left out is no limit; without a peak it computes nothing.
 struct Cpu {
   std::string name;
-  int cores = 0;                    ///< 0: not said
+  int cores = 0;                    ///< 0: not stated
   int lanes = 0;                    ///< PCIe lanes for devices and switches; 0: no limit
   BytesPerSecond memory_bandwidth;  ///< reads and writes together; 0: no limit
-  /// What one path's copies between buffers (user space, kernel, adapter) move, whoever makes them; 0: no time.
+  /// Rate of copies between the buffers (user space, kernel, adapter) of one path; 0: they take no time.
   BytesPerSecond copy_rate;
   std::array<FlopsPerSecond, kPrecisions> peak{};
   Sources sources;

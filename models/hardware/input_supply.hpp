@@ -10,7 +10,7 @@ namespace trainyard {
 /// shared: on one that all nodes share, over a port of its own or over the adapters that gradients use too.
 enum class SampleStore : std::uint8_t { none, drives, own, shared };
 
-/// What it costs to bring samples from a storage to the host and to make them ready there. Units: SI.
+/// How samples are read from a storage and decoded on the host. Units: SI.
 struct InputSupply {
   SampleStore store = SampleStore::none;
   Storage storage;             ///< unused by the node's drives
@@ -23,18 +23,18 @@ struct InputSupply {
   int workers = 0;             ///< of a node, which decode; 0: nothing is decoded
   double rate = 0;             ///< samples a second that one of them decodes
   int cores = 0;               ///< that they share; 0: each has one
-  int readers = 1;             ///< files that a node has under way at once
+  int readers = 1;             ///< files that a node reads at once
   Bytes cache;                 ///< of a node; 0: none
   CachePolicy policy = CachePolicy::lru;
   ReadOrder order = ReadOrder::sequential;
-  int epoch = 1;      ///< that is looked at
-  double missed = 1;  ///< share of that epoch's bytes that the storage has to give
+  int epoch = 1;      ///< the one that is simulated
+  double missed = 1;  ///< share of that epoch's bytes that the cache misses
 
   bool used() const { return store != SampleStore::none; }
 };
 
-/// What `readers` files under way at once allow at most, each of which costs `latency` and its bytes at `rate`: the
-/// asymptotic bound of a closed queue (Lazowska et al. 1984, chapter 5), that of the storage itself apart.
+/// The highest rate of `readers` that read at once, if each file takes `latency` and its bytes at `rate`: the asymptotic
+/// bound of a closed queue (Lazowska et al. 1984, chapter 5) without that of the storage itself.
 BytesPerSecond file_limit(double readers, Bytes file, Picoseconds latency, BytesPerSecond rate);
 
 /// Time in which a worker decodes so many stored bytes.

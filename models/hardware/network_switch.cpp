@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include "models/hardware/node_wiring.hpp"
+#include "models/hardware/link_fields.hpp"
 
 namespace trainyard {
 

@@ -6,6 +6,10 @@
 #include <array>
 #include <span>
 
+#include "models/hardware/hca.hpp"
+#include "models/hardware/node_wiring.hpp"
+#include "models/hardware/storage.hpp"
+
 namespace trainyard {
 namespace {
 
@@ -125,7 +129,7 @@ void read_host(NodeType& node, Fields& fields, const std::string& what, const Ca
 }
 
 /// Figures of a part that come with the sources of its type.
-void take_typed_away(Node& node, std::string_view part, std::span<const std::string_view> figures) {
+void erase_typed_figures(Node& node, std::string_view part, std::span<const std::string_view> figures) {
   Node* typed = node.find(part);
   const Node* type = typed ? typed->find("type") : nullptr;
   if (!type || type->kind == Node::Kind::null) return;
@@ -139,8 +143,8 @@ Sources all_sources(const Node& entry, const NodeType& node, const std::string& 
   Node own = entry;
   if (Node* gpu = own.find("gpu")) std::erase_if(gpu->fields, [](const auto& field) { return field.first != "count"; });
   std::erase_if(own.fields, [](const auto& field) { return field.first == "cpu"; });
-  take_typed_away(own, "hca", kHcaFigures);
-  take_typed_away(own, "nvme", kStorageFigures);
+  erase_typed_figures(own, "hca", kHcaFigures);
+  erase_typed_figures(own, "nvme", kStorageFigures);
   Sources sources = figure_sources(own, what);
   for (const Sources* more : {&node.gpu.sources, &node.cpu.sources, &node.part_sources})
     sources.insert(sources.end(), more->begin(), more->end());

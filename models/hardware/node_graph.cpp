@@ -1,9 +1,11 @@
+#include "models/hardware/node_graph.hpp"
+
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <set>
 
-#include "models/hardware/node.hpp"
+#include "models/hardware/link_fields.hpp"
 
 namespace trainyard {
 namespace {
@@ -29,6 +31,28 @@ std::string end_of_wire(Fields& fields, const char* key, const std::vector<std::
   return name;
 }
 
+/// A kind of link that a "graph" may have, and where the node states its rate and latency.
+struct GraphLink {
+  LinkKind kind;
+  const char* key;
+  BytesPerSecond (*rate)(const NodeType&);
+  Picoseconds (*latency)(const NodeType&);
+};
+
+constexpr GraphLink kGraphLinks[] = {
+    {LinkKind::pcie, "pcie", [](const NodeType& n) { return n.pcie_rate; },
+     [](const NodeType& n) { return n.pcie_latency; }},
+    {LinkKind::nvlink, "nvlink", [](const NodeType& n) { return n.gpu.nvlink; },
+     [](const NodeType& n) { return n.nvlink_latency; }},
+    {LinkKind::socket, "socket_link", [](const NodeType& n) { return n.socket_rate; },
+     [](const NodeType& n) { return n.socket_latency; }},
+};
+
+const GraphLink& link_named(const std::string& kind) {
+  return *std::find_if(std::begin(kGraphLinks), std::end(kGraphLinks),
+                       [&kind](const GraphLink& link) { return name_of(link.kind) == kind; });
+}
+
 GraphWire wire_of(const NodeType& node, Fields& around, const Node& entry, const std::string& what,
                   const std::vector<std::string>& devices) {
   Fields fields(entry, what);
@@ -37,30 +61,22 @@ GraphWire wire_of(const NodeType& node, Fields& around, const Node& entry, const
   wire.a = end_of_wire(fields, "from", devices);
   wire.b = end_of_wire(fields, "to", devices);
   if (wire.a == wire.b) fail(wire.place, fmt::format("{}: joins {} with itself", what, wire.a));
-  wire.kind = fields.choice("kind", {"PCIe", "NVLink", "socket"}, "PCIe");
+  const GraphLink& link = link_named(fields.choice("kind", {"PCIe", "NVLink", "socket"}, "PCIe"));
+  wire.kind = link.kind;
+  const bool pcie = link.kind == LinkKind::pcie;
   const std::int64_t lanes = fields.integer("lanes", 1, kFullWidth);
-  if (fields.has("lanes") && (wire.kind != "PCIe" || lanes > kFullWidth || (lanes & (lanes - 1)) != 0))
+  if (fields.has("lanes") && (!pcie || lanes > kFullWidth || (lanes & (lanes - 1)) != 0))
     fail(fields.place_of("lanes"), fmt::format("{}.lanes: of PCIe, 1, 2, 4, 8 or {}", what, kFullWidth));
-  BytesPerSecond standard;
-  if (wire.kind == "PCIe") standard = node.pcie_rate * (static_cast<double>(lanes) / kFullWidth);
-  if (wire.kind == "NVLink") standard = node.gpu.nvlink;
-  if (wire.kind == "socket") standard = node.socket_rate;
+  const BytesPerSecond standard = link.rate(node) * (pcie ? static_cast<double>(lanes) / kFullWidth : 1);
   wire.rate = standard.value > 0 ? fields.bandwidth("rate", standard) : fields.bandwidth("rate");
-  const char* elsewhere = wire.kind == "NVLink" ? "nvlink" : wire.kind == "socket" ? "socket_link" : "pcie";
-  if (fields.has("latency") || !around.has(elsewhere))  // required where nothing else says it
-    wire.latency = read_latency(fields, "latency");
-  else
-    wire.latency = wire.kind == "NVLink"   ? node.nvlink_latency
-                   : wire.kind == "socket" ? node.socket_latency
-                                           : node.pcie_latency;
-  wire.half_duplex = fields.has("duplex") ? read_half_duplex(fields) : wire.kind == "PCIe" && node.pcie_half_duplex;
+  // Required where the node states none for links of this kind.
+  wire.latency = fields.has("latency") || !around.has(link.key) ? read_latency(fields, "latency") : link.latency(node);
+  wire.half_duplex = fields.has("duplex") ? read_half_duplex(fields) : pcie && node.pcie_half_duplex;
   fields.finish();
   return wire;
 }
 
 }  // namespace
-
-bool read_half_duplex(Fields& fields) { return fields.choice("duplex", {"full", "half"}, "full") == "half"; }
 
 void read_graph(NodeType& node, Fields& fields) {
   const Node* switches = fields.child("switches");

@@ -7,8 +7,8 @@
 
 namespace trainyard {
 
-/// What a host keeps of what it has read. lru: what was used last, as an operating system's page cache does. pinned: the
-/// first that fit, for good, as a dataset's own cache does.
+/// Which files a host keeps in memory. lru: the least recently used is evicted, as by an operating system's page cache.
+/// pinned: the first that fit stay for good, as in a dataset's own cache.
 enum class CachePolicy : std::uint8_t { lru, pinned };
 const char* name_of(CachePolicy);
 
@@ -17,7 +17,7 @@ class PageCache {
  public:
   PageCache(Bytes capacity, CachePolicy policy) : capacity_(capacity), policy_(policy) {}
 
-  /// Reads a file, and keeps it as the policy says. True: it was there, nothing is read from the storage.
+  /// Reads a file and caches it by the policy. True: a hit, nothing is read from the storage.
   bool read(std::int64_t file, Bytes size);
   Bytes held() const { return held_; }
 

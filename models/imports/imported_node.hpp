@@ -2,12 +2,12 @@
 #include <string>
 #include <vector>
 
-#include "models/hardware/node_wiring.hpp"
+#include "models/hardware/node_type.hpp"
 
 namespace trainyard {
 
-/// What an import found out about a node. What no import can say (latencies, the link between sockets) is assumed as in
-/// the catalog when it is written, and marked so.
+/// A node as an import describes it. Figures that no import states (latencies, the link between sockets) are assumed as
+/// in the catalog when the entry is written, and marked as assumed.
 struct ImportedNode {
   std::string kind, file;          ///< "NCCL topology", "system.xml"
   std::vector<std::string> notes;  ///< comments on the entry, a line each

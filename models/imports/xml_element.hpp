@@ -6,7 +6,7 @@
 
 namespace trainyard {
 
-/// Where an element begins: property trees do not remember lines.
+/// Where an element begins.
 struct XmlPlace {
   std::string file;
   int line = 0;  ///< 0: the file as a whole
@@ -26,11 +26,8 @@ struct XmlElement {
   int integer(const std::string& key, int least, int most) const;  ///< refuses what is no whole number, or beyond
 };
 
-/// The outermost element of a document (Boost.PropertyTree underneath). Throws UserError "file:line: …" for what is not
-/// well-formed, end tags that do not match, attributes given twice, and nesting deeper than 64.
+/// The outermost element of a document. Throws UserError "file:line: …" for what is not well-formed, attributes given
+/// twice, and nesting deeper than 64.
 XmlElement read_xml(std::string_view text, const std::string& file);
-
-/// Text as it is written in an XML document, in attributes too. Control characters, which XML has not, become spaces.
-std::string xml_escaped(std::string_view text);
 
 }  // namespace trainyard

@@ -24,14 +24,6 @@ std::string folder_of(std::string_view kind) { return fmt::format("{}{}", kind, 
 
 bool is_entry(const fs::path& file) { return file.extension() == ".yaml" || file.extension() == ".json"; }
 
-Node name_node(std::string name, Place place) {
-  Node node;
-  node.kind = Node::Kind::scalar;
-  node.scalar = std::move(name);
-  node.place = node.key_place = std::move(place);
-  return node;
-}
-
 bool is_file_reference(const std::string& name) {
   return name.ends_with(".yaml") || name.ends_with(".yml") || name.ends_with(".json");
 }
@@ -48,7 +40,7 @@ Node file_entry(std::string_view kind, const Node& reference) {
   Node node = read_document(file);
   if (node.kind != Node::Kind::map) fail(node.place, fmt::format("expected a map, the figures of a {}", kind));
   if (!node.find("name"))
-    node.fields.insert(node.fields.begin(), {"name", name_node(file.stem().string(), node.place)});
+    node.fields.insert(node.fields.begin(), {"name", Node::of_text(file.stem().string(), node.place)});
   return node;
 }
 
@@ -154,14 +146,14 @@ Node Catalog::entry(std::string_view kind, std::string_view name, const Place& w
   Node node = read_document(file);
   if (node.kind != Node::Kind::map) fail(node.place, fmt::format("expected a map, the figures of a {}", kind));
   if (const Node* own = node.find("name")) fail(own->key_place, "an entry of the catalog is named by its file");
-  node.fields.insert(node.fields.begin(), {"name", name_node(*it, {node.place.file, 1, kStampColumn})});
+  node.fields.insert(node.fields.begin(), {"name", Node::of_text(*it, {node.place.file, 1, kStampColumn})});
   return node;
 }
 
 Node Catalog::resolve(std::string_view kind, const Node& reference) const {
   Node node = on_base(*this, kind, reference, 0);
   if (!node.find("name"))
-    node.fields.insert(node.fields.begin(), {"name", name_node(fmt::format("custom-{}", kind), reference.place)});
+    node.fields.insert(node.fields.begin(), {"name", Node::of_text(fmt::format("custom-{}", kind), reference.place)});
   return node;
 }
 

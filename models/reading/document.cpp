@@ -248,6 +248,23 @@ void fail(const Place& place, const std::string& what) {
   throw UserError(message);
 }
 
+Place Place::of(std::string origin) { return {std::make_shared<const std::string>(std::move(origin))}; }
+
+Node Node::of_text(std::string scalar, Place place) {
+  Node node;
+  node.kind = Kind::scalar;
+  node.scalar = std::move(scalar);
+  node.place = node.key_place = std::move(place);
+  return node;
+}
+
+Node Node::empty_map(Place place) {
+  Node node;
+  node.kind = Kind::map;
+  node.place = node.key_place = std::move(place);
+  return node;
+}
+
 const Node* Node::find(std::string_view key) const {
   for (const auto& [name, node] : fields)
     if (name == key) return &node;

@@ -18,6 +18,8 @@ struct Place {
   std::shared_ptr<const std::string> file;
   int line = 0, column = 0;
   std::string text() const;  ///< "file:line:column", or "--set PATH"
+  /// Of what stands in no file, as errors are to name it: "--gpu".
+  static Place of(std::string origin);
 };
 
 /// A YAML (or JSON) document as a plain tree that remembers places. Duplicate keys, anchors, tags, several documents,
@@ -33,6 +35,8 @@ class Node {
   Place place;
   Place key_place;  ///< of the key that holds this node
 
+  static Node of_text(std::string scalar, Place = {});
+  static Node empty_map(Place = {});
   const Node* find(std::string_view key) const;
   Node* find(std::string_view key);
 };

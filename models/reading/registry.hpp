@@ -43,4 +43,10 @@ class Registry {
   }
 };
 
+/// Adds itself to a registry before main() runs.
+template <class T>
+struct Registered {
+  Registered(Registry<T>& registry, const char* name, T thing) { registry.add(name, std::move(thing)); }
+};
+
 }  // namespace trainyard

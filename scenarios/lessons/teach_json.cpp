@@ -1,5 +1,7 @@
 #include "scenarios/lessons/teach_collective.hpp"
 
+#include <nlohmann/json.hpp>
+
 namespace trainyard {
 
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Contribution, slot, rank, count)

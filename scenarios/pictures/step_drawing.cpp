@@ -197,10 +197,10 @@ class Drawing {
   /// What fits of a piece's name, or nothing.
   std::string label_of(const StepPicture::Lane& lane, const Piece& piece, double width) const {
     const auto run = picture_.runs.find(piece.run);
-    const std::string& tone = picture_.tones[piece.tone].name;
-    const std::string name = lane.in_progress && run != picture_.runs.end() ? run->second : tone;
+    const Tone& tone = picture_.tones[piece.tone];
+    const std::string name = lane.in_progress && run != picture_.runs.end() ? run->second : tone.name;
     if (Svg::text_width(name, 11) < width) return name;
-    return tone.starts_with("exposed ") && Svg::text_width("exposed", 11) < width ? "exposed" : "";
+    return tone.exposed && Svg::text_width("exposed", 11) < width ? "exposed" : "";
   }
 
   /// Memory over time; in each pixel its highest value, so that no peak is lost.

@@ -7,6 +7,7 @@
 
 #include "scenarios/reading/read_updates.hpp"
 #include "sim/error.hpp"
+#include "strategies/step/compute_phase.hpp"
 
 namespace trainyard {
 namespace {
@@ -45,26 +46,29 @@ std::vector<Span> without(const std::vector<Span>& these, const std::vector<Span
   return rest;
 }
 
-/// The breakdown has one group for all computing; the names of the strategy tell its passes apart.
-std::string phase(const std::string& group, const std::string& operation) {
-  if (group != "compute") return group;
-  if (operation.ends_with(" backward") || operation == "accumulate gradients") return "backward";
-  if (operation.starts_with("copy ")) return "bucket copies";
-  return "forward";
+/// The breakdown has one group for all computing; the phases of its operations have tones of their own.
+std::string tone_name(const Group& group, std::uint8_t phase) {
+  return group.name == kComputeGroup ? name_of(static_cast<ComputePhase>(phase)) : group.name;
 }
 
 /// Hues that people with the common kinds of colour blindness tell apart by lightness at least.
 Tone tone_of(const std::string& name) {
-  if (name == "forward") return {name, "#8fbfe0", "#8fbfe0"};
-  if (name == "backward") return {name, "#2b6ca3", "#2b6ca3", 0, 0, true};
-  if (name == "bucket copies") return {name, "#8858ad", "#8858ad", 0, 0, true};
-  if (name == "optimizer") return {name, "#4f9d4a", "#4f9d4a", 0, 0, true};
-  if (name == "framework") return {name, "#8c6d5d", "#8c6d5d", 0, 0, true};
-  if (name.starts_with("exposed ")) return {name, "#d62728", "#d62728", 0, 0, true};
-  if (name == "bubble") return {name, "#e4e4e4", "#e4e4e4"};
-  if (name == "other") return {name, "#cccccc", "#cccccc"};
-  return {name, "#f0a830", "#d98c10"};
+  static const std::map<std::string, Tone> tones = [] {
+    std::map<std::string, Tone> all;
+    for (const Tone& tone :
+         {Tone{name_of(ComputePhase::forward), "#8fbfe0", "#8fbfe0"},
+          Tone{name_of(ComputePhase::backward), "#2b6ca3", "#2b6ca3", 0, 0, true},
+          Tone{name_of(ComputePhase::bucket_copies), "#8858ad", "#8858ad", 0, 0, true},
+          Tone{"optimizer", "#4f9d4a", "#4f9d4a", 0, 0, true}, Tone{"framework", "#8c6d5d", "#8c6d5d", 0, 0, true},
+          Tone{"bubble", "#e4e4e4", "#e4e4e4"}, Tone{"other", "#cccccc", "#cccccc"}})
+      all.emplace(tone.name, tone);
+    return all;
+  }();
+  const auto at = tones.find(name);
+  return at != tones.end() ? at->second : Tone{name, "#f0a830", "#d98c10"};
 }
+
+Tone exposed_tone(const std::string& group) { return {"exposed " + group, "#d62728", "#d62728", 0, 0, true, true}; }
 
 class Painter {
  public:
@@ -75,7 +79,7 @@ class Painter {
     const Group& group = names_.groups()[r.group];
     if (r.kind == Kind::mark || r.ended <= r.posted) return;
     if (group.role == Role::work) {
-      const std::size_t tone = tone_named(phase(group.name, names_[r.name]));
+      const std::size_t tone = tone_at(tone_of(tone_name(group, names_.phase(r.name))));
       picture_.tones[tone].seconds += r.ended - r.started;
       lane(r.stream).bars.push_back({r.started, r.ended, tone, 0});
       work_.push_back({r.started, r.ended});
@@ -94,7 +98,7 @@ class Painter {
     std::vector<Bar>& bars = picture_.lanes.front().bars;
     for (GroupId g = 0; g < kGroups; ++g) {
       if (messages_[g].empty()) continue;
-      const std::size_t tone = tone_named("exposed " + names_.groups()[g].name);
+      const std::size_t tone = tone_at(exposed_tone(names_.groups()[g].name));
       const std::vector<Span> spans = without(joined(messages_[g]), covered);
       for (const Span& s : spans) {
         bars.push_back({s.begin, s.end, tone, 0});
@@ -138,10 +142,11 @@ class Painter {
     }
     return picture_.lanes[stream];
   }
-  std::size_t tone_named(const std::string& name) {
+  std::size_t tone_named(const std::string& name) { return tone_at(tone_of(name)); }
+  std::size_t tone_at(Tone tone) {
     for (std::size_t i = 0; i < picture_.tones.size(); ++i)
-      if (picture_.tones[i].name == name) return i;
-    picture_.tones.push_back(tone_of(name));
+      if (picture_.tones[i].name == tone.name) return i;
+    picture_.tones.push_back(std::move(tone));
     return picture_.tones.size() - 1;
   }
 };
@@ -161,7 +166,7 @@ StepPicture step_picture(const Scenario& s, Actor rank, double end, const Timeli
 
   double exposed = 0, booked = 0;
   for (const Tone& tone : picture.tones)
-    if (tone.name.starts_with("exposed ")) exposed += tone.seconds;
+    if (tone.exposed) exposed += tone.seconds;
   for (const auto& [group, seconds] : breakdown.parts(rank).exposed) booked += seconds.value;
   if (std::abs(exposed - booked) > 1e-9 * end)
     throw InternalError(fmt::format("the picture shows {} s of exposed communication, not {} s", exposed, booked));

@@ -18,8 +18,9 @@ struct StepPicture {
     std::string fill;
     std::string shade;  ///< every other message group: neighbours stay apart
     double seconds = 0;
-    double beside = 0;  ///< time that passes beside tones that count
-    bool dark = false;  ///< text on it is white
+    double beside = 0;     ///< time that passes beside tones that count
+    bool dark = false;     ///< text on it is white
+    bool exposed = false;  ///< communication that no work covers
   };
   struct Bar {
     double begin = 0, end = 0;  // s

@@ -1,6 +1,6 @@
 #include "scenarios/pictures/svg.hpp"
 
-#include "models/imports/xml_element.hpp"
+#include "models/reading/xml_text.hpp"
 
 namespace trainyard {
 namespace {

@@ -1,6 +1,6 @@
 #pragma once
+#include "scenarios/answer/result.hpp"
 #include "scenarios/reading/scenario.hpp"
-#include "scenarios/running/result.hpp"
 #include "topologies/machines/cluster_machine.hpp"
 
 namespace trainyard {

@@ -60,8 +60,7 @@ Seconds longest_step(const Scenario& s, const NodeType& node) {
   slower(node.cpu.memory_bandwidth);
   for (const GraphWire& wire : node.wires) slower(wire.rate);
   if (s.cluster.nodes > 1) slower(node.hca_rate);
-  slower(s.cluster.shape.link_rate);
-  for (const FabricWire& wire : s.cluster.shape.wires) slower(wire.rate);
+  if (s.cluster.fabric) slower(s.cluster.fabric->slowest_stated_link());
   if (s.parallel.offload.drives()) {
     slower(node.nvme.read);
     slower(node.nvme.write);

@@ -62,6 +62,9 @@ ParallelChoice read_parallel(Fields& plan, const Place&, Fields& data_parallel, 
 /// (https://www.deepspeed.ai/docs/config-json/, offload_optimizer and offload_param). All else of the choice is read.
 void read_offload(ParallelChoice&, Fields& data_parallel, const ClusterSpec&, const SoftwareStack&);
 
+/// Layers that stages share out: all but the embedding and the head, where these come on top of what the first and the
+/// last stage have.
+int layers_to_divide(const Network&, const ParallelChoice&);
 /// Which layers each virtual stage has, in the order of the network. Throws UserError for more stages than layers.
 std::vector<std::vector<int>> divide_layers(const Network&, const ParallelChoice&);
 

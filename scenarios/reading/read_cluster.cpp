@@ -11,13 +11,6 @@ namespace {
 
 constexpr std::int64_t kMostNodes = 16384;
 
-Node map_at(const Place& place) {
-  Node node;
-  node.kind = Node::Kind::map;
-  node.place = node.key_place = place;
-  return node;
-}
-
 /// The node type, with what is said beside it of its GPUs, HCAs and links laid on top.
 NodeType read_changed_node(Fields& around, const Catalog& catalog) {
   Node entry = catalog.resolve("node", around.required_child("node"));
@@ -27,10 +20,10 @@ NodeType read_changed_node(Fields& around, const Catalog& catalog) {
     if (!over) continue;
     Node field = *over;
     if (std::string_view(part) == "gpu" && over->kind == Node::Kind::scalar) {  // another type of GPU
-      field = map_at(over->place);
+      field = Node::empty_map(over->place);
       field.fields.emplace_back("type", *over);
     }
-    Node wrapped = map_at(over->place);
+    Node wrapped = Node::empty_map(over->place);
     wrapped.fields.emplace_back(part, std::move(field));
     entry = merged(entry, wrapped);
   }
@@ -63,7 +56,7 @@ void read_groups(ClusterSpec& spec, const Node& list, const Catalog& catalog) {
 }
 
 void require_hcas(const ClusterSpec& spec, const Fields& cluster, const Node* nodes) {
-  if (spec.nodes == 1 || spec.joins_chips) return;
+  if (spec.nodes == 1 || spec.joins_chips()) return;
   const std::vector<const NodeType*> types = spec.types();
   for (std::size_t i = 0; i < types.size(); ++i) {
     if (types[i]->hcas > 0) continue;
@@ -114,9 +107,7 @@ ClusterSpec read_cluster(const Node& node, const Catalog& catalog) {
   const Node* fabric = fields.child("fabric");
   Node own;  // of the nodes
   if (!fabric && !spec.node.fabric.empty()) {
-    own.kind = Node::Kind::scalar;
-    own.scalar = spec.node.fabric;
-    own.place = fields.place_of("node");
+    own = Node::of_text(spec.node.fabric, fields.place_of("node"));
     fabric = &own;
   }
   if (spec.nodes > 1 || fabric) {
@@ -124,7 +115,7 @@ ClusterSpec read_cluster(const Node& node, const Catalog& catalog) {
       fail(fields.place(), fmt::format("cluster of {} nodes: missing key \"fabric\" (what joins them; known: {})",
                                        spec.nodes, fmt::join(catalog.names("fabric"), ", ")));
     read_fabric(spec, catalog.resolve("fabric", *fabric), catalog);
-    spec.shape.place = fabric->place;
+    spec.fabric_place = fabric->place;
     require_hcas(spec, fields, nodes);
   }
   fields.finish();

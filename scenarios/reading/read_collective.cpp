@@ -69,7 +69,7 @@ void check(const CollectiveChoice& choice, const std::string& what, Operation op
   const GroupPlace place{0, std::max(ranks, 1), &choice.settings};
   if (use == CollectiveUse::in_a_step && collective.for_teaching)
     fail(choice.place,
-         fmt::format("{}: {} is a listing to learn from (trainyard teach), which races", what, collective.name));
+         fmt::format("{}: {} is to learn from (trainyard teach, bench), not for a plan", what, collective.name));
   CollectiveSettings single = choice.settings;
   single.channels = 1;
   if (choice.settings.channels > 1 && collective.channels_of(place) == collective.channels_of({0, place.size, &single}))

@@ -307,11 +307,15 @@ ParallelChoice read_parallel(Fields& plan, const Place& place, Fields& data_para
   return choice;
 }
 
-std::vector<std::vector<int>> divide_layers(const Network& network, const ParallelChoice& choice) {
-  const int parts = choice.mesh.pipeline * choice.chunks, count = static_cast<int>(network.layers.size());
+int layers_to_divide(const Network& network, const ParallelChoice& choice) {
+  const int count = static_cast<int>(network.layers.size());
   const bool ends = count > 2 && network.layers.front().name == "embedding" && network.layers.back().name == "head";
-  const bool apart = ends && !choice.ends_count_as_layers;
-  const int body = apart ? count - 2 : count;
+  return ends && !choice.ends_count_as_layers ? count - 2 : count;
+}
+
+std::vector<std::vector<int>> divide_layers(const Network& network, const ParallelChoice& choice) {
+  const int parts = choice.mesh.pipeline * choice.chunks, body = layers_to_divide(network, choice);
+  const bool apart = body != static_cast<int>(network.layers.size());
   if (parts > body)
     fail(choice.place,
          fmt::format("plan.pipeline_parallel: {} stages x {} chunks, but {} has {} layers{}", choice.mesh.pipeline,

@@ -27,7 +27,7 @@ struct ServerChoice {
 };
 
 /// Reads of plan.data_parallel: `servers` (a number, a label such as 8W2PS, or a map {count, label, place: colocated |
-/// dedicated, on: cpu | gpu | gpus, nodes: […], keys: tensors | layers | buckets, shards: balanced | round-robin}),
+/// dedicated, on: cpu | gpu | gpus, nodes: […], keys: tensors | layers | buckets, shards: balanced | round-robin | split}),
 /// `server` (the node of one), `consistency`, `staleness`, `backup_workers`, `worker_weights`. Servers for which no nodes
 /// are said go to the nodes from the first on, dedicated ones to the last. Throws UserError with the place.
 ServerChoice read_servers(Fields& data_parallel, const ClusterSpec&);

@@ -20,7 +20,7 @@ bool is_used(const FigureSource& figure, const Scenario& s) {
   // Stated for people; no time depends on them.
   const bool adapter = figure.figure.starts_with("hca ");
   if (adapter && (s.cluster.nodes == 1 || begins({"pcie"}))) return false;
-  if (begins({"sms", "l2", "clock", "power"}) || (!s.cluster.joins_chips && begins({"chip_links"}))) return false;
+  if (begins({"sms", "l2", "clock", "power"}) || (!s.cluster.joins_chips() && begins({"chip_links"}))) return false;
   if (!s.parallel.offload.used() && begins({"host_memory"})) return false;
   if (!s.input.used() && begins({"cores"})) return false;
   if (s.parallel.offload.used() && begins({"pcie"})) return true;
@@ -35,7 +35,7 @@ Sources used_sources(const Scenario& s) {
   Sources all, used;
   for (const NodeType* type : s.cluster.types()) append(all, type->sources);
   append(all, s.software.sources);
-  if (s.cluster.nodes > 1 || s.cluster.joins_chips) append(all, s.cluster.fabric_sources);
+  if (s.cluster.nodes > 1 || s.cluster.joins_chips()) append(all, s.cluster.fabric_sources);
   std::copy_if(all.begin(), all.end(), std::back_inserter(used), [&s](const FigureSource& f) { return is_used(f, s); });
   return used;
 }

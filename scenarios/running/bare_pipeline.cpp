@@ -15,21 +15,21 @@
 namespace trainyard {
 namespace {
 
-using Pass = PipelineTask::Pass;
+using TaskPass = PipelineTask::Pass;
 using nlohmann::json;
 
 constexpr Stream kWork = 0, kOutputsIn = 1, kGradientsIn = 2, kOut = 3;
 constexpr int kStreams = 4;
 
-double duration(const BarePipeline::Times& times, Pass pass) {
+double duration(const BarePipeline::Times& times, TaskPass pass) {
   switch (pass) {
-    case Pass::forward:
+    case TaskPass::forward:
       return times.forward;
-    case Pass::backward:
+    case TaskPass::backward:
       return times.backward_input + times.backward_weights;
-    case Pass::backward_input:
+    case TaskPass::backward_input:
       return times.backward_input;
-    case Pass::backward_weights:
+    case TaskPass::backward_weights:
       return times.backward_weights;
   }
   return 0;
@@ -53,14 +53,14 @@ class StageOps {
 
   void add(const PipelineTask& task) {
     const int v = virtual_stage(task.chunk), last = static_cast<int>(p_.places.size()) - 1;
-    const bool forward = task.pass == Pass::forward, weights = task.pass == Pass::backward_weights;
+    const bool forward = task.pass == TaskPass::forward, weights = task.pass == TaskPass::backward_weights;
     Op op;
     op.kind = Kind::compute;
     op.stream = kWork;
     op.work.flops = Flops{duration(p_.times[static_cast<std::size_t>(v)], task.pass)};
     if (forward && v > 0) op.deps[0] = receive(v - 1, v, task.micro_batch, kOutputsIn);
     if (!forward && !weights && v < last) op.deps[0] = receive(v + 1, v, task.micro_batch, kGradientsIn);
-    op.memory.change = forward ? 1 : task.pass == Pass::backward_input ? 0 : -1;
+    op.memory.change = forward ? 1 : task.pass == TaskPass::backward_input ? 0 : -1;
     op.set_memory_class(static_cast<std::uint8_t>(MemoryClass::activations));
     give(op);
     if (forward && v < last) send(v, v + 1, task.micro_batch);

@@ -13,17 +13,21 @@ namespace {
 
 constexpr double kFlops = 1e12;  // a second, on a device of star_cluster
 
-/// As many layers as keys, of one tensor each.
+/// As many layers as keys, of one tensor each; the first key is the last layer's.
 Network network_of(const ServerCell& cell) {
+  if (cell.network) return *cell.network;
   Network network;
   network.name = "keys";
-  for (int i = 0; i < cell.keys; ++i) {
+  const std::size_t keys = cell.key_sizes.empty() ? static_cast<std::size_t>(cell.keys) : cell.key_sizes.size();
+  for (std::size_t i = 0; i < keys; ++i) {
+    const double elements =
+        cell.key_sizes.empty() ? cell.gradient.value / 4 / cell.keys : cell.key_sizes[keys - 1 - i].value / 4;
     Layer& layer = network.layers.emplace_back();
     layer.name = fmt::format("layer {}", i);
-    layer.parameters.push_back({"weight", std::max(1.0, cell.gradient.value / 4 / cell.keys)});
+    layer.parameters.push_back({"weight", std::max(1.0, elements)});
     BackwardKernel& backward = layer.backward.emplace_back();
     backward.name = "backward";
-    backward.work.flops = Flops{cell.compute.value * kFlops / cell.keys};
+    backward.work.flops = Flops{cell.compute.value * kFlops / static_cast<double>(keys)};
     backward.work.precision = static_cast<std::uint8_t>(Precision::fp32);
     backward.gradients_ready = {0};
   }
@@ -39,12 +43,12 @@ ServerPlan plan_of(const ServerCell& cell, const Network& network) {
   data.values = cell.values;
   data.gradient_element = Bytes{4};
   data.buckets = gradient_buckets(network, data.gradient_element, Bytes{1}, Bytes{1}, true);
-  if (cell.gradient.value == 0)
+  if (cell.gradient.value == 0 && cell.key_sizes.empty() && !cell.network)
     for (GradientBucket& key : data.buckets) key.elements = 0;
   data.accumulation.bytes = Bytes{1e-300};
   data.optimizer.flops = Flops{cell.apply.value * kFlops};
   data.optimizer.precision = static_cast<std::uint8_t>(Precision::fp32);
-  ServerPlan plan = server_plan(network, data, cell.servers, KeySharding::balanced, place);
+  ServerPlan plan = server_plan(network, data, cell.servers, cell.sharding, place);
   if (!cell.pulls) plan.base.step.parameter_element = Bytes{0};
   if (cell.change) cell.change(plan);
   return plan;

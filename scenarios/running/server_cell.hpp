@@ -17,7 +17,10 @@ namespace trainyard {
 /// (or where it is said); workers compute so long, push so many bytes, and are answered.
 struct ServerCell {
   int workers = 1, servers = 1, keys = 1, steps = 1;
-  Bytes gradient;  ///< of all keys, which are of one size
+  Bytes gradient;                ///< of all keys, which are of one size
+  std::vector<Bytes> key_sizes;  ///< instead of `keys` and `gradient`: keys of unlike sizes, in their order
+  KeySharding sharding = KeySharding::balanced;
+  std::optional<Network> network;  ///< instead of both: a key a tensor
   Seconds compute;
   Seconds apply;  ///< a server, per push of all its keys (or sum of them); sums take no time
   BytesPerSecond link{1e9};

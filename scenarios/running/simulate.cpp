@@ -3,14 +3,12 @@
 #include <fmt/format.h>
 
 #include <chrono>
-#include <nlohmann/json.hpp>
 
 #include "scenarios/pictures/step_picture.hpp"
 #include "scenarios/planning/offload.hpp"
 #include "scenarios/planning/size.hpp"
 #include "scenarios/running/step_result.hpp"
 #include "scenarios/running/step_run.hpp"
-#include "scenarios/studies/failure_study.hpp"
 #include "sim/observers/trace.hpp"
 #include "sim/process/child.hpp"
 #include "sim/process/output.hpp"
@@ -18,8 +16,6 @@
 
 namespace trainyard {
 namespace {
-
-using nlohmann::json;
 
 void require_rank(const Scenario& s, int rank) {
   if (rank < 0 || rank >= s.ranks())
@@ -58,7 +54,7 @@ Result simulate_here(const Scenario& s, const SimulateOptions& options) {
   const StepRun run(s, options);
   Result r = result_of(s, run);
   if (const auto& gossip = s.plan.updates.gossip; gossip && !gossip->drawn())
-    r.replicas.spectral_gap = spectral_gap(*gossip);
+    if (const double gap = spectral_gap(*gossip); gap > 0) r.replicas.spectral_gap = gap;
   if (fed) book_starvation(*fed, r);
   r.wall_s = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   if (!options.trace.empty())
@@ -76,11 +72,8 @@ Result simulate_here(const Scenario& s, const SimulateOptions& options) {
 }
 
 Result simulate(const Scenario& s, const SimulateOptions& options) {
-  Result r = s.said_step.time.value > 0
-                 ? said_result(s)
-                 : result_from_json(json::parse(in_child([&] { return to_json(simulate_here(s, options)).dump(); })));
-  if (s.failures.given()) r.failures = study_failures(s, Seconds{r.step_time});
-  return r;
+  return s.said_step.time.value > 0 ? said_result(s)
+                                    : result_from_text(in_child([&] { return to_text(simulate_here(s, options)); }));
 }
 
 std::vector<WhatIf> what_if(const Scenario& s, double factor, TransportKind transport) {
@@ -91,36 +84,34 @@ std::vector<WhatIf> what_if(const Scenario& s, double factor, TransportKind tran
     options.critical_path = false;
     options.transport = transport;
     options.upgrade[classes[i]] = factor;
-    return to_json(result_of(s, StepRun(s, options))).dump();
+    return to_text(result_of(s, StepRun(s, options)));
   });
   std::vector<WhatIf> table;
   for (std::size_t i = 0; i < classes.size(); ++i)
-    table.push_back({classes[i], factor, json::parse(texts[i]).at("step_time_s").get<double>()});
+    table.push_back({classes[i], factor, result_from_text(texts[i]).step_time});
   return table;
 }
 
 Explanation explain(const Scenario& s) {
   require_simulable(s);
   const std::optional<Result> fed = fed_result(s, {});
-  const std::string text = in_child([&s] {
+  Explanation e = explanation_from_text(in_child([&s] {
     const StepRun run(s, {});
-    json lines = json::array();
+    Explanation of_run{result_of(s, run), {}};
     for (const PathStep& step : named_path(run)) {
-      if (step.end <= step.begin) continue;  // of steps that are not looked at
+      if (step.end <= step.begin) continue;  // of the other steps
       const OpRecord& record = run.timeline.records()[step.id - 1];
-      const std::string actor = run.machine.top().actor_name(record.actor);
-      const std::string& name = run.names[record.name];
-      if (!lines.empty() && lines.back()[3] == name && lines.back()[2] == actor && lines.back()[4] == step.resource)
-        lines.back()[1] = step.end;
+      const PathLine line{step.begin, step.end, run.machine.top().actor_name(record.actor), run.names[record.name],
+                          step.resource};
+      PathLine* last = of_run.path.empty() ? nullptr : &of_run.path.back();
+      if (last && last->name == line.name && last->actor == line.actor && last->resource == line.resource)
+        last->end = line.end;
       else
-        lines.push_back({step.begin, step.end, actor, name, step.resource});
+        of_run.path.push_back(line);
     }
-    return json{{"result", to_json(result_of(s, run))}, {"path", lines}}.dump();
-  });
-  const json j = json::parse(text);
-  Explanation e{result_from_json(j.at("result")), {}};
+    return to_text(of_run);
+  }));
   if (fed) book_starvation(*fed, e.result);
-  for (const json& line : j.at("path")) e.path.push_back({line[0], line[1], line[2], line[3], line[4]});
   return e;
 }
 

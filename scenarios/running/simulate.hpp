@@ -5,7 +5,8 @@
 #include <string>
 #include <utility>
 
-#include "scenarios/running/result.hpp"
+#include "scenarios/answer/result.hpp"
+#include "scenarios/reading/scenario.hpp"
 #include "sim/executor/simulation.hpp"
 #include "topologies/machines/cluster_machine.hpp"
 
@@ -33,21 +34,12 @@ struct SimulateOptions {
 
 /// Programs, machine and observers put together and run, in this process. One simulation a process: use the next two.
 Result simulate_here(const Scenario&, const SimulateOptions&);
-/// In a forked child.
+/// In a forked child. Failures are no part of a step: see simulate_training().
 Result simulate(const Scenario&, const SimulateOptions& = {});
 
 /// Each resource class `factor` times faster, simulated again; side by side on the processors there are.
 std::vector<WhatIf> what_if(const Scenario&, double factor = 2, TransportKind = kDefaultTransport);
 
-/// One step of the critical path, in words.
-struct PathLine {
-  double begin = 0, end = 0;
-  std::string actor, name, resource;
-};
-struct Explanation {
-  Result result;
-  std::vector<PathLine> path;  ///< neighbours with one name, actor and resource joined
-};
 Explanation explain(const Scenario&);
 
 }  // namespace trainyard

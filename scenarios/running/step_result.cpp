@@ -180,7 +180,9 @@ void book_replicas(const Scenario& s, Result& r) {
   r.warm_steps = s.warm_steps;
   r.replicas.delay = updates.delay;
   r.replicas.local_steps = updates.local_steps;
-  if (updates.delay > 0) r.replicas.late_gradients = static_cast<double>(s.plan.ranks) * s.plan.steps;
+  if (updates.delay > 0)
+    r.staleness[static_cast<std::uint32_t>(updates.delay)] =
+        static_cast<std::uint64_t>(s.plan.ranks) * static_cast<std::uint64_t>(s.plan.steps);
   if (!updates.gossip) return;
   r.replicas.gossip = updates.gossip->name();
   r.replicas.neighbours = updates.gossip->most_neighbours();
@@ -204,7 +206,7 @@ Result said_result(const Scenario& s) {
   r.scenario = s.name;
   r.ranks = s.plan.ranks;
   r.step_time = s.said_step.time.value;
-  r.said_step = s.said_step.source;
+  r.step_time_source = s.said_step.source;
   book_training(s, r);
   book_rates(s, r);
   return r;
@@ -222,11 +224,9 @@ Result result_of(const Scenario& s, const StepRun& run) {
     r.all_reduce.fidelity = name_of(s.plan.collective.fidelity);
     r.all_reduce.channels = s.plan.collective.channels;
   }
-  if (s.tuned) {
-    r.all_reduce.tried_size = s.tuned->size.value;
+  if (s.tuned)
     for (const Tuning::Candidate& c : s.tuned->candidates)
-      r.all_reduce.tried.push_back({c.algorithm, c.channels, c.seconds});
-  }
+      r.all_reduce.tuned.push_back({c.algorithm, c.channels, s.tuned->size.value, c.seconds});
   r.operations = run.end.operations;
   r.messages = run.end.transfers;
   r.late_by_look_ahead = run.end.late_by_look_ahead;

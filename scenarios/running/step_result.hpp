@@ -3,7 +3,7 @@
 #include <string>
 #include <vector>
 
-#include "scenarios/running/result.hpp"
+#include "scenarios/answer/result.hpp"
 #include "scenarios/running/step_run.hpp"
 
 namespace trainyard {

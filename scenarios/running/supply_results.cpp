@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <nlohmann/json.hpp>
 
 #include "scenarios/running/step_result.hpp"
 #include "sim/process/child.hpp"
@@ -15,9 +14,9 @@ void book_servers(const StepRun& run, Result& r) {
   std::vector<double> held(static_cast<std::size_t>(plan.servers));
   for (std::size_t k = 0; k < plan.keys(); ++k) held[static_cast<std::size_t>(plan.server_of[k])] += plan.share_of(k);
   r.servers.largest_share = *std::max_element(held.begin(), held.end());
-  r.servers.staleness = run.board->staleness();
+  r.staleness = run.board->staleness();
   std::uint64_t applied = 0;
-  for (const auto& [of, count] : r.servers.staleness) applied += count;
+  for (const auto& [of, count] : r.staleness) applied += count;
   const auto dropped = static_cast<double>(run.board->dropped_pushes());
   r.servers.dropped_share = dropped / (dropped + static_cast<double>(applied));
   const char* others = plan.consistency == Consistency::synchronous ? "barrier"
@@ -41,8 +40,7 @@ std::optional<Result> fed_result(const Scenario& s, SimulateOptions options) {
   options.critical_path = options.progress = false;
   options.trace.clear();
   options.picture.clear();
-  return result_from_json(
-      nlohmann::json::parse(in_child([&] { return to_json(result_of(fed, StepRun(fed, options))).dump(); })));
+  return result_from_text(in_child([&] { return to_text(result_of(fed, StepRun(fed, options))); }));
 }
 
 /// A rank that waits for a peer's gradients may wait for the peer's samples, or have posted its receive while it waits for
@@ -50,7 +48,7 @@ std::optional<Result> fed_result(const Scenario& s, SimulateOptions options) {
 void book_starvation(const Result& fed, Result& r) {
   const double wait = r.step_time - fed.step_time;
   if (wait <= 0) return;
-  r.input.starved_share = wait / r.step_time;
+  r.input->starved_share = wait / r.step_time;
   r.breakdown = fed.breakdown;
   r.breakdown.input = wait;
 }
@@ -58,24 +56,24 @@ void book_starvation(const Result& fed, Result& r) {
 /// How busy what brings samples is.
 void book_input(const Scenario& s, const StepRun& run, Result& r) {
   const InputSupply& supply = s.input.supply;
-  r.input.used = true;
+  Result::Input& input = r.input.emplace();
   const double end = run.end.end.value;
   for (const LinkId link : run.machine.input->machine().storage_links())
-    r.input.storage_busy = std::max(
-        r.input.storage_busy,
+    input.storage_busy = std::max(
+        input.storage_busy,
         run.traffic.on_link(link) / run.machine.top().links()[static_cast<std::size_t>(link)].capacity / Seconds{end});
   std::map<int, double> staged;  // by node
   for (const InputMachine::Group& group : run.machine.input->machine().groups()) {
     const BreakdownParts parts = run.breakdown.parts(group.loader);
     if (const auto decode = parts.work.find("decode"); decode != parts.work.end())
-      r.input.decode_busy = std::max(r.input.decode_busy, decode->second / Seconds{end});
+      input.decode_busy = std::max(input.decode_busy, decode->second / Seconds{end});
     staged[group.node] += run.memory.peak(group.loader).value;
-    r.input.read += run.traffic.received(group.loader).value / run.plan.steps;
+    input.read += run.traffic.received(group.loader).value / run.plan.steps;
   }
   const Bytes dataset = supply.samples * supply.sample;
   for (const auto& [node, bytes] : staged)
-    r.input.host_bytes = std::max(r.input.host_bytes, bytes + std::min(supply.cache, dataset).value);
-  r.input.from_cache = 1 - supply.missed;
+    input.host_bytes = std::max(input.host_bytes, bytes + std::min(supply.cache, dataset).value);
+  input.from_cache = 1 - supply.missed;
 }
 
 }  // namespace trainyard

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "scenarios/answer/json_fields.hpp"
 #include "sim/error.hpp"
 
 namespace trainyard {
@@ -121,6 +122,11 @@ CollectiveRunOptions run_options(const BenchOptions& o, double size) {
   return run;
 }
 
+/// "LL128, ring", of a modelled collective.
+std::string protocol_of(const BenchOptions& o, double size) {
+  return o.settings.model->cost(o.operation, Bytes{size}, o.ranks, o.settings.ranks_per_node(o.ranks)).detail;
+}
+
 }  // namespace
 
 long wrong_elements(const ClusterSpec& cluster, const CollectiveRunOptions& options) {
@@ -149,33 +155,35 @@ long wrong_elements(const ClusterSpec& cluster, const CollectiveRunOptions& opti
   return wrong;
 }
 
-nlohmann::json to_json(const BenchRow& row) {
-  const auto count = [](const std::optional<long>& wrong) { return wrong ? nlohmann::json(*wrong) : nlohmann::json(); };
-  return {{"size", row.size},
-          {"elements", row.elements},
-          {"time", row.time},
-          {"algorithm_bandwidth", row.algorithm_bandwidth},
-          {"bus_bandwidth", row.bus_bandwidth},
-          {"wrong", count(row.wrong)},
-          {"wrong_in_place", count(row.wrong_in_place)},
-          {"algorithm", row.algorithm},
-          {"detail", row.detail}};
+const JsonFields<BenchRow>& bench_fields() {
+  using R = BenchRow;
+  const auto compared = [](const R& r) { return r.measured_us.has_value(); };
+  static const JsonFields<R> fields =
+      JsonFields<R>()
+          .value("size_bytes", "bytes", &R::size_bytes, "size of the data, as nccl-tests counts it")
+          .value("count", "", &R::count, "elements, as nccl-tests counts them")
+          .value("time_us", "us", &R::time_us, "time of the collective")
+          .value("algbw_GBps", "GB/s", &R::algbw_GBps, "algorithm bandwidth: size over time")
+          .value("busbw_GBps", "GB/s", &R::busbw_GBps, "bus bandwidth: what a link carries, as nccl-tests defines it")
+          .value("wrong", "", &R::wrong, "wrong elements, out of place; null where no values are moved")
+          .value("wrong_in_place", "", &R::wrong_in_place, "wrong elements, in place; null where no values are moved")
+          .value("algorithm", "", &R::algorithm, "algorithm, or protocol of NCCL")
+          .value("measured_us", "us", &R::measured_us, "measured time")
+          .when(compared, "with --compare")
+          .value("error", "share", &R::error, "simulated over measured, less one")
+          .when(compared, "with --compare");
+  return fields;
 }
 
-BenchRow bench_row_from_json(const nlohmann::json& j) {
-  const auto count = [&j](const char* key) {
-    return j.at(key).is_null() ? std::optional<long>() : std::optional<long>(j.at(key).get<long>());
-  };
+std::string to_text(const BenchRow& row) {
+  nlohmann::ordered_json j = nlohmann::ordered_json::object();
+  bench_fields().write(row, j);
+  return j.dump();
+}
+
+BenchRow bench_row_from_text(const std::string& text) {
   BenchRow row;
-  row.size = j.at("size");
-  row.elements = j.at("elements");
-  row.time = j.at("time");
-  row.algorithm_bandwidth = j.at("algorithm_bandwidth");
-  row.bus_bandwidth = j.at("bus_bandwidth");
-  row.wrong = count("wrong");
-  row.wrong_in_place = count("wrong_in_place");
-  row.algorithm = j.at("algorithm");
-  row.detail = j.at("detail");
+  bench_fields().read(nlohmann::ordered_json::parse(text), row);
   return row;
 }
 
@@ -191,25 +199,31 @@ std::vector<double> bench_sizes(const BenchOptions& o) {
   return sizes;
 }
 
-BenchRow bench_row(const ClusterSpec& cluster, const BenchOptions& o, double size) {
+BenchRow bench_row(const ClusterSpec& cluster, const BenchOptions& o, double size, std::optional<Seconds> measured) {
   BenchRow row;
-  row.size = usable_size(o, size);
-  row.elements = row.size / o.element.value / (in_blocks(o.operation) ? o.ranks : 1);
+  row.size_bytes = usable_size(o, size);
+  row.count = row.size_bytes / o.element.value / (in_blocks(o.operation) ? o.ranks : 1);
   row.algorithm = o.algorithm;
-  CollectiveRunOptions run = run_options(o, row.size);
+  CollectiveRunOptions run = run_options(o, row.size_bytes);
   if (o.algorithm == "auto") {
-    const Tuning tuned = tune(o.operation, Bytes{row.size}, cluster, o.ranks, o.settings, o.software, true);
+    const Tuning tuned = tune(o.operation, Bytes{row.size_bytes}, cluster, o.ranks, o.settings, o.software, true);
     row.algorithm = run.algorithm = tuned.best().algorithm;
     run.options.settings.channels = tuned.best().channels;
     if (tuned.best().channels > 1) row.algorithm += fmt::format(" of {} channels", tuned.best().channels);
   }
   if (o.settings.fidelity == Fidelity::modelled)
-    row.detail =
-        o.settings.model->cost(o.operation, Bytes{row.size}, o.ranks, o.settings.ranks_per_node(o.ranks)).detail;
+    if (const std::string protocol = protocol_of(o, row.size_bytes); !protocol.empty())
+      row.algorithm = "NCCL, " + protocol;
   run.options.in_place = o.operation != Operation::all_to_all_v;
-  row.time = run_collective(cluster, run).time;
-  if (row.time > 0) row.algorithm_bandwidth = row.size / row.time;
-  row.bus_bandwidth = row.algorithm_bandwidth * bus_factor(o.operation, o.ranks);
+  const double time = run_collective(cluster, run).time;
+  row.time_us = time * 1e6;
+  const double bandwidth = time > 0 ? row.size_bytes / time : 0;
+  row.algbw_GBps = bandwidth * 1e-9;
+  row.busbw_GBps = bandwidth * bus_factor(o.operation, o.ranks) * 1e-9;
+  if (measured) {
+    row.measured_us = measured->value * 1e6;
+    row.error = time / measured->value - 1;
+  }
   if (!o.check || o.settings.fidelity != Fidelity::messages || o.operation == Operation::barrier) return row;
   run.groups.resize(std::min<std::size_t>(run.groups.size(), 1));
   if (run.options.in_place) row.wrong_in_place = wrong_elements(cluster, run);

@@ -1,5 +1,4 @@
 #pragma once
-#include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
 #include <vector>
@@ -8,6 +7,9 @@
 #include "scenarios/running/collective_run.hpp"
 
 namespace trainyard {
+
+template <class T>
+class JsonFields;
 
 /// One collective over a range of sizes, as nccl-tests runs it.
 struct BenchOptions {
@@ -23,21 +25,21 @@ struct BenchOptions {
   bool check = true;  ///< of messages: move values, and count wrong ones
 };
 
+/// A row of nccl-tests' table, in its units.
 struct BenchRow {
-  double size = 0;      ///< bytes, as nccl-tests counts them: what divides among the ranks in units of 16 bytes
-  double elements = 0;  ///< nccl-tests' count
-  double time = 0;      ///< s
-  double algorithm_bandwidth = 0, bus_bandwidth = 0;  ///< bytes/s
-  std::optional<long> wrong, wrong_in_place;          ///< elements; none where no values are moved
-  std::string algorithm;                              ///< "auto": which it chose
-  std::string detail;                                 ///< of a modelled one: protocol
+  double size_bytes = 0;  ///< as nccl-tests counts it: what divides among the ranks in units of 16 bytes
+  double count = 0;       ///< elements
+  double time_us = 0, algbw_GBps = 0, busbw_GBps = 0;
+  std::optional<std::int64_t> wrong, wrong_in_place;  ///< elements; none where no values are moved
+  std::string algorithm;                              ///< "auto": which it chose; a modelled one: with its protocol
+  std::optional<double> measured_us, error;           ///< beside a measurement: simulated over measured, less one
 };
+const JsonFields<BenchRow>& bench_fields();
+std::string to_text(const BenchRow&);
+BenchRow bench_row_from_text(const std::string&);
 
-nlohmann::json to_json(const BenchRow&);
-BenchRow bench_row_from_json(const nlohmann::json&);
-
-/// The row of the size that is nearest to `size` from below among those that can be.
-BenchRow bench_row(const ClusterSpec&, const BenchOptions&, double size);
+/// The row of the size that is nearest to `size` from below among those that can be. `measured`: of that size, if known.
+BenchRow bench_row(const ClusterSpec&, const BenchOptions&, double size, std::optional<Seconds> measured = {});
 /// The sizes asked for. Throws UserError for ranges that hold none, or over 10,000.
 std::vector<double> bench_sizes(const BenchOptions&);
 

@@ -53,7 +53,7 @@ Bytes peak_memory(const Scenario& s) {
                  alone.nodes = 1;
                  alone.others.clear();
                  alone.taken_out.clear();
-                 alone.joins_chips = false;
+                 alone.fabric = nullptr;
                  ClusterMachine machine(alone, s.software);
                  Names names;
                  training_groups(names, plan.all_reduce);

@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 #include <numeric>
 
+#include "scenarios/answer/json_reference.hpp"
 #include "sim/error.hpp"
 
 namespace trainyard {
@@ -55,24 +56,74 @@ ErrorSet error_set(std::string name, std::vector<MeasuredPoint> points) {
   set.worst_abs = quantile(errors, 1);
   set.rank_correlation = spearman(points);
   set.name = std::move(name);
+  set.n = points.size();
   set.points = std::move(points);
   return set;
 }
 
-nlohmann::json to_json(const ErrorSet& set, bool points) {
-  nlohmann::json j = {{"name", set.name},
-                      {"n", set.points.size()},
-                      {"error_kind", "relative"},
-                      {"mean_abs_error", set.mean_abs},
-                      {"median_abs_error", set.median_abs},
-                      {"p90_abs_error", set.p90_abs},
-                      {"worst_abs_error", set.worst_abs},
-                      {"signed_mean_error", set.signed_mean},
-                      {"rank_correlation", set.rank_correlation}};
-  if (!points) return j;
-  j["points"] = nlohmann::json::array();
-  for (const MeasuredPoint& p : set.points)
-    j["points"].push_back({{"id", p.id}, {"predicted", p.predicted}, {"measured", p.measured}});
+const JsonFields<ErrorSet>& error_set_fields() {
+  using E = ErrorSet;
+  using P = MeasuredPoint;
+  static const JsonFields<E> fields =
+      JsonFields<E>()
+          .value("name", "", &E::name, "what is compared")
+          .value(
+              "n", "", [](const E& e) { return std::uint64_t{e.n}; }, "number of points")
+          .value(
+              "error_kind", "", [](const E&) { return std::string("relative"); },
+              "relative: predicted over measured, less one; points: their difference")
+          .value("mean_abs_error", "share", &E::mean_abs, "mean of the absolute errors")
+          .value("median_abs_error", "share", &E::median_abs, "their median")
+          .value("p90_abs_error", "share", &E::p90_abs, "their 90th percentile")
+          .value("worst_abs_error", "share", &E::worst_abs, "the largest")
+          .value("signed_mean_error", "share", &E::signed_mean, "mean of the signed errors")
+          .value("rank_correlation", "", &E::rank_correlation, "Spearman's: whether the order of the points is right")
+          .list("points", &E::points,
+                JsonFields<P>()
+                    .value("id", "", &P::id, "the measurement")
+                    .value("predicted", "", &P::predicted, "by the simulator, in the unit of the measurement")
+                    .value("measured", "", &P::measured, "the measurement"),
+                "every point")
+          .when([](const E& e) { return !e.points.empty(); }, "with --points");
+  return fields;
+}
+
+nlohmann::json to_json(ErrorSet set, bool points) {
+  if (!points) set.points.clear();
+  nlohmann::ordered_json j = nlohmann::ordered_json::object();
+  error_set_fields().write(set, j);
+  return j;
+}
+
+namespace {
+
+JsonFields<Judgement> judgement_fields() {
+  using J = Judgement;
+  return JsonFields<J>()
+      .value(
+          "crossover_batch", "samples", [](const J& j) { return *j.crossover_batch; },
+          "batch from which two nodes are faster than one; null: none")
+      .when([](const J& j) { return j.crossover_batch.has_value(); }, "validate horovod")
+      .value(
+          "limits", "share", [](const J& j) { return *j.limits; }, "limits of the errors, by their keys")
+      .when([](const J& j) { return j.limits.has_value(); }, "validate collectives, horovod")
+      .value("pass", "", &J::pass, "the errors are within their limits");
+}
+
+std::vector<FieldRow> validate_rows() {
+  std::vector<FieldRow> rows{{"sets", "list", "the sets of measurements", ""}};
+  for (FieldRow& row : error_set_fields().rows("sets[].")) rows.push_back(std::move(row));
+  for (FieldRow& row : judgement_fields().rows("sets[].")) rows.push_back(std::move(row));
+  return rows;
+}
+
+const RegisterJsonReference error_set_json{"validate", "errors against measurements, a set each", validate_rows};
+
+}  // namespace
+
+nlohmann::ordered_json to_json(const ErrorSet& set, bool points, const Judgement& judgement) {
+  nlohmann::ordered_json j = to_json(set, points);
+  judgement_fields().write(judgement, j);
   return j;
 }
 

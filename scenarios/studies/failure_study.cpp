@@ -90,7 +90,7 @@ LongRunPlan plan_of(const Scenario& s, Seconds step) {
 }
 
 /// Adds one to the sums.
-void add(FailureStudy& study, const LongRunResult& run) {
+void add(FailureResult& study, const LongRunResult& run) {
   study.end += run.end.value;
   study.steps += run.steps;
   study.goodput += run.goodput();
@@ -107,7 +107,7 @@ void add(FailureStudy& study, const LongRunResult& run) {
 }
 
 /// Sums become means, sums of squares deviations.
-void divide(FailureStudy& study) {
+void divide(FailureResult& study) {
   const double n = study.runs;
   for (double* sum : {&study.end, &study.steps, &study.goodput, &study.goodput_deviation, &study.lost_work,
                       &study.lost_work_deviation, &study.stalled, &study.down, &study.without_node, &study.slower,
@@ -123,7 +123,7 @@ void divide(FailureStudy& study) {
 }
 
 /// Steps between checkpoints, as the scenario says or as simulated runs have it best.
-double interval(const Scenario& s, const LongRunPlan& plan, FailureStudy& study) {
+double interval(const Scenario& s, const LongRunPlan& plan, FailureResult& study) {
   const FailureChoice& choice = s.failures;
   const bool loses = time_between_losses(plan.parts, plan.recovery).value > 0;
   if (choice.optimal && !loses)
@@ -143,9 +143,9 @@ double interval(const Scenario& s, const LongRunPlan& plan, FailureStudy& study)
   return choice.every > 0 ? choice.every : std::max(1.0, std::round(choice.every_time / plan.step));
 }
 
-/// What became of failures that are said. Throws UserError at the time of one that comes too late.
-std::vector<FailureStudy::Said> said_failures(const FailureChoice& choice, const LongRunResult& run) {
-  std::vector<FailureStudy::Said> said;
+/// What became of the failures that the scenario sets. Throws UserError at the place of one that comes too late.
+std::vector<FailureResult::SetFailure> set_failures(const FailureChoice& choice, const LongRunResult& run) {
+  std::vector<FailureResult::SetFailure> outcomes;
   for (std::size_t i = 0; i < choice.failures.size(); ++i) {
     const SetFailure& failure = choice.failures[i];
     const SetFailureOutcome& outcome = run.said[i];
@@ -155,17 +155,17 @@ std::vector<FailureStudy::Said> said_failures(const FailureChoice& choice, const
     if (!outcome.happened)
       fail(choice.failure_places[i], fmt::format("faults.failures.{}.at: {} steps, but the training ends with {}", i,
                                                  failure.after_step, run.steps));
-    said.push_back({choice.failure_names[i], outcome.idle, outcome.at.value, outcome.steps, outcome.lost_steps,
-                    outcome.lost_work.value});
+    outcomes.push_back({choice.failure_names[i], outcome.at.value, outcome.steps, outcome.lost_steps,
+                        outcome.lost_work.value, outcome.idle});
   }
-  return said;
+  return outcomes;
 }
 
 }  // namespace
 
-FailureStudy study_failures(const Scenario& s, Seconds step) {
+FailureResult study_failures(const Scenario& s, Seconds step) {
   const FailureChoice& choice = s.failures;
-  FailureStudy study;
+  FailureResult study;
   LongRunPlan plan = plan_of(s, step);
   study.time_between_failures = time_between_failures(plan.parts).value;
   constexpr double kMostFailures = 1e6;  // of all runs: seconds of simulation
@@ -194,7 +194,7 @@ FailureStudy study_failures(const Scenario& s, Seconds step) {
     for (int run = 0; run < study.runs; ++run) {
       plan.draws = seeded_draws(choice.seed + static_cast<std::uint64_t>(run));
       const LongRunResult result = run_long(plan);
-      study.said = said_failures(choice, result);
+      study.set_failures = set_failures(choice, result);
       add(study, result);
     }
   } catch (const UserError& e) {
@@ -203,8 +203,14 @@ FailureStudy study_failures(const Scenario& s, Seconds step) {
   }
   divide(study);
   for (const auto& [replicas, of_them] : fewer.asked())
-    study.fewer.push_back({replicas, of_them.time.value, of_them.simulated});
+    study.reduced_replicas.push_back({replicas, of_them.time.value, of_them.simulated});
   return study;
+}
+
+Result simulate_training(const Scenario& s, const SimulateOptions& options) {
+  Result r = simulate(s, options);
+  if (s.failures.given()) r.failures = study_failures(s, Seconds{r.step_time});
+  return r;
 }
 
 }  // namespace trainyard

@@ -10,7 +10,7 @@ namespace trainyard {
 namespace {
 
 /// The scenario with the costs of its checkpoints known, and nothing sought that was not asked for.
-Scenario with_known_costs(const Scenario& s, const FailureStudy& study) {
+Scenario with_known_costs(const Scenario& s, const FailureResult& study) {
   Scenario known = s;
   known.failures.find_best = false;
   if (!known.failures.checkpoints) return known;
@@ -24,16 +24,17 @@ Scenario with_known_costs(const Scenario& s, const FailureStudy& study) {
 
 }  // namespace
 
-std::vector<FailureWhatIf> failure_what_ifs(const Scenario& s, Seconds step, const FailureStudy& study, double factor) {
+std::vector<FailureWhatIf> failure_what_ifs(const Scenario& s, Seconds step, const FailureResult& study,
+                                            double factor) {
   const Scenario known = with_known_costs(s, study);
   std::vector<FailureWhatIf> table;
   const auto run_again = [&](const std::string& change, const std::function<void(FailureChoice&)>& apply) {
     Scenario changed = known;
     apply(changed.failures);
     try {
-      const FailureStudy again = study_failures(changed, step);
+      const FailureResult again = study_failures(changed, step);
       table.push_back({change, again.goodput, again.effective_step_time()});
-    } catch (const UserError&) {  // a failure that is said comes after the end of a faster training
+    } catch (const UserError&) {  // a set failure comes after the end of a faster training
     }
   };
   const FailureChoice& choice = s.failures;
@@ -64,11 +65,11 @@ std::vector<FailureWhatIf> failure_what_ifs(const Scenario& s, Seconds step, con
   return table;
 }
 
-void add_goodput(std::vector<WhatIf>& table, const Scenario& s, const FailureStudy& study) {
+void add_goodput(std::vector<WhatIf>& table, const Scenario& s, const FailureResult& study) {
   Scenario known = with_known_costs(s, study);
   for (WhatIf& change : table) try {
       known.said_step.time = Seconds{change.step_time};
-      const FailureStudy again = study_failures(known, known.said_step.time);
+      const FailureResult again = study_failures(known, known.said_step.time);
       change.goodput = again.goodput;
       change.effective_step_time = again.effective_step_time();
     } catch (const UserError&) {  // as above

@@ -18,9 +18,9 @@ Scenario with_replicas(const Scenario& s, int replicas) {
                   {"faults.failures", "null"},
                   {"faults.checkpoint", "null"},
                   {"faults.restart", "null"}};
-  const Node* said = s.document.find("plan")->find("data_parallel");
-  if (said && said->kind == Node::Kind::scalar) fewer.emplace_back("plan.data_parallel", fmt::format("{}", replicas));
-  if (said && said->find("size")) fewer.emplace_back("plan.data_parallel.size", fmt::format("{}", replicas));
+  const Node* given = s.document.find("plan")->find("data_parallel");
+  if (given && given->kind == Node::Kind::scalar) fewer.emplace_back("plan.data_parallel", fmt::format("{}", replicas));
+  if (given && given->find("size")) fewer.emplace_back("plan.data_parallel.size", fmt::format("{}", replicas));
   return read_again(s, fewer);
 }
 

@@ -12,13 +12,13 @@ class FewerReplicas {
  public:
   struct Step {
     Seconds time;
-    bool simulated = false;  ///< false: the whole step's, as if the batch divided among the replicas to the last sample
+    bool simulated = false;  ///< false: scaled from the full step, as if the batch divided evenly
   };
   /// `step` of all replicas.
   FewerReplicas(const Scenario& scenario, Seconds step) : scenario_(scenario), step_(step) {}
 
   /// Simulated once, in a child, where the scenario allows for it: where the batch, the nodes and the fabric divide, and
-  /// the step is neither said nor one of minutes. Of more than `kMostSimulated` numbers the rest is not simulated.
+  /// the step time is not given and its simulation does not take minutes. At most `kMostSimulated` are simulated.
   Seconds operator()(int replicas);
   const std::map<int, Step>& asked() const { return asked_; }  ///< by replicas
 

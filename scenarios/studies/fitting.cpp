@@ -33,6 +33,13 @@ std::vector<Overrides> candidates(const Scenario& s) {
   return all;
 }
 
+/// "plan.recompute=full".
+std::string in_words(const Overrides& overrides) {
+  std::string text;
+  for (const auto& [path, value] : overrides) text += fmt::format("{}{}={}", text.empty() ? "" : " ", path, value);
+  return text;
+}
+
 /// With as many micro-batches as are in flight at most, and some.
 Scenario shortened(const Scenario& s, const Overrides& overrides) {
   const Scenario other = read_again(s, overrides);
@@ -53,19 +60,13 @@ std::vector<FittingChange> fitting_changes(const Scenario& s) {
     options.critical_path = false;
     try {
       const Result result = simulate(shortened(s, overrides), options);
-      changes.push_back({overrides, result.memory.peak, result.fits});
+      changes.push_back({in_words(overrides), result.memory.peak, result.fits});
     } catch (const UserError&) {  // a plan that does not exist
     }
   }
   std::stable_sort(changes.begin(), changes.end(),
                    [](const FittingChange& a, const FittingChange& b) { return a.peak < b.peak; });
   return changes;
-}
-
-std::string in_words(const Overrides& overrides) {
-  std::string text;
-  for (const auto& [path, value] : overrides) text += fmt::format("{}{}={}", text.empty() ? "" : " ", path, value);
-  return text;
 }
 
 }  // namespace trainyard

@@ -65,9 +65,9 @@ HorovodStudy read_horovod_study() {
 }
 
 Scenario horovod_scenario(const HorovodStudy& study, HorovodReading reading, const HorovodStudy::Row& row) {
-  const bool single = reading == HorovodReading::predicted_single;
+  const bool single = reading == HorovodReading::measured_single || reading == HorovodReading::predicted_single;
   const double workers = single ? 1 : kHorovodWorkers;
-  const bool measured = reading == HorovodReading::documented || reading == HorovodReading::fitted;
+  const bool measured = reading != HorovodReading::predicted_compute && reading != HorovodReading::predicted_single;
   Overrides changes{{"cluster.nodes", fmt::format("{}", workers)},
                     {"plan.micro_batch_size", fmt::format("{}", row.batch)},
                     {"plan.global_batch_size", fmt::format("{}", row.batch * workers)},

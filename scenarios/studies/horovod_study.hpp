@@ -42,6 +42,7 @@ enum class HorovodReading : std::uint8_t {
   documented,         ///< compute: the single-node column; software without its fitted constant
   fitted,             ///< the same with the stack's fitted constant
   predicted_compute,  ///< compute predicted too
+  measured_single,    ///< one node, its steps given
   predicted_single,   ///< one node, predicted
 };
 /// Seconds of the whole training at every batch, each point simulated by scenarios/horovod-mnist-2xt4.yaml.

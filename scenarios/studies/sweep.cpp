@@ -7,7 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "scenarios/planning/size.hpp"
-#include "scenarios/running/simulate.hpp"
+#include "scenarios/studies/failure_study.hpp"
 #include "scenarios/studies/sweep_journal.hpp"
 #include "sim/process/child.hpp"
 
@@ -73,56 +73,11 @@ std::string point_key(const Scenario& s, const std::string& stamp) {
   return text_hash(all);
 }
 
-json to_json(const SweepPoint& p) {
-  if (!p.error.empty()) return {{"error", p.error}};
-  json line{p.step_time,   p.samples_per_s, p.tokens_per_s_per_gpu, p.tflops_per_gpu,        p.mfu,
-            p.memory_peak, p.fits,          p.bottleneck,           p.exposed_communication, p.said};
-  if (const auto& t = p.training)
-    line.push_back({t->goodput, t->goodput_deviation, t->end, t->step_time, t->lost_work, t->checkpoint_interval});
-  return line;
-}
-
-SweepPoint point_from_json(const json& j) {
-  SweepPoint p;
-  p.done = true;
-  if (j.is_object()) {
-    p.error = j.at("error");
-    return p;
-  }
-  p.step_time = j.at(0);
-  p.samples_per_s = j.at(1);
-  p.tokens_per_s_per_gpu = j.at(2);
-  p.tflops_per_gpu = j.at(3);
-  p.mfu = j.at(4);
-  p.memory_peak = j.at(5);
-  p.fits = j.at(6);
-  p.bottleneck = j.at(7);
-  p.exposed_communication = j.at(8);
-  p.said = j.at(9);
-  constexpr std::size_t kTraining = 10;
-  if (j.size() <= kTraining) return p;
-  const json& t = j.at(kTraining);
-  p.training = SweepPoint::Training{t.at(0), t.at(1), t.at(2), t.at(3), t.at(4), t.at(5)};
-  return p;
-}
-
-SweepPoint point_of(const Result& r) {
-  SweepPoint p;
-  p.done = true;
-  p.step_time = r.step_time;
-  p.samples_per_s = r.samples_per_s;
-  p.tokens_per_s_per_gpu = r.tokens_per_s_per_gpu;
-  p.tflops_per_gpu = r.tflops_per_gpu;
-  p.mfu = r.mfu;
-  p.memory_peak = r.memory.peak;
-  p.fits = r.fits;
-  p.bottleneck = r.bottleneck;
-  for (const auto& [group, seconds] : r.breakdown.exposed_communication) p.exposed_communication += seconds;
-  p.said = !r.said_step.empty();
-  if (const auto& f = r.failures)
-    p.training = SweepPoint::Training{f->goodput,   f->goodput_deviation,  f->end, f->effective_step_time(),
-                                      f->lost_work, f->checkpoint.interval};
-  return p;
+/// A point as children and the journal write it: its figures, or {"error": ...}.
+SweepPoint point_from_text(const std::string& text) {
+  const json j = json::parse(text);
+  if (j.contains("error")) return {true, j.at("error"), ""};
+  return {true, "", text};
 }
 
 /// Reads every point in children, some points a child: errors, and keys of the journal.
@@ -163,7 +118,7 @@ bool take_from(const Journal& journal, const std::string& key, SweepPoint& point
   const std::string* line = journal.find(key);
   if (!line) return false;
   try {
-    point = point_from_json(json::parse(*line));
+    point = point_from_text(*line);
     return true;
   } catch (const json::exception&) {
     return false;
@@ -228,16 +183,14 @@ std::vector<SweepPoint> run_sweep(const Sweep& sweep, const SweepOptions& option
     try {
       Scenario s = read_scenario(sweep.scenario, sweep.point(open[k]));
       s.failures.find_best = false;  // no column shows it
-      return to_json(point_of(simulate(s))).dump();
+      return column_figures(simulate_training(s));
     } catch (
-        const UserError& e) {  // found only on the way, such as a deadlock: this point is impossible, not the sweep
-      SweepPoint impossible;
-      impossible.error = e.what();
-      return to_json(impossible).dump(-1, ' ', false, json::error_handler_t::replace);
+        const UserError& e) {  // found only in the run, such as a deadlock: this point is impossible, not the sweep
+      return json{{"error", e.what()}}.dump(-1, ' ', false, json::error_handler_t::replace);
     }
   };
   in_children(open.size(), processors(), simulate_point, [&](std::size_t k, const std::string& text) {
-    points[open[k]] = point_from_json(json::parse(text));
+    points[open[k]] = point_from_text(text);
     journal.add(checked.keys[open[k]], text);
     if (options.progress) options.progress(++done, count);
   });

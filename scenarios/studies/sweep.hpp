@@ -2,11 +2,11 @@
 #include <filesystem>
 #include <functional>
 #include <nlohmann/json_fwd.hpp>
-#include <optional>
 #include <string>
 #include <vector>
 
-#include "scenarios/running/result.hpp"
+#include "scenarios/answer/result.hpp"
+#include "scenarios/reading/scenario.hpp"
 
 namespace trainyard {
 
@@ -30,26 +30,22 @@ struct Sweep {
   Overrides point(std::size_t index) const;
 };
 
-/// The answer at one point. An impossible one has `error`, and no figures; one whose step was said, not simulated, has
-/// nothing of what is inside of it.
+/// The answer at one point. An impossible one has `error`, and no figures.
 struct SweepPoint {
   bool done = false;
   std::string error;
-  double step_time = 0, samples_per_s = 0, tokens_per_s_per_gpu = 0, tflops_per_gpu = 0, mfu = 0;
-  double memory_peak = 0;  ///< bytes, of the rank with the highest
-  bool fits = false;
-  std::string bottleneck;
-  double exposed_communication = 0;  ///< s, all groups
-  bool said = false;
-  /// What failures and checkpoints make of the training; s.
-  struct Training {
-    double goodput = 0, goodput_deviation = 0;
-    double end = 0, step_time = 0;  ///< step time: of all the time, over the steps done
-    double lost_work = 0;
-    double checkpoint_interval = 0;  ///< 0: no checkpoints
-  };
-  std::optional<Training> training;  ///< where the scenario has failures or checkpoints
+  std::string figures;  ///< the JSON object of its columns
 };
+
+/// A column of the tables: a field of the answer under a name that says all in one line.
+struct SweepColumn {
+  const char* name;
+  const char* path;  ///< in the answer's JSON; of an object of numbers it is their sum
+  bool simulated;    ///< not there where the step time is given
+};
+const std::vector<SweepColumn>& sweep_columns();
+/// The JSON object of an answer's columns, those that it has.
+std::string column_figures(const Result&);
 
 struct SweepOptions {
   /// Answers are kept there as they come, a line each, and those of an earlier run of the same points are taken from

@@ -1,7 +1,10 @@
 // The tables of a sweep.
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "scenarios/answer/json_reference.hpp"
 #include "scenarios/studies/sweep.hpp"
+#include "sim/error.hpp"
 #include "sim/process/output.hpp"
 
 namespace trainyard {
@@ -9,34 +12,32 @@ namespace {
 
 using nlohmann::ordered_json;
 
-/// Those that the point has.
-ordered_json figures(const SweepPoint& p) {
-  ordered_json named{{"step_time_s", p.step_time},
-                     {"samples_per_s", p.samples_per_s},
-                     {"tokens_per_s_per_gpu", p.tokens_per_s_per_gpu},
-                     {"tflops_per_gpu", p.tflops_per_gpu},
-                     {"mfu", p.mfu}};
-  if (!p.said)
-    named.update({{"memory_peak_bytes", p.memory_peak},
-                  {"fits", p.fits},
-                  {"bottleneck", p.bottleneck},
-                  {"exposed_communication_s", p.exposed_communication}});
-  if (const auto& t = p.training) {
-    named.update({{"goodput", t->goodput},
-                  {"goodput_deviation", t->goodput_deviation},
-                  {"training_time_s", t->end},
-                  {"effective_step_time_s", t->step_time},
-                  {"lost_work_s", t->lost_work}});
-    if (t->checkpoint_interval > 0) named["checkpoint_interval_s"] = t->checkpoint_interval;
+double sum_of(const ordered_json& numbers) {
+  double sum = 0;
+  for (const auto& [name, number] : numbers.items()) sum += number.get<double>();
+  return sum;
+}
+
+/// The field at "memory_bytes.peak"; null where there is none.
+const ordered_json* find_path(const ordered_json& answer, std::string_view path) {
+  const ordered_json* at = &answer;
+  while (at && !path.empty()) {
+    const std::size_t dot = std::min(path.find('.'), path.size());
+    const auto field = at->find(path.substr(0, dot));
+    at = field == at->end() ? nullptr : &*field;
+    path.remove_prefix(std::min(dot + 1, path.size()));
   }
-  return named;
+  return at;
+}
+
+ordered_json figures(const SweepPoint& point) {
+  return point.figures.empty() ? ordered_json::object() : ordered_json::parse(point.figures);
 }
 
 /// Of the table: in the order of the point that has most of them.
 std::vector<std::string> columns_of(const std::vector<SweepPoint>& points) {
   std::vector<std::string> columns;
   for (const SweepPoint& point : points) {
-    if (!point.error.empty()) continue;
     std::vector<std::string> merged;
     const ordered_json all = figures(point);
     for (const auto& [name, value] : all.items()) merged.push_back(name);
@@ -63,6 +64,36 @@ std::string csv_cell(const ordered_json& value) {
 
 }  // namespace
 
+const std::vector<SweepColumn>& sweep_columns() {
+  static const std::vector<SweepColumn> columns{{"step_time_s", "step_time_s", false},
+                                                {"samples_per_s", "samples_per_s", false},
+                                                {"tokens_per_s_per_gpu", "tokens_per_s_per_gpu", false},
+                                                {"tflops_per_gpu", "tflops_per_gpu", false},
+                                                {"mfu", "mfu", false},
+                                                {"memory_peak_bytes", "memory_bytes.peak", true},
+                                                {"fits", "fits", true},
+                                                {"bottleneck", "bottleneck.resource", true},
+                                                {"exposed_communication_s", "breakdown_s.exposed_communication", true},
+                                                {"goodput", "goodput", false},
+                                                {"goodput_deviation", "goodput_deviation", false},
+                                                {"training_time_s", "failures.training_time_s", false},
+                                                {"effective_step_time_s", "failures.effective_step_time_s", false},
+                                                {"lost_work_s", "lost_work_s", false},
+                                                {"checkpoint_interval_s", "checkpoint_interval_s", false}};
+  return columns;
+}
+
+std::string column_figures(const Result& result) {
+  ordered_json answer = ordered_json::object(), named = ordered_json::object();
+  result_fields().write(result, answer);
+  for (const SweepColumn& column : sweep_columns()) {
+    if (column.simulated && !result.step_time_source.empty()) continue;
+    if (const ordered_json* field = find_path(answer, column.path))
+      named[column.name] = field->is_object() ? ordered_json(sum_of(*field)) : *field;
+  }
+  return named.dump();
+}
+
 std::string sweep_csv(const Sweep& sweep, const std::vector<SweepPoint>& points) {
   std::string text;
   for (const SweepAxis& axis : sweep.axes) text += quoted(axis.path) + ",";
@@ -71,7 +102,7 @@ std::string sweep_csv(const Sweep& sweep, const std::vector<SweepPoint>& points)
   text += "error\n";
   for (std::size_t i = 0; i < points.size(); ++i) {
     for (const auto& [path, value] : sweep.point(i)) text += quoted(value) + ",";
-    const ordered_json of_point = points[i].error.empty() ? figures(points[i]) : ordered_json::object();
+    const ordered_json of_point = figures(points[i]);
     for (const std::string& column : columns)
       text += (of_point.contains(column) ? csv_cell(of_point[column]) : "") + ",";
     text += quoted(points[i].error) + "\n";
@@ -93,4 +124,25 @@ ordered_json sweep_json(const Sweep& sweep, const std::vector<SweepPoint>& point
   return {{"scenario", sweep.scenario.string()}, {"points", rows}};
 }
 
+namespace {
+
+/// The answer's fields under the columns' names.
+std::vector<FieldRow> sweep_rows() {
+  std::vector<FieldRow> rows{{"scenario", "text", "the scenario's file", ""},
+                             {"points", "list", "the points of the sweep, the last list of values varying fastest", ""},
+                             {"points[].set", "{key: text}", "the point's values, by field of the scenario", ""}};
+  const std::vector<FieldRow> answer = result_fields().rows();
+  for (const SweepColumn& column : sweep_columns()) {
+    const auto field =
+        std::find_if(answer.begin(), answer.end(), [&](const FieldRow& row) { return row.path == column.path; });
+    if (field == answer.end()) throw InternalError(std::string("a column of no field: ") + column.path);
+    rows.push_back({std::string("points[].") + column.name, field->type, field->words, field->when});
+  }
+  rows.push_back({"points[].error", "text", "why the point is impossible, instead of figures", "of impossible points"});
+  return rows;
+}
+
+const RegisterJsonReference sweep_table_json{"sweep", "a row a point; the CSV has the same columns", sweep_rows};
+
+}  // namespace
 }  // namespace trainyard

@@ -9,27 +9,27 @@ namespace trainyard {
 /// reference to it, so their frames stay small and hold nothing to destroy.
 class Emitter {
  public:
-  const Op& give(const Op& op) {
+  const Op& emit(const Op& op) {
     scratch_ = op;
     scratch_.work.sample = sample_;
     ++emitted_[op.stream];
     return scratch_;
   }
   /// The next operation of `stream`, to be filled in place.
-  Op& fresh(Kind kind, Stream stream) {
+  Op& begin(Kind kind, Stream stream) {
     scratch_ = Op{};
     scratch_.kind = kind;
     scratch_.stream = stream;
     return scratch_;
   }
-  const Op& give_fresh() {
+  const Op& emit() {
     scratch_.work.sample = sample_;
     ++emitted_[scratch_.stream];
     return scratch_;
   }
   /// The operation given last, changed before anybody has seen it.
   template <class Change>
-  const Op& remake(Change change) {
+  const Op& amend(Change change) {
     change(scratch_);
     return scratch_;
   }

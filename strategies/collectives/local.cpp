@@ -114,15 +114,15 @@ std::uint16_t Local::slot(int peer) const {
   throw InternalError(fmt::format("rank {} of a collective has no peer {}", rank_, wanted));
 }
 
-Op& Local::fresh(Kind kind, Stream stream) {
-  Op& op = out_->fresh(kind, stream);
+Op& Local::begin(Kind kind, Stream stream) {
+  Op& op = out_->begin(kind, stream);
   op.group = call_->group;
   op.name = call_->name;
   return op;
 }
 
 Op& Local::message(Kind kind, int peer, const Chunk& chunk) {
-  Op& op = fresh(kind, kind == Kind::send ? send_stream_ : recv_stream_);
+  Op& op = begin(kind, kind == Kind::send ? send_stream_ : recv_stream_);
   op.message.bytes = chunk.bytes;
   op.message.slot = slot(peer);
   op.message.tag = tag_;
@@ -140,14 +140,14 @@ const Op& Local::send(int peer, const Chunk& chunk, Dep also) {
     op.message.extra_latency = call_->launch;
     if (also.count == 0) op.deps[1] = call_->start;
   }
-  return out_->give_fresh();
+  return out_->emit();
 }
 
 const Op& Local::send_at_once(int peer, const Chunk& chunk, Dep also) {
   send(peer, chunk, also);
   // None waits for the one before, so that each pays the launch that comes before the first message.
   const bool first_wave = !out_->used_by(number_of_call_, recv_stream_);
-  return out_->remake([&](Op& op) {
+  return out_->amend([&](Op& op) {
     op.message.mode = Mode::eager;
     if (first_wave) op.message.extra_latency = call_->launch;
   });
@@ -155,7 +155,7 @@ const Op& Local::send_at_once(int peer, const Chunk& chunk, Dep also) {
 
 const Op& Local::send_piece(int piece, int peer, const Chunk& chunk) {
   send(peer, chunk);
-  return out_->remake([piece](Op& op) {
+  return out_->amend([piece](Op& op) {
     op.message.mode = Mode::put;
     op.message.steps = piece == 0 ? 1 : 0;
   });
@@ -166,7 +166,7 @@ const Op& Local::pass_on(int peer, const Chunk& chunk, Dep received) {
   op.effect.read = chunk.ref;
   op.deps[0] = received;
   op.message.mode = Mode::eager;
-  return out_->give_fresh();
+  return out_->emit();
 }
 
 Local Local::emitting_to(Emitter& out) const {
@@ -177,7 +177,7 @@ Local Local::emitting_to(Emitter& out) const {
 }
 
 const Op& Local::send_flow(std::uint16_t slot, Bytes bytes, std::uint32_t steps) {
-  Op& op = fresh(Kind::send, send_stream_);
+  Op& op = begin(Kind::send, send_stream_);
   op.message.bytes = bytes;
   op.message.slot = slot;
   op.message.tag = tag_;
@@ -186,15 +186,15 @@ const Op& Local::send_flow(std::uint16_t slot, Bytes bytes, std::uint32_t steps)
   op.message.steps = steps;
   op.deps[0] = out_->after(recv_stream_);
   if (!out_->used_by(number_of_call_, recv_stream_)) op.message.extra_latency = call_->launch;
-  return out_->give_fresh();
+  return out_->emit();
 }
 const Op& Local::recv_flow(std::uint16_t slot) {
-  Op& op = fresh(Kind::recv, recv_stream_);
+  Op& op = begin(Kind::recv, recv_stream_);
   op.message.slot = slot;
   op.message.tag = tag_;
   op.message.path = call_->path;
   out_->first_of(number_of_call_, recv_stream_);
-  return out_->give_fresh();
+  return out_->emit();
 }
 
 const Op& Local::receive(int peer, const Chunk& chunk, Action action) {
@@ -207,7 +207,7 @@ const Op& Local::receive(int peer, const Chunk& chunk, Action action) {
       op.deps[0] = out_->after(send_stream_);
     op.deps[1] = call_->start;
   }
-  return out_->give_fresh();
+  return out_->emit();
 }
 const Op& Local::recv_copy(int peer, const Chunk& chunk) { return receive(peer, chunk, Action::copy); }
 const Op& Local::recv_reduce(int peer, const Chunk& chunk) { return receive(peer, chunk, combine()); }
@@ -224,40 +224,40 @@ Action Local::combine() const {
 }
 
 const Op& Local::here(Action action, const Chunk& from, const Chunk& into) {
-  Op& op = fresh(Kind::mark, recv_stream_);
+  Op& op = begin(Kind::mark, recv_stream_);
   op.effect = {action, 0, from.ref, into.ref};
   if (send_stream_ != recv_stream_) op.deps[0] = out_->after(send_stream_);
   if (out_->first_of(number_of_call_, recv_stream_)) op.deps[1] = call_->start;
-  return out_->give_fresh();
+  return out_->emit();
 }
 const Op& Local::reduce_at_once(const Chunk& from, const Chunk& into) {
-  Op& op = fresh(Kind::mark, recv_stream_);
+  Op& op = begin(Kind::mark, recv_stream_);
   op.effect = {combine(), 0, from.ref, into.ref};
-  return out_->give_fresh();
+  return out_->emit();
 }
 const Op& Local::divide(const Chunk& chunk, int by) {
   here(Action::divide, chunk, chunk);
-  return out_->remake([by](Op& op) { op.effect.call = static_cast<std::uint16_t>(by); });
+  return out_->amend([by](Op& op) { op.effect.call = static_cast<std::uint16_t>(by); });
 }
 
 const Op& Local::phase() {
-  Op& op = fresh(Kind::mark, recv_stream_);
+  Op& op = begin(Kind::mark, recv_stream_);
   op.message.steps = 0;
-  return out_->give_fresh();
+  return out_->emit();
 }
 
 const Op& Local::join(int members) {
-  Op& op = fresh(Kind::join, recv_stream_);
+  Op& op = begin(Kind::join, recv_stream_);
   op.deps[0] = out_->after(send_stream_);
   op.deps[1] = call_->start;
   op.message.tag = call_->tag | static_cast<Tag>(call_->group_of) << 32;
   op.message.steps = static_cast<std::uint32_t>(members);
-  return out_->give_fresh();
+  return out_->emit();
 }
 
 const Op& Local::join_modelled(const ModelledJoin& flow) {
   join(group_size());
-  return out_->remake([&](Op& op) {
+  return out_->amend([&](Op& op) {
     op.message.slot = call_->group_flow;
     op.message.bytes = flow.bytes;
     op.message.extra_latency = call_->launch + flow.latency;
@@ -266,22 +266,22 @@ const Op& Local::join_modelled(const ModelledJoin& flow) {
 }
 
 const Op& Local::open_send() {
-  Op& op = fresh(Kind::mark, send_stream_);
+  Op& op = begin(Kind::mark, send_stream_);
   op.deps[0] = out_->after(call_->send_stream);
   op.deps[1] = out_->after(call_->recv_stream);
-  return out_->give_fresh();
+  return out_->emit();
 }
 const Op& Local::open_recv() {
-  Op& op = fresh(Kind::mark, recv_stream_);
+  Op& op = begin(Kind::mark, recv_stream_);
   op.deps[0] = out_->after(call_->send_stream);
   op.deps[1] = out_->after(call_->recv_stream);
-  return out_->give_fresh();
+  return out_->emit();
 }
 const Op& Local::close() {
-  Op& op = fresh(Kind::mark, call_->recv_stream);
+  Op& op = begin(Kind::mark, call_->recv_stream);
   op.deps[0] = out_->after(send_stream_);
   op.deps[1] = out_->after(recv_stream_);
-  return out_->give_fresh();
+  return out_->emit();
 }
 
 Ops nothing() { co_return; }

@@ -172,7 +172,7 @@ class Local {
 
   std::uint16_t slot(int peer) const;
   Op& message(Kind, int peer, const Chunk&);
-  Op& fresh(Kind, Stream);
+  Op& begin(Kind, Stream);
   const Op& receive(int peer, const Chunk&, Action);
   const Op& here(Action, const Chunk& from, const Chunk& into);
   Action combine() const;

@@ -13,7 +13,7 @@ constexpr int kTried = 25;
 constexpr double kRange = 3;              ///< intervals from Daly's over this to Daly's times this
 constexpr std::size_t kFailures = 10000;  ///< that each run goes through, about
 constexpr double kFurthest = 100;         ///< times the best interval: as far as one that is nearly as good is sought
-constexpr double kRounding = 1e-9;
+constexpr double kIntervalRounding = 1e-9;
 
 /// ln of the losses over ln of the interval, as a polynomial: near its bottom the curve is smooth, and the noise of the
 /// draws, which moves the bottom of the points themselves, averages out.
@@ -114,7 +114,7 @@ BestInterval best_interval(const LongRunPlan& given) {
   best.daly = daly_interval(mtbf, cost);
   best.shortest = given.checkpoint.write - cost;
   const Tries tries(given, mtbf);
-  const double least = std::max(1.0, std::ceil(best.shortest / given.step * (1 - kRounding)));
+  const double least = std::max(1.0, std::ceil(best.shortest / given.step * (1 - kIntervalRounding)));
   const Seconds about = std::max(best.daly, best.shortest);
   std::vector<double> x, y;
   double last = 0;

@@ -34,7 +34,7 @@ DeviceId socket_of(const ClusterMachine& machine, DeviceId gpu) {
   const int node = machine.graph().devices()[static_cast<std::size_t>(gpu)].node;
   const std::vector<DeviceId> cpus = machine.graph().all(DeviceKind::cpu, node);
   const auto wires = [&](DeviceId cpu) {
-    return machine.way(machine.actor(gpu), machine.actor(cpu), PathClass::automatic).latency();
+    return machine.path(machine.actor(gpu), machine.actor(cpu), PathClass::automatic).latency();
   };
   return *std::min_element(cpus.begin(), cpus.end(), [&](DeviceId a, DeviceId b) { return wires(a) < wires(b); });
 }

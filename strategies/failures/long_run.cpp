@@ -28,7 +28,7 @@ enum class Phase : std::uint8_t { training, stall, waits_for_write, down, waits_
 /// No training gets through so many failures without one more step saved.
 constexpr double kHopeless = 1e5;
 /// Relative: what happens so close together happens at one time.
-constexpr double kTimeRounding = 1e-12;
+constexpr double kEventRounding = 1e-12;
 
 class LongRun {
  public:
@@ -56,7 +56,7 @@ class LongRun {
         throw UserError(fmt::format("the training stands still after {}: no spare node is left, and none is repaired",
                                     show(Seconds{now_})));
       due_.clear();
-      timers_.collect(next * (1 + kTimeRounding), due_);
+      timers_.collect(next * (1 + kEventRounding), due_);
       now_ = next;
       std::sort(due_.begin(), due_.end());
       for (const Happening& happening : due_)
@@ -252,7 +252,7 @@ class LongRun {
 
   /// Whole ones of this stretch of training, not booked yet.
   double steps_under_way() const {
-    return phase_ == Phase::training ? std::floor((now_ - since_) / pace() * (1 + kTimeRounding) + kTimeRounding) : 0;
+    return phase_ == Phase::training ? std::floor((now_ - since_) / pace() * (1 + kEventRounding) + kEventRounding) : 0;
   }
   void fail_as_said(std::size_t number) {
     const SetFailure& failure = plan_.failures[number];
@@ -316,7 +316,7 @@ class LongRun {
     go_on();
   }
   void train_to_end_of_step() {
-    const double done = std::ceil((now_ - since_) / pace() * (1 - kTimeRounding));
+    const double done = std::ceil((now_ - since_) / pace() * (1 - kEventRounding));
     if (phase_timed_) timers_.cancel(phase_timer_);
     target_ = std::min(target_, work_.steps() + std::max(done, 1.0));
     phase_timer_ = note(Happens::phase_ends, std::max(now_, since_ + (target_ - work_.steps()) * pace()));

@@ -42,18 +42,17 @@ struct CentralPlan {
 /// The plan of a network's replicas, whose centers and memory are still to be said; what is computed comes from `plan`.
 CentralPlan central_plan(Mechanism, const Network&, const DataParallelPlan& plan);
 
-// Calls that a master's programs make besides those of training_calls.hpp, in the same manner.
+/// Calls that a master's programs make besides those of training_calls.hpp, in the same manner.
 enum class CentralCall : std::uint16_t {
-  fill_output = 32,  ///< what the last layer gives into buffer kOutputs; a master's own is the first of all replicas'
-  loss,              ///< the master: gradients by all of kOutputs into kOutputGradients
+  fill_output = 32,  ///< what the last layer gives into buffer `outputs`; a master's own is the first of all replicas'
+  loss,              ///< the master: gradients by all `outputs` into `output_gradients`
 };
-constexpr std::uint16_t kOutputs = kActivations, kOutputGradients = kActivations + 1;
 
 /// Groups and names of their operations, in the order in which overlapping time is booked.
 struct CentralWords {
   GroupId compute, optimizer, framework, parameters, gradients, data;
-  NameId setup, overhead, meet, call, input, output, output_gradient, give, take, push, collect, add, update, over,
-      step_over;
+  NameId setup, overhead, wait_for_messages, call, input, output, output_gradient, give, take, push, collect, add,
+      update, over, step_over;
   explicit CentralWords(Names&);
 };
 

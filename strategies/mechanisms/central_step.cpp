@@ -7,6 +7,7 @@
 
 #include "sim/error.hpp"
 #include "sim/list_program.hpp"
+#include "strategies/step/compute_phase.hpp"
 
 namespace trainyard {
 
@@ -50,7 +51,7 @@ CentralPlan central_plan(Mechanism mechanism, const Network& network, const Data
 }
 
 CentralWords::CentralWords(Names& names)
-    : compute(names.group("compute", Role::work)),
+    : compute(names.group(kComputeGroup, Role::work)),
       optimizer(names.group("optimizer", Role::work)),
       framework(names.group("framework", Role::work)),
       parameters(names.group("parameters", Role::point_to_point)),
@@ -58,7 +59,7 @@ CentralWords::CentralWords(Names& names)
       data(names.group("inputs and outputs", Role::point_to_point)),
       setup(names.intern("set-up")),
       overhead(names.intern("framework")),
-      meet(names.intern("wait for messages")),
+      wait_for_messages(names.intern("wait for messages")),
       call(names.intern("values")),
       input(names.intern("scatter inputs")),
       output(names.intern("gather outputs")),
@@ -105,25 +106,25 @@ Ops CentralStep::hold(const StaticMemory& memory) {
 }
 
 const Op& CentralStep::holds(double bytes, MemoryClass memory_class) {
-  Op& op = out_.fresh(Kind::mark, compute);
+  Op& op = out_.begin(Kind::mark, compute);
   op.name = words_.setup;
   op.memory.change = bytes;
   op.set_memory_class(static_cast<std::uint8_t>(memory_class));
-  return out_.give_fresh();
+  return out_.emit();
 }
 
 Ops CentralStep::overhead() {
   if (step_.overhead_kernel == 0) co_return;
-  co_yield settle();
-  Op& op = out_.fresh(Kind::delay, compute);
+  co_yield drain_waits();
+  Op& op = out_.begin(Kind::delay, compute);
   op.work.kernel = step_.overhead_kernel;
   op.group = words_.framework;
   op.name = words_.overhead;
-  co_yield out_.give_fresh();
+  co_yield out_.emit();
 }
 
 Op& CentralStep::message(Kind kind, Stream stream, Content content, std::size_t peer, std::size_t index) {
-  Op& op = out_.fresh(kind, stream);
+  Op& op = out_.begin(kind, stream);
   op.message.slot = static_cast<std::uint16_t>(peer);
   op.message.tag = static_cast<Tag>(content) << 56 | static_cast<Tag>(round_) << 16 | index;
   op.message.mode = Mode::put;  // nobody waits until the other side asks for it
@@ -155,7 +156,7 @@ const Op& CentralStep::send(Content content, std::size_t peer, Bytes bytes, std:
   op.message.bytes = bytes;
   op.deps[0] = out_.after(compute);
   if (step_.values) op.effect.read = from;
-  return out_.give_fresh();
+  return out_.emit();
 }
 
 const Op& CentralStep::receive(Content content, std::size_t peer, std::size_t index, Action action, BufferRef into,
@@ -166,19 +167,19 @@ const Op& CentralStep::receive(Content content, std::size_t peer, std::size_t in
     op.effect.action = action;
     op.effect.write = into;
   }
-  return out_.give_fresh();
+  return out_.emit();
 }
 
 const Op& CentralStep::work(const Work& amount, GroupId group, NameId name) {
-  Op& op = out_.fresh(Kind::local, compute);
+  Op& op = out_.begin(Kind::local, compute);
   op.work = amount;
   op.group = group;
   op.name = name;
-  take_waits(op);
-  return out_.give_fresh();
+  apply_waits(op);
+  return out_.emit();
 }
 
-void CentralStep::take_waits(Op& op) {
+void CentralStep::apply_waits(Op& op) {
   for (Dep& dep : op.deps)
     if (!waits_.empty()) {
       dep = waits_.back();
@@ -191,31 +192,24 @@ void CentralStep::wait_for_sends() {
 }
 
 /// Nothing is left that the next operation would have to wait for besides the one before.
-Ops CentralStep::settle() {
+Ops CentralStep::drain_waits() {
   while (!waits_.empty()) {
-    Op& op = out_.fresh(Kind::mark, compute);
-    op.name = words_.meet;
-    take_waits(op);
-    co_yield out_.give_fresh();
+    Op& op = out_.begin(Kind::mark, compute);
+    op.name = words_.wait_for_messages;
+    apply_waits(op);
+    co_yield out_.emit();
   }
 }
 
-const Op& CentralStep::call(std::uint16_t number, std::size_t index, int micro_batch) {
-  Op& op = out_.fresh(Kind::mark, compute);
+const Op& CentralStep::emit_call(Stream stream, const Effect& effect) {
+  Op& op = out_.begin(Kind::mark, stream);
   op.name = words_.call;
-  op.effect.action = Action::call;
-  op.effect.call = number;
-  op.effect.read = {static_cast<std::uint16_t>(index), static_cast<std::uint16_t>(micro_batch), 0, kEndOfPass};
-  return out_.give_fresh();
+  op.effect = effect;
+  return out_.emit();
 }
 
-const Op& CentralStep::call_on(Stream stream, TrainingCall what, std::size_t index) {
-  Op& op = out_.fresh(Kind::mark, stream);
-  op.name = words_.call;
-  op.effect.action = Action::call;
-  op.effect.call = static_cast<std::uint16_t>(what);
-  op.effect.read = {static_cast<std::uint16_t>(index), 0, 0};
-  return out_.give_fresh();
+BufferRef CentralStep::whole(TrainingBuffer::Kind kind, std::size_t index) const {
+  return step_.values ? BufferRef{number_of({kind, index}), 0, 1} : BufferRef{};
 }
 
 /// The loss is what the last layer does after its last product, and, going back, before its first one.
@@ -232,13 +226,13 @@ bool CentralStep::wanted(const PassTable& table, std::size_t item, Pass pass, in
 }
 
 const Op& CentralStep::kernel(const PassItem& item, double times) {
-  out_.give(item.op);
-  return out_.remake([this, times](Op& op) {
+  out_.emit(item.op);
+  return out_.amend([this, times](Op& op) {
     op.work.flops = op.work.flops * times;
     op.work.bytes = op.work.bytes * times;
     op.memory.high_water *= times;
     if (times > 1) op.memory.change = 0;
-    take_waits(op);
+    apply_waits(op);
   });
 }
 

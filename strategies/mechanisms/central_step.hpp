@@ -37,7 +37,8 @@ class CentralStep : public CoroutineProgram {
     return static_cast<Stream>(sending + peer % static_cast<std::size_t>(send_streams(peers())));
   }
 
-  static BufferRef whole(std::size_t buffer) { return {static_cast<std::uint16_t>(buffer), 0, 1}; }
+  /// None without values.
+  BufferRef whole(TrainingBuffer::Kind, std::size_t index = 0) const;
   Ops hold(const StaticMemory&);
   Ops overhead();
   const Op& holds(double bytes, MemoryClass);
@@ -51,23 +52,26 @@ class CentralStep : public CoroutineProgram {
   /// What is computed next waits for this too.
   void wait_for(Dep dep) { waits_.push_back(dep); }
   void wait_for_sends();
-  Ops settle();
-  const Op& call(std::uint16_t number, std::size_t index, int micro_batch = 0);
-  const Op& call(TrainingCall what, std::size_t index, int micro_batch = 0) {
-    return call(static_cast<std::uint16_t>(what), index, micro_batch);
+  Ops drain_waits();
+  template <class Call>
+  const Op& call(Call what, std::size_t index, int micro_batch = 0) {
+    return emit_call(compute, effect_of(what, {static_cast<int>(index), micro_batch, kEndOfPass}));
   }
-  const Op& call_on(Stream, TrainingCall, std::size_t index);
+  const Op& call_on(Stream stream, TrainingCall what, std::size_t index) {
+    return emit_call(stream, effect_of(what, CallArguments::of_bucket(index)));
+  }
 
   /// Which kernels of a pass: the loss, those before (forward) or after it (backward), or all.
   enum class Part : std::uint8_t { all, loss, network };
   bool wanted(const PassTable&, std::size_t item, Pass, int layer, Part) const;
   const Op& kernel(const PassItem&, double times = 1);
-  void take_waits(Op&);
+  void apply_waits(Op&);
 
  private:
   std::vector<Dep> waits_;
   std::uint32_t round_ = 0;
 
+  const Op& emit_call(Stream, const Effect&);
   Op& message(Kind, Stream, Content, std::size_t peer, std::size_t index);
 };
 

@@ -9,6 +9,8 @@
 namespace trainyard {
 namespace {
 
+using Buffer = TrainingBuffer::Kind;
+
 class StorageWorker : public WorkerStep {
  public:
   StorageWorker(const CentralPlan& plan, const PassTables& tables, const CentralWords& words)
@@ -25,7 +27,7 @@ class StorageWorker : public WorkerStep {
       co_yield passes();
       co_yield receive(Content::over, 0, 0, Action::none, {}, false);
       wait_for(out_.after(receiving));
-      co_yield settle();
+      co_yield drain_waits();
     }
   }
   Ops await_parameters(int layer) override {
@@ -34,7 +36,7 @@ class StorageWorker : public WorkerStep {
   }
   Ops push(std::size_t bucket) override {
     if (step_.values) co_yield call(TrainingCall::fill_bucket, bucket);
-    co_yield send(Content::gradients, 0, gradient_bytes(bucket), bucket, whole(bucket));
+    co_yield send(Content::gradients, 0, gradient_bytes(bucket), bucket, whole(Buffer::gradients, bucket));
   }
 
  private:
@@ -43,7 +45,7 @@ class StorageWorker : public WorkerStep {
   /// The first layers' buckets are made last, and needed first.
   Ops take_parameters() {
     for (std::size_t b = stage_.buckets.size(); b-- > 0;) {
-      co_yield receive(Content::parameters, 0, b, Action::copy, whole(kParameters + b), true);
+      co_yield receive(Content::parameters, 0, b, Action::copy, whole(Buffer::parameters, b), true);
       if (step_.values) co_yield call_on(receiving, TrainingCall::take_parameters, b);
       for (const GradientBucket::Part& part : stage_.buckets[b].parts)
         ready_[static_cast<std::size_t>(part.layer)] = out_.after(receiving);
@@ -81,7 +83,7 @@ class StorageServer : public CentralStep {
     for (std::size_t b = stage_.buckets.size(); b-- > 0;) {
       if (step_.values) co_yield call(TrainingCall::fill_parameters, b);
       for (std::size_t peer = 0; peer < peers(); ++peer)
-        co_yield send(Content::parameters, peer, parameter_bytes(b), b, whole(kParameters + b));
+        co_yield send(Content::parameters, peer, parameter_bytes(b), b, whole(Buffer::parameters, b));
     }
   }
 
@@ -91,11 +93,12 @@ class StorageServer : public CentralStep {
       Work sum = plan_.addition;
       sum.bytes = sum.bytes * stage_.buckets[b].elements;
       for (std::size_t peer = 0; peer < peers(); ++peer) {
-        co_yield receive(Content::gradients, peer, b, peer == 0 ? Action::copy : Action::reduce, whole(b), true);
+        co_yield receive(Content::gradients, peer, b, peer == 0 ? Action::copy : Action::reduce,
+                         whole(Buffer::gradients, b), true);
         wait_for(out_.after(receiving));
         if (peer > 0) co_yield work(sum, words_.compute, words_.add);
       }
-      co_yield settle();
+      co_yield drain_waits();
     }
   }
 };

@@ -9,6 +9,8 @@
 namespace trainyard {
 namespace {
 
+using Buffer = TrainingBuffer::Kind;
+
 std::vector<Actor> copies_of_master(const CentralPlan& plan) {
   std::vector<Actor> all(static_cast<std::size_t>(plan.replicas - 1));
   std::iota(all.begin(), all.end(), 1);
@@ -35,7 +37,7 @@ class ReplicaPasses : public CentralStep {
       co_yield pass(Pass::forward, layer, micro_batch, own(), 1);
       if (step_.values) co_yield call(TrainingCall::forward, static_cast<std::size_t>(layer), micro_batch);
     }
-    if (step_.values) co_yield call(static_cast<std::uint16_t>(CentralCall::fill_output), 0, micro_batch);
+    if (step_.values) co_yield call(CentralCall::fill_output, 0, micro_batch);
   }
   Ops backward(int micro_batch) {
     for (int layer = layers() - 1; layer >= 0; --layer) {
@@ -66,23 +68,23 @@ class MasterCopy : public ReplicaPasses {
     next_round();
     co_yield receive(Content::input, 0, 0, Action::none, {}, true);
     for (std::size_t b = stage_.buckets.size(); b-- > 0;) {
-      co_yield receive(Content::parameters, 0, b, Action::copy, whole(kParameters + b), true);
+      co_yield receive(Content::parameters, 0, b, Action::copy, whole(Buffer::parameters, b), true);
       if (step_.values) co_yield call_on(receiving, TrainingCall::take_parameters, b);
     }
     wait_for(out_.after(receiving));
-    co_yield settle();
+    co_yield drain_waits();
     co_yield forward(micro_batch);
-    co_yield send(Content::output, 0, plan_.output, 0, whole(kOutputs));
+    co_yield send(Content::output, 0, plan_.output, 0, whole(Buffer::outputs));
     if (plan_.loss_on_master) {
-      co_yield receive(Content::output_gradient, 0, 0, Action::copy, whole(kOutputGradients), true);
+      co_yield receive(Content::output_gradient, 0, 0, Action::copy, whole(Buffer::output_gradients), true);
       wait_for(out_.after(receiving));
-      co_yield settle();
+      co_yield drain_waits();
     }
     co_yield backward(micro_batch);
     for (std::size_t b = 0; b < stage_.buckets.size(); ++b)
-      co_yield send(Content::gradients, 0, gradient_bytes(b), b, whole(b));
+      co_yield send(Content::gradients, 0, gradient_bytes(b), b, whole(Buffer::gradients, b));
     wait_for_sends();
-    co_yield settle();
+    co_yield drain_waits();
   }
 };
 
@@ -112,8 +114,8 @@ class Master : public ReplicaPasses {
 
  private:
   double all_outputs() const { return (plan_.output * plan_.replicas).value; }
-  BufferRef part(std::uint16_t buffer, std::size_t peer) const {
-    return {buffer, static_cast<std::uint16_t>(peer + 1), static_cast<std::uint16_t>(plan_.replicas)};
+  BufferRef part(Buffer kind, std::size_t peer) const {
+    return {number_of({kind}), static_cast<std::uint16_t>(peer + 1), static_cast<std::uint16_t>(plan_.replicas)};
   }
 
   /// Its own kernels come after the copies, on the same CUDA stream.
@@ -122,27 +124,27 @@ class Master : public ReplicaPasses {
     for (std::size_t b = stage_.buckets.size(); b-- > 0;) {
       if (step_.values) co_yield call(TrainingCall::fill_parameters, b);
       for (std::size_t peer = 0; peer < peers(); ++peer)
-        co_yield send(Content::parameters, peer, parameter_bytes(b), b, whole(kParameters + b));
+        co_yield send(Content::parameters, peer, parameter_bytes(b), b, whole(Buffer::parameters, b));
     }
     wait_for_sends();
-    co_yield settle();
+    co_yield drain_waits();
   }
 
   Ops gather_outputs(int micro_batch) {
     co_yield holds(all_outputs(), MemoryClass::activations);
     for (std::size_t peer = 0; peer < peers(); ++peer)
-      co_yield receive(Content::output, peer, 0, Action::copy, part(kOutputs, peer), true);
+      co_yield receive(Content::output, peer, 0, Action::copy, part(Buffer::outputs, peer), true);
     wait_for(out_.after(receiving));
-    co_yield settle();
+    co_yield drain_waits();
     if (plan_.loss_on_master) {
       co_yield pass(Pass::forward, layers() - 1, micro_batch, Part::loss, plan_.replicas);
       co_yield holds(all_outputs(), MemoryClass::activations);
       co_yield pass(Pass::backward, layers() - 1, micro_batch, Part::loss, plan_.replicas);
-      if (step_.values) co_yield call(static_cast<std::uint16_t>(CentralCall::loss), 0, micro_batch);
+      if (step_.values) co_yield call(CentralCall::loss, 0, micro_batch);
       for (std::size_t peer = 0; peer < peers(); ++peer)
-        co_yield send(Content::output_gradient, peer, plan_.output, 0, part(kOutputGradients, peer));
+        co_yield send(Content::output_gradient, peer, plan_.output, 0, part(Buffer::output_gradients, peer));
       wait_for_sends();
-      co_yield settle();
+      co_yield drain_waits();
       co_yield holds(-all_outputs(), MemoryClass::activations);
     }
     co_yield holds(-all_outputs(), MemoryClass::activations);
@@ -151,7 +153,7 @@ class Master : public ReplicaPasses {
   Ops collect_gradients() {
     for (std::size_t b = 0; b < stage_.buckets.size(); ++b) {
       for (std::size_t peer = 0; peer < peers(); ++peer) {
-        co_yield receive(Content::gradients, peer, b, Action::reduce, whole(b), true);
+        co_yield receive(Content::gradients, peer, b, Action::reduce, whole(Buffer::gradients, b), true);
         Work sum = plan_.addition;
         sum.bytes = sum.bytes * stage_.buckets[b].elements;
         wait_for(out_.after(receiving));

@@ -21,7 +21,7 @@ Ops WorkerStep::pass(Pass what, int layer, int micro_batch) {
     if (fine) co_yield push_ready(layer, item.kernel);
   }
   if (!step_.values) co_return;
-  co_yield settle();
+  co_yield drain_waits();
   co_yield call(what == Pass::forward ? TrainingCall::forward : TrainingCall::backward, static_cast<std::size_t>(layer),
                 micro_batch);
   if (leave) co_yield push_ready(layer, 1 << 30);

@@ -51,7 +51,7 @@ constexpr const char* kCopyGroup = "copy to the GPU";
 
 struct InputWords {
   GroupId read, decode, copy;
-  NameId reading, decoding, copying, asked, meet;
+  NameId reading, decoding, copying, asked, wait_for_messages;
   explicit InputWords(Names&);
 };
 

@@ -75,7 +75,12 @@ struct ReplicaUpdates {
   std::shared_ptr<const Gossip> gossip;  ///< each updates alone, and averages with its neighbours after every step
   bool used() const { return delay > 0 || alone(); }
   bool alone() const { return local_steps > 0 || gossip; }
+  /// The name of the UpdatePolicy that does so.
+  const char* policy() const {
+    return delay > 0 ? "delayed" : local_steps > 0 ? "local-sgd" : gossip ? "gossip" : "all-reduce";
+  }
 };
+class UpdatePolicy;
 
 /// Where ranks get their samples from, where that is simulated.
 struct InputFeed {
@@ -121,7 +126,7 @@ struct TrainingPlan {
   std::uint16_t wait_kernel = 0;  ///< a full bucket waits for a coordinator's tick; 0: leaves at once
   std::uint16_t first_fused = 0;  ///< the Machine's number of the first run of kernels that is priced as one; 0: none
 
-  ReplicaUpdates updates;
+  std::shared_ptr<const UpdatePolicy> updates;  ///< null: all-reduce
   InputFeed input;
   bool marks_steps = false;  ///< the end of each step is an operation of its own (see TrainingWords::step_over)
 

@@ -2,6 +2,8 @@
 
 #include <numeric>
 
+#include "strategies/plan/update_policy.hpp"
+#include "strategies/step/compute_phase.hpp"
 #include "strategies/step/training_program.hpp"
 
 namespace trainyard {
@@ -34,7 +36,7 @@ class DataParallelProgram : public Program {
 
 TrainingGroups training_groups(Names& names, const Collective* all_reduce) {
   TrainingGroups g{};
-  g.compute = names.group("compute", Role::work);
+  g.compute = names.group(kComputeGroup, Role::work);
   g.optimizer = names.group("optimizer", Role::work);
   g.framework = names.group("framework", Role::work);
   g.all_reduce = names.group("all-reduce", Role::collective, all_reduce ? all_reduce->name : "");
@@ -66,7 +68,7 @@ TrainingPlan training_plan(const Network& network, const DataParallelPlan& plan)
   all.copy_kernel = plan.copy_kernel;
   all.overhead_kernel = plan.overhead_kernel;
   all.wait_kernel = plan.wait_kernel;
-  all.updates = plan.updates;
+  all.updates = make_update_policy(plan.updates);
   all.parameter_element = element_size(network.precision);
   all.values = plan.values;
   StagePlan& stage = all.stages.emplace_back();

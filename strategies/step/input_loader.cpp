@@ -91,52 +91,52 @@ class InputLoader : public CoroutineProgram {
   Dep room_for(int batch) const { return copied_[static_cast<std::size_t>(batch) % depth()]; }
 
   Ops ask(Dep after) {
-    Op& op = out_.fresh(Kind::recv, asked);
+    Op& op = out_.begin(Kind::recv, asked);
     op.group = words_.copy;
     op.name = words_.asked;
     op.message.slot = static_cast<std::uint16_t>(readers_);
     op.message.tag = kInputMessages;
     op.deps[0] = after;
-    co_yield out_.give_fresh();
+    co_yield out_.emit();
   }
 
   /// `begin`, and what has been read.
   Ops read(Dep begin, int batch) {
     if (plan_.read_of(batch).value == 0) co_return;
     for (std::size_t reader = 0; reader < readers_; ++reader) {
-      Op& op = out_.fresh(Kind::recv, static_cast<Stream>(first_read + reader));
+      Op& op = out_.begin(Kind::recv, static_cast<Stream>(first_read + reader));
       op.group = words_.read;
       op.name = words_.reading;
       op.message.slot = static_cast<std::uint16_t>(reader);
       op.deps[0] = begin;
       if (reader == 0) hold(op, plan_.stored);
-      co_yield out_.give_fresh();
+      co_yield out_.emit();
     }
     co_yield join(read_whole, first_read, readers_, {});
     there_ = out_.after(read_whole);
   }
 
   Ops decode(int batch) {
-    Op& op = out_.fresh(Kind::compute, lane(batch));
+    Op& op = out_.begin(Kind::compute, lane(batch));
     op.work = plan_.decode;
     op.group = words_.decode;
     op.name = words_.decoding;
     op.deps[0] = there_;
     hold(op, plan_.on_gpu);
-    co_yield out_.give_fresh();
+    co_yield out_.emit();
     there_ = out_.after(lane(batch));
   }
 
   Ops copy(int batch) {
     for (std::size_t rank = 0; rank < ranks_; ++rank) {
-      Op& op = out_.fresh(Kind::send, copying(rank));
+      Op& op = out_.begin(Kind::send, copying(rank));
       op.group = words_.copy;
       op.name = words_.copying;
       op.message.bytes = plan_.on_gpu;
       op.message.slot = static_cast<std::uint16_t>(readers_ + rank);
       op.message.tag = kInputMessages;
       op.deps[0] = there_;
-      co_yield out_.give_fresh();
+      co_yield out_.emit();
     }
     Bytes held;
     if (plan_.read_of(batch).value > 0) held += plan_.stored;
@@ -148,12 +148,12 @@ class InputLoader : public CoroutineProgram {
   /// The latest operations of `count` streams, two a mark; the last one takes or gives back host memory.
   Ops join(Stream on, Stream first, std::size_t count, Bytes change) {
     for (std::size_t i = 0; i < count; i += 2) {
-      Op& op = out_.fresh(Kind::mark, on);
-      op.name = words_.meet;
+      Op& op = out_.begin(Kind::mark, on);
+      op.name = words_.wait_for_messages;
       op.deps[0] = out_.after(static_cast<Stream>(first + i));
       if (i + 1 < count) op.deps[1] = out_.after(static_cast<Stream>(first + i + 1));
       if (i + 2 >= count) hold(op, change);
-      co_yield out_.give_fresh();
+      co_yield out_.emit();
     }
   }
 
@@ -178,7 +178,7 @@ InputWords::InputWords(Names& names)
       decoding(names.intern("decode")),
       copying(names.intern("copy to the GPU")),
       asked(names.intern("asked for a batch")),
-      meet(names.intern("wait for messages")) {}
+      wait_for_messages(names.intern("wait for messages")) {}
 
 std::unique_ptr<Program> input_loader(const InputPlan& plan, std::size_t loader, const InputWords& words) {
   return std::make_unique<InputLoader>(plan, loader, words);

@@ -7,6 +7,8 @@
 
 #include "sim/error.hpp"
 #include "strategies/collectives/collective_flows.hpp"
+#include "strategies/plan/update_policy.hpp"
+#include "strategies/step/compute_phase.hpp"
 
 namespace trainyard {
 namespace {
@@ -95,6 +97,9 @@ class PassMaker {
   std::vector<Work> run_;   // kernels that become one operation
   PassItem item_;           // of them
 
+  std::uint8_t phase() const {
+    return static_cast<std::uint8_t>(pass_ == Pass::forward ? ComputePhase::forward : ComputePhase::backward);
+  }
   std::string name_of_kernel(const KernelCall& call) const {
     return fmt::format("{} {}{}", layer_.name, call.name, pass_ == Pass::forward ? "" : " backward");
   }
@@ -182,7 +187,7 @@ class PassMaker {
       item_ = {};
       item_.op.kind = Kind::local;
       item_.op.group = words_.compute;
-      item_.op.name = names_.intern(name_of_kernel(*kernel.call));
+      item_.op.name = names_.intern(name_of_kernel(*kernel.call), phase());
     }
     if (count > 0) std::copy(std::begin(waiting.waits_for), std::end(waiting.waits_for), std::begin(item_.waits_for));
     run_.push_back(kernel.call->work);
@@ -232,7 +237,7 @@ class PassMaker {
     item_.op.work = run_.front();
     if (run_.size() > 1) {
       item_.op.work = {};
-      item_.op.name = names_.intern(layer_.name + (pass_ == Pass::forward ? " forward" : " backward"));
+      item_.op.name = names_.intern(layer_.name + (pass_ == Pass::forward ? " forward" : " backward"), phase());
       item_.op.work.kernel = static_cast<std::uint16_t>(plan_.first_fused + fused_.number(run_));
     }
     run_.clear();
@@ -309,18 +314,18 @@ Operation operation_of(Exchanged what) {
 }
 
 TrainingWords::TrainingWords(const TrainingPlan& plan, Names& names) {
-  compute = names.group("compute", Role::work);
+  compute = names.group(kComputeGroup, Role::work);
   optimizer = names.group("optimizer", Role::work);
   framework = names.group("framework", Role::work);
-  const auto group = [&](Lane l, const char* name) {
+  const auto group = [&](Lane l, const std::string& name) {
     const LaneGroups& groups = plan.lane(l);
     if (!groups.used() && l != Lane::gradients) return;
     const Collective* algorithm = groups.algorithm[static_cast<std::size_t>(Operation::all_reduce)];
     lane[static_cast<std::size_t>(l)] = names.group(name, Role::collective, algorithm ? algorithm->name : "");
   };
   const bool shared_out = plan.zero != ZeroStage::none;
-  const char* exchange = plan.updates.gossip ? "gossip" : shared_out ? "reduce-scatter of gradients" : "all-reduce";
-  group(Lane::gradients, exchange);
+  const std::string exchange = update_policy_of(plan).exchange();
+  group(Lane::gradients, !exchange.empty() ? exchange : shared_out ? "reduce-scatter of gradients" : "all-reduce");
   group(Lane::expert_gradients, "gradients of experts");
   group(Lane::parameters, "all-gather of parameters");
   group(Lane::expert_parameters, "all-gather of parameters");
@@ -350,12 +355,13 @@ TrainingWords::TrainingWords(const TrainingPlan& plan, Names& names) {
   average = names.intern("average parameters");
   setup = names.intern("set-up");
   overhead = names.intern("framework");
-  accumulate = names.intern("accumulate gradients");
+  accumulate = names.intern("accumulate gradients", static_cast<std::uint8_t>(ComputePhase::backward));
   wait = names.intern("wait for the coordinator's tick");
-  copy_in = names.intern("copy gradients to bucket");
-  copy_out = names.intern("copy bucket to gradients");
+  constexpr auto copies = static_cast<std::uint8_t>(ComputePhase::bucket_copies);
+  copy_in = names.intern("copy gradients to bucket", copies);
+  copy_out = names.intern("copy bucket to gradients", copies);
   optimizer_step = names.intern("optimizer step");
-  meet = names.intern("wait for messages");
+  wait_for_messages = names.intern("wait for messages");
   call = names.intern("values");
   gather_parameters = names.intern("gather parameters");
   drop_parameters = names.intern("drop gathered parameters");

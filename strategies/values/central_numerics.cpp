@@ -1,6 +1,11 @@
 #include "strategies/values/central_numerics.hpp"
 
+#include "strategies/values/training_values.hpp"
+
 namespace trainyard {
+namespace {
+using Buffer = TrainingBuffer::Kind;
+}
 
 CentralNumerics::CentralNumerics(const NumericTask& task, const CentralPlan& plan) : task_(task), plan_(plan) {
   for (const Actor actor : plan.actors()) {
@@ -11,26 +16,24 @@ CentralNumerics::CentralNumerics(const NumericTask& task, const CentralPlan& pla
 
 void CentralNumerics::attach(Values& values) {
   values_ = &values;
-  const auto on = [&values](auto call, auto function) {
-    values.on_call(static_cast<std::uint16_t>(call),
-                   [function](Actor actor, const Op& op) { function(actor, op.effect.read); });
-  };
-  const auto parameters = [this](Actor a, std::uint16_t bucket) -> Eigen::VectorXd& {
-    return values_->buffer(a, static_cast<std::uint16_t>(kParameters + bucket));
-  };
-  on(TrainingCall::forward,
-     [this](Actor a, const BufferRef& ref) { of(a).forward(task_, ref.buffer, samples(a, ref.chunk)); });
-  on(TrainingCall::backward, [this](Actor a, const BufferRef& ref) { backward(a, ref.buffer, ref.chunk); });
-  on(CentralCall::fill_output, [this](Actor a, const BufferRef&) { fill_output(a); });
-  on(CentralCall::loss, [this](Actor a, const BufferRef& ref) { loss(a, ref.chunk); });
-  on(TrainingCall::fill_bucket, [this](Actor a, const BufferRef& ref) { fill_bucket(a, ref.buffer); });
-  on(TrainingCall::keep_gradients, [this](Actor a, const BufferRef& ref) { keep_gradients(a, ref.buffer); });
-  on(TrainingCall::update, [this](Actor a, const BufferRef&) { update(a); });
-  on(TrainingCall::fill_parameters, [this, parameters](Actor a, const BufferRef& ref) {
-    parameters(a, ref.buffer) = gathered(network(), buckets()[ref.buffer], of(a).mlp);
+  CallDispatcher calls(values);
+  calls.on(TrainingCall::forward, [this](Actor a, const CallArguments& call) {
+    of(a).forward(task_, call.index, samples(a, call.micro_batch));
   });
-  on(TrainingCall::take_parameters, [this, parameters](Actor a, const BufferRef& ref) {
-    scatter(network(), buckets()[ref.buffer], parameters(a, ref.buffer), of(a).mlp);
+  calls.on(TrainingCall::backward,
+           [this](Actor a, const CallArguments& call) { backward(a, call.index, call.micro_batch); });
+  calls.on(CentralCall::fill_output, [this](Actor a, const CallArguments&) { fill_output(a); });
+  calls.on(CentralCall::loss, [this](Actor a, const CallArguments& call) { loss(a, call.micro_batch); });
+  calls.on(TrainingCall::fill_bucket, [this](Actor a, const CallArguments& call) { fill_bucket(a, call.bucket()); });
+  calls.on(TrainingCall::keep_gradients,
+           [this](Actor a, const CallArguments& call) { keep_gradients(a, call.bucket()); });
+  calls.on(TrainingCall::update, [this](Actor a, const CallArguments&) { update(a); });
+  calls.on(TrainingCall::fill_parameters, [this](Actor a, const CallArguments& call) {
+    buffer_of(*values_, a, Buffer::parameters, call.bucket()) =
+        gathered(network(), buckets()[call.bucket()], of(a).mlp);
+  });
+  calls.on(TrainingCall::take_parameters, [this](Actor a, const CallArguments& call) {
+    scatter(network(), buckets()[call.bucket()], buffer_of(*values_, a, Buffer::parameters, call.bucket()), of(a).mlp);
   });
 }
 
@@ -40,7 +43,7 @@ Samples CentralNumerics::samples(Actor actor, int micro_batch) const {
 
 void CentralNumerics::fill_output(Actor actor) {
   const Eigen::MatrixXd& out = of(actor).activations.back();
-  Eigen::VectorXd& buffer = values_->buffer(actor, kOutputs);
+  Eigen::VectorXd& buffer = buffer_of(*values_, actor, Buffer::outputs);
   buffer.resize(out.size() * (actor == plan_.center ? plan_.replicas : 1));
   buffer.head(out.size()) = Eigen::Map<const Eigen::VectorXd>(out.data(), out.size());
 }
@@ -48,7 +51,7 @@ void CentralNumerics::fill_output(Actor actor) {
 void CentralNumerics::loss(Actor actor, int micro_batch) {
   const MlpReplica& h = of(actor);
   const Eigen::MatrixXd& own = h.activations.back();
-  const Eigen::VectorXd& outputs = values_->buffer(actor, kOutputs);
+  const Eigen::VectorXd& outputs = buffer_of(*values_, actor, Buffer::outputs);
   Eigen::VectorXd gradients(outputs.size());
   for (int replica = 0; replica < plan_.replicas; ++replica) {
     const auto [first, count] = samples(replica, micro_batch);
@@ -58,7 +61,7 @@ void CentralNumerics::loss(Actor actor, int micro_batch) {
     gradients.segment(replica * own.size(), own.size()) =
         Eigen::Map<const Eigen::VectorXd>(gradient.data(), gradient.size());
   }
-  values_->buffer(actor, kOutputGradients) = gradients;
+  buffer_of(*values_, actor, Buffer::output_gradients) = gradients;
 }
 
 void CentralNumerics::backward(Actor actor, int layer, int micro_batch) {
@@ -67,27 +70,26 @@ void CentralNumerics::backward(Actor actor, int layer, int micro_batch) {
   if (!loss_elsewhere) return h.backward(task_, layer, samples(actor, micro_batch), task_.global_batch);
   if (layer + 1 == task_.shape.layers()) {
     const Eigen::MatrixXd& out = h.activations.back();
-    h.gradient =
-        Eigen::Map<const Eigen::MatrixXd>(values_->buffer(actor, kOutputGradients).data(), out.rows(), out.cols());
+    h.gradient = Eigen::Map<const Eigen::MatrixXd>(buffer_of(*values_, actor, Buffer::output_gradients).data(),
+                                                   out.rows(), out.cols());
   }
   h.backward(layer);
 }
 
 /// A replica's gradients are gone once they are in the bucket; a master's are what the others' are added to.
-void CentralNumerics::fill_bucket(Actor actor, std::uint16_t bucket) {
-  Eigen::VectorXd& buffer = values_->buffer(actor, bucket);
+void CentralNumerics::fill_bucket(Actor actor, std::size_t bucket) {
+  Eigen::VectorXd& buffer = buffer_of(*values_, actor, Buffer::gradients, bucket);
   buffer = gathered(network(), buckets()[bucket], of(actor).gradients);
   if (actor != plan_.center)
     scatter(network(), buckets()[bucket], Eigen::VectorXd::Zero(buffer.size()), of(actor).gradients);
 }
 
-void CentralNumerics::keep_gradients(Actor actor, std::uint16_t bucket) {
-  scatter(network(), buckets()[bucket], values_->buffer(actor, bucket), of(actor).gradients);
+void CentralNumerics::keep_gradients(Actor actor, std::size_t bucket) {
+  scatter(network(), buckets()[bucket], buffer_of(*values_, actor, Buffer::gradients, bucket), of(actor).gradients);
 }
 
 void CentralNumerics::update(Actor actor) {
-  for (std::size_t bucket = 0; bucket < buckets().size(); ++bucket)
-    keep_gradients(actor, static_cast<std::uint16_t>(bucket));
+  for (std::size_t bucket = 0; bucket < buckets().size(); ++bucket) keep_gradients(actor, bucket);
   of(actor).update(task_.learning_rate);
   ++updates_;
 }

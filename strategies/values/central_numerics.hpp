@@ -34,8 +34,8 @@ class CentralNumerics {
   void backward(Actor, int layer, int micro_batch);
   void fill_output(Actor);
   void loss(Actor, int micro_batch);
-  void fill_bucket(Actor, std::uint16_t bucket);
-  void keep_gradients(Actor, std::uint16_t bucket);
+  void fill_bucket(Actor, std::size_t bucket);
+  void keep_gradients(Actor, std::size_t bucket);
   void update(Actor);
 };
 

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "strategies/values/training_values.hpp"
+
 namespace trainyard {
 
 NumericTraining::NumericTraining(const NumericTask& task, const Network& network, const DataParallelPlan& plan)
@@ -9,20 +11,19 @@ NumericTraining::NumericTraining(const NumericTask& task, const Network& network
 
 void NumericTraining::attach(Values& values) {
   values_ = &values;
-  const auto on = [&values](TrainingCall call, auto function) {
-    values.on_call(static_cast<std::uint16_t>(call),
-                   [function](Actor actor, const Op& op) { function(actor, op.effect.read); });
-  };
-  on(TrainingCall::forward,
-     [this](Actor a, const BufferRef& ref) { of(a).forward(task_, ref.buffer, samples(a, ref.chunk)); });
-  on(TrainingCall::backward, [this](Actor a, const BufferRef& ref) {
-    of(a).backward(task_, ref.buffer, samples(a, ref.chunk), task_.global_batch);
+  CallDispatcher calls(values);
+  calls.on(TrainingCall::forward, [this](Actor a, const CallArguments& call) {
+    of(a).forward(task_, call.index, samples(a, call.micro_batch));
   });
-  on(TrainingCall::keep_gradients, [](Actor, const BufferRef&) {});  // `update` looks into the buckets
-  on(TrainingCall::fill_bucket, [this](Actor a, const BufferRef& ref) {
-    values_->buffer(a, ref.buffer) = gathered(network_, plan_.buckets[ref.buffer], of(a).gradients);
+  calls.on(TrainingCall::backward, [this](Actor a, const CallArguments& call) {
+    of(a).backward(task_, call.index, samples(a, call.micro_batch), task_.global_batch);
   });
-  on(TrainingCall::update, [this](Actor a, const BufferRef&) { update(a); });
+  calls.on(TrainingCall::keep_gradients, [](Actor, const CallArguments&) {});  // `update` looks into the buckets
+  calls.on(TrainingCall::fill_bucket, [this](Actor a, const CallArguments& call) {
+    buffer_of(*values_, a, TrainingBuffer::Kind::gradients, call.bucket()) =
+        gathered(network_, plan_.buckets[call.bucket()], of(a).gradients);
+  });
+  calls.on(TrainingCall::update, [this](Actor a, const CallArguments&) { update(a); });
 }
 
 Samples NumericTraining::samples(Actor rank, int micro_batch) const {
@@ -32,7 +33,8 @@ Samples NumericTraining::samples(Actor rank, int micro_batch) const {
 void NumericTraining::update(Actor actor) {
   Replica& r = of(actor);
   for (std::size_t bucket = 0; bucket < plan_.buckets.size() && plan_.ranks > 1; ++bucket)
-    scatter(network_, plan_.buckets[bucket], values_->buffer(actor, static_cast<std::uint16_t>(bucket)), r.gradients);
+    scatter(network_, plan_.buckets[bucket], buffer_of(*values_, actor, TrainingBuffer::Kind::gradients, bucket),
+            r.gradients);
   r.update(task_.learning_rate);
   ++r.updates;
 }

@@ -3,8 +3,12 @@
 
 #include <deque>
 
+#include "strategies/values/training_values.hpp"
+
 namespace trainyard {
 namespace {
+
+using Buffer = TrainingBuffer::Kind;
 
 Eigen::VectorXd all_parameters(const Mlp& mlp) {
   Eigen::Index count = 0;
@@ -38,32 +42,40 @@ void update_with_momentum(Mlp& mlp, std::vector<Eigen::VectorXd>& velocity,
 
 }  // namespace
 
-ReplicaNumerics::ReplicaNumerics(const NumericTask& task, const TrainingPlan& plan, double momentum)
-    : task_(task), plan_(plan), momentum_(momentum), replicas_(static_cast<std::size_t>(plan.ranks()), Replica(task)) {}
+ReplicaNumerics::ReplicaNumerics(const NumericTask& task, const TrainingPlan& plan, const ReplicaUpdates& updates,
+                                 double momentum)
+    : task_(task),
+      plan_(plan),
+      updates_(updates),
+      momentum_(momentum),
+      replicas_(static_cast<std::size_t>(plan.ranks()), Replica(task)) {}
 
 void ReplicaNumerics::attach(Values& values) {
   values_ = &values;
-  const auto on = [&values](TrainingCall call, auto function) {
-    values.on_call(static_cast<std::uint16_t>(call),
-                   [function](Actor actor, const Op& op) { function(actor, op.effect.read); });
-  };
-  on(TrainingCall::forward, [this](Actor a, const BufferRef& ref) { forward(a, ref.buffer, ref.chunk); });
-  on(TrainingCall::backward,
-     [this](Actor a, const BufferRef& ref) { of(a).backward(task_, ref.buffer, samples(a, ref.chunk), batch()); });
-  on(TrainingCall::keep_gradients, [](Actor, const BufferRef&) {});  // `update` looks into the buckets
-  on(TrainingCall::fill_bucket, [this](Actor a, const BufferRef& ref) { fill(a, ref.buffer); });
-  on(TrainingCall::update, [this](Actor a, const BufferRef& ref) { update(a, ref.buffer); });
-  on(TrainingCall::fill_parameters, [this](Actor a, const BufferRef& ref) {
-    values_->buffer(a, static_cast<std::uint16_t>(kParameters + ref.buffer)) =
-        gathered(*plan_.network, buckets()[ref.buffer], of(a).mlp);
+  CallDispatcher calls(values);
+  calls.on(TrainingCall::forward,
+           [this](Actor a, const CallArguments& call) { forward(a, call.index, call.micro_batch); });
+  calls.on(TrainingCall::backward, [this](Actor a, const CallArguments& call) {
+    of(a).backward(task_, call.index, samples(a, call.micro_batch), batch());
   });
-  on(TrainingCall::take_parameters, [this](Actor a, const BufferRef& ref) {
-    const Eigen::VectorXd& sum = values_->buffer(a, static_cast<std::uint16_t>(kParameters + ref.buffer));
-    scatter(*plan_.network, buckets()[ref.buffer], sum / plan_.ranks(), of(a).mlp);
+  calls.on(TrainingCall::keep_gradients, [](Actor, const CallArguments&) {});  // `update` looks into the buckets
+  calls.on(TrainingCall::fill_bucket, [this](Actor a, const CallArguments& call) {
+    buffer_of(*values_, a, Buffer::gradients, call.bucket()) =
+        gathered(*plan_.network, buckets()[call.bucket() % buckets().size()], of(a).gradients);
   });
-  on(TrainingCall::give_replica,
-     [this](Actor a, const BufferRef&) { values_->buffer(a, kReplicas) = all_parameters(of(a).mlp); });
-  on(TrainingCall::mix_replicas, [this](Actor a, const BufferRef&) { mix(a); });
+  calls.on(TrainingCall::update, [this](Actor a, const CallArguments& call) { update(a, call.bucket()); });
+  calls.on(TrainingCall::fill_parameters, [this](Actor a, const CallArguments& call) {
+    buffer_of(*values_, a, Buffer::parameters, call.bucket()) =
+        gathered(*plan_.network, buckets()[call.bucket()], of(a).mlp);
+  });
+  calls.on(TrainingCall::take_parameters, [this](Actor a, const CallArguments& call) {
+    const Eigen::VectorXd& sum = buffer_of(*values_, a, Buffer::parameters, call.bucket());
+    scatter(*plan_.network, buckets()[call.bucket()], sum / plan_.ranks(), of(a).mlp);
+  });
+  calls.on(TrainingCall::give_replica, [this](Actor a, const CallArguments&) {
+    buffer_of(*values_, a, Buffer::replica) = all_parameters(of(a).mlp);
+  });
+  calls.on(TrainingCall::mix_replicas, [this](Actor a, const CallArguments&) { mix(a); });
 }
 
 Samples ReplicaNumerics::samples(Actor rank, int micro_batch) const {
@@ -73,7 +85,7 @@ Samples ReplicaNumerics::samples(Actor rank, int micro_batch) const {
 
 /// What gradients are averages over.
 double ReplicaNumerics::batch() const {
-  return plan_.updates.alone() ? task_.global_batch / plan_.ranks() : task_.global_batch;
+  return updates_.alone() ? task_.global_batch / plan_.ranks() : task_.global_batch;
 }
 
 void ReplicaNumerics::forward(Actor actor, int layer, int micro_batch) {
@@ -85,27 +97,22 @@ void ReplicaNumerics::forward(Actor actor, int layer, int micro_batch) {
   r.forward(task_, layer, samples(actor, micro_batch));
 }
 
-/// `place`: the bucket, of the step's slot among those on their way.
-void ReplicaNumerics::fill(Actor actor, std::uint16_t place) {
-  values_->buffer(actor, place) = gathered(*plan_.network, buckets()[place % buckets().size()], of(actor).gradients);
-}
-
-void ReplicaNumerics::update(Actor actor, std::uint16_t slot) {
+void ReplicaNumerics::update(Actor actor, std::size_t set) {
   Replica& r = of(actor);
   std::vector<Eigen::VectorXd> gradients = r.gradients;
-  for (std::size_t b = 0; b < buckets().size() && !plan_.updates.alone() && plan_.ranks() > 1; ++b)
-    scatter(*plan_.network, buckets()[b],
-            values_->buffer(actor, static_cast<std::uint16_t>(slot * buckets().size() + b)), gradients);
+  for (std::size_t b = 0; b < buckets().size() && !updates_.alone() && plan_.ranks() > 1; ++b)
+    scatter(*plan_.network, buckets()[b], buffer_of(*values_, actor, Buffer::gradients, set * buckets().size() + b),
+            gradients);
   update_with_momentum(r.mlp, r.velocity, gradients, momentum_, task_.learning_rate);
 }
 
 void ReplicaNumerics::mix(Actor actor) {
   Replica& r = of(actor);
-  const Gossip& gossip = *plan_.updates.gossip;
+  const Gossip& gossip = *updates_.gossip;
   const std::int64_t round = r.steps - 1;
   std::vector<Eigen::VectorXd> theirs;
   for (std::size_t i = 0; i < gossip.neighbours(actor, round).size(); ++i)
-    theirs.push_back(values_->buffer(actor, static_cast<std::uint16_t>(kReplicas + 1 + i)));
+    theirs.push_back(buffer_of(*values_, actor, Buffer::replica, i + 1));
   set_parameters(r.mlp, mixed(gossip, actor, round, all_parameters(r.mlp), theirs));
 }
 

@@ -12,7 +12,7 @@ namespace trainyard {
 /// update alone learn from their own share of each batch. The optimizer has a momentum, which each replica keeps.
 class ReplicaNumerics {
  public:
-  ReplicaNumerics(const NumericTask&, const TrainingPlan&, double momentum);
+  ReplicaNumerics(const NumericTask&, const TrainingPlan&, const ReplicaUpdates&, double momentum);
 
   /// Registers the calls of the schedule; both must live until the run has ended.
   void attach(Values&);
@@ -26,6 +26,7 @@ class ReplicaNumerics {
   };
   const NumericTask& task_;
   const TrainingPlan& plan_;
+  const ReplicaUpdates& updates_;
   double momentum_;
   std::vector<Replica> replicas_;
   Values* values_ = nullptr;
@@ -35,8 +36,7 @@ class ReplicaNumerics {
   Samples samples(Actor rank, int micro_batch) const;
   double batch() const;
   void forward(Actor, int layer, int micro_batch);
-  void fill(Actor, std::uint16_t place);
-  void update(Actor, std::uint16_t slot);
+  void update(Actor, std::size_t set);
   void mix(Actor);
 };
 

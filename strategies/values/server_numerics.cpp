@@ -4,9 +4,12 @@
 #include <map>
 
 #include "sim/error.hpp"
+#include "strategies/values/training_values.hpp"
 
 namespace trainyard {
 namespace {
+
+using Buffer = TrainingBuffer::Kind;
 
 /// Of gradients by layer, or of a network's parameters.
 template <class ByLayer>
@@ -31,7 +34,7 @@ ServerNumerics::ServerNumerics(const NumericTask& task, const ServerPlan& plan)
 
 /// A server's weights of a key, and how often they were updated.
 Eigen::VectorXd& ServerNumerics::held(std::size_t key) const {
-  return values_->buffer(plan_.workers() + plan_.server_of[key], static_cast<std::uint16_t>(kParameters + key));
+  return buffer_of(*values_, plan_.workers() + plan_.server_of[key], Buffer::parameters, key);
 }
 
 void ServerNumerics::attach(Values& values) {
@@ -42,18 +45,19 @@ void ServerNumerics::attach(Values& values) {
     held(key) = Eigen::VectorXd::Zero(own.size() + 1);
     held(key).head(own.size()) = own;
   }
-  const auto on = [&values](auto call, auto function) { values.on_call(static_cast<std::uint16_t>(call), function); };
-  on(TrainingCall::forward,
-     [this](Actor a, const Op& op) { of(a).forward(task_, op.effect.read.buffer, samples(a, op.effect.read.chunk)); });
-  on(TrainingCall::backward, [this](Actor a, const Op& op) {
-    of(a).backward(task_, op.effect.read.buffer, samples(a, op.effect.read.chunk), task_.global_batch);
+  CallDispatcher calls(values);
+  calls.on(TrainingCall::forward, [this](Actor a, const CallArguments& call) {
+    of(a).forward(task_, call.index, samples(a, call.micro_batch));
   });
-  on(TrainingCall::take_parameters, [this](Actor a, const Op& op) { take(a, op.effect.read.buffer); });
-  on(TrainingCall::fill_bucket, [this](Actor a, const Op& op) { push(a, op.effect.read.buffer); });
-  on(ServerCall::local_update, [this](Actor a, const Op& op) { update_own(a, op.effect.read.buffer); });
-  for (const ServerCall call :
+  calls.on(TrainingCall::backward, [this](Actor a, const CallArguments& call) {
+    of(a).backward(task_, call.index, samples(a, call.micro_batch), task_.global_batch);
+  });
+  calls.on(TrainingCall::take_parameters, [this](Actor a, const CallArguments& call) { take(a, call.bucket()); });
+  calls.on(TrainingCall::fill_bucket, [this](Actor a, const CallArguments& call) { push(a, call.bucket()); });
+  calls.on(ServerCall::local_update, [this](Actor a, const CallArguments& call) { update_own(a, call.bucket()); });
+  for (const ServerCall what :
        {ServerCall::first, ServerCall::add, ServerCall::update, ServerCall::apply, ServerCall::drop})
-    on(call, [this, call](Actor, const Op& op) { deal_with(call, op); });
+    calls.on(what, [this, what](Actor a, const CallArguments& call) { process(what, a, ServerPush::of(call)); });
 }
 
 Mlp ServerNumerics::weights() const {
@@ -66,17 +70,18 @@ Samples ServerNumerics::samples(Actor worker, int micro_batch) {
   return samples_of(task_, plan_.workers(), plan_.base.step.micro_batches, of(worker).step, worker, micro_batch);
 }
 
-void ServerNumerics::take(Actor worker, std::uint16_t key) {
-  const Eigen::VectorXd& got = values_->buffer(worker, static_cast<std::uint16_t>(kParameters + key));
+void ServerNumerics::take(Actor worker, std::size_t key) {
+  const Eigen::VectorXd& got = buffer_of(*values_, worker, Buffer::parameters, key);
   const Eigen::Index size = got.size() - 1;
   put_key(plan_, key, got.head(size), of(worker).mlp);
   events_.push_back({ServerEvent::What::pulled, worker, key, static_cast<std::uint32_t>(got[size])});
 }
 
-void ServerNumerics::push(Actor actor, std::uint16_t key) {
+void ServerNumerics::push(Actor actor, std::size_t key) {
   Worker& worker = of(actor);
-  values_->buffer(actor, key) = plan_.mixes() ? of_key(plan_, key, worker.mlp) : of_key(plan_, key, worker.gradients);
-  if (key + std::size_t{1} != plan_.keys()) return;  // keys are pushed in their order: the step is over
+  buffer_of(*values_, actor, Buffer::gradients, key) =
+      plan_.mixes() ? of_key(plan_, key, worker.mlp) : of_key(plan_, key, worker.gradients);
+  if (key + 1 != plan_.keys()) return;  // keys are pushed in their order: the step is over
   worker.clear_gradients();
   ++worker.step;
 }
@@ -87,10 +92,10 @@ void ServerNumerics::update_own(Actor actor, std::size_t key) {
           worker.mlp);
 }
 
-void ServerNumerics::deal_with(ServerCall call, const Op& op) {
-  const std::size_t key = op.effect.write.buffer;
-  const int worker = op.effect.read.chunk;
-  const Eigen::VectorXd& came = values_->buffer(op.actor, op.effect.read.buffer);
+void ServerNumerics::process(ServerCall call, Actor server, const ServerPush& push) {
+  const std::size_t key = push.key;
+  const int worker = push.worker;
+  const Eigen::VectorXd& came = values_->buffer(server, push.arrival);
   Eigen::VectorXd& all = held(key);
   auto weights = all.head(all.size() - 1);
   switch (call) {

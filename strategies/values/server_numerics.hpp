@@ -52,10 +52,10 @@ class ServerNumerics {
   Eigen::VectorXd& held(std::size_t key) const;
   Worker& of(Actor worker) { return workers_[static_cast<std::size_t>(worker)]; }
   Samples samples(Actor worker, int micro_batch);
-  void take(Actor worker, std::uint16_t key);
-  void push(Actor worker, std::uint16_t key);
+  void take(Actor worker, std::size_t key);
+  void push(Actor worker, std::size_t key);
   void update_own(Actor worker, std::size_t key);
-  void deal_with(ServerCall, const Op&);
+  void process(ServerCall, Actor server, const ServerPush&);
 };
 
 /// The same training step by step, by whoever knows nothing of programs and time: only the order of events. Each gradient

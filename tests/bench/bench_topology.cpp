@@ -3,6 +3,9 @@
 #include <sys/resource.h>
 
 #include "sim/hashing.hpp"
+#include "tests/topologies/bare_hosts.hpp"
+#include "topologies/analysis/fabric_check.hpp"
+#include "topologies/analysis/fabric_simulation.hpp"
 #include "topologies/machines/cluster_machine.hpp"
 
 namespace {
@@ -51,11 +54,21 @@ void build_alone(benchmark::State& state) {
   const ClusterSpec spec = large_cluster(false);
   for (auto _ : state) benchmark::DoNotOptimize(build_cluster(spec).links().size());
 }
+/// An oversubscribed leaf-spine, its worst pattern and its bisection bandwidth: two seconds at most.
+void check_leaf_spine(benchmark::State& state) {
+  const ClusterSpec spec = test::bare_hosts(1024, test::clos_of({{32, 2}}));
+  for (auto _ : state) {
+    const DeviceGraph graph = build_cluster(spec);
+    const FabricCheck check = check_fabric(graph, spec.fabric->levels());
+    benchmark::DoNotOptimize(simulated_slowdown(graph, check.counterexample->pairs));
+  }
+}
 void sprayed(benchmark::State& state) { build_and_route(state, false); }
 void hashed_static(benchmark::State& state) { build_and_route(state, true); }
 
 }  // namespace
 
 BENCHMARK(build_alone)->Name("16384_gpus_built")->Unit(benchmark::kMillisecond)->Iterations(3);
+BENCHMARK(check_leaf_spine)->Name("1024_hosts_checked")->Unit(benchmark::kMillisecond)->Iterations(3);
 BENCHMARK(sprayed)->Name("16384_gpus_sprayed")->Unit(benchmark::kMillisecond)->Iterations(3);
 BENCHMARK(hashed_static)->Name("16384_gpus_hashed")->Unit(benchmark::kMillisecond)->Iterations(3);

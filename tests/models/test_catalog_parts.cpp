@@ -3,8 +3,10 @@
 
 #include <algorithm>
 
+#include "models/hardware/hca.hpp"
 #include "models/hardware/network_switch.hpp"
 #include "models/hardware/node.hpp"
+#include "models/hardware/storage.hpp"
 #include "topologies/cluster.hpp"
 
 using namespace trainyard;

@@ -18,10 +18,8 @@ const char* const kLlama = R"({model_type: llama, vocab_size: 4096, num_hidden_l
 
 SoftwareStack stack_of(const std::string& text) { return read_stack(parse_document(text, "stack.yaml")); }
 SoftwareStack catalog_stack(const std::string& name) {
-  Node reference;
-  reference.kind = Node::Kind::scalar;
-  reference.scalar = name;
-  return read_stack(Catalog(std::string(TRAINYARD_SOURCE_DIR) + "/models/catalog").resolve("stack", reference));
+  return read_stack(
+      Catalog(std::string(TRAINYARD_SOURCE_DIR) + "/models/catalog").resolve("stack", Node::of_text(name)));
 }
 Layer block(const char* config, const Fusions& fusions, Sharding sharding = {}) {
   TransformerOptions options;
@@ -138,10 +136,8 @@ TEST_CASE("fields of a stack that do not go together are refused", "[fusions]") 
 }
 
 TEST_CASE("a chip that is hot computes slower, and moves as fast", "[fusions]") {
-  Node reference;
-  reference.kind = Node::Kind::scalar;
-  reference.scalar = "b200-sxm-180gb";
-  const Gpu gpu = read_gpu(Catalog(std::string(TRAINYARD_SOURCE_DIR) + "/models/catalog").resolve("gpu", reference));
+  const Gpu gpu = read_gpu(
+      Catalog(std::string(TRAINYARD_SOURCE_DIR) + "/models/catalog").resolve("gpu", Node::of_text("b200-sxm-180gb")));
   const Gpu hot = sustained(gpu);
   REQUIRE(gpu.sustained_clock == 0.73);
   const Work product = gemm("g", 8192, 8192, 8192, Precision::bf16).work;

@@ -26,13 +26,11 @@ std::vector<std::string> names(const std::vector<Exchange>& exchanges) {
 using Names = std::vector<std::string>;
 
 Network catalog_cnn(const std::string& name, int ranks) {
-  Node reference;
-  reference.kind = Node::Kind::scalar;
-  reference.scalar = name;
   const Catalog catalog(std::string(TRAINYARD_SOURCE_DIR) + "/models/catalog");
   TransformerOptions options;
   options.sharding.tensor = ranks;
-  return make_network(read_network_entry(catalog.resolve("network", reference)), 2, 1, Precision::fp32, options);
+  return make_network(read_network_entry(catalog.resolve("network", Node::of_text(name))), 2, 1, Precision::fp32,
+                      options);
 }
 
 }  // namespace

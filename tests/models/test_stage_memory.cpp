@@ -11,10 +11,8 @@ namespace {
 constexpr double kGiB = 1073741824.0;
 
 SoftwareStack stack_of(const std::string& name) {
-  Node reference;
-  reference.kind = Node::Kind::scalar;
-  reference.scalar = name;
-  return read_stack(Catalog(std::string(TRAINYARD_SOURCE_DIR) + "/models/catalog").resolve("stack", reference));
+  return read_stack(
+      Catalog(std::string(TRAINYARD_SOURCE_DIR) + "/models/catalog").resolve("stack", Node::of_text(name)));
 }
 
 struct Run {

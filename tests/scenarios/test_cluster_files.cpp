@@ -124,8 +124,8 @@ TEST_CASE("a node and a fabric in files beside the scenario", "[cluster][files]"
   CHECK(spec.node.gpus == 2);
   CHECK(spec.node.hca_rate == BytesPerSecond{25e9 / 8});
   CHECK(spec.node.gpu_speed == 0.9);
-  CHECK(spec.shape.rails);
-  CHECK(spec.shape.levels.at(0).down == 2);
+  CHECK(spec.fabric->summary() == "2 at 1:1, rails");
+  CHECK(spec.fabric->levels().front().down == 2);
   CHECK(read_scenario(scenario, {{"cluster.node", "t4-server"}}).cluster.node.gpus == 4);
 }
 

@@ -54,8 +54,8 @@ TEST_CASE("auto tries the algorithms for a bucket, and takes the fastest", "[col
   CHECK(s.tuned->candidates.size() > 10);
   const Result r = simulate(s);
   CHECK(r.all_reduce.algorithm == s.tuned->best().algorithm);
-  CHECK(r.all_reduce.tried.size() == s.tuned->candidates.size());
-  for (const auto& tried : r.all_reduce.tried) CHECK(tried.seconds >= r.all_reduce.tried.front().seconds);
+  CHECK(r.all_reduce.tuned.size() == s.tuned->candidates.size());
+  for (const auto& candidate : r.all_reduce.tuned) CHECK(candidate.seconds >= r.all_reduce.tuned.front().seconds);
 }
 
 TEST_CASE("fidelities of a step: flows close to messages, NCCL's model follows faster links", "[collectives]") {
@@ -76,7 +76,7 @@ TEST_CASE("what a plan's all-reduce cannot be", "[collectives]") {
         at + "modelled is as NCCL does it, which chooses for itself: leave out algorithm and channels");
   CHECK(error_of("{algorithm: hierarchical, channels: 8}") ==
         at + "hierarchical runs on its own channels; 8 of them would change nothing");
-  CHECK(error_of("ring-literal") == at + "ring-literal is a listing to learn from (trainyard teach), which races");
+  CHECK(error_of("ring-literal") == at + "ring-literal is to learn from (trainyard teach, bench), not for a plan");
   CHECK(error_of("nvls") == at + "nvls needs switches that add, which take part in a collective on its own "
                                  "only (trainyard bench); as part of a step: {fidelity: modelled}");
   CHECK(error_of("{algorithm: chain, fidelity: flows}") ==

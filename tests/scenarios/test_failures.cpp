@@ -2,14 +2,14 @@
 #include <catch2/catch.hpp>
 #include <nlohmann/json.hpp>
 
-#include "scenarios/running/simulate.hpp"
+#include "scenarios/studies/failure_study.hpp"
 #include "scenarios/studies/failure_what_ifs.hpp"
 
 using namespace trainyard;
 
 namespace {
 
-/// A small model on two nodes, whose step is said.
+/// A small model on two nodes, with a given step time.
 std::string scenario(const std::string& faults, const std::string& training = "{steps: 1000}") {
   return R"({cluster: {nodes: 2, node: dgx-a100, fabric: nonblocking}, model: {base: gpt2, n_layer: 2},
     plan: {data_parallel: 16, precision: bf16, seq_length: 64, micro_batch_size: 1, global_batch_size: 16,
@@ -18,7 +18,7 @@ std::string scenario(const std::string& faults, const std::string& training = "{
 }
 
 Result run(const std::string& faults, const std::string& training = "{steps: 1000}") {
-  return simulate(read_scenario_text(scenario(faults, training), "faulty.yaml"));
+  return simulate_training(read_scenario_text(scenario(faults, training), "faulty.yaml"));
 }
 
 const std::string kTimes = "write: 2 s, load: 10 s";
@@ -54,17 +54,17 @@ TEST_CASE("workers, servers, links and switches fail at times that are said, and
   named.replace(named.find("LINK"), 4, link);
   const Result r = run(named);
   REQUIRE(r.failures);
-  const auto& said = r.failures->said;
-  REQUIRE(said.size() == 5);
-  CHECK(said[0].what == "worker 3");
-  CHECK(said[0].at == Approx(152).epsilon(1e-12));  // a checkpoint of 2 s
-  CHECK(said[0].lost_steps == 50);
-  CHECK(said[1].what == "gpu 9");
-  CHECK(said[2].idle);  // adapter 12 is of the node that GPU 9 took with it
-  CHECK(said[3].what == "switch " + a_switch);
-  CHECK(said[4].what == "link " + link);
+  const auto& set = r.failures->set_failures;
+  REQUIRE(set.size() == 5);
+  CHECK(set[0].component == "worker 3");
+  CHECK(set[0].at == Approx(152).epsilon(1e-12));  // a checkpoint of 2 s
+  CHECK(set[0].lost_steps == 50);
+  CHECK(set[1].component == "gpu 9");
+  CHECK(set[2].node_was_away);  // adapter 12 is of the node that GPU 9 took with it
+  CHECK(set[3].component == "switch " + a_switch);
+  CHECK(set[4].component == "link " + link);
   CHECK(r.failures->failures == 4);
-  CHECK(r.failures->lost_work == Approx(said[0].lost_work + said[1].lost_work + said[3].lost_work + said[4].lost_work));
+  CHECK(r.failures->lost_work == Approx(set[0].lost_work + set[1].lost_work + set[3].lost_work + set[4].lost_work));
   const nlohmann::json j = to_json(r);
   CHECK(j["failures"]["said"][0]["component"] == "worker 3");
   CHECK(j["failures"]["said"][1]["at_s"] == 260.5);
@@ -73,26 +73,27 @@ TEST_CASE("workers, servers, links and switches fail at times that are said, and
 
 TEST_CASE("an elastic training without a node takes the step of the nodes that are left", "[scenario][failures]") {
   const auto of = [](const std::string& nodes, const std::string& batch, const std::string& faults) {
-    return simulate(read_scenario_text("{cluster: {nodes: " + nodes + R"(, node: dgx-a100, fabric: nonblocking},
+    return simulate_training(read_scenario_text("{cluster: {nodes: " + nodes +
+                                                    R"(, node: dgx-a100, fabric: nonblocking},
       model: {base: gpt2, n_layer: 2}, plan: {precision: bf16, seq_length: 64, micro_batch_size: 1,
       training: {steps: 100}, global_batch_size: )" +
-                                           batch + "}, faults: " + faults + "}",
-                                       "elastic.yaml"));
+                                                    batch + "}, faults: " + faults + "}",
+                                                "elastic.yaml"));
   };
   const std::string faults = "{failures: [{at: 40 steps, what: node 1}], restart: {elastic: true}}";
   const double whole = of("2", "32", "null").step_time, half = of("1", "32", "null").step_time;
   const Result r = of("2", "32", faults);
-  REQUIRE(r.failures->fewer.size() == 1);
-  CHECK(r.failures->fewer[0].replicas == 8);
-  CHECK(r.failures->fewer[0].simulated);
-  CHECK(r.failures->fewer[0].step_time == half);
+  REQUIRE(r.failures->reduced_replicas.size() == 1);
+  CHECK(r.failures->reduced_replicas[0].replicas == 8);
+  CHECK(r.failures->reduced_replicas[0].simulated);
+  CHECK(r.failures->reduced_replicas[0].step_time == half);
   CHECK(half != Approx(2 * whole).epsilon(0.01));  // one node exchanges gradients inside of it
   CHECK(r.failures->end == Approx(40 * whole + 60 * half).epsilon(1e-9));
   CHECK(to_json(result_from_json(to_json(r))) == to_json(r));
   const Result uneven = of("3", "24", faults);  // 24 samples are no whole number for each of 16
-  CHECK(uneven.failures->fewer.at(0).replicas == 16);
-  CHECK(!uneven.failures->fewer[0].simulated);
-  CHECK(uneven.failures->fewer[0].step_time == Approx(1.5 * uneven.step_time).epsilon(1e-12));
+  CHECK(uneven.failures->reduced_replicas.at(0).replicas == 16);
+  CHECK(!uneven.failures->reduced_replicas[0].simulated);
+  CHECK(uneven.failures->reduced_replicas[0].step_time == Approx(1.5 * uneven.step_time).epsilon(1e-12));
 }
 
 TEST_CASE("what rarer failures, faster restarts and cheaper checkpoints would buy", "[scenario][failures]") {
@@ -101,7 +102,7 @@ TEST_CASE("what rarer failures, faster restarts and cheaper checkpoints would bu
                "load: 60 s}, restart: {detect: 60 s, restart: 600 s}}",
                "{time: 30 d}"),
       "faulty.yaml");
-  const Result r = simulate(s);
+  const Result r = simulate_training(s);
   const Seconds step{r.step_time};
   const std::vector<FailureWhatIf> table = failure_what_ifs(s, step, *r.failures, 2);
   REQUIRE(table.size() == 6);
@@ -123,16 +124,17 @@ TEST_CASE("what rarer failures, faster restarts and cheaper checkpoints would bu
 
 TEST_CASE("a parameter server fails", "[scenario][failures]") {
   const auto of = [](const std::string& what) {
-    return simulate(read_scenario_text(R"({cluster: {nodes: 2, node: dgx-a100, fabric: nonblocking}, model: {base: gpt2,
+    return simulate_training(
+        read_scenario_text(R"({cluster: {nodes: 2, node: dgx-a100, fabric: nonblocking}, model: {base: gpt2,
       n_layer: 2}, plan: {data_parallel: {mechanism: parameter-server, servers: 2}, precision: bf16, seq_length: 64,
       micro_batch_size: 1, global_batch_size: 16, step_time: 1 s, training: {steps: 100}}, faults: {failures: )" +
-                                           what + "}}",
-                                       "faulty.yaml"));
+                               what + "}}",
+                           "faulty.yaml"));
   };
   const Result r = of("[{at: 30 s, what: server 1}]");
   CHECK(r.failures->end == Approx(130).epsilon(1e-12));
-  CHECK(r.failures->said.at(0).what == "server 1");
-  CHECK(r.failures->said.at(0).lost_work == Approx(30).epsilon(1e-12));
+  CHECK(r.failures->set_failures.at(0).component == "server 1");
+  CHECK(r.failures->set_failures.at(0).lost_work == Approx(30).epsilon(1e-12));
   CHECK(of("{mtbf: {server: 10 h, worker: 80 h}, runs: 1}").failures->time_between_failures ==
         Approx(3600 / (2 / 10.0 + 16 / 80.0)).epsilon(1e-12));
   CHECK_THROWS_WITH(of("[{at: 30 s, what: server 2}]"), Catch::Contains("server 2; there are server 0 to 1"));
@@ -213,7 +215,7 @@ TEST_CASE("what does not go together is refused, with its place", "[scenario][fa
   refuses("{restart: {detect: 5 s}}", "nothing fails");
   refuses("{failures: [{at: 5 s, what: node 1}], restart: {spares: 0}}", "no spare node is left");
   CHECK_THROWS_WITH(
-      simulate(read_scenario_text(scenario("{checkpoint: {every: 1 min, " + kTimes + "}}", "null"), "f.yaml")),
+      simulate_training(read_scenario_text(scenario("{checkpoint: {every: 1 min, " + kTimes + "}}", "null"), "f.yaml")),
       Catch::Contains("how long does the training go on?"));
 }
 

@@ -43,10 +43,10 @@ TEST_CASE("a step waits for its samples: the drives are the limit", "[input]") {
   const Result r = run("");
   // 256 samples of 1 MB from two drives of 2 GB/s
   CHECK(r.step_time == near(256e6 / 4e9));
-  CHECK(r.input.storage_busy == Approx(1).epsilon(0.2));
+  CHECK(r.input->storage_busy == Approx(1).epsilon(0.2));
   // All of them starve, whoever is fed first: what others wait for in the all-reduce is samples too.
   const double fed = simulate(read_scenario_text(without_input(), "input.yaml")).step_time;
-  CHECK(r.input.starved_share == near(1 - fed / r.step_time));
+  CHECK(r.input->starved_share == near(1 - fed / r.step_time));
   CHECK(r.breakdown.input == near(r.step_time - fed));
   CHECK(r.breakdown.input > 0.9 * r.step_time);
   double sum = r.breakdown.compute + r.breakdown.optimizer + r.breakdown.bubble + r.breakdown.other +
@@ -62,7 +62,7 @@ TEST_CASE("decoding is shared by the workers of a node", "[input]") {
   const Result r = run(decode);
   CHECK(r.step_time == near(256 / 800.0));
   CHECK(r.bottleneck == "decoding");
-  CHECK(r.input.starved_share > 0.9);
+  CHECK(r.input->starved_share > 0.9);
   CHECK(run("  decode: {workers: 8, time: 10 ms}\n").step_time == near(r.step_time));
   CHECK(run("  decode: {workers: 16, rate: 100 /s}\n").step_time == near(256 / 1600.0));
   CHECK(run("  decode: {workers: 16, rate: 100 /s, cores: 8}\n").step_time == near(r.step_time));
@@ -80,9 +80,9 @@ TEST_CASE("small files cost a latency each, and requests of the storage", "[inpu
 }
 
 TEST_CASE("a cache spares the storage, as its policy says", "[input]") {
-  CHECK(run("  cache: {size: 50 GB}\n  epoch: 2\n").input.from_cache == Approx(0).margin(1e-9));
-  CHECK(run("  cache: {size: 50 GB, policy: pinned}\n  epoch: 2\n").input.from_cache == Approx(0.5).epsilon(0.01));
-  CHECK(run("  cache: {size: 60 GB, policy: pinned}\n").input.from_cache == Approx(0).margin(1e-9));
+  CHECK(run("  cache: {size: 50 GB}\n  epoch: 2\n").input->from_cache == Approx(0).margin(1e-9));
+  CHECK(run("  cache: {size: 50 GB, policy: pinned}\n  epoch: 2\n").input->from_cache == Approx(0.5).epsilon(0.01));
+  CHECK(run("  cache: {size: 60 GB, policy: pinned}\n").input->from_cache == Approx(0).margin(1e-9));
   const std::vector<Bytes> shuffled =
       missed_reads(1000, Bytes{1}, PageCache(Bytes{500}, CachePolicy::lru), ReadOrder::shuffled, 2);
   double missed = 0;

@@ -127,7 +127,7 @@ TEST_CASE("more servers make a step shorter, backups and asynchrony spare stragg
   const Result one = time(dedicated);
   CHECK(time(two).step_time < one.step_time);
   CHECK(one.servers.waits.at("barrier") > 0);
-  CHECK(one.servers.staleness.size() == 1);  // none
+  CHECK(one.staleness.size() == 1);  // none
   CHECK_FALSE(one.critical_path.empty());
   const Result slowed = time(dedicated, slow), spared = time(dedicated + ", backup_workers: 1", slow),
                apart = time(dedicated + ", consistency: asynchronous", slow);

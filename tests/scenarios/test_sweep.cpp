@@ -5,6 +5,8 @@
 #include <nlohmann/json.hpp>
 
 #include "scenarios/running/simulate.hpp"
+#include "scenarios/studies/failure_study.hpp"
+#include "scenarios/studies/layer_cuts.hpp"
 #include "scenarios/studies/sweep.hpp"
 #include "scenarios/studies/sweep_journal.hpp"
 #include "tests/temporary_folder.hpp"
@@ -32,6 +34,12 @@ std::string text_of(const std::filesystem::path& file) {
   return {std::istreambuf_iterator<char>(in), {}};
 }
 
+/// A column of a point.
+nlohmann::json figure(const SweepPoint& point, const char* column) {
+  const nlohmann::json all = nlohmann::json::parse(point.figures);
+  return all.contains(column) ? all.at(column) : nlohmann::json();
+}
+
 std::vector<std::string> lines_of(const std::string& text) {
   std::vector<std::string> lines;
   for (std::size_t from = 0, to = 0; (to = text.find('\n', from)) != std::string::npos; from = to + 1)
@@ -52,6 +60,23 @@ TEST_CASE("a list is split at its commas, but not inside quotes and brackets", "
   CHECK_THROWS_WITH(values("1,,2"), "--set a.b=1,,2: an empty value in the list");
   CHECK_THROWS_WITH(values(""), "--set a.b=: an empty value in the list");
   CHECK_THROWS_AS(parse_sweep_axis("ab"), UserError);
+}
+
+TEST_CASE("every cut of the layers into stages", "[sweep]") {
+  const auto cuts = [](const char* stages, const char* layers) {
+    return layer_cuts(
+        read_scenario_text(std::string("cluster: {node: dgx-a100}\nmodel: {base: gpt2, n_layer: ") + layers +
+                               "}\nplan: {global_batch_size: 8, micro_batch_size: 1, seq_length: 64, precision: fp16, "
+                               "pipeline_parallel: " +
+                               stages + "}\n",
+                           "cuts.yaml"));
+  };
+  using Values = std::vector<std::string>;
+  CHECK(cuts("2", "4") == Values{"[1, 3]", "[2, 2]", "[3, 1]"});  // the embedding and the head are beside
+  CHECK(cuts("4", "4") == Values{"[1, 1, 1, 1]"});
+  CHECK(cuts("4", "6").size() == 10);  // 5 places between layers, 3 cuts
+  CHECK(cuts("1", "4") == Values{"[4]"});
+  CHECK_THROWS_AS(cuts("8", "64"), UserError);  // 5.5e8
 }
 
 TEST_CASE("points are the product of the lists, the last varying fastest", "[sweep]") {
@@ -82,10 +107,10 @@ TEST_CASE("a sweep gives what single runs give, in order, and errors as rows", "
       continue;
     }
     const Result single = simulate(read_scenario(sweep.scenario, sweep.point(i)));
-    CHECK(points[i].step_time == single.step_time);
-    CHECK(points[i].mfu == single.mfu);
-    CHECK(points[i].memory_peak == single.memory.peak);
-    CHECK(points[i].bottleneck == single.bottleneck);
+    CHECK(figure(points[i], "step_time_s") == single.step_time);
+    CHECK(figure(points[i], "mfu") == single.mfu);
+    CHECK(figure(points[i], "memory_peak_bytes") == single.memory.peak);
+    CHECK(figure(points[i], "bottleneck") == single.bottleneck);
   }
   const std::string csv = sweep_csv(sweep, points);
   CHECK(sweep_csv(sweep, run_sweep(sweep)) == csv);
@@ -95,11 +120,11 @@ TEST_CASE("a sweep gives what single runs give, in order, and errors as rows", "
         "plan.global_batch_size,plan.data_parallel.all_reduce,step_time_s,samples_per_s,tokens_per_s_per_gpu,tflops_"
         "per_gpu,mfu,"
         "memory_peak_bytes,fits,bottleneck,exposed_communication_s,error");
-  CHECK(lines[1].starts_with("8,ring," + exact(points[0].step_time) + ","));
+  CHECK(lines[1].starts_with("8,ring," + exact(figure(points[0], "step_time_s").get<double>()) + ","));
   CHECK(lines[3].starts_with("9,ring,,,,,,,,,,"));
   const nlohmann::ordered_json json = sweep_json(sweep, points);
   CHECK(json["points"][5]["set"]["plan.global_batch_size"] == "16");
-  CHECK(json["points"][5]["step_time_s"] == points[5].step_time);
+  CHECK(json["points"][5]["step_time_s"] == figure(points[5], "step_time_s"));
   CHECK(json["points"][2].contains("error"));
 }
 
@@ -107,10 +132,11 @@ TEST_CASE("cells with commas, quotes and line ends are quoted", "[sweep]") {
   Sweep sweep{"x.yaml", {{"a", {"{b: 1, c: \"d\"}"}}}};
   SweepPoint point;
   point.done = true;
-  point.bottleneck = "HCA";
-  point.fits = true;
-  point.step_time = 0.1;
-  point.mfu = 1e-300;
+  Result result;
+  result.bottleneck = "HCA";
+  result.step_time = 0.1;
+  result.mfu = 1e-300;
+  point.figures = column_figures(result);
   CHECK(lines_of(sweep_csv(sweep, {point}))[1] == "\"{b: 1, c: \"\"d\"\"}\",0.1,0,0,0,1e-300,0,true,HCA,0,");
 }
 
@@ -128,25 +154,24 @@ faults:
   const std::vector<SweepPoint> points = run_sweep(sweep);
   REQUIRE(points.size() == 4);
   for (std::size_t i = 0; i < points.size(); ++i) {
-    const Result single = simulate(read_scenario(sweep.scenario, sweep.point(i)));
-    CHECK(points[i].step_time == single.step_time);
-    REQUIRE(points[i].training);
-    CHECK(points[i].training->goodput == single.failures->goodput);
-    CHECK(points[i].training->lost_work == single.failures->lost_work);
-    CHECK(points[i].training->checkpoint_interval == single.failures->checkpoint.interval);
+    const Result single = simulate_training(read_scenario(sweep.scenario, sweep.point(i)));
+    CHECK(figure(points[i], "step_time_s") == single.step_time);
+    CHECK(figure(points[i], "goodput") == single.failures->goodput);
+    CHECK(figure(points[i], "lost_work_s") == single.failures->lost_work);
+    CHECK(figure(points[i], "checkpoint_interval_s") == single.failures->checkpoint.interval);
   }
-  CHECK(points[0].training->goodput < points[2].training->goodput);
+  CHECK(figure(points[0], "goodput") < figure(points[2], "goodput"));
   CHECK(lines_of(sweep_csv(sweep, points))[0].ends_with(
       "exposed_communication_s,goodput,goodput_deviation,training_time_s,effective_step_time_s,lost_work_s,"
       "checkpoint_interval_s,error"));
-  CHECK(sweep_json(sweep, points)["points"][3]["goodput"] == points[3].training->goodput);
+  CHECK(sweep_json(sweep, points)["points"][3]["goodput"] == figure(points[3], "goodput"));
   SECTION("of a step that was said, without what is inside of it; and where nothing fails, without goodput") {
     Sweep said =
         folder.sweep({"plan.step_time=0.25 s", "faults=null,{checkpoint: {every: 1 h, write: 9 s, load: 1 s}}"});
     said.scenario = sweep.scenario;
     const std::vector<SweepPoint> of_said = run_sweep(said, {folder.path() / "said.partial", {}});
-    CHECK(!of_said[0].training);
-    CHECK(of_said[1].training->goodput == Approx(3600 / 3609.0).epsilon(1e-3));
+    CHECK(figure(of_said[0], "goodput").is_null());
+    CHECK(figure(of_said[1], "goodput").get<double>() == Approx(3600 / 3609.0).epsilon(1e-3));
     const std::string csv = sweep_csv(said, of_said);
     CHECK(lines_of(csv)[0] ==
           "plan.step_time,faults,step_time_s,samples_per_s,tokens_per_s_per_gpu,tflops_per_gpu,mfu,goodput,"
@@ -177,7 +202,8 @@ TEST_CASE("points of the journal are not simulated again; half a line does not c
   // A figure that no simulation gives shows what was taken from the journal.
   std::string doctored;
   for (const std::string& line : lines) {
-    const std::size_t from = line.find('[') + 1;
+    const std::string key = "\"step_time_s\":";
+    const std::size_t from = line.find(key) + key.size();
     doctored += line.substr(0, from) + "42.5" + line.substr(line.find(',', from)) + "\n";
   }
   doctored.resize(doctored.size() - 20);  // killed while it wrote the third
@@ -190,10 +216,10 @@ TEST_CASE("points of the journal are not simulated again; half a line does not c
   CHECK(progress == std::vector<std::size_t>{3});
   int taken = 0;
   for (std::size_t i = 0; i < 3; ++i) {
-    if (again[i].step_time == 42.5)
+    if (figure(again[i], "step_time_s") == 42.5)
       ++taken;
     else
-      CHECK(again[i].step_time == points[i].step_time);
+      CHECK(figure(again[i], "step_time_s") == figure(points[i], "step_time_s"));
   }
   CHECK(taken == 2);
   CHECK(run_sweep(sweep, {journal, {}})[0].done);
@@ -201,5 +227,5 @@ TEST_CASE("points of the journal are not simulated again; half a line does not c
 
   // The scenario has changed: nothing of the journal fits.
   std::ofstream(folder.path() / "small.yaml", std::ios::app) << "software: pytorch-ddp\n";
-  for (const SweepPoint& point : run_sweep(sweep, {journal, {}})) CHECK(point.step_time != 42.5);
+  for (const SweepPoint& point : run_sweep(sweep, {journal, {}})) CHECK(figure(point, "step_time_s") != 42.5);
 }

@@ -52,10 +52,7 @@ SeedFigures chain_02(const Node& inputs) {
 
 SeedFigures chain_03(const Node& inputs) {
   const int n = static_cast<int>(number_of(inputs, "n"));
-  CollectiveRunOptions o = options(Operation::all_reduce, "multi-ring", n, kSize);
-  std::vector<int> leftwards;
-  for (int v = 0; v < n; ++v) leftwards.push_back((n - v) % n);
-  o.options.settings.rings.push_back({RingOrder(leftwards), 1});
+  CollectiveRunOptions o = options(Operation::all_reduce, "ring-reversed", n, kSize);
   o.values = RankValues(static_cast<std::size_t>(n), std::vector<double>(static_cast<std::size_t>(n), 1.0));
   const CollectiveRun run = run_collective(star_cluster(n, BytesPerSecond{kSize}), o);
   SeedFigures got{{"steps", n - 1}};

@@ -49,7 +49,7 @@ SeedFigures biring_01(const Node& inputs) {
           {"behind_a_switch_bi_ms", all_reduce_on(behind_a_switch, "bidirectional-ring", size).time * 1e3}};
 }
 
-/// GPUs and CPUs of some machines, and the messages of each stage.
+/// GPUs and CPUs of some machines.
 struct Machines {
   int machines, gpus;
   ClusterSpec cluster;  ///< one machine more than those that compute: the server
@@ -57,26 +57,16 @@ struct Machines {
   Actor cpu(int machine) const { return cluster.gpus() + machine; }
   Actor server() const { return cpu(machines); }
 
-  /// One message from (or to, where `back`) each of these for each machine.
-  template <class Ends>
-  std::vector<Transfer> each_machine(bool back, Ends ends) const {
-    std::vector<Transfer> all;
-    for (int m = 0; m < machines; ++m)
-      for (Transfer transfer : ends(m)) {
-        if (back) std::swap(transfer.from, transfer.to);
-        all.push_back(transfer);
-      }
-    return all;
-  }
-  std::vector<Transfer> gpus_to_first(Bytes size, bool back) const {
-    return each_machine(back, [&](int m) {
-      std::vector<Transfer> to;
-      for (int i = 1; i < gpus; ++i) to.push_back({gpu(m, i), gpu(m, 0), size});
-      return to;
-    });
-  }
-  std::vector<Transfer> first_to_cpu(Bytes size, bool back) const {
-    return each_machine(back, [&](int m) { return std::vector<Transfer>{{gpu(m, 0), cpu(m), size}}; });
+  /// Milliseconds of an operation of groups that all begin at once: one group a machine, the root first.
+  template <class Members>
+  double stage_ms(Operation operation, Bytes size, Members members) const {
+    CollectiveRunOptions o;
+    o.operation = operation;
+    o.algorithm = "sequential";
+    o.options.size = size;
+    for (int m = 0; m < machines; ++m) o.groups.push_back(members(m));
+    o.ranks = static_cast<int>(o.groups.front().size());
+    return run_collective(cluster, o).time * 1e3;
   }
 };
 
@@ -95,17 +85,10 @@ PushAndPull serve(const Machines& m, Bytes size, bool on_every_machine) {
   for (int machine = 0; machine < m.machines; ++machine) cell.places.push_back(m.cpu(machine));
   for (int server = 0; server < cell.servers; ++server)
     cell.places.push_back(on_every_machine ? m.cpu(server) : m.server());
-  const auto ms = [&cell](bool pulls) {
-    cell.pulls = pulls;
-    return nlohmann::json::parse(in_child([&cell] {
-             ServerCellRun run(cell);
-             run.run();
-             return nlohmann::json(run.end().value * 1e3).dump();
-           }))
-        .get<double>();
-  };
-  const double push = ms(false);
-  return {push, ms(true) - push};
+  cell.pulls = false;
+  const double push = server_cell_ms(cell);
+  cell.pulls = true;
+  return {push, server_cell_ms(cell) - push};
 }
 
 SeedFigures hier_01(const Node& inputs) {
@@ -119,16 +102,24 @@ SeedFigures hier_01(const Node& inputs) {
                                           "hca: {{count: 1, rate: {}, latency: 0 us}}\n",
                                           fields.text("pcie"), fields.text("net")),
                               machines + 1)};
-  const std::vector<double> within = stages_ms(m.cluster, {m.gpus_to_first(size, false), m.first_to_cpu(size, false),
-                                                           m.first_to_cpu(size, true), m.gpus_to_first(size, true)});
-  const double local = std::accumulate(within.begin(), within.end(), 0.0);
+  const auto gpus_of = [&m](int machine) {
+    std::vector<Actor> all(static_cast<std::size_t>(m.gpus));
+    std::iota(all.begin(), all.end(), m.gpu(machine, 0));
+    return all;
+  };
+  const auto cpu_and_first = [&m](int machine) { return std::vector<Actor>{m.cpu(machine), m.gpu(machine, 0)}; };
+  const double aggregate = m.stage_ms(Operation::reduce, size, gpus_of),
+               to_cpu = m.stage_ms(Operation::reduce, size, cpu_and_first),
+               to_gpu = m.stage_ms(Operation::broadcast, size, cpu_and_first),
+               share = m.stage_ms(Operation::broadcast, size, gpus_of);
+  const double local = aggregate + to_cpu + to_gpu + share;
   const PushAndPull one = serve(m, size, false), shared = serve(m, size, true);
-  return {{"stages_ms s2_local_aggregate_one_gpu", within[0]},
-          {"stages_ms s3_gpu_to_cpu", within[1]},
+  return {{"stages_ms s2_local_aggregate_one_gpu", aggregate},
+          {"stages_ms s3_gpu_to_cpu", to_cpu},
           {"stages_ms s4_push_to_server", one.push},
           {"stages_ms s5_broadcast_to_cpus", one.pull},
-          {"stages_ms s6_cpu_to_gpu", within[2]},
-          {"stages_ms s7_local_broadcast", within[3]},
+          {"stages_ms s6_cpu_to_gpu", to_gpu},
+          {"stages_ms s7_local_broadcast", share},
           {"total_sync_ms", local + one.push + one.pull},
           {"co_located_servers s4_push_ms", shared.push},
           {"co_located_servers total_sync_ms", local + shared.push + shared.pull}};
@@ -138,7 +129,7 @@ SeedFigures hier_01(const Node& inputs) {
 ClusterSpec nodes_with_one_adapter(int nodes, int gpus, BytesPerSecond local, BytesPerSecond network) {
   ClusterSpec spec = star_cluster(gpus, local);
   spec.nodes = nodes;
-  spec.fabric = "nonblocking";
+  spec.fabric = make_fabric("nonblocking");
   spec.node.hcas = 1;
   spec.node.hca_rate = network;
   return spec;

@@ -54,14 +54,14 @@ class WorkerProgram : public CoroutineProgram {
     for (int step = 0; step < steps_; ++step) {
       Op batch;
       batch.kind = Kind::recv;
-      co_yield out_.give(batch);
+      co_yield out_.emit(batch);
       Op compute;
       compute.kind = Kind::compute;
       compute.stream = 1;
       compute.work.flops = work_;
       compute.work.precision = static_cast<std::uint8_t>(Precision::fp32);
       compute.deps[0] = out_.after(0);
-      co_yield out_.give(compute);
+      co_yield out_.emit(compute);
       CollectiveCall call;
       call.send_stream = 2;
       call.recv_stream = 3;

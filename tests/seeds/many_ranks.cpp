@@ -102,7 +102,7 @@ SeedFigures gpt3_05(const Node& inputs) {
   const BytesPerSecond no_limit{1e18};
   ClusterSpec cluster = star_cluster(gpus / servers, no_limit);
   cluster.nodes = servers;
-  cluster.fabric = "nonblocking";
+  cluster.fabric = make_fabric("nonblocking");
   cluster.node.hcas = 1;
   cluster.node.hca_rate = fields.bandwidth("server_rate");
   CollectiveRunOptions o;

@@ -115,8 +115,8 @@ class WholeNumbers {
     for (const auto call : {CentralCall::fill_output, CentralCall::loss})
       values.on_call(static_cast<std::uint16_t>(call), [this](Actor actor, const Op&) {
         const int outputs = actor == center_ ? scenario_.ranks() : 1;
-        values_->buffer(actor, kOutputs).setZero(outputs);
-        values_->buffer(actor, kOutputGradients).setZero(outputs);
+        values_->buffer(actor, number_of({TrainingBuffer::Kind::outputs})).setZero(outputs);
+        values_->buffer(actor, number_of({TrainingBuffer::Kind::output_gradients})).setZero(outputs);
       });
     on(TrainingCall::fill_bucket, [this](Actor actor, std::uint16_t bucket) {
       Eigen::VectorXd& buffer = values_->buffer(actor, bucket);
@@ -125,7 +125,7 @@ class WholeNumbers {
         buffer[i] = static_cast<double>((actor + 1) * (i % 97) - 5 * bucket);
     });
     on(TrainingCall::fill_parameters, [this](Actor actor, std::uint16_t bucket) {
-      values_->buffer(actor, static_cast<std::uint16_t>(kParameters + bucket)) = before(bucket);
+      values_->buffer(actor, number_of({TrainingBuffer::Kind::parameters, bucket})) = before(bucket);
     });
     on(TrainingCall::update, [this](Actor actor, std::uint16_t) {
       if (central_ && actor != center_) return;
@@ -152,7 +152,7 @@ class WholeNumbers {
   void attach_server(Values& values) {
     const auto keys = static_cast<std::uint16_t>(scenario_.plan.buckets.size());
     for (std::uint16_t key = 0; key < keys; ++key)
-      values.buffer(center_, static_cast<std::uint16_t>(kParameters + key)) = before(key);
+      values.buffer(center_, number_of({TrainingBuffer::Kind::parameters, key})) = before(key);
     sums_.resize(keys);
     const auto add = [this](Actor actor, const Op& op) {
       Eigen::VectorXd& sum = sums_[op.effect.write.buffer];

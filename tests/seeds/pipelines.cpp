@@ -6,11 +6,16 @@
 #include <nlohmann/json.hpp>
 #include <numeric>
 
+#include "models/reading/shipped_files.hpp"
 #include "scenarios/running/bare_pipeline.hpp"
 #include "scenarios/running/ideal_machine.hpp"
+#include "scenarios/studies/layer_costs.hpp"
+#include "scenarios/studies/layer_cuts.hpp"
+#include "scenarios/studies/sweep.hpp"
 #include "sim/executor/simulation.hpp"
 #include "sim/list_program.hpp"
 #include "sim/process/child.hpp"
+#include "tests/seeds/scenario_trace.hpp"
 #include "tests/seeds/seed_case.hpp"
 
 namespace trainyard {
@@ -85,27 +90,34 @@ SeedFigures act_01(const Node& inputs) {
           {"same_total_time", gpipe.end == one.end}};
 }
 
-/// Every cut of the chain into two stages, by the time of a step; ms and MB. Backward passes take twice the forward's.
+/// Every cut of the chain into two stages, simulated.
 SeedFigures cut_01(const Node& inputs) {
-  const std::vector<double> layers = numbers_of(inputs, "layers_ms"), cuts = numbers_of(inputs, "cut_MB");
-  const PipelineShape shape{2, whole(inputs, "micro_batches"), 1};
-  const PipelineSchedule& schedule = schedule_of("1f1b", shape);
+  const auto file = shipped_file("tests/seeds/" + words_of(inputs, "scenario").front());
+  const Sweep sweep{file, {{"plan.pipeline.layers", layer_cuts(read_scenario(file))}}};
+  const std::vector<SweepPoint> points = run_sweep(sweep);
+  const auto best = std::min_element(points.begin(), points.end(),
+                                     [](const auto& a, const auto& b) { return a.step_time < b.step_time; });
+  const Scenario s = read_scenario(file, sweep.point(static_cast<std::size_t>(best - points.begin())));
   SeedFigures got;
-  double best = INFINITY;
-  for (std::size_t cut = 1; cut < layers.size(); ++cut) {
-    BarePipeline pipeline = even_pipeline(schedule, shape, {}, cuts[cut - 1] / number_of(inputs, "link_GBps"));
-    const auto at = layers.begin() + static_cast<std::ptrdiff_t>(cut);
-    const double stages[] = {std::accumulate(layers.begin(), at, 0.0), std::accumulate(at, layers.end(), 0.0)};
-    for (std::size_t stage = 0; stage < 2; ++stage)
-      pipeline.times[stage] = {stages[stage], stages[stage], stages[stage]};
-    const double time = run_pipeline(pipeline).end;
-    got[fmt::format("step_ms {}", cut)] = time;
-    if (time >= best) continue;
-    best = time;
-    got["best_cut_after_layer"] = cut;
-    got["cut_MB"] = cuts[cut - 1];
-    got["stage_ms"] = fmt::format("{} {}", stages[0], stages[1]);
+  for (std::size_t i = 0; i < points.size(); ++i)
+    got["step_ms " + sweep.axes.front().values[i]] = points[i].step_time * 1e3;
+  std::vector<std::string> layers, stages;
+  for (int rank = 0; rank < 2; ++rank) {
+    double stage = 0;
+    for (const LayerCost& layer : layer_costs(s, rank).layers) {
+      stage += layer.forward.time.value * 1e3;
+      layers.push_back(fmt::format("{:.4g}", layer.forward.time.value * 1e3));
+    }
+    stages.push_back(fmt::format("{:.4g}", stage));
+    if (rank == 0) got["best_cut_after_layer"] = layers.size();
   }
+  got["layers_ms"] = fmt::format("{}", fmt::join(layers, " "));
+  got["stage_ms"] = fmt::format("{}", fmt::join(stages, " "));
+  got["cut_MB"] = json::parse(in_child([&s] {
+    MessageTrace trace;
+    run_step(s, {&trace});
+    return json(std::get<double>(trace.messages().front()) * 1e-6).dump();
+  }));
   return got;
 }
 

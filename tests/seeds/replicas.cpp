@@ -1,4 +1,4 @@
-// DELAY-01, LSGD-01, GOSSIP-01: replicas that go on with old gradients, alone for some steps, or with neighbours.
+// DELAY-01, LSGD-01, ASYNC-03, GOSSIP-01: replicas that go on with old gradients, alone for some steps, or with neighbours.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -91,6 +91,65 @@ SeedFigures lsgd_01(const Node& inputs) {
   return got;
 }
 
+/// Replicas of one number, each from where it begins, that descend (x² − 1)² alone for `steps` steps and then take the
+/// mean: their numbers before and after it.
+std::vector<std::vector<double>> descend_alone(std::vector<double> x, int steps) {
+  return json::parse(in_child([&] {
+           ReplicaUpdates updates;
+           updates.local_steps = steps;
+           const Network network = one_layer(1, 1);
+           DataParallelPlan data = plan_of(network, static_cast<int>(x.size()), updates);
+           data.steps = steps;
+           data.values = true;
+           const TrainingPlan plan = training_plan(network, data);
+           ClusterMachine machine(star_cluster(plan.ranks(), kLink), SoftwareStack{});
+           Names names;
+           const PassTables tables(plan, names);
+           const TrainingStreams streams(plan);
+           Values values;
+           const auto on = [&values](TrainingCall call, auto function) {
+             values.on_call(static_cast<std::uint16_t>(call), [function](Actor rank, const Op&) { function(rank); });
+           };
+           std::vector<double> gradient(x.size()), before;
+           on(TrainingCall::forward, [](Actor) {});
+           on(TrainingCall::backward, [&](Actor rank) {
+             const double at = x[static_cast<std::size_t>(rank)];
+             gradient[static_cast<std::size_t>(rank)] = 4 * at * (at * at - 1);
+           });
+           on(TrainingCall::update, [&](Actor rank) {
+             constexpr double learning_rate = 0.125;
+             x[static_cast<std::size_t>(rank)] -= learning_rate * gradient[static_cast<std::size_t>(rank)];
+             before = x;
+           });
+           on(TrainingCall::fill_parameters, [&](Actor rank) {
+             values.buffer(rank, kParameters) = Eigen::VectorXd::Constant(1, x[static_cast<std::size_t>(rank)]);
+           });
+           on(TrainingCall::take_parameters, [&](Actor rank) {
+             x[static_cast<std::size_t>(rank)] = values.buffer(rank, kParameters)(0) / plan.ranks();
+           });
+           Simulation simulation(machine);
+           for (int rank = 0; rank < plan.ranks(); ++rank)
+             simulation.add(rank, training_program(rank, plan, tables, streams));
+           simulation.observe(values);
+           simulation.run();
+           return json{before, x}.dump();
+         }))
+      .get<std::vector<std::vector<double>>>();
+}
+
+SeedFigures async_03(const Node& inputs) {
+  const auto f = [](double x) { return (x * x - 1) * (x * x - 1); };
+  const auto x = descend_alone(numbers_of(inputs, "begin"), static_cast<int>(number_of(inputs, "H")));
+  const std::vector<double>&alone = x.at(0), &together = x.at(1);
+  const double mean = together.at(0), aside = 1e-3;
+  return {{"minima", fmt::format("{}", fmt::join(alone, " "))},
+          {"f_at_minima", std::max(f(alone.at(0)), f(alone.at(1)))},
+          {"average_x", mean},
+          {"all_have_it", together == std::vector<double>(together.size(), mean)},
+          {"f_at_average", f(mean)},
+          {"is_local_max", f(mean) > f(mean - aside) && f(mean) > f(mean + aside)}};
+}
+
 /// Replicas of one number that learn nothing: what is left is the averaging. Their numbers, and what each sent.
 struct Gossiped {
   std::vector<double> x;
@@ -116,14 +175,16 @@ Gossiped run_gossip(std::vector<double> x, const Gossip& gossip, int steps) {
       values.on_call(static_cast<std::uint16_t>(call), [](Actor, const Op&) {});
     std::vector<int> rounds(x.size(), 0);
     values.on_call(static_cast<std::uint16_t>(TrainingCall::give_replica), [&](Actor rank, const Op&) {
-      values.buffer(rank, kReplicas) = Eigen::VectorXd::Constant(1, x[static_cast<std::size_t>(rank)]);
+      values.buffer(rank, number_of({TrainingBuffer::Kind::replica})) =
+          Eigen::VectorXd::Constant(1, x[static_cast<std::size_t>(rank)]);
     });
     values.on_call(static_cast<std::uint16_t>(TrainingCall::mix_replicas), [&](Actor rank, const Op& op) {
       std::vector<Eigen::VectorXd> theirs;
       for (std::uint16_t i = 0; i < op.effect.read.buffer; ++i)
-        theirs.push_back(values.buffer(rank, static_cast<std::uint16_t>(kReplicas + 1 + i)));
+        theirs.push_back(values.buffer(rank, number_of({TrainingBuffer::Kind::replica, i + std::size_t{1}})));
       const auto r = static_cast<std::size_t>(rank);
-      x[r] = mixed(gossip, rank, rounds[r]++, values.buffer(rank, kReplicas), theirs)(0);
+      const Eigen::VectorXd& own = values.buffer(rank, number_of({TrainingBuffer::Kind::replica}));
+      x[r] = mixed(gossip, rank, rounds[r]++, own, theirs)(0);
     });
     Traffic traffic(machine.links());
     Simulation simulation(machine);
@@ -158,7 +219,8 @@ SeedFigures gossip_01(const Node& inputs) {
   return got;
 }
 
-const RegisterSeed replica_seeds[] = {{"DELAY-01", delay_01}, {"LSGD-01", lsgd_01}, {"GOSSIP-01", gossip_01}};
+const RegisterSeed replica_seeds[] = {
+    {"DELAY-01", delay_01}, {"LSGD-01", lsgd_01}, {"ASYNC-03", async_03}, {"GOSSIP-01", gossip_01}};
 
 }  // namespace
 }  // namespace trainyard

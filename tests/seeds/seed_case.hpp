@@ -24,7 +24,8 @@ enum class SeedState { pass, fail, missing };  ///< missing: no experiment yet
 struct SeedOutcome {
   std::string id, title, note;
   SeedFigures expected, got;
-  double tolerance = 0;  ///< relative; 0: exact
+  double tolerance = 0;                      ///< relative; 0: exact
+  std::map<std::string, double> tolerances;  ///< of figures whose name begins with that word, instead
   SeedState state = SeedState::missing;
 };
 

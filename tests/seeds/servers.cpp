@@ -1,28 +1,19 @@
-// PSM-01, PSM-02, KV-01, ASYNC-01/03/04, STALE-01, SSP-01, PSNAME-01, W8-01: parameter servers and their workers.
+// PSM-01, PSM-02, KV-01, ASYNC-01/04, STALE-01, SSP-01, PSNAME-01, W8-01: parameter servers and their workers.
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <functional>
 #include <nlohmann/json.hpp>
 
-#include "scenarios/running/server_cell.hpp"
+#include "models/networks/mlp/mlp.hpp"
 #include "sim/observers/values.hpp"
 #include "sim/process/child.hpp"
-#include "tests/seeds/seed_case.hpp"
+#include "strategies/values/server_numerics.hpp"
+#include "tests/seeds/transfers.hpp"
 
 namespace trainyard {
 namespace {
 
 using nlohmann::json;
-
-double push_ms(const ServerCell& cell) {
-  return json::parse(in_child([&] {
-           ServerCellRun once(cell);
-           once.run();
-           return json(once.end().value * 1e3).dump();
-         }))
-      .get<double>();
-}
 
 SeedFigures psm_01(const Node& inputs) {
   ServerCell cell;
@@ -32,7 +23,7 @@ SeedFigures psm_01(const Node& inputs) {
   SeedFigures got;
   for (const double workers : numbers_of(inputs, "workers")) {
     cell.workers = static_cast<int>(workers);
-    got[fmt::format("push_ms {}", workers)] = push_ms(cell);
+    got[fmt::format("push_ms {}", workers)] = server_cell_ms(cell);
   }
   return got;
 }
@@ -48,7 +39,7 @@ SeedFigures psm_02(const Node& inputs) {
     cell.gradient = Bytes{number_of(inputs, "S_MB") * 1e6};
     cell.link = BytesPerSecond{number_of(inputs, "server_GBps") * 1e9};
     cell.pulls = false;
-    got["push_ms " + word] = push_ms(cell);
+    got["push_ms " + word] = server_cell_ms(cell);
     const ServerCellRun run(cell);
     std::vector<double> held(static_cast<std::size_t>(cell.servers));
     for (std::size_t k = 0; k < run.plan().keys(); ++k)
@@ -98,7 +89,9 @@ SeedFigures kv_01(const Node& inputs) {
           };
           on(ServerCall::first, add);
           on(ServerCall::add, add);
-          const auto weights = [](int key) { return static_cast<std::uint16_t>(kParameters + key); };
+          const auto weights = [](int key) {
+            return number_of({TrainingBuffer::Kind::parameters, static_cast<std::size_t>(key)});
+          };
           on(ServerCall::update, [&](Actor actor, const Op& op) {
             const int key = op.effect.write.buffer;
             values.buffer(actor, weights(key)) = Eigen::VectorXd::Constant(1, sum[static_cast<std::size_t>(key)]);
@@ -218,67 +211,45 @@ SeedFigures stale_01(const Node& inputs) {
   return got;
 }
 
-/// What is in the server's one key when workers, each with its λ, have brought it weights: worker k those that `local`
-/// says, the next one later than the one before.
-double mixed_weights(const std::vector<double>& lambdas, const std::function<double(int)>& local, int workers) {
+/// The server's weight when workers, each with its λ, have brought it theirs, the next one later than the one before.
+/// One neuron whose input is 0: its bias alone learns, and a step takes it from 0 to the worker's target.
+double mixed_weight(const std::vector<double>& lambdas, const std::vector<double>& targets) {
   return json::parse(in_child([&] {
+           const auto workers = static_cast<int>(targets.size());
+           NumericTask task;
+           task.shape.widths = {1, 1};
+           task.global_batch = workers;
+           task.learning_rate = workers;  // gradients are averages over the batch
+           task.inputs = Eigen::MatrixXd::Zero(1, workers);
+           task.targets = Eigen::Map<const Eigen::RowVectorXd>(targets.data(), workers);
            ServerCell cell;
            cell.workers = workers;
-           cell.gradient = Bytes{4};
-           cell.compute = Seconds{1e-3};
+           cell.network = mlp_network(task.shape, 1 << 20, Precision::fp32);
            cell.values = true;
            for (int worker = 0; worker < workers; ++worker) cell.slower.push_back(worker + 1);
            cell.change = [&](ServerPlan& plan) {
              plan.consistency = Consistency::asynchronous;
-             plan.worker_weights.assign(lambdas.begin(), lambdas.begin() + workers);
+             plan.worker_weights = lambdas;
            };
            ServerCellRun run(cell);
+           ServerNumerics numerics(task, run.plan());
            Values values;
-           const auto on = [&values](auto call, auto function) {
-             values.on_call(static_cast<std::uint16_t>(call), function);
-           };
-           const auto nothing = [](Actor, const Op&) {};
-           for (const TrainingCall call :
-                {TrainingCall::forward, TrainingCall::backward, TrainingCall::take_parameters})
-             on(call, nothing);
-           on(ServerCall::local_update, nothing);
-           on(TrainingCall::fill_bucket,
-              [&](Actor actor, const Op&) { values.buffer(actor, 0) = Eigen::VectorXd::Constant(1, local(actor)); });
-           on(ServerCall::apply, [&](Actor actor, const Op& op) {
-             Eigen::VectorXd& w = values.buffer(actor, kParameters);
-             const BufferRef& from = op.effect.read;
-             w += run.plan().worker_weights[from.chunk] * (values.buffer(actor, from.buffer) - w);
-           });
-           values.buffer(workers, kParameters) = Eigen::VectorXd::Zero(1);
+           numerics.attach(values);
            run.run({&values});
-           return json(values.buffer(workers, kParameters)[0]).dump();
+           return json(numerics.weights().parameters(0)(1)).dump();
          }))
       .get<double>();
-}
-
-/// Two workers, far apart, descend each to a minimum of (x² − 1)² of its own; the server takes the mean of them.
-SeedFigures async_03(const Node& inputs) {
-  const auto f = [](double x) { return (x * x - 1) * (x * x - 1); };
-  const std::vector<double> begin = numbers_of(inputs, "begin");
-  const auto descend = [&](int worker) {
-    double x = begin.at(static_cast<std::size_t>(worker));
-    for (int step = 0; step < 100; ++step) x -= 0.125 * 4 * x * (x * x - 1);
-    return x;
-  };
-  const double mean = mixed_weights({1, 0.5}, descend, 2), aside = 1e-3;
-  return {{"minima", json{descend(0), descend(1)}.dump()},
-          {"f_at_minima", std::max(f(descend(0)), f(descend(1)))},
-          {"average_x", mean},
-          {"f_at_average", f(mean)},
-          {"is_local_max", f(mean) > f(mean - aside) && f(mean) > f(mean + aside)}};
 }
 
 SeedFigures async_04(const Node& inputs) {
   const std::vector<double> brought = numbers_of(inputs, "weights"), lambdas = numbers_of(inputs, "lambdas");
   SeedFigures got;
-  for (int updates = 1; updates <= static_cast<int>(brought.size()); ++updates)
-    got[fmt::format("w_after {}", updates)] = mixed_weights(
-        lambdas, [&](int k) { return brought[static_cast<std::size_t>(k)]; }, updates);
+  for (std::size_t updates = 1; updates <= brought.size(); ++updates) {
+    const auto first = [updates](const std::vector<double>& all) {
+      return std::vector<double>(all.begin(), all.begin() + static_cast<std::ptrdiff_t>(updates));
+    };
+    got[fmt::format("w_after {}", updates)] = mixed_weight(first(lambdas), first(brought));
+  }
   return got;
 }
 
@@ -290,7 +261,7 @@ double throughput(int workers, int servers, double push_share) {
   cell.compute = Seconds{0.1};
   cell.gradient = cell.link * cell.compute * push_share;
   cell.pulls = false;
-  return workers * cell.compute.value * 1e3 / push_ms(cell);
+  return workers * cell.compute.value * 1e3 / server_cell_ms(cell);
 }
 
 SeedFigures psname_01(const Node& inputs) {
@@ -328,10 +299,9 @@ SeedFigures w8_01(const Node& inputs) {
           {"implied_serial_fraction_amdahl", (n / speedup - 1) / (n - 1)}};
 }
 
-const RegisterSeed server_seeds[] = {{"PSM-01", psm_01},     {"PSM-02", psm_02},     {"KV-01", kv_01},
-                                     {"ASYNC-01", async_01}, {"ASYNC-03", async_03}, {"ASYNC-04", async_04},
-                                     {"STALE-01", stale_01}, {"SSP-01", ssp_01},     {"PSNAME-01", psname_01},
-                                     {"W8-01", w8_01}};
+const RegisterSeed server_seeds[] = {{"PSM-01", psm_01},     {"PSM-02", psm_02},       {"KV-01", kv_01},
+                                     {"ASYNC-01", async_01}, {"ASYNC-04", async_04},   {"STALE-01", stale_01},
+                                     {"SSP-01", ssp_01},     {"PSNAME-01", psname_01}, {"W8-01", w8_01}};
 
 }  // namespace
 }  // namespace trainyard

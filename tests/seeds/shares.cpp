@@ -12,7 +12,7 @@
 #include "sim/list_program.hpp"
 #include "sim/process/child.hpp"
 #include "strategies/plan/mesh.hpp"
-#include "tests/seeds/seed_case.hpp"
+#include "tests/seeds/transfers.hpp"
 #include "topologies/machines/cluster_machine.hpp"
 
 namespace trainyard {
@@ -113,83 +113,26 @@ SeedFigures three_d_01(const Node& inputs) {
   return got;
 }
 
-/// MB of each key that each server has: keys × servers.
-using KeyShares = std::vector<std::vector<double>>;
-
-KeyShares round_robin(const std::vector<double>& keys, std::size_t servers) {
-  KeyShares shares(keys.size(), std::vector<double>(servers));
-  for (std::size_t key = 0; key < keys.size(); ++key) shares[key][key % servers] = keys[key];
-  return shares;
-}
-
-/// The largest key first, each to the server that has least.
-KeyShares size_greedy(const std::vector<double>& keys, std::size_t servers) {
-  std::vector<std::size_t> order(keys.size());
-  std::iota(order.begin(), order.end(), std::size_t{0});
-  std::stable_sort(order.begin(), order.end(), [&keys](std::size_t a, std::size_t b) { return keys[a] > keys[b]; });
-  std::vector<double> loads(servers);
-  KeyShares shares(keys.size(), std::vector<double>(servers));
-  for (const std::size_t key : order) {
-    const auto least = static_cast<std::size_t>(std::min_element(loads.begin(), loads.end()) - loads.begin());
-    shares[key][least] = keys[key];
-    loads[least] += keys[key];
-  }
-  return shares;
-}
-
-KeyShares split(const std::vector<double>& keys, std::size_t servers) {
-  KeyShares shares;
-  for (const double key : keys) shares.push_back(std::vector<double>(servers, key / static_cast<double>(servers)));
-  return shares;
-}
-
-/// As many workers as servers push all keys, to all servers at the same time: seconds at 1 GB/s a device.
-double push_seconds(const KeyShares& shares, std::size_t servers) {
-  return json::parse(in_child([&] {
-           ClusterMachine machine(star_cluster(static_cast<int>(2 * servers), BytesPerSecond{1e9}), SoftwareStack{});
-           Simulation simulation(machine);
-           std::vector<std::vector<Op>> ops(2 * servers);
-           for (std::size_t worker = 0; worker < servers; ++worker)
-             for (std::size_t key = 0; key < shares.size(); ++key)
-               for (std::size_t server = 0; server < servers; ++server) {
-                 if (shares[key][server] == 0) continue;
-                 Op op;
-                 op.kind = Kind::send;
-                 op.stream = static_cast<Stream>(server);
-                 op.message.slot = static_cast<std::uint16_t>(server);
-                 op.message.bytes = Bytes{shares[key][server] * 1e6};
-                 op.message.tag = key;
-                 ops[worker].push_back(op);
-                 op.kind = Kind::recv;
-                 op.stream = static_cast<Stream>(worker);
-                 op.message.slot = op.stream;
-                 ops[servers + server].push_back(op);
-               }
-           for (std::size_t actor = 0; actor < ops.size(); ++actor) {
-             std::vector<Actor> peers(servers);
-             std::iota(peers.begin(), peers.end(), static_cast<Actor>(actor < servers ? servers : 0));
-             simulation.add(static_cast<Actor>(actor),
-                            std::make_unique<ListProgram>(ops[actor], peers, static_cast<int>(servers)));
-           }
-           return json(simulation.run().end.value).dump();
-         }))
-      .get<double>();
-}
-
 SeedFigures shard_01(const Node& inputs) {
-  const std::vector<double> keys = numbers_of(inputs, "key_MB");
-  const auto servers = static_cast<std::size_t>(number_of(inputs, "servers"));
-  const double even = push_seconds(split(keys, servers), servers);
+  ServerCell cell;
+  cell.servers = static_cast<int>(number_of(inputs, "servers"));
+  cell.workers = cell.servers;
+  cell.pulls = false;
+  for (const double mb : numbers_of(inputs, "key_MB")) cell.key_sizes.push_back(Bytes{mb * 1e6});
   SeedFigures got;
-  const std::pair<const char*, KeyShares> ways[] = {{"round_robin", round_robin(keys, servers)},
-                                                    {"size_greedy", size_greedy(keys, servers)},
-                                                    {"split_keys", split(keys, servers)}};
-  for (const auto& [name, shares] : ways) {
-    std::vector<double> loads(servers);
-    for (const std::vector<double>& key : shares)
-      for (std::size_t server = 0; server < servers; ++server) loads[server] += key[server];
+  std::map<KeySharding, double> push;
+  const std::pair<const char*, KeySharding> ways[] = {{"split_keys", KeySharding::split},
+                                                      {"round_robin", KeySharding::round_robin},
+                                                      {"size_greedy", KeySharding::balanced}};
+  for (const auto& [name, sharding] : ways) {
+    cell.sharding = sharding;
+    const ServerPlan plan = ServerCellRun(cell).plan();
+    std::vector<double> loads(static_cast<std::size_t>(cell.servers));
+    for (std::size_t k = 0; k < plan.keys(); ++k)
+      loads[static_cast<std::size_t>(plan.server_of[k])] += plan.push_bytes(k).value * 1e-6;
+    push[sharding] = server_cell_ms(cell);
     got[fmt::format("MB {}", name)] = fmt::format("{}", fmt::join(loads, " "));
-    got[fmt::format("push_slowdown {}", name)] = push_seconds(shares, servers) / even;
+    got[fmt::format("push_slowdown {}", name)] = push[sharding] / push[KeySharding::split];
   }
   return got;
 }

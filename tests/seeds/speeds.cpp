@@ -103,10 +103,7 @@ SeedFigures gpt3_02(const Node& inputs) {
 }
 
 Flops flops_of_image(const std::string& network) {
-  Node reference;
-  reference.kind = Node::Kind::scalar;
-  reference.scalar = network;
-  const NetworkEntry entry = read_network_entry(Catalog().resolve("network", reference));
+  const NetworkEntry entry = read_network_entry(Catalog().resolve("network", Node::of_text(network)));
   const Network one = make_network(entry, 1, 1, Precision::fp32);
   return one.model_flops_per_token();
 }
@@ -141,10 +138,8 @@ SeedFigures res_02(const Node& inputs) {
   const double images = number_of(inputs, "images") * number_of(inputs, "epochs");
   const Bytes bytes{batch * number_of(inputs, "bytes_per_image")};
   const Flops work = flops_of_image(words_of(inputs, "model").front()) * batch;
-  Node drive;
-  drive.kind = Node::Kind::scalar;
-  drive.scalar = words_of(inputs, "storage").front();
-  const double reads = read_seconds(read_storage(Catalog().resolve("storage", drive)).read, bytes);
+  const double reads = read_seconds(
+      read_storage(Catalog().resolve("storage", Node::of_text(words_of(inputs, "storage").front()))).read, bytes);
   SeedFigures got;
   std::map<std::string, double> trains;
   for (const auto& [device, days] :

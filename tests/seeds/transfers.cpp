@@ -32,71 +32,7 @@ std::unique_ptr<Program> transfer_program(Actor me, const std::vector<Transfer>&
   return std::make_unique<ListProgram>(std::move(ops), std::move(peers), kMaxStreams);
 }
 
-/// One actor's part of stages: its messages on a stream each, and after each stage it meets the others.
-std::unique_ptr<Program> staged_program(Actor me, const std::vector<std::vector<Transfer>>& stages, int actors) {
-  std::vector<Op> ops;
-  std::vector<Actor> peers;
-  std::vector<std::uint32_t> on_stream(kMaxStreams, 0);
-  const auto add = [&](Op op, Stream stream, Dep after) {
-    op.stream = stream;
-    op.deps[0] = after;
-    ops.push_back(op);
-    ++on_stream.at(stream);
-  };
-  for (std::size_t stage = 0; stage < stages.size(); ++stage) {
-    const Dep begun{on_stream[0], 0};
-    Stream streams = 1;
-    for (std::size_t i = 0; i < stages[stage].size(); ++i) {
-      const Transfer& transfer = stages[stage][i];
-      if (transfer.from != me && transfer.to != me) continue;
-      Op op;
-      op.kind = transfer.from == me ? Kind::send : Kind::recv;
-      op.message.bytes = transfer.from == me ? transfer.size : Bytes{0};
-      op.message.slot = static_cast<std::uint16_t>(peers.size());
-      op.message.tag = (static_cast<Tag>(stage) << 32U) + i;
-      peers.push_back(transfer.from == me ? transfer.to : transfer.from);
-      add(op, streams++, begun);
-    }
-    for (Stream stream = 1; stream < streams; ++stream) add(Op{}, 0, {on_stream[stream], stream});
-    Op join;
-    join.kind = Kind::join;
-    join.message.tag = stage;
-    join.message.steps = static_cast<std::uint32_t>(actors);
-    add(join, 0, {});
-  }
-  return std::make_unique<ListProgram>(std::move(ops), std::move(peers), kMaxStreams);
-}
-
-/// When each of the meetings between stages ends.
-class StageEnds : public Observer {
- public:
-  explicit StageEnds(std::size_t stages) : ends(stages, 0.0) {}
-  void finished(const OpRun& run) override {
-    if (run.op->kind == Kind::join) ends.at(static_cast<std::size_t>(run.op->message.tag)) = run.ended.value;
-  }
-  std::vector<double> ends;
-};
-
 }  // namespace
-
-std::vector<double> stages_ms(const ClusterSpec& cluster, const std::vector<std::vector<Transfer>>& stages) {
-  const std::string text = in_child([&] {
-    ClusterMachine machine(cluster, SoftwareStack{});
-    Simulation simulation(machine);
-    StageEnds observed(stages.size());
-    simulation.observe(observed);
-    int actors = cluster.gpus();
-    for (const std::vector<Transfer>& stage : stages)
-      for (const Transfer& transfer : stage) actors = std::max({actors, transfer.from + 1, transfer.to + 1});
-    for (Actor actor = 0; actor < actors; ++actor) simulation.add(actor, staged_program(actor, stages, actors));
-    simulation.run();
-    return nlohmann::json(observed.ends).dump();
-  });
-  const auto ends = nlohmann::json::parse(text).get<std::vector<double>>();
-  std::vector<double> took;
-  for (std::size_t i = 0; i < ends.size(); ++i) took.push_back((ends[i] - (i == 0 ? 0 : ends[i - 1])) * 1e3);
-  return took;
-}
 
 ClusterSpec cluster_of(int gpus, const std::string& links, int nodes, const std::string& fabric) {
   const std::string text = fmt::format(
@@ -107,7 +43,7 @@ ClusterSpec cluster_of(int gpus, const std::string& links, int nodes, const std:
   spec.nodes = nodes;
   spec.place.file = std::make_shared<const std::string>("wiring");
   spec.node = read_node(catalog.resolve("node", parse_document(text, "wiring")), catalog);
-  spec.fabric = "nonblocking";
+  spec.fabric = make_fabric("nonblocking");
   if (!fabric.empty()) read_fabric(spec, catalog.resolve("fabric", parse_document(fabric, "wiring")));
   return spec;
 }
@@ -139,6 +75,15 @@ TransferTimes run_transfers(const ClusterSpec& cluster, const std::vector<Transf
   });
   const nlohmann::json j = nlohmann::json::parse(text);
   return {j[0].get<double>(), j[1].get<double>()};
+}
+
+double server_cell_ms(const ServerCell& cell) {
+  return nlohmann::json::parse(in_child([&cell] {
+           ServerCellRun run(cell);
+           run.run();
+           return nlohmann::json(run.end().value * 1e3).dump();
+         }))
+      .get<double>();
 }
 
 double transfer_ms(const ClusterSpec& cluster, const std::vector<Transfer>& transfers) {

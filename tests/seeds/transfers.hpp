@@ -1,4 +1,5 @@
 #pragma once
+#include "scenarios/running/server_cell.hpp"
 #include "sim/program.hpp"
 #include "tests/seeds/seed_case.hpp"
 
@@ -26,8 +27,8 @@ TransferTimes run_transfers(const ClusterSpec&, const std::vector<Transfer>&);
 /// Until the last message has arrived, in ms.
 double transfer_ms(const ClusterSpec&, const std::vector<Transfer>&);
 
-/// Stages of messages: all of a stage start at once, when the stage before has ended. How long each takes, in ms.
-std::vector<double> stages_ms(const ClusterSpec&, const std::vector<std::vector<Transfer>>&);
+/// One run of parameter servers, in ms.
+double server_cell_ms(const ServerCell&);
 
 /// The actor of CPU socket `socket` of a cluster of one node.
 inline Actor host_of(const ClusterSpec& cluster, int socket = 0) { return cluster.gpus() + socket; }

@@ -159,8 +159,8 @@ double shifted_ms(Fields& fields, double oversubscription, int by) {
   const auto hosts_a_leaf = static_cast<int>(fields.integer("hosts_a_leaf", 1));
   const int hosts = leaves * hosts_a_leaf;
   ClusterSpec spec = hosts_of(hosts, "rate: " + fields.text("rate"));
-  spec.fabric = "folded-clos";
-  spec.shape.levels = {{hosts_a_leaf, oversubscription}};
+  spec.fabric = make_fabric(
+      "folded-clos", fmt::format("levels: [{{down: {}, oversubscription: {}}}]", hosts_a_leaf, oversubscription));
   std::vector<Transfer> all;
   for (int host = 0; host < hosts; ++host) all.push_back({host, (host + by) % hosts, fields.bytes("size")});
   return transfer_ms(spec, all);

@@ -6,7 +6,7 @@ namespace trainyard {
 namespace {
 
 constexpr double kNothing = std::numeric_limits<double>::quiet_NaN();
-constexpr int kBase = kExchanges;
+using Buffer = TrainingBuffer::Kind;
 
 std::pair<Eigen::Index, Eigen::Index> block(const Eigen::VectorXd& v, std::size_t index, std::size_t of) {
   return Values::range(v.size(), {0, static_cast<std::uint16_t>(index), static_cast<std::uint16_t>(of), 1});
@@ -109,24 +109,20 @@ std::vector<int> Lockstep::ranks_of(int stage) const {
   return ranks;
 }
 
-void Lockstep::call(int rank, TrainingCall what, int number, int chunk, int count) {
-  Effect effect;
-  effect.read = {static_cast<std::uint16_t>(number), static_cast<std::uint16_t>(chunk), 0,
-                 static_cast<std::uint16_t>(count)};
-  effect.write.buffer = kBase;
-  numbers_->call(what, rank, effect);
+void Lockstep::call(int rank, TrainingCall what, int index, int micro_batch, int exchange) {
+  numbers_->call(what, rank, {index, micro_batch, exchange, number_of({Buffer::exchange})});
 }
 
 void Lockstep::exchange(const Exchange& e, int stage, int number) {
   if (e.name == split_.without) return;
-  const int result = kBase + 2 * number;
+  const auto result = 2 * static_cast<std::size_t>(number);
   std::set<std::vector<int>> groups;
   for (const int rank : ranks_of(stage)) groups.insert(plan_.mesh.group(rank, e.axis));
   for (const std::vector<int>& ranks : groups) {
     Buffers to, from;
     for (const int rank : ranks) {
-      to.push_back(&buffer(rank, result));
-      from.push_back(&buffer(rank, result + 1));
+      to.push_back(&buffer(rank, {Buffer::exchange, result}));
+      from.push_back(&buffer(rank, {Buffer::exchange, result + 1}));
     }
     const std::size_t n = ranks.size();
     for (std::size_t i = 0; i < n; ++i) {
@@ -168,11 +164,11 @@ void Lockstep::pass(TrainingCall what, int layer, int micro_batch, int stage) {
 
 void Lockstep::messages(int virtual_stage, int micro_batch, bool back) {
   const int stages = split_.mesh.pipeline, from = (virtual_stage + (back ? 1 : 0)) % stages;
-  const int number = activation_buffer(virtual_stage, micro_batch, back, stages * split_.chunks);
+  const TrainingBuffer message = activation_message(virtual_stage, micro_batch, back, stages * split_.chunks);
   for (const int rank : ranks_of(from)) {
     Coordinates to = plan_.mesh.of(rank);
     to.pipeline = (virtual_stage + (back ? 0 : 1)) % stages;
-    buffer(plan_.mesh.rank(to), number) = Eigen::VectorXd(buffer(rank, number));
+    buffer(plan_.mesh.rank(to), message) = Eigen::VectorXd(buffer(rank, message));
   }
 }
 
@@ -211,7 +207,7 @@ void Lockstep::gather_parameters() {
       const std::vector<int> group = zero_group(plan_, rank, experts);
       if (group.front() != rank) continue;
       Buffers buffers;
-      for (const int member : group) buffers.push_back(&buffer(member, kParameters + static_cast<int>(b)));
+      for (const int member : group) buffers.push_back(&buffer(member, {Buffer::parameters, b}));
       gather(buffers);
       for (const int member : group) call(member, TrainingCall::take_parameters, static_cast<int>(b));
     }
@@ -232,19 +228,21 @@ void Lockstep::sum_partial_and_tied() {
     const std::vector<int> pipe = plan_.mesh.group(rank, Axis::pipeline);
     if (plan_.tied) tied.insert({pipe.front(), pipe.back()});
   }
-  const auto sum = [this](const std::set<std::vector<int>>& groups, TrainingCall fill, TrainingCall take, int number) {
+  const auto sum = [this](const std::set<std::vector<int>>& groups, TrainingCall fill, TrainingCall take,
+                          TrainingBuffer summed) {
     for (const std::vector<int>& group : groups) {
       Buffers buffers;
       for (const int rank : group) {
         call(rank, fill, 0);
-        buffers.push_back(&buffer(rank, number));
+        buffers.push_back(&buffer(rank, summed));
       }
       reduce(buffers, false);
       for (const int rank : group) call(rank, take, 0);
     }
   };
-  if (split_.without != "partial") sum(partial, TrainingCall::fill_partial, TrainingCall::take_partial, kPartial);
-  if (split_.without != "tied") sum(tied, TrainingCall::fill_tied, TrainingCall::take_tied, kTied);
+  if (split_.without != "partial")
+    sum(partial, TrainingCall::fill_partial, TrainingCall::take_partial, {Buffer::partial});
+  if (split_.without != "tied") sum(tied, TrainingCall::fill_tied, TrainingCall::take_tied, {Buffer::tied});
 }
 
 void Lockstep::reduce_gradients() {
@@ -261,13 +259,13 @@ void Lockstep::reduce_gradients() {
       }
       for (const std::vector<int>& group : groups) {
         Buffers buffers;
-        for (const int rank : group) buffers.push_back(&buffer(rank, number));
+        for (const int rank : group) buffers.push_back(&buffer(rank, {Buffer::gradients, b}));
         if (split_.without != "gradients") reduce(buffers, false);
         for (const int rank : group) {
           const std::vector<int> sharing = zero_group(plan_, rank, experts);
           const auto index = std::find(sharing.begin(), sharing.end(), rank) - sharing.begin();
           if (split_.zero >= ZeroStage::gradients)
-            keep_block(buffer(rank, number), static_cast<std::size_t>(index), sharing.size());
+            keep_block(buffer(rank, {Buffer::gradients, b}), static_cast<std::size_t>(index), sharing.size());
           call(rank, TrainingCall::keep_gradients, number);
         }
       }

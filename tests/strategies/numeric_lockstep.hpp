@@ -44,8 +44,8 @@ class Lockstep {
 
   void lay_out_stages();
   std::vector<int> ranks_of(int stage) const;
-  Eigen::VectorXd& buffer(int rank, int number) { return values_.buffer(rank, static_cast<std::uint16_t>(number)); }
-  void call(int rank, TrainingCall, int buffer, int chunk = 0, int count = 0);
+  Eigen::VectorXd& buffer(int rank, TrainingBuffer b) { return values_.buffer(rank, number_of(b)); }
+  void call(int rank, TrainingCall, int index, int micro_batch = 0, int exchange = 0);
   void exchange(const Exchange&, int stage, int number);
   void pass(TrainingCall, int layer, int micro_batch, int stage);
   void messages(int virtual_stage, int micro_batch, bool back);

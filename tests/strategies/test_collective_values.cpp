@@ -74,7 +74,7 @@ class LateAtBarrier : public CoroutineProgram {
  protected:
   Ops run() override {
     const Op late = compute(seconds_);
-    co_yield out_.give(late);
+    co_yield out_.emit(late);
     call_.start = out_.after(0);
     const Local me(out_, place_, peers_, call_, Bytes{0});
     co_yield collective_ops(barrier_, me, Bytes{0});

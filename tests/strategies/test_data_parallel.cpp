@@ -127,12 +127,8 @@ TEST_CASE("buckets hold every gradient once, in the order of the backward pass",
 
 TEST_CASE("the buckets of GPT-2 XL: PyTorch's, and exact ones", "[data-parallel]") {
   const Catalog catalog;
-  Node name;
-  name.kind = Node::Kind::scalar;
-  name.scalar = "gpt2-xl";
-  name.place = nowhere();
-  const Network network =
-      transformer_network(read_transformer(catalog.resolve("network", name)), 1, 1024, Precision::bf16);
+  const Network network = transformer_network(
+      read_transformer(catalog.resolve("network", Node::of_text("gpt2-xl", nowhere()))), 1, 1024, Precision::bf16);
   REQUIRE(network.parameters() == 1557611200.0);
   using namespace trainyard::literals;
   const auto exact = gradient_buckets(network, Bytes{2}, 1_MiB, 25_MiB, false);

@@ -144,11 +144,8 @@ TEST_CASE("groups at the same time meet each for itself", "[collectives]") {
 
 TEST_CASE("the model of NCCL on a node is what the simulator gives there", "[collectives]") {
   const Catalog catalog;
-  Node reference;
-  reference.kind = Node::Kind::scalar;
-  reference.scalar = "dgx-h100";
   ClusterSpec cluster;
-  cluster.node = read_node(catalog.resolve("node", reference), catalog);
+  cluster.node = read_node(catalog.resolve("node", Node::of_text("dgx-h100")), catalog);
   const LibraryModel library = library_model(cluster);
   CHECK(library.scaled.empty());
   for (const double size : {8.0, 65536.0, 4e6, 1e9}) {

@@ -28,7 +28,7 @@ CollectiveRunOptions options(const std::string& algorithm, Operation operation, 
 ClusterSpec rails(int nodes, int gpus) {
   ClusterSpec spec = star_cluster(gpus, BytesPerSecond{4e9}, {1000000});
   spec.nodes = nodes;
-  spec.fabric = "nonblocking";
+  spec.fabric = make_fabric("nonblocking");
   spec.node.hcas = gpus;
   spec.node.hca_rate = kRate;
   spec.switch_latency = {3000000};

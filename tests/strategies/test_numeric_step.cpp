@@ -245,21 +245,16 @@ TEST_CASE("an exchange that is left out is noticed", "[numeric]") {
 
 TEST_CASE("what comes in the wrong order is noticed", "[numeric]") {
   const NumericStepTask task = small_llama();
-  const auto effect_of = [](int number, int count) {
-    Effect effect;
-    effect.read.buffer = static_cast<std::uint16_t>(number);
-    effect.read.count = static_cast<std::uint16_t>(count);
-    return effect;
-  };
+  const auto end_of = [](int layer) { return CallArguments{layer, 0, kEndOfPass}; };
   ReferenceStep one(task, 2);
   NumericStep& step = one.numbers();
-  CHECK_THROWS_AS(step.call(TrainingCall::forward, 0, effect_of(1, kEndOfPass)), InternalError);   // no input
-  CHECK_THROWS_AS(step.call(TrainingCall::backward, 0, effect_of(3, kEndOfPass)), InternalError);  // no forward pass
-  CHECK_THROWS_AS(step.call(TrainingCall::update, 0, {}), InternalError);                          // no gradients
+  CHECK_THROWS_AS(step.call(TrainingCall::forward, 0, end_of(1)), InternalError);   // no input
+  CHECK_THROWS_AS(step.call(TrainingCall::backward, 0, end_of(3)), InternalError);  // no forward pass
+  CHECK_THROWS_AS(step.call(TrainingCall::update, 0, {}), InternalError);           // no gradients
   ReferenceStep again(task, 2);
   again.forward();
   CHECK_THROWS_AS(again.forward(), InternalError);
-  CHECK_THROWS_AS(again.numbers().call(TrainingCall::backward, 0, effect_of(2, kEndOfPass)), InternalError);
+  CHECK_THROWS_AS(again.numbers().call(TrainingCall::backward, 0, end_of(2)), InternalError);
   again.backward();
   CHECK_THROWS_AS(again.backward(), InternalError);
 }
@@ -276,8 +271,7 @@ TEST_CASE("an operation's call computes when it ends", "[numeric]") {
   step.attach(values);
   const auto end_of = [&values](TrainingCall call, int layer) {
     Op op;
-    op.effect = {Action::call, static_cast<std::uint16_t>(call),
-                 BufferRef{static_cast<std::uint16_t>(layer), 0, 0, kEndOfPass}, BufferRef{}};
+    op.effect = effect_of(call, {layer, 0, kEndOfPass});
     OpRun run;
     run.op = &op;
     values.finished(run);

@@ -5,6 +5,7 @@
 #include "numeric_tasks.hpp"
 #include "sim/error.hpp"
 #include "simulated_step.hpp"
+#include "tests/cases.hpp"
 
 using namespace trainyard;
 
@@ -229,9 +230,9 @@ NumericStepTask task_of(int kind, bool coin) {
 
 }  // namespace
 
-TEST_CASE("200 random products of strategies compute the step of one device", "[parallel-values]") {
+TEST_CASE("random products of strategies, simulated, compute the step of one device", "[parallel-values]") {
   std::mt19937 random(17);
-  for (int i = 0; i < 200; ++i) {
+  for (int i = 0; i < cases(200); ++i) {
     const int kind = static_cast<int>(random() % 3);
     SplitStep s = random_split(random, kind);
     CAPTURE(i, kind);

@@ -45,7 +45,7 @@ json train(const Setting& s) {
     Names names;
     const PassTables tables(plan, names);
     const TrainingStreams streams(plan);
-    ReplicaNumerics numerics(task, plan, 0.9);
+    ReplicaNumerics numerics(task, plan, s.updates, 0.9);
     Values values;
     numerics.attach(values);
     Simulation simulation(machine);

@@ -28,6 +28,7 @@ struct Setting {
   bool colocated = false;  ///< servers on the workers' devices
   Actor dies = -1;         ///< a worker that does
   double dies_s = 0;
+  KeySharding sharding = KeySharding::balanced;
 };
 
 ServerPlan plan_of(const Setting& s, const Network& network) {
@@ -40,7 +41,7 @@ ServerPlan plan_of(const Setting& s, const Network& network) {
   data.gradient_element = Bytes{4};
   data.buckets = gradient_buckets(network, data.gradient_element, Bytes{s.bucket}, Bytes{s.bucket}, false);
   data.optimizer = optimizer_work(network.parameters(), Precision::fp32, find_optimizer("sgd", {}));
-  ServerPlan plan = server_plan(network, data, s.servers, KeySharding::balanced, nowhere());
+  ServerPlan plan = server_plan(network, data, s.servers, s.sharding, nowhere());
   plan.consistency = s.consistency;
   plan.staleness = s.staleness;
   plan.backup_workers = s.backups;
@@ -200,6 +201,31 @@ TEST_CASE("workers' weights are mixed, each by its own share", "[servers]") {
                 .consistency = Consistency::asynchronous,
                 .jitter = 0.5,
                 .lambdas = {0.5, 0.25, 0.8}});
+}
+
+TEST_CASE("keys may be cut into a part for every server, and are learned as if they were whole", "[servers]") {
+  GradientBucket key;
+  key.parts = {{3, 1, 7, 2}, {2, 0, 4, 0}};
+  key.elements = 11;
+  key.layer = 2;
+  const std::vector<GradientBucket> parts = split_keys({key}, 3);
+  REQUIRE(parts.size() == 3);
+  const auto is = [](const GradientBucket::Part& part, int layer, int tensor, double elements, double first) {
+    return part.layer == layer && part.tensor == tensor && part.elements == elements && part.first == first;
+  };
+  CHECK(parts[0].elements == 3);
+  CHECK(is(parts[0].parts.at(0), 3, 1, 3, 2));
+  CHECK(is(parts[1].parts.at(0), 3, 1, 4, 5));
+  CHECK(parts[1].parts.size() == 1);
+  CHECK(is(parts[2].parts.at(0), 2, 0, 4, 0));
+  CHECK(parts[2].layer == 2);
+  check_equal({.servers = 4, .sharding = KeySharding::split});
+  check_replay({.workers = 3,
+                .servers = 2,
+                .steps = 4,
+                .consistency = Consistency::asynchronous,
+                .jitter = 0.5,
+                .sharding = KeySharding::split});
 }
 
 TEST_CASE("keys are shared out in turn, or by their size", "[servers]") {

@@ -27,8 +27,7 @@ ClusterSpec hosts(int n) { return hosts_of(n, "rate: 1 GB/s", "{type: nonblockin
 /// Hosts on leaves of `down`, with as much to the top as below; 1 us a switch.
 ClusterSpec clos(int n, int down) {
   ClusterSpec spec = hosts_of(n, "rate: 1 GB/s");
-  spec.fabric = "folded-clos";
-  spec.shape.levels = {{down, 1}};
+  spec.fabric = make_fabric("folded-clos", fmt::format("levels: [{{down: {}}}]", down));
   spec.switch_latency = {1000000};
   return spec;
 }

@@ -88,10 +88,11 @@ TEST_CASE("bench auto tries the algorithms, and says which it took", "[bench]") 
   const json j = shell.rows("all_reduce --algorithm auto" + on);
   REQUIRE(j["rows"].size() == 2);
   CHECK(j["rows"][0]["algorithm"] != j["rows"][1]["algorithm"]);  // latency decides the one, bandwidth the other
-  for (std::size_t i = 0; i < 2; ++i)
-    for (const std::string algorithm : {"ring", "halving-doubling", "direct", "binary-tree"})
-      CHECK(j["rows"][i]["time_us"] <=
-            shell.rows("all_reduce --algorithm " + algorithm + on)["rows"][i]["time_us"].get<double>() * (1 + 1e-9));
+  for (const std::string algorithm : {"ring", "halving-doubling", "direct", "binary-tree"}) {
+    const json fixed = shell.rows("all_reduce --algorithm " + algorithm + on);
+    for (std::size_t i = 0; i < 2; ++i)
+      CHECK(j["rows"][i]["time_us"] <= fixed["rows"][i]["time_us"].get<double>() * (1 + 1e-9));
+  }
 }
 
 TEST_CASE("auto: any root, one rank, as flows; only switches that add", "[bench]") {

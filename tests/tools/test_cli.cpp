@@ -195,7 +195,8 @@ TEST_CASE("validate horovod prints three readings, and writes their errors", "[c
   CHECK(sets[0].at("crossover_batch") < 256);
   CHECK(shell.run("validate horovod --fit").out.find("= collective_launch of stack horovod-tcp") != std::string::npos);
   refused(shell, "validate training --fit", "--fit: only with validate horovod");
-  refused(shell, "validate seeds", "trainyard validate: unknown set \"seeds\"");
+  refused(shell, "validate seeds",
+          "trainyard validate: unknown set \"seeds\"; known: collectives, training, dataparallel, horovod");
 }
 
 TEST_CASE("fit nccl writes an entry, a picture and JSON of a log, and refuses what is none", "[cli][nccl]") {
@@ -204,7 +205,7 @@ TEST_CASE("fit nccl writes an entry, a picture and JSON of a log, and refuses wh
   const Answer fit = shell.run("fit nccl " + table + " --gpu a100-sxm4-80gb --out a.yaml --svg a.svg --json a.json");
   CHECK(fit.exit == 0);
   CHECK(fit.out.find("all_reduce, 8 GPUs: bus bandwidth in GB/s against size") != std::string::npos);
-  CHECK(fit.out.find("error on the others, kept out          132 rows: median") != std::string::npos);
+  CHECK(fit.out.find("error on the held-out sizes (odd log2) 132 rows: median") != std::string::npos);
   CHECK(text_of(shell.path() / "a.yaml") == text_of(TRAINYARD_SOURCE_DIR "/models/catalog/nccls/a100-sxm.yaml"));
   CHECK(text_of(shell.path() / "a.svg").starts_with("<svg"));
   const json fits = json::parse(text_of(shell.path() / "a.json")).at("fits");
@@ -375,7 +376,7 @@ TEST_CASE("a sweep writes its table whole; an interrupted one can be resumed", "
   CHECK(shell.run("sweep good.yaml --set plan.global_batch_size=8,16,12").out == text_of(shell.path() / "t.csv"));
 
   std::string list = "1";
-  for (int i = 2; i <= 200; ++i) list += "," + std::to_string(i);
+  for (int i = 2; i <= 100; ++i) list += "," + std::to_string(i);
   const std::string large = "sweep good.yaml --set plan.seq_length=" + list + " --csv large.csv";
   const std::string command = shell.line(large);
   const pid_t pid = fork();
@@ -390,16 +391,25 @@ TEST_CASE("a sweep writes its table whole; an interrupted one can be resumed", "
   REQUIRE(waitpid(pid, &status, 0) == pid);
   REQUIRE(WIFEXITED(status));
   CHECK(WEXITSTATUS(status) == 3);
-  CHECK(text_of(shell.path() / ".err").find("run the same command again to go on (large.csv.partial keeps them)") !=
+  CHECK(text_of(shell.path() / ".err").find("run the same command again to resume (large.csv.partial keeps them)") !=
         std::string::npos);
   CHECK(fs::exists(journal));
   CHECK_FALSE(fs::exists(shell.path() / "large.csv"));
   CHECK(shell.run(large).exit == 0);
   CHECK_FALSE(fs::exists(journal));
   const std::string resumed = text_of(shell.path() / "large.csv");
-  CHECK(std::count(resumed.begin(), resumed.end(), '\n') == 201);
+  CHECK(std::count(resumed.begin(), resumed.end(), '\n') == 101);
   CHECK(shell.run(large).exit == 0);
   CHECK(text_of(shell.path() / "large.csv") == resumed);
+}
+
+TEST_CASE("a sweep tries every cut of the layers into pipeline stages", "[cli]") {
+  const Shell shell;
+  const std::string stages = "sweep good.yaml --set model.n_layer=4 --set plan.pipeline_parallel=2 --csv - ";
+  const Answer cuts = shell.run(stages + "--set plan.pipeline.layers=all");
+  CHECK(cuts.exit == 0);
+  CHECK(cuts.out == shell.run(stages + "--set \"plan.pipeline.layers=[1, 3],[2, 2],[3, 1]\"").out);
+  CHECK(std::count(cuts.out.begin(), cuts.out.end(), '\n') == 4);
 }
 
 TEST_CASE("what does not fit is told with what would, on the screen and in JSON", "[cli]") {

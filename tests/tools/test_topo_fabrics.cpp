@@ -105,8 +105,8 @@ TEST_CASE("topo refuses clusters that cannot be, with the nearest name", "[topo]
 TEST_CASE("topo check says what static routing does to a fabric", "[topo][fabrics]") {
   const TopoFolder shell;
   const TopoAnswer text = shell.run("check " + kTorus);
-  CHECK_THAT(text.out, Contains("nonblocking with ideal splitting: yes: by way of every switch in turn") &&
-                           Contains("nonblocking as routed (dimension order, one way for each pair): no: router") &&
+  CHECK_THAT(text.out, Contains("nonblocking with ideal splitting: yes: routed through every switch in turn") &&
+                           Contains("nonblocking as routed (dimension order, one path for each pair): no: router") &&
                            Contains("counterexample: 2 pairs at once") &&
                            Contains("simulated 2 times slower than one alone"));
   CHECK(text.out.find("oversubscription") == std::string::npos);

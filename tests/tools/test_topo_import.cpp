@@ -166,11 +166,11 @@ TEST_CASE("topo import: widths, generations, root ports and slower networks", "[
 
 TEST_CASE("topo import refuses what it cannot read, with the line", "[topo]") {
   const std::string good = dgx1v_xml();
-  refused("", "dump.xml: not XML: expected one element around all others");
-  refused("<system>\n<cpu>\n</system>", "dump.xml:3: </system> where <cpu> of line 2 is open");
-  refused("<system>\n<cpu numaid=\"0\"/>\n", "dump.xml:1: <system> has no end");
-  refused("<system>\n<!-- a\n", "dump.xml:2: comment without an end");
-  refused("<system>\n<cpu numaid=0/>\n</system>", "dump.xml:2: not XML: expected ' or \"");
+  refused("", "dump.xml:1: not XML: No document element found");
+  refused("<system>\n<cpu>\n</system>", "dump.xml:3: not XML: Start-end tags mismatch");
+  refused("<system>\n<cpu numaid=\"0\"/>\n", "dump.xml:2: not XML: Start-end tags mismatch");
+  refused("<system>\n<!-- a\n", "dump.xml:2: not XML: Error parsing comment");
+  refused("<system>\n<cpu numaid=0/>\n</system>", "dump.xml:2: not XML: Error parsing element attribute");
   refused("<graphs version=\"1\"/>", "dump.xml:1: <graphs>: expected <system>");
   refused("<system>\n<cpu numaid=\"0\"/>\n</system>",
           "dump.xml:1: <system>: no <gpu> in it; NCCL_TOPO_DUMP_FILE writes a file that names the GPUs");
@@ -190,9 +190,16 @@ TEST_CASE("topo import refuses what it cannot read, with the line", "[topo]") {
   refused(replaced(good, "count=\"2\"", "count=\"1\""), "dump.xml:6: <gpu>: 1 NVLinks from GPU 0 to 3, but 2 back");
   refused(replaced(good, "tclass=\"0x030200\"", "tclass=\"0x068001\""),
           "dump.xml:7: <nvlink>: tclass=\"0x068001\", expected that of a GPU (0x03…) or an NVSwitch (0x068000)");
-  std::string deep;
-  for (int i = 0; i < 100'000; ++i) deep += "<pci>";
-  refused(deep, "dump.xml:1: nested deeper than 64");
+  refused("<system/>\n<system/>", "dump.xml: not XML: expected one element around all others");
+  refused("<system>\n<cpu numaid=\"0\" numaid=\"1\"/>\n</system>",
+          "dump.xml:2: <cpu>: attribute \"numaid\" is given twice");
+  std::string deep, ends;
+  for (int i = 0; i < 100'000; ++i) {
+    deep += "<pci>";
+    ends += "</pci>";
+  }
+  refused(deep, "dump.xml:1: not XML: Start-end tags mismatch");
+  refused(deep + ends, "dump.xml:1: nested deeper than 64");
   for (std::size_t cut = 1; cut + 1 < good.size(); cut += 37)
     CHECK_THROWS_AS(node_entry_of_nccl_topology(good.substr(0, cut), "dump.xml", ""), UserError);
 }

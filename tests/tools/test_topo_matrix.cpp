@@ -9,6 +9,7 @@
 #include <tuple>
 
 #include "models/hardware/node.hpp"
+#include "tests/cases.hpp"
 #include "tests/tools/topology_prints.hpp"
 #include "topologies/cluster.hpp"
 #include "topologies/drawings/topology_text.hpp"
@@ -246,7 +247,7 @@ TEST_CASE("topo import: notes and assumptions stand in the entry", "[topo]") {
 }
 
 TEST_CASE("topo import: random wirings come back from any kind of print", "[topo]") {
-  for (unsigned seed = 0; seed < 300; ++seed) {
+  for (unsigned seed = 0; seed < static_cast<unsigned>(test::cases(300)); ++seed) {
     RandomWiring wiring(seed);
     wiring.place();
     const int links = wiring.below(3);

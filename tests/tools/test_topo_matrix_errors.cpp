@@ -89,7 +89,7 @@ TEST_CASE("topo import of a print writes a node that topo show takes, or nothing
     CHECK(answer.err == error + "\n");
     CHECK_FALSE(std::filesystem::exists(folder.path() / "x.yaml"));
   };
-  nothing("topo.txt", "topo.txt: the print does not say what its GPUs are; name them with --gpu");
+  nothing("topo.txt", "topo.txt: the output of nvidia-smi does not name its GPUs; name them with --gpu");
   nothing("topo.txt --gpu v100",
           "trainyard topo import: --gpu: unknown gpu \"v100\"; did you mean \"v100-pcie-16gb\"?");
   nothing("topo.txt --gpu t4 --hca-rate 100",

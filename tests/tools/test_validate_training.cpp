@@ -10,16 +10,12 @@ using nlohmann::json;
 
 namespace {
 
-SoftwareStack stack_of(const std::string& name) {
-  Node reference;
-  reference.kind = Node::Kind::scalar;
-  reference.scalar = name;
-  return read_stack(Catalog().resolve("stack", reference));
-}
+SoftwareStack stack_of(const std::string& name) { return read_stack(Catalog().resolve("stack", Node::of_text(name))); }
 
 }  // namespace
 
-TEST_CASE("measured training steps and their memory are predicted within the limits", "[validate-training]") {
+TEST_CASE("measured training steps and their memory are predicted within the limits, as their stacks say",
+          "[validate-training]") {
   const TopoFolder shell;
   const TopoAnswer answer = shell.trainyard("validate training --points --json -");
   REQUIRE(answer.exit == 0);
@@ -32,11 +28,7 @@ TEST_CASE("measured training steps and their memory are predicted within the lim
     CHECK(set.at("mean_abs_error").get<double>() <= (memory ? 0.001 : 0.07));
     if (!memory) CHECK(set.at("rank_correlation").get<double>() >= 0.95);
   }
-}
-
-TEST_CASE("a stack says the error that validate training gives", "[validate-training]") {
-  const TopoFolder shell;
-  const json sets = json::parse(shell.trainyard("validate training --json -").out).at("sets");
+  // A stack says the error that validate training gives.
   for (const auto& [family, stack] :
        {std::pair{"simumax-b200-dense", "megatron-core"}, {"korthikanti-small", "megatron-2022"}})
     for (const json& set : sets) {

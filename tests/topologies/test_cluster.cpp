@@ -10,15 +10,11 @@ namespace {
 
 ClusterSpec dgx(int nodes) {
   const Catalog catalog;
-  Node name;
-  name.kind = Node::Kind::scalar;
-  name.scalar = "dgx-a100";
-  name.place = nowhere();
   ClusterSpec spec;
-  spec.place = name.place;
+  spec.place = nowhere();
   spec.nodes = nodes;
-  spec.node = read_node(catalog.resolve("node", name), catalog);
-  spec.fabric = "nonblocking";
+  spec.node = read_node(catalog.resolve("node", Node::of_text("dgx-a100", nowhere())), catalog);
+  spec.fabric = make_fabric("nonblocking");
   spec.switch_latency = {130000};
   return spec;
 }
@@ -80,6 +76,9 @@ TEST_CASE("what cannot be wired is refused", "[topologies]") {
   spec.node.hcas = 0;
   CHECK_THROWS_AS(build_cluster(spec), UserError);
   spec = dgx(2);
+  spec.fabric = nullptr;
+  CHECK_THROWS_WITH(build_cluster(spec), Catch::Contains("2 nodes, but no fabric joins them"));
+  spec = dgx(2);
   spec.node.hca_rate = BytesPerSecond{0};
   CHECK_THROWS_WITH(build_cluster(spec), Catch::Contains("expected a finite rate above 0"));
   spec = dgx(1);
@@ -97,6 +96,16 @@ TEST_CASE("upgrades make one class faster and nothing else", "[topologies]") {
     CHECK((faster.node.gpu.memory_bandwidth / spec.node.gpu.memory_bandwidth == 2) == (c == "memory"));
     CHECK((faster.node.hca_latency.count * 2 == spec.node.hca_latency.count) == (c == "latency"));
   }
+}
+
+TEST_CASE("fabrics state the slowest rate among their own links", "[topologies]") {
+  CHECK(make_fabric("nonblocking")->slowest_stated_link().value == 0);
+  CHECK(make_fabric("ring", "{link_rate: 3 GB/s}")->slowest_stated_link().value == 3e9);
+  CHECK(make_fabric("dragonfly", "{switches_a_group: 4}")->slowest_stated_link().value == 0);
+  CHECK(make_fabric("dragonfly", "{switches_a_group: 4, link_rate: 3 GB/s, global_rate: 2 GB/s}")
+            ->slowest_stated_link()
+            .value == 2e9);
+  CHECK(make_fabric("dragonfly", "{switches_a_group: 4, global_rate: 2 GB/s}")->slowest_stated_link().value == 2e9);
 }
 
 TEST_CASE("an NVLink fails in mid-flow: the rest of the message goes over PCIe", "[topologies]") {

@@ -41,7 +41,7 @@ Ways all_ways(const ClusterSpec& spec) {
   for (std::size_t a = 0; a < hcas.size(); ++a)
     for (std::size_t b = 0; b < hcas.size(); ++b) {
       std::vector<std::string>& names = ways[{static_cast<int>(a), static_cast<int>(b)}];
-      const auto wires = graph.way(hcas[a], hcas[b], PathClass::fabric);
+      const auto wires = graph.path(hcas[a], hcas[b], PathClass::fabric);
       REQUIRE(wires);
       for (const LinkId wire : *wires) names.push_back(graph.wires()[static_cast<std::size_t>(wire)].name);
     }

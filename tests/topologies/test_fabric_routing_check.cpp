@@ -1,9 +1,10 @@
 // Fabrics with several ways between two ends, and media that ends share: proofs, cuts, counterexamples as routed.
 #include <map>
 
-#include "tests/places.hpp"
 #include "tests/support.hpp"
+#include "tests/topologies/bare_hosts.hpp"
 #include "topologies/analysis/fabric_check.hpp"
+#include "topologies/analysis/fabric_simulation.hpp"
 
 using namespace trainyard;
 using namespace trainyard::test;
@@ -14,14 +15,7 @@ constexpr double kHcaRate = 1e10;
 
 /// One GPU and one HCA of 10 GB/s a node.
 ClusterSpec routed_hosts(int count, const std::string& fabric) {
-  ClusterSpec spec;
-  spec.place = nowhere();
-  spec.nodes = count;
-  spec.node.name = "host";
-  spec.node.gpus = spec.node.hcas = 1;
-  spec.node.interconnect = "pcie";
-  spec.node.pcie_rate = BytesPerSecond{1e15};
-  spec.node.hca_rate = BytesPerSecond{kHcaRate};
+  ClusterSpec spec = bare_hosts(count);
   spec.node.hca_latency = {500000};
   read_fabric(spec, parse_document(fabric, "fabric"));
   return spec;

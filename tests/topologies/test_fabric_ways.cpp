@@ -8,6 +8,7 @@
 #include "tests/seeds/transfers.hpp"
 #include "tests/support.hpp"
 #include "topologies/analysis/fabric_check.hpp"
+#include "topologies/analysis/fabric_cuts.hpp"
 #include "topologies/machines/cluster_machine.hpp"
 
 using namespace trainyard;
@@ -56,12 +57,12 @@ enum class Back { same, any };
 void check_ways(const ClusterSpec& spec, const std::string& fabric, const ExpectedHops& expected, Back back) {
   CAPTURE(fabric, spec.nodes);
   DeviceGraph graph = build_cluster(spec);
-  const std::vector<DeviceId> ends = graph.all(spec.joins_chips ? DeviceKind::gpu : DeviceKind::hca);
+  const std::vector<DeviceId> ends = graph.all(spec.joins_chips() ? DeviceKind::gpu : DeviceKind::hca);
   int wrong = 0;
   for (std::size_t a = 0; a < ends.size(); ++a)
     for (std::size_t b = 0; b < ends.size(); ++b) {
       if (a == b) continue;
-      const auto wires = graph.way(ends[a], ends[b], PathClass::fabric);
+      const auto wires = graph.path(ends[a], ends[b], PathClass::fabric);
       REQUIRE(wires);
       const std::vector<DeviceId> passed = stations(graph, ends[a], ends[b], *wires);
       const Hops hops = expected(static_cast<int>(a), static_cast<int>(b), graph, passed);
@@ -70,7 +71,7 @@ void check_ways(const ClusterSpec& spec, const std::string& fabric, const Expect
       for (std::size_t i = 1; good && i + 1 < passed.size(); ++i)
         good = device_at(graph, passed[i]).kind == DeviceKind::network_switch;
       if (good && back == Back::same) {
-        std::vector<LinkId> reversed = *graph.way(ends[b], ends[a], PathClass::fabric);
+        std::vector<LinkId> reversed = *graph.path(ends[b], ends[a], PathClass::fabric);
         std::reverse(reversed.begin(), reversed.end());
         for (LinkId& wire : reversed) wire ^= 1;
         good = reversed == *wires;

@@ -13,7 +13,7 @@ namespace {
 DevicePath between(const ClusterSpec& spec, const std::string& a, const std::string& b) {
   DeviceGraph graph = build_cluster(spec);
   Routing routing(graph, spec);
-  return path_of(graph, routing.way(find_device(graph, a), find_device(graph, b), PathClass::automatic));
+  return path_of(graph, routing.path(find_device(graph, a), find_device(graph, b), PathClass::automatic));
 }
 
 ClusterSpec graph_box(const std::string& wires, const std::string& more = "") {

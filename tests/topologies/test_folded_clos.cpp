@@ -1,6 +1,6 @@
 #include "sim/observers/traffic.hpp"
-#include "tests/places.hpp"
 #include "tests/support.hpp"
+#include "tests/topologies/bare_hosts.hpp"
 #include "topologies/machines/cluster_machine.hpp"
 
 using namespace trainyard;
@@ -8,20 +8,8 @@ using namespace trainyard::test;
 
 namespace {
 
-/// One GPU and one HCA of 10 GB/s a node, PCIe that never limits.
-ClusterSpec hosts(int count, std::vector<FabricLevel> levels, bool rails = false) {
-  ClusterSpec spec;
-  spec.place = nowhere();
-  spec.nodes = count;
-  spec.node.name = "host";
-  spec.node.gpus = spec.node.hcas = 1;
-  spec.node.interconnect = "pcie";
-  spec.node.pcie_rate = BytesPerSecond{1e15};
-  spec.node.hca_rate = BytesPerSecond{1e10};
-  spec.fabric = "folded-clos";
-  spec.shape.levels = std::move(levels);
-  spec.shape.rails = rails;
-  return spec;
+ClusterSpec hosts(int count, const std::vector<FabricLevel>& levels, bool rails = false) {
+  return bare_hosts(count, clos_of(levels, rails));
 }
 
 /// Every host sends 1 GB to to[host] at once: the end.
@@ -93,7 +81,7 @@ TEST_CASE("rails: GPUs of one index share a leaf, others cross the spines", "[to
   const auto hops = [&m](Actor from, Actor to) { return m.route(from, to, PathClass::automatic).links.size(); };
   CHECK(hops(0, 2) == 6);  // gpu, pcie, hca, leaf, hca, pcie, gpu
   CHECK(hops(0, 3) == 8);  // leaf, spines, leaf
-  spec.shape.rails = false;
+  spec.fabric = clos_of({{4, 1}});
   const ClusterMachine by_node(spec, SoftwareStack{});
   CHECK(by_node.route(0, 3, PathClass::automatic).links.size() == 6);
   CHECK(by_node.route(0, 6, PathClass::automatic).links.size() == 8);
@@ -130,9 +118,9 @@ TEST_CASE("a fabric's levels are checked where they are written", "[topologies][
     read_fabric(spec, catalog.resolve("fabric", parse_document(text, "x.yaml")));
     return spec;
   };
-  CHECK(read("{base: leaf-spine, levels: [{down: 8, oversubscription: 3}]}").shape.levels.at(0).down == 8);
-  CHECK(read("{base: fat-tree}").shape.levels.size() == 2);
-  CHECK(read("{base: rail-optimized}").shape.rails);
+  CHECK(read("{base: leaf-spine, levels: [{down: 8, oversubscription: 3}]}").fabric->levels().front().down == 8);
+  CHECK(read("{base: fat-tree}").fabric->levels().size() == 2);
+  CHECK_THAT(read("{base: rail-optimized}").fabric->summary(), Catch::EndsWith("rails"));
   CHECK_THROWS_WITH(read("{base: leaf-spine, levels: []}"),
                     Catch::Contains("x.yaml:1:") && Catch::Contains("one to four levels"));
   CHECK_THROWS_WITH(read("{base: leaf-spine, levels: [{down: 0}]}"), Catch::Contains("x.yaml:1:"));

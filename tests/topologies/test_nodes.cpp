@@ -18,7 +18,7 @@ ClusterSpec cluster_with(const std::string& node, int nodes = 1) {
   ClusterSpec spec;
   spec.nodes = nodes;
   spec.node = read_node(catalog.resolve("node", parse_document(node, "x.yaml")), catalog);
-  spec.fabric = "nonblocking";
+  spec.fabric = make_fabric("nonblocking");
   spec.place = nowhere();
   return spec;
 }

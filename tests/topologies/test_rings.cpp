@@ -4,6 +4,7 @@
 #include <random>
 #include <set>
 
+#include "tests/cases.hpp"
 #include "tests/support.hpp"
 #include "topologies/analysis/ring_search.hpp"
 #include "topologies/analysis/rings.hpp"
@@ -153,7 +154,7 @@ TEST_CASE("the mesh of 8 V100 is a ring of double and a ring of single links", "
 
 TEST_CASE("rings of small random graphs are the best of all sets", "[topologies][rings]") {
   std::mt19937 random(7);
-  for (int i = 0; i < 200; ++i) {
+  for (int i = 0; i < test::cases(200); ++i) {
     const int devices = 3 + i % 3;  // up to 12 rings to choose from
     const LinkGraph graph = random_graph(random, devices, 6 + i % 5, devices == 5 ? 2 : 4);
     CAPTURE(i);
@@ -166,7 +167,7 @@ TEST_CASE("rings of small random graphs are the best of all sets", "[topologies]
 
 TEST_CASE("rings of random graphs share no link", "[topologies][rings]") {
   std::mt19937 random(11);
-  for (int i = 0; i < 150; ++i) {
+  for (int i = 0; i < test::cases(150); ++i) {
     const int devices = 6 + i % 11;
     const LinkGraph graph = random_graph(random, devices, 2 + i % 9, 1 + i % 4);
     CAPTURE(i);

@@ -8,25 +8,21 @@
 #include <set>
 
 #include "models/fitted/nccl_log.hpp"
+#include "scenarios/answer/json_reference.hpp"
 #include "sim/error.hpp"
 
 namespace trainyard {
 namespace {
 
 /// As nccl-tests prints microseconds: 7 characters.
-std::string microseconds(double seconds) {
-  const double us = seconds * 1e6;
-  return fmt::format("{:.{}f}", us, us >= 10000 ? 0 : us >= 100 ? 1 : 2);
+std::string microseconds(double us) { return fmt::format("{:.{}f}", us, us >= 10000 ? 0 : us >= 100 ? 1 : 2); }
+
+std::string wrong_text(const std::optional<std::int64_t>& wrong) { return wrong ? std::to_string(*wrong) : "N/A"; }
+
+std::string timing(const BenchRow& row, const std::optional<std::int64_t>& wrong) {
+  return fmt::format("  {:>7}  {:>6.2f}  {:>6.2f}  {:>5}", microseconds(row.time_us), row.algbw_GBps, row.busbw_GBps,
+                     wrong_text(wrong));
 }
-
-std::string wrong_text(const std::optional<long>& wrong) { return wrong ? std::to_string(*wrong) : "N/A"; }
-
-std::string timing(const BenchRow& row, const std::optional<long>& wrong) {
-  return fmt::format("  {:>7}  {:>6.2f}  {:>6.2f}  {:>5}", microseconds(row.time), row.algorithm_bandwidth * 1e-9,
-                     row.bus_bandwidth * 1e-9, wrong_text(wrong));
-}
-
-std::string how(const BenchRow& row) { return row.detail.empty() ? row.algorithm : "NCCL, " + row.detail; }
 
 const char* reduction_word(Reduction reduction) {
   switch (reduction) {
@@ -41,6 +37,8 @@ const char* reduction_word(Reduction reduction) {
   }
   return "";
 }
+
+bool compared(const BenchTable& table) { return !table.rows.empty() && table.rows.front().measured_us; }
 
 std::string head(const BenchTable& table) {
   const BenchOptions& o = table.options;
@@ -63,25 +61,16 @@ std::string head(const BenchTable& table) {
   };
   text += fmt::format("# {:>10}  {:>12}  {:>8}  {:>6}  {:>6}{}{}\n", "size", "count", "type", "redop", "root",
                       twice("time", "algbw", "busbw", "#wrong"),
-                      table.measured.empty() ? "  algorithm" : "  measured   error  algorithm");
+                      !compared(table) ? "  algorithm" : "  measured   error  algorithm");
   text += fmt::format("# {:>10}  {:>12}  {:>8}  {:>6}  {:>6}{}{}\n", "(B)", "(elements)", "", "", "",
-                      twice("(us)", "(GB/s)", "(GB/s)", ""), table.measured.empty() ? "" : "      (us)");
+                      twice("(us)", "(GB/s)", "(GB/s)", ""), !compared(table) ? "" : "      (us)");
   return text;
-}
-
-double error_of(const BenchRow& row, double measured) { return row.time / measured - 1; }
-
-/// The measured time beside a row: sizes that do not divide are rounded down.
-const Seconds* measured_of(const BenchTable& table, std::size_t row) {
-  if (table.measured.empty()) return nullptr;
-  return &std::next(table.measured.begin(), static_cast<std::ptrdiff_t>(row))->second;
 }
 
 std::vector<double> errors_of(const BenchTable& table) {
   std::vector<double> errors;
-  for (std::size_t i = 0; i < table.rows.size(); ++i)
-    if (const Seconds* measured = measured_of(table, i))
-      errors.push_back(std::abs(error_of(table.rows[i], measured->value)));
+  for (const BenchRow& row : table.rows)
+    if (row.error) errors.push_back(std::abs(*row.error));
   std::sort(errors.begin(), errors.end());
   return errors;
 }
@@ -99,23 +88,21 @@ std::string bench_text(const BenchTable& table) {
   double bus = 0;
   long wrong = 0;
   bool checked = false;
-  for (std::size_t i = 0; i < table.rows.size(); ++i) {
-    const BenchRow& row = table.rows[i];
-    text += fmt::format("{:>12.0f}  {:>12.0f}  {:>8}  {:>6}  {:>6}{}{}", row.size, row.elements, table.type,
+  for (const BenchRow& row : table.rows) {
+    text += fmt::format("{:>12.0f}  {:>12.0f}  {:>8}  {:>6}  {:>6}{}{}", row.size_bytes, row.count, table.type,
                         reduces(o.operation) ? reduction_word(o.settings.reduction) : "none",
                         has_root(o.operation) ? o.settings.root : -1, timing(row, row.wrong),
                         timing(row, row.wrong_in_place));
-    if (const Seconds* measured = measured_of(table, i))
-      text += fmt::format("  {:>8}  {:>+5.1f} %", microseconds(measured->value), error_of(row, measured->value) * 100);
-    text += fmt::format("  {}\n", how(row));
-    bus += row.bus_bandwidth;
+    if (row.measured_us) text += fmt::format("  {:>8}  {:>+5.1f} %", microseconds(*row.measured_us), *row.error * 100);
+    text += fmt::format("  {}\n", row.algorithm);
+    bus += row.busbw_GBps;
     checked |= row.wrong.has_value();
     wrong += row.wrong.value_or(0) + row.wrong_in_place.value_or(0);
   }
   text += checked ? fmt::format("# Out of bounds values : {} {}\n", wrong, wrong == 0 ? "OK" : "FAILED")
                   : "# Out of bounds values : not checked, no values were moved\n";
   text += fmt::format("# Avg bus bandwidth    : {:.4g}\n",
-                      bus * 1e-9 / static_cast<double>(std::max<std::size_t>(1, table.rows.size())));
+                      bus / static_cast<double>(std::max<std::size_t>(1, table.rows.size())));
   if (const std::vector<double> errors = errors_of(table); !errors.empty())
     text +=
         fmt::format("# Error of {} sizes     : median {:.1f} %, worst {:.1f} % (simulated over measured, less one)\n",
@@ -123,34 +110,34 @@ std::string bench_text(const BenchTable& table) {
   return text;
 }
 
+namespace {
+
+const JsonFields<BenchTable>& table_fields() {
+  using T = BenchTable;
+  static const JsonFields<T> fields =
+      JsonFields<T>()
+          .value(
+              "operation", "", [](const T& t) { return std::string(name_of(t.options.operation)); }, "the collective")
+          .value("machine", "", &T::machine, "the machine")
+          .value(
+              "ranks", "", [](const T& t) { return t.options.ranks; }, "ranks of a group")
+          .value(
+              "fidelity", "", [](const T& t) { return std::string(name_of(t.options.settings.fidelity)); },
+              "messages, flows or modelled")
+          .value("scaled", "", &T::scaled, "why a modelled collective is less sure than a fit")
+          .when([](const T& t) { return !t.scaled.empty(); }, "where this GPU was not measured")
+          .list("rows", &T::rows, bench_fields(), "a row a size");
+  return fields;
+}
+
+const RegisterJsonReference bench_table_json{"bench", "a collective over sizes, as nccl-tests has it",
+                                             [] { return table_fields().rows(); }};
+
+}  // namespace
+
 nlohmann::ordered_json bench_json(const BenchTable& table) {
-  const BenchOptions& o = table.options;
-  nlohmann::ordered_json j;
-  j["operation"] = name_of(o.operation);
-  j["machine"] = table.machine;
-  j["ranks"] = o.ranks;
-  j["fidelity"] = name_of(o.settings.fidelity);
-  if (!table.scaled.empty()) j["scaled"] = table.scaled;
-  j["rows"] = nlohmann::ordered_json::array();
-  const auto count = [](const std::optional<long>& wrong) {
-    return wrong ? nlohmann::ordered_json(*wrong) : nlohmann::ordered_json();
-  };
-  for (std::size_t i = 0; i < table.rows.size(); ++i) {
-    const BenchRow& row = table.rows[i];
-    nlohmann::ordered_json out{{"size_bytes", row.size},
-                               {"count", row.elements},
-                               {"time_us", row.time * 1e6},
-                               {"algbw_GBps", row.algorithm_bandwidth * 1e-9},
-                               {"busbw_GBps", row.bus_bandwidth * 1e-9},
-                               {"wrong", count(row.wrong)},
-                               {"wrong_in_place", count(row.wrong_in_place)},
-                               {"algorithm", how(row)}};
-    if (const Seconds* measured = measured_of(table, i)) {
-      out["measured_us"] = measured->value * 1e6;
-      out["error"] = error_of(row, measured->value);
-    }
-    j["rows"].push_back(out);
-  }
+  nlohmann::ordered_json j = nlohmann::ordered_json::object();
+  table_fields().write(table, j);
   return j;
 }
 

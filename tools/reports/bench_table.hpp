@@ -7,14 +7,13 @@
 
 namespace trainyard {
 
-/// A benchmark's rows, and what was measured of the same sizes.
+/// A benchmark's rows.
 struct BenchTable {
   std::string machine;
   BenchOptions options;
   std::string type;    ///< of the elements, as nccl-tests calls it
   std::string scaled;  ///< of a modelled one: why it is less sure than a fit
   std::vector<BenchRow> rows;
-  std::map<double, Seconds> measured;  ///< by size in bytes
 };
 
 /// nccl-tests' table. What is simulated is the same in place and out of place, except that values are checked in both.

@@ -23,7 +23,7 @@ std::string disagreement(const BestInterval& best) {
   return "; Daly's formula knows nothing of spares, repairs and missing replicas";
 }
 
-std::string best_interval_line(const FailureStudy& study) {
+std::string best_interval_line(const FailureResult& study) {
   const BestInterval& best = study.checkpoint.best;
   std::string text =
       fmt::format("best interval: {} simulated (Young {}, Daly {}{}): goodput {:.2f} %", long_time(best.simulated),
@@ -32,46 +32,46 @@ std::string best_interval_line(const FailureStudy& study) {
                             long_time(best.until));
 }
 
-/// Each failure that was said.
-std::string said_lines(const FailureStudy& study) {
+/// Each failure that the scenario sets.
+std::string set_failure_lines(const FailureResult& study) {
   constexpr std::size_t kShown = 12;
   std::string text;
-  for (std::size_t i = 0; i < std::min(kShown, study.said.size()); ++i) {
-    const FailureStudy::Said& f = study.said[i];
-    text +=
-        fmt::format("{}{} after {}, {:.0f} steps done: ", report_label(""), f.what, long_time(Seconds{f.at}), f.steps);
-    if (f.idle)
+  for (std::size_t i = 0; i < std::min(kShown, study.set_failures.size()); ++i) {
+    const FailureResult::SetFailure& f = study.set_failures[i];
+    text += fmt::format("{}{} after {}, {:.0f} steps done: ", report_label(""), f.component, long_time(Seconds{f.at}),
+                        f.steps);
+    if (f.node_was_away)
       text += "its node was away already\n";
     else
       text += fmt::format("{:.0f} steps lost, {} of work\n", f.lost_steps, long_time(Seconds{f.lost_work}));
   }
-  if (study.said.size() > kShown)
-    text += fmt::format("{}… and {} more (--json has all)\n", report_label(""), study.said.size() - kShown);
+  if (study.set_failures.size() > kShown)
+    text += fmt::format("{}… and {} more (--json has all)\n", report_label(""), study.set_failures.size() - kShown);
   return text;
 }
 
 /// How fast an elastic training is without some of its replicas, and how that is known.
-std::string fewer_line(const FailureStudy& study) {
+std::string reduced_replicas_line(const FailureResult& study) {
   constexpr std::size_t kShown = 4;
-  if (study.fewer.empty()) return "";
+  if (study.reduced_replicas.empty()) return "";
   std::vector<std::string> steps;
-  const auto simulated =
-      std::count_if(study.fewer.begin(), study.fewer.end(), [](const auto& f) { return f.simulated; });
-  for (auto f = study.fewer.rbegin(); f != study.fewer.rend() && steps.size() < kShown; ++f)
+  const auto simulated = std::count_if(study.reduced_replicas.begin(), study.reduced_replicas.end(),
+                                       [](const auto& f) { return f.simulated; });
+  for (auto f = study.reduced_replicas.rbegin(); f != study.reduced_replicas.rend() && steps.size() < kShown; ++f)
     steps.push_back(
         fmt::format("{} with {} replicas{}", show(Seconds{f->step_time}), f->replicas, f->simulated ? "" : "*"));
-  if (study.fewer.size() > kShown) steps.push_back("…");
+  if (study.reduced_replicas.size() > kShown) steps.push_back("…");
   std::string text = fmt::format("{}a step takes {}", report_label("elastic"), fmt::join(steps, ", "));
-  if (simulated < static_cast<std::ptrdiff_t>(study.fewer.size()))
-    text += simulated > 0 ? "; * not simulated, but as if the batch divided evenly"
-                          : "; * not simulated (the step is said, too large, or the batch or machine does not divide), "
-                            "but as if the batch divided evenly";
+  if (simulated < static_cast<std::ptrdiff_t>(study.reduced_replicas.size()))
+    text += simulated > 0 ? "; * estimated as if the batch divided evenly"
+                          : "; * estimated as if the batch divided evenly (the step time is given, the step is too "
+                            "large, or the batch or the machine does not divide)";
   return text + "\n";
 }
 
 }  // namespace
 
-std::string failure_lines(const FailureStudy& study) {
+std::string failure_lines(const FailureResult& study) {
   const auto time = [](double seconds) { return long_time(Seconds{seconds}); };
   const auto share = [&study](double seconds) { return fmt::format("{:.2f} %", seconds / study.end * 100); };
   std::string text = fmt::format("{}{:.2f} %", report_label("goodput"), study.goodput * 100);
@@ -90,19 +90,20 @@ std::string failure_lines(const FailureStudy& study) {
   if (study.time_between_failures > 0) text += fmt::format(", one in {} on average", time(study.time_between_failures));
   if (!kinds.empty()) text += fmt::format(" ({})", fmt::join(kinds, ", "));
   text += fmt::format("; {} of work done again\n", time(study.lost_work));
-  text += said_lines(study) + fewer_line(study);
+  text += set_failure_lines(study) + reduced_replicas_line(study);
   if (study.checkpoint.interval <= 0) return text;
   const bool behind = study.checkpoint.stall < study.checkpoint.write;
   text += fmt::format("{}every {}: {} {}, {} of {} stop the training{}; read back in {}\n", report_label("checkpoint"),
                       time(study.checkpoint.interval), show(Bytes{study.checkpoint.bytes}),
-                      study.checkpoint.storage.empty() ? "in the times said" : "to " + study.checkpoint.storage,
+                      study.checkpoint.storage.empty() ? "in the given times" : "to " + study.checkpoint.storage,
                       show(Seconds{study.checkpoint.stall}), show(Seconds{study.checkpoint.write}),
-                      behind ? ", the rest is taken to slow nothing" : "", show(Seconds{study.checkpoint.load}));
+                      behind ? ", the rest of the write is assumed not to slow it" : "",
+                      show(Seconds{study.checkpoint.load}));
   if (study.checkpoint.best.simulated.value > 0) text += report_label("") + best_interval_line(study) + "\n";
   return text;
 }
 
-std::string failure_what_if_table(const FailureStudy& study, std::vector<FailureWhatIf> table) {
+std::string failure_what_if_table(const FailureResult& study, std::vector<FailureWhatIf> table) {
   std::stable_sort(table.begin(), table.end(),
                    [](const auto& a, const auto& b) { return a.effective_step_time < b.effective_step_time; });
   std::string text = fmt::format("{:<38} {:>9} {:>18} {:>9}\n", "change", "goodput", "with failures", "saves");

@@ -7,8 +7,8 @@
 namespace trainyard {
 
 /// What `run` prints of failures and checkpoints: goodput, what was lost to what, failures, the interval.
-std::string failure_lines(const FailureStudy&);
+std::string failure_lines(const FailureResult&);
 /// What `explain` prints of changes: the one that saves most first.
-std::string failure_what_if_table(const FailureStudy&, std::vector<FailureWhatIf>);
+std::string failure_what_if_table(const FailureResult&, std::vector<FailureWhatIf>);
 
 }  // namespace trainyard

@@ -1,6 +1,7 @@
 #include "tools/reports/layer_report.hpp"
 
 #include <fmt/format.h>
+#include <nlohmann/json.hpp>
 
 #include "tools/reports/show_network.hpp"
 #include "tools/reports/table.hpp"

@@ -1,8 +1,8 @@
 #pragma once
-#include <nlohmann/json.hpp>
+#include <nlohmann/json_fwd.hpp>
 #include <string>
 
-#include "scenarios/running/result.hpp"
+#include "scenarios/answer/result.hpp"
 #include "scenarios/studies/layer_costs.hpp"
 
 namespace trainyard {

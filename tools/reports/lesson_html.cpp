@@ -1,4 +1,5 @@
 #include <fmt/format.h>
+#include <nlohmann/json.hpp>
 
 #include "scenarios/pictures/svg.hpp"
 #include "tools/reports/lesson_views.hpp"

@@ -1,7 +1,9 @@
 #include <fmt/format.h>
 
+#include "models/hardware/hca.hpp"
 #include "models/hardware/network_switch.hpp"
 #include "models/hardware/node.hpp"
+#include "models/hardware/storage.hpp"
 #include "tools/reports/listing.hpp"
 #include "topologies/cluster.hpp"
 
@@ -14,7 +16,7 @@ ListCell gbit_rate(BytesPerSecond rate) { return {fmt::format("{:.4g} Gbit/s", r
 std::vector<ListRow> list_gpus(const Catalog& catalog) {
   std::vector<ListRow> rows;
   for (const std::string& name : catalog.names("gpu")) {
-    const Gpu gpu = read_gpu(catalog.resolve("gpu", name_of_entry(name)));
+    const Gpu gpu = read_gpu(catalog.resolve("gpu", Node::of_text(name)));
     const auto peak = [&gpu](Precision p) { return list_quantity(gpu.peak[static_cast<std::size_t>(p)]); };
     rows.push_back({list_word(name), peak(Precision::bf16), peak(Precision::fp16), peak(Precision::fp32),
                     list_quantity(gpu.memory_capacity), list_quantity(gpu.memory_bandwidth), list_quantity(gpu.nvlink),
@@ -26,7 +28,7 @@ std::vector<ListRow> list_gpus(const Catalog& catalog) {
 std::vector<ListRow> list_nodes(const Catalog& catalog) {
   std::vector<ListRow> rows;
   for (const std::string& name : catalog.names("node")) {
-    const NodeType node = read_node(catalog.resolve("node", name_of_entry(name)), catalog);
+    const NodeType node = read_node(catalog.resolve("node", Node::of_text(name)), catalog);
     const ListCell rate = node.hcas == 0 ? ListCell{"-", nullptr} : gbit_rate(node.hca_rate);
     rows.push_back({list_word(name), list_number(node.gpus), list_word(node.gpu.name), list_word(node.interconnect),
                     list_number(node.hcas), rate, list_quantity(node.pcie_rate)});
@@ -38,13 +40,9 @@ std::vector<ListRow> list_fabrics(const Catalog& catalog) {
   std::vector<ListRow> rows;
   for (const std::string& name : catalog.names("fabric")) {
     ClusterSpec spec;
-    read_fabric(spec, catalog.resolve("fabric", name_of_entry(name)));
-    std::vector<std::string> levels;
-    for (const FabricLevel& level : spec.shape.levels)
-      levels.push_back(fmt::format("{} at {}:1", level.down, level.oversubscription));
-    if (spec.shape.rails) levels.emplace_back("rails");
-    rows.push_back({list_word(name), list_word(spec.fabric), list_quantity(spec.switch_latency.seconds()),
-                    list_word(fmt::format("{}", fmt::join(levels, ", ")))});
+    read_fabric(spec, catalog.resolve("fabric", Node::of_text(name)));
+    rows.push_back({list_word(name), list_word(spec.fabric->type()), list_quantity(spec.switch_latency.seconds()),
+                    list_word(spec.fabric->summary())});
   }
   return rows;
 }
@@ -52,7 +50,7 @@ std::vector<ListRow> list_fabrics(const Catalog& catalog) {
 std::vector<ListRow> list_cpus(const Catalog& catalog) {
   std::vector<ListRow> rows;
   for (const std::string& name : catalog.names("cpu")) {
-    const Cpu cpu = read_cpu(catalog.resolve("cpu", name_of_entry(name)));
+    const Cpu cpu = read_cpu(catalog.resolve("cpu", Node::of_text(name)));
     rows.push_back(
         {list_word(name), list_number(cpu.lanes), list_quantity(cpu.memory_bandwidth), list_quantity(cpu.copy_rate)});
   }
@@ -62,7 +60,7 @@ std::vector<ListRow> list_cpus(const Catalog& catalog) {
 std::vector<ListRow> list_storages(const Catalog& catalog) {
   std::vector<ListRow> rows;
   for (const std::string& name : catalog.names("storage")) {
-    const Storage storage = read_storage(catalog.resolve("storage", name_of_entry(name)));
+    const Storage storage = read_storage(catalog.resolve("storage", Node::of_text(name)));
     rows.push_back({list_word(name), list_quantity(storage.read), list_quantity(storage.write),
                     list_quantity(storage.latency.seconds()),
                     storage.lanes > 0 ? list_number(storage.lanes) : ListCell{"-", nullptr},
@@ -74,7 +72,7 @@ std::vector<ListRow> list_storages(const Catalog& catalog) {
 std::vector<ListRow> list_hcas(const Catalog& catalog) {
   std::vector<ListRow> rows;
   for (const std::string& name : catalog.names("hca")) {
-    const Hca hca = read_hca(catalog.resolve("hca", name_of_entry(name)));
+    const Hca hca = read_hca(catalog.resolve("hca", Node::of_text(name)));
     rows.push_back({list_word(name), gbit_rate(hca.rate), list_quantity(hca.latency.seconds()),
                     list_word(hca.tcp ? "tcp" : "rdma"),
                     list_word(hca.generation > 0 ? fmt::format("{}.0 x{}", hca.generation, hca.lanes) : "-")});
@@ -85,7 +83,7 @@ std::vector<ListRow> list_hcas(const Catalog& catalog) {
 std::vector<ListRow> list_switches(const Catalog& catalog) {
   std::vector<ListRow> rows;
   for (const std::string& name : catalog.names("switch")) {
-    const NetworkSwitch one = read_network_switch(catalog.resolve("switch", name_of_entry(name)));
+    const NetworkSwitch one = read_network_switch(catalog.resolve("switch", Node::of_text(name)));
     rows.push_back(
         {list_word(name), list_number(one.ports), gbit_rate(one.rate), list_quantity(one.latency.seconds())});
   }
@@ -96,13 +94,6 @@ std::vector<ListRow> list_switches(const Catalog& catalog) {
 
 ListCell list_word(const std::string& text) { return {text, text}; }
 ListCell list_number(std::int64_t v) { return {fmt::format("{}", v), v}; }
-
-Node name_of_entry(const std::string& name) {
-  Node node;
-  node.kind = Node::Kind::scalar;
-  node.scalar = name;
-  return node;
-}
 
 std::vector<Listing> hardware_listings() {
   return {

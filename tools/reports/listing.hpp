@@ -1,7 +1,8 @@
 #pragma once
 #include <cmath>
-#include <nlohmann/json.hpp>
+#include <cstdint>
 #include <string>
+#include <variant>
 #include <vector>
 
 #include "models/reading/catalog.hpp"
@@ -17,7 +18,7 @@ struct ListColumn {
 /// One field of an entry, for people and for programs.
 struct ListCell {
   std::string text;
-  nlohmann::ordered_json value;
+  std::variant<std::nullptr_t, std::string, std::int64_t, double> value;
 };
 using ListRow = std::vector<ListCell>;
 
@@ -39,7 +40,5 @@ template <class Quantity>
 ListCell list_quantity(Quantity q) {
   return q.value > 0 ? ListCell{show(q), q.value} : ListCell{"-", nullptr};
 }
-/// The reference by which the catalog resolves an entry.
-Node name_of_entry(const std::string& name);
 
 }  // namespace trainyard

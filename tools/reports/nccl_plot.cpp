@@ -123,9 +123,9 @@ std::string nccl_svg_plot(const NcclFit& fit) {
   const std::string title =
       fmt::format("NCCL {} on {}: bus bandwidth in GB/s against size", fit.model.version, fit.model.gpu);
   Svg svg(width, kHead + Panel::kHeight * static_cast<double>(operations.size()), title,
-          "A line for the fit; squares for measurements, red where they were kept out of it.");
+          "A line for the fit; squares for measurements, red where they were held out.");
   svg.text(10, 18, title, {.size = 13, .bold = true});
-  svg.text(10, 34, "line: fit; squares: measured, red: kept out of the fit; both axes logarithmic", {.size = 10});
+  svg.text(10, 34, "line: fit; squares: measured, red: held out; both axes logarithmic", {.size = 10});
   double y = kHead;
   for (const NcclOperation operation : operations) {
     double x = 0;

@@ -85,7 +85,7 @@ std::string breakdown(const Result& r) {
   if (r.breakdown.input > 0) parts.push_back(fmt::format("input {}", part_of(r, r.breakdown.input)));
   if (r.breakdown.framework > 0) parts.push_back(fmt::format("framework {}", part_of(r, r.breakdown.framework)));
   parts.push_back(fmt::format("other {}", part_of(r, r.breakdown.other)));
-  return fmt::format("{}{}   ({}, of the rank that ends last)\n", report_label(""), fmt::join(parts, " │ "),
+  return fmt::format("{}{}   ({}, on the last rank to finish)\n", report_label(""), fmt::join(parts, " │ "),
                      in_seconds(r) ? "s" : "ms");
 }
 
@@ -107,8 +107,8 @@ std::string stages(const Result& r) {
   return text;
 }
 
-std::string of_capacity(double peak, double capacity) {
-  if (capacity == 0) return fmt::format("{} GiB (of how much is not stated)", gib(peak));
+std::string use_of_capacity(double peak, double capacity) {
+  if (capacity == 0) return fmt::format("{} GiB (capacity not stated)", gib(peak));
   return fmt::format("{} of {} GiB{}", gib(peak), gib(capacity),
                      peak > capacity ? fmt::format(": DOES NOT FIT, {} GiB too much", gib(peak - capacity)) : "");
 }
@@ -118,11 +118,11 @@ std::string host_memory(const Result& r) {
   if (r.host_memory.peak == 0) return "";
   std::string text = fmt::format(
       "{}host memory of node {}: {}  (parameters {} · gradients {} · optimizer {} · buffers {})\n", report_label(""),
-      r.host_memory.node, of_capacity(r.host_memory.peak, r.host_memory.capacity), gib(r.host_memory.parameters),
+      r.host_memory.node, use_of_capacity(r.host_memory.peak, r.host_memory.capacity), gib(r.host_memory.parameters),
       gib(r.host_memory.gradients), gib(r.host_memory.optimizer), gib(r.host_memory.buffers));
   if (r.drive.peak > 0)
     text += fmt::format("{}drives of node {}: {}\n", report_label(""), r.drive.node,
-                        of_capacity(r.drive.peak, r.drive.capacity));
+                        use_of_capacity(r.drive.peak, r.drive.capacity));
   return text;
 }
 
@@ -138,7 +138,7 @@ std::string memory(const Result& r) {
   if (r.capacity) text += capacity_line(*r.capacity);
   for (const FittingChange& change : r.changes)
     text += fmt::format("{}{} {:<40} {} GiB\n", report_label(""), change.fits ? "fits with     " : "not even with ",
-                        in_words(change.overrides), gib(change.peak));
+                        change.set, gib(change.peak));
   return text;
 }
 
@@ -152,14 +152,14 @@ std::string servers(const Scenario& scenario, const Result& r) {
                                  report_label("servers"), s.workers, s.servers, s.servers == 1 ? "" : "s",
                                  s.consistency, fmt::join(waits, " │ "), in_seconds(r) ? "s" : "ms");
   double pushes = 0, missed = 0;
-  for (const auto& [of, count] : s.staleness) {
+  for (const auto& [of, count] : r.staleness) {
     pushes += static_cast<double>(count);
     missed += of * static_cast<double>(count);
   }
   std::vector<std::string> more;
   if (missed > 0)
     more.push_back(
-        fmt::format("staleness {:.3g} updates on average, {} at most", missed / pushes, s.staleness.rbegin()->first));
+        fmt::format("staleness {:.3g} updates on average, {} at most", missed / pushes, r.staleness.rbegin()->first));
   if (s.dropped_share > 0) more.push_back(fmt::format("{:.1f} % of gradients come too late", s.dropped_share * 100));
   // Whole tensors can be larger than a server's even part.
   const bool uneven =
@@ -173,32 +173,32 @@ std::string servers(const Scenario& scenario, const Result& r) {
 
 /// Where samples come from, and whether they come in time.
 std::string input(const Scenario& s, const Result& r) {
-  if (!r.input.used) return "";
+  if (!r.input) return "";
   const InputSupply& supply = s.input.supply;
   const std::string from = supply.store == SampleStore::drives ? "the node's drives"
                            : supply.store == SampleStore::own  ? supply.storage.name + " of each node"
                                                                : supply.storage.name + ", shared";
   std::string text = fmt::format("{}{} of {} each from {}, busy {:.0f} %", report_label("input"),
                                  supply.file > supply.sample ? "records" : "small files", show(supply.sample), from,
-                                 r.input.storage_busy * 100);
-  if (supply.cache.value > 0) text += fmt::format(" · {:.0f} % from the hosts' cache", r.input.from_cache * 100);
+                                 r.input->storage_busy * 100);
+  if (supply.cache.value > 0) text += fmt::format(" · {:.0f} % from the hosts' cache", r.input->from_cache * 100);
   if (supply.workers > 0)
     text +=
         fmt::format(" · {} workers a node{}, busy {:.0f} %", supply.workers,
                     supply.cores > 0 && supply.workers > supply.cores ? fmt::format(" on {} cores", supply.cores) : "",
-                    r.input.decode_busy * 100);
+                    r.input->decode_busy * 100);
   if (s.input.overlap == InputOverlap::none)
-    text += " · nothing ahead";
+    text += " · no prefetch";
   else
-    text += fmt::format(" · {} batches ahead{}", s.input.prefetch,
+    text += fmt::format(" · {} batches prefetched{}", s.input.prefetch,
                         s.input.overlap == InputOverlap::prefetch ? ", one lane" : "");
   return text + fmt::format("\n{}GPUs starve {:.1f} % of the time; {:.1f} GiB of host memory\n", report_label(""),
-                            r.input.starved_share * 100, r.input.host_bytes / (1U << 30));
+                            r.input->starved_share * 100, r.input->host_bytes / (1U << 30));
 }
 
 std::string bottleneck(const Result& r, const std::vector<WhatIf>& what_ifs) {
   if (r.critical_path.empty() && r.servers.used())
-    return fmt::format("{}workers are not in step: no path is that of one step; see what they wait for\n",
+    return fmt::format("{}not defined: workers do not step together; see what they wait for\n",
                        report_label("bottleneck"));
   if (r.critical_path.empty())
     return fmt::format("{}not recorded: {} operations are too many to keep for a critical path and what-ifs\n",
@@ -227,19 +227,19 @@ std::string bottleneck(const Result& r, const std::vector<WhatIf>& what_ifs) {
 
 }  // namespace
 
-std::string capacity_line(const Capacity& room) {
+std::string capacity_line(const Capacity& capacity) {
   std::string text =
-      room.largest_micro_batch_size > 0
-          ? fmt::format("{}largest micro-batch that fits: {}", report_label(""), room.largest_micro_batch_size)
+      capacity.largest_micro_batch_size > 0
+          ? fmt::format("{}largest micro-batch that fits: {}", report_label(""), capacity.largest_micro_batch_size)
           : fmt::format("{}not even a micro-batch of one sample fits", report_label(""));
-  if (room.largest_num_hidden_layers) {
-    const bool billions = room.largest_parameters >= 1e9;
-    if (*room.largest_num_hidden_layers > 0)
-      text += fmt::format("; largest model at the micro-batch given: {} such layer{} ({:.4g} {} parameters)",
-                          *room.largest_num_hidden_layers, *room.largest_num_hidden_layers == 1 ? "" : "s",
-                          room.largest_parameters * (billions ? 1e-9 : 1e-6), billions ? "billion" : "million");
+  if (capacity.largest_num_hidden_layers) {
+    const bool billions = capacity.largest_parameters >= 1e9;
+    if (*capacity.largest_num_hidden_layers > 0)
+      text += fmt::format("; largest model at the given micro-batch: {} such layer{} ({:.4g} {} parameters)",
+                          *capacity.largest_num_hidden_layers, *capacity.largest_num_hidden_layers == 1 ? "" : "s",
+                          capacity.largest_parameters * (billions ? 1e-9 : 1e-6), billions ? "billion" : "million");
     else
-      text += "; not even one such layer at the micro-batch given";
+      text += "; not even one such layer at the given micro-batch";
   }
   return text + "\n";
 }
@@ -275,7 +275,7 @@ std::string screen(const Scenario& s, const Result& r, const std::vector<WhatIf>
     text += fmt::format("{}{}: predicted {:+.1f} % ({})\n", report_label("measured"), show(s.measured_run.step_time),
                         (r.step_time / s.measured_run.step_time.value - 1) * 100, s.measured_run.source);
   if (s.measured.given())
-    text += fmt::format("{}{} {} at batch {} on one device, all ranks taken alike; communication is simulated\n",
+    text += fmt::format("{}{} {} at batch {} on one device, the same on all ranks; communication is simulated\n",
                         report_label("compute"), s.measured.how(s.micro_batch_size),
                         show(Seconds{r.measured.step_time}), s.micro_batch_size);
   if (s.training.steps > 0)
@@ -286,18 +286,18 @@ std::string screen(const Scenario& s, const Result& r, const std::vector<WhatIf>
                         thousands(r.training_steps));
   if (r.failures) text += failure_lines(*r.failures);
   if (r.failures && !s.parallel.servers.in_step())
-    text += report_label("") + "a failure is taken to stop all workers, although they do not wait for each other\n";
-  if (!r.said_step.empty())
-    return text + fmt::format("{}the step is plan.step_time, not simulated: {}\n", report_label("trust"), r.said_step);
+    text += report_label("") + "assumption: a failure stops all workers, although they do not wait for each other\n";
+  if (!r.step_time_source.empty())
+    return text + fmt::format("{}the step time is given (plan.step_time), not simulated: {}\n", report_label("trust"),
+                              r.step_time_source);
   text += breakdown(r);
   if (const std::string steps = steps_in_words(s); !steps.empty())
     text += fmt::format("{}{}\n", report_label("steps"), steps);
   text += servers(s, r);
   if (s.tuned) text += fmt::format("{}{}\n", report_label("auto"), in_words(*s.tuned));
   if (s.plan.updates.used())
-    text +=
-        fmt::format("{}{}{}\n", report_label("updates"), in_words(s.plan.updates),
-                    r.replicas.spectral_gap > 0 ? fmt::format(", spectral gap {:.4g}", r.replicas.spectral_gap) : "");
+    text += fmt::format("{}{}{}\n", report_label("updates"), in_words(s.plan.updates),
+                        r.replicas.spectral_gap ? fmt::format(", spectral gap {:.4g}", *r.replicas.spectral_gap) : "");
   text += input(s, r);
   text += memory(r);
   text += bottleneck(r, what_ifs);

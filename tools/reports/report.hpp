@@ -2,7 +2,8 @@
 #include <string>
 #include <vector>
 
-#include "scenarios/running/result.hpp"
+#include "scenarios/answer/result.hpp"
+#include "scenarios/reading/scenario.hpp"
 
 namespace trainyard {
 

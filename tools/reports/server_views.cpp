@@ -62,8 +62,9 @@ std::vector<std::string> server_sums(const ServerLesson& lesson) {
   std::vector<std::string> sums{
       fmt::format("a step of a worker alone: computing {:.6g}, push {:.6g}, applied in {:.6g}, pull {:.6g}",
                   lesson.compute, lesson.push, lesson.apply, lesson.push),
-      fmt::format("time: {:.6g}; in its steady part {:.4g} steps of workers in the time of one that is alone",
-                  lesson.end, lesson.steps_per_slot * (lesson.compute + 2 * lesson.push + lesson.apply))};
+      fmt::format(
+          "time: {:.6g}; in steady state {:.4g} worker steps in the time that one worker alone takes for a step",
+          lesson.end, lesson.steps_per_slot * (lesson.compute + 2 * lesson.push + lesson.apply))};
   double computing = 0;
   for (std::size_t w = 0; w < static_cast<std::size_t>(lesson.workers); ++w)
     computing += time_of_spans(lesson.actors[w], ServerSpan::What::compute);

@@ -95,7 +95,7 @@ std::string fit_text(const NcclFit& fit) {
   std::string text = fmt::format("NCCL {} on {}: three protocols fitted\n", fit.model.version, fit.model.gpu);
   for (const auto& [operation, gpus] : most) text += nccl_text_plot(fit.points, operation, gpus);
   text += fmt::format("error on the fitted sizes (even log2)  {}\n", errors_text(fit.fitted));
-  text += fmt::format("error on the others, kept out          {}\n", errors_text(fit.judged));
+  text += fmt::format("error on the held-out sizes (odd log2) {}\n", errors_text(fit.judged));
   if (fit.between_nodes > 0) text += fmt::format("{} rows between nodes were left out\n", fit.between_nodes);
   return text;
 }
@@ -150,11 +150,7 @@ int fit_nccl_logs(const NcclFitRequest& asked) {
 }
 
 Gpu fit_gpu(const Catalog& catalog, const std::string& name) {
-  Node reference;
-  reference.kind = Node::Kind::scalar;
-  reference.scalar = name;
-  reference.place.file = std::make_shared<const std::string>("trainyard fit: --gpu");
-  return read_gpu(catalog.resolve("gpu", reference));
+  return read_gpu(catalog.resolve("gpu", Node::of_text(name, Place::of("trainyard fit: --gpu"))));
 }
 
 }  // namespace trainyard

@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <nlohmann/json.hpp>
 
 #include "scenarios/reading/read_collective.hpp"
 #include "sim/process/output.hpp"
@@ -30,8 +31,8 @@ void add_to(Arguments& arguments, TeachFlags& flags, TopoMachineArguments& on) {
   arguments.option("--algorithm", flags.algorithm, "NAME", "ring, … (trainyard list collectives)");
   arguments.option("--ranks", flags.ranks, "N", "2 to 16");
   on.add_to(arguments, "--on");
-  arguments.option("--size", flags.size, "SIZE", "of the data, as nccl-tests counts it (default 4 MiB)");
-  arguments.option("--root", flags.root, "RANK", "of broadcast, reduce, gather, scatter");
+  arguments.option("--size", flags.size, "SIZE", "size of the data, as nccl-tests counts it (default 4 MiB)");
+  arguments.option("--root", flags.root, "RANK", "root of broadcast, reduce, gather, scatter");
   arguments.option("--op", flags.reduction, "sum|average|maximum|product", "reduction (default sum)");
   arguments.option("--chunk", flags.chunk, "SIZE", "pieces that chains and trees pass on (512 KiB)");
   arguments.option("--channels", flags.channels, "N", "rings at the same time");
@@ -60,9 +61,7 @@ std::shared_ptr<const std::string> origin_of_argument(const std::string& text) {
 
 /// The settings in the plan's words, so that a lesson and a scenario are read by one reader.
 Node choice_node(const TeachFlags& flags) {
-  Node node;
-  node.kind = Node::Kind::map;
-  node.place.file = origin_of_argument("trainyard teach");
+  Node node = Node::empty_map({origin_of_argument("trainyard teach")});
   const auto put = [&node](const char* key, const std::string& flag, const std::string& text) {
     if (text.empty()) return;
     Node value = parse_override(text, origin_of_argument(flag + " " + text));

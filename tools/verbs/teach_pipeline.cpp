@@ -27,10 +27,12 @@ void add_to(Arguments& arguments, PipelineFlags& flags) {
   arguments.option("--stages", flags.shape.stages, "N", "1 to 32");
   arguments.option("--micro-batches", flags.shape.micro_batches, "N", "1 to 256");
   arguments.option("--chunks", flags.shape.chunks, "N", "model chunks a stage, 1 to 16");
-  arguments.option("--forward", flags.forward, "TIME", "of one micro-batch on one stage, in slots (default 1)");
-  arguments.option("--backward", flags.backward, "TIME", "the same, both gradients (default 2)");
-  arguments.option("--weights", flags.weights, "TIME", "its part by the weights, where it is parted (default half)");
-  arguments.option("--transfer", flags.transfer, "TIME", "of a message from stage to stage (default 0)");
+  arguments.option("--forward", flags.forward, "TIME",
+                   "forward pass of one micro-batch on one stage, in slots (default 1)");
+  arguments.option("--backward", flags.backward, "TIME", "backward pass of one micro-batch on one stage (default 2)");
+  arguments.option("--weights", flags.weights, "TIME",
+                   "its part for weight gradients, in schedules that split it (default half)");
+  arguments.option("--transfer", flags.transfer, "TIME", "transfer of a message from stage to stage (default 0)");
   arguments.output("--html", flags.html, "a page with picture and figures; - is stdout");
   arguments.output("--svg", flags.svg, "the picture; - is stdout");
   arguments.output("--json", flags.json, "every task and figure as data; - is stdout");

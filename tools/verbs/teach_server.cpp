@@ -26,15 +26,15 @@ void add_to(Arguments& arguments, ServerFlags& flags) {
   arguments.option("--workers", q.workers, "N", "1 to 16 (default 4)");
   arguments.option("--servers", q.servers, "N", "1 to 16 (default 1)");
   arguments.option("--keys", q.keys, "N", "layers of one size, pushed one by one (default: as many as servers)");
-  arguments.option("--steps", q.steps, "N", "of each worker, 1 to 100 (default 4)");
+  arguments.option("--steps", q.steps, "N", "steps of each worker, 1 to 100 (default 4)");
   arguments.option("--consistency", flags.consistency, "NAME", "synchronous (default), stale, asynchronous");
-  arguments.option("--staleness", q.staleness, "N", "of stale: steps ahead of the slowest worker (default 0)");
-  arguments.option("--backup-workers", q.backups, "N", "of synchronous: so many gradients of a step may come too late");
-  arguments.option("--compute", flags.compute, "TIME", "of a step, in slots (default 4)");
+  arguments.option("--staleness", q.staleness, "N", "with stale: most steps ahead of the slowest worker (default 0)");
+  arguments.option("--backup-workers", q.backups, "N", "with synchronous: gradients of a step that may come too late");
+  arguments.option("--compute", flags.compute, "TIME", "compute of a step, in slots (default 4)");
   arguments.option("--push", flags.push, "TIME",
-                   "of a whole gradient from one worker alone, and of a pull (default 1)");
-  arguments.option("--apply", flags.apply, "TIME", "of a gradient on a server (default 0.25)");
-  arguments.option("--slower", flags.slower, "F,F,…", "how many times as long each worker computes: 1,1,1,2");
+                   "push of a whole gradient from one worker alone; a pull takes the same (default 1)");
+  arguments.option("--apply", flags.apply, "TIME", "update by one gradient on a server (default 0.25)");
+  arguments.option("--slower", flags.slower, "F,F,…", "slowdown of the compute of each worker: 1,1,1,2");
   arguments.option("--svg", flags.svg, "FILE", "the picture; - is stdout");
   arguments.option("--json", flags.json, "FILE", "every span and figure as data; - is stdout");
 }

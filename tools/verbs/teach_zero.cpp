@@ -221,9 +221,9 @@ int teach_zero(const std::string&, const std::vector<std::string>& words) {
                       "teach zero --stage 3 --ranks 64 --parameters 7.5e9");
   ZeroFlags flags;
   arguments.option("--stage", flags.stage, "0-3", "the one to explain (default: all)");
-  arguments.option("--ranks", flags.ranks, "N", "that share things out, 1 to 4096");
-  arguments.option("--parameters", flags.parameters, "N", "of the model (default 7.5e9)");
-  arguments.option("--precision", flags.precision, "NAME", "of parameters and gradients (default bf16)");
+  arguments.option("--ranks", flags.ranks, "N", "ranks that partition the states, 1 to 4096");
+  arguments.option("--parameters", flags.parameters, "N", "parameters of the model (default 7.5e9)");
+  arguments.option("--precision", flags.precision, "NAME", "precision of parameters and gradients (default bf16)");
   arguments.option("--optimizer", flags.optimizer, "NAME", "adam, momentum, sgd, … (default adam)");
   arguments.output("--svg", flags.svg, "the bars as a picture; - is stdout");
   arguments.output("--json", flags.json, "the figures as data; - is stdout");

@@ -10,6 +10,7 @@
 #include "tools/verbs/topo_machine.hpp"
 #include "tools/verbs/verbs.hpp"
 #include "topologies/analysis/fabric_check.hpp"
+#include "topologies/analysis/fabric_simulation.hpp"
 #include "topologies/drawings/topology_text.hpp"
 #include "topologies/nodes/pcie_lanes.hpp"
 
@@ -31,7 +32,7 @@ std::vector<SocketLanes> lanes_of(const NodeType& node) {
   return lanes;
 }
 
-/// What is said of a cluster; of one node only its lanes.
+/// What the check reports of a cluster; of a single node only its lanes.
 struct FabricReport {
   std::string name, cluster;
   FabricCheck check;
@@ -59,7 +60,7 @@ FabricReport check_machine(const TopoMachine& machine) {
   report.name = machine.name;
   report.cluster = describe(machine.cluster);
   report.lanes = lanes_of(machine.cluster.node);
-  if (machine.cluster.nodes == 1 && !machine.cluster.joins_chips) {
+  if (machine.cluster.nodes == 1 && !machine.cluster.joins_chips()) {
     report.check.reason = "one node: no fabric";
     return report;
   }
@@ -103,7 +104,7 @@ std::string check_text(const FabricReport& report) {
   text += fmt::format("nonblocking with ideal splitting: {}: {}\n", answer_text(check.nonblocking), check.reason);
   if (check.counterexample) text += pattern_text(report, *check.counterexample, report.simulated);
   if (const std::optional<RoutingCheck>& routing = check.routing) {
-    text += fmt::format("nonblocking as routed ({}, one way for each pair): {}: {}\n", routing->how,
+    text += fmt::format("nonblocking as routed ({}, one path for each pair): {}: {}\n", routing->how,
                         answer_text(routing->nonblocking), routing->reason);
     if (routing->counterexample) text += pattern_text(report, *routing->counterexample, report.simulated_as_routed);
   }
@@ -183,7 +184,7 @@ int topo_check(const std::vector<std::string>& words) {
       "diameter, and the PCIe lanes of the nodes. Nonblocking with ideal splitting: every permutation, and every "
       "matrix "
       "in which no NIC (or chip) sends or receives more than its rate, is carried at full rate when messages may be "
-      "split over all ways. As routed: where each pair keeps one way (hashed ECMP, torus, dragonfly, links at "
+      "split over all paths. As routed: where each pair keeps one path (hashed ECMP, torus, dragonfly, links at "
       "will).\n\n"
       "--json: nonblocking (true, false, \"unknown\": with ideal splitting), reason, bisection_Bps (one direction), "
       "bisection_exact (false: at most), oversubscription (a list, by level; empty where there are no levels), "

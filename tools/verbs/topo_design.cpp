@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "models/hardware/network_switch.hpp"
+#include "scenarios/answer/json_reference.hpp"
 #include "sim/process/output.hpp"
 #include "sim/units.hpp"
 #include "tools/reports/table.hpp"
@@ -38,11 +39,7 @@ double design_number(const std::string& flag, const std::string& text, double le
 }
 
 int ports_of_switch(const std::string& name) {
-  Node reference;
-  reference.kind = Node::Kind::scalar;
-  reference.scalar = name;
-  reference.place.file = std::make_shared<const std::string>("--switch " + name);
-  return read_network_switch(Catalog().resolve("switch", reference)).ports;
+  return read_network_switch(Catalog().resolve("switch", Node::of_text(name, Place::of("--switch " + name)))).ports;
 }
 
 std::string design_text(const ClosRequest& request, const ClosDesign& design, const FabricPrices& prices) {
@@ -66,24 +63,57 @@ std::string design_text(const ClosRequest& request, const ClosDesign& design, co
   return text;
 }
 
+struct PricedDesign {
+  ClosRequest request;
+  ClosDesign design;
+  FabricPrices prices;
+};
+
+JsonFields<PricedDesign> design_fields() {
+  using L = ClosLevel;
+  using D = PricedDesign;
+  const auto level = JsonFields<L>()
+                         .value("name", "", &L::name, "leaf, spine, aggregation, core; switch alone")
+                         .value("switches", "", &L::switches, "switches of the level")
+                         .value("ports_down", "", &L::down, "ports of a switch towards the hosts")
+                         .value("ports_up", "", &L::up, "ports of a switch towards the core");
+  return JsonFields<D>()
+      .value(
+          "hosts", "", [](const D& d) { return d.design.hosts; }, "ports of hosts")
+      .value(
+          "ports", "", [](const D& d) { return d.request.ports; }, "ports of a switch")
+      .value(
+          "levels", "", [](const D& d) { return std::uint64_t{d.design.levels.size()}; }, "levels of switches")
+      .value(
+          "switches", "", [](const D& d) { return d.design.switches; }, "switches in all")
+      .value(
+          "links", "", [](const D& d) { return d.design.links; }, "cables between switches")
+      .value(
+          "cables", "", [](const D& d) { return d.design.cables(); }, "cables, with those to the hosts")
+      .value(
+          "ports_left", "", [](const D& d) { return d.design.ports_left; }, "ports of all switches that stay free")
+      .value(
+          "pods", "", [](const D& d) { return d.design.pods; }, "pods of three levels")
+      .value(
+          "oversubscription", "", [](const D& d) { return d.design.oversubscription; },
+          "hosts to uplinks of the fullest leaf")
+      .value(
+          "nonblocking", "", [](const D& d) { return d.design.oversubscription <= 1; },
+          "any traffic goes at full rate when it is sprayed")
+      .list(
+          "by_level", [](auto& d) -> auto& { return d.design.levels; }, level, "levels from the hosts up")
+      .value(
+          "cost", "", [](const D& d) { return d.prices.cost(d.design); }, "in the currency of the prices")
+      .when([](const D& d) { return d.prices.given; }, "with prices");
+}
+
+const RegisterJsonReference topo_design_json{"topo design", "the switched fabric",
+                                             [] { return design_fields().rows(); }};
+
 ordered_json design_json(const ClosRequest& request, const ClosDesign& design, const FabricPrices& prices) {
-  ordered_json by_level = ordered_json::array();
-  for (const ClosLevel& level : design.levels)
-    by_level.push_back(
-        {{"name", level.name}, {"switches", level.switches}, {"ports_down", level.down}, {"ports_up", level.up}});
-  ordered_json out{{"hosts", design.hosts},
-                   {"ports", request.ports},
-                   {"levels", design.levels.size()},
-                   {"switches", design.switches},
-                   {"links", design.links},
-                   {"cables", design.cables()},
-                   {"ports_left", design.ports_left},
-                   {"pods", design.pods},
-                   {"oversubscription", design.oversubscription},
-                   {"nonblocking", design.oversubscription <= 1},
-                   {"by_level", by_level}};
-  if (prices.given) out["cost"] = prices.cost(design);
-  return out;
+  ordered_json j = ordered_json::object();
+  design_fields().write({request, design, prices}, j);
+  return j;
 }
 
 int topo_design(const std::vector<std::string>& words) {
@@ -95,13 +125,13 @@ int topo_design(const std::vector<std::string>& words) {
   int hosts = 0;
   std::string oversubscription, switch_name, switch_price, cable_price, json;
   arguments.option("--hosts", hosts, "N", "NIC ports to join");
-  arguments.option("--ports", request.ports, "P", "ports of a switch, of the rate of a NIC");
+  arguments.option("--ports", request.ports, "P", "ports of a switch, each at the rate of a NIC");
   arguments.option("--switch", switch_name, "NAME",
-                   "such switches, of the catalog: their ports (`trainyard list switches`)");
+                   "a switch of the catalog, instead of --ports (`trainyard list switches`)");
   arguments.option("--oversubscription", oversubscription, "R", "hosts to uplinks of a leaf: 2 or 2:1 (default 1)");
-  arguments.option("--levels", request.levels, "1|2|3", "so many levels (0: those with the fewest switches)");
-  arguments.option("--switch-price", switch_price, "X", "of one switch, in any currency");
-  arguments.option("--cable-price", cable_price, "X", "of one cable, in the same");
+  arguments.option("--levels", request.levels, "1|2|3", "number of levels (0: whichever needs the fewest switches)");
+  arguments.option("--switch-price", switch_price, "X", "price of one switch, in any currency");
+  arguments.option("--cable-price", cable_price, "X", "price of one cable, in the same currency");
   arguments.output("--json", json, "write it as JSON; - is stdout");
   if (!arguments.parse(words)) return kGood;
   if (!switch_name.empty()) {

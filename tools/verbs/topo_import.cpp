@@ -55,11 +55,7 @@ BytesPerSecond hca_rate_option(const std::string& text) {
 }
 
 Gpu gpu_option(const std::string& name) {
-  Node reference;
-  reference.kind = Node::Kind::scalar;
-  reference.scalar = name;
-  reference.place.file = std::make_shared<const std::string>("trainyard topo import: --gpu");
-  return read_gpu(Catalog().resolve("gpu", reference));
+  return read_gpu(Catalog().resolve("gpu", Node::of_text(name, Place::of("trainyard topo import: --gpu"))));
 }
 
 std::string imported_entry(const std::string& file, const std::string& gpu, const std::string& hca_rate) {
@@ -74,7 +70,8 @@ std::string imported_entry(const std::string& file, const std::string& gpu, cons
   if (!looks_like_topology_matrix(text))
     throw UserError(fmt::format(
         "{}: expected an NCCL topology (XML), or what nvidia-smi topo -m prints (a header GPU0 GPU1 …)", file));
-  if (!type) throw UserError(fmt::format("{}: the print does not say what its GPUs are; name them with --gpu", file));
+  if (!type)
+    throw UserError(fmt::format("{}: the output of nvidia-smi does not name its GPUs; name them with --gpu", file));
   return node_entry_of_topology_matrix(text, file, *type, rate);
 }
 
@@ -86,9 +83,10 @@ int topo_import(const std::vector<std::string>& words) {
       "Latencies, and the link between sockets, are assumed.",
       "topo import topo.txt --gpu a100-sxm4-80gb --hca-rate '200 Gbit/s' --yaml my-node.yaml");
   std::string file, gpu, hca_rate, yaml = "-";
-  arguments.positional("FILE", file, "print of nvidia-smi topo -m, or NCCL topology (XML)");
+  arguments.positional("FILE", file, "output of nvidia-smi topo -m, or NCCL topology (XML)");
   arguments.option("--gpu", gpu, "NAME", "GPU of the catalog; default with XML: by the compute capability");
-  arguments.option("--hca-rate", hca_rate, "RATE", "of each NIC of a print, per direction; default 100 Gbit/s");
+  arguments.option("--hca-rate", hca_rate, "RATE",
+                   "rate of each NIC of nvidia-smi's matrix, per direction; default 100 Gbit/s");
   arguments.output("--yaml", yaml, "where to write it; - is stdout (default)");
   if (!arguments.parse(words)) return kGood;
   const std::string entry = imported_entry(file, gpu, hca_rate);

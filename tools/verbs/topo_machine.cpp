@@ -37,9 +37,7 @@ TopoMachine one_node(const Node& reference) {
 
 /// As the `cluster` of a scenario would say it.
 TopoMachine several_nodes(Node reference, const std::string& nodes, Node fabric) {
-  Node cluster;
-  cluster.kind = Node::Kind::map;
-  cluster.place = reference.place;
+  Node cluster = Node::empty_map(reference.place);
   const auto put = [&cluster](const char* key, Node value) {
     value.key_place = value.place;
     cluster.fields.emplace_back(key, std::move(value));
@@ -67,8 +65,9 @@ void TopoMachineArguments::add_to(Arguments& arguments, const std::string& flag)
 
 void TopoMachineArguments::add_others_to(Arguments& arguments) {
   arguments.option("--nodes", nodes_, "N", "so many of the node");
-  arguments.option("--fabric", fabric_, "NAME|YAML",
-                   "what joins them: a fabric of the catalog, or as in a scenario: '{type: torus, dims: [4, 4], ...}'");
+  arguments.option(
+      "--fabric", fabric_, "NAME|YAML",
+      "the fabric between them: one of the catalog, or as in a scenario: '{type: torus, dims: [4, 4], ...}'");
   arguments.repeated("--set", sets_, "PATH=VALUE",
                      "override a field of the scenario, or of the node (fabric.*: of the fabric); as often as needed");
 }
@@ -91,9 +90,7 @@ TopoMachine TopoMachineArguments::read(const std::string& verb) const {
       return {scenario.name, scenario.cluster, scenario.software.network_step, scenario.software};
     }
   } else {
-    reference.kind = Node::Kind::scalar;
-    reference.scalar = what_;
-    reference.place.file = origin_of("trainyard " + verb);
+    reference = Node::of_text(what_, {origin_of("trainyard " + verb)});
   }
   if (!fabric_.empty()) fabric = parse_override(fabric_, origin_of("--fabric"));
   for (const auto& [path, value] : overrides)

@@ -2,6 +2,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "scenarios/answer/json_reference.hpp"
 #include "sim/process/output.hpp"
 #include "tools/reports/table.hpp"
 #include "tools/verbs/arguments.hpp"
@@ -50,7 +51,7 @@ PathAnswer answer_of(const TopoMachine& machine, const std::string& a, const std
   const Device &start = graph.devices()[static_cast<std::size_t>(from)],
                &end = graph.devices()[static_cast<std::size_t>(to)];
   if (from == to) throw UserError(fmt::format("{} to itself: there is no path", start.name));
-  const Way way = routing.way(from, to, path);
+  const Path way = routing.path(from, to, path);
   if (!way.reachable) throw UserError(fmt::format("no such path leads from {} to {}", start.name, end.name));
   PathAnswer answer{start.name, end.name, path_of(graph, way), {}};
   const auto works = [](const Device& d) { return d.kind == DeviceKind::gpu || d.kind == DeviceKind::cpu; };
@@ -81,26 +82,47 @@ std::string path_text(const std::string& machine, const PathAnswer& answer) {
   return text + "\n";
 }
 
+JsonFields<PathAnswer> path_fields() {
+  const auto hop = JsonFields<PathHop>()
+                       .value("from", "", &PathHop::from, "device")
+                       .value("to", "", &PathHop::to, "device")
+                       .value("kind", "", &PathHop::kind, "kind of link")
+                       .value("rate_Bps", "B/s", &PathHop::rate, "of the link, per direction")
+                       .value(
+                           "latency_s", "s", [](const PathHop& h) { return h.latency.seconds(); }, "of the link")
+                       .value("leg", "", &PathHop::leg, "leg of a path that goes through memory in between");
+  using A = PathAnswer;
+  return JsonFields<A>()
+      .value("from", "", &A::from, "device")
+      .value("to", "", &A::to, "device")
+      .value(
+          "locality", "", [](const A& a) { return a.path.locality; }, "as nvidia-smi topo -m has it; NET, ICI")
+      .list(
+          "hops", [](auto& a) -> auto& { return a.path.hops; }, hop, "links on the way")
+      .value(
+          "how", "", [](const A& a) { return a.path.how; }, "how the message is sent, such as RDMA")
+      .value(
+          "chunk_bytes", "bytes", [](const A& a) { return a.path.chunk; },
+          "pieces in which buffers pass it on; 0: none")
+      .value(
+          "limit", "", [](const A& a) { return a.path.limit; }, "link that limits the rate")
+      .value(
+          "limit_kind", "", [](const A& a) { return a.path.limit_kind; }, "its kind")
+      .value(
+          "rate_Bps", "B/s", [](const A& a) { return a.path.rate; }, "of a long message")
+      .value(
+          "latency_s", "s", [](const A& a) { return a.path.latency.seconds(); }, "of links and software")
+      .value(
+          "software_latency_s", "s", [](const A& a) { return a.software.seconds(); }, "of software");
+}
+
+const RegisterJsonReference topo_path_json{"topo path", "the path between two devices",
+                                           [] { return path_fields().rows(); }};
+
 ordered_json path_json(const PathAnswer& answer) {
-  ordered_json hops = ordered_json::array();
-  for (const PathHop& hop : answer.path.hops)
-    hops.push_back({{"from", hop.from},
-                    {"to", hop.to},
-                    {"kind", hop.kind},
-                    {"rate_Bps", hop.rate.value},
-                    {"latency_s", hop.latency.seconds().value},
-                    {"leg", hop.leg}});
-  return {{"from", answer.from},
-          {"to", answer.to},
-          {"locality", answer.path.locality},
-          {"hops", hops},
-          {"how", answer.path.how},
-          {"chunk_bytes", answer.path.chunk.value},
-          {"limit", answer.path.limit},
-          {"limit_kind", answer.path.limit_kind},
-          {"rate_Bps", answer.path.rate.value},
-          {"latency_s", answer.path.latency.seconds().value},
-          {"software_latency_s", answer.software.seconds().value}};
+  ordered_json j = ordered_json::object();
+  path_fields().write(answer, j);
+  return j;
 }
 
 int topo_path(const std::vector<std::string>& words) {

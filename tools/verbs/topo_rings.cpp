@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "models/hardware/node.hpp"
+#include "scenarios/answer/json_reference.hpp"
 #include "scenarios/planning/node_rings.hpp"
 #include "sim/process/output.hpp"
 #include "tools/reports/table.hpp"
@@ -90,11 +91,7 @@ RingInput read_ring_input(const std::string& what) {
     const bool node = document.find("base") || document.find("interconnect");
     return node && !document.find("links") ? links_of_node(document) : links_of_file(what, document);
   }
-  Node name;
-  name.kind = Node::Kind::scalar;
-  name.scalar = what;
-  name.place.file = std::make_shared<const std::string>("trainyard topo rings");
-  return links_of_node(name);
+  return links_of_node(Node::of_text(what, Place::of("trainyard topo rings")));
 }
 
 std::string rings_text(const RingInput& input, const RingDecomposition& found) {
@@ -117,22 +114,60 @@ std::string rings_text(const RingInput& input, const RingDecomposition& found) {
   return text + fmt::format("; the search was cut short: up to {} may be possible\n", found.bound);
 }
 
-ordered_json rings_json(const RingInput& input, const RingDecomposition& found) {
-  ordered_json rings = ordered_json::array();
-  for (const Ring& ring : found.rings) {
-    rings.push_back({{"order", ring.order}, {"weight", ring.weight}});
-    if (input.link_rate.value > 0) rings.back()["bandwidth_Bps"] = (input.link_rate * ring.weight).value;
+struct RingAnswer {
+  RingInput input;
+  RingDecomposition found;
+
+  /// A ring as it is shown.
+  struct Shown {
+    std::vector<int> order;
+    int weight = 0;
+    double bandwidth = 0;  ///< bytes/s; 0: not known
+  };
+  std::vector<Shown> rings() const {
+    std::vector<Shown> shown;
+    for (const Ring& ring : found.rings)
+      shown.push_back({ring.order, ring.weight, (input.link_rate * ring.weight).value});
+    return shown;
   }
-  ordered_json out{{"name", input.name},
-                   {"devices", input.graph.devices},
-                   {"links", input.graph.links()},
-                   {"rings", rings},
-                   {"weight", found.weight},
-                   {"bound", found.bound},
-                   {"unused_links", found.unused_links},
-                   {"complete", found.complete}};
-  if (!found.none.empty()) out["none"] = found.none;
-  return out;
+};
+
+JsonFields<RingAnswer> ring_fields() {
+  using A = RingAnswer;
+  using R = A::Shown;
+  const auto ring = JsonFields<R>()
+                        .value("order", "", &R::order, "GPUs round the ring")
+                        .value("weight", "links", &R::weight, "links side by side all the way round")
+                        .value("bandwidth_Bps", "B/s", &R::bandwidth, "each way")
+                        .when([](const R& r) { return r.bandwidth > 0; }, "where the rate of a link is known");
+  return JsonFields<A>()
+      .value(
+          "name", "", [](const A& a) { return a.input.name; }, "the node or file")
+      .value(
+          "devices", "", [](const A& a) { return a.input.graph.devices; }, "GPUs")
+      .value(
+          "links", "", [](const A& a) { return a.input.graph.links(); }, "links between them")
+      .list("rings", &A::rings, ring, "rings that share no link, the widest first")
+      .value(
+          "weight", "links", [](const A& a) { return a.found.weight; }, "of all rings together")
+      .value(
+          "bound", "links", [](const A& a) { return a.found.bound; }, "no set of rings is wider")
+      .value(
+          "unused_links", "", [](const A& a) { return a.found.unused_links; }, "links in no ring")
+      .value(
+          "complete", "", [](const A& a) { return a.found.complete; }, "false: the search was cut short")
+      .value(
+          "none", "", [](const A& a) { return a.found.none; }, "why there is no ring")
+      .when([](const A& a) { return !a.found.none.empty(); }, "where there is none");
+}
+
+const RegisterJsonReference topo_rings_json{"topo rings", "rings through all GPUs",
+                                            [] { return ring_fields().rows(); }};
+
+ordered_json rings_json(const RingInput& input, const RingDecomposition& found) {
+  ordered_json j = ordered_json::object();
+  ring_fields().write({input, found}, j);
+  return j;
 }
 
 int topo_rings(const std::vector<std::string>& words) {

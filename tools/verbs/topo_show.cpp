@@ -10,6 +10,7 @@
 #include "topologies/drawings/fabric_text.hpp"
 #include "topologies/drawings/topology_drawing.hpp"
 #include "topologies/drawings/topology_text.hpp"
+#include "topologies/fabrics/fabric_rows.hpp"
 
 namespace trainyard {
 namespace {
@@ -59,7 +60,7 @@ ordered_json wiring_json(const TopoMachine& machine, DeviceGraph& graph) {
                      {"up", graph.is_up(link)},
                      {"latency_s", end.latency.seconds().value}});
   }
-  for (const SwitchLevel& level : switch_levels(graph))
+  for (const SwitchLevel& level : switch_levels(FabricView(graph)))
     levels.push_back({{"name", level.name},
                       {"switches", level.switches},
                       {"links_down", level.links_down},

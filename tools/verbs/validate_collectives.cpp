@@ -37,10 +37,7 @@ Gpu table_gpu(const std::string& called) {
                                                         {"B200-SXM", "b200-sxm-180gb"}, {"MI300X", "mi300x"}};
   const auto at = names.find(called);
   if (at == names.end()) throw UserError(fmt::format("measured rows of gpu \"{}\", which the catalog lacks", called));
-  Node name;
-  name.kind = Node::Kind::scalar;
-  name.scalar = at->second;
-  return read_gpu(Catalog().resolve("gpu", name));
+  return read_gpu(Catalog().resolve("gpu", Node::of_text(at->second)));
 }
 
 MeasuredPoint point_of(const NcclModel& model, const NcclCall& call, Seconds measured, const std::string& where) {
@@ -133,12 +130,10 @@ std::string limits_text(const CollectiveSet& set, bool holds) {
 }
 
 Json set_json(const CollectiveSet& set, const ErrorSet& errors, bool points) {
-  Json j = to_json(errors, points);
-  j["limits"] = Json::object();
-  if (set.median_limit > 0) j["limits"]["median_abs_error"] = set.median_limit;
-  if (set.p90_limit > 0) j["limits"]["p90_abs_error"] = set.p90_limit;
-  j["pass"] = within(set, errors);
-  return j;
+  std::map<std::string, double> limits;
+  if (set.median_limit > 0) limits["median_abs_error"] = set.median_limit;
+  if (set.p90_limit > 0) limits["p90_abs_error"] = set.p90_limit;
+  return to_json(errors, points, {{}, limits, within(set, errors)});
 }
 
 }  // namespace
@@ -163,7 +158,7 @@ int validate_collectives(const std::string& json_file, bool points) {
     out.push_back(set_json(set, errors, points));
   }
   if (json_file != "-")
-    fmt::print("time of collectives by the fitted NCCL model; nccl: sizes with an odd log2, kept out of the fits\n{}",
+    fmt::print("time of collectives by the fitted NCCL model; nccl: sizes with an odd log2, held out of the fits\n{}",
                table.text());
   if (!json_file.empty()) write_atomically(json_file, Json{{"sets", out}}.dump(2) + "\n");
   return all ? kGood : kFailsLimit;

@@ -20,7 +20,7 @@ struct Limits {
   bool crosses = false;  ///< between the same two batches as measured
 };
 
-struct ReadingOf {
+struct JudgedReading {
   char letter;
   std::string what;
   ErrorSet errors;
@@ -29,7 +29,7 @@ struct ReadingOf {
   bool holds = true;
 };
 
-bool within_limits(const ReadingOf& r, const std::optional<Crossover>& measured) {
+bool within_limits(const JudgedReading& r, const std::optional<Crossover>& measured) {
   if (r.limits.median > 0 && r.errors.median_abs > r.limits.median) return false;
   if (r.limits.worst > 0 && r.errors.worst_abs > r.limits.worst) return false;
   return !r.limits.crosses || (r.crossing && measured && r.crossing->below == measured->below);
@@ -39,7 +39,7 @@ std::string crossing_in_words(const std::optional<Crossover>& c) {
   return c ? fmt::format("batch {:.0f}", c->batch) : "never, or more than once";
 }
 
-std::string limit_in_words(const ReadingOf& r) {
+std::string limit_in_words(const JudgedReading& r) {
   std::vector<std::string> words;
   if (r.limits.median > 0) words.push_back(fmt::format("median {:.0f} %", r.limits.median * 100));
   if (r.limits.worst > 0) words.push_back(fmt::format("worst {:.0f} %", r.limits.worst * 100));
@@ -47,14 +47,14 @@ std::string limit_in_words(const ReadingOf& r) {
   return words.empty() ? "no limit" : fmt::format("limit: {}: {}", fmt::join(words, ", "), r.holds ? "holds" : "FAILS");
 }
 
-void print_table(const HorovodStudy& study, const std::vector<ReadingOf>& readings, const ErrorSet& single) {
+void print_table(const HorovodStudy& study, const std::vector<JudgedReading>& readings, const ErrorSet& single) {
   fmt::print("{:>6} {:>10} {:>10} {:>10}", "batch", "one node", "rank 0", "rank 1");
-  for (const ReadingOf& r : readings) fmt::print(" {:>17}", fmt::format("({})", r.letter));
+  for (const JudgedReading& r : readings) fmt::print(" {:>17}", fmt::format("({})", r.letter));
   fmt::print(" {:>18}\n", "(c) one node");
   for (std::size_t i = 0; i < study.rows.size(); ++i) {
     const StudyRow& row = study.rows[i];
     fmt::print("{:>6} {:>8.2f} s {:>8.2f} s {:>8.2f} s", row.batch, row.single, row.multi_0, row.multi_1);
-    for (const ReadingOf& r : readings)
+    for (const JudgedReading& r : readings)
       fmt::print(" {:>7.1f} s {:>+5.1f} %", r.errors.points[i].predicted, r.errors.points[i].error() * 100);
     fmt::print(" {:>8.1f} s {:>+5.1f} %\n", single.points[i].predicted, single.points[i].error() * 100);
   }
@@ -77,42 +77,40 @@ int print_fit(const HorovodStudy& study, const std::vector<double>& documented) 
   return kGood;
 }
 
-std::vector<ReadingOf> read_all(const HorovodStudy& study, const std::vector<double>& documented,
-                                const std::vector<double>& single_predicted) {
+std::vector<JudgedReading> read_all(const HorovodStudy& study, const std::vector<double>& documented,
+                                    const std::vector<double>& single_predicted) {
   const std::vector<double> fitted = predict(study, HorovodReading::fitted);
   const std::vector<double> compute = predict(study, HorovodReading::predicted_compute);
   const std::vector<double> single = study.column(&StudyRow::single);
-  std::vector<ReadingOf> readings;
+  std::vector<JudgedReading> readings;
   const auto add = [&](const char* name, const char* what, const std::vector<double>& times, Limits limits,
                        const std::vector<double>& alone) {
     readings.push_back({static_cast<char>('a' + readings.size()), what, against(study, name, times, &StudyRow::multi_0),
                         limits, crossover(study, alone, times)});
   };
-  add("horovod documented", "single-node times given, network at its stated rate, Horovod as documented", documented,
+  add("horovod documented", "given single-node times, network at its stated rate, Horovod as documented", documented,
       {0.12, 0, true}, single);
   add("horovod fitted", "the same with one fitted constant a step, collective_launch of stack horovod-tcp", fitted,
       {0.03, 0.15, true}, single);
   add("horovod predicted-compute", "the T4's compute predicted too, with its launch floor", compute, {},
       single_predicted);
   const std::optional<Crossover> measured = crossover(study, single, study.column(&StudyRow::multi_0));
-  for (ReadingOf& r : readings) r.holds = within_limits(r, measured);
+  for (JudgedReading& r : readings) r.holds = within_limits(r, measured);
   return readings;
 }
 
-Json json_of(const ReadingOf& r, bool points) {
-  Json j = to_json(r.errors, points);
-  j["crossover_batch"] = r.crossing ? Json(r.crossing->batch) : Json(nullptr);
-  j["limits"] = Json::object();
-  if (r.limits.median > 0) j["limits"]["median_abs_error"] = r.limits.median;
-  if (r.limits.worst > 0) j["limits"]["worst_abs_error"] = r.limits.worst;
-  j["pass"] = r.holds;
-  return j;
+Json json_of(const JudgedReading& r, bool points) {
+  std::map<std::string, double> limits;
+  if (r.limits.median > 0) limits["median_abs_error"] = r.limits.median;
+  if (r.limits.worst > 0) limits["worst_abs_error"] = r.limits.worst;
+  const auto crossing = r.crossing ? std::optional<double>(r.crossing->batch) : std::nullopt;
+  return to_json(r.errors, points, {crossing, limits, r.holds});
 }
 
 /// Everything that is compared.
 struct Study {
   HorovodStudy table;
-  std::vector<ReadingOf> readings;
+  std::vector<JudgedReading> readings;
   ErrorSet left_out;  ///< (b), each batch by a constant fitted to the others
   ErrorSet rank_1;    ///< (b) against the other column
   ErrorSet single;    ///< (c) of one node
@@ -136,7 +134,7 @@ void print_study(const Study& all) {
   const HorovodStudy& study = all.table;
   fmt::print("{}; predicted times of the whole training and their errors against rank 0\n", study.source);
   print_table(study, all.readings, all.single);
-  for (const ReadingOf& r : all.readings) {
+  for (const JudgedReading& r : all.readings) {
     print_errors(fmt::format("({}) {}", r.letter, r.what), r.errors);
     fmt::print("    two nodes faster from {}; {}\n", crossing_in_words(r.crossing), limit_in_words(r));
     if (r.letter != 'b') continue;
@@ -162,7 +160,7 @@ int validate_horovod(const std::string& json_file, bool points, bool fit) {
   const Study all = compare(study, documented);
   bool holds = true;
   Json sets = Json::array();
-  for (const ReadingOf& r : all.readings) {
+  for (const JudgedReading& r : all.readings) {
     holds &= r.holds;
     sets.push_back(json_of(r, points));
   }

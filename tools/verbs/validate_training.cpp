@@ -113,9 +113,7 @@ int validate_training(const std::string& json_file, bool points) {
                           percent(errors.median_abs), percent(errors.worst_abs),
                           fmt::format("{:+.1f} %", errors.signed_mean * 100),
                           fmt::format("{:.3f}", errors.rank_correlation), limit + (good ? ": holds" : ": FAILS")});
-    Json j = to_json(errors, points);
-    j["pass"] = good;
-    out.push_back(j);
+    out.emplace_back(to_json(errors, points, {{}, {}, good}));
     for (const MeasuredPoint& p : set.points)
       rows.rows.push_back({p.id, set.memory ? show(Bytes{p.measured}) : show(Seconds{p.measured}),
                            set.memory ? show(Bytes{p.predicted}) : show(Seconds{p.predicted}),
@@ -124,9 +122,9 @@ int validate_training(const std::string& json_file, bool points) {
   if (json_file != "-") {
     fmt::print("measured training runs (scenarios/measured) against the simulator\n{}\n{}", rows.text(), table.text());
     fmt::print(
-        "of these runs, closed-form models have told the clocks of long runs and, by peak memory, three buffers of the "
-        "library\n"
-        "(catalog, stack megatron-core: dummy, schedule, torch_workspace); nothing else was fitted to them\n");
+        "fitted to these runs, by closed-form models: the clocks of long runs and, from peak memory, three buffers of "
+        "the library\n"
+        "(catalog, stack megatron-core: dummy, schedule, torch_workspace); nothing else\n");
   }
   if (!json_file.empty()) write_atomically(json_file, Json{{"sets", out}}.dump(2) + "\n");
   return holds ? kGood : kFailsLimit;

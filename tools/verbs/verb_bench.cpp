@@ -102,9 +102,7 @@ Bytes type_size(const std::string& type) {
 
 /// The plan's words, so that a benchmark and a scenario are read by one reader.
 Node choice_node(const Flags& flags) {
-  Node node;
-  node.kind = Node::Kind::map;
-  node.place.file = std::make_shared<const std::string>("trainyard bench");
+  Node node = Node::empty_map(Place::of("trainyard bench"));
   const auto put = [&node](const char* key, const std::string& flag, const std::string& text) {
     if (text.empty()) return;
     Node value = parse_override(text, std::make_shared<const std::string>(flag + " " + text));
@@ -146,14 +144,20 @@ BenchOptions options_of(const Flags& flags, const TopoMachine& machine, std::str
   return o;
 }
 
-std::vector<BenchRow> run_rows(const ClusterSpec& cluster, const BenchOptions& o, const std::vector<double>& sizes) {
+std::vector<BenchRow> run_rows(const ClusterSpec& cluster, const BenchOptions& o, const std::vector<double>& sizes,
+                               const std::map<double, Seconds>& measured) {
   ProgressLine progress;
   std::size_t ended = 0;
   const auto rows = in_children(
-      sizes.size(), processors(), [&](std::size_t i) { return to_json(bench_row(cluster, o, sizes[i])).dump(); },
+      sizes.size(), processors(),
+      [&](std::size_t i) {
+        const auto known = measured.find(sizes[i]);
+        return to_text(bench_row(cluster, o, sizes[i],
+                                 known == measured.end() ? std::nullopt : std::optional<Seconds>(known->second)));
+      },
       [&](std::size_t, const std::string&) { progress.show(fmt::format("{} of {} sizes", ++ended, sizes.size())); });
   std::vector<BenchRow> result;
-  for (const std::string& row : rows) result.push_back(bench_row_from_json(nlohmann::json::parse(row)));
+  for (const std::string& row : rows) result.push_back(bench_row_from_text(row));
   return result;
 }
 
@@ -173,14 +177,14 @@ int bench(const std::vector<std::string>& words) {
   arguments.option("--groups", flags.groups, "A-B,C-D", "several groups at the same time: 0-3,4-7 or 0+4,1+5");
   arguments.option("-b,--minbytes", flags.first, "SIZE", "first size (default 8); K, M, G are powers of 1,024");
   arguments.option("-e,--maxbytes", flags.last, "SIZE", "last size (default 128M)");
-  arguments.option("-f,--stepfactor", flags.factor, "X", "from one size to the next (default 2)");
+  arguments.option("-f,--stepfactor", flags.factor, "X", "factor from one size to the next (default 2)");
   arguments.option("--algorithm", flags.algorithm, "NAME", "ring, …, or auto (trainyard list collectives)");
   arguments.option("--fidelity", flags.fidelity, "messages|flows|modelled",
                    "every message (default with --algorithm), one flow a pair of ranks, or the fitted model of NCCL");
   arguments.option("--channels", flags.channels, "N", "rings at the same time, rotated within nodes");
   arguments.option("--chunk", flags.chunk, "SIZE", "pieces that chains and trees pass on (512 KiB)");
   arguments.option("--torus", flags.torus, "[R, C]", "rows and columns of torus algorithms");
-  arguments.option("--root", flags.root, "RANK", "of broadcast, reduce, gather, scatter");
+  arguments.option("--root", flags.root, "RANK", "root of broadcast, reduce, gather, scatter");
   arguments.option("--op", flags.reduction, "sum|average|maximum|product", "reduction (default sum)");
   arguments.option("--datatype", flags.type, "TYPE", "float (default), half, bfloat16, double, int8, …");
   arguments.flag("--no-check", flags.no_check, "move no values: no #wrong");
@@ -192,12 +196,13 @@ int bench(const std::vector<std::string>& words) {
   const TopoMachine machine = on.read("bench");
   std::string scaled;
   const BenchOptions o = options_of(flags, machine, scaled);
-  BenchTable table{machine.name, o, flags.type, scaled, {}, {}};
-  if (!flags.compare.empty()) table.measured = measured_times(flags.compare, o, machine.cluster.nodes);
+  BenchTable table{machine.name, o, flags.type, scaled, {}};
+  std::map<double, Seconds> measured;
+  if (!flags.compare.empty()) measured = measured_times(flags.compare, o, machine.cluster.nodes);
   std::vector<double> sizes;
   if (flags.compare.empty()) sizes = bench_sizes(o);
-  for (const auto& [size, time] : table.measured) sizes.push_back(size);
-  table.rows = run_rows(machine.cluster, o, sizes);
+  for (const auto& [size, time] : measured) sizes.push_back(size);
+  table.rows = run_rows(machine.cluster, o, sizes, measured);
   if (!flags.json.empty()) write_atomically(flags.json, bench_json(table).dump(2) + "\n");
   if (flags.json != "-") write_atomically("-", bench_text(table));
   return std::any_of(table.rows.begin(), table.rows.end(),

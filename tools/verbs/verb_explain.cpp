@@ -3,6 +3,8 @@
 #include <nlohmann/json.hpp>
 
 #include "scenarios/running/simulate.hpp"
+#include "scenarios/studies/capacity.hpp"
+#include "scenarios/studies/failure_study.hpp"
 #include "scenarios/studies/failure_what_ifs.hpp"
 #include "sim/process/output.hpp"
 #include "tools/reports/failure_report.hpp"
@@ -30,7 +32,7 @@ void print_shares(const Explanation& e) {
 
 void print_path(const Explanation& e, std::size_t most) {
   if (e.path.empty() && e.result.servers.used()) {
-    fmt::print("\nworkers are not in step: no path is that of one step\n");
+    fmt::print("\nworkers do not step together: there is no critical path of one step\n");
     return;
   }
   if (e.path.empty()) {
@@ -48,7 +50,7 @@ void print_path(const Explanation& e, std::size_t most) {
   std::stable_sort(longest.begin(), longest.end(), [&](std::size_t a, std::size_t b) { return length(a) > length(b); });
   longest.resize(std::min(most, longest.size()));
   std::sort(longest.begin(), longest.end());
-  fmt::print("\nits {} longest pieces, of {}\n  {:>10} {:>10}  {:<24} {:<15} what\n", longest.size(), e.path.size(),
+  fmt::print("\nthe {} longest of its {} pieces\n  {:>10} {:>10}  {:<24} {:<15} what\n", longest.size(), e.path.size(),
              "from", "takes", "actor", "resource");
   for (const std::size_t i : longest) {
     const PathLine& line = e.path[i];
@@ -68,24 +70,24 @@ int explain_layers(const Scenario& scenario, const std::string& json) {
 }
 
 /// What fails, and what each change of it would buy.
-nlohmann::json explain_failures(const Scenario& s, const FailureStudy& study, Seconds step, int factor, bool print) {
-  const std::vector<FailureWhatIf> table = failure_what_ifs(s, step, study, factor);
-  if (print) fmt::print("\n{}\n{}", failure_lines(study), failure_what_if_table(study, table));
-  nlohmann::json rows = nlohmann::json::array();
-  for (const FailureWhatIf& w : table)
-    rows.push_back({{"change", w.change}, {"goodput", w.goodput}, {"effective_step_time_s", w.effective_step_time}});
-  return rows;
+std::vector<FailureWhatIf> explain_failures(const Scenario& s, const FailureResult& failures, Seconds step, int factor,
+                                            bool print) {
+  std::vector<FailureWhatIf> table = failure_what_ifs(s, step, failures, factor);
+  if (print) fmt::print("\n{}\n{}", failure_lines(failures), failure_what_if_table(failures, table));
+  return table;
 }
 
-/// Of a step that was said there is nothing to explain but its failures.
-int explain_said(const Scenario& s, int factor, const std::string& json) {
-  const Result result = simulate(s);
-  const nlohmann::json rows = explain_failures(s, *result.failures, Seconds{result.step_time}, factor, json != "-");
-  if (json.empty()) return kGood;
-  nlohmann::json out = report_json(result, {}, s.sources, false);
-  out["failure_what_if"] = rows;
-  write_atomically(json, out.dump(2) + "\n");
+int write_report(const Report& report, const std::string& json) {
+  if (!json.empty()) write_atomically(json, report_json(report, false).dump(2) + "\n");
   return kGood;
+}
+
+/// Of a prescribed step time there is nothing to explain but its failures.
+int explain_prescribed_step(const Scenario& s, int factor, const std::string& json) {
+  Report report{simulate_training(s), {}, s.sources, {}, {}};
+  const Result& result = report.result;
+  report.failure_what_ifs = explain_failures(s, *result.failures, Seconds{result.step_time}, factor, json != "-");
+  return write_report(report, json);
 }
 
 int explain_verb(const std::vector<std::string>& words) {
@@ -112,7 +114,8 @@ int explain_verb(const std::vector<std::string>& words) {
   for (const std::string& set : sets) overrides.push_back(parse_override_option(set));
   const Scenario scenario = read_scenario(file, overrides);
   if (layers) return explain_layers(scenario, json);
-  if (scenario.said_step.time.value > 0 && scenario.failures.given()) return explain_said(scenario, factor, json);
+  if (scenario.said_step.time.value > 0 && scenario.failures.given())
+    return explain_prescribed_step(scenario, factor, json);
   Explanation e = explain(scenario);
   e.result.capacity = capacity(scenario);
   std::vector<WhatIf> table = what_if(scenario, factor);
@@ -125,23 +128,13 @@ int explain_verb(const std::vector<std::string>& words) {
     print_shares(e);
     print_path(e, static_cast<std::size_t>(pieces));
     fmt::print("\neach resource made faster, simulated again\n{}", what_if_table(e.result, table));
-    fmt::print("\nwhat {} of memory have room for, all else as it is\n{}", show(e.result.capacity->memory),
+    fmt::print("\nthe largest sizes that fit into {} of memory, all else equal\n{}", show(e.result.capacity->memory),
                capacity_line(*e.result.capacity));
   }
-  nlohmann::json failures;
-  if (e.result.failures) failures = explain_failures(scenario, *e.result.failures, step, factor, json != "-");
-  if (json.empty()) return kGood;
-  nlohmann::json out = report_json(e.result, table, scenario.sources, false);
-  out["critical_path"] = nlohmann::json::array();
-  for (const PathLine& line : e.path)
-    out["critical_path"].push_back({{"begin_s", line.begin},
-                                    {"end_s", line.end},
-                                    {"actor", line.actor},
-                                    {"resource", line.resource},
-                                    {"name", line.name}});
-  if (e.result.failures) out["failure_what_if"] = failures;
-  write_atomically(json, out.dump(2) + "\n");
-  return kGood;
+  Report report{e.result, table, scenario.sources, e.path, {}};
+  if (e.result.failures)
+    report.failure_what_ifs = explain_failures(scenario, *e.result.failures, step, factor, json != "-");
+  return write_report(report, json);
 }
 
 const RegisterVerb registered_explain{"explain", "critical path, and what each upgrade would buy", explain_verb};

@@ -16,14 +16,14 @@ int fit(const std::vector<std::string>& words) {
   NcclFitRequest nccl;
   arguments.positional("WHAT", what,
                        "roofline: efficiencies and launch floor of kernels; nccl: NCCL's protocols on one kind of GPU");
-  arguments.positionals("FILE", nccl.files, "nccl: nccl.csv, or what programs of nccl-tests printed");
+  arguments.positionals("FILE", nccl.files, "nccl: nccl.csv, or logs of nccl-tests");
   arguments.option("--data", data, "DIR",
                    "roofline: folder of the tables gemm.csv and attention.csv (default: TRAINYARD_DATA)");
   arguments.option("--gpu", nccl.gpu, "NAME",
-                   "roofline: only this one; default: all that the tables know. nccl: the GPU of the catalog that the "
+                   "roofline: only this GPU; default: all in the tables. nccl: the GPU of the catalog that the "
                    "log is of, where its name does not tell; of nccl.csv only this one");
-  arguments.option("--gpus", nccl.gpus, "N", "nccl: how many, where the log does not tell; 0: it does");
-  arguments.option("--operation", nccl.operation, "NAME", "nccl: such as all_reduce, where the log does not tell");
+  arguments.option("--gpus", nccl.gpus, "N", "nccl: number of GPUs, if the log does not state it");
+  arguments.option("--operation", nccl.operation, "NAME", "nccl: such as all_reduce, if the log does not state it");
   arguments.output("--out", nccl.out, "nccl: the catalog entry (FILE.yaml; - is stdout; a folder takes one file a GPU)",
                    true);
   arguments.output("--svg", nccl.svg, "nccl: every curve, measured and fitted, as a picture");

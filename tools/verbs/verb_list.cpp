@@ -30,12 +30,12 @@ using nlohmann::ordered_json;
 /// Parameters: in millions, from ten thousand of them in billions.
 ListCell parameter_count(double n) {
   const bool billions = n >= 1e10;
-  return {fmt::format("{:.4g} {}", n * (billions ? 1e-9 : 1e-6), billions ? 'B' : 'M'), std::llround(n)};
+  return {fmt::format("{:.4g} {}", n * (billions ? 1e-9 : 1e-6), billions ? 'B' : 'M'), std::int64_t{std::llround(n)}};
 }
 std::vector<ListRow> stacks(const Catalog& catalog) {
   std::vector<ListRow> rows;
   for (const std::string& name : catalog.names("stack")) {
-    const SoftwareStack stack = read_stack(catalog.resolve("stack", name_of_entry(name)));
+    const SoftwareStack stack = read_stack(catalog.resolve("stack", Node::of_text(name)));
     rows.push_back({list_word(name), list_quantity(stack.bucket), list_word(stack.description)});
   }
   return rows;
@@ -47,7 +47,7 @@ std::vector<ListRow> nccls(const Catalog& catalog) {
   };
   std::vector<ListRow> rows;
   for (const std::string& name : catalog.names("nccl")) {
-    const NcclModel model = read_nccl_model(catalog.resolve("nccl", name_of_entry(name)));
+    const NcclModel model = read_nccl_model(catalog.resolve("nccl", Node::of_text(name)));
     rows.push_back({list_word(name), list_word(model.gpu), list_word(model.version), list_quantity(model.link),
                     percent(model.median_error), percent(model.p90_error)});
   }
@@ -57,7 +57,7 @@ std::vector<ListRow> nccls(const Catalog& catalog) {
 std::vector<ListRow> networks(const Catalog& catalog) {
   std::vector<ListRow> rows;
   for (const std::string& name : catalog.names("network")) {
-    const NetworkEntry entry = read_network_entry(catalog.resolve("network", name_of_entry(name)));
+    const NetworkEntry entry = read_network_entry(catalog.resolve("network", Node::of_text(name)));
     const Network network = make_network(entry, 1, sample_tokens(entry), Precision::fp32);
     const TransformerConfig* c = entry.transformer();
     const auto size = [](std::int64_t v) { return v > 0 ? list_number(v) : ListCell{"-", nullptr}; };
@@ -162,7 +162,7 @@ const std::vector<Listing>& listings() {
          networks},
         {"stacks", "software", {{"name", "name"}, {"bucket", "bucket_bytes", true}, {"what", "description"}}, stacks},
         {"nccls",
-         "fitted models of NCCL; errors of rows kept out of the fit",
+         "fitted models of NCCL; errors on held-out rows",
          {{"name", "name"},
           {"gpu", "gpu"},
           {"NCCL", "nccl_version"},
@@ -229,7 +229,8 @@ ordered_json listing_json(const Listing& listing, const std::vector<ListRow>& ro
   ordered_json out = ordered_json::array();
   for (const ListRow& row : rows) {
     ordered_json& entry = out.emplace_back(ordered_json::object());
-    for (std::size_t i = 0; i < row.size(); ++i) entry[listing.columns[i].key] = row[i].value;
+    for (std::size_t i = 0; i < row.size(); ++i)
+      std::visit([&entry, key = listing.columns[i].key](const auto& value) { entry[key] = value; }, row[i].value);
   }
   return out;
 }

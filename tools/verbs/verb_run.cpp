@@ -6,7 +6,9 @@
 
 #include "models/reading/document.hpp"
 #include "scenarios/planning/size.hpp"
-#include "scenarios/running/simulate.hpp"
+#include "scenarios/studies/capacity.hpp"
+#include "scenarios/studies/failure_study.hpp"
+#include "scenarios/studies/fitting.hpp"
 #include "sim/error.hpp"
 #include "sim/process/output.hpp"
 #include "tools/reports/report.hpp"
@@ -44,13 +46,14 @@ int run(const std::vector<std::string>& words) {
   arguments.output("--trace", trace, "write a Chrome/Perfetto trace; - is stdout");
   arguments.option("--trace-ranks", trace_ranks, "A-B", "only these ranks in the trace, or one rank: 0-7, 3");
   arguments.output("--picture", picture, "draw the step of one rank as SVG; - is stdout");
-  arguments.option("--rank", rank, "N", "the rank to draw (default: the one that ends last)");
-  arguments.option("--transport", transport, "native|flow",
-                   "who shares the links: SimGrid's communications, or the fast solver (default; the same to 1e-9)");
+  arguments.option("--rank", rank, "N", "the rank to draw (default: the last rank to finish)");
+  arguments.option(
+      "--transport", transport, "native|flow",
+      "which solver shares links among messages: SimGrid's, or the faster built-in one (default; equal to 1e-9)");
   arguments.repeated("--require", required, "fits", "end with exit code 1 unless the plan fits into memory");
   arguments.flag("--timing", timing, "add the wall time of the simulation to the JSON");
   arguments.flag("--sources", sources, "list every figure with its source");
-  arguments.flag("--no-what-if", no_what_if, "one simulation only: no table of upgrades");
+  arguments.flag("--no-what-if", no_what_if, "skip the what-if simulations");
   if (!arguments.parse(words)) return kGood;
   if (!trace_ranks.empty() && trace.empty()) throw UserError("--trace-ranks: only with --trace");
   if (rank != kLastRank && picture.empty()) throw UserError("--rank: only with --picture");
@@ -68,12 +71,12 @@ int run(const std::vector<std::string>& words) {
   if (rank != kLastRank) options.picture_rank = rank;
   if (!transport.empty()) options.transport = parse_transport(transport);
   options.progress = true;
-  Result result = simulate(scenario, options);
+  Result result = simulate_training(scenario, options);
   // What simulates again many times is left out of a step of minutes.
-  const bool said = !result.said_step.empty();
-  if (said && !(trace.empty() && picture.empty()))
+  const bool prescribed = !result.step_time_source.empty();
+  if (prescribed && !(trace.empty() && picture.empty()))
     throw UserError("--trace, --picture: plan.step_time is not simulated");
-  const bool large = said || estimated_operations(scenario) > kMostOfPath;
+  const bool large = prescribed || estimated_operations(scenario) > kMostOfPath;
   if (!result.fits && !large) result.capacity = capacity(scenario);
   if (!result.fits && scenario.parallel.any()) result.changes = fitting_changes(scenario);
   std::vector<WhatIf> what_ifs;
@@ -82,7 +85,8 @@ int run(const std::vector<std::string>& words) {
     fmt::print("{}", screen(scenario, result, what_ifs));
     if (sources) fmt::print("\n{}", source_table(scenario.sources));
   }
-  if (!json.empty()) write_atomically(json, report_json(result, what_ifs, scenario.sources, timing).dump(2) + "\n");
+  if (!json.empty())
+    write_atomically(json, report_json({result, what_ifs, scenario.sources, {}, {}}, timing).dump(2) + "\n");
   const bool fails = std::find(required.begin(), required.end(), "fits") != required.end() && !result.fits;
   return fails ? kFailsLimit : kGood;
 }

@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "models/fitted/nccl_model.hpp"
+#include "models/hardware/hca.hpp"
 #include "models/hardware/network_switch.hpp"
 #include "scenarios/pictures/views.hpp"
 #include "sim/process/output.hpp"
@@ -232,10 +233,7 @@ View entry_view(const std::string& kind, const std::string& given, const Overrid
   const std::string name = whole_name(catalog, kind, given);
   Place place;
   place.file = std::make_shared<const std::string>("trainyard show");
-  Node reference;
-  reference.kind = Node::Kind::scalar;
-  reference.scalar = name;
-  reference.place = place;
+  Node reference = Node::of_text(name, place);
   if (name.empty()) fail(place, fmt::format("which {}{}", kind, hint("", catalog.names(kind))));
   for (const auto& [path, value] : overrides) set_field(reference, path, value);
   const Node entry = catalog.resolve(kind, reference);
@@ -277,7 +275,7 @@ int show_verb(const std::vector<std::string>& words) {
       "scenario file; or gpu, cpu, storage, hca, node, network, switch, fabric, stack, nccl, nccl-network");
   arguments.positional("NAME", name, "entry of the catalog, after its kind (the beginning of its name will do)", false);
   arguments.flag("--schedule", choice.schedule, "the operations of one rank, in order");
-  arguments.option("--rank", choice.rank, "N", "whose schedule");
+  arguments.option("--rank", choice.rank, "N", "rank whose schedule is shown");
   arguments.flag("--mesh", choice.mesh, "the ranks, their coordinates and devices");
   arguments.flag("--machine", choice.machine, "devices, links, and how messages go");
   arguments.flag("--all", choice.all, "every operation or rank");

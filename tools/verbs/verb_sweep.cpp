@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
+#include "scenarios/studies/layer_cuts.hpp"
 #include "scenarios/studies/sweep.hpp"
 #include "sim/observers/progress.hpp"
 #include "sim/process/child.hpp"
@@ -26,11 +27,11 @@ int interrupted_sweep(const std::vector<SweepPoint>& points, const std::string& 
   if (journal.empty())
     fmt::print(stderr, "none is kept (with --csv FILE a sweep can be resumed)\n");
   else
-    fmt::print(stderr, "run the same command again to go on ({} keeps them)\n", journal);
+    fmt::print(stderr, "run the same command again to resume ({} keeps them)\n", journal);
   return kInterrupted;
 }
 
-void say_impossible(const std::vector<SweepPoint>& points) {
+void report_impossible_points(const std::vector<SweepPoint>& points) {
   const auto impossible = [](const SweepPoint& p) { return !p.error.empty(); };
   const auto count = std::count_if(points.begin(), points.end(), impossible);
   if (count == 0) return;
@@ -45,6 +46,18 @@ std::string journal_of(const std::string& csv) {
   return csv.empty() || csv == "-" || special ? "" : csv + ".partial";
 }
 
+constexpr const char* kLayers = "plan.pipeline.layers";
+
+/// `plan.pipeline.layers=all` stands for every cut of the layers, at the first values of the other fields.
+void expand_layer_cuts(Sweep& sweep) {
+  for (SweepAxis& axis : sweep.axes) {
+    if (axis.path != kLayers || axis.values != std::vector<std::string>{"all"}) continue;
+    Overrides others = sweep.point(0);
+    std::erase_if(others, [](const auto& change) { return change.first == kLayers; });
+    axis.values = layer_cuts(read_scenario(sweep.scenario, others));
+  }
+}
+
 int sweep(const std::vector<std::string>& words) {
   Arguments arguments(
       "sweep",
@@ -55,7 +68,8 @@ int sweep(const std::vector<std::string>& words) {
   std::string file, csv, json;
   std::vector<std::string> sets;
   arguments.positional("SCENARIO", file, "scenario file (YAML)");
-  arguments.repeated("--set", sets, "PATH=A,B,...", "a field and its values, as often as needed");
+  arguments.repeated("--set", sets, "PATH=A,B,...",
+                     "a field and its values, as often as needed; plan.pipeline.layers=all: every cut of the layers");
   arguments.output("--csv", csv,
                    "write the table; - is stdout (the default). With a file, an interrupted sweep can be resumed");
   arguments.output("--json", json, "write the table as JSON; - is stdout");
@@ -64,6 +78,7 @@ int sweep(const std::vector<std::string>& words) {
 
   Sweep sweep{file, {}};
   for (const std::string& set : sets) sweep.axes.push_back(parse_sweep_axis(set));
+  expand_layer_cuts(sweep);
   const std::string journal = journal_of(csv);
   watch_interrupts();
   std::vector<SweepPoint> points;
@@ -80,7 +95,7 @@ int sweep(const std::vector<std::string>& words) {
     write_atomically(json,
                      sweep_json(sweep, points).dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");
   if (!journal.empty()) std::filesystem::remove(journal);
-  say_impossible(points);
+  report_impossible_points(points);
   return kGood;
 }
 

@@ -13,6 +13,8 @@ struct Verb {
   int (*run)(const std::vector<std::string>& words) = nullptr;  ///< the words after the verb; returns the exit code
 };
 Registry<Verb>& verbs();
+/// What `trainyard help` prints: the verbs, a line each.
+std::string usage();
 
 struct RegisterVerb {
   RegisterVerb(const char* name, const char* summary, int (*run)(const std::vector<std::string>&)) {

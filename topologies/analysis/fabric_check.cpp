@@ -12,20 +12,7 @@
 namespace trainyard {
 namespace {
 
-bool has_levels(const ClusterSpec& spec) {
-  return spec.fabric != "torus" && spec.fabric != "ring" && spec.fabric != "dragonfly";
-}
-
-/// What each pair's one way is chosen by.
-std::string routing_name(const ClusterSpec& spec) {
-  if (spec.shape.hashed) return fmt::format("hashed ECMP, seed {}", spec.shape.seed);
-  if (spec.fabric == "torus" || spec.fabric == "ring") return "dimension order";
-  if (spec.fabric == "dragonfly")
-    return spec.shape.valiant ? fmt::format("Valiant by a hashed third group, seed {}", spec.shape.seed) : "minimal";
-  return "shortest ways";
-}
-
-/// An end that cannot send and receive at once blocks, whatever the rest.
+/// An end that cannot send and receive at once blocks in any fabric.
 std::string half_duplex_end(const FabricView& view) {
   for (const DeviceId end : view.ends)
     for (const LinkId wire : view.links(end))
@@ -43,16 +30,16 @@ void decide_with_splitting(FabricCheck& check, const FabricView& view, const Ide
   };
   if (std::string end = half_duplex_end(view); !end.empty()) return decide(Nonblocking::no, std::move(end));
   if (ideal.carries_everything())
-    return decide(Nonblocking::yes, "spread over all shortest ways, no matrix puts more on a link than it carries");
+    return decide(Nonblocking::yes, "spread over all shortest paths, no traffic matrix overloads a link");
   if (carried_by_way_of_all(view, ideal.loads()) || (routed && carried_by_way_of_all(view, routed->loads)))
-    return decide(Nonblocking::yes, "by way of every switch in turn (Valiant), any matrix is carried");
+    return decide(Nonblocking::yes, "routed through every switch in turn (Valiant), any traffic matrix is carried");
   if (routed && routed->check.nonblocking == Nonblocking::yes)
-    return decide(Nonblocking::yes, "even without splitting, no permutation puts more on a link than it carries");
+    return decide(Nonblocking::yes, "even without splitting, no permutation overloads a link");
   if (std::string cut = overloaded_cut(view); !cut.empty()) return decide(Nonblocking::no, std::move(cut));
-  check.reason = "no cut that was tried is overloaded, and no way of splitting that was tried carries everything";
+  check.reason = "no overloaded cut was found, and no splitting that carries all traffic";
 }
 
-/// Without a tree: by ideal splitting, by cuts, and (where known) by the ways really taken.
+/// Without a tree: by ideal splitting, by cuts, and (where known) by the paths really taken.
 void check_graph(FabricCheck& check, const FabricView& view, const RoutedFabric* routed) {
   const IdealSplitting ideal(view);
   decide_with_splitting(check, view, ideal, routed);
@@ -71,11 +58,6 @@ struct ClosGroup {
   double down = 0, up = 0, hose = 0;  // bytes/s
   std::string name;
 };
-
-std::string without_number(std::string name) {
-  name = name.substr(0, name.find('.'));
-  return name.erase(name.find_last_not_of("0123456789") + 1);
-}
 
 /// Of a folded Clos switch by switch: level by level upwards, as long as there are links up.
 std::vector<LevelOversubscription> oversubscription_by_switch(const FabricView& view,
@@ -99,7 +81,7 @@ std::vector<LevelOversubscription> oversubscription_by_switch(const FabricView& 
     for (const auto& [device, ends] : row) {
       ClosGroup& group = groups[ends];
       if (group.name.empty()) {
-        group.name = without_number(view.name(device));
+        group.name = view.level_name(device);
         for (const DeviceId end : ends) group.hose += view.rate(end);
       }
       group.down += down[device];
@@ -121,7 +103,7 @@ std::vector<LevelOversubscription> oversubscription_by_switch(const FabricView& 
   return all;
 }
 
-/// False where it has no more to say: a tree, or ends that cannot reach each other.
+/// False where the check is complete: a tree, or ends that cannot reach each other.
 bool begin_check(FabricCheck& check, const FabricView& view, std::span<const FabricLevel> levels) {
   check.ends = view.end_word;
   const FabricTree tree = fabric_tree(view);
@@ -147,19 +129,20 @@ FabricCheck check_fabric(const DeviceGraph& graph, std::span<const FabricLevel> 
 FabricCheck check_cluster_fabric(DeviceGraph& graph, const ClusterSpec& spec) {
   FabricCheck check;
   const FabricView view(graph);
-  if (begin_check(check, view, spec.shape.levels)) {
+  const std::span<const FabricLevel> levels = spec.fabric ? spec.fabric->levels() : std::span<const FabricLevel>{};
+  if (begin_check(check, view, levels)) {
     RoutedFabric routed = route_all(graph, view);
     if (!routed.unreachable.empty()) {
       check.nonblocking = Nonblocking::no;
-      check.reason = fmt::format("no way leads to {}", routed.unreachable);
+      check.reason = fmt::format("no path leads to {}", routed.unreachable);
       return check;
     }
     check_graph(check, view, &routed);
     check.routing = std::move(routed.check);
-    check.routing->how = routing_name(spec);
-    if (!spec.shape.levels.empty()) check.oversubscription = oversubscription_by_switch(view, spec.shape.levels);
+    if (spec.fabric) check.routing->how = spec.fabric->pair_routing();
+    if (!levels.empty()) check.oversubscription = oversubscription_by_switch(view, levels);
   }
-  if (!has_levels(spec)) check.oversubscription.clear();
+  if (spec.fabric && !spec.fabric->has_levels()) check.oversubscription.clear();
   return check;
 }
 

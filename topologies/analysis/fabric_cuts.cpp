@@ -15,7 +15,7 @@ using EndSet = std::vector<char>;  // by end
 
 std::size_t members_of(const EndSet& set) { return static_cast<std::size_t>(std::count(set.begin(), set.end(), 1)); }
 
-/// The ends by the switch that they hang at: neighbours on a grid, groups of a Clos or a dragonfly stand together.
+/// The ends in the order of their switches: neighbours on a grid, groups of a Clos or a dragonfly are consecutive.
 std::vector<std::size_t> ends_by_switch(const FabricView& view) {
   std::vector<std::size_t> order(view.ends.size());
   std::iota(order.begin(), order.end(), 0U);

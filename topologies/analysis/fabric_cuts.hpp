@@ -1,7 +1,9 @@
 #pragma once
-#include "topologies/analysis/fabric_check.hpp"
-#include "topologies/analysis/fabric_view.hpp"
+#include <string>
+#include <vector>
+
 #include "topologies/analysis/max_flow.hpp"
+#include "topologies/fabrics/fabric_view.hpp"
 
 namespace trainyard {
 
@@ -25,7 +27,7 @@ class FabricCuts {
 std::string overloaded_cut(const FabricView&);
 
 /// How a fabric spreads traffic: of each link (`graph.links()`) its part of what all ordered pairs of ends send, one
-/// byte/s each; by the ways really taken, or by ideal splitting.
+/// byte/s each; by the paths really taken, or by ideal splitting.
 using PairLoads = std::vector<double>;
 
 struct Bisection {
@@ -35,7 +37,7 @@ struct Bisection {
 /// `loads` may show that no half is worse than the worst one found; empty: nothing is known.
 Bisection bisection_of(const FabricView&, const std::vector<PairLoads>& loads);
 
-/// Splits all traffic over all shortest ways, at each switch by the rates of the wires, and sees what links get.
+/// Splits all traffic over all shortest paths, at each switch by the rates of the wires, and sees what links get.
 class IdealSplitting {
  public:
   explicit IdealSplitting(const FabricView&);
@@ -54,5 +56,8 @@ class IdealSplitting {
 /// By way of every switch that has ends, in proportion to their rates (Valiant): each half of the way carries uniform
 /// traffic, whatever the ends send. Two such loads must fit.
 bool carried_by_way_of_all(const FabricView&, const PairLoads&);
+
+/// Capacity from the ends `from` to all others (max-flow = min-cut), one direction.
+BytesPerSecond cut_capacity(const DeviceGraph&, const std::vector<DeviceId>& from);
 
 }  // namespace trainyard

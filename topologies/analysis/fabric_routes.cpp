@@ -12,9 +12,9 @@
 namespace trainyard {
 namespace {
 
-constexpr std::size_t kMostUses = 20'000'000;  // links of all ways: 80 MB
+constexpr std::size_t kMostUses = 20'000'000;  // links of all paths: 80 MB
 
-/// The ways of all ordered pairs of ends, by link.
+/// The paths of all ordered pairs of ends, by link.
 class PairsOfLinks {
  public:
   PairsOfLinks(DeviceGraph& graph, const FabricView& view, RoutedFabric& out)
@@ -78,14 +78,14 @@ class PairsOfLinks {
   std::vector<std::vector<std::uint32_t>> pairs_;  // by link: from · ends + to
 
   void add(DeviceGraph& graph, std::size_t a, std::size_t b, RoutedFabric& out) {
-    const auto way = graph.way(view_.ends[a], view_.ends[b], PathClass::fabric);
-    if (!way) {
+    const auto path = graph.path(view_.ends[a], view_.ends[b], PathClass::fabric);
+    if (!path) {
       out.unreachable = view_.name(view_.ends[b]);
       return;
     }
     Picoseconds latency;
     const auto pair = static_cast<std::uint32_t>(a * n_ + b);
-    for (const LinkId wire : *way) {
+    for (const LinkId wire : *path) {
       latency += graph.ends(wire).latency;
       pairs_[wire].push_back(pair);
       if (const LinkId medium = graph.medium(wire); medium >= 0) pairs_[medium].push_back(pair);
@@ -93,7 +93,7 @@ class PairsOfLinks {
       ++out.loads[wire];
       if (const LinkId medium = graph.medium(wire); medium >= 0) ++out.loads[medium];
     }
-    out.hops = std::max(out.hops, static_cast<int>(way->size()));
+    out.hops = std::max(out.hops, static_cast<int>(path->size()));
     out.latency = std::max(out.latency, latency);
   }
 
@@ -131,8 +131,8 @@ class PairsOfLinks {
   }
 };
 
-/// Everyone sends to the one so far ahead, or to his mirror image, or (rows and columns exchanged) to his transpose; and
-/// at random.
+/// Shifts, the reversal, transposes (rows and columns of the ends exchanged) and random
+/// permutations.
 std::vector<std::vector<std::size_t>> permutations(std::size_t n) {
   constexpr std::size_t kMostMessages = 1 << 20, kRandom = 8;
   std::vector<std::vector<std::size_t>> all;
@@ -166,12 +166,12 @@ void search_worst(DeviceGraph& graph, const FabricView& view, RoutedFabric& out)
     for (std::size_t i = 0; i < to.size(); ++i) {
       if (to[i] == i) continue;
       const HcaPair pair{view.ends[i], view.ends[to[i]]};
-      const auto way = graph.way(pair.from, pair.to, PathClass::fabric);
-      if (!way) {
+      const auto path = graph.path(pair.from, pair.to, PathClass::fabric);
+      if (!path) {
         out.unreachable = view.name(pair.to);
         return;
       }
-      for (const LinkId wire : *way) {
+      for (const LinkId wire : *path) {
         crossing[wire].push_back(pair);
         if (graph.medium(wire) >= 0) crossing[graph.medium(wire)].push_back(pair);
       }
@@ -189,15 +189,15 @@ void search_worst(DeviceGraph& graph, const FabricView& view, RoutedFabric& out)
         fmt::format("none of {} permutations overloads a link; there are too many pairs to look at all", all.size());
 }
 
-/// By a few pairs: how many links all ways have together.
+/// Estimates from a sample of pairs whether all paths have too many links to be kept.
 bool too_many_uses(DeviceGraph& graph, const FabricView& view) {
   const std::size_t n = view.ends.size(), step = std::max<std::size_t>(1, n / 32);
   if (n > kMostRoutedEnds) return true;
-  std::size_t uses = 0, ways = 0;
+  std::size_t uses = 0, paths = 0;
   for (std::size_t a = 0; a < n; a += step)
-    for (std::size_t b = 0; b < n; b += step, ++ways)
-      if (const auto way = graph.way(view.ends[a], view.ends[b], PathClass::fabric)) uses += way->size();
-  return uses * n / ways * n > kMostUses;
+    for (std::size_t b = 0; b < n; b += step, ++paths)
+      if (const auto path = graph.path(view.ends[a], view.ends[b], PathClass::fabric)) uses += path->size();
+  return uses * n / paths * n > kMostUses;
 }
 
 }  // namespace
@@ -212,10 +212,10 @@ RoutedFabric route_all(DeviceGraph& graph, const FabricView& view) {
     if (out.unreachable.empty()) pairs.find_worst(out);
   }
   if (!out.check.counterexample) return out;
-  // On no other link of their ways do the pairs want more of it: they all get an equal share of this one.
+  // On no other link of their paths do the pairs want more of it: they all get an equal share of this one.
   BlockedPattern& pattern = *out.check.counterexample;
-  const auto way = graph.way(pattern.pairs.front().from, pattern.pairs.front().to, PathClass::fabric);
-  pattern.slowdown = rate_alone(view, *way) * static_cast<double>(pattern.pairs.size()) / view.capacity(out.worst);
+  const auto path = graph.path(pattern.pairs.front().from, pattern.pairs.front().to, PathClass::fabric);
+  pattern.slowdown = rate_alone(view, *path) * static_cast<double>(pattern.pairs.size()) / view.capacity(out.worst);
   return out;
 }
 

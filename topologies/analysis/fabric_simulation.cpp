@@ -1,3 +1,5 @@
+#include "topologies/analysis/fabric_simulation.hpp"
+
 #include <cstdlib>
 #include <map>
 
@@ -12,25 +14,25 @@ namespace {
 
 using WiresOfPairs = std::vector<std::vector<LinkId>>;
 
-/// Actor i sends pair i's message, and actor i + pairs receives it. Only the links of the ways, each direction one, and
+/// Actor i sends pair i's message, and actor i + pairs receives it. Only the links of the paths, each direction one, and
 /// the media that they share.
 class PairMachine : public Machine {
  public:
-  PairMachine(const DeviceGraph& graph, std::span<const std::vector<LinkId>> ways) {
+  PairMachine(const DeviceGraph& graph, std::span<const std::vector<LinkId>> paths) {
     std::map<LinkId, LinkId> ours;
     const auto use = [&](LinkId link) {
       const auto [place, fresh] = ours.try_emplace(link, static_cast<LinkId>(links_.size()));
       if (fresh) links_.push_back(graph.links()[link]);
-      for (LinkUse& known : ways_.back())
+      for (LinkUse& known : paths_.back())
         if (known.link == place->second) {
           ++known.weight;
           return;
         }
-      ways_.back().push_back({place->second, 1});
+      paths_.back().push_back({place->second, 1});
     };
-    for (const std::vector<LinkId>& way : ways) {
-      ways_.emplace_back();
-      for (const LinkId wire : way) {
+    for (const std::vector<LinkId>& path : paths) {
+      paths_.emplace_back();
+      for (const LinkId wire : path) {
         use(wire);
         if (graph.medium(wire) >= 0) use(graph.medium(wire));
       }
@@ -40,13 +42,13 @@ class PairMachine : public Machine {
   Cost price(const Work&, Actor) const override { return {}; }
   Route route(Actor from, Actor, PathClass) const override {
     Route route;
-    route.links = ways_[static_cast<std::size_t>(from) % ways_.size()];
+    route.links = paths_[static_cast<std::size_t>(from) % paths_.size()];
     return route;
   }
 
  private:
   std::vector<Link> links_;
-  std::vector<std::vector<LinkUse>> ways_;  // of each pair
+  std::vector<std::vector<LinkUse>> paths_;  // of each pair
 };
 
 std::unique_ptr<Program> one_message(Kind kind, Bytes bytes, Actor peer) {
@@ -56,11 +58,11 @@ std::unique_ptr<Program> one_message(Kind kind, Bytes bytes, Actor peer) {
   return std::make_unique<ListProgram>(std::vector<Op>{op}, std::vector<Actor>{peer});
 }
 
-double time_of_pairs(const DeviceGraph& graph, std::span<const std::vector<LinkId>> ways, Bytes bytes) {
+double time_of_pairs(const DeviceGraph& graph, std::span<const std::vector<LinkId>> paths, Bytes bytes) {
   return std::strtod(in_child([&] {
-                       PairMachine machine(graph, ways);
+                       PairMachine machine(graph, paths);
                        Simulation simulation(machine);
-                       const auto count = static_cast<Actor>(ways.size());
+                       const auto count = static_cast<Actor>(paths.size());
                        for (Actor a = 0; a < count; ++a) simulation.add(a, one_message(Kind::send, bytes, a + count));
                        for (Actor a = 0; a < count; ++a) simulation.add(a + count, one_message(Kind::recv, Bytes{}, a));
                        return exact(simulation.run().end.value);
@@ -68,10 +70,10 @@ double time_of_pairs(const DeviceGraph& graph, std::span<const std::vector<LinkI
                      nullptr);
 }
 
-double slowdown_on(const FabricView& view, const WiresOfPairs& ways) {
+double slowdown_on(const FabricView& view, const WiresOfPairs& paths) {
   // A second alone: far above the clock's resolution.
-  const Bytes bytes{rate_alone(view, ways.at(0))};
-  return time_of_pairs(view.graph, ways, bytes) / time_of_pairs(view.graph, std::span(ways).first(1), bytes);
+  const Bytes bytes{rate_alone(view, paths.at(0))};
+  return time_of_pairs(view.graph, paths, bytes) / time_of_pairs(view.graph, std::span(paths).first(1), bytes);
 }
 
 }  // namespace
@@ -80,20 +82,20 @@ double simulated_slowdown(const DeviceGraph& graph, const std::vector<HcaPair>& 
   const FabricView view(graph);
   const FabricTree tree = fabric_tree(view);
   if (!tree.no_tree.empty()) throw UserError(tree.no_tree);
-  WiresOfPairs ways;  // no shortest paths, which would be remembered for every sender: in a tree there is one way
-  for (const HcaPair& pair : pairs) ways.push_back(tree_way(tree, pair));
-  return slowdown_on(view, ways);
+  WiresOfPairs paths;  // no shortest paths, which would be remembered for every sender: in a tree there is one path
+  for (const HcaPair& pair : pairs) paths.push_back(tree_path(tree, pair));
+  return slowdown_on(view, paths);
 }
 
 double simulated_slowdown_as_routed(DeviceGraph& graph, const std::vector<HcaPair>& pairs) {
-  WiresOfPairs ways;
+  WiresOfPairs paths;
   for (const HcaPair& pair : pairs) {
-    const auto way = graph.way(pair.from, pair.to, PathClass::fabric);
+    const auto path = graph.path(pair.from, pair.to, PathClass::fabric);
     const auto name = [&graph](DeviceId d) { return graph.devices()[d].name; };
-    if (!way) throw UserError("no links of the fabric lead from " + name(pair.from) + " to " + name(pair.to));
-    ways.push_back(*way);
+    if (!path) throw UserError("no links of the fabric lead from " + name(pair.from) + " to " + name(pair.to));
+    paths.push_back(*path);
   }
-  return slowdown_on(FabricView(graph), ways);
+  return slowdown_on(FabricView(graph), paths);
 }
 
 }  // namespace trainyard

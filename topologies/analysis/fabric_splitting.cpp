@@ -30,41 +30,41 @@ std::vector<Terminal> terminals_of(const FabricView& view) {
   return all;
 }
 
-/// All shortest ways to one device.
-struct WaysTo {
+/// All shortest paths to one device.
+struct PathsTo {
   std::vector<int> distance;             // by device; −1: none
-  std::vector<DeviceId> farthest_first;  // those that have a way
+  std::vector<DeviceId> farthest_first;  // those that have a path
 };
-WaysTo ways_to(const FabricView& view, const std::vector<std::vector<LinkId>>& wires, DeviceId target) {
-  WaysTo ways{std::vector<int>(view.graph.devices().size(), -1), {}};
-  ways.distance[target] = 0;
+PathsTo paths_to(const FabricView& view, const std::vector<std::vector<LinkId>>& wires, DeviceId target) {
+  PathsTo paths{std::vector<int>(view.graph.devices().size(), -1), {}};
+  paths.distance[target] = 0;
   std::deque<DeviceId> row{target};
   for (; !row.empty(); row.pop_front()) {
-    ways.farthest_first.push_back(row.front());
+    paths.farthest_first.push_back(row.front());
     for (const LinkId wire : wires[row.front()]) {
       const DeviceId from = view.graph.ends(wire).to;  // wires go both ways
-      int& at = ways.distance[from];
+      int& at = paths.distance[from];
       if (at >= 0 || !view.graph.is_up(wire ^ 1)) continue;
-      at = ways.distance[row.front()] + 1;
+      at = paths.distance[row.front()] + 1;
       row.push_back(from);
     }
   }
-  std::reverse(ways.farthest_first.begin(), ways.farthest_first.end());
-  return ways;
+  std::reverse(paths.farthest_first.begin(), paths.farthest_first.end());
+  return paths;
 }
 
 /// One unit from `source`, split at each device by the rates of the wires that lead nearer.
-void spread(const FabricView& view, const std::vector<std::vector<LinkId>>& wires, const WaysTo& ways, DeviceId source,
-            std::vector<double>& at, std::vector<double>& on_wire) {
+void spread(const FabricView& view, const std::vector<std::vector<LinkId>>& wires, const PathsTo& paths,
+            DeviceId source, std::vector<double>& at, std::vector<double>& on_wire) {
   std::fill(at.begin(), at.end(), 0);
   std::fill(on_wire.begin(), on_wire.end(), 0);
   at[source] = 1;
-  for (const DeviceId device : ways.farthest_first) {
+  for (const DeviceId device : paths.farthest_first) {
     const double share = at[device];
     if (share <= 0) continue;
     const auto nearer = [&](LinkId wire) {
-      const int next = ways.distance[view.graph.ends(wire).to];
-      return next >= 0 && next + 1 == ways.distance[device];
+      const int next = paths.distance[view.graph.ends(wire).to];
+      return next >= 0 && next + 1 == paths.distance[device];
     };
     double rates = 0;
     for (const LinkId wire : wires[device]) rates += nearer(wire) ? view.capacity(wire) : 0;
@@ -130,12 +130,12 @@ IdealSplitting::IdealSplitting(const FabricView& view) {
   std::vector<double> at(wires.size()), on_wire(all_wires), most(all_wires), from_all(all_wires);
   PairLoads of_targets(loads_);
   for (const Terminal& target : terminals) {
-    const WaysTo ways = ways_to(view, wires, target.device);
+    const PathsTo paths = paths_to(view, wires, target.device);
     std::fill(most.begin(), most.end(), 0);
     std::fill(from_all.begin(), from_all.end(), 0);
     for (std::size_t s = 0; s < terminals.size(); ++s) {
       if (terminals[s].device == target.device) continue;
-      spread(view, wires, ways, terminals[s].device, at, on_wire);
+      spread(view, wires, paths, terminals[s].device, at, on_wire);
       for (std::size_t w = 0; w < all_wires; ++w) {
         if (on_wire[w] <= 0) continue;
         most[w] = std::max(most[w], on_wire[w]);

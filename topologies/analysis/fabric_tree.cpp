@@ -34,7 +34,7 @@ void grow(const FabricView& view, FabricTree& tree, std::size_t v, const std::ve
     int& place = tree.at[to];
     if (place >= 0) {
       if (tree.no_tree.empty())
-        tree.no_tree = fmt::format("the links between the {}s are no tree: several ways join {} and {}", view.end_word,
+        tree.no_tree = fmt::format("the links between the {}s are no tree: several paths join {} and {}", view.end_word,
                                    view.name(vertex.device), view.name(to));
       continue;
     }
@@ -85,7 +85,7 @@ FabricTree fabric_tree(const FabricView& view) {
   return tree;
 }
 
-std::vector<LinkId> tree_way(const FabricTree& tree, const HcaPair& pair) {
+std::vector<LinkId> tree_path(const FabricTree& tree, const HcaPair& pair) {
   const auto to_root = [&tree](DeviceId end) {
     std::vector<LinkId> wires;  // downwards
     for (int v = tree.at.at(static_cast<std::size_t>(end)); tree.vertices[v].parent >= 0; v = tree.vertices[v].parent)

@@ -1,6 +1,9 @@
 #pragma once
-#include "topologies/analysis/fabric_check.hpp"
-#include "topologies/analysis/fabric_view.hpp"
+#include <span>
+
+#include "topologies/analysis/fabric_findings.hpp"
+#include "topologies/fabric.hpp"
+#include "topologies/fabrics/fabric_view.hpp"
 
 namespace trainyard {
 
@@ -27,7 +30,7 @@ struct FabricTree {
 /// Rooted at the switch that is farthest from the ends: the top of a folded Clos.
 FabricTree fabric_tree(const FabricView&);
 
-std::vector<LinkId> tree_way(const FabricTree&, const HcaPair&);
+std::vector<LinkId> tree_path(const FabricTree&, const HcaPair&);
 
 /// Everything about a fabric that is a tree.
 void check_tree(FabricCheck&, const FabricView&, const FabricTree&, std::span<const FabricLevel>);

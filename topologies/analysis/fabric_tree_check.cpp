@@ -46,7 +46,7 @@ std::optional<std::size_t> worst_cut(const FabricTree& tree) {
   return worst;
 }
 
-/// As many pairs as both sides have ends for. On every link of their ways, at most min(ends below, ends above) pairs
+/// As many pairs as both sides have ends for. On every link of their paths, at most min(ends below, ends above) pairs
 /// meet, and `top` is the link where that is most for its capacity: so it limits all of them, and gives each an equal
 /// share, max–min fair. On a half-duplex link there are as many back.
 BlockedPattern pattern_of_cut(const FabricView& view, const FabricTree& tree, std::size_t top) {
@@ -61,13 +61,13 @@ BlockedPattern pattern_of_cut(const FabricView& view, const FabricTree& tree, st
   pattern.below = vertex.device;
   pattern.above = tree.vertices[vertex.parent].device;
   pattern.link = view.graph.links()[vertex.wire ^ 1].name;
-  // A pair alone may not get its ends' rate either, where a link of its way is slower than one of them.
+  // A pair alone may not get its ends' rate either, where a link of its path is slower than one of them.
   pattern.slowdown =
-      rate_alone(view, tree_way(tree, pattern.pairs.front())) * static_cast<double>(pattern.pairs.size()) / vertex.up;
+      rate_alone(view, tree_path(tree, pattern.pairs.front())) * static_cast<double>(pattern.pairs.size()) / vertex.up;
   return pattern;
 }
 
-/// A medium that the wires of several ends share, on their way to it: a hub.
+/// A medium that the wires of several ends share in the direction to it: a hub.
 struct SharedMedium {
   LinkId link = -1;
   std::vector<DeviceId> ends;
@@ -89,13 +89,13 @@ std::optional<SharedMedium> medium_of_ends(const FabricView& view, const FabricT
   return std::nullopt;
 }
 
-/// Everybody sends to the next one.
+/// Every end sends to the next.
 BlockedPattern pattern_of_medium(const FabricView& view, const FabricTree& tree, const SharedMedium& medium) {
   BlockedPattern pattern;
   for (std::size_t i = 0; i < medium.ends.size(); ++i)
     pattern.pairs.push_back({medium.ends[i], medium.ends[(i + 1) % medium.ends.size()]});
   pattern.link = view.graph.links()[medium.link].name;
-  pattern.slowdown = rate_alone(view, tree_way(tree, pattern.pairs.front())) *
+  pattern.slowdown = rate_alone(view, tree_path(tree, pattern.pairs.front())) *
                      static_cast<double>(pattern.pairs.size()) / view.capacity(medium.link);
   return pattern;
 }
@@ -216,9 +216,9 @@ std::vector<LevelOversubscription> oversubscriptions(const FabricView& view, con
   return all;
 }
 
-/// The longest way between two ends, `length` a link's part in it: at each switch the two deepest branches.
+/// The longest path between two ends, `length` a link's part in it: at each switch the two deepest branches.
 template <class Length>
-std::int64_t longest_way(const FabricView& view, const FabricTree& tree, Length length) {
+std::int64_t longest_path(const FabricView& view, const FabricTree& tree, Length length) {
   std::vector<std::int64_t> deepest(tree.vertices.size(), -1);  // −1: no end below
   std::int64_t longest = 0;
   for (std::size_t v = tree.vertices.size(); v-- > 1;) {
@@ -245,8 +245,8 @@ void check_tree(FabricCheck& check, const FabricView& view, const FabricTree& tr
     bisection = std::min(bisection, view.capacity(medium->link));
   check.bisection = BytesPerSecond{bisection};
   check.oversubscription = oversubscriptions(view, tree, levels);
-  check.diameter_hops = static_cast<int>(longest_way(view, tree, [](const FabricVertex&) { return 1; }));
-  check.diameter_latency = Picoseconds{longest_way(
+  check.diameter_hops = static_cast<int>(longest_path(view, tree, [](const FabricVertex&) { return 1; }));
+  check.diameter_latency = Picoseconds{longest_path(
       view, tree, [&view](const FabricVertex& vertex) { return view.graph.ends(vertex.wire).latency.count; })};
 }
 

@@ -5,7 +5,7 @@
 #include <random>
 #include <vector>
 
-#include "topologies/analysis/rings.hpp"
+#include "topologies/analysis/link_graph.hpp"
 
 namespace trainyard {
 

@@ -152,12 +152,6 @@ void fill_rings(RingDecomposition& found, const LinkMatrix& links) {
 
 }  // namespace
 
-int LinkGraph::links() const {
-  int all = 0;
-  for (const LinkBundle& bundle : bundles) all += bundle.links;
-  return all;
-}
-
 RingDecomposition decompose_rings(const LinkGraph& graph) {
   check_links(graph);
   const LinkMatrix links(graph);

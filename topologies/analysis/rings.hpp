@@ -2,27 +2,9 @@
 #include <string>
 #include <vector>
 
+#include "topologies/analysis/link_graph.hpp"
+
 namespace trainyard {
-
-/// `links` point-to-point links of one rate (NVLink bricks, say) between two devices.
-struct LinkBundle {
-  int a = 0, b = 0;
-  int links = 1;
-};
-
-/// Devices 0 … devices−1 and the links between them. Bundles of the same pair add up.
-struct LinkGraph {
-  int devices = 0;
-  std::vector<LinkBundle> bundles;
-
-  int links() const;  ///< of all bundles
-};
-
-/// Every device once, back to the first: `weight` links of each hop carry it, in each direction.
-struct Ring {
-  std::vector<int> order;  ///< from device 0 towards its smaller neighbour on the ring
-  int weight = 0;
-};
 
 struct RingDecomposition {
   std::vector<Ring> rings;  ///< heaviest first, then by order; no link in two of them
@@ -32,8 +14,6 @@ struct RingDecomposition {
   bool complete = true;  ///< false: the bound on effort was hit; a better set may exist, of weight up to `bound`
   std::string none;      ///< why there is no ring; empty where there is one
 };
-
-constexpr int kMostRingDevices = 16, kMostLinksOfPair = 64;
 
 /// Edge-disjoint Hamiltonian rings of the multigraph: the most total weight; among those, ring by ring, the heaviest
 /// next ring, and of equally heavy ones the lexicographically smallest. (Two devices are a ring of two parallel links.)

@@ -2,11 +2,10 @@
 
 #include <fmt/format.h>
 
-#include "models/imports/xml_element.hpp"
-
 #include <algorithm>
 #include <map>
 
+#include "models/reading/xml_text.hpp"
 #include "topologies/machines/cluster_machine.hpp"
 
 namespace trainyard {
@@ -16,7 +15,7 @@ namespace {
 constexpr double kNeverTheLimit = 1e18;
 constexpr const char* kSoftwareLink = "software between nodes";
 
-/// Of the precision that training mostly computes in; a platform file has one speed a host.
+/// The peak of the usual training precision: a platform file has one speed a host.
 double simgrid_speed(const NodeType& type) {
   for (const Precision p : {Precision::bf16, Precision::fp16, Precision::fp32}) {
     const double peak = type.gpu.peak[static_cast<std::size_t>(p)].value;
@@ -44,12 +43,12 @@ std::string simgrid_link(const std::string& id, double rate, Seconds latency, co
                      latency.value, policy);
 }
 
-/// Until a long message flows through the buffers on its way.
+/// The time until a long message has filled the buffers on its path.
 std::string simgrid_filling(const Route& route) {
   return fmt::format("filling {}", to_picoseconds(route.fill_time()).count);
 }
 
-/// What a route's latency has beyond that of its wires: software, where messages meet any.
+/// A route's latency without that of its wires: the software's.
 Picoseconds beyond_wires(const DeviceGraph& graph, const Route& route) {
   Picoseconds left = route.latency;
   for (const LinkUse& use : route.links)

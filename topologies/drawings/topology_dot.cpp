@@ -3,10 +3,11 @@
 #include <map>
 #include <set>
 
-#include "topologies/analysis/fabric_view.hpp"
+#include "topologies/cable_text.hpp"
 #include "topologies/drawings/fabric_text.hpp"
 #include "topologies/drawings/topology_drawing.hpp"
 #include "topologies/drawings/topology_text.hpp"
+#include "topologies/fabrics/fabric_view.hpp"
 
 namespace trainyard {
 namespace {
@@ -80,9 +81,8 @@ std::string dot_cables(const DeviceGraph& graph, const DrawnParts& parts) {
     const DeviceGraph::End end = graph.ends(link);
     const Device &from = graph.devices()[end.from], &to = graph.devices()[end.to];
     if (!parts.has(from) || !parts.has(to)) continue;
-    const std::string& kind = graph.links()[link].kind;
-    text += fmt::format("  {} -- {} [label=\"{} {}\"{}];\n", dot_quoted(from.name), dot_quoted(to.name), kind,
-                        cable_text(graph, link), graph.is_up(link) ? "" : ", style=dotted");
+    text += fmt::format("  {} -- {} [label=\"{} {}\"{}];\n", dot_quoted(from.name), dot_quoted(to.name),
+                        name_of(graph.kind(link)), cable_text(graph, link), graph.is_up(link) ? "" : ", style=dotted");
   }
   return text;
 }
@@ -104,7 +104,7 @@ std::string dot_levels(const DeviceGraph& graph, const ClusterSpec& spec, const 
       for (const LinkId wire : graph.links_from(end))
         if (view.inside(graph.ends(wire).to) && !view.is_end(graph.ends(wire).to))
           text += fmt::format("  {} -- \"fabric0\" [label=\"{} {}\"];\n", dot_quoted(device.name),
-                              graph.links()[wire].kind, cable_text(graph, wire));
+                              name_of(graph.kind(wire)), cable_text(graph, wire));
   return text;
 }
 

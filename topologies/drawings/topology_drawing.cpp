@@ -9,7 +9,7 @@
 #include <set>
 #include <utility>
 
-#include "models/imports/xml_element.hpp"
+#include "models/reading/xml_text.hpp"
 #include "topologies/drawings/fabric_text.hpp"
 #include "topologies/drawings/topology_text.hpp"
 
@@ -81,14 +81,15 @@ int NodeDrawing::switch_depth(DeviceId id, std::set<DeviceId>& seen) const {
   int depth = 0;
   for (const LinkId down : graph_.links_from(id)) {
     const DeviceId to = graph_.ends(down).to;
-    if (!is_pcie_kind(link(down).kind) || device(to).kind != DeviceKind::pcie_switch || !seen.insert(to).second)
+    if (scope_of(graph_.kind(down)) != LinkScope::pcie || device(to).kind != DeviceKind::pcie_switch ||
+        !seen.insert(to).second)
       continue;
     depth = std::max(depth, 1 + switch_depth(to, seen));
   }
   return depth;
 }
 
-/// Devices without anything below take the next place in the row; what is above stands over their middle.
+/// Leaves of the tree take the next place in the row; a device above others is centred over them.
 double NodeDrawing::place(DeviceId id, LinkId up, int depth) {
   const DeviceKind kind = device(id).kind;
   const bool above = kind == DeviceKind::cpu || kind == DeviceKind::pcie_switch;
@@ -96,7 +97,7 @@ double NodeDrawing::place(DeviceId id, LinkId up, int depth) {
   double first = -1, last = -1;
   for (const LinkId down : graph_.links_from(id)) {
     const DeviceId to = graph_.ends(down).to;
-    if (!is_pcie_kind(link(down).kind) || spots_.contains(to)) continue;
+    if (scope_of(graph_.kind(down)) != LinkScope::pcie || spots_.contains(to)) continue;
     last = place(to, down, depth + 1);
     if (first < 0) first = last;
   }
@@ -104,7 +105,7 @@ double NodeDrawing::place(DeviceId id, LinkId up, int depth) {
   return spots_[id].x = (first + last) / 2;
 }
 
-/// From the sockets down; then what hangs at none of them. NVSwitches are one box below.
+/// From the sockets down, then devices without a socket. All NVSwitches are one box below.
 void NodeDrawing::place_devices() {
   std::vector<DeviceId> roots = graph_.all(DeviceKind::cpu, node_);
   std::set<DeviceId> seen;
@@ -126,7 +127,7 @@ void NodeDrawing::label(double x, double y, const std::string& text, const char*
   body_ += fmt::format("<text x=\"{:g}\" y=\"{:g}\" {}>{}</text>\n", x, y, style, xml_escaped(text));
 }
 
-/// Short enough for a box: of a drive how fast it is read and written.
+/// Short enough for a box; a drive has a read and a write rate.
 std::string NodeDrawing::rate_text(LinkId up) const {
   if (device(graph_.ends(up).to).kind != DeviceKind::nvme) return show(link(up).capacity);
   return fmt::format("r {:.3g} w {:.3g} GB/s", link(up ^ 1).capacity.value * 1e-9, link(up).capacity.value * 1e-9);
@@ -149,7 +150,7 @@ void NodeDrawing::box(DeviceId id, const Spot& spot) {
           "paint-order=\"stroke\"");
 }
 
-/// Up from each box, and dashed what closes a loop.
+/// A line up from each box; links that close a loop are dashed.
 void NodeDrawing::draw_pcie() {
   for (const auto& [id, spot] : spots_)
     if (spot.up >= 0) {
@@ -158,7 +159,7 @@ void NodeDrawing::draw_pcie() {
            graph_.is_up(spot.up) ? "stroke=\"#777777\"" : "stroke=\"#cc0000\" stroke-dasharray=\"2 3\"");
     }
   for (LinkId id = 0; id < static_cast<LinkId>(graph_.wires().size()); id += 2) {
-    if (!is_pcie_kind(link(id).kind) || !inside(id)) continue;
+    if (scope_of(graph_.kind(id)) != LinkScope::pcie || !inside(id)) continue;
     const Spot &a = spots_.at(graph_.ends(id).from), &b = spots_.at(graph_.ends(id).to);
     if (a.up == (id ^ 1) || b.up == id) continue;
     line(a.x, a.y + kBoxHeight / 2, b.x, b.y + kBoxHeight / 2, "stroke=\"#777777\" stroke-dasharray=\"5 3\"");
@@ -168,7 +169,7 @@ void NodeDrawing::draw_pcie() {
 /// Neighbouring sockets are joined straight, others by an arc above.
 void NodeDrawing::draw_socket_links() {
   for (LinkId id = 0; id < static_cast<LinkId>(graph_.wires().size()); id += 2) {
-    if (link(id).kind != "socket" || !inside(id)) continue;
+    if (graph_.kind(id) != LinkKind::socket || !inside(id)) continue;
     const Spot &a = spots_.at(graph_.ends(id).from), &b = spots_.at(graph_.ends(id).to);
     const bool neighbours = device(graph_.ends(id).to).index - device(graph_.ends(id).from).index == 1;
     const double y = a.y + kBoxHeight / 2, middle = (a.x + b.x) / 2;
@@ -206,7 +207,7 @@ void NodeDrawing::draw_nvlinks() {
   double slowest = std::numeric_limits<double>::max(), fastest = 0;
   const auto each = [this](auto visit) {
     for (LinkId id = 0; id < static_cast<LinkId>(graph_.wires().size()); id += 2)
-      if (link(id).kind == "NVLink" && inside(id)) visit(id);
+      if (graph_.kind(id) == LinkKind::nvlink && inside(id)) visit(id);
   };
   each([&](LinkId id) {
     slowest = std::min(slowest, link(id).capacity.value);

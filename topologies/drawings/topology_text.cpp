@@ -6,7 +6,7 @@
 #include <map>
 
 #include "models/reading/document.hpp"
-#include "topologies/drawings/fabric_text.hpp"
+#include "topologies/cable_text.hpp"
 
 namespace trainyard {
 namespace {
@@ -19,7 +19,7 @@ std::string link_text(const DeviceGraph& graph, LinkId link) {
 
 std::string short_name(const std::string& name) { return name.substr(name.find('/') + 1); }
 
-/// A tree below one device, drawn with box characters. A PCIe link leads down to what has not been seen.
+/// The tree below one device, drawn with box characters. PCIe links lead down to devices that are not drawn yet.
 struct TreeText {
   const DeviceGraph& graph;
   int node;
@@ -31,7 +31,7 @@ struct TreeText {
     std::vector<std::pair<DeviceId, LinkId>> found;
     for (const LinkId link : graph.links_from(device)) {
       const DeviceId to = graph.ends(link).to;
-      if (!is_pcie_kind(graph.links()[link].kind) || seen[to]) continue;
+      if (scope_of(graph.kind(link)) != LinkScope::pcie || seen[to]) continue;
       seen[to] = 1;
       drawn[link & ~1] = 1;
       found.emplace_back(to, link);
@@ -45,16 +45,15 @@ struct TreeText {
       const bool last = i + 1 == children.size();
       const auto& [child, link] = children[i];
       text += fmt::format("{}{} {:<7} {} {}{}\n", indent, last ? "└─" : "├─", short_name(device_of(graph, child).name),
-                          graph.links()[link].kind, link_text(graph, link), network_text(child));
+                          name_of(graph.kind(link)), link_text(graph, link), network_text(child));
       put(child, indent + (last ? "   " : "│  "));
     }
   }
-  /// What leaves the node from an HCA, or from a chip with links of its own.
+  /// The link out of the node of an HCA, or of a chip with links of its own.
   std::string network_text(DeviceId device) const {
     for (const LinkId link : graph.links_from(device)) {
-      const std::string& kind = graph.links()[link].kind;
-      if (kind == "HCA" || kind == "uplink") return fmt::format("; network {}", link_text(graph, link));
-      if (kind == "ICI") return fmt::format("; ICI {}", link_text(graph, link));
+      const LinkKindWords& words = words_of(graph.kind(link));
+      if (words.scope == LinkScope::fabric) return fmt::format("; {} {}", words.outside, link_text(graph, link));
     }
     return "";
   }
@@ -63,19 +62,18 @@ struct TreeText {
 /// Links of a kind between devices of the node, one line for those that are equal; of PCIe those that close a loop.
 std::string other_links(const TreeText& tree) {
   const DeviceGraph& graph = tree.graph;
-  std::map<std::pair<std::string, std::string>, std::vector<std::string>> lines;
+  std::map<std::pair<std::string, std::string>, std::vector<std::string>> lines;  // by kind, in alphabetical order
   for (LinkId link = 0; link < static_cast<LinkId>(graph.wires().size()); link += 2) {  // the way there; +1: back
     const DeviceGraph::End end = graph.ends(link);
-    const std::string& kind = graph.links()[link].kind;
+    const LinkKindWords& words = words_of(graph.kind(link));
     const bool within = device_of(graph, end.from).node == tree.node && device_of(graph, end.to).node == tree.node;
     if (!within || tree.drawn[link]) continue;
-    lines[{kind, link_text(graph, link)}].push_back(
+    const char* also = words.scope == LinkScope::pcie ? "also " : "";
+    lines[{words.name, also + fmt::format("{} {}", words.name, link_text(graph, link))}].push_back(
         fmt::format("{}–{}", short_name(device_of(graph, end.from).name), short_name(device_of(graph, end.to).name)));
   }
   std::string text;
-  for (const auto& [kind, pairs] : lines)
-    text += fmt::format("{}{} {}: {}\n", is_pcie_kind(kind.first) ? "also " : "", kind.first, kind.second,
-                        fmt::join(pairs, " "));
+  for (const auto& [kind, pairs] : lines) text += fmt::format("{}: {}\n", kind.second, fmt::join(pairs, " "));
   return text;
 }
 
@@ -112,8 +110,6 @@ std::string latency_text(Picoseconds t) {
                                               : fmt::format("{:.4g} ns", static_cast<double>(t.count) * 1e-3);
 }
 
-bool is_pcie_kind(const std::string& kind) { return kind == "PCIe" || kind == "NVMe"; }
-
 std::string host_text(const DeviceGraph& graph, DeviceId cpu) {
   const DeviceGraph::Host host = graph.host(cpu);
   const auto rate = [&graph](LinkId link) { return show(graph.links()[link].capacity); };
@@ -122,14 +118,14 @@ std::string host_text(const DeviceGraph& graph, DeviceId cpu) {
   return text;
 }
 
-DevicePath path_of(const DeviceGraph& graph, const Way& way) {
+DevicePath path_of(const DeviceGraph& graph, const Path& path) {
   DevicePath out;
-  out.locality = way.locality;
-  out.how = way.how;
-  out.latency = way.latency();
-  out.chunk = way.legs.size() > 1 ? way.chunk : Bytes{0};
+  out.locality = path.locality;
+  out.how = path.how;
+  out.latency = path.latency();
+  out.chunk = path.legs.size() > 1 ? path.chunk : Bytes{0};
   std::map<LinkId, int> load;  // all legs at once
-  for (const WayLeg& leg : way.legs) {
+  for (const PathLeg& leg : path.legs) {
     for (const LinkUse& use : leg.links) load[use.link] += use.weight;
     for (const LinkId wire : leg.wires) {
       const Link& link = graph.links()[wire];
@@ -152,20 +148,20 @@ DevicePath path_of(const DeviceGraph& graph, const Way& way) {
   return out;
 }
 
-DevicePath device_path(DeviceGraph& graph, DeviceId from, DeviceId to, PathClass path) {
+DevicePath device_path(DeviceGraph& graph, DeviceId from, DeviceId to, PathClass path_class) {
   const std::string &a = device_of(graph, from).name, &b = device_of(graph, to).name;
   if (from == to) throw UserError(fmt::format("{} to itself: there is no path", a));
-  const std::optional<std::vector<LinkId>> wires = graph.way(from, to, path);
+  const std::optional<std::vector<LinkId>> wires = graph.path(from, to, path_class);
   if (!wires) throw UserError(fmt::format("no such path leads from {} to {}", a, b));
-  Way way;
-  WayLeg& leg = way.legs.emplace_back();
+  Path path;
+  PathLeg& leg = path.legs.emplace_back();
   leg.wires = *wires;
   for (const LinkId wire : *wires) {
     leg.links.push_back({wire, 1});
     leg.latency += graph.ends(wire).latency;
   }
-  way.locality = locality_of(graph, *wires);
-  return path_of(graph, way);
+  path.locality = locality_of(graph, *wires);
+  return path_of(graph, path);
 }
 
 DeviceId find_device(const DeviceGraph& graph, const std::string& word) {
@@ -189,12 +185,12 @@ DeviceId find_device(const DeviceGraph& graph, const std::string& word) {
 
 std::string locality(DeviceGraph& graph, DeviceId a, DeviceId b, NvlinkRate one) {
   if (a == b) return "X";
-  if (const std::optional<std::vector<LinkId>> nvlink = graph.way(a, b, PathClass::nvlink)) {
+  if (const std::optional<std::vector<LinkId>> nvlink = graph.path(a, b, PathClass::nvlink)) {
     if (one.value <= 0) return "NV";
     const double rate = graph.wires()[nvlink->front()].capacity.value;
     return fmt::format("NV{:.0f}", rate / one.value);
   }
-  const std::optional<std::vector<LinkId>> pcie = graph.way(a, b, PathClass::pcie);
+  const std::optional<std::vector<LinkId>> pcie = graph.path(a, b, PathClass::pcie);
   return pcie ? locality_of(graph, *pcie) : "-";
 }
 
@@ -235,11 +231,12 @@ std::string staging_text(DeviceGraph& graph, const ClusterSpec& spec, int node) 
   const std::vector<DeviceId> gpus = graph.all(DeviceKind::gpu, node);
   for (const DeviceId a : gpus)
     for (const DeviceId b : gpus)
-      if (const Way way = a == b ? Way{} : routing.way(a, b, PathClass::automatic); way.how == "through host memory")
+      if (const Path path = a == b ? Path{} : routing.path(a, b, PathClass::automatic);
+          path.how == "through host memory")
         return fmt::format(
             "through host memory, in chunks of {}: GPUs that do not reach each other peer to peer, as {} and {} ({});\n"
             "a GPU here reaches {}\n",
-            show(way.chunk), short_name(device_of(graph, a).name), short_name(device_of(graph, b).name), way.locality,
+            show(path.chunk), short_name(device_of(graph, a).name), short_name(device_of(graph, b).name), path.locality,
             reach_of(spec.type_of(node).peer_to_peer));
   return "";
 }

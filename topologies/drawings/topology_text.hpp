@@ -6,7 +6,7 @@
 
 namespace trainyard {
 
-/// The way of a message between two devices, alone on it.
+/// The path of a message between two devices, alone on it.
 struct PathHop {
   std::string from, to, kind;  ///< names of the devices; kind of the link
   BytesPerSecond rate;
@@ -22,8 +22,8 @@ struct DevicePath {
   std::string how;       ///< "", "through host memory", "RDMA", …
   Bytes chunk;           ///< what buffers on the way pass on at a time; 0: there are none
 };
-DevicePath path_of(const DeviceGraph&, const Way&);
-/// The shortest way over wires of a class, whatever drivers would choose.
+DevicePath path_of(const DeviceGraph&, const Path&);
+/// The shortest path over wires of a class, whatever drivers would choose.
 /// Throws UserError where no links of that class lead there, or both are one device.
 DevicePath device_path(DeviceGraph&, DeviceId from, DeviceId to, PathClass);
 
@@ -46,8 +46,6 @@ std::string staging_text(DeviceGraph&, const ClusterSpec&, int node);
 
 /// Memory and copies of a CPU: "memory 100 GB/s, copies 10.0 GB/s"; "" where they have no limit.
 std::string host_text(const DeviceGraph&, DeviceId cpu);
-/// A link of PCIe, to drives too.
-bool is_pcie_kind(const std::string& kind);
 
 /// A latency for people, down to nanoseconds.
 std::string latency_text(Picoseconds);

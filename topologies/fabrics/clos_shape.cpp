@@ -8,13 +8,13 @@
 
 namespace trainyard {
 
-void require_ports(const ClusterSpec& spec) {
-  for (std::size_t l = 0; l < spec.shape.levels.size(); ++l) {
-    const FabricLevel& level = spec.shape.levels[l];
+void require_ports(const std::vector<FabricLevel>& levels, const ClusterSpec& spec) {
+  for (std::size_t l = 0; l < levels.size(); ++l) {
+    const FabricLevel& level = levels[l];
     const double ports = level.down + std::ceil(level.down / level.oversubscription - 1e-9);
     if (spec.switch_ports > 0 && ports > spec.switch_ports)
-      fail(spec.shape.place, fmt::format("level {}: {} ports down at {}:1 and {} up, but the switch has {}", l,
-                                         level.down, level.oversubscription, ports - level.down, spec.switch_ports));
+      fail(spec.fabric_place, fmt::format("level {}: {} ports down at {}:1 and {} up, but the switch has {}", l,
+                                          level.down, level.oversubscription, ports - level.down, spec.switch_ports));
   }
 }
 
@@ -65,12 +65,13 @@ std::vector<std::string> ClosShape::names() const {
   return all;
 }
 
-std::vector<DeviceId> hcas_in_order(const DeviceGraph& graph, const FabricShape& shape) {
-  const std::vector<DeviceId> hcas = graph.all(DeviceKind::hca);
-  if (!shape.rails) return hcas;
+std::vector<DeviceId> hcas_in_order(const DeviceGraph& graph) { return graph.all(DeviceKind::hca); }
+
+std::vector<DeviceId> hcas_by_rail(const DeviceGraph& graph, int leaf_ports) {
   std::map<int, std::vector<DeviceId>> rails;
-  for (const DeviceId hca : hcas) rails[graph.devices()[static_cast<std::size_t>(hca)].index].push_back(hca);
-  const auto ports = static_cast<std::size_t>(shape.levels.front().down);  // of a leaf
+  for (const DeviceId hca : graph.all(DeviceKind::hca))
+    rails[graph.devices()[static_cast<std::size_t>(hca)].index].push_back(hca);
+  const auto ports = static_cast<std::size_t>(leaf_ports);
   std::vector<DeviceId> order;
   for (const auto& [index, rail] : rails) {
     order.resize((order.size() + ports - 1) / ports * ports, -1);

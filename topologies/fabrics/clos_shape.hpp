@@ -31,14 +31,17 @@ class ClosShape {
   std::vector<double> uplinks_;
 };
 
-/// The HCAs in the order of the leaves' ports: node by node, or (rails) all of index 0, then all of index 1, …, each rail
-/// on leaves of its own. −1: a port without an HCA.
-std::vector<DeviceId> hcas_in_order(const DeviceGraph&, const FabricShape&);
+/// The HCAs in the order of the leaves' ports, node by node.
+std::vector<DeviceId> hcas_in_order(const DeviceGraph&);
+/// The same by rails: all of index 0, then all of index 1, …, each rail on leaves of its own. −1: a port without an HCA.
+std::vector<DeviceId> hcas_by_rail(const DeviceGraph&, int leaf_ports);
 
-/// Throws UserError where a switch that the fabric names has too few ports for a level.
-void require_ports(const ClusterSpec&);
+/// Throws UserError at `spec.fabric_place` where the switch that the fabric names has too few ports for a level.
+void require_ports(const std::vector<FabricLevel>&, const ClusterSpec& spec);
 
-/// Switch by switch, with a hashed way for each pair of HCAs.
-void build_hashed_clos(DeviceGraph&, const ClusterSpec&);
+/// Switch by switch; the hash of a pair of HCAs (with the seed) chooses its path. `ports`: the HCAs in the order of the
+/// leaves' ports.
+void build_hashed_clos(DeviceGraph&, const ClusterSpec&, const ClosShape&, const std::vector<DeviceId>& ports,
+                       BytesPerSecond link_rate, std::uint64_t seed);
 
 }  // namespace trainyard

@@ -4,29 +4,10 @@
 
 #include "sim/hashing.hpp"
 #include "topologies/cluster.hpp"
+#include "topologies/fabrics/fabric_rows.hpp"
 
 namespace trainyard {
 namespace {
-
-/// `hosts_a_switch`, `switches_a_group`, `global_links` (of each switch), `link_rate`, `global_rate`, `routing: minimal
-/// | valiant` and its `seed`.
-void read_dragonfly(ClusterSpec& spec, Fields& fields) {
-  constexpr std::int64_t most = 4096;
-  const auto count = [&](const char* key, std::int64_t fallback) {
-    const std::int64_t v = fallback > 0 ? fields.integer(key, 1, fallback) : fields.integer(key, 1);
-    if (v > most) fail(fields.place_of(key), fmt::format("{}.{}: {}; at most {}", fields.what(), key, v, most));
-    return static_cast<int>(v);
-  };
-  FabricShape& s = spec.shape;
-  s.switches_a_group = count("switches_a_group", 0);
-  // Balanced (Kim et al. 2008): half as many hosts, and global links, as switches in a group.
-  s.hosts_a_switch = count("hosts_a_switch", std::max(1, s.switches_a_group / 2));
-  s.global_links = count("global_links", std::max(1, s.switches_a_group / 2));
-  s.link_rate = fields.bandwidth("link_rate", BytesPerSecond{0});
-  s.global_rate = fields.bandwidth("global_rate", s.link_rate);
-  s.valiant = fields.choice("routing", {"minimal", "valiant"}, "minimal") == "valiant";
-  s.seed = static_cast<std::uint64_t>(fields.integer("seed", 0, 1));
-}
 
 /// Hosts to switches, switches of a group all to all, and each pair of groups by as many global links as there are.
 class DragonflyRouter : public FabricRouter {
@@ -43,7 +24,7 @@ class DragonflyRouter : public FabricRouter {
   std::vector<std::vector<LinkId>> local;    // by group: switch · switches + switch
   std::vector<std::vector<Global>> globals;  // by group · groups + group
 
-  bool way(const DeviceGraph& graph, DeviceId from, DeviceId to, std::vector<LinkId>& wires) const override {
+  bool path(const DeviceGraph& graph, DeviceId from, DeviceId to, std::vector<LinkId>& wires) const override {
     const int a = at(from), b = at(to);
     if (a < 0 || b < 0) return false;
     const std::uint64_t hash = hashed({seed, static_cast<std::uint64_t>(from), static_cast<std::uint64_t>(to)});
@@ -69,8 +50,8 @@ class DragonflyRouter : public FabricRouter {
     return local[static_cast<std::size_t>(from / switches)]
                 [static_cast<std::size_t>(from % switches * switches + to % switches)];
   }
-  /// By a global link of our own switch if there is one, else by that which the hash chooses; one that is down is
-  /// passed over.
+  /// Takes a global link of our own switch if there is one, else the one that the hash chooses; skips those that are
+  /// down.
   bool to_group(const DeviceGraph& graph, int& where, int group, std::uint64_t hash, std::vector<LinkId>& wires) const {
     const int here = where / switches;
     if (here == group) return true;
@@ -91,68 +72,158 @@ class DragonflyRouter : public FabricRouter {
   }
 };
 
-void join_groups(DeviceGraph& graph, const ClusterSpec& spec, DragonflyRouter& router, DeviceId first,
-                 BytesPerSecond rate) {
+struct DragonflyShape {
+  int hosts_a_switch = 0, switches_a_group = 0;
+  int global_links = 0;  // of each switch
+  bool valiant = false;  // via a random third group (Valiant 1982)
+  std::uint64_t seed = 1;
+  BytesPerSecond link_rate, global_rate;  // per direction; 0: as fast as the fastest HCA, as fast as other links
+};
+
+/// Groups of switches: within a group all to all, and each pair of groups joined by global links (Kim, Dally, Scott &
+/// Abts 2008, "Technology-Driven, Highly-Scalable Dragonfly Topology").
+class DragonflyFabric : public Fabric {
+ public:
+  explicit DragonflyFabric(const DragonflyShape& shape) : shape_(shape) {}
+
+  std::string type() const override { return "dragonfly"; }
+  std::vector<LinkKind> link_kinds() const override { return {LinkKind::hca, LinkKind::uplink}; }
+  bool has_levels() const override { return false; }
+  BytesPerSecond slowest_stated_link() const override {
+    const bool both = shape_.link_rate.value > 0 && shape_.global_rate.value > 0;
+    return both ? std::min(shape_.link_rate, shape_.global_rate) : std::max(shape_.link_rate, shape_.global_rate);
+  }
+  std::string routing() const override {
+    return shape_.valiant ? fmt::format("through a third group (Valiant), seed {}", shape_.seed)
+                          : "minimal: at most one global link";
+  }
+  std::string pair_routing() const override {
+    return shape_.valiant ? fmt::format("Valiant by a hashed third group, seed {}", shape_.seed) : "minimal";
+  }
+  std::shared_ptr<const Fabric> upgraded(const ClusterSpec& before, const LinkUpgrade& upgrade) const override {
+    DragonflyShape faster = shape_;
+    faster.link_rate = link_rate(before) * upgrade.rate(LinkKind::uplink);
+    if (shape_.global_rate.value > 0) faster.global_rate = shape_.global_rate * upgrade.rate(LinkKind::uplink);
+    return std::make_shared<DragonflyFabric>(faster);
+  }
+  std::vector<FabricRow> rows(const DeviceGraph& graph, const ClusterSpec&) const override {
+    const FabricView view(graph);
+    const int a = shape_.switches_a_group;
+    const auto switches = static_cast<int>(graph.all(DeviceKind::network_switch).size());
+    const std::vector<CableCount> cables = count_cables(view, 3, [&view, a](DeviceId x, DeviceId y) {
+      if (!is_switch(view, x) || !is_switch(view, y)) return 0;
+      return index_of(view, x) / a == index_of(view, y) / a ? 1 : 2;
+    });
+    return {{fmt::format("{} groups of {} switches", switches / a, a),
+             fmt::format("{}; {}", cables[0].text("to HCAs"), cables[1].text("within groups")), ""},
+            {"global links", cables[2].text("between groups"), ""}};
+  }
+  void build(DeviceGraph&, const ClusterSpec&) const override;
+
+ private:
+  DragonflyShape shape_;
+
+  BytesPerSecond link_rate(const ClusterSpec& spec) const {
+    return shape_.link_rate.value > 0 ? shape_.link_rate : fastest_port(spec);
+  }
+  void join_hosts(DeviceGraph&, const ClusterSpec&, DragonflyRouter&, DeviceId first) const;
+  void join_switches(DeviceGraph&, const Wire&, DragonflyRouter&, DeviceId first) const;
+  void join_groups(DeviceGraph&, const ClusterSpec&, const Wire&, DragonflyRouter&, DeviceId first) const;
+};
+
+void DragonflyFabric::join_hosts(DeviceGraph& graph, const ClusterSpec& spec, DragonflyRouter& router,
+                                 DeviceId first) const {
+  router.switch_of.assign(static_cast<std::size_t>(first), -1);
+  router.into.assign(static_cast<std::size_t>(first), -1);
+  int host = 0;
+  for (const DeviceId hca : graph.all(DeviceKind::hca)) {
+    const int at = host++ / shape_.hosts_a_switch;
+    router.switch_of[static_cast<std::size_t>(hca)] = at;
+    router.into[static_cast<std::size_t>(hca)] = static_cast<LinkId>(graph.wires().size());
+    graph.connect(hca, first + at, hca_wire(spec, graph.devices()[static_cast<std::size_t>(hca)].node));
+  }
+}
+
+void DragonflyFabric::join_switches(DeviceGraph& graph, const Wire& cable, DragonflyRouter& router,
+                                    DeviceId first) const {
+  const int a = router.switches;
+  for (int g = 0; g < router.groups; ++g) {
+    std::vector<LinkId>& wires = router.local.emplace_back(static_cast<std::size_t>(a * a), -1);
+    for (int s = 0; s < a; ++s)
+      for (int t = s + 1; t < a; ++t) {
+        const auto wire = static_cast<LinkId>(graph.wires().size());
+        graph.connect(first + g * a + s, first + g * a + t, cable);
+        wires[static_cast<std::size_t>(s * a + t)] = wire;
+        wires[static_cast<std::size_t>(t * a + s)] = wire ^ 1;
+      }
+  }
+}
+
+void DragonflyFabric::join_groups(DeviceGraph& graph, const ClusterSpec& spec, const Wire& cable,
+                                  DragonflyRouter& router, DeviceId first) const {
   const int a = router.switches, groups = router.groups;
   router.globals.resize(static_cast<std::size_t>(groups * groups));
-  const int ports = a * spec.shape.global_links;  // of a group
+  const int ports = a * shape_.global_links;  // of a group
   if (groups - 1 > ports)
-    fail(spec.shape.place,
+    fail(spec.fabric_place,
          fmt::format("a dragonfly of {} groups needs {} global links a group, but has {} ({} switches of {})", groups,
-                     groups - 1, ports, a, spec.shape.global_links));
+                     groups - 1, ports, a, shape_.global_links));
   const int between = groups > 1 ? ports / (groups - 1) : 0;
   // Port k of a group leads to the group k + 1 further on: all ports of a switch go to different groups first.
   for (int from = 0; from < groups; ++from)
     for (int to = from + 1; to < groups; ++to)
       for (int l = 0; l < between; ++l) {
-        const int out = ((to - from - 1) + l * (groups - 1)) / spec.shape.global_links;
-        const int in = ((from - to - 1 + groups) + l * (groups - 1)) / spec.shape.global_links;
+        const int out = ((to - from - 1) + l * (groups - 1)) / shape_.global_links;
+        const int in = ((from - to - 1 + groups) + l * (groups - 1)) / shape_.global_links;
         const auto wire = static_cast<LinkId>(graph.wires().size());
-        graph.connect(first + from * a + out, first + to * a + in, {"uplink", rate, spec.switch_latency});
+        graph.connect(first + from * a + out, first + to * a + in, cable);
         router.globals[static_cast<std::size_t>(from * groups + to)].push_back({out, in, wire});
         router.globals[static_cast<std::size_t>(to * groups + from)].push_back({in, out, wire ^ 1});
       }
 }
 
-/// Kim, Dally, Scott & Abts 2008, "Technology-Driven, Highly-Scalable Dragonfly Topology".
-void build_dragonfly(DeviceGraph& graph, const ClusterSpec& spec) {
-  const FabricShape& shape = spec.shape;
-  const std::vector<DeviceId> hcas = graph.all(DeviceKind::hca);
-  const int hosts_a_group = shape.hosts_a_switch * shape.switches_a_group;
-  const int groups = (static_cast<int>(hcas.size()) + hosts_a_group - 1) / hosts_a_group, a = shape.switches_a_group;
-  const BytesPerSecond rate = fabric_link_rate(spec);
-  const auto first = static_cast<DeviceId>(graph.devices().size());
-  for (int s = 0; s < groups * a; ++s)
-    graph.add({fmt::format("group{}.{}", s / a, s % a), DeviceKind::network_switch, -1, s});
+void DragonflyFabric::build(DeviceGraph& graph, const ClusterSpec& spec) const {
+  const int a = shape_.switches_a_group, hosts_a_group = shape_.hosts_a_switch * a;
+  const auto hosts = static_cast<int>(graph.all(DeviceKind::hca).size());
   auto router = std::make_unique<DragonflyRouter>();
   router->switches = a;
-  router->groups = groups;
-  router->valiant = shape.valiant;
-  router->seed = shape.seed;
-  router->switch_of.assign(static_cast<std::size_t>(first), -1);
-  router->into.assign(static_cast<std::size_t>(first), -1);
-  for (std::size_t i = 0; i < hcas.size(); ++i) {
-    const int at = static_cast<int>(i) / shape.hosts_a_switch;
-    router->switch_of[static_cast<std::size_t>(hcas[i])] = at;
-    router->into[static_cast<std::size_t>(hcas[i])] = static_cast<LinkId>(graph.wires().size());
-    graph.connect(hcas[i], first + at, hca_wire(spec, graph.devices()[static_cast<std::size_t>(hcas[i])].node));
-  }
-  for (int g = 0; g < groups; ++g) {
-    std::vector<LinkId>& wires = router->local.emplace_back(static_cast<std::size_t>(a * a), -1);
-    for (int s = 0; s < a; ++s)
-      for (int t = s + 1; t < a; ++t) {
-        const auto wire = static_cast<LinkId>(graph.wires().size());
-        graph.connect(first + g * a + s, first + g * a + t, {"uplink", rate, spec.switch_latency});
-        wires[static_cast<std::size_t>(s * a + t)] = wire;
-        wires[static_cast<std::size_t>(t * a + s)] = wire ^ 1;
-      }
-  }
-  join_groups(graph, spec, *router, first, shape.global_rate.value > 0 ? shape.global_rate : rate);
+  router->groups = (hosts + hosts_a_group - 1) / hosts_a_group;
+  router->valiant = shape_.valiant;
+  router->seed = shape_.seed;
+  const auto first = static_cast<DeviceId>(graph.devices().size());
+  for (int s = 0; s < router->groups * a; ++s)
+    graph.add({fmt::format("group{}.{}", s / a, s % a), DeviceKind::network_switch, -1, s});
+  join_hosts(graph, spec, *router, first);
+  const Wire local{LinkKind::uplink, link_rate(spec), spec.switch_latency};
+  Wire global = local;
+  if (shape_.global_rate.value > 0) global.rate = shape_.global_rate;
+  join_switches(graph, local, *router, first);
+  join_groups(graph, spec, global, *router, first);
   graph.set_router(std::move(router));
 }
 
-const RegisterBuilder<FabricBuilder> registered_dragonfly{
-    fabric_builders(), "dragonfly", {build_dragonfly, read_dragonfly}};
+/// `hosts_a_switch`, `switches_a_group`, `global_links` (of each switch), `link_rate`, `global_rate`, `routing: minimal
+/// | valiant` and its `seed`.
+std::shared_ptr<const Fabric> read_dragonfly(Fields& fields) {
+  constexpr std::int64_t most = 4096;
+  const auto count = [&](const char* key, std::int64_t fallback) {
+    const std::int64_t v = fallback > 0 ? fields.integer(key, 1, fallback) : fields.integer(key, 1);
+    if (v > most) fail(fields.place_of(key), fmt::format("{}.{}: {}; at most {}", fields.what(), key, v, most));
+    return static_cast<int>(v);
+  };
+  DragonflyShape s;
+  s.switches_a_group = count("switches_a_group", 0);
+  // Balanced (Kim et al. 2008): half as many hosts, and global links, as switches in a group.
+  s.hosts_a_switch = count("hosts_a_switch", std::max(1, s.switches_a_group / 2));
+  s.global_links = count("global_links", std::max(1, s.switches_a_group / 2));
+  s.link_rate = fields.bandwidth("link_rate", BytesPerSecond{0});
+  s.global_rate = fields.bandwidth("global_rate", s.link_rate);
+  s.valiant = fields.choice("routing", {"minimal", "valiant"}, "minimal") == "valiant";
+  s.seed = static_cast<std::uint64_t>(fields.integer("seed", 0, 1));
+  return std::make_shared<DragonflyFabric>(s);
+}
+
+const Registered<FabricReader> registered_dragonfly{fabric_types(), "dragonfly", read_dragonfly};
 
 }  // namespace
 }  // namespace trainyard

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "topologies/cluster.hpp"
+#include "topologies/fabrics/fabric_rows.hpp"
 #include "topologies/fabrics/tree_router.hpp"
 
 namespace trainyard {
@@ -13,35 +14,59 @@ namespace {
 /// TCP 20 bytes without options (RFC 791, RFC 9293).
 constexpr double kFraming = 8 + 14 + 4 + 12, kHeaders = 20 + 20;
 
-/// `mtu` (absent: rates are taken as goodput) and `hub`.
-void read_ethernet(ClusterSpec& spec, Fields& fields) {
+/// One switch, which learns the address behind each port and so sends a frame to its receiver alone; or a hub, which
+/// repeats every frame to all, so that only one host can send at a time.
+class EthernetFabric : public Fabric {
+ public:
+  EthernetFabric(double payload, bool hub) : payload_(payload), hub_(hub) {}
+
+  std::string type() const override { return "ethernet"; }
+  std::vector<LinkKind> link_kinds() const override { return {LinkKind::hca}; }
+  bool reduces_in_switches() const override { return false; }
+  std::shared_ptr<const Fabric> upgraded(const ClusterSpec&, const LinkUpgrade&) const override {
+    return std::make_shared<EthernetFabric>(*this);
+  }
+
+  void build(DeviceGraph& graph, const ClusterSpec& spec) const override {
+    const DeviceId middle = graph.add({hub_ ? "hub" : "switch", DeviceKind::network_switch, -1, 0});
+    BytesPerSecond slowest{HUGE_VAL};
+    for (const NodeType* node : spec.types()) slowest = std::min(slowest, node->hca_rate);
+    const LinkId medium = hub_ ? graph.add_shared("hub medium", LinkKind::ethernet, slowest * payload_) : -1;
+    for (const DeviceId hca : graph.all(DeviceKind::hca)) {
+      Wire wire = hca_wire(spec, graph.devices()[static_cast<std::size_t>(hca)].node);
+      wire.rate = wire.rate * payload_;
+      wire.medium = medium;
+      wire.half_duplex &= !hub_;  // all ports of a hub share its medium anyway
+      graph.connect(hca, middle, wire);
+    }
+    graph.set_router(tree_router(graph));
+  }
+
+  std::vector<FabricRow> rows(const DeviceGraph& graph, const ClusterSpec&) const override {
+    const FabricView view(graph);
+    const std::string links = cables_of(view)[0].text("to HCAs");
+    if (!hub_) return {{"Ethernet switch", links, ""}};
+    const LinkId wire = graph.links_from(view.ends.front()).back();  // the cable to the hub was connected last
+    const BytesPerSecond medium = graph.links()[static_cast<std::size_t>(graph.medium(wire))].capacity;
+    return {
+        {"Ethernet hub", fmt::format("{}, all on one medium of {}: one sender at a time", links, show(medium)), ""}};
+  }
+
+ private:
+  double payload_;  // share of the rate that is left to the data of full frames
+  bool hub_;
+};
+
+/// `mtu` (without it, rates are taken as goodput) and `hub`.
+std::shared_ptr<const Fabric> read_ethernet(Fields& fields) {
   const std::int64_t mtu = fields.integer("mtu", 68, 1500);
   if (mtu > 65535) fail(fields.place_of("mtu"), fmt::format("{}.mtu: {} bytes; at most 65535", fields.what(), mtu));
   const auto bytes = static_cast<double>(mtu);
-  spec.shape.payload = fields.has("mtu") ? (bytes - kHeaders) / (bytes + kFraming) : 1;
-  spec.shape.hub = fields.boolean("hub", false);
+  const double payload = fields.has("mtu") ? (bytes - kHeaders) / (bytes + kFraming) : 1;
+  return std::make_shared<EthernetFabric>(payload, fields.boolean("hub", false));
 }
 
-/// One switch, which learns where everybody is and so disturbs nobody else; or a hub, which repeats every frame to all,
-/// so that one at a time can send.
-void build_ethernet(DeviceGraph& graph, const ClusterSpec& spec) {
-  const DeviceId middle = graph.add({spec.shape.hub ? "hub" : "switch", DeviceKind::network_switch, -1, 0});
-  BytesPerSecond slowest{HUGE_VAL};
-  for (const NodeType* type : spec.types()) slowest = std::min(slowest, type->hca_rate);
-  const LinkId medium =
-      spec.shape.hub ? graph.add_shared({"hub medium", "Ethernet", slowest * spec.shape.payload}) : -1;
-  for (const DeviceId hca : graph.all(DeviceKind::hca)) {
-    Wire wire = hca_wire(spec, graph.devices()[static_cast<std::size_t>(hca)].node);
-    wire.rate = wire.rate * spec.shape.payload;
-    wire.medium = medium;
-    wire.half_duplex &= !spec.shape.hub;  // the hub's medium is shared by all anyway
-    graph.connect(hca, middle, wire);
-  }
-  graph.set_router(tree_router(graph));
-}
-
-const RegisterBuilder<FabricBuilder> registered_ethernet{
-    fabric_builders(), "ethernet", {build_ethernet, read_ethernet}};
+const Registered<FabricReader> registered_ethernet{fabric_types(), "ethernet", read_ethernet};
 
 }  // namespace
 }  // namespace trainyard

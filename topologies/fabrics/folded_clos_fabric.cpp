@@ -4,41 +4,21 @@
 #include <set>
 
 #include "topologies/fabrics/clos_shape.hpp"
+#include "topologies/fabrics/fabric_rows.hpp"
 #include "topologies/fabrics/tree_router.hpp"
 
 namespace trainyard {
 namespace {
 
-/// `levels: [{down: 32, oversubscription: 2}, …]` from the hosts up, `rails`, `routing: spray | ecmp` and its `seed`.
-void read_folded_clos(ClusterSpec& spec, Fields& fields) {
-  const Node& levels = fields.required_child("levels");
-  if (levels.kind != Node::Kind::list || levels.items.empty() || levels.items.size() > 4)
-    fail(levels.place,
-         fields.what() + ": levels: expected a list of one to four levels, such as [{down: 32, oversubscription: 2}]");
-  for (const Node& item : levels.items) {
-    Fields level(item, fields.what() + ": level");
-    FabricLevel l;
-    l.down = static_cast<int>(std::min<std::int64_t>(level.integer("down", 1), 1 << 20));
-    l.oversubscription = level.number("oversubscription", 1e-3, 1e6, 1.0);
-    level.finish();
-    spec.shape.levels.push_back(l);
-  }
-  spec.shape.rails = fields.boolean("rails", false);
-  spec.shape.hashed = fields.choice("routing", {"spray", "ecmp"}, "spray") == "ecmp";
-  spec.shape.seed = static_cast<std::uint64_t>(fields.integer("seed", 0, 1));
-}
+/// Switches, and cables between them, that one vertex or edge of a spraying fabric stands for; devices of nodes do not.
+bool between_switches(const TakenOut& out) { return out.name.find('/') == std::string::npos; }
 
-/// Switches, and wires between them, that stand for many in the graph of a spraying fabric; devices of nodes are in it.
-bool in_spraying_fabric(const ClusterSpec& spec, const TakenOut& out) {
-  return !spec.shape.hashed && out.name.find('/') == std::string::npos;
-}
-
-/// How many of the uplinks of a group are there, of all that it was built with: both switches and the wire.
+/// The share of each group's uplinks that is left when switches and cables are taken out.
 class TakenUplinks {
  public:
   TakenUplinks(const ClosShape& shape, const ClusterSpec& spec) : shape_(shape) {
     for (const TakenOut& out : spec.taken_out)
-      if (in_spraying_fabric(spec, out)) out_.insert(out.name);
+      if (between_switches(out)) out_.insert(out.name);
     if (none()) return;
     const std::vector<std::string> names = shape.names();
     std::set<std::string> wires;
@@ -46,7 +26,7 @@ class TakenUplinks {
       for (int group = 0; group < shape.groups(level); ++group)
         for (const auto& [from, to] : uplinks(level, group)) wires.insert({from + " - " + to, to + " - " + from});
     for (const TakenOut& out : spec.taken_out) {
-      if (!in_spraying_fabric(spec, out)) continue;
+      if (!between_switches(out)) continue;
       const std::size_t dash = out.name.find(" - ");
       require(names, out.name.substr(0, dash), out.place);
       if (dash == std::string::npos) continue;
@@ -87,32 +67,89 @@ class TakenUplinks {
   }
 };
 
-/// A folded Clos (Clos 1953; Leiserson 1985: fat tree) with ideal spraying: every message spreads evenly over all
-/// uplinks that lead its way, so the uplinks of a switch, or of a group of equal ones, carry the same load each, and
-/// one wire of their summed rate stands for them exactly. Where switches or uplinks are taken out, it has the rate of
-/// those that are left: exact for the load that a group sends in all, while two groups that miss different planes could
-/// use only the planes that both have. `levels[0]` are the leaves with their HCAs, `levels[1]` the pods with their
-/// leaves, and so on; one stage joins all groups of the last level.
-void build_folded_clos(DeviceGraph& graph, const ClusterSpec& spec) {
-  require_ports(spec);
-  if (spec.shape.hashed) return build_hashed_clos(graph, spec);
+struct FoldedClosShape {
+  std::vector<FabricLevel> levels;  // from the leaves with their HCAs upwards; one stage joins all groups of the last
+  bool rails = false;               // a leaf takes the HCAs of one index of several nodes, not all HCAs of a node
+  bool hashed = false;              // static ECMP: every pair of HCAs keeps one path; false: ideal spraying over all
+  std::uint64_t seed = 1;           // of the hash
+  BytesPerSecond link_rate;         // between switches; 0: that of the fastest HCA
+};
+
+/// A folded Clos (Clos 1953; Leiserson 1985: fat tree).
+class FoldedClosFabric : public Fabric {
+ public:
+  explicit FoldedClosFabric(FoldedClosShape shape) : shape_(std::move(shape)) {}
+
+  std::string type() const override { return "folded-clos"; }
+  std::string title() const override {
+    return shape_.hashed ? fmt::format("{} (hashed, seed {})", type(), shape_.seed) : type();
+  }
+  std::string summary() const override {
+    std::vector<std::string> words;
+    for (const FabricLevel& level : shape_.levels)
+      words.push_back(fmt::format("{} at {}:1", level.down, level.oversubscription));
+    if (shape_.rails) words.emplace_back("rails");
+    return fmt::format("{}", fmt::join(words, ", "));
+  }
+  std::span<const FabricLevel> levels() const override { return shape_.levels; }
+  std::vector<LinkKind> link_kinds() const override { return {LinkKind::hca, LinkKind::uplink}; }
+  std::string routing() const override {
+    return shape_.hashed ? fmt::format("hashed ECMP with seed {}: one path for each pair of HCAs", shape_.seed)
+                         : "ideal spraying over all uplinks";
+  }
+  std::string pair_routing() const override {
+    return shape_.hashed ? fmt::format("hashed ECMP, seed {}", shape_.seed) : Fabric::pair_routing();
+  }
+  bool leaves_out(const TakenOut& out) const override { return !shape_.hashed && between_switches(out); }
+  std::shared_ptr<const Fabric> upgraded(const ClusterSpec& before, const LinkUpgrade& upgrade) const override {
+    FoldedClosShape faster = shape_;
+    faster.link_rate = link_rate(before) * upgrade.rate(LinkKind::uplink);
+    return std::make_shared<FoldedClosFabric>(std::move(faster));
+  }
+  std::vector<FabricRow> rows(const DeviceGraph& graph, const ClusterSpec&) const override {
+    return level_rows(FabricView(graph));
+  }
+
+  void build(DeviceGraph& graph, const ClusterSpec& spec) const override {
+    require_ports(shape_.levels, spec);
+    const std::vector<DeviceId> ports =
+        shape_.rails ? hcas_by_rail(graph, shape_.levels.front().down) : hcas_in_order(graph);
+    const bool whole = shape_.hashed || std::any_of(spec.taken_out.begin(), spec.taken_out.end(), between_switches);
+    const ClosShape clos(shape_.levels, static_cast<int>(ports.size()), whole, spec.fabric_place);
+    if (shape_.hashed)
+      build_hashed_clos(graph, spec, clos, ports, link_rate(spec), shape_.seed);
+    else
+      build_sprayed(graph, spec, clos, ports);
+  }
+
+ private:
+  FoldedClosShape shape_;
+
+  BytesPerSecond link_rate(const ClusterSpec& spec) const {
+    return shape_.link_rate.value > 0 ? shape_.link_rate : fastest_port(spec);
+  }
+  void build_sprayed(DeviceGraph&, const ClusterSpec&, const ClosShape&, const std::vector<DeviceId>& ports) const;
+};
+
+/// Ideal spraying: every message spreads evenly over all uplinks that lead its way, so the uplinks of a switch, or of a
+/// group of equal ones, carry the same load each, and one edge of their summed rate stands for them exactly. Where
+/// switches or uplinks are taken out, it has the rate of those that are left. This is exact for the load that a group
+/// sends in all; two groups that miss different planes could use only the planes that both have.
+void FoldedClosFabric::build_sprayed(DeviceGraph& graph, const ClusterSpec& spec, const ClosShape& clos,
+                                     const std::vector<DeviceId>& ports) const {
   static constexpr const char* kGroups[] = {"leaf", "pod", "zone", "hall"};
-  std::vector<DeviceId> below = hcas_in_order(graph, spec.shape);
-  const bool taken = std::any_of(spec.taken_out.begin(), spec.taken_out.end(),
-                                 [&spec](const TakenOut& out) { return in_spraying_fabric(spec, out); });
-  const ClosShape shape(spec.shape.levels, static_cast<int>(below.size()), taken, spec.shape.place);
-  const TakenUplinks gone(shape, spec);
-  BytesPerSecond rate = fabric_link_rate(spec);
-  for (int l = 0; l < shape.levels(); ++l) {
-    const bool top = l + 1 == shape.levels();
+  const TakenUplinks gone(clos, spec);
+  BytesPerSecond rate = link_rate(spec);
+  std::vector<DeviceId> below = ports;
+  for (int l = 0; l < clos.levels(); ++l) {
     std::vector<DeviceId> groups;
-    for (int g = 0; g < shape.groups(l); ++g) {
-      const bool joins_all = shape.uplinks(l) == 0;
+    for (int g = 0; g < clos.groups(l); ++g) {
+      const bool joins_all = clos.uplinks(l) == 0;
       const std::string name = joins_all ? (l == 1 ? "spines" : "core") : fmt::format("{}{}", kGroups[l], g);
       groups.push_back(graph.add({name, DeviceKind::network_switch, -1, g}));
     }
     for (std::size_t i = 0; i < below.size(); ++i) {
-      const auto group = static_cast<int>(i) / shape.down(l);
+      const auto group = static_cast<int>(i) / clos.down(l);
       const DeviceId above = groups[static_cast<std::size_t>(group)];
       if (l == 0) {
         if (below[i] >= 0 && gone.has_leaf(group))
@@ -120,19 +157,39 @@ void build_folded_clos(DeviceGraph& graph, const ClusterSpec& spec) {
         continue;
       }
       const double share = gone.none() ? 1 : gone.share(l - 1, static_cast<int>(i));
-      if (share > 0) graph.connect(below[i], above, {"uplink", rate * share, spec.switch_latency});
+      if (share > 0) graph.connect(below[i], above, {LinkKind::uplink, rate * share, spec.switch_latency});
     }
-    // What a full group could send up, whether or not its last ports are used.
-    if (!top)
-      rate = rate * spec.shape.levels[static_cast<std::size_t>(l)].down /
-             spec.shape.levels[static_cast<std::size_t>(l)].oversubscription;
+    if (l + 1 < clos.levels()) {  // what a full group could send up, whether or not its last ports are used
+      const FabricLevel& level = shape_.levels[static_cast<std::size_t>(l)];
+      rate = rate * level.down / level.oversubscription;
+    }
     below = std::move(groups);
   }
   graph.set_router(tree_router(graph));
 }
 
-const RegisterBuilder<FabricBuilder> registered_folded_clos{
-    fabric_builders(), "folded-clos", {build_folded_clos, read_folded_clos, in_spraying_fabric}};
+/// `levels: [{down: 32, oversubscription: 2}, …]` from the hosts up, `rails`, `routing: spray | ecmp` and its `seed`.
+std::shared_ptr<const Fabric> read_folded_clos(Fields& fields) {
+  const Node& levels = fields.required_child("levels");
+  if (levels.kind != Node::Kind::list || levels.items.empty() || levels.items.size() > 4)
+    fail(levels.place,
+         fields.what() + ": levels: expected a list of one to four levels, such as [{down: 32, oversubscription: 2}]");
+  FoldedClosShape shape;
+  for (const Node& item : levels.items) {
+    Fields level(item, fields.what() + ": level");
+    FabricLevel l;
+    l.down = static_cast<int>(std::min<std::int64_t>(level.integer("down", 1), 1 << 20));
+    l.oversubscription = level.number("oversubscription", 1e-3, 1e6, 1.0);
+    level.finish();
+    shape.levels.push_back(l);
+  }
+  shape.rails = fields.boolean("rails", false);
+  shape.hashed = fields.choice("routing", {"spray", "ecmp"}, "spray") == "ecmp";
+  shape.seed = static_cast<std::uint64_t>(fields.integer("seed", 0, 1));
+  return std::make_shared<FoldedClosFabric>(std::move(shape));
+}
+
+const Registered<FabricReader> registered_folded_clos{fabric_types(), "folded-clos", read_folded_clos};
 
 }  // namespace
 }  // namespace trainyard

@@ -2,91 +2,162 @@
 
 #include <algorithm>
 #include <map>
-#include <set>
 
+#include "models/hardware/link_fields.hpp"
+#include "topologies/cable_text.hpp"
 #include "topologies/cluster.hpp"
+#include "topologies/fabrics/fabric_rows.hpp"
 
 namespace trainyard {
 namespace {
 
-/// `switches: [NAME, …]`, `links: [{from, to, rate, latency, duplex}, …]`: ends are switches or HCAs ("node0/hca1").
-void read_graph_fabric(ClusterSpec& spec, Fields& fields) {
-  const Node& switches = fields.required_child("switches");
-  const Node& links = fields.required_child("links");
-  if (switches.kind != Node::Kind::list || switches.items.empty())
-    fail(switches.place, fmt::format("{}: switches: expected a list of names", fields.what()));
-  for (const Node& name : switches.items) {
-    if (name.kind != Node::Kind::scalar || name.scalar.empty() || name.scalar.find('/') != std::string::npos)
-      fail(name.place, fmt::format("{}: switches: expected names without \"/\"", fields.what()));
-    if (std::count(spec.shape.switches.begin(), spec.shape.switches.end(), name.scalar) > 0)
-      fail(name.place, fmt::format("{}: switches: \"{}\" is there twice", fields.what(), name.scalar));
-    spec.shape.switches.push_back(name.scalar);
+/// A cable of the fabric, as the scenario states it.
+struct StatedCable {
+  std::string a, b;     // a switch of the fabric, or "node0/hca0"
+  BytesPerSecond rate;  // 0: that of the HCA at its end
+  Picoseconds latency;  // negative: not stated
+  bool half_duplex = false;
+  Place place;
+  bool to_hca() const { return a.find('/') != std::string::npos || b.find('/') != std::string::npos; }
+};
+
+/// A fabric that is given link by link; messages take the shortest paths.
+class GraphFabric : public Fabric {
+ public:
+  GraphFabric(std::vector<std::string> switches, std::vector<StatedCable> cables)
+      : switches_(std::move(switches)), cables_(std::move(cables)) {}
+
+  std::string type() const override { return "graph"; }
+  std::vector<LinkKind> link_kinds() const override { return {LinkKind::hca, LinkKind::uplink}; }
+  std::string routing() const override { return pair_routing(); }
+  BytesPerSecond slowest_stated_link() const override {
+    BytesPerSecond slowest;
+    for (const StatedCable& cable : cables_)
+      if (cable.rate.value > 0) slowest = slowest.value > 0 ? std::min(slowest, cable.rate) : cable.rate;
+    return slowest;
   }
-  if (links.kind != Node::Kind::list || links.items.empty())
-    fail(links.place, fmt::format("{}: links: expected a list such as [{{from: node0/hca0, to: {}}}]", fields.what(),
-                                  spec.shape.switches.front()));
-  for (std::size_t i = 0; i < links.items.size(); ++i) {
-    Fields link(links.items[i], fmt::format("{}: links.{}", fields.what(), i));
-    FabricWire wire;
-    wire.place = link.place();
-    wire.a = link.text("from");
-    wire.b = link.text("to");
-    if (wire.a == wire.b) fail(wire.place, fmt::format("{}: joins {} with itself", link.what(), wire.a));
-    wire.rate = link.has("rate") ? link.bandwidth("rate") : BytesPerSecond{0};
-    const bool switched = wire.a.find('/') == std::string::npos && wire.b.find('/') == std::string::npos;
-    if (switched && !link.has("rate"))
-      fail(wire.place, fmt::format("{}: missing key \"rate\" of a link between switches", link.what()));
-    wire.latency = link.has("latency") ? read_latency(link, "latency") : Picoseconds{-1};
-    wire.half_duplex = read_half_duplex(link);
-    link.finish();
-    spec.shape.wires.push_back(std::move(wire));
+  std::shared_ptr<const Fabric> upgraded(const ClusterSpec&, const LinkUpgrade& upgrade) const override {
+    std::vector<StatedCable> cables = cables_;
+    for (StatedCable& cable : cables) {
+      cable.rate = cable.rate * upgrade.rate(cable.to_hca() ? LinkKind::hca : LinkKind::uplink);
+      if (cable.latency.count > 0) cable.latency = to_picoseconds(cable.latency.seconds() / upgrade.latency);
+    }
+    return std::make_shared<GraphFabric>(switches_, std::move(cables));
   }
+  void build(DeviceGraph&, const ClusterSpec&) const override;
+  std::vector<FabricRow> rows(const DeviceGraph&, const ClusterSpec&) const override;
+
+ private:
+  std::vector<std::string> switches_;
+  std::vector<StatedCable> cables_;
+};
+
+/// The cable's own figures and those of the HCAs at its ends.
+Wire wire_of(const StatedCable& cable, const DeviceGraph& graph, const ClusterSpec& spec, DeviceId a, DeviceId b) {
+  Wire wire{LinkKind::uplink, cable.rate, spec.switch_latency, cable.half_duplex};
+  bool hca_below = false;
+  for (const DeviceId end : {a, b}) {
+    const Device& device = graph.devices()[static_cast<std::size_t>(end)];
+    if (device.kind != DeviceKind::hca) continue;
+    const Wire own = hca_wire(spec, device.node);
+    wire.kind = own.kind;
+    wire.rate = wire.rate.value > 0 ? std::min(wire.rate, own.rate) : own.rate;
+    wire.latency = hca_below ? wire.latency + own.latency : own.latency;  // a cable between two has both of theirs
+    wire.half_duplex |= own.half_duplex;
+    hca_below = true;
+  }
+  if (cable.latency.count >= 0) wire.latency = cable.latency;
+  return wire;
 }
 
-/// A fabric that is given link by link; ways are shortest ones.
-void build_graph_fabric(DeviceGraph& graph, const ClusterSpec& spec) {
+void GraphFabric::build(DeviceGraph& graph, const ClusterSpec& spec) const {
   std::map<std::string, DeviceId> ends;
-  std::vector<std::string> names = spec.shape.switches;
-  for (const DeviceId hca : graph.all(DeviceKind::hca)) {
+  std::vector<std::string> names = switches_;
+  const std::vector<DeviceId> hcas = graph.all(DeviceKind::hca);
+  for (const DeviceId hca : hcas) {
     names.push_back(graph.devices()[static_cast<std::size_t>(hca)].name);
     ends[names.back()] = hca;
   }
-  for (std::size_t i = 0; i < spec.shape.switches.size(); ++i)
-    ends[spec.shape.switches[i]] =
-        graph.add({spec.shape.switches[i], DeviceKind::network_switch, -1, static_cast<int>(i)});
+  for (std::size_t i = 0; i < switches_.size(); ++i)
+    ends[switches_[i]] = graph.add({switches_[i], DeviceKind::network_switch, -1, static_cast<int>(i)});
   const auto end = [&](const std::string& name, const Place& place) {
     const auto found = ends.find(name);
     if (found == ends.end())
       fail(place, fmt::format("fabric: a link ends at \"{}\", which is no switch or HCA{}", name, hint(name, names)));
     return found->second;
   };
-  for (const FabricWire& link : spec.shape.wires) {
-    const DeviceId a = end(link.a, link.place), b = end(link.b, link.place);
-    const auto devices = graph.devices();
-    Wire wire{"uplink", link.rate, spec.switch_latency, link.half_duplex};
-    bool hca_below = false;
-    for (const DeviceId hca : {a, b})
-      if (devices[static_cast<std::size_t>(hca)].kind == DeviceKind::hca) {
-        const Wire own = hca_wire(spec, devices[static_cast<std::size_t>(hca)].node);
-        wire.kind = own.kind;
-        wire.rate = wire.rate.value > 0 ? std::min(wire.rate, own.rate) : own.rate;
-        wire.latency = hca_below ? wire.latency + own.latency : own.latency;  // a cable between two has both of theirs
-        wire.half_duplex |= own.half_duplex;
-        hca_below = true;
-      }
-    if (link.latency.count >= 0) wire.latency = link.latency;
-    graph.connect(a, b, wire);
+  for (const StatedCable& cable : cables_) {
+    const DeviceId a = end(cable.a, cable.place), b = end(cable.b, cable.place);
+    graph.connect(a, b, wire_of(cable, graph, spec, a, b));
   }
-  const std::vector<DeviceId> hcas = graph.all(DeviceKind::hca);
   for (const DeviceId hca : hcas)
-    if (hca != hcas.front() && !graph.way(hcas.front(), hca, PathClass::fabric))
-      fail(spec.shape.wires.front().place, fmt::format("fabric: no links lead from {} to {}",
-                                                       graph.devices()[static_cast<std::size_t>(hcas.front())].name,
-                                                       graph.devices()[static_cast<std::size_t>(hca)].name));
+    if (hca != hcas.front() && !graph.path(hcas.front(), hca, PathClass::fabric))
+      fail(cables_.front().place, fmt::format("fabric: no links lead from {} to {}",
+                                              graph.devices()[static_cast<std::size_t>(hcas.front())].name,
+                                              graph.devices()[static_cast<std::size_t>(hca)].name));
 }
 
-const RegisterBuilder<FabricBuilder> registered_graph_fabric{
-    fabric_builders(), "graph", {build_graph_fabric, read_graph_fabric}};
+/// A small fabric is listed cable by cable.
+std::vector<FabricRow> GraphFabric::rows(const DeviceGraph& graph, const ClusterSpec&) const {
+  constexpr int kMostListed = 24;
+  const FabricView view(graph);
+  const std::vector<CableCount> cables = cables_of(view);
+  const std::vector<DeviceId> switches = graph.all(DeviceKind::network_switch);
+  std::vector<FabricRow> rows{{fmt::format("{} switches", switches.size()), cables[0].text("to HCAs"), ""}};
+  if (cables[1].cables == 0) return rows;
+  rows.front().detail += "; " + cables[1].text("between switches");
+  if (cables[1].cables > kMostListed) return rows;
+  for (const DeviceId s : switches)
+    for (const LinkId wire : view.links(s))
+      if (wire % 2 == 0 && is_switch(view, graph.ends(wire).to))
+        rows.push_back(
+            {fmt::format("{} - {}", view.name(s), view.name(graph.ends(wire).to)), cable_text(graph, wire), ""});
+  return rows;
+}
+
+std::vector<std::string> read_switch_names(Fields& fields) {
+  const Node& switches = fields.required_child("switches");
+  std::vector<std::string> names;
+  if (switches.kind != Node::Kind::list || switches.items.empty())
+    fail(switches.place, fmt::format("{}: switches: expected a list of names", fields.what()));
+  for (const Node& name : switches.items) {
+    if (name.kind != Node::Kind::scalar || name.scalar.empty() || name.scalar.find('/') != std::string::npos)
+      fail(name.place, fmt::format("{}: switches: expected names without \"/\"", fields.what()));
+    if (std::count(names.begin(), names.end(), name.scalar) > 0)
+      fail(name.place, fmt::format("{}: switches: \"{}\" is there twice", fields.what(), name.scalar));
+    names.push_back(name.scalar);
+  }
+  return names;
+}
+
+/// `switches: [NAME, …]`, `links: [{from, to, rate, latency, duplex}, …]`: ends are switches or HCAs ("node0/hca1").
+std::shared_ptr<const Fabric> read_graph_fabric(Fields& fields) {
+  fields.required_child("switches");
+  const Node& links = fields.required_child("links");
+  std::vector<std::string> switches = read_switch_names(fields);
+  std::vector<StatedCable> cables;
+  if (links.kind != Node::Kind::list || links.items.empty())
+    fail(links.place, fmt::format("{}: links: expected a list such as [{{from: node0/hca0, to: {}}}]", fields.what(),
+                                  switches.front()));
+  for (std::size_t i = 0; i < links.items.size(); ++i) {
+    Fields link(links.items[i], fmt::format("{}: links.{}", fields.what(), i));
+    StatedCable cable;
+    cable.place = link.place();
+    cable.a = link.text("from");
+    cable.b = link.text("to");
+    if (cable.a == cable.b) fail(cable.place, fmt::format("{}: joins {} with itself", link.what(), cable.a));
+    cable.rate = link.has("rate") ? link.bandwidth("rate") : BytesPerSecond{0};
+    if (!cable.to_hca() && !link.has("rate"))
+      fail(cable.place, fmt::format("{}: missing key \"rate\" of a link between switches", link.what()));
+    cable.latency = link.has("latency") ? read_latency(link, "latency") : Picoseconds{-1};
+    cable.half_duplex = read_half_duplex(link);
+    link.finish();
+    cables.push_back(std::move(cable));
+  }
+  return std::make_shared<GraphFabric>(std::move(switches), std::move(cables));
+}
+
+const Registered<FabricReader> registered_graph{fabric_types(), "graph", read_graph_fabric};
 
 }  // namespace
 }  // namespace trainyard

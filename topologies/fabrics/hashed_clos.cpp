@@ -18,7 +18,7 @@ class HashedClosRouter : public FabricRouter {
   void add_hca(DeviceId hca, int port, LinkId wire) { hcas_.emplace(hca, Hca{port, wire}); }
   void add_uplink(int level, LinkId wire) { up_[static_cast<std::size_t>(level)].push_back(wire); }
 
-  bool way(const DeviceGraph& graph, DeviceId from, DeviceId to, std::vector<LinkId>& wires) const override {
+  bool path(const DeviceGraph& graph, DeviceId from, DeviceId to, std::vector<LinkId>& wires) const override {
     const auto a = hcas_.find(from), b = hcas_.find(to);
     if (a == hcas_.end() || b == hcas_.end()) return false;
     int top = 0;  // the level at which both are in one group
@@ -55,7 +55,7 @@ class HashedClosRouter : public FabricRouter {
                static_cast<std::size_t>(port)];
   }
 
-  /// The way by one choice of uplinks; false, and nothing appended, if a wire of it is down.
+  /// Appends the path of one choice of uplinks; false, without appending, if one of its wires is down.
   bool take(const DeviceGraph& graph, const Hca& a, const Hca& b, int top, std::uint64_t choice,
             std::vector<LinkId>& wires) const {
     std::vector<LinkId> up{a.wire}, down{b.wire ^ 1};
@@ -80,10 +80,9 @@ class HashedClosRouter : public FabricRouter {
 
 }  // namespace
 
-void build_hashed_clos(DeviceGraph& graph, const ClusterSpec& spec) {
-  const std::vector<DeviceId> hcas = hcas_in_order(graph, spec.shape);
-  const ClosShape shape(spec.shape.levels, static_cast<int>(hcas.size()), true, spec.shape.place);
-  auto router = std::make_unique<HashedClosRouter>(shape, spec.shape.seed);
+void build_hashed_clos(DeviceGraph& graph, const ClusterSpec& spec, const ClosShape& shape,
+                       const std::vector<DeviceId>& ports, BytesPerSecond link_rate, std::uint64_t seed) {
+  auto router = std::make_unique<HashedClosRouter>(shape, seed);
   std::vector<DeviceId> first;  // switch of each level
   for (int l = 0; l < shape.levels(); ++l)
     for (int g = 0; g < shape.groups(l); ++g)
@@ -92,13 +91,12 @@ void build_hashed_clos(DeviceGraph& graph, const ClusterSpec& spec) {
         if (g == 0 && p == 0) first.push_back(id);
       }
   const auto next_wire = [&graph] { return static_cast<LinkId>(graph.wires().size()); };
-  for (std::size_t i = 0; i < hcas.size(); ++i) {
-    if (hcas[i] < 0) continue;
-    router->add_hca(hcas[i], static_cast<int>(i), next_wire());
-    graph.connect(hcas[i], first[0] + static_cast<DeviceId>(i) / shape.down(0),
-                  hca_wire(spec, graph.devices()[static_cast<std::size_t>(hcas[i])].node));
+  for (std::size_t i = 0; i < ports.size(); ++i) {
+    if (ports[i] < 0) continue;
+    router->add_hca(ports[i], static_cast<int>(i), next_wire());
+    graph.connect(ports[i], first[0] + static_cast<DeviceId>(i) / shape.down(0),
+                  hca_wire(spec, graph.devices()[static_cast<std::size_t>(ports[i])].node));
   }
-  const BytesPerSecond rate = fabric_link_rate(spec);
   for (int l = 0; l + 1 < shape.levels(); ++l)
     for (int g = 0; g < shape.groups(l); ++g)
       for (int p = 0; p < shape.planes(l); ++p)
@@ -106,7 +104,8 @@ void build_hashed_clos(DeviceGraph& graph, const ClusterSpec& spec) {
           const int above = g / shape.down(l + 1) * shape.planes(l + 1) + p * static_cast<int>(shape.uplinks(l)) + j;
           router->add_uplink(l, next_wire());
           graph.connect(first[static_cast<std::size_t>(l)] + g * shape.planes(l) + p,
-                        first[static_cast<std::size_t>(l) + 1] + above, {"uplink", rate, spec.switch_latency});
+                        first[static_cast<std::size_t>(l) + 1] + above,
+                        {LinkKind::uplink, link_rate, spec.switch_latency});
         }
   graph.set_router(std::move(router));
 }

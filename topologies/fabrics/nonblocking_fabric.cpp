@@ -1,21 +1,33 @@
-#include <fmt/format.h>
-
 #include "topologies/cluster.hpp"
+#include "topologies/fabrics/fabric_rows.hpp"
 #include "topologies/fabrics/tree_router.hpp"
 
 namespace trainyard {
 namespace {
 
 /// One ideal switch with a port for every HCA: each sends and receives at its full rate, whatever the others do.
-void build_nonblocking_fabric(DeviceGraph& graph, const ClusterSpec& spec) {
-  const DeviceId fabric = graph.add({"fabric", DeviceKind::network_switch, -1, 0});
-  for (const DeviceId hca : graph.all(DeviceKind::hca))
-    graph.connect(hca, fabric, hca_wire(spec, graph.devices()[static_cast<std::size_t>(hca)].node));
-  graph.set_router(tree_router(graph));
-}
+class NonblockingFabric : public Fabric {
+ public:
+  std::string type() const override { return "nonblocking"; }
+  std::vector<LinkKind> link_kinds() const override { return {LinkKind::hca}; }
+  std::shared_ptr<const Fabric> upgraded(const ClusterSpec&, const LinkUpgrade&) const override {
+    return std::make_shared<NonblockingFabric>();
+  }
+  std::vector<FabricRow> rows(const DeviceGraph& graph, const ClusterSpec&) const override {
+    return level_rows(FabricView(graph));
+  }
 
-const RegisterBuilder<FabricBuilder> registered_nonblocking{
-    fabric_builders(), "nonblocking", {build_nonblocking_fabric}};
+  void build(DeviceGraph& graph, const ClusterSpec& spec) const override {
+    const DeviceId fabric = graph.add({"fabric", DeviceKind::network_switch, -1, 0});
+    for (const DeviceId hca : graph.all(DeviceKind::hca))
+      graph.connect(hca, fabric, hca_wire(spec, graph.devices()[static_cast<std::size_t>(hca)].node));
+    graph.set_router(tree_router(graph));
+  }
+};
+
+std::shared_ptr<const Fabric> read_nonblocking(Fields&) { return std::make_shared<NonblockingFabric>(); }
+
+const Registered<FabricReader> registered_nonblocking{fabric_types(), "nonblocking", read_nonblocking};
 
 }  // namespace
 }  // namespace trainyard

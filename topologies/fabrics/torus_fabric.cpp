@@ -5,6 +5,7 @@
 #include <numeric>
 
 #include "topologies/cluster.hpp"
+#include "topologies/fabrics/fabric_rows.hpp"
 
 namespace trainyard {
 namespace {
@@ -33,28 +34,8 @@ std::vector<int> read_dims(Fields& fields, const char* key) {
   return dims;
 }
 
-/// `joins: nodes | chips`, `dims: [4, 4, 4]` or `dimensions: 3`, `node_dims`, `link_rate` (default: the chip's), `wrap`,
-/// `wrap_multiple`.
-void read_torus(ClusterSpec& spec, Fields& fields) {
-  spec.joins_chips = fields.choice("joins", {"nodes", "chips"}, "nodes") == "chips";
-  spec.shape.dims = read_dims(fields, "dims");
-  spec.shape.rank = static_cast<int>(fields.integer("dimensions", 1, std::max<std::int64_t>(1, spec.shape.rank)));
-  if (spec.shape.rank > kMostDims)
-    fail(fields.place_of("dimensions"), fmt::format("{}.dimensions: at most {}", fields.what(), kMostDims));
-  spec.shape.node_dims = read_dims(fields, "node_dims");
-  spec.shape.link_rate = fields.bandwidth("link_rate", BytesPerSecond{0});
-  spec.shape.wrap = fields.boolean("wrap", true);
-  spec.shape.wrap_multiple = static_cast<int>(std::min<std::int64_t>(fields.integer("wrap_multiple", 1, 1), 1 << 20));
-}
-
-void read_ring(ClusterSpec& spec, Fields& fields) {
-  spec.shape.rank = 1;
-  spec.shape.link_rate = fields.bandwidth("link_rate", BytesPerSecond{0});
-  spec.shape.wrap = fields.boolean("wrap", true);
-}
-
-/// `count` blocks as a torus of as many dimensions as a block has, its lengths as equal as can be: the least sum; of
-/// several the first.
+/// Arranges `count` blocks as a torus of the block's number of dimensions, with the least sum of lengths; of several such
+/// the first.
 void search_dims(int count, const std::vector<int>& block, std::vector<int>& at, std::vector<int>& best) {
   if (at.size() + 1 == block.size()) {
     at.push_back(count * block.back());
@@ -106,7 +87,7 @@ class DimensionOrderRouter : public FabricRouter {
   std::vector<LinkId> into_;             // by device: its wire to its router
   std::vector<std::vector<LinkId>> up_;  // by router and dimension: the wire to the next higher position; −1: none
 
-  bool way(const DeviceGraph&, DeviceId from, DeviceId to, std::vector<LinkId>& wires) const override {
+  bool path(const DeviceGraph&, DeviceId from, DeviceId to, std::vector<LinkId>& wires) const override {
     const int a = router(from), b = router(to);
     if (a < 0 || b < 0) return false;
     wires.push_back(into_[static_cast<std::size_t>(from)]);
@@ -132,26 +113,91 @@ class DimensionOrderRouter : public FabricRouter {
   }
 };
 
+struct TorusShape {
+  std::string type = "torus";  // or "ring"
+  bool chips = false;          // joins the chips themselves, not nodes
+  std::vector<int> dims;       // empty: as near to a cube as the count allows
+  int rank = 1;                // number of dimensions where `dims` is empty
+  std::vector<int> node_dims;  // the block of chips that a node holds; empty: a row
+  bool wrap = true;            // false: a mesh
+  int wrap_multiple = 1;       // only dimensions of a multiple of this length are closed to rings
+  BytesPerSecond link_rate;    // per direction; 0: that of the chip's links, or of all HCAs of a node
+};
+
+/// A torus (or mesh) of nodes, each with a switch of its own, or of the chips themselves, which pass messages on without
+/// touching their memory. One dimension is a ring.
+class TorusFabric : public Fabric {
+ public:
+  explicit TorusFabric(TorusShape shape) : shape_(std::move(shape)) {}
+
+  std::string type() const override { return shape_.type; }
+  bool joins_chips() const override { return shape_.chips; }
+  bool has_levels() const override { return false; }
+  std::vector<LinkKind> link_kinds() const override {
+    return shape_.chips ? std::vector{LinkKind::ici} : std::vector{LinkKind::hca, LinkKind::uplink};
+  }
+  BytesPerSecond slowest_stated_link() const override { return shape_.link_rate; }
+  std::string routing() const override { return "dimension by dimension, the shorter way round"; }
+  std::string pair_routing() const override { return "dimension order"; }
+  std::shared_ptr<const Fabric> upgraded(const ClusterSpec& before, const LinkUpgrade& upgrade) const override {
+    TorusShape faster = shape_;
+    faster.link_rate = link_rate(before) * upgrade.rate(link_kind());
+    return std::make_shared<TorusFabric>(std::move(faster));
+  }
+  void build(DeviceGraph&, const ClusterSpec&) const override;
+  std::vector<FabricRow> rows(const DeviceGraph&, const ClusterSpec&) const override;
+
+ private:
+  TorusShape shape_;
+
+  LinkKind link_kind() const { return shape_.chips ? LinkKind::ici : LinkKind::uplink; }
+  int ends(const ClusterSpec& spec) const { return shape_.chips ? spec.gpus() : spec.nodes; }
+  bool wraps(int length) const { return shape_.wrap && length % shape_.wrap_multiple == 0; }
+  BytesPerSecond link_rate(const ClusterSpec& spec) const {
+    if (shape_.link_rate.value > 0) return shape_.link_rate;
+    return shape_.chips ? spec.node.gpu.chip_links.rate : fastest_node(spec);
+  }
+  Grid grid(const ClusterSpec&) const;
+  std::string grid_text(const Grid&) const;
+  std::vector<int> chip_positions(const ClusterSpec&, const Grid&) const;
+  void require_chip_links(const ClusterSpec&, const Grid&) const;
+};
+
+Grid TorusFabric::grid(const ClusterSpec& spec) const {
+  std::vector<int> block = shape_.node_dims;
+  block.resize(static_cast<std::size_t>(std::max(shape_.rank, static_cast<int>(block.size()))), 1);
+  const int count = ends(spec), of_block = Grid{block}.size();
+  const bool tiles = shape_.chips && count % of_block == 0;
+  const std::vector<int> ones(block.size(), 1);
+  Grid grid{!shape_.dims.empty() ? shape_.dims : equal_dims(tiles ? count / of_block : count, tiles ? block : ones)};
+  double places = 1;  // a whole number of any size
+  for (const int length : grid.dims) places *= length;
+  if (places != count)
+    fail(spec.fabric_place, fmt::format("a torus of {} has {} places, but there are {} {}", fmt::join(grid.dims, " x "),
+                                        places, count, shape_.chips ? "chips" : "nodes"));
+  return grid;
+}
+
 /// Where the chips of each node stand: nodes are blocks that tile the grid.
-std::vector<int> chip_positions(const ClusterSpec& spec, const Grid& grid) {
-  std::vector<int> block = spec.shape.node_dims;
+std::vector<int> TorusFabric::chip_positions(const ClusterSpec& spec, const Grid& grid) const {
+  std::vector<int> block = shape_.node_dims;
   if (block.empty()) block = {std::gcd(spec.node.gpus, grid.dims[0])};
   block.resize(grid.dims.size(), 1);
-  Grid inside{block}, outside{grid.dims};
+  const Grid inside{block};
+  Grid outside{grid.dims};
   if (inside.size() != spec.node.gpus) {
-    inside.dims.assign(grid.dims.size(), 1);  // no block was given, and a row does not fit: one after the other
-    if (spec.shape.node_dims.empty()) {
+    if (shape_.node_dims.empty()) {  // a row does not fit: chips one after the other
       std::vector<int> all(static_cast<std::size_t>(grid.size()));
       std::iota(all.begin(), all.end(), 0);
       return all;
     }
-    fail(spec.shape.place, fmt::format("node_dims of {} hold {} chips, but a node has {}", fmt::join(block, " x "),
-                                       Grid{block}.size(), spec.node.gpus));
+    fail(spec.fabric_place, fmt::format("node_dims of {} hold {} chips, but a node has {}", fmt::join(block, " x "),
+                                        inside.size(), spec.node.gpus));
   }
   for (std::size_t d = 0; d < block.size(); ++d) {
     if (grid.dims[d] % block[d] != 0)
-      fail(spec.shape.place, fmt::format("a torus of {} is not made of blocks of {}", fmt::join(grid.dims, " x "),
-                                         fmt::join(block, " x ")));
+      fail(spec.fabric_place, fmt::format("a torus of {} is not made of blocks of {}", fmt::join(grid.dims, " x "),
+                                          fmt::join(block, " x ")));
     outside.dims[d] = grid.dims[d] / block[d];
   }
   std::vector<int> positions;
@@ -165,32 +211,19 @@ std::vector<int> chip_positions(const ClusterSpec& spec, const Grid& grid) {
   return positions;
 }
 
-/// Chips have only so many links.
-void require_chip_links(const ClusterSpec& spec, const Grid& grid) {
-  const int links = spec.node.gpu.chip_links.count;
+/// Throws UserError where a chip has too few links for the grid, or states no rate.
+void TorusFabric::require_chip_links(const ClusterSpec& spec, const Grid& grid) const {
+  const Gpu& chip = spec.node.gpu;
   const auto used = 2 * std::count_if(grid.dims.begin(), grid.dims.end(), [](int length) { return length > 1; });
-  if (links > 0 && used > links)
-    fail(spec.shape.place, fmt::format("a torus of {} needs {} links a chip, but {} has {}",
-                                       fmt::join(grid.dims, " x "), used, spec.node.gpu.name, links));
+  if (chip.chip_links.count > 0 && used > chip.chip_links.count)
+    fail(spec.fabric_place, fmt::format("a torus of {} needs {} links a chip, but {} has {}",
+                                        fmt::join(grid.dims, " x "), used, chip.name, chip.chip_links.count));
+  if (link_rate(spec).value <= 0)
+    fail(spec.fabric_place,
+         fmt::format("fabric: missing key \"link_rate\": {} states no links between chips", chip.name));
 }
 
-Grid grid_of(const ClusterSpec& spec, int ends) {
-  std::vector<int> block = spec.shape.node_dims;
-  block.resize(static_cast<std::size_t>(std::max(spec.shape.rank, static_cast<int>(block.size()))), 1);
-  const int of_block = Grid{block}.size();
-  const bool tiles = spec.joins_chips && ends % of_block == 0;
-  const std::vector<int> ones(block.size(), 1);
-  Grid grid{!spec.shape.dims.empty() ? spec.shape.dims
-                                     : equal_dims(tiles ? ends / of_block : ends, tiles ? block : ones)};
-  double places = 1;  // a whole number of any size
-  for (const int length : grid.dims) places *= length;
-  if (places != ends)
-    fail(spec.shape.place, fmt::format("a torus of {} has {} places, but there are {} {}", fmt::join(grid.dims, " x "),
-                                       places, ends, spec.joins_chips ? "chips" : "nodes"));
-  return grid;
-}
-
-/// Wires between neighbours. In a dimension of two there is one wire, not two.
+/// Cables between neighbours. In a dimension of two there is one cable, not two.
 std::vector<std::vector<LinkId>> join_neighbours(DeviceGraph& graph, const Grid& grid, DeviceId first,
                                                  const std::vector<bool>& wrap, const Wire& wire) {
   std::vector<std::vector<LinkId>> up(static_cast<std::size_t>(grid.size()), std::vector<LinkId>(grid.dims.size(), -1));
@@ -212,40 +245,83 @@ std::vector<std::vector<LinkId>> join_neighbours(DeviceGraph& graph, const Grid&
   return up;
 }
 
-/// A torus (or mesh) of nodes, each with a switch of its own, or of the chips themselves, which pass messages on without
-/// touching their memory. One dimension is a ring.
-void build_torus(DeviceGraph& graph, const ClusterSpec& spec) {
-  const bool chips = spec.joins_chips;
-  const std::vector<DeviceId> ends = graph.all(chips ? DeviceKind::gpu : DeviceKind::hca);
-  const Grid grid = grid_of(spec, chips ? static_cast<int>(ends.size()) : spec.nodes);
+void TorusFabric::build(DeviceGraph& graph, const ClusterSpec& spec) const {
+  const bool chips = shape_.chips;
+  const Grid grid = this->grid(spec);
   if (chips) require_chip_links(spec, grid);
-  const BytesPerSecond rate = fabric_link_rate(spec);
-  if (chips && rate.value <= 0)
-    fail(spec.shape.place,
-         fmt::format("fabric: missing key \"link_rate\": {} states no links between chips", spec.node.gpu.name));
+  const BytesPerSecond rate = link_rate(spec);
   const auto first = static_cast<DeviceId>(graph.devices().size());
   for (int n = 0; n < grid.size(); ++n)
     graph.add({fmt::format("{}{}", chips ? "ici" : "router", n), DeviceKind::network_switch, -1, n});
   const std::vector<int> positions = chips ? chip_positions(spec, grid) : std::vector<int>{};
   std::vector<bool> wrap;
-  for (const int length : grid.dims) wrap.push_back(spec.shape.wrap && length % spec.shape.wrap_multiple == 0);
+  for (const int length : grid.dims) wrap.push_back(wraps(length));
   auto router = std::make_unique<DimensionOrderRouter>(grid, wrap);
   router->router_of_.assign(static_cast<std::size_t>(first), -1);
   router->into_.assign(static_cast<std::size_t>(first), -1);
   const auto links = 2 * static_cast<int>(grid.dims.size());  // of a router: what a chip can send at once
-  for (std::size_t i = 0; i < ends.size(); ++i) {
-    const int node = graph.devices()[static_cast<std::size_t>(ends[i])].node, at = chips ? positions[i] : node;
-    router->router_of_[static_cast<std::size_t>(ends[i])] = at;
-    router->into_[static_cast<std::size_t>(ends[i])] = static_cast<LinkId>(graph.wires().size());
-    graph.connect(ends[i], first + at, chips ? Wire{"ICI", rate * links, {}} : hca_wire(spec, node));
+  std::size_t i = 0;
+  for (const DeviceId end : graph.all(chips ? DeviceKind::gpu : DeviceKind::hca)) {
+    const int node = graph.devices()[static_cast<std::size_t>(end)].node, at = chips ? positions[i++] : node;
+    router->router_of_[static_cast<std::size_t>(end)] = at;
+    router->into_[static_cast<std::size_t>(end)] = static_cast<LinkId>(graph.wires().size());
+    graph.connect(end, first + at, chips ? Wire{LinkKind::ici, rate * links, {}} : hca_wire(spec, node));
   }
   const Picoseconds hop{spec.switch_latency.count + (chips ? spec.distance.count : 0)};
-  router->up_ = join_neighbours(graph, grid, first, wrap, {chips ? "ICI" : "uplink", rate, hop});
+  router->up_ = join_neighbours(graph, grid, first, wrap, {link_kind(), rate, hop});
   graph.set_router(std::move(router));
 }
 
-const RegisterBuilder<FabricBuilder> registered_torus{fabric_builders(), "torus", {build_torus, read_torus}};
-const RegisterBuilder<FabricBuilder> registered_ring{fabric_builders(), "ring", {build_torus, read_ring}};
+/// "torus" or "mesh", "ring" or "line"; where only some dimensions are closed, which. (In a dimension of two there is
+/// one cable either way.)
+std::string TorusFabric::grid_text(const Grid& grid) const {
+  std::vector<int> dims = grid.dims, closed, open;
+  if (shape_.dims.empty()) std::erase(dims, 1);
+  if (dims.empty()) dims = {1};
+  for (const int length : dims)
+    if (length > 2) (wraps(length) ? closed : open).push_back(length);
+  const bool torus = open.empty() || !closed.empty();
+  const char* word = dims.size() == 1 ? (torus ? "ring" : "line") : torus ? "torus" : "mesh";
+  std::string text = fmt::format("{} {}", word, fmt::join(dims, " x "));
+  if (!open.empty() && !closed.empty()) text += fmt::format(" (closed along {})", fmt::join(closed, ", "));
+  return text;
+}
+
+std::vector<FabricRow> TorusFabric::rows(const DeviceGraph& graph, const ClusterSpec& spec) const {
+  const FabricView view(graph);
+  const std::vector<CableCount> cables = cables_of(view);
+  return {{fmt::format("{} of {}", grid_text(grid(spec)), shape_.chips ? "chips" : "nodes"),
+           fmt::format("{} routers, {}, {}", graph.all(DeviceKind::network_switch).size(),
+                       cables[1].text("between neighbours"), cables[0].text(fmt::format("to {}s", view.end_word))),
+           ""}};
+}
+
+/// `joins: nodes | chips`, `dims: [4, 4, 4]` or `dimensions: 3`, `node_dims`, `link_rate` (default: the chip's), `wrap`,
+/// `wrap_multiple`.
+std::shared_ptr<const Fabric> read_torus(Fields& fields) {
+  TorusShape shape;
+  shape.chips = fields.choice("joins", {"nodes", "chips"}, "nodes") == "chips";
+  shape.dims = read_dims(fields, "dims");
+  shape.rank = static_cast<int>(fields.integer("dimensions", 1, 1));
+  if (shape.rank > kMostDims)
+    fail(fields.place_of("dimensions"), fmt::format("{}.dimensions: at most {}", fields.what(), kMostDims));
+  shape.node_dims = read_dims(fields, "node_dims");
+  shape.link_rate = fields.bandwidth("link_rate", BytesPerSecond{0});
+  shape.wrap = fields.boolean("wrap", true);
+  shape.wrap_multiple = static_cast<int>(std::min<std::int64_t>(fields.integer("wrap_multiple", 1, 1), 1 << 20));
+  return std::make_shared<TorusFabric>(std::move(shape));
+}
+
+std::shared_ptr<const Fabric> read_ring(Fields& fields) {
+  TorusShape shape;
+  shape.type = "ring";
+  shape.link_rate = fields.bandwidth("link_rate", BytesPerSecond{0});
+  shape.wrap = fields.boolean("wrap", true);
+  return std::make_shared<TorusFabric>(std::move(shape));
+}
+
+const Registered<FabricReader> registered_torus{fabric_types(), "torus", read_torus};
+const Registered<FabricReader> registered_ring{fabric_types(), "ring", read_ring};
 
 }  // namespace
 }  // namespace trainyard

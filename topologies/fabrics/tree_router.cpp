@@ -25,7 +25,7 @@ class TreeRouter : public FabricRouter {
         depth_[static_cast<std::size_t>(*id)] = depth_[static_cast<std::size_t>(graph.ends(wire).to)] + 1;
   }
 
-  bool way(const DeviceGraph& graph, DeviceId from, DeviceId to, std::vector<LinkId>& wires) const override {
+  bool path(const DeviceGraph& graph, DeviceId from, DeviceId to, std::vector<LinkId>& wires) const override {
     std::vector<LinkId> down;
     while (from != to) {
       const bool climb = depth_[static_cast<std::size_t>(from)] >= depth_[static_cast<std::size_t>(to)];

@@ -3,35 +3,42 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <functional>
 
 namespace trainyard {
 namespace {
 constexpr KindSet kMessages = bit(Kind::send) | bit(Kind::recv);
 constexpr KindSet kWork = bit(Kind::compute) | bit(Kind::local);
 
-/// Switches joined with each other: a folded Clos, a torus of nodes, a dragonfly, a fabric given link by link.
-bool has_uplinks(const ClusterSpec& spec) {
-  return !spec.joins_chips && spec.fabric != "nonblocking" && spec.fabric != "ethernet";
-}
+/// How much faster a what-if makes each resource class.
+class Factors {
+ public:
+  explicit Factors(const Upgrade& upgrade) : upgrade_(upgrade) {}
+  double operator()(const std::string& resource_class) const {
+    const auto at = upgrade_.find(resource_class);
+    return at == upgrade_.end() ? 1.0 : at->second;
+  }
+  double operator()(LinkKind kind) const { return (*this)(std::string(name_of(kind))); }
 
-using Factor = std::function<double(const char*)>;
+ private:
+  const Upgrade& upgrade_;
+};
 
-NodeType upgraded_node(NodeType node, const Factor& factor) {
+NodeType upgraded_node(NodeType node, const Factors& factor) {
   for (FlopsPerSecond& peak : node.gpu.peak) peak = peak * factor("compute");
   node.gpu.memory_bandwidth = node.gpu.memory_bandwidth * factor("memory");
-  node.gpu.nvlink = node.gpu.nvlink * factor("NVLink");
-  node.gpu.chip_links.rate = node.gpu.chip_links.rate * factor("ICI");
-  node.nvlink_rate = node.nvlink_rate * factor("NVLink");
-  node.pcie_rate = node.pcie_rate * factor("PCIe");
-  node.gpu_pcie_rate = node.gpu_pcie_rate * factor("PCIe");
-  node.socket_rate = node.socket_rate * factor("socket");
-  node.cpu.memory_bandwidth = node.cpu.memory_bandwidth * factor("host memory");
-  node.cpu.copy_rate = node.cpu.copy_rate * factor("CPU copies");
-  node.nvme.read = node.nvme.read * factor("NVMe");
-  node.nvme.write = node.nvme.write * factor("NVMe");
-  node.hca_rate = node.hca_rate * factor("HCA");
-  for (GraphWire& wire : node.wires) wire.rate = wire.rate * factor(wire.kind.c_str());
+  const std::pair<BytesPerSecond*, LinkKind> rates[] = {{&node.gpu.nvlink, LinkKind::nvlink},
+                                                        {&node.gpu.chip_links.rate, LinkKind::ici},
+                                                        {&node.nvlink_rate, LinkKind::nvlink},
+                                                        {&node.pcie_rate, LinkKind::pcie},
+                                                        {&node.gpu_pcie_rate, LinkKind::pcie},
+                                                        {&node.socket_rate, LinkKind::socket},
+                                                        {&node.nvme.read, LinkKind::nvme},
+                                                        {&node.nvme.write, LinkKind::nvme},
+                                                        {&node.cpu.copy_rate, LinkKind::cpu_copies},
+                                                        {&node.cpu.memory_bandwidth, LinkKind::host_memory},
+                                                        {&node.hca_rate, LinkKind::hca}};
+  for (const auto& [rate, kind] : rates) *rate = *rate * factor(kind);
+  for (GraphWire& wire : node.wires) wire.rate = wire.rate * factor(wire.kind);
   for (Picoseconds* latency :
        {&node.nvlink_latency, &node.pcie_latency, &node.socket_latency, &node.hca_latency, &node.nvme.latency})
     *latency = to_picoseconds(latency->seconds() / factor("latency"));
@@ -39,28 +46,46 @@ NodeType upgraded_node(NodeType node, const Factor& factor) {
   return node;
 }
 
+/// Does a cluster of several GPUs have links of this kind, so that making them faster could pay?
+bool has_links(const ClusterSpec& spec, LinkKind kind) {
+  const std::vector<const NodeType*> types = spec.types();
+  const auto any = [&types](auto has) {
+    return std::any_of(types.begin(), types.end(), [&](const NodeType* type) { return has(*type); });
+  };
+  const std::vector<LinkKind> joined = spec.fabric ? spec.fabric->link_kinds() : std::vector<LinkKind>{};
+  const bool in_fabric = std::find(joined.begin(), joined.end(), kind) != joined.end();
+  switch (kind) {
+    case LinkKind::nvlink:
+      return any([](const NodeType& t) {
+        return t.interconnect == "nvswitch" || t.interconnect == "nvlink-mesh" ||
+               std::any_of(t.wires.begin(), t.wires.end(),
+                           [](const GraphWire& w) { return w.kind == LinkKind::nvlink; });
+      });
+    case LinkKind::pcie:
+      return true;
+    case LinkKind::socket:
+      return any([](const NodeType& t) { return t.sockets > 1; });
+    case LinkKind::host_memory:
+      return any([](const NodeType& t) { return t.cpu.memory_bandwidth.value > 0; });
+    case LinkKind::cpu_copies:
+      return spec.nodes > 1 && any([](const NodeType& t) { return t.network.tcp && t.cpu.copy_rate.value > 0; });
+    case LinkKind::ici:
+      return in_fabric;
+    case LinkKind::hca:
+    case LinkKind::uplink:
+      return spec.nodes > 1 && in_fabric;
+    default:
+      return false;
+  }
+}
+
 }  // namespace
 
 std::vector<std::string> resource_classes(const ClusterSpec& spec) {
   std::vector<std::string> classes{"compute", "memory"};
-  const std::vector<const NodeType*> types = spec.types();
-  const auto any = [&types](auto has) {
-    return std::any_of(types.begin(), types.end(), [&](auto* t) { return has(*t); });
-  };
-  const auto has_nvlink = [](const NodeType& t) {
-    return t.interconnect == "nvswitch" || t.interconnect == "nvlink-mesh" ||
-           std::any_of(t.wires.begin(), t.wires.end(), [](const GraphWire& wire) { return wire.kind == "NVLink"; });
-  };
   if (spec.gpus() > 1) {
-    if (any(has_nvlink)) classes.emplace_back("NVLink");
-    if (spec.joins_chips) classes.emplace_back("ICI");
-    classes.emplace_back("PCIe");
-    if (any([](const NodeType& t) { return t.sockets > 1; })) classes.emplace_back("socket");
-    if (any([](const NodeType& t) { return t.cpu.memory_bandwidth.value > 0; })) classes.emplace_back("host memory");
-    if (spec.nodes > 1 && any([](const NodeType& t) { return t.network.tcp && t.cpu.copy_rate.value > 0; }))
-      classes.emplace_back("CPU copies");
-    if (spec.nodes > 1 && !spec.joins_chips) classes.emplace_back("HCA");
-    if (spec.nodes > 1 && has_uplinks(spec)) classes.emplace_back("uplink");
+    for (const LinkKind kind : all_link_kinds())
+      if (has_links(spec, kind)) classes.emplace_back(name_of(kind));
     classes.emplace_back("latency");
   }
   classes.emplace_back("framework");
@@ -72,27 +97,16 @@ std::string describe_upgrade(const std::string& c, double factor) {
   if (c == "framework") return fmt::format("1/{} of the software overheads", factor);
   if (c == "compute") return fmt::format("{}x GPU FLOP/s", factor);
   if (c == "memory") return fmt::format("{}x GPU memory bandwidth", factor);
-  if (c == "uplink") return fmt::format("{}x uplinks between switches", factor);
+  for (const LinkKind kind : all_link_kinds())
+    if (c == name_of(kind)) return fmt::format("{}x {}", factor, words_of(kind).upgraded);
   return fmt::format("{}x {} rate", factor, c);
 }
 
 ClusterSpec upgraded(ClusterSpec spec, const Upgrade& upgrade) {
-  const auto factor = [&upgrade](const char* c) {
-    const auto at = upgrade.find(c);
-    return at == upgrade.end() ? 1.0 : at->second;
-  };
-  FabricShape& shape = spec.shape;
-  // Rates between switches that follow the HCAs' stay as they are when these are made faster.
-  const double links = spec.joins_chips ? factor("ICI") : factor("uplink");
-  shape.link_rate = fabric_link_rate(spec) * links;
+  const Factors factor(upgrade);
+  if (spec.fabric) spec.fabric = spec.fabric->upgraded(spec, {factor, factor("latency")});
   spec.node = upgraded_node(std::move(spec.node), factor);
   for (NodeGroup& group : spec.others) group.type = upgraded_node(std::move(group.type), factor);
-  if (shape.global_rate.value > 0) shape.global_rate = shape.global_rate * links;
-  for (FabricWire& wire : shape.wires) {
-    const bool hca = wire.a.find('/') != std::string::npos || wire.b.find('/') != std::string::npos;
-    wire.rate = wire.rate * (hca ? factor("HCA") : factor("uplink"));
-    if (wire.latency.count > 0) wire.latency = to_picoseconds(wire.latency.seconds() / factor("latency"));
-  }
   // The speed of light is not for sale: distances stay.
   spec.switch_latency = to_picoseconds(spec.switch_latency.seconds() / factor("latency"));
   return spec;
@@ -170,15 +184,15 @@ Seconds ClusterMachine::fused_time(const NodeType& type, std::size_t run) const 
   return Seconds{time};
 }
 
-/// In host memory by the CPU, whose rate counts each byte copied once; else by a kernel of the GPU.
+/// Buckets in host memory are copied by the CPU (its rate counts each byte once), others by a kernel of the GPU.
 Seconds ClusterMachine::bucket_copy_time(const NodeType& type, Work work) const {
   if (stack_.host_buckets) return type.cpu.copy_rate.value > 0 ? work.bytes / 2 / type.cpu.copy_rate : Seconds{0};
   work.kernel = static_cast<std::uint16_t>(Kernel::elementwise);
   return rank_time(type, stack_, work);
 }
 
-Route ClusterMachine::route(Actor from, Actor to, PathClass path) const {
-  return routing_.route(device(from), device(to), path, to_picoseconds(stack_.network_step));
+Route ClusterMachine::route(Actor from, Actor to, PathClass path_class) const {
+  return routing_.route(device(from), device(to), path_class, to_picoseconds(stack_.network_step));
 }
 
 bool ClusterMachine::interferes() const {

@@ -18,36 +18,35 @@ std::string describe_upgrade(const std::string& resource_class, double factor);
 ClusterSpec upgraded(ClusterSpec, const Upgrade&);
 SoftwareStack upgraded(SoftwareStack, const Upgrade&);
 
-/// Time of a kernel on a GPU of this node, while nothing else runs there: the roofline's, but at least what the stack
-/// needs to issue one. Throws UserError as `kernel_time`.
+/// Time of a kernel that has a GPU of this node to itself: the roofline's, but at least the stack's dispatch time.
+/// Throws UserError as `kernel_time` does.
 Seconds kernel_cost(const NodeType&, const SoftwareStack&, const Work&);
 
-// Work::kernel of what is no kernel: the host work of one step; the wait for the coordinator's next tick; the copy of a
-// bucket's gradients in or out (its bytes are those read and written).
-// From kFirstFused on, runs of kernels.
+// Values of Work::kernel that are not kernels: the host work of one step; the wait for the coordinator's next tick; the
+// copy of a bucket's gradients in or out (with the bytes read and written); from kFirstFused on, fused runs of kernels.
 constexpr std::uint16_t kFirstFused = 2000;
 constexpr std::uint16_t kStepOverhead = 1000, kCycleWait = 1001, kBucketCopy = 1002;
 
-/// What a kernel or the host work of a step takes on a GPU of such a node under this stack.
+/// Time of a kernel, or of the host work of a step, on a GPU of this node under this stack.
 Seconds rank_time(const NodeType&, const SoftwareStack&, const Work&);
 
 /// A cluster on which rank r runs on GPU r (node by node). After the GPUs, every CPU socket, every NVMe drive, every
-/// NVSwitch and every switch of the fabric is an actor too. Kernels cost what the roofline of the rank's GPU says, but at least what the stack needs to issue one; host
-/// work what the CPU's figures say; messages take the ways of `Routing`.
+/// NVSwitch and every switch of the fabric is an actor too. Kernels take `kernel_cost`, host work takes what the CPU's
+/// figures give, and messages take the paths of `Routing`.
 class ClusterMachine : public Machine {
  public:
   ClusterMachine(const ClusterSpec&, const SoftwareStack&);
   ClusterMachine(const ClusterMachine&) = delete;  // its routing refers to its graph
 
-  /// Kernels and the host work of steps take `factor` times what their model says: so that a step takes what was
-  /// measured. Messages, waits and the copies of buckets stay.
+  /// Multiplies the time of kernels and of the host work of steps, so that a step takes as long as measured. Messages,
+  /// waits and the copies of buckets stay.
   void scale_compute(double factor) { compute_scale_ = factor; }
-  /// Runs of kernels that are priced as one: number i as kernel kFirstFused + i.
+  /// Runs of kernels that are priced as one operation: run i as kernel kFirstFused + i.
   void fuse(std::vector<std::vector<Work>> runs);
 
   std::span<const Link> links() const override { return graph_.links(); }
   Cost price(const Work&, Actor) const override;
-  Route route(Actor from, Actor to, PathClass path) const override;
+  Route route(Actor from, Actor to, PathClass path_class) const override;
   bool interferes() const override;
   double speed(Actor, Kind, KindSet active) const override;
   std::span<const LinkId> ports(Actor actor) const override { return ports_.at(static_cast<std::size_t>(actor)); }
@@ -61,15 +60,17 @@ class ClusterMachine : public Machine {
   Actor actor(DeviceId) const;
   /// The HCA that an actor uses; −1: none.
   DeviceId hca_of(Actor actor) const { return routing_.hca_of(device(actor)); }
-  /// The CPU socket that an actor hangs at; −1: none.
+  /// The CPU socket that an actor is attached to; −1: none.
   DeviceId socket_of(Actor actor) const { return routing_.socket_of(device(actor)); }
   /// Actors are 0 to one less.
   Actor actors() const { return static_cast<Actor>(actors_.size()); }
-  Way way(Actor from, Actor to, PathClass path) const { return routing_.way(device(from), device(to), path); }
+  Path path(Actor from, Actor to, PathClass path_class) const {
+    return routing_.path(device(from), device(to), path_class);
+  }
 
  private:
   ClusterSpec spec_;
-  mutable DeviceGraph graph_;  // remembers the ways it has found
+  mutable DeviceGraph graph_;  // remembers the paths it has found
   mutable Routing routing_;
   SoftwareStack stack_;
   double compute_scale_ = 1;

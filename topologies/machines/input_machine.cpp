@@ -9,7 +9,7 @@ namespace trainyard {
 std::vector<std::string> resource_classes(const InputSupply& supply) {
   std::vector<std::string> classes;
   if (!supply.used()) return classes;
-  classes.emplace_back("storage");
+  classes.emplace_back(name_of(LinkKind::storage));
   if (supply.workers > 0) classes.emplace_back("decode");
   return classes;
 }
@@ -19,56 +19,56 @@ InputSupply upgraded(InputSupply supply, const Upgrade& upgrade) {
     const auto at = upgrade.find(c);
     return at == upgrade.end() ? 1.0 : at->second;
   };
-  supply.storage.read = supply.storage.read * factor("storage");
-  supply.storage.iops *= factor("storage");
+  supply.storage.read = supply.storage.read * factor(name_of(LinkKind::storage));
+  supply.storage.iops *= factor(name_of(LinkKind::storage));
   supply.rate *= factor("decode");
   return supply;
 }
 
 Upgrade with_drives(const InputSupply& supply, Upgrade upgrade) {
-  const auto at = upgrade.find("storage");
-  if (at != upgrade.end() && supply.store == SampleStore::drives) upgrade["NVMe"] = at->second;
+  const auto at = upgrade.find(name_of(LinkKind::storage));
+  if (at != upgrade.end() && supply.store == SampleStore::drives) upgrade[name_of(LinkKind::nvme)] = at->second;
   return upgrade;
 }
 
-InputMachine::InputMachine(ClusterMachine& beneath, const InputSupply& supply,
+InputMachine::InputMachine(ClusterMachine& base, const InputSupply& supply,
                            const std::vector<std::vector<Actor>>& groups, std::uint16_t kernel, const Place& where)
-    : beneath_(beneath),
+    : base_(base),
       supply_(supply),
       kernel_(kernel),
-      first_(beneath.actors()),
-      links_(beneath.links().begin(), beneath.links().end()) {
+      first_(base.actors()),
+      links_(base.links().begin(), base.links().end()) {
   for (const std::vector<Actor>& ranks : groups) {
     Group& group = groups_.emplace_back();
-    group.cpu = beneath_.socket_of(ranks.front());
+    group.cpu = base_.socket_of(ranks.front());
     if (group.cpu < 0) fail(where, "input: the node has no CPU that could load samples");
-    group.node = beneath_.graph().devices()[static_cast<std::size_t>(beneath_.device(ranks.front()))].node;
+    group.node = base_.graph().devices()[static_cast<std::size_t>(base_.device(ranks.front()))].node;
   }
   add_storage(where);
   for (std::size_t g = 0; g < groups_.size(); ++g) {
     Group& group = groups_[g];
     group.loader = actors();
-    places_.push_back({g, beneath_.actor(group.cpu), false});
+    places_.push_back({g, base_.actor(group.cpu), false});
     const std::vector<DeviceId> drives = supply_.store == SampleStore::drives
-                                             ? beneath_.graph().all(DeviceKind::nvme, group.node)
+                                             ? base_.graph().all(DeviceKind::nvme, group.node)
                                              : std::vector<DeviceId>{-1};
     for (const DeviceId drive : drives) {
       group.readers.push_back(actors());
-      places_.push_back({g, drive < 0 ? -1 : beneath_.actor(drive), true});
+      places_.push_back({g, drive < 0 ? -1 : base_.actor(drive), true});
     }
     const auto same_node = std::count_if(groups_.begin(), groups_.end(),
                                          [&group](const Group& other) { return other.node == group.node; });
     files_.push_back(-1);
     if (latency(group.node).count > 0)
       files_.back() =
-          add(fmt::format("files of rank {}", groups[g].front()), "file latency",
+          add(fmt::format("files of rank {}", groups[g].front()), LinkKind::file_latency,
               file_limit(std::max(1.0, static_cast<double>(supply_.readers) / static_cast<double>(same_node)),
                          supply_.file, latency(group.node), read_rate(group.node)));
   }
 }
 
-LinkId InputMachine::add(std::string name, const char* kind, BytesPerSecond rate) {
-  links_.push_back({std::move(name), kind, rate});
+LinkId InputMachine::add(std::string name, LinkKind kind, BytesPerSecond rate) {
+  links_.push_back({std::move(name), name_of(kind), rate});
   return static_cast<LinkId>(links_.size() - 1);
 }
 
@@ -76,11 +76,11 @@ LinkId InputMachine::add(std::string name, const char* kind, BytesPerSecond rate
 void InputMachine::add_storage(const Place& where) {
   std::vector<LinkId> shared;
   const auto add_rates = [this](const std::string& name) {
-    std::vector<LinkId> added{add(name, "storage", supply_.storage.read)};
+    std::vector<LinkId> added{add(name, LinkKind::storage, supply_.storage.read)};
     storage_links_.push_back(added.front());
     if (supply_.storage.iops > 0)
-      added.push_back(
-          add(name + " requests", "storage requests", BytesPerSecond{supply_.storage.iops * supply_.file.value}));
+      added.push_back(add(name + " requests", LinkKind::storage_requests,
+                          BytesPerSecond{supply_.storage.iops * supply_.file.value}));
     return added;
   };
   if (supply_.store == SampleStore::shared) shared = add_rates(supply_.storage.name);
@@ -89,52 +89,52 @@ void InputMachine::add_storage(const Place& where) {
     std::vector<LinkId>& links = links_of_node_[group.node];
     const std::string node = fmt::format("node{}", group.node);
     if (supply_.store == SampleStore::drives) {
-      const std::vector<DeviceId> drives = beneath_.graph().all(DeviceKind::nvme, group.node);
+      const std::vector<DeviceId> drives = base_.graph().all(DeviceKind::nvme, group.node);
       if (drives.empty())
         fail(where, fmt::format("input.storage: {} has no NVMe drives; give it some (cluster.nvme: {{count: 4, type: "
                                 "samsung-pm1733}}), or name a storage (`trainyard list storages`)",
-                                beneath_.spec().type_of(group.node).name));
+                                base_.spec().type_of(group.node).name));
       for (const DeviceId drive : drives)
-        for (const LinkId wire : beneath_.graph().links_from(drive)) storage_links_.push_back(wire);
+        for (const LinkId wire : base_.graph().links_from(drive)) storage_links_.push_back(wire);
       continue;
     }
     links = supply_.store == SampleStore::own ? add_rates(node + "/" + supply_.storage.name) : shared;
-    if (supply_.port.value > 0) links.push_back(add(node + "/storage port", "storage port", supply_.port));
-    if (supply_.over_adapters && (beneath_.spec().nodes == 1 || beneath_.hca_of(beneath_.actor(group.cpu)) < 0))
+    if (supply_.port.value > 0) links.push_back(add(node + "/storage port", LinkKind::storage_port, supply_.port));
+    if (supply_.over_adapters && (base_.spec().nodes == 1 || base_.hca_of(base_.actor(group.cpu)) < 0))
       fail(where, "input.over_adapters: there is no network between nodes in this cluster; give the storage a port");
   }
 }
 
 BytesPerSecond InputMachine::read_rate(int node) const {
-  const NvmeType& nvme = beneath_.spec().type_of(node).nvme;
+  const NvmeType& nvme = base_.spec().type_of(node).nvme;
   return supply_.store == SampleStore::drives ? nvme.read * nvme.count : supply_.storage.read;
 }
 
 Picoseconds InputMachine::latency(int node) const {
-  return supply_.store == SampleStore::drives ? beneath_.spec().type_of(node).nvme.latency : supply_.storage.latency;
+  return supply_.store == SampleStore::drives ? base_.spec().type_of(node).nvme.latency : supply_.storage.latency;
 }
 
 Cost InputMachine::price(const Work& work, Actor actor) const {
-  if (actor < first_) return beneath_.price(work, actor);
+  if (actor < first_) return base_.price(work, actor);
   return {work.kernel == kernel_ ? decode_time(supply_, work.bytes) : Seconds{0}};
 }
 
 void InputMachine::link_state(LinkId link, bool up) {
-  beneath_.link_state(link, up);
+  base_.link_state(link, up);
   routes_.clear();  // but not what they hold: messages on their way use it
 }
 
 std::string InputMachine::actor_name(Actor actor) const {
-  if (actor < first_) return beneath_.actor_name(actor);
+  if (actor < first_) return base_.actor_name(actor);
   const PlaceOf& place = places_[static_cast<std::size_t>(actor - first_)];
   const Group& group = groups_[place.group];
   if (!place.reader) return fmt::format("loader {} (node{})", place.group, group.node);
   return fmt::format("reader of loader {} ({})", place.group,
-                     place.at >= 0 ? beneath_.actor_name(place.at) : supply_.storage.name);
+                     place.at >= 0 ? base_.actor_name(place.at) : supply_.storage.name);
 }
 
-/// The same way with further links before it.
-Route InputMachine::behind(const std::vector<LinkId>& links, const Route& route) const {
+/// The route with further links at its beginning.
+Route InputMachine::with_links_before(const std::vector<LinkId>& links, const Route& route) const {
   Route whole = route;
   std::vector<LinkUse>& uses = uses_.emplace_back();
   double slowest = 0;
@@ -157,31 +157,31 @@ Route InputMachine::behind(const std::vector<LinkId>& links, const Route& route)
 
 Route InputMachine::read_route(const PlaceOf& reader) const {
   const Group& group = groups_[reader.group];
-  const Actor cpu = beneath_.actor(group.cpu);
+  const Actor cpu = base_.actor(group.cpu);
   std::vector<LinkId> links = links_of_node_.at(group.node);
   if (files_[reader.group] >= 0) links.push_back(files_[reader.group]);
-  if (reader.at >= 0) return behind(links, beneath_.route(reader.at, cpu, PathClass::automatic));
-  Route way;
+  if (reader.at >= 0) return with_links_before(links, base_.route(reader.at, cpu, PathClass::automatic));
+  Route path;
   if (supply_.over_adapters) {
-    const DeviceGraph& graph = beneath_.graph();
-    for (const LinkId wire : graph.links_from(beneath_.hca_of(cpu)))
+    const DeviceGraph& graph = base_.graph();
+    for (const LinkId wire : graph.links_from(base_.hca_of(cpu)))
       if (const DeviceId to = graph.ends(wire).to;
           graph.devices()[static_cast<std::size_t>(to)].kind == DeviceKind::network_switch)
-        way = beneath_.route(beneath_.actor(to), cpu, PathClass::automatic);
-  } else if (const LinkId memory = beneath_.graph().host(group.cpu).memory; memory >= 0) {
+        path = base_.route(base_.actor(to), cpu, PathClass::automatic);
+  } else if (const LinkId memory = base_.graph().host(group.cpu).memory; memory >= 0) {
     links.push_back(memory);
   }
-  way.latency += supply_.storage.latency;
-  if (!way.legs.empty()) {
-    std::vector<Leg>& legs = legs_.emplace_back(way.legs.begin(), way.legs.end());
+  path.latency += supply_.storage.latency;
+  if (!path.legs.empty()) {
+    std::vector<Leg>& legs = legs_.emplace_back(path.legs.begin(), path.legs.end());
     legs.front().latency += supply_.storage.latency;
-    way.legs = legs;
+    path.legs = legs;
   }
-  return behind(links, way);
+  return with_links_before(links, path);
 }
 
-Route InputMachine::route(Actor from, Actor to, PathClass path) const {
-  if (from < first_ && to < first_) return beneath_.route(from, to, path);
+Route InputMachine::route(Actor from, Actor to, PathClass path_class) const {
+  if (from < first_ && to < first_) return base_.route(from, to, path_class);
   const auto [at, fresh] = routes_.try_emplace({from, to});
   Route& route = at->second;
   if (!fresh) return route;
@@ -190,7 +190,7 @@ Route InputMachine::route(Actor from, Actor to, PathClass path) const {
   if (place.reader)
     route = read_route(place);
   else
-    route = beneath_.route(beneath_.actor(groups_[place.group].cpu), to, PathClass::automatic);
+    route = base_.route(base_.actor(groups_[place.group].cpu), to, PathClass::automatic);
   return route;
 }
 

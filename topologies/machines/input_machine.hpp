@@ -14,10 +14,10 @@ InputSupply upgraded(InputSupply, const Upgrade&);
 /// "storage" is the node's drives where samples lie there.
 Upgrade with_drives(const InputSupply&, Upgrade);
 
-/// A cluster with what brings samples to its GPUs: after the actors of the cluster come, for each group of ranks with
-/// the same samples, a loader on the CPU that its first rank hangs at, and readers at the storage: one at each drive of
-/// the node, or one at the storage that the supply names. What all readers of a storage share, and what the latency of
-/// files allows each loader, are links beyond those of the cluster.
+/// A cluster whose GPUs are fed with samples. After the actors of the cluster come, for each group of ranks with the same
+/// samples, a loader on the CPU of its first rank, and readers at the storage: one at each drive of the node, or one at
+/// the storage that the supply names. The rate of a storage and the rate that the latency of files allows each loader are
+/// links beyond those of the cluster.
 class InputMachine : public Machine {
  public:
   /// `groups`: the ranks of each loader. `kernel`: what Work::kernel calls decoding. Throws UserError at `where` for a
@@ -40,12 +40,12 @@ class InputMachine : public Machine {
   std::span<const Link> links() const override { return links_; }
   Cost price(const Work&, Actor) const override;
   Route route(Actor from, Actor to, PathClass) const override;
-  bool interferes() const override { return beneath_.interferes(); }
+  bool interferes() const override { return base_.interferes(); }
   double speed(Actor actor, Kind kind, KindSet active) const override {
-    return actor < first_ ? beneath_.speed(actor, kind, active) : 1;
+    return actor < first_ ? base_.speed(actor, kind, active) : 1;
   }
   std::span<const LinkId> ports(Actor actor) const override {
-    return actor < first_ ? beneath_.ports(actor) : std::span<const LinkId>{};
+    return actor < first_ ? base_.ports(actor) : std::span<const LinkId>{};
   }
   void link_state(LinkId link, bool up) override;
   std::string actor_name(Actor) const override;
@@ -56,7 +56,7 @@ class InputMachine : public Machine {
     Actor at = -1;  // reader: the drive, −1: a storage outside of the cluster's graph
     bool reader = false;
   };
-  ClusterMachine& beneath_;
+  ClusterMachine& base_;
   InputSupply supply_;
   std::uint16_t kernel_;
   Actor first_;
@@ -70,13 +70,13 @@ class InputMachine : public Machine {
   mutable std::deque<std::vector<LinkUse>> uses_;
   mutable std::deque<std::vector<Leg>> legs_;
 
-  LinkId add(std::string name, const char* kind, BytesPerSecond rate);
+  LinkId add(std::string name, LinkKind kind, BytesPerSecond rate);
   void add_storage(const Place&);
   void add_group(const std::vector<Actor>& ranks, const Place&);
   BytesPerSecond read_rate(int node) const;
   Picoseconds latency(int node) const;
   Route read_route(const PlaceOf&) const;
-  Route behind(const std::vector<LinkId>&, const Route&) const;
+  Route with_links_before(const std::vector<LinkId>&, const Route&) const;
 };
 
 }  // namespace trainyard

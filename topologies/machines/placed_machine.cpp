@@ -4,28 +4,27 @@
 
 namespace trainyard {
 
-PlacedMachine::PlacedMachine(Machine& beneath, std::vector<Placed> actors)
-    : beneath_(beneath), actors_(std::move(actors)) {
+PlacedMachine::PlacedMachine(Machine& base, std::vector<Placed> actors) : base_(base), actors_(std::move(actors)) {
   std::set<Actor> taken;
   for (const Placed& actor : actors_) first_.push_back(taken.insert(actor.at).second);
 }
 
-Route PlacedMachine::route(Actor from, Actor to, PathClass path) const {
+Route PlacedMachine::route(Actor from, Actor to, PathClass path_class) const {
   if (place(from) == place(to)) return {};
-  return beneath_.route(place(from), place(to), path);
+  return base_.route(place(from), place(to), path_class);
 }
 
 double PlacedMachine::speed(Actor actor, Kind kind, KindSet active) const {
-  return first_.at(static_cast<std::size_t>(actor)) ? beneath_.speed(place(actor), kind, active) : 1;
+  return first_.at(static_cast<std::size_t>(actor)) ? base_.speed(place(actor), kind, active) : 1;
 }
 
 std::span<const LinkId> PlacedMachine::ports(Actor actor) const {
-  return first_.at(static_cast<std::size_t>(actor)) ? beneath_.ports(place(actor)) : std::span<const LinkId>{};
+  return first_.at(static_cast<std::size_t>(actor)) ? base_.ports(place(actor)) : std::span<const LinkId>{};
 }
 
 std::string PlacedMachine::actor_name(Actor actor) const {
   const Placed& placed = actors_.at(static_cast<std::size_t>(actor));
-  const std::string at = beneath_.actor_name(placed.at);
+  const std::string at = base_.actor_name(placed.at);
   return placed.name.empty() ? at : placed.name + " (" + at + ")";
 }
 

@@ -6,26 +6,26 @@
 
 namespace trainyard {
 
-StorageMachine::StorageMachine(ClusterMachine& beneath, const Storage& store)
-    : beneath_(beneath), store_(store), links_(beneath.links().begin(), beneath.links().end()) {
+StorageMachine::StorageMachine(ClusterMachine& base, const Storage& store)
+    : base_(base), store_(store), links_(base.links().begin(), base.links().end()) {
   write_ = static_cast<LinkId>(links_.size());
-  links_.push_back({store.name + " written", "storage", store.write});
+  links_.push_back({store.name + " written", name_of(LinkKind::storage), store.write});
   read_ = static_cast<LinkId>(links_.size());
-  links_.push_back({store.name + " read", "storage", store.read});
-  const DeviceGraph& graph = beneath.graph();
+  links_.push_back({store.name + " read", name_of(LinkKind::storage), store.read});
+  const DeviceGraph& graph = base.graph();
   for (const DeviceId cpu : graph.all(DeviceKind::cpu)) {
-    sockets_.push_back(beneath.actor(cpu));
-    const DeviceId hca = beneath.hca_of(sockets_.back());
+    sockets_.push_back(base.actor(cpu));
+    const DeviceId hca = base.hca_of(sockets_.back());
     Actor gateway = -1;
     if (hca >= 0)
       for (const LinkId link : graph.links_from(hca)) {
         const DeviceId end = graph.ends(link).to;
         if (graph.devices()[static_cast<std::size_t>(end)].kind == DeviceKind::network_switch)
-          gateway = beneath.actor(end);
+          gateway = base.actor(end);
       }
-    if (gateway < 0 && beneath.spec().nodes > 1)
-      fail(beneath.spec().place, fmt::format("storage {}: reached over switches, but no HCA of {} is wired to one",
-                                             store.name, beneath.actor_name(sockets_.back())));
+    if (gateway < 0 && base.spec().nodes > 1)
+      fail(base.spec().place, fmt::format("storage {}: reached over switches, but no HCA of {} is wired to one",
+                                          store.name, base.actor_name(sockets_.back())));
     gateways_.push_back(gateway);
   }
   first_door_ = 0;
@@ -33,23 +33,23 @@ StorageMachine::StorageMachine(ClusterMachine& beneath, const Storage& store)
     if (device.kind != DeviceKind::hca && device.kind != DeviceKind::pcie_switch) ++first_door_;
 }
 
-Route StorageMachine::route(Actor from, Actor to, PathClass path) const {
-  if (from < first_door_ && to < first_door_) return beneath_.route(from, to, path);
+Route StorageMachine::route(Actor from, Actor to, PathClass path_class) const {
+  if (from < first_door_ && to < first_door_) return base_.route(from, to, path_class);
   const bool writes = to >= first_door_;
   const auto socket = static_cast<std::size_t>((writes ? to : from) - first_door_);
   Route route;
   if (sockets_.at(socket) != (writes ? from : to)) return Route{{}, {}, false};
   const Actor gateway = gateways_[socket];
-  if (gateway >= 0) route = writes ? beneath_.route(from, gateway, path) : beneath_.route(gateway, to, path);
+  if (gateway >= 0) route = writes ? base_.route(from, gateway, path_class) : base_.route(gateway, to, path_class);
   const LinkUse store{writes ? write_ : read_};
-  std::vector<LinkUse>& way = ways_.emplace_back(route.links.begin(), route.links.end());
-  way.push_back(store);
-  route.links = way;
+  std::vector<LinkUse>& path = paths_.emplace_back(route.links.begin(), route.links.end());
+  path.push_back(store);
+  route.links = path;
   route.latency += store_.latency;
   if (!route.legs.empty()) {  // the store is beside the leg at its end
     std::vector<Leg>& legs = legs_.emplace_back(route.legs.begin(), route.legs.end());
     Leg& leg = writes ? legs.back() : legs.front();
-    std::vector<LinkUse>& links = ways_.emplace_back(leg.links.begin(), leg.links.end());
+    std::vector<LinkUse>& links = paths_.emplace_back(leg.links.begin(), leg.links.end());
     links.push_back(store);
     leg.links = links;
     leg.latency += store_.latency;
@@ -61,9 +61,9 @@ Route StorageMachine::route(Actor from, Actor to, PathClass path) const {
 }
 
 std::string StorageMachine::actor_name(Actor actor) const {
-  if (actor < first_door_) return beneath_.actor_name(actor);
+  if (actor < first_door_) return base_.actor_name(actor);
   return fmt::format("{} for {}", store_.name,
-                     beneath_.actor_name(sockets_[static_cast<std::size_t>(actor - first_door_)]));
+                     base_.actor_name(sockets_[static_cast<std::size_t>(actor - first_door_)]));
 }
 
 }  // namespace trainyard

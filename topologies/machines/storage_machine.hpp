@@ -7,14 +7,14 @@
 
 namespace trainyard {
 
-/// A cluster with a store that all nodes share: what a storage network is to them. Each CPU socket has a door to the
-/// store, an actor after those of the cluster; all doors share the store's two rates. A socket's messages to its door
-/// go by its HCA to the switch that this is wired to; with one node without a network, straight to the store. So
-/// the fabric's core never limits the store, as where the store has ports at every leaf.
+/// A cluster with a store that all nodes share. Each CPU socket has a door to the store: an actor after those of the
+/// cluster. All doors share the store's read and write rates. A socket's messages to its door go through its HCA to the
+/// switch that this is wired to; a node without a network reaches the store directly. The store thus has a port at every
+/// leaf, and the core of the fabric never limits it.
 class StorageMachine : public Machine {
  public:
   /// Throws UserError at the cluster's place where sockets have HCAs that are wired to no switch.
-  StorageMachine(ClusterMachine& beneath, const Storage& store);
+  StorageMachine(ClusterMachine& base, const Storage& store);
   StorageMachine(const StorageMachine&) = delete;
 
   const std::vector<Actor>& sockets() const { return sockets_; }
@@ -22,19 +22,19 @@ class StorageMachine : public Machine {
   Actor actors() const { return door(sockets_.size()); }
 
   std::span<const Link> links() const override { return links_; }
-  Cost price(const Work& work, Actor actor) const override { return beneath_.price(work, actor); }
-  /// Only between a socket and its own door, besides the ways of the cluster.
+  Cost price(const Work& work, Actor actor) const override { return base_.price(work, actor); }
+  /// Only between a socket and its own door, besides the paths of the cluster.
   Route route(Actor from, Actor to, PathClass) const override;
   std::string actor_name(Actor) const override;
 
  private:
-  ClusterMachine& beneath_;
+  ClusterMachine& base_;
   Storage store_;
   std::vector<Link> links_;
   LinkId read_ = 0, write_ = 0;
   std::vector<Actor> sockets_, gateways_;  // of each socket: −1: none needed
   Actor first_door_ = 0;
-  mutable std::deque<std::vector<LinkUse>> ways_;
+  mutable std::deque<std::vector<LinkUse>> paths_;
   mutable std::deque<std::vector<Leg>> legs_;
 };
 

@@ -50,7 +50,7 @@ double slowdown(const Straggler& s, Actor actor, std::uint32_t step) {
 }
 
 Cost StragglerMachine::price(const Work& work, Actor actor) const {
-  Cost cost = beneath_.price(work, actor);
+  Cost cost = base_.price(work, actor);
   if (actor >= actors_) return cost;
   for (const Straggler& s : stragglers_) cost.duration = cost.duration * slowdown(s, actor, work.sample);
   return cost;

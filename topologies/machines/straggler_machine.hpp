@@ -35,20 +35,20 @@ double slowdown(const Straggler&, Actor, std::uint32_t step);
 class StragglerMachine : public Machine {
  public:
   /// `actors`: beyond them nobody straggles (servers).
-  StragglerMachine(Machine& beneath, std::vector<Straggler> stragglers, Actor actors)
-      : beneath_(beneath), stragglers_(std::move(stragglers)), actors_(actors) {}
+  StragglerMachine(Machine& base, std::vector<Straggler> stragglers, Actor actors)
+      : base_(base), stragglers_(std::move(stragglers)), actors_(actors) {}
 
-  std::span<const Link> links() const override { return beneath_.links(); }
+  std::span<const Link> links() const override { return base_.links(); }
   Cost price(const Work&, Actor) const override;
-  Route route(Actor from, Actor to, PathClass path) const override { return beneath_.route(from, to, path); }
-  bool interferes() const override { return beneath_.interferes(); }
-  double speed(Actor actor, Kind kind, KindSet active) const override { return beneath_.speed(actor, kind, active); }
-  std::span<const LinkId> ports(Actor actor) const override { return beneath_.ports(actor); }
-  void link_state(LinkId link, bool up) override { beneath_.link_state(link, up); }
-  std::string actor_name(Actor actor) const override { return beneath_.actor_name(actor); }
+  Route route(Actor from, Actor to, PathClass path_class) const override { return base_.route(from, to, path_class); }
+  bool interferes() const override { return base_.interferes(); }
+  double speed(Actor actor, Kind kind, KindSet active) const override { return base_.speed(actor, kind, active); }
+  std::span<const LinkId> ports(Actor actor) const override { return base_.ports(actor); }
+  void link_state(LinkId link, bool up) override { base_.link_state(link, up); }
+  std::string actor_name(Actor actor) const override { return base_.actor_name(actor); }
 
  private:
-  Machine& beneath_;
+  Machine& base_;
   std::vector<Straggler> stragglers_;
   Actor actors_;
 };

@@ -8,10 +8,10 @@
 namespace trainyard {
 namespace {
 
-/// A switch that only NVLinks meet at is an NVSwitch.
+/// A switch with NVLinks only is an NVSwitch.
 DeviceKind switch_kind(const NodeType& type, const std::string& name) {
   const bool nvlink = std::all_of(type.wires.begin(), type.wires.end(), [&name](const GraphWire& wire) {
-    return (wire.a != name && wire.b != name) || wire.kind == "NVLink";
+    return (wire.a != name && wire.b != name) || wire.kind == LinkKind::nvlink;
   });
   return nvlink ? DeviceKind::nvswitch : DeviceKind::pcie_switch;
 }
@@ -35,7 +35,7 @@ void build_graph_node(DeviceGraph& graph, const NodeType& type, int node) {
       out.rate = std::min(wire.rate, from_drive ? type.nvme.read : type.nvme.write);
       out.back = std::min(wire.rate, from_drive ? type.nvme.write : type.nvme.read);
       out.latency += type.nvme.latency;
-      out.kind = "NVMe";
+      out.kind = LinkKind::nvme;
     }
     graph.connect(devices.at(wire.a), devices.at(wire.b), out);
   }
@@ -49,7 +49,7 @@ void build_graph_node(DeviceGraph& graph, const NodeType& type, int node) {
     const DeviceId gpu = devices.at(fmt::format("gpu{}", i));
     bool host = false;
     for (int s = 0; s < type.sockets && !host; ++s)
-      host = graph.way(gpu, devices.at(fmt::format("cpu{}", s)), PathClass::pcie).has_value();
+      host = graph.path(gpu, devices.at(fmt::format("cpu{}", s)), PathClass::pcie).has_value();
     if (!host)
       fail(type.wires.front().place, fmt::format("node {}: what gpu{} sends is staged in host memory (hca.gpudirect), "
                                                  "but no PCIe leads from it to a CPU",
@@ -57,7 +57,7 @@ void build_graph_node(DeviceGraph& graph, const NodeType& type, int node) {
   }
 }
 
-const RegisterBuilder<NodeBuilder> registered_graph_node{node_builders(), "graph", build_graph_node};
+const Registered<NodeBuilder> registered_graph_node{node_builders(), "graph", build_graph_node};
 
 }  // namespace
 }  // namespace trainyard

@@ -5,15 +5,15 @@
 namespace trainyard {
 namespace {
 
-/// NVLinks from GPU to GPU. GPUs forward nothing, so those that are no neighbours talk over PCIe.
+/// NVLinks from GPU to GPU. GPUs do not forward, so GPUs without a common NVLink exchange over PCIe.
 void build_nvlink_mesh_node(DeviceGraph& graph, const NodeType& type, int node) {
   const std::vector<DeviceId> gpus = add_pcie_tree(graph, type, node);
   for (const NvlinkBundle& bundle : type.nvlink_mesh)
     graph.connect(gpus.at(static_cast<std::size_t>(bundle.a)), gpus.at(static_cast<std::size_t>(bundle.b)),
-                  {"NVLink", type.nvlink_rate * bundle.links, type.nvlink_latency});
+                  {LinkKind::nvlink, type.nvlink_rate * bundle.links, type.nvlink_latency});
 }
 
-const RegisterBuilder<NodeBuilder> registered_nvlink_mesh{node_builders(), "nvlink-mesh", build_nvlink_mesh_node};
+const Registered<NodeBuilder> registered_nvlink_mesh{node_builders(), "nvlink-mesh", build_nvlink_mesh_node};
 
 }  // namespace
 }  // namespace trainyard

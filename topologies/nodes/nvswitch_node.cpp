@@ -5,16 +5,16 @@
 namespace trainyard {
 namespace {
 
-/// Every GPU has all its NVLinks to the NVSwitches, which pass any traffic at full rate: one switch stands for them all.
+/// All NVLinks of a GPU lead to the NVSwitches. These carry any traffic at full rate, so one switch stands for them all.
 void build_nvswitch_node(DeviceGraph& graph, const NodeType& type, int node) {
   const std::vector<DeviceId> gpus = add_pcie_tree(graph, type, node);
   const DeviceId nvswitch = graph.add({fmt::format("node{}/nvswitch", node), DeviceKind::nvswitch, node, 0});
   // A hop from GPU to GPU crosses two links; an odd picosecond stays with the first.
   const Picoseconds half{type.nvlink_latency.count / 2};
-  for (const DeviceId gpu : gpus) graph.connect(gpu, nvswitch, {"NVLink", type.gpu.nvlink, half});
+  for (const DeviceId gpu : gpus) graph.connect(gpu, nvswitch, {LinkKind::nvlink, type.gpu.nvlink, half});
 }
 
-const RegisterBuilder<NodeBuilder> registered_nvswitch{node_builders(), "nvswitch", build_nvswitch_node};
+const Registered<NodeBuilder> registered_nvswitch{node_builders(), "nvswitch", build_nvswitch_node};
 
 }  // namespace
 }  // namespace trainyard

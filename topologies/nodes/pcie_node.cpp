@@ -6,7 +6,7 @@ namespace {
 /// GPUs that reach each other through their PCIe switches and the CPU only.
 void build_pcie_node(DeviceGraph& graph, const NodeType& type, int node) { add_pcie_tree(graph, type, node); }
 
-const RegisterBuilder<NodeBuilder> registered_pcie{node_builders(), "pcie", build_pcie_node};
+const Registered<NodeBuilder> registered_pcie{node_builders(), "pcie", build_pcie_node};
 
 }  // namespace
 }  // namespace trainyard

@@ -18,12 +18,12 @@ struct NodeAdder {
     return graph.add({fmt::format("node{}/{}{}", node, name, index), kind, node, index});
   }
   Wire lanes(DeviceKind kind, int count = kFullWidth) const {
-    return {"PCIe", lane_rate(type, kind, count), type.pcie_latency, type.pcie_half_duplex};
+    return {LinkKind::pcie, lane_rate(type, kind, count), type.pcie_latency, type.pcie_half_duplex};
   }
-  /// Towards the drive it is written, from it read; its lanes can be slower than it.
+  /// The direction to the drive has its write rate, that from it its read rate; both at most the rate of its lanes.
   Wire drive() const {
     const BytesPerSecond most = lane_rate(type, DeviceKind::nvme, type.nvme.lanes);
-    return {"NVMe", std::min(type.nvme.read, most), type.nvme.latency, false, std::min(type.nvme.write, most)};
+    return {LinkKind::nvme, std::min(type.nvme.read, most), type.nvme.latency, false, std::min(type.nvme.write, most)};
   }
   void add_drive(int index, DeviceId socket) const {
     graph.connect(add("nvme", DeviceKind::nvme, index), socket, drive());
@@ -35,11 +35,11 @@ struct NodeAdder {
 DeviceId add_socket(DeviceGraph& graph, const NodeType& type, int node, int index) {
   const std::string name = fmt::format("node{}/cpu{}", node, index);
   const DeviceId cpu = graph.add({name, DeviceKind::cpu, node, index});
-  const auto shared = [&](const char* what, const char* kind, BytesPerSecond rate) {
-    return rate.value > 0 ? graph.add_shared({fmt::format("{} {}", name, what), kind, rate}) : -1;
+  const auto shared = [&](const char* what, LinkKind kind, BytesPerSecond rate) {
+    return rate.value > 0 ? graph.add_shared(fmt::format("{} {}", name, what), kind, rate) : -1;
   };
-  graph.set_host(cpu, {shared("memory", "host memory", type.cpu.memory_bandwidth),
-                       shared("copies", "CPU copies", type.cpu.copy_rate)});
+  graph.set_host(cpu, {shared("memory", LinkKind::host_memory, type.cpu.memory_bandwidth),
+                       shared("copies", LinkKind::cpu_copies, type.cpu.copy_rate)});
   return cpu;
 }
 
@@ -51,12 +51,12 @@ std::vector<DeviceId> add_sockets(const NodeAdder& adder) {
     sockets.push_back(add_socket(adder.graph, adder.type, adder.node, s));
     for (int other = 0; other < s; ++other)
       adder.graph.connect(sockets[static_cast<std::size_t>(other)], sockets.back(),
-                          {"socket", adder.type.socket_rate, adder.type.socket_latency});
+                          {LinkKind::socket, adder.type.socket_rate, adder.type.socket_latency});
   }
   return sockets;
 }
 
-/// A switch for each number of a GPU or HCA.
+/// Each GPU shares a switch with the HCA of the same index.
 std::vector<DeviceId> add_paired_devices(const NodeAdder& adder, const std::vector<DeviceId>& sockets) {
   const NodeType& type = adder.type;
   DeviceGraph& graph = adder.graph;

@@ -88,11 +88,12 @@ class ParameterServer : public CentralStep {
   /// Every push has been answered, and the answers have arrived.
   bool over() const { return !backups() && sent_ == expected_ + workers_.size() * keys_.count(); }
 
-  void give(const Op& op) { given_.push_back(out_.give(op)); }
+  void give(const Op& op) { given_.push_back(out_.emit(op)); }
 
   void receive_on(Stream stream) {
     if (!backups() && posted_ == expected_) return;
-    arrival_on_[stream] = static_cast<std::uint16_t>(kArrivals + posted_++ % kArrivalBuffers);
+    arrival_on_[stream] =
+        number_of({TrainingBuffer::Kind::arrivals, posted_++ % count_of(TrainingBuffer::Kind::arrivals)});
     Op op;
     op.kind = Kind::recv;
     op.stream = stream;
@@ -123,10 +124,7 @@ class ParameterServer : public CentralStep {
     op.stream = compute;
     op.group = words_.compute;
     op.name = words_.add;
-    op.effect.action = Action::call;
-    op.effect.call = static_cast<std::uint16_t>(job.what);
-    op.effect.read = {job.buffer, static_cast<std::uint16_t>(job.worker), 0};
-    op.effect.write = {static_cast<std::uint16_t>(k), 0, 0};
+    op.effect = ServerPush{k, static_cast<int>(job.worker), job.buffer}.effect(job.what);
     const bool updates = job.what == ServerCall::update || job.what == ServerCall::apply;
     if (updates) {
       op.group = words_.optimizer;
@@ -179,7 +177,7 @@ class ParameterServer : public CentralStep {
       if (backups() || !keys_.has_ended(w, k)) op.message.bytes = servers_.pull_bytes(keys_.number(k));
       op.group = words_.parameters;
       op.name = words_.give;
-      if (step_.values) op.effect.read = {static_cast<std::uint16_t>(kParameters + keys_.number(k)), 0, 1};
+      op.effect.read = whole(TrainingBuffer::Kind::parameters, keys_.number(k));
       give(op);
     }
   }

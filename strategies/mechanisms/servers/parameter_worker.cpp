@@ -40,23 +40,23 @@ class ParameterWorker : public WorkerStep {
       co_yield pull(step > 0);
       co_yield passes();
       if (!step_.marks_steps) continue;
-      Op& over = out_.fresh(Kind::mark, compute);
+      Op& over = out_.begin(Kind::mark, compute);
       over.name = words_.step_over;
-      co_yield out_.give_fresh();
+      co_yield out_.emit();
     }
     co_yield pull(true);  // that all has been applied
     for (int way = 0; way < ways_; ++way) wait_for(out_.after(static_cast<Stream>(1 + way)));
-    co_yield settle();
+    co_yield drain_waits();
   }
   Ops await_parameters(int layer) override {
     const std::vector<Dep>& after = ready_[static_cast<std::size_t>(layer)].after;
     for (const Dep& dep : after) wait_for(dep);
-    if (after.size() > 2) co_yield settle();
+    if (after.size() > 2) co_yield drain_waits();
   }
   Ops push(std::size_t key) override {
     if (servers_.mixes()) co_yield update_own(key);
     if (step_.values) co_yield call(TrainingCall::fill_bucket, key);
-    Op& op = out_.fresh(Kind::send, sending_to(key));
+    Op& op = out_.begin(Kind::send, sending_to(key));
     op.message.slot = static_cast<std::uint16_t>(servers_.server_of[key]);
     op.message.tag = kPushTag;
     op.message.mode = Mode::put;  // nobody waits until the server asks for it
@@ -64,8 +64,8 @@ class ParameterWorker : public WorkerStep {
     op.group = words_.gradients;
     op.name = words_.push;
     op.deps[0] = out_.after(compute);
-    if (step_.values) op.effect.read = whole(key);
-    co_yield out_.give_fresh();
+    op.effect.read = whole(TrainingBuffer::Kind::gradients, key);
+    co_yield out_.emit();
   }
 
  private:
@@ -88,7 +88,7 @@ class ParameterWorker : public WorkerStep {
   }
 
   Ops pull_key(std::size_t key) {
-    Op& op = out_.fresh(Kind::recv, receiving_from(key));
+    Op& op = out_.begin(Kind::recv, receiving_from(key));
     op.message.slot = static_cast<std::uint16_t>(servers_.server_of[key]);
     op.message.tag = answer_tag(key);
     op.group = words_.parameters;
@@ -96,9 +96,9 @@ class ParameterWorker : public WorkerStep {
     op.deps[0] = out_.after(compute);
     if (step_.values) {
       op.effect.action = Action::copy;
-      op.effect.write = whole(kParameters + key);
+      op.effect.write = whole(TrainingBuffer::Kind::parameters, key);
     }
-    co_yield out_.give_fresh();
+    co_yield out_.emit();
     if (step_.values) co_yield call_on(receiving_from(key), TrainingCall::take_parameters, key);
     for (const GradientBucket::Part& part : servers_.key(key).parts) {
       OfLayer& of = ready_[static_cast<std::size_t>(part.layer)];
@@ -112,7 +112,7 @@ class ParameterWorker : public WorkerStep {
     update.flops = update.flops * servers_.share_of(key);
     update.bytes = update.bytes * servers_.share_of(key);
     co_yield work(update, words_.optimizer, words_.update);
-    if (step_.values) co_yield call(static_cast<std::uint16_t>(ServerCall::local_update), key);
+    if (step_.values) co_yield call(ServerCall::local_update, key);
   }
 };
 

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cmath>
 #include <numeric>
 #include <string_view>
 
@@ -17,13 +18,13 @@ const std::vector<std::string>& consistency_names() {
 }
 
 const std::vector<std::string>& key_sharding_names() {
-  static const std::vector<std::string> names{"round-robin", "balanced"};
+  static const std::vector<std::string> names{"round-robin", "balanced", "split"};
   return names;
 }
 
 std::vector<int> share_keys(const std::vector<GradientBucket>& keys, int servers, KeySharding sharding) {
   std::vector<int> server_of(keys.size());
-  if (sharding == KeySharding::round_robin) {
+  if (sharding != KeySharding::balanced) {
     for (std::size_t k = 0; k < keys.size(); ++k) server_of[k] = static_cast<int>(k) % servers;
     return server_of;
   }
@@ -40,6 +41,32 @@ std::vector<int> share_keys(const std::vector<GradientBucket>& keys, int servers
     ++least->second;
   }
   return server_of;
+}
+
+namespace {
+
+/// Elements [from, to) of a key.
+GradientBucket slice_of(const GradientBucket& key, double from, double to) {
+  GradientBucket slice = key;
+  slice.parts.clear();
+  slice.elements = to - from;
+  double at = 0;
+  for (const GradientBucket::Part& part : key.parts) {
+    const double first = std::max(from, at), last = std::min(to, at + part.elements);
+    if (first < last) slice.parts.push_back({part.layer, part.tensor, last - first, part.first + first - at});
+    at += part.elements;
+  }
+  return slice;
+}
+
+}  // namespace
+
+std::vector<GradientBucket> split_keys(const std::vector<GradientBucket>& keys, int parts) {
+  std::vector<GradientBucket> all;
+  for (const GradientBucket& key : keys)
+    for (int i = 0; i < parts; ++i)
+      all.push_back(slice_of(key, std::floor(key.elements * i / parts), std::floor(key.elements * (i + 1) / parts)));
+  return all;
 }
 
 ServerLabel parse_server_label(const std::string& label, const Place& where) {
@@ -75,10 +102,12 @@ ServerPlan server_plan(const Network& network, const DataParallelPlan& data, int
   ServerPlan plan;
   plan.base = central_plan(Mechanism::parameter_server, network, data);
   plan.servers = servers;
+  std::vector<GradientBucket>& keys = plan.base.step.stages.front().buckets;
+  if (sharding == KeySharding::split) keys = split_keys(keys, servers);
   if (static_cast<std::size_t>(servers) > plan.keys())
     fail(where, fmt::format("{} servers, but {} has {} keys: at most as many servers as keys", servers, network.name,
                             plan.keys()));
-  plan.server_of = share_keys(plan.base.step.stages.front().buckets, servers, sharding);
+  plan.server_of = share_keys(keys, servers, sharding);
   plan.mixing = plan.base.addition;  // two tensors read, one written
   return plan;
 }
@@ -88,6 +117,14 @@ std::vector<std::string> server_streams(const ServerPlan& plan) {
   std::vector<std::string> names{"compute"};
   for (int i = 1; i < most; ++i) names.push_back(fmt::format("messages {}", i));
   return names;
+}
+
+Effect ServerPush::effect(ServerCall call) const {
+  return effect_of(call, {arrival, worker, 0, static_cast<std::uint16_t>(key)});
+}
+
+ServerPush ServerPush::of(const CallArguments& call) {
+  return {call.buffer, call.micro_batch, static_cast<std::uint16_t>(call.index)};
 }
 
 }  // namespace trainyard

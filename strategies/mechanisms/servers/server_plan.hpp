@@ -16,11 +16,15 @@ class PassTables;
 enum class Consistency : std::uint8_t { synchronous, stale, asynchronous };
 const std::vector<std::string>& consistency_names();
 
-/// How keys are shared out among servers: in turn, or the largest first, each to the server that has least.
-enum class KeySharding : std::uint8_t { round_robin, balanced };
+/// How keys are shared out among servers: in turn; the largest first, each to the server that has least; or every key
+/// cut into even parts, one a server (as MXNet does with large arrays).
+enum class KeySharding : std::uint8_t { round_robin, balanced, split };
 const std::vector<std::string>& key_sharding_names();
-/// The server of each key.
+/// The server of each key, of which `split` expects parts (see `split_keys`).
 std::vector<int> share_keys(const std::vector<GradientBucket>& keys, int servers, KeySharding);
+
+/// Every key cut into so many near-equal parts of whole elements, one after the other.
+std::vector<GradientBucket> split_keys(const std::vector<GradientBucket>& keys, int parts);
 
 /// Parameter servers and their workers. Workers are actors 0 … workers − 1, servers come next, and after them, where
 /// there are backup workers, the chief: the run is over when every server has told it that all steps are done.
@@ -65,18 +69,23 @@ ServerLabel parse_server_label(const std::string&, const Place& where);
 /// `where` for more servers than keys.
 ServerPlan server_plan(const Network&, const DataParallelPlan&, int servers, KeySharding, const Place& where);
 
-// Calls of the servers' programs, besides those of training_calls.hpp: read.buffer is where a push has arrived (not of
-// `update`), read.chunk the worker, write.buffer the key.
+/// Calls of the servers' programs, besides those of training_calls.hpp. They are about a ServerPush.
 enum class ServerCall : std::uint16_t {
   first = 48,    ///< a key's first gradient of a step: the sum so far
   add,           ///< a further one
   update,        ///< the sum is applied
   apply,         ///< one gradient, or one worker's weights, into the weights
   drop,          ///< too late: nothing
-  local_update,  ///< a worker's own weights of a key; read.buffer: the key
+  local_update,  ///< a worker's own weights of a key; index: the key
 };
-/// Where pushes arrive, in turn.
-constexpr std::uint16_t kArrivals = kActivations, kArrivalBuffers = 4096;
+struct ServerPush {
+  std::size_t key = 0;
+  int worker = 0;
+  std::uint16_t arrival = 0;  ///< the buffer in which it has arrived; not of ServerCall::update
+
+  Effect effect(ServerCall) const;
+  static ServerPush of(const CallArguments&);
+};
 
 /// Streams of these programs, for traces.
 std::vector<std::string> server_streams(const ServerPlan&);

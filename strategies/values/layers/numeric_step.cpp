@@ -8,6 +8,7 @@
 #include "sim/error.hpp"
 #include "strategies/values/layers/layers.hpp"
 #include "strategies/values/layers/operators.hpp"
+#include "strategies/values/training_values.hpp"
 
 namespace trainyard {
 
@@ -15,6 +16,8 @@ using numeric::Index;
 using numeric::Matrix;
 
 namespace {
+
+using Buffer = TrainingBuffer::Kind;
 
 Index padded_vocabulary(const NumericStepTask& task, const TrainingPlan& plan) {
   const TransformerConfig* config = std::get_if<TransformerConfig>(&task.model);
@@ -61,15 +64,18 @@ void NumericStep::stand_layers() {
     throw InternalError("a layer is in no stage, or in two");
 }
 
-std::uint16_t NumericStep::message(int virtual_stage, int micro_batch, bool back) const {
-  return activation_buffer(virtual_stage, micro_batch, back, plan_.pipeline.stages * plan_.pipeline.chunks);
+Eigen::VectorXd& NumericStep::message(Actor actor, int virtual_stage, int micro_batch, bool back) {
+  return values_->buffer(actor,
+                         number_of(activation_message(virtual_stage, micro_batch, back, plan_.virtual_stages())));
 }
 
 void NumericStep::attach(Values& values) {
   values_ = &values;
+  CallDispatcher calls(values);
   for (auto c = static_cast<std::uint16_t>(TrainingCall::forward);
        c <= static_cast<std::uint16_t>(TrainingCall::take_own); ++c)
-    values.on_call(c, [this, c](Actor rank, const Op& op) { call(static_cast<TrainingCall>(c), rank, op.effect); });
+    calls.on(static_cast<TrainingCall>(c),
+             [this, c](Actor rank, const CallArguments& about) { call(static_cast<TrainingCall>(c), rank, about); });
   for (std::size_t rank = 0; rank < ranks_.size(); ++rank) make_room(static_cast<Actor>(rank));
 }
 
@@ -78,7 +84,7 @@ void NumericStep::make_room(Actor actor) {
   const Rank& r = *ranks_[static_cast<std::size_t>(actor)];
   const Index columns = r.place.own_tokens().size();
   const auto room = [&](int virtual_stage, int micro_batch, bool back, int layer) {
-    values_->buffer(actor, message(virtual_stage, micro_batch, back))
+    message(actor, virtual_stage, micro_batch, back)
         .setConstant(numeric::input_rows(r.place, layer) * columns, std::numeric_limits<double>::quiet_NaN());
   };
   for (const int layer : r.parameters->numbers()) {
@@ -90,66 +96,66 @@ void NumericStep::make_room(Actor actor) {
   }
 }
 
-void NumericStep::call(TrainingCall what, Actor actor, const Effect& effect) {
+void NumericStep::call(TrainingCall what, Actor actor, const CallArguments& about) {
   numeric::RankParameters& parameters = *ranks_.at(static_cast<std::size_t>(actor))->parameters;
-  const std::uint16_t bucket = effect.read.buffer;
-  const auto buffer = [&](int number) -> Eigen::VectorXd& {
-    return values_->buffer(actor, static_cast<std::uint16_t>(number));
+  const int bucket = about.index;
+  const auto buffer = [&](TrainingBuffer::Kind kind) -> Eigen::VectorXd& {
+    return buffer_of(*values_, actor, kind, about.bucket());
   };
   switch (what) {
     case TrainingCall::forward:
     case TrainingCall::backward:
     case TrainingCall::backward_input:
     case TrainingCall::backward_weights:
-      return pass(what, actor, effect);
+      return pass(what, actor, about);
     case TrainingCall::fill_bucket:
-      return parameters.fill_bucket(bucket, buffer(bucket));
+      return parameters.fill_bucket(bucket, buffer(Buffer::gradients));
     case TrainingCall::keep_gradients:
-      return parameters.keep_gradients(bucket, buffer(bucket));
+      return parameters.keep_gradients(bucket, buffer(Buffer::gradients));
     case TrainingCall::update:
       return parameters.update();
     case TrainingCall::give_replica:
     case TrainingCall::mix_replicas:
       throw InternalError("replicas out of step have numbers of their own (replica_numerics)");
     case TrainingCall::fill_parameters:
-      return parameters.fill_parameters(bucket, buffer(kParameters + bucket));
+      return parameters.fill_parameters(bucket, buffer(Buffer::parameters));
     case TrainingCall::take_parameters:
-      return parameters.take_parameters(bucket, buffer(kParameters + bucket));
+      return parameters.take_parameters(bucket, buffer(Buffer::parameters));
     case TrainingCall::drop_parameters:
       return parameters.drop_parameters(bucket);
     case TrainingCall::fill_tied:
-      return parameters.fill_tied(buffer(kTied));
+      return parameters.fill_tied(buffer(Buffer::tied));
     case TrainingCall::take_tied:
-      return parameters.take_tied(buffer(kTied));
+      return parameters.take_tied(buffer(Buffer::tied));
     case TrainingCall::fill_partial:
-      return parameters.fill_partial(buffer(kPartial));
+      return parameters.fill_partial(buffer(Buffer::partial));
     case TrainingCall::take_partial:
-      return parameters.take_partial(buffer(kPartial));
+      return parameters.take_partial(buffer(Buffer::partial));
     case TrainingCall::fill_share:
-      return parameters.fill_share(bucket, buffer(kShares + bucket));
+      return parameters.fill_share(bucket, buffer(Buffer::gradient_share));
     case TrainingCall::keep_on_host:
-      return parameters.keep_on_host(bucket, buffer(kHostStaging + bucket));
+      return parameters.keep_on_host(bucket, buffer(Buffer::host_gradients));
     case TrainingCall::read_states:
       return parameters.read_states(bucket);
     case TrainingCall::update_on_host:
-      return parameters.update_on_host(bucket, buffer(kHostParameters + bucket));
+      return parameters.update_on_host(bucket, buffer(Buffer::host_parameters));
     case TrainingCall::write_states:
-      return parameters.write_states(bucket, buffer(kHostParameters + bucket));
+      return parameters.write_states(bucket, buffer(Buffer::host_parameters));
     case TrainingCall::fill_host_parameters:
-      return parameters.fill_host_parameters(bucket, buffer(kHostParameters + bucket));
+      return parameters.fill_host_parameters(bucket, buffer(Buffer::host_parameters));
     case TrainingCall::take_own:
-      return parameters.take_own(bucket, buffer(kOwnParameters + bucket), buffer(kHostParameters + bucket));
+      return parameters.take_own(bucket, buffer(Buffer::own_parameters), buffer(Buffer::host_parameters));
   }
 }
 
-void NumericStep::pass(TrainingCall what, Actor actor, const Effect& effect) {
+void NumericStep::pass(TrainingCall what, Actor actor, const CallArguments& about) {
   Rank& r = *ranks_.at(static_cast<std::size_t>(actor));
-  const int layer = effect.read.buffer, micro_batch = effect.read.chunk;
+  const int layer = about.index, micro_batch = about.micro_batch;
   const std::string where = fmt::format("rank {}, layer {}, micro-batch {}", actor, layer, micro_batch);
   const bool forward = what == TrainingCall::forward;
   if (!r.parameters->has(layer)) throw InternalError(where + ": the rank does not have that layer");
   if (what == TrainingCall::backward_weights && r.weights_done.count({layer, micro_batch}) > 0) {
-    if (effect.read.count == kEndOfPass) r.weights_done.erase({layer, micro_batch});
+    if (about.exchange == kEndOfPass) r.weights_done.erase({layer, micro_batch});
     return;
   }
   const auto known = r.passes.find({layer, micro_batch});
@@ -164,10 +170,11 @@ void NumericStep::pass(TrainingCall what, Actor actor, const Effect& effect) {
     r.weights_done.erase({layer, micro_batch});  // of the step before
     define(actor, layer, micro_batch, p);
   }
-  if (effect.read.count != kEndOfPass) {
+  if (about.exchange != kEndOfPass) {
     const Layer& l = plan_.network->layers[static_cast<std::size_t>(layer)];
-    const Exchange& e = (forward ? l.forward_exchanges : l.backward_exchanges).at(effect.read.count);
-    return exchange(actor, p, e, effect.write.buffer + 2 * effect.read.count);
+    const Exchange& e =
+        (forward ? l.forward_exchanges : l.backward_exchanges).at(static_cast<std::size_t>(about.exchange));
+    return exchange(actor, p, e, about.buffer + 2 * about.exchange);
   }
   p.graph.end_pass();
   if (forward) return end_forward(actor, layer, micro_batch);
@@ -225,7 +232,7 @@ void NumericStep::define(Actor actor, int layer, int micro_batch, Pass& p) {
 }
 
 Matrix NumericStep::received(Actor actor, int virtual_stage, int micro_batch, bool back, Index rows) {
-  Eigen::VectorXd& buffer = values_->buffer(actor, message(virtual_stage, micro_batch, back));
+  Eigen::VectorXd& buffer = message(actor, virtual_stage, micro_batch, back);
   if (buffer.size() == 0 || buffer.size() % rows != 0)
     throw InternalError(fmt::format("rank {}: nothing has come of micro-batch {} from virtual stage {}", actor,
                                     micro_batch, virtual_stage));
@@ -235,8 +242,7 @@ Matrix NumericStep::received(Actor actor, int virtual_stage, int micro_batch, bo
 }
 
 void NumericStep::send(Actor actor, int virtual_stage, int micro_batch, bool back, const Matrix& value) {
-  values_->buffer(actor, message(virtual_stage, micro_batch, back)) =
-      Eigen::Map<const Eigen::VectorXd>(value.data(), value.size());
+  message(actor, virtual_stage, micro_batch, back) = Eigen::Map<const Eigen::VectorXd>(value.data(), value.size());
 }
 
 void NumericStep::end_forward(Actor actor, int layer, int micro_batch) {

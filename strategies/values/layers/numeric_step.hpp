@@ -41,7 +41,7 @@ class NumericStep {
   /// ended.
   void attach(Values&);
   /// One call, as an operation says it.
-  void call(TrainingCall, Actor rank, const Effect&);
+  void call(TrainingCall, Actor rank, const CallArguments&);
 
   /// Of the global batch of one step, as the ranks of tensor coordinate `tensor` have it.
   double loss(int step = 0, int tensor = 0) const;
@@ -77,10 +77,10 @@ class NumericStep {
   Values* values_ = nullptr;
 
   bool is_last(int layer) const { return layer + 1 == static_cast<int>(stands_.size()); }
-  std::uint16_t message(int virtual_stage, int micro_batch, bool back) const;
+  Eigen::VectorXd& message(Actor, int virtual_stage, int micro_batch, bool back);
   void stand_layers();
   void make_room(Actor);
-  void pass(TrainingCall, Actor, const Effect&);
+  void pass(TrainingCall, Actor, const CallArguments&);
   void define(Actor, int layer, int micro_batch, Pass&);
   numeric::Matrix received(Actor, int virtual_stage, int micro_batch, bool back, numeric::Index rows);
   void send(Actor, int virtual_stage, int micro_batch, bool back, const numeric::Matrix&);

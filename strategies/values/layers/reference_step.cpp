@@ -97,12 +97,7 @@ ReferenceStep::ReferenceStep(const NumericStepTask& task, int global_batch, int 
 
 void ReferenceStep::all_layers(TrainingCall call, bool reversed) {
   const int layers = static_cast<int>(network_.layers.size());
-  for (int i = 0; i < layers; ++i) {
-    Effect effect;
-    effect.read.buffer = static_cast<std::uint16_t>(reversed ? layers - 1 - i : i);
-    effect.read.count = kEndOfPass;
-    numbers_->call(call, 0, effect);
-  }
+  for (int i = 0; i < layers; ++i) numbers_->call(call, 0, {reversed ? layers - 1 - i : i, 0, kEndOfPass});
 }
 
 void ReferenceStep::forward() { all_layers(TrainingCall::forward, false); }

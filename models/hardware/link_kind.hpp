@@ -1,0 +1,47 @@
+#pragma once
+#include <cstdint>
+#include <span>
+
+namespace trainyard {
+
+/// What a link is: a cable inside a node or between nodes, or a rate that several transfers share. Tables list them in
+/// this order.
+enum class LinkKind : std::uint8_t {
+  nvlink,
+  ici,  ///< between chips that are joined without adapters (TPU)
+  pcie,
+  socket,  ///< between two CPUs
+  nvme,    ///< from a drive to its CPU
+  host_memory,
+  cpu_copies,
+  hca,       ///< from an adapter to the switch that it is plugged into
+  uplink,    ///< between switches
+  ethernet,  ///< the medium that all ports of a hub share
+  storage,
+  storage_requests,
+  storage_port,
+  file_latency,
+};
+
+/// Where links of a kind are; decides which of them a path may use.
+enum class LinkScope : std::uint8_t {
+  nvlink,
+  pcie,    ///< to devices behind a CPU
+  socket,  ///< between CPUs
+  fabric,  ///< outside the nodes
+  shared,  ///< no cable
+};
+
+/// All that is said of a kind of link.
+struct LinkKindWords {
+  const char* name;      ///< in reports and JSON; also the resource class that a what-if makes faster
+  const char* upgraded;  ///< what a what-if makes faster: "NVLink rate"
+  LinkScope scope;
+  const char* outside = "";  ///< what a device reaches by it outside its node: "network", "ICI"
+};
+const LinkKindWords& words_of(LinkKind);
+std::span<const LinkKind> all_link_kinds();
+inline const char* name_of(LinkKind kind) { return words_of(kind).name; }
+inline LinkScope scope_of(LinkKind kind) { return words_of(kind).scope; }
+
+}  // namespace trainyard

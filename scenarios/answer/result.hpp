@@ -1,0 +1,179 @@
+#pragma once
+#include <cstdint>
+#include <map>
+#include <nlohmann/json_fwd.hpp>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "models/reading/figure.hpp"
+#include "scenarios/answer/failure_result.hpp"
+#include "sim/units.hpp"
+
+namespace trainyard {
+
+/// The largest sizes that a scenario's GPUs hold, all else as it is.
+struct Capacity {
+  Bytes memory;                               ///< of the GPU with the least
+  std::int64_t largest_micro_batch_size = 0;  ///< samples; 0: not even one fits
+  /// Layers like the model's own (each half of an encoder-decoder so many); 0: not even one fits. None where the model
+  /// is not described by a number of layers.
+  std::optional<std::int64_t> largest_num_hidden_layers;
+  double largest_parameters = 0;  ///< of that model
+};
+
+/// One change of a plan, and the peak memory that simulating it again gives.
+struct FittingChange {
+  std::string set;  ///< "plan.recompute=full"
+  double peak = 0;  ///< bytes, of the fullest rank
+  bool fits = false;
+};
+
+/// One resource class made faster: the step time that simulating again gives.
+struct WhatIf {
+  std::string resource_class;
+  double factor = 1;
+  double step_time = 0;
+  double goodput = 0, effective_step_time = 0;  ///< with failures and checkpoints; 0: not asked for
+  double saves_share = 0;                       ///< of the step time as it is
+};
+
+/// The answer to a scenario. Times in seconds, sizes in bytes.
+struct Result {
+  std::string scenario;
+  double step_time = 0;
+  double training_steps = 0, training_time = 0;  ///< of the whole training; 0 where its length is not given
+  struct Measured {
+    double step_time = 0;  ///< of one device, given by the scenario: compute was measured; 0: modelled
+    std::string source;
+  } measured;
+  /// Source of a step time that the scenario prescribes; empty: it is simulated. A prescribed step has no breakdown and
+  /// no memory.
+  std::string step_time_source;
+  std::optional<FailureResult> failures;  ///< where the scenario has any
+  double samples_per_s = 0;
+  double tokens_per_s = 0;
+  double tokens_per_s_per_gpu = 0;
+  double tflops_per_gpu = 0;  ///< model FLOPs (Network::model_flops_per_token) over time
+  double mfu = 0;             ///< the same over the dense peak of the precision
+  double hfu = 0;             ///< executed matrix FLOPs over the dense peak
+  struct Breakdown {
+    double compute = 0;
+    std::map<std::string, double> exposed_communication;  ///< by group
+    double bubble = 0, optimizer = 0, input = 0;
+    double framework = 0;  ///< host work that hides behind nothing
+    double other = 0;      ///< not accounted for: below 1 % of the step
+    int rank = 0;          ///< whose step this is: the one that ends last
+  } breakdown;
+  struct Memory {
+    double capacity = 0, peak = 0, parameters = 0, gradients = 0, optimizer = 0, activations = 0, buffers = 0;
+    int rank = 0;   ///< with the highest peak
+    int stage = 0;  ///< of the pipeline, that it belongs to
+  } memory;
+  /// Of a pipeline: the fullest rank of each stage at its peak; bytes.
+  struct StageMemory {
+    int rank = 0;
+    double peak = 0, parameters = 0, gradients = 0, optimizer = 0, activations = 0, buffers = 0;
+  };
+  std::vector<StageMemory> stages;  ///< none where there is one stage
+  struct HostMemory {
+    double capacity = 0;  ///< of the node; 0: not stated
+    double peak = 0, parameters = 0, gradients = 0, optimizer = 0, buffers = 0;
+    int node = 0;  ///< the fullest
+  } host_memory;   ///< of all ranks of a node; peak 0: no offload
+  struct Drive {
+    double capacity = 0, peak = 0;
+    int node = 0;
+  } drive;                                      ///< of all drives of a node
+  bool fits = true;                             ///< GPUs, hosts and drives
+  std::map<std::string, double> critical_path;  ///< seconds by resource
+  std::string bottleneck;                       ///< resource with the largest share
+  double bottleneck_share = 0;
+  std::map<std::string, double> bytes_by_link_kind;
+  double bytes_sent_per_rank_max = 0, bytes_total = 0;
+  std::uint64_t operations = 0, messages = 0;
+  std::uint64_t late_by_look_ahead = 0;
+  int ranks = 0;
+  struct AllReduce {
+    std::string algorithm, fidelity;
+    int channels = 1;
+    /// A candidate of `algorithm: auto`: one collective of `size` bytes alone.
+    struct Candidate {
+      std::string algorithm;
+      int channels = 1;
+      double size = 0, seconds = 0;
+    };
+    std::vector<Candidate> tuned;  ///< the fastest first
+  } all_reduce;                    ///< algorithm empty: none
+  /// Of parameter servers.
+  struct Servers {
+    int workers = 0;  ///< 0: there are none
+    int servers = 0;
+    std::string consistency;
+    double largest_share = 0;             ///< of all bytes: the fullest server's
+    double dropped_share = 0;             ///< of pushes: too late for their step
+    std::map<std::string, double> waits;  ///< s a step, mean over workers, by what for
+    bool used() const { return workers > 0; }
+  } servers;
+  /// How replicas of a whole model go on without the newest gradients of all others, where they do.
+  struct Replicas {
+    int delay = 0, local_steps = 0;
+    std::string gossip;                  ///< the graph's name
+    int neighbours = 0;                  ///< of a rank in a step, the most
+    std::optional<double> spectral_gap;  ///< of gossip on a fixed graph; none: pairs are drawn
+    bool used() const { return delay > 0 || local_steps > 0 || !gossip.empty(); }
+  } replicas;
+  /// Pushes of keys to servers, or delayed gradients of ranks, by how many updates they missed.
+  std::map<std::uint32_t, std::uint64_t> staleness;
+  int steps = 1, warm_steps = 0;  ///< simulated steps that the figures are of, and warm-up steps before them
+  struct Input {
+    double starved_share = 0;                  ///< of the step: time that it would not take with all samples on GPUs
+    double storage_busy = 0, decode_busy = 0;  ///< share of the time, of the busiest
+    double read = 0;                           ///< bytes a step from the storage
+    double from_cache = 0;                     ///< share of the samples that hosts have cached
+    double host_bytes = 0;                     ///< of the fullest node: batches on their way, and the cache
+  };
+  std::optional<Input> input;          ///< where the scenario describes the input pipeline
+  double wall_s = 0;                   ///< of the simulation; 0: not asked for
+  std::optional<Capacity> capacity;    ///< where it was asked for
+  std::vector<FittingChange> changes;  ///< where it was asked for
+};
+
+/// One step of the critical path, in words. Times in seconds.
+struct PathLine {
+  double begin = 0, end = 0;
+  std::string actor, name, resource;
+};
+
+/// Why a step takes its time.
+struct Explanation {
+  Result result;
+  std::vector<PathLine> path;  ///< neighbours with one name, actor and resource joined
+};
+
+/// All that `run --json` and `explain --json` write.
+struct Report {
+  Result result;
+  std::vector<WhatIf> what_ifs;
+  Sources sources;
+  std::optional<std::vector<PathLine>> path;                   ///< of `explain`
+  std::optional<std::vector<FailureWhatIf>> failure_what_ifs;  ///< of `explain`
+};
+
+nlohmann::json to_json(const Result&);
+Result result_from_json(const nlohmann::json&);
+/// As text, for a parent process.
+std::string to_text(const Result&);
+Result result_from_text(const std::string&);
+std::string to_text(const Explanation&);
+Explanation explanation_from_text(const std::string&);
+
+/// `timing`: with the wall time, which differs from run to run.
+nlohmann::json report_json(Report, bool timing);
+
+/// The table of the answer's fields: all that is written, read, explained to users, and shown in a sweep's columns.
+const JsonFields<Result>& result_fields();
+const JsonFields<Explanation>& explanation_fields();
+const JsonFields<Report>& report_fields();
+
+}  // namespace trainyard

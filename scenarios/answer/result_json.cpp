@@ -1,0 +1,46 @@
+#include <nlohmann/json.hpp>
+
+#include "scenarios/answer/json_fields.hpp"
+#include "scenarios/answer/result.hpp"
+
+namespace trainyard {
+
+using nlohmann::json;
+using nlohmann::ordered_json;
+
+json to_json(const Result& result) {
+  ordered_json j = ordered_json::object();
+  result_fields().write(result, j);
+  return j;
+}
+
+Result result_from_json(const json& j) {
+  Result result;
+  result_fields().read(j, result);
+  return result;
+}
+
+std::string to_text(const Result& result) { return to_json(result).dump(); }
+Result result_from_text(const std::string& text) { return result_from_json(json::parse(text)); }
+
+std::string to_text(const Explanation& explanation) {
+  ordered_json j = ordered_json::object();
+  explanation_fields().write(explanation, j);
+  return j.dump();
+}
+
+Explanation explanation_from_text(const std::string& text) {
+  Explanation explanation;
+  explanation_fields().read(ordered_json::parse(text), explanation);
+  return explanation;
+}
+
+json report_json(Report report, bool timing) {
+  if (!timing) report.result.wall_s = 0;
+  for (WhatIf& w : report.what_ifs) w.saves_share = 1 - w.step_time / report.result.step_time;
+  ordered_json j = ordered_json::object();
+  report_fields().write(report, j);
+  return j;
+}
+
+}  // namespace trainyard

@@ -1,0 +1,87 @@
+// Delayed updates: the gradients of a step are applied some steps later, so that their exchange has the time of these
+// steps (as in Pipe-SGD: Li et al. 2018).
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "strategies/step/rank_updates.hpp"
+
+namespace trainyard {
+namespace {
+
+class RankDelayed : public RankUpdates {
+ public:
+  RankDelayed(const StepParts& parts, int delay)
+      : RankUpdates(parts), delay_(delay), in_flight_(static_cast<std::size_t>(delay + 1)) {}
+
+  int gradient_set(int step) const override { return step % (delay_ + 1); }
+
+  /// The update by the gradients of `delay` steps before the last one.
+  Ops before_step(int step) override {
+    if (step > delay_) co_yield update(step - delay_ - 1);
+    use_streams_of(gradient_set(step));
+  }
+  /// Nobody waits for the exchange of this step yet: what the backward pass has left goes out too.
+  Ops after_backward(int step) override {
+    co_yield parts_.gradients.exchange_rest();
+    in_flight_[static_cast<std::size_t>(gradient_set(step))] = parts_.gradients.exchanged();
+  }
+  Ops after_training() override {
+    const int steps = parts_.step.plan.steps;
+    for (int step = std::max(0, steps - delay_ - 1); step < steps; ++step) co_yield update(step);
+  }
+
+ private:
+  int delay_;
+  std::vector<std::vector<GradientExchange::Exchanged>> in_flight_;  // by set
+
+  void use_streams_of(int set) {
+    const TrainingStreams& streams = parts_.step.streams;
+    const int first = streams.updates() + (set - 1) * 2 * streams.channels();
+    if (set == 0)
+      parts_.collectives.use_for_gradients(TrainingStreams::gradients, TrainingStreams::more_channels);
+    else
+      parts_.collectives.use_for_gradients(static_cast<Stream>(first), static_cast<Stream>(first + 2));
+  }
+
+  /// By the gradients of that step, once they are there.
+  Ops update(int step) {
+    const int set = gradient_set(step);
+    const std::vector<GradientExchange::Exchanged>& exchanged = in_flight_[static_cast<std::size_t>(set)];
+    if (parts_.step.plan.bucket_copy)
+      co_yield parts_.gradients.copies().copy_out(exchanged);
+    else if (!exchanged.empty())
+      parts_.step.waits.add(exchanged.back().end);  // a stream ends in order
+    co_yield parts_.parameters.run_optimizer(set);
+  }
+};
+
+class DelayedUpdates : public UpdatePolicy {
+ public:
+  explicit DelayedUpdates(int delay) : delay_(delay) {}
+
+  int gradient_sets() const override { return delay_ + 1; }
+  std::vector<std::string> streams(int channels, int) const override {
+    std::vector<std::string> names;
+    for (int set = 1; set <= delay_; ++set)
+      for (int channel = 0; channel < channels; ++channel)
+        for (const char* half : {"send", "receive"})
+          names.push_back(fmt::format("{} {} steps later, channel {}", half, set, channel));
+    return names;
+  }
+  std::unique_ptr<RankUpdates> of_rank(const StepParts& parts) const override {
+    return std::make_unique<RankDelayed>(parts, delay_);
+  }
+
+ private:
+  int delay_;
+};
+
+std::shared_ptr<const UpdatePolicy> delayed_updates(const ReplicaUpdates& asked) {
+  return std::make_shared<DelayedUpdates>(asked.delay);
+}
+
+TRAINYARD_UPDATE_POLICY("delayed", delayed_updates);
+
+}  // namespace
+}  // namespace trainyard

@@ -1,0 +1,130 @@
+// Gossip (decentralised SGD: Lian et al. 2017): each replica updates alone, and averages its parameters with those of
+// its neighbours after every step.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "strategies/step/rank_updates.hpp"
+
+namespace trainyard {
+namespace {
+
+constexpr Tag kGossipMessages = Tag{29} << 27;
+
+/// Sending streams to so many neighbours; beyond them several neighbours share one.
+int ways_to(const Gossip& gossip, int free) { return std::clamp(gossip.most_neighbours(), 1, std::max(1, free)); }
+
+class RankGossip : public RankUpdates {
+ public:
+  RankGossip(const StepParts& parts, const Gossip& gossip)
+      : RankUpdates(parts),
+        gossip_(gossip),
+        peers_(gossip.all_neighbours(parts.step.rank)),
+        ways_(ways_to(gossip, kMaxStreams - parts.step.streams.updates())) {}
+
+  Ops after_backward(int step) override {
+    co_yield RankUpdates::after_backward(step);
+    const std::vector<int> neighbours = gossip_.neighbours(parts_.step.rank, step);
+    if (!neighbours.empty()) co_yield average_with(neighbours);
+  }
+
+ private:
+  const Gossip& gossip_;
+  std::vector<int> peers_;  // ascending
+  int ways_;
+
+  /// Parameters to all neighbours, theirs in, and the weighted average of all. All messages go side by side: no link
+  /// then has more of them than a rank has neighbours, so that none takes longer than as many would one by one.
+  Ops average_with(const std::vector<int>& neighbours) {
+    StepContext& step = parts_.step;
+    while (step.waits.any()) co_yield step.take_waits();
+    double elements = 0;
+    for (const GradientBucket& bucket : step.stage.buckets) elements += bucket.elements;
+    const Bytes bytes = elements * step.plan.parameter_element;
+    if (step.plan.values) co_yield step.call(TrainingCall::give_replica);
+    const Dep ready = step.out.after(TrainingStreams::compute);
+    for (std::size_t i = 0; i < neighbours.size(); ++i) co_yield send(neighbours, i, bytes, ready);
+    for (std::size_t i = 0; i < neighbours.size(); ++i) co_yield receive(neighbours, i, bytes, ready);
+    for (std::size_t way = 0; way < std::min(static_cast<std::size_t>(ways_), neighbours.size()); ++way) {
+      while (step.waits.exceed_one_op()) co_yield step.take_waits();
+      step.waits.add(step.out.after(sends_to(way)));
+    }
+    step.waits.add(parts_.collectives.end_of(Lane::gradients));
+    while (step.waits.exceed_one_op()) co_yield step.take_waits();
+    const auto count = static_cast<double>(neighbours.size());
+    Work mix;  // all read, one written
+    mix.kernel = static_cast<std::uint16_t>(Kernel::elementwise);
+    mix.precision = step.stage.optimizer.precision;
+    mix.bytes = bytes * (count + 2);
+    co_yield step.work(mix, Kind::local, step.words.optimizer, step.words.average);
+    co_yield step.change_memory(-bytes.value * count, MemoryClass::buffers, step.words.average);
+    if (step.plan.values) co_yield step.call(TrainingCall::mix_replicas, {static_cast<int>(neighbours.size())});
+  }
+
+  Stream sends_to(std::size_t neighbour) const {
+    return static_cast<Stream>(parts_.step.streams.updates() + static_cast<int>(neighbour) % ways_);
+  }
+
+  Op& message(Kind kind, Stream stream, int peer, Dep ready) {
+    StepContext& step = parts_.step;
+    Op& op = step.out.begin(kind, stream);
+    op.group = step.words.lane[static_cast<std::size_t>(Lane::gradients)];
+    op.name = step.words.average;
+    const auto at = std::lower_bound(peers_.begin(), peers_.end(), peer) - peers_.begin();
+    op.message.slot = static_cast<std::uint16_t>(step.peers.first_of_updates + at);
+    op.message.tag = kGossipMessages;
+    op.message.mode = Mode::put;  // whoever is ready first sends first
+    op.deps[0] = ready;
+    return op;
+  }
+
+  /// Where neighbours share streams, each rank begins with those next to it upwards: not all with the same one.
+  const Op& send(const std::vector<int>& neighbours, std::size_t i, Bytes bytes, Dep ready) {
+    const auto above = std::upper_bound(neighbours.begin(), neighbours.end(), parts_.step.rank) - neighbours.begin();
+    const int peer = neighbours[(static_cast<std::size_t>(above) + i) % neighbours.size()];
+    Op& op = message(Kind::send, sends_to(i), peer, ready);
+    op.message.bytes = bytes;
+    if (parts_.step.plan.values) op.effect.read = {number_of({TrainingBuffer::Kind::replica}), 0, 1};
+    return parts_.step.out.emit();
+  }
+
+  const Op& receive(const std::vector<int>& neighbours, std::size_t i, Bytes bytes, Dep ready) {
+    Op& op = message(Kind::recv, parts_.collectives.receives(Lane::gradients), neighbours[i], ready);
+    op.memory.change = bytes.value;
+    op.set_memory_class(static_cast<std::uint8_t>(MemoryClass::buffers));
+    if (parts_.step.plan.values) {
+      op.effect.action = Action::copy;
+      op.effect.write = {number_of({TrainingBuffer::Kind::replica, i + 1}), 0, 1};
+    }
+    return parts_.step.out.emit();
+  }
+};
+
+class GossipUpdates : public UpdatePolicy {
+ public:
+  explicit GossipUpdates(std::shared_ptr<const Gossip> gossip) : gossip_(std::move(gossip)) {}
+
+  bool sums_gradients(int) const override { return false; }
+  std::string exchange() const override { return "gossip"; }
+  std::vector<int> peers(int rank) const override { return gossip_->all_neighbours(rank); }
+  std::vector<std::string> streams(int, int free) const override {
+    std::vector<std::string> names;
+    for (int way = 0; way < ways_to(*gossip_, free); ++way) names.push_back(fmt::format("send to neighbour {}", way));
+    return names;
+  }
+  std::unique_ptr<RankUpdates> of_rank(const StepParts& parts) const override {
+    return std::make_unique<RankGossip>(parts, *gossip_);
+  }
+
+ private:
+  std::shared_ptr<const Gossip> gossip_;
+};
+
+std::shared_ptr<const UpdatePolicy> gossip_updates(const ReplicaUpdates& asked) {
+  return std::make_shared<GossipUpdates>(asked.gossip);
+}
+
+TRAINYARD_UPDATE_POLICY("gossip", gossip_updates);
+
+}  // namespace
+}  // namespace trainyard

@@ -1,0 +1,33 @@
+#pragma once
+#include "strategies/step/step_context.hpp"
+
+namespace trainyard {
+
+/// Gradients are copied into buckets, and back: by kernels of the GPU, or by a coordinator in host memory, which looks
+/// for full buckets at each of its ticks (Horovod).
+class BucketCopies {
+ public:
+  /// A bucket that has been exchanged, and the end of that.
+  struct Exchanged {
+    std::size_t bucket = 0;
+    Dep end;
+  };
+  explicit BucketCopies(StepContext& step) : step_(step) {}
+
+  /// `place`: the number of its buffer, which `last_use` was the last to use.
+  Ops fill(std::size_t bucket, std::size_t place, Dep last_use);
+  /// The end of filling it.
+  Dep filled() const {
+    return step_.out.after(step_.plan.coordinated() ? TrainingStreams::coordinator : TrainingStreams::compute);
+  }
+  /// Back into the gradients, where the plan has copies; the next kernel waits for them.
+  Ops copy_out(const std::vector<Exchanged>&);
+
+ private:
+  StepContext& step_;
+
+  const Op& wait_for_tick();
+  const Op& copy(std::size_t bucket, NameId);
+};
+
+}  // namespace trainyard

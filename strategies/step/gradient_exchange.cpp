@@ -1,0 +1,182 @@
+#include "strategies/step/gradient_exchange.hpp"
+
+namespace trainyard {
+namespace {
+
+Lane gradient_lane(bool experts) { return experts ? Lane::expert_gradients : Lane::gradients; }
+Lane copies_lane(bool experts) { return experts ? Lane::expert_copies : Lane::copies; }
+
+/// Of gradients that several ranks of one replica have parts of.
+struct SumWithinReplica {
+  Lane lane;
+  double elements;
+  NameId name;
+  TrainingBuffer::Kind buffer;
+  TrainingCall fill, take;
+};
+
+Ops sum_within_replica(StepContext& step, LaneCollectives& collectives, SumWithinReplica sum) {
+  if (step.plan.values) co_yield step.call(sum.fill);
+  co_yield collectives.run({sum.lane, Operation::all_reduce, sum.elements * step.plan.gradient_element, sum.name,
+                            number_of({sum.buffer}), step.out.after(TrainingStreams::compute)});
+  if (step.plan.values) co_yield step.call_on(collectives.receives(sum.lane), sum.take);
+  step.waits.add(collectives.end_of(sum.lane));
+}
+
+/// Of norms that each tensor rank applies to tokens of its own.
+double partial_elements(const StepContext& step) {
+  double elements = 0;
+  if (!step.plan.lane(Lane::tensor).used()) return elements;
+  for (const std::vector<int>& layers : step.stage.chunks)
+    for (const int layer : layers)
+      for (const ParameterTensor& tensor : step.layer(layer).parameters)
+        if (tensor.partial) elements += tensor.elements;
+  return elements;
+}
+
+}  // namespace
+
+GradientExchange::GradientExchange(StepContext& step, LaneCollectives& collectives, HostOffload& offload)
+    : step_(step), collectives_(collectives), offload_(offload), copies_(step) {}
+
+void GradientExchange::begin_step(bool summed, int set) {
+  summed_ = summed;
+  set_ = static_cast<std::size_t>(set);
+  last_use_.resize(std::max(last_use_.size(), (set_ + 1) * step_.buckets()));
+  next_ = 0;
+  offload_.begin_backward();
+  exchanged_.clear();
+}
+
+bool GradientExchange::exchanges(bool experts) const {
+  return summed_ && (step_.plan.lane(gradient_lane(experts)).used() || step_.plan.lane(copies_lane(experts)).used());
+}
+
+bool GradientExchange::leave_during_backward(bool last_micro_batch) const {
+  return step_.plan.overlap_gradients && !step_.shards_parameters() && (last_micro_batch || each_micro_batch()) &&
+         (offload_.used() || exchanges(false) || exchanges(true));
+}
+
+Ops GradientExchange::after_kernel(int layer, int kernel, bool first, bool last) {
+  while (next_ < step_.buckets()) {
+    const GradientBucket& bucket = step_.stage.buckets[next_];
+    if (bucket.layer < layer || (bucket.layer == layer && bucket.kernel > kernel)) break;
+    if (offload_.used()) co_yield open_buckets();
+    if (!bucket.late) co_yield exchange(next_, each_micro_batch() && !first);
+    ++next_;
+  }
+  if (offload_.used()) co_yield open_buckets();
+  // The next micro-batch begins with the first of the chunk again.
+  if (last || next_ != step_.buckets()) co_return;
+  next_ = 0;
+  offload_.begin_backward();
+}
+
+Ops GradientExchange::exchange(std::size_t index, bool accumulates) {
+  const GradientBucket& bucket = step_.stage.buckets[index];
+  const Lane lane = gradient_lane(bucket.experts), over_copies = copies_lane(bucket.experts);
+  const std::size_t place = set_ * step_.buckets() + index;
+  Stream ends = TrainingStreams::compute;
+  if (exchanges(bucket.experts)) {
+    co_yield copies_.fill(index, place, last_use_[place]);
+    const Dep start = copies_.filled();
+    const std::uint16_t buffer = step_.buffer({TrainingBuffer::Kind::gradients, place});
+    const Bytes bytes = bucket.elements * step_.plan.gradient_element;
+    const NameId name = step_.words.buckets[index];
+    ends = collectives_.receives(lane);
+    const bool over_lane = step_.plan.lane(lane).used();
+    if (over_lane)
+      co_yield collectives_.run(
+          {lane, step_.shards() ? Operation::reduce_scatter : Operation::all_reduce, bytes, name, buffer, start});
+    if (step_.plan.lane(over_copies).used()) {
+      const StepContext::Shards& shards = step_.shards_of(bucket);
+      co_yield collectives_.run({over_copies, Operation::all_reduce, bytes / shards.count, name, buffer,
+                                 over_lane ? collectives_.end_of(lane) : start, 0, shards.own, shards.count});
+      ends = collectives_.receives(over_copies);
+    }
+    if (accumulates && !offload_.used()) co_yield accumulate(index, ends);
+    if (step_.plan.values) co_yield step_.call_on(ends, TrainingCall::keep_gradients, CallArguments::of_bucket(place));
+  } else if (!offload_.used()) {
+    co_return;
+  }
+  if (offload_.used()) {
+    co_yield offload_.send_gradients(index, accumulates, step_.out.after(ends));
+    last_use_[place] = offload_.gradients_sent();
+    co_return;
+  }
+  last_use_[place] = step_.out.after(ends);
+  exchanged_.push_back({index, last_use_[place]});
+}
+
+/// The rank's share is added to that of earlier micro-batches.
+const Op& GradientExchange::accumulate(std::size_t bucket, Stream stream) {
+  Op& op = step_.out.begin(Kind::local, stream);
+  op.work = step_.plan.accumulation;
+  op.work.bytes = op.work.bytes * step_.own_elements(bucket);
+  op.group = step_.words.compute;
+  op.name = step_.words.accumulate;
+  return step_.out.emit();
+}
+
+void GradientExchange::wait_for_buffers(int layer) {
+  if (!offload_.used()) return;
+  for (const std::size_t bucket : step_.buckets_of(layer))
+    if (const Dep& use = last_use_[bucket]; use.count > 0) step_.waits.add(use);
+}
+
+Ops GradientExchange::exchange_layer(int layer, bool first) {
+  const std::vector<std::size_t>& buckets = step_.buckets_of(layer);
+  double elements = 0;
+  for (const std::size_t bucket : buckets) elements += step_.stage.buckets[bucket].elements;
+  if (elements == 0) co_return;
+  // Gradients of two layers at most are there whole: FSDP waits for the exchange before the last one (PyTorch,
+  // _fsdp_param_group.py, post_backward: reduce_scatter_state).
+  for (const Dep& before : reduced_) step_.waits.add(before);
+  while (step_.waits.any()) co_yield step_.take_waits();
+  reduced_.clear();
+  const double bytes = elements * step_.plan.gradient_element.value;
+  const NameId name = step_.words.buckets.front();
+  co_yield step_.change_memory(bytes, MemoryClass::gradients, name);
+  Stream ends = TrainingStreams::compute;
+  for (const std::size_t bucket : buckets) {
+    co_yield exchange(bucket, !first);
+    if (!offload_.used() && !exchanges(step_.stage.buckets[bucket].experts)) continue;
+    ends = last_use_[bucket].stream;
+    reduced_.push_back(last_use_[bucket]);
+  }
+  co_yield step_.change_memory(-bytes, MemoryClass::gradients, name, ends);
+}
+
+Ops GradientExchange::exchange_rest() {
+  while (step_.waits.any()) co_yield step_.take_waits();
+  if (step_.shards_parameters()) co_return;
+  for (std::size_t b = 0; b < step_.buckets(); ++b)
+    if (!step_.plan.overlap_gradients || step_.stage.buckets[b].late) co_yield exchange(b, false);
+}
+
+Ops GradientExchange::finish() {
+  while (step_.waits.any()) co_yield step_.take_waits();
+  if (step_.peers.lane(Lane::tied).group) {
+    // First and last stage have a gradient each of the weight that both hold.
+    co_yield sum_within_replica(
+        step_, collectives_,
+        {Lane::tied, step_.plan.network->layers.front().parameters.front().elements, step_.words.tied,
+         TrainingBuffer::Kind::tied, TrainingCall::fill_tied, TrainingCall::take_tied});
+  }
+  co_yield exchange_rest();
+  for (const bool experts : {false, true})
+    for (const Lane lane : {gradient_lane(experts), copies_lane(experts)})
+      if (step_.plan.lane(lane).used() && !exchanged_.empty()) step_.waits.add(collectives_.end_of(lane));
+  if (step_.plan.bucket_copy) {
+    step_.waits.clear();  // each copy waits for its own bucket
+    co_yield copies_.copy_out(exchanged_);
+  }
+  const double partial = partial_elements(step_);
+  if (partial == 0) co_return;
+  while (step_.waits.any()) co_yield step_.take_waits();
+  co_yield sum_within_replica(step_, collectives_,
+                              {Lane::tensor, partial, step_.words.partial, TrainingBuffer::Kind::partial,
+                               TrainingCall::fill_partial, TrainingCall::take_partial});
+}
+
+}  // namespace trainyard

@@ -1,0 +1,56 @@
+#pragma once
+#include "strategies/step/bucket_copies.hpp"
+#include "strategies/step/host_offload.hpp"
+#include "strategies/step/lane_collectives.hpp"
+
+namespace trainyard {
+
+/// Gradients of one rank: buckets are filled as the backward pass makes them, exchanged between replicas, and given
+/// back to the optimizer.
+class GradientExchange {
+ public:
+  using Exchanged = BucketCopies::Exchanged;
+
+  GradientExchange(StepContext&, LaneCollectives&, HostOffload&);
+
+  /// `summed`: replicas sum the gradients of this step; else each keeps its own. `set`: which of the sets of buckets
+  /// takes them (see UpdatePolicy::gradient_sets).
+  void begin_step(bool summed, int set);
+  /// Do buckets leave during this backward pass, the last of the step or not?
+  bool leave_during_backward(bool last_micro_batch) const;
+  /// Are gradients exchanged after each micro-batch, into what earlier ones have left?
+  bool each_micro_batch() const { return step_.plan.zero >= ZeroStage::gradients; }
+  /// The backward pass has reached that kernel of that layer: buckets whose last gradient is there leave, in their
+  /// order. `first`, `last`: of the micro-batches.
+  Ops after_kernel(int layer, int kernel, bool first, bool last);
+  Ops open_buckets() { return offload_.open_buckets(next_); }
+  /// ZeRO stage 3: the backward pass of a layer waits until its earlier gradients have left their buffers, and after it
+  /// its gradients are reduced and scattered.
+  void wait_for_buffers(int layer);
+  Ops exchange_layer(int layer, bool first);
+  /// What the backward pass has left to be exchanged.
+  Ops exchange_rest();
+  /// The same, then all of this step's gradients are ready for the optimizer: those too that ranks of one replica sum.
+  Ops finish();
+  BucketCopies& copies() { return copies_; }
+  /// In the order of their exchange.
+  const std::vector<Exchanged>& exchanged() const { return exchanged_; }
+
+ private:
+  StepContext& step_;
+  LaneCollectives& collectives_;
+  HostOffload& offload_;
+  BucketCopies copies_;
+  bool summed_ = true;
+  std::size_t set_ = 0;
+  std::vector<Dep> last_use_;  // by set and bucket: the exchange that was the last to use its buffer
+  std::size_t next_ = 0;       // the first bucket that is not full yet
+  std::vector<Exchanged> exchanged_;
+  std::vector<Dep> reduced_;  // ends of the last layer's exchanges
+
+  bool exchanges(bool experts) const;
+  Ops exchange(std::size_t bucket, bool accumulate);
+  const Op& accumulate(std::size_t bucket, Stream);
+};
+
+}  // namespace trainyard

@@ -1,0 +1,152 @@
+#include "strategies/step/host_offload.hpp"
+
+namespace trainyard {
+namespace {
+
+// Tags of joins on ways to the host: beyond those of lanes.
+constexpr Tag kFirstHostTag = 16;
+
+using Buffer = TrainingBuffer::Kind;
+
+BufferRef whole(Buffer kind, std::size_t bucket) { return {number_of({kind, bucket}), 0, 1}; }
+
+}  // namespace
+
+HostOffload::HostOffload(StepContext& step) : step_(step), added_(step.buckets()) {}
+
+/// So many bytes on one of the ways, alone on it; to be emitted.
+Op& HostOffload::transfer(HostWay way, Bytes bytes, NameId name, Dep first, Dep second) {
+  const auto at = static_cast<std::size_t>(way);
+  const GroupFlow* flow = step_.peers.flows[kLanes + at];
+  Op& op = step_.out.begin(Kind::join, step_.streams.host(way));
+  op.group = step_.words.host[at];
+  op.name = name;
+  // Drives are striped: an edge each. The memory of a CPU counts what comes and what goes.
+  const bool striped = way == HostWay::drive_read || way == HostWay::drive_write;
+  const double parts = way == HostWay::in_host ? 2 : striped && flow ? static_cast<double>(flow->edges.size()) : 1;
+  op.message.bytes = bytes / parts;
+  op.message.steps = 1;
+  op.message.slot = static_cast<std::uint16_t>(kLanes + at);
+  op.message.tag = (kFirstHostTag + at) << 27 | ++calls_[at] | static_cast<Tag>(step_.rank) << 32;
+  op.deps[0] = first;
+  op.deps[1] = second;
+  return op;
+}
+
+const Op& HostOffload::emit_call(Op& op, TrainingCall call, std::size_t bucket) {
+  if (step_.plan.values) op.effect = effect_of(call, CallArguments::of_bucket(bucket));
+  return step_.out.emit();
+}
+
+Ops HostOffload::fill_host() {
+  for (std::size_t b = 0; b < step_.buckets(); ++b)
+    co_yield step_.call(TrainingCall::fill_host_parameters, CallArguments::of_bucket(b));
+}
+
+Ops HostOffload::open_buckets(std::size_t up_to) {
+  if (!used() || step_.plan.zero != ZeroStage::gradients) co_return;
+  for (; opened_ <= up_to && up_to < step_.buckets(); ++opened_) {
+    if (sent_.front().count > 0) {
+      step_.waits.add(sent_.front());
+      while (step_.waits.any()) co_yield step_.take_waits();
+    }
+    const Bytes bytes = step_.stage.buckets[opened_].elements * step_.plan.gradient_element;
+    co_yield step_.change_memory(bytes.value, MemoryClass::gradients, step_.words.buckets[opened_]);
+  }
+}
+
+Ops HostOffload::send_gradients(std::size_t index, bool accumulate, Dep ready) {
+  const Stream out = step_.streams.host(HostWay::to_host);
+  const double share = step_.own_elements(index);
+  if (step_.plan.values) co_yield step_.call_on(out, TrainingCall::fill_share, CallArguments::of_bucket(index), ready);
+  // What came before has been added by now.
+  Op& copied =
+      transfer(HostWay::to_host, share * step_.plan.gradient_element, step_.words.gradients_out, ready, added_[index]);
+  if (step_.plan.values) {
+    copied.effect.action = Action::copy;
+    copied.effect.read = whole(Buffer::gradient_share, index);
+    copied.effect.write = whole(Buffer::host_gradients, index);
+  }
+  co_yield step_.out.emit();
+  sent_ = {sent_.back(), step_.out.after(out)};
+  if (step_.plan.zero == ZeroStage::gradients)
+    co_yield step_.change_memory(-step_.stage.buckets[index].elements * step_.plan.gradient_element.value,
+                                 MemoryClass::gradients, step_.words.buckets[index], out);
+  if (!accumulate && !step_.plan.values) co_return;
+  const Bytes bytes = accumulate ? share * step_.plan.offload.addition : Bytes{};
+  Op& added = transfer(HostWay::in_host, bytes, step_.words.add_on_host, sent_.back());
+  co_yield emit_call(added, TrainingCall::keep_on_host, index);
+  added_[index] = end_of(HostWay::in_host);
+}
+
+Ops HostOffload::fetch_parameters(std::size_t index) {
+  const Dep now = step_.out.after(TrainingStreams::compute);
+  Dep read;
+  if (step_.plan.offload.parameters == OffloadDevice::nvme) {
+    Op& op = transfer(HostWay::drive_read, step_.own_elements(index) * step_.plan.parameter_element,
+                      step_.words.read_parameters, now);
+    co_yield emit_call(op, TrainingCall::fill_host_parameters, index);
+    read = end_of(HostWay::drive_read);
+  }
+  co_yield return_parameters(index, now, read);
+}
+
+Ops HostOffload::return_parameters(std::size_t index, Dep first, Dep second) {
+  Op& op = transfer(HostWay::from_host, step_.own_elements(index) * step_.plan.parameter_element,
+                    step_.words.parameters_in, first, second);
+  if (step_.plan.values) {
+    op.effect.action = Action::copy;
+    op.effect.read = whole(Buffer::host_parameters, index);
+    op.effect.write = whole(Buffer::own_parameters, index);
+  }
+  co_yield step_.out.emit();
+  if (step_.plan.values)
+    co_yield step_.call_on(step_.streams.host(HostWay::from_host), TrainingCall::take_own,
+                           CallArguments::of_bucket(index));
+}
+
+/// One bucket's share: states from the drive and back, the update, the new parameters to the GPU.
+Ops HostOffload::update_bucket(std::size_t index, Dep begun) {
+  const OffloadPlan& offload = step_.plan.offload;
+  const double share = step_.own_elements(index);
+  const bool on_drive = offload.optimizer == OffloadDevice::nvme,
+             parameters_on_drive = offload.parameters == OffloadDevice::nvme;
+  // New parameters of two buckets are in host memory at most.
+  Dep read = index + 2 < returned_.size() && returned_[index + 2].count > 0 ? returned_[index + 2] : begun;
+  if (on_drive) {
+    const auto most = static_cast<std::size_t>(offload.buffers);
+    const Dep buffer_free = written_.size() < most ? Dep{} : written_[written_.size() - most];
+    Op& op = transfer(HostWay::drive_read, share * offload.states, step_.words.read_states, read, buffer_free);
+    co_yield emit_call(op, TrainingCall::read_states, index);
+    read = end_of(HostWay::drive_read);
+  }
+  // Gradients are scaled by their norm, so that all must be there.
+  Op& update =
+      transfer(HostWay::in_host, share * offload.update, step_.words.optimizer_step, end_of(HostWay::to_host), read);
+  co_yield emit_call(update, TrainingCall::update_on_host, index);
+  if (on_drive || parameters_on_drive) {
+    const Bytes bytes = (on_drive ? share * offload.states : Bytes{}) +
+                        (parameters_on_drive ? share * step_.plan.parameter_element : Bytes{});
+    Op& op = transfer(HostWay::drive_write, bytes, step_.words.write_states, end_of(HostWay::in_host));
+    co_yield emit_call(op, TrainingCall::write_states, index);
+    written_.push_back(end_of(HostWay::drive_write));
+  }
+  if (holds_parameters()) co_return;
+  co_yield return_parameters(index, end_of(HostWay::in_host), {});
+  returned_[index] = end_of(HostWay::from_host);
+}
+
+Ops HostOffload::update() {
+  while (step_.waits.any()) co_yield step_.take_waits();
+  const Dep begun = step_.out.after(TrainingStreams::compute);
+  written_.clear();
+  returned_.assign(step_.buckets(), {});
+  for (std::size_t b = step_.buckets(); b-- > 0;) co_yield update_bucket(b, begun);
+  for (const HostWay way : {HostWay::to_host, HostWay::in_host, HostWay::from_host, HostWay::drive_write})
+    step_.waits.add(end_of(way));
+  if (!step_.plan.values) co_return;
+  while (step_.waits.any()) co_yield step_.take_waits();
+  co_yield step_.call(TrainingCall::update);
+}
+
+}  // namespace trainyard

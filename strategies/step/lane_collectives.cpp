@@ -1,0 +1,43 @@
+#include "strategies/step/lane_collectives.hpp"
+
+#include "strategies/collectives/collective_flows.hpp"
+
+namespace trainyard {
+
+Ops LaneCollectives::run(Call what) {
+  const RankPeers::OfLane& lane = step_.peers.lane(what.lane);
+  if (!lane.group) co_return;
+  const RankPeers::OfCollective& of = lane.collectives[static_cast<std::size_t>(what.operation)];
+  const LaneGroup& group = *lane.group;
+  CollectiveCall call;
+  call.send_stream = sends(what.lane);
+  call.recv_stream = receives(what.lane);
+  call.more_streams = more_channels_;
+  call.group_flow = static_cast<std::uint16_t>(what.lane);
+  call.first_slot = of.first_slot;
+  call.group = step_.words.lane[static_cast<std::size_t>(what.lane)];
+  call.name = what.name;
+  call.tag = next_tag(what.lane);
+  call.group_of = group.members.front();
+  call.buffer = what.buffer;
+  call.input = what.input;
+  call.start = what.start;
+  call.launch = to_picoseconds(step_.plan.collective_launch);
+  Local me(step_.out, {lane.index, static_cast<int>(group.members.size()), &group.settings}, of.peers, call,
+           what.bytes);
+  if (what.parts > 1) {
+    const auto part = static_cast<std::uint16_t>(what.part), parts = static_cast<std::uint16_t>(what.parts);
+    me = me.within({what.bytes, {what.buffer, part, parts}});
+  }
+  Ops all =
+      collective_ops(*step_.plan.lane(what.lane).algorithm[static_cast<std::size_t>(what.operation)], me, what.bytes);
+  co_yield all;
+  if (group.settings.fidelity == Fidelity::modelled) co_return;
+  // One stream to wait for.
+  Op& op = step_.out.begin(Kind::mark, call.recv_stream);
+  op.name = step_.words.wait_for_messages;
+  op.deps[0] = step_.out.after(call.send_stream);
+  co_yield step_.out.emit();
+}
+
+}  // namespace trainyard

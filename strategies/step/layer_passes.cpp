@@ -1,0 +1,113 @@
+#include "strategies/step/layer_passes.hpp"
+
+namespace trainyard {
+namespace {
+
+constexpr int kAllKernels = 1 << 30;
+
+TrainingCall call_of(Pass pass) {
+  constexpr TrainingCall kCalls[kPasses] = {TrainingCall::forward, TrainingCall::backward, TrainingCall::backward_input,
+                                            TrainingCall::backward_weights};
+  return kCalls[static_cast<std::size_t>(pass)];
+}
+
+}  // namespace
+
+LayerPasses::LayerPasses(StepContext& step, LaneCollectives& collectives, GradientExchange& gradients,
+                         ParameterGathers& parameters)
+    : step_(step),
+      collectives_(collectives),
+      gradients_(gradients),
+      parameters_(parameters),
+      ends_(step.stage.chunks.size()) {
+  for (const PipelineTask& task : step.stage.tasks) {
+    if (task.pass != PipelineTask::Pass::backward && task.pass != PipelineTask::Pass::backward_weights) continue;
+    Ends& ends = ends_[static_cast<std::size_t>(task.chunk)];
+    if (ends.first < 0) ends.first = task.micro_batch;
+    ends.last = task.micro_batch;
+  }
+}
+
+Ops LayerPasses::pass(Pass pass, int layer, const PipelineTask& task) {
+  const Ends& ends = ends_[static_cast<std::size_t>(task.chunk)];
+  const bool first = task.micro_batch == ends.first, last = task.micro_batch == ends.last;
+  const bool makes_gradients = pass == Pass::backward || pass == Pass::backward_weights;
+  if (step_.shards_parameters()) co_yield parameters_.prefetch();
+  parameters_.wait_for(layer);
+  if (makes_gradients && step_.shards_parameters()) gradients_.wait_for_buffers(layer);
+  const bool leave = makes_gradients && gradients_.leave_during_backward(last);
+  const bool fine = leave && !step_.plan.values;  // numbers go layer by layer
+  if (leave) co_yield gradients_.open_buckets();
+  const PassTable& table = step_.tables.pass(pass, layer, first || gradients_.each_micro_batch(), fine);
+  const std::uint16_t buffer = take_buffers(table.listed);
+  exchanges_.assign(table.places, {});
+  for (const PassItem& item : table.items) {
+    for (const std::int16_t place : item.waits_for)
+      if (place >= 0) step_.waits.add(exchanges_[static_cast<std::size_t>(place)]);
+    if (item.what == PassItem::What::exchange) {
+      while (step_.waits.any()) co_yield step_.take_waits();
+      if (step_.plan.values) co_yield step_.call(call_of(pass), {layer, task.micro_batch, item.exchange, buffer});
+      if (is_one_join(item.lane))
+        co_yield modelled_exchange(item);
+      else
+        co_yield exchange(item, static_cast<std::uint16_t>(buffer + 2 * item.exchange));
+      exchanges_[static_cast<std::size_t>(item.place)] = collectives_.end_of(item.lane);
+      continue;
+    }
+    while (step_.waits.exceed_one_op()) co_yield step_.take_waits();
+    step_.out.emit(item.op);
+    co_yield step_.out.amend([this](Op& op) { step_.waits.take_into(op); });
+    if (fine) co_yield gradients_.after_kernel(layer, item.kernel, first, last);
+  }
+  for (const std::int16_t place : table.left) step_.waits.add(exchanges_[static_cast<std::size_t>(place)]);
+  if (step_.plan.values) {
+    while (step_.waits.any()) co_yield step_.take_waits();
+    co_yield step_.call(call_of(pass), {layer, task.micro_batch, kEndOfPass, buffer});
+    if (leave) co_yield gradients_.after_kernel(layer, kAllKernels, first, last);
+  }
+  if (!step_.shards_parameters()) co_return;
+  co_yield parameters_.end_visit(layer, makes_gradients && last);
+  if (makes_gradients) co_yield gradients_.exchange_layer(layer, first);
+}
+
+/// `own`: the exchange's buffer.
+Ops LayerPasses::exchange(const PassItem& item, std::uint16_t own) {
+  // What is handed to the next rank leaves from a buffer of its own, and so does what comes from the one before.
+  const bool shift = item.operation == Operation::send_recv;
+  const auto input = static_cast<std::uint16_t>(own + 1);
+  co_yield collectives_.run({item.lane, item.operation, item.bytes, item.op.name, shift ? input : own,
+                             step_.out.after(TrainingStreams::compute), input});
+  if (!shift || !step_.plan.values) co_return;
+  Op& op = step_.out.begin(Kind::mark, collectives_.receives(item.lane));
+  op.name = step_.words.call;
+  op.effect.action = Action::copy;
+  op.effect.read = {input, 0, 1};
+  op.effect.write = {own, 0, 1};
+  co_yield step_.out.emit();
+}
+
+bool LayerPasses::is_one_join(Lane lane) const {
+  return step_.plan.lane(lane).alike && step_.peers.lane(lane).group->settings.fidelity == Fidelity::modelled;
+}
+
+/// Made ready by the pass' table but for its tag and when it begins.
+const Op& LayerPasses::modelled_exchange(const PassItem& item) {
+  Op op = item.op;
+  op.stream = collectives_.receives(item.lane);
+  const Actor group_of = step_.peers.lane(item.lane).group->members.front();
+  op.message.tag = collectives_.next_tag(item.lane) | static_cast<Tag>(group_of) << 32;
+  op.deps[0] = step_.out.after(TrainingStreams::compute);
+  return step_.out.emit(op);
+}
+
+/// Buffers of so many exchanges: two each, in turn.
+std::uint16_t LayerPasses::take_buffers(int exchanges) {
+  constexpr auto kKind = TrainingBuffer::Kind::exchange;
+  const std::size_t buffers = 2 * static_cast<std::size_t>(exchanges);
+  if (next_buffer_ + buffers > count_of(kKind)) next_buffer_ = 0;
+  const std::uint16_t first = unchecked_number_of({kKind, next_buffer_});
+  next_buffer_ += buffers;
+  return first;
+}
+
+}  // namespace trainyard

@@ -1,0 +1,35 @@
+#pragma once
+#include "strategies/step/gradient_exchange.hpp"
+#include "strategies/step/parameter_gathers.hpp"
+
+namespace trainyard {
+
+/// Forward and backward passes of layers: kernels, and the exchanges of tensor, context and expert parallelism that go on
+/// between or beside them.
+class LayerPasses {
+ public:
+  LayerPasses(StepContext&, LaneCollectives&, GradientExchange&, ParameterGathers&);
+
+  Ops pass(Pass, int layer, const PipelineTask&);
+
+ private:
+  /// Of a model chunk: the micro-batches that make gradients first and last.
+  struct Ends {
+    int first = -1, last = -1;
+  };
+  StepContext& step_;
+  LaneCollectives& collectives_;
+  GradientExchange& gradients_;
+  ParameterGathers& parameters_;
+  std::vector<Ends> ends_;       // by model chunk
+  std::vector<Dep> exchanges_;   // by place: ends of the exchanges of the pass that is under way
+  std::size_t next_buffer_ = 0;  // of exchanges
+
+  /// Is a collective on that lane one operation, which all members join?
+  bool is_one_join(Lane) const;
+  Ops exchange(const PassItem&, std::uint16_t own);
+  const Op& modelled_exchange(const PassItem&);
+  std::uint16_t take_buffers(int exchanges);
+};
+
+}  // namespace trainyard

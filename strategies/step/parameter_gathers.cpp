@@ -1,0 +1,171 @@
+#include "strategies/step/parameter_gathers.hpp"
+
+#include <algorithm>
+
+namespace trainyard {
+namespace {
+
+Lane parameter_lane(const GradientBucket& bucket) {
+  return bucket.experts ? Lane::expert_parameters : Lane::parameters;
+}
+
+/// One dependency on a stream says it for all that came before it.
+void keep_latest_of_each_stream(std::vector<Dep>& deps) {
+  std::vector<Dep> latest;
+  for (const Dep& dep : deps) {
+    const auto same = std::find_if(latest.begin(), latest.end(), [&](const Dep& d) { return d.stream == dep.stream; });
+    if (same == latest.end())
+      latest.push_back(dep);
+    else
+      same->count = std::max(same->count, dep.count);
+  }
+  deps = std::move(latest);
+}
+
+}  // namespace
+
+ParameterGathers::ParameterGathers(StepContext& step, LaneCollectives& collectives, HostOffload& offload)
+    : step_(step), collectives_(collectives), offload_(offload), ready_(step.plan.network->layers.size()) {
+  if (step.shards_parameters()) plan_visits();
+}
+
+void ParameterGathers::plan_visits() {
+  std::vector<bool> met(ready_.size());
+  for (const PipelineTask& task : step_.stage.tasks) {
+    std::vector<int> layers = step_.stage.chunks[static_cast<std::size_t>(task.chunk)];
+    if (task.pass != PipelineTask::Pass::forward) std::reverse(layers.begin(), layers.end());
+    for (const int layer : layers) {
+      const bool again = met[static_cast<std::size_t>(layer)];
+      met[static_cast<std::size_t>(layer)] = true;
+      // Gradients of weights are products of activations and gradients: no weights in them.
+      const bool computes_with = task.pass != PipelineTask::Pass::backward_weights;
+      visits_.push_back({layer, computes_with && (step_.plan.reshard || !again)});
+    }
+  }
+}
+
+void ParameterGathers::begin_step() {
+  visit_ = next_gather_ = 0;
+  users_.assign(ready_.size(), 0);
+}
+
+void ParameterGathers::wait_for(int layer) {
+  std::vector<Dep>& ready = ready_[static_cast<std::size_t>(layer)];
+  for (const Dep& dep : ready) step_.waits.add(dep);
+  ready.clear();
+}
+
+/// The parameters of a bucket from those that shard them; `start`: the rank's own are there (else: by now).
+Ops ParameterGathers::gather(std::size_t index, Dep start) {
+  const GradientBucket& bucket = step_.stage.buckets[index];
+  const Lane lane = parameter_lane(bucket);
+  const CallArguments about = CallArguments::of_bucket(index);
+  if (offload_.holds_parameters()) {
+    co_yield offload_.fetch_parameters(index);
+    start = step_.out.after(step_.streams.host(HostWay::from_host));
+  }
+  if (!step_.plan.lane(lane).used()) co_return;
+  if (step_.plan.values && start.count > 0) {  // numbers are filled in by the compute stream
+    step_.waits.add(start);
+    while (step_.waits.any()) co_yield step_.take_waits();
+  }
+  if (step_.plan.values) co_yield step_.call(TrainingCall::fill_parameters, about);
+  const bool at_once = start.count > 0 && !step_.plan.values;
+  co_yield collectives_.run({lane, Operation::all_gather, bucket.elements * step_.plan.parameter_element,
+                             step_.words.gather_parameters,
+                             step_.buffer({TrainingBuffer::Kind::parameters, about.bucket()}),
+                             at_once ? start : step_.out.after(TrainingStreams::compute)});
+  if (step_.plan.values) co_yield step_.call_on(collectives_.receives(lane), TrainingCall::take_parameters, about);
+}
+
+Ops ParameterGathers::gather_all() {
+  for (std::size_t b = step_.buckets(); b-- > 0;) {
+    co_yield gather(b);
+    const Lane lane = parameter_lane(step_.stage.buckets[b]);
+    if (!step_.plan.lane(lane).used()) continue;
+    for (const GradientBucket::Part& part : step_.stage.buckets[b].parts)
+      ready_[static_cast<std::size_t>(part.layer)].push_back(collectives_.end_of(lane));
+  }
+  for (std::vector<Dep>& ready : ready_) keep_latest_of_each_stream(ready);
+}
+
+/// A layer whose forward and backward pass follow each other is gathered for the second one when the first one's
+/// parameters are dropped.
+Ops ParameterGathers::prefetch() {
+  const std::size_t ahead = visit_ + 1 + static_cast<std::size_t>(std::max(step_.plan.prefetch, 0));
+  for (; next_gather_ < std::min(ahead, visits_.size()); ++next_gather_) {
+    const auto [layer, gathers] = visits_[next_gather_];
+    if (!gathers) continue;
+    if (next_gather_ > visit_ && visits_[next_gather_ - 1].layer == layer) break;
+    for (const int needed : weights_of(layer)) {
+      if (users_[static_cast<std::size_t>(needed)]++ > 0) continue;
+      co_yield gather_layer(needed);
+      if (needed == layer) continue;
+      const std::vector<Dep>& theirs = ready_[static_cast<std::size_t>(needed)];
+      std::vector<Dep>& own = ready_[static_cast<std::size_t>(layer)];
+      own.insert(own.end(), theirs.begin(), theirs.end());
+    }
+  }
+}
+
+/// Layers whose parameters a layer computes with: its own, and of a tied head the first one's.
+std::vector<int> ParameterGathers::weights_of(int layer) const {
+  if (layer > 0 && step_.layer(layer).tied_elements > 0) return {layer, 0};
+  return {layer};
+}
+
+Ops ParameterGathers::gather_layer(int layer) {
+  double bytes = 0;
+  for (const std::size_t bucket : step_.buckets_of(layer))
+    bytes += step_.stage.buckets[bucket].elements * step_.plan.parameter_element.value;
+  if (bytes > 0) co_yield step_.change_memory(bytes, MemoryClass::parameters, step_.words.gather_parameters);
+  std::vector<Dep>& ready = ready_[static_cast<std::size_t>(layer)];
+  for (const std::size_t bucket : step_.buckets_of(layer)) {
+    co_yield gather(bucket);
+    const Lane lane = parameter_lane(step_.stage.buckets[bucket]);
+    if (step_.plan.lane(lane).used())
+      ready.push_back(collectives_.end_of(lane));
+    else if (offload_.holds_parameters())
+      ready.push_back(step_.out.after(step_.streams.host(HostWay::from_host)));
+  }
+}
+
+Ops ParameterGathers::drop_layer(int layer) {
+  if (--users_[static_cast<std::size_t>(layer)] > 0) co_return;
+  double elements = 0;
+  for (const std::size_t bucket : step_.buckets_of(layer)) {
+    elements += step_.stage.buckets[bucket].elements;
+    if (step_.plan.values) co_yield step_.call(TrainingCall::drop_parameters, CallArguments::of_bucket(bucket));
+  }
+  if (elements > 0)
+    co_yield step_.change_memory(-elements * step_.plan.parameter_element.value, MemoryClass::parameters,
+                                 step_.words.drop_parameters);
+}
+
+Ops ParameterGathers::end_visit(int layer, bool last_use) {
+  const bool gathered = visits_[visit_++].gathers;
+  if (step_.plan.reshard ? !gathered : !last_use) co_return;
+  for (const int needed : weights_of(layer)) co_yield drop_layer(needed);
+}
+
+Ops ParameterGathers::update() {
+  if (offload_.used())
+    co_yield offload_.update();
+  else
+    co_yield run_optimizer();
+  if (step_.shards() && !step_.shards_parameters() && !step_.plan.overlap_parameters) co_yield gather_updated();
+}
+
+Ops ParameterGathers::run_optimizer(int set) {
+  while (step_.waits.exceed_one_op()) co_yield step_.take_waits();
+  co_yield step_.work(step_.stage.optimizer, Kind::local, step_.words.optimizer, step_.words.optimizer_step);
+  if (step_.plan.values) co_yield step_.call(TrainingCall::update, {set});
+}
+
+Ops ParameterGathers::gather_updated() {
+  for (std::size_t b = step_.buckets(); b-- > 0;) co_yield gather(b, offload_.used() ? offload_.returned(b) : Dep{});
+  for (const Lane lane : {Lane::parameters, Lane::expert_parameters})
+    if (step_.plan.lane(lane).used()) step_.waits.add(collectives_.end_of(lane));
+}
+
+}  // namespace trainyard

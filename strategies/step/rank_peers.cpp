@@ -1,0 +1,50 @@
+#include "strategies/step/rank_peers.hpp"
+
+#include <algorithm>
+
+#include "strategies/plan/update_policy.hpp"
+
+namespace trainyard {
+namespace {
+
+constexpr Operation kUsed[] = {Operation::all_reduce, Operation::all_gather, Operation::reduce_scatter,
+                               Operation::all_to_all, Operation::send_recv};
+
+}  // namespace
+
+RankPeers::RankPeers(int rank, const TrainingPlan& plan) {
+  const auto next_slot = [this] { return static_cast<std::uint16_t>(slots.size()); };
+  const auto r = static_cast<std::size_t>(rank);
+  for (std::size_t i = 0; i < kLanes; ++i) {
+    const LaneGroups& groups = plan.lanes[i];
+    if (!groups.used() || groups.of_rank[r] < 0) continue;
+    const LaneGroup& group = groups.of(rank);
+    OfLane& of_lane = lanes[i];
+    of_lane.group = &group;
+    of_lane.index =
+        static_cast<int>(std::find(group.members.begin(), group.members.end(), rank) - group.members.begin());
+    if (group.settings.flow) flows[i] = group.settings.flow.get();
+    const GroupPlace place{of_lane.index, static_cast<int>(group.members.size()), &group.settings};
+    for (const Operation operation : kUsed) {
+      const Collective* algorithm = groups.algorithm[static_cast<std::size_t>(operation)];
+      if (!algorithm) continue;
+      OfCollective& of = of_lane.collectives[static_cast<std::size_t>(operation)];
+      of.first_slot = next_slot();
+      of.peers = peers_of(*algorithm, place);
+      for (const int peer : of.peers) slots.push_back(group.members[static_cast<std::size_t>(peer)]);
+    }
+  }
+  for (std::size_t way = 0; way < kHostWays && !plan.offload.ways.empty(); ++way)
+    flows[kLanes + way] = &plan.offload.ways[r][way];
+  const std::vector<int> stages = plan.mesh.group(rank, Axis::pipeline);
+  for (const int stage : stages) {
+    stage_slot.push_back(next_slot());
+    if (stages.size() > 1) slots.push_back(stage);
+  }
+  first_of_updates = next_slot();
+  for (const int peer : update_policy_of(plan).peers(rank)) slots.push_back(peer);
+  input_slot = next_slot();
+  if (plan.input.used() && plan.input.loader_of_rank[r] >= 0) slots.push_back(plan.input.loader_of_rank[r]);
+}
+
+}  // namespace trainyard

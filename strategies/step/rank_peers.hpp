@@ -1,0 +1,31 @@
+#pragma once
+#include <array>
+#include <vector>
+
+#include "strategies/plan/training_plan.hpp"
+
+namespace trainyard {
+
+/// Whom a rank's training program names by slot.
+struct RankPeers {
+  struct OfCollective {
+    std::vector<int> peers;  ///< numbers in the group
+    std::uint16_t first_slot = 0;
+  };
+  struct OfLane {
+    const LaneGroup* group = nullptr;  ///< null: the rank exchanges nothing on this lane
+    int index = 0;                     ///< in the group
+    std::array<OfCollective, kOperations> collectives;
+  };
+  std::array<OfLane, kLanes> lanes;
+  std::vector<std::uint16_t> stage_slot;  ///< by pipeline coordinate
+  std::uint16_t first_of_updates = 0;     ///< of UpdatePolicy::peers
+  std::uint16_t input_slot = 0;
+  std::vector<Actor> slots;
+  std::array<const GroupFlow*, kLanes + kHostWays> flows{};  ///< by lane, then by way to the host
+
+  RankPeers(int rank, const TrainingPlan&);
+  const OfLane& lane(Lane l) const { return lanes[static_cast<std::size_t>(l)]; }
+};
+
+}  // namespace trainyard

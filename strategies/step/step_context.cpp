@@ -1,0 +1,71 @@
+#include "strategies/step/step_context.hpp"
+
+#include <algorithm>
+
+namespace trainyard {
+
+StepContext::StepContext(int of_rank, const TrainingPlan& of_plan, const PassTables& of_tables,
+                         const TrainingStreams& of_streams, const RankPeers& of_peers)
+    : rank(of_rank),
+      plan(of_plan),
+      tables(of_tables),
+      words(of_tables.words()),
+      streams(of_streams),
+      peers(of_peers),
+      at(plan.mesh.of(rank)),
+      stage(plan.stages[static_cast<std::size_t>(at.pipeline)]),
+      buckets_of_layer_(plan.network->layers.size()) {
+  for (std::size_t b = 0; b < stage.buckets.size(); ++b)
+    for (const GradientBucket::Part& part : stage.buckets[b].parts) {
+      std::vector<std::size_t>& of = buckets_of_layer_[static_cast<std::size_t>(part.layer)];
+      if (of.empty() || of.back() != b) of.push_back(b);
+    }
+  if (plan.zero == ZeroStage::none) return;
+  for (const bool experts : {false, true}) {
+    const std::vector<int> group = zero_group(plan, rank, experts);
+    shards_[experts ? 1 : 0] = {static_cast<int>(group.size()),
+                                static_cast<int>(std::find(group.begin(), group.end(), rank) - group.begin())};
+  }
+}
+
+const Op& StepContext::take_waits() {
+  Op& op = out.begin(Kind::mark, TrainingStreams::compute);
+  op.name = words.wait_for_messages;
+  waits.take_into(op);
+  return out.emit();
+}
+
+const Op& StepContext::work(const Work& work, Kind kind, GroupId group, NameId name) {
+  Op& op = out.begin(kind, TrainingStreams::compute);
+  op.work = work;
+  op.group = group;
+  op.name = name;
+  waits.take_into(op);
+  return out.emit();
+}
+
+const Op& StepContext::change_memory(double bytes, MemoryClass memory_class, NameId name, Stream stream) {
+  Op& op = out.begin(Kind::mark, stream);
+  op.name = name;
+  op.memory.change = bytes;
+  op.set_memory_class(static_cast<std::uint8_t>(memory_class));
+  return out.emit();
+}
+
+const Op& StepContext::call(TrainingCall what, const CallArguments& arguments) {
+  Op& op = out.begin(Kind::mark, TrainingStreams::compute);
+  op.name = words.call;
+  op.effect = effect_of(what, arguments);
+  waits.take_into(op);
+  return out.emit();
+}
+
+const Op& StepContext::call_on(Stream stream, TrainingCall what, const CallArguments& arguments, Dep also) {
+  Op& op = out.begin(Kind::mark, stream);
+  op.name = words.call;
+  op.effect = effect_of(what, arguments);
+  op.deps[0] = also;
+  return out.emit();
+}
+
+}  // namespace trainyard

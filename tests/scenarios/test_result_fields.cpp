@@ -1,0 +1,143 @@
+// The one table of an answer's fields: what is written, read, and explained to users.
+#include <catch2/catch.hpp>
+#include <filesystem>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "models/reading/shipped_files.hpp"
+#include "scenarios/answer/json_reference.hpp"
+#include "scenarios/answer/result.hpp"
+#include "scenarios/studies/failure_study.hpp"
+#include "scenarios/studies/sweep.hpp"
+
+using namespace trainyard;
+using nlohmann::json;
+
+namespace {
+
+using Reference = std::map<std::string, FieldRow>;
+
+Reference reference_of(const std::vector<FieldRow>& rows) {
+  Reference reference;
+  for (const FieldRow& row : rows) {
+    CAPTURE(row.path);
+    CHECK(reference.emplace(row.path, row).second);
+    CHECK_FALSE(row.words.empty());
+    CHECK_FALSE(row.type.empty());
+  }
+  return reference;
+}
+
+/// Paths of all keys, as the reference writes them. Keys of an object of numbers are names, not fields.
+void add_paths(const json& j, const std::string& prefix, const Reference& reference, std::set<std::string>& paths) {
+  for (const auto& [key, field] : j.items()) {
+    const std::string path = prefix + key;
+    paths.insert(path);
+    const auto row = reference.find(path);
+    if (row != reference.end() && row->second.type.starts_with("{")) continue;
+    if (field.is_object()) add_paths(field, path + ".", reference, paths);
+    if (field.is_array())
+      for (const json& item : field) add_paths(item, path + "[].", reference, paths);
+  }
+}
+
+/// Every key is explained, and what the reference does not call conditional is there.
+void check_against(const Reference& reference, const json& answer) {
+  std::set<std::string> paths;
+  add_paths(answer, "", reference, paths);
+  for (const std::string& path : paths) {
+    CAPTURE(path);
+    CHECK(reference.contains(path));
+  }
+  for (const auto& [path, row] : reference) {
+    CAPTURE(path);
+    const std::size_t list = path.rfind("[]");
+    const bool empty = list != std::string::npos && std::none_of(paths.begin(), paths.end(), [&](const std::string& p) {
+                         return p.starts_with(path.substr(0, list + 2));
+                       });
+    if (row.when.empty() && !empty) CHECK(paths.contains(path));
+  }
+}
+
+std::vector<std::filesystem::path> shipped_scenarios() {
+  std::vector<std::filesystem::path> files;
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(shipped_file("scenarios")))
+    if (entry.path().extension() == ".yaml") files.push_back(entry.path());
+  return files;
+}
+
+}  // namespace
+
+TEST_CASE("the reference has every key of the shipped scenarios' answers, and they survive JSON", "[answer]") {
+  const Reference reference = reference_of(report_fields().rows());
+  std::size_t answered = 0;
+  for (const std::filesystem::path& file : shipped_scenarios()) {
+    CAPTURE(file.string());
+    SimulateOptions options;
+    options.critical_path = false;
+    const Scenario s = read_scenario(file, {});
+    const Result r = simulate_training(s, options);
+    const json j = to_json(r);
+    CHECK(to_json(result_from_json(j)) == j);
+    CHECK(result_from_text(to_text(r)).breakdown.exposed_communication == r.breakdown.exposed_communication);
+    check_against(reference, report_json({r, {WhatIf{"HCA", 2, r.step_time / 2}}, s.sources, {}, {}}, true));
+    ++answered;
+  }
+  CHECK(answered > 40);
+}
+
+TEST_CASE("what few answers have is explained too, and survives JSON", "[answer]") {
+  Result r;
+  r.step_time = 2;
+  r.stages.resize(2);
+  r.all_reduce = {"ring", "flows", 2, {{"ring", 2, 1e6, 1e-3}, {"tree", 1, 1e6, 2e-3}}};
+  r.host_memory.peak = 5;
+  r.servers.workers = 3;
+  r.replicas = {2, 3, "ring", 2, 0.25};
+  r.staleness = {{0, 7}, {12, 1}};
+  r.steps = 4;
+  r.input.emplace().starved_share = 0.5;
+  r.failures.emplace().checkpoint.interval = 60;
+  r.failures->checkpoint.best.simulated = Seconds{50};
+  r.failures->set_failures.push_back({"gpu 5", 10, 5, 1, 2, false});
+  r.failures->reduced_replicas.push_back({7, 2.5, true});
+  r.capacity.emplace().largest_micro_batch_size = 4;
+  r.changes.push_back({"plan.recompute=full", 1e9, true});
+  r.step_time_source = "measured";
+  r.training_steps = 10;
+  r.measured = {1, "a table"};
+  r.wall_s = 1;
+  const json j = to_json(r);
+  const Result back = result_from_json(j);
+  CHECK(to_json(back) == j);
+  CHECK(back.staleness == r.staleness);
+  CHECK(back.replicas.spectral_gap == 0.25);
+  CHECK(back.changes[0].set == "plan.recompute=full");
+  CHECK(!back.capacity->largest_num_hidden_layers);
+  CHECK(j.at("largest_num_hidden_layers").is_null());
+  CHECK(j.at("staleness").at("12") == 1);
+
+  // With everything that may be absent there, JSON and reference have the same keys.
+  WhatIf faster{"HCA", 2, 1};
+  faster.goodput = 0.9;
+  const Report report{r, {faster}, {{"a", "1", "b", false}}, {{PathLine{}}}, {{FailureWhatIf{}}}};
+  const json whole = report_json(report, true);
+  CHECK(whole.at("what_if")[0].at("saves_share") == 0.5);
+  const Reference reference = reference_of(report_fields().rows());
+  std::set<std::string> paths, explained;
+  add_paths(whole, "", reference, paths);
+  for (const auto& [path, row] : reference) explained.insert(path);
+  CHECK(paths == explained);
+  CHECK_FALSE(report_json(report, false).contains("wall_s"));
+}
+
+TEST_CASE("every column of a sweep is a field of the answer", "[answer][sweep]") {
+  const Reference answer = reference_of(result_fields().rows());
+  for (const SweepColumn& column : sweep_columns()) {
+    CAPTURE(column.name);
+    CHECK(answer.contains(column.path));
+  }
+  const Reference sweep = reference_of(json_references().find("sweep", {}).rows());
+  CHECK(sweep.at("points[].memory_peak_bytes").type == "bytes");
+}

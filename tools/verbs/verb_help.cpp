@@ -1,0 +1,73 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "scenarios/answer/json_reference.hpp"
+#include "sim/process/output.hpp"
+#include "tools/reports/table.hpp"
+#include "tools/verbs/verbs.hpp"
+
+namespace trainyard {
+namespace {
+
+/// When the key is there, beyond what its object or list says already.
+std::string condition(const FieldRow& row, const std::vector<FieldRow>& rows) {
+  std::string parent = row.path.substr(0, std::min(row.path.rfind('.'), row.path.size()));
+  if (parent.ends_with("[]")) parent.resize(parent.size() - 2);
+  const auto above = std::find_if(rows.begin(), rows.end(), [&](const FieldRow& r) { return r.path == parent; });
+  if (row.when.empty() || parent == row.path || above == rows.end()) return row.when;
+  if (row.when == above->when) return "";
+  return row.when.starts_with(above->when + "; ") ? row.when.substr(above->when.size() + 2) : row.when;
+}
+
+/// Keys below their objects and lists, a line each.
+std::string reference_text(const JsonReference& reference) {
+  TextTable table;
+  const std::vector<FieldRow> rows = reference.rows();
+  for (const FieldRow& row : rows) {
+    const auto depth = static_cast<std::size_t>(std::count(row.path.begin(), row.path.end(), '.'));
+    const std::string key = depth == 0 ? row.path : row.path.substr(row.path.rfind('.') + 1);
+    const std::string when = condition(row, rows);
+    table.rows.push_back({std::string(2 * depth, ' ') + key, row.type,
+                          when.empty() ? row.words : fmt::format("{} ({})", row.words, when)});
+  }
+  return fmt::format("trainyard {} --json: {}\n", reference.command, reference.words) + table.text("  ");
+}
+
+std::string json_text(const std::vector<std::string>& commands) {
+  std::string text =
+      "Keys of the JSON, their types and meaning. A type such as s or bytes is a number in that unit, share a number "
+      "of "
+      "which 1 is the whole,\n{key: s} an object of numbers whose keys are names. In parentheses: when the key is "
+      "there, "
+      "if not always.\n";
+  for (const std::string& command : commands.empty() ? json_references().names() : commands) {
+    Place place;
+    place.file = std::make_shared<const std::string>("trainyard help json");
+    text += "\n" + reference_text(json_references().find(command, place));
+  }
+  return text;
+}
+
+int help(const std::vector<std::string>& words) {
+  if (words.empty() || words[0] == "--help" || words[0] == "-h") {
+    write_atomically("-", usage());
+    return kGood;
+  }
+  if (words[0] == "json") {
+    std::string command;  // of one word or two, such as topo check
+    for (std::size_t i = 1; i < words.size(); ++i) command += (i > 1 ? " " : "") + words[i];
+    write_atomically("-", json_text(command.empty() ? std::vector<std::string>{} : std::vector<std::string>{command}));
+    return kGood;
+  }
+  std::vector<std::string> topics = verbs().names();
+  if (std::find(topics.begin(), topics.end(), words[0]) != topics.end())
+    return verbs().find(words[0], {}).run({"--help"});
+  topics.push_back("json");
+  throw UserError(fmt::format("trainyard help: unknown topic \"{}\"{}", words[0], hint(words[0], topics)));
+}
+
+const RegisterVerb registered_help{"help", "this text, a verb's, or the reference of the JSON (help json)", help};
+
+}  // namespace
+}  // namespace trainyard

@@ -1,0 +1,112 @@
+#include "topologies/fabrics/fabric_rows.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "topologies/cable_text.hpp"
+
+namespace trainyard {
+
+void CableCount::add(BytesPerSecond rate) {
+  slowest = cables == 0 ? rate : std::min(slowest, rate);
+  fastest = std::max(fastest, rate);
+  ++cables;
+}
+
+std::string CableCount::text(const std::string& where) const {
+  const std::string what = fmt::format("{} link{} {}", cables, cables == 1 ? "" : "s", where);
+  return cables == 0 ? what : what + " at " + rates_text(slowest, fastest);
+}
+
+bool is_switch(const FabricView& view, DeviceId d) { return view.inside(d) && !view.is_end(d); }
+
+std::vector<CableCount> count_cables(const FabricView& view, std::size_t kinds,
+                                     const std::function<int(DeviceId, DeviceId)>& kind_of) {
+  std::vector<CableCount> counts(kinds);
+  for (DeviceId d = 0; d < static_cast<DeviceId>(view.graph.devices().size()); ++d) {
+    if (!view.inside(d)) continue;
+    for (const LinkId wire : view.links(d)) {
+      if (wire % 2 != 0) continue;  // the way back of a cable
+      const int kind = kind_of(d, view.graph.ends(wire).to);
+      if (kind >= 0)
+        counts[static_cast<std::size_t>(kind)].add(view.graph.links()[static_cast<std::size_t>(wire)].capacity);
+    }
+  }
+  return counts;
+}
+
+std::vector<CableCount> cables_of(const FabricView& view) {
+  return count_cables(view, 2,
+                      [&view](DeviceId a, DeviceId b) { return is_switch(view, a) && is_switch(view, b) ? 1 : 0; });
+}
+
+int index_of(const FabricView& view, DeviceId d) { return view.graph.devices()[static_cast<std::size_t>(d)].index; }
+
+std::vector<SwitchLevel> switch_levels(const FabricView& view) {
+  const DeviceGraph& graph = view.graph;
+  std::vector<int> level(graph.devices().size(), -1);
+  std::vector<DeviceId> row = view.ends;
+  for (const DeviceId end : row) level[static_cast<std::size_t>(end)] = 0;
+  std::vector<std::vector<DeviceId>> rows;
+  for (int at = 1; !row.empty(); ++at) {
+    std::vector<DeviceId> next;
+    for (const DeviceId device : row)
+      for (const LinkId link : view.links(device))
+        if (int& known = level[static_cast<std::size_t>(graph.ends(link).to)]; known < 0) {
+          known = at;
+          next.push_back(graph.ends(link).to);
+        }
+    if (!next.empty()) rows.push_back(next);
+    row = std::move(next);
+  }
+  std::vector<SwitchLevel> levels(rows.size());
+  std::vector<CableCount> cables = count_cables(view, rows.size(), [&level](DeviceId a, DeviceId b) {
+    const int lower = std::min(level[static_cast<std::size_t>(a)], level[static_cast<std::size_t>(b)]);
+    return level[static_cast<std::size_t>(a)] == level[static_cast<std::size_t>(b)] ? -1 : lower;
+  });
+  const std::vector<CableCount> across = count_cables(view, rows.size() + 1, [&level](DeviceId a, DeviceId b) {
+    return level[static_cast<std::size_t>(a)] == level[static_cast<std::size_t>(b)] ? level[static_cast<std::size_t>(a)]
+                                                                                    : -1;
+  });
+  for (std::size_t l = 0; l < rows.size(); ++l) {
+    SwitchLevel& out = levels[l];
+    out.switches = static_cast<int>(rows[l].size());
+    out.name = out.switches > 1 ? view.level_name(rows[l].front()) : view.name(rows[l].front());
+    out.links_down = cables[l].cables;
+    out.slowest_down = cables[l].slowest;
+    out.fastest_down = cables[l].fastest;
+    out.links_across = across[l + 1].cables;
+    if (l + 1 == rows.size()) continue;
+    out.links_up = cables[l + 1].cables;
+    out.slowest_up = cables[l + 1].slowest;
+    out.fastest_up = cables[l + 1].fastest;
+  }
+  return levels;
+}
+
+std::string switches_text(const SwitchLevel& level) {
+  return level.switches == 1 ? level.name : fmt::format("{} switches ({})", level.switches, level.name);
+}
+
+std::vector<FabricRow> level_rows(const FabricView& view) {
+  std::vector<FabricRow> rows;
+  const std::vector<SwitchLevel> levels = switch_levels(view);
+  for (std::size_t l = 0; l < levels.size(); ++l) {
+    const SwitchLevel& level = levels[l];
+    FabricRow row{fmt::format("level {}: {}", l + 1, switches_text(level)),
+                  fmt::format("{} links down to {} at {}", level.links_down,
+                              l == 0 ? fmt::format("{}s", view.end_word) : fmt::format("level {}", l),
+                              rates_text(level.slowest_down, level.fastest_down)),
+                  ""};
+    if (level.links_up > 0) {
+      row.detail += fmt::format(", {} up at {}", level.links_up, rates_text(level.slowest_up, level.fastest_up));
+      row.up = fmt::format("{} links", level.links_up);
+    }
+    if (level.links_across > 0) row.detail += fmt::format(", {} within the level", level.links_across);
+    rows.push_back(std::move(row));
+  }
+  return rows;
+}
+
+}  // namespace trainyard

@@ -1,0 +1,42 @@
+#pragma once
+#include <string>
+#include <vector>
+
+#include "topologies/device_graph.hpp"
+
+namespace trainyard {
+
+/// Rates are products of what files say: sums that are equal on paper may differ in the last digits.
+constexpr double kRateTolerance = 1e-9;
+
+/// The fabric of a graph: its ends (HCAs, or chips with links of their own), its switches, and the wires between them
+/// that are up.
+struct FabricView {
+  /// The graph must outlive it.
+  explicit FabricView(const DeviceGraph&);
+
+  const DeviceGraph& graph;
+  std::vector<DeviceId> ends;  ///< in order
+  const char* end_word;        ///< "HCA" | "chip"
+
+  bool is_end(DeviceId d) const { return end_[static_cast<std::size_t>(d)] != 0; }
+  bool inside(DeviceId) const;
+  std::vector<LinkId> links(DeviceId from) const;  ///< wires of the fabric that are up
+  double capacity(LinkId link) const {
+    return graph.links()[static_cast<std::size_t>(link)].capacity.value;
+  }                                 ///< bytes/s
+  double rate(DeviceId end) const;  ///< bytes/s, of all its wires
+  bool equal_rates() const;
+  /// Both directions of the wire share one rate.
+  bool half_duplex(LinkId wire) const {
+    return graph.medium(wire) >= 0 && graph.medium(wire) == graph.medium(wire ^ 1);
+  }
+  const std::string& name(DeviceId d) const { return graph.devices()[static_cast<std::size_t>(d)].name; }
+  std::string level_name(DeviceId) const;     ///< its name without its number: "leaf"
+  std::string count(std::size_t ends) const;  ///< "3 HCAs"
+
+ private:
+  std::vector<char> end_;  // by device
+};
+
+}  // namespace trainyard
