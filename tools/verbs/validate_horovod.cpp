@@ -166,7 +166,7 @@ int validate_horovod(const std::string& json_file, bool points, bool fit) {
   }
   for (const ErrorSet* e : {&all.left_out, &all.rank_1, &all.single, &all.literal}) sets.push_back(to_json(*e, points));
   if (json_file != "-") print_study(all);
-  if (!json_file.empty()) write_whole(json_file, Json{{"sets", sets}}.dump(2) + "\n");
+  if (!json_file.empty()) write_atomically(json_file, Json{{"sets", sets}}.dump(2) + "\n");
   return holds ? kGood : kFailsLimit;
 }
 
