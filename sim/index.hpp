@@ -9,19 +9,19 @@ namespace trainyard {
 
 /// The number of an element in its table, as a type of its own: a transfer's number does not index the flows.
 template <class Tag>
-class Index {
+class TypedIndex {
  public:
-  constexpr Index() = default;  ///< none
+  constexpr TypedIndex() = default;  ///< none
   template <std::integral Number>
-  constexpr explicit Index(Number number) : number_(static_cast<std::uint32_t>(number)) {}
+  constexpr explicit TypedIndex(Number number) : number_(static_cast<std::uint32_t>(number)) {}
 
   constexpr std::uint32_t number() const { return number_; }
   constexpr explicit operator bool() const { return number_ != kNone; }
-  constexpr Index& operator++() {
+  constexpr TypedIndex& operator++() {
     ++number_;
     return *this;
   }
-  constexpr auto operator<=>(const Index&) const = default;
+  constexpr auto operator<=>(const TypedIndex&) const = default;
 
  private:
   static constexpr std::uint32_t kNone = 0xffffffffU;
@@ -29,7 +29,7 @@ class Index {
 };
 
 template <class Tag>
-constexpr std::size_t position(Index<Tag> id) {
+constexpr std::size_t position(TypedIndex<Tag> id) {
   return id.number();
 }
 template <std::integral Number>
@@ -37,7 +37,7 @@ constexpr std::size_t position(Number id) {
   return static_cast<std::size_t>(id);
 }
 
-/// A vector whose elements are numbered by `Id`: an Index, or a plain number such as Actor and LinkId.
+/// A vector whose elements are numbered by `Id`: an TypedIndex, or a plain number such as Actor and LinkId.
 template <class T, class Id>
 class IndexedVector : public std::vector<T> {
  public:

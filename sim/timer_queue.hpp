@@ -7,7 +7,7 @@
 
 namespace trainyard {
 
-using TimerId = Index<struct TimerTag>;
+using TimerId = TypedIndex<struct TimerTag>;
 
 /// Timers, each with the caller's token: a binary heap with lazy deletion, since interference moves timers often
 /// (moving a SimGrid timer costs three times as much and allocates).

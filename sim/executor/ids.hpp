@@ -4,11 +4,11 @@
 
 namespace trainyard::execution {
 
-using StreamId = Index<struct StreamTag>;      ///< among the streams of all actors
-using TransferId = Index<struct TransferTag>;  ///< in the pool of transfers; the transport's token of its flow
-using ChannelId = Index<struct ChannelTag>;    ///< a (sender, receiver) pair
-using ChannelSlot = Index<struct SlotTag>;     ///< a channel as a program names it: one for each slot and direction
-using MembersId = Index<struct MembersTag>;    ///< of a join under way: the streams that take part
+using StreamId = TypedIndex<struct StreamTag>;      ///< among the streams of all actors
+using TransferId = TypedIndex<struct TransferTag>;  ///< in the pool of transfers; the transport's token of its flow
+using ChannelId = TypedIndex<struct ChannelTag>;    ///< a (sender, receiver) pair
+using ChannelSlot = TypedIndex<struct SlotTag>;   ///< a channel as a program names it: one for each slot and direction
+using MembersId = TypedIndex<struct MembersTag>;  ///< of a join under way: the streams that take part
 
 /// What a timer of the executor is for, and whose it is.
 struct TimerToken {

@@ -41,7 +41,7 @@ class PathZone : public simgrid::kernel::routing::NetZoneImpl {
 }  // namespace
 
 struct NativeTransport::Impl {
-  using CapId = Index<struct CapTag>;
+  using CapId = TypedIndex<struct CapTag>;
   enum class State : std::uint8_t { free, moving, stalled, ended };
   struct Flow {
     s4u::CommPtr comm;

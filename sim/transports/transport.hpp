@@ -8,7 +8,7 @@
 
 namespace trainyard {
 
-using FlowId = Index<struct FlowTag>;
+using FlowId = TypedIndex<struct FlowTag>;
 using FlowToken = std::uint32_t;  ///< the caller's own number of a flow
 constexpr std::size_t kUpcoming = 5;
 
