@@ -15,13 +15,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-Node map_node(const Place& place) {
-  Node node;
-  node.kind = Node::Kind::map;
-  node.place = node.key_place = place;
-  return node;
-}
-
 Precision precision_of(Fields& plan, const ClusterSpec& cluster) {
   std::vector<std::string> names;
   for (int i = 0; i < kPrecisions; ++i) names.emplace_back(name_of(static_cast<Precision>(i)));
