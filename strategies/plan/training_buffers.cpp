@@ -17,16 +17,16 @@ using Held = TrainingBuffer::Kind;
 
 // By kind. Collectives work on the first five kinds, which have scratch buffers (see kScratched).
 constexpr std::array<Range, kBufferKinds> kRanges{{
-    {0, 512},       // gradients
-    {512, 510},     // parameters
-    {1022, 1},      // partial
-    {1023, 1},      // tied
-    {1024, 820},    // exchange
+    {0, 820},       // gradients
+    {820, 820},     // parameters
+    {1640, 1},      // partial
+    {1641, 1},      // tied
+    {1642, 200},    // exchange
     {2000, 8192},   // activations
-    {10192, 512},   // gradient_share
-    {10704, 512},   // host_gradients
-    {11216, 512},   // host_parameters
-    {11728, 512},   // own_parameters
+    {10192, 820},   // gradient_share
+    {11012, 820},   // host_gradients
+    {11832, 820},   // host_parameters
+    {12652, 820},   // own_parameters
     {20000, 8192},  // replica
     {28200, 1},     // outputs
     {28201, 1},     // output_gradients
