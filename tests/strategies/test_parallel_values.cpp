@@ -232,7 +232,7 @@ NumericStepTask task_of(int kind, bool coin) {
 
 TEST_CASE("random products of strategies, simulated, compute the step of one device", "[parallel-values]") {
   std::mt19937 random(17);
-  for (int i = 0; i < cases(200); ++i) {
+  for (int i = 0; i < test::cases(200); ++i) {
     const int kind = static_cast<int>(random() % 3);
     SplitStep s = random_split(random, kind);
     CAPTURE(i, kind);
