@@ -4,17 +4,17 @@
 
 namespace trainyard {
 
-/// What the user gave cannot be done: one line, `file:line:column: what, what was expected, nearest name`. Exit code 2.
+/// Bad input: one line, `file:line:column: what, what was expected, nearest name`. Exit code 2.
 struct UserError : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-/// The programs wait for each other for ever; the text names the cycle of operations. Exit code 2.
+/// The programs wait for each other forever; the text names the cycle of operations. Exit code 2.
 struct Deadlock : UserError {
   using UserError::UserError;
 };
 
-/// A promise of our own code is broken (a bug), never the user's fault. Exit code 70.
+/// An invariant of our own code is broken: a bug, never the user's fault. Exit code 70.
 struct InternalError : std::logic_error {
   using std::logic_error::logic_error;
 };

@@ -4,7 +4,7 @@
 
 namespace trainyard {
 
-Seconds Route::fill() const {
+Seconds Route::fill_time() const {
   double sum = 0, slowest = 0;
   for (const Leg& leg : legs) {
     sum += leg.seconds_per_byte;

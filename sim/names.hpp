@@ -10,10 +10,10 @@ namespace trainyard {
 
 /// How the time of a group counts in the breakdown.
 enum class Role : std::uint8_t {
-  work,        ///< computing; earlier groups win where two overlap
-  collective,  ///< communication; waiting inside it counts as communication too
-  handover,    ///< a message that a peer must produce first: waiting for it is a bubble
-  supply,      ///< what is fetched ahead: its time counts where nothing else explains that nobody works
+  work,            ///< computing; earlier groups win where two overlap
+  collective,      ///< communication; waiting inside it counts as communication too
+  point_to_point,  ///< a message that a peer must produce first: waiting for it is a bubble
+  prefetch,        ///< data fetched ahead: its time counts only while nothing else runs
 };
 
 struct Group {
@@ -22,14 +22,14 @@ struct Group {
   std::string detail;  ///< of communication: the algorithm
 };
 
-/// The words of a simulation: operations carry numbers, reports print these.
+/// The names of a simulation: operations carry numbers, reports print the names.
 class Names {
  public:
   Names() { intern(""); }
 
   NameId intern(std::string_view name) {
-    const auto [at, fresh] = ids_.try_emplace(std::string(name), static_cast<NameId>(names_.size()));
-    if (fresh) names_.emplace_back(name);
+    const auto [at, is_new] = ids_.try_emplace(std::string(name), static_cast<NameId>(names_.size()));
+    if (is_new) names_.emplace_back(name);
     return at->second;
   }
   const std::string& operator[](NameId id) const { return names_.at(id); }

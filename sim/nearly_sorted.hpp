@@ -5,8 +5,8 @@
 
 namespace trainyard {
 
-/// Sorts what mostly is in order, or in the opposite one, already: what ends in one time step started in some order of
-/// the actors. Then it costs a pass; otherwise no more than std::sort and a few passes.
+/// Sorts items that mostly are in order already, or in reverse order: operations that end in one time step began in some
+/// order of their actors. That costs one pass; otherwise it costs std::sort and a few passes.
 template <typename T, typename Before>
 void sort_nearly_sorted(std::vector<T>& items, Before before) {
   const std::size_t size = items.size();

@@ -7,7 +7,10 @@
 
 namespace trainyard {
 
-/// How much is kept. Memory grows with the number of operations from `ops` on only.
+/// Events within this time are one time step (absolute; SimGrid's surf/precision).
+constexpr double kSameTime = 1e-12;  // s
+
+/// How much is recorded. Memory grows with the number of operations only from `ops` on.
 enum class Level : std::uint8_t {
   none,    ///< the end
   totals,  ///< sums per actor and link
@@ -15,7 +18,7 @@ enum class Level : std::uint8_t {
   links,   ///< also the rate of every link over time
 };
 
-/// A run of one operation. `started` ≥ `posted`: a message waits for its other half.
+/// One execution of an operation. `started` ≥ `posted`: a message waits for its other half.
 struct OpRun {
   const Op* op = nullptr;
   OpId id = 0;
@@ -23,7 +26,7 @@ struct OpRun {
   Seconds posted, started, ended;
   Actor peer = -1;  ///< of a message
   Outcome outcome = Outcome::done;
-  bool began = true;  ///< false: a message that was cancelled while its other half was missing
+  bool began = true;  ///< false: a message cancelled before its other half was posted
   // Of a message, when it has ended (an eager sender ends before: see TransferRun):
   Bytes bytes;
   Picoseconds latency;
@@ -34,20 +37,20 @@ struct OpRun {
 struct TransferRun {
   Actor from = 0, to = 0;
   const Op* send = nullptr;
-  const Op* recv = nullptr;  ///< null for a put or eager message that nobody has asked for yet
+  const Op* recv = nullptr;  ///< null for a put or eager message whose receive is not posted yet
   OpId send_id = 0, recv_id = 0;
   Bytes bytes;  ///< that moved this way
   Route route;
   Seconds started, ended;
-  Picoseconds latency;   ///< of this way and extra
-  LinkId limiting = -1;  ///< the link that set the rate when the bytes left, −1: none (no bytes, or the rate cap)
+  Picoseconds latency;   ///< of this route and extra
+  LinkId limiting = -1;  ///< the link that set the rate when the bytes left; −1: none (no bytes, or the rate cap)
   Outcome outcome = Outcome::done;
   const GroupFlow* group = nullptr;  ///< of a group: `bytes` over each of its edges, at once
-  bool last = true;  ///< false: more of the message moves after this: other bytes another way, or these on the next leg
-  bool last_leg = true;  ///< false: a buffer on the way has taken the message up, and passes it on
+  bool last = true;  ///< false: more of the message follows: other bytes over another route, or these on the next leg
+  bool last_leg = true;  ///< false: a buffer on the route has stored the message, and passes it on
 };
 
-/// Anything that watches. Times in calls never go back.
+/// Watches a run. Times in calls never go back.
 class Observer {
  public:
   virtual ~Observer() = default;
@@ -58,12 +61,13 @@ class Observer {
   virtual void finished(const OpRun&) {}
   virtual void transferred(const TransferRun&) {}
   virtual void link_changed(LinkId, BytesPerSecond /*capacity*/) {}
-  /// The value of a message, from its sender to its receiver, in the order of ends: called once both are known.
+  /// The value of a message moves from its sender to its receiver: called when both halves are known, in the order of
+  /// ends.
   virtual void delivered(const OpRun& /*send*/, const OpRun& /*recv*/) {}
   /// Level::links: rate of every link that carried bytes in [from, to).
   virtual void link_rates(Seconds /*from*/, Seconds /*to*/, std::span<const BytesPerSecond>) {}
   virtual Level level() const { return Level::totals; }
-  /// Who looks at one kind only is not called for the other: calls are most of what watching costs.
+  /// An observer of one kind is not called for the other: calls are most of the cost of observing.
   virtual bool sees_operations() const { return true; }
   virtual bool sees_transfers() const { return true; }
 };

@@ -6,7 +6,7 @@
 
 namespace trainyard {
 
-using Actor = std::int32_t;    ///< whoever does work: a rank, a server, a loader, a switch
+using Actor = std::int32_t;    ///< anything that does work: a rank, a server, a loader, a switch
 using Stream = std::uint8_t;   ///< operations of one stream of an actor run in order
 using OpId = std::uint32_t;    ///< number of an operation of one simulation, in the order of starting; 0 is none
 using Tag = std::uint64_t;     ///< matches a send with its receive
@@ -14,15 +14,15 @@ using NameId = std::uint32_t;  ///< a name kept in `Names`
 using GroupId = std::uint8_t;  ///< a group kept in `Names`: what a piece of time is booked under
 
 constexpr int kMaxStreams = 64;
-/// Buffers from kScratch on are scratch, made when they are first used, as large as the buffer that they belong to: three
-/// copies of each of the first 1,845 buffers (further ones share them: enough for times, too few for values).
+/// Buffers numbered from kScratch on are scratch: three for each of the first 1,845 buffers, of the same length, made at
+/// their first use. Further buffers share them, which is right for times but not for values.
 constexpr std::uint16_t kScratch = 60000;
 constexpr std::uint16_t kScratched = (65535 - kScratch) / 3;
 constexpr std::uint16_t scratch_of(std::uint16_t buffer, int which) {
   return static_cast<std::uint16_t>(kScratch + 3 * (buffer % kScratched) + which - 1);
 }
 constexpr std::uint16_t owner_of_scratch(std::uint16_t id) { return static_cast<std::uint16_t>((id - kScratch) / 3); }
-/// A receive from whoever sends first with that tag.
+/// As the peer of a receive: any actor, the first that sends with that tag.
 constexpr std::uint16_t kAnyPeer = 0xffff;
 
 enum class Kind : std::uint8_t {
@@ -31,31 +31,31 @@ enum class Kind : std::uint8_t {
   send,
   recv,
   delay,  ///< time passes, nothing is occupied; priced by the Machine too
-  mark,   ///< no time; carries dependencies, effects, memory
-  /// A barrier of `Message::steps` operations of this kind and tag. When all have been posted, they end at once, or,
-  /// where there are bytes, latency or both, with the flow of the group (Program::group_flows, by `Message::slot`), all
-  /// together: bytes, extra latency and rate cap are then those of an edge of weight 1.
+  mark,   ///< takes no time; carries dependencies, effects, memory
+  /// A barrier of `Message::steps` operations of this kind and tag. They end together when all have been posted; with
+  /// bytes or latency, when the flow of the group has ended (Program::group_flows, by `Message::slot`). Bytes, extra
+  /// latency and rate cap are then those of an edge of weight 1.
   join,
 };
 constexpr int kKinds = 7;
 /// Does it wait for operations of other actors?
-constexpr bool meets_others(Kind kind) { return kind == Kind::send || kind == Kind::recv || kind == Kind::join; }
+constexpr bool waits_for_others(Kind kind) { return kind == Kind::send || kind == Kind::recv || kind == Kind::join; }
 
-/// When a message moves. rendezvous: once both halves are there, and both end with it. eager: at once, the sender goes
-/// on (buffered). put: at once, the sender waits for its end, the receiver need not be there.
+/// When a message moves. rendezvous: when both halves have been posted; both end with it. eager: at once, and the sender
+/// goes on (buffered). put: at once, and the sender waits for its end; the receiver need not be ready.
 enum class Mode : std::uint8_t { rendezvous, eager, put };
 
-/// Which way a message goes, where there are several. network: no NVLink; fabric: between network adapters alone.
+/// Which path a message takes, where there are several. network: no NVLink; fabric: between network adapters only.
 enum class PathClass : std::uint8_t { automatic, nvlink, pcie, network, fabric };
 constexpr int kPathClasses = 5;
 
-/// An amount of work; what it costs is the Machine's to say. `kernel` and `precision` are the Machine's words.
+/// An amount of work, which the Machine prices. `kernel` and `precision` are numbers that the Machine defines.
 struct Work {
   Flops flops;
   Bytes bytes;  ///< moved to and from the actor's own memory
   std::uint16_t kernel = 0;
   std::uint8_t precision = 0;
-  std::uint32_t sample = 0;  ///< number of the step that it belongs to: what chance makes of it is drawn anew for each
+  std::uint32_t sample = 0;  ///< number of the step that it belongs to: random durations are drawn anew for each
 };
 
 struct Message {
@@ -66,19 +66,19 @@ struct Message {
   std::uint16_t slot = 0;   ///< which of the program's peers, or kAnyPeer
   Mode mode = Mode::rendezvous;
   PathClass path = PathClass::automatic;
-  /// One message that stands for so many, one after the other: it pays the latency of its way as often. 0: none at all
-  /// (`extra_latency` has it all). Of a join: how many meet.
+  /// One message that stands for so many in sequence: it pays the latency of its route as often. 0: not at all
+  /// (`extra_latency` has it all). Of a join: the number of members.
   std::uint32_t steps = 1;
 };
 
-/// "`count` operations of `stream` of the same actor have ended": enough, since a stream ends in order.
+/// Waits until `count` operations of `stream` of the same actor have ended. A stream ends its operations in order.
 struct Dep {
   std::uint32_t count = 0;  ///< 0: no dependency
   Stream stream = 0;
 };
 
 /// Change of the actor's memory: `change` > 0 is taken at the start, < 0 given back at the end;
-/// `high_water` is what is held besides while the operation runs.
+/// `high_water` is held in addition while the operation runs.
 struct Memory {
   double change = 0;
   double high_water = 0;
@@ -94,8 +94,8 @@ struct BufferRef {
   constexpr explicit operator bool() const { return of != 0; }
 };
 
-/// What an operation does to values: opaque to timing.
-/// reduce adds; divide: `write` by `call`.
+/// What an operation does to values; timing ignores it.
+/// reduce adds; divide divides `write` by `call`.
 enum class Action : std::uint8_t { none, copy, reduce, reduce_max, reduce_product, divide, call };
 struct Effect {
   Action action = Action::none;
@@ -118,7 +118,7 @@ struct Op {
   Effect effect;
   NameId name = 0;
 
-  void book_memory_under(std::uint8_t c) { memory_class = c & 0x7fU; }
+  void set_memory_class(std::uint8_t c) { memory_class = c & 0x7fU; }
 };
 // Programs yield ops from coroutines (g++ 12 destroys non-trivial temporaries twice there), and copying is the
 // executor's largest cost.

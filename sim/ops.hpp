@@ -7,7 +7,7 @@
 
 namespace trainyard {
 
-/// A lazy sequence of operations, written as a coroutine: `co_yield op;` gives one, `co_yield other_ops(…);` all of
+/// A lazy sequence of operations, written as a coroutine: `co_yield op;` yields one, `co_yield other_ops(…);` all of
 /// another sequence, `const Event e = co_await next_event;` waits for the end of one of the actor's operations.
 ///
 /// g++ 12 destroys some temporaries inside a co_yield expression twice: yield trivially copyable operations or
@@ -125,11 +125,11 @@ class CoroutineProgram : public Program {
   /// The sequence is made by the first call of `next`, when the derived object is whole.
   Pull next(Op& op) final {
     const Op* given = nullptr;
-    const Pull pull = give(given, op);
+    const Pull pull = next_in_place(given, op);
     if (pull == Pull::op) op = *given;
     return pull;
   }
-  Pull give(const Op*& op, Op&) final {
+  Pull next_in_place(const Op*& op, Op&) final {
     if (!begun_) {
       ops_ = run();
       begun_ = true;

@@ -1,7 +1,7 @@
 #pragma once
 #include <vector>
 
-#include "sim/executor/executor.hpp"
+#include "sim/executor/changes.hpp"
 #include "topologies/device_graph.hpp"
 
 namespace trainyard {

@@ -24,8 +24,8 @@ void read_peak(Gpu& gpu, const Node& node, const std::string& what) {
   Fields fields(node, what);
   bool any = false;
   for (int p = 0; p < kPrecisions; ++p) {
-    auto& rate = gpu.peak[static_cast<std::size_t>(p)];
-    rate = fields.flops_rate(kPrecisionNames[static_cast<std::size_t>(p)], FlopsPerSecond{0});
+    auto& rate = gpu.peak[p];
+    rate = fields.flops_rate(kPrecisionNames[p], FlopsPerSecond{0});
     any = any || rate.value > 0;
   }
   fields.finish();

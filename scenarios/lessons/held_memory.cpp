@@ -21,7 +21,7 @@ std::vector<MemoryUse::ByClass> held_memory(const std::vector<StaticMemory>& of_
       for (const MemoryPart& part : of_ranks[rank].parts) {
         Op& op = ops.emplace_back();
         op.memory.change = part.bytes.value;
-        op.book_memory_under(static_cast<std::uint8_t>(part.memory_class));
+        op.set_memory_class(static_cast<std::uint8_t>(part.memory_class));
       }
       simulation.add(static_cast<Actor>(rank), std::make_unique<ListProgram>(std::move(ops)));
     }

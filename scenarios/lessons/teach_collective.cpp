@@ -83,7 +83,7 @@ void Recorder::look(Actor actor, int first, int count) {
   const Eigen::VectorXd& buffer = values_.buffer(actor, kDataBuffer);
   for (int i = 0; i < count; ++i) {
     const int slot = (first + i) % symbols_.slots();
-    of[static_cast<std::size_t>(slot)] = symbols_.read(buffer, slot, actor);
+    of[slot] = symbols_.read(buffer, slot, actor);
   }
 }
 
@@ -125,7 +125,7 @@ void Recorder::transferred(const TransferRun& run) {
   way.begin = std::min(way.begin, run.started.value);
   way.end = std::max(way.end, run.ended.value);
   if (run.limiting < 0) return;
-  const Link& link = machine_.links()[static_cast<std::size_t>(run.limiting)];
+  const Link& link = machine_.links()[run.limiting];
   way.link = link.name;
   way.kind = link.kind;
 }
@@ -166,8 +166,7 @@ void Recorder::changed(Actor actor, const Op& op) {
   const auto [first, count] = slots_of(op.effect.write);
   if (!buffers_.contains(actor)) look(actor, 0, symbols_.slots());
   look(actor, first, count);
-  for (int i = 0; i < count; ++i)
-    buffers_[actor][static_cast<std::size_t>((first + i) % symbols_.slots())].changed = true;
+  for (int i = 0; i < count; ++i) buffers_[actor][(first + i) % symbols_.slots()].changed = true;
 }
 
 LessonStep Recorder::finished(Step& step, const std::map<Actor, int>& number, std::vector<double>& sent) const {
@@ -183,7 +182,7 @@ LessonStep Recorder::finished(Step& step, const std::map<Actor, int>& number, st
     moved.link_kind = way.kind;
     moved.from = number.at(moved.from);
     moved.to = number.at(moved.to);
-    sent[static_cast<std::size_t>(moved.from)] += moved.bytes;
+    sent[moved.from] += moved.bytes;
     shown.begin = std::min(shown.begin, moved.begin);
     longest = std::max(longest, moved.end - moved.begin);
   }
@@ -201,14 +200,14 @@ LessonStep Recorder::finished(Step& step, const std::map<Actor, int>& number, st
   shown.reduces_after = step.reduces_after;
   shown.sent = sent;
   shown.buffers.resize(number.size());
-  for (const auto& [actor, slots] : step.buffers) shown.buffers[static_cast<std::size_t>(number.at(actor))] = slots;
+  for (const auto& [actor, slots] : step.buffers) shown.buffers[number.at(actor)] = slots;
   return shown;
 }
 
 bool Recorder::kept() const {
   for (Actor rank = 0; rank < ranks_; ++rank)
     for (int slot = 0; slot < symbols_.slots(); ++slot)
-      if (symbols_.promised(rank, slot) && !buffers_.at(rank)[static_cast<std::size_t>(slot)].complete) return false;
+      if (symbols_.promised(rank, slot) && !buffers_.at(rank)[slot].complete) return false;
   return true;
 }
 

@@ -41,6 +41,6 @@ nlohmann::json lesson_report(const CollectiveLesson& lesson) {
 }
 
 nlohmann::json lesson_json(const CollectiveLesson& lesson) { return lesson; }
-CollectiveLesson lesson_from_json(const nlohmann::json& json) { return json.get<CollectiveLesson>(); }
+CollectiveLesson lesson_from_json(const nlohmann::json& j) { return j.get<CollectiveLesson>(); }
 
 }  // namespace trainyard

@@ -27,7 +27,7 @@ class Spans : public Observer {
     if (!worker && span.what != ServerSpan::What::apply) return;  // the workers show their messages
     if (!worker)
       span.worker = op.effect.call == static_cast<std::uint16_t>(ServerCall::update) ? -1 : op.effect.read.chunk;
-    actors_[static_cast<std::size_t>(op.actor)].push_back(span);
+    actors_[op.actor].push_back(span);
   }
   json list() const {
     json all = json::array();

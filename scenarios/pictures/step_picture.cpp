@@ -198,7 +198,8 @@ std::function<void(const StepRun&)> picture_of(const Scenario& s, const std::fil
                                                std::optional<int> rank) {
   if (rank && (*rank < 0 || *rank >= s.ranks()))
     throw UserError(fmt::format("--rank {}: the scenario has ranks 0 to {}", *rank, s.ranks() - 1));
-  return [file, rank](const StepRun& run) { write_whole(file, draw(step_picture(run, rank.value_or(run.last())))); };
+  return
+      [file, rank](const StepRun& run) { write_atomically(file, draw(step_picture(run, rank.value_or(run.last())))); };
 }
 
 }  // namespace trainyard

@@ -3,7 +3,7 @@
 #include <vector>
 
 #include "models/reading/document.hpp"
-#include "sim/executor/executor.hpp"
+#include "sim/executor/changes.hpp"
 #include "topologies/machines/straggler_machine.hpp"
 
 namespace trainyard {

@@ -61,7 +61,7 @@ class StageOps {
     if (forward && v > 0) op.deps[0] = receive(v - 1, v, task.micro_batch, kOutputsIn);
     if (!forward && !weights && v < last) op.deps[0] = receive(v + 1, v, task.micro_batch, kGradientsIn);
     op.memory.change = forward ? 1 : task.pass == TaskPass::backward_input ? 0 : -1;
-    op.book_memory_under(static_cast<std::uint8_t>(MemoryClass::activations));
+    op.set_memory_class(static_cast<std::uint8_t>(MemoryClass::activations));
     give(op);
     if (forward && v < last) send(v, v + 1, task.micro_batch);
     if (!forward && !weights && v > 0) send(v, v - 1, task.micro_batch);

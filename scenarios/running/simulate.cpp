@@ -65,7 +65,7 @@ Result simulate_here(const Scenario& s, const Plan& plan, const SimulateOptions&
   if (fed) book_starvation(*fed, r);
   r.wall_s = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   if (!options.trace.empty())
-    write_whole(
+    write_atomically(
         options.trace,
         chrome_trace(run.timeline, run.memory, run.machine.top(), run.names, run.streams, [&options](Actor actor) {
           return !options.trace_ranks || (options.trace_ranks->first <= actor && actor <= options.trace_ranks->second);

@@ -2,13 +2,13 @@
 
 #include <algorithm>
 
-namespace trainyard {
+namespace trainyard::execution {
 
 ChannelId Matcher::channel(Actor from, Actor to) {
   const std::uint64_t key =
       static_cast<std::uint64_t>(static_cast<std::uint32_t>(from)) << 32 | static_cast<std::uint32_t>(to);
-  const auto [at, fresh] = ids_.try_emplace(key, static_cast<ChannelId>(channels_.size()));
-  if (fresh) {
+  const auto [at, is_new] = ids_.try_emplace(key, channels_.end_id());
+  if (is_new) {
     channels_.push_back({from, to, {}, {}});
     into_[to].push_back(at->second);
   }
@@ -24,36 +24,36 @@ void Matcher::Halves::erase(const Half* half) {
   if (half != &first_) {
     later_.erase(later_.begin() + (half - later_.data()));
   } else if (later_.empty()) {
-    some_ = false;
+    empty_ = true;
   } else {
     first_ = later_.front();
     later_.erase(later_.begin());
   }
 }
 
-std::size_t Matcher::Halves::erase(Ref ref) {
-  std::size_t erased = std::erase_if(later_, [ref](const Half& half) { return half.ref == ref; });
-  if (some_ && first_.ref == ref) {
+std::size_t Matcher::Halves::erase(Poster poster) {
+  std::size_t erased = std::erase_if(later_, [poster](const Half& half) { return half.poster == poster; });
+  if (!empty_ && first_.poster == poster) {
     erase(&first_);
     ++erased;
   }
   return erased;
 }
 
-void Matcher::wait(Halves& halves, Tag tag, Ref ref) {
-  halves.push({tag, ref, ++posted_});
+void Matcher::wait(Halves& halves, Tag tag, Poster poster) {
+  halves.push({tag, poster, ++posted_});
   ++waiting_;
 }
 
-Matcher::Ref Matcher::take(Halves& halves, const Half* half) {
-  const Ref ref = half->ref;
+Matcher::Poster Matcher::take(Halves& halves, const Half* half) {
+  const Poster poster = half->poster;
   halves.erase(half);
   --waiting_;
-  return ref;
+  return poster;
 }
 
-std::optional<Matcher::Ref> Matcher::send(ChannelId id, Tag tag, Ref ref) {
-  Channel& channel = channels_[static_cast<std::size_t>(id)];
+std::optional<Matcher::Poster> Matcher::send(ChannelId id, Tag tag, Poster poster) {
+  Channel& channel = channels_[id];
   const Half* direct = channel.recvs.find(tag);
   if (!any_.empty()) {
     if (const auto waiting = any_.find(channel.to); waiting != any_.end()) {
@@ -62,38 +62,34 @@ std::optional<Matcher::Ref> Matcher::send(ChannelId id, Tag tag, Ref ref) {
     }
   }
   if (direct) return take(channel.recvs, direct);
-  wait(channel.sends, tag, ref);
+  wait(channel.sends, tag, poster);
   return std::nullopt;
 }
 
-std::optional<Matcher::Ref> Matcher::recv(ChannelId id, Tag tag, Ref ref) {
-  Channel& channel = channels_[static_cast<std::size_t>(id)];
+std::optional<Matcher::Poster> Matcher::recv(ChannelId id, Tag tag, Poster poster) {
+  Channel& channel = channels_[id];
   if (const Half* half = channel.sends.find(tag)) return take(channel.sends, half);
-  wait(channel.recvs, tag, ref);
+  wait(channel.recvs, tag, poster);
   return std::nullopt;
 }
 
-std::optional<Matcher::Ref> Matcher::recv_any(Actor to, Tag tag, Ref ref) {
+std::optional<Matcher::Poster> Matcher::recv_any(Actor to, Tag tag, Poster poster) {
   Halves* of = nullptr;
   const Half* oldest = nullptr;
   for (const ChannelId id : into_[to]) {
-    Halves& sends = channels_[static_cast<std::size_t>(id)].sends;
+    Halves& sends = channels_[id].sends;
     const Half* half = sends.find(tag);
     if (!half || (oldest && half->number > oldest->number)) continue;
     of = &sends;
     oldest = half;
   }
   if (oldest) return take(*of, oldest);
-  wait(any_[to], tag, ref);
+  wait(any_[to], tag, poster);
   return std::nullopt;
 }
 
-void Matcher::withdraw_send(ChannelId id, Ref ref) {
-  waiting_ -= channels_[static_cast<std::size_t>(id)].sends.erase(ref);
-}
-void Matcher::withdraw_recv(ChannelId id, Ref ref) {
-  waiting_ -= channels_[static_cast<std::size_t>(id)].recvs.erase(ref);
-}
-void Matcher::withdraw_any(Actor to, Ref ref) { waiting_ -= any_[to].erase(ref); }
+void Matcher::withdraw_send(ChannelId id, Poster poster) { waiting_ -= channels_[id].sends.erase(poster); }
+void Matcher::withdraw_recv(ChannelId id, Poster poster) { waiting_ -= channels_[id].recvs.erase(poster); }
+void Matcher::withdraw_recv_any(Actor to, Poster poster) { waiting_ -= any_[to].erase(poster); }
 
-}  // namespace trainyard
+}  // namespace trainyard::execution

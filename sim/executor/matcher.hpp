@@ -4,73 +4,85 @@
 #include <unordered_map>
 #include <vector>
 
+#include "sim/executor/ids.hpp"
 #include "sim/op.hpp"
 
-namespace trainyard {
-
-using ChannelId = std::int32_t;
+namespace trainyard::execution {
 
 /// Pairs sends with receives: first in, first out per (sender, receiver, tag). A receive from any peer takes the oldest
 /// send of its tag.
 class Matcher {
  public:
-  using Ref = std::uint32_t;
-  struct Half {
-    Tag tag = 0;
-    Ref ref = 0;
-    std::uint64_t number = 0;  // order of posting
+  /// Who posted one half of a message: a stream whose operation waits, or the transfer of a sender that does not wait.
+  class Poster {
+   public:
+    Poster() = default;
+    explicit Poster(StreamId id) : packed_(id.number()) {}
+    explicit Poster(TransferId id) : packed_(id.number() | kTransfer) {}
+    bool is_transfer() const { return (packed_ & kTransfer) != 0; }
+    StreamId stream() const { return StreamId{packed_}; }
+    TransferId transfer() const { return TransferId{packed_ & ~kTransfer}; }
+    bool operator==(const Poster&) const = default;
+
+   private:
+    static constexpr std::uint32_t kTransfer = 0x80000000U;
+    std::uint32_t packed_ = 0;
   };
 
   ChannelId channel(Actor from, Actor to);
-  /// The half that `ref` pairs with; if there is none yet, `ref` waits.
-  std::optional<Ref> send(ChannelId, Tag, Ref);
-  std::optional<Ref> recv(ChannelId, Tag, Ref);
-  std::optional<Ref> recv_any(Actor to, Tag, Ref);
-  /// A waiting half is taken back (cancelled).
-  void withdraw_send(ChannelId, Ref);
-  void withdraw_recv(ChannelId, Ref);
-  void withdraw_any(Actor to, Ref);
-  Actor receiver(ChannelId id) const { return channels_[static_cast<std::size_t>(id)].to; }
-  Actor sender(ChannelId id) const { return channels_[static_cast<std::size_t>(id)].from; }
+  /// The other half, which is taken out; if there is none yet, this one waits.
+  std::optional<Poster> send(ChannelId, Tag, Poster);
+  std::optional<Poster> recv(ChannelId, Tag, Poster);
+  std::optional<Poster> recv_any(Actor to, Tag, Poster);
+  /// Takes a waiting half back. Nothing happens if it does not wait.
+  void withdraw_send(ChannelId, Poster);
+  void withdraw_recv(ChannelId, Poster);
+  void withdraw_recv_any(Actor to, Poster);
+  Actor receiver(ChannelId id) const { return channels_[id].to; }
+  Actor sender(ChannelId id) const { return channels_[id].from; }
   std::size_t unmatched() const { return waiting_; }
 
  private:
+  struct Half {
+    Tag tag = 0;
+    Poster poster;
+    std::uint64_t number = 0;  // order of posting
+  };
   /// Halves that wait, in the order of posting. Nearly always one at most waits, which lies in the channel itself.
   class Halves {
    public:
-    bool empty() const { return !some_; }
     /// The oldest of that tag, or null.
     const Half* find(Tag tag) const {
-      if (!some_) return nullptr;
+      if (empty_) return nullptr;
       return first_.tag == tag ? &first_ : find_later(tag);
     }
     void push(const Half& half) {
-      if (some_) return later_.push_back(half);
+      if (!empty_) return later_.push_back(half);
       first_ = half;
-      some_ = true;
+      empty_ = false;
     }
     void erase(const Half*);
-    std::size_t erase(Ref);
+    std::size_t erase(Poster);
 
    private:
     Half first_;
     std::vector<Half> later_;
-    bool some_ = false;
+    bool empty_ = true;
     const Half* find_later(Tag) const;
   };
   struct alignas(64) Channel {
     Actor from, to;
     Halves sends, recvs;
   };
-  std::vector<Channel> channels_;
-  std::unordered_map<std::uint64_t, ChannelId> ids_;
-  std::unordered_map<Actor, Halves> any_;  // receives from any peer
+  IndexedVector<Channel, ChannelId> channels_;
+  std::unordered_map<std::uint64_t, ChannelId> ids_;  // by (sender, receiver)
+  std::unordered_map<Actor, Halves> any_;             // receives from any peer
   std::unordered_map<Actor, std::vector<ChannelId>> into_;
   std::uint64_t posted_ = 0;
   std::size_t waiting_ = 0;
 
-  void wait(Halves&, Tag, Ref);
-  Ref take(Halves&, const Half*);
+  void wait(Halves&, Tag, Poster);
+  Poster take(Halves&, const Half*);
 };
 
-}  // namespace trainyard
+}  // namespace trainyard::execution

@@ -3,13 +3,16 @@
 #include <fmt/format.h>
 
 #include <cmath>
+#include <optional>
 #include <simgrid/kernel/Timer.hpp>
 #include <simgrid/kernel/resource/Model.hpp>
 #include <simgrid/s4u/Engine.hpp>
 #include <simgrid/s4u/Host.hpp>
 #include <simgrid/s4u/NetZone.hpp>
+#include <utility>
 
 #include "sim/error.hpp"
+#include "sim/executor/executor.hpp"
 #include "sim/transports/flow_transport.hpp"
 #include "sim/transports/native_transport.hpp"
 
@@ -49,6 +52,14 @@ simgrid::s4u::Engine& engine() {
   return instance;
 }
 
+std::unique_ptr<Transport> make_transport(TransportKind kind, std::span<const Link> links) {
+  if (kind == TransportKind::native) return std::make_unique<NativeTransport>(links);
+  simgrid::s4u::NetZone* zone = simgrid::s4u::create_empty_zone("trainyard");  // SimGrid runs no engine without one
+  zone->create_host("idle", 1.0)->seal();
+  zone->seal();
+  return std::make_unique<FlowTransport>(links);
+}
+
 }  // namespace
 
 /// The executor's only face towards SimGrid: a resource model that keeps our timers on SimGrid's clock and hands over
@@ -60,57 +71,65 @@ simgrid::s4u::Engine& engine() {
 /// event costs as much as the event. Its clock then follows in one step.
 class Simulation::Clock : public simgrid::kernel::resource::Model {
  public:
-  Clock(Agenda& agenda, Transport& transport, Executor& executor)
-      : Model("trainyard"), agenda_(agenda), transport_(transport), executor_(executor) {}
+  Clock(Machine& machine, std::unique_ptr<Transport> transport)
+      : Model("trainyard"), transport_(std::move(transport)), executor_(std::in_place, machine, *transport_, timers_) {}
+
+  Executor& executor() { return *executor_; }
+  /// The engine keeps this model until the process ends; what it ran goes earlier.
+  void release() {
+    executor_.reset();
+    transport_.reset();
+  }
 
   double next_occurring_event(double now) override {
+    if (!executor_) return -1;
     if (ahead_ > now) return ahead_ - now;
     return until_next(now);
   }
 
   void update_actions_state(double now, double delta) override {
-    if (ahead_ > now) return;
+    if (!executor_ || ahead_ > now) return;
     if (!started_) {
       started_ = true;
-      executor_.start();
+      executor_->start();
     } else if (!step(now, delta)) {
       return;
     }
-    if (!transport_.ends_by_itself()) run_ahead(now);
+    if (!transport_->ends_by_itself()) run_ahead(now);
   }
 
  private:
-  Agenda& agenda_;
-  Transport& transport_;
-  Executor& executor_;
+  execution::Timers timers_;
+  std::unique_ptr<Transport> transport_;
+  std::optional<Executor> executor_;
   bool started_ = false;
   double ahead_ = 0;  // we have come so far; SimGrid's clock may be behind
-  std::vector<Agenda::Token> timers_;
-  std::vector<FlowToken> flows_;
+  std::vector<execution::TimerToken> due_;
+  std::vector<FlowToken> flows_;  // that have ended
 
   /// From `now` until our next event; −1: there is none.
   double until_next(double now) {
-    const double flow_end = transport_.next(now);
-    executor_.note_limits();  // the links have just been shared for the time to come
-    if (started_ && executor_.finished()) return -1;
-    if (!started_ || !timers_.empty() || !flows_.empty()) return 0;
-    if (transport_.ends_by_itself() && transport_.advance(now, now, flows_)) return 0;
-    double next = agenda_.next();
+    const double flow_end = transport_->next(now);
+    executor_->note_limits();  // the links have just been shared for the time to come
+    if (started_ && executor_->finished()) return -1;
+    if (!started_ || !due_.empty() || !flows_.empty()) return 0;
+    if (transport_->ends_by_itself() && transport_->advance(now, now, flows_)) return 0;
+    double next = timers_.next();
     if (flow_end >= 0 && (next < 0 || flow_end < next)) next = flow_end;
     return next < 0 ? -1 : std::max(0.0, next - now);
   }
 
   /// Delivers what ends now; false if that is nothing.
   bool step(double now, double delta) {
-    if (executor_.finished()) return false;
-    const std::size_t before = timers_.size();
-    agenda_.collect(now + kSameTime, timers_);
-    transport_.advance(now, now + kSameTime, flows_);
-    if (timers_.empty() && flows_.empty()) return false;
+    if (executor_->finished()) return false;
+    const std::size_t before = due_.size();
+    timers_.collect(now + kSameTime, due_);
+    transport_->advance(now, now + kSameTime, flows_);
+    if (due_.empty() && flows_.empty()) return false;
     // SimGrid's communications of this instant come after this call.
-    if (transport_.ends_by_itself() && delta > 0 && timers_.size() > before) return false;
-    executor_.deliver(timers_, flows_, now);
-    timers_.clear();
+    if (transport_->ends_by_itself() && delta > 0 && due_.size() > before) return false;
+    executor_->deliver(due_, flows_, now);
+    due_.clear();
     flows_.clear();
     return true;
   }
@@ -121,7 +140,7 @@ class Simulation::Clock : public simgrid::kernel::resource::Model {
       if (delta < 0) break;
       const double timer = simgrid::kernel::timer::Timer::next();
       if (timer >= 0 && timer <= now + delta) break;
-      executor_.look_forward();
+      executor_->prefetch_upcoming();
       now += delta;
       if (!step(now, delta)) break;
     }
@@ -138,27 +157,25 @@ TransportKind parse_transport(const std::string& name) {
 Simulation::Simulation(Machine& machine, TransportKind kind) {
   for (const Link& link : machine.links()) check(link);
   engine();
-  if (kind == TransportKind::native) {
-    transport_ = std::make_unique<NativeTransport>(machine.links());
-  } else {
-    simgrid::s4u::NetZone* zone = simgrid::s4u::create_empty_zone("trainyard");  // SimGrid runs no engine without one
-    zone->create_host("idle", 1.0)->seal();
-    zone->seal();
-    transport_ = std::make_unique<FlowTransport>(machine.links());
-  }
-  executor_ = std::make_unique<Executor>(machine, *transport_, agenda_);
+  clock_ = std::make_shared<Clock>(machine, make_transport(kind, machine.links()));
 }
 
-Simulation::~Simulation() = default;
+Simulation::~Simulation() { clock_->release(); }
+
+Executor& Simulation::executor() { return clock_->executor(); }
+void Simulation::add(Actor actor, std::unique_ptr<Program> program) { executor().add(actor, std::move(program)); }
+void Simulation::observe(Observer& observer) { executor().observe(observer); }
+void Simulation::change(const LinkChange& change) { executor().change(change); }
+void Simulation::change(ActorChange change) { executor().change(std::move(change)); }
 
 SimulationResult Simulation::run() {
   simgrid::s4u::Engine& simgrid = *simgrid::s4u::Engine::get_instance();
-  clock_ = std::make_shared<Clock>(agenda_, *transport_, *executor_);
   simgrid.add_model(clock_);
   simgrid.run();
-  if (!executor_->finished()) throw Deadlock(executor_->stuck());
-  return {executor_->end(), executor_->operations(), executor_->transfers(), executor_->late_by_look_ahead(),
-          executor_->unmatched()};
+  const Executor& executor = clock_->executor();
+  if (!executor.finished()) throw Deadlock(executor.deadlock_report());
+  return {executor.end(), executor.operations(), executor.transfers(), executor.late_by_look_ahead(),
+          executor.unmatched()};
 }
 
 }  // namespace trainyard

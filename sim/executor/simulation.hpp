@@ -1,18 +1,20 @@
 #pragma once
 #include <memory>
 #include <string>
-#include <vector>
 
-#include "sim/executor/executor.hpp"
+#include "sim/executor/changes.hpp"
+#include "sim/observer.hpp"
 
 namespace trainyard {
+
+class Executor;
 
 struct SimulationResult {
   Seconds end;  ///< of the last operation; messages that nobody waits for do not count
   std::uint64_t operations = 0;
   std::uint64_t transfers = 0;
   std::uint64_t late_by_look_ahead = 0;
-  std::size_t unmatched = 0;  ///< messages that nobody received (eager, put), and receives of daemons that still wait
+  std::size_t unmatched = 0;  ///< messages that nobody received (eager, put), and receives that daemons still wait for
 };
 
 /// Who shares the links: SimGrid's own communications (the oracle), or our solver on SimGrid's clock (fast).
@@ -20,8 +22,8 @@ enum class TransportKind : std::uint8_t { native, flow };
 TransportKind parse_transport(const std::string&);  ///< throws UserError naming both
 constexpr TransportKind kDefaultTransport = TransportKind::flow;
 
-/// Programs on a machine, run to their end on SimGrid's clock. SimGrid's engine is one a process and its clock does
-/// not go back: one Simulation a process. Whoever needs many runs each `in_child`.
+/// Runs programs on a machine to their end, on SimGrid's clock. A process has one SimGrid engine, whose clock does not
+/// go back, so it has one Simulation. Code that needs many runs each `in_child`.
 class Simulation {
  public:
   /// Checks the machine's links (finite capacity > 0, at least one byte per second): UserError names the link.
@@ -29,25 +31,19 @@ class Simulation {
   ~Simulation();
   Simulation(const Simulation&) = delete;
 
-  void add(Actor actor, std::unique_ptr<Program> program) { executor_->add(actor, std::move(program)); }
-  void observe(Observer& observer) { executor_->observe(observer); }
-  void change(const LinkChange& change) { executor_->change(change); }
-  void change(ActorChange change) { executor_->change(std::move(change)); }
+  void add(Actor, std::unique_ptr<Program>);  ///< actors from 0 without gaps
+  void observe(Observer&);
+  void change(const LinkChange&);
+  void change(ActorChange);  ///< the run goes on until all actors that come back have done so, and have ended
 
   /// Until all programs have ended. Throws Deadlock when nothing can go on before.
   SimulationResult run();
 
-  Executor& executor() { return *executor_; }
+  Executor& executor();
 
  private:
   class Clock;
-  Agenda agenda_;
-  std::unique_ptr<Transport> transport_;
-  std::unique_ptr<Executor> executor_;
-  std::shared_ptr<Clock> clock_;
+  std::shared_ptr<Clock> clock_;  // SimGrid's engine refers to it until the process ends
 };
-
-/// All that ends within this time is one time step (absolute; SimGrid's surf/precision).
-constexpr double kSameTime = 1e-12;
 
 }  // namespace trainyard

@@ -6,7 +6,7 @@
 
 namespace trainyard {
 namespace {
-bool waits(const OpRun& run) { return meets_others(run.op->kind); }
+bool waits(const OpRun& run) { return waits_for_others(run.op->kind); }
 }  // namespace
 
 void Breakdown::book(State& s, double until) {
@@ -21,18 +21,18 @@ void Breakdown::book(State& s, double until) {
       return;
     }
   for (std::size_t g = 0; g < groups.size(); ++g)
-    if (groups[g].role != Role::work && groups[g].role != Role::supply &&
+    if (groups[g].role != Role::work && groups[g].role != Role::prefetch &&
         (s.running[g] > 0 || (groups[g].role == Role::collective && s.waiting[g] > 0))) {
       s.booked[g] += span;
       return;
     }
   for (std::size_t g = 0; g < groups.size(); ++g)
-    if (groups[g].role != Role::supply && s.waiting[g] > 0) {
+    if (groups[g].role != Role::prefetch && s.waiting[g] > 0) {
       s.bubble += span;
       return;
     }
   for (std::size_t g = 0; g < groups.size(); ++g)
-    if (groups[g].role == Role::supply && (s.running[g] > 0 || s.waiting[g] > 0)) {
+    if (groups[g].role == Role::prefetch && (s.running[g] > 0 || s.waiting[g] > 0)) {
       s.booked[g] += span;
       return;
     }
@@ -40,8 +40,7 @@ void Breakdown::book(State& s, double until) {
 }
 
 Breakdown::State& Breakdown::at(Actor actor, Seconds now) {
-  if (static_cast<std::size_t>(actor) >= actors_.size()) actors_.resize(static_cast<std::size_t>(actor) + 1);
-  State& s = actors_[static_cast<std::size_t>(actor)];
+  State& s = actors_.grown(actor);
   book(s, now.value);
   return s;
 }
@@ -66,18 +65,19 @@ void Breakdown::finished(const OpRun& run) {
 Actor Breakdown::last() const { return last(actors_.size()); }
 
 Actor Breakdown::last(std::size_t actors) const {
-  std::size_t best = 0;
-  for (std::size_t a = 1; a < std::min(actors, actors_.size()); ++a)
-    if (actors_[a].end > actors_[best].end) best = a;
-  return static_cast<Actor>(best);
+  Actor last = 0;
+  for (Actor a = 1; position(a) < std::min(actors, actors_.size()); ++a)
+    if (actors_[a].end > actors_[last].end) last = a;
+  return last;
 }
 
 BreakdownParts Breakdown::parts() const { return parts(last()); }
 
 BreakdownParts Breakdown::parts(Actor actor) const {
   BreakdownParts result;
-  if (static_cast<std::size_t>(actor) >= actors_.size()) return result;
-  const State& s = actors_[static_cast<std::size_t>(actor)];
+  const State* found = actors_.find(actor);
+  if (!found) return result;
+  const State& s = *found;
   result.total = Seconds{s.end};
   result.bubble = Seconds{s.bubble};
   result.other = Seconds{s.other};

@@ -3,31 +3,33 @@
 #include <string>
 #include <vector>
 
+#include "sim/index.hpp"
 #include "sim/names.hpp"
 #include "sim/observer.hpp"
 
 namespace trainyard {
 
-/// Where the time of one actor goes. The parts sum to `total`.
+/// How one actor spends its time. The parts sum to `total`.
 struct BreakdownParts {
   Seconds total;
   std::map<std::string, Seconds> work;     ///< by group
   std::map<std::string, Seconds> exposed;  ///< communication that no work covers, by group
   Seconds bubble;                          ///< waiting for a message that a peer has yet to produce
-  Seconds other;                           ///< nothing at all
+  Seconds other;                           ///< idle
 };
 
-/// Books each instant of each actor under the highest of: work (groups in the order of `names`), communication, bubble,
-/// supply, other. Memory: a few numbers an actor, whatever the number of operations.
+/// Books each instant of each actor under the first that applies: work (groups in the order of `names`), communication,
+/// bubble, prefetch, other. Memory: a few numbers per actor, whatever the number of operations.
 class Breakdown : public Observer {
  public:
   bool sees_transfers() const override { return false; }
   explicit Breakdown(const Names& names) : names_(names) {}
+  explicit Breakdown(Names&&) = delete;  // they are looked up later
   /// Of the actor that ended last (the lowest, of several).
   BreakdownParts parts() const;
   BreakdownParts parts(Actor) const;
   Actor last() const;
-  /// The same of the first so many actors.
+  /// Of the first `actors` actors.
   Actor last(std::size_t actors) const;
 
   void posted(const OpRun&) override;
@@ -44,7 +46,7 @@ class Breakdown : public Observer {
     double bubble = 0, other = 0;
   };
   const Names& names_;
-  std::vector<State> actors_;
+  IndexedVector<State, Actor> actors_;
 
   State& at(Actor, Seconds now);
   void book(State&, double until);

@@ -6,9 +6,7 @@ namespace trainyard {
 
 void MemoryUse::change(const OpRun& run, double bytes, Seconds when) {
   if (bytes == 0) return;
-  const auto actor = static_cast<std::size_t>(run.op->actor);
-  if (actor >= actors_.size()) actors_.resize(actor + 1);
-  State& s = actors_[actor];
+  State& s = actors_.grown(run.op->actor);
   s.now[run.op->memory_class % kClasses] += bytes;
   s.total += bytes;
   if (s.total > s.peak) {
@@ -30,27 +28,27 @@ void MemoryUse::finished(const OpRun& run) {
 }
 
 Actor MemoryUse::highest() const {
-  std::size_t best = 0;
-  for (std::size_t a = 1; a < actors_.size(); ++a)
-    if (actors_[a].peak > actors_[best].peak) best = a;
-  return static_cast<Actor>(best);
+  Actor highest = 0;
+  for (Actor a = 1; a < actors_.end_id(); ++a)
+    if (actors_[a].peak > actors_[highest].peak) highest = a;
+  return highest;
 }
 Bytes MemoryUse::peak(Actor actor) const {
-  const auto a = static_cast<std::size_t>(actor);
-  return Bytes{a < actors_.size() ? actors_[a].peak : 0};
+  const State* s = actors_.find(actor);
+  return Bytes{s ? s->peak : 0};
 }
 Bytes MemoryUse::left(Actor actor) const {
-  const auto a = static_cast<std::size_t>(actor);
-  return Bytes{a < actors_.size() ? actors_[a].total : 0};
+  const State* s = actors_.find(actor);
+  return Bytes{s ? s->total : 0};
 }
 MemoryUse::ByClass MemoryUse::parts_at_peak(Actor actor) const {
-  const auto a = static_cast<std::size_t>(actor);
-  return a < actors_.size() ? actors_[a].at_peak : ByClass{};
+  const State* s = actors_.find(actor);
+  return s ? s->at_peak : ByClass{};
 }
 const std::vector<MemoryUse::Sample>& MemoryUse::samples(Actor actor) const {
   static const std::vector<Sample> none;
-  const auto a = static_cast<std::size_t>(actor);
-  return a < actors_.size() ? actors_[a].samples : none;
+  const State* s = actors_.find(actor);
+  return s ? s->samples : none;
 }
 
 }  // namespace trainyard

@@ -2,12 +2,13 @@
 #include <array>
 #include <vector>
 
+#include "sim/index.hpp"
 #include "sim/observer.hpp"
 
 namespace trainyard {
 
-/// Memory of every actor over time, from what its operations take, hold and give back; by memory class (the numbers of
-/// Op::memory_class; what they mean is the strategy's).
+/// Memory of every actor over time, from what its operations allocate, hold and free; by memory class (the numbers of
+/// Op::memory_class, which the strategy defines).
 class MemoryUse : public Observer {
  public:
   bool sees_transfers() const override { return false; }
@@ -38,7 +39,7 @@ class MemoryUse : public Observer {
     std::vector<Sample> samples;
   };
   bool over_time_;
-  std::vector<State> actors_;
+  IndexedVector<State, Actor> actors_;
   void change(const OpRun&, double bytes, Seconds when);
 };
 

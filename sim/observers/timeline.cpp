@@ -65,8 +65,7 @@ void add_message(std::vector<PathStep>& path, OpId id, const OpRecord& r, const 
   const auto add = [&](const LegRecord& leg) {
     const double moving = std::min(leg.ended, leg.started + leg.latency);
     if (leg.ended > moving)
-      path.push_back(
-          {id, moving, leg.ended, leg.limiting >= 0 ? links[static_cast<std::size_t>(leg.limiting)].kind : kOwnLimit});
+      path.push_back({id, moving, leg.ended, leg.limiting >= 0 ? links[position(leg.limiting)].kind : kOwnLimit});
     if (moving > leg.started) path.push_back({id, leg.started, moving, "latency"});
   };
   if (legs.empty()) return add({r.started, r.ended, r.latency, r.limiting});
@@ -88,7 +87,7 @@ std::vector<PathStep> critical_path(const Timeline& timeline, std::span<const Li
     if (r.ended > r.started) {
       if (!r.began) {
         path.push_back({at, r.started, r.ended, "waiting"});
-      } else if (meets_others(r.kind)) {
+      } else if (waits_for_others(r.kind)) {
         add_message(path, at, r, timeline.legs(at), links);
       } else {
         path.push_back({at, r.started, r.ended,

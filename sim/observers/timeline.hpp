@@ -4,6 +4,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "sim/index.hpp"
 #include "sim/observer.hpp"
 
 namespace trainyard {
@@ -25,7 +26,8 @@ struct OpRecord {
   const char* path = "";  // of a message: the name of its route
 };
 
-/// A piece of a message that moved in several: leg by leg, or on when a link had failed. The next starts where it ends.
+/// A part of a message that moved in several: leg by leg, or on another route after a link failure. The next one starts
+/// when it ends.
 struct LegRecord {
   double started = 0, ended = 0, latency = 0;  // s
   LinkId limiting = -1;
@@ -48,10 +50,10 @@ class Timeline : public Observer {
   void share_message(OpId send, OpId recv);
 };
 
-/// Of a message that no full link slows: its rate cap does.
+/// Limits a message that no saturated link slows: its rate cap.
 constexpr const char* kOwnLimit = "message's own limit";
 
-/// A piece of the critical path, booked under a resource: "compute", "memory" (local work), "delay", a kind of
+/// A part of the critical path, booked under a resource: "compute", "memory" (local work), "delay", a kind of
 /// link ("HCA"), "latency", kOwnLimit, or "waiting" (for the other half of a
 /// message, cancelled before it came).
 struct PathStep {
@@ -60,8 +62,8 @@ struct PathStep {
   std::string resource;
 };
 
-/// The chain of operations each of which waited for the one before, from 0 to the end of the run: its length is the
-/// makespan, without gaps. Of several chains, the one of the lowest actor. In the order of time.
+/// The chain of operations, each of which waited for the one before, from 0 to the end of the run: its length is the
+/// makespan, without gaps. Of several chains, that of the lowest actor. In order of time.
 std::vector<PathStep> critical_path(const Timeline&, std::span<const Link>);
 
 /// Seconds of the critical path by resource.

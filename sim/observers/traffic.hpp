@@ -3,6 +3,7 @@
 #include <string>
 #include <vector>
 
+#include "sim/index.hpp"
 #include "sim/observer.hpp"
 
 namespace trainyard {
@@ -15,9 +16,9 @@ class Traffic : public Observer {
   void transferred(const TransferRun&) override;
   void link_changed(LinkId, BytesPerSecond capacity) override;
 
-  Bytes on_link(LinkId link) const { return on_link_[static_cast<std::size_t>(link)]; }
-  Bytes sent(Actor actor) const { return at(sent_, actor); }
-  Bytes received(Actor actor) const { return at(received_, actor); }
+  Bytes on_link(LinkId link) const { return on_link_[link]; }
+  Bytes sent(Actor actor) const { return of(sent_, actor); }
+  Bytes received(Actor actor) const { return of(received_, actor); }
   std::uint64_t messages() const { return messages_; }
   Bytes total() const;                                ///< of all messages, each once
   Bytes most_sent() const;                            ///< by one actor
@@ -26,12 +27,16 @@ class Traffic : public Observer {
   void check(Seconds end) const;
 
  private:
+  using ByActor = IndexedVector<Bytes, Actor>;
+
   std::span<const Link> links_;
-  std::vector<BytesPerSecond> most_;  // capacity that each link has had
-  std::vector<Bytes> on_link_, sent_, received_;
+  IndexedVector<BytesPerSecond, LinkId> most_;  // capacity that each link has had
+  IndexedVector<Bytes, LinkId> on_link_;
+  ByActor sent_, received_;
   std::uint64_t messages_ = 0;
-  static Bytes at(const std::vector<Bytes>& of, Actor actor) {
-    return static_cast<std::size_t>(actor) < of.size() ? of[static_cast<std::size_t>(actor)] : Bytes{};
+  static Bytes of(const ByActor& bytes, Actor actor) {
+    const Bytes* found = bytes.find(actor);
+    return found ? *found : Bytes{};
   }
 };
 

@@ -10,10 +10,10 @@
 
 namespace trainyard {
 
-/// Executes the effects of a simulated schedule on real arrays: what the operations would leave in memory. A send's
-/// value is what its buffer held when the send was posted. Two running operations that touch one range of a buffer,
-/// one of them writing, are a hazard: the result would depend on the hardware's timing. A reference whose chunks go on
-/// past the last one goes on at the first: a range of a ring of blocks.
+/// Executes the effects of a simulated schedule on real arrays: what the operations would leave in memory. A send
+/// captures its buffer when it is posted. Two running operations that touch the same range of a buffer, one of them
+/// writing, are a hazard: the result would depend on the hardware's timing. The chunks of a reference wrap around after
+/// the last one: a range of a ring of blocks.
 class Values : public Observer {
  public:
   bool sees_transfers() const override { return false; }

@@ -6,9 +6,9 @@
 
 namespace trainyard {
 
-/// Runs `work` in a forked child of this process and returns its text. A UserError, Deadlock or InternalError thrown
-/// there is thrown here again; a child that dies (an abort inside a library) becomes one InternalError with what it
-/// last wrote to stderr.
+/// Runs `work` in a forked child of this process and returns its text. A UserError, Deadlock or InternalError of the
+/// child is thrown here again. A child that dies (an abort inside a library) becomes one InternalError with the last
+/// text that it wrote to stderr.
 std::string in_child(const std::function<std::string()>& work);
 
 /// `count` such runs, at most `jobs` at a time; texts in order of their number. `done` is called here as each ends.
@@ -19,8 +19,8 @@ std::vector<std::string> in_children(std::size_t count, int jobs, const std::fun
 /// Number of processors this process may use.
 int processors();
 
-/// SIGINT was received since `watch_interrupts` (used by long jobs to end in a state that can be resumed). Never in a
-/// child: it ends what it has begun, and its parent begins nothing new.
+/// Was SIGINT received since `watch_interrupts`? Long jobs then end in a state that can be resumed. Always false in a
+/// child: it finishes its work, and its parent starts no other.
 void watch_interrupts();
 bool interrupted();
 

@@ -23,7 +23,7 @@ void check_writable(const std::filesystem::path& path) {
     throw UserError(fmt::format("cannot write {}: {}", path.string(), std::strerror(errno)));
 }
 
-void write_whole(const std::filesystem::path& path, std::string_view text) {
+void write_atomically(const std::filesystem::path& path, std::string_view text) {
   if (path == "-") {
     if (std::fwrite(text.data(), 1, text.size(), stdout) != text.size() || std::fflush(stdout) != 0)
       throw UserError(fmt::format("cannot write to stdout: {}", std::strerror(errno)));

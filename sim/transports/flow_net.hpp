@@ -1,8 +1,8 @@
 #pragma once
+#include <boost/container/small_vector.hpp>
 #include <cstdint>
 #include <vector>
 
-#include "sim/inline_vector.hpp"
 #include "sim/transports/transport.hpp"
 
 namespace trainyard {
@@ -41,8 +41,8 @@ class FlowNet {
   struct alignas(64) Flow {
     double rate = 0, cap = 0;    // bytes/s; cap 0: none
     double left = 0, since = 0;  // bytes left at that time
-    InlineVector<Hop, 4> hops;
-    double fixed = -1;       // rate found in this round of sharing
+    boost::container::small_vector<Hop, 4> hops;
+    double fixed = -1;       // rate found while its component is shared
     std::uint32_t mark = 0;  // component it was last gathered for
     FlowToken token = 0;
   };
@@ -53,13 +53,13 @@ class FlowNet {
   struct alignas(64) LinkState {
     double capacity = 0;
     double used = 0;  // sum of rates, as last shared
-    InlineVector<Share, 2> flows;
+    boost::container::small_vector<Share, 2> flows;
     std::uint32_t mark = 0;
     bool dirty = false;
   };
-  struct Filling {       // of a link, while sharing:
-    double left = 0;     // not yet given away
-    double weights = 0;  // of the flows that have no rate yet
+  struct Unshared {       // of a link, while its component is shared:
+    double capacity = 0;  // that no flow has yet
+    double weights = 0;   // of the flows that have no rate yet
   };
   struct End {
     double time;
@@ -68,41 +68,39 @@ class FlowNet {
   };
   static constexpr std::uint32_t kOut = 0xffffffffU;
 
-  std::vector<LinkState> links_;
-  std::vector<Filling> filling_;  // by link
-  std::vector<Flow> flows_;
-  std::vector<FlowId> free_;
+  IndexedVector<LinkState, LinkId> links_;
+  IndexedVector<Unshared, LinkId> unshared_;
+  Pool<Flow, FlowId> flows_;
   std::vector<LinkId> dirty_;
-  std::vector<FlowId> fresh_;  // added, and not yet shared
-  std::vector<End> ends_;      // a heap with four below each, by time alone: flows that end together cost no moves
-  std::vector<std::uint32_t> place_;  // of each flow in that heap, or kOut
-  std::vector<End> ended_;            // scratch of collect
+  std::vector<FlowId> unshared_flows_;  // added since links were last shared
+  std::vector<End> ends_;  // a heap with four below each, by time alone: flows that end together cost no moves
+  IndexedVector<std::uint32_t, FlowId> place_;  // of each flow in that heap, or kOut
+  std::vector<End> ended_;                      // scratch of collect
   std::uint32_t mark_ = 0;
   // Scratch of sharing:
   std::vector<FlowId> component_, capped_;
   std::vector<LinkId> component_links_;
-  struct Level {
+  struct Bottleneck {
     double share;
     LinkId link;
   };
-  std::vector<Level> levels_;
+  std::vector<Bottleneck> bottlenecks_;  // a heap, the least share first
 
-  void touch(LinkId);
+  void mark_dirty(LinkId);
   void share(double now);
   double rate_alone(const Flow&) const;
-  void gather(LinkId);
-  void fill(double now);
+  void gather_component(LinkId);
+  void share_component(double now);
   void fix(FlowId, double rate);
   void set_rate(FlowId, double rate, double now);
-  void settle(Flow&, double now) const;
   void detach(FlowId);
-  void place(FlowId, double time);
-  void take_out(std::uint32_t at);
+  void schedule_end(FlowId, double time);
+  void remove_end(std::uint32_t at);
   void sift_up(std::uint32_t);
   void sift_down(std::uint32_t);
   void put(std::uint32_t at, const End& end) {
     ends_[at] = end;
-    place_[static_cast<std::size_t>(end.flow)] = at;
+    place_[end.flow] = at;
   }
 };
 

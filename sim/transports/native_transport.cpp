@@ -41,14 +41,15 @@ class PathZone : public simgrid::kernel::routing::NetZoneImpl {
 }  // namespace
 
 struct NativeTransport::Impl {
+  using CapId = TypedIndex<struct CapTag>;
   enum class State : std::uint8_t { free, moving, stalled, ended };
   struct Flow {
     s4u::CommPtr comm;
     FlowToken token = 0;
     State state = State::free;
-    int cap_link = -1;  // private link that carries the rate cap
-    double left = 0;    // bytes, of a stalled one
-    double bound = 0;   // least capacity on its way when it started: SimGrid lets it go no faster
+    CapId cap_link;    // private link that carries the rate cap
+    double left = 0;   // bytes, of a stalled one
+    double bound = 0;  // least capacity on its way when it started: SimGrid lets it go no faster
     std::span<const LinkUse> links;
   };
 
@@ -56,46 +57,42 @@ struct NativeTransport::Impl {
   PathZone* cap_zone = nullptr;  // outside the platform, which takes no more links once it runs
   s4u::Host* from = nullptr;
   s4u::Host* to = nullptr;
-  std::vector<s4u::Link*> links;
-  std::vector<StandardLinkImpl*> link_impls;  // Link::get_impl() is a dynamic_cast
-  std::vector<double> bandwidth;              // of links, scaled
-  std::vector<char> down;
+  IndexedVector<s4u::Link*, LinkId> links;
+  IndexedVector<StandardLinkImpl*, LinkId> link_impls;  // Link::get_impl() is a dynamic_cast
+  IndexedVector<double, LinkId> bandwidth;              // of links, scaled
+  IndexedVector<char, LinkId> down;
   int links_down = 0;
-  std::vector<s4u::Link*> cap_links;
-  std::vector<int> free_cap_links;
-  std::vector<Flow> flows;
-  std::vector<FlowId> free_flows;
+  Pool<s4u::Link*, CapId> cap_links;
+  Pool<Flow, FlowId> flows;
   std::vector<FlowId> ended;  // in this time step, not yet collected
   // SimGrid still refers to a cancelled communication for the rest of the time step. What it has let go of makes room
   // for new ones: freed one by one, their memory is reused while it is still warm.
   std::vector<s4u::CommPtr> released, released_before, reusable;
 
-  s4u::Link* cap_link(BytesPerSecond rate, int& index) {
-    if (free_cap_links.empty()) {
-      free_cap_links.push_back(static_cast<int>(cap_links.size()));
-      cap_links.push_back(cap_zone->create_link(fmt::format("cap {}", cap_links.size()), {rate.value * kScale}));
-      cap_links.back()->seal();
+  CapId cap_link(BytesPerSecond rate) {
+    const CapId id = cap_links.acquire();
+    s4u::Link*& link = cap_links[id];
+    if (!link) {
+      link = cap_zone->create_link(fmt::format("cap {}", id.number()), {rate.value * kScale});
+      link->seal();
     }
-    index = free_cap_links.back();
-    free_cap_links.pop_back();
-    s4u::Link* link = cap_links[static_cast<std::size_t>(index)];
     link->set_bandwidth(rate.value * kScale);
-    return link;
+    return id;
   }
 
   void release(FlowId id, std::vector<s4u::CommPtr>& keep) {
-    Flow& flow = flows[static_cast<std::size_t>(id)];
+    Flow& flow = flows[id];
     if (flow.comm) keep.push_back(std::move(flow.comm));
     flow.comm.reset();
-    if (flow.cap_link >= 0) free_cap_links.push_back(flow.cap_link);
-    flow.cap_link = -1;
+    if (flow.cap_link) cap_links.release(flow.cap_link);
+    flow.cap_link = {};
     flow.state = State::free;
-    free_flows.push_back(id);
+    flows.release(id);
   }
 
   /// Over a dead link nothing is started: SimGrid shares nothing anew when a suspended communication is resumed.
   void start(FlowId id, double bytes) {
-    Flow& flow = flows[static_cast<std::size_t>(id)];
+    Flow& flow = flows[id];
     flow.left = bytes;
     flow.state = State::stalled;
     if (crosses_dead_link(flow)) return;
@@ -104,15 +101,15 @@ struct NativeTransport::Impl {
     path.clear();
     flow.bound = HUGE_VAL;
     for (const LinkUse& use : flow.links) {
-      StandardLinkImpl* link = link_impls[static_cast<std::size_t>(use.link)];
-      flow.bound = std::min(flow.bound, bandwidth[static_cast<std::size_t>(use.link)]);
+      StandardLinkImpl* link = link_impls[use.link];
+      flow.bound = std::min(flow.bound, bandwidth[use.link]);
       for (std::int32_t i = 0; i < use.weight; ++i) path.push_back(link);
     }
-    if (flow.cap_link >= 0) path.push_back(cap_links[static_cast<std::size_t>(flow.cap_link)]->get_impl());
+    if (flow.cap_link) path.push_back(cap_links[flow.cap_link]->get_impl());
     if (!reusable.empty()) reusable.pop_back();
     flow.comm = s4u::Comm::sendto_init(from, to);
     flow.comm->set_payload_size(static_cast<std::uint64_t>(std::max(1.0, bytes * kScale)));
-    flow.comm->set_data(reinterpret_cast<void*>(static_cast<std::intptr_t>(id) + 1));
+    flow.comm->set_data(reinterpret_cast<void*>(std::uintptr_t{id.number()} + 1));
     flow.state = State::moving;
     flow.comm->start();
   }
@@ -130,7 +127,7 @@ struct NativeTransport::Impl {
 
   /// What is left goes on as a new communication, which may be faster than the old one's bound.
   void restart(FlowId id) {
-    Flow& flow = flows[static_cast<std::size_t>(id)];
+    Flow& flow = flows[id];
     const double bytes = withdraw(flow);
     start(id, bytes);
   }
@@ -140,13 +137,12 @@ struct NativeTransport::Impl {
   }
 
   bool crosses_dead_link(const Flow& flow) const {
-    return links_down > 0 && std::any_of(flow.links.begin(), flow.links.end(), [this](const LinkUse& use) {
-             return down[static_cast<std::size_t>(use.link)] != 0;
-           });
+    return links_down > 0 && std::any_of(flow.links.begin(), flow.links.end(),
+                                         [this](const LinkUse& use) { return down[use.link] != 0; });
   }
 
   void stall_or_resume(FlowId id) {
-    Flow& flow = flows[static_cast<std::size_t>(id)];
+    Flow& flow = flows[id];
     const bool dead = crosses_dead_link(flow);
     if (dead && flow.state == State::moving) {
       flow.left = withdraw(flow);
@@ -157,7 +153,7 @@ struct NativeTransport::Impl {
   }
 };
 
-NativeTransport::NativeTransport(std::span<const Link> links) : impl_(std::make_unique<Impl>()) {
+NativeTransport::NativeTransport(std::span<const Link> links) : impl_(std::make_shared<Impl>()) {
   impl_->zone = new PathZone("trainyard");  // owned by the engine
   impl_->cap_zone = new PathZone("caps");
   impl_->cap_zone->set_network_model(impl_->zone->get_network_model());
@@ -173,12 +169,13 @@ NativeTransport::NativeTransport(std::span<const Link> links) : impl_(std::make_
   impl_->down.assign(links.size(), 0);
   impl_->zone->get_iface()->seal();
 
-  s4u::Activity::on_completion_cb([impl = impl_.get()](const s4u::Activity& activity) {
-    const auto id =
-        static_cast<FlowId>(reinterpret_cast<std::intptr_t>(static_cast<const s4u::Comm&>(activity).get_data<void>())) -
-        1;
-    if (id < 0) return;
-    Impl::Flow& flow = impl->flows[static_cast<std::size_t>(id)];
+  s4u::Activity::on_completion_cb([of = std::weak_ptr<Impl>(impl_)](const s4u::Activity& activity) {
+    const std::shared_ptr<Impl> impl = of.lock();
+    if (!impl) return;
+    const auto number = reinterpret_cast<std::uintptr_t>(static_cast<const s4u::Comm&>(activity).get_data<void>());
+    if (number == 0) return;
+    const FlowId id{number - 1};
+    Impl::Flow& flow = impl->flows[id];
     // A cancelled communication calls back twice, the second time when its slot may serve another flow.
     if (flow.comm.get() != &activity || flow.state != Impl::State::moving) return;
     flow.state = Impl::State::ended;
@@ -186,70 +183,58 @@ NativeTransport::NativeTransport(std::span<const Link> links) : impl_(std::make_
   });
 }
 
-// The engine lives until the process ends, and calls nobody back after its run.
-NativeTransport::~NativeTransport() = default;
-
 FlowId NativeTransport::send(std::span<const LinkUse> route, Bytes bytes, BytesPerSecond rate_cap, FlowToken token) {
   if (!(bytes.value > 0) || bytes.value > kLargestMessage)
     throw InternalError(
         fmt::format("a flow of {} bytes: expected more than 0, at most {}", bytes.value, kLargestMessage));
   Impl& impl = *impl_;
-  FlowId id;
-  if (impl.free_flows.empty()) {
-    id = static_cast<FlowId>(impl.flows.size());
-    impl.flows.emplace_back();
-  } else {
-    id = impl.free_flows.back();
-    impl.free_flows.pop_back();
-  }
-  Impl::Flow& flow = impl.flows[static_cast<std::size_t>(id)];
+  const FlowId id = impl.flows.acquire();
+  Impl::Flow& flow = impl.flows[id];
   flow.token = token;
   flow.links = route;
 
-  if (rate_cap.value > 0) impl.cap_link(rate_cap, flow.cap_link);
-  if (route.empty() && flow.cap_link < 0) throw InternalError("a flow without a link or a rate cap");
+  if (rate_cap.value > 0) flow.cap_link = impl.cap_link(rate_cap);
+  if (route.empty() && !flow.cap_link) throw InternalError("a flow without a link or a rate cap");
   impl.start(id, bytes.value);
   return id;
 }
 
 void NativeTransport::cancel(FlowId id) {
-  Impl::Flow& flow = impl_->flows[static_cast<std::size_t>(id)];
+  Impl::Flow& flow = impl_->flows[id];
   if (flow.state == Impl::State::ended) std::erase(impl_->ended, id);
   if (flow.state == Impl::State::moving) impl_->withdraw(flow);
   impl_->release(id, impl_->released);
 }
 
 void NativeTransport::set_capacity(LinkId link, BytesPerSecond rate) {
-  const auto index = static_cast<std::size_t>(link);
   const bool down = rate.value <= 0;
   if (!down) {
-    impl_->bandwidth[index] = rate.value * kScale;
-    impl_->links[index]->set_bandwidth(rate.value * kScale);
+    impl_->bandwidth[link] = rate.value * kScale;
+    impl_->links[link]->set_bandwidth(rate.value * kScale);
   }
-  if (down != (impl_->down[index] != 0)) {
+  if (down != (impl_->down[link] != 0)) {
     // SimGrid takes a bandwidth of 0 for "no limit", silently: stalled flows are suspended instead.
-    impl_->down[index] = down ? 1 : 0;
+    impl_->down[link] = down ? 1 : 0;
     impl_->links_down += down ? 1 : -1;
-    for (std::size_t id = 0; id < impl_->flows.size(); ++id)
-      if (Impl::crosses(impl_->flows[id], link)) impl_->stall_or_resume(static_cast<FlowId>(id));
+    for (FlowId id{0}; id < impl_->flows.end_id(); ++id)
+      if (Impl::crosses(impl_->flows[id], link)) impl_->stall_or_resume(id);
   }
-  for (std::size_t id = 0; id < impl_->flows.size(); ++id) {
+  for (FlowId id{0}; id < impl_->flows.end_id(); ++id) {
     const Impl::Flow& flow = impl_->flows[id];
     if (flow.state == Impl::State::moving && rate.value * kScale > flow.bound && Impl::crosses(flow, link))
-      impl_->restart(static_cast<FlowId>(id));
+      impl_->restart(id);
   }
 }
 
 Bytes NativeTransport::remaining(FlowId id) const {
-  const Impl::Flow& flow = impl_->flows[static_cast<std::size_t>(id)];
+  const Impl::Flow& flow = impl_->flows[id];
   if (flow.state == Impl::State::ended) return Bytes{0};
   if (flow.state == Impl::State::stalled) return Bytes{flow.left};
   return Bytes{flow.comm->get_remaining() / kScale};
 }
 
 double NativeTransport::used_share(LinkId link) const {
-  const auto index = static_cast<std::size_t>(link);
-  return impl_->links[index]->get_usage() / impl_->bandwidth[index];
+  return impl_->links[link]->get_usage() / impl_->bandwidth[link];
 }
 
 bool NativeTransport::advance(double, double, std::vector<FlowToken>& done) {
@@ -258,7 +243,7 @@ bool NativeTransport::advance(double, double, std::vector<FlowToken>& done) {
   impl_->released_before.swap(impl_->released);
   if (impl_->ended.empty()) return false;
   for (const FlowId id : impl_->ended) {
-    done.push_back(impl_->flows[static_cast<std::size_t>(id)].token);
+    done.push_back(impl_->flows[id].token);
     impl_->release(id, impl_->reusable);  // its only callback has been
   }
   impl_->ended.clear();

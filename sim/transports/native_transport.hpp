@@ -12,7 +12,6 @@ namespace trainyard {
 class NativeTransport : public Transport {
  public:
   explicit NativeTransport(std::span<const Link> links);
-  ~NativeTransport() override;
   FlowId send(std::span<const LinkUse>, Bytes, BytesPerSecond rate_cap, FlowToken) override;
   void cancel(FlowId) override;
   void set_capacity(LinkId, BytesPerSecond) override;
@@ -24,7 +23,8 @@ class NativeTransport : public Transport {
 
  private:
   struct Impl;
-  std::unique_ptr<Impl> impl_;
+  std::shared_ptr<Impl>
+      impl_;  // SimGrid's callback, which stays until the process ends, looks whether it is still there
 };
 
 }  // namespace trainyard

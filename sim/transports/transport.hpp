@@ -3,11 +3,12 @@
 #include <cstdint>
 #include <vector>
 
+#include "sim/index.hpp"
 #include "sim/machine.hpp"
 
 namespace trainyard {
 
-using FlowId = std::int32_t;
+using FlowId = TypedIndex<struct FlowTag>;
 using FlowToken = std::uint32_t;  ///< the caller's own number of a flow
 constexpr std::size_t kUpcoming = 5;
 
@@ -24,12 +25,12 @@ class Transport {
   virtual Bytes remaining(FlowId) const = 0;
   /// Rate over capacity of a link, as last shared.
   virtual double used_share(LinkId) const = 0;
-  /// When the next flow ends, the links being shared as they are at `now`; −1: none, or SimGrid knows of them itself.
+  /// When the next flow ends, with links shared as at `now`; −1: none, or SimGrid schedules the ends itself.
   virtual double next(double now) = 0;
   /// Moves the tokens of flows that have ended up to `until` into `done`; it is `now`. False if there are none.
   virtual bool advance(double now, double until, std::vector<FlowToken>& done) = 0;
-  /// Tokens of flows that are among the next to end, the next one first, so that whoever will be told can fetch what it
-  /// knows of them into the caches; how many. None, where that is not known.
+  /// Tokens of flows that are among the next to end, the next one first, so that the caller can prefetch their data;
+  /// returns how many. None, where that is not known.
   virtual std::size_t upcoming(std::array<FlowToken, kUpcoming>&) const { return 0; }
   /// SimGrid completes the flows of an instant by itself, after our timers of that instant were asked for.
   virtual bool ends_by_itself() const = 0;

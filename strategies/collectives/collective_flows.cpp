@@ -40,7 +40,7 @@ std::vector<Channel> phases_of(const Collective& collective, const Local& me, By
   Ops ops = collective.run(shadow, size);
   const Op* op = nullptr;
   while (ops.next(op) == Pull::op) {
-    Channel& channel = all[static_cast<std::size_t>(me.channel_of(op->stream))];
+    Channel& channel = all[me.channel_of(op->stream)];
     if (op->kind == Kind::send) channel.back().send(op->message.slot, op->message.bytes, op->message.mode);
     if (op->kind == Kind::recv) channel.back().receive(op->message.slot);
     if (op->kind == Kind::mark && op->message.steps == 0) channel.emplace_back();
@@ -63,8 +63,7 @@ Ops flow_ops(const Collective& collective, Local me, Bytes size) {
   const std::vector<Channel> all = phases_of(collective, me, size, channels);
   co_yield me.join(me.group_size());
   std::vector<Ops> parts;
-  for (int k = 0; k < channels; ++k)
-    parts.push_back(flows_of_channel(me.on_channel(k), all[static_cast<std::size_t>(k)]));
+  for (int k = 0; k < channels; ++k) parts.push_back(flows_of_channel(me.on_channel(k), all[k]));
   Ops together = side_by_side(me, std::move(parts));
   co_yield together;
   co_yield me.join(me.group_size());
@@ -96,8 +95,7 @@ GroupFlow modelled_flow(const CollectiveSettings& settings, const std::vector<Ac
   const int n = static_cast<int>(members.size());
   for (const auto& [ring, weight] : modelled_rings({0, n, &settings}))
     for (int at = 0; at < n; ++at)
-      flow.edges.push_back({members[static_cast<std::size_t>(ring.member(at))],
-                            members[static_cast<std::size_t>(ring.member((at + 1) % n))], weight});
+      flow.edges.push_back({members[ring.member(at)], members[ring.member((at + 1) % n)], weight});
   return flow;
 }
 

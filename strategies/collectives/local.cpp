@@ -89,8 +89,7 @@ Chunk unequal_part(std::uint16_t buffer, const std::vector<double>& bytes, std::
 Chunk Local::outgoing(int peer) const {
   const int to = numbering_.member(peer);
   if (!settings_->amounts.empty())
-    return unequal_part(call_->input, settings_->amounts[static_cast<std::size_t>(rank_)],
-                        static_cast<std::size_t>(to));
+    return unequal_part(call_->input, settings_->amounts[rank_], static_cast<std::size_t>(to));
   Chunk all = data_;
   all.ref.buffer = call_->input;
   return all.part(to, ranks_);
@@ -100,7 +99,7 @@ Chunk Local::incoming(int peer) const {
   const int from = numbering_.member(peer);
   if (settings_->amounts.empty()) return data_.part(from, ranks_);
   std::vector<double> column;
-  for (const std::vector<double>& row : settings_->amounts) column.push_back(row[static_cast<std::size_t>(rank_)]);
+  for (const std::vector<double>& row : settings_->amounts) column.push_back(row[rank_]);
   return unequal_part(call_->buffer, column, static_cast<std::size_t>(from));
 }
 

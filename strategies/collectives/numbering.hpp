@@ -49,11 +49,11 @@ class Numbering {
   int member(int number) const {
     int v = reversed_ && number > 0 ? size_ - number : number;
     if (block_ > 0) v = v - v % block_ + (v % block_ + by_) % block_;
-    return order_ ? order_->member[static_cast<std::size_t>(v)] : first_ + stride_ * v;
+    return order_ ? order_->member[v] : first_ + stride_ * v;
   }
   /// Of a member that is numbered.
   int number(int member) const {
-    int v = order_ ? order_->number[static_cast<std::size_t>(member)] : (member - first_) / stride_;
+    int v = order_ ? order_->number[member] : (member - first_) / stride_;
     if (block_ > 0) v = v - v % block_ + (v % block_ + block_ - by_) % block_;
     return reversed_ && v > 0 ? size_ - v : v;
   }

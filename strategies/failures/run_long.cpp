@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "sim/error.hpp"
-#include "sim/executor/agenda.hpp"
+#include "sim/timer_queue.hpp"
 #include "strategies/failures/long_run_books.hpp"
 #include "strategies/failures/node_pool.hpp"
 #include "strategies/failures/saved_work.hpp"
@@ -16,7 +16,12 @@ namespace trainyard {
 namespace {
 
 /// In the order in which what happens at one time takes effect: a step that ends when something fails has ended.
-enum class Happens : Agenda::Token { phase_ends, written, repaired, fails_as_said, fails };
+enum class Happens : std::uint8_t { phase_ends, written, repaired, fails_as_said, fails };
+struct Happening {
+  Happens what = Happens::phase_ends;
+  std::size_t number = 0;  // of the prescribed failure
+  auto operator<=>(const Happening&) const = default;
+};
 
 enum class Phase : std::uint8_t { training, stall, waits_for_write, down, waits_for_node, ended };
 
@@ -41,7 +46,7 @@ class LongRun {
     next_failure();
     go_on();
     while (phase_ != Phase::ended) {
-      const double next = agenda_.next();
+      const double next = timers_.next();
       if (plan_.until.value > 0 && (next < 0 || next > plan_.until.value)) {
         now_ = plan_.until.value;
         close();
@@ -51,26 +56,24 @@ class LongRun {
         throw UserError(fmt::format("the training stands still after {}: no spare node is left, and none is repaired",
                                     show(Seconds{now_})));
       due_.clear();
-      agenda_.collect(next * (1 + kEventRounding), due_);
+      timers_.collect(next * (1 + kEventRounding), due_);
       now_ = next;
       std::sort(due_.begin(), due_.end());
-      for (const Agenda::Token token : due_)
-        if (phase_ != Phase::ended) happen(token);
+      for (const Happening& happening : due_)
+        if (phase_ != Phase::ended) happen(happening);
     }
     return result_;
   }
 
  private:
-  static constexpr unsigned kShift = 56;
-
   const LongRunPlan& plan_;
-  Agenda agenda_;
-  std::vector<Agenda::Token> due_;
+  TimerQueue<Happening> timers_;
+  std::vector<Happening> due_;
   LongRunResult result_;
   Phase phase_ = Phase::training;
   double now_ = 0;
   double since_ = 0;  ///< the phase began
-  Agenda::TimerId phase_timer_ = 0, write_timer_ = 0;
+  TimerId phase_timer_, write_timer_;
   bool phase_timed_ = false, writing_ = false;
   DrawnFailures drawn_;
   FailuresBySteps by_steps_;
@@ -81,18 +84,15 @@ class LongRun {
   NodePool pool_;
   bool must_load_ = false;  ///< the restart reads a checkpoint
 
-  Agenda::TimerId note(Happens what, double at, std::uint64_t number = 0) {
-    return agenda_.at(at, static_cast<Agenda::Token>(what) << kShift | number);
-  }
+  TimerId note(Happens what, double at, std::size_t number = 0) { return timers_.at(at, {what, number}); }
   double pace() const {
     const int left = std::max(1, pool_.replicas());
     if (left == plan_.replicas) return plan_.step.value;
     return plan_.step_with ? plan_.step_with(left).value : plan_.step.value * plan_.replicas / left;
   }
 
-  void happen(Agenda::Token token) {
-    const std::uint64_t number = token & ((std::uint64_t{1} << kShift) - 1);
-    switch (static_cast<Happens>(token >> kShift)) {
+  void happen(const Happening& happening) {
+    switch (happening.what) {
       case Happens::phase_ends:
         phase_timed_ = false;
         return end_phase();
@@ -101,7 +101,7 @@ class LongRun {
       case Happens::repaired:
         return repaired();
       case Happens::fails_as_said:
-        return fail_as_said(number);
+        return fail_as_said(happening.number);
       case Happens::fails: {
         const FailingParts& part = drawn_.part();
         next_failure();
@@ -133,7 +133,7 @@ class LongRun {
       const double ended = cut_short ? std::min(steps_under_way(), left) : left;
       work_.done(ended, ended * pace());
     }
-    if (phase_timed_) agenda_.cancel(phase_timer_);
+    if (phase_timed_) timers_.cancel(phase_timer_);
     phase_timed_ = false;
   }
 
@@ -201,7 +201,7 @@ class LongRun {
     if (at_once || pool_.some_wait() || work_.steps() > work_.snapshot()) return;
     const double stall = plan_.checkpoint.stall.value, write = plan_.checkpoint.write.value;
     const double period = std::max(trained + stall, write);  // a checkpoint waits for the one before
-    if (writing_) agenda_.cancel(write_timer_);
+    if (writing_) timers_.cancel(write_timer_);
     double periods = std::floor((undisturbed_steps() - work_.steps()) / every) - 1;
     periods = std::min(periods, std::floor((undisturbed_until() - now_) / period) - 1);  // so that rounding cannot tell
     if (periods > 0 && periods < HUGE_VAL) {
@@ -220,7 +220,7 @@ class LongRun {
     if (writing_) write_timer_ = note(Happens::written, now_ + write - stall);
   }
   double undisturbed_until() {
-    const double next = agenda_.next(), end = plan_.until.value > 0 ? plan_.until.value : HUGE_VAL;
+    const double next = timers_.next(), end = plan_.until.value > 0 ? plan_.until.value : HUGE_VAL;
     return next < 0 ? end : std::min(next, end);
   }
   double undisturbed_steps() const { return std::min(last_step(), by_steps_.next()); }
@@ -284,7 +284,7 @@ class LongRun {
     } else {
       leave();
     }
-    if (writing_) agenda_.cancel(write_timer_);
+    if (writing_) timers_.cancel(write_timer_);
     writing_ = false;
     pool_.take_back_waiting();
     if (takes_node && pool_.lose(node) && plan_.recovery.repair.value > 0)
@@ -317,7 +317,7 @@ class LongRun {
   }
   void train_to_end_of_step() {
     const double done = std::ceil((now_ - since_) / pace() * (1 - kEventRounding));
-    if (phase_timed_) agenda_.cancel(phase_timer_);
+    if (phase_timed_) timers_.cancel(phase_timer_);
     target_ = std::min(target_, work_.steps() + std::max(done, 1.0));
     phase_timer_ = note(Happens::phase_ends, std::max(now_, since_ + (target_ - work_.steps()) * pace()));
     phase_timed_ = true;

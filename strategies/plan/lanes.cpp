@@ -82,9 +82,14 @@ bool needed(const TrainingPlan& plan, Lane lane) {
       return hybrid && experts;
     case Lane::tied:
       return plan.tied;
-    default:
-      return true;
+    case Lane::tensor:
+      return plan.mesh.tensor > 1;
+    case Lane::context:
+      return plan.mesh.context > 1;
+    case Lane::expert:  // else every rank would be asked for its group among all replicas
+      return plan.mesh.expert > 1;
   }
+  throw InternalError("an unknown lane");
 }
 
 LaneGroups groups_of(const TrainingPlan& plan, Lane lane, const std::vector<int>& node_of_rank,

@@ -39,7 +39,7 @@ const Op& InputBatches::receive() {
   op.message.slot = step_.peers.input_slot;
   op.message.tag = kInputMessages;
   op.memory.change = step_.plan.input.held.value;
-  op.book_memory_under(static_cast<std::uint8_t>(MemoryClass::buffers));
+  op.set_memory_class(static_cast<std::uint8_t>(MemoryClass::buffers));
   op.deps[0] = released_;
   return step_.out.emit();
 }

@@ -159,7 +159,7 @@ class InputLoader : public CoroutineProgram {
 
   static void hold(Op& op, Bytes change) {
     op.memory.change = change.value;
-    op.book_memory_under(static_cast<std::uint8_t>(MemoryClass::buffers));
+    op.set_memory_class(static_cast<std::uint8_t>(MemoryClass::buffers));
   }
 };
 
@@ -171,9 +171,9 @@ const char* name_of(InputOverlap overlap) {
 }
 
 InputWords::InputWords(Names& names)
-    : read(names.group(kReadGroup, Role::handover)),
+    : read(names.group(kReadGroup, Role::point_to_point)),
       decode(names.group("decode", Role::work)),
-      copy(names.group(kCopyGroup, Role::handover)),
+      copy(names.group(kCopyGroup, Role::point_to_point)),
       reading(names.intern("read from the storage")),
       decoding(names.intern("decode")),
       copying(names.intern("copy to the GPU")),

@@ -259,7 +259,7 @@ class PassMaker {
     PassItem* ends = nullptr;
     for (PassItem& item : table_.items) {
       if (item.what != PassItem::What::kernels) continue;
-      item.op.book_memory_under(static_cast<std::uint8_t>(MemoryClass::activations));
+      item.op.set_memory_class(static_cast<std::uint8_t>(MemoryClass::activations));
       item.op.memory.high_water = transient.value;
       if (!ends && pass_ == Pass::forward) item.op.memory.change = change.value;
       ends = &item;
@@ -335,7 +335,7 @@ TrainingWords::TrainingWords(const TrainingPlan& plan, Names& names) {
   group(Lane::context, "context parallel");
   group(Lane::expert, "expert parallel");
   group(Lane::tied, "tied weight");
-  if (plan.pipeline.stages > 1) pipeline = names.group("pipeline", Role::handover);
+  if (plan.pipeline.stages > 1) pipeline = names.group("pipeline", Role::point_to_point);
   if (plan.offload.used()) {
     const GroupId cpu = names.group("CPU optimizer", Role::collective);
     const GroupId drive = plan.offload.drives() ? names.group("drive", Role::collective) : cpu;
@@ -348,7 +348,7 @@ TrainingWords::TrainingWords(const TrainingPlan& plan, Names& names) {
   write_states = names.intern("write optimizer states");
   read_parameters = names.intern("read parameters");
   parameters_in = names.intern("copy parameters from host");
-  if (plan.input.used()) input = names.group(kInputGroup, Role::supply);
+  if (plan.input.used()) input = names.group(kInputGroup, Role::prefetch);
   receive_input = names.intern("samples");
   ask_input = names.intern("ask for samples");
   step_over = names.intern(kStepOver);

@@ -48,7 +48,7 @@ const Op& StepContext::change_memory(double bytes, MemoryClass memory_class, Nam
   Op& op = out.begin(Kind::mark, stream);
   op.name = name;
   op.memory.change = bytes;
-  op.book_memory_under(static_cast<std::uint8_t>(memory_class));
+  op.set_memory_class(static_cast<std::uint8_t>(memory_class));
   return out.emit();
 }
 

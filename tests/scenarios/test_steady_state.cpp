@@ -3,6 +3,7 @@
 
 #include <cmath>
 
+#include "scenarios/planning/plan.hpp"
 #include "scenarios/planning/size.hpp"
 #include "scenarios/planning/step_counts.hpp"
 #include "scenarios/running/simulate.hpp"
@@ -37,7 +38,7 @@ Result run_replicas(int nodes, const std::string& data_parallel, const std::stri
 
 std::string refusal_of(int nodes, const std::string& data_parallel, const Overrides& overrides = {}) {
   try {
-    replicas_of(nodes, data_parallel, "", overrides);
+    plan(replicas_of(nodes, data_parallel, "", overrides));
   } catch (const UserError& e) {
     return e.what();
   }

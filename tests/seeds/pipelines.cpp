@@ -95,18 +95,18 @@ SeedFigures act_01(const Node& inputs) {
 SeedFigures cut_01(const Node& inputs) {
   const auto file = shipped_file("tests/seeds/" + words_of(inputs, "scenario").front());
   const Sweep sweep{file, {{"plan.pipeline.layers", layer_cuts(read_scenario(file))}}};
-  const std::vector<SweepPoint> points = run_sweep(sweep);
-  std::vector<double> times;  // s
-  for (const SweepPoint& point : points) times.push_back(json::parse(point.figures).at("step_time_s"));
-  const auto best = static_cast<std::size_t>(std::min_element(times.begin(), times.end()) - times.begin());
-  const Scenario s = read_scenario(file, sweep.point(best));
+  std::vector<double> step_times;  // s, by cut
+  for (const SweepPoint& point : run_sweep(sweep)) step_times.push_back(json::parse(point.figures).at("step_time_s"));
+  const auto best = std::min_element(step_times.begin(), step_times.end());
+  const Scenario s = read_scenario(file, sweep.point(static_cast<std::size_t>(best - step_times.begin())));
+  const TrainingPlan laid_out = plan(s).training;
   SeedFigures got;
-  for (std::size_t i = 0; i < points.size(); ++i)
-    got["step_ms " + sweep.axes.front().values[i]] = times[i] * 1e3;
+  for (std::size_t i = 0; i < step_times.size(); ++i)
+    got["step_ms " + sweep.axes.front().values[i]] = step_times[i] * 1e3;
   std::vector<std::string> layers, stages;
   for (int rank = 0; rank < 2; ++rank) {
     double stage = 0;
-    for (const LayerCost& layer : layer_costs(s, plan(s).training, rank).layers) {
+    for (const LayerCost& layer : layer_costs(s, laid_out, rank).layers) {
       stage += layer.forward.time.value * 1e3;
       layers.push_back(fmt::format("{:.4g}", layer.forward.time.value * 1e3));
     }

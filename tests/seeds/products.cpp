@@ -47,7 +47,7 @@ struct SplitProduct {
     op.effect.action = Action::copy;
     op.effect.write = ref;
     op.memory.change = bytes.value;
-    op.book_memory_under(static_cast<std::uint8_t>(held));
+    op.set_memory_class(static_cast<std::uint8_t>(held));
     return op;
   }
   static Op calls(std::uint16_t number, Bytes takes, MemoryClass held) {
@@ -55,7 +55,7 @@ struct SplitProduct {
     op.effect.action = Action::call;
     op.effect.call = number;
     op.memory.change = takes.value;
-    op.book_memory_under(static_cast<std::uint8_t>(held));
+    op.set_memory_class(static_cast<std::uint8_t>(held));
     return op;
   }
 

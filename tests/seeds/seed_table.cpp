@@ -89,7 +89,7 @@ int run(const std::vector<std::string>& words) {
   if (json_file != "-")
     fmt::print("{} of {} seed cases pass, {} fail, {} are missing\n", count(SeedState::pass), outcomes.size(), failed,
                count(SeedState::missing));
-  if (!json_file.empty()) write_whole(json_file, json{{"cases", cases}}.dump(2) + "\n");
+  if (!json_file.empty()) write_atomically(json_file, json{{"cases", cases}}.dump(2) + "\n");
   return failed == 0 ? kGood : kFailsLimit;
 }
 

@@ -1,10 +1,10 @@
-#include "sim/executor/agenda.hpp"
 #include "sim/observers/breakdown.hpp"
 #include "sim/observers/memory_use.hpp"
 #include "sim/observers/timeline.hpp"
 #include "sim/observers/trace.hpp"
 #include "sim/observers/traffic.hpp"
 #include "sim/observers/values.hpp"
+#include "sim/timer_queue.hpp"
 #include "tests/support.hpp"
 
 using namespace trainyard;
@@ -18,7 +18,7 @@ TEST_CASE("the breakdown books compute, then exposed communication, then bubbles
     Names names;
     names.group("compute", Role::work);
     const GroupId collective = names.group("all-reduce", Role::collective),
-                  handover = names.group("pipeline", Role::handover);
+                  handover = names.group("pipeline", Role::point_to_point);
     Op out = send(3e9, 0, 0, 1), in = recv(0, 0, 1), wait = recv(0, 1, 1), give = send(1e9, 0, 1, 1);
     out.group = in.group = collective;
     wait.group = give.group = handover;
@@ -60,7 +60,7 @@ TEST_CASE("memory is taken at the start, given back at the end, by class", "[sim
   const json m = simulate_in_child([] {
     const auto holds = [](Op op, double change, double high_water, std::uint8_t memory_class) {
       op.memory = {change, high_water};
-      op.book_memory_under(memory_class);
+      op.set_memory_class(memory_class);
       return op;
     };
     TableMachine machine;
@@ -108,19 +108,19 @@ TEST_CASE("a trace is JSON in microseconds with bytes and algorithm", "[sim][obs
   CHECK(found);
 }
 
-TEST_CASE("the agenda forgets cancelled timers and does not grow with them", "[sim][agenda]") {
-  Agenda agenda;
-  std::vector<Agenda::Token> due;
-  const auto late = agenda.at(5, 1);
-  agenda.at(3, 2);
-  CHECK(agenda.next() == 3);
-  agenda.cancel(late);
-  for (int i = 0; i < 100000; ++i) agenda.cancel(agenda.at(10 + i, 7));
-  agenda.collect(2.9, due);
+TEST_CASE("the timer queue forgets cancelled timers and does not grow with them", "[sim][timers]") {
+  TimerQueue<int> timers;
+  std::vector<int> due;
+  const auto late = timers.at(5, 1);
+  timers.at(3, 2);
+  CHECK(timers.next() == 3);
+  timers.cancel(late);
+  for (int i = 0; i < 100000; ++i) timers.cancel(timers.at(10 + i, 7));
+  timers.collect(2.9, due);
   CHECK(due.empty());
-  agenda.collect(100, due);
-  CHECK(due == std::vector<Agenda::Token>{2});
-  CHECK(agenda.next() == -1);
+  timers.collect(100, due);
+  CHECK(due == std::vector<int>{2});
+  CHECK(timers.next() == -1);
 }
 
 TEST_CASE("chunks of a buffer differ by at most one element and cover it", "[sim][values]") {
@@ -161,7 +161,7 @@ TEST_CASE("a message that is cancelled while it waits is a wait, and holds nothi
     m.connect(1, 0, {{m.link(kRate), 1}});
     Names names;
     names.group("compute", Role::work);
-    const GroupId handover = names.group("pipeline", Role::handover);
+    const GroupId handover = names.group("pipeline", Role::point_to_point);
     Op out = send(1e9), in = recv(0, 5), late = send(0, 0, 5);
     out.group = in.group = late.group = handover;
     out.memory.high_water = 100;

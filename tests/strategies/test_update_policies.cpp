@@ -11,7 +11,7 @@ namespace {
 
 Result replicas(const std::string& mechanism, const Overrides& overrides = {}) {
   return simulate(
-      read_scenario_text("cluster: {nodes: 2, node: pcie-4, fabric: nonblocking}\n"
+      read_scenario_text("cluster: {nodes: 1, node: pcie-4}\n"
                          "model: {mlp: {widths: [64, 64, 8]}}\n"
                          "plan: {micro_batch_size: 4, precision: fp32, data_parallel: {mechanism: " +
                              mechanism + "}}\n",

@@ -235,7 +235,7 @@ TEST_CASE("topo import writes a node that topo show takes, or nothing", "[topo]"
     CHECK(text(".err") == error + "\n");
     CHECK_FALSE(fs::exists(folder / "x.yaml"));
   };
-  nothing("bad.xml", "bad.xml:1: <system> has no end");
+  nothing("bad.xml", "bad.xml:1: not XML: Start-end tags mismatch");
   nothing("none.xml", "none.xml: no such file");
   nothing("p100.xml", "p100.xml:6: <gpu>: sm=\"60\" tells no type of GPU; name one with --gpu");
   nothing("a100.xml --gpu a100-sxm4-80g",

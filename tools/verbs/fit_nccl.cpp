@@ -135,17 +135,17 @@ int fit_nccl_logs(const NcclFitRequest& asked) {
   const bool quiet = asked.out == "-" || asked.svg == "-" || asked.json == "-";
   Json out = Json::array();
   for (const NcclFit& fit : fits) {
-    if (!quiet) write_whole("-", fit_text(fit));
+    if (!quiet) write_atomically("-", fit_text(fit));
     if (folder)
-      write_whole(std::filesystem::path(asked.out) / (fit.model.name + ".yaml"), fit.entry);
+      write_atomically(std::filesystem::path(asked.out) / (fit.model.name + ".yaml"), fit.entry);
     else if (!asked.out.empty())
-      write_whole(asked.out, fit.entry);
+      write_atomically(asked.out, fit.entry);
     else if (!quiet)
-      write_whole("-", fmt::format("\ncatalog entry nccls/{}.yaml:\n{}\n", fit.model.name, fit.entry));
-    if (!asked.svg.empty()) write_whole(asked.svg, nccl_svg_plot(fit));
+      write_atomically("-", fmt::format("\ncatalog entry nccls/{}.yaml:\n{}\n", fit.model.name, fit.entry));
+    if (!asked.svg.empty()) write_atomically(asked.svg, nccl_svg_plot(fit));
     out.push_back(fit_json(fit));
   }
-  if (!asked.json.empty()) write_whole(asked.json, Json{{"fits", out}}.dump(2) + "\n");
+  if (!asked.json.empty()) write_atomically(asked.json, Json{{"fits", out}}.dump(2) + "\n");
   return kGood;
 }
 

@@ -102,11 +102,11 @@ int fit_rooflines(const std::string& data, const std::string& gpu_name, const st
       out.push_back(json_of(fitted, now));
     }
   }
-  if (!json.empty()) write_whole(json, ordered_json{{"fits", out}}.dump(2) + "\n");
+  if (!json.empty()) write_atomically(json, ordered_json{{"fits", out}}.dump(2) + "\n");
   if (json != "-")
-    write_whole("-",
-                fmt::format("roofline, bf16; in parentheses: the catalog; errors: median / mean / 90th percentile\n{}",
-                            table.text()));
+    write_atomically(
+        "-", fmt::format("roofline, bf16; in parentheses: the catalog; errors: median / mean / 90th percentile\n{}",
+                         table.text()));
   return kGood;
 }
 

@@ -133,13 +133,13 @@ int teach(const std::string& topic, const std::vector<std::string>& words) {
   bool shown = false;  // on stdout, which one view takes
   const auto give = [&shown](const std::string& file, const std::string& text) {
     if (file.empty()) return;
-    write_whole(file, text);
+    write_atomically(file, text);
     shown |= file == "-";
   };
   if (!flags.html.empty()) give(flags.html, lesson_html(lesson));
   if (!flags.svg.empty()) give(flags.svg, lesson_svg(lesson));
   if (!flags.json.empty()) give(flags.json, lesson_report(lesson).dump(2) + "\n");
-  if (!shown) write_whole("-", lesson_text(lesson, ::isatty(STDOUT_FILENO) == 1));
+  if (!shown) write_atomically("-", lesson_text(lesson, ::isatty(STDOUT_FILENO) == 1));
   return lesson.kept ? kGood : kBug;
 }
 

@@ -83,11 +83,11 @@ int teach_pipeline_schedule(const std::string&, const std::vector<std::string>& 
   add_to(arguments, flags);
   if (!arguments.parse(words)) return kGood;
   const PipelineLesson lesson = pipeline_lesson_of(flags);
-  if (!flags.html.empty()) write_whole(flags.html, pipeline_html(lesson));
-  if (!flags.svg.empty()) write_whole(flags.svg, pipeline_svg(lesson));
-  if (!flags.json.empty()) write_whole(flags.json, pipeline_report(lesson).dump(2) + "\n");
+  if (!flags.html.empty()) write_atomically(flags.html, pipeline_html(lesson));
+  if (!flags.svg.empty()) write_atomically(flags.svg, pipeline_svg(lesson));
+  if (!flags.json.empty()) write_atomically(flags.json, pipeline_report(lesson).dump(2) + "\n");
   if (flags.html != "-" && flags.svg != "-" && flags.json != "-")
-    write_whole("-", pipeline_text(lesson, ::isatty(STDOUT_FILENO) == 1));
+    write_atomically("-", pipeline_text(lesson, ::isatty(STDOUT_FILENO) == 1));
   return kGood;
 }
 

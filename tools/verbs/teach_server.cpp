@@ -98,9 +98,9 @@ int teach_parameter_server(const std::string&, const std::vector<std::string>& w
   for (const std::string* file : {&flags.svg, &flags.json})
     if (!file->empty()) check_writable(*file);
   const ServerLesson lesson = teach_server(question_of(flags));
-  if (!flags.svg.empty()) write_whole(flags.svg, server_svg(lesson));
-  if (!flags.json.empty()) write_whole(flags.json, server_report(lesson).dump(2) + "\n");
-  if (flags.svg != "-" && flags.json != "-") write_whole("-", server_text(lesson));
+  if (!flags.svg.empty()) write_atomically(flags.svg, server_svg(lesson));
+  if (!flags.json.empty()) write_atomically(flags.json, server_report(lesson).dump(2) + "\n");
+  if (flags.svg != "-" && flags.json != "-") write_atomically("-", server_text(lesson));
   return kGood;
 }
 

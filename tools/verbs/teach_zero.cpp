@@ -230,9 +230,9 @@ int teach_zero(const std::string&, const std::vector<std::string>& words) {
   arguments.output("--json", flags.json, "the figures as data; - is stdout");
   if (!arguments.parse(words)) return kGood;
   const ZeroLesson lesson = zero_lesson(flags);
-  if (!flags.svg.empty()) write_whole(flags.svg, zero_svg(lesson));
-  if (!flags.json.empty()) write_whole(flags.json, zero_report(lesson).dump(2) + "\n");
-  if (flags.svg != "-" && flags.json != "-") write_whole("-", zero_text(lesson));
+  if (!flags.svg.empty()) write_atomically(flags.svg, zero_svg(lesson));
+  if (!flags.json.empty()) write_atomically(flags.json, zero_report(lesson).dump(2) + "\n");
+  if (flags.svg != "-" && flags.json != "-") write_atomically("-", zero_text(lesson));
   return kGood;
 }
 

@@ -200,8 +200,8 @@ int topo_check(const std::vector<std::string>& words) {
   arguments.output("--json", json, "write it as JSON; - is stdout");
   if (!arguments.parse(words)) return kGood;
   const FabricReport report = check_machine(machine_arguments.read("topo check"));
-  if (!json.empty()) write_whole(json, check_json(report).dump(2) + "\n");
-  if (json != "-") write_whole("-", check_text(report));
+  if (!json.empty()) write_atomically(json, check_json(report).dump(2) + "\n");
+  if (json != "-") write_atomically("-", check_text(report));
   return kGood;
 }
 

@@ -148,8 +148,8 @@ int topo_design(const std::vector<std::string>& words) {
   if (!switch_price.empty()) prices.of_switch = design_number("--switch-price", switch_price, 0);
   if (!cable_price.empty()) prices.of_cable = design_number("--cable-price", cable_price, 0);
   const ClosDesign design = design_clos(request);
-  if (!json.empty()) write_whole(json, design_json(request, design, prices).dump(2) + "\n");
-  if (json != "-") write_whole("-", design_text(request, design, prices));
+  if (!json.empty()) write_atomically(json, design_json(request, design, prices).dump(2) + "\n");
+  if (json != "-") write_atomically("-", design_text(request, design, prices));
   return kGood;
 }
 

@@ -18,7 +18,7 @@ int topo_export(const std::vector<std::string>& words) {
   if (!arguments.parse(words)) return kGood;
   if (simgrid.empty()) throw UserError("trainyard topo export: say what to write: --simgrid FILE");
   const TopoMachine machine = machine_arguments.read("topo export");
-  write_whole(simgrid, simgrid_platform(machine.cluster, machine.network_step));
+  write_atomically(simgrid, simgrid_platform(machine.cluster, machine.network_step));
   return kGood;
 }
 

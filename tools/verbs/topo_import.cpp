@@ -91,7 +91,7 @@ int topo_import(const std::vector<std::string>& words) {
   if (!arguments.parse(words)) return kGood;
   const std::string entry = imported_entry(file, gpu, hca_rate);
   check_imported_node(entry, file);
-  write_whole(yaml, entry);
+  write_atomically(yaml, entry);
   return kGood;
 }
 

@@ -140,8 +140,8 @@ int topo_path(const std::vector<std::string>& words) {
   const PathClass path_class = path_class_of(path);
   const TopoMachine machine = machine_arguments.read("topo path");
   const PathAnswer answer = answer_of(machine, a, b, path_class);
-  if (!json.empty()) write_whole(json, path_json(answer).dump(2) + "\n");
-  if (json != "-") write_whole("-", path_text(machine.name, answer));
+  if (!json.empty()) write_atomically(json, path_json(answer).dump(2) + "\n");
+  if (json != "-") write_atomically("-", path_text(machine.name, answer));
   return kGood;
 }
 

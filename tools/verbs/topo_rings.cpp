@@ -182,8 +182,8 @@ int topo_rings(const std::vector<std::string>& words) {
   if (!arguments.parse(words)) return kGood;
   const RingInput input = read_ring_input(what);
   const RingDecomposition found = decompose_rings(input.graph);
-  if (!json.empty()) write_whole(json, rings_json(input, found).dump(2) + "\n");
-  if (json != "-") write_whole("-", rings_text(input, found));
+  if (!json.empty()) write_atomically(json, rings_json(input, found).dump(2) + "\n");
+  if (json != "-") write_atomically("-", rings_text(input, found));
   return kGood;
 }
 

@@ -95,10 +95,10 @@ int topo_show(const std::vector<std::string>& words) {
   const TopoMachine machine = machine_arguments.read("topo show");
   DeviceGraph graph = build_cluster(machine.cluster);
   const std::string title = fmt::format("{}: {}", machine.name, describe(machine.cluster));
-  if (!dot.empty()) write_whole(dot, topology_dot(graph, machine.cluster, title));
-  if (!svg.empty()) write_whole(svg, topology_svg(graph, machine.cluster, title));
-  if (!json.empty()) write_whole(json, wiring_json(machine, graph).dump(2) + "\n");
-  if (dot != "-" && svg != "-" && json != "-") write_whole("-", wiring_text(machine, graph));
+  if (!dot.empty()) write_atomically(dot, topology_dot(graph, machine.cluster, title));
+  if (!svg.empty()) write_atomically(svg, topology_svg(graph, machine.cluster, title));
+  if (!json.empty()) write_atomically(json, wiring_json(machine, graph).dump(2) + "\n");
+  if (dot != "-" && svg != "-" && json != "-") write_atomically("-", wiring_text(machine, graph));
   return kGood;
 }
 

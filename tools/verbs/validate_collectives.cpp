@@ -160,7 +160,7 @@ int validate_collectives(const std::string& json_file, bool points) {
   if (json_file != "-")
     fmt::print("time of collectives by the fitted NCCL model; nccl: sizes with an odd log2, held out of the fits\n{}",
                table.text());
-  if (!json_file.empty()) write_whole(json_file, Json{{"sets", out}}.dump(2) + "\n");
+  if (!json_file.empty()) write_atomically(json_file, Json{{"sets", out}}.dump(2) + "\n");
   return all ? kGood : kFailsLimit;
 }
 

@@ -88,7 +88,7 @@ std::vector<JudgedReading> read_all(const HorovodStudy& study, const std::vector
     readings.push_back({static_cast<char>('a' + readings.size()), what, against(study, name, times, &StudyRow::multi_0),
                         limits, crossover(study, alone, times)});
   };
-  add("horovod documented", "given single-node times, network at its stated rate, Horovod as documented", documented,
+  add("horovod documented", "single-node times given, network at its stated rate, Horovod as documented", documented,
       {0.12, 0, true}, single);
   add("horovod fitted", "the same with one fitted constant a step, collective_launch of stack horovod-tcp", fitted,
       {0.03, 0.15, true}, single);
@@ -166,7 +166,7 @@ int validate_horovod(const std::string& json_file, bool points, bool fit) {
   }
   for (const ErrorSet* e : {&all.left_out, &all.rank_1, &all.single, &all.literal}) sets.push_back(to_json(*e, points));
   if (json_file != "-") print_study(all);
-  if (!json_file.empty()) write_whole(json_file, Json{{"sets", sets}}.dump(2) + "\n");
+  if (!json_file.empty()) write_atomically(json_file, Json{{"sets", sets}}.dump(2) + "\n");
   return holds ? kGood : kFailsLimit;
 }
 

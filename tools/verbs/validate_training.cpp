@@ -126,7 +126,7 @@ int validate_training(const std::string& json_file, bool points) {
         "the library\n"
         "(catalog, stack megatron-core: dummy, schedule, torch_workspace); nothing else\n");
   }
-  if (!json_file.empty()) write_whole(json_file, Json{{"sets", out}}.dump(2) + "\n");
+  if (!json_file.empty()) write_atomically(json_file, Json{{"sets", out}}.dump(2) + "\n");
   return holds ? kGood : kFailsLimit;
 }
 

@@ -203,8 +203,8 @@ int bench(const std::vector<std::string>& words) {
   if (flags.compare.empty()) sizes = bench_sizes(o);
   for (const auto& [size, time] : measured) sizes.push_back(size);
   table.rows = run_rows(machine.cluster, o, sizes, measured);
-  if (!flags.json.empty()) write_whole(flags.json, bench_json(table).dump(2) + "\n");
-  if (flags.json != "-") write_whole("-", bench_text(table));
+  if (!flags.json.empty()) write_atomically(flags.json, bench_json(table).dump(2) + "\n");
+  if (flags.json != "-") write_atomically("-", bench_text(table));
   return std::any_of(table.rows.begin(), table.rows.end(),
                      [](const BenchRow& row) { return row.wrong.value_or(0) > 0; })
              ? kFailsLimit

@@ -65,7 +65,7 @@ int explain_layers(const Scenario& scenario, const Plan& plan, const std::string
   const Result result = simulate(scenario, plan, options);
   const LayerCosts costs = layer_costs(scenario, plan.training, result.breakdown.rank);
   if (json != "-") fmt::print("{}", layer_costs_text(scenario, costs, result));
-  if (!json.empty()) write_whole(json, layer_costs_json(costs, result).dump(2) + "\n");
+  if (!json.empty()) write_atomically(json, layer_costs_json(costs, result).dump(2) + "\n");
   return kGood;
 }
 
@@ -78,7 +78,7 @@ std::vector<FailureWhatIf> explain_failures(const Scenario& s, const FailureResu
 }
 
 int write_report(const Report& report, const std::string& json) {
-  if (!json.empty()) write_whole(json, report_json(report, false).dump(2) + "\n");
+  if (!json.empty()) write_atomically(json, report_json(report, false).dump(2) + "\n");
   return kGood;
 }
 

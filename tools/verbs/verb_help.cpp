@@ -51,13 +51,13 @@ std::string json_text(const std::vector<std::string>& commands) {
 
 int help(const std::vector<std::string>& words) {
   if (words.empty() || words[0] == "--help" || words[0] == "-h") {
-    write_whole("-", usage());
+    write_atomically("-", usage());
     return kGood;
   }
   if (words[0] == "json") {
     std::string command;  // of one word or two, such as topo check
     for (std::size_t i = 1; i < words.size(); ++i) command += (i > 1 ? " " : "") + words[i];
-    write_whole("-", json_text(command.empty() ? std::vector<std::string>{} : std::vector<std::string>{command}));
+    write_atomically("-", json_text(command.empty() ? std::vector<std::string>{} : std::vector<std::string>{command}));
     return kGood;
   }
   std::vector<std::string> topics = verbs().names();

@@ -274,8 +274,8 @@ int list(const std::vector<std::string>& words) {
     text += listing_text(*listing, rows);
     out[listing->name] = listing_json(*listing, rows);
   }
-  if (!json.empty()) write_whole(json, out.dump(2) + "\n");
-  if (json != "-") write_whole("-", text);
+  if (!json.empty()) write_atomically(json, out.dump(2) + "\n");
+  if (json != "-") write_atomically("-", text);
   return kGood;
 }
 

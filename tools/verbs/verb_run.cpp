@@ -88,7 +88,7 @@ int run(const std::vector<std::string>& words) {
     if (sources) fmt::print("\n{}", source_table(scenario.sources));
   }
   if (!json.empty())
-    write_whole(json, report_json({result, what_ifs, scenario.sources, {}, {}}, timing).dump(2) + "\n");
+    write_atomically(json, report_json({result, what_ifs, scenario.sources, {}, {}}, timing).dump(2) + "\n");
   const bool fails = std::find(required.begin(), required.end(), "fits") != required.end() && !result.fits;
   return fails ? kFailsLimit : kGood;
 }

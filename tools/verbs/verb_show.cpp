@@ -295,8 +295,8 @@ int show_verb(const std::vector<std::string>& words) {
   if (kind != kinds.end() && views)
     throw UserError(fmt::format("trainyard show {}: --schedule, --mesh and --machine are of scenarios", *kind));
   const View view = kind != kinds.end() ? entry_view(*kind, name, overrides) : scenario_view(what, choice, overrides);
-  if (!json.empty()) write_whole(json, view.json.dump(2) + "\n");
-  if (json != "-") write_whole("-", view.text);
+  if (!json.empty()) write_atomically(json, view.json.dump(2) + "\n");
+  if (json != "-") write_atomically("-", view.text);
   return kGood;
 }
 

@@ -90,9 +90,10 @@ int sweep(const std::vector<std::string>& words) {
     return interrupted_sweep(points, journal);
   if (std::all_of(points.begin(), points.end(), [](const SweepPoint& p) { return !p.error.empty(); }))
     throw UserError(all_impossible(points.size(), points.front().error));
-  if (!csv.empty()) write_whole(csv, sweep_csv(sweep, points));
+  if (!csv.empty()) write_atomically(csv, sweep_csv(sweep, points));
   if (!json.empty())
-    write_whole(json, sweep_json(sweep, points).dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");
+    write_atomically(json,
+                     sweep_json(sweep, points).dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");
   if (!journal.empty()) std::filesystem::remove(journal);
   report_impossible_points(points);
   return kGood;

@@ -18,8 +18,7 @@ std::string half_duplex_end(const FabricView& view) {
     for (const LinkId wire : view.links(end))
       if (view.half_duplex(wire) && view.ends.size() > 1)
         return fmt::format("{} is half duplex: sending and receiving share {}",
-                           view.graph.links()[static_cast<std::size_t>(view.graph.medium(wire))].name,
-                           show(BytesPerSecond{view.capacity(wire)}));
+                           view.graph.links()[view.graph.medium(wire)].name, show(BytesPerSecond{view.capacity(wire)}));
   return "";
 }
 

@@ -54,7 +54,7 @@ class PairsOfLinks {
   }
 
   static void refute(RoutedFabric& out, const FabricView& view, LinkId link, double sent, std::vector<HcaPair> pairs) {
-    const std::string& name = view.graph.links()[static_cast<std::size_t>(link)].name;
+    const std::string& name = view.graph.links()[link].name;
     out.worst = link;
     out.check.nonblocking = Nonblocking::no;
     out.check.counterexample.reset();
@@ -87,12 +87,11 @@ class PairsOfLinks {
     const auto pair = static_cast<std::uint32_t>(a * n_ + b);
     for (const LinkId wire : *path) {
       latency += graph.ends(wire).latency;
-      pairs_[static_cast<std::size_t>(wire)].push_back(pair);
-      if (const LinkId medium = graph.medium(wire); medium >= 0)
-        pairs_[static_cast<std::size_t>(medium)].push_back(pair);
+      pairs_[wire].push_back(pair);
+      if (const LinkId medium = graph.medium(wire); medium >= 0) pairs_[medium].push_back(pair);
       if (view_.is_end(graph.ends(wire).from) || view_.is_end(graph.ends(wire).to)) continue;
-      ++out.loads[static_cast<std::size_t>(wire)];
-      if (const LinkId medium = graph.medium(wire); medium >= 0) ++out.loads[static_cast<std::size_t>(medium)];
+      ++out.loads[wire];
+      if (const LinkId medium = graph.medium(wire); medium >= 0) ++out.loads[medium];
     }
     out.hops = std::max(out.hops, static_cast<int>(path->size()));
     out.latency = std::max(out.latency, latency);
@@ -100,7 +99,7 @@ class PairsOfLinks {
 
   double bound(LinkId link) const {
     std::vector<char> from(n_, 0), to(n_, 0);
-    for (const std::uint32_t pair : pairs_[static_cast<std::size_t>(link)]) from[pair / n_] = to[pair % n_] = 1;
+    for (const std::uint32_t pair : pairs_[link]) from[pair / n_] = to[pair % n_] = 1;
     double sources = 0, targets = 0;
     for (std::size_t i = 0; i < n_; ++i) {
       sources += from[i] ? rates_[i] : 0;
@@ -114,11 +113,11 @@ class PairsOfLinks {
     const auto n = static_cast<int>(n_);
     MaxFlow flow(2 * n + 2);
     for (int i = 0; i < n; ++i) {
-      flow.add_arc(2 * n, i, rates_[static_cast<std::size_t>(i)]);
-      flow.add_arc(n + i, 2 * n + 1, rates_[static_cast<std::size_t>(i)]);
+      flow.add_arc(2 * n, i, rates_[i]);
+      flow.add_arc(n + i, 2 * n + 1, rates_[i]);
     }
     std::vector<int> arcs;
-    const std::vector<std::uint32_t>& pairs = pairs_[static_cast<std::size_t>(link)];
+    const std::vector<std::uint32_t>& pairs = pairs_[link];
     for (const std::uint32_t pair : pairs) {
       const std::size_t from = pair / n_, to = pair % n_;
       arcs.push_back(

@@ -22,7 +22,7 @@ class PairMachine : public Machine {
     std::map<LinkId, LinkId> ours;
     const auto use = [&](LinkId link) {
       const auto [place, fresh] = ours.try_emplace(link, static_cast<LinkId>(links_.size()));
-      if (fresh) links_.push_back(graph.links()[static_cast<std::size_t>(link)]);
+      if (fresh) links_.push_back(graph.links()[link]);
       for (LinkUse& known : paths_.back())
         if (known.link == place->second) {
           ++known.weight;
@@ -91,7 +91,7 @@ double simulated_slowdown_as_routed(DeviceGraph& graph, const std::vector<HcaPai
   WiresOfPairs paths;
   for (const HcaPair& pair : pairs) {
     const auto path = graph.path(pair.from, pair.to, PathClass::fabric);
-    const auto name = [&graph](DeviceId d) { return graph.devices()[static_cast<std::size_t>(d)].name; };
+    const auto name = [&graph](DeviceId d) { return graph.devices()[d].name; };
     if (!path) throw UserError("no links of the fabric lead from " + name(pair.from) + " to " + name(pair.to));
     paths.push_back(*path);
   }

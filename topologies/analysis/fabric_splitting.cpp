@@ -37,15 +37,15 @@ struct PathsTo {
 };
 PathsTo paths_to(const FabricView& view, const std::vector<std::vector<LinkId>>& wires, DeviceId target) {
   PathsTo paths{std::vector<int>(view.graph.devices().size(), -1), {}};
-  paths.distance[static_cast<std::size_t>(target)] = 0;
+  paths.distance[target] = 0;
   std::deque<DeviceId> row{target};
   for (; !row.empty(); row.pop_front()) {
     paths.farthest_first.push_back(row.front());
-    for (const LinkId wire : wires[static_cast<std::size_t>(row.front())]) {
+    for (const LinkId wire : wires[row.front()]) {
       const DeviceId from = view.graph.ends(wire).to;  // wires go both ways
-      int& at = paths.distance[static_cast<std::size_t>(from)];
+      int& at = paths.distance[from];
       if (at >= 0 || !view.graph.is_up(wire ^ 1)) continue;
-      at = paths.distance[static_cast<std::size_t>(row.front())] + 1;
+      at = paths.distance[row.front()] + 1;
       row.push_back(from);
     }
   }
@@ -58,20 +58,20 @@ void spread(const FabricView& view, const std::vector<std::vector<LinkId>>& wire
             DeviceId source, std::vector<double>& at, std::vector<double>& on_wire) {
   std::fill(at.begin(), at.end(), 0);
   std::fill(on_wire.begin(), on_wire.end(), 0);
-  at[static_cast<std::size_t>(source)] = 1;
+  at[source] = 1;
   for (const DeviceId device : paths.farthest_first) {
-    const double share = at[static_cast<std::size_t>(device)];
+    const double share = at[device];
     if (share <= 0) continue;
     const auto nearer = [&](LinkId wire) {
-      const int next = paths.distance[static_cast<std::size_t>(view.graph.ends(wire).to)];
-      return next >= 0 && next + 1 == paths.distance[static_cast<std::size_t>(device)];
+      const int next = paths.distance[view.graph.ends(wire).to];
+      return next >= 0 && next + 1 == paths.distance[device];
     };
     double rates = 0;
-    for (const LinkId wire : wires[static_cast<std::size_t>(device)]) rates += nearer(wire) ? view.capacity(wire) : 0;
-    for (const LinkId wire : wires[static_cast<std::size_t>(device)]) {
+    for (const LinkId wire : wires[device]) rates += nearer(wire) ? view.capacity(wire) : 0;
+    for (const LinkId wire : wires[device]) {
       if (!nearer(wire)) continue;
-      on_wire[static_cast<std::size_t>(wire)] = share * view.capacity(wire) / rates;
-      at[static_cast<std::size_t>(view.graph.ends(wire).to)] += on_wire[static_cast<std::size_t>(wire)];
+      on_wire[wire] = share * view.capacity(wire) / rates;
+      at[view.graph.ends(wire).to] += on_wire[wire];
     }
   }
 }
@@ -89,7 +89,7 @@ bool fits(const FabricView& view, const std::vector<Terminal>& terminals, const 
     for (std::size_t s = 0; s < terminals.size(); ++s) of_sources += terminals[s].rate * bound.of_sources[s][w];
     load[w] = std::min(of_sources, bound.of_targets[w]);
     const LinkId medium = view.graph.medium(static_cast<LinkId>(w));
-    if (medium >= 0) load[static_cast<std::size_t>(medium)] += load[w];
+    if (medium >= 0) load[medium] += load[w];
   }
   for (std::size_t l = 0; l < load.size(); ++l)
     if (load[l] > view.capacity(static_cast<LinkId>(l)) * (1 + kRateTolerance)) return false;
@@ -105,8 +105,7 @@ void add_half_loads(std::vector<double>& loads, double ends, double other_half, 
 
 void add_media(const FabricView& view, PairLoads& loads) {
   for (LinkId wire = 0; wire < static_cast<LinkId>(view.graph.wires().size()); ++wire)
-    if (const LinkId medium = view.graph.medium(wire); medium >= 0)
-      loads[static_cast<std::size_t>(medium)] += loads[static_cast<std::size_t>(wire)];
+    if (const LinkId medium = view.graph.medium(wire); medium >= 0) loads[medium] += loads[wire];
 }
 
 }  // namespace
@@ -118,7 +117,7 @@ IdealSplitting::IdealSplitting(const FabricView& view) {
   std::vector<std::vector<LinkId>> wires(view.graph.devices().size());
   std::size_t work = 0;
   for (DeviceId d = 0; d < static_cast<DeviceId>(wires.size()); ++d)
-    if (view.inside(d)) work += (wires[static_cast<std::size_t>(d)] = view.links(d)).size();
+    if (view.inside(d)) work += (wires[d] = view.links(d)).size();
   work = (work + all_wires) * terminals.size() * terminals.size();
   if (work > kMostWork) return;
   decided_ = true;

@@ -13,13 +13,13 @@ namespace {
 std::vector<int> distances_from_ends(const FabricView& view) {
   std::vector<int> distance(view.graph.devices().size(), -1);
   std::deque<DeviceId> next(view.ends.begin(), view.ends.end());
-  for (const DeviceId h : view.ends) distance[static_cast<std::size_t>(h)] = 0;
+  for (const DeviceId h : view.ends) distance[h] = 0;
   for (; !next.empty(); next.pop_front())
     for (const LinkId link : view.links(next.front())) {
       const DeviceId to = view.graph.ends(link).to;
-      int& at = distance[static_cast<std::size_t>(to)];
+      int& at = distance[to];
       if (at >= 0) continue;
-      at = distance[static_cast<std::size_t>(next.front())] + 1;
+      at = distance[next.front()] + 1;
       next.push_back(to);
     }
   return distance;
@@ -31,7 +31,7 @@ void grow(const FabricView& view, FabricTree& tree, std::size_t v, const std::ve
   for (const LinkId link : view.links(vertex.device)) {
     if (vertex.wire >= 0 && link == (vertex.wire ^ 1)) continue;  // back to the parent
     const DeviceId to = view.graph.ends(link).to;
-    int& place = tree.at[static_cast<std::size_t>(to)];
+    int& place = tree.at[to];
     if (place >= 0) {
       if (tree.no_tree.empty())
         tree.no_tree = fmt::format("the links between the {}s are no tree: several paths join {} and {}", view.end_word,
@@ -41,8 +41,8 @@ void grow(const FabricView& view, FabricTree& tree, std::size_t v, const std::ve
     if (view.is_end(vertex.device) && tree.no_tree.empty())
       tree.no_tree = fmt::format("{} has several links to switches", view.name(vertex.device));
     place = static_cast<int>(tree.vertices.size());
-    tree.vertices.push_back({to, static_cast<int>(v), distance[static_cast<std::size_t>(to)], link, view.capacity(link),
-                             view.half_duplex(link) ? 2 : 1});
+    tree.vertices.push_back(
+        {to, static_cast<int>(v), distance[to], link, view.capacity(link), view.half_duplex(link) ? 2 : 1});
   }
 }
 
@@ -54,7 +54,7 @@ void sum_up(const FabricView& view, FabricTree& tree) {
       vertex.hose = vertex.up;
     }
     if (vertex.parent < 0) continue;
-    FabricVertex& parent = tree.vertices[static_cast<std::size_t>(vertex.parent)];
+    FabricVertex& parent = tree.vertices[vertex.parent];
     parent.hcas += vertex.hcas;
     parent.hose += vertex.hose;
   }
@@ -67,17 +67,17 @@ FabricTree fabric_tree(const FabricView& view) {
   const std::vector<int> distance = distances_from_ends(view);
   DeviceId root = -1;
   for (const DeviceId s : view.graph.all(DeviceKind::network_switch))
-    if (root < 0 || distance[static_cast<std::size_t>(s)] > distance[static_cast<std::size_t>(root)]) root = s;
+    if (root < 0 || distance[s] > distance[root]) root = s;
   if (root < 0) {
     tree.no_tree = fmt::format("there is no switch between the {}s", view.end_word);
     return tree;
   }
   tree.at.assign(view.graph.devices().size(), -1);
-  tree.vertices.push_back({root, -1, distance[static_cast<std::size_t>(root)]});
-  tree.at[static_cast<std::size_t>(root)] = 0;
+  tree.vertices.push_back({root, -1, distance[root]});
+  tree.at[root] = 0;
   for (std::size_t v = 0; v < tree.vertices.size(); ++v) grow(view, tree, v, distance);
   for (const DeviceId h : view.ends)
-    if (tree.at[static_cast<std::size_t>(h)] < 0 && tree.connected) {
+    if (tree.at[h] < 0 && tree.connected) {
       tree.connected = false;
       tree.no_tree = fmt::format("{} cannot reach the other {}s", view.name(h), view.end_word);
     }
@@ -88,9 +88,8 @@ FabricTree fabric_tree(const FabricView& view) {
 std::vector<LinkId> tree_path(const FabricTree& tree, const HcaPair& pair) {
   const auto to_root = [&tree](DeviceId end) {
     std::vector<LinkId> wires;  // downwards
-    for (int v = tree.at.at(static_cast<std::size_t>(end)); tree.vertices[static_cast<std::size_t>(v)].parent >= 0;
-         v = tree.vertices[static_cast<std::size_t>(v)].parent)
-      wires.push_back(tree.vertices[static_cast<std::size_t>(v)].wire);
+    for (int v = tree.at.at(static_cast<std::size_t>(end)); tree.vertices[v].parent >= 0; v = tree.vertices[v].parent)
+      wires.push_back(tree.vertices[v].wire);
     return wires;
   };
   std::vector<LinkId> up = to_root(pair.from), down = to_root(pair.to);

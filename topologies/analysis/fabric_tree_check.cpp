@@ -17,7 +17,7 @@ std::vector<DeviceId> ends_of_side(const FabricView& view, const FabricTree& tre
   std::vector<DeviceId> found;
   for (std::size_t v = 0; v < tree.vertices.size(); ++v) {
     const FabricVertex& vertex = tree.vertices[v];
-    inside[v] = v == top || (vertex.parent >= 0 && inside[static_cast<std::size_t>(vertex.parent)]);
+    inside[v] = v == top || (vertex.parent >= 0 && inside[vertex.parent]);
     if (view.is_end(vertex.device) && (inside[v] != 0) == below) found.push_back(vertex.device);
   }
   std::sort(found.begin(), found.end());
@@ -59,8 +59,8 @@ BlockedPattern pattern_of_cut(const FabricView& view, const FabricTree& tree, st
     for (std::size_t i = 0; i < std::min(below.size(), above.size()); ++i)
       pattern.pairs.push_back({above[i], below[i]});
   pattern.below = vertex.device;
-  pattern.above = tree.vertices[static_cast<std::size_t>(vertex.parent)].device;
-  pattern.link = view.graph.links()[static_cast<std::size_t>(vertex.wire ^ 1)].name;
+  pattern.above = tree.vertices[vertex.parent].device;
+  pattern.link = view.graph.links()[vertex.wire ^ 1].name;
   // A pair alone may not get its ends' rate either, where a link of its path is slower than one of them.
   pattern.slowdown =
       rate_alone(view, tree_path(tree, pattern.pairs.front())) * static_cast<double>(pattern.pairs.size()) / vertex.up;
@@ -94,7 +94,7 @@ BlockedPattern pattern_of_medium(const FabricView& view, const FabricTree& tree,
   BlockedPattern pattern;
   for (std::size_t i = 0; i < medium.ends.size(); ++i)
     pattern.pairs.push_back({medium.ends[i], medium.ends[(i + 1) % medium.ends.size()]});
-  pattern.link = view.graph.links()[static_cast<std::size_t>(medium.link)].name;
+  pattern.link = view.graph.links()[medium.link].name;
   pattern.slowdown = rate_alone(view, tree_path(tree, pattern.pairs.front())) *
                      static_cast<double>(pattern.pairs.size()) / view.capacity(medium.link);
   return pattern;
@@ -109,15 +109,15 @@ void refute_by_cut(FabricCheck& check, const FabricView& view, const FabricTree&
   const FabricVertex& vertex = tree.vertices[cut];
   const std::string traffic = show(BytesPerSecond{worst_traffic(tree, vertex)});
   const auto ends = static_cast<std::size_t>(std::min(vertex.hcas, tree.hcas() - vertex.hcas));
-  const std::string up = fmt::format("{} -> {}", view.name(vertex.device),
-                                     view.name(tree.vertices[static_cast<std::size_t>(vertex.parent)].device));
+  const std::string up =
+      fmt::format("{} -> {}", view.name(vertex.device), view.name(tree.vertices[vertex.parent].device));
   if (vertex.directions == 1)
     check.reason = fmt::format("{} carries {}, but {} can send {} over it", up, show(BytesPerSecond{vertex.up}),
                                view.count(ends), traffic);
   else
     check.reason = fmt::format("{} is half duplex: both directions share {}, but {} can send and receive {} over it",
-                               view.graph.links()[static_cast<std::size_t>(view.graph.medium(vertex.wire))].name,
-                               show(BytesPerSecond{vertex.up}), view.count(ends), traffic);
+                               view.graph.links()[view.graph.medium(vertex.wire)].name, show(BytesPerSecond{vertex.up}),
+                               view.count(ends), traffic);
   if (view.equal_rates())
     check.counterexample = pattern_of_cut(view, tree, cut);
   else
@@ -132,9 +132,8 @@ void decide_tree(FabricCheck& check, const FabricView& view, const FabricTree& t
   if (of_medium > std::max(of_cut, 1 + kRateTolerance)) {
     check.nonblocking = Nonblocking::no;
     check.reason = fmt::format("{} carries {} for all, one sender at a time, but {} can send {} over it",
-                               view.graph.links()[static_cast<std::size_t>(medium->link)].name,
-                               show(BytesPerSecond{view.capacity(medium->link)}), view.count(medium->ends.size()),
-                               show(BytesPerSecond{medium->hose}));
+                               view.graph.links()[medium->link].name, show(BytesPerSecond{view.capacity(medium->link)}),
+                               view.count(medium->ends.size()), show(BytesPerSecond{medium->hose}));
     if (view.equal_rates())
       check.counterexample = pattern_of_medium(view, tree, *medium);
     else
@@ -161,7 +160,7 @@ double exact_bisection(const FabricView& view, const FabricTree& tree) {
     if (vertex.parent < 0) break;
     std::vector<double> with_link(cut.size());
     for (std::size_t j = 0; j < cut.size(); ++j) with_link[j] = std::min(cut[j], cut[cut.size() - 1 - j] + vertex.up);
-    std::vector<double>& parent = of[static_cast<std::size_t>(vertex.parent)];
+    std::vector<double>& parent = of[vertex.parent];
     if (parent.empty()) parent = {0};
     std::vector<double> joined(parent.size() + with_link.size() - 1, kNoCut);
     for (std::size_t j = 0; j < with_link.size(); ++j)
@@ -186,8 +185,8 @@ double bisection_bound(const FabricView& view, const FabricTree& tree) {
     const FabricVertex& vertex = tree.vertices[v];
     if (view.is_end(vertex.device)) (chosen[v] ? apart[v] : with[v]) = kNoCut;
     if (vertex.parent < 0) continue;
-    apart[static_cast<std::size_t>(vertex.parent)] += std::min(apart[v], with[v] + vertex.up);
-    with[static_cast<std::size_t>(vertex.parent)] += std::min(with[v], apart[v] + vertex.up);
+    apart[vertex.parent] += std::min(apart[v], with[v] + vertex.up);
+    with[vertex.parent] += std::min(with[v], apart[v] + vertex.up);
   }
   return std::min(apart[0], with[0]);
 }
@@ -196,7 +195,7 @@ std::vector<LevelOversubscription> oversubscriptions(const FabricView& view, con
                                                      std::span<const FabricLevel> levels) {
   std::vector<double> links_down(tree.vertices.size(), 0);
   for (const FabricVertex& vertex : tree.vertices)
-    if (vertex.parent >= 0) links_down[static_cast<std::size_t>(vertex.parent)] += vertex.up;
+    if (vertex.parent >= 0) links_down[vertex.parent] += vertex.up;
   std::map<int, LevelOversubscription> found;
   for (std::size_t v = 1; v < tree.vertices.size(); ++v) {
     const FabricVertex& vertex = tree.vertices[v];
@@ -227,7 +226,7 @@ std::int64_t longest_path(const FabricView& view, const FabricTree& tree, Length
     if (view.is_end(vertex.device)) deepest[v] = 0;
     if (deepest[v] < 0) continue;
     const std::int64_t branch = deepest[v] + length(vertex);
-    std::int64_t& parent = deepest[static_cast<std::size_t>(vertex.parent)];
+    std::int64_t& parent = deepest[vertex.parent];
     if (parent >= 0) longest = std::max(longest, parent + branch);
     parent = std::max(parent, branch);
   }

@@ -18,7 +18,7 @@ bool connected(const std::vector<Mask>& neighbours, Mask all) {
   while (fresh != 0) {
     const int device = std::countr_zero(fresh);
     fresh &= fresh - 1;
-    const Mask more = neighbours[static_cast<std::size_t>(device)] & all & ~seen;
+    const Mask more = neighbours[device] & all & ~seen;
     seen |= more;
     fresh |= more;
   }
@@ -64,7 +64,7 @@ class RingWalk {
   std::vector<int> after_, rank_, path_;
   const Take* take_ = nullptr;
 
-  Mask near(int device) const { return neighbours_[static_cast<std::size_t>(device)]; }
+  Mask near(int device) const { return neighbours_[device]; }
 
   bool hopeless(Mask visited, int end) const {
     const Mask all = bit_of(devices_) - 1, rest = all & ~visited;
@@ -105,10 +105,7 @@ class RingWalk {
   std::vector<int> candidates(Mask from) const {
     std::vector<int> devices;
     for (; from != 0; from &= from - 1) devices.push_back(std::countr_zero(from));
-    if (!rank_.empty())
-      std::sort(devices.begin(), devices.end(), [this](int a, int b) {
-        return rank_[static_cast<std::size_t>(a)] < rank_[static_cast<std::size_t>(b)];
-      });
+    if (!rank_.empty()) std::sort(devices.begin(), devices.end(), [this](int a, int b) { return rank_[a] < rank_[b]; });
     return devices;
   }
 };
@@ -182,8 +179,8 @@ std::vector<int> zigzag(int devices, int turn) {
 
 LinkMatrix::LinkMatrix(const LinkGraph& graph) : devices(graph.devices) {
   for (const LinkBundle& bundle : graph.bundles) {
-    links[static_cast<std::size_t>(bundle.a)][static_cast<std::size_t>(bundle.b)] += bundle.links;
-    links[static_cast<std::size_t>(bundle.b)][static_cast<std::size_t>(bundle.a)] += bundle.links;
+    links[bundle.a][bundle.b] += bundle.links;
+    links[bundle.b][bundle.a] += bundle.links;
   }
 }
 
@@ -199,7 +196,7 @@ std::vector<std::uint32_t> LinkMatrix::neighbours(int least_links) const {
   std::vector<Mask> masks(static_cast<std::size_t>(devices));
   for (int a = 0; a < devices; ++a)
     for (int b = 0; b < devices; ++b)
-      if (at(a, b) >= least_links) masks[static_cast<std::size_t>(a)] |= bit_of(b);
+      if (at(a, b) >= least_links) masks[a] |= bit_of(b);
   return masks;
 }
 

@@ -15,7 +15,7 @@ struct LinkMatrix {
   std::array<std::array<int, kMostRingDevices>, kMostRingDevices> links{};
 
   explicit LinkMatrix(const LinkGraph&);
-  int at(int a, int b) const { return links[static_cast<std::size_t>(a)][static_cast<std::size_t>(b)]; }
+  int at(int a, int b) const { return links[a][b]; }
   void add(const std::vector<int>& order, int count);            ///< to every hop of the ring
   std::vector<std::uint32_t> neighbours(int least_links) const;  ///< by device
 };

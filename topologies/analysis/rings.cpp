@@ -28,7 +28,7 @@ void check_links(const LinkGraph& graph) {
     if (a == b) throw UserError(name + ": a device cannot be linked to itself");
     if (bundle.links < 1 || bundle.links > kMostLinksOfPair)
       throw UserError(fmt::format("{}: {} links, expected 1 to {}", name, bundle.links, kMostLinksOfPair));
-    if ((count[static_cast<std::size_t>(a)][static_cast<std::size_t>(b)] += bundle.links) > kMostLinksOfPair)
+    if ((count[a][b] += bundle.links) > kMostLinksOfPair)
       throw UserError(fmt::format("{}: more than {} links in all", name, kMostLinksOfPair));
   }
 }

@@ -45,7 +45,7 @@ std::string simgrid_link(const std::string& id, double rate, Seconds latency, co
 
 /// The time until a long message has filled the buffers on its path.
 std::string simgrid_filling(const Route& route) {
-  return fmt::format("filling {}", to_picoseconds(route.fill()).count);
+  return fmt::format("filling {}", to_picoseconds(route.fill_time()).count);
 }
 
 /// A route's latency without that of its wires: the software's.
@@ -59,21 +59,20 @@ Picoseconds beyond_wires(const DeviceGraph& graph, const Route& route) {
 std::string simgrid_route(const ClusterMachine& machine, const std::vector<std::string>& ids, DeviceId from,
                           DeviceId to, int a, int b, std::map<std::string, Seconds>& delays) {
   const std::span<const Device> devices = machine.graph().devices();
-  const Device &source = devices[static_cast<std::size_t>(from)], &target = devices[static_cast<std::size_t>(to)];
+  const Device &source = devices[from], &target = devices[to];
   const Route route = machine.route(a, b, PathClass::automatic);
   if (!route.reachable) throw UserError(fmt::format("no path leads from {} to {}", source.name, target.name));
   std::string text = fmt::format("    <route src=\"{}\" dst=\"{}\" symmetrical=\"NO\">", xml_escaped(source.name),
                                  xml_escaped(target.name));
   for (const LinkUse& use : route.links)
-    for (std::int32_t i = 0; i < use.weight; ++i)
-      text += fmt::format("<link_ctn id=\"{}\"/>", ids[static_cast<std::size_t>(use.link)]);
+    for (std::int32_t i = 0; i < use.weight; ++i) text += fmt::format("<link_ctn id=\"{}\"/>", ids[use.link]);
   const auto wait = [&](const std::string& id, Picoseconds time) {
     delays[id] = time.seconds();
     text += fmt::format("<link_ctn id=\"{}\"/>", id);
   };
   if (const Picoseconds software = beyond_wires(machine.graph(), route); software.count > 0)
     wait(kSoftwareLink, software);
-  if (route.legs.size() > 1) wait(simgrid_filling(route), to_picoseconds(route.fill()));
+  if (route.legs.size() > 1) wait(simgrid_filling(route), to_picoseconds(route.fill_time()));
   return text + "</route>\n";
 }
 
@@ -100,9 +99,8 @@ std::string simgrid_platform(const ClusterSpec& spec, Seconds network_step) {
       "<platform version=\"4.1\">\n";
   text += fmt::format("  <zone id=\"{}\" routing=\"Full\">\n", xml_escaped(spec.node.name));
   for (const DeviceId gpu : gpus)
-    text += fmt::format("    <host id=\"{}\" speed=\"{}f\"/>\n",
-                        xml_escaped(graph.devices()[static_cast<std::size_t>(gpu)].name),
-                        simgrid_speed(spec.type_of(graph.devices()[static_cast<std::size_t>(gpu)].node)));
+    text += fmt::format("    <host id=\"{}\" speed=\"{}f\"/>\n", xml_escaped(graph.devices()[gpu].name),
+                        simgrid_speed(spec.type_of(graph.devices()[gpu].node)));
   for (std::size_t i = 0; i < ids.size(); ++i) {
     const auto link = static_cast<LinkId>(i);
     const Picoseconds latency = graph.is_wire(link) ? graph.ends(link).latency : Picoseconds{};

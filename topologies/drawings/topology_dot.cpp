@@ -63,7 +63,7 @@ DrawnParts drawn_parts(const DeviceGraph& graph, const ClusterSpec& spec) {
 std::string dot_devices(const DeviceGraph& graph, const DrawnParts& parts) {
   std::map<int, std::string> devices;  // by node
   for (DeviceId d = 0; d < static_cast<DeviceId>(graph.devices().size()); ++d) {
-    const Device& device = graph.devices()[static_cast<std::size_t>(d)];
+    const Device& device = graph.devices()[d];
     if (!parts.has(device)) continue;
     std::string host = device.kind == DeviceKind::cpu ? host_text(graph, d) : "";
     if (!host.empty()) host = fmt::format(", label={}", dot_quoted(device.name + "\n" + host));
@@ -79,8 +79,7 @@ std::string dot_cables(const DeviceGraph& graph, const DrawnParts& parts) {
   std::string text;
   for (LinkId link = 0; link < static_cast<LinkId>(graph.wires().size()); link += 2) {  // the way there; +1: back
     const DeviceGraph::End end = graph.ends(link);
-    const Device &from = graph.devices()[static_cast<std::size_t>(end.from)],
-                 &to = graph.devices()[static_cast<std::size_t>(end.to)];
+    const Device &from = graph.devices()[end.from], &to = graph.devices()[end.to];
     if (!parts.has(from) || !parts.has(to)) continue;
     text += fmt::format("  {} -- {} [label=\"{} {}\"{}];\n", dot_quoted(from.name), dot_quoted(to.name),
                         name_of(graph.kind(link)), cable_text(graph, link), graph.is_up(link) ? "" : ", style=dotted");
@@ -101,7 +100,7 @@ std::string dot_levels(const DeviceGraph& graph, const ClusterSpec& spec, const 
   }
   const FabricView view(graph);
   for (const DeviceId end : view.ends)
-    if (const Device& device = graph.devices()[static_cast<std::size_t>(end)]; parts.has(device))
+    if (const Device& device = graph.devices()[end]; parts.has(device))
       for (const LinkId wire : graph.links_from(end))
         if (view.inside(graph.ends(wire).to) && !view.is_end(graph.ends(wire).to))
           text += fmt::format("  {} -- \"fabric0\" [label=\"{} {}\"];\n", dot_quoted(device.name),

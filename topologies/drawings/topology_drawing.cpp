@@ -50,8 +50,8 @@ class NodeDrawing {
     LinkId up = -1;       // towards the CPU
   };
 
-  const Device& device(DeviceId id) const { return graph_.devices()[static_cast<std::size_t>(id)]; }
-  const Link& link(LinkId id) const { return graph_.links()[static_cast<std::size_t>(id)]; }
+  const Device& device(DeviceId id) const { return graph_.devices()[id]; }
+  const Link& link(LinkId id) const { return graph_.links()[id]; }
   bool inside(LinkId id) const {
     return device(graph_.ends(id).from).node == node_ && device(graph_.ends(id).to).node == node_;
   }

@@ -11,7 +11,7 @@
 namespace trainyard {
 namespace {
 
-const Device& device_of(const DeviceGraph& graph, DeviceId id) { return graph.devices()[static_cast<std::size_t>(id)]; }
+const Device& device_of(const DeviceGraph& graph, DeviceId id) { return graph.devices()[id]; }
 
 std::string link_text(const DeviceGraph& graph, LinkId link) {
   return fmt::format("{}, {}", cable_text(graph, link), latency_text(graph.ends(link).latency));
@@ -31,9 +31,9 @@ struct TreeText {
     std::vector<std::pair<DeviceId, LinkId>> found;
     for (const LinkId link : graph.links_from(device)) {
       const DeviceId to = graph.ends(link).to;
-      if (scope_of(graph.kind(link)) != LinkScope::pcie || seen[static_cast<std::size_t>(to)]) continue;
-      seen[static_cast<std::size_t>(to)] = 1;
-      drawn[static_cast<std::size_t>(link & ~1)] = 1;
+      if (scope_of(graph.kind(link)) != LinkScope::pcie || seen[to]) continue;
+      seen[to] = 1;
+      drawn[link & ~1] = 1;
       found.emplace_back(to, link);
     }
     std::sort(found.begin(), found.end());
@@ -67,7 +67,7 @@ std::string other_links(const TreeText& tree) {
     const DeviceGraph::End end = graph.ends(link);
     const LinkKindWords& words = words_of(graph.kind(link));
     const bool within = device_of(graph, end.from).node == tree.node && device_of(graph, end.to).node == tree.node;
-    if (!within || tree.drawn[static_cast<std::size_t>(link)]) continue;
+    if (!within || tree.drawn[link]) continue;
     const char* also = words.scope == LinkScope::pcie ? "also " : "";
     lines[{words.name, also + fmt::format("{} {}", words.name, link_text(graph, link))}].push_back(
         fmt::format("{}–{}", short_name(device_of(graph, end.from).name), short_name(device_of(graph, end.to).name)));
@@ -112,7 +112,7 @@ std::string latency_text(Picoseconds t) {
 
 std::string host_text(const DeviceGraph& graph, DeviceId cpu) {
   const DeviceGraph::Host host = graph.host(cpu);
-  const auto rate = [&graph](LinkId link) { return show(graph.links()[static_cast<std::size_t>(link)].capacity); };
+  const auto rate = [&graph](LinkId link) { return show(graph.links()[link].capacity); };
   std::string text = host.memory < 0 ? "" : fmt::format("memory {}", rate(host.memory));
   if (host.copies >= 0) text += fmt::format("{}copies {}", text.empty() ? "" : ", ", rate(host.copies));
   return text;
@@ -128,18 +128,18 @@ DevicePath path_of(const DeviceGraph& graph, const Path& path) {
   for (const PathLeg& leg : path.legs) {
     for (const LinkUse& use : leg.links) load[use.link] += use.weight;
     for (const LinkId wire : leg.wires) {
-      const Link& link = graph.links()[static_cast<std::size_t>(wire)];
+      const Link& link = graph.links()[wire];
       const DeviceGraph::End end = graph.ends(wire);
       out.hops.push_back({device_of(graph, end.from).name, device_of(graph, end.to).name, link.kind, link.capacity,
                           end.latency, leg.what});
     }
     if (leg.wires.empty() && !leg.links.empty()) {
-      const Link& link = graph.links()[static_cast<std::size_t>(leg.links.front().link)];
+      const Link& link = graph.links()[leg.links.front().link];
       out.hops.push_back({link.name, link.name, link.kind, link.capacity / leg.links.front().weight, {}, leg.what});
     }
   }
   for (const auto& [id, weight] : load) {
-    const Link& link = graph.links()[static_cast<std::size_t>(id)];
+    const Link& link = graph.links()[id];
     if (out.rate.value > 0 && link.capacity / weight >= out.rate) continue;
     out.rate = link.capacity / weight;
     out.limit = link.name;
@@ -187,7 +187,7 @@ std::string locality(DeviceGraph& graph, DeviceId a, DeviceId b, NvlinkRate one)
   if (a == b) return "X";
   if (const std::optional<std::vector<LinkId>> nvlink = graph.path(a, b, PathClass::nvlink)) {
     if (one.value <= 0) return "NV";
-    const double rate = graph.wires()[static_cast<std::size_t>(nvlink->front())].capacity.value;
+    const double rate = graph.wires()[nvlink->front()].capacity.value;
     return fmt::format("NV{:.0f}", rate / one.value);
   }
   const std::optional<std::vector<LinkId>> pcie = graph.path(a, b, PathClass::pcie);
@@ -198,14 +198,14 @@ std::string node_tree(const DeviceGraph& graph, int node) {
   TreeText tree{graph, node, std::vector<char>(graph.devices().size(), 0), std::vector<char>(graph.wires().size(), 0),
                 ""};
   std::vector<DeviceId> roots = graph.all(DeviceKind::cpu, node);
-  for (const DeviceId cpu : roots) tree.seen[static_cast<std::size_t>(cpu)] = 1;
+  for (const DeviceId cpu : roots) tree.seen[cpu] = 1;
   // What hangs at no CPU stands by itself, switches first; NVSwitches are named with their links.
   for (const DeviceKind kind : {DeviceKind::pcie_switch, DeviceKind::gpu, DeviceKind::hca, DeviceKind::nvme})
     for (const DeviceId device : graph.all(kind, node)) roots.push_back(device);
   for (const DeviceId root : roots) {
     const bool cpu = device_of(graph, root).kind == DeviceKind::cpu;
-    if (!cpu && tree.seen[static_cast<std::size_t>(root)]) continue;
-    tree.seen[static_cast<std::size_t>(root)] = 1;
+    if (!cpu && tree.seen[root]) continue;
+    tree.seen[root] = 1;
     const std::string host = host_text(graph, root);
     tree.text += short_name(device_of(graph, root).name) + (host.empty() ? "" : "    " + host) + "\n";
     tree.put(root, "");

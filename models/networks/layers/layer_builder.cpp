@@ -45,11 +45,11 @@ void LayerBuilder::linear(const Linear& l) {
   const int bias = l.bias ? parameter(l.name + ".bias", l.out * l.experts) : -1;
   for (const int index : {weight, bias}) {
     if (index < 0) continue;
-    ParameterTensor& tensor = layer_.parameters[static_cast<std::size_t>(index)];
+    ParameterTensor& tensor = layer_.parameters[index];
     tensor.active_share *= l.active_share;
     tensor.expert = l.routed;
   }
-  ParameterTensor& matrix = layer_.parameters[static_cast<std::size_t>(weight)];
+  ParameterTensor& matrix = layer_.parameters[weight];
   matrix.in = l.in;
   matrix.out = l.out;
   matrix.accumulated = accumulating_;

@@ -30,7 +30,7 @@ struct MlpLayer {
 };
 
 MlpLayer layer_of(const MlpShape& shape, int layer, const Sharding& s) {
-  const auto width = [&shape](int i) { return shape.widths[static_cast<std::size_t>(i)]; };
+  const auto width = [&shape](int i) { return shape.widths[i]; };
   MlpLayer l;
   l.split = split_of(shape, layer, s);
   l.first = layer == 0;

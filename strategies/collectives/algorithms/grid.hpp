@@ -16,9 +16,7 @@ struct Grid {
   /// The other dimension first.
   Grid transposed() const { return {{size[1], size[0]}, {stride[1], stride[0]}, reversed}; }
 
-  int place(int rank, int d) const {
-    return rank / stride[static_cast<std::size_t>(d)] % size[static_cast<std::size_t>(d)];
-  }
+  int place(int rank, int d) const { return rank / stride[d] % size[d]; }
   /// The ranks that differ from this one in that dimension only.
   Numbering line(int rank, int d) const {
     const auto at = static_cast<std::size_t>(d);

@@ -59,7 +59,7 @@ RingShare share_of(const Rings& rings, int k) {
 }
 template <int ways>
 Local on_weighted_ring(const Local& me, int k) {
-  const Numbering ring = Numbering::along(me.settings().rings[static_cast<std::size_t>(k / ways)].order);
+  const Numbering ring = Numbering::along(me.settings().rings[k / ways].order);
   return me.numbered(k % ways == 0 ? ring : ring.reversed()).on_channel(k);
 }
 template <int ways>

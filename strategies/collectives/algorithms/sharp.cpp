@@ -20,7 +20,7 @@ std::string no_switch_tree(GroupPlace place) {
 std::vector<int> children_of(const SwitchTree& tree, int k, int ranks) {
   std::vector<int> children;
   for (int rank = 0; rank < ranks; ++rank)
-    if (tree.of_member[static_cast<std::size_t>(rank)] == k) children.push_back(rank);
+    if (tree.of_member[rank] == k) children.push_back(rank);
   for (std::size_t other = 0; other < tree.parent.size(); ++other)
     if (tree.parent[other] == k) children.push_back(ranks + static_cast<int>(other));
   return children;
@@ -28,8 +28,7 @@ std::vector<int> children_of(const SwitchTree& tree, int k, int ranks) {
 
 /// The switch above a member, as a member; −1: it is the root.
 int above(const SwitchTree& tree, int member, int ranks) {
-  const int up = member < ranks ? tree.of_member[static_cast<std::size_t>(member)]
-                                : tree.parent[static_cast<std::size_t>(member - ranks)];
+  const int up = member < ranks ? tree.of_member[member] : tree.parent[member - ranks];
   return up < 0 ? up : ranks + up;
 }
 

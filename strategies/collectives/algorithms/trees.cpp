@@ -6,7 +6,7 @@ TreePlace heap_place(int index, int size) {
   TreePlace at;
   if (index > 0) at.parent = (index - 1) / 2;
   for (int k = 0; k < 2; ++k)
-    if (const int child = 2 * index + 1 + k; child < size) at.children[static_cast<std::size_t>(k)] = child;
+    if (const int child = 2 * index + 1 + k; child < size) at.children[k] = child;
   return at;
 }
 

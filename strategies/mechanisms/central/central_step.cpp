@@ -41,9 +41,9 @@ CentralWords::CentralWords(Names& names)
     : compute(names.group(kComputeGroup, Role::work)),
       optimizer(names.group("optimizer", Role::work)),
       framework(names.group("framework", Role::work)),
-      parameters(names.group("parameters", Role::handover)),
-      gradients(names.group("gradients", Role::handover)),
-      data(names.group("inputs and outputs", Role::handover)),
+      parameters(names.group("parameters", Role::point_to_point)),
+      gradients(names.group("gradients", Role::point_to_point)),
+      data(names.group("inputs and outputs", Role::point_to_point)),
       setup(names.intern("set-up")),
       overhead(names.intern("framework")),
       wait_for_messages(names.intern("wait for messages")),
@@ -90,7 +90,7 @@ const Op& CentralStep::holds(double bytes, MemoryClass memory_class) {
   Op& op = out_.begin(Kind::mark, compute);
   op.name = words_.setup;
   op.memory.change = bytes;
-  op.book_memory_under(static_cast<std::uint8_t>(memory_class));
+  op.set_memory_class(static_cast<std::uint8_t>(memory_class));
   return out_.emit();
 }
 

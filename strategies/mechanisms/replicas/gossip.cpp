@@ -93,7 +93,7 @@ class RankGossip : public RankUpdates {
   const Op& receive(const std::vector<int>& neighbours, std::size_t i, Bytes bytes, Dep ready) {
     Op& op = message(Kind::recv, parts_.collectives.receives(Lane::gradients), neighbours[i], ready);
     op.memory.change = bytes.value;
-    op.book_memory_under(static_cast<std::uint8_t>(MemoryClass::buffers));
+    op.set_memory_class(static_cast<std::uint8_t>(MemoryClass::buffers));
     if (parts_.step.plan.values) {
       op.effect.action = Action::copy;
       op.effect.write = {number_of({TrainingBuffer::Kind::replica, i + 1}), 0, 1};

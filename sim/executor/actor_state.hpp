@@ -1,0 +1,121 @@
+#pragma once
+#include <algorithm>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "sim/executor/ids.hpp"
+#include "sim/machine.hpp"
+#include "sim/program.hpp"
+
+namespace trainyard::execution {
+
+/// First in, first out, in one block that is kept.
+class OpQueue {
+ public:
+  void push(const Op& op) {
+    if (count_ == ops_.size()) grow();
+    ops_[(first_ + count_++) & (ops_.size() - 1)] = op;
+  }
+  void pop(Op& op) {
+    op = ops_[first_];
+    first_ = (first_ + 1) & (ops_.size() - 1);
+    --count_;
+  }
+
+ private:
+  std::vector<Op> ops_;  // a power of two of them
+  std::size_t first_ = 0, count_ = 0;
+
+  void grow() {
+    std::rotate(ops_.begin(), ops_.begin() + static_cast<std::ptrdiff_t>(first_), ops_.end());
+    first_ = 0;
+    ops_.resize(std::max<std::size_t>(2, 2 * ops_.size()));
+  }
+};
+
+/// A stream of an actor: its queue, and its operation that runs. With thousands of streams whose messages end one by
+/// one, each is read from cold memory: what a stream needs lies together, the operation at its head included.
+struct alignas(64) StreamState {
+  Actor actor = 0;
+  Stream index = 0;
+  bool busy = false;
+  bool closed = false;  // the program will not use it again
+  bool timed = false;   // a timer of running work is set
+  bool began = false;   // work runs, or both halves of a message are there
+  std::uint32_t queued = 0;
+  std::uint32_t done = 0;
+  OpId last_id = 0;  // of the operation that ended last
+  double last_end = -1;
+
+  // Of the running operation:
+  OpId id = 0;
+  OpId cause = 0;
+  Actor peer = -1;
+  TransferId transfer;
+  ChannelId channel;
+  LinkId limiting = -1;
+  double posted = 0, started = 0;
+  Bytes bytes;  // of a message that has ended
+  Picoseconds latency;
+  double remaining = 0;  // of its undisturbed duration
+  double speed = 0;      // 0: not yet set
+  double since = 0;      // remaining and speed hold since then
+  TimerId timer;
+  std::unique_ptr<OpQueue> behind;  // the head
+  Op head;                          // runs, or is the next to run
+
+  bool empty() const { return queued == 0; }
+  const Op& front() const { return head; }
+  void push(const Op& op) {
+    if (queued++ == 0) {
+      head = op;
+      head.actor = actor;
+      return;
+    }
+    if (!behind) behind = std::make_unique<OpQueue>();
+    behind->push(op);
+  }
+  void pop() {
+    if (--queued == 0) return;
+    behind->pop(head);
+    head.actor = actor;
+  }
+};
+
+struct alignas(64) ActorState {
+  std::span<StreamState> streams;
+  // A bit for each stream:
+  std::uint64_t dry = 0;  // idle, empty, and the program is asked for more
+  std::uint64_t driving = 0;
+  std::uint64_t idle = 0;  // its head waits for its dependencies
+  std::unique_ptr<Program> program;
+  ChannelSlot first_channel;  // two for each slot
+  std::uint32_t slots = 0;
+  std::uint32_t queued = 0;
+  bool exhausted = false;
+  bool ended = false;      // exhausted, and all its operations too
+  bool waiting = false;    // a dynamic program waits for an event
+  bool bound_hit = false;  // the look-ahead was full while a stream was dry
+  bool touched = false;
+  bool unsettled = false;  // its set of active kinds may have changed
+  bool new_work = false;   // work was begun in this time step: it has no timer yet
+  bool dynamic = false;
+  bool daemon = false;
+  bool failed = false;
+  double failed_at = 0;
+  KindSet active_kinds = 0;
+  std::uint16_t active[kKinds] = {};  // running operations by kind
+  double port_speed = 1;
+};
+
+/// All actors and their streams. Streams stay where they are from the start of the run on.
+struct ActorTable {
+  IndexedVector<ActorState, Actor> actors;
+  IndexedVector<StreamState, StreamId> streams;  // of all actors, in their order
+
+  StreamId id_of(const StreamState& s) const { return StreamId{&s - streams.data()}; }
+  ActorState& actor_of(const StreamState& s) { return actors[s.actor]; }
+};
+
+}  // namespace trainyard::execution

@@ -1,0 +1,47 @@
+#pragma once
+#include <vector>
+
+#include "sim/executor/ids.hpp"
+#include "sim/machine.hpp"
+#include "sim/observer.hpp"
+#include "sim/transports/transport.hpp"
+
+namespace trainyard::execution {
+
+/// The observers of a run, by what they look at.
+class ObserverList {
+ public:
+  void add(Observer& observer) {
+    all_.push_back(&observer);
+    if (observer.sees_operations()) of_operations_.push_back(&observer);
+    if (observer.sees_transfers()) of_transfers_.push_back(&observer);
+    if (observer.level() >= Level::ops) record_limiting_ = true;
+    if (observer.level() >= Level::links) record_link_rates_ = true;
+  }
+  const std::vector<Observer*>& all() const { return all_; }
+  const std::vector<Observer*>& of_operations() const { return of_operations_; }
+  const std::vector<Observer*>& of_transfers() const { return of_transfers_; }
+  /// Does anybody ask which link limited a message?
+  bool record_limiting() const { return record_limiting_; }
+  bool record_link_rates() const { return record_link_rates_; }
+
+ private:
+  std::vector<Observer*> all_, of_operations_, of_transfers_;
+  bool record_limiting_ = false;
+  bool record_link_rates_ = false;
+};
+
+/// What all parts of the executor share.
+struct Context {
+  Machine& machine;
+  Transport& transport;
+  Timers& timers;
+  ObserverList observers;
+  double now = 0;  ///< s, of the present time step
+
+  TimerId set_timer(double time, TimerToken::Kind kind, std::uint32_t number) {
+    return timers.at(time, {kind, number});
+  }
+};
+
+}  // namespace trainyard::execution

@@ -1,0 +1,46 @@
+#pragma once
+#include <vector>
+
+#include "sim/executor/changes.hpp"
+#include "sim/executor/joins.hpp"
+#include "sim/executor/messages.hpp"
+
+namespace trainyard::execution {
+
+/// Actors that fail and come back. A run without failures never comes here.
+class Failures {
+ public:
+  Failures(Context& context, ActorTable& table, Streams& streams, Transfers& transfers, Messages& messages,
+           Joins& joins)
+      : context_(context),
+        table_(table),
+        streams_(streams),
+        transfers_(transfers),
+        messages_(messages),
+        joins_(joins) {}
+
+  void add(ActorChange);
+  void set_timers();
+  /// The timer of a change has ended: it takes effect when the time step's ends have.
+  void note(std::uint32_t change) { due_.push_back(change); }
+  void apply_due() {
+    if (!due_.empty()) apply();
+  }
+
+ private:
+  Context& context_;
+  ActorTable& table_;
+  Streams& streams_;
+  Transfers& transfers_;
+  Messages& messages_;
+  Joins& joins_;
+  std::vector<ActorChange> changes_;
+  std::vector<std::uint32_t> due_;
+
+  void apply();
+  void fail(Actor);
+  void revive(Actor, std::unique_ptr<Program>);
+  std::vector<StreamId> lose_transfers(Actor);
+};
+
+}  // namespace trainyard::execution

@@ -1,0 +1,75 @@
+#include "sim/executor/interference.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "sim/error.hpp"
+
+namespace trainyard::execution {
+
+void Interference::add_work(Actor actor) {
+  table_.actors[actor].new_work = true;
+  settle_later(actor);
+}
+
+void Interference::count(Actor actor, Kind kind, int change) {
+  if (change == 0 || kind == Kind::mark || kind == Kind::delay) return;
+  std::uint16_t& count = table_.actors[actor].active[static_cast<std::uint8_t>(kind)];
+  count = static_cast<std::uint16_t>(count + change);
+  settle_later(actor);
+}
+
+void Interference::settle_later(Actor actor) {
+  ActorState& a = table_.actors[actor];
+  if (a.unsettled) return;
+  a.unsettled = true;
+  unsettled_.push_back(actor);
+}
+
+void Interference::settle() {
+  for (const Actor actor : unsettled_) {
+    ActorState& a = table_.actors[actor];
+    a.unsettled = false;
+    KindSet kinds = 0;
+    for (const Kind kind : {Kind::compute, Kind::local, Kind::send, Kind::recv})
+      if (a.active[static_cast<std::uint8_t>(kind)] > 0) kinds |= bit(kind);
+    if (kinds == a.active_kinds && !a.new_work) continue;
+    retime(actor, kinds);
+    if (kinds != a.active_kinds) slow_ports(actor, kinds);
+    a.active_kinds = kinds;
+    a.new_work = false;
+  }
+  unsettled_.clear();
+}
+
+/// Sets the timers of work begun in this time step, and moves those of work whose speed has changed.
+void Interference::retime(Actor actor, KindSet kinds) {
+  for (StreamState& s : table_.actors[actor].streams) {
+    if (!s.busy) continue;
+    const Kind kind = s.front().kind;
+    if (kind != Kind::compute && kind != Kind::local && kind != Kind::delay) continue;
+    const double speed = kind == Kind::delay || !enabled_ ? 1.0 : context_.machine.speed(actor, kind, kinds);
+    if (s.timed && speed == s.speed) continue;
+    if (!(speed > 0)) throw InternalError(fmt::format("interference gives a speed of {}; expected more than 0", speed));
+    if (s.timed) {
+      context_.timers.cancel(s.timer);
+      s.remaining = std::max(0.0, s.remaining - (context_.now - s.since) * s.speed);
+    }
+    s.since = context_.now;
+    s.speed = speed;
+    s.timer = context_.set_timer(context_.now + s.remaining / speed, TimerToken::Kind::work, table_.id_of(s).number());
+    s.timed = true;
+  }
+}
+
+void Interference::slow_ports(Actor actor, KindSet kinds) {
+  ActorState& a = table_.actors[actor];
+  const KindSet messages = bit(Kind::send) | bit(Kind::recv);
+  const double speed = (kinds & messages) ? context_.machine.speed(actor, Kind::send, kinds) : 1.0;
+  if (speed == a.port_speed) return;
+  a.port_speed = speed;
+  for (const LinkId link : context_.machine.ports(actor)) links_.slow(link, speed);
+}
+
+}  // namespace trainyard::execution

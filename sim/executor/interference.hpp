@@ -1,0 +1,39 @@
+#pragma once
+#include <vector>
+
+#include "sim/executor/actor_state.hpp"
+#include "sim/executor/context.hpp"
+#include "sim/executor/links.hpp"
+
+namespace trainyard::execution {
+
+/// Which kinds of operations run at once on an actor, and the speed of its work and of its ports that follows. Timers of
+/// work are set and moved here, at the end of each time step.
+class Interference {
+ public:
+  Interference(Context& context, ActorTable& table, Links& links)
+      : context_(context), table_(table), links_(links), enabled_(context.machine.interferes()) {}
+
+  /// An operation of this kind begins (+1) or ends (−1).
+  void change_active(Actor actor, Kind kind, int change) {
+    if (enabled_) count(actor, kind, change);
+  }
+  /// Work was begun: it gets its timer when the time step settles, with everything that runs beside it.
+  void add_work(Actor actor);
+  /// The end of a time step.
+  void settle();
+
+ private:
+  Context& context_;
+  ActorTable& table_;
+  Links& links_;
+  const bool enabled_;
+  std::vector<Actor> unsettled_;
+
+  void count(Actor, Kind, int change);
+  void settle_later(Actor);
+  void retime(Actor, KindSet);
+  void slow_ports(Actor, KindSet);
+};
+
+}  // namespace trainyard::execution

@@ -1,0 +1,105 @@
+#include "sim/executor/joins.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "sim/error.hpp"
+
+namespace trainyard::execution {
+
+void Joins::begin(StreamState& last) {
+  const OpId cause = last.cause;
+  const Message m = last.front().message;
+  Members& there = waiting_[m.tag];
+  there.push_back(table_.id_of(last));
+  if (there.size() < m.steps) return;
+  Members all = std::move(there);
+  waiting_.erase(m.tag);
+  std::sort(all.begin(), all.end());
+  const bool flows = m.bytes.value > 0 || m.extra_latency.count > 0;
+  const int busy = flows && !group_flow(last).by_engines ? 1 : 0;
+  for (const StreamId id : all) {
+    StreamState& s = table_.streams[id];
+    s.started = context_.now;
+    s.cause = cause;
+    streams_.announce_start(s);
+    if (flows)
+      interference_.change_active(s.actor, Kind::send, busy);
+    else
+      streams_.finish(s, Outcome::done);
+  }
+  if (flows) start_flow(std::move(all));
+}
+
+/// The flow that a join names; an empty one, of a join that is latency alone.
+const GroupFlow& Joins::group_flow(const StreamState& s) const {
+  const Message& m = s.front().message;
+  const std::span<const GroupFlow* const> known = table_.actors[s.actor].program->group_flows();
+  if (m.bytes.value > 0 && (m.slot >= known.size() || !known[m.slot]))
+    throw InternalError(
+        fmt::format("{} names group flow {}, of {}", context_.machine.actor_name(s.actor), m.slot, known.size()));
+  static const GroupFlow nowhere;
+  return m.slot < known.size() && known[m.slot] ? *known[m.slot] : nowhere;
+}
+
+/// One flow over all routes of the group at once: whatever slows one slows all, as in the library's rings.
+void Joins::start_flow(Members members) {
+  StreamState& first = table_.streams[members.front()];
+  first.peer = first.actor;
+  const TransferId id = transfers_.create(first);
+  first.peer = -1;
+  Transfer& t = transfers_[id];
+  t.mode = Mode::rendezvous;
+  t.group = &group_flow(first);
+  t.steps = 1;
+  t.members = members_.acquire();
+  for (const StreamId member : members) table_.streams[member].transfer = id;
+  members_[t.members] = std::move(members);
+  transfers_.start(id);
+}
+
+Joins::Members Joins::release(TransferId id) {
+  const MembersId list = transfers_[id].members;
+  Members members = std::move(members_[list]);
+  members_.release(list);
+  transfers_.release(id);
+  return members;
+}
+
+void Joins::end(TransferId id, Outcome outcome) {
+  const Members members = release(id);
+  const Transfer t = transfers_[id];
+  for (const StreamId member : members) {
+    StreamState& s = table_.streams[member];
+    s.bytes = t.bytes;
+    s.latency = t.latency;
+    s.limiting = t.limiting;
+    interference_.change_active(s.actor, Kind::send, t.group->by_engines ? 0 : -1);
+    streams_.finish(s, outcome);
+  }
+}
+
+void Joins::withdraw(const StreamState& s) {
+  if (const auto at = waiting_.find(s.front().message.tag); at != waiting_.end())
+    std::erase(at->second, table_.id_of(s));
+}
+
+void Joins::lose(TransferId id, Actor failed, std::vector<StreamId>& orphans) {
+  const Transfer& t = transfers_[id];
+  const auto of_failed = [this, failed](StreamId member) { return table_.streams[member].actor == failed; };
+  const Members& under_way = members_[t.members];
+  if (std::none_of(under_way.begin(), under_way.end(), of_failed)) return;
+  const bool by_engines = t.group->by_engines;
+  transfers_.report(id, transfers_.withdraw(id), Outcome::cancelled, true, true);
+  for (const StreamId member : release(id)) {
+    table_.streams[member].transfer = {};
+    interference_.change_active(table_.streams[member].actor, Kind::send, by_engines ? 0 : -1);
+    if (!of_failed(member)) orphans.push_back(member);
+  }
+}
+
+void Joins::wait_again(const StreamState& s) { waiting_[s.front().message.tag].push_back(table_.id_of(s)); }
+
+}  // namespace trainyard::execution

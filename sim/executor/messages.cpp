@@ -1,0 +1,190 @@
+#include "sim/executor/messages.hpp"
+
+#include <fmt/format.h>
+
+#include "sim/error.hpp"
+
+namespace trainyard::execution {
+namespace {
+
+void note_transfer(const Transfer& t, StreamState& s) {
+  s.bytes = t.bytes;
+  s.latency = t.latency;
+  s.limiting = t.limiting;
+}
+
+}  // namespace
+
+void Messages::connect(ActorState& a) {
+  a.first_channel = channels_.end_id();
+  a.slots = static_cast<std::uint32_t>(a.program->slots().size());
+  channels_.resize(channels_.size() + 2 * a.slots);
+}
+
+ChannelId Messages::channel(const StreamState& s, bool sending, std::uint16_t slot) {
+  const ActorState& a = table_.actors[s.actor];
+  if (slot >= a.slots)
+    throw InternalError(
+        fmt::format("{} names peer slot {}, of {}", context_.machine.actor_name(s.actor), slot, a.slots));
+  ChannelId& channel = channels_[ChannelSlot{a.first_channel.number() + 2U * slot + (sending ? 0 : 1)}];
+  if (!channel) {
+    const Actor peer = a.program->slots()[slot];
+    channel = sending ? matcher_.channel(s.actor, peer) : matcher_.channel(peer, s.actor);
+  }
+  return channel;
+}
+
+void Messages::begin_send(StreamState& s) {
+  const Message& m = s.front().message;
+  if (!(m.bytes.value >= 0)) throw InternalError(fmt::format("a message of {} bytes", m.bytes.value));
+  s.channel = channel(s, true, m.slot);
+  s.peer = matcher_.receiver(s.channel);
+  if (m.mode == Mode::rendezvous) {
+    const auto partner = matcher_.send(s.channel, m.tag, poster(s));
+    if (!partner) return;
+    const TransferId t = transfers_.create(s);
+    s.transfer = t;
+    attach(t, table_.streams[partner->stream()]);
+    return start(t);
+  }
+  const TransferId t = transfers_.create(s);
+  const bool eager = m.mode == Mode::eager;
+  if (!eager) s.transfer = t;
+  if (const auto partner = matcher_.send(s.channel, m.tag, Poster{t})) attach(t, table_.streams[partner->stream()]);
+  start(t);
+  if (eager) streams_.finish(s, Outcome::done);
+}
+
+void Messages::begin_recv(StreamState& s) {
+  const Message& m = s.front().message;
+  const bool any = m.slot == kAnyPeer;
+  if (!any) {
+    s.channel = channel(s, false, m.slot);
+    s.peer = matcher_.sender(s.channel);
+  }
+  const auto partner = any ? matcher_.recv_any(s.actor, m.tag, poster(s)) : matcher_.recv(s.channel, m.tag, poster(s));
+  if (!partner) return;
+  if (partner->is_transfer()) {
+    attach(partner->transfer(), s);
+    if (transfers_[partner->transfer()].state == Transfer::State::arrived) receive_buffered(partner->transfer(), s);
+    return;
+  }
+  StreamState& sender = table_.streams[partner->stream()];
+  const TransferId t = transfers_.create(sender);
+  sender.transfer = t;
+  transfers_[t].cause = s.cause;  // this half came last
+  attach(t, s);
+  start(t);
+}
+
+void Messages::receive_buffered(TransferId id, StreamState& receiver) {
+  receiver.started = context_.now;
+  note_transfer(transfers_[id], receiver);
+  streams_.announce_start(receiver);
+  announce_delivery(id, receiver);
+  transfers_.release(id);
+  streams_.finish(receiver, Outcome::done);
+}
+
+void Messages::attach(TransferId id, StreamState& receiver) {
+  Transfer& t = transfers_[id];
+  t.recv = table_.id_of(receiver);
+  receiver.transfer = id;
+  receiver.peer = t.from;
+  if (t.state == Transfer::State::arrived || t.state == Transfer::State::free) return;
+  receiver.started = t.started;  // it is in flight already
+  receiver.cause = t.cause;
+  interference_.change_active(receiver.actor, Kind::recv, +1);
+  streams_.announce_start(receiver);
+}
+
+void Messages::start(TransferId id) {
+  const Transfer& t = transfers_[id];
+  const auto begin = [this, &t](StreamState& s) {
+    s.started = context_.now;
+    s.cause = t.cause;
+    interference_.change_active(s.actor, s.front().kind, +1);
+    streams_.announce_start(s);
+  };
+  begin(table_.streams[t.send]);
+  if (t.recv) begin(table_.streams[t.recv]);
+  transfers_.start(id);
+}
+
+void Messages::announce_delivery(TransferId id, const StreamState& receiver) {
+  const std::vector<Observer*>& observers = context_.observers.of_operations();
+  if (observers.empty()) return;
+  const Transfer& t = transfers_[id];
+  OpRun send;
+  send.op = &transfers_.sent(id);
+  send.id = t.send_id;
+  send.cause = t.cause;
+  send.posted = Seconds{t.send_posted};
+  send.started = Seconds{t.started};
+  send.ended = Seconds{t.ended};
+  send.peer = t.to;
+  const OpRun recv = streams_.run_of(receiver, context_.now);
+  for (Observer* o : observers) o->delivered(send, recv);
+}
+
+void Messages::end(TransferId id, Outcome outcome) {
+  Transfer& t = transfers_[id];
+  const bool sender_waits = t.mode != Mode::eager;
+  StreamState& sender = table_.streams[t.send];
+  StreamState* receiver = t.recv ? &table_.streams[t.recv] : nullptr;
+  interference_.change_active(t.from, Kind::send, -1);
+  if (receiver) {
+    note_transfer(t, *receiver);
+    interference_.change_active(receiver->actor, Kind::recv, -1);
+    if (outcome == Outcome::done) announce_delivery(id, *receiver);
+  }
+  if (sender_waits) note_transfer(t, sender);
+  if (!receiver && outcome == Outcome::done) {
+    t.state = Transfer::State::arrived;
+  } else {
+    if (!receiver) matcher_.withdraw_send(t.channel, Poster{id});
+    transfers_.release(id);
+  }
+  if (sender_waits) streams_.finish(sender, outcome);
+  if (receiver) streams_.finish(*receiver, outcome);
+}
+
+void Messages::withdraw(const StreamState& s) {
+  const Op& op = s.front();
+  if (op.kind == Kind::recv && op.message.slot == kAnyPeer)
+    matcher_.withdraw_recv_any(s.actor, poster(s));
+  else if (op.kind == Kind::send)
+    matcher_.withdraw_send(s.channel, poster(s));
+  else
+    matcher_.withdraw_recv(s.channel, poster(s));
+}
+
+void Messages::lose(TransferId id, Actor failed, std::vector<StreamId>& orphans) {
+  Transfer& t = transfers_[id];
+  const bool arrived = t.state == Transfer::State::arrived;
+  // What has arrived whole before its sender failed is there.
+  if (t.to != failed && (t.from != failed || arrived)) return;
+  const Bytes moved = transfers_.withdraw(id);
+  t.ended = context_.now;
+  if (!arrived) {
+    transfers_.report(id, moved, Outcome::cancelled, true, t.legs_left.empty());
+    interference_.change_active(t.from, Kind::send, -1);
+    if (t.recv) interference_.change_active(t.to, Kind::recv, -1);
+  }
+  if (!t.recv) matcher_.withdraw_send(t.channel, Poster{id});
+  const auto orphan = [&](StreamId half, Actor actor) {
+    table_.streams[half].transfer = {};
+    if (actor != failed) orphans.push_back(half);
+  };
+  if (t.mode != Mode::eager && !arrived) orphan(t.send, t.from);
+  if (t.recv) orphan(t.recv, t.to);
+  transfers_.release(id);
+}
+
+void Messages::wait_again(StreamState& s) {
+  if (s.front().kind == Kind::recv) return begin_recv(s);
+  // Until the other half is there, whatever its mode: nobody is there to put it to.
+  matcher_.send(s.channel, s.front().message.tag, poster(s));
+}
+
+}  // namespace trainyard::execution

@@ -1,0 +1,56 @@
+#include "sim/executor/route_cache.hpp"
+
+#include <algorithm>
+#include <map>
+
+namespace trainyard::execution {
+namespace {
+
+template <typename T>
+bool same(std::span<const T> a, std::span<const T> b) {
+  return a.data() == b.data() && a.size() == b.size();
+}
+bool same(const Route& a, const Route& b) {
+  return same(a.links, b.links) && same(a.legs, b.legs) && a.latency.count == b.latency.count &&
+         a.reachable == b.reachable && a.chunk.value == b.chunk.value && a.name == b.name;
+}
+
+}  // namespace
+
+const Route& RouteCache::ask(ChannelId channel, PathClass path, Actor from, Actor to) {
+  IndexedVector<Entry, ChannelId>& cache = by_path_[static_cast<std::uint8_t>(path)];
+  if (!cache.contains(channel)) cache.resize(std::max(position(channel) + 1, cache.size() * 2));
+  Entry& entry = cache[channel];
+  entry.version = version_;
+  const Route route = machine_.route(from, to, path);
+  entry.current = entry.newest;
+  while (entry.current && !same(entry.current->route, route)) entry.current = entry.current->older;
+  if (!entry.current) add(entry, route);
+  return entry.current->route;
+}
+
+const Route& RouteCache::find(const GroupFlow& group) {
+  Entry& entry = of_groups_[&group];
+  if (entry.version == version_) return entry.current->route;
+  entry.version = version_;
+  std::map<LinkId, std::int32_t> uses;
+  Route route;
+  for (const GroupFlow::Edge& edge : group.edges) {
+    const Route of_edge = machine_.route(edge.from, edge.to, PathClass::automatic);
+    route.reachable = route.reachable && of_edge.reachable;
+    if (group.by_engines) route.latency = std::max(route.latency, of_edge.latency);
+    for (const LinkUse& use : of_edge.links) uses[use.link] += use.weight * edge.weight;
+  }
+  std::vector<LinkUse>& links = group_links_.emplace_back();
+  for (const auto& [link, weight] : uses) links.push_back({link, weight});
+  route.links = links;
+  add(entry, route);
+  return entry.current->route;
+}
+
+void RouteCache::add(Entry& entry, const Route& route) {
+  known_.push_back({route, entry.newest});
+  entry.current = entry.newest = &known_.back();
+}
+
+}  // namespace trainyard::execution

@@ -1,0 +1,228 @@
+#include "sim/executor/streams.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "sim/error.hpp"
+#include "sim/nearly_sorted.hpp"
+
+namespace trainyard::execution {
+
+void Streams::add(Actor actor, std::unique_ptr<Program> program) {
+  if (actor != table_.actors.end_id())
+    throw InternalError(fmt::format("program of actor {} added where {} comes next", actor, table_.actors.size()));
+  const int count = program->streams();
+  if (count < 1 || count > kMaxStreams)
+    throw InternalError(fmt::format("a program uses {} streams; 1 to {} are possible", count, kMaxStreams));
+  for (int i = 0; i < count; ++i) {
+    StreamState& s = table_.streams.emplace_back();
+    s.actor = actor;
+    s.index = static_cast<Stream>(i);
+  }
+  expect(*program);
+  take_over(table_.actors.emplace_back(), std::move(program));
+}
+
+void Streams::take_over(ActorState& a, std::unique_ptr<Program> program) {
+  a.driving = program->driving() & ~std::uint64_t{0} >> (kMaxStreams - program->streams());
+  a.dry = a.driving;
+  a.idle = 0;
+  a.dynamic = program->dynamic();
+  a.daemon = program->daemon();
+  a.program = std::move(program);
+}
+
+void Streams::check_slots(const Program& program) const {
+  for (const Actor peer : program.slots())
+    if (!table_.actors.contains(peer))
+      throw InternalError(fmt::format("a slot names actor {}, of {} actors", peer, table_.actors.size()));
+}
+
+void Streams::start() {
+  look_ahead_ = trainyard::look_ahead(table_.actors.size());
+  StreamState* first = table_.streams.data();
+  for (ActorState& a : table_.actors) {
+    a.streams = {first, position(a.program->streams())};
+    first += a.streams.size();
+    check_slots(*a.program);
+  }
+  for (Actor actor = 0; actor < table_.actors.end_id(); ++actor) touch(actor);
+}
+
+void Streams::fail(Actor actor) {
+  ActorState& a = table_.actors[actor];
+  for (StreamState& s : a.streams) {
+    if (s.busy) finish(s, Outcome::cancelled);
+    while (!s.empty()) s.pop();
+    s.closed = true;
+  }
+  a.queued = 0;
+  a.idle = a.dry = 0;
+  a.exhausted = true;
+  a.waiting = false;
+  note_end(a);
+}
+
+void Streams::restart(Actor actor, std::unique_ptr<Program> program) {
+  ActorState& a = table_.actors[actor];
+  const int count = program->streams();
+  if (count < 1 || position(count) > a.streams.size())
+    throw InternalError(fmt::format("{} comes back with {} streams, of {}", context_.machine.actor_name(actor), count,
+                                    a.streams.size()));
+  check_slots(*program);
+  for (StreamState& s : a.streams) {
+    s.closed = false;
+    s.done = 0;
+    s.last_id = 0;
+    s.last_end = -1;
+  }
+  a.failed = a.exhausted = a.ended = a.waiting = a.bound_hit = false;
+  take_over(a, std::move(program));
+  touch(actor);
+}
+
+void Streams::take_touched(std::vector<Actor>& actors) {
+  actors.swap(touched_);
+  touched_.clear();
+  sort_nearly_sorted(actors);
+  for (const Actor actor : actors) table_.actors[actor].touched = false;
+}
+
+void Streams::pull(ActorState& a) {
+  while (a.dry != 0 && !a.exhausted && !a.waiting) {
+    if (a.queued >= look_ahead_) {
+      a.bound_hit = true;
+      return;
+    }
+    const Op* op = nullptr;
+    switch (a.program->next_in_place(op, pulled_)) {
+      case Pull::done:
+        a.exhausted = true;
+        return;
+      case Pull::waiting:
+        if (!a.dynamic) throw InternalError("a static program waits for an event");
+        a.waiting = true;
+        return;
+      case Pull::op:
+        accept(a, *op);
+        break;
+    }
+  }
+}
+
+/// An operation joins the queue of its stream.
+void Streams::accept(ActorState& a, const Op& op) {
+  const std::size_t count = a.streams.size();
+  if (op.stream >= count) throw InternalError(fmt::format("stream {} of a program with {} streams", op.stream, count));
+  for (const Dep& dep : op.deps)
+    if (dep.count > 0 && dep.stream >= count)
+      throw InternalError(fmt::format("a dependency on stream {} of a program with {} streams", dep.stream, count));
+  StreamState& s = a.streams[op.stream];
+  if (s.closed) throw InternalError(fmt::format("an operation after the last one of stream {}", op.stream));
+  const std::uint64_t bit = std::uint64_t{1} << op.stream;
+  if (s.empty()) {
+    if (a.bound_hit && could_have_started(a, op)) ++late_by_look_ahead_;
+    a.dry &= ~bit;
+    a.idle |= bit;
+  }
+  s.push(op);
+  s.closed = op.last_of_stream;
+  ++a.queued;
+}
+
+bool Streams::could_have_started(const ActorState& a, const Op& op) const {
+  const double now = context_.now;
+  const auto before_now = [now, &a](const Dep& dep) {
+    const StreamState& s = a.streams[dep.stream];
+    return dep.count == 0 || s.done > dep.count || (s.done == dep.count && s.last_end < now);
+  };
+  return a.streams[op.stream].last_end < now && std::all_of(std::begin(op.deps), std::end(op.deps), before_now);
+}
+
+/// The operation whose end let the head of the stream begin.
+OpId Streams::cause(const StreamState& of) const {
+  const ActorState& a = table_.actors[of.actor];
+  const auto ended_now = [now = context_.now](const StreamState& s) { return s.last_end == now ? s.last_id : 0; };
+  if (const OpId id = ended_now(of)) return id;
+  for (const Dep& dep : of.front().deps)
+    if (dep.count > 0)
+      if (const OpId id = ended_now(a.streams[dep.stream])) return id;
+  for (const StreamState& s : a.streams)  // a dynamic program that was woken
+    if (const OpId id = ended_now(s)) return id;
+  return 0;
+}
+
+void Streams::announce_post(StreamState& s) {
+  s.cause = cause(s);
+  for (Observer* o : context_.observers.of_operations()) o->posted(run_of(s, context_.now));
+}
+
+void Streams::begin_work(StreamState& s) {
+  const Op& op = s.front();
+  s.remaining = op.kind == Kind::mark ? 0 : context_.machine.price(op.work, s.actor).duration.value;
+  announce_start(s);
+  interference_.change_active(s.actor, op.kind, +1);
+  if (!(s.remaining >= 0)) throw InternalError(fmt::format("a price of {} s", s.remaining));
+  if (s.remaining == 0) return finish(s, Outcome::done);
+  interference_.add_work(s.actor);
+  s.speed = 0;  // not yet set
+  s.since = context_.now;
+}
+
+void Streams::announce_start(StreamState& s) {
+  s.began = true;
+  const std::vector<Observer*>& observers = context_.observers.of_operations();
+  if (observers.empty()) return;
+  const OpRun run = run_of(s, s.started);
+  for (Observer* o : observers) o->started(run);
+}
+
+OpRun Streams::run_of(const StreamState& s, double ended, Outcome outcome) const {
+  OpRun run;
+  run.op = &s.front();
+  run.id = s.id;
+  run.cause = s.cause;
+  run.posted = Seconds{s.posted};
+  run.started = Seconds{s.started};
+  run.ended = Seconds{ended};
+  run.peer = s.peer;
+  run.outcome = outcome;
+  run.began = s.began;
+  run.bytes = s.bytes;
+  run.latency = s.latency;
+  run.limiting = s.limiting;
+  return run;
+}
+
+void Streams::finish(StreamState& s, Outcome outcome) {
+  ActorState& a = table_.actor_of(s);
+  const Op& op = s.front();
+  if (s.timed) context_.timers.cancel(s.timer);
+  s.timed = false;
+  if (!waits_for_others(op.kind)) interference_.change_active(s.actor, op.kind, -1);
+  if (const std::vector<Observer*>& observers = context_.observers.of_operations(); !observers.empty()) {
+    const OpRun run = run_of(s, context_.now, outcome);
+    for (Observer* o : observers) o->finished(run);
+  }
+  if (!a.daemon) end_ = context_.now;
+  s.last_id = s.id;
+  s.last_end = context_.now;
+  ++s.done;
+  s.busy = false;
+  if (a.dynamic) {
+    a.program->notify({s.index, op.kind, op.message.tag, s.peer, outcome, Seconds{context_.now}});
+    a.waiting = false;
+  }
+  s.pop();
+  --a.queued;
+  const std::uint64_t bit = std::uint64_t{1} << s.index;
+  if (!s.empty())
+    a.idle |= bit;
+  else if (!s.closed)
+    a.dry |= bit & a.driving;
+  touch(a, s.actor);
+}
+
+}  // namespace trainyard::execution

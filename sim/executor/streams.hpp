@@ -1,0 +1,96 @@
+#pragma once
+#include <algorithm>
+#include <memory>
+#include <vector>
+
+#include "sim/executor/actor_state.hpp"
+#include "sim/executor/context.hpp"
+#include "sim/executor/interference.hpp"
+
+namespace trainyard::execution {
+
+/// Feeds the streams of all actors from their programs, and begins and ends their operations.
+class Streams {
+ public:
+  Streams(Context& context, ActorTable& table, Interference& interference)
+      : context_(context), table_(table), interference_(interference) {}
+
+  void add(Actor, std::unique_ptr<Program>);
+  void start();
+  /// A program that is to run later: the run goes on until it has ended.
+  void expect(const Program& program) { running_ += program.daemon() ? 0 : 1; }
+  /// The operations that an actor was doing or had queued are gone; its program gives no more.
+  void fail(Actor);
+  /// Its streams run another program.
+  void restart(Actor, std::unique_ptr<Program>);
+
+  /// The actor may go on: it is among `take_touched`.
+  void touch(Actor actor) { touch(table_.actors[actor], actor); }
+  bool any_touched() const { return !touched_.empty(); }
+  /// The actors touched since the last call, in order of their numbers.
+  void take_touched(std::vector<Actor>&);
+  /// Asks the program for operations while one of its streams is dry.
+  void pull(ActorState&);
+  static bool ready(const ActorState& a, const Op& op) {
+    return std::all_of(std::begin(op.deps), std::end(op.deps),
+                       [&a](const Dep& dep) { return dep.count == 0 || a.streams[dep.stream].done >= dep.count; });
+  }
+  void note_end(ActorState& a) {
+    if (a.ended || !a.exhausted || a.queued > 0) return;
+    a.ended = true;
+    if (!a.daemon) --running_;
+  }
+
+  /// The head of the stream begins: its dependencies are met.
+  void post(ActorState& a, StreamState& s) {
+    s.busy = true;
+    a.idle &= ~(std::uint64_t{1} << s.index);
+    s.id = ++next_id_;
+    s.posted = s.started = context_.now;
+    s.cause = 0;
+    s.peer = -1;
+    s.transfer = {};
+    s.began = false;
+    s.bytes = {};
+    s.latency = {};
+    s.limiting = -1;
+    if (!context_.observers.of_operations().empty()) announce_post(s);
+  }
+  /// It is work of the actor alone.
+  void begin_work(StreamState&);
+  void announce_start(StreamState&);
+  void finish(StreamState&, Outcome);
+  OpRun run_of(const StreamState&, double ended, Outcome = Outcome::done) const;
+
+  bool finished() const { return running_ == 0; }
+  double end() const { return end_; }
+  std::uint64_t operations() const { return next_id_; }
+  std::uint64_t late_by_look_ahead() const { return late_by_look_ahead_; }
+  std::uint32_t look_ahead() const { return look_ahead_; }
+
+ private:
+  Context& context_;
+  ActorTable& table_;
+  Interference& interference_;
+  std::vector<Actor> touched_;
+  Op pulled_;  // scratch of pull
+  std::uint32_t look_ahead_ = kLeastLookAhead;
+  OpId next_id_ = 0;
+  double end_ = 0;
+  std::size_t running_ = 0;  // programs that have not ended, daemons apart
+  std::uint64_t late_by_look_ahead_ = 0;
+
+  void touch(ActorState& a, Actor actor) {
+    if (a.touched) return;
+    a.touched = true;
+    touched_.push_back(actor);
+  }
+  static void take_over(ActorState&, std::unique_ptr<Program>);
+  void check_slots(const Program&) const;
+  void accept(ActorState&, const Op&);
+  bool could_have_started(const ActorState&, const Op&) const;
+  OpId cause(const StreamState&) const;
+  void announce_post(StreamState&);
+};
+
+}  // namespace trainyard::execution

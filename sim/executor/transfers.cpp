@@ -1,0 +1,243 @@
+#include "sim/executor/transfers.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+#include "sim/error.hpp"
+
+namespace trainyard::execution {
+
+TransferId Transfers::create(const StreamState& s) {
+  const TransferId id = pool_.acquire();
+  const Message& message = s.front().message;
+  Transfer& t = pool_[id];
+  t.mode = message.mode;
+  t.path = message.path;
+  t.by_legs = false;
+  t.members = {};
+  t.group = nullptr;
+  t.from = s.actor;
+  t.to = s.peer;
+  t.send = table_.id_of(s);
+  t.recv = {};
+  t.channel = s.channel;
+  t.send_id = s.id;
+  t.cause = s.cause;
+  t.limiting = -1;
+  t.steps = message.steps;
+  t.bytes = t.left = message.bytes;
+  t.extra_latency = message.extra_latency;
+  t.rate_cap = message.rate_cap;
+  t.send_posted = s.posted;
+  t.legs_left = {};
+  if (t.mode != Mode::rendezvous) {
+    if (!sent_.contains(id)) sent_.resize(pool_.size());
+    sent_[id] = s.front();
+  }
+  return id;
+}
+
+const Op& Transfers::sent(TransferId id) const {
+  const Transfer& t = pool_[id];
+  return t.mode == Mode::rendezvous ? table_.streams[t.send].front() : sent_[id];
+}
+
+void Transfers::park(TransferId id, const Route& route) {
+  Transfer& t = pool_[id];
+  t.route = &route;
+  t.links = route.links;
+  if (!links_.any_down())
+    throw UserError(fmt::format("{} cannot reach {}: no path between them", context_.machine.actor_name(t.from),
+                                context_.machine.actor_name(t.to)));
+  t.state = Transfer::State::parked;
+  parked_.push_back(id);
+}
+
+/// What is left of a message goes over a route: the whole of it at once, or its first leg.
+void Transfers::take_route(TransferId id, const Route& route) {
+  Transfer& t = pool_[id];
+  t.route = &route;
+  t.links = route.links;
+  t.legs_left = {};
+  t.by_legs = t.steps == 1 && route.store_and_forward(t.left);
+  t.latency = Picoseconds{route.latency.count * t.steps} + t.extra_latency;
+  if (!t.by_legs) {
+    if (!route.legs.empty()) t.latency += to_picoseconds(route.fill_time());
+    return pay_latency(id, t.latency);
+  }
+  t.legs_left = route.legs.subspan(1);
+  t.leg_bytes = t.left;
+  t.links = route.legs.front().links;
+  pay_latency(id, route.legs.front().latency + t.extra_latency);
+}
+
+void Transfers::pay_latency(TransferId id, Picoseconds latency) {
+  Transfer& t = pool_[id];
+  t.leg_latency = latency;
+  t.state = Transfer::State::latency;
+  t.timed = latency.count > 0;
+  if (t.timed)
+    t.timer = context_.set_timer(context_.now + latency.seconds().value, TimerToken::Kind::latency, id.number());
+  else
+    start_flow(id);
+}
+
+/// A link of its route may have failed meanwhile. Where no other path is left, its bytes leave and stall on the old one;
+/// a message without bytes waits for the link.
+void Transfers::arrive(TransferId id) {
+  Transfer& t = pool_[id];
+  const bool stopped = links_.any_down(t.links);
+  if (stopped && reroute(id)) return;
+  if (!stopped || t.left.value > 0) return start_flow(id);
+  t.state = Transfer::State::parked;
+  parked_.push_back(id);
+}
+
+void Transfers::start_flow(TransferId id) {
+  Transfer& t = pool_[id];
+  const bool instant = t.left.value <= 0 || (t.links.empty() && t.rate_cap.value <= 0);
+  t.state = instant ? Transfer::State::instant : Transfer::State::departing;
+  (instant ? instant_ : departing_).push_back(id);
+}
+
+/// A buffer on the route has stored the message, and passes it on.
+void Transfers::start_next_leg(TransferId id) {
+  Transfer& t = pool_[id];
+  report(id, t.left, Outcome::done, false, false);
+  const Leg& leg = t.legs_left.front();
+  t.legs_left = t.legs_left.subspan(1);
+  t.links = leg.links;
+  t.left = t.leg_bytes;
+  t.limiting = -1;
+  t.leg_started = context_.now;
+  t.state = Transfer::State::latency;  // of this leg nothing has moved yet
+  t.timed = false;
+  if (links_.any_down(t.links) && reroute(id)) return;
+  pay_latency(id, leg.latency);
+}
+
+Bytes Transfers::withdraw(TransferId id) {
+  Transfer& t = pool_[id];
+  Bytes moved;
+  switch (t.state) {
+    case Transfer::State::latency:
+      if (t.timed) context_.timers.cancel(t.timer);
+      break;
+    case Transfer::State::flowing:
+      moved = t.left - context_.transport.remaining(t.flow);
+      context_.transport.cancel(t.flow);
+      break;
+    case Transfer::State::departing:
+      std::erase(departing_, id);
+      break;
+    case Transfer::State::parked:
+      std::erase(parked_, id);
+      break;
+    case Transfer::State::landed:
+    case Transfer::State::instant:
+      std::erase(instant_, id);
+      moved = t.left;
+      break;
+    case Transfer::State::free:
+    case Transfer::State::arrived:
+      break;
+  }
+  return moved;
+}
+
+void Transfers::notify(TransferId id, Bytes moved, Outcome outcome, bool last, bool last_leg) const {
+  const Transfer& t = pool_[id];
+  const StreamState* receiver = t.recv ? &table_.streams[t.recv] : nullptr;
+  TransferRun run{.from = t.from,
+                  .to = t.to,
+                  .send = &sent(id),
+                  .recv = receiver ? &receiver->front() : nullptr,
+                  .send_id = t.send_id,
+                  .recv_id = receiver ? receiver->id : 0,
+                  .bytes = moved,
+                  .route = *t.route,
+                  .started = Seconds{t.leg_started},
+                  .ended = Seconds{context_.now},
+                  .latency = t.leg_latency,
+                  .limiting = t.limiting,
+                  .outcome = outcome,
+                  .group = t.group,
+                  .last = last,
+                  .last_leg = last_leg};
+  run.route.links = t.links;
+  for (Observer* o : context_.observers.of_transfers()) o->transferred(run);
+}
+
+void Transfers::depart() {
+  for (const TransferId id : departing_) {
+    Transfer& t = pool_[id];
+    t.flow = context_.transport.send(t.links, t.left, t.rate_cap, id.number());
+    t.state = Transfer::State::flowing;
+    t.seen = t.left;
+  }
+  if (context_.observers.record_limiting()) departed_.insert(departed_.end(), departing_.begin(), departing_.end());
+  departing_.clear();
+}
+
+void Transfers::reroute_all() {
+  routes_.invalidate();
+  for (const TransferId id : std::exchange(parked_, {})) reroute(id);
+  for (TransferId id{0}; id < pool_.end_id(); ++id) {
+    const Transfer& t = pool_[id];
+    // What ends in this very step, or pays the end of its latency, is left to the rest of the step.
+    const bool moving = t.state == Transfer::State::flowing || (t.state == Transfer::State::latency && t.timed);
+    if (moving && links_.any_down(t.links)) reroute(id);
+  }
+}
+
+/// What is left of a transfer takes another path, and pays its latency anew; what had not left a buffer on its route is
+/// sent again from the start. False where every path has a failed link: it stalls on its old one until that is back.
+bool Transfers::reroute(TransferId id) {
+  Transfer& t = pool_[id];
+  const Route& route = find_route(t);
+  if (!route.reachable || links_.any_down(route.links)) {
+    if (t.state == Transfer::State::parked) parked_.push_back(id);
+    return false;
+  }
+  const Bytes moved = withdraw(id);
+  if (moved.value > 0) {
+    report(id, moved, Outcome::done, false, !t.by_legs);
+    t.leg_started = context_.now;
+  }
+  t.left = t.by_legs ? t.leg_bytes : t.left - moved;
+  t.limiting = -1;
+  take_route(id, route);
+  return true;
+}
+
+void Transfers::note_limits() {
+  for (const TransferId id : departed_) {
+    Transfer& t = pool_[id];
+    if (t.state != Transfer::State::flowing) continue;
+    double most = 1 - 1e-6;  // a link below its capacity limits nobody: then it is the rate cap
+    for (const LinkUse& use : t.links) {
+      const double used = context_.transport.used_share(use.link);
+      if (used <= most) continue;
+      most = used;
+      t.limiting = use.link;
+    }
+  }
+  departed_.clear();
+}
+
+void Transfers::prefetch_upcoming() const {
+  std::array<FlowToken, kUpcoming> tokens{};
+  const std::size_t count = context_.transport.upcoming(tokens);
+  if (count == 0) return;
+  for (std::size_t i = 1; i < count; ++i) prefetch(pool_[TransferId{tokens[i]}]);
+  const Transfer& next = pool_[TransferId{tokens[0]}];  // fetched when it was one of those
+  prefetch(table_.actors[next.from]);
+  prefetch(table_.actors[next.to]);
+  if (next.send) prefetch(table_.streams[next.send]);
+  if (next.recv) prefetch(table_.streams[next.recv]);
+}
+
+}  // namespace trainyard::execution

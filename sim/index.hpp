@@ -1,0 +1,88 @@
+#pragma once
+#include <compare>
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+namespace trainyard {
+
+/// The number of an element in its table, as a type of its own: a transfer's number does not index the flows.
+template <class Tag>
+class TypedIndex {
+ public:
+  constexpr TypedIndex() = default;  ///< none
+  template <std::integral Number>
+  constexpr explicit TypedIndex(Number number) : number_(static_cast<std::uint32_t>(number)) {}
+
+  constexpr std::uint32_t number() const { return number_; }
+  constexpr explicit operator bool() const { return number_ != kNone; }
+  constexpr TypedIndex& operator++() {
+    ++number_;
+    return *this;
+  }
+  constexpr auto operator<=>(const TypedIndex&) const = default;
+
+ private:
+  static constexpr std::uint32_t kNone = 0xffffffffU;
+  std::uint32_t number_ = kNone;
+};
+
+template <class Tag>
+constexpr std::size_t position(TypedIndex<Tag> id) {
+  return id.number();
+}
+template <std::integral Number>
+constexpr std::size_t position(Number id) {
+  return static_cast<std::size_t>(id);
+}
+
+/// A vector whose elements are numbered by `Id`: an TypedIndex, or a plain number such as Actor and LinkId.
+template <class T, class Id>
+class IndexedVector : public std::vector<T> {
+ public:
+  using std::vector<T>::vector;
+  using std::vector<T>::size;
+  T& operator[](Id id) { return std::vector<T>::operator[](position(id)); }
+  const T& operator[](Id id) const { return std::vector<T>::operator[](position(id)); }
+  /// One past the last: for (Id id{0}; id < v.end_id(); ++id).
+  Id end_id() const { return static_cast<Id>(size()); }
+  bool contains(Id id) const { return position(id) < size(); }  ///< false for negative numbers too
+  /// Null where there is none.
+  const T* find(Id id) const { return contains(id) ? &(*this)[id] : nullptr; }
+  /// The table grows as far as is needed.
+  T& grown(Id id) {
+    if (!contains(id)) this->resize(position(id) + 1);
+    return (*this)[id];
+  }
+};
+
+/// Elements that come and go: a released one is used again, with its contents, before the table grows.
+template <class T, class Id>
+class Pool {
+ public:
+  Id acquire() {
+    if (free_.empty()) {
+      items_.emplace_back();
+      return Id{items_.size() - 1};
+    }
+    const Id id = free_.back();
+    free_.pop_back();
+    return id;
+  }
+  void release(Id id) { free_.push_back(id); }
+
+  T& operator[](Id id) { return items_[id]; }
+  const T& operator[](Id id) const { return items_[id]; }
+  /// All elements, released ones included.
+  std::size_t size() const { return items_.size(); }
+  Id end_id() const { return items_.end_id(); }
+  auto begin() { return items_.begin(); }
+  auto end() { return items_.end(); }
+
+ private:
+  IndexedVector<T, Id> items_;
+  std::vector<Id> free_;
+};
+
+}  // namespace trainyard
