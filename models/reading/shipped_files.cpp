@@ -2,8 +2,6 @@
 
 namespace trainyard {
 
-std::filesystem::path shipped_file(std::string_view path) {
-  return std::filesystem::path(TRAINYARD_SOURCE_DIR) / path;
-}
+std::filesystem::path shipped_file(std::string_view path) { return std::filesystem::path(TRAINYARD_SOURCE_DIR) / path; }
 
 }  // namespace trainyard
