@@ -66,7 +66,7 @@ std::string printed(const std::vector<Cell>& row, std::size_t from, std::size_t 
   int now = -1;
   for (std::size_t at = from; at < to; ++at) {
     if (colour && row[at].pass != now)
-      text += row[at].pass < 0 ? "\x1b[0m" : fmt::format("\x1b[{}m", colour_code(static_cast<Pass>(row[at].pass)));
+      text += row[at].pass < 0 ? "\x1b[0m" : fmt::format("\x1b[{}m", colour_code(static_cast<TaskPass>(row[at].pass)));
     now = row[at].pass;
     text += row[at].letter;
   }
