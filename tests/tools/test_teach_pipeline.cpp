@@ -59,8 +59,9 @@ TEST_CASE("a pipeline's messages cost what they take", "[teach][pipeline]") {
 }
 
 TEST_CASE("orders that wait for each other are a deadlock that names the stages", "[teach][pipeline]") {
-  BarePipeline pipeline = even_pipeline(schedule("1f1b", {2, 2, 1}), {2, 2, 1}, {}, 0);
-  std::swap(pipeline.tasks[0][0], pipeline.tasks[0].back());
+  TrainingPlan pipeline = even_pipeline(schedule("1f1b", {2, 2, 1}), {2, 2, 1}, {}, 0);
+  std::vector<PipelineTask>& tasks = pipeline.stages[0].tasks;
+  std::swap(tasks.front(), tasks.back());
   std::string text;
   try {
     run_pipeline(pipeline);
