@@ -47,11 +47,8 @@ json simulate_pipeline(const TrainingPlan& plan) {
   const TrainingPrograms programs(plan, names);
   Timeline timeline;
   MemoryUse memory;
-  Simulation simulation(machine);
-  programs.add_to(simulation);
-  simulation.observe(timeline);
-  simulation.observe(memory);
-  json result{{"end", simulation.run().end.value}, {"kernels", json::array()}, {"in_flight", json::array()}};
+  const Seconds end = run_programs(machine, programs.all(), {{&timeline, &memory}}).end;
+  json result{{"end", end.value}, {"kernels", json::array()}, {"in_flight", json::array()}};
   for (int stage = 0; stage < plan.ranks(); ++stage) {
     result["kernels"].push_back(json::array());
     result["in_flight"].push_back(memory.peak(stage).value);
@@ -106,7 +103,7 @@ double PipelineRun::busy() const {
 }
 
 PipelineRun run_pipeline(const TrainingPlan& plan) {
-  const json result = json::parse(in_child([&plan] { return simulate_pipeline(plan).dump(); }));
+  const json result = json_in_child([&plan] { return simulate_pipeline(plan); });
   PipelineRun run;
   run.end = result["end"];
   for (std::size_t stage = 0; stage < plan.stages.size(); ++stage) {
