@@ -1,7 +1,5 @@
 #include "scenarios/running/pipeline_run.hpp"
 
-#include <fmt/format.h>
-
 #include <cmath>
 #include <nlohmann/json.hpp>
 

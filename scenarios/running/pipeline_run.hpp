@@ -28,7 +28,7 @@ struct PipelineRun {
   double end = 0;                                    // s
   std::vector<std::vector<PipelineTaskRun>> stages;  ///< in order
   /// Of each stage, chunks × micro-batches whose activations it keeps at most: from the start of the forward pass to the
-  /// end of the backward pass (of the part by the weights, where parted).
+  /// end of the backward pass (of its part for the weights, where it is split).
   std::vector<int> in_flight;
 
   double busy(std::size_t stage) const;  ///< s
