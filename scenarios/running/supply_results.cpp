@@ -23,6 +23,10 @@ void book_starvation(const Result& fed, Result& r) {
   r.input->starved_share = wait / r.step_time;
   r.breakdown = fed.breakdown;
   r.breakdown.input = wait;
+  for (std::size_t stage = 0; stage < r.stages.size(); ++stage) {
+    r.stages[stage].breakdown = fed.stages[stage].breakdown;
+    r.stages[stage].breakdown.input = wait;
+  }
 }
 
 /// How busy what brings samples is.
