@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <set>
 #include <tuple>
 
 #include "scenarios/planning/size.hpp"
@@ -89,17 +90,26 @@ Candidate laid_out(const Scenario& s, Overrides overrides) {
 
 struct Tried {
   Overrides overrides;
+  bool offloads = false;
   FittingChange change;
 };
 
-/// All candidates on top of some changes, side by side on the processors there are.
-std::vector<Tried> try_all(const Scenario& s, const Overrides& before) {
+/// A later value of a field takes the place of an earlier one.
+Overrides joined(Overrides changes, const Overrides& more) {
+  for (const auto& change : more) {
+    std::erase_if(changes, [&change](const auto& c) { return c.first == change.first; });
+    changes.push_back(change);
+  }
+  return changes;
+}
+
+/// All candidates on top of some changes, side by side on the processors there are; none that is among `known`.
+std::vector<Tried> try_all(const Scenario& s, const Overrides& before, std::set<std::string>& known) {
   std::vector<Candidate> all;
   for (const Overrides& more : candidates(read_again(s, before))) {
-    Overrides overrides = before;
-    overrides.insert(overrides.end(), more.begin(), more.end());
     try {
-      all.push_back(laid_out(s, std::move(overrides)));
+      Candidate candidate = laid_out(s, joined(before, more));
+      if (known.insert(in_words(candidate.overrides)).second) all.push_back(std::move(candidate));
     } catch (const UserError&) {  // a plan that does not exist
     }
   }
@@ -116,13 +126,23 @@ std::vector<Tried> try_all(const Scenario& s, const Overrides& before) {
   for (std::size_t i = 0; i < all.size(); ++i) {
     if (texts[i].empty()) continue;
     const Result r = result_from_text(texts[i]);
-    tried.push_back(
-        {all[i].overrides, {in_words(all[i].overrides), r.memory.peak, r.fits, all[i].whole ? r.step_time : 0}});
+    tried.push_back({all[i].overrides,
+                     all[i].scenario.plan.offload.used(),
+                     {in_words(all[i].overrides), r.memory.peak, r.fits, all[i].whole ? r.step_time : 0}});
   }
   return tried;
 }
 
-bool leaner(const Tried& a, const Tried& b) { return a.change.peak < b.change.peak; }
+/// The change that needs least memory; and of those that leave all on GPUs, where it is another.
+std::vector<Overrides> leanest(std::vector<Tried> tried) {
+  std::vector<Overrides> best;
+  std::stable_sort(tried.begin(), tried.end(),
+                   [](const Tried& a, const Tried& b) { return a.change.peak < b.change.peak; });
+  if (!tried.empty()) best.push_back(tried.front().overrides);
+  std::erase_if(tried, [](const Tried& t) { return t.offloads; });
+  if (!tried.empty() && tried.front().overrides != best.front()) best.push_back(tried.front().overrides);
+  return best;
+}
 
 /// What fits before what does not, the faster before the slower where that is known, the leaner before the fuller.
 bool better(const FittingChange& a, const FittingChange& b) {
@@ -137,11 +157,13 @@ bool better(const FittingChange& a, const FittingChange& b) {
 
 std::vector<FittingChange> fitting_changes(const Scenario& s) {
   const auto fits = [](const Tried& t) { return t.change.fits; };
-  std::vector<Tried> all = try_all(s, {});
-  if (!all.empty() && std::none_of(all.begin(), all.end(), fits)) {
-    const std::vector<Tried> more = try_all(s, std::min_element(all.begin(), all.end(), leaner)->overrides);
-    all.insert(all.end(), more.begin(), more.end());
-  }
+  std::set<std::string> known;
+  std::vector<Tried> all = try_all(s, {}, known);
+  if (std::none_of(all.begin(), all.end(), fits))
+    for (const Overrides& before : leanest(all)) {
+      const std::vector<Tried> more = try_all(s, before, known);
+      all.insert(all.end(), more.begin(), more.end());
+    }
   std::vector<FittingChange> changes;
   for (const Tried& t : all) changes.push_back(t.change);
   std::stable_sort(changes.begin(), changes.end(), better);

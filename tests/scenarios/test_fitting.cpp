@@ -2,6 +2,7 @@
 #include "scenarios/studies/fitting.hpp"
 
 #include <algorithm>
+#include <set>
 #include <sstream>
 
 #include "scenarios/running/simulate.hpp"
@@ -83,6 +84,8 @@ TEST_CASE("where no single change is enough, two are tried", "[fitting]") {
   const auto parts = [](const FittingChange& c) { return std::count(c.set.begin(), c.set.end(), '='); };
   REQUIRE_FALSE(changes.empty());
   CHECK(std::any_of(changes.begin(), changes.end(), [&](const auto& c) { return parts(c) > 2; }));
+  std::set<std::string> sets;
+  for (const FittingChange& change : changes) CHECK(sets.insert(change.set).second);
 }
 
 TEST_CASE("of a step too large to simulate again and again the memory alone is told", "[fitting]") {

@@ -103,14 +103,17 @@ std::string host_memory(const Result& r) {
 
 /// All that fit, and the leanest of the others.
 std::string changes(const Result& r) {
-  constexpr int kMostOthers = 4;
+  const auto fitting = std::count_if(r.changes.begin(), r.changes.end(), [](const auto& c) { return c.fits; });
+  const std::size_t shown = std::min(r.changes.size(), static_cast<std::size_t>(fitting) + 4);
+  std::size_t width = 0;
+  for (std::size_t i = 0; i < shown; ++i) width = std::max(width, r.changes[i].set.size());
   std::string text;
-  int others = 0;
-  for (const FittingChange& change : r.changes)
-    if (change.fits || others++ < kMostOthers)
-      text += fmt::format("{}{} {:<44} {:>6} GiB{}\n", report_label(""),
-                          change.fits ? "fits with     " : "not even with ", change.set, gib(change.peak),
-                          change.step_time > 0 ? fmt::format(" · step {}", show(Seconds{change.step_time})) : "");
+  for (std::size_t i = 0; i < shown; ++i) {
+    const FittingChange& change = r.changes[i];
+    text += fmt::format("{}{} {:<{}} {:>6} GiB{}\n", report_label(""),
+                        change.fits ? "fits with     " : "not even with ", change.set, width, gib(change.peak),
+                        change.step_time > 0 ? fmt::format(" · step {}", show(Seconds{change.step_time})) : "");
+  }
   return text;
 }
 
