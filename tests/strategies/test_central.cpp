@@ -1,6 +1,7 @@
 // Gradients that meet in one place: a master GPU, a CPU.
+#include "strategies/mechanisms/central/central_values.hpp"
 #include "strategies/step/pass_table.hpp"
-#include "strategies/values/central_numerics.hpp"
+#include "tests/seeds/plain_training.hpp"
 #include "tests/strategies/small_task.hpp"
 #include "tests/support.hpp"
 #include "topologies/machines/cluster_machine.hpp"
@@ -21,8 +22,9 @@ struct Setting {
 /// [largest difference to the single device, updates of the center, hazards]
 json train(const Setting& s) {
   return simulate_in_child([&s] {
-    const NumericTask task = small_task(840, s.steps);  // divisible by all that is tried
-    const Network network = mlp_network(task.shape, task.global_batch / s.replicas / s.micro_batches, Precision::fp32);
+    constexpr int kBatch = 840;  // divisible by all that is tried
+    const TrainingTask task = small_task(kBatch / s.replicas / s.micro_batches, kBatch * s.steps);
+    const Network network = network_of(task);
     TrainingPlan replicas = replica_plan(std::make_shared<const Network>(network), s.replicas, s.micro_batches);
     without_all_reduce(replicas);
     replicas.steps = s.steps;
@@ -39,15 +41,16 @@ json train(const Setting& s) {
     Names names;
     const PassTables tables(plan.step, names);
     const CentralWords words(names);
-    CentralNumerics numerics(task, plan);
     Values values;
-    numerics.attach(values);
+    TrainingValues training(task, plan.step, values);
+    add_central_values(training, plan);
     Simulation simulation(machine);
     for (const Actor actor : plan.actors()) simulation.add(actor, program(actor, plan, tables, words));
     simulation.observe(values);
     simulation.run();
-    return json{largest_difference(train_plainly(task, s.steps), numerics.held_by(plan.center)), numerics.updates(),
-                values.hazards()};
+    const numeric::RankParameters& learned = training.parameters(plan.center);
+    return json{largest_difference(train_plainly(task, kBatch, s.steps), learned.all_parameters()), learned.updates(),
+                values.hazards(), training.learner() == plan.center};
   });
 }
 
@@ -57,6 +60,7 @@ void check_equal(const Setting& s) {
   CHECK(r[0].get<double>() <= 1e-12);
   CHECK(r[1] == s.steps);
   CHECK(r[2].empty());
+  CHECK(r[3] == true);
 }
 
 }  // namespace
