@@ -62,10 +62,7 @@ json train_placed(const std::string& data_parallel, int workers) {
     Values values;
     TrainingValues training(task, run->plan(), values);
     run->add_values(training);
-    Simulation simulation(machine);
-    run->add_programs(simulation);
-    simulation.observe(values);
-    simulation.run();
+    run_programs(machine, run->programs(), {.observers = {&values}});
     const Eigen::VectorXd learned = training.parameters(training.learner()).all_parameters();
     const auto servers = mechanism.actors(laid_out.training, cluster).size() - static_cast<std::size_t>(s.ranks());
     return json{largest_difference(train_plainly(task, batch, steps), learned), servers, values.hazards()};

@@ -46,10 +46,8 @@ Learned learn(const std::string& data_parallel) {
     Values values;
     TrainingValues training(task, run->plan(), values);
     run->add_values(training);
-    Simulation simulation(actors.empty() ? static_cast<Machine&>(cluster) : placed);
-    run->add_programs(simulation);
-    simulation.observe(values);
-    const Seconds end = simulation.run().end;
+    Machine& machine = actors.empty() ? static_cast<Machine&>(cluster) : placed;
+    const Seconds end = run_programs(machine, run->programs(), {.observers = {&values}}).end;
     std::vector<double> losses(kSteps);
     bool in_time = true;
     for (int rank = 0; rank < kRanks; ++rank)

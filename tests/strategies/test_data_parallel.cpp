@@ -47,7 +47,7 @@ json train(const Setting& s) {
     Values values;
     TrainingValues training(task, plan, values);
     Simulation simulation(machine);
-    programs.add_to(simulation);
+    simulation.add(programs.all());
     simulation.observe(values);
     simulation.run();
     const Eigen::VectorXd alone = train_plainly(task, global_batch, s.steps);

@@ -6,7 +6,6 @@
 #include <numeric>
 #include <optional>
 
-#include "sim/executor/simulation.hpp"
 #include "strategies/mechanisms/central/central_mechanism.hpp"
 #include "strategies/mechanisms/servers/server_choice.hpp"
 #include "strategies/mechanisms/servers/server_values.hpp"
@@ -63,10 +62,7 @@ class ServerRun : public MechanismRun {
         board_(plan_.workers(), plan_.workers() - plan_.backup_workers, plan_.base.step.steps, plan_.keys(),
                std::max(1, site.warm_steps - plan_.staleness)) {}
 
-  void add_programs(Simulation& simulation) override {
-    for (Actor actor = 0; actor < plan_.actors(); ++actor)
-      simulation.add(actor, server_program(actor, plan_, tables_, words_, board_));
-  }
+  Programs programs() override { return server_programs(plan_, tables_, words_, board_); }
   std::vector<std::string> streams() const override { return server_streams(plan_); }
   const PassTables& tables() const override { return tables_; }
   const TrainingPlan& plan() const override { return plan_.base.step; }
