@@ -59,7 +59,7 @@ TEST_CASE("plain data parallelism that does not fit is told what would, and what
         const Result again = simulate(advised);
         CHECK(again.memory.peak == change.peak);
         CHECK(again.fits == change.fits);
-        CHECK(again.step_time == change.step_time);
+        CHECK(again.step_time == near(change.step_time));
       }
       if (i == 0) continue;
       CHECK(changes[i - 1].fits >= change.fits);
@@ -79,7 +79,7 @@ TEST_CASE("plain data parallelism that does not fit is told what would, and what
 }
 
 TEST_CASE("where no single change is enough, two are tried", "[fitting]") {
-  const Overrides small{{"cluster.gpu.memory_capacity", "4 GiB"}, {"model", "{base: gpt2-xl, n_layer: 12}"}};
+  const Overrides small{{"cluster.gpu.memory_capacity", "3 GiB"}};
   const std::vector<FittingChange> changes = fitting_changes(replicas(", data_parallel: {size: 2}", small));
   const auto parts = [](const FittingChange& c) { return std::count(c.set.begin(), c.set.end(), '='); };
   REQUIRE_FALSE(changes.empty());

@@ -100,9 +100,9 @@ std::vector<int> sizes_of(const Scenario& s) {
 Scenario gpt(const std::string& plan) {
   return read_scenario_text(
       "cluster: {nodes: 1, node: dgx-a100}\nmodel: {base: gpt2, n_layer: 8}\n"
-      "plan:\n  micro_batch_size: 1\n  global_batch_size: 16\n  seq_length: 256\n  precision: bf16\n"
+      "plan:\n  micro_batch_size: 4\n  global_batch_size: 64\n  seq_length: 512\n  precision: bf16\n"
       "  data_parallel: {size: 1}\n" +
-          plan + "software: megatron\n",
+          plan + "software: megatron-2022\n",
       "gpt.yaml");
 }
 
@@ -147,7 +147,7 @@ TEST_CASE("with several chunks a stage it is the stages' sums that are balanced"
     sum += static_cast<double>(got);
     best_sum += static_cast<double>(best);
   }
-  CHECK(sum < 1.05 * best_sum);
+  CHECK(sum < 1.1 * best_sum);  // of all cuts; layers here differ by up to ten times
 }
 
 TEST_CASE("a balanced chain is cut where the step is shortest", "[layer-division]") {
@@ -237,7 +237,7 @@ TEST_CASE("each stage's parts sum to the step", "[layer-division][stages]") {
     const auto of_last = std::find_if(r.stages.begin(), r.stages.end(),
                                       [&r](const auto& stage) { return stage.breakdown.rank == r.breakdown.rank; });
     REQUIRE(of_last != r.stages.end());
-    CHECK(of_last->breakdown.compute == r.breakdown.compute);
+    CHECK(of_last->breakdown.compute == near(r.breakdown.compute));
     CHECK(of_last->breakdown.bubble == near(r.breakdown.bubble));
   }
   CHECK(simulate(gpt("")).stages.empty());
