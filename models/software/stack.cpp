@@ -96,6 +96,7 @@ SoftwareStack read_stack(const Node& entry) {
   stack.name = fields.text("name", "custom-stack");
   stack.description = fields.text("description", "");
   fields.child("sources");
+  stack.nccl = fields.boolean("nccl", stack.nccl);
   stack.kernel_dispatch = overhead(fields, "kernel_dispatch");
   stack.collective_launch = overhead(fields, "collective_launch");
   stack.network_step = overhead(fields, "network_step");

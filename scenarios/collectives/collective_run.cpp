@@ -90,8 +90,13 @@ std::vector<GroupRun> place_groups(const ClusterMachine& machine, const Collecti
   std::vector<GroupRun> runs;
   for (const std::vector<Actor>& group : groups_of(o)) {
     GroupRun& run = runs.emplace_back(GroupRun{group, o.options});
-    if (o.options.settings.fidelity == Fidelity::modelled)
-      run.options.settings.flow = std::make_shared<GroupFlow>(modelled_flow(o.options.settings, group));
+    if (o.options.settings.fidelity == Fidelity::modelled) {
+      std::vector<int> nodes;
+      for (const Actor member : group) nodes.push_back(machine.spec().node_of_gpu(member));
+      CollectiveSettings& settings = run.options.settings;
+      settings.place(nodes);
+      settings.flow = std::make_shared<ModelledFlow>(modelled_flow(settings, group));
+    }
     if (collective.switches == SwitchKind::none || o.options.settings.fidelity != Fidelity::messages) continue;
     SwitchActors switches = switch_actors(machine, collective.switches, group);
     run.options.settings.switches = std::move(switches.tree);

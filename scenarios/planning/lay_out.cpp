@@ -119,10 +119,10 @@ void choose_lanes(Plan& plan, const Scenario& s, const ClusterSpec& cluster) {
   for (const Operation o : {Operation::all_reduce, Operation::all_gather, Operation::reduce_scatter,
                             Operation::all_to_all, Operation::send_recv})
     others[o] = &default_collective(o);
-  const bool whole = training.ranks() == training.mesh.data && training.mesh.expert == 1;
-  if (!whole || training.zero != ZeroStage::none) others.settings.fidelity = s.plan.fidelity;
-  if (gradients.settings.fidelity == Fidelity::modelled || others.settings.fidelity == Fidelity::modelled)
-    gradients.settings.model = others.settings.model = library_model(cluster).model;
+  others.settings.fidelity = s.plan.fidelity;
+  const bool modelled =
+      gradients.settings.fidelity == Fidelity::modelled || others.settings.fidelity == Fidelity::modelled;
+  if (modelled && training.ranks() > 1) gradients.settings.model = others.settings.model = library_model(cluster).model;
   std::vector<int> nodes;
   for (int rank = 0; rank < training.ranks(); ++rank) nodes.push_back(cluster.node_of_gpu(rank));
   make_lanes(training, nodes, gradients, others, s.plan.all_reduce.place.file ? s.plan.all_reduce.place : s.plan.place);

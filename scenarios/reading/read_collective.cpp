@@ -30,9 +30,14 @@ std::array<int, 2> read_torus(Fields& fields, const std::string& what, int ranks
 }  // namespace
 
 void place_on(CollectiveSettings& settings, const ClusterSpec& cluster, int ranks) {
-  const bool alike = cluster.others.empty();
-  settings.per_node = alike && cluster.nodes > 1 ? cluster.node.gpus : 0;
-  if (!alike || cluster.nodes > 1 || ranks != cluster.node.gpus || ranks < 2) return;
+  if (!cluster.others.empty()) {
+    std::vector<int> nodes;
+    for (int rank = 0; rank < std::min(ranks, cluster.gpus()); ++rank) nodes.push_back(cluster.node_of_gpu(rank));
+    settings.place(nodes);
+    return;
+  }
+  settings.per_node = cluster.nodes > 1 ? cluster.node.gpus : 0;
+  if (cluster.nodes > 1 || ranks != cluster.node.gpus || ranks < 2) return;
   try {
     settings.rings = node_rings(cluster.node);
   } catch (const UserError&) {  // no such links, or no ring: algorithms that need them say so

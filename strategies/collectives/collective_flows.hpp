@@ -14,6 +14,6 @@ Ops flow_ops(const Collective&, Local, Bytes);
 Ops modelled_ops(Operation, Local, Bytes);
 ModelledJoin modelled_join(Operation, const CollectiveSettings&, int ranks, Bytes);
 /// Those rings, for programs to name.
-GroupFlow modelled_flow(const CollectiveSettings&, const std::vector<Actor>& members);
+ModelledFlow modelled_flow(const CollectiveSettings&, const std::vector<Actor>& members);
 
 }  // namespace trainyard

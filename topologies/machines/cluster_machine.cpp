@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "models/hardware/nvlinks.hpp"
+
 namespace trainyard {
 namespace {
 constexpr KindSet kMessages = bit(Kind::send) | bit(Kind::recv);
@@ -56,11 +58,7 @@ bool has_links(const ClusterSpec& spec, LinkKind kind) {
   const bool in_fabric = std::find(joined.begin(), joined.end(), kind) != joined.end();
   switch (kind) {
     case LinkKind::nvlink:
-      return any([](const NodeType& t) {
-        return t.interconnect == "nvswitch" || t.interconnect == "nvlink-mesh" ||
-               std::any_of(t.wires.begin(), t.wires.end(),
-                           [](const GraphWire& w) { return w.kind == LinkKind::nvlink; });
-      });
+      return any(has_nvlink);
     case LinkKind::pcie:
       return true;
     case LinkKind::socket:
