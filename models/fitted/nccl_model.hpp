@@ -51,6 +51,7 @@ struct NcclInSwitch {
 /// Between nodes: a latency for each, and what NCCL gets of the rate of a node's network.
 struct NcclBetweenNodes {
   Seconds hop;
+  Seconds wires;  ///< of that, adapters and one switch: a cluster's own take their place
   double rate_share = 1;
   Sources sources;
 };

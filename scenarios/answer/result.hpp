@@ -1,4 +1,5 @@
 #pragma once
+#include <algorithm>
 #include <cstdint>
 #include <map>
 #include <nlohmann/json_fwd.hpp>
@@ -88,7 +89,14 @@ struct Result {
   } drive;                                      ///< of all drives of a node
   bool fits = true;                             ///< GPUs, hosts and drives
   std::map<std::string, double> critical_path;  ///< seconds by resource
-  std::string bottleneck;                       ///< resource with the largest share
+  /// That as (seconds, resource), the largest share first; equals by name.
+  std::vector<std::pair<double, std::string>> shares() const {
+    std::vector<std::pair<double, std::string>> all;
+    for (const auto& [resource, seconds] : critical_path) all.emplace_back(seconds, resource);
+    std::stable_sort(all.begin(), all.end(), [](const auto& a, const auto& b) { return a.first > b.first; });
+    return all;
+  }
+  std::string bottleneck;  ///< resource with the largest share
   double bottleneck_share = 0;
   std::map<std::string, double> bytes_by_link_kind;
   double bytes_sent_per_rank_max = 0, bytes_total = 0;

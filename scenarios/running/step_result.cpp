@@ -4,6 +4,7 @@
 
 #include <cmath>
 
+#include "strategies/collectives/collective_flows.hpp"
 #include "strategies/step/pass_table.hpp"
 
 namespace trainyard {
@@ -13,16 +14,20 @@ std::string resource_name(const std::string& r) {
   if (r == "compute") return "GPU compute";
   if (r == "memory") return "GPU memory";
   if (r == "delay") return "framework";
-  if (r == kOwnLimit) return kLibraryLimit;
   return r;
 }
 
 /// What work on the path is bound by; of actors that are no GPU it is a server's sums and updates, or decoding.
 std::string resource_of(const StepRun& run, const PathStep& step) {
-  const Actor actor = run.timeline.records()[step.id - 1].actor;
+  const OpRecord& record = run.timeline.records()[step.id - 1];
+  const Actor actor = record.actor;
   const bool loads = run.machine.input && actor >= run.plan.ranks();
   if (step.resource == "memory" && (loads || (!run.machine.input && run.machine.on_host(actor)))) return "host memory";
   if (step.resource == "compute" && loads) return "decoding";
+  if (record.kind == Kind::join && record.path_class != PathClass::automatic) {
+    if (step.resource == kOwnLimit) return name_of(limit_of(record.path_class));
+    if (step.resource == "latency") return kLibraryStart;
+  }
   return resource_name(step.resource);
 }
 
@@ -36,11 +41,9 @@ void book_critical_path(const StepRun& run, Result& r) {
   }
   if (std::abs(sum - r.step_time) > 1e-9 * r.step_time)
     throw InternalError(fmt::format("the critical path takes {} s, the step {} s", sum, r.step_time));
-  for (const auto& [resource, seconds] : r.critical_path)
-    if (seconds / r.step_time > r.bottleneck_share) {
-      r.bottleneck = resource;
-      r.bottleneck_share = seconds / r.step_time;
-    }
+  const auto [seconds, resource] = r.shares().front();
+  r.bottleneck = resource;
+  r.bottleneck_share = seconds / r.step_time;
 }
 
 void book_rates(const Scenario& s, Result& r) {

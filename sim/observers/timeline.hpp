@@ -22,6 +22,7 @@ struct OpRecord {
   Kind kind = Kind::mark;
   Stream stream = 0;
   GroupId group = 0;
+  PathClass path_class = PathClass::automatic;
   bool began = true;
   const char* path = "";  // of a message: the name of its route
 };

@@ -1,5 +1,7 @@
 #include "strategies/collectives/collective_flows.hpp"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 
 #include "sim/error.hpp"
@@ -110,11 +112,36 @@ ModelledFlow modelled_flow(const CollectiveSettings& settings, const std::vector
   return flow;
 }
 
+namespace {
+
+PathClass path_of(LinkKind kind) {
+  switch (kind) {
+    case LinkKind::nvlink:
+      return PathClass::nvlink;
+    case LinkKind::pcie:
+      return PathClass::pcie;
+    case LinkKind::ici:
+      return PathClass::fabric;
+    case LinkKind::hca:
+      return PathClass::network;
+    default:
+      throw InternalError(fmt::format("no rate of a collective goes by {}", name_of(kind)));
+  }
+}
+
+}  // namespace
+
+LinkKind limit_of(PathClass of_join) {
+  for (const LinkKind kind : {LinkKind::nvlink, LinkKind::pcie, LinkKind::ici, LinkKind::hca})
+    if (path_of(kind) == of_join) return kind;
+  throw InternalError("a collective whose rate goes by no link");
+}
+
 ModelledJoin modelled_join(Operation operation, const CollectiveSettings& settings, int ranks, Bytes size) {
   if (!settings.model || !settings.flow) throw InternalError("a modelled collective without a model");
   const ModelledCost cost = settings.model->cost(operation, size, settings.spread(ranks));
   const int rings = settings.flow->rings;
-  return {cost.wire / rings, to_picoseconds(cost.latency), cost.rate / rings};
+  return {cost.wire / rings, to_picoseconds(cost.latency), cost.rate / rings, path_of(cost.limited_by)};
 }
 
 Ops modelled_ops(Operation operation, Local me, Bytes size) {

@@ -56,6 +56,7 @@ Gpu wired_gpu(const NodeType& node) {
 struct NcclOnNode {
   NcclModel model;
   BytesPerSecond network;  ///< of all its HCAs
+  Seconds wires;           ///< from host to host, one way
 };
 
 /// NCCL in a cluster, or in a part of it. Where nodes differ, all wait for the slowest: NCCL agrees on the least of what
@@ -76,6 +77,7 @@ class Nccl : public CollectiveModel, public std::enable_shared_from_this<Nccl> {
     NcclCost slowest;
     for (const NcclOnNode& on : types_) {
       call.network = on.network;
+      call.hop = on.model.between.hop - on.model.between.wires + on.wires;
       const NcclCost cost = nccl_cost(on.model, call);
       if (&on == &types_.front() || cost.time > slowest.time) slowest = cost;
     }
@@ -121,7 +123,8 @@ LibraryModel library_model(const ClusterSpec& cluster) {
     add_sources(library.sources, model.sources);
     if (cluster.nodes > 1) add_sources(library.sources, model.between.sources);
     assumed |= std::ranges::any_of(model.between.sources, &FigureSource::unverified);
-    types.push_back({std::move(model), type->hca_rate * type->hcas});
+    const Picoseconds wires = type->hca_latency + type->hca_latency + cluster.switch_latency + cluster.distance;
+    types.push_back({std::move(model), type->hca_rate * type->hcas, wires.seconds()});
   }
   std::vector<std::size_t> type_of_node(static_cast<std::size_t>(cluster.nodes), 0);
   auto first = type_of_node.end();

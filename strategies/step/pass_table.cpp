@@ -174,6 +174,7 @@ class PassMaker {
     op.message.bytes = flow.bytes * listed.share;
     op.message.extra_latency = to_picoseconds(latency.seconds() * listed.share);
     op.message.rate_cap = flow.rate;
+    op.message.path = flow.path;
     op.message.steps = static_cast<std::uint32_t>(ranks);
     op.message.slot = static_cast<std::uint16_t>(lane);
     return op;

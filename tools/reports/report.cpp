@@ -185,9 +185,7 @@ std::string bottleneck(const Scenario& s, const Result& r, const std::vector<Wha
   if (r.critical_path.empty())
     return fmt::format("{}not recorded: {} operations are too many to keep for a critical path and what-ifs\n",
                        report_label("bottleneck"), thousands(static_cast<double>(r.operations)));
-  std::vector<std::pair<double, std::string>> shares;
-  for (const auto& [resource, seconds] : r.critical_path) shares.emplace_back(seconds, resource);
-  std::sort(shares.rbegin(), shares.rend());
+  const std::vector<std::pair<double, std::string>> shares = r.shares();
   std::string text = fmt::format("{}{} {:.0f} % of the critical path", report_label("bottleneck"), r.bottleneck,
                                  r.bottleneck_share * 100);
   for (std::size_t i = 1; i < std::min<std::size_t>(3, shares.size()); ++i)
