@@ -140,7 +140,14 @@ Gpu sustained(Gpu gpu) {
   return gpu;
 }
 
-Seconds kernel_time(const Gpu& gpu, const Work& work) {
+namespace {
+
+/// What a kernel takes for its arithmetic, and for its traffic to memory.
+struct Roofline {
+  Seconds arithmetic, memory;
+};
+
+Roofline roofline(const Gpu& gpu, const Work& work) {
   if (work.kernel >= kKernels || work.precision >= kPrecisions)
     throw InternalError(fmt::format("work of kernel {} and precision {}", work.kernel, work.precision));
   const Gpu::Efficiency& efficiency = gpu.efficiency[work.kernel];
@@ -157,7 +164,19 @@ Seconds kernel_time(const Gpu& gpu, const Work& work) {
     arithmetic = work.flops / (peak * efficiency.flops);
   }
   const Seconds memory = work.bytes.value > 0 ? work.bytes / (gpu.memory_bandwidth * efficiency.memory) : Seconds{0};
-  return gpu.kernel_launch + std::max(arithmetic, memory);
+  return {arithmetic, memory};
+}
+
+}  // namespace
+
+Seconds kernel_time(const Gpu& gpu, const Work& work) {
+  const Roofline limits = roofline(gpu, work);
+  return gpu.kernel_launch + std::max(limits.arithmetic, limits.memory);
+}
+
+bool bound_by_memory(const Gpu& gpu, const Work& work) {
+  const Roofline limits = roofline(gpu, work);
+  return limits.memory > limits.arithmetic;
 }
 
 }  // namespace trainyard

@@ -6,6 +6,7 @@
 #include <chrono>
 
 #include "scenarios/planning/size.hpp"
+#include "scenarios/running/path_resources.hpp"
 #include "scenarios/running/step_result.hpp"
 #include "scenarios/running/step_run.hpp"
 #include "sim/observers/trace.hpp"

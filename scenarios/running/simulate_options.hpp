@@ -16,9 +16,6 @@ constexpr double kMostOfPath = 2e6;
 /// A trace takes about 200 bytes an operation: 400 MB, more than its viewers open.
 constexpr double kMostOfTrace = 2e6;
 
-/// What a modelled collective takes before its first byte moves, by the fitted model of the library.
-constexpr const char* kLibraryStart = "NCCL's start-up";
-
 struct SimulateOptions {
   Upgrade upgrade;              ///< resource classes made faster
   bool critical_path = true;    ///< keeps every operation: memory grows with their number

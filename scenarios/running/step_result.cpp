@@ -4,32 +4,11 @@
 
 #include <cmath>
 
-#include "strategies/collectives/collective_flows.hpp"
+#include "scenarios/running/path_resources.hpp"
 #include "strategies/step/pass_table.hpp"
 
 namespace trainyard {
 namespace {
-
-std::string resource_name(const std::string& r) {
-  if (r == "compute") return "GPU compute";
-  if (r == "memory") return "GPU memory";
-  if (r == "delay") return "framework";
-  return r;
-}
-
-/// What work on the path is bound by; of actors that are no GPU it is a server's sums and updates, or decoding.
-std::string resource_of(const StepRun& run, const PathStep& step) {
-  const OpRecord& record = run.timeline.records()[step.id - 1];
-  const Actor actor = record.actor;
-  const bool loads = run.machine.input && actor >= run.plan.ranks();
-  if (step.resource == "memory" && (loads || (!run.machine.input && run.machine.on_host(actor)))) return "host memory";
-  if (step.resource == "compute" && loads) return "decoding";
-  if (record.kind == Kind::join && record.path_class != PathClass::automatic) {
-    if (step.resource == kOwnLimit) return name_of(limit_of(record.path_class));
-    if (step.resource == "latency") return kLibraryStart;
-  }
-  return resource_name(step.resource);
-}
 
 void book_critical_path(const StepRun& run, Result& r) {
   const std::vector<PathStep> path = named_path(run);
@@ -200,17 +179,6 @@ void book_all_reduce(const Scenario& s, const Plan& plan, Result& r) {
 }
 
 }  // namespace
-
-std::vector<PathStep> named_path(const StepRun& run) {
-  if (!run.in_step()) return {};
-  std::vector<PathStep> path = critical_path(run.timeline, run.machine.top().links());
-  for (PathStep& step : path) {
-    step.resource = resource_of(run, step);
-    step.begin = std::clamp(step.begin, run.begin(), run.end_of_steps());
-    step.end = std::clamp(step.end, run.begin(), run.end_of_steps());
-  }
-  return path;
-}
 
 Result prescribed_result(const Scenario& s) {
   Result r;

@@ -13,10 +13,6 @@ Result result_of(const StepRun&);
 /// Of a prescribed step: its rates, and nothing that only a simulation knows.
 Result prescribed_result(const Scenario&);
 
-/// The critical path within the steps that are looked at, its resources called as in answers. Empty where not all was
-/// recorded, or no path is that of one step.
-std::vector<PathStep> named_path(const StepRun&);
-
 /// The same steps with all samples on the GPUs from the beginning, simulated in a child; nothing of a scenario without an
 /// input pipeline.
 std::optional<Result> fed_result(const Scenario&, const Plan&, SimulateOptions);

@@ -18,6 +18,7 @@ struct OpRecord {
   double bytes = 0;                           // of a message
   double latency = 0;                         // s, of a message
   Tag tag = 0;
+  Work work;
   LinkId limiting = -1;
   Kind kind = Kind::mark;
   Stream stream = 0;

@@ -18,8 +18,19 @@ std::string resource_of(const std::string& resource_class) {
   return resource_class;
 }
 
-/// Shares below this, of the step, are noise.
-constexpr double kNoise = 0.01;
+/// Of the step: pieces of messages that are under way at once have several critical paths of nearly the same length.
+constexpr double kNoise = 0.03;
+/// A faster resource may make a list schedule longer (Graham 1969). Above this the same must happen to SimGrid's own
+/// communications.
+constexpr double kAnomaly = 1e-3;
+
+bool also_natively(const Scenario& s, const Plan& laid_out, const std::string& resource_class) {
+  SimulateOptions native;
+  native.transport = TransportKind::native;
+  const double before = simulate(s, laid_out, native).step_time;
+  native.upgrade[resource_class] = 2;
+  return simulate(s, laid_out, native).step_time > before * (1 + kAnomaly / 2);
+}
 
 void check(const Scenario& s) {
   const Plan laid_out = plan(s);
@@ -31,7 +42,7 @@ void check(const Scenario& s) {
   for (const WhatIf& w : table) {
     const double saved = 1 - w.step_time / r.step_time;
     CAPTURE(w.resource_class, saved, r.critical_path);
-    CHECK(saved > -1e-3);
+    CHECK((saved > -kAnomaly || also_natively(s, laid_out, w.resource_class)));
     const auto at = r.critical_path.find(resource_of(w.resource_class));
     const double share = at == r.critical_path.end() ? 0 : at->second / r.step_time;
     CHECK(saved <= share / 2 * 1.05 + kNoise);

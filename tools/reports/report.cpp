@@ -178,6 +178,9 @@ std::string input(const Scenario& s, const Result& r) {
                             r.input->starved_share * 100, r.input->host_bytes / (1U << 30));
 }
 
+/// A faster resource may make a list schedule longer (Graham 1969); so much more of the step is told.
+constexpr double kAnomaly = 1e-3;
+
 std::string bottleneck(const Scenario& s, const Result& r, const std::vector<WhatIf>& what_ifs) {
   if (r.critical_path.empty() && !s.plan.mechanism->in_step())
     return fmt::format("{}not defined: workers do not step together; see what they wait for\n",
@@ -202,7 +205,14 @@ std::string bottleneck(const Scenario& s, const Result& r, const std::vector<Wha
     if (&w != &*best)
       others.push_back(fmt::format("{} {:.1f} %", w.resource_class, (1 - w.step_time / r.step_time) * 100));
   if (!others.empty()) text += fmt::format(" ({})", fmt::join(others, ", "));
-  return text + "\n";
+  text += "\n";
+  for (const WhatIf& w : what_ifs)
+    if (w.step_time > r.step_time * (1 + kAnomaly))
+      text += fmt::format(
+          "{}{} makes it {:.1f} % slower: transfers then meet on links that they had to themselves (a scheduling "
+          "anomaly)\n",
+          report_label(""), describe_upgrade(w.resource_class, w.factor), (w.step_time / r.step_time - 1) * 100);
+  return text;
 }
 
 }  // namespace

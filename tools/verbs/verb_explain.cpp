@@ -2,6 +2,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "scenarios/running/path_resources.hpp"
 #include "scenarios/running/simulate.hpp"
 #include "scenarios/studies/capacity.hpp"
 #include "scenarios/studies/failure_study.hpp"
