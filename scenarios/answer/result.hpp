@@ -56,9 +56,10 @@ struct Result {
   double samples_per_s = 0;
   double tokens_per_s = 0;
   double tokens_per_s_per_gpu = 0;
-  double tflops_per_gpu = 0;  ///< model FLOPs (Network::model_flops_per_token) over time
-  double mfu = 0;             ///< the same over the dense peak of the precision
-  double hfu = 0;             ///< executed matrix FLOPs over the dense peak
+  double tflops_per_gpu = 0;      ///< model FLOPs (Network::model_flops_per_token) over time
+  double mfu = 0;                 ///< the same over the dense peak of the precision
+  double mfu_with_attention = 0;  ///< with Network::attention_flops_per_token besides; 0: there is no attention
+  double hfu = 0;                 ///< executed matrix FLOPs over the dense peak
   struct Breakdown {
     double compute = 0;
     std::map<std::string, double> exposed_communication;  ///< by group
@@ -130,7 +131,9 @@ struct Result {
     double from_cache = 0;                     ///< share of the samples that hosts have cached
     double host_bytes = 0;                     ///< of the fullest node: batches on their way, and the cache
   };
-  std::optional<Input> input;          ///< where the scenario describes the input pipeline
+  std::optional<Input> input;  ///< where the scenario describes the input pipeline
+  /// Of the training, with what failures cost; s.
+  double whole_time() const { return failures ? failures->end : training_time; }
   double wall_s = 0;                   ///< of the simulation; 0: not asked for
   std::optional<Capacity> capacity;    ///< where it was asked for
   std::vector<FittingChange> changes;  ///< where it was asked for

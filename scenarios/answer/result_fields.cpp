@@ -147,14 +147,21 @@ JsonFields<PathLine> path_fields() {
 JsonFields<Result> common_fields() {
   using R = Result;
   const auto drives = [](const R& r) { return r.host_memory.peak > 0; };
+  const auto tokens = [](const R& r) { return r.tokens_per_s > 0; };
   return JsonFields<R>()
       .value("scenario", "", &R::scenario, "name of the scenario")
       .value("step_time_s", "s", &R::step_time, "time of one training step")
       .value("samples_per_s", "1/s", &R::samples_per_s, "training samples a second, all GPUs together")
       .value("tokens_per_s", "1/s", &R::tokens_per_s, "tokens a second, all GPUs together")
+      .when(tokens, "of networks whose samples are sequences")
       .value("tokens_per_s_per_gpu", "1/s", &R::tokens_per_s_per_gpu, "tokens a second of one GPU")
+      .when(tokens, "of networks whose samples are sequences")
       .value("tflops_per_gpu", "TFLOP/s", &R::tflops_per_gpu, "model FLOPs a second of one GPU")
-      .value("mfu", "share", &R::mfu, "model FLOPs utilization: of the dense peak of the precision")
+      .value("mfu", "share", &R::mfu,
+             "model FLOPs utilization: 6 FLOPs a parameter and token over the dense peak of the precision")
+      .value("mfu_with_attention", "share", &R::mfu_with_attention,
+             "the same with 12 x layers x width x length FLOPs a token for attention (PaLM, appendix B)")
+      .when([](const R& r) { return r.mfu_with_attention > 0; }, "of networks with attention")
       .value("hfu", "share", &R::hfu, "hardware FLOPs utilization: with recomputation")
       .object("breakdown_s", &R::breakdown, breakdown_fields(), "what the step time is spent on; the parts sum to it")
       .value(
@@ -228,6 +235,14 @@ const JsonFields<Result>& result_fields() {
           .value("training_steps", "", &R::training_steps, "steps of the whole training")
           .when(trains, "with plan.training")
           .value("training_time_s", "s", &R::training_time, "time of the whole training, without failures")
+          .when(trains, "with plan.training")
+          .value(
+              "training_days", "d", [](const R& r) { return r.whole_time() / 86400; },
+              "days of the whole training, with what failures cost")
+          .when(trains, "with plan.training")
+          .value(
+              "gpu_hours", "h", [](const R& r) { return r.whole_time() / 3600 * r.ranks; },
+              "GPU-hours of that, of all ranks")
           .when(trains, "with plan.training")
           .value("step_time_source", "", &R::step_time_source, "source of a step time that is given, not simulated")
           .when([](const R& r) { return !r.step_time_source.empty(); }, "with plan.step_time")

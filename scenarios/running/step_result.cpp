@@ -41,10 +41,12 @@ void book_rates(const Scenario& s, Result& r) {
   for (int rank = 0; rank < s.ranks(); ++rank)
     peak += s.cluster.type_of_gpu(rank).gpu.peak[static_cast<std::size_t>(s.precision)].value;
   r.samples_per_s = samples / r.step_time;
-  r.tokens_per_s = tokens / r.step_time;
+  if (s.network.tokens_per_sample > 1) r.tokens_per_s = tokens / r.step_time;  // images are none
   r.tokens_per_s_per_gpu = r.tokens_per_s / s.ranks();
   r.tflops_per_gpu = model / r.step_time / s.ranks() * 1e-12;
   r.mfu = model / r.step_time / peak;
+  if (const double attention = s.network.attention_flops_per_token().value * tokens; attention > 0)
+    r.mfu_with_attention = (model + attention) / r.step_time / peak;
   r.hfu = executed / r.step_time / peak;
 }
 

@@ -259,8 +259,10 @@ std::string screen(const Scenario& s, const Plan& plan, const Result& r, const s
   if (tokens) text += fmt::format(" · {} tokens/s/GPU", thousands(r.tokens_per_s_per_gpu));
   const bool some = s.network.active_parameters() < s.network.parameters();
   const char* model = s.network.weights_reused ? "3·forward pass" : some ? "6·active parameters" : "6·parameters";
-  text += fmt::format(" · {} TFLOP/s/GPU · MFU {:.1f} % ({} a {}, dense {} peak)\n", thousands(r.tflops_per_gpu),
-                      r.mfu * 100, model, tokens ? "token" : "sample", name_of(s.precision));
+  text += fmt::format(
+      " · {} TFLOP/s/GPU · MFU {:.1f} % ({} a {}, dense {} peak{})\n", thousands(r.tflops_per_gpu), r.mfu * 100, model,
+      tokens ? "token" : "sample", name_of(s.precision),
+      r.mfu_with_attention > 0 ? fmt::format("; with attention, PaLM's {:.1f} %", r.mfu_with_attention * 100) : "");
   if (s.measured_run.given())
     text += fmt::format("{}{}: predicted {:+.1f} % ({})\n", report_label("measured"), show(s.measured_run.step_time),
                         (r.step_time / s.measured_run.step_time.value - 1) * 100, s.measured_run.source);

@@ -65,11 +65,15 @@ int sweep(const std::vector<std::string>& words) {
       "points are rows with their error, counted at the end; exit code 2 if all are.",
       "sweep scenarios/gpt2-xl-ddp-dgx-a100.yaml --set plan.global_batch_size=256,512,1024 --set "
       "cluster.nodes=2,4 --csv sweep.csv");
-  std::string file, csv, json;
+  std::string file, csv, json, sort;
+  int top = 0;
   std::vector<std::string> sets;
   arguments.positional("SCENARIO", file, "scenario file (YAML)");
   arguments.repeated("--set", sets, "PATH=A,B,...",
-                     "a field and its values, as often as needed; plan.pipeline.layers=all: every cut of the layers");
+                     "a field and its values, as often as needed; \"A=1,2 & B=3,4\": fields that move together; "
+                     "plan.pipeline.layers=all: every cut of the layers");
+  arguments.option("--sort", sort, "COLUMN", "order of the rows: the lowest first; -COLUMN: the highest");
+  arguments.option("--top", top, "N", "the first N rows only");
   arguments.output("--csv", csv,
                    "write the table; - is stdout (the default). With a file, an interrupted sweep can be resumed");
   arguments.output("--json", json, "write the table as JSON; - is stdout");
@@ -77,7 +81,9 @@ int sweep(const std::vector<std::string>& words) {
   if (csv.empty() && json.empty()) csv = std::string(1, '-');  // "-" trips g++ 12.2's -Wrestrict
 
   Sweep sweep{file, {}};
-  for (const std::string& set : sets) sweep.axes.push_back(parse_sweep_axis(set));
+  for (const std::string& set : sets)
+    for (SweepAxis& axis : parse_sweep_axes(set)) sweep.axes.push_back(std::move(axis));
+  const SweepOrder order = parse_sweep_order(sort, top);
   expand_layer_cuts(sweep);
   const std::string journal = journal_of(csv);
   watch_interrupts();
@@ -90,10 +96,10 @@ int sweep(const std::vector<std::string>& words) {
     return interrupted_sweep(points, journal);
   if (std::all_of(points.begin(), points.end(), [](const SweepPoint& p) { return !p.error.empty(); }))
     throw UserError(all_impossible(points.size(), points.front().error));
-  if (!csv.empty()) write_atomically(csv, sweep_csv(sweep, points));
+  if (!csv.empty()) write_atomically(csv, sweep_csv(sweep, points, order));
   if (!json.empty())
-    write_atomically(json,
-                     sweep_json(sweep, points).dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");
+    write_atomically(
+        json, sweep_json(sweep, points, order).dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");
   if (!journal.empty()) std::filesystem::remove(journal);
   report_impossible_points(points);
   return kGood;
