@@ -67,6 +67,7 @@ struct Result {
     double framework = 0;  ///< host work that hides behind nothing
     double other = 0;      ///< not accounted for: below 1 % of the step
     int rank = 0;          ///< whose step this is: the one that ends last
+    double step_time = 0;  ///< of that rank, the sum of all parts; workers out of step have their own
   } breakdown;
   struct Memory {
     double capacity = 0, peak = 0, parameters = 0, gradients = 0, optimizer = 0, activations = 0, buffers = 0;
@@ -87,7 +88,15 @@ struct Result {
   struct Drive {
     double capacity = 0, peak = 0;
     int node = 0;
-  } drive;                                      ///< of all drives of a node
+  } drive;  ///< of all drives of a node
+  /// Neighbouring actors (ranks, servers) that hold, send and receive the same; bytes.
+  struct ActorUse {
+    std::string name;  ///< "rank 0", "ranks 1-7", "server 0"
+    int count = 1;
+    double memory = 0;              ///< peak of each
+    double sent = 0, received = 0;  ///< by each in a step
+  };
+  std::vector<ActorUse> actors;                 ///< where the mechanism's ranks are not alike
   bool fits = true;                             ///< GPUs, hosts and drives
   std::map<std::string, double> critical_path;  ///< seconds by resource
   /// That as (seconds, resource), the largest share first; equals by name.

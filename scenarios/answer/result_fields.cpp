@@ -44,6 +44,16 @@ JsonFields<Result::Memory> memory_fields() {
       .value("stage", "", &M::stage, "pipeline stage of that rank");
 }
 
+JsonFields<Result::ActorUse> actor_fields() {
+  using A = Result::ActorUse;
+  return JsonFields<A>()
+      .value("name", "", &A::name, "ranks, or a server")
+      .value("count", "", &A::count, "how many of them are alike")
+      .value("memory_peak", "bytes", &A::memory, "most that each holds")
+      .value("sent", "bytes", &A::sent, "sent by each in a step")
+      .value("received", "bytes", &A::received, "received by each in a step");
+}
+
 JsonFields<Result::HostMemory> host_memory_fields() {
   using M = Result::HostMemory;
   return peak_fields<M>()
@@ -163,16 +173,21 @@ JsonFields<Result> common_fields() {
              "the same with 12 x layers x width x length FLOPs a token for attention (PaLM, appendix B)")
       .when([](const R& r) { return r.mfu_with_attention > 0; }, "of networks with attention")
       .value("hfu", "share", &R::hfu, "hardware FLOPs utilization: with recomputation")
-      .object("breakdown_s", &R::breakdown, breakdown_fields(), "what the step time is spent on; the parts sum to it")
+      .object("breakdown_s", &R::breakdown, breakdown_fields(), "what a step is spent on; the parts sum to it")
       .value(
           "breakdown_rank", "", [](auto& r) -> auto& { return r.breakdown.rank; },
           "rank that the breakdown describes: the last to finish the step")
+      .value(
+          "breakdown_step_time_s", "s", [](auto& r) -> auto& { return r.breakdown.step_time; },
+          "its step: the step time, or its own where workers are not in step")
       .object("memory_bytes",
               JsonFields<R>()
                   .inlined(&R::memory, memory_fields())
                   .list("stages", &R::stages, stage_fields(), "by pipeline stage, of its fullest rank")
                   .when([](const R& r) { return !r.stages.empty(); }, "with several pipeline stages"),
               "GPU memory of the fullest rank")
+      .list("actors", &R::actors, actor_fields(), "memory and traffic by rank and server, those alike as one")
+      .when([](const R& r) { return !r.actors.empty(); }, "where ranks do not all do the same: servers, a master")
       .value("fits", "", &R::fits, "GPUs, hosts and drives hold what the plan needs")
       .object("host_memory_bytes", &R::host_memory, host_memory_fields(), "host memory that offload takes of a node")
       .when(drives, "with offload")

@@ -58,8 +58,8 @@ bool is_of_loaders(const StepRun& run, const std::string& group) {
 void book_breakdown(const StepRun& run, Result& r) {
   const Actor last = run.last();
   const BreakdownParts parts = run.window.parts(last);
-  // Out of step a worker's own mean step is brought to that of all.
-  const double steps = !run.in_step() ? parts.total.value / r.step_time : run.steps();
+  const double steps = run.steps();  // out of step, of the worker's own
+  r.breakdown.step_time = run.in_step() ? r.step_time : parts.total.value / steps;
   const auto of = [steps](const auto& map, const char* key) {
     const auto at = map.find(key);
     return at == map.end() ? 0.0 : at->second.value / steps;
@@ -209,6 +209,7 @@ Result result_of(const StepRun& run) {
   book_mechanism(run, r);
   book_breakdown(run, r);
   book_memory(s, run, r);
+  book_actors(run, r);
   book_critical_path(run, r);
   if (run.machine.input) book_input(run, r);
   for (const auto& [kind, bytes] : run.traffic.by_link_kind())

@@ -19,6 +19,8 @@ std::optional<Result> fed_result(const Scenario&, const Plan&, SimulateOptions);
 /// What samples add to the step: `fed` is the result without them.
 void book_starvation(const Result& fed, Result&);
 
+/// Adds memory and traffic by actor, where ranks are not alike.
+void book_actors(const StepRun&, Result&);
 /// Adds what the input pipeline tells of a run that has one.
 void book_input(const StepRun&, Result&);
 /// Adds host memory and drives of the fullest node, with offload.

@@ -86,8 +86,11 @@ std::string breakdown(const Result& r) {
   if (r.breakdown.input > 0) parts.push_back(fmt::format("input {}", part_of(r, r.breakdown.input)));
   if (r.breakdown.framework > 0) parts.push_back(fmt::format("framework {}", part_of(r, r.breakdown.framework)));
   parts.push_back(fmt::format("other {}", part_of(r, r.breakdown.other)));
-  return fmt::format("{}{}   ({}, on the last rank to finish)\n", report_label(""), fmt::join(parts, " │ "),
-                     in_seconds(r) ? "s" : "ms");
+  const bool own = r.breakdown.step_time != r.step_time;  // workers are not in step
+  return fmt::format(
+      "{}{}   ({}, {})\n", report_label(""), fmt::join(parts, " │ "), in_seconds(r) ? "s" : "ms",
+      own ? fmt::format("of rank {}'s own steps, {} each", r.breakdown.rank, show(Seconds{r.breakdown.step_time}))
+          : "on the last rank to finish");
 }
 
 /// Of each pipeline stage: all parts where the plan does not fit, else the peaks in a row.
@@ -180,6 +183,21 @@ std::string input(const Scenario& s, const Result& r) {
 
 /// A faster resource may make a list schedule longer (Graham 1969); so much more of the step is told.
 constexpr double kAnomaly = 1e-3;
+
+/// Of mechanisms whose ranks are not alike.
+std::string actors(const Result& r) {
+  constexpr std::size_t kMost = 6;
+  std::string text;
+  for (std::size_t i = 0; i < std::min(r.actors.size(), kMost); ++i) {
+    const Result::ActorUse& use = r.actors[i];
+    text += fmt::format("{}{}: holds {} GiB, sends {:.4g} and receives {:.4g} MB a step\n",
+                        report_label(i == 0 ? "by rank" : ""), use.name, gib(use.memory), use.sent * 1e-6,
+                        use.received * 1e-6);
+  }
+  if (r.actors.size() > kMost)
+    text += fmt::format("{}… {} more: --json lists all\n", report_label(""), r.actors.size() - kMost);
+  return text;
+}
 
 std::string bottleneck(const Scenario& s, const Result& r, const std::vector<WhatIf>& what_ifs) {
   if (r.critical_path.empty() && !s.plan.mechanism->in_step())
@@ -289,6 +307,7 @@ std::string screen(const Scenario& s, const Plan& plan, const Result& r, const s
   text += mechanism(s, r);
   text += input(s, r);
   text += memory(r);
+  text += actors(r);
   text += bottleneck(s, r, what_ifs);
   text += trust_lines(s);
   if (r.late_by_look_ahead > 0)
