@@ -131,6 +131,7 @@ void Values::started(const OpRun& run) {
 
 void Values::finished(const OpRun& run) {
   const Op& op = *run.op;
+  now_ = run.ended;
   if (auto uses = uses_.find(op.actor); uses != uses_.end())
     std::erase_if(uses->second, [&run](const Use& use) { return use.id == run.id; });
   if (run.outcome == Outcome::cancelled) {

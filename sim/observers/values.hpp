@@ -25,6 +25,8 @@ class Values : public Observer {
   void on_call(std::uint16_t id, Call call) { calls_[id] = std::move(call); }
   /// Called after each effect on `actor` (a teaching view, a test of every step).
   void on_change(std::function<void(Actor, const Op&)> changed) { changed_ = std::move(changed); }
+  /// When the operation has ended whose effect is being carried out.
+  Seconds now() const { return now_; }
   /// Each in words.
   const std::vector<std::string>& hazards() const { return hazards_; }
 
@@ -49,6 +51,7 @@ class Values : public Observer {
   std::unordered_map<std::uint16_t, Call> calls_;
   std::function<void(Actor, const Op&)> changed_;
   std::vector<std::string> hazards_;
+  Seconds now_;
 
   Eigen::VectorXd read(Actor, const BufferRef&);
   void write(Actor, const Op&, const Eigen::VectorXd&);

@@ -12,13 +12,15 @@ namespace {
 /// Every rank runs the training program.
 class RankRun : public MechanismRun {
  public:
-  explicit RankRun(const MechanismSite& site) : programs_(site.plan, site.names) {}
+  explicit RankRun(const MechanismSite& site) : plan_(site.plan), programs_(site.plan, site.names) {}
 
   Programs programs() override { return programs_.all(); }
   std::vector<std::string> streams() const override { return programs_.streams().names(); }
   const PassTables& tables() const override { return programs_.tables(); }
+  const TrainingPlan& plan() const override { return plan_; }
 
  private:
+  const TrainingPlan& plan_;
   TrainingPrograms programs_;
 };
 

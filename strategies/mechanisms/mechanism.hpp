@@ -16,6 +16,7 @@
 namespace trainyard {
 
 class PassTables;
+class TrainingValues;
 
 /// The part of a plan that a mechanism's keys depend on.
 struct MechanismSetting {
@@ -48,6 +49,10 @@ class MechanismRun {
   virtual Programs programs() = 0;
   virtual std::vector<std::string> streams() const = 0;  ///< of its actors, for traces
   virtual const PassTables& tables() const = 0;
+  virtual const TrainingPlan& plan() const = 0;  ///< that its programs run
+  /// Says what the calls of its programs mean, where that is not what they mean to ranks that all-reduce. The values are
+  /// those of `plan`; the run must outlive theirs.
+  virtual void add_values(TrainingValues&) {}
   /// Of workers that are not in step: the time of as many steps as there are workers. `steps`: all that were simulated.
   virtual Seconds step_time(int steps) const;
   /// `parts` of a worker's time in `steps` steps.

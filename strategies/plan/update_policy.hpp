@@ -8,6 +8,7 @@
 namespace trainyard {
 
 class RankUpdates;
+class TrainingValues;
 struct StepParts;
 
 /// How replicas of a model keep together: when their gradients are summed, and when each updates its parameters. By
@@ -29,6 +30,8 @@ class UpdatePolicy {
   /// of gradients uses `channels` pairs of streams.
   virtual std::vector<std::string> streams(int /*channels*/, int /*free*/) const { return {}; }
   virtual std::unique_ptr<RankUpdates> of_rank(const StepParts&) const;  // defined beside RankUpdates
+  /// Says what the calls of its programs mean, where that is not what they mean to ranks that all-reduce.
+  virtual void add_values(TrainingValues&) const {}
 };
 
 /// The plan's, or the default.

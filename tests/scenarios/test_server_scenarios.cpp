@@ -2,8 +2,8 @@
 #include <fmt/format.h>
 
 #include "scenarios/running/simulate.hpp"
-#include "strategies/step/pass_table.hpp"
-#include "strategies/values/server_numerics.hpp"
+#include "strategies/values/training_values.hpp"
+#include "tests/seeds/plain_training.hpp"
 #include "tests/strategies/small_task.hpp"
 #include "tests/support.hpp"
 
@@ -53,24 +53,19 @@ json train_placed(const std::string& data_parallel, int workers) {
     Plan laid_out = trainyard::plan(s);
     laid_out.training.values = true;
     ClusterMachine cluster(s.cluster, s.software);
-    const std::vector<PlacedMachine::Placed> actors = s.plan.mechanism->actors(laid_out.training, cluster);
-    PlacedMachine machine(cluster, actors);
-    const ServerPlan plan = server_plan(laid_out.training, static_cast<int>(actors.size()) - s.ranks(),
-                                        KeySharding::balanced, s.plan.place);
+    const Mechanism& mechanism = *s.plan.mechanism;
+    PlacedMachine machine(cluster, mechanism.actors(laid_out.training, cluster));
     Names names;
-    const PassTables tables(plan.base.step, names);
-    const CentralWords words(names);
-    ServerBoard board(plan.workers(), plan.workers(), steps, plan.keys());
-    const NumericTask task = small_task(batch, steps);
-    ServerNumerics numerics(task, plan);
+    const TrainingStates states{s.precision, s.optimizer, s.software};
+    const auto run = mechanism.run({laid_out.training, cluster, states, names});
+    const TrainingTask task = small_task(batch / workers, batch * steps);
     Values values;
-    numerics.attach(values);
-    Simulation simulation(machine);
-    for (Actor actor = 0; actor < plan.actors(); ++actor)
-      simulation.add(actor, server_program(actor, plan, tables, words, board));
-    simulation.observe(values);
-    simulation.run();
-    return json{largest_difference(train_plainly(task, steps), numerics.weights()), plan.servers, values.hazards()};
+    TrainingValues training(task, run->plan(), values);
+    run->add_values(training);
+    run_programs(machine, run->programs(), {.observers = {&values}});
+    const Eigen::VectorXd learned = training.parameters(training.learner()).all_parameters();
+    const auto servers = mechanism.actors(laid_out.training, cluster).size() - static_cast<std::size_t>(s.ranks());
+    return json{largest_difference(train_plainly(task, batch, steps), learned), servers, values.hazards()};
   });
 }
 

@@ -10,9 +10,9 @@
 #include "sim/observers/traffic.hpp"
 #include "sim/observers/values.hpp"
 #include "sim/process/child.hpp"
+#include "strategies/mechanisms/replicas/replicas.hpp"
 #include "strategies/plan/gossip_mixing.hpp"
 #include "strategies/step/training_program.hpp"
-#include "strategies/values/replica_numerics.hpp"
 #include "tests/seeds/simple_training.hpp"
 #include "topologies/machines/cluster_machine.hpp"
 
@@ -25,16 +25,18 @@ constexpr BytesPerSecond kLink{1e9};
 
 Network one_layer(double compute_ms, double elements) { return simple_layers(1, elements, milliseconds(compute_ms)); }
 
-TrainingPlan plan_of(const Network& network, int ranks, const ReplicaUpdates& updates) {
+using Policy = std::shared_ptr<const UpdatePolicy>;
+
+TrainingPlan plan_of(const Network& network, int ranks, const Policy& updates) {
   // Two ranks exchange all they have at once: an occupancy and a latency, each once.
   TrainingPlan plan = simple_plan(network, ranks, "recursive-doubling", false);
   if (network.layers.front().parameters.front().elements < 1) send_nothing(plan);  // messages of latency alone
-  plan.updates = updates.policy();
+  plan.updates = updates;
   return plan;
 }
 
 /// Milliseconds of a steady step of two ranks, on a link with a latency.
-double steady_step(const Network& network, const ReplicaUpdates& updates, double latency_ms, int steps) {
+double steady_step(const Network& network, const Policy& updates, double latency_ms, int steps) {
   constexpr int warm = 240;  // of whole rounds, whatever the delay
   return json::parse(in_child([&] {
            TrainingPlan plan = plan_of(network, 2, updates);
@@ -61,9 +63,8 @@ double steady_step(const Network& network, const ReplicaUpdates& updates, double
 SeedFigures delay_01(const Node& inputs) {
   const double compute = number_of(inputs, "compute_ms");
   const auto measure = [&](double occupancy, double latency, int delay) {
-    ReplicaUpdates updates;
-    updates.delay = delay;
-    return steady_step(one_layer(compute, std::max(0.5, occupancy * 1e-3 * kLink.value / 4)), updates, latency, 120);
+    return steady_step(one_layer(compute, std::max(0.5, occupancy * 1e-3 * kLink.value / 4)),
+                       delay > 0 ? delayed_updates(delay) : nullptr, latency, 120);
   };
   SeedFigures got;
   for (const double delay : numbers_of(inputs, "delays")) {
@@ -84,9 +85,8 @@ SeedFigures lsgd_01(const Node& inputs) {
   const Network network =
       one_layer(number_of(inputs, "compute_ms"), number_of(inputs, "comm_ms") * 1e-3 * kLink.value / 4);
   for (const double h : numbers_of(inputs, "H")) {
-    ReplicaUpdates updates;
-    updates.local_steps = static_cast<int>(h);
-    got[fmt::format("avg_step_ms {}", h)] = steady_step(network, updates, 0, 10 * static_cast<int>(h));
+    const int period = static_cast<int>(h);
+    got[fmt::format("avg_step_ms {}", h)] = steady_step(network, local_sgd(period), 0, 10 * period);
   }
   return got;
 }
@@ -95,10 +95,8 @@ SeedFigures lsgd_01(const Node& inputs) {
 /// mean: their numbers before and after it.
 std::vector<std::vector<double>> descend_alone(std::vector<double> x, int steps) {
   return json::parse(in_child([&] {
-           ReplicaUpdates updates;
-           updates.local_steps = steps;
            const Network network = one_layer(1, 1);
-           TrainingPlan plan = plan_of(network, static_cast<int>(x.size()), updates);
+           TrainingPlan plan = plan_of(network, static_cast<int>(x.size()), local_sgd(steps));
            plan.steps = steps;
            plan.values = true;
            ClusterMachine machine(star_cluster(plan.ranks(), kLink), SoftwareStack{});
@@ -160,9 +158,7 @@ Gossiped run_gossip(std::vector<double> x, const Gossip& gossip, int steps) {
   const int ranks = static_cast<int>(x.size());
   const json j = json::parse(in_child([&] {
     const Network network = one_layer(1, 1);
-    ReplicaUpdates updates;
-    updates.gossip = std::make_shared<const Gossip>(gossip);
-    TrainingPlan plan = plan_of(network, ranks, updates);
+    TrainingPlan plan = plan_of(network, ranks, gossip_updates(std::make_shared<const Gossip>(gossip)));
     plan.steps = steps;
     plan.values = true;
     ClusterMachine machine(star_cluster(ranks, kLink), SoftwareStack{});

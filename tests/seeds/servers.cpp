@@ -7,7 +7,7 @@
 #include "models/networks/mlp/mlp.hpp"
 #include "sim/observers/values.hpp"
 #include "sim/process/child.hpp"
-#include "strategies/values/server_numerics.hpp"
+#include "strategies/mechanisms/servers/server_values.hpp"
 #include "tests/seeds/transfers.hpp"
 
 namespace trainyard {
@@ -216,15 +216,17 @@ SeedFigures stale_01(const Node& inputs) {
 double mixed_weight(const std::vector<double>& lambdas, const std::vector<double>& targets) {
   return json::parse(in_child([&] {
            const auto workers = static_cast<int>(targets.size());
-           NumericTask task;
-           task.shape.widths = {1, 1};
-           task.global_batch = workers;
-           task.learning_rate = workers;  // gradients are averages over the batch
-           task.inputs = Eigen::MatrixXd::Zero(1, workers);
-           task.targets = Eigen::Map<const Eigen::RowVectorXd>(targets.data(), workers);
+           const MlpShape shape{{1, 1}};
+           TrainingTask task;
+           task.model = shape;
+           task.rule.learning_rate = workers;  // gradients are averages over the batch
+           task.rule.momentum = 0;
+           task.samples = std::make_shared<const SampleSet>(SampleSet{
+               Eigen::MatrixXd::Zero(1, workers), Eigen::Map<const Eigen::RowVectorXd>(targets.data(), workers)});
            ServerCell cell;
            cell.workers = workers;
-           cell.network = mlp_network(task.shape, 1 << 20, Precision::fp32);
+           cell.network = mlp_network(shape, 1 << 20, Precision::fp32);  // long passes
+           cell.network->samples = task.micro_batch_size;
            cell.values = true;
            for (int worker = 0; worker < workers; ++worker) cell.slower.push_back(worker + 1);
            cell.change = [&](ServerPlan& plan) {
@@ -232,11 +234,14 @@ double mixed_weight(const std::vector<double>& lambdas, const std::vector<double
              plan.worker_weights = lambdas;
            };
            ServerCellRun run(cell);
-           ServerNumerics numerics(task, run.plan());
            Values values;
-           numerics.attach(values);
+           TrainingValues training(task, run.plan().base.step, values);
+           // The bias begins with 0.
+           for (Actor worker = 0; worker < workers; ++worker)
+             training.parameters(worker).set_all_parameters(Eigen::Vector2d::Zero());
+           ServerValues servers(training, run.plan());
            run.run({&values});
-           return json(numerics.weights().parameters(0)(1)).dump();
+           return json(training.parameters(training.learner()).all_parameters()[1]).dump();
          }))
       .get<double>();
 }

@@ -7,7 +7,8 @@
 #include "sim/executor/simulation.hpp"
 #include "sim/observers/breakdown.hpp"
 #include "sim/process/child.hpp"
-#include "strategies/values/numeric_training.hpp"
+#include "strategies/values/training_values.hpp"
+#include "tests/seeds/plain_training.hpp"
 #include "tests/seeds/simple_training.hpp"
 #include "topologies/machines/cluster_machine.hpp"
 #include "topologies/machines/straggler_machine.hpp"
@@ -40,16 +41,11 @@ SeedFigures dpset_01(const Node& inputs) {
   const int nodes = static_cast<int>(number_of(inputs, "nodes")),
             each = static_cast<int>(number_of(inputs, "batches_per_node"));
   const json j = json::parse(in_child([&] {
-    NumericTask task;
-    task.shape.widths = {4, 6, 2};
-    constexpr int kSamples = 8;  // a batch
-    task.global_batch = nodes * kSamples;
-    const Eigen::Index samples = static_cast<Eigen::Index>(nodes) * each * kSamples;
-    task.inputs = Eigen::MatrixXd::NullaryExpr(
-        4, samples, [](Eigen::Index r, Eigen::Index c) { return std::sin(static_cast<double>(3 * r + 7 * c)); });
-    task.targets = Eigen::MatrixXd::NullaryExpr(
-        2, samples, [](Eigen::Index r, Eigen::Index c) { return std::cos(static_cast<double>(r + 2 * c)); });
-    const Network network = mlp_network(task.shape, kSamples, Precision::fp32);
+    TrainingTask task;
+    const MlpShape shape{{4, 6, 2}};
+    task.model = shape;
+    task.micro_batch_size = 8;  // a batch
+    const Network network = mlp_network(shape, task.micro_batch_size, Precision::fp32);
     TrainingPlan plan = simple_plan(network, nodes, "ring", true);
     plan.steps = each;
     plan.values = true;
@@ -57,16 +53,20 @@ SeedFigures dpset_01(const Node& inputs) {
     Names names;
     const TrainingPrograms programs(plan, names);
     Values values;
-    NumericTraining training(task, plan);
-    training.attach(values);
+    TrainingValues training(task, plan, values);
     Simulation simulation(machine);
     simulation.add(programs.all());
     simulation.observe(values);
     simulation.run();
+    const Eigen::VectorXd learned = training.parameters(0).all_parameters();
     int batches = 0;
-    for (int rank = 0; rank < nodes; ++rank) batches += training.updates(rank);
-    return json{batches, training.updates(0), training.replicas_identical(),
-                largest_difference(training.replica(0), train_plainly(task, each))}
+    bool identical = true;
+    for (int rank = 0; rank < nodes; ++rank) {
+      batches += training.parameters(rank).updates();
+      identical &= training.parameters(rank).all_parameters() == learned;
+    }
+    return json{batches, training.parameters(0).updates(), identical,
+                largest_difference(learned, train_plainly(task, nodes * task.micro_batch_size, each))}
         .dump();
   }));
   const int batches = j[0], rounds = j[1];

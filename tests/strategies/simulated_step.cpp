@@ -6,6 +6,7 @@
 #include <csignal>
 #include <nlohmann/json.hpp>
 
+#include "reference_training.hpp"
 #include "scenarios/planning/offload.hpp"
 #include "sim/executor/simulation.hpp"
 #include "sim/process/child.hpp"
@@ -20,11 +21,11 @@ namespace {
 /// The program as it is, but for the operations that are broken.
 class BrokenProgram : public Program {
  public:
-  BrokenProgram(int rank, std::unique_ptr<Program> program, Break change)
-      : rank_(rank), program_(std::move(program)), change_(std::move(change)) {}
+  BrokenProgram(int rank, std::unique_ptr<Program> program, const Names& names, Break change)
+      : rank_(rank), program_(std::move(program)), names_(names), change_(std::move(change)) {}
   Pull next(Op& op) override {
     const Pull pull = program_->next(op);
-    if (pull == Pull::op && change_) change_(op, rank_, number_++);
+    if (pull == Pull::op && change_) change_(op, rank_, number_++, names_[op.name]);
     return pull;
   }
   std::span<const Actor> slots() const override { return program_->slots(); }
@@ -35,13 +36,14 @@ class BrokenProgram : public Program {
  private:
   int rank_, number_ = 0;
   std::unique_ptr<Program> program_;
+  const Names& names_;
   Break change_;
 };
 
 /// Does the last layer lie on another stage than the first one?
 bool parts_ends(const SplitStep& s) { return s.mesh.pipeline > 1 && s.schedule != "dualpipe-v"; }
 
-Network network_of(const NumericStepTask& task, const SplitStep& s) {
+Network network_of(const TrainingTask& task, const SplitStep& s) {
   if (const MlpShape* shape = std::get_if<MlpShape>(&task.model))
     return mlp_network(*shape, task.micro_batch_size, Precision::fp64, s.sharding);
   TransformerConfig config = std::get<TransformerConfig>(task.model);
@@ -51,7 +53,7 @@ Network network_of(const NumericStepTask& task, const SplitStep& s) {
   return transformer_network(config, task.micro_batch_size, task.seq_length, Precision::fp64, options);
 }
 
-bool is_tied(const NumericStepTask& task) {
+bool is_tied(const TrainingTask& task) {
   const auto* config = std::get_if<TransformerConfig>(&task.model);
   return config && config->tie_word_embeddings;
 }
@@ -65,7 +67,7 @@ std::vector<std::vector<int>> even_parts(const Network& network, const SplitStep
   return parts;
 }
 
-TrainingPlan plan_of(const NumericStepTask& task, const SplitStep& s, const Network& network) {
+TrainingPlan plan_of(const TrainingTask& task, const SplitStep& s, const Network& network) {
   TrainingPlan plan;
   plan.mesh = s.mesh;
   plan.sharding = s.sharding;
@@ -113,7 +115,7 @@ ClusterSpec with_host(ClusterSpec spec) {
 
 }  // namespace
 
-bool tied_over_stages(const NumericStepTask& task, const SplitStep& s) { return is_tied(task) && parts_ends(s); }
+bool tied_over_stages(const TrainingTask& task, const SplitStep& s) { return is_tied(task) && parts_ends(s); }
 
 std::string in_words(const SplitStep& s) {
   return fmt::format(
@@ -127,7 +129,8 @@ std::string in_words(const SplitStep& s) {
       name_of(s.optimizer), name_of(s.parameters));
 }
 
-StepOutcome simulated_step(const NumericStepTask& task, const SplitStep& s, const Break& change) {
+StepOutcome simulated_step(const TrainingTask& task, const SplitStep& s, const Break& change,
+                           const std::function<void(TrainingValues&)>& prepare) {
   std::string text;
   try {
     text = in_child([&] {
@@ -141,18 +144,18 @@ StepOutcome simulated_step(const NumericStepTask& task, const SplitStep& s, cons
         Names names;
         const PassTables tables(plan, names);
         const TrainingStreams streams(plan);
-        NumericStep numbers(task, plan);
         Values values;
-        numbers.attach(values);
+        TrainingValues numbers(task, plan, values);
+        if (prepare) prepare(numbers);
         Simulation simulation(machine);
         for (int rank = 0; rank < plan.ranks(); ++rank)
-          simulation.add(rank,
-                         std::make_unique<BrokenProgram>(rank, training_program(rank, plan, tables, streams), change));
+          simulation.add(rank, std::make_unique<BrokenProgram>(rank, training_program(rank, plan, tables, streams),
+                                                               names, change));
         simulation.observe(values);
         out.seconds = simulation.run().end.value;
-        ReferenceStep one(task, s.mesh.data * s.micro_batches * task.micro_batch_size, s.steps);
+        ReferenceTraining one(task, s.mesh.data * s.micro_batches * task.micro_batch_size, s.steps);
         one.run();
-        const NumericDifference apart = numbers.difference(one.numbers());
+        const TrainingDifference apart = difference(numbers, one.values());
         out.difference = apart.largest();
         out.worst = apart.worst;
         out.hazards = static_cast<int>(values.hazards().size());
@@ -170,7 +173,10 @@ StepOutcome simulated_step(const NumericStepTask& task, const SplitStep& s, cons
   return {j[0].get<double>(), j[1].get<std::string>(), j[2].get<std::string>(), j[3].get<int>(), j[4].get<double>()};
 }
 
-std::vector<Op> operations_of(const NumericStepTask& task, const SplitStep& s, int rank) {
+namespace {
+
+std::vector<Op> operations_where(const TrainingTask& task, const SplitStep& s, int rank,
+                                 const std::function<bool(const Op&, const std::string& name)>& wanted) {
   const Network network = network_of(task, s);
   const TrainingPlan plan = plan_of(task, s, network);
   Names names;
@@ -178,8 +184,21 @@ std::vector<Op> operations_of(const NumericStepTask& task, const SplitStep& s, i
   const TrainingStreams streams(plan);
   const auto program = training_program(rank, plan, tables, streams);
   std::vector<Op> all;
-  for (Op op; program->next(op) == Pull::op;) all.push_back(op);
+  for (Op op; program->next(op) == Pull::op;)
+    if (wanted(op, names[op.name])) all.push_back(op);
   return all;
+}
+
+}  // namespace
+
+std::vector<Op> operations_of(const TrainingTask& task, const SplitStep& s, int rank) {
+  return operations_where(task, s, rank, [](const Op&, const std::string&) { return true; });
+}
+
+std::vector<Op> receives_of(const TrainingTask& task, const SplitStep& s, int rank, const std::string& name) {
+  return operations_where(task, s, rank, [&name](const Op& op, const std::string& its) {
+    return op.kind == Kind::recv && its.ends_with(name);
+  });
 }
 
 }  // namespace trainyard

@@ -3,7 +3,7 @@
 #include <string>
 #include <vector>
 
-#include "strategies/values/layers/numeric_step.hpp"
+#include "strategies/values/training_values.hpp"
 
 namespace trainyard {
 
@@ -23,10 +23,10 @@ struct SplitStep {
 };
 std::string in_words(const SplitStep&);
 /// Do the first and the last stage have a copy each of one weight?
-bool tied_over_stages(const NumericStepTask&, const SplitStep&);
+bool tied_over_stages(const TrainingTask&, const SplitStep&);
 
-/// Changes one operation of one rank before anybody sees it; `number`: how many it has given before.
-using Break = std::function<void(Op&, int rank, int number)>;
+/// Changes one operation of one rank before anybody sees it; `number`: how many it has given before; `name`: its own.
+using Break = std::function<void(Op&, int rank, int number, const std::string& name)>;
 
 struct StepOutcome {
   double difference = 0;  ///< from one device: the largest of loss, gradients, parameters; infinite for numbers missing
@@ -37,8 +37,12 @@ struct StepOutcome {
 };
 
 /// Simulates the step's programs, message by message, on slow links, and computes what they say. In a child process.
-StepOutcome simulated_step(const NumericStepTask&, const SplitStep&, const Break& = {});
+/// `prepare` changes the numbers before the first step.
+StepOutcome simulated_step(const TrainingTask&, const SplitStep&, const Break& = {},
+                           const std::function<void(TrainingValues&)>& prepare = {});
 /// All operations of one rank.
-std::vector<Op> operations_of(const NumericStepTask&, const SplitStep&, int rank);
+std::vector<Op> operations_of(const TrainingTask&, const SplitStep&, int rank);
+/// Those by which it receives what ends in that name.
+std::vector<Op> receives_of(const TrainingTask&, const SplitStep&, int rank, const std::string& name);
 
 }  // namespace trainyard

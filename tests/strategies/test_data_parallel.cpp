@@ -2,8 +2,9 @@
 
 #include "models/networks/transformers/transformer.hpp"
 #include "strategies/step/training_programs.hpp"
-#include "strategies/values/numeric_training.hpp"
+#include "strategies/values/training_values.hpp"
 #include "tests/all_reduce_by.hpp"
+#include "tests/seeds/plain_training.hpp"
 #include "tests/seeds/seed_case.hpp"
 #include "tests/strategies/small_task.hpp"
 #include "tests/support.hpp"
@@ -26,8 +27,8 @@ struct Setting {
 json train(const Setting& s) {
   return simulate_in_child([&s] {
     const int global_batch = 840;  // divisible by all that is tried
-    const NumericTask task = small_task(global_batch, s.steps);
-    const Network network = mlp_network(task.shape, global_batch / s.ranks / s.micro_batches, Precision::fp32);
+    const TrainingTask task = small_task(global_batch / s.ranks / s.micro_batches, global_batch * s.steps);
+    const Network network = network_of(task);
     TrainingPlan plan = replica_plan(std::make_shared<const Network>(network), s.ranks, s.micro_batches);
     plan.steps = s.steps;
     plan.overlap_gradients = s.overlap;
@@ -43,18 +44,21 @@ json train(const Setting& s) {
     ClusterMachine machine(star_cluster(s.ranks, BytesPerSecond{1e6}, {1000000}), SoftwareStack{});
     Names names;
     const TrainingPrograms programs(plan, names);
-    NumericTraining training(task, plan);
     Values values;
-    training.attach(values);
+    TrainingValues training(task, plan, values);
     Simulation simulation(machine);
     simulation.add(programs.all());
     simulation.observe(values);
     simulation.run();
-    const Mlp alone = train_plainly(task, s.steps);
+    const Eigen::VectorXd alone = train_plainly(task, global_batch, s.steps);
     double worst = 0;
-    for (int rank = 0; rank < s.ranks; ++rank)
-      worst = std::max(worst, largest_difference(alone, training.replica(rank)));
-    return json{worst, training.replicas_identical(), values.hazards()};
+    bool identical = true;
+    for (int rank = 0; rank < s.ranks; ++rank) {
+      const Eigen::VectorXd replica = training.parameters(rank).all_parameters();
+      worst = std::max(worst, largest_difference(alone, replica));
+      identical &= replica == training.parameters(0).all_parameters();
+    }
+    return json{worst, identical, values.hazards()};
   });
 }
 

@@ -1,7 +1,9 @@
 // Training that lives through failures: it ends with the weights of what survived, nothing counted twice.
 #include <algorithm>
 
-#include "strategies/values/guarded_training.hpp"
+#include "strategies/failures/guarded_training.hpp"
+#include "tests/seeds/plain_training.hpp"
+#include "tests/strategies/small_task.hpp"
 #include "tests/support.hpp"
 
 using namespace trainyard;
@@ -18,11 +20,37 @@ GuardedPlan plan_of(bool elastic) {
   plan.gradient.flops = Flops{0.1};  // seconds, on a TableMachine
   plan.timeout.flops = Flops{0.5};
   plan.weights = Bytes{1e6};
-  plan.start = Eigen::VectorXd::LinSpaced(5, -1, 1);
-  plan.function = [](int worker, int step, const Eigen::VectorXd& w) -> Eigen::VectorXd {
-    return (w.array() - 0.3 * worker).sin() + 0.01 * step;
-  };
   return plan;
+}
+
+/// With a momentum, which a leader that comes back must have too.
+TrainingTask task_of(const GuardedPlan& plan) {
+  TrainingTask task = small_task(4, 4 * plan.workers * plan.steps);
+  task.rule.momentum = 0.9;
+  return task;
+}
+
+TrainingPlan replicas_of(const TrainingTask& task, int workers) {
+  TrainingPlan plan = replica_plan(std::make_shared<const Network>(network_of(task)), workers);
+  plan.stages.front().buckets = gradient_buckets(*plan.network, Bytes{4}, Bytes{1e9}, Bytes{1e9}, true);
+  return plan;
+}
+
+/// The same updates one after the other in a plain loop: of each step the last that was made, which is what survived.
+Eigen::VectorXd replay(const TrainingTask& task, int workers, const std::vector<GuardedUpdate>& updates) {
+  std::map<int, const GuardedUpdate*> last;
+  for (const GuardedUpdate& update : updates) last[update.step] = &update;
+  PlainNetwork network(task);
+  Eigen::VectorXd weights = network.initial(), velocity = Eigen::VectorXd::Zero(weights.size());
+  const int each = task.micro_batch_size, batch = workers * each;
+  for (const auto& [step, update] : last) {
+    Eigen::VectorXd sum = Eigen::VectorXd::Zero(weights.size());
+    for (const int worker : update->workers) sum += network.gradient(weights, step * batch + worker * each, batch);
+    sum *= workers / static_cast<double>(update->workers.size());
+    velocity = task.rule.momentum * velocity + sum;
+    weights -= task.rule.learning_rate * velocity;
+  }
+  return weights;
 }
 
 struct Trained {
@@ -51,7 +79,10 @@ Trained train(bool elastic, const std::vector<Failure>& failures, const std::vec
     Simulation simulation(machine, transport);
     Values values;
     simulation.observe(values);
-    const GuardedTraining training(plan, values, simulation.executor());
+    const TrainingTask task = task_of(plan);
+    const TrainingPlan replicas = replicas_of(task, plan.workers);
+    TrainingValues numbers(task, replicas, values);
+    const GuardedTraining training(plan, numbers, simulation.executor());
     for (int rank = 0; rank < plan.workers; ++rank) simulation.add(rank, training.worker(rank));
     simulation.add(plan.leader(), training.leader());
     simulation.add(plan.store(), training.store());
@@ -68,7 +99,8 @@ Trained train(bool elastic, const std::vector<Failure>& failures, const std::vec
       for (const int worker : u.workers) line.push_back(worker);
       updates.push_back(line);
     }
-    return json{end, updates, replay(plan, training.updates()) == training.weights(), training.step()};
+    const Eigen::VectorXd learned = numbers.parameters(numbers.learner()).all_parameters();
+    return json{end, updates, replay(task, plan.workers, training.updates()) == learned, training.step()};
   });
   return {got[0], got[1].get<std::vector<std::vector<int>>>(), got[2], got[3]};
 }

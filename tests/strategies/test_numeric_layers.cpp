@@ -2,26 +2,27 @@
 #include <cmath>
 
 #include "numeric_tasks.hpp"
+#include "reference_training.hpp"
 
 using namespace trainyard;
 using numeric::Index;
 
 namespace {
 
-double loss_with(const NumericStepTask& task, int layer, Index element, double change) {
-  ReferenceStep step(task, task.micro_batch_size);
-  step.numbers().parameters(0).layer(layer).parameters[element] += change;
+double loss_with(const TrainingTask& task, int layer, Index element, double change) {
+  ReferenceTraining step(task, task.micro_batch_size);
+  step.parameters().layer(layer).parameters[element] += change;
   step.forward();
-  return step.numbers().loss();
+  return step.values().loss();
 }
 
 /// Gradients against central differences of the loss, some elements of every tensor.
-void check_gradients(const NumericStepTask& task) {
-  ReferenceStep step(task, task.micro_batch_size);
+void check_gradients(const TrainingTask& task) {
+  ReferenceTraining step(task, task.micro_batch_size);
   step.forward();
   step.backward();
-  CHECK(std::isfinite(step.numbers().loss()));
-  numeric::RankParameters& held = step.numbers().parameters(0);
+  CHECK(std::isfinite(step.values().loss()));
+  numeric::RankParameters& held = step.parameters();
   constexpr double kStep = 1e-4;
   for (const int number : held.numbers()) {
     const numeric::LayerShard& layer = held.layer(number);
@@ -58,16 +59,16 @@ TEST_CASE("Qwen's networks have head norms and biases of queries, keys and value
 }
 
 TEST_CASE("a step of one device moves the parameters down the loss", "[numeric]") {
-  for (const auto update : {NumericStepTask::Update::momentum, NumericStepTask::Update::adam}) {
-    NumericStepTask task = small_llama();
-    task.update = update;
-    task.learning_rate = update == NumericStepTask::Update::adam ? 1e-3 : 0.05;
-    ReferenceStep step(task, 4);
+  for (const auto update : {UpdateRule::Kind::momentum, UpdateRule::Kind::adam}) {
+    TrainingTask task = small_llama();
+    task.rule.kind = update;
+    task.rule.learning_rate = update == UpdateRule::Kind::adam ? 1e-3 : 0.05;
+    ReferenceTraining step(task, 4);
     step.forward();
-    const double before = step.numbers().loss();
+    const double before = step.values().loss();
     CHECK(before == Approx(std::log(32)).epsilon(0.3));
     step.backward();
-    const numeric::LayerShard& head = step.numbers().parameters(0).layer(3);
+    const numeric::LayerShard& head = step.parameters().layer(3);
     const Eigen::VectorXd gradient = head.gradient, parameters = head.parameters;
     step.update();
     CHECK(gradient.dot(head.parameters - parameters) < 0);

@@ -21,7 +21,7 @@ SplitStep split(int data, int pipeline, int tensor, int context = 1, int expert 
   return s;
 }
 
-void check(const NumericStepTask& task, const SplitStep& s) {
+void check(const TrainingTask& task, const SplitStep& s) {
   INFO(in_words(s));
   const StepOutcome out = simulated_step(task, s);
   INFO(out.worst);
@@ -83,7 +83,38 @@ TEST_CASE("simulated tensor and sequence parallelism compute the step of one dev
         check(small_gpt2(), s);
         check(small_llama(), s);
         if (recompute == Recompute::none && !sequence) check(small_mlp(), s);
+        if (recompute != Recompute::none) continue;
+        s.mesh.tensor = s.sharding.tensor = 4;
+        check(small_gpt2(false), s);
+        check(small_mixtral(), s);
       }
+}
+
+TEST_CASE("a simulated MLP split by pairs, columns and rows computes the step of one device", "[parallel-values]") {
+  for (const LinearSplit how : {LinearSplit::pairs, LinearSplit::columns, LinearSplit::rows})
+    for (const MlpLoss loss : {MlpLoss::mean_squared_error, MlpLoss::softmax_cross_entropy})
+      for (const int stages : {1, 2, 4}) {
+        SplitStep s = split(2, stages, 2);
+        s.sharding.linear_split = how;
+        s.micro_batches = stages == 1 ? 2 : 4;
+        check(small_mlp(loss), s);
+      }
+}
+
+TEST_CASE("recomputation on two stages of two tensor ranks changes no number", "[parallel-values]") {
+  for (const Recompute recompute : {Recompute::selective, Recompute::full})
+    for (const bool sequence : {false, true}) {
+      SplitStep s = split(1, 2, 2);
+      s.micro_batches = 2;
+      s.sharding.recompute = recompute;
+      s.sharding.sequence = sequence;
+      check(small_gpt2(), s);
+      check(small_mixtral(), s);
+      if (recompute != Recompute::full) continue;
+      s.mesh.pipeline = 1;
+      s.mesh.context = s.sharding.context = 2;
+      check(small_llama(), s);
+    }
 }
 
 TEST_CASE("simulated context parallelism computes the step of one device", "[parallel-values]") {
@@ -93,6 +124,7 @@ TEST_CASE("simulated context parallelism computes the step of one device", "[par
       s.sharding.context_exchange = exchange;
       check(small_gpt2(), s);
       if (exchange == ContextExchange::ring || ranks == 2) check(small_llama(), s);
+      if (exchange == ContextExchange::all_to_all) check(small_mixtral(), s);
     }
 }
 
@@ -143,7 +175,7 @@ TEST_CASE("simulated pipelines that share out parameters compute the step of one
 namespace {
 
 /// Bytes that a rank sends on a lane.
-double sent_on(Lane lane, const NumericStepTask& task, const SplitStep& s, int rank) {
+double sent_on(Lane lane, const TrainingTask& task, const SplitStep& s, int rank) {
   double bytes = 0;
   for (const Op& op : operations_of(task, s, rank))
     if (op.kind == Kind::send && (op.message.tag >> 27 & 31U) == static_cast<Tag>(lane))
@@ -222,24 +254,26 @@ SplitStep random_split(std::mt19937& random, int kind) {
   }
 }
 
-NumericStepTask task_of(int kind, bool coin) {
+TrainingTask task_of(int kind, bool coin) {
   if (kind == 0) return small_mlp();
   if (kind == 2) return small_mixtral();
   return coin ? small_gpt2() : small_llama();
 }
 
-}  // namespace
-
-TEST_CASE("random products of strategies, simulated, compute the step of one device", "[parallel-values]") {
-  std::mt19937 random(17);
-  for (int i = 0; i < test::cases(200); ++i) {
+void check_random_products(unsigned seed, int count) {
+  std::mt19937 random(seed);
+  for (int i = 0; i < count; ++i) {
     const int kind = static_cast<int>(random() % 3);
     SplitStep s = random_split(random, kind);
     CAPTURE(i, kind);
     const bool all_to_all = s.mesh.context > 1 && s.sharding.context_exchange == ContextExchange::all_to_all;
     // Two heads of keys and values are too few for four ranks.
     const bool many_heads = all_to_all && s.mesh.context * s.mesh.tensor > 2;
-    const NumericStepTask task = task_of(kind, many_heads || random() % 2 == 0);
+    TrainingTask task = task_of(kind, many_heads || random() % 2 == 0);
+    if (i % 2 == 1) {
+      task.rule.kind = UpdateRule::Kind::adam;
+      task.rule.learning_rate = 1e-3;
+    }
     if (s.zero == ZeroStage::parameters && tied_over_stages(task, s)) {
       s.zero = ZeroStage::optimizer;
       s.parameters = OffloadDevice::none;
@@ -249,18 +283,28 @@ TEST_CASE("random products of strategies, simulated, compute the step of one dev
   }
 }
 
+}  // namespace
+
+TEST_CASE("random products of strategies, simulated, compute the step of one device", "[parallel-values]") {
+  check_random_products(17, test::cases(600));
+}
+
+TEST_CASE("many random products of strategies compute the step of one device", "[.deep]") {
+  check_random_products(6, 1000);
+}
+
 namespace {
 
 struct Strategy {
   std::string name;
-  NumericStepTask task;
+  TrainingTask task;
   SplitStep split;
 };
 
 /// One of each, on few ranks.
 std::vector<Strategy> strategies() {
   std::vector<Strategy> all;
-  const auto add = [&all](std::string name, NumericStepTask task, SplitStep s, auto change) {
+  const auto add = [&all](std::string name, TrainingTask task, SplitStep s, auto change) {
     change(s);
     task.seed = 9;  // by which every token rank looks up words of both halves of the vocabulary
     all.push_back({std::move(name), std::move(task), std::move(s)});
@@ -317,15 +361,15 @@ bool is_pass(const Op& op) {
          op.effect.read.count == kEndOfPass;
 }
 
+bool noticed(const StepOutcome& out) { return !out.error.empty() || out.hazards > 0 || out.difference > 1e-8; }
+
 void check_noticed(const Strategy& s, const char* what, const std::vector<int>& numbers,
                    const std::function<void(Op&)>& change) {
   for (const int number : numbers) {
     CAPTURE(s.name, what, number);
-    const StepOutcome out = simulated_step(s.task, s.split, [&](Op& op, int rank, int at) {
+    CHECK(noticed(simulated_step(s.task, s.split, [&](Op& op, int rank, int at, const std::string&) {
       if (rank == 1 && at == number) change(op);
-    });
-    const bool noticed = !out.error.empty() || out.hazards > 0 || out.difference > 1e-8;
-    CHECK(noticed);
+    })));
   }
 }
 
@@ -360,5 +404,68 @@ TEST_CASE("a broken message, order or shard of any strategy is noticed", "[paral
     if (parts.empty())
       check_noticed(s, "another micro-batch", {passes.front(), passes.back()},
                     [](Op& op) { op.effect.read.chunk = static_cast<std::uint16_t>(op.effect.read.chunk ^ 1U); });
+  }
+}
+
+TEST_CASE("an exchange that is left out is noticed", "[parallel-values]") {
+  // No rank takes what its messages bring.
+  const auto without = [](const TrainingTask& task, const SplitStep& s, const std::string& exchange) {
+    CAPTURE(exchange);
+    bool any = false;
+    for (int rank = 0; rank < s.mesh.ranks(); ++rank) any |= !receives_of(task, s, rank, exchange).empty();
+    CHECK(any);
+    CHECK(noticed(simulated_step(task, s, [&](Op& op, int, int, const std::string& name) {
+      if (op.kind == Kind::recv && name.ends_with(exchange)) op.effect = {};
+    })));
+  };
+  SplitStep s = split(2, 2, 2);
+  s.micro_batches = 2;
+  s.sharding.sequence = true;
+  for (const char* name : {" embedding.scatter",
+                           " embedding.gather",
+                           " attention.gather",
+                           " attention.regather",
+                           " attention.scatter",
+                           " attention.scatter.backward",
+                           " attention.gather.backward",
+                           " mlp.gather",
+                           " mlp.regather",
+                           " mlp.scatter",
+                           " mlp.scatter.backward",
+                           " mlp.gather.backward",
+                           " head.gather",
+                           " head.regather",
+                           " head.maximum",
+                           " head.sums",
+                           " head.gather.backward",
+                           "all-reduce gradients of norms over tensor ranks",
+                           "all-reduce gradient of the tied weight",
+                           "all-reduce bucket 0"})
+    without(small_gpt2(), s, name);
+  without(small_mixtral(), s, "all-reduce gradients of norms over tensor ranks");
+  s.sharding.sequence = false;
+  for (const char* name : {" embedding.reduce", " attention.reduce", " attention.reduce.backward", " mlp.reduce",
+                           " mlp.reduce.backward", " head.reduce.backward"})
+    without(small_gpt2(), s, name);
+  for (const char* name : {" attention.keys.0", " attention.keys.1", " attention.keys.0.backward",
+                           " attention.key_gradients.0", " attention.key_gradients.3"})
+    without(small_llama(), split(1, 1, 1, 4), name);
+  s = split(1, 1, 1, 2);
+  s.sharding.context_exchange = ContextExchange::all_to_all;
+  for (const char* name :
+       {" attention.heads", " attention.tokens", " attention.heads.backward", " attention.tokens.backward"})
+    without(small_llama(), s, name);
+  for (const char* name :
+       {" experts.dispatch", " experts.return", " experts.dispatch.backward", " experts.return.backward"})
+    without(small_mixtral(), split(2, 1, 1, 1, 2), name);
+}
+
+TEST_CASE("a shard of another rank is noticed", "[parallel-values]") {
+  for (const int layer : {0, 1, 3}) {
+    CAPTURE(layer);
+    CHECK(noticed(simulated_step(small_gpt2(), split(1, 1, 2), {}, [layer](TrainingValues& step) {
+      const Eigen::VectorXd other = step.parameters(0).layer(layer).parameters;
+      step.parameters(1).layer(layer).parameters = layer == 3 ? Eigen::VectorXd(other * 1.01) : other;
+    })));
   }
 }

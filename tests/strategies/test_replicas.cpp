@@ -4,8 +4,9 @@
 
 #include "strategies/plan/gossip_mixing.hpp"
 #include "strategies/step/training_program.hpp"
-#include "strategies/values/replica_numerics.hpp"
+#include "strategies/values/training_values.hpp"
 #include "tests/all_reduce_by.hpp"
+#include "tests/strategies/replica_replay.hpp"
 #include "tests/strategies/small_task.hpp"
 #include "tests/support.hpp"
 #include "topologies/machines/cluster_machine.hpp"
@@ -27,8 +28,9 @@ struct Setting {
 /// [largest difference of any replica to the replay, largest difference between replicas, hazards]
 json train(const Setting& s) {
   return simulate_in_child([&s] {
-    const NumericTask task = small_task(120, s.steps);
-    const Network network = mlp_network(task.shape, task.global_batch / s.ranks / s.micro_batches, Precision::fp32);
+    TrainingTask task = small_task(120 / s.ranks / s.micro_batches, 120 * s.steps);
+    task.rule.momentum = 0.9;
+    const Network network = network_of(task);
     TrainingPlan plan = replica_plan(std::make_shared<const Network>(network), s.ranks, s.micro_batches);
     plan.steps = s.steps;
     plan.overlap_gradients = s.overlap;
@@ -42,19 +44,18 @@ json train(const Setting& s) {
     Names names;
     const PassTables tables(plan, names);
     const TrainingStreams streams(plan);
-    ReplicaNumerics numerics(task, plan, s.updates, 0.9);
     Values values;
-    numerics.attach(values);
+    TrainingValues training(task, plan, values);
     Simulation simulation(machine);
     for (int rank = 0; rank < s.ranks; ++rank) simulation.add(rank, training_program(rank, plan, tables, streams));
     simulation.observe(values);
     simulation.run();
-    const std::vector<Mlp> replay = replay_replicas(task, s.updates, s.ranks, s.micro_batches, s.steps, 0.9);
+    const auto replay = replay_replicas(task, s.updates, s.ranks, s.micro_batches, s.steps);
     double difference = 0, apart = 0;
     for (int rank = 0; rank < s.ranks; ++rank) {
-      difference =
-          std::max(difference, largest_difference(numerics.replica(rank), replay[static_cast<std::size_t>(rank)]));
-      apart = std::max(apart, largest_difference(numerics.replica(rank), numerics.replica(0)));
+      const Eigen::VectorXd replica = training.parameters(rank).all_parameters();
+      difference = std::max(difference, largest_difference(replica, replay[static_cast<std::size_t>(rank)]));
+      apart = std::max(apart, largest_difference(replica, training.parameters(0).all_parameters()));
     }
     return json{difference, apart, values.hazards()};
   });

@@ -2,8 +2,9 @@
 #include <cmath>
 
 #include "strategies/step/pass_table.hpp"
-#include "strategies/values/server_numerics.hpp"
 #include "tests/places.hpp"
+#include "tests/seeds/plain_training.hpp"
+#include "tests/strategies/server_replay.hpp"
 #include "tests/strategies/small_task.hpp"
 #include "tests/support.hpp"
 #include "topologies/machines/cluster_machine.hpp"
@@ -60,8 +61,9 @@ std::vector<int> steps_applied(const std::vector<ServerEvent>& events, const Ser
 /// [difference to one device, difference to the replay, hazards, staleness, dropped pushes, end, finite, steps applied]
 json train(const Setting& s) {
   return simulate_in_child([&s] {
-    const NumericTask task = small_task(840, 4 * s.steps);  // divisible by all that is tried; backups go on
-    const Network network = mlp_network(task.shape, task.global_batch / s.workers / s.micro_batches, Precision::fp32);
+    constexpr int kBatch = 840;  // divisible by all that is tried
+    const TrainingTask task = small_task(kBatch / s.workers / s.micro_batches, 4 * kBatch * s.steps);  // backups go on
+    const Network network = network_of(task);
     const ServerPlan plan = plan_of(s, network);
     ClusterMachine cluster(star_cluster(plan.actors(), BytesPerSecond{1e6}, {1000000}), SoftwareStack{});
     std::vector<PlacedMachine::Placed> places;
@@ -79,24 +81,24 @@ json train(const Setting& s) {
     const PassTables tables(plan.base.step, names);
     const CentralWords words(names);
     ServerBoard board(s.workers, s.workers - s.backups, s.steps, plan.keys());
-    ServerNumerics numerics(task, plan);
     Values values;
-    numerics.attach(values);
+    TrainingValues training(task, plan.base.step, values);
+    ServerValues servers(training, plan);
     Simulation simulation(machine);
     for (Actor actor = 0; actor < plan.actors(); ++actor)
       simulation.add(actor, server_program(actor, plan, tables, words, board));
     if (s.dies >= 0) simulation.change(ActorChange{Seconds{s.dies_s}, s.dies, nullptr});
     simulation.observe(values);
     const double end = simulation.run().end.value;
-    const Mlp learned = numerics.weights();
-    return json{largest_difference(train_plainly(task, s.steps), learned),
-                s.micro_batches == 1 ? largest_difference(replay(task, plan, numerics.events()), learned) : 0,
+    const Eigen::VectorXd learned = training.parameters(training.learner()).all_parameters();
+    return json{largest_difference(train_plainly(task, kBatch, s.steps), learned),
+                s.micro_batches == 1 ? largest_difference(replay_servers(task, plan, servers.events()), learned) : 0,
                 values.hazards(),
                 board.staleness(),
                 board.dropped_pushes(),
                 end,
-                std::isfinite(learned.parameters(0).sum()),
-                steps_applied(numerics.events(), plan)};
+                std::isfinite(learned.sum()),
+                steps_applied(servers.events(), plan)};
   });
 }
 

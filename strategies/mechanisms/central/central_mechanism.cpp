@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "strategies/mechanisms/central/central_values.hpp"
 #include "strategies/step/pass_table.hpp"
 
 namespace trainyard {
@@ -20,6 +21,8 @@ class CentralRun : public MechanismRun {
   }
   std::vector<std::string> streams() const override { return central_streams(plan_); }
   const PassTables& tables() const override { return tables_; }
+  const TrainingPlan& plan() const override { return plan_.step; }
+  void add_values(TrainingValues& values) override { add_central_values(values, plan_); }
 
  private:
   CentralPlan plan_;

@@ -7,6 +7,7 @@
 #include "strategies/mechanisms/replicas/replicas.hpp"
 #include "strategies/plan/gossip_mixing.hpp"
 #include "strategies/step/rank_updates.hpp"
+#include "strategies/values/training_values.hpp"
 
 namespace trainyard {
 namespace {
@@ -116,6 +117,19 @@ class GossipPolicy : public UpdatePolicy {
   }
   std::unique_ptr<RankUpdates> of_rank(const StepParts& parts) const override {
     return std::make_unique<RankGossip>(parts, *gossip_);
+  }
+  void add_values(TrainingValues& values) const override {
+    using Buffer = TrainingBuffer::Kind;
+    values.on(TrainingCall::give_replica, [&values](Actor rank, const CallArguments&) {
+      values.buffer(rank, Buffer::replica) = values.parameters(rank).all_parameters();
+    });
+    values.on(TrainingCall::mix_replicas, [&values, gossip = gossip_](Actor rank, const CallArguments& call) {
+      std::vector<Eigen::VectorXd> theirs;
+      for (std::size_t i = 1; i <= call.bucket(); ++i) theirs.push_back(values.buffer(rank, Buffer::replica, i));
+      numeric::RankParameters& own = values.parameters(rank);
+      const int round = values.rank(rank).steps() - 1;
+      own.set_all_parameters(mixed(*gossip, rank, round, own.all_parameters(), theirs));
+    });
   }
 
  private:

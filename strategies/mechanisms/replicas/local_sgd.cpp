@@ -4,6 +4,7 @@
 
 #include "strategies/mechanisms/replicas/replicas.hpp"
 #include "strategies/step/rank_updates.hpp"
+#include "strategies/values/training_values.hpp"
 
 namespace trainyard {
 namespace {
@@ -47,6 +48,12 @@ class LocalSgdPolicy : public UpdatePolicy {
   bool sums_gradients(int) const override { return false; }
   std::unique_ptr<RankUpdates> of_rank(const StepParts& parts) const override {
     return std::make_unique<RankLocalSgd>(parts, period_);
+  }
+  void add_values(TrainingValues& values) const override {
+    values.on(TrainingCall::take_parameters, [&values](Actor rank, const CallArguments& call) {
+      Eigen::VectorXd& sum = values.buffer(rank, TrainingBuffer::Kind::parameters, call.bucket());
+      values.parameters(rank).take_parameters(call.bucket(), sum / values.plan().ranks());
+    });
   }
 
  private:

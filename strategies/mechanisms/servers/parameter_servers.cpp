@@ -4,9 +4,11 @@
 #include <algorithm>
 #include <map>
 #include <numeric>
+#include <optional>
 
 #include "strategies/mechanisms/central/central_mechanism.hpp"
 #include "strategies/mechanisms/servers/server_choice.hpp"
+#include "strategies/mechanisms/servers/server_values.hpp"
 #include "strategies/step/pass_table.hpp"
 
 namespace trainyard {
@@ -63,6 +65,8 @@ class ServerRun : public MechanismRun {
   Programs programs() override { return server_programs(plan_, tables_, words_, board_); }
   std::vector<std::string> streams() const override { return server_streams(plan_); }
   const PassTables& tables() const override { return tables_; }
+  const TrainingPlan& plan() const override { return plan_.base.step; }
+  void add_values(TrainingValues& values) override { values_.emplace(values, plan_); }
 
   Seconds step_time(int steps) const override {
     if (plan_.consistency == Consistency::synchronous) return board_.last_update() / steps;
@@ -103,6 +107,7 @@ class ServerRun : public MechanismRun {
   PassTables tables_;
   CentralWords words_;
   ServerBoard board_;
+  std::optional<ServerValues> values_;
 };
 
 class ParameterServers : public Mechanism {

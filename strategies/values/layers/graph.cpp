@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <limits>
 #include <utility>
 
 #include "sim/error.hpp"
@@ -10,8 +9,6 @@
 
 namespace trainyard::numeric {
 namespace {
-
-constexpr double kUnset = std::numeric_limits<double>::quiet_NaN();
 
 BufferRef block(int index, int of) { return {0, static_cast<std::uint16_t>(index), static_cast<std::uint16_t>(of), 1}; }
 
@@ -74,13 +71,13 @@ void Graph::fill(const Exchange& e, const ExchangeSide& side) {
       result = flat;
       break;
     case Exchanged::all_gather:
-      result.setConstant(flat.size() * side.of, kUnset);
+      result.setConstant(flat.size() * side.of, kGone);
       result.segment(flat.size() * side.index, flat.size()) = flat;
       break;
     case Exchanged::all_to_all:
     case Exchanged::ring_shift:
       *side.input = flat;
-      result.setConstant(flat.size(), kUnset);
+      result.setConstant(flat.size(), kGone);
       break;
   }
   if (e.what == Exchanged::reduce_scatter && own.cols() % side.of != 0)

@@ -1,9 +1,11 @@
 #pragma once
 #include <Eigen/Core>
 #include <functional>
+#include <limits>
 #include <map>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "models/networks/layers/exchange.hpp"
@@ -12,6 +14,9 @@ namespace trainyard::numeric {
 
 using Eigen::Index;
 using Matrix = Eigen::MatrixXd;
+
+/// A number that is not there.
+constexpr double kGone = std::numeric_limits<double>::quiet_NaN();
 
 /// A rank's place in the group that makes an exchange, and the two buffers on which the exchange works: all but
 /// all_to_all and ring_shift have their input in `result` too.
@@ -38,6 +43,8 @@ class Graph {
   bool has(const std::string& name) const { return computes_.count(name) > 0 || sources_.count(name) > 0; }
 
   const Matrix& operator[](const std::string& name);
+  /// Instead of what the node would compute.
+  void give(const std::string& name, Matrix value) { values_[name] = std::move(value); }
 
   /// The exchange is about to start. all_reduce: the tensor; all_gather: the own block of `of`; reduce_scatter: all
   /// blocks; all_to_all: `of` equal blocks; ring_shift: what the next rank is to get. What is not filled in is NaN.

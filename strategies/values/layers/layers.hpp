@@ -5,8 +5,8 @@
 #include "strategies/values/layers/layer_shard.hpp"
 #include "strategies/values/layers/place.hpp"
 
-/// Layers of the networks that values know. Each has the nodes `out` (of the last one: `loss`, its part of it), `dx` (but
-/// of the first one) and the gradients of its tensors; it asks for `x` (but of the first one) and `dout` (but of the last
+/// Layers of the networks that values know. Each has the nodes `out` (of the last one: `output`, `output.d`, which is the
+/// gradient by it, and `loss`, its part of it), `dx` (but of the first one) and the gradients of its tensors; it asks for `x` (but of the first one) and `dout` (but of the last
 /// one), which whoever runs it provides, and for the exchanges by their names.
 namespace trainyard::numeric {
 

@@ -10,6 +10,14 @@ namespace {
 
 Index width_of(const MlpShape& shape, int index) { return shape.widths.at(static_cast<std::size_t>(index)); }
 
+/// The columns of a batch; after the last one the first one comes again.
+Matrix columns_of(const Matrix& all, const Batch& batch, Index count) {
+  Matrix values(all.rows(), count);
+  for (Index sample = 0; sample < count; ++sample)
+    values.col(sample) = all.col((batch.first_sample + sample) % all.cols());
+  return values;
+}
+
 /// Uniform numbers, one sample a column.
 Matrix drawn(const RankPlace& p, const Batch& batch, const char* what, Index rows) {
   Matrix values(rows, p.task.micro_batch_size);
@@ -22,12 +30,20 @@ Matrix drawn(const RankPlace& p, const Batch& batch, const char* what, Index row
   return values;
 }
 
-Matrix softmax(const Matrix& logits) {
-  Matrix p = (logits.rowwise() - logits.colwise().maxCoeff()).array().exp();
-  return p * p.colwise().sum().cwiseInverse().asDiagonal();
+/// Column by column; shifted by the maximum, so that no exponential overflows.
+Matrix log_softmax(const Matrix& logits) {
+  const Matrix shifted = logits.rowwise() - logits.colwise().maxCoeff();
+  return shifted.rowwise() - Eigen::RowVectorXd(shifted.array().exp().colwise().sum().log());
+}
+Matrix softmax(const Matrix& logits) { return log_softmax(logits).array().exp(); }
+
+Matrix inputs_of(const RankPlace& p, const MlpShape& shape, const Batch& batch) {
+  if (p.task.samples) return columns_of(p.task.samples->inputs, batch, p.task.micro_batch_size);
+  return drawn(p, batch, "inputs", shape.widths.front());
 }
 
 Matrix targets_of(const RankPlace& p, const MlpShape& shape, const Batch& batch) {
+  if (p.task.samples) return columns_of(p.task.samples->targets, batch, p.task.micro_batch_size);
   const Matrix values = drawn(p, batch, "targets", shape.widths.back());
   return shape.loss == MlpLoss::mean_squared_error ? values : softmax(values);
 }
@@ -65,12 +81,12 @@ void loss_nodes(Graph& g, const RankPlace& p, const MlpShape& shape, const Batch
   const bool squares = shape.loss == MlpLoss::mean_squared_error;
   g.node("loss", [&g, target, squares, scale = batch.scale] {
     const Matrix& y = g["output"];
-    const double sum =
-        squares ? (y - target).squaredNorm() / 2 : -target.cwiseProduct(Matrix(softmax(y).array().log())).sum();
+    const double sum = squares ? (y - target).squaredNorm() / 2 : -target.cwiseProduct(log_softmax(y)).sum();
     return Matrix::Constant(1, 1, sum * scale);
   });
   g.node("output.d", [&g, target, squares, scale = batch.scale] {
-    return Matrix(((squares ? g["output"] : softmax(g["output"])) - target) * scale);
+    if (squares) return Matrix((g["output"] - target) * scale);
+    return Matrix((softmax(g["output"]) * target.colwise().sum().asDiagonal() - target) * scale);
   });
 }
 
@@ -116,7 +132,7 @@ void mlp_layer(Graph& g, const RankPlace& p, const MlpShape& shape, const RankLa
   const LayerShard& s = *layer.shard;
   const MlpSplit split = mlp_split(p, shape, layer.number);
   const bool first = layer.number == 0, by_rows = split_by_rows(split);
-  if (first) g.node("x", [p, batch, rows = width_of(shape, 0)] { return drawn(p, batch, "inputs", rows); });
+  if (first) g.node("x", [p, batch, shape] { return inputs_of(p, shape, batch); });
   g.node("inputs", [&g, p, split] { return split == MlpSplit::spread_rows ? own_rows(g["x"], p) : g["x"]; });
   linear(g, s, {.name = "linear", .in = "inputs", .in_for_weights = "inputs", .out_gradient = "y.d", .bias = !by_rows});
   g.exchange("linear.reduce", "linear");

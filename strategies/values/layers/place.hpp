@@ -1,30 +1,11 @@
 #pragma once
-#include <cstdint>
-#include <variant>
 #include <vector>
 
 #include "models/networks/layers/sharding.hpp"
-#include "models/networks/mlp/mlp.hpp"
-#include "models/networks/transformers/transformer.hpp"
 #include "strategies/values/layers/graph.hpp"
+#include "strategies/values/layers/training_task.hpp"
 
-namespace trainyard {
-
-/// What is trained, and how. Initial values, samples and targets depend on the seed and their own numbers alone.
-struct NumericStepTask {
-  std::variant<MlpShape, TransformerConfig> model;
-  int micro_batch_size = 1;  ///< samples
-  int seq_length = 1;        ///< tokens a sample; 1 for an MLP
-  std::uint64_t seed = 1;
-
-  enum class Update : std::uint8_t { momentum, adam };
-  Update update = Update::momentum;
-  double learning_rate = 0.1;
-  double momentum = 0.9;                             ///< of Update::momentum
-  double beta1 = 0.9, beta2 = 0.95, epsilon = 1e-8;  ///< of Update::adam (Kingma & Ba 2015)
-};
-
-namespace numeric {
+namespace trainyard::numeric {
 
 /// Which tokens a rank's columns are.
 struct Tokens {
@@ -35,7 +16,7 @@ struct Tokens {
 
 /// A rank's place among those that share a layer.
 struct RankPlace {
-  const NumericStepTask& task;
+  const TrainingTask& task;
   const Sharding& sharding;
   int tensor = 0, context = 0, expert = 0;
   Index vocabulary = 0;  ///< rows of the embedding on all tensor ranks together, padding included
@@ -58,5 +39,4 @@ struct Batch {
   double scale = 1;  ///< of the loss: 1 / tokens of the global batch
 };
 
-}  // namespace numeric
-}  // namespace trainyard
+}  // namespace trainyard::numeric

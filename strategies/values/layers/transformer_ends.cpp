@@ -59,21 +59,21 @@ Matrix scattered(const Matrix& columns, const std::vector<Index>& rows, Index ta
 
 using Table = std::function<Eigen::Map<const Matrix>()>;
 
-/// From "head.gather" to "loss", and back to "logits.d": each rank has the logits of `words_here` words, and row targets[i]
+/// From "head.gather" to "loss", and back to "output.d": each rank has the logits of `words_here` words, and row targets[i]
 /// of them is token i's target (−1: another rank has it).
 void vocabulary_loss(Graph& g, const Table& table, const std::vector<Index>& targets, Index words_here, double scale) {
-  g.node("logits", [&g, table, words_here] {
+  g.node("output", [&g, table, words_here] {
     Matrix logits = times(table(), g["head.gather"], "output");
     logits.bottomRows(logits.rows() - words_here).setConstant(-std::numeric_limits<double>::infinity());
     return logits;
   });
   // Any number that all ranks agree on will do for what exponents are shifted by.
   g.node("largest", [&g, words_here] {
-    return words_here > 0 ? Matrix(g["logits"].colwise().maxCoeff()) : Matrix::Zero(1, g["logits"].cols());
+    return words_here > 0 ? Matrix(g["output"].colwise().maxCoeff()) : Matrix::Zero(1, g["output"].cols());
   });
   g.exchange("head.maximum", "largest");
   g.node("sums", [&g, targets] {  // of exponentials; and the target's logit, where it is
-    const Matrix& logits = g["logits"];
+    const Matrix& logits = g["output"];
     const Matrix& shift = g["head.maximum"];
     Matrix sums = Matrix::Zero(2, logits.cols());
     for (Index i = 0; i < logits.cols(); ++i) {
@@ -88,9 +88,9 @@ void vocabulary_loss(Graph& g, const Table& table, const std::vector<Index>& tar
     const Matrix& sums = g["head.sums"];
     return Matrix::Constant(1, 1, (sums.row(0).array().log() - sums.row(1).array()).sum() * scale);
   });
-  g.node("logits.d", [&g, targets, scale] {
+  g.node("output.d", [&g, targets, scale] {
     const Matrix &shift = g["head.maximum"], &sums = g["head.sums"];
-    Matrix d = g["logits"];
+    Matrix d = g["output"];
     for (Index i = 0; i < d.cols(); ++i) {
       d.col(i) = (d.col(i).array() - shift(0, i)).exp() / sums(0, i);
       const Index target = targets[static_cast<std::size_t>(i)];
@@ -162,8 +162,8 @@ void head(Graph& g, const RankPlace& p, const RankLayer& layer, const Batch& bat
   g.exchange("head.gather", "final_norm");
   g.exchange("head.regather", g.listed("head.regather") ? "final_norm" : "head.gather");
   vocabulary_loss(g, table, targets, words_here, batch.scale);
-  g.node("head.in.d", [&g, table] { return times(table().transpose(), g["logits.d"], "output.d"); });
-  g.node(gradient_of(weight), [&g] { return times(g["logits.d"], g["head.regather"].transpose(), "output gradient"); });
+  g.node("head.in.d", [&g, table] { return times(table().transpose(), g["output.d"], "head.in.d"); });
+  g.node(gradient_of(weight), [&g] { return times(g["output.d"], g["head.regather"].transpose(), "output gradient"); });
   g.exchange("head.reduce.backward", "head.in.d");
   g.exchange("head.gather.backward", "head.reduce.backward");
   g.node("dx", [&g] { return g["final_norm.d"]; });

@@ -2,39 +2,26 @@
 #include <fmt/format.h>
 
 #include "sim/error.hpp"
-#include "strategies/values/layers/rank_parameters.hpp"
+#include "strategies/values/rank_parameters.hpp"
 
 namespace trainyard::numeric {
 
-/// `visit(held, element of the layer, element of the share)` for all that the rank answers for.
-template <class Visit>
-void RankParameters::of_share(const Bucket& b, Visit visit) {
-  Index at = 0;
-  for (const Bucket::Piece& piece : b.pieces) {
-    Held& held = layers_.at(piece.layer);
-    for (Index i = piece.first; i < piece.first + piece.count; ++i, ++at)
-      if (at >= b.own_begin && at < b.own_end) visit(held, i, at - b.own_begin);
-  }
-}
-
-void RankParameters::fill_share(int number, Eigen::VectorXd& buffer) {
-  Bucket& b = buckets_.at(static_cast<std::size_t>(number));
-  const int there = b.exchanged ? b.taken : micro_batches_in(b);
+void RankParameters::fill_share(std::size_t number, Eigen::VectorXd& buffer) {
+  Bucket& b = buckets_.at(number);
+  const int there = b.exchanged ? b.taken[0] : micro_batches_in(b);
   if (there == b.left) throw InternalError(fmt::format("bucket {} goes to the host without new gradients", number));
   b.left = there;
   buffer.resize(b.own_end - b.own_begin);
   of_share(b, [&](Held& held, Index i, Index at) {
-    double& gradient = b.gradients_shared ? held.kept[i] : held.shard.gradient[i];
+    double& gradient = b.gradients_shared ? held.kept[0][i] : held.shard.gradient[i];
     buffer[at] = gradient;
     if (b.gradients_shared) gradient = 0;
   });
-  if (b.gradients_shared) return;
-  for (const Bucket::Piece& piece : b.pieces)
-    layers_.at(piece.layer).shard.gradient.segment(piece.first, piece.count).setZero();
+  if (!b.gradients_shared) clear_gradients(number);
 }
 
-void RankParameters::keep_on_host(int number, Eigen::VectorXd& buffer) {
-  Bucket& b = buckets_.at(static_cast<std::size_t>(number));
+void RankParameters::keep_on_host(std::size_t number, Eigen::VectorXd& buffer) {
+  Bucket& b = buckets_.at(number);
   if (buffer.size() != b.own_end - b.own_begin)
     throw InternalError(fmt::format("gradients of bucket {} have not come to the host", number));
   if (b.on_host.size() == 0)
@@ -45,14 +32,14 @@ void RankParameters::keep_on_host(int number, Eigen::VectorXd& buffer) {
   buffer.resize(0);  // used up
 }
 
-void RankParameters::read_states(int number) {
-  Bucket& b = buckets_.at(static_cast<std::size_t>(number));
+void RankParameters::read_states(std::size_t number) {
+  Bucket& b = buckets_.at(number);
   if (b.states_read) throw InternalError(fmt::format("states of bucket {} are read twice", number));
   b.states_read = true;
 }
 
-void RankParameters::update_on_host(int number, Eigen::VectorXd& buffer) {
-  Bucket& b = buckets_.at(static_cast<std::size_t>(number));
+void RankParameters::update_on_host(std::size_t number, Eigen::VectorXd& buffer) {
+  Bucket& b = buckets_.at(number);
   if (b.kept_on_host != plan_.micro_batches)
     throw InternalError(fmt::format("the host has the gradients of {} micro-batches of {} of bucket {}", b.kept_on_host,
                                     plan_.micro_batches, number));
@@ -68,20 +55,20 @@ void RankParameters::update_on_host(int number, Eigen::VectorXd& buffer) {
   b.unwritten = plan_.offload.drives();
 }
 
-void RankParameters::write_states(int number, Eigen::VectorXd& buffer) {
-  Bucket& b = buckets_.at(static_cast<std::size_t>(number));
+void RankParameters::write_states(std::size_t number, Eigen::VectorXd& buffer) {
+  Bucket& b = buckets_.at(number);
   b.states_read = b.unwritten = false;
   if (plan_.offload.parameters == OffloadDevice::nvme) buffer.resize(0);
 }
 
-void RankParameters::fill_host_parameters(int number, Eigen::VectorXd& buffer) {
-  const Bucket& b = buckets_.at(static_cast<std::size_t>(number));
+void RankParameters::fill_host_parameters(std::size_t number, Eigen::VectorXd& buffer) {
+  const Bucket& b = buckets_.at(number);
   buffer.resize(b.own_end - b.own_begin);
   of_share(b, [&](Held& held, Index i, Index at) { buffer[at] = held.host_parameters[i]; });
 }
 
-void RankParameters::take_own(int number, Eigen::VectorXd& buffer, Eigen::VectorXd& on_host) {
-  const Bucket& b = buckets_.at(static_cast<std::size_t>(number));
+void RankParameters::take_own(std::size_t number, Eigen::VectorXd& buffer, Eigen::VectorXd& on_host) {
+  const Bucket& b = buckets_.at(number);
   if (buffer.size() != b.own_end - b.own_begin)
     throw InternalError(fmt::format("parameters of bucket {} have not come from the host", number));
   of_share(b, [&](Held& held, Index i, Index at) { held.shard.parameters[i] = buffer[at]; });

@@ -25,27 +25,51 @@ class RankParameters {
   const LayerShard* tied_weight() const;
 
   /// Gradients of the layer are those of one more micro-batch.
-  void accumulated(int number) { ++layers_.at(number).micro_batches; }
+  void accumulated(int number);
 
-  // As in training_calls.hpp. Throw InternalError for gradients of no or too few micro-batches.
-  void fill_bucket(int bucket, Eigen::VectorXd& buffer);
-  void keep_gradients(int bucket, const Eigen::VectorXd& buffer);
-  void update();
-  void fill_parameters(int bucket, Eigen::VectorXd& buffer) const;
-  void take_parameters(int bucket, const Eigen::VectorXd& buffer);
-  void drop_parameters(int bucket);
+  // As in training_calls.hpp; `place` of a bucket counts those of all sets (see UpdatePolicy::gradient_sets). Throw
+  // InternalError for gradients of no or too few micro-batches.
+  void fill_bucket(std::size_t place, Eigen::VectorXd& buffer);
+  void keep_gradients(std::size_t place, const Eigen::VectorXd& buffer);
+  void update(std::size_t set = 0);
+  void fill_parameters(std::size_t bucket, Eigen::VectorXd& buffer) const;
+  void take_parameters(std::size_t bucket, const Eigen::VectorXd& buffer);
+  void drop_parameters(std::size_t bucket);
   void fill_tied(Eigen::VectorXd& buffer) const;
   void take_tied(const Eigen::VectorXd& buffer);
   void fill_partial(Eigen::VectorXd& buffer) const;
   void take_partial(const Eigen::VectorXd& buffer);
   // Offload (rank_offload.cpp).
-  void fill_share(int bucket, Eigen::VectorXd& buffer);
-  void keep_on_host(int bucket, Eigen::VectorXd& buffer);
-  void read_states(int bucket);
-  void update_on_host(int bucket, Eigen::VectorXd& buffer);
-  void write_states(int bucket, Eigen::VectorXd& buffer);
-  void fill_host_parameters(int bucket, Eigen::VectorXd& buffer);
-  void take_own(int bucket, Eigen::VectorXd& buffer, Eigen::VectorXd& on_host);
+  void fill_share(std::size_t bucket, Eigen::VectorXd& buffer);
+  void keep_on_host(std::size_t bucket, Eigen::VectorXd& buffer);
+  void read_states(std::size_t bucket);
+  void update_on_host(std::size_t bucket, Eigen::VectorXd& buffer);
+  void write_states(std::size_t bucket, Eigen::VectorXd& buffer);
+  void fill_host_parameters(std::size_t bucket, Eigen::VectorXd& buffer);
+  void take_own(std::size_t bucket, Eigen::VectorXd& buffer, Eigen::VectorXd& on_host);
+
+  // For mechanisms whose calls mean something else, of ranks that hold all.
+  std::size_t buckets() const { return buckets_.size(); }
+  Eigen::VectorXd parameters_of(std::size_t bucket) const {
+    Eigen::VectorXd all;
+    fill_parameters(bucket, all);
+    return all;
+  }
+  Eigen::VectorXd gradients(std::size_t bucket) const;
+  void set_gradients(std::size_t bucket, const Eigen::VectorXd&);
+  void clear_gradients(std::size_t bucket);
+  /// All parameters, layer by layer.
+  Eigen::VectorXd all_parameters() const;
+  void set_all_parameters(const Eigen::VectorXd&);
+  Eigen::VectorXd all_gradients() const;
+  void set_all_gradients(const Eigen::VectorXd&);
+  /// What a checkpoint holds: parameters, the optimizer's moments, how many updates there were.
+  Eigen::VectorXd state() const;
+  void set_state(const Eigen::VectorXd&);
+  /// The optimizer, whatever gradients are there.
+  void apply_gradients(std::size_t set = 0);
+  /// So that nobody may use parameters that it was not given.
+  void forget_parameters();
 
   int updates() const { return updates_; }
   /// With which the last update was made.
@@ -62,8 +86,8 @@ class RankParameters {
  private:
   struct Held {
     LayerShard shard;
-    Eigen::VectorXd kept;             ///< sums of the own blocks, where gradients are shared out
-    Eigen::VectorXd host_parameters;  ///< offload: what the host updates
+    std::vector<Eigen::VectorXd> kept;  ///< by set: sums of the own blocks, apart from those of later micro-batches
+    Eigen::VectorXd host_parameters;    ///< offload: what the host updates
     Eigen::VectorXd first_moment, second_moment, last_gradient;
     std::vector<char> own;
     std::vector<int> bucket;  ///< of each element, −1: none
@@ -79,28 +103,48 @@ class RankParameters {
     bool exchanged = false;     ///< more than one rank has it
     bool state_shared = false;  ///< a rank updates its own block alone
     bool gradients_shared = false;
-    int filled = 0, taken = 0;  ///< micro-batches in what was filled in, and kept
+    std::vector<int> filled, taken;  ///< by set: micro-batches in what was filled in, and kept
     // Offload:
     Eigen::VectorXd on_host;         ///< gradients of the share
     int left = 0, kept_on_host = 0;  ///< micro-batches in what has left the GPU, and in these
     bool states_read = false, updated_on_host = false, unwritten = false;
   };
-  const NumericStepTask& task_;
+  const TrainingTask& task_;
   const TrainingPlan& plan_;
+  std::size_t sets_;
   std::map<int, Held> layers_;
   std::vector<Bucket> buckets_;
   std::vector<Bucket::Piece> tied_, partial_;
   int updates_ = 0;
 
-  void add_layer(const RankPlace&, int number, int stage);
+  void add_layer(const RankPlace&, int number);
   void add_bucket(const GradientBucket&, int rank);
+  bool late() const { return sets_ > 1; }  ///< gradients wait while those of the next step are made
   int micro_batches_in(const Bucket&) const;
   bool in_blocks(const Held&, Index element) const;
   double gradient(const Held&, Index element) const;
   void set_gradient(Held&, Index element, double value);
   void step(Held&, Index element, double& parameter) const;
+  template <class Part>
+  Eigen::VectorXd all(Part) const;
+  template <class Part>
+  void set_all(const Eigen::VectorXd&, Part);
+  /// visit(held, element of the layer, element of the bucket) for all of a bucket.
+  template <class Self, class Visit>
+  static void of_bucket(Self& self, const Bucket& b, Visit visit) {
+    Index at = 0;
+    for (const Bucket::Piece& piece : b.pieces) {
+      auto& held = self.layers_.at(piece.layer);
+      for (Index i = piece.first; i < piece.first + piece.count; ++i, ++at) visit(held, i, at);
+    }
+  }
+  /// The same, element of the share, for what the rank answers for.
   template <class Visit>
-  void of_share(const Bucket&, Visit);
+  void of_share(const Bucket& b, Visit visit) {
+    of_bucket(*this, b, [&](Held& held, Index i, Index at) {
+      if (at >= b.own_begin && at < b.own_end) visit(held, i, at - b.own_begin);
+    });
+  }
   void finish_on_host();
 };
 

@@ -1,7 +1,6 @@
-#include "strategies/values/guarded_training.hpp"
+#include "strategies/failures/guarded_training.hpp"
 
 #include <algorithm>
-#include <map>
 #include <numeric>
 #include <utility>
 
@@ -11,22 +10,30 @@ namespace trainyard {
 namespace {
 
 constexpr Tag kWeights = 1, kJoin = 2, kSave = 3, kAsk = 4, kState = 5, kGradients = 1000;
-constexpr std::uint16_t kState0 = 0, kGradient0 = 1;  // buffers; the leader keeps worker k's gradient in kGradient0 + k
-constexpr std::uint16_t kComputeCall = 1, kUpdateCall = 2, kLifeCall = 3;
+using Buffer = TrainingBuffer::Kind;
+constexpr TrainingBuffer kStateBuffer{Buffer::parameters, 0}, kGradientBuffer{Buffer::gradients, 0};
 
-BufferRef whole(std::uint16_t buffer) { return {buffer, 0, 1}; }
+/// The leader keeps each worker's gradient.
+TrainingBuffer gradient_of_worker(int worker) { return {Buffer::arrivals, static_cast<std::size_t>(worker)}; }
 
-/// The state is the weights, then the step and the leader's life.
+/// Calls besides those of training_calls.hpp, in the same manner.
+enum class GuardedCall : std::uint16_t {
+  none,
+  compute = 64,  ///< a worker: all passes of the state's step
+  update,        ///< the leader
+  begin_life,    ///< the leader, with what the store had; index: how often it has failed
+};
+
+/// The state is what RankParameters keep, then the step and the leader's life.
 Eigen::Index step_at(const Eigen::VectorXd& state) { return state.size() - 2; }
 int step_of(const Eigen::VectorXd& state) { return static_cast<int>(state[step_at(state)]); }
 int life_of(const Eigen::VectorXd& state) { return static_cast<int>(state[step_at(state) + 1]); }
-Eigen::VectorXd weights_of(const Eigen::VectorXd& state) { return state.head(step_at(state)); }
 Tag gradient_tag(int step, int life) {
   constexpr Tag kLives = 1000;
   return kGradients + static_cast<Tag>(step) * kLives + static_cast<Tag>(life);
 }
 
-Op guarded_message(Kind kind, int stream, int slot, Tag tag, Bytes bytes, Mode mode, std::uint16_t buffer) {
+Op guarded_message(Kind kind, int stream, int slot, Tag tag, Bytes bytes, Mode mode, TrainingBuffer buffer) {
   Op op;
   op.kind = kind;
   op.stream = static_cast<Stream>(stream);
@@ -35,23 +42,23 @@ Op guarded_message(Kind kind, int stream, int slot, Tag tag, Bytes bytes, Mode m
   op.message.bytes = bytes;
   op.message.mode = mode;
   op.effect.action = Action::copy;
-  (kind == Kind::send ? op.effect.read : op.effect.write) = whole(buffer);
+  (kind == Kind::send ? op.effect.read : op.effect.write) = {number_of(buffer), 0, 1};
   return op;
 }
 
 /// A message that says no more than its tag.
 Op guarded_signal(Kind kind, int stream, int slot, Tag tag) {
-  Op op = guarded_message(kind, stream, slot, tag, Bytes{0}, Mode::eager, 0);
+  Op op = guarded_message(kind, stream, slot, tag, Bytes{0}, Mode::eager, kStateBuffer);
   op.effect = {};
   return op;
 }
 
-Op guarded_work(Kind kind, int stream, const Work& work, std::uint16_t call) {
+Op guarded_work(Kind kind, int stream, const Work& work, GuardedCall call, int index = 0) {
   Op op;
   op.kind = kind;
   op.stream = static_cast<Stream>(stream);
   op.work = work;
-  if (call > 0) op.effect = {Action::call, call, {}, {}};
+  if (call != GuardedCall::none) op.effect = effect_of(call, {index});
   return op;
 }
 
@@ -70,15 +77,15 @@ class GuardedWorker : public CoroutineProgram {
       co_await next_event;
     }
     for (;;) {
-      const Op take = guarded_message(Kind::recv, 0, 0, kWeights, Bytes{0}, Mode::eager, kState0);
+      const Op take = guarded_message(Kind::recv, 0, 0, kWeights, Bytes{0}, Mode::eager, kStateBuffer);
       co_yield take;
       co_await next_event;
       const Eigen::VectorXd& state = training_.state(rank_);
       const Tag tag = gradient_tag(step_of(state), life_of(state));
-      const Op compute = guarded_work(Kind::compute, 0, plan.gradient, kComputeCall);
+      const Op compute = guarded_work(Kind::compute, 0, plan.gradient, GuardedCall::compute);
       co_yield compute;
       co_await next_event;
-      const Op give = guarded_message(Kind::send, 0, 0, tag, plan.weights, Mode::eager, kGradient0);
+      const Op give = guarded_message(Kind::send, 0, 0, tag, plan.weights, Mode::eager, kGradientBuffer);
       co_yield give;
       co_await next_event;
     }
@@ -110,13 +117,13 @@ class GuardedLeader : public CoroutineProgram {
     co_yield listen;
     while (training_.step() < plan_.steps) {
       co_yield gather();
-      const Op update = guarded_work(Kind::compute, own_, plan_.update, kUpdateCall);
+      const Op update = guarded_work(Kind::compute, own_, plan_.update, GuardedCall::update);
       co_yield update;
       for (Event e = co_await next_event; e.stream != own_; e = co_await next_event)
         if (note_join(e)) co_yield listen;
       if (training_.step() % plan_.save_every != 0) continue;
       const Op save =
-          guarded_message(Kind::send, saves_, plan_.workers, kSave, plan_.weights, Mode::rendezvous, kState0);
+          guarded_message(Kind::send, saves_, plan_.workers, kSave, plan_.weights, Mode::rendezvous, kStateBuffer);
       co_yield save;
       for (Event e = co_await next_event; e.stream != saves_; e = co_await next_event)
         if (note_join(e)) co_yield listen;
@@ -143,10 +150,9 @@ class GuardedLeader : public CoroutineProgram {
   Ops load() {
     const Op ask = guarded_signal(Kind::send, own_, plan_.workers, kAsk);
     co_yield ask;
-    const Op take = guarded_message(Kind::recv, own_, plan_.workers, kState, Bytes{0}, Mode::rendezvous, kState0);
+    const Op take = guarded_message(Kind::recv, own_, plan_.workers, kState, Bytes{0}, Mode::rendezvous, kStateBuffer);
     co_yield take;
-    Op live = guarded_work(Kind::mark, own_, {}, kLifeCall);
-    live.effect.read.buffer = static_cast<std::uint16_t>(life_);
+    const Op live = guarded_work(Kind::mark, own_, {}, GuardedCall::begin_life, life_);
     co_yield live;
     for (int ended = 0; ended < 3; ++ended) co_await next_event;
   }
@@ -159,17 +165,17 @@ class GuardedLeader : public CoroutineProgram {
   }
 
   Ops give_and_take(int worker) {
-    const Op give = guarded_message(Kind::send, worker, worker, kWeights, plan_.weights, Mode::eager, kState0);
+    const Op give = guarded_message(Kind::send, worker, worker, kWeights, plan_.weights, Mode::eager, kStateBuffer);
     co_yield give;
     const Op take = guarded_message(Kind::recv, plan_.workers + worker, worker, gradient_tag(training_.step(), life_),
-                                    Bytes{0}, Mode::eager, static_cast<std::uint16_t>(kGradient0 + worker));
+                                    Bytes{0}, Mode::eager, gradient_of_worker(worker));
     co_yield take;
   }
 
   /// The gradients of one step: of all, or of those that answer in time.
   Ops gather() {
     const Op listen = guarded_signal(Kind::recv, joins_, kAnyPeer, kJoin);
-    const Op timer = guarded_work(Kind::delay, timer_, plan_.timeout, 0);
+    const Op timer = guarded_work(Kind::delay, timer_, plan_.timeout, GuardedCall::none);
     std::vector<int> come, waited_for;
     for (const int worker : std::exchange(rejoining_, {})) alive_[static_cast<std::size_t>(worker)] = true;
     for (int worker = 0; worker < plan_.workers; ++worker)
@@ -213,9 +219,9 @@ class GuardedStore : public CoroutineProgram {
 
  protected:
   Ops run() override {
-    const Op take = guarded_message(Kind::recv, 0, 0, kSave, Bytes{0}, Mode::rendezvous, kState0);
+    const Op take = guarded_message(Kind::recv, 0, 0, kSave, Bytes{0}, Mode::rendezvous, kStateBuffer);
     const Op asked = guarded_signal(Kind::recv, 1, 0, kAsk);
-    const Op give = guarded_message(Kind::send, 2, 0, kState, bytes_, Mode::rendezvous, kState0);
+    const Op give = guarded_message(Kind::send, 2, 0, kState, bytes_, Mode::rendezvous, kStateBuffer);
     co_yield take;
     co_yield asked;
     for (;;) {
@@ -233,24 +239,19 @@ class GuardedStore : public CoroutineProgram {
 
 }  // namespace
 
-GuardedTraining::GuardedTraining(GuardedPlan plan, Values& values, Executor& executor)
-    : plan_(std::move(plan)), values_(values), executor_(executor) {
-  Eigen::VectorXd begin(plan_.start.size() + 2);
-  begin << plan_.start, 0, 0;
-  for (Actor actor = 0; actor <= plan_.store(); ++actor) values_.buffer(actor, kState0) = begin;
-  for (Actor worker = 0; worker < plan_.workers; ++worker) {
-    values_.buffer(worker, kGradient0) = Eigen::VectorXd::Zero(plan_.start.size());
-    values_.buffer(plan_.leader(), static_cast<std::uint16_t>(kGradient0 + worker)) = Eigen::VectorXd::Zero(1);
-  }
-  values_.on_call(kComputeCall, [this](Actor actor, const Op&) {
-    const Eigen::VectorXd& at = state(actor);
-    values_.buffer(actor, kGradient0) = plan_.function(actor, step_of(at), weights_of(at));
-  });
-  values_.on_call(kUpdateCall, [this](Actor, const Op&) { update(); });
-  values_.on_call(kLifeCall, [this](Actor actor, const Op& op) {
-    Eigen::VectorXd& at = state(actor);
-    at[step_at(at) + 1] = op.effect.read.buffer;
-  });
+GuardedTraining::GuardedTraining(const GuardedPlan& plan, TrainingValues& values, Executor& executor)
+    : plan_(plan), values_(values), executor_(executor), leader_(values.add_learner(plan.leader())) {
+  Eigen::VectorXd begin(leader_.state().size() + 2);
+  begin << leader_.state(), 0, 0;
+  for (Actor actor = 0; actor <= plan_.store(); ++actor) state(actor) = begin;
+  for (Actor worker = 0; worker < plan_.workers; ++worker) values_.parameters(worker).forget_parameters();
+  values_.on(GuardedCall::compute, [this](Actor worker, const CallArguments&) { compute(worker); });
+  values_.on(GuardedCall::update, [this](Actor, const CallArguments&) { update(); });
+  values_.on(GuardedCall::begin_life, [this](Actor, const CallArguments& call) { begin_life(call.index); });
+}
+
+Eigen::VectorXd& GuardedTraining::state(Actor actor) const {
+  return values_.buffer(actor, kStateBuffer.kind, kStateBuffer.index);
 }
 
 std::unique_ptr<Program> GuardedTraining::worker(int rank, bool back) const {
@@ -261,29 +262,33 @@ std::unique_ptr<Program> GuardedTraining::leader(int life) const {
 }
 std::unique_ptr<Program> GuardedTraining::store() const { return std::make_unique<GuardedStore>(plan_); }
 
-Eigen::VectorXd GuardedTraining::weights() const { return weights_of(state(plan_.leader())); }
 int GuardedTraining::step() const { return step_of(state(plan_.leader())); }
 
+void GuardedTraining::compute(Actor worker) {
+  const Eigen::VectorXd& at = state(worker);
+  values_.parameters(worker).set_state(at.head(step_at(at)));
+  values_.buffer(worker, kGradientBuffer.kind, kGradientBuffer.index) = values_.rank(worker).whole_step(step_of(at));
+}
+
 void GuardedTraining::update() {
+  Eigen::VectorXd sum = Eigen::VectorXd::Zero(leader_.all_parameters().size());
+  for (const int worker : contributors_) {
+    const TrainingBuffer came = gradient_of_worker(worker);
+    sum += values_.buffer(plan_.leader(), came.kind, came.index);
+  }
+  leader_.set_all_gradients(sum * (plan_.workers / static_cast<double>(contributors_.size())));
+  leader_.apply_gradients();
   Eigen::VectorXd& at = state(plan_.leader());
-  Eigen::VectorXd sum = Eigen::VectorXd::Zero(plan_.start.size());
-  for (const int worker : contributors_)
-    sum += values_.buffer(plan_.leader(), static_cast<std::uint16_t>(kGradient0 + worker));
-  at.head(step_at(at)) -= plan_.rate / static_cast<double>(contributors_.size()) * sum;
+  at.head(step_at(at)) = leader_.state();
   updates_.push_back({step_of(at), contributors_});
   at[step_at(at)] += 1;
 }
 
-Eigen::VectorXd replay(const GuardedPlan& plan, const std::vector<GuardedUpdate>& updates) {
-  std::map<int, const GuardedUpdate*> last;
-  for (const GuardedUpdate& update : updates) last[update.step] = &update;
-  Eigen::VectorXd weights = plan.start;
-  for (const auto& [step, update] : last) {
-    Eigen::VectorXd sum = Eigen::VectorXd::Zero(weights.size());
-    for (const int worker : update->workers) sum += plan.function(worker, step, weights);
-    weights -= plan.rate / static_cast<double>(update->workers.size()) * sum;
-  }
-  return weights;
+/// What the store had is the leader's; its life is a new one.
+void GuardedTraining::begin_life(int life) {
+  Eigen::VectorXd& at = state(plan_.leader());
+  leader_.set_state(at.head(step_at(at)));
+  at[step_at(at) + 1] = life;
 }
 
 }  // namespace trainyard

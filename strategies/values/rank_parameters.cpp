@@ -1,4 +1,4 @@
-#include "strategies/values/layers/rank_parameters.hpp"
+#include "strategies/values/rank_parameters.hpp"
 
 #include <fmt/format.h>
 
@@ -8,12 +8,12 @@
 
 #include "sim/error.hpp"
 #include "sim/observers/values.hpp"
+#include "strategies/plan/update_policy.hpp"
 #include "strategies/values/layers/layers.hpp"
 
 namespace trainyard::numeric {
 namespace {
 
-constexpr double kGone = std::numeric_limits<double>::quiet_NaN();
 constexpr const char* kTable = "token_embedding.weight";
 constexpr const char* kOutput = "output.weight";
 
@@ -22,7 +22,7 @@ bool lists(const Layer& layer, const std::string& tensor) {
                      [&tensor](const ParameterTensor& t) { return t.name == tensor; });
 }
 
-bool tied(const NumericStepTask& task) {
+bool tied(const TrainingTask& task) {
   const TransformerConfig* config = std::get_if<TransformerConfig>(&task.model);
   return config && config->tie_word_embeddings;
 }
@@ -36,9 +36,9 @@ std::vector<int> layers_of(const StagePlan& stage) {
 }  // namespace
 
 RankParameters::RankParameters(const RankPlace& place, const TrainingPlan& plan, int rank, int stage)
-    : task_(place.task), plan_(plan) {
+    : task_(place.task), plan_(plan), sets_(static_cast<std::size_t>(update_policy_of(plan).gradient_sets())) {
   const StagePlan& mine = plan.stages.at(static_cast<std::size_t>(stage));
-  for (const int number : layers_of(mine)) add_layer(place, number, stage);
+  for (const int number : layers_of(mine)) add_layer(place, number);
   for (const GradientBucket& bucket : mine.buckets) add_bucket(bucket, rank);
   for (auto& [number, held] : layers_)
     for (const LayerShard::Tensor& tensor : held.shard.tensors) {
@@ -53,31 +53,20 @@ RankParameters::RankParameters(const RankPlace& place, const TrainingPlan& plan,
       if (tied(task_) && is_tied && at_an_end) tied_.push_back({number, tensor.first, count});
     }
   for (std::size_t b = 0; b < buckets_.size(); ++b)
-    if (plan.zero == ZeroStage::parameters) drop_parameters(static_cast<int>(b));
+    if (plan.zero == ZeroStage::parameters) drop_parameters(b);
 }
 
-void RankParameters::add_layer(const RankPlace& place, int number, int stage) {
+void RankParameters::add_layer(const RankPlace& place, int number) {
   const Network& network = *plan_.network;
-  Layer layer = network.layers.at(static_cast<std::size_t>(number));
+  const Layer& layer = network.layers.at(static_cast<std::size_t>(number));
   const bool is_head = number + 1 == static_cast<int>(network.layers.size());
-  const std::vector<int> here = layers_of(plan_.stages[static_cast<std::size_t>(stage)]);
-  const bool with_table = std::count(here.begin(), here.end(), 0) > 0;
-  const bool listed = lists(layer, kOutput), own = tied(task_) && is_head && (listed || !with_table);
-  const TensorShards shards = layer_tensors(place, number, network, own);
-  if (own && !listed) {  // no bucket has it, so that nobody would add up the gradients of its replicas
-    if (plan_.mesh.data * plan_.mesh.context > 1)
-      throw InternalError("the head's own copy of a tied weight is no parameter of its layer, but has replicas");
-    ParameterTensor copy;
-    copy.name = kOutput;
-    copy.elements = static_cast<double>(shards.at(kOutput).whole.size());
-    layer.parameters.push_back(copy);
-  }
+  const bool own_copy = tied(task_) && is_head && lists(layer, kOutput);  // on a stage that has no table
   Held& held = layers_[number];
-  held.shard = LayerShard(layer, shards, task_.seed);
+  held.shard = LayerShard(layer, layer_tensors(place, number, network, own_copy), task_.seed);
   held.host_parameters = held.shard.parameters;
   const Index size = held.shard.parameters.size();
-  for (Eigen::VectorXd* v : {&held.kept, &held.first_moment, &held.second_moment, &held.last_gradient})
-    v->setZero(size);
+  for (Eigen::VectorXd* v : {&held.first_moment, &held.second_moment, &held.last_gradient}) v->setZero(size);
+  held.kept.assign(sets_, Eigen::VectorXd::Zero(size));
   held.own.assign(static_cast<std::size_t>(size), 1);
   held.bucket.assign(static_cast<std::size_t>(size), -1);
 }
@@ -105,6 +94,8 @@ void RankParameters::add_bucket(const GradientBucket& planned, int rank) {
   const auto replicas = experts ? plan_.mesh.expert_replicas(rank) : plan_.mesh.replicas(rank);
   const auto index = std::find(group.begin(), group.end(), rank) - group.begin();
   b.exchanged = replicas.size() > 1;
+  b.filled.assign(sets_, 0);
+  b.taken.assign(sets_, 0);
   b.state_shared = group.size() > 1 && plan_.zero >= ZeroStage::optimizer;
   b.gradients_shared = group.size() > 1 && plan_.zero >= ZeroStage::gradients;
   b.own_end = b.elements;
@@ -136,126 +127,122 @@ int RankParameters::micro_batches_in(const Bucket& b) const {
   return b.pieces.empty() ? 0 : least;
 }
 
-void RankParameters::fill_bucket(int number, Eigen::VectorXd& buffer) {
-  Bucket& b = buckets_.at(static_cast<std::size_t>(number));
-  b.filled = micro_batches_in(b);
-  if (b.filled == b.taken) throw InternalError(fmt::format("bucket {} leaves without new gradients", number));
-  buffer.resize(b.elements);
-  Index at = 0;
-  for (const Bucket::Piece& piece : b.pieces) {
-    auto part = layers_.at(piece.layer).shard.gradient.segment(piece.first, piece.count);
-    buffer.segment(at, piece.count) = part;
-    if (b.gradients_shared) part.setZero();  // their sum is kept elsewhere
-    at += piece.count;
-  }
+/// Updates that are late leave a layer's count to the next step.
+void RankParameters::accumulated(int number) {
+  int& count = layers_.at(number).micro_batches;
+  if (late() && count == plan_.micro_batches) count = 0;
+  ++count;
 }
 
-void RankParameters::keep_gradients(int number, const Eigen::VectorXd& buffer) {
-  Bucket& b = buckets_.at(static_cast<std::size_t>(number));
-  if (buffer.size() != b.elements) throw InternalError(fmt::format("bucket {} was never filled", number));
-  b.taken = b.filled;
-  Index at = 0;
-  for (const Bucket::Piece& piece : b.pieces) {
-    Held& held = layers_.at(piece.layer);
-    for (Index i = piece.first; i < piece.first + piece.count; ++i, ++at) {
-      if (!b.gradients_shared)
-        held.shard.gradient[i] = buffer[at];
-      else if (at >= b.own_begin && at < b.own_end)
-        held.kept[i] += buffer[at];
-    }
-  }
+void RankParameters::fill_bucket(std::size_t place, Eigen::VectorXd& buffer) {
+  const std::size_t set = place / buckets_.size();
+  Bucket& b = buckets_[place % buckets_.size()];
+  b.filled.at(set) = micro_batches_in(b);
+  if (b.filled[set] == b.taken[set]) throw InternalError(fmt::format("bucket {} leaves without new gradients", place));
+  buffer = gradients(place % buckets_.size());
+  if (b.gradients_shared || late()) clear_gradients(place % buckets_.size());  // their sum is kept elsewhere
+}
+
+void RankParameters::keep_gradients(std::size_t place, const Eigen::VectorXd& buffer) {
+  const std::size_t set = place / buckets_.size();
+  Bucket& b = buckets_[place % buckets_.size()];
+  if (buffer.size() != b.elements) throw InternalError(fmt::format("bucket {} was never filled", place));
+  b.taken.at(set) = b.filled[set];
+  if (!b.gradients_shared && !late()) return set_gradients(place, buffer);
+  of_share(b, [&](Held& held, Index i, Index at) { held.kept[set][i] += buffer[b.own_begin + at]; });
+}
+
+Eigen::VectorXd RankParameters::gradients(std::size_t bucket) const {
+  const Bucket& b = buckets_.at(bucket);
+  Eigen::VectorXd all(b.elements);
+  of_bucket(*this, b, [&all](const Held& held, Index i, Index at) { all[at] = held.shard.gradient[i]; });
+  return all;
+}
+
+void RankParameters::set_gradients(std::size_t bucket, const Eigen::VectorXd& all) {
+  of_bucket(*this, buckets_.at(bucket), [&all](Held& held, Index i, Index at) { held.shard.gradient[i] = all[at]; });
+}
+
+void RankParameters::clear_gradients(std::size_t bucket) {
+  of_bucket(*this, buckets_.at(bucket), [](Held& held, Index i, Index) { held.shard.gradient[i] = 0; });
 }
 
 bool RankParameters::in_blocks(const Held& held, Index element) const {
   const int number = held.bucket[static_cast<std::size_t>(element)];
   if (number < 0) return false;
   const Bucket& b = buckets_[static_cast<std::size_t>(number)];
-  return b.gradients_shared && b.taken > 0 && b.taken == held.micro_batches;
+  return b.gradients_shared && b.taken[0] > 0 && b.taken[0] == held.micro_batches;
 }
 
 double RankParameters::gradient(const Held& held, Index element) const {
   if (!in_blocks(held, element)) return held.shard.gradient[element];
-  return held.own[static_cast<std::size_t>(element)] ? held.kept[element] : 0;
+  return held.own[static_cast<std::size_t>(element)] ? held.kept[0][element] : 0;
 }
 
 void RankParameters::set_gradient(Held& held, Index element, double value) {
   if (!in_blocks(held, element))
     held.shard.gradient[element] = value;
   else if (held.own[static_cast<std::size_t>(element)])
-    held.kept[element] = value;
+    held.kept[0][element] = value;
 }
 
-void RankParameters::step(Held& held, Index i, double& w) const {
-  const double g = held.last_gradient[i];
-  double &m = held.first_moment[i], &v = held.second_moment[i];
-  if (task_.update == NumericStepTask::Update::momentum) {
-    m = task_.momentum * m + g;
-    w -= task_.learning_rate * m;
-    return;
-  }
-  const double steps = updates_ + 1;
-  m = task_.beta1 * m + (1 - task_.beta1) * g;
-  v = task_.beta2 * v + (1 - task_.beta2) * g * g;
-  const double mean = m / (1 - std::pow(task_.beta1, steps)), square = v / (1 - std::pow(task_.beta2, steps));
-  w -= task_.learning_rate * mean / (std::sqrt(square) + task_.epsilon);
+void RankParameters::step(Held& held, Index i, double& parameter) const {
+  task_.rule.step(parameter, held.last_gradient[i], held.first_moment[i], held.second_moment[i], updates_ + 1);
 }
 
-void RankParameters::update() {
+void RankParameters::update(std::size_t set) {
+  const bool summed = update_policy_of(plan_).sums_gradients(updates_);
   for (const Bucket& b : buckets_)
-    if (b.exchanged && b.taken != plan_.micro_batches)
+    if (summed && b.exchanged && b.taken.at(set) != plan_.micro_batches)
       throw InternalError(
-          fmt::format("a bucket has the gradients of {} micro-batches of {}", b.taken, plan_.micro_batches));
-  for (auto& [number, held] : layers_) {
-    if (held.micro_batches != plan_.micro_batches)
+          fmt::format("a bucket has the gradients of {} micro-batches of {}", b.taken[set], plan_.micro_batches));
+  for (const auto& [number, held] : layers_)
+    if (!late() && held.micro_batches != plan_.micro_batches)
       throw InternalError(fmt::format("layer {} has the gradients of {} micro-batches of {}", number,
                                       held.micro_batches, plan_.micro_batches));
-    for (Index i = 0; i < held.kept.size(); ++i) {
+  apply_gradients(set);
+}
+
+void RankParameters::apply_gradients(std::size_t set) {
+  for (auto& [number, held] : layers_) {
+    for (Index i = 0; i < held.shard.gradient.size(); ++i) {
       const bool own = held.own[static_cast<std::size_t>(i)];
       if (own && plan_.offload.used() && held.bucket[static_cast<std::size_t>(i)] >= 0) continue;  // by the host
-      held.last_gradient[i] = own ? gradient(held, i) : kGone;
+      held.last_gradient[i] = !own ? kGone : late() ? held.kept[set][i] : gradient(held, i);
       if (own)
         step(held, i, held.shard.parameters[i]);
       else
         held.shard.parameters[i] = kGone;  // until its owner tells
     }
+    held.kept[set].setZero();
+    if (late()) continue;  // what else is there is the next step's
     held.shard.gradient.setZero();
-    held.kept.setZero();
     held.micro_batches = 0;
   }
   if (plan_.offload.used()) finish_on_host();
-  for (Bucket& b : buckets_) b.filled = b.taken = 0;
+  for (Bucket& b : buckets_) b.filled[set] = b.taken[set] = 0;
   ++updates_;
 }
 
-void RankParameters::fill_parameters(int number, Eigen::VectorXd& buffer) const {
-  const Bucket& b = buckets_.at(static_cast<std::size_t>(number));
+void RankParameters::fill_parameters(std::size_t number, Eigen::VectorXd& buffer) const {
+  const Bucket& b = buckets_.at(number);
   buffer.setConstant(b.elements, kGone);
-  Index at = 0;
-  for (const Bucket::Piece& piece : b.pieces) {
-    const Held& held = layers_.at(piece.layer);
-    for (Index i = piece.first; i < piece.first + piece.count; ++i, ++at)
-      if (at >= b.own_begin && at < b.own_end) buffer[at] = held.shard.parameters[i];
-  }
+  of_bucket(*this, b, [&](const Held& held, Index i, Index at) {
+    if (at >= b.own_begin && at < b.own_end) buffer[at] = held.shard.parameters[i];
+  });
 }
 
-void RankParameters::take_parameters(int number, const Eigen::VectorXd& buffer) {
-  const Bucket& b = buckets_.at(static_cast<std::size_t>(number));
+void RankParameters::take_parameters(std::size_t number, const Eigen::VectorXd& buffer) {
+  const Bucket& b = buckets_.at(number);
   if (buffer.size() != b.elements) throw InternalError(fmt::format("parameters {} were never filled in", number));
-  Index at = 0;
-  for (const Bucket::Piece& piece : b.pieces) {
-    layers_.at(piece.layer).shard.parameters.segment(piece.first, piece.count) = buffer.segment(at, piece.count);
-    at += piece.count;
-  }
+  of_bucket(*this, b, [&buffer](Held& held, Index i, Index at) { held.shard.parameters[i] = buffer[at]; });
 }
 
-void RankParameters::drop_parameters(int number) {
-  const Bucket& b = buckets_.at(static_cast<std::size_t>(number));
-  for (const Bucket::Piece& piece : b.pieces) {
-    Held& held = layers_.at(piece.layer);
-    for (Index i = piece.first; i < piece.first + piece.count; ++i)
-      if (!held.own[static_cast<std::size_t>(i)] || plan_.offload.parameters != OffloadDevice::none)
-        held.shard.parameters[i] = kGone;
-  }
+void RankParameters::drop_parameters(std::size_t number) {
+  of_bucket(*this, buckets_.at(number), [this](Held& held, Index i, Index) {
+    if (!held.own[static_cast<std::size_t>(i)] || plan_.offload.parameters != OffloadDevice::none)
+      held.shard.parameters[i] = kGone;
+  });
 }
 
 void RankParameters::fill_tied(Eigen::VectorXd& buffer) const {

@@ -1,11 +1,10 @@
+#include "reference_training.hpp"
+
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <cmath>
 #include <limits>
-
-#include "sim/error.hpp"
-#include "strategies/values/layers/numeric_step.hpp"
 
 namespace trainyard {
 using numeric::Index;
@@ -19,7 +18,7 @@ double apart(double a, double b) {
   return std::isnan(difference) ? kMissing : difference;
 }
 
-Network whole_network(const NumericStepTask& task) {
+Network whole_network(const TrainingTask& task) {
   if (const MlpShape* shape = std::get_if<MlpShape>(&task.model))
     return mlp_network(*shape, task.micro_batch_size, Precision::fp64);
   return transformer_network(std::get<TransformerConfig>(task.model), task.micro_batch_size, task.seq_length,
@@ -28,34 +27,23 @@ Network whole_network(const NumericStepTask& task) {
 
 }  // namespace
 
-double NumericDifference::largest() const { return std::max({loss, gradients, parameters}); }
+double TrainingDifference::largest() const { return std::max({loss, gradients, parameters}); }
 
-double NumericStep::loss(int step, int tensor) const {
-  double sum = 0;
-  bool any = false;
-  for (const auto& rank : ranks_)
-    if (rank->at.tensor == tensor && rank->parameters->has(static_cast<int>(stands_.size()) - 1)) {
-      if (static_cast<std::size_t>(step) >= rank->losses.size()) return kMissing;
-      sum += rank->losses[static_cast<std::size_t>(step)];
-      any = true;
-    }
-  return any ? sum : kMissing;
-}
-
-NumericDifference NumericStep::difference(const NumericStep& one_device) const {
-  NumericDifference d;
-  const numeric::RankParameters& whole = *one_device.ranks_.front()->parameters;
+TrainingDifference difference(const TrainingValues& split, const TrainingValues& one_device) {
+  const TrainingPlan& plan = split.plan();
+  TrainingDifference d;
+  const numeric::RankParameters& whole = one_device.parameters(0);
   const auto raise = [&d](double& to, double value, const std::string& what) {
     if (value > d.largest()) d.worst = fmt::format("{}: {:.3g}", what, value);
     to = std::max(to, value);
   };
-  for (int tensor = 0; tensor < plan_.mesh.tensor; ++tensor)
-    for (int step = 0; step < plan_.steps; ++step) {
+  for (int tensor = 0; tensor < plan.mesh.tensor; ++tensor)
+    for (int step = 0; step < plan.steps; ++step) {
       const double one = one_device.loss(step);
-      raise(d.loss, apart(loss(step, tensor), one) / std::abs(one), fmt::format("loss of step {}", step));
+      raise(d.loss, apart(split.loss(step, tensor), one) / std::abs(one), fmt::format("loss of step {}", step));
     }
-  for (std::size_t rank = 0; rank < ranks_.size(); ++rank) {
-    const numeric::RankParameters& mine = *ranks_[rank]->parameters;
+  for (int rank = 0; rank < plan.ranks(); ++rank) {
+    const numeric::RankParameters& mine = split.parameters(rank);
     if (mine.updates() != whole.updates()) raise(d.parameters, kMissing, fmt::format("updates of rank {}", rank));
     for (const int number : mine.numbers()) {
       const numeric::LayerShard& shard = mine.layer(number);
@@ -73,7 +61,7 @@ NumericDifference NumericStep::difference(const NumericStep& one_device) const {
           const double gradient = element < 0 ? 0 : gradients[first + element];
           const double parameter = element < 0 ? 0 : all.parameters[first + element];
           if (own) raise(d.gradients, apart(mine.last_gradient(number)[at], gradient) / step, "gradient " + what);
-          if (own || plan_.zero != ZeroStage::parameters)
+          if (own || plan.zero != ZeroStage::parameters)
             raise(d.parameters, apart(mine.parameter(number, at), parameter) / size, what);
         }
       }
@@ -82,28 +70,23 @@ NumericDifference NumericStep::difference(const NumericStep& one_device) const {
   return d;
 }
 
-ReferenceStep::ReferenceStep(const NumericStepTask& task, int global_batch, int steps) : task_(task) {
+ReferenceTraining::ReferenceTraining(const TrainingTask& task, int global_batch, int steps) : task_(task) {
   task_.micro_batch_size = global_batch;
-  plan_.network = std::make_shared<const Network>(whole_network(task_));
+  plan_ = replica_plan(std::make_shared<const Network>(whole_network(task_)), 1);
   plan_.steps = steps;
-  plan_.stages.resize(1);
-  plan_.stages[0].chunks.emplace_back();
-  for (std::size_t layer = 0; layer < plan_.network->layers.size(); ++layer)
-    plan_.stages[0].chunks[0].push_back(static_cast<int>(layer));
-  numbers_ = std::make_unique<NumericStep>(task_, plan_);
-  numbers_->attach(values_);
+  training_ = std::make_unique<TrainingValues>(task_, plan_, values_);
 }
 
-void ReferenceStep::all_layers(TrainingCall call, bool reversed) {
+void ReferenceTraining::all_layers(TrainingCall call, bool reversed) {
   const int layers = static_cast<int>(plan_.network->layers.size());
-  for (int i = 0; i < layers; ++i) numbers_->call(call, 0, {reversed ? layers - 1 - i : i, 0, kEndOfPass});
+  for (int i = 0; i < layers; ++i) training_->call(call, 0, {reversed ? layers - 1 - i : i, 0, kEndOfPass});
 }
 
-void ReferenceStep::forward() { all_layers(TrainingCall::forward, false); }
-void ReferenceStep::backward() { all_layers(TrainingCall::backward, true); }
-void ReferenceStep::update() { numbers_->call(TrainingCall::update, 0, {}); }
+void ReferenceTraining::forward() { all_layers(TrainingCall::forward, false); }
+void ReferenceTraining::backward() { all_layers(TrainingCall::backward, true); }
+void ReferenceTraining::update() { training_->call(TrainingCall::update, 0, {}); }
 
-void ReferenceStep::run() {
+void ReferenceTraining::run() {
   for (int step = 0; step < plan_.steps; ++step) {
     forward();
     backward();

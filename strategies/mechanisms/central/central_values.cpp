@@ -1,0 +1,75 @@
+#include "strategies/mechanisms/central/central_values.hpp"
+
+namespace trainyard {
+namespace {
+
+using Buffer = TrainingBuffer::Kind;
+
+Eigen::VectorXd flat(const Eigen::MatrixXd& m) { return Eigen::Map<const Eigen::VectorXd>(m.data(), m.size()); }
+
+/// A replica's gradients are gone once they are in the bucket; a master's are what the others' are added to.
+void fill_bucket(TrainingValues& values, const CentralPlan& plan, Actor actor, const CallArguments& about) {
+  if (actor == plan.center) return values.call(TrainingCall::fill_bucket, actor, about);
+  values.buffer(actor, Buffer::gradients, about.bucket()) = values.parameters(actor).gradients(about.bucket());
+  values.parameters(actor).clear_gradients(about.bucket());
+}
+
+void fill_output(TrainingValues& values, const CentralPlan& plan, Actor actor, int micro_batch) {
+  const Eigen::VectorXd own = flat(values.rank(actor).output(micro_batch));
+  Eigen::VectorXd& outputs = values.buffer(actor, Buffer::outputs);
+  outputs.resize(own.size() * (actor == plan.center ? plan.replicas : 1));
+  outputs.head(own.size()) = own;
+}
+
+/// Of every replica's samples, by the outputs that came from it.
+void compute_loss(TrainingValues& values, const CentralPlan& plan, Actor actor, int micro_batch) {
+  const Eigen::MatrixXd& own = values.rank(actor).output(micro_batch);
+  const Eigen::VectorXd& outputs = values.buffer(actor, Buffer::outputs);
+  Eigen::VectorXd gradients(outputs.size());
+  for (int replica = 0; replica < plan.replicas; ++replica) {
+    const Eigen::Map<const Eigen::MatrixXd> out(outputs.data() + replica * own.size(), own.rows(), own.cols());
+    gradients.segment(replica * own.size(), own.size()) = flat(values.rank(replica).loss_gradient(micro_batch, out));
+  }
+  values.buffer(actor, Buffer::output_gradients) = gradients;
+}
+
+/// From the gradients by the outputs that the master gave; its own are the first of all.
+void backward(TrainingValues& values, Actor actor, const CallArguments& about) {
+  if (about.index + 1 == static_cast<int>(values.plan().network->layers.size())) {
+    const Eigen::MatrixXd& out = values.rank(actor).output(about.micro_batch);
+    const Eigen::VectorXd& came = values.buffer(actor, Buffer::output_gradients);
+    values.rank(actor).give_output_gradient(about.micro_batch,
+                                            Eigen::Map<const Eigen::MatrixXd>(came.data(), out.rows(), out.cols()));
+  }
+  values.call(TrainingCall::backward, actor, about);
+}
+
+}  // namespace
+
+void add_central_values(TrainingValues& values, const CentralPlan& plan) {
+  if (plan.has_master())
+    values.set_learner(plan.center);
+  else
+    values.add_learner(plan.center);
+  for (const Actor actor : plan.actors())
+    if (actor < plan.replicas && actor != plan.center) values.parameters(actor).forget_parameters();
+  values.on(TrainingCall::fill_bucket,
+            [&](Actor actor, const CallArguments& about) { fill_bucket(values, plan, actor, about); });
+  if (!plan.has_master()) {  // all gradients have met in its buffers
+    values.on(TrainingCall::update, [&](Actor center, const CallArguments&) {
+      numeric::RankParameters& held = values.parameters(center);
+      for (std::size_t b = 0; b < held.buckets(); ++b)
+        held.set_gradients(b, values.buffer(center, Buffer::gradients, b));
+      held.apply_gradients();
+    });
+    return;
+  }
+  values.on(CentralCall::fill_output,
+            [&](Actor actor, const CallArguments& about) { fill_output(values, plan, actor, about.micro_batch); });
+  if (!plan.loss_on_master) return;
+  values.on(CentralCall::loss,
+            [&](Actor actor, const CallArguments& about) { compute_loss(values, plan, actor, about.micro_batch); });
+  values.on(TrainingCall::backward, [&](Actor actor, const CallArguments& about) { backward(values, actor, about); });
+}
+
+}  // namespace trainyard

@@ -1,0 +1,89 @@
+#include "strategies/mechanisms/servers/server_values.hpp"
+
+namespace trainyard {
+
+namespace {
+using Buffer = TrainingBuffer::Kind;
+using What = ServerEvent::What;
+}  // namespace
+
+ServerValues::ServerValues(TrainingValues& values, const ServerPlan& plan)
+    : values_(values),
+      plan_(plan),
+      learned_(values.add_learner(plan.workers())),
+      sums_(plan.keys()),
+      states_(plan.keys()) {
+  for (std::size_t key = 0; key < plan.keys(); ++key) {
+    const Eigen::VectorXd own = values.parameters(0).parameters_of(key);
+    held(key) = Eigen::VectorXd::Zero(own.size() + 1);
+    held(key).head(own.size()) = own;
+  }
+  for (Actor worker = 0; worker < plan.workers(); ++worker) values.parameters(worker).forget_parameters();
+  values.on(TrainingCall::take_parameters, [this](Actor a, const CallArguments& call) { take(a, call.bucket()); });
+  values.on(TrainingCall::fill_bucket, [this](Actor a, const CallArguments& call) { push(a, call.bucket()); });
+  values.on(ServerCall::local_update, [this](Actor a, const CallArguments& call) { update_own(a, call.bucket()); });
+  for (const ServerCall what :
+       {ServerCall::first, ServerCall::add, ServerCall::update, ServerCall::apply, ServerCall::drop})
+    values.on(what, [this, what](Actor a, const CallArguments& call) { process(what, a, ServerPush::of(call)); });
+}
+
+/// A server's weights of a key, and how often they were updated.
+Eigen::VectorXd& ServerValues::held(std::size_t key) const {
+  return values_.buffer(plan_.workers() + plan_.server_of[key], Buffer::parameters, key);
+}
+
+void ServerValues::take(Actor worker, std::size_t key) {
+  const Eigen::VectorXd& got = values_.buffer(worker, Buffer::parameters, key);
+  const Eigen::Index size = got.size() - 1;
+  values_.parameters(worker).take_parameters(key, got.head(size));
+  events_.push_back({What::pulled, worker, key, static_cast<std::uint32_t>(got[size])});
+}
+
+void ServerValues::push(Actor worker, std::size_t key) {
+  numeric::RankParameters& own = values_.parameters(worker);
+  values_.buffer(worker, Buffer::gradients, key) = plan_.mixes() ? own.parameters_of(key) : own.gradients(key);
+  own.clear_gradients(key);
+}
+
+void ServerValues::update_own(Actor worker, std::size_t key) {
+  numeric::RankParameters& own = values_.parameters(worker);
+  Eigen::VectorXd weights = own.parameters_of(key);
+  own_states_[{worker, key}].update(values_.task().rule, weights, own.gradients(key));
+  own.take_parameters(key, weights);
+}
+
+void ServerValues::process(ServerCall call, Actor server, const ServerPush& push) {
+  const Eigen::VectorXd& came = values_.values().buffer(server, push.arrival);
+  switch (call) {
+    case ServerCall::first:
+    case ServerCall::add:
+      if (call == ServerCall::first)
+        sums_[push.key] = came;
+      else
+        sums_[push.key] += came;
+      return events_.push_back({What::added, push.worker, push.key, 0});
+    case ServerCall::update:
+      events_.push_back({What::updated, 0, push.key, 0});
+      return learn(call, push,
+                   sums_[push.key] * (plan_.workers() / static_cast<double>(plan_.workers() - plan_.backup_workers)));
+    case ServerCall::apply:
+      events_.push_back({What::applied, push.worker, push.key, 0});
+      return learn(call, push, came);
+    default:
+      return events_.push_back({What::dropped, push.worker, push.key, 0});
+  }
+}
+
+/// One more version of a key's weights.
+void ServerValues::learn(ServerCall call, const ServerPush& push, const Eigen::VectorXd& came) {
+  Eigen::VectorXd& all = held(push.key);
+  auto weights = all.head(all.size() - 1);
+  if (call == ServerCall::apply && plan_.mixes())
+    weights += plan_.worker_weights[static_cast<std::size_t>(push.worker)] * (came - weights);
+  else
+    states_[push.key].update(values_.task().rule, weights, came);
+  all[all.size() - 1] += 1;
+  learned_.take_parameters(push.key, weights);
+}
+
+}  // namespace trainyard

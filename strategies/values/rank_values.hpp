@@ -1,0 +1,105 @@
+#pragma once
+#include <map>
+#include <optional>
+#include <set>
+#include <utility>
+#include <vector>
+
+#include "sim/observers/values.hpp"
+#include "strategies/plan/training_calls.hpp"
+#include "strategies/values/layers/layers.hpp"
+#include "strategies/values/rank_parameters.hpp"
+
+namespace trainyard {
+
+/// What one rank had of the loss of a step: the part of its own samples, as soon as it was there.
+struct StepLoss {
+  double loss = 0;
+  Seconds at;
+};
+
+namespace numeric {
+
+/// Where a layer stands in the pipeline.
+struct LayerPosition {
+  int virtual_stage = 0;
+  bool begins_chunk = false, ends_chunk = false;
+};
+
+/// The numbers of one rank: its shards of the parameters, and the passes under way through its layers. The loss and
+/// gradients are means over all tokens of a step's global batch; in steps in which replicas do not sum their gradients,
+/// of the rank's own part of it.
+class RankValues {
+ public:
+  /// All must live as long; `positions` by layer.
+  RankValues(const TrainingTask&, const TrainingPlan&, const std::vector<LayerPosition>& positions, int rank, Values&);
+  RankValues(const RankValues&) = delete;
+  RankValues& operator=(const RankValues&) = delete;
+
+  const Coordinates& at() const { return at_; }
+  RankParameters& parameters() { return parameters_; }
+  const RankParameters& parameters() const { return parameters_; }
+  int steps() const { return steps_; }                             ///< begun
+  const std::vector<StepLoss>& losses() const { return losses_; }  ///< by step, of ranks that have the last layer
+
+  /// One of the calls forward to backward_weights.
+  void pass(TrainingCall, const CallArguments&);
+  /// The next forward passes are those of that step. What is under way is forgotten.
+  void begin_at(int step);
+  /// All passes of that step at once, where the parameters are as they are: the rank's gradients.
+  Eigen::VectorXd whole_step(int step);
+
+  // A loss that another actor computes, between the forward and the backward pass of a micro-batch.
+  const Matrix& output(int micro_batch) { return pass_of(last(), micro_batch).graph["output"]; }
+  /// Of the loss of this rank's samples, by such outputs.
+  Matrix loss_gradient(int micro_batch, const Matrix& outputs);
+  void give_output_gradient(int micro_batch, const Matrix& gradient) {
+    pass_of(last(), micro_batch).graph.give("output.d", gradient);
+  }
+
+ private:
+  struct Pass {
+    Graph graph;
+    int step = 0;
+    Batch batch;
+    std::optional<Matrix> input, out_gradient;
+    bool forward_done = false, input_done = false;
+  };
+  using Key = std::pair<int, int>;  // layer, micro-batch
+  const TrainingTask& task_;
+  const TrainingPlan& plan_;
+  const std::vector<LayerPosition>& positions_;
+  Values& values_;
+  int rank_;
+  Coordinates at_;
+  RankPlace place_;
+  RankParameters parameters_;
+  std::map<Key, Pass> passes_;
+  std::map<Key, int> next_step_;                  // of the forward pass
+  std::map<Key, Matrix> inputs_, out_gradients_;  // handed on within a model chunk
+  std::set<Key> weights_done_;                    // with the gradients by inputs already
+  int steps_ = 0;
+  std::vector<StepLoss> losses_;
+
+  int last() const { return static_cast<int>(positions_.size()) - 1; }
+  const Layer& layer(int number) const { return plan_.network->layers[static_cast<std::size_t>(number)]; }
+  const LayerPosition& position(int number) const { return positions_[static_cast<std::size_t>(number)]; }
+  Pass& pass_of(int number, int micro_batch) { return passes_.at({number, micro_batch}); }
+  std::string where(int number, int micro_batch) const;
+  Pass& opened(TrainingCall, int number, int micro_batch);
+  Batch batch_of(int step, int micro_batch) const;
+  RankLayer rank_layer(int number) const;
+  void define(int number, int micro_batch, Pass&);
+  Matrix taken(int number, int micro_batch, bool back);
+  Eigen::VectorXd& message(int virtual_stage, int micro_batch, bool back);
+  void make_room();
+  Matrix received(int virtual_stage, int micro_batch, bool back, Index rows);
+  void send(int virtual_stage, int micro_batch, bool back, const Matrix&);
+  void exchange(Pass&, const Exchange&, int buffer);
+  void end_forward(int number, int micro_batch);
+  void end_input_gradient(int number, int micro_batch);
+  void end_weight_gradients(int number, int micro_batch);
+};
+
+}  // namespace numeric
+}  // namespace trainyard

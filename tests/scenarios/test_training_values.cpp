@@ -1,0 +1,98 @@
+// Numbers ride on the programs that are timed, whatever the mechanism of the registry.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+
+#include "scenarios/running/simulate.hpp"
+#include "strategies/values/training_values.hpp"
+#include "tests/seeds/plain_training.hpp"
+#include "tests/strategies/small_task.hpp"
+#include "tests/support.hpp"
+
+using namespace trainyard;
+using namespace trainyard::test;
+
+namespace {
+
+constexpr int kRanks = 4, kSamples = 6, kSteps = 12;
+
+struct Learned {
+  std::vector<double> losses;  ///< by step, of all ranks together
+  double apart = 0;            ///< from one device
+  bool in_time = true;         ///< each rank's losses come one after the other, the last one before the end
+  std::vector<std::string> hazards;
+};
+
+Learned learn(const std::string& data_parallel) {
+  const json j = simulate_in_child([&data_parallel] {
+    Scenario s = read_scenario_text(
+        fmt::format(
+            "cluster: {{nodes: 1, node: {{base: pcie-4, cpu: xeon-e5-2698-v4}}}}\n"
+            "model: {{mlp: {{widths: [5, 7, 3, 2]}}}}\n"
+            "plan: {{micro_batch_size: {}, precision: fp32, optimizer: sgd, steps: {}, data_parallel: {{{}}}}}\n",
+            kSamples, kSteps, data_parallel),
+        "learn.yaml");
+    Plan laid_out = trainyard::plan(s);
+    laid_out.training.values = true;
+    ClusterMachine cluster(s.cluster, s.software);
+    const std::vector<PlacedMachine::Placed> actors = s.plan.mechanism->actors(laid_out.training, cluster);
+    PlacedMachine placed(cluster, actors);
+    const TrainingStates states{s.precision, s.optimizer, s.software};
+    Names names;
+    const auto run = s.plan.mechanism->run({laid_out.training, cluster, states, names});
+    TrainingTask task = small_task(kSamples, kRanks * kSamples);  // each step has them all
+    task.rule.learning_rate = 0.3;
+    Values values;
+    TrainingValues training(task, run->plan(), values);
+    run->add_values(training);
+    Machine& machine = actors.empty() ? static_cast<Machine&>(cluster) : placed;
+    const Seconds end = run_programs(machine, run->programs(), {.observers = {&values}}).end;
+    std::vector<double> losses(kSteps);
+    bool in_time = true;
+    for (int rank = 0; rank < kRanks; ++rank)
+      for (std::size_t step = 0; step < kSteps; ++step) {
+        const std::vector<StepLoss>& all = training.losses(rank);
+        losses[step] += all.at(step).loss;
+        in_time &= all[step].at.value > (step == 0 ? 0 : all[step - 1].at.value) && all[step].at.value < end.value;
+      }
+    const Eigen::VectorXd learned = training.parameters(training.learner()).all_parameters();
+    return json{losses, largest_difference(train_plainly(task, kRanks * kSamples, kSteps), learned), in_time,
+                values.hazards()};
+  });
+  return {j[0], j[1], j[2], j[3]};
+}
+
+}  // namespace
+
+TEST_CASE("every mechanism learns on its own programs", "[values]") {
+  const std::map<std::string, std::string> keys{{"delayed-updates", ", delay: 2"},
+                                                {"local-sgd", ", local_steps: 3"},
+                                                {"gossip", ", gossip: ring"},
+                                                {"parameter-server", ", servers: {count: 2, on: gpu}"}};
+  for (const std::string& name : mechanisms().names()) {
+    CAPTURE(name);
+    const Learned l = learn("mechanism: " + name + (keys.contains(name) ? keys.at(name) : ""));
+    CHECK(l.losses.back() < 0.9 * l.losses.front());
+    CHECK(l.in_time);
+    CHECK(l.hazards.empty());
+    const std::vector<std::string> in_step{"all-reduce", "master", "central-storage", "parameter-server"};
+    if (std::find(in_step.begin(), in_step.end(), name) != in_step.end())
+      CHECK(l.apart <= 1e-12);
+    else
+      CHECK(l.apart > 1e-6);
+  }
+}
+
+TEST_CASE("so does each kind of parameter server", "[values]") {
+  for (const char* data_parallel :
+       {"servers: {count: 2, on: gpu}, consistency: asynchronous", "servers: 1, consistency: stale, staleness: 2",
+        "servers: {count: 2, on: gpu}, backup_workers: 1",
+        "servers: 1, consistency: asynchronous, worker_weights: [0.5, 0.5, 0.5, 0.5]"}) {
+    CAPTURE(data_parallel);
+    const Learned l = learn(std::string("mechanism: parameter-server, ") + data_parallel);
+    CHECK(l.losses.back() < 0.9 * l.losses.front());
+    CHECK(l.in_time);
+    CHECK(l.hazards.empty());
+  }
+}
