@@ -91,10 +91,10 @@ struct NcclCall {
   Bytes size;
   int gpus = 1;  ///< all together
   int nodes = 1;
-  int local = 0;                ///< GPUs on the node that has the fewest; 0: the same number on each
   BytesPerSecond network = {};  ///< of a node, per direction; needed where nodes > 1
   Seconds hop = {};             ///< latency of a step between nodes, software and wire; 0: the model's
   bool in_switch = true;        ///< false: as with NCCL_NVLS_ENABLE=0
+  int local = 0;                ///< GPUs on the node that has the fewest; 0: the same number on each
 
   int fewest() const { return local > 0 ? local : gpus / nodes; }
 };
