@@ -22,7 +22,7 @@ void print_shares(const Explanation& e) {
   for (const auto& [resource, seconds] : e.result.critical_path) shares.emplace_back(seconds, resource);
   std::sort(shares.rbegin(), shares.rend());
   for (const auto& [seconds, resource] : shares)
-    fmt::print("  {:<16} {:>10} {:>6.1f} %\n", resource, show(Seconds{seconds}), seconds / e.result.step_time * 100);
+    fmt::print("  {:<16} {:>10} {:>8}\n", resource, show(Seconds{seconds}), percent(seconds / e.result.step_time));
   if (e.result.critical_path.contains(kLibraryLimit))
     fmt::print(
         "  {}: collectives for which no link is full; protocol and channels set their pace, by the fitted "
