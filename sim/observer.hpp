@@ -66,6 +66,8 @@ class Observer {
   virtual void delivered(const OpRun& /*send*/, const OpRun& /*recv*/) {}
   /// Level::links: rate of every link that carried bytes in [from, to).
   virtual void link_rates(Seconds /*from*/, Seconds /*to*/, std::span<const BytesPerSecond>) {}
+  /// All programs have ended, the last operation at `end`. Not after a deadlock.
+  virtual void ended(Seconds /*end*/) {}
   virtual Level level() const { return Level::totals; }
   /// An observer of one kind is not called for the other: calls are most of the cost of observing.
   virtual bool sees_operations() const { return true; }

@@ -66,6 +66,9 @@ class Program {
   virtual std::uint64_t driving() const { return ~std::uint64_t{0}; }
 };
 
+/// By actor, from 0; null: one that does nothing.
+using Programs = std::vector<std::unique_ptr<Program>>;
+
 /// When one stream of a program runs dry, the program is pulled until that stream has work, at most this many operations
 /// ahead. Operations that start late because of this bound are counted and reported.
 constexpr std::uint32_t kLeastLookAhead = 1024, kMostLookAhead = 65536;

@@ -20,9 +20,7 @@ namespace trainyard::test {
 using nlohmann::json;
 
 /// A test's simulation in a process of its own: what it returns comes back.
-inline json simulate_in_child(const std::function<json()>& work) {
-  return json::parse(in_child([&work] { return work().dump(); }));
-}
+inline json simulate_in_child(const std::function<json()>& work) { return json_in_child(work); }
 
 /// Links and routes given one by one. 1 FLOP takes a second, bytes of local memory are free.
 class TableMachine : public Machine {
@@ -149,16 +147,13 @@ class Ends : public Observer {
 };
 
 /// `programs` on `machine`: [end, then the end of each actor's stream 0].
-inline json ends_of(TableMachine& machine, std::vector<std::unique_ptr<Program>> programs,
-                    const std::vector<LinkChange>& changes = {}, const std::vector<Observer*>& observers = {}) {
-  Simulation simulation(machine);
+inline json ends_of(TableMachine& machine, Programs programs, const std::vector<LinkChange>& changes = {},
+                    const std::vector<Observer*>& observers = {}) {
   const std::size_t count = programs.size();
-  for (std::size_t a = 0; a < count; ++a) simulation.add(static_cast<Actor>(a), std::move(programs[a]));
   Ends ends;
-  simulation.observe(ends);
-  for (Observer* o : observers) simulation.observe(*o);
-  for (const LinkChange& change : changes) simulation.change(change);
-  json result = json::array({simulation.run().end.value});
+  RunSetup setup{{&ends}, changes};
+  setup.observers.insert(setup.observers.end(), observers.begin(), observers.end());
+  json result = json::array({run_programs(machine, std::move(programs), std::move(setup)).end.value});
   for (std::size_t a = 0; a < count; ++a) result.push_back(ends.last(static_cast<Actor>(a)));
   return result;
 }

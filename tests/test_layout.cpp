@@ -141,6 +141,17 @@ TEST_CASE("there are no circles between files, a header and its source being one
   CHECK(circle_in(units) == "");
 }
 
+TEST_CASE("simulations are put together in one place", "[layout]") {
+  const std::regex made("\\bSimulation [a-z_]+[({;]");
+  std::vector<std::string> files;
+  for (const auto& [file, included] : own_includes()) {
+    std::ifstream in(fs::path(TRAINYARD_SOURCE_DIR) / file);
+    for (std::string line; std::getline(in, line);)
+      if (std::regex_search(line, made)) files.push_back(file);
+  }
+  CHECK(files == std::vector<std::string>{"sim/executor/simulation.cpp"});
+}
+
 TEST_CASE("sim knows no word of machine learning", "[layout]") {
   const std::regex words("\\b(gradient|epoch|transformer|attention|optimizer|batch|backward|tensor|layer)s?\\b",
                          std::regex::icase);

@@ -11,7 +11,6 @@
 #include "scenarios/collectives/switch_actors.hpp"
 #include "sim/error.hpp"
 #include "sim/executor/simulation.hpp"
-#include "sim/list_program.hpp"
 #include "sim/observers/traffic.hpp"
 #include "sim/observers/values.hpp"
 #include "sim/process/child.hpp"
@@ -100,28 +99,24 @@ std::vector<GroupRun> place_groups(const ClusterMachine& machine, const Collecti
   return runs;
 }
 
-/// Actors that take no part get an empty program. The groups must outlive the run.
-void add_programs(Simulation& simulation, const ClusterMachine& machine, const std::vector<GroupRun>& groups,
-                  const CollectiveRunOptions& o, Names& names) {
-  std::map<Actor, std::unique_ptr<Program>> programs;
+/// The groups must outlive the run.
+Programs programs_of(const ClusterMachine& machine, const std::vector<GroupRun>& groups, const CollectiveRunOptions& o,
+                     Names& names) {
+  Programs programs;
   for (const GroupRun& group : groups) {
     const Collective& collective =
         find_collective(o.operation, o.algorithm, {0, o.ranks, &group.options.settings}, place_of(o.operation));
-    for (std::size_t i = 0; i < group.actors.size(); ++i)
-      if (!programs
-               .emplace(group.actors[i], collective_program(collective, {static_cast<int>(i), o.ranks}, group.options,
-                                                            names, group.actors))
-               .second)
+    for (std::size_t i = 0; i < group.actors.size(); ++i) {
+      const auto actor = static_cast<std::size_t>(group.actors[i]);
+      if (programs.size() <= actor) programs.resize(actor + 1);
+      if (programs[actor])
         throw UserError(fmt::format("{} is in two groups: they would wait for each other on its one stream",
                                     machine.actor_name(group.actors[i])));
+      programs[actor] =
+          collective_program(collective, {static_cast<int>(i), o.ranks}, group.options, names, group.actors);
+    }
   }
-  for (Actor actor = 0; actor <= programs.rbegin()->first; ++actor) {
-    const auto at = programs.find(actor);
-    if (at == programs.end())
-      simulation.add(actor, std::make_unique<ListProgram>(std::vector<Op>{}));
-    else
-      simulation.add(actor, std::move(at->second));
-  }
+  return programs;
 }
 
 void put_values(Values& values, const CollectiveRunOptions& o, const std::vector<Actor>& members) {
@@ -198,20 +193,18 @@ CollectiveRun run_collective_here(const ClusterSpec& cluster, const CollectiveRu
   const std::vector<Actor>& members = groups.front().actors;
   const auto ranks = static_cast<std::size_t>(o.ranks);
   CollectiveRun run;
-  Simulation simulation(machine);
-  add_programs(simulation, machine, groups, o, names);
+  Programs programs = programs_of(machine, groups, o, names);
   Traffic traffic(machine.links());
+  std::vector<Observer*> observers{&traffic};
   Values values;
   std::optional<Snapshots> snapshots;
   if (o.keep_steps) snapshots.emplace(values, run, members, ranks);
-  simulation.observe(traffic);
   if (!o.values.empty()) {
     put_values(values, o, members);
-    simulation.observe(values);
+    observers.push_back(&values);
   }
-  if (o.watch) o.watch(simulation, values, machine);
-  const SimulationResult end = simulation.run();
-  traffic.check(end.end);
+  if (o.watch) o.watch(observers, values, machine);
+  const SimulationResult end = run_programs(machine, std::move(programs), {observers});
   run.time = end.end.value;
   run.messages = end.transfers;
   run.total = traffic.total().value;
@@ -231,7 +224,7 @@ CollectiveRun run_collective_here(const ClusterSpec& cluster, const CollectiveRu
 }
 
 CollectiveRun run_collective(const ClusterSpec& cluster, const CollectiveRunOptions& options) {
-  const json j = json::parse(in_child([&] { return to_json(run_collective_here(cluster, options)).dump(); }));
+  const json j = json_in_child([&] { return to_json(run_collective_here(cluster, options)); });
   CollectiveRun run;
   run.time = j.at("time");
   run.sent = j.at("sent").get<std::vector<double>>();

@@ -12,7 +12,7 @@
 namespace trainyard {
 
 class ClusterMachine;
-class Simulation;
+class Observer;
 class Values;
 
 /// One collective on a cluster, on ranks 0 … ranks−1, with its values.
@@ -30,9 +30,9 @@ struct CollectiveRunOptions {
   std::vector<std::vector<Actor>> groups;
   bool keep_steps = true;  ///< with values: buffers after every step
   SoftwareStack software;  ///< default: none
-  /// Called before the run with its parts, by whoever wants to see more of it. Where `values` is empty, it may fill the
-  /// buffers and observe them itself; hazards are reported then too.
-  std::function<void(Simulation&, Values&, const ClusterMachine&)> watch;
+  /// Called before the run with its parts, by whoever wants to see more of it: adds observers. Where `values` is empty,
+  /// it may fill the buffers and have them observe too; hazards are reported then.
+  std::function<void(std::vector<Observer*>&, Values&, const ClusterMachine&)> watch;
 };
 
 struct CollectiveRun {

@@ -6,7 +6,8 @@
 
 namespace trainyard {
 
-/// What every rank holds at most while all take their parts one after another, by memory class; simulated, in a child.
-std::vector<MemoryUse::ByClass> held_memory(const std::vector<StaticMemory>& of_ranks);
+/// What every rank holds at most, by memory class, in a step of replicas that keep so much each and compute nothing;
+/// simulated, in a child.
+std::vector<MemoryUse::ByClass> held_memory(const StaticMemory& of_rank, int ranks);
 
 }  // namespace trainyard

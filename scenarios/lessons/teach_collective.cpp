@@ -281,11 +281,10 @@ CollectiveLesson teach_here(const ClusterSpec& cluster, const TeachOptions& o) {
   lesson.size = data ? o.options.size.value : 0;
   lesson.machine = o.machine;
   for (int slot = 0; slot < slots; ++slot) lesson.slots.push_back(symbols.slot_name(slot));
-  run.watch = [&](Simulation& simulation, Values& values, const ClusterMachine& machine) {
+  run.watch = [&](std::vector<Observer*>& observers, Values& values, const ClusterMachine& machine) {
     recorder = std::make_unique<Recorder>(symbols, o.ranks, values, machine);
     for (const auto& [rank, contents] : recorder->now()) lesson.initial.push_back(contents);
-    simulation.observe(*recorder);
-    simulation.observe(values);
+    observers.insert(observers.end(), {recorder.get(), &values});
   };
   CollectiveRun result = run_collective_here(cluster, run);
   lesson.time = result.time;
@@ -302,8 +301,7 @@ CollectiveLesson teach_here(const ClusterSpec& cluster, const TeachOptions& o) {
 }  // namespace
 
 CollectiveLesson teach_collective(const ClusterSpec& cluster, const TeachOptions& options) {
-  return lesson_from_json(
-      nlohmann::json::parse(in_child([&] { return lesson_json(teach_here(cluster, options)).dump(); })));
+  return lesson_from_json(json_in_child([&] { return lesson_json(teach_here(cluster, options)); }));
 }
 
 }  // namespace trainyard

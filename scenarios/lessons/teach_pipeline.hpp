@@ -2,7 +2,7 @@
 #include <nlohmann/json_fwd.hpp>
 #include <string>
 
-#include "scenarios/running/bare_pipeline.hpp"
+#include "scenarios/running/pipeline_run.hpp"
 
 namespace trainyard {
 
@@ -11,7 +11,7 @@ namespace trainyard {
 struct PipelineLesson {
   std::string schedule, description;
   PipelineShape shape;
-  BarePipeline::Times times;  ///< of one micro-batch on a whole stage
+  PipelineTimes times;  ///< of one micro-batch on a whole stage
   double transfer = 0;
   PipelineRun run;
   double naive_end = 0;  ///< one micro-batch at a time, on the same stages
@@ -26,8 +26,7 @@ struct PipelineLesson {
 };
 
 /// Simulates both, in children.
-PipelineLesson teach_pipeline(const PipelineSchedule&, const PipelineShape&, const BarePipeline::Times&,
-                              double transfer);
+PipelineLesson teach_pipeline(const PipelineSchedule&, const PipelineShape&, const PipelineTimes&, double transfer);
 
 nlohmann::ordered_json pipeline_report(const PipelineLesson&);
 

@@ -69,12 +69,12 @@ const char* name_of(ServerSpan::What what) {
 }
 
 ServerLesson teach_server(const ServerQuestion& q) {
-  const json j = json::parse(in_child([&q] {
+  const json j = json_in_child([&q] {
     ServerCellRun run(cell_of(q));
     Spans spans(q.workers, q.servers);
     run.run({&spans});
-    return json{spans.list(), run.end().value, run.board().staleness(), run.board().steps_per_s()}.dump();
-  }));
+    return json{spans.list(), run.end().value, run.board().staleness(), run.board().steps_per_s()};
+  });
   ServerLesson lesson{q.workers, q.servers, q.steps, q.staleness, q.backups, q.consistency, q.compute,
                       q.push,    q.apply,   j[1],    {},          {},        j[3]};
   for (const json& of : j[0]) {

@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <map>
 
-#include "sim/list_program.hpp"
-
 namespace trainyard {
 namespace {
 
@@ -37,13 +35,13 @@ void InputRun::feed(TrainingPlan& plan) {
   plan.input.held = plan_.on_gpu;
 }
 
-void InputRun::add_programs(Simulation& simulation, int ranks, Names& names) {
+void InputRun::add_to(Programs& programs, Names& names) {
   words_ = std::make_unique<InputWords>(names);
-  for (Actor idle = ranks; idle < machine_.groups().front().loader; ++idle)
-    simulation.add(idle, std::make_unique<ListProgram>(std::vector<Op>{}));
+  programs.resize(static_cast<std::size_t>(machine_.groups().front().loader));  // others do nothing
   for (std::size_t g = 0; g < groups_.size(); ++g) {
-    simulation.add(plan_.loaders[g].self, input_loader(plan_, g, *words_));
-    for (const Actor reader : plan_.loaders[g].readers) simulation.add(reader, input_reader(plan_, g, *words_));
+    programs.push_back(input_loader(plan_, g, *words_));
+    for (std::size_t reader = 0; reader < plan_.loaders[g].readers.size(); ++reader)
+      programs.push_back(input_reader(plan_, g, *words_));
   }
 }
 

@@ -2,7 +2,7 @@
 #include <memory>
 
 #include "scenarios/reading/read_input.hpp"
-#include "sim/executor/simulation.hpp"
+#include "sim/program.hpp"
 #include "strategies/plan/training_plan.hpp"
 #include "topologies/machines/input_machine.hpp"
 
@@ -19,7 +19,7 @@ class InputRun {
   /// Ranks get their samples from it, for all of the plan's steps.
   void feed(TrainingPlan&);
   /// After the programs of the ranks: those of all other actors.
-  void add_programs(Simulation&, int ranks, Names&);
+  void add_to(Programs&, Names&);
   InputPlan& plan() { return plan_; }
 
  private:

@@ -81,12 +81,9 @@ void ServerCellRun::run(const std::vector<Observer*>& observers) {
                                          plan_.keys());
   const PassTables tables(plan_.base.step, names_);
   const CentralWords words(names_);
-  Simulation simulation(machine_);
-  for (Actor actor = 0; actor < plan_.actors(); ++actor)
-    simulation.add(actor, server_program(actor, plan_, tables, words, *board_));
-  for (const auto& [actor, at] : failures_) simulation.change(ActorChange{at, actor, nullptr});
-  for (Observer* observer : observers) simulation.observe(*observer);
-  end_ = simulation.run().end;
+  RunSetup setup{observers};
+  for (const auto& [actor, at] : failures_) setup.actor_changes.push_back({at, actor, nullptr});
+  end_ = run_programs(machine_, server_programs(plan_, tables, words, *board_), std::move(setup)).end;
 }
 
 }  // namespace trainyard

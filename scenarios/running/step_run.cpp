@@ -2,7 +2,6 @@
 
 #include "scenarios/planning/offload.hpp"
 #include "scenarios/planning/size.hpp"
-#include "sim/executor/simulation.hpp"
 #include "strategies/step/pass_table.hpp"
 
 namespace trainyard {
@@ -48,20 +47,15 @@ void StepRun::simulate(const SimulateOptions& options) {
   mechanism = scenario.plan.mechanism->run({plan, machine.cluster, states_, names, planned.warm_steps});
   streams = mechanism->streams();
   machine.cluster.fuse(mechanism->tables().fused().runs());
-  Simulation simulation(machine.top(), options.transport);
-  mechanism->add_programs(simulation);
-  if (machine.input) machine.input->add_programs(simulation, plan.ranks(), names);
-  for (const LinkChange& change : link_changes(scenario.slow, machine.top().links())) simulation.change(change);
-  simulation.observe(breakdown);
-  if (plan.marks_steps) simulation.observe(window);
-  simulation.observe(traffic);
-  simulation.observe(memory);
-  if (records) simulation.observe(timeline);
+  Programs programs = mechanism->programs();
+  if (machine.input) machine.input->add_to(programs, names);
   Progress progress;
-  if (options.progress) simulation.observe(progress);
-  end = simulation.run();
+  end = run_programs(machine.top(), std::move(programs),
+                     {.observers = {&breakdown, plan.marks_steps ? &window : nullptr, &traffic, &memory,
+                                    records ? &timeline : nullptr, options.progress ? &progress : nullptr},
+                      .link_changes = link_changes(scenario.slow, machine.top().links()),
+                      .transport = options.transport});
   require_begun(scenario.slow, end.end);
-  traffic.check(end.end);
 }
 
 }  // namespace trainyard

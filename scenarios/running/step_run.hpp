@@ -6,6 +6,7 @@
 #include "scenarios/running/simulate_options.hpp"
 #include "scenarios/running/steady_window.hpp"
 #include "scenarios/running/step_machine.hpp"
+#include "sim/executor/simulation.hpp"
 #include "sim/observers/memory_use.hpp"
 #include "sim/observers/progress.hpp"
 #include "sim/observers/timeline.hpp"

@@ -49,7 +49,7 @@ Bytes peak_memory(const Scenario& s) {
 }
 
 Bytes peak_memory_alone(const Scenario& s, TrainingPlan plan) {
-  return Bytes{nlohmann::json::parse(in_child([&] {
+  return Bytes{json_in_child([&] {
                  plan.mesh = {};
                  plan.micro_batches = plan.steps = 1;
                  plan.stages.front().tasks = one_stage_tasks(1);
@@ -65,12 +65,9 @@ Bytes peak_memory_alone(const Scenario& s, TrainingPlan plan) {
                  Names names;
                  const TrainingPrograms programs(plan, names);
                  MemoryUse memory;
-                 Simulation simulation(machine);
-                 programs.add_to(simulation);
-                 simulation.observe(memory);
-                 simulation.run();
-                 return nlohmann::json(memory.peak(0).value).dump();
-               })).get<double>()};
+                 run_programs(machine, programs.all(), {{&memory}});
+                 return nlohmann::json(memory.peak(0).value);
+               }).get<double>()};
 }
 
 namespace {

@@ -29,6 +29,9 @@ class Executor {
   void change(ActorChange);  ///< a run goes on until all that come back have done so, and have ended
 
   void start();
+  void tell_observers_the_end() {
+    for (Observer* observer : context_.observers.all()) observer->ended(end());
+  }
   /// One time step: the timers and flows that have ended by `now`.
   void deliver(const std::vector<execution::TimerToken>& timers, const std::vector<FlowToken>& flows, double now);
 

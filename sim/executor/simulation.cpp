@@ -13,6 +13,7 @@
 
 #include "sim/error.hpp"
 #include "sim/executor/executor.hpp"
+#include "sim/list_program.hpp"
 #include "sim/transports/flow_transport.hpp"
 #include "sim/transports/native_transport.hpp"
 
@@ -164,6 +165,12 @@ Simulation::~Simulation() { clock_->release(); }
 
 Executor& Simulation::executor() { return clock_->executor(); }
 void Simulation::add(Actor actor, std::unique_ptr<Program> program) { executor().add(actor, std::move(program)); }
+void Simulation::add(Programs programs) {
+  for (std::size_t actor = 0; actor < programs.size(); ++actor) {
+    if (!programs[actor]) programs[actor] = std::make_unique<ListProgram>(std::vector<Op>{});
+    add(static_cast<Actor>(actor), std::move(programs[actor]));
+  }
+}
 void Simulation::observe(Observer& observer) { executor().observe(observer); }
 void Simulation::change(const LinkChange& change) { executor().change(change); }
 void Simulation::change(ActorChange change) { executor().change(std::move(change)); }
@@ -174,8 +181,19 @@ SimulationResult Simulation::run() {
   simgrid.run();
   const Executor& executor = clock_->executor();
   if (!executor.finished()) throw Deadlock(executor.deadlock_report());
+  clock_->executor().tell_observers_the_end();
   return {executor.end(), executor.operations(), executor.transfers(), executor.late_by_look_ahead(),
           executor.unmatched()};
+}
+
+SimulationResult run_programs(Machine& machine, Programs programs, RunSetup setup) {
+  Simulation simulation(machine, setup.transport);
+  simulation.add(std::move(programs));
+  for (Observer* observer : setup.observers)
+    if (observer) simulation.observe(*observer);
+  for (const LinkChange& change : setup.link_changes) simulation.change(change);
+  for (ActorChange& change : setup.actor_changes) simulation.change(std::move(change));
+  return simulation.run();
 }
 
 }  // namespace trainyard

@@ -32,6 +32,7 @@ class Simulation {
   Simulation(const Simulation&) = delete;
 
   void add(Actor, std::unique_ptr<Program>);  ///< actors from 0 without gaps
+  void add(Programs);
   void observe(Observer&);
   void change(const LinkChange&);
   void change(ActorChange);  ///< the run goes on until all actors that come back have done so, and have ended
@@ -45,5 +46,16 @@ class Simulation {
   class Clock;
   std::shared_ptr<Clock> clock_;  // SimGrid's engine refers to it until the process ends
 };
+
+/// What a run has besides machine and programs.
+struct RunSetup {
+  std::vector<Observer*> observers = {};  ///< told in this order; null ones are left out
+  std::vector<LinkChange> link_changes = {};
+  std::vector<ActorChange> actor_changes = {};
+  TransportKind transport = kDefaultTransport;
+};
+
+/// Puts a simulation together and runs it to its end: the only one of this process (see `json_in_child`).
+SimulationResult run_programs(Machine&, Programs, RunSetup = {});
 
 }  // namespace trainyard

@@ -8,13 +8,14 @@
 
 namespace trainyard {
 
-/// Bytes by link and by actor.
+/// Bytes by link and by actor. Checks them when the run ends.
 class Traffic : public Observer {
  public:
   bool sees_operations() const override { return false; }
   explicit Traffic(std::span<const Link> links);
   void transferred(const TransferRun&) override;
   void link_changed(LinkId, BytesPerSecond capacity) override;
+  void ended(Seconds end) override { check(end); }
 
   Bytes on_link(LinkId link) const { return on_link_[link]; }
   Bytes sent(Actor actor) const { return of(sent_, actor); }

@@ -14,6 +14,7 @@
 #include <cstdio>
 #include <cstring>
 #include <exception>
+#include <nlohmann/json.hpp>
 #include <optional>
 
 #include "sim/error.hpp"
@@ -158,6 +159,10 @@ std::vector<std::string> in_children(std::size_t count, int jobs, const std::fun
 
 std::string in_child(const std::function<std::string()>& work) {
   return in_children(1, 1, [&work](std::size_t) { return work(); }).front();
+}
+
+nlohmann::json json_in_child(const std::function<nlohmann::json()>& work) {
+  return nlohmann::json::parse(in_child([&work] { return work().dump(); }));
 }
 
 int processors() {

@@ -1,6 +1,7 @@
 #pragma once
 #include <cstddef>
 #include <functional>
+#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <vector>
 
@@ -10,6 +11,8 @@ namespace trainyard {
 /// child is thrown here again. A child that dies (an abort inside a library) becomes one InternalError with the last
 /// text that it wrote to stderr.
 std::string in_child(const std::function<std::string()>& work);
+/// The same for work whose figures are JSON.
+nlohmann::json json_in_child(const std::function<nlohmann::json()>& work);
 
 /// `count` such runs, at most `jobs` at a time; texts in order of their number. `done` is called here as each ends.
 /// The first failure in order of number is thrown, after all have ended.

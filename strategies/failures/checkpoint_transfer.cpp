@@ -51,12 +51,12 @@ class Actors {
   /// A stream of its own for each message, so that none waits for another.
   std::size_t stream(Actor actor) { return of_.at(static_cast<std::size_t>(actor)).streams++; }
   void add(Actor actor, const Op& op) { of_.at(static_cast<std::size_t>(actor)).ops.push_back(op); }
-  Seconds run(Simulation& simulation) {
-    for (std::size_t a = 0; a < of_.size(); ++a)
-      simulation.add(static_cast<Actor>(a),
-                     std::make_unique<ListProgram>(std::move(of_[a].ops), std::move(of_[a].slots),
-                                                   static_cast<int>(std::max<std::size_t>(1, of_[a].streams))));
-    return simulation.run().end;
+  Programs take_programs() {
+    Programs programs;
+    for (One& of : of_)
+      programs.push_back(std::make_unique<ListProgram>(std::move(of.ops), std::move(of.slots),
+                                                       static_cast<int>(std::max<std::size_t>(1, of.streams))));
+    return programs;
   }
 
  private:
@@ -129,6 +129,12 @@ struct Site {
     return cluster.actor(drives[static_cast<std::size_t>(gpu.index) % drives.size()]);
   }
   Machine& machine() { return shared ? static_cast<Machine&>(*shared) : cluster; }
+  /// Every share goes to its store, or back.
+  Programs programs(bool write) const {
+    Actors all(actors);
+    for (const Passage& p : passages) add_passage(all, p, write);
+    return all.take_programs();
+  }
 };
 
 Bytes check_capacity(const Site& site, const CheckpointPlan& plan) {
@@ -167,22 +173,15 @@ CheckpointWrite simulate_checkpoint_write(const ClusterSpec& spec, const Softwar
   Site site(spec, stack, plan);
   CheckpointWrite result;
   result.fullest = check_capacity(site, plan);
-  Simulation simulation(site.machine());
   LastOfRanks last(spec.gpus());
-  simulation.observe(last);
-  Actors actors(site.actors);
-  for (const Passage& p : site.passages) add_passage(actors, p, true);
-  result.write = actors.run(simulation);
+  result.write = run_programs(site.machine(), site.programs(true), {{&last}}).end;
   result.snapshot = last.last();
   return result;
 }
 
 Seconds simulate_checkpoint_load(const ClusterSpec& spec, const SoftwareStack& stack, const CheckpointPlan& plan) {
   Site site(spec, stack, plan);
-  Simulation simulation(site.machine());
-  Actors actors(site.actors);
-  for (const Passage& p : site.passages) add_passage(actors, p, false);
-  return actors.run(simulation);
+  return run_programs(site.machine(), site.programs(false)).end;
 }
 
 }  // namespace trainyard

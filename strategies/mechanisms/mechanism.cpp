@@ -14,7 +14,7 @@ class RankRun : public MechanismRun {
  public:
   explicit RankRun(const MechanismSite& site) : programs_(site.plan, site.names) {}
 
-  void add_programs(Simulation& simulation) override { programs_.add_to(simulation); }
+  Programs programs() override { return programs_.all(); }
   std::vector<std::string> streams() const override { return programs_.streams().names(); }
   const PassTables& tables() const override { return programs_.tables(); }
 

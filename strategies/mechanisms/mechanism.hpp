@@ -7,6 +7,7 @@
 #include "models/reading/registry.hpp"
 #include "models/software/training_memory.hpp"
 #include "sim/observers/breakdown.hpp"
+#include "sim/program.hpp"
 #include "strategies/mechanisms/mechanism_figures.hpp"
 #include "strategies/plan/training_plan.hpp"
 #include "topologies/machines/cluster_machine.hpp"
@@ -15,7 +16,6 @@
 namespace trainyard {
 
 class PassTables;
-class Simulation;
 
 /// The part of a plan that a mechanism's keys depend on.
 struct MechanismSetting {
@@ -45,7 +45,7 @@ class MechanismRun {
  public:
   virtual ~MechanismRun() = default;
 
-  virtual void add_programs(Simulation&) = 0;
+  virtual Programs programs() = 0;
   virtual std::vector<std::string> streams() const = 0;  ///< of its actors, for traces
   virtual const PassTables& tables() const = 0;
   /// Of workers that are not in step: the time of as many steps as there are workers. `steps`: all that were simulated.

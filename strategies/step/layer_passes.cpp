@@ -21,7 +21,7 @@ LayerPasses::LayerPasses(StepContext& step, LaneCollectives& collectives, Gradie
       parameters_(parameters),
       ends_(step.stage.chunks.size()) {
   for (const PipelineTask& task : step.stage.tasks) {
-    if (task.pass != PipelineTask::Pass::backward && task.pass != PipelineTask::Pass::backward_weights) continue;
+    if (task.pass != Pass::backward && task.pass != Pass::backward_weights) continue;
     Ends& ends = ends_[static_cast<std::size_t>(task.chunk)];
     if (ends.first < 0) ends.first = task.micro_batch;
     ends.last = task.micro_batch;

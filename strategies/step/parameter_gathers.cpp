@@ -33,12 +33,12 @@ void ParameterGathers::plan_visits() {
   std::vector<bool> met(ready_.size());
   for (const PipelineTask& task : step_.stage.tasks) {
     std::vector<int> layers = step_.stage.chunks[static_cast<std::size_t>(task.chunk)];
-    if (task.pass != PipelineTask::Pass::forward) std::reverse(layers.begin(), layers.end());
+    if (task.pass != Pass::forward) std::reverse(layers.begin(), layers.end());
     for (const int layer : layers) {
       const bool again = met[static_cast<std::size_t>(layer)];
       met[static_cast<std::size_t>(layer)] = true;
       // Gradients of weights are products of activations and gradients: no weights in them.
-      const bool computes_with = task.pass != PipelineTask::Pass::backward_weights;
+      const bool computes_with = task.pass != Pass::backward_weights;
       visits_.push_back({layer, computes_with && (step_.plan.reshard || !again)});
     }
   }

@@ -9,7 +9,7 @@
 namespace trainyard {
 
 /// Which part of a layer's work.
-enum class Pass : std::uint8_t { forward, backward, backward_input, backward_weights };
+using Pass = PipelineTask::Pass;
 constexpr int kPasses = 4;
 
 /// What one pass of a layer is, in order: kernels and exchanges, operations made ready but for numbers that differ from

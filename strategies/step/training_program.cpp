@@ -8,20 +8,6 @@
 namespace trainyard {
 namespace {
 
-Pass pass_of(PipelineTask::Pass pass) {
-  switch (pass) {
-    case PipelineTask::Pass::forward:
-      return Pass::forward;
-    case PipelineTask::Pass::backward:
-      return Pass::backward;
-    case PipelineTask::Pass::backward_input:
-      return Pass::backward_input;
-    case PipelineTask::Pass::backward_weights:
-      return Pass::backward_weights;
-  }
-  return Pass::forward;
-}
-
 /// One rank's training steps. What it does comes from the plan by its place in the mesh; its number is used to find its
 /// peers and nowhere else.
 class TrainingStep : public CoroutineProgram {
@@ -86,7 +72,7 @@ class TrainingStep : public CoroutineProgram {
     }
     if (parameters_.gathers_ahead()) co_yield parameters_.gather_all();
     for (const PipelineTask& task : step_.stage.tasks) {
-      if (task.pass == PipelineTask::Pass::forward)
+      if (task.pass == Pass::forward)
         co_yield forward(task);
       else
         co_yield backward(task);
@@ -112,11 +98,10 @@ class TrainingStep : public CoroutineProgram {
   /// Gradients by the input go on to the stage before; those by the weights alone go nowhere.
   Ops backward(const PipelineTask& task) {
     const int stage = virtual_stage(task);
-    const bool by_input = task.pass != PipelineTask::Pass::backward_weights;
+    const bool by_input = task.pass != Pass::backward_weights;
     if (by_input && messages_.elsewhere(stage + 1)) co_yield messages_.receive(stage, task.micro_batch, true);
     const std::vector<int>& chunk = layers(task);
-    for (auto layer = chunk.rbegin(); layer != chunk.rend(); ++layer)
-      co_yield passes_.pass(pass_of(task.pass), *layer, task);
+    for (auto layer = chunk.rbegin(); layer != chunk.rend(); ++layer) co_yield passes_.pass(task.pass, *layer, task);
     if (by_input && messages_.elsewhere(stage - 1)) co_yield messages_.send(stage - 1, task.micro_batch, true);
   }
 

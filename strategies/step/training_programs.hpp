@@ -5,8 +5,6 @@
 
 namespace trainyard {
 
-class Simulation;
-
 /// The programs of all ranks of a plan, with the tables that they share.
 class TrainingPrograms {
  public:
@@ -14,7 +12,7 @@ class TrainingPrograms {
   TrainingPrograms(const TrainingPlan&, Names&);
 
   std::unique_ptr<Program> of(int rank) const;
-  void add_to(Simulation&) const;  ///< all ranks
+  Programs all() const;  ///< by rank
   const PassTables& tables() const { return tables_; }
   const TrainingStreams& streams() const { return streams_; }
 

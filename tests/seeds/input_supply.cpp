@@ -4,6 +4,7 @@
 #include "scenarios/reading/epoch_reads.hpp"
 #include "scenarios/running/input_run.hpp"
 #include "scenarios/running/steady_window.hpp"
+#include "sim/executor/simulation.hpp"
 #include "sim/observers/traffic.hpp"
 #include "sim/process/child.hpp"
 #include "strategies/step/training_program.hpp"
@@ -69,13 +70,10 @@ Fed run_fed(const ClusterSpec& cluster, const InputChoice& choice, Seconds train
     Breakdown breakdown(names);
     SteadyWindow window(breakdown, names.intern(kStepOver), warm, steps - warm);
     Traffic traffic(input.machine().links());
-    Simulation simulation(input.machine());
-    simulation.add(0, training_program(0, plan, tables, streams));
-    input.add_programs(simulation, 1, names);
-    simulation.observe(breakdown);
-    simulation.observe(window);
-    simulation.observe(traffic);
-    const double end = simulation.run().end.value;
+    Programs programs;
+    programs.push_back(training_program(0, plan, tables, streams));
+    input.add_to(programs, names);
+    const double end = run_programs(input.machine(), std::move(programs), {{&breakdown, &window, &traffic}}).end.value;
     const Actor loader = input.machine().groups().front().loader;
     const BreakdownParts parts = window.parts(0);
     return json{end, parts.total.value / (steps - warm), parts.work.at("compute") / parts.total,

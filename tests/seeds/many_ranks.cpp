@@ -72,7 +72,7 @@ double shared_seconds(double work_s, int ranks, double gradient_elements, const 
            const TrainingPrograms programs(plan, names);
            ClusterMachine machine(star_cluster(ranks, link, latency), SoftwareStack{});
            Simulation simulation(machine);
-           programs.add_to(simulation);
+           simulation.add(programs.all());
            return json(simulation.run().end.value).dump();
          }))
       .get<double>();

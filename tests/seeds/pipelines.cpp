@@ -8,7 +8,7 @@
 
 #include "models/reading/shipped_files.hpp"
 #include "scenarios/planning/plan.hpp"
-#include "scenarios/running/bare_pipeline.hpp"
+#include "scenarios/running/pipeline_run.hpp"
 #include "scenarios/studies/layer_costs.hpp"
 #include "scenarios/studies/layer_cuts.hpp"
 #include "scenarios/studies/sweep.hpp"
@@ -29,7 +29,7 @@ const PipelineSchedule& schedule_of(const std::string& name, const PipelineShape
 }
 
 /// Forward a slot, backward two, messages none, unless said otherwise.
-PipelineRun even_run(const std::string& name, const PipelineShape& shape, const BarePipeline::Times& times = {}) {
+PipelineRun even_run(const std::string& name, const PipelineShape& shape, const PipelineTimes& times = {}) {
   return run_pipeline(even_pipeline(schedule_of(name, shape), shape, times, 0));
 }
 
@@ -123,23 +123,21 @@ SeedFigures cut_01(const Node& inputs) {
   return got;
 }
 
+/// Every chunk of a stage does its part of an item, then comes the next item; nothing goes back.
+std::vector<PipelineTask> items_in_turn(int /*stage*/, const PipelineShape& shape) {
+  std::vector<PipelineTask> tasks;
+  for (int item = 0; item < shape.micro_batches; ++item)
+    for (int chunk = 0; chunk < shape.chunks; ++chunk) tasks.push_back({PipelineTask::Pass::forward, item, chunk});
+  return tasks;
+}
+
 /// Functions of a pipeline, one thread each, items going through; and all of them on one thread.
 SeedFigures task_01(const Node& inputs) {
   const int items = whole(inputs, "items");
   const double f = number_of(inputs, "tf"), g = number_of(inputs, "tg");
   const auto functions = [&](int threads) {
-    BarePipeline pipeline;
-    pipeline.shape = {threads, items, 2 / threads};
-    pipeline.tasks.resize(static_cast<std::size_t>(threads));
-    for (int item = 0; item < items; ++item)
-      for (int function = 0; function < 2; ++function)
-        pipeline.tasks[static_cast<std::size_t>(function % threads)].push_back(
-            {PipelineTask::Pass::forward, item, function / threads});
-    for (int function = 0; function < 2; ++function)
-      pipeline.places.push_back({function % threads, function / threads});
-    pipeline.times = {{f, 0, 0}, {g, 0, 0}};
-    pipeline.transfers = {0};
-    return run_pipeline(pipeline);
+    static const PipelineSchedule schedule{"items in turn", "", items_in_turn};
+    return run_pipeline(pipeline_plan(schedule, {threads, items, 2 / threads}, {{f, 0, 0}, {g, 0, 0}}, {0}));
   };
   const PipelineRun serial = functions(1), pipelined = functions(2);
   return {{"serial_slots", serial.end},

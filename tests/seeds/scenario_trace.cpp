@@ -37,10 +37,8 @@ double run_step(const Scenario& s, const std::vector<Observer*>& observers, bool
   PlacedMachine placed(cluster, actors);
   const TrainingStates states{s.precision, s.optimizer, s.software};
   const std::unique_ptr<MechanismRun> run = s.plan.mechanism->run({laid_out.training, cluster, states, names, 0});
-  Simulation simulation(actors.empty() ? static_cast<Machine&>(cluster) : placed);
-  for (Observer* observer : observers) simulation.observe(*observer);
-  run->add_programs(simulation);
-  return simulation.run().end.value;
+  Machine& machine = actors.empty() ? static_cast<Machine&>(cluster) : placed;
+  return run_programs(machine, run->programs(), {observers}).end.value;
 }
 
 }  // namespace trainyard

@@ -30,8 +30,7 @@ double bytes_a_rank(double parameters, ZeroStage zero, double ranks) {
   const StaticMemory states = model_states(held_elements(parameters, zero_shares(zero, ranks)), Precision::bf16,
                                            find_optimizer("adam", seed_place()));
   double most = 0;
-  for (const MemoryUse::ByClass& parts :
-       held_memory(std::vector<StaticMemory>(static_cast<std::size_t>(ranks), states)))
+  for (const MemoryUse::ByClass& parts : held_memory(states, static_cast<int>(ranks)))
     most = std::max(most, std::accumulate(parts.begin(), parts.end(), 0.0));
   return most;
 }

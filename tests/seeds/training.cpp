@@ -28,7 +28,7 @@ StepTimes data_parallel_time(const TrainingPlan& plan, BytesPerSecond link) {
     const TrainingPrograms programs(plan, names);
     Breakdown breakdown(names);
     Simulation simulation(machine);
-    programs.add_to(simulation);
+    simulation.add(programs.all());
     simulation.observe(breakdown);
     const double end = simulation.run().end.value;
     return json{end, breakdown.parts().exposed.at("all-reduce").value}.dump();
@@ -60,7 +60,7 @@ SeedFigures dpset_01(const Node& inputs) {
     NumericTraining training(task, plan);
     training.attach(values);
     Simulation simulation(machine);
-    programs.add_to(simulation);
+    simulation.add(programs.all());
     simulation.observe(values);
     simulation.run();
     int batches = 0;
@@ -124,7 +124,7 @@ SeedFigures strag_01(const Node& inputs) {
     StragglerMachine machine(cluster, {jitter}, n);
     Simulation simulation(machine);
     const TrainingPrograms programs(plan, names);
-    programs.add_to(simulation);
+    simulation.add(programs.all());
     return json(simulation.run().end.value).dump();
   });
   for (std::size_t i = 0; i < counts.size(); ++i)

@@ -56,7 +56,7 @@ std::string synchronous_without_recovery(int workers, double ms, Actor victim, d
     CallsAndLosses watch(0, static_cast<int>(TrainingCall::update), horizon_s);
     Simulation simulation(machine);
     const TrainingPrograms programs(plan, names);
-    programs.add_to(simulation);
+    simulation.add(programs.all());
     simulation.change(ActorChange{Seconds{fail_s}, victim, nullptr});
     simulation.observe(watch);
     try {

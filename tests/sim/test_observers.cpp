@@ -243,3 +243,18 @@ TEST_CASE("the limiting link is the one that is full", "[sim][observers]") {
   });
   CHECK(path == json({{"l1", 2.0}}));
 }
+
+TEST_CASE("observers are told the end of a run; an actor without a program does nothing", "[sim][observers]") {
+  struct SeesEnd : Observer {
+    std::vector<double> ends;
+    void ended(Seconds end) override { ends.push_back(end.value); }
+  };
+  CHECK(simulate_in_child([] {
+          TableMachine m;
+          Programs all = programs(ListProgram({compute(2)}));
+          all.push_back(nullptr);
+          SeesEnd seen;
+          run_programs(m, std::move(all), {{&seen, nullptr}});
+          return json(seen.ends);
+        }) == json::array({2.0}));
+}

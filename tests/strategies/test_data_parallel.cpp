@@ -47,7 +47,7 @@ json train(const Setting& s) {
     Values values;
     training.attach(values);
     Simulation simulation(machine);
-    programs.add_to(simulation);
+    simulation.add(programs.all());
     simulation.observe(values);
     simulation.run();
     const Mlp alone = train_plainly(task, s.steps);

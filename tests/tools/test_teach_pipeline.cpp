@@ -58,9 +58,17 @@ TEST_CASE("a pipeline's messages cost what they take", "[teach][pipeline]") {
   CHECK(lesson("1f1b", {4, 8, 1}, 0.5).run.end > 33 + 2 * 3 * 0.5);  // it waits for a round trip each micro-batch
 }
 
+TEST_CASE("a pipeline's messages leave as the plan of any training says", "[teach][pipeline]") {
+  TrainingPlan plan = even_pipeline(schedule("gpipe", {4, 8, 1}), {4, 8, 1}, {}, 0.5);
+  plan.overlap_pipeline = false;
+  // Each stage but the last one forward, and the first one back, waits for each of its messages to arrive.
+  CHECK(run_pipeline(plan).end == near((7 + 3) * 1.5 + 1 + (7 + 3) * 2.5 + 2));
+}
+
 TEST_CASE("orders that wait for each other are a deadlock that names the stages", "[teach][pipeline]") {
-  BarePipeline pipeline = even_pipeline(schedule("1f1b", {2, 2, 1}), {2, 2, 1}, {}, 0);
-  std::swap(pipeline.tasks[0][0], pipeline.tasks[0].back());
+  TrainingPlan pipeline = even_pipeline(schedule("1f1b", {2, 2, 1}), {2, 2, 1}, {}, 0);
+  std::vector<PipelineTask>& tasks = pipeline.stages[0].tasks;
+  std::swap(tasks.front(), tasks.back());
   std::string text;
   try {
     run_pipeline(pipeline);

@@ -127,7 +127,7 @@ std::string pipeline_title(const PipelineLesson& lesson) {
 }
 
 std::vector<std::string> pipeline_sums(const PipelineLesson& lesson) {
-  const BarePipeline::Times& t = lesson.times;
+  const PipelineTimes& t = lesson.times;
   double most = 0;
   for (std::size_t s = 0; s < lesson.run.stages.size(); ++s) most = std::max(most, lesson.activations(s));
   return {fmt::format("a micro-batch on a stage: forward {:.6g}, backward {:.6g} ({:.6g} of it by the weights); a "

@@ -52,7 +52,7 @@ double slots_of(const std::string& flag, const std::string& text, bool zero_too)
   return value;
 }
 
-BarePipeline::Times times_of(const PipelineFlags& flags) {
+PipelineTimes times_of(const PipelineFlags& flags) {
   const double backward = slots_of("--backward", flags.backward, false);
   const double weights = flags.weights.empty() ? backward / 2 : slots_of("--weights", flags.weights, false);
   if (weights >= backward)
@@ -71,7 +71,7 @@ PipelineLesson pipeline_lesson_of(const PipelineFlags& flags) {
   Place place;
   place.file = std::make_shared<const std::string>("--schedule " + flags.schedule);
   const PipelineSchedule& schedule = find_pipeline_schedule(flags.schedule, flags.shape, place);
-  const BarePipeline::Times times = times_of(flags);
+  const PipelineTimes times = times_of(flags);
   return teach_pipeline(schedule, flags.shape, times, slots_of("--transfer", flags.transfer, true));
 }
 

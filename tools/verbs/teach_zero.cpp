@@ -166,8 +166,7 @@ void simulate_stages(ZeroLesson& lesson, Precision precision, const Optimizer& o
   for (int zero = 0; zero < kZeroStages; ++zero) {
     const HeldElements share =
         held_elements(lesson.parameters, zero_shares(static_cast<ZeroStage>(zero), lesson.ranks));
-    const auto held = held_memory(
-        std::vector<StaticMemory>(static_cast<std::size_t>(lesson.ranks), model_states(share, precision, optimizer)));
+    const auto held = held_memory(model_states(share, precision, optimizer), lesson.ranks);
     const auto sum = [](const MemoryUse::ByClass& parts) {
       double bytes = 0;
       for (const double part : parts) bytes += part;

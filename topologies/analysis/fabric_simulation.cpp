@@ -61,11 +61,11 @@ std::unique_ptr<Program> one_message(Kind kind, Bytes bytes, Actor peer) {
 double time_of_pairs(const DeviceGraph& graph, std::span<const std::vector<LinkId>> paths, Bytes bytes) {
   return std::strtod(in_child([&] {
                        PairMachine machine(graph, paths);
-                       Simulation simulation(machine);
+                       Programs programs;
                        const auto count = static_cast<Actor>(paths.size());
-                       for (Actor a = 0; a < count; ++a) simulation.add(a, one_message(Kind::send, bytes, a + count));
-                       for (Actor a = 0; a < count; ++a) simulation.add(a + count, one_message(Kind::recv, Bytes{}, a));
-                       return exact(simulation.run().end.value);
+                       for (Actor a = 0; a < count; ++a) programs.push_back(one_message(Kind::send, bytes, a + count));
+                       for (Actor a = 0; a < count; ++a) programs.push_back(one_message(Kind::recv, Bytes{}, a));
+                       return exact(run_programs(machine, std::move(programs)).end.value);
                      }).c_str(),
                      nullptr);
 }

@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 
-#include "sim/executor/simulation.hpp"
 #include "strategies/step/pass_table.hpp"
 
 namespace trainyard {
@@ -14,8 +13,10 @@ class CentralRun : public MechanismRun {
   CentralRun(CentralPlan plan, MakeProgram program, Names& names)
       : plan_(std::move(plan)), program_(program), tables_(plan_.step, names), words_(names) {}
 
-  void add_programs(Simulation& simulation) override {
-    for (const Actor actor : plan_.actors()) simulation.add(actor, program_(actor, plan_, tables_, words_));
+  Programs programs() override {
+    Programs all;
+    for (const Actor actor : plan_.actors()) all.push_back(program_(actor, plan_, tables_, words_));
+    return all;
   }
   std::vector<std::string> streams() const override { return central_streams(plan_); }
   const PassTables& tables() const override { return tables_; }

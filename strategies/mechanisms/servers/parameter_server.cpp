@@ -248,4 +248,12 @@ std::unique_ptr<Program> server_program(Actor actor, const ServerPlan& plan, con
   return chief(plan, words);
 }
 
+Programs server_programs(const ServerPlan& plan, const PassTables& tables, const CentralWords& words,
+                         ServerBoard& board) {
+  Programs programs;
+  for (Actor actor = 0; actor < plan.actors(); ++actor)
+    programs.push_back(server_program(actor, plan, tables, words, board));
+  return programs;
+}
+
 }  // namespace trainyard

@@ -5,7 +5,6 @@
 #include <map>
 #include <numeric>
 
-#include "sim/executor/simulation.hpp"
 #include "strategies/mechanisms/central/central_mechanism.hpp"
 #include "strategies/mechanisms/servers/server_choice.hpp"
 #include "strategies/step/pass_table.hpp"
@@ -61,10 +60,7 @@ class ServerRun : public MechanismRun {
         board_(plan_.workers(), plan_.workers() - plan_.backup_workers, plan_.base.step.steps, plan_.keys(),
                std::max(1, site.warm_steps - plan_.staleness)) {}
 
-  void add_programs(Simulation& simulation) override {
-    for (Actor actor = 0; actor < plan_.actors(); ++actor)
-      simulation.add(actor, server_program(actor, plan_, tables_, words_, board_));
-  }
+  Programs programs() override { return server_programs(plan_, tables_, words_, board_); }
   std::vector<std::string> streams() const override { return server_streams(plan_); }
   const PassTables& tables() const override { return tables_; }
 

@@ -92,5 +92,7 @@ std::vector<std::string> server_streams(const ServerPlan&);
 
 /// All steps of one actor. Everything must outlive the program; the board is of this run.
 std::unique_ptr<Program> server_program(Actor, const ServerPlan&, const PassTables&, const CentralWords&, ServerBoard&);
+/// Of all actors.
+Programs server_programs(const ServerPlan&, const PassTables&, const CentralWords&, ServerBoard&);
 
 }  // namespace trainyard
