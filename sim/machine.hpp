@@ -76,6 +76,9 @@ class Machine {
   /// A link failed or came back: later routes avoid it, or use it again.
   virtual void link_state(LinkId, bool /*up*/) {}
 
+  /// Why there may be no path between two, to stand before the error that says so: "file:line:column: without …, ".
+  virtual std::string cause_of_cut(Actor /*from*/, Actor /*to*/) const { return {}; }
+
   virtual std::string actor_name(Actor actor) const { return "rank " + std::to_string(actor); }
 };
 

@@ -80,7 +80,7 @@ std::vector<NcclCurve> read_curves(const Node& node, const std::string& what) {
 NcclInSwitch read_in_switch(const Node& node, const std::string& what) {
   Fields fields(node, what);
   NcclInSwitch in_switch;
-  in_switch.from_gpus = static_cast<int>(std::min<std::int64_t>(fields.integer("from_gpus", 2), 1'000'000));
+  in_switch.from_gpus = fields.integer_within<int>("from_gpus", 2, 1'000'000);
   in_switch.nvls = read_protocol(fields.required_child("nvls"), what + ".nvls");
   fields.finish();
   return in_switch;

@@ -57,6 +57,7 @@ JsonFields<Result::ActorUse> actor_fields() {
 JsonFields<Result::HostMemory> host_memory_fields() {
   using M = Result::HostMemory;
   return peak_fields<M>()
+      .value("input", "bytes", &M::input, "of the peak: batches on their way to the GPUs, and the cache of samples")
       .value("capacity", "bytes", &M::capacity, "of the node's host memory; 0: not stated")
       .value("node", "", &M::node, "the fullest node");
 }
@@ -156,7 +157,8 @@ JsonFields<PathLine> path_fields() {
 /// What every answer has.
 JsonFields<Result> common_fields() {
   using R = Result;
-  const auto drives = [](const R& r) { return r.host_memory.peak > 0; };
+  const auto hosts = [](const R& r) { return r.host_memory.peak > 0; };
+  const auto drives = [](const R& r) { return r.host_memory.offloads(); };
   const auto tokens = [](const R& r) { return r.tokens_per_s > 0; };
   return JsonFields<R>()
       .value("scenario", "", &R::scenario, "name of the scenario")
@@ -189,8 +191,8 @@ JsonFields<Result> common_fields() {
       .list("actors", &R::actors, actor_fields(), "memory and traffic by rank and server, those alike as one")
       .when([](const R& r) { return !r.actors.empty(); }, "where ranks do not all do the same: servers, a master")
       .value("fits", "", &R::fits, "GPUs, hosts and drives hold what the plan needs")
-      .object("host_memory_bytes", &R::host_memory, host_memory_fields(), "host memory that offload takes of a node")
-      .when(drives, "with offload")
+      .object("host_memory_bytes", &R::host_memory, host_memory_fields(), "what a node keeps in its host memory")
+      .when(hosts, "with offload or an input pipeline")
       .object("drive_bytes", &R::drive, drive_fields(), "what offload keeps on the drives of a node")
       .when(drives, "with offload")
       .value("critical_path_s", "s", &R::critical_path, "the critical path of the step, by resource")

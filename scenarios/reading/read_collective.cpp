@@ -20,7 +20,7 @@ std::array<int, 2> read_torus(Fields& fields, const std::string& what, int ranks
     one.kind = Node::Kind::map;
     one.place = node.items[i].place;
     one.fields.emplace_back("size", node.items[i]);
-    torus[i] = static_cast<int>(std::min<std::int64_t>(Fields(one, what + ".torus").integer("size", 1), 1 << 20));
+    torus[i] = Fields(one, what + ".torus").integer<int>("size", 1);
   }
   if (static_cast<std::int64_t>(torus[0]) * torus[1] != ranks)
     fail(node.place, fmt::format("{}.torus: {} x {} is not {} ranks", what, torus[0], torus[1], ranks));
@@ -95,7 +95,7 @@ CollectiveChoice read_collective(const Node* node, const std::string& what, Oper
     name = fields.text("base", name);
     name = fields.text("algorithm", name);
     if (fields.has("algorithm")) choice.place = fields.place_of("algorithm");
-    choice.settings.channels = static_cast<int>(fields.integer("channels", 1, 1));
+    choice.settings.channels = fields.integer<int>("channels", 1, 1);
     if (2 * choice.settings.channels + 3 > kMaxStreams)
       fail(fields.place_of("channels"),
            fmt::format("{}.channels: {}; at most {}", what, choice.settings.channels, (kMaxStreams - 3) / 2));

@@ -17,7 +17,7 @@ void read_zero(PlanChoice& choice, Fields& fields, const SoftwareStack& stack) {
   choice.zero = static_cast<ZeroStage>(stage);
   choice.zero_place = fields.has("zero_stage") ? fields.place_of("zero_stage") : choice.place;
   choice.zero_group = fields.has("zero_group") ? read_rank_count(fields, "zero_group") : 0;
-  choice.prefetch = static_cast<int>(std::min<std::int64_t>(fields.integer("prefetch", 0, 1), 1 << 10));
+  choice.prefetch = fields.integer_within<int>("prefetch", 0, 1 << 10, 1);
   choice.reshard = fields.boolean("reshard", true);
   choice.overlap_parameters = fields.boolean("overlap_parameters", stack.parallel.overlap_parameters);
   const auto only = [&](const char* key, bool fits, const char* where) {

@@ -76,6 +76,9 @@ void take_measured(Scenario& s, const Node& node) {
   if (s.plan.splits_model())
     fail(node.place, "plan.measured_step: of one device that does all; this plan splits the model");
   s.measured = read_measured_steps(node);
+  if (!same_name(s.measured.network, s.network.name))
+    fail(s.measured.network_place, fmt::format("plan.measured_step.network: steps of {}, but the model is {}",
+                                               s.measured.network, s.network.name));
   if (!s.cluster.others.empty())
     fail(node.place, "plan.measured_step: of one device, but the cluster has several types of nodes");
   if (s.cluster.node.gpu_speed != 1)

@@ -53,7 +53,7 @@ Straggler read_straggler(const Node& node, int ranks) {
   const std::vector<std::string>& names = straggler_names();
   const std::string kind = fields.choice("kind", names);
   s.kind = static_cast<StragglerKind>(std::find(names.begin(), names.end(), kind) - names.begin());
-  s.seed = static_cast<std::uint64_t>(fields.integer("seed", 0, 1));
+  s.seed = fields.integer<std::uint64_t>("seed", 0, 1);
   s.slow.assign(static_cast<std::size_t>(ranks), true);
   if (const std::vector<Node>* only = fields.list("ranks")) {
     s.slow.assign(static_cast<std::size_t>(ranks), false);
@@ -84,8 +84,8 @@ Straggler read_straggler(const Node& node, int ranks) {
     case StragglerKind::periodic: {
       constexpr std::int64_t most_steps = 1 << 20;
       s.factor = fields.number("factor", least, kMostFactor);
-      s.period = static_cast<std::uint32_t>(fields.integer_within("period", 1, most_steps));
-      s.busy = static_cast<std::uint32_t>(fields.integer_within("busy", 0, most_steps));
+      s.period = fields.integer_within<std::uint32_t>("period", 1, most_steps);
+      s.busy = fields.integer_within<std::uint32_t>("busy", 0, most_steps);
       if (s.busy > s.period)
         fail(fields.place_of("busy"), fmt::format("faults.stragglers.busy: {} of every {} steps", s.busy, s.period));
       break;

@@ -9,6 +9,7 @@
 #include "scenarios/running/path_resources.hpp"
 #include "scenarios/running/step_result.hpp"
 #include "scenarios/running/step_run.hpp"
+#include "sim/observers/progress.hpp"
 #include "sim/observers/trace.hpp"
 #include "sim/process/child.hpp"
 #include "sim/process/output.hpp"
@@ -90,13 +91,19 @@ Result simulate(const Scenario& s, const SimulateOptions& options) {
 std::vector<WhatIf> what_if(const Scenario& s, const Plan& plan, double factor, TransportKind transport) {
   std::vector<std::string> classes = resource_classes_of(s);
   for (const std::string& of_input : resource_classes(s.input.supply)) classes.push_back(of_input);
-  const std::vector<std::string> texts = in_children(classes.size(), processors(), [&](std::size_t i) {
+  ProgressLine progress;
+  std::size_t ended = 0;
+  const auto upgraded_run = [&](std::size_t i) {
     SimulateOptions options;
     options.critical_path = false;
     options.transport = transport;
     options.upgrade[classes[i]] = factor;
     return to_text(result_of(StepRun(s, plan, options)));
-  });
+  };
+  const std::vector<std::string> texts =
+      in_children(classes.size(), processors(), upgraded_run, [&](std::size_t, const std::string&) {
+        progress.show(fmt::format("{} of {} what-ifs", ++ended, classes.size()));
+      });
   std::vector<WhatIf> table;
   for (std::size_t i = 0; i < classes.size(); ++i)
     table.push_back({classes[i], factor, result_from_text(texts[i]).step_time});

@@ -131,7 +131,7 @@ void book_memory(const Scenario& s, const StepRun& run, Result& r) {
               rank,
               0};
   r.fits = r.memory.peak <= r.memory.capacity;
-  book_host_memory(s, run.plan, r);
+  book_host_memory(run, r);
   book_stages(s, run, r);
 }
 

@@ -23,7 +23,9 @@ void book_starvation(const Result& fed, Result&);
 void book_actors(const StepRun&, Result&);
 /// Adds what the input pipeline tells of a run that has one.
 void book_input(const StepRun&, Result&);
-/// Adds host memory and drives of the fullest node, with offload.
-void book_host_memory(const Scenario&, const TrainingPlan&, Result&);
+/// Host memory that batches on their way and the cache of samples take at most, by node.
+std::vector<Bytes> input_on_hosts(const StepRun&);
+/// Adds host memory and drives of the fullest node, with offload or an input pipeline.
+void book_host_memory(const StepRun&, Result&);
 
 }  // namespace trainyard

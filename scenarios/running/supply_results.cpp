@@ -25,6 +25,18 @@ void book_starvation(const Result& fed, Result& r) {
   r.breakdown.input = wait;
 }
 
+std::vector<Bytes> input_on_hosts(const StepRun& run) {
+  const InputSupply& supply = run.scenario.input.supply;
+  const Bytes cached = std::min(supply.cache, supply.samples * supply.sample);
+  std::vector<Bytes> held(static_cast<std::size_t>(run.scenario.cluster.nodes));
+  for (const InputMachine::Group& group : run.machine.input->machine().groups()) {
+    Bytes& node = held[static_cast<std::size_t>(group.node)];
+    if (node.value == 0) node = cached;
+    node += run.memory.peak(group.loader);
+  }
+  return held;
+}
+
 /// How busy what brings samples is.
 void book_input(const StepRun& run, Result& r) {
   const InputSupply& supply = run.scenario.input.supply;
@@ -34,17 +46,13 @@ void book_input(const StepRun& run, Result& r) {
     input.storage_busy = std::max(
         input.storage_busy,
         run.traffic.on_link(link) / run.machine.top().links()[static_cast<std::size_t>(link)].capacity / Seconds{end});
-  std::map<int, double> staged;  // by node
   for (const InputMachine::Group& group : run.machine.input->machine().groups()) {
     const BreakdownParts parts = run.breakdown.parts(group.loader);
     if (const auto decode = parts.work.find("decode"); decode != parts.work.end())
       input.decode_busy = std::max(input.decode_busy, decode->second / Seconds{end});
-    staged[group.node] += run.memory.peak(group.loader).value;
     input.read += run.traffic.received(group.loader).value / run.plan.steps;
   }
-  const Bytes dataset = supply.samples * supply.sample;
-  for (const auto& [node, bytes] : staged)
-    input.host_bytes = std::max(input.host_bytes, bytes + std::min(supply.cache, dataset).value);
+  for (const Bytes held : input_on_hosts(run)) input.host_bytes = std::max(input.host_bytes, held.value);
   input.from_cache = 1 - supply.missed;
 }
 

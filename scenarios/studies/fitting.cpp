@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "scenarios/running/simulate.hpp"
+#include "sim/observers/progress.hpp"
 
 namespace trainyard {
 namespace {
@@ -55,7 +56,9 @@ Scenario shortened(const Scenario& s, const Overrides& overrides) {
 
 std::vector<FittingChange> fitting_changes(const Scenario& s) {
   std::vector<FittingChange> changes;
+  ProgressLine progress;
   for (const Overrides& overrides : candidates(s)) {
+    progress.show(fmt::format("would {} fit?", in_words(overrides)));
     SimulateOptions options;
     options.critical_path = false;
     try {

@@ -14,6 +14,7 @@ constexpr double kRange = 3;              ///< intervals from Daly's over this t
 constexpr std::size_t kFailures = 10000;  ///< that each run goes through, about
 constexpr double kFurthest = 100;         ///< times the best interval: as far as one that is nearly as good is sought
 constexpr double kIntervalRounding = 1e-9;
+constexpr double kSpare = 256;  ///< times the steps between failures that a run may take at most
 
 /// ln of the losses over ln of the interval, as a polynomial: near its bottom the curve is smooth, and the noise of the
 /// draws, which moves the bottom of the points themselves, averages out.
@@ -87,6 +88,14 @@ class Tries {
   LongRunPlan plan_;
 };
 
+/// Several steps as one.
+LongRunPlan in_strides(LongRunPlan plan, double stride) {
+  plan.step = plan.step * stride;
+  if (plan.step_with)
+    plan.step_with = [of_one = plan.step_with, stride](int replicas) { return of_one(replicas) * stride; };
+  return plan;
+}
+
 }  // namespace
 
 Seconds young_interval(Seconds mtbf, Seconds cost) { return Seconds{std::sqrt(2 * mtbf.value * cost.value)}; }
@@ -109,6 +118,13 @@ BestInterval best_interval(const LongRunPlan& given) {
   if (mtbf.value <= 0 || cost.value <= 0)
     throw UserError(mtbf.value <= 0 ? "nothing that fails at random loses work: no interval of checkpoints is the best"
                                     : "a checkpoint stops nothing: the best interval is a step");
+  // So many failures may take more steps than can be counted; an interval has a great many of these then.
+  if (const double steps = kFailures * mtbf / given.step; steps > kMostSteps / kSpare) {
+    const double stride = std::exp2(std::ceil(std::log2(steps * kSpare / kMostSteps)));
+    BestInterval best = best_interval(in_strides(given, stride));
+    best.steps *= stride;
+    return best;
+  }
   BestInterval best;
   best.young = young_interval(mtbf, cost);
   best.daly = daly_interval(mtbf, cost);

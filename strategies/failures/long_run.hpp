@@ -79,7 +79,11 @@ struct LongRunResult {
   double goodput() const { return end.value > 0 ? useful / end : 1; }
 };
 
-/// Runs it, an event at a time. Memory does not grow with its length. Throws UserError where it would never end.
+/// The steps that a double tells apart.
+constexpr double kMostSteps = 9007199254740992;
+
+/// Runs it, an event at a time. Memory does not grow with its length. Throws UserError where it would never end,
+/// and for more than `kMostSteps`.
 LongRunResult run_long(const LongRunPlan&);
 
 }  // namespace trainyard

@@ -345,6 +345,12 @@ class LongRun {
 
 }  // namespace
 
-LongRunResult run_long(const LongRunPlan& plan) { return LongRun(plan).run(); }
+LongRunResult run_long(const LongRunPlan& plan) {
+  const double steps = plan.steps > 0 ? plan.steps : plan.until / plan.step;
+  if (steps > kMostSteps)
+    throw UserError(fmt::format("the training has {:.3g} steps of {}; at most {:.3g} are counted", steps,
+                                show(plan.step), kMostSteps));
+  return LongRun(plan).run();
+}
 
 }  // namespace trainyard

@@ -313,3 +313,21 @@ TEST_CASE("a training that cannot get on is refused", "[long-run]") {
   plan.parts = {{"node", 1, Seconds{5}, false}};
   CHECK_THROWS_WITH(run_long(plan), Catch::Contains("the training does not get on"));
 }
+
+TEST_CASE("steps of nanoseconds over weeks come to an end, or are said to be too many", "[long-run]") {
+  LongRunPlan plan = plan_of(0, 1e-9);
+  plan.until = Seconds{54 * 86400.0};
+  plan.checkpoint = {600e9, Seconds{30}, Seconds{30}, Seconds{30}};
+  plan.recovery.restart = Seconds{480};
+  plan.parts = {{"node", 1, Seconds{3.1 * 3600}, false}};
+  const LongRunResult fast = run_long(plan);
+  const BestInterval best = best_interval(plan);
+  LongRunPlan slow = plan;
+  slow.step = Seconds{1};
+  slow.checkpoint.every = 600;
+  CHECK(fast.goodput() == Approx(run_long(slow).goodput()).epsilon(1e-3));
+  CHECK(best.simulated.value == Approx(best_interval(slow).simulated.value).epsilon(0.01));
+  CHECK(best.steps * plan.step.value == Approx(best.simulated.value).epsilon(1e-6));
+  plan.step = Seconds{1e-12};
+  CHECK_THROWS_WITH(run_long(plan), "the training has 4.67e+18 steps of 0.00 ns; at most 9.01e+15 are counted");
+}

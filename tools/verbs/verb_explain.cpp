@@ -20,7 +20,7 @@ namespace {
 void print_shares(const Explanation& e) {
   fmt::print("critical path of {}: {}\n", e.result.scenario, show(Seconds{e.result.step_time}));
   for (const auto& [seconds, resource] : e.result.shares())
-    fmt::print("  {:<16} {:>10} {:>6.1f} %\n", resource, show(Seconds{seconds}), seconds / e.result.step_time * 100);
+    fmt::print("  {:<16} {:>10} {:>8}\n", resource, show(Seconds{seconds}), percent(seconds / e.result.step_time));
   if (e.result.critical_path.contains(kLibraryStart))
     fmt::print("  {}: launch, protocol and hops of collectives, by the fitted model (faster links buy nothing there)\n",
                kLibraryStart);

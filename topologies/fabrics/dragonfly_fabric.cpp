@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "sim/hashing.hpp"
+#include "topologies/build_size.hpp"
 #include "topologies/cluster.hpp"
 #include "topologies/fabrics/fabric_rows.hpp"
 
@@ -128,7 +129,8 @@ class DragonflyFabric : public Fabric {
   }
   void join_hosts(DeviceGraph&, const ClusterSpec&, DragonflyRouter&, DeviceId first) const;
   void join_switches(DeviceGraph&, const Wire&, DragonflyRouter&, DeviceId first) const;
-  void join_groups(DeviceGraph&, const ClusterSpec&, const Wire&, DragonflyRouter&, DeviceId first) const;
+  void require_groups(int groups, const Place&) const;
+  void join_groups(DeviceGraph&, const Wire&, DragonflyRouter&, DeviceId first) const;
 };
 
 void DragonflyFabric::join_hosts(DeviceGraph& graph, const ClusterSpec& spec, DragonflyRouter& router,
@@ -159,15 +161,11 @@ void DragonflyFabric::join_switches(DeviceGraph& graph, const Wire& cable, Drago
   }
 }
 
-void DragonflyFabric::join_groups(DeviceGraph& graph, const ClusterSpec& spec, const Wire& cable,
-                                  DragonflyRouter& router, DeviceId first) const {
+void DragonflyFabric::join_groups(DeviceGraph& graph, const Wire& cable, DragonflyRouter& router,
+                                  DeviceId first) const {
   const int a = router.switches, groups = router.groups;
   router.globals.resize(static_cast<std::size_t>(groups * groups));
   const int ports = a * shape_.global_links;  // of a group
-  if (groups - 1 > ports)
-    fail(spec.fabric_place,
-         fmt::format("a dragonfly of {} groups needs {} global links a group, but has {} ({} switches of {})", groups,
-                     groups - 1, ports, a, shape_.global_links));
   const int between = groups > 1 ? ports / (groups - 1) : 0;
   // Port k of a group leads to the group k + 1 further on: all ports of a switch go to different groups first.
   for (int from = 0; from < groups; ++from)
@@ -182,12 +180,25 @@ void DragonflyFabric::join_groups(DeviceGraph& graph, const ClusterSpec& spec, c
       }
 }
 
+/// Global links of each group of so many. Throws UserError where they do not reach all others, and for a dragonfly that
+/// is too large.
+void DragonflyFabric::require_groups(int groups, const Place& place) const {
+  const int a = shape_.switches_a_group, ports = a * shape_.global_links;
+  if (groups - 1 > ports)
+    fail(place, fmt::format("a dragonfly of {} groups needs {} global links a group, but has {} ({} switches of {})",
+                            groups, groups - 1, ports, a, shape_.global_links));
+  const double count = groups;
+  require_buildable({count * a, count * a * (a - 1) / 2 + (groups > 1 ? count * ports / 2 : 0)},
+                    fmt::format("a dragonfly of {} groups", groups), place);
+}
+
 void DragonflyFabric::build(DeviceGraph& graph, const ClusterSpec& spec) const {
   const int a = shape_.switches_a_group, hosts_a_group = shape_.hosts_a_switch * a;
   const auto hosts = static_cast<int>(graph.all(DeviceKind::hca).size());
   auto router = std::make_unique<DragonflyRouter>();
   router->switches = a;
   router->groups = (hosts + hosts_a_group - 1) / hosts_a_group;
+  require_groups(router->groups, spec.fabric_place);
   router->valiant = shape_.valiant;
   router->seed = shape_.seed;
   const auto first = static_cast<DeviceId>(graph.devices().size());
@@ -198,28 +209,23 @@ void DragonflyFabric::build(DeviceGraph& graph, const ClusterSpec& spec) const {
   Wire global = local;
   if (shape_.global_rate.value > 0) global.rate = shape_.global_rate;
   join_switches(graph, local, *router, first);
-  join_groups(graph, spec, global, *router, first);
+  join_groups(graph, global, *router, first);
   graph.set_router(std::move(router));
 }
 
 /// `hosts_a_switch`, `switches_a_group`, `global_links` (of each switch), `link_rate`, `global_rate`, `routing: minimal
 /// | valiant` and its `seed`.
 std::shared_ptr<const Fabric> read_dragonfly(Fields& fields) {
-  constexpr std::int64_t most = 4096;
-  const auto count = [&](const char* key, std::int64_t fallback) {
-    const std::int64_t v = fallback > 0 ? fields.integer(key, 1, fallback) : fields.integer(key, 1);
-    if (v > most) fail(fields.place_of(key), fmt::format("{}.{}: {}; at most {}", fields.what(), key, v, most));
-    return static_cast<int>(v);
-  };
+  constexpr int most = 4096;
   DragonflyShape s;
-  s.switches_a_group = count("switches_a_group", 0);
+  s.switches_a_group = fields.integer_within("switches_a_group", 1, most);
   // Balanced (Kim et al. 2008): half as many hosts, and global links, as switches in a group.
-  s.hosts_a_switch = count("hosts_a_switch", std::max(1, s.switches_a_group / 2));
-  s.global_links = count("global_links", std::max(1, s.switches_a_group / 2));
+  s.hosts_a_switch = fields.integer_within("hosts_a_switch", 1, most, std::max(1, s.switches_a_group / 2));
+  s.global_links = fields.integer_within("global_links", 1, most, std::max(1, s.switches_a_group / 2));
   s.link_rate = fields.bandwidth("link_rate", BytesPerSecond{0});
   s.global_rate = fields.bandwidth("global_rate", s.link_rate);
   s.valiant = fields.choice("routing", {"minimal", "valiant"}, "minimal") == "valiant";
-  s.seed = static_cast<std::uint64_t>(fields.integer("seed", 0, 1));
+  s.seed = fields.integer<std::uint64_t>("seed", 0, 1);
   return std::make_shared<DragonflyFabric>(s);
 }
 

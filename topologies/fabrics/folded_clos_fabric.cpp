@@ -178,14 +178,14 @@ std::shared_ptr<const Fabric> read_folded_clos(Fields& fields) {
   for (const Node& item : levels.items) {
     Fields level(item, fields.what() + ": level");
     FabricLevel l;
-    l.down = static_cast<int>(std::min<std::int64_t>(level.integer("down", 1), 1 << 20));
+    l.down = level.integer_within<int>("down", 1, 1 << 20);
     l.oversubscription = level.number("oversubscription", 1e-3, 1e6, 1.0);
     level.finish();
     shape.levels.push_back(l);
   }
   shape.rails = fields.boolean("rails", false);
   shape.hashed = fields.choice("routing", {"spray", "ecmp"}, "spray") == "ecmp";
-  shape.seed = static_cast<std::uint64_t>(fields.integer("seed", 0, 1));
+  shape.seed = fields.integer<std::uint64_t>("seed", 0, 1);
   return std::make_shared<FoldedClosFabric>(std::move(shape));
 }
 

@@ -10,7 +10,7 @@
 namespace trainyard {
 namespace {
 
-constexpr int kMostDims = 6;
+constexpr int kMostDims = 6, kMostPlaces = 1 << 20;
 
 std::vector<int> read_dims(Fields& fields, const char* key) {
   std::vector<int> dims;
@@ -28,7 +28,7 @@ std::vector<int> read_dims(Fields& fields, const char* key) {
     } catch (const UserError&) {
       refuse(item.place);
     }
-    if (length < 1 || length > 1 << 20) refuse(item.place);
+    if (length < 1 || length > kMostPlaces) refuse(item.place);
     dims.push_back(static_cast<int>(length));
   }
   return dims;
@@ -302,13 +302,16 @@ std::shared_ptr<const Fabric> read_torus(Fields& fields) {
   TorusShape shape;
   shape.chips = fields.choice("joins", {"nodes", "chips"}, "nodes") == "chips";
   shape.dims = read_dims(fields, "dims");
-  shape.rank = static_cast<int>(fields.integer("dimensions", 1, 1));
-  if (shape.rank > kMostDims)
-    fail(fields.place_of("dimensions"), fmt::format("{}.dimensions: at most {}", fields.what(), kMostDims));
+  shape.rank = fields.integer_within<int>("dimensions", 1, kMostDims, 1);
   shape.node_dims = read_dims(fields, "node_dims");
+  double places = 1;  // a whole number of any size
+  for (const int length : shape.node_dims) places *= length;
+  if (places > kMostPlaces)
+    fail(fields.place_of("node_dims"), fmt::format("{}.node_dims: {} are {} places; at most {}", fields.what(),
+                                                   fmt::join(shape.node_dims, " x "), places, kMostPlaces));
   shape.link_rate = fields.bandwidth("link_rate", BytesPerSecond{0});
   shape.wrap = fields.boolean("wrap", true);
-  shape.wrap_multiple = static_cast<int>(std::min<std::int64_t>(fields.integer("wrap_multiple", 1, 1), 1 << 20));
+  shape.wrap_multiple = fields.integer_within<int>("wrap_multiple", 1, 1 << 20, 1);
   return std::make_shared<TorusFabric>(std::move(shape));
 }
 

@@ -193,6 +193,20 @@ Route ClusterMachine::route(Actor from, Actor to, PathClass path_class) const {
   return routing_.route(device(from), device(to), path_class, to_picoseconds(stack_.network_step));
 }
 
+/// What is taken out of one of both nodes, or else the first of all.
+std::string ClusterMachine::cause_of_cut(Actor from, Actor to) const {
+  if (spec_.taken_out.empty()) return {};
+  const TakenOut* cause = &spec_.taken_out.front();
+  for (const TakenOut& out : spec_.taken_out)
+    for (const Actor end : {from, to}) {
+      const Device& of_end = graph_.devices()[static_cast<std::size_t>(device(end))];
+      if (out.name.starts_with(fmt::format("node{}/", of_end.node))) cause = &out;
+    }
+  const std::string place = cause->place.text(), key = "cluster.taken_out: ";
+  return fmt::format("{}{}{}without {}, ", place, place.empty() ? "" : ": ", place.starts_with("--set") ? "" : key,
+                     cause->name);
+}
+
 bool ClusterMachine::interferes() const {
   const std::vector<const NodeType*> types = spec_.types();
   return std::any_of(types.begin(), types.end(), [](const NodeType* type) {

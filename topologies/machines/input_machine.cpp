@@ -21,6 +21,7 @@ InputSupply upgraded(InputSupply supply, const Upgrade& upgrade) {
   };
   supply.storage.read = supply.storage.read * factor(name_of(LinkKind::storage));
   supply.storage.iops *= factor(name_of(LinkKind::storage));
+  supply.storage.seek = supply.storage.seek / factor(name_of(LinkKind::storage));
   supply.rate *= factor("decode");
   return supply;
 }
@@ -76,7 +77,7 @@ LinkId InputMachine::add(std::string name, LinkKind kind, BytesPerSecond rate) {
 void InputMachine::add_storage(const Place& where) {
   std::vector<LinkId> shared;
   const auto add_rates = [this](const std::string& name) {
-    std::vector<LinkId> added{add(name, LinkKind::storage, supply_.storage.read)};
+    std::vector<LinkId> added{add(name, LinkKind::storage, storage_rate(supply_))};
     storage_links_.push_back(added.front());
     if (supply_.storage.iops > 0)
       added.push_back(add(name + " requests", LinkKind::storage_requests,

@@ -112,8 +112,10 @@ void share_lanes(PciePlan& plan, const NodeType& node) {
     all.other_lanes += needs[s].other_lanes;
     fit += std::max(0, node.lanes_per_socket - needs[s].other_lanes) / width;
   }
-  if (node.device_lanes > 0 && static_cast<int>(all.devices) > fit)
-    too_few_lanes("node " + node.name, all, width, node.lanes_per_socket * node.sockets, fit);
+  // A socket's lanes are no use to another: where all of them would do, it is one socket's that do not.
+  if (const int lanes = node.lanes_per_socket * node.sockets;
+      node.device_lanes > 0 && static_cast<int>(all.devices) * width + all.other_lanes > lanes)
+    too_few_lanes("node " + node.name, all, width, lanes, fit);
   for (std::size_t s = 0; s < needs.size(); ++s) {
     const int left = node.lanes_per_socket - needs[s].other_lanes;
     const auto devices = static_cast<int>(needs[s].devices);

@@ -114,7 +114,7 @@ const RegisterMechanism register_delayed_updates{
      {"delay"},
      [](Fields& fields) { return fields.integer_within("delay", 0, kMostDelay, 0) > 0; },
      [](Fields& fields, const ClusterSpec&) -> std::unique_ptr<Mechanism> {
-       return std::make_unique<DelayedUpdates>(static_cast<int>(fields.integer_within("delay", 1, kMostDelay)));
+       return std::make_unique<DelayedUpdates>(fields.integer_within<int>("delay", 1, kMostDelay));
      }}};
 
 }  // namespace
