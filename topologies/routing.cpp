@@ -55,18 +55,17 @@ DeviceId Routing::nearest(DeviceId from, DeviceKind kind) {
 
 DeviceId Routing::hca_of(DeviceId id) {
   if (device(id).kind == DeviceKind::hca || device(id).kind == DeviceKind::network_switch) return id;
-  DeviceId& known = hcas_[static_cast<std::size_t>(id)];
+  DeviceId& known = hcas_[id];
   if (known != kNotAsked) return known;
   const std::vector<int>& chosen = type_of(id).network.hca_of_gpu;
   if (device(id).kind == DeviceKind::gpu && !chosen.empty())
-    return known = graph_.all(DeviceKind::hca, device(id).node)
-                       .at(static_cast<std::size_t>(chosen[static_cast<std::size_t>(device(id).index)]));
+    return known = graph_.all(DeviceKind::hca, device(id).node).at(static_cast<std::size_t>(chosen[device(id).index]));
   return known = nearest(id, DeviceKind::hca);
 }
 
 DeviceId Routing::socket_of(DeviceId id) {
   if (device(id).kind == DeviceKind::cpu) return id;
-  DeviceId& known = sockets_[static_cast<std::size_t>(id)];
+  DeviceId& known = sockets_[id];
   return known != kNotAsked ? known : known = nearest(id, DeviceKind::cpu);
 }
 
@@ -128,7 +127,7 @@ std::vector<DeviceId> Routing::find_own_hcas(DeviceId id) {
 }
 
 const std::vector<DeviceId>& Routing::own_hcas(DeviceId id) {
-  std::vector<DeviceId>& known = own_hcas_[static_cast<std::size_t>(id)];
+  std::vector<DeviceId>& known = own_hcas_[id];
   if (known.empty()) known = find_own_hcas(id);
   return known;
 }
@@ -190,7 +189,7 @@ void Routing::add_copies(Path& path, DeviceId cpu) {
 }
 
 std::string locality_of(const DeviceGraph& graph, std::span<const LinkId> wires) {
-  const auto kind_at = [&graph](DeviceId id) { return graph.devices()[static_cast<std::size_t>(id)].kind; };
+  const auto kind_at = [&graph](DeviceId id) { return graph.devices()[id].kind; };
   if (wires.empty()) return "X";
   int switches = 0;
   bool cpu = false, socket = false;
@@ -313,7 +312,7 @@ Route Routing::route(DeviceId from, DeviceId to, PathClass path_class, Picosecon
     leg.latency = legs.size() == 1 ? first + part.latency : part.latency;
     for (const LinkUse& link : part.links) {
       use(all, link.link, link.weight);
-      const double rate = graph_.links()[static_cast<std::size_t>(link.link)].capacity.value;
+      const double rate = graph_.links()[link.link].capacity.value;
       leg.seconds_per_byte = std::max(leg.seconds_per_byte, link.weight / rate);
     }
   }

@@ -66,7 +66,7 @@ class Routing {
   std::deque<std::vector<Leg>> legs_;
   std::set<std::string> names_;  // of routes: stay where they are
 
-  const Device& device(DeviceId id) const { return graph_.devices()[static_cast<std::size_t>(id)]; }
+  const Device& device(DeviceId id) const { return graph_.devices()[id]; }
   const NodeType& type_of(DeviceId id) const { return spec_.type_of(device(id).node); }
   DeviceId nearest(DeviceId, DeviceKind);
   bool add_leg(Path&, std::string what, DeviceId from, DeviceId to, PathClass);

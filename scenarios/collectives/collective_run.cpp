@@ -179,8 +179,8 @@ std::string busiest_device(const ClusterMachine& machine, const Traffic& traffic
     if (traffic.on_link(link) > traffic.on_link(most)) most = link;
   const DeviceGraph::End end = machine.graph().ends(most);
   const auto devices = machine.graph().devices();
-  const Device& from = devices[static_cast<std::size_t>(end.from)];
-  return from.kind == DeviceKind::gpu ? from.name : devices[static_cast<std::size_t>(end.to)].name;
+  const Device& from = devices[end.from];
+  return from.kind == DeviceKind::gpu ? from.name : devices[end.to].name;
 }
 
 json to_json(const CollectiveRun& run) {

@@ -76,7 +76,7 @@ void add_memory(TrainingPlan& plan, const Scenario& s) {
   for (StagePlan& of : plan.stages) {
     std::vector<const Layer*> layers;
     for (const std::vector<int>& chunk : of.chunks)
-      for (const int layer : chunk) layers.push_back(&plan.network->layers[static_cast<std::size_t>(layer)]);
+      for (const int layer : chunk) layers.push_back(&plan.network->layers[layer]);
     const HeldElements held = held_elements(layers, shares(false), shares(true));
     std::vector<double> own;
     for (const GradientBucket& bucket : of.buckets) own.push_back(bucket.elements / shares(bucket.experts).optimizer);

@@ -24,7 +24,7 @@ std::vector<std::vector<int>> divide_layers(const Network& network, const PlanCh
     // What is left over goes to the middle first: the ends have the embedding and the head besides.
     each.assign(static_cast<std::size_t>(parts), body / parts);
     int left = body % parts;
-    for (int i = 1; i + 1 < parts && left > 0; ++i, --left) ++each[static_cast<std::size_t>(i)];
+    for (int i = 1; i + 1 < parts && left > 0; ++i, --left) ++each[i];
     if (left > 0) ++each.front();
   }
   if (std::accumulate(each.begin(), each.end(), std::int64_t{0}) != body)
@@ -34,9 +34,9 @@ std::vector<std::vector<int>> divide_layers(const Network& network, const PlanCh
   std::vector<std::vector<int>> stages(static_cast<std::size_t>(parts));
   int next = 0;
   for (int part = 0; part < parts; ++part) {
-    std::vector<int>& stage = stages[static_cast<std::size_t>(part)];
-    const auto end = static_cast<int>(next + each[static_cast<std::size_t>(part)] + (apart && part == 0 ? 1 : 0) +
-                                      (apart && part + 1 == parts ? 1 : 0));
+    std::vector<int>& stage = stages[part];
+    const auto end =
+        static_cast<int>(next + each[part] + (apart && part == 0 ? 1 : 0) + (apart && part + 1 == parts ? 1 : 0));
     for (; next < end; ++next) stage.push_back(next);
     if (stage.empty()) fail(choice.layers_place, fmt::format("plan.pipeline.layers: stage {} has no layer", part));
   }

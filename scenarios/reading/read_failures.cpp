@@ -88,8 +88,7 @@ std::vector<std::string> names_of(const std::string& kind, const ClusterSpec& cl
   if (kind == "link")
     for (const Link& link : graph.links()) names.push_back(link.name);
   else
-    for (const DeviceId id : graph.all(DeviceKind::network_switch))
-      names.push_back(graph.devices()[static_cast<std::size_t>(id)].name);
+    for (const DeviceId id : graph.all(DeviceKind::network_switch)) names.push_back(graph.devices()[id].name);
   return names;
 }
 

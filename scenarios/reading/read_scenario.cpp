@@ -29,7 +29,7 @@ Precision precision_of(Fields& plan, const ClusterSpec& cluster) {
     if (gpu.peak[static_cast<std::size_t>(precision)].value > 0) continue;
     std::vector<std::string> has;
     for (int i = 0; i < kPrecisions; ++i)
-      if (gpu.peak[static_cast<std::size_t>(i)].value > 0) has.push_back(names[static_cast<std::size_t>(i)]);
+      if (gpu.peak[i].value > 0) has.push_back(names[i]);
     fail(plan.place_of("precision"),
          fmt::format("plan.precision: {} has no {}; it has {}", gpu.name, name_of(precision), fmt::join(has, ", ")));
   }

@@ -28,7 +28,7 @@ std::vector<OnNode> sum_by_node(const StepRun& run) {
   }
   if (!plan.offload.used()) return nodes;
   for (int rank = 0; rank < plan.ranks(); ++rank) {
-    OnNode& node = nodes[static_cast<std::size_t>(s.cluster.node_of_gpu(rank))];
+    OnNode& node = nodes[s.cluster.node_of_gpu(rank)];
     const StagePlan& stage = plan.stage_of(rank);
     node.host.parameters += stage.host_memory.parameters;
     node.host.gradients += stage.host_memory.gradients;

@@ -58,13 +58,13 @@ Result simulate_here(const Scenario& s, const Plan& plan, const SimulateOptions&
   require_simulable(s, plan);
   require_traceable(s, plan, options);
   const auto begin = std::chrono::steady_clock::now();
-  const std::optional<Result> fed = fed_result(s, plan, options);
+  const std::optional<Result> fed = simulate_without_input_wait(s, plan, options);
   const StepRun run(s, plan, options);
   Result r = result_of(run);
   MechanismFigures figures = r.of_mechanism();
   s.plan.mechanism->book_slow(figures);
   r.replicas = figures.replicas;
-  if (fed) book_starvation(*fed, r);
+  if (fed) book_input_wait(*fed, r);
   r.wall_s = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   if (!options.trace.empty())
     write_atomically(
@@ -112,7 +112,7 @@ std::vector<WhatIf> what_if(const Scenario& s, const Plan& plan, double factor, 
 
 Explanation explain(const Scenario& s, const Plan& plan) {
   require_simulable(s, plan);
-  const std::optional<Result> fed = fed_result(s, plan, {});
+  const std::optional<Result> fed = simulate_without_input_wait(s, plan, {});
   Explanation e = explanation_from_text(in_child([&s, &plan] {
     const StepRun run(s, plan, {});
     Explanation of_run{result_of(run), {}};
@@ -129,7 +129,7 @@ Explanation explain(const Scenario& s, const Plan& plan) {
     }
     return to_text(of_run);
   }));
-  if (fed) book_starvation(*fed, e.result);
+  if (fed) book_input_wait(*fed, e.result);
   return e;
 }
 

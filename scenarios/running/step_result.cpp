@@ -84,7 +84,7 @@ void book_stages(const Scenario& s, const StepRun& run, Result& r) {
   r.memory.stage = mesh.of(r.memory.rank).pipeline;
   std::vector<Actor> fullest(static_cast<std::size_t>(mesh.pipeline), -1);
   for (Actor rank = 0; rank < s.ranks(); ++rank) {
-    Actor& best = fullest[static_cast<std::size_t>(mesh.of(rank).pipeline)];
+    Actor& best = fullest[mesh.of(rank).pipeline];
     if (best < 0 || run.memory.peak(rank) > run.memory.peak(best)) best = rank;
   }
   for (const Actor rank : fullest) {

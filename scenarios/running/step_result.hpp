@@ -15,9 +15,9 @@ Result prescribed_result(const Scenario&);
 
 /// The same steps with all samples on the GPUs from the beginning, simulated in a child; nothing of a scenario without an
 /// input pipeline.
-std::optional<Result> fed_result(const Scenario&, const Plan&, SimulateOptions);
+std::optional<Result> simulate_without_input_wait(const Scenario&, const Plan&, SimulateOptions);
 /// What samples add to the step: `fed` is the result without them.
-void book_starvation(const Result& fed, Result&);
+void book_input_wait(const Result& fed, Result&);
 
 /// Adds memory and traffic by actor, where ranks are not alike.
 void book_actors(const StepRun&, Result&);

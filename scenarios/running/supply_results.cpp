@@ -5,7 +5,7 @@
 
 namespace trainyard {
 
-std::optional<Result> fed_result(const Scenario& s, const Plan& plan, SimulateOptions options) {
+std::optional<Result> simulate_without_input_wait(const Scenario& s, const Plan& plan, SimulateOptions options) {
   if (!s.input.used()) return std::nullopt;
   Scenario fed = s;
   fed.input = {};
@@ -17,7 +17,7 @@ std::optional<Result> fed_result(const Scenario& s, const Plan& plan, SimulateOp
 
 /// A rank that waits for a peer's gradients may wait for the peer's samples, or have posted its receive while it waits for
 /// its own: what a rank is seen to wait for does not tell. What the step loses does.
-void book_starvation(const Result& fed, Result& r) {
+void book_input_wait(const Result& fed, Result& r) {
   const double wait = r.step_time - fed.step_time;
   if (wait <= 0) return;
   r.input->starved_share = wait / r.step_time;
@@ -30,7 +30,7 @@ std::vector<Bytes> input_on_hosts(const StepRun& run) {
   const Bytes cached = std::min(supply.cache, supply.samples * supply.sample);
   std::vector<Bytes> held(static_cast<std::size_t>(run.scenario.cluster.nodes));
   for (const InputMachine::Group& group : run.machine.input->machine().groups()) {
-    Bytes& node = held[static_cast<std::size_t>(group.node)];
+    Bytes& node = held[group.node];
     if (node.value == 0) node = cached;
     node += run.memory.peak(group.loader);
   }
@@ -43,9 +43,8 @@ void book_input(const StepRun& run, Result& r) {
   Result::Input& input = r.input.emplace();
   const double end = run.end.end.value;
   for (const LinkId link : run.machine.input->machine().storage_links())
-    input.storage_busy = std::max(
-        input.storage_busy,
-        run.traffic.on_link(link) / run.machine.top().links()[static_cast<std::size_t>(link)].capacity / Seconds{end});
+    input.storage_busy = std::max(input.storage_busy,
+                                  run.traffic.on_link(link) / run.machine.top().links()[link].capacity / Seconds{end});
   for (const InputMachine::Group& group : run.machine.input->machine().groups()) {
     const BreakdownParts parts = run.breakdown.parts(group.loader);
     if (const auto decode = parts.work.find("decode"); decode != parts.work.end())

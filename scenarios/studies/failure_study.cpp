@@ -149,7 +149,7 @@ std::vector<FailureResult::SetFailure> set_failures(const FailureChoice& choice,
   std::vector<FailureResult::SetFailure> outcomes;
   for (std::size_t i = 0; i < choice.failures.size(); ++i) {
     const SetFailure& failure = choice.failures[i];
-    const SetFailureOutcome& outcome = run.said[i];
+    const SetFailureOutcome& outcome = run.prescribed[i];
     if (!outcome.happened && failure.after_step < 0)
       fail(choice.failure_places[i], fmt::format("faults.failures.{}.at: {}, but the training ends after {}", i,
                                                  show(failure.at), long_time(run.end)));

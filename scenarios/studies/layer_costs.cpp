@@ -73,7 +73,7 @@ namespace {
 std::vector<const Layer*> layers_of(const TrainingPlan& plan, int rank) {
   std::vector<const Layer*> layers;
   for (const std::vector<int>& chunk : plan.stage_of(rank).chunks)
-    for (const int layer : chunk) layers.push_back(&plan.network->layers[static_cast<std::size_t>(layer)]);
+    for (const int layer : chunk) layers.push_back(&plan.network->layers[layer]);
   return layers;
 }
 
@@ -108,8 +108,7 @@ LayerCosts layer_costs(const Scenario& s, const TrainingPlan& plan, int rank) {
       cost.backward += cost_of(call.work, node, s.software);
       double elements = 0;
       for (const int tensor : call.gradients_ready)
-        if (const ParameterTensor& p = layer.parameters[static_cast<std::size_t>(tensor)]; !p.accumulated)
-          elements += p.elements;
+        if (const ParameterTensor& p = layer.parameters[tensor]; !p.accumulated) elements += p.elements;
       Work sum = plan.accumulation;
       sum.bytes = sum.bytes * elements;
       if (elements > 0) costs.accumulation += kernel_cost(node, s.software, sum) * (costs.micro_batches - 1);

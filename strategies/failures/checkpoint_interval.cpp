@@ -24,8 +24,8 @@ double bottom(const std::vector<double>& x, const std::vector<double>& y) {
   Eigen::MatrixXd powers(n, kDegree + 1);
   Eigen::VectorXd losses(n);
   for (Eigen::Index i = 0; i < n; ++i) {
-    for (int d = 0; d <= kDegree; ++d) powers(i, d) = std::pow(x[static_cast<std::size_t>(i)], d);
-    losses(i) = y[static_cast<std::size_t>(i)];
+    for (int d = 0; d <= kDegree; ++d) powers(i, d) = std::pow(x[i], d);
+    losses(i) = y[i];
   }
   const Eigen::VectorXd c = powers.colPivHouseholderQr().solve(losses);
   double best = x.front(), least = HUGE_VAL;
@@ -58,9 +58,9 @@ UniformDraws even_draws(std::size_t failures) {
 }
 
 /// The plan with one interval or another, always through the same failures.
-class Tries {
+class IntervalTrials {
  public:
-  Tries(const LongRunPlan& plan, Seconds mtbf) : plan_(plan) {
+  IntervalTrials(const LongRunPlan& plan, Seconds mtbf) : plan_(plan) {
     plan_.failures.clear();
     plan_.steps = 0;
     plan_.until = kFailures * mtbf;
@@ -129,7 +129,7 @@ BestInterval best_interval(const LongRunPlan& given) {
   best.young = young_interval(mtbf, cost);
   best.daly = daly_interval(mtbf, cost);
   best.shortest = given.checkpoint.write - cost;
-  const Tries tries(given, mtbf);
+  const IntervalTrials tries(given, mtbf);
   const double least = std::max(1.0, std::ceil(best.shortest / given.step * (1 - kIntervalRounding)));
   const Seconds about = std::max(best.daly, best.shortest);
   std::vector<double> x, y;
@@ -147,7 +147,7 @@ BestInterval best_interval(const LongRunPlan& given) {
   if (x.size() >= kEnough)
     best.steps = std::exp(bottom(x, y));
   else
-    best.steps = std::exp(x[static_cast<std::size_t>(std::min_element(y.begin(), y.end()) - y.begin())]);
+    best.steps = std::exp(x[std::min_element(y.begin(), y.end()) - y.begin()]);
   best.simulated = given.step * best.steps;
   best.steps = std::max(least, std::round(best.steps));
   best.goodput = tries.goodput(best.steps);

@@ -11,7 +11,7 @@ namespace {
 
 std::vector<int> nodes_of(const std::vector<int>& members, const std::vector<int>& node_of_rank) {
   std::vector<int> nodes;
-  for (const int member : members) nodes.push_back(node_of_rank[static_cast<std::size_t>(member)]);
+  for (const int member : members) nodes.push_back(node_of_rank[member]);
   return nodes;
 }
 
@@ -52,7 +52,7 @@ std::vector<int> members_of(const TrainingPlan& plan, Lane lane, int rank) {
     case Lane::tied: {
       const std::vector<int> stages = plan.mesh.group(rank, Axis::pipeline);
       const int last = plan.schedule ? plan.schedule->place_of(plan.virtual_stages() - 1, plan.pipeline).stage : 0;
-      const int ends[] = {stages.front(), stages[static_cast<std::size_t>(last)]};
+      const int ends[] = {stages.front(), stages[last]};
       if (ends[0] == ends[1] || (ends[0] != rank && ends[1] != rank)) return {rank};
       return {ends[0], ends[1]};
     }
@@ -95,11 +95,10 @@ LaneGroups groups_of(const TrainingPlan& plan, Lane lane, const std::vector<int>
   LaneGroups lanes;
   lanes.of_rank.assign(static_cast<std::size_t>(plan.ranks()), -1);
   for (int rank = 0; rank < plan.ranks(); ++rank) {
-    if (lanes.of_rank[static_cast<std::size_t>(rank)] >= 0) continue;
+    if (lanes.of_rank[rank] >= 0) continue;
     LaneGroup group{members_of(plan, lane, rank), settings};
     if (group.members.size() < 2) continue;
-    for (const int member : group.members)
-      lanes.of_rank[static_cast<std::size_t>(member)] = static_cast<int>(lanes.groups.size());
+    for (const int member : group.members) lanes.of_rank[member] = static_cast<int>(lanes.groups.size());
     group.settings.place(nodes_of(group.members, node_of_rank));
     if (static_cast<int>(group.members.size()) != plan.ranks()) group.settings.rings.clear();
     if (settings.fidelity == Fidelity::modelled)
@@ -131,9 +130,9 @@ void make_lanes(TrainingPlan& plan, const std::vector<int>& node_of_rank, const 
     groups = groups_of(plan, lane, node_of_rank, choice.settings);
     for (const LaneGroup& group : groups.groups)
       for (int o = 0; o < kOperations; ++o)
-        if (const Collective* algorithm = choice.algorithms[static_cast<std::size_t>(o)]) {
+        if (const Collective* algorithm = choice.algorithms[o]) {
           require_fits(*algorithm, {0, static_cast<int>(group.members.size()), &group.settings}, where);
-          groups.algorithm[static_cast<std::size_t>(o)] = algorithm;
+          groups.algorithm[o] = algorithm;
         }
   }
 }

@@ -132,19 +132,19 @@ TEST_CASE("what became of each failure that was said", "[long-run]") {
                    {Seconds{300}, -1, "nic", true, 1},
                    {Seconds{1e9}, -1, "link", false}};
   const LongRunResult run = run_long(plan);
-  REQUIRE(run.said.size() == 4);
-  CHECK(run.said[1].at == Seconds{255.5});
-  CHECK(run.said[1].steps == 251);  // 100 and 2, twice, then 51 and a half
-  CHECK(run.said[1].lost_steps == 51);
-  CHECK(run.said[1].lost_work.value == Approx(51.5).epsilon(1e-12));
-  CHECK(run.said[2].steps == 211);  // from 200, 22.5 s after the restart, at half of the pace
-  CHECK(run.said[2].idle);          // its node has gone with the GPU
-  CHECK(run.said[0].steps == 950);
-  CHECK(run.said[0].lost_steps == 50);
-  CHECK(run.said[0].lost_work.value == Approx(100).epsilon(1e-12));  // with half of the replicas
-  CHECK(!run.said[3].happened);
+  REQUIRE(run.prescribed.size() == 4);
+  CHECK(run.prescribed[1].at == Seconds{255.5});
+  CHECK(run.prescribed[1].steps == 251);  // 100 and 2, twice, then 51 and a half
+  CHECK(run.prescribed[1].lost_steps == 51);
+  CHECK(run.prescribed[1].lost_work.value == Approx(51.5).epsilon(1e-12));
+  CHECK(run.prescribed[2].steps == 211);  // from 200, 22.5 s after the restart, at half of the pace
+  CHECK(run.prescribed[2].idle);          // its node has gone with the GPU
+  CHECK(run.prescribed[0].steps == 950);
+  CHECK(run.prescribed[0].lost_steps == 50);
+  CHECK(run.prescribed[0].lost_work.value == Approx(100).epsilon(1e-12));  // with half of the replicas
+  CHECK(!run.prescribed[3].happened);
   CHECK(run.failures == 2);
-  CHECK(run.lost_work == run.said[0].lost_work + run.said[1].lost_work);
+  CHECK(run.lost_work == run.prescribed[0].lost_work + run.prescribed[1].lost_work);
 }
 
 TEST_CASE("nodes of a broken replica step in for others", "[long-run]") {
@@ -155,7 +155,7 @@ TEST_CASE("nodes of a broken replica step in for others", "[long-run]") {
   const auto pace_at_end = [&plan](int nodes) {
     plan.nodes = nodes;
     const LongRunResult run = run_long(plan);
-    return (run.end.value - 300 - 15) / (1000 - run.said[1].steps);
+    return (run.end.value - 300 - 15) / (1000 - run.prescribed[1].steps);
   };
   CHECK(pace_at_end(8) == Approx(4 / 3.0).epsilon(0.01));   // two nodes a replica: both are of one
   CHECK(pace_at_end(16) == Approx(4 / 3.0).epsilon(0.01));  // two of its four are left idle

@@ -17,10 +17,10 @@ class ClosShape {
   ClosShape(const std::vector<FabricLevel>&, int hcas, bool whole, const Place& place);
 
   int levels() const { return static_cast<int>(groups_.size()); }  ///< the top included
-  int groups(int level) const { return groups_[static_cast<std::size_t>(level)]; }
-  int down(int level) const { return down_[static_cast<std::size_t>(level)]; }           ///< groups below one group
-  double uplinks(int level) const { return uplinks_[static_cast<std::size_t>(level)]; }  ///< of a switch; not the top's
-  int planes(int level) const { return planes_[static_cast<std::size_t>(level)]; }
+  int groups(int level) const { return groups_[level]; }
+  int down(int level) const { return down_[level]; }           ///< groups below one group
+  double uplinks(int level) const { return uplinks_[level]; }  ///< of a switch; not the top's
+  int planes(int level) const { return planes_[level]; }
   bool is_whole() const;   ///< every level has a whole number of uplinks
   BuildSize size() const;  ///< of all switches and the cables between them
 

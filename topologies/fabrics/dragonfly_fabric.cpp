@@ -29,7 +29,7 @@ class DragonflyRouter : public FabricRouter {
     const int a = at(from), b = at(to);
     if (a < 0 || b < 0) return false;
     const std::uint64_t hash = hashed({seed, static_cast<std::uint64_t>(from), static_cast<std::uint64_t>(to)});
-    wires.push_back(into[static_cast<std::size_t>(from)]);
+    wires.push_back(into[from]);
     int where = a;
     const int ours = a / switches, theirs = b / switches;
     if (valiant && groups > 2 && ours != theirs) {
@@ -39,24 +39,21 @@ class DragonflyRouter : public FabricRouter {
     }
     if (!to_group(graph, where, theirs, hash, wires)) return false;
     if (where != b) wires.push_back(local_wire(where, b));
-    wires.push_back(into[static_cast<std::size_t>(to)] ^ 1);
+    wires.push_back(into[to] ^ 1);
     return true;
   }
 
  private:
-  int at(DeviceId device) const {
-    return static_cast<std::size_t>(device) < switch_of.size() ? switch_of[static_cast<std::size_t>(device)] : -1;
-  }
+  int at(DeviceId device) const { return static_cast<std::size_t>(device) < switch_of.size() ? switch_of[device] : -1; }
   LinkId local_wire(int from, int to) const {
-    return local[static_cast<std::size_t>(from / switches)]
-                [static_cast<std::size_t>(from % switches * switches + to % switches)];
+    return local[from / switches][from % switches * switches + to % switches];
   }
   /// Takes a global link of our own switch if there is one, else the one that the hash chooses; skips those that are
   /// down.
   bool to_group(const DeviceGraph& graph, int& where, int group, std::uint64_t hash, std::vector<LinkId>& wires) const {
     const int here = where / switches;
     if (here == group) return true;
-    const std::vector<Global>& all = globals[static_cast<std::size_t>(here * groups + group)];
+    const std::vector<Global>& all = globals[here * groups + group];
     if (all.empty()) return false;
     const Global* chosen = nullptr;
     for (std::size_t i = 0; i < all.size() && !chosen; ++i)
@@ -140,9 +137,9 @@ void DragonflyFabric::join_hosts(DeviceGraph& graph, const ClusterSpec& spec, Dr
   int host = 0;
   for (const DeviceId hca : graph.all(DeviceKind::hca)) {
     const int at = host++ / shape_.hosts_a_switch;
-    router.switch_of[static_cast<std::size_t>(hca)] = at;
-    router.into[static_cast<std::size_t>(hca)] = static_cast<LinkId>(graph.wires().size());
-    graph.connect(hca, first + at, hca_wire(spec, graph.devices()[static_cast<std::size_t>(hca)].node));
+    router.switch_of[hca] = at;
+    router.into[hca] = static_cast<LinkId>(graph.wires().size());
+    graph.connect(hca, first + at, hca_wire(spec, graph.devices()[hca].node));
   }
 }
 
@@ -155,8 +152,8 @@ void DragonflyFabric::join_switches(DeviceGraph& graph, const Wire& cable, Drago
       for (int t = s + 1; t < a; ++t) {
         const auto wire = static_cast<LinkId>(graph.wires().size());
         graph.connect(first + g * a + s, first + g * a + t, cable);
-        wires[static_cast<std::size_t>(s * a + t)] = wire;
-        wires[static_cast<std::size_t>(t * a + s)] = wire ^ 1;
+        wires[s * a + t] = wire;
+        wires[t * a + s] = wire ^ 1;
       }
   }
 }
@@ -175,8 +172,8 @@ void DragonflyFabric::join_groups(DeviceGraph& graph, const Wire& cable, Dragonf
         const int in = ((from - to - 1 + groups) + l * (groups - 1)) / shape_.global_links;
         const auto wire = static_cast<LinkId>(graph.wires().size());
         graph.connect(first + from * a + out, first + to * a + in, cable);
-        router.globals[static_cast<std::size_t>(from * groups + to)].push_back({out, in, wire});
-        router.globals[static_cast<std::size_t>(to * groups + from)].push_back({in, out, wire ^ 1});
+        router.globals[from * groups + to].push_back({out, in, wire});
+        router.globals[to * groups + from].push_back({in, out, wire ^ 1});
       }
 }
 

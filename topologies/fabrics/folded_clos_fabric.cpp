@@ -150,17 +150,17 @@ void FoldedClosFabric::build_sprayed(DeviceGraph& graph, const ClusterSpec& spec
     }
     for (std::size_t i = 0; i < below.size(); ++i) {
       const auto group = static_cast<int>(i) / clos.down(l);
-      const DeviceId above = groups[static_cast<std::size_t>(group)];
+      const DeviceId above = groups[group];
       if (l == 0) {
         if (below[i] >= 0 && gone.has_leaf(group))
-          graph.connect(below[i], above, hca_wire(spec, graph.devices()[static_cast<std::size_t>(below[i])].node));
+          graph.connect(below[i], above, hca_wire(spec, graph.devices()[below[i]].node));
         continue;
       }
       const double share = gone.none() ? 1 : gone.share(l - 1, static_cast<int>(i));
       if (share > 0) graph.connect(below[i], above, {LinkKind::uplink, rate * share, spec.switch_latency});
     }
     if (l + 1 < clos.levels()) {  // what a full group could send up, whether or not its last ports are used
-      const FabricLevel& level = shape_.levels[static_cast<std::size_t>(l)];
+      const FabricLevel& level = shape_.levels[l];
       rate = rate * level.down / level.oversubscription;
     }
     below = std::move(groups);

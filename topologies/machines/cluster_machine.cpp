@@ -141,13 +141,12 @@ ClusterMachine::ClusterMachine(const ClusterSpec& spec, const SoftwareStack& sta
 }
 
 const NodeType& ClusterMachine::type_of(Actor actor) const {
-  return spec_.type_of(graph_.devices()[static_cast<std::size_t>(device(actor))].node);
+  return spec_.type_of(graph_.devices()[device(actor)].node);
 }
 
 Actor ClusterMachine::actor(DeviceId id) const {
   const auto at = std::find(actors_.begin(), actors_.end(), id);
-  if (at == actors_.end())
-    throw InternalError(graph_.devices()[static_cast<std::size_t>(id)].name + " does no work of its own");
+  if (at == actors_.end()) throw InternalError(graph_.devices()[id].name + " does no work of its own");
   return static_cast<Actor>(at - actors_.begin());
 }
 
@@ -199,7 +198,7 @@ std::string ClusterMachine::cause_of_cut(Actor from, Actor to) const {
   const TakenOut* cause = &spec_.taken_out.front();
   for (const TakenOut& out : spec_.taken_out)
     for (const Actor end : {from, to}) {
-      const Device& of_end = graph_.devices()[static_cast<std::size_t>(device(end))];
+      const Device& of_end = graph_.devices()[device(end)];
       if (out.name.starts_with(fmt::format("node{}/", of_end.node))) cause = &out;
     }
   const std::string place = cause->place.text(), key = "cluster.taken_out: ";
@@ -222,7 +221,7 @@ double ClusterMachine::speed(Actor actor, Kind kind, KindSet active) const {
 }
 
 std::string ClusterMachine::actor_name(Actor actor) const {
-  const std::string& name = graph_.devices()[static_cast<std::size_t>(device(actor))].name;
+  const std::string& name = graph_.devices()[device(actor)].name;
   return static_cast<std::size_t>(actor) < ranks_ ? fmt::format("rank {} ({})", actor, name) : name;
 }
 
