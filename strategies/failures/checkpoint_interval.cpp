@@ -9,7 +9,7 @@
 namespace trainyard {
 namespace {
 
-constexpr int kTried = 25;
+constexpr int kTrials = 25;
 constexpr double kRange = 3;              ///< intervals from Daly's over this to Daly's times this
 constexpr std::size_t kFailures = 10000;  ///< that each run goes through, about
 constexpr double kFurthest = 100;         ///< times the best interval: as far as one that is nearly as good is sought
@@ -134,14 +134,14 @@ BestInterval best_interval(const LongRunPlan& given) {
   const Seconds about = std::max(best.daly, best.shortest);
   std::vector<double> x, y;
   double last = 0;
-  for (int i = 0; i < kTried; ++i) {
-    const double share = 2.0 * i / (kTried - 1) - 1;
+  for (int i = 0; i < kTrials; ++i) {
+    const double share = 2.0 * i / (kTrials - 1) - 1;
     const double steps = std::max(least, std::round(about / given.step * std::pow(kRange, share)));
     if (steps == last) continue;
     last = steps;
-    best.tried.push_back({given.step * steps, tries.goodput(steps)});
+    best.trials.push_back({given.step * steps, tries.goodput(steps)});
     x.push_back(std::log(steps));
-    y.push_back(std::log(1 / std::max(best.tried.back().goodput, 1e-300) - 1));
+    y.push_back(std::log(1 / std::max(best.trials.back().goodput, 1e-300) - 1));
   }
   constexpr std::size_t kEnough = 12;  // fewer points are whole steps side by side: the best of them is the answer
   if (x.size() >= kEnough)

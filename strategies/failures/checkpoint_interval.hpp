@@ -26,7 +26,7 @@ struct BestInterval {
     Seconds interval;
     double goodput = 0;
   };
-  std::vector<Trial> tried;  ///< what was simulated, from which the best is known
+  std::vector<Trial> trials;  ///< what was simulated, from which the best is known
 };
 constexpr double kNearBest = 1e-3;
 

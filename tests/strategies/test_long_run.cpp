@@ -226,11 +226,11 @@ TEST_CASE("the simulated interval and its goodput are the exact ones, from costl
     CHECK(best.simulated.value == Approx(best.daly.value).epsilon(0.02));
     if (cost < mtbf / 1000) CHECK(best.simulated.value == Approx(best.young.value).epsilon(0.03));
     // Of a part of length t, and what must be there before it is whole: t / (M·e^(R/M)·(e^((t+C)/M) − 1)).
-    for (const BestInterval::Tried& tried : best.tried) {
-      const double t = tried.interval.value;
+    for (const BestInterval::Trial& trial : best.trials) {
+      const double t = trial.interval.value;
       const double goodput =
           t * std::exp(-behind / mtbf) / (mtbf * std::exp(restart / mtbf) * std::expm1((t + cost) / mtbf));
-      CHECK(1 - tried.goodput == Approx(1 - goodput).epsilon(0.005));
+      CHECK(1 - trial.goodput == Approx(1 - goodput).epsilon(0.005));
     }
   }
 }
