@@ -24,11 +24,12 @@ struct Capacity {
   double largest_parameters = 0;  ///< of that model
 };
 
-/// One change of a plan, and the peak memory that simulating it again gives.
+/// A change of a plan, and what simulating it again gives.
 struct FittingChange {
   std::string set;  ///< "plan.recompute=full"
   double peak = 0;  ///< bytes, of the fullest rank
   bool fits = false;
+  double step_time = 0;  ///< s; 0: the whole step is too large to simulate again and again
 };
 
 /// One resource class made faster: the step time that simulating again gives.
@@ -74,12 +75,23 @@ struct Result {
     int rank = 0;   ///< with the highest peak
     int stage = 0;  ///< of the pipeline, that it belongs to
   } memory;
-  /// Of a pipeline: the fullest rank of each stage at its peak; bytes.
+  /// What a rank of a pipeline stage holds at its peak; bytes.
   struct StageMemory {
     int rank = 0;
     double peak = 0, parameters = 0, gradients = 0, optimizer = 0, activations = 0, buffers = 0;
   };
-  std::vector<StageMemory> stages;  ///< none where there is one stage
+  struct Stage {
+    int layers = 0;  ///< of the network, embedding and head among them
+    Breakdown
+        breakdown;  ///< of the stage's last rank to finish; what is left of the step is bubble, so that it sums to it
+    StageMemory memory;  ///< of its fullest rank
+  };
+  std::vector<Stage> stages;  ///< of a pipeline; none where there is one stage
+  std::vector<StageMemory> stage_memory() const {
+    std::vector<StageMemory> all;
+    for (const Stage& stage : stages) all.push_back(stage.memory);
+    return all;
+  }
   struct HostMemory {
     double capacity = 0;  ///< of the node; 0: not stated
     double peak = 0, parameters = 0, gradients = 0, optimizer = 0, buffers = 0;

@@ -28,11 +28,23 @@ JsonFields<M> peak_fields() {
       .value("buffers", "bytes", &M::buffers, "of the peak: buffers");
 }
 
-JsonFields<Result::StageMemory> stage_fields() {
+JsonFields<Result::StageMemory> stage_memory_fields() {
   using M = Result::StageMemory;
   return peak_fields<M>()
       .value("activations", "bytes", &M::activations, "of the peak: activations kept for the backward pass")
       .value("rank", "", &M::rank, "rank of the stage with the highest peak");
+}
+
+JsonFields<Result::Stage> stage_fields() {
+  using S = Result::Stage;
+  return JsonFields<S>()
+      .value("layers", "", &S::layers, "of the network that it has, embedding and head among them")
+      .object("breakdown_s", &S::breakdown, breakdown_fields(),
+              "what the step is spent on; the rest of the step after the rank's end is bubble")
+      .value(
+          "breakdown_rank", "", [](auto& s) -> auto& { return s.breakdown.rank; },
+          "rank that the breakdown describes: the stage's last to finish the step")
+      .object("memory_bytes", &S::memory, stage_memory_fields(), "GPU memory of its fullest rank");
 }
 
 JsonFields<Result::Memory> memory_fields() {
@@ -185,7 +197,7 @@ JsonFields<Result> common_fields() {
       .object("memory_bytes",
               JsonFields<R>()
                   .inlined(&R::memory, memory_fields())
-                  .list("stages", &R::stages, stage_fields(), "by pipeline stage, of its fullest rank")
+                  .list("stages", &R::stage_memory, stage_memory_fields(), "by pipeline stage, of its fullest rank")
                   .when([](const R& r) { return !r.stages.empty(); }, "with several pipeline stages"),
               "GPU memory of the fullest rank")
       .list("actors", &R::actors, actor_fields(), "memory and traffic by rank and server, those alike as one")
@@ -232,6 +244,8 @@ const JsonFields<Result>& result_fields() {
       common_fields()
           .object("all_reduce", &R::all_reduce, all_reduce_fields(), "the all-reduce of data parallelism")
           .when([](const R& r) { return !r.all_reduce.algorithm.empty(); }, "with data parallelism by all-reduce")
+          .list("stages", &R::stages, stage_fields(), "by pipeline stage")
+          .when([](const R& r) { return !r.stages.empty(); }, "with several pipeline stages")
           .inlined(&R::input, input_fields())
           .when([](const R& r) { return r.input.has_value(); }, "with an input pipeline")
           .value(
@@ -273,9 +287,11 @@ const JsonFields<Result>& result_fields() {
                 JsonFields<FittingChange>()
                     .value("set", "", &FittingChange::set, "the change, as --set takes it")
                     .value("peak_bytes", "bytes", &FittingChange::peak, "peak GPU memory with it")
-                    .value("fits", "", &FittingChange::fits, "whether it fits then"),
-                "changes of the plan that need less memory, the best first")
-          .when([](const R& r) { return !r.changes.empty(); }, "where a parallel plan does not fit");
+                    .value("fits", "", &FittingChange::fits, "whether it fits then")
+                    .value("step_time_s", "s", &FittingChange::step_time, "the step with it, of the same global batch")
+                    .when([](const FittingChange& c) { return c.step_time > 0; }, "unless the step is too large"),
+                "changes of the plan that need less memory: the fastest that fits first, then the leanest")
+          .when([](const R& r) { return !r.changes.empty(); }, "where the plan does not fit");
   return fields;
 }
 

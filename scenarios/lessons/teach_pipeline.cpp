@@ -6,7 +6,7 @@ namespace trainyard {
 
 PipelineLesson teach_pipeline(const PipelineSchedule& schedule, const PipelineShape& shape, const PipelineTimes& times,
                               double transfer) {
-  PipelineLesson lesson{schedule.name, schedule.description, shape, times, transfer, {}, 0};
+  PipelineLesson lesson{schedule.name, schedule.description, shape, times, transfer, {}, 0, 0};
   lesson.run = run_pipeline(even_pipeline(schedule, shape, times, transfer));
   const PipelineShape whole{shape.stages, shape.micro_batches, 1};
   lesson.naive_end =

@@ -15,6 +15,7 @@ struct PipelineLesson {
   double transfer = 0;
   PipelineRun run;
   double naive_end = 0;  ///< one micro-batch at a time, on the same stages
+  int labels_from = 0;   ///< number of the first stage and the first micro-batch in pictures and tables
 
   /// What a stage would take if it never waited.
   double ideal() const { return (times.forward + times.backward_input + times.backward_weights) * shape.micro_batches; }

@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "scenarios/planning/layer_division.hpp"
+#include "scenarios/planning/layer_times.hpp"
 #include "scenarios/planning/offload.hpp"
 #include "scenarios/planning/step_counts.hpp"
 #include "strategies/collectives/library_model.hpp"
@@ -63,7 +64,7 @@ void divide(TrainingPlan& plan, const Scenario& s) {
   const bool cuts = !buckets.whole_tensors && plan.zero != ZeroStage::parameters;
   const double count = cuts ? plan.network->parameters() * plan.gradient_element.value / buckets.rest.value : 0;
   if (count > static_cast<double>(kMostBuckets) * plan.mesh.pipeline) refuse_buckets(s, count);
-  divide(plan, divide_layers(*plan.network, s.plan), buckets);
+  divide(plan, divide_layers(plan, s), buckets);
 }
 
 /// What each stage holds, and its optimizer's work.
@@ -130,12 +131,8 @@ void choose_lanes(Plan& plan, const Scenario& s, const ClusterSpec& cluster) {
 
 /// A step alone, of one micro-batch: every kernel, the update and the host's work.
 Seconds modelled_step(const Scenario& s, const Work& optimizer) {
-  const auto time = [&s](const Work& work) { return rank_time(s.cluster.node, s.software, work); };
-  Seconds sum = time(optimizer) + s.software.step_overhead;
-  for (const Layer& layer : s.network.layers) {
-    for (const KernelCall& call : layer.forward) sum += time(call.work);
-    for (const BackwardKernel& call : layer.backward) sum += time(call.work);
-  }
+  Seconds sum = rank_time(s.cluster.node, s.software, optimizer) + s.software.step_overhead;
+  for (const Layer& layer : s.network.layers) sum += layer_time(layer, s.cluster.node, s.software);
   return sum;
 }
 

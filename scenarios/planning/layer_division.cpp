@@ -2,7 +2,14 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <cmath>
+#include <map>
 #include <numeric>
+#include <set>
+
+#include "scenarios/planning/balanced_cut.hpp"
+#include "scenarios/planning/layer_times.hpp"
 
 namespace trainyard {
 
@@ -12,7 +19,59 @@ int layers_to_divide(const Network& network, const PlanChoice& choice) {
   return ends && !choice.ends_count_as_layers ? count - 2 : count;
 }
 
-std::vector<std::vector<int>> divide_layers(const Network& network, const PlanChoice& choice) {
+namespace {
+
+/// What is left over goes to the middle first: the ends have the embedding and the head besides.
+std::vector<std::int64_t> evenly_many(int layers, int parts) {
+  std::vector<std::int64_t> each(static_cast<std::size_t>(parts), layers / parts);
+  int left = layers % parts;
+  for (int i = 1; i + 1 < parts && left > 0; ++i, --left) ++each[static_cast<std::size_t>(i)];
+  if (left > 0) ++each.front();
+  return each;
+}
+
+/// A layer's part of a step of one micro-batch on each type of node that has ranks of a stage, the longest; ps.
+std::vector<std::vector<std::int64_t>> times_by_stage(const TrainingPlan& plan, const Scenario& s) {
+  std::vector<std::set<const NodeType*>> types(static_cast<std::size_t>(plan.mesh.pipeline));
+  for (int rank = 0; rank < plan.ranks(); ++rank)
+    types[static_cast<std::size_t>(plan.mesh.of(rank).pipeline)].insert(&s.cluster.type_of_gpu(rank));
+  const double sums = 1 - 1.0 / plan.micro_batches;  // of all micro-batches but the first
+  std::map<const NodeType*, std::vector<std::int64_t>> known;
+  std::vector<std::vector<std::int64_t>> times;
+  for (const auto& of_stage : types) {
+    std::vector<std::int64_t>& longest = times.emplace_back(plan.network->layers.size(), 0);
+    for (const NodeType* type : of_stage) {
+      std::vector<std::int64_t>& of_type = known[type];
+      if (of_type.empty())
+        for (const Layer& layer : plan.network->layers)
+          of_type.push_back(std::llround((layer_time(layer, *type, s.software) +
+                                          accumulation_time(layer, plan.accumulation, *type, s.software) * sums)
+                                             .value *
+                                         1e12));
+      std::transform(longest.begin(), longest.end(), of_type.begin(), longest.begin(),
+                     [](std::int64_t a, std::int64_t b) { return std::max(a, b); });
+    }
+  }
+  return times;
+}
+
+std::vector<std::int64_t> balanced(const TrainingPlan& plan, const Scenario& s) {
+  const std::vector<std::vector<std::int64_t>> by_stage = times_by_stage(plan, s);
+  std::vector<std::vector<std::int64_t>> times;
+  std::vector<int> stage_of;
+  for (int part = 0; part < plan.virtual_stages(); ++part) {
+    stage_of.push_back(plan.schedule->place_of(part, plan.pipeline).stage);
+    times.push_back(by_stage[static_cast<std::size_t>(stage_of.back())]);
+  }
+  const std::vector<int> cut = balanced_cut(times, stage_of);
+  return {cut.begin(), cut.end()};
+}
+
+}  // namespace
+
+std::vector<std::vector<int>> divide_layers(const TrainingPlan& plan, const Scenario& s) {
+  const PlanChoice& choice = s.plan;
+  const Network& network = *plan.network;
   const int parts = choice.mesh.pipeline * choice.chunks, body = layers_to_divide(network, choice);
   const bool apart = body != static_cast<int>(network.layers.size());
   if (parts > body)
@@ -20,13 +79,7 @@ std::vector<std::vector<int>> divide_layers(const Network& network, const PlanCh
          fmt::format("plan.pipeline_parallel: {} stages x {} chunks, but {} has {} layers{}", choice.mesh.pipeline,
                      choice.chunks, network.name, body, apart ? " between embedding and head" : ""));
   std::vector<std::int64_t> each = choice.layers;
-  if (each.empty()) {
-    // What is left over goes to the middle first: the ends have the embedding and the head besides.
-    each.assign(static_cast<std::size_t>(parts), body / parts);
-    int left = body % parts;
-    for (int i = 1; i + 1 < parts && left > 0; ++i, --left) ++each[i];
-    if (left > 0) ++each.front();
-  }
+  if (each.empty()) each = choice.balanced ? balanced(plan, s) : evenly_many(body, parts);
   if (std::accumulate(each.begin(), each.end(), std::int64_t{0}) != body)
     fail(choice.layers_place, fmt::format("plan.pipeline.layers: {} in all, but {} has {}{}",
                                           std::accumulate(each.begin(), each.end(), std::int64_t{0}), network.name,

@@ -25,7 +25,8 @@ struct OffloadChoice {
 struct PlanChoice : StepOptions {
   std::string schedule = "1f1b";
   int chunks = 1;                     ///< model chunks a stage
-  std::vector<std::int64_t> layers;   ///< of each virtual stage; empty: as even as they go
+  std::vector<std::int64_t> layers;   ///< of each virtual stage; empty: as even as they go, or balanced
+  bool balanced = false;              ///< stages take equally long, as far as whole layers allow
   bool ends_count_as_layers = false;  ///< embedding and head take the place of a layer each
   OffloadChoice offload;
   BucketChoice buckets;
@@ -54,11 +55,11 @@ Detail detail_of(const PlanChoice&);
 
 /// Reads of the plan: `tensor_parallel`, `sequence_parallel`, `tensor_parallel_overlap`, `context_parallel` (or `{size,
 /// exchange}`), `expert_parallel` (or `{size, imbalance, capacity}`), `pipeline_parallel`, `pipeline: {schedule, chunks,
-/// layers, ends_count_as_layers, overlap, scatter_gather}`, `recompute`, `mesh_order`, `collectives`, `steps`, and
-/// `data_parallel`: a number of ranks, or a map of `size`, `zero_stage`, `zero_group`, `prefetch`, `reshard`, `overlap`,
-/// `overlap_parameters`, `bucket`, `first_bucket`, `bucket_boundaries`, `offload`, `all_reduce`, `mechanism`, and the keys
-/// of the mechanism. The mesh has as many data ranks as the cluster has GPUs for, where the plan does not say. Throws
-/// UserError with the place and the rule.
+/// layers, ends_count_as_layers, overlap, scatter_gather}` (layers: even, balanced, or a list), `recompute`, `mesh_order`,
+/// `collectives`, `steps`, and `data_parallel`: a number of ranks, or a map of `size`, `zero_stage`, `zero_group`,
+/// `prefetch`, `reshard`, `overlap`, `overlap_parameters`, `bucket`, `first_bucket`, `bucket_boundaries`, `offload`,
+/// `all_reduce`, `mechanism`, and the keys of the mechanism. The mesh has as many data ranks as the cluster has GPUs for,
+/// where the plan does not say. Throws UserError with the place and the rule.
 PlanChoice read_plan(const Node& section, Fields& plan, const ClusterSpec&, const SoftwareStack&);
 
 /// Reads of it the map `data_parallel`; the axes of the mesh but for data are read.

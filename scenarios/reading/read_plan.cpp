@@ -87,6 +87,22 @@ std::int64_t layers_of_stage(const Node& item, std::size_t stage) {
   return 0;
 }
 
+/// `even`, `balanced`, or a list with a number for each virtual stage.
+void read_layers(PlanChoice& choice, Fields& fields) {
+  if (!fields.has("layers")) return;
+  const Node* layers = fields.child("layers");
+  choice.layers_place = layers->place;
+  if (layers->kind != Node::Kind::list) {
+    choice.balanced = fields.choice("layers", {"even", "balanced"}) == "balanced";
+    if (choice.balanced && fields.has("ends_count_as_layers"))
+      fail(fields.place_of("ends_count_as_layers"),
+           "plan.pipeline.ends_count_as_layers: not with layers: balanced, which counts what each layer takes");
+    choice.ends_count_as_layers |= choice.balanced;
+    return;
+  }
+  for (const Node& item : layers->items) choice.layers.push_back(layers_of_stage(item, choice.layers.size()));
+}
+
 void read_pipeline(PlanChoice& choice, Fields& plan, const SoftwareStack& stack) {
   choice.mesh.pipeline = read_rank_count(plan, "pipeline_parallel");
   choice.stages_place = plan.has("pipeline_parallel") ? plan.place_of("pipeline_parallel") : choice.place;
@@ -101,14 +117,7 @@ void read_pipeline(PlanChoice& choice, Fields& plan, const SoftwareStack& stack)
   choice.ends_count_as_layers = fields.boolean("ends_count_as_layers", false);
   choice.overlap_pipeline = fields.boolean("overlap", stack.parallel.overlap_pipeline);
   choice.scatter_gather = fields.boolean("scatter_gather", stack.parallel.scatter_gather && !choice.sharding.sequence);
-  if (const Node* layers = fields.child("layers")) {
-    choice.layers_place = layers->place;
-    if (layers->kind != Node::Kind::list)
-      fail(layers->place, "plan.pipeline.layers: a list of layers a stage expected");
-    for (const Node& item : layers->items) {
-      choice.layers.push_back(layers_of_stage(item, choice.layers.size()));
-    }
-  }
+  read_layers(choice, fields);
   const int parts = choice.mesh.pipeline * choice.chunks;
   if (!choice.layers.empty() && static_cast<int>(choice.layers.size()) != parts)
     fail(fields.place_of("layers"), fmt::format("plan.pipeline.layers: {} numbers for {} stages x {} chunks",

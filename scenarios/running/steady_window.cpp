@@ -25,7 +25,7 @@ Seconds SteadyWindow::begin(Actor actor) const {
 
 Seconds SteadyWindow::end(Actor actor) const {
   const auto a = static_cast<std::size_t>(actor);
-  return a < actors_.size() ? Seconds{actors_[a].end} : breakdown_.parts(actor).total;
+  return a < actors_.size() ? Seconds{actors_[a].end} : breakdown_.end(actor);
 }
 
 BreakdownParts SteadyWindow::parts(Actor actor) const {

@@ -55,8 +55,7 @@ bool is_of_loaders(const StepRun& run, const std::string& group) {
   return run.machine.input && (group == kReadGroup || group == kCopyGroup);
 }
 
-void book_breakdown(const StepRun& run, Result& r) {
-  const Actor last = run.last();
+void book_breakdown(const StepRun& run, Actor last, Result& r) {
   const BreakdownParts parts = run.window.parts(last);
   const double steps = run.steps();  // out of step, of the worker's own
   r.breakdown.step_time = run.in_step() ? r.step_time : parts.total.value / steps;
@@ -77,21 +76,56 @@ void book_breakdown(const StepRun& run, Result& r) {
   r.breakdown.rank = last;
 }
 
-/// The fullest rank of each pipeline stage.
+/// All parts, one after the other.
+template <class Visit>
+void for_each_part(Result::Breakdown& b, Visit visit) {
+  for (auto& [group, seconds] : b.exposed_communication) visit(seconds);
+  for (double* part : {&b.compute, &b.bubble, &b.optimizer, &b.input, &b.framework, &b.other}) visit(*part);
+}
+
+/// What a rank's parts lack of the step is bubble: it waits until the last rank ends. A rank whose own mean step is longer
+/// than that of the last is brought to it.
+Result::Breakdown whole_step_of(const StepRun& run, Actor rank, double step_time) {
+  Result of_rank;
+  of_rank.step_time = step_time;
+  book_breakdown(run, rank, of_rank);
+  Result::Breakdown& b = of_rank.breakdown;
+  double sum = 0;
+  for_each_part(b, [&sum](double& part) { sum += part; });
+  if (sum > step_time)
+    for_each_part(b, [factor = step_time / sum](double& part) { part *= factor; });
+  else
+    b.bubble += step_time - sum;
+  return b;
+}
+
+Result::StageMemory memory_of(const StepRun& run, Actor rank) {
+  const MemoryUse::ByClass parts = run.memory.parts_at_peak(rank);
+  const auto of = [&parts](MemoryClass c) { return parts[static_cast<std::size_t>(c)]; };
+  return {rank,
+          run.memory.peak(rank).value,
+          of(MemoryClass::parameters),
+          of(MemoryClass::gradients),
+          of(MemoryClass::optimizer),
+          of(MemoryClass::activations),
+          of(MemoryClass::buffers)};
+}
+
+/// Of each pipeline stage the time of the last rank to finish and the memory of the fullest.
 void book_stages(const Scenario& s, const StepRun& run, Result& r) {
   const Mesh& mesh = s.plan.mesh;
   if (mesh.pipeline == 1) return;
   r.memory.stage = mesh.of(r.memory.rank).pipeline;
-  std::vector<Actor> fullest(static_cast<std::size_t>(mesh.pipeline), -1);
+  std::vector<Actor> fullest(static_cast<std::size_t>(mesh.pipeline), -1), last = fullest;
   for (Actor rank = 0; rank < s.ranks(); ++rank) {
-    Actor& best = fullest[mesh.of(rank).pipeline];
-    if (best < 0 || run.memory.peak(rank) > run.memory.peak(best)) best = rank;
+    const auto stage = static_cast<std::size_t>(mesh.of(rank).pipeline);
+    if (fullest[stage] < 0 || run.memory.peak(rank) > run.memory.peak(fullest[stage])) fullest[stage] = rank;
+    if (last[stage] < 0 || run.window.end(rank) > run.window.end(last[stage])) last[stage] = rank;
   }
-  for (const Actor rank : fullest) {
-    const MemoryUse::ByClass parts = run.memory.parts_at_peak(rank);
-    const auto of = [&parts](MemoryClass c) { return parts[static_cast<std::size_t>(c)]; };
-    r.stages.push_back({rank, run.memory.peak(rank).value, of(MemoryClass::parameters), of(MemoryClass::gradients),
-                        of(MemoryClass::optimizer), of(MemoryClass::activations), of(MemoryClass::buffers)});
+  for (std::size_t stage = 0; stage < last.size(); ++stage) {
+    int layers = 0;
+    for (const std::vector<int>& chunk : run.plan.stages[stage].chunks) layers += static_cast<int>(chunk.size());
+    r.stages.push_back({layers, whole_step_of(run, last[stage], r.step_time), memory_of(run, fullest[stage])});
   }
 }
 
@@ -207,7 +241,7 @@ Result result_of(const StepRun& run) {
   r.late_by_look_ahead = run.end.late_by_look_ahead;
   book_rates(s, r);
   book_mechanism(run, r);
-  book_breakdown(run, r);
+  book_breakdown(run, run.last(), r);
   book_memory(s, run, r);
   book_actors(run, r);
   book_critical_path(run, r);

@@ -23,6 +23,10 @@ void book_input_wait(const Result& fed, Result& r) {
   r.input->starved_share = wait / r.step_time;
   r.breakdown = fed.breakdown;
   r.breakdown.input = wait;
+  for (std::size_t stage = 0; stage < r.stages.size(); ++stage) {
+    r.stages[stage].breakdown = fed.stages[stage].breakdown;
+    r.stages[stage].breakdown.input = wait;
+  }
 }
 
 std::vector<Bytes> input_on_hosts(const StepRun& run) {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "scenarios/planning/layer_times.hpp"
 #include "topologies/machines/cluster_machine.hpp"
 
 namespace trainyard {
@@ -104,15 +105,8 @@ LayerCosts layer_costs(const Scenario& s, const TrainingPlan& plan, int rank) {
     LayerCost& cost = costs.layers.emplace_back();
     cost.name = layer.name;
     for (const KernelCall& call : layer.forward) cost.forward += cost_of(call.work, node, s.software);
-    for (const BackwardKernel& call : layer.backward) {
-      cost.backward += cost_of(call.work, node, s.software);
-      double elements = 0;
-      for (const int tensor : call.gradients_ready)
-        if (const ParameterTensor& p = layer.parameters[tensor]; !p.accumulated) elements += p.elements;
-      Work sum = plan.accumulation;
-      sum.bytes = sum.bytes * elements;
-      if (elements > 0) costs.accumulation += kernel_cost(node, s.software, sum) * (costs.micro_batches - 1);
-    }
+    for (const BackwardKernel& call : layer.backward) cost.backward += cost_of(call.work, node, s.software);
+    costs.accumulation += accumulation_time(layer, plan.accumulation, node, s.software) * (costs.micro_batches - 1);
     costs.micro_batch += cost.both();
   }
   if (plan.bucket_copy && !plan.host_buckets)  // else the CPU copies

@@ -62,6 +62,11 @@ void Breakdown::finished(const OpRun& run) {
   s.end = run.ended.value;
 }
 
+Seconds Breakdown::end(Actor actor) const {
+  const State* found = actors_.find(actor);
+  return Seconds{found ? found->end : 0};
+}
+
 Actor Breakdown::last() const { return last(actors_.size()); }
 
 Actor Breakdown::last(std::size_t actors) const {

@@ -28,6 +28,8 @@ class Breakdown : public Observer {
   /// Of the actor that ended last (the lowest, of several).
   BreakdownParts parts() const;
   BreakdownParts parts(Actor) const;
+  /// When its last operation ended; 0 of an actor that had none.
+  Seconds end(Actor) const;
   Actor last() const;
   /// Of the first `actors` actors.
   Actor last(std::size_t actors) const;

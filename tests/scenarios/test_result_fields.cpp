@@ -92,6 +92,9 @@ TEST_CASE("what few answers have is explained too, and survives JSON", "[answer]
   Result r;
   r.step_time = 2;
   r.stages.resize(2);
+  r.stages[1].layers = 3;
+  r.stages[1].breakdown.exposed_communication["p2p"] = 0.5;
+  r.stages[1].memory.rank = 4;
   r.all_reduce = {"ring", "flows", 2, {{"ring", 2, 1e6, 1e-3}, {"tree", 1, 1e6, 2e-3}}};
   r.host_memory.peak = 5;
   r.servers.workers = 3;
@@ -104,7 +107,7 @@ TEST_CASE("what few answers have is explained too, and survives JSON", "[answer]
   r.failures->set_failures.push_back({"gpu 5", 10, 5, 1, 2, false});
   r.failures->reduced_replicas.push_back({7, 2.5, true});
   r.capacity.emplace().largest_micro_batch_size = 4;
-  r.changes.push_back({"plan.recompute=full", 1e9, true});
+  r.changes.push_back({"plan.recompute=full", 1e9, true, 2});
   r.step_time_source = "measured";
   r.training_steps = 10;
   r.measured = {1, "a table"};
@@ -115,6 +118,9 @@ TEST_CASE("what few answers have is explained too, and survives JSON", "[answer]
   CHECK(back.staleness == r.staleness);
   CHECK(back.replicas.spectral_gap == 0.25);
   CHECK(back.changes[0].set == "plan.recompute=full");
+  CHECK(j.at("memory_bytes").at("stages")[1] == j.at("stages")[1].at("memory_bytes"));
+  CHECK(back.stages.at(1).layers == 3);
+  CHECK(back.stages.at(1).breakdown.exposed_communication.at("p2p") == 0.5);
   CHECK(!back.capacity->largest_num_hidden_layers);
   CHECK(j.at("largest_num_hidden_layers").is_null());
   CHECK(j.at("staleness").at("12") == 1);

@@ -113,6 +113,8 @@ SeedFigures cut_01(const Node& inputs) {
     stages.push_back(fmt::format("{:.4g}", stage));
     if (rank == 0) got["best_cut_after_layer"] = layers.size();
   }
+  const Scenario balanced = read_scenario(file, {{"plan.pipeline.layers", "balanced"}});
+  got["balanced_cut_after_layer"] = plan(balanced).training.stages.front().chunks.front().size();
   got["layers_ms"] = fmt::format("{}", fmt::join(layers, " "));
   got["stage_ms"] = fmt::format("{}", fmt::join(stages, " "));
   got["cut_MB"] = json::parse(in_child([&s] {

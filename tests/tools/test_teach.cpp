@@ -185,6 +185,26 @@ TEST_CASE("teach shows the literal listing as RING-02 has it, stale slots and ha
                              Contains("copying, then reducing") && Contains("12 hazards: a receive overwrites"));
 }
 
+TEST_CASE("teach turns a ring round", "[teach]") {
+  const Shell shell;
+  for (const char* operation : {"all-reduce", "reduce-scatter", "all-gather"}) {
+    CAPTURE(operation);
+    const json there = json::parse(shell.teach(operation + std::string(" --direction forward --json -")).out);
+    const json back = json::parse(shell.teach(operation + std::string(" --direction reversed --json -")).out);
+    CHECK(there == json::parse(shell.teach(operation + std::string(" --algorithm ring --json -")).out));
+    CHECK(back["algorithm"] == "ring-reversed");
+    CHECK(back["time_s"].get<double>() == near(there["time_s"].get<double>()));
+    REQUIRE(back["steps"].size() == there["steps"].size());
+    for (const json& step : back["steps"])
+      for (const json& t : step["transfers"]) CHECK((t["from"].get<int>() + 3) % 4 == t["to"].get<int>());
+  }
+  shell.check_refused("all-reduce --direction left", "--direction left: unknown; known: forward, reversed");
+  shell.check_refused("all-reduce --direction reversed --algorithm binary-tree",
+                      "--direction reversed: a single ring has a direction; binary-tree is none");
+  shell.check_refused("all-reduce --direction reversed --listing literal",
+                      "--direction: the textbooks' listing goes forward; leave one of both out");
+}
+
 TEST_CASE("every algorithm's lesson ends with what the operation promises", "[teach]") {
   check_every_algorithm({2, 5, 8});
   CHECK(check_promise(Operation::all_reduce, "nvls", 4));

@@ -100,6 +100,22 @@ TEST_CASE("teach pipeline shows every task and the figures", "[teach][pipeline]"
   CHECK(shell.teach("pipeline --json -").out == shell.text("p.json"));
 }
 
+TEST_CASE("teach pipeline counts stages and micro-batches from 1 where that is asked for", "[teach][pipeline]") {
+  const Teacher shell;
+  const TopoAnswer from_0 = shell.teach("pipeline --svg 0.svg --json 0.json --html 0.html");
+  const TopoAnswer from_1 = shell.teach("pipeline --labels-from 1 --svg 1.svg --json 1.json --html 1.html");
+  CHECK_THAT(from_1.out, Contains("stage 4 ......F1B1- F2B2- F3B3- F4B4- F5B5- F6B6- F7B7- F8B8- ............\n") &&
+                             Contains("\n      4          24           9   1       #\n") && !Contains("stage 0"));
+  CHECK(shell.text("1.json") == shell.text("0.json"));
+  for (const char* view : {"svg", "html"}) {
+    const std::string zero = shell.text(std::string("0.") + view), one = shell.text(std::string("1.") + view);
+    CHECK_THAT(zero, Contains("stage 0<") && !Contains("stage 4<"));
+    CHECK_THAT(one, Contains("stage 4<") && !Contains("stage 0<"));
+  }
+  CHECK(shell.teach("pipeline --labels-from 0").out == from_0.out);
+  shell.check_refused("pipeline --labels-from 2", "--labels-from 2: 0 or 1 expected");
+}
+
 TEST_CASE("teach pipeline fits a terminal whatever is asked for", "[teach][pipeline]") {
   const Teacher shell;
   for (const char* arguments :

@@ -25,7 +25,7 @@ double pixels_a_slot(const PipelineLesson& lesson) {
 void draw_rows(Svg& svg, const PipelineLesson& lesson, double scale) {
   double y = kAboveStages;
   for (std::size_t stage = 0; stage < lesson.run.stages.size(); ++stage, y += kStageRow) {
-    svg.text(kEdge, y + 18, fmt::format("stage {}", stage), {kText});
+    svg.text(kEdge, y + 18, fmt::format("stage {}", stage_label(lesson, stage)), {kText});
     svg.rect(kEdge + kNames, y, lesson.run.end * scale, kStageRow, "#e6e6e6");
     for (const PipelineTaskRun& run : lesson.run.stages[stage]) {
       const double x = kEdge + kNames + run.begin * scale, width = (run.end - run.begin) * scale;
@@ -69,7 +69,7 @@ double draw_memory(Svg& svg, const PipelineLesson& lesson, double y) {
   for (std::size_t s = 0; s < lesson.run.stages.size(); ++s) most = std::max(most, lesson.activations(s));
   y += 8;
   for (std::size_t s = 0; s < lesson.run.stages.size(); ++s, y += 20) {
-    svg.text(kEdge, y + 13, fmt::format("stage {}", s), {kText});
+    svg.text(kEdge, y + 13, fmt::format("stage {}", stage_label(lesson, s)), {kText});
     const double width = lesson.activations(s) / most * 300;
     svg.rect(kEdge + kNames, y + 2, width, 14, "#c9a7d8");
     svg.text(kEdge + kNames + width + 6, y + 13, fmt::format("{:.6g}", lesson.activations(s)), {kText});
@@ -106,8 +106,8 @@ std::string pipeline_html(const PipelineLesson& lesson) {
       "<table>\n<tr><th>stage</th><th>works</th><th>idle</th><th>activations kept at most "
       "(micro-batches)</th></tr>\n";
   for (std::size_t s = 0; s < lesson.run.stages.size(); ++s)
-    table += fmt::format("<tr><td>{}</td><td>{:.6g}</td><td>{:.6g}</td><td>{:.6g}</td></tr>\n", s, lesson.run.busy(s),
-                         lesson.run.end - lesson.run.busy(s), lesson.activations(s));
+    table += fmt::format("<tr><td>{}</td><td>{:.6g}</td><td>{:.6g}</td><td>{:.6g}</td></tr>\n", stage_label(lesson, s),
+                         lesson.run.busy(s), lesson.run.end - lesson.run.busy(s), lesson.activations(s));
   return fmt::format(
       "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n<title>{0}</title>\n<style>\n"
       "body {{ font: 14px/1.4 Helvetica, Arial, sans-serif; margin: 1.5em; color: #222; background: #fff; }}\n"
@@ -162,8 +162,12 @@ std::vector<Pass> passes_of(const PipelineLesson& lesson) {
   return {found.begin(), found.end()};
 }
 
+std::size_t stage_label(const PipelineLesson& lesson, std::size_t stage) {
+  return stage + static_cast<std::size_t>(lesson.labels_from);
+}
+
 std::string pipeline_label(const PipelineLesson& lesson, const PipelineTask& task) {
-  std::string label = std::to_string(task.micro_batch);
+  std::string label = std::to_string(task.micro_batch + lesson.labels_from);
   if (lesson.shape.chunks > 1) label += static_cast<char>('a' + task.chunk);
   return label;
 }

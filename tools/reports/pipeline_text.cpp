@@ -81,7 +81,7 @@ std::string memory_table(const PipelineLesson& lesson) {
   for (std::size_t s = 0; s < lesson.run.stages.size(); ++s) most = std::max(most, lesson.activations(s));
   for (std::size_t s = 0; s < lesson.run.stages.size(); ++s) {
     const auto bar = static_cast<std::size_t>(std::lround(lesson.activations(s) * std::min(1.0, 40 / most)));
-    text += fmt::format("{:>7}{:>12.6g}{:>12.6g}   {:<8.6g}{}\n", s, lesson.run.busy(s),
+    text += fmt::format("{:>7}{:>12.6g}{:>12.6g}   {:<8.6g}{}\n", stage_label(lesson, s), lesson.run.busy(s),
                         lesson.run.end - lesson.run.busy(s), lesson.activations(s), std::string(bar, '#'));
   }
   return text;
@@ -90,7 +90,7 @@ std::string memory_table(const PipelineLesson& lesson) {
 }  // namespace
 
 std::string pipeline_text(const PipelineLesson& lesson, bool colour) {
-  const std::size_t names = fmt::format("stage {} ", lesson.run.stages.size() - 1).size();
+  const std::size_t names = fmt::format("stage {} ", stage_label(lesson, lesson.run.stages.size() - 1)).size();
   const std::size_t width = kTerminalColumns - names;
   const double scale = columns_a_slot(lesson, static_cast<int>(width));
   std::vector<std::vector<Cell>> rows;
@@ -104,7 +104,8 @@ std::string pipeline_text(const PipelineLesson& lesson, bool colour) {
                                       static_cast<double>(to) / scale)
                         : "\n";
     for (std::size_t stage = 0; stage < rows.size(); ++stage)
-      text += fmt::format("{:<{}}{}\n", fmt::format("stage {}", stage), names, printed(rows[stage], from, to, colour));
+      text += fmt::format("{:<{}}{}\n", fmt::format("stage {}", stage_label(lesson, stage)), names,
+                          printed(rows[stage], from, to, colour));
   }
   text += "\n";
   for (const TaskPass pass : passes_of(lesson))

@@ -26,6 +26,8 @@ struct PipelineTone {
 };
 PipelineTone tone_of(PipelineTask::Pass);
 std::vector<PipelineTask::Pass> passes_of(const PipelineLesson&);
+/// The number of a stage as it is shown.
+std::size_t stage_label(const PipelineLesson&, std::size_t stage);
 /// "0", "12b": the micro-batch and, where a stage has several, the chunk's letter.
 std::string pipeline_label(const PipelineLesson&, const PipelineTask&);
 /// The shortest task, in slots.

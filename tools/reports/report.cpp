@@ -7,19 +7,11 @@
 #include "scenarios/planning/step_counts.hpp"
 #include "tools/reports/failure_report.hpp"
 #include "tools/reports/report_lines.hpp"
+#include "tools/reports/stage_table.hpp"
 #include "topologies/machines/cluster_machine.hpp"
 
 namespace trainyard {
 namespace {
-
-/// Parts of a step are in one unit, that of the whole.
-bool in_seconds(const Result& r) { return r.step_time >= 10; }
-std::string part_of(const Result& r, double seconds) {
-  const double v = in_seconds(r) ? seconds : seconds * 1e3;
-  if (v >= 99.95) return fmt::format("{:.0f}", v);
-  return v >= 9.995 ? fmt::format("{:.1f}", v) : fmt::format("{:.2f}", v);
-}
-std::string gib(double bytes) { return fmt::format("{:.1f}", bytes / (1U << 30)); }
 
 std::string thousands(double v) {
   if (v < 10) return fmt::format("{:.2f}", v);
@@ -93,24 +85,6 @@ std::string breakdown(const Result& r) {
           : "on the last rank to finish");
 }
 
-/// Of each pipeline stage: all parts where the plan does not fit, else the peaks in a row.
-std::string stages(const Result& r) {
-  if (r.stages.empty()) return "";
-  if (r.fits) {
-    std::vector<std::string> peaks;
-    for (const Result::StageMemory& stage : r.stages) peaks.push_back(gib(stage.peak));
-    return fmt::format("{}by stage: {} GiB\n", report_label(""), fmt::join(peaks, " "));
-  }
-  std::string text = fmt::format("{}{:>5} {:>6} {:>10} {:>9} {:>9} {:>11} {:>7}  (GiB)\n", report_label(""), "stage",
-                                 "peak", "parameters", "gradients", "optimizer", "activations", "buffers");
-  for (std::size_t i = 0; i < r.stages.size(); ++i) {
-    const Result::StageMemory& m = r.stages[i];
-    text += fmt::format("{}{:>5} {:>6} {:>10} {:>9} {:>9} {:>11} {:>7}\n", report_label(""), i, gib(m.peak),
-                        gib(m.parameters), gib(m.gradients), gib(m.optimizer), gib(m.activations), gib(m.buffers));
-  }
-  return text;
-}
-
 std::string use_of_capacity(double peak, double capacity) {
   if (capacity == 0) return fmt::format("{} GiB (capacity not stated)", gib(peak));
   return fmt::format("{} of {} GiB{}", gib(peak), gib(capacity),
@@ -132,6 +106,22 @@ std::string host_memory(const Result& r) {
   return text;
 }
 
+/// All that fit, and the leanest of the others.
+std::string changes(const Result& r) {
+  const auto fitting = std::count_if(r.changes.begin(), r.changes.end(), [](const auto& c) { return c.fits; });
+  const std::size_t shown = std::min(r.changes.size(), static_cast<std::size_t>(fitting) + 4);
+  std::size_t width = 0;
+  for (std::size_t i = 0; i < shown; ++i) width = std::max(width, r.changes[i].set.size());
+  std::string text;
+  for (std::size_t i = 0; i < shown; ++i) {
+    const FittingChange& change = r.changes[i];
+    text += fmt::format("{}{} {:<{}} {:>6} GiB{}\n", report_label(""),
+                        change.fits ? "fits with     " : "not even with ", change.set, width, gib(change.peak),
+                        change.step_time > 0 ? fmt::format(" · step {}", show(Seconds{change.step_time})) : "");
+  }
+  return text;
+}
+
 std::string memory(const Result& r) {
   std::string text =
       fmt::format("{}{} of {} GiB  (parameters {} · gradients {} · optimizer {} · activations {} · buffers {})",
@@ -140,11 +130,9 @@ std::string memory(const Result& r) {
   if (r.memory.peak > r.memory.capacity)
     text += fmt::format("\n{}DOES NOT FIT: {} GiB too much on rank {}", report_label(""),
                         gib(r.memory.peak - r.memory.capacity), r.memory.rank);
-  text += "\n" + host_memory(r) + stages(r);
+  text += "\n" + host_memory(r) + stage_table(r);
   if (r.capacity) text += capacity_line(*r.capacity);
-  for (const FittingChange& change : r.changes)
-    text += fmt::format("{}{} {:<40} {} GiB\n", report_label(""), change.fits ? "fits with     " : "not even with ",
-                        change.set, gib(change.peak));
+  text += changes(r);
   return text;
 }
 

@@ -2,8 +2,14 @@
 #include <string>
 #include <vector>
 
+#include "scenarios/answer/result.hpp"
+
 namespace trainyard {
 
+/// Parts of a step are in one unit, that of the whole: seconds or milliseconds.
+bool in_seconds(const Result&);
+std::string part_of(const Result&, double seconds);
+std::string gib(double bytes);
 /// "step       ": where a line of the one-screen answer begins.
 std::string report_label(const char* name);
 /// Words joined by `separator`, in lines of the screen's width that continue under the label.

@@ -23,12 +23,13 @@ constexpr BytesPerSecond kStarRate{25e9};
 constexpr Picoseconds kStarLatency{1'000'000};
 
 struct TeachFlags {
-  std::string algorithm, size = "4 MiB", reduction = "sum", chunk, listing, html, svg, json;
+  std::string algorithm, size = "4 MiB", reduction = "sum", chunk, listing, direction, html, svg, json;
   int ranks = 4, channels = 0, root = 0;
 };
 
 void add_to(Arguments& arguments, TeachFlags& flags, TopoMachineArguments& on) {
   arguments.option("--algorithm", flags.algorithm, "NAME", "ring, … (trainyard list collectives)");
+  arguments.option("--direction", flags.direction, "forward|reversed", "of a ring: to the next or the previous rank");
   arguments.option("--ranks", flags.ranks, "N", "2 to 16");
   on.add_to(arguments, "--on");
   arguments.option("--size", flags.size, "SIZE", "size of the data, as nccl-tests counts it (default 4 MiB)");
@@ -43,9 +44,21 @@ void add_to(Arguments& arguments, TeachFlags& flags, TopoMachineArguments& on) {
   arguments.output("--json", flags.json, "the steps as data; - is stdout");
 }
 
+/// The ring turned round is an algorithm of its own.
+std::string in_direction(const std::string& direction, const std::string& algorithm) {
+  if (direction != "forward" && direction != "reversed")
+    throw UserError(fmt::format("--direction {}: unknown{}", direction, hint(direction, {"forward", "reversed"})));
+  if (algorithm != "ring")
+    throw UserError(fmt::format("--direction {}: a single ring has a direction; {} is none", direction, algorithm));
+  return direction == "reversed" ? "ring-reversed" : algorithm;
+}
+
 std::string algorithm_of(const TeachFlags& flags, Operation operation) {
   const std::string algorithm = flags.algorithm.empty() ? default_collective(operation).name : flags.algorithm;
   if (algorithm == "auto") throw UserError("--algorithm auto: name one (trainyard list collectives)");
+  if (!flags.direction.empty() && !flags.listing.empty())
+    throw UserError("--direction: the textbooks' listing goes forward; leave one of both out");
+  if (!flags.direction.empty()) return in_direction(flags.direction, algorithm);
   if (flags.listing.empty()) return algorithm;
   if (flags.listing != "literal")
     throw UserError(fmt::format("--listing {}: there is one listing, literal", flags.listing));

@@ -18,6 +18,7 @@ constexpr int kMostStages = 32, kMostMicroBatches = 256, kMostChunks = 16;
 struct PipelineFlags {
   std::string schedule = "1f1b", forward = "1", backward = "2", weights, transfer = "0", html, svg, json;
   PipelineShape shape{4, 8, 1};
+  int labels_from = 0;
 };
 
 void add_to(Arguments& arguments, PipelineFlags& flags) {
@@ -33,6 +34,8 @@ void add_to(Arguments& arguments, PipelineFlags& flags) {
   arguments.option("--weights", flags.weights, "TIME",
                    "its part for weight gradients, in schedules that split it (default half)");
   arguments.option("--transfer", flags.transfer, "TIME", "transfer of a message from stage to stage (default 0)");
+  arguments.option("--labels-from", flags.labels_from, "0|1",
+                   "number of the first stage and micro-batch in text and pictures (default 0; JSON counts from 0)");
   arguments.output("--html", flags.html, "a page with picture and figures; - is stdout");
   arguments.output("--svg", flags.svg, "the picture; - is stdout");
   arguments.output("--json", flags.json, "every task and figure as data; - is stdout");
@@ -68,11 +71,15 @@ PipelineLesson pipeline_lesson_of(const PipelineFlags& flags) {
   check("--stages", flags.shape.stages, kMostStages);
   check("--micro-batches", flags.shape.micro_batches, kMostMicroBatches);
   check("--chunks", flags.shape.chunks, kMostChunks);
+  if (flags.labels_from < 0 || flags.labels_from > 1)
+    throw UserError(fmt::format("--labels-from {}: 0 or 1 expected", flags.labels_from));
   Place place;
   place.file = std::make_shared<const std::string>("--schedule " + flags.schedule);
   const PipelineSchedule& schedule = find_pipeline_schedule(flags.schedule, flags.shape, place);
   const PipelineTimes times = times_of(flags);
-  return teach_pipeline(schedule, flags.shape, times, slots_of("--transfer", flags.transfer, true));
+  PipelineLesson lesson = teach_pipeline(schedule, flags.shape, times, slots_of("--transfer", flags.transfer, true));
+  lesson.labels_from = flags.labels_from;
+  return lesson;
 }
 
 int teach_pipeline_schedule(const std::string&, const std::vector<std::string>& words) {

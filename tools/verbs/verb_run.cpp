@@ -80,7 +80,7 @@ int run(const std::vector<std::string>& words) {
     throw UserError("--trace, --picture: plan.step_time is not simulated");
   const bool large = prescribed || estimated_operations(scenario, laid_out) > kMostOfPath;
   if (!result.fits && !large) result.capacity = capacity(scenario);
-  if (!result.fits && scenario.plan.splits_model()) result.changes = fitting_changes(scenario);
+  if (!result.fits) result.changes = fitting_changes(scenario);
   std::vector<WhatIf> what_ifs;
   if (!no_what_if && !large) what_ifs = what_if(scenario, laid_out, 2, options.transport);
   if (json != "-" && trace != "-" && picture != "-") {

@@ -1,0 +1,101 @@
+// Advice for plans that do not fit.
+#include "scenarios/studies/fitting.hpp"
+
+#include <algorithm>
+#include <set>
+#include <sstream>
+
+#include "scenarios/running/simulate.hpp"
+#include "tests/support.hpp"
+
+using namespace trainyard;
+using namespace trainyard::test;
+
+namespace {
+
+/// Replicas of gpt2-xl on eight GPUs of 16 GB.
+Scenario replicas(const std::string& data_parallel, const Overrides& overrides = {}) {
+  return read_scenario_text(
+      "cluster: {node: {base: dgx-1v, gpu: {type: v100-sxm2-16gb}}}\nmodel: gpt2-xl\n"
+      "plan: {micro_batch_size: 2, seq_length: 512, precision: fp16" +
+          data_parallel + "}\nsoftware: pytorch-ddp\n",
+      "replicas.yaml", overrides);
+}
+
+/// As a user repeats it: --set what the advice says.
+Scenario as_advised(const Scenario& s, const FittingChange& change) {
+  Overrides overrides;
+  std::istringstream words(change.set);
+  for (std::string word; words >> word;) {
+    if (word.find('=') != std::string::npos && word.starts_with("plan."))
+      overrides.push_back(parse_override_option(word));
+    else
+      overrides.back().second += " " + word;  // inside a map
+  }
+  return read_again(s, overrides);
+}
+
+const FittingChange* find(const std::vector<FittingChange>& changes, const std::string& set) {
+  const auto at = std::find_if(changes.begin(), changes.end(), [&](const auto& c) { return c.set == set; });
+  return at == changes.end() ? nullptr : &*at;
+}
+
+}  // namespace
+
+TEST_CASE("plain data parallelism that does not fit is told what would, and what it costs", "[fitting]") {
+  for (const char* data_parallel : {"", ", data_parallel: 8", ", data_parallel: {bucket: 50 MiB}"}) {
+    CAPTURE(data_parallel);
+    const Scenario s = replicas(data_parallel);
+    REQUIRE_FALSE(simulate(s).fits);
+    const std::vector<FittingChange> changes = fitting_changes(s);
+    REQUIRE(changes.size() >= 6);
+    CHECK(changes.front().fits);
+    for (std::size_t i = 0; i < changes.size(); ++i) {
+      const FittingChange& change = changes[i];
+      CAPTURE(change.set);
+      const Scenario advised = as_advised(s, change);
+      CHECK(advised.global_batch_size == s.global_batch_size);
+      if (i < 2) {
+        const Result again = simulate(advised);
+        CHECK(again.memory.peak == change.peak);
+        CHECK(again.fits == change.fits);
+        CHECK(again.step_time == change.step_time);
+      }
+      if (i == 0) continue;
+      CHECK(changes[i - 1].fits >= change.fits);
+      CHECK((changes[i - 1].fits != change.fits ||
+             (change.fits ? changes[i - 1].step_time <= change.step_time : changes[i - 1].peak <= change.peak)));
+    }
+    CHECK(std::count_if(changes.begin(), changes.end(), [](const auto& c) { return c.fits; }) >= 3);
+  }
+  const std::vector<FittingChange> changes = fitting_changes(replicas(""));
+  for (const char* set :
+       {"plan.recompute=full", "plan.data_parallel.zero_stage=3", "plan.micro_batch_size=1 plan.global_batch_size=16",
+        "plan.data_parallel.zero_stage=2 plan.data_parallel.offload=cpu"}) {
+    CAPTURE(set);
+    CHECK(find(changes, set));
+  }
+  CHECK(find(fitting_changes(replicas(", data_parallel: 8")), "plan.data_parallel={size: 8, zero_stage: 3}"));
+}
+
+TEST_CASE("where no single change is enough, two are tried", "[fitting]") {
+  const Overrides small{{"cluster.gpu.memory_capacity", "4 GiB"}, {"model", "{base: gpt2-xl, n_layer: 12}"}};
+  const std::vector<FittingChange> changes = fitting_changes(replicas(", data_parallel: {size: 2}", small));
+  const auto parts = [](const FittingChange& c) { return std::count(c.set.begin(), c.set.end(), '='); };
+  REQUIRE_FALSE(changes.empty());
+  CHECK(std::any_of(changes.begin(), changes.end(), [&](const auto& c) { return parts(c) > 2; }));
+  std::set<std::string> sets;
+  for (const FittingChange& change : changes) CHECK(sets.insert(change.set).second);
+}
+
+TEST_CASE("of a step too large to simulate again and again the memory alone is told", "[fitting]") {
+  const Scenario few = replicas(", global_batch_size: 64"), many = replicas(", global_batch_size: 262144");
+  const std::vector<FittingChange> of_few = fitting_changes(few), of_many = fitting_changes(many);
+  const FittingChange* full = find(of_many, "plan.recompute=full");
+  REQUIRE(full);
+  CHECK(full->step_time == 0);
+  const FittingChange* whole = find(of_few, "plan.recompute=full");
+  REQUIRE(whole);
+  CHECK(whole->step_time > 0);
+  CHECK(whole->peak == near(full->peak));
+}

@@ -1,0 +1,244 @@
+// How layers are cut into pipeline stages, and what each stage then spends the step on.
+#include <algorithm>
+#include <functional>
+#include <limits>
+#include <numeric>
+#include <random>
+
+#include "models/reading/shipped_files.hpp"
+#include "scenarios/planning/balanced_cut.hpp"
+#include "scenarios/planning/plan.hpp"
+#include "scenarios/running/simulate.hpp"
+#include "scenarios/studies/layer_cuts.hpp"
+#include "scenarios/studies/sweep.hpp"
+#include "tests/support.hpp"
+
+using namespace trainyard;
+using namespace trainyard::test;
+
+namespace {
+
+using Time = std::int64_t;
+using Times = std::vector<std::vector<Time>>;
+
+/// Of each part.
+std::vector<Time> parts_of(const Times& times, const std::vector<int>& sizes) {
+  std::vector<Time> parts;
+  std::size_t at = 0;
+  for (std::size_t part = 0; part < sizes.size(); ++part) {
+    const auto end = at + static_cast<std::size_t>(sizes[part]);
+    const auto of = times[part].begin();
+    parts.push_back(
+        std::accumulate(of + static_cast<std::ptrdiff_t>(at), of + static_cast<std::ptrdiff_t>(end), Time{0}));
+    at = end;
+  }
+  return parts;
+}
+
+Time slowest(const std::vector<Time>& parts) { return *std::max_element(parts.begin(), parts.end()); }
+
+Time slowest_stage(const Times& times, const std::vector<int>& sizes, int stages) {
+  std::vector<Time> sums(static_cast<std::size_t>(stages));
+  const std::vector<Time> parts = parts_of(times, sizes);
+  for (std::size_t part = 0; part < parts.size(); ++part) sums[part % sums.size()] += parts[part];
+  return slowest(sums);
+}
+
+/// All ways to cut so many layers into parts of one at least.
+void for_each_cut(int layers, std::size_t parts, std::vector<int>& taken,
+                  const std::function<void(const std::vector<int>&)>& visit) {
+  if (taken.size() + 1 == parts) {
+    taken.push_back(layers);
+    visit(taken);
+    taken.pop_back();
+    return;
+  }
+  for (int here = 1; here + static_cast<int>(parts - taken.size()) - 1 <= layers; ++here) {
+    taken.push_back(here);
+    for_each_cut(layers - here, parts, taken, visit);
+    taken.pop_back();
+  }
+}
+
+std::vector<int> stages_in_turn(std::size_t parts, int stages) {
+  std::vector<int> of;
+  for (std::size_t part = 0; part < parts; ++part) of.push_back(static_cast<int>(part) % stages);
+  return of;
+}
+
+/// Of any cut.
+Time least(const Times& times, const std::function<Time(const std::vector<int>&)>& cost) {
+  Time best = std::numeric_limits<Time>::max();
+  std::vector<int> taken;
+  for_each_cut(static_cast<int>(times[0].size()), times.size(), taken,
+               [&](const std::vector<int>& sizes) { best = std::min(best, cost(sizes)); });
+  return best;
+}
+
+Times random_times(std::mt19937& draw, std::size_t parts, std::size_t layers, bool alike) {
+  const auto pick = [&draw](int below) { return static_cast<Time>(draw() % static_cast<unsigned>(below)); };
+  Times times(parts, std::vector<Time>(layers));
+  for (std::vector<Time>& of_part : times)
+    for (Time& time : of_part) time = pick(4) == 0 ? pick(1000) : 100 + pick(3);
+  if (alike) std::fill(times.begin() + 1, times.end(), times.front());
+  return times;
+}
+
+/// The chain of layers of CUT-01, wider and narrower on the way as `widths` says.
+Scenario chain(const std::string& widths, const std::string& layers) {
+  return read_scenario(shipped_file("tests/seeds/layer_chain.yaml"),
+                       {{"model", "{mlp: {widths: " + widths + "}}"}, {"plan.pipeline.layers", layers}});
+}
+
+std::vector<int> sizes_of(const Scenario& s) {
+  std::vector<int> sizes;
+  for (const StagePlan& stage : plan(s).training.stages)
+    for (const std::vector<int>& chunk : stage.chunks) sizes.push_back(static_cast<int>(chunk.size()));
+  return sizes;
+}
+
+Scenario gpt(const std::string& plan) {
+  return read_scenario_text(
+      "cluster: {nodes: 1, node: dgx-a100}\nmodel: {base: gpt2, n_layer: 8}\n"
+      "plan:\n  micro_batch_size: 1\n  global_batch_size: 16\n  seq_length: 256\n  precision: bf16\n"
+      "  data_parallel: {size: 1}\n" +
+          plan + "software: megatron\n",
+      "gpt.yaml");
+}
+
+}  // namespace
+
+TEST_CASE("a balanced cut has the quickest slowest part of all cuts", "[layer-division]") {
+  std::mt19937 draw(7);
+  for (int i = 0; i < 400; ++i) {
+    const std::size_t parts = 1 + draw() % 5, layers = parts + draw() % 7;
+    const Times times = random_times(draw, parts, layers, i % 2 == 0);
+    CAPTURE(i, times);
+    const std::vector<int> cut = balanced_cut(times, stages_in_turn(parts, static_cast<int>(parts)));
+    REQUIRE(cut.size() == parts);
+    CHECK(std::accumulate(cut.begin(), cut.end(), 0) == static_cast<int>(layers));
+    CHECK(*std::min_element(cut.begin(), cut.end()) >= 1);
+    const Time best = least(times, [&](const auto& sizes) { return slowest(parts_of(times, sizes)); });
+    CHECK(slowest(parts_of(times, cut)) == best);
+    // Of those, one whose quickest part takes most.
+    const std::vector<Time> got = parts_of(times, cut);
+    const Time quickest = -least(times, [&](const auto& sizes) {
+      const std::vector<Time> of = parts_of(times, sizes);
+      return slowest(of) == best ? -*std::min_element(of.begin(), of.end()) : Time{1};
+    });
+    CHECK(*std::min_element(got.begin(), got.end()) == quickest);
+  }
+}
+
+TEST_CASE("with several chunks a stage it is the stages' sums that are balanced", "[layer-division]") {
+  std::mt19937 draw(11);
+  double sum = 0, best_sum = 0;
+  for (int i = 0; i < 100; ++i) {
+    const int stages = 2 + static_cast<int>(draw() % 2);
+    const std::size_t parts = 2 * static_cast<std::size_t>(stages), layers = parts + 1 + draw() % 6;
+    const Times times = random_times(draw, parts, layers, true);
+    const std::vector<int> cut = balanced_cut(times, stages_in_turn(parts, stages));
+    const Time best = least(times, [&](const auto& sizes) { return slowest_stage(times, sizes, stages); });
+    const Time slowest_part = least(times, [&](const auto& sizes) { return slowest(parts_of(times, sizes)); });
+    const Time got = slowest_stage(times, cut, stages);
+    CAPTURE(i, times, cut);
+    CHECK(got >= best);
+    CHECK(got <= 2 * slowest_part);
+    sum += static_cast<double>(got);
+    best_sum += static_cast<double>(best);
+  }
+  CHECK(sum < 1.05 * best_sum);
+}
+
+TEST_CASE("a balanced chain is cut where the step is shortest", "[layer-division]") {
+  CHECK(sizes_of(chain("[100, 1000, 100, 1000, 100]", "balanced")) == std::vector<int>{2, 2});
+  // Seven layers, of which the last two take longer: 333 ms by number, 312 ms balanced.
+  const std::string widths = "[100, 1000, 100, 1000, 100, 1000, 250, 1000]";
+  const Scenario balanced = chain(widths, "balanced");
+  CHECK(sizes_of(chain(widths, "even")) == std::vector<int>{4, 3});
+  CHECK(sizes_of(balanced) == std::vector<int>{5, 2});
+  const double step = simulate(balanced).step_time;
+  CHECK(step < 0.95 * simulate(chain(widths, "even")).step_time);
+  for (const std::string& cut : layer_cuts(balanced)) {
+    CAPTURE(cut);
+    CHECK(simulate(chain(widths, cut)).step_time >= step);
+  }
+}
+
+TEST_CASE("embedding and head are among the layers that are balanced", "[layer-division]") {
+  const std::string pipeline = "  pipeline_parallel: 4\n  pipeline: {layers: ";
+  const Scenario even = gpt(pipeline + "even}\n"), balanced = gpt(pipeline + "balanced}\n");
+  CHECK(sizes_of(even) == std::vector<int>{3, 2, 2, 3});
+  const std::vector<int> sizes = sizes_of(balanced);
+  CHECK(std::accumulate(sizes.begin(), sizes.end(), 0) == 10);
+  CHECK(sizes.back() < 3);  // the head takes as long as several layers
+  const Result before = simulate(even), after = simulate(balanced);
+  CHECK(after.step_time < before.step_time);
+  const auto slowest_compute = [](const Result& r) {
+    double most = 0;
+    for (const Result::Stage& stage : r.stages) most = std::max(most, stage.breakdown.compute);
+    return most;
+  };
+  CHECK(slowest_compute(after) < slowest_compute(before));
+  const Scenario interleaved =
+      gpt("  pipeline_parallel: 2\n  pipeline: {schedule: interleaved-1f1b, chunks: 2, layers: balanced}\n");
+  CHECK(sizes_of(interleaved).size() == 4);
+}
+
+TEST_CASE("a slower node's stage gets fewer layers", "[layer-division]") {
+  const Scenario s = read_scenario_text(
+      "cluster:\n  nodes:\n    - {count: 1, node: {base: t4-server, gpu: {count: 1}}}\n"
+      "    - {count: 1, node: {base: t4-server, gpu: {count: 1}, gpu_speed: 0.5}}\n  fabric: nonblocking\n"
+      "model: {mlp: {widths: [4096, 4096, 4096, 4096, 4096, 4096, 4096]}}\n"
+      "plan: {micro_batch_size: 4096, global_batch_size: 16384, precision: fp16, pipeline_parallel: 2,\n"
+      "  pipeline: {layers: balanced}}\n",
+      "mixed.yaml");
+  CHECK(sizes_of(s) == std::vector<int>{4, 2});
+}
+
+TEST_CASE("what layers can be is said where they are something else", "[layer-division]") {
+  const auto error_of = [](const std::string& pipeline) {
+    try {
+      gpt("  pipeline_parallel: 2\n  pipeline: {" + pipeline + "}\n");
+    } catch (const UserError& e) {
+      return std::string(e.what());
+    }
+    return std::string();
+  };
+  CHECK(error_of("layers: balansed") ==
+        "gpt.yaml:10:22: plan.pipeline.layers: unknown value \"balansed\"; did you mean \"balanced\"?");
+  CHECK(error_of("layers: balanced, ends_count_as_layers: true") ==
+        "gpt.yaml:10:54: plan.pipeline.ends_count_as_layers: not with layers: balanced, which counts what each layer "
+        "takes");
+}
+
+TEST_CASE("each stage's parts sum to the step", "[layer-division][stages]") {
+  for (const char* pipeline :
+       {"  pipeline_parallel: 4\n", "  pipeline_parallel: 4\n  pipeline: {schedule: gpipe, layers: balanced}\n",
+        "  pipeline_parallel: 2\n  tensor_parallel: 2\n  pipeline: {schedule: interleaved-1f1b, chunks: 2}\n",
+        "  pipeline_parallel: 4\n  steps: 3\n"}) {
+    CAPTURE(pipeline);
+    const Scenario s = gpt(pipeline);
+    const Result r = simulate(s);
+    REQUIRE(r.stages.size() == static_cast<std::size_t>(s.plan.mesh.pipeline));
+    int layers = 0;
+    for (std::size_t i = 0; i < r.stages.size(); ++i) {
+      const Result::Breakdown& b = r.stages[i].breakdown;
+      double sum = b.compute + b.bubble + b.optimizer + b.input + b.framework + b.other;
+      for (const auto& [group, seconds] : b.exposed_communication) sum += seconds;
+      CHECK(sum == near(r.step_time));
+      CHECK(b.bubble > 0);
+      CHECK(s.plan.mesh.of(b.rank).pipeline == static_cast<int>(i));
+      CHECK(s.plan.mesh.of(r.stages[i].memory.rank).pipeline == static_cast<int>(i));
+      CHECK(r.stages[i].memory.peak <= r.memory.peak);
+      layers += r.stages[i].layers;
+    }
+    CHECK(layers == static_cast<int>(s.network.layers.size()));
+    const auto of_last = std::find_if(r.stages.begin(), r.stages.end(),
+                                      [&r](const auto& stage) { return stage.breakdown.rank == r.breakdown.rank; });
+    REQUIRE(of_last != r.stages.end());
+    CHECK(of_last->breakdown.compute == r.breakdown.compute);
+    CHECK(of_last->breakdown.bubble == near(r.breakdown.bubble));
+  }
+  CHECK(simulate(gpt("")).stages.empty());
+}
