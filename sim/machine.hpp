@@ -20,10 +20,11 @@ struct Link {
   BytesPerSecond capacity;
 };
 
-/// A flow takes `weight` times its rate from `link` (more than 1 where one flow stands for several).
+/// A flow takes `weight` times its rate from `link`: more than 1 where one flow stands for several, less where it is
+/// striped over several links.
 struct LinkUse {
   LinkId link = 0;
-  std::int32_t weight = 1;
+  float weight = 1;
 };
 
 /// The part of a route between two buffers: a message, or a chunk of it, arrives whole before the next leg sends it.
@@ -74,6 +75,9 @@ class Machine {
 
   /// A link failed or came back: later routes avoid it, or use it again.
   virtual void link_state(LinkId, bool /*up*/) {}
+
+  /// Why there may be no path between two, to stand before the error that says so: "file:line:column: without …, ".
+  virtual std::string cause_of_cut(Actor /*from*/, Actor /*to*/) const { return {}; }
 
   virtual std::string actor_name(Actor actor) const { return "rank " + std::to_string(actor); }
 };

@@ -65,7 +65,7 @@ struct Message {
   BytesPerSecond rate_cap;  ///< 0: none
   std::uint16_t slot = 0;   ///< which of the program's peers, or kAnyPeer
   Mode mode = Mode::rendezvous;
-  PathClass path = PathClass::automatic;
+  PathClass path = PathClass::automatic;  ///< of a join: over which links its rate cap lies; automatic: none
   /// One message that stands for so many in sequence: it pays the latency of its route as often. 0: not at all
   /// (`extra_latency` has it all). Of a join: the number of members.
   std::uint32_t steps = 1;

@@ -131,6 +131,15 @@ std::string show(BytesPerSecond r) { return scaled(r.value, kShowRate, "/s"); }
 std::string show(FlopsPerSecond r) { return scaled(r.value, kFlops, ""); }
 std::string show(Hertz f) { return scaled(f.value, kFrequency, ""); }
 std::string show(Watts p) { return scaled(p.value, kPower, ""); }
+std::string percent(double share, int decimals) {
+  const std::string text = fmt::format("{:.{}f} %", share * 100, decimals);
+  return text.starts_with('-') && text.find_first_of("123456789") == std::string::npos ? text.substr(1) : text;
+}
+std::string signed_percent(double share, int decimals) {
+  const std::string text = percent(share, decimals);
+  const bool nothing = text.find_first_of("123456789") == std::string::npos;
+  return nothing || text.starts_with('-') ? text : "+" + text;
+}
 std::string exact(double v) { return fmt::format("{}", v); }
 
 }  // namespace trainyard

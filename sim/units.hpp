@@ -112,6 +112,10 @@ std::string show(BytesPerSecond);
 std::string show(FlopsPerSecond);
 std::string show(Hertz);
 std::string show(Watts);
+/// A share as a percentage of so many decimals, "27.1 %"; one that is rounded to nothing has no sign.
+std::string percent(double share, int decimals = 1);
+/// The same with the sign of both directions, "+2.3 %"; "0.0 %".
+std::string signed_percent(double share, int decimals = 1);
 /// Shortest text that reads back to the same double.
 std::string exact(double);
 

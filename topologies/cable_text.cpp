@@ -11,13 +11,12 @@ std::string rates_text(BytesPerSecond slowest, BytesPerSecond fastest) {
 
 std::string cable_text(const DeviceGraph& graph, LinkId wire) {
   const auto links = graph.links();
-  const BytesPerSecond there = links[static_cast<std::size_t>(wire)].capacity,
-                       back = links[static_cast<std::size_t>(wire ^ 1)].capacity;
+  const BytesPerSecond there = links[wire].capacity, back = links[wire ^ 1].capacity;
   std::string text = show(there);
   if (there != back) {
     const DeviceGraph::End end = graph.ends(wire);
-    const bool from_drive = graph.devices()[static_cast<std::size_t>(end.from)].kind == DeviceKind::nvme;
-    const bool drive = from_drive || graph.devices()[static_cast<std::size_t>(end.to)].kind == DeviceKind::nvme;
+    const bool from_drive = graph.devices()[end.from].kind == DeviceKind::nvme;
+    const bool drive = from_drive || graph.devices()[end.to].kind == DeviceKind::nvme;
     text = drive ? fmt::format("reads {}, writes {}", show(from_drive ? there : back), show(from_drive ? back : there))
                  : fmt::format("{} there, {} back", show(there), show(back));
   }

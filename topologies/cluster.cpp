@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "models/hardware/network_switch.hpp"
+#include "topologies/build_size.hpp"
 
 namespace trainyard {
 
@@ -168,7 +169,35 @@ void read_fabric(ClusterSpec& spec, const Node& entry, const Catalog& catalog) {
   spec.fabric_sources.insert(spec.fabric_sources.end(), switch_sources.begin(), switch_sources.end());
 }
 
+namespace {
+
+/// Of a node's own devices; each has a cable or two.
+BuildSize size_of(const NodeType& type) {
+  const double devices = type.gpus + type.hcas + type.nvme.count + type.sockets + std::max(type.gpus, type.hcas) +
+                         static_cast<double>(type.pcie_switches.size() + type.extra_switches.size());
+  return {devices, devices + static_cast<double>(type.nvlink_mesh.size() + type.wires.size())};
+}
+
+void require_buildable_nodes(const ClusterSpec& spec) {
+  BuildSize all;
+  const auto add = [&all](const NodeType& type, int count) {
+    const BuildSize one = size_of(type);
+    all.devices += count * one.devices;
+    all.cables += count * one.cables;
+  };
+  int first = spec.nodes;
+  for (const NodeGroup& group : spec.others) {
+    add(group.type, group.count);
+    first -= group.count;
+  }
+  add(spec.node, first);
+  require_buildable(all, fmt::format("a cluster of {} nodes", spec.nodes), spec.place);
+}
+
+}  // namespace
+
 DeviceGraph build_cluster(const ClusterSpec& spec) {
+  require_buildable_nodes(spec);
   DeviceGraph graph;
   for (int i = 0; i < spec.nodes; ++i) {
     const NodeType& type = spec.type_of(i);

@@ -102,7 +102,7 @@ struct DeviceGraph::Impl {
     const auto [at, fresh] = domains.try_emplace(node);
     Domain& d = at->second;
     if (!fresh || node < 0) return d;
-    const auto [first, last] = nodes[static_cast<std::size_t>(node)];
+    const auto [first, last] = nodes[node];
     d.first = first;
     d.graph = Graph(static_cast<std::size_t>(last - first));
     for (DeviceId from = first; from < last; ++from)
@@ -121,7 +121,7 @@ struct DeviceGraph::Impl {
     const Graph& g = node < 0 ? graph : d.graph;
     const auto usable = [this, &d, &g, from, path_class](const EdgeId& e) {
       const DeviceId source = static_cast<DeviceId>(boost::source(e, g)) + d.first;
-      const DeviceKind kind = devices[static_cast<std::size_t>(source)].kind;
+      const DeviceKind kind = devices[source].kind;
       const bool endpoint = kind == DeviceKind::gpu || kind == DeviceKind::nvme ||
                             (kind == DeviceKind::hca && path_class == PathClass::fabric);
       const bool through_endpoint = endpoint && source != from;
@@ -135,17 +135,16 @@ struct DeviceGraph::Impl {
   bool shortest(int node, DeviceId from, DeviceId to, PathClass path_class, std::vector<LinkId>& wires) {
     const ShortestPaths& found = paths(node, from, path_class);
     const DeviceId first = domain(node).first;
-    if (found.cost[static_cast<std::size_t>(to - first)] == kUnreached) return false;
+    if (found.cost[to - first] == kUnreached) return false;
     const auto begin = static_cast<std::ptrdiff_t>(wires.size());
-    for (DeviceId at = to; at != from; at = ends[static_cast<std::size_t>(wires.back())].from)
-      wires.push_back(found.in[static_cast<std::size_t>(at - first)]);
+    for (DeviceId at = to; at != from; at = ends[wires.back()].from) wires.push_back(found.in[at - first]);
     std::reverse(wires.begin() + begin, wires.end());
     return true;
   }
 
   int common_node(DeviceId a, DeviceId b) const {
-    const int node = devices[static_cast<std::size_t>(a)].node;
-    return node == devices[static_cast<std::size_t>(b)].node ? node : -1;
+    const int node = devices[a].node;
+    return node == devices[b].node ? node : -1;
   }
 };
 
@@ -256,10 +255,10 @@ std::vector<DeviceId> DeviceGraph::all(DeviceKind kind, int node) const {
   std::pair<DeviceId, DeviceId> range{0, static_cast<DeviceId>(impl_->devices.size())};
   if (node >= 0) {
     if (static_cast<std::size_t>(node) >= impl_->nodes.size()) return found;
-    range = impl_->nodes[static_cast<std::size_t>(node)];
+    range = impl_->nodes[node];
   }
   for (DeviceId id = range.first; id < range.second; ++id) {
-    const Device& device = impl_->devices[static_cast<std::size_t>(id)];
+    const Device& device = impl_->devices[id];
     if (device.kind == kind && (node == -2 || device.node == node)) found.push_back(id);
   }
   return found;
@@ -301,7 +300,7 @@ std::optional<std::vector<LinkId>> DeviceGraph::path(DeviceId from, DeviceId to,
 std::optional<std::int64_t> DeviceGraph::cost(DeviceId from, DeviceId to) {
   const int node = impl_->common_node(from, to);
   const ShortestPaths& paths = impl_->paths(node, from, PathClass::automatic);
-  const std::int64_t cost = paths.cost[static_cast<std::size_t>(to - impl_->domain(node).first)];
+  const std::int64_t cost = paths.cost[to - impl_->domain(node).first];
   return cost == kUnreached ? std::nullopt : std::optional(cost);
 }
 
@@ -310,6 +309,6 @@ void DeviceGraph::set_up(LinkId link, bool up) {
   impl_->up.at(static_cast<std::size_t>(link)) = up ? 1 : 0;
   impl_->domains.clear();
 }
-bool DeviceGraph::is_up(LinkId link) const { return !is_wire(link) || impl_->up[static_cast<std::size_t>(link)] != 0; }
+bool DeviceGraph::is_up(LinkId link) const { return !is_wire(link) || impl_->up[link] != 0; }
 
 }  // namespace trainyard

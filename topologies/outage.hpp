@@ -13,7 +13,7 @@ inline std::vector<LinkChange> outage(const DeviceGraph& graph, DeviceId device,
   for (const std::vector<LinkId>& wires : {graph.links_from(device), graph.links_to(device)})
     for (const LinkId wire : wires) {
       changes.push_back({from, wire, BytesPerSecond{0}});
-      changes.push_back({to, wire, graph.links()[static_cast<std::size_t>(wire)].capacity});
+      changes.push_back({to, wire, graph.links()[wire].capacity});
     }
   return changes;
 }

@@ -25,15 +25,16 @@ Routing::Routing(DeviceGraph& graph, const ClusterSpec& spec)
     : graph_(graph),
       spec_(spec),
       hcas_(graph.devices().size(), kNotAsked),
-      sockets_(graph.devices().size(), kNotAsked) {}
+      sockets_(graph.devices().size(), kNotAsked),
+      own_hcas_(graph.devices().size()) {}
 
 void Routing::link_state(LinkId link, bool up) {
   graph_.set_up(link, up);
   routes_.clear();  // but not what they hold: messages on their way use it
 }
 
-/// By the cost of the path. Devices that are equally near to several are assigned to them in turn.
-DeviceId Routing::nearest(DeviceId from, DeviceKind kind) {
+/// By the cost of the path.
+std::vector<DeviceId> Routing::nearest_all(DeviceId from, DeviceKind kind) {
   std::vector<DeviceId> best;
   std::int64_t least = 0;
   for (const DeviceId candidate : graph_.all(kind, device(from).node)) {
@@ -43,27 +44,32 @@ DeviceId Routing::nearest(DeviceId from, DeviceKind kind) {
     least = *cost;
     best.push_back(candidate);
   }
+  return best;
+}
+
+/// Devices that are equally near to several are assigned to them in turn.
+DeviceId Routing::nearest(DeviceId from, DeviceKind kind) {
+  const std::vector<DeviceId> best = nearest_all(from, kind);
   return best.empty() ? kNoDevice : best[static_cast<std::size_t>(device(from).index) % best.size()];
 }
 
 DeviceId Routing::hca_of(DeviceId id) {
   if (device(id).kind == DeviceKind::hca || device(id).kind == DeviceKind::network_switch) return id;
-  DeviceId& known = hcas_[static_cast<std::size_t>(id)];
+  DeviceId& known = hcas_[id];
   if (known != kNotAsked) return known;
   const std::vector<int>& chosen = type_of(id).network.hca_of_gpu;
   if (device(id).kind == DeviceKind::gpu && !chosen.empty())
-    return known = graph_.all(DeviceKind::hca, device(id).node)
-                       .at(static_cast<std::size_t>(chosen[static_cast<std::size_t>(device(id).index)]));
+    return known = graph_.all(DeviceKind::hca, device(id).node).at(static_cast<std::size_t>(chosen[device(id).index]));
   return known = nearest(id, DeviceKind::hca);
 }
 
 DeviceId Routing::socket_of(DeviceId id) {
   if (device(id).kind == DeviceKind::cpu) return id;
-  DeviceId& known = sockets_[static_cast<std::size_t>(id)];
+  DeviceId& known = sockets_[id];
   return known != kNotAsked ? known : known = nearest(id, DeviceKind::cpu);
 }
 
-void Routing::use(PathLeg& leg, LinkId link, int weight) const {
+void Routing::use(PathLeg& leg, LinkId link, float weight) const {
   if (link < 0) return;
   for (LinkUse& known : leg.links)
     if (known.link == link) {
@@ -103,9 +109,53 @@ std::vector<DeviceId> Routing::hcas_of(DeviceId id) {
   return hcas;
 }
 
+/// The HCAs that are no nearer to another GPU, shared out evenly: one, but where there are twice as many as GPUs or more.
+std::vector<DeviceId> Routing::find_own_hcas(DeviceId id) {
+  const DeviceId first = hca_of(id);
+  if (device(id).kind != DeviceKind::gpu || first < 0 || !type_of(id).network.hca_of_gpu.empty()) return {first};
+  const std::vector<DeviceId> near = nearest_all(id, DeviceKind::hca);
+  if (near.size() < 2) return {first};
+  std::size_t sharers = 0, turn = 0;
+  for (const DeviceId gpu : graph_.all(DeviceKind::gpu, device(id).node)) {
+    if (gpu == id) turn = sharers;
+    if (nearest_all(gpu, DeviceKind::hca) == near) ++sharers;
+  }
+  const std::size_t each = near.size() / sharers;
+  if (each < 2) return {first};
+  return {near.begin() + static_cast<std::ptrdiff_t>(turn * each),
+          near.begin() + static_cast<std::ptrdiff_t>((turn + 1) * each)};
+}
+
+const std::vector<DeviceId>& Routing::own_hcas(DeviceId id) {
+  std::vector<DeviceId>& known = own_hcas_[id];
+  if (known.empty()) known = find_own_hcas(id);
+  return known;
+}
+
+/// Side by side through all HCAs of both ends that reach each other, an even part of the bytes over each. False: an end
+/// has but one.
+bool Routing::add_striped_leg(Path& path, const NetworkEnd& from, const NetworkEnd& to, PathClass path_class) {
+  const std::vector<DeviceId>&outs = own_hcas(from.device), &ins = own_hcas(to.device);
+  const std::size_t count = std::max(outs.size(), ins.size());
+  if (count < 2) return false;
+  Path stripes;
+  for (std::size_t i = 0; i < count; ++i)
+    add_network_leg(stripes, from.data, outs[i % outs.size()], ins[i % ins.size()], to.data, path_class);
+  if (stripes.legs.empty()) return false;
+  PathLeg leg = stripes.legs.front();
+  leg.links.clear();
+  for (const PathLeg& stripe : stripes.legs) {
+    leg.latency = std::max(leg.latency, stripe.latency);
+    for (const LinkUse& link : stripe.links) use(leg, link.link, link.weight / static_cast<float>(stripes.legs.size()));
+  }
+  path.legs.push_back(std::move(leg));
+  return true;
+}
+
 /// Through the HCAs of both ends, even where another HCA is nearer, as communication libraries do. So no two paths share
 /// a PCIe link by chance.
 bool Routing::add_network_leg(Path& path, const NetworkEnd& from, const NetworkEnd& to, PathClass path_class) {
+  if (add_striped_leg(path, from, to, path_class)) return true;
   for (const DeviceId out : hcas_of(from.device))
     for (const DeviceId in : hcas_of(to.device))
       if (out >= 0 && in >= 0 && add_network_leg(path, from.data, out, in, to.data, path_class)) return true;
@@ -133,13 +183,13 @@ void Routing::add_copies(Path& path, DeviceId cpu) {
   const DeviceGraph::Host host = graph_.host(cpu);
   if (copies == 0 || (host.copies < 0 && host.memory < 0)) return;
   PathLeg leg{fmt::format("{} cop{} by the CPU", copies, copies == 1 ? "y" : "ies"), {}, {}, {}};
-  use(leg, host.copies, copies);
-  use(leg, host.memory, 2 * copies);  // each byte is read and written
+  use(leg, host.copies, static_cast<float>(copies));
+  use(leg, host.memory, static_cast<float>(2 * copies));  // each byte is read and written
   path.legs.push_back(std::move(leg));
 }
 
 std::string locality_of(const DeviceGraph& graph, std::span<const LinkId> wires) {
-  const auto kind_at = [&graph](DeviceId id) { return graph.devices()[static_cast<std::size_t>(id)].kind; };
+  const auto kind_at = [&graph](DeviceId id) { return graph.devices()[id].kind; };
   if (wires.empty()) return "X";
   int switches = 0;
   bool cpu = false, socket = false;
@@ -262,7 +312,7 @@ Route Routing::route(DeviceId from, DeviceId to, PathClass path_class, Picosecon
     leg.latency = legs.size() == 1 ? first + part.latency : part.latency;
     for (const LinkUse& link : part.links) {
       use(all, link.link, link.weight);
-      const double rate = graph_.links()[static_cast<std::size_t>(link.link)].capacity.value;
+      const double rate = graph_.links()[link.link].capacity.value;
       leg.seconds_per_byte = std::max(leg.seconds_per_byte, link.weight / rate);
     }
   }

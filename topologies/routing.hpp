@@ -35,7 +35,9 @@ std::string locality_of(const DeviceGraph&, std::span<const LinkId> wires);
 
 /// Chooses paths as drivers and communication libraries do: peer to peer where the node allows it, else through host
 /// memory; between nodes through each GPU's own HCA (another one of the node where that is cut off), by RDMA from GPU
-/// or host memory, or by TCP where either end needs it.
+/// or host memory, or by TCP where either end needs it. Where a GPU has several HCAs of its own, each message is striped
+/// over them, as NCCL's channels (NVIDIA/nccl, src/graph/search.cc: one NIC a channel, in turn) and the multi-rail
+/// protocol of EFA's plugin (aws/aws-ofi-nccl, doc/) do.
 class Routing {
  public:
   /// Both must outlive it.
@@ -58,21 +60,26 @@ class Routing {
   DeviceGraph& graph_;
   const ClusterSpec& spec_;
   std::vector<DeviceId> hcas_, sockets_;  // by device, once asked
+  std::vector<std::vector<DeviceId>> own_hcas_;
   std::map<std::tuple<DeviceId, DeviceId, PathClass>, Route> routes_;
   std::deque<std::vector<LinkUse>> links_;
   std::deque<std::vector<Leg>> legs_;
   std::set<std::string> names_;  // of routes: stay where they are
 
-  const Device& device(DeviceId id) const { return graph_.devices()[static_cast<std::size_t>(id)]; }
+  const Device& device(DeviceId id) const { return graph_.devices()[id]; }
   const NodeType& type_of(DeviceId id) const { return spec_.type_of(device(id).node); }
   DeviceId nearest(DeviceId, DeviceKind);
   bool add_leg(Path&, std::string what, DeviceId from, DeviceId to, PathClass);
   struct NetworkEnd;
   bool add_network_leg(Path&, const NetworkEnd& from, const NetworkEnd& to, PathClass);
+  bool add_striped_leg(Path&, const NetworkEnd& from, const NetworkEnd& to, PathClass);
   bool add_network_leg(Path&, DeviceId from, DeviceId out, DeviceId in, DeviceId to, PathClass);
   std::vector<DeviceId> hcas_of(DeviceId);
+  std::vector<DeviceId> find_own_hcas(DeviceId);
+  const std::vector<DeviceId>& own_hcas(DeviceId);
+  std::vector<DeviceId> nearest_all(DeviceId, DeviceKind);
   void add_copies(Path&, DeviceId cpu);
-  void use(PathLeg&, LinkId, int weight = 1) const;
+  void use(PathLeg&, LinkId, float weight = 1) const;
   Path within_node(DeviceId from, DeviceId to, PathClass);
   Path between_nodes(DeviceId from, DeviceId to, PathClass);
   Path any_path(DeviceId from, DeviceId to, PathClass);

@@ -6,11 +6,13 @@
 #include <utility>
 
 #include "models/reading/document.hpp"
+#include "sim/process/output.hpp"
 
 namespace trainyard {
 
 MeasuredTable::MeasuredTable(const std::filesystem::path& path) : name_(path.string()), in_(path) {
   if (!in_ || std::filesystem::is_directory(path)) throw UserError(name_ + ": cannot be read");
+  check_input(path);
   if (!next()) throw UserError(name_ + ": empty");
   header_ = std::exchange(cells_, {});
   header_line_ = line_;
@@ -36,6 +38,7 @@ bool MeasuredTable::next() {
 
 void MeasuredTable::split(const std::string& line) {
   cells_.assign(1, "");
+  starts_.assign(1, 0);
   bool quoted = false;
   for (std::size_t i = 0; i < line.size(); ++i) {
     const bool twice = line[i] == '"' && i + 1 < line.size() && line[i + 1] == '"';
@@ -43,9 +46,10 @@ void MeasuredTable::split(const std::string& line) {
       cells_.back() += line[i++];
     else if (line[i] == '"')
       quoted = !quoted;
-    else if (line[i] == ',' && !quoted)
+    else if (line[i] == ',' && !quoted) {
       cells_.emplace_back();
-    else
+      starts_.push_back(i + 1);
+    } else
       cells_.back() += line[i];
   }
   if (quoted) refuse("a quote that does not end");
@@ -54,7 +58,7 @@ void MeasuredTable::split(const std::string& line) {
 std::size_t MeasuredTable::column(std::string_view name) const {
   const auto it = std::find(header_.begin(), header_.end(), name);
   if (it == header_.end())
-    throw UserError(fmt::format("{}:{}: no column \"{}\"{}", name_, header_line_, name, hint(name, header_)));
+    throw UserError(fmt::format("{}:{}:1: no column \"{}\"{}", name_, header_line_, name, hint(name, header_)));
   return static_cast<std::size_t>(it - header_.begin());
 }
 
@@ -64,11 +68,11 @@ double MeasuredTable::positive(std::size_t column) const {
     if (v > 0) return v;
   } catch (const UserError&) {
   }
-  refuse(fmt::format("{}: \"{}\" is not a number greater than 0", header_[column], cells_[column]));
+  refuse(fmt::format("{}: \"{}\" is not a number greater than 0", header_[column], cells_[column]), column);
 }
 
-void MeasuredTable::refuse(const std::string& what) const {
-  throw UserError(fmt::format("{}:{}: {}", name_, line_, what));
+void MeasuredTable::refuse(const std::string& what, std::size_t column) const {
+  throw UserError(fmt::format("{}:{}:{}: {}", name_, line_, column < starts_.size() ? starts_[column] + 1 : 1, what));
 }
 
 }  // namespace trainyard

@@ -7,7 +7,7 @@
 
 namespace trainyard {
 
-/// A comma-separated table of measurements (fields may be quoted), read row by row; errors name file and line. Lines that begin
+/// A comma-separated table of measurements (fields may be quoted), read row by row; errors name their place. Lines that begin
 /// with '#' before the header say where it is from.
 class MeasuredTable {
  public:
@@ -17,7 +17,8 @@ class MeasuredTable {
   std::size_t column(std::string_view name) const;
   const std::string& text(std::size_t column) const { return cells_[column]; }
   double positive(std::size_t column) const;
-  [[noreturn]] void refuse(const std::string& what) const;
+  /// Throws UserError "file:line:column: what", of a cell of the row, or of its beginning.
+  [[noreturn]] void refuse(const std::string& what, std::size_t column = 0) const;
   const std::string& name() const { return name_; }
   const std::string& comment() const { return comment_; }  ///< without the marks, lines joined by a space
   int line() const { return line_; }
@@ -28,6 +29,7 @@ class MeasuredTable {
   std::ifstream in_;
   int line_ = 0, header_line_ = 0;
   std::vector<std::string> header_, cells_;
+  std::vector<std::size_t> starts_;  ///< of the cells, in their line
 };
 
 }  // namespace trainyard

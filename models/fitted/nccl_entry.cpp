@@ -80,7 +80,7 @@ std::vector<NcclCurve> read_curves(const Node& node, const std::string& what) {
 NcclInSwitch read_in_switch(const Node& node, const std::string& what) {
   Fields fields(node, what);
   NcclInSwitch in_switch;
-  in_switch.from_gpus = static_cast<int>(std::min<std::int64_t>(fields.integer("from_gpus", 2), 1'000'000));
+  in_switch.from_gpus = fields.integer_within<int>("from_gpus", 2, 1'000'000);
   in_switch.nvls = read_protocol(fields.required_child("nvls"), what + ".nvls");
   fields.finish();
   return in_switch;
@@ -187,6 +187,8 @@ NcclBetweenNodes read_nccl_between_nodes(const Node& entry) {
   fields.child("sources");
   NcclBetweenNodes between;
   between.hop = fields.seconds("hop");
+  between.wires = fields.seconds("wires", Seconds{0});
+  if (between.wires > between.hop) fail(fields.place_of("wires"), what + ": wires: more than the hop, which holds it");
   between.rate_share = fields.number("rate_share", 0.01, 1);
   fields.finish();
   between.sources = figure_sources(entry, what);

@@ -10,6 +10,7 @@
 #include <set>
 
 #include "models/fitted/measured_table.hpp"
+#include "sim/process/output.hpp"
 
 namespace trainyard {
 namespace {
@@ -18,13 +19,15 @@ namespace fs = std::filesystem;
 
 using Words = std::vector<std::string>;
 
-Words words_of(std::string_view line) {
+Words words_of(std::string_view line, std::vector<std::size_t>& starts) {
   Words words;
+  starts.clear();
   for (std::size_t at = 0; at < line.size();) {
     at = line.find_first_not_of(" \t\r", at);
     if (at == std::string_view::npos) break;
     const std::size_t end = std::min(line.find_first_of(" \t\r", at), line.size());
     words.emplace_back(line.substr(at, end - at));
+    starts.push_back(at);
     at = end;
   }
   return words;
@@ -76,7 +79,8 @@ class LogReader {
   void read(std::string_view raw) {
     ++line_;
     const std::string_view line = without_prefix(raw);
-    const Words words = words_of(line);
+    prefix_ = line.empty() ? 0 : static_cast<std::size_t>(line.data() - raw.data());
+    const Words words = words_of(line, starts_);
     name_program(line);
     if (words.empty()) return;
     const bool comment = words.front().starts_with('#');
@@ -92,19 +96,21 @@ class LogReader {
     name_table();
     if (header_line_ == 0)
       throw UserError(
-          fmt::format("{}:{}: no nccl-tests log: expected its table, headed \"size count type redop root "
+          fmt::format("{}:{}:1: no nccl-tests log: expected its table, headed \"size count type redop root "
                       "time algbw busbw\", or nccl.csv's columns (gpu, nccl_version, op, num_gpus, "
                       "message_bytes, latency_us)",
                       file_, std::max(line_, 1)));
     if (log_.rows.empty())
-      throw UserError(fmt::format("{}:{}: the table has no rows; expected size, count, …, time, algbw, busbw", file_,
+      throw UserError(fmt::format("{}:{}:1: the table has no rows; expected size, count, …, time, algbw, busbw", file_,
                                   header_line_));
     return std::move(log_);
   }
 
  private:
-  [[noreturn]] void refuse(const std::string& what) const {
-    throw UserError(fmt::format("{}:{}: {}", file_, line_, what));
+  /// At a word of the line.
+  [[noreturn]] void refuse(const std::string& what, std::size_t word = 0) const {
+    const std::size_t start = word < starts_.size() ? prefix_ + starts_[word] : 0;
+    throw UserError(fmt::format("{}:{}:{}: {}", file_, line_, start + 1, what));
   }
 
   /// "# nThread 1 nGpus 8 minBytes 8 …": a program starts.
@@ -188,23 +194,23 @@ class LogReader {
     if (words[time] == "N/A") return;
     NcclRow row;
     row.size = Bytes{static_cast<double>(*whole(words[0]))};
-    row.time = Seconds{number(words[time], "time", false) * 1e-6};
+    row.time = Seconds{number(words, time, "time", false) * 1e-6};
     row.gpus = gpus();
     row.nodes = std::max<int>(1, static_cast<int>(hosts_.size()));
     if (row.gpus < 2) refuse("one GPU exchanges nothing; expected 2 or more");
-    const double algbw = number(words[algorithm], "algbw", true), busbw = number(words[bus], "busbw", true);
+    const double algbw = number(words, algorithm, "algbw", true), busbw = number(words, bus, "busbw", true);
     if (row.size.value <= 0) return;
     name_row(row, algbw > 1 ? busbw / algbw : 0, words);
     log_.rows.push_back(row);
   }
 
-  double number(const std::string& word, const char* name, bool zero) const {
+  double number(const Words& words, std::size_t at, const char* name, bool zero) const {
     try {
-      const double v = parse_number(word);
+      const double v = parse_number(words[at]);
       if (v > 0 || (zero && v == 0)) return v;
     } catch (const UserError&) {
     }
-    refuse(fmt::format("{}: \"{}\" is not a number {}", name, word, zero ? "of 0 or more" : "greater than 0"));
+    refuse(fmt::format("{}: \"{}\" is not a number {}", name, words[at], zero ? "of 0 or more" : "greater than 0"), at);
   }
 
   int gpus() const {
@@ -235,7 +241,7 @@ class LogReader {
     if (unnamed_ > 0 && !guess_ && !hints_.otherwise.empty()) guess_ = parse_nccl_operation(hints_.otherwise);
     if (unnamed_ > 0 && !guess_)
       throw UserError(
-          fmt::format("{}:{}: which operation? The log names no program such as all_reduce_perf; give "
+          fmt::format("{}:{}:1: which operation? The log names no program such as all_reduce_perf; give "
                       "--operation NAME",
                       file_, first_unnamed_));
     for (std::size_t i = log_.rows.size() - unnamed_; i < log_.rows.size(); ++i) log_.rows[i].operation = *guess_;
@@ -247,6 +253,8 @@ class LogReader {
   NcclLogHints hints_;
   NcclLog log_;
   int line_ = 0, header_line_ = 0, threads_ = 0, per_thread_ = 0;
+  std::size_t prefix_ = 0;           ///< of the line
+  std::vector<std::size_t> starts_;  ///< of its words
   std::set<int> ranks_;
   std::set<std::string> hosts_;
   Words columns_;
@@ -269,11 +277,11 @@ std::vector<NcclLog> read_table(const fs::path& path) {
     try {
       row.operation = parse_nccl_operation(table.text(op));
     } catch (const UserError& e) {
-      table.refuse(e.what());
+      table.refuse(e.what(), op);
     }
     row.gpus = small(table.text(gpus));
     if (row.gpus < 2)
-      table.refuse(fmt::format("num_gpus: \"{}\" is not a whole number from 2 to 20000", table.text(gpus)));
+      table.refuse(fmt::format("num_gpus: \"{}\" is not a whole number from 2 to 20000", table.text(gpus)), gpus);
     row.size = Bytes{table.positive(size)};
     row.time = Seconds{table.positive(time) * 1e-6};
     log->rows.push_back(row);
@@ -298,6 +306,7 @@ std::vector<NcclLog> read_nccl_logs(const fs::path& path, const NcclLogHints& hi
   std::ifstream in(path);
   std::error_code ignored;
   if (!in || fs::is_directory(path, ignored)) throw UserError(path.string() + ": cannot be read");
+  check_input(path);
   if (is_table(path, in)) return read_table(path);
   LogReader reader(path, hints);
   std::string line;

@@ -105,7 +105,7 @@ std::vector<NcclCurve> curves_of(const NcclModel& model, NcclOperation operation
 }
 
 NcclCost cost_by(const char* name, const NcclProtocol& p, Bytes wire) {
-  return {p.time(wire), p.startup, p.rate, name, wire, false};
+  return {p.time(wire), p.startup, p.rate, name, wire, false, LinkKind::nvlink};
 }
 
 /// A send goes to one peer (the start-up of two GPUs), but no byte of it stays at home as half of a two-GPU all-to-all
@@ -148,7 +148,7 @@ double hops_between(NcclOperation operation, int nodes) {
 /// Bytes that leave a node. Rings cross it once, whatever their number: a GPU's bytes. Point to point, all that its GPUs
 /// have for others elsewhere.
 Bytes leaving_node(const NcclCall& call, Bytes wire) {
-  const int local = call.gpus / call.nodes;
+  const int local = call.fewest();
   const double elsewhere = static_cast<double>(call.gpus - local) / call.gpus;
   switch (call.operation) {
     case NcclOperation::alltoall:
@@ -167,7 +167,7 @@ Bytes leaving_node(const NcclCall& call, Bytes wire) {
 NcclCost cost_between_nodes(const NcclModel& model, const NcclCall& call) {
   NcclCall empty = call;
   empty.size = Bytes{0};
-  const int local = call.gpus / call.nodes;
+  const int local = call.fewest();
   const Bytes wire = nccl_wire(call.operation, call.size, call.gpus);
   const NcclCost inside = local > 1 ? cost_in_node(model, empty, local) : cost_in_node(model, empty, 2);
   const Seconds hop = call.hop.value > 0 ? call.hop : model.between.hop;
@@ -175,7 +175,13 @@ NcclCost cost_between_nodes(const NcclModel& model, const NcclCall& call) {
   const NcclCurve curve = curve_at(curves_of(model, measured_like(call.operation)), std::max(local, 2));
   const Seconds outside = leaving_node(call, wire) / (call.network * model.between.rate_share);
   const Seconds transfer = local > 1 ? std::max(outside, wire / curve.simple.rate) : outside;
-  return {latency + transfer, latency, transfer.value > 0 ? wire / transfer : BytesPerSecond{0}, "Simple", wire, false};
+  return {latency + transfer,
+          latency,
+          transfer.value > 0 ? wire / transfer : BytesPerSecond{0},
+          "Simple",
+          wire,
+          false,
+          transfer > outside ? model.link_kind : LinkKind::hca};
 }
 
 }  // namespace
@@ -210,7 +216,7 @@ BytesPerSecond nccl_bus_bandwidth(NcclOperation operation, Bytes size, int gpus,
 }
 
 NcclCost nccl_cost(const NcclModel& model, const NcclCall& call) {
-  if (call.gpus < 1 || call.nodes < 1 || call.gpus % call.nodes != 0)
+  if (call.gpus < 1 || call.nodes < 1 || (call.local == 0 && call.gpus % call.nodes != 0))
     throw UserError(fmt::format("{}: {} GPUs in {} nodes: expected the same number in each, at least 1",
                                 name_of(call.operation), call.gpus, call.nodes));
   if (!(call.size.value >= 0) || !std::isfinite(call.size.value))
@@ -219,9 +225,13 @@ NcclCost nccl_cost(const NcclModel& model, const NcclCall& call) {
   if (model.curves.empty()) throw InternalError("an NCCL model without curves");
   if (call.gpus == 1) {  // in place nothing moves, but the kernel is launched
     const NcclCurve one = curve_at(curves_of(model, measured_like(call.operation)), 1);
-    return {one.ll.startup, one.ll.startup, BytesPerSecond{0}, "copy", Bytes{0}, false};
+    return {one.ll.startup, one.ll.startup, BytesPerSecond{0}, "copy", Bytes{0}, false, model.link_kind};
   }
-  if (call.nodes == 1) return cost_in_node(model, call, call.gpus);
+  if (call.nodes == 1) {
+    NcclCost cost = cost_in_node(model, call, call.gpus);
+    cost.limited_by = model.link_kind;
+    return cost;
+  }
   if (call.network.value <= 0)
     throw UserError(fmt::format("{} between {} nodes: no rate of the network", name_of(call.operation), call.nodes));
   return cost_between_nodes(model, call);

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "models/hardware/gpu.hpp"
+#include "models/hardware/link_kind.hpp"
 #include "models/reading/catalog.hpp"
 #include "sim/units.hpp"
 
@@ -50,6 +51,7 @@ struct NcclInSwitch {
 /// Between nodes: a latency for each, and what NCCL gets of the rate of a node's network.
 struct NcclBetweenNodes {
   Seconds hop;
+  Seconds wires;  ///< of that, adapters and one switch: a cluster's own take their place
   double rate_share = 1;
   Sources sources;
 };
@@ -67,6 +69,7 @@ struct NcclModel {
   NcclBetweenNodes between;
   /// Why this is more than a fit: "scaled from h100-sxm by PCIe 31.5/450 GB/s"; empty for the GPU that was measured.
   std::string scaled;
+  LinkKind link_kind = LinkKind::nvlink;  ///< of `link`
   Sources sources;
 };
 
@@ -86,20 +89,24 @@ NcclModel nccl_scaled(const NcclModel& model, const Gpu& gpu);
 struct NcclCall {
   NcclOperation operation = NcclOperation::all_reduce;
   Bytes size;
-  int gpus = 1;  ///< all together, the same number in each node
+  int gpus = 1;  ///< all together
   int nodes = 1;
   BytesPerSecond network = {};  ///< of a node, per direction; needed where nodes > 1
   Seconds hop = {};             ///< latency of a step between nodes, software and wire; 0: the model's
   bool in_switch = true;        ///< false: as with NCCL_NVLS_ENABLE=0
+  int local = 0;                ///< GPUs on the node that has the fewest; 0: the same number on each
+
+  int fewest() const { return local > 0 ? local : gpus / nodes; }
 };
 
 struct NcclCost {
   Seconds time;
   Seconds latency;       ///< of which start-up
   BytesPerSecond rate;   ///< of `wire` after that; 0 where nothing is sent
-  const char* protocol;  ///< "LL", "LL128", "Simple", "NVLS"; "copy" for one GPU
+  const char* protocol = "";  ///< "LL", "LL128", "Simple", "NVLS"; "copy" for one GPU
   Bytes wire;            ///< what a GPU sends
   bool in_switch = false;
+  LinkKind limited_by = LinkKind::nvlink;  ///< the links by which `rate` is scaled
 };
 
 /// Bytes that a GPU sends in a ring (of gather and scatter: that the root receives or sends).
@@ -110,8 +117,8 @@ Bytes nccl_in_switch_wire(Bytes size, int gpus);
 BytesPerSecond nccl_bus_bandwidth(NcclOperation, Bytes size, int gpus, Seconds time);
 
 /// Never falls with growing size. Numbers of GPUs between the measured ones lie between these; above, start-ups grow as
-/// between the last two measured, rates stay. Throws UserError where `gpus` is not a multiple of `nodes`, is below 1, or
-/// the network is missing.
+/// between the last two measured, rates stay. Throws UserError where `gpus` is below 1 or, without `local`, not a
+/// multiple of `nodes`, or the network is missing.
 NcclCost nccl_cost(const NcclModel&, const NcclCall&);
 
 }  // namespace trainyard

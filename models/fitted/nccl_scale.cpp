@@ -108,6 +108,7 @@ NcclModel nccl_scaled(const NcclModel& model, const Gpu& gpu) {
   }
   scaled.in_switch = {};
   if (gpu.chip_links.count > 0) {
+    scaled.link_kind = LinkKind::ici;
     change_protocols(scaled, [&](NcclCurve& curve) {
       scale_rates(curve, mesh_rate(gpu.chip_links, curve.gpus) / model.link.value);
     });
@@ -116,6 +117,7 @@ NcclModel nccl_scaled(const NcclModel& model, const Gpu& gpu) {
   }
   if (gpu.pcie.value <= 0)
     throw UserError(fmt::format("gpu {}: no nvlink, chip_links or pcie, so NCCL cannot be scaled to it", gpu.name));
+  scaled.link_kind = LinkKind::pcie;
   for (auto& [operation, curves] : scaled.curves) {
     const NcclCurve of_two = curves.front();
     for (NcclCurve& curve : curves) put_on_pcie(curve, of_two, gpu.pcie / model.link);
@@ -135,10 +137,12 @@ NcclModel nccl_model_for(const Gpu& gpu, const Catalog& catalog, const std::stri
       nearest = std::move(fit);
   }
   if (model.curves.empty() && nearest.curves.empty()) throw UserError("the catalog has no fit of NCCL (nccls/*.yaml)");
-  if (model.curves.empty())
+  if (model.curves.empty()) {
     model = nccl_scaled(nearest, gpu);
-  else if (!nearest.curves.empty())
-    borrow_operations(model, nearest, gpu);
+  } else {
+    model.link_kind = gpu.nvlink.value > 0 ? LinkKind::nvlink : LinkKind::pcie;
+    if (!nearest.curves.empty()) borrow_operations(model, nearest, gpu);
+  }
   model.between = read_nccl_between_nodes(catalog.resolve("nccl-network", named(network)));
   return model;
 }

@@ -61,7 +61,7 @@ ReadWork attention_reader(const MeasuredTable& table) {
                   table.column("head_dim"), table.column("seq"),   table.column("causal")};
   return [c](const MeasuredTable& row) {
     const std::string& causal = row.text(c.causal);
-    if (causal != "0" && causal != "1") row.refuse(fmt::format("causal: \"{}\" is neither 0 nor 1", causal));
+    if (causal != "0" && causal != "1") row.refuse(fmt::format("causal: \"{}\" is neither 0 nor 1", causal), c.causal);
     const double tokens = row.positive(c.batch) * row.positive(c.seq), dim = row.positive(c.head_dim);
     const double heads = row.positive(c.heads), kv_heads = row.positive(c.kv_heads);
     const double square = 2 * 2 * tokens * row.positive(c.seq) * heads * dim;  // scores, then their weighted sum

@@ -15,8 +15,8 @@ Cpu read_cpu(const Node& entry) {
   fields.text("description", "");
   fields.child("sources");
   constexpr std::int64_t most_lanes = 1024, most_cores = 4096;
-  cpu.cores = static_cast<int>(fields.integer_within("cores", 1, most_cores, 0));
-  cpu.lanes = static_cast<int>(fields.integer_within("lanes", 1, most_lanes, 0));
+  cpu.cores = fields.integer_within<int>("cores", 1, most_cores, 0);
+  cpu.lanes = fields.integer_within<int>("lanes", 1, most_lanes, 0);
   cpu.memory_bandwidth = fields.bandwidth("memory_bandwidth", BytesPerSecond{0});
   cpu.copy_rate = fields.bandwidth("copy_rate", BytesPerSecond{0});
   if (const Node* peak = fields.child("peak")) {

@@ -59,17 +59,10 @@ void read_interference(Gpu& gpu, const Node& node, const std::string& what) {
   parts.finish();
 }
 
-int small_count(Fields& fields, std::string_view key, std::int64_t most, const std::string& path) {
-  const std::int64_t v = fields.integer(key, 1, 0);
-  if (v > most) fail(fields.place_of(key), fmt::format("{}: {} is too many; the most is {}", path, v, most));
-  return static_cast<int>(v);
-}
-
 Gpu::ChipLinks read_chip_links(const Node& node, const std::string& what) {
   Fields fields(node, what);
-  fields.required_child("count");
-  constexpr std::int64_t most_links = 64;
-  const Gpu::ChipLinks links{small_count(fields, "count", most_links, what + ".count"), fields.bandwidth("rate")};
+  constexpr int most_links = 64;
+  const Gpu::ChipLinks links{fields.integer_within("count", 1, most_links), fields.bandwidth("rate")};
   fields.finish();
   return links;
 }
@@ -85,8 +78,8 @@ Gpu::Power read_power(const Node& node, const std::string& what) {
 
 /// What a datasheet says beside the figures of the roofline.
 void read_build(Gpu& gpu, Fields& fields, const std::string& what) {
-  constexpr std::int64_t most_sms = 4096;
-  gpu.sms = small_count(fields, "sms", most_sms, what + ": sms");
+  constexpr int most_sms = 4096;
+  gpu.sms = fields.integer_within("sms", 1, most_sms, 0);
   gpu.l2 = fields.bytes("l2", Bytes{0});
   gpu.clock = fields.frequency("clock", Hertz{0});
   // An entry on a base may take these away with null.
@@ -119,6 +112,7 @@ Gpu read_gpu(const Node& entry) {
   fields.text("description", "");
   gpu.measured_as = fields.text("measured_as", "");
   fields.child("sources");
+  fields.require_all({"peak", "memory_bandwidth", "memory_capacity"});
   read_peak(gpu, fields.required_child("peak"), what + ": peak");
   gpu.memory_bandwidth = fields.bandwidth("memory_bandwidth");
   gpu.memory_capacity = fields.bytes("memory_capacity");
@@ -140,7 +134,14 @@ Gpu sustained(Gpu gpu) {
   return gpu;
 }
 
-Seconds kernel_time(const Gpu& gpu, const Work& work) {
+namespace {
+
+/// What a kernel takes for its arithmetic, and for its traffic to memory.
+struct Roofline {
+  Seconds arithmetic, memory;
+};
+
+Roofline roofline(const Gpu& gpu, const Work& work) {
   if (work.kernel >= kKernels || work.precision >= kPrecisions)
     throw InternalError(fmt::format("work of kernel {} and precision {}", work.kernel, work.precision));
   const Gpu::Efficiency& efficiency = gpu.efficiency[work.kernel];
@@ -157,7 +158,19 @@ Seconds kernel_time(const Gpu& gpu, const Work& work) {
     arithmetic = work.flops / (peak * efficiency.flops);
   }
   const Seconds memory = work.bytes.value > 0 ? work.bytes / (gpu.memory_bandwidth * efficiency.memory) : Seconds{0};
-  return gpu.kernel_launch + std::max(arithmetic, memory);
+  return {arithmetic, memory};
+}
+
+}  // namespace
+
+Seconds kernel_time(const Gpu& gpu, const Work& work) {
+  const Roofline limits = roofline(gpu, work);
+  return gpu.kernel_launch + std::max(limits.arithmetic, limits.memory);
+}
+
+bool bound_by_memory(const Gpu& gpu, const Work& work) {
+  const Roofline limits = roofline(gpu, work);
+  return limits.memory > limits.arithmetic;
 }
 
 }  // namespace trainyard

@@ -85,5 +85,7 @@ Gpu sustained(Gpu);
 /// launch + max(FLOPs / (peak × efficiency), bytes / (bandwidth × efficiency)).
 /// Throws UserError where the chip lacks the precision of work with FLOPs > 0.
 Seconds kernel_time(const Gpu&, const Work&);
+/// Does such a kernel take as long as its traffic to the GPU's memory, and not as its arithmetic?
+bool bound_by_memory(const Gpu&, const Work&);
 
 }  // namespace trainyard

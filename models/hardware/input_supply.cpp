@@ -8,6 +8,12 @@ BytesPerSecond file_limit(double readers, Bytes file, Picoseconds latency, Bytes
   return readers * file / (latency.seconds() + file / rate);
 }
 
+BytesPerSecond storage_rate(const InputSupply& supply) {
+  const Storage& storage = supply.storage;
+  if (supply.order == ReadOrder::sequential || storage.seek.value == 0) return storage.read;
+  return supply.file / (storage.seek + supply.file / storage.read);
+}
+
 Seconds decode_time(const InputSupply& supply, Bytes stored) {
   const double shared = supply.cores > 0 ? std::max(1.0, static_cast<double>(supply.workers) / supply.cores) : 1;
   return Seconds{stored / supply.sample / supply.rate * shared};

@@ -37,6 +37,9 @@ struct InputSupply {
 /// bound of a closed queue (Lazowska et al. 1984, chapter 5) without that of the storage itself.
 BytesPerSecond file_limit(double readers, Bytes file, Picoseconds latency, BytesPerSecond rate);
 
+/// The rate at which a storage reads files one after another: of those in random order each begins with a seek.
+BytesPerSecond storage_rate(const InputSupply&);
+
 /// Time in which a worker decodes so many stored bytes.
 Seconds decode_time(const InputSupply&, Bytes stored);
 

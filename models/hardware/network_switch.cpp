@@ -15,7 +15,7 @@ NetworkSwitch read_network_switch(const Node& entry) {
   fields.text("description", "");
   fields.child("sources");
   constexpr std::int64_t most_ports = 4096;
-  one.ports = static_cast<int>(fields.integer_within("ports", 2, most_ports));
+  one.ports = fields.integer_within<int>("ports", 2, most_ports);
   one.rate = fields.bandwidth("rate");
   one.latency = read_latency(fields, "latency");
   fields.finish();

@@ -17,9 +17,7 @@ constexpr std::array<std::string_view, 3> kHcaFigures{"rate", "latency", "transp
 constexpr std::array<std::string_view, 5> kStorageFigures{"read", "write", "latency", "lanes", "capacity"};
 constexpr std::int64_t kMostDevices = 1024;  // of one server; more is a slip, and counts are multiplied later
 
-int count(Fields& fields, std::string_view key) {
-  return static_cast<int>(fields.integer_within(key, 1, kMostDevices));
-}
+int count(Fields& fields, std::string_view key) { return fields.integer_within<int>(key, 1, kMostDevices); }
 
 /// `gpu: {count, type, …}`: every other key changes a figure of the type, so that `node.gpu.memory_capacity` can be set
 /// as well as `node.gpu.type.memory_capacity`.
@@ -151,6 +149,26 @@ Sources all_sources(const Node& entry, const NodeType& node, const std::string& 
   return sources;
 }
 
+/// What every node has to say, and what it needs besides by what it says.
+std::vector<std::string> required_keys(const Node& entry) {
+  std::vector<std::string> keys{"gpu.count", "gpu.type", "interconnect"};
+  const Node* interconnect = entry.find("interconnect");
+  const std::string joined = interconnect ? interconnect->scalar : "";
+  if (joined == "graph") keys.emplace_back("wires");
+  if (joined != "graph") keys.emplace_back("pcie.latency");
+  if (joined == "nvswitch" || joined == "nvlink-mesh") keys.emplace_back("nvlink.latency");
+  if (joined == "nvlink-mesh") keys.insert(keys.end(), {"nvlink.link_rate", "nvlink.mesh"});
+  for (const char* part : {"hca", "nvme"}) {
+    const Node* map = entry.find(part);
+    if (!map || map->kind != Node::Kind::map) continue;
+    keys.push_back(std::string(part) + ".count");
+    if (const Node* type = map->find("type"); type && type->kind != Node::Kind::null) continue;
+    keys.push_back(std::string(part) + (std::string_view(part) == "hca" ? ".rate" : ".read"));
+    keys.push_back(std::string(part) + ".latency");
+  }
+  return keys;
+}
+
 }  // namespace
 
 NodeType read_node(const Node& entry, const Catalog& catalog) {
@@ -161,6 +179,7 @@ NodeType read_node(const Node& entry, const Catalog& catalog) {
   node.name = fields.text("name", "custom-node");
   fields.text("description", "");
   fields.child("sources");
+  fields.require_all(required_keys(entry));
   read_gpus(node, fields.required_child("gpu"), what, catalog);
   node.interconnect = fields.text("interconnect");
   if (const Node* hca = fields.child("hca"); hca && hca->kind != Node::Kind::null) read_hcas(node, *hca, what, catalog);

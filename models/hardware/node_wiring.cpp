@@ -100,7 +100,7 @@ void read_pcie(NodeType& node, const Node& entry, const std::string& what) {
   node.pcie_latency = read_latency(pcie, "latency");
   read_pcie_rate(node, pcie);
   constexpr std::int64_t most_lanes = 1024;
-  node.lanes_per_socket = static_cast<int>(pcie.integer_within("lanes_per_socket", 1, most_lanes, 0));
+  node.lanes_per_socket = pcie.integer_within<int>("lanes_per_socket", 1, most_lanes, 0);
   node.device_lanes = lanes_of(pcie, "device_lanes", 0);
   read_switches(node, pcie);
   // A node that says how its devices hang is held to its CPU's lanes. One that does not has a switch for each pair of
@@ -118,7 +118,7 @@ void read_pcie(NodeType& node, const Node& entry, const std::string& what) {
 }
 
 void read_sockets(NodeType& node, Fields& fields) {
-  node.sockets = static_cast<int>(fields.integer_within("sockets", 1, kMostSockets, 1));
+  node.sockets = fields.integer_within<int>("sockets", 1, kMostSockets, 1);
   const Node* entry = fields.child("socket_link");
   if (!entry && node.sockets > 1)
     fail(fields.place_of("sockets"),
@@ -153,6 +153,15 @@ void read_mesh(NodeType& node, Fields& nvlink) {
   }
 }
 
+/// `what` ends NVLinks at the node's GPUs.
+void require_nvlink(const NodeType& node, const Fields& fields, const std::string& what) {
+  if (node.gpu.nvlink.value > 0) return;
+  fail(fields.place_of("gpu"),
+       fmt::format(
+           "{}: gpu {} takes no NVLink (its entry gives no \"nvlink\", the rate of all of them), but {} needs some",
+           fields.what(), node.gpu.name, what));
+}
+
 void read_nvlink(NodeType& node, Fields& fields) {
   const bool nvswitch = node.interconnect == "nvswitch", mesh = node.interconnect == "nvlink-mesh";
   const Node* link = nvswitch || mesh ? &fields.required_child("nvlink") : fields.child("nvlink");
@@ -162,9 +171,14 @@ void read_nvlink(NodeType& node, Fields& fields) {
     if (mesh) read_mesh(node, nvlink);
     nvlink.finish();
   }
-  if (nvswitch && node.gpu.nvlink.value <= 0)
-    fail(fields.place_of("interconnect"),
-         fmt::format("{}: interconnect nvswitch, but gpu {} has no nvlink", fields.what(), node.gpu.name));
+  if (nvswitch || mesh) require_nvlink(node, fields, fmt::format("interconnect {}", node.interconnect));
+}
+
+/// Wires given one by one.
+void require_nvlinks_of_wires(const NodeType& node, const Fields& fields) {
+  for (const GraphWire& wire : node.wires)
+    if (wire.kind == LinkKind::nvlink && (wire.a.starts_with("gpu") || wire.b.starts_with("gpu")))
+      require_nvlink(node, fields, fmt::format("a wire from {} to {}", wire.a, wire.b));
 }
 
 }  // namespace
@@ -175,7 +189,9 @@ void read_links(NodeType& node, Fields& fields) {
   const Node* pcie = graph ? fields.child("pcie") : &fields.required_child("pcie");
   if (pcie) read_pcie(node, *pcie, fields.what());
   read_nvlink(node, fields);
-  if (graph) read_graph(node, fields);
+  if (!graph) return;
+  read_graph(node, fields);
+  require_nvlinks_of_wires(node, fields);
 }
 
 }  // namespace trainyard

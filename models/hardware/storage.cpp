@@ -26,6 +26,7 @@ Storage read_storage(const Node& entry) {
   storage.lanes = static_cast<int>(lanes);
   storage.capacity = fields.bytes("capacity", Bytes{0});
   if (fields.has("iops")) storage.iops = fields.number("iops", 1, 1e12);
+  storage.seek = fields.seconds("seek", Seconds{0});
   fields.finish();
   storage.sources = figure_sources(entry, what);
   return storage;

@@ -17,12 +17,14 @@ class XmlReader {
   XmlReader(std::string_view text, const std::string& file) : text_(text), file_(file) {}
 
   XmlPlace place(std::ptrdiff_t offset) const {
-    const auto end = text_.begin() + std::min(offset, static_cast<std::ptrdiff_t>(text_.size()));
-    return {file_, 1 + static_cast<int>(std::count(text_.begin(), end, '\n'))};
+    const std::string_view before = text_.substr(0, static_cast<std::size_t>(std::max<std::ptrdiff_t>(0, offset)));
+    const std::size_t line_end = before.rfind('\n');
+    return {file_, 1 + static_cast<int>(std::count(before.begin(), before.end(), '\n')),
+            static_cast<int>(before.size() - (line_end == std::string_view::npos ? 0 : line_end + 1)) + 1};
   }
 
   XmlElement element(const pugi::xml_node& node, int depth) const {
-    XmlElement element{node.name(), place(node.offset_debug()), {}, {}};
+    XmlElement element{node.name(), place(node.offset_debug() - 1), {}, {}};  // of "<"
     constexpr int most = 64;  // this function and the readers of elements are recursive
     if (depth > most) element.place.refuse(fmt::format("nested deeper than {}", most));
     for (const pugi::xml_attribute& attribute : node.attributes())
@@ -41,7 +43,7 @@ class XmlReader {
 }  // namespace
 
 void XmlPlace::refuse(const std::string& what) const {
-  throw UserError(line > 0 ? fmt::format("{}:{}: {}", file, line, what) : fmt::format("{}: {}", file, what));
+  throw UserError(line > 0 ? fmt::format("{}:{}:{}: {}", file, line, column, what) : fmt::format("{}: {}", file, what));
 }
 
 bool XmlElement::has(const std::string& key) const {
@@ -77,7 +79,8 @@ XmlElement read_xml(std::string_view text, const std::string& file) {
       document.load_buffer(text.data(), text.size(), pugi::parse_default, pugi::encoding_utf8);
   if (!result) reader.place(result.offset).refuse(fmt::format("not XML: {}", result.description()));
   const pugi::xml_node root = document.document_element();
-  if (root != document.last_child()) XmlPlace{file, 0}.refuse("not XML: expected one element around all others");
+  if (const pugi::xml_node last = document.last_child(); root != last)
+    reader.place(last.offset_debug() - 1).refuse("not XML: expected one element around all others");
   return reader.element(root, 1);
 }
 

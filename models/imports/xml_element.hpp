@@ -9,8 +9,8 @@ namespace trainyard {
 /// Where an element begins.
 struct XmlPlace {
   std::string file;
-  int line = 0;  ///< 0: the file as a whole
-  /// Throws UserError "file:line: what".
+  int line = 0, column = 0;  ///< line 0: the file as a whole
+  /// Throws UserError "file:line:column: what".
   [[noreturn]] void refuse(const std::string& what) const;
 };
 
@@ -26,7 +26,7 @@ struct XmlElement {
   int integer(const std::string& key, int least, int most) const;  ///< refuses what is no whole number, or beyond
 };
 
-/// The outermost element of a document. Throws UserError "file:line: …" for what is not well-formed, attributes given
+/// The outermost element of a document. Throws UserError "file:line:column: …" for what is not well-formed, attributes given
 /// twice, and nesting deeper than 64.
 XmlElement read_xml(std::string_view text, const std::string& file);
 

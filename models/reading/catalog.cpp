@@ -28,12 +28,26 @@ bool is_file_reference(const std::string& name) {
   return name.ends_with(".yaml") || name.ends_with(".yml") || name.ends_with(".json");
 }
 
-/// An entry in a file of its own, beside the one that names it (an override comes from no file: from the working
-/// directory).
+/// Where files are looked for that `reference` names: beside the one that it stands in (an override comes from no file:
+/// in the working directory).
+fs::path folder_beside(const Node& reference) {
+  return reference.place.line == 0 || !reference.place.file ? fs::path()
+                                                            : fs::path(*reference.place.file).parent_path();
+}
+
+/// Of a name that the catalog has not: is it a file's, without what it ends with?
+void refuse_half_a_file_name(std::string_view kind, const Node& reference) {
+  std::error_code ignored;
+  for (const char* extension : {".yaml", ".yml", ".json"})
+    if (const std::string file = reference.scalar + extension;
+        !reference.scalar.empty() && fs::is_regular_file(folder_beside(reference) / file, ignored))
+      fail(reference.place,
+           fmt::format("unknown {} \"{}\"; did you mean \"{}\", the file beside?", kind, reference.scalar, file));
+}
+
+/// An entry in a file of its own.
 Node file_entry(std::string_view kind, const Node& reference) {
-  const fs::path folder =
-      reference.place.line == 0 || !reference.place.file ? fs::path() : fs::path(*reference.place.file).parent_path();
-  const fs::path file = folder / reference.scalar;
+  const fs::path file = folder_beside(reference) / reference.scalar;
   std::error_code ignored;
   if (!fs::is_regular_file(file, ignored))
     fail(reference.place, fmt::format("{}: no such file (a {} of its own)", file.string(), kind));
@@ -53,8 +67,9 @@ Node on_base(const Catalog& catalog, std::string_view kind, const Node& referenc
     return merged(on_base(catalog, kind, base, depth + 1), own);
   };
   if (reference.kind == Node::Kind::scalar) {
-    const Node entry = is_file_reference(reference.scalar) ? file_entry(kind, reference)
-                                                           : catalog.entry(kind, reference.scalar, reference.place);
+    const bool file = is_file_reference(reference.scalar);
+    if (!file && !catalog.has(kind, reference.scalar)) refuse_half_a_file_name(kind, reference);
+    const Node entry = file ? file_entry(kind, reference) : catalog.entry(kind, reference.scalar, reference.place);
     const Node* base = entry.find("base");
     return base ? lay(entry, *base) : entry;
   }
@@ -134,6 +149,11 @@ std::vector<std::string> Catalog::names(std::string_view kind) const {
     if (is_entry(it->path())) found.push_back(it->path().stem().string());
   std::sort(found.begin(), found.end());
   return found;
+}
+
+bool Catalog::has(std::string_view kind, std::string_view name) const {
+  const std::vector<std::string> known = names(kind);
+  return std::any_of(known.begin(), known.end(), [&](const auto& n) { return same_name(n, name); });
 }
 
 Node Catalog::entry(std::string_view kind, std::string_view name, const Place& where) const {

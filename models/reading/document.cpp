@@ -10,6 +10,8 @@
 #include <unordered_map>
 #include <utility>
 
+#include "sim/process/output.hpp"
+
 namespace trainyard {
 namespace {
 
@@ -242,10 +244,7 @@ void fail(const Place& place, const std::string& what) {
   // An override is its own path: "--set plan.x: plan.x: …" would say it twice.
   constexpr std::string_view set = "--set ";
   const bool twice = at.starts_with(set) && what.starts_with(at.substr(set.size()) + ": ");
-  std::string message = at.empty() ? what : (twice ? std::string(set) : at + ": ") + what;
-  for (char& c : message)  // an error is one line
-    if (static_cast<unsigned char>(c) < 0x20) c = ' ';
-  throw UserError(message);
+  throw UserError(at.empty() ? what : (twice ? std::string(set) : at + ": ") + what);
 }
 
 Place Place::of(std::string origin) { return {std::make_shared<const std::string>(std::move(origin))}; }
@@ -285,6 +284,7 @@ Node read_document(const std::filesystem::path& path) {
   const auto status = std::filesystem::status(path, error);
   if (!std::filesystem::exists(status)) no_such_file(path);
   if (std::filesystem::is_directory(status)) throw UserError(path.string() + ": is a folder, not a file");
+  check_input(path);
   std::ifstream in(path, std::ios::binary);
   if (!in) throw UserError(path.string() + ": cannot be read");
   std::string text;

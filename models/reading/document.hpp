@@ -1,6 +1,9 @@
 #pragma once
+#include <concepts>
+#include <cstdint>
 #include <filesystem>
 #include <initializer_list>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <string>
@@ -77,6 +80,9 @@ class Fields {
   bool has(std::string_view key);           ///< counts as read
   const Node* child(std::string_view key);  ///< null where absent
   const Node& required_child(std::string_view key);
+  /// Throws one error that names all that are missing, where these are two or more; a single one is for its reader to
+  /// say. `paths`: keys, or keys of maps below ("gpu.count").
+  void require_all(const std::vector<std::string>& paths) const;
   /// Null where absent. Throws for what is no list, or an empty one.
   const std::vector<Node>* list(std::string_view key);
 
@@ -85,10 +91,23 @@ class Fields {
   std::string choice(std::string_view key, const std::vector<std::string>& names);  ///< required, one of `names`
   std::string choice(std::string_view key, const std::vector<std::string>& names, std::string fallback);
   bool boolean(std::string_view key, bool fallback);
-  std::int64_t integer(std::string_view key, std::int64_t least);  ///< required, >= least
-  std::int64_t integer(std::string_view key, std::int64_t least, std::int64_t fallback);
-  std::int64_t integer_within(std::string_view key, std::int64_t least, std::int64_t most);  ///< required
-  std::int64_t integer_within(std::string_view key, std::int64_t least, std::int64_t most, std::int64_t fallback);
+  /// A whole number from `least` to `most`, required or with a fallback. One that `Whole` does not hold is refused.
+  template <std::integral Whole = std::int64_t>
+  Whole integer(std::string_view key, std::int64_t least) {
+    return static_cast<Whole>(whole_number(key, least, most_of<Whole>(), nullptr));
+  }
+  template <std::integral Whole = std::int64_t>
+  Whole integer(std::string_view key, std::int64_t least, std::int64_t fallback) {
+    return static_cast<Whole>(whole_number(key, least, most_of<Whole>(), &fallback));
+  }
+  template <std::integral Whole = std::int64_t>
+  Whole integer_within(std::string_view key, std::int64_t least, Whole most) {
+    return static_cast<Whole>(whole_number(key, least, most, nullptr));
+  }
+  template <std::integral Whole = std::int64_t>
+  Whole integer_within(std::string_view key, std::int64_t least, Whole most, std::int64_t fallback) {
+    return static_cast<Whole>(whole_number(key, least, most, &fallback));
+  }
   double number(std::string_view key, double least, double most);
   double number(std::string_view key, double least, double most, double fallback);
   /// Quantities must be finite and > 0 (times may be 0).
@@ -117,6 +136,13 @@ class Fields {
   Place place_;
   std::vector<std::string> known_;  ///< every key that was asked for
   const Node* scalar(std::string_view key, const char* expected, bool required);
+  std::int64_t whole_number(std::string_view key, std::int64_t least, std::int64_t most, const std::int64_t* fallback);
+  template <std::integral Whole>
+  static constexpr std::int64_t most_of() {
+    constexpr auto most = std::numeric_limits<Whole>::max();
+    return std::in_range<std::int64_t>(most) ? static_cast<std::int64_t>(most)
+                                             : std::numeric_limits<std::int64_t>::max();
+  }
 };
 
 }  // namespace trainyard

@@ -84,12 +84,6 @@ constexpr const char* kFlopsRate = "a rate such as 312 TFLOP/s";
 constexpr const char* kFrequency = "a frequency such as 1410 MHz";
 constexpr const char* kPower = "a power such as 400 W";
 
-std::int64_t whole_number(const Node& node, const std::string& path, std::int64_t least) {
-  const std::int64_t v = parse_at(node, path, parse_integer);
-  if (v < least) fail(node.place, fmt::format("{}: {} is too small; the least is {}", path, v, least));
-  return v;
-}
-
 double bounded_number(const Node& node, const std::string& path, double least, double most) {
   const double v = parse_at(node, path, parse_number);
   if (v >= least && v <= most) return v;
@@ -144,6 +138,32 @@ const Node& Fields::required_child(std::string_view key) {
   fail(place_, fmt::format("{}missing key \"{}\"", what_.empty() ? "" : what_ + ": ", key));
 }
 
+namespace {
+
+bool is_missing(const Node& map, std::string_view path) {
+  const std::size_t dot = std::min(path.find('.'), path.size());
+  const Node* child = map.find(path.substr(0, dot));
+  if (!child || child->kind == Node::Kind::null) return true;
+  if (dot == path.size() || child->kind != Node::Kind::map) return false;  // what is no map is another error
+  return is_missing(*child, path.substr(dot + 1));
+}
+
+}  // namespace
+
+void Fields::require_all(const std::vector<std::string>& paths) const {
+  std::vector<std::string> missing, heads, others;
+  for (const std::string& path : paths) {
+    heads.push_back(path.substr(0, path.find('.')));
+    if (is_missing(*node_, path)) missing.push_back(path);
+  }
+  if (missing.size() < 2) return;
+  for (const auto& [key, node] : node_->fields)
+    if (std::find(heads.begin(), heads.end(), key) == heads.end()) others.push_back(key);
+  for (const std::string& path : missing)  // a slip is likelier than an omission
+    if (nearest(path, others)) return;
+  fail(place_, fmt::format("{}missing keys \"{}\"", what_.empty() ? "" : what_ + ": ", fmt::join(missing, "\", \"")));
+}
+
 const Node* Fields::scalar(std::string_view key, const char* expected, bool required) {
   const Node* node = required ? &required_child(key) : child(key);
   if (!node || (node->kind == Node::Kind::null && !required)) return nullptr;
@@ -176,22 +196,15 @@ bool Fields::boolean(std::string_view key, bool fallback) {
   fail(node->place, fmt::format("{}: expected true or false, got \"{}\"", path_of(what_, key), node->scalar));
 }
 
-std::int64_t Fields::integer(std::string_view key, std::int64_t least) {
-  return whole_number(*scalar(key, kInteger, true), path_of(what_, key), least);
-}
-std::int64_t Fields::integer(std::string_view key, std::int64_t least, std::int64_t fallback) {
-  const Node* node = scalar(key, kInteger, false);
-  return node ? whole_number(*node, path_of(what_, key), least) : fallback;
-}
-
-std::int64_t Fields::integer_within(std::string_view key, std::int64_t least, std::int64_t most) {
-  const std::int64_t v = integer(key, least);
-  if (v > most) fail(place_of(key), fmt::format("{}: {} is too many; the most is {}", path_of(what_, key), v, most));
+std::int64_t Fields::whole_number(std::string_view key, std::int64_t least, std::int64_t most,
+                                  const std::int64_t* fallback) {
+  const Node* node = scalar(key, kInteger, !fallback);
+  if (!node) return *fallback;
+  const std::string path = path_of(what_, key);
+  const std::int64_t v = parse_at(*node, path, parse_integer);
+  if (v < least) fail(node->place, fmt::format("{}: {} is too small; the least is {}", path, v, least));
+  if (v > most) fail(node->place, fmt::format("{}: {} is too many; the most is {}", path, v, most));
   return v;
-}
-std::int64_t Fields::integer_within(std::string_view key, std::int64_t least, std::int64_t most,
-                                    std::int64_t fallback) {
-  return has(key) ? integer_within(key, least, most) : fallback;
 }
 
 double Fields::number(std::string_view key, double least, double most) {

@@ -15,7 +15,7 @@ Seconds overhead(Fields& fields, const char* key) {
 
 void read_parallel(SoftwareStack::Parallel& parallel, const Node& node, const std::string& what) {
   Fields fields(node, what);
-  parallel.zero_stage = static_cast<int>(fields.integer("zero_stage", 0, 0));
+  parallel.zero_stage = fields.integer<int>("zero_stage", 0, 0);
   if (parallel.zero_stage > 3) fail(fields.place_of("zero_stage"), what + ".zero_stage: 0, 1, 2 or 3");
   parallel.sequence = fields.boolean("sequence", parallel.sequence);
   parallel.overlap_tensor = fields.boolean("overlap_tensor", parallel.overlap_tensor);
@@ -71,7 +71,7 @@ void read_judged(SoftwareStack& stack, const Node& node, const std::string& what
     Fields fields(item, what);
     SoftwareStack::Judged judged;
     judged.gpu = fields.text("gpu");
-    judged.runs = static_cast<int>(std::min<std::int64_t>(fields.integer("runs", 1), 1 << 20));
+    judged.runs = fields.integer_within<int>("runs", 1, 1 << 20);
     judged.mean_error = fields.number("mean_error", 0, 100);
     judged.worst_error = fields.number("worst_error", 0, 100);
     fields.finish();
@@ -96,6 +96,7 @@ SoftwareStack read_stack(const Node& entry) {
   stack.name = fields.text("name", "custom-stack");
   stack.description = fields.text("description", "");
   fields.child("sources");
+  stack.nccl = fields.boolean("nccl", stack.nccl);
   stack.kernel_dispatch = overhead(fields, "kernel_dispatch");
   stack.collective_launch = overhead(fields, "collective_launch");
   stack.network_step = overhead(fields, "network_step");
@@ -106,7 +107,7 @@ SoftwareStack read_stack(const Node& entry) {
   stack.first_bucket = fields.bytes("first_bucket", stack.bucket);
   stack.overlap = fields.boolean("overlap", stack.overlap);
   stack.gradient_bucket_copy = fields.boolean("gradient_bucket_copy", stack.gradient_bucket_copy);
-  stack.bucket_buffers = static_cast<int>(std::min<std::int64_t>(fields.integer("bucket_buffers", 0, 0), 1 << 20));
+  stack.bucket_buffers = fields.integer_within<int>("bucket_buffers", 0, 1 << 20, 0);
   stack.host_buckets = fields.boolean("host_buckets", stack.host_buckets);
   if (stack.host_buckets && !stack.gradient_bucket_copy)
     fail(fields.place_of("host_buckets"), what + ": host_buckets: only with gradient_bucket_copy");

@@ -14,6 +14,7 @@ namespace trainyard {
 struct SoftwareStack : Fusions {
   std::string name;
   std::string description;
+  bool nccl = true;           ///< collectives are NCCL's; false: one ring, message by message, as MPI or Gloo do it
   Seconds kernel_dispatch;    ///< the host needs this long to issue one kernel: no kernel stream runs faster
   Seconds collective_launch;  ///< from the gradient being ready to the collective's first message
   Seconds network_step;       ///< software's part of the latency of one message between nodes (proxy, work requests)

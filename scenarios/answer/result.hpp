@@ -1,4 +1,5 @@
 #pragma once
+#include <algorithm>
 #include <cstdint>
 #include <map>
 #include <nlohmann/json_fwd.hpp>
@@ -56,9 +57,10 @@ struct Result {
   double samples_per_s = 0;
   double tokens_per_s = 0;
   double tokens_per_s_per_gpu = 0;
-  double tflops_per_gpu = 0;  ///< model FLOPs (Network::model_flops_per_token) over time
-  double mfu = 0;             ///< the same over the dense peak of the precision
-  double hfu = 0;             ///< executed matrix FLOPs over the dense peak
+  double tflops_per_gpu = 0;      ///< model FLOPs (Network::model_flops_per_token) over time
+  double mfu = 0;                 ///< the same over the dense peak of the precision
+  double mfu_with_attention = 0;  ///< with Network::attention_flops_per_token besides; 0: there is no attention
+  double hfu = 0;                 ///< executed matrix FLOPs over the dense peak
   struct Breakdown {
     double compute = 0;
     std::map<std::string, double> exposed_communication;  ///< by group
@@ -66,6 +68,7 @@ struct Result {
     double framework = 0;  ///< host work that hides behind nothing
     double other = 0;      ///< not accounted for: below 1 % of the step
     int rank = 0;          ///< whose step this is: the one that ends last
+    double step_time = 0;  ///< of that rank, the sum of all parts; workers out of step have their own
   } breakdown;
   struct Memory {
     double capacity = 0, peak = 0, parameters = 0, gradients = 0, optimizer = 0, activations = 0, buffers = 0;
@@ -92,15 +95,32 @@ struct Result {
   struct HostMemory {
     double capacity = 0;  ///< of the node; 0: not stated
     double peak = 0, parameters = 0, gradients = 0, optimizer = 0, buffers = 0;
-    int node = 0;  ///< the fullest
-  } host_memory;   ///< of all ranks of a node; peak 0: no offload
+    double input = 0;  ///< batches on their way, and the cache
+    int node = 0;      ///< the fullest
+    bool offloads() const { return peak > input; }
+  } host_memory;  ///< of all ranks of a node; peak 0: neither offload nor an input pipeline
   struct Drive {
     double capacity = 0, peak = 0;
     int node = 0;
-  } drive;                                      ///< of all drives of a node
+  } drive;  ///< of all drives of a node
+  /// Neighbouring actors (ranks, servers) that hold, send and receive the same; bytes.
+  struct ActorUse {
+    std::string name;  ///< "rank 0", "ranks 1-7", "server 0"
+    int count = 1;
+    double memory = 0;              ///< peak of each
+    double sent = 0, received = 0;  ///< by each in a step
+  };
+  std::vector<ActorUse> actors;                 ///< where the mechanism's ranks are not alike
   bool fits = true;                             ///< GPUs, hosts and drives
   std::map<std::string, double> critical_path;  ///< seconds by resource
-  std::string bottleneck;                       ///< resource with the largest share
+  /// That as (seconds, resource), the largest share first; equals by name.
+  std::vector<std::pair<double, std::string>> shares() const {
+    std::vector<std::pair<double, std::string>> all;
+    for (const auto& [resource, seconds] : critical_path) all.emplace_back(seconds, resource);
+    std::stable_sort(all.begin(), all.end(), [](const auto& a, const auto& b) { return a.first > b.first; });
+    return all;
+  }
+  std::string bottleneck;  ///< resource with the largest share
   double bottleneck_share = 0;
   std::map<std::string, double> bytes_by_link_kind;
   double bytes_sent_per_rank_max = 0, bytes_total = 0;
@@ -134,7 +154,9 @@ struct Result {
     double from_cache = 0;                     ///< share of the samples that hosts have cached
     double host_bytes = 0;                     ///< of the fullest node: batches on their way, and the cache
   };
-  std::optional<Input> input;          ///< where the scenario describes the input pipeline
+  std::optional<Input> input;  ///< where the scenario describes the input pipeline
+  /// Of the training, with what failures cost; s.
+  double whole_time() const { return failures ? failures->end : training_time; }
   double wall_s = 0;                   ///< of the simulation; 0: not asked for
   std::optional<Capacity> capacity;    ///< where it was asked for
   std::vector<FittingChange> changes;  ///< where it was asked for

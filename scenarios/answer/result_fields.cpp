@@ -56,9 +56,20 @@ JsonFields<Result::Memory> memory_fields() {
       .value("stage", "", &M::stage, "pipeline stage of that rank");
 }
 
+JsonFields<Result::ActorUse> actor_fields() {
+  using A = Result::ActorUse;
+  return JsonFields<A>()
+      .value("name", "", &A::name, "ranks, or a server")
+      .value("count", "", &A::count, "how many of them are alike")
+      .value("memory_peak", "bytes", &A::memory, "most that each holds")
+      .value("sent", "bytes", &A::sent, "sent by each in a step")
+      .value("received", "bytes", &A::received, "received by each in a step");
+}
+
 JsonFields<Result::HostMemory> host_memory_fields() {
   using M = Result::HostMemory;
   return peak_fields<M>()
+      .value("input", "bytes", &M::input, "of the peak: batches on their way to the GPUs, and the cache of samples")
       .value("capacity", "bytes", &M::capacity, "of the node's host memory; 0: not stated")
       .value("node", "", &M::node, "the fullest node");
 }
@@ -158,29 +169,42 @@ JsonFields<PathLine> path_fields() {
 /// What every answer has.
 JsonFields<Result> common_fields() {
   using R = Result;
-  const auto drives = [](const R& r) { return r.host_memory.peak > 0; };
+  const auto hosts = [](const R& r) { return r.host_memory.peak > 0; };
+  const auto drives = [](const R& r) { return r.host_memory.offloads(); };
+  const auto tokens = [](const R& r) { return r.tokens_per_s > 0; };
   return JsonFields<R>()
       .value("scenario", "", &R::scenario, "name of the scenario")
       .value("step_time_s", "s", &R::step_time, "time of one training step")
       .value("samples_per_s", "1/s", &R::samples_per_s, "training samples a second, all GPUs together")
       .value("tokens_per_s", "1/s", &R::tokens_per_s, "tokens a second, all GPUs together")
+      .when(tokens, "of networks whose samples are sequences")
       .value("tokens_per_s_per_gpu", "1/s", &R::tokens_per_s_per_gpu, "tokens a second of one GPU")
+      .when(tokens, "of networks whose samples are sequences")
       .value("tflops_per_gpu", "TFLOP/s", &R::tflops_per_gpu, "model FLOPs a second of one GPU")
-      .value("mfu", "share", &R::mfu, "model FLOPs utilization: of the dense peak of the precision")
+      .value("mfu", "share", &R::mfu,
+             "model FLOPs utilization: 6 FLOPs a parameter and token over the dense peak of the precision")
+      .value("mfu_with_attention", "share", &R::mfu_with_attention,
+             "the same with 12 x layers x width x length FLOPs a token for attention (PaLM, appendix B)")
+      .when([](const R& r) { return r.mfu_with_attention > 0; }, "of networks with attention")
       .value("hfu", "share", &R::hfu, "hardware FLOPs utilization: with recomputation")
-      .object("breakdown_s", &R::breakdown, breakdown_fields(), "what the step time is spent on; the parts sum to it")
+      .object("breakdown_s", &R::breakdown, breakdown_fields(), "what a step is spent on; the parts sum to it")
       .value(
           "breakdown_rank", "", [](auto& r) -> auto& { return r.breakdown.rank; },
           "rank that the breakdown describes: the last to finish the step")
+      .value(
+          "breakdown_step_time_s", "s", [](auto& r) -> auto& { return r.breakdown.step_time; },
+          "its step: the step time, or its own where workers are not in step")
       .object("memory_bytes",
               JsonFields<R>()
                   .inlined(&R::memory, memory_fields())
                   .list("stages", &R::stage_memory, stage_memory_fields(), "by pipeline stage, of its fullest rank")
                   .when([](const R& r) { return !r.stages.empty(); }, "with several pipeline stages"),
               "GPU memory of the fullest rank")
+      .list("actors", &R::actors, actor_fields(), "memory and traffic by rank and server, those alike as one")
+      .when([](const R& r) { return !r.actors.empty(); }, "where ranks do not all do the same: servers, a master")
       .value("fits", "", &R::fits, "GPUs, hosts and drives hold what the plan needs")
-      .object("host_memory_bytes", &R::host_memory, host_memory_fields(), "host memory that offload takes of a node")
-      .when(drives, "with offload")
+      .object("host_memory_bytes", &R::host_memory, host_memory_fields(), "what a node keeps in its host memory")
+      .when(hosts, "with offload or an input pipeline")
       .object("drive_bytes", &R::drive, drive_fields(), "what offload keeps on the drives of a node")
       .when(drives, "with offload")
       .value("critical_path_s", "s", &R::critical_path, "the critical path of the step, by resource")
@@ -242,6 +266,14 @@ const JsonFields<Result>& result_fields() {
           .value("training_steps", "", &R::training_steps, "steps of the whole training")
           .when(trains, "with plan.training")
           .value("training_time_s", "s", &R::training_time, "time of the whole training, without failures")
+          .when(trains, "with plan.training")
+          .value(
+              "training_days", "d", [](const R& r) { return r.whole_time() / 86400; },
+              "days of the whole training, with what failures cost")
+          .when(trains, "with plan.training")
+          .value(
+              "gpu_hours", "h", [](const R& r) { return r.whole_time() / 3600 * r.ranks; },
+              "GPU-hours of that, of all ranks")
           .when(trains, "with plan.training")
           .value("step_time_source", "", &R::step_time_source, "source of a step time that is given, not simulated")
           .when([](const R& r) { return !r.step_time_source.empty(); }, "with plan.step_time")

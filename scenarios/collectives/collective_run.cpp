@@ -89,8 +89,13 @@ std::vector<GroupRun> place_groups(const ClusterMachine& machine, const Collecti
   std::vector<GroupRun> runs;
   for (const std::vector<Actor>& group : groups_of(o)) {
     GroupRun& run = runs.emplace_back(GroupRun{group, o.options});
-    if (o.options.settings.fidelity == Fidelity::modelled)
-      run.options.settings.flow = std::make_shared<GroupFlow>(modelled_flow(o.options.settings, group));
+    if (o.options.settings.fidelity == Fidelity::modelled) {
+      std::vector<int> nodes;
+      for (const Actor member : group) nodes.push_back(machine.spec().node_of_gpu(member));
+      CollectiveSettings& settings = run.options.settings;
+      settings.place(nodes);
+      settings.flow = std::make_shared<ModelledFlow>(modelled_flow(settings, group));
+    }
     if (collective.switches == SwitchKind::none || o.options.settings.fidelity != Fidelity::messages) continue;
     SwitchActors switches = switch_actors(machine, collective.switches, group);
     run.options.settings.switches = std::move(switches.tree);
@@ -174,8 +179,8 @@ std::string busiest_device(const ClusterMachine& machine, const Traffic& traffic
     if (traffic.on_link(link) > traffic.on_link(most)) most = link;
   const DeviceGraph::End end = machine.graph().ends(most);
   const auto devices = machine.graph().devices();
-  const Device& from = devices[static_cast<std::size_t>(end.from)];
-  return from.kind == DeviceKind::gpu ? from.name : devices[static_cast<std::size_t>(end.to)].name;
+  const Device& from = devices[end.from];
+  return from.kind == DeviceKind::gpu ? from.name : devices[end.to].name;
 }
 
 json to_json(const CollectiveRun& run) {

@@ -8,9 +8,7 @@ namespace {
 
 using Distances = std::map<DeviceId, int>;
 
-const Device& device_of(const ClusterMachine& machine, DeviceId id) {
-  return machine.graph().devices()[static_cast<std::size_t>(id)];
-}
+const Device& device_of(const ClusterMachine& machine, DeviceId id) { return machine.graph().devices()[id]; }
 
 SwitchActors nvswitch_of(const ClusterMachine& machine, const std::vector<Actor>& members) {
   const int node = device_of(machine, machine.device(members.front())).node;

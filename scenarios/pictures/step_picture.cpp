@@ -88,28 +88,23 @@ class Painter {
     lane(r.stream).in_progress = true;
     lane(r.stream).bars.push_back({r.started, r.ended, tone_named(group.name), r.name});
     picture_.runs.try_emplace(r.name, names_[r.name]);
-    // Waiting for a peer within a collective is a part of it; see Breakdown.
-    messages_[r.group % kGroups].push_back({group.role == Role::collective ? r.posted : r.started, r.ended});
+    // Waiting for a peer within a collective is a part of it, and waiting for what is fetched ahead too; see Breakdown.
+    const double began = std::max(r.posted, r.started);
+    messages_[r.group % kGroups].push_back({group.role == Role::point_to_point ? began : r.posted, r.ended});
+    if (group.role == Role::point_to_point) waits_.push_back({r.posted, began});
   }
 
   void exposed() {
     if (picture_.lanes.empty()) return;
-    std::vector<Span> covered = joined(work_);
+    covered_ = joined(work_);
+    const auto expose_all = [this](bool prefetched) {
+      for (GroupId g = 0; g < kGroups; ++g)
+        if (!messages_[g].empty() && (names_.groups()[g].role == Role::prefetch) == prefetched) expose(g);
+    };
+    expose_all(false);
+    cover(waits_);
+    expose_all(true);
     std::vector<Bar>& bars = picture_.lanes.front().bars;
-    for (GroupId g = 0; g < kGroups; ++g) {
-      if (messages_[g].empty()) continue;
-      const std::size_t tone = tone_at(exposed_tone(names_.groups()[g].name));
-      const std::vector<Span> spans = without(joined(messages_[g]), covered);
-      for (const Span& s : spans) {
-        bars.push_back({s.begin, s.end, tone, 0});
-        picture_.tones[tone].seconds += s.end - s.begin;
-      }
-      Tone& communication = picture_.tones[tone_named(names_.groups()[g].name)];
-      for (const Span& s : joined(messages_[g])) communication.beside += s.end - s.begin;
-      communication.beside -= picture_.tones[tone].seconds;
-      covered.insert(covered.end(), spans.begin(), spans.end());
-      covered = joined(covered);
-    }
     std::sort(bars.begin(), bars.end(), [](const Bar& a, const Bar& b) { return a.begin < b.begin; });
   }
 
@@ -132,7 +127,26 @@ class Painter {
   StepPicture& picture_;
   const Names& names_;
   const std::vector<std::string>& streams_;
-  std::vector<Span> work_, messages_[kGroups];
+  std::vector<Span> work_, messages_[kGroups], waits_;
+  std::vector<Span> covered_;  // joined
+
+  void cover(const std::vector<Span>& spans) {
+    covered_.insert(covered_.end(), spans.begin(), spans.end());
+    covered_ = joined(covered_);
+  }
+  /// Of a group's messages what nothing covers yet.
+  void expose(GroupId g) {
+    const std::size_t tone = tone_at(exposed_tone(names_.groups()[g].name));
+    const std::vector<Span> messages = joined(messages_[g]), spans = without(messages, covered_);
+    for (const Span& s : spans) {
+      picture_.lanes.front().bars.push_back({s.begin, s.end, tone, 0});
+      picture_.tones[tone].seconds += s.end - s.begin;
+    }
+    Tone& communication = picture_.tones[tone_named(names_.groups()[g].name)];
+    for (const Span& s : messages) communication.beside += s.end - s.begin;
+    communication.beside -= picture_.tones[tone].seconds;
+    cover(spans);
+  }
 
   StepPicture::Lane& lane(Stream stream) {
     const std::vector<std::string>& words = streams_;

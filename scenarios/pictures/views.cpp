@@ -16,7 +16,7 @@ namespace {
 
 using nlohmann::ordered_json;
 
-const Device& device(const DeviceGraph& graph, DeviceId id) { return graph.devices()[static_cast<std::size_t>(id)]; }
+const Device& device(const DeviceGraph& graph, DeviceId id) { return graph.devices()[id]; }
 
 std::vector<LinkClass> link_classes(const DeviceGraph& graph) {
   std::vector<LinkClass> classes;
@@ -38,7 +38,7 @@ RouteView route_view(const ClusterMachine& machine, std::string what, int from, 
   const Route route = machine.route(from, to, PathClass::automatic);
   RouteView view{std::move(what), from, to, {}, "", "", {}, route.latency, route.latency};
   for (const LinkUse& use : route.links) {
-    const Link& link = graph.links()[static_cast<std::size_t>(use.link)];
+    const Link& link = graph.links()[use.link];
     if (graph.is_wire(use.link)) {
       const DeviceGraph::End end = graph.ends(use.link);
       if (view.hops.empty()) view.hops.push_back(device(graph, end.from).name);

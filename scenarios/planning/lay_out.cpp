@@ -77,7 +77,7 @@ void add_memory(TrainingPlan& plan, const Scenario& s) {
   for (StagePlan& of : plan.stages) {
     std::vector<const Layer*> layers;
     for (const std::vector<int>& chunk : of.chunks)
-      for (const int layer : chunk) layers.push_back(&plan.network->layers[static_cast<std::size_t>(layer)]);
+      for (const int layer : chunk) layers.push_back(&plan.network->layers[layer]);
     const HeldElements held = held_elements(layers, shares(false), shares(true));
     std::vector<double> own;
     for (const GradientBucket& bucket : of.buckets) own.push_back(bucket.elements / shares(bucket.experts).optimizer);
@@ -120,10 +120,10 @@ void choose_lanes(Plan& plan, const Scenario& s, const ClusterSpec& cluster) {
   for (const Operation o : {Operation::all_reduce, Operation::all_gather, Operation::reduce_scatter,
                             Operation::all_to_all, Operation::send_recv})
     others[o] = &default_collective(o);
-  const bool whole = training.ranks() == training.mesh.data && training.mesh.expert == 1;
-  if (!whole || training.zero != ZeroStage::none) others.settings.fidelity = s.plan.fidelity;
-  if (gradients.settings.fidelity == Fidelity::modelled || others.settings.fidelity == Fidelity::modelled)
-    gradients.settings.model = others.settings.model = library_model(cluster).model;
+  others.settings.fidelity = s.plan.fidelity;
+  const bool modelled =
+      gradients.settings.fidelity == Fidelity::modelled || others.settings.fidelity == Fidelity::modelled;
+  if (modelled && training.ranks() > 1) gradients.settings.model = others.settings.model = library_model(cluster).model;
   std::vector<int> nodes;
   for (int rank = 0; rank < training.ranks(); ++rank) nodes.push_back(cluster.node_of_gpu(rank));
   make_lanes(training, nodes, gradients, others, s.plan.all_reduce.place.file ? s.plan.all_reduce.place : s.plan.place);

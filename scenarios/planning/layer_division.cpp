@@ -87,9 +87,9 @@ std::vector<std::vector<int>> divide_layers(const TrainingPlan& plan, const Scen
   std::vector<std::vector<int>> stages(static_cast<std::size_t>(parts));
   int next = 0;
   for (int part = 0; part < parts; ++part) {
-    std::vector<int>& stage = stages[static_cast<std::size_t>(part)];
-    const auto end = static_cast<int>(next + each[static_cast<std::size_t>(part)] + (apart && part == 0 ? 1 : 0) +
-                                      (apart && part + 1 == parts ? 1 : 0));
+    std::vector<int>& stage = stages[part];
+    const auto end =
+        static_cast<int>(next + each[part] + (apart && part == 0 ? 1 : 0) + (apart && part + 1 == parts ? 1 : 0));
     for (; next < end; ++next) stage.push_back(next);
     if (stage.empty()) fail(choice.layers_place, fmt::format("plan.pipeline.layers: stage {} has no layer", part));
   }

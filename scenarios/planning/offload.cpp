@@ -104,7 +104,7 @@ void attach_host_ways(OffloadPlan& plan, int ranks, const ClusterMachine& machin
     way(HostWay::in_host) = {{cpu, cpu, 1}};
     way(HostWay::from_host) = {need_way(cpu, rank)};
     if (!plan.drives()) continue;
-    const int node = machine.graph().devices()[static_cast<std::size_t>(socket)].node;
+    const int node = machine.graph().devices()[socket].node;
     for (const DeviceId id : machine.graph().all(DeviceKind::nvme, node)) {
       const Actor drive = machine.actor(id);
       way(HostWay::drive_read).push_back(need_way(drive, cpu));

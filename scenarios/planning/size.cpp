@@ -33,9 +33,8 @@ double operations_of_passes(const TrainingPlan& plan, bool fused) {
   double operations = 0;
   for (const StagePlan& stage : plan.stages)
     for (const PipelineTask& task : stage.tasks)
-      for (const int layer : stage.chunks[static_cast<std::size_t>(task.chunk)])
-        operations += operations_of_pass(plan.network->layers[static_cast<std::size_t>(layer)], task,
-                                         fused && plan.fuses_kernels);
+      for (const int layer : stage.chunks[task.chunk])
+        operations += operations_of_pass(plan.network->layers[layer], task, fused && plan.fuses_kernels);
   return operations * plan.ranks() / plan.mesh.pipeline;
 }
 

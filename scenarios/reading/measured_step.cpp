@@ -47,6 +47,8 @@ MeasuredSteps read_measured_steps(const Node& node) {
   MeasuredSteps steps;
   steps.place = node.place;
   steps.source = fields.text("source");
+  steps.network = fields.text("network");
+  steps.network_place = fields.place_of("network");
   const Node& table = fields.required_child("table");
   fields.finish();
   if (table.kind != Node::Kind::map || table.fields.empty())

@@ -7,16 +7,17 @@
 
 namespace trainyard {
 
-/// Measured step times of one device: `plan.measured_step: {table: {1: 4.2 ms, 32: 5.9 ms}, source: …}`. A step is
-/// forward, backward, update and the framework's own work; the batch is that of the device.
+/// Measured step times of one device: `plan.measured_step: {network: resnet50, table: {1: 4.2 ms, 32: 5.9 ms},
+/// source: …}`. A step is forward, backward, update and the framework's own work; the batch is that of the device.
 struct MeasuredSteps {
   struct Row {
     std::int64_t batch = 0;
     Seconds time;
   };
   std::vector<Row> rows;  ///< by rising batch; none: nothing was measured
+  std::string network;    ///< whose steps these are
   std::string source;
-  Place place;
+  Place place, network_place;
 
   bool given() const { return !rows.empty(); }
   /// Linear between the two neighbours. Throws UserError, at the place of the table, outside of it.

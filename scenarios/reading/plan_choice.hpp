@@ -33,7 +33,7 @@ struct PlanChoice : StepOptions {
   std::string mechanism_name = kAllReduce;
   std::shared_ptr<const Mechanism> mechanism;  ///< never null in a scenario that was read
   CollectiveChoice all_reduce;                 ///< of gradients
-  Fidelity fidelity = Fidelity::messages;      ///< of what is exchanged over other axes than data
+  Fidelity fidelity = Fidelity::messages;      ///< of collectives whose algorithm nobody names
   int steps = 0;                               ///< that are looked at; 0: not said
   Place place, schedule_place, stages_place, layers_place, zero_place, bucket_place, steps_place;
 
@@ -44,11 +44,10 @@ struct PlanChoice : StepOptions {
   int replicas() const { return mesh.data * mesh.context; }
 };
 
-/// How finely a plan is simulated, where it does not say so itself. Replicas of a whole model are simulated kernel by
-/// kernel and message by message; a model that is split has too many of both.
+/// How finely a plan is simulated. Replicas of a whole model are simulated kernel by kernel; a model that is split has too
+/// many of them.
 struct Detail {
-  bool fuses_kernels = false;      ///< kernels in a row may be one operation
-  bool models_all_reduce = false;  ///< gradients as the fitted model of the library says
+  bool fuses_kernels = false;  ///< kernels in a row may be one operation
   bool books_library_buffers =
       false;  ///< what the libraries that split a model hold besides (see `add_library_buffers`)
 };

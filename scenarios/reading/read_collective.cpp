@@ -20,7 +20,7 @@ std::array<int, 2> read_torus(Fields& fields, const std::string& what, int ranks
     one.kind = Node::Kind::map;
     one.place = node.items[i].place;
     one.fields.emplace_back("size", node.items[i]);
-    torus[i] = static_cast<int>(std::min<std::int64_t>(Fields(one, what + ".torus").integer("size", 1), 1 << 20));
+    torus[i] = Fields(one, what + ".torus").integer<int>("size", 1);
   }
   if (static_cast<std::int64_t>(torus[0]) * torus[1] != ranks)
     fail(node.place, fmt::format("{}.torus: {} x {} is not {} ranks", what, torus[0], torus[1], ranks));
@@ -30,9 +30,14 @@ std::array<int, 2> read_torus(Fields& fields, const std::string& what, int ranks
 }  // namespace
 
 void place_on(CollectiveSettings& settings, const ClusterSpec& cluster, int ranks) {
-  const bool alike = cluster.others.empty();
-  settings.per_node = alike && cluster.nodes > 1 ? cluster.node.gpus : 0;
-  if (!alike || cluster.nodes > 1 || ranks != cluster.node.gpus || ranks < 2) return;
+  if (!cluster.others.empty()) {
+    std::vector<int> nodes;
+    for (int rank = 0; rank < std::min(ranks, cluster.gpus()); ++rank) nodes.push_back(cluster.node_of_gpu(rank));
+    settings.place(nodes);
+    return;
+  }
+  settings.per_node = cluster.nodes > 1 ? cluster.node.gpus : 0;
+  if (cluster.nodes > 1 || ranks != cluster.node.gpus || ranks < 2) return;
   try {
     settings.rings = node_rings(cluster.node);
   } catch (const UserError&) {  // no such links, or no ring: algorithms that need them say so
@@ -90,7 +95,7 @@ CollectiveChoice read_collective(const Node* node, const std::string& what, Oper
     name = fields.text("base", name);
     name = fields.text("algorithm", name);
     if (fields.has("algorithm")) choice.place = fields.place_of("algorithm");
-    choice.settings.channels = static_cast<int>(fields.integer("channels", 1, 1));
+    choice.settings.channels = fields.integer<int>("channels", 1, 1);
     if (2 * choice.settings.channels + 3 > kMaxStreams)
       fail(fields.place_of("channels"),
            fmt::format("{}.channels: {}; at most {}", what, choice.settings.channels, (kMaxStreams - 3) / 2));

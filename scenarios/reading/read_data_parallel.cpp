@@ -17,7 +17,7 @@ void read_zero(PlanChoice& choice, Fields& fields, const SoftwareStack& stack) {
   choice.zero = static_cast<ZeroStage>(stage);
   choice.zero_place = fields.has("zero_stage") ? fields.place_of("zero_stage") : choice.place;
   choice.zero_group = fields.has("zero_group") ? read_rank_count(fields, "zero_group") : 0;
-  choice.prefetch = static_cast<int>(std::min<std::int64_t>(fields.integer("prefetch", 0, 1), 1 << 10));
+  choice.prefetch = fields.integer_within<int>("prefetch", 0, 1 << 10, 1);
   choice.reshard = fields.boolean("reshard", true);
   choice.overlap_parameters = fields.boolean("overlap_parameters", stack.parallel.overlap_parameters);
   const auto only = [&](const char* key, bool fits, const char* where) {
@@ -83,8 +83,9 @@ void check_zero_group(PlanChoice& choice, Fields& data_parallel) {
   if (choice.zero_group == replicas) choice.zero_group = 0;
 }
 
-/// A large step's collectives are modelled, where there is a model of the cluster's library.
-Fidelity default_fidelity(const ClusterSpec& cluster) {
+/// As the stack's library does it, where there is a model of that library on these chips.
+Fidelity default_fidelity(const ClusterSpec& cluster, const SoftwareStack& stack) {
+  if (!stack.nccl) return Fidelity::messages;
   try {
     library_model(cluster);
     return Fidelity::modelled;
@@ -96,7 +97,12 @@ Fidelity default_fidelity(const ClusterSpec& cluster) {
 void read_all_reduce(PlanChoice& choice, Fields& fields, const ClusterSpec& cluster) {
   choice.all_reduce = read_collective(fields.child("all_reduce"), "plan.data_parallel.all_reduce",
                                       Operation::all_reduce, cluster, choice.replicas(), CollectiveUse::in_a_step);
-  if (!fields.has("all_reduce") && detail_of(choice).models_all_reduce) take_library_model(choice.all_reduce, cluster);
+  if (fields.has("all_reduce")) return;
+  choice.all_reduce.settings.fidelity = choice.fidelity;
+  const Mesh& mesh = choice.mesh;
+  const bool one = mesh.tensor * mesh.context * mesh.pipeline * mesh.data == 1;
+  if (choice.fidelity == Fidelity::modelled && !one && choice.mechanism->all_reduces())
+    take_library_model(choice.all_reduce, cluster);
 }
 
 void read_buckets(PlanChoice& choice, Fields& fields, const SoftwareStack& stack) {
@@ -123,8 +129,8 @@ void read_data_parallel(PlanChoice& choice, Fields& plan, Fields& fields, const 
   check_zero_group(choice, fields);
   read_offload(choice, fields, cluster, stack);
   mechanism->settle(fields, {cluster, choice.mesh, choice.splits_model()});
-  choice.fidelity =
-      parse_fidelity(plan.choice("collectives", {"messages", "flows", "modelled"}, name_of(default_fidelity(cluster))));
+  choice.fidelity = parse_fidelity(
+      plan.choice("collectives", {"messages", "flows", "modelled"}, name_of(default_fidelity(cluster, stack))));
   read_all_reduce(choice, fields, cluster);
   read_buckets(choice, fields, stack);
 }

@@ -88,8 +88,7 @@ std::vector<std::string> names_of(const std::string& kind, const ClusterSpec& cl
   if (kind == "link")
     for (const Link& link : graph.links()) names.push_back(link.name);
   else
-    for (const DeviceId id : graph.all(DeviceKind::network_switch))
-      names.push_back(graph.devices()[static_cast<std::size_t>(id)].name);
+    for (const DeviceId id : graph.all(DeviceKind::network_switch)) names.push_back(graph.devices()[id].name);
   return names;
 }
 
@@ -226,11 +225,9 @@ void read_restart(Recovery& recovery, const Node& node) {
   recovery.restart = fields.seconds("restart", Seconds{0});
   recovery.repair = fields.seconds("repair", Seconds{0});
   recovery.elastic = fields.boolean("elastic", false);
-  constexpr std::int64_t kMost = 1 << 20;
+  constexpr int most_spares = 1 << 20;
   if (fields.has("spares")) {
-    const std::int64_t spares = fields.integer("spares", 0);
-    if (spares > kMost) fail(fields.place_of("spares"), fmt::format("faults.restart.spares: at most {}", kMost));
-    recovery.spares = static_cast<int>(spares);
+    recovery.spares = fields.integer_within("spares", 0, most_spares);
   } else if (recovery.elastic) {
     recovery.spares = 0;
   }
@@ -254,11 +251,9 @@ FailureChoice read_failures(Fields& faults, const FailingMachine& machine, const
     } else {
       Fields fields(*node, "faults.failures");
       read_rates(choice, fields.required_child("mtbf"), machine);
-      choice.seed = static_cast<std::uint64_t>(fields.integer("seed", 0, 1));
-      const std::int64_t runs = fields.integer("runs", 1, choice.runs);
-      constexpr std::int64_t kMostRuns = 100000;
-      if (runs > kMostRuns) fail(fields.place_of("runs"), fmt::format("faults.failures.runs: at most {}", kMostRuns));
-      choice.runs = static_cast<int>(runs);
+      choice.seed = fields.integer<std::uint64_t>("seed", 0, 1);
+      constexpr int most_runs = 100000;
+      choice.runs = fields.integer_within("runs", 1, most_runs, choice.runs);
       fields.finish();
     }
   }

@@ -12,8 +12,8 @@ namespace trainyard {
 namespace {
 
 constexpr double kMostSamples = 1e15;
-constexpr int kMostPrefetch = 1024, kMostLanes = 16;
-constexpr std::int64_t kMostWorkers = 1 << 16, kMostEpochs = 16;
+constexpr int kMostPrefetch = 1024, kMostLanes = 16, kMostWorkers = 1 << 16;
+constexpr std::int64_t kMostEpochs = 16;
 /// Files of a node that are looked at one by one; of more, several are taken together.
 constexpr double kMostFiles = 1 << 20;
 
@@ -54,7 +54,7 @@ double read_rate(Fields& fields) {
 /// Workers share the cores that the scenario says, or that the node has where its CPU is known.
 void read_decode(InputSupply& supply, const Node& node, const ClusterSpec& cluster) {
   Fields fields(node, "input.decode");
-  supply.workers = static_cast<int>(fields.integer_within("workers", 1, kMostWorkers));
+  supply.workers = fields.integer_within<int>("workers", 1, kMostWorkers);
   if (fields.has("rate") == fields.has("time"))
     fail(fields.place(), "input.decode: either rate (samples a second of one worker) or time (of one sample) expected");
   if (fields.has("rate")) {
@@ -70,7 +70,7 @@ void read_decode(InputSupply& supply, const Node& node, const ClusterSpec& clust
     const int has = type->sockets * type->cpu.cores;
     if (has > 0) cores = cores == 0 ? has : std::min(cores, has);
   }
-  supply.cores = static_cast<int>(fields.integer_within("cores", 1, cores > 0 ? cores : kMostWorkers, cores));
+  supply.cores = fields.integer_within<int>("cores", 1, cores > 0 ? cores : kMostWorkers, cores);
   fields.finish();
 }
 
@@ -167,8 +167,7 @@ InputChoice read_input(const Node& node, const Catalog& catalog, const ClusterSp
   read_dataset(supply, fields.required_child("dataset"));
   read_store(choice, fields, catalog);
   if (const Node* decode = fields.child("decode")) read_decode(supply, *decode, cluster);
-  supply.readers =
-      static_cast<int>(fields.integer_within("readers", 1, kMostWorkers, std::max<std::int64_t>(1, supply.workers)));
+  supply.readers = fields.integer_within<int>("readers", 1, kMostWorkers, std::max<std::int64_t>(1, supply.workers));
   supply.on_gpu = fields.bytes("sample_on_gpu", supply.sample);
   const std::string overlap = fields.choice("overlap", {"none", "prefetch", "full"}, "full");
   choice.overlap = overlap == "none"       ? InputOverlap::none
@@ -176,7 +175,7 @@ InputChoice read_input(const Node& node, const Catalog& catalog, const ClusterSp
                                            : InputOverlap::full;
   if (fields.has("prefetch") && choice.overlap == InputOverlap::none)
     fail(fields.place_of("prefetch"), "input.prefetch: nothing is fetched ahead with overlap: none");
-  choice.prefetch = static_cast<int>(fields.integer_within("prefetch", 1, kMostPrefetch, 2));
+  choice.prefetch = fields.integer_within<int>("prefetch", 1, kMostPrefetch, 2);
   if (const Node* cache = fields.child("cache")) read_cache(supply, *cache, cluster);
   supply.order = fields.choice("order", {"sequential", "shuffled"}, "sequential") == "sequential"
                      ? ReadOrder::sequential

@@ -50,6 +50,9 @@ Node find_model(const Node& node, const Catalog& catalog) {
   return catalog.resolve("network", node);
 }
 
+/// The plan's key of what a ShardingError calls `part`.
+std::string key_of_part(const std::string& part) { return part == "recompute" ? part : part + "_parallel"; }
+
 /// A length in tokens, bounded so that squares of it stay exact.
 std::int64_t read_length(Fields& plan, std::string_view key, std::int64_t fallback) {
   constexpr std::int64_t longest = 1 << 26;
@@ -100,9 +103,8 @@ ModelChoice read_model(const Node& node, const Catalog& catalog, Fields& plan, c
   model.place = node.place;
   model.seq_length_place =
       model.entry.transformer() && plan.has("seq_length") ? plan.place_of("seq_length") : node.place;
-  for (const char* part : {"tensor", "sequence", "context", "expert"})
-    if (const std::string key = std::string(part) + "_parallel"; plan.has(key))
-      model.split_places[part] = plan.place_of(key);
+  for (const char* part : {"tensor", "sequence", "context", "expert", "recompute"})
+    if (const std::string key = key_of_part(part); plan.has(key)) model.split_places[part] = plan.place_of(key);
   return model;
 }
 
@@ -128,7 +130,7 @@ Network network_of(const ModelChoice& model, std::int64_t micro_batch_size, Prec
     return network;
   } catch (const ShardingError& e) {
     const auto at = model.split_places.find(e.part);
-    if (at != model.split_places.end()) fail(at->second, fmt::format("plan.{}_parallel: {}", e.part, e.reason));
+    if (at != model.split_places.end()) fail(at->second, fmt::format("plan.{}: {}", key_of_part(e.part), e.reason));
     fail(model.place, e.what());
   } catch (const UserError& e) {
     if (!entry.transformer()) throw;

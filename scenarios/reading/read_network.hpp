@@ -17,7 +17,8 @@ struct ModelChoice {
   TransformerOptions options;  ///< but for the sharding
   std::int64_t seq_length = 1;
   Place place, seq_length_place;
-  std::map<std::string, Place> split_places;  ///< of "tensor", "sequence", "context", "expert", where the plan says so
+  std::map<std::string, Place>
+      split_places;  ///< of "tensor", "sequence", "context", "expert", "recompute", where the plan says so
 };
 
 /// A name of the catalog, `{config: FILE}` (a Hugging Face config, beside the scenario or in the catalog), its fields in

@@ -165,7 +165,7 @@ bool PlanChoice::splits_model() const {
 
 Detail detail_of(const PlanChoice& choice) {
   const bool splits = choice.splits_model();
-  return {splits, splits && choice.fidelity == Fidelity::modelled, splits};
+  return {splits, splits};
 }
 
 bool PlanChoice::ends_apart() const {

@@ -29,7 +29,7 @@ Precision precision_of(Fields& plan, const ClusterSpec& cluster) {
     if (gpu.peak[static_cast<std::size_t>(precision)].value > 0) continue;
     std::vector<std::string> has;
     for (int i = 0; i < kPrecisions; ++i)
-      if (gpu.peak[static_cast<std::size_t>(i)].value > 0) has.push_back(names[static_cast<std::size_t>(i)]);
+      if (gpu.peak[i].value > 0) has.push_back(names[i]);
     fail(plan.place_of("precision"),
          fmt::format("plan.precision: {} has no {}; it has {}", gpu.name, name_of(precision), fmt::join(has, ", ")));
   }
@@ -76,6 +76,9 @@ void take_measured(Scenario& s, const Node& node) {
   if (s.plan.splits_model())
     fail(node.place, "plan.measured_step: of one device that does all; this plan splits the model");
   s.measured = read_measured_steps(node);
+  if (!same_name(s.measured.network, s.network.name))
+    fail(s.measured.network_place, fmt::format("plan.measured_step.network: steps of {}, but the model is {}",
+                                               s.measured.network, s.network.name));
   if (!s.cluster.others.empty())
     fail(node.place, "plan.measured_step: of one device, but the cluster has several types of nodes");
   if (s.cluster.node.gpu_speed != 1)

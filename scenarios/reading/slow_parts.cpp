@@ -53,11 +53,11 @@ Straggler read_straggler(const Node& node, int ranks) {
   const std::vector<std::string>& names = straggler_names();
   const std::string kind = fields.choice("kind", names);
   s.kind = static_cast<StragglerKind>(std::find(names.begin(), names.end(), kind) - names.begin());
-  s.seed = static_cast<std::uint64_t>(fields.integer("seed", 0, 1));
+  s.seed = fields.integer<std::uint64_t>("seed", 0, 1);
   s.slow.assign(static_cast<std::size_t>(ranks), true);
   if (const std::vector<Node>* only = fields.list("ranks")) {
     s.slow.assign(static_cast<std::size_t>(ranks), false);
-    for (const Node& item : *only) s.slow[static_cast<std::size_t>(rank_of(item, ranks))] = true;
+    for (const Node& item : *only) s.slow[rank_of(item, ranks)] = true;
   }
   constexpr double least = 1e-6;
   switch (s.kind) {
@@ -79,13 +79,13 @@ Straggler read_straggler(const Node& node, int ranks) {
     case StragglerKind::one_slow:
       s.factor = fields.number("factor", least, kMostFactor);
       s.slow.assign(static_cast<std::size_t>(ranks), false);
-      s.slow[static_cast<std::size_t>(rank_of(fields.required_child("rank"), ranks))] = true;
+      s.slow[rank_of(fields.required_child("rank"), ranks)] = true;
       break;
     case StragglerKind::periodic: {
       constexpr std::int64_t most_steps = 1 << 20;
       s.factor = fields.number("factor", least, kMostFactor);
-      s.period = static_cast<std::uint32_t>(fields.integer_within("period", 1, most_steps));
-      s.busy = static_cast<std::uint32_t>(fields.integer_within("busy", 0, most_steps));
+      s.period = fields.integer_within<std::uint32_t>("period", 1, most_steps);
+      s.busy = fields.integer_within<std::uint32_t>("busy", 0, most_steps);
       if (s.busy > s.period)
         fail(fields.place_of("busy"), fmt::format("faults.stragglers.busy: {} of every {} steps", s.busy, s.period));
       break;
@@ -151,7 +151,7 @@ std::vector<LinkChange> link_changes(const SlowParts& slow, std::span<const Link
         fail(fault.place, fmt::format("faults.links.link: unknown link \"{}\"{}", name,
                                       nearest(name, names) ? hint(name, names) : "; `show --machine` prints examples"));
       const auto id = static_cast<LinkId>(at - names.begin());
-      const BytesPerSecond rate = links[static_cast<std::size_t>(id)].capacity;
+      const BytesPerSecond rate = links[id].capacity;
       changes.push_back({fault.from, id, rate * fault.factor});
       if (fault.to.value > 0) changes.push_back({fault.to, id, rate});
     }

@@ -11,16 +11,24 @@ bool fuller(double held, double capacity, double than, double than_capacity) {
   return held > than;
 }
 
-/// What all ranks of a node hold.
+/// What all ranks of a node hold, and its input pipeline.
 struct OnNode {
   StaticMemory host;
-  Bytes drive;
+  Bytes drive, input;
+  Bytes on_host() const { return host.total() + input; }
 };
 
-std::vector<OnNode> sum_by_node(const Scenario& s, const TrainingPlan& plan) {
+std::vector<OnNode> sum_by_node(const StepRun& run) {
+  const Scenario& s = run.scenario;
+  const TrainingPlan& plan = run.plan;
   std::vector<OnNode> nodes(static_cast<std::size_t>(s.cluster.nodes));
+  if (run.machine.input) {
+    const std::vector<Bytes> input = input_on_hosts(run);
+    for (std::size_t n = 0; n < nodes.size(); ++n) nodes[n].input = input[n];
+  }
+  if (!plan.offload.used()) return nodes;
   for (int rank = 0; rank < plan.ranks(); ++rank) {
-    OnNode& node = nodes[static_cast<std::size_t>(s.cluster.node_of_gpu(rank))];
+    OnNode& node = nodes[s.cluster.node_of_gpu(rank)];
     const StagePlan& stage = plan.stage_of(rank);
     node.host.parameters += stage.host_memory.parameters;
     node.host.gradients += stage.host_memory.gradients;
@@ -33,17 +41,23 @@ std::vector<OnNode> sum_by_node(const Scenario& s, const TrainingPlan& plan) {
 
 }  // namespace
 
-void book_host_memory(const Scenario& s, const TrainingPlan& plan, Result& r) {
-  if (!plan.offload.used()) return;
-  const std::vector<OnNode> nodes = sum_by_node(s, plan);
+void book_host_memory(const StepRun& run, Result& r) {
+  if (!run.plan.offload.used() && !run.machine.input) return;
+  const std::vector<OnNode> nodes = sum_by_node(run);
   for (std::size_t n = 0; n < nodes.size(); ++n) {
-    const NodeType& type = s.cluster.type_of(static_cast<int>(n));
+    const NodeType& type = run.scenario.cluster.type_of(static_cast<int>(n));
     const StaticMemory& host = nodes[n].host;
     const double capacity = type.host_memory.value, drives = (type.nvme.capacity * type.nvme.count).value;
-    if (n == 0 || fuller(host.total().value, capacity, r.host_memory.peak, r.host_memory.capacity))
-      r.host_memory = {
-          capacity,           host.total().value, host.parameters.value, host.gradients.value, host.optimizer.value,
-          host.buffers.value, static_cast<int>(n)};
+    const double held = nodes[n].on_host().value;
+    if (n == 0 || fuller(held, capacity, r.host_memory.peak, r.host_memory.capacity))
+      r.host_memory = {capacity,
+                       held,
+                       host.parameters.value,
+                       host.gradients.value,
+                       host.optimizer.value,
+                       host.buffers.value,
+                       nodes[n].input.value,
+                       static_cast<int>(n)};
     if (n == 0 || fuller(nodes[n].drive.value, drives, r.drive.peak, r.drive.capacity))
       r.drive = {drives, nodes[n].drive.value, static_cast<int>(n)};
   }

@@ -29,7 +29,7 @@ void InputRun::feed(TrainingPlan& plan) {
   plan_.batches = plan.steps * plan.micro_batches;
   plan.input.loader_of_rank.assign(static_cast<std::size_t>(plan.ranks()), -1);
   for (const InputPlan::Loader& loader : plan_.loaders)
-    for (const Actor rank : loader.ranks) plan.input.loader_of_rank[static_cast<std::size_t>(rank)] = loader.self;
+    for (const Actor rank : loader.ranks) plan.input.loader_of_rank[rank] = loader.self;
   plan.input.ahead = plan_.ahead();
   plan.input.asks = plan_.overlap == InputOverlap::none;
   plan.input.held = plan_.on_gpu;

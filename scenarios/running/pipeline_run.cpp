@@ -53,7 +53,7 @@ json simulate_pipeline(const TrainingPlan& plan) {
   }
   for (const OpRecord& record : timeline.records())
     if (record.kind != Kind::mark && record.group == programs.tables().words().compute)
-      result["kernels"][static_cast<std::size_t>(record.actor)].push_back({record.started, record.ended});
+      result["kernels"][record.actor].push_back({record.started, record.ended});
   return result;
 }
 

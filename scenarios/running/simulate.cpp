@@ -6,8 +6,10 @@
 #include <chrono>
 
 #include "scenarios/planning/size.hpp"
+#include "scenarios/running/path_resources.hpp"
 #include "scenarios/running/step_result.hpp"
 #include "scenarios/running/step_run.hpp"
+#include "sim/observers/progress.hpp"
 #include "sim/observers/trace.hpp"
 #include "sim/process/child.hpp"
 #include "sim/process/output.hpp"
@@ -56,13 +58,13 @@ Result simulate_here(const Scenario& s, const Plan& plan, const SimulateOptions&
   require_simulable(s, plan);
   require_traceable(s, plan, options);
   const auto begin = std::chrono::steady_clock::now();
-  const std::optional<Result> fed = fed_result(s, plan, options);
+  const std::optional<Result> fed = simulate_without_input_wait(s, plan, options);
   const StepRun run(s, plan, options);
   Result r = result_of(run);
   MechanismFigures figures = r.of_mechanism();
   s.plan.mechanism->book_slow(figures);
   r.replicas = figures.replicas;
-  if (fed) book_starvation(*fed, r);
+  if (fed) book_input_wait(*fed, r);
   r.wall_s = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   if (!options.trace.empty())
     write_atomically(
@@ -89,13 +91,19 @@ Result simulate(const Scenario& s, const SimulateOptions& options) {
 std::vector<WhatIf> what_if(const Scenario& s, const Plan& plan, double factor, TransportKind transport) {
   std::vector<std::string> classes = resource_classes_of(s);
   for (const std::string& of_input : resource_classes(s.input.supply)) classes.push_back(of_input);
-  const std::vector<std::string> texts = in_children(classes.size(), processors(), [&](std::size_t i) {
+  ProgressLine progress;
+  std::size_t ended = 0;
+  const auto upgraded_run = [&](std::size_t i) {
     SimulateOptions options;
     options.critical_path = false;
     options.transport = transport;
     options.upgrade[classes[i]] = factor;
     return to_text(result_of(StepRun(s, plan, options)));
-  });
+  };
+  const std::vector<std::string> texts =
+      in_children(classes.size(), processors(), upgraded_run, [&](std::size_t, const std::string&) {
+        progress.show(fmt::format("{} of {} what-ifs", ++ended, classes.size()));
+      });
   std::vector<WhatIf> table;
   for (std::size_t i = 0; i < classes.size(); ++i)
     table.push_back({classes[i], factor, result_from_text(texts[i]).step_time});
@@ -104,7 +112,7 @@ std::vector<WhatIf> what_if(const Scenario& s, const Plan& plan, double factor, 
 
 Explanation explain(const Scenario& s, const Plan& plan) {
   require_simulable(s, plan);
-  const std::optional<Result> fed = fed_result(s, plan, {});
+  const std::optional<Result> fed = simulate_without_input_wait(s, plan, {});
   Explanation e = explanation_from_text(in_child([&s, &plan] {
     const StepRun run(s, plan, {});
     Explanation of_run{result_of(run), {}};
@@ -121,7 +129,7 @@ Explanation explain(const Scenario& s, const Plan& plan) {
     }
     return to_text(of_run);
   }));
-  if (fed) book_starvation(*fed, e.result);
+  if (fed) book_input_wait(*fed, e.result);
   return e;
 }
 

@@ -16,9 +16,6 @@ constexpr double kMostOfPath = 2e6;
 /// A trace takes about 200 bytes an operation: 400 MB, more than its viewers open.
 constexpr double kMostOfTrace = 2e6;
 
-/// What alone caps messages in a step: a modelled collective goes as fast as the fitted model of the library says.
-constexpr const char* kLibraryLimit = "NCCL's own rate";
-
 struct SimulateOptions {
   Upgrade upgrade;              ///< resource classes made faster
   bool critical_path = true;    ///< keeps every operation: memory grows with their number

@@ -24,7 +24,7 @@ StepMachine::StepMachine(const Scenario& s, const Plan& plan, const Upgrade& upg
 std::vector<Actor> StepMachine::others_on(Actor rank) const {
   std::vector<Actor> others;
   for (std::size_t actor = ranks_; actor < actors_.size(); ++actor)
-    if (actors_[actor].at == actors_[static_cast<std::size_t>(rank)].at) others.push_back(static_cast<Actor>(actor));
+    if (actors_[actor].at == actors_[rank].at) others.push_back(static_cast<Actor>(actor));
   return others;
 }
 

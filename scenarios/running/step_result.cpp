@@ -4,27 +4,11 @@
 
 #include <cmath>
 
+#include "scenarios/running/path_resources.hpp"
 #include "strategies/step/pass_table.hpp"
 
 namespace trainyard {
 namespace {
-
-std::string resource_name(const std::string& r) {
-  if (r == "compute") return "GPU compute";
-  if (r == "memory") return "GPU memory";
-  if (r == "delay") return "framework";
-  if (r == kOwnLimit) return kLibraryLimit;
-  return r;
-}
-
-/// What work on the path is bound by; of actors that are no GPU it is a server's sums and updates, or decoding.
-std::string resource_of(const StepRun& run, const PathStep& step) {
-  const Actor actor = run.timeline.records()[step.id - 1].actor;
-  const bool loads = run.machine.input && actor >= run.plan.ranks();
-  if (step.resource == "memory" && (loads || (!run.machine.input && run.machine.on_host(actor)))) return "host memory";
-  if (step.resource == "compute" && loads) return "decoding";
-  return resource_name(step.resource);
-}
 
 void book_critical_path(const StepRun& run, Result& r) {
   const std::vector<PathStep> path = named_path(run);
@@ -36,11 +20,9 @@ void book_critical_path(const StepRun& run, Result& r) {
   }
   if (std::abs(sum - r.step_time) > 1e-9 * r.step_time)
     throw InternalError(fmt::format("the critical path takes {} s, the step {} s", sum, r.step_time));
-  for (const auto& [resource, seconds] : r.critical_path)
-    if (seconds / r.step_time > r.bottleneck_share) {
-      r.bottleneck = resource;
-      r.bottleneck_share = seconds / r.step_time;
-    }
+  const auto [seconds, resource] = r.shares().front();
+  r.bottleneck = resource;
+  r.bottleneck_share = seconds / r.step_time;
 }
 
 void book_rates(const Scenario& s, Result& r) {
@@ -59,10 +41,12 @@ void book_rates(const Scenario& s, Result& r) {
   for (int rank = 0; rank < s.ranks(); ++rank)
     peak += s.cluster.type_of_gpu(rank).gpu.peak[static_cast<std::size_t>(s.precision)].value;
   r.samples_per_s = samples / r.step_time;
-  r.tokens_per_s = tokens / r.step_time;
+  if (s.network.tokens_per_sample > 1) r.tokens_per_s = tokens / r.step_time;  // images are none
   r.tokens_per_s_per_gpu = r.tokens_per_s / s.ranks();
   r.tflops_per_gpu = model / r.step_time / s.ranks() * 1e-12;
   r.mfu = model / r.step_time / peak;
+  if (const double attention = s.network.attention_flops_per_token().value * tokens; attention > 0)
+    r.mfu_with_attention = (model + attention) / r.step_time / peak;
   r.hfu = executed / r.step_time / peak;
 }
 
@@ -73,8 +57,8 @@ bool is_of_loaders(const StepRun& run, const std::string& group) {
 
 void book_breakdown(const StepRun& run, Actor last, Result& r) {
   const BreakdownParts parts = run.window.parts(last);
-  // Out of step a worker's own mean step is brought to that of all.
-  const double steps = !run.in_step() ? parts.total.value / r.step_time : run.steps();
+  const double steps = run.steps();  // out of step, of the worker's own
+  r.breakdown.step_time = run.in_step() ? r.step_time : parts.total.value / steps;
   const auto of = [steps](const auto& map, const char* key) {
     const auto at = map.find(key);
     return at == map.end() ? 0.0 : at->second.value / steps;
@@ -181,7 +165,7 @@ void book_memory(const Scenario& s, const StepRun& run, Result& r) {
               rank,
               0};
   r.fits = r.memory.peak <= r.memory.capacity;
-  book_host_memory(s, run.plan, r);
+  book_host_memory(run, r);
   book_stages(s, run, r);
 }
 
@@ -232,17 +216,6 @@ void book_all_reduce(const Scenario& s, const Plan& plan, Result& r) {
 
 }  // namespace
 
-std::vector<PathStep> named_path(const StepRun& run) {
-  if (!run.in_step()) return {};
-  std::vector<PathStep> path = critical_path(run.timeline, run.machine.top().links());
-  for (PathStep& step : path) {
-    step.resource = resource_of(run, step);
-    step.begin = std::clamp(step.begin, run.begin(), run.end_of_steps());
-    step.end = std::clamp(step.end, run.begin(), run.end_of_steps());
-  }
-  return path;
-}
-
 Result prescribed_result(const Scenario& s) {
   Result r;
   r.scenario = s.name;
@@ -270,6 +243,7 @@ Result result_of(const StepRun& run) {
   book_mechanism(run, r);
   book_breakdown(run, run.last(), r);
   book_memory(s, run, r);
+  book_actors(run, r);
   book_critical_path(run, r);
   if (run.machine.input) book_input(run, r);
   for (const auto& [kind, bytes] : run.traffic.by_link_kind())

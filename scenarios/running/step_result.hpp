@@ -13,19 +13,19 @@ Result result_of(const StepRun&);
 /// Of a prescribed step: its rates, and nothing that only a simulation knows.
 Result prescribed_result(const Scenario&);
 
-/// The critical path within the steps that are looked at, its resources called as in answers. Empty where not all was
-/// recorded, or no path is that of one step.
-std::vector<PathStep> named_path(const StepRun&);
-
 /// The same steps with all samples on the GPUs from the beginning, simulated in a child; nothing of a scenario without an
 /// input pipeline.
-std::optional<Result> fed_result(const Scenario&, const Plan&, SimulateOptions);
+std::optional<Result> simulate_without_input_wait(const Scenario&, const Plan&, SimulateOptions);
 /// What samples add to the step: `fed` is the result without them.
-void book_starvation(const Result& fed, Result&);
+void book_input_wait(const Result& fed, Result&);
 
+/// Adds memory and traffic by actor, where ranks are not alike.
+void book_actors(const StepRun&, Result&);
 /// Adds what the input pipeline tells of a run that has one.
 void book_input(const StepRun&, Result&);
-/// Adds host memory and drives of the fullest node, with offload.
-void book_host_memory(const Scenario&, const TrainingPlan&, Result&);
+/// Host memory that batches on their way and the cache of samples take at most, by node.
+std::vector<Bytes> input_on_hosts(const StepRun&);
+/// Adds host memory and drives of the fullest node, with offload or an input pipeline.
+void book_host_memory(const StepRun&, Result&);
 
 }  // namespace trainyard

@@ -5,7 +5,7 @@
 
 namespace trainyard {
 
-std::optional<Result> fed_result(const Scenario& s, const Plan& plan, SimulateOptions options) {
+std::optional<Result> simulate_without_input_wait(const Scenario& s, const Plan& plan, SimulateOptions options) {
   if (!s.input.used()) return std::nullopt;
   Scenario fed = s;
   fed.input = {};
@@ -17,7 +17,7 @@ std::optional<Result> fed_result(const Scenario& s, const Plan& plan, SimulateOp
 
 /// A rank that waits for a peer's gradients may wait for the peer's samples, or have posted its receive while it waits for
 /// its own: what a rank is seen to wait for does not tell. What the step loses does.
-void book_starvation(const Result& fed, Result& r) {
+void book_input_wait(const Result& fed, Result& r) {
   const double wait = r.step_time - fed.step_time;
   if (wait <= 0) return;
   r.input->starved_share = wait / r.step_time;
@@ -29,26 +29,33 @@ void book_starvation(const Result& fed, Result& r) {
   }
 }
 
+std::vector<Bytes> input_on_hosts(const StepRun& run) {
+  const InputSupply& supply = run.scenario.input.supply;
+  const Bytes cached = std::min(supply.cache, supply.samples * supply.sample);
+  std::vector<Bytes> held(static_cast<std::size_t>(run.scenario.cluster.nodes));
+  for (const InputMachine::Group& group : run.machine.input->machine().groups()) {
+    Bytes& node = held[group.node];
+    if (node.value == 0) node = cached;
+    node += run.memory.peak(group.loader);
+  }
+  return held;
+}
+
 /// How busy what brings samples is.
 void book_input(const StepRun& run, Result& r) {
   const InputSupply& supply = run.scenario.input.supply;
   Result::Input& input = r.input.emplace();
   const double end = run.end.end.value;
   for (const LinkId link : run.machine.input->machine().storage_links())
-    input.storage_busy = std::max(
-        input.storage_busy,
-        run.traffic.on_link(link) / run.machine.top().links()[static_cast<std::size_t>(link)].capacity / Seconds{end});
-  std::map<int, double> staged;  // by node
+    input.storage_busy = std::max(input.storage_busy,
+                                  run.traffic.on_link(link) / run.machine.top().links()[link].capacity / Seconds{end});
   for (const InputMachine::Group& group : run.machine.input->machine().groups()) {
     const BreakdownParts parts = run.breakdown.parts(group.loader);
     if (const auto decode = parts.work.find("decode"); decode != parts.work.end())
       input.decode_busy = std::max(input.decode_busy, decode->second / Seconds{end});
-    staged[group.node] += run.memory.peak(group.loader).value;
     input.read += run.traffic.received(group.loader).value / run.plan.steps;
   }
-  const Bytes dataset = supply.samples * supply.sample;
-  for (const auto& [node, bytes] : staged)
-    input.host_bytes = std::max(input.host_bytes, bytes + std::min(supply.cache, dataset).value);
+  for (const Bytes held : input_on_hosts(run)) input.host_bytes = std::max(input.host_bytes, held.value);
   input.from_cache = 1 - supply.missed;
 }
 

@@ -124,7 +124,7 @@ CollectiveRunOptions run_options(const BenchOptions& o, double size) {
 
 /// "LL128, ring", of a modelled collective.
 std::string protocol_of(const BenchOptions& o, double size) {
-  return o.settings.model->cost(o.operation, Bytes{size}, o.ranks, o.settings.ranks_per_node(o.ranks)).detail;
+  return o.settings.model->cost(o.operation, Bytes{size}, o.settings.spread(o.ranks)).detail;
 }
 
 }  // namespace

@@ -9,6 +9,7 @@
 #include "scenarios/running/simulate.hpp"
 #include "sim/executor/simulation.hpp"
 #include "sim/observers/memory_use.hpp"
+#include "sim/observers/progress.hpp"
 #include "sim/process/child.hpp"
 #include "strategies/step/training_programs.hpp"
 #include "topologies/machines/cluster_machine.hpp"
@@ -71,9 +72,9 @@ Bytes peak_memory_alone(const Scenario& s, TrainingPlan plan) {
 
 namespace {
 
-/// Do GPUs hold it, and with offload hosts and drives too?
+/// Do GPUs hold it, and with offload or an input pipeline hosts and drives too?
 bool has_room(const Scenario& s, Bytes memory) {
-  if (!s.plan.offload.used()) return peak_memory(s) <= memory;
+  if (!s.plan.offload.used() && !s.input.used()) return peak_memory(s) <= memory;
   SimulateOptions options;
   options.critical_path = false;
   return simulate(s, options).fits;
@@ -86,7 +87,9 @@ Capacity capacity(const Scenario& s) {
   room.memory = s.cluster.type_of_gpu(0).gpu.memory_capacity;
   for (int rank = 1; rank < s.ranks(); ++rank)
     room.memory = std::min(room.memory, s.cluster.type_of_gpu(rank).gpu.memory_capacity);
+  ProgressLine progress;
   const auto fits = [&](const Overrides& overrides, double* parameters) {
+    progress.show(fmt::format("what fits? {} of {}", overrides.front().first, overrides.front().second));
     try {
       const Scenario other = read_again(s, overrides);
       if (!has_room(other, room.memory)) return false;

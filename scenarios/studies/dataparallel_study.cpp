@@ -16,7 +16,7 @@ DataParallelRow read_scaling_row(const Node& node) {
   Fields fields(node, "row");
   DataParallelRow row;
   row.model = fields.text("model");
-  row.batch = static_cast<int>(fields.integer("batch", 1));
+  row.batch = fields.integer<int>("batch", 1);
   const Node& rates = fields.required_child("images_per_s");
   fields.finish();
   Fields by_gpus(rates, "images_per_s");
@@ -33,7 +33,8 @@ double simulated_step(const DataParallelSet& set, const DataParallelRow& row, in
       {"plan.micro_batch_size", fmt::format("{}", row.batch)},
       {"plan.global_batch_size", fmt::format("{}", row.batch * gpus)},
       {"plan.data_parallel.size", fmt::format("{}", gpus)},
-      {"plan.measured_step", fmt::format("{{source: \"one GPU\", table: {{{}: {} s}}}}", row.batch, alone)}};
+      {"plan.measured_step",
+       fmt::format("{{source: \"one GPU\", network: {}, table: {{{}: {} s}}}}", row.model, row.batch, alone)}};
   const Scenario s = read_scenario(shipped_file("scenarios/dataparallel/" + set.name + ".yaml"), changes);
   SimulateOptions options;
   options.critical_path = false;

@@ -8,6 +8,7 @@
 #include "models/software/checkpoint_state.hpp"
 #include "scenarios/reading/scenario.hpp"
 #include "scenarios/studies/fewer_replicas.hpp"
+#include "sim/observers/progress.hpp"
 #include "sim/process/child.hpp"
 #include "strategies/failures/checkpoint_interval.hpp"
 #include "strategies/failures/checkpoint_transfer.hpp"
@@ -148,7 +149,7 @@ std::vector<FailureResult::SetFailure> set_failures(const FailureChoice& choice,
   std::vector<FailureResult::SetFailure> outcomes;
   for (std::size_t i = 0; i < choice.failures.size(); ++i) {
     const SetFailure& failure = choice.failures[i];
-    const SetFailureOutcome& outcome = run.said[i];
+    const SetFailureOutcome& outcome = run.prescribed[i];
     if (!outcome.happened && failure.after_step < 0)
       fail(choice.failure_places[i], fmt::format("faults.failures.{}.at: {}, but the training ends after {}", i,
                                                  show(failure.at), long_time(run.end)));
@@ -191,7 +192,9 @@ FailureResult study_failures(const Scenario& s, Seconds step) {
   study.runs = plan.parts.empty() ? 1 : choice.runs;
   study.goodput = 0;
   try {
+    ProgressLine progress;
     for (int run = 0; run < study.runs; ++run) {
+      progress.show(fmt::format("failures: {} of {} runs", run, study.runs));
       plan.draws = seeded_draws(choice.seed + static_cast<std::uint64_t>(run));
       const LongRunResult result = run_long(plan);
       study.set_failures = set_failures(choice, result);

@@ -9,6 +9,7 @@
 
 #include "scenarios/planning/size.hpp"
 #include "scenarios/running/simulate.hpp"
+#include "sim/observers/progress.hpp"
 #include "sim/process/child.hpp"
 
 namespace trainyard {
@@ -113,15 +114,24 @@ std::vector<Tried> try_all(const Scenario& s, const Overrides& before, std::set<
     } catch (const UserError&) {  // a plan that does not exist
     }
   }
-  const std::vector<std::string> texts = in_children(all.size(), processors(), [&](std::size_t i) {
-    SimulateOptions options;
-    options.critical_path = false;
-    try {
-      return to_text(simulate_here(all[i].scenario, all[i].plan, options));
-    } catch (const UserError&) {  // too large to simulate
-      return std::string();
-    }
-  });
+  ProgressLine progress;
+  std::size_t done = 0;
+  std::vector<std::string> texts(all.size());
+  in_children(
+      all.size(), processors(),
+      [&](std::size_t i) {
+        SimulateOptions options;
+        options.critical_path = false;
+        try {
+          return to_text(simulate_here(all[i].scenario, all[i].plan, options));
+        } catch (const UserError&) {  // too large to simulate
+          return std::string();
+        }
+      },
+      [&](std::size_t i, const std::string& text) {
+        texts[i] = text;
+        progress.show(fmt::format("what would fit? {} of {} changes tried", ++done, all.size()));
+      });
   std::vector<Tried> tried;
   for (std::size_t i = 0; i < all.size(); ++i) {
     if (texts[i].empty()) continue;

@@ -29,7 +29,8 @@ std::string measured_steps(const HorovodStudy& study) {
   std::string table;
   for (const HorovodStudy::Row& row : study.rows)
     table += fmt::format("{}{}: {} s", table.empty() ? "" : ", ", row.batch, row.single / study.steps());
-  return fmt::format("{{source: \"{}, column of a single node\", table: {{{}}}}}", study.source, table);
+  return fmt::format("{{source: \"{}, column of a single node\", network: mnist-cnn, table: {{{}}}}}", study.source,
+                     table);
 }
 
 }  // namespace

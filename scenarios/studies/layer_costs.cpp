@@ -74,7 +74,7 @@ namespace {
 std::vector<const Layer*> layers_of(const TrainingPlan& plan, int rank) {
   std::vector<const Layer*> layers;
   for (const std::vector<int>& chunk : plan.stage_of(rank).chunks)
-    for (const int layer : chunk) layers.push_back(&plan.network->layers[static_cast<std::size_t>(layer)]);
+    for (const int layer : chunk) layers.push_back(&plan.network->layers[layer]);
   return layers;
 }
 

@@ -22,15 +22,15 @@ std::string trimmed(std::string_view text) {
   return std::string(text);
 }
 
-/// Splits at commas that are in no quotes and no brackets.
-std::vector<std::string> split_values(std::string_view list) {
+/// Splits at separators that are in no quotes and no brackets.
+std::vector<std::string> split(std::string_view list, char separator) {
   std::vector<std::string> values;
   std::size_t from = 0;
   int depth = 0;
   char quote = 0;
   for (std::size_t i = 0; i <= list.size(); ++i) {
-    const char c = i < list.size() ? list[i] : ',';
-    if (i == list.size() || (c == ',' && depth <= 0 && quote == 0)) {
+    const char c = i < list.size() ? list[i] : separator;
+    if (i == list.size() || (c == separator && depth <= 0 && quote == 0)) {
       values.push_back(trimmed(list.substr(from, i - from)));
       from = i + 1;
     } else if (quote != 0) {
@@ -129,10 +129,23 @@ bool take_from(const Journal& journal, const std::string& key, SweepPoint& point
 
 SweepAxis parse_sweep_axis(const std::string& option) {
   const auto [path, list] = parse_override_option(option);
-  SweepAxis axis{path, split_values(list)};
+  SweepAxis axis{path, split(list, ',')};
   for (const std::string& value : axis.values)
     if (value.empty()) throw UserError(fmt::format("--set {}: an empty value in the list", option));
   return axis;
+}
+
+std::vector<SweepAxis> parse_sweep_axes(const std::string& option) {
+  std::vector<SweepAxis> axes;
+  for (const std::string& one : split(option, '&')) {
+    axes.push_back(parse_sweep_axis(one));
+    axes.back().with_previous = axes.size() > 1;
+    if (axes.back().values.size() != axes.front().values.size())
+      throw UserError(fmt::format("--set {}: {} has {} values, {} has {}; fields that move together have equally many",
+                                  option, axes.front().path, axes.front().values.size(), axes.back().path,
+                                  axes.back().values.size()));
+  }
+  return axes;
 }
 
 std::size_t Sweep::points() const {
@@ -141,7 +154,7 @@ std::size_t Sweep::points() const {
     for (std::size_t k = 0; k < i; ++k)
       if (axes[k].path == axes[i].path)
         throw UserError(fmt::format("--set {}: given twice; put all its values into one list", axes[i].path));
-    count *= axes[i].values.size();
+    if (!axes[i].with_previous) count *= axes[i].values.size();
     if (count > kMostSweepPoints)
       throw UserError(fmt::format("a sweep of over {} points; make the lists shorter", kMostSweepPoints));
   }
@@ -152,7 +165,7 @@ Overrides Sweep::point(std::size_t index) const {
   Overrides overrides(axes.size());
   for (std::size_t i = axes.size(); i-- > 0;) {
     overrides[i] = {axes[i].path, axes[i].values[index % axes[i].values.size()]};
-    index /= axes[i].values.size();
+    if (!axes[i].with_previous) index /= axes[i].values.size();
   }
   return overrides;
 }

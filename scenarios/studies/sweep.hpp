@@ -14,10 +14,14 @@ namespace trainyard {
 struct SweepAxis {
   std::string path;
   std::vector<std::string> values;
+  bool with_previous = false;  ///< it moves together with the axis before it
 };
 
 /// "path=a,b,c". Commas inside quotes, [] and {} belong to a value. Throws UserError.
 SweepAxis parse_sweep_axis(const std::string& option);
+/// The same, or several fields that move together: "path=a,b & other=c,d" are the two points (a, c) and (b, d). Throws
+/// UserError where their lists are not of one length.
+std::vector<SweepAxis> parse_sweep_axes(const std::string& option);
 
 constexpr std::size_t kMostSweepPoints = 100000;
 
@@ -47,6 +51,15 @@ const std::vector<SweepColumn>& sweep_columns();
 /// The JSON object of an answer's columns, those that it has.
 std::string column_figures(const Result&);
 
+/// Which rows of a table, and in which order.
+struct SweepOrder {
+  std::string column;    ///< "": in the order of the points
+  bool falling = false;  ///< the highest first
+  std::size_t top = 0;   ///< no more rows; 0: all
+};
+/// `sort`: a column, after a '-' the highest first. Throws UserError naming the nearest.
+SweepOrder parse_sweep_order(const std::string& sort, int top);
+
 struct SweepOptions {
   /// Answers are kept there as they come, a line each, and those of an earlier run of the same points are taken from
   /// it; empty: nowhere.
@@ -62,7 +75,7 @@ std::string all_impossible(std::size_t points, const std::string& first_error);
 std::vector<SweepPoint> run_sweep(const Sweep&, const SweepOptions& = {});
 
 /// A line a point: the swept paths, then the figures that any point has; doubles as the shortest text that reads back the same.
-std::string sweep_csv(const Sweep&, const std::vector<SweepPoint>&);
-nlohmann::ordered_json sweep_json(const Sweep&, const std::vector<SweepPoint>&);
+std::string sweep_csv(const Sweep&, const std::vector<SweepPoint>&, const SweepOrder& = {});
+nlohmann::ordered_json sweep_json(const Sweep&, const std::vector<SweepPoint>&, const SweepOrder& = {});
 
 }  // namespace trainyard

@@ -36,7 +36,9 @@ Journal::Journal(std::filesystem::path path) : path_(std::move(path)) {
 }
 
 Journal::~Journal() {
-  if (file_ >= 0) ::close(file_);
+  if (file_ < 0) return;
+  if (::lseek(file_, 0, SEEK_END) == 0) ::unlink(path_.c_str());  // nothing to resume from
+  ::close(file_);
 }
 
 const std::string* Journal::find(const std::string& key) const {
@@ -47,10 +49,17 @@ const std::string* Journal::find(const std::string& key) const {
 void Journal::add(const std::string& key, const std::string& text) {
   if (file_ < 0) return;
   const std::string line = fmt::format("{} {}\n", key, text);
+  const off_t whole = ::lseek(file_, 0, SEEK_END);
   for (std::size_t at = 0; at < line.size();) {
     const ssize_t n = ::write(file_, line.data() + at, line.size() - at);
     if (n < 0 && errno == EINTR) continue;
-    if (n <= 0) throw UserError(fmt::format("cannot write {}: {}", path_.string(), std::strerror(errno)));
+    if (n <= 0) {
+      const int error = errno;
+      const bool cut = ::ftruncate(file_, whole) == 0;  // else a half line stays, which is not read
+      throw UserError(
+          fmt::format("cannot write {}: {}{}", path_.string(), std::strerror(error),
+                      whole > 0 || !cut ? "; the points that it has are kept for the same command again" : ""));
+    }
     at += static_cast<std::size_t>(n);
   }
 }

@@ -11,7 +11,7 @@ class Journal {
  public:
   /// Reads what is there. An empty path keeps nothing. Throws UserError where the file cannot be read or written.
   explicit Journal(std::filesystem::path);
-  ~Journal();
+  ~Journal();  ///< removes a file without a line
   Journal(const Journal&) = delete;
   Journal& operator=(const Journal&) = delete;
 

@@ -1,7 +1,11 @@
 // The tables of a sweep.
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <numeric>
 
+#include "models/reading/document.hpp"
 #include "scenarios/answer/json_reference.hpp"
 #include "scenarios/studies/sweep.hpp"
 #include "sim/error.hpp"
@@ -70,13 +74,17 @@ const std::vector<SweepColumn>& sweep_columns() {
                                                 {"tokens_per_s_per_gpu", "tokens_per_s_per_gpu", false},
                                                 {"tflops_per_gpu", "tflops_per_gpu", false},
                                                 {"mfu", "mfu", false},
+                                                {"mfu_with_attention", "mfu_with_attention", false},
                                                 {"memory_peak_bytes", "memory_bytes.peak", true},
                                                 {"fits", "fits", true},
                                                 {"bottleneck", "bottleneck.resource", true},
                                                 {"exposed_communication_s", "breakdown_s.exposed_communication", true},
                                                 {"goodput", "goodput", false},
                                                 {"goodput_deviation", "goodput_deviation", false},
-                                                {"training_time_s", "failures.training_time_s", false},
+                                                {"training_time_s", "training_time_s", false},
+                                                {"training_days", "training_days", false},
+                                                {"gpu_hours", "gpu_hours", false},
+                                                {"training_time_with_failures_s", "failures.training_time_s", false},
                                                 {"effective_step_time_s", "failures.effective_step_time_s", false},
                                                 {"lost_work_s", "lost_work_s", false},
                                                 {"checkpoint_interval_s", "checkpoint_interval_s", false}};
@@ -94,13 +102,42 @@ std::string column_figures(const Result& result) {
   return named.dump();
 }
 
-std::string sweep_csv(const Sweep& sweep, const std::vector<SweepPoint>& points) {
+SweepOrder parse_sweep_order(const std::string& sort, int top) {
+  if (top < 0) throw UserError(fmt::format("--top {}: expected 1 or more", top));
+  SweepOrder order{sort, false, static_cast<std::size_t>(top)};
+  if (order.column.starts_with('-')) {
+    order.falling = true;
+    order.column.erase(0, 1);
+  }
+  std::vector<std::string> names;
+  for (const SweepColumn& column : sweep_columns()) names.emplace_back(column.name);
+  if (!order.column.empty() && std::find(names.begin(), names.end(), order.column) == names.end())
+    throw UserError(fmt::format("--sort {}: unknown column{}", sort, hint(order.column, names)));
+  return order;
+}
+
+std::vector<std::size_t> sweep_rows_in(const SweepOrder& order, const std::vector<SweepPoint>& points) {
+  std::vector<std::size_t> rows(points.size());
+  std::iota(rows.begin(), rows.end(), std::size_t{0});
+  if (!order.column.empty()) {
+    std::vector<ordered_json> values;
+    for (const SweepPoint& point : points) values.push_back(figures(point).value(order.column, ordered_json()));
+    std::stable_sort(rows.begin(), rows.end(), [&](std::size_t a, std::size_t b) {
+      if (values[a].is_null() || values[b].is_null()) return !values[a].is_null() && values[b].is_null();
+      return order.falling ? values[b] < values[a] : values[a] < values[b];
+    });
+  }
+  if (order.top > 0) rows.resize(std::min(rows.size(), order.top));
+  return rows;
+}
+
+std::string sweep_csv(const Sweep& sweep, const std::vector<SweepPoint>& points, const SweepOrder& order) {
   std::string text;
   for (const SweepAxis& axis : sweep.axes) text += quoted(axis.path) + ",";
   const std::vector<std::string> columns = columns_of(points);
   for (const std::string& column : columns) text += column + ",";
   text += "error\n";
-  for (std::size_t i = 0; i < points.size(); ++i) {
+  for (const std::size_t i : sweep_rows_in(order, points)) {
     for (const auto& [path, value] : sweep.point(i)) text += quoted(value) + ",";
     const ordered_json of_point = figures(points[i]);
     for (const std::string& column : columns)
@@ -110,9 +147,9 @@ std::string sweep_csv(const Sweep& sweep, const std::vector<SweepPoint>& points)
   return text;
 }
 
-ordered_json sweep_json(const Sweep& sweep, const std::vector<SweepPoint>& points) {
+ordered_json sweep_json(const Sweep& sweep, const std::vector<SweepPoint>& points, const SweepOrder& order) {
   ordered_json rows = ordered_json::array();
-  for (std::size_t i = 0; i < points.size(); ++i) {
+  for (const std::size_t i : sweep_rows_in(order, points)) {
     ordered_json set = ordered_json::object();
     for (const auto& [path, value] : sweep.point(i)) set[path] = value;
     ordered_json& row = rows.emplace_back(ordered_json{{"set", set}});

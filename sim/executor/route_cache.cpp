@@ -33,13 +33,13 @@ const Route& RouteCache::find(const GroupFlow& group) {
   Entry& entry = of_groups_[&group];
   if (entry.version == version_) return entry.current->route;
   entry.version = version_;
-  std::map<LinkId, std::int32_t> uses;
+  std::map<LinkId, float> uses;
   Route route;
   for (const GroupFlow::Edge& edge : group.edges) {
     const Route of_edge = machine_.route(edge.from, edge.to, PathClass::automatic);
     route.reachable = route.reachable && of_edge.reachable;
     if (group.by_engines) route.latency = std::max(route.latency, of_edge.latency);
-    for (const LinkUse& use : of_edge.links) uses[use.link] += use.weight * edge.weight;
+    for (const LinkUse& use : of_edge.links) uses[use.link] += use.weight * static_cast<float>(edge.weight);
   }
   std::vector<LinkUse>& links = group_links_.emplace_back();
   for (const auto& [link, weight] : uses) links.push_back({link, weight});

@@ -50,7 +50,8 @@ void Transfers::park(TransferId id, const Route& route) {
   t.route = &route;
   t.links = route.links;
   if (!links_.any_down())
-    throw UserError(fmt::format("{} cannot reach {}: no path between them", context_.machine.actor_name(t.from),
+    throw UserError(fmt::format("{}{} cannot reach {}: no path between them",
+                                context_.machine.cause_of_cut(t.from, t.to), context_.machine.actor_name(t.from),
                                 context_.machine.actor_name(t.to)));
   t.state = Transfer::State::parked;
   parked_.push_back(id);

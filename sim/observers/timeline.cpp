@@ -22,6 +22,8 @@ void Timeline::finished(const OpRun& run) {
   r.kind = run.op->kind;
   r.stream = run.op->stream;
   r.group = run.op->group;
+  r.work = run.op->work;
+  r.path_class = run.op->message.path;
   r.bytes = run.bytes.value;
   r.latency = run.latency.seconds().value;
   r.limiting = run.limiting;

@@ -18,10 +18,12 @@ struct OpRecord {
   double bytes = 0;                           // of a message
   double latency = 0;                         // s, of a message
   Tag tag = 0;
+  Work work;
   LinkId limiting = -1;
   Kind kind = Kind::mark;
   Stream stream = 0;
   GroupId group = 0;
+  PathClass path_class = PathClass::automatic;
   bool began = true;
   const char* path = "";  // of a message: the name of its route
 };

@@ -18,6 +18,8 @@ class Traffic : public Observer {
   void ended(Seconds end) override { check(end); }
 
   Bytes on_link(LinkId link) const { return on_link_[link]; }
+  /// All that sent or received have numbers below this.
+  Actor actors() const { return static_cast<Actor>(std::max(sent_.size(), received_.size())); }
   Bytes sent(Actor actor) const { return of(sent_, actor); }
   Bytes received(Actor actor) const { return of(received_, actor); }
   std::uint64_t messages() const { return messages_; }

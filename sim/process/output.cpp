@@ -1,9 +1,12 @@
 #include "sim/process/output.hpp"
 
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
+#include <csignal>
 #include <cstdio>
 #include <cstring>
 #include <string>
@@ -11,6 +14,65 @@
 #include "sim/error.hpp"
 
 namespace trainyard {
+namespace {
+
+std::vector<const PlannedOutputs*>& planned_outputs() {
+  static std::vector<const PlannedOutputs*> all;
+  return all;
+}
+
+[[noreturn]] void cannot_write(const std::string& where, int error) {
+  throw UserError(fmt::format("cannot write {}: {}", where, std::strerror(error)));
+}
+
+/// 0, or why not everything of `text` is in `file` and closed.
+int write_and_close(std::FILE* file, std::string_view text) {
+  if (!file) return errno;
+  int error = std::fwrite(text.data(), 1, text.size(), file) == text.size() ? 0 : errno;
+  if (std::fclose(file) != 0 && error == 0) error = errno;
+  return error;
+}
+
+}  // namespace
+
+PlannedOutputs::PlannedOutputs() { planned_outputs().push_back(this); }
+PlannedOutputs::~PlannedOutputs() { std::erase(planned_outputs(), this); }
+
+void PlannedOutputs::add(std::string words, std::filesystem::path file) {
+  files_.emplace_back(std::move(words), std::move(file));
+}
+
+void check_input(const std::filesystem::path& file) {
+  std::error_code ignored;
+  if (!std::filesystem::is_regular_file(file, ignored)) return;  // a device or pipe keeps nothing
+  for (const PlannedOutputs* outputs : planned_outputs())
+    for (const auto& [words, output] : outputs->files_)
+      if (std::filesystem::equivalent(file, output, ignored))
+        throw UserError(fmt::format("{} {}: would overwrite {}, which is read", words, output.string(), file.string()));
+}
+
+void prepare_standard_files() {
+  for (const int number : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
+    if (::fcntl(number, F_GETFD) >= 0 || errno != EBADF) continue;
+    // The lowest number that is free: this one. The wrong way round for 0 and 1, so that using them is an error.
+    const int opened = ::open("/dev/null", number == STDOUT_FILENO ? O_RDONLY : O_WRONLY);
+    if (opened != number && opened >= 0) ::close(opened);
+  }
+  std::signal(SIGXFSZ, SIG_IGN);
+}
+
+void check_printed() {
+  errno = 0;
+  const bool flushed = std::fflush(stdout) == 0;
+  if (flushed && std::ferror(stdout) == 0) return;
+  if (!flushed && errno != 0) cannot_write("to stdout", errno);
+  throw UserError("cannot write to stdout: not everything could be written");
+}
+
+void complain(std::string_view line) {
+  std::fwrite(line.data(), 1, line.size(), stderr);
+  std::fputc('\n', stderr);
+}
 
 void check_writable(const std::filesystem::path& path) {
   if (path == "-") return;
@@ -26,7 +88,7 @@ void check_writable(const std::filesystem::path& path) {
 void write_atomically(const std::filesystem::path& path, std::string_view text) {
   if (path == "-") {
     if (std::fwrite(text.data(), 1, text.size(), stdout) != text.size() || std::fflush(stdout) != 0)
-      throw UserError(fmt::format("cannot write to stdout: {}", std::strerror(errno)));
+      cannot_write("to stdout", errno);
     return;
   }
   check_writable(path);
@@ -34,15 +96,11 @@ void write_atomically(const std::filesystem::path& path, std::string_view text) 
   const bool special = std::filesystem::exists(path) && !std::filesystem::is_regular_file(path);
   const std::filesystem::path target =
       special ? path : std::filesystem::path(fmt::format("{}.{}.tmp", path.string(), ::getpid()));
-  std::FILE* file = std::fopen(target.c_str(), "wb");
-  const bool good = file && std::fwrite(text.data(), 1, text.size(), file) == text.size();
-  const int error = errno;
-  const bool closed = file && std::fclose(file) == 0;
-  if (!good || !closed) {
-    if (!special) std::remove(target.c_str());
-    throw UserError(fmt::format("cannot write {}: {}", path.string(), std::strerror(error)));
-  }
-  if (!special) std::filesystem::rename(target, path);
+  int error = write_and_close(std::fopen(target.c_str(), "wb"), text);
+  if (error == 0 && !special && std::rename(target.c_str(), path.c_str()) != 0) error = errno;
+  if (error == 0) return;
+  if (!special) std::remove(target.c_str());
+  cannot_write(path.string(), error);
 }
 
 }  // namespace trainyard

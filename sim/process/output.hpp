@@ -1,6 +1,9 @@
 #pragma once
 #include <filesystem>
+#include <string>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 namespace trainyard {
 
@@ -10,5 +13,32 @@ namespace trainyard {
 void write_atomically(const std::filesystem::path&, std::string_view text);
 /// Throws UserError if `write_atomically` could not work there (no such folder, a folder itself, no permission).
 void check_writable(const std::filesystem::path&);
+
+/// The files that a command will write, by the words that errors have for them ("--json"): as long as this lives, none
+/// of them can be read.
+class PlannedOutputs {
+ public:
+  PlannedOutputs();
+  ~PlannedOutputs();
+  PlannedOutputs(const PlannedOutputs&) = delete;
+  PlannedOutputs& operator=(const PlannedOutputs&) = delete;
+  void add(std::string words, std::filesystem::path file);
+
+ private:
+  friend void check_input(const std::filesystem::path&);
+  std::vector<std::pair<std::string, std::filesystem::path>> files_;
+};
+
+/// To be called for every file before it is read. Throws UserError where a command plans to write it.
+void check_input(const std::filesystem::path&);
+
+/// Opens what a shell has closed of stdin, stdout and stderr, so that no file of ours takes their numbers: reading from
+/// it and writing to stdout then fail, what goes to stderr is lost. A write beyond the limit of a file's size
+/// (`ulimit -f`) is an error from then on, and no longer the end of the process.
+void prepare_standard_files();
+/// Throws UserError where something that was printed did not get to stdout (a full disk, a closed file).
+void check_printed();
+/// Prints a line to stderr; where that is not possible, nothing.
+void complain(std::string_view line);
 
 }  // namespace trainyard

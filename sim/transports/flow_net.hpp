@@ -34,7 +34,7 @@ class FlowNet {
  private:
   struct Hop {
     LinkId link = 0;
-    std::int32_t weight = 1;
+    float weight = 1;
     std::uint32_t place = 0;  // in the link's list
   };
   // Thousands of flows that end one by one are taken up from cold memory: each lies in two cache lines, a link in one.

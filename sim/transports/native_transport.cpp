@@ -103,7 +103,11 @@ struct NativeTransport::Impl {
     for (const LinkUse& use : flow.links) {
       StandardLinkImpl* link = link_impls[use.link];
       flow.bound = std::min(flow.bound, bandwidth[use.link]);
-      for (std::int32_t i = 0; i < use.weight; ++i) path.push_back(link);
+      if (use.weight < 1)
+        throw UserError(
+            "transport native: messages are striped over several HCAs, which SimGrid's communications cannot "
+            "do; take flow");
+      for (float i = 0; i < use.weight; ++i) path.push_back(link);
     }
     if (flow.cap_link) path.push_back(cap_links[flow.cap_link]->get_impl());
     if (!reusable.empty()) reusable.pop_back();

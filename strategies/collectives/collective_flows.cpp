@@ -1,5 +1,7 @@
 #include "strategies/collectives/collective_flows.hpp"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 
 #include "sim/error.hpp"
@@ -71,40 +73,75 @@ Ops flow_ops(const Collective& collective, Local me, Bytes size) {
 
 namespace {
 
-/// The rings that a modelled collective loads, each with its weight: those of a node whose GPUs are wired to some of the
-/// others only, both ways round; else as many as a node has ranks, which leave it by another one each.
-std::vector<std::pair<Numbering, int>> modelled_rings(GroupPlace place) {
-  const CollectiveSettings& settings = *place.settings;
-  std::vector<std::pair<Numbering, int>> rings;
-  for (const WeightedRing& ring : settings.rings)
-    if (static_cast<int>(ring.order.member.size()) == place.size) {
-      rings.emplace_back(Numbering::along(ring.order), ring.weight);
-      rings.emplace_back(Numbering::along(ring.order).reversed(), ring.weight);
-    }
-  if (!rings.empty()) return rings;
-  const int per_node = settings.ranks_per_node(place.size);
-  const int count = place.size % per_node == 0 && per_node < place.size ? per_node : 1;
-  for (int k = 0; k < count; ++k) rings.emplace_back(channel_ring(place.size, settings, k), 1);
-  return rings;
+/// A ring through a group whose nodes have different numbers of ranks: on each node it begins `shift` ranks further on.
+RingOrder shifted_ring(const std::vector<int>& node_sizes, int shift) {
+  std::vector<int> order;
+  int first = 0;
+  for (const int size : node_sizes) {
+    for (int i = 0; i < size; ++i) order.push_back(first + (i + shift) % size);
+    first += size;
+  }
+  return RingOrder(std::move(order));
 }
 
 }  // namespace
 
-GroupFlow modelled_flow(const CollectiveSettings& settings, const std::vector<Actor>& members) {
-  GroupFlow flow;
+/// The rings: those of a node whose GPUs are wired to some of the others only, both ways round; else as many as a node
+/// has ranks (the smallest one), which leave it by another one each.
+ModelledFlow modelled_flow(const CollectiveSettings& settings, const std::vector<Actor>& members) {
+  ModelledFlow flow;
   const int n = static_cast<int>(members.size());
-  for (const auto& [ring, weight] : modelled_rings({0, n, &settings}))
+  const auto add = [&](const Numbering& ring, int weight) {
+    flow.rings += weight;
     for (int at = 0; at < n; ++at)
       flow.edges.push_back({members[ring.member(at)], members[ring.member((at + 1) % n)], weight});
+  };
+  for (const WeightedRing& ring : settings.rings)
+    if (static_cast<int>(ring.order.member.size()) == n) {
+      add(Numbering::along(ring.order), ring.weight);
+      add(Numbering::along(ring.order).reversed(), ring.weight);
+    }
+  if (flow.rings > 0) return flow;
+  const NodeSpread spread = settings.spread(n);
+  const int rings = spread.nodes > 1 ? spread.fewest : 1;
+  for (int k = 0; k < rings; ++k)
+    if (settings.node_sizes.empty())
+      add(channel_ring(n, settings, k), 1);
+    else
+      add(Numbering::along(shifted_ring(settings.node_sizes, k)), 1);
   return flow;
 }
 
+namespace {
+
+PathClass path_of(LinkKind kind) {
+  switch (kind) {
+    case LinkKind::nvlink:
+      return PathClass::nvlink;
+    case LinkKind::pcie:
+      return PathClass::pcie;
+    case LinkKind::ici:
+      return PathClass::fabric;
+    case LinkKind::hca:
+      return PathClass::network;
+    default:
+      throw InternalError(fmt::format("no rate of a collective goes by {}", name_of(kind)));
+  }
+}
+
+}  // namespace
+
+LinkKind limit_of(PathClass of_join) {
+  for (const LinkKind kind : {LinkKind::nvlink, LinkKind::pcie, LinkKind::ici, LinkKind::hca})
+    if (path_of(kind) == of_join) return kind;
+  throw InternalError("a collective whose rate goes by no link");
+}
+
 ModelledJoin modelled_join(Operation operation, const CollectiveSettings& settings, int ranks, Bytes size) {
-  if (!settings.model) throw InternalError("a modelled collective without a model");
-  const ModelledCost cost = settings.model->cost(operation, size, ranks, settings.ranks_per_node(ranks));
-  int weights = 0;
-  for (const auto& [ring, weight] : modelled_rings({0, ranks, &settings})) weights += weight;
-  return {cost.wire / weights, to_picoseconds(cost.latency), cost.rate / weights};
+  if (!settings.model || !settings.flow) throw InternalError("a modelled collective without a model");
+  const ModelledCost cost = settings.model->cost(operation, size, settings.spread(ranks));
+  const int rings = settings.flow->rings;
+  return {cost.wire / rings, to_picoseconds(cost.latency), cost.rate / rings, path_of(cost.limited_by)};
 }
 
 Ops modelled_ops(Operation operation, Local me, Bytes size) {

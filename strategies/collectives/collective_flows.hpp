@@ -13,7 +13,9 @@ Ops flow_ops(const Collective&, Local, Bytes);
 /// rings as a node has ranks, which leave by another one each), no faster than the model says. Values are not exchanged.
 Ops modelled_ops(Operation, Local, Bytes);
 ModelledJoin modelled_join(Operation, const CollectiveSettings&, int ranks, Bytes);
+/// The links by which the rate of a modelled collective goes. Throws InternalError for `automatic`.
+LinkKind limit_of(PathClass of_join);
 /// Those rings, for programs to name.
-GroupFlow modelled_flow(const CollectiveSettings&, const std::vector<Actor>& members);
+ModelledFlow modelled_flow(const CollectiveSettings&, const std::vector<Actor>& members);
 
 }  // namespace trainyard

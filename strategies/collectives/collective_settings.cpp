@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <numeric>
 
 #include "models/reading/document.hpp"
 
@@ -98,6 +99,26 @@ std::array<int, 2> CollectiveSettings::torus_of(int ranks) const {
 const CollectiveSettings& GroupPlace::plain() {
   static const CollectiveSettings settings;
   return settings;
+}
+
+void CollectiveSettings::place(const std::vector<int>& node_of_rank) {
+  std::vector<int> runs;  // of neighbours
+  for (std::size_t i = 0; i < node_of_rank.size(); ++i)
+    if (i > 0 && node_of_rank[i] == node_of_rank[i - 1])
+      ++runs.back();
+    else
+      runs.push_back(1);
+  const bool even = std::equal(runs.begin() + 1, runs.end(), runs.begin());
+  per_node = runs.size() == 1 ? 0 : std::reduce(runs.begin(), runs.end(), 0, std::gcd<int, int>);
+  node_sizes = even ? std::vector<int>{} : std::move(runs);
+  if (model) model = model->on(node_of_rank);
+}
+
+NodeSpread CollectiveSettings::spread(int ranks) const {
+  if (!node_sizes.empty())
+    return {ranks, static_cast<int>(node_sizes.size()), *std::min_element(node_sizes.begin(), node_sizes.end())};
+  const int per = ranks_per_node(ranks), left = ranks % per;
+  return {ranks, (ranks + per - 1) / per, left > 0 ? left : per};
 }
 
 }  // namespace trainyard

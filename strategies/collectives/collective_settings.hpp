@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "models/hardware/link_kind.hpp"
 #include "sim/program.hpp"
 #include "sim/units.hpp"
 #include "strategies/collectives/numbering.hpp"
@@ -66,12 +67,24 @@ struct ModelledCost {
   Bytes wire;           ///< that a rank sends
   BytesPerSecond rate;  ///< of these
   std::string detail;   ///< its own word for how: a protocol
+  LinkKind limited_by;  ///< the links by which the rate goes
+};
+/// How the ranks of a group lie on nodes.
+struct NodeSpread {
+  int ranks = 1, nodes = 1;
+  int fewest = 1;  ///< ranks on the node that has the fewest
 };
 /// What a library's own collectives cost; made where machine and software are known.
 class CollectiveModel {
  public:
   virtual ~CollectiveModel() = default;
-  virtual ModelledCost cost(Operation, Bytes, int ranks, int per_node) const = 0;
+  virtual ModelledCost cost(Operation, Bytes, NodeSpread) const = 0;
+  /// The model of a group whose members lie on these nodes, where nodes differ: the same for groups on the same types.
+  virtual std::shared_ptr<const CollectiveModel> on(const std::vector<int>& nodes) const = 0;
+};
+/// The ways of a modelled collective.
+struct ModelledFlow : GroupFlow {
+  int rings = 0;  ///< over which its bytes are spread, each with its weight
 };
 
 /// What all ranks of a collective know. Every algorithm reads what concerns it.
@@ -85,15 +98,20 @@ struct CollectiveSettings {
   /// device.h, NCCL_STEPS; src/init.cc, DEFAULT_BUFFSIZES).
   Bytes chunk{512.0 * 1024};
   int per_node = 0;                          ///< neighbouring ranks that share a node; 0: all of them
+  std::vector<int> node_sizes;               ///< neighbours on each node in turn, where these differ
   std::array<int, 2> torus{};                ///< rows and columns; rank r is in row r / columns. 0: the most even split
   std::vector<WeightedRing> rings;           ///< of multi-ring
   SwitchTree switches;                       ///< of collectives in which switches take part
   std::vector<std::vector<double>> amounts;  ///< bytes of all-to-all-v, from a rank (row) to each
   std::shared_ptr<const CollectiveModel> model;  ///< of the fidelity `modelled`
-  std::shared_ptr<const GroupFlow> flow;         ///< of the same: the ways it takes (see modelled_flow)
+  std::shared_ptr<const ModelledFlow> flow;      ///< of the same: the ways it takes (see modelled_flow)
+
+  /// Takes in which node each rank is on, and the model of these nodes.
+  void place(const std::vector<int>& node_of_rank);
 
   /// Neighbouring ranks on one node, in a group of that many.
   int ranks_per_node(int ranks) const { return per_node > 0 && per_node < ranks ? per_node : ranks; }
+  NodeSpread spread(int ranks) const;
   std::array<int, 2> torus_of(int ranks) const;
 };
 

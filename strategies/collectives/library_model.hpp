@@ -15,7 +15,7 @@ struct LibraryModel {
   Sources sources;
 };
 
-/// Throws UserError for clusters of several types of nodes, and for chips that do not speak NCCL.
+/// Throws UserError for chips that do not speak NCCL.
 LibraryModel library_model(const ClusterSpec&);
 
 }  // namespace trainyard

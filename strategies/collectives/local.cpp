@@ -262,6 +262,7 @@ const Op& Local::join_modelled(const ModelledJoin& flow) {
     op.message.bytes = flow.bytes;
     op.message.extra_latency = call_->launch + flow.latency;
     op.message.rate_cap = flow.rate;
+    op.message.path = flow.path;
   });
 }
 

@@ -29,6 +29,7 @@ struct ModelledJoin {
   Bytes bytes;  ///< over an edge of weight 1
   Picoseconds latency;
   BytesPerSecond rate;
+  PathClass path;  ///< whose links set that rate
 };
 
 /// A part of the data of a collective.

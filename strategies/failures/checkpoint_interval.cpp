@@ -9,11 +9,12 @@
 namespace trainyard {
 namespace {
 
-constexpr int kTried = 25;
+constexpr int kTrials = 25;
 constexpr double kRange = 3;              ///< intervals from Daly's over this to Daly's times this
 constexpr std::size_t kFailures = 10000;  ///< that each run goes through, about
 constexpr double kFurthest = 100;         ///< times the best interval: as far as one that is nearly as good is sought
 constexpr double kIntervalRounding = 1e-9;
+constexpr double kSpare = 256;  ///< times the steps between failures that a run may take at most
 
 /// ln of the losses over ln of the interval, as a polynomial: near its bottom the curve is smooth, and the noise of the
 /// draws, which moves the bottom of the points themselves, averages out.
@@ -23,8 +24,8 @@ double bottom(const std::vector<double>& x, const std::vector<double>& y) {
   Eigen::MatrixXd powers(n, kDegree + 1);
   Eigen::VectorXd losses(n);
   for (Eigen::Index i = 0; i < n; ++i) {
-    for (int d = 0; d <= kDegree; ++d) powers(i, d) = std::pow(x[static_cast<std::size_t>(i)], d);
-    losses(i) = y[static_cast<std::size_t>(i)];
+    for (int d = 0; d <= kDegree; ++d) powers(i, d) = std::pow(x[i], d);
+    losses(i) = y[i];
   }
   const Eigen::VectorXd c = powers.colPivHouseholderQr().solve(losses);
   double best = x.front(), least = HUGE_VAL;
@@ -57,9 +58,9 @@ UniformDraws even_draws(std::size_t failures) {
 }
 
 /// The plan with one interval or another, always through the same failures.
-class Tries {
+class IntervalTrials {
  public:
-  Tries(const LongRunPlan& plan, Seconds mtbf) : plan_(plan) {
+  IntervalTrials(const LongRunPlan& plan, Seconds mtbf) : plan_(plan) {
     plan_.failures.clear();
     plan_.steps = 0;
     plan_.until = kFailures * mtbf;
@@ -87,6 +88,14 @@ class Tries {
   LongRunPlan plan_;
 };
 
+/// Several steps as one.
+LongRunPlan in_strides(LongRunPlan plan, double stride) {
+  plan.step = plan.step * stride;
+  if (plan.step_with)
+    plan.step_with = [of_one = plan.step_with, stride](int replicas) { return of_one(replicas) * stride; };
+  return plan;
+}
+
 }  // namespace
 
 Seconds young_interval(Seconds mtbf, Seconds cost) { return Seconds{std::sqrt(2 * mtbf.value * cost.value)}; }
@@ -109,29 +118,36 @@ BestInterval best_interval(const LongRunPlan& given) {
   if (mtbf.value <= 0 || cost.value <= 0)
     throw UserError(mtbf.value <= 0 ? "nothing that fails at random loses work: no interval of checkpoints is the best"
                                     : "a checkpoint stops nothing: the best interval is a step");
+  // So many failures may take more steps than can be counted; an interval has a great many of these then.
+  if (const double steps = kFailures * mtbf / given.step; steps > kMostSteps / kSpare) {
+    const double stride = std::exp2(std::ceil(std::log2(steps * kSpare / kMostSteps)));
+    BestInterval best = best_interval(in_strides(given, stride));
+    best.steps *= stride;
+    return best;
+  }
   BestInterval best;
   best.young = young_interval(mtbf, cost);
   best.daly = daly_interval(mtbf, cost);
   best.shortest = given.checkpoint.write - cost;
-  const Tries tries(given, mtbf);
+  const IntervalTrials tries(given, mtbf);
   const double least = std::max(1.0, std::ceil(best.shortest / given.step * (1 - kIntervalRounding)));
   const Seconds about = std::max(best.daly, best.shortest);
   std::vector<double> x, y;
   double last = 0;
-  for (int i = 0; i < kTried; ++i) {
-    const double share = 2.0 * i / (kTried - 1) - 1;
+  for (int i = 0; i < kTrials; ++i) {
+    const double share = 2.0 * i / (kTrials - 1) - 1;
     const double steps = std::max(least, std::round(about / given.step * std::pow(kRange, share)));
     if (steps == last) continue;
     last = steps;
-    best.tried.push_back({given.step * steps, tries.goodput(steps)});
+    best.trials.push_back({given.step * steps, tries.goodput(steps)});
     x.push_back(std::log(steps));
-    y.push_back(std::log(1 / std::max(best.tried.back().goodput, 1e-300) - 1));
+    y.push_back(std::log(1 / std::max(best.trials.back().goodput, 1e-300) - 1));
   }
   constexpr std::size_t kEnough = 12;  // fewer points are whole steps side by side: the best of them is the answer
   if (x.size() >= kEnough)
     best.steps = std::exp(bottom(x, y));
   else
-    best.steps = std::exp(x[static_cast<std::size_t>(std::min_element(y.begin(), y.end()) - y.begin())]);
+    best.steps = std::exp(x[std::min_element(y.begin(), y.end()) - y.begin()]);
   best.simulated = given.step * best.steps;
   best.steps = std::max(least, std::round(best.steps));
   best.goodput = tries.goodput(best.steps);

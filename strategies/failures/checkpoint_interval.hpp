@@ -22,11 +22,11 @@ struct BestInterval {
   double goodput = 0;   ///< there, of these runs
   double steps = 1;     ///< the same interval in whole steps
   Seconds from, until;  ///< between these the goodput is within `kNearBest` of that: how flat the optimum is
-  struct Tried {
+  struct Trial {
     Seconds interval;
     double goodput = 0;
   };
-  std::vector<Tried> tried;  ///< what was simulated, from which the best is known
+  std::vector<Trial> trials;  ///< what was simulated, from which the best is known
 };
 constexpr double kNearBest = 1e-3;
 

@@ -14,7 +14,7 @@ namespace trainyard {
 namespace {
 
 /// A share on its way: by the memory of a socket.
-struct Passage {
+struct ShareRoute {
   Actor rank = 0, host = 0, store = 0;
   Bytes bytes;
 };
@@ -31,7 +31,7 @@ Op message(Kind kind, std::size_t stream, std::size_t slot, Tag tag, Bytes bytes
 
 /// The socket that a GPU hangs at: the one of the best way.
 DeviceId socket_of(const ClusterMachine& machine, DeviceId gpu) {
-  const int node = machine.graph().devices()[static_cast<std::size_t>(gpu)].node;
+  const int node = machine.graph().devices()[gpu].node;
   const std::vector<DeviceId> cpus = machine.graph().all(DeviceKind::cpu, node);
   const auto wires = [&](DeviceId cpu) {
     return machine.path(machine.actor(gpu), machine.actor(cpu), PathClass::automatic).latency();
@@ -69,7 +69,7 @@ class Actors {
 };
 
 /// From one end to the host, then, whole, to the other.
-void add_passage(Actors& actors, const Passage& p, bool write) {
+void add_passage(Actors& actors, const ShareRoute& p, bool write) {
   const Actor from = write ? p.rank : p.store, to = write ? p.store : p.rank;
   const Tag tag = static_cast<Tag>(p.rank) + 1;
   actors.add(from, message(Kind::send, actors.stream(from), actors.peer(from, p.host), tag, p.bytes));
@@ -97,13 +97,14 @@ class LastOfRanks : public Observer {
 };
 
 /// The machine with the store, and every share's way.
-struct Site {
+struct CheckpointMachine {
   ClusterMachine cluster;
   std::optional<StorageMachine> shared;
-  std::vector<Passage> passages;
+  std::vector<ShareRoute> routes;
   Actor actors = 0;
 
-  Site(const ClusterSpec& spec, const SoftwareStack& stack, const CheckpointPlan& plan) : cluster(spec, stack) {
+  CheckpointMachine(const ClusterSpec& spec, const SoftwareStack& stack, const CheckpointPlan& plan)
+      : cluster(spec, stack) {
     if (plan.store) shared.emplace(cluster, *plan.store);
     for (const Device& device : cluster.graph().devices())
       actors += device.kind != DeviceKind::hca && device.kind != DeviceKind::pcie_switch ? 1 : 0;
@@ -112,7 +113,7 @@ struct Site {
     if (shared)
       for (std::size_t i = 0; i < shared->sockets().size(); ++i) doors[shared->sockets()[i]] = i;
     for (const CheckpointPlan::Share& share : plan.shares) {
-      Passage& p = passages.emplace_back();
+      ShareRoute& p = routes.emplace_back();
       p.rank = share.rank;
       p.bytes = share.bytes;
       p.host = cluster.actor(socket_of(cluster, cluster.device(share.rank)));
@@ -121,7 +122,7 @@ struct Site {
   }
 
   Actor drive_of(Actor rank) const {
-    const Device& gpu = cluster.graph().devices()[static_cast<std::size_t>(cluster.device(rank))];
+    const Device& gpu = cluster.graph().devices()[cluster.device(rank)];
     const std::vector<DeviceId> drives = cluster.graph().all(DeviceKind::nvme, gpu.node);
     if (drives.empty())
       fail(cluster.spec().place, fmt::format("a checkpoint on local drives, but {} has none (say nvme: {{count, …}})",
@@ -132,23 +133,21 @@ struct Site {
   /// Every share goes to its store, or back.
   Programs programs(bool write) const {
     Actors all(actors);
-    for (const Passage& p : passages) add_passage(all, p, write);
+    for (const ShareRoute& p : routes) add_passage(all, p, write);
     return all.take_programs();
   }
 };
 
-Bytes check_capacity(const Site& site, const CheckpointPlan& plan) {
+Bytes check_capacity(const CheckpointMachine& site, const CheckpointPlan& plan) {
   std::map<Actor, Bytes> held;
-  for (const Passage& p : site.passages) held[plan.store ? 0 : p.store] += p.bytes;
+  for (const ShareRoute& p : site.routes) held[plan.store ? 0 : p.store] += p.bytes;
   Bytes fullest;
   for (const auto& [at, bytes] : held) {
     fullest = std::max(fullest, bytes);
     const Bytes capacity =
         plan.store
             ? plan.store->capacity
-            : site.cluster.spec()
-                  .type_of(site.cluster.graph().devices()[static_cast<std::size_t>(site.cluster.device(at))].node)
-                  .nvme.capacity;
+            : site.cluster.spec().type_of(site.cluster.graph().devices()[site.cluster.device(at)].node).nvme.capacity;
     if (capacity.value > 0 && bytes > capacity)
       throw UserError(fmt::format("{} of a checkpoint on {}, which holds {}", show(bytes),
                                   plan.store ? plan.store->name : site.cluster.actor_name(at), show(capacity)));
@@ -170,7 +169,7 @@ std::vector<CheckpointPlan::Share> checkpoint_shares(Bytes state, int ranks, boo
 
 CheckpointWrite simulate_checkpoint_write(const ClusterSpec& spec, const SoftwareStack& stack,
                                           const CheckpointPlan& plan) {
-  Site site(spec, stack, plan);
+  CheckpointMachine site(spec, stack, plan);
   CheckpointWrite result;
   result.fullest = check_capacity(site, plan);
   LastOfRanks last(spec.gpus());
@@ -180,7 +179,7 @@ CheckpointWrite simulate_checkpoint_write(const ClusterSpec& spec, const Softwar
 }
 
 Seconds simulate_checkpoint_load(const ClusterSpec& spec, const SoftwareStack& stack, const CheckpointPlan& plan) {
-  Site site(spec, stack, plan);
+  CheckpointMachine site(spec, stack, plan);
   return run_programs(site.machine(), site.programs(false)).end;
 }
 

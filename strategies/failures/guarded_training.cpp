@@ -177,9 +177,9 @@ class GuardedLeader : public CoroutineProgram {
     const Op listen = guarded_signal(Kind::recv, joins_, kAnyPeer, kJoin);
     const Op timer = guarded_work(Kind::delay, timer_, plan_.timeout, GuardedCall::none);
     std::vector<int> come, waited_for;
-    for (const int worker : std::exchange(rejoining_, {})) alive_[static_cast<std::size_t>(worker)] = true;
+    for (const int worker : std::exchange(rejoining_, {})) alive_[worker] = true;
     for (int worker = 0; worker < plan_.workers; ++worker)
-      if (alive_[static_cast<std::size_t>(worker)]) waited_for.push_back(worker);
+      if (alive_[worker]) waited_for.push_back(worker);
     for (const int worker : waited_for) co_yield give_and_take(worker);
     co_yield timer;
     bool timed = true;
@@ -195,13 +195,13 @@ class GuardedLeader : public CoroutineProgram {
         timed = false;
         for (const int worker : waited_for)
           training_.executor().cancel(plan_.leader(), static_cast<Stream>(plan_.workers + worker));
-        for (const int worker : waited_for) alive_[static_cast<std::size_t>(worker)] = false;
+        for (const int worker : waited_for) alive_[worker] = false;
         if (plan_.elastic && !come.empty()) waited_for.clear();
       }
       // Without the others nothing can go on: whoever is back gets the weights of this very step.
       if (timed || waited_for.empty()) continue;
       for (const int worker : std::exchange(rejoining_, {})) {
-        alive_[static_cast<std::size_t>(worker)] = true;
+        alive_[worker] = true;
         co_yield give_and_take(worker);
       }
     }

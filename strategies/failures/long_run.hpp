@@ -8,7 +8,7 @@
 
 namespace trainyard {
 
-/// A failure that is said, not drawn: at a time, or when so many steps have ended.
+/// A prescribed failure, not a drawn one: at a time, or when so many steps have ended.
 struct SetFailure {
   Seconds at;
   double after_step = -1;  ///< −1: at the time
@@ -17,7 +17,7 @@ struct SetFailure {
   int node = -1;  ///< it stands in; while that is away, nothing of it fails. −1: in none
 };
 
-/// What became of a failure that was said.
+/// What became of a prescribed failure.
 struct SetFailureOutcome {
   bool happened = false;  ///< false: the training had ended
   bool idle = false;      ///< its node was away already: nothing happened
@@ -75,11 +75,15 @@ struct LongRunResult {
   double checkpoints = 0, failures = 0;
   double lost_steps = 0;                      ///< whole steps done again
   std::map<std::string, double> failures_of;  ///< by kind of part
-  std::vector<SetFailureOutcome> said;        ///< of each failure of the plan, in its order
+  std::vector<SetFailureOutcome> prescribed;  ///< of each failure of the plan, in its order
   double goodput() const { return end.value > 0 ? useful / end : 1; }
 };
 
-/// Runs it, an event at a time. Memory does not grow with its length. Throws UserError where it would never end.
+/// The steps that a double tells apart.
+constexpr double kMostSteps = 9007199254740992;
+
+/// Runs it, an event at a time. Memory does not grow with its length. Throws UserError where it would never end,
+/// and for more than `kMostSteps`.
 LongRunResult run_long(const LongRunPlan&);
 
 }  // namespace trainyard

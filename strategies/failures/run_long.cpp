@@ -8,7 +8,7 @@
 
 #include "sim/error.hpp"
 #include "sim/timer_queue.hpp"
-#include "strategies/failures/long_run_books.hpp"
+#include "strategies/failures/long_run_totals.hpp"
 #include "strategies/failures/node_pool.hpp"
 #include "strategies/failures/saved_work.hpp"
 
@@ -16,11 +16,11 @@ namespace trainyard {
 namespace {
 
 /// In the order in which what happens at one time takes effect: a step that ends when something fails has ended.
-enum class Happens : std::uint8_t { phase_ends, written, repaired, fails_as_said, fails };
-struct Happening {
-  Happens what = Happens::phase_ends;
+enum class EventKind : std::uint8_t { phase_ends, written, repaired, prescribed_failure, fails };
+struct Event {
+  EventKind what = EventKind::phase_ends;
   std::size_t number = 0;  // of the prescribed failure
-  auto operator<=>(const Happening&) const = default;
+  auto operator<=>(const Event&) const = default;
 };
 
 enum class Phase : std::uint8_t { training, stall, waits_for_write, down, waits_for_node, ended };
@@ -38,8 +38,8 @@ class LongRun {
         by_steps_(plan.failures),
         pool_(plan.nodes > 0 ? plan.nodes : plan.replicas, plan.replicas, plan.recovery.spares) {
     for (std::size_t i = 0; i < plan.failures.size(); ++i)
-      if (plan.failures[i].after_step < 0) note(Happens::fails_as_said, plan.failures[i].at.value, i);
-    result_.said.resize(plan.failures.size());
+      if (plan.failures[i].after_step < 0) note(EventKind::prescribed_failure, plan.failures[i].at.value, i);
+    result_.prescribed.resize(plan.failures.size());
   }
 
   LongRunResult run() {
@@ -59,7 +59,7 @@ class LongRun {
       timers_.collect(next * (1 + kEventRounding), due_);
       now_ = next;
       std::sort(due_.begin(), due_.end());
-      for (const Happening& happening : due_)
+      for (const Event& happening : due_)
         if (phase_ != Phase::ended) happen(happening);
     }
     return result_;
@@ -67,8 +67,8 @@ class LongRun {
 
  private:
   const LongRunPlan& plan_;
-  TimerQueue<Happening> timers_;
-  std::vector<Happening> due_;
+  TimerQueue<Event> timers_;
+  std::vector<Event> due_;
   LongRunResult result_;
   Phase phase_ = Phase::training;
   double now_ = 0;
@@ -84,25 +84,25 @@ class LongRun {
   NodePool pool_;
   bool must_load_ = false;  ///< the restart reads a checkpoint
 
-  TimerId note(Happens what, double at, std::size_t number = 0) { return timers_.at(at, {what, number}); }
+  TimerId note(EventKind what, double at, std::size_t number = 0) { return timers_.at(at, {what, number}); }
   double pace() const {
     const int left = std::max(1, pool_.replicas());
     if (left == plan_.replicas) return plan_.step.value;
     return plan_.step_with ? plan_.step_with(left).value : plan_.step.value * plan_.replicas / left;
   }
 
-  void happen(const Happening& happening) {
+  void happen(const Event& happening) {
     switch (happening.what) {
-      case Happens::phase_ends:
+      case EventKind::phase_ends:
         phase_timed_ = false;
         return end_phase();
-      case Happens::written:
+      case EventKind::written:
         return written();
-      case Happens::repaired:
+      case EventKind::repaired:
         return repaired();
-      case Happens::fails_as_said:
+      case EventKind::prescribed_failure:
         return fail_as_said(happening.number);
-      case Happens::fails: {
+      case EventKind::fails: {
         const FailingParts& part = drawn_.part();
         next_failure();
         return fail(part.name, part.takes_node);
@@ -111,13 +111,13 @@ class LongRun {
   }
 
   void next_failure() {
-    if (drawn_.any()) note(Happens::fails, now_ + drawn_.next().value);
+    if (drawn_.any()) note(EventKind::fails, now_ + drawn_.next().value);
   }
 
   void enter(Phase phase, double duration) {
     phase_ = phase;
     since_ = now_;
-    phase_timer_ = note(Happens::phase_ends, now_ + duration);
+    phase_timer_ = note(EventKind::phase_ends, now_ + duration);
     phase_timed_ = true;
   }
   /// Books the time of the phase that ends now.
@@ -217,7 +217,7 @@ class LongRun {
       if (!writing_) work_.end_checkpoint();
       hopeless_ = 0;
     }
-    if (writing_) write_timer_ = note(Happens::written, now_ + write - stall);
+    if (writing_) write_timer_ = note(EventKind::written, now_ + write - stall);
   }
   double undisturbed_until() {
     const double next = timers_.next(), end = plan_.until.value > 0 ? plan_.until.value : HUGE_VAL;
@@ -236,7 +236,7 @@ class LongRun {
     ++result_.checkpoints;
     work_.begin_checkpoint();
     if (plan_.checkpoint.write > plan_.checkpoint.stall) {
-      write_timer_ = note(Happens::written, now_ + plan_.checkpoint.write.value);
+      write_timer_ = note(EventKind::written, now_ + plan_.checkpoint.write.value);
       writing_ = true;
     }
     enter(Phase::stall, plan_.checkpoint.stall.value);
@@ -256,7 +256,7 @@ class LongRun {
   }
   void fail_as_said(std::size_t number) {
     const SetFailure& failure = plan_.failures[number];
-    SetFailureOutcome& outcome = result_.said[number];
+    SetFailureOutcome& outcome = result_.prescribed[number];
     const double lost_steps = result_.lost_steps;
     const Seconds lost_work = result_.lost_work;
     outcome.happened = true;
@@ -288,7 +288,7 @@ class LongRun {
     writing_ = false;
     pool_.take_back_waiting();
     if (takes_node && pool_.lose(node) && plan_.recovery.repair.value > 0)
-      note(Happens::repaired, now_ + plan_.recovery.repair.value);
+      note(EventKind::repaired, now_ + plan_.recovery.repair.value);
     const bool keeps = plan_.recovery.elastic && plan_.recovery.state_survives && takes_node && can_do_without();
     if (!keeps) fall_back();
     must_load_ |= !keeps;
@@ -297,7 +297,7 @@ class LongRun {
   }
 
   void fall_back() {
-    const SavedWork::Lost lost = work_.fall_back();
+    const SavedWork::LostWork lost = work_.fall_back();
     result_.lost_work += lost.work;
     result_.lost_steps += lost.steps;
   }
@@ -319,7 +319,7 @@ class LongRun {
     const double done = std::ceil((now_ - since_) / pace() * (1 - kEventRounding));
     if (phase_timed_) timers_.cancel(phase_timer_);
     target_ = std::min(target_, work_.steps() + std::max(done, 1.0));
-    phase_timer_ = note(Happens::phase_ends, std::max(now_, since_ + (target_ - work_.steps()) * pace()));
+    phase_timer_ = note(EventKind::phase_ends, std::max(now_, since_ + (target_ - work_.steps()) * pace()));
     phase_timed_ = true;
   }
 
@@ -345,6 +345,12 @@ class LongRun {
 
 }  // namespace
 
-LongRunResult run_long(const LongRunPlan& plan) { return LongRun(plan).run(); }
+LongRunResult run_long(const LongRunPlan& plan) {
+  const double steps = plan.steps > 0 ? plan.steps : plan.until / plan.step;
+  if (steps > kMostSteps)
+    throw UserError(fmt::format("the training has {:.3g} steps of {}; at most {:.3g} are counted", steps,
+                                show(plan.step), kMostSteps));
+  return LongRun(plan).run();
+}
 
 }  // namespace trainyard

@@ -28,13 +28,13 @@ class SavedWork {
     return more;
   }
 
-  struct Lost {
+  struct LostWork {
     double steps = 0;
     Seconds work;
   };
   /// Back to the last whole checkpoint.
-  Lost fall_back() {
-    const Lost lost{steps_ - saved_, Seconds{before_snapshot_ + after_snapshot_}};
+  LostWork fall_back() {
+    const LostWork lost{steps_ - saved_, Seconds{before_snapshot_ + after_snapshot_}};
     before_snapshot_ = after_snapshot_ = 0;
     steps_ = snapshot_ = saved_;
     return lost;

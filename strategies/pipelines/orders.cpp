@@ -11,16 +11,12 @@ std::string refuse_chunks(const PipelineShape& shape) {
   return fmt::format("{} model chunks a stage; it runs a stage as one (interleaved-1f1b takes more)", shape.chunks);
 }
 
-void TaskOrder::forward(int chunk) {
-  tasks_.push_back({PipelineTask::Pass::forward, forwards_[static_cast<std::size_t>(chunk)]++, chunk});
-}
+void TaskOrder::forward(int chunk) { tasks_.push_back({PipelineTask::Pass::forward, forwards_[chunk]++, chunk}); }
 
-void TaskOrder::backward(int chunk) {
-  tasks_.push_back({PipelineTask::Pass::backward, backwards_[static_cast<std::size_t>(chunk)]++, chunk});
-}
+void TaskOrder::backward(int chunk) { tasks_.push_back({PipelineTask::Pass::backward, backwards_[chunk]++, chunk}); }
 
 void TaskOrder::backward_input(int chunk) {
-  const int micro_batch = backwards_[static_cast<std::size_t>(chunk)]++;
+  const int micro_batch = backwards_[chunk]++;
   tasks_.push_back({PipelineTask::Pass::backward_input, micro_batch, chunk});
   tasks_owed_.push_back({PipelineTask::Pass::backward_weights, micro_batch, chunk});
 }

@@ -21,7 +21,7 @@ class TaskOrder {
   /// The oldest gradient by the weights that is still owed.
   void backward_weights();
 
-  int forwards(int chunk = 0) const { return forwards_[static_cast<std::size_t>(chunk)]; }
+  int forwards(int chunk = 0) const { return forwards_[chunk]; }
   std::size_t owed() const { return tasks_owed_.size() - paid_; }
   std::vector<PipelineTask> take() { return std::move(tasks_); }
 

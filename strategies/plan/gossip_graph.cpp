@@ -29,8 +29,8 @@ Gossip Gossip::joined(int ranks, const Edges& edges) {
     if (a < 0 || b < 0 || a >= ranks || b >= ranks)
       throw UserError(fmt::format("edge {} - {}, but there are ranks 0 to {}", a, b, ranks - 1));
     if (a == b) throw UserError(fmt::format("an edge from rank {} to itself", a));
-    gossip.fixed_[static_cast<std::size_t>(a)].push_back(b);
-    gossip.fixed_[static_cast<std::size_t>(b)].push_back(a);
+    gossip.fixed_[a].push_back(b);
+    gossip.fixed_[b].push_back(a);
   }
   for (std::vector<int>& of : gossip.fixed_) {
     std::sort(of.begin(), of.end());
@@ -82,21 +82,21 @@ const std::vector<int>& Gossip::partners(std::int64_t round) const {
   shuffle(order, seed_, static_cast<std::uint64_t>(round));
   at->second.assign(order.size(), -1);
   for (std::size_t i = 0; i + 1 < order.size(); i += 2) {
-    at->second[static_cast<std::size_t>(order[i])] = order[i + 1];
-    at->second[static_cast<std::size_t>(order[i + 1])] = order[i];
+    at->second[order[i]] = order[i + 1];
+    at->second[order[i + 1]] = order[i];
   }
   if (partners_.size() > most_kept) partners_.erase(at == partners_.begin() ? std::next(at) : partners_.begin());
   return at->second;
 }
 
 std::vector<int> Gossip::neighbours(int rank, std::int64_t round) const {
-  if (!drawn_) return fixed_[static_cast<std::size_t>(rank)];
-  const int partner = partners(round)[static_cast<std::size_t>(rank)];
+  if (!drawn_) return fixed_[rank];
+  const int partner = partners(round)[rank];
   return partner < 0 ? std::vector<int>{} : std::vector<int>{partner};
 }
 
 std::vector<int> Gossip::all_neighbours(int rank) const {
-  if (!drawn_) return fixed_[static_cast<std::size_t>(rank)];
+  if (!drawn_) return fixed_[rank];
   std::vector<int> all;
   for (int other = 0; other < ranks_; ++other)
     if (other != rank) all.push_back(other);
@@ -120,15 +120,15 @@ std::vector<int> Gossip::cut_off() const {
   while (!open.empty() && !drawn_) {
     const int rank = open.back();
     open.pop_back();
-    for (const int neighbour : fixed_[static_cast<std::size_t>(rank)])
-      if (char& seen = reached[static_cast<std::size_t>(neighbour)]; seen == 0) {
+    for (const int neighbour : fixed_[rank])
+      if (char& seen = reached[neighbour]; seen == 0) {
         seen = 1;
         open.push_back(neighbour);
       }
   }
   std::vector<int> rest;
   for (int rank = 0; rank < ranks_; ++rank)
-    if (reached[static_cast<std::size_t>(rank)] == 0) rest.push_back(rank);
+    if (reached[rank] == 0) rest.push_back(rank);
   return rest;
 }
 

@@ -55,10 +55,10 @@ class BucketFiller {
 template <class Add>
 void in_backward_order(const Network& network, const std::vector<int>& layers, Add add) {
   for (auto number = layers.rbegin(); number != layers.rend(); ++number) {
-    const Layer& layer = network.layers[static_cast<std::size_t>(*number)];
+    const Layer& layer = network.layers[*number];
     for (int kernel = 0; kernel < static_cast<int>(layer.backward.size()); ++kernel)
-      for (const int tensor : layer.backward[static_cast<std::size_t>(kernel)].gradients_ready)
-        add(*number, kernel, tensor, layer.parameters[static_cast<std::size_t>(tensor)]);
+      for (const int tensor : layer.backward[kernel].gradients_ready)
+        add(*number, kernel, tensor, layer.parameters[tensor]);
   }
 }
 

@@ -1,7 +1,6 @@
 // Which ranks of a mesh exchange what with each other.
 #include <algorithm>
 #include <map>
-#include <numeric>
 
 #include "sim/error.hpp"
 #include "strategies/collectives/collective_flows.hpp"
@@ -10,17 +9,16 @@
 namespace trainyard {
 namespace {
 
-/// Neighbours in a group that share a node, where all nodes have as many of them; 0: all are on one node.
-int ranks_per_node(const std::vector<int>& members, const std::vector<int>& node_of_rank) {
-  int common = 0, run = 0;
-  for (std::size_t i = 0; i < members.size(); ++i) {
-    ++run;
-    const auto node = [&](std::size_t at) { return node_of_rank[static_cast<std::size_t>(members[at])]; };
-    if (i + 1 < members.size() && node(i) == node(i + 1)) continue;
-    common = std::gcd(common, run);
-    run = 0;
-  }
-  return common == static_cast<int>(members.size()) ? 0 : common;
+std::vector<int> nodes_of(const std::vector<int>& members, const std::vector<int>& node_of_rank) {
+  std::vector<int> nodes;
+  for (const int member : members) nodes.push_back(node_of_rank[member]);
+  return nodes;
+}
+
+/// Do collectives of the two take the same time?
+bool alike(const LaneGroup& a, const LaneGroup& b) {
+  return a.members.size() == b.members.size() && a.settings.per_node == b.settings.per_node &&
+         a.settings.node_sizes == b.settings.node_sizes && a.settings.model == b.settings.model;
 }
 
 /// Ranks with the same part of what a zero group shares out.
@@ -54,7 +52,7 @@ std::vector<int> members_of(const TrainingPlan& plan, Lane lane, int rank) {
     case Lane::tied: {
       const std::vector<int> stages = plan.mesh.group(rank, Axis::pipeline);
       const int last = plan.schedule ? plan.schedule->place_of(plan.virtual_stages() - 1, plan.pipeline).stage : 0;
-      const int ends[] = {stages.front(), stages[static_cast<std::size_t>(last)]};
+      const int ends[] = {stages.front(), stages[last]};
       if (ends[0] == ends[1] || (ends[0] != rank && ends[1] != rank)) return {rank};
       return {ends[0], ends[1]};
     }
@@ -97,18 +95,15 @@ LaneGroups groups_of(const TrainingPlan& plan, Lane lane, const std::vector<int>
   LaneGroups lanes;
   lanes.of_rank.assign(static_cast<std::size_t>(plan.ranks()), -1);
   for (int rank = 0; rank < plan.ranks(); ++rank) {
-    if (lanes.of_rank[static_cast<std::size_t>(rank)] >= 0) continue;
+    if (lanes.of_rank[rank] >= 0) continue;
     LaneGroup group{members_of(plan, lane, rank), settings};
     if (group.members.size() < 2) continue;
-    for (const int member : group.members)
-      lanes.of_rank[static_cast<std::size_t>(member)] = static_cast<int>(lanes.groups.size());
-    group.settings.per_node = ranks_per_node(group.members, node_of_rank);
+    for (const int member : group.members) lanes.of_rank[member] = static_cast<int>(lanes.groups.size());
+    group.settings.place(nodes_of(group.members, node_of_rank));
     if (static_cast<int>(group.members.size()) != plan.ranks()) group.settings.rings.clear();
     if (settings.fidelity == Fidelity::modelled)
-      group.settings.flow = std::make_shared<GroupFlow>(modelled_flow(group.settings, group.members));
-    const LaneGroup& before = lanes.groups.empty() ? group : lanes.groups.front();
-    lanes.alike = lanes.alike && before.members.size() == group.members.size() &&
-                  before.settings.per_node == group.settings.per_node;
+      group.settings.flow = std::make_shared<ModelledFlow>(modelled_flow(group.settings, group.members));
+    lanes.alike = lanes.alike && (lanes.groups.empty() || alike(lanes.groups.front(), group));
     lanes.groups.push_back(std::move(group));
   }
   return lanes;
@@ -135,9 +130,9 @@ void make_lanes(TrainingPlan& plan, const std::vector<int>& node_of_rank, const 
     groups = groups_of(plan, lane, node_of_rank, choice.settings);
     for (const LaneGroup& group : groups.groups)
       for (int o = 0; o < kOperations; ++o)
-        if (const Collective* algorithm = choice.algorithms[static_cast<std::size_t>(o)]) {
+        if (const Collective* algorithm = choice.algorithms[o]) {
           require_fits(*algorithm, {0, static_cast<int>(group.members.size()), &group.settings}, where);
-          groups.algorithm[static_cast<std::size_t>(o)] = algorithm;
+          groups.algorithm[o] = algorithm;
         }
   }
 }

@@ -12,9 +12,7 @@ void mark_tied(const TrainingPlan& plan, int stage, std::vector<GradientBucket>&
   const int last = static_cast<int>(plan.network->layers.size()) - 1;
   for (GradientBucket& bucket : buckets)
     for (const GradientBucket::Part& part : bucket.parts) {
-      const std::string& name = plan.network->layers[static_cast<std::size_t>(part.layer)]
-                                    .parameters[static_cast<std::size_t>(part.tensor)]
-                                    .name;
+      const std::string& name = plan.network->layers[part.layer].parameters[part.tensor].name;
       if ((stage == 0 && part.layer == 0 && part.tensor == 0) || (part.layer == last && name == "output.weight"))
         bucket.late = true;
     }
@@ -42,11 +40,10 @@ void divide(TrainingPlan& plan, const std::vector<std::vector<int>>& layers_of_v
   for (StagePlan& of : plan.stages) of.chunks.resize(static_cast<std::size_t>(plan.pipeline.chunks));
   for (int v = 0; v < static_cast<int>(layers_of_virtual_stages.size()); ++v) {
     const PipelinePlace at = plan.schedule ? plan.schedule->place_of(v, plan.pipeline) : PipelinePlace{};
-    plan.stages[static_cast<std::size_t>(at.stage)].chunks[static_cast<std::size_t>(at.chunk)] =
-        layers_of_virtual_stages[static_cast<std::size_t>(v)];
+    plan.stages[at.stage].chunks[at.chunk] = layers_of_virtual_stages[v];
   }
   for (int stage = 0; stage < plan.mesh.pipeline; ++stage) {
-    StagePlan& of = plan.stages[static_cast<std::size_t>(stage)];
+    StagePlan& of = plan.stages[stage];
     of.tasks = plan.schedule ? plan.schedule->tasks(stage, plan.pipeline) : one_stage_tasks(plan.micro_batches);
     of.buckets = buckets_of(plan, of, buckets);
     mark_tied(plan, stage, of.buckets);

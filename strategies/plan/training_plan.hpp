@@ -48,9 +48,7 @@ struct LaneGroups {
   std::array<const Collective*, kOperations> algorithm{};
   bool alike = true;  ///< groups of one size, and with as many ranks a node
   bool used() const { return !groups.empty(); }
-  const LaneGroup& of(int rank) const {
-    return groups[static_cast<std::size_t>(of_rank[static_cast<std::size_t>(rank)])];
-  }
+  const LaneGroup& of(int rank) const { return groups[of_rank[rank]]; }
 };
 
 /// Ranks of one pipeline stage have this in common.
@@ -128,7 +126,7 @@ struct TrainingPlan : StepOptions {
   const LaneGroups& lane(Lane l) const { return lanes[static_cast<std::size_t>(l)]; }
   LaneGroups& lane(Lane l) { return lanes[static_cast<std::size_t>(l)]; }
   int ranks() const { return mesh.ranks(); }
-  const StagePlan& stage_of(int rank) const { return stages[static_cast<std::size_t>(mesh.of(rank).pipeline)]; }
+  const StagePlan& stage_of(int rank) const { return stages[mesh.of(rank).pipeline]; }
   int virtual_stages() const { return pipeline.stages * pipeline.chunks; }
   bool coordinated() const {
     return lane(Lane::gradients).used() && (wait_kernel != 0 || (bucket_copy && host_buckets));

@@ -6,9 +6,7 @@
 
 namespace trainyard {
 
-bool InputBatches::used() const {
-  return step_.plan.input.used() && step_.plan.input.loader_of_rank[static_cast<std::size_t>(step_.rank)] >= 0;
-}
+bool InputBatches::used() const { return step_.plan.input.used() && step_.plan.input.loader_of_rank[step_.rank] >= 0; }
 
 Ops InputBatches::take() {
   if (step_.plan.input.asks && step_.at.tensor == 0) {

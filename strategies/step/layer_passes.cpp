@@ -22,14 +22,14 @@ LayerPasses::LayerPasses(StepContext& step, LaneCollectives& collectives, Gradie
       ends_(step.stage.chunks.size()) {
   for (const PipelineTask& task : step.stage.tasks) {
     if (task.pass != Pass::backward && task.pass != Pass::backward_weights) continue;
-    Ends& ends = ends_[static_cast<std::size_t>(task.chunk)];
+    Ends& ends = ends_[task.chunk];
     if (ends.first < 0) ends.first = task.micro_batch;
     ends.last = task.micro_batch;
   }
 }
 
 Ops LayerPasses::pass(Pass pass, int layer, const PipelineTask& task) {
-  const Ends& ends = ends_[static_cast<std::size_t>(task.chunk)];
+  const Ends& ends = ends_[task.chunk];
   const bool first = task.micro_batch == ends.first, last = task.micro_batch == ends.last;
   const bool makes_gradients = pass == Pass::backward || pass == Pass::backward_weights;
   if (step_.shards_parameters()) co_yield parameters_.prefetch();
@@ -43,7 +43,7 @@ Ops LayerPasses::pass(Pass pass, int layer, const PipelineTask& task) {
   exchanges_.assign(table.places, {});
   for (const PassItem& item : table.items) {
     for (const std::int16_t place : item.waits_for)
-      if (place >= 0) step_.waits.add(exchanges_[static_cast<std::size_t>(place)]);
+      if (place >= 0) step_.waits.add(exchanges_[place]);
     if (item.what == PassItem::What::exchange) {
       while (step_.waits.any()) co_yield step_.take_waits();
       if (step_.plan.values) co_yield step_.call(call_of(pass), {layer, task.micro_batch, item.exchange, buffer});
@@ -51,7 +51,7 @@ Ops LayerPasses::pass(Pass pass, int layer, const PipelineTask& task) {
         co_yield modelled_exchange(item);
       else
         co_yield exchange(item, static_cast<std::uint16_t>(buffer + 2 * item.exchange));
-      exchanges_[static_cast<std::size_t>(item.place)] = collectives_.end_of(item.lane);
+      exchanges_[item.place] = collectives_.end_of(item.lane);
       continue;
     }
     while (step_.waits.exceed_one_op()) co_yield step_.take_waits();
@@ -59,7 +59,7 @@ Ops LayerPasses::pass(Pass pass, int layer, const PipelineTask& task) {
     co_yield step_.out.amend([this](Op& op) { step_.waits.take_into(op); });
     if (fine) co_yield gradients_.after_kernel(layer, item.kernel, first, last);
   }
-  for (const std::int16_t place : table.left) step_.waits.add(exchanges_[static_cast<std::size_t>(place)]);
+  for (const std::int16_t place : table.left) step_.waits.add(exchanges_[place]);
   if (step_.plan.values) {
     while (step_.waits.any()) co_yield step_.take_waits();
     co_yield step_.call(call_of(pass), {layer, task.micro_batch, kEndOfPass, buffer});

@@ -32,11 +32,11 @@ ParameterGathers::ParameterGathers(StepContext& step, LaneCollectives& collectiv
 void ParameterGathers::plan_visits() {
   std::vector<bool> met(ready_.size());
   for (const PipelineTask& task : step_.stage.tasks) {
-    std::vector<int> layers = step_.stage.chunks[static_cast<std::size_t>(task.chunk)];
+    std::vector<int> layers = step_.stage.chunks[task.chunk];
     if (task.pass != Pass::forward) std::reverse(layers.begin(), layers.end());
     for (const int layer : layers) {
-      const bool again = met[static_cast<std::size_t>(layer)];
-      met[static_cast<std::size_t>(layer)] = true;
+      const bool again = met[layer];
+      met[layer] = true;
       // Gradients of weights are products of activations and gradients: no weights in them.
       const bool computes_with = task.pass != Pass::backward_weights;
       visits_.push_back({layer, computes_with && (step_.plan.reshard || !again)});
@@ -50,7 +50,7 @@ void ParameterGathers::begin_step() {
 }
 
 void ParameterGathers::wait_for(int layer) {
-  std::vector<Dep>& ready = ready_[static_cast<std::size_t>(layer)];
+  std::vector<Dep>& ready = ready_[layer];
   for (const Dep& dep : ready) step_.waits.add(dep);
   ready.clear();
 }
@@ -83,7 +83,7 @@ Ops ParameterGathers::gather_all() {
     const Lane lane = parameter_lane(step_.stage.buckets[b]);
     if (!step_.plan.lane(lane).used()) continue;
     for (const GradientBucket::Part& part : step_.stage.buckets[b].parts)
-      ready_[static_cast<std::size_t>(part.layer)].push_back(collectives_.end_of(lane));
+      ready_[part.layer].push_back(collectives_.end_of(lane));
   }
   for (std::vector<Dep>& ready : ready_) keep_latest_of_each_stream(ready);
 }
@@ -97,11 +97,11 @@ Ops ParameterGathers::prefetch() {
     if (!gathers) continue;
     if (next_gather_ > visit_ && visits_[next_gather_ - 1].layer == layer) break;
     for (const int needed : weights_of(layer)) {
-      if (users_[static_cast<std::size_t>(needed)]++ > 0) continue;
+      if (users_[needed]++ > 0) continue;
       co_yield gather_layer(needed);
       if (needed == layer) continue;
-      const std::vector<Dep>& theirs = ready_[static_cast<std::size_t>(needed)];
-      std::vector<Dep>& own = ready_[static_cast<std::size_t>(layer)];
+      const std::vector<Dep>& theirs = ready_[needed];
+      std::vector<Dep>& own = ready_[layer];
       own.insert(own.end(), theirs.begin(), theirs.end());
     }
   }
@@ -118,7 +118,7 @@ Ops ParameterGathers::gather_layer(int layer) {
   for (const std::size_t bucket : step_.buckets_of(layer))
     bytes += step_.stage.buckets[bucket].elements * step_.plan.parameter_element.value;
   if (bytes > 0) co_yield step_.change_memory(bytes, MemoryClass::parameters, step_.words.gather_parameters);
-  std::vector<Dep>& ready = ready_[static_cast<std::size_t>(layer)];
+  std::vector<Dep>& ready = ready_[layer];
   for (const std::size_t bucket : step_.buckets_of(layer)) {
     co_yield gather(bucket);
     const Lane lane = parameter_lane(step_.stage.buckets[bucket]);
@@ -130,7 +130,7 @@ Ops ParameterGathers::gather_layer(int layer) {
 }
 
 Ops ParameterGathers::drop_layer(int layer) {
-  if (--users_[static_cast<std::size_t>(layer)] > 0) co_return;
+  if (--users_[layer] > 0) co_return;
   double elements = 0;
   for (const std::size_t bucket : step_.buckets_of(layer)) {
     elements += step_.stage.buckets[bucket].elements;

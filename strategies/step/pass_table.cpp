@@ -29,11 +29,11 @@ std::vector<KernelOfPass> kernels_of(const Layer& layer, Pass pass) {
   std::vector<KernelOfPass> kernels;
   if (pass == Pass::forward) {
     for (int k = 0; k < static_cast<int>(layer.forward.size()); ++k)
-      kernels.push_back({&layer.forward[static_cast<std::size_t>(k)], k, nullptr, false});
+      kernels.push_back({&layer.forward[k], k, nullptr, false});
     return kernels;
   }
   for (int k = 0; k < static_cast<int>(layer.backward.size()); ++k) {
-    const BackwardKernel& kernel = layer.backward[static_cast<std::size_t>(k)];
+    const BackwardKernel& kernel = layer.backward[k];
     if (in_pass(pass, kernel.for_weights)) kernels.push_back({&kernel, k, &kernel.gradients_ready, kernel.for_weights});
   }
   return kernels;
@@ -66,7 +66,7 @@ class PassMaker {
     flush();
     start_exchanges(1 << 30);
     for (std::int16_t place = 0; place < static_cast<std::int16_t>(open_.size()); ++place)
-      if (open_[static_cast<std::size_t>(place)]) table_.left.push_back(place);
+      if (open_[place]) table_.left.push_back(place);
     table_.listed = static_cast<int>(all.size());
     table_.places = open_.size();
     if (!table_.items.empty()) book_memory();
@@ -174,6 +174,7 @@ class PassMaker {
     op.message.bytes = flow.bytes * listed.share;
     op.message.extra_latency = to_picoseconds(latency.seconds() * listed.share);
     op.message.rate_cap = flow.rate;
+    op.message.path = flow.path;
     op.message.steps = static_cast<std::uint32_t>(ranks);
     op.message.slot = static_cast<std::uint16_t>(lane);
     return op;
@@ -201,7 +202,7 @@ class PassMaker {
     if (first_ || !kernel.gradients || kernel.gradients->empty()) return;
     double elements = 0;
     for (const int tensor : *kernel.gradients) {
-      const ParameterTensor& parameter = layer_.parameters[static_cast<std::size_t>(tensor)];
+      const ParameterTensor& parameter = layer_.parameters[tensor];
       if (!parameter.accumulated) elements += parameter.elements;
     }
     if (elements == 0) return;

@@ -16,7 +16,7 @@ class PendingWaits {
   /// Moves the latest ones into the operation.
   void take_into(Op& op) {
     for (Dep& dep : op.deps)
-      if (count_ > 0) dep = deps_[static_cast<std::size_t>(--count_)];
+      if (count_ > 0) dep = deps_[--count_];
   }
 
  private:

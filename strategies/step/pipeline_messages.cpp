@@ -20,8 +20,8 @@ bool PipelineMessages::elsewhere(int virtual_stage) const {
 
 const Layer& PipelineMessages::last_layer_of(int virtual_stage) const {
   const PipelinePlace place = step_.plan.schedule->place_of(virtual_stage, step_.plan.pipeline);
-  const StagePlan& stage = step_.plan.stages[static_cast<std::size_t>(place.stage)];
-  return step_.layer(stage.chunks[static_cast<std::size_t>(place.chunk)].back());
+  const StagePlan& stage = step_.plan.stages[place.stage];
+  return step_.layer(stage.chunks[place.chunk].back());
 }
 
 /// Do tensor ranks send a part each of what all of them have?
@@ -36,7 +36,7 @@ Op& PipelineMessages::message(Kind kind, int virtual_stage, int micro_batch, boo
   Op& op = step_.out.begin(kind, step_.streams.pipeline(back, sending));
   op.group = step_.words.pipeline;
   op.name = step_.words.pipeline_message[(back ? 2U : 0U) + (sending ? 0U : 1U)];
-  op.message.slot = step_.peers.stage_slot[static_cast<std::size_t>(other)];
+  op.message.slot = step_.peers.stage_slot[other];
   const int number = (micro_batch * step_.plan.virtual_stages() + virtual_stage) * 2 + (back ? 1 : 0);
   op.message.tag = kStageMessages | static_cast<Tag>(number);
   return op;

@@ -31,7 +31,7 @@ RankPeers::RankPeers(int rank, const TrainingPlan& plan) {
       OfCollective& of = of_lane.collectives[static_cast<std::size_t>(operation)];
       of.first_slot = next_slot();
       of.peers = peers_of(*algorithm, place);
-      for (const int peer : of.peers) slots.push_back(group.members[static_cast<std::size_t>(peer)]);
+      for (const int peer : of.peers) slots.push_back(group.members[peer]);
     }
   }
   for (std::size_t way = 0; way < kHostWays && !plan.offload.ways.empty(); ++way)

@@ -13,11 +13,11 @@ StepContext::StepContext(int of_rank, const TrainingPlan& of_plan, const PassTab
       streams(of_streams),
       peers(of_peers),
       at(plan.mesh.of(rank)),
-      stage(plan.stages[static_cast<std::size_t>(at.pipeline)]),
+      stage(plan.stages[at.pipeline]),
       buckets_of_layer_(plan.network->layers.size()) {
   for (std::size_t b = 0; b < stage.buckets.size(); ++b)
     for (const GradientBucket::Part& part : stage.buckets[b].parts) {
-      std::vector<std::size_t>& of = buckets_of_layer_[static_cast<std::size_t>(part.layer)];
+      std::vector<std::size_t>& of = buckets_of_layer_[part.layer];
       if (of.empty() || of.back() != b) of.push_back(b);
     }
   if (plan.zero == ZeroStage::none) return;

@@ -30,10 +30,8 @@ struct StepContext {
   bool shards_parameters() const { return plan.zero == ZeroStage::parameters; }
   std::size_t buckets() const { return stage.buckets.size(); }
   /// Buckets that hold gradients of a layer.
-  const std::vector<std::size_t>& buckets_of(int layer) const {
-    return buckets_of_layer_[static_cast<std::size_t>(layer)];
-  }
-  const Layer& layer(int number) const { return plan.network->layers[static_cast<std::size_t>(number)]; }
+  const std::vector<std::size_t>& buckets_of(int layer) const { return buckets_of_layer_[layer]; }
+  const Layer& layer(int number) const { return plan.network->layers[number]; }
   /// Among how many ranks ZeRO shards the tensors of a bucket, and which of these this one is.
   struct Shards {
     int count = 1, own = 0;

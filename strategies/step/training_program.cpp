@@ -108,9 +108,7 @@ class TrainingStep : public CoroutineProgram {
   int virtual_stage(const PipelineTask& task) const {
     return plan_.schedule ? plan_.schedule->virtual_stage(step_.at.pipeline, task.chunk, plan_.pipeline) : 0;
   }
-  const std::vector<int>& layers(const PipelineTask& task) const {
-    return step_.stage.chunks[static_cast<std::size_t>(task.chunk)];
-  }
+  const std::vector<int>& layers(const PipelineTask& task) const { return step_.stage.chunks[task.chunk]; }
 };
 
 }  // namespace

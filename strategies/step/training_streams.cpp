@@ -25,8 +25,7 @@ TrainingStreams::TrainingStreams(const TrainingPlan& plan) {
   };
   lanes_[static_cast<std::size_t>(Lane::gradients)] = TrainingStreams::gradients;
   for (int i = 0; i < kLanes; ++i)
-    if (static_cast<Lane>(i) != Lane::gradients && plan.lanes[static_cast<std::size_t>(i)].used())
-      lanes_[static_cast<std::size_t>(i)] = add(name_of(static_cast<Lane>(i)));
+    if (static_cast<Lane>(i) != Lane::gradients && plan.lanes[i].used()) lanes_[i] = add(name_of(static_cast<Lane>(i)));
   if (plan.pipeline.stages > 1) {
     pipeline_ = add("activations");
     add("gradients of activations");

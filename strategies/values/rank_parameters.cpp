@@ -105,7 +105,7 @@ void RankParameters::add_bucket(const GradientBucket& planned, int rank) {
   Index at = 0;
   for (const Bucket::Piece& piece : b.pieces)
     for (Index i = piece.first; i < piece.first + piece.count; ++i, ++at)
-      layers_.at(piece.layer).own[static_cast<std::size_t>(i)] = at >= b.own_begin && at < b.own_end;
+      layers_.at(piece.layer).own[i] = at >= b.own_begin && at < b.own_end;
   buckets_.push_back(std::move(b));
 }
 
@@ -168,21 +168,21 @@ void RankParameters::clear_gradients(std::size_t bucket) {
 }
 
 bool RankParameters::in_blocks(const Held& held, Index element) const {
-  const int number = held.bucket[static_cast<std::size_t>(element)];
+  const int number = held.bucket[element];
   if (number < 0) return false;
-  const Bucket& b = buckets_[static_cast<std::size_t>(number)];
+  const Bucket& b = buckets_[number];
   return b.gradients_shared && b.taken[0] > 0 && b.taken[0] == held.micro_batches;
 }
 
 double RankParameters::gradient(const Held& held, Index element) const {
   if (!in_blocks(held, element)) return held.shard.gradient[element];
-  return held.own[static_cast<std::size_t>(element)] ? held.kept[0][element] : 0;
+  return held.own[element] ? held.kept[0][element] : 0;
 }
 
 void RankParameters::set_gradient(Held& held, Index element, double value) {
   if (!in_blocks(held, element))
     held.shard.gradient[element] = value;
-  else if (held.own[static_cast<std::size_t>(element)])
+  else if (held.own[element])
     held.kept[0][element] = value;
 }
 
@@ -206,8 +206,8 @@ void RankParameters::update(std::size_t set) {
 void RankParameters::apply_gradients(std::size_t set) {
   for (auto& [number, held] : layers_) {
     for (Index i = 0; i < held.shard.gradient.size(); ++i) {
-      const bool own = held.own[static_cast<std::size_t>(i)];
-      if (own && plan_.offload.used() && held.bucket[static_cast<std::size_t>(i)] >= 0) continue;  // by the host
+      const bool own = held.own[i];
+      if (own && plan_.offload.used() && held.bucket[i] >= 0) continue;  // by the host
       held.last_gradient[i] = !own ? kGone : late() ? held.kept[set][i] : gradient(held, i);
       if (own)
         step(held, i, held.shard.parameters[i]);
@@ -240,8 +240,7 @@ void RankParameters::take_parameters(std::size_t number, const Eigen::VectorXd& 
 
 void RankParameters::drop_parameters(std::size_t number) {
   of_bucket(*this, buckets_.at(number), [this](Held& held, Index i, Index) {
-    if (!held.own[static_cast<std::size_t>(i)] || plan_.offload.parameters != OffloadDevice::none)
-      held.shard.parameters[i] = kGone;
+    if (!held.own[i] || plan_.offload.parameters != OffloadDevice::none) held.shard.parameters[i] = kGone;
   });
 }
 

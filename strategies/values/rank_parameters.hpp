@@ -81,7 +81,7 @@ class RankParameters {
                                                            : held.host_parameters[element];
   }
   /// Does the rank answer for this element of the layer's vector?
-  bool own(int number, Index element) const { return layers_.at(number).own[static_cast<std::size_t>(element)]; }
+  bool own(int number, Index element) const { return layers_.at(number).own[element]; }
 
  private:
   struct Held {

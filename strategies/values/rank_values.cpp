@@ -205,7 +205,7 @@ void RankValues::end_forward(int number, int micro_batch) {
   Pass& p = pass_of(number, micro_batch);
   if (number == last()) {
     losses_.resize(std::max(losses_.size(), static_cast<std::size_t>(p.step) + 1));
-    StepLoss& of = losses_[static_cast<std::size_t>(p.step)];
+    StepLoss& of = losses_[p.step];
     of = {of.loss + p.graph["loss"](0, 0), values_.now()};
   } else if (position(number).ends_chunk) {
     send(position(number).virtual_stage, micro_batch, false, p.graph["out"]);

@@ -82,8 +82,8 @@ class RankValues {
   std::vector<StepLoss> losses_;
 
   int last() const { return static_cast<int>(positions_.size()) - 1; }
-  const Layer& layer(int number) const { return plan_.network->layers[static_cast<std::size_t>(number)]; }
-  const LayerPosition& position(int number) const { return positions_[static_cast<std::size_t>(number)]; }
+  const Layer& layer(int number) const { return plan_.network->layers[number]; }
+  const LayerPosition& position(int number) const { return positions_[number]; }
   Pass& pass_of(int number, int micro_batch) { return passes_.at({number, micro_batch}); }
   std::string where(int number, int micro_batch) const;
   Pass& opened(TrainingCall, int number, int micro_batch);

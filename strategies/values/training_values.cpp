@@ -37,7 +37,7 @@ void TrainingValues::place_layers() {
                                        : 0;
       for (const int layer : layers) {
         positions_.at(static_cast<std::size_t>(layer)) = {place, layer == layers.front(), layer == layers.back()};
-        ++seen[static_cast<std::size_t>(layer)];
+        ++seen[layer];
       }
     }
   if (std::any_of(seen.begin(), seen.end(), [](int times) { return times != 1; }))
@@ -62,7 +62,7 @@ double TrainingValues::loss(int step, int tensor) const {
   for (const auto& rank : ranks_)
     if (rank->at().tensor == tensor && rank->parameters().has(last)) {
       if (static_cast<std::size_t>(step) >= rank->losses().size()) return kMissing;
-      sum += rank->losses()[static_cast<std::size_t>(step)].loss;
+      sum += rank->losses()[step].loss;
       any = true;
     }
   return any ? sum : kMissing;

@@ -135,9 +135,9 @@ TEST_CASE("hints stand in for what a log does not say", "[nccl]") {
   REQUIRE(log.rows.size() == 1);
   CHECK(log.rows[0].operation == NcclOperation::broadcast);
   CHECK(log.rows[0].gpus == 4);
-  CHECK(error_of(kHead + row) == ":4: how many GPUs? The log has no \"# Rank\" lines; give --gpus N");
+  CHECK(error_of(kHead + row) == ":4:6: how many GPUs? The log has no \"# Rank\" lines; give --gpus N");
   CHECK(error_of(kHead + row, {2, ""}) ==
-        ":4: which operation? The log names no program such as all_reduce_perf; give --operation NAME");
+        ":4:1: which operation? The log names no program such as all_reduce_perf; give --operation NAME");
   CHECK(error_of(kHead + row, {4, "allreduce"}) == "unknown operation \"allreduce\"; did you mean \"all_reduce\"?");
 }
 
@@ -145,25 +145,26 @@ TEST_CASE("what is no log of nccl-tests is refused with file, line and what was 
   const std::string expected =
       ": no nccl-tests log: expected its table, headed \"size count type redop root time algbw busbw\", or nccl.csv's "
       "columns (gpu, nccl_version, op, num_gpus, message_bytes, latency_us)";
-  CHECK(error_of("") == ":1" + expected);
-  CHECK(error_of("Hello.\nThis is a letter.\n") == ":2" + expected);
+  CHECK(error_of("") == ":1:1" + expected);
+  CHECK(error_of("Hello.\nThis is a letter.\n") == ":2:1" + expected);
   CHECK(error_of(std::string("\x7f"
                              "ELF\x02\x01\0\0\0\n\xff\xfe",
-                             12)) == ":2" + expected);
+                             12)) == ":2:1" + expected);
   CHECK(error_of("# nThread 1 nGpus 8 minBytes 8\n" + kHead) ==
-        ":3: the table has no rows; expected size, count, …, time, algbw, busbw");
+        ":3:1: the table has no rows; expected size, count, …, time, algbw, busbw");
   CHECK(error_of(kHead + "1024 256 float sum -1 9.9\n", {8, ""}) ==
-        ":4: 6 columns, but the table's header has 13: size count type redop root time algbw busbw #wrong time algbw "
+        ":4:1: 6 columns, but the table's header has 13: size count type redop root time algbw busbw #wrong time algbw "
         "busbw #wrong");
   CHECK(error_of(kHead + "1024 256 float sum -1 fast 0.1 0.2 0 9.9 0.1 0.2 0\n", {8, ""}) ==
-        ":4: time: \"fast\" is not a number greater than 0");
-  CHECK(error_of("gpu,op\n", {}, "nccl.csv") == ":1: no column \"nccl_version\"; known: gpu, op");
+        ":4:23: time: \"fast\" is not a number greater than 0");
+  CHECK(error_of("gpu,op\n", {}, "nccl.csv") == ":1:1: no column \"nccl_version\"; known: gpu, op");
   const std::string columns = "gpu,nccl_version,op,num_gpus,message_bytes,latency_us\n";
   CHECK(error_of(columns) == ": no rows");
-  CHECK(error_of(columns + "a,2.1,all_redux,2,8,9\n").starts_with(":2: unknown operation \"all_redux\"; did you mean"));
+  CHECK(
+      error_of(columns + "a,2.1,all_redux,2,8,9\n").starts_with(":2:7: unknown operation \"all_redux\"; did you mean"));
   CHECK(error_of(columns + "a,2.1,all_reduce,two,8,9\n") ==
-        ":2: num_gpus: \"two\" is not a whole number from 2 to 20000");
-  CHECK(error_of(columns + "a,2.1,all_reduce,2,8,0\n") == ":2: latency_us: \"0\" is not a number greater than 0");
+        ":2:18: num_gpus: \"two\" is not a whole number from 2 to 20000");
+  CHECK(error_of(columns + "a,2.1,all_reduce,2,8,0\n") == ":2:22: latency_us: \"0\" is not a number greater than 0");
   CHECK_THROWS_WITH(read_nccl_logs("/nonexistent.log", {}), "/nonexistent.log: cannot be read");
 }
 

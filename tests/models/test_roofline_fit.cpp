@@ -98,16 +98,18 @@ TEST_CASE("faulty tables are refused with file and line", "[fit]") {
   const std::string header = "gpu,dtype,m,n,k,latency_us\n";
   const std::string row = "test_gpu,bfloat16,1,2,3,4\n";
   CHECK(error_of("") == ": empty");
-  CHECK(error_of("gpu,dtype,m,n,latency_us\n") == ":1: no column \"k\"; known: gpu, dtype, m, n, latency_us");
-  CHECK(error_of(header + row + "test_gpu,bfloat16,1,2,3\n") == ":3: 5 fields, but the header has 6");
-  CHECK(error_of(header + "test_gpu,bfloat16,1,x,3,4\n") == ":2: n: \"x\" is not a number greater than 0");
-  CHECK(error_of(header + "test_gpu,bfloat16,1,2,3,-4\n") == ":2: latency_us: \"-4\" is not a number greater than 0");
-  CHECK(error_of(header + "test_gpu,bfloat16,1,2,3,nan\n") == ":2: latency_us: \"nan\" is not a number greater than 0");
+  CHECK(error_of("gpu,dtype,m,n,latency_us\n") == ":1:1: no column \"k\"; known: gpu, dtype, m, n, latency_us");
+  CHECK(error_of(header + row + "test_gpu,bfloat16,1,2,3\n") == ":3:1: 5 fields, but the header has 6");
+  CHECK(error_of(header + "test_gpu,bfloat16,1,x,3,4\n") == ":2:21: n: \"x\" is not a number greater than 0");
+  CHECK(error_of(header + "test_gpu,bfloat16,1,2,3,-4\n") ==
+        ":2:25: latency_us: \"-4\" is not a number greater than 0");
+  CHECK(error_of(header + "test_gpu,bfloat16,1,2,3,nan\n") ==
+        ":2:25: latency_us: \"nan\" is not a number greater than 0");
   CHECK(error_of(header + row, Kernel::gemm, "test_gpv") ==
         ": no rows of gpu \"test_gpv\"; did you mean \"test_gpu\"?");
   CHECK(error_of(header + row).starts_with(": too few bfloat16 rows of gpu test_gpu"));
   CHECK(error_of("gpu,dtype,batch,heads,kv_heads,head_dim,seq,causal,latency_us\ntest_gpu,bfloat16,1,1,1,64,8,2,1\n",
-                 Kernel::attention) == ":2: causal: \"2\" is neither 0 nor 1");
+                 Kernel::attention) == ":2:30: causal: \"2\" is neither 0 nor 1");
   CHECK(error_of(header, Kernel::optimizer).find("known: gemm, attention") != std::string::npos);
   CHECK_THROWS_WITH(fit_roofline("/nonexistent.csv", Kernel::gemm, test_gpu(1, 1, 0), "x"),
                     "/nonexistent.csv: cannot be read");

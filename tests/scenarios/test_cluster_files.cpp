@@ -43,6 +43,71 @@ const std::string kTwoTypes = R"(  nodes:
 
 }  // namespace
 
+TEST_CASE("GPUs and networks lie beside the scenario as nodes do", "[cluster][files]") {
+  const test::TemporaryFolder folder;
+  folder.write("my-gpu.yaml", "base: t4\nmemory_capacity: 40 GiB\n");
+  folder.write("my-node.yaml", "base: t4-server\ngpu: {type: my-gpu.yaml}\n");
+  folder.write("my-net.yaml", "base: gpt2\nn_layer: 3\n");
+  const auto read = [&folder](const std::string& node, const std::string& model) {
+    return read_scenario(folder.write("s.yaml", "cluster: {" + node + "}\nmodel: " + model +
+                                                    "\nplan: {global_batch_size: 4, micro_batch_size: 1, precision: "
+                                                    "fp16, seq_length: 16}\n"));
+  };
+  const auto error = [&](const std::string& node, const std::string& model) {
+    return error_of([&] { read(node, model); }).substr(folder.path().string().size() + 1);
+  };
+  CHECK(read("node: t4-server, gpu: ./my-gpu.yaml", "gpt2").cluster.node.gpu.memory_capacity ==
+        Bytes{40.0 * (1 << 30)});
+  CHECK(read("node: my-node.yaml", "gpt2").cluster.node.gpu.memory_capacity == Bytes{40.0 * (1 << 30)});
+  CHECK(read("node: t4-server", "./my-net.yaml").network.name == "my-net");
+  CHECK(read("node: t4-server", "{base: my-net.yaml, n_embd: 384}").model.entry.transformer()->num_hidden_layers == 3);
+  CHECK(error("node: my-node", "gpt2") ==
+        "s.yaml:1:17: unknown node \"my-node\"; did you mean \"my-node.yaml\", the file beside?");
+  CHECK(error("node: t4-server, gpu: my-gpu", "gpt2") ==
+        "s.yaml:1:33: unknown gpu \"my-gpu\"; did you mean \"my-gpu.yaml\", the file beside?");
+  CHECK(error("node: t4-server", "my-net") ==
+        "s.yaml:2:8: unknown network \"my-net\"; did you mean \"my-net.yaml\", the file beside?");
+}
+
+TEST_CASE("all keys that a node lacks are named at once", "[cluster][files]") {
+  const auto error = [](const std::string& node) {
+    return error_of([&node] { scenario_on("  node: " + node + "\n"); });
+  };
+  CHECK(
+      error("{description: mine}") ==
+      "step.yaml:2:9: node custom-node: missing keys \"gpu.count\", \"gpu.type\", \"interconnect\", \"pcie.latency\"");
+  CHECK(error("{gpu: {type: t4}, interconnect: nvlink-mesh, hca: {count: 1}}") ==
+        "step.yaml:2:9: node custom-node: missing keys \"gpu.count\", \"pcie.latency\", \"nvlink.latency\", "
+        "\"nvlink.link_rate\", \"nvlink.mesh\", \"hca.rate\", \"hca.latency\"");
+  CHECK(error("{gpu: {count: 1, type: {peak: {fp16: 1 TFLOP/s}}}, interconnect: pcie, pcie: {latency: 1 us}}") ==
+        "step.yaml:2:32: gpu custom-gpu: missing keys \"memory_bandwidth\", \"memory_capacity\"");
+}
+
+TEST_CASE("what cannot be reached without what is taken out says where that stands", "[cluster][taken_out]") {
+  const auto error = [](const std::string& out) {
+    return error_of([&out] {
+      simulate(scenario_on("  nodes: 2\n  node: t4-server\n  fabric: nonblocking\n  taken_out: [" + out + "]\n"));
+    });
+  };
+  CHECK_THAT(error("node0/gpu1"), Catch::StartsWith("step.yaml:5:15: cluster.taken_out: without node0/gpu1, rank ") &&
+                                      Catch::Contains("cannot reach"));
+  CHECK_THAT(error("node1/hca0"), Catch::StartsWith("step.yaml:5:15: cluster.taken_out: without node1/hca0, rank ") &&
+                                      Catch::Contains("cannot reach"));
+}
+
+TEST_CASE("recomputation that a network has not is refused where the plan asks for it", "[cluster][errors]") {
+  const auto error = [](const std::string& asked) {
+    return error_of([&asked] {
+      plan(read_scenario_text(
+          "cluster: {node: pcie-1}\nmodel: resnet50\nplan: {global_batch_size: 1, micro_batch_size: 1, " + asked +
+              ", precision: fp16}\n",
+          "s.yaml"));
+    });
+  };
+  CHECK_THAT(error("recompute: selective"), Catch::StartsWith("s.yaml:3:62: plan.recompute: "));
+  CHECK(error("recompute: full") == "no error");
+}
+
 TEST_CASE("nodes of several types: ranks, names and types in order", "[cluster][types]") {
   const Scenario s = scenario_on(kTwoTypes, {{"plan.global_batch_size", "28"}});
   const ClusterSpec& spec = s.cluster;

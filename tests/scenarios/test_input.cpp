@@ -131,3 +131,36 @@ TEST_CASE("input that cannot be is refused with its place", "[input]") {
   CHECK(contains(refusal("", {{"input.dataset.samples", "100"}}), "input.dataset.samples: 100, but a step takes 256"));
   CHECK(contains(refusal("", {{"plan.step_time", "1 s"}}), "input: plan.step_time says how long the step takes"));
 }
+
+TEST_CASE("what is staged counts for host memory", "[input]") {
+  const Result fits = run("  prefetch: 2\n");
+  REQUIRE(fits.input->host_bytes > 0);
+  CHECK(fits.fits);
+  CHECK(fits.host_memory.input == fits.input->host_bytes);
+  CHECK(fits.host_memory.peak == fits.input->host_bytes);
+  const double staged = fits.input->host_bytes;
+  const auto with = [staged](double share) {
+    return run("  prefetch: 2\n", {{"cluster.host_memory", fmt::format("{:.0f} B", staged * share)}});
+  };
+  CHECK(with(1.01).fits);
+  CHECK_FALSE(with(0.99).fits);
+  // So does what a cache keeps.
+  CHECK_FALSE(
+      run("  cache: {size: 50 GB}\n  epoch: 2\n", {{"cluster.host_memory", fmt::format("{:.0f} B", 50e9 + staged / 2)}})
+          .fits);
+}
+
+TEST_CASE("a disk that seeks reads nothing else meanwhile", "[input]") {
+  const auto step = [](const char* files, const char* order, const Overrides& more = {}) {
+    Overrides all{{"input.dataset.files", files}, {"input.order", order}};
+    all.insert(all.end(), more.begin(), more.end());
+    return run("  storage: hard-disk\n  readers: 64\n", all).step_time;
+  };
+  const double transfer = 256e6 / 250e6, seek = 11.56e-3;
+  CHECK(step("small", "sequential") == Approx(transfer).epsilon(0.03));
+  CHECK(step("small", "shuffled") == Approx(transfer + 256 * seek).epsilon(0.03));
+  CHECK(step("records", "shuffled") == Approx(transfer + 256e6 / 134.2e6 * seek).epsilon(0.03));
+  // More readers do not help a head, a drive without one needs no help.
+  CHECK(step("small", "shuffled", {{"input.readers", "1024"}}) == Approx(transfer + 256 * seek).epsilon(0.03));
+  CHECK(step("small", "shuffled", {{"input.storage.seek", "0 s"}}) == Approx(transfer).epsilon(0.03));
+}

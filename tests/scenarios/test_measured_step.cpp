@@ -10,7 +10,7 @@ namespace {
 
 MeasuredSteps steps_of(const std::string& text) { return read_measured_steps(parse_document(text, "plan.yaml")); }
 
-const std::string kTable = "{source: a bench, table: {1: 4 ms, 8: 11 ms, 16: 12 ms}}";
+const std::string kTable = "{source: a bench, table: {1: 4 ms, 8: 11 ms, 16: 12 ms}, network: mnist-cnn}";
 
 Scenario scenario_of(const Overrides& overrides) {
   return read_scenario_text(R"(cluster: {nodes: 2, node: t4-study, fabric: ethernet}
@@ -37,26 +37,37 @@ TEST_CASE("measured steps are interpolated between two batches, not beyond them"
   CHECK(steps.source == "a bench");
   CHECK_THROWS_WITH(steps.at(17),
                     "plan.yaml:1:1: plan.measured_step: measured for batches from 1 to 16, but micro_batch_size is 17");
-  CHECK_THROWS_WITH(steps_of("{source: s, table: {4: 1 ms}}").at(1), Catch::Contains("from 4 to 4, but"));
+  CHECK_THROWS_WITH(steps_of("{source: s, table: {4: 1 ms}, network: n}").at(1), Catch::Contains("from 4 to 4, but"));
 }
 
 TEST_CASE("a table of measured steps that is wrong is one clear error", "[scenario][measured-step]") {
   const std::string what = "plan.measured_step";
-  CHECK_THROWS_WITH(steps_of("{source: s, table: {1: 0 ms}}"),
+  CHECK_THROWS_WITH(steps_of("{source: s, table: {1: 0 ms}, network: n}"),
                     "plan.yaml:1:24: " + what + ".table.1: must be greater than 0");
-  CHECK_THROWS_WITH(steps_of("{source: s, table: {1: -4 ms}}"), Catch::StartsWith("plan.yaml:1:24: " + what));
-  CHECK_THROWS_WITH(steps_of("{source: s, table: {8: 1 ms, 4: 2 ms}}"),
+  CHECK_THROWS_WITH(steps_of("{source: s, table: {1: -4 ms}, network: n}"),
+                    Catch::StartsWith("plan.yaml:1:24: " + what));
+  CHECK_THROWS_WITH(steps_of("{source: s, table: {8: 1 ms, 4: 2 ms}, network: n}"),
                     "plan.yaml:1:30: " + what + ".table: batch 4 after 8; batches must rise, each once");
-  CHECK_THROWS_WITH(steps_of("{source: s, table: {8: 1 ms, 08: 2 ms}}"), Catch::StartsWith("plan.yaml:1:30: " + what));
-  CHECK_THROWS_WITH(steps_of("{source: s, table: {8: 1 ms, 8: 2 ms}}"), Catch::StartsWith("plan.yaml:1:"));
-  CHECK_THROWS_WITH(steps_of("{source: s, table: {0: 1 ms}}"),
+  CHECK_THROWS_WITH(steps_of("{source: s, table: {8: 1 ms, 08: 2 ms}, network: n}"),
+                    Catch::StartsWith("plan.yaml:1:30: " + what));
+  CHECK_THROWS_WITH(steps_of("{source: s, table: {8: 1 ms, 8: 2 ms}, network: n}"), Catch::StartsWith("plan.yaml:1:"));
+  CHECK_THROWS_WITH(steps_of("{source: s, table: {0: 1 ms}, network: n}"),
                     "plan.yaml:1:21: " + what + ".table: \"0\" is no batch; expected a whole number from 1");
-  CHECK_THROWS_WITH(steps_of("{source: s, table: {many: 1 ms}}"), Catch::Contains("\"many\" is no batch"));
-  CHECK_THROWS_WITH(steps_of("{source: s, table: {1: 5 m}}"), Catch::Contains(what + ".table.1"));
-  CHECK_THROWS_WITH(steps_of("{source: s, table: {}}"), Catch::Contains("expected step times by batch"));
+  CHECK_THROWS_WITH(steps_of("{source: s, table: {many: 1 ms}, network: n}"), Catch::Contains("\"many\" is no batch"));
+  CHECK_THROWS_WITH(steps_of("{source: s, table: {1: 5 m}, network: n}"), Catch::Contains(what + ".table.1"));
+  CHECK_THROWS_WITH(steps_of("{source: s, table: {}, network: n}"), Catch::Contains("expected step times by batch"));
   CHECK_THROWS_WITH(steps_of("{table: {1: 1 ms}}"), Catch::Contains("missing key \"source\""));
+  CHECK_THROWS_WITH(steps_of("{source: s, table: {1: 1 ms}}"), Catch::Contains("missing key \"network\""));
   CHECK_THROWS_WITH(scenario_of({{"plan.micro_batch_size", "32"}, {"plan.global_batch_size", "64"}}),
                     Catch::Contains("measured for batches from 1 to 16, but micro_batch_size is 32"));
+}
+
+TEST_CASE("measured steps of one network say nothing of another", "[scenario][measured-step]") {
+  CHECK_THROWS_WITH(scenario_of({{"model", "resnet50"}}),
+                    "measured.yaml:7:84: plan.measured_step.network: steps of mnist-cnn, but the model is resnet50");
+  CHECK_THROWS_WITH(scenario_of({{"model", "gpt2"}, {"plan.seq_length", "64"}}),
+                    Catch::Contains("steps of mnist-cnn, but the model is gpt2"));
+  CHECK_NOTHROW(scenario_of({{"plan.measured_step.network", "mnist_cnn"}}));
 }
 
 TEST_CASE("a step alone takes what was measured; together, communication comes on top", "[scenario][measured-step]") {

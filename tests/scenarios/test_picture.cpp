@@ -148,3 +148,16 @@ TEST_CASE("numbers in a picture are short and plain", "[picture]") {
   CHECK(Svg::number(1e6) == "1000000");
   CHECK(Svg::escaped("a\x01<\xc3\xa9>") == "a &lt;\xc3\xa9&gt;");
 }
+
+TEST_CASE("a step that waits for its samples is drawn too", "[picture][input]") {
+  const std::string text =
+      "cluster: {nodes: 1, node: pcie-4, nvme: {count: 2, read: 2 GB/s, latency: 0 us, lanes: 4}}\n"
+      "model: {mlp: {widths: [1024, 2048, 10]}}\n"
+      "plan: {global_batch_size: 256, micro_batch_size: 32, precision: fp32}\n"
+      "input: {dataset: {samples: 100000, sample_size: 1 MB}}\n";
+  for (const char* overlap : {"none", "prefetch", "full"})
+    for (int rank = 0; rank < 4; ++rank) {
+      const Drawn picture = drawn(read_scenario_text(text, "input.yaml", {{"input.overlap", overlap}}), rank);
+      CHECK(has(picture.svg, "exposed input"));
+    }
+}

@@ -30,7 +30,8 @@ Scenario mode_scenario(const std::string& mode, int ranks, const Overrides& more
   const std::string text = fmt::format(
       "cluster: {{nodes: 2, {}}}\n"
       "model: {{mlp: {{widths: [64, 96, 10]}}}}\n"
-      "plan: {{strategy: {}, micro_batch_size: 8, precision: {}, data_parallel: {{size: {}, bucket: 4096 B}}}}\n",
+      "plan: {{strategy: {}, micro_batch_size: 8, precision: {}, collectives: messages, data_parallel: {{size: {}, "
+      "bucket: 4096 B}}}}\n",
       tpus ? "node: tpu-v3-host, fabric: tpu-v3-torus"
            : "node: {base: pcie-4, hca: {count: 1, rate: 100 Gbit/s, latency: 1 us}}, fabric: nonblocking",
       mode, tpus ? "bf16" : "fp32", ranks);
@@ -223,7 +224,8 @@ SeedFigures tpu_01(const Node& inputs) {
   for (const std::string& chip : words_of(inputs, "device")) {
     const Scenario s = read_scenario_text(
         fmt::format("cluster: {{node: {{base: pcie-4, gpu: {{type: {}}}}}}}\nmodel: {{base: gpt2, n_layer: 2}}\n"
-                    "plan: {{precision: bf16, seq_length: 128, global_batch_size: 16, micro_batch_size: 2}}\n"
+                    "plan: {{precision: bf16, seq_length: 128, global_batch_size: 16, micro_batch_size: 2, "
+                    "collectives: messages}}\n"
                     "software: pytorch-ddp\n",
                     chip),
         "chips.yaml");

@@ -36,7 +36,8 @@ std::unique_ptr<Program> transfer_program(Actor me, const std::vector<Transfer>&
 
 ClusterSpec cluster_of(int gpus, const std::string& links, int nodes, const std::string& fabric) {
   const std::string text = fmt::format(
-      "gpu: {{count: {}, type: {{peak: {{fp32: 1 TFLOP/s}}, memory_bandwidth: 1 TB/s, memory_capacity: 1 TB}}}}\n{}",
+      "gpu: {{count: {}, type: {{peak: {{fp32: 1 TFLOP/s}}, memory_bandwidth: 1 TB/s, memory_capacity: 1 TB, "
+      "nvlink: 1 TB/s}}}}\n{}",
       gpus, links);
   const Catalog catalog;
   ClusterSpec spec;

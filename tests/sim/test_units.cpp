@@ -54,6 +54,14 @@ TEST_CASE("numbers are printed so that they read back", "[units]") {
 TEST_CASE("quantities are shown with three digits and a fitting prefix", "[units]") {
   CHECK(show(Seconds{0.86}) == "860 ms");
   CHECK(show(Seconds{0}) == "0 ns");
+  CHECK(percent(0.271) == "27.1 %");
+  CHECK(percent(-0.0004) == "0.0 %");
+  CHECK(percent(-0.004, 0) == "0 %");
+  CHECK(percent(-0.0006) == "-0.1 %");
+  CHECK(signed_percent(-0.0004) == "0.0 %");
+  CHECK(signed_percent(0.0004) == "0.0 %");
+  CHECK(signed_percent(0.023) == "+2.3 %");
+  CHECK(signed_percent(-0.023) == "-2.3 %");
   CHECK(show(Seconds{0.9999}) == "1.00 s");
   CHECK(show(52.4 * 1_GiB) == "52.4 GiB");
   CHECK(show(BytesPerSecond{300e9}) == "300 GB/s");

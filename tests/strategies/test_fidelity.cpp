@@ -27,11 +27,12 @@ CollectiveRun run(Operation operation, const std::string& algorithm, int n, doub
 }
 
 /// Takes what it is told to.
-class FixedModel : public CollectiveModel {
+class FixedModel : public CollectiveModel, public std::enable_shared_from_this<FixedModel> {
  public:
-  ModelledCost cost(Operation, Bytes size, int ranks, int) const override {
-    return {Seconds{3e-6}, size * (ranks - 1) / ranks, BytesPerSecond{5e8}, "fixed"};
+  ModelledCost cost(Operation, Bytes size, NodeSpread spread) const override {
+    return {Seconds{3e-6}, size * (spread.ranks - 1) / spread.ranks, BytesPerSecond{5e8}, "fixed", LinkKind::hca};
   }
+  std::shared_ptr<const CollectiveModel> on(const std::vector<int>&) const override { return shared_from_this(); }
 };
 
 }  // namespace

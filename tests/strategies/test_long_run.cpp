@@ -132,19 +132,19 @@ TEST_CASE("what became of each failure that was said", "[long-run]") {
                    {Seconds{300}, -1, "nic", true, 1},
                    {Seconds{1e9}, -1, "link", false}};
   const LongRunResult run = run_long(plan);
-  REQUIRE(run.said.size() == 4);
-  CHECK(run.said[1].at == Seconds{255.5});
-  CHECK(run.said[1].steps == 251);  // 100 and 2, twice, then 51 and a half
-  CHECK(run.said[1].lost_steps == 51);
-  CHECK(run.said[1].lost_work.value == Approx(51.5).epsilon(1e-12));
-  CHECK(run.said[2].steps == 211);  // from 200, 22.5 s after the restart, at half of the pace
-  CHECK(run.said[2].idle);          // its node has gone with the GPU
-  CHECK(run.said[0].steps == 950);
-  CHECK(run.said[0].lost_steps == 50);
-  CHECK(run.said[0].lost_work.value == Approx(100).epsilon(1e-12));  // with half of the replicas
-  CHECK(!run.said[3].happened);
+  REQUIRE(run.prescribed.size() == 4);
+  CHECK(run.prescribed[1].at == Seconds{255.5});
+  CHECK(run.prescribed[1].steps == 251);  // 100 and 2, twice, then 51 and a half
+  CHECK(run.prescribed[1].lost_steps == 51);
+  CHECK(run.prescribed[1].lost_work.value == Approx(51.5).epsilon(1e-12));
+  CHECK(run.prescribed[2].steps == 211);  // from 200, 22.5 s after the restart, at half of the pace
+  CHECK(run.prescribed[2].idle);          // its node has gone with the GPU
+  CHECK(run.prescribed[0].steps == 950);
+  CHECK(run.prescribed[0].lost_steps == 50);
+  CHECK(run.prescribed[0].lost_work.value == Approx(100).epsilon(1e-12));  // with half of the replicas
+  CHECK(!run.prescribed[3].happened);
   CHECK(run.failures == 2);
-  CHECK(run.lost_work == run.said[0].lost_work + run.said[1].lost_work);
+  CHECK(run.lost_work == run.prescribed[0].lost_work + run.prescribed[1].lost_work);
 }
 
 TEST_CASE("nodes of a broken replica step in for others", "[long-run]") {
@@ -155,7 +155,7 @@ TEST_CASE("nodes of a broken replica step in for others", "[long-run]") {
   const auto pace_at_end = [&plan](int nodes) {
     plan.nodes = nodes;
     const LongRunResult run = run_long(plan);
-    return (run.end.value - 300 - 15) / (1000 - run.said[1].steps);
+    return (run.end.value - 300 - 15) / (1000 - run.prescribed[1].steps);
   };
   CHECK(pace_at_end(8) == Approx(4 / 3.0).epsilon(0.01));   // two nodes a replica: both are of one
   CHECK(pace_at_end(16) == Approx(4 / 3.0).epsilon(0.01));  // two of its four are left idle
@@ -226,11 +226,11 @@ TEST_CASE("the simulated interval and its goodput are the exact ones, from costl
     CHECK(best.simulated.value == Approx(best.daly.value).epsilon(0.02));
     if (cost < mtbf / 1000) CHECK(best.simulated.value == Approx(best.young.value).epsilon(0.03));
     // Of a part of length t, and what must be there before it is whole: t / (M·e^(R/M)·(e^((t+C)/M) − 1)).
-    for (const BestInterval::Tried& tried : best.tried) {
-      const double t = tried.interval.value;
+    for (const BestInterval::Trial& trial : best.trials) {
+      const double t = trial.interval.value;
       const double goodput =
           t * std::exp(-behind / mtbf) / (mtbf * std::exp(restart / mtbf) * std::expm1((t + cost) / mtbf));
-      CHECK(1 - tried.goodput == Approx(1 - goodput).epsilon(0.005));
+      CHECK(1 - trial.goodput == Approx(1 - goodput).epsilon(0.005));
     }
   }
 }
@@ -312,4 +312,22 @@ TEST_CASE("a training that cannot get on is refused", "[long-run]") {
   LongRunPlan plan = plan_of(1000);
   plan.parts = {{"node", 1, Seconds{5}, false}};
   CHECK_THROWS_WITH(run_long(plan), Catch::Contains("the training does not get on"));
+}
+
+TEST_CASE("steps of nanoseconds over weeks come to an end, or are said to be too many", "[long-run]") {
+  LongRunPlan plan = plan_of(0, 1e-9);
+  plan.until = Seconds{54 * 86400.0};
+  plan.checkpoint = {600e9, Seconds{30}, Seconds{30}, Seconds{30}};
+  plan.recovery.restart = Seconds{480};
+  plan.parts = {{"node", 1, Seconds{3.1 * 3600}, false}};
+  const LongRunResult fast = run_long(plan);
+  const BestInterval best = best_interval(plan);
+  LongRunPlan slow = plan;
+  slow.step = Seconds{1};
+  slow.checkpoint.every = 600;
+  CHECK(fast.goodput() == Approx(run_long(slow).goodput()).epsilon(1e-3));
+  CHECK(best.simulated.value == Approx(best_interval(slow).simulated.value).epsilon(0.01));
+  CHECK(best.steps * plan.step.value == Approx(best.simulated.value).epsilon(1e-6));
+  plan.step = Seconds{1e-12};
+  CHECK_THROWS_WITH(run_long(plan), "the training has 4.67e+18 steps of 0.00 ns; at most 9.01e+15 are counted");
 }

@@ -214,7 +214,7 @@ TEST_CASE("fit nccl writes an entry, a picture and JSON of a log, and refuses wh
   CHECK(fits[0].at("points").size() == 252);
   refused(
       shell, "fit nccl good.yaml",
-      "good.yaml:10: no nccl-tests log: expected its table, headed \"size count type redop root time algbw busbw\", "
+      "good.yaml:10:1: no nccl-tests log: expected its table, headed \"size count type redop root time algbw busbw\", "
       "or nccl.csv's columns (gpu, nccl_version, op, num_gpus, message_bytes, latency_us)");
   refused(shell, "fit nccl",
           "trainyard fit nccl: which file? Give nccl.csv or a log of nccl-tests (trainyard fit --help)");

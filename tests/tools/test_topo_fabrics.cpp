@@ -190,19 +190,20 @@ TEST_CASE("topo show tells of drives, host memory, half duplex and stops in host
 
 TEST_CASE("topo show draws a node that is given wire by wire", "[topo][fabrics]") {
   const TopoFolder shell;
-  shell.write("box.yaml",
-              "base: t4-server\ninterconnect: graph\ngpu: {count: 3, type: t4}\nhca: {count: 1, rate: 50 Gbit/s, "
-              "latency: 2 us}\nswitches: [upper, lower, nvs]\n"
-              "wires:\n"
-              "  - {from: upper, to: cpu0, kind: PCIe, rate: 16 GB/s, latency: 250 ns}\n"
-              "  - {from: lower, to: upper, kind: PCIe, rate: 16 GB/s, latency: 250 ns}\n"
-              "  - {from: gpu0, to: lower, kind: PCIe, rate: 16 GB/s, latency: 250 ns}\n"
-              "  - {from: hca0, to: lower, kind: PCIe, rate: 8 GB/s, latency: 250 ns, duplex: half}\n"
-              "  - {from: gpu1, to: upper, kind: PCIe, rate: 16 GB/s, latency: 250 ns}\n"
-              "  - {from: gpu1, to: lower, kind: PCIe, rate: 4 GB/s, latency: 250 ns}\n"
-              "  - {from: gpu0, to: nvs, kind: NVLink, rate: 25 GB/s, latency: 500 ns}\n"
-              "  - {from: nvs, to: gpu2, kind: NVLink, rate: 25 GB/s, latency: 500 ns}\n"
-              "  - {from: gpu1, to: gpu2, kind: NVLink, rate: 25 GB/s, latency: 500 ns}\n");
+  shell.write(
+      "box.yaml",
+      "base: t4-server\ninterconnect: graph\ngpu: {count: 3, type: v100-sxm2-16gb}\nhca: {count: 1, rate: 50 Gbit/s, "
+      "latency: 2 us}\nswitches: [upper, lower, nvs]\n"
+      "wires:\n"
+      "  - {from: upper, to: cpu0, kind: PCIe, rate: 16 GB/s, latency: 250 ns}\n"
+      "  - {from: lower, to: upper, kind: PCIe, rate: 16 GB/s, latency: 250 ns}\n"
+      "  - {from: gpu0, to: lower, kind: PCIe, rate: 16 GB/s, latency: 250 ns}\n"
+      "  - {from: hca0, to: lower, kind: PCIe, rate: 8 GB/s, latency: 250 ns, duplex: half}\n"
+      "  - {from: gpu1, to: upper, kind: PCIe, rate: 16 GB/s, latency: 250 ns}\n"
+      "  - {from: gpu1, to: lower, kind: PCIe, rate: 4 GB/s, latency: 250 ns}\n"
+      "  - {from: gpu0, to: nvs, kind: NVLink, rate: 25 GB/s, latency: 500 ns}\n"
+      "  - {from: nvs, to: gpu2, kind: NVLink, rate: 25 GB/s, latency: 500 ns}\n"
+      "  - {from: gpu1, to: gpu2, kind: NVLink, rate: 25 GB/s, latency: 500 ns}\n");
   const TopoAnswer text = shell.run("show box.yaml --dot a.dot");
   INFO(text.err);
   REQUIRE(text.exit == 0);

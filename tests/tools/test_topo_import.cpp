@@ -164,42 +164,42 @@ TEST_CASE("topo import: widths, generations, root ports and slower networks", "[
   CHECK(wires_of(mixed).contains(fmt::format("node0/gpu0 -> node0/pcie0 PCIe {:.3g}", pcie_rate(3, 16).value)));
 }
 
-TEST_CASE("topo import refuses what it cannot read, with the line", "[topo]") {
+TEST_CASE("topo import refuses what it cannot read, with its place", "[topo]") {
   const std::string good = dgx1v_xml();
-  refused("", "dump.xml:1: not XML: No document element found");
-  refused("<system>\n<cpu>\n</system>", "dump.xml:3: not XML: Start-end tags mismatch");
-  refused("<system>\n<cpu numaid=\"0\"/>\n", "dump.xml:2: not XML: Start-end tags mismatch");
-  refused("<system>\n<!-- a\n", "dump.xml:2: not XML: Error parsing comment");
-  refused("<system>\n<cpu numaid=0/>\n</system>", "dump.xml:2: not XML: Error parsing element attribute");
-  refused("<graphs version=\"1\"/>", "dump.xml:1: <graphs>: expected <system>");
+  refused("", "dump.xml:1:1: not XML: No document element found");
+  refused("<system>\n<cpu>\n</system>", "dump.xml:3:3: not XML: Start-end tags mismatch");
+  refused("<system>\n<cpu numaid=\"0\"/>\n", "dump.xml:2:18: not XML: Start-end tags mismatch");
+  refused("<system>\n<!-- a\n", "dump.xml:2:7: not XML: Error parsing comment");
+  refused("<system>\n<cpu numaid=0/>\n</system>", "dump.xml:2:13: not XML: Error parsing element attribute");
+  refused("<graphs version=\"1\"/>", "dump.xml:1:1: <graphs>: expected <system>");
   refused("<system>\n<cpu numaid=\"0\"/>\n</system>",
-          "dump.xml:1: <system>: no <gpu> in it; NCCL_TOPO_DUMP_FILE writes a file that names the GPUs");
+          "dump.xml:1:1: <system>: no <gpu> in it; NCCL_TOPO_DUMP_FILE writes a file that names the GPUs");
   refused("<system>\n<cpu numaid=\"0\">\n<gpu dev=\"0\"/>\n</cpu></system>",
-          "dump.xml:3: <gpu> in <cpu>: expected <pci> or <nic>");
-  refused(replaced(good, "dev=\"0\" sm", "sm"), "dump.xml:6: <gpu>: missing attribute \"dev\"");
-  refused(replaced(good, "dev=\"0\"", "dev=\"x\""), "dump.xml:6: <gpu>: dev=\"x\" is no whole number");
-  refused(replaced(good, "dev=\"1\"", "dev=\"0\""), "dump.xml:14: <gpu>: dev=\"0\" a second time");
+          "dump.xml:3:1: <gpu> in <cpu>: expected <pci> or <nic>");
+  refused(replaced(good, "dev=\"0\" sm", "sm"), "dump.xml:6:1: <gpu>: missing attribute \"dev\"");
+  refused(replaced(good, "dev=\"0\"", "dev=\"x\""), "dump.xml:6:1: <gpu>: dev=\"x\" is no whole number");
+  refused(replaced(good, "dev=\"1\"", "dev=\"0\""), "dump.xml:14:1: <gpu>: dev=\"0\" a second time");
   refused(replaced(good, "sm=\"70\"", "sm=\"80\""),
-          "dump.xml:14: <gpu>: sm=\"70\" besides sm=\"80\": a node has GPUs of one type");
+          "dump.xml:14:1: <gpu>: sm=\"70\" besides sm=\"80\": a node has GPUs of one type");
   refused(replaced(good, "8 GT/s", "2.5 GT/s"),
-          "dump.xml:4: <pci>: link_speed=\"2.5 GT/s\", expected 8, 16, 32 or 64 GT/s");
+          "dump.xml:4:1: <pci>: link_speed=\"2.5 GT/s\", expected 8, 16, 32 or 64 GT/s");
   refused(replaced(good, "link_width=\"16\"", "link_width=\"12\""),
-          "dump.xml:4: <pci>: link_width=\"12\", expected 1, 2, 4, 8 or 16");
+          "dump.xml:4:1: <pci>: link_width=\"12\", expected 1, 2, 4, 8 or 16");
   refused(replaced(good, "target=\"0000:13:00.0\"", "target=\"0000:33:00.0\""),
-          "dump.xml:7: <nvlink>: target=\"0000:33:00.0\" is no GPU of the file");
-  refused(replaced(good, "count=\"2\"", "count=\"1\""), "dump.xml:6: <gpu>: 1 NVLinks from GPU 0 to 3, but 2 back");
+          "dump.xml:7:1: <nvlink>: target=\"0000:33:00.0\" is no GPU of the file");
+  refused(replaced(good, "count=\"2\"", "count=\"1\""), "dump.xml:6:1: <gpu>: 1 NVLinks from GPU 0 to 3, but 2 back");
   refused(replaced(good, "tclass=\"0x030200\"", "tclass=\"0x068001\""),
-          "dump.xml:7: <nvlink>: tclass=\"0x068001\", expected that of a GPU (0x03…) or an NVSwitch (0x068000)");
-  refused("<system/>\n<system/>", "dump.xml: not XML: expected one element around all others");
+          "dump.xml:7:1: <nvlink>: tclass=\"0x068001\", expected that of a GPU (0x03…) or an NVSwitch (0x068000)");
+  refused("<system/>\n<system/>", "dump.xml:2:1: not XML: expected one element around all others");
   refused("<system>\n<cpu numaid=\"0\" numaid=\"1\"/>\n</system>",
-          "dump.xml:2: <cpu>: attribute \"numaid\" is given twice");
+          "dump.xml:2:1: <cpu>: attribute \"numaid\" is given twice");
   std::string deep, ends;
   for (int i = 0; i < 100'000; ++i) {
     deep += "<pci>";
     ends += "</pci>";
   }
-  refused(deep, "dump.xml:1: not XML: Start-end tags mismatch");
-  refused(deep + ends, "dump.xml:1: nested deeper than 64");
+  refused(deep, "dump.xml:1:500000: not XML: Start-end tags mismatch");
+  refused(deep + ends, "dump.xml:1:321: nested deeper than 64");
   for (std::size_t cut = 1; cut + 1 < good.size(); cut += 37)
     CHECK_THROWS_AS(node_entry_of_nccl_topology(good.substr(0, cut), "dump.xml", ""), UserError);
 }
@@ -235,9 +235,9 @@ TEST_CASE("topo import writes a node that topo show takes, or nothing", "[topo]"
     CHECK(text(".err") == error + "\n");
     CHECK_FALSE(fs::exists(folder / "x.yaml"));
   };
-  nothing("bad.xml", "bad.xml:1: not XML: Start-end tags mismatch");
+  nothing("bad.xml", "bad.xml:1:9: not XML: Start-end tags mismatch");
   nothing("none.xml", "none.xml: no such file");
-  nothing("p100.xml", "p100.xml:6: <gpu>: sm=\"60\" tells no type of GPU; name one with --gpu");
+  nothing("p100.xml", "p100.xml:6:1: <gpu>: sm=\"60\" tells no type of GPU; name one with --gpu");
   nothing("a100.xml --gpu a100-sxm4-80g",
           "trainyard topo import: --gpu: unknown gpu \"a100-sxm4-80g\"; did you mean \"a100-sxm4-80gb\"?");
 }

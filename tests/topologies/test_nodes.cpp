@@ -211,6 +211,27 @@ TEST_CASE("two sockets without a lane plan deal out the switches", "[nodes]") {
   CHECK(locality_between(graph, 0, 7, NodeType{}) == "NV");
 }
 
+TEST_CASE("a GPU without NVLink gets none", "[nodes]") {
+  const auto error = [](const std::string& node) -> std::string {
+    try {
+      cluster_with(node);
+    } catch (const UserError& e) {
+      return e.what();
+    }
+    return "read";
+  };
+  const std::string none = "gpu t4 takes no NVLink (its entry gives no \"nvlink\", the rate of all of them), but ";
+  CHECK_THAT(error("base: dgx-1v\ngpu: {type: t4}\n"),
+             Catch::StartsWith("x.yaml:2:") && Catch::EndsWith(none + "interconnect nvlink-mesh needs some"));
+  CHECK_THAT(error("base: dgx-a100\ngpu: {type: t4}\n"),
+             Catch::StartsWith("x.yaml:2:") && Catch::EndsWith(none + "interconnect nvswitch needs some"));
+  CHECK_THAT(error("base: t4-server\ngpu: {count: 2, type: t4}\ninterconnect: graph\nnvlink: {latency: 1 us}\nwires:\n"
+                   "  - {from: gpu0, to: cpu0}\n  - {from: gpu1, to: cpu0}\n"
+                   "  - {from: gpu0, to: gpu1, kind: NVLink, rate: 50 GB/s}\n"),
+             Catch::EndsWith(none + "a wire from gpu0 to gpu1 needs some"));
+  CHECK(error("base: dgx-1v\ngpu: {type: {base: t4, nvlink: 100 GB/s}}\n") == "read");
+}
+
 TEST_CASE("a mesh that cannot be is refused where it stands", "[nodes]") {
   const auto refused = [](const std::string& nvlink, const std::string& error) {
     CHECK_THROWS_WITH(cluster_with("base: pcie-2\ninterconnect: nvlink-mesh\nnvlink: " + nvlink + "\n"),

@@ -122,6 +122,12 @@ TEST_CASE("lane budgets that are exceeded are refused in one line", "[lanes]") {
   };
   refused(lane_node(4, ", lanes_per_socket: 24, device_lanes: 16"),
           ": 4 devices at x16 need 64 PCIe lanes, but there are 24: 1 device fits at x16");
+  // In all there are enough, but nine devices do not go into twice four slots.
+  refused(lane_node(9, ", lanes_per_socket: 80, device_lanes: 16",
+                    kTwoSockets + "nvme: {count: 2, read: 1 GB/s, "
+                                  "latency: 0 us, lanes: 4}\n"),
+          ", socket 0: 5 devices at x16 and 1 NVMe drive need 84 PCIe lanes, but there are 80: 4 devices fit at x16 "
+          "besides the others");
   refused(lane_node(20, ", lanes_per_socket: 16"),
           ", socket 0: 20 devices at x1 need 20 PCIe lanes, but there are 16: 16 devices fit at x1");
   refused(lane_node(4, ", lanes_per_socket: 16, switches: [{gpus: [0, 1]}, {gpus: [2, 3]}]"),

@@ -93,7 +93,8 @@ std::string bench_text(const BenchTable& table) {
                         reduces(o.operation) ? reduction_word(o.settings.reduction) : "none",
                         has_root(o.operation) ? o.settings.root : -1, timing(row, row.wrong),
                         timing(row, row.wrong_in_place));
-    if (row.measured_us) text += fmt::format("  {:>8}  {:>+5.1f} %", microseconds(*row.measured_us), *row.error * 100);
+    if (row.measured_us)
+      text += fmt::format("  {:>8}  {:>7}", microseconds(*row.measured_us), signed_percent(*row.error));
     text += fmt::format("  {}\n", row.algorithm);
     bus += row.busbw_GBps;
     checked |= row.wrong.has_value();

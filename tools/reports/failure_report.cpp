@@ -73,7 +73,7 @@ std::string reduced_replicas_line(const FailureResult& study) {
 
 std::string failure_lines(const FailureResult& study) {
   const auto time = [](double seconds) { return long_time(Seconds{seconds}); };
-  const auto share = [&study](double seconds) { return fmt::format("{:.2f} %", seconds / study.end * 100); };
+  const auto share = [&study](double seconds) { return percent(seconds / study.end, 2); };
   std::string text = fmt::format("{}{:.2f} %", report_label("goodput"), study.goodput * 100);
   if (study.runs > 1) text += fmt::format(" ± {:.2f} over {} runs", study.goodput_deviation * 100, study.runs);
   text += fmt::format(": {:.0f} steps in {}, {} each\n", study.steps, time(study.end),
@@ -108,9 +108,9 @@ std::string failure_what_if_table(const FailureResult& study, std::vector<Failur
                    [](const auto& a, const auto& b) { return a.effective_step_time < b.effective_step_time; });
   std::string text = fmt::format("{:<38} {:>9} {:>18} {:>9}\n", "change", "goodput", "with failures", "saves");
   for (const FailureWhatIf& w : table)
-    text += fmt::format("{:<38} {:>7.2f} % {:>11} a step {:>7.2f} %\n", w.change, w.goodput * 100,
+    text += fmt::format("{:<38} {:>7.2f} % {:>11} a step {:>9}\n", w.change, w.goodput * 100,
                         show(Seconds{w.effective_step_time}),
-                        (1 - w.effective_step_time / study.effective_step_time()) * 100);
+                        percent(1 - w.effective_step_time / study.effective_step_time(), 2));
   return text;
 }
 

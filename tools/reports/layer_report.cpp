@@ -47,7 +47,7 @@ std::string head_text(const Scenario& s, const LayerCosts& costs) {
 
 std::string sum_text(const LayerCosts& costs, const Result& r) {
   const auto line = [&r](const std::string& what, Seconds time) {
-    return fmt::format("  {:<58} {:>10} {:>6.1f} %\n", what, show(time), time.value / r.step_time * 100);
+    return fmt::format("  {:<58} {:>10} {:>8}\n", what, show(time), percent(time.value / r.step_time));
   };
   std::string text =
       line(fmt::format("layers, {} micro-batch{}", costs.micro_batches, costs.micro_batches == 1 ? "" : "es"),
@@ -74,7 +74,7 @@ std::string layer_costs_text(const Scenario& s, const LayerCosts& costs, const R
                             const KernelTotals& backward, const KernelTotals& both, double share) {
     table.rows.push_back({name, count, show(forward.time), show(backward.time), show_flops(both.flops),
                           show(both.bytes), fmt::format("{:.4g}", both.flops_per_byte()), name_of(both.bound()),
-                          fmt::format("{:.1f} %", share * 100)});
+                          percent(share)});
   };
   KernelTotals forward, backward;
   for (const LayerCost& layer : costs.layers) {

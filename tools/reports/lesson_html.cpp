@@ -141,7 +141,7 @@ json step_data(const CollectiveLesson& lesson, std::size_t i) {
   const std::string kind = step_kind(step);
   json transfers = json::array(), sent = json::array();
   for (const LessonTransfer& t : step.transfers) {
-    const auto name = [&lesson](int member) { return lesson.members[static_cast<std::size_t>(member)].name; };
+    const auto name = [&lesson](int member) { return lesson.members[member].name; };
     std::string text = fmt::format("{}→{}", name(t.from), name(t.to));
     if (!t.slots.empty()) text += fmt::format(" {}: {}", t.slots, t.content);
     text += fmt::format(" ({}{})", show(Bytes{t.bytes}), t.link.empty() ? "" : ", " + t.link);

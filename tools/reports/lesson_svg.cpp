@@ -20,7 +20,7 @@ struct FrameSize {
 };
 
 std::string message(const CollectiveLesson& lesson, const LessonTransfer& t) {
-  const auto name = [&lesson](int member) { return lesson.members[static_cast<std::size_t>(member)].name; };
+  const auto name = [&lesson](int member) { return lesson.members[member].name; };
   const std::string way = fmt::format("{} → {}", name(t.from), name(t.to));
   return t.slots.empty() ? way : fmt::format("{}  {}: {}", way, t.slots, t.content);
 }

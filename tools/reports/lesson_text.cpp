@@ -109,7 +109,7 @@ class TextLesson {
       if ((static_cast<unsigned char>(text[bytes]) & 0xc0U) != 0x80 && ++characters == width) break;
     return text.substr(0, bytes) + "…";
   }
-  const std::string& name(int member) const { return lesson_.members[static_cast<std::size_t>(member)].name; }
+  const std::string& name(int member) const { return lesson_.members[member].name; }
 
   /// Slots in columns, as many as fit, then the others below.
   void table(const std::vector<std::vector<SlotContent>>& buffers, const std::vector<double>& sent) {

@@ -78,8 +78,11 @@ std::string breakdown(const Result& r) {
   if (r.breakdown.input > 0) parts.push_back(fmt::format("input {}", part_of(r, r.breakdown.input)));
   if (r.breakdown.framework > 0) parts.push_back(fmt::format("framework {}", part_of(r, r.breakdown.framework)));
   parts.push_back(fmt::format("other {}", part_of(r, r.breakdown.other)));
-  return fmt::format("{}{}   ({}, on the last rank to finish)\n", report_label(""), fmt::join(parts, " │ "),
-                     in_seconds(r) ? "s" : "ms");
+  const bool own = r.breakdown.step_time != r.step_time;  // workers are not in step
+  return fmt::format(
+      "{}{}   ({}, {})\n", report_label(""), fmt::join(parts, " │ "), in_seconds(r) ? "s" : "ms",
+      own ? fmt::format("of rank {}'s own steps, {} each", r.breakdown.rank, show(Seconds{r.breakdown.step_time}))
+          : "on the last rank to finish");
 }
 
 std::string use_of_capacity(double peak, double capacity) {
@@ -88,13 +91,15 @@ std::string use_of_capacity(double peak, double capacity) {
                      peak > capacity ? fmt::format(": DOES NOT FIT, {} GiB too much", gib(peak - capacity)) : "");
 }
 
-/// Offload: of the fullest node.
+/// Of the fullest node: with offload, and where samples alone are too much for it.
 std::string host_memory(const Result& r) {
-  if (r.host_memory.peak == 0) return "";
+  const Result::HostMemory& host = r.host_memory;
+  const bool too_much = host.capacity > 0 && host.peak > host.capacity;
+  if (!host.offloads() && !too_much) return "";
   std::string text = fmt::format(
-      "{}host memory of node {}: {}  (parameters {} · gradients {} · optimizer {} · buffers {})\n", report_label(""),
-      r.host_memory.node, use_of_capacity(r.host_memory.peak, r.host_memory.capacity), gib(r.host_memory.parameters),
-      gib(r.host_memory.gradients), gib(r.host_memory.optimizer), gib(r.host_memory.buffers));
+      "{}host memory of node {}: {}  (parameters {} · gradients {} · optimizer {} · buffers {}{})\n", report_label(""),
+      host.node, use_of_capacity(host.peak, host.capacity), gib(host.parameters), gib(host.gradients),
+      gib(host.optimizer), gib(host.buffers), host.input > 0 ? fmt::format(" · samples {}", gib(host.input)) : "");
   if (r.drive.peak > 0)
     text += fmt::format("{}drives of node {}: {}\n", report_label(""), r.drive.node,
                         use_of_capacity(r.drive.peak, r.drive.capacity));
@@ -148,22 +153,41 @@ std::string input(const Scenario& s, const Result& r) {
   const std::string from = supply.store == SampleStore::drives ? "the node's drives"
                            : supply.store == SampleStore::own  ? supply.storage.name + " of each node"
                                                                : supply.storage.name + ", shared";
-  std::string text = fmt::format("{}{} of {} each from {}, busy {:.0f} %", report_label("input"),
+  std::string text = fmt::format("{}{} of {} each from {}, busy {}", report_label("input"),
                                  supply.file > supply.sample ? "records" : "small files", show(supply.sample), from,
-                                 r.input->storage_busy * 100);
-  if (supply.cache.value > 0) text += fmt::format(" · {:.0f} % from the hosts' cache", r.input->from_cache * 100);
+                                 percent(r.input->storage_busy, 0));
+  if (supply.cache.value > 0) text += fmt::format(" · {} from the hosts' cache", percent(r.input->from_cache, 0));
   if (supply.workers > 0)
-    text +=
-        fmt::format(" · {} workers a node{}, busy {:.0f} %", supply.workers,
-                    supply.cores > 0 && supply.workers > supply.cores ? fmt::format(" on {} cores", supply.cores) : "",
-                    r.input->decode_busy * 100);
+    text += fmt::format(" · {} workers a node{}, busy {}", supply.workers,
+                        supply.cores > 0 && supply.workers > supply.cores
+                            ? fmt::format(" share {} cores (more decode no faster)", supply.cores)
+                            : "",
+                        percent(r.input->decode_busy, 0));
   if (s.input.overlap == InputOverlap::none)
     text += " · no prefetch";
   else
     text += fmt::format(" · {} batches prefetched{}", s.input.prefetch,
                         s.input.overlap == InputOverlap::prefetch ? ", one lane" : "");
-  return text + fmt::format("\n{}GPUs starve {:.1f} % of the time; {:.1f} GiB of host memory\n", report_label(""),
-                            r.input->starved_share * 100, r.input->host_bytes / (1U << 30));
+  return text + fmt::format("\n{}GPUs starve {} of the time; {:.1f} GiB of host memory\n", report_label(""),
+                            percent(r.input->starved_share), r.input->host_bytes / (1U << 30));
+}
+
+/// A faster resource may make a list schedule longer (Graham 1969); so much more of the step is told.
+constexpr double kAnomaly = 1e-3;
+
+/// Of mechanisms whose ranks are not alike.
+std::string actors(const Result& r) {
+  constexpr std::size_t kMost = 6;
+  std::string text;
+  for (std::size_t i = 0; i < std::min(r.actors.size(), kMost); ++i) {
+    const Result::ActorUse& use = r.actors[i];
+    text += fmt::format("{}{}: holds {} GiB, sends {:.4g} and receives {:.4g} MB a step\n",
+                        report_label(i == 0 ? "by rank" : ""), use.name, gib(use.memory), use.sent * 1e-6,
+                        use.received * 1e-6);
+  }
+  if (r.actors.size() > kMost)
+    text += fmt::format("{}… {} more: --json lists all\n", report_label(""), r.actors.size() - kMost);
+  return text;
 }
 
 std::string bottleneck(const Scenario& s, const Result& r, const std::vector<WhatIf>& what_ifs) {
@@ -173,26 +197,29 @@ std::string bottleneck(const Scenario& s, const Result& r, const std::vector<Wha
   if (r.critical_path.empty())
     return fmt::format("{}not recorded: {} operations are too many to keep for a critical path and what-ifs\n",
                        report_label("bottleneck"), thousands(static_cast<double>(r.operations)));
-  std::vector<std::pair<double, std::string>> shares;
-  for (const auto& [resource, seconds] : r.critical_path) shares.emplace_back(seconds, resource);
-  std::sort(shares.rbegin(), shares.rend());
-  std::string text = fmt::format("{}{} {:.0f} % of the critical path", report_label("bottleneck"), r.bottleneck,
-                                 r.bottleneck_share * 100);
+  const std::vector<std::pair<double, std::string>> shares = r.shares();
+  std::string text = fmt::format("{}{} {} of the critical path", report_label("bottleneck"), r.bottleneck,
+                                 percent(r.bottleneck_share, 0));
   for (std::size_t i = 1; i < std::min<std::size_t>(3, shares.size()); ++i)
-    text +=
-        fmt::format("{} {} {:.1f} %", i == 1 ? "; next:" : ",", shares[i].second, shares[i].first / r.step_time * 100);
+    text += fmt::format("{} {} {}", i == 1 ? "; next:" : ",", shares[i].second, percent(shares[i].first / r.step_time));
   text += ".";
   const auto best = std::min_element(what_ifs.begin(), what_ifs.end(),
                                      [](const WhatIf& a, const WhatIf& b) { return a.step_time < b.step_time; });
   if (best == what_ifs.end()) return text + "\n";
-  text += fmt::format("\n{}best next change: {} saves {:.1f} %", report_label(""),
-                      describe_upgrade(best->resource_class, best->factor), (1 - best->step_time / r.step_time) * 100);
+  text += fmt::format("\n{}best next change: {} saves {}", report_label(""),
+                      describe_upgrade(best->resource_class, best->factor), percent(1 - best->step_time / r.step_time));
   std::vector<std::string> others;
   for (const WhatIf& w : what_ifs)
-    if (&w != &*best)
-      others.push_back(fmt::format("{} {:.1f} %", w.resource_class, (1 - w.step_time / r.step_time) * 100));
+    if (&w != &*best) others.push_back(fmt::format("{} {}", w.resource_class, percent(1 - w.step_time / r.step_time)));
   if (!others.empty()) text += fmt::format(" ({})", fmt::join(others, ", "));
-  return text + "\n";
+  text += "\n";
+  for (const WhatIf& w : what_ifs)
+    if (w.step_time > r.step_time * (1 + kAnomaly))
+      text += fmt::format(
+          "{}{} makes it {:.1f} % slower: transfers then meet on links that they had to themselves (a scheduling "
+          "anomaly)\n",
+          report_label(""), describe_upgrade(w.resource_class, w.factor), (w.step_time / r.step_time - 1) * 100);
+  return text;
 }
 
 }  // namespace
@@ -222,8 +249,8 @@ std::string what_if_table(const Result& r, const std::vector<WhatIf>& what_ifs) 
   std::string text = fmt::format("{:<32} {:>10} {:>9}", "change", "step", "saves");
   text += fails ? fmt::format(" {:>9} {:>16}\n", "goodput", "with failures") : "\n";
   for (const WhatIf& w : sorted) {
-    text += fmt::format("{:<32} {:>10} {:>7.1f} %", describe_upgrade(w.resource_class, w.factor),
-                        show(Seconds{w.step_time}), (1 - w.step_time / r.step_time) * 100);
+    text += fmt::format("{:<32} {:>10} {:>9}", describe_upgrade(w.resource_class, w.factor), show(Seconds{w.step_time}),
+                        percent(1 - w.step_time / r.step_time));
     if (w.goodput > 0)
       text += fmt::format(" {:>7.2f} % {:>9} a step", w.goodput * 100, show(Seconds{w.effective_step_time}));
     text += "\n";
@@ -239,11 +266,13 @@ std::string screen(const Scenario& s, const Plan& plan, const Result& r, const s
   if (tokens) text += fmt::format(" · {} tokens/s/GPU", thousands(r.tokens_per_s_per_gpu));
   const bool some = s.network.active_parameters() < s.network.parameters();
   const char* model = s.network.weights_reused ? "3·forward pass" : some ? "6·active parameters" : "6·parameters";
-  text += fmt::format(" · {} TFLOP/s/GPU · MFU {:.1f} % ({} a {}, dense {} peak)\n", thousands(r.tflops_per_gpu),
-                      r.mfu * 100, model, tokens ? "token" : "sample", name_of(s.precision));
+  text += fmt::format(
+      " · {} TFLOP/s/GPU · MFU {:.1f} % ({} a {}, dense {} peak{})\n", thousands(r.tflops_per_gpu), r.mfu * 100, model,
+      tokens ? "token" : "sample", name_of(s.precision),
+      r.mfu_with_attention > 0 ? fmt::format("; with attention, PaLM's {:.1f} %", r.mfu_with_attention * 100) : "");
   if (s.measured_run.given())
-    text += fmt::format("{}{}: predicted {:+.1f} % ({})\n", report_label("measured"), show(s.measured_run.step_time),
-                        (r.step_time / s.measured_run.step_time.value - 1) * 100, s.measured_run.source);
+    text += fmt::format("{}{}: predicted {} ({})\n", report_label("measured"), show(s.measured_run.step_time),
+                        signed_percent(r.step_time / s.measured_run.step_time.value - 1), s.measured_run.source);
   if (s.measured.given())
     text += fmt::format("{}{} {} at batch {} on one device, the same on all ranks; communication is simulated\n",
                         report_label("compute"), s.measured.how(s.micro_batch_size),
@@ -267,6 +296,7 @@ std::string screen(const Scenario& s, const Plan& plan, const Result& r, const s
   text += mechanism(s, r);
   text += input(s, r);
   text += memory(r);
+  text += actors(r);
   text += bottleneck(s, r, what_ifs);
   text += trust_lines(s);
   if (r.late_by_look_ahead > 0)

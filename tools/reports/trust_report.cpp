@@ -54,6 +54,9 @@ std::string trust_lines(const Scenario& s) {
   }
   std::string text = report_label("trust");
   text += judgement(s);
+  if (!s.plan.all_reduce.scaled.empty())
+    text += fmt::format("{}collectives as NCCL does them, outside what was fitted: {}\n", report_label(""),
+                        s.plan.all_reduce.scaled);
   if (const double hidden = s.plan.sharding.user_buffers; hidden > 0)
     text +=
         fmt::format("{}{:.3g} % of tensor-parallel exchange hidden by user buffers: stated by the {}, not simulated\n",

@@ -43,6 +43,7 @@ struct Arguments::Impl {
   CLI::App app;
   std::vector<std::string> flags{"--help"};
   std::vector<Output> outputs;
+  PlannedOutputs planned;
   std::string verb;
 
   explicit Impl(const std::string& summary) : app(summary) {}
@@ -52,11 +53,12 @@ struct Arguments::Impl {
     return option;
   }
   /// Every output can be written, and no two go to one place.
-  void check_outputs() const {
+  void check_outputs() {
     for (auto one = outputs.begin(); one != outputs.end(); ++one) {
       std::error_code ignored;
       if (one->file->empty() || (one->or_folder && std::filesystem::is_directory(*one->file, ignored))) continue;
       check_writable(*one->file);
+      planned.add(one->flag, *one->file);
       const auto same = std::find_if(outputs.begin(), one, [one](const Output& o) { return *o.file == *one->file; });
       if (same == one || *one->file == "/dev/null") continue;
       throw UserError(

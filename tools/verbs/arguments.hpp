@@ -19,7 +19,8 @@ class Arguments {
   void repeated(const std::string& flag, std::vector<std::string>& values, const std::string& placeholder,
                 const std::string& help);
   void flag(const std::string& flag, bool& value, const std::string& help);
-  /// A file to write, "-" being stdout; none may take what another does. `or_folder`: a folder that exists is fine too.
+  /// A file to write, "-" being stdout; none may take what another does, or what is read while this lives. `or_folder`:
+  /// a folder that exists is fine too.
   void output(const std::string& flag, std::string& file, const std::string& help, bool or_folder = false);
 
   /// Reads the words after the verb. False when help was asked for and printed. Throws UserError naming the nearest

@@ -45,8 +45,6 @@ std::vector<Gpu> measured_gpus(const std::string& wanted) {
   return {std::move(gpu)};
 }
 
-std::string percent(double share) { return fmt::format("{:.1f} %", share * 100); }
-
 /// Fitted, and beside it what the catalog has.
 std::string beside(const std::string& fitted, const std::string& now) { return fmt::format("{} ({})", fitted, now); }
 

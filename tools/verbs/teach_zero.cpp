@@ -83,7 +83,7 @@ std::vector<std::string> zero_sums(const ZeroLesson& lesson) {
                              last == 0       ? ""
                              : saving == 1.0 ? ", as much as data parallel: there is one rank"
                                              : fmt::format(", {:.4g} times less than data parallel", saving)));
-  sums.push_back(fmt::format("all ranks together: {}", decimal_size(lesson.all[static_cast<std::size_t>(last)])));
+  sums.push_back(fmt::format("all ranks together: {}", decimal_size(lesson.all[last])));
   return sums;
 }
 
@@ -150,7 +150,7 @@ nlohmann::ordered_json zero_report(const ZeroLesson& lesson) {
     for (const MemoryClass of : kStates) of_stage[fmt::format("{}_bytes", name_of(of))] = lesson.state(zero, of);
     of_stage["rank_bytes"] = lesson.of_rank(zero);
     of_stage["bytes_per_parameter"] = lesson.of_rank(zero) / lesson.parameters;
-    of_stage["all_ranks_bytes"] = lesson.all[static_cast<std::size_t>(zero)];
+    of_stage["all_ranks_bytes"] = lesson.all[zero];
     j["stages"].push_back(of_stage);
   }
   return j;
@@ -172,9 +172,9 @@ void simulate_stages(ZeroLesson& lesson, Precision precision, const Optimizer& o
       for (const double part : parts) bytes += part;
       return bytes;
     };
-    lesson.rank[static_cast<std::size_t>(zero)] =
+    lesson.rank[zero] =
         *std::max_element(held.begin(), held.end(), [&](const auto& a, const auto& b) { return sum(a) < sum(b); });
-    for (const auto& parts : held) lesson.all[static_cast<std::size_t>(zero)] += sum(parts);
+    for (const auto& parts : held) lesson.all[zero] += sum(parts);
   }
 }
 

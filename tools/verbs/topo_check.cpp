@@ -40,7 +40,7 @@ struct FabricReport {
   std::vector<SocketLanes> lanes;
   std::vector<std::string> devices;  ///< names, by DeviceId; none: there is no fabric
 
-  const std::string& device(DeviceId d) const { return devices[static_cast<std::size_t>(d)]; }
+  const std::string& device(DeviceId d) const { return devices[d]; }
 };
 
 constexpr double kAgreement = 1e-9;

@@ -25,6 +25,7 @@ std::string topology_file_text(const std::string& file) {
   if (!std::filesystem::is_regular_file(file, error)) throw UserError(fmt::format("{}: not a file", file));
   if (std::filesystem::file_size(file, error) > most || error)
     throw UserError(fmt::format("{}: larger than 64 MiB: no topology of a node", file));
+  check_input(file);
   std::ifstream in(file, std::ios::binary);
   if (!in) throw UserError(fmt::format("{}: cannot be read", file));
   return {std::istreambuf_iterator<char>(in), {}};

@@ -48,8 +48,7 @@ PathAnswer answer_of(const TopoMachine& machine, const std::string& a, const std
   DeviceGraph graph = build_cluster(machine.cluster);
   Routing routing(graph, machine.cluster);
   const DeviceId from = find_device(graph, a), to = find_device(graph, b);
-  const Device &start = graph.devices()[static_cast<std::size_t>(from)],
-               &end = graph.devices()[static_cast<std::size_t>(to)];
+  const Device &start = graph.devices()[from], &end = graph.devices()[to];
   if (from == to) throw UserError(fmt::format("{} to itself: there is no path", start.name));
   const Path way = routing.path(from, to, path);
   if (!way.reachable) throw UserError(fmt::format("no such path leads from {} to {}", start.name, end.name));

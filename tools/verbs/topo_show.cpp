@@ -37,7 +37,7 @@ ordered_json locality_json(const TopoMachine& machine, DeviceGraph& graph) {
   ordered_json rows = ordered_json::object();
   std::vector<DeviceId> devices = graph.all(DeviceKind::gpu, 0);
   for (const DeviceId hca : graph.all(DeviceKind::hca, 0)) devices.push_back(hca);
-  const auto name = [&graph](DeviceId id) { return graph.devices()[static_cast<std::size_t>(id)].name; };
+  const auto name = [&graph](DeviceId id) { return graph.devices()[id].name; };
   for (const DeviceId a : devices)
     for (const DeviceId b : devices) rows[name(a)][name(b)] = locality(graph, a, b, machine.cluster.node.nvlink_rate);
   return rows;
@@ -50,12 +50,12 @@ ordered_json wiring_json(const TopoMachine& machine, DeviceGraph& graph) {
     devices.push_back({{"name", device.name}, {"kind", name_of(device.kind)}, {"node", device.node}});
   for (LinkId link = 0; link < static_cast<LinkId>(graph.wires().size()); link += 2) {  // the way there; +1: back
     const DeviceGraph::End end = graph.ends(link);
-    const Link& wire = graph.links()[static_cast<std::size_t>(link)];
-    links.push_back({{"from", graph.devices()[static_cast<std::size_t>(end.from)].name},
-                     {"to", graph.devices()[static_cast<std::size_t>(end.to)].name},
+    const Link& wire = graph.links()[link];
+    links.push_back({{"from", graph.devices()[end.from].name},
+                     {"to", graph.devices()[end.to].name},
                      {"kind", wire.kind},
                      {"rate_Bps", wire.capacity.value},
-                     {"rate_back_Bps", graph.links()[static_cast<std::size_t>(link ^ 1)].capacity.value},
+                     {"rate_back_Bps", graph.links()[link ^ 1].capacity.value},
                      {"half_duplex", graph.medium(link) >= 0 && graph.medium(link) == graph.medium(link ^ 1)},
                      {"up", graph.is_up(link)},
                      {"latency_s", end.latency.seconds().value}});

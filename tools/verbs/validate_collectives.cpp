@@ -151,10 +151,9 @@ int validate_collectives(const std::string& json_file, bool points) {
     const ErrorSet errors = error_set(name, set.points);
     const bool holds = within(set, errors);
     all &= holds;
-    const auto percent = [](double v) { return fmt::format("{:.1f} %", v * 100); };
     table.rows.push_back({set.name, fmt::format("{}", errors.points.size()), percent(errors.median_abs),
-                          percent(errors.p90_abs), percent(errors.worst_abs),
-                          fmt::format("{:+.1f} %", errors.signed_mean * 100), limits_text(set, holds)});
+                          percent(errors.p90_abs), percent(errors.worst_abs), signed_percent(errors.signed_mean),
+                          limits_text(set, holds)});
     out.push_back(set_json(set, errors, points));
   }
   if (json_file != "-")

@@ -55,8 +55,8 @@ void print_table(const HorovodStudy& study, const std::vector<JudgedReading>& re
     const StudyRow& row = study.rows[i];
     fmt::print("{:>6} {:>8.2f} s {:>8.2f} s {:>8.2f} s", row.batch, row.single, row.multi_0, row.multi_1);
     for (const JudgedReading& r : readings)
-      fmt::print(" {:>7.1f} s {:>+5.1f} %", r.errors.points[i].predicted, r.errors.points[i].error() * 100);
-    fmt::print(" {:>8.1f} s {:>+5.1f} %\n", single.points[i].predicted, single.points[i].error() * 100);
+      fmt::print(" {:>7.1f} s {:>7}", r.errors.points[i].predicted, signed_percent(r.errors.points[i].error()));
+    fmt::print(" {:>8.1f} s {:>7}\n", single.points[i].predicted, signed_percent(single.points[i].error()));
   }
 }
 

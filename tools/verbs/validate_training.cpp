@@ -99,7 +99,6 @@ int validate_training(const std::string& json_file, bool points) {
                   {false, true, true, true, true, true, true, false},
                   {}};
   TextTable rows{{"run", "measured", "predicted", "error"}, {false, true, true, true}, {}};
-  const auto percent = [](double v) { return fmt::format("{:.1f} %", v * 100); };
   bool holds = true;
   Json out = Json::array();
   for (const TrainingSet& set : sets_of(all)) {
@@ -110,14 +109,13 @@ int validate_training(const std::string& json_file, bool points) {
                                   ? fmt::format("mean {:.0f} %", kMeanMemoryLimit * 100)
                                   : fmt::format("mean {:.0f} %, rank {}", kMeanTimeLimit * 100, kLeastRankCorrelation);
     table.rows.push_back({set.name, fmt::format("{}", errors.points.size()), percent(errors.mean_abs),
-                          percent(errors.median_abs), percent(errors.worst_abs),
-                          fmt::format("{:+.1f} %", errors.signed_mean * 100),
+                          percent(errors.median_abs), percent(errors.worst_abs), signed_percent(errors.signed_mean),
                           fmt::format("{:.3f}", errors.rank_correlation), limit + (good ? ": holds" : ": FAILS")});
     out.emplace_back(to_json(errors, points, {{}, {}, good}));
     for (const MeasuredPoint& p : set.points)
       rows.rows.push_back({p.id, set.memory ? show(Bytes{p.measured}) : show(Seconds{p.measured}),
                            set.memory ? show(Bytes{p.predicted}) : show(Seconds{p.predicted}),
-                           fmt::format("{:+.1f} %", (p.predicted / p.measured - 1) * 100)});
+                           signed_percent(p.predicted / p.measured - 1)});
   }
   if (json_file != "-") {
     fmt::print("measured training runs (scenarios/measured) against the simulator\n{}\n{}", rows.text(), table.text());

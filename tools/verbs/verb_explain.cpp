@@ -2,6 +2,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "scenarios/running/path_resources.hpp"
 #include "scenarios/running/simulate.hpp"
 #include "scenarios/studies/capacity.hpp"
 #include "scenarios/studies/failure_study.hpp"
@@ -18,16 +19,11 @@ namespace {
 
 void print_shares(const Explanation& e) {
   fmt::print("critical path of {}: {}\n", e.result.scenario, show(Seconds{e.result.step_time}));
-  std::vector<std::pair<double, std::string>> shares;
-  for (const auto& [resource, seconds] : e.result.critical_path) shares.emplace_back(seconds, resource);
-  std::sort(shares.rbegin(), shares.rend());
-  for (const auto& [seconds, resource] : shares)
-    fmt::print("  {:<16} {:>10} {:>6.1f} %\n", resource, show(Seconds{seconds}), seconds / e.result.step_time * 100);
-  if (e.result.critical_path.contains(kLibraryLimit))
-    fmt::print(
-        "  {}: collectives for which no link is full; protocol and channels set their pace, by the fitted "
-        "model (a faster link alone buys nothing there)\n",
-        kLibraryLimit);
+  for (const auto& [seconds, resource] : e.result.shares())
+    fmt::print("  {:<16} {:>10} {:>8}\n", resource, show(Seconds{seconds}), percent(seconds / e.result.step_time));
+  if (e.result.critical_path.contains(kLibraryStart))
+    fmt::print("  {}: launch, protocol and hops of collectives, by the fitted model (faster links buy nothing there)\n",
+               kLibraryStart);
 }
 
 void print_path(const Explanation& e, bool in_step, std::size_t most) {

@@ -133,6 +133,7 @@ std::vector<ListRow> list_optimizers(const Catalog&) {
 
 /// What the file's first line, a comment, says.
 std::string first_comment(const std::filesystem::path& file) {
+  check_input(file);
   std::FILE* in = std::fopen(file.c_str(), "r");
   if (!in) return "";
   char line[240] = "";

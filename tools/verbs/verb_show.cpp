@@ -87,7 +87,7 @@ std::string mesh_drawing(const Scenario& s, const std::vector<MeshRank>& ranks, 
     for (int r = 0; r < shown; ++r) {
       std::vector<const MeshRank*> group;
       for (int t = 0; t < mesh.tensor; ++t)
-        group.push_back(&ranks[static_cast<std::size_t>(mesh.rank({t, r % mesh.context, r / mesh.context, stage}))]);
+        group.push_back(&ranks[mesh.rank({t, r % mesh.context, r / mesh.context, stage})]);
       row.push_back(devices_in_words(group));
     }
     table.rows.push_back(row);

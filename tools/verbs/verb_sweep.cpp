@@ -23,11 +23,9 @@ std::string bar(std::size_t done, std::size_t of) {
 
 int interrupted_sweep(const std::vector<SweepPoint>& points, const std::string& journal) {
   const auto done = std::count_if(points.begin(), points.end(), [](const SweepPoint& p) { return p.done; });
-  fmt::print(stderr, "interrupted: {} of {} points are done; ", done, points.size());
-  if (journal.empty())
-    fmt::print(stderr, "none is kept (with --csv FILE a sweep can be resumed)\n");
-  else
-    fmt::print(stderr, "run the same command again to resume ({} keeps them)\n", journal);
+  complain(fmt::format("interrupted: {} of {} points are done; {}", done, points.size(),
+                       journal.empty() ? "none is kept (with --csv FILE a sweep can be resumed)"
+                                       : fmt::format("run the same command again to resume ({} keeps them)", journal)));
   return kInterrupted;
 }
 
@@ -35,8 +33,8 @@ void report_impossible_points(const std::vector<SweepPoint>& points) {
   const auto impossible = [](const SweepPoint& p) { return !p.error.empty(); };
   const auto count = std::count_if(points.begin(), points.end(), impossible);
   if (count == 0) return;
-  fmt::print(stderr, "{} of {} points are impossible; the first: {}\n", count, points.size(),
-             std::find_if(points.begin(), points.end(), impossible)->error);
+  complain(fmt::format("{} of {} points are impossible; the first: {}", count, points.size(),
+                       std::find_if(points.begin(), points.end(), impossible)->error));
 }
 
 /// Beside the table; a pipe or a device has no beside.
@@ -65,11 +63,15 @@ int sweep(const std::vector<std::string>& words) {
       "points are rows with their error, counted at the end; exit code 2 if all are.",
       "sweep scenarios/gpt2-xl-ddp-dgx-a100.yaml --set plan.global_batch_size=256,512,1024 --set "
       "cluster.nodes=2,4 --csv sweep.csv");
-  std::string file, csv, json;
+  std::string file, csv, json, sort;
+  int top = 0;
   std::vector<std::string> sets;
   arguments.positional("SCENARIO", file, "scenario file (YAML)");
   arguments.repeated("--set", sets, "PATH=A,B,...",
-                     "a field and its values, as often as needed; plan.pipeline.layers=all: every cut of the layers");
+                     "a field and its values, as often as needed; \"A=1,2 & B=3,4\": fields that move together; "
+                     "plan.pipeline.layers=all: every cut of the layers");
+  arguments.option("--sort", sort, "COLUMN", "order of the rows: the lowest first; -COLUMN: the highest");
+  arguments.option("--top", top, "N", "the first N rows only");
   arguments.output("--csv", csv,
                    "write the table; - is stdout (the default). With a file, an interrupted sweep can be resumed");
   arguments.output("--json", json, "write the table as JSON; - is stdout");
@@ -77,9 +79,14 @@ int sweep(const std::vector<std::string>& words) {
   if (csv.empty() && json.empty()) csv = std::string(1, '-');  // "-" trips g++ 12.2's -Wrestrict
 
   Sweep sweep{file, {}};
-  for (const std::string& set : sets) sweep.axes.push_back(parse_sweep_axis(set));
-  expand_layer_cuts(sweep);
+  for (const std::string& set : sets)
+    for (SweepAxis& axis : parse_sweep_axes(set)) sweep.axes.push_back(std::move(axis));
+  const SweepOrder order = parse_sweep_order(sort, top);
   const std::string journal = journal_of(csv);
+  PlannedOutputs planned;
+  if (!journal.empty()) planned.add("--csv", journal);
+  check_input(file);  // else each point says so
+  expand_layer_cuts(sweep);
   watch_interrupts();
   std::vector<SweepPoint> points;
   {
@@ -90,10 +97,16 @@ int sweep(const std::vector<std::string>& words) {
     return interrupted_sweep(points, journal);
   if (std::all_of(points.begin(), points.end(), [](const SweepPoint& p) { return !p.error.empty(); }))
     throw UserError(all_impossible(points.size(), points.front().error));
-  if (!csv.empty()) write_atomically(csv, sweep_csv(sweep, points));
-  if (!json.empty())
-    write_atomically(json,
-                     sweep_json(sweep, points).dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");
+  try {
+    if (!csv.empty()) write_atomically(csv, sweep_csv(sweep, points, order));
+    if (!json.empty())
+      write_atomically(
+          json, sweep_json(sweep, points, order).dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");
+  } catch (const UserError& e) {
+    throw UserError(journal.empty()
+                        ? e.what()
+                        : fmt::format("{}; {} keeps the points for the same command again", e.what(), journal));
+  }
   if (!journal.empty()) std::filesystem::remove(journal);
   report_impossible_points(points);
   return kGood;

@@ -52,7 +52,8 @@ std::string simgrid_filling(const Route& route) {
 Picoseconds beyond_wires(const DeviceGraph& graph, const Route& route) {
   Picoseconds left = route.latency;
   for (const LinkUse& use : route.links)
-    if (graph.is_wire(use.link)) left.count -= use.weight * graph.ends(use.link).latency.count;
+    if (graph.is_wire(use.link))
+      left.count -= static_cast<std::int64_t>(use.weight) * graph.ends(use.link).latency.count;
   return left;
 }
 
@@ -65,7 +66,11 @@ std::string simgrid_route(const ClusterMachine& machine, const std::vector<std::
   std::string text = fmt::format("    <route src=\"{}\" dst=\"{}\" symmetrical=\"NO\">", xml_escaped(source.name),
                                  xml_escaped(target.name));
   for (const LinkUse& use : route.links)
-    for (std::int32_t i = 0; i < use.weight; ++i) text += fmt::format("<link_ctn id=\"{}\"/>", ids[use.link]);
+    if (use.weight < 1)
+      throw UserError(
+          fmt::format("{} stripes messages over several HCAs, which a SimGrid platform cannot say", source.name));
+  for (const LinkUse& use : route.links)
+    for (float i = 0; i < use.weight; ++i) text += fmt::format("<link_ctn id=\"{}\"/>", ids[use.link]);
   const auto wait = [&](const std::string& id, Picoseconds time) {
     delays[id] = time.seconds();
     text += fmt::format("<link_ctn id=\"{}\"/>", id);

@@ -124,7 +124,7 @@ DevicePath path_of(const DeviceGraph& graph, const Path& path) {
   out.how = path.how;
   out.latency = path.latency();
   out.chunk = path.legs.size() > 1 ? path.chunk : Bytes{0};
-  std::map<LinkId, int> load;  // all legs at once
+  std::map<LinkId, double> load;  // all legs at once
   for (const PathLeg& leg : path.legs) {
     for (const LinkUse& use : leg.links) load[use.link] += use.weight;
     for (const LinkId wire : leg.wires) {

@@ -36,17 +36,27 @@ ClosShape::ClosShape(const std::vector<FabricLevel>& levels, int hcas, bool whol
     below = groups_.back();
     if (is_whole && below > 1) planes = static_cast<int>(std::min<double>(most_planes, planes * uplinks_.back()));
   }
-  if (whole && planes >= most_planes) fail(place, fmt::format("more than {} switches at the top", most_planes));
   if (below > 1) {
     groups_.push_back(1);
     down_.push_back(below);
     planes_.push_back(planes);
     uplinks_.push_back(0);
   }
+  if (whole) require_buildable(size(), "a folded Clos, switch by switch,", place);
 }
 
 bool ClosShape::is_whole() const {
   return std::all_of(uplinks_.begin(), uplinks_.end(), [](double u) { return u == std::floor(u); });
+}
+
+BuildSize ClosShape::size() const {
+  BuildSize all;
+  for (int l = 0; l < levels(); ++l) {
+    const double switches = static_cast<double>(groups(l)) * planes(l);
+    all.devices += switches;
+    all.cables += switches * uplinks(l);
+  }
+  return all;
 }
 
 std::string ClosShape::name(int level, int group, int plane) const {
@@ -69,8 +79,7 @@ std::vector<DeviceId> hcas_in_order(const DeviceGraph& graph) { return graph.all
 
 std::vector<DeviceId> hcas_by_rail(const DeviceGraph& graph, int leaf_ports) {
   std::map<int, std::vector<DeviceId>> rails;
-  for (const DeviceId hca : graph.all(DeviceKind::hca))
-    rails[graph.devices()[static_cast<std::size_t>(hca)].index].push_back(hca);
+  for (const DeviceId hca : graph.all(DeviceKind::hca)) rails[graph.devices()[hca].index].push_back(hca);
   const auto ports = static_cast<std::size_t>(leaf_ports);
   std::vector<DeviceId> order;
   for (const auto& [index, rail] : rails) {

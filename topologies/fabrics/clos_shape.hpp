@@ -2,6 +2,7 @@
 #include <string>
 #include <vector>
 
+#include "topologies/build_size.hpp"
 #include "topologies/cluster.hpp"
 
 namespace trainyard {
@@ -16,11 +17,12 @@ class ClosShape {
   ClosShape(const std::vector<FabricLevel>&, int hcas, bool whole, const Place& place);
 
   int levels() const { return static_cast<int>(groups_.size()); }  ///< the top included
-  int groups(int level) const { return groups_[static_cast<std::size_t>(level)]; }
-  int down(int level) const { return down_[static_cast<std::size_t>(level)]; }           ///< groups below one group
-  double uplinks(int level) const { return uplinks_[static_cast<std::size_t>(level)]; }  ///< of a switch; not the top's
-  int planes(int level) const { return planes_[static_cast<std::size_t>(level)]; }
-  bool is_whole() const;  ///< every level has a whole number of uplinks
+  int groups(int level) const { return groups_[level]; }
+  int down(int level) const { return down_[level]; }           ///< groups below one group
+  double uplinks(int level) const { return uplinks_[level]; }  ///< of a switch; not the top's
+  int planes(int level) const { return planes_[level]; }
+  bool is_whole() const;   ///< every level has a whole number of uplinks
+  BuildSize size() const;  ///< of all switches and the cables between them
 
   /// "leaf3", "pod0.5" (group, plane), "spine2" (top of two levels), "core7" (top of more).
   std::string name(int level, int group, int plane) const;

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "sim/hashing.hpp"
+#include "topologies/build_size.hpp"
 #include "topologies/cluster.hpp"
 #include "topologies/fabrics/fabric_rows.hpp"
 
@@ -28,7 +29,7 @@ class DragonflyRouter : public FabricRouter {
     const int a = at(from), b = at(to);
     if (a < 0 || b < 0) return false;
     const std::uint64_t hash = hashed({seed, static_cast<std::uint64_t>(from), static_cast<std::uint64_t>(to)});
-    wires.push_back(into[static_cast<std::size_t>(from)]);
+    wires.push_back(into[from]);
     int where = a;
     const int ours = a / switches, theirs = b / switches;
     if (valiant && groups > 2 && ours != theirs) {
@@ -38,24 +39,21 @@ class DragonflyRouter : public FabricRouter {
     }
     if (!to_group(graph, where, theirs, hash, wires)) return false;
     if (where != b) wires.push_back(local_wire(where, b));
-    wires.push_back(into[static_cast<std::size_t>(to)] ^ 1);
+    wires.push_back(into[to] ^ 1);
     return true;
   }
 
  private:
-  int at(DeviceId device) const {
-    return static_cast<std::size_t>(device) < switch_of.size() ? switch_of[static_cast<std::size_t>(device)] : -1;
-  }
+  int at(DeviceId device) const { return static_cast<std::size_t>(device) < switch_of.size() ? switch_of[device] : -1; }
   LinkId local_wire(int from, int to) const {
-    return local[static_cast<std::size_t>(from / switches)]
-                [static_cast<std::size_t>(from % switches * switches + to % switches)];
+    return local[from / switches][from % switches * switches + to % switches];
   }
   /// Takes a global link of our own switch if there is one, else the one that the hash chooses; skips those that are
   /// down.
   bool to_group(const DeviceGraph& graph, int& where, int group, std::uint64_t hash, std::vector<LinkId>& wires) const {
     const int here = where / switches;
     if (here == group) return true;
-    const std::vector<Global>& all = globals[static_cast<std::size_t>(here * groups + group)];
+    const std::vector<Global>& all = globals[here * groups + group];
     if (all.empty()) return false;
     const Global* chosen = nullptr;
     for (std::size_t i = 0; i < all.size() && !chosen; ++i)
@@ -128,7 +126,8 @@ class DragonflyFabric : public Fabric {
   }
   void join_hosts(DeviceGraph&, const ClusterSpec&, DragonflyRouter&, DeviceId first) const;
   void join_switches(DeviceGraph&, const Wire&, DragonflyRouter&, DeviceId first) const;
-  void join_groups(DeviceGraph&, const ClusterSpec&, const Wire&, DragonflyRouter&, DeviceId first) const;
+  void require_groups(int groups, const Place&) const;
+  void join_groups(DeviceGraph&, const Wire&, DragonflyRouter&, DeviceId first) const;
 };
 
 void DragonflyFabric::join_hosts(DeviceGraph& graph, const ClusterSpec& spec, DragonflyRouter& router,
@@ -138,9 +137,9 @@ void DragonflyFabric::join_hosts(DeviceGraph& graph, const ClusterSpec& spec, Dr
   int host = 0;
   for (const DeviceId hca : graph.all(DeviceKind::hca)) {
     const int at = host++ / shape_.hosts_a_switch;
-    router.switch_of[static_cast<std::size_t>(hca)] = at;
-    router.into[static_cast<std::size_t>(hca)] = static_cast<LinkId>(graph.wires().size());
-    graph.connect(hca, first + at, hca_wire(spec, graph.devices()[static_cast<std::size_t>(hca)].node));
+    router.switch_of[hca] = at;
+    router.into[hca] = static_cast<LinkId>(graph.wires().size());
+    graph.connect(hca, first + at, hca_wire(spec, graph.devices()[hca].node));
   }
 }
 
@@ -153,21 +152,17 @@ void DragonflyFabric::join_switches(DeviceGraph& graph, const Wire& cable, Drago
       for (int t = s + 1; t < a; ++t) {
         const auto wire = static_cast<LinkId>(graph.wires().size());
         graph.connect(first + g * a + s, first + g * a + t, cable);
-        wires[static_cast<std::size_t>(s * a + t)] = wire;
-        wires[static_cast<std::size_t>(t * a + s)] = wire ^ 1;
+        wires[s * a + t] = wire;
+        wires[t * a + s] = wire ^ 1;
       }
   }
 }
 
-void DragonflyFabric::join_groups(DeviceGraph& graph, const ClusterSpec& spec, const Wire& cable,
-                                  DragonflyRouter& router, DeviceId first) const {
+void DragonflyFabric::join_groups(DeviceGraph& graph, const Wire& cable, DragonflyRouter& router,
+                                  DeviceId first) const {
   const int a = router.switches, groups = router.groups;
   router.globals.resize(static_cast<std::size_t>(groups * groups));
   const int ports = a * shape_.global_links;  // of a group
-  if (groups - 1 > ports)
-    fail(spec.fabric_place,
-         fmt::format("a dragonfly of {} groups needs {} global links a group, but has {} ({} switches of {})", groups,
-                     groups - 1, ports, a, shape_.global_links));
   const int between = groups > 1 ? ports / (groups - 1) : 0;
   // Port k of a group leads to the group k + 1 further on: all ports of a switch go to different groups first.
   for (int from = 0; from < groups; ++from)
@@ -177,9 +172,21 @@ void DragonflyFabric::join_groups(DeviceGraph& graph, const ClusterSpec& spec, c
         const int in = ((from - to - 1 + groups) + l * (groups - 1)) / shape_.global_links;
         const auto wire = static_cast<LinkId>(graph.wires().size());
         graph.connect(first + from * a + out, first + to * a + in, cable);
-        router.globals[static_cast<std::size_t>(from * groups + to)].push_back({out, in, wire});
-        router.globals[static_cast<std::size_t>(to * groups + from)].push_back({in, out, wire ^ 1});
+        router.globals[from * groups + to].push_back({out, in, wire});
+        router.globals[to * groups + from].push_back({in, out, wire ^ 1});
       }
+}
+
+/// Global links of each group of so many. Throws UserError where they do not reach all others, and for a dragonfly that
+/// is too large.
+void DragonflyFabric::require_groups(int groups, const Place& place) const {
+  const int a = shape_.switches_a_group, ports = a * shape_.global_links;
+  if (groups - 1 > ports)
+    fail(place, fmt::format("a dragonfly of {} groups needs {} global links a group, but has {} ({} switches of {})",
+                            groups, groups - 1, ports, a, shape_.global_links));
+  const double count = groups;
+  require_buildable({count * a, count * a * (a - 1) / 2 + (groups > 1 ? count * ports / 2 : 0)},
+                    fmt::format("a dragonfly of {} groups", groups), place);
 }
 
 void DragonflyFabric::build(DeviceGraph& graph, const ClusterSpec& spec) const {
@@ -188,6 +195,7 @@ void DragonflyFabric::build(DeviceGraph& graph, const ClusterSpec& spec) const {
   auto router = std::make_unique<DragonflyRouter>();
   router->switches = a;
   router->groups = (hosts + hosts_a_group - 1) / hosts_a_group;
+  require_groups(router->groups, spec.fabric_place);
   router->valiant = shape_.valiant;
   router->seed = shape_.seed;
   const auto first = static_cast<DeviceId>(graph.devices().size());
@@ -198,28 +206,23 @@ void DragonflyFabric::build(DeviceGraph& graph, const ClusterSpec& spec) const {
   Wire global = local;
   if (shape_.global_rate.value > 0) global.rate = shape_.global_rate;
   join_switches(graph, local, *router, first);
-  join_groups(graph, spec, global, *router, first);
+  join_groups(graph, global, *router, first);
   graph.set_router(std::move(router));
 }
 
 /// `hosts_a_switch`, `switches_a_group`, `global_links` (of each switch), `link_rate`, `global_rate`, `routing: minimal
 /// | valiant` and its `seed`.
 std::shared_ptr<const Fabric> read_dragonfly(Fields& fields) {
-  constexpr std::int64_t most = 4096;
-  const auto count = [&](const char* key, std::int64_t fallback) {
-    const std::int64_t v = fallback > 0 ? fields.integer(key, 1, fallback) : fields.integer(key, 1);
-    if (v > most) fail(fields.place_of(key), fmt::format("{}.{}: {}; at most {}", fields.what(), key, v, most));
-    return static_cast<int>(v);
-  };
+  constexpr int most = 4096;
   DragonflyShape s;
-  s.switches_a_group = count("switches_a_group", 0);
+  s.switches_a_group = fields.integer_within("switches_a_group", 1, most);
   // Balanced (Kim et al. 2008): half as many hosts, and global links, as switches in a group.
-  s.hosts_a_switch = count("hosts_a_switch", std::max(1, s.switches_a_group / 2));
-  s.global_links = count("global_links", std::max(1, s.switches_a_group / 2));
+  s.hosts_a_switch = fields.integer_within("hosts_a_switch", 1, most, std::max(1, s.switches_a_group / 2));
+  s.global_links = fields.integer_within("global_links", 1, most, std::max(1, s.switches_a_group / 2));
   s.link_rate = fields.bandwidth("link_rate", BytesPerSecond{0});
   s.global_rate = fields.bandwidth("global_rate", s.link_rate);
   s.valiant = fields.choice("routing", {"minimal", "valiant"}, "minimal") == "valiant";
-  s.seed = static_cast<std::uint64_t>(fields.integer("seed", 0, 1));
+  s.seed = fields.integer<std::uint64_t>("seed", 0, 1);
   return std::make_shared<DragonflyFabric>(s);
 }
 

@@ -33,7 +33,7 @@ class EthernetFabric : public Fabric {
     for (const NodeType* node : spec.types()) slowest = std::min(slowest, node->hca_rate);
     const LinkId medium = hub_ ? graph.add_shared("hub medium", LinkKind::ethernet, slowest * payload_) : -1;
     for (const DeviceId hca : graph.all(DeviceKind::hca)) {
-      Wire wire = hca_wire(spec, graph.devices()[static_cast<std::size_t>(hca)].node);
+      Wire wire = hca_wire(spec, graph.devices()[hca].node);
       wire.rate = wire.rate * payload_;
       wire.medium = medium;
       wire.half_duplex &= !hub_;  // all ports of a hub share its medium anyway
@@ -47,7 +47,7 @@ class EthernetFabric : public Fabric {
     const std::string links = cables_of(view)[0].text("to HCAs");
     if (!hub_) return {{"Ethernet switch", links, ""}};
     const LinkId wire = graph.links_from(view.ends.front()).back();  // the cable to the hub was connected last
-    const BytesPerSecond medium = graph.links()[static_cast<std::size_t>(graph.medium(wire))].capacity;
+    const BytesPerSecond medium = graph.links()[graph.medium(wire)].capacity;
     return {
         {"Ethernet hub", fmt::format("{}, all on one medium of {}: one sender at a time", links, show(medium)), ""}};
   }

@@ -29,8 +29,7 @@ std::vector<CableCount> count_cables(const FabricView& view, std::size_t kinds,
     for (const LinkId wire : view.links(d)) {
       if (wire % 2 != 0) continue;  // the way back of a cable
       const int kind = kind_of(d, view.graph.ends(wire).to);
-      if (kind >= 0)
-        counts[static_cast<std::size_t>(kind)].add(view.graph.links()[static_cast<std::size_t>(wire)].capacity);
+      if (kind >= 0) counts[kind].add(view.graph.links()[wire].capacity);
     }
   }
   return counts;
@@ -41,19 +40,19 @@ std::vector<CableCount> cables_of(const FabricView& view) {
                       [&view](DeviceId a, DeviceId b) { return is_switch(view, a) && is_switch(view, b) ? 1 : 0; });
 }
 
-int index_of(const FabricView& view, DeviceId d) { return view.graph.devices()[static_cast<std::size_t>(d)].index; }
+int index_of(const FabricView& view, DeviceId d) { return view.graph.devices()[d].index; }
 
 std::vector<SwitchLevel> switch_levels(const FabricView& view) {
   const DeviceGraph& graph = view.graph;
   std::vector<int> level(graph.devices().size(), -1);
   std::vector<DeviceId> row = view.ends;
-  for (const DeviceId end : row) level[static_cast<std::size_t>(end)] = 0;
+  for (const DeviceId end : row) level[end] = 0;
   std::vector<std::vector<DeviceId>> rows;
   for (int at = 1; !row.empty(); ++at) {
     std::vector<DeviceId> next;
     for (const DeviceId device : row)
       for (const LinkId link : view.links(device))
-        if (int& known = level[static_cast<std::size_t>(graph.ends(link).to)]; known < 0) {
+        if (int& known = level[graph.ends(link).to]; known < 0) {
           known = at;
           next.push_back(graph.ends(link).to);
         }
@@ -62,13 +61,11 @@ std::vector<SwitchLevel> switch_levels(const FabricView& view) {
   }
   std::vector<SwitchLevel> levels(rows.size());
   std::vector<CableCount> cables = count_cables(view, rows.size(), [&level](DeviceId a, DeviceId b) {
-    const int lower = std::min(level[static_cast<std::size_t>(a)], level[static_cast<std::size_t>(b)]);
-    return level[static_cast<std::size_t>(a)] == level[static_cast<std::size_t>(b)] ? -1 : lower;
+    const int lower = std::min(level[a], level[b]);
+    return level[a] == level[b] ? -1 : lower;
   });
-  const std::vector<CableCount> across = count_cables(view, rows.size() + 1, [&level](DeviceId a, DeviceId b) {
-    return level[static_cast<std::size_t>(a)] == level[static_cast<std::size_t>(b)] ? level[static_cast<std::size_t>(a)]
-                                                                                    : -1;
-  });
+  const std::vector<CableCount> across = count_cables(
+      view, rows.size() + 1, [&level](DeviceId a, DeviceId b) { return level[a] == level[b] ? level[a] : -1; });
   for (std::size_t l = 0; l < rows.size(); ++l) {
     SwitchLevel& out = levels[l];
     out.switches = static_cast<int>(rows[l].size());

@@ -24,12 +24,10 @@ FabricView::FabricView(const DeviceGraph& g) : graph(g), end_word("chip"), end_(
     ends = graph.all(DeviceKind::hca);
     end_word = "HCA";
   }
-  for (const DeviceId end : ends) end_[static_cast<std::size_t>(end)] = 1;
+  for (const DeviceId end : ends) end_[end] = 1;
 }
 
-bool FabricView::inside(DeviceId d) const {
-  return is_end(d) || graph.devices()[static_cast<std::size_t>(d)].kind == DeviceKind::network_switch;
-}
+bool FabricView::inside(DeviceId d) const { return is_end(d) || graph.devices()[d].kind == DeviceKind::network_switch; }
 
 std::vector<LinkId> FabricView::links(DeviceId from) const {
   std::vector<LinkId> found = graph.links_from(from);

@@ -19,19 +19,17 @@ struct FabricView {
   std::vector<DeviceId> ends;  ///< in order
   const char* end_word;        ///< "HCA" | "chip"
 
-  bool is_end(DeviceId d) const { return end_[static_cast<std::size_t>(d)] != 0; }
+  bool is_end(DeviceId d) const { return end_[d] != 0; }
   bool inside(DeviceId) const;
   std::vector<LinkId> links(DeviceId from) const;  ///< wires of the fabric that are up
-  double capacity(LinkId link) const {
-    return graph.links()[static_cast<std::size_t>(link)].capacity.value;
-  }                                 ///< bytes/s
-  double rate(DeviceId end) const;  ///< bytes/s, of all its wires
+  double capacity(LinkId link) const { return graph.links()[link].capacity.value; }  ///< bytes/s
+  double rate(DeviceId end) const;                                                   ///< bytes/s, of all its wires
   bool equal_rates() const;
   /// Both directions of the wire share one rate.
   bool half_duplex(LinkId wire) const {
     return graph.medium(wire) >= 0 && graph.medium(wire) == graph.medium(wire ^ 1);
   }
-  const std::string& name(DeviceId d) const { return graph.devices()[static_cast<std::size_t>(d)].name; }
+  const std::string& name(DeviceId d) const { return graph.devices()[d].name; }
   std::string level_name(DeviceId) const;     ///< its name without its number: "leaf"
   std::string count(std::size_t ends) const;  ///< "3 HCAs"
 

@@ -150,17 +150,17 @@ void FoldedClosFabric::build_sprayed(DeviceGraph& graph, const ClusterSpec& spec
     }
     for (std::size_t i = 0; i < below.size(); ++i) {
       const auto group = static_cast<int>(i) / clos.down(l);
-      const DeviceId above = groups[static_cast<std::size_t>(group)];
+      const DeviceId above = groups[group];
       if (l == 0) {
         if (below[i] >= 0 && gone.has_leaf(group))
-          graph.connect(below[i], above, hca_wire(spec, graph.devices()[static_cast<std::size_t>(below[i])].node));
+          graph.connect(below[i], above, hca_wire(spec, graph.devices()[below[i]].node));
         continue;
       }
       const double share = gone.none() ? 1 : gone.share(l - 1, static_cast<int>(i));
       if (share > 0) graph.connect(below[i], above, {LinkKind::uplink, rate * share, spec.switch_latency});
     }
     if (l + 1 < clos.levels()) {  // what a full group could send up, whether or not its last ports are used
-      const FabricLevel& level = shape_.levels[static_cast<std::size_t>(l)];
+      const FabricLevel& level = shape_.levels[l];
       rate = rate * level.down / level.oversubscription;
     }
     below = std::move(groups);
@@ -178,14 +178,14 @@ std::shared_ptr<const Fabric> read_folded_clos(Fields& fields) {
   for (const Node& item : levels.items) {
     Fields level(item, fields.what() + ": level");
     FabricLevel l;
-    l.down = static_cast<int>(std::min<std::int64_t>(level.integer("down", 1), 1 << 20));
+    l.down = level.integer_within<int>("down", 1, 1 << 20);
     l.oversubscription = level.number("oversubscription", 1e-3, 1e6, 1.0);
     level.finish();
     shape.levels.push_back(l);
   }
   shape.rails = fields.boolean("rails", false);
   shape.hashed = fields.choice("routing", {"spray", "ecmp"}, "spray") == "ecmp";
-  shape.seed = static_cast<std::uint64_t>(fields.integer("seed", 0, 1));
+  shape.seed = fields.integer<std::uint64_t>("seed", 0, 1);
   return std::make_shared<FoldedClosFabric>(std::move(shape));
 }
 

@@ -57,7 +57,7 @@ Wire wire_of(const StatedCable& cable, const DeviceGraph& graph, const ClusterSp
   Wire wire{LinkKind::uplink, cable.rate, spec.switch_latency, cable.half_duplex};
   bool hca_below = false;
   for (const DeviceId end : {a, b}) {
-    const Device& device = graph.devices()[static_cast<std::size_t>(end)];
+    const Device& device = graph.devices()[end];
     if (device.kind != DeviceKind::hca) continue;
     const Wire own = hca_wire(spec, device.node);
     wire.kind = own.kind;
@@ -75,7 +75,7 @@ void GraphFabric::build(DeviceGraph& graph, const ClusterSpec& spec) const {
   std::vector<std::string> names = switches_;
   const std::vector<DeviceId> hcas = graph.all(DeviceKind::hca);
   for (const DeviceId hca : hcas) {
-    names.push_back(graph.devices()[static_cast<std::size_t>(hca)].name);
+    names.push_back(graph.devices()[hca].name);
     ends[names.back()] = hca;
   }
   for (std::size_t i = 0; i < switches_.size(); ++i)
@@ -92,9 +92,8 @@ void GraphFabric::build(DeviceGraph& graph, const ClusterSpec& spec) const {
   }
   for (const DeviceId hca : hcas)
     if (hca != hcas.front() && !graph.path(hcas.front(), hca, PathClass::fabric))
-      fail(cables_.front().place, fmt::format("fabric: no links lead from {} to {}",
-                                              graph.devices()[static_cast<std::size_t>(hcas.front())].name,
-                                              graph.devices()[static_cast<std::size_t>(hca)].name));
+      fail(cables_.front().place, fmt::format("fabric: no links lead from {} to {}", graph.devices()[hcas.front()].name,
+                                              graph.devices()[hca].name));
 }
 
 /// A small fabric is listed cable by cable.

@@ -16,7 +16,7 @@ class HashedClosRouter : public FabricRouter {
     up_.resize(static_cast<std::size_t>(shape_.levels()));
   }
   void add_hca(DeviceId hca, int port, LinkId wire) { hcas_.emplace(hca, Hca{port, wire}); }
-  void add_uplink(int level, LinkId wire) { up_[static_cast<std::size_t>(level)].push_back(wire); }
+  void add_uplink(int level, LinkId wire) { up_[level].push_back(wire); }
 
   bool path(const DeviceGraph& graph, DeviceId from, DeviceId to, std::vector<LinkId>& wires) const override {
     const auto a = hcas_.find(from), b = hcas_.find(to);
@@ -48,11 +48,10 @@ class HashedClosRouter : public FabricRouter {
 
   LinkId uplink(int level, int group, int plane, int port) const {
     const auto uplinks = static_cast<int>(shape_.uplinks(level));
-    return up_[static_cast<std::size_t>(level)]
-              [(static_cast<std::size_t>(group) * static_cast<std::size_t>(shape_.planes(level)) +
-                static_cast<std::size_t>(plane)) *
-                   static_cast<std::size_t>(uplinks) +
-               static_cast<std::size_t>(port)];
+    return up_[level][(static_cast<std::size_t>(group) * static_cast<std::size_t>(shape_.planes(level)) +
+                       static_cast<std::size_t>(plane)) *
+                          static_cast<std::size_t>(uplinks) +
+                      static_cast<std::size_t>(port)];
   }
 
   /// Appends the path of one choice of uplinks; false, without appending, if one of its wires is down.
@@ -95,7 +94,7 @@ void build_hashed_clos(DeviceGraph& graph, const ClusterSpec& spec, const ClosSh
     if (ports[i] < 0) continue;
     router->add_hca(ports[i], static_cast<int>(i), next_wire());
     graph.connect(ports[i], first[0] + static_cast<DeviceId>(i) / shape.down(0),
-                  hca_wire(spec, graph.devices()[static_cast<std::size_t>(ports[i])].node));
+                  hca_wire(spec, graph.devices()[ports[i]].node));
   }
   for (int l = 0; l + 1 < shape.levels(); ++l)
     for (int g = 0; g < shape.groups(l); ++g)
@@ -103,8 +102,7 @@ void build_hashed_clos(DeviceGraph& graph, const ClusterSpec& spec, const ClosSh
         for (int j = 0; j < static_cast<int>(shape.uplinks(l)); ++j) {
           const int above = g / shape.down(l + 1) * shape.planes(l + 1) + p * static_cast<int>(shape.uplinks(l)) + j;
           router->add_uplink(l, next_wire());
-          graph.connect(first[static_cast<std::size_t>(l)] + g * shape.planes(l) + p,
-                        first[static_cast<std::size_t>(l) + 1] + above,
+          graph.connect(first[l] + g * shape.planes(l) + p, first[static_cast<std::size_t>(l) + 1] + above,
                         {LinkKind::uplink, link_rate, spec.switch_latency});
         }
   graph.set_router(std::move(router));

@@ -20,7 +20,7 @@ class NonblockingFabric : public Fabric {
   void build(DeviceGraph& graph, const ClusterSpec& spec) const override {
     const DeviceId fabric = graph.add({"fabric", DeviceKind::network_switch, -1, 0});
     for (const DeviceId hca : graph.all(DeviceKind::hca))
-      graph.connect(hca, fabric, hca_wire(spec, graph.devices()[static_cast<std::size_t>(hca)].node));
+      graph.connect(hca, fabric, hca_wire(spec, graph.devices()[hca].node));
     graph.set_router(tree_router(graph));
   }
 };

@@ -10,7 +10,7 @@
 namespace trainyard {
 namespace {
 
-constexpr int kMostDims = 6;
+constexpr int kMostDims = 6, kMostPlaces = 1 << 20;
 
 std::vector<int> read_dims(Fields& fields, const char* key) {
   std::vector<int> dims;
@@ -28,7 +28,7 @@ std::vector<int> read_dims(Fields& fields, const char* key) {
     } catch (const UserError&) {
       refuse(item.place);
     }
-    if (length < 1 || length > 1 << 20) refuse(item.place);
+    if (length < 1 || length > kMostPlaces) refuse(item.place);
     dims.push_back(static_cast<int>(length));
   }
   return dims;
@@ -90,26 +90,26 @@ class DimensionOrderRouter : public FabricRouter {
   bool path(const DeviceGraph&, DeviceId from, DeviceId to, std::vector<LinkId>& wires) const override {
     const int a = router(from), b = router(to);
     if (a < 0 || b < 0) return false;
-    wires.push_back(into_[static_cast<std::size_t>(from)]);
+    wires.push_back(into_[from]);
     std::vector<int> at = grid_.at(a);
     const std::vector<int> target = grid_.at(b);
     for (std::size_t d = 0; d < at.size(); ++d)
       while (at[d] != target[d]) step(at, d, target[d], wires);
-    wires.push_back(into_[static_cast<std::size_t>(to)] ^ 1);
+    wires.push_back(into_[to] ^ 1);
     return true;
   }
 
  private:
   int router(DeviceId device) const {
-    return static_cast<std::size_t>(device) < router_of_.size() ? router_of_[static_cast<std::size_t>(device)] : -1;
+    return static_cast<std::size_t>(device) < router_of_.size() ? router_of_[device] : -1;
   }
   void step(std::vector<int>& at, std::size_t d, int target, std::vector<LinkId>& wires) const {
     const int length = grid_.dims[d];
     const int ahead = (target - at[d] + length) % length;
     const bool up = !wrap_[d] ? target > at[d] : ahead * 2 < length || (ahead * 2 == length && at[d] % 2 == 0);
-    if (up) wires.push_back(up_[static_cast<std::size_t>(grid_.number(at))][d]);
+    if (up) wires.push_back(up_[grid_.number(at)][d]);
     at[d] = (at[d] + (up ? 1 : length - 1)) % length;
-    if (!up) wires.push_back(up_[static_cast<std::size_t>(grid_.number(at))][d] ^ 1);
+    if (!up) wires.push_back(up_[grid_.number(at)][d] ^ 1);
   }
 };
 
@@ -234,9 +234,9 @@ std::vector<std::vector<LinkId>> join_neighbours(DeviceGraph& graph, const Grid&
       if (length == 1 || (!wrap[d] && next[d] + 1 == length)) continue;
       next[d] = (next[d] + 1) % length;
       const int to = grid.number(next);
-      LinkId& slot = up[static_cast<std::size_t>(n)][d];
+      LinkId& slot = up[n][d];
       if (length == 2 && next[d] == 0) {
-        slot = up[static_cast<std::size_t>(to)][d] ^ 1;
+        slot = up[to][d] ^ 1;
         continue;
       }
       slot = static_cast<LinkId>(graph.wires().size());
@@ -262,9 +262,9 @@ void TorusFabric::build(DeviceGraph& graph, const ClusterSpec& spec) const {
   const auto links = 2 * static_cast<int>(grid.dims.size());  // of a router: what a chip can send at once
   std::size_t i = 0;
   for (const DeviceId end : graph.all(chips ? DeviceKind::gpu : DeviceKind::hca)) {
-    const int node = graph.devices()[static_cast<std::size_t>(end)].node, at = chips ? positions[i++] : node;
-    router->router_of_[static_cast<std::size_t>(end)] = at;
-    router->into_[static_cast<std::size_t>(end)] = static_cast<LinkId>(graph.wires().size());
+    const int node = graph.devices()[end].node, at = chips ? positions[i++] : node;
+    router->router_of_[end] = at;
+    router->into_[end] = static_cast<LinkId>(graph.wires().size());
     graph.connect(end, first + at, chips ? Wire{LinkKind::ici, rate * links, {}} : hca_wire(spec, node));
   }
   const Picoseconds hop{spec.switch_latency.count + (chips ? spec.distance.count : 0)};
@@ -302,13 +302,16 @@ std::shared_ptr<const Fabric> read_torus(Fields& fields) {
   TorusShape shape;
   shape.chips = fields.choice("joins", {"nodes", "chips"}, "nodes") == "chips";
   shape.dims = read_dims(fields, "dims");
-  shape.rank = static_cast<int>(fields.integer("dimensions", 1, 1));
-  if (shape.rank > kMostDims)
-    fail(fields.place_of("dimensions"), fmt::format("{}.dimensions: at most {}", fields.what(), kMostDims));
+  shape.rank = fields.integer_within<int>("dimensions", 1, kMostDims, 1);
   shape.node_dims = read_dims(fields, "node_dims");
+  double places = 1;  // a whole number of any size
+  for (const int length : shape.node_dims) places *= length;
+  if (places > kMostPlaces)
+    fail(fields.place_of("node_dims"), fmt::format("{}.node_dims: {} are {} places; at most {}", fields.what(),
+                                                   fmt::join(shape.node_dims, " x "), places, kMostPlaces));
   shape.link_rate = fields.bandwidth("link_rate", BytesPerSecond{0});
   shape.wrap = fields.boolean("wrap", true);
-  shape.wrap_multiple = static_cast<int>(std::min<std::int64_t>(fields.integer("wrap_multiple", 1, 1), 1 << 20));
+  shape.wrap_multiple = fields.integer_within<int>("wrap_multiple", 1, 1 << 20, 1);
   return std::make_shared<TorusFabric>(std::move(shape));
 }
 

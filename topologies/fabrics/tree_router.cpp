@@ -17,20 +17,19 @@ class TreeRouter : public FabricRouter {
     for (const DeviceId id : order)
       for (const LinkId wire : graph.links_from(id)) {
         const DeviceId to = graph.ends(wire).to;
-        const bool above = to > id && graph.devices()[static_cast<std::size_t>(to)].kind == DeviceKind::network_switch;
-        if (above) up_[static_cast<std::size_t>(id)] = wire;
+        const bool above = to > id && graph.devices()[to].kind == DeviceKind::network_switch;
+        if (above) up_[id] = wire;
       }
     for (auto id = order.rbegin(); id != order.rend(); ++id)
-      if (const LinkId wire = up_[static_cast<std::size_t>(*id)]; wire >= 0)
-        depth_[static_cast<std::size_t>(*id)] = depth_[static_cast<std::size_t>(graph.ends(wire).to)] + 1;
+      if (const LinkId wire = up_[*id]; wire >= 0) depth_[*id] = depth_[graph.ends(wire).to] + 1;
   }
 
   bool path(const DeviceGraph& graph, DeviceId from, DeviceId to, std::vector<LinkId>& wires) const override {
     std::vector<LinkId> down;
     while (from != to) {
-      const bool climb = depth_[static_cast<std::size_t>(from)] >= depth_[static_cast<std::size_t>(to)];
+      const bool climb = depth_[from] >= depth_[to];
       DeviceId& end = climb ? from : to;
-      const LinkId wire = up_[static_cast<std::size_t>(end)];
+      const LinkId wire = up_[end];
       if (wire < 0) return false;
       (climb ? wires : down).push_back(climb ? wire : wire ^ 1);
       end = graph.ends(wire).to;

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "models/hardware/nvlinks.hpp"
+
 namespace trainyard {
 namespace {
 constexpr KindSet kMessages = bit(Kind::send) | bit(Kind::recv);
@@ -56,11 +58,7 @@ bool has_links(const ClusterSpec& spec, LinkKind kind) {
   const bool in_fabric = std::find(joined.begin(), joined.end(), kind) != joined.end();
   switch (kind) {
     case LinkKind::nvlink:
-      return any([](const NodeType& t) {
-        return t.interconnect == "nvswitch" || t.interconnect == "nvlink-mesh" ||
-               std::any_of(t.wires.begin(), t.wires.end(),
-                           [](const GraphWire& w) { return w.kind == LinkKind::nvlink; });
-      });
+      return any(has_nvlink);
     case LinkKind::pcie:
       return true;
     case LinkKind::socket:
@@ -143,13 +141,12 @@ ClusterMachine::ClusterMachine(const ClusterSpec& spec, const SoftwareStack& sta
 }
 
 const NodeType& ClusterMachine::type_of(Actor actor) const {
-  return spec_.type_of(graph_.devices()[static_cast<std::size_t>(device(actor))].node);
+  return spec_.type_of(graph_.devices()[device(actor)].node);
 }
 
 Actor ClusterMachine::actor(DeviceId id) const {
   const auto at = std::find(actors_.begin(), actors_.end(), id);
-  if (at == actors_.end())
-    throw InternalError(graph_.devices()[static_cast<std::size_t>(id)].name + " does no work of its own");
+  if (at == actors_.end()) throw InternalError(graph_.devices()[id].name + " does no work of its own");
   return static_cast<Actor>(at - actors_.begin());
 }
 
@@ -195,6 +192,20 @@ Route ClusterMachine::route(Actor from, Actor to, PathClass path_class) const {
   return routing_.route(device(from), device(to), path_class, to_picoseconds(stack_.network_step));
 }
 
+/// What is taken out of one of both nodes, or else the first of all.
+std::string ClusterMachine::cause_of_cut(Actor from, Actor to) const {
+  if (spec_.taken_out.empty()) return {};
+  const TakenOut* cause = &spec_.taken_out.front();
+  for (const TakenOut& out : spec_.taken_out)
+    for (const Actor end : {from, to}) {
+      const Device& of_end = graph_.devices()[device(end)];
+      if (out.name.starts_with(fmt::format("node{}/", of_end.node))) cause = &out;
+    }
+  const std::string place = cause->place.text(), key = "cluster.taken_out: ";
+  return fmt::format("{}{}{}without {}, ", place, place.empty() ? "" : ": ", place.starts_with("--set") ? "" : key,
+                     cause->name);
+}
+
 bool ClusterMachine::interferes() const {
   const std::vector<const NodeType*> types = spec_.types();
   return std::any_of(types.begin(), types.end(), [](const NodeType* type) {
@@ -210,7 +221,7 @@ double ClusterMachine::speed(Actor actor, Kind kind, KindSet active) const {
 }
 
 std::string ClusterMachine::actor_name(Actor actor) const {
-  const std::string& name = graph_.devices()[static_cast<std::size_t>(device(actor))].name;
+  const std::string& name = graph_.devices()[device(actor)].name;
   return static_cast<std::size_t>(actor) < ranks_ ? fmt::format("rank {} ({})", actor, name) : name;
 }
 

@@ -51,6 +51,7 @@ class ClusterMachine : public Machine {
   double speed(Actor, Kind, KindSet active) const override;
   std::span<const LinkId> ports(Actor actor) const override { return ports_.at(static_cast<std::size_t>(actor)); }
   void link_state(LinkId link, bool up) override { routing_.link_state(link, up); }
+  std::string cause_of_cut(Actor from, Actor to) const override;
   std::string actor_name(Actor) const override;
 
   const DeviceGraph& graph() const { return graph_; }

@@ -21,6 +21,7 @@ InputSupply upgraded(InputSupply supply, const Upgrade& upgrade) {
   };
   supply.storage.read = supply.storage.read * factor(name_of(LinkKind::storage));
   supply.storage.iops *= factor(name_of(LinkKind::storage));
+  supply.storage.seek = supply.storage.seek / factor(name_of(LinkKind::storage));
   supply.rate *= factor("decode");
   return supply;
 }
@@ -42,7 +43,7 @@ InputMachine::InputMachine(ClusterMachine& base, const InputSupply& supply,
     Group& group = groups_.emplace_back();
     group.cpu = base_.socket_of(ranks.front());
     if (group.cpu < 0) fail(where, "input: the node has no CPU that could load samples");
-    group.node = base_.graph().devices()[static_cast<std::size_t>(base_.device(ranks.front()))].node;
+    group.node = base_.graph().devices()[base_.device(ranks.front())].node;
   }
   add_storage(where);
   for (std::size_t g = 0; g < groups_.size(); ++g) {
@@ -76,7 +77,7 @@ LinkId InputMachine::add(std::string name, LinkKind kind, BytesPerSecond rate) {
 void InputMachine::add_storage(const Place& where) {
   std::vector<LinkId> shared;
   const auto add_rates = [this](const std::string& name) {
-    std::vector<LinkId> added{add(name, LinkKind::storage, supply_.storage.read)};
+    std::vector<LinkId> added{add(name, LinkKind::storage, storage_rate(supply_))};
     storage_links_.push_back(added.front());
     if (supply_.storage.iops > 0)
       added.push_back(add(name + " requests", LinkKind::storage_requests,
@@ -126,7 +127,7 @@ void InputMachine::link_state(LinkId link, bool up) {
 
 std::string InputMachine::actor_name(Actor actor) const {
   if (actor < first_) return base_.actor_name(actor);
-  const PlaceOf& place = places_[static_cast<std::size_t>(actor - first_)];
+  const PlaceOf& place = places_[actor - first_];
   const Group& group = groups_[place.group];
   if (!place.reader) return fmt::format("loader {} (node{})", place.group, group.node);
   return fmt::format("reader of loader {} ({})", place.group,
@@ -140,7 +141,7 @@ Route InputMachine::with_links_before(const std::vector<LinkId>& links, const Ro
   double slowest = 0;
   for (const LinkId link : links) {
     uses.push_back({link, 1});
-    slowest = std::max(slowest, 1 / links_[static_cast<std::size_t>(link)].capacity.value);
+    slowest = std::max(slowest, 1 / links_[link].capacity.value);
   }
   const std::vector<LinkUse> added = uses;
   uses.insert(uses.end(), route.links.begin(), route.links.end());
@@ -165,8 +166,7 @@ Route InputMachine::read_route(const PlaceOf& reader) const {
   if (supply_.over_adapters) {
     const DeviceGraph& graph = base_.graph();
     for (const LinkId wire : graph.links_from(base_.hca_of(cpu)))
-      if (const DeviceId to = graph.ends(wire).to;
-          graph.devices()[static_cast<std::size_t>(to)].kind == DeviceKind::network_switch)
+      if (const DeviceId to = graph.ends(wire).to; graph.devices()[to].kind == DeviceKind::network_switch)
         path = base_.route(base_.actor(to), cpu, PathClass::automatic);
   } else if (const LinkId memory = base_.graph().host(group.cpu).memory; memory >= 0) {
     links.push_back(memory);
@@ -186,7 +186,7 @@ Route InputMachine::route(Actor from, Actor to, PathClass path_class) const {
   Route& route = at->second;
   if (!fresh) return route;
   if (from < first_) return route;  // asking costs nothing
-  const PlaceOf& place = places_[static_cast<std::size_t>(from - first_)];
+  const PlaceOf& place = places_[from - first_];
   if (place.reader)
     route = read_route(place);
   else

@@ -48,6 +48,9 @@ class InputMachine : public Machine {
     return actor < first_ ? base_.ports(actor) : std::span<const LinkId>{};
   }
   void link_state(LinkId link, bool up) override;
+  std::string cause_of_cut(Actor from, Actor to) const override {
+    return from < first_ && to < first_ ? base_.cause_of_cut(from, to) : "";
+  }
   std::string actor_name(Actor) const override;
 
  private:

@@ -25,6 +25,7 @@ class PlacedMachine : public Machine {
   double speed(Actor actor, Kind kind, KindSet active) const override;
   std::span<const LinkId> ports(Actor actor) const override;
   void link_state(LinkId link, bool up) override { base_.link_state(link, up); }
+  std::string cause_of_cut(Actor from, Actor to) const override { return base_.cause_of_cut(place(from), place(to)); }
   std::string actor_name(Actor) const override;
 
   Actor place(Actor actor) const { return actors_.at(static_cast<std::size_t>(actor)).at; }

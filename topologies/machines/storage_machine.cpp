@@ -20,8 +20,7 @@ StorageMachine::StorageMachine(ClusterMachine& base, const Storage& store)
     if (hca >= 0)
       for (const LinkId link : graph.links_from(hca)) {
         const DeviceId end = graph.ends(link).to;
-        if (graph.devices()[static_cast<std::size_t>(end)].kind == DeviceKind::network_switch)
-          gateway = base.actor(end);
+        if (graph.devices()[end].kind == DeviceKind::network_switch) gateway = base.actor(end);
       }
     if (gateway < 0 && base.spec().nodes > 1)
       fail(base.spec().place, fmt::format("storage {}: reached over switches, but no HCA of {} is wired to one",
@@ -62,8 +61,7 @@ Route StorageMachine::route(Actor from, Actor to, PathClass path_class) const {
 
 std::string StorageMachine::actor_name(Actor actor) const {
   if (actor < first_door_) return base_.actor_name(actor);
-  return fmt::format("{} for {}", store_.name,
-                     base_.actor_name(sockets_[static_cast<std::size_t>(actor - first_door_)]));
+  return fmt::format("{} for {}", store_.name, base_.actor_name(sockets_[actor - first_door_]));
 }
 
 }  // namespace trainyard

@@ -45,6 +45,7 @@ class StragglerMachine : public Machine {
   double speed(Actor actor, Kind kind, KindSet active) const override { return base_.speed(actor, kind, active); }
   std::span<const LinkId> ports(Actor actor) const override { return base_.ports(actor); }
   void link_state(LinkId link, bool up) override { base_.link_state(link, up); }
+  std::string cause_of_cut(Actor from, Actor to) const override { return base_.cause_of_cut(from, to); }
   std::string actor_name(Actor actor) const override { return base_.actor_name(actor); }
 
  private:

@@ -41,17 +41,15 @@ void deal_out(std::vector<PcieSlot>& slots, const NodeType& node) {
     ++total;
     if (slot.kind != DeviceKind::gpu) continue;
     slot.socket = slot.index * node.sockets / node.gpus;
-    ++devices[static_cast<std::size_t>(slot.socket)];
+    ++devices[slot.socket];
   }
   int socket = 0;
   for (PcieSlot& slot : slots) {
     if (slot.pcie_switch >= 0 || slot.kind != DeviceKind::hca) continue;
-    const auto full = [&](int s) {
-      return devices[static_cast<std::size_t>(s)] >= total * (s + 1) / node.sockets - total * s / node.sockets;
-    };
+    const auto full = [&](int s) { return devices[s] >= total * (s + 1) / node.sockets - total * s / node.sockets; };
     while (socket + 1 < node.sockets && full(socket)) ++socket;
     slot.socket = socket;
-    ++devices[static_cast<std::size_t>(socket)];
+    ++devices[socket];
   }
 }
 
@@ -92,13 +90,13 @@ void share_lanes(PciePlan& plan, const NodeType& node) {
   std::vector<std::vector<PcieSlot*>> at_root(needs.size());
   for (PcieSlot& slot : plan.slots)
     if (slot.kind == DeviceKind::nvme) {
-      Need& need = needs[static_cast<std::size_t>(slot.socket)];
+      Need& need = needs[slot.socket];
       ++need.drives;
       need.other_lanes += slot.lanes;
     } else if (slot.pcie_switch < 0)
-      at_root[static_cast<std::size_t>(slot.socket)].push_back(&slot);
+      at_root[slot.socket].push_back(&slot);
   for (const PcieSwitch& pcie_switch : node.pcie_switches) {
-    Need& need = needs[static_cast<std::size_t>(pcie_switch.socket)];
+    Need& need = needs[pcie_switch.socket];
     ++need.uplinks;
     need.other_lanes += pcie_switch.uplink_lanes;
   }
@@ -112,8 +110,10 @@ void share_lanes(PciePlan& plan, const NodeType& node) {
     all.other_lanes += needs[s].other_lanes;
     fit += std::max(0, node.lanes_per_socket - needs[s].other_lanes) / width;
   }
-  if (node.device_lanes > 0 && static_cast<int>(all.devices) > fit)
-    too_few_lanes("node " + node.name, all, width, node.lanes_per_socket * node.sockets, fit);
+  // A socket's lanes are no use to another: where all of them would do, it is one socket's that do not.
+  if (const int lanes = node.lanes_per_socket * node.sockets;
+      node.device_lanes > 0 && static_cast<int>(all.devices) * width + all.other_lanes > lanes)
+    too_few_lanes("node " + node.name, all, width, lanes, fit);
   for (std::size_t s = 0; s < needs.size(); ++s) {
     const int left = node.lanes_per_socket - needs[s].other_lanes;
     const auto devices = static_cast<int>(needs[s].devices);

@@ -50,7 +50,7 @@ std::vector<DeviceId> add_sockets(const NodeAdder& adder) {
   for (int s = 0; s < adder.type.sockets; ++s) {
     sockets.push_back(add_socket(adder.graph, adder.type, adder.node, s));
     for (int other = 0; other < s; ++other)
-      adder.graph.connect(sockets[static_cast<std::size_t>(other)], sockets.back(),
+      adder.graph.connect(sockets[other], sockets.back(),
                           {LinkKind::socket, adder.type.socket_rate, adder.type.socket_latency});
   }
   return sockets;
@@ -72,8 +72,7 @@ std::vector<DeviceId> add_paired_devices(const NodeAdder& adder, const std::vect
     }
     if (i < type.hcas) graph.connect(adder.add("hca", DeviceKind::hca, i), pcie_switch, adder.lanes(DeviceKind::hca));
   }
-  for (int i = 0; i < type.nvme.count; ++i)
-    adder.add_drive(i, sockets[static_cast<std::size_t>(i * type.sockets / type.nvme.count)]);
+  for (int i = 0; i < type.nvme.count; ++i) adder.add_drive(i, sockets[i * type.sockets / type.nvme.count]);
   return gpus;
 }
 
@@ -87,14 +86,13 @@ std::vector<DeviceId> add_planned_devices(const NodeAdder& adder, const std::vec
   }
   for (const PcieSlot& slot : plan.slots) {
     if (slot.kind == DeviceKind::nvme) {
-      adder.add_drive(slot.index, sockets[static_cast<std::size_t>(slot.socket)]);
+      adder.add_drive(slot.index, sockets[slot.socket]);
       continue;
     }
     const bool gpu = slot.kind == DeviceKind::gpu;
     const DeviceId device = adder.add(gpu ? "gpu" : "hca", slot.kind, slot.index);
     if (gpu) gpus.push_back(device);
-    const DeviceId above = slot.pcie_switch >= 0 ? switches[static_cast<std::size_t>(slot.pcie_switch)]
-                                                 : sockets[static_cast<std::size_t>(slot.socket)];
+    const DeviceId above = slot.pcie_switch >= 0 ? switches[slot.pcie_switch] : sockets[slot.socket];
     adder.graph.connect(device, above, adder.lanes(slot.kind, slot.lanes));
   }
   return gpus;

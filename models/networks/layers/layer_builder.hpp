@@ -90,7 +90,8 @@ class LayerBuilder {
   void hold(Bytes gradients, Bytes tensors = {});
   void release();  ///< ends the innermost hold
 
-  void add_lasting(Bytes bytes) { layer_.lasting += bytes; }  ///< see `Layer::lasting`
+  void add_attention(Flops forward) { layer_.attention += forward; }  ///< see `Layer::attention`
+  void add_lasting(Bytes bytes) { layer_.lasting += bytes; }          ///< see `Layer::lasting`
   /// Ranks exchange what passes here: `in` bytes become `out` forward, the other way backward. An exchange without a
   /// name is not there.
   struct Crossing {

@@ -61,6 +61,12 @@ Flops Network::model_flops_per_token() const {
   return weights_reused ? forward_flops() * (3.0 / static_cast<double>(tokens())) : Flops{6 * active_parameters()};
 }
 
+Flops Network::attention_flops_per_token() const {
+  Flops forward;
+  for (const Layer& layer : layers) forward += layer.attention;
+  return forward * (3.0 / static_cast<double>(tokens()));
+}
+
 KernelCall kernel_call(std::string name, Kernel kernel, Flops flops, Bytes bytes, Precision precision) {
   KernelCall call;
   call.name = std::move(name);

@@ -59,7 +59,9 @@ struct Layer {
   std::vector<KeptTensor> kept;  ///< each tensor once, with the first operator that saves it
   /// Of `kept`, and of gradients that come in: what the kernels `for_weights` read, where these are put off.
   Bytes kept_for_weights;
-  double tied_elements = 0;      ///< of a weight that an earlier layer lists, and this one uses too
+  double tied_elements = 0;  ///< of a weight that an earlier layer lists, and this one uses too
+  /// Forward FLOPs of attention's two products over all pairs of a query and a key, masked ones too (PaLM, app. B).
+  Flops attention;
   Bytes lasting;                 ///< buffers that stay once they have been used
   Bytes output;                  ///< what the next layer is given: its gradient, coming back, is as large
   bool output_in_parts = false;  ///< each rank of the tensor axis has another part of it; false: all have the same
@@ -93,9 +95,11 @@ struct Network {
   Bytes activations() const;     ///< kept by all layers for one micro-batch
   /// Model FLOPs a token for MFU: 6 · active parameters (2 forward, 4 backward; Kaplan et al. 2020, §2.1). Active are
   /// all parameters, embeddings too, but of routed experts only the share that one token is sent to, and of an
-  /// encoder-decoder each half for its own tokens. Attention scores do not count; PaLM's MFU (Chowdhery et al. 2022,
-  /// app. B) adds 12 · L · h · s. Where weights are reused: three times the forward FLOPs of a sample.
+  /// encoder-decoder each half for its own tokens. Attention scores do not count. Where weights are reused: three times
+  /// the forward FLOPs of a sample.
   Flops model_flops_per_token() const;
+  /// What PaLM's MFU (Chowdhery et al. 2022, app. B) adds: 12 · L · h · s for L layers of width h, of s tokens.
+  Flops attention_flops_per_token() const;
 };
 
 /// C(m×n) = A(m×k) · B(k×n), `batch` times: 2·m·n·k FLOPs, (mk + kn + mn) elements moved.

@@ -32,7 +32,7 @@ void require_tensor_alone(const Sharding& s, const char* what) {
                         of + "sequence and context parallelism are over the tokens of a transformer; expected neither");
   if (s.expert != 1) throw ShardingError("expert", of + "expert parallelism: there are no experts; expected 1");
   if (s.recompute == Recompute::selective)
-    throw UserError(of + "selective recomputation is of attention; expected none or full");
+    throw ShardingError("recompute", of + "selective recomputation is of attention; expected none or full");
 }
 
 }  // namespace trainyard

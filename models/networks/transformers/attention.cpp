@@ -214,6 +214,7 @@ void attention(LayerBuilder& b, const TransformerLayout& l, const AttentionShape
     a.queries = a.keys = l.seq;
     b.set_rows(l.samples * l.seq);
   }
+  b.add_attention(Flops{2 * l.samples * a.heads * a.queries * a.keys * a.ring * (a.query_width + a.value_width)});
   if (l.options.flash_attention)
     fused_attention(b, l, a);
   else

@@ -31,7 +31,7 @@ class StorageWorker : public WorkerStep {
     }
   }
   Ops await_parameters(int layer) override {
-    wait_for(ready_[static_cast<std::size_t>(layer)]);
+    wait_for(ready_[layer]);
     co_return;
   }
   Ops push(std::size_t bucket) override {
@@ -47,8 +47,7 @@ class StorageWorker : public WorkerStep {
     for (std::size_t b = stage_.buckets.size(); b-- > 0;) {
       co_yield receive(Content::parameters, 0, b, Action::copy, whole(Buffer::parameters, b), true);
       if (step_.values) co_yield call_on(receiving, TrainingCall::take_parameters, b);
-      for (const GradientBucket::Part& part : stage_.buckets[b].parts)
-        ready_[static_cast<std::size_t>(part.layer)] = out_.after(receiving);
+      for (const GradientBucket::Part& part : stage_.buckets[b].parts) ready_[part.layer] = out_.after(receiving);
     }
     // A tied weight belongs to the first layer alone: whoever comes later has waited for it.
   }

@@ -27,7 +27,7 @@ class RankDelayed : public RankUpdates {
   /// Nobody waits for the exchange of this step yet: what the backward pass has left goes out too.
   Ops after_backward(int step) override {
     co_yield parts_.gradients.exchange_rest();
-    in_flight_[static_cast<std::size_t>(gradient_set(step))] = parts_.gradients.exchanged();
+    in_flight_[gradient_set(step)] = parts_.gradients.exchanged();
   }
   Ops after_training() override {
     const int steps = parts_.step.plan.steps;
@@ -50,7 +50,7 @@ class RankDelayed : public RankUpdates {
   /// By the gradients of that step, once they are there.
   Ops update(int step) {
     const int set = gradient_set(step);
-    const std::vector<GradientExchange::Exchanged>& exchanged = in_flight_[static_cast<std::size_t>(set)];
+    const std::vector<GradientExchange::Exchanged>& exchanged = in_flight_[set];
     if (parts_.step.plan.bucket_copy)
       co_yield parts_.gradients.copies().copy_out(exchanged);
     else if (!exchanged.empty())
@@ -114,7 +114,7 @@ const RegisterMechanism register_delayed_updates{
      {"delay"},
      [](Fields& fields) { return fields.integer_within("delay", 0, kMostDelay, 0) > 0; },
      [](Fields& fields, const ClusterSpec&) -> std::unique_ptr<Mechanism> {
-       return std::make_unique<DelayedUpdates>(static_cast<int>(fields.integer_within("delay", 1, kMostDelay)));
+       return std::make_unique<DelayedUpdates>(fields.integer_within<int>("delay", 1, kMostDelay));
      }}};
 
 }  // namespace

@@ -34,7 +34,7 @@ Gossip read_topology(Fields& fields, int ranks) {
   if (fields.has("seed") && name != "pairs")
     fail(fields.place_of("seed"),
          fmt::format("plan.data_parallel.gossip.seed: of random pairs only, not of a {}", name));
-  const auto seed = static_cast<std::uint64_t>(fields.integer("seed", 0, 1));
+  const auto seed = fields.integer<std::uint64_t>("seed", 0, 1);
   return name == "ring" ? Gossip::ring(ranks) : name == "torus" ? Gossip::torus(ranks) : Gossip::pairs(ranks, seed);
 }
 

@@ -81,8 +81,7 @@ class ServerRun : public MechanismRun {
     f.servers = plan_.servers;
     f.consistency = consistency_names()[static_cast<std::size_t>(plan_.consistency)];
     std::vector<double> held(static_cast<std::size_t>(plan_.servers));
-    for (std::size_t k = 0; k < plan_.keys(); ++k)
-      held[static_cast<std::size_t>(plan_.server_of[k])] += plan_.share_of(k);
+    for (std::size_t k = 0; k < plan_.keys(); ++k) held[plan_.server_of[k]] += plan_.share_of(k);
     f.largest_share = *std::max_element(held.begin(), held.end());
     figures.staleness = board_.staleness();
     std::uint64_t applied = 0;

@@ -23,7 +23,7 @@ class ParameterWorker : public WorkerStep {
         ready_(plan.base.step.network->layers.size()) {
     for (std::size_t k = 0; k < plan.keys(); ++k)
       for (const GradientBucket::Part& part : plan.key(k).parts) {
-        std::vector<Stream>& of = ready_[static_cast<std::size_t>(part.layer)].ways;
+        std::vector<Stream>& of = ready_[part.layer].ways;
         if (std::find(of.begin(), of.end(), receiving_from(k)) == of.end()) of.push_back(receiving_from(k));
       }
     for (OfLayer& of : ready_) of.after.resize(of.ways.size());
@@ -49,7 +49,7 @@ class ParameterWorker : public WorkerStep {
     co_yield drain_waits();
   }
   Ops await_parameters(int layer) override {
-    const std::vector<Dep>& after = ready_[static_cast<std::size_t>(layer)].after;
+    const std::vector<Dep>& after = ready_[layer].after;
     for (const Dep& dep : after) wait_for(dep);
     if (after.size() > 2) co_yield drain_waits();
   }
@@ -101,7 +101,7 @@ class ParameterWorker : public WorkerStep {
     co_yield out_.emit();
     if (step_.values) co_yield call_on(receiving_from(key), TrainingCall::take_parameters, key);
     for (const GradientBucket::Part& part : servers_.key(key).parts) {
-      OfLayer& of = ready_[static_cast<std::size_t>(part.layer)];
+      OfLayer& of = ready_[part.layer];
       for (std::size_t i = 0; i < of.ways.size(); ++i)
         if (of.ways[i] == receiving_from(key)) of.after[i] = out_.after(of.ways[i]);
     }

@@ -8,7 +8,7 @@ ServerBoard::ServerBoard(int workers, int takes, int steps, std::size_t keys, in
     : workers_(static_cast<std::size_t>(workers)), takes_(takes), steps_(steps), warm_(warm), keys_(keys) {}
 
 void ServerBoard::given(int worker, std::uint32_t version) {
-  Worker& w = workers_[static_cast<std::size_t>(worker)];
+  Worker& w = workers_[worker];
   if (w.given == keys_) {
     w.given = 0;
     w.lowest = kMixed;
@@ -20,7 +20,7 @@ void ServerBoard::given(int worker, std::uint32_t version) {
 }
 
 bool ServerBoard::takes(int worker, std::uint32_t step) {
-  Worker& w = workers_[static_cast<std::size_t>(worker)];
+  Worker& w = workers_[worker];
   if (w.step == step) return w.taken;
   w.step = step;  // its first push: it has been given everything
   w.version = w.lowest == w.highest ? w.lowest : kMixed;
@@ -35,12 +35,12 @@ bool ServerBoard::takes(int worker, std::uint32_t step) {
 
 void ServerBoard::applied(int worker, std::uint32_t staleness, Seconds now) {
   if (!frozen_) ++staleness_[staleness];
-  dealt_with(workers_[static_cast<std::size_t>(worker)], now);
+  dealt_with(workers_[worker], now);
 }
 
 void ServerBoard::dropped(int worker, Seconds now) {
   if (!frozen_) ++dropped_;
-  dealt_with(workers_[static_cast<std::size_t>(worker)], now);
+  dealt_with(workers_[worker], now);
 }
 
 void ServerBoard::dealt_with(Worker& w, Seconds now) {

@@ -30,7 +30,7 @@ void take_label(ServerChoice& choice, const std::string& label, const Place& pla
 void read_map(ServerChoice& choice, const Node& node, const ClusterSpec& cluster) {
   Fields fields(node, "plan.data_parallel.servers");
   if (fields.has("label")) take_label(choice, fields.text("label"), fields.place_of("label"));
-  choice.count = static_cast<int>(fields.integer_within("count", 1, kMostServers, choice.count));
+  choice.count = fields.integer_within<int>("count", 1, kMostServers, choice.count);
   choice.dedicated = fields.choice("place", {"colocated", "dedicated"}, "colocated") == "dedicated";
   const std::vector<std::string> on{"cpu", "gpu", "gpus"}, keys{"tensors", "layers", "buckets"};
   const auto number = [](const std::vector<std::string>& names, const std::string& name) {
@@ -71,8 +71,8 @@ void read_consistency(ServerChoice& choice, Fields& fields) {
   only("backup_workers", choice.in_step(), "synchronous");
   only("worker_weights", !choice.in_step(), "stale or asynchronous");
   if (choice.consistency == Consistency::stale)
-    choice.staleness = static_cast<int>(fields.integer_within("staleness", 0, kMostStaleness));
-  choice.backup_workers = static_cast<int>(fields.integer_within("backup_workers", 0, kMostServers, 0));
+    choice.staleness = fields.integer_within<int>("staleness", 0, kMostStaleness);
+  choice.backup_workers = fields.integer_within<int>("backup_workers", 0, kMostServers, 0);
   if (const std::vector<Node>* weights = fields.list("worker_weights"))
     for (const Node& item : *weights) {
       double weight = 0;
@@ -116,7 +116,7 @@ ServerChoice read_servers(Fields& fields, const ClusterSpec& cluster) {
     else if (servers->scalar.find_first_not_of("0123456789-+. ") != std::string::npos)
       take_label(choice, servers->scalar, servers->place);
     else
-      choice.count = static_cast<int>(fields.integer_within("servers", 1, kMostServers));
+      choice.count = fields.integer_within<int>("servers", 1, kMostServers);
   }
   read_consistency(choice, fields);
   place_by_default(choice, cluster);

@@ -79,7 +79,7 @@ void ServerValues::learn(ServerCall call, const ServerPush& push, const Eigen::V
   Eigen::VectorXd& all = held(push.key);
   auto weights = all.head(all.size() - 1);
   if (call == ServerCall::apply && plan_.mixes())
-    weights += plan_.worker_weights[static_cast<std::size_t>(push.worker)] * (came - weights);
+    weights += plan_.worker_weights[push.worker] * (came - weights);
   else
     states_[push.key].update(values_.task().rule, weights, came);
   all[all.size() - 1] += 1;

@@ -80,7 +80,7 @@ Matrix rotated(const Matrix& x, Index width, const Tokens& tokens, double sign) 
   const Index half = width / 2;
   for (Index column = 0; column < x.cols(); ++column)
     for (Index i = 0; i < half; ++i) {
-      const double position = static_cast<double>(tokens.position[static_cast<std::size_t>(column)]);
+      const double position = static_cast<double>(tokens.position[column]);
       const double exponent = -2 * static_cast<double>(i) / static_cast<double>(width);
       const double angle = sign * position * std::pow(kRotaryBase, exponent);
       for (Index head = 0; head < x.rows(); head += width) {

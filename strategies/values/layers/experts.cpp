@@ -39,8 +39,8 @@ Matrix routes(const Matrix& logits, Index k) {
     const auto better = [&logits, token](Index a, Index b) { return logits(a, token) > logits(b, token); };
     std::stable_sort(order.begin(), order.end(), better);
     for (Index i = 0; i < k; ++i) {
-      r(i, token) = static_cast<double>(order[static_cast<std::size_t>(i)]);
-      r(k + i, token) = std::exp(logits(order[static_cast<std::size_t>(i)], token) - logits(order[0], token));
+      r(i, token) = static_cast<double>(order[i]);
+      r(k + i, token) = std::exp(logits(order[i], token) - logits(order[0], token));
     }
     r.col(token).tail(k) /= r.col(token).tail(k).sum();
   }
@@ -97,7 +97,7 @@ void visit_rows(const Matrix& blocks, const ExpertBlocks& b, const Visit& visit)
   for (Index expert = 0; expert < b.experts; ++expert)
     for (Index source = 0; source < blocks.cols(); ++source)
       for (Index i = 0; i < rows_of(blocks, b, expert, source); ++i) {
-        Index& row = next[static_cast<std::size_t>(source)];
+        Index& row = next[source];
         if (row >= b.most_rows()) throw InternalError("experts: a block has more rows than fit");
         visit(source, row++, column++);
       }

@@ -32,7 +32,7 @@ TensorShards layer_tensors(const RankPlace& p, int number, const Network& networ
     check(p.config(), p.sharding);
     shards = number == 0            ? embedding_tensors(p)
              : number + 1 == layers ? head_tensors(p, own_tied)
-                                    : block_tensors(p, number, network.layers[static_cast<std::size_t>(number)]);
+                                    : block_tensors(p, number, network.layers[number]);
   }
   for (auto& [name, shard] : shards) shard.drawn_as = std::to_string(number) + " " + name;
   if (own_tied && number + 1 == layers && shards.count("output.weight") > 0)

@@ -92,7 +92,7 @@ void linear(Graph& g, const LayerShard& s, const LinearNodes& n) {
     const std::vector<Index> starts = starts_of(n, in);
     Matrix y(s.matrix(weight, 0, n.groups).rows(), in.cols());
     for (Index i = 0; i < n.groups; ++i) {
-      const Index first = starts[static_cast<std::size_t>(i)], count = starts[static_cast<std::size_t>(i) + 1] - first;
+      const Index first = starts[i], count = starts[static_cast<std::size_t>(i) + 1] - first;
       y.middleCols(first, count) = times(s.matrix(weight, i, n.groups), in.middleCols(first, count), n.name);
     }
     if (n.bias) y.colwise() += s.matrix(bias).col(0);
@@ -103,7 +103,7 @@ void linear(Graph& g, const LayerShard& s, const LinearNodes& n) {
     const std::vector<Index> starts = starts_of(n, dy);
     Matrix dx(s.matrix(weight, 0, n.groups).cols(), dy.cols());
     for (Index i = 0; i < n.groups; ++i) {
-      const Index first = starts[static_cast<std::size_t>(i)], count = starts[static_cast<std::size_t>(i) + 1] - first;
+      const Index first = starts[i], count = starts[static_cast<std::size_t>(i) + 1] - first;
       dx.middleCols(first, count) =
           times(s.matrix(weight, i, n.groups).transpose(), dy.middleCols(first, count), n.name + ".d");
     }
@@ -116,7 +116,7 @@ void linear(Graph& g, const LayerShard& s, const LinearNodes& n) {
     const Eigen::Map<const Matrix> w = s.matrix(weight, 0, n.groups);
     Matrix gradient(w.rows(), w.cols() * n.groups);
     for (Index i = 0; i < n.groups; ++i) {
-      const Index first = starts[static_cast<std::size_t>(i)], count = starts[static_cast<std::size_t>(i) + 1] - first;
+      const Index first = starts[i], count = starts[static_cast<std::size_t>(i) + 1] - first;
       gradient.middleCols(i * w.cols(), w.cols()) =
           times(dy.middleCols(first, count), in.middleCols(first, count).transpose(), n.name + " gradient");
     }

@@ -28,8 +28,8 @@ Tokens RankPlace::own_tokens() const {
   if (!sequence()) return all;
   Tokens own;
   for (const Index i : part(all.size(), tensor, sharding.tensor)) {
-    own.sample.push_back(all.sample[static_cast<std::size_t>(i)]);
-    own.position.push_back(all.position[static_cast<std::size_t>(i)]);
+    own.sample.push_back(all.sample[i]);
+    own.position.push_back(all.position[i]);
   }
   return own;
 }

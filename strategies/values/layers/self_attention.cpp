@@ -140,13 +140,13 @@ void ring(Graph& g, const RankPlace& p, const AttentionHeads& h) {
     Tokens keys;
     for (int i = 0; i < c; ++i) {
       append(kv, g[block(i, "")]);
-      append(keys, tokens[static_cast<std::size_t>(i)]);
+      append(keys, tokens[i]);
     }
     return attend(h, g["q.core"], kv, tokens[0], keys);
   });
   const auto step = [&g, h, tokens, block](int i) {
-    return attend_gradient(h, g["q.core"], g[block(i, ".backward")], tokens[0], tokens[static_cast<std::size_t>(i)],
-                           g["attended"], g["attended.d"]);
+    return attend_gradient(h, g["q.core"], g[block(i, ".backward")], tokens[0], tokens[i], g["attended"],
+                           g["attended.d"]);
   };
   g.node("q.core.d", [step, c] {
     Matrix d = step(0).q;

@@ -78,7 +78,7 @@ void vocabulary_loss(Graph& g, const Table& table, const std::vector<Index>& tar
     Matrix sums = Matrix::Zero(2, logits.cols());
     for (Index i = 0; i < logits.cols(); ++i) {
       sums(0, i) = (logits.col(i).array() - shift(0, i)).exp().sum();
-      const Index target = targets[static_cast<std::size_t>(i)];
+      const Index target = targets[i];
       if (target >= 0) sums(1, i) = logits(target, i) - shift(0, i);
     }
     return sums;
@@ -93,7 +93,7 @@ void vocabulary_loss(Graph& g, const Table& table, const std::vector<Index>& tar
     Matrix d = g["output"];
     for (Index i = 0; i < d.cols(); ++i) {
       d.col(i) = (d.col(i).array() - shift(0, i)).exp() / sums(0, i);
-      const Index target = targets[static_cast<std::size_t>(i)];
+      const Index target = targets[i];
       if (target >= 0) d(target, i) -= 1;
     }
     return Matrix(d * scale);

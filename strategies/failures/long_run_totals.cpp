@@ -1,4 +1,4 @@
-#include "strategies/failures/long_run_books.hpp"
+#include "strategies/failures/long_run_totals.hpp"
 
 #include <fmt/format.h>
 

@@ -6,7 +6,7 @@
 
 namespace trainyard {
 
-/// The failures that are said to come when so many steps have ended, in that order.
+/// The prescribed failures that come when so many steps have ended, in that order.
 class FailuresBySteps {
  public:
   explicit FailuresBySteps(const std::vector<SetFailure>&);

@@ -1,0 +1,119 @@
+// What a plan's collectives are when nobody names an algorithm: the stack's library, on the machine as it is wired.
+#include <catch2/catch.hpp>
+
+#include "scenarios/running/simulate.hpp"
+#include "sim/error.hpp"
+
+using namespace trainyard;
+
+namespace {
+
+const std::string kTwoDgx = "{nodes: 2, node: dgx-a100, fabric: nonblocking}";
+
+Scenario scenario_on(const std::string& cluster, const Overrides& overrides = {}) {
+  return read_scenario_text("cluster: " + cluster +
+                                "\nmodel: {base: gpt2, n_layer: 4}\n"
+                                "plan: {global_batch_size: 64, micro_batch_size: 1, seq_length: 64, precision: fp16}\n"
+                                "software: pytorch-ddp\n",
+                            "step.yaml", overrides);
+}
+
+Result step_on(const std::string& cluster, const Overrides& overrides = {}) {
+  return simulate(scenario_on(cluster, overrides));
+}
+
+const std::string kAlgorithm = "plan.data_parallel.all_reduce";
+
+}  // namespace
+
+TEST_CASE("plain data parallelism all-reduces as NCCL does it", "[collectives][default]") {
+  const Result r = step_on(kTwoDgx);
+  CHECK(r.all_reduce.algorithm == "NCCL");
+  CHECK(r.all_reduce.fidelity == "modelled");
+  CHECK(r.step_time == Approx(step_on(kTwoDgx, {{kAlgorithm, "{fidelity: modelled}"}}).step_time).epsilon(1e-12));
+  // One ring in rank order leaves a node by one of its eight HCAs.
+  const Result ring = step_on(kTwoDgx, {{kAlgorithm, "ring"}});
+  CHECK(ring.all_reduce.algorithm == "ring");
+  CHECK(ring.step_time > 1.2 * r.step_time);
+  // ZeRO 1 moves the same bytes, and is no trick to get rid of the ring.
+  CHECK(step_on(kTwoDgx, {{"plan.data_parallel.zero_stage", "1"}}).step_time > 0.9 * r.step_time);
+}
+
+TEST_CASE("what a plan says of its collectives counts for plain data parallelism", "[collectives][default]") {
+  const Result messages = step_on(kTwoDgx, {{"plan.collectives", "messages"}});
+  CHECK(messages.all_reduce.algorithm == "ring");
+  CHECK(messages.step_time == Approx(step_on(kTwoDgx, {{kAlgorithm, "ring"}}).step_time).epsilon(1e-12));
+  CHECK(step_on(kTwoDgx, {{"plan.collectives", "modelled"}}).all_reduce.algorithm == "NCCL");
+  CHECK(step_on(kTwoDgx, {{"plan.collectives", "messages"}, {kAlgorithm, "hierarchical"}}).all_reduce.algorithm ==
+        "hierarchical");
+}
+
+TEST_CASE("stacks and chips without NCCL take one ring", "[collectives][default]") {
+  CHECK(
+      step_on("{nodes: 2, node: t4-server, fabric: nonblocking}", {{"software", "horovod-tcp"}}).all_reduce.algorithm ==
+      "ring");
+  CHECK(step_on("{nodes: 1, node: tpu-v3-host, fabric: {base: tpu-v3-torus, dimensions: [2, 4]}}",
+                {{"plan.precision", "bf16"}, {"software", "plain"}})
+            .all_reduce.algorithm == "ring");
+}
+
+TEST_CASE("the model of NCCL does not care how nodes are listed", "[collectives][default]") {
+  const double together = step_on(kTwoDgx).step_time;
+  const std::string one = "{count: 1, node: dgx-a100}";
+  CHECK(step_on("{nodes: [" + one + ", " + one + "], fabric: nonblocking}").step_time ==
+        Approx(together).epsilon(1e-12));
+}
+
+TEST_CASE("mixed nodes: all wait for the slower node's NCCL, groups inside a node do not", "[collectives][default]") {
+  const auto both = [](const std::string& a, const std::string& b) {
+    return "{nodes: [{count: 1, node: " + a + "}, {count: 1, node: " + b + "}], fabric: nonblocking}";
+  };
+  const Overrides communication{{"plan.data_parallel.overlap", "false"}};
+  const auto exposed = [&](const std::string& cluster, const Overrides& more = {}) {
+    Overrides all = communication;
+    all.insert(all.end(), more.begin(), more.end());
+    double sum = 0;
+    for (const auto& [group, seconds] : step_on(cluster, all).breakdown.exposed_communication) sum += seconds;
+    return sum;
+  };
+  const double fast = exposed(both("dgx-h100", "dgx-h100")), slow = exposed(both("dgx-a100", "dgx-a100"));
+  CHECK(slow > 1.2 * fast);
+  CHECK(exposed(both("dgx-a100", "dgx-h100")) >= 0.99 * slow);
+  // Unequal numbers of GPUs: as many rings as the smaller node has GPUs.
+  const std::string uneven =
+      "{nodes: [{count: 1, node: dgx-a100}, {count: 1, node: dgx-a100, gpu: {count: 4}, hca: {count: 4}}], "
+      "fabric: nonblocking}";
+  const double of_uneven = exposed(uneven, {{"plan.global_batch_size", "48"}});
+  CHECK(of_uneven > 1.5 * slow);
+  CHECK(of_uneven < 2.5 * slow);
+}
+
+TEST_CASE("several HCAs of a GPU carry as much as one of their summed rate", "[collectives][default]") {
+  const auto with = [](int count, const char* rate) {
+    return step_on(std::string("{nodes: 2, node: dgx-a100, fabric: nonblocking, hca: {count: ") +
+                       std::to_string(count) + ", rate: " + rate + "}}",
+                   {{"plan.data_parallel.overlap", "false"}})
+        .step_time;
+  };
+  const double one_each = with(8, "100 Gbit/s");
+  CHECK(with(16, "50 Gbit/s") == Approx(one_each).epsilon(1e-6));
+  CHECK(with(32, "25 Gbit/s") == Approx(one_each).epsilon(1e-6));
+  CHECK(with(16, "100 Gbit/s") < one_each);
+}
+
+TEST_CASE("the model of NCCL follows PCIe where there is no NVLink", "[collectives][default]") {
+  const auto with = [](const char* rate) {
+    return step_on("{nodes: 1, node: pcie-4}",
+                   {{"plan.data_parallel.overlap", "false"}, {"cluster.pcie.rate", rate}, {"plan.precision", "fp32"}})
+        .breakdown.exposed_communication.begin()
+        ->second;
+  };
+  CHECK(with("8 GB/s") > 1.5 * with("15.75 GB/s"));
+}
+
+TEST_CASE("a machine that NCCL was not fitted on says so", "[collectives][default]") {
+  const auto outside = [](const std::string& cluster) { return scenario_on(cluster).plan.all_reduce.scaled; };
+  CHECK(outside("{nodes: 1, node: dgx-a100}").empty());
+  CHECK(outside(kTwoDgx) == "between nodes by NCCL's own cost model, no fit");
+  CHECK(outside("{nodes: 1, node: pcie-4}").starts_with("scaled from "));
+}

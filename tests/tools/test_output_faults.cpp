@@ -1,0 +1,168 @@
+// What the command does when its output cannot be written, or would overwrite what it reads.
+#include <sys/wait.h>
+#include <catch2/catch.hpp>
+#include <cstdlib>
+#include <filesystem>
+#include <set>
+
+#include "tests/temporary_folder.hpp"
+
+namespace fs = std::filesystem;
+using Catch::Contains;
+
+namespace {
+
+const std::string kScenario = R"(cluster: {nodes: 1, node: pcie-2}
+model: {base: gpt2, n_layer: 1}
+plan: {global_batch_size: 2, micro_batch_size: 1, seq_length: 16, precision: fp16}
+)";
+
+struct Ended {
+  int exit = 0;
+  std::string err;
+};
+
+/// Runs shell lines in a folder of its own; `$T` is the command, what it says goes to .err.
+struct FaultyShell : trainyard::test::TemporaryFolder {
+  FaultyShell() { write("s.yaml", kScenario); }
+  Ended run(const std::string& line) const {
+    const std::string whole =
+        "cd '" + path().string() + "' && export T='" TRAINYARD_BINARY "' && { " + line + "; } 2>>.err </dev/null";
+    write(".err", "");
+    const int status = std::system(whole.c_str());
+    return {WIFEXITED(status) ? WEXITSTATUS(status) : -1, text(".err")};
+  }
+  std::set<std::string> files() const {
+    std::set<std::string> names;
+    for (const auto& file : fs::directory_iterator(path()))
+      if (!file.path().filename().string().starts_with('.')) names.insert(file.path().filename().string());
+    return names;
+  }
+};
+
+}  // namespace
+
+TEST_CASE("no verb ends well when its text does not get out", "[cli][output]") {
+  const FaultyShell shell;
+  for (const char* words :
+       {"run s.yaml --no-what-if", "explain s.yaml", "explain s.yaml --layers", "sweep s.yaml", "list gpus",
+        "show gpu t4", "show s.yaml --mesh", "topo show dgx-1v", "topo rings dgx-1v",
+        "topo design --hosts 64 --ports 8", "--help", "run --help", "topo --help", "help", "help json",
+        "teach zero --stage 3 --ranks 8 --parameters 1e9", "teach all-reduce --algorithm ring --ranks 2",
+        "teach pipeline --schedule gpipe --stages 2 --micro-batches 2", "bench all_reduce --on dgx-h100 -b 8 -e 8"}) {
+    INFO(words);
+    const Ended full = shell.run("\"$T\" " + std::string(words) + " >/dev/full");
+    CHECK(full.exit == 2);
+    CHECK(full.err == "cannot write to stdout: No space left on device\n");
+    const Ended closed = shell.run("\"$T\" " + std::string(words) + " >&-");
+    CHECK(closed.exit == 2);
+    CHECK_THAT(closed.err, Contains("cannot write to stdout: "));
+  }
+  CHECK(shell.files() == std::set<std::string>{"s.yaml"});
+}
+
+TEST_CASE("where errors cannot be said, the exit code still says it", "[cli][output]") {
+  const FaultyShell shell;
+  for (const char* to : {"2>&-", "2>/dev/full"}) {
+    INFO(to);
+    CHECK(shell.run("\"$T\" run nothing.yaml " + std::string(to)).exit == 2);
+    CHECK(shell.run("\"$T\" rnu " + std::string(to)).exit == 2);
+    CHECK(shell.run("\"$T\" run s.yaml --no-what-if >/dev/null " + std::string(to)).exit == 0);
+    CHECK(shell.run("\"$T\" sweep s.yaml --set plan.micro_batch_size=1,7 --csv o.csv " + std::string(to)).exit == 0);
+  }
+  // No file of ours gets the number of what is closed.
+  CHECK(shell.run("\"$T\" run s.yaml --no-what-if --json o.json <&- >&- 2>&-").exit == 2);
+  CHECK(shell.run("\"$T\" run s.yaml --no-what-if --json - 2>&- <&- >o.json").exit == 0);
+  CHECK(shell.text("o.json").front() == '{');
+}
+
+TEST_CASE("nothing that is read is overwritten", "[cli][output]") {
+  const FaultyShell shell;
+  shell.write("node.yaml", "base: pcie-2\ngpu: {type: gpu.yaml}\n");
+  shell.write("gpu.yaml", "base: a100-pcie-80gb\n");
+  shell.write("net.yaml", "base: gpt2\nn_layer: 1\n");
+  shell.write("own.yaml",
+              "cluster: {node: node.yaml}\nmodel: net.yaml\nplan: {global_batch_size: 2, micro_batch_size: 1, "
+              "seq_length: 16}\n");
+  shell.write("log.csv",
+              "gpu,nccl_version,op,num_gpus,message_bytes,latency_us\nNVIDIA H100,2.2,all_reduce,8,1024,10\n");
+  shell.write("topo.txt", "\tGPU0\tGPU1\nGPU0\tX\tPIX\nGPU1\tPIX\tX\n");
+  fs::create_hard_link(shell.path() / "own.yaml", shell.path() / "hard.yaml");
+  fs::create_symlink("gpu.yaml", shell.path() / "soft.yaml");
+  const std::set<std::string> before = shell.files();
+  const auto refused = [&](const std::string& words, const std::string& flag, const std::string& output,
+                           const std::string& input) {
+    INFO(words);
+    const std::string old = shell.text(input);
+    const Ended ended = shell.run("\"$T\" " + words + " " + flag + " " + output + " >/dev/null");
+    CHECK(ended.exit == 2);
+    CHECK(ended.err == flag + " " + output + ": would overwrite " + input + ", which is read\n");
+    CHECK(shell.text(input) == old);
+    CHECK(shell.files() == before);
+  };
+  for (const char* flag : {"--json", "--trace", "--picture"})
+    for (const char* input : {"own.yaml", "node.yaml", "gpu.yaml", "net.yaml"})
+      refused("run own.yaml --no-what-if", flag, input, input);
+  refused("run own.yaml --no-what-if", "--json", "./own.yaml", "own.yaml");
+  refused("run own.yaml --no-what-if", "--json", "hard.yaml", "own.yaml");
+  refused("run own.yaml --no-what-if", "--json", "soft.yaml", "gpu.yaml");
+  for (const char* words : {"explain own.yaml", "show own.yaml --mesh"})
+    refused(words, "--json", "node.yaml", "node.yaml");
+  for (const char* flag : {"--csv", "--json"})
+    refused("sweep own.yaml --set plan.global_batch_size=2,4", flag, "own.yaml", "own.yaml");
+  refused("bench all_reduce --on dgx-h100 --compare log.csv", "--json", "log.csv", "log.csv");
+  refused("fit nccl log.csv --gpu h100-sxm5-80gb", "--out", "log.csv", "log.csv");
+  refused("topo import topo.txt --gpu t4", "--yaml", "topo.txt", "topo.txt");
+  refused("topo show own.yaml", "--svg", "own.yaml", "own.yaml");
+}
+
+TEST_CASE("a limit of file sizes is one error and leaves nothing", "[cli][output]") {
+  const FaultyShell shell;
+  const auto limited = [&shell](int blocks, const std::string& words) {
+    INFO(words);
+    const Ended ended = shell.run("( ulimit -f " + std::to_string(blocks) + "; exec \"$T\" " + words +
+                                  " >/dev/null 2>.pipe; ) ; "
+                                  "code=$?; cat .pipe >&2; exit $code");
+    CHECK(ended.exit == 2);
+    CHECK(shell.files() == std::set<std::string>{"s.yaml"});
+    return ended.err;
+  };
+  CHECK(limited(1, "run s.yaml --no-what-if --json o.json") == "cannot write o.json: File too large\n");
+  CHECK(limited(1, "run s.yaml --no-what-if --trace o.trace") == "cannot write o.trace: File too large\n");
+  CHECK(limited(1, "run s.yaml --no-what-if --picture o.svg") == "cannot write o.svg: File too large\n");
+}
+
+TEST_CASE("a sweep whose journal has no room keeps what is whole", "[cli][output]") {
+  const FaultyShell shell;
+  const std::string sweep = "sweep s.yaml --set plan.global_batch_size=2,4,6,8,10,12,14,16 --csv o.csv";
+  const Ended full =
+      shell.run("( ulimit -f 1; exec \"$T\" " + sweep + " 2>.said ); code=$?; cat .said >&2; exit $code");
+  CHECK(full.exit == 2);
+  CHECK_THAT(full.err, Contains("cannot write o.csv.partial: File too large"));
+  CHECK_FALSE(fs::exists(shell.path() / "o.csv"));
+  if (fs::exists(shell.path() / "o.csv.partial")) {
+    CHECK(shell.text("o.csv.partial").ends_with("\n"));
+    CHECK_THAT(full.err, Contains("are kept for the same command again"));
+  }
+  CHECK(shell.run("\"$T\" " + sweep).exit == 0);
+  CHECK(shell.files() == std::set<std::string>{"o.csv", "s.yaml"});
+}
+
+TEST_CASE("errors echo no more than anyone reads", "[cli][errors]") {
+  const FaultyShell shell;
+  const std::string long_text(100000, 'x');
+  shell.write("value.yaml", kScenario + "software: " + long_text + "\n");
+  shell.write("key.yaml", kScenario + long_text.substr(0, 1000) + ": 1\n");
+  shell.write("number.yaml",
+              "cluster: {nodes: 1" + std::string(90000, '0') + ", node: pcie-2}\nmodel: gpt2\nplan: {}\n");
+  for (const char* file : {"value.yaml", "key.yaml", "number.yaml"}) {
+    INFO(file);
+    const Ended ended = shell.run("\"$T\" run " + std::string(file));
+    CHECK(ended.exit == 2);
+    CHECK_THAT(ended.err, Catch::StartsWith(file) && Contains(" … "));
+    CHECK(ended.err.size() < 1000);
+  }
+  CHECK(shell.run("\"$T\" run s.yaml --set plan.precision=" + long_text.substr(0, 50000)).err.size() < 1000);
+  CHECK(shell.run("\"$T\" run s.yaml --set " + long_text.substr(0, 50000) + "=1").err.size() < 5000);
+  CHECK(shell.run("\"$T\" " + long_text.substr(0, 50000)).err.size() < 1500);
+}
