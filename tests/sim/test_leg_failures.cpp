@@ -109,7 +109,7 @@ json random_legs(unsigned seed) {
   const int actors = pick(2, 4), links = pick(3, 6);
   for (int l = 0; l < links; ++l) m.link(BytesPerSecond{1e9 * pick(1, 3)}, "link " + std::to_string(l));
   const auto some_links = [&] {
-    std::vector<LinkUse> uses{{pick(0, links - 1), pick(1, 2)}};
+    std::vector<LinkUse> uses{{pick(0, links - 1), static_cast<float>(pick(1, 2))}};
     if (const LinkId other = pick(0, links - 1); other != uses[0].link) uses.push_back({other, 1});
     return uses;
   };

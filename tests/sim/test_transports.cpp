@@ -38,7 +38,7 @@ struct TransportCase {
   int pick(int from, int to) { return static_cast<int>(random_() % static_cast<unsigned>(to - from + 1)) + from; }
   std::vector<LinkUse> path(int links) {
     std::vector<LinkUse> uses;
-    for (int hop = pick(1, 4); hop > 0; --hop) uses.push_back({pick(0, links - 1), pick(0, 3) == 0 ? 2 : 1});
+    for (int hop = pick(1, 4); hop > 0; --hop) uses.push_back({pick(0, links - 1), pick(0, 3) == 0 ? 2.0F : 1.0F});
     return uses;
   }
   void add_programs(int actors, bool even) {
