@@ -52,7 +52,7 @@ TEST_CASE("stacks and chips without NCCL take one ring", "[collectives][default]
   CHECK(
       step_on("{nodes: 2, node: t4-server, fabric: nonblocking}", {{"software", "horovod-tcp"}}).all_reduce.algorithm ==
       "ring");
-  CHECK(step_on("{nodes: 1, node: tpu-v3-host, fabric: {base: tpu-v3-torus, dimensions: [2, 4]}}",
+  CHECK(step_on("{nodes: 2, node: tpu-v3-host, fabric: tpu-v3-torus}",
                 {{"plan.precision", "bf16"}, {"software", "plain"}})
             .all_reduce.algorithm == "ring");
 }

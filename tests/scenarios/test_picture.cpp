@@ -22,7 +22,8 @@ namespace {
 Scenario small(const Overrides& overrides = {}) {
   return read_scenario_text(
       "cluster: {nodes: 2, node: t4-server, fabric: nonblocking}\nmodel: {base: gpt2, n_layer: 2}\n"
-      "plan: {global_batch_size: 16, micro_batch_size: 1, seq_length: 64, precision: fp16}\nsoftware: pytorch-ddp\n",
+      "plan: {global_batch_size: 16, micro_batch_size: 1, seq_length: 64, precision: fp16, collectives: "
+      "messages}\nsoftware: pytorch-ddp\n",
       "small.yaml", overrides);
 }
 

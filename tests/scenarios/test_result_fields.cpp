@@ -91,6 +91,9 @@ TEST_CASE("the reference has every key of the shipped scenarios' answers, and th
 TEST_CASE("what few answers have is explained too, and survives JSON", "[answer]") {
   Result r;
   r.step_time = 2;
+  r.tokens_per_s = 100;
+  r.mfu_with_attention = 0.5;
+  r.actors.push_back({"server 0", 1, 3, 2, 1});
   r.stages.resize(2);
   r.stages[1].layers = 3;
   r.stages[1].breakdown.exposed_communication["p2p"] = 0.5;

@@ -102,7 +102,7 @@ TEST_CASE("impossible combinations are refused where they are written", "[scenar
 TEST_CASE("what would fill the memory or never end is refused before it is simulated", "[scenario]") {
   CHECK(error_of({{"cluster.nodes", "16384"}, {"plan.global_batch_size", "65536"}}) ==
         "small.yaml:2:3: 65536 ranks on 65536 GPUs are too many to simulate one by one");
-  CHECK(error_of({{"cluster.nodes", "1024"}, {"plan.global_batch_size", "4096"}})
+  CHECK(error_of({{"cluster.nodes", "1024"}, {"plan.global_batch_size", "4096"}, {"plan.collectives", "messages"}})
             .starts_with("small.yaml:2:3: a step of about 3."));
   CHECK(error_of({{"cluster.gpu.memory_bandwidth", "1 B/s"}}).starts_with("small.yaml:2:3: a step of up to "));
   CHECK(error_of({{"cluster.hca.rate", "1 B/s"}}).starts_with("small.yaml:2:3: a step of up to "));
@@ -156,7 +156,7 @@ TEST_CASE("a model that is a CNN, by its name or in place", "[scenario]") {
 }
 
 TEST_CASE("the schedule, mesh and machine of a scenario are shown without simulating", "[scenario][views]") {
-  const Scenario s = small();
+  const Scenario s = small({{"plan.collectives", "messages"}});
   const Schedule all = schedule(plan(s), 3, 100000);
   CHECK(all.lines.size() == all.operations);
   CHECK(all.lines.back().what == "optimizer step");

@@ -118,10 +118,10 @@ TEST_CASE("a sweep gives what single runs give, in order, and errors as rows", "
   REQUIRE(lines.size() == 7);
   CHECK(lines[0] ==
         "plan.global_batch_size,plan.data_parallel.all_reduce,step_time_s,samples_per_s,tokens_per_s_per_gpu,tflops_"
-        "per_gpu,mfu,"
+        "per_gpu,mfu,mfu_with_attention,"
         "memory_peak_bytes,fits,bottleneck,exposed_communication_s,error");
   CHECK(lines[1].starts_with("8,ring," + exact(figure(points[0], "step_time_s").get<double>()) + ","));
-  CHECK(lines[3].starts_with("9,ring,,,,,,,,,,"));
+  CHECK(lines[3].starts_with("9,ring,,,,,,,,,,,"));
   const nlohmann::ordered_json json = sweep_json(sweep, points);
   CHECK(json["points"][5]["set"]["plan.global_batch_size"] == "16");
   CHECK(json["points"][5]["step_time_s"] == figure(points[5], "step_time_s"));
@@ -137,7 +137,7 @@ TEST_CASE("cells with commas, quotes and line ends are quoted", "[sweep]") {
   result.step_time = 0.1;
   result.mfu = 1e-300;
   point.figures = column_figures(result);
-  CHECK(lines_of(sweep_csv(sweep, {point}))[1] == "\"{b: 1, c: \"\"d\"\"}\",0.1,0,0,0,1e-300,0,true,HCA,0,");
+  CHECK(lines_of(sweep_csv(sweep, {point}))[1] == "\"{b: 1, c: \"\"d\"\"}\",0.1,0,0,1e-300,0,true,HCA,0,");
 }
 
 TEST_CASE("a sweep over failures and checkpoints shows goodput", "[sweep][failures]") {
@@ -162,8 +162,9 @@ faults:
   }
   CHECK(figure(points[0], "goodput") < figure(points[2], "goodput"));
   CHECK(lines_of(sweep_csv(sweep, points))[0].ends_with(
-      "exposed_communication_s,goodput,goodput_deviation,training_time_s,effective_step_time_s,lost_work_s,"
-      "checkpoint_interval_s,error"));
+      "exposed_communication_s,goodput,goodput_deviation,training_time_s,training_days,gpu_hours,"
+      "training_time_with_failures_s,effective_step_time_s,lost_work_s,checkpoint_interval_s,error"));
+  CHECK(figure(points[0], "gpu_hours").get<double>() == Approx(240 * 4));
   CHECK(sweep_json(sweep, points)["points"][3]["goodput"] == figure(points[3], "goodput"));
   SECTION("of a step that was said, without what is inside of it; and where nothing fails, without goodput") {
     Sweep said =
@@ -174,9 +175,10 @@ faults:
     CHECK(figure(of_said[1], "goodput").get<double>() == Approx(3600 / 3609.0).epsilon(1e-3));
     const std::string csv = sweep_csv(said, of_said);
     CHECK(lines_of(csv)[0] ==
-          "plan.step_time,faults,step_time_s,samples_per_s,tokens_per_s_per_gpu,tflops_per_gpu,mfu,goodput,"
-          "goodput_deviation,training_time_s,effective_step_time_s,lost_work_s,checkpoint_interval_s,error");
-    CHECK(lines_of(csv)[1].ends_with(",,,,,,,"));
+          "plan.step_time,faults,step_time_s,samples_per_s,tokens_per_s_per_gpu,tflops_per_gpu,mfu,mfu_with_attention,"
+          "goodput,goodput_deviation,training_time_s,training_days,gpu_hours,training_time_with_failures_s,"
+          "effective_step_time_s,lost_work_s,checkpoint_interval_s,error");
+    CHECK(lines_of(csv)[1].ends_with(",,,,,"));
     CHECK(sweep_csv(said, run_sweep(said, {folder.path() / "said.partial", {}})) == csv);  // from the journal
   }
 }

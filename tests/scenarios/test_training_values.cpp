@@ -26,13 +26,12 @@ struct Learned {
 
 Learned learn(const std::string& data_parallel) {
   const json j = simulate_in_child([&data_parallel] {
-    Scenario s = read_scenario_text(
-        fmt::format(
-            "cluster: {{nodes: 1, node: {{base: pcie-4, cpu: xeon-e5-2698-v4}}}}\n"
-            "model: {{mlp: {{widths: [5, 7, 3, 2]}}}}\n"
-            "plan: {{micro_batch_size: {}, precision: fp32, optimizer: sgd, steps: {}, data_parallel: {{{}}}}}\n",
-            kSamples, kSteps, data_parallel),
-        "learn.yaml");
+    Scenario s = read_scenario_text(fmt::format("cluster: {{nodes: 1, node: {{base: pcie-4, cpu: xeon-e5-2698-v4}}}}\n"
+                                                "model: {{mlp: {{widths: [5, 7, 3, 2]}}}}\n"
+                                                "plan: {{micro_batch_size: {}, precision: fp32, optimizer: sgd, steps: "
+                                                "{}, collectives: messages, data_parallel: {{{}}}}}\n",
+                                                kSamples, kSteps, data_parallel),
+                                    "learn.yaml");
     Plan laid_out = trainyard::plan(s);
     laid_out.training.values = true;
     ClusterMachine cluster(s.cluster, s.software);

@@ -312,7 +312,8 @@ TEST_CASE("list and show print tables of the catalog", "[cli]") {
 
 TEST_CASE("the trace is JSON in microseconds with named processes and threads", "[cli]") {
   const Shell shell;
-  REQUIRE(shell.run("run good.yaml --trace t.json --json a.json --no-what-if").exit == 0);
+  REQUIRE(shell.run("run good.yaml --trace t.json --json a.json --no-what-if --set plan.collectives=messages").exit ==
+          0);
   const json trace = json::parse(text_of(shell.path() / "t.json"));
   const double step_us = json::parse(text_of(shell.path() / "a.json"))["step_time_s"].get<double>() * 1e6;
   std::set<std::string> processes, threads;

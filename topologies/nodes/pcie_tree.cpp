@@ -56,21 +56,21 @@ std::vector<DeviceId> add_sockets(const NodeAdder& adder) {
   return sockets;
 }
 
-/// Each GPU shares a switch with the HCA of the same index.
+/// Each GPU shares a switch with the HCA of the same index; of more HCAs than GPUs, with a block of neighbours (four EFA
+/// adapters a GPU in AWS' p5.48xlarge).
 std::vector<DeviceId> add_paired_devices(const NodeAdder& adder, const std::vector<DeviceId>& sockets) {
   const NodeType& type = adder.type;
   DeviceGraph& graph = adder.graph;
   std::vector<DeviceId> gpus;
-  const int switches = std::max(type.gpus, type.hcas);
-  for (int i = 0; i < switches; ++i) {
+  int hca = 0;
+  const auto home = [&type](int h) { return type.hcas > type.gpus ? h * type.gpus / type.hcas : h; };
+  for (int i = 0; i < type.gpus; ++i) {
     const DeviceId pcie_switch = adder.add("pcie", DeviceKind::pcie_switch, i);
-    const auto socket = static_cast<std::size_t>(i * type.sockets / switches);
-    graph.connect(pcie_switch, sockets[socket], adder.lanes(DeviceKind::pcie_switch));
-    if (i < type.gpus) {
-      gpus.push_back(adder.add("gpu", DeviceKind::gpu, i));
-      graph.connect(gpus.back(), pcie_switch, adder.lanes(DeviceKind::gpu));
-    }
-    if (i < type.hcas) graph.connect(adder.add("hca", DeviceKind::hca, i), pcie_switch, adder.lanes(DeviceKind::hca));
+    graph.connect(pcie_switch, sockets[i * type.sockets / type.gpus], adder.lanes(DeviceKind::pcie_switch));
+    gpus.push_back(adder.add("gpu", DeviceKind::gpu, i));
+    graph.connect(gpus.back(), pcie_switch, adder.lanes(DeviceKind::gpu));
+    for (; hca < type.hcas && home(hca) == i; ++hca)
+      graph.connect(adder.add("hca", DeviceKind::hca, hca), pcie_switch, adder.lanes(DeviceKind::hca));
   }
   for (int i = 0; i < type.nvme.count; ++i) adder.add_drive(i, sockets[i * type.sockets / type.nvme.count]);
   return gpus;
