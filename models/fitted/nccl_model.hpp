@@ -101,10 +101,10 @@ struct NcclCall {
 
 struct NcclCost {
   Seconds time;
-  Seconds latency;       ///< of which start-up
-  BytesPerSecond rate;   ///< of `wire` after that; 0 where nothing is sent
+  Seconds latency;            ///< of which start-up
+  BytesPerSecond rate;        ///< of `wire` after that; 0 where nothing is sent
   const char* protocol = "";  ///< "LL", "LL128", "Simple", "NVLS"; "copy" for one GPU
-  Bytes wire;            ///< what a GPU sends
+  Bytes wire;                 ///< what a GPU sends
   bool in_switch = false;
   LinkKind limited_by = LinkKind::nvlink;  ///< the links by which `rate` is scaled
 };

@@ -22,7 +22,8 @@ Scenario replicas_of(int nodes, const std::string& data_parallel, const std::str
       fmt::format("cluster: {{nodes: {}, node: {{base: pcie-1, gpu: {{type: p100-pcie-16gb}}, hca: {{count: 1, rate: 8 "
                   "Gbit/s, latency: 0 us}}}}, fabric: nonblocking}}\n"
                   "model: {{mlp: {{widths: [1000, 1000, 1000]}}}}\n"
-                  "plan: {{micro_batch_size: 2048, precision: fp32, optimizer: sgd, collectives: messages, measured_step: {{source: me, "
+                  "plan: {{micro_batch_size: 2048, precision: fp32, optimizer: sgd, collectives: messages, "
+                  "measured_step: {{source: me, "
                   "network: mlp, "
                   "table: {{2048: 100 ms}}}}, data_parallel: {{{}}}}}\n"
                   "{}",

@@ -181,9 +181,9 @@ std::string actors(const Result& r) {
   std::string text;
   for (std::size_t i = 0; i < std::min(r.actors.size(), kMost); ++i) {
     const Result::ActorUse& use = r.actors[i];
-    text += fmt::format("{}{}: holds {} GiB, sends {:.4g} and receives {:.4g} MB a step\n",
-                        report_label(i == 0 ? "by rank" : ""), use.name, gib(use.memory), use.sent * 1e-6,
-                        use.received * 1e-6);
+    text += fmt::format("{}{}: {}holds {} GiB, sends {:.4g} and receives {:.4g} MB a step\n",
+                        report_label(i == 0 ? "by rank" : ""), use.name, use.count > 1 ? "each " : "", gib(use.memory),
+                        use.sent * 1e-6, use.received * 1e-6);
   }
   if (r.actors.size() > kMost)
     text += fmt::format("{}… {} more: --json lists all\n", report_label(""), r.actors.size() - kMost);
