@@ -127,6 +127,7 @@ struct Result {
   std::uint64_t operations = 0, messages = 0;
   std::uint64_t late_by_look_ahead = 0;
   int ranks = 0;
+  int simulated_ranks = 0;
   struct AllReduce {
     std::string algorithm, fidelity;
     int channels = 1;

@@ -222,9 +222,8 @@ JsonFields<Result> common_fields() {
       .object("fold",
               JsonFields<R>()
                   .value("ranks", "", &R::ranks, "ranks of the plan")
-                  .value(
-                      "classes", "", [](const R& r) { return r.ranks; }, "ranks that were simulated"),
-              "folding of equal ranks")
+                  .value("classes", "", &R::simulated_ranks, "ranks that were simulated, each for those that are alike"),
+              "folding of ranks that are alike")
       .value("events", "", &R::operations, "operations simulated")
       .value("messages", "", &R::messages, "messages simulated")
       .value("late_by_look_ahead", "", &R::late_by_look_ahead,

@@ -21,10 +21,10 @@ void book_actors(const StepRun& run, Result& r) {
   if (run.scenario.plan.mechanism->ranks_alike()) return;
   const int ranks = run.plan.ranks();
   int first = 0;  // of the ranks in the last group
-  for (Actor actor = 0; actor < std::max(ranks, run.traffic.actors()); ++actor) {
+  for (Actor actor = 0; actor < std::max(ranks, run.fold ? 0 : run.traffic.actors()); ++actor) {
     const double steps = run.plan.steps;
-    Result::ActorUse use{"", 1, run.memory.peak(actor).value, run.traffic.sent(actor).value / steps,
-                         run.traffic.received(actor).value / steps};
+    Result::ActorUse use{"", 1, run.memory.peak(run.seen(actor)).value, run.traffic.sent(run.seen(actor)).value / steps,
+                         run.traffic.received(run.seen(actor)).value / steps};
     if (actor >= ranks) {
       use.name = run.machine.top().actor_name(actor);
       if (use.memory + use.sent + use.received > 0) r.actors.push_back(use);

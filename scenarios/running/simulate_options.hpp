@@ -16,6 +16,10 @@ constexpr double kMostOfPath = 2e6;
 /// A trace takes about 200 bytes an operation: 400 MB, more than its viewers open.
 constexpr double kMostOfTrace = 2e6;
 
+/// Are ranks that are alike simulated once (sim/folding)? automatic: where that halves their number at least, and
+/// nobody asks for a picture of them all.
+enum class Folding : std::uint8_t { automatic, off };
+
 struct SimulateOptions {
   Upgrade upgrade;              ///< resource classes made faster
   bool critical_path = true;    ///< keeps every operation: memory grows with their number
@@ -24,7 +28,10 @@ struct SimulateOptions {
   std::optional<std::pair<int, int>> trace_ranks;
   /// Called with the run, in its process, once it is over; every operation and change of memory is recorded for it.
   std::function<void(const StepRun&)> watch;
+  /// Another observer of the run, asked for before it begins.
+  std::function<Observer*(const StepRun&)> observe;
   TransportKind transport = kDefaultTransport;
+  Folding folding = Folding::automatic;
   bool progress = false;  ///< a line on the terminal after 2 s
 };
 

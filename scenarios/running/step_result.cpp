@@ -56,7 +56,7 @@ bool is_of_loaders(const StepRun& run, const std::string& group) {
 }
 
 void book_breakdown(const StepRun& run, Actor last, Result& r) {
-  const BreakdownParts parts = run.window.parts(last);
+  const BreakdownParts parts = run.window.parts(run.seen(last));
   const double steps = run.steps();  // out of step, of the worker's own
   r.breakdown.step_time = run.in_step() ? r.step_time : parts.total.value / steps;
   const auto of = [steps](const auto& map, const char* key) {
@@ -100,10 +100,10 @@ Result::Breakdown whole_step_of(const StepRun& run, Actor rank, double step_time
 }
 
 Result::StageMemory memory_of(const StepRun& run, Actor rank) {
-  const MemoryUse::ByClass parts = run.memory.parts_at_peak(rank);
+  const MemoryUse::ByClass parts = run.memory.parts_at_peak(run.seen(rank));
   const auto of = [&parts](MemoryClass c) { return parts[static_cast<std::size_t>(c)]; };
   return {rank,
-          run.memory.peak(rank).value,
+          run.memory.peak(run.seen(rank)).value,
           of(MemoryClass::parameters),
           of(MemoryClass::gradients),
           of(MemoryClass::optimizer),
@@ -119,8 +119,10 @@ void book_stages(const Scenario& s, const StepRun& run, Result& r) {
   std::vector<Actor> fullest(static_cast<std::size_t>(mesh.pipeline), -1), last = fullest;
   for (Actor rank = 0; rank < s.ranks(); ++rank) {
     const auto stage = static_cast<std::size_t>(mesh.of(rank).pipeline);
-    if (fullest[stage] < 0 || run.memory.peak(rank) > run.memory.peak(fullest[stage])) fullest[stage] = rank;
-    if (last[stage] < 0 || run.window.end(rank) > run.window.end(last[stage])) last[stage] = rank;
+    const auto peak = [&run](Actor of) { return run.memory.peak(run.seen(of)); };
+    const auto end = [&run](Actor of) { return run.window.end(run.seen(of)); };
+    if (fullest[stage] < 0 || peak(rank) > peak(fullest[stage])) fullest[stage] = rank;
+    if (last[stage] < 0 || end(rank) > end(last[stage])) last[stage] = rank;
   }
   for (std::size_t stage = 0; stage < last.size(); ++stage) {
     int layers = 0;
@@ -135,7 +137,7 @@ struct HeldOnGpu {
   MemoryUse::ByClass parts;
 };
 HeldOnGpu held_on_gpu(const StepRun& run, Actor rank) {
-  HeldOnGpu held{run.memory.peak(rank), run.memory.parts_at_peak(rank)};
+  HeldOnGpu held{run.memory.peak(run.seen(rank)), run.memory.parts_at_peak(run.seen(rank))};
   for (const Actor other : run.machine.others_on(rank)) {
     held.peak += run.memory.peak(other);
     const MemoryUse::ByClass parts = run.memory.parts_at_peak(other);
@@ -173,7 +175,7 @@ void book_memory(const Scenario& s, const StepRun& run, Result& r) {
 Bytes most_sent(const StepRun& run) {
   if (!run.plan.offload.used()) return run.traffic.most_sent();
   Bytes most;
-  for (Actor rank = 0; rank < run.plan.ranks(); ++rank) most = std::max(most, run.traffic.sent(rank));
+  for (Actor rank = 0; rank < run.plan.ranks(); ++rank) most = std::max(most, run.traffic.sent(run.seen(rank)));
   return most;
 }
 
@@ -196,7 +198,7 @@ void book_mechanism(const StepRun& run, Result& r) {
   MechanismFigures figures;
   run.scenario.plan.mechanism->book(figures, run.plan, steps);
   run.mechanism->book(
-      figures, [&run](Actor worker) { return run.window.parts(worker); }, steps);
+      figures, [&run](Actor worker) { return run.window.parts(run.seen(worker)); }, steps);
   r.servers = figures.servers;
   r.replicas = figures.replicas;
   r.staleness = figures.staleness;
@@ -219,7 +221,7 @@ void book_all_reduce(const Scenario& s, const Plan& plan, Result& r) {
 Result prescribed_result(const Scenario& s) {
   Result r;
   r.scenario = s.name;
-  r.ranks = s.ranks();
+  r.ranks = r.simulated_ranks = s.ranks();
   r.step_time = s.prescribed_step.time.value;
   r.step_time_source = s.prescribed_step.source;
   book_training(s, r);
@@ -231,13 +233,14 @@ Result result_of(const StepRun& run) {
   const Scenario& s = run.scenario;
   Result r;
   r.scenario = s.name;
-  r.ranks = s.ranks();
+  r.ranks = r.simulated_ranks = s.ranks();
   r.step_time = step_time_of(run);
   if (s.measured.given()) r.measured = {s.measured.at(s.micro_batch_size).value, s.measured.source};
   book_training(s, r);
   book_all_reduce(s, run.planned, r);
-  r.operations = run.end.operations;
-  r.messages = run.end.transfers;
+  r.operations = static_cast<std::uint64_t>(run.operations());
+  r.messages = static_cast<std::uint64_t>(run.traffic.messages());
+  r.simulated_ranks = run.simulated_ranks();
   r.late_by_look_ahead = run.end.late_by_look_ahead;
   book_rates(s, r);
   book_mechanism(run, r);

@@ -1,11 +1,22 @@
 #include "scenarios/running/step_run.hpp"
 
+#include <fmt/format.h>
+
+#include <algorithm>
+
 #include "scenarios/planning/offload.hpp"
 #include "scenarios/planning/size.hpp"
 #include "strategies/step/pass_table.hpp"
 
 namespace trainyard {
 namespace {
+
+Multiplicity multiplicity(const Fold& fold) {
+  Multiplicity counts;
+  for (Actor c = 0; c < fold.classes(); ++c) counts.actors.push_back(fold.size(c));
+  for (const Fold::LinkClass& of : fold.links()) counts.links.push_back(of.links);
+  return counts;
+}
 
 /// Traces and pictures need every operation and every change of memory.
 bool keeps_all(const SimulateOptions& options) { return !options.trace.empty() || options.watch; }
@@ -39,22 +50,65 @@ void StepRun::prepare() {
   if (machine.input) machine.input->feed(plan);
 }
 
-void StepRun::simulate(const SimulateOptions& options) {
-  // Where workers are not in step there is no path that is a step's.
-  const bool path = options.critical_path && in_step() && estimated_operations(scenario, planned) <= kMostOfPath;
-  const bool records = keeps_all(options) || path;
-  if (!records && plan.fuses_kernels) plan.first_fused = kFirstFused;
+bool StepRun::stands_for(Actor actor, Actor first, Actor last) const {
+  if (!fold || actor >= fold->classes()) return first <= actor && actor <= last;
+  const std::vector<Actor>& members = fold->members(actor);
+  const auto at = std::lower_bound(members.begin(), members.end(), first);
+  return at != members.end() && *at <= last;
+}
+
+void StepRun::make_programs() {
   mechanism = scenario.plan.mechanism->run({plan, machine.cluster, states_, names, planned.warm_steps});
+}
+
+/// Ranks that are alike are simulated once.
+void StepRun::fold_ranks(const SimulateOptions& options, std::span<const LinkChange> changes) {
+  const double operations = estimated_operations(scenario, planned);
+  const auto why_not = [&]() -> std::string {
+    if (options.folding == Folding::off) return "not asked for";
+    if (options.transport != TransportKind::flow) return "SimGrid's own communications stand for themselves";
+    if (!mechanism->source()) return "programs of this mechanism decide as they go";
+    if (machine.input) return "samples come from loaders, which decide as they go";
+    if (keeps_all(options) && operations <= kMostOfTrace) return "a picture shows every rank";
+    auto found = std::make_unique<Fold>(machine.top(), *mechanism->source(), changes);
+    if (!found->refusal().empty()) return found->refusal();
+    if (2 * found->classes() > found->actors())
+      return fmt::format("{} of {} ranks are unlike; {}", found->classes(), found->actors(),
+                         found->reasons().empty() ? "" : found->reasons().front());
+    fold = std::move(found);
+    return "";
+  };
+  unfolded = why_not();
+  if (!fold) return;
+  folded_ = std::make_unique<FoldedMachine>(machine.top(), *fold);
+  traffic = Traffic(folded_->links(), multiplicity(*fold));
+  counted_ = std::make_unique<OperationCount>(multiplicity(*fold).actors);
+}
+
+void StepRun::simulate(const SimulateOptions& options) {
+  const std::vector<LinkChange> changes = link_changes(scenario.slow, machine.top().links());
+  make_programs();
+  fold_ranks(options, changes);
+  const double part = static_cast<double>(simulated_ranks()) / scenario.ranks();
+  require_size(scenario, planned, part, unfolded);
+  // Where workers are not in step there is no path that is a step's.
+  const bool path = options.critical_path && in_step() && estimated_operations(scenario, planned) * part <= kMostOfPath;
+  const bool records = keeps_all(options) || path;
+  if (!records && plan.fuses_kernels) {
+    plan.first_fused = kFirstFused;
+    make_programs();
+  }
   streams = mechanism->streams();
   machine.cluster.fuse(mechanism->tables().fused().runs());
-  Programs programs = mechanism->programs();
+  Programs programs = fold ? fold->programs(*mechanism->source()) : mechanism->programs();
   if (machine.input) machine.input->add_to(programs, names);
   Progress progress;
-  end = run_programs(machine.top(), std::move(programs),
-                     {.observers = {&breakdown, plan.marks_steps ? &window : nullptr, &traffic, &memory,
-                                    records ? &timeline : nullptr, options.progress ? &progress : nullptr},
-                      .link_changes = link_changes(scenario.slow, machine.top().links()),
-                      .transport = options.transport});
+  RunSetup setup{.observers = {&breakdown, plan.marks_steps ? &window : nullptr, &traffic, &memory,
+                               records ? &timeline : nullptr, options.progress ? &progress : nullptr, counted_.get()},
+                 .link_changes = fold ? fold->changes(changes) : changes,
+                 .transport = options.transport};
+  if (options.observe) setup.observers.push_back(options.observe(*this));
+  end = run_programs(folded_ ? *folded_ : machine.top(), std::move(programs), std::move(setup));
   require_begun(scenario.slow, end.end);
 }
 

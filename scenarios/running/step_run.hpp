@@ -7,6 +7,8 @@
 #include "scenarios/running/steady_window.hpp"
 #include "scenarios/running/step_machine.hpp"
 #include "sim/executor/simulation.hpp"
+#include "sim/folding/folded_machine.hpp"
+#include "sim/folding/operation_count.hpp"
 #include "sim/observers/memory_use.hpp"
 #include "sim/observers/progress.hpp"
 #include "sim/observers/timeline.hpp"
@@ -30,22 +32,37 @@ class StepRun {
   Timeline timeline;  ///< empty unless something needs every operation
   SteadyWindow window;
   SimulationResult end;
+  std::unique_ptr<Fold> fold;  ///< null: every rank was simulated
+  std::string unfolded;        ///< why, where folding was asked for
   TrainingPlan plan;  ///< as it ran: `planned`, where nothing was made faster, with all its steps
   std::unique_ptr<MechanismRun> mechanism;
   std::vector<std::string> streams;
 
+  /// What was simulated: the actor that stands for a rank, and the first rank that an actor stands for. Observers and
+  /// the simulated machine know actors.
+  Actor seen(Actor rank) const { return fold && rank < fold->actors() ? fold->class_of(rank) : rank; }
+  Actor rank_of(Actor actor) const { return fold ? fold->representative(actor) : actor; }
+  bool stands_for(Actor actor, Actor first, Actor last) const;  ///< for a rank from `first` to `last`
+  Actor simulated_ranks() const { return fold ? fold->classes() : scenario.ranks(); }
+  const Machine& simulated() const { return folded_ ? *folded_ : machine.top(); }
+  double operations() const { return counted_ ? counted_->count() : static_cast<double>(end.operations); }
+
   /// The rank that ends last.
-  Actor last() const { return breakdown.last(static_cast<std::size_t>(scenario.ranks())); }
+  Actor last() const { return rank_of(breakdown.last(static_cast<std::size_t>(simulated_ranks()))); }
   /// Of the steps that are looked at: when they began, for that rank, and how many they are.
-  double begin() const { return window.begin(last()).value; }
-  double end_of_steps() const { return plan.marks_steps ? window.end(last()).value : end.end.value; }
+  double begin() const { return window.begin(seen(last())).value; }
+  double end_of_steps() const { return plan.marks_steps ? window.end(seen(last())).value : end.end.value; }
   double steps() const { return planned.training.steps; }
   bool in_step() const { return scenario.plan.mechanism->in_step(); }
 
  private:
   TrainingStates states_;
+  std::unique_ptr<FoldedMachine> folded_;
+  std::unique_ptr<OperationCount> counted_;
 
   void prepare();
+  void make_programs();
+  void fold_ranks(const SimulateOptions&, std::span<const LinkChange>);
   void simulate(const SimulateOptions&);
 };
 

@@ -15,6 +15,7 @@ class RankRun : public MechanismRun {
   explicit RankRun(const MechanismSite& site) : plan_(site.plan), programs_(site.plan, site.names) {}
 
   Programs programs() override { return programs_.all(); }
+  const ProgramSource* source() const override { return &programs_; }
   std::vector<std::string> streams() const override { return programs_.streams().names(); }
   const PassTables& tables() const override { return programs_.tables(); }
   const TrainingPlan& plan() const override { return plan_; }

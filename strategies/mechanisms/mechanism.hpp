@@ -6,6 +6,7 @@
 
 #include "models/reading/registry.hpp"
 #include "models/software/training_memory.hpp"
+#include "sim/folding/outline.hpp"
 #include "sim/observers/breakdown.hpp"
 #include "sim/program.hpp"
 #include "strategies/mechanisms/mechanism_figures.hpp"
@@ -47,6 +48,8 @@ class MechanismRun {
   virtual ~MechanismRun() = default;
 
   virtual Programs programs() = 0;
+  /// The same programs where those of ranks that are alike may be folded; null: each is made.
+  virtual const ProgramSource* source() const { return nullptr; }
   virtual std::vector<std::string> streams() const = 0;  ///< of its actors, for traces
   virtual const PassTables& tables() const = 0;
   virtual const TrainingPlan& plan() const = 0;  ///< that its programs run

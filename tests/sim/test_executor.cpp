@@ -243,7 +243,7 @@ TEST_CASE("an 8-rank ring folded by hand to one rank equals the full run", "[sim
       std::vector<std::unique_ptr<Program>> all;
       for (int r = 0; r < ranks; ++r) {
         const LinkId up = m.link(kRate), down = m.link(kRate);
-        m.connect(r, (r + 1) % ranks, {{up, 1}, {bus, folded ? static_cast<float>(kRanks) : 1.0F}, {down, 1}},
+        m.connect(r, (r + 1) % ranks, {{up, 1}, {bus, folded ? static_cast<double>(kRanks) : 1.0}, {down, 1}},
                   {1000000});
         all.push_back(ring((r + 1) % ranks, (r + ranks - 1) % ranks));
       }
