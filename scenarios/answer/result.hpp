@@ -128,6 +128,7 @@ struct Result {
   std::uint64_t late_by_look_ahead = 0;
   int ranks = 0;
   int simulated_ranks = 0;
+  std::string unfolded;  ///< why every rank was simulated
   struct AllReduce {
     std::string algorithm, fidelity;
     int channels = 1;

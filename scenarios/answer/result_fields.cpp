@@ -222,7 +222,8 @@ JsonFields<Result> common_fields() {
       .object("fold",
               JsonFields<R>()
                   .value("ranks", "", &R::ranks, "ranks of the plan")
-                  .value("classes", "", &R::simulated_ranks, "ranks that were simulated, each for those that are alike"),
+                  .value("classes", "", &R::simulated_ranks, "ranks that were simulated, each for those that are alike")
+                  .value("unfolded", "", &R::unfolded, "why every rank was simulated; empty: they were folded"),
               "folding of ranks that are alike")
       .value("events", "", &R::operations, "operations simulated")
       .value("messages", "", &R::messages, "messages simulated")

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "sim/executor/simulation.hpp"
+#include "sim/folding/fold.hpp"
 #include "topologies/machines/cluster_machine.hpp"
 
 namespace trainyard {
@@ -15,10 +16,6 @@ class StepRun;
 constexpr double kMostOfPath = 2e6;
 /// A trace takes about 200 bytes an operation: 400 MB, more than its viewers open.
 constexpr double kMostOfTrace = 2e6;
-
-/// Are ranks that are alike simulated once (sim/folding)? automatic: where that halves their number at least, and
-/// nobody asks for a picture of them all.
-enum class Folding : std::uint8_t { automatic, off };
 
 struct SimulateOptions {
   Upgrade upgrade;              ///< resource classes made faster
@@ -32,6 +29,7 @@ struct SimulateOptions {
   std::function<Observer*(const StepRun&)> observe;
   TransportKind transport = kDefaultTransport;
   Folding folding = Folding::automatic;
+  bool lays_out_only = false;  ///< machine and classes of ranks are made, and nothing runs
   bool progress = false;  ///< a line on the terminal after 2 s
 };
 

@@ -241,6 +241,7 @@ Result result_of(const StepRun& run) {
   r.operations = static_cast<std::uint64_t>(run.operations());
   r.messages = static_cast<std::uint64_t>(run.traffic.messages());
   r.simulated_ranks = run.simulated_ranks();
+  r.unfolded = run.unfolded;
   r.late_by_look_ahead = run.end.late_by_look_ahead;
   book_rates(s, r);
   book_mechanism(run, r);

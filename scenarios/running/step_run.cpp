@@ -11,13 +11,6 @@
 namespace trainyard {
 namespace {
 
-Multiplicity multiplicity(const Fold& fold) {
-  Multiplicity counts;
-  for (Actor c = 0; c < fold.classes(); ++c) counts.actors.push_back(fold.size(c));
-  for (const Fold::LinkClass& of : fold.links()) counts.links.push_back(of.links);
-  return counts;
-}
-
 /// Traces and pictures need every operation and every change of memory.
 bool keeps_all(const SimulateOptions& options) { return !options.trace.empty() || options.watch; }
 
@@ -72,7 +65,7 @@ void StepRun::fold_ranks(const SimulateOptions& options, std::span<const LinkCha
     if (keeps_all(options) && operations <= kMostOfTrace) return "a picture shows every rank";
     auto found = std::make_unique<Fold>(machine.top(), *mechanism->source(), changes);
     if (!found->refusal().empty()) return found->refusal();
-    if (2 * found->classes() > found->actors())
+    if (!found->halves())
       return fmt::format("{} of {} ranks are unlike; {}", found->classes(), found->actors(),
                          found->reasons().empty() ? "" : found->reasons().front());
     fold = std::move(found);
@@ -81,14 +74,15 @@ void StepRun::fold_ranks(const SimulateOptions& options, std::span<const LinkCha
   unfolded = why_not();
   if (!fold) return;
   folded_ = std::make_unique<FoldedMachine>(machine.top(), *fold);
-  traffic = Traffic(folded_->links(), multiplicity(*fold));
-  counted_ = std::make_unique<OperationCount>(multiplicity(*fold).actors);
+  traffic = Traffic(folded_->links(), fold->multiplicity());
+  counted_ = std::make_unique<OperationCount>(fold->multiplicity().actors);
 }
 
 void StepRun::simulate(const SimulateOptions& options) {
   const std::vector<LinkChange> changes = link_changes(scenario.slow, machine.top().links());
   make_programs();
   fold_ranks(options, changes);
+  if (options.lays_out_only) return;
   const double part = static_cast<double>(simulated_ranks()) / scenario.ranks();
   require_size(scenario, planned, part, unfolded);
   // Where workers are not in step there is no path that is a step's.

@@ -43,7 +43,7 @@ std::uint64_t role_of(const Collective& collective, GroupPlace place) {
   constexpr double size = 1 << 20;
   Emitter out;
   const CollectiveCall call;
-  Ops ops = collective.run(Local(out, place, peers, call, Bytes{size}), Bytes{size});
+  Ops ops = collective_ops(collective, Local(out, place, peers, call, Bytes{size}), Bytes{size});
   std::uint64_t role = 0;
   for (const Op* op = nullptr; ops.next(op) == Pull::op;) {
     const Message& m = op->message;

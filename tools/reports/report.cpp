@@ -190,6 +190,16 @@ std::string actors(const Result& r) {
   return text;
 }
 
+/// How many ranks were simulated; nothing of one device.
+std::string folding(const Result& r) {
+  if (r.ranks == 1) return "";
+  if (r.unfolded.empty())
+    return fmt::format("{}{} ranks, {} of them simulated for all that are alike (show --fold)\n", report_label("folding"),
+                       thousands(r.ranks), thousands(r.simulated_ranks));
+  return fmt::format("{}none, each of {} ranks is simulated: {}\n", report_label("folding"), thousands(r.ranks),
+                     r.unfolded);
+}
+
 std::string bottleneck(const Scenario& s, const Result& r, const std::vector<WhatIf>& what_ifs) {
   if (r.critical_path.empty() && !s.plan.mechanism->in_step())
     return fmt::format("{}not defined: workers do not step together; see what they wait for\n",
@@ -297,6 +307,7 @@ std::string screen(const Scenario& s, const Plan& plan, const Result& r, const s
   text += input(s, r);
   text += memory(r);
   text += actors(r);
+  text += folding(r);
   text += bottleneck(s, r, what_ifs);
   text += trust_lines(s);
   if (r.late_by_look_ahead > 0)
