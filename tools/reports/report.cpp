@@ -191,7 +191,7 @@ std::string actors(const Result& r) {
 }
 
 /// How many ranks were simulated; nothing of one device.
-std::string folding(const Result& r) {
+std::string folding_line(const Result& r) {
   if (r.ranks == 1) return "";
   if (r.unfolded.empty())
     return fmt::format("{}{} ranks, {} of them simulated for all that are alike (show --fold)\n", report_label("folding"),
@@ -307,7 +307,7 @@ std::string screen(const Scenario& s, const Plan& plan, const Result& r, const s
   text += input(s, r);
   text += memory(r);
   text += actors(r);
-  text += folding(r);
+  text += folding_line(r);
   text += bottleneck(s, r, what_ifs);
   text += trust_lines(s);
   if (r.late_by_look_ahead > 0)
