@@ -82,6 +82,12 @@ double estimated_operations(const Scenario& s, const Plan& plan, bool fused) {
   return (plan.training.steps + plan.warm_steps) * operations_of_step(s, plan.training, fused);
 }
 
+double steps_of_the_clock(const Scenario& s, const TrainingPlan& plan) {
+  Seconds longest;
+  for (const NodeType* type : s.cluster.types()) longest = std::max(longest, longest_step(s, plan, *type));
+  return kLongest / longest;
+}
+
 void require_simulable(const Scenario& s, const Plan& plan) {
   if (s.prescribed_step.given())
     throw UserError("plan.step_time: the step is said, and not simulated; leave it out to see inside");
@@ -99,12 +105,9 @@ void require_simulable(const Scenario& s, const Plan& plan) {
          fmt::format("{} of about {:.3g} operations; at most {:.3g} are simulated (fewer ranks, steps or "
                      "micro-batches, or larger buckets)",
                      what, operations, kMostOperations));
-  Seconds longest;
-  for (const NodeType* type : s.cluster.types())
-    longest = std::max(longest, longest_step(s, plan.training, *type) * steps);
-  if (!(longest <= kLongest))
-    fail(s.cluster.place,
-         fmt::format("{} of up to {:.3g} s; at most {:.3g} s are simulated", what, longest.value, kLongest.value));
+  if (const double most = steps_of_the_clock(s, plan.training); !(steps <= most))
+    fail(s.cluster.place, fmt::format("{} of up to {:.3g} s; at most {:.3g} s are simulated", what,
+                                      kLongest.value * steps / most, kLongest.value));
 }
 
 }  // namespace trainyard

@@ -1,5 +1,6 @@
 #pragma once
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -34,18 +35,24 @@ class StepRun {
   std::unique_ptr<MechanismRun> mechanism;
   std::vector<std::string> streams;
 
-  /// The rank that ends last.
-  Actor last() const { return breakdown.last(static_cast<std::size_t>(scenario.ranks())); }
+  /// The rank that ends last; where ranks are not in step, the one whose own steps take longest.
+  Actor last() const;
   /// Of the steps that are looked at: when they began, for that rank, and how many they are.
   double begin() const { return window.begin(last()).value; }
   double end_of_steps() const { return plan.marks_steps ? window.end(last()).value : end.end.value; }
-  double steps() const { return planned.training.steps; }
+  double steps() const { return window.steps(); }
+  /// Of the steps that are looked at; of all, where these are no other.
+  const Traffic& traffic_of_steps() const { return found_traffic_ ? *found_traffic_ : traffic; }
+  double traffic_steps() const { return found_traffic_ ? window.steps() : plan.steps; }
   bool in_step() const { return scenario.plan.mechanism->in_step(); }
 
  private:
   TrainingStates states_;
+  std::vector<Traffic> traffic_by_step_;  ///< up to the end of each, while steps are searched for
+  std::optional<Traffic> found_traffic_;
 
   void prepare();
+  void find_steps();
   void simulate(const SimulateOptions&);
 };
 

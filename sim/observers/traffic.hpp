@@ -23,6 +23,8 @@ class Traffic : public Observer {
   Bytes sent(Actor actor) const { return of(sent_, actor); }
   Bytes received(Actor actor) const { return of(received_, actor); }
   std::uint64_t messages() const { return messages_; }
+  /// What has come since then.
+  Traffic since(const Traffic& before) const;
   Bytes total() const;                                ///< of all messages, each once
   Bytes most_sent() const;                            ///< by one actor
   std::map<std::string, Bytes> by_link_kind() const;  ///< link crossings, summed over the links of a kind
