@@ -175,6 +175,9 @@ JsonFields<Result> common_fields() {
   return JsonFields<R>()
       .value("scenario", "", &R::scenario, "name of the scenario")
       .value("step_time_s", "s", &R::step_time, "time of one training step")
+      .value("step_time_ci95_s", "s", &R::step_time_interval,
+             "half the width of the 95 % confidence interval of step_time_s, by batch means")
+      .when([](const R& r) { return r.step_time_interval.has_value(); }, "where steps differ from each other")
       .value("samples_per_s", "1/s", &R::samples_per_s, "training samples a second, all GPUs together")
       .value("tokens_per_s", "1/s", &R::tokens_per_s, "tokens a second, all GPUs together")
       .when(tokens, "of networks whose samples are sequences")
@@ -261,7 +264,7 @@ const JsonFields<Result>& result_fields() {
           .when([](const R& r) { return r.replicas.used(); }, "with delayed gradients, local SGD or gossip")
           .value("steps_looked_at", "", &R::steps, "simulated steps that the figures are means of")
           .when(several, "where one step does not tell")
-          .value("warm_steps", "", &R::warm_steps, "steps simulated before them")
+          .value("warm_steps", "", &R::warm_steps, "steps simulated before them: warm-up")
           .when(several, "where one step does not tell")
           .value("training_steps", "", &R::training_steps, "steps of the whole training")
           .when(trains, "with plan.training")

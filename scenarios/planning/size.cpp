@@ -92,17 +92,19 @@ void require_size(const Scenario& s, const Plan& plan, double part, const std::s
                      of_steps(plan.training.steps), operations, kMostOperations, because));
 }
 
+double steps_of_the_clock(const Scenario& s, const TrainingPlan& plan) {
+  Seconds longest;
+  for (const NodeType* type : s.cluster.types()) longest = std::max(longest, longest_step(s, plan, *type));
+  return kLongest / longest;
+}
+
 void require_simulable(const Scenario& s, const Plan& plan) {
   if (s.prescribed_step.given())
     throw UserError("plan.step_time: the step is said, and not simulated; leave it out to see inside");
   const int steps = plan.training.steps;
-  const std::string what = of_steps(steps);
-  Seconds longest;
-  for (const NodeType* type : s.cluster.types())
-    longest = std::max(longest, longest_step(s, plan.training, *type) * steps);
-  if (!(longest <= kLongest))
-    fail(s.cluster.place,
-         fmt::format("{} of up to {:.3g} s; at most {:.3g} s are simulated", what, longest.value, kLongest.value));
+  if (const double most = steps_of_the_clock(s, plan.training); !(steps <= most))
+    fail(s.cluster.place, fmt::format("{} of up to {:.3g} s; at most {:.3g} s are simulated", of_steps(steps),
+                                      kLongest.value * steps / most, kLongest.value));
 }
 
 }  // namespace trainyard

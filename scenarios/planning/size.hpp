@@ -10,6 +10,9 @@ double operations_of_step(const Scenario&, const TrainingPlan&, bool fused = fal
 /// In all steps.
 double estimated_operations(const Scenario&, const Plan&, bool fused = false);
 
+/// So many steps at most are so short, by a bound from above for each, that the clock tells their parts apart.
+double steps_of_the_clock(const Scenario&, const TrainingPlan&);
+
 /// Throws UserError, at the place of the cluster or plan, where a simulation would never end: a step of months. Reading
 /// and showing a scenario has no such limits.
 void require_simulable(const Scenario&, const Plan&);

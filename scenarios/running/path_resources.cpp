@@ -56,7 +56,7 @@ std::vector<PathStep> named_path(const StepRun& run) {
     end = std::clamp(end, run.begin(), run.end_of_steps());
     if (end > begin) path.push_back({id, begin, end, std::move(resource)});
   };
-  for (const PathStep& step : critical_path(run.timeline, run.simulated().links())) {
+  for (const PathStep& step : critical_path(run.timeline, run.simulated().links(), run.window.last())) {
     const OpRecord& record = run.timeline.records()[step.id - 1];
     const double hardware = std::min(step.end, step.begin + software_part(run, step, record));
     add(step.id, step.begin, hardware, kFramework);

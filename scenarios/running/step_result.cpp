@@ -57,7 +57,7 @@ bool is_of_loaders(const StepRun& run, const std::string& group) {
 
 void book_breakdown(const StepRun& run, Actor last, Result& r) {
   const BreakdownParts parts = run.window.parts(run.seen(last));
-  const double steps = run.steps();  // out of step, of the worker's own
+  const double steps = run.window.own_steps(run.seen(last));
   r.breakdown.step_time = run.in_step() ? r.step_time : parts.total.value / steps;
   const auto of = [steps](const auto& map, const char* key) {
     const auto at = map.find(key);
@@ -173,16 +173,17 @@ void book_memory(const Scenario& s, const StepRun& run, Result& r) {
 
 /// By one actor; with offload by one rank, since the hosts' actors stand for several.
 Bytes most_sent(const StepRun& run) {
-  if (!run.plan.offload.used()) return run.traffic.most_sent();
+  if (!run.plan.offload.used()) return run.traffic_of_steps().most_sent();
   Bytes most;
-  for (Actor rank = 0; rank < run.plan.ranks(); ++rank) most = std::max(most, run.traffic.sent(run.seen(rank)));
+  for (Actor rank = 0; rank < run.plan.ranks(); ++rank)
+    most = std::max(most, run.traffic_of_steps().sent(run.seen(rank)));
   return most;
 }
 
 /// Time of a step of all workers: where they are not in step, of as many steps as there are workers.
 double step_time_of(const StepRun& run) {
   if (run.in_step()) return (run.end_of_steps() - run.begin()) / run.steps();
-  return run.mechanism->step_time(run.plan.steps).value;
+  return (run.window.end() - run.window.begin()).value / run.steps();
 }
 
 void book_training(const Scenario& s, Result& r) {
@@ -192,13 +193,17 @@ void book_training(const Scenario& s, Result& r) {
 }
 
 void book_mechanism(const StepRun& run, Result& r) {
-  const int steps = run.planned.training.steps;
-  r.steps = steps;
-  r.warm_steps = run.planned.warm_steps;
+  r.steps = run.window.steps();
+  r.warm_steps = run.window.warm_steps();
+  if (const auto& state = run.window.state(); state && state->half_width() < HUGE_VAL)
+    r.step_time_interval = state->half_width();
   MechanismFigures figures;
-  run.scenario.plan.mechanism->book(figures, run.plan, steps);
-  run.mechanism->book(
-      figures, [&run](Actor worker) { return run.window.parts(run.seen(worker)); }, steps);
+  run.scenario.plan.mechanism->book(figures, run.plan, r.steps);
+  run.mechanism->book(figures, {.warm = r.warm_steps,
+                                .steps = r.steps,
+                                .found = run.window.state().has_value(),
+                                .parts = [&run](Actor worker) { return run.window.parts(run.seen(worker)); },
+                                .own_steps = [&run](Actor worker) { return run.window.own_steps(run.seen(worker)); }});
   r.servers = figures.servers;
   r.replicas = figures.replicas;
   r.staleness = figures.staleness;
@@ -250,10 +255,10 @@ Result result_of(const StepRun& run) {
   book_actors(run, r);
   book_critical_path(run, r);
   if (run.machine.input) book_input(run, r);
-  for (const auto& [kind, bytes] : run.traffic.by_link_kind())
-    r.bytes_by_link_kind[kind] = bytes.value / run.plan.steps;
-  r.bytes_sent_per_rank_max = most_sent(run).value / run.plan.steps;
-  r.bytes_total = run.traffic.total().value / run.plan.steps;
+  for (const auto& [kind, bytes] : run.traffic_of_steps().by_link_kind())
+    r.bytes_by_link_kind[kind] = bytes.value / run.traffic_steps();
+  r.bytes_sent_per_rank_max = most_sent(run).value / run.traffic_steps();
+  r.bytes_total = run.traffic_of_steps().total().value / run.traffic_steps();
   return r;
 }
 

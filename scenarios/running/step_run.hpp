@@ -1,5 +1,6 @@
 #pragma once
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -47,22 +48,29 @@ class StepRun {
   const Machine& simulated() const { return folded_ ? *folded_ : machine.top(); }
   double operations() const { return counted_ ? counted_->count() : static_cast<double>(end.operations); }
 
-  /// The rank that ends last.
-  Actor last() const { return rank_of(breakdown.last(static_cast<std::size_t>(simulated_ranks()))); }
+  /// The rank that ends last; where ranks are not in step, the one whose own steps take longest.
+  Actor last() const;
   /// Of the steps that are looked at: when they began, for that rank, and how many they are.
   double begin() const { return window.begin(seen(last())).value; }
   double end_of_steps() const { return plan.marks_steps ? window.end(seen(last())).value : end.end.value; }
-  double steps() const { return planned.training.steps; }
+  double steps() const { return window.steps(); }
+  /// Of the steps that are looked at; of all, where these are no other.
+  const Traffic& traffic_of_steps() const { return found_traffic_ ? *found_traffic_ : traffic; }
+  double traffic_steps() const { return found_traffic_ ? window.steps() : plan.steps; }
   bool in_step() const { return scenario.plan.mechanism->in_step(); }
 
  private:
   TrainingStates states_;
+  std::vector<Traffic> traffic_by_step_;  ///< up to the end of each, while steps are searched for
+  std::optional<Traffic> found_traffic_;
+
   std::unique_ptr<FoldedMachine> folded_;
   std::unique_ptr<OperationCount> counted_;
 
   void prepare();
   void make_programs();
   void fold_ranks(const SimulateOptions&, std::span<const LinkChange>);
+  void find_steps();
   void simulate(const SimulateOptions&);
 };
 

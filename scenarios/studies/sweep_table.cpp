@@ -70,6 +70,7 @@ std::string csv_cell(const ordered_json& value) {
 
 const std::vector<SweepColumn>& sweep_columns() {
   static const std::vector<SweepColumn> columns{{"step_time_s", "step_time_s", false},
+                                                {"step_time_ci95_s", "step_time_ci95_s", false},
                                                 {"samples_per_s", "samples_per_s", false},
                                                 {"tokens_per_s_per_gpu", "tokens_per_s_per_gpu", false},
                                                 {"tflops_per_gpu", "tflops_per_gpu", false},

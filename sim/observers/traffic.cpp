@@ -46,6 +46,19 @@ void Traffic::transferred(const TransferRun& run) {
   messages_ += run.last ? copies : 0;
 }
 
+Traffic Traffic::since(const Traffic& before) const {
+  Traffic rest = *this;
+  const auto subtract = [](auto& from, const auto& what) {
+    for (std::size_t i = 0; i < what.size(); ++i) from.data()[i] -= what.data()[i];
+  };
+  subtract(rest.on_link_, before.on_link_);
+  subtract(rest.sent_, before.sent_);
+  subtract(rest.received_, before.received_);
+  rest.messages_ -= before.messages_;
+  rest.total_ -= before.total_;
+  return rest;
+}
+
 Bytes Traffic::most_sent() const {
   Bytes most;
   for (const Bytes b : sent_) most = std::max(most, b);

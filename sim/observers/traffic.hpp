@@ -31,6 +31,8 @@ class Traffic : public Observer {
   Bytes received(Actor actor) const { return of(received_, actor); }
   double messages() const { return messages_; }        ///< of all actors that are stood for
   Bytes total() const { return total_; }              ///< of all messages, each once
+  /// What has come since then.
+  Traffic since(const Traffic& before) const;
   Bytes most_sent() const;                            ///< by one actor
   std::map<std::string, Bytes> by_link_kind() const;  ///< link crossings, summed over all links of a kind
   /// Throws InternalError if more bytes left than arrived, or a link carried more than its capacity over `end`.

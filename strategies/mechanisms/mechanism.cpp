@@ -63,10 +63,6 @@ const MechanismKind& chosen_kind(Fields& fields) {
 
 }  // namespace
 
-Seconds MechanismRun::step_time(int) const { throw InternalError("workers are in step: the run tells its time"); }
-
-void MechanismRun::book(MechanismFigures&, const std::function<BreakdownParts(Actor)>&, double) const {}
-
 double Mechanism::operations(const TrainingPlan& plan) const {
   const LaneGroups& lane = plan.lane(Lane::gradients);
   if (!lane.used()) return 0;

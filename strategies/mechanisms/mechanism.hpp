@@ -2,6 +2,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "models/reading/registry.hpp"
@@ -38,8 +39,18 @@ struct StepRhythm {
   int turns = 1;  ///< what happens repeats after so many steps: steps that are looked at are a multiple of it
   std::string turns_reason;  ///< why, of turns > 1
   int steps = 0;             ///< that are looked at where the plan does not say; 0: one
-  double warm = 0;           ///< steps before those: buffers fill, fast workers run ahead
+  double warm = 0;           ///< steps before those at least: buffers fill, fast workers run ahead
   int fewest = 1;            ///< steps below which the plan's own number is refused
+  bool varies = false;       ///< steps differ of themselves: when they are alike on average is found by looking
+};
+
+/// The steps of a run that are looked at, after `warm` others.
+struct StepsLookedAt {
+  int warm = 0;
+  int steps = 1;
+  bool found = false;                          ///< there may be steps after them, too
+  std::function<BreakdownParts(Actor)> parts;  ///< of a worker's time in its own steps among them
+  std::function<double(Actor)> own_steps;      ///< how many these are
 };
 
 /// One simulation of a plan by a mechanism: its programs, and its own account of what happened.
@@ -56,10 +67,11 @@ class MechanismRun {
   /// Says what the calls of its programs mean, where that is not what they mean to ranks that all-reduce. The values are
   /// those of `plan`; the run must outlive theirs.
   virtual void add_values(TrainingValues&) {}
-  /// Of workers that are not in step: the time of as many steps as there are workers. `steps`: all that were simulated.
-  virtual Seconds step_time(int steps) const;
-  /// `parts` of a worker's time in `steps` steps.
-  virtual void book(MechanismFigures&, const std::function<BreakdownParts(Actor)>& parts, double steps) const;
+  /// Actors from the first to before the second whose ends of steps (`marks_steps`) make a step of all: ranks, or servers.
+  virtual std::pair<Actor, Actor> end_steps() const { return {0, plan().ranks()}; }
+  /// A step of all is over: of workers that are not in step, as many steps as there are workers.
+  virtual void step_over() {}
+  virtual void book(MechanismFigures&, const StepsLookedAt&) const {}
 };
 
 /// Everything that a run needs; all of it must outlive the run.
@@ -68,7 +80,6 @@ struct MechanismSite {
   const ClusterMachine& machine;
   const TrainingStates& states;
   Names& names;
-  int warm_steps = 0;
 };
 
 /// How the replicas of a model come to common parameters: a data-parallel mechanism as a plan chooses it, with what its

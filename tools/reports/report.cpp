@@ -4,10 +4,10 @@
 
 #include <algorithm>
 
-#include "scenarios/planning/step_counts.hpp"
 #include "tools/reports/failure_report.hpp"
 #include "tools/reports/report_lines.hpp"
 #include "tools/reports/stage_table.hpp"
+#include "tools/reports/steps_line.hpp"
 #include "topologies/machines/cluster_machine.hpp"
 
 namespace trainyard {
@@ -300,7 +300,7 @@ std::string screen(const Scenario& s, const Plan& plan, const Result& r, const s
     return text + fmt::format("{}the step time is given (plan.step_time), not simulated: {}\n", report_label("trust"),
                               r.step_time_source);
   text += breakdown(r);
-  if (const std::string steps = steps_in_words(s, plan); !steps.empty())
+  if (const std::string steps = steps_in_words(s, plan, r); !steps.empty())
     text += fmt::format("{}{}\n", report_label("steps"), steps);
   if (plan.tuned) text += fmt::format("{}{}\n", report_label("auto"), in_words(*plan.tuned));
   text += mechanism(s, r);

@@ -2,6 +2,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "scenarios/planning/step_counts.hpp"
 #include "scenarios/running/path_resources.hpp"
 #include "scenarios/running/simulate.hpp"
 #include "scenarios/studies/capacity.hpp"
@@ -115,7 +116,7 @@ int explain_verb(const std::vector<std::string>& words) {
     return explain_prescribed_step(scenario, factor, json);
   Explanation e = explain(scenario, laid_out);
   e.result.capacity = capacity(scenario);
-  std::vector<WhatIf> table = what_if(scenario, laid_out, factor);
+  std::vector<WhatIf> table = what_if(scenario, on_steps(laid_out, e.result.warm_steps, e.result.steps), factor);
   const Seconds step{e.result.step_time};
   if (scenario.failures.given()) {
     e.result.failures = study_failures(scenario, step);

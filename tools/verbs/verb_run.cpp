@@ -7,6 +7,7 @@
 #include "models/reading/document.hpp"
 #include "scenarios/pictures/step_picture.hpp"
 #include "scenarios/planning/size.hpp"
+#include "scenarios/planning/step_counts.hpp"
 #include "scenarios/studies/capacity.hpp"
 #include "scenarios/studies/failure_study.hpp"
 #include "scenarios/studies/fitting.hpp"
@@ -103,7 +104,8 @@ int run(const std::vector<std::string>& words) {
   if (!result.fits && !large) result.capacity = capacity(scenario);
   if (!result.fits) result.changes = fitting_changes(scenario);
   std::vector<WhatIf> what_ifs;
-  if (!no_what_if && !large) what_ifs = what_if(scenario, laid_out, 2, options);
+  if (!no_what_if && !large)
+    what_ifs = what_if(scenario, on_steps(laid_out, result.warm_steps, result.steps), 2, options);
   if (json != "-" && trace != "-" && picture != "-") {
     fmt::print("{}", screen(scenario, laid_out, result, what_ifs));
     if (sources) fmt::print("\n{}", source_table(scenario.sources));

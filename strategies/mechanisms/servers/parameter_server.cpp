@@ -148,7 +148,10 @@ class ParameterServer : public CentralStep {
     busy_ = false;
     for (const std::size_t w : keys_.done(job.what, job.worker, job.key, now_)) answer(w, job.key);
     if (keys_.sum_is_whole(job.key)) jobs_.push_front({ServerCall::update, 0, job.key, 0});
-    if (job.what == ServerCall::update && backups() && keys_.all_updated()) tell_chief();
+    if (job.what == ServerCall::update && backups()) {
+      if (step_.marks_steps && keys_.step_is_over()) give(step_over());
+      if (keys_.all_updated()) tell_chief();
+    }
     start_job();
     send_ready();
   }

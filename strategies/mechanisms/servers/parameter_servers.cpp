@@ -14,9 +14,10 @@
 namespace trainyard {
 namespace {
 
-// Steps that are looked at of workers that do not wait for each other: enough for what comes in turns.
+// Steps at least that are looked at of workers that do not wait for each other: enough for what comes in turns.
 constexpr int kStepsOutOfStep = 20;
-// A worker that is a quarter faster than the slowest one is ahead by the whole bound after so many times the bound.
+// A worker that is a quarter faster than the slowest one is ahead by the whole bound after so many times the bound: until
+// then the rate is another one, however steady it looks.
 constexpr int kStepsToTheBound = 4;
 // Between the first end of a step of the slowest worker and the last one of the fastest, each has to end some.
 constexpr int kFewestOutOfStep = 4;
@@ -58,9 +59,8 @@ class ServerRun : public MechanismRun {
       : plan_(std::move(plan)),
         tables_(plan_.base.step, site.names),
         words_(site.names),
-        // When the slowest has done its warm steps, others may have done more, up to the bound.
         board_(plan_.workers(), plan_.workers() - plan_.backup_workers, plan_.base.step.steps, plan_.keys(),
-               std::max(1, site.warm_steps - plan_.staleness)) {}
+               plan_.base.step.steps) {}
 
   Programs programs() override { return server_programs(plan_, tables_, words_, board_); }
   std::vector<std::string> streams() const override { return server_streams(plan_); }
@@ -68,14 +68,15 @@ class ServerRun : public MechanismRun {
   const TrainingPlan& plan() const override { return plan_.base.step; }
   void add_values(TrainingValues& values) override { values_.emplace(values, plan_); }
 
-  Seconds step_time(int steps) const override {
-    if (plan_.consistency == Consistency::synchronous) return board_.last_update() / steps;
-    return Seconds{plan_.workers() / board_.steps_per_s()};
+  /// Backup workers end steps that nobody takes.
+  std::pair<Actor, Actor> end_steps() const override {
+    if (plan_.backup_workers == 0) return {0, plan_.workers()};
+    return {plan_.workers(), plan_.workers() + plan_.servers};
   }
+  void step_over() override { pushes_.push_back({board_.staleness(), board_.dropped_pushes()}); }
 
   /// What workers wait for in a step, all of them taken together.
-  void book(MechanismFigures& figures, const std::function<BreakdownParts(Actor)>& parts_of,
-            double steps) const override {
+  void book(MechanismFigures& figures, const StepsLookedAt& looked_at) const override {
     ServerFigures& f = figures.servers;
     f.workers = plan_.workers();
     f.servers = plan_.servers;
@@ -83,17 +84,18 @@ class ServerRun : public MechanismRun {
     std::vector<double> held(static_cast<std::size_t>(plan_.servers));
     for (std::size_t k = 0; k < plan_.keys(); ++k) held[plan_.server_of[k]] += plan_.share_of(k);
     f.largest_share = *std::max_element(held.begin(), held.end());
-    figures.staleness = board_.staleness();
+    const Pushes pushes = pushes_in(looked_at);
+    figures.staleness = pushes.staleness;
     std::uint64_t applied = 0;
     for (const auto& [of, count] : figures.staleness) applied += count;
-    const auto dropped = static_cast<double>(board_.dropped_pushes());
+    const auto dropped = static_cast<double>(pushes.dropped);
     f.dropped_share = dropped / (dropped + static_cast<double>(applied));
     const char* others = plan_.consistency == Consistency::synchronous ? "barrier"
                          : plan_.consistency == Consistency::stale     ? "staleness bound"
                                                                        : "server";
     for (Actor worker = 0; worker < plan_.workers(); ++worker) {
-      const BreakdownParts parts = parts_of(worker);
-      const double each = plan_.workers() * steps;
+      const BreakdownParts parts = looked_at.parts(worker);
+      const double each = plan_.workers() * looked_at.own_steps(worker);
       f.waits["pull"] += parts.exposed.at("parameters").value / each;
       f.waits["push"] += parts.exposed.at("gradients").value / each;
       f.waits[others] += parts.bubble.value / each;
@@ -102,11 +104,28 @@ class ServerRun : public MechanismRun {
   }
 
  private:
+  /// Of keys, up to the end of a step.
+  struct Pushes {
+    std::map<std::uint32_t, std::uint64_t> staleness;
+    std::uint64_t dropped = 0;
+  };
   ServerPlan plan_;
   PassTables tables_;
   CentralWords words_;
   ServerBoard board_;
+  std::vector<Pushes> pushes_;  // by step
   std::optional<ServerValues> values_;
+
+  Pushes pushes_in(const StepsLookedAt& looked_at) const {
+    if (!looked_at.found) return {board_.staleness(), board_.dropped_pushes()};
+    Pushes pushes = pushes_[static_cast<std::size_t>(looked_at.warm + looked_at.steps - 1)];
+    if (looked_at.warm == 0) return pushes;
+    const Pushes& before = pushes_[static_cast<std::size_t>(looked_at.warm - 1)];
+    for (const auto& [of, count] : before.staleness) pushes.staleness[of] -= count;
+    std::erase_if(pushes.staleness, [](const auto& each) { return each.second == 0; });
+    pushes.dropped -= before.dropped;
+    return pushes;
+  }
 };
 
 class ParameterServers : public Mechanism {
@@ -132,6 +151,7 @@ class ParameterServers : public Mechanism {
   }
   StepRhythm rhythm() const override {
     StepRhythm rhythm;
+    rhythm.varies = !in_step();
     if (!in_step()) rhythm.steps = kStepsOutOfStep;
     if (!stops_together()) rhythm.fewest = kFewestOutOfStep;
     if (choice_.consistency == Consistency::stale) rhythm.warm = 1 + (kStepsToTheBound + 1.0) * choice_.staleness;

@@ -39,10 +39,7 @@ class ParameterWorker : public WorkerStep {
       co_yield overhead();
       co_yield pull(step > 0);
       co_yield passes();
-      if (!step_.marks_steps) continue;
-      Op& over = out_.begin(Kind::mark, compute);
-      over.name = words_.step_over;
-      co_yield out_.emit();
+      if (step_.marks_steps) co_yield out_.emit(step_over());
     }
     co_yield pull(true);  // that all has been applied
     for (int way = 0; way < ways_; ++way) wait_for(out_.after(static_cast<Stream>(1 + way)));
