@@ -16,7 +16,7 @@ constexpr int kStepsWithInput = 8;
 // Of steps that differ from each other, so many at most, and fewer where that would be more operations than these: about
 // a second. Beyond some thousand steps what is not modelled matters more than the mean.
 constexpr int kMostSteps = 2000;
-constexpr double kMostOperations = 4e5;
+constexpr double kMostOperationsOfSearch = 4e5;
 // Steps at least, before anything is told of those that differ.
 constexpr int kFewestSteps = 20;
 // Steps before those that are looked at: no more operations than these, some ten seconds.
@@ -42,7 +42,7 @@ bool any_drawn(const SlowParts& slow) { return std::any_of(slow.stragglers.begin
 
 std::int64_t affordable_steps(const Scenario& s, const TrainingPlan& plan) {
   const double most =
-      std::min({kMostOperations / operations_of_step(s, plan), steps_of_the_clock(s, plan), 1.0 * kMostSteps});
+      std::min({kMostOperationsOfSearch / operations_of_step(s, plan), steps_of_the_clock(s, plan), 1.0 * kMostSteps});
   return static_cast<std::int64_t>(std::max(most, 1.0));
 }
 

@@ -6,6 +6,7 @@
 #include <cstring>
 #include <span>
 
+#include "scenarios/planning/size.hpp"
 #include "scenarios/running/step_run.hpp"
 #include "sim/error.hpp"
 #include "sim/process/child.hpp"
@@ -188,6 +189,16 @@ class Comparison : public Observer {
 }  // namespace
 
 FoldCheck check_folding(const Scenario& s, const Plan& plan) {
+  require_simulable(s, plan);
+  constexpr double kMostCompared = 100e6;
+  if (const double operations = estimated_operations(s, plan); operations > kMostCompared)
+    throw UserError(fmt::format(
+        "--fold check: rank by rank this is {:.3g} operations, at most {:.3g} are compared; the same plan on fewer replicas "
+        "is: --set plan.data_parallel.size={} --set plan.global_batch_size={}",
+        operations, kMostCompared,
+        std::max(1, static_cast<int>(s.plan.mesh.data * kMostCompared / operations / 2)),
+        std::max<std::int64_t>(1, static_cast<int>(s.plan.mesh.data * kMostCompared / operations / 2)) *
+            (s.global_batch_size / s.plan.mesh.data)));
   FoldCheck check;
   check.ranks = s.ranks();
   const FoldedTimes folded = times_from(in_child([&] { return folded_run(s, plan); }));
