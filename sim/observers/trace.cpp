@@ -2,13 +2,12 @@
 
 #include <fmt/format.h>
 
-#include <nlohmann/json.hpp>
 #include <set>
+
+#include "sim/json_text.hpp"
 
 namespace trainyard {
 namespace {
-
-std::string quoted(const std::string& text) { return nlohmann::json(text).dump(); }
 
 const char* category(Kind kind) {
   switch (kind) {
@@ -47,12 +46,12 @@ std::string chrome_trace(const Timeline& timeline, const MemoryUse& memory, cons
   for (const auto& [actor, stream] : threads) {
     if (actor != named)
       out += fmt::format("{}{{\"ph\": \"M\", \"pid\": {}, \"name\": \"process_name\", \"args\": {{\"name\": {}}}}}",
-                         comma, actor, quoted(machine.actor_name(actor)));
+                         comma, actor, json_string(machine.actor_name(actor)));
     named = actor;
     const std::string name = stream < streams.size() ? streams[stream] : fmt::format("stream {}", stream);
     out += fmt::format(
         ",\n{{\"ph\": \"M\", \"pid\": {}, \"tid\": {}, \"name\": \"thread_name\", \"args\": {{\"name\": {}}}}}", actor,
-        stream, quoted(name));
+        stream, json_string(name));
     comma = ",\n";
   }
   for (const OpRecord& r : timeline.records()) {
@@ -61,13 +60,13 @@ std::string chrome_trace(const Timeline& timeline, const MemoryUse& memory, cons
     out += fmt::format(
         "{}{{\"ph\": \"X\", \"pid\": {}, \"tid\": {}, \"ts\": {}, \"dur\": {}, \"name\": {}, \"cat\": "
         "\"{}\", \"args\": {{\"group\": {}",
-        comma, r.actor, r.stream, r.started * 1e6, (r.ended - r.started) * 1e6, quoted(names[r.name]), category(r.kind),
-        quoted(group));
+        comma, r.actor, r.stream, r.started * 1e6, (r.ended - r.started) * 1e6, json_string(names[r.name]),
+        category(r.kind), json_string(group));
     if (r.kind == Kind::send || r.kind == Kind::recv) {
       const std::string& detail = r.group < groups.size() ? groups[r.group].detail : "";
       out += fmt::format(", \"bytes\": {}, \"peer\": {}, \"path\": {}, \"algorithm\": {}, \"waited_us\": {}", r.bytes,
-                         quoted(r.peer < 0 ? "" : machine.actor_name(r.peer)), quoted(r.path), quoted(detail),
-                         (r.started - r.posted) * 1e6);
+                         json_string(r.peer < 0 ? "" : machine.actor_name(r.peer)), json_string(r.path),
+                         json_string(detail), (r.started - r.posted) * 1e6);
     }
     out += fmt::format("}}}}");
     comma = ",\n";
