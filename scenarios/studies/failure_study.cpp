@@ -8,6 +8,7 @@
 #include "models/software/checkpoint_state.hpp"
 #include "scenarios/reading/scenario.hpp"
 #include "scenarios/studies/fewer_replicas.hpp"
+#include "sim/json_text.hpp"
 #include "sim/observers/progress.hpp"
 #include "sim/process/child.hpp"
 #include "strategies/failures/checkpoint_interval.hpp"
@@ -54,13 +55,13 @@ CheckpointCost checkpoint_cost(const Scenario& s) {
     }
     const CheckpointPlan plan = transfer_plan(s, cost.bytes);
     const auto simulated = [&](std::size_t which) {
-      if (which == 1) return json{simulate_checkpoint_load(cluster, s.software, plan).value}.dump();
+      if (which == 1) return json_text(json{simulate_checkpoint_load(cluster, s.software, plan).value});
       const CheckpointWrite w = simulate_checkpoint_write(cluster, s.software, plan);
-      return json{w.snapshot.value, w.write.value}.dump();
+      return json_text(json{w.snapshot.value, w.write.value});
     };
     try {
       const std::vector<std::string> texts = in_children(2, processors(), simulated);
-      const json written = json::parse(texts[0]), read = json::parse(texts[1]);
+      const json written = parse_json(texts[0]), read = parse_json(texts[1]);
       snapshot = Seconds{written[0].get<double>()};
       write = Seconds{written[1].get<double>()};
       load = Seconds{read[0].get<double>()};

@@ -8,6 +8,7 @@
 #include "scenarios/studies/capacity.hpp"
 #include "scenarios/studies/failure_study.hpp"
 #include "scenarios/studies/failure_what_ifs.hpp"
+#include "sim/json_text.hpp"
 #include "sim/process/output.hpp"
 #include "tools/reports/failure_report.hpp"
 #include "tools/reports/layer_report.hpp"
@@ -62,7 +63,7 @@ int explain_layers(const Scenario& scenario, const Plan& plan, const std::string
   const Result result = simulate(scenario, plan, options);
   const LayerCosts costs = layer_costs(scenario, plan.training, result.breakdown.rank);
   if (json != "-") fmt::print("{}", layer_costs_text(scenario, costs, result));
-  if (!json.empty()) write_atomically(json, layer_costs_json(costs, result).dump(2) + "\n");
+  if (!json.empty()) write_atomically(json, json_text(layer_costs_json(costs, result), 2) + "\n");
   return kGood;
 }
 
@@ -75,7 +76,7 @@ std::vector<FailureWhatIf> explain_failures(const Scenario& s, const FailureResu
 }
 
 int write_report(const Report& report, const std::string& json) {
-  if (!json.empty()) write_atomically(json, report_json(report, false).dump(2) + "\n");
+  if (!json.empty()) write_atomically(json, json_text(report_json(report, false), 2) + "\n");
   return kGood;
 }
 

@@ -13,6 +13,7 @@
 #include "scenarios/studies/fitting.hpp"
 #include "scenarios/studies/fold_check.hpp"
 #include "sim/error.hpp"
+#include "sim/json_text.hpp"
 #include "sim/process/output.hpp"
 #include "tools/reports/report.hpp"
 #include "tools/verbs/arguments.hpp"
@@ -111,7 +112,7 @@ int run(const std::vector<std::string>& words) {
     if (sources) fmt::print("\n{}", source_table(scenario.sources));
   }
   if (!json.empty())
-    write_atomically(json, report_json({result, what_ifs, scenario.sources, {}, {}}, timing).dump(2) + "\n");
+    write_atomically(json, json_text(report_json({result, what_ifs, scenario.sources, {}, {}}, timing), 2) + "\n");
   const bool fails = std::find(required.begin(), required.end(), "fits") != required.end() && !result.fits;
   return fails ? kFailsLimit : kGood;
 }

@@ -10,6 +10,7 @@
 #include "models/hardware/hca.hpp"
 #include "models/hardware/network_switch.hpp"
 #include "scenarios/pictures/views.hpp"
+#include "sim/json_text.hpp"
 #include "sim/process/output.hpp"
 #include "tools/reports/report.hpp"
 #include "tools/reports/show_network.hpp"
@@ -321,7 +322,7 @@ int show_verb(const std::vector<std::string>& words) {
   if (kind != kinds.end() && views)
     throw UserError(fmt::format("trainyard show {}: --schedule, --mesh, --machine and --fold are of scenarios", *kind));
   const View view = kind != kinds.end() ? entry_view(*kind, name, overrides) : scenario_view(what, choice, overrides);
-  if (!json.empty()) write_atomically(json, view.json.dump(2) + "\n");
+  if (!json.empty()) write_atomically(json, json_text(view.json, 2) + "\n");
   if (json != "-") write_atomically("-", view.text);
   return kGood;
 }

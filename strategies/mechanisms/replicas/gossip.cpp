@@ -5,8 +5,8 @@
 
 #include "strategies/mechanisms/replicas/gossip_choice.hpp"
 #include "strategies/mechanisms/replicas/replicas.hpp"
-#include "strategies/plan/gossip_mixing.hpp"
 #include "strategies/step/rank_updates.hpp"
+#include "strategies/values/gossip_mixing.hpp"
 #include "strategies/values/training_values.hpp"
 
 namespace trainyard {
