@@ -13,12 +13,14 @@ namespace {
 
 // Steps that are looked at of samples that come in batches, where the plan does not say: enough for what comes in turns.
 constexpr int kStepsWithInput = 8;
-// Of steps that differ from each other, so many at most, and fewer where that would be more operations than these: about
-// a second. Beyond some thousand steps what is not modelled matters more than the mean.
+// Of steps that differ from each other, so many at most, and fewer where that would be more operations than these: less
+// than a second, and one or two of workers out of step. Beyond some thousand steps what is not modelled matters more than
+// the mean.
 constexpr int kMostSteps = 2000;
-constexpr double kMostOperationsOfSearch = 4e5;
-// Steps at least, before anything is told of those that differ.
-constexpr int kFewestSteps = 20;
+constexpr double kMostInStep = 4e5, kMostOutOfStep = 1e6;
+// Steps at least, before anything is told of those that differ: of so few an interval may be small by accident. One of
+// workers out of step is many observations.
+constexpr int kFewestDrawn = 100, kFewestOutOfStep = 20;
 // Steps before those that are looked at: no more operations than these, some ten seconds.
 constexpr double kMostWarmOperations = 4e6;
 // MSER-5 (White 1997) tells the warm-up by means of so many observations, and of so few means nothing.
@@ -41,8 +43,9 @@ bool drawn(const Straggler& s) {
 bool any_drawn(const SlowParts& slow) { return std::any_of(slow.stragglers.begin(), slow.stragglers.end(), drawn); }
 
 std::int64_t affordable_steps(const Scenario& s, const TrainingPlan& plan) {
+  const double operations = s.plan.mechanism->in_step() ? kMostInStep : kMostOutOfStep;
   const double most =
-      std::min({kMostOperationsOfSearch / operations_of_step(s, plan), steps_of_the_clock(s, plan), 1.0 * kMostSteps});
+      std::min({operations / operations_of_step(s, plan), steps_of_the_clock(s, plan), 1.0 * kMostSteps});
   return static_cast<std::int64_t>(std::max(most, 1.0));
 }
 
@@ -75,7 +78,7 @@ StepSearch search_of(const Scenario& s, const TrainingPlan& plan) {
   const auto in_units = [&search](int steps) { return (steps + search.unit - 1) / search.unit * search.unit; };
   search.batch = in_units((kObservations + ends - 1) / ends);
   const int tell = kFewestBatches * search.batch;
-  search.fewest = search.given ? plan.steps : in_units(kFewestSteps);
+  search.fewest = search.given ? plan.steps : in_units(mechanism.in_step() ? kFewestDrawn : kFewestOutOfStep);
   if (!search.given || mechanism.rhythm().varies) search.fewest = std::max(search.fewest, tell);
   return search;
 }

@@ -8,7 +8,7 @@
 namespace trainyard {
 namespace {
 
-constexpr std::size_t kBatches = 10;      // of batch means
+constexpr std::size_t kBatches = 20;      // of batch means
 constexpr std::size_t kFewestToCut = 10;  // batches of MSER-5
 constexpr std::size_t kFewestLeft = 5;    // after a cut: the spread of fewer is an accident
 

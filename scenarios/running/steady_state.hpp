@@ -10,7 +10,7 @@ namespace trainyard {
 constexpr double kPrecision = 0.01;
 
 /// Half the width of the 95 % confidence interval of the mean of values that may depend on their neighbours: batch means
-/// with Student's t (Law & Kelton 2000, section 9.5.3), in 10 batches (Schmeiser 1982: 10 to 30) of whole units, or one a
+/// with Student's t (Law & Kelton 2000, section 9.5.3), in 20 batches (Schmeiser 1982: 10 to 30) of whole units, or one a
 /// unit of fewer values. HUGE_VAL of fewer than two units.
 double half_width(std::span<const double> values, std::size_t unit = 1);
 

@@ -14,6 +14,7 @@ struct FailingParts {
   double count = 1;
   Seconds mtbf;             ///< of one of them
   bool takes_node = false;  ///< its node leaves: a spare takes over, or the training goes on without its replica
+  int workers = 0;  ///< asynchronous ones that are gone with it, while the others go on; 0: it stops the training
 };
 
 /// Mean time between any two failures; 0 where nothing fails at random.

@@ -95,8 +95,10 @@ class Mechanism {
   virtual bool all_reduces() const { return true; }  ///< replicas all-reduce (or, with ZeRO, reduce-scatter) gradients
   virtual bool ranks_alike() const { return true; }  ///< ranks run the training program, and nobody else does anything
   virtual bool in_step() const { return true; }      ///< all workers do each step together
-  virtual bool stops_together() const { return true; }  ///< a step takes the gradients of all workers
-  virtual int servers() const { return 0; }             ///< processes beside the ranks
+  virtual bool stops_together() const { return true; }          ///< a step takes the gradients of all workers
+  virtual int servers() const { return 0; }                     ///< processes beside the ranks
+  virtual bool goes_on_without_some() const { return false; }   ///< ranks that fail leave the others going on
+  virtual std::vector<int> server_nodes() const { return {}; }  ///< the nodes that servers are on
 
   // Planning. `plan` is laid out as if gradients were all-reduced.
   virtual void lay_out(TrainingPlan&, const TrainingStates&) const {}

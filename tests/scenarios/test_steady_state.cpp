@@ -233,8 +233,9 @@ double expected_maximum(int n, double from, double to, Distribution distribution
   return from + sum * (to - from) / pieces;
 }
 
-/// A network that takes no time.
-const Overrides kInstantly{{"cluster.node.hca.rate", "80000 Gbit/s"}, {"model.mlp.widths", "[10, 10]"}};
+/// A network that takes no time; the update, for which nobody waits, is one of many kernels.
+const Overrides kInstantly{{"cluster.node.hca.rate", "80000 Gbit/s"},
+                           {"model.mlp.widths", "[10, 10, 10, 10, 10, 10, 10, 10, 10, 10, 10, 10]"}};
 
 constexpr const char* kAsynchronous =
     "mechanism: parameter-server, servers: {place: dedicated, count: 1}, consistency: asynchronous";
@@ -308,20 +309,21 @@ TEST_CASE("synchronous replicas wait for the slowest draw: its expectation is wi
 }
 
 TEST_CASE("asynchronous workers wait for nobody's draw: each goes at the mean", "[steady][servers]") {
+  const double undisturbed = run_replicas(5, kAsynchronous, "", kInstantly).step_time;
   int within = 0;
   for (int seed = 1; seed <= 8; ++seed) {
     const Result r = run_replicas(
         5, kAsynchronous,
         fmt::format("faults: {{stragglers: {{kind: exponential-tail, mean: 0.5, seed: {}}}}}\n", seed), kInstantly);
-    CHECK(r.step_time == Approx(0.15).epsilon(0.02));
-    within += std::abs(r.step_time - 0.15) <= *r.step_time_interval ? 1 : 0;
+    CHECK(r.step_time == Approx(1.5 * undisturbed).epsilon(0.02));
+    within += std::abs(r.step_time - 1.5 * undisturbed) <= *r.step_time_interval ? 1 : 0;
   }
   CHECK(within >= 7);
 }
 
 TEST_CASE("a cold start does not count: few and many asynchronous steps agree", "[steady][servers]") {
   // All workers begin at once, and their first pushes meet at the server.
-  const std::string drawn = "faults: {stragglers: {kind: uniform, spread: 0.05}}\n";
+  const std::string drawn = "faults: {stragglers: {kind: uniform, spread: 0.3}}\n";
   std::vector<Result> results;
   for (const int steps : {4, 20, 100}) {
     results.push_back(run_replicas(9, kAsynchronous, drawn, {{"plan.steps", std::to_string(steps)}}));
@@ -334,7 +336,7 @@ TEST_CASE("a cold start does not count: few and many asynchronous steps agree", 
   for (const Result& a : results)
     for (const Result& b : results) {
       CHECK(std::abs(a.step_time - b.step_time) <= *a.step_time_interval + *b.step_time_interval);
-      CHECK(a.step_time == Approx(b.step_time).epsilon(0.03));
+      CHECK(a.step_time == Approx(b.step_time).epsilon(0.05));
     }
 }
 

@@ -294,8 +294,8 @@ std::string screen(const Scenario& s, const Plan& plan, const Result& r, const s
     text += fmt::format("{}{}: {} steps, if nothing fails\n", report_label("training"), describe(s.training),
                         thousands(r.training_steps));
   if (r.failures) text += failure_lines(*r.failures);
-  if (r.failures && !s.plan.mechanism->stops_together())
-    text += report_label("") + "assumption: a failure stops all workers, although they do not wait for each other\n";
+  if (r.failures && !s.plan.mechanism->stops_together() && !s.plan.mechanism->goes_on_without_some())
+    text += report_label("") + "assumption: a failure stops all workers, as the bound soon would\n";
   if (!r.step_time_source.empty())
     return text + fmt::format("{}the step time is given (plan.step_time), not simulated: {}\n", report_label("trust"),
                               r.step_time_source);

@@ -142,6 +142,8 @@ class ParameterServers : public Mechanism {
   bool in_step() const override { return stops_together() && choice_.backup_workers == 0; }
   bool stops_together() const override { return choice_.consistency == Consistency::synchronous; }
   int servers() const override { return choice_.count; }
+  bool goes_on_without_some() const override { return choice_.consistency == Consistency::asynchronous; }
+  std::vector<int> server_nodes() const override { return choice_.nodes; }
 
   void lay_out(TrainingPlan& plan, const TrainingStates& states) const override {
     without_all_reduce(plan);
