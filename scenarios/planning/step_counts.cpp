@@ -17,7 +17,7 @@ constexpr int kStepsWithInput = 8;
 // than a second, and one or two of workers out of step. Beyond some thousand steps what is not modelled matters more than
 // the mean.
 constexpr int kMostSteps = 2000;
-constexpr double kMostInStep = 4e5, kMostOutOfStep = 1e6;
+constexpr double kMostDrawnOperations = 4e5, kMostOutOfStepOperations = 1e6;
 // Steps at least, before anything is told of those that differ: of so few an interval may be small by accident. One of
 // workers out of step is many observations.
 constexpr int kFewestDrawn = 100, kFewestOutOfStep = 20;
@@ -43,7 +43,7 @@ bool drawn(const Straggler& s) {
 bool any_drawn(const SlowParts& slow) { return std::any_of(slow.stragglers.begin(), slow.stragglers.end(), drawn); }
 
 std::int64_t affordable_steps(const Scenario& s, const TrainingPlan& plan) {
-  const double operations = s.plan.mechanism->in_step() ? kMostInStep : kMostOutOfStep;
+  const double operations = s.plan.mechanism->in_step() ? kMostDrawnOperations : kMostOutOfStepOperations;
   const double most =
       std::min({operations / operations_of_step(s, plan), steps_of_the_clock(s, plan), 1.0 * kMostSteps});
   return static_cast<std::int64_t>(std::max(most, 1.0));
