@@ -119,7 +119,8 @@ struct DeviceGraph::Impl {
     const LinkId first_wire = first_wire_of(node);
     each_wire_inside(node, [&](DeviceId from, DeviceId to, const Edge& edge) {
       const auto wire = static_cast<std::size_t>(edge.wire);
-      shape.insert(shape.end(), {from, to, edge.wire - first_wire, edge.weight, static_cast<std::int64_t>(kinds[wire]), up[wire]});
+      shape.insert(shape.end(),
+                   {from, to, edge.wire - first_wire, edge.weight, static_cast<std::int64_t>(kinds[wire]), up[wire]});
     });
     return shape;
   }

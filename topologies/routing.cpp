@@ -146,7 +146,8 @@ bool Routing::add_striped_leg(Path& path, const NetworkEnd& from, const NetworkE
   leg.links.clear();
   for (const PathLeg& stripe : stripes.legs) {
     leg.latency = std::max(leg.latency, stripe.latency);
-    for (const LinkUse& link : stripe.links) use(leg, link.link, link.weight / static_cast<double>(stripes.legs.size()));
+    for (const LinkUse& link : stripe.links)
+      use(leg, link.link, link.weight / static_cast<double>(stripes.legs.size()));
   }
   path.legs.push_back(std::move(leg));
   return true;

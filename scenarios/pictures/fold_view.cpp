@@ -53,8 +53,11 @@ nlohmann::ordered_json to_json(const FoldView& view) {
   nlohmann::ordered_json classes = nlohmann::ordered_json::array();
   for (const FoldView::Class& c : view.classes)
     classes.push_back({{"rank", c.rank}, {"size", c.size}, {"members", c.members}, {"device", c.device}});
-  return {{"ranks", view.ranks},     {"classes", classes},          {"link_classes", view.links},
-          {"reasons", view.reasons}, {"unfolded", view.unfolded}};
+  return {{"ranks", view.ranks},
+          {"classes", classes},
+          {"link_classes", view.links},
+          {"reasons", view.reasons},
+          {"unfolded", view.unfolded}};
 }
 
 }  // namespace trainyard

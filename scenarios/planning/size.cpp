@@ -69,7 +69,8 @@ Seconds longest_step(const Scenario& s, const TrainingPlan& plan, const NodeType
   const Bytes moved = offload.used() ? offload.update + offload.states * 2 +
                                            (plan.gradient_element * 4 + plan.parameter_element * 2) * plan.micro_batches
                                      : Bytes{};
-  return time + s.network.parameters() * (plan.gradient_element * 2 * s.plan.replicas() + moved * plan.ranks()) / slowest;
+  return time +
+         s.network.parameters() * (plan.gradient_element * 2 * s.plan.replicas() + moved * plan.ranks()) / slowest;
 }
 
 }  // namespace

@@ -21,8 +21,9 @@ std::string resource_of(const StepRun& run, const PathStep& step, const OpRecord
   if (loads && works) return step.resource == "memory" ? "host memory" : "decoding";
   if (step.resource == "memory" && !run.machine.input && run.machine.on_host(record.actor)) return "host memory";
   if (works && record.actor < run.plan.ranks() && record.work.kernel < kKernels)
-    return bound_by_memory(run.machine.cluster.spec().type_of_gpu(run.rank_of(record.actor)).gpu, record.work) ? "GPU memory"
-                                                                                                  : "GPU compute";
+    return bound_by_memory(run.machine.cluster.spec().type_of_gpu(run.rank_of(record.actor)).gpu, record.work)
+               ? "GPU memory"
+               : "GPU compute";
   if (works) return step.resource == "memory" ? "GPU memory" : "GPU compute";
   if (step.resource == "delay") return kFramework;
   if (is_modelled(record) && step.resource == kOwnLimit) return name_of(limit_of(record.path_class));

@@ -67,11 +67,11 @@ Result simulate_here(const Scenario& s, const Plan& plan, const SimulateOptions&
   if (fed) book_input_wait(*fed, r);
   r.wall_s = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   if (!options.trace.empty())
-    write_atomically(
-        options.trace,
-        chrome_trace(run.timeline, run.memory, run.simulated(), run.names, run.streams, [&](Actor actor) {
-          return !options.trace_ranks || run.stands_for(actor, options.trace_ranks->first, options.trace_ranks->second);
-        }));
+    write_atomically(options.trace,
+                     chrome_trace(run.timeline, run.memory, run.simulated(), run.names, run.streams, [&](Actor actor) {
+                       return !options.trace_ranks ||
+                              run.stands_for(actor, options.trace_ranks->first, options.trace_ranks->second);
+                     }));
   if (options.watch) options.watch(run);
   return r;
 }

@@ -30,7 +30,7 @@ struct SimulateOptions {
   TransportKind transport = kDefaultTransport;
   Folding folding = Folding::automatic;
   bool lays_out_only = false;  ///< machine and classes of ranks are made, and nothing runs
-  bool progress = false;  ///< a line on the terminal after 2 s
+  bool progress = false;       ///< a line on the terminal after 2 s
 };
 
 }  // namespace trainyard

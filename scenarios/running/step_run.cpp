@@ -59,9 +59,7 @@ bool StepRun::stands_for(Actor actor, Actor first, Actor last) const {
   return at != members.end() && *at <= last;
 }
 
-void StepRun::make_programs() {
-  mechanism = scenario.plan.mechanism->run({plan, machine.cluster, states_, names});
-}
+void StepRun::make_programs() { mechanism = scenario.plan.mechanism->run({plan, machine.cluster, states_, names}); }
 
 /// Ranks that are alike are simulated once.
 void StepRun::fold_ranks(const SimulateOptions& options, std::span<const LinkChange> changes) {
@@ -120,8 +118,7 @@ void StepRun::simulate(const SimulateOptions& options) {
   const double part = static_cast<double>(simulated_ranks()) / scenario.ranks();
   require_size(scenario, planned, part, unfolded);
   // Where workers are not in step there is no path that is a step's.
-  const bool path =
-      options.critical_path && in_step() && estimated_operations(scenario, planned) * part <= kMostOfPath;
+  const bool path = options.critical_path && in_step() && estimated_operations(scenario, planned) * part <= kMostOfPath;
   const bool records = keeps_all(options) || path;
   if (!records && plan.fuses_kernels) {
     plan.first_fused = kFirstFused;

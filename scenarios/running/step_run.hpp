@@ -35,7 +35,7 @@ class StepRun {
   SimulationResult end;
   std::unique_ptr<Fold> fold;  ///< null: every rank was simulated
   std::string unfolded;        ///< why, where folding was asked for
-  TrainingPlan plan;  ///< as it ran: `planned`, where nothing was made faster, with all its steps
+  TrainingPlan plan;           ///< as it ran: `planned`, where nothing was made faster, with all its steps
   std::unique_ptr<MechanismRun> mechanism;
   std::vector<std::string> streams;
 

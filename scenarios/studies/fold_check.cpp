@@ -143,8 +143,9 @@ class Comparison : public Observer {
   void compare_rest(const StepRun& run) {
     for (Actor rank = 0; rank < static_cast<Actor>(folded_.class_of.size()); ++rank) {
       const std::size_t c = class_of(rank);
-      compare(folded_.peaks[c], run.memory.peak(rank).value, [&] { return fmt::format("rank {}: peak of memory", rank); },
-              " bytes");
+      compare(
+          folded_.peaks[c], run.memory.peak(rank).value, [&] { return fmt::format("rank {}: peak of memory", rank); },
+          " bytes");
       for (std::size_t s = 0; c < folded_.ends.size() && s < folded_.ends[c].size(); ++s)
         if (next(rank, s) != folded_.ends[c][s].size())
           note(fmt::format("rank {}, stream {}: {} operations, {} where ranks are folded", rank, s, next(rank, s),
@@ -152,8 +153,9 @@ class Comparison : public Observer {
     }
     for (std::size_t link = 0; link < folded_.class_of_link.size(); ++link) {
       const LinkId c = folded_.class_of_link[link];
-      compare(c < 0 ? 0 : folded_.bytes[static_cast<std::size_t>(c)], run.traffic.on_link(static_cast<LinkId>(link)).value,
-              [&] { return "link " + run.machine.top().links()[link].name; }, " bytes");
+      compare(
+          c < 0 ? 0 : folded_.bytes[static_cast<std::size_t>(c)], run.traffic.on_link(static_cast<LinkId>(link)).value,
+          [&] { return "link " + run.machine.top().links()[link].name; }, " bytes");
     }
   }
 
@@ -193,10 +195,10 @@ FoldCheck check_folding(const Scenario& s, const Plan& plan) {
   constexpr double kMostCompared = 100e6;
   if (const double operations = estimated_operations(s, plan); operations > kMostCompared)
     throw UserError(fmt::format(
-        "--fold check: rank by rank this is {:.3g} operations, at most {:.3g} are compared; the same plan on fewer replicas "
+        "--fold check: rank by rank this is {:.3g} operations, at most {:.3g} are compared; the same plan on fewer "
+        "replicas "
         "is: --set plan.data_parallel.size={} --set plan.global_batch_size={}",
-        operations, kMostCompared,
-        std::max(1, static_cast<int>(s.plan.mesh.data * kMostCompared / operations / 2)),
+        operations, kMostCompared, std::max(1, static_cast<int>(s.plan.mesh.data * kMostCompared / operations / 2)),
         std::max<std::int64_t>(1, static_cast<int>(s.plan.mesh.data * kMostCompared / operations / 2)) *
             (s.global_batch_size / s.plan.mesh.data)));
   FoldCheck check;

@@ -18,9 +18,8 @@ using folding::Split;
 
 namespace {
 
-/// What tells apart actors by themselves.
+/// What tells apart actors of one program by themselves.
 std::string attribute_that_differs(const FoldGraph& graph, std::size_t a, std::size_t b) {
-  if (graph.outlines[a].text != graph.outlines[b].text) return "another program";
   if (graph.likeness[a] != graph.likeness[b]) return "other hardware";
   if (graph.group_of[a].size() != graph.group_of[b].size()) return "other groups";
   for (std::size_t s = 0; s < std::min(graph.ways[a].size(), graph.ways[b].size()); ++s)
@@ -41,12 +40,23 @@ std::vector<std::string> reasons_of(const Machine& machine, const FoldGraph& gra
   const auto tells = [&](Element e) {
     return e < graph.group_element(0) ? "exchanges with" : e < graph.link_element(0) ? "meets in" : "uses";
   };
-  std::vector<std::string> reasons;
-  std::map<std::uint64_t, std::size_t> known;
-  for (std::size_t a = 0; a < graph.outlines.size() && reasons.size() < kMost; ++a)
-    if (known.try_emplace(colours[a], a).second && a > 0)
-      reasons.push_back(fmt::format("{} is unlike {}: it has {}", name(static_cast<Element>(a)), name(0),
-                                    attribute_that_differs(graph, a, 0)));
+  std::vector<std::string> reasons, first_of_programs;
+  std::map<std::uint64_t, std::size_t> programs, known;
+  for (std::size_t a = 0; a < graph.outlines.size() && reasons.size() < kMost; ++a) {
+    const auto [first, fresh] = programs.try_emplace(graph.outlines[a].text, a);
+    if (fresh) first_of_programs.push_back(name(static_cast<Element>(a)));
+    if (known.try_emplace(colours[a], a).second && !fresh)
+      reasons.push_back(fmt::format("{} is unlike {}: it has {}", name(static_cast<Element>(a)),
+                                    name(static_cast<Element>(first->second)),
+                                    attribute_that_differs(graph, a, first->second)));
+  }
+  if (programs.size() > 1) {
+    constexpr std::size_t kShown = 4;
+    const std::size_t shown = std::min(kShown, first_of_programs.size());
+    std::string text = fmt::format("{} programs, first of ", programs.size());
+    for (std::size_t i = 0; i < shown; ++i) text += (i > 0 ? ", " : "") + first_of_programs[i];
+    reasons.insert(reasons.begin(), text + (shown < programs.size() ? ", …" : ""));
+  }
   for (const Split& split : splits)
     if (split.one < graph.outlines.size() && reasons.size() < kMost)
       reasons.push_back(fmt::format("{} is unlike {}: one of them {} {}, or more often", name(split.other),

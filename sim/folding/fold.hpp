@@ -60,8 +60,8 @@ class Fold {
 
   // What the quotient's machine answers:
 
-  const Route& route(Actor from, Actor to) const;             ///< of a way: two actors of the whole
-  const Route* group_route(const GroupFlow&) const;           ///< of the quotient's group
+  const Route& route(Actor from, Actor to) const;    ///< of a way: two actors of the whole
+  const Route* group_route(const GroupFlow&) const;  ///< of the quotient's group
   const std::vector<LinkId>& ports(Actor of_class) const { return ports_[static_cast<std::size_t>(of_class)]; }
 
  private:

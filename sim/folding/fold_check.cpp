@@ -84,7 +84,8 @@ class Check {
 
   Parts members_of(const FoldGroup& group) const {
     Parts parts;
-    for (const auto& [actor, meeting] : group.members) parts.emplace_back(of_[static_cast<std::size_t>(actor)], meeting, 1);
+    for (const auto& [actor, meeting] : group.members)
+      parts.emplace_back(of_[static_cast<std::size_t>(actor)], meeting, 1);
     return summed(std::move(parts));
   }
 

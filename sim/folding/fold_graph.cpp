@@ -17,8 +17,11 @@ std::uint64_t bits(double value) { return std::bit_cast<std::uint64_t>(value); }
 std::uint64_t bits(std::int64_t value) { return static_cast<std::uint64_t>(value); }
 
 // Labels of edges between actors, groups and links: apart from each other.
-constexpr std::uint32_t kSlotLabel = 0x10000, kMeetingLabel = 0x20000, kMemberLabel = 0x40000, kGroupLinkLabel = 0x80000,
-                        kFlowLabel = 0x1000000;
+constexpr std::uint32_t kSlotLabel = 0x10000, kMeetingLabel = 0x20000, kMemberLabel = 0x40000,
+                        kGroupLinkLabel = 0x80000, kFlowLabel = 0x1000000;
+
+// Each takes about 500 bytes, with its route: 10 GB.
+constexpr double kMostSlots = 20e6;
 
 enum class ElementKind : std::uint8_t { actor = 1, group, link };
 
@@ -27,6 +30,9 @@ enum class ElementKind : std::uint8_t { actor = 1, group, link };
 FoldGraph::FoldGraph(const Machine& machine, const ProgramSource& source, std::span<const LinkChange> link_changes)
     : used_number(machine.links().size(), -1), machine_(machine) {
   take_outlines(source);
+  double slots = 0;
+  for (const ActorOutline& outline : outlines) slots += static_cast<double>(outline.slots.size());
+  if (slots > kMostSlots) refusal_ = fmt::format("{:.3g} pairs of them exchange messages", slots);
   for (Actor a = 0; a < actors() && refusal_.empty(); ++a) take_ways(a);
   if (!refusal_.empty()) return;
   find_reverse_slots();
@@ -76,7 +82,8 @@ void FoldGraph::take_ways(Actor actor) {
       refusal_ = fmt::format("{} does not reach {}", machine_.actor_name(actor), machine_.actor_name(slots[s]));
       return;
     }
-    SlotWay way{slots[s], first, kNoSlot, route.latency.count, route.chunk, static_cast<std::uint16_t>(route.legs.size()), 0};
+    SlotWay way{
+        slots[s], first, kNoSlot, route.latency.count, route.chunk, static_cast<std::uint16_t>(route.legs.size()), 0};
     const auto stretch = static_cast<std::uint32_t>(s) * kLegsOfSlot;
     if (route.legs.empty())
       for (const LinkUse& u : route.links) use(crossed, u.link, stretch, u.weight);

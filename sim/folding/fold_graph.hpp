@@ -21,7 +21,7 @@ struct SlotWay {
   std::int64_t latency = 0;         ///< ps
   Bytes chunk;
   std::uint16_t legs = 0;
-  std::uint64_t leg_costs = 0;  ///< hash of the latencies and rates of its legs
+  std::uint64_t leg_costs = 0;                   ///< hash of the latencies and rates of its legs
   bool operator==(const SlotWay& other) const {  // as attributes
     return first == other.first && reverse == other.reverse && latency == other.latency &&
            chunk.value == other.chunk.value && legs == other.legs && leg_costs == other.leg_costs;
@@ -41,7 +41,7 @@ constexpr std::uint32_t kPort = 0xfffffff0U;
 struct FoldGroup {
   Tag tag = 0;
   const GroupFlow* flow = nullptr;
-  Picoseconds latency;  ///< of its longest route, where that counts
+  Picoseconds latency;                                   ///< of its longest route, where that counts
   std::vector<std::pair<Actor, std::uint16_t>> members;  ///< and which of the actor's meetings it is
   std::vector<Crossing> crossings;
 };

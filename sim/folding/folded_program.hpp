@@ -12,10 +12,10 @@ struct ClassView {
   std::vector<Actor> peers;                      ///< by slot: classes
   std::vector<Program::Way> sending, receiving;  ///< by slot
   struct Meeting {
-    Tag number = 0;            ///< of the class of groups
+    Tag number = 0;             ///< of the class of groups
     std::uint32_t classes = 1;  ///< of members
   };
-  std::map<Tag, Meeting> meetings;             ///< by the group that tags name
+  std::map<Tag, Meeting> meetings;            ///< by the group that tags name
   std::vector<const GroupFlow*> group_flows;  ///< by slot
 };
 

@@ -18,9 +18,7 @@ struct Classes {
 
   Classes(const FoldGraph&, const Partition&);
   Actor of_actor(Actor actor) const { return static_cast<Actor>(partition.class_of[position(actor)]); }
-  std::size_t of_group(std::size_t group) const {
-    return partition.class_of[graph.group_element(group)] - first_group;
-  }
+  std::size_t of_group(std::size_t group) const { return partition.class_of[graph.group_element(group)] - first_group; }
   LinkId of_link(std::size_t used) const {
     return static_cast<LinkId>(partition.class_of[graph.link_element(used)] - first_link);
   }

@@ -22,7 +22,7 @@ void Traffic::link_changed(LinkId link, BytesPerSecond capacity) {
 
 void Traffic::transferred(const TransferRun& run) {
   const Bytes arrived = run.last_leg ? run.bytes : Bytes{0};  // once a message, however often it is taken up
-  double copies = 1;  // that this one stands for
+  double copies = 1;                                          // that this one stands for
   if (run.group) {
     copies = run.group->copies;
     for (const GroupFlow::Edge& edge : run.group->edges) {
@@ -67,7 +67,8 @@ Bytes Traffic::most_sent() const {
 
 std::map<std::string, Bytes> Traffic::by_link_kind() const {
   std::map<std::string, Bytes> sums;
-  for (LinkId link = 0; link < on_link_.end_id(); ++link) sums[links_[position(link)].kind] += on_link_[link] * multiplicity_.of_link(link);
+  for (LinkId link = 0; link < on_link_.end_id(); ++link)
+    sums[links_[position(link)].kind] += on_link_[link] * multiplicity_.of_link(link);
   return sums;
 }
 

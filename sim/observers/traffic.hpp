@@ -29,8 +29,8 @@ class Traffic : public Observer {
   Actor actors() const { return static_cast<Actor>(std::max(sent_.size(), received_.size())); }
   Bytes sent(Actor actor) const { return of(sent_, actor); }
   Bytes received(Actor actor) const { return of(received_, actor); }
-  double messages() const { return messages_; }        ///< of all actors that are stood for
-  Bytes total() const { return total_; }              ///< of all messages, each once
+  double messages() const { return messages_; }  ///< of all actors that are stood for
+  Bytes total() const { return total_; }         ///< of all messages, each once
   /// What has come since then.
   Traffic since(const Traffic& before) const;
   Bytes most_sent() const;                            ///< by one actor

@@ -14,7 +14,9 @@ constexpr Operation kUsed[] = {Operation::all_reduce, Operation::all_gather, Ope
 std::vector<char> neighbours_of(const TrainingPlan& plan, int stage) {
   std::vector<char> neighbours(static_cast<std::size_t>(plan.mesh.pipeline), 0);
   if (!plan.schedule) return neighbours;
-  const auto stage_of = [&plan](int virtual_stage) { return plan.schedule->place_of(virtual_stage, plan.pipeline).stage; };
+  const auto stage_of = [&plan](int virtual_stage) {
+    return plan.schedule->place_of(virtual_stage, plan.pipeline).stage;
+  };
   for (int v = 0; v + 1 < plan.virtual_stages(); ++v) {
     const int here = stage_of(v), there = stage_of(v + 1);
     if (here == there) continue;

@@ -31,8 +31,8 @@ ActorOutline TrainingPrograms::outline(Actor rank) const {
         hashed({outline.text, group.members.size(), static_cast<std::uint64_t>(groups.kinds[groups.of_rank[rank]])});
     const Fidelity fidelity = group.settings.fidelity;
     if (fidelity != Fidelity::messages)
-      outline.meetings.push_back({group_of_join(static_cast<Lane>(i), group.members.front()), peers.flows[i],
-                                  static_cast<std::uint16_t>(i)});
+      outline.meetings.push_back(
+          {group_of_join(static_cast<Lane>(i), group.members.front()), peers.flows[i], static_cast<std::uint16_t>(i)});
     if (fidelity == Fidelity::modelled) continue;
     const GroupPlace place{lane.index, static_cast<int>(group.members.size()), &group.settings};
     for (const Collective* algorithm : groups.algorithm)

@@ -20,8 +20,8 @@ class FoldedScenarios {
     const int nodes = 1 << below(5);
     std::string text = "cluster: {nodes: " + std::to_string(nodes);
     if (nodes > 2 && below(6) == 0)
-      text = "cluster: {nodes: [{count: " + std::to_string(nodes / 2) + ", node: dgx-a100}, {count: " +
-             std::to_string(nodes / 2) + ", node: dgx-h100}]";
+      text = "cluster: {nodes: [{count: " + std::to_string(nodes / 2) +
+             ", node: dgx-a100}, {count: " + std::to_string(nodes / 2) + ", node: dgx-h100}]";
     else
       text += ", node: " + one_of({"dgx-a100", "dgx-h100", "dgx-1v", "pcie-4", "p3.16xlarge", "l40s-8x", "dgx-2"});
     if (nodes > 1)
@@ -40,8 +40,8 @@ class FoldedScenarios {
     if (below(4) == 0) text += "\n  expert_parallel: " + one_of({"2", "4"});
     if (below(2) == 0) {
       text += "\n  pipeline_parallel: " + std::to_string(2 << below(2));
-      text += "\n  pipeline: {schedule: " +
-              one_of({"1f1b", "gpipe", "zero-bubble-h1", "interleaved-1f1b, chunks: 2"}) + "}";
+      text += "\n  pipeline: {schedule: " + one_of({"1f1b", "gpipe", "zero-bubble-h1", "interleaved-1f1b, chunks: 2"}) +
+              "}";
     }
     if (below(4) == 0)
       text += "\n  mesh_order: " + one_of({"[tensor, data, pipeline, context]", "[data, tensor, context, pipeline]"});

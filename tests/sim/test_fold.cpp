@@ -25,7 +25,9 @@ class Rings : public ProgramSource {
  public:
   Rings(int actors, int ring, std::uint32_t steps) : actors_(actors), ring_(ring), steps_(steps) {}
   Actor actors() const override { return actors_; }
-  ActorOutline outline(Actor a) const override { return {a == stuck ? 2U : work(a) > 1 ? 1U : 0U, {next(a), previous(a)}, {}}; }
+  ActorOutline outline(Actor a) const override {
+    return {a == stuck ? 2U : work(a) > 1 ? 1U : 0U, {next(a), previous(a)}, {}};
+  }
   std::unique_ptr<Program> program(Actor a) const override {
     std::vector<Op> ops;
     for (std::uint32_t step = 0; step < steps_; ++step) {
@@ -122,7 +124,8 @@ TEST_CASE("the check refuses classes whose members are not alike", "[sim][foldin
   CHECK(folding::broken_condition(graph, right) == "");
   for (int i = 0; i < 200; ++i) {
     folding::Partition merged = right;
-    const auto a = static_cast<std::uint32_t>(random() % right.classes), b = static_cast<std::uint32_t>(random() % right.classes);
+    const auto a = static_cast<std::uint32_t>(random() % right.classes),
+               b = static_cast<std::uint32_t>(random() % right.classes);
     if (a == b) continue;
     for (std::uint32_t& c : merged.class_of)
       if (c == std::max(a, b)) c = std::min(a, b);

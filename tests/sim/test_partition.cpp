@@ -34,7 +34,8 @@ std::vector<std::uint32_t> refined_by_rounds(const ColouredGraph& graph) {
     for (Element from = 0; from < n; ++from)
       for (std::size_t i = graph.first[from]; i < graph.first[from + 1]; ++i)
         told[graph.edges[i].to].emplace_back(colour[from], graph.edges[i].label, graph.edges[i].weight);
-    std::map<std::pair<std::uint64_t, std::vector<std::tuple<std::uint64_t, std::uint32_t, double>>>, std::uint32_t> known;
+    std::map<std::pair<std::uint64_t, std::vector<std::tuple<std::uint64_t, std::uint32_t, double>>>, std::uint32_t>
+        known;
     for (Element e = 0; e < n; ++e) {
       std::sort(told[e].begin(), told[e].end());
       of[e] = known.try_emplace({colour[e], told[e]}, static_cast<std::uint32_t>(known.size())).first->second;
@@ -57,8 +58,7 @@ TEST_CASE("refining by a worklist gives the classes of refining by rounds", "[si
     for (auto& c : colours) c = below(3);
     std::vector<std::pair<Element, Edge>> edges;
     const std::size_t many = below(4 * n);
-    for (std::size_t e = 0; e < many; ++e)
-      edges.push_back({below(n), {below(n), below(2), 1.0 + below(2)}});
+    for (std::size_t e = 0; e < many; ++e) edges.push_back({below(n), {below(n), below(2), 1.0 + below(2)}});
     // Rings and stars have symmetry, random graphs little.
     if (below(2) == 0)
       for (Element e = 0; e < n; ++e) edges.push_back({e, {static_cast<Element>((e + 1) % n), 9, 1}});

@@ -22,8 +22,8 @@ Given operations(const Collective& collective, GroupPlace place) {
   Ops ops = collective_ops(collective, Local(out, place, peers, call, size), size);
   Given given;
   for (const Op* op = nullptr; ops.next(op) == Pull::op;)
-    given.emplace_back(op->kind, op->stream, op->message.slot, op->message.tag, op->message.bytes.value, op->message.mode,
-                       op->message.steps, op->deps[0].count, op->deps[1].count,
+    given.emplace_back(op->kind, op->stream, op->message.slot, op->message.tag, op->message.bytes.value,
+                       op->message.mode, op->message.steps, op->deps[0].count, op->deps[1].count,
                        static_cast<std::uint32_t>(op->deps[0].stream * 64 + op->deps[1].stream));
   return given;
 }

@@ -194,8 +194,8 @@ std::string actors(const Result& r) {
 std::string folding_line(const Result& r) {
   if (r.ranks == 1) return "";
   if (r.unfolded.empty())
-    return fmt::format("{}{} ranks, {} of them simulated for all that are alike (show --fold)\n", report_label("folding"),
-                       thousands(r.ranks), r.simulated_ranks);
+    return fmt::format("{}{} ranks, {} of them simulated for all that are alike (show --fold)\n",
+                       report_label("folding"), thousands(r.ranks), r.simulated_ranks);
   return fmt::format("{}none, each of {} ranks is simulated: {}\n", report_label("folding"), thousands(r.ranks),
                      r.unfolded);
 }

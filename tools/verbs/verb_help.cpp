@@ -57,7 +57,8 @@ int help(const std::vector<std::string>& words) {
   if (words[0] == "json") {
     std::string command;  // of one word or two, such as topo check
     for (std::size_t i = 1; i < words.size(); ++i) command += (i > 1 ? " " : "") + words[i];
-    write_atomically("-", commands_as_json(command.empty() ? std::vector<std::string>{} : std::vector<std::string>{command}));
+    write_atomically(
+        "-", commands_as_json(command.empty() ? std::vector<std::string>{} : std::vector<std::string>{command}));
     return kGood;
   }
   std::vector<std::string> topics = verbs().names();

@@ -135,8 +135,8 @@ View folding_view(const Scenario& s, bool all) {
   if (!view.unfolded.empty())
     return {fmt::format("{}: each of {} ranks is simulated: {}\n", s.name, view.ranks, view.unfolded), to_json(view)};
   constexpr std::size_t screenful = 64;
-  std::string text =
-      fmt::format("{}: {} ranks in {} classes; {} classes of links\n", s.name, view.ranks, view.classes.size(), view.links);
+  std::string text = fmt::format("{}: {} ranks in {} classes; {} classes of links\n", s.name, view.ranks,
+                                 view.classes.size(), view.links);
   TextTable table{{"rank", "stands for", "device", "ranks"}, {true, true}, {}};
   const std::size_t shown = all ? view.classes.size() : std::min(screenful, view.classes.size());
   for (std::size_t i = 0; i < shown; ++i) {
@@ -281,7 +281,8 @@ struct Choice {
 View scenario_view(const std::string& file, const Choice& choice, const Overrides& overrides) {
   if (choice.schedule + choice.mesh + choice.machine + choice.fold != 1)
     throw UserError(
-        "trainyard show: expected one of --schedule, --mesh, --machine, --fold with a scenario (trainyard show --help)");
+        "trainyard show: expected one of --schedule, --mesh, --machine, --fold with a scenario (trainyard show "
+        "--help)");
   const Scenario scenario = read_scenario(file, overrides);
   if (choice.schedule) return schedule_view(scenario, choice.rank, choice.all);
   if (choice.mesh) return mesh_view(scenario, choice.all);

@@ -90,17 +90,33 @@ constexpr std::uint64_t (*role_by(Order order))(GroupPlace) {
   return order == Order::exclusive_or ? nullptr : all_alike;
 }
 
-#define DIRECT(NAME, ORDER)                                                                              \
-  const RegisterCollective register_##ORDER[] = {                                                        \
-      {Operation::all_reduce,                                                                            \
-       {.name = NAME, .peers = all_others, .run = direct_all_reduce<Order::ORDER>, .steady = true, .role = role_by(Order::ORDER)}},     \
-      {Operation::reduce_scatter,                                                                        \
-       {.name = NAME, .peers = all_others, .run = direct_reduce_scatter<Order::ORDER>, .steady = true, .role = role_by(Order::ORDER)}}, \
-      {Operation::all_gather,                                                                            \
-       {.name = NAME, .peers = all_others, .run = direct_all_gather<Order::ORDER>, .steady = true, .role = role_by(Order::ORDER)}},     \
-      {Operation::all_to_all,                                                                            \
-       {.name = NAME, .peers = all_others, .run = direct_all_to_all<Order::ORDER>, .steady = true, .role = role_by(Order::ORDER)}},     \
-      {Operation::all_to_all_v,                                                                          \
+#define DIRECT(NAME, ORDER)                         \
+  const RegisterCollective register_##ORDER[] = {   \
+      {Operation::all_reduce,                       \
+       {.name = NAME,                               \
+        .peers = all_others,                        \
+        .run = direct_all_reduce<Order::ORDER>,     \
+        .steady = true,                             \
+        .role = role_by(Order::ORDER)}},            \
+      {Operation::reduce_scatter,                   \
+       {.name = NAME,                               \
+        .peers = all_others,                        \
+        .run = direct_reduce_scatter<Order::ORDER>, \
+        .steady = true,                             \
+        .role = role_by(Order::ORDER)}},            \
+      {Operation::all_gather,                       \
+       {.name = NAME,                               \
+        .peers = all_others,                        \
+        .run = direct_all_gather<Order::ORDER>,     \
+        .steady = true,                             \
+        .role = role_by(Order::ORDER)}},            \
+      {Operation::all_to_all,                       \
+       {.name = NAME,                               \
+        .peers = all_others,                        \
+        .run = direct_all_to_all<Order::ORDER>,     \
+        .steady = true,                             \
+        .role = role_by(Order::ORDER)}},            \
+      {Operation::all_to_all_v,                     \
        {.name = NAME, .peers = all_others, .run = direct_all_to_all<Order::ORDER>, .steady = true}}}
 
 DIRECT("direct", at_once);

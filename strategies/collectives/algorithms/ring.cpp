@@ -75,7 +75,8 @@ std::uint64_t ring_role(GroupPlace place) {
   for (int channel = 0; channel < channels; ++channel) {
     const Numbering ring = channel_ring(place.size, *place.settings, channel);
     const int at = ring.number(place.index);
-    role = hashed({role, slot(ring.member((at + 1) % place.size)), slot(ring.member((at + place.size - 1) % place.size))});
+    role =
+        hashed({role, slot(ring.member((at + 1) % place.size)), slot(ring.member((at + place.size - 1) % place.size))});
   }
   return role;
 }
