@@ -39,7 +39,7 @@ struct GroupFlow {
     Actor actor = 0;
     double sends = 0, receives = 0;
   };
-  std::vector<Share> shares;
+  std::vector<Share> shares = {};
   double moved = 0;
   double copies = 1;
   /// Moved by copy engines, drives and CPUs: it pays the latency of its longest route, and slows no kernels. False: moved
