@@ -312,7 +312,7 @@ std::string screen(const Scenario& s, const Plan& plan, const Result& r, const s
   text += trust_lines(s);
   if (r.late_by_look_ahead > 0)
     text += fmt::format("{}{} operations started late because a rank looks only {} operations ahead\n",
-                        report_label("note"), r.late_by_look_ahead, look_ahead(static_cast<std::size_t>(r.ranks)));
+                        report_label("note"), r.late_by_look_ahead, look_ahead(static_cast<std::size_t>(r.simulated_ranks)));
   return text;
 }
 
