@@ -51,7 +51,7 @@ void StepRun::simulate(const SimulateOptions& options) {
   if (machine.input) machine.input->add_to(programs, names);
   Progress progress;
   end = run_programs(machine.top(), std::move(programs),
-                     {.observers = {&breakdown, plan.marks_steps ? &window : nullptr, &traffic, &memory,
+                     {.observers = {&breakdown, plan.marks_steps ? &window : nullptr, &traffic, &memory, mechanism->observer(),
                                     records ? &timeline : nullptr, options.progress ? &progress : nullptr},
                       .link_changes = link_changes(scenario.slow, machine.top().links()),
                       .transport = options.transport});

@@ -105,7 +105,11 @@ class LongRun {
       case EventKind::fails: {
         const FailingParts& part = drawn_.part();
         next_failure();
-        return fail(part.name, part.takes_node);
+        SetFailure failure;
+        failure.what = part.name;
+        failure.takes_node = part.takes_node;
+        failure.survived = part.survived;
+        return fail(failure);
       }
     }
   }
@@ -266,15 +270,16 @@ class LongRun {
       outcome.steps = work_.steps() + steps_under_way();
       return;
     }
-    fail(failure.what, failure.takes_node, failure.node);
+    fail(failure);
     outcome.lost_steps = result_.lost_steps - lost_steps;
     outcome.lost_work = result_.lost_work - lost_work;
     outcome.steps = work_.steps() + outcome.lost_steps;
   }
 
-  void fail(const std::string& what, bool takes_node, int node = -1) {
+  void fail(const SetFailure& failure) {
     ++result_.failures;
-    ++result_.failures_of[what];
+    ++result_.failures_of[failure.what];
+    if (failure.survived) return stand_still_until_detected();
     if (++hopeless_ > kHopeless && plan_.until.value <= 0)
       throw UserError(
           fmt::format("the training does not get on: {:.0f} failures without a checkpoint, one in {} on average",
@@ -287,13 +292,21 @@ class LongRun {
     if (writing_) timers_.cancel(write_timer_);
     writing_ = false;
     pool_.take_back_waiting();
-    if (takes_node && pool_.lose(node) && plan_.recovery.repair.value > 0)
+    if (failure.takes_node && pool_.lose(failure.node) && plan_.recovery.repair.value > 0)
       note(EventKind::repaired, now_ + plan_.recovery.repair.value);
-    const bool keeps = plan_.recovery.elastic && plan_.recovery.state_survives && takes_node && can_do_without();
+    const bool keeps =
+        plan_.recovery.elastic && plan_.recovery.state_survives && failure.takes_node && can_do_without();
     if (!keeps) fall_back();
     must_load_ |= !keeps;
     enter(Phase::down,
           plan_.recovery.detect.value + plan_.recovery.restart.value + (must_load_ ? plan_.checkpoint.load.value : 0));
+  }
+
+  /// Whoever else has what was lost takes over then; the step under way begins again.
+  void stand_still_until_detected() {
+    if (phase_ != Phase::training || plan_.recovery.detect.value <= 0) return;
+    result_.lost_work += leave_training();
+    enter(Phase::down, plan_.recovery.detect.value);
   }
 
   void fall_back() {

@@ -53,6 +53,8 @@ class MechanismRun {
   /// Says what the calls of its programs mean, where that is not what they mean to ranks that all-reduce. The values are
   /// those of `plan`; the run must outlive theirs.
   virtual void add_values(TrainingValues&) {}
+  /// Watches the run for its own account; null: nobody does.
+  virtual Observer* observer() { return nullptr; }
   /// Of workers that are not in step: the time of as many steps as there are workers. `steps`: all that were simulated.
   virtual Seconds step_time(int steps) const;
   /// `parts` of a worker's time in `steps` steps.
@@ -83,6 +85,8 @@ class Mechanism {
   virtual bool in_step() const { return true; }      ///< all workers do each step together
   virtual bool stops_together() const { return true; }  ///< a step takes the gradients of all workers
   virtual int servers() const { return 0; }             ///< processes beside the ranks
+  /// Does training go on when a server dies?
+  virtual bool survives_server() const { return false; }
 
   // Planning. `plan` is laid out as if gradients were all-reduced.
   virtual void lay_out(TrainingPlan&, const TrainingStates&) const {}

@@ -9,6 +9,8 @@
 #include "strategies/mechanisms/central/central_mechanism.hpp"
 #include "strategies/mechanisms/servers/server_choice.hpp"
 #include "strategies/mechanisms/servers/server_values.hpp"
+#include "strategies/mechanisms/servers/stage_times.hpp"
+#include "strategies/step/compute_phase.hpp"
 #include "strategies/step/pass_table.hpp"
 
 namespace trainyard {
@@ -59,18 +61,21 @@ class ServerRun : public MechanismRun {
         tables_(plan_.base.step, site.names),
         words_(site.names),
         // When the slowest has done its warm steps, others may have done more, up to the bound.
-        board_(plan_.workers(), plan_.workers() - plan_.backup_workers, plan_.base.step.steps, plan_.keys(),
-               std::max(1, site.warm_steps - plan_.staleness)) {}
+        board_(plan_.clients(), plan_.clients() - plan_.backup_workers, plan_.base.step.steps, plan_.keys(),
+               std::max(1, site.warm_steps - plan_.staleness)) {
+    if (plan_.local.used()) stages_.emplace(plan_, words_);
+  }
 
   Programs programs() override { return server_programs(plan_, tables_, words_, board_); }
   std::vector<std::string> streams() const override { return server_streams(plan_); }
   const PassTables& tables() const override { return tables_; }
   const TrainingPlan& plan() const override { return plan_.base.step; }
   void add_values(TrainingValues& values) override { values_.emplace(values, plan_); }
+  Observer* observer() override { return stages_ ? &*stages_ : nullptr; }
 
   Seconds step_time(int steps) const override {
     if (plan_.consistency == Consistency::synchronous) return board_.last_update() / steps;
-    return Seconds{plan_.workers() / board_.steps_per_s()};
+    return Seconds{plan_.clients() / board_.steps_per_s()};
   }
 
   /// What workers wait for in a step, all of them taken together.
@@ -80,8 +85,13 @@ class ServerRun : public MechanismRun {
     f.workers = plan_.workers();
     f.servers = plan_.servers;
     f.consistency = consistency_names()[static_cast<std::size_t>(plan_.consistency)];
+    f.keys = static_cast<int>(plan_.keys());
+    f.rule = plan_.rule.name;
+    f.copies = plan_.replication.copies;
     std::vector<double> held(static_cast<std::size_t>(plan_.servers));
     for (std::size_t k = 0; k < plan_.keys(); ++k) held[plan_.server_of[k]] += plan_.share_of(k);
+    for (std::size_t server = 0; server < held.size(); ++server)
+      f.shares[fmt::format("server {}", server)] = held[server];
     f.largest_share = *std::max_element(held.begin(), held.end());
     figures.staleness = board_.staleness();
     std::uint64_t applied = 0;
@@ -91,13 +101,16 @@ class ServerRun : public MechanismRun {
     const char* others = plan_.consistency == Consistency::synchronous ? "barrier"
                          : plan_.consistency == Consistency::stale     ? "staleness bound"
                                                                        : "server";
+    Seconds compute;
     for (Actor worker = 0; worker < plan_.workers(); ++worker) {
       const BreakdownParts parts = parts_of(worker);
+      compute = std::max(compute, parts.work.at(kComputeGroup) / steps);
       const double each = plan_.workers() * steps;
       f.waits["pull"] += parts.exposed.at("parameters").value / each;
       f.waits["push"] += parts.exposed.at("gradients").value / each;
       f.waits[others] += parts.bubble.value / each;
     }
+    if (stages_) f.stages = stages_->stages(compute);
     figures.taught_share = static_cast<double>(plan_.workers() - plan_.backup_workers) / plan_.workers();
   }
 
@@ -107,7 +120,17 @@ class ServerRun : public MechanismRun {
   CentralWords words_;
   ServerBoard board_;
   std::optional<ServerValues> values_;
+  std::optional<StageTimes> stages_;
 };
+
+/// Workers by node.
+std::vector<LocalGroup> groups_of(int workers, const ClusterSpec& cluster) {
+  std::map<int, LocalGroup> groups;
+  for (Actor worker = 0; worker < workers; ++worker) groups[cluster.node_of_gpu(worker)].workers.push_back(worker);
+  std::vector<LocalGroup> all;
+  for (auto& [node, group] : groups) all.push_back(std::move(group));
+  return all;
+}
 
 class ParameterServers : public Mechanism {
  public:
@@ -123,12 +146,13 @@ class ParameterServers : public Mechanism {
   bool in_step() const override { return stops_together() && choice_.backup_workers == 0; }
   bool stops_together() const override { return choice_.consistency == Consistency::synchronous; }
   int servers() const override { return choice_.count; }
+  bool survives_server() const override { return choice_.replication.used(); }
 
   void lay_out(TrainingPlan& plan, const TrainingStates& states) const override {
     without_all_reduce(plan);
     plan.stages.front().buckets = keys_of(plan, choice_.keys);
-    const bool mixes = !choice_.worker_weights.empty();  // such workers update their own weights
-    plan.stages.front().memory = worker_memory(plan, states, mixes ? parameters_of(plan) : 0);
+    const bool update_own = !choice_.worker_weights.empty() || !choice_.rule.updates;
+    plan.stages.front().memory = worker_memory(plan, states, update_own ? parameters_of(plan) : 0);
   }
   StepRhythm rhythm() const override {
     StepRhythm rhythm;
@@ -146,18 +170,31 @@ class ParameterServers : public Mechanism {
     for (std::size_t server = 0; server < places.size(); ++server)
       actors.push_back({places[server], fmt::format("server {}", server)});
     if (choice_.backup_workers > 0) actors.push_back({places.front(), "chief"});
+    if (choice_.local == ServerChoice::Local::none) return actors;
+    const std::vector<LocalGroup> groups = groups_of(plan.ranks(), machine.spec());
+    for (std::size_t g = 0; g < groups.size(); ++g)
+      actors.push_back({aggregator_place(groups[g], machine), fmt::format("aggregator {}", g)});
     return actors;
   }
   std::unique_ptr<MechanismRun> run(const MechanismSite& site) const override {
     const int servers = static_cast<int>(places_of(choice_, site.machine).size());
-    ServerPlan plan = server_plan(site.plan, servers, choice_.shards, choice_.place);
+    ServerPlan plan = server_plan(site.plan, servers, choice_.shards, choice_.place, choice_.split);
     plan.consistency = choice_.consistency;
     plan.staleness = choice_.staleness;
     plan.backup_workers = choice_.backup_workers;
     plan.worker_weights = choice_.worker_weights;
-    const double parameters = parameters_of(site.plan);
-    plan.base.memory = model_states({parameters, parameters, plan.mixes() ? 0 : parameters}, site.states.precision,
-                                    site.states.optimizer);
+    plan.rule = choice_.rule;
+    plan.replication = choice_.replication;
+    if (!plan.mixes()) plan.replication.state = optimizer_state_size(site.states.optimizer, site.states.precision);
+    if (choice_.local != ServerChoice::Local::none)
+      plan.local = {groups_of(plan.workers(), site.machine.spec()),
+                    choice_.local == ServerChoice::Local::cpu,
+                    choice_.reduce,
+                    choice_.broadcast,
+                    {}};
+    const double parameters = parameters_of(site.plan), kept = plan.workers_update() ? 0 : parameters;
+    plan.base.memory =
+        model_states({kept, parameters, plan.mixes() ? 0 : kept}, site.states.precision, site.states.optimizer);
     return std::make_unique<ServerRun>(std::move(plan), site);
   }
 
@@ -168,9 +205,19 @@ class ParameterServers : public Mechanism {
     const ServerFigures& f = figures.servers;
     std::vector<std::string> waits;
     for (const auto& [what, seconds] : f.waits) waits.push_back(fmt::format("{} {}", what, time(seconds)));
+    std::string how = f.consistency;
+    if (!f.rule.empty() && f.rule != server_rules().front().name)
+      how += fmt::format(", which keep the {} of gradients", f.rule);
+    if (f.copies > 1) how += fmt::format(", each key on {}", f.copies);
     Report report{"servers",
                   {fmt::format("{} workers, {} server{}, {}; a worker waits for: {}   ({})", f.workers, f.servers,
-                               f.servers == 1 ? "" : "s", f.consistency, fmt::join(waits, " │ "), unit)}};
+                               f.servers == 1 ? "" : "s", how, fmt::join(waits, " │ "), unit)}};
+    std::vector<std::string> stages;
+    for (const ServerFigures::Stage& stage : f.stages)
+      stages.push_back(fmt::format("{} {}", stage.name, time(stage.time)));
+    if (!stages.empty())
+      report.lines.push_back(
+          fmt::format("stages of a step, of {} keys: {}   ({})", f.keys, fmt::join(stages, " │ "), unit));
     double pushes = 0, missed = 0;
     for (const auto& [of, count] : figures.staleness) {
       pushes += static_cast<double>(count);
@@ -182,10 +229,11 @@ class ParameterServers : public Mechanism {
                                  figures.staleness.rbegin()->first));
     if (f.dropped_share > 0) more.push_back(fmt::format("{:.1f} % of gradients come too late", f.dropped_share * 100));
     // Whole tensors can be larger than a server's even part.
-    const bool uneven = f.largest_share * f.servers > 1.5 && choice_.keys != ServerChoice::Keys::buckets;
+    const bool uneven =
+        f.largest_share * f.servers > 1.5 && choice_.keys != ServerChoice::Keys::buckets && !choice_.split.used();
     if (f.servers > 1)
       more.push_back(fmt::format("the fullest server has {:.1f} % of the bytes{}", f.largest_share * 100,
-                                 uneven ? ": keys: buckets would cut large tensors" : ""));
+                                 uneven ? ": split: mxnet or byteps would cut large tensors" : ""));
     if (!more.empty()) report.lines.push_back(fmt::format("{}", fmt::join(more, "; ")));
     return report;
   }
@@ -193,6 +241,17 @@ class ParameterServers : public Mechanism {
  private:
   static constexpr const char* kName = "parameter-server";
   ServerChoice choice_;
+
+  /// On the GPU that the gradients of a node meet on, or on the CPU next to it.
+  Actor aggregator_place(const LocalGroup& group, const ClusterMachine& machine) const {
+    const Actor first = group.workers.front();
+    if (choice_.local == ServerChoice::Local::gpu) return first;
+    const DeviceId socket = machine.socket_of(first);
+    if (socket < 0)
+      fail(choice_.place,
+           fmt::format("plan.data_parallel.local_aggregation: cpu, but {} hangs at none", machine.actor_name(first)));
+    return machine.actor(socket);
+  }
 };
 
 const RegisterMechanism register_parameter_servers{
