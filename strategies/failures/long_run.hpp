@@ -14,8 +14,8 @@ struct SetFailure {
   double after_step = -1;  ///< −1: at the time
   std::string what;        ///< kind of part
   bool takes_node = false;
-  bool survived = false;  ///< see FailingParts
   int node = -1;          ///< it stands in; while that is away, nothing of it fails. −1: in none
+  bool survived = false;  ///< see FailingParts
 };
 
 /// What became of a prescribed failure.

@@ -56,7 +56,7 @@ class ParameterServer : public CentralStep {
     send_ready();
     for (int way = 0; way < receives_; ++way) receive_on(static_cast<Stream>(1 + way));
     if (servers_.replication.used()) copies_.begin();
-    if (backups() && keys_.count() == 0) tell_chief();
+    if (keys_.count() == 0) tell_chief_if_over();
     while (!over()) {
       for (std::size_t i = 0; i < given_.size(); ++i) co_yield given_[i];
       given_.clear();
@@ -100,9 +100,7 @@ class ParameterServer : public CentralStep {
 
   bool backups() const { return servers_.backup_workers > 0; }
   /// Every push has been answered, and the answers and copies have arrived.
-  bool over() const {
-    return !backups() && sent_ == expected_ + first_answers_ && copies_.over() && given_.empty();
-  }
+  bool over() const { return !backups() && sent_ == expected_ + first_answers_ && copies_.over() && given_.empty(); }
 
   /// Its share of what all servers hold; of the keys of others that it has copies of no sum, where the value is another.
   StaticMemory held() const {
@@ -196,13 +194,14 @@ class ParameterServer : public CentralStep {
     else
       for (const std::size_t w : answers) answer(w, job.key);
     if (keys_.sum_is_whole(job.key)) jobs_.push_front({ServerCall::update, 0, job.key, 0});
-    if (job.what == ServerCall::update && backups() && keys_.all_updated()) tell_chief();
+    if (job.what == ServerCall::update) tell_chief_if_over();
     start_job();
     send_ready();
   }
 
   void release(const ServerCopies::Release& all) {
     for (const std::size_t w : all.clients) answer(w, keys_.of_number(all.number));
+    if (!all.clients.empty()) tell_chief_if_over();
     send_ready();
   }
 
@@ -248,7 +247,9 @@ class ParameterServer : public CentralStep {
 
   Stream chief_stream() const { return static_cast<Stream>(streams() - (backups() ? 1 : 0)); }
 
-  void tell_chief() {
+  /// All steps are done, and all copies there.
+  void tell_chief_if_over() {
+    if (!backups() || !keys_.all_updated() || !copies_.all_confirmed()) return;
     Op op;
     op.kind = Kind::send;
     op.stream = chief_stream();

@@ -255,7 +255,10 @@ class ParameterServers : public Mechanism {
 };
 
 const RegisterMechanism register_parameter_servers{
-    {"parameter-server", "servers hold the parameters by key; workers push gradients and are answered with weights",
+    {"parameter-server",
+     "servers hold the parameters by key; workers push gradients and are answered with weights. servers: {count, "
+     "label, "
+     "place, on, nodes, keys, shards, split, rule, replicas}",
      server_keys(), nullptr, [](Fields& fields, const ClusterSpec& cluster) -> std::unique_ptr<Mechanism> {
        return std::make_unique<ParameterServers>(read_servers(fields, cluster));
      }}};

@@ -38,7 +38,9 @@ class ServerCopies {
   Release received(Stream, Actor from);
   bool is_own(Stream stream) const { return stream >= ways_.first_stream; }
   /// Everything that it will ever get or send has come and gone.
-  bool over() const { return copies_left_ == 0 && confirmations_left_ == 0; }
+  bool over() const { return copies_left_ == 0 && all_confirmed(); }
+  /// All copies of its own keys are there.
+  bool all_confirmed() const { return confirmations_left_ == 0; }
 
  private:
   struct Waiting {
