@@ -106,6 +106,19 @@ TEST_CASE("nodes that aggregate first learn what one device does", "[servers]") 
   check_equal({.workers = 6, .servers = 3, .micro_batches = 2, .rule = "mean", .nodes = {3, 3}});
 }
 
+TEST_CASE("a key is sliced when its node has summed it up, and cut into parts before", "[servers]") {
+  for (const char* rule : {"optimizer", "sum"})
+    for (const KeySplit& split : {KeySplit{.bigarray_bound = 8}, KeySplit{.partition_bytes = Bytes{24}}})
+      check_equal({.workers = 6,
+                   .servers = 3,
+                   .bucket = 80,
+                   .split = split,
+                   .rule = rule,
+                   .nodes = {4, 2},
+                   .broadcast = "scatter-all-gather"});
+  check_equal({.workers = 4, .servers = 4, .sharding = KeySharding::split, .nodes = {2, 2}, .copies = 2});
+}
+
 TEST_CASE("nodes that aggregate may run apart from each other", "[servers]") {
   for (const Consistency consistency : {Consistency::asynchronous, Consistency::stale}) {
     const json r = train_servers({.workers = 6,

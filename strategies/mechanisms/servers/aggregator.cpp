@@ -77,23 +77,39 @@ class Aggregator : public CentralStep {
   }
   std::size_t worker() const { return peers() - 1; }
 
+  std::size_t server_of(std::size_t key) const { return static_cast<std::size_t>(servers_.server_of[key]); }
+
+  /// All slices of a key, once they have come up.
   Ops push(std::size_t key) {
-    const BufferRef sum = whole(TrainingBuffer::Kind::gradients, key);
-    co_yield receive(message(Kind::recv, up(), worker(), local_tag(LocalTag::up, key)), words_.gradients, words_.up,
-                     sum);
-    const auto server = static_cast<std::size_t>(servers_.server_of[key]);
-    co_yield send(message(Kind::send, sending_to(key), server, kPushTag), servers_.push_bytes(key), words_.gradients,
-                  words_.push, up(), sum);
+    const ServerPlan::Slices all = servers_.slices_up_to(key);
+    if (all.count == 0) co_return;
+    BufferRef sum = whole(TrainingBuffer::Kind::gradients, joined_slices(servers_, all));
+    co_yield receive(message(Kind::recv, up(), worker(), local_tag(LocalTag::up, all.first)), words_.gradients,
+                     words_.up, sum);
+    for (std::size_t i = 0; i < all.count; ++i) {
+      const std::size_t k = all.first + i;
+      if (sum) sum = {sum.buffer, static_cast<std::uint16_t>(i), static_cast<std::uint16_t>(all.count)};
+      co_yield send(message(Kind::send, sending_to(k), server_of(k), kPushTag), servers_.push_bytes(k),
+                    words_.gradients, words_.push, up(), sum);
+    }
   }
+  /// All slices of a key; handed on when the last of them is there.
   Ops pull(std::size_t key, bool hands_on) {
-    const BufferRef got = whole(TrainingBuffer::Kind::parameters, key);
-    const auto server = static_cast<std::size_t>(servers_.server_of[key]);
-    co_yield receive(message(Kind::recv, receiving_from(key), server, answer_tag(key)), words_.parameters, words_.take,
-                     got);
-    if (!hands_on) co_return;
-    co_yield send(message(Kind::send, down(), worker(), local_tag(LocalTag::down, key)),
-                  servers_.local.on_cpu ? servers_.pull_bytes(key) : Bytes{0}, words_.parameters, words_.down,
-                  receiving_from(key), got);
+    const ServerPlan::Slices all = servers_.slices_up_to(key);
+    for (std::size_t k = all.first; k < all.first + all.count; ++k) {
+      co_yield receive(message(Kind::recv, receiving_from(k), server_of(k), answer_tag(k)), words_.parameters,
+                       words_.take, whole(TrainingBuffer::Kind::parameters, k));
+      if (!hands_on) continue;
+      Op& wait = out_.begin(Kind::mark, down());
+      wait.name = words_.wait_for_messages;
+      wait.deps[0] = out_.after(receiving_from(k));
+      co_yield out_.emit();
+    }
+    if (!hands_on || all.count == 0) co_return;
+    if (step_.values && all.count > 1) co_yield call_on(down(), ServerCall::join_answers, all.first);
+    co_yield send(message(Kind::send, down(), worker(), local_tag(LocalTag::down, all.first)),
+                  servers_.local.on_cpu ? all.pull : Bytes{0}, words_.parameters, words_.down, down(),
+                  whole(TrainingBuffer::Kind::parameters, joined_slices(servers_, all)));
   }
 };
 

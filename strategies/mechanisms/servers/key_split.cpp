@@ -79,6 +79,7 @@ SharedKeys share_out(const std::vector<GradientBucket>& keys, int servers, KeySh
   std::vector<int> fixed;
   for (const GradientBucket& key : keys) {
     if (key.elements >= bound) {
+      shared.first_slice.resize(shared.keys.size() + static_cast<std::size_t>(servers), shared.keys.size());
       for (GradientBucket& slice : split_keys({key}, servers)) shared.keys.push_back(std::move(slice));
       for (int server = 0; server < servers; ++server) fixed.push_back(server);
       continue;
@@ -87,6 +88,7 @@ SharedKeys share_out(const std::vector<GradientBucket>& keys, int servers, KeySh
     for (; key.elements - from > most; from += most) shared.keys.push_back(slice_of(key, from, from + most));
     shared.keys.push_back(from > 0 ? slice_of(key, from, key.elements) : key);
     fixed.resize(shared.keys.size(), -1);
+    while (shared.first_slice.size() < shared.keys.size()) shared.first_slice.push_back(shared.first_slice.size());
   }
   shared.server_of = share_keys(shared.keys, servers, sharding, fixed);
   return shared;

@@ -34,10 +34,13 @@ struct NamedSplit {
 };
 const std::vector<NamedSplit>& named_splits();
 
-/// Keys as servers have them, and the server of each.
+/// Keys as servers have them.
 struct SharedKeys {
   std::vector<GradientBucket> keys;
   std::vector<int> server_of;
+  /// The first of the slices of one key, for each of them; of others, and of parts, the key itself. MXNet slices a key when
+  /// it leaves the node; BytePS cuts it before all else.
+  std::vector<std::size_t> first_slice;
 };
 /// `element`: bytes of one on the wire.
 SharedKeys share_out(const std::vector<GradientBucket>& keys, int servers, KeySharding, const KeySplit&, Bytes element);

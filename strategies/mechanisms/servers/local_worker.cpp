@@ -35,52 +35,53 @@ class LocalWorker : public ServerWorker {
  protected:
   Ops push(std::size_t key) override {
     if (step_.values) co_yield call(TrainingCall::fill_bucket, key);
-    CollectiveCall of = collective_call(kReduce, LocalTag::reduce, key);
+    const ServerPlan::Slices all = servers_.slices_up_to(key);
+    if (all.count == 0) co_return;
+    if (step_.values && all.count > 1) co_yield call(ServerCall::join_gradients, all.first);
+    CollectiveCall of = collective_call(kReduce, LocalTag::reduce, all.first);
     of.group = words_.gradients;
     of.name = words_.local_reduce;
-    of.buffer = buffer_of(TrainingBuffer::Kind::gradients, key);
+    of.buffer = buffer_of(TrainingBuffer::Kind::gradients, joined_slices(servers_, all));
     of.start = out_.after(compute);
-    Local me(out_, place_, reduce_peers_, of, servers_.push_bytes(key));
-    Ops reduce = collective_ops(*servers_.local.reduce, me, servers_.push_bytes(key));
+    Local me(out_, place_, reduce_peers_, of, all.push);
+    Ops reduce = collective_ops(*servers_.local.reduce, me, all.push);
     co_yield reduce;
     if (!is_first()) co_return;
-    Op& op = to_aggregator(Kind::send, kUp, LocalTag::up, key);
-    op.message.bytes = servers_.local.on_cpu ? servers_.push_bytes(key) : Bytes{0};
+    Op& op = to_aggregator(Kind::send, kUp, LocalTag::up, all.first);
+    op.message.bytes = servers_.local.on_cpu ? all.push : Bytes{0};
     op.group = words_.gradients;
     op.name = words_.up;
     op.deps[0] = out_.after(compute);
     op.deps[1] = out_.after(kReduce + 1);
-    op.effect.read = whole(TrainingBuffer::Kind::gradients, key);
+    op.effect.read = whole(TrainingBuffer::Kind::gradients, joined_slices(servers_, all));
     co_yield out_.emit();
   }
   Ops pull_key(std::size_t key) override {
+    const ServerPlan::Slices all = servers_.slices_up_to(key);
+    if (all.count == 0) co_return;
+    const std::size_t joined = joined_slices(servers_, all);
     if (is_first()) {
-      Op& op = to_aggregator(Kind::recv, kDown, LocalTag::down, key);
+      Op& op = to_aggregator(Kind::recv, kDown, LocalTag::down, all.first);
       op.group = words_.parameters;
       op.name = words_.down;
       if (step_.values) {
         op.effect.action = Action::copy;
-        op.effect.write = whole(TrainingBuffer::Kind::parameters, key);
+        op.effect.write = whole(TrainingBuffer::Kind::parameters, joined);
       }
       co_yield out_.emit();
     }
-    CollectiveCall of = collective_call(kBroadcast, LocalTag::broadcast, key);
+    CollectiveCall of = collective_call(kBroadcast, LocalTag::broadcast, all.first);
     of.first_slot = static_cast<std::uint16_t>(reduce_peers_.size());
     of.group = words_.parameters;
     of.name = words_.local_broadcast;
-    of.buffer = buffer_of(TrainingBuffer::Kind::parameters, key);
+    of.buffer = buffer_of(TrainingBuffer::Kind::parameters, joined);
     of.start = out_.after(kDown);
-    Local me(out_, place_, broadcast_peers_, of, servers_.pull_bytes(key));
-    Ops broadcast = collective_ops(*servers_.local.broadcast, me, servers_.pull_bytes(key));
+    Local me(out_, place_, broadcast_peers_, of, all.pull);
+    Ops broadcast = collective_ops(*servers_.local.broadcast, me, all.pull);
     co_yield broadcast;
-    if (step_.values) {
-      call_on(kBroadcast + 1, TrainingCall::take_parameters, key);
-      co_yield out_.amend([this](Op& op) {
-        op.deps[0] = out_.after(compute);  // what is being computed with has not to change
-        op.deps[1] = out_.after(kDown);
-      });
-    }
-    arrives(key, is_first() && !step_.values ? kDown : kBroadcast + 1);
+    if (step_.values) co_yield take(all);
+    for (std::size_t k = all.first; k < all.first + all.count; ++k)
+      arrives(k, is_first() && !step_.values ? kDown : kBroadcast + 1);
   }
   /// That all has been applied is the aggregator's to know.
   Ops last_answers() override {
@@ -98,6 +99,17 @@ class LocalWorker : public ServerWorker {
   std::vector<int> reduce_peers_, broadcast_peers_;
 
   bool is_first() const { return place_.index == 0; }
+
+  Ops take(ServerPlan::Slices all) {
+    Op& wait = out_.begin(Kind::mark, kBroadcast + 1);
+    wait.name = words_.wait_for_messages;
+    wait.deps[0] = out_.after(compute);  // what is being computed with has not to change
+    wait.deps[1] = out_.after(kDown);
+    co_yield out_.emit();
+    if (all.count > 1) co_yield call_on(kBroadcast + 1, ServerCall::separate_answers, all.first);
+    for (std::size_t k = all.first; k < all.first + all.count; ++k)
+      co_yield call_on(kBroadcast + 1, TrainingCall::take_parameters, k);
+  }
 
   /// Peers of the reduction, of the broadcast, then the aggregator.
   static std::vector<Actor> slots_of(LocalPlace at, const ServerPlan& plan) {

@@ -34,6 +34,21 @@ ServerLabel parse_server_label(const std::string& label, const Place& where) {
   return read;
 }
 
+ServerPlan::Slices ServerPlan::slices_up_to(std::size_t k) const {
+  Slices slices{first_slice[k], 0, {}, {}};
+  if (k + 1 < keys() && first_slice[k + 1] == slices.first) return slices;
+  slices.count = k + 1 - slices.first;
+  for (std::size_t i = slices.first; i <= k; ++i) {
+    slices.push += push_bytes(i);
+    slices.pull += pull_bytes(i);
+  }
+  return slices;
+}
+
+std::size_t joined_slices(const ServerPlan& plan, const ServerPlan::Slices& slices) {
+  return slices.count == 1 ? slices.first : plan.keys() + slices.first;
+}
+
 Bytes ServerPlan::push_bytes(std::size_t k) const {
   return key(k).elements * (mixes() ? base.step.parameter_element : base.step.gradient_element);
 }
@@ -60,6 +75,7 @@ ServerPlan server_plan(TrainingPlan workers, int servers, KeySharding sharding, 
   SharedKeys shared = share_out(step.stages.front().buckets, servers, sharding, split, step.gradient_element);
   step.stages.front().buckets = std::move(shared.keys);
   plan.server_of = std::move(shared.server_of);
+  plan.first_slice = std::move(shared.first_slice);
   if (static_cast<std::size_t>(servers) > plan.keys() && !split.used())
     fail(where,
          fmt::format("{} servers, but {} has {} keys: at most as many servers as keys, or split: mxnet or byteps, "

@@ -72,7 +72,8 @@ struct ServerPlan {
   /// servers together hold.
   CentralPlan base;
   int servers = 1;
-  std::vector<int> server_of;  ///< by key
+  std::vector<int> server_of;            ///< by key
+  std::vector<std::size_t> first_slice;  ///< by key: see SharedKeys
   Consistency consistency = Consistency::synchronous;
   int staleness = 0;       ///< of Consistency::stale: steps
   int backup_workers = 0;  ///< synchronous: a step takes the first workers − so many; late gradients are dropped
@@ -93,6 +94,13 @@ struct ServerPlan {
   bool mixes() const { return !worker_weights.empty(); }
   /// Who runs the optimizer on gradients that came from all?
   bool workers_update() const { return !rule.updates; }
+  /// Slices of one key, next to each other: within a node they are one. Most keys are the only ones of themselves.
+  struct Slices {
+    std::size_t first = 0, count = 1;
+    Bytes push, pull;  ///< of all of them
+  };
+  /// Of the key whose last slice this is; none (count 0) of other slices.
+  Slices slices_up_to(std::size_t k) const;
   Bytes push_bytes(std::size_t k) const;
   Bytes pull_bytes(std::size_t k) const;
   /// Of all elements; an even part where keys have none.
@@ -124,7 +132,13 @@ enum class ServerCall : std::uint16_t {
   drop,          ///< too late: nothing
   local_update,  ///< a worker's own weights of a key; index: the key
   copied,        ///< a copy of a key has arrived from another server
+  // Slices of one key, `index` the first, in a node; see `joined_slices`.
+  join_gradients,    ///< into one
+  join_answers,      ///< the same of what servers have answered
+  separate_answers,  ///< the other way
 };
+/// The index of the buffer (of gradients, or parameters) that has all slices of a key.
+std::size_t joined_slices(const ServerPlan&, const ServerPlan::Slices&);
 struct ServerPush {
   std::size_t key = 0;
   int worker = 0;             ///< or aggregator: the client

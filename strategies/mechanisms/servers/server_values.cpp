@@ -17,13 +17,21 @@ ServerValues::ServerValues(TrainingValues& values, const ServerPlan& plan)
     const Eigen::VectorXd own = values.parameters(0).parameters_of(key);
     held(key) = Eigen::VectorXd::Zero(own.size() + 1);
     if (!plan.workers_update()) held(key).head(own.size()) = own;
-    for (Actor worker = 0; worker < plan.workers(); ++worker)  // what comes piece by piece finds its length
-      values.buffer(worker, Buffer::parameters, key) = Eigen::VectorXd::Zero(own.size() + 1);
+  }
+  for (std::size_t key = 0; key < plan.keys(); ++key) {  // what comes piece by piece finds its length
+    const ServerPlan::Slices all = plan.slices_up_to(key);
+    if (all.count == 0) continue;
+    Eigen::Index size = 0;
+    for (std::size_t k = all.first; k <= key; ++k) size += held(k).size();
+    for (Actor worker = 0; worker < plan.workers(); ++worker)
+      values.buffer(worker, Buffer::parameters, joined_slices(plan, all)) = Eigen::VectorXd::Zero(size);
   }
   for (Actor worker = 0; worker < plan.workers() && !plan.workers_update(); ++worker)
     values.parameters(worker).forget_parameters();
   values.on(TrainingCall::take_parameters, [this](Actor a, const CallArguments& call) { take(a, call.bucket()); });
   values.on(TrainingCall::fill_bucket, [this](Actor a, const CallArguments& call) { push(a, call.bucket()); });
+  for (const ServerCall what : {ServerCall::join_gradients, ServerCall::join_answers, ServerCall::separate_answers})
+    values.on(what, [this, what](Actor a, const CallArguments& call) { move_slices(what, a, call.bucket()); });
   values.on(ServerCall::local_update, [this](Actor a, const CallArguments& call) { update_own(a, call.bucket()); });
   for (const ServerCall what : {ServerCall::first, ServerCall::add, ServerCall::update, ServerCall::apply,
                                 ServerCall::drop, ServerCall::copied})
@@ -51,6 +59,26 @@ void ServerValues::push(Actor worker, std::size_t key) {
   pushed = plan_.mixes() ? own.parameters_of(key) : own.gradients(key);
   if (plan_.rule.averages) pushed *= plan_.workers();  // its own batch's
   own.clear_gradients(key);
+}
+
+/// Between the buffers of a key's slices, which begin with that one, and the one of all of them.
+void ServerValues::move_slices(ServerCall what, Actor actor, std::size_t first) {
+  std::size_t last = first;
+  while (plan_.slices_up_to(last).count == 0) ++last;
+  const Buffer kind = what == ServerCall::join_gradients ? Buffer::gradients : Buffer::parameters;
+  Eigen::VectorXd& all = values_.buffer(actor, kind, joined_slices(plan_, plan_.slices_up_to(last)));
+  if (what != ServerCall::separate_answers) all.resize(0);
+  Eigen::Index at = 0;
+  for (std::size_t k = first; k <= last; ++k) {
+    Eigen::VectorXd& slice = values_.buffer(actor, kind, k);
+    if (what == ServerCall::separate_answers) {
+      slice = all.segment(at, held(k).size());
+    } else {
+      all.conservativeResize(at + slice.size());
+      all.tail(slice.size()) = slice;
+    }
+    at += slice.size();
+  }
 }
 
 void ServerValues::update_own(Actor worker, std::size_t key) {

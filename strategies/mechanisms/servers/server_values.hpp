@@ -49,6 +49,7 @@ class ServerValues {
   void take(Actor worker, std::size_t key);
   void push(Actor worker, std::size_t key);
   void update_own(Actor worker, std::size_t key);
+  void move_slices(ServerCall, Actor, std::size_t first);
   void process(ServerCall, Actor server, const ServerPush&);
   void learn(ServerCall, const ServerPush&, const Eigen::VectorXd& came);
 };
