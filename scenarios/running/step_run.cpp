@@ -50,11 +50,12 @@ void StepRun::simulate(const SimulateOptions& options) {
   Programs programs = mechanism->programs();
   if (machine.input) machine.input->add_to(programs, names);
   Progress progress;
-  end = run_programs(machine.top(), std::move(programs),
-                     {.observers = {&breakdown, plan.marks_steps ? &window : nullptr, &traffic, &memory, mechanism->observer(),
-                                    records ? &timeline : nullptr, options.progress ? &progress : nullptr},
-                      .link_changes = link_changes(scenario.slow, machine.top().links()),
-                      .transport = options.transport});
+  end = run_programs(
+      machine.top(), std::move(programs),
+      {.observers = {&breakdown, plan.marks_steps ? &window : nullptr, &traffic, &memory, mechanism->observer(),
+                     records ? &timeline : nullptr, options.progress ? &progress : nullptr},
+       .link_changes = link_changes(scenario.slow, machine.top().links()),
+       .transport = options.transport});
   require_begun(scenario.slow, end.end);
 }
 

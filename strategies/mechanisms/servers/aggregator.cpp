@@ -8,7 +8,7 @@ namespace trainyard {
 namespace {
 
 /// Servers, then the first worker of the node.
-std::vector<Actor> peers_of(const ServerPlan& plan, const LocalGroup& group) {
+std::vector<Actor> peers_of_aggregator(const ServerPlan& plan, const LocalGroup& group) {
   std::vector<Actor> peers(static_cast<std::size_t>(plan.servers));
   std::iota(peers.begin(), peers.end(), plan.workers());
   peers.push_back(group.workers.front());
@@ -18,7 +18,7 @@ std::vector<Actor> peers_of(const ServerPlan& plan, const LocalGroup& group) {
 class Aggregator : public CentralStep {
  public:
   Aggregator(const LocalGroup& group, const ServerPlan& plan, const PassTables& tables, const CentralWords& words)
-      : CentralStep(plan.base, tables, words, peers_of(plan, group), aggregator_streams_of(plan), false),
+      : CentralStep(plan.base, tables, words, peers_of_aggregator(plan, group), aggregator_streams_of(plan), false),
         servers_(plan),
         ways_(std::min(plan.servers, kAggregatorWays)) {}
 

@@ -12,7 +12,7 @@ namespace trainyard {
 namespace {
 
 /// Clients, the chief where there is one, and the other servers.
-std::vector<Actor> peers_of(const ServerPlan& plan) {
+std::vector<Actor> peers_of_server(const ServerPlan& plan) {
   std::vector<Actor> peers(static_cast<std::size_t>(plan.clients()));
   std::iota(peers.begin(), peers.end(), plan.first_client());
   if (plan.backup_workers > 0) peers.push_back(plan.workers() + plan.servers);
@@ -28,7 +28,7 @@ class ParameterServer : public CentralStep {
  public:
   ParameterServer(int number, const ServerPlan& plan, const PassTables& tables, const CentralWords& words,
                   ServerBoard& board)
-      : CentralStep(plan.base, tables, words, peers_of(plan), server_streams_of(plan), true),
+      : CentralStep(plan.base, tables, words, peers_of_server(plan), server_streams_of(plan), true),
         servers_(plan),
         keys_(number, plan, board),
         receives_(receives_of(plan)),

@@ -123,6 +123,14 @@ class ServerRun : public MechanismRun {
   std::optional<StageTimes> stages_;
 };
 
+/// ", the emptiest 20.1 %" where that is another.
+std::string emptiest(const ServerFigures& figures) {
+  double least = figures.largest_share;
+  for (const auto& [server, share] : figures.shares) least = std::min(least, share);
+  constexpr double visible = 0.001;
+  return figures.largest_share - least < visible ? "" : fmt::format(", the emptiest {:.1f} %", least * 100);
+}
+
 /// Workers by node.
 std::vector<LocalGroup> groups_of(int workers, const ClusterSpec& cluster) {
   std::map<int, LocalGroup> groups;
@@ -161,7 +169,11 @@ class ParameterServers : public Mechanism {
     if (choice_.consistency == Consistency::stale) rhythm.warm = 1 + (kStepsToTheBound + 1.0) * choice_.staleness;
     return rhythm;
   }
-  double operations(const TrainingPlan& plan) const override { return operations_through_center(plan); }
+  double operations(const TrainingPlan& plan) const override {
+    const std::vector<GradientBucket>& keys = plan.stages.front().buckets;
+    const SharedKeys shared = share_out(keys, choice_.count, choice_.shards, choice_.split, plan.gradient_element);
+    return operations_through_center(plan) * static_cast<double>(shared.keys.size()) / static_cast<double>(keys.size());
+  }
 
   std::vector<PlacedMachine::Placed> actors(const TrainingPlan& plan, const ClusterMachine& machine) const override {
     const std::vector<Actor> places = places_of(choice_, machine);
@@ -232,7 +244,7 @@ class ParameterServers : public Mechanism {
     const bool uneven =
         f.largest_share * f.servers > 1.5 && choice_.keys != ServerChoice::Keys::buckets && !choice_.split.used();
     if (f.servers > 1)
-      more.push_back(fmt::format("the fullest server has {:.1f} % of the bytes{}", f.largest_share * 100,
+      more.push_back(fmt::format("the fullest server has {:.1f} % of the bytes{}{}", f.largest_share * 100, emptiest(f),
                                  uneven ? ": split: mxnet or byteps would cut large tensors" : ""));
     if (!more.empty()) report.lines.push_back(fmt::format("{}", fmt::join(more, "; ")));
     return report;

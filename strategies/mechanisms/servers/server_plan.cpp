@@ -60,9 +60,7 @@ Bytes ServerPlan::copy_bytes(std::size_t k) const {
 }
 
 double ServerPlan::share_of(std::size_t k) const {
-  double all = 0;
-  for (std::size_t i = 0; i < keys(); ++i) all += key(i).elements;
-  return all > 0 ? key(k).elements / all : 1 / static_cast<double>(keys());
+  return elements > 0 ? key(k).elements / elements : 1 / static_cast<double>(keys());
 }
 
 ServerPlan server_plan(TrainingPlan workers, int servers, KeySharding sharding, const Place& where,
@@ -74,6 +72,7 @@ ServerPlan server_plan(TrainingPlan workers, int servers, KeySharding sharding, 
   TrainingPlan& step = plan.base.step;
   SharedKeys shared = share_out(step.stages.front().buckets, servers, sharding, split, step.gradient_element);
   step.stages.front().buckets = std::move(shared.keys);
+  for (const GradientBucket& key : step.stages.front().buckets) plan.elements += key.elements;
   plan.server_of = std::move(shared.server_of);
   plan.first_slice = std::move(shared.first_slice);
   if (static_cast<std::size_t>(servers) > plan.keys() && !split.used())

@@ -39,7 +39,7 @@ struct Replication {
   Bytes state;  ///< of one element besides the weight: what the optimizer needs to go on elsewhere
 
   bool used() const { return copies > 1; }
-  /// Servers that one sends its updated keys to, and how many keep copies for it to pass on.
+  /// Servers that one sends copies to, of its own keys or as it passes them on; so many send to it.
   int targets() const { return forward == Forward::chain ? std::min(1, copies - 1) : copies - 1; }
 };
 constexpr int kMostCopies = 8;
@@ -72,6 +72,7 @@ struct ServerPlan {
   /// servers together hold.
   CentralPlan base;
   int servers = 1;
+  double elements = 0;                   ///< of all keys
   std::vector<int> server_of;            ///< by key
   std::vector<std::size_t> first_slice;  ///< by key: see SharedKeys
   Consistency consistency = Consistency::synchronous;
