@@ -24,7 +24,7 @@ struct Link {
 /// striped over several links.
 struct LinkUse {
   LinkId link = 0;
-  float weight = 1;
+  double weight = 1;
 };
 
 /// The part of a route between two buffers: a message, or a chunk of it, arrives whole before the next leg sends it.
@@ -55,6 +55,8 @@ struct Cost {
   Seconds duration;
 };
 
+struct GroupFlow;
+
 /// Prices work and finds routes. Durations come from here, or from sharing links.
 class Machine {
  public:
@@ -72,6 +74,11 @@ class Machine {
   virtual double speed(Actor, Kind /*kind*/, KindSet /*active*/) const { return 1; }
   /// The links that only this actor's messages use; speed(actor, send, …) slows them.
   virtual std::span<const LinkId> ports(Actor) const { return {}; }
+
+  /// The routes of all edges of a group as one, where the machine knows it already; null: `route_of_group` finds it.
+  virtual const Route* group_route(const GroupFlow&) const { return nullptr; }
+  /// Equal for actors on which all work takes the same time, alone and beside other work. By default each is of its own.
+  virtual std::uint64_t likeness(Actor actor) const { return static_cast<std::uint64_t>(actor); }
 
   /// A link failed or came back: later routes avoid it, or use it again.
   virtual void link_state(LinkId, bool /*up*/) {}

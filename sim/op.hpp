@@ -22,6 +22,10 @@ constexpr std::uint16_t scratch_of(std::uint16_t buffer, int which) {
   return static_cast<std::uint16_t>(kScratch + 3 * (buffer % kScratched) + which - 1);
 }
 constexpr std::uint16_t owner_of_scratch(std::uint16_t id) { return static_cast<std::uint16_t>((id - kScratch) / 3); }
+/// A buffer is cut into so many chunks at most. The buffer of chunks beyond: nobody counts them, so that they are right for
+/// times but not for values.
+constexpr int kMostParts = 65535;
+constexpr std::uint16_t kUncounted = 0xffff;
 /// As the peer of a receive: any actor, the first that sends with that tag.
 constexpr std::uint16_t kAnyPeer = 0xffff;
 

@@ -33,6 +33,15 @@ struct GroupFlow {
     std::int32_t weight = 1;  ///< multiple of the bytes and the rate of the operation
   };
   std::vector<Edge> edges;
+  /// Of a group that stands for several (sim/folding), in place of edges: what a member sends and receives of the bytes, what
+  /// all edges move, and how many groups there are.
+  struct Share {
+    Actor actor = 0;
+    double sends = 0, receives = 0;
+  };
+  std::vector<Share> shares;
+  double moved = 0;
+  double copies = 1;
   /// Moved by copy engines, drives and CPUs: it pays the latency of its longest route, and slows no kernels. False: moved
   /// by kernels of the group; the operation gives the latency.
   bool by_engines = false;
@@ -57,6 +66,12 @@ class Program {
   virtual bool daemon() const { return false; }
   /// The peers that messages name by slot.
   virtual std::span<const Actor> slots() const { return {}; }
+  /// Between whom the machine routes what is sent or received over a slot, where that is not this actor and that peer: of
+  /// a program that stands for several (sim/folding).
+  struct Way {
+    Actor from = -1, to = -1;
+  };
+  virtual Way way(std::uint16_t /*slot*/, bool /*sending*/) const { return {}; }
   /// The flows that joins name by slot. They live as long as the program, and all members of a group share one.
   virtual std::span<const GroupFlow* const> group_flows() const { return {}; }
   /// Number of streams used: 0 … streams() − 1.

@@ -87,14 +87,67 @@ struct DeviceGraph::Impl {
   std::vector<LinkId> media;
   std::vector<char> up;                              // wires
   std::vector<std::pair<DeviceId, DeviceId>> nodes;  // first device and the one after the last of each
-  std::map<int, Domain> domains;                     // by node; −1: everything
+  std::map<int, Domain> domains;                     // by node that is an example; −1: everything
   std::unique_ptr<FabricRouter> router;
   std::map<DeviceId, Host> hosts;
 
   std::size_t wires() const { return ends.size(); }
   void wires_changed() {
     links.resize(wires());
+    forget_paths();
+  }
+  void forget_paths() {
     domains.clear();
+    examples.clear();
+  }
+
+  /// Between devices of a node.
+  template <class Visit>
+  void each_wire_inside(int node, Visit visit) const {
+    const auto [first, last] = nodes[node];
+    for (DeviceId from = first; from < last; ++from)
+      for (const EdgeId& e : boost::make_iterator_range(boost::out_edges(static_cast<Vertex>(from), graph))) {
+        const auto to = static_cast<DeviceId>(boost::target(e, graph));
+        if (to >= first && to < last) visit(from - first, to - first, graph[e]);
+      }
+  }
+  /// What a node is inside: devices and wires by their numbers in it.
+  std::vector<std::int64_t> inside(int node) const {
+    const auto [first, last] = nodes[node];
+    std::vector<std::int64_t> shape{last - first};
+    for (DeviceId d = first; d < last; ++d) shape.push_back(static_cast<std::int64_t>(devices[d].kind));
+    const LinkId first_wire = first_wire_of(node);
+    each_wire_inside(node, [&](DeviceId from, DeviceId to, const Edge& edge) {
+      const auto wire = static_cast<std::size_t>(edge.wire);
+      shape.insert(shape.end(), {from, to, edge.wire - first_wire, edge.weight, static_cast<std::int64_t>(kinds[wire]), up[wire]});
+    });
+    return shape;
+  }
+  LinkId first_wire_of(int node) const {
+    LinkId least = std::numeric_limits<LinkId>::max();
+    each_wire_inside(node, [&least](DeviceId, DeviceId, const Edge& edge) { least = std::min(least, edge.wire); });
+    return least;
+  }
+
+  /// Paths inside nodes that are wired alike are the same, but for the numbers: found in the first of them only.
+  struct Example {
+    int node = 0;
+    DeviceId devices_on = 0;  // from its numbers to those of the node that it is an example for
+    LinkId wires_on = 0;
+  };
+  std::vector<Example> examples;  // by node, once asked for
+  const Example& example_of(int node) {
+    static constexpr Example whole{-1, 0, 0};
+    if (node < 0) return whole;
+    if (examples.empty()) {
+      std::map<std::vector<std::int64_t>, int> known;
+      for (std::size_t n = 0; n < nodes.size(); ++n) {
+        const auto here = static_cast<int>(n);
+        const int first = known.try_emplace(inside(here), here).first->second;
+        examples.push_back({first, nodes[n].first - nodes[first].first, first_wire_of(here) - first_wire_of(first)});
+      }
+    }
+    return examples[node];
   }
 
   /// Everything, or the devices of one node, with the wires between them.
@@ -105,12 +158,9 @@ struct DeviceGraph::Impl {
     const auto [first, last] = nodes[node];
     d.first = first;
     d.graph = Graph(static_cast<std::size_t>(last - first));
-    for (DeviceId from = first; from < last; ++from)
-      for (const EdgeId& e : boost::make_iterator_range(boost::out_edges(static_cast<Vertex>(from), graph))) {
-        const auto to = static_cast<DeviceId>(boost::target(e, graph));
-        if (to >= first && to < last)
-          boost::add_edge(static_cast<Vertex>(from - first), static_cast<Vertex>(to - first), graph[e], d.graph);
-      }
+    each_wire_inside(node, [&d](DeviceId from, DeviceId to, const Edge& edge) {
+      boost::add_edge(static_cast<Vertex>(from), static_cast<Vertex>(to), edge, d.graph);
+    });
     return d;
   }
 
@@ -131,13 +181,15 @@ struct DeviceGraph::Impl {
     return d.paths.try_emplace({from, path_class}, g, static_cast<Vertex>(from - d.first), usable).first->second;
   }
 
-  /// Appends the shortest path within the domain of a node; false where there is none.
+  /// Appends the shortest path within a node, or anywhere; false where there is none.
   bool shortest(int node, DeviceId from, DeviceId to, PathClass path_class, std::vector<LinkId>& wires) {
-    const ShortestPaths& found = paths(node, from, path_class);
-    const DeviceId first = domain(node).first;
+    const Example& example = example_of(node);
+    const ShortestPaths& found = paths(example.node, from - example.devices_on, path_class);
+    const DeviceId first = domain(example.node).first + example.devices_on;
     if (found.cost[to - first] == kUnreached) return false;
     const auto begin = static_cast<std::ptrdiff_t>(wires.size());
-    for (DeviceId at = to; at != from; at = ends[wires.back()].from) wires.push_back(found.in[at - first]);
+    for (DeviceId at = to; at != from; at = ends[wires.back()].from)
+      wires.push_back(found.in[at - first] + example.wires_on);
     std::reverse(wires.begin() + begin, wires.end());
     return true;
   }
@@ -185,7 +237,7 @@ DeviceId DeviceGraph::add(Device device) {
   }
   impl_->devices.push_back(std::move(device));
   boost::add_vertex(impl_->graph);
-  impl_->domains.clear();
+  impl_->forget_paths();
   return id;
 }
 
@@ -298,16 +350,16 @@ std::optional<std::vector<LinkId>> DeviceGraph::path(DeviceId from, DeviceId to,
 }
 
 std::optional<std::int64_t> DeviceGraph::cost(DeviceId from, DeviceId to) {
-  const int node = impl_->common_node(from, to);
-  const ShortestPaths& paths = impl_->paths(node, from, PathClass::automatic);
-  const std::int64_t cost = paths.cost[to - impl_->domain(node).first];
+  const Impl::Example& example = impl_->example_of(impl_->common_node(from, to));
+  const ShortestPaths& paths = impl_->paths(example.node, from - example.devices_on, PathClass::automatic);
+  const std::int64_t cost = paths.cost[to - example.devices_on - impl_->domain(example.node).first];
   return cost == kUnreached ? std::nullopt : std::optional(cost);
 }
 
 void DeviceGraph::set_up(LinkId link, bool up) {
   if (!is_wire(link)) return;
   impl_->up.at(static_cast<std::size_t>(link)) = up ? 1 : 0;
-  impl_->domains.clear();
+  impl_->forget_paths();
 }
 bool DeviceGraph::is_up(LinkId link) const { return !is_wire(link) || impl_->up[link] != 0; }
 

@@ -69,7 +69,7 @@ DeviceId Routing::socket_of(DeviceId id) {
   return known != kNotAsked ? known : known = nearest(id, DeviceKind::cpu);
 }
 
-void Routing::use(PathLeg& leg, LinkId link, float weight) const {
+void Routing::use(PathLeg& leg, LinkId link, double weight) const {
   if (link < 0) return;
   for (LinkUse& known : leg.links)
     if (known.link == link) {
@@ -146,7 +146,7 @@ bool Routing::add_striped_leg(Path& path, const NetworkEnd& from, const NetworkE
   leg.links.clear();
   for (const PathLeg& stripe : stripes.legs) {
     leg.latency = std::max(leg.latency, stripe.latency);
-    for (const LinkUse& link : stripe.links) use(leg, link.link, link.weight / static_cast<float>(stripes.legs.size()));
+    for (const LinkUse& link : stripe.links) use(leg, link.link, link.weight / static_cast<double>(stripes.legs.size()));
   }
   path.legs.push_back(std::move(leg));
   return true;
@@ -183,8 +183,8 @@ void Routing::add_copies(Path& path, DeviceId cpu) {
   const DeviceGraph::Host host = graph_.host(cpu);
   if (copies == 0 || (host.copies < 0 && host.memory < 0)) return;
   PathLeg leg{fmt::format("{} cop{} by the CPU", copies, copies == 1 ? "y" : "ies"), {}, {}, {}};
-  use(leg, host.copies, static_cast<float>(copies));
-  use(leg, host.memory, static_cast<float>(2 * copies));  // each byte is read and written
+  use(leg, host.copies, copies);
+  use(leg, host.memory, 2 * copies);  // each byte is read and written
   path.legs.push_back(std::move(leg));
 }
 

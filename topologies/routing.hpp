@@ -79,7 +79,7 @@ class Routing {
   const std::vector<DeviceId>& own_hcas(DeviceId);
   std::vector<DeviceId> nearest_all(DeviceId, DeviceKind);
   void add_copies(Path&, DeviceId cpu);
-  void use(PathLeg&, LinkId, float weight = 1) const;
+  void use(PathLeg&, LinkId, double weight = 1) const;
   Path within_node(DeviceId from, DeviceId to, PathClass);
   Path between_nodes(DeviceId from, DeviceId to, PathClass);
   Path any_path(DeviceId from, DeviceId to, PathClass);

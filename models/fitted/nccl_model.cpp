@@ -104,8 +104,8 @@ std::vector<NcclCurve> curves_of(const NcclModel& model, NcclOperation operation
   return halves ? any : curves_with_hops(any, 2);
 }
 
-NcclCost cost_by(const char* name, const NcclProtocol& p, Bytes wire) {
-  return {p.time(wire), p.startup, p.rate, name, wire, false, LinkKind::nvlink};
+NcclCost cost_by(const char* name, const NcclProtocol& p, Bytes wire, LinkKind links) {
+  return {p.time(wire), p.startup, p.rate, name, wire, false, links};
 }
 
 /// A send goes to one peer (the start-up of two GPUs), but no byte of it stays at home as half of a two-GPU all-to-all
@@ -125,13 +125,14 @@ NcclCost cost_in_node(const NcclModel& model, const NcclCall& call, int gpus) {
   const NcclInSwitch& in_switch = model.in_switch;
   const bool switched = call.operation == NcclOperation::all_reduce && call.in_switch && in_switch.from_gpus > 0 &&
                         gpus >= in_switch.from_gpus;
-  NcclCost best = cost_by("Simple", curve.simple, wire);
+  NcclCost best = cost_by("Simple", curve.simple, wire, model.link_kind);
   if (switched) {
-    best = cost_by("NVLS", in_switch.nvls, nccl_in_switch_wire(call.size, gpus));
+    best = cost_by("NVLS", in_switch.nvls, nccl_in_switch_wire(call.size, gpus), model.link_kind);
     best.in_switch = true;
   }
   if (curve.ll128_until.value > 0 && call.size > curve.ll128_until) return best;
-  for (const NcclCost& other : {cost_by("LL128", curve.ll128, wire), cost_by("LL", curve.ll, wire)})
+  for (const NcclCost& other :
+       {cost_by("LL128", curve.ll128, wire, model.link_kind), cost_by("LL", curve.ll, wire, model.link_kind)})
     if (other.time <= best.time) best = other;
   return best;
 }
@@ -227,11 +228,7 @@ NcclCost nccl_cost(const NcclModel& model, const NcclCall& call) {
     const NcclCurve one = curve_at(curves_of(model, measured_like(call.operation)), 1);
     return {one.ll.startup, one.ll.startup, BytesPerSecond{0}, "copy", Bytes{0}, false, model.link_kind};
   }
-  if (call.nodes == 1) {
-    NcclCost cost = cost_in_node(model, call, call.gpus);
-    cost.limited_by = model.link_kind;
-    return cost;
-  }
+  if (call.nodes == 1) return cost_in_node(model, call, call.gpus);
   if (call.network.value <= 0)
     throw UserError(fmt::format("{} between {} nodes: no rate of the network", name_of(call.operation), call.nodes));
   return cost_between_nodes(model, call);

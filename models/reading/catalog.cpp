@@ -28,26 +28,24 @@ bool is_file_reference(const std::string& name) {
   return name.ends_with(".yaml") || name.ends_with(".yml") || name.ends_with(".json");
 }
 
-/// Where files are looked for that `reference` names: beside the one that it stands in (an override comes from no file:
-/// in the working directory).
-fs::path folder_beside(const Node& reference) {
-  return reference.place.line == 0 || !reference.place.file ? fs::path()
-                                                            : fs::path(*reference.place.file).parent_path();
+/// Where files are looked for that are named there: beside the file (an override comes from none: in the working
+/// directory).
+fs::path folder_beside(const Place& place) {
+  return place.line == 0 || !place.file ? fs::path() : fs::path(*place.file).parent_path();
 }
 
-/// Of a name that the catalog has not: is it a file's, without what it ends with?
-void refuse_half_a_file_name(std::string_view kind, const Node& reference) {
+/// Of a name that the catalog has not: is it a file's, without what it ends with? It is looked for beside `where`.
+void refuse_half_a_file_name(std::string_view kind, std::string_view name, const Place& where) {
   std::error_code ignored;
   for (const char* extension : {".yaml", ".yml", ".json"})
-    if (const std::string file = reference.scalar + extension;
-        !reference.scalar.empty() && fs::is_regular_file(folder_beside(reference) / file, ignored))
-      fail(reference.place,
-           fmt::format("unknown {} \"{}\"; did you mean \"{}\", the file beside?", kind, reference.scalar, file));
+    if (const std::string file = std::string(name) + extension;
+        !name.empty() && fs::is_regular_file(folder_beside(where) / file, ignored))
+      fail(where, fmt::format("unknown {} \"{}\"; did you mean \"{}\", the file beside?", kind, name, file));
 }
 
 /// An entry in a file of its own.
 Node file_entry(std::string_view kind, const Node& reference) {
-  const fs::path file = folder_beside(reference) / reference.scalar;
+  const fs::path file = folder_beside(reference.place) / reference.scalar;
   std::error_code ignored;
   if (!fs::is_regular_file(file, ignored))
     fail(reference.place, fmt::format("{}: no such file (a {} of its own)", file.string(), kind));
@@ -68,7 +66,6 @@ Node on_base(const Catalog& catalog, std::string_view kind, const Node& referenc
   };
   if (reference.kind == Node::Kind::scalar) {
     const bool file = is_file_reference(reference.scalar);
-    if (!file && !catalog.has(kind, reference.scalar)) refuse_half_a_file_name(kind, reference);
     const Node entry = file ? file_entry(kind, reference) : catalog.entry(kind, reference.scalar, reference.place);
     const Node* base = entry.find("base");
     return base ? lay(entry, *base) : entry;
@@ -151,15 +148,13 @@ std::vector<std::string> Catalog::names(std::string_view kind) const {
   return found;
 }
 
-bool Catalog::has(std::string_view kind, std::string_view name) const {
-  const std::vector<std::string> known = names(kind);
-  return std::any_of(known.begin(), known.end(), [&](const auto& n) { return same_name(n, name); });
-}
-
 Node Catalog::entry(std::string_view kind, std::string_view name, const Place& where) const {
   const std::vector<std::string> known = names(kind);
   const auto it = std::find_if(known.begin(), known.end(), [&](const auto& n) { return same_name(n, name); });
-  if (it == known.end()) fail(where, fmt::format("unknown {} \"{}\"{}", kind, name, hint(name, known)));
+  if (it == known.end()) {
+    refuse_half_a_file_name(kind, name, where);
+    fail(where, fmt::format("unknown {} \"{}\"{}", kind, name, hint(name, known)));
+  }
   fs::path file = root_ / folder_of(kind) / (*it + ".yaml");
   std::error_code ignored;
   if (!fs::exists(file, ignored)) file.replace_extension(".json");

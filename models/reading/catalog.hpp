@@ -19,7 +19,6 @@ class Catalog {
   explicit Catalog(std::filesystem::path root);
 
   std::vector<std::string> names(std::string_view kind) const;  ///< sorted
-  bool has(std::string_view kind, std::string_view name) const;
   /// The entry as a document. Throws UserError at `where` naming the nearest entry. '-' and '_' are the same in names.
   Node entry(std::string_view kind, std::string_view name, const Place& where) const;
   /// A scalar is the name of an entry, or of a file beside the one that it stands in (.yaml, .json); a map stands for

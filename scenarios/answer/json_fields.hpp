@@ -1,6 +1,9 @@
 #pragma once
+#include <any>
 #include <concepts>
+#include <cstddef>
 #include <functional>
+#include <memory>
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
@@ -18,24 +21,59 @@ struct FieldRow {
   std::string when;  ///< the key is there only then; "": always
 };
 
-/// JSON of single values, compiled in fields.cpp: including this header does not include the JSON library.
-namespace json_access {
-using Json = nlohmann::ordered_json;
+/// JSON of the values of one type.
+struct JsonCodec {
+  void (*write)(const void* value, nlohmann::ordered_json&) = nullptr;
+  void (*read)(const nlohmann::ordered_json&, void* value) = nullptr;
+  /// "text", "true|false", the unit or "number"; of a map "{key: unit}".
+  std::string (*type_words)(const std::string& unit) = nullptr;
+};
+/// Compiled in json_fields.cpp for each type of value: including this header does not include the JSON library.
 template <class V>
-void put(Json& object, const std::string& key, const V&);
-template <class V>
-void get(const Json& object, const std::string& key, V&);
-Json& put_object(Json& object, const std::string& key);
-Json& put_list(Json& object, const std::string& key);
-Json& append_object(Json& list);
-bool has(const Json& object, const std::string& key);
-const Json& at(const Json& object, const std::string& key);
-std::size_t size(const Json& list);
-const Json& item(const Json& list, std::size_t);
-/// "text", "true|false", the unit or "number"; of a map "{key: unit}".
-template <class V>
-std::string type_words(const std::string& unit);
-}  // namespace json_access
+const JsonCodec& json_codec();
+
+/// The fields of any type, by address: the part of JsonFields that is compiled once for all types.
+class FieldTable {
+ public:
+  using Json = nlohmann::ordered_json;
+  /// The way from an object to its member.
+  class Access {
+   public:
+    Access(bool optional, bool computed) : is_optional(optional), is_computed(computed) {}
+    virtual ~Access() = default;
+    /// The member, nullptr where it is an absent optional. `kept` holds one that is computed.
+    virtual const void* find(const void* owner, std::any& kept) const = 0;
+    /// The member to be read into; an absent optional is made. Not for computed ones.
+    virtual void* make(void* owner) const = 0;
+    const bool is_optional, is_computed;
+  };
+  /// How to reach the elements of a std::vector.
+  struct Elements {
+    std::size_t (*size)(const void*) = nullptr;
+    const void* (*at)(const void*, std::size_t) = nullptr;
+    void* (*append)(void*) = nullptr;
+  };
+  /// A row of the table.
+  class Field;
+
+  void add_value(const char* key, const char* unit, const JsonCodec&, std::unique_ptr<Access>, const char* words);
+  void add_object(const char* key, std::unique_ptr<Access>, FieldTable, const char* words);
+  void add_list(const char* key, const Elements&, std::unique_ptr<Access>, FieldTable, const char* words);
+  void add_inlined(std::unique_ptr<Access>, FieldTable);
+  void when(std::function<bool(const void* owner)> present, const char* words);
+
+  void write(const void* owner, Json& object) const;
+  void read(const Json& object, void* owner) const;
+  std::vector<FieldRow> rows(const std::string& prefix) const;
+
+ private:
+  struct Entry {
+    std::shared_ptr<const Field> field;                        ///< tables are copied, their fields do not change
+    std::function<bool(const void* owner)> present = nullptr;  ///< none: always
+    std::string when = "";
+  };
+  std::vector<Entry> entries_;
+};
 
 /// A quantity, such as Seconds, is written as its value in SI units.
 template <class V>
@@ -50,187 +88,107 @@ concept QuantityValue = requires(V v) {
 /// written, but not read.
 template <class T>
 class JsonFields {
-  using Json = json_access::Json;
-
  public:
-  using Present = std::function<bool(const T&)>;
-
   /// A number, text, truth value, or map of numbers; an optional one is null where there is none.
   template <class Get>
-  JsonFields& value(std::string key, std::string unit, Get get, std::string words);
+  JsonFields& value(const char* key, const char* unit, Get get, const char* words) {
+    table_.add_value(key, unit, codec<Value<Get>>(), std::make_unique<Way<Get, Whole>>(get), words);
+    return *this;
+  }
   /// An object of its own; an optional one is absent where there is none.
   template <class Get, class M>
-  JsonFields& object(std::string key, Get get, JsonFields<M> fields, std::string words);
+  JsonFields& object(const char* key, Get get, JsonFields<M> fields, const char* words) {
+    table_.add_object(key, std::make_unique<Way<Get, Held>>(get), std::move(fields.table_), words);
+    return *this;
+  }
   /// An object of fields that are members of T itself.
-  JsonFields& object(std::string key, JsonFields<T> fields, std::string words) {
-    return object(std::move(key), std::identity{}, std::move(fields), std::move(words));
+  JsonFields& object(const char* key, JsonFields<T> fields, const char* words) {
+    return object(key, std::identity{}, std::move(fields), words);
   }
   /// An array of objects; an optional one is absent where there is none.
   template <class Get, class E>
-  JsonFields& list(std::string key, Get get, JsonFields<E> fields, std::string words);
+  JsonFields& list(const char* key, Get get, JsonFields<E> fields, const char* words) {
+    table_.add_list(key, elements<E>, std::make_unique<Way<Get, Held>>(get), std::move(fields.table_), words);
+    return *this;
+  }
   /// The keys of a member, directly in this object. Where they may be absent, the first of them tells.
   template <class Get, class M>
-  JsonFields& inlined(Get get, JsonFields<M> fields);
+  JsonFields& inlined(Get get, JsonFields<M> fields) {
+    table_.add_inlined(std::make_unique<Way<Get, Held>>(get), std::move(fields.table_));
+    return *this;
+  }
   /// The field before is present only where `present`; `words` say when that is.
-  JsonFields& when(Present present, std::string words) {
-    entries_.back().present = std::move(present);
-    entries_.back().when = std::move(words);
+  JsonFields& when(bool (*present)(const T&), const char* words) {
+    table_.when([present](const void* owner) { return present(*static_cast<const T*>(owner)); }, words);
     return *this;
   }
 
-  void write(const T&, Json& object) const;
-  void read(const Json& object, T&) const;
+  void write(const T& t, nlohmann::ordered_json& object) const { table_.write(&t, object); }
+  void read(const nlohmann::ordered_json& object, T& t) const { table_.read(object, &t); }
   /// With `prefix` before each path.
-  std::vector<FieldRow> rows(const std::string& prefix = "") const;
-  const std::string& first_key() const { return entries_.front().key; }
+  std::vector<FieldRow> rows(const std::string& prefix = "") const { return table_.rows(prefix); }
 
  private:
-  struct Entry {
-    std::string key;
-    std::function<void(const T&, Json&)> write;
-    std::function<void(const Json&, T&)> read;  ///< none: computed from other fields
-    std::function<std::vector<FieldRow>(const std::string& prefix)> rows;
-    Present present = nullptr;  ///< none: always
-    std::string when = "";
-  };
-  std::vector<Entry> entries_;
+  template <class>
+  friend class JsonFields;
+  FieldTable table_;
 
-  template <class V>
-  struct Inner {  // of an optional: what it holds
-    using Type = V;
-    static constexpr bool optional = false;
-    static const V& of(const V& v) { return v; }
-    static V& make(V& v) { return v; }
-  };
-  template <class V>
-  struct Inner<std::optional<V>> {
-    using Type = V;
-    static constexpr bool optional = true;
-    static const V& of(const std::optional<V>& v) { return *v; }
-    static V& make(std::optional<V>& v) { return v.emplace(); }
-  };
   template <class Get>
   using Value = std::remove_cvref_t<std::invoke_result_t<Get, const T&>>;
-  /// Where T's member is an optional, the fields are present where it is.
-  template <class Get>
-  static Present presence(Get get) {
-    if constexpr (Inner<Value<Get>>::optional)
-      return [get](const T& t) { return std::invoke(get, t).has_value(); };
-    else
-      return nullptr;
-  }
-};
 
-template <class T>
-template <class Get>
-JsonFields<T>& JsonFields<T>::value(std::string key, std::string unit, Get get, std::string words) {
-  using V = Value<Get>;
-  Entry entry{key, nullptr, nullptr, nullptr};
-  entry.write = [key, get](const T& t, Json& object) {
-    if constexpr (QuantityValue<V>)
-      json_access::put(object, key, std::invoke(get, t).value);
-    else
-      json_access::put(object, key, std::invoke(get, t));
-  };
-  if constexpr (std::is_lvalue_reference_v<std::invoke_result_t<Get, T&>>)
-    entry.read = [key, get](const Json& object, T& t) {
-      if constexpr (QuantityValue<V>)
-        json_access::get(object, key, std::invoke(get, t).value);
-      else
-        json_access::get(object, key, std::invoke(get, t));
-    };
-  std::string type;
-  if constexpr (QuantityValue<V>)
-    type = json_access::type_words<double>(unit);
-  else
-    type = json_access::type_words<V>(unit);
-  entry.rows = [key, type, words = std::move(words)](const std::string& prefix) {
-    return std::vector<FieldRow>{{prefix + key, type, words, ""}};
-  };
-  entries_.push_back(std::move(entry));
-  return *this;
-}
-
-template <class T>
-template <class Get, class M>
-JsonFields<T>& JsonFields<T>::object(std::string key, Get get, JsonFields<M> fields, std::string words) {
-  Entry entry{key, nullptr, nullptr, nullptr, presence(get)};
-  entry.write = [key, get, fields](const T& t, Json& object) {
-    fields.write(Inner<Value<Get>>::of(std::invoke(get, t)), json_access::put_object(object, key));
-  };
-  entry.read = [key, get, fields](const Json& object, T& t) {
-    fields.read(json_access::at(object, key), Inner<Value<Get>>::make(std::invoke(get, t)));
-  };
-  entry.rows = [key, fields = std::move(fields), words = std::move(words)](const std::string& prefix) {
-    std::vector<FieldRow> rows{{prefix + key, "object", words, ""}};
-    for (FieldRow& row : fields.rows(prefix + key + ".")) rows.push_back(std::move(row));
-    return rows;
-  };
-  entries_.push_back(std::move(entry));
-  return *this;
-}
-
-template <class T>
-template <class Get, class E>
-JsonFields<T>& JsonFields<T>::list(std::string key, Get get, JsonFields<E> fields, std::string words) {
-  Entry entry{key, nullptr, nullptr, nullptr, presence(get)};
-  entry.write = [key, get, fields](const T& t, Json& object) {
-    Json& items = json_access::put_list(object, key);
-    const auto& all = std::invoke(get, t);  // may be a temporary
-    for (const E& item : Inner<Value<Get>>::of(all)) fields.write(item, json_access::append_object(items));
-  };
-  if constexpr (std::is_lvalue_reference_v<std::invoke_result_t<Get, T&>>)
-    entry.read = [key, get, fields](const Json& object, T& t) {
-      const Json& items = json_access::at(object, key);
-      auto& all = Inner<Value<Get>>::make(std::invoke(get, t));
-      for (std::size_t i = 0; i < json_access::size(items); ++i)
-        fields.read(json_access::item(items, i), all.emplace_back());
-    };
-  entry.rows = [key, fields = std::move(fields), words = std::move(words)](const std::string& prefix) {
-    std::vector<FieldRow> rows{{prefix + key, "list", words, ""}};
-    for (FieldRow& row : fields.rows(prefix + key + "[].")) rows.push_back(std::move(row));
-    return rows;
-  };
-  entries_.push_back(std::move(entry));
-  return *this;
-}
-
-template <class T>
-template <class Get, class M>
-JsonFields<T>& JsonFields<T>::inlined(Get get, JsonFields<M> fields) {
-  Entry entry{fields.first_key(), nullptr, nullptr, nullptr, presence(get)};
-  entry.write = [get, fields](const T& t, Json& object) {
-    fields.write(Inner<Value<Get>>::of(std::invoke(get, t)), object);
-  };
-  entry.read = [get, fields](const Json& object, T& t) {
-    fields.read(object, Inner<Value<Get>>::make(std::invoke(get, t)));
-  };
-  entry.rows = [fields = std::move(fields)](const std::string& prefix) { return fields.rows(prefix); };
-  entries_.push_back(std::move(entry));
-  return *this;
-}
-
-template <class T>
-void JsonFields<T>::write(const T& t, Json& object) const {
-  for (const Entry& entry : entries_)
-    if (!entry.present || entry.present(t)) entry.write(t, object);
-}
-
-template <class T>
-void JsonFields<T>::read(const Json& object, T& t) const {
-  for (const Entry& entry : entries_)
-    if (entry.read && (!entry.present || json_access::has(object, entry.key))) entry.read(object, t);
-}
-
-template <class T>
-std::vector<FieldRow> JsonFields<T>::rows(const std::string& prefix) const {
-  std::vector<FieldRow> all;
-  for (const Entry& entry : entries_)
-    for (FieldRow& row : entry.rows(prefix)) {
-      if (!entry.when.empty()) row.when = row.when.empty() ? entry.when : entry.when + "; " + row.when;
-      all.push_back(std::move(row));
+  template <class V>
+  static const JsonCodec& codec() {
+    if constexpr (QuantityValue<V>) {
+      static_assert(std::is_standard_layout_v<V> && sizeof(V) == sizeof(double));  // its address is its value's
+      return json_codec<double>();
+    } else {
+      return json_codec<V>();
     }
-  return all;
-}
+  }
+  template <class E>
+  static constexpr FieldTable::Elements elements{
+      [](const void* all) { return static_cast<const std::vector<E>*>(all)->size(); },
+      [](const void* all, std::size_t i) -> const void* { return &(*static_cast<const std::vector<E>*>(all))[i]; },
+      [](void* all) -> void* { return &static_cast<std::vector<E>*>(all)->emplace_back(); }};
+
+  /// A member as it is.
+  template <class V>
+  struct Whole {
+    static constexpr bool optional = false;
+    static const void* find(const V& v) { return &v; }
+    static void* make(V& v) { return &v; }
+  };
+  /// What an optional member holds.
+  template <class V>
+  struct Held : Whole<V> {};
+  template <class V>
+  struct Held<std::optional<V>> {
+    static constexpr bool optional = true;
+    static const void* find(const std::optional<V>& v) { return v ? &*v : nullptr; }
+    static void* make(std::optional<V>& v) { return &v.emplace(); }
+  };
+  template <class Get, template <class> class Part>
+  class Way final : public FieldTable::Access {
+    using V = Value<Get>;
+    static constexpr bool stored = std::is_lvalue_reference_v<std::invoke_result_t<Get, T&>>;
+    Get get_;
+
+   public:
+    explicit Way(Get get) : Access(Part<V>::optional, !stored), get_(get) {}
+    const void* find(const void* owner, std::any& kept) const override {
+      const T& t = *static_cast<const T*>(owner);
+      if constexpr (stored)
+        return Part<V>::find(std::invoke(get_, t));
+      else
+        return Part<V>::find(kept.emplace<V>(std::invoke(get_, t)));
+    }
+    void* make(void* owner) const override {
+      if constexpr (stored)
+        return Part<V>::make(std::invoke(get_, *static_cast<T*>(owner)));
+      else
+        return nullptr;
+    }
+  };
+};
 
 }  // namespace trainyard

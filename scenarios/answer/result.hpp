@@ -45,6 +45,8 @@ struct WhatIf {
 struct Result {
   std::string scenario;
   double step_time = 0;
+  /// Where steps differ: half the width of the 95 % confidence interval of their mean, s. None of one step alone.
+  std::optional<double> step_time_interval;
   double training_steps = 0, training_time = 0;  ///< of the whole training; 0 where its length is not given
   struct Measured {
     double step_time = 0;  ///< of one device, given by the scenario: compute was measured; 0: modelled
@@ -127,6 +129,8 @@ struct Result {
   std::uint64_t operations = 0, messages = 0;
   std::uint64_t late_by_look_ahead = 0;
   int ranks = 0;
+  int simulated_ranks = 0;
+  std::string unfolded;  ///< why every rank was simulated
   struct AllReduce {
     std::string algorithm, fidelity;
     int channels = 1;

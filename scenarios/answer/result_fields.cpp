@@ -186,6 +186,9 @@ JsonFields<Result> common_fields() {
   return JsonFields<R>()
       .value("scenario", "", &R::scenario, "name of the scenario")
       .value("step_time_s", "s", &R::step_time, "time of one training step")
+      .value("step_time_ci95_s", "s", &R::step_time_interval,
+             "half the width of the 95 % confidence interval of step_time_s, by batch means")
+      .when([](const R& r) { return r.step_time_interval.has_value(); }, "where steps differ from each other")
       .value("samples_per_s", "1/s", &R::samples_per_s, "training samples a second, all GPUs together")
       .value("tokens_per_s", "1/s", &R::tokens_per_s, "tokens a second, all GPUs together")
       .when(tokens, "of networks whose samples are sequences")
@@ -233,9 +236,9 @@ JsonFields<Result> common_fields() {
       .object("fold",
               JsonFields<R>()
                   .value("ranks", "", &R::ranks, "ranks of the plan")
-                  .value(
-                      "classes", "", [](const R& r) { return r.ranks; }, "ranks that were simulated"),
-              "folding of equal ranks")
+                  .value("classes", "", &R::simulated_ranks, "ranks that were simulated, each for those that are alike")
+                  .value("unfolded", "", &R::unfolded, "why every rank was simulated; empty: they were folded"),
+              "folding of ranks that are alike")
       .value("events", "", &R::operations, "operations simulated")
       .value("messages", "", &R::messages, "messages simulated")
       .value("late_by_look_ahead", "", &R::late_by_look_ahead,
@@ -272,7 +275,7 @@ const JsonFields<Result>& result_fields() {
           .when([](const R& r) { return r.replicas.used(); }, "with delayed gradients, local SGD or gossip")
           .value("steps_looked_at", "", &R::steps, "simulated steps that the figures are means of")
           .when(several, "where one step does not tell")
-          .value("warm_steps", "", &R::warm_steps, "steps simulated before them")
+          .value("warm_steps", "", &R::warm_steps, "steps simulated before them: warm-up")
           .when(several, "where one step does not tell")
           .value("training_steps", "", &R::training_steps, "steps of the whole training")
           .when(trains, "with plan.training")

@@ -2,6 +2,7 @@
 
 #include "scenarios/answer/json_fields.hpp"
 #include "scenarios/answer/result.hpp"
+#include "sim/json_text.hpp"
 
 namespace trainyard {
 
@@ -20,18 +21,18 @@ Result result_from_json(const json& j) {
   return result;
 }
 
-std::string to_text(const Result& result) { return to_json(result).dump(); }
-Result result_from_text(const std::string& text) { return result_from_json(json::parse(text)); }
+std::string to_text(const Result& result) { return json_text(to_json(result)); }
+Result result_from_text(const std::string& text) { return result_from_json(parse_json(text)); }
 
 std::string to_text(const Explanation& explanation) {
   ordered_json j = ordered_json::object();
   explanation_fields().write(explanation, j);
-  return j.dump();
+  return json_text(j);
 }
 
 Explanation explanation_from_text(const std::string& text) {
   Explanation explanation;
-  explanation_fields().read(ordered_json::parse(text), explanation);
+  explanation_fields().read(parse_ordered_json(text), explanation);
   return explanation;
 }
 

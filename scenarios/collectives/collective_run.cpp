@@ -11,6 +11,8 @@
 #include "scenarios/collectives/switch_actors.hpp"
 #include "sim/error.hpp"
 #include "sim/executor/simulation.hpp"
+#include "sim/folding/folded_machine.hpp"
+#include "sim/list_program.hpp"
 #include "sim/observers/traffic.hpp"
 #include "sim/observers/values.hpp"
 #include "sim/process/child.hpp"
@@ -94,7 +96,7 @@ std::vector<GroupRun> place_groups(const ClusterMachine& machine, const Collecti
       for (const Actor member : group) nodes.push_back(machine.spec().node_of_gpu(member));
       CollectiveSettings& settings = run.options.settings;
       settings.place(nodes);
-      settings.flow = std::make_shared<ModelledFlow>(modelled_flow(settings, group));
+      settings.flow = std::make_shared<ModelledFlow>(modelled_flow(o.operation, settings, group));
     }
     if (collective.switches == SwitchKind::none || o.options.settings.fidelity != Fidelity::messages) continue;
     SwitchActors switches = switch_actors(machine, collective.switches, group);
@@ -104,25 +106,84 @@ std::vector<GroupRun> place_groups(const ClusterMachine& machine, const Collecti
   return runs;
 }
 
-/// The groups must outlive the run.
-Programs programs_of(const ClusterMachine& machine, const std::vector<GroupRun>& groups, const CollectiveRunOptions& o,
-                     Names& names) {
-  Programs programs;
-  for (const GroupRun& group : groups) {
-    const Collective& collective =
-        find_collective(o.operation, o.algorithm, {0, o.ranks, &group.options.settings}, place_of(o.operation));
-    for (std::size_t i = 0; i < group.actors.size(); ++i) {
-      const auto actor = static_cast<std::size_t>(group.actors[i]);
-      if (programs.size() <= actor) programs.resize(actor + 1);
-      if (programs[actor])
-        throw UserError(fmt::format("{} is in two groups: they would wait for each other on its one stream",
-                                    machine.actor_name(group.actors[i])));
-      programs[actor] =
-          collective_program(collective, {static_cast<int>(i), o.ranks}, group.options, names, group.actors);
+/// The programs of all members of all groups; other actors do nothing.
+class GroupPrograms : public ProgramSource {
+ public:
+  /// The groups must outlive the programs.
+  GroupPrograms(const ClusterMachine& machine, const std::vector<GroupRun>& groups, const CollectiveRunOptions& o,
+                Names& names)
+      : groups_(groups), ranks_(o.ranks), names_(names) {
+    for (std::size_t g = 0; g < groups.size(); ++g) {
+      const CollectiveSettings& settings = groups[g].options.settings;
+      collective_ = &find_collective(o.operation, o.algorithm, {0, o.ranks, &settings}, place_of(o.operation));
+      for (std::size_t i = 0; i < groups[g].actors.size(); ++i) {
+        const Actor actor = groups[g].actors[i];
+        if (actors() <= actor) members_.resize(position(actor) + 1);
+        if (members_[position(actor)].group >= 0)
+          throw UserError(fmt::format("{} is in two groups: they would wait for each other on its one stream",
+                                      machine.actor_name(actor)));
+        members_[position(actor)] = {static_cast<int>(g), static_cast<int>(i)};
+      }
     }
   }
-  return programs;
-}
+
+  Actor actors() const override { return static_cast<Actor>(members_.size()); }
+
+  ActorOutline outline(Actor actor) const override {
+    const Member& me = members_[position(actor)];
+    ActorOutline outline;
+    if (me.group < 0) return outline;
+    const GroupRun& group = groups_[me.group];
+    const CollectiveSettings& settings = group.options.settings;
+    const GroupPlace place{me.index, ranks_, &settings};
+    outline.text = 1 + (settings.fidelity == Fidelity::modelled ? 0 : role_of(*collective_, place));
+    if (settings.fidelity != Fidelity::messages)
+      outline.meetings.push_back(
+          {static_cast<Tag>(group.actors.front()) << (32 - kMeetingBits), settings.flow.get(), 0});
+    if (settings.fidelity != Fidelity::modelled)
+      for (const int peer : peers_of(*collective_, place)) outline.slots.push_back(group.actors[peer]);
+    return outline;
+  }
+
+  std::unique_ptr<Program> program(Actor actor) const override {
+    const Member& me = members_[position(actor)];
+    if (me.group < 0) return std::make_unique<ListProgram>(std::vector<Op>{});
+    const GroupRun& group = groups_[me.group];
+    return collective_program(*collective_, {me.index, ranks_}, group.options, names_, group.actors);
+  }
+  Programs all() const {
+    Programs programs;
+    for (Actor actor = 0; actor < actors(); ++actor) programs.push_back(program(actor));
+    return programs;
+  }
+
+ private:
+  struct Member {
+    int group = -1, index = 0;
+  };
+  const std::vector<GroupRun>& groups_;
+  int ranks_;
+  Names& names_;
+  const Collective* collective_ = nullptr;
+  std::vector<Member> members_;  // by actor
+};
+
+/// Bytes of an actor and of a link, whether they were simulated or stand behind another.
+class TrafficOfAll {
+ public:
+  TrafficOfAll(const Traffic& traffic, const Fold* fold) : traffic_(traffic), fold_(fold) {}
+  double sent(Actor actor) const { return traffic_.sent(seen(actor)).value; }
+  double received(Actor actor) const { return traffic_.received(seen(actor)).value; }
+  double on_link(LinkId link) const {
+    const LinkId of = fold_ ? fold_->class_of_link(link) : link;
+    return of < 0 ? 0 : traffic_.on_link(of).value;
+  }
+
+ private:
+  const Traffic& traffic_;
+  const Fold* fold_;
+  Actor seen(Actor actor) const { return fold_ ? fold_->class_of(actor) : actor; }
+};
 
 void put_values(Values& values, const CollectiveRunOptions& o, const std::vector<Actor>& members) {
   if (o.options.settings.fidelity != Fidelity::messages)
@@ -173,7 +234,7 @@ std::vector<double> result_of(Values& values, const CollectiveRunOptions& o, Act
   }
 }
 
-std::string busiest_device(const ClusterMachine& machine, const Traffic& traffic) {
+std::string busiest_device(const ClusterMachine& machine, const TrafficOfAll& traffic) {
   LinkId most = 0;
   for (LinkId link = 1; link < static_cast<LinkId>(machine.graph().wires().size()); ++link)
     if (traffic.on_link(link) > traffic.on_link(most)) most = link;
@@ -182,6 +243,9 @@ std::string busiest_device(const ClusterMachine& machine, const Traffic& traffic
   const Device& from = devices[end.from];
   return from.kind == DeviceKind::gpu ? from.name : devices[end.to].name;
 }
+
+/// Of an all-to-all-v each member sends as it is said.
+bool amounts_differ(const CollectiveRunOptions& o) { return !o.options.settings.amounts.empty(); }
 
 json to_json(const CollectiveRun& run) {
   return {{"time", run.time},     {"sent", run.sent},         {"received", run.received},     {"total", run.total},
@@ -198,8 +262,19 @@ CollectiveRun run_collective_here(const ClusterSpec& cluster, const CollectiveRu
   const std::vector<Actor>& members = groups.front().actors;
   const auto ranks = static_cast<std::size_t>(o.ranks);
   CollectiveRun run;
-  Programs programs = programs_of(machine, groups, o, names);
-  Traffic traffic(machine.links());
+  const GroupPrograms source(machine, groups, o, names);
+  std::optional<Fold> fold;
+  std::optional<FoldedMachine> folded;
+  const bool times_only = o.values.empty() && !o.watch;
+  const bool has_switches = members.size() > ranks;
+  if (o.folding != Folding::off && times_only && !has_switches && !amounts_differ(o)) {
+    fold.emplace(machine, source);
+    if (!fold->halves()) fold.reset();
+  }
+  if (fold) folded.emplace(machine, *fold);
+  Machine& simulated = folded ? static_cast<Machine&>(*folded) : machine;
+  Programs programs = fold ? fold->programs(source) : source.all();
+  Traffic traffic(simulated.links(), fold ? fold->multiplicity() : Multiplicity{});
   std::vector<Observer*> observers{&traffic};
   Values values;
   std::optional<Snapshots> snapshots;
@@ -209,22 +284,23 @@ CollectiveRun run_collective_here(const ClusterSpec& cluster, const CollectiveRu
     observers.push_back(&values);
   }
   if (o.watch) o.watch(observers, values, machine);
-  const SimulationResult end = run_programs(machine, std::move(programs), {observers});
+  const SimulationResult end = run_programs(simulated, std::move(programs), {observers});
+  const TrafficOfAll of_all(traffic, fold ? &*fold : nullptr);
   run.time = end.end.value;
-  run.messages = end.transfers;
+  run.messages = static_cast<std::uint64_t>(traffic.messages());
   run.total = traffic.total().value;
   for (std::size_t rank = 0; rank < ranks; ++rank) {
-    run.sent.push_back(traffic.sent(members[rank]).value);
-    run.received.push_back(traffic.received(members[rank]).value);
+    run.sent.push_back(of_all.sent(members[rank]));
+    run.received.push_back(of_all.received(members[rank]));
     if (o.values.empty()) continue;
     run.values.push_back(result_of(values, o, members[rank], static_cast<int>(rank)));
     if (!o.options.in_place) run.inputs.push_back(contents(values.buffer(members[rank], kInputBuffer)));
   }
   run.hazards = values.hazards();
   for (std::size_t i = 0; i < machine.links().size(); ++i)
-    if (const double bytes = traffic.on_link(static_cast<LinkId>(i)).value; bytes > 0)
+    if (const double bytes = of_all.on_link(static_cast<LinkId>(i)); bytes > 0)
       run.links[machine.links()[i].name] = bytes;
-  run.busiest_device = busiest_device(machine, traffic);
+  run.busiest_device = busiest_device(machine, of_all);
   return run;
 }
 

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "models/software/stack.hpp"
+#include "sim/folding/fold.hpp"
 #include "strategies/collectives/collective_program.hpp"
 #include "topologies/cluster.hpp"
 
@@ -29,6 +30,8 @@ struct CollectiveRunOptions {
   /// Several groups of `ranks` actors that do it at the same time, instead of `members`. Values are of the first.
   std::vector<std::vector<Actor>> groups;
   bool keep_steps = true;  ///< with values: buffers after every step
+  /// Of times only: members that are alike are simulated once.
+  Folding folding = Folding::automatic;
   SoftwareStack software;  ///< default: none
   /// Called before the run with its parts, by whoever wants to see more of it: adds observers. Where `values` is empty,
   /// it may fill the buffers and have them observe too; hazards are reported then.

@@ -179,23 +179,24 @@ StepPicture step_picture(const StepRun& run, Actor rank) {
   const Scenario& s = run.scenario;
   StepPicture picture;
   const double end = picture.end = run.end.end.value;
+  const Actor actor = run.seen(rank);
   Painter painter(picture, run.names, run.streams);
   for (const OpRecord& r : run.timeline.records())
-    if (r.actor == rank) painter.add(r);
+    if (r.actor == actor) painter.add(r);
   painter.exposed();
-  painter.rest(run.breakdown.parts(rank).bubble.value);
+  painter.rest(run.breakdown.parts(actor).bubble.value);
   painter.close();
 
   double exposed = 0, booked = 0;
   for (const Tone& tone : picture.tones)
     if (tone.exposed) exposed += tone.seconds;
-  for (const auto& [group, seconds] : run.breakdown.parts(rank).exposed) booked += seconds.value;
+  for (const auto& [group, seconds] : run.breakdown.parts(actor).exposed) booked += seconds.value;
   if (std::abs(exposed - booked) > 1e-9 * end)
     throw InternalError(fmt::format("the picture shows {} s of exposed communication, not {} s", exposed, booked));
 
-  picture.memory = run.memory.samples(rank);
+  picture.memory = run.memory.samples(actor);
   picture.capacity = s.cluster.type_of_gpu(rank).gpu.memory_capacity.value;
-  picture.peak = run.memory.peak(rank).value;
+  picture.peak = run.memory.peak(actor).value;
   picture.title = fmt::format("One training step of {}: {}", s.network.name, show(Seconds{end}));
   picture.subtitle = fmt::format(
       "{} × {}{}, {} of {} · seen from rank {}", s.ranks(), s.cluster.type_of_gpu(rank).gpu.name, how_in_words(run),

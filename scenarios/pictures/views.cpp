@@ -62,7 +62,7 @@ Schedule schedule(const Plan& plan, int rank, std::size_t most) {
   Names names;
   const TrainingPrograms programs(plan.training, names);
   const TrainingStreams& streams = programs.streams();
-  const auto program = programs.of(rank);
+  const auto program = programs.program(rank);
   Schedule all;
   for (Op op; program->next(op) == Pull::op; op = Op{}) {
     if (++all.operations > most) continue;

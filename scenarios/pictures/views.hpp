@@ -57,6 +57,23 @@ struct MachineView {
 };
 MachineView machine_view(const Scenario&);
 
+/// Which ranks are simulated once for all that are alike (sim/folding).
+struct FoldView {
+  struct Class {
+    int rank = 0;  ///< the first, which is simulated
+    int size = 1;
+    std::string members;  ///< "0-7, 64-71"
+    std::string device;   ///< of the first
+  };
+  int ranks = 0;
+  std::vector<Class> classes;
+  int links = 0;                     ///< classes of links that messages cross
+  std::vector<std::string> reasons;  ///< what told classes apart first
+  std::string unfolded;              ///< why each rank is simulated; "": they are folded
+};
+FoldView fold_view(const Scenario&);
+
+nlohmann::ordered_json to_json(const FoldView&);
 nlohmann::ordered_json to_json(const Schedule&);
 nlohmann::ordered_json to_json(const std::vector<MeshRank>&);
 nlohmann::ordered_json to_json(const MachineView&);

@@ -109,8 +109,9 @@ void choose_all_reduce(Plan& plan, const Scenario& s) {
   plan.all_reduce.settings.channels = plan.tuned->best().channels;
 }
 
-/// How the groups of a plan communicate; where they are modelled, as the cluster's library does.
-void choose_lanes(Plan& plan, const Scenario& s, const ClusterSpec& cluster) {
+/// How the groups of a plan communicate; where they are modelled, as the cluster's library does (null: not read yet).
+void choose_lanes(Plan& plan, const Scenario& s, const ClusterSpec& cluster,
+                  const std::shared_ptr<const CollectiveModel>& library) {
   TrainingPlan& training = plan.training;
   LaneChoice gradients, others;
   gradients.settings = plan.all_reduce.settings;
@@ -123,7 +124,8 @@ void choose_lanes(Plan& plan, const Scenario& s, const ClusterSpec& cluster) {
   others.settings.fidelity = s.plan.fidelity;
   const bool modelled =
       gradients.settings.fidelity == Fidelity::modelled || others.settings.fidelity == Fidelity::modelled;
-  if (modelled && training.ranks() > 1) gradients.settings.model = others.settings.model = library_model(cluster).model;
+  if (modelled && training.ranks() > 1)
+    gradients.settings.model = others.settings.model = library ? library : library_model(cluster).model;
   std::vector<int> nodes;
   for (int rank = 0; rank < training.ranks(); ++rank) nodes.push_back(cluster.node_of_gpu(rank));
   make_lanes(training, nodes, gradients, others, s.plan.all_reduce.place.file ? s.plan.all_reduce.place : s.plan.place);
@@ -147,7 +149,7 @@ Plan plan(const Scenario& s) {
   divide(training, s);
   add_memory(training, s);
   choose_all_reduce(plan, s);
-  choose_lanes(plan, s, s.cluster);
+  choose_lanes(plan, s, s.cluster, s.plan.library);
   s.plan.mechanism->lay_out(training, {s.precision, s.optimizer, s.software});
   for (const StagePlan& stage : training.stages)
     if (stage.buckets.size() > kMostBuckets) refuse_buckets(s, static_cast<double>(stage.buckets.size()));
@@ -162,7 +164,7 @@ Plan replanned(Plan plan, const Scenario& s, const ClusterSpec& cluster, const S
   plan.training.collective_launch = stack.collective_launch;
   const auto& lanes = plan.training.lanes;
   if (std::any_of(lanes.begin(), lanes.end(), [](const LaneGroups& lane) { return lane.used(); }))
-    choose_lanes(plan, s, cluster);
+    choose_lanes(plan, s, cluster, nullptr);
   return plan;
 }
 

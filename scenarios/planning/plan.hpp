@@ -7,13 +7,23 @@
 
 namespace trainyard {
 
+/// How a run finds the steps that it looks at, where steps differ from each other (see SteadyState).
+struct StepSearch {
+  int unit = 1;        ///< what comes in turns does so again after so many steps
+  int batch = 1;       ///< steps in one value of which the warm-up is told: multiple of `unit`
+  int fewest = 1;      ///< from the first that may be looked at on, before anything is told
+  bool given = false;  ///< as many steps as the scenario says; false: until their mean is known well enough
+  bool warms = true;   ///< further steps of warm-up are looked for; false: those of Plan::warm_steps are all
+};
+
 /// How a scenario is laid out on its cluster, before anything runs.
 struct Plan {
-  TrainingPlan training;        ///< `steps` are those that are looked at
+  TrainingPlan training;  ///< `steps` are those that are looked at; the most of them, of a search until it is enough
   CollectiveChoice all_reduce;  ///< of gradients, with its algorithm
   std::optional<Tuning> tuned;  ///< of that, where the scenario says `auto`
   int warm_steps = 0;           ///< before the steps that are looked at: until all buffers are as full as they stay
-  double compute_scale = 1;     ///< on modelled kernels and host work, so that a step alone takes what was measured
+  std::optional<StepSearch> search;  ///< none: all steps are alike
+  double compute_scale = 1;  ///< on modelled kernels and host work, so that a step alone takes what was measured
 };
 
 /// Lays a scenario out: layers on stages, tasks, buckets, memory, groups and how they communicate, the mechanism's part,

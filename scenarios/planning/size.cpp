@@ -10,10 +10,10 @@ namespace {
 
 // The critical path keeps about 90 bytes an operation: 9 GB.
 constexpr double kMostOperations = 100e6;
-// Routes keep 25 bytes a device for each rank that sends: 8 GB.
-constexpr double kMostRanksTimesDevices = 320e6;
 // Beyond, the clock (in doubles) no longer tells microseconds apart.
 constexpr Seconds kLongest{1e7};
+
+std::string of_steps(int steps) { return steps == 1 ? "a step" : fmt::format("{} steps", steps); }
 
 /// Of one pass of a layer: its kernels, two for each exchange, and from the second micro-batch on, gradients that are
 /// added to those before.
@@ -69,7 +69,7 @@ Seconds longest_step(const Scenario& s, const TrainingPlan& plan, const NodeType
   const Bytes moved = offload.used() ? offload.update + offload.states * 2 +
                                            (plan.gradient_element * 4 + plan.parameter_element * 2) * plan.micro_batches
                                      : Bytes{};
-  return time + s.network.parameters() * (plan.gradient_element * 2 + moved) * plan.ranks() / slowest;
+  return time + s.network.parameters() * (plan.gradient_element * 2 * s.plan.replicas() + moved * plan.ranks()) / slowest;
 }
 
 }  // namespace
@@ -82,29 +82,29 @@ double estimated_operations(const Scenario& s, const Plan& plan, bool fused) {
   return (plan.training.steps + plan.warm_steps) * operations_of_step(s, plan.training, fused);
 }
 
-void require_simulable(const Scenario& s, const Plan& plan) {
-  if (s.prescribed_step.given())
-    throw UserError("plan.step_time: the step is said, and not simulated; leave it out to see inside");
-  double devices = 0;
-  for (const NodeType* type : s.cluster.types())
-    devices = std::max(devices, s.cluster.nodes * (2.0 * std::max(type->gpus, type->hcas) + type->hcas + 2));
-  if (devices * s.ranks() > kMostRanksTimesDevices)
-    fail(s.cluster.place,
-         fmt::format("{} ranks on {} GPUs are too many to simulate one by one", s.ranks(), s.cluster.gpus()));
-  const double operations = estimated_operations(s, plan, true);
-  const int steps = plan.training.steps;
-  const std::string what = steps == 1 ? "a step" : fmt::format("{} steps", steps);
+void require_size(const Scenario& s, const Plan& plan, double part, const std::string& why_unfolded) {
+  const std::string because = why_unfolded.empty() ? "" : fmt::format("; ranks are not folded: {}", why_unfolded);
+  const double operations = part * estimated_operations(s, plan, true);
   if (operations > kMostOperations)
     fail(s.cluster.place,
          fmt::format("{} of about {:.3g} operations; at most {:.3g} are simulated (fewer ranks, steps or "
-                     "micro-batches, or larger buckets)",
-                     what, operations, kMostOperations));
+                     "micro-batches, or larger buckets){}",
+                     of_steps(plan.training.steps), operations, kMostOperations, because));
+}
+
+double steps_of_the_clock(const Scenario& s, const TrainingPlan& plan) {
   Seconds longest;
-  for (const NodeType* type : s.cluster.types())
-    longest = std::max(longest, longest_step(s, plan.training, *type) * steps);
-  if (!(longest <= kLongest))
-    fail(s.cluster.place,
-         fmt::format("{} of up to {:.3g} s; at most {:.3g} s are simulated", what, longest.value, kLongest.value));
+  for (const NodeType* type : s.cluster.types()) longest = std::max(longest, longest_step(s, plan, *type));
+  return kLongest / longest;
+}
+
+void require_simulable(const Scenario& s, const Plan& plan) {
+  if (s.prescribed_step.given())
+    throw UserError("plan.step_time: the step is said, and not simulated; leave it out to see inside");
+  const int steps = plan.training.steps;
+  if (const double most = steps_of_the_clock(s, plan.training); !(steps <= most))
+    fail(s.cluster.place, fmt::format("{} of up to {:.3g} s; at most {:.3g} s are simulated", of_steps(steps),
+                                      kLongest.value * steps / most, kLongest.value));
 }
 
 }  // namespace trainyard

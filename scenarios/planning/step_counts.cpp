@@ -13,18 +13,18 @@ namespace {
 
 // Steps that are looked at of samples that come in batches, where the plan does not say: enough for what comes in turns.
 constexpr int kStepsWithInput = 8;
-// Of stragglers that are drawn, the mean of so many: some 0.5 % off where a step's draws differ by 7 %. Fewer where that
-// would be more operations than this: about a second.
-constexpr int kMostDrawnSteps = 200;
-constexpr double kMostDrawnOperations = 4e5;
+// Of steps that differ from each other, so many at most, and fewer where that would be more operations than these: less
+// than a second, and one or two of workers out of step. Beyond some thousand steps what is not modelled matters more than
+// the mean.
+constexpr int kMostSteps = 2000;
+constexpr double kMostDrawnOperations = 4e5, kMostOutOfStepOperations = 1e6;
+// Steps at least, before anything is told of those that differ: of so few an interval may be small by accident. One of
+// workers out of step is many observations.
+constexpr int kFewestDrawn = 100, kFewestOutOfStep = 20;
 // Steps before those that are looked at: no more operations than these, some ten seconds.
 constexpr double kMostWarmOperations = 4e6;
-
-/// Until all buffers are as full as they stay, and fast workers as far ahead as they may be.
-double steps_to_steady_state(const Scenario& s, const TrainingPlan& plan) {
-  const double warm = s.plan.mechanism->rhythm().warm;
-  return s.input.used() ? std::max(warm, 3.0 + (2 * s.input.prefetch + 1) / plan.micro_batches) : warm;
-}
+// MSER-5 (White 1997) tells the warm-up by means of so many observations, and of so few means nothing.
+constexpr int kObservations = 5, kFewestBatches = 10;
 
 /// After so many steps all stragglers that come and go do so again.
 std::int64_t common_period(const SlowParts& slow) {
@@ -40,21 +40,47 @@ bool drawn(const Straggler& s) {
          s.kind == StragglerKind::exponential_tail;
 }
 
-int steps_by_default(const Scenario& s, const TrainingPlan& plan) {
+bool any_drawn(const SlowParts& slow) { return std::any_of(slow.stragglers.begin(), slow.stragglers.end(), drawn); }
+
+std::int64_t affordable_steps(const Scenario& s, const TrainingPlan& plan) {
+  const double operations = s.plan.mechanism->in_step() ? kMostDrawnOperations : kMostOutOfStepOperations;
+  const double most =
+      std::min({operations / operations_of_step(s, plan), steps_of_the_clock(s, plan), 1.0 * kMostSteps});
+  return static_cast<std::int64_t>(std::max(most, 1.0));
+}
+
+/// Steps in which everything that comes in turns does so.
+std::int64_t unit_of(const Scenario& s, const TrainingPlan& plan) {
+  const std::int64_t turns = s.plan.mechanism->rhythm().turns;
+  if (common_period(s.slow) == 1) return turns;
+  const std::int64_t both = std::lcm(turns, common_period(s.slow));
+  return both <= affordable_steps(s, plan) ? both : turns;
+}
+
+/// The most of a search for enough; the one number of them otherwise.
+int steps_by_default(const Scenario& s, const TrainingPlan& plan, bool differ) {
   const StepRhythm rhythm = s.plan.mechanism->rhythm();
   std::int64_t steps = rhythm.steps > 0 ? rhythm.steps : s.input.used() ? kStepsWithInput : 1, unit = rhythm.turns;
-  if (!s.prescribed_step.given() && steps_differ(s.slow)) {
-    const auto affordable = static_cast<std::int64_t>(
-        std::clamp(kMostDrawnOperations / operations_of_step(s, plan), 1.0, 1.0 * kMostDrawnSteps));
-    const std::vector<Straggler>& all = s.slow.stragglers;
-    if (std::any_of(all.begin(), all.end(), drawn)) steps = std::max(steps, affordable);
-    const std::int64_t period = common_period(s.slow);
-    if (const std::int64_t both = std::lcm(unit, period); both <= affordable)
-      unit = both;
-    else if (period > 1)
-      steps = std::max(steps, affordable);
+  if (!s.prescribed_step.given()) {
+    unit = unit_of(s, plan);
+    if (differ || unit % common_period(s.slow) != 0) steps = std::max(steps, affordable_steps(s, plan));
   }
   return static_cast<int>((steps + unit - 1) / unit * unit);
+}
+
+/// Where workers are not in step, one step of all has an end of a step of each.
+StepSearch search_of(const Scenario& s, const TrainingPlan& plan) {
+  const Mechanism& mechanism = *s.plan.mechanism;
+  const int ends = mechanism.in_step() ? 1 : s.ranks();
+  StepSearch search;
+  search.given = s.plan.steps > 0;
+  search.unit = static_cast<int>(unit_of(s, plan));
+  const auto in_units = [&search](int steps) { return (steps + search.unit - 1) / search.unit * search.unit; };
+  search.batch = in_units((kObservations + ends - 1) / ends);
+  const int tell = kFewestBatches * search.batch;
+  search.fewest = search.given ? plan.steps : in_units(mechanism.in_step() ? kFewestDrawn : kFewestOutOfStep);
+  if (!search.given || mechanism.rhythm().varies) search.fewest = std::max(search.fewest, tell);
+  return search;
 }
 
 /// Steps that the scenario says.
@@ -73,31 +99,32 @@ int checked_steps(const Scenario& s) {
 
 }  // namespace
 
-bool steps_differ(const SlowParts& slow) {
-  return common_period(slow) > 1 || std::any_of(slow.stragglers.begin(), slow.stragglers.end(), drawn);
+double steps_to_steady_state(const Scenario& s, const TrainingPlan& plan) {
+  const double warm = s.plan.mechanism->rhythm().warm;
+  return s.input.used() ? std::max(warm, 3.0 + (2 * s.input.prefetch + 1) / plan.micro_batches) : warm;
 }
 
 void choose_steps(Plan& plan, const Scenario& s) {
-  plan.training.steps = s.plan.steps > 0 ? checked_steps(s) : steps_by_default(s, plan.training);
-  const double wanted = steps_to_steady_state(s, plan.training);
+  TrainingPlan& training = plan.training;
+  const bool differ = !s.prescribed_step.given() && (s.plan.mechanism->rhythm().varies || any_drawn(s.slow));
+  training.steps = s.plan.steps > 0 ? checked_steps(s) : steps_by_default(s, training, differ);
+  const double wanted = steps_to_steady_state(s, training);
   if (wanted > 0)
     plan.warm_steps =
-        static_cast<int>(std::min(wanted, std::max(1.0, kMostWarmOperations / operations_of_step(s, plan.training))));
+        static_cast<int>(std::min(wanted, std::max(1.0, kMostWarmOperations / operations_of_step(s, training))));
+  if (!differ) return;
+  plan.search = search_of(s, training);
+  // A worker's first step has weights that come unasked, and waits for no answers to the one before.
+  if (!s.plan.mechanism->ranks_alike()) plan.warm_steps = std::max(plan.warm_steps, 1);
 }
 
-std::string steps_in_words(const Scenario& s, const Plan& plan) {
-  const int steps = plan.training.steps;
-  const bool differ = steps_differ(s.slow);
-  if (steps == 1 && plan.warm_steps == 0 && !differ) return "";
-  std::string text = fmt::format("{}{} looked at", steps, s.plan.mechanism->in_step() ? "" : " of each worker");
-  if (plan.warm_steps > 0) text += fmt::format(", after {} before", plan.warm_steps);
-  if (const double wanted = steps_to_steady_state(s, plan.training); plan.warm_steps < wanted)
-    text += fmt::format(" ({:.0f} would be sure to reach the staleness bound)", wanted);
-  if (!differ) return text;
-  if (steps == 1)
-    return text + fmt::format(": one draw, no mean; a step has some {:.2g} operations, plan.steps takes more",
-                              operations_of_step(s, plan.training));
-  return text + ", each with draws of its own: the mean of them";
+Plan on_steps(Plan plan, int warm_steps, int steps) {
+  if (!plan.search) return plan;
+  plan.training.steps = plan.search->fewest = steps;
+  plan.warm_steps = warm_steps;
+  plan.search->given = true;
+  plan.search->warms = false;
+  return plan;
 }
 
 }  // namespace trainyard

@@ -1,18 +1,16 @@
 #pragma once
-#include <string>
-
 #include "scenarios/planning/plan.hpp"
 
 namespace trainyard {
 
 /// How many steps are simulated, of a plan that is whole but for that: its `training.steps`, which the scenario may say,
-/// and `warm_steps`. Throws UserError where what comes in turns would be cut.
+/// `warm_steps` and `search`. Throws UserError where what comes in turns would be cut.
 void choose_steps(Plan&, const Scenario&);
 
-/// Do stragglers make steps differ from each other?
-bool steps_differ(const SlowParts&);
+/// Until all buffers are as full as they stay, and fast workers as far ahead as they may be; a plan may afford fewer.
+double steps_to_steady_state(const Scenario&, const TrainingPlan&);
 
-/// "20 looked at, after 51 before"; "" where it is one like all others.
-std::string steps_in_words(const Scenario&, const Plan&);
+/// The plan with the very steps that a run of it has looked at, as its answer says: what is changed is compared on them.
+Plan on_steps(Plan, int warm_steps, int steps);
 
 }  // namespace trainyard

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <utility>
 
 namespace trainyard {
 namespace {
@@ -21,6 +22,29 @@ std::int64_t batch_of(const std::string& key, const Place& place) {
   } catch (const UserError&) {  // said below
   }
   fail(place, fmt::format("{}.table: \"{}\" is no batch; expected a whole number from 1", kWhat, key));
+}
+
+bool same_work(const KernelCall& a, const KernelCall& b) {
+  return a.work.flops == b.work.flops && a.work.bytes == b.work.bytes && a.work.kernel == b.work.kernel;
+}
+
+bool computes_the_same(const Network& a, const Network& b) {
+  const auto same_layer = [](const Layer& one, const Layer& other) {
+    return std::ranges::equal(one.forward, other.forward, same_work) &&
+           std::ranges::equal(one.backward, other.backward, same_work) &&
+           one.parameter_elements() == other.parameter_elements();
+  };
+  return std::ranges::equal(a.layers, b.layers, same_layer);
+}
+
+/// With the model's lengths and options; empty where it cannot have them.
+Network catalogued(ModelChoice model, NetworkEntry entry, Precision precision) {
+  model.entry = std::move(entry);
+  try {
+    return network_of(model, 1, precision);
+  } catch (const UserError&) {
+    return {};
+  }
 }
 
 }  // namespace
@@ -64,6 +88,22 @@ MeasuredSteps read_measured_steps(const Node& node) {
     steps.rows.push_back({batch, time});
   }
   return steps;
+}
+
+void require_steps_of(const MeasuredSteps& steps, const ModelChoice& model, Precision precision,
+                      const Catalog& catalog) {
+  const Network network = network_of(model, 1, precision);
+  const auto refuse = [&steps](const std::string& what) {
+    fail(steps.network_place, fmt::format("{}.network: steps of {}, but the model is {}", kWhat, steps.network, what));
+  };
+  if (!same_name(steps.network, network.name)) refuse(network.name);
+  const std::vector<std::string> known = catalog.names("network");
+  if (std::none_of(known.begin(), known.end(), [&](const auto& name) { return same_name(name, steps.network); }))
+    return;
+  const Network whole = catalogued(model, read_network_entry(catalog.entry("network", steps.network, {})), precision);
+  if (!computes_the_same(network, whole))
+    refuse(fmt::format("another one of that name: {} layers and {:.6g} parameters, not {} and {:.6g}",
+                       network.layers.size(), network.parameters(), whole.layers.size(), whole.parameters()));
 }
 
 }  // namespace trainyard

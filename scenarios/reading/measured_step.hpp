@@ -2,8 +2,7 @@
 #include <string>
 #include <vector>
 
-#include "models/reading/document.hpp"
-#include "sim/units.hpp"
+#include "scenarios/reading/read_network.hpp"
 
 namespace trainyard {
 
@@ -28,5 +27,9 @@ struct MeasuredSteps {
 
 /// Refuses times that are not above 0, batches that do not rise, and a table without a source, each with its place.
 MeasuredSteps read_measured_steps(const Node&);
+
+/// Refuses steps of another network than the model: of another name, or, where the catalog has a network of that name,
+/// one whose kernels compute something else (a GPT-2 of two layers is no GPT-2).
+void require_steps_of(const MeasuredSteps&, const ModelChoice&, Precision, const Catalog&);
 
 }  // namespace trainyard

@@ -31,10 +31,11 @@ struct PlanChoice : StepOptions {
   OffloadChoice offload;
   BucketChoice buckets;
   std::string mechanism_name = kAllReduce;
-  std::shared_ptr<const Mechanism> mechanism;  ///< never null in a scenario that was read
-  CollectiveChoice all_reduce;                 ///< of gradients
-  Fidelity fidelity = Fidelity::messages;      ///< of collectives whose algorithm nobody names
-  int steps = 0;                               ///< that are looked at; 0: not said
+  std::shared_ptr<const Mechanism> mechanism;      ///< never null in a scenario that was read
+  CollectiveChoice all_reduce;                     ///< of gradients
+  Fidelity fidelity = Fidelity::messages;          ///< of collectives whose algorithm nobody names
+  std::shared_ptr<const CollectiveModel> library;  ///< of the cluster, where it was read; null: not, or it has none
+  int steps = 0;                                   ///< that are looked at; 0: not said
   Place place, schedule_place, stages_place, layers_place, zero_place, bucket_place, steps_place;
 
   /// Is the model, or what belongs to it, split in any way?

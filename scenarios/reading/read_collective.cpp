@@ -70,8 +70,7 @@ void check(const CollectiveChoice& choice, const std::string& what, int ranks, C
 
 }  // namespace
 
-void take_library_model(CollectiveChoice& choice, const ClusterSpec& cluster) {
-  const LibraryModel library = library_model(cluster);
+void take_library_model(CollectiveChoice& choice, const LibraryModel& library) {
   choice.settings.fidelity = Fidelity::modelled;
   choice.settings.model = library.model;
   choice.scaled = library.scaled;
@@ -79,7 +78,8 @@ void take_library_model(CollectiveChoice& choice, const ClusterSpec& cluster) {
 }
 
 CollectiveChoice read_collective(const Node* node, const std::string& what, Operation operation,
-                                 const ClusterSpec& cluster, int ranks, CollectiveUse use, int root) {
+                                 const ClusterSpec& cluster, int ranks, CollectiveUse use, int root,
+                                 const LibraryModel* library) {
   CollectiveChoice choice;
   choice.algorithm = &default_collective(operation);
   choice.settings.root = root;
@@ -109,7 +109,7 @@ CollectiveChoice read_collective(const Node* node, const std::string& what, Oper
                                        "and channels",
                                        what));
       name = default_collective(operation).name;
-      take_library_model(choice, cluster);
+      take_library_model(choice, library ? *library : library_model(cluster));
     }
   }
   choice.algorithm = name == "auto" ? nullptr : &collectives(operation).find(name, choice.place);

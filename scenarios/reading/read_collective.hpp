@@ -9,6 +9,8 @@
 
 namespace trainyard {
 
+struct LibraryModel;
+
 /// What a plan says about a collective: its algorithm by name, or `{algorithm, channels, chunk, torus, fidelity}`.
 struct CollectiveChoice {
   const Collective* algorithm = nullptr;  ///< null: `auto`, the fastest of those that can do it (see tune)
@@ -21,12 +23,12 @@ struct CollectiveChoice {
 /// Where a collective is to run: on its own, switches can take part in it.
 enum class CollectiveUse { alone, in_a_step };
 
-/// `node` may be null: all defaults. What depends on the cluster (ranks of a node, its rings) is filled in. Throws
-/// UserError.
+/// `node` may be null: all defaults. What depends on the cluster (ranks of a node, its rings) is filled in; `library`: its
+/// library's model, where that is known already. Throws UserError.
 CollectiveChoice read_collective(const Node* node, const std::string& what, Operation, const ClusterSpec&, int ranks,
-                                 CollectiveUse, int root = 0);
-/// As the cluster's library does it, by its fitted model. Throws UserError for a cluster that has none.
-void take_library_model(CollectiveChoice&, const ClusterSpec&);
+                                 CollectiveUse, int root = 0, const LibraryModel* library = nullptr);
+/// As the cluster's library does it, by its fitted model.
+void take_library_model(CollectiveChoice&, const LibraryModel&);
 
 /// Settings that follow from where the ranks 0 … ranks−1 are.
 void place_on(CollectiveSettings&, const ClusterSpec&, int ranks);

@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <optional>
 
 #include "models/reading/nearest.hpp"
 #include "scenarios/reading/plan_choice.hpp"
@@ -83,26 +84,27 @@ void check_zero_group(PlanChoice& choice, Fields& data_parallel) {
   if (choice.zero_group == replicas) choice.zero_group = 0;
 }
 
-/// As the stack's library does it, where there is a model of that library on these chips.
-Fidelity default_fidelity(const ClusterSpec& cluster, const SoftwareStack& stack) {
-  if (!stack.nccl) return Fidelity::messages;
+/// The stack's library, where there is a model of it on these chips: collectives are then as it does them by default.
+std::optional<LibraryModel> library_of(const ClusterSpec& cluster, const SoftwareStack& stack) {
+  if (!stack.nccl) return std::nullopt;
   try {
-    library_model(cluster);
-    return Fidelity::modelled;
+    return library_model(cluster);
   } catch (const UserError&) {
-    return Fidelity::messages;
+    return std::nullopt;
   }
 }
 
-void read_all_reduce(PlanChoice& choice, Fields& fields, const ClusterSpec& cluster) {
-  choice.all_reduce = read_collective(fields.child("all_reduce"), "plan.data_parallel.all_reduce",
-                                      Operation::all_reduce, cluster, choice.replicas(), CollectiveUse::in_a_step);
+void read_all_reduce(PlanChoice& choice, Fields& fields, const ClusterSpec& cluster,
+                     const std::optional<LibraryModel>& library) {
+  choice.all_reduce =
+      read_collective(fields.child("all_reduce"), "plan.data_parallel.all_reduce", Operation::all_reduce, cluster,
+                      choice.replicas(), CollectiveUse::in_a_step, 0, library ? &*library : nullptr);
   if (fields.has("all_reduce")) return;
   choice.all_reduce.settings.fidelity = choice.fidelity;
   const Mesh& mesh = choice.mesh;
   const bool one = mesh.tensor * mesh.context * mesh.pipeline * mesh.data == 1;
   if (choice.fidelity == Fidelity::modelled && !one && choice.mechanism->all_reduces())
-    take_library_model(choice.all_reduce, cluster);
+    take_library_model(choice.all_reduce, library ? *library : library_model(cluster));
 }
 
 void read_buckets(PlanChoice& choice, Fields& fields, const SoftwareStack& stack) {
@@ -129,9 +131,11 @@ void read_data_parallel(PlanChoice& choice, Fields& plan, Fields& fields, const 
   check_zero_group(choice, fields);
   read_offload(choice, fields, cluster, stack);
   mechanism->settle(fields, {cluster, choice.mesh, choice.splits_model()});
-  choice.fidelity = parse_fidelity(
-      plan.choice("collectives", {"messages", "flows", "modelled"}, name_of(default_fidelity(cluster, stack))));
-  read_all_reduce(choice, fields, cluster);
+  const std::optional<LibraryModel> library = library_of(cluster, stack);
+  choice.fidelity = parse_fidelity(plan.choice("collectives", {"messages", "flows", "modelled"},
+                                               name_of(library ? Fidelity::modelled : Fidelity::messages)));
+  read_all_reduce(choice, fields, cluster, library);
+  choice.library = library ? library->model : choice.all_reduce.settings.model;
   read_buckets(choice, fields, stack);
 }
 

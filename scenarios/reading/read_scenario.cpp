@@ -72,13 +72,11 @@ void read_model(Scenario& s, const Node& model, const Catalog& catalog, Fields& 
                     s.network.name));
 }
 
-void take_measured(Scenario& s, const Node& node) {
+void take_measured(Scenario& s, const Node& node, const Catalog& catalog) {
   if (s.plan.splits_model())
     fail(node.place, "plan.measured_step: of one device that does all; this plan splits the model");
   s.measured = read_measured_steps(node);
-  if (!same_name(s.measured.network, s.network.name))
-    fail(s.measured.network_place, fmt::format("plan.measured_step.network: steps of {}, but the model is {}",
-                                               s.measured.network, s.network.name));
+  require_steps_of(s.measured, s.model, s.precision, catalog);
   if (!s.cluster.others.empty())
     fail(node.place, "plan.measured_step: of one device, but the cluster has several types of nodes");
   if (s.cluster.node.gpu_speed != 1)
@@ -181,7 +179,7 @@ Scenario read(Node document, const std::string& name, const Overrides& overrides
   if (input && s.prescribed_step.given())
     fail(input->place, "input: plan.step_time says how long the step takes; leave one of both out");
   if (faults) read_faults(s, *faults, catalog);
-  if (plan.has("measured_step")) take_measured(s, *plan.child("measured_step"));
+  if (plan.has("measured_step")) take_measured(s, *plan.child("measured_step"), catalog);
   plan.finish();
   s.sources = sources_of(s);
   return s;

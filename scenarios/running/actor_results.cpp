@@ -8,11 +8,14 @@
 namespace trainyard {
 namespace {
 
-/// Sums over many messages differ in their last digits.
-bool same(double a, double b) { return std::abs(a - b) <= 1e-9 * std::max(a, b); }
+/// Sums over many messages differ in their last digits. Of steps that are found by looking some messages are under way at
+/// the beginning and at the end.
+bool same(double a, double b, double within = 1e-9) { return std::abs(a - b) <= within * std::max(a, b); }
+constexpr double kUnderWay = 0.1;
 
-bool alike(const Result::ActorUse& a, const Result::ActorUse& b) {
-  return same(a.memory, b.memory) && same(a.sent, b.sent) && same(a.received, b.received);
+bool alike(const Result::ActorUse& a, const Result::ActorUse& b, bool found) {
+  const double within = found ? kUnderWay : 1e-9;
+  return same(a.memory, b.memory) && same(a.sent, b.sent, within) && same(a.received, b.received, within);
 }
 
 }  // namespace
@@ -20,19 +23,28 @@ bool alike(const Result::ActorUse& a, const Result::ActorUse& b) {
 void book_actors(const StepRun& run, Result& r) {
   if (run.scenario.plan.mechanism->ranks_alike()) return;
   const int ranks = run.plan.ranks();
+  const bool found = run.planned.search.has_value();
   int first = 0;  // of the ranks in the last group
-  for (Actor actor = 0; actor < std::max(ranks, run.traffic.actors()); ++actor) {
-    const double steps = run.plan.steps;
-    Result::ActorUse use{"", 1, run.memory.peak(actor).value, run.traffic.sent(actor).value / steps,
-                         run.traffic.received(actor).value / steps};
+  for (Actor actor = 0; actor < std::max(ranks, run.fold ? 0 : run.traffic.actors()); ++actor) {
+    const bool own = found && actor < ranks && !run.in_step();
+    const double steps = own ? run.window.own_steps(actor) : run.traffic_steps();
+    const Traffic& traffic = run.traffic_of_steps();
+    const Actor seen = run.seen(actor);
+    Result::ActorUse use{"", 1, run.memory.peak(seen).value, traffic.sent(seen).value / steps,
+                         traffic.received(seen).value / steps};
     if (actor >= ranks) {
       use.name = run.machine.top().actor_name(actor);
       if (use.memory + use.sent + use.received > 0) r.actors.push_back(use);
       continue;
     }
-    if (actor > 0 && alike(r.actors.back(), use)) {
-      r.actors.back().count += 1;
-      r.actors.back().name = fmt::format("ranks {}-{}", first, actor);
+    if (actor > 0 && alike(r.actors.back(), use, found)) {
+      Result::ActorUse& all = r.actors.back();
+      ++all.count;
+      if (found) {
+        all.sent += (use.sent - all.sent) / all.count;
+        all.received += (use.received - all.received) / all.count;
+      }
+      all.name = fmt::format("ranks {}-{}", first, actor);
       continue;
     }
     first = actor;

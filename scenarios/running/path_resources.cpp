@@ -21,7 +21,7 @@ std::string resource_of(const StepRun& run, const PathStep& step, const OpRecord
   if (loads && works) return step.resource == "memory" ? "host memory" : "decoding";
   if (step.resource == "memory" && !run.machine.input && run.machine.on_host(record.actor)) return "host memory";
   if (works && record.actor < run.plan.ranks() && record.work.kernel < kKernels)
-    return bound_by_memory(run.machine.cluster.spec().type_of_gpu(record.actor).gpu, record.work) ? "GPU memory"
+    return bound_by_memory(run.machine.cluster.spec().type_of_gpu(run.rank_of(record.actor)).gpu, record.work) ? "GPU memory"
                                                                                                   : "GPU compute";
   if (works) return step.resource == "memory" ? "GPU memory" : "GPU compute";
   if (step.resource == "delay") return kFramework;
@@ -42,8 +42,7 @@ double software_part(const StepRun& run, const PathStep& step, const OpRecord& r
   if (step.resource != "latency") return 0;
   if (is_modelled(record)) return stack.collective_launch.value;
   const bool between_nodes =
-      on_gpu && record.peer >= 0 && record.peer < run.plan.ranks() &&
-      run.machine.cluster.spec().node_of_gpu(record.actor) != run.machine.cluster.spec().node_of_gpu(record.peer);
+      on_gpu && record.peer >= 0 && record.peer < run.plan.ranks() && std::string_view(record.path).starts_with("NET");
   return between_nodes ? stack.network_step.value : 0;
 }
 
@@ -57,7 +56,7 @@ std::vector<PathStep> named_path(const StepRun& run) {
     end = std::clamp(end, run.begin(), run.end_of_steps());
     if (end > begin) path.push_back({id, begin, end, std::move(resource)});
   };
-  for (const PathStep& step : critical_path(run.timeline, run.machine.top().links())) {
+  for (const PathStep& step : critical_path(run.timeline, run.simulated().links(), run.window.last())) {
     const OpRecord& record = run.timeline.records()[step.id - 1];
     const double hardware = std::min(step.end, step.begin + software_part(run, step, record));
     add(step.id, step.begin, hardware, kFramework);

@@ -69,8 +69,8 @@ Result simulate_here(const Scenario& s, const Plan& plan, const SimulateOptions&
   if (!options.trace.empty())
     write_atomically(
         options.trace,
-        chrome_trace(run.timeline, run.memory, run.machine.top(), run.names, run.streams, [&options](Actor actor) {
-          return !options.trace_ranks || (options.trace_ranks->first <= actor && actor <= options.trace_ranks->second);
+        chrome_trace(run.timeline, run.memory, run.simulated(), run.names, run.streams, [&](Actor actor) {
+          return !options.trace_ranks || run.stands_for(actor, options.trace_ranks->first, options.trace_ranks->second);
         }));
   if (options.watch) options.watch(run);
   return r;
@@ -88,7 +88,7 @@ Result simulate(const Scenario& s, const SimulateOptions& options) {
   return simulate(s, plan(s), options);
 }
 
-std::vector<WhatIf> what_if(const Scenario& s, const Plan& plan, double factor, TransportKind transport) {
+std::vector<WhatIf> what_if(const Scenario& s, const Plan& plan, double factor, const SimulateOptions& as) {
   std::vector<std::string> classes = resource_classes_of(s);
   for (const std::string& of_input : resource_classes(s.input.supply)) classes.push_back(of_input);
   ProgressLine progress;
@@ -96,7 +96,8 @@ std::vector<WhatIf> what_if(const Scenario& s, const Plan& plan, double factor, 
   const auto upgraded_run = [&](std::size_t i) {
     SimulateOptions options;
     options.critical_path = false;
-    options.transport = transport;
+    options.transport = as.transport;
+    options.folding = as.folding;
     options.upgrade[classes[i]] = factor;
     return to_text(result_of(StepRun(s, plan, options)));
   };
@@ -119,7 +120,7 @@ Explanation explain(const Scenario& s, const Plan& plan) {
     for (const PathStep& step : named_path(run)) {
       if (step.end <= step.begin) continue;  // of the other steps
       const OpRecord& record = run.timeline.records()[step.id - 1];
-      const PathLine line{step.begin, step.end, run.machine.top().actor_name(record.actor), run.names[record.name],
+      const PathLine line{step.begin, step.end, run.simulated().actor_name(record.actor), run.names[record.name],
                           step.resource};
       PathLine* last = of_run.path.empty() ? nullptr : &of_run.path.back();
       if (last && last->name == line.name && last->actor == line.actor && last->resource == line.resource)

@@ -17,7 +17,8 @@ Result simulate(const Scenario&, const Plan&, const SimulateOptions& = {});
 Result simulate(const Scenario&, const SimulateOptions& = {});
 
 /// Each resource class `factor` times faster, simulated again; side by side on the processors there are.
-std::vector<WhatIf> what_if(const Scenario&, const Plan&, double factor = 2, TransportKind = kDefaultTransport);
+/// Of the options, transport and folding count.
+std::vector<WhatIf> what_if(const Scenario&, const Plan&, double factor = 2, const SimulateOptions& = {});
 
 Explanation explain(const Scenario&, const Plan&);
 

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "sim/executor/simulation.hpp"
+#include "sim/folding/fold.hpp"
 #include "topologies/machines/cluster_machine.hpp"
 
 namespace trainyard {
@@ -24,7 +25,11 @@ struct SimulateOptions {
   std::optional<std::pair<int, int>> trace_ranks;
   /// Called with the run, in its process, once it is over; every operation and change of memory is recorded for it.
   std::function<void(const StepRun&)> watch;
+  /// Another observer of the run, asked for before it begins.
+  std::function<Observer*(const StepRun&)> observe;
   TransportKind transport = kDefaultTransport;
+  Folding folding = Folding::automatic;
+  bool lays_out_only = false;  ///< machine and classes of ranks are made, and nothing runs
   bool progress = false;  ///< a line on the terminal after 2 s
 };
 

@@ -56,8 +56,8 @@ bool is_of_loaders(const StepRun& run, const std::string& group) {
 }
 
 void book_breakdown(const StepRun& run, Actor last, Result& r) {
-  const BreakdownParts parts = run.window.parts(last);
-  const double steps = run.steps();  // out of step, of the worker's own
+  const BreakdownParts parts = run.window.parts(run.seen(last));
+  const double steps = run.window.own_steps(run.seen(last));
   r.breakdown.step_time = run.in_step() ? r.step_time : parts.total.value / steps;
   const auto of = [steps](const auto& map, const char* key) {
     const auto at = map.find(key);
@@ -100,10 +100,10 @@ Result::Breakdown whole_step_of(const StepRun& run, Actor rank, double step_time
 }
 
 Result::StageMemory memory_of(const StepRun& run, Actor rank) {
-  const MemoryUse::ByClass parts = run.memory.parts_at_peak(rank);
+  const MemoryUse::ByClass parts = run.memory.parts_at_peak(run.seen(rank));
   const auto of = [&parts](MemoryClass c) { return parts[static_cast<std::size_t>(c)]; };
   return {rank,
-          run.memory.peak(rank).value,
+          run.memory.peak(run.seen(rank)).value,
           of(MemoryClass::parameters),
           of(MemoryClass::gradients),
           of(MemoryClass::optimizer),
@@ -119,8 +119,10 @@ void book_stages(const Scenario& s, const StepRun& run, Result& r) {
   std::vector<Actor> fullest(static_cast<std::size_t>(mesh.pipeline), -1), last = fullest;
   for (Actor rank = 0; rank < s.ranks(); ++rank) {
     const auto stage = static_cast<std::size_t>(mesh.of(rank).pipeline);
-    if (fullest[stage] < 0 || run.memory.peak(rank) > run.memory.peak(fullest[stage])) fullest[stage] = rank;
-    if (last[stage] < 0 || run.window.end(rank) > run.window.end(last[stage])) last[stage] = rank;
+    const auto peak = [&run](Actor of) { return run.memory.peak(run.seen(of)); };
+    const auto end = [&run](Actor of) { return run.window.end(run.seen(of)); };
+    if (fullest[stage] < 0 || peak(rank) > peak(fullest[stage])) fullest[stage] = rank;
+    if (last[stage] < 0 || end(rank) > end(last[stage])) last[stage] = rank;
   }
   for (std::size_t stage = 0; stage < last.size(); ++stage) {
     int layers = 0;
@@ -135,7 +137,7 @@ struct HeldOnGpu {
   MemoryUse::ByClass parts;
 };
 HeldOnGpu held_on_gpu(const StepRun& run, Actor rank) {
-  HeldOnGpu held{run.memory.peak(rank), run.memory.parts_at_peak(rank)};
+  HeldOnGpu held{run.memory.peak(run.seen(rank)), run.memory.parts_at_peak(run.seen(rank))};
   for (const Actor other : run.machine.others_on(rank)) {
     held.peak += run.memory.peak(other);
     const MemoryUse::ByClass parts = run.memory.parts_at_peak(other);
@@ -171,16 +173,17 @@ void book_memory(const Scenario& s, const StepRun& run, Result& r) {
 
 /// By one actor; with offload by one rank, since the hosts' actors stand for several.
 Bytes most_sent(const StepRun& run) {
-  if (!run.plan.offload.used()) return run.traffic.most_sent();
+  if (!run.plan.offload.used()) return run.traffic_of_steps().most_sent();
   Bytes most;
-  for (Actor rank = 0; rank < run.plan.ranks(); ++rank) most = std::max(most, run.traffic.sent(rank));
+  for (Actor rank = 0; rank < run.plan.ranks(); ++rank)
+    most = std::max(most, run.traffic_of_steps().sent(run.seen(rank)));
   return most;
 }
 
 /// Time of a step of all workers: where they are not in step, of as many steps as there are workers.
 double step_time_of(const StepRun& run) {
   if (run.in_step()) return (run.end_of_steps() - run.begin()) / run.steps();
-  return run.mechanism->step_time(run.plan.steps).value;
+  return (run.window.end() - run.window.begin()).value / run.steps();
 }
 
 void book_training(const Scenario& s, Result& r) {
@@ -190,13 +193,17 @@ void book_training(const Scenario& s, Result& r) {
 }
 
 void book_mechanism(const StepRun& run, Result& r) {
-  const int steps = run.planned.training.steps;
-  r.steps = steps;
-  r.warm_steps = run.planned.warm_steps;
+  r.steps = run.window.steps();
+  r.warm_steps = run.window.warm_steps();
+  if (const auto& state = run.window.state(); state && state->half_width() < HUGE_VAL)
+    r.step_time_interval = state->half_width();
   MechanismFigures figures;
-  run.scenario.plan.mechanism->book(figures, run.plan, steps);
-  run.mechanism->book(
-      figures, [&run](Actor worker) { return run.window.parts(worker); }, steps);
+  run.scenario.plan.mechanism->book(figures, run.plan, r.steps);
+  run.mechanism->book(figures, {.warm = r.warm_steps,
+                                .steps = r.steps,
+                                .found = run.window.state().has_value(),
+                                .parts = [&run](Actor worker) { return run.window.parts(run.seen(worker)); },
+                                .own_steps = [&run](Actor worker) { return run.window.own_steps(run.seen(worker)); }});
   r.servers = figures.servers;
   r.replicas = figures.replicas;
   r.staleness = figures.staleness;
@@ -219,7 +226,7 @@ void book_all_reduce(const Scenario& s, const Plan& plan, Result& r) {
 Result prescribed_result(const Scenario& s) {
   Result r;
   r.scenario = s.name;
-  r.ranks = s.ranks();
+  r.ranks = r.simulated_ranks = s.ranks();
   r.step_time = s.prescribed_step.time.value;
   r.step_time_source = s.prescribed_step.source;
   book_training(s, r);
@@ -231,13 +238,15 @@ Result result_of(const StepRun& run) {
   const Scenario& s = run.scenario;
   Result r;
   r.scenario = s.name;
-  r.ranks = s.ranks();
+  r.ranks = r.simulated_ranks = s.ranks();
   r.step_time = step_time_of(run);
   if (s.measured.given()) r.measured = {s.measured.at(s.micro_batch_size).value, s.measured.source};
   book_training(s, r);
   book_all_reduce(s, run.planned, r);
-  r.operations = run.end.operations;
-  r.messages = run.end.transfers;
+  r.operations = static_cast<std::uint64_t>(run.operations());
+  r.messages = static_cast<std::uint64_t>(run.traffic.messages());
+  r.simulated_ranks = run.simulated_ranks();
+  r.unfolded = run.unfolded;
   r.late_by_look_ahead = run.end.late_by_look_ahead;
   book_rates(s, r);
   book_mechanism(run, r);
@@ -246,10 +255,10 @@ Result result_of(const StepRun& run) {
   book_actors(run, r);
   book_critical_path(run, r);
   if (run.machine.input) book_input(run, r);
-  for (const auto& [kind, bytes] : run.traffic.by_link_kind())
-    r.bytes_by_link_kind[kind] = bytes.value / run.plan.steps;
-  r.bytes_sent_per_rank_max = most_sent(run).value / run.plan.steps;
-  r.bytes_total = run.traffic.total().value / run.plan.steps;
+  for (const auto& [kind, bytes] : run.traffic_of_steps().by_link_kind())
+    r.bytes_by_link_kind[kind] = bytes.value / run.traffic_steps();
+  r.bytes_sent_per_rank_max = most_sent(run).value / run.traffic_steps();
+  r.bytes_total = run.traffic_of_steps().total().value / run.traffic_steps();
   return r;
 }
 

@@ -53,7 +53,7 @@ void book_input(const StepRun& run, Result& r) {
     const BreakdownParts parts = run.breakdown.parts(group.loader);
     if (const auto decode = parts.work.find("decode"); decode != parts.work.end())
       input.decode_busy = std::max(input.decode_busy, decode->second / Seconds{end});
-    input.read += run.traffic.received(group.loader).value / run.plan.steps;
+    input.read += run.traffic_of_steps().received(group.loader).value / run.traffic_steps();
   }
   for (const Bytes held : input_on_hosts(run)) input.host_bytes = std::max(input.host_bytes, held.value);
   input.from_cache = 1 - supply.missed;

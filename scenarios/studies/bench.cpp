@@ -8,6 +8,7 @@
 
 #include "scenarios/answer/json_fields.hpp"
 #include "sim/error.hpp"
+#include "sim/json_text.hpp"
 
 namespace trainyard {
 namespace {
@@ -178,12 +179,12 @@ const JsonFields<BenchRow>& bench_fields() {
 std::string to_text(const BenchRow& row) {
   nlohmann::ordered_json j = nlohmann::ordered_json::object();
   bench_fields().write(row, j);
-  return j.dump();
+  return json_text(j);
 }
 
 BenchRow bench_row_from_text(const std::string& text) {
   BenchRow row;
-  bench_fields().read(nlohmann::ordered_json::parse(text), row);
+  bench_fields().read(parse_ordered_json(text), row);
   return row;
 }
 

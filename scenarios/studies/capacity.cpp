@@ -6,6 +6,7 @@
 #include <functional>
 #include <nlohmann/json.hpp>
 
+#include "scenarios/planning/step_counts.hpp"
 #include "scenarios/running/simulate.hpp"
 #include "sim/executor/simulation.hpp"
 #include "sim/observers/memory_use.hpp"
@@ -43,7 +44,9 @@ Bytes peak_memory(const Scenario& s) {
   if (s.plan.splits_model() || !s.plan.mechanism->all_reduces()) {  // it depends on when the others do what
     SimulateOptions options;
     options.critical_path = false;
-    return Bytes{simulate(s, options).memory.peak};
+    Plan few = plan(s);
+    if (few.search) few = on_steps(few, few.warm_steps, std::min(few.search->fewest, few.training.steps));
+    return Bytes{simulate(s, few, options).memory.peak};
   }
   return peak_memory_alone(s, plan(s).training);
 }
@@ -106,6 +109,7 @@ Capacity capacity(const Scenario& s) {
   room.largest_num_hidden_layers = largest_that_fits(layers.count, [&](std::int64_t n) {
     Overrides overrides;
     for (const std::string& key : layers.keys) overrides.emplace_back("model." + key, fmt::format("{}", n));
+    if (s.measured.given()) overrides.emplace_back("plan.measured_step", "null");  // of the network as it is
     return fits(overrides, &room.largest_parameters);
   });
   return room;

@@ -3,11 +3,13 @@
 #include <fmt/format.h>
 
 #include <cmath>
+#include <map>
 #include <nlohmann/json.hpp>
 
 #include "models/software/checkpoint_state.hpp"
 #include "scenarios/reading/scenario.hpp"
 #include "scenarios/studies/fewer_replicas.hpp"
+#include "sim/json_text.hpp"
 #include "sim/observers/progress.hpp"
 #include "sim/process/child.hpp"
 #include "strategies/failures/checkpoint_interval.hpp"
@@ -54,13 +56,13 @@ CheckpointCost checkpoint_cost(const Scenario& s) {
     }
     const CheckpointPlan plan = transfer_plan(s, cost.bytes);
     const auto simulated = [&](std::size_t which) {
-      if (which == 1) return json{simulate_checkpoint_load(cluster, s.software, plan).value}.dump();
+      if (which == 1) return json_text(json{simulate_checkpoint_load(cluster, s.software, plan).value});
       const CheckpointWrite w = simulate_checkpoint_write(cluster, s.software, plan);
-      return json{w.snapshot.value, w.write.value}.dump();
+      return json_text(json{w.snapshot.value, w.write.value});
     };
     try {
       const std::vector<std::string> texts = in_children(2, processors(), simulated);
-      const json written = json::parse(texts[0]), read = json::parse(texts[1]);
+      const json written = parse_json(texts[0]), read = parse_json(texts[1]);
       snapshot = Seconds{written[0].get<double>()};
       write = Seconds{written[1].get<double>()};
       load = Seconds{read[0].get<double>()};
@@ -75,6 +77,39 @@ CheckpointCost checkpoint_cost(const Scenario& s) {
   return cost;
 }
 
+/// How many asynchronous workers are gone with a node, by node; none where servers are on it, too: these stop all.
+std::vector<int> workers_of_nodes(const Scenario& s) {
+  std::vector<int> workers(static_cast<std::size_t>(s.cluster.nodes));
+  for (int rank = 0; rank < s.ranks(); ++rank) ++workers[static_cast<std::size_t>(s.cluster.node_of_gpu(rank))];
+  for (const int node : s.plan.mechanism->server_nodes()) workers[static_cast<std::size_t>(node)] = 0;
+  return workers;
+}
+
+/// Says of every failure how many asynchronous workers it takes. Those of nodes that are drawn, by their shares.
+void tell_workers(LongRunPlan& plan, const Scenario& s) {
+  const std::vector<int> workers = workers_of_nodes(s);
+  std::map<int, double> shares;
+  for (const int of_node : workers) shares[of_node] += 1.0 / static_cast<double>(workers.size());
+  std::vector<FailingParts> parts;
+  for (FailingParts part : plan.parts) {
+    part.workers = part.name == "worker" ? 1 : 0;
+    if (!part.takes_node) {
+      parts.push_back(part);
+      continue;
+    }
+    for (const auto& [of_node, share] : shares) {
+      FailingParts& some = parts.emplace_back(part);
+      some.workers = of_node;
+      some.count *= share;
+    }
+  }
+  plan.parts = std::move(parts);
+  for (SetFailure& failure : plan.failures)
+    failure.workers = failure.what == "worker"                  ? 1
+                      : failure.takes_node && failure.node >= 0 ? workers[static_cast<std::size_t>(failure.node)]
+                                                                : 0;
+}
+
 LongRunPlan plan_of(const Scenario& s, Seconds step) {
   const FailureChoice& choice = s.failures;
   LongRunPlan plan;
@@ -87,6 +122,7 @@ LongRunPlan plan_of(const Scenario& s, Seconds step) {
   plan.recovery.state_survives = s.plan.zero == ZeroStage::none && plan.replicas > 1;
   plan.parts = choice.parts;
   plan.failures = choice.failures;
+  if (s.plan.mechanism->goes_on_without_some()) tell_workers(plan, s);
   return plan;
 }
 

@@ -7,7 +7,8 @@ namespace trainyard {
 
 struct Scenario;
 
-/// The step of an elastic training with so many of its replicas, on so many nodes fewer.
+/// The step of an elastic training with so many of its replicas, on so many nodes fewer; of asynchronous workers, the time
+/// in which so many of them make as many steps as all did.
 class FewerReplicas {
  public:
   struct Step {

@@ -6,6 +6,7 @@
 
 #include "models/reading/shipped_files.hpp"
 #include "scenarios/running/simulate.hpp"
+#include "sim/json_text.hpp"
 #include "sim/process/child.hpp"
 
 namespace trainyard {
@@ -83,10 +84,11 @@ std::vector<double> predict(const HorovodStudy& study, HorovodReading reading) {
   const std::vector<std::string> times = in_children(study.rows.size(), processors(), [&](std::size_t i) {
     SimulateOptions options;
     options.critical_path = false;
-    return nlohmann::json(simulate_here(horovod_scenario(study, reading, study.rows[i]), options).training_time).dump();
+    return json_text(
+        nlohmann::json(simulate_here(horovod_scenario(study, reading, study.rows[i]), options).training_time));
   });
   std::vector<double> predicted;
-  for (const std::string& time : times) predicted.push_back(nlohmann::json::parse(time));
+  for (const std::string& time : times) predicted.push_back(parse_json(time));
   return predicted;
 }
 

@@ -9,6 +9,7 @@
 #include "scenarios/planning/size.hpp"
 #include "scenarios/studies/failure_study.hpp"
 #include "scenarios/studies/sweep_journal.hpp"
+#include "sim/json_text.hpp"
 #include "sim/process/child.hpp"
 
 namespace trainyard {
@@ -75,7 +76,7 @@ std::string point_key(const Scenario& s, const std::string& stamp) {
 
 /// A point as children and the journal write it: its figures, or {"error": ...}.
 SweepPoint point_from_text(const std::string& text) {
-  const json j = json::parse(text);
+  const json j = parse_json(text);
   if (j.contains("error")) return {true, j.at("error"), ""};
   return {true, "", text};
 }
@@ -98,12 +99,12 @@ Checked check_points(const Sweep& sweep, std::size_t count) {
       } catch (const UserError& e) {
         lines.push_back({e.what(), ""});
       }
-    return lines.dump(-1, ' ', false, json::error_handler_t::replace);
+    return json_text(lines);
   });
   Checked checked{std::vector<std::string>(count), std::vector<std::string>(count), std::vector<char>(count)};
   for (std::size_t part = 0; part < parts; ++part) {
     if (texts[part].empty()) continue;  // interrupted
-    const json lines = json::parse(texts[part]);
+    const json lines = parse_json(texts[part]);
     for (std::size_t i = first(part); i < first(part + 1); ++i) {
       checked.errors[i] = lines.at(i - first(part)).at(0);
       checked.keys[i] = lines.at(i - first(part)).at(1);
@@ -199,7 +200,7 @@ std::vector<SweepPoint> run_sweep(const Sweep& sweep, const SweepOptions& option
       return column_figures(simulate_training(s));
     } catch (
         const UserError& e) {  // found only in the run, such as a deadlock: this point is impossible, not the sweep
-      return json{{"error", e.what()}}.dump(-1, ' ', false, json::error_handler_t::replace);
+      return json_text(json{{"error", e.what()}});
     }
   };
   in_children(open.size(), processors(), simulate_point, [&](std::size_t k, const std::string& text) {

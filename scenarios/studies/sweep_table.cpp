@@ -9,6 +9,7 @@
 #include "scenarios/answer/json_reference.hpp"
 #include "scenarios/studies/sweep.hpp"
 #include "sim/error.hpp"
+#include "sim/json_text.hpp"
 #include "sim/process/output.hpp"
 
 namespace trainyard {
@@ -35,7 +36,7 @@ const ordered_json* find_path(const ordered_json& answer, std::string_view path)
 }
 
 ordered_json figures(const SweepPoint& point) {
-  return point.figures.empty() ? ordered_json::object() : ordered_json::parse(point.figures);
+  return point.figures.empty() ? ordered_json::object() : parse_ordered_json(point.figures);
 }
 
 /// Of the table: in the order of the point that has most of them.
@@ -63,13 +64,14 @@ std::string quoted(const std::string& cell) {
 std::string csv_cell(const ordered_json& value) {
   if (value.is_string()) return quoted(value.get<std::string>());
   if (value.is_number_float()) return exact(value.get<double>());
-  return value.dump();
+  return json_text(value);
 }
 
 }  // namespace
 
 const std::vector<SweepColumn>& sweep_columns() {
   static const std::vector<SweepColumn> columns{{"step_time_s", "step_time_s", false},
+                                                {"step_time_ci95_s", "step_time_ci95_s", false},
                                                 {"samples_per_s", "samples_per_s", false},
                                                 {"tokens_per_s_per_gpu", "tokens_per_s_per_gpu", false},
                                                 {"tflops_per_gpu", "tflops_per_gpu", false},
@@ -99,7 +101,7 @@ std::string column_figures(const Result& result) {
     if (const ordered_json* field = find_path(answer, column.path))
       named[column.name] = field->is_object() ? ordered_json(sum_of(*field)) : *field;
   }
-  return named.dump();
+  return json_text(named);
 }
 
 SweepOrder parse_sweep_order(const std::string& sort, int top) {

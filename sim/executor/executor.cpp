@@ -68,6 +68,7 @@ void Executor::deliver(const std::vector<TimerToken>& timers, const std::vector<
   finish_all();
   failures_.apply_due();
   run_touched();
+  if (*enough_) cancel_all();
 }
 
 /// One number orders by the stream first: transfers are counted from 1, none is 0.
@@ -184,6 +185,11 @@ bool Executor::cancel(Actor actor, Stream index) {
     messages_.withdraw(s);
   streams_.finish(s, Outcome::cancelled);
   return true;
+}
+
+void Executor::cancel_all() {
+  for (Actor actor = 0; actor < table_.actors.end_id(); ++actor)
+    for (const StreamState& s : table_.actors[actor].streams) cancel(actor, s.index);
 }
 
 std::string Executor::deadlock_report() const {

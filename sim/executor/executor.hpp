@@ -27,6 +27,7 @@ class Executor {
   void observe(Observer& observer) { context_.observers.add(observer); }
   void change(const LinkChange&);
   void change(ActorChange);  ///< a run goes on until all that come back have done so, and have ended
+  void end_when(const bool& enough) { enough_ = &enough; }  ///< the run is over then, whatever is under way
 
   void start();
   void tell_observers_the_end() {
@@ -38,8 +39,8 @@ class Executor {
   /// Ends the running operation of a stream (and, of a message, both halves) without its effect. False if none runs.
   bool cancel(Actor, Stream);
 
-  /// All programs but the daemons have ended.
-  bool finished() const { return streams_.finished(); }
+  /// All programs but the daemons have ended, or there is enough.
+  bool finished() const { return *enough_ || streams_.finished(); }
   /// Why nothing moves although operations are left: the cycle of waits, or what each actor waits for.
   std::string deadlock_report() const;
   Seconds now() const { return Seconds{context_.now}; }
@@ -58,6 +59,7 @@ class Executor {
   std::uint64_t late_by_look_ahead() const { return streams_.late_by_look_ahead(); }
 
  private:
+  static constexpr bool kNever = false;
   execution::Context context_;
   execution::ActorTable table_;
   execution::Links links_;
@@ -69,6 +71,7 @@ class Executor {
   execution::Failures failures_;
   execution::LinkRates link_rates_;
   std::vector<LinkChange> link_changes_;
+  const bool* enough_ = &kNever;
   std::vector<std::uint64_t> endings_;  // of one time step: a stream, then a transfer or none, in the order of both
   std::vector<Actor> round_;            // scratch of run_touched
 
@@ -81,6 +84,7 @@ class Executor {
   void advance(Actor);
   void begin(execution::ActorState&, execution::StreamState&);
   void end_transfer(execution::TransferId, Outcome);
+  void cancel_all();
 };
 
 }  // namespace trainyard

@@ -4,9 +4,10 @@
 
 namespace trainyard::execution {
 
-ChannelId Matcher::channel(Actor from, Actor to) {
+ChannelId Matcher::channel(Actor from, Actor to, Program::Way way) {
+  const Actor first = way.from >= 0 ? way.from : from, second = way.from >= 0 ? way.to : to;
   const std::uint64_t key =
-      static_cast<std::uint64_t>(static_cast<std::uint32_t>(from)) << 32 | static_cast<std::uint32_t>(to);
+      static_cast<std::uint64_t>(static_cast<std::uint32_t>(first)) << 32 | static_cast<std::uint32_t>(second);
   const auto [at, is_new] = ids_.try_emplace(key, channels_.end_id());
   if (is_new) {
     channels_.push_back({from, to, {}, {}});

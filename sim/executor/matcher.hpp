@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "sim/executor/ids.hpp"
-#include "sim/op.hpp"
+#include "sim/program.hpp"
 
 namespace trainyard::execution {
 
@@ -29,7 +29,8 @@ class Matcher {
     std::uint32_t packed_ = 0;
   };
 
-  ChannelId channel(Actor from, Actor to);
+  /// Channels between the same two actors are told apart by their ways, where programs say them.
+  ChannelId channel(Actor from, Actor to, Program::Way = {});
   /// The other half, which is taken out; if there is none yet, this one waits.
   std::optional<Poster> send(ChannelId, Tag, Poster);
   std::optional<Poster> recv(ChannelId, Tag, Poster);
@@ -75,7 +76,7 @@ class Matcher {
     Halves sends, recvs;
   };
   IndexedVector<Channel, ChannelId> channels_;
-  std::unordered_map<std::uint64_t, ChannelId> ids_;  // by (sender, receiver)
+  std::unordered_map<std::uint64_t, ChannelId> ids_;  // by (sender, receiver), or by way
   std::unordered_map<Actor, Halves> any_;             // receives from any peer
   std::unordered_map<Actor, std::vector<ChannelId>> into_;
   std::uint64_t posted_ = 0;

@@ -29,7 +29,9 @@ ChannelId Messages::channel(const StreamState& s, bool sending, std::uint16_t sl
   ChannelId& channel = channels_[ChannelSlot{a.first_channel.number() + 2U * slot + (sending ? 0 : 1)}];
   if (!channel) {
     const Actor peer = a.program->slots()[slot];
-    channel = sending ? matcher_.channel(s.actor, peer) : matcher_.channel(peer, s.actor);
+    const Program::Way way = a.program->way(slot, sending);
+    channel = sending ? matcher_.channel(s.actor, peer, way) : matcher_.channel(peer, s.actor, way);
+    if (way.from >= 0) transfers_.set_way(channel, way);
   }
   return channel;
 }

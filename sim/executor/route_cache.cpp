@@ -1,7 +1,8 @@
 #include "sim/executor/route_cache.hpp"
 
 #include <algorithm>
-#include <map>
+
+#include "sim/group_route.hpp"
 
 namespace trainyard::execution {
 namespace {
@@ -22,6 +23,10 @@ const Route& RouteCache::ask(ChannelId channel, PathClass path, Actor from, Acto
   if (!cache.contains(channel)) cache.resize(std::max(position(channel) + 1, cache.size() * 2));
   Entry& entry = cache[channel];
   entry.version = version_;
+  if (const Program::Way* way = ways_.find(channel); way && way->from >= 0) {
+    from = way->from;
+    to = way->to;
+  }
   const Route route = machine_.route(from, to, path);
   entry.current = entry.newest;
   while (entry.current && !same(entry.current->route, route)) entry.current = entry.current->older;
@@ -33,17 +38,15 @@ const Route& RouteCache::find(const GroupFlow& group) {
   Entry& entry = of_groups_[&group];
   if (entry.version == version_) return entry.current->route;
   entry.version = version_;
-  std::map<LinkId, float> uses;
   Route route;
-  for (const GroupFlow::Edge& edge : group.edges) {
-    const Route of_edge = machine_.route(edge.from, edge.to, PathClass::automatic);
-    route.reachable = route.reachable && of_edge.reachable;
-    if (group.by_engines) route.latency = std::max(route.latency, of_edge.latency);
-    for (const LinkUse& use : of_edge.links) uses[use.link] += use.weight * static_cast<float>(edge.weight);
+  if (const Route* known = machine_.group_route(group)) {
+    route = *known;
+  } else {
+    GroupRoute found = route_of_group(machine_, group);
+    route.latency = found.latency;
+    route.reachable = found.reachable;
+    route.links = group_links_.emplace_back(std::move(found.links));
   }
-  std::vector<LinkUse>& links = group_links_.emplace_back();
-  for (const auto& [link, weight] : uses) links.push_back({link, weight});
-  route.links = links;
   add(entry, route);
   return entry.current->route;
 }

@@ -21,8 +21,9 @@ class RouteCache {
     if (cache.contains(channel) && cache[channel].version == version_) return cache[channel].current->route;
     return ask(channel, path, from, to);
   }
-  /// The routes of all edges of a group as one: a link that several of them cross is taken as many times.
   const Route& find(const GroupFlow&);
+  /// The channel's messages are routed between others than its sender and receiver.
+  void set_way(ChannelId channel, Program::Way way) { ways_.grown(channel) = way; }
   /// A link failed or came back: all routes are asked for again.
   void invalidate() { ++version_; }
 
@@ -38,6 +39,7 @@ class RouteCache {
   };
   const Machine& machine_;
   std::array<IndexedVector<Entry, ChannelId>, kPathClasses> by_path_;
+  IndexedVector<Program::Way, ChannelId> ways_;
   std::unordered_map<const GroupFlow*, Entry> of_groups_;
   std::deque<Known> known_;
   std::deque<std::vector<LinkUse>> group_links_;  // that routes of groups refer to

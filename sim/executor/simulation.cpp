@@ -174,6 +174,7 @@ void Simulation::add(Programs programs) {
 void Simulation::observe(Observer& observer) { executor().observe(observer); }
 void Simulation::change(const LinkChange& change) { executor().change(change); }
 void Simulation::change(ActorChange change) { executor().change(std::move(change)); }
+void Simulation::end_when(const bool& enough) { executor().end_when(enough); }
 
 SimulationResult Simulation::run() {
   simgrid::s4u::Engine& simgrid = *simgrid::s4u::Engine::get_instance();
@@ -193,6 +194,7 @@ SimulationResult run_programs(Machine& machine, Programs programs, RunSetup setu
     if (observer) simulation.observe(*observer);
   for (const LinkChange& change : setup.link_changes) simulation.change(change);
   for (ActorChange& change : setup.actor_changes) simulation.change(std::move(change));
+  if (setup.enough) simulation.end_when(*setup.enough);
   return simulation.run();
 }
 

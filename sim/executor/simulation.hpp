@@ -35,7 +35,8 @@ class Simulation {
   void add(Programs);
   void observe(Observer&);
   void change(const LinkChange&);
-  void change(ActorChange);  ///< the run goes on until all actors that come back have done so, and have ended
+  void change(ActorChange);           ///< the run goes on until all actors that come back have done so, and have ended
+  void end_when(const bool& enough);  ///< see RunSetup
 
   /// Until all programs have ended. Throws Deadlock when nothing can go on before.
   SimulationResult run();
@@ -53,6 +54,9 @@ struct RunSetup {
   std::vector<LinkChange> link_changes = {};
   std::vector<ActorChange> actor_changes = {};
   TransportKind transport = kDefaultTransport;
+  /// The run is over as soon as this is true (an observer may set it): what is under way then is cancelled. Null: when
+  /// all programs have ended.
+  const bool* enough = nullptr;
 };
 
 /// Puts a simulation together and runs it to its end: the only one of this process (see `json_in_child`).

@@ -22,6 +22,8 @@ class Transfers {
   auto begin() { return pool_.begin(); }
   auto end() { return pool_.end(); }
 
+  /// The channel's messages are routed between others than its sender and receiver.
+  void set_way(ChannelId channel, Program::Way way) { routes_.set_way(channel, way); }
   /// Of the send or join at the head of a stream.
   TransferId create(const StreamState& sender);
   void release(TransferId id) {

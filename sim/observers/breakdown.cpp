@@ -79,17 +79,25 @@ Actor Breakdown::last(std::size_t actors) const {
 BreakdownParts Breakdown::parts() const { return parts(last()); }
 
 BreakdownParts Breakdown::parts(Actor actor) const {
-  BreakdownParts result;
-  const State* found = actors_.find(actor);
-  if (!found) return result;
-  const State& s = *found;
-  result.total = Seconds{s.end};
-  result.bubble = Seconds{s.bubble};
-  result.other = Seconds{s.other};
+  const std::vector<double> to = booked(actor);
+  return to.empty() ? BreakdownParts{} : parts_between({}, to);
+}
+
+std::vector<double> Breakdown::booked(Actor actor) const {
+  const State* s = actors_.find(actor);
+  if (!s) return {};
+  std::vector<double> numbers{s->end, s->bubble, s->other};
+  numbers.insert(numbers.end(), s->booked, s->booked + names_.groups().size());
+  return numbers;
+}
+
+BreakdownParts Breakdown::parts_between(const std::vector<double>& from, const std::vector<double>& to) const {
+  const auto part = [&](std::size_t i) { return Seconds{i < from.size() ? to[i] - from[i] : to[i]}; };
+  BreakdownParts result{part(0), {}, {}, part(1), part(2)};
   const std::vector<Group>& groups = names_.groups();
-  for (std::size_t g = 0; g < groups.size(); ++g) {
-    auto& part = groups[g].role == Role::work ? result.work : result.exposed;
-    part[groups[g].name] = Seconds{s.booked[g]};
+  for (std::size_t i = 3; i < to.size(); ++i) {
+    const Group& group = groups[i - 3];
+    (group.role == Role::work ? result.work : result.exposed)[group.name] = part(i);
   }
   return result;
 }

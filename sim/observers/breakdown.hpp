@@ -28,6 +28,9 @@ class Breakdown : public Observer {
   /// Of the actor that ended last (the lowest, of several).
   BreakdownParts parts() const;
   BreakdownParts parts(Actor) const;
+  /// The same up to now as plain numbers, to be kept: their differences are the parts of a span of time.
+  std::vector<double> booked(Actor) const;
+  BreakdownParts parts_between(const std::vector<double>& from, const std::vector<double>& to) const;
   /// When its last operation ended; 0 of an actor that had none.
   Seconds end(Actor) const;
   Actor last() const;

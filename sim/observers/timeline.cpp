@@ -76,10 +76,10 @@ void add_message(std::vector<PathStep>& path, OpId id, const OpRecord& r, const 
 
 }  // namespace
 
-std::vector<PathStep> critical_path(const Timeline& timeline, std::span<const Link> links) {
+std::vector<PathStep> critical_path(const Timeline& timeline, std::span<const Link> links, OpId last) {
   const std::vector<OpRecord>& records = timeline.records();
-  OpId at = 0;
-  for (OpId id = 1; id <= records.size(); ++id)
+  OpId at = last <= records.size() ? last : 0;  // it was not recorded
+  for (OpId id = 1; last == 0 && id <= records.size(); ++id)
     if (at == 0 || records[id - 1].ended > records[at - 1].ended ||
         (records[id - 1].ended == records[at - 1].ended && records[id - 1].actor < records[at - 1].actor))
       at = id;

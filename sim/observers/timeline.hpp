@@ -64,9 +64,9 @@ struct PathStep {
   std::string resource;
 };
 
-/// The chain of operations, each of which waited for the one before, from 0 to the end of the run: its length is the
-/// makespan, without gaps. Of several chains, that of the lowest actor. In order of time.
-std::vector<PathStep> critical_path(const Timeline&, std::span<const Link>);
+/// The chain of operations, each of which waited for the one before, from 0 to the end of the run, or of the operation
+/// `last`: its length is the makespan, without gaps. Of several chains, that of the lowest actor. In order of time.
+std::vector<PathStep> critical_path(const Timeline&, std::span<const Link>, OpId last = 0);
 
 /// Seconds of the critical path by resource.
 std::map<std::string, double> by_resource(const std::vector<PathStep>&);

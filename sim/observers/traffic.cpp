@@ -4,12 +4,14 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "sim/error.hpp"
 
 namespace trainyard {
 
-Traffic::Traffic(std::span<const Link> links) : links_(links), on_link_(links.size()) {
+Traffic::Traffic(std::span<const Link> links, Multiplicity multiplicity)
+    : links_(links), on_link_(links.size()), multiplicity_(std::move(multiplicity)) {
   for (const Link& link : links) most_.push_back(link.capacity);
 }
 
@@ -20,24 +22,41 @@ void Traffic::link_changed(LinkId link, BytesPerSecond capacity) {
 
 void Traffic::transferred(const TransferRun& run) {
   const Bytes arrived = run.last_leg ? run.bytes : Bytes{0};  // once a message, however often it is taken up
+  double copies = 1;  // that this one stands for
   if (run.group) {
+    copies = run.group->copies;
     for (const GroupFlow::Edge& edge : run.group->edges) {
       if (edge.from == edge.to) continue;  // work in an actor's own memory
       sent_.grown(edge.from) += arrived * edge.weight;
       received_.grown(edge.to) += arrived * edge.weight;
+      total_ += arrived * edge.weight;
     }
+    for (const GroupFlow::Share& share : run.group->shares) {
+      sent_.grown(share.actor) += arrived * share.sends;
+      received_.grown(share.actor) += arrived * share.receives;
+    }
+    total_ += arrived * (run.group->moved * copies);
   } else {
+    copies = multiplicity_.of_actor(run.from);
     sent_.grown(run.from) += arrived;
     received_.grown(run.to) += arrived;
+    total_ += arrived * copies;
   }
   for (const LinkUse& use : run.route.links) on_link_[use.link] += run.bytes * use.weight;
-  messages_ += run.last ? 1 : 0;
+  messages_ += run.last ? copies : 0;
 }
 
-Bytes Traffic::total() const {
-  Bytes sum;
-  for (const Bytes b : sent_) sum += b;
-  return sum;
+Traffic Traffic::since(const Traffic& before) const {
+  Traffic rest = *this;
+  const auto subtract = [](auto& from, const auto& what) {
+    for (std::size_t i = 0; i < what.size(); ++i) from.data()[i] -= what.data()[i];
+  };
+  subtract(rest.on_link_, before.on_link_);
+  subtract(rest.sent_, before.sent_);
+  subtract(rest.received_, before.received_);
+  rest.messages_ -= before.messages_;
+  rest.total_ -= before.total_;
+  return rest;
 }
 
 Bytes Traffic::most_sent() const {
@@ -48,15 +67,17 @@ Bytes Traffic::most_sent() const {
 
 std::map<std::string, Bytes> Traffic::by_link_kind() const {
   std::map<std::string, Bytes> sums;
-  for (LinkId link = 0; link < on_link_.end_id(); ++link) sums[links_[position(link)].kind] += on_link_[link];
+  for (LinkId link = 0; link < on_link_.end_id(); ++link) sums[links_[position(link)].kind] += on_link_[link] * multiplicity_.of_link(link);
   return sums;
 }
 
 void Traffic::check(Seconds end) const {
-  Bytes arrived;
+  Bytes sent, arrived;
+  for (const Bytes b : sent_) sent += b;
   for (const Bytes b : received_) arrived += b;
-  if (std::abs(arrived.value - total().value) > 1e-9 * total().value)
-    throw InternalError(fmt::format("{} bytes were sent, {} arrived", total().value, arrived.value));
+  const bool counts_both = multiplicity_.actors.empty();  // of groups that stand for several only what is sent
+  if (counts_both && std::abs(arrived.value - sent.value) > 1e-9 * sent.value)
+    throw InternalError(fmt::format("{} bytes were sent, {} arrived", sent.value, arrived.value));
   for (LinkId link = 0; link < on_link_.end_id(); ++link)
     // All that ends within one time step ends at once: a little early.
     if (on_link_[link].value > (most_[link] * (end + Seconds{8 * kSameTime})).value * (1 + 1e-9))

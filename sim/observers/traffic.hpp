@@ -8,11 +8,18 @@
 
 namespace trainyard {
 
+/// How many actors and links each of those that are simulated stands for (sim/folding); empty: each for itself.
+struct Multiplicity {
+  std::vector<double> actors, links;
+  double of_actor(Actor actor) const { return actors.empty() ? 1 : actors[position(actor)]; }
+  double of_link(LinkId link) const { return links.empty() ? 1 : links[position(link)]; }
+};
+
 /// Bytes by link and by actor. Checks them when the run ends.
 class Traffic : public Observer {
  public:
   bool sees_operations() const override { return false; }
-  explicit Traffic(std::span<const Link> links);
+  explicit Traffic(std::span<const Link> links, Multiplicity = {});
   void transferred(const TransferRun&) override;
   void link_changed(LinkId, BytesPerSecond capacity) override;
   void ended(Seconds end) override { check(end); }
@@ -22,10 +29,12 @@ class Traffic : public Observer {
   Actor actors() const { return static_cast<Actor>(std::max(sent_.size(), received_.size())); }
   Bytes sent(Actor actor) const { return of(sent_, actor); }
   Bytes received(Actor actor) const { return of(received_, actor); }
-  std::uint64_t messages() const { return messages_; }
-  Bytes total() const;                                ///< of all messages, each once
+  double messages() const { return messages_; }        ///< of all actors that are stood for
+  Bytes total() const { return total_; }              ///< of all messages, each once
+  /// What has come since then.
+  Traffic since(const Traffic& before) const;
   Bytes most_sent() const;                            ///< by one actor
-  std::map<std::string, Bytes> by_link_kind() const;  ///< link crossings, summed over the links of a kind
+  std::map<std::string, Bytes> by_link_kind() const;  ///< link crossings, summed over all links of a kind
   /// Throws InternalError if more bytes left than arrived, or a link carried more than its capacity over `end`.
   void check(Seconds end) const;
 
@@ -36,7 +45,9 @@ class Traffic : public Observer {
   IndexedVector<BytesPerSecond, LinkId> most_;  // capacity that each link has had
   IndexedVector<Bytes, LinkId> on_link_;
   ByActor sent_, received_;
-  std::uint64_t messages_ = 0;
+  double messages_ = 0;
+  Bytes total_;
+  Multiplicity multiplicity_;
   static Bytes of(const ByActor& bytes, Actor actor) {
     const Bytes* found = bytes.find(actor);
     return found ? *found : Bytes{};

@@ -18,6 +18,7 @@
 #include <optional>
 
 #include "sim/error.hpp"
+#include "sim/json_text.hpp"
 
 namespace trainyard {
 namespace {
@@ -162,7 +163,7 @@ std::string in_child(const std::function<std::string()>& work) {
 }
 
 nlohmann::json json_in_child(const std::function<nlohmann::json()>& work) {
-  return nlohmann::json::parse(in_child([&work] { return work().dump(); }));
+  return parse_json(in_child([&work] { return json_text(work()); }));
 }
 
 int processors() {

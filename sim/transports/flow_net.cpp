@@ -23,7 +23,10 @@ FlowNet::FlowNet(std::span<const Link> links) : unshared_(links.size()) {
 
 FlowId FlowNet::add(std::span<const LinkUse> route, Bytes bytes, BytesPerSecond rate_cap, FlowToken token, double now) {
   const FlowId id = flows_.acquire();
-  if (!place_.contains(id)) place_.push_back(kOut);
+  if (!place_.contains(id)) {
+    place_.push_back(kOut);
+    fixed_.push_back(-1);
+  }
   Flow& flow = flows_[id];
   flow.rate = 0;
   flow.cap = rate_cap.value;
@@ -34,7 +37,7 @@ FlowId FlowNet::add(std::span<const LinkUse> route, Bytes bytes, BytesPerSecond 
   for (const LinkUse& use : route) {
     LinkState& link = links_[use.link];
     const auto hop = static_cast<std::uint32_t>(flow.hops.size());
-    flow.hops.push_back({use.link, use.weight, static_cast<std::uint32_t>(link.flows.size())});
+    flow.hops.push_back({use.link, static_cast<std::uint32_t>(link.flows.size()), use.weight});
     link.flows.push_back({id, hop});
   }
   unshared_flows_.push_back(id);
@@ -122,16 +125,15 @@ void FlowNet::gather_component(LinkId start) {
       Flow& flow = flows_[share.flow];
       if (flow.mark == mark_) continue;
       flow.mark = mark_;
-      flow.fixed = -1;
+      fixed_[share.flow] = -1;
       component_.push_back(share.flow);
       for (const Hop& hop : flow.hops) take_link(hop.link);
     }
 }
 
 void FlowNet::fix(FlowId id, double rate) {
-  Flow& flow = flows_[id];
-  flow.fixed = rate;
-  for (const Hop& hop : flow.hops) {
+  fixed_[id] = rate;
+  for (const Hop& hop : flows_[id].hops) {
     Unshared& link = unshared_[hop.link];
     link.capacity = std::max(0.0, link.capacity - rate * hop.weight);
     link.weights -= hop.weight;
@@ -173,7 +175,7 @@ void FlowNet::share_component(double now) {
       std::push_heap(bottlenecks_.begin(), bottlenecks_.end(), later);
       continue;
     }
-    while (!capped_.empty() && flows_[capped_.back()].fixed >= 0) capped_.pop_back();
+    while (!capped_.empty() && fixed_[capped_.back()] >= 0) capped_.pop_back();
     if (!capped_.empty() && flows_[capped_.back()].cap < share) {
       fix(capped_.back(), flows_[capped_.back()].cap);
       bottlenecks_.push_back({least.share, least.link});  // its share has changed if the flow is one of its own
@@ -181,9 +183,9 @@ void FlowNet::share_component(double now) {
       continue;
     }
     for (const Share& of : links_[least.link].flows)
-      if (flows_[of.flow].fixed < 0) fix(of.flow, share);
+      if (fixed_[of.flow] < 0) fix(of.flow, share);
   }
-  for (const FlowId id : component_) set_rate(id, std::max(0.0, flows_[id].fixed), now);
+  for (const FlowId id : component_) set_rate(id, std::max(0.0, fixed_[id]), now);
 }
 
 void FlowNet::share(double now) {

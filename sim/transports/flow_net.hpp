@@ -34,15 +34,14 @@ class FlowNet {
  private:
   struct Hop {
     LinkId link = 0;
-    float weight = 1;
     std::uint32_t place = 0;  // in the link's list
+    double weight = 1;
   };
   // Thousands of flows that end one by one are taken up from cold memory: each lies in two cache lines, a link in one.
   struct alignas(64) Flow {
     double rate = 0, cap = 0;    // bytes/s; cap 0: none
     double left = 0, since = 0;  // bytes left at that time
     boost::container::small_vector<Hop, 4> hops;
-    double fixed = -1;       // rate found while its component is shared
     std::uint32_t mark = 0;  // component it was last gathered for
     FlowToken token = 0;
   };
@@ -75,6 +74,7 @@ class FlowNet {
   std::vector<FlowId> unshared_flows_;  // added since links were last shared
   std::vector<End> ends_;  // a heap with four below each, by time alone: flows that end together cost no moves
   IndexedVector<std::uint32_t, FlowId> place_;  // of each flow in that heap, or kOut
+  IndexedVector<double, FlowId> fixed_;         // rate found while the flow's component is shared
   std::vector<End> ended_;                      // scratch of collect
   std::uint32_t mark_ = 0;
   // Scratch of sharing:

@@ -107,7 +107,7 @@ struct NativeTransport::Impl {
         throw UserError(
             "transport native: messages are striped over several HCAs, which SimGrid's communications cannot "
             "do; take flow");
-      for (float i = 0; i < use.weight; ++i) path.push_back(link);
+      for (double i = 0; i < use.weight; ++i) path.push_back(link);
     }
     if (flow.cap_link) path.push_back(cap_links[flow.cap_link]->get_impl());
     if (!reusable.empty()) reusable.pop_back();

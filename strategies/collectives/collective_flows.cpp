@@ -84,15 +84,26 @@ RingOrder shifted_ring(const std::vector<int>& node_sizes, int shift) {
   return RingOrder(std::move(order));
 }
 
+/// Every rank to every other one.
+ModelledFlow pairs(const std::vector<Actor>& members) {
+  ModelledFlow flow;
+  flow.ways = std::max(1, static_cast<int>(members.size()) - 1);
+  for (const Actor from : members)
+    for (const Actor to : members)
+      if (from != to) flow.edges.push_back({from, to, 1});
+  return flow;
+}
+
 }  // namespace
 
 /// The rings: those of a node whose GPUs are wired to some of the others only, both ways round; else as many as a node
 /// has ranks (the smallest one), which leave it by another one each.
-ModelledFlow modelled_flow(const CollectiveSettings& settings, const std::vector<Actor>& members) {
+ModelledFlow modelled_flow(Operation operation, const CollectiveSettings& settings, const std::vector<Actor>& members) {
+  if (operation == Operation::all_to_all || operation == Operation::all_to_all_v) return pairs(members);
   ModelledFlow flow;
   const int n = static_cast<int>(members.size());
   const auto add = [&](const Numbering& ring, int weight) {
-    flow.rings += weight;
+    flow.ways += weight;
     for (int at = 0; at < n; ++at)
       flow.edges.push_back({members[ring.member(at)], members[ring.member((at + 1) % n)], weight});
   };
@@ -101,7 +112,7 @@ ModelledFlow modelled_flow(const CollectiveSettings& settings, const std::vector
       add(Numbering::along(ring.order), ring.weight);
       add(Numbering::along(ring.order).reversed(), ring.weight);
     }
-  if (flow.rings > 0) return flow;
+  if (flow.ways > 0) return flow;
   const NodeSpread spread = settings.spread(n);
   const int rings = spread.nodes > 1 ? spread.fewest : 1;
   for (int k = 0; k < rings; ++k)
@@ -140,8 +151,8 @@ LinkKind limit_of(PathClass of_join) {
 ModelledJoin modelled_join(Operation operation, const CollectiveSettings& settings, int ranks, Bytes size) {
   if (!settings.model || !settings.flow) throw InternalError("a modelled collective without a model");
   const ModelledCost cost = settings.model->cost(operation, size, settings.spread(ranks));
-  const int rings = settings.flow->rings;
-  return {cost.wire / rings, to_picoseconds(cost.latency), cost.rate / rings, path_of(cost.limited_by)};
+  const int ways = settings.flow->ways;
+  return {cost.wire / ways, to_picoseconds(cost.latency), cost.rate / ways, path_of(cost.limited_by)};
 }
 
 Ops modelled_ops(Operation operation, Local me, Bytes size) {

@@ -10,12 +10,13 @@ namespace trainyard {
 Ops flow_ops(const Collective&, Local, Bytes);
 
 /// What the settings' model of a library takes: all meet, then one flow goes round a ring (between nodes, round as many
-/// rings as a node has ranks, which leave by another one each), no faster than the model says. Values are not exchanged.
+/// rings as a node has ranks, which leave by another one each; of an all-to-all, between all pairs), no faster than the
+/// model says. Values are not exchanged.
 Ops modelled_ops(Operation, Local, Bytes);
 ModelledJoin modelled_join(Operation, const CollectiveSettings&, int ranks, Bytes);
 /// The links by which the rate of a modelled collective goes. Throws InternalError for `automatic`.
 LinkKind limit_of(PathClass of_join);
-/// Those rings, for programs to name.
-ModelledFlow modelled_flow(const CollectiveSettings&, const std::vector<Actor>& members);
+/// Those rings or pairs, for programs to name.
+ModelledFlow modelled_flow(Operation, const CollectiveSettings&, const std::vector<Actor>& members);
 
 }  // namespace trainyard

@@ -1,3 +1,6 @@
+#include <bit>
+
+#include "sim/hashing.hpp"
 #include "strategies/collectives/collective_flows.hpp"
 
 namespace trainyard {
@@ -30,6 +33,25 @@ Ops collective_ops(const Collective& collective, Local me, Bytes size) {
   const int n = me.group_size();
   if (collective.operation == Operation::reduce && me.index() != 0) co_return;
   co_yield me.divide(collective.operation == Operation::reduce_scatter ? me.block(me.index()) : me.whole(), n);
+}
+
+std::uint64_t role_of(const Collective& collective, GroupPlace place) {
+  if (collective.role) return collective.role(place);
+  constexpr int largest = 256;
+  if (place.size > largest) return static_cast<std::uint64_t>(place.index) + 1;
+  const std::vector<int> peers = peers_of(collective, place);
+  constexpr double size = 1 << 20;
+  Emitter out;
+  const CollectiveCall call;
+  Ops ops = collective_ops(collective, Local(out, place, peers, call, Bytes{size}), Bytes{size});
+  std::uint64_t role = 0;
+  for (const Op* op = nullptr; ops.next(op) == Pull::op;) {
+    const Message& m = op->message;
+    role = hashed({role, static_cast<std::uint64_t>(op->kind), op->stream, m.slot, m.tag, m.steps,
+                   std::bit_cast<std::uint64_t>(m.bytes.value), static_cast<std::uint64_t>(m.mode)});
+    for (const Dep& dep : op->deps) role = hashed({role, dep.stream, dep.count});
+  }
+  return role;
 }
 
 }  // namespace trainyard

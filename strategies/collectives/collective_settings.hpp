@@ -84,7 +84,7 @@ class CollectiveModel {
 };
 /// The ways of a modelled collective.
 struct ModelledFlow : GroupFlow {
-  int rings = 0;  ///< over which its bytes are spread, each with its weight
+  int ways = 0;  ///< edges that leave a rank, each with its weight: its bytes are spread over them
 };
 
 /// What all ranks of a collective know. Every algorithm reads what concerns it.

@@ -12,14 +12,11 @@ namespace trainyard {
 Chunk Chunk::part(int i, int of) const { return parts(i, 1, of); }
 
 Chunk Chunk::parts(int i, int count, int of) const {
-  const int each = ref.count, all = ref.of * of;
-  if (all > 65535)
-    throw UserError(
-        fmt::format("a collective would cut its data into {} parts; at most 65535: use fewer channels or "
-                    "larger chunks",
-                    all));
+  const int each = ref.count;
+  const std::int64_t all = std::int64_t{ref.of} * of;
+  if (all > kMostParts) return {bytes * count / of, {kUncounted, 0, 1, 1}};
   // A range may go round the end of the buffer: see blocks.
-  const int first = all > 0 ? (ref.chunk * of + i * each) % all : 0;
+  const std::int64_t first = all > 0 ? (std::int64_t{ref.chunk} * of + std::int64_t{i} * each) % all : 0;
   return {bytes * count / of,
           {ref.buffer, static_cast<std::uint16_t>(first), static_cast<std::uint16_t>(all),
            static_cast<std::uint16_t>(each * count)}};

@@ -36,8 +36,8 @@ struct ModelledJoin {
 struct Chunk {
   Bytes bytes;
   BufferRef ref;
-  /// Part `i` of `of` near-equal ones. Shares of bytes are real numbers, so that all ranks do the same. Throws UserError
-  /// where the data would be cut into more than 65,535 parts.
+  /// Part `i` of `of` near-equal ones. Shares of bytes are real numbers, so that all ranks do the same. Of more than
+  /// kMostParts only the bytes are known (see kUncounted).
   Chunk part(int i, int of) const;
   /// Parts `i` … `i + count − 1`.
   Chunk parts(int i, int count, int of) const;
@@ -108,7 +108,7 @@ class Local {
   Chunk incoming(int peer) const;
   /// The same place in a copy beside the data, `which` of 1 to 3 (see kScratch).
   static Chunk scratch(Chunk chunk, int which = 1) {
-    chunk.ref.buffer = scratch_of(chunk.ref.buffer, which);
+    if (chunk.ref.buffer != kUncounted) chunk.ref.buffer = scratch_of(chunk.ref.buffer, which);
     return chunk;
   }
 

@@ -8,6 +8,7 @@
 #include "sim/executor/simulation.hpp"
 #include "sim/list_program.hpp"
 #include "sim/observer.hpp"
+#include "strategies/failures/message_op.hpp"
 #include "topologies/machines/storage_machine.hpp"
 
 namespace trainyard {
@@ -18,16 +19,6 @@ struct ShareRoute {
   Actor rank = 0, host = 0, store = 0;
   Bytes bytes;
 };
-
-Op message(Kind kind, std::size_t stream, std::size_t slot, Tag tag, Bytes bytes) {
-  Op op;
-  op.kind = kind;
-  op.stream = static_cast<Stream>(stream);
-  op.message.slot = static_cast<std::uint16_t>(slot);
-  op.message.tag = tag;
-  op.message.bytes = bytes;
-  return op;
-}
 
 /// The socket that a GPU hangs at: the one of the best way.
 DeviceId socket_of(const ClusterMachine& machine, DeviceId gpu) {
@@ -72,13 +63,13 @@ class Actors {
 void add_passage(Actors& actors, const ShareRoute& p, bool write) {
   const Actor from = write ? p.rank : p.store, to = write ? p.store : p.rank;
   const Tag tag = static_cast<Tag>(p.rank) + 1;
-  actors.add(from, message(Kind::send, actors.stream(from), actors.peer(from, p.host), tag, p.bytes));
+  actors.add(from, message_op(Kind::send, actors.stream(from), actors.peer(from, p.host), tag, p.bytes));
   const std::size_t in = actors.stream(p.host);
-  actors.add(p.host, message(Kind::recv, in, actors.peer(p.host, from), tag, p.bytes));
-  Op out = message(Kind::send, actors.stream(p.host), actors.peer(p.host, to), tag, p.bytes);
+  actors.add(p.host, message_op(Kind::recv, in, actors.peer(p.host, from), tag, p.bytes));
+  Op out = message_op(Kind::send, actors.stream(p.host), actors.peer(p.host, to), tag, p.bytes);
   out.deps[0] = {1, static_cast<Stream>(in)};
   actors.add(p.host, out);
-  actors.add(to, message(Kind::recv, actors.stream(to), actors.peer(to, p.host), tag, p.bytes));
+  actors.add(to, message_op(Kind::recv, actors.stream(to), actors.peer(to, p.host), tag, p.bytes));
 }
 
 /// When the last operation of a rank ended: its share has left the GPU.

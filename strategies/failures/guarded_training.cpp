@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "sim/ops.hpp"
+#include "strategies/failures/message_op.hpp"
 
 namespace trainyard {
 namespace {
@@ -34,12 +35,7 @@ Tag gradient_tag(int step, int life) {
 }
 
 Op guarded_message(Kind kind, int stream, int slot, Tag tag, Bytes bytes, Mode mode, TrainingBuffer buffer) {
-  Op op;
-  op.kind = kind;
-  op.stream = static_cast<Stream>(stream);
-  op.message.slot = static_cast<std::uint16_t>(slot);
-  op.message.tag = tag;
-  op.message.bytes = bytes;
+  Op op = message_op(kind, static_cast<std::size_t>(stream), static_cast<std::size_t>(slot), tag, bytes);
   op.message.mode = mode;
   op.effect.action = Action::copy;
   (kind == Kind::send ? op.effect.read : op.effect.write) = {number_of(buffer), 0, 1};
@@ -48,8 +44,8 @@ Op guarded_message(Kind kind, int stream, int slot, Tag tag, Bytes bytes, Mode m
 
 /// A message that says no more than its tag.
 Op guarded_signal(Kind kind, int stream, int slot, Tag tag) {
-  Op op = guarded_message(kind, stream, slot, tag, Bytes{0}, Mode::eager, kStateBuffer);
-  op.effect = {};
+  Op op = message_op(kind, static_cast<std::size_t>(stream), static_cast<std::size_t>(slot), tag, Bytes{0});
+  op.message.mode = Mode::eager;
   return op;
 }
 

@@ -14,8 +14,9 @@ struct SetFailure {
   double after_step = -1;  ///< −1: at the time
   std::string what;        ///< kind of part
   bool takes_node = false;
-  int node = -1;          ///< it stands in; while that is away, nothing of it fails. −1: in none
-  bool survived = false;  ///< see FailingParts
+  int node = -1;    ///< it stands in; while that is away, nothing of it fails. −1: in none
+  int workers = 0;  ///< see FailingParts
+  bool survived = false;
 };
 
 /// What became of a prescribed failure.
@@ -37,6 +38,7 @@ struct CheckpointTimes {
 };
 
 /// What happens after a failure: nothing until it is detected, then the job starts again from the last whole checkpoint.
+/// Of one that takes workers only, these start again; if all are gone, so does the job.
 struct Recovery {
   Seconds detect, restart;
   Seconds repair;   ///< until a node that failed can be used again; 0: never

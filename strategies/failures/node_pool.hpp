@@ -13,6 +13,7 @@ class NodePool {
   NodePool(int nodes, int replicas, int spares) : nodes_(nodes), replicas_(replicas), spares_(spares) {}
 
   bool complete() const { return missing_.empty(); }
+  int missing() const { return static_cast<int>(missing_.size()); }  ///< places that are empty
   /// Nothing is in its place.
   bool is_away(int node) const {
     return node >= 0 && std::find(missing_.begin(), missing_.end(), node) != missing_.end();
@@ -48,7 +49,6 @@ class NodePool {
   int in_repair_ = 0;
   int joining_ = 0;  ///< repaired, and waiting for the end of a step
 
-  int missing() const { return static_cast<int>(missing_.size()); }
   int replicas_without(int nodes) const { return static_cast<int>(std::int64_t{nodes_ - nodes} * replicas_ / nodes_); }
 };
 

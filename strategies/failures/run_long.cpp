@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <deque>
 #include <utility>
 
 #include "sim/error.hpp"
@@ -11,15 +12,16 @@
 #include "strategies/failures/long_run_totals.hpp"
 #include "strategies/failures/node_pool.hpp"
 #include "strategies/failures/saved_work.hpp"
+#include "strategies/failures/stretch.hpp"
 
 namespace trainyard {
 namespace {
 
 /// In the order in which what happens at one time takes effect: a step that ends when something fails has ended.
-enum class EventKind : std::uint8_t { phase_ends, written, repaired, prescribed_failure, fails };
+enum class EventKind : std::uint8_t { phase_ends, written, repaired, workers_return, prescribed_failure, fails };
 struct Event {
   EventKind what = EventKind::phase_ends;
-  std::size_t number = 0;  // of the prescribed failure
+  std::size_t number = 0;  // of the prescribed failure; how many workers
   auto operator<=>(const Event&) const = default;
 };
 
@@ -83,10 +85,14 @@ class LongRun {
   double hopeless_ = 0;  ///< failures since the last progress
   NodePool pool_;
   bool must_load_ = false;  ///< the restart reads a checkpoint
+  Stretch stretch_;         ///< of training
+  // Asynchronous workers:
+  int away_ = 0;                     ///< workers that others go on without
+  std::deque<std::size_t> with_it_;  ///< workers that each missing node had, as they will be back; 0: it stops all
 
   TimerId note(EventKind what, double at, std::size_t number = 0) { return timers_.at(at, {what, number}); }
   double pace() const {
-    const int left = std::max(1, pool_.replicas());
+    const int left = with_it_.empty() && away_ == 0 ? std::max(1, pool_.replicas()) : plan_.replicas - away_;
     if (left == plan_.replicas) return plan_.step.value;
     return plan_.step_with ? plan_.step_with(left).value : plan_.step.value * plan_.replicas / left;
   }
@@ -100,6 +106,8 @@ class LongRun {
         return written();
       case EventKind::repaired:
         return repaired();
+      case EventKind::workers_return:
+        return change_workers(-static_cast<int>(happening.number));
       case EventKind::prescribed_failure:
         return fail_as_said(happening.number);
       case EventKind::fails: {
@@ -108,6 +116,7 @@ class LongRun {
         SetFailure failure;
         failure.what = part.name;
         failure.takes_node = part.takes_node;
+        failure.workers = part.workers;
         failure.survived = part.survived;
         return fail(failure);
       }
@@ -135,7 +144,7 @@ class LongRun {
       const bool cut_short = phase_timed_ || target_ == HUGE_VAL;
       const double left = target_ - work_.steps();
       const double ended = cut_short ? std::min(steps_under_way(), left) : left;
-      work_.done(ended, ended * pace());
+      work_.done(ended, stretch_.time_of(ended, pace()));
     }
     if (phase_timed_) timers_.cancel(phase_timer_);
     phase_timed_ = false;
@@ -175,6 +184,7 @@ class LongRun {
   /// Until so many steps are done; without an end where nothing stops it but failures.
   void train(double until) {
     target_ = until;
+    stretch_.begin(now_);
     if (until < HUGE_VAL) return enter(Phase::training, (until - work_.steps()) * pace());
     phase_ = Phase::training;
     since_ = now_;
@@ -229,7 +239,10 @@ class LongRun {
   }
   double undisturbed_steps() const { return std::min(last_step(), by_steps_.next()); }
 
-  bool can_do_without() const { return plan_.recovery.elastic && pool_.replicas() > 0; }
+  bool can_do_without() const {
+    if (!with_it_.empty()) return std::find(with_it_.begin(), with_it_.end(), std::size_t{0}) == with_it_.end();
+    return plan_.recovery.elastic && pool_.replicas() > 0;
+  }
 
   void checkpoint() {
     if (writing_) {  // of the one before
@@ -256,7 +269,8 @@ class LongRun {
 
   /// Whole ones of this stretch of training, not booked yet.
   double steps_under_way() const {
-    return phase_ == Phase::training ? std::floor((now_ - since_) / pace() * (1 + kEventRounding) + kEventRounding) : 0;
+    return phase_ == Phase::training ? std::floor(stretch_.steps(now_, pace()) * (1 + kEventRounding) + kEventRounding)
+                                     : 0;
   }
   void fail_as_said(std::size_t number) {
     const SetFailure& failure = plan_.failures[number];
@@ -273,13 +287,15 @@ class LongRun {
     fail(failure);
     outcome.lost_steps = result_.lost_steps - lost_steps;
     outcome.lost_work = result_.lost_work - lost_work;
-    outcome.steps = work_.steps() + outcome.lost_steps;
+    outcome.steps = work_.steps() + steps_under_way() + outcome.lost_steps;
   }
 
   void fail(const SetFailure& failure) {
+    const auto& [after, steps, what, takes_node, node, workers, survived] = failure;
     ++result_.failures;
-    ++result_.failures_of[failure.what];
-    if (failure.survived) return stand_still_until_detected();
+    ++result_.failures_of[what];
+    if (survived) return stand_still_until_detected();
+    if (workers > 0 && away_ + workers < plan_.replicas) return lose_workers(takes_node, workers, node);
     if (++hopeless_ > kHopeless && plan_.until.value <= 0)
       throw UserError(
           fmt::format("the training does not get on: {:.0f} failures without a checkpoint, one in {} on average",
@@ -292,10 +308,8 @@ class LongRun {
     if (writing_) timers_.cancel(write_timer_);
     writing_ = false;
     pool_.take_back_waiting();
-    if (failure.takes_node && pool_.lose(failure.node) && plan_.recovery.repair.value > 0)
-      note(EventKind::repaired, now_ + plan_.recovery.repair.value);
-    const bool keeps =
-        plan_.recovery.elastic && plan_.recovery.state_survives && failure.takes_node && can_do_without();
+    if (takes_node && !replace(node) && goes_on_without_some()) with_it_.push_back(0);
+    const bool keeps = plan_.recovery.elastic && plan_.recovery.state_survives && takes_node && can_do_without();
     if (!keeps) fall_back();
     must_load_ |= !keeps;
     enter(Phase::down,
@@ -308,6 +322,34 @@ class LongRun {
     result_.lost_work += leave_training();
     enter(Phase::down, plan_.recovery.detect.value);
   }
+  /// The others go on. Those that are gone start again: on a spare, or when their node is repaired.
+  void lose_workers(bool takes_node, int workers, int node) {
+    change_workers(workers);
+    const auto number = static_cast<std::size_t>(workers);
+    if (takes_node && !replace(node))
+      with_it_.push_back(number);
+    else
+      note(EventKind::workers_return, now_ + plan_.recovery.detect.value + plan_.recovery.restart.value, number);
+  }
+  void change_workers(int more_away) {
+    stretch_.turn(now_, pace());
+    away_ += more_away;
+    if (phase_ != Phase::training || !phase_timed_) return;
+    timers_.cancel(phase_timer_);
+    phase_timer_ = note(EventKind::phase_ends, now_ + std::max(0.0, stretch_.until(target_ - work_.steps(), pace())));
+  }
+  /// A node has failed, and will be repaired. Is there a spare in its place?
+  bool replace(int node) {
+    const int missing = pool_.missing();
+    if (pool_.lose(node) && plan_.recovery.repair.value > 0)
+      note(EventKind::repaired, now_ + plan_.recovery.repair.value);
+    return pool_.missing() == missing;
+  }
+  bool goes_on_without_some() const {
+    const auto takes_workers = [](const auto& part) { return part.workers > 0; };
+    return std::any_of(plan_.parts.begin(), plan_.parts.end(), takes_workers) ||
+           std::any_of(plan_.failures.begin(), plan_.failures.end(), takes_workers);
+  }
 
   void fall_back() {
     const SavedWork::LostWork lost = work_.fall_back();
@@ -317,6 +359,12 @@ class LongRun {
 
   void repaired() {
     if (!pool_.end_repair()) return;
+    if (!with_it_.empty()) {
+      if (with_it_.front() > 0) note(EventKind::workers_return, now_ + plan_.recovery.restart.value, with_it_.front());
+      with_it_.pop_front();
+      pool_.take_back();
+      return go_on_after_repair();
+    }
     const bool training_goes_on = phase_ != Phase::waits_for_node && phase_ != Phase::down;
     if (training_goes_on && pool_.one_makes_whole()) {
       pool_.let_wait();
@@ -324,6 +372,9 @@ class LongRun {
       return;
     }
     pool_.take_back();
+    go_on_after_repair();
+  }
+  void go_on_after_repair() {
     if (phase_ != Phase::waits_for_node || !(pool_.complete() || can_do_without())) return;
     leave();
     go_on();

@@ -15,6 +15,7 @@ class RankRun : public MechanismRun {
   explicit RankRun(const MechanismSite& site) : plan_(site.plan), programs_(site.plan, site.names) {}
 
   Programs programs() override { return programs_.all(); }
+  const ProgramSource* source() const override { return &programs_; }
   std::vector<std::string> streams() const override { return programs_.streams().names(); }
   const PassTables& tables() const override { return programs_.tables(); }
   const TrainingPlan& plan() const override { return plan_; }
@@ -61,10 +62,6 @@ const MechanismKind& chosen_kind(Fields& fields) {
 }
 
 }  // namespace
-
-Seconds MechanismRun::step_time(int) const { throw InternalError("workers are in step: the run tells its time"); }
-
-void MechanismRun::book(MechanismFigures&, const std::function<BreakdownParts(Actor)>&, double) const {}
 
 double Mechanism::operations(const TrainingPlan& plan) const {
   const LaneGroups& lane = plan.lane(Lane::gradients);

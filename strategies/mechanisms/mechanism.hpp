@@ -2,10 +2,12 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "models/reading/registry.hpp"
 #include "models/software/training_memory.hpp"
+#include "sim/folding/outline.hpp"
 #include "sim/observers/breakdown.hpp"
 #include "sim/program.hpp"
 #include "strategies/mechanisms/mechanism_figures.hpp"
@@ -37,8 +39,18 @@ struct StepRhythm {
   int turns = 1;  ///< what happens repeats after so many steps: steps that are looked at are a multiple of it
   std::string turns_reason;  ///< why, of turns > 1
   int steps = 0;             ///< that are looked at where the plan does not say; 0: one
-  double warm = 0;           ///< steps before those: buffers fill, fast workers run ahead
+  double warm = 0;           ///< steps before those at least: buffers fill, fast workers run ahead
   int fewest = 1;            ///< steps below which the plan's own number is refused
+  bool varies = false;       ///< steps differ of themselves: when they are alike on average is found by looking
+};
+
+/// The steps of a run that are looked at, after `warm` others.
+struct StepsLookedAt {
+  int warm = 0;
+  int steps = 1;
+  bool found = false;                          ///< there may be steps after them, too
+  std::function<BreakdownParts(Actor)> parts;  ///< of a worker's time in its own steps among them
+  std::function<double(Actor)> own_steps;      ///< how many these are
 };
 
 /// One simulation of a plan by a mechanism: its programs, and its own account of what happened.
@@ -47,6 +59,8 @@ class MechanismRun {
   virtual ~MechanismRun() = default;
 
   virtual Programs programs() = 0;
+  /// The same programs where those of ranks that are alike may be folded; null: each is made.
+  virtual const ProgramSource* source() const { return nullptr; }
   virtual std::vector<std::string> streams() const = 0;  ///< of its actors, for traces
   virtual const PassTables& tables() const = 0;
   virtual const TrainingPlan& plan() const = 0;  ///< that its programs run
@@ -55,10 +69,11 @@ class MechanismRun {
   virtual void add_values(TrainingValues&) {}
   /// Watches the run for its own account; null: nobody does.
   virtual Observer* observer() { return nullptr; }
-  /// Of workers that are not in step: the time of as many steps as there are workers. `steps`: all that were simulated.
-  virtual Seconds step_time(int steps) const;
-  /// `parts` of a worker's time in `steps` steps.
-  virtual void book(MechanismFigures&, const std::function<BreakdownParts(Actor)>& parts, double steps) const;
+  /// Actors from the first to before the second whose ends of steps (`marks_steps`) make a step of all: ranks, or servers.
+  virtual std::pair<Actor, Actor> end_steps() const { return {0, plan().ranks()}; }
+  /// A step of all is over: of workers that are not in step, as many steps as there are workers.
+  virtual void step_over() {}
+  virtual void book(MechanismFigures&, const StepsLookedAt&) const {}
 };
 
 /// Everything that a run needs; all of it must outlive the run.
@@ -67,7 +82,6 @@ struct MechanismSite {
   const ClusterMachine& machine;
   const TrainingStates& states;
   Names& names;
-  int warm_steps = 0;
 };
 
 /// How the replicas of a model come to common parameters: a data-parallel mechanism as a plan chooses it, with what its
@@ -83,10 +97,11 @@ class Mechanism {
   virtual bool all_reduces() const { return true; }  ///< replicas all-reduce (or, with ZeRO, reduce-scatter) gradients
   virtual bool ranks_alike() const { return true; }  ///< ranks run the training program, and nobody else does anything
   virtual bool in_step() const { return true; }      ///< all workers do each step together
-  virtual bool stops_together() const { return true; }  ///< a step takes the gradients of all workers
-  virtual int servers() const { return 0; }             ///< processes beside the ranks
-  /// Does training go on when a server dies?
-  virtual bool survives_server() const { return false; }
+  virtual bool stops_together() const { return true; }          ///< a step takes the gradients of all workers
+  virtual int servers() const { return 0; }                     ///< processes beside the ranks
+  virtual bool goes_on_without_some() const { return false; }   ///< ranks that fail leave the others going on
+  virtual bool survives_server() const { return false; }        ///< so does a server that fails
+  virtual std::vector<int> server_nodes() const { return {}; }  ///< the nodes that servers are on
 
   // Planning. `plan` is laid out as if gradients were all-reduced.
   virtual void lay_out(TrainingPlan&, const TrainingStates&) const {}

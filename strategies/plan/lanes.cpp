@@ -90,22 +90,43 @@ bool needed(const TrainingPlan& plan, Lane lane) {
   throw InternalError("an unknown lane");
 }
 
+/// Else its collectives go round rings.
+bool exchanges_all_to_all(const TrainingPlan& plan, Lane lane) {
+  if (lane != Lane::expert && lane != Lane::context) return false;
+  const Axis axis = lane == Lane::expert ? Axis::expert : Axis::context;
+  return std::ranges::any_of(plan.network->layers, [axis](const Layer& layer) {
+    return std::ranges::any_of(layer.forward_exchanges, [axis](const Exchange& exchange) {
+      return exchange.axis == axis && exchange.what == Exchanged::all_to_all;
+    });
+  });
+}
+
 LaneGroups groups_of(const TrainingPlan& plan, Lane lane, const std::vector<int>& node_of_rank,
                      const CollectiveSettings& settings) {
+  const Operation pattern = exchanges_all_to_all(plan, lane) ? Operation::all_to_all : Operation::all_reduce;
   LaneGroups lanes;
   lanes.of_rank.assign(static_cast<std::size_t>(plan.ranks()), -1);
+  lanes.index_of_rank = lanes.of_rank;
+  std::vector<std::size_t> first_of_kind;
   for (int rank = 0; rank < plan.ranks(); ++rank) {
     if (lanes.of_rank[rank] >= 0) continue;
     LaneGroup group{members_of(plan, lane, rank), settings};
     if (group.members.size() < 2) continue;
-    for (const int member : group.members) lanes.of_rank[member] = static_cast<int>(lanes.groups.size());
+    for (std::size_t i = 0; i < group.members.size(); ++i) {
+      lanes.of_rank[group.members[i]] = static_cast<int>(lanes.groups.size());
+      lanes.index_of_rank[group.members[i]] = static_cast<int>(i);
+    }
     group.settings.place(nodes_of(group.members, node_of_rank));
     if (static_cast<int>(group.members.size()) != plan.ranks()) group.settings.rings.clear();
     if (settings.fidelity == Fidelity::modelled)
-      group.settings.flow = std::make_shared<ModelledFlow>(modelled_flow(group.settings, group.members));
-    lanes.alike = lanes.alike && (lanes.groups.empty() || alike(lanes.groups.front(), group));
+      group.settings.flow = std::make_shared<ModelledFlow>(modelled_flow(pattern, group.settings, group.members));
+    const auto known = std::find_if(first_of_kind.begin(), first_of_kind.end(),
+                                    [&](std::size_t first) { return alike(lanes.groups[first], group); });
+    lanes.kinds.push_back(static_cast<int>(known - first_of_kind.begin()));
+    if (known == first_of_kind.end()) first_of_kind.push_back(lanes.groups.size());
     lanes.groups.push_back(std::move(group));
   }
+  lanes.alike = first_of_kind.size() <= 1;
   return lanes;
 }
 

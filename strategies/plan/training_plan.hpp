@@ -45,6 +45,8 @@ struct LaneGroup {
 struct LaneGroups {
   std::vector<LaneGroup> groups;
   std::vector<int> of_rank;
+  std::vector<int> index_of_rank;  ///< in its group
+  std::vector<int> kinds;          ///< of groups: those of one kind take the same time for their collectives
   std::array<const Collective*, kOperations> algorithm{};
   bool alike = true;  ///< groups of one size, and with as many ranks a node
   bool used() const { return !groups.empty(); }

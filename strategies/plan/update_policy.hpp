@@ -26,6 +26,9 @@ class UpdatePolicy {
   virtual std::string exchange() const { return ""; }
   /// Whom a rank exchanges messages with besides the members of its groups: slots from RankPeers::first_of_updates on.
   virtual std::vector<int> peers(int /*rank*/) const { return {}; }
+  /// Equal for ranks that do the same, but for the peers behind their slots. Where ranks have peers of their own, by
+  /// default each is unlike the others.
+  virtual std::uint64_t text(int rank) const { return peers(rank).empty() ? 0 : static_cast<std::uint64_t>(rank) + 1; }
   /// Names of further streams of a rank, at most `free`; the first of them is TrainingStreams::updates(). The collective
   /// of gradients uses `channels` pairs of streams.
   virtual std::vector<std::string> streams(int /*channels*/, int /*free*/) const { return {}; }

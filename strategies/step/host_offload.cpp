@@ -3,9 +3,6 @@
 namespace trainyard {
 namespace {
 
-// Tags of joins on ways to the host: beyond those of lanes.
-constexpr Tag kFirstHostTag = 16;
-
 using Buffer = TrainingBuffer::Kind;
 
 BufferRef whole(Buffer kind, std::size_t bucket) { return {number_of({kind, bucket}), 0, 1}; }
@@ -27,7 +24,7 @@ Op& HostOffload::transfer(HostWay way, Bytes bytes, NameId name, Dep first, Dep 
   op.message.bytes = bytes / parts;
   op.message.steps = 1;
   op.message.slot = static_cast<std::uint16_t>(kLanes + at);
-  op.message.tag = (kFirstHostTag + at) << 27 | ++calls_[at] | static_cast<Tag>(step_.rank) << 32;
+  op.message.tag = group_of_transfer(way, step_.rank) << kMeetingBits | ++calls_[at];
   op.deps[0] = first;
   op.deps[1] = second;
   return op;

@@ -1,7 +1,13 @@
 #pragma once
+#include "sim/folding/outline.hpp"
 #include "strategies/step/step_context.hpp"
 
 namespace trainyard {
+
+/// The group of a rank's joins on one of its ways to the host: beyond those of lanes.
+constexpr Tag group_of_transfer(HostWay way, Actor rank) {
+  return (Tag{16} + static_cast<Tag>(way)) | static_cast<Tag>(rank) << (32 - kMeetingBits);
+}
 
 /// What lies in host memory or on drives: gradients go there as they are made, the CPU updates, parameters come back
 /// (Ren et al. 2021, ZeRO-Offload; Rajbhandari et al. 2021, ZeRO-Infinity). Everything is about the rank's own shares of

@@ -1,7 +1,14 @@
 #pragma once
+#include "sim/folding/outline.hpp"
 #include "strategies/step/step_context.hpp"
 
 namespace trainyard {
+
+/// The groups of joins, as the upper bits of their tags name them (see ActorOutline): those of a lane's groups by the first
+/// member.
+constexpr Tag group_of_join(Lane lane, Actor first) {
+  return static_cast<Tag>(lane) | static_cast<Tag>(first) << (32 - kMeetingBits);
+}
 
 /// The collectives of one rank: each on the streams of its lane.
 class LaneCollectives {
@@ -22,7 +29,7 @@ class LaneCollectives {
   /// Nothing where the rank has no group on the lane. The receiving stream ends with the collective.
   Ops run(Call);
   /// A number that the members of a group give their next collective on a lane alike.
-  Tag next_tag(Lane lane) { return static_cast<Tag>(lane) << 27 | ++calls_[static_cast<std::size_t>(lane)]; }
+  Tag next_tag(Lane lane) { return static_cast<Tag>(lane) << kMeetingBits | ++calls_[static_cast<std::size_t>(lane)]; }
   Stream sends(Lane lane) const { return lane == Lane::gradients ? gradients_ : step_.streams.send(lane); }
   Stream receives(Lane lane) const { return static_cast<Stream>(sends(lane) + 1); }
   /// Everything on a lane so far.

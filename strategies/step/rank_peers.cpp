@@ -10,6 +10,20 @@ namespace {
 constexpr Operation kUsed[] = {Operation::all_reduce, Operation::all_gather, Operation::reduce_scatter,
                                Operation::all_to_all, Operation::send_recv};
 
+/// By stage: does that stage exchange activations with it?
+std::vector<char> neighbours_of(const TrainingPlan& plan, int stage) {
+  std::vector<char> neighbours(static_cast<std::size_t>(plan.mesh.pipeline), 0);
+  if (!plan.schedule) return neighbours;
+  const auto stage_of = [&plan](int virtual_stage) { return plan.schedule->place_of(virtual_stage, plan.pipeline).stage; };
+  for (int v = 0; v + 1 < plan.virtual_stages(); ++v) {
+    const int here = stage_of(v), there = stage_of(v + 1);
+    if (here == there) continue;
+    if (here == stage) neighbours[there] = 1;
+    if (there == stage) neighbours[here] = 1;
+  }
+  return neighbours;
+}
+
 }  // namespace
 
 RankPeers::RankPeers(int rank, const TrainingPlan& plan) {
@@ -21,8 +35,7 @@ RankPeers::RankPeers(int rank, const TrainingPlan& plan) {
     const LaneGroup& group = groups.of(rank);
     OfLane& of_lane = lanes[i];
     of_lane.group = &group;
-    of_lane.index =
-        static_cast<int>(std::find(group.members.begin(), group.members.end(), rank) - group.members.begin());
+    of_lane.index = groups.index_of_rank[r];
     if (group.settings.flow) flows[i] = group.settings.flow.get();
     const GroupPlace place{of_lane.index, static_cast<int>(group.members.size()), &group.settings};
     for (const Operation operation : kUsed) {
@@ -37,9 +50,10 @@ RankPeers::RankPeers(int rank, const TrainingPlan& plan) {
   for (std::size_t way = 0; way < kHostWays && !plan.offload.ways.empty(); ++way)
     flows[kLanes + way] = &plan.offload.ways[r][way];
   const std::vector<int> stages = plan.mesh.group(rank, Axis::pipeline);
-  for (const int stage : stages) {
+  const std::vector<char> neighbours = neighbours_of(plan, plan.mesh.of(rank).pipeline);
+  for (std::size_t stage = 0; stage < stages.size(); ++stage) {
     stage_slot.push_back(next_slot());
-    if (stages.size() > 1) slots.push_back(stage);
+    if (neighbours[stage]) slots.push_back(stages[stage]);
   }
   first_of_updates = next_slot();
   for (const int peer : update_policy_of(plan).peers(rank)) slots.push_back(peer);

@@ -1,17 +1,20 @@
 #pragma once
 #include <memory>
 
+#include "sim/folding/outline.hpp"
 #include "strategies/step/training_program.hpp"
 
 namespace trainyard {
 
 /// The programs of all ranks of a plan, with the tables that they share.
-class TrainingPrograms {
+class TrainingPrograms : public ProgramSource {
  public:
   /// The plan and the names must outlive it, and it the programs.
   TrainingPrograms(const TrainingPlan&, Names&);
 
-  std::unique_ptr<Program> of(int rank) const;
+  Actor actors() const override { return plan_.ranks(); }
+  ActorOutline outline(Actor rank) const override;
+  std::unique_ptr<Program> program(Actor rank) const override;
   Programs all() const;  ///< by rank
   const PassTables& tables() const { return tables_; }
   const TrainingStreams& streams() const { return streams_; }

@@ -223,3 +223,45 @@ TEST_CASE("virtual epochs: as many checkpoints in a pass over the data", "[scena
   const Result r = run("{checkpoint: {virtual_epochs: 10, " + kTimes + "}}", "{epochs: 2, steps_per_epoch: 500}");
   CHECK(r.failures->checkpoints == 20);
 }
+
+namespace {
+
+/// Four asynchronous workers and a server on a node of its own.
+Result run_servers(const std::string& consistency, const std::string& faults) {
+  return simulate_training(read_scenario_text(
+      R"({cluster: {nodes: 5, node: {base: pcie-1, gpu: {type: p100-pcie-16gb}, hca: {count: 1, rate: 8 Gbit/s, latency: 1 us}},
+                    fabric: nonblocking},
+          model: {mlp: {widths: [1000, 1000, 1000]}},
+          plan: {micro_batch_size: 2048, precision: fp32, optimizer: sgd, training: {steps: 100000},
+                 measured_step: {source: me, network: mlp, table: {2048: 1 s}},
+                 data_parallel: {mechanism: parameter-server, servers: {label: 4W1PS, place: dedicated}, consistency: )" +
+          consistency + "}}, faults: " + faults + "}",
+      "servers.yaml"));
+}
+
+}  // namespace
+
+TEST_CASE("a worker's death does not stop asynchronous training, a server's does", "[scenario][failures][servers]") {
+  const auto run = [](const std::string& consistency, const std::string& what) {
+    const std::string faults = "{failures: [{at: 1000 s, what: " + what +
+                               "}], restart: {detect: 100 s, restart: 500 s, repair: 3000 s, spares: 0}}";
+    return *run_servers(consistency, faults).failures;
+  };
+  const FailureResult worker = run("asynchronous", "worker 2"), node = run("asynchronous", "node 1"),
+                      server = run("asynchronous", "server 0"), its_node = run("asynchronous", "node 4"),
+                      stale = run("stale, staleness: 3", "worker 2");
+  CHECK(worker.down == 0);
+  CHECK(worker.lost_work == 0);
+  REQUIRE(worker.reduced_replicas.size() == 1);
+  CHECK(worker.reduced_replicas[0].replicas == 3);
+  CHECK(worker.reduced_replicas[0].simulated);
+  // A second of computing each: three make as many steps as four in four thirds of the time, less what they wait less.
+  const double three = worker.reduced_replicas[0].step_time, four = worker.end / 100000;
+  CHECK(three == Approx(four * 4 / 3).epsilon(0.05));
+  CHECK(worker.slower == Approx(600 * (1 - four / three)).epsilon(0.02));
+  CHECK(node.down == 0);
+  CHECK(node.slower == Approx(3500 * (1 - four / three)).epsilon(0.02));
+  CHECK(server.down == Approx(600));
+  CHECK(its_node.without_node == Approx(3000 - 600).epsilon(0.01));
+  CHECK(stale.down == Approx(600));
+}

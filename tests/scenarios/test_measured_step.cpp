@@ -68,6 +68,23 @@ TEST_CASE("measured steps of one network say nothing of another", "[scenario][me
   CHECK_THROWS_WITH(scenario_of({{"model", "gpt2"}, {"plan.seq_length", "64"}}),
                     Catch::Contains("steps of mnist-cnn, but the model is gpt2"));
   CHECK_NOTHROW(scenario_of({{"plan.measured_step.network", "mnist_cnn"}}));
+  const Overrides gpt2{{"plan.seq_length", "64"}, {"plan.measured_step.network", "gpt2"}};
+  const auto of_gpt2 = [&gpt2](const std::string& model) {
+    Overrides overrides = gpt2;
+    overrides.emplace_back("model", model);
+    return scenario_of(overrides);
+  };
+  CHECK_NOTHROW(of_gpt2("gpt2"));
+  CHECK_NOTHROW(of_gpt2("{base: gpt2}"));
+  CHECK_THROWS_WITH(of_gpt2("{base: gpt2, n_layer: 2}"),
+                    Catch::Contains("plan.measured_step.network: steps of gpt2, but the model is another one of that "
+                                    "name: ") &&
+                        Catch::Contains(", not "));
+  for (const char* model :
+       {"{base: gpt2, n_embd: 1024, n_head: 16}", "{base: gpt2, n_head: 6}", "{base: gpt2, vocab_size: 1000}"}) {
+    CAPTURE(model);
+    CHECK_THROWS_WITH(of_gpt2(model), Catch::Contains("another one of that name"));
+  }
 }
 
 TEST_CASE("a step alone takes what was measured; together, communication comes on top", "[scenario][measured-step]") {

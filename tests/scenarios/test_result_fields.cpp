@@ -91,6 +91,7 @@ TEST_CASE("the reference has every key of the shipped scenarios' answers, and th
 TEST_CASE("what few answers have is explained too, and survives JSON", "[answer]") {
   Result r;
   r.step_time = 2;
+  r.step_time_interval = 0.01;
   r.tokens_per_s = 100;
   r.mfu_with_attention = 0.5;
   r.actors.push_back({"server 0", 1, 3, 2, 1});

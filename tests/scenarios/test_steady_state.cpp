@@ -7,8 +7,11 @@
 #include "scenarios/planning/size.hpp"
 #include "scenarios/planning/step_counts.hpp"
 #include "scenarios/running/simulate.hpp"
+#include "scenarios/running/steady_state.hpp"
+#include "sim/hashing.hpp"
 #include "tests/support.hpp"
 #include "tools/reports/report.hpp"
+#include "tools/reports/steps_line.hpp"
 
 using namespace trainyard;
 using namespace trainyard::test;
@@ -115,8 +118,8 @@ TEST_CASE("the headline names gossip, and steps that are looked at are counted i
   CHECK_THAT(gossip, Catch::Contains("gossip (ring)") && !Catch::Contains("all-reduce"));
   CHECK_THAT(gossip, Catch::Contains("spectral gap 0.6667") && !Catch::Contains("looked at"));
   CHECK_THAT(text("delay: 1"), Catch::Contains("ring all-reduce") && Catch::Contains("8 looked at, after 8 before"));
-  CHECK_THAT(text("", "faults: {stragglers: {kind: uniform, spread: 0.1}}\n"),
-             Catch::Contains("200 looked at, each with draws of its own"));
+  const std::string drawn = text("", "faults: {stragglers: {kind: uniform, spread: 0.1}}\n");
+  CHECK_THAT(drawn, Catch::Contains(" ms (95 %, ") && Catch::Contains(" steps)") && Catch::Contains(" ± "));
 }
 
 TEST_CASE("steps that cut a round of local steps or of late updates are refused", "[replicas]") {
@@ -154,8 +157,8 @@ TEST_CASE("a staleness bound leaves all workers the slowest one's rate, whatever
   for (const int staleness : {1, 3, 10, 30}) {
     CAPTURE(staleness);
     const Result by_default = rate(staleness, 0);
-    CHECK(by_default.steps == 20);
-    CHECK(by_default.warm_steps == 1 + 5 * staleness);
+    CHECK(by_default.steps >= 10);
+    CHECK(by_default.warm_steps >= 1 + 5 * staleness);
     CHECK(by_default.samples_per_s == near(rate(staleness, 400).samples_per_s));
     CHECK(by_default.samples_per_s == near(rate(1, 400).samples_per_s));
     CHECK(by_default.step_time > 0.4);
@@ -168,7 +171,8 @@ TEST_CASE("steps before the steady state are no more than can be afforded, and t
   const Plan laid_out = trainyard::plan(s);
   CHECK(laid_out.warm_steps > 1000);
   CHECK(laid_out.warm_steps < 1e6);
-  CHECK_THAT(steps_in_words(s, laid_out), Catch::Contains("(5000001 would be sure to reach the staleness bound)"));
+  CHECK_THAT(steps_in_words(s, laid_out, Result{}),
+             Catch::Contains("(5000001 would be sure to reach the staleness bound)"));
   CHECK_THAT(refusal_of(4, "mechanism: parameter-server, consistency: asynchronous", {{"plan.steps", "2"}}),
              Catch::Contains("at least 4"));
 }
@@ -190,13 +194,15 @@ TEST_CASE("stragglers that are drawn are looked at for many steps, as many as ca
   const Overrides fast{{"cluster.node.hca.rate", "8000 Gbit/s"}, {"model.mlp.widths", "[10, 10]"}};
   const Result even = run_replicas(8, "", "", fast), uneven = run_replicas(8, "", drawn, fast);
   CHECK(even.steps == 1);
-  CHECK(uneven.steps == 200);
+  CHECK_FALSE(even.step_time_interval);
+  CHECK(uneven.steps >= 50);
+  CHECK(*uneven.step_time_interval <= 0.01 * uneven.step_time);
   Overrides many = fast;
   many.emplace_back("plan.steps", "4000");
   CHECK(uneven.step_time > 1.1 * even.step_time);
   CHECK(uneven.step_time == Approx(run_replicas(8, "", drawn, many).step_time).epsilon(0.01));
   CHECK(run_replicas(8, "", drawn, {{"plan.steps", "3"}}).steps == 3);
-  CHECK(run_replicas(8, "local_steps: 7", drawn).steps == 203);
+  CHECK(run_replicas(8, "local_steps: 7", drawn).steps % 7 == 0);
   const Scenario large = replicas_of(256, "all_reduce: ring", drawn);
   CHECK(plan(large).training.steps < 20);
   CHECK(estimated_operations(large, plan(large)) <= 4e5);
@@ -209,4 +215,176 @@ TEST_CASE("stragglers that come and go are looked at for whole periods", "[serve
   };
   const double busy = time("{kind: one-slow, rank: 1, factor: 2}");
   CHECK(time("{kind: periodic, period: 5, busy: 1, factor: 2, ranks: [1]}") == near((4 * time("") + busy) / 5));
+}
+
+namespace {
+
+/// Uniform in (0, 1).
+double uniform_of(std::uint64_t seed, std::uint64_t which) {
+  return (static_cast<double>(hashed({seed, which, 0, 0}) >> 11) + 0.5) * 0x1p-53;
+}
+
+/// The expected maximum of `n` draws with this distribution function, from `from` on: the integral of 1 - F^n.
+template <class Distribution>
+double expected_maximum(int n, double from, double to, Distribution distribution) {
+  constexpr int pieces = 20000;
+  double sum = 0;
+  for (int i = 0; i < pieces; ++i) sum += 1 - std::pow(distribution(from + (i + 0.5) * (to - from) / pieces), n);
+  return from + sum * (to - from) / pieces;
+}
+
+/// A network that takes no time; the update, for which nobody waits, is one of many kernels.
+const Overrides kInstantly{{"cluster.node.hca.rate", "80000 Gbit/s"},
+                           {"model.mlp.widths", "[10, 10, 10, 10, 10, 10, 10, 10, 10, 10, 10, 10]"}};
+
+constexpr const char* kAsynchronous =
+    "mechanism: parameter-server, servers: {place: dedicated, count: 1}, consistency: asynchronous";
+
+}  // namespace
+
+TEST_CASE("the mean time in a queue is found from an empty one, within its interval", "[steady]") {
+  // M/D/1 with load 0.5: waiting takes load / (2 (1 - load)) of a service (Pollaczek 1930, Khinchine 1932).
+  StepSearch search;
+  search.batch = 5;
+  search.fewest = 200;
+  int within = 0;
+  for (std::uint64_t seed = 1; seed <= 20; ++seed) {
+    SteadyState queue(search, 400000);
+    double wait = 0, sum = 0;
+    std::vector<double> all;
+    for (std::uint64_t i = 0;; ++i) {
+      all.push_back(1 + wait);
+      if (queue.add(1 + wait)) break;
+      wait = std::max(0.0, wait + 1 + 2 * std::log(uniform_of(seed, i)));
+    }
+    for (std::size_t i = position(queue.warm()); i < all.size(); ++i) sum += all[i];
+    const double mean = sum / queue.steps();
+    CHECK(queue.half_width() <= 0.01 * mean);
+    CHECK(mean == Approx(1.5).epsilon(0.04));
+    within += std::abs(mean - 1.5) <= queue.half_width() ? 1 : 0;
+  }
+  CHECK(within >= 16);
+}
+
+TEST_CASE("a warm-up is cut off, and nothing of steps that are alike", "[steady]") {
+  std::vector<double> steps(100, 2.0);
+  CHECK(warm_up(steps, 5) == 0);
+  CHECK(half_width(steps) == 0);
+  for (std::size_t i = 0; i < 12; ++i) steps[i] = 3 - 0.05 * static_cast<double>(i);
+  CHECK(warm_up(steps, 5) == 15);
+  CHECK(warm_up(steps, 1) == 12);
+  CHECK(warm_up(std::vector<double>(40, 1.0), 5) == 0);  // of eight batches nothing is told
+  for (double& step : steps) step = 1 + 0.01 * static_cast<double>(&step - steps.data());
+  CHECK(warm_up(steps, 5) > 50);  // it goes on beyond the middle
+  // Twelve values in turns of four: whole turns are alike, and their mean is known.
+  const std::vector<double> turns{1, 2, 3, 4, 1, 2, 3, 4, 1, 2, 3, 4};
+  CHECK(half_width(turns, 4) == 0);
+  CHECK(half_width(std::vector<double>{1, 2}) == near(12.7062047364 * std::sqrt(0.5 / 2)));
+  CHECK(half_width(std::vector<double>{1, 2, 3}) == near(4.3026527299 * std::sqrt(1.0 / 3)));
+  CHECK(half_width(std::vector<double>{1, 2, 1, 2, 1, 2, 1, 2, 1, 2}) ==
+        Approx(2.262157 * std::sqrt(2.5 / 9 / 10)).epsilon(1e-3));
+  CHECK(half_width(std::vector<double>{1}) == HUGE_VAL);
+}
+
+TEST_CASE("synchronous replicas wait for the slowest draw: its expectation is within the interval", "[steady]") {
+  struct Case {
+    const char* straggler;
+    double slowest;
+  };
+  const auto lognormal = [](double x) { return 0.5 * std::erfc(-(std::log(x) / 0.1 + 0.05) / std::sqrt(2.0)); };
+  const Case cases[] = {{"kind: exponential-tail, mean: 0.1", 1 + 0.1 * (1 + 1 / 2.0 + 1 / 3.0 + 1 / 4.0)},
+                        {"kind: lognormal, sigma: 0.1", expected_maximum(4, 1e-9, 3, lognormal)}};
+  for (const Case& c : cases) {
+    CAPTURE(c.straggler, c.slowest);
+    int within = 0;
+    for (int seed = 1; seed <= 8; ++seed) {
+      const Result r =
+          run_replicas(4, "", fmt::format("faults: {{stragglers: {{{}, seed: {}}}}}\n", c.straggler, seed), kInstantly);
+      CHECK(*r.step_time_interval <= 0.01 * r.step_time);
+      CHECK(r.step_time == Approx(0.1 * c.slowest).epsilon(0.02));
+      within += std::abs(r.step_time - 0.1 * c.slowest) <= *r.step_time_interval ? 1 : 0;
+    }
+    CHECK(within >= 7);
+  }
+}
+
+TEST_CASE("asynchronous workers wait for nobody's draw: each goes at the mean", "[steady][servers]") {
+  const double undisturbed = run_replicas(5, kAsynchronous, "", kInstantly).step_time;
+  int within = 0;
+  for (int seed = 1; seed <= 8; ++seed) {
+    const Result r = run_replicas(
+        5, kAsynchronous,
+        fmt::format("faults: {{stragglers: {{kind: exponential-tail, mean: 0.5, seed: {}}}}}\n", seed), kInstantly);
+    CHECK(r.step_time == Approx(1.5 * undisturbed).epsilon(0.02));
+    within += std::abs(r.step_time - 1.5 * undisturbed) <= *r.step_time_interval ? 1 : 0;
+  }
+  CHECK(within >= 7);
+}
+
+TEST_CASE("a cold start does not count: few and many asynchronous steps agree", "[steady][servers]") {
+  // All workers begin at once, and their first pushes meet at the server.
+  const std::string drawn = "faults: {stragglers: {kind: uniform, spread: 0.3}}\n";
+  std::vector<Result> results;
+  for (const int steps : {4, 20, 100}) {
+    results.push_back(run_replicas(9, kAsynchronous, drawn, {{"plan.steps", std::to_string(steps)}}));
+    CHECK(results.back().steps == steps);
+    CHECK(results.back().warm_steps > 0);
+    CHECK(results.back().step_time_interval.has_value());
+  }
+  results.push_back(run_replicas(9, kAsynchronous, drawn));
+  CHECK(*results.back().step_time_interval <= 0.01 * results.back().step_time);
+  for (const Result& a : results)
+    for (const Result& b : results) {
+      CHECK(std::abs(a.step_time - b.step_time) <= *a.step_time_interval + *b.step_time_interval);
+      CHECK(a.step_time == Approx(b.step_time).epsilon(0.05));
+    }
+}
+
+TEST_CASE("the interval is in the answer, as text and as JSON, and a limit that was met is told", "[steady]") {
+  const std::string drawn = "faults: {stragglers: {kind: lognormal, sigma: 0.1}}\n";
+  const Scenario s = replicas_of(4, "", drawn, {{"plan.steps", "30"}});
+  const Result r = simulate(s);
+  CHECK(r.steps == 30);
+  CHECK_THAT(screen(s, plan(s), r, {}), Catch::Contains(" ms (95 %, 30 steps)\n"));
+  const nlohmann::json j = to_json(r);
+  CHECK(j.at("step_time_ci95_s") == *r.step_time_interval);
+  CHECK(to_json(result_from_json(j)) == j);
+  const Scenario large = replicas_of(64, "all_reduce: ring", drawn);
+  Plan few = plan(large);
+  few.training.steps = 6;
+  const Result limited = simulate(large, few);
+  CHECK(limited.steps == 6);
+  CHECK_THAT(steps_in_words(large, few, limited),
+             Catch::Contains("1 % are not reached") && Catch::Contains("plan.steps"));
+  const Scenario one = replicas_of(4, "", drawn, {{"plan.steps", "1"}});
+  const Result single = simulate(one);
+  CHECK_FALSE(single.step_time_interval);
+  CHECK_THAT(screen(one, plan(one), single, {}), Catch::Contains("one draw, no mean"));
+}
+
+TEST_CASE("what is changed is compared on the very same steps", "[steady][servers]") {
+  const std::string drawn = "faults: {stragglers: {kind: lognormal, sigma: 0.1}}\n";
+  for (const char* data_parallel : {"", kAsynchronous}) {
+    CAPTURE(data_parallel);
+    const Scenario s = replicas_of(5, data_parallel, drawn);
+    const Plan laid_out = plan(s);
+    const Result r = simulate(s, laid_out), again = simulate(s, on_steps(laid_out, r.warm_steps, r.steps));
+    CHECK(again.steps == r.steps);
+    CHECK(again.warm_steps == r.warm_steps);
+    CHECK(again.step_time == r.step_time);
+    CHECK(again.breakdown.compute == r.breakdown.compute);
+  }
+}
+
+TEST_CASE("both transports find the same steps", "[steady][servers]") {
+  const std::string drawn = "faults: {stragglers: {kind: lognormal, sigma: 0.1}}\n";
+  for (const char* data_parallel : {"", kAsynchronous}) {
+    SimulateOptions native;
+    native.transport = TransportKind::native;
+    const Scenario s = replicas_of(4, data_parallel, drawn, {{"plan.steps", "12"}});
+    const Result a = simulate(s), b = simulate(s, native);
+    CHECK(a.step_time == near(b.step_time));
+    CHECK(a.warm_steps == b.warm_steps);
+    CHECK(a.staleness == b.staleness);
+  }
 }

@@ -11,8 +11,8 @@
 #include "sim/observers/values.hpp"
 #include "sim/process/child.hpp"
 #include "strategies/mechanisms/replicas/replicas.hpp"
-#include "strategies/plan/gossip_mixing.hpp"
 #include "strategies/step/training_program.hpp"
+#include "strategies/values/gossip_mixing.hpp"
 #include "tests/seeds/simple_training.hpp"
 #include "topologies/machines/cluster_machine.hpp"
 

@@ -36,7 +36,7 @@ double run_step(const Scenario& s, const std::vector<Observer*>& observers, bool
   const std::vector<PlacedMachine::Placed> actors = s.plan.mechanism->actors(laid_out.training, cluster);
   PlacedMachine placed(cluster, actors);
   const TrainingStates states{s.precision, s.optimizer, s.software};
-  const std::unique_ptr<MechanismRun> run = s.plan.mechanism->run({laid_out.training, cluster, states, names, 0});
+  const std::unique_ptr<MechanismRun> run = s.plan.mechanism->run({laid_out.training, cluster, states, names});
   Machine& machine = actors.empty() ? static_cast<Machine&>(cluster) : placed;
   return run_programs(machine, run->programs(), {observers}).end.value;
 }

@@ -143,7 +143,7 @@ SeedFigures strag_01(const Node& inputs) {
                            Simulation simulation(machine);
                            // Two on their own, so that neither is the slowest of a group by chance.
                            const TrainingPrograms programs(alone, names);
-                           for (int rank = 0; rank < 2; ++rank) simulation.add(rank, programs.of(0));
+                           for (int rank = 0; rank < 2; ++rank) simulation.add(rank, programs.program(0));
                            simulation.observe(breakdown);
                            simulation.run();
                            return json((breakdown.parts(0).total.value + breakdown.parts(1).total.value) / 2).dump();

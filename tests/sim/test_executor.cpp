@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <cmath>
 
 #include "sim/observers/values.hpp"
@@ -243,7 +244,7 @@ TEST_CASE("an 8-rank ring folded by hand to one rank equals the full run", "[sim
       std::vector<std::unique_ptr<Program>> all;
       for (int r = 0; r < ranks; ++r) {
         const LinkId up = m.link(kRate), down = m.link(kRate);
-        m.connect(r, (r + 1) % ranks, {{up, 1}, {bus, folded ? static_cast<float>(kRanks) : 1.0F}, {down, 1}},
+        m.connect(r, (r + 1) % ranks, {{up, 1}, {bus, folded ? static_cast<double>(kRanks) : 1.0}, {down, 1}},
                   {1000000});
         all.push_back(ring((r + 1) % ranks, (r + ranks - 1) % ranks));
       }
@@ -399,4 +400,41 @@ TEST_CASE("a dependency on a stream that is not there is refused", "[sim][execut
                     return ends_of(m, programs(ListProgram({after(compute(1), 5, 1)})));
                   }),
                   InternalError);
+}
+
+namespace {
+
+/// Has seen enough after so many operations.
+struct Enough : Observer {
+  int left;
+  bool enough = false;
+  double cancelled_at = -1;
+  explicit Enough(int operations) : left(operations) {}
+  void finished(const OpRun& run) override {
+    if (run.outcome == Outcome::cancelled) cancelled_at = run.ended.value;
+    if (--left == 0) enough = true;
+  }
+};
+
+}  // namespace
+
+TEST_CASE("a run is over when an observer has seen enough, and what is under way is cancelled", "[sim][executor]") {
+  for (const TransportKind transport : {TransportKind::flow, TransportKind::native}) {
+    const json t = simulate_in_child([transport] {
+      TableMachine m;
+      m.connect(0, 1, {{m.link(kRate), 1}});
+      Enough observer(2);
+      std::vector<Op> endless(1000, compute(1, 0));
+      endless.push_back(send(1e12, 0, 0, 1));
+      std::rotate(endless.begin(), endless.end() - 1, endless.end());
+      RunSetup setup{{&observer}};
+      setup.transport = transport;
+      setup.enough = &observer.enough;
+      const SimulationResult r =
+          run_programs(m, programs(ListProgram(endless, {1}, 2), ListProgram({recv()}, {0})), std::move(setup));
+      return json{r.end.value, observer.cancelled_at};
+    });
+    CHECK(t[0] == near(2.0));
+    CHECK(t[1] == near(2.0));
+  }
 }

@@ -2,7 +2,7 @@
 
 #include <deque>
 
-#include "strategies/plan/gossip_mixing.hpp"
+#include "strategies/values/gossip_mixing.hpp"
 
 namespace trainyard::test {
 namespace {

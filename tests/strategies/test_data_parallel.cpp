@@ -150,7 +150,7 @@ TEST_CASE("a rank's schedule is static, lazy and names only its neighbours", "[d
   plan.stages.front().buckets = gradient_buckets(network, Bytes{4}, Bytes{1e9}, Bytes{1e9}, true);
   Names names;
   const TrainingPrograms programs(plan, names);
-  const auto program = programs.of(3);
+  const auto program = programs.program(3);
   CHECK(std::vector<Actor>(program->slots().begin(), program->slots().end()) == std::vector<Actor>{4, 2});
   CHECK_FALSE(program->dynamic());
   int messages = 0;

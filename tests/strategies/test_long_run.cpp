@@ -331,3 +331,61 @@ TEST_CASE("steps of nanoseconds over weeks come to an end, or are said to be too
   plan.step = Seconds{1e-12};
   CHECK_THROWS_WITH(run_long(plan), "the training has 4.67e+18 steps of 0.00 ns; at most 9.01e+15 are counted");
 }
+
+TEST_CASE("asynchronous workers go on without those that fail, at their own rate", "[long-run]") {
+  LongRunPlan plan = plan_of(1000);
+  plan.replicas = plan.nodes = 4;
+  plan.recovery.detect = Seconds{10};
+  plan.recovery.restart = Seconds{20};
+  plan.failures = {{Seconds{100.5}, -1, "worker", false, 1, 1}};
+  SECTION("a worker that starts again: three quarters of the rate for so long, and no step is lost") {
+    const LongRunResult run = run_long(plan);
+    CHECK(run.end.value == Approx(1000 + 30 / 4.0).epsilon(1e-12));
+    CHECK(run.slower.value == Approx(30 / 4.0).epsilon(1e-9));
+    CHECK(run.down.value == 0);
+    CHECK(run.lost_steps == 0);
+    CHECK(run.failures == 1);
+    CHECK(run.prescribed[0].steps == 100);
+    CHECK(run.prescribed[0].lost_work.value == 0);
+  }
+  SECTION("at the rate that is said of those left") {
+    plan.step_with = [](int workers) { return Seconds{workers == 3 ? 1.1 : 2.0}; };
+    CHECK(run_long(plan).end.value == Approx(1000 + 30 - 30 / 1.1).epsilon(1e-12));
+    plan.failures.push_back({Seconds{110.5}, -1, "worker", false, 2, 1});  // 10 s of three, 20 of two, 10 of three
+    CHECK(run_long(plan).end.value == Approx(1000 + 40 - 20 / 1.1 - 20 / 2.0).epsilon(1e-12));
+  }
+  SECTION("with checkpoints, which no one reads") {
+    plan.checkpoint = {100, Seconds{2}, Seconds{2}, Seconds{50}};
+    CHECK(run_long(plan).end.value == Approx(1000 + 20 + 28.5 / 4.0).epsilon(1e-9));  // 1.5 of the 30 s in a checkpoint
+    plan.failures = {{Seconds{0}, 150, "worker", false, 1, 1}};
+    CHECK(run_long(plan).end.value == Approx(1000 + 20 + 30 / 4.0).epsilon(1e-12));
+  }
+  SECTION("a node without a spare: until it is repaired and its worker has started; a spare does at once") {
+    plan.failures = {{Seconds{100.5}, -1, "node", true, 2, 1}};
+    plan.recovery.spares = 0;
+    plan.recovery.repair = Seconds{180};
+    CHECK(run_long(plan).end.value == Approx(1000 + 200 / 4.0).epsilon(1e-12));
+    plan.recovery.spares = 1;
+    CHECK(run_long(plan).end.value == Approx(1000 + 30 / 4.0).epsilon(1e-12));
+  }
+  SECTION("what stops all still does, and the last worker stops all") {
+    plan.checkpoint = {100, Seconds{0}, Seconds{0}, Seconds{50}};
+    plan.failures.push_back({Seconds{300.5}, -1, "server", false, -1, 0});
+    const LongRunResult run = run_long(plan);  // 7.5 s behind, 293 steps are done, 200 saved
+    CHECK(run.down.value == 80);
+    CHECK(run.lost_steps == 93);
+    plan.replicas = plan.nodes = 1;
+    plan.failures.pop_back();
+    CHECK(run_long(plan).down.value == 80);
+  }
+  SECTION("drawn failures: as often as in a run that stops, and hardly slower than without") {
+    plan = plan_of(1e6);
+    plan.replicas = plan.nodes = 4;
+    plan.recovery.restart = Seconds{100};
+    plan.parts = {{"worker", 4, Seconds{40000}, false, 1}};
+    const LongRunResult run = run_long(plan);
+    CHECK(run.failures == Approx(100).epsilon(0.3));
+    CHECK(run.end.value == Approx(1e6 + run.failures * 100 / 4).epsilon(1e-3));
+    CHECK(time_between_losses(plan.parts, plan.recovery).value == 0);
+  }
+}

@@ -2,8 +2,8 @@
 #include <Eigen/Eigenvalues>
 #include <cmath>
 
-#include "strategies/plan/gossip_mixing.hpp"
 #include "strategies/step/training_program.hpp"
+#include "strategies/values/gossip_mixing.hpp"
 #include "strategies/values/training_values.hpp"
 #include "tests/all_reduce_by.hpp"
 #include "tests/strategies/replica_replay.hpp"

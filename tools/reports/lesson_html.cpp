@@ -2,6 +2,7 @@
 #include <nlohmann/json.hpp>
 
 #include "scenarios/pictures/svg.hpp"
+#include "sim/json_text.hpp"
 #include "tools/reports/lesson_views.hpp"
 
 namespace trainyard {
@@ -199,7 +200,7 @@ std::string lesson_html(const CollectiveLesson& lesson) {
       "<div id=\"limit\" class=\"quiet\"></div>\n<div id=\"buffers\" style=\"margin:.8em 0\"></div>\n"
       "<div id=\"messages\"></div>\n<p id=\"sums\"></p>\n</div>\n</div>\n"
       "<script type=\"application/json\" id=\"lesson\">{3}</script>\n<script>{4}</script>\n</body>\n</html>\n",
-      title, kStyle, Svg::escaped(lesson.machine), inside_script(page_data(lesson).dump()), kScript);
+      title, kStyle, Svg::escaped(lesson.machine), inside_script(json_text(page_data(lesson))), kScript);
 }
 
 }  // namespace trainyard

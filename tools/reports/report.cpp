@@ -4,10 +4,10 @@
 
 #include <algorithm>
 
-#include "scenarios/planning/step_counts.hpp"
 #include "tools/reports/failure_report.hpp"
 #include "tools/reports/report_lines.hpp"
 #include "tools/reports/stage_table.hpp"
+#include "tools/reports/steps_line.hpp"
 #include "topologies/machines/cluster_machine.hpp"
 
 namespace trainyard {
@@ -190,6 +190,16 @@ std::string actors(const Result& r) {
   return text;
 }
 
+/// How many ranks were simulated; nothing of one device.
+std::string folding_line(const Result& r) {
+  if (r.ranks == 1) return "";
+  if (r.unfolded.empty())
+    return fmt::format("{}{} ranks, {} of them simulated for all that are alike (show --fold)\n", report_label("folding"),
+                       thousands(r.ranks), r.simulated_ranks);
+  return fmt::format("{}none, each of {} ranks is simulated: {}\n", report_label("folding"), thousands(r.ranks),
+                     r.unfolded);
+}
+
 std::string bottleneck(const Scenario& s, const Result& r, const std::vector<WhatIf>& what_ifs) {
   if (r.critical_path.empty() && !s.plan.mechanism->in_step())
     return fmt::format("{}not defined: workers do not step together; see what they wait for\n",
@@ -284,19 +294,20 @@ std::string screen(const Scenario& s, const Plan& plan, const Result& r, const s
     text += fmt::format("{}{}: {} steps, if nothing fails\n", report_label("training"), describe(s.training),
                         thousands(r.training_steps));
   if (r.failures) text += failure_lines(*r.failures);
-  if (r.failures && !s.plan.mechanism->stops_together())
-    text += report_label("") + "assumption: a failure stops all workers, although they do not wait for each other\n";
+  if (r.failures && !s.plan.mechanism->stops_together() && !s.plan.mechanism->goes_on_without_some())
+    text += report_label("") + "assumption: a failure stops all workers, as the bound soon would\n";
   if (!r.step_time_source.empty())
     return text + fmt::format("{}the step time is given (plan.step_time), not simulated: {}\n", report_label("trust"),
                               r.step_time_source);
   text += breakdown(r);
-  if (const std::string steps = steps_in_words(s, plan); !steps.empty())
+  if (const std::string steps = steps_in_words(s, plan, r); !steps.empty())
     text += fmt::format("{}{}\n", report_label("steps"), steps);
   if (plan.tuned) text += fmt::format("{}{}\n", report_label("auto"), in_words(*plan.tuned));
   text += mechanism(s, r);
   text += input(s, r);
   text += memory(r);
   text += actors(r);
+  text += folding_line(r);
   text += bottleneck(s, r, what_ifs);
   text += trust_lines(s);
   if (r.late_by_look_ahead > 0)

@@ -7,6 +7,7 @@
 #include <set>
 
 #include "models/fitted/nccl_fit.hpp"
+#include "sim/json_text.hpp"
 #include "sim/process/output.hpp"
 #include "tools/reports/nccl_plot.hpp"
 #include "tools/reports/table.hpp"
@@ -145,7 +146,7 @@ int fit_nccl_logs(const NcclFitRequest& asked) {
     if (!asked.svg.empty()) write_atomically(asked.svg, nccl_svg_plot(fit));
     out.push_back(fit_json(fit));
   }
-  if (!asked.json.empty()) write_atomically(asked.json, Json{{"fits", out}}.dump(2) + "\n");
+  if (!asked.json.empty()) write_atomically(asked.json, json_text(Json{{"fits", out}}, 2) + "\n");
   return kGood;
 }
 

@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "models/fitted/roofline_fit.hpp"
+#include "sim/json_text.hpp"
 #include "sim/process/output.hpp"
 #include "tools/reports/table.hpp"
 #include "tools/verbs/fit.hpp"
@@ -100,7 +101,7 @@ int fit_rooflines(const std::string& data, const std::string& gpu_name, const st
       out.push_back(json_of(fitted, now));
     }
   }
-  if (!json.empty()) write_atomically(json, ordered_json{{"fits", out}}.dump(2) + "\n");
+  if (!json.empty()) write_atomically(json, json_text(ordered_json{{"fits", out}}, 2) + "\n");
   if (json != "-")
     write_atomically(
         "-", fmt::format("roofline, bf16; in parentheses: the catalog; errors: median / mean / 90th percentile\n{}",

@@ -4,6 +4,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "sim/json_text.hpp"
 #include "sim/process/output.hpp"
 #include "tools/reports/pipeline_views.hpp"
 #include "tools/verbs/arguments.hpp"
@@ -92,7 +93,7 @@ int teach_pipeline_schedule(const std::string&, const std::vector<std::string>& 
   const PipelineLesson lesson = pipeline_lesson_of(flags);
   if (!flags.html.empty()) write_atomically(flags.html, pipeline_html(lesson));
   if (!flags.svg.empty()) write_atomically(flags.svg, pipeline_svg(lesson));
-  if (!flags.json.empty()) write_atomically(flags.json, pipeline_report(lesson).dump(2) + "\n");
+  if (!flags.json.empty()) write_atomically(flags.json, json_text(pipeline_report(lesson), 2) + "\n");
   if (flags.html != "-" && flags.svg != "-" && flags.json != "-")
     write_atomically("-", pipeline_text(lesson, ::isatty(STDOUT_FILENO) == 1));
   return kGood;

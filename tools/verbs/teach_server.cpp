@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "models/reading/document.hpp"
+#include "sim/json_text.hpp"
 #include "sim/process/output.hpp"
 #include "tools/reports/server_views.hpp"
 #include "tools/verbs/arguments.hpp"
@@ -99,7 +100,7 @@ int teach_parameter_server(const std::string&, const std::vector<std::string>& w
     if (!file->empty()) check_writable(*file);
   const ServerLesson lesson = teach_server(question_of(flags));
   if (!flags.svg.empty()) write_atomically(flags.svg, server_svg(lesson));
-  if (!flags.json.empty()) write_atomically(flags.json, server_report(lesson).dump(2) + "\n");
+  if (!flags.json.empty()) write_atomically(flags.json, json_text(server_report(lesson), 2) + "\n");
   if (flags.svg != "-" && flags.json != "-") write_atomically("-", server_text(lesson));
   return kGood;
 }

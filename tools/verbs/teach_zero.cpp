@@ -7,6 +7,7 @@
 
 #include "scenarios/lessons/held_memory.hpp"
 #include "scenarios/pictures/svg.hpp"
+#include "sim/json_text.hpp"
 #include "sim/process/output.hpp"
 #include "strategies/plan/training_plan.hpp"
 #include "tools/verbs/arguments.hpp"
@@ -230,7 +231,7 @@ int teach_zero(const std::string&, const std::vector<std::string>& words) {
   if (!arguments.parse(words)) return kGood;
   const ZeroLesson lesson = zero_lesson(flags);
   if (!flags.svg.empty()) write_atomically(flags.svg, zero_svg(lesson));
-  if (!flags.json.empty()) write_atomically(flags.json, zero_report(lesson).dump(2) + "\n");
+  if (!flags.json.empty()) write_atomically(flags.json, json_text(zero_report(lesson), 2) + "\n");
   if (flags.svg != "-" && flags.json != "-") write_atomically("-", zero_text(lesson));
   return kGood;
 }

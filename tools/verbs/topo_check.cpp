@@ -3,6 +3,7 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "sim/json_text.hpp"
 #include "sim/process/output.hpp"
 #include "tools/reports/table.hpp"
 #include "tools/verbs/arguments.hpp"
@@ -200,7 +201,7 @@ int topo_check(const std::vector<std::string>& words) {
   arguments.output("--json", json, "write it as JSON; - is stdout");
   if (!arguments.parse(words)) return kGood;
   const FabricReport report = check_machine(machine_arguments.read("topo check"));
-  if (!json.empty()) write_atomically(json, check_json(report).dump(2) + "\n");
+  if (!json.empty()) write_atomically(json, json_text(check_json(report), 2) + "\n");
   if (json != "-") write_atomically("-", check_text(report));
   return kGood;
 }

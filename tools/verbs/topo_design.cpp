@@ -4,6 +4,7 @@
 
 #include "models/hardware/network_switch.hpp"
 #include "scenarios/answer/json_reference.hpp"
+#include "sim/json_text.hpp"
 #include "sim/process/output.hpp"
 #include "sim/units.hpp"
 #include "tools/reports/table.hpp"
@@ -148,7 +149,7 @@ int topo_design(const std::vector<std::string>& words) {
   if (!switch_price.empty()) prices.of_switch = design_number("--switch-price", switch_price, 0);
   if (!cable_price.empty()) prices.of_cable = design_number("--cable-price", cable_price, 0);
   const ClosDesign design = design_clos(request);
-  if (!json.empty()) write_atomically(json, design_json(request, design, prices).dump(2) + "\n");
+  if (!json.empty()) write_atomically(json, json_text(design_json(request, design, prices), 2) + "\n");
   if (json != "-") write_atomically("-", design_text(request, design, prices));
   return kGood;
 }

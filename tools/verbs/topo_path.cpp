@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "scenarios/answer/json_reference.hpp"
+#include "sim/json_text.hpp"
 #include "sim/process/output.hpp"
 #include "tools/reports/table.hpp"
 #include "tools/verbs/arguments.hpp"
@@ -139,7 +140,7 @@ int topo_path(const std::vector<std::string>& words) {
   const PathClass path_class = path_class_of(path);
   const TopoMachine machine = machine_arguments.read("topo path");
   const PathAnswer answer = answer_of(machine, a, b, path_class);
-  if (!json.empty()) write_atomically(json, path_json(answer).dump(2) + "\n");
+  if (!json.empty()) write_atomically(json, json_text(path_json(answer), 2) + "\n");
   if (json != "-") write_atomically("-", path_text(machine.name, answer));
   return kGood;
 }

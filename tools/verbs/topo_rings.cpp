@@ -6,6 +6,7 @@
 
 #include "models/hardware/node.hpp"
 #include "scenarios/answer/json_reference.hpp"
+#include "sim/json_text.hpp"
 #include "sim/process/output.hpp"
 #include "strategies/collectives/node_rings.hpp"
 #include "tools/reports/table.hpp"
@@ -182,7 +183,7 @@ int topo_rings(const std::vector<std::string>& words) {
   if (!arguments.parse(words)) return kGood;
   const RingInput input = read_ring_input(what);
   const RingDecomposition found = decompose_rings(input.graph);
-  if (!json.empty()) write_atomically(json, rings_json(input, found).dump(2) + "\n");
+  if (!json.empty()) write_atomically(json, json_text(rings_json(input, found), 2) + "\n");
   if (json != "-") write_atomically("-", rings_text(input, found));
   return kGood;
 }

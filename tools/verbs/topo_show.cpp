@@ -2,6 +2,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "sim/json_text.hpp"
 #include "sim/process/output.hpp"
 #include "tools/verbs/arguments.hpp"
 #include "tools/verbs/topo.hpp"
@@ -97,7 +98,7 @@ int topo_show(const std::vector<std::string>& words) {
   const std::string title = fmt::format("{}: {}", machine.name, describe(machine.cluster));
   if (!dot.empty()) write_atomically(dot, topology_dot(graph, machine.cluster, title));
   if (!svg.empty()) write_atomically(svg, topology_svg(graph, machine.cluster, title));
-  if (!json.empty()) write_atomically(json, wiring_json(machine, graph).dump(2) + "\n");
+  if (!json.empty()) write_atomically(json, json_text(wiring_json(machine, graph), 2) + "\n");
   if (dot != "-" && svg != "-" && json != "-") write_atomically("-", wiring_text(machine, graph));
   return kGood;
 }

@@ -11,6 +11,7 @@
 #include "models/fitted/nccl_fit.hpp"
 #include "models/reading/shipped_files.hpp"
 #include "scenarios/studies/error_set.hpp"
+#include "sim/json_text.hpp"
 #include "sim/process/output.hpp"
 #include "tools/reports/table.hpp"
 #include "tools/verbs/verbs.hpp"
@@ -159,7 +160,7 @@ int validate_collectives(const std::string& json_file, bool points) {
   if (json_file != "-")
     fmt::print("time of collectives by the fitted NCCL model; nccl: sizes with an odd log2, held out of the fits\n{}",
                table.text());
-  if (!json_file.empty()) write_atomically(json_file, Json{{"sets", out}}.dump(2) + "\n");
+  if (!json_file.empty()) write_atomically(json_file, json_text(Json{{"sets", out}}, 2) + "\n");
   return all ? kGood : kFailsLimit;
 }
 

@@ -10,6 +10,7 @@
 
 #include "scenarios/studies/dataparallel_study.hpp"
 #include "scenarios/studies/error_set.hpp"
+#include "sim/json_text.hpp"
 #include "sim/process/output.hpp"
 #include "tools/reports/table.hpp"
 #include "tools/verbs/verbs.hpp"
@@ -112,7 +113,7 @@ int validate_data_parallel(const std::string& json_file, bool points) {
         "k80-servers: one factor on computing (scenarios/dataparallel/k80-servers.yaml), calibrated on its rows of 2 "
         "GPUs,\nwhich ask for {:.4f} times as much; judged on 4 and 8\n",
         study.source, rows.text(), table.text(), asked);
-  if (!json_file.empty()) write_atomically(json_file, Json{{"sets", out}}.dump(2) + "\n");
+  if (!json_file.empty()) write_atomically(json_file, json_text(Json{{"sets", out}}, 2) + "\n");
   return holds ? kGood : kFailsLimit;
 }
 

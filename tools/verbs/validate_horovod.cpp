@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "scenarios/studies/horovod_study.hpp"
+#include "sim/json_text.hpp"
 #include "sim/process/output.hpp"
 #include "tools/verbs/verbs.hpp"
 
@@ -166,7 +167,7 @@ int validate_horovod(const std::string& json_file, bool points, bool fit) {
   }
   for (const ErrorSet* e : {&all.left_out, &all.rank_1, &all.single, &all.literal}) sets.push_back(to_json(*e, points));
   if (json_file != "-") print_study(all);
-  if (!json_file.empty()) write_atomically(json_file, Json{{"sets", sets}}.dump(2) + "\n");
+  if (!json_file.empty()) write_atomically(json_file, json_text(Json{{"sets", sets}}, 2) + "\n");
   return holds ? kGood : kFailsLimit;
 }
 

@@ -11,6 +11,7 @@
 #include "scenarios/running/simulate.hpp"
 #include "scenarios/studies/error_set.hpp"
 #include "sim/error.hpp"
+#include "sim/json_text.hpp"
 #include "sim/process/child.hpp"
 #include "sim/process/output.hpp"
 #include "tools/reports/table.hpp"
@@ -51,10 +52,10 @@ void predict(std::vector<MeasuredScenario>& all) {
     SimulateOptions options;
     options.critical_path = false;
     const Result result = simulate_here(all[i].scenario, options);
-    return Json{result.step_time, result.memory.peak}.dump();
+    return json_text(Json{result.step_time, result.memory.peak});
   });
   for (std::size_t i = 0; i < all.size(); ++i) {
-    const Json result = Json::parse(texts[i]);
+    const Json result = parse_json(texts[i]);
     all[i].step_time = result[0].get<double>();
     all[i].peak_memory = result[1].get<double>();
   }
@@ -124,7 +125,7 @@ int validate_training(const std::string& json_file, bool points) {
         "the library\n"
         "(catalog, stack megatron-core: dummy, schedule, torch_workspace); nothing else\n");
   }
-  if (!json_file.empty()) write_atomically(json_file, Json{{"sets", out}}.dump(2) + "\n");
+  if (!json_file.empty()) write_atomically(json_file, json_text(Json{{"sets", out}}, 2) + "\n");
   return holds ? kGood : kFailsLimit;
 }
 

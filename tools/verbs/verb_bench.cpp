@@ -5,6 +5,7 @@
 
 #include "scenarios/reading/read_collective.hpp"
 #include "scenarios/studies/bench.hpp"
+#include "sim/json_text.hpp"
 #include "sim/observers/progress.hpp"
 #include "sim/process/child.hpp"
 #include "sim/process/output.hpp"
@@ -203,7 +204,7 @@ int bench(const std::vector<std::string>& words) {
   if (flags.compare.empty()) sizes = bench_sizes(o);
   for (const auto& [size, time] : measured) sizes.push_back(size);
   table.rows = run_rows(machine.cluster, o, sizes, measured);
-  if (!flags.json.empty()) write_atomically(flags.json, bench_json(table).dump(2) + "\n");
+  if (!flags.json.empty()) write_atomically(flags.json, json_text(bench_json(table), 2) + "\n");
   if (flags.json != "-") write_atomically("-", bench_text(table));
   return std::any_of(table.rows.begin(), table.rows.end(),
                      [](const BenchRow& row) { return row.wrong.value_or(0) > 0; })

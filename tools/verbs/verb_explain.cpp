@@ -2,11 +2,13 @@
 
 #include <nlohmann/json.hpp>
 
+#include "scenarios/planning/step_counts.hpp"
 #include "scenarios/running/path_resources.hpp"
 #include "scenarios/running/simulate.hpp"
 #include "scenarios/studies/capacity.hpp"
 #include "scenarios/studies/failure_study.hpp"
 #include "scenarios/studies/failure_what_ifs.hpp"
+#include "sim/json_text.hpp"
 #include "sim/process/output.hpp"
 #include "tools/reports/failure_report.hpp"
 #include "tools/reports/layer_report.hpp"
@@ -61,7 +63,7 @@ int explain_layers(const Scenario& scenario, const Plan& plan, const std::string
   const Result result = simulate(scenario, plan, options);
   const LayerCosts costs = layer_costs(scenario, plan.training, result.breakdown.rank);
   if (json != "-") fmt::print("{}", layer_costs_text(scenario, costs, result));
-  if (!json.empty()) write_atomically(json, layer_costs_json(costs, result).dump(2) + "\n");
+  if (!json.empty()) write_atomically(json, json_text(layer_costs_json(costs, result), 2) + "\n");
   return kGood;
 }
 
@@ -74,7 +76,7 @@ std::vector<FailureWhatIf> explain_failures(const Scenario& s, const FailureResu
 }
 
 int write_report(const Report& report, const std::string& json) {
-  if (!json.empty()) write_atomically(json, report_json(report, false).dump(2) + "\n");
+  if (!json.empty()) write_atomically(json, json_text(report_json(report, false), 2) + "\n");
   return kGood;
 }
 
@@ -115,7 +117,7 @@ int explain_verb(const std::vector<std::string>& words) {
     return explain_prescribed_step(scenario, factor, json);
   Explanation e = explain(scenario, laid_out);
   e.result.capacity = capacity(scenario);
-  std::vector<WhatIf> table = what_if(scenario, laid_out, factor);
+  std::vector<WhatIf> table = what_if(scenario, on_steps(laid_out, e.result.warm_steps, e.result.steps), factor);
   const Seconds step{e.result.step_time};
   if (scenario.failures.given()) {
     e.result.failures = study_failures(scenario, step);

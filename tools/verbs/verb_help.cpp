@@ -34,7 +34,7 @@ std::string reference_text(const JsonReference& reference) {
   return fmt::format("trainyard {} --json: {}\n", reference.command, reference.words) + table.text("  ");
 }
 
-std::string json_text(const std::vector<std::string>& commands) {
+std::string commands_as_json(const std::vector<std::string>& commands) {
   std::string text =
       "Keys of the JSON, their types and meaning. A type such as s or bytes is a number in that unit, share a number "
       "of "
@@ -57,7 +57,7 @@ int help(const std::vector<std::string>& words) {
   if (words[0] == "json") {
     std::string command;  // of one word or two, such as topo check
     for (std::size_t i = 1; i < words.size(); ++i) command += (i > 1 ? " " : "") + words[i];
-    write_atomically("-", json_text(command.empty() ? std::vector<std::string>{} : std::vector<std::string>{command}));
+    write_atomically("-", commands_as_json(command.empty() ? std::vector<std::string>{} : std::vector<std::string>{command}));
     return kGood;
   }
   std::vector<std::string> topics = verbs().names();

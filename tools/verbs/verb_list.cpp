@@ -12,6 +12,7 @@
 #include "models/software/stack.hpp"
 #include "models/software/training_memory.hpp"
 #include "scenarios/reading/framework_modes.hpp"
+#include "sim/json_text.hpp"
 #include "sim/process/output.hpp"
 #include "strategies/collectives/collective.hpp"
 #include "strategies/pipelines/pipeline_schedule.hpp"
@@ -275,7 +276,7 @@ int list(const std::vector<std::string>& words) {
     text += listing_text(*listing, rows);
     out[listing->name] = listing_json(*listing, rows);
   }
-  if (!json.empty()) write_atomically(json, out.dump(2) + "\n");
+  if (!json.empty()) write_atomically(json, json_text(out, 2) + "\n");
   if (json != "-") write_atomically("-", text);
   return kGood;
 }

@@ -7,10 +7,13 @@
 #include "models/reading/document.hpp"
 #include "scenarios/pictures/step_picture.hpp"
 #include "scenarios/planning/size.hpp"
+#include "scenarios/planning/step_counts.hpp"
 #include "scenarios/studies/capacity.hpp"
 #include "scenarios/studies/failure_study.hpp"
 #include "scenarios/studies/fitting.hpp"
+#include "scenarios/studies/fold_check.hpp"
 #include "sim/error.hpp"
+#include "sim/json_text.hpp"
 #include "sim/process/output.hpp"
 #include "tools/reports/report.hpp"
 #include "tools/verbs/arguments.hpp"
@@ -34,10 +37,23 @@ std::pair<int, int> rank_range(const std::string& text) {
 
 constexpr int kLastRank = std::numeric_limits<int>::min();
 
+/// Folded and rank by rank: exit code 1 where they differ.
+int check_folding_of(const Scenario& scenario, const Plan& laid_out) {
+  const FoldCheck check = check_folding(scenario, laid_out);
+  if (!check.unfolded.empty()) {
+    fmt::print("nothing is folded: {}\n", check.unfolded);
+    return kGood;
+  }
+  fmt::print("{} ranks in {} classes: {} operations compared, largest difference {:.1e}\n", check.ranks, check.classes,
+             check.operations, check.worst);
+  if (!check.difference.empty()) fmt::print("DIFFERENT: {}\n", check.difference);
+  return check.good() ? kGood : kFailsLimit;
+}
+
 int run(const std::vector<std::string>& words) {
   Arguments arguments("run", "Simulates one training step of a scenario: time, breakdown, memory, bottleneck, trust.",
                       "run scenarios/gpt2-xl-ddp-dgx-a100.yaml --set plan.micro_batch_size=8 --json answer.json");
-  std::string file, json, trace, trace_ranks, picture, transport;
+  std::string file, json, trace, trace_ranks, picture, transport, fold;
   int rank = kLastRank;
   std::vector<std::string> sets, required;
   bool timing = false, sources = false, no_what_if = false;
@@ -51,6 +67,8 @@ int run(const std::vector<std::string>& words) {
   arguments.option(
       "--transport", transport, "native|flow",
       "which solver shares links among messages: SimGrid's, or the faster built-in one (default; equal to 1e-9)");
+  arguments.option("--fold", fold, "auto|off|check",
+                   "simulate ranks that are alike once (auto: where that halves them), each, or both and compare");
   arguments.repeated("--require", required, "fits", "end with exit code 1 unless the plan fits into memory");
   arguments.flag("--timing", timing, "add the wall time of the simulation to the JSON");
   arguments.flag("--sources", sources, "list every figure with its source");
@@ -59,6 +77,8 @@ int run(const std::vector<std::string>& words) {
   if (!trace_ranks.empty() && trace.empty()) throw UserError("--trace-ranks: only with --trace");
   if (rank != kLastRank && picture.empty()) throw UserError("--rank: only with --picture");
 
+  if (!fold.empty() && fold != "auto" && fold != "off" && fold != "check")
+    throw UserError(fmt::format("--fold {}: unknown{}", fold, hint(fold, {"auto", "off", "check"})));
   for (const std::string& what : required)
     if (what != "fits") throw UserError(fmt::format("--require {}: unknown{}", what, hint(what, {"fits"})));
 
@@ -71,24 +91,28 @@ int run(const std::vector<std::string>& words) {
   if (!picture.empty())
     options.watch = picture_of(scenario, picture, rank == kLastRank ? std::nullopt : std::optional<int>(rank));
   if (!transport.empty()) options.transport = parse_transport(transport);
+  if (fold == "off") options.folding = Folding::off;
   options.progress = true;
   const Plan laid_out = plan(scenario);
+  if (fold == "check") return check_folding_of(scenario, laid_out);
   Result result = simulate_training(scenario, laid_out, options);
   // What simulates again many times is left out of a step of minutes.
   const bool prescribed = !result.step_time_source.empty();
   if (prescribed && !(trace.empty() && picture.empty()))
     throw UserError("--trace, --picture: plan.step_time is not simulated");
-  const bool large = prescribed || estimated_operations(scenario, laid_out) > kMostOfPath;
+  const double part = static_cast<double>(result.simulated_ranks) / result.ranks;
+  const bool large = prescribed || part * estimated_operations(scenario, laid_out) > kMostOfPath;
   if (!result.fits && !large) result.capacity = capacity(scenario);
   if (!result.fits) result.changes = fitting_changes(scenario);
   std::vector<WhatIf> what_ifs;
-  if (!no_what_if && !large) what_ifs = what_if(scenario, laid_out, 2, options.transport);
+  if (!no_what_if && !large)
+    what_ifs = what_if(scenario, on_steps(laid_out, result.warm_steps, result.steps), 2, options);
   if (json != "-" && trace != "-" && picture != "-") {
     fmt::print("{}", screen(scenario, laid_out, result, what_ifs));
     if (sources) fmt::print("\n{}", source_table(scenario.sources));
   }
   if (!json.empty())
-    write_atomically(json, report_json({result, what_ifs, scenario.sources, {}, {}}, timing).dump(2) + "\n");
+    write_atomically(json, json_text(report_json({result, what_ifs, scenario.sources, {}, {}}, timing), 2) + "\n");
   const bool fails = std::find(required.begin(), required.end(), "fits") != required.end() && !result.fits;
   return fails ? kFailsLimit : kGood;
 }

@@ -10,6 +10,7 @@
 #include "models/hardware/hca.hpp"
 #include "models/hardware/network_switch.hpp"
 #include "scenarios/pictures/views.hpp"
+#include "sim/json_text.hpp"
 #include "sim/process/output.hpp"
 #include "tools/reports/report.hpp"
 #include "tools/reports/show_network.hpp"
@@ -127,6 +128,30 @@ View mesh_view(const Scenario& s, bool all) {
   text += table.text();
   if (shown < ranks.size()) text += fmt::format("… {} more ranks (--all shows them)\n", ranks.size() - shown);
   return {text, to_json(ranks)};
+}
+
+View folding_view(const Scenario& s, bool all) {
+  const FoldView view = fold_view(s);
+  if (!view.unfolded.empty())
+    return {fmt::format("{}: each of {} ranks is simulated: {}\n", s.name, view.ranks, view.unfolded), to_json(view)};
+  constexpr std::size_t screenful = 64;
+  std::string text =
+      fmt::format("{}: {} ranks in {} classes; {} classes of links\n", s.name, view.ranks, view.classes.size(), view.links);
+  TextTable table{{"rank", "stands for", "device", "ranks"}, {true, true}, {}};
+  const std::size_t shown = all ? view.classes.size() : std::min(screenful, view.classes.size());
+  for (std::size_t i = 0; i < shown; ++i) {
+    const FoldView::Class& c = view.classes[i];
+    table.rows.push_back({fmt::format("{}", c.rank), fmt::format("{}", c.size), c.device, c.members});
+  }
+  text += table.text();
+  if (shown < view.classes.size())
+    text += fmt::format("… {} more classes (--all shows them)\n", view.classes.size() - shown);
+  const std::size_t reasons = all ? view.reasons.size() : std::min<std::size_t>(10, view.reasons.size());
+  if (reasons > 0) text += "what tells them apart:\n";
+  for (std::size_t i = 0; i < reasons; ++i) text += "  " + view.reasons[i] + "\n";
+  if (reasons < view.reasons.size())
+    text += fmt::format("  … {} more (--all shows them)\n", view.reasons.size() - reasons);
+  return {text, to_json(view)};
 }
 
 View machine_text(const Scenario& s) {
@@ -249,17 +274,18 @@ View entry_view(const std::string& kind, const std::string& given, const Overrid
 }
 
 struct Choice {
-  bool schedule = false, mesh = false, machine = false, all = false;
+  bool schedule = false, mesh = false, machine = false, fold = false, all = false;
   int rank = 0;
 };
 
 View scenario_view(const std::string& file, const Choice& choice, const Overrides& overrides) {
-  if (choice.schedule + choice.mesh + choice.machine != 1)
+  if (choice.schedule + choice.mesh + choice.machine + choice.fold != 1)
     throw UserError(
-        "trainyard show: expected one of --schedule, --mesh, --machine with a scenario (trainyard show --help)");
+        "trainyard show: expected one of --schedule, --mesh, --machine, --fold with a scenario (trainyard show --help)");
   const Scenario scenario = read_scenario(file, overrides);
   if (choice.schedule) return schedule_view(scenario, choice.rank, choice.all);
   if (choice.mesh) return mesh_view(scenario, choice.all);
+  if (choice.fold) return folding_view(scenario, choice.all);
   return machine_text(scenario);
 }
 
@@ -278,7 +304,8 @@ int show_verb(const std::vector<std::string>& words) {
   arguments.option("--rank", choice.rank, "N", "rank whose schedule is shown");
   arguments.flag("--mesh", choice.mesh, "the ranks, their coordinates and devices");
   arguments.flag("--machine", choice.machine, "devices, links, and how messages go");
-  arguments.flag("--all", choice.all, "every operation or rank");
+  arguments.flag("--fold", choice.fold, "which ranks are simulated for all that are alike, and what tells them apart");
+  arguments.flag("--all", choice.all, "every operation, rank or class");
   arguments.repeated("--set", sets, "PATH=VALUE", "override a field, as often as needed");
   arguments.output("--json", json, "write it as JSON; - is stdout");
   if (!arguments.parse(words)) return kGood;
@@ -289,13 +316,13 @@ int show_verb(const std::vector<std::string>& words) {
   const auto kind = std::find_if(kinds.begin(), kinds.end(), [&](const std::string& k) {
     return asked == k || asked == k + "s" || asked == k + "es";
   });
-  const bool views = choice.schedule || choice.mesh || choice.machine;
+  const bool views = choice.schedule || choice.mesh || choice.machine || choice.fold;
   if (kind == kinds.end() && !name.empty())
     throw UserError(fmt::format("trainyard show: \"{}\" is no kind of entry{}", what, hint(what, kinds)));
   if (kind != kinds.end() && views)
-    throw UserError(fmt::format("trainyard show {}: --schedule, --mesh and --machine are of scenarios", *kind));
+    throw UserError(fmt::format("trainyard show {}: --schedule, --mesh, --machine and --fold are of scenarios", *kind));
   const View view = kind != kinds.end() ? entry_view(*kind, name, overrides) : scenario_view(what, choice, overrides);
-  if (!json.empty()) write_atomically(json, view.json.dump(2) + "\n");
+  if (!json.empty()) write_atomically(json, json_text(view.json, 2) + "\n");
   if (json != "-") write_atomically("-", view.text);
   return kGood;
 }

@@ -6,6 +6,7 @@
 
 #include "scenarios/studies/layer_cuts.hpp"
 #include "scenarios/studies/sweep.hpp"
+#include "sim/json_text.hpp"
 #include "sim/observers/progress.hpp"
 #include "sim/process/child.hpp"
 #include "sim/process/output.hpp"
@@ -99,9 +100,7 @@ int sweep(const std::vector<std::string>& words) {
     throw UserError(all_impossible(points.size(), points.front().error));
   try {
     if (!csv.empty()) write_atomically(csv, sweep_csv(sweep, points, order));
-    if (!json.empty())
-      write_atomically(
-          json, sweep_json(sweep, points, order).dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");
+    if (!json.empty()) write_atomically(json, json_text(sweep_json(sweep, points, order), 2) + "\n");
   } catch (const UserError& e) {
     throw UserError(journal.empty()
                         ? e.what()

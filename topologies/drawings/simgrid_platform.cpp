@@ -70,7 +70,7 @@ std::string simgrid_route(const ClusterMachine& machine, const std::vector<std::
       throw UserError(
           fmt::format("{} stripes messages over several HCAs, which a SimGrid platform cannot say", source.name));
   for (const LinkUse& use : route.links)
-    for (float i = 0; i < use.weight; ++i) text += fmt::format("<link_ctn id=\"{}\"/>", ids[use.link]);
+    for (double i = 0; i < use.weight; ++i) text += fmt::format("<link_ctn id=\"{}\"/>", ids[use.link]);
   const auto wait = [&](const std::string& id, Picoseconds time) {
     delays[id] = time.seconds();
     text += fmt::format("<link_ctn id=\"{}\"/>", id);

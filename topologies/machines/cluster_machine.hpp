@@ -53,6 +53,8 @@ class ClusterMachine : public Machine {
   void link_state(LinkId link, bool up) override { routing_.link_state(link, up); }
   std::string cause_of_cut(Actor from, Actor to) const override;
   std::string actor_name(Actor) const override;
+  /// GPUs of nodes of one type.
+  std::uint64_t likeness(Actor) const override;
 
   const DeviceGraph& graph() const { return graph_; }
   const ClusterSpec& spec() const { return spec_; }

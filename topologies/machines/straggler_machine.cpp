@@ -1,9 +1,11 @@
 #include "topologies/machines/straggler_machine.hpp"
 
+#include <bit>
 #include <cmath>
 #include <numbers>
 
 #include "sim/hashing.hpp"
+#include "sim/index.hpp"
 
 namespace trainyard {
 namespace {
@@ -47,6 +49,20 @@ double slowdown(const Straggler& s, Actor actor, std::uint32_t step) {
       return step % s.period < s.busy ? s.factor : 1;
   }
   return 1;
+}
+
+std::uint64_t StragglerMachine::likeness(Actor actor) const {
+  std::uint64_t hash = base_.likeness(actor);
+  if (actor >= actors_) return hash;
+  for (const Straggler& s : stragglers_) {
+    const bool draws = s.kind == StragglerKind::uniform || s.kind == StragglerKind::lognormal ||
+                       s.kind == StragglerKind::exponential_tail;
+    const bool meant = s.slow.empty() || (position(actor) < s.slow.size() && s.slow[position(actor)]);
+    const double factor = draws || !meant ? 1 : slowdown(s, actor, 0);
+    hash = hashed({hash, meant ? 1U : 0U, draws && meant ? static_cast<std::uint64_t>(actor) + 1 : 0,
+                   std::bit_cast<std::uint64_t>(factor)});
+  }
+  return hash;
 }
 
 Cost StragglerMachine::price(const Work& work, Actor actor) const {

@@ -47,6 +47,8 @@ class StragglerMachine : public Machine {
   void link_state(LinkId link, bool up) override { base_.link_state(link, up); }
   std::string cause_of_cut(Actor from, Actor to) const override { return base_.cause_of_cut(from, to); }
   std::string actor_name(Actor actor) const override { return base_.actor_name(actor); }
+  /// Those who draw their times are unlike all others.
+  std::uint64_t likeness(Actor) const override;
 
  private:
   Machine& base_;

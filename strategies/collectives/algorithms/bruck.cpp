@@ -59,8 +59,10 @@ Ops bruck_all_to_all(Local me, Bytes) {
   for (int j = 0; j < n; ++j) co_yield me.copy(Local::scratch(me.part(j, n), 2), me.incoming((rank + n - j) % n));
 }
 
-TRAINYARD_COLLECTIVE("bruck", Operation::all_gather, power_of_two_peers, bruck_all_gather, .steady = true);
-TRAINYARD_COLLECTIVE("bruck", Operation::all_to_all, power_of_two_peers, bruck_all_to_all, .steady = true);
+TRAINYARD_COLLECTIVE("bruck", Operation::all_gather, power_of_two_peers, bruck_all_gather, .steady = true,
+                     .role = all_alike);
+TRAINYARD_COLLECTIVE("bruck", Operation::all_to_all, power_of_two_peers, bruck_all_to_all, .steady = true,
+                     .role = all_alike);
 
 }  // namespace
 }  // namespace trainyard

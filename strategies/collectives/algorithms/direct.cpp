@@ -85,16 +85,21 @@ Ops direct_all_to_all(Local me, Bytes) {
     co_yield me.recv_copy(meet.from(step), me.incoming(meet.from(step)));
 }
 
+/// Whom a rank meets by exclusive or depends on its number; otherwise all do the same.
+constexpr std::uint64_t (*role_by(Order order))(GroupPlace) {
+  return order == Order::exclusive_or ? nullptr : all_alike;
+}
+
 #define DIRECT(NAME, ORDER)                                                                              \
   const RegisterCollective register_##ORDER[] = {                                                        \
       {Operation::all_reduce,                                                                            \
-       {.name = NAME, .peers = all_others, .run = direct_all_reduce<Order::ORDER>, .steady = true}},     \
+       {.name = NAME, .peers = all_others, .run = direct_all_reduce<Order::ORDER>, .steady = true, .role = role_by(Order::ORDER)}},     \
       {Operation::reduce_scatter,                                                                        \
-       {.name = NAME, .peers = all_others, .run = direct_reduce_scatter<Order::ORDER>, .steady = true}}, \
+       {.name = NAME, .peers = all_others, .run = direct_reduce_scatter<Order::ORDER>, .steady = true, .role = role_by(Order::ORDER)}}, \
       {Operation::all_gather,                                                                            \
-       {.name = NAME, .peers = all_others, .run = direct_all_gather<Order::ORDER>, .steady = true}},     \
+       {.name = NAME, .peers = all_others, .run = direct_all_gather<Order::ORDER>, .steady = true, .role = role_by(Order::ORDER)}},     \
       {Operation::all_to_all,                                                                            \
-       {.name = NAME, .peers = all_others, .run = direct_all_to_all<Order::ORDER>, .steady = true}},     \
+       {.name = NAME, .peers = all_others, .run = direct_all_to_all<Order::ORDER>, .steady = true, .role = role_by(Order::ORDER)}},     \
       {Operation::all_to_all_v,                                                                          \
        {.name = NAME, .peers = all_others, .run = direct_all_to_all<Order::ORDER>, .steady = true}}}
 

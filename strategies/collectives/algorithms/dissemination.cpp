@@ -14,7 +14,8 @@ Ops dissemination_barrier(Local me, Bytes) {
   }
 }
 
-TRAINYARD_COLLECTIVE("dissemination", Operation::barrier, power_of_two_peers, dissemination_barrier, .steady = true);
+TRAINYARD_COLLECTIVE("dissemination", Operation::barrier, power_of_two_peers, dissemination_barrier, .steady = true,
+                     .role = all_alike);
 
 }  // namespace
 }  // namespace trainyard

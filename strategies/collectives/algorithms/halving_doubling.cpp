@@ -39,7 +39,7 @@ Ops halving_doubling_all_reduce(Local me, Bytes) {
 }
 
 TRAINYARD_COLLECTIVE("halving-doubling", Operation::all_reduce, recursive_peers, halving_doubling_all_reduce,
-                     .refuses = recursive_refuses, .steady = true);
+                     .refuses = recursive_refuses, .steady = true, .role = recursive_role);
 
 }  // namespace
 }  // namespace trainyard

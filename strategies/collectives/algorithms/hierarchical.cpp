@@ -35,7 +35,7 @@ Ops hierarchical_all_gather(Local me, Bytes) { co_yield grid_all_gather(me, node
 
 #define HIERARCHICAL(OPERATION, RUN)                                                                      \
   TRAINYARD_COLLECTIVE("hierarchical", Operation::OPERATION, node_and_rail, RUN, .refuses = partial_node, \
-                       .steady = true)
+                       .steady = true, .role = all_alike)
 HIERARCHICAL(all_reduce, hierarchical_all_reduce);
 HIERARCHICAL(reduce_scatter, hierarchical_reduce_scatter);
 HIERARCHICAL(all_gather, hierarchical_all_gather);

@@ -47,9 +47,9 @@ std::string powers_of_two_only(GroupPlace place) {
 }
 
 TRAINYARD_COLLECTIVE("recursive-doubling", Operation::all_reduce, recursive_peers, recursive_doubling_all_reduce,
-                     .refuses = recursive_refuses, .steady = true);
+                     .refuses = recursive_refuses, .steady = true, .role = recursive_role);
 TRAINYARD_COLLECTIVE("recursive-doubling", Operation::all_gather, recursive_peers, recursive_doubling_all_gather,
-                     .refuses = powers_of_two_only, .steady = true);
+                     .refuses = powers_of_two_only, .steady = true, .role = all_alike);
 
 }  // namespace
 }  // namespace trainyard

@@ -31,7 +31,7 @@ Ops recursive_halving_reduce_scatter(Local me, Bytes) {
 }
 
 TRAINYARD_COLLECTIVE("recursive-halving", Operation::reduce_scatter, recursive_peers, recursive_halving_reduce_scatter,
-                     .refuses = recursive_refuses, .steady = true);
+                     .refuses = recursive_refuses, .steady = true, .role = recursive_role);
 
 }  // namespace
 }  // namespace trainyard

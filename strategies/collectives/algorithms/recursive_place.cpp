@@ -13,6 +13,11 @@ std::vector<int> recursive_peers(GroupPlace place) {
   return peers;
 }
 
+std::uint64_t recursive_role(GroupPlace place) {
+  const RecursivePlace part(place.size);
+  return part.stands_back(place.index) ? 2 : part.paired(place.index) ? 1 : 0;
+}
+
 std::string recursive_refuses(GroupPlace place) {
   if (place.settings->fidelity != Fidelity::flows || RecursivePlace(place.size).standing_back == 0) return "";
   return fmt::format("{} ranks are no power of two, so that some wait for others; take fidelity messages", place.size);

@@ -1,5 +1,8 @@
 // Rings (Patarasu & Yuan 2009): everybody sends to the next and receives from the previous member in every step.
 // With several channels each runs a ring of its own on its share of the data, rotated within nodes.
+#include <algorithm>
+
+#include "sim/hashing.hpp"
 #include "strategies/collectives/algorithms/ring_steps.hpp"
 
 namespace trainyard {
@@ -60,12 +63,29 @@ Ops ring_all_gather(Local me, Bytes) {
   return side_by_side(me, channels, [&](int k) { return one_ring_all_gather(on_ring(me, k).on_slice(k, channels)); });
 }
 
+/// Of several channels, some of whose neighbours may be the same: where each channel's stand among the peers.
+std::uint64_t ring_role(GroupPlace place) {
+  const int channels = place.settings->channels;
+  if (channels == 1) return 0;
+  const std::vector<int> peers = rotated_ring_peers(place);
+  const auto slot = [&peers](int member) {
+    return static_cast<std::uint64_t>(std::find(peers.begin(), peers.end(), member) - peers.begin());
+  };
+  std::uint64_t role = peers.size();
+  for (int channel = 0; channel < channels; ++channel) {
+    const Numbering ring = channel_ring(place.size, *place.settings, channel);
+    const int at = ring.number(place.index);
+    role = hashed({role, slot(ring.member((at + 1) % place.size)), slot(ring.member((at + place.size - 1) % place.size))});
+  }
+  return role;
+}
+
 TRAINYARD_COLLECTIVE("ring", Operation::all_reduce, rotated_ring_peers, ring_all_reduce, .channels = settings_channels,
-                     .steady = true);
+                     .steady = true, .role = ring_role);
 TRAINYARD_COLLECTIVE("ring", Operation::reduce_scatter, rotated_ring_peers, ring_reduce_scatter,
-                     .channels = settings_channels, .steady = true);
+                     .channels = settings_channels, .steady = true, .role = ring_role);
 TRAINYARD_COLLECTIVE("ring", Operation::all_gather, rotated_ring_peers, ring_all_gather, .channels = settings_channels,
-                     .steady = true);
+                     .steady = true, .role = ring_role);
 
 }  // namespace
 }  // namespace trainyard

@@ -19,7 +19,7 @@ Ops ring_all_to_all(Local me, Bytes) {
   }
 }
 
-TRAINYARD_COLLECTIVE("ring", Operation::all_to_all, ring_peers, ring_all_to_all, .steady = true);
+TRAINYARD_COLLECTIVE("ring", Operation::all_to_all, ring_peers, ring_all_to_all, .steady = true, .role = all_alike);
 
 }  // namespace
 }  // namespace trainyard

@@ -12,7 +12,7 @@ Ops ring_shift_send_recv(Local me, Bytes) {
   co_yield me.copy(theirs, me.whole());
 }
 
-TRAINYARD_COLLECTIVE("ring-shift", Operation::send_recv, ring_peers, ring_shift_send_recv, .steady = true);
+TRAINYARD_COLLECTIVE("ring-shift", Operation::send_recv, ring_peers, ring_shift_send_recv, .steady = true, .role = all_alike);
 
 }  // namespace
 }  // namespace trainyard

@@ -52,7 +52,7 @@ Ops torus_all_gather(Local me, Bytes) {
 
 #define TORUS(OPERATION, RUN)                                                                               \
   TRAINYARD_COLLECTIVE("torus-2d", Operation::OPERATION, torus_neighbours, RUN, .channels = parts_of_torus, \
-                       .refuses = no_torus, .steady = true)
+                       .refuses = no_torus, .steady = true, .role = all_alike)
 TORUS(all_reduce, torus_all_reduce);
 TORUS(reduce_scatter, torus_reduce_scatter);
 TORUS(all_gather, torus_all_gather);

@@ -156,6 +156,13 @@ const Op& CentralStep::receive(Content content, std::size_t peer, std::size_t in
   return out_.emit();
 }
 
+Op CentralStep::step_over() const {
+  Op op;
+  op.kind = Kind::mark;
+  op.name = words_.step_over;
+  return op;
+}
+
 const Op& CentralStep::work(const Work& amount, GroupId group, NameId name) {
   Op& op = out_.begin(Kind::local, compute);
   op.work = amount;

@@ -49,6 +49,8 @@ class CentralStep : public CoroutineProgram {
   /// After what has been computed so far where `after_compute`.
   const Op& receive(Content, std::size_t peer, std::size_t index, Action, BufferRef into, bool after_compute);
   const Op& work(const Work&, GroupId, NameId);
+  /// That one of the actor's steps has ended; to be emitted.
+  Op step_over() const;
   /// What is computed next waits for this too.
   void wait_for(Dep dep) { waits_.push_back(dep); }
   void wait_for_sends();

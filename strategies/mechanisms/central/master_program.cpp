@@ -60,6 +60,7 @@ class MasterCopy : public ReplicaPasses {
     for (int step = 0; step < step_.steps; ++step) {
       out_.begin_sample(static_cast<std::uint32_t>(step));
       for (int micro_batch = 0; micro_batch < step_.micro_batches; ++micro_batch) co_yield share(micro_batch);
+      if (step_.marks_steps) co_yield out_.emit(step_over());
     }
   }
 
@@ -109,6 +110,7 @@ class Master : public ReplicaPasses {
       }
       co_yield work(stage_.optimizer, words_.optimizer, words_.update);
       if (step_.values) co_yield call(TrainingCall::update, 0);
+      if (step_.marks_steps) co_yield out_.emit(step_over());
     }
   }
 

@@ -28,6 +28,7 @@ class StorageWorker : public WorkerStep {
       co_yield receive(Content::over, 0, 0, Action::none, {}, false);
       wait_for(out_.after(receiving));
       co_yield drain_waits();
+      if (step_.marks_steps) co_yield out_.emit(step_over());
     }
   }
   Ops await_parameters(int layer) override {

@@ -5,8 +5,8 @@
 
 #include "strategies/mechanisms/replicas/gossip_choice.hpp"
 #include "strategies/mechanisms/replicas/replicas.hpp"
-#include "strategies/plan/gossip_mixing.hpp"
 #include "strategies/step/rank_updates.hpp"
+#include "strategies/values/gossip_mixing.hpp"
 #include "strategies/values/training_values.hpp"
 
 namespace trainyard {
@@ -149,7 +149,11 @@ class GossipSgd : public WholeReplicas {
   bool all_reduces() const override { return false; }
 
   void lay_out(TrainingPlan& plan, const TrainingStates&) const override { plan.updates = gossip_updates(graph_); }
-  StepRhythm rhythm() const override { return {1, "", 1}; }
+  StepRhythm rhythm() const override {
+    StepRhythm rhythm;
+    rhythm.varies = graph_->drawn();
+    return rhythm;
+  }
   /// A message to and one from each neighbour, and the sum.
   double operations(const TrainingPlan& plan) const override {
     return plan.ranks() * (2.0 * graph_->most_neighbours() + 6);

@@ -194,6 +194,7 @@ class ParameterServer : public CentralStep {
     else
       for (const std::size_t w : answers) answer(w, job.key);
     if (keys_.sum_is_whole(job.key)) jobs_.push_front({ServerCall::update, 0, job.key, 0});
+    if (job.what == ServerCall::update && backups() && step_.marks_steps && keys_.step_is_over()) give(step_over());
     if (job.what == ServerCall::update) tell_chief_if_over();
     start_job();
     send_ready();

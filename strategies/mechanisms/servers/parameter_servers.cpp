@@ -5,6 +5,7 @@
 #include <map>
 #include <numeric>
 #include <optional>
+#include <set>
 
 #include "strategies/mechanisms/central/central_mechanism.hpp"
 #include "strategies/mechanisms/servers/server_choice.hpp"
@@ -16,9 +17,10 @@
 namespace trainyard {
 namespace {
 
-// Steps that are looked at of workers that do not wait for each other: enough for what comes in turns.
+// Steps at least that are looked at of workers that do not wait for each other: enough for what comes in turns.
 constexpr int kStepsOutOfStep = 20;
-// A worker that is a quarter faster than the slowest one is ahead by the whole bound after so many times the bound.
+// A worker that is a quarter faster than the slowest one is ahead by the whole bound after so many times the bound: until
+// then the rate is another one, however steady it looks.
 constexpr int kStepsToTheBound = 4;
 // Between the first end of a step of the slowest worker and the last one of the fastest, each has to end some.
 constexpr int kFewestOutOfStep = 4;
@@ -60,9 +62,8 @@ class ServerRun : public MechanismRun {
       : plan_(std::move(plan)),
         tables_(plan_.base.step, site.names),
         words_(site.names),
-        // When the slowest has done its warm steps, others may have done more, up to the bound.
         board_(plan_.clients(), plan_.clients() - plan_.backup_workers, plan_.base.step.steps, plan_.keys(),
-               std::max(1, site.warm_steps - plan_.staleness)) {
+               plan_.base.step.steps) {
     if (plan_.local.used()) stages_.emplace(plan_, words_);
   }
 
@@ -73,14 +74,18 @@ class ServerRun : public MechanismRun {
   void add_values(TrainingValues& values) override { values_.emplace(values, plan_); }
   Observer* observer() override { return stages_ ? &*stages_ : nullptr; }
 
-  Seconds step_time(int steps) const override {
-    if (plan_.consistency == Consistency::synchronous) return board_.last_update() / steps;
-    return Seconds{plan_.clients() / board_.steps_per_s()};
+  /// Backup workers end steps that nobody takes.
+  std::pair<Actor, Actor> end_steps() const override {
+    if (plan_.backup_workers == 0) return {0, plan_.workers()};
+    return {plan_.workers(), plan_.workers() + plan_.servers};
+  }
+  void step_over() override {
+    pushes_.push_back({board_.staleness(), board_.dropped_pushes()});
+    if (stages_) stages_->step_over();
   }
 
   /// What workers wait for in a step, all of them taken together.
-  void book(MechanismFigures& figures, const std::function<BreakdownParts(Actor)>& parts_of,
-            double steps) const override {
+  void book(MechanismFigures& figures, const StepsLookedAt& looked_at) const override {
     ServerFigures& f = figures.servers;
     f.workers = plan_.workers();
     f.servers = plan_.servers;
@@ -93,34 +98,52 @@ class ServerRun : public MechanismRun {
     for (std::size_t server = 0; server < held.size(); ++server)
       f.shares[fmt::format("server {}", server)] = held[server];
     f.largest_share = *std::max_element(held.begin(), held.end());
-    figures.staleness = board_.staleness();
+    const Pushes pushes = pushes_in(looked_at);
+    figures.staleness = pushes.staleness;
     std::uint64_t applied = 0;
     for (const auto& [of, count] : figures.staleness) applied += count;
-    const auto dropped = static_cast<double>(board_.dropped_pushes());
+    const auto dropped = static_cast<double>(pushes.dropped);
     f.dropped_share = dropped / (dropped + static_cast<double>(applied));
     const char* others = plan_.consistency == Consistency::synchronous ? "barrier"
                          : plan_.consistency == Consistency::stale     ? "staleness bound"
                                                                        : "server";
     Seconds compute;
     for (Actor worker = 0; worker < plan_.workers(); ++worker) {
-      const BreakdownParts parts = parts_of(worker);
-      compute = std::max(compute, parts.work.at(kComputeGroup) / steps);
-      const double each = plan_.workers() * steps;
+      const BreakdownParts parts = looked_at.parts(worker);
+      const double own_steps = looked_at.own_steps(worker), each = plan_.workers() * own_steps;
+      compute = std::max(compute, parts.work.at(kComputeGroup) / own_steps);
       f.waits["pull"] += parts.exposed.at("parameters").value / each;
       f.waits["push"] += parts.exposed.at("gradients").value / each;
       f.waits[others] += parts.bubble.value / each;
     }
-    if (stages_) f.stages = stages_->stages(compute);
+    if (stages_) f.stages = stages_->stages(compute, looked_at);
     figures.taught_share = static_cast<double>(plan_.workers() - plan_.backup_workers) / plan_.workers();
   }
 
  private:
+  /// Of keys, up to the end of a step.
+  struct Pushes {
+    std::map<std::uint32_t, std::uint64_t> staleness;
+    std::uint64_t dropped = 0;
+  };
   ServerPlan plan_;
   PassTables tables_;
   CentralWords words_;
   ServerBoard board_;
+  std::vector<Pushes> pushes_;  // by step
   std::optional<ServerValues> values_;
   std::optional<StageTimes> stages_;
+
+  Pushes pushes_in(const StepsLookedAt& looked_at) const {
+    if (!looked_at.found) return {board_.staleness(), board_.dropped_pushes()};
+    Pushes pushes = pushes_[static_cast<std::size_t>(looked_at.warm + looked_at.steps - 1)];
+    if (looked_at.warm == 0) return pushes;
+    const Pushes& before = pushes_[static_cast<std::size_t>(looked_at.warm - 1)];
+    for (const auto& [of, count] : before.staleness) pushes.staleness[of] -= count;
+    std::erase_if(pushes.staleness, [](const auto& each) { return each.second == 0; });
+    pushes.dropped -= before.dropped;
+    return pushes;
+  }
 };
 
 /// ", the emptiest 20.1 %" where that is another.
@@ -154,6 +177,8 @@ class ParameterServers : public Mechanism {
   bool in_step() const override { return stops_together() && choice_.backup_workers == 0; }
   bool stops_together() const override { return choice_.consistency == Consistency::synchronous; }
   int servers() const override { return choice_.count; }
+  bool goes_on_without_some() const override { return choice_.consistency == Consistency::asynchronous; }
+  std::vector<int> server_nodes() const override { return choice_.nodes; }
   bool survives_server() const override { return choice_.replication.used(); }
 
   void lay_out(TrainingPlan& plan, const TrainingStates& states) const override {
@@ -164,6 +189,7 @@ class ParameterServers : public Mechanism {
   }
   StepRhythm rhythm() const override {
     StepRhythm rhythm;
+    rhythm.varies = !in_step();
     if (!in_step()) rhythm.steps = kStepsOutOfStep;
     if (!stops_together()) rhythm.fewest = kFewestOutOfStep;
     if (choice_.consistency == Consistency::stale) rhythm.warm = 1 + (kStepsToTheBound + 1.0) * choice_.staleness;
@@ -191,6 +217,12 @@ class ParameterServers : public Mechanism {
   std::unique_ptr<MechanismRun> run(const MechanismSite& site) const override {
     const int servers = static_cast<int>(places_of(choice_, site.machine).size());
     ServerPlan plan = server_plan(site.plan, servers, choice_.shards, choice_.place, choice_.split);
+    const std::set<int> used(plan.server_of.begin(), plan.server_of.end());
+    if (choice_.backup_workers > 0 && used.size() < static_cast<std::size_t>(servers))  // each says when a step is over
+      fail(choice_.place,
+           fmt::format("plan.data_parallel.servers: {} of {} have no key; with backup_workers each has one: "
+                       "fewer servers, or keys cut into more parts",
+                       servers - static_cast<int>(used.size()), servers));
     plan.consistency = choice_.consistency;
     plan.staleness = choice_.staleness;
     plan.backup_workers = choice_.backup_workers;

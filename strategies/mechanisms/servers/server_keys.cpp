@@ -99,6 +99,11 @@ bool ServerKeys::has_ended(std::size_t worker, std::size_t k) const {
   return (synchronous() ? key.version : key.pushes[worker]) == steps();
 }
 
+bool ServerKeys::step_is_over() const {
+  return std::all_of(keys_.begin(), keys_.end(),
+                     [this](const Key& key) { return key.version == keys_.front().version; });
+}
+
 bool ServerKeys::all_updated() const {
   return std::all_of(keys_.begin(), keys_.end(), [this](const Key& key) { return key.version == steps(); });
 }

@@ -31,6 +31,8 @@ class ServerKeys {
   void given(std::size_t worker, std::size_t key);
   /// Has the worker made its last step? Then the answer is that it has been applied.
   bool has_ended(std::size_t worker, std::size_t key) const;
+  /// All keys have had as many updates, of a synchronous run.
+  bool step_is_over() const;
   /// All keys have had all updates, of a synchronous run.
   bool all_updated() const;
 

@@ -24,10 +24,7 @@ Ops ServerWorker::run() {
     co_yield overhead();
     if (step > 0 || !servers_.workers_update()) co_yield pull(step > 0);
     co_yield passes();
-    if (!step_.marks_steps) continue;
-    Op& over = out_.begin(Kind::mark, compute);
-    over.name = words_.step_over;
-    co_yield out_.emit();
+    if (step_.marks_steps) co_yield out_.emit(step_over());
   }
   co_yield last_answers();
 }

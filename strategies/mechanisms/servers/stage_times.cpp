@@ -19,17 +19,20 @@ StageTimes::StageTimes(const ServerPlan& plan, const CentralWords& words)
 
 void StageTimes::Union::add(double begin, double end) {
   while (!spans_.empty() && spans_.back().second >= begin) {
-    begin = std::min(begin, spans_.back().first);
-    end = std::max(end, spans_.back().second);
+    const auto [from, to] = spans_.back();
+    length_ -= to - from;
+    begin = std::min(begin, from);
+    end = std::max(end, to);
     spans_.pop_back();
   }
   spans_.emplace_back(begin, end);
+  length_ += end - begin;
 }
 
-double StageTimes::Union::length() const {
-  double sum = 0;
-  for (const auto& [begin, end] : spans_) sum += end - begin;
-  return sum;
+std::map<StageTimes::Place, double> StageTimes::lengths() const {
+  std::map<Place, double> all;
+  for (const auto& [at, busy] : busy_) all[at] = busy.length();
+  return all;
 }
 
 /// False: a server, which may be on any.
@@ -51,12 +54,17 @@ void StageTimes::transferred(const TransferRun& run) {
   busy_[{static_cast<std::size_t>(stage - stages_.begin()), node}].add(run.started.value, run.ended.value);
 }
 
-std::vector<ServerFigures::Stage> StageTimes::stages(Seconds compute) const {
+std::vector<ServerFigures::Stage> StageTimes::stages(Seconds compute, const StepsLookedAt& looked_at) const {
   std::vector<ServerFigures::Stage> all{{"compute", compute.value}};
   for (const Stage& stage : stages_) all.push_back({stage.words, 0});
-  for (const auto& [at, busy] : busy_) {
+  const auto up_to = [this](int steps) { return by_step_.at(static_cast<std::size_t>(steps - 1)); };
+  const bool found = looked_at.found;
+  std::map<Place, double> lengths = found ? up_to(looked_at.warm + looked_at.steps) : this->lengths();
+  if (found && looked_at.warm > 0)
+    for (const auto& [at, before] : up_to(looked_at.warm)) lengths[at] -= before;
+  for (const auto& [at, length] : lengths) {
     double& longest = all[at.first + 1].time;
-    longest = std::max(longest, busy.length() / plan_.base.step.steps);
+    longest = std::max(longest, length / (found ? looked_at.steps : plan_.base.step.steps));
   }
   return all;
 }

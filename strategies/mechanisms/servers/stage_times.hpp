@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "sim/observer.hpp"
-#include "strategies/mechanisms/mechanism_figures.hpp"
+#include "strategies/mechanisms/mechanism.hpp"
 #include "strategies/mechanisms/servers/server_plan.hpp"
 
 namespace trainyard {
@@ -19,8 +19,11 @@ class StageTimes : public Observer {
   bool sees_operations() const override { return false; }
   void transferred(const TransferRun&) override;
 
+  /// A step of all is over.
+  void step_over() { by_step_.push_back(lengths()); }
+
   /// A step's, in their order; `compute` is known to others.
-  std::vector<ServerFigures::Stage> stages(Seconds compute) const;
+  std::vector<ServerFigures::Stage> stages(Seconds compute, const StepsLookedAt&) const;
 
  private:
   struct Stage {
@@ -31,16 +34,20 @@ class StageTimes : public Observer {
   class Union {
    public:
     void add(double begin, double end);
-    double length() const;
+    double length() const { return length_; }
 
    private:
     std::vector<std::pair<double, double>> spans_;
+    double length_ = 0;
   };
+  using Place = std::pair<std::size_t, std::size_t>;  // stage and node
   const ServerPlan& plan_;
   std::vector<Stage> stages_;
-  std::vector<std::size_t> group_of_;                          // by worker
-  std::map<std::pair<std::size_t, std::size_t>, Union> busy_;  // by stage and node
+  std::vector<std::size_t> group_of_;  // by worker
+  std::map<Place, Union> busy_;
+  std::vector<std::map<Place, double>> by_step_;
 
+  std::map<Place, double> lengths() const;
   bool node_of(Actor, std::size_t& node) const;
 };
 

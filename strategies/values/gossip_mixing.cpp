@@ -1,4 +1,4 @@
-#include "strategies/plan/gossip_mixing.hpp"
+#include "strategies/values/gossip_mixing.hpp"
 
 #include <Eigen/Eigenvalues>
 #include <algorithm>

@@ -1,0 +1,226 @@
+#include "scenarios/studies/fold_check.hpp"
+
+#include <fmt/format.h>
+
+#include <cmath>
+#include <cstring>
+#include <span>
+
+#include "scenarios/planning/size.hpp"
+#include "scenarios/running/step_run.hpp"
+#include "sim/error.hpp"
+#include "sim/process/child.hpp"
+
+namespace trainyard {
+namespace {
+
+constexpr double kTolerance = 1e-9;
+
+/// What one run of a fold tells, as bytes that a child can send.
+struct FoldedTimes {
+  std::vector<Actor> class_of;                         // by rank
+  std::vector<LinkId> class_of_link;                   // by link
+  std::vector<double> bytes;                           // by class of links
+  std::vector<double> peaks;                           // by class of ranks
+  std::vector<std::vector<std::vector<double>>> ends;  // by class and stream, in order
+  std::string unfolded;
+};
+
+class Bytesink {
+ public:
+  template <class T>
+  void put(const std::vector<T>& list) {
+    number(list.size());
+    text.append(reinterpret_cast<const char*>(list.data()), list.size() * sizeof(T));
+  }
+  void number(std::uint64_t n) { text.append(reinterpret_cast<const char*>(&n), sizeof n); }
+  std::string text;
+};
+
+class ByteSource {
+ public:
+  explicit ByteSource(std::string_view text) : text_(text) {}
+  template <class T>
+  std::vector<T> list() {
+    std::vector<T> items(number());
+    if (!items.empty()) std::memcpy(items.data(), take(items.size() * sizeof(T)), items.size() * sizeof(T));
+    return items;
+  }
+  std::uint64_t number() {
+    std::uint64_t n = 0;
+    std::memcpy(&n, take(sizeof n), sizeof n);
+    return n;
+  }
+
+ private:
+  std::string_view text_;
+  const char* take(std::size_t size) {
+    if (size > text_.size()) throw InternalError("a run sent less than it said");
+    const char* at = text_.data();
+    text_.remove_prefix(size);
+    return at;
+  }
+};
+
+/// Notes when each operation ends.
+class OpEnds : public Observer {
+ public:
+  bool sees_transfers() const override { return false; }
+  void finished(const OpRun& run) override {
+    auto& streams = ends.grown(run.op->actor);
+    if (streams.size() <= run.op->stream) streams.resize(run.op->stream + 1U);
+    streams[run.op->stream].push_back(run.ended.value);
+  }
+  IndexedVector<std::vector<std::vector<double>>, Actor> ends;
+};
+
+std::string folded_run(const Scenario& s, const Plan& plan) {
+  OpEnds ends;
+  SimulateOptions options;
+  options.critical_path = false;
+  options.observe = [&ends](const StepRun&) { return &ends; };
+  const StepRun run(s, plan, options);
+  Bytesink out;
+  out.put(std::vector<char>(run.unfolded.begin(), run.unfolded.end()));
+  if (!run.fold) return out.text;
+  std::vector<Actor> class_of;
+  for (Actor rank = 0; rank < run.fold->actors(); ++rank) class_of.push_back(run.fold->class_of(rank));
+  out.put(class_of);
+  std::vector<LinkId> class_of_link;
+  for (std::size_t link = 0; link < run.machine.top().links().size(); ++link)
+    class_of_link.push_back(run.fold->class_of_link(static_cast<LinkId>(link)));
+  out.put(class_of_link);
+  std::vector<double> bytes, peaks;
+  for (std::size_t c = 0; c < run.fold->links().size(); ++c)
+    bytes.push_back(run.traffic.on_link(static_cast<LinkId>(c)).value);
+  for (Actor c = 0; c < run.fold->classes(); ++c) peaks.push_back(run.memory.peak(c).value);
+  out.put(bytes);
+  out.put(peaks);
+  out.number(ends.ends.size());
+  for (const auto& streams : ends.ends) {
+    out.number(streams.size());
+    for (const std::vector<double>& stream : streams) out.put(stream);
+  }
+  return out.text;
+}
+
+FoldedTimes times_from(const std::string& text) {
+  ByteSource in(text);
+  FoldedTimes times;
+  const std::vector<char> why = in.list<char>();
+  times.unfolded.assign(why.begin(), why.end());
+  if (!times.unfolded.empty()) return times;
+  times.class_of = in.list<Actor>();
+  times.class_of_link = in.list<LinkId>();
+  times.bytes = in.list<double>();
+  times.peaks = in.list<double>();
+  times.ends.resize(in.number());
+  for (auto& streams : times.ends) {
+    streams.resize(in.number());
+    for (std::vector<double>& stream : streams) stream = in.list<double>();
+  }
+  return times;
+}
+
+/// Compares a run rank by rank with what the fold has told.
+class Comparison : public Observer {
+ public:
+  Comparison(const FoldedTimes& folded, FoldCheck& check) : folded_(folded), check_(check) {}
+  bool sees_transfers() const override { return false; }
+
+  void finished(const OpRun& run) override {
+    const auto stream = static_cast<std::size_t>(run.op->stream);
+    const std::size_t done = next(run.op->actor, stream)++;
+    const std::vector<double>* ends = ends_of(run.op->actor, stream);
+    const auto what = [&] { return fmt::format("rank {}, stream {}, operation {}", run.op->actor, stream, done); };
+    ++check_.operations;
+    if (!ends || done >= ends->size())
+      note(fmt::format("{}: ends at {} s, and is missing where ranks are folded", what(), run.ended.value));
+    else
+      compare((*ends)[done], run.ended.value, [&] { return what() + " ends"; }, " s");
+  }
+
+  void compare_rest(const StepRun& run) {
+    for (Actor rank = 0; rank < static_cast<Actor>(folded_.class_of.size()); ++rank) {
+      const std::size_t c = class_of(rank);
+      compare(folded_.peaks[c], run.memory.peak(rank).value, [&] { return fmt::format("rank {}: peak of memory", rank); },
+              " bytes");
+      for (std::size_t s = 0; c < folded_.ends.size() && s < folded_.ends[c].size(); ++s)
+        if (next(rank, s) != folded_.ends[c][s].size())
+          note(fmt::format("rank {}, stream {}: {} operations, {} where ranks are folded", rank, s, next(rank, s),
+                           folded_.ends[c][s].size()));
+    }
+    for (std::size_t link = 0; link < folded_.class_of_link.size(); ++link) {
+      const LinkId c = folded_.class_of_link[link];
+      compare(c < 0 ? 0 : folded_.bytes[static_cast<std::size_t>(c)], run.traffic.on_link(static_cast<LinkId>(link)).value,
+              [&] { return "link " + run.machine.top().links()[link].name; }, " bytes");
+    }
+  }
+
+ private:
+  const FoldedTimes& folded_;
+  FoldCheck& check_;
+  std::vector<std::vector<std::size_t>> done_;  // by rank and stream
+
+  std::size_t class_of(Actor rank) const { return static_cast<std::size_t>(folded_.class_of[position(rank)]); }
+  std::size_t& next(Actor rank, std::size_t stream) {
+    if (done_.size() <= position(rank)) done_.resize(position(rank) + 1);
+    std::vector<std::size_t>& streams = done_[position(rank)];
+    if (streams.size() <= stream) streams.resize(stream + 1, 0);
+    return streams[stream];
+  }
+  const std::vector<double>* ends_of(Actor rank, std::size_t stream) const {
+    const std::size_t c = class_of(rank);
+    return c < folded_.ends.size() && stream < folded_.ends[c].size() ? &folded_.ends[c][stream] : nullptr;
+  }
+
+  template <class What>
+  void compare(double folded, double full, What what, const char* unit) {
+    const double difference = std::abs(folded - full) / std::max({std::abs(folded), std::abs(full), 1e-300});
+    check_.worst = std::max(check_.worst, difference);
+    if (difference > kTolerance)
+      note(fmt::format("{}: {:.12g}{} folded, {:.12g}{} rank by rank", what(), folded, unit, full, unit));
+  }
+  void note(std::string difference) {
+    if (check_.difference.empty()) check_.difference = std::move(difference);
+  }
+};
+
+}  // namespace
+
+FoldCheck check_folding(const Scenario& s, const Plan& plan) {
+  require_simulable(s, plan);
+  constexpr double kMostCompared = 100e6;
+  if (const double operations = estimated_operations(s, plan); operations > kMostCompared)
+    throw UserError(fmt::format(
+        "--fold check: rank by rank this is {:.3g} operations, at most {:.3g} are compared; the same plan on fewer replicas "
+        "is: --set plan.data_parallel.size={} --set plan.global_batch_size={}",
+        operations, kMostCompared,
+        std::max(1, static_cast<int>(s.plan.mesh.data * kMostCompared / operations / 2)),
+        std::max<std::int64_t>(1, static_cast<int>(s.plan.mesh.data * kMostCompared / operations / 2)) *
+            (s.global_batch_size / s.plan.mesh.data)));
+  FoldCheck check;
+  check.ranks = s.ranks();
+  const FoldedTimes folded = times_from(in_child([&] { return folded_run(s, plan); }));
+  check.unfolded = folded.unfolded;
+  check.classes = folded.unfolded.empty() ? static_cast<int>(folded.peaks.size()) : check.ranks;
+  if (!check.unfolded.empty()) return check;
+  const std::string text = in_child([&] {
+    FoldCheck full = check;
+    Comparison comparison(folded, full);
+    SimulateOptions options;
+    options.critical_path = false;
+    options.folding = Folding::off;
+    options.observe = [&comparison](const StepRun&) { return &comparison; };
+    const StepRun run(s, plan, options);
+    comparison.compare_rest(run);
+    return fmt::format("{} {} {}", full.operations, full.worst, full.difference);
+  });
+  int read = 0;
+  if (std::sscanf(text.c_str(), "%lf %lf %n", &check.operations, &check.worst, &read) < 2)
+    throw InternalError("a comparison sent \"" + text + "\"");
+  check.difference = text.substr(static_cast<std::size_t>(read));
+  return check;
+}
+
+}  // namespace trainyard

@@ -1,0 +1,118 @@
+#include "sim/folding/fold.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+
+#include "sim/error.hpp"
+#include "sim/folding/fold_check.hpp"
+#include "sim/folding/quotient.hpp"
+#include "sim/index.hpp"
+
+namespace trainyard {
+
+using folding::Element;
+using folding::FoldGraph;
+using folding::Split;
+
+namespace {
+
+/// What tells apart actors by themselves.
+std::string attribute_that_differs(const FoldGraph& graph, std::size_t a, std::size_t b) {
+  if (graph.outlines[a].text != graph.outlines[b].text) return "another program";
+  if (graph.likeness[a] != graph.likeness[b]) return "other hardware";
+  if (graph.group_of[a].size() != graph.group_of[b].size()) return "other groups";
+  for (std::size_t s = 0; s < std::min(graph.ways[a].size(), graph.ways[b].size()); ++s)
+    if (!(graph.ways[a][s] == graph.ways[b][s]))
+      return fmt::format("another {} to the peer in slot {}",
+                         graph.ways[a][s].latency != graph.ways[b][s].latency ? "latency" : "way", s);
+  return "other ways to its peers";
+}
+
+std::vector<std::string> reasons_of(const Machine& machine, const FoldGraph& graph,
+                                    const std::vector<std::uint64_t>& colours, const std::vector<Split>& splits) {
+  constexpr std::size_t kMost = 1000;
+  const auto name = [&](Element e) {
+    if (e < graph.group_element(0)) return machine.actor_name(static_cast<Actor>(e));
+    if (e >= graph.link_element(0)) return graph.link(e - graph.link_element(0)).name;
+    return "the group of " + machine.actor_name(graph.groups[e - graph.group_element(0)].members.front().first);
+  };
+  const auto tells = [&](Element e) {
+    return e < graph.group_element(0) ? "exchanges with" : e < graph.link_element(0) ? "meets in" : "uses";
+  };
+  std::vector<std::string> reasons;
+  std::map<std::uint64_t, std::size_t> known;
+  for (std::size_t a = 0; a < graph.outlines.size() && reasons.size() < kMost; ++a)
+    if (known.try_emplace(colours[a], a).second && a > 0)
+      reasons.push_back(fmt::format("{} is unlike {}: it has {}", name(static_cast<Element>(a)), name(0),
+                                    attribute_that_differs(graph, a, 0)));
+  for (const Split& split : splits)
+    if (split.one < graph.outlines.size() && reasons.size() < kMost)
+      reasons.push_back(fmt::format("{} is unlike {}: one of them {} {}, or more often", name(split.other),
+                                    name(split.one), tells(split.by), name(split.by)));
+  return reasons;
+}
+
+}  // namespace
+
+Fold::Fold(const Machine& machine, const ProgramSource& source, std::span<const LinkChange> changes) {
+  const FoldGraph graph(machine, source, changes);
+  class_of_.resize(static_cast<std::size_t>(graph.actors()));
+  refusal_ = graph.refusal();
+  if (!refusal_.empty()) return;
+  const folding::ColouredGraph coloured = graph.coloured();
+  const folding::Partition partition = folding::refine(coloured);
+  if (const std::string broken = folding::broken_condition(graph, partition); !broken.empty())
+    throw InternalError("a fold that is none: " + broken);
+  const folding::Classes classes(graph, partition);
+  for (Actor a = 0; a < graph.actors(); ++a) class_of_[position(a)] = classes.of_actor(a);
+  members_ = classes.members;
+  class_of_link_.assign(graph.used_number.size(), -1);
+  for (std::size_t l = 0; l < graph.links.size(); ++l) {
+    const LinkId c = classes.of_link(l);
+    if (position(c) == links_.size()) links_.push_back({graph.links[l], 0});
+    links_[position(c)].links += 1;
+    class_of_link_[position(graph.links[l])] = c;
+  }
+  quotient_ = std::make_unique<folding::Quotient>(machine, classes);
+  ports_.resize(members_.size());
+  for (Actor c = 0; c < this->classes() && machine.interferes(); ++c)
+    for (const LinkId port : machine.ports(representative(c))) ports_[position(c)].push_back(class_of_link(port));
+  reasons_ = reasons_of(machine, graph, coloured.colours, partition.splits);
+}
+
+Fold::~Fold() = default;
+
+Multiplicity Fold::multiplicity() const {
+  Multiplicity counts;
+  for (Actor c = 0; c < classes(); ++c) counts.actors.push_back(size(c));
+  for (const LinkClass& of : links_) counts.links.push_back(of.links);
+  return counts;
+}
+
+std::vector<LinkChange> Fold::changes(std::span<const LinkChange> of_links) const {
+  std::vector<LinkChange> list;
+  for (const LinkChange& change : of_links) {
+    const LinkId c = class_of_link(change.link);
+    if (c >= 0 && links_[position(c)].link == change.link) list.push_back({change.at, c, change.capacity});
+  }
+  return list;
+}
+
+Programs Fold::programs(const ProgramSource& source) const {
+  Programs programs;
+  for (Actor c = 0; c < classes(); ++c)
+    programs.push_back(folding::folded_program(source.program(representative(c)), quotient_->view(c)));
+  return programs;
+}
+
+const Route& Fold::route(Actor from, Actor to) const {
+  const Route* found = quotient_->route(from, to);
+  if (!found) throw InternalError(fmt::format("a folded message from {} to {}, which no slot names", from, to));
+  return *found;
+}
+
+const Route* Fold::group_route(const GroupFlow& flow) const { return quotient_->group_route(flow); }
+
+}  // namespace trainyard

@@ -1,0 +1,177 @@
+#include "sim/folding/fold_graph.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <bit>
+#include <map>
+#include <unordered_map>
+
+#include "sim/group_route.hpp"
+#include "sim/hashing.hpp"
+
+namespace trainyard::folding {
+namespace {
+
+std::uint64_t bits(double value) { return std::bit_cast<std::uint64_t>(value); }
+std::uint64_t bits(std::int64_t value) { return static_cast<std::uint64_t>(value); }
+
+// Labels of edges between actors, groups and links: apart from each other.
+constexpr std::uint32_t kSlotLabel = 0x10000, kMeetingLabel = 0x20000, kMemberLabel = 0x40000, kGroupLinkLabel = 0x80000,
+                        kFlowLabel = 0x1000000;
+
+enum class ElementKind : std::uint8_t { actor = 1, group, link };
+
+}  // namespace
+
+FoldGraph::FoldGraph(const Machine& machine, const ProgramSource& source, std::span<const LinkChange> link_changes)
+    : used_number(machine.links().size(), -1), machine_(machine) {
+  take_outlines(source);
+  for (Actor a = 0; a < actors() && refusal_.empty(); ++a) take_ways(a);
+  if (!refusal_.empty()) return;
+  find_reverse_slots();
+  for (FoldGroup& group : groups) take_group(group);
+  take_changes(link_changes);
+}
+
+void FoldGraph::take_outlines(const ProgramSource& source) {
+  std::unordered_map<Tag, std::uint32_t> known;
+  for (Actor a = 0; a < source.actors(); ++a) {
+    outlines.push_back(source.outline(a));
+    likeness.push_back(machine_.likeness(a));
+    std::vector<std::uint32_t>& own = group_of.emplace_back();
+    const std::vector<ActorOutline::Meeting>& meetings = outlines.back().meetings;
+    for (std::size_t i = 0; i < meetings.size(); ++i) {
+      const auto [at, fresh] = known.try_emplace(meetings[i].group, static_cast<std::uint32_t>(groups.size()));
+      if (fresh) groups.push_back({meetings[i].group, meetings[i].flow, {}, {}, {}});
+      groups[at->second].members.emplace_back(a, static_cast<std::uint16_t>(i));
+      own.push_back(at->second);
+    }
+  }
+}
+
+void FoldGraph::use(std::vector<Crossing>& into, LinkId link, std::uint32_t stretch, double weight) {
+  std::int32_t& number = used_number[static_cast<std::size_t>(link)];
+  if (number < 0) {
+    number = static_cast<std::int32_t>(links.size());
+    links.push_back(link);
+  }
+  into.push_back({number, stretch, weight});
+}
+
+void FoldGraph::take_ways(Actor actor) {
+  std::vector<SlotWay>& own = ways.emplace_back();
+  std::vector<Crossing>& crossed = crossings.emplace_back();
+  const std::vector<Actor>& slots = outlines[static_cast<std::size_t>(actor)].slots;
+  for (std::size_t s = 0; s < slots.size(); ++s) {
+    const auto first = static_cast<std::uint16_t>(std::find(slots.begin(), slots.end(), slots[s]) - slots.begin());
+    if (first < s) {
+      SlotWay same = own[first];
+      same.first = first;
+      own.push_back(same);
+      continue;
+    }
+    const Route route = machine_.route(actor, slots[s], PathClass::automatic);
+    if (!route.reachable || route.legs.size() >= kLegsOfSlot || s >= kNoSlot) {
+      refusal_ = fmt::format("{} does not reach {}", machine_.actor_name(actor), machine_.actor_name(slots[s]));
+      return;
+    }
+    SlotWay way{slots[s], first, kNoSlot, route.latency.count, route.chunk, static_cast<std::uint16_t>(route.legs.size()), 0};
+    const auto stretch = static_cast<std::uint32_t>(s) * kLegsOfSlot;
+    if (route.legs.empty())
+      for (const LinkUse& u : route.links) use(crossed, u.link, stretch, u.weight);
+    for (std::size_t l = 0; l < route.legs.size(); ++l) {
+      const Leg& leg = route.legs[l];
+      way.leg_costs = hashed({way.leg_costs, bits(leg.latency.count), bits(leg.seconds_per_byte)});
+      for (const LinkUse& u : leg.links) use(crossed, u.link, stretch + static_cast<std::uint32_t>(l), u.weight);
+    }
+    own.push_back(way);
+  }
+  if (!machine_.interferes()) return;
+  for (const LinkId port : machine_.ports(actor)) use(crossed, port, kPort, 1);
+}
+
+void FoldGraph::find_reverse_slots() {
+  for (std::size_t a = 0; a < ways.size(); ++a)
+    for (SlotWay& way : ways[a]) {
+      if (way.peer < 0 || way.peer >= actors()) continue;
+      const std::vector<Actor>& back = outlines[static_cast<std::size_t>(way.peer)].slots;
+      const auto at = std::find(back.begin(), back.end(), static_cast<Actor>(a));
+      if (at != back.end()) way.reverse = static_cast<std::uint16_t>(at - back.begin());
+    }
+}
+
+void FoldGraph::take_group(FoldGroup& group) {
+  if (!group.flow) return;
+  const GroupRoute route = route_of_group(machine_, *group.flow);
+  if (!route.reachable) refusal_ = "members of a group do not reach each other";
+  group.latency = route.latency;
+  for (const LinkUse& u : route.links) use(group.crossings, u.link, 0, u.weight);
+}
+
+/// Capacities that change at some time are part of what a link is. Where links fail, messages take other ways.
+void FoldGraph::take_changes(std::span<const LinkChange> link_changes) {
+  changes.assign(links.size(), 0);
+  for (const LinkChange& change : link_changes) {
+    const std::int32_t number = used_number[static_cast<std::size_t>(change.link)];
+    if (number < 0) continue;
+    if (change.capacity.value <= 0) refusal_ = "a link fails";
+    std::uint64_t& hash = changes[static_cast<std::size_t>(number)];
+    hash = hashed({hash, bits(change.at.value), bits(change.capacity.value)});
+  }
+}
+
+ColouredGraph FoldGraph::coloured() const {
+  ColouredGraph graph;
+  const auto colour = [&graph](ElementKind kind, std::uint64_t hash) {
+    graph.colours.push_back(hashed({static_cast<std::uint64_t>(kind), hash}));
+  };
+  for (std::size_t a = 0; a < outlines.size(); ++a) {
+    std::uint64_t hash = hashed({outlines[a].text, likeness[a], group_of[a].size()});
+    for (const SlotWay& w : ways[a])
+      hash = hashed({hash, w.first, w.reverse, bits(w.latency), bits(w.chunk.value), w.legs, w.leg_costs});
+    colour(ElementKind::actor, hash);
+  }
+  for (const FoldGroup& g : groups)
+    colour(ElementKind::group,
+           hashed({g.members.size(), bits(g.latency.count), g.flow ? 1U + (g.flow->by_engines ? 1U : 0U) : 0U}));
+  for (std::size_t l = 0; l < links.size(); ++l)
+    colour(ElementKind::link, hashed({bits(link(l).capacity.value), changes[l],
+                                      static_cast<std::uint64_t>(std::hash<std::string>{}(link(l).kind))}));
+  // Each element tells the others: counted first, so that its edges lie together.
+  const std::size_t elements = graph.colours.size();
+  graph.first.assign(elements + 1, 0);
+  const auto each_edge = [this](auto visit) {
+    for (std::size_t a = 0; a < outlines.size(); ++a) {
+      const auto me = static_cast<Element>(a);
+      // A peer hears of me by the slot in which it names me.
+      for (std::size_t s = 0; s < ways[a].size(); ++s)
+        if (const SlotWay& w = ways[a][s]; w.first == s && w.reverse != kNoSlot)
+          visit(me, Edge{static_cast<Element>(w.peer), kSlotLabel + w.reverse, 1});
+      for (std::size_t m = 0; m < group_of[a].size(); ++m) {
+        const Element group = group_element(group_of[a][m]);
+        visit(me, Edge{group, kMeetingLabel + static_cast<std::uint32_t>(m), 1});
+        visit(group, Edge{me, kMemberLabel + static_cast<std::uint32_t>(m), 1});
+      }
+      for (const Crossing& c : crossings[a]) {
+        const Element link = link_element(static_cast<std::size_t>(c.link));
+        visit(me, Edge{link, kFlowLabel + c.stretch, c.weight});
+        visit(link, Edge{me, kFlowLabel + c.stretch, 1});
+      }
+    }
+    for (std::size_t g = 0; g < groups.size(); ++g)
+      for (const Crossing& c : groups[g].crossings) {
+        const Element link = link_element(static_cast<std::size_t>(c.link));
+        visit(group_element(g), Edge{link, kGroupLinkLabel, c.weight});
+        visit(link, Edge{group_element(g), kGroupLinkLabel, 1});
+      }
+  };
+  each_edge([&graph](Element from, const Edge&) { ++graph.first[from + 1]; });
+  for (std::size_t e = 0; e < elements; ++e) graph.first[e + 1] += graph.first[e];
+  graph.edges.resize(graph.first.back());
+  std::vector<std::size_t> next(graph.first.begin(), graph.first.end() - 1);
+  each_edge([&](Element from, const Edge& edge) { graph.edges[next[from]++] = edge; });
+  return graph;
+}
+
+}  // namespace trainyard::folding

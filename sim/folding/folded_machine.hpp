@@ -1,0 +1,36 @@
+#pragma once
+#include <vector>
+
+#include "sim/folding/fold.hpp"
+
+namespace trainyard {
+
+/// The machine of a quotient: classes are its actors, classes of links its links.
+class FoldedMachine : public Machine {
+ public:
+  /// Both must outlive it.
+  FoldedMachine(Machine&, const Fold&);
+
+  std::span<const Link> links() const override { return links_; }
+  Cost price(const Work& work, Actor c) const override { return machine_.price(work, fold_.representative(c)); }
+  /// Of a way of the whole.
+  Route route(Actor from, Actor to, PathClass) const override;
+  const Route* group_route(const GroupFlow& flow) const override { return fold_.group_route(flow); }
+  bool interferes() const override { return machine_.interferes(); }
+  double speed(Actor c, Kind kind, KindSet active) const override {
+    return machine_.speed(fold_.representative(c), kind, active);
+  }
+  std::span<const LinkId> ports(Actor c) const override { return fold_.ports(c); }
+  std::string cause_of_cut(Actor from, Actor to) const override {
+    return machine_.cause_of_cut(fold_.representative(from), fold_.representative(to));
+  }
+  /// "rank 0 (node0/gpu0) ×512".
+  std::string actor_name(Actor) const override;
+
+ private:
+  Machine& machine_;
+  const Fold& fold_;
+  std::vector<Link> links_;
+};
+
+}  // namespace trainyard

@@ -1,0 +1,176 @@
+#include "sim/folding/quotient.hpp"
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+namespace trainyard::folding {
+namespace {
+
+std::uint64_t key_of(Actor from, Actor to) {
+  return static_cast<std::uint64_t>(static_cast<std::uint32_t>(from)) << 32 | static_cast<std::uint32_t>(to);
+}
+
+/// What flows take of links, by class.
+using Uses = std::map<LinkId, double>;
+
+std::vector<LinkUse> list_of(const Uses& uses) {
+  std::vector<LinkUse> list;
+  for (const auto& [link, weight] : uses) list.push_back({link, weight});
+  return list;
+}
+
+}  // namespace
+
+Classes::Classes(const FoldGraph& of_graph, const Partition& of_partition) : graph(of_graph), partition(of_partition) {
+  for (Actor a = 0; a < graph.actors(); ++a) {
+    const std::uint32_t c = partition.class_of[position(a)];
+    if (c == members.size()) members.emplace_back();
+    members[c].push_back(a);
+  }
+  first_group = first_link = static_cast<std::uint32_t>(members.size());
+  for (std::size_t g = 0; g < graph.groups.size(); ++g)
+    first_link = std::max(first_link, partition.class_of[graph.group_element(g)] + 1);
+}
+
+/// What classes of flows take of the links that represent their classes.
+class Quotient::Consumption {
+ public:
+  explicit Consumption(const Classes& classes) : by_group_(classes.first_link - classes.first_group) {
+    const FoldGraph& graph = classes.graph;
+    std::vector<char> represents(graph.links.size(), 0);
+    LinkId next = 0;
+    for (std::size_t l = 0; l < represents.size(); ++l)
+      if (classes.of_link(l) == next) {
+        represents[l] = 1;
+        ++next;
+      }
+    const auto add = [&](Uses& uses, const Crossing& c) { uses[classes.of_link(position(c.link))] += c.weight; };
+    for (Actor a = 0; a < graph.actors(); ++a)
+      for (const Crossing& c : graph.crossings[position(a)])
+        if (represents[position(c.link)] && c.stretch != kPort) add(by_stretch_[{classes.of_actor(a), c.stretch}], c);
+    for (std::size_t g = 0; g < graph.groups.size(); ++g)
+      for (const Crossing& c : graph.groups[g].crossings)
+        if (represents[position(c.link)]) add(by_group_[classes.of_group(g)], c);
+  }
+
+  /// Of messages that the actors of a class send over a leg of a slot.
+  const Uses& of_leg(Actor of_class, std::size_t slot, std::size_t leg) const {
+    static const Uses none;
+    const auto at = by_stretch_.find({of_class, static_cast<std::uint32_t>(slot * kLegsOfSlot + leg)});
+    return at == by_stretch_.end() ? none : at->second;
+  }
+  const Uses& of_groups(std::size_t of_class) const { return by_group_[of_class]; }
+
+ private:
+  std::map<std::pair<Actor, std::uint32_t>, Uses> by_stretch_;
+  std::vector<Uses> by_group_;
+};
+
+Quotient::Quotient(const Machine& machine, const Classes& classes) {
+  const Consumption consumption(classes);
+  add_routes(machine, classes, consumption);
+  add_groups(classes, consumption);
+  add_views(classes);
+}
+
+void Quotient::add_routes(const Machine& machine, const Classes& classes, const Consumption& consumption) {
+  for (Actor c = 0; c < static_cast<Actor>(classes.members.size()); ++c) {
+    const Actor first = classes.members[position(c)].front();
+    const std::vector<SlotWay>& ways = classes.graph.ways[position(first)];
+    for (std::size_t s = 0; s < ways.size(); ++s) {
+      if (ways[s].first != s) continue;
+      Route route = machine.route(first, ways[s].peer, PathClass::automatic);
+      if (route.legs.empty()) {
+        route.links = links_.emplace_back(list_of(consumption.of_leg(c, s, 0)));
+      } else {
+        std::vector<Leg>& legs = legs_.emplace_back(route.legs.begin(), route.legs.end());
+        Uses whole;
+        for (std::size_t l = 0; l < legs.size(); ++l) {
+          const Uses& of_leg = consumption.of_leg(c, s, l);
+          for (const auto& [link, weight] : of_leg) whole[link] += weight;
+          legs[l].links = links_.emplace_back(list_of(of_leg));
+        }
+        route.links = links_.emplace_back(list_of(whole));
+        route.legs = legs;
+      }
+      routes_.emplace(key_of(first, ways[s].peer), route);
+    }
+  }
+}
+
+void Quotient::add_groups(const Classes& classes, const Consumption& consumption) {
+  const std::vector<FoldGroup>& groups = classes.graph.groups;
+  std::vector<const FoldGroup*> first(classes.first_link - classes.first_group, nullptr);
+  flows_.resize(first.size());
+  for (GroupFlow& flow : flows_) flow.copies = 0;
+  for (std::size_t g = 0; g < groups.size(); ++g) {
+    flows_[classes.of_group(g)].copies += 1;
+    if (!first[classes.of_group(g)]) first[classes.of_group(g)] = &groups[g];
+  }
+  for (std::size_t c = 0; c < first.size(); ++c) {
+    const GroupFlow* original = first[c]->flow;
+    if (!original) continue;
+    GroupFlow& flow = flows_[c];
+    flow.by_engines = original->by_engines;
+    std::map<Actor, GroupFlow::Share> shares;
+    std::map<Actor, double> members;
+    for (const auto& [actor, meeting] : first[c]->members) members[classes.of_actor(actor)] += 1;
+    const auto is_rank = [&classes](Actor actor) { return actor < classes.graph.actors(); };
+    for (const GroupFlow::Edge& edge : original->edges) {
+      if (edge.from == edge.to) continue;
+      flow.moved += edge.weight;
+      if (is_rank(edge.from)) shares[classes.of_actor(edge.from)].sends += edge.weight;
+      if (is_rank(edge.to)) shares[classes.of_actor(edge.to)].receives += edge.weight;
+    }
+    for (const auto& [actor, count] : members)
+      flow.shares.push_back({actor, shares[actor].sends / count, shares[actor].receives / count});
+    Route route;
+    route.latency = first[c]->latency;
+    route.links = links_.emplace_back(list_of(consumption.of_groups(c)));
+    group_routes_.emplace(&flow, route);
+  }
+}
+
+void Quotient::add_views(const Classes& classes) {
+  const FoldGraph& graph = classes.graph;
+  std::vector<std::set<Actor>> member_classes(flows_.size());
+  for (std::size_t g = 0; g < graph.groups.size(); ++g)
+    if (std::set<Actor>& of = member_classes[classes.of_group(g)]; of.empty())
+      for (const auto& [actor, meeting] : graph.groups[g].members) of.insert(classes.of_actor(actor));
+  for (const std::vector<Actor>& members : classes.members) {
+    const Actor rep = members.front();
+    ClassView& view = views_.emplace_back();
+    for (const SlotWay& way : graph.ways[position(rep)]) {
+      const Actor peer_class = classes.of_actor(way.peer);
+      const Actor sender = classes.members[position(peer_class)].front();
+      view.peers.push_back(peer_class);
+      view.sending.push_back({rep, way.peer});
+      // What the peer's representative sends over the same slot of its own.
+      if (way.reverse == kNoSlot)
+        view.receiving.push_back({way.peer, rep});
+      else
+        view.receiving.push_back({sender, graph.ways[position(sender)][way.reverse].peer});
+    }
+    const std::vector<ActorOutline::Meeting>& meetings = graph.outlines[position(rep)].meetings;
+    for (std::size_t m = 0; m < meetings.size(); ++m) {
+      const std::size_t of = classes.of_group(graph.group_of[position(rep)][m]);
+      view.meetings[meetings[m].group] = {static_cast<Tag>(of), static_cast<std::uint32_t>(member_classes[of].size())};
+      if (!meetings[m].flow) continue;
+      if (view.group_flows.size() <= meetings[m].slot) view.group_flows.resize(meetings[m].slot + 1U, nullptr);
+      view.group_flows[meetings[m].slot] = &flows_[of];
+    }
+  }
+}
+
+const Route* Quotient::route(Actor from, Actor to) const {
+  const auto at = routes_.find(key_of(from, to));
+  return at == routes_.end() ? nullptr : &at->second;
+}
+
+const Route* Quotient::group_route(const GroupFlow& flow) const {
+  const auto at = group_routes_.find(&flow);
+  return at == group_routes_.end() ? nullptr : &at->second;
+}
+
+}  // namespace trainyard::folding

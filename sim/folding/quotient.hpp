@@ -1,0 +1,54 @@
+#pragma once
+#include <deque>
+#include <unordered_map>
+#include <vector>
+
+#include "sim/folding/fold_graph.hpp"
+#include "sim/folding/folded_program.hpp"
+#include "sim/index.hpp"
+
+namespace trainyard::folding {
+
+/// Classes of a fold: elements are numbered actors first, then groups, then links, and so are their classes.
+struct Classes {
+  const FoldGraph& graph;
+  const Partition& partition;
+  std::uint32_t first_group = 0, first_link = 0;
+  std::vector<std::vector<Actor>> members;  ///< of each class of actors
+
+  Classes(const FoldGraph&, const Partition&);
+  Actor of_actor(Actor actor) const { return static_cast<Actor>(partition.class_of[position(actor)]); }
+  std::size_t of_group(std::size_t group) const {
+    return partition.class_of[graph.group_element(group)] - first_group;
+  }
+  LinkId of_link(std::size_t used) const {
+    return static_cast<LinkId>(partition.class_of[graph.link_element(used)] - first_link);
+  }
+};
+
+/// What is simulated in place of the whole: routes, groups and views of the representatives.
+class Quotient {
+ public:
+  Quotient(const Machine&, const Classes&);
+  Quotient(const Quotient&) = delete;
+
+  /// Between two actors of the whole, over links of the quotient; null: no representative's slot names them.
+  const Route* route(Actor from, Actor to) const;
+  const Route* group_route(const GroupFlow&) const;
+  const ClassView& view(Actor of_class) const { return views_[position(of_class)]; }
+
+ private:
+  std::unordered_map<std::uint64_t, Route> routes_;
+  std::deque<std::vector<LinkUse>> links_;  // that routes refer to
+  std::deque<std::vector<Leg>> legs_;
+  std::deque<GroupFlow> flows_;  // by class of groups
+  std::unordered_map<const GroupFlow*, Route> group_routes_;
+  std::vector<ClassView> views_;  // by class
+
+  class Consumption;
+  void add_routes(const Machine&, const Classes&, const Consumption&);
+  void add_groups(const Classes&, const Consumption&);
+  void add_views(const Classes&);
+};
+
+}  // namespace trainyard::folding

@@ -1,0 +1,132 @@
+// Ranks that are alike are simulated once: the same times and amounts as rank by rank.
+#include <catch2/catch.hpp>
+#include <random>
+
+#include "scenarios/running/step_run.hpp"
+#include "scenarios/studies/fold_check.hpp"
+#include "sim/error.hpp"
+#include "sim/process/child.hpp"
+
+using namespace trainyard;
+
+namespace {
+
+/// Plans over strategies, meshes and machines, with and without what breaks their symmetry.
+class FoldedScenarios {
+ public:
+  explicit FoldedScenarios(unsigned seed) : random_(seed) {}
+
+  std::string next() {
+    const int nodes = 1 << below(5);
+    std::string text = "cluster: {nodes: " + std::to_string(nodes);
+    if (nodes > 2 && below(6) == 0)
+      text = "cluster: {nodes: [{count: " + std::to_string(nodes / 2) + ", node: dgx-a100}, {count: " +
+             std::to_string(nodes / 2) + ", node: dgx-h100}]";
+    else
+      text += ", node: " + one_of({"dgx-a100", "dgx-h100", "dgx-1v", "pcie-4", "p3.16xlarge", "l40s-8x", "dgx-2"});
+    if (nodes > 1)
+      text += ", fabric: " + one_of({"nonblocking", "rail-optimized", "leaf-spine", "{base: leaf-spine, routing: ecmp}",
+                                     "{base: leaf-spine, levels: [{down: 4, oversubscription: 2}]}", "torus-2d",
+                                     "{base: rail-optimized, levels: [{down: 4}, {down: 2}]}"});
+    text += "}\nmodel: " + one_of({"{base: gpt2, n_layer: 4}", "{base: bert-base, num_hidden_layers: 4}", "resnet50",
+                                   "{base: mixtral-8x7b, num_hidden_layers: 4}"});
+    text += "\nsoftware: " + one_of({"plain", "pytorch-ddp", "megatron-core"});
+    text += "\nplan:\n  global_batch_size: 256\n  micro_batch_size: " + one_of({"1", "2", "4"});
+    text += "\n  precision: bf16";
+    if (below(3) == 0) text += "\n  seq_length: 512";
+    if (below(2) == 0) text += "\n  tensor_parallel: " + std::to_string(1 << below(4));
+    if (below(4) == 0) text += "\n  sequence_parallel: true";
+    if (below(4) == 0) text += "\n  context_parallel: 2";
+    if (below(4) == 0) text += "\n  expert_parallel: " + one_of({"2", "4"});
+    if (below(2) == 0) {
+      text += "\n  pipeline_parallel: " + std::to_string(2 << below(2));
+      text += "\n  pipeline: {schedule: " +
+              one_of({"1f1b", "gpipe", "zero-bubble-h1", "interleaved-1f1b, chunks: 2"}) + "}";
+    }
+    if (below(4) == 0)
+      text += "\n  mesh_order: " + one_of({"[tensor, data, pipeline, context]", "[data, tensor, context, pipeline]"});
+    text += "\n  collectives: " + one_of({"modelled", "messages", "flows"});
+    text += "\n  data_parallel: " +
+            one_of({"{}", "{}", "{overlap: false}", "{zero_stage: 1}", "{zero_stage: 2}", "{zero_stage: 3}",
+                    "{all_reduce: ring}", "{all_reduce: {algorithm: ring, channels: 4}}", "{all_reduce: hierarchical}",
+                    "{all_reduce: halving-doubling}", "{all_reduce: binary-tree}", "{mechanism: delayed}",
+                    "{mechanism: local-sgd}", "{mechanism: gossip}"});
+    if (below(4) == 0)
+      text += "\nfaults: {stragglers: [" +
+              one_of({"{kind: one-slow, rank: 3, factor: 1.5}", "{kind: constant, ranks: [0, 1], factor: 2}",
+                      "{kind: lognormal, sigma: 0.1}"}) +
+              "]}";
+    return text + "\n";
+  }
+
+ private:
+  std::mt19937 random_;
+  int below(int n) { return static_cast<int>(random_() % static_cast<unsigned>(n)); }
+  template <std::size_t n>
+  std::string one_of(const char* const (&choices)[n]) {
+    return choices[below(static_cast<int>(n))];
+  }
+};
+
+struct Counted {
+  int folded = 0, unfolded = 0, refused = 0;
+};
+
+Counted check_random(unsigned seed, int wanted, int most_ranks) {
+  FoldedScenarios scenarios(seed);
+  Counted count;
+  for (int i = 0; count.folded < wanted && i < 40 * wanted; ++i) {
+    const std::string text = scenarios.next();
+    CAPTURE(i, text);
+    try {
+      const Scenario s = read_scenario_text(text, "random.yaml");
+      if (s.ranks() > most_ranks) continue;
+      const FoldCheck check = check_folding(s, plan(s));
+      CHECK(check.difference == "");
+      ++(check.unfolded.empty() ? count.folded : count.unfolded);
+    } catch (const UserError&) {
+      ++count.refused;
+    }
+  }
+  return count;
+}
+
+std::string shipped(const std::string& name) { return std::string(TRAINYARD_SOURCE_DIR) + "/scenarios/" + name; }
+
+}  // namespace
+
+TEST_CASE("folded and rank by rank agree, over random scenarios", "[folding][scenarios]") {
+  const Counted count = check_random(17, 25, 32);
+  CHECK(count.folded == 25);
+}
+
+TEST_CASE("folded and rank by rank agree, over 2,000 random scenarios", "[folding][.deep]") {
+  const Counted count = check_random(1717, 2000, 128);
+  CHECK(count.folded == 2000);
+  CHECK(count.unfolded > 20);
+}
+
+TEST_CASE("shipped plans fold to their stages, with the same answer", "[folding][scenarios]") {
+  const Scenario s = read_scenario(shipped("llama3-70b-tp8-pp4.yaml"), {});
+  const FoldCheck check = check_folding(s, plan(s));
+  CHECK(check.difference == "");
+  CHECK(check.ranks == 64);
+  CHECK(check.classes == 4);
+}
+
+TEST_CASE("a slow GPU makes its ranks unlike, and the run says so", "[folding][scenarios]") {
+  const std::string text =
+      "cluster: {nodes: 4, node: dgx-a100, fabric: nonblocking}\nmodel: {base: gpt2, n_layer: 2}\n"
+      "plan: {global_batch_size: 32, micro_batch_size: 1, collectives: messages, data_parallel: {all_reduce: ring}}\n";
+  const auto run = [&](const std::string& more) {
+    return in_child([&] {
+      const Scenario s = read_scenario_text(text + more, "slow.yaml");
+      const StepRun of(s, plan(s), {});
+      return std::to_string(of.simulated_ranks()) + " " + of.unfolded;
+    });
+  };
+  CHECK(run("") == "8 ");
+  const std::string slow = run("faults: {stragglers: [{kind: one-slow, rank: 3, factor: 2}]}\n");
+  CHECK(slow.starts_with("32 "));
+  CHECK(slow.find("rank 3") != std::string::npos);
+}

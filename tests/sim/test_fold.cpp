@@ -1,0 +1,161 @@
+// Folding on machines and programs small enough to be written down.
+#include <catch2/catch.hpp>
+#include <random>
+
+#include "sim/folding/fold_check.hpp"
+#include "sim/folding/folded_machine.hpp"
+#include "sim/list_program.hpp"
+#include "tests/support.hpp"
+
+using namespace trainyard;
+using namespace trainyard::test;
+
+namespace {
+
+constexpr BytesPerSecond kRate{1e9};
+
+/// All actors compute alike.
+class EqualMachine : public TableMachine {
+ public:
+  std::uint64_t likeness(Actor) const override { return 0; }
+};
+
+/// Rings of actors that pass on a message so often, each after some work.
+class Rings : public ProgramSource {
+ public:
+  Rings(int actors, int ring, std::uint32_t steps) : actors_(actors), ring_(ring), steps_(steps) {}
+  Actor actors() const override { return actors_; }
+  ActorOutline outline(Actor a) const override { return {a == stuck ? 2U : work(a) > 1 ? 1U : 0U, {next(a), previous(a)}, {}}; }
+  std::unique_ptr<Program> program(Actor a) const override {
+    std::vector<Op> ops;
+    for (std::uint32_t step = 0; step < steps_; ++step) {
+      ops.push_back(compute(work(a) * 1e-3));
+      ops.back().stream = 2;
+      ops.push_back(after(send(1e6, 0, 0, 0), 2, step + 1));
+      ops.push_back(message(Kind::recv, 0, 1, 0, 1));
+      if (stuck == a) ops.pop_back();
+    }
+    return std::make_unique<ListProgram>(ops, std::vector<Actor>{next(a), previous(a)}, 3);
+  }
+  Programs all() const {
+    Programs programs;
+    for (Actor a = 0; a < actors_; ++a) programs.push_back(program(a));
+    return programs;
+  }
+  Actor slow = -1, stuck = -1;
+
+ private:
+  int actors_, ring_;
+  std::uint32_t steps_;
+  double work(Actor a) const { return a == slow ? 3 : 1; }
+  Actor next(Actor a) const { return a / ring_ * ring_ + (a + 1) % ring_; }
+  Actor previous(Actor a) const { return a / ring_ * ring_ + (a + ring_ - 1) % ring_; }
+};
+
+/// A star, on which actors of a node share a way out: the more of them leave it, the slower.
+void wire(EqualMachine& m, int actors, int per_node, int ring) {
+  std::vector<LinkId> up, down, out, in;
+  for (int a = 0; a < actors; ++a) {
+    up.push_back(m.link(kRate));
+    down.push_back(m.link(kRate));
+  }
+  for (int n = 0; n < actors / per_node; ++n) {
+    out.push_back(m.link(kRate * 0.5));
+    in.push_back(m.link(kRate * 0.5));
+  }
+  const auto at = [](int i) { return static_cast<std::size_t>(i); };
+  for (int a = 0; a < actors; ++a)
+    for (const int step : {1, ring - 1}) {
+      const int b = a / ring * ring + (a + step) % ring;
+      std::vector<LinkUse> links{{up[at(a)], 1}};
+      if (a / per_node != b / per_node) {
+        links.push_back({out[at(a / per_node)], 1});
+        links.push_back({in[at(b / per_node)], 1});
+      }
+      links.push_back({down[at(b)], 1});
+      m.connect(a, b, links, {1000000});
+      if (ring == 2) break;
+    }
+}
+
+double end_of(const Rings& rings, int per_node, int ring, bool folded, int* classes = nullptr) {
+  const json out = simulate_in_child([&] {
+    EqualMachine m;
+    wire(m, rings.actors(), per_node, ring);
+    const Fold fold(m, rings);
+    if (!folded) return json{run_programs(m, rings.all()).end.value, fold.classes()};
+    FoldedMachine quotient(m, fold);
+    return json{run_programs(quotient, fold.programs(rings)).end.value, fold.classes()};
+  });
+  if (classes) *classes = out[1];
+  return out[0];
+}
+
+}  // namespace
+
+TEST_CASE("rings over nodes fold to the places in a node, and take as long", "[sim][folding]") {
+  int classes = 0;
+  const Rings rings(32, 32, 9);
+  CHECK(end_of(rings, 4, 32, true, &classes) == Approx(end_of(rings, 4, 32, false)).epsilon(1e-12));
+  CHECK(classes == 4);
+  const Rings pairs(32, 2, 9);  // within a node: all alike
+  CHECK(end_of(pairs, 4, 2, true, &classes) == Approx(end_of(pairs, 4, 2, false)).epsilon(1e-12));
+  CHECK(classes == 1);
+}
+
+TEST_CASE("a slow actor makes its ring unlike, and no other", "[sim][folding]") {
+  Rings rings(32, 8, 9);
+  rings.slow = 3;
+  int classes = 0;
+  CHECK(end_of(rings, 8, 8, true, &classes) == Approx(end_of(rings, 8, 8, false)).epsilon(1e-12));
+  CHECK(classes == 8 + 1);
+}
+
+TEST_CASE("the check refuses classes whose members are not alike", "[sim][folding]") {
+  std::mt19937 random(3);
+  Rings rings(24, 24, 3);
+  rings.slow = 5;
+  EqualMachine m;
+  wire(m, 24, 4, 24);
+  const folding::FoldGraph graph(m, rings, {});
+  const folding::Partition right = folding::refine(graph.coloured());
+  CHECK(folding::broken_condition(graph, right) == "");
+  for (int i = 0; i < 200; ++i) {
+    folding::Partition merged = right;
+    const auto a = static_cast<std::uint32_t>(random() % right.classes), b = static_cast<std::uint32_t>(random() % right.classes);
+    if (a == b) continue;
+    for (std::uint32_t& c : merged.class_of)
+      if (c == std::max(a, b)) c = std::min(a, b);
+    // Classes of different things are never compared; of like things one of the conditions breaks.
+    const auto kind = [&](std::uint32_t c) {
+      const auto at = std::find(right.class_of.begin(), right.class_of.end(), c) - right.class_of.begin();
+      return static_cast<folding::Element>(at) < graph.link_element(0);
+    };
+    if (kind(a) == kind(b)) CHECK(folding::broken_condition(graph, merged) != "");
+  }
+}
+
+TEST_CASE("a deadlock is told of folded actors as of all", "[sim][folding]") {
+  const auto told = [](bool folded) {
+    return simulate_in_child([folded] {
+      Rings rings(8, 8, 2);
+      rings.stuck = 0;
+      EqualMachine m;
+      wire(m, 8, 8, 8);
+      try {
+        if (folded) {
+          const Fold fold(m, rings);
+          FoldedMachine quotient(m, fold);
+          run_programs(quotient, fold.programs(rings));
+        } else {
+          run_programs(m, rings.all());
+        }
+      } catch (const Deadlock& e) {
+        return json{std::string(e.what()).find("rank 0") != std::string::npos};
+      }
+      return json{false};
+    })[0];
+  };
+  CHECK(told(false) == true);
+  CHECK(told(true) == true);
+}

@@ -1,0 +1,48 @@
+#include "tools/reports/steps_line.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "scenarios/planning/size.hpp"
+#include "scenarios/planning/step_counts.hpp"
+#include "scenarios/running/steady_state.hpp"
+#include "tools/reports/report_lines.hpp"
+
+namespace trainyard {
+namespace {
+
+/// "327.1 ± 2.9 ms": two digits of the interval, and no more than four of the mean.
+std::string with_interval(const Result& r, double half_width) {
+  const double unit = in_seconds(r) ? 1 : 1e-3, mean = r.step_time / unit, width = half_width / unit;
+  const auto places = [](double v, int digits) { return digits - 1 - static_cast<int>(std::floor(std::log10(v))); };
+  const int most = std::max(0, places(mean, 4)), decimals = width > 0 ? std::clamp(places(width, 2), 0, most) : most;
+  return fmt::format("{:.{}f} ± {:.{}f} {}", mean, decimals, width, decimals, unit < 1 ? "ms" : "s");
+}
+
+std::string mean_in_words(const Scenario& s, const Plan& plan, const Result& r) {
+  if (!r.step_time_interval)
+    return fmt::format("1 looked at: one draw, no mean; a step has some {:.2g} operations, plan.steps takes more",
+                       operations_of_step(s, plan.training));
+  std::string text = fmt::format("{} (95 %, {} steps{}", with_interval(r, *r.step_time_interval), r.steps,
+                                 s.plan.mechanism->in_step() ? "" : " of each worker");
+  text += r.warm_steps > 0 ? fmt::format(" after {} of warm-up)", r.warm_steps) : ")";
+  if (!plan.search->given && *r.step_time_interval > kPrecision * r.step_time)
+    text += fmt::format("; {} are not reached in as many as are simulated by default: plan.steps takes more",
+                        percent(kPrecision, 0));
+  return text;
+}
+
+}  // namespace
+
+std::string steps_in_words(const Scenario& s, const Plan& plan, const Result& r) {
+  if (r.steps == 1 && r.warm_steps == 0 && !plan.search) return "";
+  std::string text = plan.search ? mean_in_words(s, plan, r) : fmt::format("{} looked at", r.steps);
+  if (!plan.search && r.warm_steps > 0) text += fmt::format(", after {} before", r.warm_steps);
+  if (const double wanted = steps_to_steady_state(s, plan.training); plan.warm_steps < wanted)
+    text += fmt::format(" ({:.0f} would be sure to reach the staleness bound)", wanted);
+  return text;
+}
+
+}  // namespace trainyard
