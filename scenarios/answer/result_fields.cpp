@@ -100,6 +100,9 @@ JsonFields<Result::AllReduce> all_reduce_fields() {
 
 JsonFields<Result::Servers> server_fields() {
   using S = Result::Servers;
+  const auto stage = JsonFields<S::Stage>()
+                         .value("name", "", &S::Stage::name, "what happens")
+                         .value("time_s", "s", &S::Stage::time, "in a step, on the node where it takes longest");
   return JsonFields<S>()
       .value("waits_s", "s", &S::waits, "waiting of a worker in a step, by what it waits for; mean of the workers")
       .object("servers",
@@ -107,8 +110,16 @@ JsonFields<Result::Servers> server_fields() {
                   .value("workers", "", &S::workers, "number of workers")
                   .value("servers", "", &S::servers, "number of servers")
                   .value("consistency", "", &S::consistency, "synchronous, stale or asynchronous")
+                  .value("keys", "", &S::keys, "keys that they share out: parts, where keys are split")
+                  .value("shares", "share", &S::shares, "of all bytes, by server")
                   .value("largest_share", "share", &S::largest_share, "of all bytes, on the server with most of them")
-                  .value("dropped_share", "share", &S::dropped_share, "of pushes, that came too late for their step"),
+                  .value("rule", "", &S::rule, "what they do with gradients: optimizer, sum or mean")
+                  .value("copies", "", &S::copies, "servers that have each key")
+                  .value("dropped_share", "share", &S::dropped_share, "of pushes, that came too late for their step")
+                  .list("stages", &S::stages, stage,
+                        "of a step, each from its first message to its last; they overlap "
+                        "where there are several keys")
+                  .when([](const S& s) { return !s.stages.empty(); }, "with local aggregation"),
               "parameter servers");
 }
 

@@ -37,8 +37,13 @@ std::vector<FrameworkMode> make_modes() {
       add("tf-central-storage", "CentralStorageStrategy: variables on the CPU, which adds gradients and updates");
   central.mechanism = "central-storage";
   single(central, "tf-parameter-server");
-  add("tf-parameter-server", "ParameterServerStrategy, in step: workers of all nodes, one server with the variables")
-      .mechanism = "parameter-server";
+  FrameworkMode& servers =
+      add("tf-parameter-server",
+          "ParameterServerStrategy: workers of all nodes, one server with the variables; asynchronous unless said");
+  servers.mechanism = "parameter-server";
+  // "By default, workers read and update these variables independently without synchronizing with each other"
+  // (tensorflow.org, api_docs/python/tf/distribute/experimental/ParameterServerStrategy).
+  servers.consistency = "asynchronous";
   add("tf-tpu", "TPUStrategy: MirroredStrategy's schedule over the links of a TPU pod").on_tpus = true;
   FrameworkMode& horovod = add("horovod", "Horovod: ring all-reduce of fused tensors during the backward pass");
   horovod.stack = "horovod-tcp";
@@ -88,6 +93,8 @@ void apply_data_parallel(const FrameworkMode& mode, Node& map, const Place& plac
     fail(mechanism->place, fmt::format("plan.data_parallel.mechanism: {}, but plan.strategy is {}, which does {}",
                                        mechanism->scalar, mode.name, mode.mechanism));
   if (!mechanism) map.fields.emplace_back("mechanism", scalar_node(mode.mechanism, place));
+  if (!mode.consistency.empty() && !map.find("consistency"))
+    map.fields.emplace_back("consistency", scalar_node(mode.consistency, place));
   const Node* zero = map.find("zero_stage");
   if (!zero) {
     map.fields.emplace_back("zero_stage", scalar_node(fmt::format("{}", mode.zero_stage), place));

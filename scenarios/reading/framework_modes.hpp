@@ -12,6 +12,7 @@ namespace trainyard {
 struct FrameworkMode {
   std::string name;
   std::string mechanism = kAllReduce;
+  std::string consistency;   ///< of parameter servers, where a plan says none; "": the mechanism's own
   int zero_stage = 0;        ///< where a plan says none
   int least_zero_stage = 0;  ///< that it can do
   int most_zero_stage = 0;
@@ -30,7 +31,7 @@ const std::vector<FrameworkMode>& framework_modes();
 const FrameworkMode& find_framework_mode(const std::string& name, const Place& where);
 
 /// Where the scenario has `plan.strategy`, fills in what that mode does where the scenario itself says nothing:
-/// `plan.data_parallel.mechanism` and `zero_stage`, `software`. Throws UserError with the place and the rule where it
+/// `plan.data_parallel.mechanism`, `consistency` and `zero_stage`, `software`. Throws UserError with the place and the rule where it
 /// says something that the mode does not do. Null: it names no mode.
 const FrameworkMode* apply_framework_mode(Node& scenario);
 

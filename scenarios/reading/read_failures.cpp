@@ -51,6 +51,7 @@ void read_rates(FailureChoice& choice, const Node& node, const FailingMachine& m
     FailingParts parts;
     parts.name = kind;
     parts.takes_node = takes_node(kind);
+    parts.survived = kind == "server" && machine.survives_server;
     if (part.kind == Node::Kind::map && !part.find("value")) {
       Fields counted(part, "faults.failures.mtbf." + kind);
       parts.mtbf = positive_time(counted, "mtbf");
@@ -120,6 +121,7 @@ void read_component(SetFailure& failure, const std::string& what, const FailingM
   }
   failure.what = kind;
   failure.takes_node = takes_node(kind);
+  failure.survived = kind == "server" && machine.survives_server;
 }
 
 /// "550 steps" → 550; none of anything else.

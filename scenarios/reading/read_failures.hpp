@@ -41,15 +41,16 @@ struct FailureChoice {
 /// What can fail.
 struct FailingMachine {
   const ClusterSpec& cluster;
-  int workers = 0;  ///< a rank each
-  int servers = 0;  ///< parameter servers
+  int workers = 0;               ///< a rank each
+  int servers = 0;               ///< parameter servers
+  bool survives_server = false;  ///< training goes on without one of them
 };
 
 /// Reads of the section `faults`:
 /// `failures: {mtbf: {gpu: 80000 h, switch: {mtbf: 1e6 h, count: 400}, …}, seed, runs}` (kinds: gpu, node, nic, switch,
 /// link, software, worker, server; each counted where no count is said) or a list of `{at: 1050 s | 550 steps, what:
 /// gpu 5 | node 2 | nic 3 | link NAME | switch NAME | software | worker 1 | server 0}`. GPUs and adapters fail with
-/// their node; a worker is the process of a rank, a server that of a parameter server: they come back on their node;
+/// their node; a worker is the process of a rank, a server that of a parameter server: they come back on their node (where servers are replicated, another one takes over: training goes on);
 /// `checkpoint: {every: 100 steps | 30 min | optimal, virtual_epochs, kind: synchronous | asynchronous, sharded, storage:
 /// local | NAME | {…}, snapshot, write, load}`;
 /// `restart: {detect, restart, repair, elastic, spares}`. Throws UserError with the place.

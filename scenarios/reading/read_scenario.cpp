@@ -115,7 +115,8 @@ void read_prescribed_step(Scenario& s, Fields& plan) {
 
 void read_faults(Scenario& s, const Node& node, const Catalog& catalog) {
   Fields faults(node, "faults");
-  s.failures = read_failures(faults, {s.cluster, s.ranks(), s.plan.mechanism->servers()}, catalog);
+  const Mechanism& mechanism = *s.plan.mechanism;
+  s.failures = read_failures(faults, {s.cluster, s.ranks(), mechanism.servers(), mechanism.survives_server()}, catalog);
   s.slow = read_slow_parts(faults, s.ranks());
   faults.finish();
   if (s.prescribed_step.given())

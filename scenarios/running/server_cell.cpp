@@ -77,7 +77,7 @@ ServerCellRun::ServerCellRun(const ServerCell& cell)
       machine_(placed_, stragglers_of(cell), cell.workers) {}
 
 void ServerCellRun::run(const std::vector<Observer*>& observers) {
-  board_ = std::make_unique<ServerBoard>(plan_.workers(), plan_.workers() - plan_.backup_workers, plan_.base.step.steps,
+  board_ = std::make_unique<ServerBoard>(plan_.clients(), plan_.clients() - plan_.backup_workers, plan_.base.step.steps,
                                          plan_.keys());
   const PassTables tables(plan_.base.step, names_);
   const CentralWords words(names_);

@@ -130,11 +130,12 @@ void StepRun::simulate(const SimulateOptions& options) {
   Programs programs = fold ? fold->programs(*mechanism->source()) : mechanism->programs();
   if (machine.input) machine.input->add_to(programs, names);
   Progress progress;
-  RunSetup setup{.observers = {&breakdown, plan.marks_steps ? &window : nullptr, &traffic, &memory,
-                               records ? &timeline : nullptr, options.progress ? &progress : nullptr, counted_.get()},
-                 .link_changes = fold ? fold->changes(changes) : changes,
-                 .transport = options.transport,
-                 .enough = planned.search ? &window.enough() : nullptr};
+  RunSetup setup{
+      .observers = {&breakdown, plan.marks_steps ? &window : nullptr, &traffic, &memory, mechanism->observer(),
+                    records ? &timeline : nullptr, options.progress ? &progress : nullptr, counted_.get()},
+      .link_changes = fold ? fold->changes(changes) : changes,
+      .transport = options.transport,
+      .enough = planned.search ? &window.enough() : nullptr};
   if (options.observe) setup.observers.push_back(options.observe(*this));
   end = run_programs(folded_ ? *folded_ : machine.top(), std::move(programs), std::move(setup));
   require_begun(scenario.slow, end.end);

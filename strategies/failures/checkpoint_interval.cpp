@@ -109,7 +109,8 @@ Seconds daly_interval(Seconds mtbf, Seconds cost) {
 Seconds time_between_losses(const std::vector<FailingParts>& parts, const Recovery& recovery) {
   std::vector<FailingParts> losing;
   for (const FailingParts& part : parts)
-    if (part.workers == 0 && !(recovery.elastic && recovery.state_survives && part.takes_node)) losing.push_back(part);
+    if (part.workers == 0 && !part.survived && !(recovery.elastic && recovery.state_survives && part.takes_node))
+      losing.push_back(part);
   return time_between_failures(losing);
 }
 

@@ -14,7 +14,8 @@ struct FailingParts {
   double count = 1;
   Seconds mtbf;             ///< of one of them
   bool takes_node = false;  ///< its node leaves: a spare takes over, or the training goes on without its replica
-  int workers = 0;  ///< asynchronous ones that are gone with it, while the others go on; 0: it stops the training
+  int workers = 0;        ///< asynchronous ones that are gone with it, while the others go on; 0: it stops the training
+  bool survived = false;  ///< another one takes over once it is detected: no work is lost but the step under way
 };
 
 /// Mean time between any two failures; 0 where nothing fails at random.

@@ -16,6 +16,7 @@ struct SetFailure {
   bool takes_node = false;
   int node = -1;    ///< it stands in; while that is away, nothing of it fails. −1: in none
   int workers = 0;  ///< see FailingParts
+  bool survived = false;
 };
 
 /// What became of a prescribed failure.

@@ -113,7 +113,12 @@ class LongRun {
       case EventKind::fails: {
         const FailingParts& part = drawn_.part();
         next_failure();
-        return fail(part.name, part.takes_node, part.workers);
+        SetFailure failure;
+        failure.what = part.name;
+        failure.takes_node = part.takes_node;
+        failure.workers = part.workers;
+        failure.survived = part.survived;
+        return fail(failure);
       }
     }
   }
@@ -279,15 +284,17 @@ class LongRun {
       outcome.steps = work_.steps() + steps_under_way();
       return;
     }
-    fail(failure.what, failure.takes_node, failure.workers, failure.node);
+    fail(failure);
     outcome.lost_steps = result_.lost_steps - lost_steps;
     outcome.lost_work = result_.lost_work - lost_work;
     outcome.steps = work_.steps() + steps_under_way() + outcome.lost_steps;
   }
 
-  void fail(const std::string& what, bool takes_node, int workers, int node = -1) {
+  void fail(const SetFailure& failure) {
+    const auto& [after, steps, what, takes_node, node, workers, survived] = failure;
     ++result_.failures;
     ++result_.failures_of[what];
+    if (survived) return stand_still_until_detected();
     if (workers > 0 && away_ + workers < plan_.replicas) return lose_workers(takes_node, workers, node);
     if (++hopeless_ > kHopeless && plan_.until.value <= 0)
       throw UserError(
@@ -309,6 +316,12 @@ class LongRun {
           plan_.recovery.detect.value + plan_.recovery.restart.value + (must_load_ ? plan_.checkpoint.load.value : 0));
   }
 
+  /// Whoever else has what was lost takes over then; the step under way begins again.
+  void stand_still_until_detected() {
+    if (phase_ != Phase::training || plan_.recovery.detect.value <= 0) return;
+    result_.lost_work += leave_training();
+    enter(Phase::down, plan_.recovery.detect.value);
+  }
   /// The others go on. Those that are gone start again: on a spare, or when their node is repaired.
   void lose_workers(bool takes_node, int workers, int node) {
     change_workers(workers);

@@ -67,6 +67,8 @@ class MechanismRun {
   /// Says what the calls of its programs mean, where that is not what they mean to ranks that all-reduce. The values are
   /// those of `plan`; the run must outlive theirs.
   virtual void add_values(TrainingValues&) {}
+  /// Watches the run for its own account; null: nobody does.
+  virtual Observer* observer() { return nullptr; }
   /// Actors from the first to before the second whose ends of steps (`marks_steps`) make a step of all: ranks, or servers.
   virtual std::pair<Actor, Actor> end_steps() const { return {0, plan().ranks()}; }
   /// A step of all is over: of workers that are not in step, as many steps as there are workers.
@@ -98,6 +100,7 @@ class Mechanism {
   virtual bool stops_together() const { return true; }          ///< a step takes the gradients of all workers
   virtual int servers() const { return 0; }                     ///< processes beside the ranks
   virtual bool goes_on_without_some() const { return false; }   ///< ranks that fail leave the others going on
+  virtual bool survives_server() const { return false; }        ///< so does a server that fails
   virtual std::vector<int> server_nodes() const { return {}; }  ///< the nodes that servers are on
 
   // Planning. `plan` is laid out as if gradients were all-reduced.

@@ -3,6 +3,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <vector>
 
 namespace trainyard {
 
@@ -11,9 +12,18 @@ struct ServerFigures {
   int workers = 0;  ///< 0: there are none
   int servers = 0;
   std::string consistency;
-  double largest_share = 0;             ///< of all bytes: the fullest server's
-  double dropped_share = 0;             ///< of pushes: too late for their step
-  std::map<std::string, double> waits;  ///< s a step, mean over workers, by what for
+  double largest_share = 0;              ///< of all bytes: the fullest server's
+  double dropped_share = 0;              ///< of pushes: too late for their step
+  std::map<std::string, double> waits;   ///< s a step, mean over workers, by what for
+  int keys = 0;                          ///< as servers have them: parts, where keys are split
+  std::map<std::string, double> shares;  ///< of all bytes, by server
+  std::string rule;                      ///< optimizer, sum, mean
+  int copies = 1;                        ///< of each key, on as many servers
+  struct Stage {
+    std::string name;
+    double time = 0;  ///< s a step
+  };
+  std::vector<Stage> stages;  ///< of a step, where gradients are summed in nodes first
   bool used() const { return workers > 0; }
 };
 

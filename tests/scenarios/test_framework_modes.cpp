@@ -43,6 +43,16 @@ TEST_CASE("a framework's name sets what a plan does not say", "[modes]") {
         ZeroStage::none);
 }
 
+TEST_CASE("TensorFlow's parameter servers are asynchronous unless a plan says otherwise", "[modes]") {
+  const auto in_step = [](const std::string& plan) { return read_mode(plan, "", 2).plan.mechanism->stops_together(); };
+  CHECK_FALSE(in_step("strategy: tf-parameter-server"));
+  CHECK_FALSE(in_step("strategy: tf-parameter-server, data_parallel: {size: 4}"));
+  CHECK(in_step("strategy: tf-parameter-server, data_parallel: {consistency: synchronous}"));
+  CHECK(in_step("data_parallel: {mechanism: parameter-server}"));
+  CHECK_THAT(refusal("strategy: tf-parameter-server, data_parallel: {backup_workers: 1}", "", 2),
+             Catch::Contains("with consistency synchronous only"));
+}
+
 TEST_CASE("what a framework's mode does not do is refused", "[modes]") {
   CHECK_THAT(refusal("strategy: pytorch-ddq"), Catch::Contains("did you mean \"pytorch-ddp\""));
   CHECK_THAT(refusal("strategy: tf-mirrored", "", 2), Catch::Contains("tf-multi-worker-mirrored"));

@@ -102,6 +102,8 @@ TEST_CASE("what few answers have is explained too, and survives JSON", "[answer]
   r.all_reduce = {"ring", "flows", 2, {{"ring", 2, 1e6, 1e-3}, {"tree", 1, 1e6, 2e-3}}};
   r.host_memory.peak = 5;
   r.servers.workers = 3;
+  r.servers.shares["server 0"] = 1;
+  r.servers.stages.push_back({"push", 0.5});
   r.replicas = {2, 3, "ring", 2, 0.25};
   r.staleness = {{0, 7}, {12, 1}};
   r.steps = 4;
@@ -121,6 +123,7 @@ TEST_CASE("what few answers have is explained too, and survives JSON", "[answer]
   CHECK(to_json(back) == j);
   CHECK(back.staleness == r.staleness);
   CHECK(back.replicas.spectral_gap == 0.25);
+  CHECK(back.servers.stages.at(0).time == 0.5);
   CHECK(back.changes[0].set == "plan.recompute=full");
   CHECK(j.at("memory_bytes").at("stages")[1] == j.at("stages")[1].at("memory_bytes"));
   CHECK(back.stages.at(1).layers == 3);

@@ -6,7 +6,7 @@
 #include <numeric>
 
 #include "scenarios/collectives/collective_run.hpp"
-#include "scenarios/running/server_cell.hpp"
+#include "scenarios/running/simulate.hpp"
 #include "sim/process/child.hpp"
 #include "strategies/collectives/node_rings.hpp"
 #include "tests/seeds/transfers.hpp"
@@ -49,80 +49,47 @@ SeedFigures biring_01(const Node& inputs) {
           {"behind_a_switch_bi_ms", all_reduce_on(behind_a_switch, "bidirectional-ring", size).time * 1e3}};
 }
 
-/// GPUs and CPUs of some machines.
-struct Machines {
-  int machines, gpus;
-  ClusterSpec cluster;  ///< one machine more than those that compute: the server
-  Actor gpu(int machine, int i) const { return machine * gpus + i; }
-  Actor cpu(int machine) const { return cluster.gpus() + machine; }
-  Actor server() const { return cpu(machines); }
-
-  /// Milliseconds of an operation of groups that all begin at once: one group a machine, the root first.
-  template <class Members>
-  double stage_ms(Operation operation, Bytes size, Members members) const {
-    CollectiveRunOptions o;
-    o.operation = operation;
-    o.algorithm = "sequential";
-    o.options.size = size;
-    for (int m = 0; m < machines; ++m) o.groups.push_back(members(m));
-    o.ranks = static_cast<int>(o.groups.front().size());
-    return run_collective(cluster, o).time * 1e3;
+/// The stages of a plan's step, in ms, and their sum without the computing.
+std::map<std::string, double> stages_ms(const Scenario& s) {
+  std::map<std::string, double> ms;
+  const Result r = simulate(s);
+  for (std::size_t i = 1; i < r.servers.stages.size(); ++i) {
+    ms[r.servers.stages[i].name] = r.servers.stages[i].time * 1e3;
+    ms["all"] += r.servers.stages[i].time * 1e3;
   }
-};
-
-struct PushAndPull {
-  double push = 0, pull = 0;  // ms
-};
-
-/// A step of parameter servers whose workers are the machines' CPUs; every machine serves its share of the parameters,
-/// or one that does nothing else all of them.
-PushAndPull serve(const Machines& m, Bytes size, bool on_every_machine) {
-  ServerCell cell;
-  cell.workers = m.machines;
-  cell.servers = cell.keys = on_every_machine ? m.machines : 1;
-  cell.gradient = size;
-  cell.cluster = m.cluster;
-  for (int machine = 0; machine < m.machines; ++machine) cell.places.push_back(m.cpu(machine));
-  for (int server = 0; server < cell.servers; ++server)
-    cell.places.push_back(on_every_machine ? m.cpu(server) : m.server());
-  cell.pulls = false;
-  const double push = server_cell_ms(cell);
-  cell.pulls = true;
-  return {push, server_cell_ms(cell) - push};
+  return ms;
 }
 
+/// One key of all parameters, which are those of a network of one layer.
 SeedFigures hier_01(const Node& inputs) {
   Fields fields(inputs, "inputs");
-  const auto machines = static_cast<int>(fields.integer("machines", 1));
-  const auto gpus = static_cast<int>(fields.integer("gpus_per_machine", 1));
-  const Bytes size = fields.bytes("size");
-  const Machines m{machines, gpus,
-                   cluster_of(gpus,
-                              fmt::format("interconnect: pcie\npcie: {{rate: {}, latency: 0 us}}\n"
-                                          "hca: {{count: 1, rate: {}, latency: 0 us}}\n",
-                                          fields.text("pcie"), fields.text("net")),
-                              machines + 1)};
-  const auto gpus_of = [&m](int machine) {
-    std::vector<Actor> all(static_cast<std::size_t>(m.gpus));
-    std::iota(all.begin(), all.end(), m.gpu(machine, 0));
-    return all;
-  };
-  const auto cpu_and_first = [&m](int machine) { return std::vector<Actor>{m.cpu(machine), m.gpu(machine, 0)}; };
-  const double aggregate = m.stage_ms(Operation::reduce, size, gpus_of),
-               to_cpu = m.stage_ms(Operation::reduce, size, cpu_and_first),
-               to_gpu = m.stage_ms(Operation::broadcast, size, cpu_and_first),
-               share = m.stage_ms(Operation::broadcast, size, gpus_of);
-  const double local = aggregate + to_cpu + to_gpu + share;
-  const PushAndPull one = serve(m, size, false), shared = serve(m, size, true);
-  return {{"stages_ms s2_local_aggregate_one_gpu", aggregate},
-          {"stages_ms s3_gpu_to_cpu", to_cpu},
-          {"stages_ms s4_push_to_server", one.push},
-          {"stages_ms s5_broadcast_to_cpus", one.pull},
-          {"stages_ms s6_cpu_to_gpu", to_gpu},
-          {"stages_ms s7_local_broadcast", share},
-          {"total_sync_ms", local + one.push + one.pull},
-          {"co_located_servers s4_push_ms", shared.push},
-          {"co_located_servers total_sync_ms", local + shared.push + shared.pull}};
+  const auto machines = fields.integer("machines", 1), gpus = fields.integer("gpus_per_machine", 1);
+  constexpr int outputs = 10000;  // (inputs + 1) x outputs parameters of 4 bytes
+  const Scenario s = read_scenario_text(
+      fmt::format(
+          "cluster: {{nodes: {}, fabric: {{base: nonblocking, switch_latency: 0 us}}, node: {{gpu: {{count: {}, "
+          "type: {{peak: {{fp32: 1 TFLOP/s}}, memory_bandwidth: 1 TB/s, memory_capacity: 1 TB}}}}, interconnect: "
+          "pcie, pcie: {{rate: {}, latency: 0 us}}, hca: {{count: 1, rate: {}, latency: 0 us}}}}}}\n"
+          "model: {{mlp: {{widths: [{}, {}]}}}}\n"
+          "plan: {{micro_batch_size: 1, precision: fp32, optimizer: sgd, data_parallel: {{mechanism: "
+          "parameter-server, size: {}, bucket: 1 TB, first_bucket: 1 TB, servers: {{count: 1, place: dedicated, "
+          "keys: buckets}}, local_aggregation: {{on: cpu, reduce: sequential, broadcast: sequential}}}}}}\n",
+          machines + 1, gpus, fields.text("pcie"), fields.text("net"),
+          static_cast<int>(fields.bytes("size").value) / 4 / outputs - 1, outputs, machines * gpus),
+      "stages.yaml");
+  std::map<std::string, double> one = stages_ms(s);
+  // Every machine serves its part of the key.
+  std::map<std::string, double> shared = stages_ms(read_again(
+      s, {{"plan.data_parallel.servers", fmt::format("{{count: {}, keys: buckets, split: mxnet}}", machines)}}));
+  return {{"stages_ms s2_local_aggregate_one_gpu", one["reduce in the node"]},
+          {"stages_ms s3_gpu_to_cpu", one["GPU to CPU"]},
+          {"stages_ms s4_push_to_server", one["push"]},
+          {"stages_ms s5_broadcast_to_cpus", one["pull"]},
+          {"stages_ms s6_cpu_to_gpu", one["CPU to GPU"]},
+          {"stages_ms s7_local_broadcast", one["broadcast in the node"]},
+          {"total_sync_ms", one["all"]},
+          {"co_located_servers s4_push_ms", shared["push"]},
+          {"co_located_servers total_sync_ms", shared["all"]}};
 }
 
 /// Nodes of some devices behind a switch, with one adapter each that all of them share.

@@ -191,7 +191,10 @@ SeedFigures mode_eq(const Node& inputs) {
   bool identical = true;
   for (const std::string& mode : words_of(inputs, "modes")) {
     Overrides bare{{"software", "plain"}};
-    if (mode == "tf-parameter-server") bare.emplace_back("plan.data_parallel.servers", "{nodes: [1], keys: buckets}");
+    if (mode == "tf-parameter-server") {
+      bare.emplace_back("plan.data_parallel.servers", "{nodes: [1], keys: buckets}");
+      bare.emplace_back("plan.data_parallel.consistency", "synchronous");
+    }
     const Scenario s = mode_scenario(mode, 4, bare);
     times.insert(trace_of(s).seconds);
     const auto updated = json::parse(in_child([&s] {

@@ -1,125 +1,11 @@
 // Parameter servers: what is learned, against one device and against a replay; what it takes, against closed forms.
-#include <cmath>
-
-#include "strategies/step/pass_table.hpp"
 #include "tests/places.hpp"
-#include "tests/seeds/plain_training.hpp"
-#include "tests/strategies/server_replay.hpp"
-#include "tests/strategies/small_task.hpp"
+#include "tests/strategies/server_training.hpp"
 #include "tests/support.hpp"
-#include "topologies/machines/cluster_machine.hpp"
-#include "topologies/machines/placed_machine.hpp"
-#include "topologies/machines/star_cluster.hpp"
 #include "topologies/machines/straggler_machine.hpp"
 
 using namespace trainyard;
 using namespace trainyard::test;
-
-namespace {
-
-struct Setting {
-  int workers = 3, servers = 1, steps = 4, micro_batches = 1;
-  Consistency consistency = Consistency::synchronous;
-  int staleness = 0, backups = 0;
-  bool overlap = true;
-  double bucket = 40;  ///< bytes
-  double jitter = 0;   ///< sigma of every worker's time
-  std::uint64_t seed = 1;
-  std::vector<double> lambdas = {};
-  bool colocated = false;  ///< servers on the workers' devices
-  Actor dies = -1;         ///< a worker that does
-  double dies_s = 0;
-  KeySharding sharding = KeySharding::balanced;
-};
-
-ServerPlan plan_of(const Setting& s, const Network& network) {
-  TrainingPlan workers = replica_plan(std::make_shared<const Network>(network), s.workers, s.micro_batches);
-  without_all_reduce(workers);
-  workers.steps = s.steps;
-  workers.overlap_gradients = s.overlap;
-  workers.values = true;
-  StagePlan& stage = workers.stages.front();
-  stage.buckets = gradient_buckets(network, workers.gradient_element, Bytes{s.bucket}, Bytes{s.bucket}, false);
-  stage.optimizer = optimizer_work(network.parameters(), Precision::fp32, find_optimizer("sgd", {}));
-  ServerPlan plan = server_plan(std::move(workers), s.servers, s.sharding, nowhere());
-  plan.consistency = s.consistency;
-  plan.staleness = s.staleness;
-  plan.backup_workers = s.backups;
-  plan.worker_weights = s.lambdas;
-  return plan;
-}
-
-/// Whole steps of each worker that servers have applied.
-std::vector<int> steps_applied(const std::vector<ServerEvent>& events, const ServerPlan& plan) {
-  std::vector<int> pushes(static_cast<std::size_t>(plan.workers()));
-  for (const ServerEvent& event : events)
-    if (event.what == ServerEvent::What::applied) ++pushes[static_cast<std::size_t>(event.worker)];
-  for (int& of : pushes) of /= static_cast<int>(plan.keys());
-  return pushes;
-}
-
-/// [difference to one device, difference to the replay, hazards, staleness, dropped pushes, end, finite, steps applied]
-json train(const Setting& s) {
-  return simulate_in_child([&s] {
-    constexpr int kBatch = 840;  // divisible by all that is tried
-    const TrainingTask task = small_task(kBatch / s.workers / s.micro_batches, 4 * kBatch * s.steps);  // backups go on
-    const Network network = network_of(task);
-    const ServerPlan plan = plan_of(s, network);
-    ClusterMachine cluster(star_cluster(plan.actors(), BytesPerSecond{1e6}, {1000000}), SoftwareStack{});
-    std::vector<PlacedMachine::Placed> places;
-    for (Actor actor = 0; actor < plan.actors(); ++actor)
-      places.push_back({s.colocated ? actor % s.workers : actor, ""});
-    PlacedMachine placed(cluster, places);
-    Straggler jitter;
-    jitter.kind = StragglerKind::lognormal;
-    jitter.sigma = s.jitter;
-    jitter.seed = s.seed;
-    Straggler much;  // kernels of so few FLOPs are over at once
-    much.factor = 1e5;
-    StragglerMachine machine(placed, {jitter, much}, s.workers);
-    Names names;
-    const PassTables tables(plan.base.step, names);
-    const CentralWords words(names);
-    ServerBoard board(s.workers, s.workers - s.backups, s.steps, plan.keys());
-    Values values;
-    TrainingValues training(task, plan.base.step, values);
-    ServerValues servers(training, plan);
-    Simulation simulation(machine);
-    for (Actor actor = 0; actor < plan.actors(); ++actor)
-      simulation.add(actor, server_program(actor, plan, tables, words, board));
-    if (s.dies >= 0) simulation.change(ActorChange{Seconds{s.dies_s}, s.dies, nullptr});
-    simulation.observe(values);
-    const double end = simulation.run().end.value;
-    const Eigen::VectorXd learned = training.parameters(training.learner()).all_parameters();
-    return json{largest_difference(train_plainly(task, kBatch, s.steps), learned),
-                s.micro_batches == 1 ? largest_difference(replay_servers(task, plan, servers.events()), learned) : 0,
-                values.hazards(),
-                board.staleness(),
-                board.dropped_pushes(),
-                end,
-                std::isfinite(learned.sum()),
-                steps_applied(servers.events(), plan)};
-  });
-}
-
-void check_equal(const Setting& s) {
-  CAPTURE(s.workers, s.servers, s.micro_batches, s.overlap, s.bucket, s.colocated);
-  const json r = train(s);
-  CHECK(r[0].get<double>() <= 1e-12);
-  CHECK(r[1].get<double>() == 0);
-  CHECK(r[2].empty());
-}
-
-json check_replay(const Setting& s) {
-  CAPTURE(s.workers, s.servers, static_cast<int>(s.consistency), s.staleness, s.backups, s.jitter, s.seed);
-  const json r = train(s);
-  CHECK(r[6].get<bool>());
-  CHECK(r[1].get<double>() == 0);  // bit for bit
-  CHECK(r[0].get<double>() > 1e-6);
-  return r;
-}
-
-}  // namespace
 
 TEST_CASE("parameter servers in step learn what a single device does", "[servers]") {
   for (const int workers : {1, 2, 3, 7})
@@ -147,9 +33,9 @@ TEST_CASE("asynchronous servers apply each gradient at the weights that its work
 TEST_CASE("asynchronous servers go on without a worker that dies", "[servers][failures]") {
   for (const int servers : {1, 3})
     for (const int workers : {2, 5}) {
-      Setting s{
+      ServerTraining s{
           .workers = workers, .servers = servers, .steps = 8, .consistency = Consistency::asynchronous, .jitter = 0.5};
-      const double end = train(s)[5];
+      const double end = train_servers(s)[5];
       s.dies = 1;
       for (const double share : {0.0, 0.2, 0.5, 0.8}) {
         CAPTURE(workers, servers, share);
@@ -161,7 +47,7 @@ TEST_CASE("asynchronous servers go on without a worker that dies", "[servers][fa
       }
     }
   // Whoever waits for it waits in vain.
-  CHECK_THROWS_WITH(train({.workers = 3, .dies = 1, .dies_s = 1e-3}), Catch::Contains("which failed at"));
+  CHECK_THROWS_WITH(train_servers({.workers = 3, .dies = 1, .dies_s = 1e-3}), Catch::Contains("which failed at"));
 }
 
 TEST_CASE("so do servers of bounded staleness, and none is staler", "[servers]") {
@@ -182,10 +68,10 @@ TEST_CASE("no staleness at all is in step", "[servers]") {
 }
 
 TEST_CASE("backup workers: the last gradients of a step are dropped", "[servers]") {
-  const Setting slow{.workers = 5, .servers = 2, .steps = 8, .jitter = 0.7};
-  Setting spared = slow;
+  const ServerTraining slow{.workers = 5, .servers = 2, .steps = 8, .jitter = 0.7};
+  ServerTraining spared = slow;
   spared.backups = 2;
-  const json with = check_replay(spared), without = train(slow);
+  const json with = check_replay(spared), without = train_servers(slow);
   CHECK(with[4].get<int>() > 0);
   CHECK(with[5].get<double>() < without[5].get<double>());
   for (const std::uint64_t seed : {2U, 3U, 4U, 5U}) {

@@ -44,8 +44,8 @@ enum class CentralCall : std::uint16_t {
 /// Groups and names of their operations, in the order in which overlapping time is booked.
 struct CentralWords {
   GroupId compute, optimizer, framework, parameters, gradients, data;
-  NameId setup, overhead, wait_for_messages, call, input, output, output_gradient, give, take, push, collect, add,
-      update, over, step_over;
+  NameId setup, overhead, wait_for_messages, call, input, output, output_gradient, give, take, push, collect, copy,
+      local_reduce, up, down, local_broadcast, add, update, over, step_over;
   explicit CentralWords(Names&);
 };
 

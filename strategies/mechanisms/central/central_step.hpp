@@ -59,7 +59,8 @@ class CentralStep : public CoroutineProgram {
   const Op& call(Call what, std::size_t index, int micro_batch = 0) {
     return emit_call(compute, effect_of(what, {static_cast<int>(index), micro_batch, kEndOfPass}));
   }
-  const Op& call_on(Stream stream, TrainingCall what, std::size_t index) {
+  template <class Call>
+  const Op& call_on(Stream stream, Call what, std::size_t index) {
     return emit_call(stream, effect_of(what, CallArguments::of_bucket(index)));
   }
 

@@ -4,34 +4,45 @@
 #include <deque>
 #include <numeric>
 
-#include "sim/list_program.hpp"
+#include "strategies/mechanisms/servers/server_copies.hpp"
 #include "strategies/mechanisms/servers/server_keys.hpp"
 #include "strategies/mechanisms/servers/server_step.hpp"
 
 namespace trainyard {
 namespace {
 
-std::vector<Actor> workers_of(const ServerPlan& plan) {
-  std::vector<Actor> workers(static_cast<std::size_t>(plan.workers()));
-  std::iota(workers.begin(), workers.end(), 0);
-  if (plan.backup_workers > 0) workers.push_back(plan.workers() + plan.servers);  // the chief
-  return workers;
+/// Clients, the chief where there is one, and the other servers.
+std::vector<Actor> peers_of_server(const ServerPlan& plan) {
+  std::vector<Actor> peers(static_cast<std::size_t>(plan.clients()));
+  std::iota(peers.begin(), peers.end(), plan.first_client());
+  if (plan.backup_workers > 0) peers.push_back(plan.workers() + plan.servers);
+  for (int server = 0; plan.replication.used() && server < plan.servers; ++server)
+    peers.push_back(plan.workers() + server);
+  return peers;
 }
+
+int sends_of(const ServerPlan& plan) { return std::min(plan.clients(), kServerSends - ServerCopies::streams(plan)); }
+int receives_of(const ServerPlan& plan) { return std::min(plan.clients(), kServerReceives); }
 
 class ParameterServer : public CentralStep {
  public:
   ParameterServer(int number, const ServerPlan& plan, const PassTables& tables, const CentralWords& words,
                   ServerBoard& board)
-      : CentralStep(plan.base, tables, words, workers_of(plan), server_streams_of(plan), true),
+      : CentralStep(plan.base, tables, words, peers_of_server(plan), server_streams_of(plan), true),
         servers_(plan),
         keys_(number, plan, board),
-        receives_(std::min(plan.workers(), kServerReceives)),
-        workers_(static_cast<std::size_t>(plan.workers())),
+        receives_(receives_of(plan)),
+        sends_(sends_of(plan)),
+        copies_(number, plan, words, board,
+                {[this](const Op& op) { give(op); }, [this] { return next_arrival(); },
+                 static_cast<Stream>(1 + receives_ + sends_),
+                 static_cast<std::uint16_t>(plan.clients() + (plan.backup_workers > 0 ? 1 : 0))}),
+        workers_(static_cast<std::size_t>(plan.clients())),
         sending_to_(static_cast<std::size_t>(streams())),
         arrival_on_(static_cast<std::size_t>(streams())) {
-    for (int way = std::min(plan.workers(), kServerSends); way-- > 0;)
-      free_ways_.push_back(static_cast<Stream>(1 + receives_ + way));
+    for (int way = sends_; way-- > 0;) free_ways_.push_back(static_cast<Stream>(1 + receives_ + way));
     expected_ = workers_.size() * static_cast<std::uint64_t>(step_.steps) * keys_.count();
+    first_answers_ = servers_.workers_update() ? 0 : workers_.size() * keys_.count();
   }
   /// It cannot know whose pushes will come. With backups the chief says when the run is over; without order it is when
   /// the workers have ended.
@@ -39,23 +50,25 @@ class ParameterServer : public CentralStep {
 
  protected:
   Ops run() override {
-    StaticMemory held = plan_.memory;
-    for (MemoryPart& part : held.parts) part.bytes = part.bytes * keys_.share();
-    co_yield hold(held);
-    for (std::size_t k = keys_.count(); k-- > 0;)
+    co_yield hold(held());
+    for (std::size_t k = keys_.count(); first_answers_ > 0 && k-- > 0;)
       for (std::size_t w = 0; w < workers_.size(); ++w) answer(w, k);
     send_ready();
     for (int way = 0; way < receives_; ++way) receive_on(static_cast<Stream>(1 + way));
+    if (servers_.replication.used()) copies_.begin();
+    if (keys_.count() == 0) tell_chief_if_over();
     while (!over()) {
       for (std::size_t i = 0; i < given_.size(); ++i) co_yield given_[i];
       given_.clear();
       const Event event = co_await next_event;
       now_ = event.now;
-      if (event.kind == Kind::recv)
-        arrived(event.stream, static_cast<std::size_t>(event.peer));
+      if (event.kind == Kind::recv && event.stream > receives_)
+        release(copies_.received(event.stream, event.peer));
+      else if (event.kind == Kind::recv)
+        arrived(event.stream, static_cast<std::size_t>(event.peer - servers_.first_client()));
       else if (event.kind == Kind::send)
         sent(event.stream);
-      else if (busy_)
+      else if (busy_ && event.stream == compute)
         finished();
     }
   }
@@ -72,7 +85,8 @@ class ParameterServer : public CentralStep {
   };
   const ServerPlan& servers_;
   ServerKeys keys_;
-  int receives_;
+  int receives_, sends_;
+  ServerCopies copies_;
   std::vector<Worker> workers_;
   std::vector<std::size_t> sending_to_;    // by stream: the worker
   std::vector<std::uint16_t> arrival_on_;  // by stream: the buffer
@@ -81,19 +95,33 @@ class ParameterServer : public CentralStep {
   bool busy_ = false;
   std::vector<Stream> free_ways_;  // to send on
   std::deque<std::size_t> ready_;  // workers that have answers and are being sent none
-  std::uint64_t expected_ = 0, posted_ = 0, sent_ = 0;
+  std::uint64_t expected_ = 0, first_answers_ = 0, posted_ = 0, arrivals_ = 0, sent_ = 0;
   Seconds now_;
 
   bool backups() const { return servers_.backup_workers > 0; }
-  /// Every push has been answered, and the answers have arrived.
-  bool over() const { return !backups() && sent_ == expected_ + workers_.size() * keys_.count(); }
+  /// Every push has been answered, and the answers and copies have arrived.
+  bool over() const { return !backups() && sent_ == expected_ + first_answers_ && copies_.over() && given_.empty(); }
+
+  /// Its share of what all servers hold; of the keys of others that it has copies of no sum, where the value is another.
+  StaticMemory held() const {
+    StaticMemory held = plan_.memory;
+    const double copies = servers_.replication.used() ? copies_.share() : 0;
+    for (MemoryPart& part : held.parts) {
+      const bool sum = part.memory_class == MemoryClass::gradients && !servers_.workers_update();
+      part.bytes = part.bytes * (keys_.share() + (sum ? 0 : copies));
+    }
+    return held;
+  }
 
   void give(const Op& op) { given_.push_back(out_.emit(op)); }
+  std::uint16_t next_arrival() {
+    return number_of({TrainingBuffer::Kind::arrivals, arrivals_++ % count_of(TrainingBuffer::Kind::arrivals)});
+  }
 
   void receive_on(Stream stream) {
     if (!backups() && posted_ == expected_) return;
-    arrival_on_[stream] =
-        number_of({TrainingBuffer::Kind::arrivals, posted_++ % count_of(TrainingBuffer::Kind::arrivals)});
+    ++posted_;
+    arrival_on_[stream] = next_arrival();
     Op op;
     op.kind = Kind::recv;
     op.stream = stream;
@@ -126,33 +154,55 @@ class ParameterServer : public CentralStep {
     op.name = words_.add;
     op.effect = ServerPush{k, static_cast<int>(job.worker), job.buffer}.effect(job.what);
     const bool updates = job.what == ServerCall::update || job.what == ServerCall::apply;
-    if (updates) {
+    if (updates && !servers_.workers_update()) {
       op.group = words_.optimizer;
       op.name = words_.update;
     }
-    if (updates || job.what == ServerCall::add) op.kind = Kind::local;
-    if (updates && !servers_.mixes()) {
-      op.work = stage_.optimizer;
-      op.work.flops = op.work.flops * servers_.share_of(k);
-      op.work.bytes = op.work.bytes * servers_.share_of(k);
-    } else if (op.kind == Kind::local) {
-      op.work = updates ? servers_.mixing : plan_.addition;
-      op.work.bytes = op.work.bytes * servers_.key(k).elements;
+    if (updates ? servers_.rule.updates || servers_.rule.averages : job.what == ServerCall::add) {
+      op.kind = Kind::local;
+      op.work = updates ? update_work(k) : of_key(plan_.addition, k);
     }
     give(op);
+  }
+
+  /// So much for each element.
+  Work of_key(Work work, std::size_t k) const {
+    work.bytes = work.bytes * servers_.key(k).elements;
+    return work;
+  }
+  /// Of a sum, or of what one worker has pushed.
+  Work update_work(std::size_t k) const {
+    if (servers_.mixes()) return of_key(servers_.mixing, k);
+    if (servers_.workers_update()) {  // a mean: the sum is read and written
+      Work mean = plan_.addition;
+      mean.bytes = step_.gradient_element * 2.0;
+      return of_key(mean, k);
+    }
+    Work update = stage_.optimizer;
+    update.flops = update.flops * servers_.share_of(k);
+    update.bytes = update.bytes * servers_.share_of(k);
+    return update;
   }
 
   void finished() {
     const Job job = jobs_.front();
     jobs_.pop_front();
     busy_ = false;
-    for (const std::size_t w : keys_.done(job.what, job.worker, job.key, now_)) answer(w, job.key);
+    const std::vector<std::size_t>& answers = keys_.done(job.what, job.worker, job.key, now_);
+    if (servers_.replication.used() && (job.what == ServerCall::update || job.what == ServerCall::apply))
+      copies_.updated(keys_.number(job.key), answers);
+    else
+      for (const std::size_t w : answers) answer(w, job.key);
     if (keys_.sum_is_whole(job.key)) jobs_.push_front({ServerCall::update, 0, job.key, 0});
-    if (job.what == ServerCall::update && backups()) {
-      if (step_.marks_steps && keys_.step_is_over()) give(step_over());
-      if (keys_.all_updated()) tell_chief();
-    }
+    if (job.what == ServerCall::update && backups() && step_.marks_steps && keys_.step_is_over()) give(step_over());
+    if (job.what == ServerCall::update) tell_chief_if_over();
     start_job();
+    send_ready();
+  }
+
+  void release(const ServerCopies::Release& all) {
+    for (const std::size_t w : all.clients) answer(w, keys_.of_number(all.number));
+    if (!all.clients.empty()) tell_chief_if_over();
     send_ready();
   }
 
@@ -177,7 +227,8 @@ class ParameterServer : public CentralStep {
       op.message.slot = static_cast<std::uint16_t>(w);
       op.message.tag = answer_tag(keys_.number(k));
       op.message.mode = Mode::put;
-      if (backups() || !keys_.has_ended(w, k)) op.message.bytes = servers_.pull_bytes(keys_.number(k));
+      if (backups() || servers_.workers_update() || !keys_.has_ended(w, k))
+        op.message.bytes = servers_.pull_bytes(keys_.number(k));
       op.group = words_.parameters;
       op.name = words_.give;
       op.effect.read = whole(TrainingBuffer::Kind::parameters, keys_.number(k));
@@ -186,7 +237,7 @@ class ParameterServer : public CentralStep {
   }
 
   void sent(Stream stream) {
-    if (stream >= sending_to_.size() || stream == chief_stream()) return;
+    if (stream <= receives_ || stream > receives_ + sends_) return;  // to the chief, or to servers
     Worker& worker = workers_[sending_to_[stream]];
     free_ways_.push_back(stream);
     worker.sending = false;
@@ -197,11 +248,13 @@ class ParameterServer : public CentralStep {
 
   Stream chief_stream() const { return static_cast<Stream>(streams() - (backups() ? 1 : 0)); }
 
-  void tell_chief() {
+  /// All steps are done, and all copies there.
+  void tell_chief_if_over() {
+    if (!backups() || !keys_.all_updated() || !copies_.all_confirmed()) return;
     Op op;
     op.kind = Kind::send;
     op.stream = chief_stream();
-    op.message.slot = static_cast<std::uint16_t>(servers_.workers());
+    op.message.slot = static_cast<std::uint16_t>(servers_.clients());
     op.message.tag = kOverTag;
     op.message.mode = Mode::eager;
     op.group = words_.gradients;
@@ -210,53 +263,15 @@ class ParameterServer : public CentralStep {
   }
 };
 
-std::unique_ptr<Program> chief(const ServerPlan& plan, const CentralWords& words) {
-  std::vector<Op> ops;
-  std::vector<Actor> servers;
-  for (int server = 0; server < plan.servers; ++server) {
-    servers.push_back(plan.workers() + server);
-    Op& op = ops.emplace_back();
-    op.kind = Kind::recv;
-    op.message.slot = static_cast<std::uint16_t>(server);
-    op.message.tag = kOverTag;
-    op.group = words.gradients;
-    op.name = words.over;
-  }
-  return std::make_unique<ListProgram>(std::move(ops), std::move(servers));
-}
-
 }  // namespace
 
 int server_streams_of(const ServerPlan& plan) {
-  return 1 + std::min(plan.workers(), kServerReceives) + std::min(plan.workers(), kServerSends) +
-         (plan.backup_workers > 0 ? 1 : 0);
+  return 1 + receives_of(plan) + sends_of(plan) + ServerCopies::streams(plan) + (plan.backup_workers > 0 ? 1 : 0);
 }
 
 std::unique_ptr<Program> parameter_server(Actor actor, const ServerPlan& plan, const PassTables& tables,
                                           const CentralWords& words, ServerBoard& board) {
   return std::make_unique<ParameterServer>(actor - plan.workers(), plan, tables, words, board);
-}
-
-std::vector<std::string> server_streams(const ServerPlan& plan) {
-  const int most = std::max(server_streams_of(plan), worker_streams_of(plan));
-  std::vector<std::string> names{"compute"};
-  for (int i = 1; i < most; ++i) names.push_back(fmt::format("messages {}", i));
-  return names;
-}
-
-std::unique_ptr<Program> server_program(Actor actor, const ServerPlan& plan, const PassTables& tables,
-                                        const CentralWords& words, ServerBoard& board) {
-  if (actor < plan.workers()) return parameter_worker(actor, plan, tables, words);
-  if (actor < plan.workers() + plan.servers) return parameter_server(actor, plan, tables, words, board);
-  return chief(plan, words);
-}
-
-Programs server_programs(const ServerPlan& plan, const PassTables& tables, const CentralWords& words,
-                         ServerBoard& board) {
-  Programs programs;
-  for (Actor actor = 0; actor < plan.actors(); ++actor)
-    programs.push_back(server_program(actor, plan, tables, words, board));
-  return programs;
 }
 
 }  // namespace trainyard

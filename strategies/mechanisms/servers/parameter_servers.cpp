@@ -5,10 +5,13 @@
 #include <map>
 #include <numeric>
 #include <optional>
+#include <set>
 
 #include "strategies/mechanisms/central/central_mechanism.hpp"
 #include "strategies/mechanisms/servers/server_choice.hpp"
 #include "strategies/mechanisms/servers/server_values.hpp"
+#include "strategies/mechanisms/servers/stage_times.hpp"
+#include "strategies/step/compute_phase.hpp"
 #include "strategies/step/pass_table.hpp"
 
 namespace trainyard {
@@ -59,21 +62,27 @@ class ServerRun : public MechanismRun {
       : plan_(std::move(plan)),
         tables_(plan_.base.step, site.names),
         words_(site.names),
-        board_(plan_.workers(), plan_.workers() - plan_.backup_workers, plan_.base.step.steps, plan_.keys(),
-               plan_.base.step.steps) {}
+        board_(plan_.clients(), plan_.clients() - plan_.backup_workers, plan_.base.step.steps, plan_.keys(),
+               plan_.base.step.steps) {
+    if (plan_.local.used()) stages_.emplace(plan_, words_);
+  }
 
   Programs programs() override { return server_programs(plan_, tables_, words_, board_); }
   std::vector<std::string> streams() const override { return server_streams(plan_); }
   const PassTables& tables() const override { return tables_; }
   const TrainingPlan& plan() const override { return plan_.base.step; }
   void add_values(TrainingValues& values) override { values_.emplace(values, plan_); }
+  Observer* observer() override { return stages_ ? &*stages_ : nullptr; }
 
   /// Backup workers end steps that nobody takes.
   std::pair<Actor, Actor> end_steps() const override {
     if (plan_.backup_workers == 0) return {0, plan_.workers()};
     return {plan_.workers(), plan_.workers() + plan_.servers};
   }
-  void step_over() override { pushes_.push_back({board_.staleness(), board_.dropped_pushes()}); }
+  void step_over() override {
+    pushes_.push_back({board_.staleness(), board_.dropped_pushes()});
+    if (stages_) stages_->step_over();
+  }
 
   /// What workers wait for in a step, all of them taken together.
   void book(MechanismFigures& figures, const StepsLookedAt& looked_at) const override {
@@ -81,8 +90,13 @@ class ServerRun : public MechanismRun {
     f.workers = plan_.workers();
     f.servers = plan_.servers;
     f.consistency = consistency_names()[static_cast<std::size_t>(plan_.consistency)];
+    f.keys = static_cast<int>(plan_.keys());
+    f.rule = plan_.rule.name;
+    f.copies = plan_.replication.copies;
     std::vector<double> held(static_cast<std::size_t>(plan_.servers));
     for (std::size_t k = 0; k < plan_.keys(); ++k) held[plan_.server_of[k]] += plan_.share_of(k);
+    for (std::size_t server = 0; server < held.size(); ++server)
+      f.shares[fmt::format("server {}", server)] = held[server];
     f.largest_share = *std::max_element(held.begin(), held.end());
     const Pushes pushes = pushes_in(looked_at);
     figures.staleness = pushes.staleness;
@@ -93,13 +107,16 @@ class ServerRun : public MechanismRun {
     const char* others = plan_.consistency == Consistency::synchronous ? "barrier"
                          : plan_.consistency == Consistency::stale     ? "staleness bound"
                                                                        : "server";
+    Seconds compute;
     for (Actor worker = 0; worker < plan_.workers(); ++worker) {
       const BreakdownParts parts = looked_at.parts(worker);
-      const double each = plan_.workers() * looked_at.own_steps(worker);
+      const double own_steps = looked_at.own_steps(worker), each = plan_.workers() * own_steps;
+      compute = std::max(compute, parts.work.at(kComputeGroup) / own_steps);
       f.waits["pull"] += parts.exposed.at("parameters").value / each;
       f.waits["push"] += parts.exposed.at("gradients").value / each;
       f.waits[others] += parts.bubble.value / each;
     }
+    if (stages_) f.stages = stages_->stages(compute, looked_at);
     figures.taught_share = static_cast<double>(plan_.workers() - plan_.backup_workers) / plan_.workers();
   }
 
@@ -115,6 +132,7 @@ class ServerRun : public MechanismRun {
   ServerBoard board_;
   std::vector<Pushes> pushes_;  // by step
   std::optional<ServerValues> values_;
+  std::optional<StageTimes> stages_;
 
   Pushes pushes_in(const StepsLookedAt& looked_at) const {
     if (!looked_at.found) return {board_.staleness(), board_.dropped_pushes()};
@@ -127,6 +145,23 @@ class ServerRun : public MechanismRun {
     return pushes;
   }
 };
+
+/// ", the emptiest 20.1 %" where that is another.
+std::string emptiest(const ServerFigures& figures) {
+  double least = figures.largest_share;
+  for (const auto& [server, share] : figures.shares) least = std::min(least, share);
+  constexpr double visible = 0.001;
+  return figures.largest_share - least < visible ? "" : fmt::format(", the emptiest {:.1f} %", least * 100);
+}
+
+/// Workers by node.
+std::vector<LocalGroup> groups_of(int workers, const ClusterSpec& cluster) {
+  std::map<int, LocalGroup> groups;
+  for (Actor worker = 0; worker < workers; ++worker) groups[cluster.node_of_gpu(worker)].workers.push_back(worker);
+  std::vector<LocalGroup> all;
+  for (auto& [node, group] : groups) all.push_back(std::move(group));
+  return all;
+}
 
 class ParameterServers : public Mechanism {
  public:
@@ -144,12 +179,13 @@ class ParameterServers : public Mechanism {
   int servers() const override { return choice_.count; }
   bool goes_on_without_some() const override { return choice_.consistency == Consistency::asynchronous; }
   std::vector<int> server_nodes() const override { return choice_.nodes; }
+  bool survives_server() const override { return choice_.replication.used(); }
 
   void lay_out(TrainingPlan& plan, const TrainingStates& states) const override {
     without_all_reduce(plan);
     plan.stages.front().buckets = keys_of(plan, choice_.keys);
-    const bool mixes = !choice_.worker_weights.empty();  // such workers update their own weights
-    plan.stages.front().memory = worker_memory(plan, states, mixes ? parameters_of(plan) : 0);
+    const bool update_own = !choice_.worker_weights.empty() || !choice_.rule.updates;
+    plan.stages.front().memory = worker_memory(plan, states, update_own ? parameters_of(plan) : 0);
   }
   StepRhythm rhythm() const override {
     StepRhythm rhythm;
@@ -159,7 +195,11 @@ class ParameterServers : public Mechanism {
     if (choice_.consistency == Consistency::stale) rhythm.warm = 1 + (kStepsToTheBound + 1.0) * choice_.staleness;
     return rhythm;
   }
-  double operations(const TrainingPlan& plan) const override { return operations_through_center(plan); }
+  double operations(const TrainingPlan& plan) const override {
+    const std::vector<GradientBucket>& keys = plan.stages.front().buckets;
+    const SharedKeys shared = share_out(keys, choice_.count, choice_.shards, choice_.split, plan.gradient_element);
+    return operations_through_center(plan) * static_cast<double>(shared.keys.size()) / static_cast<double>(keys.size());
+  }
 
   std::vector<PlacedMachine::Placed> actors(const TrainingPlan& plan, const ClusterMachine& machine) const override {
     const std::vector<Actor> places = places_of(choice_, machine);
@@ -168,18 +208,37 @@ class ParameterServers : public Mechanism {
     for (std::size_t server = 0; server < places.size(); ++server)
       actors.push_back({places[server], fmt::format("server {}", server)});
     if (choice_.backup_workers > 0) actors.push_back({places.front(), "chief"});
+    if (choice_.local == ServerChoice::Local::none) return actors;
+    const std::vector<LocalGroup> groups = groups_of(plan.ranks(), machine.spec());
+    for (std::size_t g = 0; g < groups.size(); ++g)
+      actors.push_back({aggregator_place(groups[g], machine), fmt::format("aggregator {}", g)});
     return actors;
   }
   std::unique_ptr<MechanismRun> run(const MechanismSite& site) const override {
     const int servers = static_cast<int>(places_of(choice_, site.machine).size());
-    ServerPlan plan = server_plan(site.plan, servers, choice_.shards, choice_.place);
+    ServerPlan plan = server_plan(site.plan, servers, choice_.shards, choice_.place, choice_.split);
+    const std::set<int> used(plan.server_of.begin(), plan.server_of.end());
+    if (choice_.backup_workers > 0 && used.size() < static_cast<std::size_t>(servers))  // each says when a step is over
+      fail(choice_.place,
+           fmt::format("plan.data_parallel.servers: {} of {} have no key; with backup_workers each has one: "
+                       "fewer servers, or keys cut into more parts",
+                       servers - static_cast<int>(used.size()), servers));
     plan.consistency = choice_.consistency;
     plan.staleness = choice_.staleness;
     plan.backup_workers = choice_.backup_workers;
     plan.worker_weights = choice_.worker_weights;
-    const double parameters = parameters_of(site.plan);
-    plan.base.memory = model_states({parameters, parameters, plan.mixes() ? 0 : parameters}, site.states.precision,
-                                    site.states.optimizer);
+    plan.rule = choice_.rule;
+    plan.replication = choice_.replication;
+    if (!plan.mixes()) plan.replication.state = optimizer_state_size(site.states.optimizer, site.states.precision);
+    if (choice_.local != ServerChoice::Local::none)
+      plan.local = {groups_of(plan.workers(), site.machine.spec()),
+                    choice_.local == ServerChoice::Local::cpu,
+                    choice_.reduce,
+                    choice_.broadcast,
+                    {}};
+    const double parameters = parameters_of(site.plan), kept = plan.workers_update() ? 0 : parameters;
+    plan.base.memory =
+        model_states({kept, parameters, plan.mixes() ? 0 : kept}, site.states.precision, site.states.optimizer);
     return std::make_unique<ServerRun>(std::move(plan), site);
   }
 
@@ -190,9 +249,19 @@ class ParameterServers : public Mechanism {
     const ServerFigures& f = figures.servers;
     std::vector<std::string> waits;
     for (const auto& [what, seconds] : f.waits) waits.push_back(fmt::format("{} {}", what, time(seconds)));
+    std::string how = f.consistency;
+    if (!f.rule.empty() && f.rule != server_rules().front().name)
+      how += fmt::format(", which keep the {} of gradients", f.rule);
+    if (f.copies > 1) how += fmt::format(", each key on {}", f.copies);
     Report report{"servers",
                   {fmt::format("{} workers, {} server{}, {}; a worker waits for: {}   ({})", f.workers, f.servers,
-                               f.servers == 1 ? "" : "s", f.consistency, fmt::join(waits, " │ "), unit)}};
+                               f.servers == 1 ? "" : "s", how, fmt::join(waits, " │ "), unit)}};
+    std::vector<std::string> stages;
+    for (const ServerFigures::Stage& stage : f.stages)
+      stages.push_back(fmt::format("{} {}", stage.name, time(stage.time)));
+    if (!stages.empty())
+      report.lines.push_back(
+          fmt::format("stages of a step, of {} keys: {}   ({})", f.keys, fmt::join(stages, " │ "), unit));
     double pushes = 0, missed = 0;
     for (const auto& [of, count] : figures.staleness) {
       pushes += static_cast<double>(count);
@@ -204,10 +273,11 @@ class ParameterServers : public Mechanism {
                                  figures.staleness.rbegin()->first));
     if (f.dropped_share > 0) more.push_back(fmt::format("{:.1f} % of gradients come too late", f.dropped_share * 100));
     // Whole tensors can be larger than a server's even part.
-    const bool uneven = f.largest_share * f.servers > 1.5 && choice_.keys != ServerChoice::Keys::buckets;
+    const bool uneven =
+        f.largest_share * f.servers > 1.5 && choice_.keys != ServerChoice::Keys::buckets && !choice_.split.used();
     if (f.servers > 1)
-      more.push_back(fmt::format("the fullest server has {:.1f} % of the bytes{}", f.largest_share * 100,
-                                 uneven ? ": keys: buckets would cut large tensors" : ""));
+      more.push_back(fmt::format("the fullest server has {:.1f} % of the bytes{}{}", f.largest_share * 100, emptiest(f),
+                                 uneven ? ": split: mxnet or byteps would cut large tensors" : ""));
     if (!more.empty()) report.lines.push_back(fmt::format("{}", fmt::join(more, "; ")));
     return report;
   }
@@ -215,10 +285,24 @@ class ParameterServers : public Mechanism {
  private:
   static constexpr const char* kName = "parameter-server";
   ServerChoice choice_;
+
+  /// On the GPU that the gradients of a node meet on, or on the CPU next to it.
+  Actor aggregator_place(const LocalGroup& group, const ClusterMachine& machine) const {
+    const Actor first = group.workers.front();
+    if (choice_.local == ServerChoice::Local::gpu) return first;
+    const DeviceId socket = machine.socket_of(first);
+    if (socket < 0)
+      fail(choice_.place,
+           fmt::format("plan.data_parallel.local_aggregation: cpu, but {} hangs at none", machine.actor_name(first)));
+    return machine.actor(socket);
+  }
 };
 
 const RegisterMechanism register_parameter_servers{
-    {"parameter-server", "servers hold the parameters by key; workers push gradients and are answered with weights",
+    {"parameter-server",
+     "servers hold the parameters by key; workers push gradients and are answered with weights. servers: {count, "
+     "label, "
+     "place, on, nodes, keys, shards, split, rule, replicas}",
      server_keys(), nullptr, [](Fields& fields, const ClusterSpec& cluster) -> std::unique_ptr<Mechanism> {
        return std::make_unique<ParameterServers>(read_servers(fields, cluster));
      }}};

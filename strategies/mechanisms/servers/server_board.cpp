@@ -63,6 +63,13 @@ void ServerBoard::dealt_with(Worker& w, Seconds now) {
   frozen_ = w.done == steps_;
 }
 
+std::size_t ServerBoard::taken(What what, int from, int to) {
+  std::deque<std::size_t>& keys = on_the_way_.at({what, from, to});
+  const std::size_t key = keys.front();
+  keys.pop_front();
+  return key;
+}
+
 double ServerBoard::steps_per_s() const {
   const Seconds span = to_ - from_;
   if (!(span.value > 0)) return 0;

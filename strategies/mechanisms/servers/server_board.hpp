@@ -1,6 +1,8 @@
 #pragma once
 #include <cstdint>
+#include <deque>
 #include <map>
+#include <tuple>
 #include <vector>
 
 #include "sim/units.hpp"
@@ -25,6 +27,11 @@ class ServerBoard {
   void dropped(int worker, Seconds now);
   /// All keys of a step have been updated by one server.
   void updated(Seconds now) { last_update_ = now; }
+
+  /// What is on its way from one server to another, of which key: messages between two arrive in the order of sending.
+  enum class What : std::uint8_t { copy, confirmation };
+  void sent(What what, int from, int to, std::size_t key) { on_the_way_[{what, from, to}].push_back(key); }
+  std::size_t taken(What, int from, int to);
 
   /// Steps of all workers a second, in the steady part: each worker's between its own first and last end of a step there.
   double steps_per_s() const;
@@ -56,6 +63,7 @@ class ServerBoard {
   std::uint64_t steps_done_ = 0, dropped_ = 0;
   std::map<std::uint32_t, std::uint64_t> staleness_;
   Seconds last_update_;
+  std::map<std::tuple<What, int, int>, std::deque<std::size_t>> on_the_way_;
 
   void dealt_with(Worker&, Seconds now);
 };

@@ -27,6 +27,87 @@ void take_label(ServerChoice& choice, const std::string& label, const Place& pla
   choice.count = read.servers;
 }
 
+template <class Named>
+std::vector<std::string> names_of(const std::vector<Named>& all) {
+  std::vector<std::string> names;
+  for (const Named& each : all) names.push_back(each.name);
+  return names;
+}
+
+/// The one of that name, which is among them.
+template <class Named>
+const Named& named(const std::vector<Named>& all, const std::string& name) {
+  return *std::find_if(all.begin(), all.end(), [&name](const Named& each) { return each.name == name; });
+}
+
+void read_split(ServerChoice& choice, Fields& servers) {
+  const Node* node = servers.child("split");
+  if (!node) return;
+  const std::string what = "plan.data_parallel.servers.split";
+  if (choice.shards == KeySharding::split)
+    fail(node->place, what + ": shards: split cuts every key already; leave out one of them");
+  if (node->kind != Node::Kind::map) {
+    choice.split = named(named_splits(), servers.choice("split", names_of(named_splits()), "none")).split;
+    return;
+  }
+  Fields fields(*node, what);
+  const bool bound = fields.has("bigarray_bound");
+  if (bound == fields.has("partition_bytes"))
+    fail(node->place, what +
+                          ": expected one of bigarray_bound (elements of keys that are sliced over all servers) and "
+                          "partition_bytes (of parts)");
+  if (bound)
+    choice.split.bigarray_bound = static_cast<double>(fields.integer("bigarray_bound", 1));
+  else
+    choice.split.partition_bytes = fields.bytes("partition_bytes");
+  fields.finish();
+}
+
+void read_replicas(ServerChoice& choice, Fields& servers) {
+  const Node* node = servers.child("replicas");
+  if (!node) return;
+  if (node->kind != Node::Kind::map) {
+    choice.replication.copies = servers.integer_within<int>("replicas", 1, kMostCopies, 1);
+    return;
+  }
+  Fields fields(*node, "plan.data_parallel.servers.replicas");
+  choice.replication.copies = fields.integer_within<int>("count", 1, kMostCopies);
+  if (fields.choice("forward", {"chain", "parallel"}, "chain") == "parallel")
+    choice.replication.forward = Replication::Forward::parallel;
+  fields.finish();
+}
+
+const Collective& read_local_collective(Fields* fields, const char* key, Operation operation) {
+  if (!fields || !fields->has(key)) return default_collective(operation);
+  const Collective& algorithm = collectives(operation).find(fields->text(key), fields->place_of(key));
+  if (algorithm.for_teaching || algorithm.channels || algorithm.switches != SwitchKind::none)
+    fail(fields->place_of(key), fmt::format("{}.{}: {} is not among the GPUs of a node alone, on one channel; {} is",
+                                            fields->what(), key, algorithm.name, default_collective(operation).name));
+  return algorithm;
+}
+
+void read_local(ServerChoice& choice, Fields& data_parallel) {
+  const Node* node = data_parallel.child("local_aggregation");
+  if (!node) return;
+  const std::vector<std::string> on{"none", "gpu", "cpu"};
+  const bool map = node->kind == Node::Kind::map;
+  static const Node nothing;
+  Fields fields(map ? *node : nothing, "plan.data_parallel.local_aggregation");
+  const std::string where = map ? fields.choice("on", on) : data_parallel.choice("local_aggregation", on, "none");
+  choice.local = static_cast<ServerChoice::Local>(std::find(on.begin(), on.end(), where) - on.begin());
+  choice.reduce = &read_local_collective(map ? &fields : nullptr, "reduce", Operation::reduce);
+  choice.broadcast = &read_local_collective(map ? &fields : nullptr, "broadcast", Operation::broadcast);
+  fields.finish();
+  if (choice.local == ServerChoice::Local::none) return;
+  for (const char* key : {"backup_workers", "worker_weights"})
+    if (data_parallel.has(key))
+      fail(data_parallel.place_of(key),
+           fmt::format(
+               "plan.data_parallel.{}: of single workers, but local_aggregation: {} sums up what those of a node "
+               "push; leave out one of them",
+               key, where));
+}
+
 void read_map(ServerChoice& choice, const Node& node, const ClusterSpec& cluster) {
   Fields fields(node, "plan.data_parallel.servers");
   if (fields.has("label")) take_label(choice, fields.text("label"), fields.place_of("label"));
@@ -40,6 +121,11 @@ void read_map(ServerChoice& choice, const Node& node, const ClusterSpec& cluster
   choice.keys = static_cast<ServerChoice::Keys>(number(keys, fields.choice("keys", keys, "tensors")));
   choice.shards =
       static_cast<KeySharding>(number(key_sharding_names(), fields.choice("shards", key_sharding_names(), "balanced")));
+  read_split(choice, fields);
+  choice.rule = named(server_rules(), fields.choice("rule", names_of(server_rules()), choice.rule.name));
+  choice.rule_place = fields.place_of("rule");
+  read_replicas(choice, fields);
+  choice.replicas_place = fields.place_of("replicas");
   if (const std::vector<Node>* nodes = fields.list("nodes"))
     for (const Node& item : *nodes)
       choice.nodes.push_back(static_cast<int>(item_of(item, "plan.data_parallel.servers.nodes", 0, cluster.nodes - 1)));
@@ -90,8 +176,8 @@ void read_consistency(ServerChoice& choice, Fields& fields) {
 }  // namespace
 
 const std::vector<std::string>& server_keys() {
-  static const std::vector<std::string> keys{"servers",   "server",         "consistency",
-                                             "staleness", "backup_workers", "worker_weights"};
+  static const std::vector<std::string> keys{"servers",        "server",         "consistency",      "staleness",
+                                             "backup_workers", "worker_weights", "local_aggregation"};
   return keys;
 }
 
@@ -119,6 +205,13 @@ ServerChoice read_servers(Fields& fields, const ClusterSpec& cluster) {
       choice.count = fields.integer_within<int>("servers", 1, kMostServers);
   }
   read_consistency(choice, fields);
+  if (!choice.rule.updates && (!choice.in_step() || choice.backup_workers > 0))
+    fail(choice.rule_place,
+         fmt::format(
+             "plan.data_parallel.servers.rule: {}: every worker updates its own weights, by the gradients of all: "
+             "with consistency synchronous and without backup_workers; or rule: optimizer",
+             choice.rule.name));
+  read_local(choice, fields);
   place_by_default(choice, cluster);
   if (choice.dedicated && choice.workers == 0)
     choice.workers = first_gpu_of(cluster, *std::min_element(choice.nodes.begin(), choice.nodes.end()));
@@ -143,6 +236,13 @@ void check_servers(const ServerChoice& choice, Fields& fields, int workers, cons
                        "to {}; set plan.data_parallel.size, or let them be colocated",
                        node, last));
   }
+  int processes = choice.on == ServerChoice::On::gpus ? 0 : choice.count;
+  for (int i = 0; choice.on == ServerChoice::On::gpus && i < choice.count; ++i)
+    processes += cluster.type_of(choice.nodes[static_cast<std::size_t>(i) % choice.nodes.size()]).gpus;
+  if (choice.replication.copies > processes)
+    fail(choice.replicas_place,
+         fmt::format("plan.data_parallel.servers.replicas: each key on {} servers, but there {} {}; at most as many",
+                     choice.replication.copies, processes == 1 ? "is" : "are", processes));
   if (choice.backup_workers >= workers)
     fail(fields.place_of("backup_workers"),
          fmt::format("plan.data_parallel.backup_workers: {} of {} workers; at most {}", choice.backup_workers, workers,

@@ -8,8 +8,8 @@ namespace trainyard {
 ServerKeys::ServerKeys(int server, const ServerPlan& plan, ServerBoard& board)
     : plan_(plan),
       board_(board),
-      pushes_(static_cast<std::size_t>(plan.workers())),
-      takes_(plan.workers() - plan.backup_workers) {
+      pushes_(static_cast<std::size_t>(plan.clients())),
+      takes_(plan.clients() - plan.backup_workers) {
   for (std::size_t k = 0; k < plan.keys(); ++k) {
     if (plan.server_of[k] != server) continue;
     Key& key = keys_.emplace_back();
@@ -19,6 +19,13 @@ ServerKeys::ServerKeys(int server, const ServerPlan& plan, ServerBoard& board)
     key.slowest_workers = pushes_.size();
     share_ += plan.share_of(k);
   }
+}
+
+std::size_t ServerKeys::of_number(std::size_t number) const {
+  return static_cast<std::size_t>(
+      std::lower_bound(keys_.begin(), keys_.end(), number,
+                       [](const Key& key, std::size_t wanted) { return key.number < wanted; }) -
+      keys_.begin());
 }
 
 ServerKeys::Arrival ServerKeys::arrived(std::size_t worker) {

@@ -13,13 +13,14 @@ class ServerKeys {
 
   std::size_t count() const { return keys_.size(); }
   std::size_t number(std::size_t key) const { return keys_[key].number; }  ///< in the plan
+  std::size_t of_number(std::size_t number) const;                         ///< the other way
   double share() const { return share_; }                                  ///< of all elements
 
   struct Arrival {
     std::size_t key;
     ServerCall what;  ///< becomes of it
   };
-  /// A worker's next push has arrived; they come in the order of its keys.
+  /// A worker's (or other client's) next push has arrived; they come in the order of its keys.
   Arrival arrived(std::size_t worker);
   /// What became of a push (or of a sum, whoever the worker) has been done. Whom the server answers now with the key's
   /// weights; valid until the next call.

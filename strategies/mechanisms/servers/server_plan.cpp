@@ -2,10 +2,7 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <charconv>
-#include <cmath>
-#include <numeric>
 #include <string_view>
 
 namespace trainyard {
@@ -15,56 +12,9 @@ const std::vector<std::string>& consistency_names() {
   return names;
 }
 
-const std::vector<std::string>& key_sharding_names() {
-  static const std::vector<std::string> names{"round-robin", "balanced", "split"};
-  return names;
-}
-
-std::vector<int> share_keys(const std::vector<GradientBucket>& keys, int servers, KeySharding sharding) {
-  std::vector<int> server_of(keys.size());
-  if (sharding != KeySharding::balanced) {
-    for (std::size_t k = 0; k < keys.size(); ++k) server_of[k] = static_cast<int>(k) % servers;
-    return server_of;
-  }
-  std::vector<std::size_t> largest_first(keys.size());
-  std::iota(largest_first.begin(), largest_first.end(), 0U);
-  std::stable_sort(largest_first.begin(), largest_first.end(),
-                   [&keys](std::size_t a, std::size_t b) { return keys[a].elements > keys[b].elements; });
-  std::vector<std::pair<double, int>> loads;  // elements, keys
-  loads.resize(static_cast<std::size_t>(servers));
-  for (const std::size_t k : largest_first) {
-    const auto least = std::min_element(loads.begin(), loads.end());
-    server_of[k] = static_cast<int>(least - loads.begin());
-    least->first += keys[k].elements;
-    ++least->second;
-  }
-  return server_of;
-}
-
-namespace {
-
-/// Elements [from, to) of a key.
-GradientBucket slice_of(const GradientBucket& key, double from, double to) {
-  GradientBucket slice = key;
-  slice.parts.clear();
-  slice.elements = to - from;
-  double at = 0;
-  for (const GradientBucket::Part& part : key.parts) {
-    const double first = std::max(from, at), last = std::min(to, at + part.elements);
-    if (first < last) slice.parts.push_back({part.layer, part.tensor, last - first, part.first + first - at});
-    at += part.elements;
-  }
-  return slice;
-}
-
-}  // namespace
-
-std::vector<GradientBucket> split_keys(const std::vector<GradientBucket>& keys, int parts) {
-  std::vector<GradientBucket> all;
-  for (const GradientBucket& key : keys)
-    for (int i = 0; i < parts; ++i)
-      all.push_back(slice_of(key, std::floor(key.elements * i / parts), std::floor(key.elements * (i + 1) / parts)));
-  return all;
+const std::vector<ServerRule>& server_rules() {
+  static const std::vector<ServerRule> rules{{"optimizer", true, false}, {"sum", false, false}, {"mean", false, true}};
+  return rules;
 }
 
 ServerLabel parse_server_label(const std::string& label, const Place& where) {
@@ -84,27 +34,56 @@ ServerLabel parse_server_label(const std::string& label, const Place& where) {
   return read;
 }
 
+ServerPlan::Slices ServerPlan::slices_up_to(std::size_t k) const {
+  Slices slices{first_slice[k], 0, {}, {}};
+  if (k + 1 < keys() && first_slice[k + 1] == slices.first) return slices;
+  slices.count = k + 1 - slices.first;
+  for (std::size_t i = slices.first; i <= k; ++i) {
+    slices.push += push_bytes(i);
+    slices.pull += pull_bytes(i);
+  }
+  return slices;
+}
+
+std::size_t joined_slices(const ServerPlan& plan, const ServerPlan::Slices& slices) {
+  return slices.count == 1 ? slices.first : plan.keys() + slices.first;
+}
+
 Bytes ServerPlan::push_bytes(std::size_t k) const {
   return key(k).elements * (mixes() ? base.step.parameter_element : base.step.gradient_element);
 }
-Bytes ServerPlan::pull_bytes(std::size_t k) const { return key(k).elements * base.step.parameter_element; }
-
-double ServerPlan::share_of(std::size_t k) const {
-  double all = 0;
-  for (std::size_t i = 0; i < keys(); ++i) all += key(i).elements;
-  return all > 0 ? key(k).elements / all : 1 / static_cast<double>(keys());
+Bytes ServerPlan::pull_bytes(std::size_t k) const {
+  return key(k).elements * (workers_update() ? base.step.gradient_element : base.step.parameter_element);
+}
+Bytes ServerPlan::copy_bytes(std::size_t k) const {
+  return workers_update() ? pull_bytes(k) : pull_bytes(k) + key(k).elements * replication.state;
 }
 
-ServerPlan server_plan(TrainingPlan workers, int servers, KeySharding sharding, const Place& where) {
+double ServerPlan::share_of(std::size_t k) const {
+  return elements > 0 ? key(k).elements / elements : 1 / static_cast<double>(keys());
+}
+
+ServerPlan server_plan(TrainingPlan workers, int servers, KeySharding sharding, const Place& where,
+                       const KeySplit& split) {
   ServerPlan plan;
   plan.base = central_plan(std::move(workers));
   plan.servers = servers;
-  std::vector<GradientBucket>& keys = plan.base.step.stages.front().buckets;
-  if (sharding == KeySharding::split) keys = split_keys(keys, servers);
-  if (static_cast<std::size_t>(servers) > plan.keys())
-    fail(where, fmt::format("{} servers, but {} has {} keys: at most as many servers as keys", servers,
-                            plan.base.step.network->name, plan.keys()));
-  plan.server_of = share_keys(keys, servers, sharding);
+  plan.rule = server_rules().front();
+  TrainingPlan& step = plan.base.step;
+  SharedKeys shared = share_out(step.stages.front().buckets, servers, sharding, split, step.gradient_element);
+  step.stages.front().buckets = std::move(shared.keys);
+  for (const GradientBucket& key : step.stages.front().buckets) plan.elements += key.elements;
+  plan.server_of = std::move(shared.server_of);
+  plan.first_slice = std::move(shared.first_slice);
+  if (static_cast<std::size_t>(servers) > plan.keys() && !split.used())
+    fail(where,
+         fmt::format("{} servers, but {} has {} keys: at most as many servers as keys, or split: mxnet or byteps, "
+                     "which cuts large keys over several servers",
+                     servers, step.network->name, plan.keys()));
+  constexpr std::size_t most_keys = 65535;
+  if (plan.keys() > most_keys)
+    fail(where, fmt::format("{} is cut into {} keys; at most {}: larger parts are fewer", step.network->name,
+                            plan.keys(), most_keys));
   plan.mixing = plan.base.addition;  // two tensors read, one written
   return plan;
 }

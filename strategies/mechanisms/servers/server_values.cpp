@@ -10,20 +10,31 @@ using What = ServerEvent::What;
 ServerValues::ServerValues(TrainingValues& values, const ServerPlan& plan)
     : values_(values),
       plan_(plan),
-      learned_(values.add_learner(plan.workers())),
+      learned_(plan.workers_update() ? nullptr : &values.add_learner(plan.workers())),
       sums_(plan.keys()),
       states_(plan.keys()) {
   for (std::size_t key = 0; key < plan.keys(); ++key) {
     const Eigen::VectorXd own = values.parameters(0).parameters_of(key);
     held(key) = Eigen::VectorXd::Zero(own.size() + 1);
-    held(key).head(own.size()) = own;
+    if (!plan.workers_update()) held(key).head(own.size()) = own;
   }
-  for (Actor worker = 0; worker < plan.workers(); ++worker) values.parameters(worker).forget_parameters();
+  for (std::size_t key = 0; key < plan.keys(); ++key) {  // what comes piece by piece finds its length
+    const ServerPlan::Slices all = plan.slices_up_to(key);
+    if (all.count == 0) continue;
+    Eigen::Index size = 0;
+    for (std::size_t k = all.first; k <= key; ++k) size += held(k).size();
+    for (Actor worker = 0; worker < plan.workers(); ++worker)
+      values.buffer(worker, Buffer::parameters, joined_slices(plan, all)) = Eigen::VectorXd::Zero(size);
+  }
+  for (Actor worker = 0; worker < plan.workers() && !plan.workers_update(); ++worker)
+    values.parameters(worker).forget_parameters();
   values.on(TrainingCall::take_parameters, [this](Actor a, const CallArguments& call) { take(a, call.bucket()); });
   values.on(TrainingCall::fill_bucket, [this](Actor a, const CallArguments& call) { push(a, call.bucket()); });
+  for (const ServerCall what : {ServerCall::join_gradients, ServerCall::join_answers, ServerCall::separate_answers})
+    values.on(what, [this, what](Actor a, const CallArguments& call) { move_slices(what, a, call.bucket()); });
   values.on(ServerCall::local_update, [this](Actor a, const CallArguments& call) { update_own(a, call.bucket()); });
-  for (const ServerCall what :
-       {ServerCall::first, ServerCall::add, ServerCall::update, ServerCall::apply, ServerCall::drop})
+  for (const ServerCall what : {ServerCall::first, ServerCall::add, ServerCall::update, ServerCall::apply,
+                                ServerCall::drop, ServerCall::copied})
     values.on(what, [this, what](Actor a, const CallArguments& call) { process(what, a, ServerPush::of(call)); });
 }
 
@@ -35,14 +46,39 @@ Eigen::VectorXd& ServerValues::held(std::size_t key) const {
 void ServerValues::take(Actor worker, std::size_t key) {
   const Eigen::VectorXd& got = values_.buffer(worker, Buffer::parameters, key);
   const Eigen::Index size = got.size() - 1;
-  values_.parameters(worker).take_parameters(key, got.head(size));
+  if (plan_.workers_update())
+    values_.parameters(worker).set_gradients(key, got.head(size));
+  else
+    values_.parameters(worker).take_parameters(key, got.head(size));
   events_.push_back({What::pulled, worker, key, static_cast<std::uint32_t>(got[size])});
 }
 
 void ServerValues::push(Actor worker, std::size_t key) {
   numeric::RankParameters& own = values_.parameters(worker);
-  values_.buffer(worker, Buffer::gradients, key) = plan_.mixes() ? own.parameters_of(key) : own.gradients(key);
+  Eigen::VectorXd& pushed = values_.buffer(worker, Buffer::gradients, key);
+  pushed = plan_.mixes() ? own.parameters_of(key) : own.gradients(key);
+  if (plan_.rule.averages) pushed *= plan_.workers();  // its own batch's
   own.clear_gradients(key);
+}
+
+/// Between the buffers of a key's slices, which begin with that one, and the one of all of them.
+void ServerValues::move_slices(ServerCall what, Actor actor, std::size_t first) {
+  std::size_t last = first;
+  while (plan_.slices_up_to(last).count == 0) ++last;
+  const Buffer kind = what == ServerCall::join_gradients ? Buffer::gradients : Buffer::parameters;
+  Eigen::VectorXd& all = values_.buffer(actor, kind, joined_slices(plan_, plan_.slices_up_to(last)));
+  if (what != ServerCall::separate_answers) all.resize(0);
+  Eigen::Index at = 0;
+  for (std::size_t k = first; k <= last; ++k) {
+    Eigen::VectorXd& slice = values_.buffer(actor, kind, k);
+    if (what == ServerCall::separate_answers) {
+      slice = all.segment(at, held(k).size());
+    } else {
+      all.conservativeResize(at + slice.size());
+      all.tail(slice.size()) = slice;
+    }
+    at += slice.size();
+  }
 }
 
 void ServerValues::update_own(Actor worker, std::size_t key) {
@@ -50,6 +86,7 @@ void ServerValues::update_own(Actor worker, std::size_t key) {
   Eigen::VectorXd weights = own.parameters_of(key);
   own_states_[{worker, key}].update(values_.task().rule, weights, own.gradients(key));
   own.take_parameters(key, weights);
+  if (plan_.workers_update()) own.clear_gradients(key);
 }
 
 void ServerValues::process(ServerCall call, Actor server, const ServerPush& push) {
@@ -62,10 +99,15 @@ void ServerValues::process(ServerCall call, Actor server, const ServerPush& push
       else
         sums_[push.key] += came;
       return events_.push_back({What::added, push.worker, push.key, 0});
-    case ServerCall::update:
+    case ServerCall::update: {
+      const double workers = plan_.workers();
       events_.push_back({What::updated, 0, push.key, 0});
       return learn(call, push,
-                   sums_[push.key] * (plan_.workers() / static_cast<double>(plan_.workers() - plan_.backup_workers)));
+                   sums_[push.key] * (plan_.rule.averages ? 1 / workers : workers / (workers - plan_.backup_workers)));
+    }
+    case ServerCall::copied:
+      values_.buffer(server, Buffer::parameters, push.key) = came;
+      return;
     case ServerCall::apply:
       events_.push_back({What::applied, push.worker, push.key, 0});
       return learn(call, push, came);
@@ -80,10 +122,12 @@ void ServerValues::learn(ServerCall call, const ServerPush& push, const Eigen::V
   auto weights = all.head(all.size() - 1);
   if (call == ServerCall::apply && plan_.mixes())
     weights += plan_.worker_weights[push.worker] * (came - weights);
+  else if (plan_.workers_update())
+    weights = came;
   else
     states_[push.key].update(values_.task().rule, weights, came);
   all[all.size() - 1] += 1;
-  learned_.take_parameters(push.key, weights);
+  if (learned_) learned_->take_parameters(push.key, weights);
 }
 
 }  // namespace trainyard

@@ -25,7 +25,8 @@ struct ServerEvent {
 
 /// What servers and workers compute, and the order of events. Gradients are those of a global batch's loss; of
 /// workers − b gradients, the sum is scaled up to all. A worker that was not given a layer's weights computes NaN. The
-/// servers' optimizer keeps a state a key; workers that push weights keep their own.
+/// servers' optimizer keeps a state a key; workers that update keep their own. A gradient that servers take the mean of is
+/// that of the worker's own batch.
 class ServerValues {
  public:
   /// The values are of the plan's `base.step`. Both must outlive it, and it their run.
@@ -38,9 +39,9 @@ class ServerValues {
  private:
   TrainingValues& values_;
   const ServerPlan& plan_;
-  numeric::RankParameters& learned_;                                  // what all servers hold together
-  std::vector<Eigen::VectorXd> sums_;                                 // by key
-  std::vector<OptimizerState> states_;                                // by key
+  numeric::RankParameters* learned_;    // what all servers hold together; null: sums alone, and workers learn
+  std::vector<Eigen::VectorXd> sums_;   // by key
+  std::vector<OptimizerState> states_;  // by key
   std::map<std::pair<int, std::size_t>, OptimizerState> own_states_;  // by worker and key
   std::vector<ServerEvent> events_;
 
@@ -48,6 +49,7 @@ class ServerValues {
   void take(Actor worker, std::size_t key);
   void push(Actor worker, std::size_t key);
   void update_own(Actor worker, std::size_t key);
+  void move_slices(ServerCall, Actor, std::size_t first);
   void process(ServerCall, Actor server, const ServerPush&);
   void learn(ServerCall, const ServerPush&, const Eigen::VectorXd& came);
 };

@@ -1,0 +1,126 @@
+// The aggregator of a node's workers: pushes the sums of their gradients, and hands on the answers. A static program.
+#include <algorithm>
+#include <numeric>
+
+#include "strategies/mechanisms/servers/server_step.hpp"
+
+namespace trainyard {
+namespace {
+
+/// Servers, then the first worker of the node.
+std::vector<Actor> peers_of_aggregator(const ServerPlan& plan, const LocalGroup& group) {
+  std::vector<Actor> peers(static_cast<std::size_t>(plan.servers));
+  std::iota(peers.begin(), peers.end(), plan.workers());
+  peers.push_back(group.workers.front());
+  return peers;
+}
+
+class Aggregator : public CentralStep {
+ public:
+  Aggregator(const LocalGroup& group, const ServerPlan& plan, const PassTables& tables, const CentralWords& words)
+      : CentralStep(plan.base, tables, words, peers_of_aggregator(plan, group), aggregator_streams_of(plan), false),
+        servers_(plan),
+        ways_(std::min(plan.servers, kAggregatorWays)) {}
+
+ protected:
+  Ops run() override {
+    co_yield holds(buffers(), MemoryClass::buffers);
+    for (int step = 0; step < step_.steps; ++step) {
+      for (std::size_t i = 0; (step > 0 || !servers_.workers_update()) && i < servers_.keys(); ++i)
+        co_yield pull(step > 0 ? i : servers_.keys() - 1 - i, true);
+      for (std::size_t key = 0; key < servers_.keys(); ++key) co_yield push(key);
+    }
+    for (std::size_t key = 0; key < servers_.keys(); ++key) co_yield pull(key, servers_.workers_update());
+  }
+
+ private:
+  const ServerPlan& servers_;
+  int ways_;
+
+  Stream receiving_from(std::size_t key) const { return static_cast<Stream>(1 + servers_.server_of[key] % ways_); }
+  Stream sending_to(std::size_t key) const { return static_cast<Stream>(receiving_from(key) + ways_); }
+  Stream up() const { return static_cast<Stream>(1 + 2 * ways_); }
+  Stream down() const { return static_cast<Stream>(up() + 1); }
+
+  /// A key is sent from where it was reduced to, and comes back there (MXNet, src/kvstore/kvstore_dist.h: send_buf_; BytePS
+  /// shares a buffer between processes).
+  double buffers() const {
+    Bytes all;
+    for (std::size_t key = 0; key < servers_.keys(); ++key)
+      all += std::max(servers_.push_bytes(key), servers_.pull_bytes(key));
+    return all.value;
+  }
+
+  Op& message(Kind kind, Stream stream, std::size_t peer, Tag tag) {
+    Op& op = out_.begin(kind, stream);
+    op.message.slot = static_cast<std::uint16_t>(peer);
+    op.message.tag = tag;
+    op.message.mode = Mode::put;
+    return op;
+  }
+  const Op& send(Op& op, Bytes bytes, GroupId group, NameId name, Stream after, BufferRef from) {
+    op.message.bytes = bytes;
+    op.group = group;
+    op.name = name;
+    op.deps[0] = out_.after(after);
+    op.effect.read = from;
+    return out_.emit();
+  }
+  const Op& receive(Op& op, GroupId group, NameId name, BufferRef into) {
+    op.group = group;
+    op.name = name;
+    if (step_.values) {
+      op.effect.action = Action::copy;
+      op.effect.write = into;
+    }
+    return out_.emit();
+  }
+  std::size_t worker() const { return peers() - 1; }
+
+  std::size_t server_of(std::size_t key) const { return static_cast<std::size_t>(servers_.server_of[key]); }
+
+  /// All slices of a key, once they have come up.
+  Ops push(std::size_t key) {
+    const ServerPlan::Slices all = servers_.slices_up_to(key);
+    if (all.count == 0) co_return;
+    BufferRef sum = whole(TrainingBuffer::Kind::gradients, joined_slices(servers_, all));
+    co_yield receive(message(Kind::recv, up(), worker(), local_tag(LocalTag::up, all.first)), words_.gradients,
+                     words_.up, sum);
+    for (std::size_t i = 0; i < all.count; ++i) {
+      const std::size_t k = all.first + i;
+      if (sum) sum = {sum.buffer, static_cast<std::uint16_t>(i), static_cast<std::uint16_t>(all.count)};
+      co_yield send(message(Kind::send, sending_to(k), server_of(k), kPushTag), servers_.push_bytes(k),
+                    words_.gradients, words_.push, up(), sum);
+    }
+  }
+  /// All slices of a key; handed on when the last of them is there.
+  Ops pull(std::size_t key, bool hands_on) {
+    const ServerPlan::Slices all = servers_.slices_up_to(key);
+    for (std::size_t k = all.first; k < all.first + all.count; ++k) {
+      co_yield receive(message(Kind::recv, receiving_from(k), server_of(k), answer_tag(k)), words_.parameters,
+                       words_.take, whole(TrainingBuffer::Kind::parameters, k));
+      if (!hands_on) continue;
+      Op& wait = out_.begin(Kind::mark, down());
+      wait.name = words_.wait_for_messages;
+      wait.deps[0] = out_.after(receiving_from(k));
+      co_yield out_.emit();
+    }
+    if (!hands_on || all.count == 0) co_return;
+    if (step_.values && all.count > 1) co_yield call_on(down(), ServerCall::join_answers, all.first);
+    co_yield send(message(Kind::send, down(), worker(), local_tag(LocalTag::down, all.first)),
+                  servers_.local.on_cpu ? all.pull : Bytes{0}, words_.parameters, words_.down, down(),
+                  whole(TrainingBuffer::Kind::parameters, joined_slices(servers_, all)));
+  }
+};
+
+}  // namespace
+
+int aggregator_streams_of(const ServerPlan& plan) { return 3 + 2 * std::min(plan.servers, kAggregatorWays); }
+
+std::unique_ptr<Program> aggregator(Actor actor, const ServerPlan& plan, const PassTables& tables,
+                                    const CentralWords& words) {
+  const auto group = static_cast<std::size_t>(actor - plan.first_client());
+  return std::make_unique<Aggregator>(plan.local.groups[group], plan, tables, words);
+}
+
+}  // namespace trainyard

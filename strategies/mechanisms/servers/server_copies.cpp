@@ -1,0 +1,135 @@
+#include "strategies/mechanisms/servers/server_copies.hpp"
+
+#include "strategies/mechanisms/servers/server_step.hpp"
+
+namespace trainyard {
+
+ServerCopies::ServerCopies(int server, const ServerPlan& plan, const CentralWords& words, ServerBoard& board, Ways ways)
+    : server_(server),
+      plan_(plan),
+      words_(words),
+      board_(board),
+      ways_(std::move(ways)),
+      arrival_on_(static_cast<std::size_t>(targets())) {
+  const int copies = plan.replication.copies;
+  const std::uint64_t updates = static_cast<std::uint64_t>(plan.base.step.steps) *
+                                (plan.consistency == Consistency::synchronous ? 1 : plan.clients());
+  for (std::size_t k = 0; plan.replication.used() && k < plan.keys(); ++k) {
+    const int copy = copy_of(k);
+    if (copy == 0)
+      confirmations_left_ += updates * (plan.replication.forward == Replication::Forward::chain ? 1 : copies - 1);
+    if (copy > 0 && copy < copies) copies_left_ += updates;
+  }
+  copies_to_post_ = copies_left_;
+  confirmations_to_post_ = confirmations_left_;
+}
+
+/// How far this server is from the one that has the key.
+int ServerCopies::copy_of(std::size_t key) const {
+  return (server_ - plan_.server_of[key] + plan_.servers) % plan_.servers;
+}
+
+double ServerCopies::share() const {
+  double share = 0;
+  for (std::size_t k = 0; k < plan_.keys(); ++k)
+    if (copy_of(k) > 0 && copy_of(k) < plan_.replication.copies) share += plan_.share_of(k);
+  return share;
+}
+
+void ServerCopies::begin() {
+  for (int way = 0; way <= targets(); ++way) receive_on(static_cast<Stream>(ways_.first_stream + way));
+}
+
+void ServerCopies::receive_on(Stream stream) {
+  const bool confirmation = stream == confirmations();
+  std::uint64_t& left = confirmation ? confirmations_to_post_ : copies_to_post_;
+  if (left == 0) return;
+  --left;
+  Op op;
+  op.kind = Kind::recv;
+  op.stream = stream;
+  op.message.slot = kAnyPeer;
+  op.message.tag = confirmation ? kConfirmTag : kCopyTag;
+  op.group = words_.parameters;
+  op.name = words_.copy;
+  if (!confirmation && plan_.base.step.values) {
+    std::uint16_t& arrival = arrival_on_[static_cast<std::size_t>(stream - ways_.first_stream)];
+    arrival = ways_.next_arrival();
+    op.effect.action = Action::copy;
+    op.effect.write = {arrival, 0, 1};
+  }
+  ways_.give(op);
+}
+
+void ServerCopies::updated(std::size_t number, std::vector<std::size_t> answers) {
+  waiting_[number].push_back(
+      {plan_.replication.forward == Replication::Forward::chain ? 1 : targets(), std::move(answers)});
+  for (int target = 1; target <= targets(); ++target)
+    send_copy(number, target, unchecked_number_of({TrainingBuffer::Kind::parameters, number}));
+}
+
+/// To the server that is so many further on.
+void ServerCopies::send_copy(std::size_t key, int target, std::uint16_t buffer) {
+  const int to = plan_.holder(server_, target);
+  Op op;
+  op.kind = Kind::send;
+  op.stream = static_cast<Stream>(confirmations() + target);
+  op.message.slot = static_cast<std::uint16_t>(ways_.first_slot + to);
+  op.message.tag = kCopyTag;
+  op.message.mode = Mode::put;
+  op.message.bytes = plan_.copy_bytes(key);
+  op.group = words_.parameters;
+  op.name = words_.copy;
+  if (plan_.base.step.values) op.effect.read = {buffer, 0, 1};
+  board_.sent(ServerBoard::What::copy, server_, to, key);
+  ways_.give(op);
+}
+
+/// To the server whose key it is: all copies that this one answers for are there.
+void ServerCopies::confirm(std::size_t key) {
+  const int to = plan_.server_of[key];
+  Op op;
+  op.kind = Kind::send;
+  op.stream = static_cast<Stream>(confirmations() + targets() + 1);
+  op.message.slot = static_cast<std::uint16_t>(ways_.first_slot + to);
+  op.message.tag = kConfirmTag;
+  op.message.mode = Mode::eager;
+  op.group = words_.parameters;
+  op.name = words_.copy;
+  board_.sent(ServerBoard::What::confirmation, server_, to, key);
+  ways_.give(op);
+}
+
+ServerCopies::Release ServerCopies::received(Stream stream, Actor from) {
+  const int server = from - plan_.workers();
+  if (stream == confirmations()) {
+    const std::size_t key = board_.taken(ServerBoard::What::confirmation, server, server_);
+    --confirmations_left_;
+    receive_on(stream);
+    std::deque<Waiting>& waiting = waiting_[key];
+    // Copies of one key go their ways in the order of its updates, and so do what confirms them.
+    if (--waiting.front().confirmations > 0) return {};
+    Release release{key, std::move(waiting.front().clients)};
+    waiting.pop_front();
+    return release;
+  }
+  const std::size_t key = board_.taken(ServerBoard::What::copy, server, server_);
+  const std::uint16_t arrival = arrival_on_[static_cast<std::size_t>(stream - ways_.first_stream)];
+  if (plan_.base.step.values) {
+    Op op;
+    op.stream = stream;
+    op.effect = ServerPush{key, 0, arrival}.effect(ServerCall::copied);
+    op.name = words_.copy;
+    ways_.give(op);
+  }
+  --copies_left_;
+  receive_on(stream);
+  const bool chain = plan_.replication.forward == Replication::Forward::chain;
+  if (chain && copy_of(key) + 1 < plan_.replication.copies)
+    send_copy(key, 1, arrival);
+  else
+    confirm(key);
+  return {};
+}
+
+}  // namespace trainyard

@@ -1,0 +1,72 @@
+#include "strategies/mechanisms/servers/stage_times.hpp"
+
+#include <algorithm>
+
+namespace trainyard {
+
+StageTimes::StageTimes(const ServerPlan& plan, const CentralWords& words)
+    : plan_(plan), group_of_(static_cast<std::size_t>(plan.workers())) {
+  const bool cpu = plan.local.on_cpu;
+  stages_.push_back({words.local_reduce, "reduce in the node"});
+  if (cpu) stages_.push_back({words.up, "GPU to CPU"});
+  stages_.push_back({words.push, "push"});
+  stages_.push_back({words.give, "pull"});
+  if (cpu) stages_.push_back({words.down, "CPU to GPU"});
+  stages_.push_back({words.local_broadcast, "broadcast in the node"});
+  for (std::size_t g = 0; g < plan.local.groups.size(); ++g)
+    for (const Actor worker : plan.local.groups[g].workers) group_of_[static_cast<std::size_t>(worker)] = g;
+}
+
+void StageTimes::Union::add(double begin, double end) {
+  while (!spans_.empty() && spans_.back().second >= begin) {
+    const auto [from, to] = spans_.back();
+    length_ -= to - from;
+    begin = std::min(begin, from);
+    end = std::max(end, to);
+    spans_.pop_back();
+  }
+  spans_.emplace_back(begin, end);
+  length_ += end - begin;
+}
+
+std::map<StageTimes::Place, double> StageTimes::lengths() const {
+  std::map<Place, double> all;
+  for (const auto& [at, busy] : busy_) all[at] = busy.length();
+  return all;
+}
+
+/// False: a server, which may be on any.
+bool StageTimes::node_of(Actor actor, std::size_t& node) const {
+  const Actor first = plan_.first_client();
+  if (actor >= first)
+    node = static_cast<std::size_t>(actor - first);
+  else if (actor < plan_.workers())
+    node = group_of_[static_cast<std::size_t>(actor)];
+  return actor >= first || actor < plan_.workers();
+}
+
+void StageTimes::transferred(const TransferRun& run) {
+  if (!(run.bytes.value > 0) || !run.send) return;
+  const auto stage =
+      std::find_if(stages_.begin(), stages_.end(), [&](const Stage& s) { return s.name == run.send->name; });
+  std::size_t node = 0;
+  if (stage == stages_.end() || !(node_of(run.from, node) || node_of(run.to, node))) return;
+  busy_[{static_cast<std::size_t>(stage - stages_.begin()), node}].add(run.started.value, run.ended.value);
+}
+
+std::vector<ServerFigures::Stage> StageTimes::stages(Seconds compute, const StepsLookedAt& looked_at) const {
+  std::vector<ServerFigures::Stage> all{{"compute", compute.value}};
+  for (const Stage& stage : stages_) all.push_back({stage.words, 0});
+  const auto up_to = [this](int steps) { return by_step_.at(static_cast<std::size_t>(steps - 1)); };
+  const bool found = looked_at.found;
+  std::map<Place, double> lengths = found ? up_to(looked_at.warm + looked_at.steps) : this->lengths();
+  if (found && looked_at.warm > 0)
+    for (const auto& [at, before] : up_to(looked_at.warm)) lengths[at] -= before;
+  for (const auto& [at, length] : lengths) {
+    double& longest = all[at.first + 1].time;
+    longest = std::max(longest, length / (found ? looked_at.steps : plan_.base.step.steps));
+  }
+  return all;
+}
+
+}  // namespace trainyard

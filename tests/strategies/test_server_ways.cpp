@@ -1,0 +1,213 @@
+// What servers may do besides: keys that are cut, nodes that aggregate first, sums that workers update by, copies of keys.
+// What is learned, against one device; what it takes, against closed forms on a star of devices.
+#include "scenarios/running/server_cell.hpp"
+#include "tests/strategies/server_training.hpp"
+#include "tests/support.hpp"
+#include "topologies/machines/star_cluster.hpp"
+
+using namespace trainyard;
+using namespace trainyard::test;
+
+namespace {
+
+constexpr double kBytes = 24e6, kRate = 1e9, kWhole = kBytes / kRate;  // a gradient over one link: 24 ms
+constexpr Picoseconds kHop{1000000};
+
+/// Between two devices.
+double latency() {
+  const ClusterMachine star(star_cluster(2, BytesPerSecond{kRate}, kHop), SoftwareStack{});
+  return star.route(0, 1, PathClass::automatic).latency.seconds().value;
+}
+
+/// Until all is over of one step in which nothing is computed.
+double seconds_of(ServerCell cell, const std::function<void(ServerPlan&)>& change, int devices) {
+  cell.gradient = Bytes{kBytes};
+  cell.change = change;
+  cell.cluster = star_cluster(devices, BytesPerSecond{kRate}, kHop);
+  for (Actor device = 0; device < devices; ++device) cell.places.push_back(device);
+  return simulate_in_child([&] {
+           ServerCellRun run(cell);
+           run.run();
+           return json(run.end().value);
+         })
+      .get<double>();
+}
+
+ServerRule rule_named(const std::string& name) {
+  for (const ServerRule& rule : server_rules())
+    if (rule.name == name) return rule;
+  throw InternalError(name);
+}
+
+/// Two nodes of two workers.
+void aggregate(ServerPlan& plan, bool on_cpu) {
+  plan.local.groups = {{{0, 1}}, {{2, 3}}};
+  plan.local.on_cpu = on_cpu;
+  plan.local.reduce = &collectives(Operation::reduce).find("sequential", {});
+  plan.local.broadcast = &collectives(Operation::broadcast).find("sequential", {});
+}
+
+}  // namespace
+
+TEST_CASE("MXNet slices large keys over all servers, BytePS cuts all keys into parts", "[servers]") {
+  std::vector<GradientBucket> keys(3);
+  const double sizes[] = {10, 999, 1001};
+  for (std::size_t k = 0; k < keys.size(); ++k) {
+    keys[k].parts = {{static_cast<int>(k), 0, sizes[k], 0}};
+    keys[k].elements = sizes[k];
+    keys[k].layer = static_cast<int>(k);
+  }
+  const auto sizes_of = [](const SharedKeys& shared) {
+    std::vector<double> all;
+    for (const GradientBucket& key : shared.keys) all.push_back(key.elements);
+    return all;
+  };
+  const SharedKeys mxnet = share_out(keys, 4, KeySharding::balanced, {.bigarray_bound = 999}, Bytes{4});
+  CHECK(sizes_of(mxnet) == std::vector<double>{10, 249, 250, 250, 250, 250, 250, 250, 251});
+  CHECK(mxnet.server_of == std::vector<int>{0, 0, 1, 2, 3, 0, 1, 2, 3});  // the small one where there is least
+  const SharedKeys byteps =
+      share_out(keys, 4, KeySharding::round_robin, {.partition_bytes = Bytes{1603}}, Bytes{4});  // 400 elements
+  CHECK(sizes_of(byteps) == std::vector<double>{10, 400, 400, 199, 400, 400, 201});
+  CHECK(byteps.server_of == std::vector<int>{0, 1, 2, 3, 0, 1, 2});
+  CHECK(byteps.keys[5].parts.front().first == 400);
+  CHECK(byteps.keys[5].layer == 2);
+  CHECK(sizes_of(share_out(keys, 4, KeySharding::balanced, {}, Bytes{4})) == std::vector<double>{10, 999, 1001});
+  CHECK(named_splits().at(1).split.bigarray_bound == 1e6);
+  CHECK(named_splits().at(2).split.partition_bytes.value == 4096000);
+}
+
+TEST_CASE("keys that are cut are learned as if they were whole", "[servers]") {
+  for (const KeySplit& split : {KeySplit{.bigarray_bound = 8}, KeySplit{.partition_bytes = Bytes{24}}})
+    for (const int servers : {2, 5, 40})  // more servers than keys
+      check_equal({.servers = servers, .bucket = 80, .split = split});
+  ServerTraining spared{.workers = 4, .servers = 40, .backups = 1, .jitter = 0.7};
+  spared.split.bigarray_bound = 1000;  // no key: many servers have none
+  check_replay(spared);
+}
+
+TEST_CASE("workers that update by the sum or mean of all gradients learn what one device does", "[servers]") {
+  for (const char* rule : {"sum", "mean"}) {
+    for (const int workers : {1, 2, 3, 7})
+      for (const int servers : {1, 3}) check_equal({.workers = workers, .servers = servers, .rule = rule});
+    check_equal({.micro_batches = 4, .rule = rule});
+    check_equal({.overlap = false, .bucket = 4, .rule = rule});
+    check_equal({.servers = 3, .jitter = 0.5, .rule = rule});
+  }
+}
+
+TEST_CASE("nodes that aggregate first learn what one device does", "[servers]") {
+  for (const bool cpu : {false, true})
+    for (const std::vector<int>& nodes : {std::vector<int>{4}, {2, 2}, {1, 1, 1, 1}, {3, 1}})
+      check_equal({.workers = 4, .servers = 2, .nodes = nodes, .aggregator_on_cpu = cpu});
+  for (const char* algorithm : {"sequential", "chain", "binary-tree"})
+    check_equal({.workers = 8, .nodes = {5, 3}, .reduce = algorithm, .broadcast = algorithm});
+  check_equal({.workers = 8, .nodes = {5, 3}, .broadcast = "scatter-all-gather"});
+  check_equal({.workers = 6, .servers = 3, .jitter = 0.5, .rule = "sum", .nodes = {2, 4}});
+  check_equal({.workers = 6, .servers = 3, .micro_batches = 2, .rule = "mean", .nodes = {3, 3}});
+}
+
+TEST_CASE("a key is sliced when its node has summed it up, and cut into parts before", "[servers]") {
+  for (const char* rule : {"optimizer", "sum"})
+    for (const KeySplit& split : {KeySplit{.bigarray_bound = 8}, KeySplit{.partition_bytes = Bytes{24}}})
+      check_equal({.workers = 6,
+                   .servers = 3,
+                   .bucket = 80,
+                   .split = split,
+                   .rule = rule,
+                   .nodes = {4, 2},
+                   .broadcast = "scatter-all-gather"});
+  check_equal({.workers = 4, .servers = 4, .sharding = KeySharding::split, .nodes = {2, 2}, .copies = 2});
+}
+
+TEST_CASE("nodes that aggregate may run apart from each other", "[servers]") {
+  for (const Consistency consistency : {Consistency::asynchronous, Consistency::stale}) {
+    const json r = train_servers({.workers = 6,
+                                  .servers = 2,
+                                  .steps = 8,
+                                  .consistency = consistency,
+                                  .staleness = 1,
+                                  .jitter = 0.7,
+                                  .nodes = {3, 3}});
+    CHECK(r[6].get<bool>());
+    CHECK(r[2].empty());
+    CHECK(r[0].get<double>() > 1e-6);
+    // Between a pull and the push the other node, and only it, has made updates: not each of its workers.
+    for (const auto& [of, count] : r[3].get<std::map<int, int>>())
+      CHECK((consistency == Consistency::asynchronous || of <= 3));
+  }
+}
+
+TEST_CASE("copies of keys are what the first server has, and nothing else is learned", "[servers]") {
+  for (const Replication::Forward forward : {Replication::Forward::chain, Replication::Forward::parallel})
+    for (const int copies : {2, 3, 5}) {
+      check_equal({.servers = 5, .copies = copies, .forward = forward});
+      check_equal({.workers = 4, .servers = 5, .rule = "sum", .nodes = {2, 2}, .copies = copies, .forward = forward});
+      check_replay({.workers = 4,
+                    .servers = 5,
+                    .steps = 6,
+                    .consistency = Consistency::asynchronous,
+                    .jitter = 0.5,
+                    .copies = copies,
+                    .forward = forward});
+      check_replay(
+          {.workers = 4, .servers = 5, .steps = 6, .backups = 1, .jitter = 0.7, .copies = copies, .forward = forward});
+    }
+}
+
+TEST_CASE("sums go to the server and back, and every worker updates", "[servers]") {
+  const double l = latency();
+  ServerCell cell;
+  cell.workers = 3;
+  cell.apply = Seconds{5e-3};
+  const auto time = [&cell](const std::string& rule) {
+    return seconds_of(
+        cell, [&rule](ServerPlan& plan) { plan.rule = rule_named(rule); }, 4);
+  };
+  const double there = 3 * kWhole + l;
+  CHECK(time("optimizer") == near(2 * there + 5e-3 + l));  // the first weights, the push, and that it was applied
+  CHECK(time("sum") == near(2 * there + 5e-3));
+  CHECK(time("mean") == near(2 * there + 5e-3 + 2 * kBytes / 1e15));
+}
+
+TEST_CASE("a step through aggregators is the sum of its stages", "[servers]") {
+  const double l = latency();
+  ServerCell cell;
+  cell.workers = 4;
+  for (const bool cpu : {false, true}) {
+    CAPTURE(cpu);
+    const double copies = cpu ? 2 * kWhole : 0;  // to the CPU, and back
+    // Reduce, push (of two nodes to one server), pull, broadcast.
+    const double stages = kWhole + 2 * kWhole + 2 * kWhole + kWhole + copies + 6 * l;
+    CHECK(seconds_of(
+              cell, [cpu](ServerPlan& plan) { aggregate(plan, cpu); }, 7) == near(stages + l));
+    CHECK(seconds_of(
+              cell,
+              [cpu](ServerPlan& plan) {
+                aggregate(plan, cpu);
+                plan.rule = rule_named("sum");
+              },
+              7) == near(stages));
+  }
+}
+
+TEST_CASE("copies take their time before workers are answered", "[servers]") {
+  const double l = latency(), part = kWhole / 3;
+  ServerCell cell;
+  cell.workers = cell.servers = cell.keys = 3;
+  const auto time = [&cell](int copies, Replication::Forward forward, double state = 0) {
+    return seconds_of(
+        cell,
+        [&](ServerPlan& plan) {
+          plan.replication = {copies, forward, Bytes{state}};
+        },
+        6);
+  };
+  const double plain = 2 * (kWhole + l) + l;
+  CHECK(time(1, Replication::Forward::chain) == near(plain));
+  for (const int copies : {2, 3}) {
+    // Every server passes on as much as it gets; then one word to the first.
+    CHECK(time(copies, Replication::Forward::chain) == near(plain + (copies - 1) * (part + l) + l));
+    CHECK(time(copies, Replication::Forward::parallel) == near(plain + (copies - 1) * part + l + l));
+    CHECK(time(copies, Replication::Forward::chain, 8) == near(plain + (copies - 1) * (3 * part + l) + l));
+  }
+}
