@@ -304,7 +304,9 @@ CollectiveRun run_collective_here(const ClusterSpec& cluster, const CollectiveRu
   return run;
 }
 
-CollectiveRun run_collective(const ClusterSpec& cluster, const CollectiveRunOptions& options) {
+namespace {
+
+CollectiveRun run_in_child(const ClusterSpec& cluster, const CollectiveRunOptions& options) {
   const json j = json_in_child([&] { return to_json(run_collective_here(cluster, options)); });
   CollectiveRun run;
   run.time = j.at("time");
@@ -319,6 +321,19 @@ CollectiveRun run_collective(const ClusterSpec& cluster, const CollectiveRunOpti
   run.messages = j.at("messages");
   run.busiest_device = j.at("busiest");
   return run;
+}
+
+}  // namespace
+
+CollectiveRun run_collective(const ClusterSpec& cluster, const CollectiveRunOptions& options) {
+  try {
+    return run_in_child(cluster, options);
+  } catch (const Deadlock&) {
+    if (options.folding == Folding::off) throw;
+    CollectiveRunOptions each = options;  // the cycle is told of every rank
+    each.folding = Folding::off;
+    return run_in_child(cluster, each);
+  }
 }
 
 }  // namespace trainyard

@@ -100,7 +100,8 @@ void require_steps_of(const MeasuredSteps& steps, const ModelChoice& model, Prec
   const std::vector<std::string> known = catalog.names("network");
   if (std::none_of(known.begin(), known.end(), [&](const auto& name) { return same_name(name, steps.network); }))
     return;
-  const Network whole = catalogued(model, read_network_entry(catalog.entry("network", steps.network, {})), precision);
+  const Network whole =
+      catalogued(model, read_network_entry(catalog.resolve("network", Node::of_text(steps.network, {}))), precision);
   if (!computes_the_same(network, whole))
     refuse(fmt::format("another one of that name: {} layers and {:.6g} parameters, not {} and {:.6g}",
                        network.layers.size(), network.parameters(), whole.layers.size(), whole.parameters()));

@@ -80,7 +80,17 @@ Result simulate_here(const Scenario& s, const SimulateOptions& options) { return
 
 Result simulate(const Scenario& s, const Plan& plan, const SimulateOptions& options) {
   if (s.prescribed_step.given()) return prescribed_result(s);
-  return result_from_text(in_child([&] { return to_text(simulate_here(s, plan, options)); }));
+  const auto in_own_child = [&](const SimulateOptions& as) {
+    return result_from_text(in_child([&] { return to_text(simulate_here(s, plan, as)); }));
+  };
+  try {
+    return in_own_child(options);
+  } catch (const Deadlock&) {
+    if (options.folding == Folding::off) throw;
+    SimulateOptions each = options;  // the cycle is told of every rank
+    each.folding = Folding::off;
+    return in_own_child(each);
+  }
 }
 
 Result simulate(const Scenario& s, const SimulateOptions& options) {

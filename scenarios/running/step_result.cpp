@@ -255,6 +255,7 @@ Result result_of(const StepRun& run) {
   book_actors(run, r);
   book_critical_path(run, r);
   if (run.machine.input) book_input(run, r);
+  for (const Link& link : run.machine.top().links()) r.bytes_by_link_kind.try_emplace(link.kind, 0);
   for (const auto& [kind, bytes] : run.traffic_of_steps().by_link_kind())
     r.bytes_by_link_kind[kind] = bytes.value / run.traffic_steps();
   r.bytes_sent_per_rank_max = most_sent(run).value / run.traffic_steps();

@@ -20,7 +20,7 @@ namespace {
 
 /// What tells apart actors of one program by themselves.
 std::string attribute_that_differs(const FoldGraph& graph, std::size_t a, std::size_t b) {
-  if (graph.likeness[a] != graph.likeness[b]) return "other hardware";
+  if (graph.likeness[a] != graph.likeness[b]) return "another speed";
   if (graph.group_of[a].size() != graph.group_of[b].size()) return "other groups";
   for (std::size_t s = 0; s < std::min(graph.ways[a].size(), graph.ways[b].size()); ++s)
     if (!(graph.ways[a][s] == graph.ways[b][s]))
@@ -45,10 +45,13 @@ std::vector<std::string> reasons_of(const Machine& machine, const FoldGraph& gra
   for (std::size_t a = 0; a < graph.outlines.size() && reasons.size() < kMost; ++a) {
     const auto [first, fresh] = programs.try_emplace(graph.outlines[a].text, a);
     if (fresh) first_of_programs.push_back(name(static_cast<Element>(a)));
-    if (known.try_emplace(colours[a], a).second && !fresh)
-      reasons.push_back(fmt::format("{} is unlike {}: it has {}", name(static_cast<Element>(a)),
-                                    name(static_cast<Element>(first->second)),
-                                    attribute_that_differs(graph, a, first->second)));
+    if (!known.try_emplace(colours[a], a).second || fresh) continue;
+    const std::string reason =
+        fmt::format("{} is unlike {}: it has {}", name(static_cast<Element>(a)),
+                    name(static_cast<Element>(first->second)), attribute_that_differs(graph, a, first->second));
+    // What somebody may have asked for stands first.
+    const bool asked = graph.likeness[a] != graph.likeness[first->second];
+    reasons.insert(asked ? reasons.begin() : reasons.end(), reason);
   }
   if (programs.size() > 1) {
     constexpr std::size_t kShown = 4;

@@ -41,7 +41,6 @@ TEST_CASE("members with one role do the same, of every algorithm", "[strategies]
         for (const int channels : {1, 2, 4}) {
           CollectiveSettings settings;
           settings.channels = channels;
-          settings.place(std::vector<int>());
           std::vector<int> nodes;
           for (int rank = 0; rank < size; ++rank) nodes.push_back(rank * 2 / size);
           settings.place(nodes);

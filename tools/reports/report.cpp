@@ -193,10 +193,11 @@ std::string actors(const Result& r) {
 /// How many ranks were simulated; nothing of one device.
 std::string folding_line(const Result& r) {
   if (r.ranks == 1) return "";
+  const auto count = [](int n) { return n < 1000 ? fmt::format("{}", n) : thousands(n); };
   if (r.unfolded.empty())
     return fmt::format("{}{} ranks, {} of them simulated for all that are alike (show --fold)\n",
-                       report_label("folding"), thousands(r.ranks), r.simulated_ranks);
-  return fmt::format("{}none, each of {} ranks is simulated: {}\n", report_label("folding"), thousands(r.ranks),
+                       report_label("folding"), count(r.ranks), r.simulated_ranks);
+  return fmt::format("{}none, each of {} ranks is simulated: {}\n", report_label("folding"), count(r.ranks),
                      r.unfolded);
 }
 
@@ -312,7 +313,8 @@ std::string screen(const Scenario& s, const Plan& plan, const Result& r, const s
   text += trust_lines(s);
   if (r.late_by_look_ahead > 0)
     text += fmt::format("{}{} operations started late because a rank looks only {} operations ahead\n",
-                        report_label("note"), r.late_by_look_ahead, look_ahead(static_cast<std::size_t>(r.simulated_ranks)));
+                        report_label("note"), r.late_by_look_ahead,
+                        look_ahead(static_cast<std::size_t>(r.simulated_ranks)));
   return text;
 }
 
