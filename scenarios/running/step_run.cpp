@@ -82,8 +82,9 @@ void StepRun::fold_ranks(const SimulateOptions& options, std::span<const LinkCha
   unfolded = why_not();
   if (!fold) return;
   folded_ = std::make_unique<FoldedMachine>(machine.top(), *fold);
-  traffic = Traffic(folded_->links(), fold->multiplicity());
-  counted_ = std::make_unique<OperationCount>(fold->multiplicity().actors);
+  const Multiplicity counts = fold->multiplicity();
+  traffic = Traffic(folded_->links(), counts);
+  counted_ = std::make_unique<OperationCount>(counts.actors);
 }
 
 void StepRun::find_steps() {

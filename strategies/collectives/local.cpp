@@ -60,7 +60,7 @@ Chunk Local::blocks(int number, int count) const {
 }
 
 int Local::pieces(const Chunk& of) const {
-  const double most = std::max(1.0, std::floor(65535.0 / of.ref.of));
+  const double most = std::max(1.0, std::floor(1.0 * kMostParts / of.ref.of));
   const double wanted = std::ceil(of.bytes / settings_->chunk * (1 - 1e-12));
   return static_cast<int>(std::clamp(wanted, 1.0, most));
 }
@@ -75,7 +75,7 @@ Chunk unequal_part(std::uint16_t buffer, const std::vector<double>& bytes, std::
     all += bytes[i];
   }
   Chunk chunk{Bytes{bytes[which]}, {}};
-  if (all <= 0 || all / 8 > 65535) return chunk;
+  if (all <= 0 || all / 8 > kMostParts) return chunk;
   chunk.ref = {buffer, static_cast<std::uint16_t>(before / 8), static_cast<std::uint16_t>(all / 8),
                static_cast<std::uint16_t>(bytes[which] / 8)};
   return chunk;

@@ -1,20 +1,20 @@
 // Ranks that are alike are simulated once: the same times and amounts as rank by rank.
 #include <catch2/catch.hpp>
-#include <random>
 
 #include "scenarios/running/step_run.hpp"
 #include "scenarios/studies/fold_check.hpp"
 #include "sim/error.hpp"
 #include "sim/process/child.hpp"
+#include "tests/scenarios/random_scenarios.hpp"
 
 using namespace trainyard;
 
 namespace {
 
 /// Plans over strategies, meshes and machines, with and without what breaks their symmetry.
-class FoldedScenarios {
+class FoldedScenarios : test::RandomDraws {
  public:
-  explicit FoldedScenarios(unsigned seed) : random_(seed) {}
+  using RandomDraws::RandomDraws;
 
   std::string next() {
     const int nodes = 1 << below(5);
@@ -57,14 +57,6 @@ class FoldedScenarios {
                       "{kind: lognormal, sigma: 0.1}"}) +
               "]}";
     return text + "\n";
-  }
-
- private:
-  std::mt19937 random_;
-  int below(int n) { return static_cast<int>(random_() % static_cast<unsigned>(n)); }
-  template <std::size_t n>
-  std::string one_of(const char* const (&choices)[n]) {
-    return choices[below(static_cast<int>(n))];
   }
 };
 
