@@ -27,7 +27,7 @@ void require_traceable(const Scenario& s, const Plan& plan, const SimulateOption
       throw UserError(fmt::format("--trace-ranks {}-{}: the scenario has ranks 0 to {}", first, last, s.ranks() - 1));
     ranks = last - first + 1;
   }
-  const double operations = estimated_operations(s, plan) * ranks / s.ranks();
+  const double operations = estimated_operations(plan) * ranks / s.ranks();
   if (operations <= kMostOfTrace) return;
   const int most = static_cast<int>(kMostOfTrace * ranks / operations);
   throw UserError(fmt::format(

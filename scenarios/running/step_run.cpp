@@ -63,7 +63,7 @@ void StepRun::make_programs() { mechanism = scenario.plan.mechanism->run({plan, 
 
 /// Ranks that are alike are simulated once.
 void StepRun::fold_ranks(const SimulateOptions& options, std::span<const LinkChange> changes) {
-  const double operations = estimated_operations(scenario, planned);
+  const double operations = estimated_operations(planned);
   const auto why_not = [&]() -> std::string {
     if (options.folding == Folding::off) return "not asked for";
     if (options.transport != TransportKind::flow) return "SimGrid's own communications stand for themselves";
@@ -119,7 +119,7 @@ void StepRun::simulate(const SimulateOptions& options) {
   const double part = static_cast<double>(simulated_ranks()) / scenario.ranks();
   require_size(scenario, planned, part, unfolded);
   // Where workers are not in step there is no path that is a step's.
-  const bool path = options.critical_path && in_step() && estimated_operations(scenario, planned) * part <= kMostOfPath;
+  const bool path = options.critical_path && in_step() && estimated_operations(planned) * part <= kMostOfPath;
   const bool records = keeps_all(options) || path;
   if (!records && plan.fuses_kernels) {
     plan.first_fused = kFirstFused;

@@ -193,7 +193,7 @@ class Comparison : public Observer {
 FoldCheck check_folding(const Scenario& s, const Plan& plan) {
   require_simulable(s, plan);
   constexpr double kMostCompared = 100e6;
-  if (const double operations = estimated_operations(s, plan); operations > kMostCompared)
+  if (const double operations = estimated_operations(plan); operations > kMostCompared)
     throw UserError(fmt::format(
         "--fold check: rank by rank this is {:.3g} operations, at most {:.3g} are compared; the same plan on fewer "
         "replicas "

@@ -101,7 +101,7 @@ int run(const std::vector<std::string>& words) {
   if (prescribed && !(trace.empty() && picture.empty()))
     throw UserError("--trace, --picture: plan.step_time is not simulated");
   const double part = static_cast<double>(result.simulated_ranks) / result.ranks;
-  const bool large = prescribed || part * estimated_operations(scenario, laid_out) > kMostOfPath;
+  const bool large = prescribed || part * estimated_operations(laid_out) > kMostOfPath;
   if (!result.fits && !large) result.capacity = capacity(scenario);
   if (!result.fits) result.changes = fitting_changes(scenario);
   std::vector<WhatIf> what_ifs;
