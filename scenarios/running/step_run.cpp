@@ -118,10 +118,12 @@ void StepRun::simulate(const SimulateOptions& options) {
   if (options.lays_out_only) return;
   const double part = static_cast<double>(simulated_ranks()) / scenario.ranks();
   require_size(scenario, planned, part, unfolded);
-  // Where workers are not in step there is no path that is a step's.
-  const bool path = options.critical_path && in_step() && estimated_operations(planned) * part <= kMostOfPath;
-  const bool records = keeps_all(options) || path;
-  if (!records && plan.fuses_kernels) {
+  // Where workers are not in step there is no path that is a step's; a path from step to step is told from its pieces.
+  const bool path = options.critical_path && in_step();
+  const bool pieces =
+      path && (options.path_pieces || plan.marks_steps) && estimated_operations(planned) * part <= kMostKept;
+  records_ = keeps_all(options) || pieces;
+  if (!records_ && !path && plan.fuses_kernels) {
     plan.first_fused = kFirstFused;
     make_programs();
   }
@@ -133,11 +135,11 @@ void StepRun::simulate(const SimulateOptions& options) {
   Progress progress;
   RunSetup setup{
       .observers = {&breakdown, plan.marks_steps ? &window : nullptr, &traffic, &memory, mechanism->observer(),
-                    records ? &timeline : nullptr, options.progress ? &progress : nullptr, counted_.get()},
+                    records_ ? &timeline : nullptr, options.progress ? &progress : nullptr, counted_.get()},
       .link_changes = fold ? fold->changes(changes) : changes,
       .transport = options.transport,
       .enough = planned.search ? &window.enough() : nullptr};
-  if (options.observe) setup.observers.push_back(options.observe(*this));
+  for (const auto& observer : options.observe) setup.observers.push_back(observer(*this));
   end = run_programs(folded_ ? *folded_ : machine.top(), std::move(programs), std::move(setup));
   require_begun(scenario.slow, end.end);
   if (!planned.search) return;
