@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "strategies/collectives/collective_flows.hpp"
+#include "strategies/step/pass_table.hpp"
 
 namespace trainyard {
 namespace {
@@ -18,6 +19,11 @@ bool is_work(const OpRecord& record) {
   return record.began && (record.kind == Kind::compute || record.kind == Kind::local);
 }
 
+std::string_view bound_of(const StepRun& run, Actor actor, const Work& work) {
+  return bound_by_memory(run.machine.cluster.spec().type_of_gpu(run.rank_of(actor)).gpu, work) ? "GPU memory"
+                                                                                               : "GPU compute";
+}
+
 /// What the operation's work is bound by; of actors that are no GPU it is a server's sums and updates, or decoding.
 std::string_view resource_of(const StepRun& run, std::string_view piece, const OpRecord& record) {
   const bool works = is_work(record);
@@ -26,14 +32,17 @@ std::string_view resource_of(const StepRun& run, std::string_view piece, const O
   if (works && record.kind == Kind::local && !run.machine.input && run.machine.on_host(record.actor))
     return "host memory";
   if (works && record.actor < run.plan.ranks() && record.work.kernel < kKernels)
-    return bound_by_memory(run.machine.cluster.spec().type_of_gpu(run.rank_of(record.actor)).gpu, record.work)
-               ? "GPU memory"
-               : "GPU compute";
+    return bound_of(run, record.actor, record.work);
   if (works) return record.kind == Kind::local ? "GPU memory" : "GPU compute";
   if (piece == "delay") return kFramework;
   if (is_modelled(record) && piece == kOwnLimit) return std::string_view(name_of(limit_of(record.path_class)));
   if (is_modelled(record) && piece == "latency") return kLibraryStart;
   return piece;
+}
+
+/// Does a kernel end before the next can be issued?
+bool is_dispatch(const StepRun& run, double duration) {
+  return duration <= run.scenario.software.kernel_dispatch.value * run.planned.compute_scale * (1 + 1e-9);
 }
 
 /// The part of a piece that the stack sets, not the hardware; seconds.
@@ -42,8 +51,7 @@ double software_part(const StepRun& run, double seconds, std::string_view piece,
   const bool on_gpu = record.actor < run.plan.ranks();
   const double duration = record.ended - record.started;
   if (is_work(record)) {
-    const double floor = stack.kernel_dispatch.value * run.planned.compute_scale;
-    return on_gpu && duration <= floor * (1 + 1e-9) ? seconds : 0;
+    return on_gpu && is_dispatch(run, duration) ? seconds : 0;
   }
   if (piece != "latency") return 0;
   if (is_modelled(record)) return stack.collective_launch.value;
@@ -62,7 +70,27 @@ void split(const StepRun& run, const OpRecord& record, double begin, double end,
 
 }  // namespace
 
+/// The kernels of one operation, by what each is bound by. Where other work slows the operation, it slows all of them.
+void PathNaming::name_fused(const OpRecord& record, double seconds, Book to) const {
+  const std::size_t number = record.work.kernel - kFirstFused;
+  std::vector<Kernels>& of_type = fused_[&run_.machine.cluster.spec().type_of_gpu(run_.rank_of(record.actor))];
+  if (of_type.size() <= number) of_type.resize(number + 1);
+  Kernels& kernels = of_type[number];
+  if (kernels.seconds == 0)
+    for (const Work& work : run_.mechanism->tables().fused().runs()[number]) {
+      const double alone = run_.simulated().price(work, record.actor).duration.value;
+      const std::string_view resource = is_dispatch(run_, alone) ? kFramework : bound_of(run_, record.actor, work);
+      auto at =
+          std::find_if(kernels.of.begin(), kernels.of.end(), [&](const auto& of) { return of.first == resource; });
+      if (at == kernels.of.end()) at = kernels.of.insert(at, {resource, 0});
+      at->second += alone;
+      kernels.seconds += alone;
+    }
+  for (const auto& [resource, alone] : kernels.of) to.first.add(to.second, resource, alone / kernels.seconds * seconds);
+}
+
 void PathNaming::name(const OpRecord& record, double begin, double end, std::string_view piece, Book to) const {
+  if (is_work(record) && record.work.kernel >= kFirstFused) return name_fused(record, end - begin, to);
   split(run_, record, begin, end, piece, [&to](double from, double until, std::string_view resource) {
     if (until > from) to.first.add(to.second, resource, until - from);
   });

@@ -1,4 +1,7 @@
 #pragma once
+#include <map>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 #include "scenarios/running/step_run.hpp"
@@ -18,7 +21,15 @@ class PathNaming : public PathSums::Naming {
   void name(const OpRecord&, double begin, double end, std::string_view piece, Book) const override;
 
  private:
+  /// Of one operation: what bounds each kernel, and its seconds alone.
+  struct Kernels {
+    std::vector<std::pair<std::string_view, double>> of;
+    double seconds = 0;
+  };
   const StepRun& run_;
+  mutable std::map<const NodeType*, std::vector<Kernels>> fused_;  // by number
+
+  void name_fused(const OpRecord&, double seconds, Book) const;
 };
 
 /// The critical path of the steps that are looked at, each piece under its resource. Empty where ranks do not step

@@ -11,6 +11,9 @@
 namespace trainyard {
 namespace {
 
+/// Beyond so many operations that are simulated, kernels in a row are one, where nobody keeps each.
+constexpr double kMostUnfused = 2e5;
+
 /// Traces and pictures need every operation and every change of memory.
 bool keeps_all(const SimulateOptions& options) { return !options.trace.empty() || options.watch; }
 
@@ -87,6 +90,14 @@ void StepRun::fold_ranks(const SimulateOptions& options, std::span<const LinkCha
   counted_ = std::make_unique<OperationCount>(counts.actors);
 }
 
+/// As many operations as there are where none is fused.
+void StepRun::count_unfused() {
+  const auto& runs = mechanism->tables().fused().runs();
+  counted_ = std::make_unique<OperationCount>(fold->multiplicity().actors, [&runs](const Op& op) {
+    return op.work.kernel < kFirstFused ? 1.0 : static_cast<double>(runs[op.work.kernel - kFirstFused].size());
+  });
+}
+
 void StepRun::find_steps() {
   const Mechanism& chosen = *scenario.plan.mechanism;
   const auto [first, behind] = mechanism->end_steps();
@@ -123,9 +134,11 @@ void StepRun::simulate(const SimulateOptions& options) {
   const bool pieces =
       path && (options.path_pieces || plan.marks_steps) && estimated_operations(planned) * part <= kMostKept;
   records_ = keeps_all(options) || pieces;
-  if (!records_ && !path && plan.fuses_kernels) {
+  const bool small = estimated_operations(planned) * part <= kMostUnfused;
+  if (!records_ && plan.fuses_kernels && (!path || (fold && !small))) {
     plan.first_fused = kFirstFused;
     make_programs();
+    if (path) count_unfused();
   }
   if (planned.search) find_steps();
   streams = mechanism->streams();

@@ -72,6 +72,7 @@ class StepRun {
   void prepare();
   void make_programs();
   void fold_ranks(const SimulateOptions&, std::span<const LinkChange>);
+  void count_unfused();
   void find_steps();
   void simulate(const SimulateOptions&);
 };

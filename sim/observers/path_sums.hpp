@@ -1,7 +1,9 @@
 #pragma once
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <map>
+#include <span>
 #include <string>
 #include <string_view>
 #include <unordered_map>

@@ -173,13 +173,27 @@ std::optional<std::string> whole_text(Child& child) {
   return text;
 }
 
+/// Those that are still there when `done` throws end with what they are at.
+struct Running {
+  std::vector<Child> children;
+  ~Running() {
+    for (Child& child : children) {
+      ::close(child.pipe);
+      ::close(child.caught_stderr);
+      while (::waitpid(child.pid, nullptr, 0) < 0 && errno == EINTR) {
+      }
+    }
+  }
+};
+
 /// Children that take one number after the other, `most` each.
 std::vector<std::string> in_processes(std::size_t count, int jobs, std::size_t most,
                                       const std::function<std::string(std::size_t)>& work,
                                       const std::function<void(std::size_t, const std::string&)>& done) {
   std::vector<std::string> texts(count);
   std::vector<std::exception_ptr> errors(count);
-  std::vector<Child> running;
+  Running those;
+  std::vector<Child>& running = those.children;
   std::size_t next = 0;
   while (!running.empty() || (next < count && !interrupted())) {
     while (static_cast<int>(running.size()) < std::max(1, jobs) && next < count && !interrupted()) {

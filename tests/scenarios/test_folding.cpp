@@ -1,6 +1,7 @@
 // Ranks that are alike are simulated once: the same times and amounts as rank by rank.
 #include <algorithm>
 #include <catch2/catch.hpp>
+#include <cmath>
 
 #include "scenarios/pictures/rank_view.hpp"
 #include "scenarios/running/simulate.hpp"
@@ -163,12 +164,24 @@ TEST_CASE("what is too large to compare rank by rank says how large, and which p
                                                    Catch::Contains("--set plan.data_parallel.size="));
 }
 
-TEST_CASE("a large folded run has its critical path", "[folding][scenarios]") {
-  const Scenario s = read_scenario(shipped("gpt3-175b-1024xa100.yaml"), {{"plan.global_batch_size", "384"}});
-  const Result r = simulate(s);
-  CHECK(r.operations > 5000000);
-  double sum = 0;
-  for (const auto& [resource, seconds] : r.critical_path) sum += seconds;
-  CHECK(sum == Approx(r.step_time).epsilon(1e-9));
+TEST_CASE("a large folded run has its critical path, with kernels in a row as one operation", "[folding][scenarios]") {
+  const Scenario s = read_scenario(shipped("gpt3-175b-1024xa100.yaml"), {{"plan.global_batch_size", "768"}});
+  const Plan laid_out = plan(s);
+  SimulateOptions each;
+  each.path_pieces = true;  // keeps every operation, and fuses none
+  const Result r = simulate(s, laid_out), of_each = simulate(s, laid_out, each);
+  CHECK(r.operations > 10000000);
+  CHECK(r.operations == of_each.operations);
+  CHECK(r.step_time == Approx(of_each.step_time).epsilon(1e-12));
+  CHECK(r.memory.peak == of_each.memory.peak);
   CHECK(r.bottleneck == "GPU compute");
+  double sum = 0;
+  REQUIRE(r.critical_path.size() == of_each.critical_path.size());
+  for (const auto& [resource, seconds] : r.critical_path) {
+    CAPTURE(resource);
+    sum += seconds;
+    // Kernels that others slow share that evenly.
+    CHECK(std::abs(seconds - of_each.critical_path.at(resource)) < 1e-3 * r.step_time);
+  }
+  CHECK(sum == Approx(r.step_time).epsilon(1e-9));
 }

@@ -1,3 +1,5 @@
+#include <sys/wait.h>
+
 #include <algorithm>
 #include <csignal>
 #include <cstdlib>
@@ -38,6 +40,12 @@ TEST_CASE("workers keep what they have for the numbers after; one that dies cost
                         [&done](std::size_t, const std::string& text) { done += text.size() == 100000 ? 1 : 0; }),
                     Catch::Contains("exit status 3"));
   CHECK(done == 5);
+  // What listens may fail too: nobody is left behind.
+  CHECK_THROWS_WITH(in_workers(
+                        6, 2, [](std::size_t) { return std::string(); },
+                        [](std::size_t, const std::string&) { throw UserError("full"); }),
+                    "full");
+  CHECK(::waitpid(-1, nullptr, WNOHANG) == -1);
 }
 
 TEST_CASE("errors of a child are thrown again as what they are", "[sim][child]") {
