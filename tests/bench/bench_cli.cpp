@@ -33,6 +33,15 @@ void step_of_64_gpus(benchmark::State& state) {
               kLarge);
 }
 void step_of_1024_gpus(benchmark::State& state) { command(state, "run --no-what-if " + kLarge); }
+/// Points a second, of sequences of so many lengths; on all processors.
+void points(benchmark::State& state, const std::string& file) {
+  std::string lengths = "1024";
+  for (int length = 1023; length > 924; --length) lengths += "," + std::to_string(length);
+  command(state, "sweep " + file + " --set plan.seq_length=" + lengths + " --csv -");
+  state.SetItemsProcessed(state.iterations() * 100);
+}
+void points_of_one_gpu(benchmark::State& state) { points(state, TRAINYARD_SOURCE_DIR "/scenarios/gpt2-one-a100.yaml"); }
+void points_of_32_gpus(benchmark::State& state) { points(state, kFile); }
 void start_up(benchmark::State& state) { command(state, "show --mesh " + kFile); }
 
 }  // namespace
@@ -42,4 +51,6 @@ BENCHMARK(one_simulation_exact_buckets)->UseRealTime()->Unit(benchmark::kMillise
 BENCHMARK(screen_with_what_ifs)->UseRealTime()->Unit(benchmark::kMillisecond)->Iterations(3);
 BENCHMARK(step_of_64_gpus)->UseRealTime()->Unit(benchmark::kMillisecond)->Iterations(3);
 BENCHMARK(step_of_1024_gpus)->UseRealTime()->Unit(benchmark::kMillisecond)->Iterations(1);
+BENCHMARK(points_of_one_gpu)->UseRealTime()->Unit(benchmark::kMillisecond)->Iterations(3);
+BENCHMARK(points_of_32_gpus)->UseRealTime()->Unit(benchmark::kMillisecond)->Iterations(3);
 BENCHMARK(start_up)->UseRealTime()->Unit(benchmark::kMillisecond)->Iterations(20);
