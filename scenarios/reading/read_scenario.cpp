@@ -207,13 +207,17 @@ Scenario read_scenario(const fs::path& path, const Overrides& overrides) {
               overrides);
 }
 
+Scenario read_scenario(const Node& document, const std::string& name, const Overrides& overrides) {
+  return read(document, name, overrides);
+}
+
 Scenario read_scenario_text(std::string_view text, const std::string& name, const Overrides& overrides) {
   return read(parse_document(text, name), fs::path(name).stem().string(), overrides);
 }
 
-Scenario read_scenario_node(const Node& document, const std::string& name) { return read(document, name, {}); }
-
-Scenario read_again(const Scenario& s, const Overrides& overrides) { return read(s.document, s.name, overrides); }
+Scenario read_again(const Scenario& s, const Overrides& overrides) {
+  return read_scenario(s.document, s.name, overrides);
+}
 
 std::pair<std::string, std::string> parse_override_option(const std::string& option) {
   const std::size_t at = option.find('=');

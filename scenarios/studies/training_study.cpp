@@ -23,7 +23,7 @@ namespace fs = std::filesystem;
 RunPrediction predict(const MeasuredFamily& family, std::size_t row) {
   RunPrediction run;
   run.id = family.ids[row];
-  const Scenario scenario = read_scenario_node(family.scenario(row), run.id);
+  const Scenario scenario = read_scenario(family.scenario(row), run.id);
   run.stack = scenario.software.name;
   run.gpu = scenario.cluster.node.gpu.name;
   run.measured_step_time = scenario.measured_run.step_time.value;

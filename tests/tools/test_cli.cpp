@@ -124,9 +124,9 @@ TEST_CASE("bad command lines end in exit code 2 with the nearest name", "[cli]")
   refused(shell, "show gpu h100-sxm5-90gb",
           "trainyard show: unknown gpu \"h100-sxm5-90gb\"; did you mean \"h100-sxm5-80gb\"?");
   refused(shell, "show gpux t4", "trainyard show: \"gpux\" is no kind of entry; did you mean \"gpu\"?");
-  refused(
-      shell, "show good.yaml",
-      "trainyard show: expected one of --schedule, --mesh, --machine, --fold with a scenario (trainyard show --help)");
+  refused(shell, "show good.yaml",
+          "trainyard show: expected one of --schedule, --mesh, --machine, --fold, --rank N with a scenario (trainyard "
+          "show --help)");
   refused(shell, "show good.yaml --schedule --rank 8", "--rank 8: the scenario has ranks 0 to 7");
   refused(shell, "sweep good.yaml --csv - --json -",
           "trainyard sweep: --csv - and --json - would both write to stdout");

@@ -17,7 +17,7 @@
 namespace trainyard {
 namespace {
 
-using Json = nlohmann::ordered_json;
+using nlohmann::ordered_json;
 
 /// "NVIDIA A100-SXM4-80GB" as the catalog would begin its name.
 std::string plain_device(std::string name) {
@@ -101,12 +101,12 @@ std::string fit_text(const NcclFit& fit) {
   return text;
 }
 
-Json errors_json(const NcclErrors& e) {
+ordered_json errors_json(const NcclErrors& e) {
   return {{"n", e.rows}, {"median_abs_error", e.median}, {"p90_abs_error", e.p90}};
 }
 
-Json fit_json(const NcclFit& fit) {
-  Json points = Json::array();
+ordered_json fit_json(const NcclFit& fit) {
+  ordered_json points = ordered_json::array();
   for (const NcclPoint& p : fit.points)
     points.push_back({{"operation", name_of(p.row.operation)},
                       {"gpus", p.row.gpus},
@@ -134,7 +134,7 @@ int fit_nccl_logs(const NcclFitRequest& asked) {
     throw UserError(
         "trainyard fit nccl: fits of several GPUs in one file: give --gpu NAME, or for --out a folder that exists");
   const bool quiet = asked.out == "-" || asked.svg == "-" || asked.json == "-";
-  Json out = Json::array();
+  ordered_json out = ordered_json::array();
   for (const NcclFit& fit : fits) {
     if (!quiet) write_atomically("-", fit_text(fit));
     if (folder)
@@ -146,7 +146,7 @@ int fit_nccl_logs(const NcclFitRequest& asked) {
     if (!asked.svg.empty()) write_atomically(asked.svg, nccl_svg_plot(fit));
     out.push_back(fit_json(fit));
   }
-  if (!asked.json.empty()) write_atomically(asked.json, json_text(Json{{"fits", out}}, 2) + "\n");
+  if (!asked.json.empty()) write_atomically(asked.json, json_text(ordered_json{{"fits", out}}, 2) + "\n");
   return kGood;
 }
 
