@@ -326,7 +326,10 @@ TrainingWords::TrainingWords(const TrainingPlan& plan, Names& names) {
   };
   const bool shared_out = plan.zero != ZeroStage::none;
   const std::string exchange = update_policy_of(plan).exchange();
-  group(Lane::gradients, !exchange.empty() ? exchange : shared_out ? "reduce-scatter of gradients" : "all-reduce");
+  group(Lane::gradients, !exchange.empty()  ? exchange
+                         : plan.compression ? "compressed gradients"
+                         : shared_out       ? "reduce-scatter of gradients"
+                                            : "all-reduce");
   group(Lane::expert_gradients, "gradients of experts");
   group(Lane::parameters, "all-gather of parameters");
   group(Lane::expert_parameters, "all-gather of parameters");
@@ -377,7 +380,8 @@ TrainingWords::TrainingWords(const TrainingPlan& plan, Names& names) {
     buckets.push_back(names.intern(fmt::format("{} bucket {}", shared_out ? "reduce-scatter" : "all-reduce", b)));
 }
 
-PassTables::PassTables(const TrainingPlan& plan, Names& names) : plan_(plan), words_(plan, names) {
+PassTables::PassTables(const TrainingPlan& plan, Names& names)
+    : plan_(plan), words_(plan, names), compression_(plan, names) {
   for (const Layer& layer : plan_.network->layers) {
     OfLayer& of = tables_.emplace_back();
     for (int pass = 0; pass < kPasses; ++pass)

@@ -5,6 +5,7 @@
 
 #include "sim/names.hpp"
 #include "strategies/plan/training_plan.hpp"
+#include "strategies/step/compression_table.hpp"
 
 namespace trainyard {
 
@@ -78,6 +79,7 @@ class PassTables {
   }
   const TrainingWords& words() const { return words_; }
   const FusedKernels& fused() const { return fused_; }
+  const CompressionTable& compression() const { return compression_; }
 
  private:
   struct OfLayer {
@@ -85,6 +87,7 @@ class PassTables {
   };
   const TrainingPlan& plan_;
   TrainingWords words_;
+  CompressionTable compression_;
   FusedKernels fused_;
   std::vector<OfLayer> tables_;
 };

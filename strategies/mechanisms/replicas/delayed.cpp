@@ -51,10 +51,12 @@ class RankDelayed : public RankUpdates {
   Ops update(int step) {
     const int set = gradient_set(step);
     const std::vector<GradientExchange::Exchanged>& exchanged = in_flight_[set];
-    if (parts_.step.plan.bucket_copy)
-      co_yield parts_.gradients.copies().copy_out(exchanged);
-    else if (!exchanged.empty())
+    if (parts_.step.plan.bucket_copy || parts_.step.plan.compression) {
+      use_streams_of(set);
+      co_yield parts_.gradients.give_back(exchanged);
+    } else if (!exchanged.empty()) {
       parts_.step.waits.add(exchanged.back().end);  // a stream ends in order
+    }
     co_yield parts_.parameters.run_optimizer(set);
   }
 };

@@ -179,6 +179,7 @@ class ParameterServers : public Mechanism {
   int servers() const override { return choice_.count; }
   bool goes_on_without_some() const override { return choice_.consistency == Consistency::asynchronous; }
   std::vector<int> server_nodes() const override { return choice_.nodes; }
+  std::string refuses_compression() const override { return "gradients are pushed to servers whole"; }
   bool survives_server() const override { return choice_.replication.used(); }
 
   void lay_out(TrainingPlan& plan, const TrainingStates& states) const override {
