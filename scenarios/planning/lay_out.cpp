@@ -10,7 +10,7 @@
 #include "scenarios/planning/offload.hpp"
 #include "scenarios/planning/step_counts.hpp"
 #include "strategies/collectives/library_model.hpp"
-#include "strategies/step/compression_table.hpp"
+#include "strategies/plan/gradient_shape.hpp"
 
 namespace trainyard {
 namespace {
@@ -118,8 +118,8 @@ void choose_lanes(Plan& plan, const Scenario& s, const ClusterSpec& cluster,
   gradients.settings = plan.all_reduce.settings;
   gradients[Operation::all_reduce] = plan.all_reduce.algorithm;
   if (s.plan.compression) {
-    gradients[Operation::all_gather] = &default_collective(Operation::all_gather);
-    if (s.plan.compression->sums_sparse())
+    for (const Operation o : {Operation::all_gather, Operation::all_to_all}) gradients[o] = &default_collective(o);
+    if (s.plan.compression->by_messages())
       gradients[Operation::all_reduce] = &collectives(Operation::all_reduce).find("sparse-ring", {});
   }
   if (training.zero != ZeroStage::none)

@@ -120,12 +120,14 @@ void read_buckets(PlanChoice& choice, Fields& fields, const SoftwareStack& stack
 
 void read_compression(PlanChoice& choice, Fields& fields, const SoftwareStack& stack) {
   const Node* node = fields.child("compression");
-  if (!node) return;
+  if (!node || (node->kind == Node::Kind::scalar && node->scalar == "none")) return;
   choice.compression = read_compressor(*node);
   choice.compression_place = node->place;
   const auto refuse = [node](const std::string& why) { fail(node->place, "plan.data_parallel.compression: " + why); };
   if (const std::string why = choice.mechanism->refuses_compression(); !why.empty())
     refuse(fmt::format("with mechanism {} {}", choice.mechanism_name, why));
+  if (choice.mechanism->servers() > 0 && !choice.compression->pushes())
+    refuse(fmt::format("{}: a server cannot add up what single workers send of it", choice.compression->summary()));
   if (choice.zero != ZeroStage::none)
     refuse("with zero_stage 0 only: stages 1 to 3 reduce and scatter gradients, which are summed whole");
   if (choice.replicas() == 1) refuse("there is one replica only, and no gradients are exchanged");
@@ -133,10 +135,8 @@ void read_compression(PlanChoice& choice, Fields& fields, const SoftwareStack& s
     refuse(fmt::format("the coordinator of software {} exchanges whole gradients", stack.name));
   if (choice.compression->needs_whole_tensors() && !choice.buckets.whole_tensors)
     refuse("it compresses matrices, which bucket_boundaries: bytes cuts; set bucket_boundaries: tensors");
-  if (choice.compression->sums_sparse() && choice.all_reduce.settings.fidelity == Fidelity::modelled)
-    refuse(
-        "a ring of sparse sums is no collective of a library that is modelled; set plan.collectives: messages, or "
-        "exchange: all-gather");
+  if (choice.compression->by_messages() && choice.all_reduce.settings.fidelity == Fidelity::modelled)
+    refuse("its exchange is no collective of a library that is modelled; set plan.collectives: messages");
 }
 
 }  // namespace

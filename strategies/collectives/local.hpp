@@ -24,8 +24,8 @@ struct CollectiveCall {
   Picoseconds launch;        ///< from then to the first message
   Mode mode = Mode::rendezvous;
   PathClass path = PathClass::automatic;
-  /// Of sums of sparse numbers: the share of the data that one rank has, at places of its own, and the share of the bytes
-  /// that they take when they are sent whole (see Local::summed).
+  /// Of sums of sparse numbers: the share of the data that one rank has, at places of its own, and the share of the bytes,
+  /// below 1, that they take when they are sent whole (see Local::summed).
   double density = 1, whole = 1;
 };
 
@@ -113,7 +113,7 @@ class Local {
   Chunk incoming(int peer) const;
   /// The sum of what so many ranks have there: as dense as independent places make it, or whole where that is less.
   Chunk summed(Chunk chunk, int ranks) const {
-    if (call_->density < 1) chunk.bytes = chunk.bytes * std::min(call_->whole, 1 - std::pow(1 - call_->density, ranks));
+    if (call_->whole < 1) chunk.bytes = chunk.bytes * std::min(call_->whole, 1 - std::pow(1 - call_->density, ranks));
     return chunk;
   }
   /// The same place in a copy beside the data, `which` of 1 to 3 (see kScratch).

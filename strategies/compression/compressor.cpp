@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 
 namespace trainyard {
 namespace {
@@ -52,26 +53,45 @@ std::shared_ptr<const Compressor> read_compressor(const Node& node) {
   return compressor;
 }
 
+namespace {
+
+/// What each rank is left with.
+std::vector<std::vector<double>> exchanged(Operation operation, const std::vector<std::vector<double>>& payloads) {
+  std::vector<double> all;
+  std::vector<std::vector<double>> left(payloads.size());
+  if (operation == Operation::all_to_all) {
+    const std::size_t each = payloads.front().size() / payloads.size();
+    for (std::size_t to = 0; to < left.size(); ++to)
+      for (const std::vector<double>& own : payloads)
+        left[to].insert(left[to].end(), own.begin() + static_cast<std::ptrdiff_t>(to * each),
+                        own.begin() + static_cast<std::ptrdiff_t>((to + 1) * each));
+    return left;
+  }
+  for (const std::vector<double>& own : payloads)
+    if (operation == Operation::all_gather || all.empty())
+      all.insert(all.end(), own.begin(), own.end());
+    else
+      std::transform(all.begin(), all.end(), own.begin(), all.begin(), std::plus<>());
+  left.assign(payloads.size(), all);
+  return left;
+}
+
+}  // namespace
+
 std::vector<double> compressed_sum(const Compressor& compressor, const GradientShape& shape,
                                    std::span<const std::unique_ptr<GradientCodec>> of_ranks,
                                    std::span<const std::vector<double>> gradients) {
-  const std::vector<CompressionRound> rounds = compressor.compress(shape).rounds;
-  std::vector<double> left;
-  for (int round = 0; round < static_cast<int>(rounds.size()); ++round) {
-    std::vector<double> all;
-    for (std::size_t rank = 0; rank < of_ranks.size(); ++rank) {
-      const std::vector<double> own = of_ranks[rank]->encode(round, round == 0 ? gradients[rank] : left);
-      if (rounds[static_cast<std::size_t>(round)].operation == Operation::all_gather)
-        all.insert(all.end(), own.begin(), own.end());
-      else if (rank == 0)
-        all = own;
-      else
-        std::transform(all.begin(), all.end(), own.begin(), all.begin(), std::plus<>());
-    }
-    left = std::move(all);
+  std::vector<std::vector<double>> left(gradients.begin(), gradients.end());
+  int number = 0;
+  for (const CompressionRound& round : compressor.compress(shape).rounds) {
+    std::vector<std::vector<double>> payloads;
+    for (std::size_t rank = 0; rank < of_ranks.size(); ++rank)
+      payloads.push_back(of_ranks[rank]->encode(number, left[rank]));
+    left = exchanged(round.operation, payloads);
+    ++number;
   }
   std::vector<double> sum;
-  for (const auto& codec : of_ranks) sum = codec->decode(left);
+  for (std::size_t rank = 0; rank < of_ranks.size(); ++rank) sum = of_ranks[rank]->decode(left[rank]);
   return sum;
 }
 

@@ -1,5 +1,5 @@
 #pragma once
-#include <algorithm>
+#include <cmath>
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -33,11 +33,14 @@ struct GradientShape {
 struct CompressionRound {
   std::vector<KernelCall> kernels;
   Operation operation = Operation::all_gather;
-  Bytes bytes;  ///< as its collective counts them: those of all ranks' payloads in an all-gather
+  Bytes bytes;  ///< as its collective counts them: those of all payloads that a rank gets, or gives to all
   /// Of an all-reduce: share of `bytes` that one rank has, at places of its own; sums are denser, until they are sent whole,
   /// which takes `whole` of the bytes.
   double density = 1, whole = 1;
   bool counted = false;  ///< the gradients decide how many bytes there are: `bytes` are those that are expected
+
+  /// Share of the elements that a sum over so many ranks has.
+  double sum_density(int of_ranks) const { return 1 - std::pow(1 - density, of_ranks); }
 };
 
 /// What is done to one bucket: rounds in their order, then the kernels that give the sum of all ranks' gradients.
@@ -51,7 +54,8 @@ class GradientCodec {
  public:
   virtual ~GradientCodec() = default;
   /// What the rank puts into the exchange of that round. `from`: its gradients; of later rounds what the exchange before has
-  /// left, which is the sum of an all-reduce, or all ranks' payloads in turn. Payloads of an all-gather are 32-bit words.
+  /// left, which is the sum of an all-reduce, or all ranks' payloads in turn. Payloads are 32-bit words, of an all-to-all
+  /// those for all ranks in turn; sums are of numbers.
   virtual std::vector<double> encode(int round, std::span<const double> from) = 0;
   /// The sum of all ranks' gradients, from what the last exchange has left.
   virtual std::vector<double> decode(std::span<const double> left) = 0;
@@ -73,17 +77,14 @@ class Compressor {
   /// Why it cannot compress the gradients of a network (all of them in one shape), or "".
   virtual std::string refuses(const GradientShape&) const { return ""; }
   virtual bool needs_whole_tensors() const { return false; }
-  /// Sums of its payloads go hop by hop, each as dense as it is: all-reduce algorithms know nothing of that but one.
-  virtual bool sums_sparse() const { return false; }
-  /// Is what one rank sends in its only round a gradient that a server can decode?
+  /// Its exchange is none that a model of a library knows on the replicas' lane: message by message alone.
+  virtual bool by_messages() const { return false; }
+  /// Can what one rank sends be decoded alone, and added to that of others by a server?
   virtual bool pushes() const { return true; }
-  /// Steps of each stage of a warm-up; the stage that comes after all of them lasts.
+  /// Stages of a warm-up, of so many steps each, before the one that lasts; and which one a step is in.
   virtual int warm_up_stages() const { return 0; }
   virtual int warm_up_steps() const { return 0; }
-
-  int warm_up_stage(int step) const {
-    return warm_up_steps() > 0 ? std::min(warm_up_stages(), step / warm_up_steps()) : warm_up_stages();
-  }
+  virtual int warm_up_stage(int /*step*/) const { return 0; }
 };
 
 /// A compressor as the registry knows it.
@@ -102,7 +103,7 @@ struct RegisterCompressor {
   }
 };
 
-/// Reads `compression: NAME` or `{name: NAME, …}` of plan.data_parallel. Throws UserError with the place.
+/// Reads `compression: NAME` or `{name: NAME, …}` of plan.data_parallel (not `none`). Throws UserError with the place.
 std::shared_ptr<const Compressor> read_compressor(const Node&);
 
 /// The sum of all ranks' gradients as a compressed exchange gives it, without any machine: codecs are those of the ranks.

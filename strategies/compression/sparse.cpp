@@ -79,7 +79,7 @@ std::vector<KernelCall> selection_kernels(const Selection& selection, const Grad
 }
 
 Precision sent_precision(const GradientShape& shape) {
-  if (shape.element.value >= 4) return Precision::fp32;
+  if (shape.element.value >= 4) return shape.element.value >= 8 ? Precision::fp64 : Precision::fp32;
   return shape.precision == Precision::fp16 ? Precision::fp16 : Precision::bf16;
 }
 
@@ -88,10 +88,9 @@ double sparse_element(const GradientShape& shape) { return element_size(sent_pre
 std::vector<double> sparse_payload(std::span<const double> values, std::span<const std::uint32_t> places,
                                    std::size_t count, Precision precision) {
   WordWriter writer;
-  const int bits = static_cast<int>(8 * element_size(precision).value);
   for (std::size_t i = 0; i < count; ++i) {
     const bool there = i < places.size();
-    writer.bits(there ? bits_of(precision, values[i]) : 0, bits);
+    writer.number(precision, there ? values[i] : 0);
     writer.bits(there ? places[i] : 0, 32);
   }
   return std::move(writer).words();
@@ -100,12 +99,11 @@ std::vector<double> sparse_payload(std::span<const double> values, std::span<con
 std::vector<double> sum_of_payloads(std::span<const double> payloads, const GradientShape& shape, std::size_t count) {
   std::vector<double> sum(static_cast<std::size_t>(shape.elements()), 0.0);
   const Precision precision = sent_precision(shape);
-  const int bits = static_cast<int>(8 * element_size(precision).value);
   const std::size_t each = payloads.size() / static_cast<std::size_t>(shape.ranks);
   for (int rank = 0; rank < shape.ranks; ++rank) {
     WordReader reader(payloads.subspan(each * static_cast<std::size_t>(rank), each));
     for (std::size_t i = 0; i < count; ++i) {
-      const double value = number_of_bits(precision, reader.bits(bits));
+      const double value = reader.number(precision);
       sum[reader.bits(32)] += value;
     }
   }

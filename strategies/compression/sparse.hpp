@@ -27,7 +27,7 @@ std::vector<std::uint32_t> selected(std::span<const double> values, const Select
 /// Kernels that do so to numbers of `bytes` each, and write what is sent.
 std::vector<KernelCall> selection_kernels(const Selection&, const GradientShape&, double bytes);
 
-/// In which numbers travel: that of gradients, at most fp32.
+/// In which numbers travel: that of gradients.
 Precision sent_precision(const GradientShape&);
 /// Bytes of a number and its place, 32 bits.
 double sparse_element(const GradientShape&);

@@ -60,8 +60,10 @@ class TopK : public Compressor {
          selection_kernels(choice_.selection, shape, choice_.feedback ? kResidualBytes : shape.element.value))
       round.kernels.push_back(std::move(kernel));
     if (choice_.feedback) round.kernels.push_back(moves("clear what is sent", count * kResidualBytes));
+    // A ring leaves one sum, of the places of all ranks.
+    const double left = choice_.ring ? shape.elements() * round.sum_density(shape.ranks) / shape.ranks : count;
+    all.decode.push_back(scatter_add(shape, left, sparse_element(shape)));
     all.rounds.push_back(std::move(round));
-    all.decode.push_back(scatter_add(shape, choice_.ring ? count / shape.ranks : count, sparse_element(shape)));
     return all;
   }
   std::unique_ptr<GradientCodec> codec(const GradientShape& shape, int rank, std::uint64_t seed) const override {
@@ -75,7 +77,8 @@ class TopK : public Compressor {
   Bytes state(const GradientShape& shape) const override {
     return Bytes{choice_.feedback ? shape.elements() * kResidualBytes : 0};
   }
-  bool sums_sparse() const override { return choice_.ring; }
+  bool by_messages() const override { return choice_.ring; }
+  bool pushes() const override { return !choice_.ring; }
 
  private:
   TopKChoice choice_;

@@ -49,6 +49,14 @@ void WordWriter::bits(std::uint32_t value, int count) {
 
 void WordWriter::number(float value) { bits(std::bit_cast<std::uint32_t>(value), 32); }
 
+void WordWriter::number(Precision precision, double value) {
+  if (precision != Precision::fp64)
+    return bits(bits_of(precision, value), static_cast<int>(8 * element_size(precision).value));
+  const auto all = std::bit_cast<std::uint64_t>(value);
+  bits(static_cast<std::uint32_t>(all), 32);
+  bits(static_cast<std::uint32_t>(all >> 32U), 32);
+}
+
 std::vector<double> WordWriter::words() && {
   if (count_ > 0) words_.push_back(static_cast<double>(open_ & 0xffffffffU));
   return std::move(words_);
@@ -68,8 +76,15 @@ std::uint32_t WordReader::bits(int count) {
 
 float WordReader::number() { return std::bit_cast<float>(bits(32)); }
 
+double WordReader::number(Precision precision) {
+  if (precision != Precision::fp64)
+    return number_of_bits(precision, bits(static_cast<int>(8 * element_size(precision).value)));
+  const std::uint64_t low = bits(32), high = bits(32);
+  return std::bit_cast<double>(high << 32U | low);
+}
+
 double rounded_to(Precision precision, double value) {
-  if (value == 0 || !std::isfinite(value)) return value;
+  if (value == 0 || !std::isfinite(value) || precision == Precision::fp64) return value;
   if (precision == Precision::fp32) return static_cast<double>(static_cast<float>(value));
   const Format format = format_of(precision);
   const int exponent = std::max(std::ilogb(value), 1 - format.bias());  // below: subnormal

@@ -13,7 +13,8 @@ class WordWriter {
   /// The lowest `count` bits, up to 32.
   void bits(std::uint32_t value, int count);
   void number(float value);
-  std::vector<double> words() &&;  ///< the last one is padded with zeros
+  void number(Precision, double value);  ///< one that the precision holds
+  std::vector<double> words() &&;        ///< the last one is padded with zeros
 
  private:
   std::vector<double> words_;
@@ -26,6 +27,7 @@ class WordReader {
   explicit WordReader(std::span<const double> words) : words_(words) {}
   std::uint32_t bits(int count);
   float number();
+  double number(Precision);
 
  private:
   std::span<const double> words_;
@@ -41,10 +43,10 @@ constexpr double words_for(double bits) {
   return whole < words ? whole + 1 : whole;
 }
 
-/// The nearest number (ties to even) that fp32, fp16, bf16 or fp8 (E4M3: Micikevicius et al. 2022) holds; beyond their
+/// The nearest number (ties to even) that fp64, fp32, fp16, bf16 or fp8 (E4M3: Micikevicius et al. 2022) holds; beyond their
 /// range the largest one, of fp16 and bf16 infinity.
 double rounded_to(Precision, double);
-/// Of such a number, and back. The number must be one that the precision holds.
+/// Of such a number of 32 bits or fewer, and back. The number must be one that the precision holds.
 std::uint32_t bits_of(Precision, double);
 double number_of_bits(Precision, std::uint32_t);
 

@@ -1,6 +1,7 @@
 #include "strategies/step/compressed_exchange.hpp"
 
 #include <algorithm>
+#include <limits>
 
 namespace trainyard {
 namespace {
@@ -33,6 +34,11 @@ Ops CompressedExchange::exchange(const Exchanged& of, int round) {
                              step_.words.buckets[of.bucket],
                              step_.buffer({TrainingBuffer::Kind::gradients, of.place}),
                              step_.out.after(TrainingStreams::compute)};
+  if (what.operation == Operation::all_to_all) call.input = step_.buffer({TrainingBuffer::Kind::parameters, of.place});
+  // Where values run message by message, they say how many bytes there are.
+  const bool known = !what.counted && what.whole == 1;
+  if (step_.plan.values && !known && step_.plan.lane(of.lane).groups.front().settings.fidelity == Fidelity::messages)
+    call.bytes = Bytes{std::numeric_limits<double>::quiet_NaN()};
   call.density = what.density;
   call.whole = what.whole;
   co_yield collectives_.run(call);

@@ -2,8 +2,7 @@
 #include <vector>
 
 #include "sim/names.hpp"
-#include "strategies/compression/compressor.hpp"
-#include "strategies/plan/training_plan.hpp"
+#include "strategies/plan/gradient_shape.hpp"
 
 namespace trainyard {
 
@@ -16,18 +15,6 @@ struct CompressedBucket {
   std::vector<Round> rounds;
   std::vector<Op> decode;
 };
-
-/// Of a bucket of a stage, among the ranks that sum it.
-GradientShape gradient_shape(const TrainingPlan&, const GradientBucket&);
-
-/// What a rank puts into exchanges in a step, of a plan whose warm-up is over; of all of its buckets.
-struct CompressedBytes {
-  Bytes dense, sent;
-};
-CompressedBytes compressed_bytes(const TrainingPlan&, int pipeline_stage);
-
-/// Books what a rank keeps from step to step, and payloads: each stays until its bucket is decoded. Lanes must be made.
-void add_compression_memory(TrainingPlan&);
 
 /// The compressed buckets of all stages of a plan, made once for all ranks. Empty without compression.
 class CompressionTable {

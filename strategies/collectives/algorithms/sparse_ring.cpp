@@ -18,8 +18,8 @@ Ops sparse_ring_all_reduce(Local me, Bytes) {
   }
 }
 
-TRAINYARD_COLLECTIVE("sparse-ring", Operation::all_reduce, ring_peers, sparse_ring_all_reduce, .for_teaching = true,
-                     .role = all_alike);
+TRAINYARD_COLLECTIVE("sparse-ring", Operation::all_reduce, ring_peers, sparse_ring_all_reduce, .steady = true,
+                     .for_teaching = true, .role = all_alike);
 
 }  // namespace
 }  // namespace trainyard
