@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <numeric>
 
+#include "scenarios/reading/measured_family.hpp"
 #include "scenarios/studies/failure_study.hpp"
 #include "scenarios/studies/sweep_journal.hpp"
 #include "sim/json_text.hpp"
