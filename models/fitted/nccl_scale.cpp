@@ -40,6 +40,12 @@ double mesh_rate(const Gpu::ChipLinks& links, int gpus) {
   return links.rate.value * std::min(gpus - 1, links.count);  // a ring over each link to another GPU
 }
 
+/// Rings get more of NVLink 1 and 2 than of the later ones: nccl-tests on a DGX-1 with V100 has 129 and 135 of 150 GB/s
+/// (scenarios/measured/tables/nccl_sweeps.csv), where the fit of the A100 has 0.75 of 300.
+constexpr double kNvlink2 = 132.0 / 150 / 0.75;
+
+bool before_nvlink_3(const std::string& architecture) { return generation(architecture) < generation("ampere"); }
+
 template <class Change>
 void change_protocols(NcclModel& model, Change change) {
   for (auto& [operation, curves] : model.curves)
@@ -98,7 +104,8 @@ NcclModel nccl_scaled(const NcclModel& model, const Gpu& gpu) {
   };
   if (gpu.kind == ChipKind::tpu) throw UserError(fmt::format("gpu {}: a TPU has no NCCL", gpu.name));
   if (gpu.nvlink.value > 0) {
-    const double factor = gpu.nvlink / model.link;
+    const double factor = gpu.nvlink / model.link *
+                          (before_nvlink_3(gpu.architecture) && !before_nvlink_3(model.architecture) ? kNvlink2 : 1);
     change_protocols(scaled, [&](NcclCurve& curve) { scale_rates(curve, factor); });
     scaled.in_switch.nvls.rate = scaled.in_switch.nvls.rate * factor;
     says(fmt::format("NVLink {:.4g}", gpu.nvlink.value * 1e-9));
@@ -126,12 +133,17 @@ NcclModel nccl_scaled(const NcclModel& model, const Gpu& gpu) {
   return scaled;
 }
 
+BytesPerSecond nccl_link(const Gpu& gpu) {
+  if (gpu.nvlink.value > 0) return gpu.nvlink;
+  return gpu.chip_links.count > 0 ? gpu.chip_links.rate * gpu.chip_links.count : gpu.pcie;
+}
+
 NcclModel nccl_model_for(const Gpu& gpu, const Catalog& catalog, const std::string& network) {
   const auto named = [](const std::string& name) { return Node::of_text(name, Place::of("NCCL's model")); };
   NcclModel model, nearest;
   for (const std::string& name : catalog.names("nccl")) {
     NcclModel fit = read_nccl_model(catalog.resolve("nccl", named(name)));
-    if (fit.gpu == gpu.name && fit.link == (gpu.nvlink.value > 0 ? gpu.nvlink : gpu.pcie))
+    if (fit.gpu == gpu.name && fit.link == nccl_link(gpu))
       model = std::move(fit);
     else if (nearest.curves.empty() || nearer(fit, nearest, gpu))
       nearest = std::move(fit);
@@ -140,10 +152,12 @@ NcclModel nccl_model_for(const Gpu& gpu, const Catalog& catalog, const std::stri
   if (model.curves.empty()) {
     model = nccl_scaled(nearest, gpu);
   } else {
-    model.link_kind = gpu.nvlink.value > 0 ? LinkKind::nvlink : LinkKind::pcie;
+    model.link_kind = gpu.nvlink.value > 0       ? LinkKind::nvlink
+                      : gpu.chip_links.count > 0 ? LinkKind::ici
+                                                 : LinkKind::pcie;
     if (!nearest.curves.empty()) borrow_operations(model, nearest, gpu);
   }
-  model.between = read_nccl_between_nodes(catalog.resolve("nccl-network", named(network)));
+  model.between = read_nccl_network(catalog.resolve("nccl-network", named(network)));
   return model;
 }
 

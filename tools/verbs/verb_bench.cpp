@@ -118,7 +118,7 @@ Node choice_node(const Flags& flags) {
   return node;
 }
 
-BenchOptions options_of(const Flags& flags, const TopoMachine& machine, std::string& scaled) {
+BenchOptions options_of(const Flags& flags, const TopoMachine& machine, BenchTable& table) {
   BenchOptions o;
   o.operation = parse_operation(flags.operation);
   const int all = machine.cluster.gpus();
@@ -135,7 +135,8 @@ BenchOptions options_of(const Flags& flags, const TopoMachine& machine, std::str
   o.algorithm = choice.algorithm ? choice.algorithm->name : "auto";
   o.settings = choice.settings;
   o.settings.reduction = parse_reduction(flags.reduction);
-  scaled = choice.scaled;
+  table.scaled = choice.scaled;
+  table.judged = choice.judged;
   o.software = machine.software;
   o.element = type_size(flags.type);
   o.first = test_size("-b", flags.first);
@@ -195,9 +196,11 @@ int bench(const std::vector<std::string>& words) {
   if (!arguments.parse(words)) return kGood;
   if (flags.algorithm.empty() && flags.fidelity.empty()) flags.fidelity = "modelled";
   const TopoMachine machine = on.read("bench");
-  std::string scaled;
-  const BenchOptions o = options_of(flags, machine, scaled);
-  BenchTable table{machine.name, o, flags.type, scaled, {}};
+  BenchTable table;
+  const BenchOptions o = options_of(flags, machine, table);
+  table.machine = machine.name;
+  table.options = o;
+  table.type = flags.type;
   std::map<double, Seconds> measured;
   if (!flags.compare.empty()) measured = measured_times(flags.compare, o, machine.cluster.nodes);
   std::vector<double> sizes;
