@@ -32,7 +32,10 @@ int generation(const std::string& architecture) {
 
 /// Latencies of a step of a ring in NCCL's own cost model, PCIe over NVLink: 1.0/0.47, 2.5/1.9, 5.7/3.4 us of LL, LL128 and
 /// Simple (NVIDIA/nccl src/graph/tuning.cc at 01afd20a, hwLat).
-constexpr double kPcieStepLl = 1.0 / 0.47, kPcieStepSimple = 5.7 / 3.4;
+constexpr double kPcieStepLl = 1.0 / 0.47;
+/// By PCIe a step of Simple takes so much longer than one of LL, by the same figures: the start-up of NVLink's Simple has
+/// that of its many channels in it, which PCIe does not need.
+constexpr Seconds kPcieSimpleOverLl{(5.7 - 1.0) * 1e-6};
 /// LL sends 4 bytes of flag with 4 of data; LL128 is for NVLink alone (the same file: enabled on NVLink only).
 constexpr double kLlShare = 0.5;
 
@@ -63,15 +66,20 @@ Seconds longer_steps(Seconds startup, Seconds of_two, double factor) {
 }
 
 /// Through PCIe and the host: Simple at the link's share that NCCL gets of NVLink; below it LL in the place of both others,
-/// at its own rate while the link carries that.
-void put_on_pcie(NcclCurve& curve, const NcclCurve& of_two, double factor) {
-  curve.simple = {longer_steps(curve.simple.startup, of_two.simple.startup, kPcieStepSimple),
-                  curve.simple.rate * factor};
+/// at its own rate while the link carries that. `steps` of the ring, one after another.
+void put_on_pcie(NcclCurve& curve, const NcclCurve& of_two, double factor, int steps) {
+  curve.simple.rate = curve.simple.rate * factor;
   const BytesPerSecond most = curve.simple.rate * kLlShare;
   curve.ll = {longer_steps(curve.ll.startup, of_two.ll.startup, kPcieStepLl), std::min(curve.ll.rate, most)};
   curve.ll128 = {longer_steps(curve.ll128.startup, of_two.ll128.startup, kPcieStepLl),
                  std::min(curve.ll128.rate, most)};
+  curve.simple.startup = curve.ll.startup + kPcieSimpleOverLl * steps;
   curve.ll128_until = Bytes{0};
+}
+
+int steps_of(NcclOperation operation, int gpus) {
+  if (operation == NcclOperation::alltoall) return 1;
+  return (operation == NcclOperation::all_reduce ? 2 : 1) * (gpus - 1);
 }
 
 /// Is `a` nearer to the GPU's generation than `b`? First whose fit has more operations: a log has often one. Of two
@@ -127,7 +135,7 @@ NcclModel nccl_scaled(const NcclModel& model, const Gpu& gpu) {
   scaled.link_kind = LinkKind::pcie;
   for (auto& [operation, curves] : scaled.curves) {
     const NcclCurve of_two = curves.front();
-    for (NcclCurve& curve : curves) put_on_pcie(curve, of_two, gpu.pcie / model.link);
+    for (NcclCurve& curve : curves) put_on_pcie(curve, of_two, gpu.pcie / model.link, steps_of(operation, curve.gpus));
   }
   says(fmt::format("PCIe {:.4g}", gpu.pcie.value * 1e-9));
   return scaled;

@@ -5,6 +5,7 @@
 
 #include "models/fitted/nccl_cost.hpp"
 #include "scenarios/collectives/collective_run.hpp"
+#include "scenarios/collectives/modelled_times.hpp"
 #include "scenarios/reading/read_cluster.hpp"
 #include "scenarios/reading/read_collective.hpp"
 #include "strategies/collectives/library_model.hpp"
@@ -67,6 +68,55 @@ TEST_CASE("a mesh of eight chips is used by several rings", "[collectives][nccl]
       nccl_bus_bandwidth(NcclOperation::all_reduce, size, 8, Seconds{seconds(cluster, Operation::all_reduce, size)})
           .value;
   CHECK(bus == Approx(316e9).epsilon(0.05));  // nccl-tests of several sources: 315 to 319 GB/s
+}
+
+TEST_CASE("a modelled collective alone takes what its ways allow, simulated or not", "[collectives][nccl]") {
+  for (const char* text : {"{nodes: 2, node: dgx-h100, fabric: nonblocking}", "{nodes: 1, node: dgx-1v}",
+                           "{nodes: 3, node: l40s-8x, fabric: nonblocking}",
+                           "{nodes: 4, node: dgx-a100, fabric: {type: folded-clos, switch_latency: 130 ns, levels: "
+                           "[{down: 2, oversubscription: 4}, {down: 32}]}}"})
+    for (const Operation operation :
+         {Operation::all_reduce, Operation::all_gather, Operation::send_recv, Operation::gather, Operation::barrier}) {
+      CAPTURE(text, name_of(operation));
+      const ClusterSpec cluster = cluster_of(text);
+      const Node said = parse_document("{fidelity: modelled}", "how.yaml");
+      const CollectiveChoice choice =
+          read_collective(&said, "how", operation, cluster, cluster.gpus(), CollectiveUse::alone);
+      const ModelledTimes times(cluster, {}, operation, choice.settings, cluster.gpus());
+      for (const double size : {0.0, 1e5, 3e8})
+        CHECK(times.time(Bytes{size}).value == Approx(seconds(cluster, operation, Bytes{size})).epsilon(1e-9));
+    }
+}
+
+TEST_CASE("modelled is within bounds of flows of the same schedule, on random machines", "[collectives][metamorphic]") {
+  std::mt19937 random(11);
+  const auto one_of = [&random](std::initializer_list<int> values) {
+    return *(values.begin() + static_cast<std::ptrdiff_t>(random() % values.size()));
+  };
+  for (int i = 0; i < 12; ++i) {
+    const std::string text = fmt::format(
+        "{{nodes: {}, node: {{base: dgx-a100, hca: {{count: 8, rate: {} Gbit/s}}}}, fabric: {{type: folded-clos, "
+        "switch_latency: 130 ns, levels: [{{down: {}, oversubscription: {}}}, {{down: 32}}]}}}}",
+        one_of({2, 4}), one_of({50, 100, 200}), one_of({1, 2}), one_of({1, 2, 4, 8}));
+    const Operation operation = i % 3 == 0   ? Operation::all_reduce
+                                : i % 3 == 1 ? Operation::all_gather
+                                             : Operation::reduce_scatter;
+    CAPTURE(text, name_of(operation));
+    const ClusterSpec cluster = cluster_of(text);
+    const Bytes size{1e9};
+    CollectiveRunOptions o;
+    o.ranks = cluster.gpus();
+    o.operation = operation;
+    o.algorithm = "ring";
+    o.options.size = size;
+    o.options.settings.fidelity = Fidelity::flows;
+    o.options.settings.channels = 8;
+    o.options.settings.per_node = 8;
+    const double factor = seconds(cluster, operation, size) / run_collective(cluster, o).time;
+    // Rings get 0.81 of a network. Two nodes' trees put the buffer on the wire once, a ring 1.875 times.
+    CHECK(factor >= (operation == Operation::all_reduce ? 0.5 : 0.97));
+    CHECK(factor <= 1.35);
+  }
 }
 
 TEST_CASE("send and receive between nodes go over the adapter of one GPU", "[collectives][nccl]") {

@@ -61,12 +61,14 @@ FittedNetwork fitted_network(const std::string& name, const MeasuredSystems& tab
   fitted.entry = nccl_network_text(
       network, fmt::format("NCCL over {}, by `trainyard fit nccl --networks`: fit it again rather than edit.", name),
       fmt::format(
-          "fit: `trainyard fit nccl --networks`, {} rows of {} systems of {} sources in "
-          "scenarios/measured/tables/nccl_sweeps.csv; hardly told by them: {}",
-          fitted.rows, network.systems, sources.size(),
+          "fit: `trainyard fit nccl --networks`, nccl_sweeps.csv of {} source{}, {} rows of {} system{}; hardly "
+          "told by them: {}",
+          sources.size(), sources.size() == 1 ? "" : "s", fitted.rows, network.systems, network.systems == 1 ? "" : "s",
           fitted.fit.unidentified.empty() ? "nothing" : fmt::format("{}", fmt::join(fitted.fit.unidentified, ", "))),
-      sources.size() > 1 ? fmt::format("each of the {} sources left out of the fit in turn", sources.size())
-                         : std::string("none: one source only"));
+      sources.size() > 1
+          ? fmt::format("errors of NCCL between nodes: each of the {} sources left out of the fit in turn",
+                        sources.size())
+          : std::string("errors of NCCL between nodes: none, one source only"));
   return fitted;
 }
 

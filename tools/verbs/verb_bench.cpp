@@ -143,22 +143,29 @@ BenchOptions options_of(const Flags& flags, const TopoMachine& machine, BenchTab
   o.last = std::max(o.first, test_size("-e", flags.last));
   o.factor = parse_number(flags.factor);
   o.check = !flags.no_check;
+  const bool pairs = o.operation == Operation::all_to_all || o.operation == Operation::all_to_all_v;
+  if (o.settings.fidelity == Fidelity::modelled && o.groups.empty() && !pairs)
+    o.modelled = std::make_shared<ModelledTimes>(machine.cluster, o.software, o.operation, o.settings, o.ranks);
   return o;
 }
 
 std::vector<BenchRow> run_rows(const ClusterSpec& cluster, const BenchOptions& o, const std::vector<double>& sizes,
                                const std::map<double, Seconds>& measured) {
+  std::vector<BenchRow> result;
+  const auto known = [&](double size) {
+    const auto at = measured.find(size);
+    return at == measured.end() ? std::nullopt : std::optional<Seconds>(at->second);
+  };
+  if (o.modelled) {
+    for (const double size : sizes) result.push_back(bench_row(cluster, o, size, known(size)));
+    return result;
+  }
   ProgressLine progress;
   std::size_t ended = 0;
   const auto rows = in_children(
       sizes.size(), processors(),
-      [&](std::size_t i) {
-        const auto known = measured.find(sizes[i]);
-        return to_text(bench_row(cluster, o, sizes[i],
-                                 known == measured.end() ? std::nullopt : std::optional<Seconds>(known->second)));
-      },
+      [&](std::size_t i) { return to_text(bench_row(cluster, o, sizes[i], known(sizes[i]))); },
       [&](std::size_t, const std::string&) { progress.show(fmt::format("{} of {} sizes", ++ended, sizes.size())); });
-  std::vector<BenchRow> result;
   for (const std::string& row : rows) result.push_back(bench_row_from_text(row));
   return result;
 }
