@@ -120,6 +120,27 @@ void read_buckets(PlanChoice& choice, Fields& fields, const SoftwareStack& stack
       fields.choice("bucket_boundaries", {"tensors", "bytes"}, stack.whole_tensors ? "tensors" : "bytes") == "tensors";
 }
 
+void read_compression(PlanChoice& choice, Fields& fields, const SoftwareStack& stack) {
+  const Node* node = fields.child("compression");
+  if (!node || (node->kind == Node::Kind::scalar && node->scalar == "none")) return;
+  choice.compression = read_compressor(*node);
+  choice.compression_place = node->place;
+  const auto refuse = [node](const std::string& why) { fail(node->place, "plan.data_parallel.compression: " + why); };
+  if (const std::string why = choice.mechanism->refuses_compression(); !why.empty())
+    refuse(fmt::format("with mechanism {} {}", choice.mechanism_name, why));
+  if (choice.mechanism->servers() > 0 && !choice.compression->pushes())
+    refuse(fmt::format("{}: a server cannot add up what single workers send of it", choice.compression->summary()));
+  if (choice.zero != ZeroStage::none)
+    refuse("with zero_stage 0 only: stages 1 to 3 reduce and scatter gradients, which are summed whole");
+  if (choice.replicas() == 1) refuse("there is one replica only, and no gradients are exchanged");
+  if (stack.host_buckets || stack.cycle_time.value > 0)
+    refuse(fmt::format("the coordinator of software {} exchanges whole gradients", stack.name));
+  if (choice.compression->needs_whole_tensors() && !choice.buckets.whole_tensors)
+    refuse("it compresses matrices, which bucket_boundaries: bytes cuts; set bucket_boundaries: tensors");
+  if (choice.compression->by_messages() && choice.all_reduce.settings.fidelity == Fidelity::modelled)
+    refuse("its exchange is no collective of a library that is modelled; set plan.collectives: messages");
+}
+
 }  // namespace
 
 void read_data_parallel(PlanChoice& choice, Fields& plan, Fields& fields, const ClusterSpec& cluster,
@@ -139,6 +160,7 @@ void read_data_parallel(PlanChoice& choice, Fields& plan, Fields& fields, const 
   read_all_reduce(choice, fields, cluster, library);
   choice.library = library ? library->model : choice.all_reduce.settings.model;
   read_buckets(choice, fields, stack);
+  read_compression(choice, fields, stack);
 }
 
 }  // namespace trainyard

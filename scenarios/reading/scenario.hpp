@@ -65,7 +65,7 @@ struct Scenario {
 /// `--set` overrides, in order.
 using Overrides = std::vector<std::pair<std::string, std::string>>;
 
-/// Reads the file, applies the overrides, resolves names in the catalog, checks everything. Throws UserError
+/// Reads the file (or the row of a family of measured runs, FILE@ROW), applies the overrides, resolves names in the catalog, checks everything. Throws UserError
 /// ("file:line:column: …").
 Scenario read_scenario(const std::filesystem::path&, const Overrides& = {});
 /// The same of a file that was read before, for many points; `name` is what the scenario is called.

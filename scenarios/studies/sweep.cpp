@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <numeric>
 
+#include "scenarios/reading/measured_family.hpp"
 #include "scenarios/studies/failure_study.hpp"
 #include "scenarios/studies/sweep_journal.hpp"
 #include "sim/json_text.hpp"
@@ -86,7 +87,7 @@ class PointReader {
  public:
   explicit PointReader(const Sweep& sweep)
       : sweep_(sweep),
-        document_(read_document(sweep.scenario)),
+        document_(read_scenario_document(sweep.scenario)),
         name_(sweep.scenario.stem().string()),
         stamp_(program_stamp()) {}
 

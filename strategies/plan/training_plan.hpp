@@ -66,6 +66,7 @@ struct StagePlan {
   Bytes drive;               ///< offload: on the drives of its node
 };
 
+class Compressor;
 class UpdatePolicy;
 
 /// Where ranks get their samples from, where that is simulated.
@@ -120,6 +121,9 @@ struct TrainingPlan : StepOptions {
 
   bool fuses_kernels = false;                   ///< kernels in a row may be one operation where nobody looks at each
   std::shared_ptr<const UpdatePolicy> updates;  ///< null: gradients are all-reduced in every step
+  std::shared_ptr<const Compressor>
+      compression;     ///< of the gradients that replicas sum; null: they are exchanged whole
+  int first_step = 0;  ///< of the training: the number of the first step that is laid out (a warm-up may be over)
   bool through_center = false;  ///< replicas exchange nothing with each other: a center has the parameters
   InputFeed input;
   bool marks_steps = false;  ///< the end of each step is an operation of its own (see TrainingWords::step_over)

@@ -37,9 +37,10 @@ double partial_elements(const StepContext& step) {
 }  // namespace
 
 GradientExchange::GradientExchange(StepContext& step, LaneCollectives& collectives, HostOffload& offload)
-    : step_(step), collectives_(collectives), offload_(offload), copies_(step) {}
+    : step_(step), collectives_(collectives), offload_(offload), copies_(step), compressed_(step, collectives) {}
 
-void GradientExchange::begin_step(bool summed, int set) {
+void GradientExchange::begin_step(int step, bool summed, int set) {
+  step_number_ = step;
   summed_ = summed;
   set_ = static_cast<std::size_t>(set);
   last_use_.resize(std::max(last_use_.size(), (set_ + 1) * step_.buckets()));
@@ -84,6 +85,13 @@ Ops GradientExchange::exchange(std::size_t index, bool accumulates) {
     const Bytes bytes = bucket.elements * step_.plan.gradient_element;
     const NameId name = step_.words.buckets[index];
     ends = collectives_.receives(lane);
+    if (compressed_.used()) {
+      Exchanged of{index, {}, place, lane, step_number_};
+      co_yield compressed_.begin(of);
+      of.end = last_use_[place] = step_.out.after(ends);
+      exchanged_.push_back(of);
+      co_return;
+    }
     if (step_.plan.lane(lane).used()) {
       const Operation operation = step_.shards() ? Operation::reduce_scatter : Operation::all_reduce;
       co_yield collectives_.run({lane, operation, bytes, name, buffer, start});
@@ -106,7 +114,7 @@ Ops GradientExchange::exchange(std::size_t index, bool accumulates) {
     co_return;
   }
   last_use_[place] = step_.out.after(ends);
-  exchanged_.push_back({index, last_use_[place]});
+  exchanged_.push_back({index, last_use_[place], place, lane, step_number_});
 }
 
 /// The rank's share is added to that of earlier micro-batches.
@@ -157,6 +165,11 @@ Ops GradientExchange::exchange_rest() {
     if (!step_.plan.overlap_gradients || step_.stage.buckets[b].late) co_yield exchange(b, false);
 }
 
+Ops GradientExchange::give_back(const std::vector<Exchanged>& exchanged) {
+  if (compressed_.used()) co_yield compressed_.finish(exchanged);
+  if (step_.plan.bucket_copy) co_yield copies_.copy_out(exchanged);
+}
+
 Ops GradientExchange::finish() {
   while (step_.waits.any()) co_yield step_.take_waits();
   if (step_.peers.lane(Lane::tied).group) {
@@ -170,9 +183,9 @@ Ops GradientExchange::finish() {
   for (const bool experts : {false, true})
     for (const Lane lane : {gradient_lane(experts), copies_lane(experts)})
       if (step_.plan.lane(lane).used() && !exchanged_.empty()) step_.waits.add(collectives_.end_of(lane));
-  if (step_.plan.bucket_copy) {
-    step_.waits.clear();  // each copy waits for its own bucket
-    co_yield copies_.copy_out(exchanged_);
+  if (step_.plan.bucket_copy || compressed_.used()) {
+    step_.waits.clear();  // each bucket waits for itself
+    co_yield give_back(exchanged_);
   }
   const double partial = partial_elements(step_);
   if (partial == 0) co_return;

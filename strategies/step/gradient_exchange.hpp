@@ -1,5 +1,6 @@
 #pragma once
 #include "strategies/step/bucket_copies.hpp"
+#include "strategies/step/compressed_exchange.hpp"
 #include "strategies/step/host_offload.hpp"
 #include "strategies/step/lane_collectives.hpp"
 
@@ -15,7 +16,7 @@ class GradientExchange {
 
   /// `summed`: replicas sum the gradients of this step; else each keeps its own. `set`: which of the sets of buckets
   /// takes them (see UpdatePolicy::gradient_sets).
-  void begin_step(bool summed, int set);
+  void begin_step(int step, bool summed, int set);
   /// Do buckets leave during this backward pass, the last of the step or not?
   bool leave_during_backward(bool last_micro_batch) const;
   /// Are gradients exchanged after each micro-batch, into what earlier ones have left?
@@ -32,7 +33,8 @@ class GradientExchange {
   Ops exchange_rest();
   /// The same, then all of this step's gradients are ready for the optimizer: those too that ranks of one replica sum.
   Ops finish();
-  BucketCopies& copies() { return copies_; }
+  /// What has been exchanged is given back to the gradients: decoded, copied out of buckets. The next kernel waits.
+  Ops give_back(const std::vector<Exchanged>&);
   /// In the order of their exchange.
   const std::vector<Exchanged>& exchanged() const { return exchanged_; }
 
@@ -41,6 +43,8 @@ class GradientExchange {
   LaneCollectives& collectives_;
   HostOffload& offload_;
   BucketCopies copies_;
+  CompressedExchange compressed_;
+  int step_number_ = 0;
   bool summed_ = true;
   std::size_t set_ = 0;
   std::vector<Dep> last_use_;  // by set and bucket: the exchange that was the last to use its buffer

@@ -329,7 +329,10 @@ TrainingWords::TrainingWords(const TrainingPlan& plan, Names& names) {
   };
   const bool shared_out = plan.zero != ZeroStage::none;
   const std::string exchange = update_policy_of(plan).exchange();
-  group(Lane::gradients, !exchange.empty() ? exchange : shared_out ? "reduce-scatter of gradients" : "all-reduce");
+  group(Lane::gradients, !exchange.empty()  ? exchange
+                         : plan.compression ? "compressed gradients"
+                         : shared_out       ? "reduce-scatter of gradients"
+                                            : "all-reduce");
   group(Lane::expert_gradients, "gradients of experts");
   group(Lane::parameters, "all-gather of parameters");
   group(Lane::expert_parameters, "all-gather of parameters");
@@ -381,7 +384,11 @@ TrainingWords::TrainingWords(const TrainingPlan& plan, Names& names) {
 }
 
 PassTables::PassTables(const TrainingPlan& plan, Names& names)
-    : plan_(plan), names_(names), words_(plan, names), tables_(plan.network->layers.size()) {}
+    : plan_(plan),
+      names_(names),
+      words_(plan, names),
+      compression_(plan, names),
+      tables_(plan.network->layers.size()) {}
 
 const PassTable& PassTables::make(Pass pass, int layer, bool first, bool fine) const {
   const auto number = static_cast<std::size_t>(layer);

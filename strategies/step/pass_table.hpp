@@ -6,6 +6,7 @@
 
 #include "sim/names.hpp"
 #include "strategies/plan/training_plan.hpp"
+#include "strategies/step/compression_table.hpp"
 
 namespace trainyard {
 
@@ -81,6 +82,7 @@ class PassTables {
   }
   const TrainingWords& words() const { return words_; }
   const FusedKernels& fused() const { return fused_; }  ///< of the tables that have been made
+  const CompressionTable& compression() const { return compression_; }
 
  private:
   struct OfLayer {
@@ -89,6 +91,7 @@ class PassTables {
   const TrainingPlan& plan_;
   Names& names_;
   TrainingWords words_;
+  CompressionTable compression_;
   mutable FusedKernels fused_;
   mutable std::vector<OfLayer> tables_;
 

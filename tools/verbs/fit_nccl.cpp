@@ -7,6 +7,7 @@
 #include <set>
 
 #include "models/fitted/nccl_fit.hpp"
+#include "scenarios/studies/measured_collectives.hpp"
 #include "sim/json_text.hpp"
 #include "sim/process/output.hpp"
 #include "tools/reports/nccl_plot.hpp"
@@ -50,11 +51,29 @@ std::string entry_name(const NcclLog& log, const Gpu& gpu) {
   return name;
 }
 
+/// The rows of one system of a table of sweeps, which stands beside the table of systems.
+NcclLog log_of_system(const NcclFitRequest& asked) {
+  const std::filesystem::path sweeps = asked.files.front();
+  const MeasuredSystems tables = measured_systems(sweeps.parent_path() / "nccl_systems.csv", sweeps);
+  std::vector<std::string> names;
+  for (const MeasuredSystem& system : tables.systems) {
+    names.push_back(system.name);
+    if (system.name != asked.system) continue;
+    NcclLog log{sweeps.filename().string(), "", system.version, fmt::format("{}: {}", system.name, system.source), {}};
+    for (const CollectiveRow& row : system.rows)
+      log.rows.push_back({row.operation, system.gpus, system.nodes(), row.size, row.measured});
+    if (system.cluster && asked.gpu.empty()) log.gpu = system.cluster->node.gpu.name;
+    return log;
+  }
+  throw UserError(fmt::format("trainyard fit nccl: unknown system \"{}\"{}", asked.system, hint(asked.system, names)));
+}
+
 std::vector<NcclLog> read_all(const NcclFitRequest& asked) {
   if (asked.files.empty())
     throw UserError("trainyard fit nccl: which file? Give nccl.csv or a log of nccl-tests (trainyard fit --help)");
   if (asked.gpus < 0 || asked.gpus == 1)
     throw UserError(fmt::format("trainyard fit nccl: --gpus {}: expected 2 or more", asked.gpus));
+  if (!asked.system.empty()) return {log_of_system(asked)};
   std::vector<NcclLog> logs;
   for (const std::string& file : asked.files)
     for (NcclLog& log : read_nccl_logs(file, {asked.gpus, asked.operation})) logs.push_back(std::move(log));

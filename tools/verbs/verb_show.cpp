@@ -191,7 +191,7 @@ Sources read_entry(const std::string& kind, const Node& entry, const Catalog& ca
   if (kind == "switch") return read_network_switch(entry).sources;
   if (kind == "stack") return read_stack(entry).sources;
   if (kind == "nccl") return read_nccl_model(entry).sources;
-  if (kind == "nccl-network") return read_nccl_between_nodes(entry).sources;
+  if (kind == "nccl-network") return read_nccl_network(entry).sources;
   if (kind == "fabric") {
     ClusterSpec spec;
     read_fabric(spec, entry, catalog);
