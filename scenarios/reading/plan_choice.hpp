@@ -60,8 +60,9 @@ Detail detail_of(const PlanChoice&);
 /// exchange}`), `expert_parallel` (or `{size, imbalance, capacity}`), `pipeline_parallel`, `pipeline: {schedule, chunks,
 /// layers, ends_count_as_layers, overlap, scatter_gather}` (layers: even, balanced, or a list), `recompute`, `mesh_order`,
 /// `collectives`, `steps`, and `data_parallel`: a number of ranks, or a map of `size`, `zero_stage`, `zero_group`,
-/// `prefetch`, `reshard`, `overlap`, `overlap_parameters`, `bucket`, `first_bucket`, `bucket_boundaries`, `offload`,
-/// `all_reduce`, `compression`, `mechanism`, and the keys of the mechanism. The mesh has as many data ranks as the cluster has GPUs for,
+/// `prefetch`, `reshard`, `gradient_sync` (each or last: after each micro-batch or the last one), `overlap`,
+/// `overlap_parameters`, `bucket`, `first_bucket`, `bucket_boundaries`, `offload`, `all_reduce`, `compression`,
+/// `mechanism`, and the keys of the mechanism. The mesh has as many data ranks as the cluster has GPUs for,
 /// where the plan does not say. Throws UserError with the place and the rule.
 PlanChoice read_plan(const Node& section, Fields& plan, const ClusterSpec&, const SoftwareStack&);
 

@@ -21,6 +21,7 @@ void read_zero(PlanChoice& choice, Fields& fields, const SoftwareStack& stack) {
   choice.prefetch = fields.integer_within<int>("prefetch", 0, 1 << 10, 1);
   choice.reshard = fields.boolean("reshard", true);
   choice.overlap_parameters = fields.boolean("overlap_parameters", stack.parallel.overlap_parameters);
+  choice.sync_last = fields.choice("gradient_sync", {"each", "last"}, "each") == "last";
   const auto only = [&](const char* key, bool fits, const char* where) {
     if (fields.has(key) && !fits)
       fail(fields.place_of(key), fmt::format("plan.data_parallel.{}: at zero_stage {} only", key, where));
@@ -28,6 +29,7 @@ void read_zero(PlanChoice& choice, Fields& fields, const SoftwareStack& stack) {
   only("zero_group", stage > 0, "1 to 3");
   only("prefetch", stage == 3, "3");
   only("reshard", stage == 3, "3");
+  only("gradient_sync", stage == 3, "3");
   only("overlap_parameters", stage == 1 || stage == 2, "1 and 2");
   for (const char* key : {"overlap", "bucket", "first_bucket", "bucket_boundaries"})
     if (stage == 3 && fields.has(key))
@@ -38,8 +40,8 @@ void read_zero(PlanChoice& choice, Fields& fields, const SoftwareStack& stack) {
   if (stage == 2 && choice.mesh.pipeline > 1)
     fail(fields.place_of("zero_stage"),
          "plan.data_parallel.zero_stage: 2 with a pipeline; its gradients are needed whole until the last micro-batch: "
-         "1, or 3, which shares out a layer's gradients after each micro-batch (with reshard: false its parameters are "
-         "gathered once a step)");
+         "1, or 3, which shares out a layer's gradients after each micro-batch, or the last (with reshard: false its "
+         "parameters are gathered, with gradient_sync: last gradients exchanged once a step)");
 }
 
 /// Data ranks: said, or all that the GPUs are enough for.

@@ -9,13 +9,11 @@
 #include "strategies/step/pass_table.hpp"
 
 namespace trainyard {
-namespace {
 
-void book_critical_path(const StepRun& run, Result& r) {
-  const std::vector<PathStep> path = named_path(run);
+void book_critical_path(const StepRun& run, const std::map<std::string, double>& path, Result& r) {
   if (path.empty()) return;
   double sum = 0;
-  for (const auto& [resource, seconds] : by_resource(path)) {  // of all steps
+  for (const auto& [resource, seconds] : path) {  // of all steps
     r.critical_path[resource] += seconds / run.steps();
     sum += seconds / run.steps();
   }
@@ -25,6 +23,8 @@ void book_critical_path(const StepRun& run, Result& r) {
   r.bottleneck = resource;
   r.bottleneck_share = seconds / r.step_time;
 }
+
+namespace {
 
 void book_rates(const Scenario& s, Result& r) {
   const double samples = static_cast<double>(s.global_batch_size);
@@ -273,7 +273,7 @@ Result result_of(const StepRun& run) {
   book_compression(run, r);
   book_memory(s, run, r);
   book_actors(run, r);
-  book_critical_path(run, r);
+  book_critical_path(run, by_resource(named_path(run)), r);
   if (run.machine.input) book_input(run, r);
   for (const Link& link : run.machine.top().links()) r.bytes_by_link_kind.try_emplace(link.kind, 0);
   for (const auto& [kind, bytes] : run.traffic_of_steps().by_link_kind())

@@ -85,8 +85,10 @@ struct StepOptions {
   ZeroStage zero = ZeroStage::none;
   /// Replicas that share things out among themselves; 0: all. Fewer: each such group has all (hybrid sharding).
   int zero_group = 0;
-  int prefetch = 1;                ///< stage 3: layers whose parameters are gathered ahead
-  bool reshard = true;             ///< stage 3: parameters are dropped after the forward pass, and gathered again
+  int prefetch = 1;     ///< stage 3: layers whose parameters are gathered ahead
+  bool reshard = true;  ///< stage 3: parameters are dropped after the forward pass, and gathered again
+  /// Stage 3: a layer's gradients stay whole until its last micro-batch, and are exchanged then; else after each.
+  bool sync_last = false;
   bool overlap_gradients = true;   ///< exchanged while the backward pass goes on
   bool overlap_parameters = true;  ///< stages 1 and 2: gathered while the next step's forward pass goes on
   bool overlap_pipeline = false;   ///< messages between stages: nobody waits for their sending

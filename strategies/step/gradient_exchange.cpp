@@ -133,22 +133,24 @@ void GradientExchange::wait_for_buffers(int layer) {
     if (const Dep& use = last_use_[bucket]; use.count > 0) step_.waits.add(use);
 }
 
-Ops GradientExchange::exchange_layer(int layer, bool first) {
+Ops GradientExchange::exchange_layer(int layer, bool first, bool last) {
   const std::vector<std::size_t>& buckets = step_.buckets_of(layer);
   double elements = 0;
   for (const std::size_t bucket : buckets) elements += step_.stage.buckets[bucket].elements;
   if (elements == 0) co_return;
+  const double bytes = elements * step_.plan.gradient_element.value;
+  const NameId name = step_.words.buckets.front();
+  if (step_.plan.sync_last && first) co_yield step_.change_memory(bytes, MemoryClass::gradients, name);
+  if (step_.plan.sync_last && !last) co_return;
   // Gradients of two layers at most are there whole: FSDP waits for the exchange before the last one (PyTorch,
   // _fsdp_param_group.py, post_backward: reduce_scatter_state).
   for (const Dep& before : reduced_) step_.waits.add(before);
   while (step_.waits.any()) co_yield step_.take_waits();
   reduced_.clear();
-  const double bytes = elements * step_.plan.gradient_element.value;
-  const NameId name = step_.words.buckets.front();
-  co_yield step_.change_memory(bytes, MemoryClass::gradients, name);
+  if (!step_.plan.sync_last) co_yield step_.change_memory(bytes, MemoryClass::gradients, name);
   Stream ends = TrainingStreams::compute;
   for (const std::size_t bucket : buckets) {
-    co_yield exchange(bucket, !first);
+    co_yield exchange(bucket, each_micro_batch() && !first);
     if (!offload_.used() && !exchanges(step_.stage.buckets[bucket].experts)) continue;
     ends = last_use_[bucket].stream;
     reduced_.push_back(last_use_[bucket]);

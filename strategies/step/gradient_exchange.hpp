@@ -20,15 +20,15 @@ class GradientExchange {
   /// Do buckets leave during this backward pass, the last of the step or not?
   bool leave_during_backward(bool last_micro_batch) const;
   /// Are gradients exchanged after each micro-batch, into what earlier ones have left?
-  bool each_micro_batch() const { return step_.plan.zero >= ZeroStage::gradients; }
+  bool each_micro_batch() const { return step_.plan.zero >= ZeroStage::gradients && !step_.plan.sync_last; }
   /// The backward pass has reached that kernel of that layer: buckets whose last gradient is there leave, in their
   /// order. `first`, `last`: of the micro-batches.
   Ops after_kernel(int layer, int kernel, bool first, bool last);
   Ops open_buckets() { return offload_.open_buckets(next_); }
-  /// ZeRO stage 3: the backward pass of a layer waits until its earlier gradients have left their buffers, and after it
-  /// its gradients are reduced and scattered.
+  /// ZeRO stage 3: the backward pass of a layer waits until its earlier gradients have left their buffers, and after it,
+  /// or after the last one only, its gradients are reduced and scattered.
   void wait_for_buffers(int layer);
-  Ops exchange_layer(int layer, bool first);
+  Ops exchange_layer(int layer, bool first, bool last);
   /// What the backward pass has left to be exchanged.
   Ops exchange_rest();
   /// The same, then all of this step's gradients are ready for the optimizer: those too that ranks of one replica sum.

@@ -217,8 +217,8 @@ std::string bottleneck(const Scenario& s, const Result& r, const std::vector<Wha
     return fmt::format("{}not defined: workers do not step together; see what they wait for\n",
                        report_label("bottleneck"));
   if (r.critical_path.empty())
-    return fmt::format("{}not recorded: {} operations are too many to keep for a critical path and what-ifs\n",
-                       report_label("bottleneck"), thousands(static_cast<double>(r.operations)));
+    return fmt::format("{}not recorded: of several steps every operation is kept for it, and these are too many\n",
+                       report_label("bottleneck"));
   const std::vector<std::pair<double, std::string>> shares = r.shares();
   std::string text = fmt::format("{}{} {} of the critical path", report_label("bottleneck"), r.bottleneck,
                                  percent(r.bottleneck_share, 0));

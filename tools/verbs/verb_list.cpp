@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "models/fitted/nccl_model.hpp"
+#include "models/hardware/attention_kernel.hpp"
 #include "models/networks/network_entry.hpp"
 #include "models/reading/shipped_files.hpp"
 #include "models/software/stack.hpp"
@@ -52,6 +53,19 @@ std::vector<ListRow> nccls(const Catalog& catalog) {
     const NcclModel model = read_nccl_model(catalog.resolve("nccl", Node::of_text(name)));
     rows.push_back({list_word(name), list_word(model.gpu), list_word(model.version), list_quantity(model.link),
                     percent(model.median_error), percent(model.p90_error)});
+  }
+  return rows;
+}
+
+std::vector<ListRow> attentions(const Catalog& catalog) {
+  std::vector<ListRow> rows;
+  for (const std::string& name : catalog.names("attention")) {
+    const AttentionKernel kernel = read_attention_kernel(catalog.resolve("attention", Node::of_text(name)));
+    std::vector<std::string> rates;
+    for (const auto& [architecture, rate] : kernel.of_architecture)
+      rates.push_back(fmt::format("{} {:.3g} / {:.3g}", architecture, rate.forward, rate.backward));
+    rows.push_back(
+        {list_word(name), list_word(fmt::format("{}", fmt::join(rates, ", "))), list_word(kernel.description)});
   }
   return rows;
 }
@@ -184,6 +198,10 @@ const std::vector<Listing>& listings() {
           {"forward", "forward_FLOPs", true}},
          networks},
         {"stacks", "software", {{"name", "name"}, {"bucket", "bucket_bytes", true}, {"what", "description"}}, stacks},
+        {"attentions",
+         "attention_kernel of a stack; shares of the peak, forward / backward",
+         {{"name", "name"}, {"of the peak", "rates"}, {"what", "description"}},
+         attentions},
         {"nccls",
          "fitted models of NCCL; errors on held-out rows",
          {{"name", "name"},

@@ -53,7 +53,7 @@ void LayerBuilder::linear(const Linear& l) {
   ParameterTensor& matrix = layer_.parameters[weight];
   matrix.in = l.in;
   matrix.out = l.out;
-  matrix.accumulated = accumulating_;
+  matrix.accumulated = accumulated_.value > 0;
   linear(l, weight, bias);
 }
 
@@ -72,8 +72,8 @@ void LayerBuilder::linear(const Linear& l, int weight, int bias) {
     op.backward_exchanges.push_back({l.regather, Axis::tensor, Exchanged::all_gather, row_bytes(l.in), 0,
                                      static_cast<int>(op.backward.size()), true});
   KernelCall wgrad = gemm(l.name + ".wgrad", l.in, l.out, m, precision_, groups);
-  if (accumulating_)
-    wgrad.work.bytes += (element_size(Precision::fp32) * 2 - element_size(precision_)) * (l.in * l.out * groups);
+  if (accumulated_.value > 0)
+    wgrad.work.bytes += (accumulated_ * 2 - element_size(precision_)) * (l.in * l.out * groups);
   op.backward.push_back(for_weights(std::move(wgrad), {}));
   if (weight >= 0) op.backward.back().gradients_ready = {weight};
   if (bias >= 0) {
