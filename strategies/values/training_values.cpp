@@ -23,6 +23,9 @@ TrainingValues::TrainingValues(const TrainingTask& task, const TrainingPlan& pla
        c <= static_cast<std::uint16_t>(TrainingCall::take_own); ++c)
     on(static_cast<TrainingCall>(c),
        [this, c](Actor rank, const CallArguments& about) { call(static_cast<TrainingCall>(c), rank, about); });
+  if (plan.compression) compressed_ = std::make_unique<numeric::CompressedValues>(plan, task.seed, values);
+  for (const TrainingCall c : {TrainingCall::encode, TrainingCall::decode})
+    on(c, [this, c](Actor rank, const CallArguments& about) { call(c, rank, about); });
   update_policy_of(plan).add_values(*this);
 }
 
@@ -115,6 +118,10 @@ void TrainingValues::call(TrainingCall what, Actor actor, const CallArguments& a
       return held.fill_host_parameters(bucket, in(Buffer::host_parameters));
     case TrainingCall::take_own:
       return held.take_own(bucket, in(Buffer::own_parameters), in(Buffer::host_parameters));
+    case TrainingCall::encode:
+      return compressed_->encode(actor, bucket, about.exchange, in(Buffer::gradients), in(Buffer::parameters));
+    case TrainingCall::decode:
+      return compressed_->decode(actor, bucket, in(Buffer::gradients));
   }
 }
 

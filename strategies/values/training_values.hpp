@@ -3,6 +3,7 @@
 #include <memory>
 #include <vector>
 
+#include "strategies/values/compressed_values.hpp"
 #include "strategies/values/rank_values.hpp"
 
 namespace trainyard {
@@ -50,6 +51,7 @@ class TrainingValues {
   }
   Values& values() { return values_; }
   numeric::RankValues& rank(Actor rank) { return *ranks_.at(static_cast<std::size_t>(rank)); }
+  numeric::CompressedValues* compressed() { return compressed_.get(); }  ///< null: gradients travel whole
   /// An actor beside the ranks that holds a copy of rank 0's parameters, and what is learned from now on.
   numeric::RankParameters& add_learner(Actor);
   void set_learner(Actor actor) { learner_ = actor; }
@@ -63,6 +65,7 @@ class TrainingValues {
   std::vector<std::unique_ptr<numeric::RankValues>> ranks_;
   std::map<Actor, std::unique_ptr<numeric::RankParameters>> beside_;
   Actor learner_ = 0;
+  std::unique_ptr<numeric::CompressedValues> compressed_;  // null: gradients are exchanged whole
 
   void place_layers();
 };
