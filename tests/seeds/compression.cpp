@@ -78,14 +78,14 @@ class Sends : public Observer {
   const Names& names_;
 };
 
-struct Exchanged {
+struct SentAndSummed {
   Numbers bytes_of_step, hops;
   double scattered = 0, seconds = 0;
   std::vector<Numbers> sums;      ///< by step: on rank 0
   std::vector<Numbers> payloads;  ///< by step: what rank 0 has encoded first
 };
 
-Exchanged exchange(const Exchanging& e) {
+SentAndSummed exchange(const Exchanging& e) {
   const json out = json::parse(in_child([&e] {
     const TrainingPlan plan = e.plan();
     ClusterSpec star = star_cluster(e.ranks, e.link);
@@ -163,7 +163,7 @@ std::vector<Numbers> rows_of(const Node& inputs, const char* key) {
   return rows;
 }
 
-std::string words(const Numbers& numbers) { return fmt::format("{}", fmt::join(numbers, " ")); }
+std::string numbers_text(const Numbers& numbers) { return fmt::format("{}", fmt::join(numbers, " ")); }
 
 SeedFigures topk_01(const Node& inputs) {
   const std::vector<Numbers> gradients = rows_of(inputs, "gradients");
@@ -171,7 +171,7 @@ SeedFigures topk_01(const Node& inputs) {
   Exchanging e{fmt::format("{{name: top-k, density: {}}}", number_of(inputs, "k") / n), {vector_of(n)}};
   e.steps = static_cast<int>(gradients.size());
   e.gradients = of_rank_0(gradients);
-  const Exchanged got = exchange(e);
+  const SentAndSummed got = exchange(e);
   SeedFigures figures;
   Numbers residual(gradients.front().size(), 0.0);
   for (std::size_t step = 0; step < gradients.size(); ++step) {
@@ -181,7 +181,7 @@ SeedFigures topk_01(const Node& inputs) {
       if (got.sums[step][i] != 0) sent += fmt::format("{}{}: {}", sent.empty() ? "" : ", ", i, got.sums[step][i]);
     }
     figures[fmt::format("sent step {}", step + 1)] = sent;
-    figures[fmt::format("residual_after step {}", step + 1)] = words(residual);
+    figures[fmt::format("residual_after step {}", step + 1)] = numbers_text(residual);
   }
   return figures;
 }
@@ -193,7 +193,7 @@ SeedFigures topk_02(const Node& inputs) {
     Exchanging e{fmt::format("{{name: top-k, density: {}, exchange: ring}}", density), {vector_of(elements)}};
     e.ranks = std::max(2, static_cast<int>(ranks));
     e.all_reduce = "sparse-ring";
-    const Exchanged got = exchange(e);
+    const SentAndSummed got = exchange(e);
     // What one rank has is in the first message; what all have is added up by the last kernel, since a sum that is
     // denser than places are worth is sent whole.
     const double one = got.hops.front() * e.ranks / elements / (value + place);
@@ -236,7 +236,7 @@ SeedFigures q1_01(const Node& inputs) {
   Exchanging e{"1-bit", {}};
   e.tensors.assign(copies, matrix_of(static_cast<double>(rows), static_cast<double>(columns)));
   e.gradients = of_rank_0({gradients});
-  const Exchanged got = exchange(e);
+  const SentAndSummed got = exchange(e);
   const Numbers& sent = got.sums.front();
   Numbers scales;
   std::vector<std::string> sent_rows, error_rows;
@@ -247,10 +247,10 @@ SeedFigures q1_01(const Node& inputs) {
       own.push_back(sent[c * rows + r]);
       error.push_back(matrix[r][c] - own.back());
     }
-    sent_rows.push_back(words(own));
-    error_rows.push_back(words(error));
+    sent_rows.push_back(numbers_text(own));
+    error_rows.push_back(numbers_text(error));
   }
-  return {{"u", words(scales)},
+  return {{"u", numbers_text(scales)},
           {"sent", fmt::format("{}", fmt::join(sent_rows, " | "))},
           {"error", fmt::format("{}", fmt::join(error_rows, " | "))},
           {"bits", got.bytes_of_step.front() * 8 / copies}};

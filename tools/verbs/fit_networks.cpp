@@ -15,7 +15,7 @@
 namespace trainyard {
 namespace {
 
-using Json = nlohmann::ordered_json;
+using OrderedJson = nlohmann::ordered_json;
 
 MeasuredSystems tables_of(const NcclFitRequest& asked) {
   if (asked.files.empty()) return measured_systems();
@@ -82,7 +82,7 @@ int fit_nccl_networks(const NcclFitRequest& asked) {
   const bool quiet = asked.out == "-" || asked.json == "-";
   std::string text;
   for (const std::string& row : tables.impossible) text += fmt::format("left out {}\n", row);
-  Json out = Json::array();
+  OrderedJson out = OrderedJson::array();
   for (const std::string& name : names) {
     const FittedNetwork fitted = fitted_network(name, tables, Catalog());
     const NcclNetwork& network = fitted.fit.network;
@@ -101,7 +101,7 @@ int fit_nccl_networks(const NcclFitRequest& asked) {
         {{"network", name}, {"rows", fitted.rows}, {"unidentified", fitted.fit.unidentified}, {"entry", fitted.entry}});
   }
   if (!quiet) write_atomically("-", text);
-  if (!asked.json.empty()) write_atomically(asked.json, json_text(Json{{"networks", out}}, 2) + "\n");
+  if (!asked.json.empty()) write_atomically(asked.json, json_text(OrderedJson{{"networks", out}}, 2) + "\n");
   return kGood;
 }
 
