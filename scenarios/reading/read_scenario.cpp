@@ -145,6 +145,7 @@ Scenario read(Node document, const std::string& name, const Overrides& overrides
   const Node* input = root.child("input");
   if (const Node* run = root.child("measured")) s.measured_run = read_measured_run(*run);
   const Node* faults = root.child("faults");
+  const Node* learn = root.child("learn");
   root.finish();
 
   s.cluster = read_cluster(cluster, catalog);
@@ -181,6 +182,7 @@ Scenario read(Node document, const std::string& name, const Overrides& overrides
   if (faults) read_faults(s, *faults, catalog);
   if (plan.has("measured_step")) take_measured(s, *plan.child("measured_step"), catalog);
   plan.finish();
+  if (learn) s.learn = read_learn(*learn, s);
   s.sources = sources_of(s);
   return s;
 }

@@ -11,6 +11,7 @@
 #include "scenarios/reading/plan_choice.hpp"
 #include "scenarios/reading/read_failures.hpp"
 #include "scenarios/reading/read_input.hpp"
+#include "scenarios/reading/read_learn.hpp"
 #include "scenarios/reading/read_network.hpp"
 #include "scenarios/reading/slow_parts.hpp"
 #include "scenarios/reading/training_length.hpp"
@@ -54,6 +55,7 @@ struct Scenario {
   SlowParts slow;            ///< where `faults` says them
   FailureChoice failures;    ///< where the scenario says it
   PrescribedStep prescribed_step;
+  LearnChoice learn;  ///< where the scenario says it
   Sources sources;  ///< of every figure that is used
   Node document;    ///< as read, with overrides
 
