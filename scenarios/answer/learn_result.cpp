@@ -18,7 +18,8 @@ constexpr std::pair<const char*, double LearnPoint::*> kPoint[] = {{"time_s", &L
                                                                    {"training_loss", &LearnPoint::training_loss},
                                                                    {"loss", &LearnPoint::loss},
                                                                    {"accuracy", &LearnPoint::accuracy},
-                                                                   {"noise_scale_samples", &LearnPoint::noise_scale}};
+                                                                   {"noise_scale_samples", &LearnPoint::noise_scale},
+                                                                   {"replicas_apart", &LearnPoint::apart}};
 
 Json number(double value) { return std::isfinite(value) ? Json(value) : Json(nullptr); }
 double number(const Json& j) { return j.is_null() ? std::numeric_limits<double>::quiet_NaN() : j.get<double>(); }

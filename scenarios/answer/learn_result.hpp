@@ -15,13 +15,15 @@ struct LearnPoint {
   double training_loss = 0;       ///< mean over the samples since the look before
   double loss = 0, accuracy = 0;  ///< on samples kept apart
   double noise_scale = 0;         ///< samples
+  double apart = 0;               ///< how far replicas are from their mean, root mean square; 0: they are the same
 };
 
 /// One of the first things that happened to gradients.
 struct LearnedUpdate {
   double time = 0;
   bool gradient = false;  ///< computed; else weights have changed
-  int actor = 0, worker = 0;
+  int actor = 0;
+  int worker = -1;  ///< of weights that one worker has changed; −1: all
   std::string actor_name;
   double version = 0;
   int staleness = 0;

@@ -132,10 +132,20 @@ class Learning {
   }
 
   void keep(const LearningEvent& event) {
-    if (std::ssize(result_.first) >= options_.first_events) return;
+    if (std::ssize(result_.first) >= options_.first_events || same_as_before(event)) return;
     result_.first.push_back({training_.values().now().value, event.what == LearningEvent::What::gradient, event.actor,
                              event.worker, "", static_cast<double>(event.version), static_cast<int>(event.staleness),
                              event.loss});
+  }
+
+  /// The other keys of one update.
+  bool same_as_before(const LearningEvent& event) const {
+    const auto same = [&event](const LearnedUpdate& u) {
+      return !u.gradient && u.actor == event.actor && u.worker == event.worker &&
+             u.version == static_cast<double>(event.version) && u.staleness == static_cast<int>(event.staleness);
+    };
+    return event.what == LearningEvent::What::update && event.worker >= 0 &&
+           std::any_of(result_.first.begin(), result_.first.end(), same);
   }
 
   void diverged() {
@@ -156,6 +166,7 @@ class Learning {
     p.training_loss = training_.take_loss();
     p.loss = score.loss;
     p.accuracy = score.accuracy;
+    p.apart = training_.apart();
     p.noise_scale = options_.noise ? noise(weights) : kNaN;
     looks_without_ = result_.points.empty() || p.loss < result_.best().loss ? 0 : looks_without_ + 1;
     result_.points.push_back(p);
@@ -205,16 +216,16 @@ LearnResult learn_by_formula(const Scenario& s) {
   const Result step = simulate(s);
   const double batch = static_cast<double>(s.global_batch_size);
   LearnResult r;
-  r.task = fmt::format("steps to the target by a formula, {} (1 + {} / B)", task.least_steps, task.noise_scale);
+  r.task = fmt::format("steps to the target by a formula, {} (1 + {} / B)", task.formula.least, task.formula.noise);
   r.mechanism = s.plan.mechanism->summary("all-reduce");
   r.ranks = s.ranks();
   LearnPoint p;
-  p.steps = task.least_steps * (1 + task.noise_scale / batch);
+  p.steps = task.formula.steps(batch);
   p.time = p.steps * step.step_time;
   p.samples = p.steps * batch;
   p.bytes = kNaN;
   p.training_loss = p.loss = p.accuracy = kNaN;
-  p.noise_scale = task.noise_scale;
+  p.noise_scale = task.formula.noise;
   r.points = {p};
   r.reached = p;
   r.ended = "target";

@@ -207,7 +207,7 @@ std::vector<FieldRow> learn_rows() {
   rows.push_back({"variants[].runs[].reached", "object", "the look at which the target was reached", "if it was"});
   rows.push_back({"variants[].runs[].points", "list",
                   "looks at what was learned: time_s, steps, samples, bytes, "
-                  "training_loss, loss, accuracy, noise_scale_samples",
+                  "training_loss, loss, accuracy, noise_scale_samples, replicas_apart",
                   ""});
   return rows;
 }

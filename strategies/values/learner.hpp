@@ -31,7 +31,7 @@ struct LearningEvent {
   };
   What what = What::gradient;
   Actor actor = 0;
-  Actor worker = 0;             ///< of `update` at a server that takes one gradient: whose
+  Actor worker = -1;            ///< of `update` by one worker's gradient or weights alone: whose; −1: by all
   std::uint64_t version = 0;    ///< updates in the weights: that the gradient was taken at, or after the update
   std::uint32_t staleness = 0;  ///< of `update`: by how many updates the gradient came late
   double loss = 0;              ///< of `gradient`: mean over its samples; NaN where it is computed with others'

@@ -86,10 +86,18 @@ Replica& TrainingValues::add_learner(Actor actor) {
 }
 
 Eigen::VectorXd TrainingValues::learned() const {
-  if (shared_ || plan_.through_center) return replica(learner_).all_parameters();
+  if (!each_its_own()) return replica(learner_).all_parameters();
   Eigen::VectorXd sum = replica(0).all_parameters();
   for (Actor rank = 1; rank < plan_.ranks(); ++rank) sum += replica(rank).all_parameters();
   return sum / plan_.ranks();
+}
+
+double TrainingValues::apart() const {
+  if (!each_its_own()) return 0;
+  const Eigen::VectorXd mean = learned();
+  double squares = 0;
+  for (Actor rank = 0; rank < plan_.ranks(); ++rank) squares += (replica(rank).all_parameters() - mean).squaredNorm();
+  return std::sqrt(squares / plan_.ranks());
 }
 
 void TrainingValues::put(Actor rank, TrainingBuffer place, Eigen::VectorXd values) {

@@ -47,6 +47,8 @@ class TrainingValues {
   Actor learner() const { return learner_; }
   /// What was learned: that actor's parameters, or the mean of all replicas' where each has its own.
   Eigen::VectorXd learned() const;
+  /// How far the replicas are from it: the root of the mean square over ranks. 0 where all take the same updates.
+  double apart() const;
   /// Of the global batch of one step, as the ranks of tensor coordinate `tensor` have it; infinite where a part is
   /// missing.
   double loss(int step = 0, int tensor = 0) const;
@@ -110,6 +112,7 @@ class TrainingValues {
   Watch watch_;
   double applied_ = 0, loss_ = 0, losses_ = 0, last_loss_ = std::numeric_limits<double>::quiet_NaN();
 
+  bool each_its_own() const { return !shared_ && !plan_.through_center; }
   void begin();
   void place_layers();
   void tell(const LearningEvent&);

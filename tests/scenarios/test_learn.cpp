@@ -174,6 +174,26 @@ TEST_CASE("replicas that meet rarely send less and learn less", "[learn]") {
   CHECK(with(64).mean_loss() > with(1).mean_loss());
 }
 
+TEST_CASE("replicas that talk to neighbours come together as their graph's spectral gap says", "[learn]") {
+  const auto together = [](const std::string& graph) {
+    Learned l;
+    l.ranks = 16;
+    l.optimizer = "sgd";
+    l.data_parallel = "gossip: " + graph;
+    l.learn =
+        "task: quadratic, start: [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16], learning_rate: 0, steps: 12, "
+        "evaluate_every: 1";
+    const LearnResult r = l.run();
+    CHECK(r.last().loss == Approx(8.5 * 8.5 / 2));  // the mean stays
+    return r.points[11].apart / r.points[10].apart;
+  };
+  const double ring = together("ring"), torus = together("torus"), exponential = together("exponential");
+  CHECK(exponential < torus);
+  CHECK(torus < ring);
+  // The slowest mode of a ring of n with weights 1/3: (1 + 2 cos(2 pi / n)) / 3 of it is left in each round.
+  CHECK(ring == Approx((1 + 2 * std::cos(2 * 3.14159265358979 / 16)) / 3).epsilon(0.01));
+}
+
 TEST_CASE("a large batch without warm-up and scaling learns less of as many samples", "[learn]") {
   Learned small, large;
   small.learn =

@@ -66,8 +66,8 @@ std::string curve(const LearnResult& r) {
   for (std::size_t i = 0; i < r.points.size(); ++i) {
     if (i % every != 0 && i + 1 != r.points.size()) continue;
     const LearnPoint& p = r.points[i];
-    table.rows.push_back({time_text(p.time), count_text(p.steps), count_text(p.samples), volume_text(p.bytes), digits(p.training_loss),
-                          digits(p.loss), share_text(p.accuracy), count_text(p.noise_scale)});
+    table.rows.push_back({time_text(p.time), count_text(p.steps), count_text(p.samples), volume_text(p.bytes),
+                          digits(p.training_loss), digits(p.loss), share_text(p.accuracy), count_text(p.noise_scale)});
   }
   return table.text("  ");
 }
@@ -81,7 +81,7 @@ std::string ended_words(const LearnResult& r) {
 }
 
 std::string target_lines(const Scenario& s, const LearnVariant& v, int seeds) {
-  if (!s.learn.has_target() && s.learn.task.least_steps == 0) return "";
+  if (!s.learn.has_target() && !s.learn.task.formula.given()) return "";
   const std::string target = s.learn.has_target() ? target_words(s.learn) : "the formula's";
   if (v.reached() == 0) return fmt::format("target     {}: not within {} steps\n", target, s.learn.steps);
   const std::string of = v.reached() < static_cast<std::size_t>(seeds)
@@ -105,6 +105,8 @@ std::string learn_report(const Scenario& s, const LearnVariant& v, int seeds) {
   if (r.parameters > 0) text += "\n" + curve(r) + "\n" + ended_words(r);
   if (r.worst_staleness > 0)
     text += fmt::format("staleness  {:.3g} updates on average, {} at most\n", r.mean_staleness, r.worst_staleness);
+  if (r.last().apart > 0)
+    text += fmt::format("replicas   {:.3g} from their mean at the end, root mean square\n", r.last().apart);
   if (seeds > 1)
     text +=
         fmt::format("{} seeds    loss {}, accuracy {}{}\n", seeds, with_interval(v.at_end(&LearnPoint::loss), digits),
@@ -120,7 +122,7 @@ std::string learn_comparison(const Scenario& s, const LearnStudy& study) {
     return std::string();
   }());
   TextTable table{{"", "a step", "loss", "accuracy", "samples", "bytes"}, {false, true, true, true, true, true}};
-  const bool formula = s.learn.task.least_steps > 0;
+  const bool formula = s.learn.task.formula.given();
   if (study.has_target || formula) {
     for (const char* head : {"time to target", "steps", "samples", "GPU-hours", "reached"}) {
       table.head.emplace_back(head);
@@ -152,7 +154,8 @@ std::string learn_comparison(const Scenario& s, const LearnStudy& study) {
     if (table.head.size() > row.size()) {
       row.push_back(
           with_interval(v.to_target([](const LearnResult&, const LearnPoint& p) { return p.time; }), time_text));
-      row.push_back(with_interval(v.to_target([](const LearnResult&, const LearnPoint& p) { return p.steps; }), count_text));
+      row.push_back(
+          with_interval(v.to_target([](const LearnResult&, const LearnPoint& p) { return p.steps; }), count_text));
       row.push_back(
           with_interval(v.to_target([](const LearnResult&, const LearnPoint& p) { return p.samples; }), count_text));
       row.push_back(

@@ -76,7 +76,7 @@ int learn_verb(const std::vector<std::string>& words) {
   }
   const LearnVariant& first = shown(study);
   const Scenario scenario = read_scenario(flags.file, first.overrides);
-  if (!flags.required.empty() && !study.has_target && scenario.learn.task.least_steps == 0)
+  if (!flags.required.empty() && !study.has_target && !scenario.learn.task.formula.given())
     throw UserError("--require target: the scenario's `learn` has no target");
   if (flags.json != "-" && flags.svg != "-")
     fmt::print("{}",

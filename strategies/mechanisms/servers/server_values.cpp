@@ -144,7 +144,7 @@ void ServerValues::learn(ServerCall call, const ServerPush& push, const Eigen::V
   all[all.size() - 1] += 1;
   if (!learned_) return;
   learned_->take_parameters(push.key, weights);
-  applied(alone ? push.worker : 0, alone ? 1 : plan_.workers() - plan_.backup_workers,
+  applied(alone ? push.worker : -1, alone ? 1 : plan_.workers() - plan_.backup_workers,
           {.actor = plan_.workers() + plan_.server_of[push.key],
            .version = static_cast<std::uint64_t>(all[all.size() - 1]),
            .staleness = missed});

@@ -87,8 +87,8 @@ namespace {
 const Registered register_noise_scale{learning_tasks(), "noise-scale",
                                       TaskKind{"steps to the target by a formula, S_min (1 + B_noise / B): no numbers",
                                                [](Fields& learn, TaskChoice& choice) {
-                                                 choice.least_steps = learn.number("least_steps", 1, 1e12);
-                                                 choice.noise_scale = learn.number("noise_scale", 0, 1e12);
+                                                 choice.formula.least = learn.number("least_steps", 1, 1e12);
+                                                 choice.formula.noise = learn.number("noise_scale", 0, 1e12);
                                                },
                                                nullptr}};
 

@@ -24,6 +24,14 @@ struct SmallTransformer {
   int layers = 2, hidden_size = 32, heads = 2, vocabulary = 16, seq_length = 16;
 };
 
+/// Steps to a target by the gradient noise scale (McCandlish et al. 2018, equation 2.11).
+struct NoiseScaleSteps {
+  double least = 0;  ///< S_min, of endless batches
+  double noise = 0;  ///< B_noise, samples: a batch of so many takes twice as many steps
+  double steps(double batch) const { return least * (1 + noise / batch); }
+  bool given() const { return least > 0; }
+};
+
 /// A small training problem as a scenario chooses it.
 struct TaskChoice {
   std::string name;         ///< of the registry; empty: none
@@ -41,8 +49,7 @@ struct TaskChoice {
   int dimensions = 1;
   double noise = 0;
   std::vector<double> start;  ///< of every parameter, by worker; empty: the task's own
-  // noise-scale:
-  double least_steps = 0, noise_scale = 0;
+  NoiseScaleSteps formula;    ///< of noise-scale
 
   bool used() const { return !name.empty(); }
 };
