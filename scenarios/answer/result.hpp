@@ -16,22 +16,20 @@ namespace trainyard {
 
 /// The largest sizes that a scenario's GPUs hold, all else as it is.
 struct Capacity {
-  Bytes memory;                              ///< of the GPU with the least
-  std::int64_t largest_micro_batch_size = 0; ///< samples; 0: not even one fits
-  /// Layers like the model's own (each half of an encoder-decoder so many); 0:
-  /// not even one fits. None where the model is not described by a number of
-  /// layers.
+  Bytes memory;                               ///< of the GPU with the least
+  std::int64_t largest_micro_batch_size = 0;  ///< samples; 0: not even one fits
+  /// Layers like the model's own (each half of an encoder-decoder so many); 0: not even one fits. None where the model
+  /// is not described by a number of layers.
   std::optional<std::int64_t> largest_num_hidden_layers;
-  double largest_parameters = 0; ///< of that model
+  double largest_parameters = 0;  ///< of that model
 };
 
 /// A change of a plan, and what simulating it again gives.
 struct FittingChange {
-  std::string set; ///< "plan.recompute=full"
-  double peak = 0; ///< bytes, of the fullest rank
+  std::string set;  ///< "plan.recompute=full"
+  double peak = 0;  ///< bytes, of the fullest rank
   bool fits = false;
-  double step_time =
-      0; ///< s; 0: the whole step is too large to simulate again and again
+  double step_time = 0;  ///< s; 0: the whole step is too large to simulate again and again
 };
 
 /// One resource class made faster: the step time that simulating again gives.
@@ -39,116 +37,98 @@ struct WhatIf {
   std::string resource_class;
   double factor = 1;
   double step_time = 0;
-  double goodput = 0,
-         effective_step_time =
-             0;           ///< with failures and checkpoints; 0: not asked for
-  double saves_share = 0; ///< of the step time as it is
+  double goodput = 0, effective_step_time = 0;  ///< with failures and checkpoints; 0: not asked for
+  double saves_share = 0;                       ///< of the step time as it is
 };
 
 /// The answer to a scenario. Times in seconds, sizes in bytes.
 struct Result {
   std::string scenario;
   double step_time = 0;
-  /// Where steps differ: half the width of the 95 % confidence interval of
-  /// their mean, s. None of one step alone.
+  /// Where steps differ: half the width of the 95 % confidence interval of their mean, s. None of one step alone.
   std::optional<double> step_time_interval;
-  double training_steps = 0,
-         training_time =
-             0; ///< of the whole training; 0 where its length is not given
-  /// What the training does besides its steps, of which `training_time` has
-  /// `time` each.
+  double training_steps = 0, training_time = 0;  ///< of the whole training; 0 where its length is not given
+  /// What the training does besides its steps, of which `training_time` has `time` each.
   struct Phase {
     std::string name;
     double time = 0, times = 1;
   };
   std::vector<Phase> phases;
   struct Measured {
-    double step_time = 0; ///< of one device, given by the scenario: compute was
-                          ///< measured; 0: modelled
+    double step_time = 0;  ///< of one device, given by the scenario: compute was measured; 0: modelled
     std::string source;
   } measured;
-  /// Source of a step time that the scenario prescribes; empty: it is
-  /// simulated. A prescribed step has no breakdown and no memory.
+  /// Source of a step time that the scenario prescribes; empty: it is simulated. A prescribed step has no breakdown and
+  /// no memory.
   std::string step_time_source;
-  std::optional<FailureResult> failures; ///< where the scenario has any
+  std::optional<FailureResult> failures;  ///< where the scenario has any
   double samples_per_s = 0;
   double tokens_per_s = 0;
   double tokens_per_s_per_gpu = 0;
-  double tflops_per_gpu =
-      0;          ///< model FLOPs (Network::model_flops_per_token) over time
-  double mfu = 0; ///< the same over the dense peak of the precision
-  double mfu_with_attention = 0; ///< with Network::attention_flops_per_token
-                                 ///< besides; 0: there is no attention
-  double hfu = 0;                ///< executed matrix FLOPs over the dense peak
+  double tflops_per_gpu = 0;      ///< model FLOPs (Network::model_flops_per_token) over time
+  double mfu = 0;                 ///< the same over the dense peak of the precision
+  double mfu_with_attention = 0;  ///< with Network::attention_flops_per_token besides; 0: there is no attention
+  double hfu = 0;                 ///< executed matrix FLOPs over the dense peak
   struct Breakdown {
     double compute = 0;
-    std::map<std::string, double> exposed_communication; ///< by group
+    std::map<std::string, double> exposed_communication;  ///< by group
     double bubble = 0, optimizer = 0, input = 0;
-    double framework = 0; ///< host work that hides behind nothing
-    double other = 0;     ///< not accounted for: below 1 % of the step
-    int rank = 0;         ///< whose step this is: the one that ends last
-    double step_time = 0; ///< of that rank, the sum of all parts; workers out
-                          ///< of step have their own
+    double framework = 0;  ///< host work that hides behind nothing
+    double other = 0;      ///< not accounted for: below 1 % of the step
+    int rank = 0;          ///< whose step this is: the one that ends last
+    double step_time = 0;  ///< of that rank, the sum of all parts; workers out of step have their own
   } breakdown;
   struct Memory {
-    double capacity = 0, peak = 0, parameters = 0, gradients = 0, optimizer = 0,
-           activations = 0, buffers = 0;
-    int rank = 0;  ///< with the highest peak
-    int stage = 0; ///< of the pipeline, that it belongs to
+    double capacity = 0, peak = 0, parameters = 0, gradients = 0, optimizer = 0, activations = 0, buffers = 0;
+    int rank = 0;   ///< with the highest peak
+    int stage = 0;  ///< of the pipeline, that it belongs to
   } memory;
   /// What a rank of a pipeline stage holds at its peak; bytes.
   struct StageMemory {
     int rank = 0;
-    double peak = 0, parameters = 0, gradients = 0, optimizer = 0,
-           activations = 0, buffers = 0;
+    double peak = 0, parameters = 0, gradients = 0, optimizer = 0, activations = 0, buffers = 0;
   };
   struct Stage {
-    int layers = 0;      ///< of the network, embedding and head among them
-    Breakdown breakdown; ///< of the stage's last rank to finish; what is left
-                         ///< of the step is bubble, so that it sums to it
+    int layers = 0;  ///< of the network, embedding and head among them
+    Breakdown
+        breakdown;  ///< of the stage's last rank to finish; what is left of the step is bubble, so that it sums to it
     StageMemory memory;  ///< of its fullest rank
   };
-  std::vector<Stage> stages; ///< of a pipeline; none where there is one stage
+  std::vector<Stage> stages;  ///< of a pipeline; none where there is one stage
   std::vector<StageMemory> stage_memory() const {
     std::vector<StageMemory> all;
-    for (const Stage &stage : stages)
-      all.push_back(stage.memory);
+    for (const Stage& stage : stages) all.push_back(stage.memory);
     return all;
   }
   struct HostMemory {
-    double capacity = 0; ///< of the node; 0: not stated
+    double capacity = 0;  ///< of the node; 0: not stated
     double peak = 0, parameters = 0, gradients = 0, optimizer = 0, buffers = 0;
-    double input = 0; ///< batches on their way, and the cache
-    int node = 0;     ///< the fullest
+    double input = 0;  ///< batches on their way, and the cache
+    int node = 0;      ///< the fullest
     bool offloads() const { return peak > input; }
-  } host_memory; ///< of all ranks of a node; peak 0: neither offload nor an
-                 ///< input pipeline
+  } host_memory;  ///< of all ranks of a node; peak 0: neither offload nor an input pipeline
   struct Drive {
     double capacity = 0, peak = 0;
     int node = 0;
-  } drive; ///< of all drives of a node
-  /// Neighbouring actors (ranks, servers) that hold, send and receive the same;
-  /// bytes.
+  } drive;  ///< of all drives of a node
+  /// Neighbouring actors (ranks, servers) that hold, send and receive the same; bytes.
   struct ActorUse {
-    std::string name; ///< "rank 0", "ranks 1-7", "server 0"
+    std::string name;  ///< "rank 0", "ranks 1-7", "server 0"
     int count = 1;
-    double memory = 0;             ///< peak of each
-    double sent = 0, received = 0; ///< by each in a step
+    double memory = 0;              ///< peak of each
+    double sent = 0, received = 0;  ///< by each in a step
   };
-  std::vector<ActorUse> actors; ///< where the mechanism's ranks are not alike
-  bool fits = true;             ///< GPUs, hosts and drives
-  std::map<std::string, double> critical_path; ///< seconds by resource
+  std::vector<ActorUse> actors;                 ///< where the mechanism's ranks are not alike
+  bool fits = true;                             ///< GPUs, hosts and drives
+  std::map<std::string, double> critical_path;  ///< seconds by resource
   /// That as (seconds, resource), the largest share first; equals by name.
   std::vector<std::pair<double, std::string>> shares() const {
     std::vector<std::pair<double, std::string>> all;
-    for (const auto &[resource, seconds] : critical_path)
-      all.emplace_back(seconds, resource);
-    std::stable_sort(all.begin(), all.end(), [](const auto &a, const auto &b) {
-      return a.first > b.first;
-    });
+    for (const auto& [resource, seconds] : critical_path) all.emplace_back(seconds, resource);
+    std::stable_sort(all.begin(), all.end(), [](const auto& a, const auto& b) { return a.first > b.first; });
     return all;
   }
-  std::string bottleneck; ///< resource with the largest share
+  std::string bottleneck;  ///< resource with the largest share
   double bottleneck_share = 0;
   std::map<std::string, double> bytes_by_link_kind;
   double bytes_sent_per_rank_max = 0, bytes_total = 0;
@@ -156,7 +136,7 @@ struct Result {
   std::uint64_t late_by_look_ahead = 0;
   int ranks = 0;
   int simulated_ranks = 0;
-  std::string unfolded; ///< why every rank was simulated
+  std::string unfolded;  ///< why every rank was simulated
   struct AllReduce {
     std::string algorithm, fidelity;
     int channels = 1;
@@ -166,38 +146,30 @@ struct Result {
       int channels = 1;
       double size = 0, seconds = 0;
     };
-    std::vector<Candidate> tuned; ///< the fastest first
-  } all_reduce;                   ///< algorithm empty: none
+    std::vector<Candidate> tuned;  ///< the fastest first
+  } all_reduce;                    ///< algorithm empty: none
   using Servers = ServerFigures;
   using Replicas = ReplicaFigures;
   Servers servers;
   Replicas replicas;
-  /// Pushes of keys to servers, or delayed gradients of ranks, by how many
-  /// updates they missed.
+  /// Pushes of keys to servers, or delayed gradients of ranks, by how many updates they missed.
   std::map<std::uint32_t, std::uint64_t> staleness;
   /// The last three, as the mechanism tells them.
-  MechanismFigures of_mechanism() const {
-    return {servers, replicas, staleness};
-  }
-  int steps = 1, warm_steps = 0; ///< simulated steps that the figures are of,
-                                 ///< and warm-up steps before them
+  MechanismFigures of_mechanism() const { return {servers, replicas, staleness}; }
+  int steps = 1, warm_steps = 0;  ///< simulated steps that the figures are of, and warm-up steps before them
   struct Input {
-    double starved_share = 0; ///< of the step: time that it would not take with
-                              ///< all samples on GPUs
-    double storage_busy = 0,
-           decode_busy = 0; ///< share of the time, of the busiest
-    double read = 0;        ///< bytes a step from the storage
-    double from_cache = 0;  ///< share of the samples that hosts have cached
-    double host_bytes =
-        0; ///< of the fullest node: batches on their way, and the cache
+    double starved_share = 0;                  ///< of the step: time that it would not take with all samples on GPUs
+    double storage_busy = 0, decode_busy = 0;  ///< share of the time, of the busiest
+    double read = 0;                           ///< bytes a step from the storage
+    double from_cache = 0;                     ///< share of the samples that hosts have cached
+    double host_bytes = 0;                     ///< of the fullest node: batches on their way, and the cache
   };
-  std::optional<Input>
-      input; ///< where the scenario describes the input pipeline
+  std::optional<Input> input;  ///< where the scenario describes the input pipeline
   /// Of the training, with what failures cost; s.
   double whole_time() const { return failures ? failures->end : training_time; }
-  double wall_s = 0;                  ///< of the simulation; 0: not asked for
-  std::optional<Capacity> capacity;   ///< where it was asked for
-  std::vector<FittingChange> changes; ///< where it was asked for
+  double wall_s = 0;                   ///< of the simulation; 0: not asked for
+  std::optional<Capacity> capacity;    ///< where it was asked for
+  std::vector<FittingChange> changes;  ///< where it was asked for
 };
 
 /// One step of the critical path, in words. Times in seconds.
@@ -209,8 +181,7 @@ struct PathLine {
 /// Why a step takes its time.
 struct Explanation {
   Result result;
-  std::vector<PathLine>
-      path; ///< neighbours with one name, actor and resource joined
+  std::vector<PathLine> path;  ///< neighbours with one name, actor and resource joined
 };
 
 /// All that `run --json` and `explain --json` write.
@@ -218,25 +189,24 @@ struct Report {
   Result result;
   std::vector<WhatIf> what_ifs;
   Sources sources;
-  std::optional<std::vector<PathLine>> path;                  ///< of `explain`
-  std::optional<std::vector<FailureWhatIf>> failure_what_ifs; ///< of `explain`
+  std::optional<std::vector<PathLine>> path;                   ///< of `explain`
+  std::optional<std::vector<FailureWhatIf>> failure_what_ifs;  ///< of `explain`
 };
 
-nlohmann::json to_json(const Result &);
-Result result_from_json(const nlohmann::json &);
+nlohmann::json to_json(const Result&);
+Result result_from_json(const nlohmann::json&);
 /// As text, for a parent process.
-std::string to_text(const Result &);
-Result result_from_text(const std::string &);
-std::string to_text(const Explanation &);
-Explanation explanation_from_text(const std::string &);
+std::string to_text(const Result&);
+Result result_from_text(const std::string&);
+std::string to_text(const Explanation&);
+Explanation explanation_from_text(const std::string&);
 
 /// `timing`: with the wall time, which differs from run to run.
 nlohmann::json report_json(Report, bool timing);
 
-/// The table of the answer's fields: all that is written, read, explained to
-/// users, and shown in a sweep's columns.
-const JsonFields<Result> &result_fields();
-const JsonFields<Explanation> &explanation_fields();
-const JsonFields<Report> &report_fields();
+/// The table of the answer's fields: all that is written, read, explained to users, and shown in a sweep's columns.
+const JsonFields<Result>& result_fields();
+const JsonFields<Explanation>& explanation_fields();
+const JsonFields<Report>& report_fields();
 
-} // namespace trainyard
+}  // namespace trainyard

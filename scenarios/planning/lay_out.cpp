@@ -15,99 +15,78 @@
 namespace trainyard {
 namespace {
 
-constexpr std::size_t kMostBuckets = kScratch; // BufferRef::buffer numbers them
+constexpr std::size_t kMostBuckets = kScratch;  // BufferRef::buffer numbers them
 
-[[noreturn]] void refuse_buckets(const Scenario &s, double count) {
+[[noreturn]] void refuse_buckets(const Scenario& s, double count) {
   fail(s.plan.bucket_place,
-       fmt::format(
-           "plan.data_parallel.bucket: {:.6g} gradient buckets; at most {}",
-           count, kMostBuckets));
+       fmt::format("plan.data_parallel.bucket: {:.6g} gradient buckets; at most {}", count, kMostBuckets));
 }
 
 /// One rank's part of every layer.
-std::shared_ptr<const Network> share_of_rank(const Scenario &s) {
-  if (!s.plan.splits_model())
-    return std::make_shared<const Network>(s.network);
+std::shared_ptr<const Network> share_of_rank(const Scenario& s) {
+  if (!s.plan.splits_model()) return std::make_shared<const Network>(s.network);
   return std::make_shared<const Network>(
-      network_of(s.model, s.micro_batch_size, s.precision, s.plan.sharding,
-                 s.plan.ends_apart()));
+      network_of(s.model, s.micro_batch_size, s.precision, s.plan.sharding, s.plan.ends_apart()));
 }
 
 /// The mesh, and what a step is.
-TrainingPlan mesh_of(const Scenario &s) {
-  const PlanChoice &choice = s.plan;
+TrainingPlan mesh_of(const Scenario& s) {
+  const PlanChoice& choice = s.plan;
   TrainingPlan plan;
-  static_cast<StepOptions &>(plan) = choice;
+  static_cast<StepOptions&>(plan) = choice;
   plan.network = share_of_rank(s);
   plan.micro_batches = s.micro_batches();
   plan.pipeline = {choice.mesh.pipeline, plan.micro_batches, choice.chunks};
   if (choice.mesh.pipeline > 1 || choice.chunks > 1)
-    plan.schedule = &find_pipeline_schedule(choice.schedule, plan.pipeline,
-                                            choice.schedule_place);
+    plan.schedule = &find_pipeline_schedule(choice.schedule, plan.pipeline, choice.schedule_place);
   plan.tied = choice.ends_apart() && ties_head(s.model);
   plan.fuses_kernels = detail_of(choice).fuses_kernels;
   return plan;
 }
 
 /// What the framework does besides kernels and messages.
-void add_software(TrainingPlan &plan, const Scenario &s) {
-  const SoftwareStack &stack = s.software;
+void add_software(TrainingPlan& plan, const Scenario& s) {
+  const SoftwareStack& stack = s.software;
   plan.gradient_element = gradient_size(s.precision, stack);
   plan.parameter_element = element_size(s.precision);
   plan.accumulation = gradient_accumulation_work(1, s.precision, stack);
-  plan.bucket_copy = stack.gradient_bucket_copy &&
-                     plan.ranks() > 1; // one device has no buckets
+  plan.bucket_copy = stack.gradient_bucket_copy && plan.ranks() > 1;  // one device has no buckets
   plan.host_buckets = stack.host_buckets;
   plan.copy_kernel = kBucketCopy;
   plan.wait_kernel = stack.cycle_time.value > 0 ? kCycleWait : std::uint16_t{0};
-  plan.overhead_kernel =
-      stack.step_overhead.value > 0 ? kStepOverhead : std::uint16_t{0};
+  plan.overhead_kernel = stack.step_overhead.value > 0 ? kStepOverhead : std::uint16_t{0};
   plan.collective_launch = stack.collective_launch;
 }
 
 /// Layers, tasks and buckets of each stage.
-void divide(TrainingPlan &plan, const Scenario &s) {
-  const BucketChoice &buckets = s.plan.buckets;
-  // Cut tensors can make as many buckets as there are bytes: counted before
-  // they are made.
-  const bool cuts =
-      !buckets.whole_tensors && plan.zero != ZeroStage::parameters;
-  const double count = cuts ? plan.network->parameters() *
-                                  plan.gradient_element.value /
-                                  buckets.rest.value
-                            : 0;
-  if (count > static_cast<double>(kMostBuckets) * plan.mesh.pipeline)
-    refuse_buckets(s, count);
+void divide(TrainingPlan& plan, const Scenario& s) {
+  const BucketChoice& buckets = s.plan.buckets;
+  // Cut tensors can make as many buckets as there are bytes: counted before they are made.
+  const bool cuts = !buckets.whole_tensors && plan.zero != ZeroStage::parameters;
+  const double count = cuts ? plan.network->parameters() * plan.gradient_element.value / buckets.rest.value : 0;
+  if (count > static_cast<double>(kMostBuckets) * plan.mesh.pipeline) refuse_buckets(s, count);
   divide(plan, divide_layers(plan, s), buckets);
 }
 
 /// What each stage holds, and its optimizer's work.
-void add_memory(TrainingPlan &plan, const Scenario &s) {
+void add_memory(TrainingPlan& plan, const Scenario& s) {
   const auto shares = [&plan](bool experts) {
-    return zero_shares(
-        plan.zero, static_cast<double>(zero_group(plan, 0, experts).size()));
+    return zero_shares(plan.zero, static_cast<double>(zero_group(plan, 0, experts).size()));
   };
   SoftwareStack stack = s.software;
-  stack.gradient_bucket_copy =
-      plan.bucket_copy && !plan.host_buckets && !s.plan.inference;
-  for (StagePlan &of : plan.stages) {
-    std::vector<const Layer *> layers;
-    for (const std::vector<int> &chunk : of.chunks)
-      for (const int layer : chunk)
-        layers.push_back(&plan.network->layers[layer]);
+  stack.gradient_bucket_copy = plan.bucket_copy && !plan.host_buckets && !s.plan.inference;
+  for (StagePlan& of : plan.stages) {
+    std::vector<const Layer*> layers;
+    for (const std::vector<int>& chunk : of.chunks)
+      for (const int layer : chunk) layers.push_back(&plan.network->layers[layer]);
     HeldElements held = held_elements(layers, shares(false), shares(true));
-    if (s.plan.inference)
-      held = {held.parameters, 0, 0};
+    if (s.plan.inference) held = {held.parameters, 0, 0};
     std::vector<double> own;
-    for (const GradientBucket &bucket : of.buckets)
-      own.push_back(bucket.elements / shares(bucket.experts).optimizer);
+    for (const GradientBucket& bucket : of.buckets) own.push_back(bucket.elements / shares(bucket.experts).optimizer);
     hold_on_host(plan, of, held, own);
-    of.optimizer =
-        optimizer_work(held.optimizer, s.precision, s.optimizer, s.software);
-    of.memory =
-        static_memory(held_on_gpu(plan, held), s.precision, s.optimizer, stack);
-    if (!detail_of(s.plan).books_library_buffers)
-      continue;
+    of.optimizer = optimizer_work(held.optimizer, s.precision, s.optimizer, s.software);
+    of.memory = static_memory(held_on_gpu(plan, held), s.precision, s.optimizer, stack);
+    if (!detail_of(s.plan).books_library_buffers) continue;
     const bool last = layers.back() == &plan.network->layers.back(),
                sends = layers.front() != &plan.network->layers.front();
     const Bytes sent = sends ? (layers.front() - 1)->output : Bytes{};
@@ -115,73 +94,57 @@ void add_memory(TrainingPlan &plan, const Scenario &s) {
   }
 }
 
-/// The all-reduce that the scenario names, or the fastest for buckets of the
-/// mean size.
-void choose_all_reduce(Plan &plan, const Scenario &s) {
+/// The all-reduce that the scenario names, or the fastest for buckets of the mean size.
+void choose_all_reduce(Plan& plan, const Scenario& s) {
   plan.all_reduce = s.plan.all_reduce;
-  if (plan.all_reduce.algorithm)
-    return;
+  if (plan.all_reduce.algorithm) return;
   plan.all_reduce.algorithm = &default_collective(Operation::all_reduce);
-  if (s.plan.replicas() == 1)
-    return;
-  const StagePlan &stage = plan.training.stages.front();
+  if (s.plan.replicas() == 1) return;
+  const StagePlan& stage = plan.training.stages.front();
   double elements = 0;
-  for (const GradientBucket &bucket : stage.buckets)
-    elements += bucket.elements;
+  for (const GradientBucket& bucket : stage.buckets) elements += bucket.elements;
   const Bytes mean =
-      elements /
-      static_cast<double>(std::max<std::size_t>(1, stage.buckets.size())) *
-      plan.training.gradient_element;
-  plan.tuned = tune(Operation::all_reduce, mean, s.cluster, s.plan.replicas(),
-                    plan.all_reduce.settings, s.software, false);
+      elements / static_cast<double>(std::max<std::size_t>(1, stage.buckets.size())) * plan.training.gradient_element;
+  plan.tuned =
+      tune(Operation::all_reduce, mean, s.cluster, s.plan.replicas(), plan.all_reduce.settings, s.software, false);
   plan.all_reduce.algorithm = plan.tuned->best().algorithm;
   plan.all_reduce.settings.channels = plan.tuned->best().channels;
 }
 
-/// How the groups of a plan communicate; where they are modelled, as the
-/// cluster's library does (null: not read yet).
-void choose_lanes(Plan &plan, const Scenario &s, const ClusterSpec &cluster,
-                  const std::shared_ptr<const CollectiveModel> &library) {
-  TrainingPlan &training = plan.training;
+/// How the groups of a plan communicate; where they are modelled, as the cluster's library does (null: not read yet).
+void choose_lanes(Plan& plan, const Scenario& s, const ClusterSpec& cluster,
+                  const std::shared_ptr<const CollectiveModel>& library) {
+  TrainingPlan& training = plan.training;
   LaneChoice gradients, others;
   gradients.settings = plan.all_reduce.settings;
   gradients[Operation::all_reduce] = plan.all_reduce.algorithm;
   if (training.zero != ZeroStage::none)
-    gradients[Operation::reduce_scatter] =
-        &default_collective(Operation::reduce_scatter);
-  for (const Operation o :
-       {Operation::all_reduce, Operation::all_gather, Operation::reduce_scatter,
-        Operation::all_to_all, Operation::send_recv})
+    gradients[Operation::reduce_scatter] = &default_collective(Operation::reduce_scatter);
+  for (const Operation o : {Operation::all_reduce, Operation::all_gather, Operation::reduce_scatter,
+                            Operation::all_to_all, Operation::send_recv})
     others[o] = &default_collective(o);
   others.settings.fidelity = s.plan.fidelity;
-  const bool modelled = gradients.settings.fidelity == Fidelity::modelled ||
-                        others.settings.fidelity == Fidelity::modelled;
+  const bool modelled =
+      gradients.settings.fidelity == Fidelity::modelled || others.settings.fidelity == Fidelity::modelled;
   if (modelled && training.ranks() > 1)
-    gradients.settings.model = others.settings.model =
-        library ? library : library_model(cluster).model;
+    gradients.settings.model = others.settings.model = library ? library : library_model(cluster).model;
   std::vector<int> nodes;
-  for (int rank = 0; rank < training.ranks(); ++rank)
-    nodes.push_back(cluster.node_of_gpu(rank));
-  make_lanes(training, nodes, gradients, others,
-             s.plan.all_reduce.place.file ? s.plan.all_reduce.place
-                                          : s.plan.place);
+  for (int rank = 0; rank < training.ranks(); ++rank) nodes.push_back(cluster.node_of_gpu(rank));
+  make_lanes(training, nodes, gradients, others, s.plan.all_reduce.place.file ? s.plan.all_reduce.place : s.plan.place);
 }
 
-/// A step alone, of one micro-batch: every kernel, the update and the host's
-/// work.
-Seconds modelled_step(const Scenario &s, const Work &optimizer) {
-  Seconds sum = rank_time(s.cluster.node, s.software, optimizer) +
-                s.software.step_overhead;
-  for (const Layer &layer : s.network.layers)
-    sum += layer_time(layer, s.cluster.node, s.software);
+/// A step alone, of one micro-batch: every kernel, the update and the host's work.
+Seconds modelled_step(const Scenario& s, const Work& optimizer) {
+  Seconds sum = rank_time(s.cluster.node, s.software, optimizer) + s.software.step_overhead;
+  for (const Layer& layer : s.network.layers) sum += layer_time(layer, s.cluster.node, s.software);
   return sum;
 }
 
-} // namespace
+}  // namespace
 
-Plan plan(const Scenario &s) {
+Plan plan(const Scenario& s) {
   Plan plan;
-  TrainingPlan &training = plan.training;
+  TrainingPlan& training = plan.training;
   training = mesh_of(s);
   add_software(training, s);
   training.offload = offload_plan(s, training);
@@ -189,35 +152,27 @@ Plan plan(const Scenario &s) {
   add_memory(training, s);
   choose_all_reduce(plan, s);
   choose_lanes(plan, s, s.cluster, s.plan.library);
-  if (s.plan.inference)
-    make_forward_only(training);
+  if (s.plan.inference) make_forward_only(training);
   s.plan.mechanism->lay_out(training, {s.precision, s.optimizer, s.software});
-  for (const StagePlan &stage : training.stages)
-    if (stage.buckets.size() > kMostBuckets)
-      refuse_buckets(s, static_cast<double>(stage.buckets.size()));
-  // Each part of the step keeps its share: gradients get ready one after the
-  // other, as they do by the model.
+  for (const StagePlan& stage : training.stages)
+    if (stage.buckets.size() > kMostBuckets) refuse_buckets(s, static_cast<double>(stage.buckets.size()));
+  // Each part of the step keeps its share: gradients get ready one after the other, as they do by the model.
   if (s.measured.given())
-    plan.compute_scale = s.measured.at(s.micro_batch_size) /
-                         modelled_step(s, training.stages.front().optimizer);
+    plan.compute_scale = s.measured.at(s.micro_batch_size) / modelled_step(s, training.stages.front().optimizer);
   choose_steps(plan, s);
   return plan;
 }
 
-Plan replanned(Plan plan, const Scenario &s, const ClusterSpec &cluster,
-               const SoftwareStack &stack) {
+Plan replanned(Plan plan, const Scenario& s, const ClusterSpec& cluster, const SoftwareStack& stack) {
   plan.training.collective_launch = stack.collective_launch;
-  const auto &lanes = plan.training.lanes;
-  if (std::any_of(lanes.begin(), lanes.end(),
-                  [](const LaneGroups &lane) { return lane.used(); }))
+  const auto& lanes = plan.training.lanes;
+  if (std::any_of(lanes.begin(), lanes.end(), [](const LaneGroups& lane) { return lane.used(); }))
     choose_lanes(plan, s, cluster, nullptr);
   return plan;
 }
 
-std::string all_reduce_name(const CollectiveChoice &choice) {
-  return choice.settings.fidelity == Fidelity::modelled ? "NCCL"
-         : choice.algorithm                             ? choice.algorithm->name
-                                                        : "auto";
+std::string all_reduce_name(const CollectiveChoice& choice) {
+  return choice.settings.fidelity == Fidelity::modelled ? "NCCL" : choice.algorithm ? choice.algorithm->name : "auto";
 }
 
-} // namespace trainyard
+}  // namespace trainyard

@@ -14,42 +14,30 @@ namespace trainyard {
 
 /// Where states lie between their uses.
 struct OffloadChoice {
-  OffloadDevice optimizer = OffloadDevice::none,
-                parameters = OffloadDevice::none;
+  OffloadDevice optimizer = OffloadDevice::none, parameters = OffloadDevice::none;
   Place place;
 
   bool used() const { return optimizer != OffloadDevice::none; }
-  bool drives() const {
-    return optimizer == OffloadDevice::nvme ||
-           parameters == OffloadDevice::nvme;
-  }
+  bool drives() const { return optimizer == OffloadDevice::nvme || parameters == OffloadDevice::nvme; }
 };
 
-/// What a plan says about how training is spread over ranks: the section `plan`
-/// without what concerns one device.
+/// What a plan says about how training is spread over ranks: the section `plan` without what concerns one device.
 struct PlanChoice : StepOptions {
   std::string schedule = "1f1b";
-  int chunks = 1; ///< model chunks a stage
-  std::vector<std::int64_t>
-      layers; ///< of each virtual stage; empty: as even as they go, or balanced
-  bool balanced =
-      false; ///< stages take equally long, as far as whole layers allow
-  bool ends_count_as_layers =
-      false; ///< embedding and head take the place of a layer each
+  int chunks = 1;                     ///< model chunks a stage
+  std::vector<std::int64_t> layers;   ///< of each virtual stage; empty: as even as they go, or balanced
+  bool balanced = false;              ///< stages take equally long, as far as whole layers allow
+  bool ends_count_as_layers = false;  ///< embedding and head take the place of a layer each
   OffloadChoice offload;
   BucketChoice buckets;
   std::string mechanism_name = kAllReduce;
-  std::shared_ptr<const Mechanism>
-      mechanism;               ///< never null in a scenario that was read
-  CollectiveChoice all_reduce; ///< of gradients
-  Fidelity fidelity =
-      Fidelity::messages; ///< of collectives whose algorithm nobody names
-  std::shared_ptr<const CollectiveModel>
-      library; ///< of the cluster, where it was read; null: not, or it has none
-  bool inference = false; ///< forward passes alone
-  int steps = 0;          ///< that are looked at; 0: not said
-  Place place, schedule_place, stages_place, layers_place, zero_place,
-      bucket_place, steps_place;
+  std::shared_ptr<const Mechanism> mechanism;      ///< never null in a scenario that was read
+  CollectiveChoice all_reduce;                     ///< of gradients
+  Fidelity fidelity = Fidelity::messages;          ///< of collectives whose algorithm nobody names
+  std::shared_ptr<const CollectiveModel> library;  ///< of the cluster, where it was read; null: not, or it has none
+  bool inference = false;                          ///< forward passes alone
+  int steps = 0;                                   ///< that are looked at; 0: not said
+  Place place, schedule_place, stages_place, layers_place, zero_place, bucket_place, steps_place;
 
   /// Is the model, or what belongs to it, split in any way?
   bool splits_model() const;
@@ -58,41 +46,30 @@ struct PlanChoice : StepOptions {
   int replicas() const { return mesh.data * mesh.context; }
 };
 
-/// How finely a plan is simulated. Replicas of a whole model are simulated
-/// kernel by kernel; a model that is split has too many of them.
+/// How finely a plan is simulated. Replicas of a whole model are simulated kernel by kernel; a model that is split has too
+/// many of them.
 struct Detail {
-  bool fuses_kernels = false; ///< kernels in a row may be one operation
+  bool fuses_kernels = false;  ///< kernels in a row may be one operation
   bool books_library_buffers =
-      false; ///< what the libraries that split a model hold besides (see
-             ///< `add_library_buffers`)
+      false;  ///< what the libraries that split a model hold besides (see `add_library_buffers`)
 };
-Detail detail_of(const PlanChoice &);
+Detail detail_of(const PlanChoice&);
 
-/// Reads of the plan: `tensor_parallel`, `sequence_parallel`,
-/// `tensor_parallel_overlap`, `context_parallel` (or `{size, exchange}`),
-/// `expert_parallel` (or `{size, imbalance, capacity}`), `pipeline_parallel`,
-/// `pipeline: {schedule, chunks, layers, ends_count_as_layers, overlap,
-/// scatter_gather}` (layers: even, balanced, or a list), `recompute`,
-/// `mesh_order`, `collectives`, `steps`, and `data_parallel`: a number of
-/// ranks, or a map of `size`, `zero_stage`, `zero_group`, `prefetch`,
-/// `reshard`, `overlap`, `overlap_parameters`, `bucket`, `first_bucket`,
-/// `bucket_boundaries`, `offload`, `all_reduce`, `mechanism`, and the keys of
-/// the mechanism. The mesh has as many data ranks as the cluster has GPUs for,
+/// Reads of the plan: `tensor_parallel`, `sequence_parallel`, `tensor_parallel_overlap`, `context_parallel` (or `{size,
+/// exchange}`), `expert_parallel` (or `{size, imbalance, capacity}`), `pipeline_parallel`, `pipeline: {schedule, chunks,
+/// layers, ends_count_as_layers, overlap, scatter_gather}` (layers: even, balanced, or a list), `recompute`, `mesh_order`,
+/// `collectives`, `steps`, and `data_parallel`: a number of ranks, or a map of `size`, `zero_stage`, `zero_group`,
+/// `prefetch`, `reshard`, `overlap`, `overlap_parameters`, `bucket`, `first_bucket`, `bucket_boundaries`, `offload`,
+/// `all_reduce`, `mechanism`, and the keys of the mechanism. The mesh has as many data ranks as the cluster has GPUs for,
 /// where the plan does not say. Throws UserError with the place and the rule.
-PlanChoice read_plan(const Node &section, Fields &plan, const ClusterSpec &,
-                     const SoftwareStack &);
+PlanChoice read_plan(const Node& section, Fields& plan, const ClusterSpec&, const SoftwareStack&);
 
-/// Reads of it the map `data_parallel`; the axes of the mesh but for data are
-/// read.
-void read_data_parallel(PlanChoice &, Fields &plan, Fields &data_parallel,
-                        const ClusterSpec &, const SoftwareStack &);
+/// Reads of it the map `data_parallel`; the axes of the mesh but for data are read.
+void read_data_parallel(PlanChoice&, Fields& plan, Fields& data_parallel, const ClusterSpec&, const SoftwareStack&);
 
-/// Reads `offload: DEVICE` or `{optimizer: DEVICE, parameters: DEVICE}` of the
-/// plan's `data_parallel` map, with devices none, cpu and nvme; DeepSpeed's
-/// rules for what goes with which stage
-/// (https://www.deepspeed.ai/docs/config-json/, offload_optimizer and
-/// offload_param). All else of the choice is read.
-void read_offload(PlanChoice &, Fields &data_parallel, const ClusterSpec &,
-                  const SoftwareStack &);
+/// Reads `offload: DEVICE` or `{optimizer: DEVICE, parameters: DEVICE}` of the plan's `data_parallel` map, with devices
+/// none, cpu and nvme; DeepSpeed's rules for what goes with which stage
+/// (https://www.deepspeed.ai/docs/config-json/, offload_optimizer and offload_param). All else of the choice is read.
+void read_offload(PlanChoice&, Fields& data_parallel, const ClusterSpec&, const SoftwareStack&);
 
-} // namespace trainyard
+}  // namespace trainyard

@@ -6,8 +6,6 @@
 #include <cmath>
 #include <filesystem>
 
-#include "scenarios/reading/scenario.hpp"
-
 namespace trainyard {
 namespace {
 
@@ -85,7 +83,7 @@ void read_schedule(LearnChoice& learn, Fields& fields, double batch) {
 
 void read_ends(LearnChoice& learn, Fields& fields) {
   learn.patience = fields.integer_within<int>("early_stopping", 1, kMostLearnedSteps, 0);
-  if (const Node* node = fields.child("target")) {
+  if (const Node* node = fields.has("target") ? fields.child("target") : nullptr) {
     Fields target(*node, "learn.target");
     if (target.has("loss")) learn.target_loss = target.number("loss", -1e12, 1e12);
     if (target.has("accuracy")) learn.target_accuracy = target.number("accuracy", 0, 1);
@@ -107,11 +105,6 @@ void require_whole_replicas(const Scenario& s, const Place& place) {
 }
 
 }  // namespace
-
-const std::vector<std::string>& scaling_names() {
-  static const std::vector<std::string> names{"none", "square-root", "linear"};
-  return names;
-}
 
 LearnChoice read_learn(const Node& node, const Scenario& s) {
   Fields fields(node, "learn");

@@ -8,6 +8,7 @@
 #include "models/reading/nearest.hpp"
 #include "scenarios/reading/framework_modes.hpp"
 #include "scenarios/reading/read_cluster.hpp"
+#include "scenarios/reading/read_learn.hpp"
 #include "scenarios/reading/used_sources.hpp"
 
 namespace trainyard {
@@ -15,195 +16,151 @@ namespace {
 
 namespace fs = std::filesystem;
 
-Precision precision_of(Fields &plan, const ClusterSpec &cluster) {
+Precision precision_of(Fields& plan, const ClusterSpec& cluster) {
   std::vector<std::string> names;
-  for (int i = 0; i < kPrecisions; ++i)
-    names.emplace_back(name_of(static_cast<Precision>(i)));
-  const Precision precision =
-      parse_precision(plan.choice("precision", names, "bf16"));
+  for (int i = 0; i < kPrecisions; ++i) names.emplace_back(name_of(static_cast<Precision>(i)));
+  const Precision precision = parse_precision(plan.choice("precision", names, "bf16"));
   try {
     require_training_precision(precision);
-  } catch (const UserError &e) {
-    fail(plan.place_of("precision"),
-         fmt::format("plan.precision: {}", e.what()));
+  } catch (const UserError& e) {
+    fail(plan.place_of("precision"), fmt::format("plan.precision: {}", e.what()));
   }
-  for (const NodeType *type : cluster.types()) {
-    const Gpu &gpu = type->gpu;
-    if (gpu.peak[static_cast<std::size_t>(precision)].value > 0)
-      continue;
+  for (const NodeType* type : cluster.types()) {
+    const Gpu& gpu = type->gpu;
+    if (gpu.peak[static_cast<std::size_t>(precision)].value > 0) continue;
     std::vector<std::string> has;
     for (int i = 0; i < kPrecisions; ++i)
-      if (gpu.peak[i].value > 0)
-        has.push_back(names[i]);
+      if (gpu.peak[i].value > 0) has.push_back(names[i]);
     fail(plan.place_of("precision"),
-         fmt::format("plan.precision: {} has no {}; it has {}", gpu.name,
-                     name_of(precision), fmt::join(has, ", ")));
+         fmt::format("plan.precision: {} has no {}; it has {}", gpu.name, name_of(precision), fmt::join(has, ", ")));
   }
   return precision;
 }
 
-/// Samples of the step over ranks and micro-batches. An indivisible batch is
-/// refused with the nearest that fits.
-void split_batch(Scenario &s, Fields &plan) {
-  constexpr std::int64_t most_micro = 1 << 24,
-                         most_global = std::int64_t{1} << 32;
-  const auto bounded = [&plan](const char *key, std::int64_t value,
-                               std::int64_t most,
-                               const char *unit = "samples") {
-    if (value > most)
-      fail(plan.place_of(key),
-           fmt::format("plan.{}: {} {}; at most {}", key, value, unit, most));
+/// Samples of the step over ranks and micro-batches. An indivisible batch is refused with the nearest that fits.
+void split_batch(Scenario& s, Fields& plan) {
+  constexpr std::int64_t most_micro = 1 << 24, most_global = std::int64_t{1} << 32;
+  const auto bounded = [&plan](const char* key, std::int64_t value, std::int64_t most, const char* unit = "samples") {
+    if (value > most) fail(plan.place_of(key), fmt::format("plan.{}: {} {}; at most {}", key, value, unit, most));
     return value;
   };
-  s.micro_batch_size = bounded("micro_batch_size",
-                               plan.integer("micro_batch_size", 1), most_micro);
+  s.micro_batch_size = bounded("micro_batch_size", plan.integer("micro_batch_size", 1), most_micro);
   const int data = s.plan.mesh.data;
   const std::int64_t unit = s.micro_batch_size * data;
-  s.global_batch_size =
-      bounded("global_batch_size", plan.integer("global_batch_size", 1, unit),
-              most_global);
+  s.global_batch_size = bounded("global_batch_size", plan.integer("global_batch_size", 1, unit), most_global);
   if (s.global_batch_size % unit != 0)
-    fail(plan.place_of("global_batch_size"),
-         fmt::format("plan.global_batch_size: {} is not a multiple of {} "
-                     "(micro_batch_size {} x {} ranks); nearest: {}",
-                     s.global_batch_size, unit, s.micro_batch_size, data,
-                     nearest_multiples(unit, s.global_batch_size)));
+    fail(
+        plan.place_of("global_batch_size"),
+        fmt::format("plan.global_batch_size: {} is not a multiple of {} (micro_batch_size {} x {} ranks); nearest: {}",
+                    s.global_batch_size, unit, s.micro_batch_size, data, nearest_multiples(unit, s.global_batch_size)));
   if (s.global_batch_size / unit > 1 << 16)
-    fail(plan.place_of("global_batch_size"),
-         "plan.global_batch_size: over 65536 micro-batches a rank");
-  if (!plan.has("steps"))
-    return;
+    fail(plan.place_of("global_batch_size"), "plan.global_batch_size: over 65536 micro-batches a rank");
+  if (!plan.has("steps")) return;
   constexpr std::int64_t most_steps = 1 << 20;
-  s.plan.steps = static_cast<int>(
-      bounded("steps", plan.integer("steps", 1), most_steps, "steps"));
+  s.plan.steps = static_cast<int>(bounded("steps", plan.integer("steps", 1), most_steps, "steps"));
   s.plan.steps_place = plan.place_of("steps");
 }
 
 /// The whole network; it may be shared out as the plan says (see `plan`).
-void read_model(Scenario &s, const Node &model, const Catalog &catalog,
-                Fields &plan) {
+void read_model(Scenario& s, const Node& model, const Catalog& catalog, Fields& plan) {
   s.model = read_model(model, catalog, plan, s.software);
   s.network = network_of(s.model, s.micro_batch_size, s.precision);
-  if (s.plan.ends_apart() && ties_head(s.model) &&
-      s.plan.zero == ZeroStage::parameters)
-    fail(s.plan.zero_place,
-         fmt::format("plan.data_parallel.zero_stage: 3 with a pipeline, but "
-                     "embedding and head of {} are one weight, on "
-                     "the first and the last stage: set "
-                     "model.tie_word_embeddings: false, or zero_stage 1",
-                     s.network.name));
+  if (s.plan.ends_apart() && ties_head(s.model) && s.plan.zero == ZeroStage::parameters)
+    fail(
+        s.plan.zero_place,
+        fmt::format("plan.data_parallel.zero_stage: 3 with a pipeline, but embedding and head of {} are one weight, on "
+                    "the first and the last stage: set model.tie_word_embeddings: false, or zero_stage 1",
+                    s.network.name));
 }
 
-void take_measured(Scenario &s, const Node &node, const Catalog &catalog) {
+void take_measured(Scenario& s, const Node& node, const Catalog& catalog) {
   if (s.plan.splits_model())
-    fail(node.place, "plan.measured_step: of one device that does all; this "
-                     "plan splits the model");
+    fail(node.place, "plan.measured_step: of one device that does all; this plan splits the model");
   s.measured = read_measured_steps(node);
   require_steps_of(s.measured, s.model, s.precision, catalog);
   if (!s.cluster.others.empty())
-    fail(node.place, "plan.measured_step: of one device, but the cluster has "
-                     "several types of nodes");
+    fail(node.place, "plan.measured_step: of one device, but the cluster has several types of nodes");
   if (s.cluster.node.gpu_speed != 1)
-    fail(node.place, "plan.measured_step: times of a device as it is; with "
-                     "gpu_speed they would say nothing");
-  s.measured.at(s.micro_batch_size); // is there a time of that batch?
+    fail(node.place, "plan.measured_step: times of a device as it is; with gpu_speed they would say nothing");
+  s.measured.at(s.micro_batch_size);  // is there a time of that batch?
 }
 
-void take_input(Scenario &s, const Node &node, const Catalog &catalog) {
+void take_input(Scenario& s, const Node& node, const Catalog& catalog) {
   if (!s.plan.mechanism->ranks_alike())
-    fail(node.place, fmt::format("input: with mechanism all-reduce only; "
-                                 "samples of {} are not simulated",
-                                 s.plan.mechanism_name));
+    fail(node.place,
+         fmt::format("input: with mechanism all-reduce only; samples of {} are not simulated", s.plan.mechanism_name));
   s.input = read_input(node, catalog, s.cluster, s.plan.mesh);
 }
 
-MeasuredRun read_measured_run(const Node &node) {
+MeasuredRun read_measured_run(const Node& node) {
   Fields fields(node, "measured");
   MeasuredRun run;
   run.family = fields.text("family", "");
   run.source = fields.text("source");
   run.step_time = fields.seconds("step_time");
-  if (!(run.step_time.value > 0))
-    fail(fields.place_of("step_time"),
-         "measured.step_time: more than 0 expected");
+  if (!(run.step_time.value > 0)) fail(fields.place_of("step_time"), "measured.step_time: more than 0 expected");
   run.peak_memory = fields.bytes("peak_memory", Bytes{0});
   fields.finish();
   return run;
 }
 
 /// `step_time: 6.2 s`, or `{value, source}`.
-void read_prescribed_step(Scenario &s, Fields &plan) {
-  const Node *node = plan.has("step_time") ? plan.child("step_time") : nullptr;
-  if (!node)
-    return;
+void read_prescribed_step(Scenario& s, Fields& plan) {
+  const Node* node = plan.has("step_time") ? plan.child("step_time") : nullptr;
+  if (!node) return;
   s.prescribed_step.time = plan.seconds("step_time");
-  if (!s.prescribed_step.given())
-    fail(node->place, "plan.step_time: more than 0 expected");
-  const Node *source = node->find("source");
+  if (!s.prescribed_step.given()) fail(node->place, "plan.step_time: more than 0 expected");
+  const Node* source = node->find("source");
   s.prescribed_step.source = source ? source->scalar : "given in the scenario";
 }
 
 /// Of forward passes alone, what only a training has.
-void require_inference(Scenario &s, Fields &root, Fields &plan) {
-  const auto refuse = [](const Place &where, const std::string &what) {
-    fail(where, fmt::format("{}: of a training, but plan.mode is inference; "
-                            "leave one of both out",
-                            what));
+void require_inference(Scenario& s, Fields& root, Fields& plan) {
+  const auto refuse = [](const Place& where, const std::string& what) {
+    fail(where, fmt::format("{}: of a training, but plan.mode is inference; leave one of both out", what));
   };
-  for (const char *key :
-       {"optimizer", "training", "measured_step", "step_time", "recompute"})
-    if (plan.has(key))
-      refuse(plan.place_of(key), fmt::format("plan.{}", key));
-  for (const char *key : {"learn", "faults", "input"})
-    if (root.has(key))
-      refuse(root.place_of(key), key);
-  if (s.plan.mechanism_name != kAllReduce || s.plan.zero != ZeroStage::none ||
-      s.plan.offload.used())
-    refuse(s.plan.place, "plan.data_parallel: a mechanism other than "
-                         "all-reduce, ZeRO and offload");
+  for (const char* key : {"optimizer", "training", "measured_step", "step_time", "recompute"})
+    if (plan.has(key)) refuse(plan.place_of(key), fmt::format("plan.{}", key));
+  for (const char* key : {"learn", "faults", "input"})
+    if (root.has(key)) refuse(root.place_of(key), key);
+  if (s.plan.mechanism_name != kAllReduce || s.plan.zero != ZeroStage::none || s.plan.offload.used())
+    refuse(s.plan.place, "plan.data_parallel: a mechanism other than all-reduce, ZeRO and offload");
   s.optimizer = find_optimizer("sgd", s.plan.place);
 }
 
-void read_faults(Scenario &s, const Node &node, const Catalog &catalog) {
+void read_faults(Scenario& s, const Node& node, const Catalog& catalog) {
   Fields faults(node, "faults");
-  const Mechanism &mechanism = *s.plan.mechanism;
-  s.failures = read_failures(
-      faults,
-      {s.cluster, s.ranks(), mechanism.servers(), mechanism.survives_server()},
-      catalog);
+  const Mechanism& mechanism = *s.plan.mechanism;
+  s.failures = read_failures(faults, {s.cluster, s.ranks(), mechanism.servers(), mechanism.survives_server()}, catalog);
   s.slow = read_slow_parts(faults, s.ranks());
   faults.finish();
   if (s.prescribed_step.given())
-    for (const char *key : {"stragglers", "links"})
+    for (const char* key : {"stragglers", "links"})
       if (faults.has(key))
         fail(faults.place_of(key),
-             fmt::format("faults.{}: plan.step_time says how long the step "
-                         "takes; leave one of both "
+             fmt::format("faults.{}: plan.step_time says how long the step takes; leave one of both "
                          "out",
                          key));
   check_failures(s.failures, s.training);
 }
 
-Scenario read(Node document, const std::string &name,
-              const Overrides &overrides) {
-  for (const auto &[path, value] : overrides)
-    set_field(document, path, value);
+Scenario read(Node document, const std::string& name, const Overrides& overrides) {
+  for (const auto& [path, value] : overrides) set_field(document, path, value);
   const Catalog catalog;
   Scenario s;
   s.name = name;
   s.document = document;
-  const FrameworkMode *mode = apply_framework_mode(document);
+  const FrameworkMode* mode = apply_framework_mode(document);
   Fields root(document, "the scenario");
   s.name = root.text("name", name);
-  const Node &cluster = root.required_child("cluster");
-  const Node &model = root.required_child("model");
-  const Node &plan_node = root.required_child("plan");
-  const Node *software = root.child("software");
-  const Node *input = root.has("input") ? root.child("input") : nullptr;
-  if (const Node *run = root.child("measured"))
-    s.measured_run = read_measured_run(*run);
-  const Node *faults = root.has("faults") ? root.child("faults") : nullptr;
-  const Node *learn = root.has("learn") ? root.child("learn") : nullptr;
+  const Node& cluster = root.required_child("cluster");
+  const Node& model = root.required_child("model");
+  const Node& plan_node = root.required_child("plan");
+  const Node* software = root.child("software");
+  const Node* input = root.has("input") ? root.child("input") : nullptr;
+  if (const Node* run = root.child("measured")) s.measured_run = read_measured_run(*run);
+  const Node* faults = root.has("faults") ? root.child("faults") : nullptr;
+  const Node* learn = root.has("learn") ? root.child("learn") : nullptr;
   root.finish();
 
   s.cluster = read_cluster(cluster, catalog);
@@ -212,80 +169,60 @@ Scenario read(Node document, const std::string &name,
   plain.kind = Node::Kind::scalar;
   plain.scalar = "plain";
   plain.place = document.place;
-  s.software =
-      read_stack(catalog.resolve("stack", software ? *software : plain));
+  s.software = read_stack(catalog.resolve("stack", software ? *software : plain));
 
   if (s.software.long_runs) {
     s.cluster.node.gpu = sustained(s.cluster.node.gpu);
-    for (NodeGroup &group : s.cluster.others)
-      group.type.gpu = sustained(group.type.gpu);
+    for (NodeGroup& group : s.cluster.others) group.type.gpu = sustained(group.type.gpu);
   }
 
   Fields plan(plan_node, "plan");
   s.strategy = plan.text("strategy", "");
   s.precision = precision_of(plan, s.cluster);
   s.plan = read_plan(plan_node, plan, s.cluster, s.software);
-  s.plan.inference =
-      plan.choice("mode", {"training", "inference"}, "training") == "inference";
-  if (input)
-    take_input(s, *input, catalog);
-  if (mode)
-    require_mode_fits(*mode, s.cluster, s.ranks(), plan.place_of("strategy"));
+  s.plan.inference = plan.choice("mode", {"training", "inference"}, "training") == "inference";
+  if (input) take_input(s, *input, catalog);
+  if (mode) require_mode_fits(*mode, s.cluster, s.ranks(), plan.place_of("strategy"));
   split_batch(s, plan);
-  if (s.input.used() &&
-      s.input.supply.samples < static_cast<double>(s.global_batch_size))
+  if (s.input.used() && s.input.supply.samples < static_cast<double>(s.global_batch_size))
     fail(input->find("dataset")->place,
-         fmt::format("input.dataset.samples: {}, but a step takes {}",
-                     s.input.supply.samples, s.global_batch_size));
+         fmt::format("input.dataset.samples: {}, but a step takes {}", s.input.supply.samples, s.global_batch_size));
   if (s.plan.inference)
     require_inference(s, root, plan);
   else
-    s.optimizer = find_optimizer(plan.text("optimizer", "adam"),
-                                 plan.place_of("optimizer"));
+    s.optimizer = find_optimizer(plan.text("optimizer", "adam"), plan.place_of("optimizer"));
   read_model(s, model, catalog, plan);
   if (plan.has("training"))
-    s.training = read_training_length(
-        *plan.child("training"), static_cast<double>(s.global_batch_size),
-        static_cast<double>(s.network.tokens_per_sample));
+    s.training = read_training_length(*plan.child("training"), static_cast<double>(s.global_batch_size),
+                                      static_cast<double>(s.network.tokens_per_sample));
   read_prescribed_step(s, plan);
   if (input && s.prescribed_step.given())
-    fail(input->place, "input: plan.step_time says how long the step takes; "
-                       "leave one of both out");
-  if (faults)
-    read_faults(s, *faults, catalog);
-  if (plan.has("measured_step"))
-    take_measured(s, *plan.child("measured_step"), catalog);
+    fail(input->place, "input: plan.step_time says how long the step takes; leave one of both out");
+  if (faults) read_faults(s, *faults, catalog);
+  if (plan.has("measured_step")) take_measured(s, *plan.child("measured_step"), catalog);
   plan.finish();
-  if (learn)
-    s.learn = read_learn(*learn, s);
+  if (learn) s.learn = read_learn(*learn, s);
   s.sources = sources_of(s);
   return s;
 }
 
-} // namespace
+}  // namespace
 
-Scenario read_scenario(const fs::path &path, const Overrides &overrides) {
+Scenario read_scenario(const fs::path& path, const Overrides& overrides) {
   return read(read_document(path), path.stem().string(), overrides);
 }
 
-Scenario read_scenario_text(std::string_view text, const std::string &name,
-                            const Overrides &overrides) {
-  return read(parse_document(text, name), fs::path(name).stem().string(),
-              overrides);
+Scenario read_scenario_text(std::string_view text, const std::string& name, const Overrides& overrides) {
+  return read(parse_document(text, name), fs::path(name).stem().string(), overrides);
 }
 
-Scenario read_again(const Scenario &s, const Overrides &overrides) {
-  return read(s.document, s.name, overrides);
-}
+Scenario read_again(const Scenario& s, const Overrides& overrides) { return read(s.document, s.name, overrides); }
 
-std::pair<std::string, std::string>
-parse_override_option(const std::string &option) {
+std::pair<std::string, std::string> parse_override_option(const std::string& option) {
   const std::size_t at = option.find('=');
   if (at == std::string::npos || at == 0)
-    throw UserError(fmt::format(
-        "--set {}: expected path=value, such as plan.micro_batch_size=8",
-        option));
+    throw UserError(fmt::format("--set {}: expected path=value, such as plan.micro_batch_size=8", option));
   return {option.substr(0, at), option.substr(at + 1)};
 }
 
-} // namespace trainyard
+}  // namespace trainyard

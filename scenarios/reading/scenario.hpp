@@ -7,11 +7,11 @@
 
 #include "models/networks/layers/network.hpp"
 #include "models/software/stack.hpp"
+#include "scenarios/reading/learn_choice.hpp"
 #include "scenarios/reading/measured_step.hpp"
 #include "scenarios/reading/plan_choice.hpp"
 #include "scenarios/reading/read_failures.hpp"
 #include "scenarios/reading/read_input.hpp"
-#include "scenarios/reading/read_learn.hpp"
 #include "scenarios/reading/read_network.hpp"
 #include "scenarios/reading/slow_parts.hpp"
 #include "scenarios/reading/training_length.hpp"
@@ -56,8 +56,8 @@ struct Scenario {
   FailureChoice failures;    ///< where the scenario says it
   PrescribedStep prescribed_step;
   LearnChoice learn;  ///< where the scenario says it
-  Sources sources;  ///< of every figure that is used
-  Node document;    ///< as read, with overrides
+  Sources sources;    ///< of every figure that is used
+  Node document;      ///< as read, with overrides
 
   int ranks() const { return plan.mesh.ranks(); }
   /// A step and rank.

@@ -202,6 +202,14 @@ class Learning {
   }
 };
 
+/// "NCCL"; "gossip (ring)"; what a mechanism has of its own besides: "parameters averaged every 4 steps".
+std::string mechanism_words(const Scenario& s, const Plan& planned) {
+  const std::string how = s.plan.mechanism->summary(all_reduce_name(planned.all_reduce));
+  return s.plan.mechanism_name == kAllReduce || how == s.plan.mechanism_name || how.starts_with(s.plan.mechanism_name)
+             ? how
+             : fmt::format("{} by {}", s.plan.mechanism_name, how);
+}
+
 /// As many steps as a worker may do: one may do the steps of all.
 int steps_of(const Scenario& s) {
   if (s.plan.mechanism->in_step()) return s.learn.steps;
@@ -258,7 +266,7 @@ LearnResult learn_here(const Scenario& s, const Plan& laid_out, const LearnOptio
                 .enough = &learning.enough()});
   learning.name_actors(machine.top());
   LearnResult result = learning.end();
-  result.mechanism = s.plan.mechanism->summary(all_reduce_name(planned.all_reduce));
+  result.mechanism = mechanism_words(s, planned);
   if (options.saves && !s.learn.save.empty()) write_weights(s.learn.save, training.learned());
   return result;
 }

@@ -114,8 +114,8 @@ LearnStudy run_learn_study(const LearnQuestion& q) {
   const auto train = [&](std::size_t job) -> std::string {
     const auto& [variant, seed] = jobs[job];
     try {
-      Scenario s =
-          read_scenario(q.scenario, with_more(study.variants[variant].overrides, {{"learn.seed", std::to_string(seed)}}));
+      Scenario s = read_scenario(q.scenario,
+                                 with_more(study.variants[variant].overrides, {{"learn.seed", std::to_string(seed)}}));
       LearnOptions options;
       options.progress = options.saves = jobs.size() == 1;
       return to_text(learn(s, options));

@@ -8,37 +8,34 @@ namespace trainyard {
 namespace {
 
 class NoUpdates : public RankUpdates {
-public:
+ public:
   using RankUpdates::RankUpdates;
 
   /// What was sent on has left.
   Ops after_backward(int) override {
-    while (parts_.step.waits.any())
-      co_yield parts_.step.take_waits();
+    while (parts_.step.waits.any()) co_yield parts_.step.take_waits();
   }
 };
 
 class ForwardPolicy : public UpdatePolicy {
-public:
+ public:
   bool sums_gradients(int) const override { return false; }
-  std::unique_ptr<RankUpdates> of_rank(const StepParts &parts) const override {
+  std::unique_ptr<RankUpdates> of_rank(const StepParts& parts) const override {
     return std::make_unique<NoUpdates>(parts);
   }
 };
 
-} // namespace
+}  // namespace
 
-void make_forward_only(TrainingPlan &plan) {
+void make_forward_only(TrainingPlan& plan) {
   auto network = std::make_shared<Network>(*plan.network);
-  for (Layer &layer : network->layers) {
+  for (Layer& layer : network->layers) {
     layer.kept.clear();
     layer.kept_for_weights = Bytes{0};
   }
   plan.network = std::move(network);
-  for (StagePlan &stage : plan.stages) {
-    std::erase_if(stage.tasks, [](const PipelineTask &task) {
-      return task.pass != PipelineTask::Pass::forward;
-    });
+  for (StagePlan& stage : plan.stages) {
+    std::erase_if(stage.tasks, [](const PipelineTask& task) { return task.pass != PipelineTask::Pass::forward; });
     stage.buckets.clear();
     stage.optimizer = Work{};
   }
@@ -47,4 +44,4 @@ void make_forward_only(TrainingPlan &plan) {
   plan.updates = std::make_shared<const ForwardPolicy>();
 }
 
-} // namespace trainyard
+}  // namespace trainyard

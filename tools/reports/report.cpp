@@ -14,432 +14,308 @@ namespace trainyard {
 namespace {
 
 std::string thousands(double v) {
-  if (v < 10)
-    return fmt::format("{:.2f}", v);
-  if (v < 100)
-    return fmt::format("{:.1f}", v);
+  if (v < 10) return fmt::format("{:.2f}", v);
+  if (v < 100) return fmt::format("{:.1f}", v);
   std::string digits = fmt::format("{:.0f}", v);
-  for (auto at = static_cast<std::ptrdiff_t>(digits.size()) - 3; at > 0;
-       at -= 3)
+  for (auto at = static_cast<std::ptrdiff_t>(digits.size()) - 3; at > 0; at -= 3)
     digits.insert(static_cast<std::size_t>(at), ",");
   return digits;
 }
 
 /// "32 × a100-sxm4-80gb"; of several types each.
-std::string gpus_in_words(const Scenario &s) {
+std::string gpus_in_words(const Scenario& s) {
   std::vector<std::pair<std::string, int>> counts;
   for (int rank = 0; rank < s.ranks(); ++rank) {
-    const std::string &name = s.cluster.type_of_gpu(rank).gpu.name;
-    if (counts.empty() || counts.back().first != name)
-      counts.emplace_back(name, 0);
+    const std::string& name = s.cluster.type_of_gpu(rank).gpu.name;
+    if (counts.empty() || counts.back().first != name) counts.emplace_back(name, 0);
     ++counts.back().second;
   }
   std::vector<std::string> words;
-  for (const auto &[name, count] : counts)
-    words.push_back(fmt::format("{} × {}", count, name));
+  for (const auto& [name, count] : counts) words.push_back(fmt::format("{} × {}", count, name));
   return fmt::format("{}", fmt::join(words, " + "));
 }
 
-/// "tensor 8 x data 16 x pipeline 8, interleaved-1f1b of 3 chunks, ZeRO 1, full
-/// recomputation on 1,024 × …".
-std::string mesh_in_words(const Scenario &s) {
-  const PlanChoice &p = s.plan;
+/// "tensor 8 x data 16 x pipeline 8, interleaved-1f1b of 3 chunks, ZeRO 1, full recomputation on 1,024 × …".
+std::string mesh_in_words(const Scenario& s) {
+  const PlanChoice& p = s.plan;
   std::string text = p.mesh.in_words();
-  if (p.sharding.sequence)
-    text += ", sequence parallel";
-  if (p.mesh.pipeline > 1)
-    text += ", " + p.schedule;
-  if (p.chunks > 1)
-    text += fmt::format(" of {} chunks", p.chunks);
-  if (p.zero != ZeroStage::none)
-    text += fmt::format(", ZeRO {}", static_cast<int>(p.zero));
-  if (p.offload.used())
-    text += fmt::format(", optimizer on {}", name_of(p.offload.optimizer));
+  if (p.sharding.sequence) text += ", sequence parallel";
+  if (p.mesh.pipeline > 1) text += ", " + p.schedule;
+  if (p.chunks > 1) text += fmt::format(" of {} chunks", p.chunks);
+  if (p.zero != ZeroStage::none) text += fmt::format(", ZeRO {}", static_cast<int>(p.zero));
+  if (p.offload.used()) text += fmt::format(", optimizer on {}", name_of(p.offload.optimizer));
   if (p.offload.parameters != OffloadDevice::none)
     text += fmt::format(", parameters on {}", name_of(p.offload.parameters));
-  if (p.zero_group > 0)
-    text += fmt::format(" in groups of {}", p.zero_group);
+  if (p.zero_group > 0) text += fmt::format(" in groups of {}", p.zero_group);
   if (p.sharding.recompute != Recompute::none)
-    text += fmt::format(", {} recomputation",
-                        p.sharding.recompute == Recompute::full ? "full"
-                                                                : "selective");
-  return fmt::format("{} on {}, {} collectives", text, gpus_in_words(s),
-                     name_of(p.fidelity));
+    text += fmt::format(", {} recomputation", p.sharding.recompute == Recompute::full ? "full" : "selective");
+  return fmt::format("{} on {}, {} collectives", text, gpus_in_words(s), name_of(p.fidelity));
 }
 
 /// "ring all-reduce of 8 channels".
-std::string all_reduce_in_words(const CollectiveChoice &choice) {
+std::string all_reduce_in_words(const CollectiveChoice& choice) {
   const int channels = choice.settings.channels;
   return fmt::format("{} all-reduce{}", all_reduce_name(choice),
-                     channels > 1 ? fmt::format(" of {} channels", channels)
-                                  : "");
+                     channels > 1 ? fmt::format(" of {} channels", channels) : "");
 }
 
-std::string head(const Scenario &s, const Plan &plan) {
-  const std::string how =
-      s.plan.splits_model() ? mesh_in_words(s)
-      : s.ranks() == 1
-          ? "one device"
-          : fmt::format("data parallel on {}, {}", gpus_in_words(s),
-                        s.plan.mechanism->summary(
-                            all_reduce_in_words(plan.all_reduce)));
-  return fmt::format("{} · {} ({}) · {} · {}{}\n", s.network.name, how,
-                     describe(s.cluster), name_of(s.precision), s.software.name,
-                     s.software_given ? "" : " (default: no software costs)");
+std::string head(const Scenario& s, const Plan& plan) {
+  const std::string how = s.plan.splits_model() ? mesh_in_words(s)
+                          : s.ranks() == 1
+                              ? "one device"
+                              : fmt::format("data parallel on {}, {}", gpus_in_words(s),
+                                            s.plan.mechanism->summary(all_reduce_in_words(plan.all_reduce)));
+  return fmt::format("{} · {} ({}) · {} · {}{}\n", s.network.name, how, describe(s.cluster), name_of(s.precision),
+                     s.software.name, s.software_given ? "" : " (default: no software costs)");
 }
 
-std::string breakdown(const Result &r) {
-  std::vector<std::string> parts{
-      fmt::format("compute {}", part_of(r, r.breakdown.compute))};
-  for (const auto &[group, seconds] : r.breakdown.exposed_communication)
-    if (r.ranks > 1 || seconds > 0)
-      parts.push_back(fmt::format("exposed {} {}", group, part_of(r, seconds)));
-  if (r.breakdown.bubble > 0)
-    parts.push_back(fmt::format("bubble {}", part_of(r, r.breakdown.bubble)));
-  parts.push_back(
-      fmt::format("optimizer {}", part_of(r, r.breakdown.optimizer)));
-  if (r.breakdown.input > 0)
-    parts.push_back(fmt::format("input {}", part_of(r, r.breakdown.input)));
-  if (r.breakdown.framework > 0)
-    parts.push_back(
-        fmt::format("framework {}", part_of(r, r.breakdown.framework)));
+std::string breakdown(const Result& r) {
+  std::vector<std::string> parts{fmt::format("compute {}", part_of(r, r.breakdown.compute))};
+  for (const auto& [group, seconds] : r.breakdown.exposed_communication)
+    if (r.ranks > 1 || seconds > 0) parts.push_back(fmt::format("exposed {} {}", group, part_of(r, seconds)));
+  if (r.breakdown.bubble > 0) parts.push_back(fmt::format("bubble {}", part_of(r, r.breakdown.bubble)));
+  parts.push_back(fmt::format("optimizer {}", part_of(r, r.breakdown.optimizer)));
+  if (r.breakdown.input > 0) parts.push_back(fmt::format("input {}", part_of(r, r.breakdown.input)));
+  if (r.breakdown.framework > 0) parts.push_back(fmt::format("framework {}", part_of(r, r.breakdown.framework)));
   parts.push_back(fmt::format("other {}", part_of(r, r.breakdown.other)));
-  const bool own =
-      r.breakdown.step_time != r.step_time; // workers are not in step
-  return fmt::format("{}{}   ({}, {})\n", report_label(""),
-                     fmt::join(parts, " │ "), in_seconds(r) ? "s" : "ms",
-                     own ? fmt::format("of rank {}'s own steps, {} each",
-                                       r.breakdown.rank,
-                                       show(Seconds{r.breakdown.step_time}))
-                         : "on the last rank to finish");
+  const bool own = r.breakdown.step_time != r.step_time;  // workers are not in step
+  return fmt::format(
+      "{}{}   ({}, {})\n", report_label(""), fmt::join(parts, " │ "), in_seconds(r) ? "s" : "ms",
+      own ? fmt::format("of rank {}'s own steps, {} each", r.breakdown.rank, show(Seconds{r.breakdown.step_time}))
+          : "on the last rank to finish");
 }
 
 std::string use_of_capacity(double peak, double capacity) {
-  if (capacity == 0)
-    return fmt::format("{} GiB (capacity not stated)", gib(peak));
-  return fmt::format(
-      "{} of {} GiB{}", gib(peak), gib(capacity),
-      peak > capacity
-          ? fmt::format(": DOES NOT FIT, {} GiB too much", gib(peak - capacity))
-          : "");
+  if (capacity == 0) return fmt::format("{} GiB (capacity not stated)", gib(peak));
+  return fmt::format("{} of {} GiB{}", gib(peak), gib(capacity),
+                     peak > capacity ? fmt::format(": DOES NOT FIT, {} GiB too much", gib(peak - capacity)) : "");
 }
 
-/// Of the fullest node: with offload, and where samples alone are too much for
-/// it.
-std::string host_memory(const Result &r) {
-  const Result::HostMemory &host = r.host_memory;
+/// Of the fullest node: with offload, and where samples alone are too much for it.
+std::string host_memory(const Result& r) {
+  const Result::HostMemory& host = r.host_memory;
   const bool too_much = host.capacity > 0 && host.peak > host.capacity;
-  if (!host.offloads() && !too_much)
-    return "";
+  if (!host.offloads() && !too_much) return "";
   std::string text = fmt::format(
-      "{}host memory of node {}: {}  (parameters {} · gradients {} · optimizer "
-      "{} · buffers {}{})\n",
-      report_label(""), host.node, use_of_capacity(host.peak, host.capacity),
-      gib(host.parameters), gib(host.gradients), gib(host.optimizer),
-      gib(host.buffers),
-      host.input > 0 ? fmt::format(" · samples {}", gib(host.input)) : "");
+      "{}host memory of node {}: {}  (parameters {} · gradients {} · optimizer {} · buffers {}{})\n", report_label(""),
+      host.node, use_of_capacity(host.peak, host.capacity), gib(host.parameters), gib(host.gradients),
+      gib(host.optimizer), gib(host.buffers), host.input > 0 ? fmt::format(" · samples {}", gib(host.input)) : "");
   if (r.drive.peak > 0)
-    text +=
-        fmt::format("{}drives of node {}: {}\n", report_label(""), r.drive.node,
-                    use_of_capacity(r.drive.peak, r.drive.capacity));
+    text += fmt::format("{}drives of node {}: {}\n", report_label(""), r.drive.node,
+                        use_of_capacity(r.drive.peak, r.drive.capacity));
   return text;
 }
 
 /// All that fit, and the leanest of the others.
-std::string changes(const Result &r) {
-  const auto fitting = std::count_if(r.changes.begin(), r.changes.end(),
-                                     [](const auto &c) { return c.fits; });
-  const std::size_t shown =
-      std::min(r.changes.size(), static_cast<std::size_t>(fitting) + 4);
+std::string changes(const Result& r) {
+  const auto fitting = std::count_if(r.changes.begin(), r.changes.end(), [](const auto& c) { return c.fits; });
+  const std::size_t shown = std::min(r.changes.size(), static_cast<std::size_t>(fitting) + 4);
   std::size_t width = 0;
-  for (std::size_t i = 0; i < shown; ++i)
-    width = std::max(width, r.changes[i].set.size());
+  for (std::size_t i = 0; i < shown; ++i) width = std::max(width, r.changes[i].set.size());
   std::string text;
   for (std::size_t i = 0; i < shown; ++i) {
-    const FittingChange &change = r.changes[i];
-    text += fmt::format(
-        "{}{} {:<{}} {:>6} GiB{}\n", report_label(""),
-        change.fits ? "fits with     " : "not even with ", change.set, width,
-        gib(change.peak),
-        change.step_time > 0
-            ? fmt::format(" · step {}", show(Seconds{change.step_time}))
-            : "");
+    const FittingChange& change = r.changes[i];
+    text += fmt::format("{}{} {:<{}} {:>6} GiB{}\n", report_label(""),
+                        change.fits ? "fits with     " : "not even with ", change.set, width, gib(change.peak),
+                        change.step_time > 0 ? fmt::format(" · step {}", show(Seconds{change.step_time})) : "");
   }
   return text;
 }
 
-std::string memory(const Result &r) {
+std::string memory(const Result& r) {
   std::string text =
-      fmt::format("{}{} of {} GiB  (parameters {} · gradients {} · optimizer "
-                  "{} · activations {} · buffers {})",
-                  report_label("memory"), gib(r.memory.peak),
-                  gib(r.memory.capacity), gib(r.memory.parameters),
-                  gib(r.memory.gradients), gib(r.memory.optimizer),
-                  gib(r.memory.activations), gib(r.memory.buffers));
+      fmt::format("{}{} of {} GiB  (parameters {} · gradients {} · optimizer {} · activations {} · buffers {})",
+                  report_label("memory"), gib(r.memory.peak), gib(r.memory.capacity), gib(r.memory.parameters),
+                  gib(r.memory.gradients), gib(r.memory.optimizer), gib(r.memory.activations), gib(r.memory.buffers));
   if (r.memory.peak > r.memory.capacity)
-    text += fmt::format("\n{}DOES NOT FIT: {} GiB too much on rank {}",
-                        report_label(""),
+    text += fmt::format("\n{}DOES NOT FIT: {} GiB too much on rank {}", report_label(""),
                         gib(r.memory.peak - r.memory.capacity), r.memory.rank);
   text += "\n" + host_memory(r) + stage_table(r);
-  if (r.capacity)
-    text += capacity_line(*r.capacity);
+  if (r.capacity) text += capacity_line(*r.capacity);
   text += changes(r);
   return text;
 }
 
 /// What the mechanism tells of itself.
-std::string mechanism(const Scenario &s, const Result &r) {
+std::string mechanism(const Scenario& s, const Result& r) {
   const Mechanism::Report report = s.plan.mechanism->report(
-      r.of_mechanism(), [&r](double seconds) { return part_of(r, seconds); },
-      in_seconds(r) ? "s" : "ms");
+      r.of_mechanism(), [&r](double seconds) { return part_of(r, seconds); }, in_seconds(r) ? "s" : "ms");
   std::string text;
   for (std::size_t i = 0; i < report.lines.size(); ++i)
-    text +=
-        fmt::format("{}{}\n", report_label(i == 0 ? report.label.c_str() : ""),
-                    report.lines[i]);
+    text += fmt::format("{}{}\n", report_label(i == 0 ? report.label.c_str() : ""), report.lines[i]);
   return text;
 }
 
 /// Where samples come from, and whether they come in time.
-std::string input(const Scenario &s, const Result &r) {
-  if (!r.input)
-    return "";
-  const InputSupply &supply = s.input.supply;
-  const std::string from =
-      supply.store == SampleStore::drives ? "the node's drives"
-      : supply.store == SampleStore::own ? supply.storage.name + " of each node"
-                                         : supply.storage.name + ", shared";
-  std::string text =
-      fmt::format("{}{} of {} each from {}, busy {}", report_label("input"),
-                  supply.file > supply.sample ? "records" : "small files",
-                  show(supply.sample), from, percent(r.input->storage_busy, 0));
-  if (supply.cache.value > 0)
-    text += fmt::format(" · {} from the hosts' cache",
-                        percent(r.input->from_cache, 0));
+std::string input(const Scenario& s, const Result& r) {
+  if (!r.input) return "";
+  const InputSupply& supply = s.input.supply;
+  const std::string from = supply.store == SampleStore::drives ? "the node's drives"
+                           : supply.store == SampleStore::own  ? supply.storage.name + " of each node"
+                                                               : supply.storage.name + ", shared";
+  std::string text = fmt::format("{}{} of {} each from {}, busy {}", report_label("input"),
+                                 supply.file > supply.sample ? "records" : "small files", show(supply.sample), from,
+                                 percent(r.input->storage_busy, 0));
+  if (supply.cache.value > 0) text += fmt::format(" · {} from the hosts' cache", percent(r.input->from_cache, 0));
   if (supply.workers > 0)
-    text +=
-        fmt::format(" · {} workers a node{}, busy {}", supply.workers,
-                    supply.cores > 0 && supply.workers > supply.cores
-                        ? fmt::format(" share {} cores (more decode no faster)",
-                                      supply.cores)
-                        : "",
-                    percent(r.input->decode_busy, 0));
+    text += fmt::format(" · {} workers a node{}, busy {}", supply.workers,
+                        supply.cores > 0 && supply.workers > supply.cores
+                            ? fmt::format(" share {} cores (more decode no faster)", supply.cores)
+                            : "",
+                        percent(r.input->decode_busy, 0));
   if (s.input.overlap == InputOverlap::none)
     text += " · no prefetch";
   else
     text += fmt::format(" · {} batches prefetched{}", s.input.prefetch,
-                        s.input.overlap == InputOverlap::prefetch ? ", one lane"
-                                                                  : "");
-  return text +
-         fmt::format(
-             "\n{}GPUs starve {} of the time; {:.1f} GiB of host memory\n",
-             report_label(""), percent(r.input->starved_share),
-             r.input->host_bytes / (1U << 30));
+                        s.input.overlap == InputOverlap::prefetch ? ", one lane" : "");
+  return text + fmt::format("\n{}GPUs starve {} of the time; {:.1f} GiB of host memory\n", report_label(""),
+                            percent(r.input->starved_share), r.input->host_bytes / (1U << 30));
 }
 
-/// A faster resource may make a list schedule longer (Graham 1969); so much
-/// more of the step is told.
+/// A faster resource may make a list schedule longer (Graham 1969); so much more of the step is told.
 constexpr double kAnomaly = 1e-3;
 
 /// Of mechanisms whose ranks are not alike.
-std::string actors(const Result &r) {
+std::string actors(const Result& r) {
   constexpr std::size_t kMost = 6;
   std::string text;
   for (std::size_t i = 0; i < std::min(r.actors.size(), kMost); ++i) {
-    const Result::ActorUse &use = r.actors[i];
-    text += fmt::format(
-        "{}{}: {}holds {} GiB, sends {:.4g} and receives {:.4g} MB a step\n",
-        report_label(i == 0 ? "by rank" : ""), use.name,
-        use.count > 1 ? "each " : "", gib(use.memory), use.sent * 1e-6,
-        use.received * 1e-6);
+    const Result::ActorUse& use = r.actors[i];
+    text += fmt::format("{}{}: {}holds {} GiB, sends {:.4g} and receives {:.4g} MB a step\n",
+                        report_label(i == 0 ? "by rank" : ""), use.name, use.count > 1 ? "each " : "", gib(use.memory),
+                        use.sent * 1e-6, use.received * 1e-6);
   }
   if (r.actors.size() > kMost)
-    text += fmt::format("{}… {} more: --json lists all\n", report_label(""),
-                        r.actors.size() - kMost);
+    text += fmt::format("{}… {} more: --json lists all\n", report_label(""), r.actors.size() - kMost);
   return text;
 }
 
 /// How many ranks were simulated; nothing of one device.
-std::string folding_line(const Result &r) {
-  if (r.ranks == 1)
-    return "";
-  const auto count = [](int n) {
-    return n < 1000 ? fmt::format("{}", n) : thousands(n);
-  };
+std::string folding_line(const Result& r) {
+  if (r.ranks == 1) return "";
+  const auto count = [](int n) { return n < 1000 ? fmt::format("{}", n) : thousands(n); };
   if (r.unfolded.empty())
-    return fmt::format("{}{} ranks, {} of them simulated for all that are "
-                       "alike (show --fold)\n",
-                       report_label("folding"), count(r.ranks),
-                       r.simulated_ranks);
-  return fmt::format("{}none, each of {} ranks is simulated: {}\n",
-                     report_label("folding"), count(r.ranks), r.unfolded);
+    return fmt::format("{}{} ranks, {} of them simulated for all that are alike (show --fold)\n",
+                       report_label("folding"), count(r.ranks), r.simulated_ranks);
+  return fmt::format("{}none, each of {} ranks is simulated: {}\n", report_label("folding"), count(r.ranks),
+                     r.unfolded);
 }
 
-std::string bottleneck(const Scenario &s, const Result &r,
-                       const std::vector<WhatIf> &what_ifs) {
+std::string bottleneck(const Scenario& s, const Result& r, const std::vector<WhatIf>& what_ifs) {
   if (r.critical_path.empty() && !s.plan.mechanism->in_step())
-    return fmt::format(
-        "{}not defined: workers do not step together; see what they wait for\n",
-        report_label("bottleneck"));
+    return fmt::format("{}not defined: workers do not step together; see what they wait for\n",
+                       report_label("bottleneck"));
   if (r.critical_path.empty())
-    return fmt::format("{}not recorded: {} operations are too many to keep for "
-                       "a critical path and what-ifs\n",
-                       report_label("bottleneck"),
-                       thousands(static_cast<double>(r.operations)));
+    return fmt::format("{}not recorded: {} operations are too many to keep for a critical path and what-ifs\n",
+                       report_label("bottleneck"), thousands(static_cast<double>(r.operations)));
   const std::vector<std::pair<double, std::string>> shares = r.shares();
-  std::string text =
-      fmt::format("{}{} {} of the critical path", report_label("bottleneck"),
-                  r.bottleneck, percent(r.bottleneck_share, 0));
+  std::string text = fmt::format("{}{} {} of the critical path", report_label("bottleneck"), r.bottleneck,
+                                 percent(r.bottleneck_share, 0));
   for (std::size_t i = 1; i < std::min<std::size_t>(3, shares.size()); ++i)
-    text += fmt::format("{} {} {}", i == 1 ? "; next:" : ",", shares[i].second,
-                        percent(shares[i].first / r.step_time));
+    text += fmt::format("{} {} {}", i == 1 ? "; next:" : ",", shares[i].second, percent(shares[i].first / r.step_time));
   text += ".";
   const auto best = std::min_element(what_ifs.begin(), what_ifs.end(),
-                                     [](const WhatIf &a, const WhatIf &b) {
-                                       return a.step_time < b.step_time;
-                                     });
-  if (best == what_ifs.end())
-    return text + "\n";
+                                     [](const WhatIf& a, const WhatIf& b) { return a.step_time < b.step_time; });
+  if (best == what_ifs.end()) return text + "\n";
   text += fmt::format("\n{}best next change: {} saves {}", report_label(""),
-                      describe_upgrade(best->resource_class, best->factor),
-                      percent(1 - best->step_time / r.step_time));
+                      describe_upgrade(best->resource_class, best->factor), percent(1 - best->step_time / r.step_time));
   std::vector<std::string> others;
-  for (const WhatIf &w : what_ifs)
-    if (&w != &*best)
-      others.push_back(fmt::format("{} {}", w.resource_class,
-                                   percent(1 - w.step_time / r.step_time)));
-  if (!others.empty())
-    text += fmt::format(" ({})", fmt::join(others, ", "));
+  for (const WhatIf& w : what_ifs)
+    if (&w != &*best) others.push_back(fmt::format("{} {}", w.resource_class, percent(1 - w.step_time / r.step_time)));
+  if (!others.empty()) text += fmt::format(" ({})", fmt::join(others, ", "));
   text += "\n";
-  for (const WhatIf &w : what_ifs)
+  for (const WhatIf& w : what_ifs)
     if (w.step_time > r.step_time * (1 + kAnomaly))
-      text += fmt::format("{}{} makes it {:.1f} % slower: transfers then meet "
-                          "on links that they had to themselves (a scheduling "
-                          "anomaly)\n",
-                          report_label(""),
-                          describe_upgrade(w.resource_class, w.factor),
-                          (w.step_time / r.step_time - 1) * 100);
+      text += fmt::format(
+          "{}{} makes it {:.1f} % slower: transfers then meet on links that they had to themselves (a scheduling "
+          "anomaly)\n",
+          report_label(""), describe_upgrade(w.resource_class, w.factor), (w.step_time / r.step_time - 1) * 100);
   return text;
 }
 
-} // namespace
+}  // namespace
 
-std::string capacity_line(const Capacity &capacity) {
+std::string capacity_line(const Capacity& capacity) {
   std::string text =
       capacity.largest_micro_batch_size > 0
-          ? fmt::format("{}largest micro-batch that fits: {}", report_label(""),
-                        capacity.largest_micro_batch_size)
-          : fmt::format("{}not even a micro-batch of one sample fits",
-                        report_label(""));
+          ? fmt::format("{}largest micro-batch that fits: {}", report_label(""), capacity.largest_micro_batch_size)
+          : fmt::format("{}not even a micro-batch of one sample fits", report_label(""));
   if (capacity.largest_num_hidden_layers) {
     const bool billions = capacity.largest_parameters >= 1e9;
     if (*capacity.largest_num_hidden_layers > 0)
-      text +=
-          fmt::format("; largest model at the given micro-batch: {} such "
-                      "layer{} ({:.4g} {} parameters)",
-                      *capacity.largest_num_hidden_layers,
-                      *capacity.largest_num_hidden_layers == 1 ? "" : "s",
-                      capacity.largest_parameters * (billions ? 1e-9 : 1e-6),
-                      billions ? "billion" : "million");
+      text += fmt::format("; largest model at the given micro-batch: {} such layer{} ({:.4g} {} parameters)",
+                          *capacity.largest_num_hidden_layers, *capacity.largest_num_hidden_layers == 1 ? "" : "s",
+                          capacity.largest_parameters * (billions ? 1e-9 : 1e-6), billions ? "billion" : "million");
     else
       text += "; not even one such layer at the given micro-batch";
   }
   return text + "\n";
 }
 
-std::string what_if_table(const Result &r,
-                          const std::vector<WhatIf> &what_ifs) {
+std::string what_if_table(const Result& r, const std::vector<WhatIf>& what_ifs) {
   std::vector<WhatIf> sorted = what_ifs;
   std::stable_sort(sorted.begin(), sorted.end(),
-                   [](const WhatIf &a, const WhatIf &b) {
-                     return a.step_time < b.step_time;
-                   });
+                   [](const WhatIf& a, const WhatIf& b) { return a.step_time < b.step_time; });
   const bool fails = !sorted.empty() && sorted.front().goodput > 0;
-  std::string text =
-      fmt::format("{:<32} {:>10} {:>9}", "change", "step", "saves");
-  text +=
-      fails ? fmt::format(" {:>9} {:>16}\n", "goodput", "with failures") : "\n";
-  for (const WhatIf &w : sorted) {
-    text += fmt::format(
-        "{:<32} {:>10} {:>9}", describe_upgrade(w.resource_class, w.factor),
-        show(Seconds{w.step_time}), percent(1 - w.step_time / r.step_time));
+  std::string text = fmt::format("{:<32} {:>10} {:>9}", "change", "step", "saves");
+  text += fails ? fmt::format(" {:>9} {:>16}\n", "goodput", "with failures") : "\n";
+  for (const WhatIf& w : sorted) {
+    text += fmt::format("{:<32} {:>10} {:>9}", describe_upgrade(w.resource_class, w.factor), show(Seconds{w.step_time}),
+                        percent(1 - w.step_time / r.step_time));
     if (w.goodput > 0)
-      text += fmt::format(" {:>7.2f} % {:>9} a step", w.goodput * 100,
-                          show(Seconds{w.effective_step_time}));
+      text += fmt::format(" {:>7.2f} % {:>9} a step", w.goodput * 100, show(Seconds{w.effective_step_time}));
     text += "\n";
   }
   return text;
 }
 
-std::string screen(const Scenario &s, const Plan &plan, const Result &r,
-                   const std::vector<WhatIf> &what_ifs) {
+std::string screen(const Scenario& s, const Plan& plan, const Result& r, const std::vector<WhatIf>& what_ifs) {
   const bool tokens = s.network.tokens_per_sample > 1;
   std::string text = head(s, plan);
-  text += fmt::format("{}{}      {} samples/s", report_label("step"),
-                      show(Seconds{r.step_time}), thousands(r.samples_per_s));
-  if (tokens)
-    text +=
-        fmt::format(" · {} tokens/s/GPU", thousands(r.tokens_per_s_per_gpu));
+  text += fmt::format("{}{}      {} samples/s", report_label("step"), show(Seconds{r.step_time}),
+                      thousands(r.samples_per_s));
+  if (tokens) text += fmt::format(" · {} tokens/s/GPU", thousands(r.tokens_per_s_per_gpu));
   const bool some = s.network.active_parameters() < s.network.parameters();
-  const char *model = s.plan.inference           ? "a forward pass"
+  const char* model = s.plan.inference           ? "a forward pass"
                       : s.network.weights_reused ? "3·forward pass"
                       : some                     ? "6·active parameters"
                                                  : "6·parameters";
   text += fmt::format(
-      " · {} TFLOP/s/GPU · MFU {:.1f} % ({} a {}, dense {} peak{})\n",
-      thousands(r.tflops_per_gpu), r.mfu * 100, model,
+      " · {} TFLOP/s/GPU · MFU {:.1f} % ({} a {}, dense {} peak{})\n", thousands(r.tflops_per_gpu), r.mfu * 100, model,
       tokens ? "token" : "sample", name_of(s.precision),
-      r.mfu_with_attention > 0
-          ? fmt::format("; with attention, PaLM's {:.1f} %",
-                        r.mfu_with_attention * 100)
-          : "");
+      r.mfu_with_attention > 0 ? fmt::format("; with attention, PaLM's {:.1f} %", r.mfu_with_attention * 100) : "");
   if (s.measured_run.given())
-    text += fmt::format(
-        "{}{}: predicted {} ({})\n", report_label("measured"),
-        show(s.measured_run.step_time),
-        signed_percent(r.step_time / s.measured_run.step_time.value - 1),
-        s.measured_run.source);
+    text += fmt::format("{}{}: predicted {} ({})\n", report_label("measured"), show(s.measured_run.step_time),
+                        signed_percent(r.step_time / s.measured_run.step_time.value - 1), s.measured_run.source);
   if (s.measured.given())
-    text +=
-        fmt::format("{}{} {} at batch {} on one device, the same on all ranks; "
-                    "communication is simulated\n",
-                    report_label("compute"), s.measured.how(s.micro_batch_size),
-                    show(Seconds{r.measured.step_time}), s.micro_batch_size);
+    text += fmt::format("{}{} {} at batch {} on one device, the same on all ranks; communication is simulated\n",
+                        report_label("compute"), s.measured.how(s.micro_batch_size),
+                        show(Seconds{r.measured.step_time}), s.micro_batch_size);
   if (s.training.steps > 0)
     text +=
-        fmt::format("{}{}: {}\n", report_label("training"),
-                    describe(s.training), long_time(Seconds{r.training_time}));
-  for (const Result::Phase &phase : r.phases)
-    text += fmt::format(
-        "{}{} {}{}\n", report_label(""), phase.name, show(Seconds{phase.time}),
-        phase.times > 1 ? fmt::format(" × {}", thousands(phase.times)) : "");
+        fmt::format("{}{}: {}\n", report_label("training"), describe(s.training), long_time(Seconds{r.training_time}));
+  for (const Result::Phase& phase : r.phases)
+    text += fmt::format("{}{} {}{}\n", report_label(""), phase.name, show(Seconds{phase.time}),
+                        phase.times > 1 ? fmt::format(" × {}", thousands(phase.times)) : "");
   if (s.plan.inference)
-    text +=
-        fmt::format("{}forward passes alone: a batch is answered after {}; "
-                    "every token is computed once, as of a prompt: no cache of "
-                    "keys and values, no word after word\n",
-                    report_label("inference"), show(Seconds{r.step_time}));
+    text += fmt::format(
+        "{}forward passes alone: a batch is answered after {}; every token is computed once, as of a prompt: no cache "
+        "of "
+        "keys and values, no word after word\n",
+        report_label("inference"), show(Seconds{r.step_time}));
   if (s.training.time.value > 0)
-    text += fmt::format("{}{}: {} steps, if nothing fails\n",
-                        report_label("training"), describe(s.training),
+    text += fmt::format("{}{}: {} steps, if nothing fails\n", report_label("training"), describe(s.training),
                         thousands(r.training_steps));
-  if (r.failures)
-    text += failure_lines(*r.failures);
-  if (r.failures && !s.plan.mechanism->stops_together() &&
-      !s.plan.mechanism->goes_on_without_some())
-    text +=
-        report_label("") +
-        "assumption: a failure stops all workers, as the bound soon would\n";
+  if (r.failures) text += failure_lines(*r.failures);
+  if (r.failures && !s.plan.mechanism->stops_together() && !s.plan.mechanism->goes_on_without_some())
+    text += report_label("") + "assumption: a failure stops all workers, as the bound soon would\n";
   if (!r.step_time_source.empty())
-    return text +
-           fmt::format(
-               "{}the step time is given (plan.step_time), not simulated: {}\n",
-               report_label("trust"), r.step_time_source);
+    return text + fmt::format("{}the step time is given (plan.step_time), not simulated: {}\n", report_label("trust"),
+                              r.step_time_source);
   text += breakdown(r);
   if (const std::string steps = steps_in_words(s, plan, r); !steps.empty())
     text += fmt::format("{}{}\n", report_label("steps"), steps);
-  if (plan.tuned)
-    text += fmt::format("{}{}\n", report_label("auto"), in_words(*plan.tuned));
+  if (plan.tuned) text += fmt::format("{}{}\n", report_label("auto"), in_words(*plan.tuned));
   text += mechanism(s, r);
   text += input(s, r);
   text += memory(r);
@@ -448,12 +324,10 @@ std::string screen(const Scenario &s, const Plan &plan, const Result &r,
   text += bottleneck(s, r, what_ifs);
   text += trust_lines(s);
   if (r.late_by_look_ahead > 0)
-    text +=
-        fmt::format("{}{} operations started late because a rank looks only {} "
-                    "operations ahead\n",
-                    report_label("note"), r.late_by_look_ahead,
-                    look_ahead(static_cast<std::size_t>(r.simulated_ranks)));
+    text += fmt::format("{}{} operations started late because a rank looks only {} operations ahead\n",
+                        report_label("note"), r.late_by_look_ahead,
+                        look_ahead(static_cast<std::size_t>(r.simulated_ranks)));
   return text;
 }
 
-} // namespace trainyard
+}  // namespace trainyard

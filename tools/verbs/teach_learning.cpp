@@ -23,13 +23,13 @@ constexpr int kMostWorkers = 16, kMostEvents = 10000;
 const std::map<std::string, std::string>& ways() {
   static const std::map<std::string, std::string> all{
       {"all-reduce", "all_reduce: ring"},
-      {"asynchronous", "mechanism: parameter-server, servers: 1, consistency: asynchronous"},
-      {"backup", "mechanism: parameter-server, servers: 1, backup_workers: 1"},
+      {"asynchronous", "mechanism: parameter-server, servers: {count: 1, keys: buckets}, consistency: asynchronous"},
+      {"backup", "mechanism: parameter-server, servers: {count: 1, keys: buckets}, backup_workers: 1"},
       {"delayed", "delay: 1"},
       {"gossip", "gossip: ring"},
       {"local-sgd", "local_steps: 2"},
-      {"stale", "mechanism: parameter-server, servers: 1, consistency: stale, staleness: 1"},
-      {"synchronous", "mechanism: parameter-server, servers: 1"}};
+      {"stale", "mechanism: parameter-server, servers: {count: 1, keys: buckets}, consistency: stale, staleness: 1"},
+      {"synchronous", "mechanism: parameter-server, servers: {count: 1, keys: buckets}"}};
   return all;
 }
 

@@ -6,6 +6,7 @@
 #include <charconv>
 #include <cmath>
 #include <fstream>
+#include <iterator>
 #include <sstream>
 #include <string>
 #include <vector>
@@ -21,10 +22,10 @@ constexpr int kMostLabels = 1 << 16;
 
 std::string contents_of(const fs::path& file) {
   std::ifstream in(file, std::ios::binary);
-  std::ostringstream text;
-  text << in.rdbuf();
-  if (!in || !text) throw UserError(fmt::format("{}: cannot be read", file.string()));
-  return std::move(text).str();
+  const bool open = in.is_open();
+  std::string text(std::istreambuf_iterator<char>(in), {});
+  if (!open || in.bad()) throw UserError(fmt::format("{}: cannot be read", file.string()));
+  return text;
 }
 
 /// The sizes of an IDX file of unsigned bytes, and where they begin.
