@@ -53,6 +53,8 @@ Node parse_override(std::string_view text, std::shared_ptr<const std::string> or
 /// `--set path=value`: replaces or adds the field at the dotted path (`cluster.hca.rate`); a list item by its index.
 /// The value is itself read as YAML. A scalar on the way is a catalog name: it becomes `{base: NAME, …}`.
 void set_field(Node& root, std::string_view path, std::string_view value);
+/// The same with a value that was read elsewhere; its place stands for the field's.
+void set_field(Node& root, std::string_view path, Node value);
 
 /// `over` laid on `base`: maps field by field, anything else replaced. A figure {value, source} is replaced whole; a
 /// map on a catalog name becomes {base: NAME, …}, the entry with those changes.

@@ -84,8 +84,11 @@ std::string hint(std::string_view word, const std::vector<std::string>& names) {
 
 void set_field(Node& root, std::string_view path, std::string_view value) {
   const auto origin = std::make_shared<const std::string>(fmt::format("--set {}", path));
-  const Place place{origin, 0, 0};
-  Node fresh = parse_override(value, origin);
+  set_field(root, path, parse_override(value, origin));
+}
+
+void set_field(Node& root, std::string_view path, Node fresh) {
+  const Place place = fresh.place;
   Node* node = &root;
   for (std::size_t from = 0; from <= path.size();) {
     const std::size_t to = std::min(path.find('.', from), path.size());

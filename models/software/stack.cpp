@@ -57,9 +57,12 @@ void read_memory(Fields& fields, SoftwareStack& stack) {
   stack.optimizer_traffic = fields.bytes("optimizer_traffic", Bytes{0});
   stack.dummy_weight_gradients = fields.boolean("dummy_weight_gradients", stack.dummy_weight_gradients);
   stack.keeps_stage_gradient = fields.boolean("keeps_stage_gradient", stack.keeps_stage_gradient);
-  if (stack.fused_gradient_accumulation && stack.gradient_precision != Precision::fp32)
+  if (stack.fused_gradient_accumulation && !stack.gradient_precision)
     fail(fields.place_of("fused_gradient_accumulation"),
-         fields.what() + ": fused_gradient_accumulation adds to gradients in fp32; expected gradient_precision: fp32");
+         fields.what() +
+             ": fused_gradient_accumulation adds to gradients of a precision that the stack says; expected "
+             "gradient_precision: fp32, bf16 or fp16");
+  if (stack.gradient_precision) stack.accumulated_element = element_size(*stack.gradient_precision);
   if (stack.dummy_weight_gradients && !stack.fused_gradient_accumulation)
     fail(fields.place_of("dummy_weight_gradients"),
          fields.what() + ": dummy_weight_gradients: only with fused_gradient_accumulation");
@@ -115,7 +118,10 @@ SoftwareStack read_stack(const Node& entry) {
   read_fusions(fields, stack);
   read_memory(fields, stack);
   stack.long_runs = fields.boolean("long_runs", stack.long_runs);
-  if (const Node* judged = fields.child("judged")) read_judged(stack, *judged, what + ": judged");
+  stack.attention_kernel = fields.text("attention_kernel", "");
+  stack.attention_kernel_place = fields.place_of("attention_kernel");
+  if (const Node* judged = fields.has("judged") ? fields.child("judged") : nullptr)
+    read_judged(stack, *judged, what + ": judged");
   fields.finish();
   stack.sources = figure_sources(entry, what);
   return stack;

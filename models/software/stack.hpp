@@ -56,6 +56,9 @@ struct SoftwareStack : Fusions {
   bool keeps_stage_gradient = false;  ///< the pipeline's schedule holds the last gradient that it sent back
   /// Runs are long enough for a chip to get hot: matrix products run at `Gpu::sustained_clock`.
   bool long_runs = false;
+  /// The flash attention that it calls, an entry of the catalog (`attention`); empty: that of the GPU's measurements.
+  std::string attention_kernel;
+  Place attention_kernel_place;
   /// What `trainyard validate training` gives for measured runs of this stack on a GPU.
   struct Judged {
     std::string gpu;

@@ -5,8 +5,10 @@
 #include <algorithm>
 #include <iterator>
 
+#include "models/hardware/attention_kernel.hpp"
 #include "models/reading/nearest.hpp"
 #include "scenarios/reading/framework_modes.hpp"
+#include "scenarios/reading/measured_family.hpp"
 #include "scenarios/reading/read_cluster.hpp"
 #include "scenarios/reading/read_learn.hpp"
 #include "scenarios/reading/used_sources.hpp"
@@ -144,6 +146,20 @@ void read_faults(Scenario& s, const Node& node, const Catalog& catalog) {
   check_failures(s.failures, s.training);
 }
 
+/// The chips as the software drives them: with its attention kernel, and for as long as its runs last.
+void set_rates_of(const SoftwareStack& software, ClusterSpec& cluster, const Catalog& catalog) {
+  AttentionKernel attention;
+  if (!software.attention_kernel.empty())
+    attention =
+        read_attention_kernel(catalog.entry("attention", software.attention_kernel, software.attention_kernel_place));
+  const auto set = [&](NodeType& type) {
+    attention.drive(type.gpu, type.sources);
+    if (software.long_runs) type.gpu = sustained(type.gpu);
+  };
+  set(cluster.node);
+  for (NodeGroup& group : cluster.others) set(group.type);
+}
+
 Scenario read(Node document, const std::string& name, const Overrides& overrides) {
   for (const auto& [path, value] : overrides) set_field(document, path, value);
   const Catalog catalog;
@@ -171,10 +187,7 @@ Scenario read(Node document, const std::string& name, const Overrides& overrides
   plain.place = document.place;
   s.software = read_stack(catalog.resolve("stack", software ? *software : plain));
 
-  if (s.software.long_runs) {
-    s.cluster.node.gpu = sustained(s.cluster.node.gpu);
-    for (NodeGroup& group : s.cluster.others) group.type.gpu = sustained(group.type.gpu);
-  }
+  set_rates_of(s.software, s.cluster, catalog);
 
   Fields plan(plan_node, "plan");
   s.strategy = plan.text("strategy", "");
@@ -209,14 +222,23 @@ Scenario read(Node document, const std::string& name, const Overrides& overrides
 }  // namespace
 
 Scenario read_scenario(const fs::path& path, const Overrides& overrides) {
-  return read(read_document(path), path.stem().string(), overrides);
+  const std::string name = path.filename().string();
+  const std::size_t row = name.rfind('@');
+  return read(read_scenario_document(path), row == std::string::npos ? path.stem().string() : name.substr(row + 1),
+              overrides);
+}
+
+Scenario read_scenario(const Node& document, const std::string& name, const Overrides& overrides) {
+  return read(document, name, overrides);
 }
 
 Scenario read_scenario_text(std::string_view text, const std::string& name, const Overrides& overrides) {
   return read(parse_document(text, name), fs::path(name).stem().string(), overrides);
 }
 
-Scenario read_again(const Scenario& s, const Overrides& overrides) { return read(s.document, s.name, overrides); }
+Scenario read_again(const Scenario& s, const Overrides& overrides) {
+  return read_scenario(s.document, s.name, overrides);
+}
 
 std::pair<std::string, std::string> parse_override_option(const std::string& option) {
   const std::size_t at = option.find('=');

@@ -67,9 +67,11 @@ struct Scenario {
 /// `--set` overrides, in order.
 using Overrides = std::vector<std::pair<std::string, std::string>>;
 
-/// Reads the file, applies the overrides, resolves names in the catalog, checks everything. Throws UserError
+/// Reads the file (or the row of a family of measured runs, FILE@ROW), applies the overrides, resolves names in the catalog, checks everything. Throws UserError
 /// ("file:line:column: …").
 Scenario read_scenario(const std::filesystem::path&, const Overrides& = {});
+/// The same of a file that was read before, for many points; `name` is what the scenario is called.
+Scenario read_scenario(const Node& document, const std::string& name, const Overrides& = {});
 /// The same from a text, for tests; `name` stands for the file.
 Scenario read_scenario_text(std::string_view text, const std::string& name, const Overrides& = {});
 

@@ -248,6 +248,7 @@ LearnResult learn_here(const Scenario& s, const Plan& laid_out, const LearnOptio
   require_size(s, planned, 1, "every rank has numbers of its own");
   planned.training.steps = steps_of(s);
   planned.training.values = planned.training.rides = true;
+  planned.training.first_step = 0;  // warm-ups of compressors are learned through
   if (planned.training.fuses_kernels) planned.training.first_fused = kFirstFused;
   StepMachine machine(s, planned, {});
   const TrainingStates states{s.precision, s.optimizer, s.software};

@@ -78,7 +78,7 @@ std::string folded_run(const Scenario& s, const Plan& plan) {
   OpEnds ends;
   SimulateOptions options;
   options.critical_path = false;
-  options.observe = [&ends](const StepRun&) { return &ends; };
+  options.observe.emplace_back([&ends](const StepRun&) { return &ends; });
   const StepRun run(s, plan, options);
   Bytesink out;
   out.put(std::vector<char>(run.unfolded.begin(), run.unfolded.end()));
@@ -188,19 +188,27 @@ class Comparison : public Observer {
   }
 };
 
+constexpr double kMostCompared = 100e6;  // half a minute
+
+/// Refuses what is too large to be simulated rank by rank, and says which plan is not.
+void require_comparable(const Scenario& s, const Plan& plan) {
+  const double operations = estimated_operations(plan, true);
+  if (operations <= kMostCompared) return;
+  const int data = s.plan.mesh.data, fewer = static_cast<int>(data * kMostCompared / operations / 2);
+  throw UserError(fmt::format(
+      "--fold check: rank by rank these are {:.3g} operations of {} ranks; at most {:.3g} are compared. {}", operations,
+      s.ranks(), kMostCompared,
+      fewer < 1 || data == 1 ? std::string("Fewer micro-batches or layers are")
+                             : fmt::format("The same plan on fewer replicas is: --set plan.data_parallel.size={} --set "
+                                           "plan.global_batch_size={}",
+                                           fewer, fewer * (s.global_batch_size / data))));
+}
+
 }  // namespace
 
 FoldCheck check_folding(const Scenario& s, const Plan& plan) {
   require_simulable(s, plan);
-  constexpr double kMostCompared = 100e6;
-  if (const double operations = estimated_operations(s, plan); operations > kMostCompared)
-    throw UserError(fmt::format(
-        "--fold check: rank by rank this is {:.3g} operations, at most {:.3g} are compared; the same plan on fewer "
-        "replicas "
-        "is: --set plan.data_parallel.size={} --set plan.global_batch_size={}",
-        operations, kMostCompared, std::max(1, static_cast<int>(s.plan.mesh.data * kMostCompared / operations / 2)),
-        std::max<std::int64_t>(1, static_cast<int>(s.plan.mesh.data * kMostCompared / operations / 2)) *
-            (s.global_batch_size / s.plan.mesh.data)));
+  require_comparable(s, plan);
   FoldCheck check;
   check.ranks = s.ranks();
   const FoldedTimes folded = times_from(in_child([&] { return folded_run(s, plan); }));
@@ -213,7 +221,7 @@ FoldCheck check_folding(const Scenario& s, const Plan& plan) {
     SimulateOptions options;
     options.critical_path = false;
     options.folding = Folding::off;
-    options.observe = [&comparison](const StepRun&) { return &comparison; };
+    options.observe.emplace_back([&comparison](const StepRun&) { return &comparison; });
     const StepRun run(s, plan, options);
     comparison.compare_rest(run);
     return fmt::format("{} {} {}", full.operations, full.worst, full.difference);

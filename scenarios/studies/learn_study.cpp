@@ -136,7 +136,7 @@ LearnStudy run_learn_study(const LearnQuestion& q) {
   }
   const auto impossible = [](const LearnVariant& v) { return !v.error.empty(); };
   if (std::all_of(study.variants.begin(), study.variants.end(), impossible))
-    throw UserError(all_impossible(count, study.variants.front().error));
+    throw UserError(fmt::format("all {} variants are impossible; the first: {}", count, study.variants.front().error));
   return study;
 }
 

@@ -69,7 +69,7 @@ Ops LayerPasses::pass(Pass pass, int layer, const PipelineTask& task) {
   }
   if (!step_.shards_parameters()) co_return;
   co_yield parameters_.end_visit(layer, makes_gradients && last);
-  if (makes_gradients) co_yield gradients_.exchange_layer(layer, first);
+  if (makes_gradients) co_yield gradients_.exchange_layer(layer, first, last);
 }
 
 /// `own`: the exchange's buffer.

@@ -6,6 +6,7 @@
 
 #include "sim/error.hpp"
 #include "strategies/plan/update_policy.hpp"
+#include "strategies/values/compressed_coding.hpp"
 
 namespace trainyard {
 
@@ -20,6 +21,7 @@ TrainingValues::TrainingValues(const TrainingTask& task, const TrainingPlan& pla
   place_layers();
   for (int rank = 0; rank < plan.ranks(); ++rank)
     ranks_.push_back(std::make_unique<numeric::RankValues>(task, plan, positions_, rank, values));
+  if (plan.compression) compressed_ = std::make_unique<numeric::CompressedValues>(plan, task.seed, values);
   begin();
 }
 
@@ -32,6 +34,7 @@ TrainingValues::TrainingValues(const LearningSetup& setup, const TrainingPlan& p
       coding_(std::move(coding)),
       rides_(true),
       sums_(plan.ranks()) {
+  if (!coding_ && plan.compression) coding_ = std::make_shared<CompressedCoding>(plan, setup.seed);
   const UpdatePolicy& policy = update_policy_of(plan);
   bool shares = !plan.through_center;
   for (int step = 0; step < plan.steps && shares; ++step) shares = policy.sums_gradients(step);
@@ -54,6 +57,8 @@ void TrainingValues::begin() {
        c <= static_cast<std::uint16_t>(TrainingCall::take_own); ++c)
     on(static_cast<TrainingCall>(c),
        [this, c](Actor rank, const CallArguments& about) { call(static_cast<TrainingCall>(c), rank, about); });
+  for (const TrainingCall c : {TrainingCall::encode, TrainingCall::decode})
+    on(c, [this, c](Actor rank, const CallArguments& about) { call(c, rank, about); });
   update_policy_of(plan_).add_values(*this);
 }
 
@@ -196,6 +201,13 @@ void TrainingValues::call(TrainingCall what, Actor actor, const CallArguments& a
       return parameters(actor).fill_host_parameters(bucket, in(Buffer::host_parameters));
     case TrainingCall::take_own:
       return parameters(actor).take_own(bucket, in(Buffer::own_parameters), in(Buffer::host_parameters));
+    case TrainingCall::encode:  // of what rides on the plan, sums are made where gradients are kept
+      if (compressed_)
+        compressed_->encode(actor, bucket, about.exchange, in(Buffer::gradients), in(Buffer::parameters));
+      return;
+    case TrainingCall::decode:
+      if (compressed_) compressed_->decode(actor, bucket, in(Buffer::gradients));
+      return;
   }
 }
 

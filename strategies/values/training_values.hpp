@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "strategies/values/compressed_values.hpp"
 #include "strategies/values/learner.hpp"
 #include "strategies/values/rank_values.hpp"
 #include "strategies/values/sums.hpp"
@@ -67,6 +68,7 @@ class TrainingValues {
   }
   Values& values() { return values_; }
   RankWork& rank(Actor rank) { return *ranks_.at(static_cast<std::size_t>(rank)); }
+  numeric::CompressedValues* compressed() { return compressed_.get(); }  ///< null: gradients travel whole
   /// An actor beside the ranks that holds a copy of rank 0's parameters, and what is learned from now on.
   Replica& add_learner(Actor);
   void set_learner(Actor actor) { learner_ = actor; }
@@ -107,6 +109,7 @@ class TrainingValues {
   std::vector<std::unique_ptr<RankWork>> ranks_;
   std::map<Actor, std::unique_ptr<Replica>> beside_;
   Actor learner_ = 0;
+  std::unique_ptr<numeric::CompressedValues> compressed_;  // null: gradients are exchanged whole
   bool rides_ = false;
   RankSums sums_;
   Watch watch_;

@@ -2,17 +2,10 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
-#include <filesystem>
-#include <map>
 #include <nlohmann/json.hpp>
 
-#include "models/reading/shipped_files.hpp"
-#include "scenarios/running/simulate.hpp"
-#include "scenarios/studies/error_set.hpp"
-#include "sim/error.hpp"
+#include "scenarios/studies/training_study.hpp"
 #include "sim/json_text.hpp"
-#include "sim/process/child.hpp"
 #include "sim/process/output.hpp"
 #include "tools/reports/table.hpp"
 #include "tools/verbs/verbs.hpp"
@@ -21,112 +14,121 @@ namespace trainyard {
 namespace {
 
 using Json = nlohmann::json;
-namespace fs = std::filesystem;
 
-// What the error may be: the mean of a family's steps, its order, and peak memory.
-constexpr double kMeanTimeLimit = 0.15, kLeastRankCorrelation = 0.95, kMeanMemoryLimit = 0.03;
+std::string limit_text(double mean, double rank, double error, double correlation) {
+  if (mean == 0) return "none";
+  std::string text = fmt::format("mean {:.3g} %", mean * 100);
+  if (rank != 0) text += fmt::format(", rank {}", rank);
+  return text + (error <= mean && (rank == 0 || correlation >= rank) ? ": holds" : ": FAILS");
+}
 
-struct MeasuredScenario {
-  std::string id;
-  Scenario scenario;
-  double step_time = 0, peak_memory = 0;  // predicted
+void add_row(TextTable& table, const ErrorSet& errors, std::size_t runs, const std::string& limit) {
+  table.rows.push_back({errors.name,
+                        errors.n == runs ? fmt::format("{}", runs) : fmt::format("{} of {}", errors.n, runs),
+                        percent(errors.mean_abs), percent(errors.median_abs), percent(errors.worst_abs),
+                        signed_percent(errors.signed_mean), fmt::format("{:.3f}", errors.rank_correlation), limit});
+}
+
+/// What every run was predicted as.
+TextTable points_table(const std::vector<FamilyPrediction>& all) {
+  TextTable table{{"run", "step", "predicted", "error", "peak memory", "predicted", "error"},
+                  {false, true, true, true, true, true, true},
+                  {}};
+  for (const FamilyPrediction& family : all)
+    for (const RunPrediction& run : family.runs) {
+      const std::string id = family.name + "@" + run.id;
+      if (!run.refused.empty()) {
+        table.rows.push_back({id, "", "refused", "", "", "", ""});
+        continue;
+      }
+      std::vector<std::string> row{id, show(Seconds{run.measured_step_time}), show(Seconds{run.step_time}),
+                                   signed_percent(run.step_time / run.measured_step_time - 1)};
+      if (run.measured_peak_memory > 0)
+        row.insert(row.end(), {show(Bytes{run.measured_peak_memory}), show(Bytes{run.peak_memory}),
+                               signed_percent(run.peak_memory / run.measured_peak_memory - 1)});
+      else
+        row.insert(row.end(), {"", run.fits ? "" : "does not fit", ""});
+      table.rows.push_back(std::move(row));
+    }
+  return table;
+}
+
+/// Why runs are not predicted, each reason once.
+std::string refusals(const std::vector<FamilyPrediction>& all) {
+  std::string text;
+  for (const FamilyPrediction& family : all) {
+    if (family.refused() == 0) continue;
+    for (const RunPrediction& run : family.runs)
+      if (!run.refused.empty()) {
+        text += fmt::format("{}: {} of {} runs are not predicted, such as {}: {}\n", family.name, family.refused(),
+                            family.runs.size(), run.id, run.refused);
+        break;
+      }
+  }
+  return text;
+}
+
+/// Runs that were measured but do not fit into memory as predicted.
+std::string misfits(const std::vector<FamilyPrediction>& all) {
+  std::size_t count = 0;
+  for (const FamilyPrediction& family : all)
+    for (const RunPrediction& run : family.runs) count += run.fits ? 0 : 1;
+  return count == 0 ? "" : fmt::format("{} runs were measured, but would not fit in memory as predicted\n", count);
+}
+
+struct Summary {
+  TextTable table{{"set", "n", "mean", "median", "worst", "signed mean", "rank", "limit"},
+                  {false, true, true, true, true, true, true, false},
+                  {}};
+  Json sets = Json::array();
+  double mean = 0;  ///< over families, each once
+  int families = 0;
+  bool holds = true;
 };
 
-/// Every scenario with a measured step, by name.
-std::vector<MeasuredScenario> measured_scenarios() {
-  std::vector<fs::path> files;
-  for (const auto& entry : fs::directory_iterator(shipped_file("scenarios/measured")))
-    if (entry.path().extension() == ".yaml") files.push_back(entry.path());
-  std::sort(files.begin(), files.end());
-  std::vector<MeasuredScenario> all;
-  for (const fs::path& file : files) {
-    all.push_back({file.stem().string(), read_scenario(file)});
-    if (!all.back().scenario.measured_run.given())
-      throw UserError(file.string() + ": a scenario of a measured run needs a key \"measured\"");
+Summary summary_of(const std::vector<FamilyPrediction>& all, bool points) {
+  Summary summary;
+  for (const FamilyPrediction& family : all) {
+    const auto times = family.step_times();
+    summary.holds &= family.within_limits();
+    if (!times) continue;
+    const MeasuredLimits& limits = family.limits;
+    add_row(summary.table, *times, family.runs.size(),
+            limit_text(limits.mean_time, limits.rank_correlation, times->mean_abs, times->rank_correlation));
+    summary.sets.emplace_back(to_json(*times, points, {{}, {}, family.within_limits()}));
+    summary.mean += times->mean_abs;
+    ++summary.families;
   }
-  return all;
-}
-
-void predict(std::vector<MeasuredScenario>& all) {
-  const std::vector<std::string> texts = in_children(all.size(), processors(), [&](std::size_t i) {
-    SimulateOptions options;
-    options.critical_path = false;
-    const Result result = simulate_here(all[i].scenario, options);
-    return json_text(Json{result.step_time, result.memory.peak});
-  });
-  for (std::size_t i = 0; i < all.size(); ++i) {
-    const Json result = parse_json(texts[i]);
-    all[i].step_time = result[0].get<double>();
-    all[i].peak_memory = result[1].get<double>();
+  for (const FamilyPrediction& family : all)
+    if (const auto memories = family.peak_memories()) {
+      add_row(summary.table, *memories, memories->n, limit_text(family.limits.mean_memory, 0, memories->mean_abs, 0));
+      summary.sets.emplace_back(to_json(*memories, points, {{}, {}, family.within_limits()}));
+    }
+  for (const ErrorSet& errors : errors_by_stack(all)) {
+    add_row(summary.table, errors, errors.n, "none");
+    summary.sets.emplace_back(to_json(errors, false, {}));
   }
-}
-
-struct TrainingSet {
-  std::string name;
-  bool memory = false;
-  std::vector<MeasuredPoint> points;
-};
-
-std::vector<TrainingSet> sets_of(const std::vector<MeasuredScenario>& all) {
-  std::map<std::string, TrainingSet> times, memories;
-  for (const MeasuredScenario& one : all) {
-    const MeasuredRun& run = one.scenario.measured_run;
-    TrainingSet& time = times[run.family];
-    time.name = "step time of " + run.family;
-    time.points.push_back({one.id, one.step_time, run.step_time.value});
-    if (run.peak_memory.value == 0) continue;
-    TrainingSet& memory = memories[run.family];
-    memory.name = "peak memory of " + run.family;
-    memory.memory = true;
-    memory.points.push_back({one.id, one.peak_memory, run.peak_memory.value});
-  }
-  std::vector<TrainingSet> sets;
-  for (auto& [family, set] : times) sets.push_back(std::move(set));
-  for (auto& [family, set] : memories) sets.push_back(std::move(set));
-  return sets;
-}
-
-bool within(const TrainingSet& set, const ErrorSet& errors) {
-  if (set.memory) return errors.mean_abs <= kMeanMemoryLimit;
-  return errors.mean_abs <= kMeanTimeLimit && errors.rank_correlation >= kLeastRankCorrelation;
+  if (summary.families > 0) summary.mean /= summary.families;
+  return summary;
 }
 
 }  // namespace
 
-int validate_training(const std::string& json_file, bool points) {
-  std::vector<MeasuredScenario> all = measured_scenarios();
-  predict(all);
-  TextTable table{{"set", "n", "mean", "median", "worst", "signed mean", "rank", "limit"},
-                  {false, true, true, true, true, true, true, false},
-                  {}};
-  TextTable rows{{"run", "measured", "predicted", "error"}, {false, true, true, true}, {}};
-  bool holds = true;
-  Json out = Json::array();
-  for (const TrainingSet& set : sets_of(all)) {
-    const ErrorSet errors = error_set(set.name, set.points);
-    const bool good = within(set, errors);
-    holds &= good;
-    const std::string limit = set.memory
-                                  ? fmt::format("mean {:.0f} %", kMeanMemoryLimit * 100)
-                                  : fmt::format("mean {:.0f} %, rank {}", kMeanTimeLimit * 100, kLeastRankCorrelation);
-    table.rows.push_back({set.name, fmt::format("{}", errors.points.size()), percent(errors.mean_abs),
-                          percent(errors.median_abs), percent(errors.worst_abs), signed_percent(errors.signed_mean),
-                          fmt::format("{:.3f}", errors.rank_correlation), limit + (good ? ": holds" : ": FAILS")});
-    out.emplace_back(to_json(errors, points, {{}, {}, good}));
-    for (const MeasuredPoint& p : set.points)
-      rows.rows.push_back({p.id, set.memory ? show(Bytes{p.measured}) : show(Seconds{p.measured}),
-                           set.memory ? show(Bytes{p.predicted}) : show(Seconds{p.predicted}),
-                           signed_percent(p.predicted / p.measured - 1)});
-  }
+int validate_training(const std::string& json_file, bool points, const std::vector<std::string>& families) {
+  const std::vector<FamilyPrediction> all = predict_training(training_families(families));
+  const Summary summary = summary_of(all, points);
   if (json_file != "-") {
-    fmt::print("measured training runs (scenarios/measured) against the simulator\n{}\n{}", rows.text(), table.text());
+    fmt::print("measured training runs (scenarios/measured/training) against the simulator\n");
+    if (points) fmt::print("{}\n", points_table(all).text());
+    fmt::print("{}mean over {} families, each once: {}\n{}{}", summary.table.text(), summary.families,
+               percent(summary.mean), refusals(all), misfits(all));
     fmt::print(
         "fitted to these runs, by closed-form models: the clocks of long runs and, from peak memory, three buffers of "
         "the library\n"
         "(catalog, stack megatron-core: dummy, schedule, torch_workspace); nothing else\n");
   }
-  if (!json_file.empty()) write_atomically(json_file, json_text(Json{{"sets", out}}, 2) + "\n");
-  return holds ? kGood : kFailsLimit;
+  if (!json_file.empty()) write_atomically(json_file, json_text(Json{{"sets", summary.sets}}, 2) + "\n");
+  return summary.holds ? kGood : kFailsLimit;
 }
 
 }  // namespace trainyard

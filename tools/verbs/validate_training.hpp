@@ -1,10 +1,11 @@
 #pragma once
 #include <string>
+#include <vector>
 
 namespace trainyard {
 
-/// `validate training`: the scenarios with a measured step, predicted and measured, with errors and limits by family.
-/// Returns an exit code.
-int validate_training(const std::string& json_file, bool points);
+/// `trainyard validate training`: measured training runs against the simulator, by family; `families`: these alone.
+/// Returns the exit code.
+int validate_training(const std::string& json_file, bool points, const std::vector<std::string>& families);
 
 }  // namespace trainyard

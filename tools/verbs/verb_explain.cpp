@@ -38,10 +38,11 @@ void print_path(const Explanation& e, bool in_step, std::size_t most) {
   }
   if (e.path.empty()) {
     fmt::print(
-        "\nno critical path: {} operations are too many to keep; fewer steps, micro-batches or data ranks show what "
-        "limits "
-        "the step\n",
-        e.result.operations);
+        "\nthe pieces of the path are not told: {} operations, of {} of {} ranks, are too many to keep; fewer steps or "
+        "micro-batches show them\n",
+        e.result.operations / static_cast<std::uint64_t>(e.result.ranks) *
+            static_cast<std::uint64_t>(e.result.simulated_ranks),
+        e.result.simulated_ranks, e.result.ranks);
     return;
   }
   // The longest pieces say what the step waits for; in the order of time.

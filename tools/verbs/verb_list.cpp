@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "models/fitted/nccl_model.hpp"
+#include "models/hardware/attention_kernel.hpp"
 #include "models/networks/network_entry.hpp"
 #include "models/reading/shipped_files.hpp"
 #include "models/software/stack.hpp"
@@ -15,6 +16,7 @@
 #include "sim/json_text.hpp"
 #include "sim/process/output.hpp"
 #include "strategies/collectives/collective.hpp"
+#include "strategies/compression/compressor.hpp"
 #include "strategies/pipelines/pipeline_schedule.hpp"
 #include "strategies/values/learning/task_choice.hpp"
 #include "tools/reports/listing.hpp"
@@ -52,6 +54,19 @@ std::vector<ListRow> nccls(const Catalog& catalog) {
     const NcclModel model = read_nccl_model(catalog.resolve("nccl", Node::of_text(name)));
     rows.push_back({list_word(name), list_word(model.gpu), list_word(model.version), list_quantity(model.link),
                     percent(model.median_error), percent(model.p90_error)});
+  }
+  return rows;
+}
+
+std::vector<ListRow> attentions(const Catalog& catalog) {
+  std::vector<ListRow> rows;
+  for (const std::string& name : catalog.names("attention")) {
+    const AttentionKernel kernel = read_attention_kernel(catalog.resolve("attention", Node::of_text(name)));
+    std::vector<std::string> rates;
+    for (const auto& [architecture, rate] : kernel.of_architecture)
+      rates.push_back(fmt::format("{} {:.3g} / {:.3g}", architecture, rate.forward, rate.backward));
+    rows.push_back(
+        {list_word(name), list_word(fmt::format("{}", fmt::join(rates, ", "))), list_word(kernel.description)});
   }
   return rows;
 }
@@ -112,6 +127,16 @@ std::vector<ListRow> list_mechanisms(const Catalog&) {
     const MechanismKind& kind = mechanisms().find(name, {});
     rows.push_back(
         {list_word(name), list_word(fmt::format("{}", fmt::join(kind.keys, " "))), list_word(kind.description)});
+  }
+  return rows;
+}
+
+std::vector<ListRow> list_compressors(const Catalog&) {
+  std::vector<ListRow> rows;
+  for (const std::string& name : compressors().names()) {
+    const CompressorKind& kind = compressors().find(name, {});
+    rows.push_back({list_word(name), list_word(kind.exchange), list_word(fmt::format("{}", fmt::join(kind.keys, " "))),
+                    list_word(kind.description)});
   }
   return rows;
 }
@@ -181,6 +206,10 @@ const std::vector<Listing>& listings() {
           {"forward", "forward_FLOPs", true}},
          networks},
         {"stacks", "software", {{"name", "name"}, {"bucket", "bucket_bytes", true}, {"what", "description"}}, stacks},
+        {"attentions",
+         "attention_kernel of a stack; shares of the peak, forward / backward",
+         {{"name", "name"}, {"of the peak", "rates"}, {"what", "description"}},
+         attentions},
         {"nccls",
          "fitted models of NCCL; errors on held-out rows",
          {{"name", "name"},
@@ -203,6 +232,10 @@ const std::vector<Listing>& listings() {
          {{"name", "name"}, {"keys of its own", "keys"}, {"what", "description"}},
          list_mechanisms},
         {"tasks", "learn.task: what a small training learns", {{"name", "name"}, {"what", "description"}}, list_tasks},
+        {"compressors",
+         "plan.data_parallel.compression: what replicas exchange in place of gradients",
+         {{"name", "name"}, {"exchanged by", "exchange"}, {"keys", "keys"}, {"what", "description"}},
+         list_compressors},
         {"strategies",
          "plan.strategy: what frameworks call it",
          {{"name", "name"},
@@ -265,10 +298,11 @@ int list(const std::vector<std::string>& words) {
                       "What scenarios can name: hardware, networks, software, algorithms, with their main figures.",
                       "list gpus");
   std::string kind, json;
-  arguments.positional("KIND", kind,
-                       "gpus, nodes, fabrics, cpus, storages, hcas, switches, networks (or models), stacks, nccls, "
-                       "collectives, pipelines, strategies, interconnects, optimizers, scenarios",
-                       false);
+  arguments.positional(
+      "KIND", kind,
+      "gpus, nodes, fabrics, cpus, storages, hcas, switches, networks (or models), stacks, nccls, "
+      "collectives, pipelines, mechanisms, compressors, strategies, interconnects, optimizers, scenarios",
+      false);
   arguments.output("--json", json, "write the list as JSON; - is stdout");
   if (!arguments.parse(words)) return kGood;
   std::vector<const Listing*> chosen;

@@ -1,4 +1,5 @@
 #pragma once
+#include "sim/units.hpp"
 
 namespace trainyard {
 
@@ -22,8 +23,10 @@ struct Fusions {
   bool fused_norm_gradients = false;
   /// One kernel adds the bias of a residual branch, drops out and adds the residual (Megatron-LM).
   bool fused_bias_dropout_add = false;
-  /// GEMMs that make gradients of weights add them to gradients in fp32 (Megatron-LM's gradient_accumulation_fusion).
+  /// GEMMs that make gradients of weights add them to those of earlier micro-batches (Megatron-LM's
+  /// gradient_accumulation_fusion), which have elements of `accumulated_element`.
   bool fused_gradient_accumulation = false;
+  Bytes accumulated_element{4};
   /// The buffer into which the output projection's input is gathered stays (Megatron-LM's global memory buffer).
   bool lasting_gather_buffer = false;
   /// The vocabulary is padded to a multiple of this times the ranks of the tensor axis (Megatron-LM:

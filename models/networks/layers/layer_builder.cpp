@@ -23,8 +23,9 @@ LayerBuilder::LayerBuilder(std::string name, double rows, Precision precision) :
   layer_.name = std::move(name);
 }
 
-int LayerBuilder::parameter(std::string name, double elements) {
+int LayerBuilder::parameter(std::string name, double elements, double rows) {
   layer_.parameters.push_back({std::move(name), elements, active_share_});
+  layer_.parameters.back().rows = rows;
   layer_.parameters.back().partial = partial_;
   return static_cast<int>(layer_.parameters.size()) - 1;
 }
@@ -52,7 +53,7 @@ void LayerBuilder::linear(const Linear& l) {
   ParameterTensor& matrix = layer_.parameters[weight];
   matrix.in = l.in;
   matrix.out = l.out;
-  matrix.accumulated = accumulating_;
+  matrix.accumulated = accumulated_.value > 0;
   linear(l, weight, bias);
 }
 
@@ -71,8 +72,8 @@ void LayerBuilder::linear(const Linear& l, int weight, int bias) {
     op.backward_exchanges.push_back({l.regather, Axis::tensor, Exchanged::all_gather, row_bytes(l.in), 0,
                                      static_cast<int>(op.backward.size()), true});
   KernelCall wgrad = gemm(l.name + ".wgrad", l.in, l.out, m, precision_, groups);
-  if (accumulating_)
-    wgrad.work.bytes += (element_size(Precision::fp32) * 2 - element_size(precision_)) * (l.in * l.out * groups);
+  if (accumulated_.value > 0)
+    wgrad.work.bytes += (accumulated_ * 2 - element_size(precision_)) * (l.in * l.out * groups);
   op.backward.push_back(for_weights(std::move(wgrad), {}));
   if (weight >= 0) op.backward.back().gradients_ready = {weight};
   if (bias >= 0) {
@@ -212,7 +213,7 @@ void LayerBuilder::embedding(const Embedding& e) {
   const Bytes scattered = table + looked_up * 3 + indices;
   op.backward.push_back({kernel_call(e.name + ".backward", Kernel::embedding, Flops{}, scattered, precision_), {}});
   if (e.tied) op.backward.push_back({elementwise(e.name + ".gradient_sum", table * 3, precision_), {}});
-  if (e.owned) op.backward.back().gradients_ready = {parameter(e.name + ".weight", e.entries * e.width)};
+  if (e.owned) op.backward.back().gradients_ready = {parameter(e.name + ".weight", e.entries * e.width, e.entries)};
   op.kept = {{e.name + ".indices", indices}};
   op.forward_live = looked_up;
   op.backward_live = looked_up;

@@ -37,12 +37,12 @@ class LayerBuilder {
   void set_active_share(double share) { active_share_ = share; }
   void set_partial(bool partial) { partial_ = partial; }  ///< `ParameterTensor::partial` of the tensors that follow
   void set_overlap(bool overlap) { overlap_ = overlap; }  ///< see `Operator::beside_weights`
-  /// Kernels that make gradients of linear layers' weights add them to gradients in fp32 (Megatron-LM's
-  /// gradient_accumulation_fusion): these are read and written instead of one in the precision of the network.
-  void set_accumulating(bool accumulating) { accumulating_ = accumulating; }
+  /// Kernels that make gradients of linear layers' weights add them to gradients with such elements (Megatron-LM's
+  /// gradient_accumulation_fusion): these are read and written instead of one in the precision of the network. 0: no.
+  void set_accumulated(Bytes element) { accumulated_ = element; }
   void set_fused_norms(bool fused) { fused_norms_ = fused; }  ///< one kernel makes both gradients of a norm
 
-  int parameter(std::string name, double elements);  ///< index of the new tensor
+  int parameter(std::string name, double elements, double rows = 0);  ///< index of the new tensor
   void add(Operator);
 
   struct Linear {
@@ -141,7 +141,8 @@ class LayerBuilder {
   Layer layer_;
   double rows_;
   double active_share_ = 1;
-  bool partial_ = false, overlap_ = false, accumulating_ = false, fused_norms_ = false;
+  bool partial_ = false, overlap_ = false, fused_norms_ = false;
+  Bytes accumulated_;
   Precision precision_;
   std::vector<Operator> operators_;
   struct Held {

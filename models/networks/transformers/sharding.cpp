@@ -132,7 +132,7 @@ Bytes TransformerLayout::rotary_table() const {
 LayerBuilder TransformerLayout::builder(std::string name) const {
   LayerBuilder b(std::move(name), residual_rows(), precision);
   b.set_overlap(sharding().overlap);
-  b.set_accumulating(options.fused_gradient_accumulation);
+  b.set_accumulated(options.fused_gradient_accumulation ? options.accumulated_element : Bytes{});
   b.set_fused_norms(options.fused_norm_gradients);
   return b;
 }

@@ -147,6 +147,9 @@ class GossipSgd : public WholeReplicas {
     graph_ = std::make_shared<const Gossip>(read_gossip(fields.required_child("gossip"), setting.mesh.ranks()));
   }
   bool all_reduces() const override { return false; }
+  std::string refuses_compression() const override {
+    return "neighbours average parameters, and exchange no gradients";
+  }
 
   void lay_out(TrainingPlan& plan, const TrainingStates&) const override { plan.updates = gossip_updates(graph_); }
   StepRhythm rhythm() const override {

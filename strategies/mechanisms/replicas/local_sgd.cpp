@@ -69,6 +69,7 @@ class LocalSgd : public WholeReplicas {
   explicit LocalSgd(int steps) : WholeReplicas("local_steps"), steps_(steps) {}
 
   void lay_out(TrainingPlan& plan, const TrainingStates&) const override { plan.updates = local_sgd(steps_); }
+  std::string refuses_compression() const override { return "replicas average parameters, and exchange no gradients"; }
   StepRhythm rhythm() const override { return {steps_, "plan.data_parallel.local_steps: one average each", steps_}; }
   void book(MechanismFigures& figures, const TrainingPlan&, int) const override {
     figures.replicas.local_steps = steps_;

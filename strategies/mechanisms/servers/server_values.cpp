@@ -63,6 +63,7 @@ void ServerValues::push(Actor worker, std::size_t key) {
   if (plan_.rule.averages) pushed *= plan_.workers();  // its own batch's
   if (!plan_.mixes()) values_.push(worker, key, pushed);
   own.clear_gradients(key);
+  if (values_.compressed()) pushed = values_.compressed()->payload(worker, key, pushed);
 }
 
 /// Between the buffers of a key's slices, which begin with that one, and the one of all of them.
@@ -96,7 +97,9 @@ void ServerValues::update_own(Actor worker, std::size_t key) {
 }
 
 void ServerValues::process(ServerCall call, Actor server, const ServerPush& push) {
-  const Eigen::VectorXd& came = values_.values().buffer(server, push.arrival);
+  Eigen::VectorXd came = values_.values().buffer(server, push.arrival);
+  const bool gradient = call == ServerCall::first || call == ServerCall::add || call == ServerCall::apply;
+  if (gradient && values_.compressed()) came = values_.compressed()->pushed(push.worker, push.key, came);
   switch (call) {
     case ServerCall::first:
     case ServerCall::add:

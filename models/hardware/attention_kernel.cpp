@@ -1,0 +1,42 @@
+#include "models/hardware/attention_kernel.hpp"
+
+namespace trainyard {
+
+AttentionKernel read_attention_kernel(const Node& entry) {
+  constexpr double least = 1e-6;
+  Fields fields(entry, "attention kernel");
+  AttentionKernel kernel;
+  kernel.name = fields.text("name", "custom-attention");
+  kernel.description = fields.text("description", "");
+  fields.child("sources");
+  const Sources sources = figure_sources(entry, "attention " + kernel.name);
+  const Node& architectures = fields.required_child("architectures");
+  Fields each(architectures, "attention kernel " + kernel.name + ": architectures");
+  for (const auto& [architecture, node] : architectures.fields) {
+    each.child(architecture);
+    Fields rates(node, each.what() + "." + architecture);
+    AttentionKernel::Rates& r = kernel.of_architecture[architecture];
+    r.forward = rates.number("forward", least, 1);
+    r.backward = rates.number("backward", least, 1);
+    rates.finish();
+    for (const FigureSource& source : sources)
+      if (source.figure.find("architectures." + architecture + ".") != std::string::npos) r.sources.push_back(source);
+  }
+  each.finish();
+  fields.finish();
+  return kernel;
+}
+
+void AttentionKernel::drive(Gpu& gpu, Sources& sources) const {
+  const auto found = of_architecture.find(gpu.architecture);
+  if (found == of_architecture.end()) return;
+  gpu.efficiency[static_cast<std::size_t>(Kernel::attention)].flops = found->second.forward;
+  gpu.efficiency[static_cast<std::size_t>(Kernel::attention_backward)].flops = found->second.backward;
+  std::erase_if(sources, [](const FigureSource& source) {
+    return source.figure.ends_with("efficiency.attention.flops") ||
+           source.figure.ends_with("efficiency.attention_backward.flops");
+  });
+  sources.insert(sources.end(), found->second.sources.begin(), found->second.sources.end());
+}
+
+}  // namespace trainyard

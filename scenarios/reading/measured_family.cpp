@@ -1,0 +1,89 @@
+#include "scenarios/reading/measured_family.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <set>
+
+namespace trainyard {
+namespace {
+
+namespace fs = std::filesystem;
+
+MeasuredLimits read_limits(const Node* node) {
+  MeasuredLimits limits;
+  if (!node) return limits;
+  Fields fields(*node, "limits");
+  limits.mean_time = fields.number("mean_time", 0, 10, 0);
+  limits.mean_memory = fields.number("mean_memory", 0, 10, 0);
+  limits.rank_correlation = fields.number("rank_correlation", -1, 1, 0);
+  fields.finish();
+  return limits;
+}
+
+}  // namespace
+
+MeasuredFamily::MeasuredFamily(const fs::path& path) : file_(path.string()) {
+  const Node document = read_document(path);
+  Fields root(document, "a family of measured runs");
+  name = root.text("family");
+  const std::string source = root.text("source");
+  limits = read_limits(root.child("limits"));
+  scenario_ = root.required_child("scenario");
+  if (scenario_.kind != Node::Kind::map) fail(scenario_.place, "scenario: a map expected");
+  const std::vector<Node>* columns = root.list("columns");
+  const std::vector<Node>* rows = root.list("rows");
+  if (!columns || !rows) fail(root.place(), "a family of measured runs: \"columns\" and \"rows\" expected");
+  rows_ = *rows;
+  root.finish();
+  for (const Node& column : *columns) columns_.push_back(column.scalar);
+  if (columns_.front() != "id") fail(columns->front().place, "columns: \"id\" expected as the first");
+  std::set<std::string> seen;
+  for (const Node& row : rows_) {
+    if (row.items.size() != columns_.size())
+      fail(row.place, fmt::format("rows: {} cells, but there are {} columns", row.items.size(), columns_.size()));
+    ids.push_back(row.items.front().scalar);
+    if (!seen.insert(ids.back()).second) fail(row.place, fmt::format("rows: \"{}\" is there twice", ids.back()));
+  }
+  set_field(scenario_, "measured.family", Node::of_text(name, document.place));
+  if (!scenario_.find("measured")->find("source"))
+    set_field(scenario_, "measured.source", Node::of_text(source, document.place));
+}
+
+Node MeasuredFamily::scenario(std::size_t row) const {
+  Node document = scenario_;
+  const std::vector<Node>& cells = rows_[row].items;
+  for (std::size_t c = 1; c < cells.size(); ++c)
+    if (cells[c].kind != Node::Kind::null) set_field(document, columns_[c], cells[c]);
+  document.place = rows_[row].place;
+  return document;
+}
+
+std::size_t MeasuredFamily::row(std::string_view id) const {
+  const auto found = std::find(ids.begin(), ids.end(), id);
+  if (found != ids.end()) return static_cast<std::size_t>(found - ids.begin());
+  std::vector<std::string> some = ids;
+  if (!nearest(id, ids) && some.size() > 3) some.resize(3);
+  throw UserError(fmt::format("{}: no row \"{}\" among its {}{}", file_, id, ids.size(), hint(id, some)));
+}
+
+bool is_measured_family(const Node& document) { return document.find("family") && document.find("rows"); }
+
+Node read_scenario_document(const fs::path& path) {
+  const std::string text = path.string();
+  const std::size_t at = text.rfind('@');
+  std::error_code error;
+  if (at != std::string::npos && !fs::exists(path, error)) {
+    const MeasuredFamily family(text.substr(0, at));
+    return family.scenario(family.row(std::string_view(text).substr(at + 1)));
+  }
+  Node document = read_document(path);
+  if (is_measured_family(document)) {
+    const MeasuredFamily family(path);
+    fail(document.place, fmt::format("a family of {} measured runs; name the row that you mean, such as {}@{}",
+                                     family.ids.size(), text, family.ids.front()));
+  }
+  return document;
+}
+
+}  // namespace trainyard

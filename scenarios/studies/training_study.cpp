@@ -1,0 +1,148 @@
+#include "scenarios/studies/training_study.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <map>
+#include <nlohmann/json.hpp>
+
+#include "models/reading/shipped_files.hpp"
+#include "scenarios/running/simulate.hpp"
+#include "sim/error.hpp"
+#include "sim/json_text.hpp"
+#include "sim/observers/progress.hpp"
+#include "sim/process/child.hpp"
+
+namespace trainyard {
+namespace {
+
+using Json = nlohmann::json;
+namespace fs = std::filesystem;
+
+RunPrediction predict(const MeasuredFamily& family, std::size_t row) {
+  RunPrediction run;
+  run.id = family.ids[row];
+  const Scenario scenario = read_scenario(family.scenario(row), run.id);
+  run.stack = scenario.software.name;
+  run.gpu = scenario.cluster.node.gpu.name;
+  run.measured_step_time = scenario.measured_run.step_time.value;
+  run.measured_peak_memory = scenario.measured_run.peak_memory.value;
+  SimulateOptions options;
+  options.critical_path = false;
+  const Result result = simulate_here(scenario, options);
+  run.step_time = result.step_time;
+  run.peak_memory = result.memory.peak;
+  run.fits = result.fits;
+  return run;
+}
+
+/// A run that the simulator refuses is an answer too.
+Json prediction_of(const MeasuredFamily& family, std::size_t row) {
+  try {
+    const RunPrediction run = predict(family, row);
+    return {{"stack", run.stack},
+            {"gpu", run.gpu},
+            {"times", {run.step_time, run.measured_step_time}},
+            {"memories", {run.peak_memory, run.measured_peak_memory}},
+            {"fits", run.fits}};
+  } catch (const UserError& e) {
+    return {{"refused", e.what()}};
+  }
+}
+
+}  // namespace
+
+std::size_t FamilyPrediction::refused() const {
+  return static_cast<std::size_t>(
+      std::count_if(runs.begin(), runs.end(), [](const RunPrediction& run) { return !run.refused.empty(); }));
+}
+
+std::optional<ErrorSet> FamilyPrediction::step_times() const {
+  std::vector<MeasuredPoint> points;
+  for (const RunPrediction& run : runs)
+    if (run.refused.empty()) points.push_back({run.id, run.step_time, run.measured_step_time});
+  if (points.empty()) return std::nullopt;
+  return error_set("step time of " + name, std::move(points));
+}
+
+std::optional<ErrorSet> FamilyPrediction::peak_memories() const {
+  std::vector<MeasuredPoint> points;
+  for (const RunPrediction& run : runs)
+    if (run.refused.empty() && run.measured_peak_memory > 0)
+      points.push_back({run.id, run.peak_memory, run.measured_peak_memory});
+  if (points.empty()) return std::nullopt;
+  return error_set("peak memory of " + name, std::move(points));
+}
+
+bool FamilyPrediction::within_limits() const {
+  const auto times = step_times(), memories = peak_memories();
+  if (times && limits.mean_time > 0 && times->mean_abs > limits.mean_time) return false;
+  if (times && limits.rank_correlation != 0 && times->rank_correlation < limits.rank_correlation) return false;
+  return !memories || limits.mean_memory == 0 || memories->mean_abs <= limits.mean_memory;
+}
+
+std::vector<MeasuredFamily> training_families(const std::vector<std::string>& only) {
+  std::vector<fs::path> files;
+  for (const auto& entry : fs::directory_iterator(shipped_file("scenarios/measured/training")))
+    if (entry.path().extension() == ".yaml") files.push_back(entry.path());
+  std::sort(files.begin(), files.end());
+  std::vector<MeasuredFamily> families;
+  std::vector<std::string> names;
+  for (const fs::path& file : files) {
+    families.emplace_back(file);
+    names.push_back(families.back().name);
+  }
+  for (const std::string& name : only)
+    if (std::find(names.begin(), names.end(), name) == names.end())
+      throw UserError(fmt::format("--family: no measured family \"{}\"{}", name, hint(name, names)));
+  if (!only.empty())
+    std::erase_if(families,
+                  [&](const MeasuredFamily& f) { return std::find(only.begin(), only.end(), f.name) == only.end(); });
+  return families;
+}
+
+std::vector<ErrorSet> errors_by_stack(const std::vector<FamilyPrediction>& families) {
+  std::map<std::string, std::vector<MeasuredPoint>> points;
+  for (const FamilyPrediction& family : families)
+    for (const RunPrediction& run : family.runs)
+      if (run.refused.empty())
+        points[run.stack + " on " + run.gpu].push_back({run.id, run.step_time, run.measured_step_time});
+  std::vector<ErrorSet> sets;
+  for (auto& [name, of_stack] : points) sets.push_back(error_set(name, std::move(of_stack)));
+  return sets;
+}
+
+std::vector<FamilyPrediction> predict_training(const std::vector<MeasuredFamily>& families) {
+  std::vector<FamilyPrediction> all;
+  std::vector<std::pair<std::size_t, std::size_t>> rows;  // family, row
+  for (std::size_t f = 0; f < families.size(); ++f) {
+    all.push_back({families[f].name, families[f].limits, {}});
+    for (std::size_t row = 0; row < families[f].ids.size(); ++row) rows.emplace_back(f, row);
+  }
+  ProgressLine progress;
+  std::size_t ended = 0;
+  const std::vector<std::string> texts = in_children(
+      rows.size(), processors(),
+      [&](std::size_t i) { return json_text(prediction_of(families[rows[i].first], rows[i].second)); },
+      [&](std::size_t, const std::string&) {
+        progress.show(fmt::format("{} of {} measured runs", ++ended, rows.size()));
+      });
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    const Json j = parse_json(texts[i]);
+    RunPrediction& run = all[rows[i].first].runs.emplace_back();
+    run.id = families[rows[i].first].ids[rows[i].second];
+    run.refused = j.value("refused", "");
+    if (!run.refused.empty()) continue;
+    run.stack = j["stack"];
+    run.gpu = j["gpu"];
+    run.step_time = j["times"][0];
+    run.measured_step_time = j["times"][1];
+    run.peak_memory = j["memories"][0];
+    run.measured_peak_memory = j["memories"][1];
+    run.fits = j["fits"];
+  }
+  return all;
+}
+
+}  // namespace trainyard

@@ -1,0 +1,42 @@
+#pragma once
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "scenarios/reading/measured_family.hpp"
+#include "scenarios/studies/error_set.hpp"
+
+namespace trainyard {
+
+/// A measured run beside what the simulator gives for it.
+struct RunPrediction {
+  std::string id, stack, gpu;
+  double step_time = 0, measured_step_time = 0;      ///< s
+  double peak_memory = 0, measured_peak_memory = 0;  ///< bytes of the fullest rank; measured 0: not known
+  bool fits = true;                                  ///< as predicted; the run did
+  std::string refused;                               ///< why the simulator does not predict it, else empty
+};
+
+struct FamilyPrediction {
+  std::string name;
+  MeasuredLimits limits;
+  std::vector<RunPrediction> runs;
+
+  std::size_t refused() const;
+  /// Empty: nothing predicted, or no memory measured.
+  std::optional<ErrorSet> step_times() const, peak_memories() const;
+  bool within_limits() const;
+};
+
+/// The families of scenarios/measured/training, by name; `only`: those, or all if it is empty. Throws UserError for a
+/// name that is not there.
+std::vector<MeasuredFamily> training_families(const std::vector<std::string>& only);
+
+/// Errors of step times by software stack and GPU, as the catalog's stacks state them (`SoftwareStack::judged`).
+std::vector<ErrorSet> errors_by_stack(const std::vector<FamilyPrediction>&);
+
+/// Every run of them, simulated side by side on the processors there are.
+std::vector<FamilyPrediction> predict_training(const std::vector<MeasuredFamily>&);
+
+}  // namespace trainyard
