@@ -195,6 +195,24 @@ TEST_CASE("replicas that talk to neighbours come together as their graph's spect
   CHECK(ring == Approx((1 + 2 * std::cos(2 * 3.14159265358979 / 16)) / 3).epsilon(0.01));
 }
 
+TEST_CASE("what a compressor drops is missing in what is learned, unless it is kept for later", "[learn]") {
+  const auto with = [](const std::string& compression) {
+    Learned l;
+    l.data_parallel = "all_reduce: ring, compression: " + compression;
+    l.learn = "task: mlp, layers: [16], data: {samples: 1024, classes: 6, features: 8, clusters: 6}, steps: 120";
+    return l;
+  };
+  const Learned dense = with("none"), kept = with("{name: top-k, density: 0.01}"),
+                dropped = with("{name: top-k, density: 0.01, error_feedback: false}");
+  CHECK(kept.run().last().bytes < 0.1 * dense.run().last().bytes);
+  CHECK(dropped.mean_loss() > kept.mean_loss());
+  CHECK(kept.mean_loss() > dense.mean_loss());
+  Learned server = with("{name: top-k, density: 0.05}");
+  server.data_parallel = std::string(kServers) + ", compression: {name: top-k, density: 0.05}";
+  const LearnResult pushed = server.run();
+  CHECK(pushed.last().loss < 0.8 * pushed.points.front().loss);
+}
+
 TEST_CASE("a large batch without warm-up and scaling learns less of as many samples", "[learn]") {
   Learned small, large;
   small.learn =
