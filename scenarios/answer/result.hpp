@@ -48,6 +48,12 @@ struct Result {
   /// Where steps differ: half the width of the 95 % confidence interval of their mean, s. None of one step alone.
   std::optional<double> step_time_interval;
   double training_steps = 0, training_time = 0;  ///< of the whole training; 0 where its length is not given
+  /// What the training does besides its steps, of which `training_time` has `time` each.
+  struct Phase {
+    std::string name;
+    double time = 0, times = 1;
+  };
+  std::vector<Phase> phases;
   struct Measured {
     double step_time = 0;  ///< of one device, given by the scenario: compute was measured; 0: modelled
     std::string source;

@@ -263,6 +263,18 @@ JsonFields<Result::Compression> compression_fields() {
 
 }  // namespace
 
+namespace {
+
+JsonFields<Result::Phase> phase_fields() {
+  using P = Result::Phase;
+  return JsonFields<P>()
+      .value("name", "", &P::name, "start, weights or evaluation")
+      .value("time_s", "s", &P::time, "of one")
+      .value("times", "", &P::times, "how many there are");
+}
+
+}  // namespace
+
 const JsonFields<Result>& result_fields() {
   using R = Result;
   const auto late = [](const R& r) { return r.servers.used() || r.replicas.delay > 0; };
@@ -297,6 +309,8 @@ const JsonFields<Result>& result_fields() {
           .when(trains, "with plan.training")
           .value("training_time_s", "s", &R::training_time, "time of the whole training, without failures")
           .when(trains, "with plan.training")
+          .list("training_phases", &R::phases, phase_fields(), "what the training does besides its steps")
+          .when([](const R& r) { return !r.phases.empty(); }, "with start, weights or evaluate in plan.training")
           .value(
               "training_days", "d", [](const R& r) { return r.whole_time() / 86400; },
               "days of the whole training, with what failures cost")

@@ -11,6 +11,7 @@
 #include "scenarios/planning/step_counts.hpp"
 #include "strategies/collectives/library_model.hpp"
 #include "strategies/plan/gradient_shape.hpp"
+#include "strategies/step/forward_only.hpp"
 
 namespace trainyard {
 namespace {
@@ -74,12 +75,13 @@ void add_memory(TrainingPlan& plan, const Scenario& s) {
     return zero_shares(plan.zero, static_cast<double>(zero_group(plan, 0, experts).size()));
   };
   SoftwareStack stack = s.software;
-  stack.gradient_bucket_copy = plan.bucket_copy && !plan.host_buckets;
+  stack.gradient_bucket_copy = plan.bucket_copy && !plan.host_buckets && !s.plan.inference;
   for (StagePlan& of : plan.stages) {
     std::vector<const Layer*> layers;
     for (const std::vector<int>& chunk : of.chunks)
       for (const int layer : chunk) layers.push_back(&plan.network->layers[layer]);
-    const HeldElements held = held_elements(layers, shares(false), shares(true));
+    HeldElements held = held_elements(layers, shares(false), shares(true));
+    if (s.plan.inference) held = {held.parameters, 0, 0};
     std::vector<double> own;
     for (const GradientBucket& bucket : of.buckets) own.push_back(bucket.elements / shares(bucket.experts).optimizer);
     hold_on_host(plan, of, held, own);
@@ -172,6 +174,7 @@ Plan plan(const Scenario& s) {
   add_memory(training, s);
   choose_all_reduce(plan, s);
   choose_lanes(plan, s, s.cluster, s.plan.library);
+  if (s.plan.inference) make_forward_only(training);
   if (s.plan.compression) add_compression(training, s);
   s.plan.mechanism->lay_out(training, {s.precision, s.optimizer, s.software});
   for (const StagePlan& stage : training.stages)

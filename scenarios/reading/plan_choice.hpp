@@ -37,6 +37,7 @@ struct PlanChoice : StepOptions {
   CollectiveChoice all_reduce;                     ///< of gradients
   Fidelity fidelity = Fidelity::messages;          ///< of collectives whose algorithm nobody names
   std::shared_ptr<const CollectiveModel> library;  ///< of the cluster, where it was read; null: not, or it has none
+  bool inference = false;                          ///< forward passes alone
   int steps = 0;                                   ///< that are looked at; 0: not said
   Place place, schedule_place, stages_place, layers_place, zero_place, bucket_place, steps_place, compression_place;
 

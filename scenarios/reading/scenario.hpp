@@ -7,6 +7,7 @@
 
 #include "models/networks/layers/network.hpp"
 #include "models/software/stack.hpp"
+#include "scenarios/reading/learn_choice.hpp"
 #include "scenarios/reading/measured_step.hpp"
 #include "scenarios/reading/plan_choice.hpp"
 #include "scenarios/reading/read_failures.hpp"
@@ -54,8 +55,9 @@ struct Scenario {
   SlowParts slow;            ///< where `faults` says them
   FailureChoice failures;    ///< where the scenario says it
   PrescribedStep prescribed_step;
-  Sources sources;  ///< of every figure that is used
-  Node document;    ///< as read, with overrides
+  LearnChoice learn;  ///< where the scenario says it
+  Sources sources;    ///< of every figure that is used
+  Node document;      ///< as read, with overrides
 
   int ranks() const { return plan.mesh.ranks(); }
   /// A step and rank.

@@ -36,8 +36,11 @@ void book_rates(const Scenario& s, Result& r) {
     for (const ParameterTensor& tensor : layer.parameters)
       if (tensor.expert)
         dropped += 6 * tensor.elements * tensor.active_share * tokens * (1 - rows_within_capacity(s.plan.sharding));
-  const double executed = (s.network.forward_flops() + s.network.backward_flops()).value * micro_batches - dropped;
-  const double model = s.network.model_flops_per_token().value * tokens - dropped;
+  const double forward = s.network.forward_flops().value, both = forward + s.network.backward_flops().value;
+  // A forward pass has a third of a training's: 2 FLOPs a parameter and token of 6 (4 of 12 in attention).
+  const double part = s.plan.inference ? 1.0 / 3 : 1;
+  const double executed = (s.plan.inference ? forward : both) * micro_batches - dropped * part;
+  const double model = (s.network.model_flops_per_token().value * tokens - dropped) * part;
   double peak = 0;
   for (int rank = 0; rank < s.ranks(); ++rank)
     peak += s.cluster.type_of_gpu(rank).gpu.peak[static_cast<std::size_t>(s.precision)].value;
@@ -46,7 +49,7 @@ void book_rates(const Scenario& s, Result& r) {
   r.tokens_per_s_per_gpu = r.tokens_per_s / s.ranks();
   r.tflops_per_gpu = model / r.step_time / s.ranks() * 1e-12;
   r.mfu = model / r.step_time / peak;
-  if (const double attention = s.network.attention_flops_per_token().value * tokens; attention > 0)
+  if (const double attention = s.network.attention_flops_per_token().value * tokens * part; attention > 0)
     r.mfu_with_attention = (model + attention) / r.step_time / peak;
   r.hfu = executed / r.step_time / peak;
 }

@@ -129,6 +129,10 @@ struct TrainingPlan : StepOptions {
   bool marks_steps = false;  ///< the end of each step is an operation of its own (see TrainingWords::step_over)
 
   bool values = false;  ///< operations carry calls (see training_calls.hpp)
+  /// With `values`: those of another, small network. Of passes the last layer's forward pass alone is told, and all else
+  /// goes on as without values.
+  bool rides = false;
+  bool values_by_layer() const { return values && !rides; }
   std::array<LaneGroups, kLanes> lanes;
 
   const LaneGroups& lane(Lane l) const { return lanes[static_cast<std::size_t>(l)]; }

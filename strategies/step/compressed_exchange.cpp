@@ -37,7 +37,8 @@ Ops CompressedExchange::exchange(const Exchanged& of, int round) {
   if (what.operation == Operation::all_to_all) call.input = step_.buffer({TrainingBuffer::Kind::parameters, of.place});
   // Where values run message by message, they say how many bytes there are.
   const bool known = !what.counted && what.whole == 1;
-  if (step_.plan.values && !known && step_.plan.lane(of.lane).groups.front().settings.fidelity == Fidelity::messages)
+  if (step_.plan.values_by_layer() && !known &&
+      step_.plan.lane(of.lane).groups.front().settings.fidelity == Fidelity::messages)
     call.bytes = Bytes{std::numeric_limits<double>::quiet_NaN()};
   call.density = what.density;
   call.whole = what.whole;

@@ -123,7 +123,7 @@ class PassMaker {
   void list(const Exchange& exchange, std::int16_t number, const std::vector<KernelOfPass>& kernels) {
     const Listed whole{&exchange, number, exchange.after, exchange.needed_by};
     // One that nothing waits for at once goes on beside kernels as it is; values are exchanged whole.
-    const bool splits = exchange.hidden > 0 && exchange.needed_by <= exchange.after && !plan_.values;
+    const bool splits = exchange.hidden > 0 && exchange.needed_by <= exchange.after && !plan_.values_by_layer();
     const int product = splits ? product_beside(exchange, kernels) : -1;
     if (product < 0) return exchanges_.push_back(whole);
     Listed exposed = whole, hidden = whole;

@@ -118,6 +118,7 @@ TEST_CASE("what few answers have is explained too, and survives JSON", "[answer]
   r.changes.push_back({"plan.recompute=full", 1e9, true, 2});
   r.step_time_source = "measured";
   r.training_steps = 10;
+  r.phases.push_back({"evaluation", 3, 2});
   r.measured = {1, "a table"};
   r.wall_s = 1;
   const json j = to_json(r);

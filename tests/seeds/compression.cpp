@@ -163,7 +163,7 @@ std::vector<Numbers> rows_of(const Node& inputs, const char* key) {
   return rows;
 }
 
-std::string numbers_text(const Numbers& numbers) { return fmt::format("{}", fmt::join(numbers, " ")); }
+std::string numbers_in_words(const Numbers& numbers) { return fmt::format("{}", fmt::join(numbers, " ")); }
 
 SeedFigures topk_01(const Node& inputs) {
   const std::vector<Numbers> gradients = rows_of(inputs, "gradients");
@@ -181,7 +181,7 @@ SeedFigures topk_01(const Node& inputs) {
       if (got.sums[step][i] != 0) sent += fmt::format("{}{}: {}", sent.empty() ? "" : ", ", i, got.sums[step][i]);
     }
     figures[fmt::format("sent step {}", step + 1)] = sent;
-    figures[fmt::format("residual_after step {}", step + 1)] = numbers_text(residual);
+    figures[fmt::format("residual_after step {}", step + 1)] = numbers_in_words(residual);
   }
   return figures;
 }
@@ -247,10 +247,10 @@ SeedFigures q1_01(const Node& inputs) {
       own.push_back(sent[c * rows + r]);
       error.push_back(matrix[r][c] - own.back());
     }
-    sent_rows.push_back(numbers_text(own));
-    error_rows.push_back(numbers_text(error));
+    sent_rows.push_back(numbers_in_words(own));
+    error_rows.push_back(numbers_in_words(error));
   }
-  return {{"u", numbers_text(scales)},
+  return {{"u", numbers_in_words(scales)},
           {"sent", fmt::format("{}", fmt::join(sent_rows, " | "))},
           {"error", fmt::format("{}", fmt::join(error_rows, " | "))},
           {"bits", got.bytes_of_step.front() * 8 / copies}};

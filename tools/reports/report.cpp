@@ -287,7 +287,10 @@ std::string screen(const Scenario& s, const Plan& plan, const Result& r, const s
                       thousands(r.samples_per_s));
   if (tokens) text += fmt::format(" · {} tokens/s/GPU", thousands(r.tokens_per_s_per_gpu));
   const bool some = s.network.active_parameters() < s.network.parameters();
-  const char* model = s.network.weights_reused ? "3·forward pass" : some ? "6·active parameters" : "6·parameters";
+  const char* model = s.plan.inference           ? "a forward pass"
+                      : s.network.weights_reused ? "3·forward pass"
+                      : some                     ? "6·active parameters"
+                                                 : "6·parameters";
   text += fmt::format(
       " · {} TFLOP/s/GPU · MFU {:.1f} % ({} a {}, dense {} peak{})\n", thousands(r.tflops_per_gpu), r.mfu * 100, model,
       tokens ? "token" : "sample", name_of(s.precision),
@@ -302,6 +305,15 @@ std::string screen(const Scenario& s, const Plan& plan, const Result& r, const s
   if (s.training.steps > 0)
     text +=
         fmt::format("{}{}: {}\n", report_label("training"), describe(s.training), long_time(Seconds{r.training_time}));
+  for (const Result::Phase& phase : r.phases)
+    text += fmt::format("{}{} {}{}\n", report_label(""), phase.name, show(Seconds{phase.time}),
+                        phase.times > 1 ? fmt::format(" × {}", thousands(phase.times)) : "");
+  if (s.plan.inference)
+    text += fmt::format(
+        "{}forward passes alone: a batch is answered after {}; every token is computed once, as of a prompt: no cache "
+        "of "
+        "keys and values, no word after word\n",
+        report_label("inference"), show(Seconds{r.step_time}));
   if (s.training.time.value > 0)
     text += fmt::format("{}{}: {} steps, if nothing fails\n", report_label("training"), describe(s.training),
                         thousands(r.training_steps));

@@ -18,6 +18,7 @@
 #include "strategies/collectives/collective.hpp"
 #include "strategies/compression/compressor.hpp"
 #include "strategies/pipelines/pipeline_schedule.hpp"
+#include "strategies/values/learning/task_choice.hpp"
 #include "tools/reports/listing.hpp"
 #include "tools/reports/show_network.hpp"
 #include "tools/reports/table.hpp"
@@ -146,6 +147,13 @@ std::vector<ListRow> interconnects(const Catalog&) {
   return rows;
 }
 
+std::vector<ListRow> list_tasks(const Catalog&) {
+  std::vector<ListRow> rows;
+  for (const std::string& name : learning_tasks().names())
+    rows.push_back({list_word(name), list_word(learning_tasks().find(name, {}).description)});
+  return rows;
+}
+
 std::vector<ListRow> list_optimizers(const Catalog&) {
   std::vector<ListRow> rows;
   for (const Optimizer& optimizer : optimizers()) {
@@ -223,6 +231,7 @@ const std::vector<Listing>& listings() {
          "plan.data_parallel.mechanism: how replicas come to common parameters",
          {{"name", "name"}, {"keys of its own", "keys"}, {"what", "description"}},
          list_mechanisms},
+        {"tasks", "learn.task: what a small training learns", {{"name", "name"}, {"what", "description"}}, list_tasks},
         {"compressors",
          "plan.data_parallel.compression: what replicas exchange in place of gradients",
          {{"name", "name"}, {"exchanged by", "exchange"}, {"keys", "keys"}, {"what", "description"}},

@@ -50,9 +50,13 @@ class LocalSgdPolicy : public UpdatePolicy {
     return std::make_unique<RankLocalSgd>(parts, period_);
   }
   void add_values(TrainingValues& values) const override {
+    values.on(TrainingCall::fill_parameters, [&values](Actor rank, const CallArguments& call) {
+      values.put(rank, {TrainingBuffer::Kind::parameters, call.bucket()},
+                 values.replica(rank).parameters_of(call.bucket()));
+    });
     values.on(TrainingCall::take_parameters, [&values](Actor rank, const CallArguments& call) {
-      Eigen::VectorXd& sum = values.buffer(rank, TrainingBuffer::Kind::parameters, call.bucket());
-      values.parameters(rank).take_parameters(call.bucket(), sum / values.plan().ranks());
+      const Eigen::VectorXd& sum = values.sum(rank, {TrainingBuffer::Kind::parameters, call.bucket()});
+      values.replica(rank).take_parameters(call.bucket(), sum / values.plan().ranks());
     });
   }
 
