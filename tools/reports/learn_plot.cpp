@@ -13,7 +13,7 @@ constexpr const char* kColors[] = {"#1f6fb4", "#d1495b", "#2a9d6f", "#e39f36",
                                    "#7b5ea7", "#444444", "#5bc0be", "#a5673f"};
 constexpr double kWidth = 300, kHeight = 220, kLeft = 52, kTop = 26, kBottom = 34, kRight = 14, kLegend = 16;
 
-struct Panel {
+struct LearningPanel {
   const char* across;
   double LearnPoint::*x;
   const char* up;
@@ -28,7 +28,7 @@ std::string bytes_label(double v) { return show(Bytes{v}); }
 using Line = std::vector<std::pair<double, double>>;
 
 /// The mean over the seeds, look by look, as far as all of them have come.
-Line line_of(const LearnVariant& v, const Panel& panel) {
+Line line_of(const LearnVariant& v, const LearningPanel& panel) {
   std::size_t looks = v.runs.empty() ? 0 : v.runs.front().points.size();
   for (const LearnResult& r : v.runs) looks = std::min(looks, r.points.size());
   Line line;
@@ -43,7 +43,7 @@ Line line_of(const LearnVariant& v, const Panel& panel) {
   return line;
 }
 
-void draw(Svg& svg, double left, double top, const Panel& panel, const LearnStudy& study) {
+void draw(Svg& svg, double left, double top, const LearningPanel& panel, const LearnStudy& study) {
   double most_x = 0, least_y = HUGE_VAL, most_y = -HUGE_VAL;
   std::vector<Line> lines;
   for (const LearnVariant& v : study.variants) {
@@ -77,15 +77,15 @@ void draw(Svg& svg, double left, double top, const Panel& panel, const LearnStud
 }  // namespace
 
 std::string learn_svg(const std::string& title, const LearnStudy& study) {
-  std::vector<Panel> panels{{"simulated time", &LearnPoint::time, "loss", &LearnPoint::loss, seconds_label},
-                            {"samples", &LearnPoint::samples, "loss", &LearnPoint::loss, count_label},
-                            {"bytes", &LearnPoint::bytes, "loss", &LearnPoint::loss, bytes_label}};
+  std::vector<LearningPanel> panels{{"simulated time", &LearnPoint::time, "loss", &LearnPoint::loss, seconds_label},
+                                    {"samples", &LearnPoint::samples, "loss", &LearnPoint::loss, count_label},
+                                    {"bytes", &LearnPoint::bytes, "loss", &LearnPoint::loss, bytes_label}};
   const bool tells = std::any_of(study.variants.begin(), study.variants.end(), [](const LearnVariant& v) {
     return !v.runs.empty() && std::isfinite(v.runs.front().last().accuracy);
   });
   if (tells)
     for (std::size_t i = 0; i < 3; ++i) {
-      Panel panel = panels[i];
+      LearningPanel panel = panels[i];
       panel.up = "accuracy";
       panel.y = &LearnPoint::accuracy;
       panels.push_back(panel);
