@@ -43,11 +43,11 @@ TEST_CASE("a queue of operations gives back what came, whatever their rules", "[
     Op head;
     bool same = true;
     for (int i = 0; i < 2000; ++i) {
-      for (unsigned n = random() % (i % 100 < 50 ? 6 : 3); n > 0; --n) {
+      for (auto n = random() % (i % 100 < 50 ? 6 : 3); n > 0; --n) {
         expected.push_back(yielded.next());
         queue.push(expected.back());
       }
-      for (unsigned n = random() % 5; n > 0 && !expected.empty(); --n) {
+      for (auto n = random() % 5; n > 0 && !expected.empty(); --n) {
         queue.pop(head);
         head.actor = 0;
         same = same && std::memcmp(&head, &expected.front(), sizeof(Op)) == 0;
