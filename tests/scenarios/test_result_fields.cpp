@@ -8,6 +8,7 @@
 #include "models/reading/shipped_files.hpp"
 #include "scenarios/answer/json_reference.hpp"
 #include "scenarios/answer/result.hpp"
+#include "scenarios/reading/measured_family.hpp"
 #include "scenarios/studies/failure_study.hpp"
 #include "scenarios/studies/sweep.hpp"
 
@@ -63,8 +64,11 @@ void check_against(const Reference& reference, const json& answer) {
 std::vector<std::filesystem::path> shipped_scenarios() {
   std::vector<std::filesystem::path> files;
   for (const auto& entry : std::filesystem::recursive_directory_iterator(shipped_file("scenarios")))
-    if (entry.path().extension() == ".yaml" && entry.path().parent_path().filename() != "tables")
-      files.push_back(entry.path());
+    if (entry.path().extension() == ".yaml" && entry.path().parent_path().filename() != "tables") {
+      std::filesystem::path file = entry.path();
+      if (is_measured_family(read_document(file))) file += "@" + MeasuredFamily(file).ids.front();
+      files.push_back(file);
+    }
   return files;
 }
 

@@ -52,7 +52,8 @@ TEST_CASE("a queue of operations gives back what came, whatever their rules", "[
         head.actor = 0;
         same = same && std::memcmp(&head, &expected.front(), sizeof(Op)) == 0;
         expected.pop_front();
-        head.actor = 5;  // the executor says whose it is
+        head.actor = 5;                     // the executor says whose it is,
+        head.message.bytes = Bytes{12345};  // and how large a message is that nobody knew
       }
     }
     CHECK(same);
