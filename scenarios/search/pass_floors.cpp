@@ -67,6 +67,33 @@ class PassWalk {
   }
 };
 
+bool same_work(const Work& a, const Work& b) {
+  return a.flops == b.flops && a.bytes == b.bytes && a.kernel == b.kernel && a.precision == b.precision;
+}
+bool same_exchanges(const std::vector<Exchange>& a, const std::vector<Exchange>& b) {
+  return std::equal(a.begin(), a.end(), b.begin(), b.end(), [](const Exchange& x, const Exchange& y) {
+    return x.axis == y.axis && x.what == y.what && x.bytes == y.bytes && x.after == y.after &&
+           x.needed_by == y.needed_by && x.for_weights == y.for_weights && x.hidden == y.hidden;
+  });
+}
+
+/// Do passes of both take equally long?
+bool alike(const Layer& a, const Layer& b) {
+  const auto same_kernel = [](const KernelCall& x, const KernelCall& y) { return same_work(x.work, y.work); };
+  const auto same_backward = [](const BackwardKernel& x, const BackwardKernel& y) {
+    return same_work(x.work, y.work) && x.gradients_ready == y.gradients_ready && x.for_weights == y.for_weights;
+  };
+  const auto same_gradient = [](const ParameterTensor& x, const ParameterTensor& y) {
+    return x.elements == y.elements && x.accumulated == y.accumulated;
+  };
+  return std::equal(a.forward.begin(), a.forward.end(), b.forward.begin(), b.forward.end(), same_kernel) &&
+         std::equal(a.backward.begin(), a.backward.end(), b.backward.begin(), b.backward.end(), same_backward) &&
+         std::equal(a.parameters.begin(), a.parameters.end(), b.parameters.begin(), b.parameters.end(),
+                    same_gradient) &&
+         same_exchanges(a.forward_exchanges, b.forward_exchanges) &&
+         same_exchanges(a.backward_exchanges, b.backward_exchanges);
+}
+
 }  // namespace
 
 PassFloors::PassFloors(const Scenario& s, const TrainingPlan& plan) : times_(plan.network->layers.size()) {
@@ -75,7 +102,12 @@ PassFloors::PassFloors(const Scenario& s, const TrainingPlan& plan) : times_(pla
   Names names;
   const PassTables tables(fused, names);
   PassWalk walk(s, fused, tables);
-  for (std::size_t layer = 0; layer < times_.size(); ++layer)
+  const std::vector<Layer>& layers = plan.network->layers;
+  for (std::size_t layer = 0; layer < times_.size(); ++layer) {
+    if (layer > 0 && alike(layers[layer], layers[layer - 1])) {
+      times_[layer] = times_[layer - 1];
+      continue;
+    }
     for (const Pass pass : kAllPasses)
       for (const bool first : {true, false}) {
         const std::size_t at = 2 * static_cast<std::size_t>(pass);
@@ -83,6 +115,7 @@ PassFloors::PassFloors(const Scenario& s, const TrainingPlan& plan) : times_(pla
         times_[layer][at + (first ? 0 : 1)] =
             first || adds ? walk.seconds(pass, static_cast<int>(layer), first) : times_[layer][at];
       }
+  }
 }
 
 double PassFloors::micro_batch() const {

@@ -23,8 +23,10 @@ class PlanJudge {
   PlanJudge(const Scenario&, const PlanSpace&);
 
   JudgedPlan judge(const PlanPoint&);
-  /// No plan of the group takes less time, s: its stages share out what all layers take. Infinite where there is none.
-  double group_floor(const PlanPoint& group);
+  /// No plan of these groups takes less time, s: stages share out what all layers take, and one of them has as much as
+  /// their mean. Infinite where no plan can be read, or none fits: a stage holds the activations of a micro-batch of its
+  /// layers. The groups differ in micro-batch and stages alone, with rising micro-batches.
+  std::vector<double> group_floors(const std::vector<PlanPoint>& groups);
   /// The whole scenario with that plan, to be simulated. Throws UserError.
   Scenario scenario(const PlanPoint&);
   /// One rank's part of its network.
@@ -37,7 +39,7 @@ class PlanJudge {
     std::shared_ptr<const Network> network;  // null: there is none
     std::string error;
   };
-  const Scenario& of_;
+  Scenario of_;  // without sources: nobody asks a plan for them, and each would be a copy
   const PlanSpace& space_;
   double capacity_ = 0;
   std::map<std::string, Share> shares_;

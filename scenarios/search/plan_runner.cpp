@@ -2,8 +2,11 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 #include <numeric>
+#include <sstream>
+#include <tuple>
 
 #include "scenarios/planning/plan.hpp"
 #include "scenarios/running/simulate.hpp"
@@ -117,15 +120,35 @@ std::vector<PlanOutcome> PlanRunner::outcomes(const std::vector<PlanPoint>& poin
   return all;
 }
 
-std::vector<double> PlanRunner::group_floors(const std::vector<PlanPoint>& groups, const std::function<void()>& done) {
-  const std::vector<std::string> texts = in_workers(
-      groups.size(), processors(), [&](std::size_t i) { return fmt::format("{}", judge_.group_floor(groups[i])); },
-      [&done](std::size_t, const std::string&) {
-        if (done) done();
+std::vector<double> PlanRunner::group_floors(const std::vector<PlanPoint>& groups,
+                                             const std::function<void(std::size_t)>& done) {
+  // Of one network but for the micro-batch: worker by worker.
+  std::map<std::tuple<int, int, int, bool, std::string>, std::vector<std::size_t>> families;
+  for (std::size_t i = 0; i < groups.size(); ++i) {
+    const PlanPoint& g = groups[i];
+    families[{g.tensor, g.context, g.expert, g.sequence, g.recompute}].push_back(i);
+  }
+  std::vector<std::vector<std::size_t>> members;
+  for (auto& [family, of] : families) {
+    std::stable_sort(of.begin(), of.end(),
+                     [&groups](auto a, auto b) { return groups[a].micro_batch < groups[b].micro_batch; });
+    members.push_back(of);
+  }
+  std::vector<double> floors(groups.size(), 0);  // of those that an interrupt leaves out
+  in_workers(
+      members.size(), processors(),
+      [&](std::size_t family) {
+        std::vector<PlanPoint> points;
+        for (const std::size_t i : members[family]) points.push_back(groups[i]);
+        return fmt::format("{}", fmt::join(judge_.group_floors(points), " "));
+      },
+      [&](std::size_t family, const std::string& text) {
+        std::istringstream words(text);
+        std::string word;
+        for (const std::size_t i : members[family])
+          if (words >> word) floors[i] = std::stod(word);
+        if (done) done(members[family].size());
       });
-  std::vector<double> floors;
-  for (const std::string& text : texts)
-    floors.push_back(text.empty() ? 0 : std::stod(text));  // empty: interrupted before
   return floors;
 }
 

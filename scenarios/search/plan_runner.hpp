@@ -28,7 +28,8 @@ class PlanRunner {
   /// In the order of the points. Ends early when interrupted: what is missing then has the error "interrupted".
   std::vector<PlanOutcome> outcomes(const std::vector<PlanPoint>&, const std::function<void()>& done = {});
   /// The least times of groups.
-  std::vector<double> group_floors(const std::vector<PlanPoint>& groups, const std::function<void()>& done = {});
+  std::vector<double> group_floors(const std::vector<PlanPoint>& groups,
+                                   const std::function<void(std::size_t)>& done = {});
   /// All plans of each group, judged, in the order of `PlanSpace::points`.
   std::vector<std::vector<JudgedPlan>> judged(const std::vector<PlanPoint>& groups);
   std::vector<JudgedPlan> judged_points(const std::vector<PlanPoint>&);

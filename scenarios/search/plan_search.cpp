@@ -100,8 +100,9 @@ class PlanFinder {
 
   void rank_groups() {
     std::size_t done = 0;
-    floors_ = runner_.group_floors(
-        groups_, [&] { show(fmt::format("{} of {} groups of plans bounded", ++done, groups_.size())); });
+    floors_ = runner_.group_floors(groups_, [&](std::size_t more) {
+      show(fmt::format("{} of {} groups of plans bounded", done += more, groups_.size()));
+    });
     order_.resize(groups_.size());
     std::iota(order_.begin(), order_.end(), std::size_t{0});
     std::stable_sort(order_.begin(), order_.end(), [this](auto a, auto b) { return floors_[a] < floors_[b]; });

@@ -285,6 +285,18 @@ std::vector<std::pair<std::string, int>> PlanSpace::schedules(const PlanPoint& p
   return all;
 }
 
+/// The reader of scenarios refuses stage 2 with a pipeline, and stage 3 where a weight of the first layer lies on two
+/// stages.
+bool PlanSpace::refused_stage(const PlanPoint& p) const {
+  if (p.pipeline == 1 || p.zero < 2) return false;
+  if (p.zero == 2) return true;
+  PlanChoice choice;
+  choice.mesh.pipeline = p.pipeline;
+  choice.schedule = p.schedule;
+  choice.chunks = p.chunks;
+  return ties_head(of_.model) && choice.ends_apart();
+}
+
 /// What replicas share out.
 std::vector<PlanPoint> PlanSpace::sharings(const PlanPoint& of) const {
   std::vector<PlanPoint> all;
@@ -295,6 +307,7 @@ std::vector<PlanPoint> PlanSpace::sharings(const PlanPoint& of) const {
     PlanPoint p = of;
     p.zero = static_cast<int>(stage);
     if (stage > 0 && replicas == 1 && !given("plan.data_parallel.zero_stage")) continue;  // the same as without
+    if (refused_stage(p)) continue;
     all.push_back(p);
     if (stage != 3) continue;
     std::vector<PlanPoint> here{p};

@@ -57,7 +57,7 @@ struct PlanSpaceOptions {
 /// all that are registered, with chunks that have equally many layers; ZeRO stages 0 to 3, at stage 3 with and without
 /// resharding, gradients exchanged after each micro-batch or the last, over all replicas or those of a node. Left out is only
 /// what the reader of scenarios refuses: axes that do not divide GPUs, batch or replicas, more stages than layers,
-/// sequence parallelism without tensor ranks. What else it refuses, it refuses there.
+/// sequence parallelism without tensor ranks, ZeRO stage 2 with a pipeline, and stage 3 of a weight on two stages. What else it refuses, it refuses there.
 class PlanSpace {
  public:
   /// The question must outlive it. Throws UserError for fields that cannot vary.
@@ -95,6 +95,7 @@ class PlanSpace {
   std::vector<std::pair<std::string, int>> schedules(const PlanPoint&) const;
   std::vector<PlanPoint> sharings(const PlanPoint&) const;
   bool fits_gpus(const PlanPoint&) const;
+  bool refused_stage(const PlanPoint&) const;
 };
 
 }  // namespace trainyard

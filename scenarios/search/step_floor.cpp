@@ -228,8 +228,9 @@ class ScheduleFloor {
     std::vector<double> ready(layers.size(), 0);
     double clock = 0, lane = 0, reduce = 0, begin = 0;
     for (std::size_t i = 0; i < layers.size(); ++i) {
-      if (gathers && i + ahead < layers.size()) {
-        // After the kernels of the pass before; not after the exchanges that it leaves.
+      if (gathers && i > 0 && i + ahead < layers.size()) {
+        // After the kernels of the pass before; not after the exchanges that it leaves. What the first pass posts may
+        // have gone on while its message was on the way.
         lane = std::max(lane, begin) + layer_gather(of, layers[i + ahead]);
         ready[i + ahead] = lane;
       }

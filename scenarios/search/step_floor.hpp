@@ -10,7 +10,7 @@ namespace trainyard {
 ///   neighbouring virtual stage whose message it needs; messages themselves take no time here.
 /// - A task takes at least the sum of its layers' passes (`PassFloors`). At ZeRO stage 3 a layer's pass also waits for the
 ///   gather of its parameters, which is posted when an earlier pass begins and goes one after the other with others on
-///   one stream (the first ones of a task count as there), and for the exchange of gradients before the last.
+///   one stream (those that are posted before a task's first pass count as there), and for the exchange of gradients before the last.
 /// - What is gathered ahead (stages 1 and 2) goes bucket by bucket from the step's beginning; the first passes of a stage
 ///   wait for it. Buckets of gradients leave one after the other, none before the backward pass of the layer that
 ///   completes it begins for the last time (without overlap: none before all tasks are over), and the optimizer comes

@@ -58,8 +58,11 @@ double simulated_step(const Scenario& s, Result& r) {
 
 }  // namespace
 
-TEST_CASE("no simulated step is shorter than its floor, and memory is what is simulated", "[search]") {
-  std::mt19937 random(7);
+namespace {
+
+/// So many random plans of each kind, simulated.
+void compare_with_floors(unsigned seed, int of_each) {
+  std::mt19937 random(seed);
   int compared = 0;
   double closest = 0;
   for (const PlanQuestion& question : kinds()) {
@@ -72,13 +75,13 @@ TEST_CASE("no simulated step is shorter than its floor, and memory is what is si
     REQUIRE(points.size() > 4);
     std::shuffle(points.begin(), points.end(), random);
     int here = 0;
-    for (std::size_t i = 0; i < points.size() && here < 24; ++i) {
+    for (std::size_t i = 0; i < points.size() && here < of_each; ++i) {
       CAPTURE(s.cluster.node.name, s.model.entry.name, space.words(points[i]));
       const JudgedPlan judged = judge.judge(points[i]);
       if (!judged.error.empty() || judged.memory.peak.value > judge.capacity()) continue;
       Result r;
       CHECK(judged.floor <= simulated_step(judge.scenario(points[i]), r));
-      CHECK(judge.group_floor(points[i]) <= r.step_time);
+      CHECK(judge.group_floors({points[i]}).front() <= r.step_time);
       CHECK(judged.floor > 0);
       if (judged.memory.exact)
         CHECK(judged.memory.peak.value == Approx(r.memory.peak).epsilon(1e-12));
@@ -89,9 +92,19 @@ TEST_CASE("no simulated step is shorter than its floor, and memory is what is si
       ++compared;
     }
   }
-  CHECK(compared > 100);
   INFO(compared << " plans, mean floor " << closest / compared << " of the step");
+  CHECK(compared > 4 * of_each);
   CHECK(closest / compared > 0.8);
+}
+
+}  // namespace
+
+TEST_CASE("no simulated step is shorter than its floor, and memory is what is simulated", "[search]") {
+  compare_with_floors(11, 20);
+}
+
+TEST_CASE("the same of thousands of plans", "[search][.deep]") {
+  for (const unsigned seed : {1U, 2U, 3U}) compare_with_floors(seed, 200);
 }
 
 TEST_CASE("a plan that a search reads is the plan of the same file", "[search]") {
@@ -145,6 +158,17 @@ TEST_CASE("what the space leaves out, the reader of scenarios refuses", "[search
         CHECK_THROWS_AS(read(), UserError);
       }
   CHECK(left_out > 50);
+  for (PlanPoint p : all_points(space)) {  // stages of ZeRO that no plan of a group has
+    const std::vector<PlanPoint> there = space.points(p);
+    for (p.zero = 2; p.zero <= 3; ++p.zero) {
+      const auto same = [&p](const PlanPoint& q) { return q.zero == p.zero && q.schedule == p.schedule; };
+      if (std::any_of(there.begin(), there.end(), same) || space.data(p) == 1) continue;
+      CAPTURE(space.words(p));
+      CHECK_THROWS_AS(read_with_plan(question.base, space.section(p)), UserError);
+      ++left_out;
+    }
+  }
+  CHECK(left_out > 200);
 }
 
 TEST_CASE("the search returns what simulating every plan returns", "[search]") {
