@@ -75,7 +75,7 @@ std::vector<std::pair<std::string, PlanPoint>> PlanSpace::neighbours(const PlanP
     PlanPoint p = best;
     p.recompute = group.recompute;
     if (p.recompute != best.recompute)
-      add(fmt::format("{} recomputation instead of {}", p.recompute, best.recompute), p);
+      add(fmt::format("{} recomputation instead of {}", p.recompute == "none" ? "no" : p.recompute, best.recompute), p);
     p = best;
     p.sequence = group.sequence;
     if (p.tensor > 1) add(fmt::format("sequence parallelism {}", p.sequence ? "on" : "off"), p);
