@@ -274,6 +274,18 @@ TEST_CASE("run says where compute was measured, and how long the training takes"
             .out.find("compute    interpolated between 128 and 256 13.9 ms at batch 192") != std::string::npos);
 }
 
+TEST_CASE("the README shows what its first command prints", "[cli]") {
+  std::ifstream file(TRAINYARD_SOURCE_DIR "/README.md");
+  const std::string readme{std::istreambuf_iterator<char>(file), {}};
+  const std::size_t begin = readme.find("```\n", readme.find("## What comes out")) + 4;
+  const Shell shell;
+  const std::string run = "run '" TRAINYARD_SOURCE_DIR "/scenarios/gpt2-xl-ddp-dgx-a100.yaml'";
+  CHECK(shell.run(run).out == readme.substr(begin, readme.find("```\n", begin) - begin));
+  const std::string sources = shell.run(run + " --no-what-if --sources").out;
+  CHECK(sources.find("(unverified)") != std::string::npos);
+  CHECK(sources.find("datasheet") != std::string::npos);
+}
+
 TEST_CASE("list and show print tables of the catalog", "[cli]") {
   const Shell shell;
   const Answer gpus = shell.run("list gpu");
