@@ -107,18 +107,6 @@ void take_input(Scenario& s, const Node& node, const Catalog& catalog) {
   s.input = read_input(node, catalog, s.cluster, s.plan.mesh);
 }
 
-MeasuredRun read_measured_run(const Node& node) {
-  Fields fields(node, "measured");
-  MeasuredRun run;
-  run.family = fields.text("family", "");
-  run.source = fields.text("source");
-  run.step_time = fields.seconds("step_time");
-  if (!(run.step_time.value > 0)) fail(fields.place_of("step_time"), "measured.step_time: more than 0 expected");
-  run.peak_memory = fields.bytes("peak_memory", Bytes{0});
-  fields.finish();
-  return run;
-}
-
 /// `step_time: 6.2 s`, or `{value, source}`.
 void read_prescribed_step(Scenario& s, Fields& plan) {
   const Node* node = plan.has("step_time") ? plan.child("step_time") : nullptr;
@@ -205,7 +193,7 @@ Scenario read(Node document, const std::string& name, const Overrides& overrides
   const Node& plan_node = root.required_child("plan");
   const Node* software = root.child("software");
   const Node* input = root.has("input") ? root.child("input") : nullptr;
-  if (const Node* run = root.child("measured")) s.measured_run = read_measured_run(*run);
+  const Node* measured = root.child("measured");
   const Node* faults = root.has("faults") ? root.child("faults") : nullptr;
   const Node* learn = root.has("learn") ? root.child("learn") : nullptr;
   root.finish();
@@ -237,6 +225,9 @@ Scenario read(Node document, const std::string& name, const Overrides& overrides
   if (faults) read_faults(s, *faults, catalog);
   if (plan.has("measured_step")) take_measured(s, *plan.child("measured_step"), catalog);
   plan.finish();
+  if (measured)
+    s.measured_run = read_measured_run(*measured, s.network,
+                                       static_cast<double>(s.global_batch_size * s.network.tokens_per_sample), s.ranks());
   if (learn) s.learn = read_learn(*learn, s);
   if (!of) s.sources = sources_of(s);
   return s;

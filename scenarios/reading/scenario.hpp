@@ -9,6 +9,7 @@
 #include "models/networks/layers/network.hpp"
 #include "models/software/stack.hpp"
 #include "scenarios/reading/learn_choice.hpp"
+#include "scenarios/reading/measured_run.hpp"
 #include "scenarios/reading/measured_step.hpp"
 #include "scenarios/reading/plan_choice.hpp"
 #include "scenarios/reading/read_failures.hpp"
@@ -19,14 +20,6 @@
 #include "topologies/cluster.hpp"
 
 namespace trainyard {
-
-/// What such a step took on a real machine.
-struct MeasuredRun {
-  std::string family, source;  ///< family: runs of one source that are alike
-  Seconds step_time;
-  Bytes peak_memory;  ///< of the fullest rank; 0: not measured
-  bool given() const { return step_time.value > 0; }
-};
 
 /// A step whose time the plan prescribes: it is not simulated.
 struct PrescribedStep {

@@ -6,6 +6,7 @@
 #include "tools/verbs/validate_collectives.hpp"
 #include "tools/verbs/validate_dataparallel.hpp"
 #include "tools/verbs/validate_horovod.hpp"
+#include "tools/verbs/validate_published.hpp"
 #include "tools/verbs/validate_training.hpp"
 #include "tools/verbs/verbs.hpp"
 
@@ -15,7 +16,8 @@ namespace {
 int validate_verb(const std::vector<std::string>& words) {
   Arguments arguments(
       "validate",
-      "Compares what the simulator gives with measurements. Sets: collectives, training, dataparallel, horovod.",
+      "Compares what the simulator gives with measurements. Sets: collectives, training, published, dataparallel, "
+      "horovod.",
       "validate training --points --json -");
   std::string set, json_file, svg, systems;
   std::vector<std::string> families;
@@ -23,15 +25,17 @@ int validate_verb(const std::vector<std::string>& words) {
   arguments.positional(
       "SET", set,
       "collectives (the NCCL model against nccl-tests), training (measured training steps and their peak memory), "
+      "published (the rates of famous runs, as their papers give them), "
       "dataparallel (scaling of CNNs over GPUs), horovod (a measured study on two T4)");
-  arguments.flag("--points", points, "every point in the JSON, and in the text of training");
+  arguments.flag("--points", points,
+                 "every point in the JSON, and in the text of training; what was assumed of published");
   arguments.repeated("--family", families, "NAME", "training: that family of runs alone");
   arguments.flag("--fit", fit, "horovod: print the fit of the stack's constant instead");
   arguments.output("--json", json_file, "write the outcomes as JSON; - is stdout");
   arguments.output("--svg", svg, "collectives: measured and predicted bus bandwidth of every system, as a picture");
   arguments.option("--systems", systems, "A,B", "collectives: only these of its systems in the picture");
   if (!arguments.parse(words)) return kGood;
-  const std::vector<std::string> sets{"collectives", "training", "dataparallel", "horovod"};
+  const std::vector<std::string> sets{"collectives", "training", "published", "dataparallel", "horovod"};
   if (std::find(sets.begin(), sets.end(), set) == sets.end())
     throw UserError(fmt::format("trainyard validate: unknown set \"{}\"{}", set, hint(set, sets)));
   if (set != "horovod" && fit) throw UserError("--fit: only with validate horovod");
@@ -41,6 +45,7 @@ int validate_verb(const std::vector<std::string>& words) {
     throw UserError("--svg, --systems: only with validate collectives");
   if (set == "collectives") return validate_collectives(json_file, points, svg, systems);
   if (set == "training") return validate_training(json_file, points, families);
+  if (set == "published") return validate_published(json_file, points);
   if (set == "dataparallel") return validate_data_parallel(json_file, points);
   return validate_horovod(json_file, points, fit);
 }
