@@ -103,8 +103,25 @@ TEST_CASE("no simulated step is shorter than its floor, and memory is what is si
   compare_with_floors(11, 20);
 }
 
-TEST_CASE("the same of thousands of plans", "[search][.deep]") {
+TEST_CASE("the same of thousands of plans", "[.deep]") {
   for (const unsigned seed : {1U, 2U, 3U}) compare_with_floors(seed, 200);
+}
+
+TEST_CASE("schedules that put off gradients of weights sum all gradients, too", "[search][pipeline]") {
+  const auto sent = [](const char* schedule) {
+    const Scenario s = read_scenario_text(
+        "cluster: {node: dgx-a100}\nmodel: {base: llama-3-8b, num_hidden_layers: 4}\n"
+        "plan: {global_batch_size: 32, seq_length: 256, micro_batch_size: 2, pipeline_parallel: 2, pipeline: "
+        "{schedule: " +
+            std::string(schedule) + "}}\nsoftware: torchtitan\n",
+        "small.yaml", {{"plan.data_parallel.zero_stage", "0"}});
+    Result r;
+    simulated_step(s, r);
+    return r.bytes_total;
+  };
+  const double whole = sent("1f1b");
+  CHECK(whole > 0);
+  for (const char* schedule : {"gpipe", "zb-h1", "zb-2p"}) CHECK(sent(schedule) == Approx(whole).epsilon(1e-12));
 }
 
 TEST_CASE("a plan that a search reads is the plan of the same file", "[search]") {
