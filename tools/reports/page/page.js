@@ -33,7 +33,7 @@ const units = {
   seconds: v => v === 0 ? '0 s' : scaled(v, [[86400, 'd'], [3600, 'h'], [1, 's'], [1e-3, 'ms'], [1e-6, 'µs'], [1e-9, 'ns']]),
   bytes: v => v === 0 ? '0 B' : scaled(v, [[2 ** 40, 'TiB'], [2 ** 30, 'GiB'], [2 ** 20, 'MiB'], [2 ** 10, 'KiB'], [1, 'B']]),
   rate: v => scaled(v, [[1e12, 'TB/s'], [1e9, 'GB/s'], [1e6, 'MB/s'], [1, 'B/s']]),
-  share: v => digits(v * 100) + ' %',
+  share: v => Math.abs(v) < 5e-7 ? '0 %' : Math.abs(v) < 1e-4 ? '< 0.01 %' : digits(v * 100) + ' %',
   signed: v => (v > 0 ? '+' : '') + digits(v * 100) + ' %',
   number: v => digits(v, 4),
 };
@@ -115,5 +115,6 @@ function heading(title, subtitle) {
 function finish() {
   root.dataset.charts = charts.length;
   root.dataset.problems = problems.join('; ');
+  root.dataset.tooWide = Math.max(0, root.scrollWidth - innerWidth);
   root.dataset.readyMs = Math.round(performance.now());
 }

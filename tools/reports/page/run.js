@@ -69,7 +69,7 @@ function stages() {
     n(s.memory_bytes.activations, 'bytes')]), true));
 }
 
-const shortBytes = v => digits(v / 2 ** 30) + ' GiB';
+const gib = 2 ** 30, shortBytes = v => digits(v) + ' GiB';
 function memory() {
   const m = answer.memory_bytes;
   if (!m || !m.peak) return;
@@ -80,30 +80,29 @@ function memory() {
   columns.append(el('div', {}, el('p', {class: 'quiet'}, `at the peak of rank ${m.rank}, the fullest`),
     table([{name: 'holds'}, {name: 'bytes', number: true}],
       parts.map((k, i) => [el('span', {}, swatch(hues[i]), k), figure('memory_bytes.' + k, 'bytes')])
-        .concat([['peak', figure('memory_bytes.peak', 'bytes')], ['capacity', figure('memory_bytes.capacity', 'bytes')]])),
-    ));
+        .concat([['peak', figure('memory_bytes.peak', 'bytes')], ['capacity', figure('memory_bytes.capacity', 'bytes')]]))));
   const t = pictures.timeline;
   if (!t) {
     chart(left, 150, 'memory at the peak', {type: 'bar', data: {labels: ['peak'], datasets: parts.map((k, i) =>
-      ({label: k, data: [m[k]], backgroundColor: hues[i]}))}, options: {indexAxis: 'y',
-      scales: {x: axis('', shortBytes, {stacked: true, max: Math.max(m.capacity, m.peak)}), y: {stacked: true}}, plugins: {legend: {position: 'bottom'}}}});
+      ({label: k, data: [m[k] / gib], backgroundColor: hues[i]}))}, options: {indexAxis: 'y',
+      scales: {x: axis('', shortBytes, {stacked: true, max: Math.max(m.capacity, m.peak) / gib}), y: {stacked: true}}, plugins: {legend: {position: 'bottom'}}}});
     return;
   }
   const sets = t.ranks.filter(r => r.memory.length).map((r, i) => {
     const points = [];
-    for (let k = 0; k < r.memory.length; k += 2) points.push({x: r.memory[k] * t.tick_s, y: r.memory[k + 1]});
+    for (let k = 0; k < r.memory.length; k += 2) points.push({x: r.memory[k] * t.tick_s, y: r.memory[k + 1] / gib});
     points.push({x: t.end * t.tick_s, y: points[points.length - 1].y});
     return {label: `rank ${r.rank}`, data: points, stepped: true, borderColor: hues[i % hues.length], borderWidth: 1.3, pointRadius: 0,
       hidden: i >= 8};
   });
   const end = t.end * t.tick_s;
-  sets.push({label: 'capacity', data: [{x: 0, y: m.capacity}, {x: end, y: m.capacity}], borderColor: '#d62728', borderDash: [5, 4],
+  sets.push({label: 'capacity', data: [{x: 0, y: m.capacity / gib}, {x: end, y: m.capacity / gib}], borderColor: '#d62728', borderDash: [5, 4],
     borderWidth: 1.3, pointRadius: 0});
   chart(left, 300, 'memory over time', {type: 'line', data: {datasets: sets}, options: {parsing: false, normalized: true,
     interaction: {mode: 'nearest', axis: 'x', intersect: false},
     scales: {x: axis('time', v => units.seconds(v), {type: 'linear', min: 0, max: end}), y: axis('', shortBytes, {beginAtZero: true})},
     plugins: {legend: {position: 'bottom'}, tooltip: {callbacks: {title: c => units.seconds(c[0].parsed.x),
-      label: c => `${c.dataset.label}: ${units.bytes(c.parsed.y)}`}}}}});
+      label: c => `${c.dataset.label}: ${units.bytes(c.parsed.y * gib)}`}}}}});
 }
 
 // From little to much: blue, yellow, red; grey where nothing moves.
@@ -160,8 +159,8 @@ function footing() {
   const s = answer.sources || [], open = s.filter(f => f.unverified).length;
   section('How far to trust it', el('pre', {}, page.screen.trimEnd()),
     el('details', {}, el('summary', {}, `${s.length} figures with their sources, ${open} of them unverified`),
-      table([{name: 'figure'}, {name: 'value'}, {name: 'source'}], s.map(f => [f.figure, f.value,
-        {text: (f.unverified ? 'unverified: ' : '') + f.source, sort: f.source}].map((c, i) => i === 2 ? c : c)), true)));
+      table([{name: 'figure'}, {name: 'value'}, {name: 'source', words: true}], s.map(f => [f.figure, f.value,
+        {text: (f.unverified ? 'unverified: ' : '') + f.source, sort: f.source}]), true)));
 }
 
 summary();
