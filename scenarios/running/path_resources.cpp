@@ -20,7 +20,7 @@ std::string resource_of(const StepRun& run, const PathStep& step, const OpRecord
   const bool loads = run.machine.input && record.actor >= run.plan.ranks();
   if (loads && works) return step.resource == "memory" ? "host memory" : "decoding";
   if (step.resource == "memory" && !run.machine.input && run.machine.on_host(record.actor)) return "host memory";
-  if (works && record.actor < run.plan.ranks() && record.work.kernel < kKernels)
+  if (works && record.actor < run.plan.ranks() && is_kernel(record.work.kernel))
     return bound_by_memory(run.machine.cluster.spec().type_of_gpu(run.rank_of(record.actor)).gpu, record.work)
                ? "GPU memory"
                : "GPU compute";

@@ -27,6 +27,8 @@ class Factors {
 
 NodeType upgraded_node(NodeType node, const Factors& factor) {
   for (FlopsPerSecond& peak : node.gpu.peak) peak = peak * factor("compute");
+  node.gpu.gemm.l2_feed = node.gpu.gemm.l2_feed * factor("compute");  // of the SMs' clock
+  node.gpu.gemm.tile = node.gpu.gemm.tile / factor("compute");
   node.gpu.memory_bandwidth = node.gpu.memory_bandwidth * factor("memory");
   const std::pair<BytesPerSecond*, LinkKind> rates[] = {{&node.gpu.nvlink, LinkKind::nvlink},
                                                         {&node.gpu.chip_links.rate, LinkKind::ici},
@@ -158,7 +160,7 @@ Seconds rank_time(const NodeType& type, const SoftwareStack& stack, const Work& 
 Cost ClusterMachine::price(const Work& work, Actor actor) const {
   if (work.kernel == kCycleWait) return {stack_.cycle_time / 2};
   const NodeType& type = type_of(actor);
-  if (work.kernel >= kFirstFused) return {fused_time(type, work.kernel - kFirstFused)};
+  if (work.kernel >= kFirstFused && work.kernel < kFirstShape) return {fused_time(type, work.kernel - kFirstFused)};
   if (work.kernel == kBucketCopy) return {bucket_copy_time(type, work)};
   if (static_cast<std::size_t>(actor) >= ranks_) return {host_time(type.cpu, work)};
   return {rank_time(type, stack_, work) * compute_scale_};
