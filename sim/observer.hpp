@@ -1,4 +1,5 @@
 #pragma once
+#include <limits>
 #include <span>
 
 #include "sim/machine.hpp"
@@ -66,6 +67,9 @@ class Observer {
   virtual void delivered(const OpRun& /*send*/, const OpRun& /*recv*/) {}
   /// Level::links: rate of every link that carried bytes in [from, to).
   virtual void link_rates(Seconds /*from*/, Seconds /*to*/, std::span<const BytesPerSecond>) {}
+  /// The bytes of a send that has been posted, where its program could not know them (NaN): what is computed decides. NaN:
+  /// this observer knows no more. The first who does is believed.
+  virtual Bytes size_of(const OpRun&) { return Bytes{std::numeric_limits<double>::quiet_NaN()}; }
   /// All programs have ended, the last operation at `end`. Not after a deadlock.
   virtual void ended(Seconds /*end*/) {}
   virtual Level level() const { return Level::totals; }

@@ -63,7 +63,7 @@ struct Work {
 };
 
 struct Message {
-  Bytes bytes;
+  Bytes bytes;  ///< NaN, of a send: see Observer::size_of
   Tag tag = 0;
   Picoseconds extra_latency;
   BytesPerSecond rate_cap;  ///< 0: none

@@ -106,7 +106,7 @@ std::string unit_of(const std::string& path) { return path.substr(0, path.rfind(
 
 TEST_CASE("rooms of a folder include only those before them", "[layout]") {
   const std::map<std::string, std::vector<std::string>> rooms{
-      {"strategies", {"collectives", "pipelines", "plan", "values", "step", "mechanisms", "failures"}},
+      {"strategies", {"collectives", "pipelines", "compression", "plan", "values", "step", "mechanisms", "failures"}},
       {"scenarios", {"answer", "reading", "collectives", "planning", "running", "pictures", "studies", "lessons"}},
   };
   for (const auto& [file, included] : own_includes())

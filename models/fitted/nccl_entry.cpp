@@ -178,21 +178,4 @@ NcclModel read_nccl_model(const Node& entry) {
   return model;
 }
 
-NcclBetweenNodes read_nccl_between_nodes(const Node& entry) {
-  const Node* name = entry.find("name");
-  const std::string what = "nccl-network " + (name ? name->scalar : "custom");
-  Fields fields(entry, what);
-  fields.text("name", "");
-  fields.text("description", "");
-  fields.child("sources");
-  NcclBetweenNodes between;
-  between.hop = fields.seconds("hop");
-  between.wires = fields.seconds("wires", Seconds{0});
-  if (between.wires > between.hop) fail(fields.place_of("wires"), what + ": wires: more than the hop, which holds it");
-  between.rate_share = fields.number("rate_share", 0.01, 1);
-  fields.finish();
-  between.sources = figure_sources(entry, what);
-  return between;
-}
-
 }  // namespace trainyard

@@ -5,12 +5,13 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <functional>
 #include <limits>
 #include <optional>
 #include <set>
 
+#include "models/fitted/nccl_cost.hpp"
 #include "models/fitted/nccl_entry.hpp"
+#include "models/fitted/pattern_search.hpp"
 
 namespace trainyard {
 namespace {
@@ -49,31 +50,6 @@ double curve_error(const CurveConstants& logs, const std::vector<CurveRow>& rows
   return sum;
 }
 
-/// Pattern search (Hooke & Jeeves 1961): a step along each axis that helps is kept and grows, one that does not shrinks.
-double pattern_search(CurveConstants& at, const std::function<double(const CurveConstants&)>& error) {
-  constexpr double kFirst = 0.3, kGrow = 1.5, kShrink = 0.5, kLeast = 1e-3, kGain = 1e-12;
-  constexpr int kMostRounds = 2000;
-  CurveConstants step;
-  step.fill(kFirst);
-  double best = error(at);
-  for (int round = 0; round<kMostRounds&& * std::max_element(step.begin(), step.end())> kLeast; ++round)
-    for (std::size_t i = 0; i < at.size(); ++i) {
-      bool better = false;
-      for (const double move : {step[i], -step[i]}) {
-        CurveConstants tried = at;
-        tried[i] += move;
-        const double e = error(tried);
-        if (e >= best - kGain) continue;
-        at = tried;
-        best = e;
-        better = true;
-        break;
-      }
-      step[i] *= better ? kGrow : kShrink;
-    }
-  return best;
-}
-
 /// Constants that are equal by decree, where there are too few sizes to tell protocols apart.
 CurveConstants tied(CurveConstants c, std::size_t sizes) {
   if (sizes < kSizesForTwo) c[2] = c[4], c[3] = c[5];
@@ -110,9 +86,8 @@ FittedCurve search_curve(const std::vector<CurveRow>& rows) {
   for (const Bytes at : switches)
     for (const double later : {1.5, 2.5, 4.0}) {
       CurveConstants logs = first_guess(rows, later);
-      const double e =
-          pattern_search(logs, [&](const CurveConstants& c) { return curve_error(tied(c, sizes.size()), rows, at); }) +
-          (at.value > 0 ? kForSwitch : 0);
+      const double e = pattern_search(logs, [&] { return curve_error(tied(logs, sizes.size()), rows, at); }) +
+                       (at.value > 0 ? kForSwitch : 0);
       if (e >= best - 1e-9) continue;
       best = e;
       found = tied(logs, sizes.size());
@@ -257,7 +232,7 @@ NcclFit fit_nccl(const std::vector<NcclLog>& logs, const Gpu& gpu, const std::st
   fit.model.gpu = gpu.name;
   fit.model.architecture = gpu.architecture;
   if (gpu.kind == ChipKind::tpu) throw UserError(fmt::format("gpu {}: a TPU has no NCCL", gpu.name));
-  fit.model.link = gpu.nvlink.value > 0 ? gpu.nvlink : gpu.pcie;
+  fit.model.link = nccl_link(gpu);
   if (fit.model.link.value <= 0)
     throw UserError(fmt::format("gpu {}: neither nvlink nor pcie, by which other GPUs would be scaled", gpu.name));
   Curves curves;

@@ -13,7 +13,7 @@
 namespace trainyard {
 namespace {
 
-constexpr std::array<std::string_view, 3> kHcaFigures{"rate", "latency", "transport"};
+constexpr std::array<std::string_view, 4> kHcaFigures{"rate", "latency", "transport", "nccl_network"};
 constexpr std::array<std::string_view, 5> kStorageFigures{"read", "write", "latency", "lanes", "capacity"};
 constexpr std::int64_t kMostDevices = 1024;  // of one server; more is a slip, and counts are multiplied later
 
@@ -70,11 +70,13 @@ void read_hcas(NodeType& node, const Node& hca, const std::string& what, const C
     node.hca_rate = type.rate;
     node.hca_latency = type.latency;
     node.network.tcp = type.tcp;
+    node.network.nccl_network = type.nccl_network;
     node.part_sources.insert(node.part_sources.end(), type.sources.begin(), type.sources.end());
   } else {
     node.hca_rate = fields.bandwidth("rate");
     node.hca_latency = read_latency(fields, "latency");
     node.network.tcp = fields.choice("transport", {"rdma", "tcp"}, "rdma") == "tcp";
+    node.network.nccl_network = fields.text("nccl_network", "");
   }
   node.network.gpudirect = fields.boolean("gpudirect", !node.network.tcp);
   if (node.network.tcp && node.network.gpudirect)

@@ -38,6 +38,7 @@ struct NetworkPath {
   bool gpudirect = true;  ///< RDMA from GPU memory; false: it is staged in host memory
   int copies = 2;         ///< a message's copies by the CPU on each side (user space to kernel, kernel to adapter); TCP
   bool half_duplex = false;     ///< sending and receiving share the adapter's rate
+  std::string nccl_network;     ///< of the catalog, how NCCL does over it; "": infiniband, or tcp
   std::vector<int> hca_of_gpu;  ///< the HCA that each GPU uses; empty: the nearest, ties by turns
 };
 

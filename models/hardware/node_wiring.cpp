@@ -155,7 +155,7 @@ void read_mesh(NodeType& node, Fields& nvlink) {
 
 /// `what` ends NVLinks at the node's GPUs.
 void require_nvlink(const NodeType& node, const Fields& fields, const std::string& what) {
-  if (node.gpu.nvlink.value > 0) return;
+  if (node.gpu.nvlink.value > 0 || node.gpu.chip_links.count > 0) return;  // or xGMI
   fail(fields.place_of("gpu"),
        fmt::format(
            "{}: gpu {} takes no NVLink (its entry gives no \"nvlink\", the rate of all of them), but {} needs some",

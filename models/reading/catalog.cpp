@@ -2,9 +2,12 @@
 #include "models/reading/shipped_files.hpp"
 
 #include <fmt/format.h>
+#include <sys/stat.h>
 
 #include <algorithm>
 #include <cstdlib>
+#include <map>
+#include <tuple>
 #include <unordered_set>
 
 namespace trainyard {
@@ -26,6 +29,18 @@ bool is_entry(const fs::path& file) { return file.extension() == ".yaml" || file
 
 bool is_file_reference(const std::string& name) {
   return name.ends_with(".yaml") || name.ends_with(".yml") || name.ends_with(".json");
+}
+
+/// A file of the catalog: read anew only when it has changed since. Points of a sweep name the same few.
+Node remembered(const fs::path& file) {
+  using Stamp = std::tuple<dev_t, ino_t, off_t, time_t, long>;
+  static std::map<std::string, std::pair<Stamp, Node>> known;
+  struct stat status = {};
+  if (::stat(file.c_str(), &status) != 0) return read_document(file);
+  const Stamp stamp{status.st_dev, status.st_ino, status.st_size, status.st_mtim.tv_sec, status.st_mtim.tv_nsec};
+  const auto at = known.find(file.native());
+  if (at != known.end() && at->second.first == stamp) return at->second.second;
+  return known.insert_or_assign(file.native(), std::pair(stamp, read_document(file))).first->second.second;
 }
 
 /// Where files are looked for that are named there: beside the file (an override comes from none: in the working
@@ -149,20 +164,35 @@ std::vector<std::string> Catalog::names(std::string_view kind) const {
 }
 
 Node Catalog::entry(std::string_view kind, std::string_view name, const Place& where) const {
+  const fs::path file = file_of(kind, name, where);
+  Node node = remembered(file);
+  if (node.kind != Node::Kind::map) fail(node.place, fmt::format("expected a map, the figures of a {}", kind));
+  if (const Node* own = node.find("name")) fail(own->key_place, "an entry of the catalog is named by its file");
+  node.fields.insert(node.fields.begin(),
+                     {"name", Node::of_text(file.stem().string(), {node.place.file, 1, kStampColumn})});
+  return node;
+}
+
+fs::path Catalog::file_of(std::string_view kind, std::string_view name, const Place& where) const {
+  const fs::path folder = root_ / folder_of(kind);
+  const auto file = [&folder](std::string_view stem, const char* extension) {
+    return folder / (std::string(stem) + extension);
+  };
+  std::error_code ignored;
+  const bool plain = name.find('/') == std::string_view::npos;
+  if (fs::path direct = file(name, ".yaml"); plain && fs::is_regular_file(direct, ignored)) return direct;
   const std::vector<std::string> known = names(kind);
   const auto it = std::find_if(known.begin(), known.end(), [&](const auto& n) { return same_name(n, name); });
   if (it == known.end()) {
     refuse_half_a_file_name(kind, name, where);
     fail(where, fmt::format("unknown {} \"{}\"{}", kind, name, hint(name, known)));
   }
-  fs::path file = root_ / folder_of(kind) / (*it + ".yaml");
-  std::error_code ignored;
-  if (!fs::exists(file, ignored)) file.replace_extension(".json");
-  Node node = read_document(file);
-  if (node.kind != Node::Kind::map) fail(node.place, fmt::format("expected a map, the figures of a {}", kind));
-  if (const Node* own = node.find("name")) fail(own->key_place, "an entry of the catalog is named by its file");
-  node.fields.insert(node.fields.begin(), {"name", Node::of_text(*it, {node.place.file, 1, kStampColumn})});
-  return node;
+  const fs::path yaml = file(*it, ".yaml");
+  return fs::exists(yaml, ignored) ? yaml : file(*it, ".json");
+}
+
+Node Catalog::document(const fs::path& file) const {
+  return file.native().starts_with(root_.native() + "/") ? remembered(file) : read_document(file);
 }
 
 Node Catalog::resolve(std::string_view kind, const Node& reference) const {

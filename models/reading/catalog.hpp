@@ -11,7 +11,7 @@ namespace trainyard {
 
 /// The folder of datasheet and fitted figures: one YAML file an entry, `<folder>/<kind>s/<name>.yaml`
 /// (kinds: gpu, cpu, storage, hca, node, switch, fabric, network, stack, nccl,
-/// nccl-network, attention; the folder of switch is `switches`).
+/// nccl-network, attention, batch-error; the folder of switch is `switches`).
 /// TRAINYARD_CATALOG, or the one of the source tree the program was built from.
 class Catalog {
  public:
@@ -24,6 +24,8 @@ class Catalog {
   /// A scalar is the name of an entry, or of a file beside the one that it stands in (.yaml, .json); a map stands for
   /// itself, laid on its `base` entry if it names one. The result has a field `name` and never a `base`.
   Node resolve(std::string_view kind, const Node& reference) const;
+  /// A file anywhere; of the catalog's own, what was read last, unless it has changed.
+  Node document(const std::filesystem::path&) const;
   const std::filesystem::path& root() const { return root_; }
   bool holds(const Place&) const;  ///< was it written in a file of the catalog?
 
@@ -34,6 +36,8 @@ class Catalog {
 
  private:
   std::filesystem::path root_;
+
+  std::filesystem::path file_of(std::string_view kind, std::string_view name, const Place& where) const;
 };
 
 /// Every figure below `entry` with its source: the entry's `sources: {key: text}` resolved. A figure without a source

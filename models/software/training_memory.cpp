@@ -41,7 +41,8 @@ const char* name_of(MemoryClass memory_class) {
 }
 
 const std::vector<Optimizer>& optimizers() {
-  static const std::vector<Optimizer> known = {{"adam", 2}, {"adamw", 2}, {"momentum", 1}, {"sgd", 0}};
+  static const std::vector<Optimizer> known = {{"adam", 2},     {"adamw", 2},    {"lamb", 2}, {"lars", 1},
+                                               {"momentum", 1}, {"nesterov", 1}, {"sgd", 0}};
   return known;
 }
 

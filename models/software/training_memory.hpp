@@ -22,7 +22,8 @@ struct Optimizer {
   int states = 0;  ///< tensors of the size of the parameters: momentum, second moment
 };
 
-/// Known optimizers: adam, adamw (Kingma & Ba 2015; Loshchilov & Hutter 2019), momentum, sgd.
+/// Known optimizers: adam, adamw (Kingma & Ba 2015; Loshchilov & Hutter 2019), lamb, lars (You et al. 2020, 2017),
+/// momentum, nesterov, sgd.
 const std::vector<Optimizer>& optimizers();
 /// Throws UserError at `where` naming the nearest or the known ones.
 const Optimizer& find_optimizer(const std::string& name, const Place& where);

@@ -48,6 +48,12 @@ struct Result {
   /// Where steps differ: half the width of the 95 % confidence interval of their mean, s. None of one step alone.
   std::optional<double> step_time_interval;
   double training_steps = 0, training_time = 0;  ///< of the whole training; 0 where its length is not given
+  /// What the training does besides its steps, of which `training_time` has `time` each.
+  struct Phase {
+    std::string name;
+    double time = 0, times = 1;
+  };
+  std::vector<Phase> phases;
   struct Measured {
     double step_time = 0;  ///< of one device, given by the scenario: compute was measured; 0: modelled
     std::string source;
@@ -66,6 +72,7 @@ struct Result {
   struct Breakdown {
     double compute = 0;
     std::map<std::string, double> exposed_communication;  ///< by group
+    double compression = 0;                               ///< kernels that encode gradients and decode them
     double bubble = 0, optimizer = 0, input = 0;
     double framework = 0;  ///< host work that hides behind nothing
     double other = 0;      ///< not accounted for: below 1 % of the step
@@ -142,6 +149,12 @@ struct Result {
     };
     std::vector<Candidate> tuned;  ///< the fastest first
   } all_reduce;                    ///< algorithm empty: none
+  struct Compression {
+    std::string name;               ///< in words; empty: gradients are exchanged whole
+    double dense = 0, sent = 0;     ///< bytes of gradients, and what a rank puts into exchanges in their place, a step
+    double encode = 0, decode = 0;  ///< s a step, of kernels on the rank that the breakdown describes
+    double ratio() const { return dense / sent; }
+  } compression;
   using Servers = ServerFigures;
   using Replicas = ReplicaFigures;
   Servers servers;

@@ -10,6 +10,8 @@ JsonFields<Result::Breakdown> breakdown_fields() {
       .value("compute", "s", &B::compute, "kernels of the forward and backward pass")
       .value("exposed_communication", "s", &B::exposed_communication,
              "communication that no computation hides, by kind")
+      .value("compression", "s", &B::compression, "kernels that encode gradients and decode them")
+      .when([](const B& b) { return b.compression > 0; }, "with compressed gradients")
       .value("bubble", "s", &B::bubble, "waiting for data of a peer, such as the pipeline bubble")
       .value("optimizer", "s", &B::optimizer, "optimizer update")
       .value("input", "s", &B::input, "waiting for training samples")
@@ -247,6 +249,30 @@ JsonFields<Result> common_fields() {
       .when([](const R& r) { return r.wall_s > 0; }, "with --timing");
 }
 
+JsonFields<Result::Compression> compression_fields() {
+  using C = Result::Compression;
+  return JsonFields<C>()
+      .value("name", "", &C::name, "what gradients are compressed by")
+      .value("dense_bytes", "bytes", &C::dense, "gradients of a rank")
+      .value("sent_bytes", "bytes", &C::sent, "what a rank puts into exchanges in their place")
+      .value(
+          "ratio", "", [](const C& c) { return c.ratio(); }, "of the two")
+      .value("encode_s", "s", &C::encode, "kernels before exchanges, a step")
+      .value("decode_s", "s", &C::decode, "kernels after them, a step");
+}
+
+}  // namespace
+
+namespace {
+
+JsonFields<Result::Phase> phase_fields() {
+  using P = Result::Phase;
+  return JsonFields<P>()
+      .value("name", "", &P::name, "start, weights or evaluation")
+      .value("time_s", "s", &P::time, "of one")
+      .value("times", "", &P::times, "how many there are");
+}
+
 }  // namespace
 
 const JsonFields<Result>& result_fields() {
@@ -258,6 +284,8 @@ const JsonFields<Result>& result_fields() {
       common_fields()
           .object("all_reduce", &R::all_reduce, all_reduce_fields(), "the all-reduce of data parallelism")
           .when([](const R& r) { return !r.all_reduce.algorithm.empty(); }, "with data parallelism by all-reduce")
+          .object("compression", &R::compression, compression_fields(), "compressed gradients")
+          .when([](const R& r) { return !r.compression.name.empty(); }, "with compressed gradients")
           .list("stages", &R::stages, stage_fields(), "by pipeline stage")
           .when([](const R& r) { return !r.stages.empty(); }, "with several pipeline stages")
           .inlined(&R::input, input_fields())
@@ -281,6 +309,8 @@ const JsonFields<Result>& result_fields() {
           .when(trains, "with plan.training")
           .value("training_time_s", "s", &R::training_time, "time of the whole training, without failures")
           .when(trains, "with plan.training")
+          .list("training_phases", &R::phases, phase_fields(), "what the training does besides its steps")
+          .when([](const R& r) { return !r.phases.empty(); }, "with start, weights or evaluate in plan.training")
           .value(
               "training_days", "d", [](const R& r) { return r.whole_time() / 86400; },
               "days of the whole training, with what failures cost")

@@ -46,9 +46,11 @@ std::vector<Span> without(const std::vector<Span>& these, const std::vector<Span
   return rest;
 }
 
-/// The breakdown has one group for all computing; the phases of its operations have tones of their own.
+/// The breakdown has one group for all computing, and one for compression; the phases of their operations have tones of
+/// their own.
 std::string tone_name(const Group& group, std::uint8_t phase) {
-  return group.name == kComputeGroup ? name_of(static_cast<ComputePhase>(phase)) : group.name;
+  return group.name == kComputeGroup || group.name == kCompressionGroup ? name_of(static_cast<ComputePhase>(phase))
+                                                                        : group.name;
 }
 
 /// Hues that people with the common kinds of colour blindness tell apart by lightness at least.
@@ -59,6 +61,8 @@ Tone tone_of(const std::string& name) {
          {Tone{name_of(ComputePhase::forward), "#8fbfe0", "#8fbfe0"},
           Tone{name_of(ComputePhase::backward), "#2b6ca3", "#2b6ca3", 0, 0, true},
           Tone{name_of(ComputePhase::bucket_copies), "#8858ad", "#8858ad", 0, 0, true},
+          Tone{name_of(ComputePhase::encode), "#b5489a", "#b5489a", 0, 0, true},
+          Tone{name_of(ComputePhase::decode), "#e39bc8", "#e39bc8"},
           Tone{"optimizer", "#4f9d4a", "#4f9d4a", 0, 0, true}, Tone{"framework", "#8c6d5d", "#8c6d5d", 0, 0, true},
           Tone{"bubble", "#e4e4e4", "#e4e4e4"}, Tone{"other", "#cccccc", "#cccccc"}})
       all.emplace(tone.name, tone);

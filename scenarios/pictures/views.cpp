@@ -33,6 +33,8 @@ std::vector<LinkClass> link_classes(const DeviceGraph& graph) {
   return classes;
 }
 
+}  // namespace
+
 RouteView route_view(const ClusterMachine& machine, std::string what, int from, int to) {
   const DeviceGraph& graph = machine.graph();
   const Route route = machine.route(from, to, PathClass::automatic);
@@ -55,7 +57,24 @@ RouteView route_view(const ClusterMachine& machine, std::string what, int from, 
   return view;
 }
 
-}  // namespace
+std::string ranks_in_words(const std::vector<int>& members) {
+  std::string text;
+  constexpr int kMostRuns = 6;
+  int runs = 0;
+  for (std::size_t i = 0; i < members.size();) {
+    const int step = i + 1 < members.size() ? members[i + 1] - members[i] : 1;
+    std::size_t end = i + 1;
+    while (end < members.size() && members[end] - members[end - 1] == step) ++end;
+    if (end - i == 2 && step > 1) end = i + 1;
+    if (++runs > kMostRuns) return text + ", …";
+    if (!text.empty()) text += ", ";
+    text += end - i == 1 ? fmt::format("{}", members[i])
+            : step == 1  ? fmt::format("{}-{}", members[i], members[end - 1])
+                         : fmt::format("{}, {} … {}", members[i], members[i + 1], members[end - 1]);
+    i = end;
+  }
+  return text;
+}
 
 Schedule schedule(const Plan& plan, int rank, std::size_t most) {
   static constexpr const char* kinds[] = {"compute", "memory", "send", "recv", "delay", "mark", "join"};
@@ -151,6 +170,17 @@ ordered_json to_json(const std::vector<MeshRank>& ranks) {
   return {{"mesh", out}};
 }
 
+ordered_json to_json(const RouteView& r) {
+  return {{"what", r.what},
+          {"from_rank", r.from},
+          {"to_rank", r.to},
+          {"hops", r.hops},
+          {"limit", r.bottleneck_link},
+          {"rate_Bps", r.rate.value},
+          {"latency_s", r.latency.seconds().value},
+          {"software_latency_s", r.software.seconds().value}};
+}
+
 ordered_json to_json(const MachineView& view) {
   ordered_json devices = ordered_json::object(), links = ordered_json::array(), routes = ordered_json::array();
   for (const auto& [kind, count] : view.devices) devices[kind] = count;
@@ -162,15 +192,7 @@ ordered_json to_json(const MachineView& view) {
                      {"rate_Bps", c.rate.value},
                      {"latency_s", c.latency.seconds().value},
                      {"example", c.example}});
-  for (const RouteView& r : view.routes)
-    routes.push_back({{"what", r.what},
-                      {"from_rank", r.from},
-                      {"to_rank", r.to},
-                      {"hops", r.hops},
-                      {"limit", r.bottleneck_link},
-                      {"rate_Bps", r.rate.value},
-                      {"latency_s", r.latency.seconds().value},
-                      {"software_latency_s", r.software.seconds().value}});
+  for (const RouteView& r : view.routes) routes.push_back(to_json(r));
   return {{"devices", devices}, {"links", links}, {"routes", routes}};
 }
 

@@ -7,6 +7,8 @@
 
 namespace trainyard {
 
+class ClusterMachine;
+
 /// What a scenario becomes before anything is simulated, for people and tests.
 
 /// One operation of a rank's program, in the order of yielding.
@@ -56,6 +58,10 @@ struct MachineView {
   std::vector<RouteView> routes;
 };
 MachineView machine_view(const Scenario&);
+RouteView route_view(const ClusterMachine&, std::string what, int from, int to);
+nlohmann::ordered_json to_json(const RouteView&);
+/// "0-7, 64, 72 … 120": runs of neighbours, or of equal steps; the first six.
+std::string ranks_in_words(const std::vector<int>&);
 
 /// Which ranks are simulated once for all that are alike (sim/folding).
 struct FoldView {

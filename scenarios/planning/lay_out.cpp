@@ -10,6 +10,8 @@
 #include "scenarios/planning/offload.hpp"
 #include "scenarios/planning/step_counts.hpp"
 #include "strategies/collectives/library_model.hpp"
+#include "strategies/plan/gradient_shape.hpp"
+#include "strategies/step/forward_only.hpp"
 
 namespace trainyard {
 namespace {
@@ -73,12 +75,13 @@ void add_memory(TrainingPlan& plan, const Scenario& s) {
     return zero_shares(plan.zero, static_cast<double>(zero_group(plan, 0, experts).size()));
   };
   SoftwareStack stack = s.software;
-  stack.gradient_bucket_copy = plan.bucket_copy && !plan.host_buckets;
+  stack.gradient_bucket_copy = plan.bucket_copy && !plan.host_buckets && !s.plan.inference;
   for (StagePlan& of : plan.stages) {
     std::vector<const Layer*> layers;
     for (const std::vector<int>& chunk : of.chunks)
       for (const int layer : chunk) layers.push_back(&plan.network->layers[layer]);
-    const HeldElements held = held_elements(layers, shares(false), shares(true));
+    HeldElements held = held_elements(layers, shares(false), shares(true));
+    if (s.plan.inference) held = {held.parameters, 0, 0};
     std::vector<double> own;
     for (const GradientBucket& bucket : of.buckets) own.push_back(bucket.elements / shares(bucket.experts).optimizer);
     hold_on_host(plan, of, held, own);
@@ -116,6 +119,11 @@ void choose_lanes(Plan& plan, const Scenario& s, const ClusterSpec& cluster,
   LaneChoice gradients, others;
   gradients.settings = plan.all_reduce.settings;
   gradients[Operation::all_reduce] = plan.all_reduce.algorithm;
+  if (s.plan.compression) {
+    for (const Operation o : {Operation::all_gather, Operation::all_to_all}) gradients[o] = &default_collective(o);
+    if (s.plan.compression->by_messages())
+      gradients[Operation::all_reduce] = &collectives(Operation::all_reduce).find("sparse-ring", {});
+  }
   if (training.zero != ZeroStage::none)
     gradients[Operation::reduce_scatter] = &default_collective(Operation::reduce_scatter);
   for (const Operation o : {Operation::all_reduce, Operation::all_gather, Operation::reduce_scatter,
@@ -129,6 +137,22 @@ void choose_lanes(Plan& plan, const Scenario& s, const ClusterSpec& cluster,
   std::vector<int> nodes;
   for (int rank = 0; rank < training.ranks(); ++rank) nodes.push_back(cluster.node_of_gpu(rank));
   make_lanes(training, nodes, gradients, others, s.plan.all_reduce.place.file ? s.plan.all_reduce.place : s.plan.place);
+}
+
+/// Warm-ups are over in the steps that are looked at.
+void add_compression(TrainingPlan& plan, const Scenario& s) {
+  const Compressor& compressor = *s.plan.compression;
+  plan.compression = s.plan.compression;
+  plan.first_step = compressor.warm_up_stages() * compressor.warm_up_steps();
+  GradientShape whole = gradient_shape(plan, {});
+  for (const StagePlan& stage : plan.stages)
+    for (const GradientBucket& bucket : stage.buckets) {
+      const GradientShape shape = gradient_shape(plan, bucket);
+      whole.parts.insert(whole.parts.end(), shape.parts.begin(), shape.parts.end());
+    }
+  if (const std::string why = compressor.refuses(whole); !why.empty())
+    fail(s.plan.compression_place, fmt::format("plan.data_parallel.compression: {}: {}", compressor.summary(), why));
+  add_compression_memory(plan);
 }
 
 /// A step alone, of one micro-batch: every kernel, the update and the host's work.
@@ -150,6 +174,8 @@ Plan plan(const Scenario& s) {
   add_memory(training, s);
   choose_all_reduce(plan, s);
   choose_lanes(plan, s, s.cluster, s.plan.library);
+  if (s.plan.inference) make_forward_only(training);
+  if (s.plan.compression) add_compression(training, s);
   s.plan.mechanism->lay_out(training, {s.precision, s.optimizer, s.software});
   for (const StagePlan& stage : training.stages)
     if (stage.buckets.size() > kMostBuckets) refuse_buckets(s, static_cast<double>(stage.buckets.size()));

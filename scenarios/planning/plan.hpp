@@ -16,6 +16,13 @@ struct StepSearch {
   bool warms = true;   ///< further steps of warm-up are looked for; false: those of Plan::warm_steps are all
 };
 
+/// How many operations all ranks together run in one step: those of the first and the last member of each group stand
+/// for all (between them, in the trees and rings there are, lie the others).
+struct StepOperations {
+  double all = 0;
+  double fused = 0;  ///< where kernels in a row may be one operation, they are
+};
+
 /// How a scenario is laid out on its cluster, before anything runs.
 struct Plan {
   TrainingPlan training;  ///< `steps` are those that are looked at; the most of them, of a search until it is enough
@@ -23,6 +30,7 @@ struct Plan {
   std::optional<Tuning> tuned;  ///< of that, where the scenario says `auto`
   int warm_steps = 0;           ///< before the steps that are looked at: until all buffers are as full as they stay
   std::optional<StepSearch> search;  ///< none: all steps are alike
+  StepOperations operations;         ///< how many a step has
   double compute_scale = 1;  ///< on modelled kernels and host work, so that a step alone takes what was measured
 };
 

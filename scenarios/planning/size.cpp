@@ -75,17 +75,18 @@ Seconds longest_step(const Scenario& s, const TrainingPlan& plan, const NodeType
 
 }  // namespace
 
-double operations_of_step(const Scenario& s, const TrainingPlan& plan, bool fused) {
-  return operations_of_passes(plan, fused) + s.plan.mechanism->operations(plan);
+StepOperations operations_of_step(const Scenario& s, const TrainingPlan& plan) {
+  const double of_mechanism = s.plan.mechanism->operations(plan);
+  return {operations_of_passes(plan, false) + of_mechanism, operations_of_passes(plan, true) + of_mechanism};
 }
 
-double estimated_operations(const Scenario& s, const Plan& plan, bool fused) {
-  return (plan.training.steps + plan.warm_steps) * operations_of_step(s, plan.training, fused);
+double estimated_operations(const Plan& plan, bool fused) {
+  return (plan.training.steps + plan.warm_steps) * (fused ? plan.operations.fused : plan.operations.all);
 }
 
 void require_size(const Scenario& s, const Plan& plan, double part, const std::string& why_unfolded) {
   const std::string because = why_unfolded.empty() ? "" : fmt::format("; ranks are not folded: {}", why_unfolded);
-  const double operations = part * estimated_operations(s, plan, true);
+  const double operations = part * estimated_operations(plan, true);
   if (operations > kMostOperations)
     fail(s.cluster.place,
          fmt::format("{} of about {:.3g} operations; at most {:.3g} are simulated (fewer ranks, steps or "

@@ -3,12 +3,9 @@
 
 namespace trainyard {
 
-/// How many operations all ranks together run in one step: those of the first and the last member of each group stand
-/// for all (between them, in the trees and rings there are, lie the others). fused: where kernels in a row may be one
-/// operation, they are.
-double operations_of_step(const Scenario&, const TrainingPlan&, bool fused = false);
-/// In all steps.
-double estimated_operations(const Scenario&, const Plan&, bool fused = false);
+StepOperations operations_of_step(const Scenario&, const TrainingPlan&);
+/// In all steps of a plan. fused: where kernels in a row may be one operation, they are.
+double estimated_operations(const Plan&, bool fused = false);
 
 /// So many steps at most are so short, by a bound from above for each, that the clock tells their parts apart.
 double steps_of_the_clock(const Scenario&, const TrainingPlan&);

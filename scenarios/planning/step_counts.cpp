@@ -45,7 +45,7 @@ bool any_drawn(const SlowParts& slow) { return std::any_of(slow.stragglers.begin
 std::int64_t affordable_steps(const Scenario& s, const TrainingPlan& plan) {
   const double operations = s.plan.mechanism->in_step() ? kMostDrawnOperations : kMostOutOfStepOperations;
   const double most =
-      std::min({operations / operations_of_step(s, plan), steps_of_the_clock(s, plan), 1.0 * kMostSteps});
+      std::min({operations / operations_of_step(s, plan).all, steps_of_the_clock(s, plan), 1.0 * kMostSteps});
   return static_cast<std::int64_t>(std::max(most, 1.0));
 }
 
@@ -104,18 +104,27 @@ double steps_to_steady_state(const Scenario& s, const TrainingPlan& plan) {
   return s.input.used() ? std::max(warm, 3.0 + (2 * s.input.prefetch + 1) / plan.micro_batches) : warm;
 }
 
-void choose_steps(Plan& plan, const Scenario& s) {
+namespace {
+
+void count_steps(Plan& plan, const Scenario& s) {
   TrainingPlan& training = plan.training;
   const bool differ = !s.prescribed_step.given() && (s.plan.mechanism->rhythm().varies || any_drawn(s.slow));
   training.steps = s.plan.steps > 0 ? checked_steps(s) : steps_by_default(s, training, differ);
   const double wanted = steps_to_steady_state(s, training);
   if (wanted > 0)
     plan.warm_steps =
-        static_cast<int>(std::min(wanted, std::max(1.0, kMostWarmOperations / operations_of_step(s, training))));
+        static_cast<int>(std::min(wanted, std::max(1.0, kMostWarmOperations / operations_of_step(s, training).all)));
   if (!differ) return;
   plan.search = search_of(s, training);
   // A worker's first step has weights that come unasked, and waits for no answers to the one before.
   if (!s.plan.mechanism->ranks_alike()) plan.warm_steps = std::max(plan.warm_steps, 1);
+}
+
+}  // namespace
+
+void choose_steps(Plan& plan, const Scenario& s) {
+  count_steps(plan, s);
+  plan.operations = operations_of_step(s, plan.training);
 }
 
 Plan on_steps(Plan plan, int warm_steps, int steps) {

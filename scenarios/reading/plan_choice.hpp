@@ -6,6 +6,7 @@
 #include "models/reading/document.hpp"
 #include "models/software/stack.hpp"
 #include "scenarios/reading/read_collective.hpp"
+#include "strategies/compression/compressor.hpp"
 #include "strategies/mechanisms/mechanism.hpp"
 #include "strategies/plan/training_plan.hpp"
 #include "topologies/cluster.hpp"
@@ -32,11 +33,13 @@ struct PlanChoice : StepOptions {
   BucketChoice buckets;
   std::string mechanism_name = kAllReduce;
   std::shared_ptr<const Mechanism> mechanism;      ///< never null in a scenario that was read
+  std::shared_ptr<const Compressor> compression;   ///< of gradients; null: they are exchanged whole
   CollectiveChoice all_reduce;                     ///< of gradients
   Fidelity fidelity = Fidelity::messages;          ///< of collectives whose algorithm nobody names
   std::shared_ptr<const CollectiveModel> library;  ///< of the cluster, where it was read; null: not, or it has none
+  bool inference = false;                          ///< forward passes alone
   int steps = 0;                                   ///< that are looked at; 0: not said
-  Place place, schedule_place, stages_place, layers_place, zero_place, bucket_place, steps_place;
+  Place place, schedule_place, stages_place, layers_place, zero_place, bucket_place, steps_place, compression_place;
 
   /// Is the model, or what belongs to it, split in any way?
   bool splits_model() const;
@@ -58,8 +61,9 @@ Detail detail_of(const PlanChoice&);
 /// exchange}`), `expert_parallel` (or `{size, imbalance, capacity}`), `pipeline_parallel`, `pipeline: {schedule, chunks,
 /// layers, ends_count_as_layers, overlap, scatter_gather}` (layers: even, balanced, or a list), `recompute`, `mesh_order`,
 /// `collectives`, `steps`, and `data_parallel`: a number of ranks, or a map of `size`, `zero_stage`, `zero_group`,
-/// `prefetch`, `reshard`, `overlap`, `overlap_parameters`, `bucket`, `first_bucket`, `bucket_boundaries`, `offload`,
-/// `all_reduce`, `mechanism`, and the keys of the mechanism. The mesh has as many data ranks as the cluster has GPUs for,
+/// `prefetch`, `reshard`, `gradient_sync` (each or last: after each micro-batch or the last one), `overlap`,
+/// `overlap_parameters`, `bucket`, `first_bucket`, `bucket_boundaries`, `offload`, `all_reduce`, `compression`,
+/// `mechanism`, and the keys of the mechanism. The mesh has as many data ranks as the cluster has GPUs for,
 /// where the plan does not say. Throws UserError with the place and the rule.
 PlanChoice read_plan(const Node& section, Fields& plan, const ClusterSpec&, const SoftwareStack&);
 

@@ -16,6 +16,7 @@ struct CollectiveChoice {
   const Collective* algorithm = nullptr;  ///< null: `auto`, the fastest of those that can do it (see tune)
   CollectiveSettings settings;
   std::string scaled;  ///< of a modelled one: why it is less sure than a fit
+  std::string judged;  ///< of a modelled one: the error to expect
   Sources sources;     ///< of a modelled one
   Place place;
 };

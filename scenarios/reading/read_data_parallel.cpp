@@ -21,6 +21,7 @@ void read_zero(PlanChoice& choice, Fields& fields, const SoftwareStack& stack) {
   choice.prefetch = fields.integer_within<int>("prefetch", 0, 1 << 10, 1);
   choice.reshard = fields.boolean("reshard", true);
   choice.overlap_parameters = fields.boolean("overlap_parameters", stack.parallel.overlap_parameters);
+  choice.sync_last = fields.choice("gradient_sync", {"each", "last"}, "each") == "last";
   const auto only = [&](const char* key, bool fits, const char* where) {
     if (fields.has(key) && !fits)
       fail(fields.place_of(key), fmt::format("plan.data_parallel.{}: at zero_stage {} only", key, where));
@@ -28,6 +29,7 @@ void read_zero(PlanChoice& choice, Fields& fields, const SoftwareStack& stack) {
   only("zero_group", stage > 0, "1 to 3");
   only("prefetch", stage == 3, "3");
   only("reshard", stage == 3, "3");
+  only("gradient_sync", stage == 3, "3");
   only("overlap_parameters", stage == 1 || stage == 2, "1 and 2");
   for (const char* key : {"overlap", "bucket", "first_bucket", "bucket_boundaries"})
     if (stage == 3 && fields.has(key))
@@ -38,8 +40,8 @@ void read_zero(PlanChoice& choice, Fields& fields, const SoftwareStack& stack) {
   if (stage == 2 && choice.mesh.pipeline > 1)
     fail(fields.place_of("zero_stage"),
          "plan.data_parallel.zero_stage: 2 with a pipeline; its gradients are needed whole until the last micro-batch: "
-         "1, or 3, which shares out a layer's gradients after each micro-batch (with reshard: false its parameters are "
-         "gathered once a step)");
+         "1, or 3, which shares out a layer's gradients after each micro-batch, or the last (with reshard: false its "
+         "parameters are gathered, with gradient_sync: last gradients exchanged once a step)");
 }
 
 /// Data ranks: said, or all that the GPUs are enough for.
@@ -118,6 +120,27 @@ void read_buckets(PlanChoice& choice, Fields& fields, const SoftwareStack& stack
       fields.choice("bucket_boundaries", {"tensors", "bytes"}, stack.whole_tensors ? "tensors" : "bytes") == "tensors";
 }
 
+void read_compression(PlanChoice& choice, Fields& fields, const SoftwareStack& stack) {
+  const Node* node = fields.child("compression");
+  if (!node || (node->kind == Node::Kind::scalar && node->scalar == "none")) return;
+  choice.compression = read_compressor(*node);
+  choice.compression_place = node->place;
+  const auto refuse = [node](const std::string& why) { fail(node->place, "plan.data_parallel.compression: " + why); };
+  if (const std::string why = choice.mechanism->refuses_compression(); !why.empty())
+    refuse(fmt::format("with mechanism {} {}", choice.mechanism_name, why));
+  if (choice.mechanism->servers() > 0 && !choice.compression->pushes())
+    refuse(fmt::format("{}: a server cannot add up what single workers send of it", choice.compression->summary()));
+  if (choice.zero != ZeroStage::none)
+    refuse("with zero_stage 0 only: stages 1 to 3 reduce and scatter gradients, which are summed whole");
+  if (choice.replicas() == 1) refuse("there is one replica only, and no gradients are exchanged");
+  if (stack.host_buckets || stack.cycle_time.value > 0)
+    refuse(fmt::format("the coordinator of software {} exchanges whole gradients", stack.name));
+  if (choice.compression->needs_whole_tensors() && !choice.buckets.whole_tensors)
+    refuse("it compresses matrices, which bucket_boundaries: bytes cuts; set bucket_boundaries: tensors");
+  if (choice.compression->by_messages() && choice.all_reduce.settings.fidelity == Fidelity::modelled)
+    refuse("its exchange is no collective of a library that is modelled; set plan.collectives: messages");
+}
+
 }  // namespace
 
 void read_data_parallel(PlanChoice& choice, Fields& plan, Fields& fields, const ClusterSpec& cluster,
@@ -137,6 +160,7 @@ void read_data_parallel(PlanChoice& choice, Fields& plan, Fields& fields, const 
   read_all_reduce(choice, fields, cluster, library);
   choice.library = library ? library->model : choice.all_reduce.settings.model;
   read_buckets(choice, fields, stack);
+  read_compression(choice, fields, stack);
 }
 
 }  // namespace trainyard

@@ -29,7 +29,7 @@ Node find_model(const Node& node, const Catalog& catalog) {
     if (base.line == 0) base.file = std::make_shared<const std::string>("");
     Node entry;
     try {
-      entry = read_document(beside(base, file));
+      entry = catalog.document(beside(base, file));
     } catch (const UserError& e) {
       std::error_code ignored;
       if (fs::is_regular_file(beside(base, file), ignored)) throw;  // its own place is in the error

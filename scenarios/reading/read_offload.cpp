@@ -45,6 +45,10 @@ void read_offload(PlanChoice& choice, Fields& data_parallel, const ClusterSpec& 
   if (!choice.mechanism->ranks_alike()) refuse("of mechanism all-reduce only");
   if (stack.host_buckets || stack.cycle_time.value > 0)
     refuse("not with a stack whose coordinator exchanges gradients");
+  if (choice.sync_last)
+    fail(data_parallel.place_of("gradient_sync"),
+         "plan.data_parallel.gradient_sync: last with offload, where gradients leave the GPU after each micro-batch; "
+         "each expected");
   if (choice.zero == ZeroStage::gradients && !data_parallel.boolean("overlap", true))
     fail(data_parallel.place_of("overlap"),
          "plan.data_parallel.overlap: false with offload at zero_stage 2, where gradients leave the GPU bucket by "

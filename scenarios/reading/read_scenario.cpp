@@ -10,6 +10,7 @@
 #include "scenarios/reading/framework_modes.hpp"
 #include "scenarios/reading/measured_family.hpp"
 #include "scenarios/reading/read_cluster.hpp"
+#include "scenarios/reading/read_learn.hpp"
 #include "scenarios/reading/used_sources.hpp"
 
 namespace trainyard {
@@ -115,6 +116,20 @@ void read_prescribed_step(Scenario& s, Fields& plan) {
   s.prescribed_step.source = source ? source->scalar : "given in the scenario";
 }
 
+/// Of forward passes alone, what only a training has.
+void require_inference(Scenario& s, Fields& root, Fields& plan) {
+  const auto refuse = [](const Place& where, const std::string& what) {
+    fail(where, fmt::format("{}: of a training, but plan.mode is inference; leave one of both out", what));
+  };
+  for (const char* key : {"optimizer", "training", "measured_step", "step_time", "recompute"})
+    if (plan.has(key)) refuse(plan.place_of(key), fmt::format("plan.{}", key));
+  for (const char* key : {"learn", "faults", "input"})
+    if (root.has(key)) refuse(root.place_of(key), key);
+  if (s.plan.mechanism_name != kAllReduce || s.plan.zero != ZeroStage::none || s.plan.offload.used())
+    refuse(s.plan.place, "plan.data_parallel: a mechanism other than all-reduce, ZeRO and offload");
+  s.optimizer = find_optimizer("sgd", s.plan.place);
+}
+
 void read_faults(Scenario& s, const Node& node, const Catalog& catalog) {
   Fields faults(node, "faults");
   const Mechanism& mechanism = *s.plan.mechanism;
@@ -158,9 +173,10 @@ Scenario read(Node document, const std::string& name, const Overrides& overrides
   const Node& model = root.required_child("model");
   const Node& plan_node = root.required_child("plan");
   const Node* software = root.child("software");
-  const Node* input = root.child("input");
+  const Node* input = root.has("input") ? root.child("input") : nullptr;
   if (const Node* run = root.child("measured")) s.measured_run = read_measured_run(*run);
-  const Node* faults = root.child("faults");
+  const Node* faults = root.has("faults") ? root.child("faults") : nullptr;
+  const Node* learn = root.has("learn") ? root.child("learn") : nullptr;
   root.finish();
 
   s.cluster = read_cluster(cluster, catalog);
@@ -177,13 +193,17 @@ Scenario read(Node document, const std::string& name, const Overrides& overrides
   s.strategy = plan.text("strategy", "");
   s.precision = precision_of(plan, s.cluster);
   s.plan = read_plan(plan_node, plan, s.cluster, s.software);
+  s.plan.inference = plan.choice("mode", {"training", "inference"}, "training") == "inference";
   if (input) take_input(s, *input, catalog);
   if (mode) require_mode_fits(*mode, s.cluster, s.ranks(), plan.place_of("strategy"));
   split_batch(s, plan);
   if (s.input.used() && s.input.supply.samples < static_cast<double>(s.global_batch_size))
     fail(input->find("dataset")->place,
          fmt::format("input.dataset.samples: {}, but a step takes {}", s.input.supply.samples, s.global_batch_size));
-  s.optimizer = find_optimizer(plan.text("optimizer", "adam"), plan.place_of("optimizer"));
+  if (s.plan.inference)
+    require_inference(s, root, plan);
+  else
+    s.optimizer = find_optimizer(plan.text("optimizer", "adam"), plan.place_of("optimizer"));
   read_model(s, model, catalog, plan);
   if (plan.has("training"))
     s.training = read_training_length(*plan.child("training"), static_cast<double>(s.global_batch_size),
@@ -194,6 +214,7 @@ Scenario read(Node document, const std::string& name, const Overrides& overrides
   if (faults) read_faults(s, *faults, catalog);
   if (plan.has("measured_step")) take_measured(s, *plan.child("measured_step"), catalog);
   plan.finish();
+  if (learn) s.learn = read_learn(*learn, s);
   s.sources = sources_of(s);
   return s;
 }
@@ -207,13 +228,17 @@ Scenario read_scenario(const fs::path& path, const Overrides& overrides) {
               overrides);
 }
 
+Scenario read_scenario(const Node& document, const std::string& name, const Overrides& overrides) {
+  return read(document, name, overrides);
+}
+
 Scenario read_scenario_text(std::string_view text, const std::string& name, const Overrides& overrides) {
   return read(parse_document(text, name), fs::path(name).stem().string(), overrides);
 }
 
-Scenario read_scenario_node(const Node& document, const std::string& name) { return read(document, name, {}); }
-
-Scenario read_again(const Scenario& s, const Overrides& overrides) { return read(s.document, s.name, overrides); }
+Scenario read_again(const Scenario& s, const Overrides& overrides) {
+  return read_scenario(s.document, s.name, overrides);
+}
 
 std::pair<std::string, std::string> parse_override_option(const std::string& option) {
   const std::size_t at = option.find('=');

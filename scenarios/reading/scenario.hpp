@@ -7,6 +7,7 @@
 
 #include "models/networks/layers/network.hpp"
 #include "models/software/stack.hpp"
+#include "scenarios/reading/learn_choice.hpp"
 #include "scenarios/reading/measured_step.hpp"
 #include "scenarios/reading/plan_choice.hpp"
 #include "scenarios/reading/read_failures.hpp"
@@ -54,8 +55,9 @@ struct Scenario {
   SlowParts slow;            ///< where `faults` says them
   FailureChoice failures;    ///< where the scenario says it
   PrescribedStep prescribed_step;
-  Sources sources;  ///< of every figure that is used
-  Node document;    ///< as read, with overrides
+  LearnChoice learn;  ///< where the scenario says it
+  Sources sources;    ///< of every figure that is used
+  Node document;      ///< as read, with overrides
 
   int ranks() const { return plan.mesh.ranks(); }
   /// A step and rank.
@@ -68,10 +70,10 @@ using Overrides = std::vector<std::pair<std::string, std::string>>;
 /// Reads the file (or the row of a family of measured runs, FILE@ROW), applies the overrides, resolves names in the catalog, checks everything. Throws UserError
 /// ("file:line:column: …").
 Scenario read_scenario(const std::filesystem::path&, const Overrides& = {});
+/// The same of a file that was read before, for many points; `name` is what the scenario is called.
+Scenario read_scenario(const Node& document, const std::string& name, const Overrides& = {});
 /// The same from a text, for tests; `name` stands for the file.
 Scenario read_scenario_text(std::string_view text, const std::string& name, const Overrides& = {});
-/// The same of a document that is read already.
-Scenario read_scenario_node(const Node& document, const std::string& name);
 
 /// The same scenario with further overrides, all names resolved anew. Throws UserError with the place.
 Scenario read_again(const Scenario&, const Overrides&);

@@ -24,6 +24,24 @@ double count_of(Fields& fields, const char* key, double most = kMostCounted) {
            fields.what()));
 }
 
+TrainingEnds read_ends(Fields& fields) {
+  TrainingEnds ends;
+  ends.start = fields.seconds("start", Seconds{0});
+  ends.weights = fields.boolean("weights", false);
+  const Node* node = fields.has("evaluate") ? fields.child("evaluate") : nullptr;
+  if (!node) return ends;
+  Fields evaluate(*node, "plan.training.evaluate");
+  ends.evaluate_place = node->place;
+  ends.samples = count_of(evaluate, "samples");
+  if (evaluate.has("every")) ends.every = count_of(evaluate, "every");
+  constexpr std::int64_t most_samples = 1 << 24;
+  if (evaluate.has("micro_batch_size"))
+    ends.micro_batch_size = evaluate.integer_within("micro_batch_size", 1, most_samples);
+  ends.precision = evaluate.text("precision", "");
+  evaluate.finish();
+  return ends;
+}
+
 std::string with_commas(double v) {
   std::string digits = fmt::format("{:.0f}", v);
   for (auto at = static_cast<std::ptrdiff_t>(digits.size()) - 3; at > 0; at -= 3)
@@ -37,9 +55,10 @@ TrainingLength read_training_length(const Node& node, double step_samples, doubl
   Fields fields(node, "plan.training");
   const bool steps = fields.has("steps"), tokens = fields.has("tokens"), epochs = fields.has("epochs"),
              samples = fields.has("samples"), each = fields.has("steps_per_epoch"), time = fields.has("time");
+  TrainingLength length;
+  length.ends = read_ends(fields);
   fields.finish();
   if (steps + tokens + epochs + time != 1 || samples + each != epochs) wrong_keys(fields);
-  TrainingLength length;
   if (steps) {
     length.steps = count_of(fields, "steps");
   } else if (tokens) {
@@ -56,6 +75,11 @@ TrainingLength read_training_length(const Node& node, double step_samples, doubl
     length.steps = length.epochs * length.steps_per_epoch;
   }
   return length;
+}
+
+double TrainingEnds::evaluations(double steps) const {
+  if (samples == 0) return 0;
+  return every > 0 ? std::ceil(steps / every) : 1;
 }
 
 double virtual_epoch_steps(const TrainingLength& length, double count) {

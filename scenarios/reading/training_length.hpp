@@ -1,4 +1,5 @@
 #pragma once
+#include <cstdint>
 #include <string>
 
 #include "models/reading/document.hpp"
@@ -6,17 +7,32 @@
 
 namespace trainyard {
 
+/// What a training does besides its steps.
+struct TrainingEnds {
+  Seconds start;         ///< of framework, container and processes, before anything else
+  bool weights = false;  ///< are copied to the GPU of the first rank, and from there to all others
+  /// Evaluation: forward passes over so many samples, after every so many steps and at the end.
+  double samples = 0, every = 0;      ///< samples 0: none; every 0: at the end alone
+  std::int64_t micro_batch_size = 0;  ///< 0: the training's
+  std::string precision;              ///< "": the training's
+  Place evaluate_place;
+  bool given() const { return start.value > 0 || weights || samples > 0; }
+  double evaluations(double steps) const;  ///< in a training of so many steps, the last one among them
+};
+
 /// How long a training goes on: `plan.training`. All counts are whole numbers; 0 where nothing is said.
 struct TrainingLength {
   double steps = 0;  ///< in all
   double epochs = 0, steps_per_epoch = 0;
   Seconds time;  ///< instead of steps: as many as fit
+  TrainingEnds ends;
   bool given() const { return steps > 0 || time.value > 0; }
 };
 
 /// Reads `{steps}`, `{tokens}`, `{time}`, `{epochs, samples}` (samples of an epoch) or `{epochs, steps_per_epoch}`. What does not
 /// fill its last step takes a whole one: of an epoch where there are epochs. `step_samples` is the global batch,
-/// `sample_tokens` 1 where a sample is no text. Throws UserError with the place.
+/// `sample_tokens` 1 where a sample is no text. Beside these `start` (a time), `weights` (true: they are handed out first) and
+/// `evaluate: {samples, every: steps, micro_batch_size, precision}`. Throws UserError with the place.
 TrainingLength read_training_length(const Node&, double step_samples, double sample_tokens);
 
 /// Steps of a virtual epoch, of which a pass over the data has `count`: what is saved and judged as often as if it were

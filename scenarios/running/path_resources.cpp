@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "strategies/collectives/collective_flows.hpp"
+#include "strategies/step/pass_table.hpp"
 
 namespace trainyard {
 namespace {
@@ -14,54 +15,99 @@ bool is_modelled(const OpRecord& record) {
   return record.kind == Kind::join && record.path_class != PathClass::automatic;
 }
 
+bool is_work(const OpRecord& record) {
+  return record.began && (record.kind == Kind::compute || record.kind == Kind::local);
+}
+
+std::string_view bound_of(const StepRun& run, Actor actor, const Work& work) {
+  return bound_by_memory(run.machine.cluster.spec().type_of_gpu(run.rank_of(actor)).gpu, work) ? "GPU memory"
+                                                                                               : "GPU compute";
+}
+
 /// What the operation's work is bound by; of actors that are no GPU it is a server's sums and updates, or decoding.
-std::string resource_of(const StepRun& run, const PathStep& step, const OpRecord& record) {
-  const bool works = step.resource == "compute" || step.resource == "memory";
+std::string_view resource_of(const StepRun& run, std::string_view piece, const OpRecord& record) {
+  const bool works = is_work(record);
   const bool loads = run.machine.input && record.actor >= run.plan.ranks();
-  if (loads && works) return step.resource == "memory" ? "host memory" : "decoding";
-  if (step.resource == "memory" && !run.machine.input && run.machine.on_host(record.actor)) return "host memory";
+  if (loads && works) return record.kind == Kind::local ? "host memory" : "decoding";
+  if (works && record.kind == Kind::local && !run.machine.input && run.machine.on_host(record.actor))
+    return "host memory";
   if (works && record.actor < run.plan.ranks() && is_kernel(record.work.kernel))
-    return bound_by_memory(run.machine.cluster.spec().type_of_gpu(run.rank_of(record.actor)).gpu, record.work)
-               ? "GPU memory"
-               : "GPU compute";
-  if (works) return step.resource == "memory" ? "GPU memory" : "GPU compute";
-  if (step.resource == "delay") return kFramework;
-  if (is_modelled(record) && step.resource == kOwnLimit) return name_of(limit_of(record.path_class));
-  if (is_modelled(record) && step.resource == "latency") return kLibraryStart;
-  return step.resource;
+    return bound_of(run, record.actor, record.work);
+  if (works) return record.kind == Kind::local ? "GPU memory" : "GPU compute";
+  if (piece == "delay") return kFramework;
+  if (is_modelled(record) && piece == kOwnLimit) return std::string_view(name_of(limit_of(record.path_class)));
+  if (is_modelled(record) && piece == "latency") return kLibraryStart;
+  return piece;
+}
+
+/// Does a kernel end before the next can be issued?
+bool is_dispatch(const StepRun& run, double duration) {
+  return duration <= run.scenario.software.kernel_dispatch.value * run.planned.compute_scale * (1 + 1e-9);
 }
 
 /// The part of a piece that the stack sets, not the hardware; seconds.
-double software_part(const StepRun& run, const PathStep& step, const OpRecord& record) {
+double software_part(const StepRun& run, double seconds, std::string_view piece, const OpRecord& record) {
   const SoftwareStack& stack = run.scenario.software;
   const bool on_gpu = record.actor < run.plan.ranks();
   const double duration = record.ended - record.started;
-  if (step.resource == "compute" || step.resource == "memory") {
-    const double floor = stack.kernel_dispatch.value * run.planned.compute_scale;
-    return on_gpu && duration <= floor * (1 + 1e-9) ? step.end - step.begin : 0;
+  if (is_work(record)) {
+    return on_gpu && is_dispatch(run, duration) ? seconds : 0;
   }
-  if (step.resource != "latency") return 0;
+  if (piece != "latency") return 0;
   if (is_modelled(record)) return stack.collective_launch.value;
   const bool between_nodes =
       on_gpu && record.peer >= 0 && record.peer < run.plan.ranks() && std::string_view(record.path).starts_with("NET");
   return between_nodes ? stack.network_step.value : 0;
 }
 
+/// The software's part of a piece comes first: add(begin, end, resource).
+template <class Add>
+void split(const StepRun& run, const OpRecord& record, double begin, double end, std::string_view piece, Add add) {
+  const double hardware = std::min(end, begin + software_part(run, end - begin, piece, record));
+  add(begin, hardware, std::string_view(kFramework));
+  add(hardware, end, resource_of(run, piece, record));
+}
+
 }  // namespace
+
+/// The kernels of one operation, by what each is bound by. Where other work slows the operation, it slows all of them.
+void PathNaming::name_fused(const OpRecord& record, double seconds, Book to) const {
+  const std::size_t number = record.work.kernel - kFirstFused;
+  std::vector<Kernels>& of_type = fused_[&run_.machine.cluster.spec().type_of_gpu(run_.rank_of(record.actor))];
+  if (of_type.size() <= number) of_type.resize(number + 1);
+  Kernels& kernels = of_type[number];
+  if (kernels.seconds == 0)
+    for (const Work& work : run_.mechanism->tables().fused().runs()[number]) {
+      const double alone = run_.simulated().price(work, record.actor).duration.value;
+      const std::string_view resource = is_dispatch(run_, alone) ? kFramework : bound_of(run_, record.actor, work);
+      auto at =
+          std::find_if(kernels.of.begin(), kernels.of.end(), [&](const auto& of) { return of.first == resource; });
+      if (at == kernels.of.end()) at = kernels.of.insert(at, {resource, 0});
+      at->second += alone;
+      kernels.seconds += alone;
+    }
+  for (const auto& [resource, alone] : kernels.of) to.first.add(to.second, resource, alone / kernels.seconds * seconds);
+}
+
+void PathNaming::name(const OpRecord& record, double begin, double end, std::string_view piece, Book to) const {
+  if (is_work(record) && record.work.kernel >= kFirstFused) return name_fused(record, end - begin, to);
+  split(run_, record, begin, end, piece, [&to](double from, double until, std::string_view resource) {
+    if (until > from) to.first.add(to.second, resource, until - from);
+  });
+}
 
 std::vector<PathStep> named_path(const StepRun& run) {
   if (!run.in_step()) return {};
   std::vector<PathStep> path;
-  const auto add = [&](OpId id, double begin, double end, std::string resource) {
+  const auto add = [&](OpId id, double begin, double end, std::string_view resource) {
     begin = std::clamp(begin, run.begin(), run.end_of_steps());
     end = std::clamp(end, run.begin(), run.end_of_steps());
-    if (end > begin) path.push_back({id, begin, end, std::move(resource)});
+    if (end > begin) path.push_back({id, begin, end, std::string(resource)});
   };
   for (const PathStep& step : critical_path(run.timeline, run.simulated().links(), run.window.last())) {
     const OpRecord& record = run.timeline.records()[step.id - 1];
-    const double hardware = std::min(step.end, step.begin + software_part(run, step, record));
-    add(step.id, step.begin, hardware, kFramework);
-    add(step.id, hardware, step.end, resource_of(run, step, record));
+    split(run, record, step.begin, step.end, step.resource,
+          [&](double from, double until, std::string_view resource) { add(step.id, from, until, resource); });
   }
   return path;
 }

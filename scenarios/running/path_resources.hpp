@@ -1,17 +1,39 @@
 #pragma once
+#include <map>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 #include "scenarios/running/step_run.hpp"
+#include "sim/observers/path_sums.hpp"
 
 namespace trainyard {
 
 /// What a modelled collective takes before its first byte moves, by the fitted model of the library.
 constexpr const char* kLibraryStart = "NCCL's start-up";
 
-/// The critical path of the steps that are looked at, each piece under the resource that it is spent on: "GPU compute",
-/// "GPU memory", "host memory", "decoding", a kind of link, "latency", kLibraryStart, or "framework" where software sets
-/// the time (host work, kernels that end before the next can be issued, launches of collectives, the network stack). Empty
-/// where ranks do not step together, or the operations were not kept.
+/// The resources that the pieces of a step's operations are spent on: "GPU compute", "GPU memory", "host memory",
+/// "decoding", a kind of link, "latency", kLibraryStart, or "framework" where software sets the time (host work, kernels
+/// that end before the next can be issued, launches of collectives, the network stack).
+class PathNaming : public PathSums::Naming {
+ public:
+  explicit PathNaming(const StepRun& run) : run_(run) {}
+  void name(const OpRecord&, double begin, double end, std::string_view piece, Book) const override;
+
+ private:
+  /// Of one operation: what bounds each kernel, and its seconds alone.
+  struct Kernels {
+    std::vector<std::pair<std::string_view, double>> of;
+    double seconds = 0;
+  };
+  const StepRun& run_;
+  mutable std::map<const NodeType*, std::vector<Kernels>> fused_;  // by number
+
+  void name_fused(const OpRecord&, double seconds, Book) const;
+};
+
+/// The critical path of the steps that are looked at, each piece under its resource. Empty where ranks do not step
+/// together, or the operations were not kept.
 std::vector<PathStep> named_path(const StepRun&);
 
 }  // namespace trainyard

@@ -27,7 +27,7 @@ void require_traceable(const Scenario& s, const Plan& plan, const SimulateOption
       throw UserError(fmt::format("--trace-ranks {}-{}: the scenario has ranks 0 to {}", first, last, s.ranks() - 1));
     ranks = last - first + 1;
   }
-  const double operations = estimated_operations(s, plan) * ranks / s.ranks();
+  const double operations = estimated_operations(plan) * ranks / s.ranks();
   if (operations <= kMostOfTrace) return;
   const int most = static_cast<int>(kMostOfTrace * ranks / operations);
   throw UserError(fmt::format(
@@ -52,6 +52,38 @@ std::vector<std::string> resource_classes_of(const Scenario& s) {
   return classes;
 }
 
+/// What a run answers, with its critical path where operations are not kept; `use` looks at the run.
+Result result_of_run(const Scenario& s, const Plan& plan, SimulateOptions options,
+                     const std::function<void(const StepRun&)>& use = {}) {
+  std::optional<PathNaming> naming;
+  std::optional<PathSums> path;
+  if (options.critical_path)
+    options.observe.emplace_back([&](const StepRun& run) -> Observer* {
+      if (run.records() || run.plan.marks_steps || !run.in_step()) return nullptr;
+      naming.emplace(run);
+      return &path.emplace(run.simulated().links(), *naming);
+    });
+  const StepRun run(s, plan, options);
+  Result r = result_of(run);
+  if (path) book_critical_path(run, path->by_resource(), r);
+  if (use) use(run);
+  return r;
+}
+
+void add_path(const StepRun& run, std::vector<PathLine>& path) {
+  for (const PathStep& step : named_path(run)) {
+    if (step.end <= step.begin) continue;  // of the other steps
+    const OpRecord& record = run.timeline.records()[step.id - 1];
+    const PathLine line{step.begin, step.end, run.simulated().actor_name(record.actor), run.names[record.name],
+                        step.resource};
+    PathLine* last = path.empty() ? nullptr : &path.back();
+    if (last && last->name == line.name && last->actor == line.actor && last->resource == line.resource)
+      last->end = line.end;
+    else
+      path.push_back(line);
+  }
+}
+
 }  // namespace
 
 Result simulate_here(const Scenario& s, const Plan& plan, const SimulateOptions& options) {
@@ -59,20 +91,21 @@ Result simulate_here(const Scenario& s, const Plan& plan, const SimulateOptions&
   require_traceable(s, plan, options);
   const auto begin = std::chrono::steady_clock::now();
   const std::optional<Result> fed = simulate_without_input_wait(s, plan, options);
-  const StepRun run(s, plan, options);
-  Result r = result_of(run);
+  Result r = result_of_run(s, plan, options, [&](const StepRun& run) {
+    if (!options.trace.empty())
+      write_atomically(
+          options.trace,
+          chrome_trace(run.timeline, run.memory, run.simulated(), run.names, run.streams, [&](Actor actor) {
+            return !options.trace_ranks ||
+                   run.stands_for(actor, options.trace_ranks->first, options.trace_ranks->second);
+          }));
+    if (options.watch) options.watch(run);
+  });
   MechanismFigures figures = r.of_mechanism();
   s.plan.mechanism->book_slow(figures);
   r.replicas = figures.replicas;
   if (fed) book_input_wait(*fed, r);
   r.wall_s = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-  if (!options.trace.empty())
-    write_atomically(options.trace,
-                     chrome_trace(run.timeline, run.memory, run.simulated(), run.names, run.streams, [&](Actor actor) {
-                       return !options.trace_ranks ||
-                              run.stands_for(actor, options.trace_ranks->first, options.trace_ranks->second);
-                     }));
-  if (options.watch) options.watch(run);
   return r;
 }
 
@@ -125,19 +158,10 @@ Explanation explain(const Scenario& s, const Plan& plan) {
   require_simulable(s, plan);
   const std::optional<Result> fed = simulate_without_input_wait(s, plan, {});
   Explanation e = explanation_from_text(in_child([&s, &plan] {
-    const StepRun run(s, plan, {});
-    Explanation of_run{result_of(run), {}};
-    for (const PathStep& step : named_path(run)) {
-      if (step.end <= step.begin) continue;  // of the other steps
-      const OpRecord& record = run.timeline.records()[step.id - 1];
-      const PathLine line{step.begin, step.end, run.simulated().actor_name(record.actor), run.names[record.name],
-                          step.resource};
-      PathLine* last = of_run.path.empty() ? nullptr : &of_run.path.back();
-      if (last && last->name == line.name && last->actor == line.actor && last->resource == line.resource)
-        last->end = line.end;
-      else
-        of_run.path.push_back(line);
-    }
+    Explanation of_run;
+    SimulateOptions options;
+    options.path_pieces = true;
+    of_run.result = result_of_run(s, plan, options, [&of_run](const StepRun& run) { add_path(run, of_run.path); });
     return to_text(of_run);
   }));
   if (fed) book_input_wait(*fed, e.result);

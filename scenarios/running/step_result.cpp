@@ -5,16 +5,15 @@
 #include <cmath>
 
 #include "scenarios/running/path_resources.hpp"
+#include "strategies/step/compute_phase.hpp"
 #include "strategies/step/pass_table.hpp"
 
 namespace trainyard {
-namespace {
 
-void book_critical_path(const StepRun& run, Result& r) {
-  const std::vector<PathStep> path = named_path(run);
+void book_critical_path(const StepRun& run, const std::map<std::string, double>& path, Result& r) {
   if (path.empty()) return;
   double sum = 0;
-  for (const auto& [resource, seconds] : by_resource(path)) {  // of all steps
+  for (const auto& [resource, seconds] : path) {  // of all steps
     r.critical_path[resource] += seconds / run.steps();
     sum += seconds / run.steps();
   }
@@ -24,6 +23,8 @@ void book_critical_path(const StepRun& run, Result& r) {
   r.bottleneck = resource;
   r.bottleneck_share = seconds / r.step_time;
 }
+
+namespace {
 
 void book_rates(const Scenario& s, Result& r) {
   const double samples = static_cast<double>(s.global_batch_size);
@@ -35,8 +36,11 @@ void book_rates(const Scenario& s, Result& r) {
     for (const ParameterTensor& tensor : layer.parameters)
       if (tensor.expert)
         dropped += 6 * tensor.elements * tensor.active_share * tokens * (1 - rows_within_capacity(s.plan.sharding));
-  const double executed = (s.network.forward_flops() + s.network.backward_flops()).value * micro_batches - dropped;
-  const double model = s.network.model_flops_per_token().value * tokens - dropped;
+  const double forward = s.network.forward_flops().value, both = forward + s.network.backward_flops().value;
+  // A forward pass has a third of a training's: 2 FLOPs a parameter and token of 6 (4 of 12 in attention).
+  const double part = s.plan.inference ? 1.0 / 3 : 1;
+  const double executed = (s.plan.inference ? forward : both) * micro_batches - dropped * part;
+  const double model = (s.network.model_flops_per_token().value * tokens - dropped) * part;
   double peak = 0;
   for (int rank = 0; rank < s.ranks(); ++rank)
     peak += s.cluster.type_of_gpu(rank).gpu.peak[static_cast<std::size_t>(s.precision)].value;
@@ -45,7 +49,7 @@ void book_rates(const Scenario& s, Result& r) {
   r.tokens_per_s_per_gpu = r.tokens_per_s / s.ranks();
   r.tflops_per_gpu = model / r.step_time / s.ranks() * 1e-12;
   r.mfu = model / r.step_time / peak;
-  if (const double attention = s.network.attention_flops_per_token().value * tokens; attention > 0)
+  if (const double attention = s.network.attention_flops_per_token().value * tokens * part; attention > 0)
     r.mfu_with_attention = (model + attention) / r.step_time / peak;
   r.hfu = executed / r.step_time / peak;
 }
@@ -65,6 +69,7 @@ void book_breakdown(const StepRun& run, Actor last, Result& r) {
   };
   r.breakdown.compute = of(parts.work, "compute");
   r.breakdown.optimizer = of(parts.work, "optimizer");
+  r.breakdown.compression = of(parts.work, kCompressionGroup);
   for (const auto& [group, seconds] : parts.exposed)
     if (group == kInputGroup)
       r.breakdown.input = seconds.value / steps;
@@ -80,7 +85,8 @@ void book_breakdown(const StepRun& run, Actor last, Result& r) {
 template <class Visit>
 void for_each_part(Result::Breakdown& b, Visit visit) {
   for (auto& [group, seconds] : b.exposed_communication) visit(seconds);
-  for (double* part : {&b.compute, &b.bubble, &b.optimizer, &b.input, &b.framework, &b.other}) visit(*part);
+  for (double* part : {&b.compute, &b.compression, &b.bubble, &b.optimizer, &b.input, &b.framework, &b.other})
+    visit(*part);
 }
 
 /// What a rank's parts lack of the step is bubble: it waits until the last rank ends. A rank whose own mean step is longer
@@ -221,6 +227,22 @@ void book_all_reduce(const Scenario& s, const Plan& plan, Result& r) {
     r.all_reduce.tuned.push_back({c.algorithm->name, c.channels, plan.tuned->size.value, c.seconds});
 }
 
+void book_compression(const StepRun& run, Result& r) {
+  if (!run.plan.compression) return;
+  const Actor rank = r.breakdown.rank;
+  const int stage = run.plan.mesh.of(rank).pipeline;
+  const CompressedBytes bytes = compressed_bytes(run.plan, stage);
+  r.compression = {run.plan.compression->summary(), bytes.dense.value, bytes.sent.value, 0, 0};
+  const auto add = [&](double& sum, const std::vector<Op>& kernels) {
+    for (const Op& op : kernels) sum += run.machine.top().price(op.work, rank).duration.value;
+  };
+  for (std::size_t b = 0; b < run.plan.stages[static_cast<std::size_t>(stage)].buckets.size(); ++b) {
+    const CompressedBucket& bucket = run.mechanism->tables().compression().bucket(stage, b, 0);
+    for (const CompressedBucket::Round& round : bucket.rounds) add(r.compression.encode, round.kernels);
+    add(r.compression.decode, bucket.decode);
+  }
+}
+
 }  // namespace
 
 Result prescribed_result(const Scenario& s) {
@@ -251,9 +273,10 @@ Result result_of(const StepRun& run) {
   book_rates(s, r);
   book_mechanism(run, r);
   book_breakdown(run, run.last(), r);
+  book_compression(run, r);
   book_memory(s, run, r);
   book_actors(run, r);
-  book_critical_path(run, r);
+  book_critical_path(run, by_resource(named_path(run)), r);
   if (run.machine.input) book_input(run, r);
   for (const Link& link : run.machine.top().links()) r.bytes_by_link_kind.try_emplace(link.kind, 0);
   for (const auto& [kind, bytes] : run.traffic_of_steps().by_link_kind())

@@ -1,4 +1,5 @@
 #pragma once
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -19,6 +20,8 @@ std::optional<Result> simulate_without_input_wait(const Scenario&, const Plan&, 
 /// What samples add to the step: `fed` is the result without them.
 void book_input_wait(const Result& fed, Result&);
 
+/// Adds the critical path of all steps that are looked at, in seconds by resource; an empty one is none.
+void book_critical_path(const StepRun&, const std::map<std::string, double>& path, Result&);
 /// Adds memory and traffic by actor, where ranks are not alike.
 void book_actors(const StepRun&, Result&);
 /// Adds what the input pipeline tells of a run that has one.

@@ -11,6 +11,9 @@
 namespace trainyard {
 namespace {
 
+/// Beyond so many operations that are simulated, kernels in a row are one, where nobody keeps each.
+constexpr double kMostUnfused = 2e5;
+
 /// Traces and pictures need every operation and every change of memory.
 bool keeps_all(const SimulateOptions& options) { return !options.trace.empty() || options.watch; }
 
@@ -63,7 +66,7 @@ void StepRun::make_programs() { mechanism = scenario.plan.mechanism->run({plan, 
 
 /// Ranks that are alike are simulated once.
 void StepRun::fold_ranks(const SimulateOptions& options, std::span<const LinkChange> changes) {
-  const double operations = estimated_operations(scenario, planned);
+  const double operations = estimated_operations(planned);
   const auto why_not = [&]() -> std::string {
     if (options.folding == Folding::off) return "not asked for";
     if (options.transport != TransportKind::flow) return "SimGrid's own communications stand for themselves";
@@ -85,6 +88,14 @@ void StepRun::fold_ranks(const SimulateOptions& options, std::span<const LinkCha
   const Multiplicity counts = fold->multiplicity();
   traffic = Traffic(folded_->links(), counts);
   counted_ = std::make_unique<OperationCount>(counts.actors);
+}
+
+/// As many operations as there are where none is fused.
+void StepRun::count_unfused() {
+  const auto& runs = mechanism->tables().fused().runs();
+  counted_ = std::make_unique<OperationCount>(fold->multiplicity().actors, [&runs](const Op& op) {
+    return op.work.kernel < kFirstFused ? 1.0 : static_cast<double>(runs[op.work.kernel - kFirstFused].size());
+  });
 }
 
 void StepRun::find_steps() {
@@ -118,12 +129,16 @@ void StepRun::simulate(const SimulateOptions& options) {
   if (options.lays_out_only) return;
   const double part = static_cast<double>(simulated_ranks()) / scenario.ranks();
   require_size(scenario, planned, part, unfolded);
-  // Where workers are not in step there is no path that is a step's.
-  const bool path = options.critical_path && in_step() && estimated_operations(scenario, planned) * part <= kMostOfPath;
-  const bool records = keeps_all(options) || path;
-  if (!records && plan.fuses_kernels) {
+  // Where workers are not in step there is no path that is a step's; a path from step to step is told from its pieces.
+  const bool path = options.critical_path && in_step();
+  const bool pieces =
+      path && (options.path_pieces || plan.marks_steps) && estimated_operations(planned) * part <= kMostKept;
+  records_ = keeps_all(options) || pieces;
+  const bool small = estimated_operations(planned) * part <= kMostUnfused;
+  if (!records_ && plan.fuses_kernels && (!path || (fold && !small))) {
     plan.first_fused = kFirstFused;
     make_programs();
+    if (path) count_unfused();
   }
   if (planned.search) find_steps();
   streams = mechanism->streams();
@@ -133,11 +148,11 @@ void StepRun::simulate(const SimulateOptions& options) {
   Progress progress;
   RunSetup setup{
       .observers = {&breakdown, plan.marks_steps ? &window : nullptr, &traffic, &memory, mechanism->observer(),
-                    records ? &timeline : nullptr, options.progress ? &progress : nullptr, counted_.get()},
+                    records_ ? &timeline : nullptr, options.progress ? &progress : nullptr, counted_.get()},
       .link_changes = fold ? fold->changes(changes) : changes,
       .transport = options.transport,
       .enough = planned.search ? &window.enough() : nullptr};
-  if (options.observe) setup.observers.push_back(options.observe(*this));
+  for (const auto& observer : options.observe) setup.observers.push_back(observer(*this));
   end = run_programs(folded_ ? *folded_ : machine.top(), std::move(programs), std::move(setup));
   require_begun(scenario.slow, end.end);
   if (!planned.search) return;

@@ -30,7 +30,7 @@ class StepRun {
   Breakdown breakdown;
   Traffic traffic;
   MemoryUse memory;
-  Timeline timeline;  ///< empty unless something needs every operation
+  Timeline timeline;  ///< empty unless something needs every operation (`records`)
   SteadyWindow window;
   SimulationResult end;
   std::unique_ptr<Fold> fold;  ///< null: every rank was simulated
@@ -57,10 +57,12 @@ class StepRun {
   /// Of the steps that are looked at; of all, where these are no other.
   const Traffic& traffic_of_steps() const { return found_traffic_ ? *found_traffic_ : traffic; }
   double traffic_steps() const { return found_traffic_ ? window.steps() : plan.steps; }
+  bool records() const { return records_; }
   bool in_step() const { return scenario.plan.mechanism->in_step(); }
 
  private:
   TrainingStates states_;
+  bool records_ = false;
   std::vector<Traffic> traffic_by_step_;  ///< up to the end of each, while steps are searched for
   std::optional<Traffic> found_traffic_;
 
@@ -70,6 +72,7 @@ class StepRun {
   void prepare();
   void make_programs();
   void fold_ranks(const SimulateOptions&, std::span<const LinkChange>);
+  void count_unfused();
   void find_steps();
   void simulate(const SimulateOptions&);
 };

@@ -216,7 +216,7 @@ BenchRow bench_row(const ClusterSpec& cluster, const BenchOptions& o, double siz
     if (const std::string protocol = protocol_of(o, row.size_bytes); !protocol.empty())
       row.algorithm = "NCCL, " + protocol;
   run.options.in_place = o.operation != Operation::all_to_all_v;
-  const double time = run_collective(cluster, run).time;
+  const double time = o.modelled ? o.modelled->time(Bytes{row.size_bytes}).value : run_collective(cluster, run).time;
   row.time_us = time * 1e6;
   const double bandwidth = time > 0 ? row.size_bytes / time : 0;
   row.algbw_GBps = bandwidth * 1e-9;

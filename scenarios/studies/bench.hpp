@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "scenarios/collectives/collective_run.hpp"
+#include "scenarios/collectives/modelled_times.hpp"
 #include "scenarios/collectives/tuner.hpp"
 
 namespace trainyard {
@@ -21,8 +22,9 @@ struct BenchOptions {
   SoftwareStack software;
   Bytes element{4};
   Bytes first{8}, last;
-  double factor = 2;  ///< from one size to the next
-  bool check = true;  ///< of messages: move values, and count wrong ones
+  double factor = 2;                                   ///< from one size to the next
+  bool check = true;                                   ///< of messages: move values, and count wrong ones
+  std::shared_ptr<const ModelledTimes> modelled = {};  ///< of one group by the library's model: no simulation a size
 };
 
 /// A row of nccl-tests' table, in its units.

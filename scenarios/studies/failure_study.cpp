@@ -9,6 +9,7 @@
 #include "models/software/checkpoint_state.hpp"
 #include "scenarios/reading/scenario.hpp"
 #include "scenarios/studies/fewer_replicas.hpp"
+#include "scenarios/studies/training_phases.hpp"
 #include "sim/json_text.hpp"
 #include "sim/observers/progress.hpp"
 #include "sim/process/child.hpp"
@@ -249,6 +250,7 @@ FailureResult study_failures(const Scenario& s, Seconds step) {
 namespace {
 
 Result with_failures(Result r, const Scenario& s) {
+  if (s.training.ends.given()) book_phases(s, r);
   if (s.failures.given()) r.failures = study_failures(s, Seconds{r.step_time});
   return r;
 }

@@ -51,7 +51,7 @@ Seconds FewerReplicas::operator()(int replicas) {
 FewerReplicas::Step FewerReplicas::find(int replicas) {
   const Step whole{step_ * scenario_.plan.mesh.data / replicas, false};
   if (scenario_.prescribed_step.given() || simulated_ == kMostSimulated) return whole;
-  if (estimated_operations(scenario_, plan(scenario_)) > kMostOfPath) return whole;
+  if (estimated_operations(plan(scenario_)) > kMostKept) return whole;
   try {
     const bool workers = scenario_.plan.mechanism->goes_on_without_some();
     const Scenario fewer = workers ? with_workers(scenario_, replicas) : with_replicas(scenario_, replicas);

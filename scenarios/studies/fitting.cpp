@@ -82,7 +82,7 @@ Candidate laid_out(const Scenario& s, Overrides overrides) {
     changed = read_again(s, overrides);
   }
   Plan whole = plan(changed);
-  if (estimated_operations(changed, whole, true) <= kMostOfPath)
+  if (estimated_operations(whole, true) <= kMostKept)
     return {std::move(overrides), std::move(changed), std::move(whole), true};
   changed = shortened(changed);
   Plan shorter = plan(changed);

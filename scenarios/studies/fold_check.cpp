@@ -23,6 +23,7 @@ struct FoldedTimes {
   std::vector<double> bytes;                           // by class of links
   std::vector<double> peaks;                           // by class of ranks
   std::vector<std::vector<std::vector<double>>> ends;  // by class and stream, in order
+  std::vector<std::vector<double>> busy;               // by class and stream
   std::string unfolded;
 };
 
@@ -62,6 +63,20 @@ class ByteSource {
   }
 };
 
+/// How long the operations of each stream of each actor run.
+class BusyTimes {
+ public:
+  void add(const OpRun& run) {
+    std::vector<double>& streams = busy_.grown(run.op->actor);
+    if (streams.size() <= run.op->stream) streams.resize(run.op->stream + 1U, 0);
+    streams[run.op->stream] += (run.ended - run.started).value;
+  }
+  const IndexedVector<std::vector<double>, Actor>& all() const { return busy_; }
+
+ private:
+  IndexedVector<std::vector<double>, Actor> busy_;
+};
+
 /// Notes when each operation ends.
 class OpEnds : public Observer {
  public:
@@ -70,15 +85,17 @@ class OpEnds : public Observer {
     auto& streams = ends.grown(run.op->actor);
     if (streams.size() <= run.op->stream) streams.resize(run.op->stream + 1U);
     streams[run.op->stream].push_back(run.ended.value);
+    busy.add(run);
   }
   IndexedVector<std::vector<std::vector<double>>, Actor> ends;
+  BusyTimes busy;
 };
 
 std::string folded_run(const Scenario& s, const Plan& plan) {
   OpEnds ends;
   SimulateOptions options;
   options.critical_path = false;
-  options.observe = [&ends](const StepRun&) { return &ends; };
+  options.observe.emplace_back([&ends](const StepRun&) { return &ends; });
   const StepRun run(s, plan, options);
   Bytesink out;
   out.put(std::vector<char>(run.unfolded.begin(), run.unfolded.end()));
@@ -101,6 +118,7 @@ std::string folded_run(const Scenario& s, const Plan& plan) {
     out.number(streams.size());
     for (const std::vector<double>& stream : streams) out.put(stream);
   }
+  for (const std::vector<double>& streams : ends.busy.all()) out.put(streams);
   return out.text;
 }
 
@@ -119,6 +137,7 @@ FoldedTimes times_from(const std::string& text) {
     streams.resize(in.number());
     for (std::vector<double>& stream : streams) stream = in.list<double>();
   }
+  for (std::size_t c = 0; c < times.ends.size(); ++c) times.busy.push_back(in.list<double>());
   return times;
 }
 
@@ -134,6 +153,7 @@ class Comparison : public Observer {
     const std::vector<double>* ends = ends_of(run.op->actor, stream);
     const auto what = [&] { return fmt::format("rank {}, stream {}, operation {}", run.op->actor, stream, done); };
     ++check_.operations;
+    busy_.add(run);
     if (!ends || done >= ends->size())
       note(fmt::format("{}: ends at {} s, and is missing where ranks are folded", what(), run.ended.value));
     else
@@ -150,6 +170,7 @@ class Comparison : public Observer {
         if (next(rank, s) != folded_.ends[c][s].size())
           note(fmt::format("rank {}, stream {}: {} operations, {} where ranks are folded", rank, s, next(rank, s),
                            folded_.ends[c][s].size()));
+      compare_busy(rank, c);
     }
     for (std::size_t link = 0; link < folded_.class_of_link.size(); ++link) {
       const LinkId c = folded_.class_of_link[link];
@@ -163,6 +184,20 @@ class Comparison : public Observer {
   const FoldedTimes& folded_;
   FoldCheck& check_;
   std::vector<std::vector<std::size_t>> done_;  // by rank and stream
+  BusyTimes busy_;
+
+  /// Sums of spans of time lose digits with the time at which they lie: their differences count against that.
+  void compare_busy(Actor rank, std::size_t of_class) {
+    const std::vector<double>* full = busy_.all().find(rank);
+    const std::size_t streams = of_class < folded_.busy.size() ? folded_.busy[of_class].size() : 0;
+    for (std::size_t s = 0; full && s < std::min(streams, full->size()); ++s) {
+      if (folded_.ends[of_class][s].empty()) continue;
+      const double end = folded_.ends[of_class][s].back();
+      compare(
+          end + folded_.busy[of_class][s], end + (*full)[s],
+          [&] { return fmt::format("rank {}, stream {}: its end and how long it is busy", rank, s); }, " s");
+    }
+  }
 
   std::size_t class_of(Actor rank) const { return static_cast<std::size_t>(folded_.class_of[position(rank)]); }
   std::size_t& next(Actor rank, std::size_t stream) {
@@ -188,19 +223,27 @@ class Comparison : public Observer {
   }
 };
 
+constexpr double kMostCompared = 100e6;  // half a minute
+
+/// Refuses what is too large to be simulated rank by rank, and says which plan is not.
+void require_comparable(const Scenario& s, const Plan& plan) {
+  const double operations = estimated_operations(plan, true);
+  if (operations <= kMostCompared) return;
+  const int data = s.plan.mesh.data, fewer = static_cast<int>(data * kMostCompared / operations / 2);
+  throw UserError(fmt::format(
+      "--fold check: rank by rank these are {:.3g} operations of {} ranks; at most {:.3g} are compared. {}", operations,
+      s.ranks(), kMostCompared,
+      fewer < 1 || data == 1 ? std::string("Fewer micro-batches or layers are")
+                             : fmt::format("The same plan on fewer replicas is: --set plan.data_parallel.size={} --set "
+                                           "plan.global_batch_size={}",
+                                           fewer, fewer * (s.global_batch_size / data))));
+}
+
 }  // namespace
 
 FoldCheck check_folding(const Scenario& s, const Plan& plan) {
   require_simulable(s, plan);
-  constexpr double kMostCompared = 100e6;
-  if (const double operations = estimated_operations(s, plan); operations > kMostCompared)
-    throw UserError(fmt::format(
-        "--fold check: rank by rank this is {:.3g} operations, at most {:.3g} are compared; the same plan on fewer "
-        "replicas "
-        "is: --set plan.data_parallel.size={} --set plan.global_batch_size={}",
-        operations, kMostCompared, std::max(1, static_cast<int>(s.plan.mesh.data * kMostCompared / operations / 2)),
-        std::max<std::int64_t>(1, static_cast<int>(s.plan.mesh.data * kMostCompared / operations / 2)) *
-            (s.global_batch_size / s.plan.mesh.data)));
+  require_comparable(s, plan);
   FoldCheck check;
   check.ranks = s.ranks();
   const FoldedTimes folded = times_from(in_child([&] { return folded_run(s, plan); }));
@@ -213,7 +256,7 @@ FoldCheck check_folding(const Scenario& s, const Plan& plan) {
     SimulateOptions options;
     options.critical_path = false;
     options.folding = Folding::off;
-    options.observe = [&comparison](const StepRun&) { return &comparison; };
+    options.observe.emplace_back([&comparison](const StepRun&) { return &comparison; });
     const StepRun run(s, plan, options);
     comparison.compare_rest(run);
     return fmt::format("{} {} {}", full.operations, full.worst, full.difference);

@@ -15,8 +15,9 @@ struct FoldCheck {
   bool good() const { return unfolded.empty() && difference.empty(); }
 };
 
-/// Compares when every operation of every rank ends, what each link carries, and each rank's peak of memory. A result that
-/// is missing in one of both runs is a difference. Each runs in a child.
+/// Compares when every operation of every rank ends, how long each of its streams is busy, what each link carries, and
+/// each rank's peak of memory. A result that is missing in one
+/// of both runs is a difference. Each runs in a child.
 FoldCheck check_folding(const Scenario&, const Plan&);
 
 }  // namespace trainyard

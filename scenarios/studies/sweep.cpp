@@ -5,8 +5,9 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <numeric>
 
-#include "scenarios/planning/size.hpp"
+#include "scenarios/reading/measured_family.hpp"
 #include "scenarios/studies/failure_study.hpp"
 #include "scenarios/studies/sweep_journal.hpp"
 #include "sim/json_text.hpp"
@@ -81,37 +82,45 @@ SweepPoint point_from_text(const std::string& text) {
   return {true, "", text};
 }
 
-/// Reads every point in children, some points a child: errors, and keys of the journal.
-struct Checked {
-  std::vector<std::string> errors, keys;
-  std::vector<char> done;
+/// The points of a sweep as workers take them: what is read for one is there for the next.
+class PointReader {
+ public:
+  explicit PointReader(const Sweep& sweep)
+      : sweep_(sweep),
+        document_(read_scenario_document(sweep.scenario)),
+        name_(sweep.scenario.stem().string()),
+        stamp_(program_stamp()) {}
+
+  Scenario read(std::size_t point) const { return read_scenario(document_, name_, sweep_.point(point)); }
+  std::string key(const Scenario& s) const { return point_key(s, stamp_); }
+
+ private:
+  const Sweep& sweep_;
+  Node document_;
+  std::string name_, stamp_;
 };
-Checked check_points(const Sweep& sweep, std::size_t count) {
-  const std::size_t parts = std::min<std::size_t>(count, static_cast<std::size_t>(processors()) * 8);
-  const auto first = [&](std::size_t part) { return part * count / parts; };
-  const std::string stamp = program_stamp();
-  const std::vector<std::string> texts = in_children(parts, processors(), [&](std::size_t part) {
-    json lines = json::array();
-    for (std::size_t i = first(part); i < first(part + 1); ++i) try {
-        const Scenario s = read_scenario(sweep.scenario, sweep.point(i));
-        if (!s.prescribed_step.given()) require_simulable(s, plan(s));
-        lines.push_back({"", point_key(s, stamp)});
-      } catch (const UserError& e) {
-        lines.push_back({e.what(), ""});
-      }
-    return json_text(lines);
-  });
-  Checked checked{std::vector<std::string>(count), std::vector<std::string>(count), std::vector<char>(count)};
-  for (std::size_t part = 0; part < parts; ++part) {
-    if (texts[part].empty()) continue;  // interrupted
-    const json lines = parse_json(texts[part]);
-    for (std::size_t i = first(part); i < first(part + 1); ++i) {
-      checked.errors[i] = lines.at(i - first(part)).at(0);
-      checked.keys[i] = lines.at(i - first(part)).at(1);
-      checked.done[i] = 1;
-    }
+
+/// What a worker says of a point: its key in the journal, a line end, and its figures or error. One that cannot be read has
+/// no key.
+struct Told {
+  std::string key, text;
+};
+Told told_in(const std::string& line) {
+  const std::size_t end = line.find('\n');
+  return {line.substr(0, end), line.substr(end + 1)};
+}
+std::string impossible(const UserError& e) { return json_text(json{{"error", e.what()}}); }
+
+std::string told_of(const PointReader& reader, std::size_t point) {
+  std::string key;
+  try {
+    Scenario s = reader.read(point);
+    key = reader.key(s) + "\n";
+    s.failures.find_best = false;  // no column shows it
+    return key + column_figures(simulate_training(s));
+  } catch (const UserError& e) {  // such as a deadlock, found only in the run: this point is impossible, not the sweep
+    return (key.empty() ? "\n" : key) + impossible(e);
   }
-  return checked;
 }
 
 /// From the journal, if it has the point whole.
@@ -124,6 +133,28 @@ bool take_from(const Journal& journal, const std::string& key, SweepPoint& point
   } catch (const json::exception&) {
     return false;
   }
+}
+
+/// Points that the journal has; those that are still to be simulated.
+std::vector<std::size_t> take_known(const PointReader& reader, const Journal& journal,
+                                    std::vector<SweepPoint>& points) {
+  std::vector<std::size_t> open;
+  if (journal.empty()) {
+    open.resize(points.size());
+    std::iota(open.begin(), open.end(), std::size_t{0});
+    return open;
+  }
+  const auto key_of = [&reader](std::size_t point) -> std::string {
+    try {
+      return reader.key(reader.read(point));
+    } catch (const UserError&) {  // said again where it would be simulated
+      return "";
+    }
+  };
+  const std::vector<std::string> keys = in_workers(points.size(), processors(), key_of);
+  for (std::size_t i = 0; i < points.size() && !interrupted(); ++i)
+    if (!take_from(journal, keys[i], points[i])) open.push_back(i);
+  return open;
 }
 
 }  // namespace
@@ -171,43 +202,25 @@ Overrides Sweep::point(std::size_t index) const {
   return overrides;
 }
 
-std::string all_impossible(std::size_t points, const std::string& first) {
-  return points == 1 ? first : fmt::format("all {} points are impossible; the first: {}", points, first);
-}
-
 std::vector<SweepPoint> run_sweep(const Sweep& sweep, const SweepOptions& options) {
   const std::size_t count = sweep.points();
-  const Checked checked = check_points(sweep, count);
-  if (std::all_of(checked.errors.begin(), checked.errors.end(), [](const std::string& e) { return !e.empty(); }))
-    throw UserError(all_impossible(count, checked.errors.front()));
-
+  const PointReader reader(sweep);
   Journal journal(options.journal);
   std::vector<SweepPoint> points(count);
-  std::vector<std::size_t> open;
-  for (std::size_t i = 0; i < count; ++i) {
-    if (!checked.errors[i].empty()) {
-      points[i].done = true;
-      points[i].error = checked.errors[i];
-    } else if (checked.done[i] && !take_from(journal, checked.keys[i], points[i])) {
-      open.push_back(i);
-    }
-  }
+  const std::vector<std::size_t> open = take_known(reader, journal, points);
   std::size_t done = count - open.size();
-  const auto simulate_point = [&](std::size_t k) {
-    try {
-      Scenario s = read_scenario(sweep.scenario, sweep.point(open[k]));
-      s.failures.find_best = false;  // no column shows it
-      return column_figures(simulate_training(s));
-    } catch (
-        const UserError& e) {  // found only in the run, such as a deadlock: this point is impossible, not the sweep
-      return json_text(json{{"error", e.what()}});
-    }
-  };
-  in_children(open.size(), processors(), simulate_point, [&](std::size_t k, const std::string& text) {
-    points[open[k]] = point_from_text(text);
-    journal.add(checked.keys[open[k]], text);
+  const auto note = [&](std::size_t k, const std::string& line) {
+    const Told told = told_in(line);
+    points[open[k]] = point_from_text(told.text);
+    if (!told.key.empty()) journal.add(told.key, told.text);
     if (options.progress) options.progress(++done, count);
-  });
+  };
+  in_workers(
+      open.size(), processors(), [&](std::size_t k) { return told_of(reader, open[k]); }, note);
+  if (std::all_of(points.begin(), points.end(), [](const SweepPoint& p) { return !p.error.empty(); }))
+    throw UserError(count == 1
+                        ? points.front().error
+                        : fmt::format("all {} points are impossible; the first: {}", count, points.front().error));
   return points;
 }
 

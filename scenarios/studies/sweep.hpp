@@ -67,11 +67,8 @@ struct SweepOptions {
   std::function<void(std::size_t done, std::size_t of)> progress;
 };
 
-/// What to say of a sweep without a possible point.
-std::string all_impossible(std::size_t points, const std::string& first_error);
-
-/// All points, in order: first all are checked, then the possible ones simulated, in child processes on the processors
-/// there are. Ends early when `interrupted()`: points that are not done have `done` false.
+/// All points, in order, by workers on the processors there are. Ends early when `interrupted()`: points that are not done
+/// have `done` false. Throws UserError where no point is possible.
 std::vector<SweepPoint> run_sweep(const Sweep&, const SweepOptions& = {});
 
 /// A line a point: the swept paths, then the figures that any point has; doubles as the shortest text that reads back the same.

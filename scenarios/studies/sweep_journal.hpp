@@ -15,6 +15,7 @@ class Journal {
   Journal(const Journal&) = delete;
   Journal& operator=(const Journal&) = delete;
 
+  bool empty() const { return lines_.empty(); }  ///< nothing was there
   const std::string* find(const std::string& key) const;
   /// Appends a line; `text` has none of its own. Throws UserError when the disk is full.
   void add(const std::string& key, const std::string& text);

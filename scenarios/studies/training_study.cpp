@@ -23,7 +23,7 @@ namespace fs = std::filesystem;
 RunPrediction predict(const MeasuredFamily& family, std::size_t row) {
   RunPrediction run;
   run.id = family.ids[row];
-  const Scenario scenario = read_scenario_node(family.scenario(row), run.id);
+  const Scenario scenario = read_scenario(family.scenario(row), run.id);
   run.stack = scenario.software.name;
   run.gpu = scenario.cluster.node.gpu.name;
   run.measured_step_time = scenario.measured_run.step_time.value;
@@ -78,7 +78,7 @@ std::optional<ErrorSet> FamilyPrediction::peak_memories() const {
 bool FamilyPrediction::within_limits() const {
   const auto times = step_times(), memories = peak_memories();
   if (times && limits.mean_time > 0 && times->mean_abs > limits.mean_time) return false;
-  if (times && times->rank_correlation < limits.rank_correlation) return false;
+  if (times && limits.rank_correlation != 0 && times->rank_correlation < limits.rank_correlation) return false;
   return !memories || limits.mean_memory == 0 || memories->mean_abs <= limits.mean_memory;
 }
 

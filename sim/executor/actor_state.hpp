@@ -1,38 +1,14 @@
 #pragma once
-#include <algorithm>
 #include <memory>
 #include <span>
 #include <vector>
 
 #include "sim/executor/ids.hpp"
+#include "sim/executor/op_queue.hpp"
 #include "sim/machine.hpp"
 #include "sim/program.hpp"
 
 namespace trainyard::execution {
-
-/// First in, first out, in one block that is kept.
-class OpQueue {
- public:
-  void push(const Op& op) {
-    if (count_ == ops_.size()) grow();
-    ops_[(first_ + count_++) & (ops_.size() - 1)] = op;
-  }
-  void pop(Op& op) {
-    op = ops_[first_];
-    first_ = (first_ + 1) & (ops_.size() - 1);
-    --count_;
-  }
-
- private:
-  std::vector<Op> ops_;  // a power of two of them
-  std::size_t first_ = 0, count_ = 0;
-
-  void grow() {
-    std::rotate(ops_.begin(), ops_.begin() + static_cast<std::ptrdiff_t>(first_), ops_.end());
-    first_ = 0;
-    ops_.resize(std::max<std::size_t>(2, 2 * ops_.size()));
-  }
-};
 
 /// A stream of an actor: its queue, and its operation that runs. With thousands of streams whose messages end one by
 /// one, each is read from cold memory: what a stream needs lies together, the operation at its head included.
@@ -88,7 +64,8 @@ struct alignas(64) ActorState {
   // A bit for each stream:
   std::uint64_t dry = 0;  // idle, empty, and the program is asked for more
   std::uint64_t driving = 0;
-  std::uint64_t idle = 0;  // its head waits for its dependencies
+  std::uint64_t idle = 0;     // its head waits for its dependencies
+  std::uint64_t working = 0;  // compute, local or delay runs
   std::unique_ptr<Program> program;
   ChannelSlot first_channel;  // two for each slot
   std::uint32_t slots = 0;

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <bit>
 
 #include "sim/error.hpp"
 
@@ -45,10 +46,10 @@ void Interference::settle() {
 
 /// Sets the timers of work begun in this time step, and moves those of work whose speed has changed.
 void Interference::retime(Actor actor, KindSet kinds) {
-  for (StreamState& s : table_.actors[actor].streams) {
-    if (!s.busy) continue;
+  const ActorState& a = table_.actors[actor];
+  for (std::uint64_t left = a.working; left != 0; left &= left - 1) {
+    StreamState& s = a.streams[position(std::countr_zero(left))];
     const Kind kind = s.front().kind;
-    if (kind != Kind::compute && kind != Kind::local && kind != Kind::delay) continue;
     const double speed = kind == Kind::delay || !enabled_ ? 1.0 : context_.machine.speed(actor, kind, kinds);
     if (s.timed && speed == s.speed) continue;
     if (!(speed > 0)) throw InternalError(fmt::format("interference gives a speed of {}; expected more than 0", speed));

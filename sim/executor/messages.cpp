@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <cmath>
+
 #include "sim/error.hpp"
 
 namespace trainyard::execution {
@@ -36,9 +38,17 @@ ChannelId Messages::channel(const StreamState& s, bool sending, std::uint16_t sl
   return channel;
 }
 
+/// Bytes that nobody knew when the message was made.
+void Messages::size(StreamState& s) {
+  Bytes& bytes = s.head.message.bytes;
+  for (Observer* o : context_.observers.of_operations())
+    if (std::isnan(bytes.value)) bytes = o->size_of(streams_.run_of(s, context_.now));
+  if (!(bytes.value >= 0)) throw InternalError(fmt::format("a message of {} bytes", bytes.value));
+}
+
 void Messages::begin_send(StreamState& s) {
   const Message& m = s.front().message;
-  if (!(m.bytes.value >= 0)) throw InternalError(fmt::format("a message of {} bytes", m.bytes.value));
+  if (!(m.bytes.value >= 0)) size(s);
   s.channel = channel(s, true, m.slot);
   s.peer = matcher_.receiver(s.channel);
   if (m.mode == Mode::rendezvous) {

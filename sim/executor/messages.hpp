@@ -42,6 +42,7 @@ class Messages {
   IndexedVector<ChannelId, ChannelSlot> channels_;  // of all slots of all actors, sends and receives, as they are used
 
   ChannelId channel(const StreamState&, bool sending, std::uint16_t slot);
+  void size(StreamState&);
   Poster poster(const StreamState& s) const { return Poster{table_.id_of(s)}; }
   void attach(TransferId, StreamState& receiver);
   void start(TransferId);

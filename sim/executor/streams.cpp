@@ -166,6 +166,7 @@ void Streams::begin_work(StreamState& s) {
   interference_.change_active(s.actor, op.kind, +1);
   if (!(s.remaining >= 0)) throw InternalError(fmt::format("a price of {} s", s.remaining));
   if (s.remaining == 0) return finish(s, Outcome::done);
+  table_.actor_of(s).working |= std::uint64_t{1} << s.index;
   interference_.add_work(s.actor);
   s.speed = 0;  // not yet set
   s.since = context_.now;
@@ -218,6 +219,7 @@ void Streams::finish(StreamState& s, Outcome outcome) {
   s.pop();
   --a.queued;
   const std::uint64_t bit = std::uint64_t{1} << s.index;
+  a.working &= ~bit;
   if (!s.empty())
     a.idle |= bit;
   else if (!s.closed)

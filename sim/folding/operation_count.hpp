@@ -1,4 +1,6 @@
 #pragma once
+#include <functional>
+#include <utility>
 #include <vector>
 
 #include "sim/index.hpp"
@@ -9,14 +11,19 @@ namespace trainyard {
 /// Counts operations, those of a class of actors as often as it has members.
 class OperationCount : public Observer {
  public:
-  explicit OperationCount(std::vector<double> sizes) : sizes_(std::move(sizes)) {}
+  /// `fused`: how many an operation is that stands for several in a row.
+  explicit OperationCount(std::vector<double> sizes, std::function<double(const Op&)> fused = {})
+      : sizes_(std::move(sizes)), fused_(std::move(fused)) {}
   bool sees_transfers() const override { return false; }
   Level level() const override { return Level::none; }
-  void finished(const OpRun& run) override { count_ += sizes_[position(run.op->actor)]; }
+  void finished(const OpRun& run) override {
+    count_ += sizes_[position(run.op->actor)] * (fused_ ? fused_(*run.op) : 1);
+  }
   double count() const { return count_; }
 
  private:
   std::vector<double> sizes_;
+  std::function<double(const Op&)> fused_;
   double count_ = 0;
 };
 

@@ -9,8 +9,8 @@ OpRecord& Timeline::at(OpId id) {
   return records_[id - 1];
 }
 
-void Timeline::finished(const OpRun& run) {
-  OpRecord& r = at(run.id);
+OpRecord record_of(const OpRun& run) {
+  OpRecord r;
   r.cause = run.cause;
   r.name = run.op->name;
   r.actor = run.op->actor;
@@ -28,6 +28,14 @@ void Timeline::finished(const OpRun& run) {
   r.latency = run.latency.seconds().value;
   r.limiting = run.limiting;
   r.began = run.began;
+  return r;
+}
+
+void Timeline::finished(const OpRun& run) {
+  OpRecord& r = at(run.id);
+  const char* path = r.path;
+  r = record_of(run);
+  r.path = path;
 }
 
 /// What is known of a message is kept with its send, which is there from the start. An eager sender has ended before.
@@ -59,23 +67,6 @@ const std::vector<LegRecord>& Timeline::legs(OpId id) const {
   return found == legs_.end() ? none : found->second;
 }
 
-namespace {
-
-/// A message's latency, then its bytes, piece by piece; the path is made from its end.
-void add_message(std::vector<PathStep>& path, OpId id, const OpRecord& r, const std::vector<LegRecord>& legs,
-                 std::span<const Link> links) {
-  const auto add = [&](const LegRecord& leg) {
-    const double moving = std::min(leg.ended, leg.started + leg.latency);
-    if (leg.ended > moving)
-      path.push_back({id, moving, leg.ended, leg.limiting >= 0 ? links[position(leg.limiting)].kind : kOwnLimit});
-    if (moving > leg.started) path.push_back({id, leg.started, moving, "latency"});
-  };
-  if (legs.empty()) return add({r.started, r.ended, r.latency, r.limiting});
-  std::for_each(legs.rbegin(), legs.rend(), add);
-}
-
-}  // namespace
-
 std::vector<PathStep> critical_path(const Timeline& timeline, std::span<const Link> links, OpId last) {
   const std::vector<OpRecord>& records = timeline.records();
   OpId at = last <= records.size() ? last : 0;  // it was not recorded
@@ -86,18 +77,11 @@ std::vector<PathStep> critical_path(const Timeline& timeline, std::span<const Li
   std::vector<PathStep> path;
   while (at != 0) {
     const OpRecord& r = records[at - 1];
-    if (r.ended > r.started) {
-      if (!r.began) {
-        path.push_back({at, r.started, r.ended, "waiting"});
-      } else if (waits_for_others(r.kind)) {
-        add_message(path, at, r, timeline.legs(at), links);
-      } else {
-        path.push_back({at, r.started, r.ended,
-                        r.kind == Kind::compute ? "compute"
-                        : r.kind == Kind::local ? "memory"
-                                                : "delay"});
-      }
-    }
+    const std::size_t before = path.size();
+    for_each_piece(r, timeline.legs(at), links, [&](double begin, double end, std::string_view resource) {
+      path.push_back({at, begin, end, std::string(resource)});
+    });
+    std::reverse(path.begin() + static_cast<std::ptrdiff_t>(before), path.end());
     at = r.cause;
   }
   std::reverse(path.begin(), path.end());

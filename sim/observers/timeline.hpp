@@ -1,6 +1,9 @@
 #pragma once
+#include <algorithm>
 #include <map>
+#include <span>
 #include <string>
+#include <string_view>
 #include <unordered_map>
 #include <vector>
 
@@ -27,6 +30,9 @@ struct OpRecord {
   bool began = true;
   const char* path = "";  // of a message: the name of its route
 };
+
+/// What an operation that has finished tells of itself; of messages their route is not known yet.
+OpRecord record_of(const OpRun&);
 
 /// A part of a message that moved in several: leg by leg, or on another route after a link failure. The next one starts
 /// when it ends.
@@ -63,6 +69,28 @@ struct PathStep {
   double begin = 0, end = 0;
   std::string resource;
 };
+
+/// The pieces of an operation's time under their resources, in order: visit(begin, end, resource).
+template <class Visit>
+void for_each_piece(const OpRecord& r, std::span<const LegRecord> legs, std::span<const Link> links, Visit visit) {
+  if (!(r.ended > r.started)) return;
+  if (!r.began) return visit(r.started, r.ended, std::string_view("waiting"));
+  if (!waits_for_others(r.kind))
+    return visit(r.started, r.ended,
+                 std::string_view(r.kind == Kind::compute ? "compute"
+                                  : r.kind == Kind::local ? "memory"
+                                                          : "delay"));
+  // A message's latency, then its bytes, leg by leg.
+  const auto leg = [&](double started, double ended, double latency, LinkId limiting) {
+    const double moving = std::min(ended, started + latency);
+    if (moving > started) visit(started, moving, std::string_view("latency"));
+    if (ended > moving)
+      visit(moving, ended,
+            limiting >= 0 ? std::string_view(links[position(limiting)].kind) : std::string_view(kOwnLimit));
+  };
+  if (legs.empty()) return leg(r.started, r.ended, r.latency, r.limiting);
+  for (const LegRecord& of : legs) leg(of.started, of.ended, of.latency, of.limiting);
+}
 
 /// The chain of operations, each of which waited for the one before, from 0 to the end of the run, or of the operation
 /// `last`: its length is the makespan, without gaps. Of several chains, that of the lowest actor. In order of time.

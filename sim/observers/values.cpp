@@ -127,6 +127,11 @@ void Values::posted(const OpRun& run) {
   use(run, effect.read, false);
 }
 
+Bytes Values::size_of(const OpRun& run) {
+  const auto sent = captured_.find(run.id);
+  return size_ && sent != captured_.end() ? size_(run.op->actor, *run.op, sent->second) : Observer::size_of(run);
+}
+
 void Values::started(const OpRun& run) {
   const Effect& effect = run.op->effect;
   if (run.op->kind == Kind::send || effect.action == Action::none) return;

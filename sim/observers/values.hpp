@@ -23,6 +23,9 @@ class Values : public Observer {
   Eigen::VectorXd& buffer(Actor actor, std::uint16_t id);
   /// The function of Action::call number `id`; it is called when the operation ends.
   void on_call(std::uint16_t id, Call call) { calls_[id] = std::move(call); }
+  /// How many bytes a send has whose program could not know them, by what it sends.
+  using Size = std::function<Bytes(Actor, const Op&, const Eigen::VectorXd& sent)>;
+  void on_size(Size size) { size_ = std::move(size); }
   /// Called after each effect on `actor` (a teaching view, a test of every step).
   void on_change(std::function<void(Actor, const Op&)> changed) { changed_ = std::move(changed); }
   /// When the operation has ended whose effect is being carried out.
@@ -31,6 +34,7 @@ class Values : public Observer {
   const std::vector<std::string>& hazards() const { return hazards_; }
 
   void posted(const OpRun&) override;
+  Bytes size_of(const OpRun&) override;
   void started(const OpRun&) override;
   void finished(const OpRun&) override;
   void delivered(const OpRun& send, const OpRun& recv) override;
@@ -50,6 +54,7 @@ class Values : public Observer {
   std::unordered_map<Actor, std::vector<Use>> uses_;    // by running operations
   std::unordered_map<std::uint16_t, Call> calls_;
   std::function<void(Actor, const Op&)> changed_;
+  Size size_;
   std::vector<std::string> hazards_;
   Seconds now_;
 

@@ -6,6 +6,7 @@
 #include <sched.h>
 #include <signal.h>
 #include <sys/mman.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -30,7 +31,8 @@ int g_progress = STDERR_FILENO;
 enum class Status : char { result = 'R', user = 'U', deadlock = 'D', internal = 'I' };
 
 struct Child {
-  std::size_t index = 0;
+  std::size_t index = 0;  // what it works at
+  std::size_t taken = 0;  // numbers up to now
   pid_t pid = -1;
   int pipe = -1;
   int caught_stderr = -1;
@@ -46,38 +48,49 @@ void write_all(int fd, const std::string& text) {
   }
 }
 
-[[noreturn]] void run_child(int pipe, int caught_stderr, const std::function<std::string()>& work) {
-  g_is_child = true;
-  g_progress = ::fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, 3);
-  ::dup2(caught_stderr, STDERR_FILENO);
-  std::string text;
+/// What work gives, or what it fails with, after a letter that tells which.
+std::string outcome_of(const std::function<std::string()>& work) {
   try {
-    text = work();
+    std::string text = work();
     text.insert(text.begin(), static_cast<char>(Status::result));
+    return text;
   } catch (const Deadlock& e) {
-    text = static_cast<char>(Status::deadlock) + std::string(e.what());
+    return static_cast<char>(Status::deadlock) + std::string(e.what());
   } catch (const UserError& e) {
-    text = static_cast<char>(Status::user) + std::string(e.what());
+    return static_cast<char>(Status::user) + std::string(e.what());
   } catch (const std::exception& e) {
-    text = static_cast<char>(Status::internal) + std::string(e.what());
+    return static_cast<char>(Status::internal) + std::string(e.what());
   }
-  write_all(pipe, text);
-  _exit(0);  // no destructors, no exit handlers: the engine's are those of the parent
 }
 
-Child launch(std::size_t index, const std::function<std::string()>& work) {
+/// Takes the letter off; null: it is a result.
+std::exception_ptr failure_in(std::string& outcome) {
+  const auto kind = static_cast<Status>(outcome.front());
+  outcome.erase(0, 1);
+  if (kind == Status::deadlock) return std::make_exception_ptr(Deadlock(outcome));
+  if (kind == Status::user) return std::make_exception_ptr(UserError(outcome));
+  if (kind == Status::internal) return std::make_exception_ptr(InternalError(outcome));
+  return nullptr;
+}
+
+/// `body` is given the child's end of the pipe. The others are those that it must not keep alive by knowing them.
+Child launch(const std::vector<Child>& others, const std::function<void(int)>& body) {
   int ends[2];
   Child child;
-  child.index = index;
   child.caught_stderr = ::memfd_create("stderr", MFD_CLOEXEC);
-  if (child.caught_stderr < 0 || ::pipe2(ends, O_CLOEXEC) != 0)
+  if (child.caught_stderr < 0 || ::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0)
     throw InternalError(fmt::format("cannot start a simulation: {}", std::strerror(errno)));
   std::fflush(nullptr);  // else the child would write our buffers too
   child.pid = ::fork();
   if (child.pid < 0) throw InternalError(fmt::format("cannot start a simulation: {}", std::strerror(errno)));
   if (child.pid == 0) {
     ::close(ends[0]);
-    run_child(ends[1], child.caught_stderr, work);
+    for (const Child& other : others) ::close(other.pipe);
+    g_is_child = true;
+    g_progress = ::fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, 3);
+    ::dup2(child.caught_stderr, STDERR_FILENO);
+    body(ends[1]);
+    _exit(0);  // no destructors, no exit handlers: the engine's are those of the parent
   }
   ::close(ends[1]);
   child.pipe = ends[0];
@@ -92,7 +105,7 @@ std::string tail_of(int fd) {
   return n > 0 ? std::string(buffer, static_cast<std::size_t>(n)) : "";
 }
 
-/// The child has closed its pipe: takes its text, or what it failed with.
+/// The child has closed its pipe: what it died of, if it did so at work.
 std::exception_ptr end(Child& child) {
   int status = 0;
   while (::waitpid(child.pid, &status, 0) < 0 && errno == EINTR) {
@@ -100,22 +113,12 @@ std::exception_ptr end(Child& child) {
   ::close(child.pipe);
   // It wrote to a pipe that nobody reads any more (`… --trace - | head`): end as any command does then.
   if (WIFSIGNALED(status) && WTERMSIG(status) == SIGPIPE) ::raise(SIGPIPE);
-  std::exception_ptr error;
-  if (!WIFEXITED(status) || WEXITSTATUS(status) != 0 || child.text.empty()) {
-    const std::string why = WIFSIGNALED(status) ? fmt::format("signal {}", WTERMSIG(status))
-                                                : fmt::format("exit status {}", WEXITSTATUS(status));
-    std::string said = tail_of(child.caught_stderr);
-    std::replace(said.begin(), said.end(), '\n', ' ');
-    error = std::make_exception_ptr(InternalError(fmt::format("the simulation died ({}) {}", why, said)));
-  } else {
-    const auto kind = static_cast<Status>(child.text.front());
-    child.text.erase(0, 1);
-    if (kind == Status::deadlock) error = std::make_exception_ptr(Deadlock(child.text));
-    if (kind == Status::user) error = std::make_exception_ptr(UserError(child.text));
-    if (kind == Status::internal) error = std::make_exception_ptr(InternalError(child.text));
-  }
+  const std::string why = WIFSIGNALED(status) ? fmt::format("signal {}", WTERMSIG(status))
+                                              : fmt::format("exit status {}", WEXITSTATUS(status));
+  std::string said = tail_of(child.caught_stderr);
   ::close(child.caught_stderr);
-  return error;
+  std::replace(said.begin(), said.end(), '\n', ' ');
+  return std::make_exception_ptr(InternalError(fmt::format("the simulation died ({}) {}", why, said)));
 }
 
 /// Reads what has come; true when the child has closed its end.
@@ -127,35 +130,109 @@ bool read_some(Child& child) {
   return n == 0;
 }
 
-}  // namespace
+/// Until children have written, or have ended: those are marked.
+std::vector<char> wait_for_some(const std::vector<Child>& running) {
+  std::vector<pollfd> polls;
+  for (const Child& child : running) polls.push_back({child.pipe, POLLIN, 0});
+  if (::poll(polls.data(), polls.size(), -1) < 0 && errno != EINTR) throw InternalError("poll failed");
+  std::vector<char> told;
+  for (const pollfd& poll : polls) told.push_back((poll.revents & (POLLIN | POLLHUP)) != 0);
+  return told;
+}
 
-std::vector<std::string> in_children(std::size_t count, int jobs, const std::function<std::string(std::size_t)>& work,
-                                     const std::function<void(std::size_t, const std::string&)>& done) {
+/// A child's life: it is told a number, and sends how long a text its work gives, and the text; until it is told no more.
+void serve(int pipe, const std::function<std::string(std::size_t)>& work) {
+  std::uint64_t index = 0;
+  while (::recv(pipe, &index, sizeof index, MSG_WAITALL) == static_cast<ssize_t>(sizeof index)) {
+    const std::string text = outcome_of([&work, index] { return work(index); });
+    const std::uint64_t size = text.size();
+    write_all(pipe, std::string(reinterpret_cast<const char*>(&size), sizeof size) + text);
+  }
+}
+
+/// Hands on the next number, if there is one and the child has not had its `most`; else it ends.
+void tell(Child& child, std::size_t& next, std::size_t count, std::size_t most) {
+  if (next == count || child.taken == most || interrupted()) {
+    ::shutdown(child.pipe, SHUT_WR);
+    return;
+  }
+  ++child.taken;
+  child.index = next;
+  const std::uint64_t index = next++;
+  ::send(child.pipe, &index, sizeof index, MSG_NOSIGNAL);  // to one that has died: its end is seen
+}
+
+/// The text that a child has sent whole; nothing if there is more to come.
+std::optional<std::string> whole_text(Child& child) {
+  std::uint64_t size = 0;
+  if (child.text.size() < sizeof size) return std::nullopt;
+  std::memcpy(&size, child.text.data(), sizeof size);
+  if (child.text.size() < sizeof size + size) return std::nullopt;
+  std::string text = child.text.substr(sizeof size);
+  child.text.clear();
+  return text;
+}
+
+/// Those that are still there when `done` throws end with what they are at.
+struct Running {
+  std::vector<Child> children;
+  ~Running() {
+    for (Child& child : children) {
+      ::close(child.pipe);
+      ::close(child.caught_stderr);
+      while (::waitpid(child.pid, nullptr, 0) < 0 && errno == EINTR) {
+      }
+    }
+  }
+};
+
+/// Children that take one number after the other, `most` each.
+std::vector<std::string> in_processes(std::size_t count, int jobs, std::size_t most,
+                                      const std::function<std::string(std::size_t)>& work,
+                                      const std::function<void(std::size_t, const std::string&)>& done) {
   std::vector<std::string> texts(count);
   std::vector<std::exception_ptr> errors(count);
-  std::vector<Child> running;
+  Running those;
+  std::vector<Child>& running = those.children;
   std::size_t next = 0;
-  while (next < count || !running.empty()) {
-    while (next < count && static_cast<int>(running.size()) < std::max(1, jobs) && !interrupted()) {
-      running.push_back(launch(next, [&work, next] { return work(next); }));
-      ++next;
+  while (!running.empty() || (next < count && !interrupted())) {
+    while (static_cast<int>(running.size()) < std::max(1, jobs) && next < count && !interrupted()) {
+      running.push_back(launch(running, [&work](int pipe) { serve(pipe, work); }));
+      tell(running.back(), next, count, most);
     }
-    if (running.empty()) break;  // interrupted
-    std::vector<pollfd> polls;
-    for (const Child& child : running) polls.push_back({child.pipe, POLLIN, 0});
-    if (::poll(polls.data(), polls.size(), -1) < 0 && errno != EINTR) throw InternalError("poll failed");
-    for (std::size_t i = polls.size(); i-- > 0;) {
-      if ((polls[i].revents & (POLLIN | POLLHUP)) == 0 || !read_some(running[i])) continue;
-      Child ended = std::move(running[i]);
+    const std::vector<char> told = wait_for_some(running);
+    for (std::size_t i = told.size(); i-- > 0;) {
+      Child& child = running[i];
+      const bool ended = told[i] && read_some(child);
+      if (std::optional<std::string> text = whole_text(child)) {
+        const std::size_t index = std::exchange(child.index, count);
+        errors[index] = failure_in(*text);
+        texts[index] = std::move(*text);
+        if (done && !errors[index]) done(index, texts[index]);
+        tell(child, next, count, most);
+      }
+      if (!ended) continue;
+      Child last = std::move(child);
       running.erase(running.begin() + static_cast<std::ptrdiff_t>(i));
-      errors[ended.index] = end(ended);
-      texts[ended.index] = std::move(ended.text);
-      if (done && !errors[ended.index]) done(ended.index, texts[ended.index]);
+      const std::exception_ptr error = end(last);
+      if (last.index < count) errors[last.index] = error;
     }
   }
   for (const std::exception_ptr& error : errors)
     if (error) std::rethrow_exception(error);
   return texts;
+}
+
+}  // namespace
+
+std::vector<std::string> in_children(std::size_t count, int jobs, const std::function<std::string(std::size_t)>& work,
+                                     const std::function<void(std::size_t, const std::string&)>& done) {
+  return in_processes(count, jobs, 1, work, done);
+}
+
+std::vector<std::string> in_workers(std::size_t count, int jobs, const std::function<std::string(std::size_t)>& work,
+                                    const std::function<void(std::size_t, const std::string&)>& done) {
+  return in_processes(count, jobs, count, work, done);
 }
 
 std::string in_child(const std::function<std::string()>& work) {

@@ -19,6 +19,11 @@ nlohmann::json json_in_child(const std::function<nlohmann::json()>& work);
 std::vector<std::string> in_children(std::size_t count, int jobs, const std::function<std::string(std::size_t)>& work,
                                      const std::function<void(std::size_t index, const std::string& text)>& done = {});
 
+/// The same by at most `jobs` children that stay, each of which takes one number after the other: what it has read for one
+/// it has for the next. Work that simulates does so in a child of its own.
+std::vector<std::string> in_workers(std::size_t count, int jobs, const std::function<std::string(std::size_t)>& work,
+                                    const std::function<void(std::size_t index, const std::string& text)>& done = {});
+
 /// Number of processors this process may use.
 int processors();
 

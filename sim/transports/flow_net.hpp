@@ -1,15 +1,17 @@
 #pragma once
-#include <boost/container/small_vector.hpp>
 #include <cstdint>
 #include <vector>
 
-#include "sim/transports/transport.hpp"
+#include "sim/transports/filling.hpp"
+#include "sim/transports/flow_table.hpp"
+#include "sim/transports/levels.hpp"
 
 namespace trainyard {
 
-/// Flows over links that share them max–min fair (progressive filling, Bertsekas & Gallager 1992, §6.5.2), with weights
-/// and rate caps. Knows no clock and no SimGrid: times go in, times come out. Only the flows that a change can reach
-/// over shared links are shared anew. Rates of flows that run alone cost a walk over their links.
+/// Flows over links that share them max–min fair, with weights and rate caps. Knows no clock and no SimGrid: times go in,
+/// times come out. Flows of one route and cap are one entry, a bundle. When flows come or go, a bundle that runs alone costs
+/// a walk over its links; others cost the groups whose rate changes (Levels), or, where another link becomes the tightest
+/// for somebody, all bundles that the change can reach over shared links (Filling).
 class FlowNet {
  public:
   explicit FlowNet(std::span<const Link>);
@@ -32,76 +34,23 @@ class FlowNet {
   double used_share(LinkId) const;
 
  private:
-  struct Hop {
-    LinkId link = 0;
-    std::uint32_t place = 0;  // in the link's list
-    double weight = 1;
-  };
-  // Thousands of flows that end one by one are taken up from cold memory: each lies in two cache lines, a link in one.
-  struct alignas(64) Flow {
-    double rate = 0, cap = 0;    // bytes/s; cap 0: none
-    double left = 0, since = 0;  // bytes left at that time
-    boost::container::small_vector<Hop, 4> hops;
-    std::uint32_t mark = 0;  // component it was last gathered for
-    FlowToken token = 0;
-  };
-  struct Share {
-    FlowId flow;
-    std::uint32_t hop;
-  };
-  struct alignas(64) LinkState {
-    double capacity = 0;
-    double used = 0;  // sum of rates, as last shared
-    boost::container::small_vector<Share, 2> flows;
-    std::uint32_t mark = 0;
-    bool dirty = false;
-  };
-  struct Unshared {       // of a link, while its component is shared:
-    double capacity = 0;  // that no flow has yet
-    double weights = 0;   // of the flows that have no rate yet
-  };
-  struct End {
+  struct Ended {
     double time;
     FlowId flow;
-    FlowToken token;
   };
-  static constexpr std::uint32_t kOut = 0xffffffffU;
-
-  IndexedVector<LinkState, LinkId> links_;
-  IndexedVector<Unshared, LinkId> unshared_;
-  Pool<Flow, FlowId> flows_;
+  sharing::FlowTable table_;
+  sharing::Levels levels_;
+  sharing::Filling filling_;
+  std::vector<sharing::BundleId> changed_;  // since links were last shared
   std::vector<LinkId> dirty_;
-  std::vector<FlowId> unshared_flows_;  // added since links were last shared
-  std::vector<End> ends_;  // a heap with four below each, by time alone: flows that end together cost no moves
-  IndexedVector<std::uint32_t, FlowId> place_;  // of each flow in that heap, or kOut
-  IndexedVector<double, FlowId> fixed_;         // rate found while the flow's component is shared
-  std::vector<End> ended_;                      // scratch of collect
-  std::uint32_t mark_ = 0;
-  // Scratch of sharing:
-  std::vector<FlowId> component_, capped_;
-  std::vector<LinkId> component_links_;
-  struct Bottleneck {
-    double share;
-    LinkId link;
-  };
-  std::vector<Bottleneck> bottlenecks_;  // a heap, the least share first
+  std::vector<LinkId> near_;  // links of the grouped bundles that have changed: scratch of share
+  std::vector<Ended> ended_;  // scratch of collect
 
+  void note_change(sharing::BundleId);
   void mark_dirty(LinkId);
   void share(double now);
-  double rate_alone(const Flow&) const;
-  void gather_component(LinkId);
-  void share_component(double now);
-  void fix(FlowId, double rate);
-  void set_rate(FlowId, double rate, double now);
-  void detach(FlowId);
-  void schedule_end(FlowId, double time);
-  void remove_end(std::uint32_t at);
-  void sift_up(std::uint32_t);
-  void sift_down(std::uint32_t);
-  void put(std::uint32_t at, const End& end) {
-    ends_[at] = end;
-    place_[end.flow] = at;
-  }
+  void drop_empty(double now);
+  double rate_alone(const sharing::Bundle&) const;
 };
 
 }  // namespace trainyard

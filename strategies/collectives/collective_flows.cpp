@@ -94,12 +94,34 @@ ModelledFlow pairs(const std::vector<Actor>& members) {
   return flow;
 }
 
+/// Every rank to the next one, as nccl-tests' sendrecv.
+ModelledFlow neighbours(const std::vector<Actor>& members) {
+  ModelledFlow flow;
+  flow.ways = 1;
+  for (std::size_t at = 0; at < members.size(); ++at)
+    flow.edges.push_back({members[at], members[(at + 1) % members.size()], 1});
+  return flow;
+}
+
+/// Every other rank to the root, or from it.
+ModelledFlow star(const std::vector<Actor>& members, int root, bool from_root) {
+  ModelledFlow flow;
+  flow.ways = std::max(1, static_cast<int>(members.size()) - 1);
+  const Actor hub = members[static_cast<std::size_t>(root)];
+  for (const Actor rank : members)
+    if (rank != hub) flow.edges.push_back({from_root ? hub : rank, from_root ? rank : hub, 1});
+  return flow;
+}
+
 }  // namespace
 
 /// The rings: those of a node whose GPUs are wired to some of the others only, both ways round; else as many as a node
 /// has ranks (the smallest one), which leave it by another one each.
 ModelledFlow modelled_flow(Operation operation, const CollectiveSettings& settings, const std::vector<Actor>& members) {
   if (operation == Operation::all_to_all || operation == Operation::all_to_all_v) return pairs(members);
+  if (operation == Operation::send_recv) return neighbours(members);
+  if (operation == Operation::gather || operation == Operation::scatter)
+    return star(members, settings.root, operation == Operation::scatter);
   ModelledFlow flow;
   const int n = static_cast<int>(members.size());
   const auto add = [&](const Numbering& ring, int weight) {

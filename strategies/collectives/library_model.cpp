@@ -5,9 +5,10 @@
 #include <algorithm>
 #include <map>
 
-#include "models/fitted/nccl_model.hpp"
+#include "models/fitted/nccl_cost.hpp"
 #include "models/hardware/nvlinks.hpp"
 #include "sim/error.hpp"
+#include "strategies/collectives/machine_rate.hpp"
 #include "topologies/nodes/pcie_lanes.hpp"
 
 namespace trainyard {
@@ -52,33 +53,78 @@ Gpu wired_gpu(const NodeType& node) {
   return gpu;
 }
 
-/// NCCL on one type of node.
-struct NcclOnNode {
-  NcclModel model;
-  BytesPerSecond network;  ///< of all its HCAs
-  Seconds wires;           ///< from host to host, one way
-};
+std::string errors_text(double median, double p90, double large) {
+  std::string text = fmt::format("median error {:.0f} %, 90th percentile {:.0f} %", median * 100, p90 * 100);
+  if (large > 0) text += fmt::format(", from 64 MiB on {:.0f} %", large * 100);
+  return text;
+}
+
+bool by_pairs(NcclOperation operation) { return operation == NcclOperation::alltoall; }
+
+}  // namespace
+
+NcclNode::NcclNode(const ClusterSpec& cluster, const NodeType& type, const Catalog& catalog, const std::string& network)
+    : spec_(std::make_shared<ClusterSpec>(cluster)) {
+  spec_->node = type;
+  const Gpu gpu = wired_gpu(type);
+  linked_ = nccl_model_for(gpu, catalog, network);
+  Gpu lanes = gpu;
+  lanes.nvlink = {};
+  lanes.chip_links = {};
+  const bool mixed = gpu.nvlink.value > 0 && type.interconnect != "nvswitch" && gpu.pcie.value > 0;
+  by_lanes_ = mixed ? nccl_model_for(lanes, catalog, network) : linked_;
+  const Picoseconds wires = type.hca_latency + type.hca_latency + cluster.switch_latency + cluster.distance;
+  wires_ = wires.seconds();
+}
+
+std::string NcclNode::judged_inside() const {
+  const int gpus = spec_->node.gpus;
+  if (gpus < 2) return "";
+  const NcclCall all = call(NcclOperation::all_reduce, Bytes{0}, {gpus, 1, gpus});
+  if (all.machine.value > 0)
+    return fmt::format("by PCIe, systems that set no constant: {}",
+                       errors_text(kLanesErrors.median, kLanesErrors.p90, kLanesErrors.large));
+  if (!linked_.scaled.empty()) return "no system of such links left out to judge";
+  return fmt::format("sizes left out of the fit of {}: {}", linked_.gpu,
+                     errors_text(linked_.median_error, linked_.p90_error, 0));
+}
+
+NcclCall NcclNode::call(NcclOperation operation, Bytes size, NodeSpread spread) const {
+  NcclCall call;
+  call.operation = operation;
+  call.size = size;
+  call.gpus = spread.ranks;
+  call.nodes = spread.nodes;
+  call.local = spread.fewest;
+  const NodeType& type = spec_->node;
+  call.network = type.hca_rate * type.hcas;
+  call.gpu_network = type.hca_rate * std::max(1, type.gpus > 0 ? type.hcas / type.gpus : 1);
+  call.wires = wires_;
+  const auto [at, fresh] = machine_.try_emplace({spread.fewest, by_pairs(operation)});
+  if (fresh)
+    at->second =
+        machine_rate(*spec_, spread.fewest, by_pairs(operation) ? Operation::all_to_all : Operation::all_reduce);
+  call.machine = at->second;
+  return call;
+}
+
+namespace {
 
 /// NCCL in a cluster, or in a part of it. Where nodes differ, all wait for the slowest: NCCL agrees on the least of what
 /// its nodes can (NVIDIA/nccl src/init.cc, initTransportsRank: minima of channels, speeds and types over all ranks).
 class Nccl : public CollectiveModel, public std::enable_shared_from_this<Nccl> {
  public:
   /// `type_of_node`: of each node, a number among the types.
-  Nccl(std::vector<NcclOnNode> types, std::vector<std::size_t> type_of_node)
+  Nccl(std::vector<NcclNode> types, std::vector<std::size_t> type_of_node)
       : types_(std::move(types)), type_of_node_(std::move(type_of_node)) {}
 
   ModelledCost cost(Operation operation, Bytes size, NodeSpread spread) const override {
-    NcclCall call;
-    call.operation = nccl_operation(operation);
-    call.size = operation == Operation::barrier ? Bytes{4} : size;
-    call.gpus = spread.ranks;
-    call.nodes = spread.nodes;
-    call.local = spread.fewest;
+    const NcclOperation asked = nccl_operation(operation);
+    const Bytes bytes = operation == Operation::barrier ? Bytes{4} : size;
     NcclCost slowest;
-    for (const NcclOnNode& on : types_) {
-      call.network = on.network;
-      call.hop = on.model.between.hop - on.model.between.wires + on.wires;
-      const NcclCost cost = nccl_cost(on.model, call);
+    for (const NcclNode& on : types_) {
+      const NcclCall call = on.call(asked, bytes, spread);
+      const NcclCost cost = nccl_cost(on.model(call), call);
       if (&on == &types_.front() || cost.time > slowest.time) slowest = cost;
     }
     return {slowest.latency, slowest.wire, slowest.rate, slowest.protocol, slowest.limited_by};
@@ -90,17 +136,25 @@ class Nccl : public CollectiveModel, public std::enable_shared_from_this<Nccl> {
     for (const int node : nodes) used[type_of_node_.at(static_cast<std::size_t>(node))] = true;
     std::shared_ptr<const CollectiveModel>& known = parts_[used];
     if (known) return known;
-    std::vector<NcclOnNode> part;
+    std::vector<NcclNode> part;
     for (std::size_t i = 0; i < types_.size(); ++i)
       if (used[i]) part.push_back(types_[i]);
     return known = std::make_shared<Nccl>(std::move(part), std::vector<std::size_t>{});
   }
 
  private:
-  std::vector<NcclOnNode> types_;
+  std::vector<NcclNode> types_;
   std::vector<std::size_t> type_of_node_;
   mutable std::map<std::vector<bool>, std::shared_ptr<const CollectiveModel>> parts_;  // by the types of their nodes
 };
+
+std::string judged_between(const NcclNetwork& network) {
+  if (network.median_error == 0)
+    return fmt::format("between nodes by {}: no system was left out to judge", network.name);
+  return fmt::format("between nodes by {}, {} system{} left out of the fit in turn: {}", network.name, network.systems,
+                     network.systems == 1 ? "" : "s",
+                     errors_text(network.median_error, network.p90_error, network.large_error));
+}
 
 /// Adds what is not there yet.
 void add_sources(Sources& all, const Sources& more) {
@@ -111,20 +165,34 @@ void add_sources(Sources& all, const Sources& more) {
 
 }  // namespace
 
-LibraryModel library_model(const ClusterSpec& cluster) {
+std::vector<NcclNode> nccl_nodes(const ClusterSpec& cluster) {
   const Catalog catalog;
-  LibraryModel library;
-  std::vector<NcclOnNode> types;
-  bool assumed = false;  // what is said of the network
+  std::vector<NcclNode> nodes;
   for (const NodeType* type : cluster.types()) {
-    NcclModel model = nccl_model_for(wired_gpu(*type), catalog);
+    std::string network = type->network.nccl_network;
+    if (network.empty()) network = type->network.tcp ? "tcp" : "infiniband";
+    NcclNode node(cluster, *type, catalog, network);
+    const NcclNetwork& entry = node.linked().between;
+    const std::string other = !type->network.gpudirect   ? entry.without_gpudirect
+                              : type->hcas >= type->gpus ? entry.own_adapters
+                                                         : "";
+    nodes.push_back(other.empty() ? std::move(node) : NcclNode(cluster, *type, catalog, other));
+  }
+  return nodes;
+}
+
+LibraryModel library_model(const ClusterSpec& cluster) {
+  LibraryModel library;
+  std::vector<NcclNode> types = nccl_nodes(cluster);
+  for (const NcclNode& type : types) {
+    const NcclModel& model = type.linked();
     if (!model.scaled.empty() && library.scaled.find(model.scaled) == std::string::npos)
       library.scaled += (library.scaled.empty() ? "" : "; ") + model.scaled;
     add_sources(library.sources, model.sources);
     if (cluster.nodes > 1) add_sources(library.sources, model.between.sources);
-    assumed |= std::ranges::any_of(model.between.sources, &FigureSource::unverified);
-    const Picoseconds wires = type->hca_latency + type->hca_latency + cluster.switch_latency + cluster.distance;
-    types.push_back({std::move(model), type->hca_rate * type->hcas, wires.seconds()});
+    const std::string judged = cluster.nodes > 1 ? judged_between(model.between) : type.judged_inside();
+    if (library.judged.find(judged) == std::string::npos)
+      library.judged += (library.judged.empty() ? "" : "; ") + judged;
   }
   std::vector<std::size_t> type_of_node(static_cast<std::size_t>(cluster.nodes), 0);
   auto first = type_of_node.end();
@@ -133,9 +201,6 @@ LibraryModel library_model(const ClusterSpec& cluster) {
     first -= cluster.others[i - 1].count;
     std::fill(first, end, i);
   }
-  if (cluster.nodes > 1 && assumed)
-    library.scaled +=
-        (library.scaled.empty() ? "" : "; ") + std::string("between nodes by NCCL's own cost model, no fit");
   library.model = std::make_shared<Nccl>(std::move(types), std::move(type_of_node));
   return library;
 }

@@ -1,4 +1,6 @@
 #pragma once
+#include <algorithm>
+#include <cmath>
 #include <vector>
 
 #include "strategies/collectives/collective_settings.hpp"
@@ -22,6 +24,9 @@ struct CollectiveCall {
   Picoseconds launch;        ///< from then to the first message
   Mode mode = Mode::rendezvous;
   PathClass path = PathClass::automatic;
+  /// Of sums of sparse numbers: the share of the data that one rank has, at places of its own, and the share of the bytes,
+  /// below 1, that they take when they are sent whole (see Local::summed).
+  double density = 1, whole = 1;
 };
 
 /// A whole collective as one flow over all edges of a group (Program::group_flows).
@@ -106,6 +111,11 @@ class Local {
   /// What is sent to the member, and what comes from it, of an all-to-all.
   Chunk outgoing(int peer) const;
   Chunk incoming(int peer) const;
+  /// The sum of what so many ranks have there: as dense as independent places make it, or whole where that is less.
+  Chunk summed(Chunk chunk, int ranks) const {
+    if (call_->whole < 1) chunk.bytes = chunk.bytes * std::min(call_->whole, 1 - std::pow(1 - call_->density, ranks));
+    return chunk;
+  }
   /// The same place in a copy beside the data, `which` of 1 to 3 (see kScratch).
   static Chunk scratch(Chunk chunk, int which = 1) {
     if (chunk.ref.buffer != kUncounted) chunk.ref.buffer = scratch_of(chunk.ref.buffer, which);

@@ -240,7 +240,7 @@ GuardedTraining::GuardedTraining(const GuardedPlan& plan, TrainingValues& values
   Eigen::VectorXd begin(leader_.state().size() + 2);
   begin << leader_.state(), 0, 0;
   for (Actor actor = 0; actor <= plan_.store(); ++actor) state(actor) = begin;
-  for (Actor worker = 0; worker < plan_.workers; ++worker) values_.parameters(worker).forget_parameters();
+  for (Actor worker = 0; worker < plan_.workers; ++worker) values_.replica(worker).forget_parameters();
   values_.on(GuardedCall::compute, [this](Actor worker, const CallArguments&) { compute(worker); });
   values_.on(GuardedCall::update, [this](Actor, const CallArguments&) { update(); });
   values_.on(GuardedCall::begin_life, [this](Actor, const CallArguments& call) { begin_life(call.index); });
@@ -262,7 +262,7 @@ int GuardedTraining::step() const { return step_of(state(plan_.leader())); }
 
 void GuardedTraining::compute(Actor worker) {
   const Eigen::VectorXd& at = state(worker);
-  values_.parameters(worker).set_state(at.head(step_at(at)));
+  values_.replica(worker).set_state(at.head(step_at(at)));
   values_.buffer(worker, kGradientBuffer.kind, kGradientBuffer.index) = values_.rank(worker).whole_step(step_of(at));
 }
 

@@ -19,10 +19,10 @@ namespace {
 
 /// In the order in which what happens at one time takes effect: a step that ends when something fails has ended.
 enum class EventKind : std::uint8_t { phase_ends, written, repaired, workers_return, prescribed_failure, fails };
-struct Event {
+struct LongRunEvent {
   EventKind what = EventKind::phase_ends;
   std::size_t number = 0;  // of the prescribed failure; how many workers
-  auto operator<=>(const Event&) const = default;
+  auto operator<=>(const LongRunEvent&) const = default;
 };
 
 enum class Phase : std::uint8_t { training, stall, waits_for_write, down, waits_for_node, ended };
@@ -61,7 +61,7 @@ class LongRun {
       timers_.collect(next * (1 + kEventRounding), due_);
       now_ = next;
       std::sort(due_.begin(), due_.end());
-      for (const Event& happening : due_)
+      for (const LongRunEvent& happening : due_)
         if (phase_ != Phase::ended) happen(happening);
     }
     return result_;
@@ -69,8 +69,8 @@ class LongRun {
 
  private:
   const LongRunPlan& plan_;
-  TimerQueue<Event> timers_;
-  std::vector<Event> due_;
+  TimerQueue<LongRunEvent> timers_;
+  std::vector<LongRunEvent> due_;
   LongRunResult result_;
   Phase phase_ = Phase::training;
   double now_ = 0;
@@ -97,7 +97,7 @@ class LongRun {
     return plan_.step_with ? plan_.step_with(left).value : plan_.step.value * plan_.replicas / left;
   }
 
-  void happen(const Event& happening) {
+  void happen(const LongRunEvent& happening) {
     switch (happening.what) {
       case EventKind::phase_ends:
         phase_timed_ = false;

@@ -97,6 +97,8 @@ class Mechanism {
   virtual bool all_reduces() const { return true; }  ///< replicas all-reduce (or, with ZeRO, reduce-scatter) gradients
   virtual bool ranks_alike() const { return true; }  ///< ranks run the training program, and nobody else does anything
   virtual bool in_step() const { return true; }      ///< all workers do each step together
+  /// Why gradients cannot be compressed on their way, or "".
+  virtual std::string refuses_compression() const { return ""; }
   virtual bool stops_together() const { return true; }          ///< a step takes the gradients of all workers
   virtual int servers() const { return 0; }                     ///< processes beside the ranks
   virtual bool goes_on_without_some() const { return false; }   ///< ranks that fail leave the others going on

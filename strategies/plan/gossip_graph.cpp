@@ -63,6 +63,15 @@ Gossip Gossip::torus(int ranks) {
   return gossip;
 }
 
+Gossip Gossip::exponential(int ranks) {
+  Edges edges;
+  for (int rank = 0; rank < ranks; ++rank)
+    for (int distance = 1; 2 * distance <= ranks; distance *= 2) edges.emplace_back(rank, (rank + distance) % ranks);
+  Gossip gossip = joined(ranks, edges);
+  gossip.name_ = "exponential";
+  return gossip;
+}
+
 Gossip Gossip::pairs(int ranks, std::uint64_t seed) {
   Gossip gossip;
   gossip.ranks_ = ranks;

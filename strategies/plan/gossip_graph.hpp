@@ -17,6 +17,8 @@ class Gossip {
   static Gossip ring(int ranks);
   /// As near to a square as the count allows, closed to rings both ways.
   static Gossip torus(int ranks);
+  /// Those 1, 2, 4, … ranks away, both ways, up to half of them (of Assran et al. 2019, who take one way in turn).
+  static Gossip exponential(int ranks);
   static Gossip pairs(int ranks, std::uint64_t seed);
   /// Throws UserError for an edge to no rank or to itself, and for one that is there twice.
   static Gossip of_edges(int ranks, const Edges&);

@@ -45,6 +45,10 @@ enum class TrainingCall : std::uint16_t {
   // Gossip:
   give_replica,  ///< all parameters of the replica into buffer `replica` 0
   mix_replicas,  ///< index: that many neighbours, with whose parameters, in `replica` 1 …, the replica takes the average
+  // Compression, in the bucket's buffer of gradients (that of its parameters has what an all-to-all sends); exchange: the
+  // round.
+  encode,  ///< what the rank puts into that exchange, from its gradients or from what the exchange before has left
+  decode,  ///< the sum of all ranks' gradients, from what the last exchange has left
 };
 
 /// What a call is about.

@@ -66,6 +66,7 @@ struct StagePlan {
   Bytes drive;               ///< offload: on the drives of its node
 };
 
+class Compressor;
 class UpdatePolicy;
 
 /// Where ranks get their samples from, where that is simulated.
@@ -84,8 +85,10 @@ struct StepOptions {
   ZeroStage zero = ZeroStage::none;
   /// Replicas that share things out among themselves; 0: all. Fewer: each such group has all (hybrid sharding).
   int zero_group = 0;
-  int prefetch = 1;                ///< stage 3: layers whose parameters are gathered ahead
-  bool reshard = true;             ///< stage 3: parameters are dropped after the forward pass, and gathered again
+  int prefetch = 1;     ///< stage 3: layers whose parameters are gathered ahead
+  bool reshard = true;  ///< stage 3: parameters are dropped after the forward pass, and gathered again
+  /// Stage 3: a layer's gradients stay whole until its last micro-batch, and are exchanged then; else after each.
+  bool sync_last = false;
   bool overlap_gradients = true;   ///< exchanged while the backward pass goes on
   bool overlap_parameters = true;  ///< stages 1 and 2: gathered while the next step's forward pass goes on
   bool overlap_pipeline = false;   ///< messages between stages: nobody waits for their sending
@@ -118,11 +121,18 @@ struct TrainingPlan : StepOptions {
 
   bool fuses_kernels = false;                   ///< kernels in a row may be one operation where nobody looks at each
   std::shared_ptr<const UpdatePolicy> updates;  ///< null: gradients are all-reduced in every step
+  std::shared_ptr<const Compressor>
+      compression;     ///< of the gradients that replicas sum; null: they are exchanged whole
+  int first_step = 0;  ///< of the training: the number of the first step that is laid out (a warm-up may be over)
   bool through_center = false;  ///< replicas exchange nothing with each other: a center has the parameters
   InputFeed input;
   bool marks_steps = false;  ///< the end of each step is an operation of its own (see TrainingWords::step_over)
 
   bool values = false;  ///< operations carry calls (see training_calls.hpp)
+  /// With `values`: those of another, small network. Of passes the last layer's forward pass alone is told, and all else
+  /// goes on as without values.
+  bool rides = false;
+  bool values_by_layer() const { return values && !rides; }
   std::array<LaneGroups, kLanes> lanes;
 
   const LaneGroups& lane(Lane l) const { return lanes[static_cast<std::size_t>(l)]; }

@@ -21,9 +21,9 @@ Ops BucketCopies::fill(std::size_t bucket, std::size_t place, Dep last_use) {
 }
 
 Ops BucketCopies::copy_out(const std::vector<Exchanged>& exchanged) {
-  for (const auto& [bucket, end] : exchanged) {
-    step_.waits.add(end);
-    co_yield copy(bucket, step_.words.copy_out);
+  for (const Exchanged& of : exchanged) {
+    step_.waits.add(of.end);
+    co_yield copy(of.bucket, step_.words.copy_out);
   }
   if (step_.plan.host_buckets) step_.waits.add(step_.out.after(TrainingStreams::coordinator));
 }

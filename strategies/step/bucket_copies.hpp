@@ -11,6 +11,9 @@ class BucketCopies {
   struct Exchanged {
     std::size_t bucket = 0;
     Dep end;
+    std::size_t place = 0;  ///< the number of its buffer
+    Lane lane = Lane::gradients;
+    int step = 0;
   };
   explicit BucketCopies(StepContext& step) : step_(step) {}
 

@@ -6,10 +6,13 @@ namespace trainyard {
 /// The group of all computing of a step but the optimizer's.
 constexpr const char* kComputeGroup = "compute";
 
-/// What an operation of that group does: `Names::phase` of its name. Pictures tell them apart.
-enum class ComputePhase : std::uint8_t { forward, backward, bucket_copies };
+/// That of kernels that compress gradients, and give back what was compressed.
+constexpr const char* kCompressionGroup = "compression";
+
+/// What an operation of these groups does: `Names::phase` of its name. Pictures tell them apart.
+enum class ComputePhase : std::uint8_t { forward, backward, bucket_copies, encode, decode };
 constexpr const char* name_of(ComputePhase phase) {
-  constexpr const char* names[] = {"forward", "backward", "bucket copies"};
+  constexpr const char* names[] = {"forward", "backward", "bucket copies", "encode", "decode"};
   return names[static_cast<int>(phase)];
 }
 

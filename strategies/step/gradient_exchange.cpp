@@ -37,9 +37,10 @@ double partial_elements(const StepContext& step) {
 }  // namespace
 
 GradientExchange::GradientExchange(StepContext& step, LaneCollectives& collectives, HostOffload& offload)
-    : step_(step), collectives_(collectives), offload_(offload), copies_(step) {}
+    : step_(step), collectives_(collectives), offload_(offload), copies_(step), compressed_(step, collectives) {}
 
-void GradientExchange::begin_step(bool summed, int set) {
+void GradientExchange::begin_step(int step, bool summed, int set) {
+  step_number_ = step;
   summed_ = summed;
   set_ = static_cast<std::size_t>(set);
   last_use_.resize(std::max(last_use_.size(), (set_ + 1) * step_.buckets()));
@@ -84,6 +85,13 @@ Ops GradientExchange::exchange(std::size_t index, bool accumulates) {
     const Bytes bytes = bucket.elements * step_.plan.gradient_element;
     const NameId name = step_.words.buckets[index];
     ends = collectives_.receives(lane);
+    if (compressed_.used()) {
+      Exchanged of{index, {}, place, lane, step_number_};
+      co_yield compressed_.begin(of);
+      of.end = last_use_[place] = step_.out.after(ends);
+      exchanged_.push_back(of);
+      co_return;
+    }
     if (step_.plan.lane(lane).used()) {
       const Operation operation = step_.shards() ? Operation::reduce_scatter : Operation::all_reduce;
       co_yield collectives_.run({lane, operation, bytes, name, buffer, start});
@@ -106,7 +114,7 @@ Ops GradientExchange::exchange(std::size_t index, bool accumulates) {
     co_return;
   }
   last_use_[place] = step_.out.after(ends);
-  exchanged_.push_back({index, last_use_[place]});
+  exchanged_.push_back({index, last_use_[place], place, lane, step_number_});
 }
 
 /// The rank's share is added to that of earlier micro-batches.
@@ -125,22 +133,24 @@ void GradientExchange::wait_for_buffers(int layer) {
     if (const Dep& use = last_use_[bucket]; use.count > 0) step_.waits.add(use);
 }
 
-Ops GradientExchange::exchange_layer(int layer, bool first) {
+Ops GradientExchange::exchange_layer(int layer, bool first, bool last) {
   const std::vector<std::size_t>& buckets = step_.buckets_of(layer);
   double elements = 0;
   for (const std::size_t bucket : buckets) elements += step_.stage.buckets[bucket].elements;
   if (elements == 0) co_return;
+  const double bytes = elements * step_.plan.gradient_element.value;
+  const NameId name = step_.words.buckets.front();
+  if (step_.plan.sync_last && first) co_yield step_.change_memory(bytes, MemoryClass::gradients, name);
+  if (step_.plan.sync_last && !last) co_return;
   // Gradients of two layers at most are there whole: FSDP waits for the exchange before the last one (PyTorch,
   // _fsdp_param_group.py, post_backward: reduce_scatter_state).
   for (const Dep& before : reduced_) step_.waits.add(before);
   while (step_.waits.any()) co_yield step_.take_waits();
   reduced_.clear();
-  const double bytes = elements * step_.plan.gradient_element.value;
-  const NameId name = step_.words.buckets.front();
-  co_yield step_.change_memory(bytes, MemoryClass::gradients, name);
+  if (!step_.plan.sync_last) co_yield step_.change_memory(bytes, MemoryClass::gradients, name);
   Stream ends = TrainingStreams::compute;
   for (const std::size_t bucket : buckets) {
-    co_yield exchange(bucket, !first);
+    co_yield exchange(bucket, each_micro_batch() && !first);
     if (!offload_.used() && !exchanges(step_.stage.buckets[bucket].experts)) continue;
     ends = last_use_[bucket].stream;
     reduced_.push_back(last_use_[bucket]);
@@ -153,6 +163,11 @@ Ops GradientExchange::exchange_rest() {
   if (step_.shards_parameters()) co_return;
   for (std::size_t b = 0; b < step_.buckets(); ++b)
     if (!step_.plan.overlap_gradients || step_.stage.buckets[b].late) co_yield exchange(b, false);
+}
+
+Ops GradientExchange::give_back(const std::vector<Exchanged>& exchanged) {
+  if (compressed_.used()) co_yield compressed_.finish(exchanged);
+  if (step_.plan.bucket_copy) co_yield copies_.copy_out(exchanged);
 }
 
 Ops GradientExchange::finish() {
@@ -168,9 +183,9 @@ Ops GradientExchange::finish() {
   for (const bool experts : {false, true})
     for (const Lane lane : {gradient_lane(experts), copies_lane(experts)})
       if (step_.plan.lane(lane).used() && !exchanged_.empty()) step_.waits.add(collectives_.end_of(lane));
-  if (step_.plan.bucket_copy) {
-    step_.waits.clear();  // each copy waits for its own bucket
-    co_yield copies_.copy_out(exchanged_);
+  if (step_.plan.bucket_copy || compressed_.used()) {
+    step_.waits.clear();  // each bucket waits for itself
+    co_yield give_back(exchanged_);
   }
   const double partial = partial_elements(step_);
   if (partial == 0) co_return;

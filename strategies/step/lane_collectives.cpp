@@ -22,6 +22,8 @@ Ops LaneCollectives::run(Call what) {
   call.buffer = what.buffer;
   call.input = what.input;
   call.start = what.start;
+  call.density = what.density;
+  call.whole = what.whole;
   call.launch = to_picoseconds(step_.plan.collective_launch);
   Local me(step_.out, {lane.index, static_cast<int>(group.members.size()), &group.settings}, of.peers, call,
            what.bytes);

@@ -23,6 +23,7 @@ class LaneCollectives {
     Dep start;  ///< the data are there
     std::uint16_t input = 0;
     int part = 0, parts = 1;
+    double density = 1, whole = 1;  ///< see CollectiveCall
   };
   explicit LaneCollectives(StepContext& step) : step_(step) {}
 

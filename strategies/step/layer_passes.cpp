@@ -36,7 +36,7 @@ Ops LayerPasses::pass(Pass pass, int layer, const PipelineTask& task) {
   parameters_.wait_for(layer);
   if (makes_gradients && step_.shards_parameters()) gradients_.wait_for_buffers(layer);
   const bool leave = makes_gradients && gradients_.leave_during_backward(last);
-  const bool fine = leave && !step_.plan.values;  // numbers go layer by layer
+  const bool fine = leave && !step_.plan.values_by_layer();  // numbers go layer by layer
   if (leave) co_yield gradients_.open_buckets();
   const PassTable& table = step_.tables.pass(pass, layer, first || gradients_.each_micro_batch(), fine);
   const std::uint16_t buffer = take_buffers(table.listed);
@@ -46,7 +46,8 @@ Ops LayerPasses::pass(Pass pass, int layer, const PipelineTask& task) {
       if (place >= 0) step_.waits.add(exchanges_[place]);
     if (item.what == PassItem::What::exchange) {
       while (step_.waits.any()) co_yield step_.take_waits();
-      if (step_.plan.values) co_yield step_.call(call_of(pass), {layer, task.micro_batch, item.exchange, buffer});
+      if (step_.plan.values_by_layer())
+        co_yield step_.call(call_of(pass), {layer, task.micro_batch, item.exchange, buffer});
       if (is_one_join(item.lane))
         co_yield modelled_exchange(item);
       else
@@ -60,14 +61,15 @@ Ops LayerPasses::pass(Pass pass, int layer, const PipelineTask& task) {
     if (fine) co_yield gradients_.after_kernel(layer, item.kernel, first, last);
   }
   for (const std::int16_t place : table.left) step_.waits.add(exchanges_[place]);
-  if (step_.plan.values) {
+  const bool end = pass == Pass::forward && layer + 1 == static_cast<int>(step_.plan.network->layers.size());
+  if (step_.plan.values_by_layer() || (step_.plan.rides && end)) {
     while (step_.waits.any()) co_yield step_.take_waits();
     co_yield step_.call(call_of(pass), {layer, task.micro_batch, kEndOfPass, buffer});
     if (leave) co_yield gradients_.after_kernel(layer, kAllKernels, first, last);
   }
   if (!step_.shards_parameters()) co_return;
   co_yield parameters_.end_visit(layer, makes_gradients && last);
-  if (makes_gradients) co_yield gradients_.exchange_layer(layer, first);
+  if (makes_gradients) co_yield gradients_.exchange_layer(layer, first, last);
 }
 
 /// `own`: the exchange's buffer.
@@ -77,7 +79,7 @@ Ops LayerPasses::exchange(const PassItem& item, std::uint16_t own) {
   const auto input = static_cast<std::uint16_t>(own + 1);
   co_yield collectives_.run({item.lane, item.operation, item.bytes, item.op.name, shift ? input : own,
                              step_.out.after(TrainingStreams::compute), input});
-  if (!shift || !step_.plan.values) co_return;
+  if (!shift || !step_.plan.values_by_layer()) co_return;
   Op& op = step_.out.begin(Kind::mark, collectives_.receives(item.lane));
   op.name = step_.words.call;
   op.effect.action = Action::copy;

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <bit>
 #include <limits>
 
 #include "sim/error.hpp"
@@ -122,7 +123,7 @@ class PassMaker {
   void list(const Exchange& exchange, std::int16_t number, const std::vector<KernelOfPass>& kernels) {
     const Listed whole{&exchange, number, exchange.after, exchange.needed_by};
     // One that nothing waits for at once goes on beside kernels as it is; values are exchanged whole.
-    const bool splits = exchange.hidden > 0 && exchange.needed_by <= exchange.after && !plan_.values;
+    const bool splits = exchange.hidden > 0 && exchange.needed_by <= exchange.after && !plan_.values_by_layer();
     const int product = splits ? product_beside(exchange, kernels) : -1;
     if (product < 0) return exchanges_.push_back(whole);
     Listed exposed = whole, hidden = whole;
@@ -272,10 +273,12 @@ class PassMaker {
 }  // namespace
 
 std::uint16_t FusedKernels::number(const std::vector<Work>& run) {
-  std::string key;
+  std::vector<std::uint64_t> key;
   for (const Work& work : run)
-    key += fmt::format("{} {} {} {};", exact(work.flops.value), exact(work.bytes.value), work.kernel, work.precision);
-  const auto [at, fresh] = known_.try_emplace(key, static_cast<std::uint16_t>(runs_.size()));
+    key.insert(key.end(),
+               {std::bit_cast<std::uint64_t>(work.flops.value), std::bit_cast<std::uint64_t>(work.bytes.value),
+                static_cast<std::uint64_t>(work.kernel) << 8 | work.precision});
+  const auto [at, fresh] = known_.try_emplace(std::move(key), static_cast<std::uint16_t>(runs_.size()));
   if (fresh) {
     if (runs_.size() > 60000) throw InternalError("more than 60,000 different runs of kernels");
     runs_.push_back(run);
@@ -326,7 +329,10 @@ TrainingWords::TrainingWords(const TrainingPlan& plan, Names& names) {
   };
   const bool shared_out = plan.zero != ZeroStage::none;
   const std::string exchange = update_policy_of(plan).exchange();
-  group(Lane::gradients, !exchange.empty() ? exchange : shared_out ? "reduce-scatter of gradients" : "all-reduce");
+  group(Lane::gradients, !exchange.empty()  ? exchange
+                         : plan.compression ? "compressed gradients"
+                         : shared_out       ? "reduce-scatter of gradients"
+                                            : "all-reduce");
   group(Lane::expert_gradients, "gradients of experts");
   group(Lane::parameters, "all-gather of parameters");
   group(Lane::expert_parameters, "all-gather of parameters");
@@ -377,15 +383,19 @@ TrainingWords::TrainingWords(const TrainingPlan& plan, Names& names) {
     buckets.push_back(names.intern(fmt::format("{} bucket {}", shared_out ? "reduce-scatter" : "all-reduce", b)));
 }
 
-PassTables::PassTables(const TrainingPlan& plan, Names& names) : plan_(plan), words_(plan, names) {
-  for (const Layer& layer : plan_.network->layers) {
-    OfLayer& of = tables_.emplace_back();
-    for (int pass = 0; pass < kPasses; ++pass)
-      for (const bool first : {false, true})
-        for (const bool fine : {false, true})
-          of.of[pass][first ? 1 : 0][fine ? 1 : 0] =
-              PassMaker(plan_, words_, names, fused_, layer, static_cast<Pass>(pass), first, fine).make();
-  }
+PassTables::PassTables(const TrainingPlan& plan, Names& names)
+    : plan_(plan),
+      names_(names),
+      words_(plan, names),
+      compression_(plan, names),
+      tables_(plan.network->layers.size()) {}
+
+const PassTable& PassTables::make(Pass pass, int layer, bool first, bool fine) const {
+  const auto number = static_cast<std::size_t>(layer);
+  std::unique_ptr<PassTable>& table = tables_[number].of[static_cast<std::size_t>(pass)][first ? 1 : 0][fine ? 1 : 0];
+  table = std::make_unique<PassTable>(
+      PassMaker(plan_, words_, names_, fused_, plan_.network->layers[number], pass, first, fine).make());
+  return *table;
 }
 
 }  // namespace trainyard

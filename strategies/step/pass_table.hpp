@@ -1,10 +1,12 @@
 #pragma once
 #include <map>
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "sim/names.hpp"
 #include "strategies/plan/training_plan.hpp"
+#include "strategies/step/compression_table.hpp"
 
 namespace trainyard {
 
@@ -41,7 +43,7 @@ class FusedKernels {
 
  private:
   std::vector<std::vector<Work>> runs_;
-  std::map<std::string, std::uint16_t> known_;
+  std::map<std::vector<std::uint64_t>, std::uint16_t> known_;  // by flops, bytes and kind of each
 };
 
 /// The operation that ends a step, where a plan marks its steps; the group of samples that come in.
@@ -64,29 +66,36 @@ struct TrainingWords {
   TrainingWords(const TrainingPlan&, Names&);
 };
 
-/// The passes of all layers, made once for all ranks.
+/// The passes of all layers, each made once for all ranks, when somebody asks for it.
 class PassTables {
  public:
   /// With a first fused number in the plan, kernels between two exchanges become one operation. The plan and what it
-  /// refers to must outlive the tables.
+  /// refers to, and the names, must outlive the tables.
   PassTables(const TrainingPlan&, Names&);
 
   /// first: of the step's micro-batches, before which there is nothing to add gradients to; fine: kernel by kernel, so
   /// that buckets may leave between them.
   const PassTable& pass(Pass pass, int layer, bool first, bool fine) const {
-    return tables_[static_cast<std::size_t>(layer)].of[static_cast<std::size_t>(pass)][first ? 1 : 0][fine ? 1 : 0];
+    const std::unique_ptr<PassTable>& made =
+        tables_[static_cast<std::size_t>(layer)].of[static_cast<std::size_t>(pass)][first ? 1 : 0][fine ? 1 : 0];
+    return made ? *made : make(pass, layer, first, fine);
   }
   const TrainingWords& words() const { return words_; }
-  const FusedKernels& fused() const { return fused_; }
+  const FusedKernels& fused() const { return fused_; }  ///< of the tables that have been made
+  const CompressionTable& compression() const { return compression_; }
 
  private:
   struct OfLayer {
-    PassTable of[kPasses][2][2];
+    std::unique_ptr<PassTable> of[kPasses][2][2];
   };
   const TrainingPlan& plan_;
+  Names& names_;
   TrainingWords words_;
-  FusedKernels fused_;
-  std::vector<OfLayer> tables_;
+  CompressionTable compression_;
+  mutable FusedKernels fused_;
+  mutable std::vector<OfLayer> tables_;
+
+  const PassTable& make(Pass, int layer, bool first, bool fine) const;
 };
 
 /// Of a layer's exchange: on which lane, as which collective.

@@ -63,7 +63,7 @@ class TrainingStep : public CoroutineProgram {
 
   Ops step(int number) {
     co_yield updates_->before_step(number);
-    gradients_.begin_step(policy_.sums_gradients(number), updates_->gradient_set(number));
+    gradients_.begin_step(number, policy_.sums_gradients(number), updates_->gradient_set(number));
     parameters_.begin_step();
     if (plan_.overhead_kernel != 0) {
       Work host;

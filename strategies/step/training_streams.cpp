@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "sim/error.hpp"
 #include "strategies/plan/update_policy.hpp"
 
@@ -10,10 +12,12 @@ namespace trainyard {
 TrainingStreams::TrainingStreams(const TrainingPlan& plan) {
   names_ = {"compute", "send", "receive", "coordinator"};
   const LaneGroups& lane = plan.lane(Lane::gradients);
-  const Collective* algorithm = lane.algorithm[static_cast<std::size_t>(Operation::all_reduce)];
-  if (lane.used() && algorithm) {
+  if (lane.used() && lane.algorithm[static_cast<std::size_t>(Operation::all_reduce)]) {
     const LaneGroup& group = lane.groups.front();
-    channels_ = algorithm->channels_of({0, static_cast<int>(group.members.size()), &group.settings});
+    const GroupPlace place{0, static_cast<int>(group.members.size()), &group.settings};
+    for (const Operation operation : {Operation::all_reduce, Operation::all_gather})  // which compression may need
+      if (const Collective* algorithm = lane.algorithm[static_cast<std::size_t>(operation)])
+        channels_ = std::max(channels_, algorithm->channels_of(place));
     for (int channel = 1; channel < channels_; ++channel)
       for (const char* half : {"send", "receive"}) names_.push_back(fmt::format("{} of channel {}", half, channel));
   }

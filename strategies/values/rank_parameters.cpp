@@ -187,7 +187,7 @@ void RankParameters::set_gradient(Held& held, Index element, double value) {
 }
 
 void RankParameters::step(Held& held, Index i, double& parameter) const {
-  task_.rule.step(parameter, held.last_gradient[i], held.first_moment[i], held.second_moment[i], updates_ + 1);
+  apply_update(task_.rule, parameter, held.last_gradient[i], held.first_moment[i], held.second_moment[i], updates_ + 1);
 }
 
 void RankParameters::update(std::size_t set) {

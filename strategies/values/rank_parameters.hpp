@@ -1,18 +1,20 @@
 #pragma once
 #include <map>
+#include <memory>
 #include <utility>
 #include <vector>
 
 #include "strategies/plan/training_plan.hpp"
 #include "strategies/values/layers/layer_shard.hpp"
 #include "strategies/values/layers/place.hpp"
+#include "strategies/values/replica.hpp"
 
 namespace trainyard::numeric {
 
 /// Parameters, gradients and optimizer state of one rank, and what goes between them and the buffers of the schedule.
 /// Where ranks share things out (ZeRO), a rank's own block of each bucket is what it answers for; all else is NaN
 /// wherever the strategy says that it is not there.
-class RankParameters {
+class RankParameters : public Replica {
  public:
   RankParameters(const RankPlace&, const TrainingPlan&, int rank, int stage);
 
@@ -29,11 +31,11 @@ class RankParameters {
 
   // As in training_calls.hpp; `place` of a bucket counts those of all sets (see UpdatePolicy::gradient_sets). Throw
   // InternalError for gradients of no or too few micro-batches.
-  void fill_bucket(std::size_t place, Eigen::VectorXd& buffer);
-  void keep_gradients(std::size_t place, const Eigen::VectorXd& buffer);
-  void update(std::size_t set = 0);
-  void fill_parameters(std::size_t bucket, Eigen::VectorXd& buffer) const;
-  void take_parameters(std::size_t bucket, const Eigen::VectorXd& buffer);
+  void fill_bucket(std::size_t place, Eigen::VectorXd& buffer) override;
+  void keep_gradients(std::size_t place, const Eigen::VectorXd& buffer) override;
+  void update(std::size_t set = 0) override;
+  void fill_parameters(std::size_t bucket, Eigen::VectorXd& buffer) const override;
+  void take_parameters(std::size_t bucket, const Eigen::VectorXd& buffer) override;
   void drop_parameters(std::size_t bucket);
   void fill_tied(Eigen::VectorXd& buffer) const;
   void take_tied(const Eigen::VectorXd& buffer);
@@ -49,29 +51,26 @@ class RankParameters {
   void take_own(std::size_t bucket, Eigen::VectorXd& buffer, Eigen::VectorXd& on_host);
 
   // For mechanisms whose calls mean something else, of ranks that hold all.
-  std::size_t buckets() const { return buckets_.size(); }
-  Eigen::VectorXd parameters_of(std::size_t bucket) const {
+  std::size_t buckets() const override { return buckets_.size(); }
+  Eigen::VectorXd parameters_of(std::size_t bucket) const override {
     Eigen::VectorXd all;
     fill_parameters(bucket, all);
     return all;
   }
-  Eigen::VectorXd gradients(std::size_t bucket) const;
-  void set_gradients(std::size_t bucket, const Eigen::VectorXd&);
-  void clear_gradients(std::size_t bucket);
-  /// All parameters, layer by layer.
-  Eigen::VectorXd all_parameters() const;
-  void set_all_parameters(const Eigen::VectorXd&);
-  Eigen::VectorXd all_gradients() const;
-  void set_all_gradients(const Eigen::VectorXd&);
-  /// What a checkpoint holds: parameters, the optimizer's moments, how many updates there were.
-  Eigen::VectorXd state() const;
-  void set_state(const Eigen::VectorXd&);
-  /// The optimizer, whatever gradients are there.
-  void apply_gradients(std::size_t set = 0);
-  /// So that nobody may use parameters that it was not given.
-  void forget_parameters();
+  Eigen::VectorXd gradients(std::size_t bucket) const override;
+  void set_gradients(std::size_t bucket, const Eigen::VectorXd&) override;
+  void clear_gradients(std::size_t bucket) override;
+  Eigen::VectorXd all_parameters() const override;
+  void set_all_parameters(const Eigen::VectorXd&) override;
+  Eigen::VectorXd all_gradients() const override;
+  void set_all_gradients(const Eigen::VectorXd&) override;
+  Eigen::VectorXd state() const override;
+  void set_state(const Eigen::VectorXd&) override;
+  void apply_gradients(std::size_t set = 0) override;
+  void forget_parameters() override;
 
-  int updates() const { return updates_; }
+  int updates() const override { return updates_; }
+  std::unique_ptr<Replica> copy() const override { return std::make_unique<RankParameters>(*this); }
   /// With which the last update was made.
   const Eigen::VectorXd& last_gradient(int number) const { return layers_.at(number).last_gradient; }
   /// Where it lies between steps: on the GPU, or with the host.

@@ -9,14 +9,9 @@
 #include "strategies/plan/training_calls.hpp"
 #include "strategies/values/layers/layers.hpp"
 #include "strategies/values/rank_parameters.hpp"
+#include "strategies/values/rank_work.hpp"
 
 namespace trainyard {
-
-/// What one rank had of the loss of a step: the part of its own samples, as soon as it was there.
-struct StepLoss {
-  double loss = 0;
-  Seconds at;
-};
 
 namespace numeric {
 
@@ -29,31 +24,27 @@ struct LayerPosition {
 /// The numbers of one rank: its shards of the parameters, and the passes under way through its layers. The loss and
 /// gradients are means over all tokens of a step's global batch; in steps in which replicas do not sum their gradients,
 /// of the rank's own part of it.
-class RankValues {
+class RankValues : public RankWork {
  public:
   /// All must live as long; `positions` by layer.
   RankValues(const TrainingTask&, const TrainingPlan&, const std::vector<LayerPosition>& positions, int rank, Values&);
   RankValues(const RankValues&) = delete;
   RankValues& operator=(const RankValues&) = delete;
 
-  const Coordinates& at() const { return at_; }
+  const Coordinates& at() const override { return at_; }
+  Replica& replica() override { return parameters_; }
   RankParameters& parameters() { return parameters_; }
   const RankParameters& parameters() const { return parameters_; }
-  int steps() const { return steps_; }                             ///< begun
-  const std::vector<StepLoss>& losses() const { return losses_; }  ///< by step, of ranks that have the last layer
+  int steps() const override { return steps_; }
+  const std::vector<StepLoss>& losses() const override { return losses_; }
 
-  /// One of the calls forward to backward_weights.
-  void pass(TrainingCall, const CallArguments&);
-  /// The next forward passes are those of that step. What is under way is forgotten.
-  void begin_at(int step);
-  /// All passes of that step at once, where the parameters are as they are: the rank's gradients.
-  Eigen::VectorXd whole_step(int step);
+  void pass(TrainingCall, const CallArguments&) override;
+  void begin_at(int step) override;
+  Eigen::VectorXd whole_step(int step) override;
 
-  // A loss that another actor computes, between the forward and the backward pass of a micro-batch.
-  const Matrix& output(int micro_batch) { return pass_of(last(), micro_batch).graph["output"]; }
-  /// Of the loss of this rank's samples, by such outputs.
-  Matrix loss_gradient(int micro_batch, const Matrix& outputs);
-  void give_output_gradient(int micro_batch, const Matrix& gradient) {
+  const Matrix& output(int micro_batch) override { return pass_of(last(), micro_batch).graph["output"]; }
+  Matrix loss_gradient(int micro_batch, const Matrix& outputs) override;
+  void give_output_gradient(int micro_batch, const Matrix& gradient) override {
     pass_of(last(), micro_batch).graph.give("output.d", gradient);
   }
 

@@ -1,10 +1,12 @@
 #include "strategies/values/training_values.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 
 #include "sim/error.hpp"
 #include "strategies/plan/update_policy.hpp"
+#include "strategies/values/compressed_coding.hpp"
 
 namespace trainyard {
 
@@ -13,17 +15,51 @@ using Buffer = TrainingBuffer::Kind;
 }
 
 TrainingValues::TrainingValues(const TrainingTask& task, const TrainingPlan& plan, Values& values)
-    : task_(task), plan_(plan), values_(values), calls_(values) {
+    : rule_(task.rule), plan_(plan), values_(values), calls_(values), sums_(plan.ranks()) {
   if (plan.network->samples != task.micro_batch_size)
     throw InternalError("a micro-batch of the network is not one of the numbers");
   place_layers();
   for (int rank = 0; rank < plan.ranks(); ++rank)
     ranks_.push_back(std::make_unique<numeric::RankValues>(task, plan, positions_, rank, values));
+  if (plan.compression) compressed_ = std::make_unique<numeric::CompressedValues>(plan, task.seed, values);
+  begin();
+}
+
+TrainingValues::TrainingValues(const LearningSetup& setup, const TrainingPlan& plan, Values& values,
+                               std::shared_ptr<GradientCoding> coding)
+    : rule_(setup.rule),
+      plan_(plan),
+      values_(values),
+      calls_(values),
+      coding_(std::move(coding)),
+      rides_(true),
+      sums_(plan.ranks()) {
+  if (!coding_ && plan.compression) coding_ = std::make_shared<CompressedCoding>(plan, setup.seed);
+  const UpdatePolicy& policy = update_policy_of(plan);
+  bool shares = !plan.through_center;
+  for (int step = 0; step < plan.steps && shares; ++step) shares = policy.sums_gradients(step);
+  if (shares) shared_ = std::make_unique<SharedUpdates>(setup, plan, coding_.get());
+  const std::vector<Eigen::Index> cuts = bucket_cuts(plan, setup.task->size());
+  const auto initial = std::make_shared<Eigen::VectorXd>(setup.task->initial());
+  for (Actor rank = 0; rank < plan.ranks(); ++rank) {
+    std::shared_ptr<const Eigen::VectorXd> start = shared_ ? shared_->first() : initial;
+    if (!shared_ && !setup.start.empty())
+      start = std::make_shared<Eigen::VectorXd>(setup.start[static_cast<std::size_t>(rank) % setup.start.size()]);
+    ranks_.push_back(std::make_unique<LearnerRank>(setup, plan, LearnerReplica(setup, cuts, rank, start, shared_.get()),
+                                                   rank, shared_.get(), values,
+                                                   [this](const LearningEvent& e) { tell(e); }));
+  }
+  begin();
+}
+
+void TrainingValues::begin() {
   for (auto c = static_cast<std::uint16_t>(TrainingCall::forward);
        c <= static_cast<std::uint16_t>(TrainingCall::take_own); ++c)
     on(static_cast<TrainingCall>(c),
        [this, c](Actor rank, const CallArguments& about) { call(static_cast<TrainingCall>(c), rank, about); });
-  update_policy_of(plan).add_values(*this);
+  for (const TrainingCall c : {TrainingCall::encode, TrainingCall::decode})
+    on(c, [this, c](Actor rank, const CallArguments& about) { call(c, rank, about); });
+  update_policy_of(plan_).add_values(*this);
 }
 
 void TrainingValues::place_layers() {
@@ -44,14 +80,62 @@ void TrainingValues::place_layers() {
     throw InternalError("a layer is in no stage, or in two");
 }
 
-numeric::RankParameters& TrainingValues::parameters(Actor actor) const {
+Replica& TrainingValues::replica(Actor actor) const {
   if (const auto at = beside_.find(actor); at != beside_.end()) return *at->second;
-  return ranks_.at(static_cast<std::size_t>(actor))->parameters();
+  return ranks_.at(static_cast<std::size_t>(actor))->replica();
 }
 
-numeric::RankParameters& TrainingValues::add_learner(Actor actor) {
+Replica& TrainingValues::add_learner(Actor actor) {
   learner_ = actor;
-  return *(beside_[actor] = std::make_unique<numeric::RankParameters>(rank(0).parameters()));
+  return *(beside_[actor] = replica(0).copy());
+}
+
+Eigen::VectorXd TrainingValues::learned() const {
+  if (!each_its_own()) return replica(learner_).all_parameters();
+  Eigen::VectorXd sum = replica(0).all_parameters();
+  for (Actor rank = 1; rank < plan_.ranks(); ++rank) sum += replica(rank).all_parameters();
+  return sum / plan_.ranks();
+}
+
+double TrainingValues::apart() const {
+  if (!each_its_own()) return 0;
+  const Eigen::VectorXd mean = learned();
+  double squares = 0;
+  for (Actor rank = 0; rank < plan_.ranks(); ++rank) squares += (replica(rank).all_parameters() - mean).squaredNorm();
+  return std::sqrt(squares / plan_.ranks());
+}
+
+void TrainingValues::put(Actor rank, TrainingBuffer place, Eigen::VectorXd values) {
+  if (rides_)
+    sums_.put(rank, number_of(place), values);
+  else
+    buffer(rank, place.kind, place.index) = std::move(values);
+}
+
+const Eigen::VectorXd& TrainingValues::sum(Actor rank, TrainingBuffer place) {
+  return rides_ ? sums_.take(rank, number_of(place)) : buffer(rank, place.kind, place.index);
+}
+
+void TrainingValues::tell(const LearningEvent& event) {
+  if (event.what == LearningEvent::What::gradient) {
+    last_loss_ = event.loss;
+    loss_ += event.loss;
+    ++losses_;
+  }
+  if (watch_) watch_(event);
+}
+
+void TrainingValues::applied(double gradients, LearningEvent event) {
+  applied_ += gradients;
+  event.what = LearningEvent::What::update;
+  tell(event);
+}
+
+double TrainingValues::take_loss() {
+  if (shared_ && !shared_->coding()) return shared_->take_loss();
+  const double mean = loss_ / losses_;  // NaN of none
+  loss_ = losses_ = 0;
+  return mean;
 }
 
 double TrainingValues::loss(int step, int tensor) const {
@@ -60,7 +144,7 @@ double TrainingValues::loss(int step, int tensor) const {
   double sum = 0;
   bool any = false;
   for (const auto& rank : ranks_)
-    if (rank->at().tensor == tensor && rank->parameters().has(last)) {
+    if (rank->at().tensor == tensor && parameters(plan_.mesh.rank(rank->at())).has(last)) {
       if (static_cast<std::size_t>(step) >= rank->losses().size()) return kMissing;
       sum += rank->losses()[step].loss;
       any = true;
@@ -69,7 +153,7 @@ double TrainingValues::loss(int step, int tensor) const {
 }
 
 void TrainingValues::call(TrainingCall what, Actor actor, const CallArguments& about) {
-  numeric::RankParameters& held = parameters(actor);
+  Replica& held = replica(actor);
   const std::size_t bucket = about.bucket();
   const auto in = [&](Buffer kind) -> Eigen::VectorXd& { return buffer(actor, kind, bucket); };
   switch (what) {
@@ -83,7 +167,9 @@ void TrainingValues::call(TrainingCall what, Actor actor, const CallArguments& a
     case TrainingCall::keep_gradients:
       return held.keep_gradients(bucket, in(Buffer::gradients));
     case TrainingCall::update:
-      return held.update(bucket);
+      held.update(bucket);
+      return applied(actor == learner_ && plan_.through_center ? plan_.ranks() : 1,
+                     {.actor = actor, .version = static_cast<std::uint64_t>(held.updates())});
     case TrainingCall::give_replica:
     case TrainingCall::mix_replicas:
       throw InternalError("the plan's replicas mix their parameters, but its policy does not say how");
@@ -92,29 +178,36 @@ void TrainingValues::call(TrainingCall what, Actor actor, const CallArguments& a
     case TrainingCall::take_parameters:
       return held.take_parameters(bucket, in(Buffer::parameters));
     case TrainingCall::drop_parameters:
-      return held.drop_parameters(bucket);
+      return parameters(actor).drop_parameters(bucket);
     case TrainingCall::fill_tied:
-      return held.fill_tied(in(Buffer::tied));
+      return parameters(actor).fill_tied(in(Buffer::tied));
     case TrainingCall::take_tied:
-      return held.take_tied(in(Buffer::tied));
+      return parameters(actor).take_tied(in(Buffer::tied));
     case TrainingCall::fill_partial:
-      return held.fill_partial(in(Buffer::partial));
+      return parameters(actor).fill_partial(in(Buffer::partial));
     case TrainingCall::take_partial:
-      return held.take_partial(in(Buffer::partial));
+      return parameters(actor).take_partial(in(Buffer::partial));
     case TrainingCall::fill_share:
-      return held.fill_share(bucket, in(Buffer::gradient_share));
+      return parameters(actor).fill_share(bucket, in(Buffer::gradient_share));
     case TrainingCall::keep_on_host:
-      return held.keep_on_host(bucket, in(Buffer::host_gradients));
+      return parameters(actor).keep_on_host(bucket, in(Buffer::host_gradients));
     case TrainingCall::read_states:
-      return held.read_states(bucket);
+      return parameters(actor).read_states(bucket);
     case TrainingCall::update_on_host:
-      return held.update_on_host(bucket, in(Buffer::host_parameters));
+      return parameters(actor).update_on_host(bucket, in(Buffer::host_parameters));
     case TrainingCall::write_states:
-      return held.write_states(bucket, in(Buffer::host_parameters));
+      return parameters(actor).write_states(bucket, in(Buffer::host_parameters));
     case TrainingCall::fill_host_parameters:
-      return held.fill_host_parameters(bucket, in(Buffer::host_parameters));
+      return parameters(actor).fill_host_parameters(bucket, in(Buffer::host_parameters));
     case TrainingCall::take_own:
-      return held.take_own(bucket, in(Buffer::own_parameters), in(Buffer::host_parameters));
+      return parameters(actor).take_own(bucket, in(Buffer::own_parameters), in(Buffer::host_parameters));
+    case TrainingCall::encode:  // of what rides on the plan, sums are made where gradients are kept
+      if (compressed_)
+        compressed_->encode(actor, bucket, about.exchange, in(Buffer::gradients), in(Buffer::parameters));
+      return;
+    case TrainingCall::decode:
+      if (compressed_) compressed_->decode(actor, bucket, in(Buffer::gradients));
+      return;
   }
 }
 

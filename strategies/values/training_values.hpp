@@ -1,9 +1,16 @@
 #pragma once
+#include <cmath>
+#include <functional>
+#include <limits>
 #include <map>
 #include <memory>
+#include <utility>
 #include <vector>
 
+#include "strategies/values/compressed_values.hpp"
+#include "strategies/values/learner.hpp"
 #include "strategies/values/rank_values.hpp"
+#include "strategies/values/sums.hpp"
 
 namespace trainyard {
 
@@ -21,17 +28,28 @@ class TrainingValues {
   /// Task, plan and values must live as long, and all of them until the run has ended. Throws InternalError where layers
   /// of the plan's network are not those that values know for the plan's sharding.
   TrainingValues(const TrainingTask&, const TrainingPlan&, Values&);
+  /// A small training that rides on a plan of replicas that each have the whole network. `coding`: null: gradients are
+  /// exchanged as they are.
+  TrainingValues(const LearningSetup&, const TrainingPlan&, Values&, std::shared_ptr<GradientCoding> coding = nullptr);
   TrainingValues(const TrainingValues&) = delete;
   TrainingValues& operator=(const TrainingValues&) = delete;
 
-  const TrainingTask& task() const { return task_; }
+  const UpdateRule& rule() const { return rule_; }
   const TrainingPlan& plan() const { return plan_; }
 
   // What came of it.
   /// Of a rank, or of another actor that holds parameters.
-  numeric::RankParameters& parameters(Actor) const;
+  Replica& replica(Actor) const;
+  /// The same of a training of the plan's own network.
+  numeric::RankParameters& parameters(Actor actor) const {
+    return dynamic_cast<numeric::RankParameters&>(replica(actor));
+  }
   /// Whose parameters are what was learned: rank 0, where no mechanism says another actor.
   Actor learner() const { return learner_; }
+  /// What was learned: that actor's parameters, or the mean of all replicas' where each has its own.
+  Eigen::VectorXd learned() const;
+  /// How far the replicas are from it: the root of the mean square over ranks. 0 where all take the same updates.
+  double apart() const;
   /// Of the global batch of one step, as the ranks of tensor coordinate `tensor` have it; infinite where a part is
   /// missing.
   double loss(int step = 0, int tensor = 0) const;
@@ -49,22 +67,58 @@ class TrainingValues {
     return values_.buffer(actor, number_of({kind, index}));
   }
   Values& values() { return values_; }
-  numeric::RankValues& rank(Actor rank) { return *ranks_.at(static_cast<std::size_t>(rank)); }
+  RankWork& rank(Actor rank) { return *ranks_.at(static_cast<std::size_t>(rank)); }
+  numeric::CompressedValues* compressed() { return compressed_.get(); }  ///< null: gradients travel whole
   /// An actor beside the ranks that holds a copy of rank 0's parameters, and what is learned from now on.
-  numeric::RankParameters& add_learner(Actor);
+  Replica& add_learner(Actor);
   void set_learner(Actor actor) { learner_ = actor; }
+  /// A collective's sum over the ranks, of what each puts in. Messages carry it where the training is of the plan's own
+  /// network: it is in the ranks' buffers then.
+  void put(Actor rank, TrainingBuffer, Eigen::VectorXd values);
+  const Eigen::VectorXd& sum(Actor rank, TrainingBuffer);
+  /// What a server is given in place of these gradients, where they are coded.
+  void push(Actor worker, std::size_t bucket, Eigen::VectorXd& values) const {
+    if (coding_) coding_->push(worker, bucket, values);
+  }
+
+  // For whoever watches what is learned.
+  using Watch = std::function<void(const LearningEvent&)>;
+  void watch(Watch watch) { watch_ = std::move(watch); }
+  /// Weights of `actor` have changed by so many of the workers' gradients, which is told with the event.
+  void applied(double gradients, LearningEvent event);
+  double applied() const { return applied_; }
+  /// Updates in the weights that a worker has, where servers keep them.
+  void set_version(Actor worker, std::uint64_t version) {
+    if (rides_) static_cast<LearnerRank&>(rank(worker)).version = version;
+  }
+  /// Of the last gradient that was taken; NaN, before any.
+  double last_loss() const { return shared_ && !coding_ ? shared_->last_loss() : last_loss_; }
+  /// Is it no number any more?
+  bool lost() const { return std::isnan(last_loss()) && applied_ > plan_.ranks(); }
+  /// Mean loss of the gradients that were taken since the last question; NaN: none was.
+  double take_loss();
 
  private:
-  const TrainingTask& task_;
+  const UpdateRule& rule_;
   const TrainingPlan& plan_;
   Values& values_;
   CallDispatcher calls_;
+  std::shared_ptr<GradientCoding> coding_;
   std::vector<numeric::LayerPosition> positions_;  // by layer
-  std::vector<std::unique_ptr<numeric::RankValues>> ranks_;
-  std::map<Actor, std::unique_ptr<numeric::RankParameters>> beside_;
+  std::unique_ptr<SharedUpdates> shared_;
+  std::vector<std::unique_ptr<RankWork>> ranks_;
+  std::map<Actor, std::unique_ptr<Replica>> beside_;
   Actor learner_ = 0;
+  std::unique_ptr<numeric::CompressedValues> compressed_;  // null: gradients are exchanged whole
+  bool rides_ = false;
+  RankSums sums_;
+  Watch watch_;
+  double applied_ = 0, loss_ = 0, losses_ = 0, last_loss_ = std::numeric_limits<double>::quiet_NaN();
 
+  bool each_its_own() const { return !shared_ && !plan_.through_center; }
+  void begin();
   void place_layers();
+  void tell(const LearningEvent&);
 };
 
 }  // namespace trainyard

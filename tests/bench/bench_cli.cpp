@@ -33,6 +33,30 @@ void step_of_64_gpus(benchmark::State& state) {
               kLarge);
 }
 void step_of_1024_gpus(benchmark::State& state) { command(state, "run --no-what-if " + kLarge); }
+/// Points a second, of sequences of so many lengths; on all processors.
+void points(benchmark::State& state, const std::string& file) {
+  std::string lengths = "1024";
+  for (int length = 1023; length > 924; --length) lengths += "," + std::to_string(length);
+  command(state, "sweep " + file + " --set plan.seq_length=" + lengths + " --csv -");
+  state.SetItemsProcessed(state.iterations() * 100);
+}
+void points_of_one_gpu(benchmark::State& state) { points(state, TRAINYARD_SOURCE_DIR "/scenarios/gpt2-one-a100.yaml"); }
+void points_of_32_gpus(benchmark::State& state) { points(state, kFile); }
+// 100 asynchronous workers of ResNet-50 and two servers, 20 steps of each: 1.3 million flows, 2,000 at a time.
+void asynchronous_servers_of_resnet50(benchmark::State& state) {
+  command(
+      state,
+      "run --no-what-if --set cluster.nodes=102 --set plan.global_batch_size=6400 --set "
+      "plan.data_parallel.servers.label=100W2PS --set plan.data_parallel.consistency=asynchronous " TRAINYARD_SOURCE_DIR
+      "/scenarios/parameter-server-resnet50.yaml");
+}
+// Every message of a flat ring on 256 GPUs, each of them simulated.
+void every_message_of_256_gpus(benchmark::State& state) {
+  command(state,
+          "run --no-what-if --fold off --set cluster.nodes=32 --set plan.global_batch_size=4096 --set "
+          "plan.data_parallel.all_reduce.algorithm=ring --set plan.data_parallel.all_reduce.fidelity=messages " +
+              kFile);
+}
 void start_up(benchmark::State& state) { command(state, "show --mesh " + kFile); }
 
 }  // namespace
@@ -42,4 +66,8 @@ BENCHMARK(one_simulation_exact_buckets)->UseRealTime()->Unit(benchmark::kMillise
 BENCHMARK(screen_with_what_ifs)->UseRealTime()->Unit(benchmark::kMillisecond)->Iterations(3);
 BENCHMARK(step_of_64_gpus)->UseRealTime()->Unit(benchmark::kMillisecond)->Iterations(3);
 BENCHMARK(step_of_1024_gpus)->UseRealTime()->Unit(benchmark::kMillisecond)->Iterations(1);
+BENCHMARK(points_of_one_gpu)->UseRealTime()->Unit(benchmark::kMillisecond)->Iterations(3);
+BENCHMARK(points_of_32_gpus)->UseRealTime()->Unit(benchmark::kMillisecond)->Iterations(3);
+BENCHMARK(asynchronous_servers_of_resnet50)->UseRealTime()->Unit(benchmark::kMillisecond)->Iterations(1);
+BENCHMARK(every_message_of_256_gpus)->UseRealTime()->Unit(benchmark::kMillisecond)->Iterations(1);
 BENCHMARK(start_up)->UseRealTime()->Unit(benchmark::kMillisecond)->Iterations(20);

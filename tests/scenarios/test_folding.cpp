@@ -1,6 +1,10 @@
 // Ranks that are alike are simulated once: the same times and amounts as rank by rank.
+#include <algorithm>
 #include <catch2/catch.hpp>
+#include <cmath>
 
+#include "scenarios/pictures/rank_view.hpp"
+#include "scenarios/running/simulate.hpp"
 #include "scenarios/running/step_run.hpp"
 #include "scenarios/studies/fold_check.hpp"
 #include "sim/error.hpp"
@@ -128,4 +132,56 @@ TEST_CASE("a slow GPU makes its ranks unlike, and the run says so", "[folding][s
   const std::string slow = run("faults: {stragglers: [{kind: one-slow, rank: 3, factor: 2}]}\n");
   CHECK(slow.starts_with("32 "));
   CHECK(slow.find("rank 3") != std::string::npos);
+}
+
+TEST_CASE("any rank of a folded run tells of itself", "[folding][scenarios]") {
+  const Scenario s = read_scenario(shipped("llama3-70b-tp8-pp4.yaml"), {});
+  const Plan laid_out = plan(s);
+  const RankView view = rank_view(s, laid_out, 45);
+  CHECK(view.simulated != 45);
+  CHECK(view.alike == 16);
+  CHECK(view.at.device == "node5/gpu5");
+  REQUIRE_FALSE(view.groups.empty());
+  for (const RankView::Group& group : view.groups)
+    CHECK(std::count(group.members.begin(), group.members.end(), 45) == 1);
+  REQUIRE_FALSE(view.peers.empty());
+  for (const RouteView& peer : view.peers) CHECK(peer.from == 45);
+  const RankTimeline timeline = rank_timeline(s, laid_out, 45), of_class = rank_timeline(s, laid_out, view.simulated);
+  REQUIRE(timeline.rows.size() == of_class.rows.size());
+  CHECK(timeline.rows.back().end == of_class.rows.back().end);
+  SimulateOptions options;
+  options.critical_path = false;
+  double last = 0;
+  for (const RankTimeline::Row& row : timeline.rows) last = std::max(last, row.end);
+  CHECK(last <= simulate(s, laid_out, options).step_time * (1 + 1e-12));
+  CHECK_THROWS_WITH(rank_view(s, laid_out, 64), "--rank 64: the scenario has ranks 0 to 63");
+}
+
+TEST_CASE("what is too large to compare rank by rank says how large, and which plan is not", "[folding][scenarios]") {
+  const Scenario s = read_scenario(shipped("llama3-405b-16k-h100.yaml"), {{"plan.global_batch_size", "65536"}});
+  CHECK_THROWS_WITH(check_folding(s, plan(s)), Catch::Contains("operations of 16384 ranks") &&
+                                                   Catch::Contains("at most 1e+08") &&
+                                                   Catch::Contains("--set plan.data_parallel.size="));
+}
+
+TEST_CASE("a large folded run has its critical path, with kernels in a row as one operation", "[folding][scenarios]") {
+  const Scenario s = read_scenario(shipped("gpt3-175b-1024xa100.yaml"), {{"plan.global_batch_size", "768"}});
+  const Plan laid_out = plan(s);
+  SimulateOptions each;
+  each.path_pieces = true;  // keeps every operation, and fuses none
+  const Result r = simulate(s, laid_out), of_each = simulate(s, laid_out, each);
+  CHECK(r.operations > 10000000);
+  CHECK(r.operations == of_each.operations);
+  CHECK(r.step_time == Approx(of_each.step_time).epsilon(1e-12));
+  CHECK(r.memory.peak == of_each.memory.peak);
+  CHECK(r.bottleneck == "GPU compute");
+  double sum = 0;
+  REQUIRE(r.critical_path.size() == of_each.critical_path.size());
+  for (const auto& [resource, seconds] : r.critical_path) {
+    CAPTURE(resource);
+    sum += seconds;
+    // Kernels that others slow share that evenly.
+    CHECK(std::abs(seconds - of_each.critical_path.at(resource)) < 1e-3 * r.step_time);
+  }
+  CHECK(sum == Approx(r.step_time).epsilon(1e-9));
 }

@@ -32,11 +32,13 @@ constexpr Bounds kNvSwitch{0.5, 1.8, 1.8};
 /// Of rings over NVLinks the same. Pairs without an NVLink of an all-to-all go by PCIe between the sockets, which they
 /// fill: the model adds nothing.
 constexpr Bounds kMesh{kLatencies, 1.8, 1.02};
-/// 0.5 to 0.75 of the lanes of a GPU.
-constexpr Bounds kPcie{kLatencies, 2.1, 2.1};
+/// 0.75 of the lanes of a GPU from peer to peer, 0.44 through host memory (strategies/collectives/machine_rate.cpp).
+constexpr Bounds kPcie{kLatencies, 2.3, 2.3};
 /// Of all HCAs 0.96, by the protocol of packets (NCCL's rates between nodes, models/fitted); what stays in the node has
 /// the node's bounds.
 constexpr Bounds kBetweenNodes{kLatencies, 1.5, 1.05};
+/// What goes through host memory inside the nodes of an all-to-all gets 0.44 of the lanes.
+constexpr Bounds kBetweenPcie{kLatencies, 1.5, 1.4};
 /// Uplinks carry what flows carry there: the model adds nothing where they are the narrowest.
 constexpr Bounds kOversubscribed{kLatencies, 1.2, 1.02};
 
@@ -52,7 +54,7 @@ constexpr BoundedMachine kMachines[] = {
     {"{nodes: 1, node: l40s-8x}", "ring", 1, kPcie},
     {"{nodes: 2, node: dgx-h100, fabric: nonblocking}", "ring", 8, kBetweenNodes},
     {"{nodes: 4, node: dgx-a100, fabric: rail-optimized}", "ring", 8, kBetweenNodes},
-    {"{nodes: 2, node: l40s-8x, fabric: leaf-spine}", "ring", 8, kBetweenNodes},
+    {"{nodes: 2, node: l40s-8x, fabric: leaf-spine}", "ring", 8, kBetweenPcie},
     {"{nodes: 4, node: t4-server, fabric: nonblocking}", "ring", 4, kBetweenNodes},
     {"{nodes: 4, node: dgx-h100, fabric: {type: folded-clos, switch_latency: 130 ns, "
      "levels: [{down: 2, oversubscription: 8}, {down: 32}]}}",

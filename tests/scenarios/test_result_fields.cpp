@@ -100,6 +100,8 @@ TEST_CASE("what few answers have is explained too, and survives JSON", "[answer]
   r.stages[1].breakdown.exposed_communication["p2p"] = 0.5;
   r.stages[1].memory.rank = 4;
   r.all_reduce = {"ring", "flows", 2, {{"ring", 2, 1e6, 1e-3}, {"tree", 1, 1e6, 2e-3}}};
+  r.compression = {"top-k of 1 %", 8, 2, 0.25, 0.125};
+  r.breakdown.compression = r.stages[1].breakdown.compression = 0.375;
   r.host_memory.peak = 5;
   r.servers.workers = 3;
   r.servers.shares["server 0"] = 1;
@@ -116,6 +118,7 @@ TEST_CASE("what few answers have is explained too, and survives JSON", "[answer]
   r.changes.push_back({"plan.recompute=full", 1e9, true, 2});
   r.step_time_source = "measured";
   r.training_steps = 10;
+  r.phases.push_back({"evaluation", 3, 2});
   r.measured = {1, "a table"};
   r.wall_s = 1;
   const json j = to_json(r);
@@ -128,6 +131,8 @@ TEST_CASE("what few answers have is explained too, and survives JSON", "[answer]
   CHECK(j.at("memory_bytes").at("stages")[1] == j.at("stages")[1].at("memory_bytes"));
   CHECK(back.stages.at(1).layers == 3);
   CHECK(back.stages.at(1).breakdown.exposed_communication.at("p2p") == 0.5);
+  CHECK(j.at("compression").at("ratio") == 4);
+  CHECK(back.compression.decode == 0.125);
   CHECK(!back.capacity->largest_num_hidden_layers);
   CHECK(j.at("largest_num_hidden_layers").is_null());
   CHECK(j.at("staleness").at("12") == 1);

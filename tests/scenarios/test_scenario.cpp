@@ -109,7 +109,7 @@ TEST_CASE("what would fill the memory or never end is refused before it is simul
   CHECK(error_of({{"cluster.hca.rate", "1 B/s"}}).starts_with("small.yaml:2:3: a step of up to "));
   const Scenario s = small();
   const double counted = static_cast<double>(simulate(s).operations);
-  CHECK(estimated_operations(s, plan(s)) == Approx(counted).epsilon(0.05));
+  CHECK(estimated_operations(plan(s)) == Approx(counted).epsilon(0.05));
 }
 
 TEST_CASE("one device sends nothing", "[scenario]") {

@@ -13,6 +13,8 @@
 #include "strategies/mechanisms/replicas/replicas.hpp"
 #include "strategies/step/training_program.hpp"
 #include "strategies/values/gossip_mixing.hpp"
+#include "strategies/values/learning/tasks.hpp"
+#include "strategies/values/training_values.hpp"
 #include "tests/seeds/simple_training.hpp"
 #include "topologies/machines/cluster_machine.hpp"
 
@@ -93,44 +95,38 @@ SeedFigures lsgd_01(const Node& inputs) {
 
 /// Replicas of one number, each from where it begins, that descend (x² − 1)² alone for `steps` steps and then take the
 /// mean: their numbers before and after it.
-std::vector<std::vector<double>> descend_alone(std::vector<double> x, int steps) {
+std::vector<std::vector<double>> descend_alone(const std::vector<double>& begin, int steps) {
   return json::parse(in_child([&] {
            const Network network = one_layer(1, 1);
-           TrainingPlan plan = plan_of(network, static_cast<int>(x.size()), local_sgd(steps));
+           TrainingPlan plan = plan_of(network, static_cast<int>(begin.size()), local_sgd(steps));
            plan.steps = steps;
-           plan.values = true;
+           plan.values = plan.rides = true;
+           LearningSetup setup;
+           setup.task = double_well(1, 0, 1);
+           setup.rule.learning_rate = 0.125;
+           setup.rule.momentum = 0;
+           for (const double x : begin) setup.start.push_back(Eigen::VectorXd::Constant(1, x));
            ClusterMachine machine(star_cluster(plan.ranks(), kLink), SoftwareStack{});
            Names names;
            const PassTables tables(plan, names);
            const TrainingStreams streams(plan);
            Values values;
-           const auto on = [&values](TrainingCall call, auto function) {
-             values.on_call(static_cast<std::uint16_t>(call), [function](Actor rank, const Op&) { function(rank); });
+           TrainingValues training(setup, plan, values);
+           const auto numbers = [&] {
+             std::vector<double> x;
+             for (Actor rank = 0; rank < plan.ranks(); ++rank) x.push_back(training.replica(rank).all_parameters()[0]);
+             return x;
            };
-           const std::uint16_t parameters = number_of({TrainingBuffer::Kind::parameters});
-           std::vector<double> gradient(x.size()), before;
-           on(TrainingCall::forward, [](Actor) {});
-           on(TrainingCall::backward, [&](Actor rank) {
-             const double at = x[static_cast<std::size_t>(rank)];
-             gradient[static_cast<std::size_t>(rank)] = 4 * at * (at * at - 1);
-           });
-           on(TrainingCall::update, [&](Actor rank) {
-             constexpr double learning_rate = 0.125;
-             x[static_cast<std::size_t>(rank)] -= learning_rate * gradient[static_cast<std::size_t>(rank)];
-             before = x;
-           });
-           on(TrainingCall::fill_parameters, [&](Actor rank) {
-             values.buffer(rank, parameters) = Eigen::VectorXd::Constant(1, x[static_cast<std::size_t>(rank)]);
-           });
-           on(TrainingCall::take_parameters, [&](Actor rank) {
-             x[static_cast<std::size_t>(rank)] = values.buffer(rank, parameters)(0) / plan.ranks();
+           std::vector<double> before;
+           training.watch([&](const LearningEvent& event) {
+             if (event.what == LearningEvent::What::update) before = numbers();
            });
            Simulation simulation(machine);
            for (int rank = 0; rank < plan.ranks(); ++rank)
              simulation.add(rank, training_program(rank, plan, tables, streams));
            simulation.observe(values);
            simulation.run();
-           return json{before, x}.dump();
+           return json{before, numbers()}.dump();
          }))
       .get<std::vector<std::vector<double>>>();
 }

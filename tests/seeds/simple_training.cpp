@@ -2,7 +2,13 @@
 
 #include <fmt/format.h>
 
+#include <nlohmann/json.hpp>
+
+#include "sim/executor/simulation.hpp"
+#include "sim/observers/breakdown.hpp"
+#include "sim/process/child.hpp"
 #include "tests/all_reduce_by.hpp"
+#include "topologies/machines/cluster_machine.hpp"
 
 namespace trainyard {
 
@@ -35,6 +41,21 @@ TrainingPlan simple_plan(const Network& network, int ranks, const std::string& a
 
 void send_nothing(TrainingPlan& plan) {
   for (GradientBucket& bucket : plan.stages.front().buckets) bucket.elements = 0;
+}
+
+StepTimes data_parallel_time(const TrainingPlan& plan, BytesPerSecond link) {
+  const nlohmann::json j = nlohmann::json::parse(in_child([&] {
+    Names names;
+    ClusterMachine machine(star_cluster(plan.ranks(), link), SoftwareStack{});
+    const TrainingPrograms programs(plan, names);
+    Breakdown breakdown(names);
+    Simulation simulation(machine);
+    simulation.add(programs.all());
+    simulation.observe(breakdown);
+    const double end = simulation.run().end.value;
+    return nlohmann::json{end, breakdown.parts().exposed.at("all-reduce").value}.dump();
+  }));
+  return {j[0], j[1]};
 }
 
 }  // namespace trainyard

@@ -16,7 +16,7 @@ TEST_CASE("the seed cases hold", "[seeds]") {
     CHECK_FALSE(o.expected.empty());
     there += o.state == SeedState::missing ? 0 : 1;
   }
-  CHECK(there >= 120);
+  CHECK(there >= 129);
 }
 
 namespace {
@@ -52,7 +52,7 @@ TEST_CASE("a seed case without an experiment is missing, and one that throws fai
 TEST_CASE("the table of the seed cases names state, expected and got", "[seeds]") {
   const test::TemporaryFolder folder;
   const auto file = folder.path() / "seeds.json";
-  const std::string command = TRAINYARD_SEEDS " UNIT-01 TOPK-03 --json '" + file.string() + "' > /dev/null";
+  const std::string command = TRAINYARD_SEEDS " UNIT-01 ALPA-01 --json '" + file.string() + "' > /dev/null";
   CHECK(std::system(command.c_str()) == 0);
   const auto cases = nlohmann::json::parse(folder.text("seeds.json")).at("cases");
   REQUIRE(cases.size() == 2);
@@ -60,6 +60,6 @@ TEST_CASE("the table of the seed cases names state, expected and got", "[seeds]"
   CHECK(cases[0].at("pass") == true);
   CHECK(cases[0].at("got").at("ms_if_bytes") == 10);
   CHECK(cases[1].at("pass") == "missing");
-  CHECK(cases[1].at("expected").at("ratio") == 500);
+  CHECK_FALSE(cases[1].at("expected").empty());
   CHECK(std::system(TRAINYARD_SEEDS " NOCASE 2> /dev/null") == 2 << 8);
 }

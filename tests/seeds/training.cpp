@@ -18,25 +18,6 @@ namespace {
 
 using nlohmann::json;
 
-struct StepTimes {
-  double total = 0, exposed = 0;
-};
-
-StepTimes data_parallel_time(const TrainingPlan& plan, BytesPerSecond link) {
-  const json j = json::parse(in_child([&] {
-    Names names;
-    ClusterMachine machine(star_cluster(plan.ranks(), link), SoftwareStack{});
-    const TrainingPrograms programs(plan, names);
-    Breakdown breakdown(names);
-    Simulation simulation(machine);
-    simulation.add(programs.all());
-    simulation.observe(breakdown);
-    const double end = simulation.run().end.value;
-    return json{end, breakdown.parts().exposed.at("all-reduce").value}.dump();
-  }));
-  return {j[0], j[1]};
-}
-
 SeedFigures dpset_01(const Node& inputs) {
   const int nodes = static_cast<int>(number_of(inputs, "nodes")),
             each = static_cast<int>(number_of(inputs, "batches_per_node"));

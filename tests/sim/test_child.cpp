@@ -1,3 +1,6 @@
+#include <sys/wait.h>
+
+#include <algorithm>
 #include <csignal>
 #include <cstdlib>
 #include <iostream>
@@ -13,6 +16,36 @@ TEST_CASE("a child's text comes back, in the order of numbers", "[sim][child]") 
   const auto texts = in_children(20, 3, [](std::size_t i) { return std::to_string(i * i); });
   REQUIRE(texts.size() == 20);
   for (std::size_t i = 0; i < texts.size(); ++i) CHECK(texts[i] == std::to_string(i * i));
+}
+
+TEST_CASE("workers keep what they have for the numbers after; one that dies costs one number", "[sim][child]") {
+  int taken = 0;
+  const auto texts =
+      in_workers(20, 3, [&taken](std::size_t i) { return std::to_string(i * i) + "/" + std::to_string(++taken); });
+  REQUIRE(texts.size() == 20);
+  int most = 0;
+  for (std::size_t i = 0; i < texts.size(); ++i) {
+    CHECK(texts[i].starts_with(std::to_string(i * i) + "/"));
+    most = std::max(most, std::stoi(texts[i].substr(texts[i].find('/') + 1)));
+  }
+  CHECK(most >= 7);  // 20 numbers, three workers
+  CHECK(in_workers(0, 3, [](std::size_t) { return std::string(); }).empty());
+  std::size_t done = 0;
+  CHECK_THROWS_WITH(in_workers(
+                        6, 2,
+                        [](std::size_t i) {
+                          if (i == 2) std::_Exit(3);
+                          return std::string(100000, 'x');
+                        },
+                        [&done](std::size_t, const std::string& text) { done += text.size() == 100000 ? 1 : 0; }),
+                    Catch::Contains("exit status 3"));
+  CHECK(done == 5);
+  // What listens may fail too: nobody is left behind.
+  CHECK_THROWS_WITH(in_workers(
+                        6, 2, [](std::size_t) { return std::string(); },
+                        [](std::size_t, const std::string&) { throw UserError("full"); }),
+                    "full");
+  CHECK(::waitpid(-1, nullptr, WNOHANG) == -1);
 }
 
 TEST_CASE("errors of a child are thrown again as what they are", "[sim][child]") {

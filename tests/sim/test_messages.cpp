@@ -1,3 +1,5 @@
+#include <limits>
+
 #include "tests/support.hpp"
 
 using namespace trainyard;
@@ -37,6 +39,29 @@ TEST_CASE("messages without bytes or without links take their latency only", "[s
   });
   CHECK(t[2] == near(2e-6));
   CHECK(t[4] == near(3e-6));
+}
+
+TEST_CASE("a send whose bytes its program could not know asks who watches", "[sim][messages]") {
+  constexpr double unknown = std::numeric_limits<double>::quiet_NaN();
+  class Sizes : public Observer {
+   public:
+    Bytes size_of(const OpRun& run) override { return Bytes{run.op->message.tag == 0 ? 1e6 : unknown}; }
+  };
+  for (const Mode mode : {Mode::rendezvous, Mode::eager, Mode::put}) {
+    const json t = simulate_in_child([mode] {
+      TableMachine m;
+      m.connect(0, 1, {{m.link(kRate), 1}});
+      Sizes sizes;
+      return ends_of(m, programs(sender(unknown, mode), receiver()), {}, {&sizes});
+    });
+    CHECK(t[2] == near(1e-3));
+  }
+  CHECK_THROWS_WITH(simulate_in_child([] {
+                      TableMachine m;
+                      m.connect(0, 1, {{m.link(kRate), 1}});
+                      return ends_of(m, programs(sender(unknown), receiver()));
+                    }),
+                    Catch::Contains("a message of nan bytes"));
 }
 
 TEST_CASE("flows share a link max-min fair", "[sim][messages]") {

@@ -3,6 +3,7 @@
 
 #include "sim/names.hpp"
 #include "sim/observers/breakdown.hpp"
+#include "sim/observers/path_sums.hpp"
 #include "sim/observers/timeline.hpp"
 #include "sim/observers/traffic.hpp"
 #include "tests/support.hpp"
@@ -100,7 +101,10 @@ json run_random(unsigned seed) {
   Timeline timeline;
   Breakdown breakdown(names);
   RatesBelowCapacity rates(random.machine.links());
-  for (Observer* o : std::initializer_list<Observer*>{&traffic, &timeline, &breakdown, &rates}) simulation.observe(*o);
+  const PathSums::Naming naming;
+  PathSums sums(random.machine.links(), naming);
+  for (Observer* o : std::initializer_list<Observer*>{&traffic, &timeline, &breakdown, &rates, &sums})
+    simulation.observe(*o);
   const double end = simulation.run().end.value;
   traffic.check(Seconds{end});
 
@@ -128,6 +132,7 @@ json run_random(unsigned seed) {
           {"length", length},
           {"gap", gap},
           {"over", rates.worst},
+          {"sums_differ", sums.by_resource() != by_resource(path)},
           {"unbalanced", unbalanced},
           {"leak", leak}};
 }
@@ -140,6 +145,7 @@ void check_random(unsigned seed) {
   CHECK(r["length"].get<double>() == near(end));
   CHECK(r["gap"].get<double>() <= 1e-12 * std::max(1.0, end));
   CHECK(r["over"].get<double>() <= 1 + 1e-6);
+  CHECK_FALSE(r["sums_differ"].get<bool>());
   CHECK(r["unbalanced"].get<double>() <= 1e-12);
   CHECK(r["leak"].get<double>() <= 1e-3);  // bytes
   CHECK(r == simulate_in_child([seed] { return run_random(seed); }));

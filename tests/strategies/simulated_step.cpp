@@ -81,6 +81,7 @@ TrainingPlan plan_of(const TrainingTask& task, const SplitStep& s, const Network
   plan.zero_group = s.zero_group;
   plan.prefetch = s.prefetch;
   plan.reshard = s.reshard;
+  plan.sync_last = s.sync_last;
   plan.tied = tied_over_stages(task, s);
   plan.overlap_gradients = s.overlap_gradients;
   plan.overlap_parameters = s.overlap_parameters;
@@ -119,14 +120,15 @@ bool tied_over_stages(const TrainingTask& task, const SplitStep& s) { return is_
 
 std::string in_words(const SplitStep& s) {
   return fmt::format(
-      "{}, {} micro-batches, {} steps, {}{}, {} x {} chunks, ZeRO {} in groups of {}, prefetch {}, reshard {}, overlap "
+      "{}, {} micro-batches, {} steps, {}{}, {} x {} chunks, ZeRO {} in groups of {}, prefetch {}, reshard {}{}, "
+      "overlap "
       "{}{}{}, scatter-gather {}, recompute {}, buckets of {} ({}), {}, optimizer on {}, parameters on {}",
       s.mesh.in_words(), s.micro_batches, s.steps, s.sharding.sequence ? "sequence, " : "",
       s.sharding.context_exchange == ContextExchange::ring ? "ring" : "all-to-all", s.schedule, s.chunks,
-      static_cast<int>(s.zero), s.zero_group, s.prefetch, s.reshard, s.overlap_gradients ? "gradients " : "",
-      s.overlap_parameters ? "parameters " : "", s.sharding.overlap ? "tensor" : "", s.scatter_gather,
-      static_cast<int>(s.sharding.recompute), s.bucket, s.whole_tensors ? "whole" : "cut", s.all_reduce,
-      name_of(s.optimizer), name_of(s.parameters));
+      static_cast<int>(s.zero), s.zero_group, s.prefetch, s.reshard, s.sync_last ? ", gradients once" : "",
+      s.overlap_gradients ? "gradients " : "", s.overlap_parameters ? "parameters " : "",
+      s.sharding.overlap ? "tensor" : "", s.scatter_gather, static_cast<int>(s.sharding.recompute), s.bucket,
+      s.whole_tensors ? "whole" : "cut", s.all_reduce, name_of(s.optimizer), name_of(s.parameters));
 }
 
 StepOutcome simulated_step(const TrainingTask& task, const SplitStep& s, const Break& change,

@@ -1,7 +1,7 @@
 // Flows and modelled collectives beside messages.
 #include <cmath>
 
-#include "models/fitted/nccl_model.hpp"
+#include "models/fitted/nccl_cost.hpp"
 #include "scenarios/collectives/collective_run.hpp"
 #include "sim/error.hpp"
 #include "strategies/collectives/library_model.hpp"

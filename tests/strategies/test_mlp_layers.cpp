@@ -121,7 +121,7 @@ TEST_CASE("a large logit overflows nothing") {
   training.forward();
   Eigen::MatrixXd out(2, 1);
   out << 5000, 0;
-  CHECK(training.values().rank(0).loss_gradient(0, out)(0, 0) == Approx(1));
+  CHECK(dynamic_cast<numeric::RankValues&>(training.values().rank(0)).loss_gradient(0, out)(0, 0) == Approx(1));
   PlainNetwork network(task);
   Eigen::VectorXd parameters = Eigen::VectorXd::Zero(4);
   parameters[2] = 5000;  // a bias

@@ -167,6 +167,7 @@ TEST_CASE("simulated pipelines that share out parameters compute the step of one
       s.zero = ZeroStage::parameters;
       s.reshard = reshard;
       s.prefetch = reshard ? 1 : 3;
+      s.sync_last = !reshard;
       check(small_llama(), s);
       check(small_mlp(), s);
     }
@@ -196,6 +197,9 @@ TEST_CASE("a pipeline that shares out parameters gathers them once a step, or fo
     CHECK(once > 0);
     // A reduce-scatter sends what an all-gather does, after each micro-batch.
     CHECK(sent_on(Lane::gradients, small_llama(), s, rank) == Approx(s.micro_batches * once).epsilon(1e-9));
+    SplitStep last = s;
+    last.sync_last = true;
+    CHECK(sent_on(Lane::gradients, small_llama(), last, rank) == Approx(once).epsilon(1e-9));
     s.reshard = true;
     // Forward and backward pass of each micro-batch.
     CHECK(sent_on(Lane::parameters, small_llama(), s, rank) == Approx(2 * s.micro_batches * once).epsilon(1e-9));
@@ -250,6 +254,7 @@ SplitStep random_split(std::mt19937& random, int kind) {
     s.all_reduce = reductions[random() % reductions.size()];
     std::vector<Axis>& order = s.mesh.order;
     std::shuffle(order.begin(), order.end(), random);
+    s.sync_last = s.zero == ZeroStage::parameters && s.optimizer == OffloadDevice::none && s.bucket > 100;
     return s;
   }
 }

@@ -124,9 +124,9 @@ TEST_CASE("bad command lines end in exit code 2 with the nearest name", "[cli]")
   refused(shell, "show gpu h100-sxm5-90gb",
           "trainyard show: unknown gpu \"h100-sxm5-90gb\"; did you mean \"h100-sxm5-80gb\"?");
   refused(shell, "show gpux t4", "trainyard show: \"gpux\" is no kind of entry; did you mean \"gpu\"?");
-  refused(
-      shell, "show good.yaml",
-      "trainyard show: expected one of --schedule, --mesh, --machine, --fold with a scenario (trainyard show --help)");
+  refused(shell, "show good.yaml",
+          "trainyard show: expected one of --schedule, --mesh, --machine, --fold, --rank N with a scenario (trainyard "
+          "show --help)");
   refused(shell, "show good.yaml --schedule --rank 8", "--rank 8: the scenario has ranks 0 to 7");
   refused(shell, "sweep good.yaml --csv - --json -",
           "trainyard sweep: --csv - and --json - would both write to stdout");
@@ -226,7 +226,7 @@ TEST_CASE("fit nccl writes an entry, a picture and JSON of a log, and refuses wh
           "trainyard fit nccl: no rows of gpu t4 in " TRAINYARD_SOURCE_DIR "/scenarios/measured/tables/nccl.csv");
   refused(shell, "fit rooflin", "trainyard fit: cannot fit \"rooflin\"; did you mean \"roofline\"?");
   refused(shell, "fit roofline x.csv",
-          "trainyard fit roofline: FILE, --gpus, --operation, --out, --svg: only with fit nccl");
+          "trainyard fit roofline: FILE, --gpus, --operation, --system, --out, --svg: only with fit nccl");
 }
 
 TEST_CASE("validate collectives judges the NCCL model within its limits", "[cli][nccl]") {
@@ -251,6 +251,11 @@ TEST_CASE("validate collectives judges the NCCL model within its limits", "[cli]
   CHECK(by_name.at("collectives in one node").at("n") == 208);
   CHECK(by_name.at("collectives in one node").at("median_abs_error") <= 0.10);
   CHECK(by_name.at("collectives between nodes (in the fit)").at("n") == 20);
+  for (const char* name : {"between nodes by infiniband, left out", "between nodes by efa, left out",
+                           "in one node by pcie", "in one node by xgmi", "in one node by nvlink"})
+    CHECK(by_name.at(name).at("n") > 20);
+  CHECK(answer.out.find("nvidia-h100-4x8-8x400") != std::string::npos);
+  CHECK(answer.out.find("of its wires: not judged") != std::string::npos);
 }
 
 TEST_CASE("run says where compute was measured, and how long the training takes", "[cli][measured-step]") {

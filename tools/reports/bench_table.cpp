@@ -51,6 +51,7 @@ std::string head(const BenchTable& table) {
     text +=
         "# links and their latencies alone: no protocol of a library, no launch (those are in --fidelity modelled)\n";
   if (!table.scaled.empty()) text += fmt::format("# this GPU was not measured: {}\n", table.scaled);
+  if (!table.judged.empty()) text += fmt::format("# error to expect: {}\n", table.judged);
   text += "#\n";
   text += fmt::format("# {:>10}  {:>12}  {:>8}  {:>6}  {:>6}           out-of-place                       in-place\n",
                       "", "", "", "", "");

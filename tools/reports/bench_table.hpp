@@ -13,6 +13,7 @@ struct BenchTable {
   BenchOptions options;
   std::string type;    ///< of the elements, as nccl-tests calls it
   std::string scaled;  ///< of a modelled one: why it is less sure than a fit
+  std::string judged;  ///< of a modelled one: the error to expect
   std::vector<BenchRow> rows;
 };
 

@@ -139,4 +139,22 @@ std::string nccl_svg_plot(const NcclFit& fit) {
   return svg.finish();
 }
 
+std::string nccl_svg_panels(const std::string& title, const std::vector<NcclPanel>& panels) {
+  constexpr double kHead = 44;
+  constexpr std::size_t kColumns = 3;
+  const std::size_t rows = (panels.size() + kColumns - 1) / kColumns;
+  Svg svg(Panel::kWidth * kColumns + 10, kHead + Panel::kHeight * static_cast<double>(rows), title,
+          "A line for the model; squares for measurements, red where no fit saw them.");
+  svg.text(10, 18, title, {.size = 13, .bold = true});
+  svg.text(10, 34, "line: model; squares: measured, red: in no fit; both axes logarithmic", {.size = 10});
+  for (std::size_t i = 0; i < panels.size(); ++i) {
+    const NcclRow& row = panels[i].points.front().row;
+    draw_panel(
+        svg,
+        {Panel::kWidth * static_cast<double>(i % kColumns), kHead + Panel::kHeight * static_cast<double>(i / kColumns)},
+        panels[i].title, plot_points(panels[i].points, row.operation, row.gpus));
+  }
+  return svg.finish();
+}
+
 }  // namespace trainyard

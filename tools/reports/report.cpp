@@ -53,18 +53,19 @@ std::string mesh_in_words(const Scenario& s) {
 }
 
 /// "ring all-reduce of 8 channels".
-std::string all_reduce_in_words(const CollectiveChoice& choice) {
+std::string all_reduce_in_words(const CollectiveChoice& choice, bool compressed) {
   const int channels = choice.settings.channels;
-  return fmt::format("{} all-reduce{}", all_reduce_name(choice),
+  return fmt::format("{} {}{}", all_reduce_name(choice), compressed ? "exchange of compressed gradients" : "all-reduce",
                      channels > 1 ? fmt::format(" of {} channels", channels) : "");
 }
 
 std::string head(const Scenario& s, const Plan& plan) {
-  const std::string how = s.plan.splits_model() ? mesh_in_words(s)
-                          : s.ranks() == 1
-                              ? "one device"
-                              : fmt::format("data parallel on {}, {}", gpus_in_words(s),
-                                            s.plan.mechanism->summary(all_reduce_in_words(plan.all_reduce)));
+  const std::string how =
+      s.plan.splits_model() ? mesh_in_words(s)
+      : s.ranks() == 1
+          ? "one device"
+          : fmt::format("data parallel on {}, {}", gpus_in_words(s),
+                        s.plan.mechanism->summary(all_reduce_in_words(plan.all_reduce, s.plan.compression != nullptr)));
   return fmt::format("{} · {} ({}) · {} · {}{}\n", s.network.name, how, describe(s.cluster), name_of(s.precision),
                      s.software.name, s.software_given ? "" : " (default: no software costs)");
 }
@@ -73,6 +74,7 @@ std::string breakdown(const Result& r) {
   std::vector<std::string> parts{fmt::format("compute {}", part_of(r, r.breakdown.compute))};
   for (const auto& [group, seconds] : r.breakdown.exposed_communication)
     if (r.ranks > 1 || seconds > 0) parts.push_back(fmt::format("exposed {} {}", group, part_of(r, seconds)));
+  if (r.breakdown.compression > 0) parts.push_back(fmt::format("compression {}", part_of(r, r.breakdown.compression)));
   if (r.breakdown.bubble > 0) parts.push_back(fmt::format("bubble {}", part_of(r, r.breakdown.bubble)));
   parts.push_back(fmt::format("optimizer {}", part_of(r, r.breakdown.optimizer)));
   if (r.breakdown.input > 0) parts.push_back(fmt::format("input {}", part_of(r, r.breakdown.input)));
@@ -146,6 +148,15 @@ std::string mechanism(const Scenario& s, const Result& r) {
   return text;
 }
 
+/// What a rank sends in place of its gradients.
+std::string compression(const Result& r) {
+  const Result::Compression& c = r.compression;
+  if (c.name.empty()) return "";
+  return fmt::format("{}{}: {:.4g} of {:.4g} MB a step and rank, 1 : {:.4g} · encode {} │ decode {} {}\n",
+                     report_label("gradients"), c.name, c.sent * 1e-6, c.dense * 1e-6, c.ratio(), part_of(r, c.encode),
+                     part_of(r, c.decode), in_seconds(r) ? "s" : "ms");
+}
+
 /// Where samples come from, and whether they come in time.
 std::string input(const Scenario& s, const Result& r) {
   if (!r.input) return "";
@@ -206,8 +217,8 @@ std::string bottleneck(const Scenario& s, const Result& r, const std::vector<Wha
     return fmt::format("{}not defined: workers do not step together; see what they wait for\n",
                        report_label("bottleneck"));
   if (r.critical_path.empty())
-    return fmt::format("{}not recorded: {} operations are too many to keep for a critical path and what-ifs\n",
-                       report_label("bottleneck"), thousands(static_cast<double>(r.operations)));
+    return fmt::format("{}not recorded: of several steps every operation is kept for it, and these are too many\n",
+                       report_label("bottleneck"));
   const std::vector<std::pair<double, std::string>> shares = r.shares();
   std::string text = fmt::format("{}{} {} of the critical path", report_label("bottleneck"), r.bottleneck,
                                  percent(r.bottleneck_share, 0));
@@ -276,7 +287,10 @@ std::string screen(const Scenario& s, const Plan& plan, const Result& r, const s
                       thousands(r.samples_per_s));
   if (tokens) text += fmt::format(" · {} tokens/s/GPU", thousands(r.tokens_per_s_per_gpu));
   const bool some = s.network.active_parameters() < s.network.parameters();
-  const char* model = s.network.weights_reused ? "3·forward pass" : some ? "6·active parameters" : "6·parameters";
+  const char* model = s.plan.inference           ? "a forward pass"
+                      : s.network.weights_reused ? "3·forward pass"
+                      : some                     ? "6·active parameters"
+                                                 : "6·parameters";
   text += fmt::format(
       " · {} TFLOP/s/GPU · MFU {:.1f} % ({} a {}, dense {} peak{})\n", thousands(r.tflops_per_gpu), r.mfu * 100, model,
       tokens ? "token" : "sample", name_of(s.precision),
@@ -291,6 +305,15 @@ std::string screen(const Scenario& s, const Plan& plan, const Result& r, const s
   if (s.training.steps > 0)
     text +=
         fmt::format("{}{}: {}\n", report_label("training"), describe(s.training), long_time(Seconds{r.training_time}));
+  for (const Result::Phase& phase : r.phases)
+    text += fmt::format("{}{} {}{}\n", report_label(""), phase.name, show(Seconds{phase.time}),
+                        phase.times > 1 ? fmt::format(" × {}", thousands(phase.times)) : "");
+  if (s.plan.inference)
+    text += fmt::format(
+        "{}forward passes alone: a batch is answered after {}; every token is computed once, as of a prompt: no cache "
+        "of "
+        "keys and values, no word after word\n",
+        report_label("inference"), show(Seconds{r.step_time}));
   if (s.training.time.value > 0)
     text += fmt::format("{}{}: {} steps, if nothing fails\n", report_label("training"), describe(s.training),
                         thousands(r.training_steps));
@@ -305,6 +328,7 @@ std::string screen(const Scenario& s, const Plan& plan, const Result& r, const s
     text += fmt::format("{}{}\n", report_label("steps"), steps);
   if (plan.tuned) text += fmt::format("{}{}\n", report_label("auto"), in_words(*plan.tuned));
   text += mechanism(s, r);
+  text += compression(r);
   text += input(s, r);
   text += memory(r);
   text += actors(r);

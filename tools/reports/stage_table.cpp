@@ -29,7 +29,8 @@ std::string times(const Result& r, const Result::Stage& stage) {
   for (const auto& [group, seconds] : b.exposed_communication) exposed += seconds;
   const auto part = [&r](double seconds) { return part_of(r, seconds); };
   return fmt::format("{:>8}{:>10}{:>10}{:>10}{:>11}{:>8}{:>8}", stage.layers, part(b.compute), part(exposed),
-                     part(b.bubble), part(b.optimizer), part(b.input + b.framework + b.other), gib(stage.memory.peak));
+                     part(b.bubble), part(b.optimizer), part(b.compression + b.input + b.framework + b.other),
+                     gib(stage.memory.peak));
 }
 
 std::string parts_of_memory(const Result::Stage& stage) {

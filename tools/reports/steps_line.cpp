@@ -24,7 +24,7 @@ std::string with_interval(const Result& r, double half_width) {
 std::string mean_in_words(const Scenario& s, const Plan& plan, const Result& r) {
   if (!r.step_time_interval)
     return fmt::format("1 looked at: one draw, no mean; a step has some {:.2g} operations, plan.steps takes more",
-                       operations_of_step(s, plan.training));
+                       plan.operations.all);
   std::string text = fmt::format("{} (95 %, {} steps{}", with_interval(r, *r.step_time_interval), r.steps,
                                  s.plan.mechanism->in_step() ? "" : " of each worker");
   text += r.warm_steps > 0 ? fmt::format(" after {} of warm-up)", r.warm_steps) : ")";

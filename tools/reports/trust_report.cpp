@@ -57,6 +57,8 @@ std::string trust_lines(const Scenario& s) {
   if (!s.plan.all_reduce.scaled.empty())
     text += fmt::format("{}collectives as NCCL does them, outside what was fitted: {}\n", report_label(""),
                         s.plan.all_reduce.scaled);
+  if (!s.plan.all_reduce.judged.empty())
+    text += wrapped(report_label("") + "collectives: error to expect ", {s.plan.all_reduce.judged}, " ");
   if (const double hidden = s.plan.sharding.user_buffers; hidden > 0)
     text +=
         fmt::format("{}{:.3g} % of tensor-parallel exchange hidden by user buffers: stated by the {}, not simulated\n",

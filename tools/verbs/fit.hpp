@@ -14,10 +14,13 @@ struct NcclFitRequest {
   int gpus = 0;           ///< 0: by the log
   std::string out;        ///< file of the catalog entry; a folder for several GPUs; empty or "-": stdout
   std::string svg, json;  ///< files; empty: none
+  std::string system;     ///< one of a table of sweeps; empty: the files are logs
 };
 
 /// `fit nccl`: protocols of NCCL from nccl.csv or logs of nccl-tests. Returns an exit code.
 int fit_nccl_logs(const NcclFitRequest&);
+/// `fit nccl --networks`: what NCCL gets of each kind of network, from tables of systems and sweeps. Returns an exit code.
+int fit_nccl_networks(const NcclFitRequest&);
 /// `fit roofline`: efficiencies and launch floor from the tables in the folder `data`. Returns an exit code.
 int fit_rooflines(const std::string& data, const std::string& gpu, const std::string& json);
 

@@ -7,6 +7,7 @@
 #include <set>
 
 #include "models/fitted/nccl_fit.hpp"
+#include "scenarios/studies/measured_collectives.hpp"
 #include "sim/json_text.hpp"
 #include "sim/process/output.hpp"
 #include "tools/reports/nccl_plot.hpp"
@@ -17,7 +18,7 @@
 namespace trainyard {
 namespace {
 
-using Json = nlohmann::ordered_json;
+using nlohmann::ordered_json;
 
 /// "NVIDIA A100-SXM4-80GB" as the catalog would begin its name.
 std::string plain_device(std::string name) {
@@ -50,11 +51,29 @@ std::string entry_name(const NcclLog& log, const Gpu& gpu) {
   return name;
 }
 
+/// The rows of one system of a table of sweeps, which stands beside the table of systems.
+NcclLog log_of_system(const NcclFitRequest& asked) {
+  const std::filesystem::path sweeps = asked.files.front();
+  const MeasuredSystems tables = measured_systems(sweeps.parent_path() / "nccl_systems.csv", sweeps);
+  std::vector<std::string> names;
+  for (const MeasuredSystem& system : tables.systems) {
+    names.push_back(system.name);
+    if (system.name != asked.system) continue;
+    NcclLog log{sweeps.filename().string(), "", system.version, fmt::format("{}: {}", system.name, system.source), {}};
+    for (const CollectiveRow& row : system.rows)
+      log.rows.push_back({row.operation, system.gpus, system.nodes(), row.size, row.measured});
+    if (system.cluster && asked.gpu.empty()) log.gpu = system.cluster->node.gpu.name;
+    return log;
+  }
+  throw UserError(fmt::format("trainyard fit nccl: unknown system \"{}\"{}", asked.system, hint(asked.system, names)));
+}
+
 std::vector<NcclLog> read_all(const NcclFitRequest& asked) {
   if (asked.files.empty())
     throw UserError("trainyard fit nccl: which file? Give nccl.csv or a log of nccl-tests (trainyard fit --help)");
   if (asked.gpus < 0 || asked.gpus == 1)
     throw UserError(fmt::format("trainyard fit nccl: --gpus {}: expected 2 or more", asked.gpus));
+  if (!asked.system.empty()) return {log_of_system(asked)};
   std::vector<NcclLog> logs;
   for (const std::string& file : asked.files)
     for (NcclLog& log : read_nccl_logs(file, {asked.gpus, asked.operation})) logs.push_back(std::move(log));
@@ -101,12 +120,12 @@ std::string fit_text(const NcclFit& fit) {
   return text;
 }
 
-Json errors_json(const NcclErrors& e) {
+ordered_json errors_json(const NcclErrors& e) {
   return {{"n", e.rows}, {"median_abs_error", e.median}, {"p90_abs_error", e.p90}};
 }
 
-Json fit_json(const NcclFit& fit) {
-  Json points = Json::array();
+ordered_json fit_json(const NcclFit& fit) {
+  ordered_json points = ordered_json::array();
   for (const NcclPoint& p : fit.points)
     points.push_back({{"operation", name_of(p.row.operation)},
                       {"gpus", p.row.gpus},
@@ -134,7 +153,7 @@ int fit_nccl_logs(const NcclFitRequest& asked) {
     throw UserError(
         "trainyard fit nccl: fits of several GPUs in one file: give --gpu NAME, or for --out a folder that exists");
   const bool quiet = asked.out == "-" || asked.svg == "-" || asked.json == "-";
-  Json out = Json::array();
+  ordered_json out = ordered_json::array();
   for (const NcclFit& fit : fits) {
     if (!quiet) write_atomically("-", fit_text(fit));
     if (folder)
@@ -146,7 +165,7 @@ int fit_nccl_logs(const NcclFitRequest& asked) {
     if (!asked.svg.empty()) write_atomically(asked.svg, nccl_svg_plot(fit));
     out.push_back(fit_json(fit));
   }
-  if (!asked.json.empty()) write_atomically(asked.json, json_text(Json{{"fits", out}}, 2) + "\n");
+  if (!asked.json.empty()) write_atomically(asked.json, json_text(ordered_json{{"fits", out}}, 2) + "\n");
   return kGood;
 }
 

@@ -8,25 +8,20 @@
 #include <optional>
 
 #include "models/fitted/measured_table.hpp"
+#include "models/fitted/nccl_cost.hpp"
 #include "models/fitted/nccl_fit.hpp"
 #include "models/reading/shipped_files.hpp"
 #include "scenarios/studies/error_set.hpp"
 #include "sim/json_text.hpp"
 #include "sim/process/output.hpp"
 #include "tools/reports/table.hpp"
+#include "tools/verbs/validate_systems.hpp"
 #include "tools/verbs/verbs.hpp"
 
 namespace trainyard {
 namespace {
 
 using Json = nlohmann::json;
-
-/// A set of points and what it must reach; 0: no limit, reported only.
-struct CollectiveSet {
-  std::string name;
-  std::vector<MeasuredPoint> points;
-  double median_limit = 0, p90_limit = 0;
-};
 
 constexpr double kMedianLimit = 0.04, kP90Limit = 0.15, kSystemMedianLimit = 0.10;
 
@@ -139,9 +134,12 @@ Json set_json(const CollectiveSet& set, const ErrorSet& errors, bool points) {
 
 }  // namespace
 
-int validate_collectives(const std::string& json_file, bool points) {
+int validate_collectives(const std::string& json_file, bool points, const std::string& svg,
+                         const std::string& systems) {
   std::vector<CollectiveSet> sets = table_sets();
   for (CollectiveSet& set : system_sets()) sets.push_back(std::move(set));
+  const JudgedSystems judged = judge_systems(systems);
+  sets.insert(sets.end(), judged.classes.begin(), judged.classes.end());
   TextTable table{
       {"set", "n", "median", "p90", "worst", "signed mean", "limit"}, {false, true, true, true, true, true, false}, {}};
   bool all = true;
@@ -157,9 +155,12 @@ int validate_collectives(const std::string& json_file, bool points) {
                           limits_text(set, holds)});
     out.push_back(set_json(set, errors, points));
   }
-  if (json_file != "-")
-    fmt::print("time of collectives by the fitted NCCL model; nccl: sizes with an odd log2, held out of the fits\n{}",
-               table.text());
+  for (const CollectiveSet& set : judged.systems) out.push_back(set_json(set, error_set(set.name, set.points), points));
+  if (!svg.empty()) write_atomically(svg, judged.svg);
+  if (json_file != "-" && svg != "-")
+    fmt::print(
+        "time of collectives by the fitted NCCL model; nccl: sizes with an odd log2, held out of the fits\n{}\n{}",
+        table.text(), judged.text);
   if (!json_file.empty()) write_atomically(json_file, json_text(Json{{"sets", out}}, 2) + "\n");
   return all ? kGood : kFailsLimit;
 }

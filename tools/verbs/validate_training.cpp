@@ -17,9 +17,9 @@ using Json = nlohmann::json;
 
 std::string limit_text(double mean, double rank, double error, double correlation) {
   if (mean == 0) return "none";
-  std::string text = fmt::format("mean {} %", mean * 100);
+  std::string text = fmt::format("mean {:.3g} %", mean * 100);
   if (rank != 0) text += fmt::format(", rank {}", rank);
-  return text + (error <= mean && correlation >= rank ? ": holds" : ": FAILS");
+  return text + (error <= mean && (rank == 0 || correlation >= rank) ? ": holds" : ": FAILS");
 }
 
 void add_row(TextTable& table, const ErrorSet& errors, std::size_t runs, const std::string& limit) {

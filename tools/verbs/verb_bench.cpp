@@ -118,7 +118,7 @@ Node choice_node(const Flags& flags) {
   return node;
 }
 
-BenchOptions options_of(const Flags& flags, const TopoMachine& machine, std::string& scaled) {
+BenchOptions options_of(const Flags& flags, const TopoMachine& machine, BenchTable& table) {
   BenchOptions o;
   o.operation = parse_operation(flags.operation);
   const int all = machine.cluster.gpus();
@@ -135,29 +135,37 @@ BenchOptions options_of(const Flags& flags, const TopoMachine& machine, std::str
   o.algorithm = choice.algorithm ? choice.algorithm->name : "auto";
   o.settings = choice.settings;
   o.settings.reduction = parse_reduction(flags.reduction);
-  scaled = choice.scaled;
+  table.scaled = choice.scaled;
+  table.judged = choice.judged;
   o.software = machine.software;
   o.element = type_size(flags.type);
   o.first = test_size("-b", flags.first);
   o.last = std::max(o.first, test_size("-e", flags.last));
   o.factor = parse_number(flags.factor);
   o.check = !flags.no_check;
+  const bool pairs = o.operation == Operation::all_to_all || o.operation == Operation::all_to_all_v;
+  if (o.settings.fidelity == Fidelity::modelled && o.groups.empty() && !pairs)
+    o.modelled = std::make_shared<ModelledTimes>(machine.cluster, o.software, o.operation, o.settings, o.ranks);
   return o;
 }
 
 std::vector<BenchRow> run_rows(const ClusterSpec& cluster, const BenchOptions& o, const std::vector<double>& sizes,
                                const std::map<double, Seconds>& measured) {
+  std::vector<BenchRow> result;
+  const auto known = [&](double size) {
+    const auto at = measured.find(size);
+    return at == measured.end() ? std::nullopt : std::optional<Seconds>(at->second);
+  };
+  if (o.modelled) {
+    for (const double size : sizes) result.push_back(bench_row(cluster, o, size, known(size)));
+    return result;
+  }
   ProgressLine progress;
   std::size_t ended = 0;
   const auto rows = in_children(
       sizes.size(), processors(),
-      [&](std::size_t i) {
-        const auto known = measured.find(sizes[i]);
-        return to_text(bench_row(cluster, o, sizes[i],
-                                 known == measured.end() ? std::nullopt : std::optional<Seconds>(known->second)));
-      },
+      [&](std::size_t i) { return to_text(bench_row(cluster, o, sizes[i], known(sizes[i]))); },
       [&](std::size_t, const std::string&) { progress.show(fmt::format("{} of {} sizes", ++ended, sizes.size())); });
-  std::vector<BenchRow> result;
   for (const std::string& row : rows) result.push_back(bench_row_from_text(row));
   return result;
 }
@@ -195,9 +203,11 @@ int bench(const std::vector<std::string>& words) {
   if (!arguments.parse(words)) return kGood;
   if (flags.algorithm.empty() && flags.fidelity.empty()) flags.fidelity = "modelled";
   const TopoMachine machine = on.read("bench");
-  std::string scaled;
-  const BenchOptions o = options_of(flags, machine, scaled);
-  BenchTable table{machine.name, o, flags.type, scaled, {}};
+  BenchTable table;
+  const BenchOptions o = options_of(flags, machine, table);
+  table.machine = machine.name;
+  table.options = o;
+  table.type = flags.type;
   std::map<double, Seconds> measured;
   if (!flags.compare.empty()) measured = measured_times(flags.compare, o, machine.cluster.nodes);
   std::vector<double> sizes;

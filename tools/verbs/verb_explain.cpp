@@ -5,11 +5,14 @@
 #include "scenarios/planning/step_counts.hpp"
 #include "scenarios/running/path_resources.hpp"
 #include "scenarios/running/simulate.hpp"
+#include "scenarios/studies/batch_study.hpp"
 #include "scenarios/studies/capacity.hpp"
 #include "scenarios/studies/failure_study.hpp"
 #include "scenarios/studies/failure_what_ifs.hpp"
 #include "sim/json_text.hpp"
+#include "sim/observers/progress.hpp"
 #include "sim/process/output.hpp"
+#include "tools/reports/batch_report.hpp"
 #include "tools/reports/failure_report.hpp"
 #include "tools/reports/layer_report.hpp"
 #include "tools/reports/report.hpp"
@@ -35,10 +38,11 @@ void print_path(const Explanation& e, bool in_step, std::size_t most) {
   }
   if (e.path.empty()) {
     fmt::print(
-        "\nno critical path: {} operations are too many to keep; fewer steps, micro-batches or data ranks show what "
-        "limits "
-        "the step\n",
-        e.result.operations);
+        "\nthe pieces of the path are not told: {} operations, of {} of {} ranks, are too many to keep; fewer steps or "
+        "micro-batches show them\n",
+        e.result.operations / static_cast<std::uint64_t>(e.result.ranks) *
+            static_cast<std::uint64_t>(e.result.simulated_ranks),
+        e.result.simulated_ranks, e.result.ranks);
     return;
   }
   // The longest pieces say what the step waits for; in the order of time.
@@ -64,6 +68,15 @@ int explain_layers(const Scenario& scenario, const Plan& plan, const std::string
   const LayerCosts costs = layer_costs(scenario, plan.training, result.breakdown.rank);
   if (json != "-") fmt::print("{}", layer_costs_text(scenario, costs, result));
   if (!json.empty()) write_atomically(json, json_text(layer_costs_json(costs, result), 2) + "\n");
+  return kGood;
+}
+
+int explain_batch(const Scenario& s, const std::string& json) {
+  ProgressLine line;
+  const BatchStudy study = batch_study(
+      s, [&line](std::size_t done, std::size_t of) { line.show(fmt::format("{} of {} batches", done, of)); });
+  if (json != "-") fmt::print("{}", batch_report(s, study));
+  if (!json.empty()) write_atomically(json, json_text(batch_study_json(s, study), 2) + "\n");
   return kGood;
 }
 
@@ -98,19 +111,22 @@ int explain_verb(const std::vector<std::string>& words) {
   std::string file, json;
   std::vector<std::string> sets;
   int pieces = 12, factor = 2;
-  bool layers = false;
+  bool layers = false, batch = false;
   arguments.positional("SCENARIO", file, "scenario file (YAML)");
   arguments.repeated("--set", sets, "PATH=VALUE", "override a field, as often as needed");
   arguments.option("--pieces", pieces, "N", "pieces of the path to show");
   arguments.option("--factor", factor, "N", "how much faster each resource is made");
   arguments.flag("--layers", layers, "instead: time, FLOPs and bytes of each layer, and what it is bound by");
+  arguments.flag("--batch", batch, "instead: steps and time to the target of `learn` against the global batch");
   arguments.output("--json", json, "write the same as JSON; - is stdout");
   if (!arguments.parse(words)) return kGood;
+  if (layers && batch) throw UserError("--layers, --batch: one of both");
   if (pieces < 0) throw UserError(fmt::format("--pieces {}: expected 0 or more", pieces));
   if (factor < 2) throw UserError(fmt::format("--factor {}: expected 2 or more", factor));
   Overrides overrides;
   for (const std::string& set : sets) overrides.push_back(parse_override_option(set));
   const Scenario scenario = read_scenario(file, overrides);
+  if (batch) return explain_batch(scenario, json);
   const Plan laid_out = plan(scenario);
   if (layers) return explain_layers(scenario, laid_out, json);
   if (scenario.prescribed_step.given() && scenario.failures.given())

@@ -24,6 +24,11 @@ int fit(const std::vector<std::string>& words) {
                    "log is of, where its name does not tell; of nccl.csv only this one");
   arguments.option("--gpus", nccl.gpus, "N", "nccl: number of GPUs, if the log does not state it");
   arguments.option("--operation", nccl.operation, "NAME", "nccl: such as all_reduce, if the log does not state it");
+  bool networks = false;
+  arguments.flag("--networks", networks,
+                 "nccl: the networks between nodes, from two tables of systems and sweeps (default: those that come "
+                 "along); --out is a folder");
+  arguments.option("--system", nccl.system, "NAME", "nccl: of a table of sweeps, this system");
   arguments.output("--out", nccl.out, "nccl: the catalog entry (FILE.yaml; - is stdout; a folder takes one file a GPU)",
                    true);
   arguments.output("--svg", nccl.svg, "nccl: every curve, measured and fitted, as a picture");
@@ -32,9 +37,14 @@ int fit(const std::vector<std::string>& words) {
   if (what != "roofline" && what != "nccl")
     throw UserError(fmt::format("trainyard fit: cannot fit \"{}\"{}", what, hint(what, {"roofline", "nccl"})));
   if (what == "nccl" && !data.empty()) throw UserError("trainyard fit nccl: --data: only with fit roofline");
+  if (networks && (what != "nccl" || !nccl.svg.empty() || !nccl.gpu.empty() || nccl.gpus != 0 ||
+                   !nccl.operation.empty() || !nccl.system.empty()))
+    throw UserError("trainyard fit: --networks: only with fit nccl, FILE, --out and --json");
+  if (networks) return fit_nccl_networks(nccl);
   if (what == "nccl") return fit_nccl_logs(nccl);
-  if (!nccl.files.empty() || !nccl.out.empty() || !nccl.svg.empty() || !nccl.operation.empty() || nccl.gpus != 0)
-    throw UserError("trainyard fit roofline: FILE, --gpus, --operation, --out, --svg: only with fit nccl");
+  if (!nccl.files.empty() || !nccl.out.empty() || !nccl.svg.empty() || !nccl.operation.empty() || nccl.gpus != 0 ||
+      !nccl.system.empty())
+    throw UserError("trainyard fit roofline: FILE, --gpus, --operation, --system, --out, --svg: only with fit nccl");
   return fit_rooflines(data, nccl.gpu, nccl.json);
 }
 

@@ -16,7 +16,9 @@
 #include "sim/json_text.hpp"
 #include "sim/process/output.hpp"
 #include "strategies/collectives/collective.hpp"
+#include "strategies/compression/compressor.hpp"
 #include "strategies/pipelines/pipeline_schedule.hpp"
+#include "strategies/values/learning/task_choice.hpp"
 #include "tools/reports/listing.hpp"
 #include "tools/reports/show_network.hpp"
 #include "tools/reports/table.hpp"
@@ -129,9 +131,26 @@ std::vector<ListRow> list_mechanisms(const Catalog&) {
   return rows;
 }
 
+std::vector<ListRow> list_compressors(const Catalog&) {
+  std::vector<ListRow> rows;
+  for (const std::string& name : compressors().names()) {
+    const CompressorKind& kind = compressors().find(name, {});
+    rows.push_back({list_word(name), list_word(kind.exchange), list_word(fmt::format("{}", fmt::join(kind.keys, " "))),
+                    list_word(kind.description)});
+  }
+  return rows;
+}
+
 std::vector<ListRow> interconnects(const Catalog&) {
   std::vector<ListRow> rows;
   for (const std::string& name : node_builders().names()) rows.push_back({list_word(name)});
+  return rows;
+}
+
+std::vector<ListRow> list_tasks(const Catalog&) {
+  std::vector<ListRow> rows;
+  for (const std::string& name : learning_tasks().names())
+    rows.push_back({list_word(name), list_word(learning_tasks().find(name, {}).description)});
   return rows;
 }
 
@@ -212,6 +231,11 @@ const std::vector<Listing>& listings() {
          "plan.data_parallel.mechanism: how replicas come to common parameters",
          {{"name", "name"}, {"keys of its own", "keys"}, {"what", "description"}},
          list_mechanisms},
+        {"tasks", "learn.task: what a small training learns", {{"name", "name"}, {"what", "description"}}, list_tasks},
+        {"compressors",
+         "plan.data_parallel.compression: what replicas exchange in place of gradients",
+         {{"name", "name"}, {"exchanged by", "exchange"}, {"keys", "keys"}, {"what", "description"}},
+         list_compressors},
         {"strategies",
          "plan.strategy: what frameworks call it",
          {{"name", "name"},
@@ -274,10 +298,11 @@ int list(const std::vector<std::string>& words) {
                       "What scenarios can name: hardware, networks, software, algorithms, with their main figures.",
                       "list gpus");
   std::string kind, json;
-  arguments.positional("KIND", kind,
-                       "gpus, nodes, fabrics, cpus, storages, hcas, switches, networks (or models), stacks, nccls, "
-                       "collectives, pipelines, strategies, interconnects, optimizers, scenarios",
-                       false);
+  arguments.positional(
+      "KIND", kind,
+      "gpus, nodes, fabrics, cpus, storages, hcas, switches, networks (or models), stacks, nccls, "
+      "collectives, pipelines, mechanisms, compressors, strategies, interconnects, optimizers, scenarios",
+      false);
   arguments.output("--json", json, "write the list as JSON; - is stdout");
   if (!arguments.parse(words)) return kGood;
   std::vector<const Listing*> chosen;

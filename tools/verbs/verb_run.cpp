@@ -15,7 +15,9 @@
 #include "sim/error.hpp"
 #include "sim/json_text.hpp"
 #include "sim/process/output.hpp"
+#include "tools/reports/rank_report.hpp"
 #include "tools/reports/report.hpp"
+#include "tools/reports/report_lines.hpp"
 #include "tools/verbs/arguments.hpp"
 #include "tools/verbs/verbs.hpp"
 
@@ -63,7 +65,10 @@ int run(const std::vector<std::string>& words) {
   arguments.output("--trace", trace, "write a Chrome/Perfetto trace; - is stdout");
   arguments.option("--trace-ranks", trace_ranks, "A-B", "only these ranks in the trace, or one rank: 0-7, 3");
   arguments.output("--picture", picture, "draw the step of one rank as SVG; - is stdout");
-  arguments.option("--rank", rank, "N", "the rank to draw (default: the last rank to finish)");
+  arguments.option(
+      "--rank", rank, "N",
+      "tell of this rank, simulated or stood for: its peers, links and timeline; or with --picture draw it "
+      "(default: the last rank to finish)");
   arguments.option(
       "--transport", transport, "native|flow",
       "which solver shares links among messages: SimGrid's, or the faster built-in one (default; equal to 1e-9)");
@@ -75,8 +80,6 @@ int run(const std::vector<std::string>& words) {
   arguments.flag("--no-what-if", no_what_if, "skip the what-if simulations");
   if (!arguments.parse(words)) return kGood;
   if (!trace_ranks.empty() && trace.empty()) throw UserError("--trace-ranks: only with --trace");
-  if (rank != kLastRank && picture.empty()) throw UserError("--rank: only with --picture");
-
   if (!fold.empty() && fold != "auto" && fold != "off" && fold != "check")
     throw UserError(fmt::format("--fold {}: unknown{}", fold, hint(fold, {"auto", "off", "check"})));
   for (const std::string& what : required)
@@ -94,6 +97,7 @@ int run(const std::vector<std::string>& words) {
   if (fold == "off") options.folding = Folding::off;
   options.progress = true;
   const Plan laid_out = plan(scenario);
+  if (rank != kLastRank) require_rank(scenario, rank);
   if (fold == "check") return check_folding_of(scenario, laid_out);
   Result result = simulate_training(scenario, laid_out, options);
   // What simulates again many times is left out of a step of minutes.
@@ -101,7 +105,8 @@ int run(const std::vector<std::string>& words) {
   if (prescribed && !(trace.empty() && picture.empty()))
     throw UserError("--trace, --picture: plan.step_time is not simulated");
   const double part = static_cast<double>(result.simulated_ranks) / result.ranks;
-  const bool large = prescribed || part * estimated_operations(scenario, laid_out) > kMostOfPath;
+  const double simulated = part * estimated_operations(laid_out);
+  const bool large = prescribed || simulated > kMostKept;
   if (!result.fits && !large) result.capacity = capacity(scenario);
   if (!result.fits) result.changes = fitting_changes(scenario);
   std::vector<WhatIf> what_ifs;
@@ -109,6 +114,12 @@ int run(const std::vector<std::string>& words) {
     what_ifs = what_if(scenario, on_steps(laid_out, result.warm_steps, result.steps), 2, options);
   if (json != "-" && trace != "-" && picture != "-") {
     fmt::print("{}", screen(scenario, laid_out, result, what_ifs));
+    if (rank != kLastRank && picture.empty() && !prescribed)
+      fmt::print("\n{}{}", rank_text(rank_view(scenario, laid_out, rank)),
+                 rank_timeline_text(rank_timeline(scenario, laid_out, rank), rank));
+    if (large && !prescribed && !no_what_if)
+      fmt::print("{}what-ifs left out: {:.2g} million operations would be simulated for each; explain does that\n",
+                 report_label("note"), simulated * 1e-6);
     if (sources) fmt::print("\n{}", source_table(scenario.sources));
   }
   if (!json.empty())

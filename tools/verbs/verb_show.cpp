@@ -9,9 +9,11 @@
 #include "models/fitted/nccl_model.hpp"
 #include "models/hardware/hca.hpp"
 #include "models/hardware/network_switch.hpp"
+#include "scenarios/pictures/rank_view.hpp"
 #include "scenarios/pictures/views.hpp"
 #include "sim/json_text.hpp"
 #include "sim/process/output.hpp"
+#include "tools/reports/rank_report.hpp"
 #include "tools/reports/report.hpp"
 #include "tools/reports/show_network.hpp"
 #include "tools/reports/table.hpp"
@@ -189,7 +191,7 @@ Sources read_entry(const std::string& kind, const Node& entry, const Catalog& ca
   if (kind == "switch") return read_network_switch(entry).sources;
   if (kind == "stack") return read_stack(entry).sources;
   if (kind == "nccl") return read_nccl_model(entry).sources;
-  if (kind == "nccl-network") return read_nccl_between_nodes(entry).sources;
+  if (kind == "nccl-network") return read_nccl_network(entry).sources;
   if (kind == "fabric") {
     ClusterSpec spec;
     read_fabric(spec, entry, catalog);
@@ -273,18 +275,27 @@ View entry_view(const std::string& kind, const std::string& given, const Overrid
   return {entry_text(kind, own, entry, sources), {{"kind", kind}, {"name", own}, {"figures", sources_json(sources)}}};
 }
 
+constexpr int kNoRank = -1;
+
 struct Choice {
   bool schedule = false, mesh = false, machine = false, fold = false, all = false;
-  int rank = 0;
+  int rank = kNoRank;
 };
 
 View scenario_view(const std::string& file, const Choice& choice, const Overrides& overrides) {
-  if (choice.schedule + choice.mesh + choice.machine + choice.fold != 1)
+  const int views = choice.schedule + choice.mesh + choice.machine + choice.fold;
+  const bool of_rank = views == 0 && choice.rank != kNoRank;
+  if (views != 1 && !of_rank)
     throw UserError(
-        "trainyard show: expected one of --schedule, --mesh, --machine, --fold with a scenario (trainyard show "
+        "trainyard show: expected one of --schedule, --mesh, --machine, --fold, --rank N with a scenario (trainyard "
+        "show "
         "--help)");
   const Scenario scenario = read_scenario(file, overrides);
-  if (choice.schedule) return schedule_view(scenario, choice.rank, choice.all);
+  if (of_rank) {
+    const RankView view = rank_view(scenario, plan(scenario), choice.rank);
+    return {rank_text(view), to_json(view)};
+  }
+  if (choice.schedule) return schedule_view(scenario, choice.rank == kNoRank ? 0 : choice.rank, choice.all);
   if (choice.mesh) return mesh_view(scenario, choice.all);
   if (choice.fold) return folding_view(scenario, choice.all);
   return machine_text(scenario);
@@ -302,7 +313,8 @@ int show_verb(const std::vector<std::string>& words) {
       "scenario file; or gpu, cpu, storage, hca, node, network, switch, fabric, stack, nccl, nccl-network");
   arguments.positional("NAME", name, "entry of the catalog, after its kind (the beginning of its name will do)", false);
   arguments.flag("--schedule", choice.schedule, "the operations of one rank, in order");
-  arguments.option("--rank", choice.rank, "N", "rank whose schedule is shown");
+  arguments.option("--rank", choice.rank, "N",
+                   "rank whose schedule is shown; alone: its place, groups, peers, and the links to them");
   arguments.flag("--mesh", choice.mesh, "the ranks, their coordinates and devices");
   arguments.flag("--machine", choice.machine, "devices, links, and how messages go");
   arguments.flag("--fold", choice.fold, "which ranks are simulated for all that are alike, and what tells them apart");
@@ -328,7 +340,8 @@ int show_verb(const std::vector<std::string>& words) {
   return kGood;
 }
 
-const RegisterVerb registered_show{"show", "schedule, mesh, machine; or a catalog entry with its sources", show_verb};
+const RegisterVerb registered_show{
+    "show", "schedule, mesh, machine, folding, one rank; or a catalog entry with its sources", show_verb};
 
 }  // namespace
 }  // namespace trainyard

@@ -96,8 +96,6 @@ int sweep(const std::vector<std::string>& words) {
   }
   if (std::any_of(points.begin(), points.end(), [](const SweepPoint& p) { return !p.done; }))
     return interrupted_sweep(points, journal);
-  if (std::all_of(points.begin(), points.end(), [](const SweepPoint& p) { return !p.error.empty(); }))
-    throw UserError(all_impossible(points.size(), points.front().error));
   try {
     if (!csv.empty()) write_atomically(csv, sweep_csv(sweep, points, order));
     if (!json.empty()) write_atomically(json, json_text(sweep_json(sweep, points, order), 2) + "\n");

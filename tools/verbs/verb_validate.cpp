@@ -17,7 +17,7 @@ int validate_verb(const std::vector<std::string>& words) {
       "validate",
       "Compares what the simulator gives with measurements. Sets: collectives, training, dataparallel, horovod.",
       "validate training --points --json -");
-  std::string set, json_file;
+  std::string set, json_file, svg, systems;
   std::vector<std::string> families;
   bool points = false, fit = false;
   arguments.positional(
@@ -28,6 +28,8 @@ int validate_verb(const std::vector<std::string>& words) {
   arguments.repeated("--family", families, "NAME", "training: that family of runs alone");
   arguments.flag("--fit", fit, "horovod: print the fit of the stack's constant instead");
   arguments.output("--json", json_file, "write the outcomes as JSON; - is stdout");
+  arguments.output("--svg", svg, "collectives: measured and predicted bus bandwidth of every system, as a picture");
+  arguments.option("--systems", systems, "A,B", "collectives: only these of its systems in the picture");
   if (!arguments.parse(words)) return kGood;
   const std::vector<std::string> sets{"collectives", "training", "dataparallel", "horovod"};
   if (std::find(sets.begin(), sets.end(), set) == sets.end())
@@ -35,7 +37,9 @@ int validate_verb(const std::vector<std::string>& words) {
   if (set != "horovod" && fit) throw UserError("--fit: only with validate horovod");
   if (set != "training" && !families.empty()) throw UserError("--family: only with validate training");
   if (fit && !json_file.empty()) throw UserError("--fit: prints text only; leave out --json");
-  if (set == "collectives") return validate_collectives(json_file, points);
+  if (set != "collectives" && !(svg + systems).empty())
+    throw UserError("--svg, --systems: only with validate collectives");
+  if (set == "collectives") return validate_collectives(json_file, points, svg, systems);
   if (set == "training") return validate_training(json_file, points, families);
   if (set == "dataparallel") return validate_data_parallel(json_file, points);
   return validate_horovod(json_file, points, fit);

@@ -166,19 +166,19 @@ Cost ClusterMachine::price(const Work& work, Actor actor) const {
   return {rank_time(type, stack_, work) * compute_scale_};
 }
 
-void ClusterMachine::fuse(std::vector<std::vector<Work>> runs) {
-  fused_ = std::move(runs);
+void ClusterMachine::fuse(const std::vector<std::vector<Work>>& runs) {
+  fused_ = &runs;
   fused_times_.clear();
 }
 
 /// The sum of the kernels' times, remembered for each type of node.
 Seconds ClusterMachine::fused_time(const NodeType& type, std::size_t run) const {
   std::vector<double>& known = fused_times_[&type];
-  known.resize(fused_.size(), -1);
-  double& time = known.at(run);
+  if (known.size() <= run) known.resize(run + 1, -1);
+  double& time = known[run];
   if (time < 0) {
     time = 0;
-    for (const Work& work : fused_.at(run)) time += (rank_time(type, stack_, work) * compute_scale_).value;
+    for (const Work& work : fused_->at(run)) time += (rank_time(type, stack_, work) * compute_scale_).value;
   }
   return Seconds{time};
 }

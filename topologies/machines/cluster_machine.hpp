@@ -41,8 +41,9 @@ class ClusterMachine : public Machine {
   /// Multiplies the time of kernels and of the host work of steps, so that a step takes as long as measured. Messages,
   /// waits and the copies of buckets stay.
   void scale_compute(double factor) { compute_scale_ = factor; }
-  /// Runs of kernels that are priced as one operation: run i as kernel kFirstFused + i.
-  void fuse(std::vector<std::vector<Work>> runs);
+  /// Runs of kernels that are priced as one operation: run i as kernel kFirstFused + i. They must outlive the machine's
+  /// prices, and may become more.
+  void fuse(const std::vector<std::vector<Work>>& runs);
 
   std::span<const Link> links() const override { return graph_.links(); }
   Cost price(const Work&, Actor) const override;
@@ -77,7 +78,7 @@ class ClusterMachine : public Machine {
   mutable Routing routing_;
   SoftwareStack stack_;
   double compute_scale_ = 1;
-  std::vector<std::vector<Work>> fused_;
+  const std::vector<std::vector<Work>>* fused_ = nullptr;
   mutable std::map<const NodeType*, std::vector<double>> fused_times_;  // s; negative: not asked yet
   std::vector<DeviceId> actors_;  // GPUs, CPUs, drives, NVSwitches, switches of the fabric
   std::size_t ranks_ = 0;

@@ -57,7 +57,8 @@ CnnFeature CnnLayerBuilder::conv(const CnnOperator& op, CnnFeature in) {
   Operator o;
   o.forward.push_back(product(name));
   if (in.gradient) o.backward.push_back({product(name + ".dgrad"), {}});
-  o.backward.push_back({product(name + ".wgrad"), {b_.parameter(name + ".weight", window * own_channels)}});
+  o.backward.push_back(
+      {product(name + ".wgrad"), {b_.parameter(name + ".weight", window * own_channels, own_channels)}});
   o.backward.back().for_weights = true;
   if (op.bias) {  // PyTorch adds the bias to what cuDNN returns (ATen/native/Convolution.cpp)
     const Bytes biases = element_size(precision_) * own_channels;

@@ -23,8 +23,9 @@ LayerBuilder::LayerBuilder(std::string name, double rows, Precision precision) :
   layer_.name = std::move(name);
 }
 
-int LayerBuilder::parameter(std::string name, double elements) {
+int LayerBuilder::parameter(std::string name, double elements, double rows) {
   layer_.parameters.push_back({std::move(name), elements, active_share_});
+  layer_.parameters.back().rows = rows;
   layer_.parameters.back().partial = partial_;
   return static_cast<int>(layer_.parameters.size()) - 1;
 }
@@ -212,7 +213,7 @@ void LayerBuilder::embedding(const Embedding& e) {
   const Bytes scattered = table + looked_up * 3 + indices;
   op.backward.push_back({kernel_call(e.name + ".backward", Kernel::embedding, Flops{}, scattered, precision_), {}});
   if (e.tied) op.backward.push_back({elementwise(e.name + ".gradient_sum", table * 3, precision_), {}});
-  if (e.owned) op.backward.back().gradients_ready = {parameter(e.name + ".weight", e.entries * e.width)};
+  if (e.owned) op.backward.back().gradients_ready = {parameter(e.name + ".weight", e.entries * e.width, e.entries)};
   op.kept = {{e.name + ".indices", indices}};
   op.forward_live = looked_up;
   op.backward_live = looked_up;

@@ -42,7 +42,7 @@ class LayerBuilder {
   void set_accumulated(Bytes element) { accumulated_ = element; }
   void set_fused_norms(bool fused) { fused_norms_ = fused; }  ///< one kernel makes both gradients of a norm
 
-  int parameter(std::string name, double elements);  ///< index of the new tensor
+  int parameter(std::string name, double elements, double rows = 0);  ///< index of the new tensor
   void add(Operator);
 
   struct Linear {

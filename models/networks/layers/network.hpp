@@ -36,6 +36,7 @@ struct ParameterTensor {
   bool expert = false;       ///< of routed experts: spread over the expert axis, so that fewer ranks have the same
   bool partial = false;      ///< each rank of the tensor axis makes a part of its gradient, which is their sum
   double in = 0, out = 0;    ///< of one matrix of a linear layer's weight; 0: it is none
+  double rows = 0;           ///< of another matrix: an embedding's entries, a convolution's output channels
   bool accumulated = false;  ///< the kernel that makes its gradient adds it to that of earlier micro-batches
 };
 

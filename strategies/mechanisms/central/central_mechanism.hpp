@@ -15,6 +15,9 @@ class CentralMechanism : public Mechanism {
   void settle(Fields& data_parallel, const MechanismSetting&) override;
   bool all_reduces() const override { return false; }
   bool ranks_alike() const override { return false; }
+  std::string refuses_compression() const override {
+    return "gradients pass through a center, which is sent them whole";
+  }
 
   void lay_out(TrainingPlan&, const TrainingStates&) const override;
   double operations(const TrainingPlan&) const override;

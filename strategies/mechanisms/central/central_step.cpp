@@ -172,6 +172,13 @@ const Op& CentralStep::work(const Work& amount, GroupId group, NameId name) {
   return out_.emit();
 }
 
+const Op& CentralStep::work(const Op& kernel) {
+  Op& op = out_.begin(kernel.kind, compute);
+  op = kernel;
+  apply_waits(op);
+  return out_.emit();
+}
+
 void CentralStep::apply_waits(Op& op) {
   for (Dep& dep : op.deps)
     if (!waits_.empty()) {

@@ -49,6 +49,7 @@ class CentralStep : public CoroutineProgram {
   /// After what has been computed so far where `after_compute`.
   const Op& receive(Content, std::size_t peer, std::size_t index, Action, BufferRef into, bool after_compute);
   const Op& work(const Work&, GroupId, NameId);
+  const Op& work(const Op& kernel);  ///< one made ready
   /// That one of the actor's steps has ended; to be emitted.
   Op step_over() const;
   /// What is computed next waits for this too.

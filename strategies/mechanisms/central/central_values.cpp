@@ -10,8 +10,8 @@ Eigen::VectorXd flat(const Eigen::MatrixXd& m) { return Eigen::Map<const Eigen::
 /// A replica's gradients are gone once they are in the bucket; a master's are what the others' are added to.
 void fill_bucket(TrainingValues& values, const CentralPlan& plan, Actor actor, const CallArguments& about) {
   if (actor == plan.center) return values.call(TrainingCall::fill_bucket, actor, about);
-  values.buffer(actor, Buffer::gradients, about.bucket()) = values.parameters(actor).gradients(about.bucket());
-  values.parameters(actor).clear_gradients(about.bucket());
+  values.buffer(actor, Buffer::gradients, about.bucket()) = values.replica(actor).gradients(about.bucket());
+  values.replica(actor).clear_gradients(about.bucket());
 }
 
 void fill_output(TrainingValues& values, const CentralPlan& plan, Actor actor, int micro_batch) {
@@ -52,15 +52,16 @@ void add_central_values(TrainingValues& values, const CentralPlan& plan) {
   else
     values.add_learner(plan.center);
   for (const Actor actor : plan.actors())
-    if (actor < plan.replicas && actor != plan.center) values.parameters(actor).forget_parameters();
+    if (actor < plan.replicas && actor != plan.center) values.replica(actor).forget_parameters();
   values.on(TrainingCall::fill_bucket,
             [&](Actor actor, const CallArguments& about) { fill_bucket(values, plan, actor, about); });
   if (!plan.has_master()) {  // all gradients have met in its buffers
     values.on(TrainingCall::update, [&](Actor center, const CallArguments&) {
-      numeric::RankParameters& held = values.parameters(center);
+      Replica& held = values.replica(center);
       for (std::size_t b = 0; b < held.buckets(); ++b)
         held.set_gradients(b, values.buffer(center, Buffer::gradients, b));
       held.apply_gradients();
+      values.applied(plan.replicas, {.actor = center, .version = static_cast<std::uint64_t>(held.updates())});
     });
     return;
   }

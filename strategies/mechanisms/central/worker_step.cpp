@@ -14,13 +14,14 @@ Ops WorkerStep::passes() {
 Ops WorkerStep::pass(Pass what, int layer, int micro_batch) {
   const bool first = micro_batch == 0, last = micro_batch + 1 == step_.micro_batches;
   const bool leave = what == Pass::backward && last && step_.overlap_gradients;
-  const bool fine = leave && !step_.values;  // numbers go layer by layer
+  const bool fine = leave && !step_.values_by_layer();  // numbers go layer by layer
   if (what == Pass::forward && first) co_yield await_parameters(layer);
   for (const PassItem& item : tables_.pass(what, layer, first, fine).items) {
     co_yield kernel(item);
     if (fine) co_yield push_ready(layer, item.kernel);
   }
-  if (!step_.values) co_return;
+  const bool end = what == Pass::forward && layer + 1 == layers();
+  if (!step_.values_by_layer() && !(step_.rides && end)) co_return;
   co_yield drain_waits();
   co_yield call(what == Pass::forward ? TrainingCall::forward : TrainingCall::backward, static_cast<std::size_t>(layer),
                 micro_batch);

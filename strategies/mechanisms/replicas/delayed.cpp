@@ -52,7 +52,7 @@ class RankDelayed : public RankUpdates {
     const int set = gradient_set(step);
     const std::vector<GradientExchange::Exchanged>& exchanged = in_flight_[set];
     if (parts_.step.plan.bucket_copy)
-      co_yield parts_.gradients.copies().copy_out(exchanged);
+      co_yield parts_.gradients.give_back(exchanged);
     else if (!exchanged.empty())
       parts_.step.waits.add(exchanged.back().end);  // a stream ends in order
     co_yield parts_.parameters.run_optimizer(set);
@@ -90,6 +90,9 @@ class DelayedUpdates : public WholeReplicas {
     const Bytes late = delay_ * memory.gradients;
     memory.parts.push_back({"gradients on their way", MemoryClass::gradients, late});
     memory.gradients += late;
+  }
+  std::string refuses_compression() const override {
+    return "gradients of several steps are on their way at once, which compressors do not tell apart";
   }
   StepRhythm rhythm() const override {
     const int turns = delay_ + 1;

@@ -120,13 +120,13 @@ class GossipPolicy : public UpdatePolicy {
   }
   void add_values(TrainingValues& values) const override {
     values.on(TrainingCall::give_replica, [&values](Actor rank, const CallArguments&) {
-      values.buffer(rank, TrainingBuffer::Kind::replica) = values.parameters(rank).all_parameters();
+      values.buffer(rank, TrainingBuffer::Kind::replica) = values.replica(rank).all_parameters();
     });
     values.on(TrainingCall::mix_replicas, [&values, gossip = gossip_](Actor rank, const CallArguments& call) {
       std::vector<Eigen::VectorXd> theirs;
       for (std::size_t i = 1; i <= call.bucket(); ++i)
         theirs.push_back(values.buffer(rank, TrainingBuffer::Kind::replica, i));
-      numeric::RankParameters& own = values.parameters(rank);
+      Replica& own = values.replica(rank);
       const int round = values.rank(rank).steps() - 1;
       own.set_all_parameters(mixed(*gossip, rank, round, own.all_parameters(), theirs));
     });
@@ -147,6 +147,9 @@ class GossipSgd : public WholeReplicas {
     graph_ = std::make_shared<const Gossip>(read_gossip(fields.required_child("gossip"), setting.mesh.ranks()));
   }
   bool all_reduces() const override { return false; }
+  std::string refuses_compression() const override {
+    return "neighbours average parameters, and exchange no gradients";
+  }
 
   void lay_out(TrainingPlan& plan, const TrainingStates&) const override { plan.updates = gossip_updates(graph_); }
   StepRhythm rhythm() const override {

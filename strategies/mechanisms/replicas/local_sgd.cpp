@@ -50,9 +50,13 @@ class LocalSgdPolicy : public UpdatePolicy {
     return std::make_unique<RankLocalSgd>(parts, period_);
   }
   void add_values(TrainingValues& values) const override {
+    values.on(TrainingCall::fill_parameters, [&values](Actor rank, const CallArguments& call) {
+      values.put(rank, {TrainingBuffer::Kind::parameters, call.bucket()},
+                 values.replica(rank).parameters_of(call.bucket()));
+    });
     values.on(TrainingCall::take_parameters, [&values](Actor rank, const CallArguments& call) {
-      Eigen::VectorXd& sum = values.buffer(rank, TrainingBuffer::Kind::parameters, call.bucket());
-      values.parameters(rank).take_parameters(call.bucket(), sum / values.plan().ranks());
+      const Eigen::VectorXd& sum = values.sum(rank, {TrainingBuffer::Kind::parameters, call.bucket()});
+      values.replica(rank).take_parameters(call.bucket(), sum / values.plan().ranks());
     });
   }
 
@@ -65,6 +69,7 @@ class LocalSgd : public WholeReplicas {
   explicit LocalSgd(int steps) : WholeReplicas("local_steps"), steps_(steps) {}
 
   void lay_out(TrainingPlan& plan, const TrainingStates&) const override { plan.updates = local_sgd(steps_); }
+  std::string refuses_compression() const override { return "replicas average parameters, and exchange no gradients"; }
   StepRhythm rhythm() const override { return {steps_, "plan.data_parallel.local_steps: one average each", steps_}; }
   void book(MechanismFigures& figures, const TrainingPlan&, int) const override {
     figures.replicas.local_steps = steps_;

@@ -162,6 +162,12 @@ class ParameterServer : public CentralStep {
       op.kind = Kind::local;
       op.work = updates ? update_work(k) : of_key(plan_.addition, k);
     }
+    const bool comes = job.what != ServerCall::update && job.what != ServerCall::drop;
+    if (comes && step_.compression) {
+      op.kind = Kind::local;
+      if (op.work.bytes.value == 0) op.work = of_key(plan_.addition, k);  // the first: nothing is added
+      op.work.bytes = (job.what == ServerCall::first ? Bytes{} : op.work.bytes) + servers_.payload(k).decode;
+    }
     give(op);
   }
 

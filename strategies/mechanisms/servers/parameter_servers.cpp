@@ -179,6 +179,10 @@ class ParameterServers : public Mechanism {
   int servers() const override { return choice_.count; }
   bool goes_on_without_some() const override { return choice_.consistency == Consistency::asynchronous; }
   std::vector<int> server_nodes() const override { return choice_.nodes; }
+  std::string refuses_compression() const override {
+    if (choice_.local != ServerChoice::Local::none) return "gradients are summed in nodes before they are pushed";
+    return choice_.worker_weights.empty() ? "" : "workers push weights, and no gradients";
+  }
   bool survives_server() const override { return choice_.replication.used(); }
 
   void lay_out(TrainingPlan& plan, const TrainingStates& states) const override {
@@ -186,6 +190,7 @@ class ParameterServers : public Mechanism {
     plan.stages.front().buckets = keys_of(plan, choice_.keys);
     const bool update_own = !choice_.worker_weights.empty() || !choice_.rule.updates;
     plan.stages.front().memory = worker_memory(plan, states, update_own ? parameters_of(plan) : 0);
+    if (plan.compression) add_compression_memory(plan);
   }
   StepRhythm rhythm() const override {
     StepRhythm rhythm;

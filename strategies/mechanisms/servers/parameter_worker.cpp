@@ -25,6 +25,7 @@ class ParameterWorker : public ServerWorker {
  protected:
   Ops push(std::size_t key) override {
     if (servers_.mixes()) co_yield update_own(key);
+    if (step_.compression) co_yield encode(key);
     if (step_.values) co_yield call(TrainingCall::fill_bucket, key);
     Op& op = out_.begin(Kind::send, sending_to(key));
     op.message.slot = static_cast<std::uint16_t>(servers_.server_of[key]);
@@ -62,7 +63,13 @@ class ParameterWorker : public ServerWorker {
 
  private:
   int ways_;
+  int step_number_ = 0;
 
+  void begin_step(int number) override { step_number_ = number; }
+  Ops encode(std::size_t key) {
+    for (const Op& kernel : tables_.compression().bucket(0, key, step_number_).rounds.front().kernels)
+      co_yield work(kernel);
+  }
   Stream receiving_from(std::size_t key) const { return static_cast<Stream>(1 + servers_.server_of[key] % ways_); }
   Stream sending_to(std::size_t key) const { return static_cast<Stream>(receiving_from(key) + ways_); }
 };

@@ -5,6 +5,8 @@
 #include <charconv>
 #include <string_view>
 
+#include "strategies/plan/gradient_shape.hpp"
+
 namespace trainyard {
 
 const std::vector<std::string>& consistency_names() {
@@ -50,7 +52,14 @@ std::size_t joined_slices(const ServerPlan& plan, const ServerPlan::Slices& slic
 }
 
 Bytes ServerPlan::push_bytes(std::size_t k) const {
+  if (base.step.compression) return payload(k).bytes;
   return key(k).elements * (mixes() ? base.step.parameter_element : base.step.gradient_element);
+}
+ServerPlan::Payload ServerPlan::payload(std::size_t k) const {
+  const Compression all = base.step.compression->compress(gradient_shape(base.step, key(k)));
+  Payload payload{all.rounds.front().bytes, {}};
+  for (const KernelCall& kernel : all.decode) payload.decode += kernel.work.bytes;
+  return payload;
 }
 Bytes ServerPlan::pull_bytes(std::size_t k) const {
   return key(k).elements * (workers_update() ? base.step.gradient_element : base.step.parameter_element);

@@ -103,6 +103,11 @@ struct ServerPlan {
   /// Of the key whose last slice this is; none (count 0) of other slices.
   Slices slices_up_to(std::size_t k) const;
   Bytes push_bytes(std::size_t k) const;
+  /// Of compressed gradients: what a worker sends of a key, and what a server's memory moves to decode it.
+  struct Payload {
+    Bytes bytes, decode;
+  };
+  Payload payload(std::size_t k) const;
   Bytes pull_bytes(std::size_t k) const;
   /// Of all elements; an even part where keys have none.
   double share_of(std::size_t k) const;

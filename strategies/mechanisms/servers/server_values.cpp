@@ -14,7 +14,7 @@ ServerValues::ServerValues(TrainingValues& values, const ServerPlan& plan)
       sums_(plan.keys()),
       states_(plan.keys()) {
   for (std::size_t key = 0; key < plan.keys(); ++key) {
-    const Eigen::VectorXd own = values.parameters(0).parameters_of(key);
+    const Eigen::VectorXd own = values.replica(0).parameters_of(key);
     held(key) = Eigen::VectorXd::Zero(own.size() + 1);
     if (!plan.workers_update()) held(key).head(own.size()) = own;
   }
@@ -27,7 +27,7 @@ ServerValues::ServerValues(TrainingValues& values, const ServerPlan& plan)
       values.buffer(worker, Buffer::parameters, joined_slices(plan, all)) = Eigen::VectorXd::Zero(size);
   }
   for (Actor worker = 0; worker < plan.workers() && !plan.workers_update(); ++worker)
-    values.parameters(worker).forget_parameters();
+    values.replica(worker).forget_parameters();
   values.on(TrainingCall::take_parameters, [this](Actor a, const CallArguments& call) { take(a, call.bucket()); });
   values.on(TrainingCall::fill_bucket, [this](Actor a, const CallArguments& call) { push(a, call.bucket()); });
   for (const ServerCall what : {ServerCall::join_gradients, ServerCall::join_answers, ServerCall::separate_answers})
@@ -47,18 +47,23 @@ void ServerValues::take(Actor worker, std::size_t key) {
   const Eigen::VectorXd& got = values_.buffer(worker, Buffer::parameters, key);
   const Eigen::Index size = got.size() - 1;
   if (plan_.workers_update())
-    values_.parameters(worker).set_gradients(key, got.head(size));
+    values_.replica(worker).set_gradients(key, got.head(size));
   else
-    values_.parameters(worker).take_parameters(key, got.head(size));
-  events_.push_back({What::pulled, worker, key, static_cast<std::uint32_t>(got[size])});
+    values_.replica(worker).take_parameters(key, got.head(size));
+  const auto version = static_cast<std::uint32_t>(got[size]);
+  pulled_[{worker, key}] = version;
+  if (key == 0) values_.set_version(worker, version);
+  events_.push_back({What::pulled, worker, key, version});
 }
 
 void ServerValues::push(Actor worker, std::size_t key) {
-  numeric::RankParameters& own = values_.parameters(worker);
+  Replica& own = values_.replica(worker);
   Eigen::VectorXd& pushed = values_.buffer(worker, Buffer::gradients, key);
   pushed = plan_.mixes() ? own.parameters_of(key) : own.gradients(key);
   if (plan_.rule.averages) pushed *= plan_.workers();  // its own batch's
+  if (!plan_.mixes()) values_.push(worker, key, pushed);
   own.clear_gradients(key);
+  if (values_.compressed()) pushed = values_.compressed()->payload(worker, key, pushed);
 }
 
 /// Between the buffers of a key's slices, which begin with that one, and the one of all of them.
@@ -82,15 +87,19 @@ void ServerValues::move_slices(ServerCall what, Actor actor, std::size_t first) 
 }
 
 void ServerValues::update_own(Actor worker, std::size_t key) {
-  numeric::RankParameters& own = values_.parameters(worker);
+  Replica& own = values_.replica(worker);
   Eigen::VectorXd weights = own.parameters_of(key);
-  own_states_[{worker, key}].update(values_.task().rule, weights, own.gradients(key));
+  own_states_[{worker, key}].update(values_.rule(), weights, own.gradients(key));
   own.take_parameters(key, weights);
-  if (plan_.workers_update()) own.clear_gradients(key);
+  if (!plan_.workers_update()) return;
+  own.clear_gradients(key);
+  applied(worker, 1, {.actor = worker, .version = static_cast<std::uint64_t>(own_states_[{worker, key}].updates)});
 }
 
 void ServerValues::process(ServerCall call, Actor server, const ServerPush& push) {
-  const Eigen::VectorXd& came = values_.values().buffer(server, push.arrival);
+  Eigen::VectorXd came = values_.values().buffer(server, push.arrival);
+  const bool gradient = call == ServerCall::first || call == ServerCall::add || call == ServerCall::apply;
+  if (gradient && values_.compressed()) came = values_.compressed()->pushed(push.worker, push.key, came);
   switch (call) {
     case ServerCall::first:
     case ServerCall::add:
@@ -116,18 +125,32 @@ void ServerValues::process(ServerCall call, Actor server, const ServerPush& push
   }
 }
 
+/// Of one key.
+void ServerValues::applied(Actor worker, double gradients, LearningEvent event) {
+  event.worker = worker;
+  values_.applied(gradients / static_cast<double>(plan_.keys()), event);
+}
+
 /// One more version of a key's weights.
 void ServerValues::learn(ServerCall call, const ServerPush& push, const Eigen::VectorXd& came) {
   Eigen::VectorXd& all = held(push.key);
   auto weights = all.head(all.size() - 1);
+  const bool alone = call == ServerCall::apply;
+  const std::uint32_t missed =
+      alone ? static_cast<std::uint32_t>(all[all.size() - 1]) - pulled_[{push.worker, push.key}] : 0;
   if (call == ServerCall::apply && plan_.mixes())
     weights += plan_.worker_weights[push.worker] * (came - weights);
   else if (plan_.workers_update())
     weights = came;
   else
-    states_[push.key].update(values_.task().rule, weights, came);
+    states_[push.key].update(values_.rule(), weights, came * values_.rule().late(missed));
   all[all.size() - 1] += 1;
-  if (learned_) learned_->take_parameters(push.key, weights);
+  if (!learned_) return;
+  learned_->take_parameters(push.key, weights);
+  applied(alone ? push.worker : -1, alone ? 1 : plan_.workers() - plan_.backup_workers,
+          {.actor = plan_.workers() + plan_.server_of[push.key],
+           .version = static_cast<std::uint64_t>(all[all.size() - 1]),
+           .staleness = missed});
 }
 
 }  // namespace trainyard

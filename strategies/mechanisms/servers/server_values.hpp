@@ -39,12 +39,14 @@ class ServerValues {
  private:
   TrainingValues& values_;
   const ServerPlan& plan_;
-  numeric::RankParameters* learned_;    // what all servers hold together; null: sums alone, and workers learn
+  Replica* learned_;                    // what all servers hold together; null: sums alone, and workers learn
   std::vector<Eigen::VectorXd> sums_;   // by key
   std::vector<OptimizerState> states_;  // by key
   std::map<std::pair<int, std::size_t>, OptimizerState> own_states_;  // by worker and key
   std::vector<ServerEvent> events_;
+  std::map<std::pair<int, std::size_t>, std::uint32_t> pulled_;  // the version that a worker has of a key
 
+  void applied(Actor worker, double gradients, LearningEvent);
   Eigen::VectorXd& held(std::size_t key) const;
   void take(Actor worker, std::size_t key);
   void push(Actor worker, std::size_t key);

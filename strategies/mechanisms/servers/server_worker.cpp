@@ -21,6 +21,7 @@ Ops ServerWorker::run() {
   co_yield hold(stage_.memory);
   for (int step = 0; step < step_.steps || daemon(); ++step) {
     out_.begin_sample(static_cast<std::uint32_t>(step));
+    begin_step(step);
     co_yield overhead();
     if (step > 0 || !servers_.workers_update()) co_yield pull(step > 0);
     co_yield passes();

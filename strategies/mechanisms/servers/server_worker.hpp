@@ -15,6 +15,7 @@ class ServerWorker : public WorkerStep {
 
   Ops run() override;
   Ops await_parameters(int layer) override;
+  virtual void begin_step(int /*number*/) {}
   /// Takes a key's first weights, or the next answer, and says on which stream by `arrives`.
   virtual Ops pull_key(std::size_t key) = 0;
   /// After the last step.

@@ -4,6 +4,7 @@
 #include "sim/error.hpp"
 #include "strategies/values/layers/layers.hpp"
 #include "strategies/values/layers/operators.hpp"
+#include "strategies/values/layers/softmax_loss.hpp"
 
 namespace trainyard::numeric {
 namespace {
@@ -29,13 +30,6 @@ Matrix drawn(const RankPlace& p, const Batch& batch, const char* what, Index row
     }
   return values;
 }
-
-/// Column by column; shifted by the maximum, so that no exponential overflows.
-Matrix log_softmax(const Matrix& logits) {
-  const Matrix shifted = logits.rowwise() - logits.colwise().maxCoeff();
-  return shifted.rowwise() - Eigen::RowVectorXd(shifted.array().exp().colwise().sum().log());
-}
-Matrix softmax(const Matrix& logits) { return log_softmax(logits).array().exp(); }
 
 Matrix inputs_of(const RankPlace& p, const MlpShape& shape, const Batch& batch) {
   if (p.task.samples) return columns_of(p.task.samples->inputs, batch, p.task.micro_batch_size);
@@ -81,12 +75,12 @@ void loss_nodes(Graph& g, const RankPlace& p, const MlpShape& shape, const Batch
   const bool squares = shape.loss == MlpLoss::mean_squared_error;
   g.node("loss", [&g, target, squares, scale = batch.scale] {
     const Matrix& y = g["output"];
-    const double sum = squares ? (y - target).squaredNorm() / 2 : -target.cwiseProduct(log_softmax(y)).sum();
+    const double sum = squares ? (y - target).squaredNorm() / 2 : softmax_loss(y, target);
     return Matrix::Constant(1, 1, sum * scale);
   });
   g.node("output.d", [&g, target, squares, scale = batch.scale] {
     if (squares) return Matrix((g["output"] - target) * scale);
-    return Matrix((softmax(g["output"]) * target.colwise().sum().asDiagonal() - target) * scale);
+    return Matrix(softmax_loss_gradient(g["output"], target) * scale);
   });
 }
 

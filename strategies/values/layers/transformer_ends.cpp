@@ -25,6 +25,11 @@ TensorShard vocabulary_shard(const RankPlace& p) {
 std::vector<Index> words(const RankPlace& p, const Batch& batch, const Tokens& tokens, Index ahead) {
   std::vector<Index> result;
   for (std::size_t i = 0; i < tokens.sample.size(); ++i) {
+    if (const Sentences* given = p.task.sentences.get()) {
+      const Index sample = (batch.first_sample + tokens.sample[i]) % given->cols();
+      result.push_back((*given)(tokens.position[i] + ahead, sample));
+      continue;
+    }
     Draw draw(p.task.seed);
     draw << "words" << static_cast<std::uint64_t>(batch.first_sample + tokens.sample[i])
          << static_cast<std::uint64_t>(tokens.position[i] + ahead);

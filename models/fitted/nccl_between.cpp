@@ -1,0 +1,175 @@
+#include "models/fitted/nccl_between.hpp"
+
+#include <algorithm>
+#include <bit>
+
+#include "models/fitted/nccl_curves.hpp"
+
+namespace trainyard {
+namespace {
+
+constexpr int kSimple = 2;
+
+/// One way of doing it: how often the network is crossed one after the other, what leaves a node, how long the node's own
+/// links take for their part.
+struct Way {
+  std::array<const char*, 3> names;  ///< by protocol
+  std::array<Seconds, 3> startup;    ///< without the network
+  double hops = 0;
+  Bytes leaving;                         ///< a node, or where `rate` is a GPU's, that GPU
+  BytesPerSecond network;                ///< by which they leave
+  std::array<Seconds, 3> stay;           ///< of all bytes, on the node's own links
+  double NcclNetwork::*share = nullptr;  ///< of Simple
+  Bytes wire;                            ///< that a GPU sends by rings that carry as much out of each node
+  bool in_switch = false;
+};
+
+Seconds hop_of(const NcclNetwork& network, const NcclCall& call, int protocol) {
+  const Seconds hop = network.hop[static_cast<std::size_t>(protocol)];
+  return call.wires.value < 0 ? hop : hop - network.wires + call.wires;
+}
+
+NcclCost cost_of(const Way& way, int protocol, const NcclInside& inside, const NcclNetwork& network,
+                 const NcclCall& call) {
+  const auto p = static_cast<std::size_t>(protocol);
+  const double share = protocol == kSimple ? network.*way.share : p == 0 ? network.share_ll : network.share_ll128;
+  const Seconds outside = way.leaving / (way.network * share);
+  const Seconds transfer = std::max(outside, way.stay[p]);
+  Seconds latency = way.startup[p] + hop_of(network, call, protocol) * way.hops;
+  // Chunks are passed on from hop to hop: the last one leaves when all have left, and then goes the way to the end.
+  if (protocol == kSimple) latency += std::min(transfer, network.chunk_time * way.hops);
+  return {latency + transfer, latency,       transfer.value > 0 ? way.wire / transfer : BytesPerSecond{0}, way.names[p],
+          way.wire,           way.in_switch, transfer > outside ? inside.link_kind : LinkKind::hca};
+}
+
+/// Bytes by the node's own links at each protocol's rate.
+std::array<Seconds, 3> staying(const NcclInside& inside, Bytes bytes) {
+  std::array<Seconds, 3> times{};
+  for (std::size_t p = 0; p < times.size(); ++p)
+    if (inside.protocols[p].rate.value > 0) times[p] = bytes / inside.protocols[p].rate;
+  return times;
+}
+
+/// All GPUs in a line; of its steps those between nodes cost a hop.
+Way ring(const NcclInside& inside, const NcclCall& call) {
+  const double once = call.operation == NcclOperation::all_reduce ? 2 : 1;
+  const int local = call.fewest();
+  Way way{{"LL", "LL128", "Simple"}, {}, 0, {}, {}, {}, &NcclNetwork::share_ring, {}};
+  way.wire = way.leaving = nccl_wire(call.operation, call.size, call.gpus);
+  way.network = call.network;
+  way.stay = staying(inside, way.wire);
+  way.hops = once * (call.gpus - 1) * call.nodes / call.gpus;
+  for (std::size_t p = 0; p < way.startup.size(); ++p) {
+    const Seconds one = std::max(Seconds{0}, inside.protocols[p].startup - inside.steps[p] * (local - 1));
+    way.startup[p] = one + inside.steps[p] * (static_cast<double>(call.gpus - 1) * (local - 1) / local);
+  }
+  return way;
+}
+
+/// What the busiest node of two complementary binary trees sends, each of half the buffer, over the buffer: of two nodes
+/// each sends half up one tree and half down the other. From four on a node is inner in one tree (one up, two down) and
+/// a leaf in the other (one up).
+double tree_load(int nodes) { return nodes == 2 ? 1 : nodes == 3 ? 1.5 : 2; }
+
+double levels(int nodes) { return static_cast<double>(std::bit_width(static_cast<unsigned>(nodes - 1))); }
+
+/// Up and down double binary trees over the nodes, with a chain through the GPUs of each (Jeaugey 2019).
+Way tree(const NcclInside& inside, const NcclCall& call) {
+  // What a chain gets of a ring's rate: NVIDIA/nccl src/graph/tuning.cc (busBw * .92), up and down the same links.
+  constexpr double kChain = 0.92, kBothWays = 2;
+  Way way{{"tree, LL", "tree, LL128", "tree, Simple"}, {}, 0, {}, {}, {}, &NcclNetwork::share_tree, {}};
+  way.wire = way.leaving = call.size * tree_load(call.nodes);
+  way.network = call.network;
+  way.stay = staying(inside, call.size * (kBothWays / kChain));
+  way.hops = 2 * levels(call.nodes);
+  for (std::size_t p = 0; p < way.startup.size(); ++p) way.startup[p] = inside.protocols[p].startup;
+  return way;
+}
+
+/// The same trees, with the sum inside a node made in its switch; Simple alone.
+Way nvls_tree(const NcclInside& inside, const NcclCall& call) {
+  // Of the switch's rate in one node, while blocks go up and down the tree too: two nodes of H100 on InfiniBand of seven
+  // sources have 249 GB/s of algorithm bandwidth, one node 259 (scenarios/measured/tables/nccl_sweeps.csv).
+  constexpr double kWithTree = 0.96;
+  Way way = tree(inside, call);
+  way.names.fill("NVLS tree");
+  way.startup.fill(inside.in_switch.nvls.startup);
+  way.stay.fill(nccl_in_switch_wire(call.size, call.fewest()) / (inside.in_switch.nvls.rate * kWithTree));
+  way.in_switch = true;
+  return way;
+}
+
+/// Parallel aggregated trees: a ring's bytes in steps that double, of one GPU a node (NCCL 2.23 on).
+Way pat(const NcclInside& inside, const NcclCall& call) {
+  Way way = ring(inside, call);
+  way.names.fill("PAT");
+  way.hops = levels(call.nodes);
+  return way;
+}
+
+/// Each rank sends to others directly, over the adapters of its own.
+Way pairs(const NcclInside& inside, const NcclNetwork& network, const NcclCall& call) {
+  const int local = call.fewest();
+  const double elsewhere = static_cast<double>(call.gpus - local) / call.gpus;
+  const bool all = call.operation == NcclOperation::alltoall;
+  Way way{{"LL", "LL128", "Simple"}, {}, 1, {}, {}, {}, &NcclNetwork::share_pairs, {}};
+  way.wire = nccl_wire(call.operation, call.size, call.gpus);
+  way.stay = staying(inside, way.wire);
+  way.network = all                          ? call.network
+                : call.gpu_network.value > 0 ? call.gpu_network
+                                             : call.network / static_cast<double>(local);
+  way.leaving = call.operation == NcclOperation::sendrecv ? call.size : call.size * elsewhere;
+  if (all) way.leaving = way.leaving * static_cast<double>(local);
+  const double peers = call.operation == NcclOperation::sendrecv ? 1 : call.gpus - local;
+  for (std::size_t p = 0; p < way.startup.size(); ++p)
+    way.startup[p] = inside.protocols[p].startup + network.peer * (peers - 1);
+  return way;
+}
+
+bool by_pairs(NcclOperation operation) {
+  return operation == NcclOperation::alltoall || operation == NcclOperation::sendrecv ||
+         operation == NcclOperation::gather || operation == NcclOperation::scatter;
+}
+
+}  // namespace
+
+NcclInside nccl_inside(const NcclModel& model, const NcclCall& call) {
+  constexpr std::array kProtocols{&NcclCurve::ll, &NcclCurve::ll128, &NcclCurve::simple};
+  const int local = call.fewest();
+  const NcclCurve curve = nccl_curve(model, call.operation, local, call.machine);
+  NcclInside inside;
+  for (std::size_t p = 0; p < kProtocols.size(); ++p) {
+    inside.protocols[p] = curve.*kProtocols[p];
+    if (local == 1) inside.protocols[p].rate = {};  // nothing stays in the node
+    inside.steps[p] = nccl_step(model, call.operation, local, kProtocols[p]);
+  }
+  const bool adds = call.in_switch && model.in_switch.from_gpus > 0 && local >= model.in_switch.from_gpus;
+  if (adds) inside.in_switch = model.in_switch;
+  inside.link_kind = model.link_kind;
+  return inside;
+}
+
+NcclCost nccl_cost_between(const NcclInside& inside, const NcclNetwork& network, const NcclCall& call) {
+  NcclCost best;
+  const auto offer = [&](const Way& way, int first) {
+    for (int p = first; p <= kSimple; ++p) {
+      const NcclCost cost = cost_of(way, p, inside, network, call);
+      if (*best.protocol == '\0' || cost.time < best.time) best = cost;
+    }
+  };
+  if (by_pairs(call.operation)) {
+    offer(pairs(inside, network, call), 0);
+    return best;
+  }
+  offer(ring(inside, call), 0);
+  if (call.rings_only) return best;
+  if (call.operation == NcclOperation::all_reduce) {
+    offer(tree(inside, call), 0);
+    if (inside.in_switch.from_gpus > 0) offer(nvls_tree(inside, call), kSimple);
+  } else if (call.fewest() == 1) {
+    offer(pat(inside, call), kSimple);
+  }
+  return best;
+}
+
+}  // namespace trainyard

@@ -1,0 +1,56 @@
+#include "models/fitted/nccl_cost.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "models/fitted/nccl_between.hpp"
+#include "models/fitted/nccl_curves.hpp"
+
+namespace trainyard {
+namespace {
+
+NcclCost cost_by(const char* name, const NcclProtocol& p, Bytes wire, LinkKind links) {
+  return {p.time(wire), p.startup, p.rate, name, wire, false, links};
+}
+
+NcclCost cost_in_node(const NcclModel& model, const NcclCall& call) {
+  const Bytes wire = nccl_wire(call.operation, call.size, call.gpus);
+  const NcclCurve curve = nccl_curve(model, call.operation, call.gpus, call.machine);
+  const NcclInSwitch& in_switch = model.in_switch;
+  const bool switched = call.operation == NcclOperation::all_reduce && call.in_switch && !call.rings_only &&
+                        in_switch.from_gpus > 0 && call.gpus >= in_switch.from_gpus;
+  NcclCost best = cost_by("Simple", curve.simple, wire, model.link_kind);
+  if (switched) {
+    best = cost_by("NVLS", in_switch.nvls, nccl_in_switch_wire(call.size, call.gpus), model.link_kind);
+    best.in_switch = true;
+  }
+  if (curve.ll128_until.value > 0 && call.size > curve.ll128_until) return best;
+  for (const NcclCost& other :
+       {cost_by("LL128", curve.ll128, wire, model.link_kind), cost_by("LL", curve.ll, wire, model.link_kind)})
+    if (other.time <= best.time) best = other;
+  return best;
+}
+
+}  // namespace
+
+NcclCost nccl_cost(const NcclModel& model, const NcclCall& call) {
+  if (call.gpus < 1 || call.nodes < 1 || (call.local == 0 && call.gpus % call.nodes != 0))
+    throw UserError(fmt::format("{}: {} GPUs in {} nodes: expected the same number in each, at least 1",
+                                name_of(call.operation), call.gpus, call.nodes));
+  if (!(call.size.value >= 0) || !std::isfinite(call.size.value))
+    throw UserError(
+        fmt::format("{}: a size of {} bytes: expected 0 or more", name_of(call.operation), call.size.value));
+  if (model.curves.empty()) throw InternalError("an NCCL model without curves");
+  if (call.gpus == 1) {  // in place nothing moves, but the kernel is launched
+    const NcclCurve one = nccl_curve(model, call.operation, 1);
+    return {one.ll.startup, one.ll.startup, BytesPerSecond{0}, "copy", Bytes{0}, false, model.link_kind};
+  }
+  if (call.nodes == 1) return cost_in_node(model, call);
+  if (call.network.value <= 0)
+    throw UserError(fmt::format("{} between {} nodes: no rate of the network", name_of(call.operation), call.nodes));
+  return nccl_cost_between(nccl_inside(model, call), model.between, call);
+}
+
+}  // namespace trainyard

@@ -1,0 +1,194 @@
+#include "models/fitted/nccl_network_fit.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <set>
+
+#include "models/fitted/pattern_search.hpp"
+
+namespace trainyard {
+namespace {
+
+/// What the rows can tell.
+struct Told {
+  bool rings = false, trees = false, pairs = false, all_to_all = false;
+};
+
+Told told_by(const std::vector<NcclSweep>& sweeps) {
+  Told told;
+  for (const NcclSweep& sweep : sweeps) {
+    const NcclOperation operation = sweep.call.operation;
+    const bool pairs = operation == NcclOperation::alltoall || operation == NcclOperation::sendrecv;
+    told.pairs |= pairs;
+    told.all_to_all |= operation == NcclOperation::alltoall;
+    const bool tree = operation == NcclOperation::all_reduce && !sweep.call.rings_only;
+    told.trees |= tree;
+    told.rings |= !pairs && (!tree || sweep.call.nodes > 2);
+  }
+  return told;
+}
+
+/// A constant by its logarithm; those that are not searched stay.
+struct Constant {
+  const char* key;
+  double* value;
+};
+
+/// Where the search begins: NCCL's own cost model of InfiniBand for the steps (NVIDIA/nccl src/graph/tuning.cc, hwLat of
+/// trees: 5.0, 8.5 and 14 us), the rest by eye.
+NcclNetwork first_guess(const std::string& name, double times) {
+  NcclNetwork network;
+  network.name = name;
+  network.hop = {Seconds{5e-6 * times}, Seconds{8.5e-6 * times}, Seconds{14e-6 * times}};
+  network.peer = Seconds{2e-6};
+  network.chunk_time = Seconds{20e-6 * times};
+  network.share_ll = 0.1;
+  network.share_ll128 = 0.3;
+  network.share_ring = network.share_tree = network.share_pairs = 0.92;
+  return network;
+}
+
+std::vector<Constant> constants_of(NcclNetwork& network, const Told& told) {
+  std::vector<Constant> constants{{"hop_ll", &network.hop[0].value},     {"hop_ll128", &network.hop[1].value},
+                                  {"hop_simple", &network.hop[2].value}, {"chunk_time", &network.chunk_time.value},
+                                  {"share_ll", &network.share_ll},       {"share_ll128", &network.share_ll128}};
+  if (told.rings) constants.push_back({"share_ring", &network.share_ring});
+  if (told.trees) constants.push_back({"share_tree", &network.share_tree});
+  if (told.pairs) constants.push_back({"share_pairs", &network.share_pairs});
+  if (told.all_to_all) constants.push_back({"peer", &network.peer.value});
+  return constants;
+}
+
+void tie(NcclNetwork& network, const Told& told) {
+  if (!told.rings) network.share_ring = network.share_tree;
+  if (!told.trees) network.share_tree = network.share_ring;
+  if (!told.pairs) network.share_pairs = std::min(network.share_ring, network.share_tree);
+}
+
+Seconds predicted(const NcclSweep& sweep, const NcclNetwork& network, Bytes size) {
+  NcclCall call = sweep.call;
+  call.size = size;
+  return nccl_cost_between(sweep.inside, network, call).time;
+}
+
+double error_of(const NcclNetwork& network, const std::vector<NcclSweep>& sweeps) {
+  constexpr double kMost = 1, kLargeWeight = 2;
+  // Without rows that tell, a network is used whole: so much a share away from this costs as an error of a hundredth of it.
+  constexpr double kUsualShare = 0.95, kPrior = 0.02;
+  double sum = 0;
+  for (const double share : {network.share_ring, network.share_tree, network.share_pairs}) {
+    if (share > 1) return std::numeric_limits<double>::infinity();
+    sum += kPrior * std::abs(std::log(share / kUsualShare));
+  }
+  if (std::max(network.share_ll, network.share_ll128) > 1) return std::numeric_limits<double>::infinity();
+  constexpr Seconds kLeastChunk{0.1e-6};
+  for (const Seconds hop : network.hop)
+    if (hop < network.wires || network.chunk_time < kLeastChunk) return std::numeric_limits<double>::infinity();
+  for (const NcclSweep& sweep : sweeps) {
+    double of_sweep = 0;
+    for (const auto& [size, time] : sweep.rows)
+      of_sweep += (size >= kLargeCollective ? kLargeWeight : 1) *
+                  std::min(kMost, std::abs(std::log(predicted(sweep, network, size) / time)));
+    sum +=
+        of_sweep / std::sqrt(static_cast<double>(sweep.rows.size()));  // long sweeps tell more, but not in proportion
+  }
+  return sum;
+}
+
+/// Searches from `network` on; what it finds is there afterwards.
+double search(NcclNetwork& network, const std::vector<NcclSweep>& sweeps, const Told& told) {
+  const std::vector<Constant> constants = constants_of(network, told);
+  std::vector<double> logs;
+  for (const Constant& constant : constants) logs.push_back(std::log(*constant.value));
+  const auto take = [&] {
+    for (std::size_t i = 0; i < constants.size(); ++i) *constants[i].value = std::exp(logs[i]);
+    tie(network, told);
+  };
+  const double error = pattern_search(logs, [&] {
+    take();
+    return error_of(network, sweeps);
+  });
+  take();
+  return error;
+}
+
+std::vector<std::string> unidentified(NcclNetwork network, const std::vector<NcclSweep>& sweeps, const Told& told) {
+  constexpr double kMoved = 1.25, kFelt = 0.002;
+  std::vector<std::string> keys;
+  const double error = error_of(network, sweeps);
+  for (const Constant& constant : constants_of(network, told)) {
+    const double value = *constant.value;
+    double felt = 0;
+    for (const double by : {kMoved, 1 / kMoved}) {
+      *constant.value = value * by;
+      felt = std::max(felt, error_of(network, sweeps) / error - 1);
+    }
+    *constant.value = value;
+    if (felt < kFelt) keys.emplace_back(constant.key);
+  }
+  if (!told.rings) keys.emplace_back("share_ring");
+  if (!told.trees) keys.emplace_back("share_tree");
+  if (!told.pairs) keys.emplace_back("share_pairs");
+  if (!told.all_to_all) keys.emplace_back("peer");
+  return keys;
+}
+
+/// Four digits, as the entry has them.
+void round_figures(NcclNetwork& network) {
+  Told all{true, true, true, true};
+  for (const Constant& constant : constants_of(network, all))
+    *constant.value = std::stod(fmt::format("{:.4g}", *constant.value));
+}
+
+}  // namespace
+
+NcclNetworkFit fit_nccl_network(const std::string& name, const std::vector<NcclSweep>& sweeps) {
+  if (sweeps.empty()) throw UserError(fmt::format("nccl-network {}: no rows to fit it to", name));
+  const Told told = told_by(sweeps);
+  Seconds wires = sweeps.front().call.wires;
+  for (const NcclSweep& sweep : sweeps) wires = std::min(wires, sweep.call.wires);
+  NcclNetworkFit best;
+  double least = std::numeric_limits<double>::infinity();
+  for (const double times : {1.0, 3.0, 10.0, 30.0}) {
+    NcclNetwork network = first_guess(name, times);
+    network.wires = wires;
+    for (Seconds& hop : network.hop) hop = std::max(hop, wires * 1.5);
+    const double error = search(network, sweeps, told);
+    if (error >= least) continue;
+    least = error;
+    best.network = network;
+  }
+  std::set<std::string> systems;
+  for (const NcclSweep& sweep : sweeps) systems.insert(sweep.system);
+  best.network.systems = static_cast<int>(systems.size());
+  best.unidentified = unidentified(best.network, sweeps, told);
+  round_figures(best.network);
+  return best;
+}
+
+std::vector<LeftOutRow> left_out_errors(const NcclNetwork& fitted, const std::vector<NcclSweep>& sweeps) {
+  std::set<std::string> sources;
+  for (const NcclSweep& sweep : sweeps) sources.insert(sweep.source);
+  std::vector<LeftOutRow> rows;
+  if (sources.size() < 2) return rows;
+  for (const std::string& source : sources) {
+    std::vector<NcclSweep> others;
+    std::copy_if(sweeps.begin(), sweeps.end(), std::back_inserter(others),
+                 [&](const NcclSweep& s) { return s.source != source; });
+    NcclNetwork network = fitted;
+    search(network, others, told_by(others));
+    for (std::size_t s = 0; s < sweeps.size(); ++s) {
+      if (sweeps[s].source != source) continue;
+      for (std::size_t r = 0; r < sweeps[s].rows.size(); ++r) {
+        const auto& [size, time] = sweeps[s].rows[r];
+        rows.push_back({s, r, predicted(sweeps[s], network, size) / time - 1});
+      }
+    }
+  }
+  return rows;
+}
+
+}  // namespace trainyard

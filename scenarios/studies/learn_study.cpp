@@ -1,0 +1,219 @@
+#include "scenarios/studies/learn_study.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "scenarios/answer/json_reference.hpp"
+#include "scenarios/running/steady_state.hpp"
+#include "sim/process/child.hpp"
+
+namespace trainyard {
+namespace {
+
+using Json = nlohmann::ordered_json;
+using OfTarget = std::function<double(const LearnResult&, const LearnPoint&)>;
+
+SeedMean mean_of(const std::vector<double>& values) {
+  if (values.empty()) return {NAN, HUGE_VAL, 0};
+  double sum = 0;
+  for (const double value : values) sum += value;
+  return {sum / static_cast<double>(values.size()), half_width(values), values.size()};
+}
+
+std::string name_of(const Overrides& point) {
+  std::vector<std::string> words;
+  for (const auto& [path, value] : point) words.push_back(fmt::format("{}={}", path, value));
+  return fmt::format("{}", fmt::join(words, " "));
+}
+
+Overrides with_more(const Overrides& a, const Overrides& b) {
+  Overrides all = a;
+  all.insert(all.end(), b.begin(), b.end());
+  return all;
+}
+
+Json finite(double value) { return std::isfinite(value) ? Json(value) : Json(nullptr); }
+Json mean_json(const SeedMean& m) {
+  return {{"mean", finite(m.mean)}, {"half_width", finite(m.half_width)}, {"seeds", m.seeds}};
+}
+
+const std::pair<const char*, OfTarget> kOfTarget[] = {
+    {"time_s", [](const LearnResult&, const LearnPoint& p) { return p.time; }},
+    {"steps", [](const LearnResult&, const LearnPoint& p) { return p.steps; }},
+    {"samples", [](const LearnResult&, const LearnPoint& p) { return p.samples; }},
+    {"bytes", [](const LearnResult&, const LearnPoint& p) { return p.bytes; }},
+    {"gpu_hours", [](const LearnResult& r, const LearnPoint& p) { return r.gpu_hours(p); }}};
+
+Json run_json(const LearnResult& r, std::uint64_t seed) {
+  Json points = Json::array();
+  for (const LearnPoint& p : r.points) points.push_back(learn_point_json(p));
+  Json j{{"seed", seed}, {"ended", r.ended}};
+  if (r.diverged_at >= 0) j["diverged_at_step"] = r.diverged_at;
+  if (r.reached) j["reached"] = learn_point_json(*r.reached);
+  j["updates"] = r.updates;
+  j["mean_staleness"] = r.mean_staleness;
+  j["worst_staleness"] = r.worst_staleness;
+  j["points"] = points;
+  return j;
+}
+
+}  // namespace
+
+SeedMean LearnVariant::to_target(const OfTarget& figure) const {
+  std::vector<double> values;
+  for (const LearnResult& r : runs)
+    if (r.reached) values.push_back(figure(r, *r.reached));
+  return mean_of(values);
+}
+
+SeedMean LearnVariant::at_end(double LearnPoint::*figure) const {
+  std::vector<double> values;
+  for (const LearnResult& r : runs)
+    if (r.diverged_at < 0 && std::isfinite(r.last().*figure)) values.push_back(r.last().*figure);
+  return mean_of(values);
+}
+
+std::size_t LearnVariant::reached() const {
+  return static_cast<std::size_t>(
+      std::count_if(runs.begin(), runs.end(), [](const LearnResult& r) { return r.reached.has_value(); }));
+}
+
+std::size_t LearnVariant::diverged() const {
+  return static_cast<std::size_t>(
+      std::count_if(runs.begin(), runs.end(), [](const LearnResult& r) { return r.diverged_at >= 0; }));
+}
+
+LearnStudy run_learn_study(const LearnQuestion& q) {
+  LearnStudy study;
+  study.seeds = q.seeds;
+  const Sweep sweep{q.scenario, q.axes};
+  const std::size_t count = q.axes.empty() ? 1 : sweep.points();
+  std::vector<std::pair<std::size_t, std::uint64_t>> jobs;
+  for (std::size_t i = 0; i < count; ++i) {
+    LearnVariant& v = study.variants.emplace_back();
+    const Overrides point = q.axes.empty() ? Overrides{} : sweep.point(i);
+    v.name = name_of(point);
+    v.overrides = with_more(q.overrides, point);
+    try {
+      const Scenario s = read_scenario(q.scenario, v.overrides);
+      if (!s.learn.used())
+        throw UserError(
+            fmt::format("{}: no section `learn`; see scenarios/learn-async-vs-sync.yaml", q.scenario.string()));
+      study.has_target |= s.learn.has_target();
+      for (int seed = 0; seed < q.seeds; ++seed) jobs.emplace_back(i, s.learn.seed + static_cast<std::uint64_t>(seed));
+    } catch (const UserError& e) {
+      if (count == 1) throw;
+      v.error = e.what();
+    }
+  }
+  std::size_t done = 0;
+  const auto train = [&](std::size_t job) -> std::string {
+    const auto& [variant, seed] = jobs[job];
+    try {
+      Scenario s = read_scenario(q.scenario,
+                                 with_more(study.variants[variant].overrides, {{"learn.seed", std::to_string(seed)}}));
+      LearnOptions options;
+      options.progress = options.saves = jobs.size() == 1;
+      return to_text(learn(s, options));
+    } catch (const UserError& e) {  // found only in the run
+      if (jobs.size() == 1) throw;
+      return std::string("!") + e.what();
+    }
+  };
+  const std::vector<std::string> texts = in_children(jobs.size(), processors(), train, [&](std::size_t, const auto&) {
+    if (q.progress) q.progress(++done, jobs.size());
+  });
+  for (std::size_t job = 0; job < jobs.size(); ++job) {
+    LearnVariant& v = study.variants[jobs[job].first];
+    if (texts[job].starts_with('!'))
+      v.error = texts[job].substr(1);
+    else
+      v.runs.push_back(learn_result_from_text(texts[job]));
+  }
+  const auto impossible = [](const LearnVariant& v) { return !v.error.empty(); };
+  if (std::all_of(study.variants.begin(), study.variants.end(), impossible))
+    throw UserError(fmt::format("all {} variants are impossible; the first: {}", count, study.variants.front().error));
+  return study;
+}
+
+Json learn_study_json(const LearnQuestion& q, const LearnStudy& study) {
+  Json variants = Json::array();
+  for (const LearnVariant& v : study.variants) {
+    Json j{{"name", v.name}};
+    if (!v.error.empty()) {
+      j["error"] = v.error;
+      variants.push_back(j);
+      continue;
+    }
+    const LearnResult& first = v.runs.front();
+    j["task"] = first.task;
+    j["mechanism"] = first.mechanism;
+    j["parameters"] = first.parameters;
+    j["ranks"] = first.ranks;
+    j["step_time_s"] = first.step_time();
+    j["reached"] = v.reached();
+    j["diverged"] = v.diverged();
+    Json target;
+    for (const auto& [key, figure] : kOfTarget) target[key] = mean_json(v.to_target(figure));
+    if (v.reached() > 0) j["to_target"] = target;
+    j["final"] = {{"loss", mean_json(v.at_end(&LearnPoint::loss))},
+                  {"accuracy", mean_json(v.at_end(&LearnPoint::accuracy))},
+                  {"noise_scale_samples", mean_json(v.at_end(&LearnPoint::noise_scale))}};
+    Json runs = Json::array();
+    std::uint64_t seed = read_scenario(q.scenario, v.overrides).learn.seed;
+    for (const LearnResult& r : v.runs) runs.push_back(run_json(r, seed++));
+    j["runs"] = runs;
+    variants.push_back(j);
+  }
+  return {{"scenario", q.scenario.stem().string()}, {"seeds", study.seeds}, {"variants", variants}};
+}
+
+namespace {
+
+std::vector<FieldRow> learn_rows() {
+  const std::string over_seeds = "mean, half_width of its 95 % interval, seeds";
+  std::vector<FieldRow> rows{
+      {"scenario", "text", "its name", ""},
+      {"seeds", "number", "trainings of each variant", ""},
+      {"variants", "list", "one a combination of --compare's values", ""},
+      {"variants[].name", "text", "what it has of its own", ""},
+      {"variants[].error", "text", "why it is impossible, instead of all else", "of impossible variants"},
+      {"variants[].task", "text", "what is learned", ""},
+      {"variants[].mechanism", "text", "how replicas come to common parameters", ""},
+      {"variants[].parameters", "number", "of the learner's network", ""},
+      {"variants[].ranks", "number", "GPUs", ""},
+      {"variants[].step_time_s", "s", "mean time of a global batch", ""},
+      {"variants[].reached", "number", "seeds that reached the target", ""},
+      {"variants[].diverged", "number", "seeds that diverged", ""},
+      {"variants[].to_target", "object", "what it took to the target, over the seeds that reached it", "if any did"}};
+  for (const auto& [key, figure] : kOfTarget)
+    rows.push_back({std::string("variants[].to_target.") + key, "object", over_seeds, "if any did"});
+  rows.push_back({"variants[].final", "object", "at the end", ""});
+  for (const char* key : {"loss", "accuracy", "noise_scale_samples"})
+    rows.push_back({std::string("variants[].final.") + key, "object", over_seeds, ""});
+  rows.push_back({"variants[].runs", "list", "one a seed", ""});
+  const std::pair<const char*, const char*> of_run[] = {{"seed", "of initial values and the order of samples"},
+                                                        {"updates", "of weights"},
+                                                        {"mean_staleness", "updates that a gradient missed"},
+                                                        {"worst_staleness", "the most of them"}};
+  for (const auto& [key, words] : of_run)
+    rows.push_back({std::string("variants[].runs[].") + key, "number", words, ""});
+  rows.push_back({"variants[].runs[].ended", "text", "target, steps, early stopping or diverged", ""});
+  rows.push_back({"variants[].runs[].diverged_at_step", "number", "the step", "if it did"});
+  rows.push_back({"variants[].runs[].reached", "object", "the look at which the target was reached", "if it was"});
+  rows.push_back({"variants[].runs[].points", "list",
+                  "looks at what was learned: time_s, steps, samples, bytes, "
+                  "training_loss, loss, accuracy, noise_scale_samples, replicas_apart",
+                  ""});
+  return rows;
+}
+
+const RegisterJsonReference learn_json{"learn", "trainings on the simulated clock", learn_rows};
+
+}  // namespace
+
+}  // namespace trainyard

@@ -1,0 +1,165 @@
+#include "sim/observers/path_sums.hpp"
+
+#include <tuple>
+#include <utility>
+
+#include "sim/error.hpp"
+
+namespace trainyard {
+namespace {
+
+constexpr std::uint32_t kEmpty = 0xffffffffU;
+constexpr std::size_t kNone = ~std::size_t{0};
+
+}  // namespace
+
+std::size_t PathShares::find(std::string_view resource) {
+  const auto at = std::find(names_.begin(), names_.end(), resource);
+  const auto name = static_cast<std::size_t>(at - names_.begin());
+  if (name == kMost) throw InternalError("too many resources in one critical path");
+  if (at == names_.end()) names_.emplace_back(resource);
+  constexpr std::size_t kMostTexts = 64;  // each link has a text of its kind
+  if (known_.size() < kMostTexts) known_.emplace_back(resource.data(), name);
+  return name;
+}
+
+std::map<std::string, double> PathShares::named(const Sums& sums) const {
+  std::map<std::string, double> named;
+  for (std::size_t i = 0; i < names_.size(); ++i)
+    if (sums[i] > 0) named[names_[i]] = sums[i];
+  return named;
+}
+
+std::size_t PathSums::place_of(OpId id) const {
+  const std::size_t mask = places_.size() - 1;
+  std::size_t place = id * 0x9e3779b97f4a7c15U >> 20 & mask;
+  while (places_[place] != kEmpty && chains_[places_[place]].id != id) place = (place + 1) & mask;
+  return place;
+}
+
+std::size_t PathSums::find(OpId id) const {
+  if (places_.empty()) return kNone;
+  const std::uint32_t chain = places_[place_of(id)];
+  return chain == kEmpty ? kNone : chain;
+}
+
+void PathSums::insert(std::size_t chain) {
+  if (2 * (used_ + 1) > places_.size()) {
+    std::vector<std::uint32_t> old = std::exchange(places_, {});
+    places_.assign(std::max<std::size_t>(64, 2 * old.size()), kEmpty);
+    for (const std::uint32_t of : old)
+      if (of != kEmpty) places_[place_of(chains_[of].id)] = of;
+  }
+  places_[place_of(chains_[chain].id)] = static_cast<std::uint32_t>(chain);
+  ++used_;
+}
+
+/// Those that lie behind it because its place was taken move up.
+void PathSums::erase(std::size_t chain) {
+  const std::size_t mask = places_.size() - 1;
+  std::size_t hole = place_of(chains_[chain].id);
+  places_[hole] = kEmpty;
+  for (std::size_t next = (hole + 1) & mask; places_[next] != kEmpty; next = (next + 1) & mask) {
+    const std::uint32_t moved = std::exchange(places_[next], kEmpty);
+    places_[place_of(chains_[moved].id)] = moved;
+  }
+  --used_;
+  free_.push_back(chain);
+}
+
+/// An operation's cause ends when it is posted. What ended before, nobody follows any more but those who are held for.
+void PathSums::come_to(double now) {
+  if (now <= now_) return;
+  now_ = now;
+  for (const std::size_t chain : ended_)
+    if (chains_[chain].holds == 0) erase(chain);
+  ended_.clear();
+}
+
+void PathSums::follow(Chain& chain, OpId cause) {
+  chain.cause = cause;
+  const std::size_t before = cause == 0 ? kNone : find(cause);
+  if (cause != 0 && before == kNone) throw InternalError("the critical path has lost a cause");
+  if (before == kNone)
+    chain.sums.fill(0);
+  else
+    shares_.copy(chains_[before].sums, chain.sums);
+}
+
+void PathSums::hold(OpId cause) {
+  if (cause != 0) ++chains_[find(cause)].holds;
+}
+
+void PathSums::let_go(OpId cause) {
+  if (cause == 0) return;
+  const std::size_t chain = find(cause);
+  if (--chains_[chain].holds == 0 && chains_[chain].ended < now_) erase(chain);
+}
+
+void PathSums::posted(const OpRun& run) {
+  come_to(run.posted.value);
+  std::size_t number = chains_.size();
+  if (free_.empty()) {
+    chains_.emplace_back();
+  } else {
+    number = free_.back();
+    free_.pop_back();
+    Chain& again = chains_[number];
+    again.path = "";
+    again.holds = 0;
+    again.ended = HUGE_VAL;
+    again.sums.fill(0);
+  }
+  Chain& chain = chains_[number];
+  chain.id = run.id;
+  insert(number);
+  follow(chain, run.cause);
+  // A receiver that comes when the message is under way follows what its sender followed.
+  if (run.op->kind != Kind::send || run.op->message.mode == Mode::rendezvous) return;
+  hold(run.cause);
+  causes_of_sends_[run.id] = run.cause;
+}
+
+void PathSums::started(const OpRun& run) {
+  Chain& chain = chains_[find(run.id)];
+  if (chain.cause != run.cause) follow(chain, run.cause);
+}
+
+void PathSums::transferred(const TransferRun& run) {
+  come_to(run.ended.value);
+  const bool in_parts = !run.last || legs_.contains(run.send_id);
+  if (in_parts)
+    legs_[run.send_id].push_back({run.started.value, run.ended.value, run.latency.seconds().value, run.limiting});
+  if (!run.last) return;
+  for (const OpId half : {run.send_id, run.recv_id})
+    if (const std::size_t chain = half == 0 ? kNone : find(half); chain != kNone) chains_[chain].path = run.route.name;
+  if (in_parts && run.recv_id != 0) legs_[run.recv_id] = legs_[run.send_id];
+  const auto left = causes_of_sends_.find(run.send_id);
+  if (left == causes_of_sends_.end()) return;
+  let_go(left->second);
+  causes_of_sends_.erase(left);
+}
+
+void PathSums::finished(const OpRun& run) {
+  come_to(run.ended.value);
+  const std::size_t number = find(run.id);
+  Chain& chain = chains_[number];
+  OpRecord record = record_of(run);
+  record.path = chain.path;
+  const auto legs = legs_.find(run.id);
+  for_each_piece(record, legs == legs_.end() ? std::span<const LegRecord>() : legs->second, links_,
+                 [&](double begin, double end, std::string_view resource) {
+                   naming_.name(record, begin, end, resource, {shares_, chain.sums});
+                 });
+  if (legs != legs_.end()) legs_.erase(legs);
+  chain.ended = now_;
+  ended_.push_back(number);
+  const auto order = [](double end, Actor actor, OpId id) { return std::tuple(-end, actor, id); };
+  if (order(record.ended, record.actor, run.id) >= order(longest_end_, longest_actor_, longest_id_)) return;
+  longest_end_ = record.ended;
+  longest_actor_ = record.actor;
+  longest_id_ = run.id;
+  shares_.copy(chain.sums, longest_);
+}
+
+}  // namespace trainyard

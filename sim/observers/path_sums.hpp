@@ -1,0 +1,101 @@
+#pragma once
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <map>
+#include <span>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "sim/observers/timeline.hpp"
+
+namespace trainyard {
+
+/// Seconds by resource, of which there are few. Texts of names live as long as it does, each at a place of its own.
+class PathShares {
+ public:
+  static constexpr std::size_t kMost = 32;
+  using Sums = std::array<double, kMost>;
+
+  void add(Sums& to, std::string_view resource, double seconds) { to[number(resource)] += seconds; }
+  void copy(const Sums& from, Sums& to) const { std::copy_n(from.begin(), names_.size(), to.begin()); }
+  std::map<std::string, double> named(const Sums&) const;
+
+ private:
+  std::vector<std::string> names_;
+  std::vector<std::pair<const char*, std::size_t>> known_;  // texts that name one of them, by where they lie
+
+  /// Names are few, and mostly the same texts.
+  std::size_t number(std::string_view resource) {
+    for (const auto& [text, name] : known_)
+      if (text == resource.data()) return name;
+    return find(resource);
+  }
+  std::size_t find(std::string_view resource);
+};
+
+/// The critical path of a run by resource (see `critical_path`, and `by_resource` of it), without a record of all
+/// operations: each carries the sums of the chain that ends with it, for as long as another may still follow it.
+class PathSums : public Observer {
+ public:
+  /// Names the pieces of an operation: book(resource, seconds) for parts of [begin, end), in order.
+  class Naming {
+   public:
+    virtual ~Naming() = default;
+    using Book = std::pair<PathShares&, PathShares::Sums&>;
+    virtual void name(const OpRecord&, double begin, double end, std::string_view resource, Book to) const {
+      to.first.add(to.second, resource, end - begin);
+    }
+  };
+  /// Both must outlive it.
+  PathSums(std::span<const Link> links, const Naming& naming) : links_(links), naming_(naming) {}
+
+  Level level() const override { return Level::ops; }
+  void posted(const OpRun&) override;
+  void started(const OpRun&) override;
+  void finished(const OpRun&) override;
+  void transferred(const TransferRun&) override;
+
+  std::map<std::string, double> by_resource() const { return shares_.named(longest_); }
+
+ private:
+  /// An operation under way, or one that has ended and may be the cause of another.
+  struct Chain {
+    PathShares::Sums sums{};
+    OpId id = 0, cause = 0;
+    const char* path = "";
+    int holds = 0;            // messages that have left and whose receivers will follow it
+    double ended = HUGE_VAL;  // s
+  };
+  std::span<const Link> links_;
+  const Naming& naming_;
+  PathShares shares_;
+  std::vector<Chain> chains_;
+  std::vector<std::size_t> free_;
+  std::vector<std::size_t> ended_;  // at `now_`
+  double now_ = 0;
+  std::unordered_map<OpId, OpId> causes_of_sends_;         // that have left
+  std::unordered_map<OpId, std::vector<LegRecord>> legs_;  // of messages under way, by their halves
+  PathShares::Sums longest_{};
+  double longest_end_ = -1;
+  Actor longest_actor_ = 0;
+  OpId longest_id_ = 0;
+
+  // Which chain an operation has: open addressing, twice as many places as chains at least.
+  std::vector<std::uint32_t> places_;
+  std::size_t used_ = 0;
+
+  void come_to(double now);
+  std::size_t find(OpId) const;
+  void insert(std::size_t chain);
+  void erase(std::size_t chain);
+  std::size_t place_of(OpId) const;
+  void follow(Chain&, OpId cause);
+  void hold(OpId cause);
+  void let_go(OpId cause);
+};
+
+}  // namespace trainyard

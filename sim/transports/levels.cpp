@@ -1,0 +1,179 @@
+#include "sim/transports/levels.hpp"
+
+#include <algorithm>
+#include <limits>
+
+namespace trainyard::sharing {
+namespace {
+
+/// Rates and loads nearer than this are equal: they are sums.
+constexpr double kSame = 1 + 1e-12;
+/// More groups than this at once: filling their component costs no more.
+constexpr std::size_t kMostAffected = 64;
+
+}  // namespace
+
+void Levels::begin() {
+  holds_ = true;
+  ++round_;
+  affected_.clear();
+  grown_.clear();
+}
+
+void Levels::affect(GroupId group) {
+  if (table_.groups[group].settled == round_ || affected_.size() >= kMostAffected) holds_ = false;
+  if (std::find(affected_.begin(), affected_.end(), group) == affected_.end()) affected_.push_back(group);
+}
+
+void Levels::remove(BundleId id, double now) {
+  Bundle& bundle = table_.bundles[id];
+  const GroupId group = bundle.group;
+  affect(group);
+  for (const Hop& hop : bundle.hops) {
+    Load& load = table_.loads[hop.link];
+    load.remove(group, hop.weight * bundle.shared);
+    if (load.limits && load.limits != group) affect(load.limits);
+  }
+  bundle.shared = 0;
+  const LinkId link = table_.groups[group].link;
+  table_.leave_group(id, now);
+  if (link < 0 || table_.loads[link].limits) return;
+  // The link limits nobody any more: others may have the rates that they have, and no more before that is looked at.
+  for (const Load::Of& of : table_.loads[link].groups) table_.groups[of.group].ceiling = table_.rate(of.group);
+}
+
+void Levels::change(BundleId id, double now) {
+  Bundle& bundle = table_.bundles[id];
+  const double change = bundle.count() - bundle.shared;
+  if (!holds_ || change == 0) return;
+  GroupId group = bundle.group;
+  const bool fresh = !group;
+  if (fresh) {
+    group = group_for(bundle, now);
+    if (!group) {
+      holds_ = false;
+      return;
+    }
+    table_.join(group, id, now);
+  }
+  bundle.shared = bundle.count();
+  affect(group);
+  for (const Hop& hop : bundle.hops) {
+    Load& load = table_.loads[hop.link];
+    if (fresh)
+      load.add(group, hop.weight * change);
+    else
+      load.find(group)->weight += hop.weight * change;
+    if (!load.limits) {
+      if (change > 0) grown_.push_back(hop.link);
+    } else if (load.limits != group) {
+      affect(load.limits);
+      std::vector<LinkId>& feeds = table_.groups[group].feeds;
+      if (fresh && std::find(feeds.begin(), feeds.end(), hop.link) == feeds.end()) feeds.push_back(hop.link);
+    }
+  }
+}
+
+/// Of a new bundle: the group with the lowest rate on its way, or one of its own if its cap is lower. None where a link
+/// is crossed by a bundle that was alone until now, or none on its way limits anybody.
+GroupId Levels::group_for(const Bundle& bundle, double now) {
+  GroupId best;
+  for (const Hop& hop : bundle.hops) {
+    const Load& load = table_.loads[hop.link];
+    if (load.groups.empty() && table_.links[hop.link].bundles.size() > 1) return {};
+    if (load.limits && (!best || table_.rate(load.limits) < table_.rate(best))) best = load.limits;
+  }
+  if (bundle.cap <= 0) return best;
+  if (!best || bundle.cap <= table_.rate(best)) return table_.new_group(-1, bundle.cap, now);
+  Group& group = table_.groups[best];
+  group.ceiling = std::min(group.ceiling, bundle.cap);
+  return best;
+}
+
+/// In the order of rates: a group feels those with lower ones.
+bool Levels::settle(double now) {
+  while (holds_ && !affected_.empty()) {
+    const auto lowest = std::min_element(affected_.begin(), affected_.end(), [this](GroupId a, GroupId b) {
+      const double rate_a = table_.rate(a), rate_b = table_.rate(b);
+      return rate_a < rate_b || (rate_a == rate_b && a < b);
+    });
+    const GroupId group = *lowest;
+    *lowest = affected_.back();
+    affected_.pop_back();
+    if (table_.groups[group].members > 0) holds_ = find_rate(group, now) && holds_;
+  }
+  return holds_ && std::all_of(grown_.begin(), grown_.end(), [this](LinkId link) { return fits(link); });
+}
+
+bool Levels::find_rate(GroupId id, double now) {
+  Group& group = table_.groups[id];
+  group.settled = round_;
+  if (group.link < 0) return true;  // its cap
+  double left = table_.links[group.link].capacity, weight = 0, highest = 0;
+  for (const Load::Of& of : table_.loads[group.link].groups) {
+    if (of.group == id) {
+      weight = of.weight;
+      continue;
+    }
+    left -= of.weight * table_.rate(of.group);
+    highest = std::max(highest, table_.rate(of.group));
+  }
+  const double rate = std::max(0.0, left) / weight;
+  if (highest > rate * kSame) return false;
+  if (rate > group.ceiling && !raise_ceiling(group, id, rate)) return false;
+  if (rate == table_.rate(id)) return true;
+  table_.set_rate(group.clock, rate, now);
+  for (const LinkId link : group.feeds) {
+    Load& load = table_.loads[link];
+    if (load.limits && load.limits != id && load.find(id)) affect(load.limits);
+  }
+  return true;
+}
+
+/// Half of what the links leave: the other half is for the others on them.
+bool Levels::raise_ceiling(Group& group, GroupId id, double rate) {
+  double most = std::numeric_limits<double>::max();
+  for (const Group::Next& next : group.bundles.items()) {
+    const Bundle& bundle = table_.bundles[next.id];
+    if (bundle.cap > 0) most = std::min(most, bundle.cap);
+    for (const Hop& hop : bundle.hops)
+      if (!table_.loads[hop.link].limits) most = std::min(most, room(hop.link, id, rate));
+    if (most * kSame < rate) return false;
+  }
+  group.ceiling = std::max(rate, rate + (most - rate) / 2);
+  return true;
+}
+
+/// The highest rate of the group at which the link is full, the others being at their ceilings; or, where that is less than
+/// what it wants, at their rates, which then are their ceilings.
+double Levels::room(LinkId link, GroupId id, double wanted) {
+  const Load& load = table_.loads[link];
+  double weight = 0, by_ceilings = table_.links[link].capacity, by_rates = by_ceilings;
+  for (const Load::Of& of : load.groups)
+    if (of.group == id) {
+      weight = of.weight;
+    } else {
+      by_ceilings -= of.weight * table_.groups[of.group].ceiling;
+      by_rates -= of.weight * table_.rate(of.group);
+    }
+  if (by_ceilings >= weight * wanted) return by_ceilings / weight;
+  for (const Load::Of& of : load.groups)
+    if (of.group != id) table_.groups[of.group].ceiling = table_.rate(of.group);
+  return by_rates / weight;
+}
+
+bool Levels::fits(LinkId link) {
+  const Load& load = table_.loads[link];
+  if (load.limits) return true;
+  const double most = table_.links[link].capacity * kSame;
+  double at_ceilings = 0, at_rates = 0;
+  for (const Load::Of& of : load.groups) {
+    at_ceilings += of.weight * table_.groups[of.group].ceiling;
+    at_rates += of.weight * table_.rate(of.group);
+  }
+  if (at_ceilings <= most) return true;
+  for (const Load::Of& of : load.groups) table_.groups[of.group].ceiling = table_.rate(of.group);
+  return at_rates <= most;
+}
+
+}  // namespace trainyard::sharing

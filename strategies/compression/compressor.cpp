@@ -1,0 +1,117 @@
+#include "strategies/compression/compressor.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+
+namespace trainyard {
+namespace {
+
+constexpr const char* kWhat = "plan.data_parallel.compression";
+
+/// A key that another compressor has is named so.
+void refuse_keys_of_others(const Node& map, const CompressorKind& kind) {
+  for (const auto& [key, value] : map.fields) {
+    if (key == "name" || std::find(kind.keys.begin(), kind.keys.end(), key) != kind.keys.end()) continue;
+    std::vector<std::string> owners;
+    for (const std::string& name : compressors().names()) {
+      const std::vector<std::string>& keys = compressors().find(name, {}).keys;
+      if (std::find(keys.begin(), keys.end(), key) != keys.end()) owners.push_back(name);
+    }
+    if (!owners.empty())
+      fail(value.key_place, fmt::format("{}.{}: not of {}, but of {}", kWhat, key, kind.name, fmt::join(owners, ", ")));
+  }
+}
+
+}  // namespace
+
+double GradientShape::elements() const {
+  double sum = 0;
+  for (const GradientMatrix& part : parts) sum += part.elements();
+  return sum;
+}
+
+Registry<CompressorKind>& compressors() {
+  static Registry<CompressorKind> all("compressor");
+  return all;
+}
+
+std::shared_ptr<const Compressor> read_compressor(const Node& node) {
+  Node map = node;
+  if (node.kind == Node::Kind::scalar) {
+    map = Node::empty_map(node.place);
+    map.fields.emplace_back("name", node);
+  }
+  Fields fields(map, kWhat);
+  const std::string name = fields.text("name");
+  const CompressorKind& kind = compressors().find(name, fields.place_of("name"));
+  refuse_keys_of_others(map, kind);
+  std::shared_ptr<const Compressor> compressor = kind.read(fields);
+  fields.finish();
+  return compressor;
+}
+
+namespace {
+
+/// What each rank is left with.
+std::vector<std::vector<double>> exchanged(Operation operation, const std::vector<std::vector<double>>& payloads) {
+  std::vector<double> all;
+  std::vector<std::vector<double>> left(payloads.size());
+  if (operation == Operation::all_to_all) {
+    const std::size_t each = payloads.front().size() / payloads.size();
+    for (std::size_t to = 0; to < left.size(); ++to)
+      for (const std::vector<double>& own : payloads)
+        left[to].insert(left[to].end(), own.begin() + static_cast<std::ptrdiff_t>(to * each),
+                        own.begin() + static_cast<std::ptrdiff_t>((to + 1) * each));
+    return left;
+  }
+  for (const std::vector<double>& own : payloads)
+    if (operation == Operation::all_gather || all.empty())
+      all.insert(all.end(), own.begin(), own.end());
+    else
+      std::transform(all.begin(), all.end(), own.begin(), all.begin(), std::plus<>());
+  left.assign(payloads.size(), all);
+  return left;
+}
+
+}  // namespace
+
+std::vector<double> compressed_sum(const Compressor& compressor, const GradientShape& shape,
+                                   std::span<const std::unique_ptr<GradientCodec>> of_ranks,
+                                   std::span<const std::vector<double>> gradients) {
+  std::vector<std::vector<double>> left(gradients.begin(), gradients.end());
+  int number = 0;
+  for (const CompressionRound& round : compressor.compress(shape).rounds) {
+    std::vector<std::vector<double>> payloads;
+    for (std::size_t rank = 0; rank < of_ranks.size(); ++rank)
+      payloads.push_back(of_ranks[rank]->encode(number, left[rank]));
+    left = exchanged(round.operation, payloads);
+    ++number;
+  }
+  std::vector<double> sum;
+  for (std::size_t rank = 0; rank < of_ranks.size(); ++rank) sum = of_ranks[rank]->decode(left[rank]);
+  return sum;
+}
+
+std::string share_in_words(double share) { return fmt::format("{:.4g} %", share * 100); }
+
+double read_density(Fields& fields) {
+  const double density = fields.number("density", 0, 1);
+  if (density == 0)
+    fail(fields.place_of("density"), fmt::format("{}.density: 0 sends nothing; over 0, up to 1", kWhat));
+  return density;
+}
+
+double chosen_elements(double density, double elements) {
+  return std::clamp(std::round(density * elements), std::min(1.0, elements), elements);
+}
+
+KernelCall moves(std::string name, double bytes) { return elementwise(std::move(name), Bytes{bytes}, Precision::fp32); }
+
+KernelCall add_residual(const GradientShape& shape) {
+  return moves("add residual", shape.elements() * (shape.element.value + 2 * kResidualBytes));
+}
+
+}  // namespace trainyard

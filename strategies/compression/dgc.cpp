@@ -1,0 +1,135 @@
+// Deep gradient compression (Lin et al. 2018): what has not been sent is accumulated as velocity, not as gradient
+// (momentum correction), after local clipping; what is sent is taken out of the momentum too (momentum factor masking); the
+// density falls in stages. The optimizer then has no momentum of its own.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+
+#include "sim/hashing.hpp"
+#include "strategies/compression/sparse.hpp"
+
+namespace trainyard {
+namespace {
+
+// Section 3.3: sparsities of 75, 93.75, 98.4375, 99.6 % in the first epochs, then 99.9 %.
+constexpr std::array<double, 4> kWarmUp{0.25, 0.0625, 0.015625, 0.004};
+
+struct DgcChoice {
+  Selection selection;
+  double momentum = 0.9;
+  double clip = 0;  // norm of a whole gradient; 0: none
+  bool masking = true;
+  int warm_up_steps = 0;
+
+  int stages() const {
+    int stages = 0;
+    for (const double density : kWarmUp) stages += warm_up_steps > 0 && density > selection.density ? 1 : 0;
+    return stages;
+  }
+  int stage(int step) const { return warm_up_steps > 0 ? std::min(stages(), step / warm_up_steps) : stages(); }
+  Selection at(int stage) const {
+    Selection of = selection;
+    if (stage < stages()) of.density = kWarmUp[static_cast<std::size_t>(stage)];
+    return of;
+  }
+};
+
+class DgcCodec : public GradientCodec {
+ public:
+  DgcCodec(const DgcChoice& choice, GradientShape shape, std::uint64_t seed)
+      : choice_(choice),
+        shape_(std::move(shape)),
+        seed_(seed),
+        momentum_(static_cast<std::size_t>(shape_.elements()), 0.0),
+        velocity_(momentum_) {}
+
+  std::vector<double> encode(int, std::span<const double> from) override {
+    const double scale = clipping(from);
+    for (std::size_t i = 0; i < from.size(); ++i) {
+      momentum_[i] = choice_.momentum * momentum_[i] + scale * from[i];
+      velocity_[i] += momentum_[i];
+    }
+    const Selection selection = choice_.at(choice_.stage(static_cast<int>(step_)));
+    count_ = static_cast<std::size_t>(chosen_elements(selection.density, shape_.elements()));
+    const std::vector<std::uint32_t> places = selected(velocity_, selection, hashed({seed_, step_++}));
+    std::vector<double> sent;
+    for (const std::uint32_t at : places) {
+      sent.push_back(rounded_to(sent_precision(shape_), velocity_[at]));
+      velocity_[at] -= sent.back();
+      if (choice_.masking) momentum_[at] = 0;
+    }
+    return sparse_payload(sent, places, count_, sent_precision(shape_));
+  }
+  std::vector<double> decode(std::span<const double> left) override { return sum_of_payloads(left, shape_, count_); }
+
+ private:
+  DgcChoice choice_;
+  GradientShape shape_;
+  std::uint64_t seed_, step_ = 0;
+  std::vector<double> momentum_, velocity_;
+  std::size_t count_ = 0;
+
+  /// The limit of a rank's own gradient is that of the mean of all over the root of their number (section 3.2); what is
+  /// encoded is a rank's part of the mean.
+  double clipping(std::span<const double> from) const {
+    if (choice_.clip == 0) return 1;
+    double squares = 0;
+    for (const double x : from) squares += x * x;
+    const double norm = std::sqrt(squares), most = choice_.clip / std::pow(shape_.ranks, 1.5);
+    return norm > most ? most / norm : 1;
+  }
+};
+
+class Dgc : public Compressor {
+ public:
+  explicit Dgc(const DgcChoice& choice) : choice_(choice) {}
+
+  Compression compress(const GradientShape& shape) const override {
+    const Selection selection = choice_.at(shape.warm_up_stage);
+    const double n = shape.elements(), count = chosen_elements(selection.density, n);
+    CompressionRound round = sparse_round(shape, count, false);
+    if (choice_.clip > 0) round.kernels.push_back(moves("norm", n * shape.element.value));
+    round.kernels.push_back(moves("momentum and velocity", n * (shape.element.value + 4 * kResidualBytes)));
+    for (KernelCall& kernel : selection_kernels(selection, shape, kResidualBytes))
+      round.kernels.push_back(std::move(kernel));
+    round.kernels.push_back(moves("mask what is sent", count * kResidualBytes * (choice_.masking ? 2 : 1)));
+    return {{std::move(round)}, {scatter_add(shape, count, sparse_element(shape))}};
+  }
+  std::unique_ptr<GradientCodec> codec(const GradientShape& shape, int rank, std::uint64_t seed) const override {
+    return std::make_unique<DgcCodec>(choice_, shape, hashed({seed, static_cast<std::uint64_t>(rank)}));
+  }
+  std::string summary() const override {
+    return fmt::format("DGC of {}, momentum {}{}{}", in_words(choice_.selection), choice_.momentum,
+                       choice_.clip > 0 ? fmt::format(", clipped at {}", choice_.clip) : "",
+                       choice_.masking ? "" : ", no momentum masking");
+  }
+  /// Momentum and velocity.
+  Bytes state(const GradientShape& shape) const override { return Bytes{2 * shape.elements() * kResidualBytes}; }
+  int warm_up_stages() const override { return choice_.stages(); }
+  int warm_up_steps() const override { return choice_.warm_up_steps; }
+  int warm_up_stage(int step) const override { return choice_.stage(step); }
+
+ private:
+  DgcChoice choice_;
+};
+
+const RegisterCompressor register_dgc{
+    {"dgc",
+     "deep gradient compression: the largest of an accumulated velocity, of a density that falls in stages",
+     "all-gather",
+     {"density", "sample", "momentum", "clip", "momentum_masking", "warmup_steps"},
+     [](Fields& fields) -> std::shared_ptr<const Compressor> {
+       DgcChoice choice;
+       choice.selection.density = read_density(fields);
+       choice.selection.sample = fields.number("sample", 0, 1, 0.01);
+       choice.momentum = fields.number("momentum", 0, 1, 0.9);
+       choice.clip = fields.number("clip", 0, 1e300, 0);
+       choice.masking = fields.boolean("momentum_masking", true);
+       choice.warm_up_steps = fields.integer_within<int>("warmup_steps", 0, 1 << 24, 0);
+       return std::make_shared<Dgc>(choice);
+     }}};
+
+}  // namespace
+}  // namespace trainyard

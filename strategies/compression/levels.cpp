@@ -1,0 +1,163 @@
+// Gradients rounded at random to a few levels, so that the mean is right: TernGrad (Wen et al. 2017) to 0 and plus or minus
+// the largest magnitude of a tensor; QSGD (Alistarh et al. 2017) to levels of the norm of a few hundred gradients.
+#include <fmt/format.h>
+
+#include <bit>
+#include <cmath>
+
+#include "sim/hashing.hpp"
+#include "strategies/compression/compressor.hpp"
+#include "strategies/compression/words.hpp"
+
+namespace trainyard {
+namespace {
+
+/// In [0, 1).
+double uniform(std::uint64_t draw) { return static_cast<double>(draw >> 11) * 0x1.0p-53; }
+
+/// Groups of gradients with a scale each, in codes of so many bits: a sign, and which level of the scale.
+struct Levels {
+  int levels = 1;
+  double group = 0;   // elements; 0: a tensor
+  bool norm = false;  // the scale is the Euclidean norm; false: the largest magnitude
+  double clip = 0;    // standard deviations, beyond which magnitudes are cut; 0: none
+
+  int bits() const { return 1 + std::bit_width(static_cast<unsigned>(levels)); }
+  template <class Visit>
+  void for_each_group(const GradientShape& shape, Visit visit) const {
+    std::size_t at = 0;
+    const auto all = static_cast<std::size_t>(shape.elements());
+    for (std::size_t part = 0; at < all; ++part) {
+      const auto size = static_cast<std::size_t>(group > 0 ? group : shape.parts[part].elements());
+      const std::size_t end = std::min(at + size, all);
+      visit(at, end);
+      at = end;
+    }
+  }
+  double groups(const GradientShape& shape) const {
+    return group > 0 ? std::ceil(shape.elements() / group) : static_cast<double>(shape.parts.size());
+  }
+  double payload_bytes(const GradientShape& shape) const {
+    return 4 * (groups(shape) + words_for(shape.elements() * bits()));
+  }
+};
+
+class LevelCodec : public GradientCodec {
+ public:
+  LevelCodec(const Levels& levels, GradientShape shape, std::uint64_t seed)
+      : levels_(levels), shape_(std::move(shape)), seed_(seed) {}
+
+  std::vector<double> encode(int, std::span<const double> from) override {
+    WordWriter writer;
+    std::vector<double> scales;
+    levels_.for_each_group(shape_, [&](std::size_t first, std::size_t end) {
+      const auto scale = static_cast<float>(scale_of(from.subspan(first, end - first)));
+      writer.number(scale);
+      scales.push_back(static_cast<double>(scale));
+    });
+    std::size_t group = 0;
+    const std::uint64_t draw = hashed({seed_, step_++});
+    levels_.for_each_group(shape_, [&](std::size_t first, std::size_t end) {
+      for (std::size_t i = first; i < end; ++i)
+        writer.bits(code(from[i], scales[group], hashed({draw, i})), levels_.bits());
+      ++group;
+    });
+    return std::move(writer).words();
+  }
+  std::vector<double> decode(std::span<const double> left) override {
+    std::vector<double> sum(static_cast<std::size_t>(shape_.elements()), 0.0);
+    const std::size_t each = left.size() / static_cast<std::size_t>(shape_.ranks);
+    for (int rank = 0; rank < shape_.ranks; ++rank) {
+      WordReader reader(left.subspan(each * static_cast<std::size_t>(rank), each));
+      std::vector<double> scales;
+      levels_.for_each_group(shape_,
+                             [&](std::size_t, std::size_t) { scales.push_back(static_cast<double>(reader.number())); });
+      std::size_t group = 0;
+      levels_.for_each_group(shape_, [&](std::size_t first, std::size_t end) {
+        for (std::size_t i = first; i < end; ++i) {
+          const std::uint32_t code = reader.bits(levels_.bits());
+          const double size = scales[group] * (code >> 1U) / levels_.levels;
+          sum[i] += (code & 1U) != 0 ? -size : size;
+        }
+        ++group;
+      });
+    }
+    return sum;
+  }
+
+ private:
+  Levels levels_;
+  GradientShape shape_;
+  std::uint64_t seed_, step_ = 0;
+
+  double scale_of(std::span<const double> group) const {
+    double most = 0, sum = 0, squares = 0;
+    for (const double x : group) {
+      most = std::max(most, std::abs(x));
+      sum += x;
+      squares += x * x;
+    }
+    if (levels_.norm) return std::sqrt(squares);
+    if (levels_.clip == 0) return most;
+    const auto n = static_cast<double>(group.size());
+    const double deviation = std::sqrt(std::max(0.0, squares / n - sum / n * (sum / n)));
+    return std::min(most, levels_.clip * deviation);
+  }
+  /// The level below or above, the nearer the likelier.
+  std::uint32_t code(double x, double scale, std::uint64_t draw) const {
+    if (scale == 0) return 0;
+    const double exact = std::min(1.0, std::abs(x) / scale) * levels_.levels, below = std::floor(exact);
+    const auto level = static_cast<std::uint32_t>(below + (uniform(draw) < exact - below ? 1 : 0));
+    return level << 1U | (x < 0 ? 1U : 0U);
+  }
+};
+
+class RandomLevels : public Compressor {
+ public:
+  RandomLevels(const Levels& levels, std::string summary) : levels_(levels), summary_(std::move(summary)) {}
+
+  Compression compress(const GradientShape& shape) const override {
+    const double dense = shape.elements() * shape.element.value, payload = levels_.payload_bytes(shape);
+    CompressionRound round;
+    round.kernels = {moves(levels_.norm ? "norms" : "largest magnitudes", dense),
+                     moves("draw levels", dense + payload)};
+    round.bytes = Bytes{shape.ranks * payload};
+    return {{std::move(round)}, {moves("scale and add", shape.ranks * payload + dense)}};
+  }
+  std::unique_ptr<GradientCodec> codec(const GradientShape& shape, int rank, std::uint64_t seed) const override {
+    return std::make_unique<LevelCodec>(levels_, shape, hashed({seed, static_cast<std::uint64_t>(rank)}));
+  }
+  std::string summary() const override { return summary_; }
+
+ private:
+  Levels levels_;
+  std::string summary_;
+};
+
+const RegisterCompressor register_levels[] = {
+    RegisterCompressor{{"terngrad",
+                        "TernGrad: 0 or plus or minus the largest magnitude of a tensor, in 2 bits, right in the mean",
+                        "all-gather",
+                        {"clip"},
+                        [](Fields& fields) -> std::shared_ptr<const Compressor> {
+                          Levels levels;
+                          levels.clip = fields.number("clip", 0, 1e6, 0);
+                          return std::make_shared<RandomLevels>(
+                              levels, levels.clip > 0 ? fmt::format("TernGrad, clipped at {} deviations", levels.clip)
+                                                      : "TernGrad");
+                        }}},
+    RegisterCompressor{{"qsgd",
+                        "QSGD: levels of the norm of each group of gradients, right in the mean",
+                        "all-gather",
+                        {"levels", "group_size"},
+                        [](Fields& fields) -> std::shared_ptr<const Compressor> {
+                          Levels levels;
+                          levels.norm = true;
+                          levels.levels = fields.integer_within<int>("levels", 1, 1 << 20, 7);
+                          levels.group = static_cast<double>(fields.integer_within<int>("group_size", 1, 1 << 30, 512));
+                          return std::make_shared<RandomLevels>(
+                              levels, fmt::format("QSGD of {} levels in groups of {}", levels.levels, levels.group));
+                        }}}};
+
+}  // namespace
+}  // namespace trainyard

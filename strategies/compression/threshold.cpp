@@ -1,0 +1,103 @@
+// Gradients above a threshold are sent as plus or minus the threshold, a place of 31 bits and a sign each (Strom 2015,
+// "Scalable distributed DNN training using commodity GPU cloud computing"). How many there are the ranks tell each other
+// first, and pad to the most.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "strategies/compression/sparse.hpp"
+
+namespace trainyard {
+namespace {
+
+constexpr std::uint32_t kMinus = 1U << 31;
+
+class ThresholdCodec : public GradientCodec {
+ public:
+  ThresholdCodec(double threshold, bool feedback, GradientShape shape)
+      : threshold_(threshold),
+        feedback_(feedback),
+        shape_(std::move(shape)),
+        residual_(static_cast<std::size_t>(shape_.elements()), 0.0) {}
+
+  std::vector<double> encode(int round, std::span<const double> from) override {
+    if (round > 0) {
+      counts_.assign(from.begin(), from.end());
+      payload_.resize(static_cast<std::size_t>(*std::max_element(from.begin(), from.end())), 0.0);
+      return payload_;
+    }
+    payload_.clear();
+    for (std::size_t i = 0; i < from.size(); ++i) {
+      const double all = from[i] + (feedback_ ? residual_[i] : 0);
+      residual_[i] = all;
+      if (std::abs(all) <= threshold_) continue;
+      payload_.push_back(static_cast<double>(static_cast<std::uint32_t>(i) | (all < 0 ? kMinus : 0)));
+      residual_[i] -= std::copysign(threshold_, all);
+    }
+    return {static_cast<double>(payload_.size())};
+  }
+  std::vector<double> decode(std::span<const double> left) override {
+    std::vector<double> sum(residual_.size(), 0.0);
+    const std::size_t each = left.size() / counts_.size();
+    for (std::size_t rank = 0; rank < counts_.size(); ++rank)
+      for (std::size_t i = 0; i < static_cast<std::size_t>(counts_[rank]); ++i) {
+        const auto word = static_cast<std::uint32_t>(left[rank * each + i]);
+        sum[word & ~kMinus] += (word & kMinus) != 0 ? -threshold_ : threshold_;
+      }
+    return sum;
+  }
+
+ private:
+  double threshold_;
+  bool feedback_;
+  GradientShape shape_;
+  std::vector<double> residual_, payload_, counts_;
+};
+
+class Threshold : public Compressor {
+ public:
+  Threshold(double threshold, double density, bool feedback)
+      : threshold_(threshold), density_(density), feedback_(feedback) {}
+
+  Compression compress(const GradientShape& shape) const override {
+    const double n = shape.elements(), count = chosen_elements(density_, n), word = 4;
+    CompressionRound counts, places;
+    if (feedback_) counts.kernels.push_back(add_residual(shape));
+    const double read = feedback_ ? kResidualBytes : shape.element.value;
+    counts.kernels.push_back(
+        moves("compare and compact", n * read + count * (word + (feedback_ ? kResidualBytes : 0))));
+    counts.bytes = Bytes{shape.ranks * word};
+    places.bytes = Bytes{shape.ranks * count * word};
+    places.counted = true;
+    return {{std::move(counts), std::move(places)}, {scatter_add(shape, count, word)}};
+  }
+  std::unique_ptr<GradientCodec> codec(const GradientShape& shape, int, std::uint64_t) const override {
+    return std::make_unique<ThresholdCodec>(threshold_, feedback_, shape);
+  }
+  std::string summary() const override {
+    return fmt::format("threshold {:.4g}, about {} above it, {}", threshold_, share_in_words(density_),
+                       feedback_ ? "error feedback" : "no error feedback");
+  }
+  Bytes state(const GradientShape& shape) const override {
+    return Bytes{feedback_ ? shape.elements() * kResidualBytes : 0};
+  }
+  bool pushes() const override { return false; }
+
+ private:
+  double threshold_, density_;
+  bool feedback_;
+};
+
+const RegisterCompressor register_threshold{
+    {"threshold",
+     "gradients above a threshold, as plus or minus the threshold; density: how many that is, where no values run",
+     "counts, then an all-gather padded to the most",
+     {"threshold", "density", "error_feedback"},
+     [](Fields& fields) -> std::shared_ptr<const Compressor> {
+       const double threshold = fields.number("threshold", 1e-300, 1e300), density = read_density(fields);
+       return std::make_shared<Threshold>(threshold, density, fields.boolean("error_feedback", true));
+     }}};
+
+}  // namespace
+}  // namespace trainyard

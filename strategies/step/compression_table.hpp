@@ -1,0 +1,32 @@
+#pragma once
+#include <vector>
+
+#include "sim/names.hpp"
+#include "strategies/plan/gradient_shape.hpp"
+
+namespace trainyard {
+
+/// What compression does to a bucket, its operations made ready.
+struct CompressedBucket {
+  struct Round {
+    std::vector<Op> kernels;
+    CompressionRound exchange;  ///< without its kernels
+  };
+  std::vector<Round> rounds;
+  std::vector<Op> decode;
+};
+
+/// The compressed buckets of all stages of a plan, made once for all ranks. Empty without compression.
+class CompressionTable {
+ public:
+  CompressionTable(const TrainingPlan&, Names&);
+  /// `step`: of those that are laid out.
+  const CompressedBucket& bucket(int pipeline_stage, std::size_t bucket, int step) const;
+
+ private:
+  const TrainingPlan& plan_;
+  /// By stage of the warm-up, pipeline stage and bucket.
+  std::vector<std::vector<std::vector<CompressedBucket>>> buckets_;
+};
+
+}  // namespace trainyard

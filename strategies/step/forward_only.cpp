@@ -1,0 +1,47 @@
+#include "strategies/step/forward_only.hpp"
+
+#include <utility>
+
+#include "strategies/step/rank_updates.hpp"
+
+namespace trainyard {
+namespace {
+
+class NoUpdates : public RankUpdates {
+ public:
+  using RankUpdates::RankUpdates;
+
+  /// What was sent on has left.
+  Ops after_backward(int) override {
+    while (parts_.step.waits.any()) co_yield parts_.step.take_waits();
+  }
+};
+
+class ForwardPolicy : public UpdatePolicy {
+ public:
+  bool sums_gradients(int) const override { return false; }
+  std::unique_ptr<RankUpdates> of_rank(const StepParts& parts) const override {
+    return std::make_unique<NoUpdates>(parts);
+  }
+};
+
+}  // namespace
+
+void make_forward_only(TrainingPlan& plan) {
+  auto network = std::make_shared<Network>(*plan.network);
+  for (Layer& layer : network->layers) {
+    layer.kept.clear();
+    layer.kept_for_weights = Bytes{0};
+  }
+  plan.network = std::move(network);
+  for (StagePlan& stage : plan.stages) {
+    std::erase_if(stage.tasks, [](const PipelineTask& task) { return task.pass != PipelineTask::Pass::forward; });
+    stage.buckets.clear();
+    stage.optimizer = Work{};
+  }
+  plan.tied = false;
+  plan.bucket_copy = false;
+  plan.updates = std::make_shared<const ForwardPolicy>();
+}
+
+}  // namespace trainyard

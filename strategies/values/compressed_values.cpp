@@ -1,0 +1,93 @@
+#include "strategies/values/compressed_values.hpp"
+
+#include <algorithm>
+
+#include "sim/hashing.hpp"
+#include "strategies/plan/training_buffers.hpp"
+
+namespace trainyard::numeric {
+namespace {
+
+std::span<const double> all_of(const Eigen::VectorXd& v) { return {v.data(), static_cast<std::size_t>(v.size())}; }
+
+}  // namespace
+
+CompressedValues::CompressedValues(const TrainingPlan& plan, std::uint64_t seed, Values& values)
+    : plan_(plan), seed_(seed) {
+  for (const StagePlan& stage : plan.stages) {
+    std::vector<Bucket>& buckets = stages_.emplace_back();
+    for (const GradientBucket& bucket : stage.buckets) {
+      const GradientShape shape = gradient_shape(plan, bucket);
+      buckets.push_back({shape, plan.compression->compress(shape).rounds});
+    }
+  }
+  values.on_size([this](Actor rank, const Op& op, const Eigen::VectorXd& sent) { return size_of(rank, op, sent); });
+}
+
+const CompressedValues::Bucket& CompressedValues::bucket(Actor rank, std::size_t place) const {
+  const std::vector<Bucket>& all = stages_[static_cast<std::size_t>(plan_.mesh.of(rank).pipeline)];
+  return all[place % all.size()];
+}
+
+int CompressedValues::index_of(Actor rank, std::size_t place) const {
+  const std::vector<GradientBucket>& all = plan_.stage_of(rank).buckets;
+  const Lane lane = all[place % all.size()].experts ? Lane::expert_gradients : Lane::gradients;
+  if (!plan_.lane(lane).used()) return rank;  // workers of servers
+  return plan_.lane(lane).index_of_rank[static_cast<std::size_t>(rank)];
+}
+
+CompressedValues::OfRank& CompressedValues::of_rank(Actor rank, std::size_t place) {
+  const std::size_t number = place % plan_.stage_of(rank).buckets.size();
+  OfRank& of = codecs_[{rank, number}];
+  if (!of.codec)
+    of.codec = plan_.compression->codec(bucket(rank, place).shape, index_of(rank, place), hashed({seed_, number}));
+  return of;
+}
+
+void CompressedValues::encode(Actor rank, std::size_t place, int round, Eigen::VectorXd& buffer,
+                              Eigen::VectorXd& input) {
+  const Bucket& of = bucket(rank, place);
+  OfRank& own = of_rank(rank, place);
+  own.round = round;
+  const std::vector<double> out = own.codec->encode(round, all_of(buffer));
+  const auto size = static_cast<Eigen::Index>(out.size());
+  const Eigen::Map<const Eigen::VectorXd> payload(out.data(), size);
+  const Operation operation = of.rounds[static_cast<std::size_t>(round)].operation;
+  const int index = index_of(rank, place);
+  if (operation == Operation::all_gather) {
+    buffer.setZero(size * of.shape.ranks);
+    buffer.segment(size * index, size) = payload;
+    return;
+  }
+  (operation == Operation::all_to_all ? input : buffer) = payload;
+  if (operation == Operation::all_to_all) buffer.setZero(size);
+}
+
+void CompressedValues::decode(Actor rank, std::size_t place, Eigen::VectorXd& buffer) {
+  const std::vector<double> sum = of_rank(rank, place).codec->decode(all_of(buffer));
+  buffer = Eigen::Map<const Eigen::VectorXd>(sum.data(), static_cast<Eigen::Index>(sum.size()));
+}
+
+Eigen::VectorXd CompressedValues::payload(Actor worker, std::size_t key, const Eigen::VectorXd& gradients) {
+  const std::vector<double> out = of_rank(worker, key).codec->encode(0, all_of(gradients));
+  return Eigen::Map<const Eigen::VectorXd>(out.data(), static_cast<Eigen::Index>(out.size()));
+}
+
+Eigen::VectorXd CompressedValues::pushed(Actor worker, std::size_t key, const Eigen::VectorXd& payload) {
+  const std::vector<double> out = of_rank(worker, key).codec->decode(all_of(payload));
+  return Eigen::Map<const Eigen::VectorXd>(out.data(), static_cast<Eigen::Index>(out.size()));
+}
+
+/// Words of a payload, or of a sparse sum what is not zero, unless the whole is less.
+Bytes CompressedValues::size_of(Actor rank, const Op& op, const Eigen::VectorXd& sent) {
+  constexpr double word = 4;
+  const std::size_t place = training_buffer(op.effect.read.buffer).index;
+  const Bucket& of = bucket(rank, place);
+  const CompressionRound& round = of.rounds[static_cast<std::size_t>(of_rank(rank, place).round)];
+  const auto size = static_cast<double>(sent.size());
+  if (round.operation != Operation::all_reduce) return Bytes{word * size};
+  const auto there = static_cast<double>((sent.array() != 0).count());
+  return round.bytes / of.shape.elements() * std::min(there, round.whole * size);
+}
+
+}  // namespace trainyard::numeric

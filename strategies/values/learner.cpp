@@ -1,0 +1,278 @@
+#include "strategies/values/learner.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <numeric>
+#include <utility>
+
+#include "sim/error.hpp"
+#include "sim/observers/values.hpp"
+#include "strategies/plan/update_policy.hpp"
+
+namespace trainyard {
+namespace {
+
+using Index = Eigen::Index;
+
+double global_batch(const TrainingPlan& plan) {
+  return static_cast<double>(plan.network->samples) * plan.micro_batches * plan.mesh.data;
+}
+
+void clip(Eigen::VectorXd& gradient, double most) {
+  if (most <= 0) return;
+  if (const double norm = gradient.norm(); norm > most) gradient *= most / norm;
+}
+
+/// Tensor by tensor.
+void apply(const LearningSetup& setup, Eigen::VectorXd& parameters, const Eigen::VectorXd& gradient,
+           OptimizerState& state) {
+  state.begin(gradient.size());
+  ++state.updates;
+  const auto part = [&](Index first, Index count) {
+    apply_update(setup.rule, parameters.segment(first, count), gradient.segment(first, count),
+                 state.first.segment(first, count), state.second.segment(first, count), state.updates);
+  };
+  if (!setup.rule.by_tensor()) return part(0, gradient.size());
+  for (const auto& [first, count] : setup.task->tensors()) part(first, count);
+}
+
+}  // namespace
+
+std::vector<Index> bucket_cuts(const TrainingPlan& plan, Index parameters) {
+  const std::vector<GradientBucket>& buckets = plan.stages.front().buckets;
+  double all = 0;
+  for (const GradientBucket& bucket : buckets) all += bucket.elements;
+  std::vector<Index> cuts{parameters};
+  double before = 0;
+  for (const GradientBucket& bucket : buckets) {
+    before += bucket.elements;
+    cuts.push_back(static_cast<Index>(std::llround(static_cast<double>(parameters) * (1 - before / all))));
+  }
+  if (cuts.size() > 1) cuts.back() = 0;
+  return cuts;
+}
+
+SharedUpdates::SharedUpdates(const LearningSetup& setup, const TrainingPlan& plan, GradientCoding* coding)
+    : setup_(setup),
+      plan_(plan),
+      coding_(plan.ranks() > 1 ? coding : nullptr),
+      batch_(global_batch(plan)),
+      first_(
+          std::make_shared<const Eigen::VectorXd>(setup.start.empty() ? setup.task->initial() : setup.start.front())),
+      versions_{{first_, plan.ranks()}} {}
+
+SharedUpdates::Step& SharedUpdates::step(int number) {
+  if (number < oldest_) throw InternalError("a gradient of a step whose update was made");
+  while (oldest_ + std::ssize(steps_) <= number) steps_.emplace_back();
+  return steps_[static_cast<std::size_t>(number - oldest_)];
+}
+
+void SharedUpdates::compute(int number, const Weights& weights, const std::vector<Index>& samples) {
+  Step& s = step(number);
+  if (s.weights && s.weights != weights) throw InternalError("gradients of a step are of unlike weights");
+  s.weights = weights;
+  s.samples.insert(s.samples.end(), samples.begin(), samples.end());
+}
+
+void SharedUpdates::give(int number, Actor rank, Index first, const Eigen::VectorXd& values) {
+  Step& s = step(number);
+  if (s.of_ranks.empty())
+    s.of_ranks.assign(static_cast<std::size_t>(plan_.ranks()), Eigen::VectorXd::Zero(first_->size()));
+  s.of_ranks[static_cast<std::size_t>(rank)].segment(first, values.size()) = values;
+}
+
+/// The step's gradient as all ranks have it.
+Eigen::VectorXd SharedUpdates::summed(Step& s) {
+  Eigen::VectorXd sum = Eigen::VectorXd::Zero(first_->size());
+  if (!coding_) {
+    std::sort(s.samples.begin(), s.samples.end());  // the same sum in whatever order ranks came
+    last_loss_ = setup_.task->add_gradient(*s.weights, s.samples, 1 / batch_, sum) / batch_;
+    loss_ += last_loss_;
+    ++losses_;
+    return sum;
+  }
+  const std::vector<Index> cuts = bucket_cuts(plan_, first_->size());
+  for (std::size_t b = 0; b + 1 < cuts.size(); ++b) {
+    const Index first = cuts[b + 1], count = cuts[b] - first;
+    std::vector<Eigen::VectorXd> parts;
+    for (const Eigen::VectorXd& of_rank : s.of_ranks) parts.push_back(of_rank.segment(first, count));
+    sum.segment(first, count) = coding_->sum(b, parts);
+  }
+  return sum;
+}
+
+/// The next version, by the oldest step.
+void SharedUpdates::advance() {
+  if (steps_.empty() || static_cast<double>(steps_.front().samples.size()) != batch_)
+    throw InternalError("an update before all gradients are there");
+  Step s = std::move(steps_.front());
+  steps_.pop_front();
+  ++oldest_;
+  Eigen::VectorXd gradient = summed(s);
+  clip(gradient, setup_.rule.clip);
+  auto next = std::make_shared<Eigen::VectorXd>(*versions_.back().weights);
+  apply(setup_, *next, gradient, optimizer_);
+  versions_.push_back({std::move(next), 0});
+}
+
+SharedUpdates::Weights SharedUpdates::after(int updates) {
+  if (updates == oldest_version_ + std::ssize(versions_)) advance();
+  Version& version = versions_.at(static_cast<std::size_t>(updates - oldest_version_));
+  Weights weights = version.weights;
+  ++version.taken;
+  while (versions_.size() > 1 && versions_[1].taken == plan_.ranks()) {
+    versions_.pop_front();
+    ++oldest_version_;
+  }
+  return weights;
+}
+
+double SharedUpdates::take_loss() {
+  const double mean = losses_ > 0 ? loss_ / losses_ : std::numeric_limits<double>::quiet_NaN();
+  loss_ = losses_ = 0;
+  return mean;
+}
+
+LearnerReplica::LearnerReplica(const LearningSetup& setup, std::vector<Index> cuts, Actor rank,
+                               std::shared_ptr<const Eigen::VectorXd> start, SharedUpdates* shared)
+    : setup_(setup),
+      cuts_(std::move(cuts)),
+      rank_(rank),
+      shared_(shared),
+      parameters_(std::move(start)),
+      filled_(cuts_.size()) {
+  if (keeps_gradients()) gradient_ = Eigen::VectorXd::Zero(parameters_->size());
+}
+
+/// So that nobody else sees a change.
+Eigen::VectorXd& LearnerReplica::mine() {
+  if (parameters_.use_count() > 1) parameters_ = std::make_shared<Eigen::VectorXd>(*parameters_);
+  return const_cast<Eigen::VectorXd&>(*parameters_);  // made without const, and nobody else has it
+}
+
+void LearnerReplica::fill_bucket(std::size_t place, Eigen::VectorXd& buffer) {
+  const std::size_t bucket = place % buckets();
+  if (!shared_) {
+    buffer = gradients(bucket);
+    return;
+  }
+  buffer.resize(0);  // no message carries what is summed
+  if (!shared_->coding()) return;
+  shared_->give(filled_[bucket]++, rank_, cuts_[bucket + 1], gradients(bucket));
+  clear_gradients(bucket);
+}
+
+void LearnerReplica::keep_gradients(std::size_t place, const Eigen::VectorXd& buffer) {
+  if (!shared_) set_gradients(place % buckets(), buffer);
+}
+
+void LearnerReplica::update(std::size_t set) {
+  if (!shared_) return apply_gradients(set);
+  parameters_ = shared_->after(++updates_);
+}
+
+void LearnerReplica::take_parameters(std::size_t bucket, const Eigen::VectorXd& values) {
+  if (values.size() != count(bucket)) throw InternalError("parameters were never filled in");
+  mine().segment(cuts_[bucket + 1], values.size()) = values;
+}
+
+Eigen::VectorXd LearnerReplica::parameters_of(std::size_t bucket) const {
+  return parameters_->segment(cuts_[bucket + 1], count(bucket));
+}
+
+Eigen::VectorXd LearnerReplica::gradients(std::size_t bucket) const {
+  return gradient_.segment(cuts_[bucket + 1], count(bucket));
+}
+
+void LearnerReplica::set_gradients(std::size_t bucket, const Eigen::VectorXd& values) {
+  gradient_.segment(cuts_[bucket + 1], count(bucket)) = values;
+}
+
+void LearnerReplica::clear_gradients(std::size_t bucket) {
+  gradient_.segment(cuts_[bucket + 1], count(bucket)).setZero();
+}
+
+Eigen::VectorXd LearnerReplica::state() const {
+  OptimizerState moments = shared_ ? shared_->optimizer() : optimizer_;
+  moments.begin(parameters_->size());
+  Eigen::VectorXd values(3 * parameters_->size() + 1);
+  values << *parameters_, moments.first, moments.second, static_cast<double>(moments.updates);
+  return values;
+}
+
+void LearnerReplica::set_state(const Eigen::VectorXd& values) {
+  const Index size = values.size() / 3;
+  mine() = values.head(size);
+  optimizer_ = {values.segment(size, size), values.segment(2 * size, size),
+                static_cast<std::int64_t>(values[3 * size])};
+  updates_ = static_cast<int>(values[3 * size]);
+}
+
+void LearnerReplica::apply_gradients(std::size_t) {
+  clip(gradient_, setup_.rule.clip);
+  apply(setup_, mine(), gradient_, optimizer_);
+  gradient_.setZero();
+  ++updates_;
+}
+
+void LearnerReplica::forget_parameters() { mine().setConstant(std::numeric_limits<double>::quiet_NaN()); }
+
+LearnerRank::LearnerRank(const LearningSetup& setup, const TrainingPlan& plan, LearnerReplica replica, int rank,
+                         SharedUpdates* shared, Values& values, Tell tell)
+    : setup_(setup),
+      plan_(plan),
+      rank_(rank),
+      at_(plan.mesh.of(rank)),
+      replica_(std::move(replica)),
+      shared_(shared),
+      values_(values),
+      tell_(std::move(tell)),
+      order_(setup.seed, setup.task->samples()) {}
+
+void LearnerRank::pass(TrainingCall what, const CallArguments& about) {
+  const bool last = about.index + 1 == static_cast<int>(plan_.network->layers.size());
+  if (what == TrainingCall::forward && last && about.exchange == kEndOfPass) compute(about.micro_batch);
+}
+
+void LearnerRank::compute(int micro_batch) {
+  const int step = micro_batches_++ / plan_.micro_batches;
+  steps_ = std::max(steps_, step + 1);
+  const std::int64_t mine = plan_.network->samples, own = mine * plan_.micro_batches, global = own * plan_.mesh.data;
+  const bool summed = update_policy_of(plan_).sums_gradients(step);
+  const std::int64_t first = step * global + at_.data * own + micro_batch * mine;
+  std::vector<Index> samples;
+  for (std::int64_t i = first; i < first + mine; ++i) samples.push_back(order_.at(i));
+  double loss = std::numeric_limits<double>::quiet_NaN();
+  if (shared_) shared_->compute(step, replica_.parameters_, samples);
+  if (replica_.keeps_gradients()) {
+    const double part = static_cast<double>(summed ? global : own);
+    loss = setup_.task->add_gradient(*replica_.parameters_, samples, 1 / part, replica_.gradient_);
+    losses_.resize(std::max(losses_.size(), static_cast<std::size_t>(steps_)));
+    StepLoss& of = losses_[static_cast<std::size_t>(step)];
+    of = {of.loss + loss / part, values_.now()};
+    loss /= static_cast<double>(mine);
+    // Who has the sum cannot clip it where it comes key by key: each worker clips its own.
+    const bool whole = micro_batches_ % plan_.micro_batches == 0;
+    if (whole && plan_.through_center) clip(replica_.gradient_, setup_.rule.clip / (summed ? plan_.mesh.data : 1));
+  }
+  tell_({.what = LearningEvent::What::gradient,
+         .actor = rank_,
+         .version = plan_.through_center ? version : replica_.version(),
+         .loss = loss});
+}
+
+void LearnerRank::begin_at(int step) {
+  micro_batches_ = step * plan_.micro_batches;
+  steps_ = step;
+  losses_.resize(std::min(losses_.size(), static_cast<std::size_t>(step)));
+}
+
+Eigen::VectorXd LearnerRank::whole_step(int step) {
+  begin_at(step);
+  replica_.gradient_.setZero();
+  for (int m = 0; m < plan_.micro_batches; ++m) compute(m);
+  return replica_.gradient_;
+}
+
+}  // namespace trainyard

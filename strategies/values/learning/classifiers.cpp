@@ -1,0 +1,258 @@
+// Networks of layers/ that tell classes, or the next word.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "sim/error.hpp"
+#include "strategies/values/learning/tasks.hpp"
+#include "strategies/values/learning/whole_network.hpp"
+
+namespace trainyard {
+namespace {
+
+using Index = Eigen::Index;
+constexpr Index kScoredTogether = 512;  // samples
+
+std::vector<LearningTask::Tensor> tensors_of(const numeric::WholeNetwork& network) {
+  std::vector<LearningTask::Tensor> all;
+  for (const auto& [first, count] : network.tensors()) all.push_back({first, count});
+  return all;
+}
+
+/// Samples as the network is given them.
+std::shared_ptr<const SampleSet> columns(const LabelledSamples& from, std::span<const Index> which) {
+  SampleSet set{Eigen::MatrixXd(from.inputs.rows(), std::ssize(which)),
+                Eigen::MatrixXd::Zero(from.classes, std::ssize(which))};
+  for (Index i = 0; i < std::ssize(which); ++i) {
+    const Index sample = which[static_cast<std::size_t>(i)];
+    set.inputs.col(i) = from.inputs.col(sample);
+    set.targets(from.labels[sample], i) = 1;
+  }
+  return std::make_shared<const SampleSet>(std::move(set));
+}
+
+/// visit(indices of some samples in a row) for all of them.
+template <class Visit>
+void in_parts(Index count, Visit visit) {
+  for (Index from = 0; from < count; from += kScoredTogether) {
+    std::vector<Index> which(static_cast<std::size_t>(std::min(kScoredTogether, count - from)));
+    for (std::size_t i = 0; i < which.size(); ++i) which[i] = from + static_cast<Index>(i);
+    visit(which);
+  }
+}
+
+Index largest(const Eigen::MatrixXd& values, Index column) {
+  Index row = 0;
+  values.col(column).maxCoeff(&row);
+  return row;
+}
+
+std::string with_commas(Index count) {
+  std::string digits = std::to_string(count);
+  for (auto at = std::ssize(digits) - 3; at > 0; at -= 3) digits.insert(static_cast<std::size_t>(at), ",");
+  return digits;
+}
+
+class Classifier : public LearningTask {
+ public:
+  Classifier(SplitSamples samples, std::vector<int> widths, std::uint64_t seed)
+      : samples_(std::move(samples)),
+        widths_(widths),
+        network_(MlpShape{std::move(widths), MlpLoss::softmax_cross_entropy}, 1, seed) {}
+
+  Index size() const override { return network_.size(); }
+  std::vector<Tensor> tensors() const override { return tensors_of(network_); }
+  Vector initial() const override { return network_.initial(); }
+  Index samples() const override { return samples_.training.count(); }
+  double add_gradient(const Vector& parameters, std::span<const Index> which, double scale,
+                      Vector& sum) const override {
+    return network_.add_gradient(parameters, {columns(samples_.training, which), nullptr, std::ssize(which)}, scale,
+                                 sum);
+  }
+  TaskScore score(const Vector& parameters) const override {
+    const LabelledSamples& s = samples_.validation;
+    double loss = 0, right = 0;
+    in_parts(s.count(), [&](const std::vector<Index>& which) {
+      const auto out = network_.output(parameters, {columns(s, which), nullptr, std::ssize(which)});
+      loss += out.loss;
+      for (std::size_t i = 0; i < which.size(); ++i)
+        right += largest(out.values, static_cast<Index>(i)) == s.labels[which[i]] ? 1 : 0;
+    });
+    return {loss / static_cast<double>(s.count()), right / static_cast<double>(s.count())};
+  }
+  std::string in_words() const override {
+    return fmt::format("{} {} ({} parameters) on {} samples", widths_.size() == 2 ? "softmax regression" : "MLP",
+                       fmt::join(widths_, "-"), with_commas(size()), with_commas(samples()));
+  }
+
+ private:
+  SplitSamples samples_;
+  std::vector<int> widths_;
+  numeric::WholeNetwork network_;
+};
+
+TransformerConfig config_of(const SmallTransformer& shape) {
+  TransformerConfig c;
+  c.name = "small transformer";
+  c.model_type = "gpt2";
+  c.num_hidden_layers = shape.layers;
+  c.hidden_size = shape.hidden_size;
+  c.num_attention_heads = c.num_key_value_heads = shape.heads;
+  c.head_dim = shape.hidden_size / shape.heads;
+  c.intermediate_size = 4 * c.hidden_size;
+  c.vocab_size = shape.vocabulary;
+  c.max_position_embeddings = shape.seq_length;
+  c.activation = "gelu_new";
+  c.fused_qkv = c.qkv_bias = c.attention_output_bias = c.mlp_bias = true;
+  return c;
+}
+
+class NextWord : public LearningTask {
+ public:
+  NextWord(const SmallTransformer& shape, Sentences sentences, double validation, std::uint64_t seed)
+      : shape_(shape),
+        all_(std::move(sentences)),
+        kept_apart_(std::max<Index>(1, static_cast<Index>(validation * static_cast<double>(all_.cols())))),
+        network_(config_of(shape), shape.seq_length, seed) {}
+
+  Index size() const override { return network_.size(); }
+  std::vector<Tensor> tensors() const override { return tensors_of(network_); }
+  Vector initial() const override { return network_.initial(); }
+  Index samples() const override { return all_.cols() - kept_apart_; }
+  double add_gradient(const Vector& parameters, std::span<const Index> which, double scale,
+                      Vector& sum) const override {
+    return network_.add_gradient(parameters, of(which, 0), scale / shape_.seq_length, sum) / shape_.seq_length;
+  }
+  TaskScore score(const Vector& parameters) const override {
+    double loss = 0, right = 0;
+    in_parts(kept_apart_, [&](const std::vector<Index>& which) {
+      const auto given = of(which, samples());
+      const auto out = network_.output(parameters, given);
+      loss += out.loss;
+      for (Index i = 0; i < out.values.cols(); ++i) {
+        const Index sample = i / shape_.seq_length, at = i % shape_.seq_length;
+        right += largest(out.values, i) == (*given.of_transformer)(at + 1, sample) ? 1 : 0;
+      }
+    });
+    const auto tokens = static_cast<double>(kept_apart_ * shape_.seq_length);
+    return {loss / tokens, right / tokens};
+  }
+  std::string in_words() const override {
+    return fmt::format("transformer of {} layers of {} ({} parameters) on {} sentences of {} words", shape_.layers,
+                       shape_.hidden_size, with_commas(size()), with_commas(samples()), shape_.seq_length);
+  }
+
+ private:
+  SmallTransformer shape_;
+  Sentences all_;
+  Index kept_apart_;
+  numeric::WholeNetwork network_;
+
+  numeric::WholeNetwork::Samples of(std::span<const Index> which, Index first) const {
+    Sentences some(all_.rows(), std::ssize(which));
+    for (Index i = 0; i < some.cols(); ++i) some.col(i) = all_.col(first + which[static_cast<std::size_t>(i)]);
+    return {nullptr, std::make_shared<const Sentences>(std::move(some)), std::ssize(which)};
+  }
+};
+
+}  // namespace
+
+SplitSamples split(LabelledSamples all, double part) {
+  const Index apart = std::clamp<Index>(static_cast<Index>(part * static_cast<double>(all.count())), 1,
+                                        std::max<Index>(1, all.count() - 1));
+  const Index rest = all.count() - apart;
+  if (rest < 1) throw UserError("one sample cannot be learned from and judged by");
+  return {{all.inputs.leftCols(rest), all.labels.head(rest), all.classes},
+          {all.inputs.rightCols(apart), all.labels.tail(apart), all.classes}};
+}
+
+namespace {
+
+LabelledSamples samples_of(const TaskChoice& choice) {
+  if (!choice.csv.empty()) return read_csv(choice.csv, choice.label, choice.data.classes);
+  if (!choice.images.empty()) return read_idx(choice.images, choice.labels);
+  return clusters(choice.data);
+}
+
+/// Features of the user's files come in any size.
+SplitSamples split_samples(const TaskChoice& choice) {
+  SplitSamples all = split(samples_of(choice), choice.validation);
+  if (choice.csv.empty()) return all;
+  const Eigen::MatrixXd& in = all.training.inputs;
+  const Eigen::VectorXd mean = in.rowwise().mean();
+  const Eigen::VectorXd deviation = (in.colwise() - mean).rowwise().norm() / std::sqrt(static_cast<double>(in.cols()));
+  for (LabelledSamples* part : {&all.training, &all.validation}) standardize(*part, mean, deviation);
+  return all;
+}
+
+std::shared_ptr<const LearningTask> make_classifier(const TaskChoice& choice) {
+  return classifier(split_samples(choice), choice.layers, choice.seed);
+}
+
+void read_transformer_task(Fields& learn, TaskChoice& choice) {
+  SmallTransformer& t = choice.transformer;
+  t.layers = learn.integer_within<int>("layers", 1, 8, t.layers);
+  t.hidden_size = learn.integer_within<int>("hidden_size", 4, 512, t.hidden_size);
+  t.heads = learn.integer_within<int>("heads", 1, 16, t.heads);
+  if (t.hidden_size % t.heads != 0)
+    fail(learn.place_of("heads"), fmt::format("learn.heads: {} do not divide hidden_size {}", t.heads, t.hidden_size));
+  const Node nothing = Node::empty_map(learn.place());
+  const Node* node = learn.child("data");
+  Fields data(node ? *node : nothing, "learn.data");
+  t.vocabulary = data.integer_within<int>("vocabulary", 2, 1024, t.vocabulary);
+  t.seq_length = data.integer_within<int>("seq_length", 2, 256, t.seq_length);
+  choice.states = data.integer_within<int>("states", 2, 1 << 12, choice.states);
+  choice.data.samples = data.integer_within<std::int64_t>("samples", 2, 1 << 18, choice.data.samples);
+  choice.data.seed = data.integer<std::uint64_t>("seed", 0, 1);
+  choice.validation = data.number("validation", 1e-6, 0.9, choice.validation);
+  data.finish();
+}
+
+std::shared_ptr<const LearningTask> make_transformer(const TaskChoice& choice) {
+  const SmallTransformer& t = choice.transformer;
+  return small_transformer(
+      t, sentences(t.vocabulary, choice.states, t.seq_length + 1, choice.data.samples, choice.data.seed),
+      choice.validation, choice.seed);
+}
+
+constexpr int kMostWidth = 1 << 14, kMostHidden = 16;
+
+void read_mlp(Fields& learn, TaskChoice& choice) {
+  choice.layers = {64};
+  if (const std::vector<Node>* widths = learn.list("layers")) {
+    choice.layers.clear();
+    for (const Node& width : *widths) choice.layers.push_back(read_width(width, "learn.layers", kMostWidth));
+    if (choice.layers.size() > kMostHidden)
+      fail(learn.place_of("layers"), fmt::format("learn.layers: at most {}", kMostHidden));
+  }
+  read_class_data(learn, choice, false);
+}
+
+const Registered register_softmax{
+    learning_tasks(), "softmax",
+    TaskKind{"softmax regression of classes",
+             [](Fields& learn, TaskChoice& choice) { read_class_data(learn, choice, false); }, make_classifier}};
+const Registered register_mlp{
+    learning_tasks(), "mlp",
+    TaskKind{"a fully connected network with tanh that tells classes", read_mlp, make_classifier}};
+const Registered register_transformer{
+    learning_tasks(), "transformer",
+    TaskKind{"a small GPT-2 on sentences of an automaton", read_transformer_task, make_transformer}};
+
+}  // namespace
+
+std::shared_ptr<const LearningTask> classifier(SplitSamples samples, const std::vector<int>& hidden,
+                                               std::uint64_t seed) {
+  std::vector<int> widths{static_cast<int>(samples.training.inputs.rows())};
+  widths.insert(widths.end(), hidden.begin(), hidden.end());
+  widths.push_back(samples.training.classes);
+  return std::make_shared<Classifier>(std::move(samples), std::move(widths), seed);
+}
+
+std::shared_ptr<const LearningTask> small_transformer(const SmallTransformer& shape, Sentences sentences,
+                                                      double validation, std::uint64_t seed) {
+  return std::make_shared<NextWord>(shape, std::move(sentences), validation, seed);
+}
+
+}  // namespace trainyard

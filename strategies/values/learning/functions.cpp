@@ -1,0 +1,115 @@
+// Functions of a few parameters, about which everything is known.
+#include <fmt/format.h>
+
+#include "strategies/values/learning/draws.hpp"
+#include "strategies/values/learning/tasks.hpp"
+
+namespace trainyard {
+namespace {
+
+using Vector = Eigen::VectorXd;
+using Index = Eigen::Index;
+
+Vector drawn(std::uint64_t seed, Index sample, Index size, double deviation) {
+  Vector values = Vector::Zero(size);
+  if (deviation == 0) return values;
+  Draws draws(hashed({seed, static_cast<std::uint64_t>(sample)}));
+  for (double& value : values) value = deviation * draws.normal();
+  return values;
+}
+
+class Quadratic : public LearningTask {
+ public:
+  Quadratic(const std::vector<double>& curvatures, double noise, std::uint64_t seed)
+      : curvatures_(Eigen::Map<const Vector>(curvatures.data(), std::ssize(curvatures))), noise_(noise), seed_(seed) {}
+
+  Index size() const override { return curvatures_.size(); }
+  Vector initial() const override { return Vector::Ones(size()); }
+  Index samples() const override { return 0; }
+  double add_gradient(const Vector& w, std::span<const Index> which, double scale, Vector& sum) const override {
+    double loss = 0;
+    for (const Index sample : which) {
+      const Vector off = w - drawn(seed_, sample, size(), noise_);
+      const Vector gradient = curvatures_.cwiseProduct(off);
+      loss += off.dot(gradient) / 2;
+      sum += scale * gradient;
+    }
+    return loss;
+  }
+  TaskScore score(const Vector& w) const override { return {curvatures_.dot(w.cwiseAbs2()) / 2}; }
+  std::string in_words() const override { return fmt::format("quadratic function of {} parameters", size()); }
+
+ private:
+  Vector curvatures_;
+  double noise_;
+  std::uint64_t seed_;
+};
+
+class DoubleWell : public LearningTask {
+ public:
+  DoubleWell(int dimensions, double noise, std::uint64_t seed) : size_(dimensions), noise_(noise), seed_(seed) {}
+
+  Index size() const override { return size_; }
+  Vector initial() const override { return Vector::Zero(size_); }
+  Index samples() const override { return 0; }
+  double add_gradient(const Vector& w, std::span<const Index> which, double scale, Vector& sum) const override {
+    const Eigen::ArrayXd above = w.array().square() - 1;
+    double loss = 0;
+    for (const Index sample : which) {
+      const Vector tilt = drawn(seed_, sample, size_, noise_);
+      loss += above.square().sum() - tilt.dot(w);
+      sum += scale * Vector(4 * w.array() * above - tilt.array());
+    }
+    return loss;
+  }
+  TaskScore score(const Vector& w) const override { return {(w.array().square() - 1).square().sum()}; }
+  std::string in_words() const override { return fmt::format("double well of {} parameters", size_); }
+
+ private:
+  Index size_;
+  double noise_;
+  std::uint64_t seed_;
+};
+
+constexpr int kMostDimensions = 1 << 20;
+
+void read_start(Fields& learn, TaskChoice& choice) {
+  choice.noise = learn.number("noise", 0, 1e9, 0);
+  if (const std::vector<Node>* start = learn.list("start"))
+    for (const Node& each : *start) choice.start.push_back(read_real(each, "learn.start"));
+}
+
+void read_quadratic(Fields& learn, TaskChoice& choice) {
+  read_start(learn, choice);
+  choice.curvatures = {1};
+  if (const std::vector<Node>* all = learn.list("curvatures")) {
+    choice.curvatures.clear();
+    for (const Node& each : *all) choice.curvatures.push_back(read_real(each, "learn.curvatures"));
+  }
+}
+
+void read_double_well(Fields& learn, TaskChoice& choice) {
+  read_start(learn, choice);
+  choice.dimensions = learn.integer_within<int>("dimensions", 1, kMostDimensions, 1);
+}
+
+const Registered register_quadratic{
+    learning_tasks(), "quadratic",
+    TaskKind{"a quadratic function with noisy samples", read_quadratic,
+             [](const TaskChoice& c) { return quadratic(c.curvatures, c.noise, c.seed); }}};
+const Registered register_double_well{
+    learning_tasks(), "double-well",
+    TaskKind{"(w^2 - 1)^2, whose minima -1 and 1 have a hill between them", read_double_well,
+             [](const TaskChoice& c) { return double_well(c.dimensions, c.noise, c.seed); }}};
+
+}  // namespace
+
+std::shared_ptr<const LearningTask> quadratic(std::vector<double> curvatures, double noise, std::uint64_t seed) {
+  return std::make_shared<Quadratic>(curvatures, noise, seed);
+}
+
+std::shared_ptr<const LearningTask> double_well(int dimensions, double noise, std::uint64_t seed) {
+  return std::make_shared<DoubleWell>(dimensions, noise, seed);
+}
+
+}  // namespace trainyard

@@ -1,0 +1,22 @@
+#include "strategies/values/learning/learning_task.hpp"
+
+#include <numeric>
+
+#include "sim/hashing.hpp"
+
+namespace trainyard {
+
+Eigen::Index SampleOrder::at(std::int64_t i) {
+  if (samples_ == 0) return i;
+  const std::int64_t number = i / samples_;
+  Epoch& epoch = epochs_[number % std::ssize(epochs_)];
+  if (epoch.number != number) {
+    epoch.number = number;
+    epoch.order.resize(static_cast<std::size_t>(samples_));
+    std::iota(epoch.order.begin(), epoch.order.end(), 0);
+    shuffle(epoch.order, seed_, static_cast<std::uint64_t>(number));
+  }
+  return epoch.order[static_cast<std::size_t>(i % samples_)];
+}
+
+}  // namespace trainyard

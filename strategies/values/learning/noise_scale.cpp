@@ -1,0 +1,21 @@
+#include "strategies/values/learning/noise_scale.hpp"
+
+namespace trainyard {
+
+GradientNoise measure_noise(const LearningTask& task, const Eigen::VectorXd& parameters, SampleOrder& order,
+                            std::int64_t first, int batch, int groups) {
+  Eigen::VectorXd mean = Eigen::VectorXd::Zero(task.size());
+  double small = 0;  // mean of the groups' squares
+  std::vector<Eigen::Index> samples(static_cast<std::size_t>(batch));
+  for (int group = 0; group < groups; ++group) {
+    for (Eigen::Index& sample : samples) sample = order.at(first++);
+    Eigen::VectorXd gradient = Eigen::VectorXd::Zero(task.size());
+    task.add_gradient(parameters, samples, 1.0 / batch, gradient);
+    small += gradient.squaredNorm() / groups;
+    mean += gradient / groups;
+  }
+  const double large = mean.squaredNorm(), of = batch, all = of * groups;
+  return {(all * large - of * small) / (all - of), (small - large) / (1 / of - 1 / all)};
+}
+
+}  // namespace trainyard

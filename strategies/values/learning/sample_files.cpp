@@ -1,0 +1,164 @@
+// Samples from files of the user.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <cmath>
+#include <fstream>
+#include <iterator>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "sim/error.hpp"
+#include "strategies/values/learning/samples.hpp"
+
+namespace trainyard {
+namespace {
+
+namespace fs = std::filesystem;
+constexpr int kMostLabels = 1 << 16;
+
+std::string contents_of(const fs::path& file) {
+  std::ifstream in(file, std::ios::binary);
+  const bool open = in.is_open();
+  std::string text(std::istreambuf_iterator<char>(in), {});
+  if (!open || in.bad()) throw UserError(fmt::format("{}: cannot be read", file.string()));
+  return text;
+}
+
+/// The sizes of an IDX file of unsigned bytes, and where they begin.
+struct Idx {
+  std::string bytes;
+  std::vector<std::size_t> sizes;
+  std::size_t begin = 0;
+  unsigned char at(std::size_t i) const { return static_cast<unsigned char>(bytes[begin + i]); }
+};
+
+Idx read_bytes(const fs::path& file, std::size_t dimensions) {
+  Idx idx{contents_of(file), {}, 4 + 4 * dimensions};
+  const auto byte = [&idx](std::size_t i) {
+    return static_cast<std::size_t>(static_cast<unsigned char>(idx.bytes[i]));
+  };
+  const bool right = idx.bytes.size() >= 4 && byte(0) == 0 && byte(1) == 0 && byte(2) == 8;
+  if (!right || byte(3) != dimensions || idx.bytes.size() < idx.begin)
+    throw UserError(fmt::format("{}: no IDX file of unsigned bytes in {} dimension{}", file.string(), dimensions,
+                                dimensions == 1 ? "" : "s"));
+  std::size_t all = 1;
+  for (std::size_t d = 0; d < dimensions; ++d) {
+    const std::size_t at = 4 + 4 * d;
+    idx.sizes.push_back(byte(at) << 24 | byte(at + 1) << 16 | byte(at + 2) << 8 | byte(at + 3));
+    all *= idx.sizes.back();
+  }
+  if (idx.bytes.size() != idx.begin + all)
+    throw UserError(
+        fmt::format("{}: {} bytes of data, but its header says {}", file.string(), idx.bytes.size() - idx.begin, all));
+  return idx;
+}
+
+std::vector<std::string> cells_of(const std::string& line) {
+  std::vector<std::string> cells;
+  std::stringstream in(line);
+  for (std::string cell; std::getline(in, cell, ',');) {
+    const auto first = cell.find_first_not_of(" \t\r"), last = cell.find_last_not_of(" \t\r");
+    cells.push_back(first == std::string::npos ? "" : cell.substr(first, last - first + 1));
+  }
+  return cells;
+}
+
+bool number(const std::string& text, double& value) {
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  return error == std::errc() && end == text.data() + text.size() && std::isfinite(value);
+}
+
+[[noreturn]] void wrong(const fs::path& file, std::size_t line, const std::string& what) {
+  throw UserError(fmt::format("{}:{}: {}", file.string(), line, what));
+}
+
+/// The column of labels: of the header's, or a number.
+std::size_t label_column(const fs::path& file, const std::string& label, const std::vector<std::string>& first,
+                         bool header) {
+  if (label.empty()) return first.size() - 1;
+  if (const auto at = std::find(first.begin(), first.end(), label); header && at != first.end())
+    return static_cast<std::size_t>(at - first.begin());
+  double value = -1;
+  if (!number(label, value) || value < 0 || value != std::floor(value) || value >= static_cast<double>(first.size()))
+    wrong(file, 1,
+          header ? fmt::format("no column \"{}\"; there are {}", label, fmt::join(first, ", "))
+                 : fmt::format("no column {}; there are {}", label, first.size()));
+  return static_cast<std::size_t>(value);
+}
+
+int label_of(const fs::path& file, std::size_t line, double value, int classes) {
+  const int end = classes > 0 ? classes : kMostLabels;
+  if (value < 0 || value != std::floor(value) || value >= end)
+    wrong(file, line, fmt::format("label {}: a whole number from 0 to {} expected", value, end - 1));
+  return static_cast<int>(value);
+}
+
+}  // namespace
+
+LabelledSamples read_idx(const fs::path& images, const fs::path& labels) {
+  const Idx pixels = read_bytes(images, 3), of = read_bytes(labels, 1);
+  if (pixels.sizes[0] != of.sizes[0] || of.sizes[0] == 0)
+    throw UserError(fmt::format("{}: {} labels for {} images of {}", labels.string(), of.sizes[0], pixels.sizes[0],
+                                images.string()));
+  const std::size_t size = pixels.sizes[1] * pixels.sizes[2];
+  LabelledSamples s{Eigen::MatrixXd(size, of.sizes[0]), Eigen::VectorXi(of.sizes[0]), 0};
+  for (std::size_t i = 0; i < of.sizes[0]; ++i) {
+    for (std::size_t p = 0; p < size; ++p)
+      s.inputs(static_cast<Eigen::Index>(p), static_cast<Eigen::Index>(i)) = pixels.at(i * size + p) / 255.0;
+    s.labels[static_cast<Eigen::Index>(i)] = of.at(i);
+  }
+  s.classes = s.labels.maxCoeff() + 1;
+  return s;
+}
+
+LabelledSamples read_csv(const fs::path& file, const std::string& label, int classes) {
+  std::istringstream in(contents_of(file));
+  std::vector<std::vector<double>> rows;
+  std::vector<int> labels;
+  std::size_t columns = 0, label_at = 0, number_of_line = 0;
+  for (std::string line; std::getline(in, line);) {
+    ++number_of_line;
+    const std::vector<std::string> cells = cells_of(line);
+    if (cells.empty()) continue;
+    double value = 0;
+    if (columns == 0) {
+      columns = cells.size();
+      const bool header = !std::all_of(cells.begin(), cells.end(), [&](const auto& c) { return number(c, value); });
+      label_at = label_column(file, label, cells, header);
+      if (columns < 2) wrong(file, number_of_line, "a label and one feature at least expected");
+      if (header) continue;
+    }
+    if (cells.size() != columns)
+      wrong(file, number_of_line, fmt::format("{} columns, but there are {} in the first line", cells.size(), columns));
+    std::vector<double>& row = rows.emplace_back();
+    for (std::size_t i = 0; i < columns; ++i) {
+      if (!number(cells[i], value)) wrong(file, number_of_line, fmt::format("\"{}\": a number expected", cells[i]));
+      if (i == label_at)
+        labels.push_back(label_of(file, number_of_line, value, classes));
+      else
+        row.push_back(value);
+    }
+  }
+  if (rows.empty()) throw UserError(fmt::format("{}: no samples", file.string()));
+  const auto count = static_cast<Eigen::Index>(rows.size());
+  LabelledSamples s{Eigen::MatrixXd(static_cast<Eigen::Index>(columns) - 1, count), Eigen::VectorXi(count), classes};
+  for (Eigen::Index i = 0; i < count; ++i) {
+    const std::vector<double>& row = rows[static_cast<std::size_t>(i)];
+    s.inputs.col(i) = Eigen::Map<const Eigen::VectorXd>(row.data(), s.inputs.rows());
+    s.labels[i] = labels[static_cast<std::size_t>(i)];
+  }
+  if (classes == 0) s.classes = s.labels.maxCoeff() + 1;
+  return s;
+}
+
+void standardize(LabelledSamples& s, const Eigen::VectorXd& mean, const Eigen::VectorXd& deviation) {
+  s.inputs.colwise() -= mean;
+  for (Eigen::Index f = 0; f < s.inputs.rows(); ++f)
+    if (deviation[f] > 0) s.inputs.row(f) /= deviation[f];
+}
+
+}  // namespace trainyard

@@ -1,0 +1,229 @@
+// A small convolutional network: 3 × 3 convolutions as products with patches (im2col), tanh, a maximum over 2 × 2, and a
+// linear layer with the classifier's loss.
+#include <fmt/format.h>
+
+#include <cmath>
+
+#include "sim/error.hpp"
+#include "strategies/values/layers/softmax_loss.hpp"
+#include "strategies/values/learning/draws.hpp"
+#include "strategies/values/learning/tasks.hpp"
+
+namespace trainyard {
+namespace {
+
+using Matrix = Eigen::MatrixXd;
+using Index = Eigen::Index;
+using Map = Eigen::Map<const Matrix>;
+
+constexpr Index kField = 9;  // 3 × 3
+
+/// A layer: weights (out × 9·in) and biases, on images of `side`.
+struct Convolution {
+  Index in, out, side, first;  ///< first: of its parameters
+  Index weights() const { return out * in * kField; }
+};
+
+/// Patches around each pixel, beyond the edge 0: a column a pixel. Images: a row a channel, pixel by pixel.
+Matrix patches(const Matrix& image, Index side) {
+  Matrix all = Matrix::Zero(image.rows() * kField, side * side);
+  for (Index y = 0; y < side; ++y)
+    for (Index x = 0; x < side; ++x)
+      for (Index f = 0; f < kField; ++f) {
+        const Index from_y = y + f / 3 - 1, from_x = x + f % 3 - 1;
+        if (from_y < 0 || from_x < 0 || from_y >= side || from_x >= side) continue;
+        all.block(f * image.rows(), y * side + x, image.rows(), 1) = image.col(from_y * side + from_x);
+      }
+  return all;
+}
+
+/// The other way: sums of what patches say of each pixel.
+Matrix unpatched(const Matrix& all, Index channels, Index side) {
+  Matrix image = Matrix::Zero(channels, side * side);
+  for (Index y = 0; y < side; ++y)
+    for (Index x = 0; x < side; ++x)
+      for (Index f = 0; f < kField; ++f) {
+        const Index to_y = y + f / 3 - 1, to_x = x + f % 3 - 1;
+        if (to_y < 0 || to_x < 0 || to_y >= side || to_x >= side) continue;
+        image.col(to_y * side + to_x) += all.block(f * channels, y * side + x, channels, 1);
+      }
+  return image;
+}
+
+/// The largest of each 2 × 2 pixels, and which it was.
+struct Pooled {
+  Matrix values;
+  Eigen::MatrixXi from;
+};
+Pooled pooled(const Matrix& image, Index side) {
+  const Index half = side / 2;
+  Pooled p{Matrix(image.rows(), half * half), Eigen::MatrixXi(image.rows(), half * half)};
+  for (Index y = 0; y < half; ++y)
+    for (Index x = 0; x < half; ++x)
+      for (Index c = 0; c < image.rows(); ++c) {
+        Index best = 2 * y * side + 2 * x;
+        for (const Index other : {best + 1, best + side, best + side + 1})
+          if (image(c, other) > image(c, best)) best = other;
+        p.values(c, y * half + x) = image(c, best);
+        p.from(c, y * half + x) = static_cast<int>(best);
+      }
+  return p;
+}
+
+class SmallCnn : public LearningTask {
+ public:
+  SmallCnn(SplitSamples samples, const std::vector<int>& channels, std::uint64_t seed)
+      : samples_(std::move(samples)), seed_(seed) {
+    auto side = static_cast<Index>(std::lround(std::sqrt(static_cast<double>(samples_.training.inputs.rows()))));
+    if (side * side != samples_.training.inputs.rows())
+      throw UserError(
+          fmt::format("task cnn: images are square; {} features are none", samples_.training.inputs.rows()));
+    side_ = side;
+    Index in = 1;
+    for (const int out : channels) {
+      if (side < 2)
+        throw UserError(fmt::format("task cnn: {} layers are too many for images of {}", channels.size(), side_));
+      layers_.push_back({in, out, side, size_});
+      size_ += layers_.back().weights() + out;
+      in = out;
+      side /= 2;
+    }
+    features_ = in * side * side;
+    linear_ = size_;
+    size_ += samples_.training.classes * (features_ + 1);
+  }
+
+  Index size() const override { return size_; }
+  std::vector<Tensor> tensors() const override {
+    std::vector<Tensor> all;
+    for (const Convolution& c : layers_) {
+      all.push_back({c.first, c.weights()});
+      all.push_back({c.first + c.weights(), c.out});
+    }
+    all.push_back({linear_, classes() * features_});
+    all.push_back({linear_ + classes() * features_, classes()});
+    return all;
+  }
+  /// Glorot & Bengio 2010; biases 0.
+  Vector initial() const override {
+    Vector w = Vector::Zero(size_);
+    Draws draws(hashed({seed_, 7}));
+    const auto fill = [&](Index first, Index count, Index in, Index out) {
+      const double spread = std::sqrt(6.0 / static_cast<double>(in + out));
+      for (Index i = 0; i < count; ++i) w[first + i] = spread * (2 * draws.uniform() - 1);
+    };
+    for (const Convolution& c : layers_) fill(c.first, c.weights(), kField * c.in, kField * c.out);
+    fill(linear_, classes() * features_, features_, classes());
+    return w;
+  }
+  Index samples() const override { return samples_.training.count(); }
+  double add_gradient(const Vector& w, std::span<const Index> which, double scale, Vector& sum) const override {
+    double loss = 0;
+    for (const Index sample : which) {
+      const Vector out = forward(w, samples_.training, sample);
+      const Matrix target = target_of(samples_.training, sample);
+      loss += numeric::softmax_loss(out, target);
+      backward(w, numeric::softmax_loss_gradient(out, target) * scale, sum);
+    }
+    return loss;
+  }
+  TaskScore score(const Vector& w) const override {
+    const LabelledSamples& s = samples_.validation;
+    double loss = 0, right = 0;
+    for (Index i = 0; i < s.count(); ++i) {
+      const Vector out = forward(w, s, i);
+      loss += numeric::softmax_loss(out, target_of(s, i));
+      Index best = 0;
+      out.maxCoeff(&best);
+      right += best == s.labels[i] ? 1 : 0;
+    }
+    return {loss / static_cast<double>(s.count()), right / static_cast<double>(s.count())};
+  }
+  std::string in_words() const override {
+    std::vector<Index> channels;
+    for (const Convolution& c : layers_) channels.push_back(c.out);
+    return fmt::format("CNN of {} channels ({} parameters) on {} images of {} x {}", fmt::join(channels, ", "), size_,
+                       samples(), side_, side_);
+  }
+
+ private:
+  SplitSamples samples_;
+  std::uint64_t seed_;
+  Index side_ = 0, features_ = 0, linear_ = 0, size_ = 0;
+  std::vector<Convolution> layers_;
+  struct Kept {  // of the forward pass
+    Matrix patches, activated;
+    Pooled pooled;
+  };
+  mutable std::vector<Kept> kept_;
+
+  Index classes() const { return samples_.training.classes; }
+  Matrix target_of(const LabelledSamples& s, Index sample) const { return Vector::Unit(classes(), s.labels[sample]); }
+  Map weights(const Vector& w, const Convolution& c) const { return {w.data() + c.first, c.out, c.in * kField}; }
+  Map linear(const Vector& w) const { return {w.data() + linear_, classes(), features_}; }
+
+  Vector forward(const Vector& w, const LabelledSamples& s, Index sample) const {
+    Matrix image = s.inputs.col(sample).transpose();
+    kept_.resize(layers_.size());
+    for (std::size_t l = 0; l < layers_.size(); ++l) {
+      const Convolution& c = layers_[l];
+      kept_[l].patches = patches(image, c.side);
+      kept_[l].activated = weights(w, c) * kept_[l].patches;
+      kept_[l].activated.colwise() += w.segment(c.first + c.weights(), c.out);
+      kept_[l].activated = kept_[l].activated.array().tanh();
+      kept_[l].pooled = pooled(kept_[l].activated, c.side);
+      image = kept_[l].pooled.values;
+    }
+    return linear(w) * Eigen::Map<const Vector>(image.data(), features_) + w.tail(classes());
+  }
+
+  void backward(const Vector& w, const Vector& out, Vector& sum) const {
+    const Matrix& last = kept_.back().pooled.values;
+    Eigen::Map<Matrix>(sum.data() + linear_, classes(), features_) +=
+        out * Eigen::Map<const Vector>(last.data(), features_).transpose();
+    sum.tail(classes()) += out;
+    const Vector flat = linear(w).transpose() * out;
+    Matrix gradient = Eigen::Map<const Matrix>(flat.data(), last.rows(), last.cols());
+    for (std::size_t l = layers_.size(); l-- > 0;) {
+      const Convolution& c = layers_[l];
+      const Kept& kept = kept_[l];
+      Matrix by_output = Matrix::Zero(c.out, c.side * c.side);
+      for (Index p = 0; p < gradient.cols(); ++p)
+        for (Index row = 0; row < c.out; ++row) by_output(row, kept.pooled.from(row, p)) = gradient(row, p);
+      by_output.array() *= 1 - kept.activated.array().square();
+      Eigen::Map<Matrix>(sum.data() + c.first, c.out, c.in * kField) += by_output * kept.patches.transpose();
+      sum.segment(c.first + c.weights(), c.out) += by_output.rowwise().sum();
+      if (l > 0) gradient = unpatched(weights(w, c).transpose() * by_output, c.in, c.side);
+    }
+  }
+};
+
+std::shared_ptr<const LearningTask> make_cnn(const TaskChoice& choice) {
+  LabelledSamples all = !choice.images.empty() ? read_idx(choice.images, choice.labels)
+                        : !choice.csv.empty()  ? read_csv(choice.csv, choice.label, choice.data.classes)
+                                               : patterns(choice.data, choice.side);
+  return small_cnn(split(std::move(all), choice.validation), choice.layers, choice.seed);
+}
+
+void read_cnn(Fields& learn, TaskChoice& choice) {
+  choice.layers = {4, 8};
+  constexpr int most = 64;
+  if (const std::vector<Node>* channels = learn.list("channels")) {
+    choice.layers.clear();
+    for (const Node& each : *channels) choice.layers.push_back(read_width(each, "learn.channels", most));
+  }
+  choice.data.samples = 1024;
+  read_class_data(learn, choice, true);
+}
+
+const Registered register_cnn{learning_tasks(), "cnn",
+                              TaskKind{"a small convolutional network on square images", read_cnn, make_cnn}};
+
+}  // namespace
+
+std::shared_ptr<const LearningTask> small_cnn(SplitSamples samples, const std::vector<int>& channels,
+                                              std::uint64_t seed) {
+  return std::make_shared<SmallCnn>(std::move(samples), channels, seed);
+}
+
+}  // namespace trainyard

@@ -1,0 +1,97 @@
+#include "strategies/values/learning/task_choice.hpp"
+
+#include <cmath>
+#include <filesystem>
+
+namespace trainyard {
+namespace {
+
+constexpr int kMostClasses = 1000, kMostFeatures = 1 << 14, kMostSide = 64;
+constexpr std::int64_t kMostSamples = 1 << 20;
+
+/// Beside the scenario, where the path is not absolute.
+std::string beside(const Fields& fields, const std::string& key, const std::string& file) {
+  const Place& place = fields.place_of(key);
+  const std::filesystem::path path(file);
+  if (path.is_absolute() || !place.file || place.line == 0) return file;
+  return (std::filesystem::path(*place.file).parent_path() / path).string();
+}
+
+void read_files(Fields& data, TaskChoice& choice) {
+  if (data.has("csv")) {
+    choice.csv = beside(data, "csv", data.text("csv"));
+    choice.label = data.text("label", "");
+    choice.data.classes = data.has("classes") ? data.integer_within<int>("classes", 2, kMostClasses) : 0;
+    return;
+  }
+  choice.images = beside(data, "images", data.text("images"));
+  choice.labels = beside(data, "labels", data.text("labels"));
+}
+
+void read_made(Fields& data, TaskChoice& choice, bool images) {
+  MadeData& made = choice.data;
+  made.classes = data.integer_within<int>("classes", 2, kMostClasses, made.classes);
+  made.samples = data.integer_within<std::int64_t>("samples", 2, kMostSamples, made.samples);
+  made.noise = data.number("noise", 0, 1e6, made.noise);
+  made.label_noise = data.number("label_noise", 0, 1, made.label_noise);
+  made.seed = data.integer<std::uint64_t>("seed", 0, 1);
+  if (images) {
+    choice.side = data.integer_within<int>("side", 4, kMostSide, choice.side);
+  } else {
+    made.features = data.integer_within<int>("features", 1, kMostFeatures, made.features);
+    made.clusters = data.integer_within<int>("clusters", 1, 64, made.clusters);
+  }
+}
+
+}  // namespace
+
+Registry<TaskKind>& learning_tasks() {
+  static Registry<TaskKind> all("task");
+  return all;
+}
+
+int read_width(const Node& node, const char* what, int most) {
+  std::int64_t value = 0;
+  try {
+    value = parse_integer(node.scalar);
+  } catch (const UserError&) {
+  }
+  if (value < 1 || value > most)
+    fail(node.place, fmt::format("{}: \"{}\"; a whole number from 1 to {} expected", what, node.scalar, most));
+  return static_cast<int>(value);
+}
+
+double read_real(const Node& node, const char* what) {
+  try {
+    return parse_number(node.scalar);
+  } catch (const UserError&) {
+    fail(node.place, fmt::format("{}: \"{}\"; a number expected", what, node.scalar));
+  }
+}
+
+void read_class_data(Fields& learn, TaskChoice& choice, bool images) {
+  const Node nothing = Node::empty_map(learn.place());
+  const Node* node = learn.child("data");
+  Fields data(node ? *node : nothing, "learn.data");
+  choice.validation = data.number("validation", 1e-6, 0.9, choice.validation);
+  if (data.has("csv") || data.has("images"))
+    read_files(data, choice);
+  else
+    read_made(data, choice, images);
+  data.finish();
+}
+
+namespace {
+
+/// Critical batches without numbers: McCandlish et al. 2018, equation 2.11.
+const Registered register_noise_scale{learning_tasks(), "noise-scale",
+                                      TaskKind{"steps to the target by a formula, S_min (1 + B_noise / B): no numbers",
+                                               [](Fields& learn, TaskChoice& choice) {
+                                                 choice.formula.least = learn.number("least_steps", 1, 1e12);
+                                                 choice.formula.noise = learn.number("noise_scale", 0, 1e12);
+                                               },
+                                               nullptr}};
+
+}  // namespace
+
+}  // namespace trainyard

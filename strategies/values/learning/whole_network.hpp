@@ -1,0 +1,50 @@
+#pragma once
+#include <memory>
+#include <variant>
+#include <vector>
+
+#include "models/networks/layers/network.hpp"
+#include "strategies/values/layers/layer_shard.hpp"
+#include "strategies/values/layers/training_task.hpp"
+
+namespace trainyard::numeric {
+
+/// A network of `layers/` whole on one device, its parameters one vector, layer by layer. No weight is tied.
+class WholeNetwork {
+ public:
+  /// The seed is that of the initial values.
+  WholeNetwork(std::variant<MlpShape, TransformerConfig> model, int seq_length, std::uint64_t seed);
+
+  Index size() const { return size_; }
+  struct Tensor {
+    Index first, count;
+  };
+  std::vector<Tensor> tensors() const;
+  Eigen::VectorXd initial() const;
+
+  struct Samples {
+    std::shared_ptr<const SampleSet> of_mlp;
+    std::shared_ptr<const Sentences> of_transformer;
+    Index count = 0;
+  };
+  /// Adds `scale` times the gradient of the sum of the losses to `sum`, and returns that sum.
+  double add_gradient(const Eigen::VectorXd& parameters, const Samples&, double scale, Eigen::VectorXd& sum) const;
+  /// The sum of losses, and what the network says: a column a sample, or a token.
+  struct Output {
+    double loss = 0;
+    Matrix values;
+  };
+  Output output(const Eigen::VectorXd& parameters, const Samples&) const;
+
+ private:
+  TrainingTask task_;
+  Network network_;
+  Index vocabulary_ = 0;
+  mutable std::vector<LayerShard> shards_;  ///< parameters of the pass under way
+  Index size_ = 0;
+
+  class Pass;
+  void set(const Eigen::VectorXd& parameters) const;
+};
+
+}  // namespace trainyard::numeric

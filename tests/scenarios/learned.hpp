@@ -1,0 +1,44 @@
+#pragma once
+#include <string>
+
+#include "scenarios/running/learn_run.hpp"
+#include "tests/support.hpp"
+
+namespace trainyard::test {
+
+/// A training of a small network on `ranks` P100 boxes on one network.
+struct Learned {
+  int ranks = 4;
+  int samples = 8;  ///< of each rank's step
+  std::string data_parallel = "all_reduce: ring", optimizer = "momentum", rate = "10 Gbit/s";
+  std::string learn = "task: mlp, layers: [16], data: {samples: 512, classes: 4, features: 8}, steps: 60";
+  std::string faults = "";
+  std::string plan = "";
+
+  std::string text() const {
+    return fmt::format(
+        "cluster: {{nodes: {}, node: {{base: pcie-1, gpu: {{type: p100-pcie-16gb}}, cpu: xeon-e5-2698-v4, hca: "
+        "{{count: "
+        "1, rate: {}, latency: 5 us}}}}, fabric: nonblocking}}\n"
+        "model: {{mlp: {{widths: [256, 512, 512, 10], loss: softmax_cross_entropy}}}}\n"
+        "plan: {{micro_batch_size: {}, precision: fp32, optimizer: {}, data_parallel: {{size: {}, {}}}{}}}\n"
+        "{}learn: {{{}}}\n",
+        ranks + 2, rate, samples, optimizer, ranks, data_parallel, plan, faults, learn);
+  }
+  Scenario scenario(std::uint64_t seed = 1) const {
+    return read_scenario_text(text(), "learned.yaml", {{"learn.seed", std::to_string(seed)}});
+  }
+  LearnResult run(std::uint64_t seed = 1) const {
+    LearnOptions options;
+    options.noise = false;
+    return trainyard::learn(scenario(seed), options);
+  }
+  /// Over five seeds.
+  double mean_loss() const {
+    double sum = 0;
+    for (std::uint64_t seed = 1; seed <= 5; ++seed) sum += run(seed).last().loss / 5;
+    return sum;
+  }
+};
+
+}  // namespace trainyard::test

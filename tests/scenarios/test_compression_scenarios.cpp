@@ -1,0 +1,151 @@
+// Scenarios with compressed gradients: times in closed form, where compression pays, what folds, refusals with their places.
+#include <fmt/format.h>
+
+#include "scenarios/running/simulate.hpp"
+#include "tests/support.hpp"
+
+using namespace trainyard;
+using namespace trainyard::test;
+
+namespace {
+
+std::string text_of(const std::string& data_parallel, const std::string& rate = "1 Gbit/s",
+                    const std::string& software = "pytorch-ddp", const std::string& plan = "") {
+  return fmt::format(
+      "cluster: {{nodes: 4, node: {{base: t4-server, gpu: {{count: 1}}}}, hca: {{rate: {}}}, fabric: nonblocking}}\n"
+      "model: {{mlp: {{widths: [512, 1024, 1024, 10]}}}}\n"
+      "software: {}\n"
+      "plan: {{micro_batch_size: 64, precision: fp32, optimizer: sgd{}, data_parallel: {{{}}}}}\n",
+      rate, software, plan, data_parallel);
+}
+
+Result run(const std::string& text, Folding folding = Folding::automatic) {
+  SimulateOptions options;
+  options.folding = folding;
+  return simulate(read_scenario_text(text, "compression.yaml"), options);
+}
+
+Result with(const std::string& compression, const std::string& rate = "1 Gbit/s", const std::string& more = "") {
+  return run(text_of((compression.empty() ? "" : "compression: " + compression) + more, rate));
+}
+
+Result on_nvlink(const std::string& compression) {
+  return run(fmt::format(
+      "cluster: {{nodes: 1, node: dgx-h100}}\n"
+      "model: {{mlp: {{widths: [4096, 8192, 8192, 1000]}}}}\n"
+      "software: pytorch-ddp\n"
+      "plan: {{micro_batch_size: 2048, precision: fp32, optimizer: sgd, data_parallel: {{compression: {}}}}}\n",
+      compression));
+}
+
+std::string refusal(const std::string& text) {
+  try {
+    run(text);
+  } catch (const UserError& e) {
+    return e.what();
+  }
+  return "";
+}
+std::string refused(const std::string& data_parallel, const std::string& software = "pytorch-ddp") {
+  return refusal(text_of(data_parallel, "1 Gbit/s", software));
+}
+
+}  // namespace
+
+TEST_CASE("a compressor wins on a slow network, and loses on a fast one", "[compression]") {
+  for (const char* compression : {"{name: top-k, density: 0.001}", "{name: dgc, density: 0.001}", "1-bit",
+                                  "{name: powersgd, rank: 4}", "{name: random-k, density: 0.01}"}) {
+    CAPTURE(compression);
+    CHECK(with(compression).step_time < 0.5 * with("").step_time);
+    CHECK(on_nvlink(compression).step_time > on_nvlink("none").step_time);
+  }
+}
+
+TEST_CASE("an answer names what was compressed, its kernels and its bytes", "[compression]") {
+  const Result r = with("{name: top-k, density: 0.01, error_feedback: false}");
+  constexpr double elements = 512 * 1024 + 1024 + 1024 * 1024 + 1024 + 1024 * 10 + 10;
+  CHECK(r.compression.name == "top-k of 1 %, no error feedback");
+  CHECK(r.compression.dense == near(4 * elements));
+  CHECK(r.compression.sent == Approx(8 * 0.01 * elements).epsilon(1e-4));  // whole ones of each bucket
+  CHECK(r.compression.encode > 0);
+  CHECK(r.compression.decode > 0);
+  // Messages that are under way slow the kernels a little.
+  CHECK(r.breakdown.compression >= r.compression.encode + r.compression.decode);
+  CHECK(r.breakdown.compression < 1.1 * (r.compression.encode + r.compression.decode));
+  double sum = r.breakdown.compute + r.breakdown.compression + r.breakdown.bubble + r.breakdown.optimizer +
+               r.breakdown.input + r.breakdown.framework + r.breakdown.other;
+  for (const auto& [group, seconds] : r.breakdown.exposed_communication) sum += seconds;
+  CHECK(sum == near(r.step_time));
+  CHECK(with("").compression.name.empty());
+  CHECK(with("none").step_time == with("").step_time);
+}
+
+TEST_CASE("what compression keeps is in the memory", "[compression]") {
+  constexpr double elements = 512 * 1024 + 1024 + 1024 * 1024 + 1024 + 1024 * 10 + 10;
+  const auto more = [](const std::string& compression) {
+    return with(compression).memory.buffers - with("").memory.buffers;
+  };
+  CHECK(more("{name: random-k, density: 0.01}") ==
+        Approx(4 * elements + 4 * 0.01 * elements).epsilon(1e-5));  // residual, what is sent
+  CHECK(more("fp16") == near(2 * elements));                        // a cast copy
+  CHECK(more("{name: dgc, density: 0.01}") ==
+        Approx((8 + 4 * 0.08) * elements).epsilon(1e-4));  // two states, all payloads
+}
+
+TEST_CASE("ranks that compress alike are simulated once", "[compression]") {
+  for (const char* compression :
+       {"{name: top-k, density: 0.01}", "{name: top-k, density: 0.01, exchange: ring}", "{name: powersgd, rank: 2}",
+        "{name: 1-bit, exchange: stripes}", "{name: threshold, threshold: 0.1, density: 0.02}"}) {
+    const std::string text =
+        text_of(std::string("compression: ") + compression, "1 Gbit/s", "pytorch-ddp", ", collectives: messages");
+    CAPTURE(compression);
+    const Result folded = run(text), whole = run(text, Folding::off);
+    CHECK(folded.simulated_ranks == 1);
+    CHECK(whole.simulated_ranks == 4);
+    CHECK(folded.step_time == near(whole.step_time));
+    CHECK(folded.bytes_total == near(whole.bytes_total));
+  }
+}
+
+TEST_CASE("servers take compressed pushes", "[compression]") {
+  const std::string servers = "mechanism: parameter-server, servers: {count: 1}";
+  const auto cell = [&](const std::string& more) {
+    return run(fmt::format(
+        "cluster: {{nodes: 3, node: {{base: pcie-2, cpu: xeon-e5-2698-v4, hca: {{count: 1, rate: 1 Gbit/s, latency: 1 "
+        "us}}}}, fabric: nonblocking}}\n"
+        "model: {{mlp: {{widths: [512, 1024, 1024, 10]}}}}\n"
+        "plan: {{micro_batch_size: 64, precision: fp32, optimizer: sgd, data_parallel: {{{}{}}}}}\n",
+        servers, more));
+  };
+  const Result whole = cell(""), compressed = cell(", compression: {name: top-k, density: 0.001}");
+  CHECK(compressed.bytes_total < 0.6 * whole.bytes_total);  // weights come back whole
+  CHECK(compressed.step_time < whole.step_time);
+}
+
+TEST_CASE("compression that cannot be is refused in one line with its place", "[compression]") {
+  const std::string at = "compression.yaml:4:";
+  const auto check = [&at](const std::string& why, const std::string& part) {
+    CAPTURE(why, part);
+    CHECK(why.starts_with(at));
+    CHECK(why.find(part) != std::string::npos);
+    CHECK(why.find('\n') == std::string::npos);
+  };
+  check(refused("compression: {name: top-k, density: 0}"), "0 sends nothing");
+  check(refused("compression: {name: top-k, density: 1.5}"), "expected a number from 0 to 1");
+  check(refused("compression: {name: top-k}"), "density");
+  check(refused("compression: topk"), "did you mean \"top-k\"?");
+  check(refused("compression: {name: top-k, density: 0.1, rank: 2}"), "not of top-k, but of powersgd");
+  check(refused("compression: {name: top-k, density: 0.1, error_feedbak: true}"), "did you mean \"error_feedback\"?");
+  check(refused("compression: {name: powersgd, rank: 2000}"), "no matrix of the network has a rank above 1024");
+  check(refused("compression: {name: powersgd, rank: 1000}"), "2 times smaller");
+  check(refused("bucket_boundaries: bytes, compression: {name: powersgd, rank: 2}"), "bucket_boundaries: tensors");
+  check(refused("zero_stage: 1, compression: fp16"), "zero_stage 0 only");
+  check(refused("gossip: ring, compression: fp16"), "neighbours average parameters");
+  check(refused("local_steps: 4, compression: fp16"), "replicas average parameters");
+  check(refused("delay: 1, compression: fp16"), "several steps are on their way");
+  check(refused("mechanism: parameter-server, compression: sign"), "a server cannot add up");
+  check(refused("compression: {name: top-k, density: 0.1, exchange: ring}"), "set plan.collectives: messages");
+  check(refused("size: 1, compression: fp16"), "one replica only");
+  check(refusal(text_of("compression: bf16", "1 Gbit/s", "{base: pytorch-ddp, gradient_precision: fp16}")),
+        "so few bytes already");
+}

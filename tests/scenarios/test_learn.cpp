@@ -1,0 +1,298 @@
+// Trainings on the simulated clock: what they learn, and when.
+#include <fmt/format.h>
+
+#include <cmath>
+
+#include "scenarios/running/simulate.hpp"
+#include "scenarios/studies/learn_study.hpp"
+#include "tests/scenarios/learned.hpp"
+#include "tests/temporary_folder.hpp"
+
+using namespace trainyard;
+using namespace trainyard::test;
+
+namespace {
+
+/// The largest difference of the losses, look by look.
+double apart(const LearnResult& a, const LearnResult& b) {
+  REQUIRE(a.points.size() == b.points.size());
+  double worst = 0;
+  for (std::size_t i = 0; i < a.points.size(); ++i)
+    worst = std::max(worst, std::abs(a.points[i].loss - b.points[i].loss));
+  return worst;
+}
+
+const char* const kServers = "mechanism: parameter-server, servers: {count: 2, place: dedicated}";
+
+}  // namespace
+
+TEST_CASE("what waits for all learns what one device learns", "[learn]") {
+  for (const std::string optimizer : {"momentum", "adam", "nesterov"}) {
+    Learned one;
+    one.optimizer = optimizer;
+    one.ranks = 1;
+    one.samples = 32;
+    if (optimizer == "adam") one.learn += ", learning_rate: 0.01";
+    const LearnResult alone = one.run();
+    CHECK(alone.last().loss < 0.7 * alone.points.front().loss);
+    for (const std::string how :
+         {"all_reduce: ring", "all_reduce: ring, overlap: false", "mechanism: parameter-server, servers: 1",
+          "mechanism: parameter-server, servers: {count: 2, place: dedicated}, consistency: synchronous"}) {
+      CAPTURE(optimizer, how);
+      Learned four = one;
+      four.ranks = 4;
+      four.samples = 8;
+      four.data_parallel = how;
+      CHECK(apart(four.run(), alone) <= 1e-10);
+    }
+    if (optimizer != "momentum") continue;
+    Learned accumulated = one;
+    accumulated.ranks = 2;
+    accumulated.samples = 4;
+    accumulated.plan = ", global_batch_size: 32";
+    CHECK(apart(accumulated.run(), alone) <= 1e-10);
+    for (const std::string fidelity : {"messages", "flows", "modelled"}) {
+      CAPTURE(fidelity);
+      Learned four = one;
+      four.ranks = 4;
+      four.samples = 8;
+      four.plan = ", collectives: " + fidelity;
+      CHECK(apart(four.run(), alone) <= 1e-10);
+    }
+  }
+}
+
+TEST_CASE("so do copies of one process", "[learn]") {
+  const auto in_one_node = [](const char* how) {
+    return read_scenario_text(fmt::format("cluster: {{nodes: 1, node: {{base: pcie-4, cpu: xeon-e5-2698-v4}}}}\n"
+                                          "model: {{mlp: {{widths: [64, 64, 10]}}}}\n"
+                                          "plan: {{micro_batch_size: 8, precision: fp32, optimizer: adam, "
+                                          "data_parallel: {{mechanism: {}}}}}\n"
+                                          "learn: {{task: mlp, data: {{samples: 512}}, steps: 30}}\n",
+                                          how),
+                              "node.yaml");
+  };
+  const LearnResult all_reduce = learn(in_one_node("all-reduce"));
+  CHECK(all_reduce.last().loss < all_reduce.points.front().loss);
+  for (const char* how : {"master", "central-storage"}) {
+    CAPTURE(how);
+    const LearnResult central = learn(in_one_node(how));
+    CHECK(apart(central, all_reduce) <= 1e-10);
+    CHECK(central.last().time != all_reduce.last().time);
+  }
+}
+
+TEST_CASE("numbers take no time", "[learn]") {
+  for (const std::string how : {"all_reduce: ring", "delay: 2", "local_steps: 4", "gossip: ring",
+                                "mechanism: parameter-server, servers: {count: 2, place: dedicated}"}) {
+    CAPTURE(how);
+    Learned training;
+    training.data_parallel = how;
+    const LearnResult learned = training.run();
+    Scenario s = read_scenario_text(training.text(), "learned.yaml", {{"plan.steps", "60"}});
+    const Result timed = simulate(s);
+    // The last update comes before the last exchange ends, and fast workers run ahead at the beginning.
+    CHECK(learned.step_time() == Approx(timed.step_time).epsilon(0.07));
+  }
+  Learned training;
+  const LearnResult learned = training.run();
+  const Result timed = simulate(read_scenario_text(training.text(), "learned.yaml", {}));
+  CHECK(learned.step_time() == Approx(timed.step_time).epsilon(1e-9));
+}
+
+TEST_CASE("the same training is the same, whenever and with whom it runs", "[learn]") {
+  Learned training;
+  training.data_parallel = std::string(kServers) + ", consistency: asynchronous";
+  CHECK(to_text(training.run(3)) == to_text(training.run(3)));
+  CHECK(training.run(3).last().loss != training.run(4).last().loss);
+}
+
+TEST_CASE("asynchronous workers apply more and each of their gradients does less", "[learn]") {
+  Learned base;
+  base.ranks = 8;
+  base.faults = "faults: {stragglers: {kind: lognormal, sigma: 0.5, seed: 3}}\n";
+  base.learn =
+      "task: mlp, layers: [16], data: {samples: 1024, classes: 6, features: 8, clusters: 6}, steps: 80, learning_rate: "
+      "0.3";
+  const auto with = [&base](const std::string& consistency, int ranks = 8) {
+    Learned l = base;
+    l.ranks = ranks;
+    l.data_parallel = kServers + (", consistency: " + consistency);
+    return l;
+  };
+  Learned sync = with("synchronous"), async = with("asynchronous");
+  const LearnResult waits = sync.run(), goes_on = async.run();
+  CHECK(goes_on.step_time() < waits.step_time());
+  CHECK(goes_on.mean_staleness > 1);
+  CHECK(async.mean_loss() > sync.mean_loss());
+  // Staleness grows with the workers.
+  CHECK(with("asynchronous", 4).run().mean_staleness < goes_on.mean_staleness);
+}
+
+TEST_CASE("rates that know the staleness mend what late gradients spoil", "[learn]") {
+  Learned base;
+  base.ranks = 16;
+  base.optimizer = "sgd";
+  base.data_parallel = std::string(kServers) + ", consistency: asynchronous";
+  base.learn = "task: quadratic, curvatures: [1, 0.1], noise: 0.01, steps: 60, learning_rate: 3.0";
+  Learned aware = base;
+  aware.learn += ", staleness_aware: true";
+  const double without = base.mean_loss(), with = aware.mean_loss();
+  CHECK((!std::isfinite(without) || with < without));
+}
+
+TEST_CASE("averaging two minima lands on the hill between them", "[learn]") {
+  Learned l;
+  l.ranks = 2;
+  l.optimizer = "sgd";
+  l.data_parallel = "local_steps: 400";
+  l.learn = "task: double-well, start: [-0.5, 0.5], steps: 400, learning_rate: 0.05, evaluate_every: 400";
+  const LearnResult r = l.run();
+  CHECK(r.last().loss == Approx(1).epsilon(1e-9));
+  // Those that meet at every step stay where they began: on the hill, too; one alone goes down.
+  l.ranks = 1;
+  l.data_parallel = "all_reduce: ring";
+  l.learn = "task: double-well, start: [0.5], steps: 400, learning_rate: 0.05, evaluate_every: 400";
+  CHECK(l.run().last().loss < 1e-12);
+}
+
+TEST_CASE("replicas that meet rarely send less and learn less", "[learn]") {
+  Learned base;
+  base.ranks = 8;
+  base.samples = 4;
+  base.rate = "1 Gbit/s";
+  base.learn =
+      "task: mlp, layers: [16], data: {samples: 1024, classes: 6, features: 8, clusters: 6}, steps: 128, "
+      "learning_rate: 0.1";
+  const auto with = [&base](int period) {
+    Learned l = base;
+    l.data_parallel = fmt::format("mechanism: local-sgd, local_steps: {}", period);
+    return l;
+  };
+  const LearnResult often = with(1).run(), rarely = with(64).run();
+  CHECK(rarely.last().bytes < 0.05 * often.last().bytes);
+  CHECK(rarely.step_time() < often.step_time());
+  CHECK(with(64).mean_loss() > with(1).mean_loss());
+}
+
+TEST_CASE("replicas that talk to neighbours come together as their graph's spectral gap says", "[learn]") {
+  const auto together = [](const std::string& graph) {
+    Learned l;
+    l.ranks = 16;
+    l.optimizer = "sgd";
+    l.data_parallel = "gossip: " + graph;
+    l.learn =
+        "task: quadratic, start: [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16], learning_rate: 0, steps: 12, "
+        "evaluate_every: 1";
+    const LearnResult r = l.run();
+    CHECK(r.last().loss == Approx(8.5 * 8.5 / 2));  // the mean stays
+    return r.points[11].apart / r.points[10].apart;
+  };
+  const double ring = together("ring"), torus = together("torus"), exponential = together("exponential");
+  CHECK(exponential < torus);
+  CHECK(torus < ring);
+  // The slowest mode of a ring of n with weights 1/3: (1 + 2 cos(2 pi / n)) / 3 of it is left in each round.
+  CHECK(ring == Approx((1 + 2 * std::cos(2 * 3.14159265358979 / 16)) / 3).epsilon(0.01));
+}
+
+TEST_CASE("what a compressor drops is missing in what is learned, unless it is kept for later", "[learn]") {
+  const auto with = [](const std::string& compression) {
+    Learned l;
+    l.data_parallel = "all_reduce: ring, compression: " + compression;
+    l.learn = "task: mlp, layers: [16], data: {samples: 1024, classes: 6, features: 8, clusters: 6}, steps: 120";
+    return l;
+  };
+  const Learned dense = with("none"), kept = with("{name: top-k, density: 0.01}"),
+                dropped = with("{name: top-k, density: 0.01, error_feedback: false}");
+  CHECK(kept.run().last().bytes < 0.1 * dense.run().last().bytes);
+  CHECK(dropped.mean_loss() > kept.mean_loss());
+  CHECK(kept.mean_loss() > dense.mean_loss());
+  Learned server = with("{name: top-k, density: 0.05}");
+  server.data_parallel = std::string(kServers) + ", compression: {name: top-k, density: 0.05}";
+  const LearnResult pushed = server.run();
+  CHECK(pushed.last().loss < 0.8 * pushed.points.front().loss);
+}
+
+TEST_CASE("a large batch without warm-up and scaling learns less of as many samples", "[learn]") {
+  Learned small, large;
+  small.learn =
+      "task: mlp, layers: [16], data: {samples: 2048, classes: 6, features: 8, clusters: 6}, steps: 400, "
+      "learning_rate: 0.1";
+  large = small;
+  large.samples = 128;
+  large.learn =
+      "task: mlp, layers: [16], data: {samples: 2048, classes: 6, features: 8, clusters: 6}, steps: 25, learning_rate: "
+      "0.1";
+  Learned scaled = large;
+  scaled.learn += ", scaling: linear, base_batch: 64, warmup: 5";
+  CHECK(large.run().last().samples == small.run().last().samples);
+  CHECK(large.mean_loss() > 1.1 * small.mean_loss());
+  CHECK(scaled.mean_loss() < large.mean_loss());
+}
+
+TEST_CASE("a checkpoint is where fine-tuning begins", "[learn]") {
+  const TemporaryFolder folder;
+  const auto file = (folder.path() / "weights").string();
+  Learned first;
+  first.learn += ", save: " + file;
+  LearnOptions saves;
+  saves.saves = true;
+  const LearnResult before = learn(first.scenario(), saves);
+  Learned second;
+  second.learn += ", from: " + file;
+  CHECK(second.run().points.front().loss == before.last().loss);
+  Learned other;
+  other.learn = "task: softmax, data: {samples: 512, classes: 4, features: 8}, from: " + file;
+  CHECK_THROWS_WITH(other.run(), Catch::Contains("learned.yaml:") && Catch::Contains("weights, but the task has 36"));
+}
+
+TEST_CASE("a training ends at its target, when it gets no better, or where it breaks", "[learn]") {
+  Learned l;
+  l.learn += ", target: {loss: 0.9}, evaluate_every: 5";
+  const LearnResult there = l.run();
+  REQUIRE(there.reached);
+  CHECK(there.ended == "target");
+  CHECK(there.last().loss <= 0.9);
+  CHECK(there.points[there.points.size() - 2].loss > 0.9);
+  Learned stops;
+  stops.learn =
+      "task: mlp, layers: [64], data: {samples: 64, classes: 4, features: 8, noise: 2}, steps: 600, evaluate_every: "
+      "10, early_stopping: 3";
+  const LearnResult early = stops.run();
+  CHECK(early.ended == "early stopping");
+  CHECK(early.last().steps < 600);
+  Learned breaks;
+  breaks.optimizer = "sgd";
+  breaks.learn = "task: quadratic, curvatures: [1], steps: 5000, learning_rate: 30, evaluate_every: 5000";
+  const LearnResult broken = breaks.run();
+  CHECK(broken.ended == "diverged");
+  CHECK(broken.diverged_at > 100);
+  CHECK(broken.diverged_at < 300);  // 29^(2·211) overflows
+  for (const LearnPoint& p : broken.points) CHECK(std::isfinite(p.loss));
+}
+
+TEST_CASE("what cannot be learned is refused with its place", "[learn]") {
+  const auto refused = [](Learned l, const std::string& error) {
+    CAPTURE(error);
+    CHECK_THROWS_WITH(l.scenario(), Catch::Contains("learned.yaml:") && Catch::Contains(error));
+  };
+  Learned l;
+  l.learn = "task: mlpp";
+  refused(l, "learn.task: unknown value \"mlpp\"");
+  l.learn = "task: mlp, warm_up: 3";
+  refused(l, "warm_up");
+  l.learn = "task: quadratic, target: {accuracy: 0.5}";
+  refused(l, "learn.target.accuracy: task quadratic has none");
+  l.learn = "task: mlp, beta1: 0.5";
+  refused(l, "learn.beta1: plan.optimizer is momentum, which has none");
+  l.learn = "task: mlp, staleness_aware: true";
+  refused(l, "learn.staleness_aware: of parameter servers");
+  l.learn = "task: mlp, layers: [0]";
+  refused(l, "learn.layers: \"0\"; a whole number from 1 to");
+  Learned split;
+  split.data_parallel = "all_reduce: ring, zero_stage: 1";
+  refused(split, "learn: of replicas that each have the whole model");
+  Learned missing;
+  missing.learn = "task: mlp, data: {csv: nowhere.csv}";
+  CHECK_THROWS_WITH(missing.run(), Catch::Contains("nowhere.csv: cannot be read"));
+}

@@ -1,0 +1,73 @@
+// Machines that others ran nccl-tests on: how their tables are read, which of them are trusted, what fits make of them.
+#include "scenarios/studies/measured_collectives.hpp"
+
+#include <fstream>
+#include <sstream>
+
+#include "tests/support.hpp"
+#include "tests/temporary_folder.hpp"
+
+using namespace trainyard;
+using namespace trainyard::test;
+
+namespace {
+
+const std::string kHeader = "system,class,gpus,machine,algorithm,version,source,note\n";
+const std::string kTwoH100 = "pair,infiniband,16,\"{nodes: 2, node: dgx-h100, fabric: nonblocking}\",,,somebody,\n";
+
+struct Tables {
+  test::TemporaryFolder folder;
+  MeasuredSystems read(const std::string& systems, const std::string& sweeps) const {
+    std::ofstream(folder.path() / "systems.csv") << kHeader << systems;
+    std::ofstream(folder.path() / "sweeps.csv") << "system,op,size_bytes,time_us\n" << sweeps;
+    return measured_systems(folder.path() / "systems.csv", folder.path() / "sweeps.csv");
+  }
+};
+
+}  // namespace
+
+TEST_CASE("rows that no machine could give are named by their line and left out", "[nccl][measured]") {
+  const MeasuredSystems read =
+      Tables().read(kTwoH100,
+                    "pair,all_reduce,1048576,90\npair,all_gather,1073741824,2000\npair,all_reduce,8388608,1270\n"
+                    "pair,all_reduce,16777216,380\n");
+  REQUIRE(read.impossible.size() == 2);
+  CHECK(read.impossible[0] == "sweeps.csv:3: pair, all_gather of 1073741824 B: 503.3 GB/s over wires of 400 GB/s");
+  CHECK(read.impossible[1] ==
+        "sweeps.csv:4: pair, all_reduce of 8388608 B: 1270 us, but 380 us of 16777216 B (line 5)");
+  CHECK(read.systems.front().rows.size() == 2);
+}
+
+TEST_CASE("a system below half of its wires is neither fitted to nor judged", "[nccl][measured]") {
+  const Tables tables;
+  const MeasuredSystem slow = tables.read(kTwoH100, "pair,all_gather,1073741824,9000\n").systems.front();
+  CHECK(slow.peak_share == Approx(0.28).epsilon(0.01));
+  CHECK_FALSE(slow.healthy());
+  CHECK(network_sweeps({slow}, "infiniband").empty());
+  const MeasuredSystem good = tables.read(kTwoH100, "pair,all_gather,1073741824,3000\n").systems.front();
+  CHECK(good.healthy());
+  CHECK(network_sweeps({good}, "infiniband").size() == 1);
+  CHECK_FALSE(tables.read("pair,infiniband,16,,,,somebody,\n", "").systems.front().healthy());  // no machine stated
+}
+
+TEST_CASE("faults of tables of systems are named with their place", "[nccl][measured]") {
+  const Tables tables;
+  CHECK_THROWS_WITH(tables.read(kTwoH100, "pairr,all_reduce,8,30\n"),
+                    Catch::EndsWith("sweeps.csv:2:1: unknown system \"pairr\"; did you mean \"pair\"?"));
+  CHECK_THROWS_WITH(tables.read(kTwoH100, "pair,all_reduce,8,-3\n"), Catch::Contains("sweeps.csv:2:"));
+  CHECK_THROWS_WITH(tables.read("pair,infiniband,15,\"{nodes: 2, node: dgx-h100, fabric: nonblocking}\",,,x,\n", ""),
+                    Catch::Contains("15 GPUs on a machine of 2 nodes and 16 GPUs"));
+}
+
+TEST_CASE("the catalog's networks of NCCL are what the fit of the tables gives", "[nccl][measured]") {
+  const MeasuredSystems read = measured_systems();
+  for (const char* name : {"slingshot", "efa-b200"}) {
+    INFO(name);
+    const NcclNetwork fitted = fit_nccl_network(name, network_sweeps(read.systems, name)).network;
+    const NcclNetwork shipped = read_nccl_network(Catalog().resolve("nccl-network", Node::of_text(name)));
+    for (std::size_t p = 0; p < fitted.hop.size(); ++p)
+      CHECK(fitted.hop[p].value == Approx(shipped.hop[p].value).epsilon(1e-3));
+    CHECK(fitted.share_tree == Approx(shipped.share_tree).epsilon(1e-3));
+    CHECK(fitted.share_ring == Approx(shipped.share_ring).epsilon(1e-3));
+  }
+}

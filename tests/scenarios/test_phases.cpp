@@ -1,0 +1,79 @@
+// Forward passes alone, and what a training does besides its steps.
+#include <cmath>
+
+#include "scenarios/running/simulate.hpp"
+#include "scenarios/studies/failure_study.hpp"
+#include "tests/support.hpp"
+
+using namespace trainyard;
+
+namespace {
+
+Scenario gpt2(const Overrides& changes) {
+  return read_scenario_text(
+      "cluster: {nodes: 2, node: dgx-a100, fabric: nonblocking}\n"
+      "model: gpt2\n"
+      "plan: {micro_batch_size: 8, precision: bf16}\n"
+      "software: pytorch-ddp\n",
+      "gpt2.yaml", changes);
+}
+
+Result answer(const Overrides& changes) { return simulate_training(gpt2(changes)); }
+
+}  // namespace
+
+TEST_CASE("inference is the forward pass of a step and nothing else", "[inference]") {
+  const Result training = answer({}), inference = answer({{"plan.mode", "inference"}});
+  CHECK(inference.step_time < 0.45 * training.step_time);
+  CHECK(inference.step_time > 0.25 * training.step_time);
+  CHECK(inference.samples_per_s == Approx(128 / inference.step_time));
+  CHECK(inference.mfu < 1);
+  CHECK(inference.bytes_total == 0);
+  CHECK(inference.memory.optimizer == 0);
+  CHECK(inference.memory.gradients == 0);
+  CHECK(inference.memory.parameters == Approx(2 * 124439808.0));
+  CHECK(inference.memory.activations < 0.3 * training.memory.activations);
+  CHECK(answer({{"plan.mode", "inference"}, {"plan.precision", "fp32"}}).step_time > 1.5 * inference.step_time);
+  // Stages pass what they have on.
+  const Result pipeline =
+      answer({{"plan.mode", "inference"}, {"plan.pipeline_parallel", "2"}, {"plan.global_batch_size", "256"}});
+  CHECK(pipeline.bytes_total > 0);
+}
+
+TEST_CASE("inference refuses what a training has", "[inference]") {
+  const auto refused = [](const char* key, const char* value, const char* error) {
+    CHECK_THROWS_WITH(gpt2({{"plan.mode", "inference"}, {key, value}}), Catch::Contains(error));
+  };
+  refused("plan.optimizer", "adam", "plan.optimizer: of a training, but plan.mode is inference");
+  refused("plan.training", "{steps: 5}", "plan.training: of a training");
+  refused("learn", "{task: mlp}", "learn: of a training");
+  refused("plan.data_parallel", "{zero_stage: 3}", "ZeRO and offload: of a training");
+  CHECK_THROWS_WITH(gpt2({{"plan.mode", "inferense"}}), Catch::Contains("did you mean \"inference\"?"));
+}
+
+TEST_CASE("a training begins, looks at itself, and ends", "[phases]") {
+  const Result bare = answer({{"plan.training", "{steps: 1000}"}});
+  CHECK(bare.phases.empty());
+  const Result all = answer({{"plan.training",
+                              "{steps: 1000, start: 30 s, weights: true, evaluate: {samples: "
+                              "4096, every: 300, micro_batch_size: 16}}"}});
+  REQUIRE(all.phases.size() == 3);
+  CHECK(all.step_time == bare.step_time);
+  CHECK(all.phases[0].time == 30);
+  // 249 MB over PCIe 4.0 x16 and then to 16 GPUs over NVLink and one HCA at
+  // least.
+  CHECK(all.phases[1].time > 249e6 / 32e9);
+  CHECK(all.phases[1].time < 0.2);
+  CHECK(all.phases[2].times == 4);  // after 300, 600 and 900 steps, and the last one
+  const Result forward = answer({{"plan.mode", "inference"}, {"plan.micro_batch_size", "16"}});
+  CHECK(all.phases[2].time == Approx(16 * forward.step_time).epsilon(1e-9));  // 4096 samples in batches of 256
+  double sum = bare.training_time;
+  for (const Result::Phase& phase : all.phases) sum += phase.time * phase.times;
+  CHECK(all.training_time == Approx(sum).epsilon(1e-12));
+  const Result once = answer({{"plan.training", "{steps: 1000, evaluate: {samples: 4096, precision: fp32}}"}});
+  REQUIRE(once.phases.size() == 1);
+  CHECK(once.phases[0].times == 1);
+  CHECK(once.phases[0].time > 1.5 * all.phases[2].time);
+  CHECK_THROWS_WITH(answer({{"plan.training", "{steps: 10, evaluate: {samples: 4, precision: fp7}}"}}),
+                    Catch::Contains("plan.training.evaluate: "));
+}

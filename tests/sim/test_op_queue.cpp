@@ -1,0 +1,60 @@
+#include <cstring>
+#include <deque>
+#include <random>
+
+#include "sim/executor/op_queue.hpp"
+#include "tests/support.hpp"
+
+using namespace trainyard;
+using namespace trainyard::test;
+
+namespace {
+
+/// Operations as collectives yield them, with changes of rule at random.
+class Yielded {
+ public:
+  explicit Yielded(unsigned seed) : random_(seed) {}
+  const Op& next() {
+    if (random_() % 8 == 0) rule_ = random_() % 4;
+    if (random_() % 16 == 0) op_.message.bytes = Bytes{static_cast<double>(random_() % 5)};
+    op_.deps[0].count += rule_ == 0 ? 0 : 1;
+    op_.deps[1].count += rule_;
+    op_.message.tag += rule_ > 1 ? 1 : 0;
+    op_.effect.read.chunk = static_cast<std::uint16_t>((op_.effect.read.chunk + (rule_ == 2 ? 6 : 1)) % 7);
+    op_.kind = rule_ == 3 && random_() % 2 == 0 ? Kind::recv : Kind::send;
+    return op_;
+  }
+
+ private:
+  std::mt19937 random_;
+  std::uint32_t rule_ = 1;
+  Op op_;
+};
+
+}  // namespace
+
+TEST_CASE("a queue of operations gives back what came, whatever their rules", "[sim]") {
+  for (unsigned seed = 1; seed <= 50; ++seed) {
+    CAPTURE(seed);
+    std::mt19937 random(seed);
+    Yielded yielded(seed);
+    execution::OpQueue queue;
+    std::deque<Op> expected;
+    Op head;
+    bool same = true;
+    for (int i = 0; i < 2000; ++i) {
+      for (unsigned n = random() % (i % 100 < 50 ? 6 : 3); n > 0; --n) {
+        expected.push_back(yielded.next());
+        queue.push(expected.back());
+      }
+      for (unsigned n = random() % 5; n > 0 && !expected.empty(); --n) {
+        queue.pop(head);
+        head.actor = 0;
+        same = same && std::memcmp(&head, &expected.front(), sizeof(Op)) == 0;
+        expected.pop_front();
+        head.actor = 5;  // the executor says whose it is
+      }
+    }
+    CHECK(same);
+  }
+}

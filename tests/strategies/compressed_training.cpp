@@ -1,0 +1,163 @@
+#include "compressed_training.hpp"
+
+#include <cmath>
+
+#include "sim/hashing.hpp"
+#include "sim/observers/traffic.hpp"
+#include "strategies/plan/gradient_shape.hpp"
+#include "strategies/step/training_program.hpp"
+#include "strategies/values/training_values.hpp"
+#include "tests/places.hpp"
+#include "tests/seeds/plain_training.hpp"
+#include "tests/support.hpp"
+#include "topologies/machines/cluster_machine.hpp"
+#include "topologies/machines/star_cluster.hpp"
+
+namespace trainyard::test {
+namespace {
+
+double drawn(std::uint64_t seed, std::uint64_t number) {
+  return static_cast<double>(hashed({seed, number}) >> 11) * 0x1.0p-52 - 1;
+}
+
+Eigen::MatrixXd drawn_matrix(Eigen::Index rows, Eigen::Index columns, std::uint64_t seed) {
+  return Eigen::MatrixXd::NullaryExpr(rows, columns, [=](Eigen::Index r, Eigen::Index c) {
+    return drawn(seed, static_cast<std::uint64_t>(c * rows + r));
+  });
+}
+
+struct Laid {
+  TrainingTask task;
+  TrainingPlan plan;
+};
+
+Laid laid_out(const CompressedTraining& t) {
+  Laid laid{t.task(), {}};
+  const Network network = mlp_network(std::get<MlpShape>(laid.task.model), laid.task.micro_batch_size, Precision::fp32);
+  TrainingPlan& plan = laid.plan = replica_plan(std::make_shared<const Network>(network), t.ranks);
+  plan.steps = t.steps;
+  plan.values = true;
+  StagePlan& stage = plan.stages.front();
+  stage.buckets = gradient_buckets(network, plan.gradient_element, t.bucket, t.bucket, true);
+  stage.optimizer.precision = static_cast<std::uint8_t>(Precision::fp32);
+  LaneChoice gradients, others;
+  for (const Operation o : {Operation::all_gather, Operation::all_to_all}) gradients[o] = &default_collective(o);
+  gradients[Operation::all_reduce] = &collectives(Operation::all_reduce).find(t.all_reduce, nowhere());
+  if (!t.compression.empty()) plan.compression = compressor_of(t.compression);
+  make_lanes(plan, std::vector<int>(static_cast<std::size_t>(t.ranks), 0), gradients, others, nowhere());
+  return laid;
+}
+
+std::vector<double> numbers_of(const Eigen::VectorXd& v) { return {v.data(), v.data() + v.size()}; }
+
+/// The exchange of one bucket, codec by codec.
+class Exchange {
+ public:
+  Exchange(const Laid& laid, std::size_t bucket, int ranks)
+      : compressor_(laid.plan.compression.get()),
+        shape_(gradient_shape(laid.plan, laid.plan.stages.front().buckets[bucket])) {
+    for (int rank = 0; rank < ranks && compressor_; ++rank)
+      codecs_.push_back(compressor_->codec(shape_, rank, hashed({laid.task.seed, bucket})));
+  }
+  Eigen::VectorXd sum(const std::vector<Eigen::VectorXd>& of_ranks) {
+    if (!compressor_) {
+      Eigen::VectorXd all = of_ranks.front();
+      for (std::size_t rank = 1; rank < of_ranks.size(); ++rank) all += of_ranks[rank];
+      return all;
+    }
+    std::vector<std::vector<double>> gradients;
+    for (const Eigen::VectorXd& own : of_ranks) gradients.push_back(numbers_of(own));
+    const std::vector<double> all = compressed_sum(*compressor_, shape_, codecs_, gradients);
+    return Eigen::Map<const Eigen::VectorXd>(all.data(), static_cast<Eigen::Index>(all.size()));
+  }
+
+ private:
+  const Compressor* compressor_;
+  GradientShape shape_;
+  std::vector<std::unique_ptr<GradientCodec>> codecs_;
+};
+
+}  // namespace
+
+std::shared_ptr<const Compressor> compressor_of(const std::string& yaml) {
+  return read_compressor(parse_document(yaml, "compression"));
+}
+
+std::vector<double> random_gradients(std::size_t count, std::uint64_t seed) {
+  std::vector<double> all(count);
+  for (std::size_t i = 0; i < count; ++i) all[i] = std::pow(drawn(seed, i), 3);
+  return all;
+}
+
+TrainingTask CompressedTraining::task() const {
+  TrainingTask task;
+  task.model = MlpShape{widths};
+  task.seed = seed;
+  task.micro_batch_size = samples / ranks;
+  task.rule.learning_rate = learning_rate;
+  task.rule.momentum = momentum;
+  const Eigen::MatrixXd once = drawn_matrix(widths.front(), samples, seed + 100);
+  const Eigen::MatrixXd teacher = drawn_matrix(widths.back(), widths.front(), seed + 200);
+  const Eigen::MatrixXd targets = (teacher * once).array().tanh();
+  task.samples = std::make_shared<const SampleSet>(SampleSet{once, targets});
+  return task;
+}
+
+Replayed replay(const CompressedTraining& t) {
+  const Laid laid = laid_out(t);
+  PlainNetwork network(laid.task);
+  const std::vector<GradientBucket>& buckets = laid.plan.stages.front().buckets;
+  std::vector<Exchange> exchanges;
+  for (std::size_t b = 0; b < buckets.size(); ++b) exchanges.emplace_back(laid, b, t.ranks);
+  Replayed out;
+  out.parameters = network.initial();
+  Eigen::VectorXd velocity = Eigen::VectorXd::Zero(out.parameters.size());
+  const auto measure = [&] {
+    double loss = 0;
+    for (int rank = 0; rank < t.ranks; ++rank)
+      loss += network.loss(out.parameters, Eigen::Index{rank} * laid.task.micro_batch_size, t.samples);
+    out.losses.push_back(loss);
+  };
+  for (int step = 0; step < t.steps; ++step) {
+    if (step % 16 == 0) measure();
+    std::vector<Eigen::VectorXd> gradients;
+    for (int rank = 0; rank < t.ranks; ++rank)
+      gradients.push_back(network.gradient(out.parameters, Eigen::Index{rank} * laid.task.micro_batch_size, t.samples));
+    Eigen::VectorXd all(out.parameters.size());
+    for (std::size_t b = 0; b < buckets.size(); ++b) {
+      std::vector<Eigen::VectorXd> parts;
+      for (const Eigen::VectorXd& own : gradients) parts.push_back(network.of_bucket(buckets[b], own));
+      network.put(buckets[b], exchanges[b].sum(parts), all);
+    }
+    velocity = laid.task.rule.momentum * velocity + all;
+    out.parameters -= laid.task.rule.learning_rate * velocity;
+  }
+  measure();
+  return out;
+}
+
+Simulated simulated(const CompressedTraining& t) {
+  const json out = simulate_in_child([&t] {
+    const Laid laid = laid_out(t);
+    ClusterMachine machine(star_cluster(t.ranks, BytesPerSecond{1e6}, {1000000}), SoftwareStack{});
+    Names names;
+    const PassTables tables(laid.plan, names);
+    const TrainingStreams streams(laid.plan);
+    Values values;
+    Traffic traffic(machine.links());
+    TrainingValues training(laid.task, laid.plan, values);
+    Simulation simulation(machine);
+    for (int rank = 0; rank < t.ranks; ++rank) simulation.add(rank, training_program(rank, laid.plan, tables, streams));
+    simulation.observe(values);
+    simulation.observe(traffic);
+    const double end = simulation.run().end.value;
+    const Eigen::VectorXd expected = replay(t).parameters;
+    double difference = 0;
+    for (int rank = 0; rank < t.ranks; ++rank)
+      difference = std::max(difference, largest_difference(training.parameters(rank).all_parameters(), expected));
+    return json{difference, values.hazards().size(), end, traffic.total().value};
+  });
+  return {out[0], out[1], out[2], out[3]};
+}
+
+}  // namespace trainyard::test

@@ -1,0 +1,171 @@
+// What the machine makes of NCCL: its links, adapters and networks.
+#include <fmt/format.h>
+
+#include <random>
+
+#include "models/fitted/nccl_cost.hpp"
+#include "scenarios/collectives/collective_run.hpp"
+#include "scenarios/collectives/modelled_times.hpp"
+#include "scenarios/reading/read_cluster.hpp"
+#include "scenarios/reading/read_collective.hpp"
+#include "strategies/collectives/library_model.hpp"
+#include "strategies/collectives/machine_rate.hpp"
+#include "tests/support.hpp"
+
+using namespace trainyard;
+using namespace trainyard::test;
+
+namespace {
+
+ClusterSpec cluster_of(const std::string& text) {
+  return read_cluster(parse_document(text, "machine.yaml"), Catalog());
+}
+
+std::string box(int gpus, const std::string& peer_to_peer, const std::string& more = "") {
+  return "{nodes: 1, node: {gpu: {count: " + std::to_string(gpus) +
+         ", type: rtx-4090}, interconnect: pcie, pcie: {generation: 4, latency: 0.25 us, lanes_per_socket: 128, "
+         "device_lanes: 16, peer_to_peer: " +
+         peer_to_peer + more + "}}}";
+}
+
+BytesPerSecond rate_on(const std::string& text, Operation operation = Operation::all_reduce) {
+  const ClusterSpec cluster = cluster_of(text);
+  return machine_rate(cluster, cluster.node.gpus, operation);
+}
+
+double seconds(const ClusterSpec& cluster, Operation operation, Bytes size) {
+  const Node said = parse_document("{fidelity: modelled}", "how.yaml");
+  const CollectiveChoice choice =
+      read_collective(&said, "how", operation, cluster, cluster.gpus(), CollectiveUse::alone);
+  CollectiveRunOptions o;
+  o.ranks = cluster.gpus();
+  o.operation = operation;
+  o.algorithm = choice.algorithm->name;
+  o.options.settings = choice.settings;
+  o.options.size = size;
+  return run_collective(cluster, o).time;
+}
+
+}  // namespace
+
+TEST_CASE("PCIe boxes: peer to peer, host memory and shared uplinks set the rate", "[collectives][nccl]") {
+  const double peers = rate_on(box(4, "socket")).value, host = rate_on(box(4, "none")).value;
+  CHECK(peers == Approx(0.75 * 31.5e9).epsilon(0.01));
+  CHECK(host == Approx(0.44 * 31.5e9).epsilon(0.01));
+  // Two GPUs behind a switch send and receive over one uplink.
+  const std::string shared = ", switches: [{socket: 0, gpus: [0, 1]}, {socket: 0, gpus: [2, 3]}]";
+  CHECK(rate_on(box(4, "none", shared)).value == Approx(host / 2).epsilon(0.01));
+  CHECK(rate_on(box(4, "socket", shared)).value == Approx(peers).epsilon(0.01));  // one of each pair crosses it
+  CHECK(rate_on("{nodes: 1, node: dgx-h100}").value == 0);                        // NVLink alone
+  CHECK(rate_on("{nodes: 1, node: dgx-1v}").value == 0);
+  CHECK(rate_on("{nodes: 1, node: dgx-1v}", Operation::all_to_all).value > 0);  // not all are joined with all
+}
+
+TEST_CASE("a mesh of eight chips is used by several rings", "[collectives][nccl]") {
+  const ClusterSpec cluster = cluster_of("{nodes: 1, node: mi300x-8x}");
+  const Bytes size{1e9};
+  const double bus =
+      nccl_bus_bandwidth(NcclOperation::all_reduce, size, 8, Seconds{seconds(cluster, Operation::all_reduce, size)})
+          .value;
+  CHECK(bus == Approx(316e9).epsilon(0.05));  // nccl-tests of several sources: 315 to 319 GB/s
+}
+
+TEST_CASE("a modelled collective alone takes what its ways allow, simulated or not", "[collectives][nccl]") {
+  for (const char* text : {"{nodes: 2, node: dgx-h100, fabric: nonblocking}", "{nodes: 1, node: dgx-1v}",
+                           "{nodes: 3, node: l40s-8x, fabric: nonblocking}",
+                           "{nodes: 4, node: dgx-a100, fabric: {type: folded-clos, switch_latency: 130 ns, levels: "
+                           "[{down: 2, oversubscription: 4}, {down: 32}]}}"})
+    for (const Operation operation :
+         {Operation::all_reduce, Operation::all_gather, Operation::send_recv, Operation::gather, Operation::barrier}) {
+      CAPTURE(text, name_of(operation));
+      const ClusterSpec cluster = cluster_of(text);
+      const Node said = parse_document("{fidelity: modelled}", "how.yaml");
+      const CollectiveChoice choice =
+          read_collective(&said, "how", operation, cluster, cluster.gpus(), CollectiveUse::alone);
+      const ModelledTimes times(cluster, {}, operation, choice.settings, cluster.gpus());
+      for (const double size : {0.0, 1e5, 3e8})
+        CHECK(times.time(Bytes{size}).value == Approx(seconds(cluster, operation, Bytes{size})).epsilon(1e-9));
+    }
+}
+
+TEST_CASE("modelled is within bounds of flows of the same schedule, on random machines", "[collectives][metamorphic]") {
+  std::mt19937 random(11);
+  const auto one_of = [&random](std::initializer_list<int> values) {
+    return *(values.begin() + static_cast<std::ptrdiff_t>(random() % values.size()));
+  };
+  for (int i = 0; i < 12; ++i) {
+    const std::string text = fmt::format(
+        "{{nodes: {}, node: {{base: dgx-a100, hca: {{count: 8, rate: {} Gbit/s}}}}, fabric: {{type: folded-clos, "
+        "switch_latency: 130 ns, levels: [{{down: {}, oversubscription: {}}}, {{down: 32}}]}}}}",
+        one_of({2, 4}), one_of({50, 100, 200}), one_of({1, 2}), one_of({1, 2, 4, 8}));
+    const Operation operation = i % 3 == 0   ? Operation::all_reduce
+                                : i % 3 == 1 ? Operation::all_gather
+                                             : Operation::reduce_scatter;
+    CAPTURE(text, name_of(operation));
+    const ClusterSpec cluster = cluster_of(text);
+    const Bytes size{1e9};
+    CollectiveRunOptions o;
+    o.ranks = cluster.gpus();
+    o.operation = operation;
+    o.algorithm = "ring";
+    o.options.size = size;
+    o.options.settings.fidelity = Fidelity::flows;
+    o.options.settings.channels = 8;
+    o.options.settings.per_node = 8;
+    const double factor = seconds(cluster, operation, size) / run_collective(cluster, o).time;
+    // Rings get 0.81 of a network. Two nodes' trees put the buffer on the wire once, a ring 1.875 times.
+    CHECK(factor >= (operation == Operation::all_reduce ? 0.5 : 0.97));
+    CHECK(factor <= 1.35);
+  }
+}
+
+TEST_CASE("send and receive between nodes go over the adapter of one GPU", "[collectives][nccl]") {
+  const ClusterSpec cluster = cluster_of("{nodes: 2, node: dgx-b200, fabric: nonblocking}");
+  const double rate = 1e9 / seconds(cluster, Operation::send_recv, Bytes{1e9});
+  CHECK(rate < 50e9);
+  CHECK(rate > 30e9);  // 36 measured
+}
+
+TEST_CASE("two nodes all-reduce above what a ring could: trees put the buffer on the wire once",
+          "[collectives][nccl]") {
+  const ClusterSpec cluster = cluster_of("{nodes: 2, node: dgx-h100, fabric: nonblocking}");
+  const NcclNode node = nccl_nodes(cluster).front();
+  NcclCall call = node.call(NcclOperation::all_reduce, Bytes{4e9}, {16, 2, 8});
+  const auto bus = [&] {
+    return nccl_bus_bandwidth(call.operation, call.size, 16, nccl_cost(node.model(call), call).time).value;
+  };
+  CHECK(bus() > call.network.value);
+  call.rings_only = true;
+  CHECK(bus() < call.network.value);
+}
+
+TEST_CASE("no wire carries more than its rate, whatever the machine", "[collectives][nccl][metamorphic]") {
+  std::mt19937 random(7);
+  const auto one_of = [&random](std::initializer_list<int> values) {
+    return *(values.begin() + static_cast<std::ptrdiff_t>(random() % values.size()));
+  };
+  for (int i = 0; i < 60; ++i) {
+    const int nodes = one_of({2, 3, 4, 8, 16}), hcas = one_of({1, 2, 4, 8, 16, 32}), rate = one_of({10, 25, 100, 400});
+    const std::string text =
+        fmt::format("{{nodes: {}, node: {{base: {}, hca: {{count: {}, rate: {} Gbit/s}}}}, fabric: nonblocking}}",
+                    nodes, i % 2 == 0 ? "dgx-h100" : "dgx-a100", hcas, rate);
+    CAPTURE(text);
+    const ClusterSpec cluster = cluster_of(text);
+    const NcclNode node = nccl_nodes(cluster).front();
+    for (int o = 0; o < kNcclOperations; ++o) {
+      const auto operation = static_cast<NcclOperation>(o);
+      NcclCall call = node.call(operation, Bytes{1e9}, {8 * nodes, nodes, 8});
+      const Seconds time = nccl_cost(node.model(call), call).time;
+      Bytes leaving = call.size;  // at least, of a node
+      if (operation == NcclOperation::all_gather || operation == NcclOperation::reduce_scatter)
+        leaving = nccl_wire(operation, call.size, call.gpus);
+      if (operation == NcclOperation::alltoall) leaving = call.size * (8.0 * (nodes - 1) / nodes);
+      if (operation == NcclOperation::gather || operation == NcclOperation::scatter)
+        leaving = call.size * ((nodes - 1.0) / nodes);
+      CHECK(leaving / time <= call.network);
+      // More bytes never take less.
+      call.size = Bytes{1.1e9};
+      CHECK(nccl_cost(node.model(call), call).time >= time);
+    }
+  }
+}

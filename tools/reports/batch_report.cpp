@@ -1,0 +1,55 @@
+#include "tools/reports/batch_report.hpp"
+
+#include <fmt/format.h>
+
+#include "scenarios/reading/training_length.hpp"
+#include "tools/reports/table.hpp"
+
+namespace trainyard {
+
+std::string batch_report(const Scenario& s, const BatchStudy& study) {
+  std::string text = fmt::format(
+      "{}: the time to the target against the batch, on {} GPUs\n"
+      "steps by the noise scale: {:.4g} (1 + {:.4g} / batch){}; beyond the noise scale (the critical batch) a larger\n"
+      "batch saves few steps and costs many samples (McCandlish et al. 2018)\n",
+      s.name, s.ranks(), study.model.least, study.model.noise,
+      study.measured ? fmt::format(", measured by the learner at batch {}", s.global_batch_size) : ", as given");
+  TextTable table{{"batch", "a step", "steps", "samples", "time", ""}, {true, true, true, true, true, false}};
+  if (study.measured) {
+    for (const char* head : {"learner's steps", "its time", ""}) table.head.emplace_back(head);
+    table.right.insert(table.right.end(), {true, true, false});
+  }
+  if (study.published) {
+    table.head.emplace_back("published error");
+    table.right.push_back(true);
+  }
+  for (const BatchPoint& p : study.points) {
+    std::vector<std::string> row{fmt::format("{:.0f}", p.batch)};
+    if (p.error.empty()) {
+      row.push_back(show(Seconds{p.step_time}));
+      row.push_back(fmt::format("{:.0f}", p.steps));
+      row.push_back(fmt::format("{:.4g}", p.steps * p.batch));
+      row.push_back(long_time(Seconds{p.time()}));
+      row.emplace_back(&p == study.fastest() ? "fastest" : "");
+      if (study.measured) {
+        row.push_back(p.learned ? fmt::format("{:.0f}", *p.learned) : "not reached");
+        row.push_back(p.learned ? long_time(Seconds{p.learned_time()}) : "-");
+        row.emplace_back(&p == study.fastest_learned() ? "fastest" : "");
+      }
+      if (study.published) row.push_back(fmt::format("{:.1f} %", study.published->at(p.batch)));
+    } else {
+      row.push_back(p.error);
+    }
+    row.resize(table.head.size());
+    table.rows.push_back(std::move(row));
+  }
+  text += table.text("  ");
+  if (study.published)
+    text += fmt::format(
+        "published error: a curve fitted to {} points (at most {:.1f} points off), no prediction of this training:\n  "
+        "{}\n",
+        study.published->points.size(), study.published->worst(), study.published->source);
+  return text;
+}
+
+}  // namespace trainyard

@@ -1,0 +1,170 @@
+#include "tools/reports/learn_report.hpp"
+
+#include <fmt/format.h>
+
+#include <cmath>
+
+#include "scenarios/reading/training_length.hpp"
+#include "tools/reports/table.hpp"
+
+namespace trainyard {
+namespace {
+
+constexpr std::size_t kMostLooks = 12;  // of a curve on a screen
+
+std::string count_text(double v) {
+  if (!std::isfinite(v)) return "-";
+  return v < 1e5 ? fmt::format("{:.0f}", v) : fmt::format("{:.3g}", v);
+}
+std::string digits(double v) { return std::isfinite(v) ? fmt::format("{:.4g}", v) : "-"; }
+std::string share_text(double v) { return std::isfinite(v) ? fmt::format("{:.1f} %", 100 * v) : "-"; }
+std::string volume_text(double bytes) { return std::isfinite(bytes) ? show(Bytes{bytes}) : "-"; }
+
+/// "3.2 s ± 0.1 s"; of one seed without an interval.
+template <class Show>
+std::string with_interval(const SeedMean& m, Show show_value) {
+  if (m.seeds == 0) return "-";
+  if (!std::isfinite(m.half_width)) return show_value(m.mean);
+  return fmt::format("{} ± {}", show_value(m.mean), show_value(m.half_width));
+}
+
+std::string time_text(double seconds) { return long_time(Seconds{seconds}); }
+
+std::string target_words(const LearnChoice& learn) {
+  std::vector<std::string> words;
+  if (learn.target_loss) words.push_back(fmt::format("loss {:.4g}", *learn.target_loss));
+  if (learn.target_accuracy) words.push_back(fmt::format("accuracy {:.4g} %", *learn.target_accuracy * 100));
+  return fmt::format("{}", fmt::join(words, " and "));
+}
+
+std::string rule_words(const Scenario& s) {
+  const LearnChoice& learn = s.learn;
+  std::string words = fmt::format("{}, rate {:.4g}", s.optimizer.name, learn.rule.learning_rate);
+  if (learn.scaling != RateScaling::none)
+    words += fmt::format(" ({:.4g} at {:.6g} samples, {} scaling)", learn.base_rate, learn.base_batch,
+                         scaling_names()[static_cast<std::size_t>(learn.scaling)]);
+  if (learn.rule.schedule.warmup > 0) words += fmt::format(", warm-up {:.0f} steps", learn.rule.schedule.warmup);
+  if (learn.rule.schedule.decay != RateSchedule::Decay::none)
+    words += fmt::format(", {} decay", decay_names()[static_cast<std::size_t>(learn.rule.schedule.decay)]);
+  if (learn.rule.clip > 0) words += fmt::format(", clipped at {:.4g}", learn.rule.clip);
+  return words;
+}
+
+std::string header(const Scenario& s, const LearnResult& r) {
+  return fmt::format(
+      "{} · {} GPUs, {} · batch {}\n"
+      "times of   {} ({:.4g} M parameters), {} a step\n"
+      "numbers of {}: {}\n",
+      s.name, s.ranks(), r.mechanism, s.global_batch_size, s.network.name, s.network.parameters() * 1e-6,
+      show(Seconds{r.step_time()}), r.task, r.parameters > 0 ? rule_words(s) : "no numbers");
+}
+
+std::string curve(const LearnResult& r) {
+  TextTable table{{"time", "step", "samples", "bytes", "training loss", "loss", "accuracy", "noise scale"},
+                  {true, true, true, true, true, true, true, true}};
+  const std::size_t every = (r.points.size() + kMostLooks - 1) / kMostLooks;
+  for (std::size_t i = 0; i < r.points.size(); ++i) {
+    if (i % every != 0 && i + 1 != r.points.size()) continue;
+    const LearnPoint& p = r.points[i];
+    table.rows.push_back({time_text(p.time), count_text(p.steps), count_text(p.samples), volume_text(p.bytes),
+                          digits(p.training_loss), digits(p.loss), share_text(p.accuracy), count_text(p.noise_scale)});
+  }
+  return table.text("  ");
+}
+
+std::string ended_words(const LearnResult& r) {
+  if (r.diverged_at >= 0)
+    return fmt::format("diverged at step {:.0f}: the loss is no number any more\n", r.diverged_at);
+  if (r.ended == "early stopping")
+    return fmt::format("stopped at step {:.0f}: the loss was best at step {:.0f}\n", r.last().steps, r.best().steps);
+  return "";
+}
+
+std::string target_lines(const Scenario& s, const LearnVariant& v, int seeds) {
+  if (!s.learn.has_target() && !s.learn.task.formula.given()) return "";
+  const std::string target = s.learn.has_target() ? target_words(s.learn) : "the formula's";
+  if (v.reached() == 0) return fmt::format("target     {}: not within {} steps\n", target, s.learn.steps);
+  const std::string of = v.reached() < static_cast<std::size_t>(seeds)
+                             ? fmt::format(" ({} of {} seeds reached it)", v.reached(), seeds)
+                         : seeds > 1 ? fmt::format(" (mean of {} seeds, 95 % interval)", seeds)
+                                     : "";
+  const auto mean = [&](auto of_target) { return v.to_target(of_target); };
+  return fmt::format(
+      "target     {}{}: {} · {} steps · {} samples · {} GPU-hours\n", target, of,
+      with_interval(mean([](const LearnResult&, const LearnPoint& p) { return p.time; }), time_text),
+      with_interval(mean([](const LearnResult&, const LearnPoint& p) { return p.steps; }), count_text),
+      with_interval(mean([](const LearnResult&, const LearnPoint& p) { return p.samples; }), count_text),
+      with_interval(mean([](const LearnResult& r, const LearnPoint& p) { return r.gpu_hours(p); }), digits));
+}
+
+}  // namespace
+
+std::string learn_report(const Scenario& s, const LearnVariant& v, int seeds) {
+  const LearnResult& r = v.runs.front();
+  std::string text = header(s, r);
+  if (r.parameters > 0) text += "\n" + curve(r) + "\n" + ended_words(r);
+  if (r.worst_staleness > 0)
+    text += fmt::format("staleness  {:.3g} updates on average, {} at most\n", r.mean_staleness, r.worst_staleness);
+  if (r.last().apart > 0)
+    text += fmt::format("replicas   {:.3g} from their mean at the end, root mean square\n", r.last().apart);
+  if (seeds > 1)
+    text +=
+        fmt::format("{} seeds    loss {}, accuracy {}{}\n", seeds, with_interval(v.at_end(&LearnPoint::loss), digits),
+                    with_interval(v.at_end(&LearnPoint::accuracy), share_text),
+                    v.diverged() > 0 ? fmt::format("; {} diverged", v.diverged()) : "");
+  return text + target_lines(s, v, seeds);
+}
+
+std::string learn_comparison(const Scenario& s, const LearnStudy& study) {
+  std::string text = fmt::format("{}: {}\n", s.name, [&] {
+    for (const LearnVariant& v : study.variants)
+      if (!v.runs.empty()) return v.runs.front().task;
+    return std::string();
+  }());
+  TextTable table{{"", "a step", "loss", "accuracy", "samples", "bytes"}, {false, true, true, true, true, true}};
+  const bool formula = s.learn.task.formula.given();
+  if (study.has_target || formula) {
+    for (const char* head : {"time to target", "steps", "samples", "GPU-hours", "reached"}) {
+      table.head.emplace_back(head);
+      table.right.push_back(true);
+    }
+    text += fmt::format("target: {}\n", formula ? "the formula's" : target_words(s.learn));
+  }
+  for (const LearnVariant& v : study.variants) {
+    if (!v.error.empty()) {
+      table.rows.push_back({v.name, v.error});
+      table.rows.back().resize(table.head.size());
+      continue;
+    }
+    std::vector<std::string> row{v.name,
+                                 show(Seconds{v.runs.front().step_time()}),
+                                 with_interval(v.at_end(&LearnPoint::loss), digits),
+                                 with_interval(v.at_end(&LearnPoint::accuracy), share_text),
+                                 with_interval(v.at_end(&LearnPoint::samples), count_text),
+                                 volume_text(v.at_end(&LearnPoint::bytes).mean)};
+    if (v.diverged() > 0)
+      row[2] = fmt::format(
+          "diverged at step {:.0f}{}",
+          [&] {
+            for (const LearnResult& r : v.runs)
+              if (r.diverged_at >= 0) return r.diverged_at;
+            return 0.0;
+          }(),
+          v.diverged() < v.runs.size() ? fmt::format(" ({} of {})", v.diverged(), v.runs.size()) : "");
+    if (table.head.size() > row.size()) {
+      row.push_back(
+          with_interval(v.to_target([](const LearnResult&, const LearnPoint& p) { return p.time; }), time_text));
+      row.push_back(
+          with_interval(v.to_target([](const LearnResult&, const LearnPoint& p) { return p.steps; }), count_text));
+      row.push_back(
+          with_interval(v.to_target([](const LearnResult&, const LearnPoint& p) { return p.samples; }), count_text));
+      row.push_back(
+          with_interval(v.to_target([](const LearnResult& r, const LearnPoint& p) { return r.gpu_hours(p); }), digits));
+      row.push_back(fmt::format("{} of {}", v.reached(), v.runs.size()));
+    }
+    table.rows.push_back(std::move(row));
+  }
+  return text + table.text("  ");
+}
+
+}  // namespace trainyard

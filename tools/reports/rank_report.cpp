@@ -1,0 +1,52 @@
+#include "tools/reports/rank_report.hpp"
+
+#include <fmt/format.h>
+
+#include "tools/reports/table.hpp"
+
+namespace trainyard {
+namespace {
+
+std::string way_in_words(const RouteView& way) {
+  if (way.hops.empty()) return "itself";
+  return fmt::format("at most {} ({}), latency {}", show(way.rate), way.bottleneck_link, show(way.latency.seconds()));
+}
+
+}  // namespace
+
+std::string rank_text(const RankView& view) {
+  std::string text =
+      fmt::format("rank {} on {}: tensor {}, context {}, data {}, pipeline {}; ", view.at.rank, view.at.device,
+                  view.at.at.tensor, view.at.at.context, view.at.at.data, view.at.at.pipeline);
+  if (!view.unfolded.empty())
+    text += "simulated itself\n";
+  else if (view.simulated == view.at.rank)
+    text += fmt::format("simulated for {} that are alike\n", view.alike);
+  else
+    text += fmt::format("as rank {}, which is simulated for {} that are alike\n", view.simulated, view.alike);
+  TextTable table{{"group", "ranks", "members", "next", "over"}, {false, true, false, true}, {}};
+  for (const RankView::Group& g : view.groups)
+    table.rows.push_back({g.what, fmt::format("{}", g.members.size()), ranks_in_words(g.members),
+                          fmt::format("{}", g.next.to), way_in_words(g.next)});
+  for (const RouteView& peer : view.peers)
+    table.rows.push_back({peer.what, "", "", fmt::format("{}", peer.to), way_in_words(peer)});
+  return table.rows.empty() ? text : text + table.text("  ");
+}
+
+std::string rank_timeline_text(const RankTimeline& timeline, int rank) {
+  constexpr std::size_t kShown = 40;
+  TextTable table{{"from ms", "until ms", "stream", "operations", "what"}, {true, true, false, true}, {}};
+  const std::size_t shown = std::min(kShown, timeline.rows.size());
+  for (std::size_t i = 0; i < shown; ++i) {
+    const RankTimeline::Row& row = timeline.rows[i];
+    table.rows.push_back({fmt::format("{:.3f}", row.begin * 1e3), fmt::format("{:.3f}", row.end * 1e3), row.stream,
+                          fmt::format("{}", row.operations), row.what});
+  }
+  std::string text = table.text("  ");
+  if (shown < timeline.rows.size())
+    text += fmt::format("  … {} more rows (--trace FILE --trace-ranks {} has every operation)\n",
+                        timeline.rows.size() - shown, rank);
+  return text;
+}
+
+}  // namespace trainyard

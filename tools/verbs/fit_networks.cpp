@@ -1,0 +1,108 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "scenarios/studies/error_set.hpp"
+#include "scenarios/studies/measured_collectives.hpp"
+#include "sim/json_text.hpp"
+#include "sim/process/output.hpp"
+#include "tools/verbs/fit.hpp"
+#include "tools/verbs/verbs.hpp"
+
+namespace trainyard {
+namespace {
+
+using OrderedJson = nlohmann::ordered_json;
+
+MeasuredSystems tables_of(const NcclFitRequest& asked) {
+  if (asked.files.empty()) return measured_systems();
+  if (asked.files.size() != 2)
+    throw UserError(
+        "trainyard fit nccl --networks: two tables, of systems and of their sweeps, or none for those that come along");
+  return measured_systems(asked.files[0], asked.files[1]);
+}
+
+/// Takes the errors of systems left out in turn, where there are two sources or more.
+void judge(NcclNetwork& network, const std::vector<NcclSweep>& sweeps) {
+  std::vector<double> all, large;
+  for (const LeftOutRow& row : left_out_errors(network, sweeps)) {
+    all.push_back(std::abs(row.error));
+    if (sweeps[row.sweep].rows[row.row].first >= kLargeCollective) large.push_back(std::abs(row.error));
+  }
+  if (all.empty()) return;
+  network.median_error = quantile(all, 0.5);
+  network.p90_error = quantile(all, 0.9);
+  if (!large.empty()) network.large_error = quantile(large, 0.5);
+}
+
+struct FittedNetwork {
+  NcclNetworkFit fit;
+  std::size_t rows = 0;
+  std::string entry;
+};
+
+FittedNetwork fitted_network(const std::string& name, const MeasuredSystems& tables, const Catalog& catalog) {
+  const std::vector<NcclSweep> sweeps = network_sweeps(tables.systems, name);
+  FittedNetwork fitted;
+  fitted.fit = fit_nccl_network(name, sweeps);
+  std::set<std::string> sources;
+  for (const NcclSweep& sweep : sweeps) {
+    fitted.rows += sweep.rows.size();
+    sources.insert(sweep.source);
+  }
+  NcclNetwork& network = fitted.fit.network;
+  const NcclNetwork known = read_nccl_network(catalog.resolve("nccl-network", Node::of_text(name)));
+  network.own_adapters = known.own_adapters;
+  network.without_gpudirect = known.without_gpudirect;
+  judge(network, sweeps);
+  fitted.entry = nccl_network_text(
+      network, fmt::format("NCCL over {}, by `trainyard fit nccl --networks`: fit it again rather than edit.", name),
+      fmt::format(
+          "fit: `trainyard fit nccl --networks`, nccl_sweeps.csv of {} source{}, {} rows of {} system{}; hardly "
+          "told by them: {}",
+          sources.size(), sources.size() == 1 ? "" : "s", fitted.rows, network.systems, network.systems == 1 ? "" : "s",
+          fitted.fit.unidentified.empty() ? "nothing" : fmt::format("{}", fmt::join(fitted.fit.unidentified, ", "))),
+      sources.size() > 1
+          ? fmt::format("errors of NCCL between nodes: each of the {} sources left out of the fit in turn",
+                        sources.size())
+          : std::string("errors of NCCL between nodes: none, one source only"));
+  return fitted;
+}
+
+}  // namespace
+
+int fit_nccl_networks(const NcclFitRequest& asked) {
+  const MeasuredSystems tables = tables_of(asked);
+  std::set<std::string> names;
+  for (const MeasuredSystem& system : tables.systems)
+    if (system.nodes() > 1 && system.healthy()) names.insert(system.network());
+  const bool quiet = asked.out == "-" || asked.json == "-";
+  std::string text;
+  for (const std::string& row : tables.impossible) text += fmt::format("left out {}\n", row);
+  OrderedJson out = OrderedJson::array();
+  for (const std::string& name : names) {
+    const FittedNetwork fitted = fitted_network(name, tables, Catalog());
+    const NcclNetwork& network = fitted.fit.network;
+    text += fmt::format("{}: {} systems, {} rows", name, network.systems, fitted.rows);
+    if (network.median_error > 0)
+      text += fmt::format("; sources left out in turn: median {:.1f} %, 90th percentile {:.1f} %, from 64 MiB {:.1f} %",
+                          network.median_error * 100, network.p90_error * 100, network.large_error * 100);
+    text += "\n";
+    if (!fitted.fit.unidentified.empty())
+      text += fmt::format("  hardly told by the rows: {}\n", fmt::join(fitted.fit.unidentified, ", "));
+    if (!asked.out.empty() && asked.out != "-")
+      write_atomically(std::filesystem::path(asked.out) / (name + ".yaml"), fitted.entry);
+    else if (asked.out == "-")
+      write_atomically("-", fitted.entry);
+    out.push_back(
+        {{"network", name}, {"rows", fitted.rows}, {"unidentified", fitted.fit.unidentified}, {"entry", fitted.entry}});
+  }
+  if (!quiet) write_atomically("-", text);
+  if (!asked.json.empty()) write_atomically(asked.json, json_text(OrderedJson{{"networks", out}}, 2) + "\n");
+  return kGood;
+}
+
+}  // namespace trainyard

@@ -1,0 +1,184 @@
+#include "tools/verbs/validate_systems.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <set>
+
+#include "scenarios/studies/measured_collectives.hpp"
+#include "tools/reports/nccl_plot.hpp"
+#include "tools/reports/table.hpp"
+
+namespace trainyard {
+namespace {
+
+/// Small sizes are those of start-up.
+constexpr Bytes kSmallCollective{64.0 * 1024};
+
+using Sweeps = std::map<NcclOperation, std::vector<CollectiveRow>>;
+
+Sweeps sweeps_of(const MeasuredSystem& system) {
+  Sweeps sweeps;
+  for (const CollectiveRow& row : system.rows) sweeps[row.operation].push_back(row);
+  return sweeps;
+}
+
+std::string where(const MeasuredSystem& system) {
+  return system.nodes() > 1 ? fmt::format("{} x {}", system.nodes(), system.gpus / system.nodes())
+                            : fmt::format("{}", system.gpus);
+}
+
+MeasuredPoint point_of(const MeasuredSystem& system, const CollectiveRow& row, double predicted) {
+  return {fmt::format("{} {} {:.0f}", system.name, name_of(row.operation), row.size.value), predicted,
+          row.measured.value};
+}
+
+/// The mean signed error of the sizes from `least` to below `most`; a stroke where there are none.
+std::string signed_error(const std::vector<CollectiveRow>& rows, Bytes least, Bytes most) {
+  double sum = 0;
+  int count = 0;
+  for (const CollectiveRow& row : rows)
+    if (row.size >= least && row.size < most) {
+      sum += row.predicted / row.measured - 1;
+      ++count;
+    }
+  return count == 0 ? "-" : fmt::format("{:+.0f} %", 100 * sum / count);
+}
+
+/// Does its rows' fit exist, or were the constants set by others?
+std::string role_of(const MeasuredSystem& system) {
+  if (!system.cluster) return "machine not stated";
+  if (system.in_network) return "sums in the network: not modelled";
+  if (!system.healthy()) return fmt::format("{:.0f} % of its wires: not judged", 100 * system.peak_share);
+  if (system.nodes() > 1) return "in the fit of " + system.network();
+  const NcclModel& model = system.nccl->front().linked();
+  const auto names_it = [&](const FigureSource& figure) {
+    return figure.source.find(system.name + ":") != std::string::npos;
+  };
+  return std::ranges::any_of(model.sources, names_it) ? "in the fit of " + model.name : "in no fit";
+}
+
+std::vector<std::string> line_of(const MeasuredSystem& system, NcclOperation operation,
+                                 const std::vector<CollectiveRow>& rows) {
+  const Bytes none{0}, all{1e18};
+  std::vector<double> errors;
+  for (const CollectiveRow& row : rows) errors.push_back(std::abs(row.predicted / row.measured - 1));
+  return {system.name,
+          name_of(operation),
+          where(system),
+          fmt::format("{}", rows.size()),
+          fmt::format("{:.0f} %", 100 * quantile(errors, 0.5)),
+          fmt::format("{:.0f} %", 100 * quantile(errors, 0.9)),
+          signed_error(rows, none, kSmallCollective),
+          signed_error(rows, kSmallCollective, kLargeCollective),
+          signed_error(rows, kLargeCollective, all),
+          role_of(system)};
+}
+
+void add_point(std::vector<CollectiveSet>& sets, const std::string& name, MeasuredPoint point) {
+  const auto at = std::find_if(sets.begin(), sets.end(), [&](const CollectiveSet& s) { return s.name == name; });
+  if (at == sets.end())
+    sets.push_back({name, {std::move(point)}});
+  else
+    at->points.push_back(std::move(point));
+}
+
+/// By class: all healthy rows, and those from 64 MiB on.
+void add_to_class(std::vector<CollectiveSet>& sets, const std::string& name, Bytes size, const MeasuredPoint& point) {
+  add_point(sets, name, point);
+  if (size >= kLargeCollective) add_point(sets, name + ", 64 MiB and more", point);
+}
+
+/// Each source left out of the fit of its network in turn.
+void add_left_out(JudgedSystems& judged, const std::vector<MeasuredSystem>& systems) {
+  std::map<std::string, std::string> networks;  // and their classes
+  std::map<std::string, const NcclNetwork*> fitted;
+  for (const MeasuredSystem& system : systems)
+    if (system.nodes() > 1 && system.healthy()) {
+      networks[system.network()] = system.kind;
+      fitted[system.network()] = &system.nccl->front().linked().between;
+    }
+  std::vector<CollectiveSet> sets;
+  for (const auto& [network, kind] : networks) {
+    const std::vector<NcclSweep> sweeps = network_sweeps(systems, network);
+    for (const LeftOutRow& row : left_out_errors(*fitted.at(network), sweeps)) {
+      const NcclSweep& sweep = sweeps[row.sweep];
+      const auto& [size, time] = sweep.rows[row.row];
+      const MeasuredPoint point{fmt::format("{} {} {:.0f}", sweep.system, name_of(sweep.call.operation), size.value),
+                                time.value * (1 + row.error), time.value};
+      add_to_class(sets, fmt::format("between nodes by {}, left out", kind), size, point);
+    }
+  }
+  judged.classes.insert(judged.classes.end(), sets.begin(), sets.end());
+}
+
+NcclPanel panel_of(const MeasuredSystem& system, NcclOperation operation, const std::vector<CollectiveRow>& rows) {
+  NcclPanel panel{fmt::format("{}, {}", system.name, name_of(operation)), {}};
+  for (const CollectiveRow& row : rows)
+    panel.points.push_back({{operation, system.gpus, system.nodes(), row.size, row.measured},
+                            row.predicted,
+                            system.nodes() == 1 || !system.healthy()});
+  return panel;
+}
+
+std::set<std::string> drawn_systems(const std::string& shown, const std::vector<MeasuredSystem>& systems) {
+  std::set<std::string> drawn;
+  std::vector<std::string> names;
+  for (const MeasuredSystem& system : systems) names.push_back(system.name);
+  for (std::size_t from = 0; from < shown.size();) {
+    const std::size_t end = std::min(shown.find(',', from), shown.size());
+    const std::string name = shown.substr(from, end - from);
+    if (std::find(names.begin(), names.end(), name) == names.end())
+      throw UserError(fmt::format("--systems: unknown system \"{}\"{}", name, hint(name, names)));
+    drawn.insert(name);
+    from = end + 1;
+  }
+  return drawn;
+}
+
+}  // namespace
+
+JudgedSystems judge_systems(const std::string& shown) {
+  constexpr std::size_t kLeastDrawn = 8;
+  const MeasuredSystems tables = measured_systems();
+  const std::set<std::string> drawn = drawn_systems(shown, tables.systems);
+  JudgedSystems judged;
+  TextTable table{{"system", "operation", "GPUs", "n", "median", "p90", "to 64 KiB", "middle", "from 64 MiB", ""},
+                  {false, false, true, true, true, true, true, true, true, false},
+                  {}};
+  std::vector<NcclPanel> panels;
+  int unstated = 0;
+  for (const MeasuredSystem& system : tables.systems) {
+    if (!system.cluster) {
+      ++unstated;
+      continue;
+    }
+    for (const auto& [operation, rows] : sweeps_of(system)) {
+      table.rows.push_back(line_of(system, operation, rows));
+      if (!system.healthy()) continue;
+      CollectiveSet set{fmt::format("{} {}", system.name, name_of(operation)), {}};
+      const std::string kind = system.nodes() > 1 ? fmt::format("between nodes by {}", system.kind)
+                                                  : fmt::format("in one node by {}", system.kind);
+      for (const CollectiveRow& row : rows) {
+        const MeasuredPoint point = point_of(system, row, row.predicted.value);
+        set.points.push_back(point);
+        add_to_class(judged.classes, kind, row.size, point);
+      }
+      judged.systems.push_back(std::move(set));
+      if (rows.size() >= kLeastDrawn && (drawn.empty() || drawn.contains(system.name)))
+        panels.push_back(panel_of(system, operation, rows));
+    }
+  }
+  std::sort(judged.classes.begin(), judged.classes.end(), [](const auto& a, const auto& b) { return a.name < b.name; });
+  add_left_out(judged, tables.systems);
+  judged.text = "systems between nodes and without NVSwitch, mean signed errors by size\n" + table.text();
+  judged.text += fmt::format("{} systems whose source does not state the machine are not judged\n", unstated);
+  for (const std::string& row : tables.impossible) judged.text += fmt::format("left out {}\n", row);
+  judged.svg =
+      nccl_svg_panels("Collectives between nodes and without NVSwitch: bus bandwidth in GB/s against size", panels);
+  return judged;
+}
+
+}  // namespace trainyard

@@ -1,0 +1,93 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "scenarios/studies/learn_study.hpp"
+#include "sim/json_text.hpp"
+#include "sim/observers/progress.hpp"
+#include "sim/process/output.hpp"
+#include "tools/reports/learn_report.hpp"
+#include "tools/verbs/arguments.hpp"
+#include "tools/verbs/verbs.hpp"
+
+namespace trainyard {
+namespace {
+
+constexpr int kMostSeeds = 1000;
+
+struct LearnFlags {
+  std::string file, svg, json;
+  std::vector<std::string> sets, compared, required;
+  int seeds = 1;
+};
+
+LearnQuestion question_of(const LearnFlags& flags) {
+  LearnQuestion q;
+  q.scenario = flags.file;
+  for (const std::string& set : flags.sets) q.overrides.push_back(parse_override_option(set));
+  for (const std::string& option : flags.compared)
+    for (SweepAxis& axis : parse_sweep_axes(option)) q.axes.push_back(std::move(axis));
+  if (flags.seeds < 1 || flags.seeds > kMostSeeds)
+    throw UserError(fmt::format("--seeds {}: 1 to {} expected", flags.seeds, kMostSeeds));
+  q.seeds = flags.seeds;
+  for (const std::string& what : flags.required)
+    if (what != "target") throw UserError(fmt::format("--require {}: unknown{}", what, hint(what, {"target"})));
+  return q;
+}
+
+/// The one variant, or the first possible one.
+const LearnVariant& shown(const LearnStudy& study) {
+  return *std::find_if(study.variants.begin(), study.variants.end(),
+                       [](const LearnVariant& v) { return v.error.empty(); });
+}
+
+bool all_reach(const LearnStudy& study) {
+  return std::all_of(study.variants.begin(), study.variants.end(),
+                     [](const LearnVariant& v) { return v.error.empty() && v.reached() == v.runs.size(); });
+}
+
+int learn_verb(const std::vector<std::string>& words) {
+  Arguments arguments(
+      "learn",
+      "Trains a small network along the simulated clock: each gradient is taken at the weights its worker then has, "
+      "each update applied when it arrives. Times are the scenario's, numbers those of its section `learn`.",
+      "learn scenarios/learn-async-vs-sync.yaml --compare plan.data_parallel.consistency=synchronous,asynchronous "
+      "--seeds 3 --svg curves.svg");
+  LearnFlags flags;
+  arguments.positional("SCENARIO", flags.file, "scenario file (YAML) with a section `learn`");
+  arguments.repeated("--set", flags.sets, "PATH=VALUE", "override a field, as often as needed");
+  arguments.repeated("--compare", flags.compared, "PATH=A,B,...",
+                     "train side by side with each of these values; \"A=1,2 & B=3,4\": fields that move together");
+  arguments.option("--seeds", flags.seeds, "N", "train N times each, and give 95 % intervals (default 1)");
+  arguments.output("--svg", flags.svg, "draw loss and accuracy against time, samples and bytes; - is stdout");
+  arguments.output("--json", flags.json, "write all curves as JSON; - is stdout (and prints nothing else there)");
+  arguments.repeated("--require", flags.required, "target", "end with exit code 1 unless all reach learn.target");
+  if (!arguments.parse(words)) return kGood;
+  LearnQuestion question = question_of(flags);
+  LearnStudy study;
+  {
+    ProgressLine line;
+    if (question.seeds > 1 || !question.axes.empty())
+      question.progress = [&line](std::size_t done, std::size_t of) {
+        line.show(fmt::format("{} of {} trainings", done, of));
+      };
+    study = run_learn_study(question);
+  }
+  const LearnVariant& first = shown(study);
+  const Scenario scenario = read_scenario(flags.file, first.overrides);
+  if (!flags.required.empty() && !study.has_target && !scenario.learn.task.formula.given())
+    throw UserError("--require target: the scenario's `learn` has no target");
+  if (flags.json != "-" && flags.svg != "-")
+    fmt::print("{}",
+               question.axes.empty() ? learn_report(scenario, first, study.seeds) : learn_comparison(scenario, study));
+  if (!flags.svg.empty()) write_atomically(flags.svg, learn_svg(scenario.name, study));
+  if (!flags.json.empty()) write_atomically(flags.json, json_text(learn_study_json(question, study), 2) + "\n");
+  return !flags.required.empty() && !all_reach(study) ? kFailsLimit : kGood;
+}
+
+const RegisterVerb registered_learn{"learn", "train a small network on the simulated clock: loss against time",
+                                    learn_verb};
+
+}  // namespace
+}  // namespace trainyard
