@@ -4,12 +4,15 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cmath>
 #include <map>
 #include <tuple>
+#include <unordered_map>
 #include <vector>
 
 #include "sim/error.hpp"
+#include "sim/hashing.hpp"
 
 namespace trainyard {
 namespace {
@@ -138,6 +141,8 @@ GemmModel read_gemm_model(const Node& node, const std::string& what) {
   model.throttle_after = fields.seconds("throttle_after", Seconds{1});
   model.exposed_output = fields.number("exposed_output", 0, most_extra, 0);
   model.cached = fields.number("cached", 0, 1, 0);
+  model.sustained = fields.number("sustained", 0, 1, 0);
+  model.fp8 = fields.number("fp8", least, 2, 1);
   model.tiles_of_256 = fields.boolean("tiles_of_256", false);
   fields.finish();
   return model;
@@ -145,6 +150,36 @@ GemmModel read_gemm_model(const Node& node, const std::string& what) {
 
 GemmTime gemm_time(const GemmModel& model, const GemmChip& chip, const GemmShape& shape, Bytes element) {
   return Product(model, chip, shape, element).best();
+}
+
+GemmTime gemm_time(const GemmModel& model, const GemmChip& chip, std::uint16_t kernel, Bytes element) {
+  using Key = std::array<double, 17>;
+  const Key key{static_cast<double>(kernel),
+                element.value,
+                chip.peak.value,
+                chip.memory_bandwidth.value,
+                chip.l2.value,
+                static_cast<double>(chip.sms),
+                model.peak,
+                model.memory,
+                model.l2_feed.value,
+                model.tile.value,
+                model.split.value,
+                model.throttle,
+                model.throttle_after.value,
+                model.exposed_output,
+                model.cached,
+                model.tiles_of_256 ? 1.0 : 0.0,
+                model.clock};
+  const auto hash = [](const Key& k) {
+    std::uint64_t h = 0;
+    for (const double value : k) h = mixed(h ^ std::bit_cast<std::uint64_t>(value));
+    return static_cast<std::size_t>(h);
+  };
+  static std::unordered_map<Key, GemmTime, decltype(hash)> known(64, hash);
+  const auto [at, fresh] = known.try_emplace(key);
+  if (fresh) at->second = gemm_time(model, chip, shape_of(kernel), element);
+  return at->second;
 }
 
 }  // namespace trainyard

@@ -32,8 +32,12 @@ struct GemmModel {
   Seconds throttle_after{1};  ///< … half of it after this long
   double exposed_output = 0;  ///< share of the output's writing that hides behind nothing
   double cached = 0;          ///< share of the L2 cache in which operands stay between kernels
+  double fp8 = 1;             ///< share of the peak in fp8 over that in 16 bits
   bool tiles_of_256 = false;  ///< tiles of 256 × 256 by pairs of SMs (Blackwell)
-  double clock = 1;           ///< of long runs over that of the short tests that this is fitted to
+  /// Clock of runs of many minutes over that of the shortest tests: power holds it down whatever a product's length. 0:
+  /// not known, long products slow down alone.
+  double sustained = 0;
+  double clock = 1;  ///< of long runs over that of the short tests that this is fitted to
 };
 
 /// `{peak, memory, l2_feed, tile, split, throttle, throttle_after, exposed_output, cached, tiles_of_256}`. Throws UserError.
@@ -56,5 +60,7 @@ struct GemmTime {
 /// inner dimension split where too few tiles would leave SMs idle. `element`: of an operand; the output has 2 bytes or
 /// the operand's, whichever is more.
 GemmTime gemm_time(const GemmModel&, const GemmChip&, const GemmShape&, Bytes element);
+/// The same of a numbered shape, remembered: layers of a network and ranks of a cluster share their shapes.
+GemmTime gemm_time(const GemmModel&, const GemmChip&, std::uint16_t kernel, Bytes element);
 
 }  // namespace trainyard

@@ -134,7 +134,12 @@ Gpu read_gpu(const Node& entry) {
 
 Gpu sustained(Gpu gpu) {
   for (Gpu::Efficiency& efficiency : gpu.efficiency) efficiency.flops *= gpu.sustained_clock;
-  gpu.gemm.clock *= gpu.sustained_clock;
+  if (gpu.gemm.sustained > 0) {
+    gpu.gemm.clock = gpu.gemm.sustained;
+    gpu.gemm.throttle = 0;
+  } else {
+    gpu.gemm.clock *= gpu.sustained_clock;
+  }
   gpu.sustained_clock = 1;
   return gpu;
 }
@@ -178,8 +183,11 @@ struct PricedProduct {
   PricedProduct(const Gpu& gpu, const Work& work) {
     const GemmShape& shape = shape_of(work.kernel);
     const Bytes element{kElementBytes[work.precision]};
-    time = gemm_time(gpu.gemm, {gpu.peak[work.precision], gpu.memory_bandwidth, gpu.l2, std::max(gpu.sms, 1)}, shape,
-                     element);
+    const bool fp8 = work.precision == static_cast<std::uint8_t>(Precision::fp8);
+    time = gemm_time(
+        gpu.gemm,
+        {gpu.peak[work.precision] * (fp8 ? gpu.gemm.fp8 : 1), gpu.memory_bandwidth, gpu.l2, std::max(gpu.sms, 1)},
+        work.kernel, element);
     const Bytes own = element * ((shape.m * shape.k + shape.k * shape.n + shape.m * shape.n) * shape.count);
     if (work.bytes > own)
       beside = (work.bytes - own) /

@@ -83,7 +83,8 @@ struct Gpu {
 /// `chip_links`) or not stated (`sms`, `l2`, `clock`, `power`). Throws UserError with the place.
 Gpu read_gpu(const Node& entry);
 
-/// The same chip in long runs: FLOPs of matrix products, convolutions and attention take 1 / `sustained_clock` as long.
+/// The same chip in long runs: FLOPs of matrix products, convolutions and attention take 1 / `sustained_clock` as long,
+/// or of matrix products what `GemmModel::sustained` says.
 Gpu sustained(Gpu);
 
 /// Roofline (Williams, Waterman & Patterson 2009) with a launch floor:

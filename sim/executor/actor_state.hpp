@@ -84,6 +84,7 @@ struct alignas(64) ActorState {
   KindSet active_kinds = 0;
   std::uint16_t active[kKinds] = {};  // running operations by kind
   double port_speed = 1;
+  double host = 0;  // when its host has launched what has begun
 };
 
 /// All actors and their streams. Streams stay where they are from the start of the run on.

@@ -122,10 +122,7 @@ int validate_training(const std::string& json_file, bool points, const std::vect
     if (points) fmt::print("{}\n", points_table(all).text());
     fmt::print("{}mean over {} families, each once: {}\n{}{}", summary.table.text(), summary.families,
                percent(summary.mean), refusals(all), misfits(all));
-    fmt::print(
-        "fitted to these runs, by closed-form models: the clocks of long runs and, from peak memory, three buffers of "
-        "the library\n"
-        "(catalog, stack megatron-core: dummy, schedule, torch_workspace); nothing else\n");
+    fmt::print("what is fitted to these runs: trainyard validate training --knobs\n");
   }
   if (!json_file.empty()) write_atomically(json_file, json_text(Json{{"sets", summary.sets}}, 2) + "\n");
   return summary.holds ? kGood : kFailsLimit;
