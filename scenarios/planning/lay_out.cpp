@@ -42,7 +42,7 @@ TrainingPlan mesh_of(const Scenario& s, std::shared_ptr<const Network> share) {
 void add_software(TrainingPlan& plan, const Scenario& s) {
   const SoftwareStack& stack = s.software;
   plan.gradient_element = gradient_size(s.precision, stack);
-  plan.parameter_element = element_size(s.precision);
+  plan.parameter_element = element_size(s.fp8 ? Precision::fp8 : s.precision);
   plan.accumulation = gradient_accumulation_work(1, s.precision, stack);
   plan.bucket_copy = stack.gradient_bucket_copy && plan.ranks() > 1;  // one device has no buckets
   plan.host_buckets = stack.host_buckets;
@@ -50,6 +50,8 @@ void add_software(TrainingPlan& plan, const Scenario& s) {
   plan.wait_kernel = stack.cycle_time.value > 0 ? kCycleWait : std::uint16_t{0};
   plan.overhead_kernel = stack.step_overhead.value > 0 ? kStepOverhead : std::uint16_t{0};
   plan.collective_launch = stack.collective_launch;
+  if (stack.host.micro_batch.value > 0) plan.micro_batch_kernel = kMicroBatchHost;
+  if (stack.host.waits_for_messages) plan.kernel_after_message = kHostWaits;
 }
 
 /// Layers, tasks and buckets of each stage.
@@ -127,6 +129,7 @@ void choose_lanes(Plan& plan, const Scenario& s, const ClusterSpec& cluster,
       gradients.settings.fidelity == Fidelity::modelled || others.settings.fidelity == Fidelity::modelled;
   if (modelled && training.ranks() > 1)
     gradients.settings.model = others.settings.model = library ? library : library_model(cluster).model;
+  others.settings.slowdown = s.software.slowdowns.exchanges;
   std::vector<int> nodes;
   for (int rank = 0; rank < training.ranks(); ++rank) nodes.push_back(cluster.node_of_gpu(rank));
   make_lanes(training, nodes, gradients, others, s.plan.all_reduce.place.file ? s.plan.all_reduce.place : s.plan.place);

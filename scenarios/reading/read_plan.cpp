@@ -187,10 +187,11 @@ void read_axes(PlanChoice& choice, Fields& plan, const SoftwareStack& stack) {
   read_context(choice, plan);
   read_expert(choice, plan);
   read_pipeline(choice, plan, stack);
-  const std::string recompute = plan.choice("recompute", {"none", "selective", "full"}, "none");
-  sharding.recompute = recompute == "full"        ? Recompute::full
-                       : recompute == "selective" ? Recompute::selective
-                                                  : Recompute::none;
+  std::vector<std::string> recomputes;
+  for (int i = 0; i < kRecomputes; ++i) recomputes.emplace_back(name_of(static_cast<Recompute>(i)));
+  const std::string recompute = plan.choice("recompute", recomputes, recomputes.front());
+  const auto chosen = std::find(recomputes.begin(), recomputes.end(), recompute) - recomputes.begin();
+  sharding.recompute = static_cast<Recompute>(chosen);
   read_order(choice, plan);
 }
 

@@ -18,12 +18,14 @@ namespace {
 
 namespace fs = std::filesystem;
 
-Precision precision_of(Fields& plan, const ClusterSpec& cluster) {
+/// What is kept and updated; fp8: that of products alone, of which `multiplies_in_fp8` tells.
+Precision precision_of(Fields& plan, const ClusterSpec& cluster, bool& multiplies_in_fp8) {
   std::vector<std::string> names;
   for (int i = 0; i < kPrecisions; ++i) names.emplace_back(name_of(static_cast<Precision>(i)));
   const Precision precision = parse_precision(plan.choice("precision", names, "bf16"));
+  multiplies_in_fp8 = precision == Precision::fp8;
   try {
-    require_training_precision(precision);
+    if (!multiplies_in_fp8) require_training_precision(precision);
   } catch (const UserError& e) {
     fail(plan.place_of("precision"), fmt::format("plan.precision: {}", e.what()));
   }
@@ -36,7 +38,18 @@ Precision precision_of(Fields& plan, const ClusterSpec& cluster) {
     fail(plan.place_of("precision"),
          fmt::format("plan.precision: {} has no {}; it has {}", gpu.name, name_of(precision), fmt::join(has, ", ")));
   }
-  return precision;
+  return multiplies_in_fp8 ? Precision::bf16 : precision;
+}
+
+/// Products in fp8 are of transformers' linear layers; by rows they are slower than by tensors.
+void set_fp8(Scenario& s, Fields& plan) {
+  const std::string scaling = plan.choice("fp8_scaling", {"tensor", "row"}, "tensor");
+  if (!s.fp8 && plan.has("fp8_scaling"))
+    fail(plan.place_of("fp8_scaling"), "plan.fp8_scaling: only with precision fp8");
+  if (!s.fp8 || scaling == "tensor") return;
+  const auto set = [&](NodeType& type) { type.gpu.gemm.fp8 /= s.software.slowdowns.rowwise_fp8; };
+  set(s.cluster.node);
+  for (NodeGroup& group : s.cluster.others) set(group.type);
 }
 
 /// Samples of the step over ranks and micro-batches. An indivisible batch is refused with the nearest that fits.
@@ -78,6 +91,10 @@ Network without_layers(const Network& network) {
 /// The whole network; it may be shared out as the plan says (see `plan`).
 void read_model(Scenario& s, const Node& model, const Catalog& catalog, Fields& plan, const Scenario* of) {
   s.model = read_model(model, catalog, plan, s.software, of ? &of->model.entry : nullptr);
+  if (s.fp8 && !s.model.entry.transformer())
+    fail(plan.place_of("precision"),
+         "plan.precision: products in fp8 are of transformers; expected fp32, tf32, fp16 or bf16");
+  s.model.options.fp8 = s.fp8;
   s.network = of ? without_layers(of->network) : network_of(s.model, s.micro_batch_size, s.precision);
   if (of) s.network.samples = s.micro_batch_size;
   if (s.plan.ends_apart() && ties_head(s.model) && s.plan.zero == ZeroStage::parameters)
@@ -147,6 +164,18 @@ void read_faults(Scenario& s, const Node& node, const Catalog& catalog) {
   check_failures(s.failures, s.training);
 }
 
+void set_slowdowns(const SoftwareStack::Slowdowns& slow, Gpu& gpu) {
+  const auto of = [&gpu](Kernel kernel) -> Gpu::Efficiency& {
+    return gpu.efficiency[static_cast<std::size_t>(kernel)];
+  };
+  of(Kernel::elementwise).memory /= slow.elementwise;
+  of(Kernel::embedding).memory /= slow.elementwise;
+  of(Kernel::optimizer).memory /= slow.optimizer;
+  of(Kernel::gemm).flops /= slow.products;
+  gpu.gemm.clock /= slow.products;
+  if (slow.overlapped > 0) gpu.compute_while_communicating = 1 / slow.overlapped;
+}
+
 /// The chips as the software drives them: with its attention kernel, and for as long as its runs last.
 void set_rates_of(const SoftwareStack& software, ClusterSpec& cluster, const Catalog& catalog) {
   AttentionKernel attention;
@@ -156,6 +185,7 @@ void set_rates_of(const SoftwareStack& software, ClusterSpec& cluster, const Cat
   const auto set = [&](NodeType& type) {
     attention.drive(type.gpu, type.sources);
     if (software.long_runs) type.gpu = sustained(type.gpu);
+    set_slowdowns(software.slowdowns, type.gpu);
   };
   set(cluster.node);
   for (NodeGroup& group : cluster.others) set(group.type);
@@ -202,7 +232,8 @@ Scenario read(Node document, const std::string& name, const Overrides& overrides
 
   Fields plan(plan_node, "plan");
   s.strategy = plan.text("strategy", "");
-  s.precision = precision_of(plan, s.cluster);
+  s.precision = precision_of(plan, s.cluster, s.fp8);
+  set_fp8(s, plan);
   s.plan = read_plan(plan_node, plan, s.cluster, s.software, s.library.get());
   s.plan.inference = plan.choice("mode", {"training", "inference"}, "training") == "inference";
   if (input) take_input(s, *input, catalog);
@@ -226,8 +257,8 @@ Scenario read(Node document, const std::string& name, const Overrides& overrides
   if (plan.has("measured_step")) take_measured(s, *plan.child("measured_step"), catalog);
   plan.finish();
   if (measured)
-    s.measured_run = read_measured_run(*measured, s.network,
-                                       static_cast<double>(s.global_batch_size * s.network.tokens_per_sample), s.ranks());
+    s.measured_run = read_measured_run(
+        *measured, s.network, static_cast<double>(s.global_batch_size * s.network.tokens_per_sample), s.ranks());
   if (learn) s.learn = read_learn(*learn, s);
   if (!of) s.sources = sources_of(s);
   return s;

@@ -37,6 +37,7 @@ struct Scenario {
   SoftwareStack software;
   bool software_given = false;  ///< false: the plain default
   Precision precision = Precision::bf16;
+  bool fp8 = false;  ///< `precision` is bf16, but linear layers of transformers multiply in fp8
   Optimizer optimizer;
   std::int64_t global_batch_size = 1;  ///< samples
   std::int64_t micro_batch_size = 1;

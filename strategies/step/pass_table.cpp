@@ -287,7 +287,7 @@ std::uint16_t FusedKernels::number(const std::vector<Work>& run) {
                 static_cast<std::uint64_t>(work.kernel) << 8 | work.precision});
   const auto [at, fresh] = known_.try_emplace(std::move(key), static_cast<std::uint16_t>(runs_.size()));
   if (fresh) {
-    if (runs_.size() > 60000) throw InternalError("more than 60,000 different runs of kernels");
+    if (runs_.size() > 30000) throw InternalError("more than 30,000 different runs of kernels");
     runs_.push_back(run);
   }
   return at->second;
