@@ -82,6 +82,8 @@ class Machine {
 
   /// The routes of all edges of a group as one, where the machine knows it already; null: `route_of_group` finds it.
   virtual const Route* group_route(const GroupFlow&) const { return nullptr; }
+  /// Do the links of a group's flow carry nothing but what this actor sends, and the flows of its groups? False: maybe not.
+  virtual bool lone_links(Actor, const GroupFlow&) const { return false; }
   /// Equal for actors on which all work takes the same time, alone and beside other work. By default each is of its own.
   virtual std::uint64_t likeness(Actor actor) const { return static_cast<std::uint64_t>(actor); }
 

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <limits>
 #include <set>
@@ -37,12 +38,14 @@ struct Constant {
   double* value;
 };
 
-/// Where the search begins: NCCL's own cost model of InfiniBand for the steps (NVIDIA/nccl src/graph/tuning.cc, hwLat of
-/// trees: 5.0, 8.5 and 14 us), the rest by eye.
+/// A step by LL, LL128 and Simple in NCCL's own cost model of InfiniBand (NVIDIA/nccl src/graph/tuning.cc, hwLat of trees).
+constexpr std::array kTunerHops{5e-6, 8.5e-6, 14e-6};
+
+/// Where the search begins: NCCL's own steps, the rest by eye.
 NcclNetwork first_guess(const std::string& name, double times) {
   NcclNetwork network;
   network.name = name;
-  network.hop = {Seconds{5e-6 * times}, Seconds{8.5e-6 * times}, Seconds{14e-6 * times}};
+  for (std::size_t p = 0; p < network.hop.size(); ++p) network.hop[p] = Seconds{kTunerHops[p] * times};
   network.peer = Seconds{2e-6};
   network.chunk_time = Seconds{20e-6 * times};
   network.share_ll = 0.1;
@@ -83,7 +86,13 @@ double error_of(const NcclNetwork& network, const std::vector<NcclSweep>& sweeps
     if (share > 1) return std::numeric_limits<double>::infinity();
     sum += kPrior * std::abs(std::log(share / kUsualShare));
   }
+  // Nor do such rows tell LL from Simple: shares as of InfiniBand, whose rows do, and steps to each other as NCCL has them.
+  constexpr double kUsualLl = 0.24, kUsualLl128 = 0.4;
   if (std::max(network.share_ll, network.share_ll128) > 1) return std::numeric_limits<double>::infinity();
+  sum += kPrior *
+         (std::abs(std::log(network.share_ll / kUsualLl)) + std::abs(std::log(network.share_ll128 / kUsualLl128)));
+  for (std::size_t p = 0; p < 2; ++p)
+    sum += kPrior * std::abs(std::log(network.hop[p] / network.hop[2] / (kTunerHops[p] / kTunerHops[2])));
   constexpr Seconds kLeastChunk{0.1e-6};
   for (const Seconds hop : network.hop)
     if (hop < network.wires || network.chunk_time < kLeastChunk) return std::numeric_limits<double>::infinity();

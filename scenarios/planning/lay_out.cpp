@@ -23,19 +23,12 @@ constexpr std::size_t kMostBuckets = kScratch;  // BufferRef::buffer numbers the
        fmt::format("plan.data_parallel.bucket: {:.6g} gradient buckets; at most {}", count, kMostBuckets));
 }
 
-/// One rank's part of every layer.
-std::shared_ptr<const Network> share_of_rank(const Scenario& s) {
-  if (!s.plan.splits_model()) return std::make_shared<const Network>(s.network);
-  return std::make_shared<const Network>(
-      network_of(s.model, s.micro_batch_size, s.precision, s.plan.sharding, s.plan.ends_apart()));
-}
-
 /// The mesh, and what a step is.
-TrainingPlan mesh_of(const Scenario& s) {
+TrainingPlan mesh_of(const Scenario& s, std::shared_ptr<const Network> share) {
   const PlanChoice& choice = s.plan;
   TrainingPlan plan;
   static_cast<StepOptions&>(plan) = choice;
-  plan.network = share_of_rank(s);
+  plan.network = std::move(share);
   plan.micro_batches = s.micro_batches();
   plan.pipeline = {choice.mesh.pipeline, plan.micro_batches, choice.chunks};
   if (choice.mesh.pipeline > 1 || choice.chunks > 1)
@@ -73,19 +66,19 @@ void divide(TrainingPlan& plan, const Scenario& s) {
 
 /// What each stage holds, and its optimizer's work.
 void add_memory(TrainingPlan& plan, const Scenario& s) {
-  const auto shares = [&plan](bool experts) {
-    return zero_shares(plan.zero, static_cast<double>(zero_group(plan, 0, experts).size()));
-  };
+  const ZeroShares dense = zero_shares(plan.zero, static_cast<double>(zero_group(plan, 0, false).size())),
+                   experts = zero_shares(plan.zero, static_cast<double>(zero_group(plan, 0, true).size()));
   SoftwareStack stack = s.software;
   stack.gradient_bucket_copy = plan.bucket_copy && !plan.host_buckets && !s.plan.inference;
   for (StagePlan& of : plan.stages) {
     std::vector<const Layer*> layers;
     for (const std::vector<int>& chunk : of.chunks)
       for (const int layer : chunk) layers.push_back(&plan.network->layers[layer]);
-    HeldElements held = held_elements(layers, shares(false), shares(true));
+    HeldElements held = held_elements(layers, dense, experts);
     if (s.plan.inference) held = {held.parameters, 0, 0};
     std::vector<double> own;
-    for (const GradientBucket& bucket : of.buckets) own.push_back(bucket.elements / shares(bucket.experts).optimizer);
+    for (const GradientBucket& bucket : of.buckets)
+      own.push_back(bucket.elements / (bucket.experts ? experts : dense).optimizer);
     hold_on_host(plan, of, held, own);
     of.optimizer = optimizer_work(held.optimizer, s.precision, s.optimizer, s.software);
     of.memory = static_memory(held_on_gpu(plan, held), s.precision, s.optimizer, stack);
@@ -167,14 +160,27 @@ Seconds modelled_step(const Scenario& s, const Work& optimizer) {
 
 }  // namespace
 
-Plan plan(const Scenario& s) {
-  Plan plan;
-  TrainingPlan& training = plan.training;
-  training = mesh_of(s);
+std::shared_ptr<const Network> share_of_rank(const Scenario& s) {
+  if (!s.plan.splits_model()) return std::make_shared<const Network>(s.network);
+  return std::make_shared<const Network>(
+      network_of(s.model, s.micro_batch_size, s.precision, s.plan.sharding, s.plan.ends_apart()));
+}
+
+TrainingPlan lay_out_stages(const Scenario& s, std::shared_ptr<const Network> share) {
+  TrainingPlan training = mesh_of(s, std::move(share));
   add_software(training, s);
   training.offload = offload_plan(s, training);
   divide(training, s);
   add_memory(training, s);
+  return training;
+}
+
+Plan plan(const Scenario& s) { return plan(s, share_of_rank(s)); }
+
+Plan plan(const Scenario& s, std::shared_ptr<const Network> share) {
+  Plan plan;
+  TrainingPlan& training = plan.training;
+  training = lay_out_stages(s, std::move(share));
   choose_all_reduce(plan, s);
   choose_lanes(plan, s, s.cluster, s.plan.library);
   if (s.plan.inference) make_forward_only(training);

@@ -33,9 +33,10 @@ MeasuredFamily::MeasuredFamily(const fs::path& path) : file_(path.string()) {
   if (scenario_.kind != Node::Kind::map) fail(scenario_.place, "scenario: a map expected");
   const std::vector<Node>* columns = root.list("columns");
   const std::vector<Node>* rows = root.list("rows");
-  if (!columns || !rows) fail(root.place(), "a family of measured runs: \"columns\" and \"rows\" expected");
-  rows_ = *rows;
   root.finish();
+  if (!columns || columns->empty() || !rows)
+    fail(root.place(), "a family of measured runs: \"columns\" and \"rows\" expected");
+  rows_ = *rows;
   for (const Node& column : *columns) columns_.push_back(column.scalar);
   if (columns_.front() != "id") fail(columns->front().place, "columns: \"id\" expected as the first");
   std::set<std::string> seen;

@@ -197,13 +197,14 @@ void read_axes(PlanChoice& choice, Fields& plan, const SoftwareStack& stack) {
 
 }  // namespace
 
-PlanChoice read_plan(const Node& section, Fields& plan, const ClusterSpec& cluster, const SoftwareStack& stack) {
+PlanChoice read_plan(const Node& section, Fields& plan, const ClusterSpec& cluster, const SoftwareStack& stack,
+                     const LibraryModel* library) {
   PlanChoice choice;
   choice.place = section.place;
   read_axes(choice, plan, stack);
   const Node data_parallel = sized(plan.child("data_parallel"), section.place);  // `data_parallel: 16` is its size
   Fields fields(data_parallel, "plan.data_parallel");
-  read_data_parallel(choice, plan, fields, cluster, stack);
+  read_data_parallel(choice, plan, fields, cluster, stack, library);
   fields.finish();
   for (const auto& [key, value] : section.fields)
     if (!plan.knows(key) && fields.knows(key) && key != "size")

@@ -10,7 +10,7 @@
 namespace trainyard::execution {
 
 /// First in, first out. What a collective yields differs from step to step by the same: the count of a dependency is one
-/// more, a chunk's number one less. Such runs of operations are kept as the first and the difference, so that queues of
+/// more, a chunk's number one less. Such runs of operations are kept as the next and the difference, so that queues of
 /// thousands take the memory, and the cache lines, of a few. Operations without a rule take what they took alone.
 class OpQueue {
  public:
@@ -27,14 +27,14 @@ class OpQueue {
     }
     if (count_ == runs_.size()) grow();
     Run& run = runs_[(first_ + count_++) & (runs_.size() - 1)];
-    run.first = last_ = words;
+    run.next = last_ = words;
     run.operations = 1;
     run.taken = 0;
   }
-  /// `op` is what was taken out last, or has become something else if the queue was empty since.
   void pop(Op& op) {
     Run& run = runs_[first_];
-    op = std::bit_cast<Op>(run.taken == 0 ? run.first : plus(std::bit_cast<Words>(op), run.step));
+    if (run.taken > 0) run.next = plus(run.next, run.step);
+    op = std::bit_cast<Op>(run.next);
     if (++run.taken < run.operations) return;
     first_ = (first_ + 1) & (runs_.size() - 1);
     --count_;
@@ -44,7 +44,7 @@ class OpQueue {
   using Words = std::array<std::uint32_t, sizeof(Op) / sizeof(std::uint32_t)>;
   struct Run {  // what every operation touches lies together: it is taken up from cold memory
     std::uint32_t operations = 0, taken = 0;
-    Words step, first;
+    Words step, next;
   };
   std::vector<Run> runs_;  // a power of two of them
   std::size_t first_ = 0, count_ = 0;

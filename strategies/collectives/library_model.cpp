@@ -82,7 +82,7 @@ std::string NcclNode::judged_inside() const {
   if (gpus < 2) return "";
   const NcclCall all = call(NcclOperation::all_reduce, Bytes{0}, {gpus, 1, gpus});
   if (all.machine.value > 0)
-    return fmt::format("by PCIe, systems that set no constant: {}",
+    return fmt::format("by PCIe, whose shares of the lanes are medians over the same systems: {}",
                        errors_text(kLanesErrors.median, kLanesErrors.p90, kLanesErrors.large));
   if (!linked_.scaled.empty()) return "no system of such links left out to judge";
   return fmt::format("sizes left out of the fit of {}: {}", linked_.gpu,

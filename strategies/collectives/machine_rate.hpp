@@ -9,7 +9,8 @@ namespace trainyard {
 /// by what NCCL gets of them. 0: it goes by NVLink and the like alone, or there is one GPU.
 BytesPerSecond machine_rate(const ClusterSpec&, int gpus, Operation);
 
-/// Absolute errors of such machines that set no constant, by `validate collectives`: all sizes, and from 64 MiB on.
+/// Absolute errors of such machines, whose medians the shares of the lanes are, by `validate collectives`: all sizes, and
+/// from 64 MiB on.
 struct LanesErrors {
   double median, p90, large;
 };

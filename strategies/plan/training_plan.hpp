@@ -121,6 +121,9 @@ struct TrainingPlan : StepOptions {
   std::uint16_t wait_kernel = 0;  ///< a full bucket waits for a coordinator's tick; 0: leaves at once
   std::uint16_t first_fused = 0;  ///< the Machine's number of the first run of kernels that is priced as one; 0: none
 
+  /// Of fused ones: passes through a model chunk may be one operation, since no two ranks that are simulated meet in them.
+  bool series = false;
+
   bool fuses_kernels = false;                   ///< kernels in a row may be one operation where nobody looks at each
   std::shared_ptr<const UpdatePolicy> updates;  ///< null: gradients are all-reduced in every step
   std::shared_ptr<const Compressor>

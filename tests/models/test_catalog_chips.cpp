@@ -46,6 +46,7 @@ TEST_CASE("the catalog has these chips and nodes", "[catalog]") {
                                                            "a100-sxm4-80gb",
                                                            "b200-sxm-180gb",
                                                            "gb200",
+                                                           "h100-96gb-500w",
                                                            "h100-pcie-80gb",
                                                            "h100-sxm5-80gb",
                                                            "h200-sxm-141gb",
@@ -66,13 +67,13 @@ TEST_CASE("the catalog has these chips and nodes", "[catalog]") {
                                                            "v100-sxm2-32gb",
                                                            "v100-sxm3-32gb"});
   CHECK(shipped().names("node") ==
-        std::vector<std::string>{"a3-highgpu-8g", "a3-megagpu-8g", "dgx-1p",        "dgx-1v",      "dgx-2",
-                                 "dgx-a100",      "dgx-a100-40gb", "dgx-b200",      "dgx-h100",    "dgx-h200",
-                                 "gb200-nvl72",   "gh200-4x",      "k80-gce",       "l40s-8x",     "mi300x-8x",
-                                 "p3.16xlarge",   "p4d.24xlarge",  "p4de.24xlarge", "p5.48xlarge", "pcie-1",
-                                 "pcie-2",        "pcie-3",        "pcie-4",        "pcie-5",      "pcie-6",
-                                 "pcie-7",        "pcie-8",        "t4-server",     "t4-study",    "tpu-v3-host",
-                                 "tpu-v4-host",   "tpu-v5e-host"});
+        std::vector<std::string>{"a3-highgpu-8g", "a3-megagpu-8g", "dgx-1p",           "dgx-1v",        "dgx-2",
+                                 "dgx-a100",      "dgx-a100-40gb", "dgx-b200",         "dgx-h100",      "dgx-h200",
+                                 "gb200-nvl72",   "gh200-4x",      "grand-teton-h100", "k80-gce",       "l40s-8x",
+                                 "mi300x-8x",     "p3.16xlarge",   "p4d.24xlarge",     "p4de.24xlarge", "p5.48xlarge",
+                                 "pcie-1",        "pcie-2",        "pcie-3",           "pcie-4",        "pcie-5",
+                                 "pcie-6",        "pcie-7",        "pcie-8",           "t4-server",     "t4-study",
+                                 "tpu-v3-host",   "tpu-v4-host",   "tpu-v5e-host"});
 }
 
 TEST_CASE("fp32 of a GPU is two operations a lane and clock", "[catalog]") {

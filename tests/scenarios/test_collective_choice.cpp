@@ -64,7 +64,9 @@ TEST_CASE("fidelities of a step: flows close to messages, NCCL's model follows f
   const double messages = step_time("{algorithm: hierarchical}"),
                flows = step_time("{algorithm: hierarchical, fidelity: flows}");
   CHECK(flows == Approx(messages).epsilon(0.02));
-  const Scenario modelled = with("{fidelity: modelled}");
+  const Scenario modelled = read_scenario_text(kText, "plan.yaml",
+                                               {{"plan.data_parallel.all_reduce", "{fidelity: modelled}"},
+                                                {"cluster.node", "{base: dgx-a100, hca: {count: 1}}"}});
   CHECK(simulate(modelled).all_reduce.algorithm == "NCCL");
   CHECK(!schedule(plan(modelled), 0, 1000000).lines.empty());
   SimulateOptions faster;

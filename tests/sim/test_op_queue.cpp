@@ -43,16 +43,17 @@ TEST_CASE("a queue of operations gives back what came, whatever their rules", "[
     Op head;
     bool same = true;
     for (int i = 0; i < 2000; ++i) {
-      for (unsigned n = random() % (i % 100 < 50 ? 6 : 3); n > 0; --n) {
+      for (auto n = random() % (i % 100 < 50 ? 6 : 3); n > 0; --n) {
         expected.push_back(yielded.next());
         queue.push(expected.back());
       }
-      for (unsigned n = random() % 5; n > 0 && !expected.empty(); --n) {
+      for (auto n = random() % 5; n > 0 && !expected.empty(); --n) {
         queue.pop(head);
         head.actor = 0;
         same = same && std::memcmp(&head, &expected.front(), sizeof(Op)) == 0;
         expected.pop_front();
-        head.actor = 5;  // the executor says whose it is
+        head.actor = 5;                     // the executor says whose it is,
+        head.message.bytes = Bytes{12345};  // and how large a message is that nobody knew
       }
     }
     CHECK(same);

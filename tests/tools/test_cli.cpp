@@ -197,7 +197,7 @@ TEST_CASE("validate horovod prints three readings, and writes their errors", "[c
   CHECK(shell.run("validate horovod --fit").out.find("= collective_launch of stack horovod-tcp") != std::string::npos);
   refused(shell, "validate training --fit", "--fit: only with validate horovod");
   refused(shell, "validate seeds",
-          "trainyard validate: unknown set \"seeds\"; known: collectives, training, dataparallel, horovod");
+          "trainyard validate: unknown set \"seeds\"; known: collectives, training, published, dataparallel, horovod");
 }
 
 TEST_CASE("fit nccl writes an entry, a picture and JSON of a log, and refuses what is none", "[cli][nccl]") {
@@ -272,6 +272,18 @@ TEST_CASE("run says where compute was measured, and how long the training takes"
   CHECK(answer.at("compute_measured").at("source").get<std::string>().find("single node") != std::string::npos);
   CHECK(shell.run(run + " --set plan.micro_batch_size=192 --set plan.global_batch_size=384")
             .out.find("compute    interpolated between 128 and 256 13.9 ms at batch 192") != std::string::npos);
+}
+
+TEST_CASE("the README shows what its first command prints", "[cli]") {
+  std::ifstream file(TRAINYARD_SOURCE_DIR "/README.md");
+  const std::string readme{std::istreambuf_iterator<char>(file), {}};
+  const std::size_t begin = readme.find("```\n", readme.find("## What comes out")) + 4;
+  const Shell shell;
+  const std::string run = "run '" TRAINYARD_SOURCE_DIR "/scenarios/gpt2-xl-ddp-dgx-a100.yaml'";
+  CHECK(shell.run(run).out == readme.substr(begin, readme.find("```\n", begin) - begin));
+  const std::string sources = shell.run(run + " --no-what-if --sources").out;
+  CHECK(sources.find("(unverified)") != std::string::npos);
+  CHECK(sources.find("datasheet") != std::string::npos);
 }
 
 TEST_CASE("list and show print tables of the catalog", "[cli]") {

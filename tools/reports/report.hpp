@@ -13,7 +13,7 @@ std::string screen(const Scenario&, const Plan&, const Result&, const std::vecto
 std::string what_if_table(const Result&, const std::vector<WhatIf>&);
 /// What there is room for, in one line.
 std::string capacity_line(const Capacity&);
-/// What the figures stand on: sources by name, how many are fitted, which are unverified.
+/// The error to expect, and how many figures were not checked.
 std::string trust_lines(const Scenario&);
 /// Every figure with its source, a line each.
 std::string source_table(const Sources&);

@@ -3,55 +3,68 @@
 
 #include <algorithm>
 
+#include "models/reading/catalog.hpp"
 #include "tools/reports/report.hpp"
 #include "tools/reports/report_lines.hpp"
 
 namespace trainyard {
 namespace {
 
-/// "PCI Express 4.0: 16 lanes of …" → its title.
-std::string title(std::string source) {
-  if (source.starts_with("fit: ")) {
-    const std::size_t file = source.find(".csv of ");
-    if (file == std::string::npos) return source.substr(0, source.find_first_of(",;:", 5));
-    const std::size_t from = source.find_last_of(" `,", file);
-    return "fit to " + source.substr(from + 1, source.find_first_of(",;:", file) - from - 1);
+/// Measured steps that stand beside their predictions.
+struct Seen {
+  int runs = 0;
+  double errors = 0;  ///< summed over them
+  std::vector<std::string> names;
+
+  void add(const SoftwareStack::Judged& judged, const std::string& name) {
+    runs += judged.runs;
+    errors += judged.mean_error * judged.runs;
+    names.push_back(name);
   }
-  return source.substr(0, source.find_first_of(",:;"));
+  std::string in_words() const {
+    return fmt::format("{} measured step{}, mean error {:.1f} %", runs, runs == 1 ? "" : "s", errors / runs * 100);
+  }
+};
+
+/// What other stacks of the catalog did on that GPU.
+Seen seen_by_other_stacks(const std::string& gpu) {
+  const Catalog catalog;
+  Seen seen;
+  for (const std::string& name : catalog.names("stack"))
+    for (const SoftwareStack::Judged& judged : read_stack(catalog.resolve("stack", Node::of_text(name))).judged)
+      if (judged.gpu == gpu) seen.add(judged, name);
+  return seen;
 }
 
-bool is_assumption(const std::string& source) {
-  return source.starts_with("assumed") || source.starts_with("by definition");
-}
-
-/// What is known of the error of such predictions.
+/// What is known of the error of such predictions, by `validate training`.
 std::string judgement(const Scenario& s) {
-  for (const SoftwareStack::Judged& judged : s.software.judged)
-    if (judged.gpu == s.cluster.node.gpu.name && s.cluster.others.empty())
+  const std::string& gpu = s.cluster.node.gpu.name;
+  if (s.measured.given())
+    return "compute measured, its split over layers modelled; communication simulated, not judged yet\n";
+  Seen elsewhere;
+  for (const SoftwareStack::Judged& judged : s.software.judged) {
+    if (judged.gpu == gpu && s.cluster.others.empty())
       return fmt::format(
           "{} measured step{} of this GPU and stack: mean error {:.1f} %, worst {:.1f} % (validate "
           "training)\n",
           judged.runs, judged.runs == 1 ? "" : "s", judged.mean_error * 100, judged.worst_error * 100);
-  return s.measured.given()
-             ? "compute measured, its split over layers modelled; communication simulated, not judged yet\n"
-             : "not judged yet: no measured step has been compared with this machine and stack\n";
+    elsewhere.add(judged, judged.gpu);
+  }
+  const Seen others = seen_by_other_stacks(gpu);
+  if (elsewhere.runs == 0 && others.runs == 0)
+    return "extrapolated: no step was measured with this GPU, or with this stack (validate training)\n";
+  const std::string seen =
+      elsewhere.runs > 0 ? fmt::format("this stack on {}: {}", fmt::join(elsewhere.names, ", "), elsewhere.in_words())
+                         : fmt::format("this GPU with {}: {}", fmt::join(others.names, ", "), others.in_words());
+  return wrapped("extrapolated from ", {seen}, " ");
 }
 
 }  // namespace
 
 std::string trust_lines(const Scenario& s) {
   const Sources& sources = s.sources;
-  std::vector<std::string> titles, unverified;
-  for (const FigureSource& figure : sources) {
-    if (!is_assumption(figure.source) && !figure.source.empty()) {
-      const std::string t = title(figure.source);
-      if (std::find(titles.begin(), titles.end(), t) == titles.end()) titles.push_back(t);
-    }
-    if (figure.unverified) {
-      const std::size_t colon = figure.figure.find(": ");
-      unverified.push_back(figure.figure.substr(colon == std::string::npos ? 0 : colon + 2));
-    }
-  }
+  const auto unverified =
+      std::count_if(sources.begin(), sources.end(), [](const FigureSource& figure) { return figure.unverified; });
   std::string text = report_label("trust");
   text += judgement(s);
   if (!s.plan.all_reduce.scaled.empty())
@@ -63,9 +76,8 @@ std::string trust_lines(const Scenario& s) {
     text +=
         fmt::format("{}{:.3g} % of tensor-parallel exchange hidden by user buffers: stated by the {}, not simulated\n",
                     report_label(""), hidden * 100, hidden == s.software.parallel.user_buffers ? "stack" : "plan");
-  text += wrapped(report_label("") + "sources: ", titles, "; ");
-  if (!unverified.empty())
-    text += wrapped(report_label("") + fmt::format("{} figures unverified: ", unverified.size()), unverified, ", ");
+  text += fmt::format("{}{} figures, {} of them unverified (--sources lists them)\n", report_label(""), sources.size(),
+                      unverified);
   return text;
 }
 

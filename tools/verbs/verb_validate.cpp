@@ -8,6 +8,7 @@
 #include "tools/verbs/validate_horovod.hpp"
 #include "tools/verbs/validate_kernels.hpp"
 #include "tools/verbs/validate_knobs.hpp"
+#include "tools/verbs/validate_published.hpp"
 #include "tools/verbs/validate_training.hpp"
 #include "tools/verbs/verbs.hpp"
 
@@ -17,7 +18,7 @@ namespace {
 int validate_verb(const std::vector<std::string>& words) {
   Arguments arguments("validate",
                       "Compares what the simulator gives with measurements. Sets: collectives, kernels, training, "
-                      "dataparallel, horovod.",
+                      "published, dataparallel, horovod.",
                       "validate training --points --json -");
   std::string set, json_file, svg, systems;
   std::vector<std::string> families;
@@ -25,8 +26,10 @@ int validate_verb(const std::vector<std::string>& words) {
   arguments.positional("SET", set,
                        "collectives (the NCCL model against nccl-tests), kernels (matrix products and attention), "
                        "training (measured training steps and their peak memory), "
+                       "published (the rates of famous runs, as their papers give them), "
                        "dataparallel (scaling of CNNs over GPUs), horovod (a measured study on two T4)");
-  arguments.flag("--points", points, "every point in the JSON, and in the text of training and kernels");
+  arguments.flag("--points", points,
+                 "every point in the JSON, and in the text of training and kernels; what was assumed of published");
   arguments.repeated("--family", families, "NAME", "training: that family of runs alone");
   arguments.flag("--knobs", knobs,
                  "training: the constants that are fitted, what they belong to, and to what, instead");
@@ -35,7 +38,7 @@ int validate_verb(const std::vector<std::string>& words) {
   arguments.output("--svg", svg, "collectives: measured and predicted bus bandwidth of every system, as a picture");
   arguments.option("--systems", systems, "A,B", "collectives: only these of its systems in the picture");
   if (!arguments.parse(words)) return kGood;
-  const std::vector<std::string> sets{"collectives", "kernels", "training", "dataparallel", "horovod"};
+  const std::vector<std::string> sets{"collectives", "kernels", "training", "published", "dataparallel", "horovod"};
   if (std::find(sets.begin(), sets.end(), set) == sets.end())
     throw UserError(fmt::format("trainyard validate: unknown set \"{}\"{}", set, hint(set, sets)));
   if (set != "horovod" && fit) throw UserError("--fit: only with validate horovod");
@@ -49,6 +52,7 @@ int validate_verb(const std::vector<std::string>& words) {
   if (set == "kernels") return validate_kernels(json_file, points);
   if (knobs) return show_knobs(json_file);
   if (set == "training") return validate_training(json_file, points, families);
+  if (set == "published") return validate_published(json_file, points);
   if (set == "dataparallel") return validate_data_parallel(json_file, points);
   return validate_horovod(json_file, points, fit);
 }
