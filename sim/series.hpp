@@ -1,6 +1,7 @@
 #pragma once
 #include <algorithm>
 #include <cstddef>
+#include <limits>
 #include <vector>
 
 #include "sim/machine.hpp"
@@ -29,10 +30,18 @@ struct SeriesTimes {
     int cause = -1;             ///< the part whose end let it begin; −1: what the first one followed
     Picoseconds latency;        ///< of a join
     LinkId limiting = -1;       ///< of a join, its rate
+    double host = 0;            ///< s that the host takes to launch it
   };
   std::vector<PartTimes> parts;  ///< by part; those before the first are empty
   int last = -1;                 ///< the part that ends last
   double length = 0;
+  double lead = -std::numeric_limits<double>::infinity();  ///< s by which the host must be ahead, so that no part waits
+  /// s that the host takes for the parts from the first on, up to one of them.
+  double host_until(std::size_t end) const {
+    double sum = 0;
+    for (std::size_t part = first; part < end; ++part) sum += parts[part].host;
+    return sum;
+  }
   /// Until something begins or ends.
   struct Phase {
     double begin = 0;

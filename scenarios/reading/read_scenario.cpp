@@ -41,12 +41,12 @@ Precision precision_of(Fields& plan, const ClusterSpec& cluster, bool& multiplie
   return multiplies_in_fp8 ? Precision::bf16 : precision;
 }
 
-/// Products in fp8 are of transformers' linear layers; by rows they are slower than by tensors.
-void set_fp8(Scenario& s, Fields& plan) {
+/// Products in fp8 are slower with a scale a row than with one a tensor. `known`: the cluster has been told before.
+void set_fp8(Scenario& s, Fields& plan, bool known) {
   const std::string scaling = plan.choice("fp8_scaling", {"tensor", "row"}, "tensor");
   if (!s.fp8 && plan.has("fp8_scaling"))
     fail(plan.place_of("fp8_scaling"), "plan.fp8_scaling: only with precision fp8");
-  if (!s.fp8 || scaling == "tensor") return;
+  if (!s.fp8 || known || scaling == "tensor") return;
   const auto set = [&](NodeType& type) { type.gpu.gemm.fp8 /= s.software.slowdowns.rowwise_fp8; };
   set(s.cluster.node);
   for (NodeGroup& group : s.cluster.others) set(group.type);
@@ -233,7 +233,7 @@ Scenario read(Node document, const std::string& name, const Overrides& overrides
   Fields plan(plan_node, "plan");
   s.strategy = plan.text("strategy", "");
   s.precision = precision_of(plan, s.cluster, s.fp8);
-  set_fp8(s, plan);
+  set_fp8(s, plan, of != nullptr);
   s.plan = read_plan(plan_node, plan, s.cluster, s.software, s.library.get());
   s.plan.inference = plan.choice("mode", {"training", "inference"}, "training") == "inference";
   if (input) take_input(s, *input, catalog);

@@ -59,7 +59,8 @@ void SeriesRuns::go_on(Running& r) {
   ActorState& a = table_.actor_of(main);
   const std::vector<Series::Part>& parts = r.series->parts;
   if (allowed_ && !r.side && r.next < parts.size() && alone(a))
-    if (const Known& of = known(main.actor, *r.series, r.next); of.lone) return begin_stretch(a, r, of.times);
+    if (const Known& of = known(main.actor, *r.series, r.next); of.lone && a.host + of.times.lead <= context_.now)
+      return begin_stretch(a, r, of.times);
   while (r.next < parts.size()) {
     const Series::Part& part = parts[r.next];
     if (r.side && (part.waits || part.op.kind == Kind::join)) return;
@@ -106,6 +107,7 @@ void SeriesRuns::begin_stretch(ActorState& a, Running& r, const SeriesTimes& tim
 void SeriesRuns::end(StreamState& s) {
   ActorState& a = table_.actor_of(s);
   report(s, *a.stretch, a.stretch->times->phases.size() - 1);
+  a.host += a.stretch->times->host_until(a.stretch->times->parts.size());
   streams_.finish(s, Outcome::done);
   a.stretch = nullptr;
 }
@@ -120,6 +122,7 @@ void SeriesRuns::interrupt(Actor actor) {
   const std::size_t number = times.phase_at(context_.now - stretch.began);
   const SeriesTimes::Phase& phase = times.phases[number];
   r.next = phase.next;
+  a.host += times.host_until(r.next);
   stretch.last = phase.main >= 0 ? static_cast<std::size_t>(phase.main) : phase.next;
   stretch.open = phase.beside;
   report(main, stretch, number);

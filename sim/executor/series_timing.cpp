@@ -44,7 +44,8 @@ class Timing {
   SeriesTimes::Phase now_;
   const Route* route_ = nullptr;  // of the join that goes on
   bool lone_ = true;
-  int after_ = -1;  // the part that ended last
+  int after_ = -1;   // the part that ended last
+  double host_ = 0;  // s that the host has taken to launch what has begun
 
   const Op& op(int part) const { return parts_[static_cast<std::size_t>(part)].op; }
   SeriesTimes::PartTimes& part(int number) { return times_.parts[static_cast<std::size_t>(number)]; }
@@ -65,12 +66,22 @@ class Timing {
       } else if (next.op.kind == Kind::join || next.op.kind == Kind::mark) {
         end(number);
       } else {
-        now_.left = machine_.price(next.op.work, actor_).duration.value;
+        now_.left = launched(machine_.price(next.op.work, actor_), part(number));
         if (!(now_.left >= 0)) throw InternalError(fmt::format("a part of a series takes {} s", now_.left));
         if (now_.left == 0) end(number);
       }
     }
     return now_.main >= 0 || now_.beside >= 0;
+  }
+
+  /// Work's time with a host that is ahead.
+  double launched(const Cost& cost, SeriesTimes::PartTimes& part) {
+    if (cost.host.value > 0) {
+      times_.lead = std::max(times_.lead, host_ + cost.launched.value - (now_.begin + cost.duration.value));
+      part.host = cost.host.value;
+      host_ += part.host;
+    }
+    return cost.duration.value;
   }
 
   void begin_join(int number) {

@@ -92,10 +92,9 @@ class TrainingStep : public CoroutineProgram {
     const int stage = virtual_stage(task);
     const bool input = stage == 0 && input_.used();
     if (input) co_yield input_.take();
-    const bool receives = messages_.elsewhere(stage - 1);
+    const bool receives = messages_.elsewhere(stage - 1), sends = messages_.elsewhere(stage + 1);
     if (receives) co_yield messages_.receive(stage - 1, task.micro_batch, false);
     co_yield host_work(receives);
-    const bool sends = messages_.elsewhere(stage + 1);
     co_yield passes_.chunk(task, sends);
     if (input) co_yield input_.release();
     if (sends) co_yield messages_.send(stage, task.micro_batch, false);

@@ -21,6 +21,11 @@ constexpr GroupId kWork = 0, kMeet = 1, kMessage = 2;
 class LoneMachine : public TableMachine {
  public:
   bool lone_links(Actor, const GroupFlow&) const override { return true; }
+  Cost price(const Work& work, Actor) const override {
+    const Seconds alone{work.flops.value};
+    return {alone, Seconds{launch} + alone, Seconds{launch}};
+  }
+  double launch = 0;  ///< s that the host takes for a kernel
 };
 
 class SeriesProgram : public ListProgram {
@@ -183,8 +188,9 @@ LoneMachine machine_of(double slow_ports) {
 enum class How { single, parts, stretches };
 
 /// Everything that is told of the run, in one list of numbers; the first: how many stretches there were.
-json told(const Case& c, How how) {
+json told(const Case& c, How how, double launch = 0) {
   LoneMachine machine = machine_of(0.8);
+  machine.launch = launch;
   Names names;
   names.group("work", Role::work);
   names.group("meet", Role::collective);
@@ -253,6 +259,22 @@ TEST_CASE("a series is its parts, whatever interrupts it", "[sim][series]") {
     stretches += whole[0].get<int>();
   }
   CHECK(stretches > 200);
+}
+
+TEST_CASE("a series is its parts beside a host that runs ahead, or does not get ahead", "[sim][series][host]") {
+  int stretches = 0;
+  for (unsigned seed = 1; seed <= 24; ++seed) {
+    const double launch = seed % 3 == 0 ? 0.6 : 0.3;  // kernels take 0.1 to 1 s
+    CAPTURE(seed);
+    const Case c(seed);
+    const json single = simulate_in_child([&] { return told(c, How::single, launch); });
+    check_equal(simulate_in_child([&] { return told(c, How::parts, launch); }), single);
+    const json whole = simulate_in_child([&] { return told(c, How::stretches, launch); });
+    check_equal(whole, single);
+    CHECK(single[1].get<double>() >= simulate_in_child([&] { return told(c, How::single); })[1].get<double>());
+    stretches += whole[0].get<int>();
+  }
+  CHECK(stretches > 20);
 }
 
 TEST_CASE("a program that knows no series may not yield one", "[sim][series]") {

@@ -20,14 +20,14 @@ int validate_verb(const std::vector<std::string>& words) {
                       "Compares what the simulator gives with measurements. Sets: collectives, kernels, training, "
                       "published, dataparallel, horovod.",
                       "validate training --points --json -");
-  std::string set, json_file, html, svg, systems;
+  std::string set, json_file, svg, systems;
   std::vector<std::string> families;
   bool points = false, fit = false, knobs = false;
   arguments.positional("SET", set,
                        "collectives (the NCCL model against nccl-tests), kernels (matrix products and attention), "
-                       "training (measured training steps and their peak memory), published (the rates of famous "
-                       "runs, as their papers give them), dataparallel (scaling of CNNs over GPUs), horovod (a "
-                       "measured study on two T4)");
+                       "training (measured training steps and their peak memory), "
+                       "published (the rates of famous runs, as their papers give them), "
+                       "dataparallel (scaling of CNNs over GPUs), horovod (a measured study on two T4)");
   arguments.flag("--points", points,
                  "every point in the JSON, and in the text of training and kernels; what was assumed of published");
   arguments.repeated("--family", families, "NAME", "training: that family of runs alone");
@@ -35,7 +35,6 @@ int validate_verb(const std::vector<std::string>& words) {
                  "training: the constants that are fitted, what they belong to, and to what, instead");
   arguments.flag("--fit", fit, "horovod: print the fit of the stack's constant instead");
   arguments.output("--json", json_file, "write the outcomes as JSON; - is stdout");
-  arguments.output("--html", html, "collectives, training: draw all points as a page; - is stdout");
   arguments.output("--svg", svg, "collectives: measured and predicted bus bandwidth of every system, as a picture");
   arguments.option("--systems", systems, "A,B", "collectives: only these of its systems in the picture");
   if (!arguments.parse(words)) return kGood;
@@ -49,13 +48,11 @@ int validate_verb(const std::vector<std::string>& words) {
   if (fit && !json_file.empty()) throw UserError("--fit: prints text only; leave out --json");
   if (set != "collectives" && !(svg + systems).empty())
     throw UserError("--svg, --systems: only with validate collectives");
-  if (!html.empty() && set != "collectives" && set != "training")
-    throw UserError("--html: only with validate collectives and training");
-  if (set == "collectives") return validate_collectives({json_file, html, points}, svg, systems);
+  if (set == "collectives") return validate_collectives(json_file, points, svg, systems);
   if (set == "kernels") return validate_kernels(json_file, points);
-  if (set == "published") return validate_published(json_file, points);
   if (knobs) return show_knobs(json_file);
-  if (set == "training") return validate_training({json_file, html, points}, families);
+  if (set == "training") return validate_training(json_file, points, families);
+  if (set == "published") return validate_published(json_file, points);
   if (set == "dataparallel") return validate_data_parallel(json_file, points);
   return validate_horovod(json_file, points, fit);
 }

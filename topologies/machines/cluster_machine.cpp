@@ -125,7 +125,8 @@ SoftwareStack upgraded(SoftwareStack stack, const Upgrade& upgrade) {
 }
 
 Seconds kernel_cost(const NodeType& type, const SoftwareStack& stack, const Work& work) {
-  return std::max(kernel_time(type.gpu, work) / type.gpu_speed, stack.kernel_dispatch);
+  const Seconds on_gpu = kernel_time(type.gpu, work) / type.gpu_speed;
+  return stack.host.runs_ahead ? on_gpu : std::max(on_gpu, stack.kernel_dispatch);
 }
 
 ClusterMachine::ClusterMachine(const ClusterSpec& spec, const SoftwareStack& stack)
@@ -182,7 +183,7 @@ Cost ClusterMachine::host_cost(const Work& work) const {
 /// Of one kernel: a host that does not run ahead issues no faster than it is done with one.
 Cost ClusterMachine::kernel_cost_of(const NodeType& type, const Work& work) const {
   if (!host_runs_ahead()) return {rank_time(type, stack_, work) * compute_scale_};
-  const Seconds on_gpu = kernel_time(type.gpu, work) / type.gpu_speed;
+  const Seconds on_gpu = rank_time(type, stack_, work);
   return {on_gpu, stack_.kernel_dispatch + on_gpu, stack_.kernel_dispatch};
 }
 

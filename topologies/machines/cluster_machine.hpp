@@ -18,7 +18,8 @@ std::string describe_upgrade(const std::string& resource_class, double factor);
 ClusterSpec upgraded(ClusterSpec, const Upgrade&);
 SoftwareStack upgraded(SoftwareStack, const Upgrade&);
 
-/// Time of a kernel that has a GPU of this node to itself: the roofline's, but at least the stack's dispatch time.
+/// Time of a kernel that has a GPU of this node to itself: the chip's, and at least the stack's dispatch time where its
+/// host does not run ahead.
 /// Throws UserError as `kernel_time` does.
 Seconds kernel_cost(const NodeType&, const SoftwareStack&, const Work&);
 
