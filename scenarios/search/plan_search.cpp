@@ -13,7 +13,8 @@
 namespace trainyard {
 namespace {
 
-// Plans and groups that are taken together: fixed, so that the order of the search is that of one processor and of many.
+// Plans and groups that are taken together: fixed, so that the order of the search is that of one processor and of
+// many.
 constexpr std::size_t kGroupsAtOnce = 16, kPlansAtOnce = 8;
 constexpr double kNoFloor = std::numeric_limits<double>::infinity();
 

@@ -20,20 +20,21 @@ struct PlanSpaceOptions {
 
 /// All plans of a scenario's model, batch and cluster that a search looks at.
 ///
-/// tensor, pipeline: divisors of the GPUs; context: 1, or divisors of the GPUs for sequences of 16,384 tokens and more
-/// (or where the scenario has it); expert: divisors of the replicas, where the network has experts; micro-batch: divisors
-/// of a replica's samples; recomputation: all kinds, for transformers; sequence parallelism with and without; schedules:
-/// all that are registered, with chunks that have equally many layers; ZeRO stages 0 to 3, at stage 3 with and without
-/// resharding, gradients exchanged after each micro-batch or the last, over all replicas or those of a node. Left out is
-/// only what the reader of scenarios refuses: axes that do not divide GPUs, batch or replicas, more stages than layers,
-/// sequence parallelism without tensor ranks, ZeRO stage 2 with a pipeline, and stage 3 of a weight on two stages. What
-/// else it refuses, it refuses there.
+/// tensor, pipeline: divisors of the GPUs; context: 1, or divisors of the GPUs for sequences of 16,384 tokens and
+/// more (or where the scenario has it); expert: divisors of the replicas, where the network has experts; micro-batch:
+/// divisors of a replica's samples; recomputation: all kinds, for transformers; sequence parallelism with and
+/// without; schedules: all that are registered, with chunks that have equally many layers; ZeRO stages 0 to 3, at
+/// stage 3 with and without resharding, gradients exchanged after each micro-batch or the last, over all replicas or
+/// those of a node. Left out is only what the reader of scenarios refuses: axes that do not divide GPUs, batch or
+/// replicas, more stages than layers, sequence parallelism without tensor ranks, ZeRO stage 2 with a pipeline, and
+/// stage 3 of a weight on two stages. What else it refuses, it refuses there.
 class PlanSpace {
  public:
   /// The question must outlive it. Throws UserError for fields that cannot vary.
   PlanSpace(const PlanQuestion&, PlanSpaceOptions = {});
 
-  /// Plans that make the same of each layer: mesh, micro-batch, recomputation, sequence parallelism. The rest is default.
+  /// Plans that make the same of each layer: mesh, micro-batch, recomputation, sequence parallelism. The rest is
+  /// default.
   std::vector<PlanPoint> groups() const;
   /// All plans of a group.
   std::vector<PlanPoint> points(const PlanPoint& group) const;
