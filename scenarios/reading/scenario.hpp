@@ -71,8 +71,9 @@ Scenario read_scenario(const Node& document, const std::string& name, const Over
 /// The same from a text, for tests; `name` stands for the file.
 Scenario read_scenario_text(std::string_view text, const std::string& name, const Overrides& = {});
 
-/// The same scenario with another section `plan`, for searches through many: cluster, model and software are those that
-/// were read. No layers of its network are made (see `network_of`), and no sources are told. Throws UserError with the place.
+/// The same scenario with another section `plan`, for searches through many: cluster, model and software are those
+/// that were read. No layers of its network are made (see `network_of`), and no sources are told. Throws UserError
+/// with the place.
 Scenario read_with_plan(const Scenario&, const Node& plan);
 
 /// The same scenario with further overrides, all names resolved anew. Throws UserError with the place.

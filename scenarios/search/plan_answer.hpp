@@ -39,8 +39,8 @@ struct PlanAnswer {
     std::size_t at_most = 0;   ///< with those whose floors allow it
   };
   std::vector<Flatness> flatness;
-  /// The best plan of the mesh that the rule of thumb takes: data-parallel while the model fits on a device, then as many
-  /// pipeline stages as it needs, then tensor ranks.
+  /// The best plan of the mesh that the rule of thumb takes: data-parallel while the model fits on a device, then as
+  /// many pipeline stages as it needs, then tensor ranks.
   std::optional<PlanRow> rule;
   std::vector<PlanRow> upgrades;  ///< the best plan where something is twice as much
 };

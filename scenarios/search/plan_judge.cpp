@@ -45,8 +45,8 @@ std::shared_ptr<const Network> PlanJudge::share(const Scenario& s) {
 
 namespace {
 
-/// The same layers on as few ranks as tell how they exchange: what replicas and stages do besides does not matter, and may
-/// take long to lay out.
+/// The same layers on as few ranks as tell how they exchange: what replicas and stages do besides does not matter,
+/// and may take long to lay out.
 Scenario with_plain_replicas(Scenario s) {
   PlanChoice& plan = s.plan;
   if (!plan.all_reduce.algorithm) plan.all_reduce.algorithm = &default_collective(Operation::all_reduce);
@@ -75,8 +75,8 @@ std::pair<double, double> activations_of(const Network& network) {
 
 }  // namespace
 
-/// Groups of tensor, context and expert ranks are neighbours: where all lie on nodes alike, data ranks and stages do not
-/// matter.
+/// Groups of tensor, context and expert ranks are neighbours: where all lie on nodes alike, data ranks and stages do
+/// not matter.
 const PassFloors& PlanJudge::floors(const Scenario& s, const std::shared_ptr<const Network>& network) {
   const Mesh& mesh = s.plan.mesh;
   const std::string key = share_key(s) + (groups_lie_alike(s) ? "" : fmt::format(" {} {}", mesh.data, mesh.pipeline));

@@ -16,16 +16,16 @@ struct JudgedPlan {
   std::string error;  ///< why there is no such plan; empty: there is one
 };
 
-/// Judges plans of one scenario, by its reader and by its layout. What several plans share is made once: networks and the
-/// least times of their layers' passes.
+/// Judges plans of one scenario, by its reader and by its layout. What several plans share is made once: networks and
+/// the least times of their layers' passes.
 class PlanJudge {
  public:
   PlanJudge(const Scenario&, const PlanSpace&);
 
   JudgedPlan judge(const PlanPoint&);
-  /// No plan of these groups takes less time, s: stages share out what all layers take, and one of them has as much as
-  /// their mean. Infinite where no plan can be read, or none fits: a stage holds the activations of a micro-batch of its
-  /// layers. The groups differ in micro-batch and stages alone, with rising micro-batches.
+  /// No plan of these groups takes less time, s: stages share out what all layers take, and one of them has as much
+  /// as their mean. Infinite where no plan can be read, or none fits: a stage holds the activations of a micro-batch
+  /// of its layers. The groups differ in micro-batch and stages alone, with rising micro-batches.
   std::vector<double> group_floors(const std::vector<PlanPoint>& groups);
   /// The whole scenario with that plan, to be simulated. Throws UserError.
   Scenario scenario(const PlanPoint&);

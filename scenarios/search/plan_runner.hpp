@@ -22,7 +22,8 @@ struct PlanOutcome {
 /// Judges and simulates plans of one scenario in forked workers, each plan once; what a journal has is not done again.
 class PlanRunner {
  public:
-  /// The journal may be one without a file. All must outlive it. `changed`: what of the scenario its document does not say.
+  /// The journal may be one without a file. All must outlive it. `changed`: what of the scenario its document does
+  /// not say.
   PlanRunner(const Scenario& scenario, const PlanSpace& space, Journal& journal, const std::string& changed = "");
 
   /// In the order of the points. Ends early when interrupted: what is missing then has the error "interrupted".

@@ -13,7 +13,8 @@
 namespace trainyard {
 namespace {
 
-// Plans and groups that are taken together: fixed, so that the order of the search is that of one processor and of many.
+// Plans and groups that are taken together: fixed, so that the order of the search is that of one processor and of
+// many.
 constexpr std::size_t kGroupsAtOnce = 16, kPlansAtOnce = 8;
 constexpr double kNoFloor = std::numeric_limits<double>::infinity();
 
@@ -103,9 +104,20 @@ class PlanFinder {
     floors_ = runner_.group_floors(groups_, [&](std::size_t more) {
       show(fmt::format("{} of {} groups of plans bounded", done += more, groups_.size()));
     });
+    require_readable();
     order_.resize(groups_.size());
     std::iota(order_.begin(), order_.end(), std::size_t{0});
     std::stable_sort(order_.begin(), order_.end(), [this](auto a, auto b) { return floors_[a] < floors_[b]; });
+  }
+
+  /// A field that no plan has, or a value that none takes, is said and not searched around.
+  void require_readable() {
+    const bool any = std::any_of(floors_.begin(), floors_.end(), [](double floor) { return floor < kNoFloor; });
+    if (any || groups_.empty() || interrupted()) return;
+    const std::vector<JudgedPlan> judged = runner_.judged({groups_.front()}).front();
+    if (!judged.empty() &&
+        std::all_of(judged.begin(), judged.end(), [](const auto& plan) { return !plan.error.empty(); }))
+      throw UserError(fmt::format("no plan can be read; the first: {}", judged.front().error));
   }
 
   void judge_groups() {

@@ -44,11 +44,11 @@ struct PlanSearch {
 
 /// Finds the plan of least step time among those of `groups` that fit, best floor first.
 ///
-/// Groups are ranked by their floors; plans of the most promising group are judged by memory and floor, and of those that
-/// fit the one of the lowest floor is simulated next. The search ends where no floor that is left lies below the best time:
-/// since a floor is never above the simulated time, no plan left out is faster. `first`: plans that are simulated before
-/// all others, such as the scenario's own. What comes out does not depend on the number of processors, but where the
-/// budget ends it.
+/// Groups are ranked by their floors; plans of the most promising group are judged by memory and floor, and of those
+/// that fit the one of the lowest floor is simulated next. The search ends where no floor that is left lies below the
+/// best time: since a floor is never above the simulated time, no plan left out is faster. `first`: plans that are
+/// simulated before all others, such as the scenario's own. What comes out does not depend on the number of
+/// processors, but where the budget ends it.
 PlanSearch search_plans(PlanRunner&, const PlanSpace&, const std::vector<PlanPoint>& groups,
                         const std::vector<PlanPoint>& first, const PlanSearchOptions&);
 

@@ -115,6 +115,8 @@ TEST_CASE("twice the memory makes no plan slower", "[search]") {
 TEST_CASE("a search refuses what it could not answer", "[search]") {
   const auto why = [](const Overrides& overrides) { question_of(kSmall, overrides); };
   CHECK_THROWS_WITH(why({{"plan.steps", "4"}}), Catch::Contains("plan.steps"));
+  CHECK_THROWS_WITH(why({{"plan.data_parallel", "{mechanism: parameter-server}"}, {"plan.tensor_parallel", "1"}}),
+                    Catch::Contains("mechanism"));
   CHECK_THROWS_WITH(why({{"plan.step_time", "1 s"}}), Catch::Contains("plan.step_time"));
   CHECK_THROWS_WITH(why({{"cluster.nods", "4"}}), Catch::Contains("did you mean \"nodes\""));
   const PlanQuestion question = question_of(kSmall);
@@ -127,6 +129,9 @@ TEST_CASE("a search refuses what it could not answer", "[search]") {
   CHECK_THROWS_WITH(vary("plan.global_batch_size", "4"), Catch::Contains("what is computed"));
   CHECK_THROWS_WITH(vary("cluster.nodes", "4"), Catch::Contains("a field of the plan expected"));
   CHECK_THROWS_WITH(vary("plan.tensor_parallel", "two"), Catch::Contains("a whole number expected"));
+  PlanAnswerOptions misspelt;
+  misspelt.space.vary = {{"plan.tensor_paralel", {"2"}}};
+  CHECK_THROWS_WITH(answer_plan(question, misspelt), Catch::Contains("did you mean \"tensor_parallel\""));
 }
 
 TEST_CASE("documents as text read back the same", "[search]") {

@@ -1,4 +1,5 @@
-// The search for the best plan: floors are below simulated times, memory is what is simulated, nothing better is missed.
+// The search for the best plan: floors are below simulated times, memory is what is simulated, nothing better is
+// missed.
 #include <fmt/format.h>
 
 #include <algorithm>

@@ -22,8 +22,8 @@ std::string over_best(double seconds, double best) {
 
 std::string counted_plans(const PlanAnswer& a) {
   const PlanSearch& s = a.search;
-  std::string text = fmt::format("{} plans on {} GPUs: {} judged ({} refused, {} too large), {} simulated", s.plans,
-                                 a.gpus, s.judged, s.refused, s.too_large, s.runs);
+  std::string text = fmt::format("{} plans on {} GPU{}: {} judged ({} refused, {} too large), {} simulated", s.plans,
+                                 a.gpus, a.gpus == 1 ? "" : "s", s.judged, s.refused, s.too_large, s.runs);
   if (!s.best()) return text;
   return text + (s.proved ? "; the best is proved: no bound of the others lies below it"
                           : fmt::format("; not proved: {} plans may be faster, by {:.1f} % at most", s.open,

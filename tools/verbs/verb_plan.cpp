@@ -96,7 +96,8 @@ int plan_verb(const std::vector<std::string>& words) {
   if (!arguments.parse(words)) return kGood;
   if (rows < 1) throw UserError(fmt::format("--top {}: 1 or more expected", rows));
   if (file.empty() == asked.model.empty())
-    throw UserError("plan: a scenario file, or --model, --on and --batch expected, not both");
+    throw UserError(file.empty() ? "plan: a scenario file, or --model, --on and --batch expected"
+                                 : "plan: a scenario file or --model expected, not both");
 
   PlanAnswerOptions options;
   options.space.offload = offload;
