@@ -51,8 +51,13 @@ struct Route {
   Seconds fill_time() const;
 };
 
+/// What an operation takes. A host launches the operations of an actor one after the other, ahead of them: each ends at
+/// the later of `duration` after it begins and `launched` after the host begins to launch it, which takes `host`.
 struct Cost {
   Seconds duration;
+  Seconds launched = {};    ///< 0: whenever the host comes to it
+  Seconds host = {};        ///< until it launches the next one
+  bool host_waits = false;  ///< the host launches it once all that it waits for has ended
 };
 
 struct GroupFlow;

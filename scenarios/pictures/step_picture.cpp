@@ -85,12 +85,12 @@ class Painter {
     if (group.role == Role::work) {
       const std::size_t tone = tone_at(tone_of(tone_name(group, names_.phase(r.name))));
       picture_.tones[tone].seconds += r.ended - r.started;
-      lane(r.stream).bars.push_back({r.started, r.ended, tone, 0});
+      lane(r.stream).bars.push_back({r.started, r.ended, tone, 0, r.name});
       work_.push_back({r.started, r.ended});
       return;
     }
     lane(r.stream).in_progress = true;
-    lane(r.stream).bars.push_back({r.started, r.ended, tone_named(group.name), r.name});
+    lane(r.stream).bars.push_back({r.started, r.ended, tone_named(group.name), r.name, r.name});
     picture_.runs.try_emplace(r.name, names_[r.name]);
     // Waiting for a peer within a collective is a part of it, and waiting for what is fetched ahead too; see Breakdown.
     const double began = std::max(r.posted, r.started);
@@ -143,7 +143,7 @@ class Painter {
     const std::size_t tone = tone_at(exposed_tone(names_.groups()[g].name));
     const std::vector<Span> messages = joined(messages_[g]), spans = without(messages, covered_);
     for (const Span& s : spans) {
-      picture_.lanes.front().bars.push_back({s.begin, s.end, tone, 0});
+      picture_.lanes.front().bars.push_back({s.begin, s.end, tone, 0, 0});
       picture_.tones[tone].seconds += s.end - s.begin;
     }
     Tone& communication = picture_.tones[tone_named(names_.groups()[g].name)];

@@ -26,6 +26,7 @@ struct StepPicture {
     double begin = 0, end = 0;  // s
     std::size_t tone = 0;
     std::uint32_t run = 0;  ///< bars of one run are one piece where pixels are scarce
+    NameId name = 0;        ///< of the operation
   };
   struct Lane {
     std::string name;

@@ -18,6 +18,8 @@ using nlohmann::ordered_json;
 
 const Device& device(const DeviceGraph& graph, DeviceId id) { return graph.devices()[id]; }
 
+}  // namespace
+
 std::vector<LinkClass> link_classes(const DeviceGraph& graph) {
   std::vector<LinkClass> classes;
   std::map<std::tuple<std::string, std::string, std::string, double, std::int64_t>, std::size_t> known;
@@ -27,13 +29,12 @@ std::vector<LinkClass> link_classes(const DeviceGraph& graph) {
     const std::string from = name_of(device(graph, end.from).kind), to = name_of(device(graph, end.to).kind);
     const auto [at, fresh] =
         known.try_emplace({link.kind, from, to, link.capacity.value, end.latency.count}, classes.size());
-    if (fresh) classes.push_back({link.kind, from, to, link.capacity, end.latency, 0, link.name});
+    if (fresh) classes.push_back({link.kind, from, to, link.capacity, end.latency, 0, link.name, {}});
     ++classes[at->second].count;
+    classes[at->second].links.push_back(static_cast<LinkId>(i));
   }
   return classes;
 }
-
-}  // namespace
 
 RouteView route_view(const ClusterMachine& machine, std::string what, int from, int to) {
   const DeviceGraph& graph = machine.graph();

@@ -8,6 +8,7 @@
 namespace trainyard {
 
 class ClusterMachine;
+class DeviceGraph;
 
 /// What a scenario becomes before anything is simulated, for people and tests.
 
@@ -41,7 +42,9 @@ struct LinkClass {
   Picoseconds latency;
   int count = 0;
   std::string example;
+  std::vector<LinkId> links;
 };
+std::vector<LinkClass> link_classes(const DeviceGraph&);
 /// The way of a message between two ranks, alone on it.
 struct RouteView {
   std::string what;  ///< "within a node"

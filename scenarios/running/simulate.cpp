@@ -100,6 +100,7 @@ Result simulate_here(const Scenario& s, const Plan& plan, const SimulateOptions&
                    run.stands_for(actor, options.trace_ranks->first, options.trace_ranks->second);
           }));
     if (options.watch) options.watch(run);
+    if (options.after) options.after(run);
   });
   MechanismFigures figures = r.of_mechanism();
   s.plan.mechanism->book_slow(figures);

@@ -27,6 +27,8 @@ struct SimulateOptions {
   std::optional<std::pair<int, int>> trace_ranks;
   /// Called with the run, in its process, once it is over; every operation and change of memory is recorded for it.
   std::function<void(const StepRun&)> watch;
+  /// The same, but nothing is recorded for it.
+  std::function<void(const StepRun&)> after;
   /// Other observers of the run, asked for before it begins; null: none.
   std::vector<std::function<Observer*(const StepRun&)>> observe;
   TransportKind transport = kDefaultTransport;

@@ -95,7 +95,7 @@ void StepRun::fold_ranks(const SimulateOptions& options, std::span<const LinkCha
 void StepRun::count_unfused() {
   const auto& runs = mechanism->tables().fused().runs();
   counted_ = std::make_unique<OperationCount>(fold->multiplicity().actors, [&runs](const Op& op) {
-    return op.work.kernel < kFirstFused ? 1.0 : static_cast<double>(runs[op.work.kernel - kFirstFused].size());
+    return is_fused(op.work.kernel) ? static_cast<double>(runs[op.work.kernel - kFirstFused].size()) : 1.0;
   });
 }
 

@@ -87,6 +87,7 @@ struct alignas(64) ActorState {
   std::uint16_t active[kKinds] = {};       // running operations by kind
   const SeriesStretch* stretch = nullptr;  // parts of a series that are under way as one
   double port_speed = 1;
+  double host = 0;  // when its host has launched what has begun
 };
 
 /// All actors and their streams. Streams stay where they are from the start of the run on.

@@ -159,9 +159,19 @@ void Streams::announce_post(StreamState& s) {
   for (Observer* o : context_.observers.of_operations()) o->posted(run_of(s, context_.now));
 }
 
+/// Time until work ends that begins now.
+double Streams::launch(const StreamState& s, const Cost& cost) {
+  if (cost.host.value == 0 && !cost.host_waits) return cost.duration.value;
+  double& host = table_.actor_of(s).host;
+  if (cost.host_waits) host = std::max(host, context_.now);
+  const double left = std::max(cost.duration.value, host + cost.launched.value - context_.now);
+  host += cost.host.value;
+  return left;
+}
+
 void Streams::begin_work(StreamState& s) {
   const Op& op = s.front();
-  s.remaining = op.kind == Kind::mark ? 0 : context_.machine.price(op.work, s.actor).duration.value;
+  s.remaining = op.kind == Kind::mark ? 0 : launch(s, context_.machine.price(op.work, s.actor));
   announce_start(s);
   interference_.change_active(s.actor, op.kind, +1);
   if (!(s.remaining >= 0)) throw InternalError(fmt::format("a price of {} s", s.remaining));

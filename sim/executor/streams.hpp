@@ -117,6 +117,7 @@ class Streams {
   bool could_have_started(const ActorState&, const Op&) const;
   OpId cause(const StreamState&) const;
   void announce_post(StreamState&);
+  double launch(const StreamState&, const Cost&);
 };
 
 }  // namespace trainyard::execution

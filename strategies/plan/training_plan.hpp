@@ -110,6 +110,8 @@ struct TrainingPlan : StepOptions {
 
   Bytes gradient_element, parameter_element;  ///< on the wire
   Work accumulation;                          ///< of one element: a gradient is added to those of earlier micro-batches
+  std::uint16_t micro_batch_kernel = 0;       ///< before the first stage's forward and the last one's backward; 0: none
+  std::uint16_t kernel_after_message = 0;     ///< before a pass that a message came in for; 0: none
   Seconds collective_launch;
   bool bucket_copy = false;   ///< gradients are copied into their bucket, and back
   bool host_buckets = false;  ///< those lie in host memory: what copies is the host, the GPU goes on

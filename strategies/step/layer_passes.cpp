@@ -100,6 +100,8 @@ Ops LayerPasses::pass(Pass pass, int layer, const PipelineTask& task) {
     co_yield step_.out.amend([this](Op& op) { step_.waits.take_into(op); });
     if (fine) co_yield gradients_.after_kernel(layer, item.kernel, first, last);
   }
+  // What a kernel of the pass by the input has completed leaves with the weights' own, a layer without any too.
+  if (fine && pass == Pass::backward_weights) co_yield gradients_.after_kernel(layer, kAllKernels, first, last);
   for (const std::int16_t place : table.left) step_.waits.add(exchanges_[place]);
   const bool end = pass == Pass::forward && layer + 1 == static_cast<int>(step_.plan.network->layers.size());
   if (step_.plan.values_by_layer() || (step_.plan.rides && end)) {

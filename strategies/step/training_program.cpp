@@ -92,7 +92,9 @@ class TrainingStep : public CoroutineProgram {
     const int stage = virtual_stage(task);
     const bool input = stage == 0 && input_.used();
     if (input) co_yield input_.take();
-    if (messages_.elsewhere(stage - 1)) co_yield messages_.receive(stage - 1, task.micro_batch, false);
+    const bool receives = messages_.elsewhere(stage - 1);
+    if (receives) co_yield messages_.receive(stage - 1, task.micro_batch, false);
+    co_yield host_work(receives);
     const bool sends = messages_.elsewhere(stage + 1);
     co_yield passes_.chunk(task, sends);
     if (input) co_yield input_.release();
@@ -103,10 +105,21 @@ class TrainingStep : public CoroutineProgram {
   Ops backward(const PipelineTask& task) {
     const int stage = virtual_stage(task);
     const bool by_input = task.pass != Pass::backward_weights;
-    if (by_input && messages_.elsewhere(stage + 1)) co_yield messages_.receive(stage, task.micro_batch, true);
+    const bool receives = by_input && messages_.elsewhere(stage + 1);
+    if (receives) co_yield messages_.receive(stage, task.micro_batch, true);
+    co_yield host_work(receives);
     const bool sends = by_input && messages_.elsewhere(stage - 1);
     co_yield passes_.chunk(task, sends);
     if (sends) co_yield messages_.send(stage - 1, task.micro_batch, true);
+  }
+
+  /// What the host does before it launches a pass that no message brought, or waits for before one that came.
+  Ops host_work(bool received) {
+    Work host;
+    host.kernel = received ? plan_.kernel_after_message : plan_.micro_batch_kernel;
+    if (host.kernel == 0) co_return;
+    while (step_.waits.exceed_one_op()) co_yield step_.take_waits();
+    co_yield step_.work(host, Kind::delay, step_.words.framework, step_.words.overhead);
   }
 
   int virtual_stage(const PipelineTask& task) const {

@@ -5,6 +5,7 @@
 #include <set>
 
 #include "scenarios/pictures/svg.hpp"
+#include "tools/reports/html_page.hpp"
 #include "tools/reports/pipeline_views.hpp"
 
 namespace trainyard {
@@ -108,13 +109,9 @@ std::string pipeline_html(const PipelineLesson& lesson) {
   for (std::size_t s = 0; s < lesson.run.stages.size(); ++s)
     table += fmt::format("<tr><td>{}</td><td>{:.6g}</td><td>{:.6g}</td><td>{:.6g}</td></tr>\n", stage_label(lesson, s),
                          lesson.run.busy(s), lesson.run.end - lesson.run.busy(s), lesson.activations(s));
-  return fmt::format(
-      "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n<title>{0}</title>\n<style>\n"
-      "body {{ font: 14px/1.4 Helvetica, Arial, sans-serif; margin: 1.5em; color: #222; background: #fff; }}\n"
-      "div {{ overflow-x: auto; }} table {{ border-collapse: collapse; }}\n"
-      "td, th {{ padding: 3px 10px; border: 1px solid #ddd; text-align: right; }}\n</style>\n</head>\n<body>\n"
-      "<div>{1}</div>\n{2}</table>\n</body>\n</html>\n",
-      Svg::escaped(pipeline_title(lesson)), pipeline_svg(lesson), table);
+  return html_text(
+      {.title = pipeline_title(lesson),
+       .body = fmt::format("<div class=\"scroll machine\">{}</div>\n{}</table>\n", pipeline_svg(lesson), table)});
 }
 
 std::string pipeline_title(const PipelineLesson& lesson) {

@@ -12,7 +12,6 @@
 #include "models/fitted/nccl_fit.hpp"
 #include "models/reading/shipped_files.hpp"
 #include "scenarios/studies/error_set.hpp"
-#include "sim/json_text.hpp"
 #include "sim/process/output.hpp"
 #include "tools/reports/table.hpp"
 #include "tools/verbs/validate_systems.hpp"
@@ -125,17 +124,16 @@ std::string limits_text(const CollectiveSet& set, bool holds) {
   return text + (holds ? ": holds" : ": FAILS");
 }
 
-Json set_json(const CollectiveSet& set, const ErrorSet& errors, bool points) {
+Json set_json(const CollectiveSet& set, const ErrorSet& errors) {
   std::map<std::string, double> limits;
   if (set.median_limit > 0) limits["median_abs_error"] = set.median_limit;
   if (set.p90_limit > 0) limits["p90_abs_error"] = set.p90_limit;
-  return to_json(errors, points, {{}, limits, within(set, errors)});
+  return to_json(errors, true, {{}, limits, within(set, errors)});
 }
 
 }  // namespace
 
-int validate_collectives(const std::string& json_file, bool points, const std::string& svg,
-                         const std::string& systems) {
+int validate_collectives(const ValidationOutputs& outputs, const std::string& svg, const std::string& systems) {
   std::vector<CollectiveSet> sets = table_sets();
   for (CollectiveSet& set : system_sets()) sets.push_back(std::move(set));
   const JudgedSystems judged = judge_systems(systems);
@@ -153,15 +151,15 @@ int validate_collectives(const std::string& json_file, bool points, const std::s
     table.rows.push_back({set.name, fmt::format("{}", errors.points.size()), percent(errors.median_abs),
                           percent(errors.p90_abs), percent(errors.worst_abs), signed_percent(errors.signed_mean),
                           limits_text(set, holds)});
-    out.push_back(set_json(set, errors, points));
+    out.push_back(set_json(set, errors));
   }
-  for (const CollectiveSet& set : judged.systems) out.push_back(set_json(set, error_set(set.name, set.points), points));
+  for (const CollectiveSet& set : judged.systems) out.push_back(set_json(set, error_set(set.name, set.points)));
   if (!svg.empty()) write_atomically(svg, judged.svg);
-  if (json_file != "-" && svg != "-")
+  if (outputs.prints() && svg != "-")
     fmt::print(
         "time of collectives by the fitted NCCL model; nccl: sizes with an odd log2, held out of the fits\n{}\n{}",
         table.text(), judged.text);
-  if (!json_file.empty()) write_atomically(json_file, json_text(Json{{"sets", out}}, 2) + "\n");
+  outputs.write("Measured collectives", out);
   return all ? kGood : kFailsLimit;
 }
 

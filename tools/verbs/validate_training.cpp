@@ -5,8 +5,6 @@
 #include <nlohmann/json.hpp>
 
 #include "scenarios/studies/training_study.hpp"
-#include "sim/json_text.hpp"
-#include "sim/process/output.hpp"
 #include "tools/reports/table.hpp"
 #include "tools/verbs/verbs.hpp"
 
@@ -86,7 +84,7 @@ struct Summary {
   bool holds = true;
 };
 
-Summary summary_of(const std::vector<FamilyPrediction>& all, bool points) {
+Summary summary_of(const std::vector<FamilyPrediction>& all) {
   Summary summary;
   for (const FamilyPrediction& family : all) {
     const auto times = family.step_times();
@@ -95,14 +93,14 @@ Summary summary_of(const std::vector<FamilyPrediction>& all, bool points) {
     const MeasuredLimits& limits = family.limits;
     add_row(summary.table, *times, family.runs.size(),
             limit_text(limits.mean_time, limits.rank_correlation, times->mean_abs, times->rank_correlation));
-    summary.sets.emplace_back(to_json(*times, points, {{}, {}, family.within_limits()}));
+    summary.sets.emplace_back(to_json(*times, true, {{}, {}, family.within_limits()}));
     summary.mean += times->mean_abs;
     ++summary.families;
   }
   for (const FamilyPrediction& family : all)
     if (const auto memories = family.peak_memories()) {
       add_row(summary.table, *memories, memories->n, limit_text(family.limits.mean_memory, 0, memories->mean_abs, 0));
-      summary.sets.emplace_back(to_json(*memories, points, {{}, {}, family.within_limits()}));
+      summary.sets.emplace_back(to_json(*memories, true, {{}, {}, family.within_limits()}));
     }
   for (const ErrorSet& errors : errors_by_stack(all)) {
     add_row(summary.table, errors, errors.n, "none");
@@ -114,20 +112,17 @@ Summary summary_of(const std::vector<FamilyPrediction>& all, bool points) {
 
 }  // namespace
 
-int validate_training(const std::string& json_file, bool points, const std::vector<std::string>& families) {
+int validate_training(const ValidationOutputs& outputs, const std::vector<std::string>& families) {
   const std::vector<FamilyPrediction> all = predict_training(training_families(families));
-  const Summary summary = summary_of(all, points);
-  if (json_file != "-") {
+  const Summary summary = summary_of(all);
+  if (outputs.prints()) {
     fmt::print("measured training runs (scenarios/measured/training) against the simulator\n");
-    if (points) fmt::print("{}\n", points_table(all).text());
+    if (outputs.points) fmt::print("{}\n", points_table(all).text());
     fmt::print("{}mean over {} families, each once: {}\n{}{}", summary.table.text(), summary.families,
                percent(summary.mean), refusals(all), misfits(all));
-    fmt::print(
-        "fitted to these runs, by closed-form models: the clocks of long runs and, from peak memory, three buffers of "
-        "the library\n"
-        "(catalog, stack megatron-core: dummy, schedule, torch_workspace); nothing else\n");
+    fmt::print("what is fitted to these runs: trainyard validate training --knobs\n");
   }
-  if (!json_file.empty()) write_atomically(json_file, json_text(Json{{"sets", summary.sets}}, 2) + "\n");
+  outputs.write("Measured training runs", summary.sets);
   return summary.holds ? kGood : kFailsLimit;
 }
 

@@ -2,10 +2,12 @@
 #include <string>
 #include <vector>
 
+#include "tools/verbs/validation_outputs.hpp"
+
 namespace trainyard {
 
 /// `trainyard validate training`: measured training runs against the simulator, by family; `families`: these alone.
 /// Returns the exit code.
-int validate_training(const std::string& json_file, bool points, const std::vector<std::string>& families);
+int validate_training(const ValidationOutputs&, const std::vector<std::string>& families);
 
 }  // namespace trainyard

@@ -7,6 +7,7 @@
 #include "sim/json_text.hpp"
 #include "sim/observers/progress.hpp"
 #include "sim/process/output.hpp"
+#include "tools/reports/html_page.hpp"
 #include "tools/reports/learn_report.hpp"
 #include "tools/verbs/arguments.hpp"
 #include "tools/verbs/verbs.hpp"
@@ -17,7 +18,7 @@ namespace {
 constexpr int kMostSeeds = 1000;
 
 struct LearnFlags {
-  std::string file, svg, json;
+  std::string file, svg, json, html;
   std::vector<std::string> sets, compared, required;
   int seeds = 1;
 };
@@ -62,6 +63,7 @@ int learn_verb(const std::vector<std::string>& words) {
   arguments.option("--seeds", flags.seeds, "N", "train N times each, and give 95 % intervals (default 1)");
   arguments.output("--svg", flags.svg, "draw loss and accuracy against time, samples and bytes; - is stdout");
   arguments.output("--json", flags.json, "write all curves as JSON; - is stdout (and prints nothing else there)");
+  arguments.output("--html", flags.html, "draw all curves as a page; - is stdout");
   arguments.repeated("--require", flags.required, "target", "end with exit code 1 unless all reach learn.target");
   if (!arguments.parse(words)) return kGood;
   LearnQuestion question = question_of(flags);
@@ -78,11 +80,17 @@ int learn_verb(const std::vector<std::string>& words) {
   const Scenario scenario = read_scenario(flags.file, first.overrides);
   if (!flags.required.empty() && !study.has_target && !scenario.learn.task.formula.given())
     throw UserError("--require target: the scenario's `learn` has no target");
-  if (flags.json != "-" && flags.svg != "-")
+  if (flags.json != "-" && flags.svg != "-" && flags.html != "-")
     fmt::print("{}",
                question.axes.empty() ? learn_report(scenario, first, study.seeds) : learn_comparison(scenario, study));
   if (!flags.svg.empty()) write_atomically(flags.svg, learn_svg(scenario.name, study));
-  if (!flags.json.empty()) write_atomically(flags.json, json_text(learn_study_json(question, study), 2) + "\n");
+  if (!(flags.json + flags.html).empty()) {
+    const nlohmann::ordered_json answer = learn_study_json(question, study);
+    if (!flags.json.empty()) write_atomically(flags.json, json_text(answer, 2) + "\n");
+    if (!flags.html.empty())
+      write_atomically(flags.html,
+                       chart_page("Learning: " + scenario.name, {{"answer", answer}}, {page_script::learn()}));
+  }
   return !flags.required.empty() && !all_reach(study) ? kFailsLimit : kGood;
 }
 

@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "models/reading/document.hpp"
+#include "scenarios/pictures/run_pictures.hpp"
 #include "scenarios/pictures/step_picture.hpp"
 #include "scenarios/planning/size.hpp"
 #include "scenarios/planning/step_counts.hpp"
@@ -18,6 +19,7 @@
 #include "tools/reports/rank_report.hpp"
 #include "tools/reports/report.hpp"
 #include "tools/reports/report_lines.hpp"
+#include "tools/reports/run_page.hpp"
 #include "tools/verbs/arguments.hpp"
 #include "tools/verbs/verbs.hpp"
 
@@ -55,13 +57,14 @@ int check_folding_of(const Scenario& scenario, const Plan& laid_out) {
 int run(const std::vector<std::string>& words) {
   Arguments arguments("run", "Simulates one training step of a scenario: time, breakdown, memory, bottleneck, trust.",
                       "run scenarios/gpt2-xl-ddp-dgx-a100.yaml --set plan.micro_batch_size=8 --json answer.json");
-  std::string file, json, trace, trace_ranks, picture, transport, fold;
+  std::string file, json, html, trace, trace_ranks, picture, transport, fold;
   int rank = kLastRank;
   std::vector<std::string> sets, required;
   bool timing = false, sources = false, no_what_if = false;
   arguments.positional("SCENARIO", file, "scenario file (YAML)");
   arguments.repeated("--set", sets, "PATH=VALUE", "override a field, as often as needed");
   arguments.output("--json", json, "write the whole answer as JSON; - is stdout (and prints nothing else there)");
+  arguments.output("--html", html, "draw the whole answer as a page that opens without a network; - is stdout");
   arguments.output("--trace", trace, "write a Chrome/Perfetto trace; - is stdout");
   arguments.option("--trace-ranks", trace_ranks, "A-B", "only these ranks in the trace, or one rank: 0-7, 3");
   arguments.output("--picture", picture, "draw the step of one rank as SVG; - is stdout");
@@ -96,6 +99,8 @@ int run(const std::vector<std::string>& words) {
   if (fold == "off") options.folding = Folding::off;
   options.progress = true;
   const Plan laid_out = plan(scenario);
+  std::optional<RunPictures> pictures;
+  if (!html.empty()) pictures.emplace(scenario, laid_out, options);
   if (rank != kLastRank) require_rank(scenario, rank);
   if (fold == "check") return check_folding_of(scenario, laid_out);
   Result result = simulate_training(scenario, laid_out, options);
@@ -111,8 +116,9 @@ int run(const std::vector<std::string>& words) {
   std::vector<WhatIf> what_ifs;
   if (!no_what_if && !large)
     what_ifs = what_if(scenario, on_steps(laid_out, result.warm_steps, result.steps), 2, options);
-  if (json != "-" && trace != "-" && picture != "-") {
-    fmt::print("{}", screen(scenario, laid_out, result, what_ifs));
+  const std::string text = screen(scenario, laid_out, result, what_ifs);
+  if (json != "-" && trace != "-" && picture != "-" && html != "-") {
+    fmt::print("{}", text);
     if (rank != kLastRank && picture.empty() && !prescribed)
       fmt::print("\n{}{}", rank_text(rank_view(scenario, laid_out, rank)),
                  rank_timeline_text(rank_timeline(scenario, laid_out, rank), rank));
@@ -121,8 +127,11 @@ int run(const std::vector<std::string>& words) {
                  report_label("note"), simulated * 1e-6);
     if (sources) fmt::print("\n{}", source_table(scenario.sources));
   }
-  if (!json.empty())
-    write_atomically(json, json_text(report_json({result, what_ifs, scenario.sources, {}, {}}, timing), 2) + "\n");
+  if (!(json + html).empty()) {
+    const nlohmann::json answer = report_json({result, what_ifs, scenario.sources, {}, {}}, timing);
+    if (!json.empty()) write_atomically(json, json_text(answer, 2) + "\n");
+    if (pictures) write_atomically(html, run_page(answer, text, pictures->read()));
+  }
   const bool fails = std::find(required.begin(), required.end(), "fits") != required.end() && !result.fits;
   return fails ? kFailsLimit : kGood;
 }

@@ -10,6 +10,7 @@
 #include "sim/observers/progress.hpp"
 #include "sim/process/child.hpp"
 #include "sim/process/output.hpp"
+#include "tools/reports/html_page.hpp"
 #include "tools/verbs/arguments.hpp"
 #include "tools/verbs/verbs.hpp"
 
@@ -64,7 +65,7 @@ int sweep(const std::vector<std::string>& words) {
       "points are rows with their error, counted at the end; exit code 2 if all are.",
       "sweep scenarios/gpt2-xl-ddp-dgx-a100.yaml --set plan.global_batch_size=256,512,1024 --set "
       "cluster.nodes=2,4 --csv sweep.csv");
-  std::string file, csv, json, sort;
+  std::string file, csv, json, html, sort;
   int top = 0;
   std::vector<std::string> sets;
   arguments.positional("SCENARIO", file, "scenario file (YAML)");
@@ -76,8 +77,9 @@ int sweep(const std::vector<std::string>& words) {
   arguments.output("--csv", csv,
                    "write the table; - is stdout (the default). With a file, an interrupted sweep can be resumed");
   arguments.output("--json", json, "write the table as JSON; - is stdout");
+  arguments.output("--html", html, "draw curves, the Pareto front and all points as a page; - is stdout");
   if (!arguments.parse(words)) return kGood;
-  if (csv.empty() && json.empty()) csv = std::string(1, '-');  // "-" trips g++ 12.2's -Wrestrict
+  if ((csv + json + html).empty()) csv = std::string(1, '-');  // "-" trips g++ 12.2's -Wrestrict
 
   Sweep sweep{file, {}};
   for (const std::string& set : sets)
@@ -98,7 +100,13 @@ int sweep(const std::vector<std::string>& words) {
     return interrupted_sweep(points, journal);
   try {
     if (!csv.empty()) write_atomically(csv, sweep_csv(sweep, points, order));
-    if (!json.empty()) write_atomically(json, json_text(sweep_json(sweep, points, order), 2) + "\n");
+    if (!(json + html).empty()) {
+      const nlohmann::ordered_json table = sweep_json(sweep, points, order);
+      if (!json.empty()) write_atomically(json, json_text(table, 2) + "\n");
+      if (!html.empty())
+        write_atomically(html, chart_page("Sweep of " + std::filesystem::path(file).filename().string(),
+                                          {{"answer", table}}, {page_script::sweep()}));
+    }
   } catch (const UserError& e) {
     throw UserError(journal.empty()
                         ? e.what()

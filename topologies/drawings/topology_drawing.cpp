@@ -38,8 +38,8 @@ const char* fill_of(DeviceKind kind) {
 /// The picture of one node: where its devices stand, and what has been drawn.
 class NodeDrawing {
  public:
-  NodeDrawing(const DeviceGraph& graph, const ClusterSpec& spec, int node)
-      : graph_(graph), rows_(fabric_rows(graph, spec)), node_(node) {
+  NodeDrawing(const DeviceGraph& graph, const ClusterSpec& spec, int node, const LinkHeat& heat)
+      : graph_(graph), rows_(fabric_rows(graph, spec)), heat_(heat), node_(node) {
     place_devices();
   }
   std::string draw(const std::string& title);
@@ -58,7 +58,8 @@ class NodeDrawing {
   void place_devices();
   int switch_depth(DeviceId, std::set<DeviceId>& seen) const;
   double place(DeviceId, LinkId up, int depth);
-  void line(double x1, double y1, double x2, double y2, const char* style);
+  void line(double x1, double y1, double x2, double y2, const std::string& style);
+  std::string busy(LinkId) const;
   void label(double x, double y, const std::string& text, const char* style = "");
   void box(DeviceId, const Spot&);
   std::string rate_text(LinkId up) const;
@@ -70,6 +71,7 @@ class NodeDrawing {
 
   const DeviceGraph& graph_;
   const std::vector<FabricRow> rows_;
+  const LinkHeat& heat_;
   int node_;
   std::map<DeviceId, Spot> spots_;
   double slots_ = 0, device_row_ = 0, bottom_ = 0, wanted_width_ = 0;
@@ -119,8 +121,14 @@ void NodeDrawing::place_devices() {
     if (!spots_.contains(root)) place(root, -1, device(root).kind == DeviceKind::pcie_switch ? 1 : 0);
 }
 
-void NodeDrawing::line(double x1, double y1, double x2, double y2, const char* style) {
+void NodeDrawing::line(double x1, double y1, double x2, double y2, const std::string& style) {
   body_ += fmt::format("<line x1=\"{:g}\" y1=\"{:g}\" x2=\"{:g}\" y2=\"{:g}\" {}/>\n", x1, y1, x2, y2, style);
+}
+
+std::string NodeDrawing::busy(LinkId id) const {
+  if (!heat_) return "";
+  const double share = std::max(heat_(id), heat_(id ^ 1));
+  return share < 0 ? "" : fmt::format(" data-link=\"{}\" data-busy=\"{:.6g}\"", xml_escaped(link(id).name), share);
 }
 
 void NodeDrawing::label(double x, double y, const std::string& text, const char* style) {
@@ -156,13 +164,15 @@ void NodeDrawing::draw_pcie() {
     if (spot.up >= 0) {
       const Spot& above = spots_.at(graph_.ends(spot.up).from);
       line(above.x, above.y + kBoxHeight, spot.x, spot.y,
-           graph_.is_up(spot.up) ? "stroke=\"#777777\"" : "stroke=\"#cc0000\" stroke-dasharray=\"2 3\"");
+           (graph_.is_up(spot.up) ? "stroke=\"#777777\"" : "stroke=\"#cc0000\" stroke-dasharray=\"2 3\"") +
+               busy(spot.up));
     }
   for (LinkId id = 0; id < static_cast<LinkId>(graph_.wires().size()); id += 2) {
     if (scope_of(graph_.kind(id)) != LinkScope::pcie || !inside(id)) continue;
     const Spot &a = spots_.at(graph_.ends(id).from), &b = spots_.at(graph_.ends(id).to);
     if (a.up == (id ^ 1) || b.up == id) continue;
-    line(a.x, a.y + kBoxHeight / 2, b.x, b.y + kBoxHeight / 2, "stroke=\"#777777\" stroke-dasharray=\"5 3\"");
+    line(a.x, a.y + kBoxHeight / 2, b.x, b.y + kBoxHeight / 2,
+         "stroke=\"#777777\" stroke-dasharray=\"5 3\"" + busy(id));
   }
 }
 
@@ -174,11 +184,12 @@ void NodeDrawing::draw_socket_links() {
     const bool neighbours = device(graph_.ends(id).to).index - device(graph_.ends(id).from).index == 1;
     const double y = a.y + kBoxHeight / 2, middle = (a.x + b.x) / 2;
     if (!neighbours) {
-      body_ += fmt::format("<path d=\"M {0:g} {2:g} Q {1:g} {3:g} {4:g} {2:g}\" fill=\"none\" stroke=\"#3465a4\"/>\n",
-                           a.x, middle, a.y, a.y - 30, b.x);
+      body_ +=
+          fmt::format("<path d=\"M {0:g} {2:g} Q {1:g} {3:g} {4:g} {2:g}\" fill=\"none\" stroke=\"#3465a4\"{5}/>\n",
+                      a.x, middle, a.y, a.y - 30, b.x, busy(id));
       continue;
     }
-    line(a.x + kBoxWidth / 2, y, b.x - kBoxWidth / 2, y, "stroke=\"#3465a4\" stroke-width=\"2\"");
+    line(a.x + kBoxWidth / 2, y, b.x - kBoxWidth / 2, y, "stroke=\"#3465a4\" stroke-width=\"2\"" + busy(id));
     label(middle, y - 5, show(link(id).capacity), "text-anchor=\"middle\" font-size=\"10\" fill=\"#3465a4\"");
   }
 }
@@ -190,15 +201,16 @@ void NodeDrawing::draw_nvlink(LinkId id, double slowest) {
   const auto from = spots_.find(end.from), to = spots_.find(end.to);
   if (from == spots_.end() || to == spots_.end()) {  // NVSwitches have no spots
     const auto gpu = from == spots_.end() ? to : from;
-    if (gpu != spots_.end()) line(gpu->second.x, top, gpu->second.x, top + 40, "stroke=\"#2a8a2a\" stroke-width=\"2\"");
+    if (gpu != spots_.end())
+      line(gpu->second.x, top, gpu->second.x, top + 40, "stroke=\"#2a8a2a\" stroke-width=\"2\"" + busy(id));
     return;
   }
   const double x = from->second.x, target = to->second.x, depth = 20 + std::abs(target - x) * 0.3;
   const double links = link(id).capacity.value / slowest;
   body_ += fmt::format(
       "<path d=\"M {0:g} {1:g} C {0:g} {2:g} {3:g} {2:g} {3:g} {1:g}\" fill=\"none\" stroke=\"{4}\" "
-      "stroke-width=\"{5:.1f}\"/>\n",
-      x, top, top + depth, target, links > 1.5 ? "#1b6e1b" : "#7cc47c", std::min(6.0, 1.2 * links));
+      "stroke-width=\"{5:.1f}\"{6}/>\n",
+      x, top, top + depth, target, links > 1.5 ? "#1b6e1b" : "#7cc47c", std::min(6.0, 1.2 * links), busy(id));
   bottom_ = std::max(bottom_, top + 0.75 * depth);  // where the curve is lowest
 }
 
@@ -241,8 +253,9 @@ void NodeDrawing::draw_fabric() {
     for (const LinkId wire : graph_.links_from(id))
       if (device(graph_.ends(wire).to).kind == DeviceKind::network_switch)
         line(spot.x, device_row_ + kBoxHeight, spot.x, y,
-             graph_.is_up(wire) ? "stroke=\"#b5731a\" stroke-dasharray=\"4 3\""
-                                : "stroke=\"#cc0000\" stroke-dasharray=\"1 4\"");
+             (graph_.is_up(wire) ? "stroke=\"#b5731a\" stroke-dasharray=\"4 3\""
+                                 : "stroke=\"#cc0000\" stroke-dasharray=\"1 4\"") +
+                 busy(wire));
   for (std::size_t r = 0; r < rows_.size(); ++r) {
     const FabricRow& row = rows_[r];
     if (row.note) {
@@ -289,8 +302,9 @@ std::string NodeDrawing::draw(const std::string& title) {
 
 }  // namespace
 
-std::string topology_svg(const DeviceGraph& graph, const ClusterSpec& spec, const std::string& title, int node) {
-  return NodeDrawing(graph, spec, node).draw(title);
+std::string topology_svg(const DeviceGraph& graph, const ClusterSpec& spec, const std::string& title, int node,
+                         const LinkHeat& heat) {
+  return NodeDrawing(graph, spec, node, heat).draw(title);
 }
 
 }  // namespace trainyard

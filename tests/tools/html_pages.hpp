@@ -1,0 +1,48 @@
+#pragma once
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "tests/tools/topo_shell.hpp"
+
+namespace trainyard::test {
+
+/// The JSON inside a page of charts; null where there is none.
+inline nlohmann::json data_of_page(const std::string& page) {
+  const std::string mark = "<script type=\"application/json\" id=\"data\">";
+  const std::size_t begin = page.find(mark);
+  if (begin == std::string::npos) return nullptr;
+  const std::size_t from = begin + mark.size(), end = page.find("</script>", from);
+  return nlohmann::json::parse(page.substr(from, end - from));
+}
+
+/// A command that writes a page with --html, and its answer with --json; with at least so many charts.
+struct PageCommand {
+  std::string words;
+  int charts;
+};
+inline const std::vector<PageCommand>& page_commands() {
+  static const std::string scenarios = TRAINYARD_SOURCE_DIR "/scenarios/";
+  static const std::vector<PageCommand> commands{
+      {"run small.yaml", 4},
+      {"run " + scenarios + "naive-vs-gpipe.yaml", 4},
+      {"run " + scenarios + "parameter-server-resnet50.yaml --no-what-if", 1},
+      {"run " + scenarios + "gpt3-training-time.yaml --no-what-if", 1},
+      {"sweep small.yaml --set plan.global_batch_size=16,32,20 --set cluster.nodes=1,2", 2},
+      {"learn " + scenarios +
+           "learn-local-sgd.yaml --compare plan.data_parallel.local_steps=1,8 --set learn.steps=24 --seeds 2",
+       2},
+      {"validate training --family dgxc-h100-llama3.1-8b --points", 2}};
+  return commands;
+}
+
+/// A folder with small.yaml: two nodes of eight GPUs.
+struct PageFolder : TopoFolder {
+  PageFolder() {
+    write("small.yaml",
+          "cluster: {nodes: 2, node: dgx-1v, fabric: nonblocking}\nmodel: {base: gpt2, n_layer: 2}\n"
+          "plan: {global_batch_size: 32, micro_batch_size: 1, seq_length: 64, precision: fp16}\n");
+  }
+};
+
+}  // namespace trainyard::test

@@ -1,0 +1,112 @@
+// Pages of --html: whole, with the very answer of --json, and alone in the world.
+#include <catch2/catch.hpp>
+#include <filesystem>
+
+#include "tests/tools/html_pages.hpp"
+
+using namespace trainyard::test;
+using Catch::Matchers::Contains;
+using nlohmann::json;
+
+namespace {
+
+/// The page without the library of charts.
+std::string own_part(const std::string& page) {
+  const std::size_t begin = page.find("Chart.js v"), end = page.find("</script>", begin);
+  REQUIRE(end != std::string::npos);
+  return page.substr(0, begin) + page.substr(end);
+}
+
+struct WrittenPage {
+  json answer, pictures;
+  std::string text;  ///< of the page
+};
+WrittenPage page_of(const PageFolder& folder, const std::string& words) {
+  const TopoAnswer ended = folder.trainyard(words + " --html p.html --json p.json");
+  INFO(ended.err);
+  REQUIRE(ended.exit == 0);
+  WrittenPage page{json::parse(folder.text("p.json")), {}, folder.text("p.html")};
+  json data = data_of_page(page.text);
+  CHECK(data["answer"] == page.answer);
+  page.pictures = data["pictures"];
+  if (data.contains("screen")) CHECK(data["screen"] == ended.out);
+  return page;
+}
+
+/// Sums of every `width`-th number from the second on: lengths in ticks.
+double length_of(const json& flat, std::size_t width) {
+  double sum = 0;
+  for (std::size_t i = 1; i < flat.size(); i += width) sum += flat[i].get<double>();
+  return sum;
+}
+
+}  // namespace
+
+TEST_CASE("a page is whole, holds the answer of --json and asks nobody for anything", "[pages][cli]") {
+  const PageFolder folder;
+  for (const PageCommand& command : page_commands()) {
+    INFO(command.words);
+    const std::string page = page_of(folder, command.words).text;
+    CHECK(page.starts_with("<!DOCTYPE html>\n"));
+    CHECK(page.ends_with("</body>\n</html>\n"));
+    CHECK_THAT(page, Contains("<meta name=\"viewport\"") && !Contains("@style@") && !Contains("@body@"));
+    for (const char* reference : {"src=", "href=", "url(", "@import", "fetch("})
+      CHECK(own_part(page).find(reference) == std::string::npos);
+  }
+}
+
+TEST_CASE("the pictures of a run agree with its answer", "[pages][cli]") {
+  const PageFolder folder;
+  for (const std::string& words :
+       {std::string("small.yaml"), std::string(TRAINYARD_SOURCE_DIR "/scenarios/naive-vs-gpipe.yaml")}) {
+    INFO(words);
+    const WrittenPage page = page_of(folder, "run " + words);
+    const json& t = page.pictures["timeline"];
+    const double tick = t["tick_s"];
+    CHECK(t["end"].get<double>() * tick == Approx(page.answer["step_time_s"].get<double>()).epsilon(1e-9));
+    double peak = 0;
+    for (const json& rank : t["ranks"])
+      for (std::size_t i = 1; i < rank["memory"].size(); i += 2) peak = std::max(peak, rank["memory"][i].get<double>());
+    CHECK(peak == page.answer["memory_bytes"]["peak"]);
+    CHECK(length_of(t["path"]["pieces"], 5) * tick == Approx(page.answer["step_time_s"].get<double>()).epsilon(1e-5));
+    for (const auto& [kind, bytes] : page.answer["traffic_bytes"]["by_link_kind"].items()) {
+      double sum = 0;
+      for (const json& links : page.pictures["machine"]["links"])
+        if (links["kind"] == kind) sum += links["bytes"].get<double>();
+      if (sum > 0) CHECK(sum == Approx(bytes.get<double>()).epsilon(1e-9));
+    }
+    CHECK_THAT(page.pictures["machine"]["svg"].get<std::string>(), Contains("data-busy="));
+  }
+}
+
+TEST_CASE("a page that cannot be written is refused before anything is computed", "[pages][cli]") {
+  const PageFolder folder;
+  for (const std::string verb :
+       {"run small.yaml", "sweep small.yaml --set cluster.nodes=1,2",
+        "learn " TRAINYARD_SOURCE_DIR "/scenarios/learn-local-sgd.yaml", "validate training"}) {
+    INFO(verb);
+    const TopoAnswer nowhere = folder.trainyard(verb + " --html nowhere/p.html --json p.json");
+    CHECK(nowhere.exit == 2);
+    CHECK(nowhere.out.empty());
+    CHECK_THAT(nowhere.err, Contains("nowhere"));
+    CHECK(folder.trainyard(verb + " --html p.json --json p.json").exit == 2);
+    CHECK(folder.trainyard(verb + " --html - --json -").exit == 2);
+    CHECK_FALSE(std::filesystem::exists(folder.path() / "p.json"));
+  }
+  CHECK_THAT(folder.trainyard("run small.yaml --html small.yaml").err, Contains("would overwrite small.yaml"));
+  CHECK_THAT(folder.trainyard("validate horovod --html p.html").err, Contains("only with validate collectives"));
+  CHECK_FALSE(std::filesystem::exists(folder.path() / "p.html"));
+  // What is there stays as it is when the new page cannot be finished.
+  folder.write("old.html", "old");
+  CHECK(folder.trainyard("run small.yaml --set model.n_layer=0 --html old.html").exit == 2);
+  CHECK(folder.text("old.html") == "old");
+  CHECK(folder.trainyard("run small.yaml --no-what-if --html -").out.starts_with("<!DOCTYPE html>"));
+}
+
+TEST_CASE("the page of 1,024 GPUs stays below 5 MB", "[pages][cli][.deep]") {
+  const PageFolder folder;
+  const WrittenPage page =
+      page_of(folder, "run " TRAINYARD_SOURCE_DIR "/scenarios/gpt3-175b-1024xa100.yaml --no-what-if");
+  CHECK(page.text.size() < 5'000'000);
+  CHECK(page.pictures["timeline"]["ranks"].size() == 8);
+}

@@ -1,0 +1,76 @@
+#include "tools/reports/html_page.hpp"
+
+#include <nlohmann/json.hpp>
+
+#include "models/reading/xml_text.hpp"
+#include "sim/json_text.hpp"
+
+// Made by the linker (CMakeLists.txt), named after the files.
+#define TRAINYARD_PAGE_PART(name) extern "C" const char _binary_##name##_start[], _binary_##name##_end[]
+#define TRAINYARD_PAGE_TEXT(name) \
+  std::string_view(_binary_##name##_start, static_cast<std::size_t>(_binary_##name##_end - _binary_##name##_start))
+
+TRAINYARD_PAGE_PART(page_html);
+TRAINYARD_PAGE_PART(page_css);
+TRAINYARD_PAGE_PART(page_js);
+TRAINYARD_PAGE_PART(lesson_js);
+TRAINYARD_PAGE_PART(run_js);
+TRAINYARD_PAGE_PART(timeline_js);
+TRAINYARD_PAGE_PART(sweep_js);
+TRAINYARD_PAGE_PART(learn_js);
+TRAINYARD_PAGE_PART(validation_js);
+TRAINYARD_PAGE_PART(chart_min_js);
+
+namespace trainyard {
+namespace {
+
+/// JSON inside a script element: no '<' may end it.
+std::string inside_script(const std::string& text) {
+  std::string safe;
+  safe.reserve(text.size());
+  for (const char c : text)
+    if (c == '<')
+      safe += "\\u003c";
+    else
+      safe += c;
+  return safe;
+}
+
+void replace_mark(std::string& text, std::string_view mark, std::string_view by) {
+  text.replace(text.find(mark), mark.size(), by);
+}
+
+}  // namespace
+
+namespace page_script {
+std::string_view charts() { return TRAINYARD_PAGE_TEXT(chart_min_js); }
+std::string_view common() { return TRAINYARD_PAGE_TEXT(page_js); }
+std::string_view lesson() { return TRAINYARD_PAGE_TEXT(lesson_js); }
+std::string_view run() { return TRAINYARD_PAGE_TEXT(run_js); }
+std::string_view timeline() { return TRAINYARD_PAGE_TEXT(timeline_js); }
+std::string_view sweep() { return TRAINYARD_PAGE_TEXT(sweep_js); }
+std::string_view learn() { return TRAINYARD_PAGE_TEXT(learn_js); }
+std::string_view validation() { return TRAINYARD_PAGE_TEXT(validation_js); }
+}  // namespace page_script
+
+std::string html_text(const HtmlPage& page) {
+  std::string body = page.body;
+  if (page.data)
+    body += "<script type=\"application/json\" id=\"" + page.data_id + "\">" + inside_script(json_text(*page.data)) +
+            "</script>\n";
+  for (const std::string_view script : page.scripts) (body += "<script>\n").append(script) += "</script>\n";
+  // The marks stand in this order, and what is put in is not searched: from the last to the first.
+  std::string text(TRAINYARD_PAGE_TEXT(page_html));
+  replace_mark(text, "@body@", body);
+  replace_mark(text, "@style@", TRAINYARD_PAGE_TEXT(page_css));
+  replace_mark(text, "@title@", xml_escaped(page.title));
+  return text;
+}
+
+std::string chart_page(const std::string& title, nlohmann::ordered_json data, std::vector<std::string_view> scripts) {
+  scripts.insert(scripts.begin(), {page_script::charts(), page_script::common()});
+  return html_text({title, "<main id=\"page\"></main>\n<noscript>This page draws its charts with scripts.</noscript>\n",
+                    "data", &data, std::move(scripts)});
+}
+
+}  // namespace trainyard

@@ -1,0 +1,54 @@
+// Trainings on the simulated clock: what was learned against time, samples, steps or bytes.
+const variants = page.answer.variants, able = variants.filter(v => !v.error);
+const across = {time_s: 'seconds', samples: 'number', steps: 'number', bytes: 'bytes'};
+const nameOf = v => v.name || page.answer.scenario;
+
+function curves(title, key, unit, of) {
+  let x = 'time_s', made;
+  const sets = () => able.flatMap((v, i) => v.runs.map((run, seed) => ({label: nameOf(v), seed: run.seed, first: seed === 0,
+    data: run.points.filter(p => typeof p[key] === 'number').map(p => ({x: p[x], y: p[key]})),
+    borderColor: hues[i % hues.length] + (seed === 0 ? '' : '77'), backgroundColor: hues[i % hues.length], borderWidth: seed === 0 ? 2 : 1, pointRadius: 0, pointHitRadius: 8})));
+  if (!sets().some(s => s.data.length)) return;
+  const build = () => {
+    made.data = {datasets: sets()};
+    made.options.scales = {x: axis(x.replace('_s', ''), v => units[across[x]](v), {type: 'linear'}), y: axis('', v => units[unit](v))};
+    dress();
+  };
+  const box = section(title, el('div', {class: 'bar controls'}, el('label', {}, 'against ', el('select', {onchange: e => { x = e.target.value; build(); }},
+    Object.keys(across).map(k => el('option', {value: k}, k.replace('_s', '')))))));
+  made = chart(box, 340, title, {type: 'line', data: {datasets: []}, options: {parsing: false, interaction: {mode: 'nearest', intersect: false},
+    plugins: {legend: {position: 'bottom'}, tooltip: {callbacks: {title: c => units[across[x]](c[0].parsed.x),
+      label: c => `${c.dataset.label}, seed ${c.dataset.seed}: ${units[unit](c.parsed.y)}`}}}}});
+  made.options.plugins.legend.labels = {};
+  legends.push(made);
+  build();
+}
+/// One entry a variant, not one a seed.
+const legends = [];
+function mean(m, unit) {
+  if (!m || typeof m.mean !== 'number') return {text: '–', sort: Infinity};
+  const half = typeof m.half_width === 'number' && m.half_width > 0 ? ` ± ${units[unit](m.half_width)}` : '';
+  return {text: units[unit](m.mean) + half, sort: m.mean};
+}
+function outcomes() {
+  const target = able.some(v => v.to_target);
+  const columns = [{name: 'variant', words: true}, {name: 'step', number: true}, {name: 'reached', number: true}];
+  if (target) columns.push({name: 'time to target', number: true}, {name: 'samples to target', number: true});
+  columns.push({name: 'loss at the end', number: true}, {name: 'accuracy at the end', number: true});
+  section('Outcomes', table(columns, variants.map((v, i) => v.error ? [nameOf(v), v.error].concat(Array(columns.length - 2).fill('')) : [nameOf(v),
+    {text: el('span', {'data-path': `variants.${i}.step_time_s`, 'data-value': JSON.stringify(v.step_time_s)}, units.seconds(v.step_time_s)), sort: v.step_time_s},
+    `${v.reached} of ${v.runs.length}`].concat(target ? [mean((v.to_target || {}).time_s, 'seconds'), mean((v.to_target || {}).samples, 'number')] : [],
+    [mean(v.final.loss, 'number'), mean(v.final.accuracy, 'share')])), true));
+}
+
+heading('Learning: ' + page.answer.scenario, able.length ? `${able[0].task}, ${able[0].parameters} parameters; ${page.answer.seeds} seed` +
+  `${page.answer.seeds > 1 ? 's' : ''} of each` : '');
+curves('Loss', 'loss', 'number');
+curves('Accuracy', 'accuracy', 'share');
+outcomes();
+dress();
+for (const c of legends) {
+  c.options.plugins.legend.labels.filter = (item, data) => data.datasets[item.datasetIndex].first;
+  c.update('none');
+}
+finish();

@@ -1,0 +1,120 @@
+// What all pages share: elements, numbers in words, tables, charts, light and dark.
+'use strict';
+const problems = [];
+window.addEventListener('error', e => { problems.push(e.message); finish(); });
+const page = JSON.parse(document.getElementById('data').textContent);
+const root = document.documentElement;
+
+function el(tag, attributes, ...children) {
+  const e = document.createElement(tag);
+  for (const [name, value] of Object.entries(attributes || {})) {
+    if (name.startsWith('on')) e.addEventListener(name.slice(2), value);
+    else if (value !== false && value != null) e.setAttribute(name, value === true ? '' : value);
+  }
+  e.append(...children.flat().filter(c => c != null));
+  return e;
+}
+const main = document.getElementById('page');
+function section(title, ...children) {
+  const id = title.toLowerCase().replace(/[^a-z0-9]+/g, '-');
+  const e = el('section', {id, 'aria-label': title}, el('h2', {}, title), ...children);
+  main.append(e);
+  return e;
+}
+
+// Numbers: three to four digits, with their unit.
+const digits = (v, n = 3) => v === 0 ? '0' : Math.abs(v) >= 10 ** n ? Math.round(v).toLocaleString('en-US')
+  : String(Number(v.toPrecision(n)));
+function scaled(v, steps, n) {
+  const [factor, unit] = steps.find(([f]) => Math.abs(v) >= f * 0.9995) || steps[steps.length - 1];
+  return digits(v / factor, n) + ' ' + unit;
+}
+const units = {
+  seconds: v => v === 0 ? '0 s' : scaled(v, [[86400, 'd'], [3600, 'h'], [1, 's'], [1e-3, 'ms'], [1e-6, 'µs'], [1e-9, 'ns']]),
+  bytes: v => v === 0 ? '0 B' : scaled(v, [[2 ** 40, 'TiB'], [2 ** 30, 'GiB'], [2 ** 20, 'MiB'], [2 ** 10, 'KiB'], [1, 'B']]),
+  rate: v => scaled(v, [[1e12, 'TB/s'], [1e9, 'GB/s'], [1e6, 'MB/s'], [1, 'B/s']]),
+  share: v => Math.abs(v) < 5e-7 ? '0 %' : Math.abs(v) < 1e-4 ? '< 0.01 %' : digits(v * 100) + ' %',
+  signed: v => (v > 0 ? '+' : '') + digits(v * 100) + ' %',
+  number: v => digits(v, 4),
+};
+const value = (of, path) => path.split('.').reduce((at, key) => at == null ? undefined : at[key], of);
+/// A figure of the answer, as text that says where it comes from.
+function figure(path, unit) {
+  const v = value(page.answer, path);
+  return el('span', {'data-path': path, 'data-value': JSON.stringify(v), title: `${path}: ${v}`}, units[unit](v));
+}
+
+/// Rows of cells: text, nodes or numbers; `columns`: [{name, number, words}]. With `sortable` the heads are buttons.
+function table(columns, rows, sortable) {
+  const body = el('tbody');
+  const fill = order => body.replaceChildren(...order.map(row => el('tr', {}, row.map((cell, i) =>
+    el('td', {class: columns[i].number ? 'number' : columns[i].words ? 'words' : null},
+      cell && cell.text !== undefined ? cell.text : cell)))));
+  const key = cell => cell && cell.sort !== undefined ? cell.sort : String(cell);
+  let last = -1, falling = false;
+  const sort = i => {
+    falling = last === i && !falling;
+    last = i;
+    fill([...rows].sort((a, b) => {
+      const x = key(a[i]), y = key(b[i]), order = x < y ? -1 : x > y ? 1 : 0;
+      return falling ? -order : order;
+    }));
+  };
+  fill(rows);
+  return el('div', {class: 'scroll'}, el('table', {}, el('thead', {}, el('tr', {}, columns.map((c, i) =>
+    el('th', {class: c.number ? 'number' : null}, sortable ? el('button', {onclick: () => sort(i)}, c.name) : c.name)))), body));
+}
+const swatch = colour => el('span', {class: 'swatch', style: `background:${colour}`});
+
+// Charts and pictures take their colours from the style sheet, again whenever those change.
+const charts = [], redraws = [];
+const colour = name => getComputedStyle(root).getPropertyValue('--' + name).trim();
+const hues = ['#2b6ca3', '#e08214', '#3a9a5b', '#b5489a', '#8c6d5d', '#17a2b8', '#d62728', '#8858ad', '#9a9a2a', '#7f7f7f'];
+function chart(parent, height, label, config) {
+  const canvas = el('canvas', {role: 'img', 'aria-label': label});
+  parent.append(el('div', {class: 'chart', style: `height:${height}px`}, canvas));
+  config.options = Object.assign({animation: false, responsive: true, maintainAspectRatio: false}, config.options);
+  const made = new Chart(canvas, config);
+  charts.push(made);
+  return made;
+}
+function dress() {
+  Chart.defaults.color = colour('ink');
+  Chart.defaults.borderColor = colour('rule');
+  Chart.defaults.font.family = 'system-ui, Helvetica, Arial, sans-serif';
+  for (const c of charts) {
+    for (const scale of Object.values(c.options.scales || {})) {
+      scale.ticks = Object.assign(scale.ticks || {}, {color: colour('ink')});
+      scale.grid = Object.assign(scale.grid || {}, {color: colour('rule'), borderColor: colour('rule')});
+      if (scale.title) scale.title.color = colour('quiet');
+    }
+    c.options.color = colour('ink');
+    if (c.options.plugins && c.options.plugins.legend) c.options.plugins.legend.labels = {color: colour('ink'), boxWidth: 12};
+    c.update('none');
+  }
+  redraws.forEach(draw => draw());
+}
+const axis = (title, format, more) => Object.assign({title: {display: !!title, text: title}, ticks: {callback: format}}, more);
+const dark = () => root.dataset.theme ? root.dataset.theme === 'dark' : matchMedia('(prefers-color-scheme: dark)').matches;
+function theme(name) {
+  if (name) root.dataset.theme = name; else delete root.dataset.theme;
+  dress();
+}
+matchMedia('(prefers-color-scheme: dark)').addEventListener('change', dress);
+let before = null;
+window.addEventListener('beforeprint', () => { before = root.dataset.theme || ''; theme('light'); });
+window.addEventListener('afterprint', () => theme(before));
+
+function heading(title, subtitle) {
+  main.append(el('div', {class: 'head'},
+    el('div', {}, el('h1', {}, title), el('p', {class: 'quiet'}, subtitle)),
+    el('div', {class: 'controls'}, el('button', {onclick: () => theme(dark() ? 'light' : 'dark'),
+      'aria-label': 'switch between light and dark'}, 'light / dark'))));
+}
+/// To be called last: what a test (or a person at the console) asks for.
+function finish() {
+  root.dataset.charts = charts.length;
+  root.dataset.problems = problems.join('; ');
+  root.dataset.tooWide = Math.max(0, root.scrollWidth - innerWidth);
+  root.dataset.readyMs = Math.round(performance.now());
+}

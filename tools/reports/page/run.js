@@ -1,0 +1,177 @@
+// The answer to a scenario: one step of training.
+const answer = page.answer, pictures = page.pictures || {};
+const partHues = {compute: '#2b6ca3', compression: '#b5489a', bubble: '#a9b0b8', optimizer: '#4f9d4a', input: '#8858ad',
+  framework: '#8c6d5d', other: '#6d737a'};
+const exposedHues = ['#d62728', '#f0a830', '#e377a5', '#c05a12', '#f4c463', '#9c1f4c'];
+
+/// A breakdown's parts as [name, seconds], of which some are there: communication by its group.
+function partsOf(breakdown) {
+  const parts = [];
+  for (const [name, v] of Object.entries(breakdown)) {
+    if (name === 'exposed_communication') for (const [group, s] of Object.entries(v)) parts.push(['exposed ' + group, s]);
+    else parts.push([name, v]);
+  }
+  const order = ['compute', 'exposed', 'compression', 'bubble', 'optimizer', 'input', 'framework', 'other'];
+  const place = ([name]) => order.findIndex(o => name.startsWith(o));
+  return parts.filter(([, s]) => s > 0).sort((a, b) => place(a) - place(b));
+}
+
+function summary() {
+  heading(answer.scenario, page.screen.split('\n')[0]);
+  const cards = [['step_time_s', 'seconds', 'step time'], ['samples_per_s', 'number', 'samples/s'],
+    ['tokens_per_s', 'number', 'tokens/s'], ['tokens_per_s_per_gpu', 'number', 'tokens/s per GPU'],
+    ['tflops_per_gpu', 'number', 'TFLOP/s per GPU'], ['mfu', 'share', 'MFU, of the dense peak'],
+    ['training_time_s', 'seconds', 'the whole training'], ['goodput', 'share', 'goodput']];
+  const box = el('div', {class: 'cards'});
+  for (const [path, unit, name] of cards)
+    if (value(answer, path)) box.append(el('div', {class: 'card'}, el('b', {}, figure(path, unit)), el('span', {}, name)));
+  const m = answer.memory_bytes;
+  if (m && m.peak) box.append(el('div', {class: 'card'}, el('b', {class: answer.fits ? 'good' : 'bad'}, figure('memory_bytes.peak', 'bytes')),
+    el('span', {}, 'of ', figure('memory_bytes.capacity', 'bytes'), answer.fits ? ': fits' : ': does not fit')));
+  if (answer.bottleneck && answer.bottleneck.resource) box.append(el('div', {class: 'card'},
+    el('b', {}, figure('bottleneck.share', 'share')), el('span', {}, `bottleneck: ${answer.bottleneck.resource}`)));
+  main.append(box);
+}
+
+function breakdown() {
+  if (!answer.breakdown_s) return;
+  const bars = [{name: `step, rank ${answer.breakdown_rank}`, parts: new Map(partsOf(answer.breakdown_s))}];
+  (answer.stages || []).forEach((s, i) => bars.push({name: `stage ${i}`, parts: new Map(partsOf(s.breakdown_s))}));
+  const names = [...new Set(bars.flatMap(b => [...b.parts.keys()]))];
+  if (!names.length) return;
+  let exposed = 0;
+  const hue = Object.fromEntries(names.map(n => [n, partHues[n] || exposedHues[exposed++ % exposedHues.length]]));
+  const of = section('Where the time goes');
+  const columns = el('div', {class: 'columns'}), left = el('div'), total = answer.breakdown_step_time_s || answer.step_time_s;
+  of.append(columns);
+  columns.append(left, table([{name: 'part'}, {name: 'time', number: true}, {name: 'share', number: true}],
+    partsOf(answer.breakdown_s).map(([name, s]) => {
+      const group = name.startsWith('exposed ') ? `breakdown_s.exposed_communication.${name.slice(8)}` : `breakdown_s.${name}`;
+      return [el('span', {}, swatch(hue[name]), name), figure(group, 'seconds'), units.share(s / total)];
+    })));
+  chart(left, 70 + 30 * bars.length + 22 * Math.ceil(names.length / 4), 'parts of the step', {type: 'bar',
+    data: {labels: bars.map(b => b.name), datasets: names.map(n => ({label: n, backgroundColor: hue[n],
+      data: bars.map(b => b.parts.get(n) || 0), barPercentage: 0.8}))},
+    options: {indexAxis: 'y', scales: {x: axis('', v => units.seconds(v), {stacked: true, max: Math.max(...bars.map(b =>
+      [...b.parts.values()].reduce((a, c) => a + c, 0)))}), y: {stacked: true}},
+    plugins: {legend: {position: 'bottom'}, tooltip: {callbacks: {label: c => `${c.dataset.label}: ${units.seconds(c.raw)}`}}}}});
+}
+
+function stages() {
+  if (!(answer.stages || []).length) return;
+  const sum = o => Object.values(o).reduce((a, b) => a + b, 0), n = (v, unit) => ({text: units[unit](v), sort: v});
+  section('Pipeline stages', table([{name: 'stage', number: true}, {name: 'layers', number: true}, {name: 'compute', number: true},
+    {name: 'exposed', number: true}, {name: 'bubble', number: true}, {name: 'optimizer', number: true},
+    {name: 'peak memory', number: true}, {name: 'parameters', number: true}, {name: 'activations', number: true}],
+  answer.stages.map((s, i) => [{text: i, sort: i}, {text: s.layers, sort: s.layers}, n(s.breakdown_s.compute, 'seconds'),
+    n(sum(s.breakdown_s.exposed_communication), 'seconds'), n(s.breakdown_s.bubble, 'seconds'),
+    n(s.breakdown_s.optimizer, 'seconds'), n(s.memory_bytes.peak, 'bytes'), n(s.memory_bytes.parameters, 'bytes'),
+    n(s.memory_bytes.activations, 'bytes')]), true));
+}
+
+const gib = 2 ** 30, shortBytes = v => digits(v) + ' GiB';
+function memory() {
+  const m = answer.memory_bytes;
+  if (!m || !m.peak) return;
+  const of = section('Memory'), columns = el('div', {class: 'columns'}), left = el('div');
+  of.append(columns);
+  columns.append(left);
+  const parts = ['parameters', 'gradients', 'optimizer', 'activations', 'buffers'].filter(k => m[k] > 0);
+  columns.append(el('div', {}, el('p', {class: 'quiet'}, `at the peak of rank ${m.rank}, the fullest`),
+    table([{name: 'holds'}, {name: 'bytes', number: true}],
+      parts.map((k, i) => [el('span', {}, swatch(hues[i]), k), figure('memory_bytes.' + k, 'bytes')])
+        .concat([['peak', figure('memory_bytes.peak', 'bytes')], ['capacity', figure('memory_bytes.capacity', 'bytes')]]))));
+  const t = pictures.timeline;
+  if (!t) {
+    chart(left, 150, 'memory at the peak', {type: 'bar', data: {labels: ['peak'], datasets: parts.map((k, i) =>
+      ({label: k, data: [m[k] / gib], backgroundColor: hues[i]}))}, options: {indexAxis: 'y',
+      scales: {x: axis('', shortBytes, {stacked: true, max: Math.max(m.capacity, m.peak) / gib}), y: {stacked: true}}, plugins: {legend: {position: 'bottom'}}}});
+    return;
+  }
+  const sets = t.ranks.filter(r => r.memory.length).map((r, i) => {
+    const points = [];
+    for (let k = 0; k < r.memory.length; k += 2) points.push({x: r.memory[k] * t.tick_s, y: r.memory[k + 1] / gib});
+    points.push({x: t.end * t.tick_s, y: points[points.length - 1].y});
+    return {label: `rank ${r.rank}`, data: points, stepped: true, borderColor: hues[i % hues.length], borderWidth: 1.3, pointRadius: 0,
+      hidden: i >= 8};
+  });
+  const end = t.end * t.tick_s;
+  sets.push({label: 'capacity', data: [{x: 0, y: m.capacity / gib}, {x: end, y: m.capacity / gib}], borderColor: '#d62728', borderDash: [5, 4],
+    borderWidth: 1.3, pointRadius: 0});
+  chart(left, 300, 'memory over time', {type: 'line', data: {datasets: sets}, options: {parsing: false, normalized: true,
+    interaction: {mode: 'nearest', axis: 'x', intersect: false},
+    scales: {x: axis('time', v => units.seconds(v), {type: 'linear', min: 0, max: end}), y: axis('', shortBytes, {beginAtZero: true})},
+    plugins: {legend: {position: 'bottom'}, tooltip: {callbacks: {title: c => units.seconds(c[0].parsed.x),
+      label: c => `${c.dataset.label}: ${units.bytes(c.parsed.y * gib)}`}}}}});
+}
+
+// From little to much: blue, yellow, red; grey where nothing moves.
+const heat = share => share <= 0 ? '#b5bac1' : `hsl(${Math.round(210 - 210 * Math.min(1, share) ** 0.6)} 75% 45%)`;
+function machine() {
+  const m = pictures.machine;
+  if (!m) return;
+  const box = el('div', {class: 'machine scroll'});
+  box.innerHTML = m.svg;
+  for (const cable of box.querySelectorAll('[data-busy]')) {
+    const share = Number(cable.dataset.busy);
+    cable.setAttribute('stroke', heat(share));
+    cable.setAttribute('stroke-width', 1.5 + 4 * Math.min(1, share));
+    const title = document.createElementNS('http://www.w3.org/2000/svg', 'title');
+    title.textContent = `${cable.dataset.link}: ${units.share(share)} busy`;
+    cable.append(title);
+  }
+  const busy = v => ({text: el('span', {}, swatch(heat(v)), units.share(v)), sort: v});
+  const scale = `background:linear-gradient(90deg,${[0.001, 0.1, 0.25, 0.5, 0.75, 1].map(heat).join(',')})`;
+  section('Machine', el('p', {class: 'legend'}, el('span', {}, 'busy: 0 % ', el('span', {class: 'heat', style: scale}), ' 100 % of the step, at the rate of the link')), box,
+    m.links.length ? table([{name: 'link'}, {name: 'from'}, {name: 'to'}, {name: 'links', number: true}, {name: 'rate of each', number: true},
+      {name: 'bytes a step, all', number: true}, {name: 'busy, mean', number: true}, {name: 'busiest', number: true}],
+    m.links.map(l => [l.kind, l.from, l.to, {text: l.count, sort: l.count}, {text: units.rate(l.rate_Bps), sort: l.rate_Bps},
+      {text: units.bytes(l.bytes), sort: l.bytes}, busy(l.busy_mean), busy(l.busy_max)]), true) : el('p', {}, 'No message crosses a link.'));
+}
+
+function whatIf() {
+  const all = (answer.what_if || []).slice().sort((a, b) => b.saves_share - a.saves_share);
+  if (!all.length) return;
+  const of = section('What if it were faster'), columns = el('div', {class: 'columns'}), left = el('div');
+  of.append(columns);
+  columns.append(left, table([{name: 'made faster'}, {name: 'step', number: true}, {name: 'saves', number: true}],
+    all.map(w => [`${w.factor} × ${w.resource}`, {text: units.seconds(w.step_time_s), sort: w.step_time_s},
+      {text: units.share(w.saves_share), sort: w.saves_share}]), true));
+  chart(left, 60 + 26 * all.length, 'what faster resources save', {type: 'bar', data: {labels: all.map(w => `${w.factor} × ${w.resource}`),
+    datasets: [{data: all.map(w => w.saves_share * 100), backgroundColor: '#3a9a5b'}]}, options: {indexAxis: 'y',
+    scales: {x: axis('of the step time that it saves', v => v + ' %')}, plugins: {legend: {display: false},
+      tooltip: {callbacks: {label: c => `${digits(c.raw)} %, step ${units.seconds(all[c.dataIndex].step_time_s)}`}}}}});
+}
+
+function path() {
+  const shares = Object.entries(answer.critical_path_s || {}).filter(([, s]) => s > 0).sort((a, b) => b[1] - a[1]);
+  if (!shares.length) return;
+  const of = section('What the step waits for'), columns = el('div', {class: 'columns'}), left = el('div');
+  of.append(columns);
+  columns.append(left, table([{name: 'resource on the critical path'}, {name: 'time', number: true}, {name: 'share', number: true}],
+    shares.map(([name, s]) => [name, figure(`critical_path_s.${name}`, 'seconds'), units.share(s / answer.step_time_s)])));
+  chart(left, 50 + 26 * shares.length, 'critical path by resource', {type: 'bar', data: {labels: shares.map(([n]) => n),
+    datasets: [{data: shares.map(([, s]) => s), backgroundColor: '#2b6ca3'}]}, options: {indexAxis: 'y',
+    scales: {x: axis('', v => units.seconds(v))}, plugins: {legend: {display: false}, tooltip: {callbacks: {label: c => units.seconds(c.raw)}}}}});
+}
+
+function footing() {
+  const s = answer.sources || [], open = s.filter(f => f.unverified).length;
+  section('How far to trust it', el('pre', {}, page.screen.trimEnd()),
+    el('details', {}, el('summary', {}, `${s.length} figures with their sources, ${open} of them unverified`),
+      table([{name: 'figure'}, {name: 'value'}, {name: 'source', words: true}], s.map(f => [f.figure, f.value,
+        {text: (f.unverified ? 'unverified: ' : '') + f.source, sort: f.source}]), true)));
+}
+
+summary();
+breakdown();
+if (pictures.timeline) timeline(pictures.timeline);
+else if (pictures.left_out) section('Timeline', el('p', {class: 'quiet'}, 'Left out: ' + pictures.left_out + '.'));
+path();
+stages();
+memory();
+machine();
+whatIf();
+footing();
+dress();
+finish();

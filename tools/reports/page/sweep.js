@@ -1,0 +1,99 @@
+// A sweep: any figure against any swept field, what is worth choosing from (the Pareto front), and all points.
+const points = page.answer.points, good = points.filter(p => !p.error);
+const axes = Object.keys(points[0].set);
+const figures = [...new Set(good.flatMap(p => Object.keys(p).filter(k => typeof p[k] === 'number')))];
+/// What a figure is: its unit, and whether more is better.
+const more = name => /(_per_s|_per_gpu|mfu|goodput$)/.test(name);
+const unitOf = name => name.endsWith('_bytes') ? 'bytes' : name.endsWith('_s') && !name.includes('_per_s') ? 'seconds'
+  : /mfu|goodput/.test(name) ? 'share' : 'number';
+const show = (name, v) => units[unitOf(name)](v);
+/// "400 Gbit/s" is 400 where all values of the axis have that unit; else its place in the list.
+const places = {};
+for (const a of axes) {
+  const texts = [...new Set(points.map(p => p.set[a]))];
+  const split = texts.map(text => /^([-+.\d]+(?:e[-+]?\d+)?)\s*(.*)$/i.exec(text));
+  const unit = split[0] && split[0][2], numbers = split.every(s => s && s[2] === unit);
+  places[a] = {texts, unit, numbers, of: text => numbers ? Number(split[texts.indexOf(text)][1]) : texts.indexOf(text)};
+}
+const setText = p => axes.map(a => `${a} = ${p.set[a]}`).join(', ');
+const choice = (name, options, chosen, change) => el('label', {}, name + ' ', el('select', {onchange: e => change(e.target.value)},
+  options.map(o => el('option', {value: o, selected: o === chosen}, o))));
+const scale = name => name in places
+  ? axis(name + (places[name].numbers && places[name].unit ? `, ${places[name].unit}` : ''), places[name].numbers ? undefined
+    : v => places[name].texts[v] || '', places[name].numbers ? {type: 'linear'} : {type: 'linear', ticks: {stepSize: 1, callback: v => places[name].texts[v] || ''}})
+  : axis(name, v => show(name, v), {type: 'linear'});
+const position = (p, name) => name in places ? places[name].of(p.set[name]) : p[name];
+const tips = {tooltip: {callbacks: {title: c => setText(c[0].raw.point).split(', '),
+  label: c => figures.filter(f => f in c.raw.point).slice(0, 8).map(f => `${f}: ${show(f, c.raw.point[f])}`)}}};
+
+function curves() {
+  let x = axes.length ? axes.slice().sort((a, b) => places[b].numbers - places[a].numbers || places[b].texts.length - places[a].texts.length)[0] : figures[0];
+  let y = figures[0], made;
+  const build = () => {
+    const others = axes.filter(a => a !== x), lines = new Map();
+    for (const p of good.filter(p => y in p)) {
+      const name = others.map(a => `${a.split('.').pop()} ${p.set[a]}`).join(', ') || y;
+      if (!lines.has(name)) lines.set(name, []);
+      lines.get(name).push({x: position(p, x), y: p[y], point: p});
+    }
+    made.data = {datasets: [...lines].map(([name, data], i) => ({label: name, data: data.sort((a, b) => a.x - b.x), borderColor: hues[i % hues.length],
+      backgroundColor: hues[i % hues.length], borderWidth: 1.6, pointRadius: 3, pointHoverRadius: 6}))};
+    made.options.scales = {x: scale(x), y: scale(y)};
+    made.options.plugins.legend.display = lines.size > 1 && lines.size <= 24;
+    dress();
+  };
+  const of = section('Curves', el('div', {class: 'bar controls'}, choice('across', axes, x, v => { x = v; build(); }),
+    choice('up', figures, y, v => { y = v; build(); })));
+  made = chart(of, 380, 'a figure against a swept field', {type: 'line', data: {datasets: []}, options: {interaction: {mode: 'nearest', intersect: false},
+    plugins: Object.assign({legend: {position: 'bottom'}}, tips)}});
+  build();
+}
+
+/// Points that no other is at least as good as in both figures, and better in one.
+function front(a, b) {
+  const better = (p, q, f) => more(f) ? p[f] > q[f] : p[f] < q[f];
+  return good.filter(p => a in p && b in p).filter((p, _, all) =>
+    !all.some(q => q !== p && (better(q, p, a) || better(q, p, b)) && !better(p, q, a) && !better(p, q, b)));
+}
+function pareto() {
+  if (figures.length < 2) return;
+  let a = figures.includes('samples_per_s') ? 'samples_per_s' : figures[0];
+  let b = figures.includes('memory_peak_bytes') ? 'memory_peak_bytes' : figures.find(f => f !== a), made;
+  const note = el('div');
+  const build = () => {
+    const best = front(a, b).sort((p, q) => p[a] - q[a]), at = p => ({x: p[a], y: p[b], point: p});
+    made.data = {datasets: [
+      {label: 'on the front', data: best.map(at), showLine: true, borderColor: '#d62728', backgroundColor: '#d62728', pointRadius: 5, borderWidth: 1.5},
+      {label: 'other points', data: good.filter(p => a in p && b in p && !best.includes(p)).map(at), backgroundColor: '#7f8fa3', pointRadius: 3}]};
+    made.options.scales = {x: scale(a), y: scale(b)};
+    dress();
+    note.replaceChildren(el('p', {class: 'quiet'}, `${more(a) ? 'More' : 'Less'} ${a} and ${more(b) ? 'more' : 'less'} ${b} is better. ` +
+      `On the front: ${best.length} of ${good.length} points.`),
+    table(axes.map(name => ({name})).concat([{name: a, number: true}, {name: b, number: true}]),
+      best.map(p => axes.map(x => p.set[x]).concat([{text: show(a, p[a]), sort: p[a]}, {text: show(b, p[b]), sort: p[b]}])), true));
+  };
+  const of = section('What to choose from', el('div', {class: 'bar controls'}, choice('across', figures, a, v => { a = v; build(); }),
+    choice('up', figures, b, v => { b = v; build(); })));
+  made = chart(of, 340, 'Pareto front', {type: 'scatter', data: {datasets: []}, options: {plugins: Object.assign({legend: {position: 'bottom'}}, tips)}});
+  of.append(note);
+  build();
+}
+
+function allPoints() {
+  const names = [...new Set(good.flatMap(p => Object.keys(p).filter(k => k !== 'set')))];
+  const cell = (p, name, i) => p[name] === undefined ? {text: '', sort: Infinity} : typeof p[name] === 'number'
+    ? {text: el('span', {'data-path': `points.${i}.${name}`, 'data-value': JSON.stringify(p[name]), title: p[name]}, show(name, p[name])), sort: p[name]}
+    : String(p[name]);
+  const columns = axes.map(name => ({name})).concat(names.map(name => ({name, number: figures.includes(name)})));
+  section('All points', table(columns.concat(good.length < points.length ? [{name: 'error', words: true}] : []),
+    points.map((p, i) => axes.map(a => ({text: p.set[a], sort: places[a].of(p.set[a])})).concat(names.map(n => cell(p, n, i)),
+      good.length < points.length ? [p.error || ''] : [])), true));
+}
+
+heading('Sweep of ' + page.answer.scenario.split('/').pop(), `${points.length} points over ${axes.join(', ')}` +
+  (good.length < points.length ? `; ${points.length - good.length} of them impossible` : ''));
+curves();
+pareto();
+allPoints();
+dress();
+finish();

@@ -1,0 +1,11 @@
+#pragma once
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+
+namespace trainyard {
+
+/// The answer to a scenario as a page: `answer` as --json writes it, `screen` as the terminal shows it, and pictures of
+/// the run (RunPictures; null: none).
+std::string run_page(const nlohmann::json& answer, const std::string& screen, nlohmann::ordered_json pictures);
+
+}  // namespace trainyard
