@@ -120,6 +120,7 @@ CollectiveRunOptions run_options(const BenchOptions& o, double size) {
   run.groups = o.groups;
   run.keep_steps = false;
   run.software = o.software;
+  run.folding = o.folding;
   return run;
 }
 
@@ -198,6 +199,28 @@ std::vector<double> bench_sizes(const BenchOptions& o) {
     if (sizes.size() > 10000) throw UserError(fmt::format("-f {}: over 10,000 sizes", o.factor));
   }
   return sizes;
+}
+
+double fold_difference(const ClusterSpec& cluster, const BenchOptions& o, double size) {
+  CollectiveRunOptions options = run_options(o, usable_size(o, size));
+  options.folding = Folding::automatic;
+  const CollectiveRun folded = run_collective(cluster, options);
+  options.folding = Folding::off;
+  const CollectiveRun each = run_collective(cluster, options);
+  double worst = 0;
+  const auto compare = [&worst](double a, double b) {
+    worst = std::max(worst, std::abs(a - b) / std::max({std::abs(a), std::abs(b), 1e-300}));
+  };
+  compare(folded.time, each.time);
+  for (std::size_t rank = 0; rank < each.sent.size(); ++rank) {
+    compare(folded.sent[rank], each.sent[rank]);
+    compare(folded.received[rank], each.received[rank]);
+  }
+  for (const auto& [link, bytes] : each.links) {  // one that is missing carries nothing
+    const auto at = folded.links.find(link);
+    compare(at == folded.links.end() ? 0 : at->second, bytes);
+  }
+  return folded.links.size() == each.links.size() ? worst : 1;
 }
 
 BenchRow bench_row(const ClusterSpec& cluster, const BenchOptions& o, double size, std::optional<Seconds> measured) {

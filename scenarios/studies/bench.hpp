@@ -24,6 +24,7 @@ struct BenchOptions {
   Bytes first{8}, last;
   double factor = 2;                                   ///< from one size to the next
   bool check = true;                                   ///< of messages: move values, and count wrong ones
+  Folding folding = Folding::automatic;                ///< of times: ranks that are alike are simulated once
   std::shared_ptr<const ModelledTimes> modelled = {};  ///< of one group by the library's model: no simulation a size
 };
 
@@ -44,6 +45,9 @@ BenchRow bench_row_from_text(const std::string&);
 BenchRow bench_row(const ClusterSpec&, const BenchOptions&, double size, std::optional<Seconds> measured = {});
 /// The sizes asked for. Throws UserError for ranges that hold none, or over 10,000.
 std::vector<double> bench_sizes(const BenchOptions&);
+
+/// The largest difference of times, bytes by rank and bytes by link between ranks folded and one by one, relative.
+double fold_difference(const ClusterSpec&, const BenchOptions&, double size);
 
 /// Elements that are not what the operation gives, by its definition: computed on arrays of at most 4,096 elements that
 /// the same messages move. In place, or out of place (a changed input counts too).

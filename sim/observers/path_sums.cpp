@@ -18,8 +18,6 @@ std::size_t PathShares::find(std::string_view resource) {
   const auto name = static_cast<std::size_t>(at - names_.begin());
   if (name == kMost) throw InternalError("too many resources in one critical path");
   if (at == names_.end()) names_.emplace_back(resource);
-  constexpr std::size_t kMostTexts = 64;  // each link has a text of its kind
-  if (known_.size() < kMostTexts) known_.emplace_back(resource.data(), name);
   return name;
 }
 

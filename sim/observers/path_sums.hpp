@@ -1,6 +1,7 @@
 #pragma once
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cmath>
 #include <map>
 #include <span>
@@ -10,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "sim/hashing.hpp"
 #include "sim/observers/timeline.hpp"
 
 namespace trainyard {
@@ -29,13 +31,16 @@ class PathShares {
 
  private:
   std::vector<std::string> names_;
-  std::vector<std::pair<const char*, std::size_t>> known_;  // texts that name one of them, by where they lie
+  /// Texts that named one of them last, by where they lie: each link has a text of its kind.
+  std::array<std::pair<const char*, std::size_t>, 256> known_{};
 
-  /// Names are few, and mostly the same texts.
   std::size_t number(std::string_view resource) {
-    for (const auto& [text, name] : known_)
-      if (text == resource.data()) return name;
-    return find(resource);
+    auto& [text, name] = known_[mixed(std::bit_cast<std::uintptr_t>(resource.data())) % 256];
+    if (text != resource.data()) {
+      name = find(resource);
+      text = resource.data();
+    }
+    return name;
   }
   std::size_t find(std::string_view resource);
 };

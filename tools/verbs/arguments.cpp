@@ -139,4 +139,9 @@ bool Arguments::parse(const std::vector<std::string>& words) {
   return true;
 }
 
+void require_fold(const std::string& fold) {
+  if (!fold.empty() && fold != "auto" && fold != "off" && fold != "check")
+    throw UserError(fmt::format("--fold {}: unknown{}", fold, hint(fold, {"auto", "off", "check"})));
+}
+
 }  // namespace trainyard

@@ -32,4 +32,7 @@ class Arguments {
   std::unique_ptr<Impl> impl_;
 };
 
+/// What --fold says: auto, off or check; "" is auto. Throws UserError for anything else.
+void require_fold(const std::string&);
+
 }  // namespace trainyard

@@ -79,7 +79,7 @@ std::vector<std::vector<Actor>> read_groups(const std::string& text, int gpus) {
 
 struct Flags {
   std::string operation, algorithm, fidelity, groups, chunk, reduction = "sum", type = "float", torus;
-  std::string first = "8", last = "128M", compare, json;
+  std::string first = "8", last = "128M", compare, json, fold;
   std::string factor = "2";
   int gpus = 0, channels = 0, root = 0;
   bool no_check = false;
@@ -143,10 +143,26 @@ BenchOptions options_of(const Flags& flags, const TopoMachine& machine, BenchTab
   o.last = std::max(o.first, test_size("-e", flags.last));
   o.factor = parse_number(flags.factor);
   o.check = !flags.no_check;
+  if (flags.fold == "off") o.folding = Folding::off;
   const bool pairs = o.operation == Operation::all_to_all || o.operation == Operation::all_to_all_v;
   if (o.settings.fidelity == Fidelity::modelled && o.groups.empty() && !pairs)
     o.modelled = std::make_shared<ModelledTimes>(machine.cluster, o.software, o.operation, o.settings, o.ranks);
   return o;
+}
+
+constexpr double kFoldTolerance = 1e-9;
+
+/// Each size folded and rank by rank: exit code 1 where they differ.
+int check_folds(const ClusterSpec& cluster, const BenchOptions& o, const std::vector<double>& sizes) {
+  if (o.algorithm == "auto") throw UserError("--fold check: with one --algorithm, since auto chooses");
+  bool good = true;
+  for (const double size : sizes) {
+    const double worst = fold_difference(cluster, o, size);
+    fmt::print("{}: largest difference of folded ranks {:.1e}{}\n", show(Bytes{size}), worst,
+               worst > kFoldTolerance ? ", DIFFERENT" : "");
+    good = good && worst <= kFoldTolerance;
+  }
+  return good ? kGood : kFailsLimit;
 }
 
 std::vector<BenchRow> run_rows(const ClusterSpec& cluster, const BenchOptions& o, const std::vector<double>& sizes,
@@ -197,11 +213,14 @@ int bench(const std::vector<std::string>& words) {
   arguments.option("--op", flags.reduction, "sum|average|maximum|product", "reduction (default sum)");
   arguments.option("--datatype", flags.type, "TYPE", "float (default), half, bfloat16, double, int8, …");
   arguments.flag("--no-check", flags.no_check, "move no values: no #wrong");
+  arguments.option("--fold", flags.fold, "auto|off|check",
+                   "simulate ranks that are alike once (auto: where that halves them), each, or both and compare");
   arguments.option("--compare", flags.compare, "LOG",
                    "a log of nccl-tests (or table of measured rows) to put beside; sizes are the log's");
   arguments.output("--json", flags.json, "write the rows as JSON; - is stdout");
   if (!arguments.parse(words)) return kGood;
   if (flags.algorithm.empty() && flags.fidelity.empty()) flags.fidelity = "modelled";
+  require_fold(flags.fold);
   const TopoMachine machine = on.read("bench");
   BenchTable table;
   const BenchOptions o = options_of(flags, machine, table);
@@ -213,6 +232,7 @@ int bench(const std::vector<std::string>& words) {
   std::vector<double> sizes;
   if (flags.compare.empty()) sizes = bench_sizes(o);
   for (const auto& [size, time] : measured) sizes.push_back(size);
+  if (flags.fold == "check") return check_folds(machine.cluster, o, sizes);
   table.rows = run_rows(machine.cluster, o, sizes, measured);
   if (!flags.json.empty()) write_atomically(flags.json, json_text(bench_json(table), 2) + "\n");
   if (flags.json != "-") write_atomically("-", bench_text(table));

@@ -83,8 +83,7 @@ int run(const std::vector<std::string>& words) {
   arguments.flag("--no-what-if", no_what_if, "skip the what-if simulations");
   if (!arguments.parse(words)) return kGood;
   if (!trace_ranks.empty() && trace.empty()) throw UserError("--trace-ranks: only with --trace");
-  if (!fold.empty() && fold != "auto" && fold != "off" && fold != "check")
-    throw UserError(fmt::format("--fold {}: unknown{}", fold, hint(fold, {"auto", "off", "check"})));
+  require_fold(fold);
   for (const std::string& what : required)
     if (what != "fits") throw UserError(fmt::format("--require {}: unknown{}", what, hint(what, {"fits"})));
 
