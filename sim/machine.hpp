@@ -51,8 +51,13 @@ struct Route {
   Seconds fill_time() const;
 };
 
+/// What an operation takes. A host launches the operations of an actor one after the other, ahead of them: each ends at
+/// the later of `duration` after it begins and `launched` after the host begins to launch it, which takes `host`.
 struct Cost {
   Seconds duration;
+  Seconds launched = {};    ///< 0: whenever the host comes to it
+  Seconds host = {};        ///< until it launches the next one
+  bool host_waits = false;  ///< the host launches it once all that it waits for has ended
 };
 
 struct GroupFlow;
@@ -77,6 +82,8 @@ class Machine {
 
   /// The routes of all edges of a group as one, where the machine knows it already; null: `route_of_group` finds it.
   virtual const Route* group_route(const GroupFlow&) const { return nullptr; }
+  /// Do the links of a group's flow carry nothing but what this actor sends, and the flows of its groups? False: maybe not.
+  virtual bool lone_links(Actor, const GroupFlow&) const { return false; }
   /// Equal for actors on which all work takes the same time, alone and beside other work. By default each is of its own.
   virtual std::uint64_t likeness(Actor actor) const { return static_cast<std::uint64_t>(actor); }
 

@@ -5,6 +5,7 @@
 #include "sim/machine.hpp"
 #include "sim/op.hpp"
 #include "sim/program.hpp"
+#include "sim/series.hpp"
 
 namespace trainyard {
 
@@ -27,6 +28,8 @@ struct OpRun {
   Seconds posted, started, ended;
   Actor peer = -1;  ///< of a message
   Outcome outcome = Outcome::done;
+  const SeriesStretch* stretch = nullptr;  ///< of Kind::series: what it stands for, until it has finished
+  int part = -1;      ///< when posted: of a stretch (`stretch`, `cause`) that was interrupted, the part that goes on
   bool began = true;  ///< false: a message cancelled before its other half was posted
   // Of a message, when it has ended (an eager sender ends before: see TransferRun):
   Bytes bytes;
@@ -47,6 +50,7 @@ struct TransferRun {
   LinkId limiting = -1;  ///< the link that set the rate when the bytes left; −1: none (no bytes, or the rate cap)
   Outcome outcome = Outcome::done;
   const GroupFlow* group = nullptr;  ///< of a group: `bytes` over each of its edges, at once
+  double joins = 1;                  ///< of a stretch: so many of the group, one after the other; `bytes` are theirs
   bool last = true;  ///< false: more of the message follows: other bytes over another route, or these on the next leg
   bool last_leg = true;  ///< false: a buffer on the route has stored the message, and passes it on
 };
@@ -76,6 +80,10 @@ class Observer {
   /// An observer of one kind is not called for the other: calls are most of the cost of observing.
   virtual bool sees_operations() const { return true; }
   virtual bool sees_transfers() const { return true; }
+  /// Does it take parts of a series that nothing interrupts as one operation (OpRun::stretch)? The parts that go on when one
+  /// is interrupted are posted, with a time of posting that is past; then it ends. Where somebody takes none, each part is
+  /// an operation.
+  virtual bool takes_stretches() const { return !sees_operations(); }
 };
 
 }  // namespace trainyard

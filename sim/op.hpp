@@ -40,8 +40,10 @@ enum class Kind : std::uint8_t {
   /// bytes or latency, when the flow of the group has ended (Program::group_flows, by `Message::slot`). Bytes, extra
   /// latency and rate cap are then those of an edge of weight 1.
   join,
+  /// Several operations one after the other (sim/series.hpp), by `Message::tag` (Program::series).
+  series,
 };
-constexpr int kKinds = 7;
+constexpr int kKinds = 8;
 /// Does it wait for operations of other actors?
 constexpr bool waits_for_others(Kind kind) { return kind == Kind::send || kind == Kind::recv || kind == Kind::join; }
 

@@ -47,6 +47,8 @@ struct GroupFlow {
   bool by_engines = false;
 };
 
+struct Series;
+
 /// What one actor does: yields its operations one by one, as they are needed. A static program never waits and never
 /// reads events; the operations that it yields are its schedule.
 class Program {
@@ -74,6 +76,8 @@ class Program {
   virtual Way way(std::uint16_t /*slot*/, bool /*sending*/) const { return {}; }
   /// The flows that joins name by slot. They live as long as the program, and all members of a group share one.
   virtual std::span<const GroupFlow* const> group_flows() const { return {}; }
+  /// What an operation of Kind::series stands for. Only one stream of an actor may have such operations.
+  virtual const Series& series(Tag) const;
   /// Number of streams used: 0 … streams() − 1.
   virtual int streams() const { return 1; }
   /// A bit for each stream that is refilled when it runs dry. If one stream has most of the operations, and the program

@@ -19,6 +19,7 @@ class MeasuredTable {
   double positive(std::size_t column) const;
   /// Throws UserError "file:line:column: what", of a cell of the row, or of its beginning.
   [[noreturn]] void refuse(const std::string& what, std::size_t column = 0) const;
+  const std::vector<std::string>& header() const { return header_; }
   const std::string& name() const { return name_; }
   const std::string& comment() const { return comment_; }  ///< without the marks, lines joined by a space
   int line() const { return line_; }

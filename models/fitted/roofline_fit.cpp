@@ -7,6 +7,7 @@
 #include <functional>
 #include <set>
 
+#include "models/fitted/held_out.hpp"
 #include "models/fitted/measured_table.hpp"
 
 namespace trainyard {
@@ -24,16 +25,6 @@ struct Rows {
   std::vector<Row> fitted, judged;
   std::vector<Row> tiny;  // of the half that is fitted: kernels that are nearly all launch
 };
-
-/// FNV-1a of the shape's numbers, finished with a multiply-shift since the low bits of FNV alone follow the last digit.
-/// All rows of one shape are on one side.
-bool goes_to_fit(const std::string& shape) {
-  std::uint64_t h = 14695981039346656037u;
-  for (const char c : shape) h = (h ^ static_cast<unsigned char>(c)) * 1099511628211u;
-  h ^= h >> 33;
-  h *= 0xff51afd7ed558ccdu;
-  return (h >> 63) == 0;
-}
 
 using ReadWork = std::function<Work(const MeasuredTable&)>;
 
@@ -138,36 +129,19 @@ Constants search(const std::vector<Row>& rows, const Gpu& gpu, double launch) {
   return best;
 }
 
-/// Value at `share` of the sorted values, between the two nearest ranks.
-double quantile(const std::vector<double>& sorted, double share) {
-  const double rank = share * static_cast<double>(sorted.size() - 1);
-  const auto below = static_cast<std::size_t>(rank);
-  const std::size_t above = std::min(below + 1, sorted.size() - 1);
-  return sorted[below] + (rank - static_cast<double>(below)) * (sorted[above] - sorted[below]);
-}
-
 /// What the quickest tenth of the tiny kernels takes beyond its work; the others are slow for reasons of their own
 /// (split-K, odd shapes).
 double launch_floor(const std::vector<Row>& tiny, const Gpu& gpu, const Constants& c) {
   std::vector<double> beyond;
   for (const Row& row : tiny) beyond.push_back(row.measured.value - roofline(row.work, gpu, c));
   std::sort(beyond.begin(), beyond.end());
-  return std::max(0.0, quantile(beyond, 0.1));
+  return std::max(0.0, sorted_quantile(beyond, 0.1));
 }
 
-struct Errors {
-  double median, mean, p90;
-};
-
-Errors errors(const std::vector<Row>& rows, const Gpu& gpu) {
+KernelErrors errors(const std::vector<Row>& rows, const Gpu& gpu) {
   std::vector<double> all;
-  double sum = 0;
-  for (const Row& row : rows) {
-    all.push_back(std::abs(kernel_time(gpu, row.work) / row.measured - 1));
-    sum += all.back();
-  }
-  std::sort(all.begin(), all.end());
-  return {quantile(all, 0.5), sum / static_cast<double>(all.size()), quantile(all, 0.9)};
+  for (const Row& row : rows) all.push_back(std::abs(kernel_time(gpu, row.work) / row.measured - 1));
+  return kernel_errors(std::move(all));
 }
 
 }  // namespace
@@ -189,7 +163,7 @@ RooflineFit fit_roofline(const std::filesystem::path& csv, Kernel kernel, const 
     if (own_launch) launch = launch_floor(rows.tiny, gpu, best);
   }
   judged.kernel_launch = Seconds{launch};
-  const Errors held_out = errors(rows.judged, judged), in_sample = errors(rows.fitted, judged);
+  const KernelErrors held_out = errors(rows.judged, judged), in_sample = errors(rows.fitted, judged);
   return {gpu.name,
           kernel,
           efficiency.flops,
@@ -203,6 +177,14 @@ RooflineFit fit_roofline(const std::filesystem::path& csv, Kernel kernel, const 
           in_sample.median,
           in_sample.mean,
           in_sample.p90};
+}
+
+std::vector<JudgedKernel> judge_roofline(const std::filesystem::path& csv, Kernel kernel, const Gpu& gpu,
+                                         std::string_view gpu_name_in_csv) {
+  std::vector<JudgedKernel> judged;
+  for (const Row& row : read_rows(csv, kernel, gpu, gpu_name_in_csv).judged)
+    judged.push_back({row.work, kernel_time(gpu, row.work), row.measured});
+  return judged;
 }
 
 }  // namespace trainyard

@@ -2,6 +2,7 @@
 #include <filesystem>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "models/hardware/gpu.hpp"
 
@@ -31,5 +32,14 @@ constexpr Flops kLeastFittedWork{1e10};
 /// (file:line) for a row that cannot be read, for a GPU that is not there, and for other kernels.
 RooflineFit fit_roofline(const std::filesystem::path& csv, Kernel kernel, const Gpu& gpu,
                          std::string_view gpu_name_in_csv);
+
+/// A measured kernel beside what the chip's constants give.
+struct JudgedKernel {
+  Work work;
+  Seconds predicted, measured;
+};
+/// The rows that such a fit judges.
+std::vector<JudgedKernel> judge_roofline(const std::filesystem::path& csv, Kernel kernel, const Gpu& gpu,
+                                         std::string_view gpu_name_in_csv);
 
 }  // namespace trainyard

@@ -97,6 +97,8 @@ Precision parse_precision(const std::string& name) {
 const char* name_of(Precision p) { return kPrecisionNames.at(static_cast<std::size_t>(p)); }
 Bytes element_size(Precision p) { return Bytes{kElementBytes.at(static_cast<std::size_t>(p))}; }
 const char* name_of(ChipKind k) { return kChipKindNames.at(static_cast<std::size_t>(k)); }
+bool is_kernel(std::uint16_t number) { return number < kKernels || number >= kFirstShape; }
+Kernel kind_of(std::uint16_t number) { return number >= kFirstShape ? Kernel::gemm : static_cast<Kernel>(number); }
 const char* name_of(Kernel k) { return kKernelNames.at(static_cast<std::size_t>(k)); }
 
 Gpu read_gpu(const Node& entry) {
@@ -117,6 +119,8 @@ Gpu read_gpu(const Node& entry) {
   gpu.memory_bandwidth = fields.bandwidth("memory_bandwidth");
   gpu.memory_capacity = fields.bytes("memory_capacity");
   gpu.kernel_launch = fields.seconds("kernel_launch", Seconds{0});
+  if (const Node* node = fields.has("gemm") ? fields.child("gemm") : nullptr)
+    gpu.gemm = read_gemm_model(*node, what + ": gemm");
   if (const Node* node = fields.child("efficiency")) read_efficiency(gpu, *node, what + ": efficiency");
   gpu.sustained_clock = fields.number("sustained_clock", kLeastShare, 1, 1);
   if (const Node* node = fields.child("interference")) read_interference(gpu, *node, what + ": interference");
@@ -130,6 +134,12 @@ Gpu read_gpu(const Node& entry) {
 
 Gpu sustained(Gpu gpu) {
   for (Gpu::Efficiency& efficiency : gpu.efficiency) efficiency.flops *= gpu.sustained_clock;
+  if (gpu.gemm.sustained > 0) {
+    gpu.gemm.clock = gpu.gemm.sustained;
+    gpu.gemm.throttle = 0;
+  } else {
+    gpu.gemm.clock *= gpu.sustained_clock;
+  }
   gpu.sustained_clock = 1;
   return gpu;
 }
@@ -142,9 +152,9 @@ struct Roofline {
 };
 
 Roofline roofline(const Gpu& gpu, const Work& work) {
-  if (work.kernel >= kKernels || work.precision >= kPrecisions)
+  if (!is_kernel(work.kernel) || work.precision >= kPrecisions)
     throw InternalError(fmt::format("work of kernel {} and precision {}", work.kernel, work.precision));
-  const Gpu::Efficiency& efficiency = gpu.efficiency[work.kernel];
+  const Gpu::Efficiency& efficiency = gpu.efficiency[static_cast<std::size_t>(kind_of(work.kernel))];
   Seconds arithmetic{0};
   if (work.flops.value > 0) {
     const FlopsPerSecond peak = gpu.peak[work.precision];
@@ -161,14 +171,46 @@ Roofline roofline(const Gpu& gpu, const Work& work) {
   return {arithmetic, memory};
 }
 
+/// Is it a matrix product that the chip prices by its shape? Tensor cores do those of at most 16 bits.
+bool by_shape(const Gpu& gpu, const Work& work) {
+  return gpu.gemm.given && work.kernel >= kFirstShape && work.flops.value > 0 && work.precision < kPrecisions &&
+         kElementBytes[work.precision] <= 2 && gpu.peak[work.precision].value > 0;
+}
+
+struct PricedProduct {
+  GemmTime time;
+  Seconds beside;  ///< for what it moves beyond operands and result, such as gradients that it adds to
+  PricedProduct(const Gpu& gpu, const Work& work) {
+    const GemmShape& shape = shape_of(work.kernel);
+    const Bytes element{kElementBytes[work.precision]};
+    const bool fp8 = work.precision == static_cast<std::uint8_t>(Precision::fp8);
+    time = gemm_time(
+        gpu.gemm,
+        {gpu.peak[work.precision] * (fp8 ? gpu.gemm.fp8 : 1), gpu.memory_bandwidth, gpu.l2, std::max(gpu.sms, 1)},
+        work.kernel, element);
+    const Bytes own = element * ((shape.m * shape.k + shape.k * shape.n + shape.m * shape.n) * shape.count);
+    if (work.bytes > own)
+      beside = (work.bytes - own) /
+               (gpu.memory_bandwidth * gpu.efficiency[static_cast<std::size_t>(Kernel::elementwise)].memory);
+  }
+};
+
 }  // namespace
 
 Seconds kernel_time(const Gpu& gpu, const Work& work) {
+  if (by_shape(gpu, work)) {
+    const PricedProduct product(gpu, work);
+    return gpu.kernel_launch + product.time.total + product.beside;
+  }
   const Roofline limits = roofline(gpu, work);
   return gpu.kernel_launch + std::max(limits.arithmetic, limits.memory);
 }
 
 bool bound_by_memory(const Gpu& gpu, const Work& work) {
+  if (by_shape(gpu, work)) {
+    const PricedProduct product(gpu, work);
+    return product.time.by_memory || product.beside > product.time.total;
+  }
   const Roofline limits = roofline(gpu, work);
   return limits.memory > limits.arithmetic;
 }

@@ -2,6 +2,7 @@
 #include <array>
 #include <string>
 
+#include "models/hardware/gemm.hpp"
 #include "models/reading/catalog.hpp"
 #include "sim/op.hpp"
 
@@ -27,6 +28,9 @@ enum class Kernel : std::uint16_t {
 };
 constexpr int kKernels = 8;
 const char* name_of(Kernel);
+/// The kind of a numbered kernel of a GPU: matrix products of a shape are gemm.
+bool is_kernel(std::uint16_t number);
+Kernel kind_of(std::uint16_t number);
 
 /// TPUs have no NVLink and join by links from chip to chip; in all else both are read alike.
 enum class ChipKind : std::uint8_t { gpu, tpu };
@@ -49,6 +53,7 @@ struct Gpu {
     double memory = 1;  ///< share of the memory bandwidth
   };
   std::array<Efficiency, kKernels> efficiency{};
+  GemmModel gemm;  ///< matrix products by their shape; not given: by `efficiency` alone
   /// Clock of matrix products that run for minutes, over that of a short test: power holds it down.
   double sustained_clock = 1;
   /// Relative speed of `kernel work` while a transfer runs on the same GPU, and of transfers while kernels run.
@@ -78,11 +83,14 @@ struct Gpu {
 /// `chip_links`) or not stated (`sms`, `l2`, `clock`, `power`). Throws UserError with the place.
 Gpu read_gpu(const Node& entry);
 
-/// The same chip in long runs: FLOPs of matrix products, convolutions and attention take 1 / `sustained_clock` as long.
+/// The same chip in long runs: FLOPs of matrix products, convolutions and attention take 1 / `sustained_clock` as long,
+/// or of matrix products what `GemmModel::sustained` says.
 Gpu sustained(Gpu);
 
 /// Roofline (Williams, Waterman & Patterson 2009) with a launch floor:
-/// launch + max(FLOPs / (peak × efficiency), bytes / (bandwidth × efficiency)).
+/// launch + max(FLOPs / (peak × efficiency), bytes / (bandwidth × efficiency)). A matrix product takes launch +
+/// `gemm_time` of its shape where the chip has a model of them, and what it moves beyond its operands and its result
+/// comes on top.
 /// Throws UserError where the chip lacks the precision of work with FLOPs > 0.
 Seconds kernel_time(const Gpu&, const Work&);
 /// Does such a kernel take as long as its traffic to the GPU's memory, and not as its arithmetic?

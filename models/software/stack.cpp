@@ -1,5 +1,7 @@
 #include "models/software/stack.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
 namespace trainyard {
@@ -27,6 +29,31 @@ void read_parallel(SoftwareStack::Parallel& parallel, const Node& node, const st
   fields.finish();
 }
 
+void read_host(SoftwareStack::Host& host, const Node& node, const std::string& what) {
+  Fields fields(node, what);
+  host.runs_ahead = fields.boolean("runs_ahead", host.runs_ahead);
+  host.micro_batch = overhead(fields, "micro_batch");
+  host.waits_for_messages = fields.boolean("waits_for_messages", host.waits_for_messages);
+  host.cuda_graphs = fields.boolean("cuda_graphs", host.cuda_graphs);
+  for (const char* key : {"micro_batch", "waits_for_messages", "cuda_graphs"})
+    if (fields.has(key) && !host.runs_ahead)
+      fail(fields.place_of(key), fmt::format("{}.{}: only of a host with runs_ahead", what, key));
+  fields.finish();
+}
+
+void read_slowdowns(SoftwareStack::Slowdowns& slowdowns, const Node& node, const std::string& what) {
+  Fields fields(node, what);
+  constexpr double least = 0.1, most = 10;
+  const auto read = [&](const char* key, double& value) { value = fields.number(key, least, most, value); };
+  read("elementwise", slowdowns.elementwise);
+  read("optimizer", slowdowns.optimizer);
+  read("products", slowdowns.products);
+  read("exchanges", slowdowns.exchanges);
+  read("rowwise_fp8", slowdowns.rowwise_fp8);
+  if (fields.has("overlapped")) slowdowns.overlapped = fields.number("overlapped", 1, most);
+  fields.finish();
+}
+
 void read_fusions(Fields& fields, Fusions& f) {
   const auto read = [&fields](const char* key, bool& value) { value = fields.boolean(key, value); };
   read("flash_attention", f.flash_attention);
@@ -39,6 +66,8 @@ void read_fusions(Fields& fields, Fusions& f) {
   read("fused_bias_dropout_add", f.fused_bias_dropout_add);
   read("fused_gradient_accumulation", f.fused_gradient_accumulation);
   read("lasting_gather_buffer", f.lasting_gather_buffer);
+  read("early_stop", f.early_stop);
+  f.loss_traffic = fields.bytes("loss_traffic", f.loss_traffic);
   constexpr std::int64_t most = 65536;
   const std::int64_t multiple = fields.integer("vocabulary_multiple", 1, f.vocabulary_multiple);
   if (multiple > most)
@@ -117,6 +146,8 @@ SoftwareStack read_stack(const Node& entry) {
   if (const Node* parallel = fields.child("parallel")) read_parallel(stack.parallel, *parallel, what + ": parallel");
   read_fusions(fields, stack);
   read_memory(fields, stack);
+  if (const Node* host = fields.child("host")) read_host(stack.host, *host, what + ": host");
+  if (const Node* slow = fields.child("slowdowns")) read_slowdowns(stack.slowdowns, *slow, what + ": slowdowns");
   stack.long_runs = fields.boolean("long_runs", stack.long_runs);
   stack.attention_kernel = fields.text("attention_kernel", "");
   stack.attention_kernel_place = fields.place_of("attention_kernel");

@@ -14,8 +14,16 @@ namespace trainyard {
 struct SoftwareStack : Fusions {
   std::string name;
   std::string description;
-  bool nccl = true;           ///< collectives are NCCL's; false: one ring, message by message, as MPI or Gloo do it
-  Seconds kernel_dispatch;    ///< the host needs this long to issue one kernel: no kernel stream runs faster
+  bool nccl = true;         ///< collectives are NCCL's; false: one ring, message by message, as MPI or Gloo do it
+  Seconds kernel_dispatch;  ///< the host needs this long to issue one kernel: no kernel stream runs faster
+  /// The process that launches a rank's kernels.
+  struct Host {
+    /// It launches kernels before the GPU comes to them; false: each kernel takes `kernel_dispatch` at least.
+    bool runs_ahead = false;
+    Seconds micro_batch;              ///< its own work where a micro-batch's forward or backward pass begins
+    bool waits_for_messages = false;  ///< it launches a stage's pass once the message from the other stage is there
+    bool cuda_graphs = false;         ///< kernels between two exchanges are launched together
+  } host;
   Seconds collective_launch;  ///< from the gradient being ready to the collective's first message
   Seconds network_step;       ///< software's part of the latency of one message between nodes (proxy, work requests)
   /// A coordinator wakes once in this time and starts what has become ready since; 0: collectives start at once. Steps
@@ -53,6 +61,15 @@ struct SoftwareStack : Fusions {
   /// Gradients of weights that are added in fp32 leave one tensor in the network's precision for each shape of a weight,
   /// which autograd is given instead (TransformerEngine's get_dummy_wgrad).
   bool dummy_weight_gradients = false;
+  /// Times in training over those of single kernels and collectives in tests of their own.
+  struct Slowdowns {
+    double elementwise = 1;  ///< kernels bound by memory: those of the framework over plain streaming
+    double optimizer = 1;    ///< the update, over plain streaming
+    double products = 1;     ///< matrix products
+    double exchanges = 1;    ///< NCCL's within a layer: ranks come at different times, kernels run beside
+    double rowwise_fp8 = 1;  ///< products in fp8 with a scale a row, over those with one a tensor
+    double overlapped = 0;   ///< kernels beside communication; 0: as the GPU says
+  } slowdowns;
   bool keeps_stage_gradient = false;  ///< the pipeline's schedule holds the last gradient that it sent back
   /// Runs are long enough for a chip to get hot: matrix products run at `Gpu::sustained_clock`.
   bool long_runs = false;

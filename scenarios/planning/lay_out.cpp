@@ -23,19 +23,12 @@ constexpr std::size_t kMostBuckets = kScratch;  // BufferRef::buffer numbers the
        fmt::format("plan.data_parallel.bucket: {:.6g} gradient buckets; at most {}", count, kMostBuckets));
 }
 
-/// One rank's part of every layer.
-std::shared_ptr<const Network> share_of_rank(const Scenario& s) {
-  if (!s.plan.splits_model()) return std::make_shared<const Network>(s.network);
-  return std::make_shared<const Network>(
-      network_of(s.model, s.micro_batch_size, s.precision, s.plan.sharding, s.plan.ends_apart()));
-}
-
 /// The mesh, and what a step is.
-TrainingPlan mesh_of(const Scenario& s) {
+TrainingPlan mesh_of(const Scenario& s, std::shared_ptr<const Network> share) {
   const PlanChoice& choice = s.plan;
   TrainingPlan plan;
   static_cast<StepOptions&>(plan) = choice;
-  plan.network = share_of_rank(s);
+  plan.network = std::move(share);
   plan.micro_batches = s.micro_batches();
   plan.pipeline = {choice.mesh.pipeline, plan.micro_batches, choice.chunks};
   if (choice.mesh.pipeline > 1 || choice.chunks > 1)
@@ -49,7 +42,7 @@ TrainingPlan mesh_of(const Scenario& s) {
 void add_software(TrainingPlan& plan, const Scenario& s) {
   const SoftwareStack& stack = s.software;
   plan.gradient_element = gradient_size(s.precision, stack);
-  plan.parameter_element = element_size(s.precision);
+  plan.parameter_element = element_size(s.fp8 ? Precision::fp8 : s.precision);
   plan.accumulation = gradient_accumulation_work(1, s.precision, stack);
   plan.bucket_copy = stack.gradient_bucket_copy && plan.ranks() > 1;  // one device has no buckets
   plan.host_buckets = stack.host_buckets;
@@ -57,6 +50,8 @@ void add_software(TrainingPlan& plan, const Scenario& s) {
   plan.wait_kernel = stack.cycle_time.value > 0 ? kCycleWait : std::uint16_t{0};
   plan.overhead_kernel = stack.step_overhead.value > 0 ? kStepOverhead : std::uint16_t{0};
   plan.collective_launch = stack.collective_launch;
+  if (stack.host.micro_batch.value > 0) plan.micro_batch_kernel = kMicroBatchHost;
+  if (stack.host.waits_for_messages) plan.kernel_after_message = kHostWaits;
 }
 
 /// Layers, tasks and buckets of each stage.
@@ -71,19 +66,19 @@ void divide(TrainingPlan& plan, const Scenario& s) {
 
 /// What each stage holds, and its optimizer's work.
 void add_memory(TrainingPlan& plan, const Scenario& s) {
-  const auto shares = [&plan](bool experts) {
-    return zero_shares(plan.zero, static_cast<double>(zero_group(plan, 0, experts).size()));
-  };
+  const ZeroShares dense = zero_shares(plan.zero, static_cast<double>(zero_group(plan, 0, false).size())),
+                   experts = zero_shares(plan.zero, static_cast<double>(zero_group(plan, 0, true).size()));
   SoftwareStack stack = s.software;
   stack.gradient_bucket_copy = plan.bucket_copy && !plan.host_buckets && !s.plan.inference;
   for (StagePlan& of : plan.stages) {
     std::vector<const Layer*> layers;
     for (const std::vector<int>& chunk : of.chunks)
       for (const int layer : chunk) layers.push_back(&plan.network->layers[layer]);
-    HeldElements held = held_elements(layers, shares(false), shares(true));
+    HeldElements held = held_elements(layers, dense, experts);
     if (s.plan.inference) held = {held.parameters, 0, 0};
     std::vector<double> own;
-    for (const GradientBucket& bucket : of.buckets) own.push_back(bucket.elements / shares(bucket.experts).optimizer);
+    for (const GradientBucket& bucket : of.buckets)
+      own.push_back(bucket.elements / (bucket.experts ? experts : dense).optimizer);
     hold_on_host(plan, of, held, own);
     of.optimizer = optimizer_work(held.optimizer, s.precision, s.optimizer, s.software);
     of.memory = static_memory(held_on_gpu(plan, held), s.precision, s.optimizer, stack);
@@ -134,6 +129,7 @@ void choose_lanes(Plan& plan, const Scenario& s, const ClusterSpec& cluster,
       gradients.settings.fidelity == Fidelity::modelled || others.settings.fidelity == Fidelity::modelled;
   if (modelled && training.ranks() > 1)
     gradients.settings.model = others.settings.model = library ? library : library_model(cluster).model;
+  others.settings.slowdown = s.software.slowdowns.exchanges;
   std::vector<int> nodes;
   for (int rank = 0; rank < training.ranks(); ++rank) nodes.push_back(cluster.node_of_gpu(rank));
   make_lanes(training, nodes, gradients, others, s.plan.all_reduce.place.file ? s.plan.all_reduce.place : s.plan.place);
@@ -164,14 +160,27 @@ Seconds modelled_step(const Scenario& s, const Work& optimizer) {
 
 }  // namespace
 
-Plan plan(const Scenario& s) {
-  Plan plan;
-  TrainingPlan& training = plan.training;
-  training = mesh_of(s);
+std::shared_ptr<const Network> share_of_rank(const Scenario& s) {
+  if (!s.plan.splits_model()) return std::make_shared<const Network>(s.network);
+  return std::make_shared<const Network>(
+      network_of(s.model, s.micro_batch_size, s.precision, s.plan.sharding, s.plan.ends_apart()));
+}
+
+TrainingPlan lay_out_stages(const Scenario& s, std::shared_ptr<const Network> share) {
+  TrainingPlan training = mesh_of(s, std::move(share));
   add_software(training, s);
   training.offload = offload_plan(s, training);
   divide(training, s);
   add_memory(training, s);
+  return training;
+}
+
+Plan plan(const Scenario& s) { return plan(s, share_of_rank(s)); }
+
+Plan plan(const Scenario& s, std::shared_ptr<const Network> share) {
+  Plan plan;
+  TrainingPlan& training = plan.training;
+  training = lay_out_stages(s, std::move(share));
   choose_all_reduce(plan, s);
   choose_lanes(plan, s, s.cluster, s.plan.library);
   if (s.plan.inference) make_forward_only(training);

@@ -13,6 +13,8 @@
 
 namespace trainyard {
 
+struct LibraryModel;
+
 /// Where states lie between their uses.
 struct OffloadChoice {
   OffloadDevice optimizer = OffloadDevice::none, parameters = OffloadDevice::none;
@@ -65,10 +67,17 @@ Detail detail_of(const PlanChoice&);
 /// `overlap_parameters`, `bucket`, `first_bucket`, `bucket_boundaries`, `offload`, `all_reduce`, `compression`,
 /// `mechanism`, and the keys of the mechanism. The mesh has as many data ranks as the cluster has GPUs for,
 /// where the plan does not say. Throws UserError with the place and the rule.
-PlanChoice read_plan(const Node& section, Fields& plan, const ClusterSpec&, const SoftwareStack&);
+/// `library`: of the cluster under the stack (see `library_of`).
+PlanChoice read_plan(const Node& section, Fields& plan, const ClusterSpec&, const SoftwareStack&,
+                     const LibraryModel* library);
+
+/// The stack's library, where there is a model of it on these chips (else null): collectives are then as it does them by
+/// default.
+std::shared_ptr<const LibraryModel> library_of(const ClusterSpec&, const SoftwareStack&);
 
 /// Reads of it the map `data_parallel`; the axes of the mesh but for data are read.
-void read_data_parallel(PlanChoice&, Fields& plan, Fields& data_parallel, const ClusterSpec&, const SoftwareStack&);
+void read_data_parallel(PlanChoice&, Fields& plan, Fields& data_parallel, const ClusterSpec&, const SoftwareStack&,
+                        const LibraryModel* library);
 
 /// Reads `offload: DEVICE` or `{optimizer: DEVICE, parameters: DEVICE}` of the plan's `data_parallel` map, with devices
 /// none, cpu and nvme; DeepSpeed's rules for what goes with which stage

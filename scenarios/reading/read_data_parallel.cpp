@@ -1,7 +1,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <optional>
 
 #include "models/reading/nearest.hpp"
 #include "scenarios/reading/plan_choice.hpp"
@@ -86,21 +85,10 @@ void check_zero_group(PlanChoice& choice, Fields& data_parallel) {
   if (choice.zero_group == replicas) choice.zero_group = 0;
 }
 
-/// The stack's library, where there is a model of it on these chips: collectives are then as it does them by default.
-std::optional<LibraryModel> library_of(const ClusterSpec& cluster, const SoftwareStack& stack) {
-  if (!stack.nccl) return std::nullopt;
-  try {
-    return library_model(cluster);
-  } catch (const UserError&) {
-    return std::nullopt;
-  }
-}
-
-void read_all_reduce(PlanChoice& choice, Fields& fields, const ClusterSpec& cluster,
-                     const std::optional<LibraryModel>& library) {
+void read_all_reduce(PlanChoice& choice, Fields& fields, const ClusterSpec& cluster, const LibraryModel* library) {
   choice.all_reduce =
       read_collective(fields.child("all_reduce"), "plan.data_parallel.all_reduce", Operation::all_reduce, cluster,
-                      choice.replicas(), CollectiveUse::in_a_step, 0, library ? &*library : nullptr);
+                      choice.replicas(), CollectiveUse::in_a_step, 0, library);
   if (fields.has("all_reduce")) return;
   choice.all_reduce.settings.fidelity = choice.fidelity;
   const Mesh& mesh = choice.mesh;
@@ -143,8 +131,17 @@ void read_compression(PlanChoice& choice, Fields& fields, const SoftwareStack& s
 
 }  // namespace
 
+std::shared_ptr<const LibraryModel> library_of(const ClusterSpec& cluster, const SoftwareStack& stack) {
+  if (!stack.nccl) return nullptr;
+  try {
+    return std::make_shared<const LibraryModel>(library_model(cluster));
+  } catch (const UserError&) {
+    return nullptr;
+  }
+}
+
 void read_data_parallel(PlanChoice& choice, Fields& plan, Fields& fields, const ClusterSpec& cluster,
-                        const SoftwareStack& stack) {
+                        const SoftwareStack& stack, const LibraryModel* library) {
   read_zero(choice, fields, stack);
   ChosenMechanism chosen = read_mechanism(fields, cluster);
   choice.mechanism_name = chosen.name;
@@ -154,7 +151,6 @@ void read_data_parallel(PlanChoice& choice, Fields& plan, Fields& fields, const 
   check_zero_group(choice, fields);
   read_offload(choice, fields, cluster, stack);
   mechanism->settle(fields, {cluster, choice.mesh, choice.splits_model()});
-  const std::optional<LibraryModel> library = library_of(cluster, stack);
   choice.fidelity = parse_fidelity(plan.choice("collectives", {"messages", "flows", "modelled"},
                                                name_of(library ? Fidelity::modelled : Fidelity::messages)));
   read_all_reduce(choice, fields, cluster, library);

@@ -93,9 +93,10 @@ LayerCount layer_count(const Node& model, const Catalog& catalog) {
   return layers;
 }
 
-ModelChoice read_model(const Node& node, const Catalog& catalog, Fields& plan, const Fusions& fusions) {
+ModelChoice read_model(const Node& node, const Catalog& catalog, Fields& plan, const Fusions& fusions,
+                       const NetworkEntry* known) {
   ModelChoice model;
-  model.entry = read_network_entry(find_model(node, catalog));
+  model.entry = known ? *known : read_network_entry(find_model(node, catalog));
   static_cast<Fusions&>(model.options) = fusions;
   model.options.flash_attention = plan.boolean("flash_attention", fusions.flash_attention);
   if (const TransformerConfig* config = model.entry.transformer())

@@ -25,7 +25,9 @@ struct ModelChoice {
 /// place, `{cnn: {input, blocks, layers}}` or `{mlp: {widths, loss}}`. Reads `flash_attention` of the plan and, for a
 /// transformer, `seq_length` and `decoder_seq_length` (of an encoder-decoder; see `TransformerOptions`). Throws UserError
 /// with the place.
-ModelChoice read_model(const Node& model, const Catalog&, Fields& plan, const Fusions&);
+/// `known`: the network's own description, where it was read before.
+ModelChoice read_model(const Node& model, const Catalog&, Fields& plan, const Fusions&,
+                       const NetworkEntry* known = nullptr);
 
 /// A micro-batch of so many samples. Throws UserError, with the place, for lengths and shares that it cannot have.
 Network network_of(const ModelChoice&, std::int64_t micro_batch_size, Precision);

@@ -187,22 +187,24 @@ void read_axes(PlanChoice& choice, Fields& plan, const SoftwareStack& stack) {
   read_context(choice, plan);
   read_expert(choice, plan);
   read_pipeline(choice, plan, stack);
-  const std::string recompute = plan.choice("recompute", {"none", "selective", "full"}, "none");
-  sharding.recompute = recompute == "full"        ? Recompute::full
-                       : recompute == "selective" ? Recompute::selective
-                                                  : Recompute::none;
+  std::vector<std::string> recomputes;
+  for (int i = 0; i < kRecomputes; ++i) recomputes.emplace_back(name_of(static_cast<Recompute>(i)));
+  const std::string recompute = plan.choice("recompute", recomputes, recomputes.front());
+  const auto chosen = std::find(recomputes.begin(), recomputes.end(), recompute) - recomputes.begin();
+  sharding.recompute = static_cast<Recompute>(chosen);
   read_order(choice, plan);
 }
 
 }  // namespace
 
-PlanChoice read_plan(const Node& section, Fields& plan, const ClusterSpec& cluster, const SoftwareStack& stack) {
+PlanChoice read_plan(const Node& section, Fields& plan, const ClusterSpec& cluster, const SoftwareStack& stack,
+                     const LibraryModel* library) {
   PlanChoice choice;
   choice.place = section.place;
   read_axes(choice, plan, stack);
   const Node data_parallel = sized(plan.child("data_parallel"), section.place);  // `data_parallel: 16` is its size
   Fields fields(data_parallel, "plan.data_parallel");
-  read_data_parallel(choice, plan, fields, cluster, stack);
+  read_data_parallel(choice, plan, fields, cluster, stack, library);
   fields.finish();
   for (const auto& [key, value] : section.fields)
     if (!plan.knows(key) && fields.knows(key) && key != "size")

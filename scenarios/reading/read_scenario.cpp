@@ -18,12 +18,14 @@ namespace {
 
 namespace fs = std::filesystem;
 
-Precision precision_of(Fields& plan, const ClusterSpec& cluster) {
+/// What is kept and updated; fp8: that of products alone, of which `multiplies_in_fp8` tells.
+Precision precision_of(Fields& plan, const ClusterSpec& cluster, bool& multiplies_in_fp8) {
   std::vector<std::string> names;
   for (int i = 0; i < kPrecisions; ++i) names.emplace_back(name_of(static_cast<Precision>(i)));
   const Precision precision = parse_precision(plan.choice("precision", names, "bf16"));
+  multiplies_in_fp8 = precision == Precision::fp8;
   try {
-    require_training_precision(precision);
+    if (!multiplies_in_fp8) require_training_precision(precision);
   } catch (const UserError& e) {
     fail(plan.place_of("precision"), fmt::format("plan.precision: {}", e.what()));
   }
@@ -36,7 +38,18 @@ Precision precision_of(Fields& plan, const ClusterSpec& cluster) {
     fail(plan.place_of("precision"),
          fmt::format("plan.precision: {} has no {}; it has {}", gpu.name, name_of(precision), fmt::join(has, ", ")));
   }
-  return precision;
+  return multiplies_in_fp8 ? Precision::bf16 : precision;
+}
+
+/// Products in fp8 are of transformers' linear layers; by rows they are slower than by tensors.
+void set_fp8(Scenario& s, Fields& plan) {
+  const std::string scaling = plan.choice("fp8_scaling", {"tensor", "row"}, "tensor");
+  if (!s.fp8 && plan.has("fp8_scaling"))
+    fail(plan.place_of("fp8_scaling"), "plan.fp8_scaling: only with precision fp8");
+  if (!s.fp8 || scaling == "tensor") return;
+  const auto set = [&](NodeType& type) { type.gpu.gemm.fp8 /= s.software.slowdowns.rowwise_fp8; };
+  set(s.cluster.node);
+  for (NodeGroup& group : s.cluster.others) set(group.type);
 }
 
 /// Samples of the step over ranks and micro-batches. An indivisible batch is refused with the nearest that fits.
@@ -63,10 +76,27 @@ void split_batch(Scenario& s, Fields& plan) {
   s.plan.steps_place = plan.place_of("steps");
 }
 
+/// All of a network but its layers.
+Network without_layers(const Network& network) {
+  Network rest;
+  rest.name = network.name;
+  rest.source = network.source;
+  rest.precision = network.precision;
+  rest.tokens_per_sample = network.tokens_per_sample;
+  rest.weights_reused = network.weights_reused;
+  rest.tables = network.tables;
+  return rest;
+}
+
 /// The whole network; it may be shared out as the plan says (see `plan`).
-void read_model(Scenario& s, const Node& model, const Catalog& catalog, Fields& plan) {
-  s.model = read_model(model, catalog, plan, s.software);
-  s.network = network_of(s.model, s.micro_batch_size, s.precision);
+void read_model(Scenario& s, const Node& model, const Catalog& catalog, Fields& plan, const Scenario* of) {
+  s.model = read_model(model, catalog, plan, s.software, of ? &of->model.entry : nullptr);
+  if (s.fp8 && !s.model.entry.transformer())
+    fail(plan.place_of("precision"),
+         "plan.precision: products in fp8 are of transformers; expected fp32, tf32, fp16 or bf16");
+  s.model.options.fp8 = s.fp8;
+  s.network = of ? without_layers(of->network) : network_of(s.model, s.micro_batch_size, s.precision);
+  if (of) s.network.samples = s.micro_batch_size;
   if (s.plan.ends_apart() && ties_head(s.model) && s.plan.zero == ZeroStage::parameters)
     fail(
         s.plan.zero_place,
@@ -92,18 +122,6 @@ void take_input(Scenario& s, const Node& node, const Catalog& catalog) {
     fail(node.place,
          fmt::format("input: with mechanism all-reduce only; samples of {} are not simulated", s.plan.mechanism_name));
   s.input = read_input(node, catalog, s.cluster, s.plan.mesh);
-}
-
-MeasuredRun read_measured_run(const Node& node) {
-  Fields fields(node, "measured");
-  MeasuredRun run;
-  run.family = fields.text("family", "");
-  run.source = fields.text("source");
-  run.step_time = fields.seconds("step_time");
-  if (!(run.step_time.value > 0)) fail(fields.place_of("step_time"), "measured.step_time: more than 0 expected");
-  run.peak_memory = fields.bytes("peak_memory", Bytes{0});
-  fields.finish();
-  return run;
 }
 
 /// `step_time: 6.2 s`, or `{value, source}`.
@@ -146,6 +164,18 @@ void read_faults(Scenario& s, const Node& node, const Catalog& catalog) {
   check_failures(s.failures, s.training);
 }
 
+void set_slowdowns(const SoftwareStack::Slowdowns& slow, Gpu& gpu) {
+  const auto of = [&gpu](Kernel kernel) -> Gpu::Efficiency& {
+    return gpu.efficiency[static_cast<std::size_t>(kernel)];
+  };
+  of(Kernel::elementwise).memory /= slow.elementwise;
+  of(Kernel::embedding).memory /= slow.elementwise;
+  of(Kernel::optimizer).memory /= slow.optimizer;
+  of(Kernel::gemm).flops /= slow.products;
+  gpu.gemm.clock /= slow.products;
+  if (slow.overlapped > 0) gpu.compute_while_communicating = 1 / slow.overlapped;
+}
+
 /// The chips as the software drives them: with its attention kernel, and for as long as its runs last.
 void set_rates_of(const SoftwareStack& software, ClusterSpec& cluster, const Catalog& catalog) {
   AttentionKernel attention;
@@ -155,12 +185,31 @@ void set_rates_of(const SoftwareStack& software, ClusterSpec& cluster, const Cat
   const auto set = [&](NodeType& type) {
     attention.drive(type.gpu, type.sources);
     if (software.long_runs) type.gpu = sustained(type.gpu);
+    set_slowdowns(software.slowdowns, type.gpu);
   };
   set(cluster.node);
   for (NodeGroup& group : cluster.others) set(group.type);
 }
 
-Scenario read(Node document, const std::string& name, const Overrides& overrides) {
+/// Cluster, software and what goes with them; as in `of`, where they were read before.
+void read_surroundings(Scenario& s, const Node& cluster, const Node* software, const Catalog& catalog,
+                       const Scenario* of) {
+  s.software_given = software != nullptr;
+  if (of) {
+    s.cluster = of->cluster;
+    s.software = of->software;
+    s.library = of->library;
+    return;
+  }
+  s.cluster = read_cluster(cluster, catalog);
+  const Node plain = Node::of_text("plain", s.document.place);
+  s.software = read_stack(catalog.resolve("stack", software ? *software : plain));
+  set_rates_of(s.software, s.cluster, catalog);
+  s.library = library_of(s.cluster, s.software);
+}
+
+/// `of`: a scenario that differs in its plan alone.
+Scenario read(Node document, const std::string& name, const Overrides& overrides, const Scenario* of = nullptr) {
   for (const auto& [path, value] : overrides) set_field(document, path, value);
   const Catalog catalog;
   Scenario s;
@@ -174,25 +223,18 @@ Scenario read(Node document, const std::string& name, const Overrides& overrides
   const Node& plan_node = root.required_child("plan");
   const Node* software = root.child("software");
   const Node* input = root.has("input") ? root.child("input") : nullptr;
-  if (const Node* run = root.child("measured")) s.measured_run = read_measured_run(*run);
+  const Node* measured = root.child("measured");
   const Node* faults = root.has("faults") ? root.child("faults") : nullptr;
   const Node* learn = root.has("learn") ? root.child("learn") : nullptr;
   root.finish();
 
-  s.cluster = read_cluster(cluster, catalog);
-  s.software_given = software != nullptr;
-  Node plain;
-  plain.kind = Node::Kind::scalar;
-  plain.scalar = "plain";
-  plain.place = document.place;
-  s.software = read_stack(catalog.resolve("stack", software ? *software : plain));
-
-  set_rates_of(s.software, s.cluster, catalog);
+  read_surroundings(s, cluster, software, catalog, of);
 
   Fields plan(plan_node, "plan");
   s.strategy = plan.text("strategy", "");
-  s.precision = precision_of(plan, s.cluster);
-  s.plan = read_plan(plan_node, plan, s.cluster, s.software);
+  s.precision = precision_of(plan, s.cluster, s.fp8);
+  set_fp8(s, plan);
+  s.plan = read_plan(plan_node, plan, s.cluster, s.software, s.library.get());
   s.plan.inference = plan.choice("mode", {"training", "inference"}, "training") == "inference";
   if (input) take_input(s, *input, catalog);
   if (mode) require_mode_fits(*mode, s.cluster, s.ranks(), plan.place_of("strategy"));
@@ -204,7 +246,7 @@ Scenario read(Node document, const std::string& name, const Overrides& overrides
     require_inference(s, root, plan);
   else
     s.optimizer = find_optimizer(plan.text("optimizer", "adam"), plan.place_of("optimizer"));
-  read_model(s, model, catalog, plan);
+  read_model(s, model, catalog, plan, of);
   if (plan.has("training"))
     s.training = read_training_length(*plan.child("training"), static_cast<double>(s.global_batch_size),
                                       static_cast<double>(s.network.tokens_per_sample));
@@ -214,8 +256,11 @@ Scenario read(Node document, const std::string& name, const Overrides& overrides
   if (faults) read_faults(s, *faults, catalog);
   if (plan.has("measured_step")) take_measured(s, *plan.child("measured_step"), catalog);
   plan.finish();
+  if (measured)
+    s.measured_run = read_measured_run(
+        *measured, s.network, static_cast<double>(s.global_batch_size * s.network.tokens_per_sample), s.ranks());
   if (learn) s.learn = read_learn(*learn, s);
-  s.sources = sources_of(s);
+  if (!of) s.sources = sources_of(s);
   return s;
 }
 
@@ -234,6 +279,12 @@ Scenario read_scenario(const Node& document, const std::string& name, const Over
 
 Scenario read_scenario_text(std::string_view text, const std::string& name, const Overrides& overrides) {
   return read(parse_document(text, name), fs::path(name).stem().string(), overrides);
+}
+
+Scenario read_with_plan(const Scenario& s, const Node& plan) {
+  Node document = s.document;
+  *document.find("plan") = plan;
+  return read(std::move(document), s.name, {}, &s);
 }
 
 Scenario read_again(const Scenario& s, const Overrides& overrides) {

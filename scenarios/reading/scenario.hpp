@@ -1,5 +1,6 @@
 #pragma once
 #include <filesystem>
+#include <memory>
 #include <optional>
 #include <string>
 #include <utility>
@@ -8,6 +9,7 @@
 #include "models/networks/layers/network.hpp"
 #include "models/software/stack.hpp"
 #include "scenarios/reading/learn_choice.hpp"
+#include "scenarios/reading/measured_run.hpp"
 #include "scenarios/reading/measured_step.hpp"
 #include "scenarios/reading/plan_choice.hpp"
 #include "scenarios/reading/read_failures.hpp"
@@ -18,14 +20,6 @@
 #include "topologies/cluster.hpp"
 
 namespace trainyard {
-
-/// What such a step took on a real machine.
-struct MeasuredRun {
-  std::string family, source;  ///< family: runs of one source that are alike
-  Seconds step_time;
-  Bytes peak_memory;  ///< of the fullest rank; 0: not measured
-  bool given() const { return step_time.value > 0; }
-};
 
 /// A step whose time the plan prescribes: it is not simulated.
 struct PrescribedStep {
@@ -43,6 +37,7 @@ struct Scenario {
   SoftwareStack software;
   bool software_given = false;  ///< false: the plain default
   Precision precision = Precision::bf16;
+  bool fp8 = false;  ///< `precision` is bf16, but linear layers of transformers multiply in fp8
   Optimizer optimizer;
   std::int64_t global_batch_size = 1;  ///< samples
   std::int64_t micro_batch_size = 1;
@@ -55,9 +50,10 @@ struct Scenario {
   SlowParts slow;            ///< where `faults` says them
   FailureChoice failures;    ///< where the scenario says it
   PrescribedStep prescribed_step;
-  LearnChoice learn;  ///< where the scenario says it
-  Sources sources;    ///< of every figure that is used
-  Node document;      ///< as read, with overrides
+  LearnChoice learn;                            ///< where the scenario says it
+  std::shared_ptr<const LibraryModel> library;  ///< of the cluster under the software; null: there is no model of it
+  Sources sources;                              ///< of every figure that is used
+  Node document;                                ///< as read, with overrides
 
   int ranks() const { return plan.mesh.ranks(); }
   /// A step and rank.
@@ -74,6 +70,10 @@ Scenario read_scenario(const std::filesystem::path&, const Overrides& = {});
 Scenario read_scenario(const Node& document, const std::string& name, const Overrides& = {});
 /// The same from a text, for tests; `name` stands for the file.
 Scenario read_scenario_text(std::string_view text, const std::string& name, const Overrides& = {});
+
+/// The same scenario with another section `plan`, for searches through many: cluster, model and software are those that
+/// were read. No layers of its network are made (see `network_of`), and no sources are told. Throws UserError with the place.
+Scenario read_with_plan(const Scenario&, const Node& plan);
 
 /// The same scenario with further overrides, all names resolved anew. Throws UserError with the place.
 Scenario read_again(const Scenario&, const Overrides&);

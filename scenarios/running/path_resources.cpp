@@ -31,7 +31,7 @@ std::string_view resource_of(const StepRun& run, std::string_view piece, const O
   if (loads && works) return record.kind == Kind::local ? "host memory" : "decoding";
   if (works && record.kind == Kind::local && !run.machine.input && run.machine.on_host(record.actor))
     return "host memory";
-  if (works && record.actor < run.plan.ranks() && record.work.kernel < kKernels)
+  if (works && record.actor < run.plan.ranks() && is_kernel(record.work.kernel))
     return bound_of(run, record.actor, record.work);
   if (works) return record.kind == Kind::local ? "GPU memory" : "GPU compute";
   if (piece == "delay") return kFramework;
@@ -42,7 +42,15 @@ std::string_view resource_of(const StepRun& run, std::string_view piece, const O
 
 /// Does a kernel end before the next can be issued?
 bool is_dispatch(const StepRun& run, double duration) {
-  return duration <= run.scenario.software.kernel_dispatch.value * run.planned.compute_scale * (1 + 1e-9);
+  return !run.scenario.software.host.runs_ahead &&
+         duration <= run.scenario.software.kernel_dispatch.value * run.planned.compute_scale * (1 + 1e-9);
+}
+
+/// How long work waited for a host that runs ahead: what neither it nor transfers beside it explain.
+double waited_for_host(const StepRun& run, const OpRecord& record, double alone) {
+  if (!run.scenario.software.host.runs_ahead) return 0;
+  const Gpu& gpu = run.machine.cluster.spec().type_of_gpu(run.rank_of(record.actor)).gpu;
+  return std::max(0.0, record.ended - record.started - alone / gpu.compute_while_communicating);
 }
 
 /// The part of a piece that the stack sets, not the hardware; seconds.
@@ -51,7 +59,9 @@ double software_part(const StepRun& run, double seconds, std::string_view piece,
   const bool on_gpu = record.actor < run.plan.ranks();
   const double duration = record.ended - record.started;
   if (is_work(record)) {
-    return on_gpu && is_dispatch(run, duration) ? seconds : 0;
+    if (!on_gpu) return 0;
+    if (is_dispatch(run, duration)) return seconds;
+    return waited_for_host(run, record, run.simulated().price(record.work, record.actor).duration.value);
   }
   if (piece != "latency") return 0;
   if (is_modelled(record)) return stack.collective_launch.value;
@@ -86,11 +96,14 @@ void PathNaming::name_fused(const OpRecord& record, double seconds, Book to) con
       at->second += alone;
       kernels.seconds += alone;
     }
+  const double waited = std::min(seconds, waited_for_host(run_, record, kernels.seconds));
+  if (waited > 0) to.first.add(to.second, kFramework, waited);
+  seconds -= waited;
   for (const auto& [resource, alone] : kernels.of) to.first.add(to.second, resource, alone / kernels.seconds * seconds);
 }
 
 void PathNaming::name(const OpRecord& record, double begin, double end, std::string_view piece, Book to) const {
-  if (is_work(record) && record.work.kernel >= kFirstFused) return name_fused(record, end - begin, to);
+  if (is_work(record) && is_fused(record.work.kernel)) return name_fused(record, end - begin, to);
   split(run_, record, begin, end, piece, [&to](double from, double until, std::string_view resource) {
     if (until > from) to.first.add(to.second, resource, until - from);
   });

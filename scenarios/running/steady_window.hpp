@@ -30,6 +30,7 @@ class SteadyWindow : public Observer {
   const bool& enough() const { return enough_; }  ///< no further step is needed
 
   bool sees_transfers() const override { return false; }
+  bool takes_stretches() const override { return true; }
   void finished(const OpRun&) override;
 
   int warm_steps() const { return warm_steps_ + (state_ ? state_->warm() : 0); }

@@ -6,6 +6,7 @@
 
 #include "scenarios/planning/offload.hpp"
 #include "scenarios/planning/size.hpp"
+#include "strategies/step/lane_collectives.hpp"
 #include "strategies/step/pass_table.hpp"
 
 namespace trainyard {
@@ -94,8 +95,21 @@ void StepRun::fold_ranks(const SimulateOptions& options, std::span<const LinkCha
 void StepRun::count_unfused() {
   const auto& runs = mechanism->tables().fused().runs();
   counted_ = std::make_unique<OperationCount>(fold->multiplicity().actors, [&runs](const Op& op) {
-    return op.work.kernel < kFirstFused ? 1.0 : static_cast<double>(runs[op.work.kernel - kFirstFused].size());
+    return is_fused(op.work.kernel) ? static_cast<double>(runs[op.work.kernel - kFirstFused].size()) : 1.0;
   });
+}
+
+/// Are the members of each group in which layers exchange one class, and is each exchange one join?
+bool StepRun::meet_themselves() const {
+  if (!fold) return false;
+  for (const Lane lane : {Lane::tensor, Lane::context, Lane::expert}) {
+    const LaneGroups& groups = plan.lane(lane);
+    if (!groups.used()) continue;
+    if (!groups.alike || groups.groups.front().settings.fidelity != Fidelity::modelled) return false;
+    for (Actor c = 0; c < fold->classes(); ++c)
+      if (!fold->meets_itself(c, group_of_join(lane, groups.of(fold->representative(c)).members.front()))) return false;
+  }
+  return true;
 }
 
 void StepRun::find_steps() {
@@ -134,9 +148,13 @@ void StepRun::simulate(const SimulateOptions& options) {
   const bool pieces =
       path && (options.path_pieces || plan.marks_steps) && estimated_operations(planned) * part <= kMostKept;
   records_ = keeps_all(options) || pieces;
+  std::vector<Observer*> others;
+  for (const auto& observer : options.observe) others.push_back(observer(*this));
   const bool small = estimated_operations(planned) * part <= kMostUnfused;
   if (!records_ && plan.fuses_kernels && (!path || (fold && !small))) {
     plan.first_fused = kFirstFused;
+    plan.series = meet_themselves() && std::all_of(others.begin(), others.end(),
+                                                   [](const Observer* o) { return !o || o->takes_stretches(); });
     make_programs();
     if (path) count_unfused();
   }
@@ -152,7 +170,7 @@ void StepRun::simulate(const SimulateOptions& options) {
       .link_changes = fold ? fold->changes(changes) : changes,
       .transport = options.transport,
       .enough = planned.search ? &window.enough() : nullptr};
-  for (const auto& observer : options.observe) setup.observers.push_back(observer(*this));
+  setup.observers.insert(setup.observers.end(), others.begin(), others.end());
   end = run_programs(folded_ ? *folded_ : machine.top(), std::move(programs), std::move(setup));
   require_begun(scenario.slow, end.end);
   if (!planned.search) return;

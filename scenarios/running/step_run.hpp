@@ -73,6 +73,7 @@ class StepRun {
   void make_programs();
   void fold_ranks(const SimulateOptions&, std::span<const LinkChange>);
   void count_unfused();
+  bool meet_themselves() const;
   void find_steps();
   void simulate(const SimulateOptions&);
 };

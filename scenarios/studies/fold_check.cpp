@@ -142,9 +142,9 @@ FoldedTimes times_from(const std::string& text) {
 }
 
 /// Compares a run rank by rank with what the fold has told.
-class Comparison : public Observer {
+class FoldComparison : public Observer {
  public:
-  Comparison(const FoldedTimes& folded, FoldCheck& check) : folded_(folded), check_(check) {}
+  FoldComparison(const FoldedTimes& folded, FoldCheck& check) : folded_(folded), check_(check) {}
   bool sees_transfers() const override { return false; }
 
   void finished(const OpRun& run) override {
@@ -252,7 +252,7 @@ FoldCheck check_folding(const Scenario& s, const Plan& plan) {
   if (!check.unfolded.empty()) return check;
   const std::string text = in_child([&] {
     FoldCheck full = check;
-    Comparison comparison(folded, full);
+    FoldComparison comparison(folded, full);
     SimulateOptions options;
     options.critical_path = false;
     options.folding = Folding::off;

@@ -1,13 +1,13 @@
 #include "scenarios/studies/sweep.hpp"
 
 #include <fmt/format.h>
-#include <sys/stat.h>
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
 #include <numeric>
 
 #include "scenarios/reading/measured_family.hpp"
+#include "scenarios/studies/answer_key.hpp"
 #include "scenarios/studies/failure_study.hpp"
 #include "scenarios/studies/sweep_journal.hpp"
 #include "sim/json_text.hpp"
@@ -48,33 +48,6 @@ std::vector<std::string> split(std::string_view list, char separator) {
   return values;
 }
 
-/// The program that computes, by its file: a new build must not take the answers of the old one.
-std::string program_stamp() {
-  struct stat status = {};
-  if (::stat("/proc/self/exe", &status) != 0) return "";
-  return fmt::format("{} {} {}", status.st_size, status.st_mtim.tv_sec, status.st_mtim.tv_nsec);
-}
-
-void describe(const Node& node, std::string& out) {
-  out += fmt::format("{}{}:{};", static_cast<int>(node.kind), node.quoted ? "q" : "", node.scalar);
-  for (const Node& item : node.items) describe(item, out);
-  for (const auto& [key, field] : node.fields) {
-    out += key + "=";
-    describe(field, out);
-  }
-  out += ")";
-}
-
-/// Everything that the answer at a point depends on, as one number.
-std::string point_key(const Scenario& s, const std::string& stamp) {
-  std::string all = stamp + "\n";
-  describe(s.document, all);
-  for (const FigureSource& figure : s.sources) all += figure.figure + "=" + figure.value + "\n";
-  all += fmt::format("{} {} {} {}", s.network.parameters(), s.network.forward_flops().value,
-                     s.network.backward_flops().value, s.network.activations().value);
-  return text_hash(all);
-}
-
 /// A point as children and the journal write it: its figures, or {"error": ...}.
 SweepPoint point_from_text(const std::string& text) {
   const json j = parse_json(text);
@@ -86,18 +59,14 @@ SweepPoint point_from_text(const std::string& text) {
 class PointReader {
  public:
   explicit PointReader(const Sweep& sweep)
-      : sweep_(sweep),
-        document_(read_scenario_document(sweep.scenario)),
-        name_(sweep.scenario.stem().string()),
-        stamp_(program_stamp()) {}
+      : sweep_(sweep), document_(read_scenario_document(sweep.scenario)), name_(sweep.scenario.stem().string()) {}
 
   Scenario read(std::size_t point) const { return read_scenario(document_, name_, sweep_.point(point)); }
-  std::string key(const Scenario& s) const { return point_key(s, stamp_); }
 
  private:
   const Sweep& sweep_;
   Node document_;
-  std::string name_, stamp_;
+  std::string name_;
 };
 
 /// What a worker says of a point: its key in the journal, a line end, and its figures or error. One that cannot be read has
@@ -115,7 +84,7 @@ std::string told_of(const PointReader& reader, std::size_t point) {
   std::string key;
   try {
     Scenario s = reader.read(point);
-    key = reader.key(s) + "\n";
+    key = answer_key(s) + "\n";
     s.failures.find_best = false;  // no column shows it
     return key + column_figures(simulate_training(s));
   } catch (const UserError& e) {  // such as a deadlock, found only in the run: this point is impossible, not the sweep
@@ -146,7 +115,7 @@ std::vector<std::size_t> take_known(const PointReader& reader, const Journal& jo
   }
   const auto key_of = [&reader](std::size_t point) -> std::string {
     try {
-      return reader.key(reader.read(point));
+      return answer_key(reader.read(point));
     } catch (const UserError&) {  // said again where it would be simulated
       return "";
     }

@@ -17,7 +17,6 @@
 namespace trainyard {
 namespace {
 
-using Json = nlohmann::json;
 namespace fs = std::filesystem;
 
 RunPrediction predict(const MeasuredFamily& family, std::size_t row) {
@@ -38,7 +37,7 @@ RunPrediction predict(const MeasuredFamily& family, std::size_t row) {
 }
 
 /// A run that the simulator refuses is an answer too.
-Json prediction_of(const MeasuredFamily& family, std::size_t row) {
+nlohmann::json prediction_of(const MeasuredFamily& family, std::size_t row) {
   try {
     const RunPrediction run = predict(family, row);
     return {{"stack", run.stack},
@@ -129,7 +128,7 @@ std::vector<FamilyPrediction> predict_training(const std::vector<MeasuredFamily>
         progress.show(fmt::format("{} of {} measured runs", ++ended, rows.size()));
       });
   for (std::size_t i = 0; i < rows.size(); ++i) {
-    const Json j = parse_json(texts[i]);
+    const nlohmann::json j = parse_json(texts[i]);
     RunPrediction& run = all[rows[i].first].runs.emplace_back();
     run.id = families[rows[i].first].ids[rows[i].second];
     run.refused = j.value("refused", "");

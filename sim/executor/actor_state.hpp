@@ -7,6 +7,7 @@
 #include "sim/executor/op_queue.hpp"
 #include "sim/machine.hpp"
 #include "sim/program.hpp"
+#include "sim/series.hpp"
 
 namespace trainyard::execution {
 
@@ -39,6 +40,7 @@ struct alignas(64) StreamState {
   double since = 0;      // remaining and speed hold since then
   TimerId timer;
   std::unique_ptr<OpQueue> behind;  // the head
+  const Op* series = nullptr;       // what the head is a part of
   Op head;                          // runs, or is the next to run
 
   bool empty() const { return queued == 0; }
@@ -82,8 +84,10 @@ struct alignas(64) ActorState {
   bool failed = false;
   double failed_at = 0;
   KindSet active_kinds = 0;
-  std::uint16_t active[kKinds] = {};  // running operations by kind
+  std::uint16_t active[kKinds] = {};       // running operations by kind
+  const SeriesStretch* stretch = nullptr;  // parts of a series that are under way as one
   double port_speed = 1;
+  double host = 0;  // when its host has launched what has begun
 };
 
 /// All actors and their streams. Streams stay where they are from the start of the run on.

@@ -17,6 +17,7 @@ class ObserverList {
     if (observer.sees_transfers()) of_transfers_.push_back(&observer);
     if (observer.level() >= Level::ops) record_limiting_ = true;
     if (observer.level() >= Level::links) record_link_rates_ = true;
+    if (!observer.takes_stretches()) take_stretches_ = false;
   }
   const std::vector<Observer*>& all() const { return all_; }
   const std::vector<Observer*>& of_operations() const { return of_operations_; }
@@ -24,11 +25,13 @@ class ObserverList {
   /// Does anybody ask which link limited a message?
   bool record_limiting() const { return record_limiting_; }
   bool record_link_rates() const { return record_link_rates_; }
+  bool take_stretches() const { return take_stretches_ && !record_link_rates_; }
 
  private:
   std::vector<Observer*> all_, of_operations_, of_transfers_;
   bool record_limiting_ = false;
   bool record_link_rates_ = false;
+  bool take_stretches_ = true;
 };
 
 /// What all parts of the executor share.

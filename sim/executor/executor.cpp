@@ -21,6 +21,7 @@ Executor::Executor(Machine& machine, Transport& transport, Timers& timers)
       transfers_(context_, table_, links_),
       messages_(context_, table_, interference_, streams_, transfers_),
       joins_(context_, table_, interference_, streams_, transfers_),
+      series_(context_, table_, interference_, streams_, transfers_, joins_),
       failures_(context_, table_, streams_, transfers_, messages_, joins_),
       link_rates_(context_, links_, transfers_) {}
 
@@ -39,6 +40,9 @@ void Executor::change(ActorChange change) { failures_.add(std::move(change)); }
 
 void Executor::start() {
   streams_.start();
+  if (link_changes_.empty() && failures_.empty() && enough_ == &kNever && context_.observers.take_stretches() &&
+      context_.machine.interferes() && !context_.transport.ends_by_itself())
+    series_.allow_stretches();
   for (std::uint32_t i = 0; i < link_changes_.size(); ++i)
     context_.set_timer(link_changes_[i].at.value, TimerToken::Kind::link_change, i);
   failures_.set_timers();
@@ -107,20 +111,25 @@ void Executor::finish_all() {
     if (transfer) {
       if (transfers_[transfer].state != Transfer::State::free) end_transfer(transfer, Outcome::done);
     } else if (StreamState& s = table_.streams[StreamId{ending >> 32}]; s.busy) {
-      streams_.finish(s, Outcome::done);
+      if (s.front().kind == Kind::series)
+        series_.end(s);
+      else
+        streams_.finish(s, Outcome::done);
     }
   }
 }
 
 void Executor::run_touched() {
-  while (streams_.any_touched() || !transfers_.instant().empty()) {
-    streams_.take_touched(round_);
-    for (const Actor actor : round_) advance(actor);
-    if (transfers_.instant().empty()) continue;
-    endings_.clear();
-    add_instant();
-    finish_all();
-  }
+  do {
+    while (streams_.any_touched() || !transfers_.instant().empty()) {
+      streams_.take_touched(round_);
+      for (const Actor actor : round_) advance(actor);
+      if (transfers_.instant().empty()) continue;
+      endings_.clear();
+      add_instant();
+      finish_all();
+    }
+  } while (series_.settle());
   transfers_.depart();
   interference_.settle();
 }
@@ -144,6 +153,7 @@ void Executor::advance(Actor actor) {
 }
 
 void Executor::begin(ActorState& a, StreamState& s) {
+  if (s.front().kind == Kind::series) return series_.begin(s);
   streams_.post(a, s);
   switch (s.front().kind) {
     case Kind::send:
@@ -157,6 +167,8 @@ void Executor::begin(ActorState& a, StreamState& s) {
     case Kind::local:
     case Kind::delay:
       return streams_.begin_work(s);
+    case Kind::series:
+      return;
   }
 }
 

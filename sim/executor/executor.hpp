@@ -11,6 +11,7 @@
 #include "sim/executor/link_rates.hpp"
 #include "sim/executor/links.hpp"
 #include "sim/executor/messages.hpp"
+#include "sim/executor/series_runs.hpp"
 #include "sim/executor/streams.hpp"
 #include "sim/executor/transfers.hpp"
 
@@ -68,6 +69,7 @@ class Executor {
   execution::Transfers transfers_;
   execution::Messages messages_;
   execution::Joins joins_;
+  execution::SeriesRuns series_;
   execution::Failures failures_;
   execution::LinkRates link_rates_;
   std::vector<LinkChange> link_changes_;

@@ -21,6 +21,7 @@ class Failures {
 
   void add(ActorChange);
   void set_timers();
+  bool empty() const { return changes_.empty(); }
   /// The timer of a change has ended: it takes effect when the time step's ends have.
   void note(std::uint32_t change) { due_.push_back(change); }
   void apply_due() {

@@ -15,9 +15,11 @@ void Interference::add_work(Actor actor) {
 }
 
 void Interference::count(Actor actor, Kind kind, int change) {
-  if (change == 0 || kind == Kind::mark || kind == Kind::delay) return;
-  std::uint16_t& count = table_.actors[actor].active[static_cast<std::uint8_t>(kind)];
+  if (change == 0 || kind == Kind::mark || kind == Kind::delay || kind == Kind::series) return;
+  ActorState& a = table_.actors[actor];
+  std::uint16_t& count = a.active[static_cast<std::uint8_t>(kind)];
   count = static_cast<std::uint16_t>(count + change);
+  if (a.stretch) interrupted_.push_back(actor);
   settle_later(actor);
 }
 

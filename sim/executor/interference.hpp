@@ -22,13 +22,17 @@ class Interference {
   void add_work(Actor actor);
   /// The end of a time step.
   void settle();
+  /// Actors in a stretch beside which something has begun, or may have.
+  void take_interrupted(std::vector<Actor>& actors) {
+    if (!interrupted_.empty()) actors.swap(interrupted_);
+  }
 
  private:
   Context& context_;
   ActorTable& table_;
   Links& links_;
   const bool enabled_;
-  std::vector<Actor> unsettled_;
+  std::vector<Actor> unsettled_, interrupted_;
 
   void count(Actor, Kind, int change);
   void settle_later(Actor);

@@ -18,34 +18,38 @@ void Joins::begin(StreamState& last) {
   Members all = std::move(there);
   waiting_.erase(m.tag);
   std::sort(all.begin(), all.end());
-  const bool flows = m.bytes.value > 0 || m.extra_latency.count > 0;
-  const int busy = flows && !group_flow(last).by_engines ? 1 : 0;
+  const bool moves = flows(m);
+  const int busy = moves && !group_flow(last).by_engines ? 1 : 0;
   for (const StreamId id : all) {
     StreamState& s = table_.streams[id];
     s.started = context_.now;
     s.cause = cause;
     streams_.announce_start(s);
-    if (flows)
+    if (moves)
       interference_.change_active(s.actor, Kind::send, busy);
     else
       streams_.finish(s, Outcome::done);
   }
-  if (flows) start_flow(std::move(all));
+  if (moves) transfers_.start(make_flow(std::move(all)));
 }
 
-/// The flow that a join names; an empty one, of a join that is latency alone.
-const GroupFlow& Joins::group_flow(const StreamState& s) const {
-  const Message& m = s.front().message;
-  const std::span<const GroupFlow* const> known = table_.actors[s.actor].program->group_flows();
+void Joins::take_up(StreamState& s, const Transfers::Moved& moved) {
+  streams_.announce_start(s);
+  interference_.change_active(s.actor, Kind::send, +1);
+  transfers_.take_up(make_flow({table_.id_of(s)}), s.started, moved);
+}
+
+const GroupFlow& Joins::group_flow(Actor actor, const Message& m) const {
+  const std::span<const GroupFlow* const> known = table_.actors[actor].program->group_flows();
   if (m.bytes.value > 0 && (m.slot >= known.size() || !known[m.slot]))
     throw InternalError(
-        fmt::format("{} names group flow {}, of {}", context_.machine.actor_name(s.actor), m.slot, known.size()));
+        fmt::format("{} names group flow {}, of {}", context_.machine.actor_name(actor), m.slot, known.size()));
   static const GroupFlow nowhere;
   return m.slot < known.size() && known[m.slot] ? *known[m.slot] : nowhere;
 }
 
 /// One flow over all routes of the group at once: whatever slows one slows all, as in the library's rings.
-void Joins::start_flow(Members members) {
+TransferId Joins::make_flow(Members members) {
   StreamState& first = table_.streams[members.front()];
   first.peer = first.actor;
   const TransferId id = transfers_.create(first);
@@ -57,7 +61,7 @@ void Joins::start_flow(Members members) {
   t.members = members_.acquire();
   for (const StreamId member : members) table_.streams[member].transfer = id;
   members_[t.members] = std::move(members);
-  transfers_.start(id);
+  return id;
 }
 
 Joins::Members Joins::release(TransferId id) {

@@ -14,8 +14,14 @@ class Joins {
   Joins(Context& context, ActorTable& table, Interference& interference, Streams& streams, Transfers& transfers)
       : context_(context), table_(table), interference_(interference), streams_(streams), transfers_(transfers) {}
 
+  /// Does anything move, or is it a barrier?
+  static bool flows(const Message& m) { return m.bytes.value > 0 || m.extra_latency.count > 0; }
   void begin(StreamState&);
   void end(TransferId, Outcome);
+  /// One that meets itself, and has gone on since s.started with nobody else on its links.
+  void take_up(StreamState&, const Transfers::Moved&);
+  /// The flow that a join of the actor names; an empty one, of a join that is latency alone.
+  const GroupFlow& group_flow(Actor, const Message&) const;
 
   /// A member that waits for others is taken back.
   void withdraw(const StreamState&);
@@ -38,8 +44,8 @@ class Joins {
   std::unordered_map<Tag, Members> waiting_;
   Pool<Members, MembersId> members_;  // of groups whose flow is on its way
 
-  const GroupFlow& group_flow(const StreamState&) const;
-  void start_flow(Members);
+  const GroupFlow& group_flow(const StreamState& s) const { return group_flow(s.actor, s.front().message); }
+  TransferId make_flow(Members);
   /// Takes the transfer and its list of members away.
   Members release(TransferId);
 };

@@ -159,9 +159,19 @@ void Streams::announce_post(StreamState& s) {
   for (Observer* o : context_.observers.of_operations()) o->posted(run_of(s, context_.now));
 }
 
+/// Time until work ends that begins now.
+double Streams::launch(const StreamState& s, const Cost& cost) {
+  if (cost.host.value == 0 && !cost.host_waits) return cost.duration.value;
+  double& host = table_.actor_of(s).host;
+  if (cost.host_waits) host = std::max(host, context_.now);
+  const double left = std::max(cost.duration.value, host + cost.launched.value - context_.now);
+  host += cost.host.value;
+  return left;
+}
+
 void Streams::begin_work(StreamState& s) {
   const Op& op = s.front();
-  s.remaining = op.kind == Kind::mark ? 0 : context_.machine.price(op.work, s.actor).duration.value;
+  s.remaining = op.kind == Kind::mark ? 0 : launch(s, context_.machine.price(op.work, s.actor));
   announce_start(s);
   interference_.change_active(s.actor, op.kind, +1);
   if (!(s.remaining >= 0)) throw InternalError(fmt::format("a price of {} s", s.remaining));
@@ -190,6 +200,7 @@ OpRun Streams::run_of(const StreamState& s, double ended, Outcome outcome) const
   run.ended = Seconds{ended};
   run.peer = s.peer;
   run.outcome = outcome;
+  if (run.op->kind == Kind::series) run.stretch = table_.actors[s.actor].stretch;
   run.began = s.began;
   run.bytes = s.bytes;
   run.latency = s.latency;
@@ -210,12 +221,23 @@ void Streams::finish(StreamState& s, Outcome outcome) {
   if (!a.daemon) end_ = context_.now;
   s.last_id = s.id;
   s.last_end = context_.now;
-  ++s.done;
-  s.busy = false;
+  if (s.series) {
+    if (outcome != Outcome::done) throw InternalError("a part of a series was cancelled");
+    a.working &= ~(std::uint64_t{1} << s.index);
+    next_parts_.push_back(table_.id_of(s));
+    return;
+  }
   if (a.dynamic) {
     a.program->notify({s.index, op.kind, op.message.tag, s.peer, outcome, Seconds{context_.now}});
     a.waiting = false;
   }
+  leave(a, s);
+}
+
+/// Its operation has ended.
+void Streams::leave(ActorState& a, StreamState& s) {
+  ++s.done;
+  s.busy = false;
   s.pop();
   --a.queued;
   const std::uint64_t bit = std::uint64_t{1} << s.index;
@@ -225,6 +247,64 @@ void Streams::finish(StreamState& s, Outcome outcome) {
   else if (!s.closed)
     a.dry |= bit & a.driving;
   touch(a, s.actor);
+}
+
+void Streams::put_part(StreamState& s, const Op& part, const Op& whole) {
+  s.head = part;
+  s.head.actor = s.actor;
+  s.head.stream = s.index;
+  s.series = &whole;
+}
+
+void Streams::free_side(StreamState& s) {
+  s.series = nullptr;
+  s.busy = false;
+}
+
+void Streams::end_series(StreamState& s) {
+  s.head = *std::exchange(s.series, nullptr);  // the queue goes on from it
+  leave(table_.actor_of(s), s);
+}
+
+OpId Streams::break_stretch(StreamState& s) {
+  context_.timers.cancel(s.timer);
+  s.timed = false;
+  s.last_id = s.id;
+  s.last_end = -1;  // nothing that begins now follows it
+  return s.id;
+}
+
+void Streams::post_part(StreamState& s, OpId of, const SeriesStretch& stretch, int part) {
+  const double began = stretch.begin(static_cast<std::size_t>(part));
+  s.busy = true;
+  number(s, began);
+  s.cause = of;
+  OpRun run = run_of(s, began);
+  run.stretch = &stretch;
+  run.part = part;
+  for (Observer* o : context_.observers.of_operations()) o->posted(run);
+}
+
+void Streams::announce_break(const StreamState& s, OpId of, const Op& whole) {
+  OpRun run;
+  run.op = &whole;
+  run.id = of;
+  run.stretch = table_.actors[s.actor].stretch;
+  run.posted = run.started = Seconds{run.stretch->began};
+  run.ended = Seconds{context_.now};
+  for (Observer* o : context_.observers.of_operations()) o->finished(run);
+}
+
+void Streams::take_up_work(StreamState& s, double left, double speed) {
+  announce_start(s);
+  interference_.change_active(s.actor, s.front().kind, +1);
+  table_.actor_of(s).working |= std::uint64_t{1} << s.index;
+  interference_.add_work(s.actor);
+  s.remaining = left;
+  s.speed = speed;
+  s.since = context_.now;
+  s.timer = context_.set_timer(context_.now + left / speed, TimerToken::Kind::work, table_.id_of(s).number());
+  s.timed = true;
 }
 
 }  // namespace trainyard::execution

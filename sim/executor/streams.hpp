@@ -45,15 +45,7 @@ class Streams {
   void post(ActorState& a, StreamState& s) {
     s.busy = true;
     a.idle &= ~(std::uint64_t{1} << s.index);
-    s.id = ++next_id_;
-    s.posted = s.started = context_.now;
-    s.cause = 0;
-    s.peer = -1;
-    s.transfer = {};
-    s.began = false;
-    s.bytes = {};
-    s.latency = {};
-    s.limiting = -1;
+    number(s, context_.now);
     if (!context_.observers.of_operations().empty()) announce_post(s);
   }
   /// It is work of the actor alone.
@@ -61,6 +53,27 @@ class Streams {
   void announce_start(StreamState&);
   void finish(StreamState&, Outcome);
   OpRun run_of(const StreamState&, double ended, Outcome = Outcome::done) const;
+
+  // Of series (see SeriesRuns):
+
+  /// Adds the streams whose series have a further part.
+  void take_next_parts(std::vector<StreamId>& streams) {
+    if (!next_parts_.empty()) streams.insert(streams.end(), next_parts_.begin(), next_parts_.end());
+    next_parts_.clear();
+  }
+  /// At the head of a stream; of the series `whole`, which is there until that has ended.
+  static void put_part(StreamState& s, const Op& part, const Op& whole);
+  /// The join beside a series has ended: its stream is as before.
+  static void free_side(StreamState&);
+  /// All parts have ended.
+  void end_series(StreamState&);
+  /// Its event is taken back; the number of the operation that it was.
+  OpId break_stretch(StreamState&);
+  /// The part at the head began in a stretch that was interrupted: `part` of it.
+  void post_part(StreamState&, OpId of, const SeriesStretch&, int part);
+  /// What was over of the stretch `of` has ended.
+  void announce_break(const StreamState&, OpId of, const Op& whole);
+  void take_up_work(StreamState&, double left, double speed);
 
   bool finished() const { return running_ == 0; }
   double end() const { return end_; }
@@ -79,7 +92,20 @@ class Streams {
   double end_ = 0;
   std::size_t running_ = 0;  // programs that have not ended, daemons apart
   std::uint64_t late_by_look_ahead_ = 0;
+  std::vector<StreamId> next_parts_;
 
+  void number(StreamState& s, double posted) {
+    s.id = ++next_id_;
+    s.posted = s.started = posted;
+    s.cause = 0;
+    s.peer = -1;
+    s.transfer = {};
+    s.began = false;
+    s.bytes = {};
+    s.latency = {};
+    s.limiting = -1;
+  }
+  void leave(ActorState&, StreamState&);
   void touch(ActorState& a, Actor actor) {
     if (a.touched) return;
     a.touched = true;
@@ -91,6 +117,7 @@ class Streams {
   bool could_have_started(const ActorState&, const Op&) const;
   OpId cause(const StreamState&) const;
   void announce_post(StreamState&);
+  double launch(const StreamState&, const Cost&);
 };
 
 }  // namespace trainyard::execution

@@ -75,6 +75,32 @@ void Transfers::take_route(TransferId id, const Route& route) {
   pay_latency(id, route.legs.front().latency + t.extra_latency);
 }
 
+void Transfers::take_up(TransferId id, double began, const Moved& so_far) {
+  Transfer& t = pool_[id];
+  ++count_;
+  t.started = t.leg_started = began;
+  t.by_legs = t.timed = false;
+  t.route = &find_route(t);
+  t.links = t.route->links;
+  t.latency = t.leg_latency = t.route->latency + t.extra_latency;
+  if (so_far.latency_left > 0) {
+    t.state = Transfer::State::latency;
+    t.timed = true;
+    t.timer = context_.set_timer(context_.now + so_far.latency_left, TimerToken::Kind::latency, id.number());
+    return;
+  }
+  const Bytes moved = std::min(t.left, so_far.bytes);
+  if (moved.value > 0) {
+    t.limiting = so_far.limiting;
+    report(id, moved, Outcome::done, false, true);
+    t.limiting = -1;
+    t.leg_started = context_.now;
+    t.leg_latency = {};
+    t.left = t.left - moved;
+  }
+  start_flow(id);
+}
+
 void Transfers::pay_latency(TransferId id, Picoseconds latency) {
   Transfer& t = pool_[id];
   t.leg_latency = latency;

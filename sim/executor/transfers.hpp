@@ -43,6 +43,13 @@ class Transfers {
     else
       park(id, route);
   }
+  /// How far a join has come with nobody else on its links.
+  struct Moved {
+    double latency_left = 0;  ///< s; 0: it is over
+    Bytes bytes;
+    LinkId limiting = -1;
+  };
+  void take_up(TransferId, double began, const Moved&);
   /// Its latency is over.
   void arrive(TransferId);
   /// False: it goes on over its next leg. Else it is reported, and taken off the machine if it was cancelled.
@@ -62,6 +69,13 @@ class Transfers {
   void report(TransferId id, Bytes moved, Outcome outcome, bool last, bool last_leg) const {
     if (!context_.observers.of_transfers().empty()) notify(id, moved, outcome, last, last_leg);
   }
+
+  /// Joins of a stretch, which were no transfers.
+  void report(const TransferRun& run) {
+    count_ += static_cast<std::uint64_t>(run.joins);
+    for (Observer* o : context_.observers.of_transfers()) o->transferred(run);
+  }
+  const Route& find_route(const GroupFlow& group) { return routes_.find(group); }
 
   /// The end of a time step: all flows that begin in it leave together. SimGrid's code and data then stay in the caches.
   void depart();

@@ -128,4 +128,12 @@ const Route& Fold::route(Actor from, Actor to) const {
 
 const Route* Fold::group_route(const GroupFlow& flow) const { return quotient_->group_route(flow); }
 
+bool Fold::lone_links(Actor of_class, const GroupFlow& flow) const { return quotient_->lone_links(of_class, flow); }
+
+bool Fold::meets_itself(Actor of_class, Tag group) const {
+  const auto& meetings = quotient_->view(of_class).meetings;
+  const auto at = meetings.find(group);
+  return at != meetings.end() && at->second.classes == 1;
+}
+
 }  // namespace trainyard

@@ -16,6 +16,7 @@ class FoldedMachine : public Machine {
   /// Of a way of the whole.
   Route route(Actor from, Actor to, PathClass) const override;
   const Route* group_route(const GroupFlow& flow) const override { return fold_.group_route(flow); }
+  bool lone_links(Actor c, const GroupFlow& flow) const override { return fold_.lone_links(c, flow); }
   bool interferes() const override { return machine_.interferes(); }
   double speed(Actor c, Kind kind, KindSet active) const override {
     return machine_.speed(fold_.representative(c), kind, active);

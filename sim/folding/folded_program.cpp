@@ -31,6 +31,7 @@ class FoldedProgram : public Program {
   std::span<const Actor> slots() const override { return view_.peers; }
   Way way(std::uint16_t slot, bool sending) const override { return (sending ? view_.sending : view_.receiving)[slot]; }
   std::span<const GroupFlow* const> group_flows() const override { return view_.group_flows; }
+  const Series& series(Tag number) const override { return original_->series(number); }
   int streams() const override { return original_->streams(); }
   std::uint64_t driving() const override { return original_->driving(); }
 

@@ -15,9 +15,12 @@ class OperationCount : public Observer {
   explicit OperationCount(std::vector<double> sizes, std::function<double(const Op&)> fused = {})
       : sizes_(std::move(sizes)), fused_(std::move(fused)) {}
   bool sees_transfers() const override { return false; }
+  bool takes_stretches() const override { return true; }
   Level level() const override { return Level::none; }
   void finished(const OpRun& run) override {
-    count_ += sizes_[position(run.op->actor)] * (fused_ ? fused_(*run.op) : 1);
+    double count = run.stretch ? 0 : fused(*run.op);
+    if (run.stretch) run.stretch->for_each_part([&](std::size_t i) { count += fused(run.stretch->part(i)); });
+    count_ += sizes_[position(run.op->actor)] * count;
   }
   double count() const { return count_; }
 
@@ -25,6 +28,7 @@ class OperationCount : public Observer {
   std::vector<double> sizes_;
   std::function<double(const Op&)> fused_;
   double count_ = 0;
+  double fused(const Op& op) const { return fused_ ? fused_(op) : 1; }
 };
 
 }  // namespace trainyard

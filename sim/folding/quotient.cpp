@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <map>
-#include <set>
 
 namespace trainyard::folding {
 namespace {
@@ -61,6 +60,7 @@ class Quotient::Consumption {
     return at == by_stretch_.end() ? none : at->second;
   }
   const Uses& of_groups(std::size_t of_class) const { return by_group_[of_class]; }
+  const std::map<std::pair<Actor, std::uint32_t>, Uses>& stretches() const { return by_stretch_; }
 
  private:
   std::map<std::pair<Actor, std::uint32_t>, Uses> by_stretch_;
@@ -70,8 +70,33 @@ class Quotient::Consumption {
 Quotient::Quotient(const Machine& machine, const Classes& classes) {
   const Consumption consumption(classes);
   add_routes(machine, classes, consumption);
+  add_members(classes);
   add_groups(classes, consumption);
+  add_owners(consumption);
   add_views(classes);
+}
+
+void Quotient::add_members(const Classes& classes) {
+  members_of_groups_.resize(classes.first_link - classes.first_group);
+  for (std::size_t g = 0; g < classes.graph.groups.size(); ++g)
+    if (std::set<Actor>& of = members_of_groups_[classes.of_group(g)]; of.empty())
+      for (const auto& [actor, meeting] : classes.graph.groups[g].members) of.insert(classes.of_actor(actor));
+}
+
+void Quotient::add_owners(const Consumption& consumption) {
+  const auto restrict_to = [this](const Uses& uses, const std::set<Actor>& actors) {
+    for (const auto& [link, weight] : uses) {
+      if (owners_.size() <= position(link)) owners_.resize(position(link) + 1);
+      std::optional<std::set<Actor>>& owners = owners_[position(link)];
+      if (!owners)
+        owners = actors;
+      else
+        std::erase_if(*owners, [&actors](Actor owner) { return !actors.contains(owner); });
+    }
+  };
+  for (const auto& [stretch, uses] : consumption.stretches()) restrict_to(uses, {stretch.first});
+  for (std::size_t g = 0; g < flows_.size(); ++g)
+    restrict_to(consumption.of_groups(g), flows_[g].by_engines ? std::set<Actor>{} : members_of_groups_[g]);
 }
 
 void Quotient::add_routes(const Machine& machine, const Classes& classes, const Consumption& consumption) {
@@ -134,10 +159,6 @@ void Quotient::add_groups(const Classes& classes, const Consumption& consumption
 
 void Quotient::add_views(const Classes& classes) {
   const FoldGraph& graph = classes.graph;
-  std::vector<std::set<Actor>> member_classes(flows_.size());
-  for (std::size_t g = 0; g < graph.groups.size(); ++g)
-    if (std::set<Actor>& of = member_classes[classes.of_group(g)]; of.empty())
-      for (const auto& [actor, meeting] : graph.groups[g].members) of.insert(classes.of_actor(actor));
   for (const std::vector<Actor>& members : classes.members) {
     const Actor rep = members.front();
     ClassView& view = views_.emplace_back();
@@ -155,7 +176,8 @@ void Quotient::add_views(const Classes& classes) {
     const std::vector<ActorOutline::Meeting>& meetings = graph.outlines[position(rep)].meetings;
     for (std::size_t m = 0; m < meetings.size(); ++m) {
       const std::size_t of = classes.of_group(graph.group_of[position(rep)][m]);
-      view.meetings[meetings[m].group] = {static_cast<Tag>(of), static_cast<std::uint32_t>(member_classes[of].size())};
+      view.meetings[meetings[m].group] = {static_cast<Tag>(of),
+                                          static_cast<std::uint32_t>(members_of_groups_[of].size())};
       if (!meetings[m].flow) continue;
       if (view.group_flows.size() <= meetings[m].slot) view.group_flows.resize(meetings[m].slot + 1U, nullptr);
       view.group_flows[meetings[m].slot] = &flows_[of];
@@ -166,6 +188,14 @@ void Quotient::add_views(const Classes& classes) {
 const Route* Quotient::route(Actor from, Actor to) const {
   const auto at = routes_.find(key_of(from, to));
   return at == routes_.end() ? nullptr : &at->second;
+}
+
+bool Quotient::lone_links(Actor of_class, const GroupFlow& flow) const {
+  const Route* route = group_route(flow);
+  return route && std::all_of(route->links.begin(), route->links.end(), [&](const LinkUse& use) {
+           const std::optional<std::set<Actor>>& owners = owners_[position(use.link)];
+           return owners && owners->contains(of_class);
+         });
 }
 
 const Route* Quotient::group_route(const GroupFlow& flow) const {

@@ -1,5 +1,7 @@
 #pragma once
 #include <deque>
+#include <optional>
+#include <set>
 #include <unordered_map>
 #include <vector>
 
@@ -33,6 +35,8 @@ class Quotient {
   /// Between two actors of the whole, over links of the quotient; null: no representative's slot names them.
   const Route* route(Actor from, Actor to) const;
   const Route* group_route(const GroupFlow&) const;
+  /// See Machine::lone_links.
+  bool lone_links(Actor of_class, const GroupFlow&) const;
   const ClassView& view(Actor of_class) const { return views_[position(of_class)]; }
 
  private:
@@ -41,9 +45,14 @@ class Quotient {
   std::deque<std::vector<Leg>> legs_;
   std::deque<GroupFlow> flows_;  // by class of groups
   std::unordered_map<const GroupFlow*, Route> group_routes_;
-  std::vector<ClassView> views_;  // by class
+  std::vector<ClassView> views_;                    // by class
+  std::vector<std::set<Actor>> members_of_groups_;  // by class of groups: classes
+  /// By class of links: classes of actors of which each has a part in all flows there, as sender or member.
+  std::vector<std::optional<std::set<Actor>>> owners_;
 
   class Consumption;
+  void add_members(const Classes&);
+  void add_owners(const Consumption&);
   void add_routes(const Machine&, const Classes&, const Consumption&);
   void add_groups(const Classes&, const Consumption&);
   void add_views(const Classes&);

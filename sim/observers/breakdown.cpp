@@ -10,8 +10,22 @@ bool waits(const OpRun& run) { return waits_for_others(run.op->kind); }
 }  // namespace
 
 void Breakdown::book(State& s, double until) {
-  const double span = until - s.since;
+  if (s.stretch) return book_stretch(s, until);
+  book_span(s, until - s.since);
   s.since = until;
+}
+
+/// Nothing else begins or ends meanwhile: in which order its groups come makes no difference.
+void Breakdown::book_stretch(State& s, double until) {
+  for (const SeriesTimes::Share& share : s.stretch->times->shares) {
+    ++s.running[share.group];
+    book_span(s, s.stretch->spent(share, until) - s.stretch->spent(share, s.since));
+    --s.running[share.group];
+  }
+  s.since = until;
+}
+
+void Breakdown::book_span(State& s, double span) {
   if (span <= 0) return;
   const std::vector<Group>& groups = names_.groups();
   if (groups.size() > kGroups) throw InternalError("too many groups in one breakdown");
@@ -41,7 +55,7 @@ void Breakdown::book(State& s, double until) {
 
 Breakdown::State& Breakdown::at(Actor actor, Seconds now) {
   State& s = actors_.grown(actor);
-  book(s, now.value);
+  book(s, std::max(now.value, s.since));  // what a stretch did as it was interrupted began before
   return s;
 }
 
@@ -53,12 +67,18 @@ void Breakdown::started(const OpRun& run) {
   // A receive may join a transfer that is under way: what counts for its actor is now, not when that began.
   State& s = at(run.op->actor, std::max(run.started, run.posted));
   if (waits(run)) --s.waiting[run.op->group];
-  ++s.running[run.op->group];
+  if (run.stretch)
+    s.stretch = run.stretch;
+  else
+    ++s.running[run.op->group];
 }
 
 void Breakdown::finished(const OpRun& run) {
   State& s = at(run.op->actor, run.ended);
-  --(run.began ? s.running : s.waiting)[run.op->group];
+  if (run.stretch)
+    s.stretch = nullptr;
+  else
+    --(run.began ? s.running : s.waiting)[run.op->group];
   s.end = run.ended.value;
 }
 

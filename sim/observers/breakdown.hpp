@@ -23,6 +23,7 @@ struct BreakdownParts {
 class Breakdown : public Observer {
  public:
   bool sees_transfers() const override { return false; }
+  bool takes_stretches() const override { return true; }
   explicit Breakdown(const Names& names) : names_(names) {}
   explicit Breakdown(Names&&) = delete;  // they are looked up later
   /// Of the actor that ended last (the lowest, of several).
@@ -49,12 +50,15 @@ class Breakdown : public Observer {
     std::uint16_t waiting[kGroups] = {};  // messages whose other half is missing
     double booked[kGroups] = {};
     double bubble = 0, other = 0;
+    const SeriesStretch* stretch = nullptr;  // under way
   };
   const Names& names_;
   IndexedVector<State, Actor> actors_;
 
   State& at(Actor, Seconds now);
   void book(State&, double until);
+  void book_stretch(State&, double until);
+  void book_span(State&, double span);
 };
 
 }  // namespace trainyard

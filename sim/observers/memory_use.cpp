@@ -1,30 +1,71 @@
 #include "sim/observers/memory_use.hpp"
 
 #include <algorithm>
+#include <cmath>
 
 namespace trainyard {
 
-void MemoryUse::change(const OpRun& run, double bytes, Seconds when) {
+void MemoryUse::change(State& s, const Op& op, double bytes, double when) {
   if (bytes == 0) return;
-  State& s = actors_.grown(run.op->actor);
-  s.now[run.op->memory_class % kClasses] += bytes;
+  s.now[op.memory_class % kClasses] += bytes;
   s.total += bytes;
   if (s.total > s.peak) {
     s.peak = s.total;
     s.at_peak = s.now;
   }
-  if (over_time_) s.samples.push_back({when.value, s.total});
+  if (over_time_) s.samples.push_back({when, s.total});
 }
 
 // Taken at the start and given back at the end: an operation that frees memory needed it until then.
+void MemoryUse::begin(State& s, const Op& op, double when) {
+  change(s, op, std::max(0.0, op.memory.change) + op.memory.high_water, when);
+}
+void MemoryUse::end(State& s, const Op& op, double when) {
+  change(s, op, std::min(0.0, op.memory.change) - op.memory.high_water, when);
+}
+
+/// What parts of a stretch have taken and given back by then.
+void MemoryUse::catch_up(State& s, double until) {
+  for (; s.next < s.stretch->last; ++s.next) {
+    const Op& part = s.stretch->part(s.next);
+    if (part.memory.change == 0 && part.memory.high_water == 0) continue;
+    if (!s.next_began) {
+      if (s.stretch->begin(s.next) > until) return;
+      begin(s, part, until);
+      s.next_began = true;
+    }
+    if (s.stretch->end(s.next) > until) return;
+    end(s, part, until);
+    s.next_began = false;
+  }
+}
+
 void MemoryUse::started(const OpRun& run) {
   const Memory& m = run.op->memory;
-  change(run, std::max(0.0, m.change) + m.high_water, run.started);
+  if (!run.stretch && m.change == 0 && m.high_water == 0) return;
+  State& s = actors_.grown(run.op->actor);
+  if (run.stretch) {
+    s.stretch = run.stretch;
+    s.next = run.stretch->times->first;
+    s.next_began = false;
+    return;
+  }
+  if (s.stretch) catch_up(s, run.started.value);
+  begin(s, *run.op, run.started.value);
 }
 void MemoryUse::finished(const OpRun& run) {
   if (!run.began) return;
   const Memory& m = run.op->memory;
-  change(run, std::min(0.0, m.change) - m.high_water, run.ended);
+  if (!run.stretch && m.change == 0 && m.high_water == 0) return;
+  State& s = actors_.grown(run.op->actor);
+  if (s.stretch) catch_up(s, run.stretch ? HUGE_VAL : run.ended.value);
+  if (!run.stretch) return end(s, *run.op, run.ended.value);
+  // The part that was interrupted takes its memory anew as it goes on by itself.
+  if (s.next_began) {
+    const Op& part = s.stretch->part(s.next);
+    change(s, part, -std::max(0.0, part.memory.change) - part.memory.high_water, run.ended.value);
+  }
+  s.stretch = nullptr;
 }
 
 Actor MemoryUse::highest() const {

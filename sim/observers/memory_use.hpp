@@ -31,16 +31,23 @@ class MemoryUse : public Observer {
 
   void started(const OpRun&) override;
   void finished(const OpRun&) override;
+  bool takes_stretches() const override { return !over_time_; }
 
  private:
   struct State {
     ByClass now{}, at_peak{};
     double total = 0, peak = 0;
     std::vector<Sample> samples;
+    const SeriesStretch* stretch = nullptr;  // under way
+    std::size_t next = 0;                    // of its parts
+    bool next_began = false;
   };
   bool over_time_;
   IndexedVector<State, Actor> actors_;
-  void change(const OpRun&, double bytes, Seconds when);
+  void change(State&, const Op&, double bytes, double when);
+  void begin(State&, const Op&, double when);
+  void end(State&, const Op&, double when);
+  void catch_up(State&, double until);
 };
 
 }  // namespace trainyard

@@ -114,6 +114,11 @@ void PathSums::posted(const OpRun& run) {
   chain.id = run.id;
   insert(number);
   follow(chain, run.cause);
+  if (run.part >= 0) {
+    const SeriesTimes& times = *run.stretch->times;
+    const int after = times.parts[static_cast<std::size_t>(run.part)].cause;
+    shares_.add(sums_of(times, run.op->actor)[static_cast<std::size_t>(after + 1)], chain.sums);
+  }
   // A receiver that comes when the message is under way follows what its sender followed.
   if (run.op->kind != Kind::send || run.op->message.mode == Mode::rendezvous) return;
   hold(run.cause);
@@ -140,18 +145,48 @@ void PathSums::transferred(const TransferRun& run) {
   causes_of_sends_.erase(left);
 }
 
+void PathSums::add_pieces(const OpRecord& record, std::span<const LegRecord> legs, PathShares::Sums& sums) {
+  for_each_piece(record, legs, links_, [&](double begin, double end, std::string_view resource) {
+    naming_.name(record, begin, end, resource, {shares_, sums});
+  });
+}
+
+const std::vector<PathShares::Sums>& PathSums::sums_of(const SeriesTimes& times, Actor actor) {
+  std::vector<PathShares::Sums>& sums = parts_[&times];
+  if (!sums.empty()) return sums;
+  sums.resize(times.parts.size() + 1);
+  for (std::size_t i = times.first; i < times.parts.size(); ++i) {
+    const SeriesTimes::PartTimes& part = times.parts[i];
+    const Op& op = times.series->parts[i].op;
+    OpRun run;
+    run.op = &op;
+    run.started = Seconds{part.begin};
+    run.ended = Seconds{part.end};
+    run.bytes = op.message.bytes;
+    run.latency = part.latency;
+    run.limiting = part.limiting;
+    OpRecord record = record_of(run);
+    record.actor = actor;
+    shares_.copy(sums[static_cast<std::size_t>(part.cause + 1)], sums[i + 1]);
+    add_pieces(record, {}, sums[i + 1]);
+  }
+  return sums;
+}
+
 void PathSums::finished(const OpRun& run) {
   come_to(run.ended.value);
   const std::size_t number = find(run.id);
   Chain& chain = chains_[number];
   OpRecord record = record_of(run);
   record.path = chain.path;
-  const auto legs = legs_.find(run.id);
-  for_each_piece(record, legs == legs_.end() ? std::span<const LegRecord>() : legs->second, links_,
-                 [&](double begin, double end, std::string_view resource) {
-                   naming_.name(record, begin, end, resource, {shares_, chain.sums});
-                 });
-  if (legs != legs_.end()) legs_.erase(legs);
+  if (run.stretch) {
+    const SeriesTimes& times = *run.stretch->times;
+    shares_.add(sums_of(times, record.actor)[static_cast<std::size_t>(times.last + 1)], chain.sums);
+  } else {
+    const auto legs = legs_.find(run.id);
+    add_pieces(record, legs == legs_.end() ? std::span<const LegRecord>() : legs->second, chain.sums);
+    if (legs != legs_.end()) legs_.erase(legs);
+  }
   chain.ended = now_;
   ended_.push_back(number);
   const auto order = [](double end, Actor actor, OpId id) { return std::tuple(-end, actor, id); };

@@ -22,6 +22,9 @@ class PathShares {
 
   void add(Sums& to, std::string_view resource, double seconds) { to[number(resource)] += seconds; }
   void copy(const Sums& from, Sums& to) const { std::copy_n(from.begin(), names_.size(), to.begin()); }
+  void add(const Sums& sums, Sums& to) const {
+    for (std::size_t i = 0; i < names_.size(); ++i) to[i] += sums[i];
+  }
   std::map<std::string, double> named(const Sums&) const;
 
  private:
@@ -54,6 +57,7 @@ class PathSums : public Observer {
   PathSums(std::span<const Link> links, const Naming& naming) : links_(links), naming_(naming) {}
 
   Level level() const override { return Level::ops; }
+  bool takes_stretches() const override { return true; }
   void posted(const OpRun&) override;
   void started(const OpRun&) override;
   void finished(const OpRun&) override;
@@ -84,11 +88,16 @@ class PathSums : public Observer {
   Actor longest_actor_ = 0;
   OpId longest_id_ = 0;
 
+  /// Of the chain of parts that ends with a part of a series, by its number and one more; the first: of none.
+  std::unordered_map<const SeriesTimes*, std::vector<PathShares::Sums>> parts_;
+
   // Which chain an operation has: open addressing, twice as many places as chains at least.
   std::vector<std::uint32_t> places_;
   std::size_t used_ = 0;
 
   void come_to(double now);
+  void add_pieces(const OpRecord&, std::span<const LegRecord>, PathShares::Sums&);
+  const std::vector<PathShares::Sums>& sums_of(const SeriesTimes&, Actor);
   std::size_t find(OpId) const;
   void insert(std::size_t chain);
   void erase(std::size_t chain);

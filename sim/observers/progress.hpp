@@ -23,6 +23,7 @@ class ProgressLine {
 class Progress : public Observer {
  public:
   bool sees_transfers() const override { return false; }
+  bool takes_stretches() const override { return true; }
   Level level() const override { return Level::none; }
   void finished(const OpRun&) override;
 

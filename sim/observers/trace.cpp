@@ -25,6 +25,8 @@ const char* category(Kind kind) {
       return "mark";
     case Kind::join:
       return "join";
+    case Kind::series:
+      return "series";
   }
   return "";
 }

@@ -43,7 +43,7 @@ void Traffic::transferred(const TransferRun& run) {
     total_ += arrived * copies;
   }
   for (const LinkUse& use : run.route.links) on_link_[use.link] += run.bytes * use.weight;
-  messages_ += run.last ? copies : 0;
+  messages_ += run.last ? copies * run.joins : 0;
 }
 
 Traffic Traffic::since(const Traffic& before) const {

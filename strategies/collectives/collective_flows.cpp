@@ -174,7 +174,8 @@ ModelledJoin modelled_join(Operation operation, const CollectiveSettings& settin
   if (!settings.model || !settings.flow) throw InternalError("a modelled collective without a model");
   const ModelledCost cost = settings.model->cost(operation, size, settings.spread(ranks));
   const int ways = settings.flow->ways;
-  return {cost.wire / ways, to_picoseconds(cost.latency), cost.rate / ways, path_of(cost.limited_by)};
+  const double slow = settings.slowdown;
+  return {cost.wire / ways, to_picoseconds(cost.latency * slow), cost.rate / (ways * slow), path_of(cost.limited_by)};
 }
 
 Ops modelled_ops(Operation operation, Local me, Bytes size) {

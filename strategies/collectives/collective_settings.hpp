@@ -104,6 +104,7 @@ struct CollectiveSettings {
   SwitchTree switches;                       ///< of collectives in which switches take part
   std::vector<std::vector<double>> amounts;  ///< bytes of all-to-all-v, from a rank (row) to each
   std::shared_ptr<const CollectiveModel> model;  ///< of the fidelity `modelled`
+  double slowdown = 1;                           ///< times that of the model
   std::shared_ptr<const ModelledFlow> flow;      ///< of the same: the ways it takes (see modelled_flow)
 
   /// Takes in which node each rank is on, and the model of these nodes.

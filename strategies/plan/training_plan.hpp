@@ -110,6 +110,8 @@ struct TrainingPlan : StepOptions {
 
   Bytes gradient_element, parameter_element;  ///< on the wire
   Work accumulation;                          ///< of one element: a gradient is added to those of earlier micro-batches
+  std::uint16_t micro_batch_kernel = 0;       ///< before the first stage's forward and the last one's backward; 0: none
+  std::uint16_t kernel_after_message = 0;     ///< before a pass that a message came in for; 0: none
   Seconds collective_launch;
   bool bucket_copy = false;   ///< gradients are copied into their bucket, and back
   bool host_buckets = false;  ///< those lie in host memory: what copies is the host, the GPU goes on
@@ -118,6 +120,9 @@ struct TrainingPlan : StepOptions {
   std::uint16_t overhead_kernel = 0;                                            ///< host work of a step; 0: none
   std::uint16_t wait_kernel = 0;  ///< a full bucket waits for a coordinator's tick; 0: leaves at once
   std::uint16_t first_fused = 0;  ///< the Machine's number of the first run of kernels that is priced as one; 0: none
+
+  /// Of fused ones: passes through a model chunk may be one operation, since no two ranks that are simulated meet in them.
+  bool series = false;
 
   bool fuses_kernels = false;                   ///< kernels in a row may be one operation where nobody looks at each
   std::shared_ptr<const UpdatePolicy> updates;  ///< null: gradients are all-reduced in every step

@@ -1,5 +1,7 @@
 #include "strategies/step/layer_passes.hpp"
 
+#include <algorithm>
+
 namespace trainyard {
 namespace {
 
@@ -14,11 +16,12 @@ TrainingCall call_of(Pass pass) {
 }  // namespace
 
 LayerPasses::LayerPasses(StepContext& step, LaneCollectives& collectives, GradientExchange& gradients,
-                         ParameterGathers& parameters)
+                         ParameterGathers& parameters, const PassSeries* series)
     : step_(step),
       collectives_(collectives),
       gradients_(gradients),
       parameters_(parameters),
+      series_(series && series->any() ? series : nullptr),
       ends_(step.stage.chunks.size()) {
   for (const PipelineTask& task : step.stage.tasks) {
     if (task.pass != Pass::backward && task.pass != Pass::backward_weights) continue;
@@ -26,6 +29,43 @@ LayerPasses::LayerPasses(StepContext& step, LaneCollectives& collectives, Gradie
     if (ends.first < 0) ends.first = task.micro_batch;
     ends.last = task.micro_batch;
   }
+}
+
+Ops LayerPasses::chunk(const PipelineTask& task, bool sends) {
+  if (const PassSeries::OfChunk* whole = series_of(task, sends)) {
+    co_yield series(*whole);
+    co_return;
+  }
+  const std::vector<int>& layers = step_.stage.chunks[task.chunk];
+  if (task.pass == Pass::forward)
+    for (const int layer : layers) co_yield pass(task.pass, layer, task);
+  else
+    for (auto layer = layers.rbegin(); layer != layers.rend(); ++layer) co_yield pass(task.pass, *layer, task);
+}
+
+/// Where nothing waits for parameters between layers, and nothing leaves.
+const PassSeries::OfChunk* LayerPasses::series_of(const PipelineTask& task, bool sends) const {
+  if (!series_) return nullptr;
+  const bool makes_gradients = task.pass == Pass::backward || task.pass == Pass::backward_weights;
+  const bool last = task.micro_batch == ends_[task.chunk].last;
+  if (makes_gradients && gradients_.leave_during_backward(last)) return nullptr;
+  const std::vector<int>& layers = step_.stage.chunks[task.chunk];
+  if (std::any_of(layers.begin(), layers.end(), [this](int layer) { return parameters_.waits_for(layer); }))
+    return nullptr;
+  const bool first = task.micro_batch == ends_[task.chunk].first || gradients_.each_micro_batch();
+  const PassSeries::OfChunk& of = series_->chunk(task.pass, step_.at.pipeline, task.chunk, first, sends);
+  return of.whole ? &of : nullptr;
+}
+
+Ops LayerPasses::series(const PassSeries::OfChunk& chunk) {
+  if (chunk.series.parts.empty()) co_return;
+  while (chunk.meets_first ? step_.waits.any() : step_.waits.exceed_one_op()) co_yield step_.take_waits();
+  Op& op = step_.out.begin(Kind::series, TrainingStreams::compute);
+  op.group = step_.words.compute;
+  op.message.tag = chunk.number;
+  step_.waits.take_into(op);
+  co_yield step_.out.emit();
+  for (int i = 0; i < chunk.left; ++i) step_.waits.add(step_.out.after(TrainingStreams::compute));
 }
 
 Ops LayerPasses::pass(Pass pass, int layer, const PipelineTask& task) {
@@ -60,6 +100,8 @@ Ops LayerPasses::pass(Pass pass, int layer, const PipelineTask& task) {
     co_yield step_.out.amend([this](Op& op) { step_.waits.take_into(op); });
     if (fine) co_yield gradients_.after_kernel(layer, item.kernel, first, last);
   }
+  // What a kernel of the pass by the input has completed leaves with the weights' own, a layer without any too.
+  if (fine && pass == Pass::backward_weights) co_yield gradients_.after_kernel(layer, kAllKernels, first, last);
   for (const std::int16_t place : table.left) step_.waits.add(exchanges_[place]);
   const bool end = pass == Pass::forward && layer + 1 == static_cast<int>(step_.plan.network->layers.size());
   if (step_.plan.values_by_layer() || (step_.plan.rides && end)) {

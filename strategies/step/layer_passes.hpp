@@ -1,6 +1,7 @@
 #pragma once
 #include "strategies/step/gradient_exchange.hpp"
 #include "strategies/step/parameter_gathers.hpp"
+#include "strategies/step/pass_series.hpp"
 
 namespace trainyard {
 
@@ -8,9 +9,11 @@ namespace trainyard {
 /// between or beside them.
 class LayerPasses {
  public:
-  LayerPasses(StepContext&, LaneCollectives&, GradientExchange&, ParameterGathers&);
+  /// Null series: the layers' operations one by one.
+  LayerPasses(StepContext&, LaneCollectives&, GradientExchange&, ParameterGathers&, const PassSeries*);
 
-  Ops pass(Pass, int layer, const PipelineTask&);
+  /// A task's pass through the layers of its model chunk. sends: a message to another stage follows.
+  Ops chunk(const PipelineTask&, bool sends);
 
  private:
   /// Of a model chunk: the micro-batches that make gradients first and last.
@@ -21,10 +24,15 @@ class LayerPasses {
   LaneCollectives& collectives_;
   GradientExchange& gradients_;
   ParameterGathers& parameters_;
+  const PassSeries* const series_;
   std::vector<Ends> ends_;       // by model chunk
   std::vector<Dep> exchanges_;   // by place: ends of the exchanges of the pass that is under way
   std::size_t next_buffer_ = 0;  // of exchanges
 
+  /// Null: its layers are told one by one.
+  const PassSeries::OfChunk* series_of(const PipelineTask&, bool sends) const;
+  Ops series(const PassSeries::OfChunk&);
+  Ops pass(Pass, int layer, const PipelineTask&);
   /// Is a collective on that lane one operation, which all members join?
   bool is_one_join(Lane) const;
   Ops exchange(const PassItem&, std::uint16_t own);

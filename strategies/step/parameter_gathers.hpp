@@ -19,6 +19,7 @@ class ParameterGathers {
   Ops prefetch();
   /// The next kernel waits for the layer's parameters.
   void wait_for(int layer);
+  bool waits_for(int layer) const { return !ready_[static_cast<std::size_t>(layer)].empty(); }
   /// Stage 3, after a pass of the layer: parameters that nobody computes with any more are dropped. `last_use`: nothing
   /// of the step comes after this pass.
   Ops end_visit(int layer, bool last_use);

@@ -248,16 +248,7 @@ class PassMaker {
 
   /// What the pass takes as it begins, holds while it runs, and gives back as it ends.
   void book_memory() {
-    const Bytes all = layer_.activations();
-    const Bytes later = std::min(all, layer_.kept_for_weights);
-    Bytes change = all, transient = layer_.forward_transient;
-    if (pass_ != Pass::forward) transient = layer_.backward_transient;
-    if (pass_ == Pass::backward) change = -all;
-    if (pass_ == Pass::backward_input) change = later - all;
-    if (pass_ == Pass::backward_weights) {
-      change = -later;
-      transient = Bytes{0};
-    }
+    const auto [change, transient] = memory_of_pass(layer_, pass_);
     PassItem* ends = nullptr;
     for (PassItem& item : table_.items) {
       if (item.what != PassItem::What::kernels) continue;
@@ -272,6 +263,22 @@ class PassMaker {
 
 }  // namespace
 
+PassMemory memory_of_pass(const Layer& layer, Pass pass) {
+  const Bytes all = layer.activations();
+  const Bytes later = std::min(all, layer.kept_for_weights);
+  switch (pass) {
+    case Pass::forward:
+      return {all, layer.forward_transient};
+    case Pass::backward:
+      return {-all, layer.backward_transient};
+    case Pass::backward_input:
+      return {later - all, layer.backward_transient};
+    case Pass::backward_weights:
+      return {-later, Bytes{0}};
+  }
+  throw InternalError("an unknown pass");
+}
+
 std::uint16_t FusedKernels::number(const std::vector<Work>& run) {
   std::vector<std::uint64_t> key;
   for (const Work& work : run)
@@ -280,7 +287,7 @@ std::uint16_t FusedKernels::number(const std::vector<Work>& run) {
                 static_cast<std::uint64_t>(work.kernel) << 8 | work.precision});
   const auto [at, fresh] = known_.try_emplace(std::move(key), static_cast<std::uint16_t>(runs_.size()));
   if (fresh) {
-    if (runs_.size() > 60000) throw InternalError("more than 60,000 different runs of kernels");
+    if (runs_.size() > 30000) throw InternalError("more than 30,000 different runs of kernels");
     runs_.push_back(run);
   }
   return at->second;

@@ -98,6 +98,13 @@ class PassTables {
   const PassTable& make(Pass, int layer, bool first, bool fine) const;
 };
 
+/// What a pass of a layer does to memory: more is taken as it begins, less given back as it ends, and `transient` is held
+/// besides while it runs.
+struct PassMemory {
+  Bytes change, transient;
+};
+PassMemory memory_of_pass(const Layer&, Pass);
+
 /// Of a layer's exchange: on which lane, as which collective.
 Lane lane_of(Axis);
 Operation operation_of(Exchanged);

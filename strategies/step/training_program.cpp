@@ -13,7 +13,7 @@ namespace {
 class TrainingStep : public CoroutineProgram {
  public:
   TrainingStep(int rank, const TrainingPlan& plan, const PassTables& tables, const TrainingStreams& streams,
-               RankPeers peers)
+               RankPeers peers, const PassSeries* series)
       : CoroutineProgram(peers.slots, streams.count()),
         plan_(plan),
         policy_(update_policy_of(plan)),
@@ -23,12 +23,14 @@ class TrainingStep : public CoroutineProgram {
         offload_(step_),
         gradients_(step_, collectives_, offload_),
         parameters_(step_, collectives_, offload_),
-        passes_(step_, collectives_, gradients_, parameters_),
+        series_(series),
+        passes_(step_, collectives_, gradients_, parameters_, series),
         messages_(step_, collectives_),
         input_(step_),
         updates_(policy_.of_rank({step_, collectives_, gradients_, parameters_})) {}
 
   std::span<const GroupFlow* const> group_flows() const override { return peers_.flows; }
+  const Series& series(Tag number) const override { return series_->series(number); }
   /// What goes on beside a kernel is given before it.
   std::uint64_t driving() const override { return 1; }
 
@@ -56,6 +58,7 @@ class TrainingStep : public CoroutineProgram {
   HostOffload offload_;
   GradientExchange gradients_;
   ParameterGathers parameters_;
+  const PassSeries* const series_;
   LayerPasses passes_;
   PipelineMessages messages_;
   InputBatches input_;
@@ -89,33 +92,46 @@ class TrainingStep : public CoroutineProgram {
     const int stage = virtual_stage(task);
     const bool input = stage == 0 && input_.used();
     if (input) co_yield input_.take();
-    if (messages_.elsewhere(stage - 1)) co_yield messages_.receive(stage - 1, task.micro_batch, false);
-    for (const int layer : layers(task)) co_yield passes_.pass(Pass::forward, layer, task);
+    const bool receives = messages_.elsewhere(stage - 1);
+    if (receives) co_yield messages_.receive(stage - 1, task.micro_batch, false);
+    co_yield host_work(receives);
+    const bool sends = messages_.elsewhere(stage + 1);
+    co_yield passes_.chunk(task, sends);
     if (input) co_yield input_.release();
-    if (messages_.elsewhere(stage + 1)) co_yield messages_.send(stage, task.micro_batch, false);
+    if (sends) co_yield messages_.send(stage, task.micro_batch, false);
   }
 
   /// Gradients by the input go on to the stage before; those by the weights alone go nowhere.
   Ops backward(const PipelineTask& task) {
     const int stage = virtual_stage(task);
     const bool by_input = task.pass != Pass::backward_weights;
-    if (by_input && messages_.elsewhere(stage + 1)) co_yield messages_.receive(stage, task.micro_batch, true);
-    const std::vector<int>& chunk = layers(task);
-    for (auto layer = chunk.rbegin(); layer != chunk.rend(); ++layer) co_yield passes_.pass(task.pass, *layer, task);
-    if (by_input && messages_.elsewhere(stage - 1)) co_yield messages_.send(stage - 1, task.micro_batch, true);
+    const bool receives = by_input && messages_.elsewhere(stage + 1);
+    if (receives) co_yield messages_.receive(stage, task.micro_batch, true);
+    co_yield host_work(receives);
+    const bool sends = by_input && messages_.elsewhere(stage - 1);
+    co_yield passes_.chunk(task, sends);
+    if (sends) co_yield messages_.send(stage - 1, task.micro_batch, true);
+  }
+
+  /// What the host does before it launches a pass that no message brought, or waits for before one that came.
+  Ops host_work(bool received) {
+    Work host;
+    host.kernel = received ? plan_.kernel_after_message : plan_.micro_batch_kernel;
+    if (host.kernel == 0) co_return;
+    while (step_.waits.exceed_one_op()) co_yield step_.take_waits();
+    co_yield step_.work(host, Kind::delay, step_.words.framework, step_.words.overhead);
   }
 
   int virtual_stage(const PipelineTask& task) const {
     return plan_.schedule ? plan_.schedule->virtual_stage(step_.at.pipeline, task.chunk, plan_.pipeline) : 0;
   }
-  const std::vector<int>& layers(const PipelineTask& task) const { return step_.stage.chunks[task.chunk]; }
 };
 
 }  // namespace
 
 std::unique_ptr<Program> training_program(int rank, const TrainingPlan& plan, const PassTables& tables,
-                                          const TrainingStreams& streams) {
-  return std::make_unique<TrainingStep>(rank, plan, tables, streams, RankPeers(rank, plan));
+                                          const TrainingStreams& streams, const PassSeries* series) {
+  return std::make_unique<TrainingStep>(rank, plan, tables, streams, RankPeers(rank, plan), series);
 }
 
 }  // namespace trainyard

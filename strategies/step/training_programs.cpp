@@ -9,10 +9,10 @@
 namespace trainyard {
 
 TrainingPrograms::TrainingPrograms(const TrainingPlan& plan, Names& names)
-    : plan_(plan), tables_(plan, names), streams_(plan) {}
+    : plan_(plan), tables_(plan, names), streams_(plan), series_(plan, tables_, streams_) {}
 
 std::unique_ptr<Program> TrainingPrograms::program(Actor rank) const {
-  return training_program(rank, plan_, tables_, streams_);
+  return training_program(rank, plan_, tables_, streams_, &series_);
 }
 
 /// A rank's program comes from its stage, and from the part that it has in the collectives of its groups.

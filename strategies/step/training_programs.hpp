@@ -23,6 +23,7 @@ class TrainingPrograms : public ProgramSource {
   const TrainingPlan& plan_;
   PassTables tables_;
   TrainingStreams streams_;
+  PassSeries series_;
 };
 
 }  // namespace trainyard

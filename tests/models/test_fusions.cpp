@@ -142,7 +142,10 @@ TEST_CASE("a chip that is hot computes slower, and moves as fast", "[fusions]") 
   REQUIRE(gpu.sustained_clock == 0.73);
   const Work product = gemm("g", 8192, 8192, 8192, Precision::bf16).work;
   const auto time = [](const Gpu& g, const Work& w) { return (kernel_time(g, w) - g.kernel_launch).value; };
-  CHECK(time(hot, product) * 0.73 == Approx(time(gpu, product)));
+  const Work attention = kernel_call("a", Kernel::attention, Flops{1e12}, Bytes{}, Precision::bf16).work;
+  CHECK(time(hot, attention) * 0.73 == Approx(time(gpu, attention)));
+  CHECK(time(hot, product) > time(gpu, product));
+  CHECK(hot.gemm.clock == gpu.gemm.sustained);
   const Work copy = elementwise("c", Bytes{1e9}, Precision::bf16).work;
   CHECK(kernel_time(hot, copy) == kernel_time(gpu, copy));
   CHECK(kernel_time(sustained(hot), product) == kernel_time(hot, product));

@@ -9,7 +9,8 @@ TEST_CASE("a matrix product counts a multiply-add as two and moves each matrix o
   const Work work = gemm("g", 3, 5, 7, Precision::bf16).work;
   CHECK(work.flops.value == 2 * 3 * 5 * 7);
   CHECK(work.bytes.value == 2 * (3 * 7 + 7 * 5 + 3 * 5));
-  CHECK(work.kernel == static_cast<std::uint16_t>(Kernel::gemm));
+  CHECK(kind_of(work.kernel) == Kernel::gemm);
+  CHECK(shape_of(work.kernel) == GemmShape{3, 5, 7, 1});
   CHECK(work.precision == static_cast<std::uint8_t>(Precision::bf16));
   CHECK(gemm("g", 3, 5, 7, Precision::fp32, 4).work.bytes.value == 16 * (3 * 7 + 7 * 5 + 3 * 5));
 }

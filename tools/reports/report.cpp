@@ -48,7 +48,8 @@ std::string mesh_in_words(const Scenario& s) {
     text += fmt::format(", parameters on {}", name_of(p.offload.parameters));
   if (p.zero_group > 0) text += fmt::format(" in groups of {}", p.zero_group);
   if (p.sharding.recompute != Recompute::none)
-    text += fmt::format(", {} recomputation", p.sharding.recompute == Recompute::full ? "full" : "selective");
+    text += fmt::format(", {} recomputation",
+                        p.sharding.recompute == Recompute::operators ? "per-operator" : name_of(p.sharding.recompute));
   return fmt::format("{} on {}, {} collectives", text, gpus_in_words(s), name_of(p.fidelity));
 }
 

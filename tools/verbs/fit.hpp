@@ -24,6 +24,17 @@ int fit_nccl_networks(const NcclFitRequest&);
 /// `fit roofline`: efficiencies and launch floor from the tables in the folder `data`. Returns an exit code.
 int fit_rooflines(const std::string& data, const std::string& gpu, const std::string& json);
 
+/// What `trainyard fit kernels` was asked for.
+struct KernelFitRequest {
+  std::vector<std::string> files;  ///< gemm.csv, attention.csv
+  std::string gpu;                 ///< empty: all that the tables know
+  std::string out, json;           ///< files; empty: stdout, none
+  bool skip_impossible = false;    ///< rows that no chip could have are left out, else they are an error
+};
+/// `fit kernels`: the constants of matrix products by their shape, and of attention, as a GPU's entry has them. Returns
+/// an exit code.
+int fit_kernels(const KernelFitRequest&);
+
 /// The catalog's GPU that the user names by --gpu.
 Gpu fit_gpu(const Catalog&, const std::string& name);
 

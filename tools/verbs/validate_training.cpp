@@ -120,10 +120,7 @@ int validate_training(const ValidationOutputs& outputs, const std::vector<std::s
     if (outputs.points) fmt::print("{}\n", points_table(all).text());
     fmt::print("{}mean over {} families, each once: {}\n{}{}", summary.table.text(), summary.families,
                percent(summary.mean), refusals(all), misfits(all));
-    fmt::print(
-        "fitted to these runs, by closed-form models: the clocks of long runs and, from peak memory, three buffers of "
-        "the library\n"
-        "(catalog, stack megatron-core: dummy, schedule, torch_workspace); nothing else\n");
+    fmt::print("what is fitted to these runs: trainyard validate training --knobs\n");
   }
   outputs.write("Measured training runs", summary.sets);
   return summary.holds ? kGood : kFailsLimit;

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "tools/verbs/arguments.hpp"
 #include "tools/verbs/verbs.hpp"
 
@@ -14,9 +16,11 @@ int fit(const std::vector<std::string>& words) {
       "fit roofline --data DIR --gpu a100-sxm4-80gb\n  trainyard fit nccl all_reduce.log --svg fit.svg");
   std::string what, data;
   NcclFitRequest nccl;
-  arguments.positional("WHAT", what,
-                       "roofline: efficiencies and launch floor of kernels; nccl: NCCL's protocols on one kind of GPU");
-  arguments.positionals("FILE", nccl.files, "nccl: nccl.csv, or logs of nccl-tests");
+  arguments.positional(
+      "WHAT", what,
+      "roofline: efficiencies and launch floor of kernels; kernels: matrix products by their shape, and attention; "
+      "nccl: NCCL's protocols on one kind of GPU");
+  arguments.positionals("FILE", nccl.files, "nccl: nccl.csv, or logs of nccl-tests; kernels: gemm.csv, attention.csv");
   arguments.option("--data", data, "DIR",
                    "roofline: folder of the tables gemm.csv and attention.csv (default: TRAINYARD_DATA)");
   arguments.option("--gpu", nccl.gpu, "NAME",
@@ -24,24 +28,33 @@ int fit(const std::vector<std::string>& words) {
                    "log is of, where its name does not tell; of nccl.csv only this one");
   arguments.option("--gpus", nccl.gpus, "N", "nccl: number of GPUs, if the log does not state it");
   arguments.option("--operation", nccl.operation, "NAME", "nccl: such as all_reduce, if the log does not state it");
-  bool networks = false;
+  bool networks = false, skip = false;
+  arguments.flag("--skip-impossible", skip, "kernels: leave out rows that are faster than the chip's peak");
   arguments.flag("--networks", networks,
                  "nccl: the networks between nodes, from two tables of systems and sweeps (default: those that come "
                  "along); --out is a folder");
   arguments.option("--system", nccl.system, "NAME", "nccl: of a table of sweeps, this system");
-  arguments.output("--out", nccl.out, "nccl: the catalog entry (FILE.yaml; - is stdout; a folder takes one file a GPU)",
+  arguments.output("--out", nccl.out,
+                   "nccl, kernels: the catalog entry (FILE.yaml; - is stdout; of nccl a folder takes one file a GPU)",
                    true);
   arguments.output("--svg", nccl.svg, "nccl: every curve, measured and fitted, as a picture");
   arguments.output("--json", nccl.json, "write the fits as JSON; - is stdout");
   if (!arguments.parse(words)) return kGood;
-  if (what != "roofline" && what != "nccl")
-    throw UserError(fmt::format("trainyard fit: cannot fit \"{}\"{}", what, hint(what, {"roofline", "nccl"})));
+  const std::vector<std::string> known{"roofline", "kernels", "nccl"};
+  if (std::find(known.begin(), known.end(), what) == known.end())
+    throw UserError(fmt::format("trainyard fit: cannot fit \"{}\"{}", what, hint(what, known)));
+  if (skip && what != "kernels") throw UserError("trainyard fit: --skip-impossible: only with fit kernels");
   if (what == "nccl" && !data.empty()) throw UserError("trainyard fit nccl: --data: only with fit roofline");
   if (networks && (what != "nccl" || !nccl.svg.empty() || !nccl.gpu.empty() || nccl.gpus != 0 ||
                    !nccl.operation.empty() || !nccl.system.empty()))
     throw UserError("trainyard fit: --networks: only with fit nccl, FILE, --out and --json");
   if (networks) return fit_nccl_networks(nccl);
   if (what == "nccl") return fit_nccl_logs(nccl);
+  if (what == "kernels") {
+    if (!nccl.svg.empty() || !nccl.operation.empty() || nccl.gpus != 0 || !nccl.system.empty() || !data.empty())
+      throw UserError("trainyard fit kernels: --data, --gpus, --operation, --system, --svg: not with fit kernels");
+    return fit_kernels({nccl.files, nccl.gpu, nccl.out, nccl.json, skip});
+  }
   if (!nccl.files.empty() || !nccl.out.empty() || !nccl.svg.empty() || !nccl.operation.empty() || nccl.gpus != 0 ||
       !nccl.system.empty())
     throw UserError("trainyard fit roofline: FILE, --gpus, --operation, --system, --out, --svg: only with fit nccl");

@@ -27,6 +27,8 @@ class Factors {
 
 NodeType upgraded_node(NodeType node, const Factors& factor) {
   for (FlopsPerSecond& peak : node.gpu.peak) peak = peak * factor("compute");
+  node.gpu.gemm.l2_feed = node.gpu.gemm.l2_feed * factor("compute");  // of the SMs' clock
+  node.gpu.gemm.tile = node.gpu.gemm.tile / factor("compute");
   node.gpu.memory_bandwidth = node.gpu.memory_bandwidth * factor("memory");
   const std::pair<BytesPerSecond*, LinkKind> rates[] = {{&node.gpu.nvlink, LinkKind::nvlink},
                                                         {&node.gpu.chip_links.rate, LinkKind::ici},
@@ -118,6 +120,7 @@ SoftwareStack upgraded(SoftwareStack stack, const Upgrade& upgrade) {
   stack.network_step = stack.network_step / factor;
   stack.cycle_time = stack.cycle_time / factor;
   stack.step_overhead = stack.step_overhead / factor;
+  stack.host.micro_batch = stack.host.micro_batch / factor;
   return stack;
 }
 
@@ -158,27 +161,51 @@ Seconds rank_time(const NodeType& type, const SoftwareStack& stack, const Work& 
 Cost ClusterMachine::price(const Work& work, Actor actor) const {
   if (work.kernel == kCycleWait) return {stack_.cycle_time / 2};
   const NodeType& type = type_of(actor);
-  if (work.kernel >= kFirstFused) return {fused_time(type, work.kernel - kFirstFused)};
+  if (is_fused(work.kernel)) return fused_cost(type, work.kernel - kFirstFused);
   if (work.kernel == kBucketCopy) return {bucket_copy_time(type, work)};
   if (static_cast<std::size_t>(actor) >= ranks_) return {host_time(type.cpu, work)};
-  return {rank_time(type, stack_, work) * compute_scale_};
+  if (work.kernel >= kStepOverhead && work.kernel < kFirstFused) return host_cost(work);
+  return kernel_cost_of(type, work);
+}
+
+/// The host's own work; one that runs ahead begins a step when the one before has ended on the GPU.
+Cost ClusterMachine::host_cost(const Work& work) const {
+  if (work.kernel == kStepOverhead) {
+    const Seconds time = stack_.step_overhead * compute_scale_;
+    if (!host_runs_ahead()) return {time};
+    return {time, time, time, true};
+  }
+  if (work.kernel == kHostWaits) return {Seconds{0}, Seconds{0}, Seconds{0}, true};
+  return {Seconds{0}, stack_.host.micro_batch, stack_.host.micro_batch};
+}
+
+/// Of one kernel: a host that does not run ahead issues no faster than it is done with one.
+Cost ClusterMachine::kernel_cost_of(const NodeType& type, const Work& work) const {
+  if (!host_runs_ahead()) return {rank_time(type, stack_, work) * compute_scale_};
+  const Seconds on_gpu = kernel_time(type.gpu, work) / type.gpu_speed;
+  return {on_gpu, stack_.kernel_dispatch + on_gpu, stack_.kernel_dispatch};
 }
 
 void ClusterMachine::fuse(const std::vector<std::vector<Work>>& runs) {
   fused_ = &runs;
-  fused_times_.clear();
+  fused_costs_.clear();
 }
 
-/// The sum of the kernels' times, remembered for each type of node.
-Seconds ClusterMachine::fused_time(const NodeType& type, std::size_t run) const {
-  std::vector<double>& known = fused_times_[&type];
-  if (known.size() <= run) known.resize(run + 1, -1);
-  double& time = known[run];
-  if (time < 0) {
-    time = 0;
-    for (const Work& work : fused_->at(run)) time += (rank_time(type, stack_, work) * compute_scale_).value;
+/// Each kernel begins when the one before has ended and it is launched; remembered for each type of node. CUDA graphs are
+/// launched at once.
+Cost ClusterMachine::fused_cost(const NodeType& type, std::size_t run) const {
+  std::vector<Cost>& known = fused_costs_[&type];
+  if (known.size() <= run) known.resize(run + 1, {Seconds{-1}});
+  Cost& cost = known[run];
+  if (cost.duration.value >= 0) return cost;
+  cost = {};
+  for (const Work& work : fused_->at(run)) {
+    const Cost one = kernel_cost_of(type, work);
+    cost.duration += one.duration;
+    if (cost.host.value == 0 || !stack_.host.cuda_graphs) cost.host += one.host;
+    if (one.host.value > 0) cost.launched = std::max(cost.launched, cost.host) + one.duration;
   }
-  return Seconds{time};
+  return cost;
 }
 
 /// Buckets in host memory are copied by the CPU (its rate counts each byte once), others by a kernel of the GPU.

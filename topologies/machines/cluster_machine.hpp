@@ -25,7 +25,10 @@ Seconds kernel_cost(const NodeType&, const SoftwareStack&, const Work&);
 // Values of Work::kernel that are not kernels: the host work of one step; the wait for the coordinator's next tick; the
 // copy of a bucket's gradients in or out (with the bytes read and written); from kFirstFused on, fused runs of kernels.
 constexpr std::uint16_t kFirstFused = 2000;
+constexpr bool is_fused(std::uint16_t kernel) { return kernel >= kFirstFused && kernel < kFirstShape; }
 constexpr std::uint16_t kStepOverhead = 1000, kCycleWait = 1001, kBucketCopy = 1002;
+/// What the host does for a micro-batch; it waits for all that has been launched.
+constexpr std::uint16_t kMicroBatchHost = 1003, kHostWaits = 1004;
 
 /// Time of a kernel, or of the host work of a step, on a GPU of this node under this stack.
 Seconds rank_time(const NodeType&, const SoftwareStack&, const Work&);
@@ -79,13 +82,16 @@ class ClusterMachine : public Machine {
   SoftwareStack stack_;
   double compute_scale_ = 1;
   const std::vector<std::vector<Work>>* fused_ = nullptr;
-  mutable std::map<const NodeType*, std::vector<double>> fused_times_;  // s; negative: not asked yet
+  mutable std::map<const NodeType*, std::vector<Cost>> fused_costs_;  // of a negative duration: not asked yet
   std::vector<DeviceId> actors_;  // GPUs, CPUs, drives, NVSwitches, switches of the fabric
   std::size_t ranks_ = 0;
   std::vector<std::vector<LinkId>> ports_;
 
   const NodeType& type_of(Actor actor) const;
-  Seconds fused_time(const NodeType&, std::size_t run) const;
+  bool host_runs_ahead() const { return stack_.host.runs_ahead && compute_scale_ == 1; }
+  Cost fused_cost(const NodeType&, std::size_t run) const;
+  Cost host_cost(const Work&) const;
+  Cost kernel_cost_of(const NodeType&, const Work&) const;
   Seconds bucket_copy_time(const NodeType&, Work) const;
 };
 

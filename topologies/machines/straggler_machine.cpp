@@ -68,7 +68,10 @@ std::uint64_t StragglerMachine::likeness(Actor actor) const {
 Cost StragglerMachine::price(const Work& work, Actor actor) const {
   Cost cost = base_.price(work, actor);
   if (actor >= actors_) return cost;
-  for (const Straggler& s : stragglers_) cost.duration = cost.duration * slowdown(s, actor, work.sample);
+  for (const Straggler& s : stragglers_) {
+    const double slower = slowdown(s, actor, work.sample);
+    for (Seconds* part : {&cost.duration, &cost.launched, &cost.host}) *part = *part * slower;
+  }
   return cost;
 }
 

@@ -29,6 +29,10 @@ struct Fusions {
   Bytes accumulated_element{4};
   /// The buffer into which the output projection's input is gathered stays (Megatron-LM's global memory buffer).
   bool lasting_gather_buffer = false;
+  /// Full recomputation ends with the last tensor that the backward pass reads (PyTorch's non-reentrant checkpoint).
+  bool early_stop = false;
+  /// Read and written by a language model's loss, forward and backward, a logit; 0: what its kernels are known to move.
+  Bytes loss_traffic;
   /// The vocabulary is padded to a multiple of this times the ranks of the tensor axis (Megatron-LM:
   /// make_vocab_size_divisible_by).
   int vocabulary_multiple = 1;

@@ -41,6 +41,18 @@ void LayerBuilder::add(Operator op) {
   operators_.push_back(std::move(op));
 }
 
+void LayerBuilder::set_traffic(std::size_t first, Bytes bytes) {
+  Bytes all;
+  const auto each = [&](auto what) {
+    for (std::size_t i = first; i < operators_.size(); ++i) {
+      for (KernelCall& kernel : operators_[i].forward) what(kernel.work);
+      for (BackwardKernel& kernel : operators_[i].backward) what(kernel.work);
+    }
+  };
+  each([&all](const Work& work) { all += work.bytes; });
+  each([&](Work& work) { work.bytes = work.bytes * (bytes / all); });
+}
+
 void LayerBuilder::linear(const Linear& l) {
   const int weight = parameter(l.name + ".weight", l.in * l.out * l.experts);
   const int bias = l.bias ? parameter(l.name + ".bias", l.out * l.experts) : -1;
@@ -65,13 +77,20 @@ void LayerBuilder::tied_linear(const Linear& l) {
 void LayerBuilder::linear(const Linear& l, int weight, int bias) {
   const double groups = std::min(l.experts, rows_);  // no weight is read that gets no row
   const double m = rows_ / groups;
+  const Precision multiplied = fp8_ ? Precision::fp8 : precision_;
   Operator op;
-  op.forward.push_back(gemm(l.name, m, l.out, l.in, precision_, groups));
-  if (l.input_gradient) op.backward.push_back({gemm(l.name + ".dgrad", m, l.in, l.out, precision_, groups), {}});
+  const auto cast = [this](const std::string& name, double width) {  // to fp8, and that transposed
+    return elementwise(name, row_bytes(width) + element_size(Precision::fp8) * (2 * rows_ * width), precision_);
+  };
+  if (fp8_) op.forward.push_back(cast(l.name + ".cast", l.in));
+  op.forward.push_back(gemm(l.name, m, l.out, l.in, multiplied, groups));
+  if (fp8_) op.backward.push_back({cast(l.name + ".gradient_cast", l.out), {}});
+  if (l.input_gradient) op.backward.push_back({gemm(l.name + ".dgrad", m, l.in, l.out, multiplied, groups), {}});
   if (!l.regather.empty())
-    op.backward_exchanges.push_back({l.regather, Axis::tensor, Exchanged::all_gather, row_bytes(l.in), 0,
-                                     static_cast<int>(op.backward.size()), true});
-  KernelCall wgrad = gemm(l.name + ".wgrad", l.in, l.out, m, precision_, groups);
+    op.backward_exchanges.push_back({l.regather, Axis::tensor, Exchanged::all_gather,
+                                     element_size(multiplied) * (rows_ * l.in), 0, static_cast<int>(op.backward.size()),
+                                     true});
+  KernelCall wgrad = gemm(l.name + ".wgrad", l.in, l.out, m, multiplied, groups);
   if (accumulated_.value > 0)
     wgrad.work.bytes += (accumulated_ * 2 - element_size(precision_)) * (l.in * l.out * groups);
   op.backward.push_back(for_weights(std::move(wgrad), {}));
@@ -80,9 +99,10 @@ void LayerBuilder::linear(const Linear& l, int weight, int bias) {
     const Bytes moved = row_bytes(l.out) + element_size(precision_) * (l.out * l.experts);
     op.backward.push_back(for_weights(elementwise(l.name + ".bias_grad", moved, precision_), {bias}));
   }
-  const Bytes input = row_bytes(l.in) / l.input_shares;
+  const Bytes input = element_size(multiplied) * (rows_ * l.in) / l.input_shares;
   if (l.keeps_input) op.kept.push_back({l.name + ".input", input});
   if (l.keeps_input || l.holds_input) op.for_weights += input;
+  op.keeps_input = true;
   op.for_weights += row_bytes(l.out);
   op.forward_live = row_bytes(l.out);
   if (l.input_shares > 1 && l.regather_buffer) {  // the gathered input, made for each of the passes

@@ -20,9 +20,10 @@ struct Operator {
   /// exchange starts before those kernels, and with Sharding::overlap goes on beside them. Its result is `early_live`.
   bool beside_weights = false;
   Bytes early_live;
-  Bytes for_weights;  ///< what the kernels `for_weights` read
-  bool core = false;  ///< selective recomputation runs its forward kernels again
-  Bytes residual;     ///< of forks that are open, but for the input of the layer: there without autograd too
+  Bytes for_weights;         ///< what the kernels `for_weights` read
+  bool core = false;         ///< selective recomputation runs its forward kernels again
+  bool keeps_input = false;  ///< `kept` is there before its kernels run
+  Bytes residual;            ///< of forks that are open, but for the input of the layer: there without autograd too
 };
 
 /// Lays a layer out operator by operator in forward order; the backward pass runs the operators in reverse.
@@ -40,10 +41,15 @@ class LayerBuilder {
   /// Kernels that make gradients of linear layers' weights add them to gradients with such elements (Megatron-LM's
   /// gradient_accumulation_fusion): these are read and written instead of one in the precision of the network. 0: no.
   void set_accumulated(Bytes element) { accumulated_ = element; }
+  void set_fp8(bool fp8) { fp8_ = fp8; }  ///< of the linear layers that follow: see `TransformerOptions::fp8`
+  void set_early_stop(bool early) { early_stop_ = early; }    ///< see `Fusions::early_stop`
   void set_fused_norms(bool fused) { fused_norms_ = fused; }  ///< one kernel makes both gradients of a norm
 
   int parameter(std::string name, double elements, double rows = 0);  ///< index of the new tensor
   void add(Operator);
+  std::size_t operators() const { return operators_.size(); }
+  /// All that the kernels of the operators from the `first` on move is so much.
+  void set_traffic(std::size_t first, Bytes);
 
   struct Linear {
     std::string name;
@@ -136,12 +142,13 @@ class LayerBuilder {
   void exchange_gradients();
   void recompute_core();
   void lay_out();
-  void recompute_all(Bytes input);
+  void recompute_all(Bytes input, bool by_operator);
+  std::size_t kernels_for_kept() const;
 
   Layer layer_;
   double rows_;
   double active_share_ = 1;
-  bool partial_ = false, overlap_ = false, fused_norms_ = false;
+  bool partial_ = false, overlap_ = false, fused_norms_ = false, early_stop_ = false, fp8_ = false;
   Bytes accumulated_;
   Precision precision_;
   std::vector<Operator> operators_;

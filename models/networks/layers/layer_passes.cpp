@@ -109,20 +109,75 @@ void LayerBuilder::lay_out() {
   }
 }
 
-void LayerBuilder::recompute_all(Bytes input) {
+/// So many of the first kernels of the forward pass make all that it keeps.
+std::size_t LayerBuilder::kernels_for_kept() const {
+  std::size_t kernels = 0, needed = 0;
+  for (const Operator& op : operators_) {
+    if (!op.kept.empty() && op.keeps_input) needed = kernels;
+    kernels += op.forward.size();
+    if (!op.kept.empty() && !op.keeps_input) needed = kernels;
+  }
+  return needed;
+}
+
+namespace {
+
+/// What recomputation by operator keeps besides a layer's input: what attention and every second matrix product make.
+std::vector<KeptTensor> kept_by_operator(const std::vector<Operator>& operators, Precision precision,
+                                         std::vector<char>& runs_again) {
+  std::vector<KeptTensor> kept;
+  int products = 0;
+  std::size_t kernel = 0;
+  for (const Operator& op : operators)
+    for (const KernelCall& call : op.forward) {
+      const std::size_t at = kernel++;
+      if (call.work.flops.value == 0) continue;
+      const bool product = kind_of(call.work.kernel) == Kernel::gemm;
+      if (product && products++ % 2 != 0) continue;
+      if (at < runs_again.size()) runs_again[at] = 0;
+      if (product) {
+        const GemmShape& shape = shape_of(call.work.kernel);
+        kept.push_back({call.name + ".output", element_size(precision) * (shape.m * shape.n * shape.count)});
+      } else {
+        for (const KeptTensor& tensor : op.kept)
+          if (!tensor.name.ends_with(".qkv")) kept.push_back(tensor);
+      }
+    }
+  return kept;
+}
+
+}  // namespace
+
+void LayerBuilder::recompute_all(Bytes input, bool by_operator) {
   Bytes forward;  // without autograd each operator's tensors go when the next one has read them
   for (const auto& op : operators_) forward = std::max(forward, total_of(op.kept) + op.forward_live + op.residual);
   const Bytes all = layer_.activations();
   const Bytes again = std::max(layer_.forward_transient + layer_.output, layer_.backward_transient);
+  std::vector<char> runs_again(early_stop_ || by_operator ? kernels_for_kept() : layer_.forward.size(), 1);
   layer_.kept = {{"input", input}};
+  if (by_operator)
+    for (KeptTensor& tensor : kept_by_operator(operators_, precision_, runs_again))
+      layer_.kept.push_back(std::move(tensor));
   layer_.forward_transient = forward;
-  layer_.backward_transient = all + again - input;
+  layer_.backward_transient = all + again - layer_.activations();
   layer_.recomputes_all = true;
-  layer_.recomputed_exchanges = static_cast<int>(layer_.forward_exchanges.size());
 
   std::vector<BackwardKernel> backward;
-  for (const KernelCall& kernel : layer_.forward) backward.push_back({kernel, {}});
-  std::vector<Exchange> exchanges = layer_.forward_exchanges;
+  std::vector<int> place;  // of each kernel that runs again, and of the end
+  for (std::size_t i = 0; i < runs_again.size(); ++i) {
+    place.push_back(static_cast<int>(backward.size()));
+    if (runs_again[i]) backward.push_back({layer_.forward[i], {}});
+  }
+  place.push_back(static_cast<int>(backward.size()));
+  std::vector<Exchange> exchanges;
+  for (Exchange exchange : layer_.forward_exchanges) {
+    const int end = static_cast<int>(runs_again.size());
+    if (exchange.after > end || (by_operator && exchange.what == Exchanged::reduce_scatter)) continue;
+    exchange.after = place[static_cast<std::size_t>(exchange.after)];
+    exchange.needed_by = place[static_cast<std::size_t>(std::min(exchange.needed_by, end))];
+    exchanges.push_back(std::move(exchange));
+  }
+  layer_.recomputed_exchanges = static_cast<int>(exchanges.size());
   append(exchanges, layer_.backward_exchanges, backward.size());
   backward.insert(backward.end(), layer_.backward.begin(), layer_.backward.end());
   layer_.backward = std::move(backward);
@@ -136,7 +191,8 @@ Layer LayerBuilder::build(Bytes output, Recompute recompute, Bytes input) && {
   exchange_gradients();
   if (recompute == Recompute::selective) recompute_core();
   lay_out();
-  if (recompute == Recompute::full) recompute_all(input);
+  if (recompute == Recompute::full || recompute == Recompute::operators)
+    recompute_all(input, recompute == Recompute::operators);
   return std::move(layer_);
 }
 

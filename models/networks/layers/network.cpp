@@ -78,8 +78,10 @@ KernelCall kernel_call(std::string name, Kernel kernel, Flops flops, Bytes bytes
 }
 
 KernelCall gemm(std::string name, double m, double n, double k, Precision precision, double batch) {
-  return kernel_call(std::move(name), Kernel::gemm, Flops{2 * m * n * k * batch},
-                     element_size(precision) * ((m * k + k * n + m * n) * batch), precision);
+  KernelCall call = kernel_call(std::move(name), Kernel::gemm, Flops{2 * m * n * k * batch},
+                                element_size(precision) * ((m * k + k * n + m * n) * batch), precision);
+  call.work.kernel = kernel_of({m, n, k, batch});
+  return call;
 }
 
 KernelCall elementwise(std::string name, Bytes bytes, Precision precision) {

@@ -1,6 +1,7 @@
 #include "models/networks/layers/sharding.hpp"
 
 #include <algorithm>
+#include <array>
 #include <string>
 
 #include "models/networks/layers/sharding_error.hpp"
@@ -23,6 +24,11 @@ double rows_within_capacity(const Sharding& s) {
   return (taken(s.expert_imbalance, s) + (ranks - 1) * taken(others, s)) / ranks;
 }
 
+const char* name_of(Recompute recompute) {
+  constexpr std::array<const char*, kRecomputes> names{"none", "selective", "full", "operators"};
+  return names.at(static_cast<std::size_t>(recompute));
+}
+
 void require_tensor_alone(const Sharding& s, const char* what) {
   const std::string of = std::string(what) + ": ";
   if (s.tensor < 1)
@@ -31,7 +37,7 @@ void require_tensor_alone(const Sharding& s, const char* what) {
     throw ShardingError(s.context != 1 ? "context" : "sequence",
                         of + "sequence and context parallelism are over the tokens of a transformer; expected neither");
   if (s.expert != 1) throw ShardingError("expert", of + "expert parallelism: there are no experts; expected 1");
-  if (s.recompute == Recompute::selective)
+  if (s.recompute == Recompute::selective || s.recompute == Recompute::operators)
     throw ShardingError("recompute", of + "selective recomputation is of attention; expected none or full");
 }
 

@@ -9,8 +9,11 @@ namespace trainyard {
 enum class ContextExchange : std::uint8_t { ring, all_to_all };
 
 /// What is run again in the backward pass instead of kept. selective: the core of attention (Korthikanti et al. 2022,
-/// §5); full: whole layers, of which the input alone is kept (Chen et al. 2016).
-enum class Recompute : std::uint8_t { none, selective, full };
+/// §5); full: whole layers, of which the input alone is kept (Chen et al. 2016); operators: whole layers but for
+/// attention, every second matrix product and reduce-scatters (torchtitan's selective checkpointing by operator).
+enum class Recompute : std::uint8_t { none, selective, full, operators };
+constexpr int kRecomputes = 4;
+const char* name_of(Recompute);
 
 /// How the linear layers of an MLP are split over the tensor axis. pairs: the first by columns (outputs), the second by
 /// rows (inputs), one sum over ranks at the end of each pair and one of gradients at its beginning (Shoeybi et al.

@@ -15,7 +15,9 @@ void choose_experts(LayerBuilder& b, const TransformerLayout& l) {
   router.name = "router";
   router.out = count;
   b.set_partial(l.tensor_parallel());  // it is given gradients of what the rank's columns make
+  b.set_fp8(false);
   b.linear(router);
+  b.set_fp8(l.options.fp8);
   b.set_partial(false);
   const Bytes logits = b.row_bytes(count), scores = element_size(Precision::fp32) * (b.rows() * count);
   const Bytes weights = element_size(Precision::fp32) * chosen, indices = kExpertIndexSize * chosen;

@@ -58,7 +58,7 @@ void check_context(const TransformerConfig& c, std::int64_t seq, const Transform
       refuse(c, "context", ranks + "ring attention is flash attention; expected flash_attention, or all_to_all");
     } else if (c.sliding_window > 0) {
       refuse(c, "context", ranks + "ring attention with a sliding window is not modelled; expected all_to_all");
-    } else if (s.recompute == Recompute::selective) {
+    } else if (s.recompute == Recompute::selective || s.recompute == Recompute::operators) {
       refuse(c, "context", ranks + "selective recomputation of ring attention is not modelled; expected none or full");
     }
   }
@@ -134,6 +134,8 @@ LayerBuilder TransformerLayout::builder(std::string name) const {
   b.set_overlap(sharding().overlap);
   b.set_accumulated(options.fused_gradient_accumulation ? options.accumulated_element : Bytes{});
   b.set_fused_norms(options.fused_norm_gradients);
+  b.set_early_stop(options.early_stop);
+  b.set_fp8(options.fp8);
   return b;
 }
 
@@ -141,6 +143,16 @@ Layer TransformerLayout::finish_block(LayerBuilder&& b) const {
   const Bytes stream = b.row_bytes(hidden());
   return std::move(b).build(stream, sharding().recompute, stream);
 }
+
+namespace {
+
+/// All tokens of the hidden state as they are gathered: inputs and gradients of products in fp8 are cast before.
+Bytes gathered(const TransformerLayout& l, const std::string& prefix) {
+  const bool cast = l.options.fp8 && prefix != "head";
+  return cast ? l.hidden_bytes() * (element_size(Precision::fp8) / l.size()) : l.hidden_bytes();
+}
+
+}  // namespace
 
 void begin_columns(LayerBuilder& b, const TransformerLayout& l, const std::string& prefix) {
   if (!l.tensor_parallel()) return;
@@ -150,7 +162,7 @@ void begin_columns(LayerBuilder& b, const TransformerLayout& l, const std::strin
   c.out = whole;
   c.beside_weights = true;
   if (l.sequence_parallel()) {
-    c.forward = {prefix + ".gather", Axis::tensor, Exchanged::all_gather, whole};
+    c.forward = {prefix + ".gather", Axis::tensor, Exchanged::all_gather, gathered(l, prefix)};
     c.backward = {prefix + ".gather.backward", Axis::tensor, Exchanged::reduce_scatter, whole};
     c.forward.hidden = c.backward.hidden = l.sharding().user_buffers;
   } else {
@@ -168,7 +180,7 @@ void end_rows(LayerBuilder& b, const TransformerLayout& l, const std::string& pr
   c.out = whole / l.sequence_shares();
   if (l.sequence_parallel()) {
     c.forward = {prefix + ".scatter", Axis::tensor, Exchanged::reduce_scatter, whole};
-    c.backward = {prefix + ".scatter.backward", Axis::tensor, Exchanged::all_gather, whole};
+    c.backward = {prefix + ".scatter.backward", Axis::tensor, Exchanged::all_gather, gathered(l, prefix)};
     c.forward.hidden = c.backward.hidden = l.sharding().user_buffers;
   } else {
     c.forward = {prefix + ".reduce", Axis::tensor, Exchanged::all_reduce, whole};

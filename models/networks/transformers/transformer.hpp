@@ -79,6 +79,10 @@ TransformerConfig read_transformer(const Node&);
 /// What the framework's kernels fuse, how ranks share the layers, and the length that only some networks have.
 struct TransformerOptions : Fusions {
   Sharding sharding;
+  /// Linear layers of blocks multiply in fp8, of operands that are cast (and, for the other products, transposed) before:
+  /// inputs forward, gradients of outputs backward. Weights, attention, router, output projection and all else stay in
+  /// the network's precision (TransformerEngine, torchao).
+  bool fp8 = false;
   /// Tokens of a sample of an encoder-decoder's decoder. 0: a quarter of `seq_length`, about what T5's pre-training has
   /// (Raffel et al. 2020: 15 % of the tokens are dropped in spans of 3, so 512 inputs have 114 targets).
   std::int64_t decoder_seq_length = 0;

@@ -1,0 +1,185 @@
+#include "models/hardware/gemm.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cmath>
+#include <map>
+#include <tuple>
+#include <unordered_map>
+#include <vector>
+
+#include "sim/error.hpp"
+#include "sim/hashing.hpp"
+
+namespace trainyard {
+namespace {
+
+/// Of a process, since what a `Work` says must mean the same to all that read it.
+struct Shapes {
+  std::vector<GemmShape> all;
+  std::map<std::tuple<double, double, double, double>, std::uint16_t> numbers;
+};
+Shapes& shapes() {
+  static Shapes of_process;
+  return of_process;
+}
+
+/// One way to cut the output into tiles of rows × columns and the inner dimension into splits.
+struct Tiling {
+  double rows, columns, splits;
+};
+
+constexpr double kStep = 64;               // of the inner dimension, which tiles go through in steps
+constexpr double kLeastInner = 2 * kStep;  // of a split
+constexpr std::array<double, 4> kSides{32, 64, 128, 256};
+constexpr std::array<double, 8> kSplits{1, 2, 3, 4, 6, 8, 16, 32};
+constexpr double kEnoughWaves = 4;  // SMs are busy without splits
+
+class Product {
+ public:
+  Product(const GemmModel& model, const GemmChip& chip, const GemmShape& shape, Bytes element)
+      : model_(model), chip_(chip), shape_(shape), element_(element.value), output_(std::max(element.value, 2.0)) {
+    const double operands = element_ * (shape.m * shape.k + shape.n * shape.k) * shape.count;
+    const double result = output_ * shape.m * shape.n * shape.count;
+    const double missing = 1 - cached(operands + result);
+    const double rate = chip.memory_bandwidth.value * model.memory;
+    traffic_ = (operands + result) * missing / rate;
+    writing_ = result * missing / rate;
+    inner_ = kStep * std::ceil(shape.k / kStep);
+    flops_ = chip.peak.value * model.clock * model.peak;
+  }
+
+  GemmTime best() const {
+    GemmTime best{Seconds{0}, false};
+    double least = HUGE_VAL;
+    for (const double rows : kSides)
+      for (const double columns : kSides) {
+        if (rows == kSides.front() && columns == kSides.front()) continue;
+        if (rows == kSides.back() && columns == kSides.back() && !model_.tiles_of_256) continue;
+        const double tiles = std::ceil(shape_.m / rows) * std::ceil(shape_.n / columns) * shape_.count;
+        for (const double splits : kSplits) {
+          if (splits > 1 && (inner_ / splits < kLeastInner || tiles > kEnoughWaves * chip_.sms)) break;
+          const double arithmetic = time_of_tiles({rows, columns, splits}, tiles);
+          const double time = time_of({rows, columns, splits}, arithmetic);
+          if (time >= least) continue;
+          least = time;
+          best.by_memory = traffic_ > arithmetic;
+        }
+      }
+    const double ideal = 2 * shape_.m * shape_.n * shape_.k * shape_.count / flops_;
+    best.total = Seconds{least + ideal * model_.throttle * ideal / (ideal + model_.throttle_after.value)};
+    return best;
+  }
+
+ private:
+  const GemmModel& model_;
+  const GemmChip& chip_;
+  const GemmShape& shape_;
+  double element_, output_, traffic_ = 0, writing_ = 0, inner_ = 0, flops_ = 0;
+
+  /// Share of what a product moves that an earlier one has left in the L2 cache: none from 1.6 times its part on.
+  double cached(double moved) const {
+    const double part = chip_.l2.value * model_.cached;
+    return part > 0 ? std::clamp((1.6 * part - 6 * moved) / (0.8 * part), 0.0, 1.0) : 0.0;
+  }
+
+  /// All waves: each SM does one tile of each.
+  double time_of_tiles(const Tiling& t, double tiles) const {
+    const double waves = std::ceil(tiles * t.splits / chip_.sms);
+    const double inner = kStep * std::ceil(inner_ / (kStep * t.splits));
+    const double arithmetic = 2 * t.rows * t.columns * inner * chip_.sms / flops_;
+    const double feed = (t.rows + t.columns) * inner * element_ * chip_.sms / (model_.l2_feed.value * model_.clock);
+    return waves * (std::max(arithmetic, feed) + model_.tile.value);
+  }
+
+  double time_of(const Tiling& t, double tiles) const {
+    const double both = std::cbrt(tiles * tiles * tiles + traffic_ * traffic_ * traffic_);
+    // Parts of a split product are written and added in fp32.
+    const double sums =
+        t.splits > 1 ? model_.split.value + 8 * t.splits * shape_.m * shape_.n * shape_.count / model_.l2_feed.value
+                     : 0;
+    return both + sums + model_.exposed_output * std::min(writing_, tiles);
+  }
+};
+
+}  // namespace
+
+std::uint16_t kernel_of(const GemmShape& shape) {
+  Shapes& known = shapes();
+  const auto [at, fresh] = known.numbers.try_emplace({shape.m, shape.n, shape.k, shape.count}, 0);
+  if (!fresh) return at->second;
+  if (known.all.size() > UINT16_MAX - kFirstShape) {
+    known.numbers.erase(at);
+    throw UserError("more than 32,768 shapes of matrix products in one process");
+  }
+  at->second = static_cast<std::uint16_t>(kFirstShape + known.all.size());
+  known.all.push_back(shape);
+  return at->second;
+}
+
+const GemmShape& shape_of(std::uint16_t kernel) {
+  const Shapes& known = shapes();
+  if (kernel < kFirstShape || kernel - kFirstShape >= static_cast<int>(known.all.size()))
+    throw InternalError(fmt::format("kernel {} is no matrix product", kernel));
+  return known.all[kernel - kFirstShape];
+}
+
+GemmModel read_gemm_model(const Node& node, const std::string& what) {
+  Fields fields(node, what);
+  constexpr double least = 1e-6, most_extra = 10;
+  GemmModel model;
+  model.given = true;
+  model.peak = fields.number("peak", least, 1);
+  model.memory = fields.number("memory", least, 1);
+  model.l2_feed = fields.bandwidth("l2_feed");
+  model.tile = fields.seconds("tile", Seconds{0});
+  model.split = fields.seconds("split", Seconds{0});
+  model.throttle = fields.number("throttle", 0, most_extra, 0);
+  model.throttle_after = fields.seconds("throttle_after", Seconds{1});
+  model.exposed_output = fields.number("exposed_output", 0, most_extra, 0);
+  model.cached = fields.number("cached", 0, 1, 0);
+  model.sustained = fields.number("sustained", 0, 1, 0);
+  model.fp8 = fields.number("fp8", least, 2, 1);
+  model.tiles_of_256 = fields.boolean("tiles_of_256", false);
+  fields.finish();
+  return model;
+}
+
+GemmTime gemm_time(const GemmModel& model, const GemmChip& chip, const GemmShape& shape, Bytes element) {
+  return Product(model, chip, shape, element).best();
+}
+
+GemmTime gemm_time(const GemmModel& model, const GemmChip& chip, std::uint16_t kernel, Bytes element) {
+  using Key = std::array<double, 17>;
+  const Key key{static_cast<double>(kernel),
+                element.value,
+                chip.peak.value,
+                chip.memory_bandwidth.value,
+                chip.l2.value,
+                static_cast<double>(chip.sms),
+                model.peak,
+                model.memory,
+                model.l2_feed.value,
+                model.tile.value,
+                model.split.value,
+                model.throttle,
+                model.throttle_after.value,
+                model.exposed_output,
+                model.cached,
+                model.tiles_of_256 ? 1.0 : 0.0,
+                model.clock};
+  const auto hash = [](const Key& k) {
+    std::uint64_t h = 0;
+    for (const double value : k) h = mixed(h ^ std::bit_cast<std::uint64_t>(value));
+    return static_cast<std::size_t>(h);
+  };
+  static std::unordered_map<Key, GemmTime, decltype(hash)> known(64, hash);
+  const auto [at, fresh] = known.try_emplace(key);
+  if (fresh) at->second = gemm_time(model, chip, shape_of(kernel), element);
+  return at->second;
+}
+
+}  // namespace trainyard

@@ -1,0 +1,193 @@
+#include "scenarios/search/plan_answer.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <limits>
+#include <set>
+
+#include "scenarios/running/simulate.hpp"
+#include "sim/process/child.hpp"
+#include "topologies/machines/cluster_machine.hpp"
+
+namespace trainyard {
+namespace {
+
+/// Memory twice as large, or a class of resources twice as fast.
+Scenario doubled(Scenario s, const std::string& what) {
+  if (what == "memory") {
+    s.cluster.node.gpu.memory_capacity = s.cluster.node.gpu.memory_capacity * 2;
+    for (NodeGroup& group : s.cluster.others) group.type.gpu.memory_capacity = group.type.gpu.memory_capacity * 2;
+    return s;
+  }
+  s.cluster = upgraded(s.cluster, {{what, 2.0}});
+  s.library = library_of(s.cluster, s.software);
+  return s;
+}
+
+class AnswerMaker {
+ public:
+  AnswerMaker(const PlanQuestion& question, const PlanAnswerOptions& options)
+      : question_(question),
+        options_(options),
+        space_(question, options.space),
+        journal_(options.journal),
+        runner_(question.base, space_, journal_) {}
+
+  PlanAnswer make() {
+    answer_.scenario = question_.base.name;
+    answer_.gpus = space_.gpus();
+    answer_.capacity = runner_.capacity();
+    search();
+    if (const SimulatedPlan* best = answer_.search.best(); best && !interrupted()) {
+      add_rows();
+      if (options_.neighbours) add_neighbours(*best);
+      if (options_.rule) add_rule();
+      if (options_.upgrades) add_upgrades(*best);
+    }
+    compare_own();
+    return std::move(answer_);
+  }
+
+ private:
+  const PlanQuestion& question_;
+  const PlanAnswerOptions& options_;
+  const PlanSpace space_;
+  Journal journal_;
+  PlanRunner runner_;
+  PlanAnswer answer_;
+
+  void show(const std::string& text) const {
+    if (options_.search.progress) options_.search.progress(text);
+  }
+  PlanRow row(const SimulatedPlan& plan, const std::string& change = "") const {
+    return {change, space_.words(plan.point), plan.floor, plan.outcome};
+  }
+
+  void search() {
+    std::vector<PlanPoint> first;
+    if (question_.own) first.push_back(point_of(*question_.own));
+    answer_.search = search_plans(runner_, space_, space_.groups(), first, options_.search);
+    if (answer_.search.judged == answer_.search.refused && answer_.search.runs == 0 && !interrupted())
+      throw UserError(fmt::format("plan: {} has no plan on {} GPUs; {} were tried", question_.base.name, space_.gpus(),
+                                  answer_.search.judged));
+    answer_.document = question_.base.document;
+    if (const SimulatedPlan* best = answer_.search.best()) *answer_.document.find("plan") = space_.section(best->point);
+  }
+
+  void add_rows() {
+    const std::vector<SimulatedPlan>& all = answer_.search.simulated;
+    for (std::size_t i = 0; i < std::min(options_.rows, all.size()); ++i) answer_.best.push_back(row(all[i]));
+    double least = std::numeric_limits<double>::infinity();
+    for (const SimulatedPlan& plan : all) {
+      if (plan.outcome.peak >= least) continue;
+      least = plan.outcome.peak;
+      answer_.pareto.push_back(row(plan));
+    }
+    for (const double share : {0.01, 0.05, 0.10}) {
+      PlanAnswer::Flatness flat{share, 0, 0};
+      const double limit = all.front().outcome.step_time * (1 + share);
+      for (const SimulatedPlan& plan : all) flat.at_least += plan.outcome.step_time <= limit ? 1 : 0;
+      flat.at_most = flat.at_least;
+      for (const double floor : answer_.search.left) flat.at_most += floor <= limit ? 1 : 0;
+      answer_.flatness.push_back(flat);
+    }
+  }
+
+  void add_neighbours(const SimulatedPlan& best) {
+    show("what does each choice save?");
+    const auto all = space_.neighbours(best.point);
+    std::vector<PlanPoint> points;
+    for (const auto& [change, point] : all) points.push_back(point);
+    const std::vector<JudgedPlan> judged = runner_.judged_points(points);
+    std::vector<PlanPoint> fitting;
+    for (std::size_t i = 0; i < all.size(); ++i)
+      if (judged[i].error.empty() && judged[i].memory.peak.value <= runner_.capacity()) fitting.push_back(points[i]);
+    const std::vector<PlanOutcome> outcomes = runner_.outcomes(fitting);
+    std::size_t next = 0;
+    for (std::size_t i = 0; i < all.size(); ++i) {
+      if (!judged[i].error.empty()) continue;  // there is no such plan
+      SimulatedPlan plan{points[i], judged[i].floor, {}};
+      if (judged[i].memory.peak.value <= runner_.capacity())
+        plan.outcome = outcomes[next++];
+      else
+        plan.outcome.peak = judged[i].memory.peak.value;
+      if (plan.outcome.error.empty()) answer_.neighbours.push_back(row(plan, all[i].first));
+    }
+    std::stable_sort(answer_.neighbours.begin(), answer_.neighbours.end(), [](const PlanRow& a, const PlanRow& b) {
+      if (a.outcome.fits != b.outcome.fits) return a.outcome.fits;
+      return a.outcome.fits ? a.outcome.step_time < b.outcome.step_time : a.outcome.peak < b.outcome.peak;
+    });
+  }
+
+  /// The first mesh, of few tensor ranks and then of few stages, of which a plan fits that shares out no more than the
+  /// optimizer's states.
+  void add_rule() {
+    show("what would the rule of thumb take?");
+    std::vector<PlanPoint> groups = space_.groups();
+    std::erase_if(groups, [](const PlanPoint& g) { return g.context > 1 || g.expert > 1; });
+    std::set<std::pair<int, int>> meshes;
+    for (const PlanPoint& group : groups) meshes.emplace(group.tensor, group.pipeline);
+    for (const auto& [tensor, pipeline] : meshes) {
+      std::vector<PlanPoint> here, plain;
+      for (const PlanPoint& group : groups)
+        if (group.tensor == tensor && group.pipeline == pipeline) here.push_back(group);
+      for (const PlanPoint& group : here)
+        for (const PlanPoint& point : space_.points(group))
+          if (point.zero <= 1 && point.chunks == 1 && point.schedule == "1f1b" && point.offload == "none")
+            plain.push_back(point);
+      const std::vector<JudgedPlan> judged = runner_.judged_points(plain);
+      if (interrupted()) return;
+      if (std::none_of(judged.begin(), judged.end(), [this](const JudgedPlan& plan) {
+            return plan.error.empty() && plan.memory.peak.value <= runner_.capacity();
+          }))
+        continue;
+      const PlanSearch found = search_plans(runner_, space_, here, {}, options_.search);
+      if (found.best()) answer_.rule = row(*found.best());
+      return;
+    }
+  }
+
+  void add_upgrades(const SimulatedPlan& best) {
+    const std::vector<std::string> classes = resource_classes(question_.base.cluster);
+    for (const char* what : {"memory", "NVLink", "HCA"}) {
+      if (std::string(what) != "memory" && std::find(classes.begin(), classes.end(), what) == classes.end()) continue;
+      if (interrupted()) return;
+      PlanQuestion question = question_;
+      question.base = doubled(question_.base, what);
+      const PlanSpace space(question, options_.space);
+      PlanRunner runner(question.base, space, journal_, fmt::format(" 2x {}", what));
+      const PlanSearch found = search_plans(runner, space, space.groups(), {best.point}, options_.search);
+      if (found.best())
+        answer_.upgrades.push_back(
+            {what, space.words(found.best()->point), found.best()->floor, found.best()->outcome});
+    }
+  }
+
+  /// As its file says it, where that may be more than a point of the space.
+  void compare_own() {
+    if (!question_.own || interrupted()) return;
+    SimulateOptions options;
+    options.critical_path = false;
+    const Result r = simulate(*question_.own, options);
+    PlanOutcome outcome;
+    outcome.step_time = r.step_time;
+    outcome.peak = r.memory.peak;
+    outcome.mfu = r.mfu;
+    outcome.samples_per_s = r.samples_per_s;
+    outcome.tokens_per_s = r.tokens_per_s;
+    outcome.fits = r.fits;
+    answer_.own = PlanRow{"", space_.words(point_of(*question_.own)), 0, outcome};
+    const SimulatedPlan* best = answer_.search.best();
+    answer_.own_is_best = r.fits && (!best || r.step_time < best->outcome.step_time);
+    if (answer_.own_is_best) answer_.document = question_.own->document;
+  }
+};
+
+}  // namespace
+
+PlanAnswer answer_plan(const PlanQuestion& question, const PlanAnswerOptions& options) {
+  return AnswerMaker(question, options).make();
+}
+
+}  // namespace trainyard

@@ -1,0 +1,61 @@
+#pragma once
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "scenarios/search/plan_search.hpp"
+
+namespace trainyard {
+
+template <class T>
+class JsonFields;
+
+/// A plan as an answer tells it.
+struct PlanRow {
+  std::string change;  ///< of a neighbour: in what it differs; of an upgrade: what is twice as much
+  std::string plan;    ///< in words
+  double floor = 0;    ///< s
+  PlanOutcome outcome;
+};
+
+/// What `trainyard plan` answers.
+struct PlanAnswer {
+  std::string scenario;
+  std::int64_t gpus = 0;
+  double capacity = 0;  ///< bytes of a GPU
+  PlanSearch search;
+  Node document;               ///< the scenario with the best plan
+  std::vector<PlanRow> best;   ///< the first few
+  std::optional<PlanRow> own;  ///< the scenario's own plan
+  bool own_is_best = false;    ///< it says what the space does not have, and is faster
+  /// Of the plans that fit, those that none beats in time and memory.
+  std::vector<PlanRow> pareto;
+  /// One thing of the best plan changed at a time, the cheapest first; those that do not fit come last.
+  std::vector<PlanRow> neighbours;
+  /// Plans at most so much slower than the best.
+  struct Flatness {
+    double share = 0;
+    std::size_t at_least = 0;  ///< simulated
+    std::size_t at_most = 0;   ///< with those whose floors allow it
+  };
+  std::vector<Flatness> flatness;
+  /// The best plan of the mesh that the rule of thumb takes: data-parallel while the model fits on a device, then as many
+  /// pipeline stages as it needs, then tensor ranks.
+  std::optional<PlanRow> rule;
+  std::vector<PlanRow> upgrades;  ///< the best plan where something is twice as much
+};
+
+struct PlanAnswerOptions {
+  PlanSpaceOptions space;
+  PlanSearchOptions search;
+  std::filesystem::path journal;
+  std::size_t rows = 5;
+  bool neighbours = true, rule = true, upgrades = false;
+};
+
+/// Searches, and asks around the best plan. Throws UserError where there is no plan at all.
+PlanAnswer answer_plan(const PlanQuestion&, const PlanAnswerOptions&);
+
+const JsonFields<PlanAnswer>& plan_fields();
+
+}  // namespace trainyard

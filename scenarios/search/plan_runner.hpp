@@ -1,0 +1,51 @@
+#pragma once
+#include <filesystem>
+#include <functional>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "scenarios/search/plan_judge.hpp"
+#include "scenarios/studies/sweep_journal.hpp"
+
+namespace trainyard {
+
+/// What simulating a plan gives. Times in s, sizes in bytes.
+struct PlanOutcome {
+  double step_time = 0, peak = 0, mfu = 0, samples_per_s = 0, tokens_per_s = 0;
+  double compute = 0, bubble = 0, exposed = 0, optimizer = 0;  ///< of the breakdown
+  bool fits = false;
+  std::string error;  ///< why it could not be simulated
+  bool good() const { return error.empty() && fits; }
+};
+
+/// Judges and simulates plans of one scenario in forked workers, each plan once; what a journal has is not done again.
+class PlanRunner {
+ public:
+  /// The journal may be one without a file. All must outlive it. `changed`: what of the scenario its document does not say.
+  PlanRunner(const Scenario& scenario, const PlanSpace& space, Journal& journal, const std::string& changed = "");
+
+  /// In the order of the points. Ends early when interrupted: what is missing then has the error "interrupted".
+  std::vector<PlanOutcome> outcomes(const std::vector<PlanPoint>&, const std::function<void()>& done = {});
+  /// The least times of groups.
+  std::vector<double> group_floors(const std::vector<PlanPoint>& groups,
+                                   const std::function<void(std::size_t)>& done = {});
+  /// All plans of each group, judged, in the order of `PlanSpace::points`.
+  std::vector<std::vector<JudgedPlan>> judged(const std::vector<PlanPoint>& groups);
+  std::vector<JudgedPlan> judged_points(const std::vector<PlanPoint>&);
+  double capacity() const { return judge_.capacity(); }
+  std::size_t simulated() const { return simulated_; }
+
+ private:
+  const PlanSpace& space_;
+  PlanJudge judge_;
+  Journal& journal_;
+  std::string key_;
+  std::map<std::string, PlanOutcome> known_;
+  std::size_t simulated_ = 0;
+
+  std::string key_of(const PlanPoint&) const;
+  std::string simulated_text(const PlanPoint&);
+};
+
+}  // namespace trainyard

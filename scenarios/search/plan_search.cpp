@@ -1,0 +1,198 @@
+#include "scenarios/search/plan_search.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <limits>
+#include <numeric>
+#include <queue>
+
+#include "sim/process/child.hpp"
+
+namespace trainyard {
+namespace {
+
+// Plans and groups that are taken together: fixed, so that the order of the search is that of one processor and of many.
+constexpr std::size_t kGroupsAtOnce = 16, kPlansAtOnce = 8;
+constexpr double kNoFloor = std::numeric_limits<double>::infinity();
+
+/// A plan that may be the best; ties go to the one that was listed first.
+struct Promising {
+  double floor = 0;
+  std::size_t group = 0, number = 0;
+  PlanPoint point;
+  bool operator<(const Promising& other) const {  // the highest priority is the lowest floor
+    return std::tie(floor, group, number) > std::tie(other.floor, other.group, other.number);
+  }
+};
+
+class PlanFinder {
+ public:
+  PlanFinder(PlanRunner& runner, const PlanSpace& space, const std::vector<PlanPoint>& groups,
+             const PlanSearchOptions& options)
+      : runner_(runner), space_(space), groups_(groups), options_(options) {}
+
+  PlanSearch run(const std::vector<PlanPoint>& first) {
+    simulate_first(first);
+    rank_groups();
+    while (!interrupted() && !out_of_time()) {
+      const double group = next_ < order_.size() ? floors_[order_[next_]] : kNoFloor;
+      const double plan = promising_.empty() ? kNoFloor : promising_.top().floor;
+      if (std::min(group, plan) > limit() || std::min(group, plan) == kNoFloor) break;
+      if (group <= plan)
+        judge_groups();
+      else
+        simulate_plans();
+    }
+    return finished();
+  }
+
+ private:
+  PlanRunner& runner_;
+  const PlanSpace& space_;
+  const std::vector<PlanPoint>& groups_;
+  const PlanSearchOptions& options_;
+  PlanSearch found_;
+  std::vector<double> floors_;
+  std::vector<std::size_t> order_;  // groups by their floors
+  std::size_t next_ = 0;
+  std::priority_queue<Promising> promising_;
+  std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
+  double best_ = kNoFloor;
+
+  /// Floors up to here are of interest.
+  double limit() const { return best_ * (1 + options_.margin); }
+  double seconds() const { return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin_).count(); }
+  bool out_of_time() const { return options_.budget > 0 && seconds() > options_.budget; }
+  void show(const std::string& text) const {
+    if (options_.progress) options_.progress(text);
+  }
+
+  void take(const PlanPoint& point, double floor, const PlanOutcome& outcome) {
+    if (outcome.error == "interrupted") return;
+    ++found_.runs;
+    if (!outcome.good()) {
+      if (outcome.error.empty()) too_large(point, outcome.peak);
+      return;
+    }
+    best_ = std::min(best_, outcome.step_time);
+    found_.simulated.push_back({point, floor, outcome});
+  }
+  void too_large(const PlanPoint& point, double peak) {
+    if (found_.closest && found_.closest_peak <= peak) return;
+    found_.closest = point;
+    found_.closest_peak = peak;
+  }
+
+  void simulate_first(const std::vector<PlanPoint>& points) {
+    const std::vector<JudgedPlan> judged = runner_.judged_points(points);
+    std::vector<PlanPoint> there;
+    std::vector<double> floors;
+    for (std::size_t i = 0; i < points.size(); ++i)
+      if (judged[i].error.empty() && judged[i].memory.peak.value <= runner_.capacity()) {
+        there.push_back(points[i]);
+        floors.push_back(judged[i].floor);
+      }
+    const std::vector<PlanOutcome> outcomes = runner_.outcomes(there);
+    for (std::size_t i = 0; i < there.size(); ++i) take(there[i], floors[i], outcomes[i]);
+  }
+
+  void rank_groups() {
+    std::size_t done = 0;
+    floors_ = runner_.group_floors(groups_, [&](std::size_t more) {
+      show(fmt::format("{} of {} groups of plans bounded", done += more, groups_.size()));
+    });
+    order_.resize(groups_.size());
+    std::iota(order_.begin(), order_.end(), std::size_t{0});
+    std::stable_sort(order_.begin(), order_.end(), [this](auto a, auto b) { return floors_[a] < floors_[b]; });
+  }
+
+  void judge_groups() {
+    std::vector<PlanPoint> groups;
+    const std::size_t first = next_;
+    for (; next_ < order_.size() && groups.size() < kGroupsAtOnce; ++next_) {
+      if (floors_[order_[next_]] > limit() || floors_[order_[next_]] == kNoFloor) break;
+      groups.push_back(groups_[order_[next_]]);
+    }
+    const std::vector<std::vector<JudgedPlan>> judged = runner_.judged(groups);
+    for (std::size_t g = 0; g < judged.size(); ++g) {
+      if (judged[g].empty()) continue;  // interrupted
+      const std::vector<PlanPoint> points = space_.points(groups[g]);
+      for (std::size_t i = 0; i < points.size(); ++i) judge(first + g, i, points[i], judged[g][i]);
+    }
+    show(progress());
+  }
+
+  void judge(std::size_t group, std::size_t number, const PlanPoint& point, const JudgedPlan& plan) {
+    ++found_.judged;
+    if (!plan.error.empty()) {
+      ++found_.refused;
+    } else if (plan.memory.peak.value > runner_.capacity()) {
+      ++found_.too_large;
+      too_large(point, plan.memory.peak.value);
+    } else {
+      const bool known = std::any_of(found_.simulated.begin(), found_.simulated.end(),
+                                     [&point](const SimulatedPlan& s) { return s.point == point; });
+      if (!known) promising_.push({plan.floor, group, number, point});
+    }
+  }
+
+  void simulate_plans() {
+    std::vector<PlanPoint> points;
+    std::vector<double> floors;
+    while (!promising_.empty() && points.size() < kPlansAtOnce && promising_.top().floor <= limit()) {
+      points.push_back(promising_.top().point);
+      floors.push_back(promising_.top().floor);
+      promising_.pop();
+    }
+    const std::vector<PlanOutcome> outcomes = runner_.outcomes(points, [this] { show(progress()); });
+    for (std::size_t i = 0; i < points.size(); ++i) {
+      take(points[i], floors[i], outcomes[i]);
+      if (outcomes[i].error == "interrupted") promising_.push({floors[i], 0, i, points[i]});
+    }
+  }
+
+  std::string progress() const {
+    const double open = promising_.empty() ? kNoFloor : promising_.top().floor;
+    const double next = next_ < order_.size() ? std::min(open, floors_[order_[next_]]) : open;
+    std::string text = fmt::format("{} plans judged, {} simulated", found_.judged, runner_.simulated());
+    if (best_ < kNoFloor) text += fmt::format("; best {:.4g} s, none below {:.4g} s", best_, std::min(next, best_));
+    std::size_t left = 0;
+    for (std::priority_queue<Promising> rest = promising_; !rest.empty() && left < 1000; rest.pop()) {
+      if (rest.top().floor > limit()) break;
+      ++left;
+    }
+    if (left > 0 && runner_.simulated() > 0)
+      text += fmt::format("; at most {} to go, {:.0f} s", left == 1000 ? "1000 and more" : fmt::format("{}", left),
+                          static_cast<double>(left) * seconds() / static_cast<double>(runner_.simulated()));
+    return text;
+  }
+
+  PlanSearch finished() {
+    for (const PlanPoint& group : groups_) found_.plans += space_.points(group).size();
+    std::stable_sort(found_.simulated.begin(), found_.simulated.end(),
+                     [](const auto& a, const auto& b) { return a.outcome.step_time < b.outcome.step_time; });
+    for (; !promising_.empty(); promising_.pop()) found_.left.push_back(promising_.top().floor);
+    for (; next_ < order_.size() && floors_[order_[next_]] < kNoFloor; ++next_)
+      found_.left.insert(found_.left.end(), space_.points(groups_[order_[next_]]).size(), floors_[order_[next_]]);
+    found_.open_floor = kNoFloor;
+    for (const double floor : found_.left) {
+      if (floor >= best_) continue;
+      ++found_.open;
+      found_.open_floor = std::min(found_.open_floor, floor);
+    }
+    found_.proved = found_.open == 0;
+    if (found_.proved) found_.open_floor = 0;
+    return std::move(found_);
+  }
+};
+
+}  // namespace
+
+PlanSearch search_plans(PlanRunner& runner, const PlanSpace& space, const std::vector<PlanPoint>& groups,
+                        const std::vector<PlanPoint>& first, const PlanSearchOptions& options) {
+  return PlanFinder(runner, space, groups, options).run(first);
+}
+
+}  // namespace trainyard

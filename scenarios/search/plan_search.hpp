@@ -1,0 +1,55 @@
+#pragma once
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "scenarios/search/plan_runner.hpp"
+
+namespace trainyard {
+
+/// A plan that was simulated.
+struct SimulatedPlan {
+  PlanPoint point;
+  double floor = 0;  ///< s; what it was judged by before
+  PlanOutcome outcome;
+};
+
+struct PlanSearchOptions {
+  double budget = 0;  ///< s of wall time; 0: until the best is proved
+  /// How far above the best plans are still simulated, to tell how flat the optimum is.
+  double margin = 0;
+  std::function<void(const std::string&)> progress;
+};
+
+/// What a search has found.
+struct PlanSearch {
+  std::vector<SimulatedPlan> simulated;  ///< those that fit, the fastest first
+  std::size_t plans = 0;                 ///< in the space
+  std::size_t judged = 0;                ///< of them, by memory and floor
+  std::size_t refused = 0;               ///< of the judged: no plans by the reader
+  std::size_t too_large = 0;             ///< of the judged: more than the GPUs hold
+  std::size_t runs = 0;                  ///< plans that were simulated, some of which did not fit
+  bool proved = false;                   ///< no plan of the space is faster than the first
+  std::size_t open = 0;                  ///< not proved: plans that could still be faster
+  double open_floor = 0;                 ///< s: and none of them takes less
+  std::vector<double>
+      left;  ///< s: floors of the plans that were not simulated but could be; of a group not judged, its own
+  /// Where nothing fits: the plan that comes closest, and what it holds.
+  std::optional<PlanPoint> closest;
+  double closest_peak = 0;
+
+  const SimulatedPlan* best() const { return simulated.empty() ? nullptr : &simulated.front(); }
+};
+
+/// Finds the plan of least step time among those of `groups` that fit, best floor first.
+///
+/// Groups are ranked by their floors; plans of the most promising group are judged by memory and floor, and of those that
+/// fit the one of the lowest floor is simulated next. The search ends where no floor that is left lies below the best time:
+/// since a floor is never above the simulated time, no plan left out is faster. `first`: plans that are simulated before
+/// all others, such as the scenario's own. What comes out does not depend on the number of processors, but where the
+/// budget ends it.
+PlanSearch search_plans(PlanRunner&, const PlanSpace&, const std::vector<PlanPoint>& groups,
+                        const std::vector<PlanPoint>& first, const PlanSearchOptions&);
+
+}  // namespace trainyard

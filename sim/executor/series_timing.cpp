@@ -1,0 +1,193 @@
+#include "sim/executor/series_timing.hpp"
+
+#include <fmt/format.h>
+
+#include <limits>
+
+#include "sim/error.hpp"
+
+namespace trainyard::execution {
+namespace {
+
+class Timing {
+ public:
+  Timing(SeriesTimes& times, Actor actor, const Machine& machine, const Joins& joins, Transfers& transfers)
+      : times_(times),
+        parts_(times.series->parts),
+        actor_(actor),
+        machine_(machine),
+        joins_(joins),
+        transfers_(transfers) {
+    now_.next = times.first;
+  }
+
+  bool run() {
+    times_.parts.resize(parts_.size());
+    while (begin_parts()) {
+      find_speeds();
+      note_phase();
+      end_parts(span());
+    }
+    note_phase();
+    times_.length = now_.begin;
+    return lone_;
+  }
+
+ private:
+  static constexpr double kNever = std::numeric_limits<double>::infinity();
+  SeriesTimes& times_;
+  const std::vector<Series::Part>& parts_;
+  Actor actor_;
+  const Machine& machine_;
+  const Joins& joins_;
+  Transfers& transfers_;
+  SeriesTimes::Phase now_;
+  const Route* route_ = nullptr;  // of the join that goes on
+  bool lone_ = true;
+  int after_ = -1;  // the part that ended last
+
+  const Op& op(int part) const { return parts_[static_cast<std::size_t>(part)].op; }
+  SeriesTimes::PartTimes& part(int number) { return times_.parts[static_cast<std::size_t>(number)]; }
+  bool moves(int part) const { return part >= 0 && op(part).kind == Kind::join; }
+  int join() const { return now_.beside >= 0 ? now_.beside : moves(now_.main) ? now_.main : -1; }
+
+  /// What can begin now; false: all is over.
+  bool begin_parts() {
+    while (now_.main < 0 && now_.next < parts_.size()) {
+      const Series::Part& next = parts_[now_.next];
+      if (now_.beside >= 0 && (next.waits || next.op.kind == Kind::join)) break;
+      const auto number = static_cast<int>(now_.next++);
+      part(number).begin = part(number).end = now_.begin;
+      part(number).cause = after_;
+      (next.beside ? now_.beside : now_.main) = number;
+      if (next.op.kind == Kind::join && Joins::flows(next.op.message)) {
+        begin_join(number);
+      } else if (next.op.kind == Kind::join || next.op.kind == Kind::mark) {
+        end(number);
+      } else {
+        now_.left = machine_.price(next.op.work, actor_).duration.value;
+        if (!(now_.left >= 0)) throw InternalError(fmt::format("a part of a series takes {} s", now_.left));
+        if (now_.left == 0) end(number);
+      }
+    }
+    return now_.main >= 0 || now_.beside >= 0;
+  }
+
+  void begin_join(int number) {
+    const Message& m = op(number).message;
+    const GroupFlow& group = joins_.group_flow(actor_, m);
+    route_ = &transfers_.find_route(group);
+    part(number).latency = route_->latency + m.extra_latency;
+    now_.latency = part(number).latency.seconds().value;
+    now_.bytes = m.bytes.value;
+    now_.rate = 0;
+    lone_ = lone_ && route_->reachable && !group.by_engines && machine_.lone_links(actor_, group);
+    auto& moved = times_.moved;
+    if (std::any_of(moved.begin(), moved.end(), [&](const auto& known) { return known.group == &group; })) return;
+    const std::vector<double> before(times_.phases.size(), 0);
+    moved.push_back({&group, route_, before, before});
+  }
+
+  /// Of the part that works, beside a join or not, and of the join, whose links it slows.
+  void find_speeds() {
+    const bool works = now_.main >= 0 && !moves(now_.main) && op(now_.main).kind != Kind::delay;
+    KindSet kinds = works ? bit(op(now_.main).kind) : KindSet{0};
+    if (join() >= 0) kinds |= bit(Kind::send);
+    now_.speed = works ? machine_.speed(actor_, op(now_.main).kind, kinds) : 1;
+    now_.group = op(now_.main >= 0 ? now_.main : now_.beside).group;
+    if (join() < 0 || now_.latency > 0) return;
+    const double slow = machine_.speed(actor_, Kind::send, kinds);
+    const bool leaves = now_.rate == 0;
+    const auto capacity = [&](LinkId link) {
+      const std::span<const LinkId> ports = machine_.ports(actor_);
+      const bool port = slow != 1 && std::find(ports.begin(), ports.end(), link) != ports.end();
+      return machine_.links()[position(link)].capacity.value * (port ? slow : 1);
+    };
+    now_.rate = op(join()).message.rate_cap.value;
+    for (const LinkUse& use : route_->links)
+      if (const double most = capacity(use.link) / use.weight; now_.rate <= 0 || most < now_.rate) now_.rate = most;
+    if (now_.rate <= 0) now_.rate = kNever;
+    double most = 1 - 1e-6;  // see Transfers::note_limits
+    for (const LinkUse& use : route_->links) {
+      const double used = now_.rate * use.weight / capacity(use.link);
+      if (!leaves || used <= most) continue;
+      most = used;
+      part(join()).limiting = use.link;
+    }
+  }
+
+  double of_work() const { return now_.main >= 0 && !moves(now_.main) ? now_.left / now_.speed : kNever; }
+  double of_join() const {
+    if (join() < 0) return kNever;
+    return now_.latency > 0 ? now_.latency : now_.bytes > 0 ? now_.bytes / now_.rate : 0;
+  }
+  double span() const { return std::min(of_work(), of_join()); }
+
+  void end_parts(double span) {
+    const bool work_ends = of_work() <= span, join_ends = of_join() <= span;
+    now_.begin += span;
+    now_.left = std::max(0.0, now_.left - span * now_.speed);
+    const int joined = join();
+    if (joined >= 0 && now_.latency > 0) {
+      now_.latency = join_ends ? 0 : now_.latency - span;
+      if (join_ends && now_.bytes <= 0) end(joined);
+    } else if (joined >= 0) {
+      now_.bytes = join_ends ? 0 : now_.bytes - span * now_.rate;
+      if (join_ends) end(joined);
+    }
+    if (work_ends) end(now_.main);  // what follows both, follows the stream's own
+  }
+
+  void end(int number) {
+    part(number).end = now_.begin;
+    (number == now_.beside ? now_.beside : now_.main) = -1;
+    after_ = times_.last = number;
+    if (!moves(number) || !Joins::flows(op(number).message)) return;
+    for (SeriesTimes::Moved& moved : times_.moved) {
+      if (moved.group != &joins_.group_flow(actor_, op(number).message)) continue;
+      ended_.push_back({&moved - times_.moved.data(), op(number).message.bytes.value});
+    }
+  }
+  struct Ended {
+    std::ptrdiff_t moved;
+    double bytes;
+  };
+  std::vector<Ended> ended_;  // since the last phase
+
+  void note_phase() {
+    if (now_.main >= 0 || now_.beside >= 0) add_share(now_.group);
+    const double span = times_.phases.empty() ? 0 : now_.begin - times_.phases.back().begin;
+    for (SeriesTimes::Share& share : times_.shares) {
+      const double before = share.before.empty() ? 0 : share.before.back();
+      const bool own = !times_.phases.empty() && times_.phases.back().group == share.group;
+      share.before.push_back(before + (own ? span : 0));
+    }
+    for (SeriesTimes::Moved& moved : times_.moved) {
+      moved.bytes.push_back(moved.bytes.empty() ? 0 : moved.bytes.back());
+      moved.joins.push_back(moved.joins.empty() ? 0 : moved.joins.back());
+    }
+    for (const Ended& ended : ended_) {
+      times_.moved[static_cast<std::size_t>(ended.moved)].bytes.back() += ended.bytes;
+      times_.moved[static_cast<std::size_t>(ended.moved)].joins.back() += 1;
+    }
+    ended_.clear();
+    times_.phases.push_back(now_);
+  }
+
+  void add_share(GroupId group) {
+    const auto known = [group](const SeriesTimes::Share& share) { return share.group == group; };
+    if (std::any_of(times_.shares.begin(), times_.shares.end(), known)) return;
+    times_.shares.push_back({group, std::vector<double>(times_.phases.size(), 0)});
+  }
+};
+
+}  // namespace
+
+bool time_series(SeriesTimes& times, const Series& series, std::size_t first, Actor actor, const Machine& machine,
+                 const Joins& joins, Transfers& transfers) {
+  times.series = &series;
+  times.first = first;
+  return Timing(times, actor, machine, joins, transfers).run();
+}
+
+}  // namespace trainyard::execution

@@ -1,0 +1,106 @@
+#include "strategies/step/pass_series.hpp"
+
+#include <algorithm>
+
+namespace trainyard {
+namespace {
+
+/// Somebody waits for each exchange of a layer.
+bool are_waited_for(const std::vector<Exchange>& exchanges) {
+  return std::none_of(exchanges.begin(), exchanges.end(), [](const Exchange& e) { return e.hidden > 0; });
+}
+
+/// Exchanges of layers only are on the lanes that layers use.
+bool lanes_are_of_layers(const TrainingPlan& plan) {
+  if (!plan.scatter_gather || !plan.lane(Lane::tensor).used()) return true;
+  return std::all_of(plan.network->layers.begin(), plan.network->layers.end(),
+                     [](const Layer& layer) { return layer.output_in_parts; });
+}
+
+/// Whether passes of layers alone decide when their operations begin.
+bool can_be_series(const TrainingPlan& plan) {
+  return plan.series && plan.first_fused != 0 && !plan.values && plan.steps == 1 &&
+         plan.zero != ZeroStage::parameters && !plan.offload.used() && !plan.input.used() &&
+         lanes_are_of_layers(plan) &&
+         std::all_of(plan.network->layers.begin(), plan.network->layers.end(), [](const Layer& layer) {
+           return are_waited_for(layer.forward_exchanges) && are_waited_for(layer.backward_exchanges);
+         });
+}
+
+/// Puts the parts together as the layers' operations would come.
+class SeriesMaker {
+ public:
+  SeriesMaker(const TrainingWords& words, const TrainingStreams& streams) : streams_(streams) {
+    mark_.name = words.wait_for_messages;
+  }
+
+  void add(const PassTable& table) {
+    std::vector<std::size_t> places(table.places, 0);  // parts that are the exchanges
+    for (const PassItem& item : table.items) {
+      for (const std::int16_t place : item.waits_for)
+        if (place >= 0) pending_.push_back(places[static_cast<std::size_t>(place)]);
+      const bool meets = item.what == PassItem::What::exchange;
+      take_waits(meets ? 0 : kWaitsOfOne);
+      if (meets) {
+        whole_ = whole_ && open_ == kNone;
+        open_ = places[static_cast<std::size_t>(item.place)] = parts.size();
+      }
+      push(item.op);
+      if (!meets) continue;
+      parts.back().op.message.steps = 1;
+      parts.back().op.stream = static_cast<Stream>(streams_.send(item.lane) + 1);
+      parts.back().beside = true;
+    }
+    for (const std::int16_t place : table.left) pending_.push_back(places[static_cast<std::size_t>(place)]);
+  }
+  /// Marks, until at most so many waits are left.
+  void take_waits(std::size_t most) {
+    while (pending_.size() > most) push(mark_);
+  }
+  std::size_t waits() const { return pending_.size(); }
+  bool whole() const { return whole_; }
+
+  std::vector<Series::Part> parts;
+
+ private:
+  static constexpr std::size_t kWaitsOfOne = 2, kNone = ~std::size_t{0};
+  const TrainingStreams& streams_;
+  Op mark_;
+  std::vector<std::size_t> pending_;  // exchanges that the next parts wait for, two each
+  std::size_t open_ = kNone;          // the exchange that nobody has waited for yet
+  bool whole_ = true;
+
+  void push(const Op& op) {
+    Series::Part part{op};
+    for (std::size_t taken = 0; taken < kWaitsOfOne && !pending_.empty(); ++taken) {
+      if (pending_.back() == open_) {
+        part.waits = true;
+        open_ = kNone;
+      }
+      pending_.pop_back();
+    }
+    parts.push_back(part);
+  }
+};
+
+}  // namespace
+
+PassSeries::PassSeries(const TrainingPlan& plan, const PassTables& tables, const TrainingStreams& streams)
+    : plan_(plan), tables_(tables), streams_(streams), any_(can_be_series(plan)) {}
+
+const PassSeries::OfChunk& PassSeries::make(Pass pass, int stage, int chunk, bool first, bool sends) const {
+  std::vector<int> layers = plan_.stages[static_cast<std::size_t>(stage)].chunks[static_cast<std::size_t>(chunk)];
+  if (pass != Pass::forward) std::reverse(layers.begin(), layers.end());
+  SeriesMaker maker(tables_.words(), streams_);
+  for (const int layer : layers) maker.add(tables_.pass(pass, layer, first, false));
+  if (sends) maker.take_waits(0);
+  OfChunk& made = made_.emplace_back();
+  made.number = made_.size() - 1;
+  made.whole = maker.whole();
+  made.left = static_cast<int>(maker.waits());
+  made.series.parts = std::move(maker.parts);
+  made.meets_first = !made.series.parts.empty() && made.series.parts.front().op.kind == Kind::join;
+  return made;
+}
+
+}  // namespace trainyard

@@ -1,0 +1,137 @@
+// Matrix products by their shape, and the fit of their constants.
+#include <catch2/catch.hpp>
+
+#include "models/fitted/gemm_fit.hpp"
+#include "models/networks/layers/layer_builder.hpp"
+#include "tests/temporary_folder.hpp"
+
+using namespace trainyard;
+
+namespace {
+
+Gpu tiled_gpu() {
+  Gpu gpu;
+  gpu.name = "test";
+  gpu.peak[static_cast<std::size_t>(Precision::bf16)] = FlopsPerSecond{300e12};
+  gpu.peak[static_cast<std::size_t>(Precision::fp8)] = FlopsPerSecond{600e12};
+  gpu.memory_bandwidth = BytesPerSecond{2e12};
+  gpu.kernel_launch = Seconds{2e-6};
+  gpu.sms = 100;
+  gpu.l2 = Bytes{40e6};
+  gpu.gemm.given = true;
+  gpu.gemm.peak = 0.9;
+  gpu.gemm.memory = 0.8;
+  gpu.gemm.l2_feed = BytesPerSecond{5e12};
+  gpu.gemm.tile = Seconds{0.4e-6};
+  gpu.gemm.split = Seconds{3e-6};
+  gpu.gemm.throttle = 0.2;
+  gpu.gemm.throttle_after = Seconds{500e-6};
+  gpu.gemm.exposed_output = 0.5;
+  return gpu;
+}
+
+double time(const Gpu& gpu, double m, double n, double k) { return product_time(gpu, {m, n, k}).value; }
+
+std::string table_of(const Gpu& truth) {
+  std::string text = "gpu,dtype,m,n,k,latency_us\n";
+  for (const double m : {1, 16, 33, 64, 256, 1000, 4096, 8192})
+    for (const double n : {32, 256, 1024, 5120, 8192})
+      for (const double k : {128, 1024, 4096, 16384})
+        text += "test,bfloat16," + exact(m) + "," + exact(n) + "," + exact(k) + "," +
+                exact(time(truth, m, n, k) * 1e6) + "\n";
+  return text;
+}
+
+}  // namespace
+
+TEST_CASE("a product takes the waves of its tiles", "[gemm]") {
+  Gpu gpu = tiled_gpu();
+  gpu.gemm.throttle = 0;
+  // 100 tiles of 256 x 128 fill the SMs once; one row of tiles more is another wave of them.
+  const double one = time(gpu, 2560, 1280, 8192), two = time(gpu, 2816, 1280, 8192);
+  CHECK(two > 1.2 * one);  // for 1.1 times the FLOPs
+  const double flops = 2.0 * 2560 * 1280 * 8192;
+  CHECK(one > flops / (300e12 * 0.9));
+  CHECK(one < 1.2 * flops / (300e12 * 0.9));
+  // A product of few tiles is split along its inner dimension: far faster than one SM's row of steps.
+  CHECK(time(gpu, 64, 64, 65536) < 64.0 * 64 * 65536 * 2 / (300e12 / 100) / 4);
+}
+
+TEST_CASE("a product of few rows takes its weights' way from memory", "[gemm]") {
+  const Gpu gpu = tiled_gpu();
+  const double weights = 2.0 * 8192 * 16384;
+  CHECK(time(gpu, 16, 8192, 16384) == Approx(weights / (2e12 * 0.8)).epsilon(0.15));
+  const KernelCall call = gemm("few", 16, 8192, 16384, Precision::bf16);
+  CHECK(bound_by_memory(gpu, call.work));
+  CHECK_FALSE(bound_by_memory(gpu, gemm("many", 8192, 8192, 8192, Precision::bf16).work));
+}
+
+TEST_CASE("long products slow down with the clock; long runs at every length", "[gemm]") {
+  Gpu gpu = tiled_gpu();
+  const auto rate = [](const Gpu& g, double m) { return 2 * m * 8192 * 8192 / (time(g, m, 8192, 8192) - 2e-6); };
+  Gpu cool = gpu;
+  cool.gemm.throttle = 0;
+  CHECK(rate(gpu, 65536) < 0.87 * rate(cool, 65536));
+  CHECK(time(gpu, 256, 1024, 1024) < 1.02 * time(cool, 256, 1024, 1024));
+  gpu.gemm.sustained = 0.7;
+  const Gpu hot = sustained(gpu);
+  CHECK(hot.gemm.clock == 0.7);
+  CHECK(rate(hot, 65536) == Approx(rate(hot, 12800)).epsilon(0.03));
+}
+
+TEST_CASE("a shape has one number, and its price is the same when it is asked for again", "[gemm]") {
+  CHECK(kernel_of({3, 5, 7, 2}) == kernel_of({3, 5, 7, 2}));
+  CHECK(kernel_of({3, 5, 7, 2}) != kernel_of({3, 5, 7, 3}));
+  CHECK(shape_of(kernel_of({3, 5, 7, 2})) == GemmShape{3, 5, 7, 2});
+  const Gpu gpu = tiled_gpu();
+  const Work work = gemm("again", 640, 1280, 512, Precision::bf16).work;
+  const Seconds first = kernel_time(gpu, work);
+  CHECK(kernel_time(gpu, work) == first);
+  Gpu faster = gpu;
+  faster.gemm.peak = 1;
+  CHECK(kernel_time(faster, work) < first);
+}
+
+TEST_CASE("fp8 multiplies faster and casts before", "[gemm][fp8]") {
+  const Gpu gpu = tiled_gpu();
+  const auto layer = [](bool fp8) {
+    LayerBuilder b("layer", 4096, Precision::bf16);
+    b.set_fp8(fp8);
+    b.linear({.name = "fc", .in = 4096, .out = 8192});
+    return std::move(b).build(Bytes{1});
+  };
+  const Layer wide = layer(false), narrow = layer(true);
+  REQUIRE(wide.forward.size() == 1);
+  REQUIRE(narrow.forward.size() == 2);
+  CHECK(narrow.forward.front().name == "fc.cast");
+  CHECK(narrow.backward.size() == wide.backward.size() + 1);
+  CHECK(kernel_time(gpu, narrow.forward.back().work) < 0.7 * kernel_time(gpu, wide.forward.back().work));
+  CHECK(narrow.activations() == wide.activations() / 2);  // the input is kept in fp8
+}
+
+TEST_CASE("the fit finds the constants that a table was made with", "[gemm][fit]") {
+  const test::TemporaryFolder folder;
+  const Gpu truth = tiled_gpu();
+  Gpu unknown = truth;
+  unknown.gemm = {};
+  const MeasuredProducts rows = read_products(folder.write("gemm.csv", table_of(truth)), unknown, "test");
+  CHECK(rows.impossible.empty());
+  const GemmFit fit = fit_gemm(rows, unknown);
+  CHECK(fit.held_out.median < 0.02);
+  CHECK(fit.held_out.p90 < 0.06);
+  CHECK(fit.launch.value == Approx(2e-6).epsilon(0.2));
+  CHECK(fit_gemm(rows, unknown).model.peak == fit.model.peak);
+}
+
+TEST_CASE("a table of products with rows that cannot be is named by its lines", "[gemm][fit]") {
+  const test::TemporaryFolder folder;
+  const Gpu gpu = tiled_gpu();
+  const auto read = [&](const std::string& text) { return read_products(folder.write("gemm.csv", text), gpu, "test"); };
+  const MeasuredProducts rows = read(table_of(gpu) + "test,bfloat16,8192,8192,8192,10\n");
+  REQUIRE(rows.impossible.size() == 1);
+  CHECK_THAT(rows.impossible.front(), Catch::Contains("gemm.csv:162: ") && Catch::Contains("above the 300 TFLOP/s"));
+  CHECK_THROWS_WITH(read("gpu,dtype,m,n,k,latency_us\ntest,bfloat16,1,1,1,1\n"), Catch::Contains("too few"));
+  CHECK_THROWS_WITH(read("gpu,dtype,m,n,k,latency_us\ntest,bfloat16,1,-1,1,1\n"), Catch::Contains("gemm.csv:2:17"));
+  CHECK_THROWS_WITH(read("gpu,dtype,m,n,latency_us\n"), Catch::Contains("no column \"k\""));
+  CHECK_THROWS_WITH(read("gpu,dtype,m,n,k,latency_us\ntset,bfloat16,1,1,1,1\n"), Catch::Contains("did you mean"));
+}

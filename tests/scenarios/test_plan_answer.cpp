@@ -1,0 +1,145 @@
+// What `trainyard plan` answers: a scenario that runs as it says, the same bytes when it is resumed, and what is wrong.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+
+#include "models/reading/document_text.hpp"
+#include "models/reading/shipped_files.hpp"
+#include "scenarios/answer/json_fields.hpp"
+#include "scenarios/reading/measured_family.hpp"
+#include "scenarios/running/simulate.hpp"
+#include "scenarios/search/plan_answer.hpp"
+#include "tests/support.hpp"
+#include "tests/temporary_folder.hpp"
+
+using namespace trainyard;
+using namespace trainyard::test;
+
+namespace {
+
+constexpr const char* kSmall =
+    "cluster: {node: dgx-a100}\nmodel: {base: gpt2, n_layer: 4}\n"
+    "plan: {global_batch_size: 16, seq_length: 256, tensor_parallel: 2, micro_batch_size: 1}\nsoftware: "
+    "megatron-core\n";
+
+PlanQuestion question_of(const std::string& text, const Overrides& overrides = {}) {
+  return read_plan_question(parse_document(text, "small.yaml"), "small", overrides);
+}
+
+/// Few plans.
+PlanAnswerOptions few() {
+  PlanAnswerOptions options;
+  options.space.vary = {{"plan.pipeline.schedule", {"1f1b", "interleaved-1f1b"}},
+                        {"plan.micro_batch_size", {"1", "2"}},
+                        {"plan.recompute", {"none", "selective"}}};
+  return options;
+}
+
+std::string json_of_answer(const PlanAnswer& answer) {
+  nlohmann::ordered_json object = nlohmann::ordered_json::object();
+  plan_fields().write(answer, object);
+  return object.dump();
+}
+
+}  // namespace
+
+TEST_CASE("the best plan is a scenario that takes the time it was said to take", "[search]") {
+  const PlanAnswer answer = answer_plan(question_of(kSmall), few());
+  REQUIRE(answer.search.best());
+  CHECK(answer.search.proved);
+  const Scenario best = read_scenario_text(yaml_text(answer.document), "best.yaml");
+  const Result r = simulate(best);
+  CHECK(r.step_time == Approx(answer.search.best()->outcome.step_time).epsilon(1e-12));
+  CHECK(r.memory.peak == answer.search.best()->outcome.peak);
+  CHECK(best.global_batch_size == 16);
+  CHECK(best.model.seq_length == 256);
+  REQUIRE(answer.own);
+  CHECK(answer.own->outcome.step_time >= r.step_time);
+  REQUIRE(answer.rule);
+  CHECK(answer.rule->outcome.step_time >= answer.search.best()->outcome.step_time);
+  REQUIRE(answer.flatness.size() == 3);
+  for (const PlanAnswer::Flatness& f : answer.flatness) CHECK(f.at_least <= f.at_most);
+}
+
+TEST_CASE("neighbours of the best plan differ in one choice, and none that fits is faster", "[search]") {
+  const PlanAnswer answer = answer_plan(question_of(kSmall), few());
+  REQUIRE(answer.search.best());
+  CHECK(answer.neighbours.size() > 4);
+  for (const PlanRow& row : answer.neighbours) {
+    CAPTURE(row.change);
+    if (row.outcome.fits) CHECK(row.outcome.step_time >= answer.search.best()->outcome.step_time);
+    CHECK(row.plan != answer.best.front().plan);
+  }
+  double least = 1e300;
+  for (const PlanRow& row : answer.pareto) {
+    CHECK(row.outcome.peak < least);
+    least = row.outcome.peak;
+  }
+}
+
+TEST_CASE("a search that goes on from what another has kept answers the same bytes", "[search]") {
+  const TemporaryFolder folder;
+  PlanAnswerOptions options = few();
+  const std::string fresh = json_of_answer(answer_plan(question_of(kSmall), options));
+  options.journal = folder.path() / "plans";
+  CHECK(json_of_answer(answer_plan(question_of(kSmall), options)) == fresh);
+  const std::string all = folder.text("plans");
+  CHECK(std::count(all.begin(), all.end(), '\n') > 4);
+  CHECK(json_of_answer(answer_plan(question_of(kSmall), options)) == fresh);
+  CHECK(folder.text("plans") == all);  // nothing was simulated again
+  folder.write("plans", all.substr(0, all.size() / 2));
+  CHECK(json_of_answer(answer_plan(question_of(kSmall), options)) == fresh);
+}
+
+TEST_CASE("where no plan fits, the closest is told", "[search]") {
+  const PlanAnswer answer =
+      answer_plan(question_of(kSmall, {{"cluster.node", "{base: dgx-a100, gpu: {memory_capacity: 100 MiB}}"}}), few());
+  CHECK_FALSE(answer.search.best());
+  REQUIRE(answer.search.closest);
+  CHECK(answer.search.closest_peak > answer.capacity);
+}
+
+TEST_CASE("twice the memory makes no plan slower", "[search]") {
+  PlanAnswerOptions options = few();
+  options.upgrades = true;
+  options.neighbours = options.rule = false;
+  const PlanAnswer answer = answer_plan(question_of(kSmall), options);
+  REQUIRE(answer.upgrades.size() >= 2);
+  for (const PlanRow& row : answer.upgrades) {
+    CAPTURE(row.change, row.plan);
+    CHECK(row.outcome.step_time <= answer.search.best()->outcome.step_time * (1 + 1e-12));
+  }
+}
+
+TEST_CASE("a search refuses what it could not answer", "[search]") {
+  const auto why = [](const Overrides& overrides) { question_of(kSmall, overrides); };
+  CHECK_THROWS_WITH(why({{"plan.steps", "4"}}), Catch::Contains("plan.steps"));
+  CHECK_THROWS_WITH(why({{"plan.step_time", "1 s"}}), Catch::Contains("plan.step_time"));
+  CHECK_THROWS_WITH(why({{"cluster.nods", "4"}}), Catch::Contains("did you mean \"nodes\""));
+  const PlanQuestion question = question_of(kSmall);
+  const auto vary = [&question](const std::string& path, const std::string& value) {
+    PlanSpaceOptions options;
+    options.vary = {{path, {value}}};
+    const PlanSpace space(question, options);
+    return space.groups();
+  };
+  CHECK_THROWS_WITH(vary("plan.global_batch_size", "4"), Catch::Contains("what is computed"));
+  CHECK_THROWS_WITH(vary("cluster.nodes", "4"), Catch::Contains("a field of the plan expected"));
+  CHECK_THROWS_WITH(vary("plan.tensor_parallel", "two"), Catch::Contains("a whole number expected"));
+}
+
+TEST_CASE("documents as text read back the same", "[search]") {
+  int files = 0;
+  for (const auto& file : std::filesystem::directory_iterator(shipped_file("scenarios"))) {
+    if (file.path().extension() != ".yaml") continue;
+    CAPTURE(file.path().string());
+    ++files;
+    const Node document = read_scenario_document(file.path());
+    const std::string text = yaml_text(document);
+    CHECK(yaml_text(parse_document(text, "again.yaml")) == text);
+  }
+  CHECK(files > 20);
+  CHECK(yaml_text(parse_document("a: \"1: 2\"\nb: {c: [\"x,y\", ~], d: -1}\n", "t.yaml")) ==
+        "a: \"1: 2\"\nb:\n  c: [\"x,y\", ~]\n  d: -1\n");
+}

@@ -1,0 +1,51 @@
+// A host that launches operations ahead of its GPU.
+#include <catch2/catch.hpp>
+
+#include "tests/support.hpp"
+
+using namespace trainyard;
+using namespace trainyard::test;
+
+namespace {
+
+/// A kernel takes as many seconds as it has FLOPs, and the host `launch` to launch it; kernel 1 waits for all before.
+class LaunchingMachine : public TableMachine {
+ public:
+  explicit LaunchingMachine(double launch) : launch_(launch) {}
+  Cost price(const Work& work, Actor) const override {
+    const Seconds on_gpu{work.flops.value};
+    return {on_gpu, Seconds{launch_} + on_gpu, Seconds{launch_}, work.kernel == 1};
+  }
+
+ private:
+  double launch_;
+};
+
+double end_of(double launch, const std::vector<Op>& ops) {
+  return simulate_in_child([&] {
+           LaunchingMachine machine(launch);
+           return ends_of(machine, programs(ListProgram(ops)));
+         })[0]
+      .get<double>();
+}
+
+Op waiting(Op op) {
+  op.work.kernel = 1;
+  return op;
+}
+
+}  // namespace
+
+TEST_CASE("a host runs ahead of a busy GPU, and bounds an idle one", "[sim][host]") {
+  // Kernels of 1 s, launched in 2 s each: the GPU waits for every one.
+  CHECK(end_of(2, {compute(1), compute(1), compute(1)}) == Approx(7));
+  // The host has launched short kernels by the time that a long one ends.
+  CHECK(end_of(2, {compute(10), compute(1), compute(1)}) == Approx(14));
+  // It does not get ahead of itself where short ones come first.
+  CHECK(end_of(2, {compute(1), compute(1), compute(10)}) == Approx(16));
+  CHECK(end_of(0, {compute(1), compute(1), compute(10)}) == Approx(12));
+}
+
+TEST_CASE("a host that waits launches once all before has ended", "[sim][host]") {
+  CHECK(end_of(2, {compute(10), waiting(compute(1)), compute(1)}) == Approx(17));
+}

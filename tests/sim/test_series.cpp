@@ -1,0 +1,271 @@
+// Series: what is told of operations one after the other as one is what is told of them one by one.
+#include <random>
+
+#include "sim/folding/operation_count.hpp"
+#include "sim/observers/breakdown.hpp"
+#include "sim/observers/memory_use.hpp"
+#include "sim/observers/path_sums.hpp"
+#include "sim/observers/traffic.hpp"
+#include "tests/support.hpp"
+
+using namespace trainyard;
+using namespace trainyard::test;
+
+namespace {
+
+constexpr int kActors = 3;
+constexpr Stream kKernels = 0, kSends = 1, kReceives = 2, kMarks = 3, kBeside = 4;
+constexpr GroupId kWork = 0, kMeet = 1, kMessage = 2;
+
+/// Each actor meets itself over a link that only it uses.
+class LoneMachine : public TableMachine {
+ public:
+  bool lone_links(Actor, const GroupFlow&) const override { return true; }
+};
+
+class SeriesProgram : public ListProgram {
+ public:
+  SeriesProgram(std::vector<Op> ops, std::vector<Series> series, const GroupFlow& flow)
+      : ListProgram(std::move(ops), {0, 1, 2}, 5), series_(std::move(series)), flows_{&flow} {}
+  std::span<const GroupFlow* const> group_flows() const override { return flows_; }
+  const Series& series(Tag number) const override { return series_.at(number); }
+
+ private:
+  std::vector<Series> series_;
+  std::vector<const GroupFlow*> flows_;
+};
+
+/// The operations of one actor twice: with series, and with their parts in their place.
+struct Written {
+  std::vector<Op> whole, single;
+  std::vector<Series> series;
+  std::uint32_t kernels_whole = 0, kernels_single = 0, beside_single = 0;
+
+  void kernel(Op op) {
+    whole.push_back(op);
+    single.push_back(op);
+    ++kernels_whole;
+    ++kernels_single;
+  }
+  void add_series(Series s) {
+    Op op;
+    op.kind = Kind::series;
+    op.message.tag = series.size();
+    whole.push_back(op);
+    ++kernels_whole;
+    for (const Series::Part& part : s.parts) {
+      if (part.beside) {
+        single.push_back(after(part.op, kKernels, kernels_single));
+        ++beside_single;
+      } else {
+        single.push_back(part.waits ? after(part.op, kBeside, beside_single) : part.op);
+        ++kernels_single;
+      }
+    }
+    series.push_back(std::move(s));
+  }
+  void beside(Op op) {
+    whole.push_back(op);
+    single.push_back(op);
+  }
+  /// After the kernels so far.
+  void after_kernels(Op op) {
+    whole.push_back(after(op, kKernels, kernels_whole));
+    single.push_back(after(op, kKernels, kernels_single));
+  }
+};
+
+struct Case {
+  explicit Case(unsigned seed) : random(seed) {
+    for (Written& w : actors)
+      for (int i = 0; i < 4; ++i) w.add_series(random_series());
+    for (int i = 0; i < 12; ++i) add_message();
+    for (Written& w : actors) {
+      w.add_series(random_series());
+      Op last = compute(real(0, 1));
+      w.kernel(last);
+    }
+  }
+
+  std::mt19937 random;
+  std::array<Written, kActors> actors;
+
+  double real(double from, double to) { return std::uniform_real_distribution<double>(from, to)(random); }
+  int number(int most) { return std::uniform_int_distribution<int>(0, most)(random); }
+
+  Op part() {
+    Op op = compute(real(0.1, 1));
+    op.group = kWork;
+    const int what = number(5);
+    if (what == 0) op.kind = Kind::local;
+    if (what == 1) op = message(Kind::mark, 0);
+    if (what >= 4) {
+      op = message(Kind::join, number(3) == 0 ? 0 : real(1e7, 6e8));
+      op.message.rate_cap = number(1) == 0 ? BytesPerSecond{0.5e9} : BytesPerSecond{};
+      op.message.extra_latency = to_picoseconds(Seconds{number(1) * real(0, 0.1)});
+      op.group = kMeet;
+    }
+    // What takes no time is told after what begins beside it at that instant: no memory there.
+    if (op.kind == Kind::mark || (op.kind == Kind::join && op.message.bytes.value == 0)) return op;
+    if (number(2) == 0) op.memory.change = real(-10, 10);
+    if (number(2) == 0) op.memory.high_water = real(0, 20);
+    op.set_memory_class(static_cast<std::uint8_t>(number(2)));
+    return op;
+  }
+  Series random_series() {
+    Series s;
+    bool beside = false;
+    for (int parts = 1 + number(8); parts > 0; --parts) {
+      Series::Part next{part()};
+      const bool joins = next.op.kind == Kind::join;
+      next.waits = beside && (joins || number(2) == 0);
+      next.beside = joins && !next.waits && number(2) > 0;
+      beside = next.beside || (beside && !next.waits);
+      if (next.beside) {
+        next.op.stream = kBeside;
+        next.op.memory = {};
+      }
+      s.parts.push_back(next);
+    }
+    if (beside) s.parts.push_back({message(Kind::mark, 0), false, true});
+    return s;
+  }
+  /// From one to another, after what the sender has computed; the receiver may wait for it. Series follow.
+  void add_message() {
+    const int from = number(kActors - 1), to = (from + 1 + number(kActors - 2)) % kActors;
+    const Tag tag = static_cast<Tag>(++messages_);
+    Op out =
+        send(real(1e6, 1e9), static_cast<std::uint16_t>(to), tag, kSends, number(1) == 0 ? Mode::eager : Mode::put);
+    out.group = kMessage;
+    actors[position(from)].after_kernels(out);
+    Op in = recv(static_cast<std::uint16_t>(from), tag, kReceives);
+    in.group = kMessage;
+    actors[position(to)].beside(in);
+    Op held = message(Kind::mark, 0, 0, 0, kMarks);
+    held.memory.change = real(0, 30);
+    actors[position(to)].after_kernels(held);
+    for (const int actor : {from, to})
+      if (number(2) > 0) actors[position(actor)].add_series(random_series());
+  }
+
+ private:
+  int messages_ = 0;
+};
+
+/// Counts stretches, and lets them be.
+class StretchCount : public Observer {
+ public:
+  bool takes_stretches() const override { return true; }
+  void finished(const OpRun& run) override {
+    count += run.stretch && run.stretch->last > run.stretch->times->first + 1 ? 1 : 0;
+  }
+  int count = 0;
+};
+
+LoneMachine machine_of(double slow_ports) {
+  LoneMachine machine;
+  for (Actor a = 0; a < kActors; ++a) {
+    const LinkId own = machine.link(kRate, "own"), out = machine.link(kRate, "out");
+    machine.connect(a, a, {{own}});
+    for (Actor b = 0; b < kActors; ++b)
+      if (a != b) machine.connect(a, b, {{out}, {own, 0.25}}, to_picoseconds(Seconds{0.01}));  // its own sends
+    machine.port_links[a] = {own, out};
+  }
+  machine.interference = [slow_ports](Actor, Kind kind, KindSet active) {
+    const bool work = (active & (bit(Kind::compute) | bit(Kind::local))) != 0;
+    const bool messages = (active & (bit(Kind::send) | bit(Kind::recv))) != 0;
+    if (kind == Kind::send || kind == Kind::recv) return work ? slow_ports : 1.0;
+    return messages ? 0.9 : 1.0;
+  };
+  return machine;
+}
+
+enum class How { single, parts, stretches };
+
+/// Everything that is told of the run, in one list of numbers; the first: how many stretches there were.
+json told(const Case& c, How how) {
+  LoneMachine machine = machine_of(0.8);
+  Names names;
+  names.group("work", Role::work);
+  names.group("meet", Role::collective);
+  names.group("message", Role::point_to_point);
+  std::array<GroupFlow, kActors> flows;
+  for (Actor a = 0; a < kActors; ++a) flows[position(a)].edges = {{a, a, 1}};
+  Simulation simulation(machine);
+  for (Actor a = 0; a < kActors; ++a) {
+    const Written& w = c.actors[position(a)];
+    simulation.add(
+        a, std::make_unique<SeriesProgram>(how == How::single ? w.single : w.whole, w.series, flows[position(a)]));
+  }
+  Breakdown breakdown(names);
+  MemoryUse memory;
+  Traffic traffic(machine.links());
+  const PathSums::Naming naming;
+  PathSums path(machine.links(), naming);
+  OperationCount count({1, 2, 3});
+  StretchCount stretches;
+  Ends ends;
+  for (Observer* o : std::initializer_list<Observer*>{&breakdown, &memory, &traffic, &path, &count, &stretches})
+    simulation.observe(*o);
+  if (how == How::parts) simulation.observe(ends);  // it wants to see each
+  json all = json::array({stretches.count, simulation.run().end.value, count.count(), traffic.messages()});
+  all[0] = stretches.count;
+  for (Actor a = 0; a < kActors; ++a) {
+    const BreakdownParts parts = breakdown.parts(a);
+    for (const auto& [group, seconds] : parts.work) all.push_back(seconds.value);
+    for (const auto& [group, seconds] : parts.exposed) all.push_back(seconds.value);
+    for (const double s : {parts.total.value, parts.bubble.value, parts.other.value, memory.peak(a).value,
+                           memory.left(a).value, traffic.sent(a).value, traffic.received(a).value})
+      all.push_back(s);
+    for (const double bytes : memory.parts_at_peak(a)) all.push_back(bytes);
+  }
+  for (LinkId link = 0; link < static_cast<LinkId>(machine.links().size()); ++link)
+    all.push_back(traffic.on_link(link).value);
+  for (const char* resource : {"compute", "memory", "own", "out", "latency", kOwnLimit}) {
+    const auto sums = path.by_resource();
+    const auto at = sums.find(resource);
+    all.push_back(at == sums.end() ? 0 : at->second);
+  }
+  return all;
+}
+
+void check_equal(const json& got, const json& wanted) {
+  REQUIRE(got.size() == wanted.size());
+  for (std::size_t i = 1; i < wanted.size(); ++i) {
+    CAPTURE(i);
+    CHECK(got[i].get<double>() == Approx(wanted[i].get<double>()).epsilon(1e-9).margin(1e-7));
+  }
+}
+
+}  // namespace
+
+TEST_CASE("a series is its parts, whatever interrupts it", "[sim][series]") {
+  int stretches = 0;
+  for (unsigned seed = 1; seed <= 60; ++seed) {
+    CAPTURE(seed);
+    const Case c(seed);
+    const json single = simulate_in_child([&c] { return told(c, How::single); });
+    const json parts = simulate_in_child([&c] { return told(c, How::parts); });
+    const json whole = simulate_in_child([&c] { return told(c, How::stretches); });
+    CHECK(parts[0] == 0);
+    check_equal(parts, single);
+    check_equal(whole, single);
+    stretches += whole[0].get<int>();
+  }
+  CHECK(stretches > 200);
+}
+
+TEST_CASE("a program that knows no series may not yield one", "[sim][series]") {
+  Op op;
+  op.kind = Kind::series;
+  const std::string error = simulate_in_child([&op]() -> json {
+    TableMachine machine;
+    try {
+      run_programs(machine, programs(ListProgram({op})));
+    } catch (const InternalError& e) {
+      return e.what();
+    }
+    return "";
+  });
+  CHECK(error.find("knows no series") != std::string::npos);
+}

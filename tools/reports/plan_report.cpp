@@ -1,0 +1,105 @@
+#include "tools/reports/plan_report.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "tools/reports/report_lines.hpp"
+#include "tools/reports/table.hpp"
+
+namespace trainyard {
+namespace {
+
+std::string plan_time(double seconds) {
+  return seconds >= 10 ? fmt::format("{:.2f} s", seconds) : fmt::format("{:.1f} ms", seconds * 1e3);
+}
+
+/// "+3.4 %" over the best.
+std::string over_best(double seconds, double best) {
+  if (seconds == best) return "best";
+  return fmt::format("{:+.1f} %", (seconds / best - 1) * 100);
+}
+
+std::string counted_plans(const PlanAnswer& a) {
+  const PlanSearch& s = a.search;
+  std::string text = fmt::format("{} plans on {} GPUs: {} judged ({} refused, {} too large), {} simulated", s.plans,
+                                 a.gpus, s.judged, s.refused, s.too_large, s.runs);
+  if (!s.best()) return text;
+  return text + (s.proved ? "; the best is proved: no bound of the others lies below it"
+                          : fmt::format("; not proved: {} plans may be faster, by {:.1f} % at most", s.open,
+                                        (1 - s.open_floor / s.best()->outcome.step_time) * 100));
+}
+
+TextTable plan_table(const PlanAnswer& a, const std::vector<PlanRow>& rows, const char* first) {
+  const double best = a.search.best()->outcome.step_time;
+  TextTable table{{"step", "over", "MFU", "memory", first}, {true, true, true, true}, {}};
+  for (const PlanRow& row : rows) {
+    const PlanOutcome& o = row.outcome;
+    const std::string memory = gib(o.peak) + " GiB";
+    const std::string& words = row.change.empty() ? row.plan : row.change;
+    if (o.fits)
+      table.rows.push_back(
+          {plan_time(o.step_time), over_best(o.step_time, best), fmt::format("{:.1f} %", o.mfu * 100), memory, words});
+    else
+      table.rows.push_back({"-", "does not fit", "-", memory, words});
+  }
+  return table;
+}
+
+std::string section(const char* title, const std::string& text) { return fmt::format("\n{}\n{}", title, text); }
+
+std::string flatness_line(const PlanAnswer& a) {
+  std::vector<std::string> words;
+  for (const PlanAnswer::Flatness& f : a.flatness)
+    words.push_back(fmt::format("within {:.0f} % {}{}", f.share * 100, f.at_least,
+                                f.at_most > f.at_least ? fmt::format(" to {}", f.at_most) : ""));
+  return wrapped(report_label("flat"), words, ",");
+}
+
+std::string without_plan(const PlanAnswer& a) {
+  std::string text = fmt::format("{}nothing fits into {} GiB\n", report_label("best"), gib(a.capacity));
+  if (a.search.closest)
+    text +=
+        fmt::format("{}{} GiB: {} GiB more, by {}\n", report_label("closest"), gib(a.search.closest_peak),
+                    gib(a.search.closest_peak - a.capacity), "the plan of least memory; more GPUs or --offload help");
+  return text;
+}
+
+}  // namespace
+
+std::string plan_screen(const PlanAnswer& a) {
+  std::string text = fmt::format("{}\n{}{}\n", a.scenario, report_label("searched"), counted_plans(a));
+  if (!a.search.best()) return text + without_plan(a);
+  const PlanOutcome& best = a.search.best()->outcome;
+  text += wrapped(report_label("best"), {a.best.front().plan}, "");
+  text += fmt::format("{}{}, {:.1f} samples/s, MFU {:.1f} %, {} of {} GiB\n", report_label("step"),
+                      plan_time(best.step_time), best.samples_per_s, best.mfu * 100, gib(best.peak), gib(a.capacity));
+  text +=
+      fmt::format("{}compute {} │ exposed communication {} │ bubble {} │ optimizer {}\n", report_label(""),
+                  plan_time(best.compute), plan_time(best.exposed), plan_time(best.bubble), plan_time(best.optimizer));
+  if (a.own)
+    text += fmt::format("{}{}{}\n", report_label("yours"),
+                        a.own->outcome.fits ? fmt::format("{}, {}: ", plan_time(a.own->outcome.step_time),
+                                                          over_best(a.own->outcome.step_time, best.step_time))
+                                            : fmt::format("does not fit ({} GiB): ", gib(a.own->outcome.peak)),
+                        a.own_is_best ? "faster than all of the space, by keys that it leaves alone" : a.own->plan);
+  if (a.rule)
+    text += wrapped(fmt::format("{}{}, {}: ", report_label("rule"), plan_time(a.rule->outcome.step_time),
+                                over_best(a.rule->outcome.step_time, best.step_time)),
+                    {"data, then pipeline, then tensor parallel: " + a.rule->plan}, "");
+  text += flatness_line(a);
+  text += section("The fastest that were simulated", plan_table(a, a.best, "plan").text("  "));
+  if (a.pareto.size() > 1)
+    text +=
+        section("For less memory (none beats these in time and memory)", plan_table(a, a.pareto, "plan").text("  "));
+  if (!a.neighbours.empty())
+    text += section("One choice changed", plan_table(a, a.neighbours, "instead of the best plan's").text("  "));
+  if (!a.upgrades.empty()) {
+    std::vector<PlanRow> rows = a.upgrades;
+    for (PlanRow& row : rows) row.change = fmt::format("2x {}: {}", row.change, row.plan);
+    text += section("With twice as much", plan_table(a, rows, "the best plan then").text("  "));
+  }
+  return text;
+}
+
+}  // namespace trainyard

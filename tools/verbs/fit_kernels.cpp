@@ -1,0 +1,130 @@
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+
+#include "models/fitted/gemm_fit.hpp"
+#include "models/fitted/measured_table.hpp"
+#include "models/fitted/roofline_fit.hpp"
+#include "sim/json_text.hpp"
+#include "sim/process/output.hpp"
+#include "tools/reports/table.hpp"
+#include "tools/verbs/fit.hpp"
+#include "tools/verbs/verbs.hpp"
+
+namespace trainyard {
+namespace {
+
+using FitJson = nlohmann::ordered_json;
+
+std::string figure(const char* key, double value, const char* unit = "") {
+  return fmt::format("  {}: {{value: {:.4g}{}, source: tiles}}\n", key, value, unit);
+}
+
+/// The part of a GPU's entry that a fit makes.
+std::string entry_of(const GemmFit& fit) {
+  const GemmModel& m = fit.model;
+  return fmt::format(
+             "# {}: held-out errors: median {}, 90th percentile {}\nkernel_launch: {{value: {:.3g} us, "
+             "source: tiles}}\ngemm:\n",
+             fit.gpu, percent(fit.held_out.median), percent(fit.held_out.p90), fit.launch.value * 1e6) +
+         figure("peak", m.peak) + figure("memory", m.memory) + figure("l2_feed", m.l2_feed.value / 1e12, " TB/s") +
+         figure("tile", m.tile.value * 1e6, " us") + figure("split", m.split.value * 1e6, " us") +
+         figure("throttle", m.throttle) + figure("throttle_after", m.throttle_after.value * 1e6, " us") +
+         figure("exposed_output", m.exposed_output) + figure("cached", m.cached) +
+         fmt::format("  tiles_of_256: {{value: {}, source: tiles}}\n", m.tiles_of_256);
+}
+
+std::string entry_of(const RooflineFit& fit) {
+  return fmt::format(
+      "# {}: held-out errors: median {}, 90th percentile {}\nefficiency:\n  attention:\n    flops: {{value: {:.3f}, "
+      "source: attention_fit}}\n    memory: {{value: {:.3f}, source: attention_fit}}\n",
+      fit.gpu, percent(fit.median_error), percent(fit.p90_error), fit.flops_efficiency, fit.memory_efficiency);
+}
+
+FitJson errors_json(const KernelErrors& e) { return {{"median", e.median}, {"mean", e.mean}, {"p90", e.p90}}; }
+
+FitJson json_of(const GemmFit& fit) {
+  const GemmModel& m = fit.model;
+  return {{"gpu", fit.gpu},
+          {"kernel", "gemm"},
+          {"kernel_launch_s", fit.launch.value},
+          {"constants",
+           {{"peak", m.peak},
+            {"memory", m.memory},
+            {"l2_feed_Bps", m.l2_feed.value},
+            {"tile_s", m.tile.value},
+            {"split_s", m.split.value},
+            {"throttle", m.throttle},
+            {"throttle_after_s", m.throttle_after.value},
+            {"exposed_output", m.exposed_output},
+            {"cached", m.cached}}},
+          {"fitted", fit.fitted},
+          {"judged", fit.judged},
+          {"undetermined", fit.undetermined},
+          {"held_out_error", errors_json(fit.held_out)},
+          {"in_sample_error", errors_json(fit.in_sample)}};
+}
+
+FitJson json_of(const RooflineFit& fit) {
+  return {{"gpu", fit.gpu},
+          {"kernel", name_of(fit.kernel)},
+          {"constants", {{"flops", fit.flops_efficiency}, {"memory", fit.memory_efficiency}}},
+          {"fitted", fit.fitted},
+          {"judged", fit.judged},
+          {"held_out_error", errors_json({fit.median_error, fit.mean_error, fit.p90_error})}};
+}
+
+/// What is written of one table and GPU.
+struct KernelReport {
+  std::string entry, remarks;
+  FitJson json;
+};
+
+KernelReport fit_table(const std::string& file, const Gpu& gpu, bool skip) {
+  const std::vector<std::string> columns = MeasuredTable(file).header();
+  if (std::find(columns.begin(), columns.end(), "heads") != columns.end()) {
+    const RooflineFit fit = fit_roofline(file, Kernel::attention, gpu, gpu.measured_as);
+    return {entry_of(fit), "", json_of(fit)};
+  }
+  const MeasuredProducts products = read_products(file, gpu, gpu.measured_as);
+  if (!products.impossible.empty() && !skip)
+    throw UserError(products.impossible.front() +
+                    fmt::format(" ({} such rows); --skip-impossible leaves them out", products.impossible.size()));
+  const GemmFit fit = fit_gemm(products, gpu);
+  std::string remarks;
+  for (const std::string& row : products.impossible) remarks += "# left out: " + row + "\n";
+  for (const std::string& name : fit.undetermined)
+    remarks +=
+        fmt::format("# {}: {}: these rows do not tell; what stands there is where the search ended\n", fit.gpu, name);
+  return {entry_of(fit), remarks, json_of(fit)};
+}
+
+}  // namespace
+
+int fit_kernels(const KernelFitRequest& request) {
+  if (request.files.empty())
+    throw UserError("trainyard fit kernels: which tables? Give gemm.csv, attention.csv or both");
+  const Catalog catalog;
+  std::string text, others;
+  FitJson fits = FitJson::array();
+  for (const std::string& name : catalog.names("gpu")) {
+    if (!request.gpu.empty() && name != fit_gpu(catalog, request.gpu).name) continue;
+    const Gpu gpu = fit_gpu(catalog, name);
+    if (gpu.measured_as.empty()) {
+      others += fmt::format("# {}: not measured; {}\n", name,
+                            gpu.gemm.given ? "takes the constants of its architecture, " + gpu.architecture
+                                           : "products take a share of its peak, whatever their shape");
+      continue;
+    }
+    for (const std::string& file : request.files) {
+      const KernelReport report = fit_table(file, gpu, request.skip_impossible);
+      text += report.entry + report.remarks;
+      fits.push_back(report.json);
+    }
+  }
+  if (!request.json.empty()) write_atomically(request.json, json_text(FitJson{{"fits", fits}}, 2) + "\n");
+  if (request.json != "-") write_atomically(request.out.empty() ? "-" : request.out, text + others);
+  return kGood;
+}
+
+}  // namespace trainyard

@@ -1,0 +1,89 @@
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+
+#include "scenarios/studies/comparison.hpp"
+#include "sim/json_text.hpp"
+#include "sim/process/output.hpp"
+#include "tools/reports/report_lines.hpp"
+#include "tools/reports/table.hpp"
+#include "tools/verbs/arguments.hpp"
+#include "tools/verbs/verbs.hpp"
+
+namespace trainyard {
+namespace {
+
+/// A line for each figure, a column for each scenario.
+std::string figures_table(const Comparison& comparison) {
+  TextTable table;
+  std::vector<std::string> names{""};
+  table.right.push_back(false);
+  for (const Result& r : comparison.results) {
+    names.push_back(r.scenario);
+    table.right.push_back(true);
+  }
+  table.head = names;
+  const auto add = [&](const char* name, const auto& cell) {
+    std::vector<std::string> row{name};
+    for (const Result& r : comparison.results) row.push_back(cell(r));
+    table.rows.push_back(row);
+  };
+  const Result& first = comparison.results.front();
+  add("step, ms", [](const Result& r) { return fmt::format("{:.4g}", r.step_time * 1e3); });
+  add("against the first", [&first](const Result& r) {
+    return &r == &first ? std::string("-") : fmt::format("{:+.1f} %", (r.step_time / first.step_time - 1) * 100);
+  });
+  add("samples/s", [](const Result& r) { return fmt::format("{:.4g}", r.samples_per_s); });
+  add("MFU", [](const Result& r) { return fmt::format("{:.1f} %", r.mfu * 100); });
+  add("memory, GiB", [](const Result& r) { return gib(r.memory.peak) + (r.fits ? "" : " (does not fit)"); });
+  add("GPUs", [](const Result& r) { return fmt::format("{}", r.ranks); });
+  add("bottleneck", [](const Result& r) { return r.bottleneck; });
+  for (const Comparison::Difference& difference : comparison.differences) {
+    std::vector<std::string> row{difference.path};
+    for (const std::string& value : difference.values) row.push_back(value.empty() ? "-" : value);
+    table.rows.push_back(row);
+  }
+  return table.text();
+}
+
+/// What of the step is longer or shorter than the first one's.
+std::string reasons(const Comparison& comparison) {
+  std::string text;
+  const Result& first = comparison.results.front();
+  for (std::size_t i = 1; i < comparison.results.size(); ++i) {
+    const Result& r = comparison.results[i];
+    std::vector<std::string> words;
+    for (const auto& [part, seconds] : changed_parts(first, r))
+      words.push_back(fmt::format("{} {:+.4g} ms", part, seconds * 1e3));
+    if (words.empty()) words.push_back("as long as the first");
+    text += wrapped(r.scenario + ": ", words, ",");
+  }
+  return text;
+}
+
+int compare(const std::vector<std::string>& words) {
+  Arguments arguments("compare",
+                      "Simulates scenarios and puts them side by side: what differs, and where the time goes.",
+                      "compare scenarios/gpt2-ddp-t4-servers.yaml my-copy.yaml");
+  std::vector<std::string> files, sets;
+  std::string json;
+  arguments.positionals("SCENARIO...", files, "scenario files (YAML), two or more");
+  arguments.repeated("--set", sets, "PATH=VALUE", "override a field in all of them");
+  arguments.output("--json", json, "write the whole comparison as JSON; - is stdout (and prints nothing else there)");
+  if (!arguments.parse(words)) return kGood;
+  if (files.size() < 2) throw UserError("compare: two scenario files or more expected");
+  Overrides overrides;
+  for (const std::string& set : sets) overrides.push_back(parse_override_option(set));
+  std::vector<Scenario> scenarios;
+  for (const std::string& file : files) scenarios.push_back(read_scenario(file, overrides));
+  const Comparison comparison = compare_scenarios(scenarios);
+  if (json != "-") fmt::print("{}\n{}", figures_table(comparison), reasons(comparison));
+  if (!json.empty()) write_atomically(json, json_text(comparison_json(comparison), 2) + "\n");
+  return kGood;
+}
+
+const RegisterVerb registered_compare{"compare", "put scenarios side by side: what differs, where the time goes",
+                                      compare};
+
+}  // namespace
+}  // namespace trainyard

@@ -1,0 +1,146 @@
+#include <fmt/format.h>
+
+#include <chrono>
+#include <filesystem>
+#include <limits>
+#include <nlohmann/json.hpp>
+
+#include "models/reading/document_text.hpp"
+#include "scenarios/answer/json_fields.hpp"
+#include "scenarios/reading/measured_family.hpp"
+#include "scenarios/search/plan_answer.hpp"
+#include "scenarios/studies/sweep.hpp"
+#include "sim/json_text.hpp"
+#include "sim/observers/progress.hpp"
+#include "sim/process/child.hpp"
+#include "sim/process/output.hpp"
+#include "tools/reports/plan_report.hpp"
+#include "tools/verbs/arguments.hpp"
+#include "tools/verbs/verbs.hpp"
+
+namespace trainyard {
+namespace {
+
+/// What stands for a scenario file.
+struct AskedPlan {
+  std::string model, node, software = "megatron-core";
+  int nodes = 1, batch = std::numeric_limits<int>::min();
+};
+
+Node document_of(const AskedPlan& asked) {
+  if (asked.model.empty() || asked.node.empty() || asked.batch == std::numeric_limits<int>::min())
+    throw UserError("plan: a scenario file, or --model, --on and --batch expected");
+  Node document = Node::empty_map(Place::of("--model"));
+  const auto set = [&document](const char* path, const char* flag, std::string value) {
+    set_field(document, path, parse_override(value, std::make_shared<const std::string>(flag)));
+  };
+  set("cluster.node", "--on", asked.node);
+  set("cluster.nodes", "--nodes", fmt::format("{}", asked.nodes));
+  if (asked.nodes > 1) set("cluster.fabric", "--nodes", "nonblocking");
+  set("model", "--model", asked.model);
+  set("plan.global_batch_size", "--batch", fmt::format("{}", asked.batch));
+  set("software", "--software", asked.software);
+  return document;
+}
+
+double seconds_of(const std::string& budget) {
+  if (budget.empty()) return 0;
+  const Seconds time = parse_seconds(budget);
+  if (!(time.value > 0)) throw UserError(fmt::format("--budget {}: more than 0 expected", budget));
+  return time.value;
+}
+
+/// The best plan as a scenario; beside the one that was read, since it may name files there.
+void write_scenario(const std::string& file, const PlanAnswer& answer) {
+  const std::string text =
+      fmt::format("# {}: the plan that `trainyard plan` found.\n", answer.scenario) + yaml_text(answer.document);
+  if (file != "-") {
+    try {
+      read_scenario_text(text, file);
+    } catch (const UserError& e) {
+      throw UserError(
+          fmt::format("--write {}: it would not read back there ({}); write it beside the scenario", file, e.what()));
+    }
+  }
+  write_atomically(file, text);
+}
+
+int plan_verb(const std::vector<std::string>& words) {
+  Arguments arguments(
+      "plan",
+      "Finds the plan of least step time: every legal split of the model over the cluster, judged by memory and by a "
+      "proven lower bound of its time, and simulated where that leaves it a chance.",
+      "plan scenarios/plan-gpt3-175b-1024.yaml --write best.yaml");
+  std::string file, budget, write, json, out;
+  AskedPlan asked;
+  std::vector<std::string> sets, vary;
+  int rows = 5;
+  bool offload = false, upgrades = false, brief = false;
+  arguments.positional("SCENARIO", file, "scenario file (YAML); its plan says batch, lengths and precision", false);
+  arguments.option("--model", asked.model, "NAME", "instead of a file: the model");
+  arguments.option("--on", asked.node, "NODE", "and the type of node");
+  arguments.option("--nodes", asked.nodes, "N", "and how many");
+  arguments.option("--batch", asked.batch, "N", "and the samples of a step");
+  arguments.option("--software", asked.software, "STACK", "and the software stack");
+  arguments.repeated("--set", sets, "PATH=VALUE", "override a field, as often as needed");
+  arguments.repeated("--vary", vary, "PATH=A,B,...",
+                     "look at these values of a field of the plan alone (plan.tensor_parallel=4,8), or of one more");
+  arguments.flag("--offload", offload, "look at plans whose optimizer lies on the CPU, too");
+  arguments.option("--budget", budget, "TIME", "end after 30s, with what is not proved");
+  arguments.output("--write", write, "write the scenario with the best plan; - is stdout");
+  arguments.output("--json", json, "write the answer as JSON; - is stdout (and prints nothing else there)");
+  arguments.option("--out", out, "FILE", "keep what was simulated there, a line a plan: the same command resumes");
+  arguments.option("--top", rows, "N", "list the N fastest");
+  arguments.flag("--upgrades", upgrades, "search again with 2x memory, NVLink and HCA");
+  arguments.flag("--brief", brief, "the best plan alone: no neighbours, no rule of thumb");
+  if (!arguments.parse(words)) return kGood;
+  if (rows < 1) throw UserError(fmt::format("--top {}: 1 or more expected", rows));
+  if (file.empty() == asked.model.empty())
+    throw UserError("plan: a scenario file, or --model, --on and --batch expected, not both");
+
+  PlanAnswerOptions options;
+  options.space.offload = offload;
+  for (const std::string& axis : vary) {
+    const SweepAxis parsed = parse_sweep_axis(axis);
+    options.space.vary.push_back({parsed.path, parsed.values});
+  }
+  options.search.budget = seconds_of(budget);
+  options.journal = out;
+  options.rows = static_cast<std::size_t>(rows);
+  options.neighbours = options.rule = !brief;
+  options.upgrades = upgrades;
+  if (!out.empty()) check_writable(out);
+  Overrides overrides;
+  for (const std::string& set : sets) overrides.push_back(parse_override_option(set));
+  const PlanQuestion question =
+      file.empty()
+          ? read_plan_question(document_of(asked), asked.model, overrides)
+          : read_plan_question(read_scenario_document(file), std::filesystem::path(file).stem().string(), overrides);
+  watch_interrupts();
+  PlanAnswer answer;
+  {
+    ProgressLine line;
+    options.search.progress = [&line](const std::string& text) { line.show(text); };
+    answer = answer_plan(question, options);
+  }
+  if (interrupted()) {
+    complain(out.empty()
+                 ? "interrupted (with --out FILE a search can be resumed)"
+                 : fmt::format("interrupted: run the same command again to resume ({} keeps what is known)", out));
+    return kInterrupted;
+  }
+  if (json != "-" && write != "-") fmt::print("{}", plan_screen(answer));
+  if (!json.empty()) {
+    nlohmann::ordered_json object = nlohmann::ordered_json::object();
+    plan_fields().write(answer, object);
+    write_atomically(json, json_text(object, 2) + "\n");
+  }
+  if (!answer.search.best() && !answer.own_is_best) return kFailsLimit;
+  if (!write.empty()) write_scenario(write, answer);
+  return kGood;
+}
+
+const RegisterVerb registered_plan{"plan", "find the fastest plan that fits; what every other choice costs", plan_verb};
+
+}  // namespace
+}  // namespace trainyard
