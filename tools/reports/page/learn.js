@@ -1,6 +1,7 @@
 // Trainings on the simulated clock: what was learned against time, samples, steps or bytes.
 const variants = page.answer.variants, able = variants.filter(v => !v.error);
 const across = {time_s: 'seconds', samples: 'number', steps: 'number', bytes: 'bytes'};
+// Of the seeds of a variant, the first is in the legend.
 const nameOf = v => v.name || page.answer.scenario;
 
 function curves(title, key, unit, of) {
@@ -11,20 +12,16 @@ function curves(title, key, unit, of) {
   if (!sets().some(s => s.data.length)) return;
   const build = () => {
     made.data = {datasets: sets()};
-    made.options.scales = {x: axis(x.replace('_s', ''), v => units[across[x]](v), {type: 'linear'}), y: axis('', v => units[unit](v))};
-    dress();
+    made.plain.scales = {x: axis(x.replace('_s', ''), v => units[across[x]](v), {type: 'linear'}), y: axis('', v => units[unit](v))};
+    redraw(made);
   };
   const box = section(title, el('div', {class: 'bar controls'}, el('label', {}, 'against ', el('select', {onchange: e => { x = e.target.value; build(); }},
     Object.keys(across).map(k => el('option', {value: k}, k.replace('_s', '')))))));
   made = chart(box, 340, title, {type: 'line', data: {datasets: []}, options: {parsing: false, interaction: {mode: 'nearest', intersect: false},
-    plugins: {legend: {position: 'bottom'}, tooltip: {callbacks: {title: c => units[across[x]](c[0].parsed.x),
+    plugins: {legend: {position: 'bottom', labels: {filter: (item, data) => data.datasets[item.datasetIndex].first}}, tooltip: {callbacks: {title: c => units[across[x]](c[0].parsed.x),
       label: c => `${c.dataset.label}, seed ${c.dataset.seed}: ${units[unit](c.parsed.y)}`}}}}});
-  made.options.plugins.legend.labels = {};
-  legends.push(made);
   build();
 }
-/// One entry a variant, not one a seed.
-const legends = [];
 function mean(m, unit) {
   if (!m || typeof m.mean !== 'number') return {text: '–', sort: Infinity};
   const half = typeof m.half_width === 'number' && m.half_width > 0 ? ` ± ${units[unit](m.half_width)}` : '';
@@ -46,9 +43,4 @@ heading('Learning: ' + page.answer.scenario, able.length ? `${able[0].task}, ${a
 curves('Loss', 'loss', 'number');
 curves('Accuracy', 'accuracy', 'share');
 outcomes();
-dress();
-for (const c of legends) {
-  c.options.plugins.legend.labels.filter = (item, data) => data.datasets[item.datasetIndex].first;
-  c.update('none');
-}
 finish();

@@ -73,28 +73,36 @@ const hues = ['#2b6ca3', '#e08214', '#3a9a5b', '#b5489a', '#8c6d5d', '#17a2b8', 
 function chart(parent, height, label, config) {
   const canvas = el('canvas', {role: 'img', 'aria-label': label});
   parent.append(el('div', {class: 'chart', style: `height:${height}px`}, canvas));
-  config.options = Object.assign({animation: false, responsive: true, maintainAspectRatio: false}, config.options);
   const made = new Chart(canvas, config);
+  made.plain = config.options;  // made.options is a view of it that resolves defaults
   charts.push(made);
   return made;
 }
-function dress() {
+function takeColours() {
   Chart.defaults.color = colour('ink');
   Chart.defaults.borderColor = colour('rule');
-  Chart.defaults.font.family = 'system-ui, Helvetica, Arial, sans-serif';
-  for (const c of charts) {
-    for (const scale of Object.values(c.options.scales || {})) {
-      scale.ticks = Object.assign(scale.ticks || {}, {color: colour('ink')});
-      scale.grid = Object.assign(scale.grid || {}, {color: colour('rule'), borderColor: colour('rule')});
-      if (scale.title) scale.title.color = colour('quiet');
-    }
-    c.options.color = colour('ink');
-    if (c.options.plugins && c.options.plugins.legend) c.options.plugins.legend.labels = {color: colour('ink'), boxWidth: 12};
-    c.update('none');
-  }
+}
+Chart.defaults.animation = false;
+Chart.defaults.maintainAspectRatio = false;
+Chart.defaults.font.family = 'system-ui, Helvetica, Arial, sans-serif';
+Chart.defaults.plugins.legend.labels.boxWidth = 12;
+takeColours();
+function dress() {
+  takeColours();
+  for (const c of charts) c.update('none');
   redraws.forEach(draw => draw());
 }
-const axis = (title, format, more) => Object.assign({title: {display: !!title, text: title}, ticks: {callback: format}}, more);
+/// After a change of made.data or made.plain.
+function redraw(made) {
+  made.options = made.plain;
+  made.update('none');
+}
+const axis = (title, format, more) => Object.assign({title: {display: !!title, text: title}, ticks: format ? {callback: format} : {}}, more);
+/// The next of 1, 2, 5, 10, … from `v` on.
+function niceStep(v) {
+  const power = 10 ** Math.floor(Math.log10(v));
+  return [1, 2, 5, 10].map(f => f * power).find(s => s >= v);
+}
 const dark = () => root.dataset.theme ? root.dataset.theme === 'dark' : matchMedia('(prefers-color-scheme: dark)').matches;
 function theme(name) {
   if (name) root.dataset.theme = name; else delete root.dataset.theme;

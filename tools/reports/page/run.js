@@ -173,5 +173,4 @@ memory();
 machine();
 whatIf();
 footing();
-dress();
 finish();

@@ -21,7 +21,13 @@ const choice = (name, options, chosen, change) => el('label', {}, name + ' ', el
 const scale = name => name in places
   ? axis(name + (places[name].numbers && places[name].unit ? `, ${places[name].unit}` : ''), places[name].numbers ? undefined
     : v => places[name].texts[v] || '', places[name].numbers ? {type: 'linear'} : {type: 'linear', ticks: {stepSize: 1, callback: v => places[name].texts[v] || ''}})
+  : unitOf(name) === 'bytes' ? axis(name, v => show(name, v), {type: 'linear', ticks: {callback: v => show(name, v), stepSize: byteStep(name)}})
   : axis(name, v => show(name, v), {type: 'linear'});
+/// Whole numbers of GiB (or parts of one) between the lines.
+function byteStep(name) {
+  const values = good.filter(p => name in p).map(p => p[name]), high = Math.max(...values), range = high - Math.min(...values);
+  return niceStep((range || high || 1) / 8 / 2 ** 30) * 2 ** 30;
+}
 const position = (p, name) => name in places ? places[name].of(p.set[name]) : p[name];
 const tips = {tooltip: {callbacks: {title: c => setText(c[0].raw.point).split(', '),
   label: c => figures.filter(f => f in c.raw.point).slice(0, 8).map(f => `${f}: ${show(f, c.raw.point[f])}`)}}};
@@ -38,9 +44,9 @@ function curves() {
     }
     made.data = {datasets: [...lines].map(([name, data], i) => ({label: name, data: data.sort((a, b) => a.x - b.x), borderColor: hues[i % hues.length],
       backgroundColor: hues[i % hues.length], borderWidth: 1.6, pointRadius: 3, pointHoverRadius: 6}))};
-    made.options.scales = {x: scale(x), y: scale(y)};
-    made.options.plugins.legend.display = lines.size > 1 && lines.size <= 24;
-    dress();
+    made.plain.scales = {x: scale(x), y: scale(y)};
+    made.plain.plugins.legend.display = lines.size > 1 && lines.size <= 24;
+    redraw(made);
   };
   const of = section('Curves', el('div', {class: 'bar controls'}, choice('across', axes, x, v => { x = v; build(); }),
     choice('up', figures, y, v => { y = v; build(); })));
@@ -65,8 +71,8 @@ function pareto() {
     made.data = {datasets: [
       {label: 'on the front', data: best.map(at), showLine: true, borderColor: '#d62728', backgroundColor: '#d62728', pointRadius: 5, borderWidth: 1.5},
       {label: 'other points', data: good.filter(p => a in p && b in p && !best.includes(p)).map(at), backgroundColor: '#7f8fa3', pointRadius: 3}]};
-    made.options.scales = {x: scale(a), y: scale(b)};
-    dress();
+    made.plain.scales = {x: scale(a), y: scale(b)};
+    redraw(made);
     note.replaceChildren(el('p', {class: 'quiet'}, `${more(a) ? 'More' : 'Less'} ${a} and ${more(b) ? 'more' : 'less'} ${b} is better. ` +
       `On the front: ${best.length} of ${good.length} points.`),
     table(axes.map(name => ({name})).concat([{name: a, number: true}, {name: b, number: true}]),
@@ -95,5 +101,4 @@ heading('Sweep of ' + page.answer.scenario.split('/').pop(), `${points.length} p
 curves();
 pareto();
 allPoints();
-dress();
 finish();

@@ -51,32 +51,39 @@ function timeline(t) {
     }
     return y;
   }
-  const fillOf = (r, i) => r.critical ? hues[r.bars.rest[0][i] % hues.length] : t.tones[r.bars.rest[0][i]].fill;
   const nameOf = (r, i) => {
     if (r.critical) return resources[r.bars.rest[0][i]];
     const tone = t.tones[r.bars.rest[0][i]].name, name = r.bars.rest[1][i];
     return name < 0 ? `${-name} operations, mostly ${tone}` : t.names[name] ? `${t.names[name]} (${tone})` : tone;
   };
 
-  function drawBars(g, r, k) {
-    let lastX = -1, lastFill = '';
+  /// What is narrower than a pixel shares its column with others: the one with most of it has the colour.
+  function drawBars(g, r) {
+    const fills = r.critical ? resources.map((_, i) => hues[i % hues.length]) : t.tones.map(tone => tone.fill);
+    const within = new Float64Array(fills.length);
+    let column = -1, drawn = -1;
+    const flush = () => {
+      if (column >= 0) { g.fillStyle = fills[within.indexOf(Math.max(...within))]; g.fillRect(column, r.y + 2, 1, row - 5); within.fill(0); }
+      column = -1;
+    };
     for (let i = firstAfter(r.bars, from); i < r.bars.n && r.bars.begin[i] < to; i++) {
-      const a = Math.max(left, x(r.bars.begin[i])), b = Math.min(width, x(r.bars.end[i])), fill = fillOf(r, i);
-      if (b - a < 1 && Math.floor(a) === lastX && fill === lastFill) continue;
-      lastX = Math.floor(a);
-      if (fill !== lastFill) g.fillStyle = lastFill = fill;
-      g.fillRect(a, r.y + 2, Math.max(0.7, b - a - (b - a > 4 ? 1 : 0)), row - 5);
+      const a = Math.max(left, x(r.bars.begin[i])), b = Math.min(width, x(r.bars.end[i])), tone = r.bars.rest[0][i];
+      if (column !== Math.floor(a)) flush();
+      if (b - a < 1) { column = Math.floor(a); within[tone] += b - a; } else {
+        flush();
+        g.fillStyle = fills[tone];
+        g.fillRect(a, r.y + 2, b - a - (b - a > 4 ? 1 : 0), row - 5);
+      }
       if (r.critical && i === picked) { g.strokeStyle = colour('ink'); g.lineWidth = 2; g.strokeRect(a, r.y + 2, Math.max(2, b - a), row - 5); }
       if (b - a > 56) {
         g.save(); g.beginPath(); g.rect(a, r.y, b - a - 4, row); g.clip();
         g.fillStyle = r.critical || t.tones[r.bars.rest[0][i]].dark ? '#fff' : '#1d2127';
         g.fillText(nameOf(r, i), a + 4, r.y + row / 2);
         g.restore();
-        lastFill = '';
       }
     }
+    flush();
     g.fillStyle = colour('path');
-    let drawn = -1;
     for (const i of r.path || []) {
       if (path.end[i] <= from || path.begin[i] >= to) continue;
       const a = Math.max(left, x(path.begin[i])), b = Math.min(width, x(path.end[i]));
@@ -86,8 +93,7 @@ function timeline(t) {
     }
   }
   function drawAxis(g, height) {
-    const wanted = (to - from) * t.tick_s / Math.max(3, (width - left) / 110), power = 10 ** Math.floor(Math.log10(wanted));
-    const step = [1, 2, 5, 10].map(f => f * power).find(s => s >= wanted) / t.tick_s;
+    const step = niceStep((to - from) * t.tick_s / Math.max(3, (width - left) / 110)) / t.tick_s;
     for (let at = Math.ceil(from / step) * step; at <= to; at += step) {
       g.fillStyle = colour('rule');
       g.fillRect(x(at), 18, 1, height);
@@ -189,7 +195,7 @@ function timeline(t) {
     resources.map((name, i) => el('span', {}, swatch(hues[i % hues.length]), `path: ${name}`)));
   const notes = 'Drag to move; click, then turn the wheel to zoom (or Ctrl and wheel); keys: arrows, + −, 0, n and p along ' +
     'the critical path, which is the line under bars.' + (t.ranks.some(r => r.stands_for > 1)
-      ? ' Ranks that are alike are one: ×16 stands for sixteen.' : '') +
+      ? ' Ranks that are alike are simulated once: ×N stands for N of them.' : '') +
     (t.joined_below_s ? ` Operations shorter than ${units.seconds(t.joined_below_s)} are drawn together.` : '');
   section('Timeline', choice, box, status, legend, el('p', {class: 'quiet'}, notes));
   redraws.push(draw);

@@ -12,13 +12,15 @@ function scatter() {
       borderColor: '#8a929c', borderDash: dash, borderWidth: 1, pointHitRadius: 0});
     made.data = {datasets: shown.map(s => ({label: s.name, backgroundColor: hues[drawn.indexOf(s) % hues.length] + 'b0', pointRadius: all.length > 800 ? 2 : 3.5,
       data: s.points.map(p => ({x: p.measured, y: p.predicted, id: p.id}))})).concat([line(1, 'equal', []), line(1.2, '± 20 %', [4, 4]), line(1 / 1.2, '', [4, 4])])};
-    made.options.scales = {x: axis('measured', v => digits(v), {type: 'logarithmic', min: low, max: high}),
-      y: axis('predicted', v => digits(v), {type: 'logarithmic', min: low, max: high})};
+    const few = v => /^[125]/.test(String(Number(v.toExponential(0)).toExponential())) && Number(v.toPrecision(1)) === Number(v.toPrecision(6)) ? digits(v) : '';
+    made.plain.scales = {x: axis('measured', few, {type: 'logarithmic', min: low, max: high}),
+      y: axis('predicted', few, {type: 'logarithmic', min: low, max: high})};
     const bins = Array(21).fill(0), step = 0.05;
     for (const p of all) bins[Math.max(0, Math.min(20, Math.round((p.predicted / p.measured - 1) / step) + 10))]++;
     errors.data = {labels: bins.map((_, i) => `${i === 0 ? '≤ ' : i === 20 ? '≥ ' : ''}${Math.round((i - 10) * step * 100)} %`),
       datasets: [{data: bins, backgroundColor: '#2b6ca3', barPercentage: 1, categoryPercentage: 0.95}]};
-    dress();
+    redraw(made);
+    redraw(errors);
   };
   const of = section('Predicted and measured', el('div', {class: 'bar controls'}, drawn.map(s => el('label', {}, el('input', {type: 'checkbox', checked: true,
     onchange: e => { if (e.target.checked) chosen.add(s.name); else chosen.delete(s.name); build(); }}), ' ', swatch(hues[drawn.indexOf(s) % hues.length]), s.name))));
@@ -40,5 +42,4 @@ function outcomes() {
 heading(page.title, `${sets.length} sets; each error is predicted over measured, less one`);
 if (drawn.length) scatter();
 outcomes();
-dress();
 finish();
