@@ -45,7 +45,7 @@ class PassWalk {
   std::vector<double> known_;  // by run of kernels; negative: not priced yet
 
   double price(const Work& work) {
-    if (work.kernel < kFirstFused) return fastest(work);
+    if (!is_fused(work.kernel)) return fastest(work);
     const std::size_t run = work.kernel - kFirstFused;
     if (known_.size() <= run) known_.resize(run + 1, -1);
     double& time = known_[run];
