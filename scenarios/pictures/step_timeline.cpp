@@ -186,7 +186,8 @@ class TimelineText {
     for (const PathStep& step : named_path(run_)) {
       const OpRecord& record = run_.timeline.records()[step.id - 1];
       const auto shown = std::find(ranks_.begin(), ranks_.end(), run_.rank_of(record.actor));
-      PathPiece piece{ticks(step.begin), ticks(step.end), static_cast<std::int64_t>(resources.of(step.resource)), -1, -1};
+      PathPiece piece{ticks(step.begin), ticks(step.end), static_cast<std::int64_t>(resources.of(step.resource)), -1,
+                      -1};
       if (record.actor < run_.simulated_ranks() && shown != ranks_.end()) {
         piece.rank = shown - ranks_.begin();
         piece.lane = lane_of(pictures_[static_cast<std::size_t>(piece.rank)], run_.streams.at(record.stream));

@@ -20,7 +20,7 @@ int validate_verb(const std::vector<std::string>& words) {
                       "Compares what the simulator gives with measurements. Sets: collectives, kernels, training, "
                       "published, dataparallel, horovod.",
                       "validate training --points --json -");
-  std::string set, json_file, svg, systems;
+  std::string set, json_file, html, svg, systems;
   std::vector<std::string> families;
   bool points = false, fit = false, knobs = false;
   arguments.positional("SET", set,
@@ -35,6 +35,7 @@ int validate_verb(const std::vector<std::string>& words) {
                  "training: the constants that are fitted, what they belong to, and to what, instead");
   arguments.flag("--fit", fit, "horovod: print the fit of the stack's constant instead");
   arguments.output("--json", json_file, "write the outcomes as JSON; - is stdout");
+  arguments.output("--html", html, "collectives, training: draw all points as a page; - is stdout");
   arguments.output("--svg", svg, "collectives: measured and predicted bus bandwidth of every system, as a picture");
   arguments.option("--systems", systems, "A,B", "collectives: only these of its systems in the picture");
   if (!arguments.parse(words)) return kGood;
@@ -48,10 +49,12 @@ int validate_verb(const std::vector<std::string>& words) {
   if (fit && !json_file.empty()) throw UserError("--fit: prints text only; leave out --json");
   if (set != "collectives" && !(svg + systems).empty())
     throw UserError("--svg, --systems: only with validate collectives");
-  if (set == "collectives") return validate_collectives(json_file, points, svg, systems);
+  if (!html.empty() && ((set != "collectives" && set != "training") || knobs))
+    throw UserError("--html: only with validate collectives and training");
+  if (set == "collectives") return validate_collectives({json_file, html, points}, svg, systems);
   if (set == "kernels") return validate_kernels(json_file, points);
   if (knobs) return show_knobs(json_file);
-  if (set == "training") return validate_training(json_file, points, families);
+  if (set == "training") return validate_training({json_file, html, points}, families);
   if (set == "published") return validate_published(json_file, points);
   if (set == "dataparallel") return validate_data_parallel(json_file, points);
   return validate_horovod(json_file, points, fit);
