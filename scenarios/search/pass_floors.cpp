@@ -96,13 +96,23 @@ bool alike(const Layer& a, const Layer& b) {
 
 }  // namespace
 
-PassFloors::PassFloors(const Scenario& s, const TrainingPlan& plan) : times_(plan.network->layers.size()) {
+PassFloors::PassFloors(const Scenario& s, const TrainingPlan& plan)
+    : times_(plan.network->layers.size()), hosts_(plan.network->layers.size()) {
   TrainingPlan fused = plan;
   fused.first_fused = kFirstFused;  // priced alike, and fewer names
   Names names;
   const PassTables tables(fused, names);
   PassWalk walk(s, fused, tables);
   const std::vector<Layer>& layers = plan.network->layers;
+  const bool launches = s.software.host.runs_ahead && !s.software.host.cuda_graphs;
+  for (std::size_t layer = 0; layer < times_.size(); ++layer) {
+    const auto later = std::count_if(layers[layer].backward.begin(), layers[layer].backward.end(),
+                                     [](const BackwardKernel& kernel) { return kernel.for_weights; });
+    const auto forward = static_cast<double>(layers[layer].forward.size()),
+               backward = static_cast<double>(layers[layer].backward.size()), weights = static_cast<double>(later);
+    const double each = launches ? s.software.kernel_dispatch.value : 0;
+    hosts_[layer] = {forward * each, backward * each, (backward - weights) * each, weights * each};
+  }
   for (std::size_t layer = 0; layer < times_.size(); ++layer) {
     if (layer > 0 && alike(layers[layer], layers[layer - 1])) {
       times_[layer] = times_[layer - 1];

@@ -25,11 +25,16 @@ class PassFloors {
   double at(Pass pass, int layer, bool first) const {
     return times_[static_cast<std::size_t>(layer)][2 * static_cast<std::size_t>(pass) + (first ? 0 : 1)];
   }
+  /// What the host needs to launch the pass' kernels one after the other, s, where it runs ahead of the GPU; else 0.
+  double host(Pass pass, int layer) const {
+    return hosts_[static_cast<std::size_t>(layer)][static_cast<std::size_t>(pass)];
+  }
   /// A forward and a backward pass of all layers, without adding up gradients.
   double micro_batch() const;
 
  private:
   std::vector<std::array<double, 2 * kPasses>> times_;
+  std::vector<std::array<double, kPasses>> hosts_;
 };
 
 }  // namespace trainyard

@@ -70,6 +70,7 @@ class ScheduleFloor {
   struct StageState {
     std::size_t next = 0;  ///< task
     double clock = 0;
+    double host = 0;                           ///< launching kernels up to now
     std::vector<double> ready;                 ///< by layer: gathered ahead; empty: nothing is
     std::vector<int> first, last;              ///< by chunk: micro-batches of the first and the last backward pass
     std::vector<double> end_of_last_backward;  ///< by chunk
@@ -175,6 +176,8 @@ class ScheduleFloor {
       begin = std::max(begin, behind);
     }
     state.clock = end_of_task(state, of, task, begin);
+    for (const int layer : of.chunks[static_cast<std::size_t>(task.chunk)])
+      state.host += floors_.host(task.pass, layer);
     if (task.pass == Pass::forward) end_at(forward_, v, task.micro_batch) = state.clock;
     if (task.pass == Pass::backward || task.pass == Pass::backward_input)
       end_at(backward_, v, task.micro_batch) = state.clock;
@@ -247,7 +250,7 @@ class ScheduleFloor {
   double end_of(int number) {
     const StagePlan& of = stage(number);
     StageState& state = stages_[static_cast<std::size_t>(number)];
-    double end = state.clock;
+    double end = std::max(state.clock, s_.software.step_overhead.value + state.host);
     if (shards_parameters()) {
       const std::vector<int>& chunk = of.chunks[static_cast<std::size_t>(of.tasks.back().chunk)];
       if (makes_gradients(of.tasks.back().pass)) end += layer_exchange(of, chunk.front());

@@ -17,6 +17,7 @@ namespace trainyard {
 ///   after all.
 /// - Collectives take at least what the library's model says of an idle machine; nothing where there is no such model, or
 ///   where groups of ranks lie on nodes in different ways.
+/// - A host that runs ahead of its GPU launches one kernel after the other, all of them before the optimizer's.
 /// - The step ends when its last stage does.
 ///
 /// `plan`: its stages are laid out. Of training by all-reduce, in one step, without samples to wait for.
