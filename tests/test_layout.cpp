@@ -107,7 +107,8 @@ std::string unit_of(const std::string& path) { return path.substr(0, path.rfind(
 TEST_CASE("rooms of a folder include only those before them", "[layout]") {
   const std::map<std::string, std::vector<std::string>> rooms{
       {"strategies", {"collectives", "pipelines", "compression", "plan", "values", "step", "mechanisms", "failures"}},
-      {"scenarios", {"answer", "reading", "collectives", "planning", "running", "pictures", "studies", "search", "lessons"}},
+      {"scenarios",
+       {"answer", "reading", "collectives", "planning", "running", "pictures", "studies", "search", "lessons"}},
   };
   for (const auto& [file, included] : own_includes())
     for (const std::string& to : included) {
