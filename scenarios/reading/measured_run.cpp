@@ -12,9 +12,7 @@ constexpr std::array kCounted{"model", "layers", "attention", "causal_attention"
 
 Flops flops_of_layers(const Network& network) {
   double parameters = 0;
-  for (std::size_t l = 1; l + 1 < network.layers.size(); ++l)
-    for (const ParameterTensor& tensor : network.layers[l].parameters)
-      parameters += tensor.elements * tensor.active_share;
+  for (std::size_t l = 1; l + 1 < network.layers.size(); ++l) parameters += network.layers[l].active_elements();
   return Flops{6 * parameters};
 }
 

@@ -102,13 +102,13 @@ class AnswerMaker {
     const std::vector<JudgedPlan> judged = runner_.judged_points(points);
     std::vector<PlanPoint> fitting;
     for (std::size_t i = 0; i < all.size(); ++i)
-      if (judged[i].error.empty() && judged[i].memory.peak.value <= runner_.capacity()) fitting.push_back(points[i]);
+      if (judged[i].fits(runner_.capacity())) fitting.push_back(points[i]);
     const std::vector<PlanOutcome> outcomes = runner_.outcomes(fitting);
     std::size_t next = 0;
     for (std::size_t i = 0; i < all.size(); ++i) {
       if (!judged[i].error.empty()) continue;  // there is no such plan
       SimulatedPlan plan{points[i], judged[i].floor, {}};
-      if (judged[i].memory.peak.value <= runner_.capacity())
+      if (judged[i].fits(runner_.capacity()))
         plan.outcome = outcomes[next++];
       else
         plan.outcome.peak = judged[i].memory.peak.value;
@@ -138,9 +138,8 @@ class AnswerMaker {
             plain.push_back(point);
       const std::vector<JudgedPlan> judged = runner_.judged_points(plain);
       if (interrupted()) return;
-      if (std::none_of(judged.begin(), judged.end(), [this](const JudgedPlan& plan) {
-            return plan.error.empty() && plan.memory.peak.value <= runner_.capacity();
-          }))
+      if (std::none_of(judged.begin(), judged.end(),
+                       [this](const JudgedPlan& plan) { return plan.fits(runner_.capacity()); }))
         continue;
       const PlanSearch found = search_plans(runner_, space_, here, {}, options_.search);
       if (found.best()) answer_.rule = row(*found.best());
@@ -169,17 +168,10 @@ class AnswerMaker {
     if (!question_.own || interrupted()) return;
     SimulateOptions options;
     options.critical_path = false;
-    const Result r = simulate(*question_.own, options);
-    PlanOutcome outcome;
-    outcome.step_time = r.step_time;
-    outcome.peak = r.memory.peak;
-    outcome.mfu = r.mfu;
-    outcome.samples_per_s = r.samples_per_s;
-    outcome.tokens_per_s = r.tokens_per_s;
-    outcome.fits = r.fits;
+    const PlanOutcome outcome = outcome_of(simulate(*question_.own, options));
     answer_.own = PlanRow{"", space_.words(point_of(*question_.own)), 0, outcome};
     const SimulatedPlan* best = answer_.search.best();
-    answer_.own_is_best = r.fits && (!best || r.step_time < best->outcome.step_time);
+    answer_.own_is_best = outcome.fits && (!best || outcome.step_time < best->outcome.step_time);
     if (answer_.own_is_best) answer_.document = question_.own->document;
   }
 };

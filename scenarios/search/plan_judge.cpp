@@ -93,7 +93,7 @@ JudgedPlan PlanJudge::judge(const PlanPoint& point) {
     const std::shared_ptr<const Network> network = share(s);
     const TrainingPlan training = lay_out_stages(s, network);
     judged.memory = memory_of(s, training);
-    if (judged.memory.peak.value <= capacity_) judged.floor = step_floor(s, training, floors(s, network));
+    if (judged.fits(capacity_)) judged.floor = step_floor(s, training, floors(s, network));
   } catch (const UserError& e) {
     judged.error = e.what();
   }

@@ -14,6 +14,8 @@ struct JudgedPlan {
   PlanMemory memory;
   double floor = 0;   ///< s: no step of it is shorter
   std::string error;  ///< why there is no such plan; empty: there is one
+
+  bool fits(double capacity) const { return error.empty() && memory.peak.value <= capacity; }
 };
 
 /// Judges plans of one scenario, by its reader and by its layout. What several plans share is made once: networks and

@@ -76,18 +76,14 @@ PlanPoint point_of(const Scenario& s) {
   p.pipeline = plan.mesh.pipeline;
   p.micro_batch = s.micro_batch_size;
   p.sequence = plan.sharding.sequence;
-  p.recompute = plan.sharding.recompute == Recompute::full        ? "full"
-                : plan.sharding.recompute == Recompute::selective ? "selective"
-                                                                  : "none";
+  p.recompute = name_of(plan.sharding.recompute);
   if (p.pipeline > 1) p.schedule = plan.schedule;
   p.chunks = p.pipeline > 1 ? plan.chunks : 1;
   p.zero = static_cast<int>(plan.zero);
   if (p.zero == 3) p.reshard = plan.reshard;
   if (p.zero == 3) p.sync_last = plan.sync_last;
   p.zero_group = plan.zero_group;
-  p.offload = plan.offload.optimizer == OffloadDevice::none  ? "none"
-              : plan.offload.optimizer == OffloadDevice::cpu ? "cpu"
-                                                             : "nvme";
+  p.offload = name_of(plan.offload.optimizer);
   return p;
 }
 

@@ -19,19 +19,21 @@ namespace {
 
 using nlohmann::json;
 
-json json_of(const Result& r) {
-  double exposed = 0;
-  for (const auto& [group, seconds] : r.breakdown.exposed_communication) exposed += seconds;
-  return {{"step_time", r.step_time},
-          {"peak", r.memory.peak},
-          {"mfu", r.mfu},
-          {"samples_per_s", r.samples_per_s},
-          {"tokens_per_s", r.tokens_per_s},
-          {"compute", r.breakdown.compute},
-          {"bubble", r.breakdown.bubble},
-          {"exposed", exposed},
-          {"optimizer", r.breakdown.optimizer},
-          {"fits", r.fits}};
+constexpr std::pair<const char*, double PlanOutcome::*> kFigures[] = {{"step_time", &PlanOutcome::step_time},
+                                                                      {"peak", &PlanOutcome::peak},
+                                                                      {"mfu", &PlanOutcome::mfu},
+                                                                      {"samples_per_s", &PlanOutcome::samples_per_s},
+                                                                      {"tokens_per_s", &PlanOutcome::tokens_per_s},
+                                                                      {"compute", &PlanOutcome::compute},
+                                                                      {"bubble", &PlanOutcome::bubble},
+                                                                      {"exposed", &PlanOutcome::exposed},
+                                                                      {"optimizer", &PlanOutcome::optimizer}};
+
+json json_of(const PlanOutcome& outcome) {
+  if (!outcome.error.empty()) return {{"error", outcome.error}};
+  json j{{"fits", outcome.fits}};
+  for (const auto& [name, figure] : kFigures) j[name] = outcome.*figure;
+  return j;
 }
 
 PlanOutcome outcome_of(const std::string& text) {
@@ -41,16 +43,7 @@ PlanOutcome outcome_of(const std::string& text) {
     outcome.error = j.at("error");
     return outcome;
   }
-  const std::pair<const char*, double*> figures[] = {{"step_time", &outcome.step_time},
-                                                     {"peak", &outcome.peak},
-                                                     {"mfu", &outcome.mfu},
-                                                     {"samples_per_s", &outcome.samples_per_s},
-                                                     {"tokens_per_s", &outcome.tokens_per_s},
-                                                     {"compute", &outcome.compute},
-                                                     {"bubble", &outcome.bubble},
-                                                     {"exposed", &outcome.exposed},
-                                                     {"optimizer", &outcome.optimizer}};
-  for (const auto& [name, figure] : figures) *figure = j.at(name);
+  for (const auto& [name, figure] : kFigures) outcome.*figure = j.at(name);
   outcome.fits = j.at("fits");
   return outcome;
 }
@@ -73,6 +66,22 @@ JudgedPlan judged_of(const json& j) {
 
 }  // namespace
 
+PlanOutcome outcome_of(const Result& r) {
+  double exposed = 0;
+  for (const auto& [group, seconds] : r.breakdown.exposed_communication) exposed += seconds;
+  return {r.step_time,
+          r.memory.peak,
+          r.mfu,
+          r.samples_per_s,
+          r.tokens_per_s,
+          r.breakdown.compute,
+          r.breakdown.bubble,
+          exposed,
+          r.breakdown.optimizer,
+          r.fits,
+          ""};
+}
+
 PlanRunner::PlanRunner(const Scenario& scenario, const PlanSpace& space, Journal& journal, const std::string& changed)
     : space_(space), judge_(scenario, space), journal_(journal), key_(answer_key(scenario) + changed) {}
 
@@ -83,9 +92,11 @@ std::string PlanRunner::simulated_text(const PlanPoint& point) {
     const Scenario s = judge_.scenario(point);
     SimulateOptions options;
     options.critical_path = false;
-    return json_text(json_of(simulate(s, plan(s, judge_.share(s)), options)));
+    return json_text(json_of(outcome_of(simulate(s, plan(s, judge_.share(s)), options))));
   } catch (const UserError& e) {
-    return json_text(json{{"error", e.what()}});
+    PlanOutcome none;
+    none.error = e.what();
+    return json_text(json_of(none));
   }
 }
 

@@ -10,14 +10,18 @@
 
 namespace trainyard {
 
+struct Result;
+
 /// What simulating a plan gives. Times in s, sizes in bytes.
 struct PlanOutcome {
   double step_time = 0, peak = 0, mfu = 0, samples_per_s = 0, tokens_per_s = 0;
-  double compute = 0, bubble = 0, exposed = 0, optimizer = 0;  ///< of the breakdown
+  double compute = 0, bubble = 0, exposed = 0, optimizer = 0;
   bool fits = false;
   std::string error;  ///< why it could not be simulated
   bool good() const { return error.empty() && fits; }
 };
+
+PlanOutcome outcome_of(const Result&);
 
 /// Judges and simulates plans of one scenario in forked workers, each plan once; what a journal has is not done again.
 class PlanRunner {

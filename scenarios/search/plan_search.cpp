@@ -91,7 +91,7 @@ class PlanFinder {
     std::vector<PlanPoint> there;
     std::vector<double> floors;
     for (std::size_t i = 0; i < points.size(); ++i)
-      if (judged[i].error.empty() && judged[i].memory.peak.value <= runner_.capacity()) {
+      if (judged[i].fits(runner_.capacity())) {
         there.push_back(points[i]);
         floors.push_back(judged[i].floor);
       }
@@ -140,7 +140,7 @@ class PlanFinder {
     ++found_.judged;
     if (!plan.error.empty()) {
       ++found_.refused;
-    } else if (plan.memory.peak.value > runner_.capacity()) {
+    } else if (!plan.fits(runner_.capacity())) {
       ++found_.too_large;
       too_large(point, plan.memory.peak.value);
     } else {

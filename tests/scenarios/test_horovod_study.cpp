@@ -2,7 +2,7 @@
 #include <nlohmann/json.hpp>
 
 #include "scenarios/running/simulate.hpp"
-#include "scenarios/studies/horovod_study.hpp"
+#include "scenarios/studies/measured/horovod_study.hpp"
 
 using namespace trainyard;
 

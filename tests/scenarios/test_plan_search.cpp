@@ -152,6 +152,18 @@ TEST_CASE("a plan that a search reads is the plan of the same file", "[search]")
   CHECK(compared > 3);
 }
 
+TEST_CASE("what a plan recomputes is told by the words of its file", "[search]") {
+  for (const std::string recompute : {"none", "selective", "full", "operators"}) {
+    const Scenario s = read_scenario(
+        parse_document("cluster: {node: dgx-a100}\nmodel: {base: gpt2, n_layer: 4}\nsoftware: torchtitan\n"
+                       "plan: {global_batch_size: 32, seq_length: 256, recompute: " +
+                           recompute + "}\n",
+                       "small.yaml"),
+        "small");
+    CHECK(point_of(s).recompute == recompute);
+  }
+}
+
 TEST_CASE("what the space leaves out, the reader of scenarios refuses", "[search]") {
   const PlanQuestion question =
       small("{node: dgx-a100}", "{base: gpt2, n_layer: 4}", "global_batch_size: 12, seq_length: 128", "megatron-core");

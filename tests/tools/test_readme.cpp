@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "scenarios/studies/horovod_study.hpp"
+#include "scenarios/studies/measured/horovod_study.hpp"
 #include "tests/seeds/seed_case.hpp"
 
 namespace {

@@ -50,13 +50,12 @@ std::string judgement(const Scenario& s) {
           judged.runs, judged.runs == 1 ? "" : "s", judged.mean_error * 100, judged.worst_error * 100);
     elsewhere.add(judged, judged.gpu);
   }
-  const Seen others = seen_by_other_stacks(gpu);
-  if (elsewhere.runs == 0 && others.runs == 0)
+  const bool same_stack = elsewhere.runs > 0;
+  const Seen seen = same_stack ? elsewhere : seen_by_other_stacks(gpu);
+  if (seen.runs == 0)
     return "extrapolated: no step was measured with this GPU, or with this stack (validate training)\n";
-  const std::string seen =
-      elsewhere.runs > 0 ? fmt::format("this stack on {}: {}", fmt::join(elsewhere.names, ", "), elsewhere.in_words())
-                         : fmt::format("this GPU with {}: {}", fmt::join(others.names, ", "), others.in_words());
-  return wrapped("extrapolated from ", {seen}, " ");
+  return fmt::format("extrapolated from {} {}: {}\n", same_stack ? "this stack on" : "this GPU with",
+                     fmt::join(seen.names, ", "), seen.in_words());
 }
 
 }  // namespace

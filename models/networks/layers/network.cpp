@@ -27,6 +27,11 @@ double Layer::parameter_elements() const {
   for (const auto& tensor : parameters) total += tensor.elements;
   return total;
 }
+double Layer::active_elements() const {
+  double total = 0;
+  for (const auto& tensor : parameters) total += tensor.elements * tensor.active_share;
+  return total;
+}
 Bytes Layer::activations() const { return sum_bytes(kept); }
 Flops Layer::forward_flops() const { return sum_flops(forward); }
 Flops Layer::backward_flops() const { return sum_flops(backward); }
@@ -38,8 +43,7 @@ double Network::parameters() const {
 }
 double Network::active_parameters() const {
   double total = 0;
-  for (const auto& layer : layers)
-    for (const auto& tensor : layer.parameters) total += tensor.elements * tensor.active_share;
+  for (const auto& layer : layers) total += layer.active_elements();
   return total;
 }
 Flops Network::forward_flops() const {

@@ -71,7 +71,8 @@ struct Layer {
   Bytes forward_transient, backward_transient;
 
   double parameter_elements() const;
-  Bytes activations() const;  ///< sum of `kept`
+  double active_elements() const;  ///< each by `ParameterTensor::active_share`
+  Bytes activations() const;       ///< sum of `kept`
   Flops forward_flops() const;
   Flops backward_flops() const;
 };

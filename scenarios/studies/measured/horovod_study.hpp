@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "scenarios/reading/scenario.hpp"
-#include "scenarios/studies/error_set.hpp"
+#include "scenarios/studies/measured/error_set.hpp"
 
 namespace trainyard {
 

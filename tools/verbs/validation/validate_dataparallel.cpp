@@ -1,4 +1,4 @@
-#include "tools/verbs/validate_dataparallel.hpp"
+#include "tools/verbs/validation/validate_dataparallel.hpp"
 
 #include <fmt/format.h>
 
@@ -8,8 +8,8 @@
 #include <nlohmann/json.hpp>
 #include <vector>
 
-#include "scenarios/studies/dataparallel_study.hpp"
-#include "scenarios/studies/error_set.hpp"
+#include "scenarios/studies/measured/dataparallel_study.hpp"
+#include "scenarios/studies/measured/error_set.hpp"
 #include "sim/json_text.hpp"
 #include "sim/process/output.hpp"
 #include "tools/reports/table.hpp"

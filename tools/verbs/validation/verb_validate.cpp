@@ -3,13 +3,13 @@
 #include <algorithm>
 
 #include "tools/verbs/arguments.hpp"
-#include "tools/verbs/validate_collectives.hpp"
-#include "tools/verbs/validate_dataparallel.hpp"
-#include "tools/verbs/validate_horovod.hpp"
-#include "tools/verbs/validate_kernels.hpp"
-#include "tools/verbs/validate_knobs.hpp"
-#include "tools/verbs/validate_published.hpp"
-#include "tools/verbs/validate_training.hpp"
+#include "tools/verbs/validation/validate_collectives.hpp"
+#include "tools/verbs/validation/validate_dataparallel.hpp"
+#include "tools/verbs/validation/validate_horovod.hpp"
+#include "tools/verbs/validation/validate_kernels.hpp"
+#include "tools/verbs/validation/validate_knobs.hpp"
+#include "tools/verbs/validation/validate_published.hpp"
+#include "tools/verbs/validation/validate_training.hpp"
 #include "tools/verbs/verbs.hpp"
 
 namespace trainyard {

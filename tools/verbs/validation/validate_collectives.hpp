@@ -1,7 +1,7 @@
 #pragma once
 #include <string>
 
-#include "tools/verbs/validation_outputs.hpp"
+#include "tools/verbs/validation/validation_outputs.hpp"
 
 namespace trainyard {
 

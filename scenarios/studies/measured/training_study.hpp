@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "scenarios/reading/measured_family.hpp"
-#include "scenarios/studies/error_set.hpp"
+#include "scenarios/studies/measured/error_set.hpp"
 
 namespace trainyard {
 

@@ -1,4 +1,4 @@
-#include "scenarios/studies/published_study.hpp"
+#include "scenarios/studies/measured/published_study.hpp"
 
 #include <fmt/format.h>
 

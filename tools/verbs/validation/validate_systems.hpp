@@ -2,7 +2,7 @@
 #include <string>
 #include <vector>
 
-#include "scenarios/studies/error_set.hpp"
+#include "scenarios/studies/measured/error_set.hpp"
 
 namespace trainyard {
 

@@ -1,4 +1,4 @@
-#include "tools/verbs/validate_collectives.hpp"
+#include "tools/verbs/validation/validate_collectives.hpp"
 
 #include <fmt/format.h>
 
@@ -11,10 +11,10 @@
 #include "models/fitted/nccl_cost.hpp"
 #include "models/fitted/nccl_fit.hpp"
 #include "models/reading/shipped_files.hpp"
-#include "scenarios/studies/error_set.hpp"
+#include "scenarios/studies/measured/error_set.hpp"
 #include "sim/process/output.hpp"
 #include "tools/reports/table.hpp"
-#include "tools/verbs/validate_systems.hpp"
+#include "tools/verbs/validation/validate_systems.hpp"
 #include "tools/verbs/verbs.hpp"
 
 namespace trainyard {

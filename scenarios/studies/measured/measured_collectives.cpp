@@ -1,4 +1,4 @@
-#include "scenarios/studies/measured_collectives.hpp"
+#include "scenarios/studies/measured/measured_collectives.hpp"
 
 #include <fmt/format.h>
 

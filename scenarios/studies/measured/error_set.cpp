@@ -1,10 +1,11 @@
-#include "scenarios/studies/error_set.hpp"
+#include "scenarios/studies/measured/error_set.hpp"
 
 #include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
 #include <numeric>
 
+#include "models/fitted/held_out.hpp"
 #include "scenarios/answer/json_reference.hpp"
 #include "sim/error.hpp"
 
@@ -34,12 +35,8 @@ double spearman(const std::vector<MeasuredPoint>& points) {
 }  // namespace
 
 double quantile(std::vector<double> values, double share) {
-  if (values.empty()) throw InternalError("a quantile of nothing");
   std::sort(values.begin(), values.end());
-  const double at = share * static_cast<double>(values.size() - 1);
-  const auto below = static_cast<std::size_t>(at);
-  const std::size_t above = std::min(below + 1, values.size() - 1);
-  return values[below] + (values[above] - values[below]) * (at - static_cast<double>(below));
+  return sorted_quantile(values, share);
 }
 
 ErrorSet error_set(std::string name, std::vector<MeasuredPoint> points) {

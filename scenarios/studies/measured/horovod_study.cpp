@@ -1,4 +1,4 @@
-#include "scenarios/studies/horovod_study.hpp"
+#include "scenarios/studies/measured/horovod_study.hpp"
 
 #include <fmt/format.h>
 

@@ -1,4 +1,4 @@
-#include "scenarios/studies/training_study.hpp"
+#include "scenarios/studies/measured/training_study.hpp"
 
 #include <fmt/format.h>
 

@@ -1,4 +1,4 @@
-#include "scenarios/studies/dataparallel_study.hpp"
+#include "scenarios/studies/measured/dataparallel_study.hpp"
 
 #include <fmt/format.h>
 

@@ -1,10 +1,10 @@
-#include "tools/verbs/validate_training.hpp"
+#include "tools/verbs/validation/validate_training.hpp"
 
 #include <fmt/format.h>
 
 #include <nlohmann/json.hpp>
 
-#include "scenarios/studies/training_study.hpp"
+#include "scenarios/studies/measured/training_study.hpp"
 #include "tools/reports/table.hpp"
 #include "tools/verbs/verbs.hpp"
 

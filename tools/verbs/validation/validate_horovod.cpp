@@ -1,10 +1,10 @@
-#include "tools/verbs/validate_horovod.hpp"
+#include "tools/verbs/validation/validate_horovod.hpp"
 
 #include <fmt/format.h>
 
 #include <nlohmann/json.hpp>
 
-#include "scenarios/studies/horovod_study.hpp"
+#include "scenarios/studies/measured/horovod_study.hpp"
 #include "sim/json_text.hpp"
 #include "sim/process/output.hpp"
 #include "tools/verbs/verbs.hpp"

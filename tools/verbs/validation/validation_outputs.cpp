@@ -1,4 +1,4 @@
-#include "tools/verbs/validation_outputs.hpp"
+#include "tools/verbs/validation/validation_outputs.hpp"
 
 #include <nlohmann/json.hpp>
 

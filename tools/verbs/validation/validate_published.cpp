@@ -1,10 +1,10 @@
-#include "tools/verbs/validate_published.hpp"
+#include "tools/verbs/validation/validate_published.hpp"
 
 #include <fmt/format.h>
 
 #include <nlohmann/json.hpp>
 
-#include "scenarios/studies/published_study.hpp"
+#include "scenarios/studies/measured/published_study.hpp"
 #include "sim/json_text.hpp"
 #include "sim/process/output.hpp"
 #include "sim/units.hpp"

@@ -1,4 +1,4 @@
-#include "tools/verbs/validate_systems.hpp"
+#include "tools/verbs/validation/validate_systems.hpp"
 
 #include <fmt/format.h>
 
@@ -7,7 +7,7 @@
 #include <map>
 #include <set>
 
-#include "scenarios/studies/measured_collectives.hpp"
+#include "scenarios/studies/measured/measured_collectives.hpp"
 #include "tools/reports/nccl_plot.hpp"
 #include "tools/reports/table.hpp"
 

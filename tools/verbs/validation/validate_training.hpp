@@ -2,7 +2,7 @@
 #include <string>
 #include <vector>
 
-#include "tools/verbs/validation_outputs.hpp"
+#include "tools/verbs/validation/validation_outputs.hpp"
 
 namespace trainyard {
 

@@ -1,4 +1,4 @@
-#include "tools/verbs/validate_knobs.hpp"
+#include "tools/verbs/validation/validate_knobs.hpp"
 
 #include <fmt/format.h>
 
