@@ -156,7 +156,7 @@ TEST_CASE("what a plan recomputes is told by the words of its file", "[search]")
   for (const std::string recompute : {"none", "selective", "full", "operators"}) {
     const Scenario s = read_scenario(
         parse_document("cluster: {node: dgx-a100}\nmodel: {base: gpt2, n_layer: 4}\nsoftware: torchtitan\n"
-                       "plan: {global_batch_size: 32, seq_length: 256, recompute: " +
+                       "plan: {micro_batch_size: 4, seq_length: 256, recompute: " +
                            recompute + "}\n",
                        "small.yaml"),
         "small");
