@@ -45,6 +45,16 @@ std::string flow_text(const Node& node) {
   throw InternalError("an unknown kind of node");
 }
 
+void flatten(const Node& node, const std::string& path, std::map<std::string, std::string>& fields) {
+  if (node.kind != Node::Kind::map) {
+    std::string text = yaml_text(node);
+    text.pop_back();  // the line's end
+    fields[path] = text;
+    return;
+  }
+  for (const auto& [key, value] : node.fields) flatten(value, path.empty() ? key : path + "." + key, fields);
+}
+
 }  // namespace
 
 std::string yaml_text(const Node& node) {
@@ -61,6 +71,12 @@ std::string yaml_text(const Node& node) {
       text += "  " + scalar_text(Node::of_text(inner)) + ": " + flow_text(part) + "\n";
   }
   return text;
+}
+
+std::map<std::string, std::string> flat_fields(const Node& document) {
+  std::map<std::string, std::string> fields;
+  flatten(document, "", fields);
+  return fields;
 }
 
 }  // namespace trainyard

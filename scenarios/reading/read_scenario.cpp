@@ -210,6 +210,8 @@ void read_surroundings(Scenario& s, const Node& cluster, const Node* software, c
 
 /// `of`: a scenario that differs in its plan alone.
 Scenario read(Node document, const std::string& name, const Overrides& overrides, const Scenario* of = nullptr) {
+  // What a lesson or a task says of its scenario is for its reader.
+  std::erase_if(document.fields, [](const auto& field) { return field.first == "lesson" || field.first == "task"; });
   for (const auto& [path, value] : overrides) set_field(document, path, value);
   const Catalog catalog;
   Scenario s;

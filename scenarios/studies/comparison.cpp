@@ -14,17 +14,6 @@
 namespace trainyard {
 namespace {
 
-/// Every field that is no map, by its path.
-void flatten(const Node& node, const std::string& path, std::map<std::string, std::string>& fields) {
-  if (node.kind != Node::Kind::map) {
-    std::string text = yaml_text(node);
-    text.pop_back();  // the line's end
-    fields[path] = text;
-    return;
-  }
-  for (const auto& [key, value] : node.fields) flatten(value, path.empty() ? key : path + "." + key, fields);
-}
-
 std::map<std::string, double> parts_of_step(const Result& r) {
   const Result::Breakdown& b = r.breakdown;
   std::map<std::string, double> parts{
@@ -57,9 +46,7 @@ Comparison compare_scenarios(const std::vector<Scenario>& scenarios) {
   Comparison comparison;
   std::map<std::string, Comparison::Difference> fields;
   for (std::size_t i = 0; i < scenarios.size(); ++i) {
-    std::map<std::string, std::string> of;
-    flatten(scenarios[i].document, "", of);
-    for (const auto& [path, value] : of) {
+    for (const auto& [path, value] : flat_fields(scenarios[i].document)) {
       Comparison::Difference& field = fields[path];
       field.path = path;
       field.values.resize(scenarios.size());

@@ -1,0 +1,100 @@
+#include "tools/verbs/lessons/lesson_page.hpp"
+
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "models/reading/xml_text.hpp"
+#include "tools/reports/html_page.hpp"
+
+namespace trainyard {
+namespace {
+
+std::string word_mark(const GlossaryWord& word) {
+  std::string mark = "word-" + word.word;
+  for (char& c : mark)
+    if (c == ' ') c = '-';
+  return mark;
+}
+
+/// Writes text with links to the glossary, and remembers to which words.
+class LinkedText {
+ public:
+  explicit LinkedText(const std::vector<GlossaryWord>& words) : words_(words) {}
+
+  std::string of(const std::string& text) {
+    std::string html;
+    std::size_t from = 0;
+    for (const FoundWord& found : words_in(text, words_)) {
+      used_.insert(found.word);
+      html += xml_escaped(text.substr(from, found.begin - from)) +
+              fmt::format("<a href=\"#{}\">{}</a>", word_mark(*found.word),
+                          xml_escaped(text.substr(found.begin, found.length)));
+      from = found.begin + found.length;
+    }
+    return html + xml_escaped(text.substr(from));
+  }
+  std::string glossary() const {
+    std::string html;
+    for (const GlossaryWord* word : used_) {
+      html += fmt::format("<dt id=\"{}\"><b>{}</b></dt><dd>{}", word_mark(*word), xml_escaped(word->word),
+                          xml_escaped(word->meaning));
+      if (!word->formula.empty()) html += fmt::format(" <code>{}</code>", xml_escaped(word->formula));
+      if (!word->unit.empty()) html += fmt::format(" ({})", xml_escaped(word->unit));
+      html += fmt::format(" <span class=\"quiet\">Lesson: {}.</span></dd>\n", xml_escaped(word->lesson));
+    }
+    return html.empty() ? "" : "<section><h2>Words</h2>\n<dl>\n" + html + "</dl></section>\n";
+  }
+
+ private:
+  const std::vector<GlossaryWord>& words_;
+  std::set<const GlossaryWord*> used_;
+};
+
+std::string list_section(const std::string& title, const std::vector<LessonText>& texts, LinkedText& linked) {
+  if (texts.empty()) return "";
+  std::string html = fmt::format("<section><h2>{}</h2>\n<ul>\n", title);
+  for (const LessonText& text : texts) {
+    html += "<li>" + linked.of(text.text);
+    if (!text.command.empty()) html += fmt::format("<pre>trainyard {}</pre>", xml_escaped(text.command));
+    html += "</li>\n";
+  }
+  return html + "</ul></section>\n";
+}
+
+std::string run_section(const LessonRun& run, const CommandAnswer& answer) {
+  std::string html = fmt::format("<section><pre>$ trainyard {}</pre>\n", xml_escaped(run.command));
+  if (run.picture == "html")
+    html += fmt::format(
+        "<iframe title=\"{}\" style=\"width:100%;border:0\" "
+        "onload=\"this.style.height=this.contentDocument.documentElement.scrollHeight+24+'px'\" "
+        "srcdoc=\"{}\"></iframe>\n",
+        xml_escaped(run.command), xml_escaped(answer.picture));
+  else if (!run.picture.empty())
+    html += "<div class=\"machine scroll\">" + answer.picture.substr(answer.picture.find("<svg")) + "</div>\n";
+  else if (!answer.screen.empty())
+    html += "<pre>" + xml_escaped(answer.screen) + "</pre>\n";
+  return html + "</section>\n";
+}
+
+}  // namespace
+
+std::string lesson_page(const LessonAnswer& answer, const std::vector<GlossaryWord>& words,
+                        nlohmann::ordered_json data) {
+  const Lesson& lesson = answer.lesson;
+  LinkedText linked(words);
+  std::string body = fmt::format("<main>\n<h1>{}. {}</h1>\n<p class=\"quiet\">Lesson {} of {}</p>\n<p>{}</p>\n",
+                                 lesson.file.number, xml_escaped(lesson.title), lesson.file.number,
+                                 xml_escaped(lesson.file.group), linked.of(lesson.shows));
+  std::vector<LessonText> says;
+  for (const std::string& sentence : answer.says) says.push_back({sentence, {}});
+  body += list_section("What this run says", says, linked);
+  for (std::size_t i = 0; i < lesson.runs.size(); ++i) body += run_section(lesson.runs[i], answer.answers[i]);
+  body += list_section("What to look at", lesson.look, linked);
+  body += list_section("What to change", lesson.change, linked);
+  body += linked.glossary() + "</main>\n";
+  return html_text({lesson.title, std::move(body), "data", &data, {}});
+}
+
+}  // namespace trainyard

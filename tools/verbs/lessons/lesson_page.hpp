@@ -1,0 +1,24 @@
+#pragma once
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+#include <vector>
+
+#include "scenarios/lessons/glossary.hpp"
+#include "scenarios/lessons/lesson_file.hpp"
+#include "tools/verbs/lessons/own_command.hpp"
+
+namespace trainyard {
+
+/// A lesson that has been run: an answer a run, and its sentences with their figures.
+struct LessonAnswer {
+  Lesson lesson;
+  std::vector<CommandAnswer> answers;
+  std::vector<std::string> says;
+  std::vector<Verdict> holds;
+};
+
+/// As a page that opens without a network: text, words linked to the glossary at its end, and the page or picture of
+/// each run. `data`: what --json writes.
+std::string lesson_page(const LessonAnswer&, const std::vector<GlossaryWord>&, nlohmann::ordered_json data);
+
+}  // namespace trainyard

@@ -1,0 +1,60 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "scenarios/lessons/glossary.hpp"
+#include "sim/process/output.hpp"
+#include "tools/reports/table.hpp"
+#include "tools/verbs/arguments.hpp"
+#include "tools/verbs/lessons/course_text.hpp"
+#include "tools/verbs/verbs.hpp"
+
+namespace trainyard {
+namespace {
+
+std::string word_text(const GlossaryWord& word) {
+  std::string text = word.word + "\n" + labelled("means", word.meaning);
+  std::string also;
+  for (const std::string& other : word.also) also += (also.empty() ? "" : ", ") + other;
+  const std::pair<const char*, std::string> lines[] = {{"also", also},
+                                                       {"formula", word.formula},
+                                                       {"unit", word.unit},
+                                                       {"modelled", word.where},
+                                                       {"lesson", "trainyard lesson " + word.lesson}};
+  for (const auto& [label, value] : lines)
+    if (!value.empty()) text += labelled(label, value);
+  return text;
+}
+
+std::string word_list(std::vector<GlossaryWord> words) {
+  std::sort(words.begin(), words.end(), [](const auto& a, const auto& b) { return a.word < b.word; });
+  TextTable table;
+  for (const GlossaryWord& word : words)
+    table.rows.push_back({word.word, word.meaning.substr(0, word.meaning.find(". ")) +
+                                         (word.meaning.find(". ") != std::string::npos ? "." : "")});
+  return table.text() + fmt::format("\n{} words; trainyard glossary WORD explains one\n", words.size());
+}
+
+int glossary(const std::vector<std::string>& words) {
+  Arguments arguments("glossary",
+                      "The words of distributed training: meaning, formula, unit, where each is modelled, and the "
+                      "lesson that shows it.",
+                      "glossary bubble");
+  std::vector<std::string> asked;
+  arguments.positionals("WORD", asked, "a word or several (\"ring all-reduce\"); none: all of them");
+  if (!arguments.parse(words)) return kGood;
+  const std::vector<GlossaryWord> all = read_glossary();
+  if (asked.empty()) {
+    write_atomically("-", word_list(all));
+    return kGood;
+  }
+  std::string word;
+  for (const std::string& part : asked) word += (word.empty() ? "" : " ") + part;
+  write_atomically("-", word_text(find_word(all, word)));
+  return kGood;
+}
+
+const RegisterVerb registered_glossary{"glossary", "the words of distributed training, with formulas", glossary};
+
+}  // namespace
+}  // namespace trainyard

@@ -1,0 +1,113 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "models/reading/document_text.hpp"
+#include "scenarios/lessons/task_file.hpp"
+#include "sim/json_text.hpp"
+#include "sim/process/output.hpp"
+#include "tools/verbs/arguments.hpp"
+#include "tools/verbs/lessons/course_text.hpp"
+#include "tools/verbs/lessons/own_command.hpp"
+#include "tools/verbs/verbs.hpp"
+
+namespace trainyard {
+namespace {
+
+using nlohmann::ordered_json;
+
+struct TaskFlags {
+  std::string which, check, to = "-", json;
+  int hint = 0;
+  bool solution = false;
+};
+
+std::string task_list(const std::vector<NumberedFile>& files) {
+  std::vector<std::string> titles;
+  for (const NumberedFile& file : files) titles.push_back(read_task(file).title);
+  return numbered_list(files, titles) +
+         "\ntrainyard task NUMBER gives its file, --hint 1 a hint, --check MY.yaml judges yours\n";
+}
+
+/// As comments above the scenario: title, objectives, what may change.
+std::string task_text(const Task& task, const std::string& scenario) {
+  std::string text = labelled("task", fmt::format("{}: {}", task.file.number, task.title));
+  for (const std::string& objective : task.objectives) text += labelled("", objective);
+  text += labelled("may change", fmt::format("{}", fmt::join(task.may_change, ", ")));
+  text += labelled("then", fmt::format("trainyard task {} --check MY.yaml (--hint 1 for a hint)", task.file.number));
+  text.insert(0, "# ");
+  for (std::size_t at = 0; (at = text.find('\n', at)) + 1 < text.size();) text.insert(++at, "# ");
+  return text + scenario;
+}
+
+int check_task(const Task& task, const TaskFlags& flags) {
+  require_allowed_changes(task, read_document(flags.check));
+  std::string command = task.command;
+  const std::string mark = "{this}";
+  command.replace(command.find(mark), mark.size(), "'" + std::filesystem::absolute(flags.check).string() + "'");
+  const auto answer = ordered_json::parse(answer_of(command).json);
+  bool all = true;
+  std::string text;
+  ordered_json criteria = ordered_json::array();
+  for (const Criterion& criterion : task.criteria) {
+    const Verdict verdict = judge(criterion, answer);
+    all = all && verdict.holds;
+    text += labelled(verdict.holds ? "yes" : "NOT YET", verdict.text);
+    criteria.push_back({{"text", verdict.text}, {"holds", verdict.holds}});
+  }
+  if (all) text += labelled("solved", task.explanation);
+  if (!flags.json.empty())
+    write_atomically(flags.json, json_text(ordered_json{{"task", task.file.name},
+                                                        {"number", task.file.number},
+                                                        {"solved", all},
+                                                        {"criteria", criteria}},
+                                           2) +
+                                     "\n");
+  if (flags.json != "-") write_atomically("-", text);
+  return all ? kGood : kFailsLimit;
+}
+
+int one_task(const Task& task, const TaskFlags& flags) {
+  if (!flags.check.empty()) return check_task(task, flags);
+  if (flags.hint > 0) {
+    const auto count = static_cast<int>(task.hints.size());
+    if (flags.hint > count)
+      throw UserError(fmt::format("--hint {}: task {} has {}", flags.hint, task.file.number, count));
+    std::string text;
+    for (int i = 0; i < flags.hint; ++i)
+      text += labelled(fmt::format("hint {}", i + 1), task.hints[static_cast<std::size_t>(i)]);
+    write_atomically("-", text);
+    return kGood;
+  }
+  write_atomically(flags.to, task_text(task, flags.solution ? yaml_text(solved(task)) : task.start_text));
+  return kGood;
+}
+
+int task(const std::vector<std::string>& words) {
+  Arguments arguments("task",
+                      "A scenario to change until it does what is asked, judged by the simulator. Without a number: "
+                      "the tasks there are. --check ends with exit code 0 if the file solves the task, 1 if not.",
+                      "task 3 --to mine.yaml");
+  TaskFlags flags;
+  arguments.positional("TASK", flags.which, "its number or name", false);
+  arguments.output("--to", flags.to, "write the scenario to start from (default: stdout)");
+  arguments.option("--hint", flags.hint, "N", "the first N hints");
+  arguments.flag("--solution", flags.solution, "a solution in place of the start");
+  arguments.option("--check", flags.check, "FILE", "judge this scenario");
+  arguments.output("--json", flags.json, "with --check: write the verdict as JSON; - is stdout");
+  if (!arguments.parse(words)) return kGood;
+  if (!flags.json.empty() && flags.check.empty()) throw UserError("trainyard task: --json: only with --check");
+  const std::vector<NumberedFile> files = numbered_files("scenarios/tasks");
+  if (flags.which.empty()) {
+    write_atomically("-", task_list(files));
+    return kGood;
+  }
+  return one_task(read_task(find_numbered(files, "task", flags.which)), flags);
+}
+
+const RegisterVerb registered_task{"task", "a scenario to change until it does what is asked", task};
+
+}  // namespace
+}  // namespace trainyard
