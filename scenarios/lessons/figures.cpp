@@ -17,18 +17,27 @@ struct FigureKind {
   std::string (*show)(double);
 };
 
-/// Four digits; whole numbers in groups of three.
+/// Four digits, from a thousand on in groups of three; whole numbers with all of theirs.
 std::string plain_number(double v) {
-  if (v != std::round(v) || std::abs(v) >= 1e15) return fmt::format("{:.4g}", v);
+  if (std::abs(v) >= 1e15 || (v != std::round(v) && std::abs(v) < 1000)) return fmt::format("{:.4g}", v);
+  if (v != std::round(v)) v = parse_number(fmt::format("{:.3e}", v));
   std::string text = fmt::format("{:.0f}", v);
   for (std::size_t at = text.size(); at > 3 && text[at - 4] != '-'; at -= 3) text.insert(at - 3, ",");
   return text;
 }
 
+/// As `show`, but for what takes longer than one waits.
+std::string duration(double seconds) {
+  constexpr std::pair<double, const char*> kLonger[] = {{86400, "days"}, {3600, "hours"}, {60, "minutes"}};
+  for (const auto& [unit, name] : kLonger)
+    if (seconds >= 2 * unit) return fmt::format("{:.3g} {}", seconds / unit, name);
+  return show(Seconds{seconds});
+}
+
 const std::vector<FigureKind>& figure_kinds() {
   static const std::vector<FigureKind> kinds{
       {"number", plain_number},
-      {"time", [](double v) { return show(Seconds{v}); }},
+      {"time", duration},
       {"bytes", [](double v) { return show(Bytes{v}); }},
       {"rate", [](double v) { return show(BytesPerSecond{v}); }},
       {"percent", [](double v) { return percent(v); }},

@@ -1,0 +1,40 @@
+// What shows each system of the sources: tests/seeds/inventory.yaml.
+#include <catch2/catch.hpp>
+#include <set>
+#include <string>
+
+#include "models/reading/document.hpp"
+#include "scenarios/lessons/numbered_files.hpp"
+#include "tests/tools/topo_shell.hpp"
+
+using namespace trainyard;
+
+TEST_CASE("every system of the sources is shown by a command, or said to be missing", "[seeds][inventory][cli]") {
+  const Node inventory = read_document(TRAINYARD_SOURCE_DIR "/tests/seeds/inventory.yaml");
+  CHECK(inventory.fields.size() == 240);
+  std::set<std::string> lessons, commands;
+  for (const NumberedFile& file : numbered_files("scenarios/lessons")) lessons.insert(file.name);
+  int missing = 0;
+  const std::string lesson = "lesson ";
+  for (const auto& [row, shown] : inventory.fields) {
+    CAPTURE(row);
+    if (shown.kind == Node::Kind::map) {
+      CHECK(shown.find("missing"));
+      ++missing;
+    } else if (shown.scalar.starts_with(lesson)) {
+      CHECK(lessons.contains(shown.scalar.substr(lesson.size())));  // run by the tests of lessons
+    } else {
+      commands.insert(shown.scalar);
+    }
+  }
+  CHECK(missing <= 15);
+  const test::TopoFolder shell;
+  for (std::string command : commands) {
+    const std::size_t at = command.find("scenarios/");
+    if (at != std::string::npos) command.insert(at, TRAINYARD_SOURCE_DIR "/");
+    INFO(command);
+    const test::TopoAnswer answer = shell.trainyard(command);
+    CHECK(answer.err == "");
+    CHECK(answer.exit == 0);
+  }
+}

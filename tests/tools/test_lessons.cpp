@@ -1,0 +1,179 @@
+// `trainyard lesson`, `task` and `glossary`: every lesson runs and is right, every task is solved by its solution alone.
+#include <catch2/catch.hpp>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "models/reading/shipped_files.hpp"
+#include "scenarios/lessons/figures.hpp"
+#include "scenarios/lessons/glossary.hpp"
+#include "scenarios/lessons/lesson_file.hpp"
+#include "scenarios/lessons/task_file.hpp"
+#include "tests/places.hpp"
+#include "tests/tools/html_pages.hpp"
+
+using namespace trainyard;
+using namespace trainyard::test;
+using Catch::Matchers::Contains;
+using nlohmann::ordered_json;
+
+TEST_CASE("figures of an answer are told by paths and arithmetic", "[lessons]") {
+  const ordered_json answer = {{"step_time_s", 0.5},
+                               {"by-kind", {{"GPU compute", 2e-3}}},
+                               {"memory_bytes", {{"peak", 3 << 30}}},
+                               {"points", {{{"mfu", 0.25}}, {{"mfu", 0.5}}}},
+                               {"name", "ring"},
+                               {"fits", true}};
+  const Place place = nowhere();
+  CHECK(figure_of(answer, "2 * (step_time_s + 1) / 4 - 0.5", place) == Approx(0.25));
+  CHECK(figure_of(answer, "points[-1].mfu / points[0].mfu", place) == Approx(2));
+  CHECK(figure_of(answer, "count(points)", place) == 2);
+  CHECK(told(answer, "{name}: {step_time_s}, {memory_bytes.peak}, {points[0].mfu}, {fits}", place) ==
+        "ring: 500 ms, 3.00 GiB, 25.0 %, yes");
+  CHECK(told(answer, "{by-kind[\"GPU compute\"] | time} {step_time_s * 7200 | time} {step_time_s * 25000}", place) ==
+        "2.00 ms 1 hours 12,500");
+  CHECK_THROWS_WITH(told(answer, "{step_tme_s}", place), Contains("did you mean \"step_time_s\"?"));
+  CHECK_THROWS_WITH(told(answer, "{points[2].mfu}", place), Contains("no item 2 of 2"));
+  CHECK_THROWS_WITH(told(answer, "{step_time_s | tme}", place), Contains("did you mean \"time\"?"));
+  CHECK_THROWS_WITH(figure_of(answer, "1 +", place), Contains("the name of a figure expected"));
+  CHECK_THROWS_WITH(figure_of(answer, "name + 1", place), Contains("is no number"));
+}
+
+TEST_CASE("criteria take quantities, percentages and figures as limits", "[lessons]") {
+  const ordered_json answer = {{"step_time_s", 0.5}, {"share", 0.3}, {"fits", false}};
+  const auto verdict = [&answer](const std::string& text) {
+    return judge(read_criterion(parse_document(text, "criterion.yaml")), answer);
+  };
+  CHECK(verdict("{figure: step_time_s, at_most: 500 ms}").holds);
+  CHECK_FALSE(verdict("{figure: step_time_s, at_most: 499 ms}").holds);
+  CHECK(verdict("{figure: share, at_least: 30 %}").holds);
+  CHECK(verdict("{figure: step_time_s, at_least: share}").holds);
+  CHECK(verdict("{figure: step_time_s, at_most: 400 ms}").text == "step_time_s: 500 ms; wanted at most 400 ms");
+  CHECK(verdict("{figure: fits, equals: true, words: fits}").text == "fits: no; wanted yes");
+  CHECK_THROWS_WITH(verdict("{figure: share}"), Contains("at_most, at_least or equals expected"));
+  CHECK_THROWS_WITH(verdict("{figure: share, at_most: 1, at_least: 0}"), Contains("not both"));
+}
+
+namespace {
+
+constexpr int kLessonShares = 8;
+
+bool of_share(const NumberedFile& file, int share) { return file.number % kLessonShares == share; }
+
+}  // namespace
+
+TEMPLATE_TEST_CASE_SIG("each lesson runs, and its sentences and criteria are those of the run", "[lessons][cli]",
+                       ((int share), share), 0, 1, 2, 3, 4, 5, 6, 7) {
+  const TopoFolder shell;
+  for (const NumberedFile& file : numbered_files("scenarios/lessons")) {
+    if (!of_share(file, share)) continue;
+    INFO(file.file.string());
+    const TopoAnswer answer = shell.trainyard("lesson " + std::to_string(file.number) + " --brief --json l.json");
+    CHECK(answer.err == "");
+    CHECK(answer.exit == 0);
+    CHECK_THAT(answer.out, !Contains("NOT SO") && Contains("this run"));
+    CHECK(ordered_json::parse(shell.text("l.json"))["says"].size() == read_lesson(file).says.size());
+  }
+}
+
+TEMPLATE_TEST_CASE_SIG("what lessons say to change can be run", "[lessons][cli][.deep]", ((int share), share), 0, 1, 2,
+                       3, 4, 5, 6, 7) {
+  const TopoFolder shell;
+  for (const NumberedFile& file : numbered_files("scenarios/lessons"))
+    for (const LessonText& change : read_lesson(file).change) {
+      if (change.command.empty() || !of_share(file, share)) continue;
+      std::string command = change.command;
+      for (std::size_t at = 0; (at = command.find("scenarios/", at)) != std::string::npos; at += 2)
+        command.insert(at, TRAINYARD_SOURCE_DIR "/"), at += std::string(TRAINYARD_SOURCE_DIR).size() + 1;
+      INFO(command);
+      CHECK(shell.trainyard(command).err == "");
+    }
+}
+
+TEMPLATE_TEST_CASE_SIG("each task is solved by its solution and not by its start", "[lessons][cli]",
+                       ((int share), share), 0, 1, 2, 3, 4, 5, 6, 7) {
+  const TopoFolder shell;
+  for (const NumberedFile& file : numbered_files("scenarios/tasks")) {
+    if (!of_share(file, share)) continue;
+    INFO(file.file.string());
+    const std::string task = "task " + std::to_string(file.number);
+    CHECK(shell.trainyard(task + " --to start.yaml").exit == 0);
+    CHECK(shell.trainyard(task + " --solution --to solved.yaml").exit == 0);
+    const TopoAnswer start = shell.trainyard(task + " --check start.yaml");
+    CHECK(start.exit == 1);
+    CHECK_THAT(start.out, Contains("NOT YET"));
+    const TopoAnswer solved = shell.trainyard(task + " --check solved.yaml --json judged.json");
+    INFO(solved.out << solved.err);
+    CHECK(solved.exit == 0);
+    CHECK_THAT(solved.out, Contains("solved"));
+    CHECK(ordered_json::parse(shell.text("judged.json"))["solved"] == true);
+    const std::size_t hints = read_task(file).hints.size();
+    CHECK(hints >= 1);
+    CHECK(hints <= 3);
+  }
+}
+
+TEST_CASE("lessons and tasks are numbered in reading order and have names of their own", "[lessons]") {
+  for (const auto& [folder, least, groups] :
+       {std::tuple{"scenarios/lessons", 60U, 7U}, std::tuple{"scenarios/tasks", 40U, 6U}}) {
+    const std::vector<NumberedFile> files = numbered_files(folder);
+    CHECK(files.size() >= least);
+    std::set<std::string> names, tracks;
+    for (std::size_t i = 0; i < files.size(); ++i) {
+      CHECK(files[i].number == static_cast<int>(i) + 1);
+      CHECK(names.insert(files[i].name).second);
+      tracks.insert(files[i].group);
+    }
+    CHECK(tracks.size() == groups);
+  }
+}
+
+TEST_CASE("a task refuses changes of what has to stay, and reveals hints one by one", "[lessons][cli]") {
+  const TopoFolder shell;
+  REQUIRE(shell.trainyard("task 1 --to mine.yaml").exit == 0);
+  std::string mine = shell.text("mine.yaml");
+  CHECK_THAT(mine, Contains("# task") && Contains("may change plan.data_parallel.all_reduce"));
+  mine.replace(mine.find("nodes: 2"), 8, "nodes: 1");
+  shell.write("mine.yaml", mine);
+  const TopoAnswer refused = shell.trainyard("task 1 --check mine.yaml");
+  CHECK(refused.exit == 2);
+  CHECK_THAT(refused.err, Contains("mine.yaml:") && Contains("cluster.nodes is 2 at the start and may not change"));
+  shell.write("less.yaml", "cluster: {nodes: 2}\n");
+  CHECK_THAT(shell.trainyard("task 1 --check less.yaml").err, Contains("is missing; may change"));
+  CHECK_THAT(shell.trainyard("task 1 --hint 1").out, Contains("hint 1") && !Contains("hint 2"));
+  CHECK(shell.trainyard("task 1 --hint 9").exit == 2);
+  CHECK(shell.trainyard("task rng-for-master").err ==
+        "trainyard task: there is no task rng-for-master; did you mean \"ring-for-master\"?\n");
+  CHECK(shell.trainyard("lesson 999").exit == 2);
+  CHECK_THAT(shell.trainyard("task").out, Contains("ring-for-master"));
+}
+
+TEST_CASE("the glossary has its words' formulas, places and lessons, and names the nearest", "[lessons][cli]") {
+  std::set<std::string> lessons;
+  for (const NumberedFile& file : numbered_files("scenarios/lessons")) lessons.insert(file.name);
+  const std::vector<GlossaryWord> words = read_glossary();
+  CHECK(words.size() >= 60);
+  for (const GlossaryWord& word : words) {
+    CAPTURE(word.word);
+    CHECK(lessons.contains(word.lesson));
+    CHECK(std::filesystem::exists(shipped_file(word.where)));
+  }
+  const TopoFolder shell;
+  CHECK_THAT(shell.trainyard("glossary ring all-reduce").out, Contains("2 (n − 1)") && Contains("ring-all-reduce"));
+  CHECK(shell.trainyard("glossary allreduce").out == shell.trainyard("glossary all-reduce").out);
+  CHECK_THAT(shell.trainyard("glossary bubbel").err, Contains("did you mean \"bubble\"?"));
+  const std::string text = "Two rings beat the ring all-reduce; a string does not.";
+  const std::vector<FoundWord> found = words_in(text, words);
+  REQUIRE(found.size() == 1);
+  CHECK(text.substr(found[0].begin, found[0].length) == "ring all-reduce");
+}
+
+TEST_CASE("the page of a lesson links its words and holds its figures", "[lessons][pages][cli]") {
+  const TopoFolder shell;
+  const TopoAnswer answer = shell.trainyard("lesson ring-all-reduce --html p.html --json p.json");
+  REQUIRE(answer.exit == 0);
+  const std::string page = shell.text("p.html");
+  CHECK(data_of_page(page) == nlohmann::json::parse(shell.text("p.json")));
+  CHECK_THAT(page, Contains("<a href=\"#word-ring-all-reduce\">") && Contains("<dt id=\"word-ring-all-reduce\">"));
+  CHECK_THAT(page, Contains("<iframe") && !Contains("http://") && !Contains("@body@"));
+}
