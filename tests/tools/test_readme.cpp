@@ -11,11 +11,12 @@
 
 #include "scenarios/studies/measured/horovod_study.hpp"
 #include "tests/seeds/seed_case.hpp"
+#include "tests/tools/topo_shell.hpp"
 
 namespace {
 
-std::string readme() {
-  std::ifstream in(std::filesystem::path(TRAINYARD_SOURCE_DIR) / "README.md");
+std::string readme(const std::string& file = "README.md") {
+  std::ifstream in(std::filesystem::path(TRAINYARD_SOURCE_DIR) / file);
   std::ostringstream text;
   text << in.rdbuf();
   return text.str();
@@ -37,6 +38,33 @@ TEST_CASE("the README's answer is the one that its first command gives", "[readm
     CHECK(text.find(said) != std::string::npos);
   }
   while (std::fgets(buffer.data(), static_cast<int>(buffer.size()), pipe.get())) continue;
+}
+
+TEST_CASE("what the course prints below a command is what that prints", "[readme][lessons]") {
+  std::istringstream in(readme("scenarios/README.md"));
+  const trainyard::test::TopoFolder shell;
+  const std::string command = "$ ./tools/trainyard ", fence = "```";
+  std::string printed;
+  int commands = 0, lines = 0;
+  bool shown = false;
+  for (std::string line; std::getline(in, line);) {
+    if (line.starts_with(command)) {
+      const trainyard::test::TopoAnswer answer = shell.trainyard(line.substr(command.size()));
+      CAPTURE(line, answer.err);
+      REQUIRE(answer.exit == 0);
+      printed = "\n" + answer.out;
+      shown = true;
+      ++commands;
+    } else if (line.starts_with(fence)) {
+      shown = false;
+    } else if (shown) {
+      CAPTURE(line, printed);
+      CHECK(printed.find("\n" + line + "\n") != std::string::npos);
+      ++lines;
+    }
+  }
+  CHECK(commands >= 10);
+  CHECK(lines >= 20);
 }
 
 TEST_CASE("the README counts the seed cases that there are", "[readme]") {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "scenarios/answer/json_reference.hpp"
 #include "sim/json_text.hpp"
 #include "sim/process/output.hpp"
 #include "tools/verbs/arguments.hpp"
@@ -96,6 +97,18 @@ int lesson(const std::vector<std::string>& words) {
   return std::all_of(holds.begin(), holds.end(), [](const Verdict& j) { return j.holds; }) ? kGood : kFailsLimit;
 }
 
+std::vector<FieldRow> lesson_rows() {
+  return {{"lesson", "text", "its name", ""},
+          {"number", "number", "in reading order", ""},
+          {"group", "text", "of lessons", ""},
+          {"title", "text", "what it is about", ""},
+          {"says", "list", "sentences with the figures of this run", ""},
+          {"holds", "list", "what has to be so for the lesson to be right", ""},
+          {"holds[].text", "text", "the figure, and what was wanted", ""},
+          {"holds[].holds", "true|false", "whether it is so", ""},
+          {"figures", "object", "the answer of its command as its --json has it; of several, by the run's name", ""}};
+}
+const RegisterJsonReference lesson_reference{"lesson", "a lesson that was run", lesson_rows};
 const RegisterVerb registered_lesson{"lesson", "a system of distributed training, run and explained", lesson};
 
 }  // namespace

@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "models/reading/document_text.hpp"
+#include "scenarios/answer/json_reference.hpp"
 #include "scenarios/lessons/task_file.hpp"
 #include "sim/json_text.hpp"
 #include "sim/process/output.hpp"
@@ -107,6 +108,15 @@ int task(const std::vector<std::string>& words) {
   return one_task(read_task(find_numbered(files, "task", flags.which)), flags);
 }
 
+std::vector<FieldRow> task_rows() {
+  return {{"task", "text", "its name", ""},
+          {"number", "number", "in reading order", ""},
+          {"solved", "true|false", "all criteria hold", ""},
+          {"criteria", "list", "of the task", ""},
+          {"criteria[].text", "text", "the figure, and what was wanted", ""},
+          {"criteria[].holds", "true|false", "whether it is so", ""}};
+}
+const RegisterJsonReference task_reference{"task", "a scenario judged by a task (with --check)", task_rows};
 const RegisterVerb registered_task{"task", "a scenario to change until it does what is asked", task};
 
 }  // namespace
