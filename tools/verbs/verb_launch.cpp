@@ -1,0 +1,89 @@
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+
+#include "scenarios/answer/json_reference.hpp"
+#include "scenarios/reading/launch_line.hpp"
+#include "scenarios/reading/scenario.hpp"
+#include "sim/json_text.hpp"
+#include "sim/process/output.hpp"
+#include "tools/reports/table.hpp"
+#include "tools/verbs/arguments.hpp"
+#include "tools/verbs/verbs.hpp"
+
+namespace trainyard {
+namespace {
+
+using nlohmann::ordered_json;
+
+/// Has the cluster of the scenario a GPU for each process?
+void require_gpus(const LaunchLine& launch, const Scenario& scenario) {
+  const ClusterSpec& cluster = scenario.cluster;
+  const int gpus = cluster.gpus(), world = launch.world_size();
+  if (world > gpus)
+    throw UserError(fmt::format("launch: {} processes, but the cluster of {} has {} GPUs", world, scenario.name, gpus));
+  for (const LaunchLine::Host& host : launch.hosts)
+    if (host.processes > cluster.node.gpus)
+      throw UserError(fmt::format("launch: {} processes on {}, but a {} has {} GPUs", host.processes, host.name,
+                                  cluster.node.name, cluster.node.gpus));
+}
+
+ordered_json launch_json(const LaunchLine& launch) {
+  ordered_json hosts = ordered_json::array();
+  for (std::size_t i = 0; i < launch.hosts.size(); ++i)
+    hosts.push_back({{"name", launch.hosts[i].name},
+                     {"processes", launch.hosts[i].processes},
+                     {"first_rank", launch.first_rank(i)}});
+  return {{"launcher", launch.launcher},
+          {"world_size", launch.world_size()},
+          {"node_rank", launch.node_rank},
+          {"master", launch.master},
+          {"hosts", hosts}};
+}
+
+std::string launch_text(const LaunchLine& launch) {
+  std::string text =
+      fmt::format("{}: {} processes on {} machine{}{}\n", launch.launcher, launch.world_size(), launch.hosts.size(),
+                  launch.hosts.size() == 1 ? "" : "s", launch.master.empty() ? "" : ", rank 0 at " + launch.master);
+  TextTable table;
+  table.head = {"", "machine", "ranks", "local ranks (cuda:N)"};
+  for (std::size_t i = 0; i < launch.hosts.size(); ++i) {
+    const int first = launch.first_rank(i), count = launch.hosts[i].processes;
+    table.rows.push_back({static_cast<int>(i) == launch.node_rank ? ">" : "", launch.hosts[i].name,
+                          fmt::format("{}-{}", first, first + count - 1), fmt::format("0-{}", count - 1)});
+  }
+  return text + table.text();
+}
+
+int launch(const std::vector<std::string>& words) {
+  Arguments arguments("launch",
+                      "Reads the line that starts a training (torchrun, torch.distributed.launch, horovodrun, mpirun, "
+                      "deepspeed, accelerate), and tells which rank runs where.",
+                      "launch \"torchrun --nnodes=16 --nproc-per-node=4 --node-rank=3 train.py\"");
+  std::string line, on, json;
+  arguments.positional("LINE", line, "the line, in quotes");
+  arguments.option("--on", on, "SCENARIO", "refuse it unless this scenario's cluster has a GPU for each process");
+  arguments.output("--json", json, "write it as JSON; - is stdout");
+  if (!arguments.parse(words)) return kGood;
+  const LaunchLine read = read_launch_line(line);
+  if (!on.empty()) require_gpus(read, read_scenario(on, {}));
+  if (!json.empty()) write_atomically(json, json_text(launch_json(read), 2) + "\n");
+  if (json != "-") write_atomically("-", launch_text(read));
+  return kGood;
+}
+
+std::vector<FieldRow> launch_rows() {
+  return {{"launcher", "text", "the command", ""},
+          {"world_size", "number", "processes, one a GPU", ""},
+          {"node_rank", "number", "of the machine where the line is typed; -1: it starts all", ""},
+          {"master", "text", "address of rank 0; empty: not said", ""},
+          {"hosts", "list", "machines", ""},
+          {"hosts[].name", "text", "as the line says, or by number", ""},
+          {"hosts[].processes", "number", "on it; their local ranks count from 0", ""},
+          {"hosts[].first_rank", "number", "of them", ""}};
+}
+const RegisterJsonReference launch_reference{"launch", "which rank runs where", launch_rows};
+const RegisterVerb registered_launch{"launch", "which rank runs where, by the line of torchrun, mpirun, …", launch};
+
+}  // namespace
+}  // namespace trainyard
