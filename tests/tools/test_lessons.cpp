@@ -175,5 +175,6 @@ TEST_CASE("the page of a lesson links its words and holds its figures", "[lesson
   const std::string page = shell.text("p.html");
   CHECK(data_of_page(page) == nlohmann::json::parse(shell.text("p.json")));
   CHECK_THAT(page, Contains("<a href=\"#word-all-reduce\">") && Contains("<dt id=\"word-all-reduce\">"));
+  CHECK_THAT(page, Contains("\nconst lesson = JSON.parse"));  // a script of lines, inside the page of the run
   CHECK_THAT(page, Contains("<iframe") && !Contains("http://") && !Contains("@body@"));
 }

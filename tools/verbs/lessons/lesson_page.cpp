@@ -11,6 +11,15 @@
 namespace trainyard {
 namespace {
 
+/// Escaped line by line: `xml_escaped` makes spaces of line ends, which scripts and screens need.
+std::string page_text(const std::string& text) {
+  std::string html;
+  std::size_t from = 0;
+  for (std::size_t end; (end = text.find('\n', from)) != std::string::npos; from = end + 1)
+    html += xml_escaped(text.substr(from, end - from)) + "\n";
+  return html + xml_escaped(text.substr(from));
+}
+
 std::string word_mark(const GlossaryWord& word) {
   std::string mark = "word-" + word.word;
   for (char& c : mark)
@@ -70,11 +79,11 @@ std::string run_section(const LessonRun& run, const CommandAnswer& answer) {
         "<iframe title=\"{}\" style=\"width:100%;border:0\" "
         "onload=\"this.style.height=this.contentDocument.documentElement.scrollHeight+24+'px'\" "
         "srcdoc=\"{}\"></iframe>\n",
-        xml_escaped(run.command), xml_escaped(answer.picture));
+        xml_escaped(run.command), page_text(answer.picture));
   else if (!run.picture.empty())
     html += "<div class=\"machine scroll\">" + answer.picture.substr(answer.picture.find("<svg")) + "</div>\n";
   else if (!answer.screen.empty())
-    html += "<pre>" + xml_escaped(answer.screen) + "</pre>\n";
+    html += "<pre>" + page_text(answer.screen) + "</pre>\n";
   return html + "</section>\n";
 }
 
