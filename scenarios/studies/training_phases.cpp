@@ -8,6 +8,7 @@
 #include "scenarios/collectives/collective_run.hpp"
 #include "scenarios/running/simulate.hpp"
 #include "sim/executor/simulation.hpp"
+#include "sim/json_text.hpp"
 #include "sim/list_program.hpp"
 #include "sim/process/child.hpp"
 #include "topologies/machines/placed_machine.hpp"
@@ -17,7 +18,7 @@ namespace {
 
 /// From the socket of the first rank to its GPU; nothing where it hangs at none.
 double copy_to_gpu(const Scenario& s, Bytes bytes) {
-  return nlohmann::json::parse(in_child([&] {
+  return parse_json(in_child([&] {
            ClusterMachine cluster(s.cluster, s.software);
            const DeviceId socket = cluster.socket_of(0);
            if (socket < 0) return std::string("0");
@@ -31,7 +32,7 @@ double copy_to_gpu(const Scenario& s, Bytes bytes) {
            op.actor = 1;
            op.kind = Kind::recv;
            programs.push_back(std::make_unique<ListProgram>(std::vector<Op>{op}, std::vector<Actor>{0}));
-           return nlohmann::json(run_programs(machine, std::move(programs)).end.value).dump();
+           return json_text(nlohmann::json(run_programs(machine, std::move(programs)).end.value));
          }))
       .get<double>();
 }
