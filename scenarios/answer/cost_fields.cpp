@@ -32,10 +32,8 @@ JsonFields<Money> money_fields() {
   return JsonFields<M>()
       .value("currency", "", &M::currency, "of the prices")
       .value("step", "money", &M::step, "of a step")
-      .value("per_million_tokens", "money", &M::per_million, "of a million tokens")
-      .when([](const M& m) { return m.of_tokens; }, "of networks whose samples are sequences")
-      .value("per_million_samples", "money", &M::per_million, "of a million samples")
-      .when([](const M& m) { return !m.of_tokens; }, "of other networks")
+      .value("per_million", "money", &M::per_million, "of a million tokens; of samples where a network has no tokens")
+      .value("of_tokens", "", &M::of_tokens, "per_million is of tokens")
       .value("training", "money", &M::training, "of the whole training, with what failures cost")
       .when([](const M& m) { return m.training > 0; }, "with plan.training");
 }

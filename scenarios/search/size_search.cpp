@@ -76,7 +76,7 @@ class ClusterSizer {
     }
     if (options_.budget > 0 && !prices_.given())
       throw UserError(
-          "--budget: of what prices? --prices FILE, or prices in the scenario (scenarios/prices/example.yaml "
+          "--budget: of what prices? --prices FILE, or prices in the scenario (scenarios/prices-example.yml "
           "shows how)");
   }
 
@@ -95,6 +95,7 @@ class ClusterSizer {
       if (node.gpu.peak[static_cast<std::size_t>(Precision::bf16)].value <= 0) why = "no bf16";
       if (node.hcas == 0 && node.fabric.empty()) why = "no adapter";
       if (!chosen && node.gpu.memory_capacity < Bytes{32e9}) why = "less than 32 GB a GPU";
+      if (!chosen && node.gpu.kind == ChipKind::tpu) why = "no library of collectives is modelled";
       if (prices_.given()) try {
           prices_.gpu_hour(node.name, node.gpu.name, node.gpus);
         } catch (const UserError&) {
@@ -120,11 +121,16 @@ class ClusterSizer {
     int nodes = first_guess(of);
     SizeRow last = row(of, nodes);
     answer_.rows.push_back(last);
+    // The batch may not divide among so many: the most that it does is the nearest to the deadline.
+    const bool too_many = !last.good() && !last.too_large;
+    while (!last.good() && !last.too_large && nodes > 1 && !interrupted())
+      answer_.rows.back() = last = row(of, nodes /= 2);
     if (in_time(last)) {
       for (nodes /= 2; nodes >= 1 && in_time(last) && !interrupted(); nodes /= 2)
         answer_.rows.push_back(last = row(of, nodes));
       return;
     }
+    if (too_many) return;
     for (nodes *= 2; nodes <= kMostSizedNodes && !in_time(last) && !interrupted(); nodes *= 2) {
       if (!last.good() && !last.too_large) return;  // more nodes do not mend that
       const SizeRow next = row(of, nodes);
@@ -181,13 +187,13 @@ class ClusterSizer {
 
   SizeRow row(const SizeCase& of, int nodes) {
     SizeRow row;
-    row.model = of.model;
+    const Node* model = document_.find("model");
+    row.model = !of.model.empty() ? of.model : model && !model->scalar.empty() ? model->scalar : name_;
     row.node = of.node.name;
     row.nodes = nodes;
     row.gpus = nodes * of.node.gpus;
     try {
       const PlanQuestion question = read_plan_question(scenario(of, nodes, true), name_);
-      if (row.model.empty()) row.model = question.base.network.name;
       const std::string key = answer_key(
           answer_key(question.base) + fmt::format(" {} {}", options_.search_seconds, options_.tokens_per_parameter),
           document_);

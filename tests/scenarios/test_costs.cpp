@@ -15,7 +15,7 @@ namespace {
 /// One GPU of 300 W on a node that says its own power, computing all the time.
 Scenario costs_scenario(const std::string& node, const std::string& rest, const std::string& plan = "") {
   return read_scenario_text("cluster: {node: {base: pcie-1, gpu: {power: {idle: 50 W, busy: 300 W}}" + node + "}}\n" +
-                                "model: gpt2\nplan: {micro_batch_size: 2" + plan + "}\n" + rest,
+                                "model: gpt2\nplan: {micro_batch_size: 2, precision: fp16" + plan + "}\n" + rest,
                             "x.yaml");
 }
 
@@ -123,7 +123,7 @@ TEST_CASE("bad prices and sites are refused at their place", "[costs]") {
 TEST_CASE("the example prices can be read, and every site of the catalog has sources", "[costs][catalog]") {
   const Catalog catalog;
   const Prices prices =
-      read_prices(read_document(std::filesystem::path(TRAINYARD_SOURCE_DIR) / "scenarios" / "prices" / "example.yaml"));
+      read_prices(read_document(std::filesystem::path(TRAINYARD_SOURCE_DIR) / "scenarios" / "prices-example.yml"));
   CHECK(prices.gpu_hour("p5.48xlarge", "h100-sxm5-80gb", 8) == 5);  // the node's before the GPU's
   CHECK(prices.gpu_hour("dgx-h100", "h100-sxm5-80gb", 8) == 2.5);
   for (const std::string& name : catalog.names("site")) {

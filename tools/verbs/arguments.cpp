@@ -145,7 +145,7 @@ std::pair<std::string, std::string> prices_override(const std::string& file) {
       !std::filesystem::is_regular_file(file, ignored))
     throw UserError(
         fmt::format("--prices {}: expected a file of prices (.yaml, .json), such as "
-                    "scenarios/prices/example.yaml",
+                    "scenarios/prices-example.yml",
                     file));
   return {"prices", "\"" + file + "\""};
 }

@@ -78,7 +78,7 @@ int run(const std::vector<std::string>& words) {
   arguments.option("--fold", fold, "auto|off|check",
                    "simulate ranks that are alike once (auto: where that halves them), each, or both and compare");
   arguments.option("--prices", prices, "FILE",
-                   "what step and training cost by your prices (scenarios/prices/example.yaml shows how)");
+                   "what step and training cost by your prices (scenarios/prices-example.yml shows how)");
   arguments.repeated("--require", required, "fits", "end with exit code 1 unless the plan fits into memory");
   arguments.flag("--timing", timing, "add the wall time of the simulation to the JSON");
   arguments.flag("--sources", sources, "list every figure with its source");

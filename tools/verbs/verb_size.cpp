@@ -2,6 +2,7 @@
 
 #include <cmath>
 #include <filesystem>
+#include <memory>
 #include <nlohmann/json.hpp>
 
 #include "models/reading/catalog.hpp"
@@ -114,7 +115,7 @@ int size_verb(const std::vector<std::string>& words) {
       "Which nodes, and how many, train a model in time: for each type the best plan by search, with failures, "
       "checkpoints, energy and money.",
       "size --model llama-3-70b --tokens 15T --days 60 --nodes-of dgx-h100,dgx-b200 --prices "
-      "scenarios/prices/example.yaml");
+      "scenarios/prices-example.yml");
   std::string file, model, family, tokens, days, budget, prices, nodes_of, search, json, out, write, chinchilla;
   std::vector<std::string> sets;
   int gpus = 0;
@@ -129,7 +130,7 @@ int size_verb(const std::vector<std::string>& words) {
                    "or so many a parameter: 20 is compute-optimal (Hoffmann et al. 2022)");
   arguments.option("--days", days, "D", "the deadline");
   arguments.option("--budget", budget, "MONEY", "and the most it may cost, by the prices");
-  arguments.option("--prices", prices, "FILE", "your prices (scenarios/prices/example.yaml shows how)");
+  arguments.option("--prices", prices, "FILE", "your prices (scenarios/prices-example.yml shows how)");
   arguments.option("--nodes-of", nodes_of, "A,B,...", "look at these types of node alone");
   arguments.option("--gpus", gpus, "N", "on so many GPUs, or the least nodes that have them");
   arguments.option("--search", search, "TIME", "for the plans of each cluster (default 5s)");
@@ -159,7 +160,8 @@ int size_verb(const std::vector<std::string>& words) {
     const auto [field, value] = parse_override_option(set);
     set_field(document, field, value);
   }
-  if (!model.empty()) set_field(document, "model", model);
+  if (!model.empty())
+    set_field(document, "model", parse_override(model, std::make_shared<const std::string>("--model")));
   if (!tokens.empty())
     set_field(document, "plan.training", fmt::format("{{tokens: {:.0f}}}", size_amount("--tokens", tokens)));
   if (!prices.empty()) {
