@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
 
@@ -78,6 +79,9 @@ double evaluate(const Scenario& s) {
 void book_phases(const Scenario& s, Result& r) {
   const TrainingEnds& ends = s.training.ends;
   if (ends.start.value > 0) r.phases.push_back({"start", ends.start.value});
+  Seconds configured;  // all FPGAs at the same time
+  for (const NodeType* type : s.cluster.types()) configured = std::max(configured, type->gpu.reconfigure);
+  if (configured.value > 0) r.phases.push_back({"configuring the FPGAs", configured.value});
   if (ends.weights) r.phases.push_back({"weights to all GPUs", hand_out_weights(s)});
   if (ends.samples > 0) r.phases.push_back({"evaluation", evaluate(s), ends.evaluations(r.training_steps)});
   for (const Result::Phase& phase : r.phases) r.training_time += phase.time * phase.times;
