@@ -108,6 +108,7 @@ std::pair<Seconds, Sources> read_switch(ClusterSpec& spec, Fields& fields, const
   const NetworkSwitch one = read_network_switch(catalog.resolve("switch", *type));
   spec.switch_rate = one.rate;
   spec.switch_ports = one.ports;
+  spec.switch_power = one.power;
   Sources sources = one.sources;
   if (own && own->kind != Node::Kind::null && (catalog.holds(type->place) || !catalog.holds(own->place))) {
     std::erase_if(sources, [](const FigureSource& f) { return f.figure.ends_with(": latency"); });

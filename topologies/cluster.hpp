@@ -21,6 +21,7 @@ struct ClusterSpec {
   Picoseconds switch_latency;
   BytesPerSecond switch_rate;  ///< of a port, where the fabric names a switch; 0: no limit
   int switch_ports = 0;        ///< of that switch; 0: no limit
+  PowerDraw switch_power;      ///< of that switch
   Picoseconds distance;        ///< what the cables between any two nodes add, one way
   Sources fabric_sources;
   Place fabric_place;  ///< in the scenario, for errors

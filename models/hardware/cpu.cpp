@@ -19,6 +19,7 @@ Cpu read_cpu(const Node& entry) {
   cpu.lanes = fields.integer_within<int>("lanes", 1, most_lanes, 0);
   cpu.memory_bandwidth = fields.bandwidth("memory_bandwidth", BytesPerSecond{0});
   cpu.copy_rate = fields.bandwidth("copy_rate", BytesPerSecond{0});
+  cpu.power = read_power(fields, what);
   if (const Node* peak = fields.child("peak")) {
     Fields rates(*peak, what + ": peak");
     for (std::size_t p = 0; p < kPrecisions; ++p)

@@ -15,6 +15,7 @@ struct Cpu {
   /// Rate of copies between the buffers (user space, kernel, adapter) of one path; 0: they take no time.
   BytesPerSecond copy_rate;
   std::array<FlopsPerSecond, kPrecisions> peak{};
+  PowerDraw power;  ///< of a socket, without its memory
   Sources sources;
 };
 

@@ -12,7 +12,7 @@ constexpr std::array<double, kPrecisions> kElementBytes{8, 4, 4, 2, 2, 1, 1};
 constexpr std::array<const char*, kKernels> kKernelNames{"gemm",        "attention",      "attention_backward",
                                                          "elementwise", "optimizer",      "embedding",
                                                          "convolution", "convolution_3x3"};
-constexpr std::array<const char*, 2> kChipKindNames{"gpu", "tpu"};
+constexpr std::array<const char*, 4> kChipKindNames{"gpu", "tpu", "asic", "fpga"};
 constexpr double kLeastShare = 1e-6;  // an efficiency or slowdown below this is a slip, and near 0 it is no time at all
 
 // Counted over executed multiplications: 4 by Winograd's F(4x4, 3x3), which is the most that cuDNN has.
@@ -67,15 +67,6 @@ Gpu::ChipLinks read_chip_links(const Node& node, const std::string& what) {
   return links;
 }
 
-Gpu::Power read_power(const Node& node, const std::string& what) {
-  Fields fields(node, what);
-  const Gpu::Power power{fields.power("idle", Watts{0}), fields.power("busy", Watts{0})};
-  if (power.busy.value > 0 && power.idle >= power.busy)
-    fail(fields.place_of("idle"), fmt::format("{}.idle: not below busy", what));
-  fields.finish();
-  return power;
-}
-
 /// What a datasheet says beside the figures of the roofline.
 void read_build(Gpu& gpu, Fields& fields, const std::string& what) {
   constexpr int most_sms = 4096;
@@ -83,7 +74,10 @@ void read_build(Gpu& gpu, Fields& fields, const std::string& what) {
   gpu.l2 = fields.bytes("l2", Bytes{0});
   gpu.clock = fields.frequency("clock", Hertz{0});
   // An entry on a base may take these away with null.
-  if (fields.has("power")) gpu.power = read_power(*fields.child("power"), what + ": power");
+  gpu.power = read_power(fields, what);
+  gpu.reconfigure = fields.seconds("reconfigure", Seconds{0});
+  if (gpu.reconfigure.value > 0 && gpu.kind != ChipKind::fpga)
+    fail(fields.place_of("reconfigure"), fmt::format("{}.reconfigure: of kind fpga alone", what));
   if (fields.has("chip_links")) gpu.chip_links = read_chip_links(*fields.child("chip_links"), what + ": chip_links");
 }
 
@@ -107,9 +101,9 @@ Gpu read_gpu(const Node& entry) {
   Fields fields(entry, what);
   Gpu gpu;
   gpu.name = fields.text("name", "custom-gpu");
-  if (fields.choice("kind", {kChipKindNames.begin(), kChipKindNames.end()}, name_of(ChipKind::gpu)) ==
-      name_of(ChipKind::tpu))
-    gpu.kind = ChipKind::tpu;
+  const std::string kind = fields.choice("kind", {kChipKindNames.begin(), kChipKindNames.end()}, name_of(gpu.kind));
+  gpu.kind =
+      static_cast<ChipKind>(std::find(kChipKindNames.begin(), kChipKindNames.end(), kind) - kChipKindNames.begin());
   gpu.architecture = fields.text("architecture", "");
   fields.text("description", "");
   gpu.measured_as = fields.text("measured_as", "");

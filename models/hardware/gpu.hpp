@@ -3,6 +3,7 @@
 #include <string>
 
 #include "models/hardware/gemm.hpp"
+#include "models/hardware/power.hpp"
 #include "models/reading/catalog.hpp"
 #include "sim/op.hpp"
 
@@ -32,8 +33,9 @@ const char* name_of(Kernel);
 bool is_kernel(std::uint16_t number);
 Kernel kind_of(std::uint16_t number);
 
-/// TPUs have no NVLink and join by links from chip to chip; in all else both are read alike.
-enum class ChipKind : std::uint8_t { gpu, tpu };
+/// TPUs have no NVLink and join by links from chip to chip; an ASIC is another chip made for one purpose, an FPGA is
+/// configured for it (`Gpu::reconfigure`). In all else they are read alike.
+enum class ChipKind : std::uint8_t { gpu, tpu, asic, fpga };
 const char* name_of(ChipKind);
 
 /// One chip: what the roofline needs, and what else its datasheet says. Units: SI; 0 where it does not say.
@@ -68,11 +70,9 @@ struct Gpu {
   ChipLinks chip_links;  ///< to neighbours, by no switch and no NVLink: ICI of TPUs, Infinity Fabric
   int sms = 0;           ///< SMs; compute units of AMD, TensorCores of TPUs
   Bytes l2;
-  Hertz clock;  ///< highest boost; `peak` may be stated at another
-  struct Power {
-    Watts idle, busy;  ///< busy: what the board may draw
-  };
-  Power power;
+  Hertz clock;          ///< highest boost; `peak` may be stated at another
+  PowerDraw power;      ///< busy: what the board may draw
+  Seconds reconfigure;  ///< of an FPGA: until it is what a training needs; 0: it is that already
   Sources sources;
 };
 
@@ -80,7 +80,7 @@ struct Gpu {
 /// busy). Only `peak` (one precision or more), `memory_bandwidth` and `memory_capacity` are required; what else is left
 /// out is ideal (no launch time, efficiency 1 but for a convolution's, which is then a gemm's, and convolution_3x3's,
 /// which is then a convolution's; no interference), not there (`nvlink`, `pcie`,
-/// `chip_links`) or not stated (`sms`, `l2`, `clock`, `power`). Throws UserError with the place.
+/// `chip_links`) or not stated (`sms`, `l2`, `clock`, `power`, and of an FPGA `reconfigure`). Throws UserError with the place.
 Gpu read_gpu(const Node& entry);
 
 /// The same chip in long runs: FLOPs of matrix products, convolutions and attention take 1 / `sustained_clock` as long,

@@ -18,6 +18,7 @@ Hca read_hca(const Node& entry) {
   hca.latency = read_latency(fields, "latency");
   hca.tcp = fields.choice("transport", {"rdma", "tcp"}, "rdma") == "tcp";
   hca.nccl_network = fields.text("nccl_network", "");
+  hca.power = read_power(fields, what);
   if (const Node* node = fields.child("pcie"); node && node->kind != Node::Kind::null) {
     Fields pcie(*node, what + ": pcie");
     constexpr std::int64_t oldest = 3, newest = 6;  // as `pcie_rate`

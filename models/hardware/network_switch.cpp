@@ -18,6 +18,7 @@ NetworkSwitch read_network_switch(const Node& entry) {
   one.ports = fields.integer_within<int>("ports", 2, most_ports);
   one.rate = fields.bandwidth("rate");
   one.latency = read_latency(fields, "latency");
+  one.power = read_power(fields, what);
   fields.finish();
   one.sources = figure_sources(entry, what);
   return one;

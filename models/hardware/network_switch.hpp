@@ -1,6 +1,7 @@
 #pragma once
 #include <string>
 
+#include "models/hardware/power.hpp"
 #include "models/reading/catalog.hpp"
 #include "sim/units.hpp"
 
@@ -12,10 +13,11 @@ struct NetworkSwitch {
   int ports = 0;
   BytesPerSecond rate;  ///< of a port, per direction; all ports at once
   Picoseconds latency;  ///< from port to port, without queues
+  PowerDraw power;      ///< of the whole switch, without transceivers
   Sources sources;
 };
 
-/// Reads and checks an entry of the catalog's switches: `ports`, `rate`, `latency`. Throws UserError with the place.
+/// Reads and checks an entry of the catalog's switches: `ports`, `rate`, `latency`, `power`. Throws UserError with the place.
 NetworkSwitch read_network_switch(const Node& entry);
 
 }  // namespace trainyard

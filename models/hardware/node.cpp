@@ -13,7 +13,7 @@
 namespace trainyard {
 namespace {
 
-constexpr std::array<std::string_view, 4> kHcaFigures{"rate", "latency", "transport", "nccl_network"};
+constexpr std::array<std::string_view, 5> kHcaFigures{"rate", "latency", "transport", "nccl_network", "power"};
 constexpr std::array<std::string_view, 5> kStorageFigures{"read", "write", "latency", "lanes", "capacity"};
 constexpr std::int64_t kMostDevices = 1024;  // of one server; more is a slip, and counts are multiplied later
 
@@ -71,12 +71,14 @@ void read_hcas(NodeType& node, const Node& hca, const std::string& what, const C
     node.hca_latency = type.latency;
     node.network.tcp = type.tcp;
     node.network.nccl_network = type.nccl_network;
+    node.hca_power = type.power;
     node.part_sources.insert(node.part_sources.end(), type.sources.begin(), type.sources.end());
   } else {
     node.hca_rate = fields.bandwidth("rate");
     node.hca_latency = read_latency(fields, "latency");
     node.network.tcp = fields.choice("transport", {"rdma", "tcp"}, "rdma") == "tcp";
     node.network.nccl_network = fields.text("nccl_network", "");
+    node.hca_power = read_power(fields, fields.what());
   }
   node.network.gpudirect = fields.boolean("gpudirect", !node.network.tcp);
   if (node.network.tcp && node.network.gpudirect)
@@ -126,6 +128,7 @@ void read_host(NodeType& node, Fields& fields, const std::string& what, const Ca
   node.staging_chunk = fields.bytes("staging_chunk", node.staging_chunk);
   node.fabric = fields.text("fabric", "");
   node.gpu_speed = fields.number("gpu_speed", 1e-3, 1e3, 1.0);
+  node.rest_power = read_power(fields, what);
 }
 
 /// Figures of a part that come with the sources of its type.

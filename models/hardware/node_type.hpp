@@ -86,6 +86,8 @@ struct NodeType {
   /// up to it go leg by leg.
   Bytes staging_chunk{524288};
   std::string fabric;    ///< of the catalog: what joins such nodes where the cluster names none; "": they must be told
+  PowerDraw hca_power;   ///< of one HCA
+  PowerDraw rest_power;  ///< of what is neither GPU, CPU nor HCA: memory, NVSwitches, drives, fans, what supplies lose
   double gpu_speed = 1;  ///< relative: kernels take 1/gpu_speed as long
   std::vector<GraphWire> wires;  ///< of "graph"
   std::vector<std::string> extra_switches;

@@ -6,6 +6,8 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "sim/json_text.hpp"
+
 namespace trainyard {
 namespace {
 
@@ -53,19 +55,18 @@ std::string to_text(const LearnResult& r) {
   Json points = Json::array(), first = Json::array();
   for (const LearnPoint& p : r.points) points.push_back(learn_point_json(p));
   for (const LearnedUpdate& u : r.first) first.push_back(update_json(u));
-  return Json{{"points", points},
-              {"reached", r.reached ? learn_point_json(*r.reached) : Json(nullptr)},
-              {"ended", r.ended},
-              {"diverged_at", r.diverged_at},
-              {"task", r.task},
-              {"mechanism", r.mechanism},
-              {"counts", {r.ranks, r.parameters, r.updates, r.mean_staleness, r.worst_staleness}},
-              {"first", first}}
-      .dump();
+  return json_text(Json{{"points", points},
+                        {"reached", r.reached ? learn_point_json(*r.reached) : Json(nullptr)},
+                        {"ended", r.ended},
+                        {"diverged_at", r.diverged_at},
+                        {"task", r.task},
+                        {"mechanism", r.mechanism},
+                        {"counts", {r.ranks, r.parameters, r.updates, r.mean_staleness, r.worst_staleness}},
+                        {"first", first}});
 }
 
 LearnResult learn_result_from_text(const std::string& text) {
-  const Json j = Json::parse(text);
+  const Json j = parse_ordered_json(text);
   LearnResult r;
   for (const Json& p : j["points"]) r.points.push_back(point_of(p));
   for (const Json& u : j["first"]) r.first.push_back(update_of(u));

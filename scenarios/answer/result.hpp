@@ -7,6 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "models/energy/energy.hpp"
+#include "models/energy/prices.hpp"
 #include "models/reading/figure.hpp"
 #include "scenarios/answer/failure_result.hpp"
 #include "sim/units.hpp"
@@ -171,6 +173,10 @@ struct Result {
     double from_cache = 0;                     ///< share of the samples that hosts have cached
     double host_bytes = 0;                     ///< of the fullest node: batches on their way, and the cache
   };
+  std::optional<Energy> energy;  ///< where the power of the GPUs is stated, and the step is simulated
+  /// Of the site, for the whole training, with what failures cost, J; 0: its length is not given.
+  double training_energy() const;
+  std::optional<Money> money;  ///< where the scenario has prices
   std::optional<Input> input;  ///< where the scenario describes the input pipeline
   /// Of the training, with what failures cost; s.
   double whole_time() const { return failures ? failures->end : training_time; }
@@ -213,6 +219,8 @@ nlohmann::json report_json(Report, bool timing);
 
 /// The table of the answer's fields: all that is written, read, explained to users, and shown in a sweep's columns.
 const JsonFields<Result>& result_fields();
+JsonFields<Energy> energy_fields();
+JsonFields<Money> money_fields();
 const JsonFields<Explanation>& explanation_fields();
 const JsonFields<Report>& report_fields();
 

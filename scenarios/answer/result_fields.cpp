@@ -282,6 +282,22 @@ const JsonFields<Result>& result_fields() {
   const auto several = [](const R& r) { return r.steps + r.warm_steps > 1; };
   static const JsonFields<R> fields =
       common_fields()
+          .object("energy", &R::energy, energy_fields(), "what a step takes")
+          .when([](const R& r) { return r.energy.has_value(); }, "where the power of the GPUs is stated")
+          .value(
+              "tokens_per_J", "1/J", [](const R& r) { return r.tokens_per_s * r.step_time / r.energy->step(); },
+              "tokens for a joule of the site")
+          .when([](const R& r) { return r.energy && r.tokens_per_s > 0; }, "of networks whose samples are sequences")
+          .value(
+              "samples_per_J", "1/J", [](const R& r) { return r.samples_per_s * r.step_time / r.energy->step(); },
+              "training samples for a joule of the site")
+          .when([](const R& r) { return r.energy.has_value(); }, "where the power of the GPUs is stated")
+          .value(
+              "training_kWh", "kWh", [](const R& r) { return r.training_energy() / kJoulesOfKwh; },
+              "of the site, for the whole training, with what failures cost")
+          .when([](const R& r) { return r.training_energy() > 0; }, "with plan.training")
+          .object("money", &R::money, money_fields(), "what it costs by the prices given")
+          .when([](const R& r) { return r.money.has_value(); }, "with prices")
           .object("all_reduce", &R::all_reduce, all_reduce_fields(), "the all-reduce of data parallelism")
           .when([](const R& r) { return !r.all_reduce.algorithm.empty(); }, "with data parallelism by all-reduce")
           .object("compression", &R::compression, compression_fields(), "compressed gradients")

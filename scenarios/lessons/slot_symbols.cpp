@@ -178,7 +178,7 @@ std::string SlotSymbols::text(const SlotContent& content) const {
 
 int slots_needed(const Collective& collective, int ranks, const std::vector<Actor>& members,
                  const CollectiveOptions& options, int most) {
-  std::int64_t slots = blocks_of_ranks(collective.operation) ? ranks : 1;
+  std::int64_t slots = blocks_of_ranks(collective.operation) ? ranks : 1, written = 0;
   const auto fit = [&slots, most](const BufferRef& ref) {
     if (!ref) return;
     for (const int edge : {static_cast<int>(ref.chunk), ref.chunk + ref.count})
@@ -196,8 +196,16 @@ int slots_needed(const Collective& collective, int ranks, const std::vector<Acto
     while (program->next(op) == Pull::op) {
       fit(op.effect.read);
       fit(op.effect.write);
+      if (op.effect.write) ++written;
     }
   }
+  // Each write may be a step of its own, and each step shows all buffers.
+  constexpr std::int64_t kMostShown = 250'000;
+  if (written * ranks * slots > kMostShown)
+    throw UserError(
+        fmt::format("{} writes to {} ranks' buffers of {} slots are more than {} slots to show: take a smaller --size, "
+                    "a larger --chunk or fewer --ranks",
+                    written, ranks, slots, kMostShown));
   return static_cast<int>(slots);
 }
 

@@ -60,7 +60,7 @@ class SlotSymbols {
 };
 
 /// Into how many slots buffers must be cut so that all that the programs of `members` (the ranks, then switches) name is
-/// whole slots. Throws UserError above `most`.
+/// whole slots. Throws UserError above `most`, and where the steps together would show too many to be looked at.
 int slots_needed(const Collective&, int ranks, const std::vector<Actor>& members, const CollectiveOptions&, int most);
 
 }  // namespace trainyard

@@ -192,16 +192,26 @@ void set_rates_of(const SoftwareStack& software, ClusterSpec& cluster, const Cat
 }
 
 /// Cluster, software and what goes with them; as in `of`, where they were read before.
-void read_surroundings(Scenario& s, const Node& cluster, const Node* software, const Catalog& catalog,
-                       const Scenario* of) {
+void read_surroundings(Scenario& s, Fields& root, const Catalog& catalog, const Scenario* of) {
+  const Node& cluster = root.required_child("cluster");
+  const Node* software = root.child("software");
+  const Node* site = root.has("site") ? root.child("site") : nullptr;
+  const Node* prices = root.has("prices") ? root.child("prices") : nullptr;
   s.software_given = software != nullptr;
   if (of) {
     s.cluster = of->cluster;
     s.software = of->software;
     s.library = of->library;
+    s.site = of->site;
+    s.prices = of->prices;
     return;
   }
   s.cluster = read_cluster(cluster, catalog);
+  s.site = read_site(catalog.resolve("site", site ? *site : Node::of_text("average", s.document.place)));
+  if (prices) {
+    s.prices = read_prices(catalog.resolve("price", *prices));
+    for (const NodeType* type : s.cluster.types()) s.prices.gpu_hour(type->name, type->gpu.name, type->gpus);
+  }
   const Node plain = Node::of_text("plain", s.document.place);
   s.software = read_stack(catalog.resolve("stack", software ? *software : plain));
   set_rates_of(s.software, s.cluster, catalog);
@@ -220,17 +230,15 @@ Scenario read(Node document, const std::string& name, const Overrides& overrides
   const FrameworkMode* mode = apply_framework_mode(document);
   Fields root(document, "the scenario");
   s.name = root.text("name", name);
-  const Node& cluster = root.required_child("cluster");
+  root.require_all({"cluster", "model", "plan"});
   const Node& model = root.required_child("model");
   const Node& plan_node = root.required_child("plan");
-  const Node* software = root.child("software");
   const Node* input = root.has("input") ? root.child("input") : nullptr;
   const Node* measured = root.child("measured");
   const Node* faults = root.has("faults") ? root.child("faults") : nullptr;
   const Node* learn = root.has("learn") ? root.child("learn") : nullptr;
+  read_surroundings(s, root, catalog, of);
   root.finish();
-
-  read_surroundings(s, cluster, software, catalog, of);
 
   Fields plan(plan_node, "plan");
   s.strategy = plan.text("strategy", "");

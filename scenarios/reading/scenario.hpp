@@ -6,6 +6,8 @@
 #include <utility>
 #include <vector>
 
+#include "models/energy/energy.hpp"
+#include "models/energy/prices.hpp"
 #include "models/networks/layers/network.hpp"
 #include "models/software/stack.hpp"
 #include "scenarios/reading/learn_choice.hpp"
@@ -50,6 +52,8 @@ struct Scenario {
   SlowParts slow;            ///< where `faults` says them
   FailureChoice failures;    ///< where the scenario says it
   PrescribedStep prescribed_step;
+  Site site;                                    ///< around the cluster
+  Prices prices;                                ///< where the scenario says them
   LearnChoice learn;                            ///< where the scenario says it
   std::shared_ptr<const LibraryModel> library;  ///< of the cluster under the software; null: there is no model of it
   Sources sources;                              ///< of every figure that is used

@@ -20,9 +20,9 @@ bool is_used(const FigureSource& figure, const Scenario& s) {
   // Stated for people; no time depends on them.
   const bool adapter = figure.figure.starts_with("hca ");
   if (adapter && (s.cluster.nodes == 1 || begins({"pcie"}))) return false;
-  if (begins({"sms", "l2", "clock", "power"}) || (!s.cluster.joins_chips() && begins({"chip_links"}))) return false;
+  if (begins({"sms", "l2", "clock", "reconfigure"}) || (!s.cluster.joins_chips() && begins({"chip_links"}))) return false;
   if (!s.plan.offload.used() && begins({"host_memory"})) return false;
-  if (!s.input.used() && begins({"cores"})) return false;
+  if (!s.input.used() && !s.cluster.node.cpu.power.given() && begins({"cores"})) return false;
   if (s.plan.offload.used() && begins({"pcie"})) return true;
   if (s.ranks() == 1 &&
       begins({"nvlink", "pcie", "socket", "interference", "collective_launch", "bucket", "first_bucket",
@@ -45,6 +45,7 @@ Sources used_sources(const Scenario& s) {
 Sources sources_of(const Scenario& s) {
   Sources sources = used_sources(s);
   append(sources, s.input.sources);
+  append(sources, s.site.sources);
   append(sources, s.plan.all_reduce.sources);
   if (!s.plan.all_reduce.scaled.empty()) sources.push_back({"collectives: NCCL", "", s.plan.all_reduce.scaled, true});
   if (s.measured.given())

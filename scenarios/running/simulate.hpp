@@ -16,6 +16,9 @@ Result simulate(const Scenario&, const Plan&, const SimulateOptions& = {});
 /// Laid out, then simulated.
 Result simulate(const Scenario&, const SimulateOptions& = {});
 
+/// Adds what step and training cost, where the scenario has prices. Throws UserError for electricity that is not known.
+void book_money(const Scenario&, Result&);
+
 /// Each resource class `factor` times faster, simulated again; side by side on the processors there are.
 /// Of the options, transport and folding count.
 std::vector<WhatIf> what_if(const Scenario&, const Plan&, double factor = 2, const SimulateOptions& = {});

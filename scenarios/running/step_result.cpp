@@ -278,6 +278,7 @@ Result result_of(const StepRun& run) {
   book_actors(run, r);
   book_critical_path(run, by_resource(named_path(run)), r);
   if (run.machine.input) book_input(run, r);
+  book_energy(run, r);
   for (const Link& link : run.machine.top().links()) r.bytes_by_link_kind.try_emplace(link.kind, 0);
   for (const auto& [kind, bytes] : run.traffic_of_steps().by_link_kind())
     r.bytes_by_link_kind[kind] = bytes.value / run.traffic_steps();

@@ -24,6 +24,8 @@ void book_input_wait(const Result& fed, Result&);
 void book_critical_path(const StepRun&, const std::map<std::string, double>& path, Result&);
 /// Adds memory and traffic by actor, where ranks are not alike.
 void book_actors(const StepRun&, Result&);
+/// Adds the energy of the step, where the power of the GPUs is stated.
+void book_energy(const StepRun&, Result&);
 /// Adds what the input pipeline tells of a run that has one.
 void book_input(const StepRun&, Result&);
 /// Host memory that batches on their way and the cache of samples take at most, by node.

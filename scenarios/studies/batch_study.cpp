@@ -8,6 +8,7 @@
 
 #include "scenarios/running/learn_run.hpp"
 #include "scenarios/running/simulate.hpp"
+#include "sim/json_text.hpp"
 #include "sim/process/child.hpp"
 
 namespace trainyard {
@@ -87,16 +88,16 @@ BatchStudy batch_study(const Scenario& s, const std::function<void(std::size_t, 
       Json j{{"step_time", simulate(changed, plan(changed), options).step_time}};
       if (study.measured)
         if (const LearnResult r = learn(changed); r.reached) j["learned"] = r.reached->steps;
-      return j.dump();
+      return json_text(j);
     } catch (const UserError& e) {
-      return Json{{"error", e.what()}}.dump();
+      return json_text(Json{{"error", e.what()}});
     }
   };
   const std::vector<std::string> texts = in_children(batches.size(), processors(), at, [&](std::size_t, const auto&) {
     if (progress) progress(++done, batches.size());
   });
   for (std::size_t i = 0; i < batches.size(); ++i) {
-    const Json j = Json::parse(texts[i]);
+    const Json j = parse_ordered_json(texts[i]);
     BatchPoint& p = study.points.emplace_back();
     p.batch = static_cast<double>(batches[i]);
     p.error = j.value("error", "");

@@ -8,6 +8,7 @@
 
 #include "models/software/checkpoint_state.hpp"
 #include "scenarios/reading/scenario.hpp"
+#include "scenarios/running/simulate.hpp"
 #include "scenarios/studies/fewer_replicas.hpp"
 #include "scenarios/studies/training_phases.hpp"
 #include "sim/json_text.hpp"
@@ -249,20 +250,22 @@ FailureResult study_failures(const Scenario& s, Seconds step) {
 
 namespace {
 
-Result with_failures(Result r, const Scenario& s) {
-  if (s.training.ends.given()) book_phases(s, r);
+Result whole_training(Result r, const Scenario& s) {
+  const bool configures = s.cluster.node.gpu.reconfigure.value > 0 && r.training_steps > 0;
+  if (s.training.ends.given() || configures) book_phases(s, r);
   if (s.failures.given()) r.failures = study_failures(s, Seconds{r.step_time});
+  book_money(s, r);
   return r;
 }
 
 }  // namespace
 
 Result simulate_training(const Scenario& s, const Plan& plan, const SimulateOptions& options) {
-  return with_failures(simulate(s, plan, options), s);
+  return whole_training(simulate(s, plan, options), s);
 }
 
 Result simulate_training(const Scenario& s, const SimulateOptions& options) {
-  return with_failures(simulate(s, options), s);
+  return whole_training(simulate(s, options), s);
 }
 
 }  // namespace trainyard

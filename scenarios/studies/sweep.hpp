@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "scenarios/answer/result.hpp"
+#include "scenarios/pictures/scaling_picture.hpp"
 #include "scenarios/reading/scenario.hpp"
 
 namespace trainyard {
@@ -70,6 +71,15 @@ struct SweepOptions {
 /// All points, in order, by workers on the processors there are. Ends early when `interrupted()`: points that are not done
 /// have `done` false. Throws UserError where no point is possible.
 std::vector<SweepPoint> run_sweep(const Sweep&, const SweepOptions& = {});
+
+/// Adds to every point that is possible its speedup over the `baseline` (from 1), the samples/s of ideal scaling from
+/// there, and the share of them that it reaches: GPUs cost, whether the batch is the same (strong scaling) or grows with
+/// them (weak). Gives the baseline. Throws UserError where there is no such point, or it is impossible.
+GpusAndRate add_scaling(std::vector<SweepPoint>&, std::size_t baseline);
+/// The fastest point of each number of GPUs, by that number.
+std::vector<GpusAndRate> scaling_points(const std::vector<SweepPoint>&);
+/// In a line: the most GPUs that still help, and up to which they give half of what they ideally add. "" of one number.
+std::string scaling_knee(const std::vector<GpusAndRate>&);
 
 /// A line a point: the swept paths, then the figures that any point has; doubles as the shortest text that reads back the same.
 std::string sweep_csv(const Sweep&, const std::vector<SweepPoint>&, const SweepOrder& = {});

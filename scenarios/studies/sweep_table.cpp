@@ -89,7 +89,13 @@ const std::vector<SweepColumn>& sweep_columns() {
                                                 {"training_time_with_failures_s", "failures.training_time_s", false},
                                                 {"effective_step_time_s", "failures.effective_step_time_s", false},
                                                 {"lost_work_s", "lost_work_s", false},
-                                                {"checkpoint_interval_s", "checkpoint_interval_s", false}};
+                                                {"checkpoint_interval_s", "checkpoint_interval_s", false},
+                                                {"gpus", "fold.ranks", false},
+                                                {"step_energy_J", "energy.step_J", false},
+                                                {"tokens_per_J", "tokens_per_J", false},
+                                                {"samples_per_J", "samples_per_J", false},
+                                                {"money_step", "money.step", false},
+                                                {"money_training", "money.training", false}};
   return columns;
 }
 

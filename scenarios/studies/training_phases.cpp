@@ -2,12 +2,14 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
 
 #include "scenarios/collectives/collective_run.hpp"
 #include "scenarios/running/simulate.hpp"
 #include "sim/executor/simulation.hpp"
+#include "sim/json_text.hpp"
 #include "sim/list_program.hpp"
 #include "sim/process/child.hpp"
 #include "topologies/machines/placed_machine.hpp"
@@ -17,7 +19,7 @@ namespace {
 
 /// From the socket of the first rank to its GPU; nothing where it hangs at none.
 double copy_to_gpu(const Scenario& s, Bytes bytes) {
-  return nlohmann::json::parse(in_child([&] {
+  return parse_json(in_child([&] {
            ClusterMachine cluster(s.cluster, s.software);
            const DeviceId socket = cluster.socket_of(0);
            if (socket < 0) return std::string("0");
@@ -31,7 +33,7 @@ double copy_to_gpu(const Scenario& s, Bytes bytes) {
            op.actor = 1;
            op.kind = Kind::recv;
            programs.push_back(std::make_unique<ListProgram>(std::vector<Op>{op}, std::vector<Actor>{0}));
-           return nlohmann::json(run_programs(machine, std::move(programs)).end.value).dump();
+           return json_text(nlohmann::json(run_programs(machine, std::move(programs)).end.value));
          }))
       .get<double>();
 }
@@ -77,6 +79,9 @@ double evaluate(const Scenario& s) {
 void book_phases(const Scenario& s, Result& r) {
   const TrainingEnds& ends = s.training.ends;
   if (ends.start.value > 0) r.phases.push_back({"start", ends.start.value});
+  Seconds configured;  // all FPGAs at the same time
+  for (const NodeType* type : s.cluster.types()) configured = std::max(configured, type->gpu.reconfigure);
+  if (configured.value > 0) r.phases.push_back({"configuring the FPGAs", configured.value});
   if (ends.weights) r.phases.push_back({"weights to all GPUs", hand_out_weights(s)});
   if (ends.samples > 0) r.phases.push_back({"evaluation", evaluate(s), ends.evaluations(r.training_steps)});
   for (const Result::Phase& phase : r.phases) r.training_time += phase.time * phase.times;

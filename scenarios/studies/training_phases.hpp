@@ -4,7 +4,8 @@
 
 namespace trainyard {
 
-/// The beginning, the evaluations and the end of a training, each simulated, added to its time: the start as it is said;
+/// The beginning, the evaluations and the end of a training, each simulated, added to its time: the start as it is said; what FPGAs take
+/// to be configured;
 /// weights copied over PCIe from the host of the first rank to its GPU, and broadcast to all others; forward passes over
 /// the samples of an evaluation, each rank its part. Throws UserError for an evaluation that cannot be laid out.
 void book_phases(const Scenario&, Result&);

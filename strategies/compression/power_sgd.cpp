@@ -62,7 +62,7 @@ class PowerSgdCodec : public GradientCodec {
       if (part.low) {
         part.q = Map(q, part.columns, part.p.cols());
         q += part.q.size();
-        out.noalias() = part.p * part.q.transpose();
+        out.noalias() = part.p.lazyProduct(part.q.transpose());
       } else {
         out = part.p;
       }
@@ -99,7 +99,7 @@ class PowerSgdCodec : public GradientCodec {
     for (std::size_t number = 0; number < parts_.size(); ++number) {
       Part& part = parts_[number];
       if (part.low && (part.q.size() == 0 || !choice_.warm_start)) draw(part, hashed({seed_, step_, number}));
-      append(sent, part.low ? Matrix(own(part) * part.q) : Matrix(own(part)));
+      append(sent, part.low ? Matrix(own(part).lazyProduct(part.q)) : Matrix(own(part)));
     }
     ++step_;
     return sent;
@@ -113,7 +113,7 @@ class PowerSgdCodec : public GradientCodec {
       at += part.p.size();
       if (!part.low) continue;
       orthogonalize(part.p);
-      append(sent, own(part).transpose() * part.p);
+      append(sent, Matrix(own(part).transpose().lazyProduct(part.p)));
     }
     return sent;
   }

@@ -1,6 +1,6 @@
 #include "strategies/failures/checkpoint_interval.hpp"
 
-#include <Eigen/Dense>
+#include <Eigen/Cholesky>
 #include <algorithm>
 #include <cmath>
 
@@ -20,23 +20,25 @@ constexpr double kSpare = 256;  ///< times the steps between failures that a run
 /// draws, which moves the bottom of the points themselves, averages out.
 double bottom(const std::vector<double>& x, const std::vector<double>& y) {
   constexpr int kDegree = 4;
-  const auto n = static_cast<Eigen::Index>(x.size());
-  Eigen::MatrixXd powers(n, kDegree + 1);
-  Eigen::VectorXd losses(n);
-  for (Eigen::Index i = 0; i < n; ++i) {
-    for (int d = 0; d <= kDegree; ++d) powers(i, d) = std::pow(x[i], d);
-    losses(i) = y[i];
+  // Powers of what runs from -1 to 1 are far enough from parallel for the normal equations.
+  const double middle = (x.front() + x.back()) / 2, half = (x.back() - x.front()) / 2;
+  Eigen::Matrix<double, kDegree + 1, kDegree + 1> squares = decltype(squares)::Zero();
+  Eigen::Matrix<double, kDegree + 1, 1> products = decltype(products)::Zero(), powers;
+  for (std::size_t i = 0; i < x.size(); ++i) {
+    for (int d = 0; d <= kDegree; ++d) powers(d) = std::pow((x[i] - middle) / half, d);
+    squares.noalias() += powers * powers.transpose();
+    products += powers * y[i];
   }
-  const Eigen::VectorXd c = powers.colPivHouseholderQr().solve(losses);
+  const Eigen::Matrix<double, kDegree + 1, 1> c = squares.llt().solve(products);
   double best = x.front(), least = HUGE_VAL;
   constexpr int kFine = 2000;
   for (int i = 0; i <= kFine; ++i) {
-    const double at = x.front() + (x.back() - x.front()) * i / kFine;
+    const double at = 2.0 * i / kFine - 1;
     double value = 0;
     for (int d = kDegree; d >= 0; --d) value = value * at + c(d);
     if (value < least) {
       least = value;
-      best = at;
+      best = middle + half * at;
     }
   }
   return best;

@@ -9,6 +9,7 @@
 #include "scenarios/studies/layer_cuts.hpp"
 #include "scenarios/studies/sweep.hpp"
 #include "scenarios/studies/sweep_journal.hpp"
+#include "tests/svg_checks.hpp"
 #include "tests/temporary_folder.hpp"
 
 using namespace trainyard;
@@ -116,10 +117,11 @@ TEST_CASE("a sweep gives what single runs give, in order, and errors as rows", "
   CHECK(sweep_csv(sweep, run_sweep(sweep)) == csv);
   const std::vector<std::string> lines = lines_of(csv);
   REQUIRE(lines.size() == 7);
-  CHECK(lines[0] ==
-        "plan.global_batch_size,plan.data_parallel.all_reduce,step_time_s,samples_per_s,tokens_per_s_per_gpu,tflops_"
-        "per_gpu,mfu,mfu_with_attention,"
-        "memory_peak_bytes,fits,bottleneck,exposed_communication_s,error");
+  CHECK(
+      lines[0] ==
+      "plan.global_batch_size,plan.data_parallel.all_reduce,step_time_s,samples_per_s,tokens_per_s_per_gpu,tflops_"
+      "per_gpu,mfu,mfu_with_attention,"
+      "memory_peak_bytes,fits,bottleneck,exposed_communication_s,gpus,step_energy_J,tokens_per_J,samples_per_J,error");
   CHECK(lines[1].starts_with("8,ring," + exact(figure(points[0], "step_time_s").get<double>()) + ","));
   CHECK(lines[3].starts_with("9,ring,,,,,,,,,,,"));
   const nlohmann::ordered_json json = sweep_json(sweep, points);
@@ -137,7 +139,7 @@ TEST_CASE("cells with commas, quotes and line ends are quoted", "[sweep]") {
   result.step_time = 0.1;
   result.mfu = 1e-300;
   point.figures = column_figures(result);
-  CHECK(lines_of(sweep_csv(sweep, {point}))[1] == "\"{b: 1, c: \"\"d\"\"}\",0.1,0,0,1e-300,0,true,HCA,0,");
+  CHECK(lines_of(sweep_csv(sweep, {point}))[1] == "\"{b: 1, c: \"\"d\"\"}\",0.1,0,0,1e-300,0,true,HCA,0,0,");
 }
 
 TEST_CASE("a sweep over failures and checkpoints shows goodput", "[sweep][failures]") {
@@ -163,7 +165,8 @@ faults:
   CHECK(figure(points[0], "goodput") < figure(points[2], "goodput"));
   CHECK(lines_of(sweep_csv(sweep, points))[0].ends_with(
       "exposed_communication_s,goodput,goodput_deviation,training_time_s,training_days,gpu_hours,"
-      "training_time_with_failures_s,effective_step_time_s,lost_work_s,checkpoint_interval_s,error"));
+      "training_time_with_failures_s,effective_step_time_s,lost_work_s,checkpoint_interval_s,gpus,step_energy_J,"
+      "tokens_per_J,samples_per_J,error"));
   CHECK(figure(points[0], "gpu_hours").get<double>() == Approx(240 * 4));
   CHECK(sweep_json(sweep, points)["points"][3]["goodput"] == figure(points[3], "goodput"));
   SECTION("of a step that was said, without what is inside of it; and where nothing fails, without goodput") {
@@ -177,8 +180,8 @@ faults:
     CHECK(lines_of(csv)[0] ==
           "plan.step_time,faults,step_time_s,samples_per_s,tokens_per_s_per_gpu,tflops_per_gpu,mfu,mfu_with_attention,"
           "goodput,goodput_deviation,training_time_s,training_days,gpu_hours,training_time_with_failures_s,"
-          "effective_step_time_s,lost_work_s,checkpoint_interval_s,error");
-    CHECK(lines_of(csv)[1].ends_with(",,,,,"));
+          "effective_step_time_s,lost_work_s,checkpoint_interval_s,gpus,error");
+    CHECK(lines_of(csv)[1].ends_with(",,,,4,"));
     CHECK(sweep_csv(said, run_sweep(said, {folder.path() / "said.partial", {}})) == csv);  // from the journal
   }
 }
@@ -230,4 +233,30 @@ TEST_CASE("points of the journal are not simulated again; half a line does not c
   // The scenario has changed: nothing of the journal fits.
   std::ofstream(folder.path() / "small.yaml", std::ios::app) << "software: pytorch-ddp\n";
   for (const SweepPoint& point : run_sweep(sweep, {journal, {}})) CHECK(figure(point, "step_time_s") != 42.5);
+}
+
+TEST_CASE("points scale from a baseline, and the knee is where more GPUs help no more", "[sweep][scaling]") {
+  const auto point = [](double gpus, double rate) {
+    SweepPoint p;
+    p.done = true;
+    p.figures = "{\"gpus\":" + exact(gpus) + ",\"samples_per_s\":" + exact(rate) + "}";
+    return p;
+  };
+  std::vector<SweepPoint> points{point(2, 100), point(4, 180), point(8, 240), point(16, 230), point(4, 150)};
+  points.push_back({true, "no such plan", ""});
+  const GpusAndRate from = add_scaling(points, 1);
+  CHECK(from.rate == 100);
+  CHECK(figure(points[1], "ideal_samples_per_s") == 200.0);
+  CHECK(figure(points[1], "scaling_efficiency") == 0.9);
+  CHECK(figure(points[3], "speedup") == 2.3);
+  const std::vector<GpusAndRate> scaling = scaling_points(points);
+  REQUIRE(scaling.size() == 4);
+  CHECK(scaling[1].rate == 180);
+  using Catch::Matchers::Contains;
+  CHECK_THAT(scaling_knee(scaling), Contains("8 GPUs are the most that help") && Contains("beyond 4"));
+  CHECK_THROWS_WITH(add_scaling(points, 7), Contains("from 1 to 6"));
+  CHECK_THROWS_WITH(add_scaling(points, 6), Contains("no such plan"));
+  const std::string svg = scaling_picture("x & y", scaling, from);
+  test::well_formed(svg);
+  CHECK_THAT(svg, Contains("x &amp; y") && Contains(">60 %<") && Contains(">16<"));
 }

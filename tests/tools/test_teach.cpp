@@ -318,6 +318,9 @@ TEST_CASE("teach refuses what it cannot show, in one line", "[teach]") {
   shell.check_refused("all-reduce --size 0B", "--size 0B: more than 0 expected");
   shell.check_refused("broadcast --root 4", "trainyard teach: root 4 of a broadcast of 4 ranks; 0 to 3");
   shell.check_refused("all-reduce --nodes 2", "trainyard teach: on which machine? --on NODE or SCENARIO");
+  shell.check_refused("all-reduce --algorithm binary-tree --ranks 8 --chunk 16KiB",
+                      "3584 writes to 8 ranks' buffers of 256 slots are more than 250000 slots to show: take a "
+                      "smaller --size, a larger --chunk or fewer --ranks");
   shell.check_refused("all-reduce --algorithm multi-ring",
                       "--algorithm multi-ring: all-reduce by multi-ring: there are no rings to run on: the settings "
                       "name none");

@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include "models/energy/energy.hpp"
 #include "models/hardware/hca.hpp"
 #include "models/hardware/network_switch.hpp"
 #include "models/hardware/node.hpp"
@@ -151,6 +152,17 @@ std::vector<Listing> hardware_listings() {
        "cluster.fabric.switch, topo design --switch",
        {{"name", "name"}, {"ports", "ports", true}, {"rate", "rate_Bps", true}, {"latency", "latency_s", true}},
        list_switches},
+      {"sites",
+       "site: the data centre around the cluster",
+       {{"name", "name"}, {"PUE", "pue", true}},
+       [](const Catalog& catalog) {
+         std::vector<ListRow> rows;
+         for (const std::string& name : catalog.names("site")) {
+           const double pue = read_site(catalog.resolve("site", Node::of_text(name))).pue;
+           rows.push_back({list_word(name), {fmt::format("{}", pue), pue}});
+         }
+         return rows;
+       }},
   };
 }
 

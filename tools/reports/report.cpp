@@ -332,6 +332,7 @@ std::string screen(const Scenario& s, const Plan& plan, const Result& r, const s
   text += compression(r);
   text += input(s, r);
   text += memory(r);
+  text += cost_lines(r);
   text += actors(r);
   text += folding_line(r);
   text += bottleneck(s, r, what_ifs);

@@ -16,6 +16,38 @@ std::string gib(double bytes) { return fmt::format("{:.1f}", bytes / (1U << 30))
 
 std::string report_label(const char* name) { return fmt::format("{:<11}", name); }
 
+namespace {
+
+/// "38.2 kJ", "1.2 MJ".
+std::string joules(double j) {
+  const double unit = j >= 1e9 ? 1e9 : j >= 1e6 ? 1e6 : j >= 1e3 ? 1e3 : 1;
+  return fmt::format("{:.3g} {}J", j / unit, unit >= 1e9 ? "G" : unit >= 1e6 ? "M" : unit >= 1e3 ? "k" : "");
+}
+
+/// Whole from a thousand on, else three digits.
+std::string amount(double v) { return v >= 1000 ? fmt::format("{:.0f}", v) : fmt::format("{:.3g}", v); }
+
+}  // namespace
+
+std::string cost_lines(const Result& r) {
+  std::string text;
+  if (r.energy) {
+    const Energy& e = *r.energy;
+    const double things = (r.tokens_per_s > 0 ? r.tokens_per_s : r.samples_per_s) * r.step_time;
+    text += fmt::format("{}{} a step ({:.3g} kWh, PUE {:.3g}) · {:.3g} {}/J · {:.0f} of {:.0f} W a GPU",
+                        report_label("energy"), joules(e.step()), e.step() / kJoulesOfKwh, e.pue, things / e.step(),
+                        r.tokens_per_s > 0 ? "tokens" : "samples", e.gpu_power, e.gpu_power_limit);
+    if (r.training_energy() > 0) text += fmt::format(" · training {} MWh", amount(r.training_energy() / 3.6e9));
+    text += e.not_stated.empty() ? "\n" : fmt::format(" · not stated: {}\n", e.not_stated);
+  }
+  if (!r.money) return text;
+  const Money& m = *r.money;
+  text += fmt::format("{}{} {} a million {} · {} a step", report_label("money"), amount(m.per_million), m.currency,
+                      m.of_tokens ? "tokens" : "samples", amount(m.step));
+  if (m.training > 0) text += fmt::format(" · training {} {}", amount(m.training), m.currency);
+  return text + "\n";
+}
+
 std::string wrapped(const std::string& first, const std::vector<std::string>& words, const std::string& separator) {
   constexpr std::size_t width = 118;
   std::string text, line = first;

@@ -12,6 +12,8 @@ std::string part_of(const Result&, double seconds);
 std::string gib(double bytes);
 /// "step       ": where a line of the one-screen answer begins.
 std::string report_label(const char* name);
+/// Energy of a step, and money where it is priced: a line each; nothing where neither is known.
+std::string cost_lines(const Result&);
 /// Words joined by `separator`, in lines of the screen's width that continue under the label.
 std::string wrapped(const std::string& first, const std::vector<std::string>& words, const std::string& separator);
 

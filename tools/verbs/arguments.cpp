@@ -139,6 +139,17 @@ bool Arguments::parse(const std::vector<std::string>& words) {
   return true;
 }
 
+std::pair<std::string, std::string> prices_override(const std::string& file) {
+  std::error_code ignored;
+  if (!(file.ends_with(".yaml") || file.ends_with(".yml") || file.ends_with(".json")) ||
+      !std::filesystem::is_regular_file(file, ignored))
+    throw UserError(
+        fmt::format("--prices {}: expected a file of prices (.yaml, .json), such as "
+                    "scenarios/prices-example.yml",
+                    file));
+  return {"prices", "\"" + file + "\""};
+}
+
 void require_fold(const std::string& fold) {
   if (!fold.empty() && fold != "auto" && fold != "off" && fold != "check")
     throw UserError(fmt::format("--fold {}: unknown{}", fold, hint(fold, {"auto", "off", "check"})));

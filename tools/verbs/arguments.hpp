@@ -1,6 +1,7 @@
 #pragma once
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace trainyard {
@@ -31,6 +32,9 @@ class Arguments {
   struct Impl;
   std::unique_ptr<Impl> impl_;
 };
+
+/// `--prices FILE`, as a scenario's field `prices`. Throws UserError for what is no such file.
+std::pair<std::string, std::string> prices_override(const std::string& file);
 
 /// What --fold says: auto, off or check; "" is auto. Throws UserError for anything else.
 void require_fold(const std::string&);

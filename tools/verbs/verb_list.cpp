@@ -300,7 +300,7 @@ int list(const std::vector<std::string>& words) {
   std::string kind, json;
   arguments.positional(
       "KIND", kind,
-      "gpus, nodes, fabrics, cpus, storages, hcas, switches, networks (or models), stacks, nccls, "
+      "gpus, nodes, fabrics, cpus, storages, hcas, switches, sites, networks (or models), stacks, nccls, "
       "collectives, pipelines, mechanisms, compressors, strategies, interconnects, optimizers, scenarios",
       false);
   arguments.output("--json", json, "write the list as JSON; - is stdout");

@@ -57,7 +57,7 @@ int check_folding_of(const Scenario& scenario, const Plan& laid_out) {
 int run(const std::vector<std::string>& words) {
   Arguments arguments("run", "Simulates one training step of a scenario: time, breakdown, memory, bottleneck, trust.",
                       "run scenarios/gpt2-xl-ddp-dgx-a100.yaml --set plan.micro_batch_size=8 --json answer.json");
-  std::string file, json, html, trace, trace_ranks, picture, transport, fold;
+  std::string file, json, html, trace, trace_ranks, picture, transport, fold, prices;
   int rank = kLastRank;
   std::vector<std::string> sets, required;
   bool timing = false, sources = false, no_what_if = false;
@@ -77,6 +77,8 @@ int run(const std::vector<std::string>& words) {
       "which solver shares links among messages: SimGrid's, or the faster built-in one (default; equal to 1e-9)");
   arguments.option("--fold", fold, "auto|off|check",
                    "simulate ranks that are alike once (auto: where that halves them), each, or both and compare");
+  arguments.option("--prices", prices, "FILE",
+                   "what step and training cost by your prices (scenarios/prices-example.yml shows how)");
   arguments.repeated("--require", required, "fits", "end with exit code 1 unless the plan fits into memory");
   arguments.flag("--timing", timing, "add the wall time of the simulation to the JSON");
   arguments.flag("--sources", sources, "list every figure with its source");
@@ -89,6 +91,7 @@ int run(const std::vector<std::string>& words) {
 
   Overrides overrides;
   for (const std::string& set : sets) overrides.push_back(parse_override_option(set));
+  if (!prices.empty()) overrides.push_back(prices_override(prices));
   const Scenario scenario = read_scenario(file, overrides);
   SimulateOptions options;
   options.trace = trace;

@@ -6,6 +6,7 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 
+#include "models/energy/energy.hpp"
 #include "models/fitted/nccl_model.hpp"
 #include "models/hardware/hca.hpp"
 #include "models/hardware/network_switch.hpp"
@@ -191,6 +192,7 @@ Sources read_entry(const std::string& kind, const Node& entry, const Catalog& ca
   if (kind == "switch") return read_network_switch(entry).sources;
   if (kind == "stack") return read_stack(entry).sources;
   if (kind == "nccl") return read_nccl_model(entry).sources;
+  if (kind == "site") return read_site(entry).sources;
   if (kind == "nccl-network") return read_nccl_network(entry).sources;
   if (kind == "fabric") {
     ClusterSpec spec;
@@ -240,8 +242,8 @@ std::string entry_text(const std::string& kind, const std::string& name, const N
 }
 
 const std::vector<std::string>& entry_kinds() {
-  static const std::vector<std::string> kinds{"gpu",    "cpu",    "storage", "hca",  "node",        "network",
-                                              "switch", "fabric", "stack",   "nccl", "nccl-network"};
+  static const std::vector<std::string> kinds{"gpu",    "cpu",    "storage", "hca",  "node",         "network",
+                                              "switch", "fabric", "stack",   "nccl", "nccl-network", "site"};
   return kinds;
 }
 
@@ -310,7 +312,7 @@ int show_verb(const std::vector<std::string>& words) {
   Choice choice;
   arguments.positional(
       "SCENARIO|KIND", what,
-      "scenario file; or gpu, cpu, storage, hca, node, network, switch, fabric, stack, nccl, nccl-network");
+      "scenario file; or gpu, cpu, storage, hca, node, network, switch, fabric, stack, nccl, nccl-network, site");
   arguments.positional("NAME", name, "entry of the catalog, after its kind (the beginning of its name will do)", false);
   arguments.flag("--schedule", choice.schedule, "the operations of one rank, in order");
   arguments.option("--rank", choice.rank, "N",

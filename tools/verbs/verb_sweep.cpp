@@ -65,8 +65,8 @@ int sweep(const std::vector<std::string>& words) {
       "points are rows with their error, counted at the end; exit code 2 if all are.",
       "sweep scenarios/gpt2-xl-ddp-dgx-a100.yaml --set plan.global_batch_size=256,512,1024 --set "
       "cluster.nodes=2,4 --csv sweep.csv");
-  std::string file, csv, json, html, sort;
-  int top = 0;
+  std::string file, csv, json, html, sort, svg;
+  int top = 0, baseline = 0;
   std::vector<std::string> sets;
   arguments.positional("SCENARIO", file, "scenario file (YAML)");
   arguments.repeated("--set", sets, "PATH=A,B,...",
@@ -74,12 +74,19 @@ int sweep(const std::vector<std::string>& words) {
                      "plan.pipeline.layers=all: every cut of the layers");
   arguments.option("--sort", sort, "COLUMN", "order of the rows: the lowest first; -COLUMN: the highest");
   arguments.option("--top", top, "N", "the first N rows only");
+  arguments.option(
+      "--baseline", baseline, "N",
+      "add how each point scales from the Nth: speedup, ideal samples/s, efficiency; and say up to how many "
+      "GPUs more help");
+  arguments.output("--svg", svg,
+                   "draw samples/s over GPUs beside the ideal line (the baseline is the first point, or "
+                   "--baseline); - is stdout");
   arguments.output("--csv", csv,
                    "write the table; - is stdout (the default). With a file, an interrupted sweep can be resumed");
   arguments.output("--json", json, "write the table as JSON; - is stdout");
   arguments.output("--html", html, "draw curves, the Pareto front and all points as a page; - is stdout");
   if (!arguments.parse(words)) return kGood;
-  if ((csv + json + html).empty()) csv = std::string(1, '-');  // "-" trips g++ 12.2's -Wrestrict
+  if ((csv + json + html + svg).empty()) csv = std::string(1, '-');  // "-" trips g++ 12.2's -Wrestrict
 
   Sweep sweep{file, {}};
   for (const std::string& set : sets)
@@ -99,6 +106,14 @@ int sweep(const std::vector<std::string>& words) {
   if (std::any_of(points.begin(), points.end(), [](const SweepPoint& p) { return !p.done; }))
     return interrupted_sweep(points, journal);
   try {
+    if (baseline != 0 || !svg.empty()) {
+      const GpusAndRate from = add_scaling(points, static_cast<std::size_t>(std::max(0, baseline == 0 ? 1 : baseline)));
+      const std::vector<GpusAndRate> scaling = scaling_points(points);
+      if (!svg.empty())
+        write_atomically(svg, scaling_picture(std::filesystem::path(file).stem().string(), scaling, from));
+      const bool free = csv != "-" && json != "-" && html != "-" && svg != "-";
+      fmt::print(free ? stdout : stderr, "{}", scaling_knee(scaling));
+    }
     if (!csv.empty()) write_atomically(csv, sweep_csv(sweep, points, order));
     if (!(json + html).empty()) {
       const nlohmann::ordered_json table = sweep_json(sweep, points, order);

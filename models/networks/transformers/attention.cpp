@@ -147,14 +147,18 @@ void unfused_attention(LayerBuilder& b, const TransformerLayout& l, const Attent
   b.mover(a.prefix + "merge_heads", t.output, t.output);
 }
 
-/// Hugging Face's Qwen3: a norm of each head's query and key, one weight for all heads.
+/// Norms of queries and keys: of each head, one weight for all (Qwen3), or over the heads of a token (OLMo 2; of a rank's
+/// own heads, which are to be summed over the tensor axis: a few bytes a row, which are left out).
 void head_norms(LayerBuilder& b, const TransformerLayout& l, const AttentionShape& a) {
   const double rows = b.rows();
-  b.set_partial(l.tensor_parallel());  // of its own heads
-  b.set_rows(rows * a.heads);
-  b.norm(l.config.norm, "q_norm", a.query_width);
-  b.set_rows(rows * a.key_value_heads);
-  b.norm(l.config.norm, "k_norm", a.query_width);
+  const bool all = l.config.head_norms == HeadNorms::all;
+  b.set_partial(!all && l.tensor_parallel());  // one weight, of which a rank's own heads give a part of the gradient
+  const auto norm = [&](const char* name, double heads) {
+    b.set_rows(all ? rows : rows * heads);
+    b.norm(l.config.norm, name, all ? heads * a.query_width : a.query_width);
+  };
+  norm("q_norm", a.heads);
+  norm("k_norm", a.key_value_heads);
   b.set_rows(rows);
   b.set_partial(false);
 }
@@ -188,10 +192,11 @@ bool trades_heads(const TransformerLayout& l) {
 double AttentionShape::pairs() const {
   if (!causal) return queries * keys;
   if (window == 0 || window >= keys) return queries * keys / 2;
+  if (chunked) return queries * window / 2;
   return keys * window - window * window / 2;
 }
 
-AttentionShape self_attention_shape(const TransformerLayout& l) {
+AttentionShape self_attention_shape(const TransformerLayout& l, std::int64_t index) {
   AttentionShape a;
   a.heads = l.heads();
   a.key_value_heads = l.key_value_heads();
@@ -199,7 +204,9 @@ AttentionShape self_attention_shape(const TransformerLayout& l) {
   a.queries = a.keys = l.tokens();
   if (l.sharding().context_exchange == ContextExchange::ring) a.ring = l.sharding().context;
   a.causal = l.config.causal;
-  a.window = static_cast<double>(l.config.sliding_window);
+  const std::int64_t every = l.config.full_attention_every;
+  if (every == 0 || (index + 1) % every != 0) a.window = static_cast<double>(l.config.sliding_window);
+  a.chunked = l.config.chunked_attention;
   return a;
 }
 
@@ -232,7 +239,7 @@ void output_projection(LayerBuilder& b, const TransformerLayout& l, const Attent
             .out = l.hidden(),
             .bias = l.config.attention_output_bias && !l.tensor_parallel(),
             .keeps_input = !kept,
-            .shares_fork_gradient = l.config.residual_dropout == 0 && !l.sequence_parallel(),
+            .shares_fork_gradient = l.adds_output(),
             .holds_input = kept});
 }
 
@@ -261,8 +268,14 @@ void self_attention(LayerBuilder& b, const TransformerLayout& l, const Attention
     project("k", key, false, false);
     project("v", key, false, true);
   }
-  if (l.config.head_norms) head_norms(b, l, a);
+  if (l.config.head_norms != HeadNorms::none) head_norms(b, l, a);
   if (l.config.position_embedding == PositionEmbedding::rotary) rotary(b, l, a);
+  if (l.config.attention_sinks) {  // one number a head, in the kernel of attention
+    Operator sinks;
+    sinks.backward.push_back(
+        {elementwise("sinks.gradient", b.row_bytes(a.heads), l.precision), {b.parameter("sinks", a.heads)}});
+    b.add(std::move(sinks));
+  }
   attention(b, l, a);
 }
 

@@ -29,7 +29,7 @@ void read_bert(Fields& f, TransformerConfig& c) {
   c.type_vocab_size = read_size(f, "type_vocab_size", 2);
   c.activation = read_activation(f, "hidden_act", "gelu");
   c.causal = false;
-  c.norm_after = true;
+  c.norm_place = NormPlace::after;
   c.qkv_bias = c.attention_output_bias = c.mlp_bias = true;
   c.tie_word_embeddings = f.boolean("tie_word_embeddings", true) && c.encoder_head != EncoderHead::pooler;
   c.embedding_dropout = c.residual_dropout = read_probability(f, "hidden_dropout_prob", 0.1);

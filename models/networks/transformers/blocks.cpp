@@ -11,19 +11,21 @@ void residual_norm(LayerBuilder& b, const TransformerLayout& l, const std::strin
 
 void begin_branch(LayerBuilder& b, const TransformerLayout& l, const std::string& name) {
   b.fork(name + "_residual", l.hidden());
-  if (!l.config.norm_after) residual_norm(b, l, name + "_norm");
+  if (l.config.norm_place == NormPlace::before || l.config.norm_place == NormPlace::both)
+    residual_norm(b, l, name + "_norm");
 }
 
 void end_branch(LayerBuilder& b, const TransformerLayout& l, const std::string& name) {
+  if (l.norms_output()) residual_norm(b, l, name + "_output_norm");
   const bool dropout = l.config.residual_dropout > 0, fused = l.options.fused_bias_dropout_add;
   if (dropout)
     b.dropout({.name = name + "_residual_dropout", .width = l.hidden(), .shares_fork_gradient = true, .fused = fused});
   b.join(name + "_residual", dropout && fused ? Bytes{b.rows() * l.hidden()} : Bytes{});
-  if (l.config.norm_after) residual_norm(b, l, name + "_norm");
+  if (l.config.norm_place == NormPlace::after) residual_norm(b, l, name + "_norm");
 }
 
-void attention_branch(LayerBuilder& b, const TransformerLayout& l) {
-  const AttentionShape shape = self_attention_shape(l);
+void attention_branch(LayerBuilder& b, const TransformerLayout& l, std::int64_t index) {
+  const AttentionShape shape = self_attention_shape(l, index);
   begin_branch(b, l, "attention");
   begin_columns(b, l, "attention");
   self_attention(b, l, shape);
@@ -36,8 +38,7 @@ void attention_branch(LayerBuilder& b, const TransformerLayout& l) {
 void feed_forward_branch(LayerBuilder& b, const TransformerLayout& l) {
   begin_branch(b, l, "mlp");
   begin_columns(b, l, "mlp");
-  const bool shares = l.config.residual_dropout == 0 && !l.sequence_parallel();
-  feed_forward(b, l, {.width = l.ffn(), .shares_fork_gradient = shares});
+  feed_forward(b, l, {.width = l.ffn(), .shares_fork_gradient = l.adds_output()});
   end_rows(b, l, "mlp");
   if (l.config.mlp_bias) row_bias(b, l, l.config.gated_mlp ? "down.bias" : "fc2.bias");
   end_branch(b, l, "mlp");
@@ -106,7 +107,7 @@ Layer embedding_layer(const TransformerLayout& l) {
 
 Layer dense_block(const TransformerLayout& l, std::int64_t index) {
   LayerBuilder b = l.builder("block " + std::to_string(index));
-  attention_branch(b, l);
+  attention_branch(b, l, index);
   feed_forward_branch(b, l);
   return l.finish_block(std::move(b));
 }

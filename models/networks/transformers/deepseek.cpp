@@ -1,4 +1,4 @@
-// DeepSeek-V2 and V3 (DeepSeek-AI 2024): latent attention, shared and routed experts after the first dense layers.
+// DeepSeek-V2 and V3 (DeepSeek-AI 2024), Kimi K2 (2025): latent attention, shared and routed experts after the first dense layers.
 #include "models/networks/transformers/family.hpp"
 
 namespace trainyard::transformers {
@@ -49,6 +49,7 @@ void read_deepseek_v3(Fields& f, TransformerConfig& c) {
 
 const RegisterTransformer registered_deepseek_v2{"deepseek_v2", {read_deepseek, deepseek_layers}};
 const RegisterTransformer registered_deepseek_v3{"deepseek_v3", {read_deepseek_v3, deepseek_layers}};
+const RegisterTransformer registered_kimi_k2{"kimi_k2", {read_deepseek_v3, deepseek_layers}};
 
 }  // namespace
 

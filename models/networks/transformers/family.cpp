@@ -10,7 +10,7 @@ namespace trainyard::transformers {
 namespace {
 
 const std::vector<std::string> kActivations = {
-    "gelu", "gelu_new", "gelu_fast", "gelu_pytorch_tanh", "quick_gelu", "relu", "silu", "swish", "tanh"};
+    "gelu", "gelu_new", "gelu_fast", "gelu_pytorch_tanh", "quick_gelu", "relu", "relu2", "silu", "swish", "tanh"};
 
 }  // namespace
 
@@ -65,6 +65,23 @@ std::int64_t read_layers(Fields& f, std::initializer_list<const char*> keys) {
   for (const char* key : keys)
     if (f.has(key)) given = key;
   fail(f.place_of(given), f.what() + ": " + std::to_string(layers) + " layers; at most " + std::to_string(most));
+}
+
+std::int64_t read_layer_types(Fields& f, std::int64_t layers, std::int64_t fallback) {
+  const std::vector<Node>* types = f.list("layer_types");
+  if (!types) return fallback;
+  std::int64_t every = 0;
+  for (std::size_t i = 0; i < types->size(); ++i) {
+    const bool full = (*types)[i].scalar == "full_attention";
+    const auto number = static_cast<std::int64_t>(i) + 1;
+    if (every == 0 && full) every = number;
+    if (full != (every > 0 && number % every == 0))
+      fail((*types)[i].place, f.what() + ": layer_types: expected full attention in each so-manieth layer");
+  }
+  if (static_cast<std::int64_t>(types->size()) != layers)
+    fail(f.place_of("layer_types"), f.what() + ": layer_types: " + std::to_string(types->size()) + " of " +
+                                        std::to_string(layers) + " layers");
+  return every;
 }
 
 double read_probability(Fields& f, const char* key, double fallback) { return f.number(key, 0, 1, fallback); }

@@ -82,7 +82,7 @@ void feed_forward(LayerBuilder& b, const TransformerLayout& l, const FeedForward
   project_in(b, l, f);
   if (l.config.activation_dropout > 0) b.dropout({.name = f.prefix + "activation_dropout", .width = f.width});
   LayerBuilder::Linear out = expert_linear(f);
-  out.bias = l.config.mlp_bias && !l.tensor_parallel();
+  out.bias = l.config.mlp_bias && (f.routed || !l.tensor_parallel());
   out.name = f.prefix + (l.config.gated_mlp ? "down" : "fc2");
   out.in = f.width;
   out.out = l.hidden();

@@ -34,7 +34,16 @@ struct TransformerLayout {
   double key_value_heads() const { return static_cast<double>(config.num_key_value_heads) / tensor(); }
   double query() const { return heads() * static_cast<double>(config.head_dim); }
   double key() const { return key_value_heads() * static_cast<double>(config.head_dim); }
-  double ffn() const { return static_cast<double>(config.intermediate_size) / tensor(); }
+  /// Inner width of dense feed-forward parts.
+  double ffn() const {
+    const std::int64_t dense = config.experts.dense_intermediate_size;
+    return static_cast<double>(dense > 0 ? dense : config.intermediate_size) / tensor();
+  }
+  bool norms_output() const {
+    return config.norm_place == NormPlace::output || config.norm_place == NormPlace::both;
+  }
+  /// What a branch gives is added to the residual stream as it is: its gradient is that of the stream.
+  bool adds_output() const { return config.residual_dropout == 0 && !sequence_parallel() && !norms_output(); }
   double vocab() const;                                   ///< padded, its share
   Bytes size() const { return element_size(precision); }  ///< of an element
   Bytes hidden_bytes() const {
@@ -70,6 +79,7 @@ struct AttentionShape {
   double queries = 0, keys = 0;             ///< of the tokens that a rank has; of one step of a ring
   int ring = 1;                             ///< ranks round which keys and values go, each of which has as many to do
   double window = 0;                        ///< positions that a token attends to, itself included; 0: all
+  bool chunked = false;                     ///< windows do not slide
   bool causal = false;
   bool scaled = true;          ///< scores are divided by √width
   bool position_bias = false;  ///< a learned bias of every head, query and key is added to the scores (T5)
@@ -78,7 +88,8 @@ struct AttentionShape {
   /// of a causal ring half of all too: a rank has the blocks r and 2c-1-r of 2c.
   double pairs() const;
 };
-AttentionShape self_attention_shape(const TransformerLayout&);
+/// Of layer `index` from 0.
+AttentionShape self_attention_shape(const TransformerLayout&, std::int64_t index = 0);
 
 /// softmax(q·kᵀ)·v of queries, keys and values that are there: in one kernel or in several, as the options say.
 void attention(LayerBuilder&, const TransformerLayout&, const AttentionShape&);
@@ -92,7 +103,7 @@ void latent_attention(LayerBuilder&, const TransformerLayout&);
 
 /// A norm of the residual stream.
 void residual_norm(LayerBuilder&, const TransformerLayout&, const std::string& name);
-/// A residual branch: x + f(norm(x)), or norm(x + f(x)) where norms come after. Between the two calls stands f.
+/// A residual branch, with its norm in its `NormPlace`. Between the two calls stands f.
 void begin_branch(LayerBuilder&, const TransformerLayout&, const std::string& name);
 void end_branch(LayerBuilder&, const TransformerLayout&, const std::string& name);
 
@@ -115,7 +126,7 @@ void mixture_of_experts(LayerBuilder&, const TransformerLayout&);
 /// Experts, or in the first layers a dense feed-forward part, with norm and residual.
 void experts_branch(LayerBuilder&, const TransformerLayout&, std::int64_t index);
 
-void attention_branch(LayerBuilder&, const TransformerLayout&);
+void attention_branch(LayerBuilder&, const TransformerLayout&, std::int64_t index = 0);
 void feed_forward_branch(LayerBuilder&, const TransformerLayout&);
 
 /// The first token of each sample; what follows has one row a sample.
@@ -136,5 +147,7 @@ Layer language_head(const TransformerLayout&);  ///< final norm, output projecti
 std::vector<Layer> decoder_layers(const TransformerLayout&);
 std::vector<Layer> decoder_layers(const TransformerLayout&,
                                   Layer (*block)(const TransformerLayout&, std::int64_t index));
+/// The same with Llama's attention, and experts in the layers that `ExpertsConfig` says.
+std::vector<Layer> expert_decoder_layers(const TransformerLayout&);
 
 }  // namespace trainyard::transformers

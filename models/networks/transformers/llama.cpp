@@ -25,10 +25,42 @@ void read_qwen3(Fields& f, TransformerConfig& c) {
   c.head_dim = 128;  // Qwen3Config's default, whatever the hidden size
   read_llama_keys(f, c);
   c.qkv_bias = c.attention_output_bias = f.boolean("attention_bias", false);
-  c.head_norms = true;
+  c.head_norms = HeadNorms::each;
   refuse_partial_window(f);
 }
 
+/// Phi-3 and Phi-4 (Abdin et al. 2024): Llama with its projections fused.
+void read_phi3(Fields& f, TransformerConfig& c) {
+  read_llama_keys(f, c);
+  c.fused_qkv = true;
+  c.sliding_window = read_size(f, "sliding_window", 0);
+  c.embedding_dropout = read_probability(f, "embd_pdrop", 0);
+  c.residual_dropout = read_probability(f, "resid_pdrop", 0);
+  if (f.boolean("attention_bias", false))
+    fail(f.place_of("attention_bias"), f.what() + ": biases of Phi's attention are not modelled; expected false");
+  ignore_keys(f, {"original_max_position_embeddings", "partial_rotary_factor"});
+}
+
+/// OLMo 2 (Team OLMo 2024): norms of what branches give, and of all queries and keys.
+void read_olmo2(Fields& f, TransformerConfig& c) {
+  read_llama(f, c);
+  c.norm_place = NormPlace::output;
+  c.head_norms = HeadNorms::all;
+}
+
+/// Nemotron-4 (Parmar et al. 2024): LayerNorm, squared ReLU without a gate.
+void read_nemotron(Fields& f, TransformerConfig& c) {
+  read_llama_keys(f, c);
+  c.gated_mlp = false;
+  c.norm = Norm::layer_norm;
+  c.qkv_bias = c.attention_output_bias = f.boolean("attention_bias", false);
+  c.mlp_bias = f.boolean("mlp_bias", false);
+  ignore_keys(f, {"norm_eps", "partial_rotary_factor", "rope_percent"});
+}
+
+const RegisterTransformer registered_phi3{"phi3", {read_phi3, decoder_layers}};
+const RegisterTransformer registered_olmo2{"olmo2", {read_olmo2, decoder_layers}};
+const RegisterTransformer registered_nemotron{"nemotron", {read_nemotron, decoder_layers}};
 const RegisterTransformer registered_llama{"llama", {read_llama, decoder_layers}};
 const RegisterTransformer registered_mistral{"mistral", {read_mistral, decoder_layers}};
 const RegisterTransformer registered_qwen2{"qwen2", {read_qwen2, decoder_layers}};

@@ -6,12 +6,10 @@ namespace {
 
 Layer expert_block(const TransformerLayout& l, std::int64_t index) {
   LayerBuilder b = l.builder("block " + std::to_string(index));
-  attention_branch(b, l);
+  attention_branch(b, l, index);
   experts_branch(b, l, index);
   return l.finish_block(std::move(b));
 }
-
-std::vector<Layer> expert_layers(const TransformerLayout& l) { return decoder_layers(l, expert_block); }
 
 void read_mixtral(Fields& f, TransformerConfig& c) {
   read_llama_keys(f, c);
@@ -30,8 +28,7 @@ void read_qwen_experts(Fields& f, TransformerConfig& c) {
   c.experts.per_token = read_size(f, "num_experts_per_tok");
   c.experts.intermediate_size = read_size(f, "moe_intermediate_size");
   check_experts(f, c);
-  if (read_size(f, "decoder_sparse_step", 1) != 1)
-    fail(f.place_of("decoder_sparse_step"), f.what() + ": experts in some layers only are not modelled; expected 1");
+  c.experts.every = read_size(f, "decoder_sparse_step", 1);
   const Node* dense = f.child("mlp_only_layers");
   if (dense && !dense->items.empty())
     fail(dense->place, f.what() + ": mlp_only_layers: experts in some layers only are not modelled; expected []");
@@ -48,14 +45,16 @@ void read_qwen2_moe(Fields& f, TransformerConfig& c) {
 void read_qwen3_moe(Fields& f, TransformerConfig& c) {
   read_qwen_experts(f, c);
   c.qkv_bias = c.attention_output_bias = f.boolean("attention_bias", false);
-  c.head_norms = true;
+  c.head_norms = HeadNorms::each;
 }
 
-const RegisterTransformer registered_mixtral{"mixtral", {read_mixtral, expert_layers}};
-const RegisterTransformer registered_qwen2_moe{"qwen2_moe", {read_qwen2_moe, expert_layers}};
-const RegisterTransformer registered_qwen3_moe{"qwen3_moe", {read_qwen3_moe, expert_layers}};
+const RegisterTransformer registered_mixtral{"mixtral", {read_mixtral, expert_decoder_layers}};
+const RegisterTransformer registered_qwen2_moe{"qwen2_moe", {read_qwen2_moe, expert_decoder_layers}};
+const RegisterTransformer registered_qwen3_moe{"qwen3_moe", {read_qwen3_moe, expert_decoder_layers}};
 
 }  // namespace
+
+std::vector<Layer> expert_decoder_layers(const TransformerLayout& l) { return decoder_layers(l, expert_block); }
 
 void check_experts(Fields& f, const TransformerConfig& c) {
   if (c.experts.per_token > c.experts.count)

@@ -14,6 +14,7 @@ void choose_experts(LayerBuilder& b, const TransformerLayout& l) {
   LayerBuilder::Linear router = column_linear(l, "mlp", e.shared_intermediate_size == 0);
   router.name = "router";
   router.out = count;
+  router.bias = e.router_bias;
   b.set_partial(l.tensor_parallel());  // it is given gradients of what the rank's columns make
   b.set_fp8(false);
   b.linear(router);
@@ -93,7 +94,7 @@ void shared_experts(LayerBuilder& b, const TransformerLayout& l) {
   FeedForward shared{.prefix = "shared.", .width = static_cast<double>(e.shared_intermediate_size) / l.tensor()};
   shared.keeps_input = false;
   shared.gathers = !e.shared_gate;
-  shared.shares_fork_gradient = !e.shared_gate && (l.config.residual_dropout == 0 || l.sequence_parallel());
+  shared.shares_fork_gradient = !e.shared_gate && (l.config.residual_dropout == 0 || l.sequence_parallel()) && !l.norms_output();
   feed_forward(b, l, shared);
   const Bytes rows = b.row_bytes(l.hidden()), gate = b.row_bytes(1);
   if (e.shared_gate) {
@@ -132,7 +133,7 @@ void mixture_of_experts(LayerBuilder& b, const TransformerLayout& l) {
 }
 
 void experts_branch(LayerBuilder& b, const TransformerLayout& l, std::int64_t index) {
-  if (index < l.config.experts.first_layer) {
+  if (index < l.config.experts.first_layer || (index + 1) % l.config.experts.every != 0) {
     feed_forward_branch(b, l);
     return;
   }

@@ -17,8 +17,11 @@ struct ExpertsConfig {
   std::int64_t per_token = 0;
   std::int64_t intermediate_size = 0;         ///< of a routed expert
   std::int64_t first_layer = 0;               ///< layers before it are dense
+  std::int64_t every = 1;                     ///< of layers i (from 0) those with (i + 1) % every = 0; the others are dense
+  std::int64_t dense_intermediate_size = 0;   ///< of dense layers, where it is not `intermediate_size`
   std::int64_t shared_intermediate_size = 0;  ///< of all shared experts together; 0: none
   bool shared_gate = false;                   ///< the shared experts' output is scaled by a learned gate
+  bool router_bias = false;
   bool correction_bias = false;               ///< the router adds a learned number an expert when it chooses
 };
 
@@ -28,6 +31,12 @@ struct LatentConfig {
   std::int64_t key_value_rank = 0;                                           ///< 0: no latent attention
   std::int64_t plain_head_dim = 0, rotary_head_dim = 0, value_head_dim = 0;  ///< of a query or key, and of a value
 };
+
+/// Where the norm of a residual branch f stands: norm before, x + f(norm(x)); after, norm(x + f(x)), as in BERT; of the
+/// branch's output, x + norm(f(x)), as in OLMo 2; both before and there, x + norm(f(norm(x))), as in Gemma 2.
+enum class NormPlace : std::uint8_t { before, after, output, both };
+/// Of queries and keys: none; one weight for all heads, head by head (Qwen3); over all heads of a token (OLMo 2).
+enum class HeadNorms : std::uint8_t { none, each, all };
 
 /// What ends BERT: a masked language model; that and the next sentence's classifier; or the pooler alone.
 enum class EncoderHead : std::uint8_t { masked_lm, pre_training, pooler };
@@ -48,12 +57,16 @@ struct TransformerConfig {
   std::int64_t max_position_embeddings = 0;  ///< the default sequence length, too
   bool fixed_seq_length = false;    ///< the sequence is as long as `max_position_embeddings` (patches of an image)
   std::int64_t sliding_window = 0;  ///< positions a token attends to, itself included; 0: all before it
+  /// Layers i (from 0) with (i + 1) % full_attention_every = 0 have no window; 0: all have it.
+  std::int64_t full_attention_every = 0;
+  bool chunked_attention = false;  ///< the windows do not slide: blocks of tokens that see only each other (Llama 4)
   PositionEmbedding position_embedding = PositionEmbedding::learned;
   std::int64_t relative_buckets = 0;  ///< of relative positions, a learned bias each and head
   bool causal = true;                 ///< a token attends to those before it only
   Norm norm = Norm::layer_norm;
-  bool norm_after = false;  ///< the norm of a residual branch comes after its sum, as in BERT
-  bool head_norms = false;  ///< queries and keys are normed, head by head
+  NormPlace norm_place = NormPlace::before;
+  HeadNorms head_norms = HeadNorms::none;
+  bool attention_sinks = false;  ///< a learned logit a head that no key has (gpt-oss)
   std::string activation;   ///< of the feed-forward part
   bool gated_mlp = false;   ///< activation(gate(x)) · up(x)
   bool fused_qkv = false;   ///< one weight for query, key and value
@@ -70,9 +83,8 @@ struct TransformerConfig {
   std::int64_t patch_size = 0, num_channels = 0, num_labels = 0;  ///< of an image, and its classes (ViT)
 };
 
-/// Reads what Hugging Face writes as config.json. `model_type` decides which keys are known: bert, deepseek_v2,
-/// deepseek_v3, gpt2, llama, mistral, mixtral, qwen2, qwen2_moe, qwen3, qwen3_moe, t5, vit (`transformers/`, one file a
-/// family). Keys of the format that change no cost are ignored, any other unread key is refused; `_source` is kept.
+/// Reads what Hugging Face writes as config.json. `model_type` decides which keys are known (`transformers/`, one file
+/// a family); of a network of text and images `text_config` alone is read: the part that sees images is left out. Keys of the format that change no cost are ignored, any other unread key is refused; `_source` is kept.
 /// Throws UserError with the place.
 TransformerConfig read_transformer(const Node&);
 

@@ -6,7 +6,22 @@
 
 namespace trainyard {
 
-TransformerConfig read_transformer(const Node& node) {
+namespace {
+
+/// Of a network of text and images the part that reads and writes text, by the name of the whole.
+Node text_part(const Node& node) {
+  const Node* text = node.find("text_config");
+  if (!text || text->kind != Node::Kind::map) return node;
+  Node part = *text;
+  for (const char* key : {"_source", "name"})
+    if (const Node* of_all = node.find(key); of_all && !part.find(key)) part.fields.emplace_back(key, *of_all);
+  return part;
+}
+
+}  // namespace
+
+TransformerConfig read_transformer(const Node& whole) {
+  const Node node = text_part(whole);
   Fields f(node, "model");
   TransformerConfig c;
   c.place = node.place;

@@ -11,11 +11,15 @@ void check(const TransformerConfig& c, const Sharding& sharding) {
     if (bad) throw InternalError(std::string("values know no ") + what);
   };
   refuse(c.num_decoder_layers > 0, "decoders beside encoders");
-  refuse(c.norm_after, "norms after the residual sum");
+  refuse(c.norm_place != NormPlace::before, "norms but before a branch");
+  refuse(c.head_norms == HeadNorms::all, "norms over all heads");
+  refuse(c.full_attention_every > 0 || c.chunked_attention, "windows in some layers");
+  refuse(c.attention_sinks, "attention sinks");
   refuse(c.latent.key_value_rank > 0, "latent attention");
   refuse(c.position_embedding == PositionEmbedding::relative, "relative positions");
   refuse(c.experts.shared_intermediate_size > 0, "shared experts");
-  refuse(c.experts.correction_bias, "correction biases");
+  refuse(c.experts.correction_bias || c.experts.router_bias, "biases of routers");
+  refuse(c.experts.every > 1, "experts in some layers");
   refuse(c.experts.count > 0 && c.mlp_bias, "biases of experts");
   refuse(c.patch_size > 0 || c.type_vocab_size > 0, "images and segments");
   refuse(sharding.expert_capacity > 0, "dropped tokens");

@@ -1,0 +1,58 @@
+#include "models/energy/energy.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace trainyard {
+
+Site read_site(const Node& entry) {
+  Fields fields(entry, "site " + entry.find("name")->scalar);
+  Site site;
+  site.name = fields.text("name");
+  fields.text("description", "");
+  fields.child("sources");
+  constexpr double most_pue = 5;  // more than half of it wasted is no data centre
+  site.pue = fields.number("pue", 1, most_pue, 1);
+  fields.finish();
+  site.sources = figure_sources(entry, fields.what());
+  return site;
+}
+
+double utilization(const PowerDraw& draw, GpuTime time) {
+  const double range = (draw.busy - draw.idle).value;
+  if (range <= 0) return 1;
+  const double communicating = std::max(0.0, (kCommunicatingPower * draw.busy - draw.idle).value / range);
+  return std::min(1.0, time.kernels + communicating * time.exposed_communication);
+}
+
+double Energy::devices() const {
+  double sum = 0;
+  for (const auto& [part, joules] : parts) sum += joules;
+  return sum;
+}
+
+Energy energy_of(const std::vector<PoweredDevices>& all, double seconds, const Site& site) {
+  Energy energy;
+  energy.pue = site.pue;
+  double gpus = 0;
+  for (const PoweredDevices& devices : all) {
+    if (devices.count == 0) continue;
+    if (!devices.draw.given()) {
+      if (energy.not_stated.find(devices.part) == std::string::npos)
+        energy.not_stated += (energy.not_stated.empty() ? "" : ", ") + devices.part;
+      continue;
+    }
+    const double power = devices.count * devices.draw.at(devices.utilization).value;
+    energy.parts[devices.part] += power * seconds;
+    energy.idle_power += devices.count * devices.draw.idle.value;
+    if (devices.part != "GPU") continue;
+    gpus += devices.count;
+    energy.gpu_power += power;
+    energy.gpu_power_limit = std::max(energy.gpu_power_limit, devices.draw.busy.value);
+  }
+  if (gpus > 0) energy.gpu_power /= gpus;
+  return energy;
+}
+
+}  // namespace trainyard

@@ -1,0 +1,53 @@
+#include "models/energy/prices.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace trainyard {
+namespace {
+
+constexpr double kMostMoney = 1e9;  // of an hour or a kWh; more is a slip
+
+void read_rents(Prices& prices, Fields& fields, const char* key, double Prices::Rent::*member) {
+  const Node* map = fields.child(key);
+  if (!map || map->kind == Node::Kind::null) return;
+  Fields rents(*map, fmt::format("prices.{}", key));
+  for (const auto& [name, node] : map->fields) {
+    if (std::any_of(prices.rents.begin(), prices.rents.end(), [&](const auto& r) { return same_name(r.of, name); }))
+      fail(node.place, fmt::format("prices: {} has both an hour of a GPU and of a node; leave one of both out", name));
+    prices.rents.push_back({name, 0, 0});
+    prices.rents.back().*member = rents.number(name, 0, kMostMoney);
+  }
+  rents.finish();
+}
+
+}  // namespace
+
+double Prices::gpu_hour(const std::string& node, const std::string& gpu, int gpus_a_node) const {
+  for (const std::string& name : {node, gpu})
+    for (const Rent& rent : rents)
+      if (same_name(rent.of, name)) return rent.node_hour > 0 ? rent.node_hour / gpus_a_node : rent.gpu_hour;
+  if (kwh > 0 && rents.empty()) return 0;
+  std::vector<std::string> known;
+  for (const Rent& rent : rents) known.push_back(rent.of);
+  fail(place, fmt::format("prices: none of {} or of {}{}", node, gpu, hint("", known)));
+}
+
+Prices read_prices(const Node& node) {
+  Fields fields(node, "prices");
+  Prices prices;
+  prices.place = node.place;
+  fields.text("name", "");
+  fields.text("description", "");
+  prices.currency = fields.text("currency", "USD");
+  read_rents(prices, fields, "gpu_hour", &Prices::Rent::gpu_hour);
+  read_rents(prices, fields, "node_hour", &Prices::Rent::node_hour);
+  prices.kwh = fields.number("kwh", 0, kMostMoney, 0);
+  fields.finish();
+  if (prices.rents.empty() && prices.kwh == 0)
+    fail(node.place, "prices: expected gpu_hour or node_hour, by names of nodes or GPUs, or kwh");
+  return prices;
+}
+
+}  // namespace trainyard

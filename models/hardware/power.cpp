@@ -1,0 +1,26 @@
+#include "models/hardware/power.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace trainyard {
+
+Watts PowerDraw::at(double utilization) const { return idle + (busy - idle) * std::clamp(utilization, 0.0, 1.0); }
+
+PowerDraw read_power(const Node& node, const std::string& what) {
+  Fields fields(node, what);
+  PowerDraw power;
+  power.busy = fields.power("busy", Watts{0});
+  power.idle = fields.power("idle", power.busy);
+  if (power.given() && fields.has("idle") && power.idle >= power.busy)
+    fail(fields.place_of("idle"), fmt::format("{}.idle: not below busy", what));
+  fields.finish();
+  return power;
+}
+
+PowerDraw read_power(Fields& entry, const std::string& what) {
+  return entry.has("power") ? read_power(*entry.child("power"), what + ": power") : PowerDraw{};
+}
+
+}  // namespace trainyard

@@ -1,0 +1,15 @@
+#pragma once
+#include <string>
+#include <vector>
+
+namespace trainyard {
+
+/// A number of GPUs and what they do.
+struct GpusAndRate {
+  double gpus = 0, rate = 0;  ///< rate: samples/s
+};
+
+/// Rate over GPUs, both logarithmic, beside the line of as much for each GPU as at `baseline`. As SVG.
+std::string scaling_picture(const std::string& title, const std::vector<GpusAndRate>&, const GpusAndRate& baseline);
+
+}  // namespace trainyard

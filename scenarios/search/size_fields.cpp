@@ -1,0 +1,97 @@
+// The JSON of `trainyard size`.
+#include <nlohmann/json.hpp>
+
+#include "models/reading/document_text.hpp"
+#include "scenarios/answer/json_fields.hpp"
+#include "scenarios/answer/json_reference.hpp"
+#include "scenarios/search/size_search.hpp"
+#include "sim/json_text.hpp"
+
+namespace trainyard {
+namespace {
+
+JsonFields<SizeRow> size_row_fields() {
+  using R = SizeRow;
+  const auto good = [](const R& r) { return r.good(); };
+  const char* when = "where there is such a training";
+  return JsonFields<R>()
+      .value("model", "", &R::model, "its name")
+      .value("node", "", &R::node, "type of node")
+      .value("nodes", "", &R::nodes, "how many")
+      .value("gpus", "", &R::gpus, "of them all")
+      .value("error", "", &R::error, "why there is no such training")
+      .when([](const R& r) { return !r.good(); }, "where there is none")
+      .value("too_large", "", &R::too_large, "no plan fits into the GPUs")
+      .when([](const R& r) { return r.too_large; }, "where none does")
+      .value("meets", "", &R::meets, "deadline and budget")
+      .value("pareto", "", &R::pareto, "none is both faster and cheaper (without prices: takes fewer GPU-hours)")
+      .value("plan", "", &R::plan, "in words")
+      .when(good, when)
+      .value("proved", "", &R::proved, "no plan of the space is faster")
+      .when(good, when)
+      .value("parameters", "", &R::parameters, "of the model")
+      .when(good, when)
+      .value("tokens", "", &R::tokens, "of the training")
+      .when(good, when)
+      .value("step_time_s", "s", &R::step_time, "of one step")
+      .when(good, when)
+      .value("training_s", "s", &R::time, "of the training, with failures and checkpoints")
+      .when(good, when)
+      .value(
+          "days", "d", [](const R& r) { return r.days(); }, "the same in days")
+      .when(good, when)
+      .value("mfu", "share", &R::mfu, "model FLOPs over the dense peak")
+      .when(good, when)
+      .value("goodput", "share", &R::goodput, "useful share of the time")
+      .when(good, when)
+      .value("gpu_hours", "h", &R::gpu_hours, "of all GPUs")
+      .when(good, when)
+      .value("energy_J", "J", &R::energy, "of the site")
+      .when([](const R& r) { return r.energy > 0; }, "where the power of the GPUs is stated")
+      .value("money", "money", &R::money, "by the prices given")
+      .when([](const R& r) { return r.money > 0; }, "with prices");
+}
+
+const RegisterJsonReference size_reference{"size", "which clusters train a model in time",
+                                           [] { return size_fields().rows(); }};
+
+}  // namespace
+
+std::string to_text(const SizeRow& row) {
+  nlohmann::ordered_json j = nlohmann::ordered_json::object();
+  size_row_fields().write(row, j);
+  if (row.good()) j["document"] = yaml_text(row.document);
+  return json_text(j);
+}
+
+SizeRow size_row_from_text(const std::string& text) {
+  SizeRow row;
+  const nlohmann::ordered_json j = parse_ordered_json(text);
+  size_row_fields().read(j, row);
+  if (j.contains("document")) row.document = parse_document(j.at("document").get<std::string>(), "--out");
+  return row;
+}
+
+const JsonFields<SizeAnswer>& size_fields() {
+  using A = SizeAnswer;
+  static const JsonFields<A> fields =
+      JsonFields<A>()
+          .value("scenario", "", &A::scenario, "its name")
+          .value("deadline_days", "d", &A::days, "asked for")
+          .value("budget", "money", &A::budget, "asked for")
+          .when([](const A& a) { return a.budget > 0; }, "with --budget")
+          .value("currency", "", &A::currency, "of the prices")
+          .when([](const A& a) { return !a.currency.empty(); }, "with prices")
+          .list("rows", &A::rows, size_row_fields(), "by model, type of node and nodes")
+          .object("cheapest", &A::cheapest, size_row_fields(), "of those that meet deadline and budget")
+          .when([](const A& a) { return a.cheapest.has_value(); }, "where one does")
+          .object("fastest", &A::fastest, size_row_fields(), "of those that meet deadline and budget")
+          .when([](const A& a) { return a.fastest.has_value(); }, "where one does")
+          .object("largest", &A::largest, size_row_fields(), "model that meets deadline and budget")
+          .when([](const A& a) { return a.largest.has_value(); }, "where one does")
+          .object("nearest", &A::nearest, size_row_fields(), "to deadline and budget")
+          .when([](const A& a) { return a.nearest.has_value(); }, "where none meets them");
+  return fields;
+}
+
+}  // namespace trainyard

@@ -1,0 +1,307 @@
+#include "scenarios/search/size_search.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <tuple>
+
+#include "models/hardware/node.hpp"
+#include "scenarios/search/plan_answer.hpp"
+#include "scenarios/studies/answer_key.hpp"
+#include "scenarios/studies/failure_study.hpp"
+#include "sim/process/child.hpp"
+
+namespace trainyard {
+namespace {
+
+constexpr int kMostSizedNodes = 4096;
+/// Of the dense peak, with which the search for a number of nodes begins: what large runs reach (validate published).
+constexpr double kFirstMfu = 0.4;
+/// More nodes that save less than this of the time do not help any more.
+constexpr double kStillHelps = 0.03;
+constexpr double kDay = 86400, kHour = 3600;
+
+/// One model on one type of node.
+struct SizeCase {
+  std::string model;  ///< "": the scenario's own
+  NodeType node;
+};
+
+Node text_node(const std::string& text) { return Node::of_text(text, Place::of("size")); }
+
+class ClusterSizer {
+ public:
+  ClusterSizer(const Node& document, const std::string& name, const SizeOptions& options)
+      : document_(document), name_(name), options_(options) {
+    answer_.scenario = name;
+    answer_.days = options.days;
+    answer_.budget = options.budget;
+    check();
+  }
+
+  SizeAnswer make() {
+    std::vector<SizeCase> cases;
+    for (const std::string& model : models())
+      for (const NodeType& node : nodes()) cases.push_back({model, node});
+    for (const SizeCase& each : cases) {
+      if (interrupted()) break;
+      at_ = fmt::format("{} of {}: ", ++begun_, cases.size());
+      look_at(each);
+    }
+    judge();
+    return std::move(answer_);
+  }
+
+ private:
+  const Node document_;
+  const std::string& name_;
+  const SizeOptions& options_;
+  const Catalog catalog_;
+  Prices prices_;
+  SizeAnswer answer_;
+  std::string at_;
+  std::size_t begun_ = 0;
+  const std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
+
+  void check() {
+    const Node* plan = document_.find("plan");
+    const Node* training = plan ? plan->find("training") : nullptr;
+    if (!training && options_.tokens_per_parameter <= 0)
+      fail(document_.place, "size: how long is the training? plan.training, or --tokens, expected");
+    if (const Node* prices = document_.find("prices"); prices && prices->kind != Node::Kind::null) {
+      prices_ = read_prices(catalog_.resolve("price", *prices));
+      answer_.currency = prices_.currency;
+    }
+    if (options_.budget > 0 && !prices_.given())
+      throw UserError(
+          "--budget: of what prices? --prices FILE, or prices in the scenario (scenarios/prices-example.yml "
+          "shows how)");
+  }
+
+  std::vector<std::string> models() const {
+    return options_.models.empty() ? std::vector<std::string>{""} : options_.models;
+  }
+
+  /// Those that are asked for; else all of the catalog that multiply in bf16, can be joined, and are priced.
+  std::vector<NodeType> nodes() {
+    std::vector<NodeType> all;
+    answer_.left_out.clear();
+    const bool chosen = !options_.node_types.empty();
+    for (const std::string& name : chosen ? options_.node_types : catalog_.names("node")) {
+      const NodeType node = read_node(catalog_.resolve("node", text_node(name)), catalog_);
+      std::string why;
+      if (node.gpu.peak[static_cast<std::size_t>(Precision::bf16)].value <= 0) why = "no bf16";
+      if (node.hcas == 0 && node.fabric.empty()) why = "no adapter";
+      if (!chosen && node.gpu.memory_capacity < Bytes{32e9}) why = "less than 32 GB a GPU";
+      if (!chosen && node.gpu.kind == ChipKind::tpu) why = "no library of collectives is modelled";
+      if (prices_.given()) try {
+          prices_.gpu_hour(node.name, node.gpu.name, node.gpus);
+        } catch (const UserError&) {
+          if (chosen) throw;
+          why = "no price";
+        }
+      if (chosen && !why.empty()) throw UserError(fmt::format("size: {}: {}", name, why));
+      if (why.empty())
+        all.push_back(node);
+      else if (why == "no price")
+        answer_.left_out.push_back(fmt::format("{} ({})", name, why));
+    }
+    if (all.empty()) throw UserError("size: no type of node is left; --prices prices none that trains in bf16");
+    return all;
+  }
+
+  /// Numbers of nodes around the least that meets deadline and budget.
+  void look_at(const SizeCase& of) {
+    if (options_.gpus > 0) {
+      answer_.rows.push_back(row(of, (options_.gpus + of.node.gpus - 1) / of.node.gpus));
+      return;
+    }
+    int nodes = first_guess(of);
+    SizeRow last = row(of, nodes);
+    answer_.rows.push_back(last);
+    // The batch may not divide among so many: the most that it does is the nearest to the deadline.
+    const bool too_many = !last.good() && !last.too_large;
+    while (!last.good() && !last.too_large && nodes > 1 && !interrupted())
+      answer_.rows.back() = last = row(of, nodes /= 2);
+    if (in_time(last)) {
+      for (nodes /= 2; nodes >= 1 && in_time(last) && !interrupted(); nodes /= 2)
+        answer_.rows.push_back(last = row(of, nodes));
+      return;
+    }
+    if (too_many) return;
+    for (nodes *= 2; nodes <= kMostSizedNodes && !in_time(last) && !interrupted(); nodes *= 2) {
+      if (!last.good() && !last.too_large) return;  // more nodes do not mend that
+      const SizeRow next = row(of, nodes);
+      const bool helps = !last.good() || (next.good() && next.time < last.time * (1 - kStillHelps));
+      answer_.rows.push_back(last = next);
+      if (!helps) return;
+    }
+  }
+
+  bool in_time(const SizeRow& row) const { return row.good() && row.days() <= options_.days; }
+
+  /// The power of two that meets the deadline at the utilization of large runs.
+  int first_guess(const SizeCase& of) const {
+    const Scenario s = read_scenario(scenario(of, 1, false), name_);
+    const double tokens = tokens_of(s);
+    const double peak = of.node.gpu.peak[static_cast<std::size_t>(Precision::bf16)].value * of.node.gpus;
+    const double needed = s.network.model_flops_per_token().value * tokens / (peak * kFirstMfu * options_.days * kDay);
+    int nodes = 1;
+    while (nodes < needed && nodes < kMostSizedNodes) nodes *= 2;
+    return nodes;
+  }
+
+  double tokens_of(const Scenario& s) const {
+    if (options_.tokens_per_parameter > 0) return options_.tokens_per_parameter * s.network.parameters();
+    return s.training.steps * static_cast<double>(s.global_batch_size) *
+           static_cast<double>(s.network.tokens_per_sample);
+  }
+
+  /// On so many nodes; to search for plans without what follows from a step: failures, the training's length. With one
+  /// node the plan is the least that can be read.
+  Node scenario(const SizeCase& of, int nodes, bool searched) const {
+    Node document = document_;
+    Node& plan = *document.find("plan");
+    if (!of.model.empty()) set_field(document, "model", text_node(of.model));
+    Node cluster = Node::empty_map(document.place);
+    const Node* own = document.find("cluster");
+    const Node* fabric = own ? own->find("fabric") : nullptr;
+    cluster.fields.emplace_back("node", text_node(of.node.name));
+    cluster.fields.emplace_back("nodes", text_node(fmt::format("{}", nodes)));
+    if (nodes > 1 && of.node.fabric.empty())
+      cluster.fields.emplace_back("fabric", fabric ? *fabric : text_node("nonblocking"));
+    set_field(document, "cluster", std::move(cluster));
+    std::erase_if(document.fields, [](const auto& field) { return field.first == "faults"; });
+    if (searched) std::erase_if(plan.fields, [](const auto& field) { return field.first == "training"; });
+    if (searched) return document;
+    plan = without_choices(plan);
+    std::erase_if(plan.fields,
+                  [](const auto& field) { return field.first == "pipeline" || field.first == "strategy"; });
+    set_field(plan, "micro_batch_size", text_node("1"));
+    set_field(plan, "data_parallel", Node::empty_map(plan.place));
+    set_field(plan, "data_parallel.size", text_node("1"));
+    return document;
+  }
+
+  SizeRow row(const SizeCase& of, int nodes) {
+    SizeRow row;
+    const Node* model = document_.find("model");
+    row.model = !of.model.empty() ? of.model : model && !model->scalar.empty() ? model->scalar : name_;
+    row.node = of.node.name;
+    row.nodes = nodes;
+    row.gpus = nodes * of.node.gpus;
+    try {
+      const PlanQuestion question = read_plan_question(scenario(of, nodes, true), name_);
+      const std::string key = answer_key(
+          answer_key(question.base) + fmt::format(" {} {}", options_.search_seconds, options_.tokens_per_parameter),
+          document_);
+      {
+        const Journal journal(options_.journal);
+        if (const std::string* line = journal.find(key)) return size_row_from_text(*line);
+      }
+      search(question, row);
+      if (interrupted()) return row;
+      Journal(options_.journal).add(key, to_text(row));
+    } catch (const UserError& e) {
+      row.error = e.what();
+    }
+    return row;
+  }
+
+  /// The best plan, and with it the whole training.
+  void search(const PlanQuestion& question, SizeRow& row) {
+    PlanAnswerOptions options;
+    options.neighbours = options.rule = false;
+    options.journal = options_.journal;
+    options.search.budget = options_.search_seconds;
+    options.search.progress = [&](const std::string& text) {
+      if (!options_.progress) return;
+      const double passed = std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count();
+      options_.progress(fmt::format("{}{} x {}, {} ({:.0f} s)", at_, row.nodes, row.node, text, passed));
+    };
+    if (!question.own && document_.find("plan")->find("pipeline") == nullptr)
+      options.space.vary.push_back({"plan.pipeline.schedule", {"1f1b", "interleaved-1f1b"}});
+    const PlanAnswer answer = answer_plan(question, options);
+    if (interrupted()) return;
+    const SimulatedPlan* best = answer.search.best();
+    if (!best && !answer.own_is_best) {
+      row.too_large = true;
+      row.error = fmt::format("no plan fits into {:.4g} GiB", answer.capacity / (1U << 30));
+      return;
+    }
+    row.plan = answer.own_is_best ? answer.own->plan : answer.best.front().plan;
+    row.proved = answer.search.proved;
+    take_training(answer.document, row);
+  }
+
+  void take_training(Node document, SizeRow& row) {
+    const Scenario step = read_scenario(document, name_);
+    const double tokens_a_step =
+        static_cast<double>(step.global_batch_size) * static_cast<double>(step.network.tokens_per_sample);
+    if (options_.tokens_per_parameter > 0) {
+      Node training = Node::empty_map(document.place);
+      training.fields.emplace_back("tokens", text_node(fmt::format("{:.0f}", tokens_of(step))));
+      set_field(document, "plan.training", std::move(training));
+    } else {
+      set_field(document, "plan.training", *document_.find("plan")->find("training"));
+    }
+    if (const Node* faults = document_.find("faults")) document.fields.emplace_back("faults", *faults);
+    const Scenario s = read_scenario(document, name_);
+    SimulateOptions options;
+    options.critical_path = false;
+    const Result r = simulate_training(s, options);
+    row.document = std::move(document);
+    row.parameters = s.network.parameters();
+    row.tokens = r.training_steps * tokens_a_step;
+    row.step_time = r.step_time;
+    row.time = r.whole_time();
+    row.mfu = r.mfu;
+    row.goodput = r.failures ? r.failures->goodput : 1;
+    row.gpu_hours = row.time / kHour * row.gpus;
+    row.energy = r.training_energy();
+    row.money = r.money ? r.money->training : 0;
+  }
+
+  double cost(const SizeRow& row) const { return prices_.given() ? row.money : row.gpu_hours; }
+
+  void judge() {
+    std::vector<SizeRow>& rows = answer_.rows;
+    std::stable_sort(rows.begin(), rows.end(), [](const SizeRow& a, const SizeRow& b) {
+      return std::tie(a.model, a.node, a.nodes) < std::tie(b.model, b.node, b.nodes);
+    });
+    for (SizeRow& row : rows) {
+      if (!row.good()) continue;
+      row.meets = row.days() <= options_.days && (options_.budget <= 0 || row.money <= options_.budget);
+      row.pareto = std::none_of(rows.begin(), rows.end(), [&](const SizeRow& other) {
+        return other.good() && other.model == row.model && other.time <= row.time && cost(other) <= cost(row) &&
+               (other.time < row.time || cost(other) < cost(row));
+      });
+    }
+    const auto least = [&rows](auto counts, auto key) {
+      std::optional<SizeRow> best;
+      for (const SizeRow& row : rows)
+        if (row.good() && counts(row) && (!best || key(row) < key(*best))) best = row;
+      return best;
+    };
+    const auto meets = [](const SizeRow& row) { return row.meets; };
+    const auto time = [](const SizeRow& row) { return row.time; };
+    answer_.cheapest = least(meets, [this](const SizeRow& row) { return cost(row); });
+    answer_.fastest = least(meets, time);
+    answer_.largest = least(meets, [](const SizeRow& row) { return -row.parameters; });
+    if (answer_.cheapest) return;
+    answer_.nearest =
+        least([this](const SizeRow& row) { return options_.budget <= 0 || row.money <= options_.budget; }, time);
+    if (!answer_.nearest)
+      answer_.nearest = least([](const SizeRow&) { return true; }, [this](const SizeRow& row) { return cost(row); });
+  }
+};
+
+}  // namespace
+
+SizeAnswer size_clusters(const Node& document, const std::string& name, const SizeOptions& options) {
+  return ClusterSizer(document, name, options).make();
+}
+
+}  // namespace trainyard

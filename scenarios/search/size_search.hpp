@@ -1,0 +1,67 @@
+#pragma once
+#include <filesystem>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "models/reading/document.hpp"
+
+namespace trainyard {
+
+template <class T>
+class JsonFields;
+
+/// A model on so many nodes of a type, by the best plan that was found there.
+struct SizeRow {
+  std::string model, node;
+  int nodes = 0, gpus = 0;
+  std::string error;       ///< why there is no such training; empty: there is one
+  bool too_large = false;  ///< no plan fits into the GPUs
+  std::string plan;        ///< in words
+  bool proved = false;     ///< no plan of the space is faster
+  bool meets = false;      ///< deadline and budget
+  bool pareto = false;     ///< none is both faster and cheaper (without prices: takes fewer GPU-hours)
+  double parameters = 0, tokens = 0;
+  double step_time = 0, time = 0;  ///< s: of a step, of the training with failures and checkpoints
+  double mfu = 0, goodput = 1;
+  double gpu_hours = 0, energy = 0;  ///< energy in J, of the site; 0: not known
+  double money = 0;                  ///< 0: no prices
+  Node document;                     ///< the scenario with that plan
+  bool good() const { return error.empty(); }
+  double days() const { return time / 86400; }
+};
+
+struct SizeAnswer {
+  std::string scenario, currency;            ///< currency empty: no prices
+  double days = 0, budget = 0;               ///< asked for; budget 0: none
+  std::vector<SizeRow> rows;                 ///< by model, type of node and nodes
+  std::vector<std::string> left_out;         ///< types of node that were not looked at, and why
+  std::optional<SizeRow> cheapest, fastest;  ///< of those that meet deadline and budget
+  std::optional<SizeRow> nearest;            ///< where none does: the fastest, within the budget where one is
+  std::optional<SizeRow> largest;            ///< of several models, the largest that meets both
+};
+
+struct SizeOptions {
+  std::vector<std::string>
+      node_types;  ///< empty: all of the catalog that can train it, and are priced where prices are given
+  std::vector<std::string> models;  ///< in place of the scenario's
+  int gpus = 0;                     ///< so many, or the least nodes that have them; 0: as many as the deadline takes
+  double days = 0, budget = 0;
+  double tokens_per_parameter = 0;  ///< tokens by the model's size (Hoffmann et al. 2022: 20); 0: as the scenario says
+  double search_seconds = 5;        ///< of wall time for the plans of one cluster
+  std::filesystem::path journal;    ///< what was found, to be resumed
+  std::function<void(const std::string&)> progress;
+};
+
+/// Which clusters train a scenario's model on its tokens in time: for each type of node the numbers of nodes, in powers
+/// of two, around the least that meets the deadline. The scenario's plan says batch, lengths and `training`, its
+/// `faults` what fails; its cluster counts for the fabric alone. Throws UserError.
+SizeAnswer size_clusters(const Node& document, const std::string& name, const SizeOptions&);
+
+const JsonFields<SizeAnswer>& size_fields();
+/// A row as text, for the journal.
+std::string to_text(const SizeRow&);
+SizeRow size_row_from_text(const std::string&);
+
+}  // namespace trainyard

@@ -1,0 +1,136 @@
+// The decoders of today, as Hugging Face's config.json says them: parameters as published, windows, norms, experts.
+#include <catch2/catch.hpp>
+#include <map>
+
+#include "models/networks/network_entry.hpp"
+#include "models/reading/catalog.hpp"
+#include "tests/models/transformer_configs.hpp"
+
+using namespace trainyard;
+
+namespace {
+
+double attention_flops(const std::string& config, std::int64_t layer, std::int64_t seq) {
+  const Network network = network_of(parsed_config(config), 1, seq);
+  return work_of(network.layers.at(static_cast<std::size_t>(layer) + 1).forward, "attention").flops.value;
+}
+
+const char* kGemmaLike =
+    "{model_type: gemma3_text, hidden_size: 64, intermediate_size: 128, head_dim: 16, num_attention_heads: 4, "
+    "num_key_value_heads: 1, num_hidden_layers: 6, max_position_embeddings: 4096, vocab_size: 256, sliding_window: 128";
+
+}  // namespace
+
+TEST_CASE("decoders of 2024 and 2025 have the parameters of their model cards", "[transformer][families]") {
+  const std::map<std::string, double> published{
+      {"llama-3.2-1b", 1'235'814'400},       {"llama-3.2-3b", 3'212'749'824},
+      {"llama-3.3-70b", 70'553'706'496},     {"qwen2.5-0.5b", 494'032'768},
+      {"qwen2.5-1.5b", 1'543'714'304},       {"qwen2.5-3b", 3'085'938'688},
+      {"qwen2.5-7b", 7'615'616'512},         {"qwen2.5-14b", 14'770'033'664},
+      {"qwen2.5-32b", 32'763'876'352},       {"qwen3-0.6b", 596'049'920},
+      {"qwen3-1.7b", 1'720'574'976},         {"qwen3-4b", 4'022'468'096},
+      {"qwen3-8b", 8'190'735'360},           {"qwen3-14b", 14'768'307'200},
+      {"qwen3-32b", 32'762'123'264},         {"qwen3-235b-a22b", 235'093'634'560},
+      {"gemma-2-2b", 2'614'341'888},         {"gemma-2-9b", 9'241'705'984},
+      {"gemma-2-27b", 27'227'128'320},       {"gemma-3-1b", 999'885'952},
+      {"phi-3-mini", 3'821'079'552},         {"phi-4", 14'659'507'200},
+      {"olmo-2-7b", 7'298'617'344},          {"olmo-2-13b", 13'716'198'400},
+      {"olmo-2-32b", 32'234'279'936},        {"gpt-oss-20b", 20'914'757'184},
+      {"gpt-oss-120b", 116'829'156'672},     {"mistral-nemo-12b", 12'247'782'400},
+      {"mistral-small-24b", 23'572'403'200}, {"mistral-large-123b", 122'610'069'504},
+      {"kimi-k2", 1'026'408'232'448},        {"llama-4-scout", 107'769'861'120},
+      {"llama-4-maverick", 400'711'848'960},
+  };
+  for (const auto& [name, parameters] : published) {
+    CAPTURE(name);
+    CHECK(network_of(catalog_config(name), 1, 512).parameters() == parameters);
+  }
+  // What reports round.
+  const std::map<std::string, double> billions{
+      {"gemma-3-12b", 11.8}, {"gemma-3-27b", 27.0}, {"glm-4.5", 353}, {"glm-4.5-air", 107}, {"nemotron-4-340b", 341}};
+  for (const auto& [name, parameters] : billions) {
+    CAPTURE(name);
+    CHECK(network_of(catalog_config(name), 1, 512).parameters() == Approx(parameters * 1e9).epsilon(0.005));
+  }
+}
+
+TEST_CASE("a token meets the experts that its report counts", "[transformer][families]") {
+  const std::map<std::string, double> billions{{"gpt-oss-20b", 3.6},  {"gpt-oss-120b", 5.1},   {"kimi-k2", 32.6},
+                                               {"glm-4.5", 32},       {"glm-4.5-air", 12},     {"qwen3-235b-a22b", 22},
+                                               {"llama-4-scout", 17}, {"llama-4-maverick", 17}};
+  for (const auto& [name, active] : billions) {
+    CAPTURE(name);
+    CHECK(network_of(catalog_config(name), 1, 512).active_parameters() == Approx(active * 1e9).epsilon(0.2));
+  }
+}
+
+TEST_CASE("windows hold in the layers that the config says", "[transformer][families]") {
+  const std::string gemma = std::string(kGemmaLike) + "}";
+  const double whole = attention_flops(gemma, 5, 1024);
+  CHECK(whole == Approx(4.0 * 4 * 16 * 1024 * 1024 / 2));
+  for (const int layer : {0, 1, 4}) CHECK(attention_flops(gemma, layer, 1024) < 0.26 * whole);
+  const std::string other = std::string(kGemmaLike) + ", sliding_window_pattern: 2}";
+  CHECK(attention_flops(other, 1, 1024) == whole);
+  CHECK(attention_flops(other, 0, 1024) < whole);
+  const std::string listed = std::string(kGemmaLike) +
+                             ", layer_types: [sliding_attention, sliding_attention, full_attention, sliding_attention, "
+                             "sliding_attention, full_attention]}";
+  CHECK(attention_flops(listed, 2, 1024) == whole);
+  // Chunks: each token sees half of its own block in the mean.
+  const TransformerConfig scout = catalog_config("llama-4-scout", "{attention_chunk_size: 512, num_hidden_layers: 4}");
+  const Network network = network_of(scout, 1, 2048);
+  const auto flops = [&network](std::size_t layer) {
+    return work_of(network.layers.at(layer + 1).forward, "attention").flops.value;
+  };
+  CHECK(flops(0) == Approx(flops(3) / 4));
+}
+
+TEST_CASE("norms stand where a family has them", "[transformer][families]") {
+  const auto norms = [](const char* name) {
+    const Network network = network_of(catalog_config(name, "{num_hidden_layers: 2}"), 1, 64);
+    int count = 0;
+    for (const KernelCall& kernel : network.layers.at(1).forward)
+      if (kernel.name.ends_with("norm")) ++count;
+    return count;
+  };
+  CHECK(norms("gemma-2-2b") == 4);
+  CHECK(norms("gemma-3-1b") == 6);  // queries and keys too
+  CHECK(norms("olmo-2-7b") == 4);
+  CHECK(norms("llama-3.2-1b") == 2);
+  for (const char* name : {"gemma-2-2b", "olmo-2-7b", "gpt-oss-20b", "llama-4-maverick", "glm-4.5-air", "phi-4"}) {
+    CAPTURE(name);
+    CHECK(gradients_are_ready_once(network_of(catalog_config(name), 1, 64)));
+  }
+}
+
+TEST_CASE("Llama 4 Maverick has experts in every second layer", "[transformer][families]") {
+  const Network network = network_of(catalog_config("llama-4-maverick"), 1, 64);
+  const auto routes = [&network](std::size_t layer) {
+    for (const KernelCall& kernel : network.layers.at(layer + 1).forward)
+      if (kernel.name.starts_with("router")) return true;
+    return false;
+  };
+  CHECK_FALSE(routes(0));
+  CHECK(routes(1));
+  CHECK_FALSE(routes(46));
+  CHECK(routes(47));
+}
+
+TEST_CASE("of a network of text and images the part of text is read", "[transformer][families]") {
+  const TransformerConfig c = parsed_config(
+      "{model_type: gemma3, name: both, vision_config: {hidden_size: 1152}, text_config: " + std::string(kGemmaLike) +
+      "}}");
+  CHECK(c.name == "both");
+  CHECK(c.num_hidden_layers == 6);
+  CHECK(c.tie_word_embeddings);
+}
+
+TEST_CASE("orders of layers that are not modelled are refused", "[transformer][families]") {
+  using Catch::Matchers::Contains;
+  CHECK_THROWS_WITH(parsed_config(std::string(kGemmaLike) + ", layer_types: [full_attention, sliding_attention, "
+                                                            "full_attention, full_attention, full_attention, "
+                                                            "full_attention]}"),
+                    Contains("config.json:1:") && Contains("layer_types"));
+  CHECK_THROWS_WITH(parsed_config(std::string(kGemmaLike) + ", layer_types: [full_attention]}"),
+                    Contains("1 of 6 layers"));
+}

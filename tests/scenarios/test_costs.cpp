@@ -1,0 +1,174 @@
+// Energy and money of a step.
+#include <catch2/catch.hpp>
+#include <cmath>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "models/hardware/network_switch.hpp"
+#include "scenarios/studies/failure_study.hpp"
+#include "tests/temporary_folder.hpp"
+
+using namespace trainyard;
+
+namespace {
+
+/// One GPU of 300 W on a node that says its own power, computing all the time.
+Scenario costs_scenario(const std::string& node, const std::string& rest, const std::string& plan = "") {
+  return read_scenario_text("cluster: {node: {base: pcie-1, gpu: {power: {idle: 50 W, busy: 300 W}}" + node + "}}\n" +
+                                "model: gpt2\nplan: {micro_batch_size: 2, precision: fp16" + plan + "}\n" + rest,
+                            "x.yaml");
+}
+
+}  // namespace
+
+TEST_CASE("a device draws between idle and busy, in proportion", "[costs]") {
+  const PowerDraw draw{Watts{100}, Watts{500}};
+  CHECK(draw.at(0) == Watts{100});
+  CHECK(draw.at(0.5) == Watts{300});
+  CHECK(draw.at(2) == Watts{500});  // never more than it may
+  CHECK(utilization(draw, {1, 0}) == 1);
+  CHECK(draw.at(utilization(draw, {0, 1})).value == Approx(250));  // half of its most while it communicates
+  CHECK(utilization({Watts{400}, Watts{500}}, {0, 1}) == 0);       // but no less than idle
+}
+
+TEST_CASE("the energy of a step is the power of its devices over its time, by the PUE", "[costs]") {
+  const Site site{"x", 1.5, {}};
+  const Energy e = energy_of({{"GPU", 4, {Watts{100}, Watts{300}}, 0.5},
+                              {"CPU", 2, {Watts{50}, Watts{50}}, 0},
+                              {"HCA", 4, {}, 1},
+                              {"switch", 0, {}, 1}},
+                             10, site);
+  CHECK(e.parts.at("GPU") == 4 * 200 * 10);
+  CHECK(e.parts.at("CPU") == 2 * 50 * 10);
+  CHECK(e.devices() == 9000);
+  CHECK(e.step() == 13500);
+  CHECK(e.idle_power == 500);
+  CHECK(e.gpu_power == 200);
+  CHECK(e.not_stated == "HCA");
+}
+
+TEST_CASE("a GPU that computes all the time draws its most", "[costs]") {
+  const Scenario s = costs_scenario("", "site: {pue: 1}\n");
+  const Result r = simulate_training(s);
+  REQUIRE(r.energy);
+  CHECK(r.energy->gpu_power <= 300);
+  CHECK(r.energy->parts.at("GPU") == Approx(r.energy->gpu_power * r.step_time));
+  const double busy = (r.breakdown.compute + r.breakdown.optimizer) / r.step_time;
+  CHECK(r.energy->gpu_power == Approx(50 + 250 * busy).epsilon(1e-6));
+  const Result more = simulate_training(costs_scenario("", "site: {pue: 1.5}\n"));
+  CHECK(more.energy->step() == Approx(1.5 * r.energy->step()));
+  CHECK(result_from_text(to_text(r)).energy->step() == Approx(r.energy->step()));
+}
+
+TEST_CASE("CPU, adapters, switches and the rest of a node are counted where they are stated", "[costs]") {
+  const std::string nodes =
+      "cluster: {nodes: 4, node: dgx-h100, fabric: {base: leaf-spine, switch: quantum-2}}\n"
+      "model: gpt2\nplan: {micro_batch_size: 2}\nsite: {pue: 1}\n";
+  const Result r = simulate_training(read_scenario_text(nodes, "x.yaml"));
+  REQUIRE(r.energy);
+  const auto power = [&r](const char* part) { return r.energy->parts.at(part) / r.step_time; };
+  CHECK(power("HCA") == Approx(4 * 8 * 25));
+  // One leaf of 32 hosts needs no spine: 32 of 64 ports.
+  CHECK(power("switch") == Approx(747 * 0.5));
+  CHECK(power("CPU") > 8 * 100);
+  CHECK(power("CPU") < 8 * 350);
+  CHECK(power("rest of the node") <= Approx(4 * 1900));
+  CHECK(power("rest of the node") > 4 * 1300);
+  CHECK(r.energy->not_stated.empty());
+  // A node of eight H100 draws no more than was measured of one.
+  CHECK((r.energy->devices() / r.step_time - power("switch")) / 4 < 8400);
+}
+
+TEST_CASE("money follows from rents and electricity", "[costs]") {
+  const Result rented = simulate_training(costs_scenario(
+      "", "site: {pue: 1}\nprices: {currency: EUR, gpu_hour: {custom-node: 7, k80-die: 3, pcie-1: 36}}\n",
+      ", training: {steps: 1000}"));
+  REQUIRE(rented.money);
+  CHECK(rented.money->currency == "EUR");
+  CHECK(rented.money->step == Approx(rented.step_time * 36 / 3600));
+  CHECK(rented.money->training == Approx(1000 * rented.money->step));
+  CHECK(rented.money->per_million == Approx(1e6 * rented.money->step / (2 * 1024)));
+  const Result both =
+      simulate_training(costs_scenario("", "site: {pue: 1}\nprices: {node_hour: {pcie-1: 36}, kwh: 0.5}\n"));
+  CHECK(both.money->step == Approx(both.step_time * 0.01 + both.energy->step() / 3.6e6 * 0.5));
+}
+
+TEST_CASE("the time in which nothing runs takes no more than idle power", "[costs]") {
+  Result r;
+  r.step_time = 2;
+  r.training_time = 100;
+  r.energy.emplace();
+  r.energy->parts["GPU"] = 600;  // 300 W
+  r.energy->idle_power = 50;
+  r.energy->pue = 2;
+  CHECK(r.training_energy() == 2 * 300 * 100);
+  r.failures.emplace();
+  r.failures->end = 150;
+  r.failures->down = 30;
+  CHECK(r.training_energy() == 2 * (300 * 120 + 50 * 30));
+}
+
+TEST_CASE("bad prices and sites are refused at their place", "[costs]") {
+  using Catch::Matchers::Contains;
+  CHECK_THROWS_WITH(costs_scenario("", "prices: {gpu_hour: {h100: 2}}\n"),
+                    Contains("x.yaml:4:") && Contains("prices: none of pcie-1") && Contains("known: h100"));
+  CHECK_THROWS_WITH(costs_scenario("", "prices: {gpu_hour: {pcie-1: -2}}\n"), Contains("x.yaml:4:") && Contains("-2"));
+  CHECK_THROWS_WITH(costs_scenario("", "prices: {currency: EUR}\n"), Contains("expected gpu_hour or node_hour"));
+  CHECK_THROWS_WITH(costs_scenario("", "prices: {gpu_hour: {pcie-1: 2}, node_hour: {pcie_1: 2}}\n"),
+                    Contains("leave one of both out"));
+  CHECK_THROWS_WITH(costs_scenario("", "site: {pue: 0.5}\n"), Contains("pue"));
+  CHECK_THROWS_WITH(costs_scenario("", "site: averag\n"), Contains("did you mean \"average\"?"));
+}
+
+TEST_CASE("the example prices can be read, and every site of the catalog has sources", "[costs][catalog]") {
+  const Catalog catalog;
+  const Prices prices =
+      read_prices(read_document(std::filesystem::path(TRAINYARD_SOURCE_DIR) / "scenarios" / "prices-example.yml"));
+  CHECK(prices.gpu_hour("p5.48xlarge", "h100-sxm5-80gb", 8) == 5);  // the node's before the GPU's
+  CHECK(prices.gpu_hour("dgx-h100", "h100-sxm5-80gb", 8) == 2.5);
+  for (const std::string& name : catalog.names("site")) {
+    const Site site = read_site(catalog.resolve("site", Node::of_text(name)));
+    CHECK(site.pue > 1);
+    REQUIRE(site.sources.size() == 1);
+    CHECK(site.sources.front().source.size() > 20);
+  }
+}
+
+TEST_CASE("power that the catalog states has sources and makes sense", "[costs][catalog]") {
+  const Catalog catalog;
+  for (const std::string& name : catalog.names("cpu")) {
+    INFO(name);
+    const PowerDraw power = read_cpu(catalog.resolve("cpu", Node::of_text(name))).power;
+    CHECK(power.busy >= Watts{100});
+    CHECK(power.busy <= Watts{500});
+    CHECK(power.idle < power.busy);
+  }
+  for (const std::string& name : catalog.names("switch")) {
+    INFO(name);
+    const NetworkSwitch one = read_network_switch(catalog.resolve("switch", Node::of_text(name)));
+    if (one.power.given()) CHECK(one.power.busy.value / one.ports < 30);  // of a port
+  }
+}
+
+TEST_CASE("an FPGA is configured once, and takes more energy for a step than an ASIC", "[costs]") {
+  const auto trained_on = [](const std::string& node) {
+    return simulate_training(
+        read_scenario(std::filesystem::path(TRAINYARD_SOURCE_DIR) / "scenarios" / "accelerators-gpt2.yaml",
+                      {{"cluster.node", node}}));
+  };
+  const Result fpga = trained_on("stratix-10-nx-2x");
+  REQUIRE(fpga.phases.size() == 1);
+  CHECK(fpga.training_time == Approx(1000 * fpga.step_time + 1));
+  for (const char* node : {"tpu-v5e-host", "gaudi-3-8x"}) {
+    INFO(node);
+    const Result asic = trained_on(node);
+    CHECK(asic.phases.empty());
+    CHECK(asic.step_time < fpga.step_time);
+    // A chip alone: hosts differ in how many they have. That of a TPU v5e is not published.
+    if (asic.energy) CHECK(asic.energy->gpu_power * asic.step_time < fpga.energy->gpu_power * fpga.step_time);
+  }
+  CHECK_THROWS_WITH(
+      read_scenario_text("cluster: {node: pcie-1, gpu: {reconfigure: 1 s}}\nmodel: gpt2\nplan: {micro_batch_size: 1}\n",
+                         "x.yaml"),
+      Catch::Matchers::Contains("of kind fpga alone"));
+}

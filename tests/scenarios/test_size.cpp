@@ -1,0 +1,128 @@
+// Which clusters train a model in time: `trainyard size`.
+#include <catch2/catch.hpp>
+#include <nlohmann/json.hpp>
+
+#include "scenarios/answer/json_fields.hpp"
+#include "scenarios/search/size_search.hpp"
+#include "tests/temporary_folder.hpp"
+
+using namespace trainyard;
+
+namespace {
+
+Node small_training(const std::string& more = "") {
+  return parse_document(
+      "cluster: {node: dgx-a100}\nmodel: gpt2\n"
+      "plan: {strategy: megatron, global_batch_size: 64, micro_batch_size: 1, seq_length: 1024, "
+      "training: {tokens: 1e9}, pipeline: {schedule: 1f1b}}\n"
+      "software: megatron-core\n" +
+          more,
+      "small.yaml");
+}
+
+SizeOptions small_options(double days, std::vector<std::string> nodes = {"dgx-a100"}) {
+  SizeOptions options;
+  options.days = days;
+  options.node_types = std::move(nodes);
+  options.search_seconds = 20;
+  return options;
+}
+
+}  // namespace
+
+TEST_CASE("size finds the least nodes that meet a deadline", "[size]") {
+  const SizeAnswer answer = size_clusters(small_training(), "small", small_options(0.02));
+  REQUIRE(answer.cheapest);
+  CHECK(answer.cheapest->days() <= 0.02);
+  CHECK_FALSE(answer.nearest);
+  CHECK(answer.fastest->time <= answer.cheapest->time);
+  CHECK(answer.cheapest->gpu_hours <= answer.fastest->gpu_hours);
+  for (const SizeRow& row : answer.rows) {
+    INFO(row.nodes << " " << row.error);
+    CHECK(row.gpus == 8 * row.nodes);
+    if (!row.good()) continue;
+    CHECK(row.time == Approx(row.step_time * std::ceil(1e9 / (64 * 1024))));
+    CHECK(row.gpu_hours == Approx(row.time / 3600 * row.gpus));
+    CHECK(row.energy > 0);
+    CHECK(row.meets == (row.days() <= 0.02));
+  }
+  // Half as many nodes are late, or there are none.
+  if (answer.cheapest->nodes > 1)
+    CHECK(std::any_of(answer.rows.begin(), answer.rows.end(),
+                      [](const SizeRow& row) { return row.good() && row.days() > 0.02; }));
+}
+
+TEST_CASE("a deadline that nothing meets gets the nearest", "[size]") {
+  const SizeAnswer answer = size_clusters(small_training(), "small", small_options(1e-6));
+  CHECK_FALSE(answer.cheapest);
+  REQUIRE(answer.nearest);
+  CHECK(answer.nearest->days() > 1e-6);
+  for (const SizeRow& row : answer.rows)
+    if (row.good()) CHECK(answer.nearest->time <= row.time);
+}
+
+TEST_CASE("so many GPUs are looked at by type of node, with their prices", "[size]") {
+  SizeOptions options = small_options(30, {"dgx-a100", "dgx-h100"});
+  options.gpus = 8;
+  options.budget = 100;
+  const SizeAnswer answer = size_clusters(
+      small_training(
+          "prices: {gpu_hour: {a100-sxm4-80gb: 1, h100-sxm5-80gb: 100}}\n"
+          "faults: {failures: {mtbf: {gpu: 1000 h}, seed: 1}, checkpoint: {every: 1 min, kind: asynchronous, "
+          "storage: {name: store, read: 2 GB/s, write: 2 GB/s, latency: 1 ms}}, restart: {restart: 1 min}}\n"),
+      "small", options);
+  REQUIRE(answer.rows.size() == 2);
+  CHECK(answer.currency == "USD");
+  REQUIRE(answer.cheapest);
+  CHECK(answer.cheapest->node == "dgx-a100");
+  for (const SizeRow& row : answer.rows) {
+    CHECK(row.nodes == 1);
+    CHECK(row.good());
+    CHECK(row.goodput < 1);
+    CHECK(row.goodput > 0.5);
+    CHECK(row.money == Approx(row.gpu_hours * (row.node == "dgx-a100" ? 1 : 100)));
+    CHECK(row.meets == (row.money <= 100));
+  }
+}
+
+TEST_CASE("an answer of size resumes from its journal", "[size]") {
+  const test::TemporaryFolder folder;
+  SizeOptions options = small_options(30);
+  options.gpus = 8;
+  options.journal = folder.path() / "size.txt";
+  const auto json_of = [&] {
+    nlohmann::ordered_json j = nlohmann::ordered_json::object();
+    size_fields().write(size_clusters(small_training(), "small", options), j);
+    return j.dump();
+  };
+  const std::string first = json_of();
+  CHECK(std::filesystem::file_size(options.journal) > 0);
+  CHECK(json_of() == first);
+}
+
+TEST_CASE("tokens by the model's size, and the largest of several models", "[size]") {
+  SizeOptions options = small_options(0.05);
+  options.gpus = 8;
+  options.models = {"gpt2", "gpt2-xl"};
+  options.tokens_per_parameter = 20;
+  const SizeAnswer answer = size_clusters(small_training(), "small", options);
+  REQUIRE(answer.rows.size() == 2);
+  for (const SizeRow& row : answer.rows) CHECK(row.tokens == Approx(20 * row.parameters).epsilon(0.01));
+  REQUIRE(answer.largest);
+  CHECK(answer.largest->model == "gpt2");  // gpt2-xl takes two hours and more
+}
+
+TEST_CASE("bad questions of size are refused", "[size]") {
+  using Catch::Matchers::Contains;
+  Node endless = small_training();
+  set_field(endless, "plan.training", "null");
+  std::erase_if(endless.find("plan")->fields, [](const auto& field) { return field.first == "training"; });
+  CHECK_THROWS_WITH(size_clusters(endless, "x", small_options(1)), Contains("--tokens"));
+  SizeOptions options = small_options(1);
+  options.budget = 5;
+  CHECK_THROWS_WITH(size_clusters(small_training(), "x", options), Contains("--prices FILE"));
+  CHECK_THROWS_WITH(size_clusters(small_training(), "x", small_options(1, {"dgx-a10"})),
+                    Contains("did you mean \"dgx-a100\"?"));
+  CHECK_THROWS_WITH(size_clusters(small_training("prices: {gpu_hour: {t4: 1}}\n"), "x", small_options(1)),
+                    Contains("none of dgx-a100"));
+}

@@ -1,0 +1,202 @@
+#include <fmt/format.h>
+
+#include <cmath>
+#include <filesystem>
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "models/reading/catalog.hpp"
+#include "models/reading/document_text.hpp"
+#include "models/reading/shipped_files.hpp"
+#include "scenarios/answer/json_fields.hpp"
+#include "scenarios/reading/measured_family.hpp"
+#include "scenarios/reading/scenario.hpp"
+#include "scenarios/search/size_search.hpp"
+#include "sim/json_text.hpp"
+#include "sim/observers/progress.hpp"
+#include "sim/process/child.hpp"
+#include "sim/process/output.hpp"
+#include "tools/reports/report_lines.hpp"
+#include "tools/reports/table.hpp"
+#include "tools/verbs/arguments.hpp"
+#include "tools/verbs/verbs.hpp"
+
+namespace trainyard {
+namespace {
+
+/// What `--model` is put into: batch, failures and checkpoints of a training that is described whole.
+constexpr const char* kSizeTemplate = "scenarios/size-llama3-70b.yaml";
+
+/// "15T", "300B", "1e12"; more than 0.
+double size_amount(const std::string& flag, std::string text, double fallback = 0) {
+  if (text.empty()) return fallback;
+  const std::string given = text;
+  double unit = 1;
+  constexpr std::pair<char, double> units[] = {{'T', 1e12}, {'B', 1e9}, {'M', 1e6}, {'K', 1e3}};
+  for (const auto& [letter, factor] : units)
+    if (text.back() == letter) unit = factor;
+  if (unit > 1) text.pop_back();
+  double value = -1;
+  try {
+    value = parse_number(text) * unit;
+  } catch (const UserError&) {
+  }
+  if (!(value > 0) || !std::isfinite(value))
+    throw UserError(fmt::format("{} {}: a number above 0 expected, such as 30, 300B or 1.5e13", flag, given));
+  return value;
+}
+
+std::vector<std::string> size_names(const std::string& list) {
+  std::vector<std::string> names;
+  for (std::size_t from = 0; from <= list.size();) {
+    const std::size_t to = std::min(list.find(',', from), list.size());
+    if (to > from) names.push_back(list.substr(from, to - from));
+    from = to + 1;
+  }
+  return names;
+}
+
+/// All of the catalog that begin so: of a family by its sizes.
+std::vector<std::string> models_of_family(const std::string& family) {
+  const Catalog catalog;
+  std::vector<std::string> models;
+  for (const std::string& name : catalog.names("network"))
+    if (name.starts_with(family)) models.push_back(name);
+  if (models.empty())
+    throw UserError(fmt::format("--family {}: no model of the catalog begins so{}", family,
+                                hint(family, catalog.names("network"))));
+  return models;
+}
+
+std::string size_money(double money) { return fmt::format("{:.4g}", money); }
+
+std::string in_short(const SizeAnswer& a, const SizeRow& r) {
+  std::string text = fmt::format("{}{} x {} ({} GPUs): {:.1f} days, {:.4g} GPU-hours",
+                                 a.largest ? r.model + " on " : "", r.nodes, r.node, r.gpus, r.days(), r.gpu_hours);
+  if (!a.currency.empty()) text += fmt::format(", {} {}", size_money(r.money), a.currency);
+  return text;
+}
+
+std::string size_screen(const SizeAnswer& a) {
+  std::string text = fmt::format("{}: in {:.4g} days{}\n", a.scenario, a.days,
+                                 a.budget > 0 ? fmt::format(" for {} {}", size_money(a.budget), a.currency) : "");
+  const auto line = [&](const char* label, const std::optional<SizeRow>& row) {
+    if (row) text += report_label(label) + in_short(a, *row) + "\n" + report_label("") + row->plan + "\n";
+  };
+  line("cheapest", a.cheapest);
+  if (a.cheapest && a.fastest && (a.fastest->node != a.cheapest->node || a.fastest->nodes != a.cheapest->nodes))
+    line("fastest", a.fastest);
+  if (a.largest && a.cheapest && a.largest->model != a.cheapest->model) line("largest", a.largest);
+  if (!a.cheapest) text += report_label("none") + "meets it; the nearest is\n";
+  line("nearest", a.nearest);
+  TextTable table{{"", "model", "nodes", "GPUs", "days", "goodput", "MFU", "GPU-hours", "MWh", a.currency, "plan"},
+                  {false, false, true, true, true, true, true, true, true, true},
+                  {}};
+  for (const SizeRow& r : a.rows) {
+    const std::string where = fmt::format("{} x {}", r.nodes, r.node);
+    if (!r.good()) {
+      table.rows.push_back({"", r.model, where, fmt::format("{}", r.gpus), "-", "-", "-", "-", "-", "-", r.error});
+      continue;
+    }
+    table.rows.push_back({r.meets ? (r.pareto ? "*" : "+") : "", r.model, where, fmt::format("{}", r.gpus),
+                          fmt::format("{:.1f}", r.days()), fmt::format("{:.1f} %", r.goodput * 100),
+                          fmt::format("{:.1f} %", r.mfu * 100), fmt::format("{:.4g}", r.gpu_hours),
+                          r.energy > 0 ? fmt::format("{:.3g}", r.energy / 3.6e9) : "-",
+                          r.money > 0 ? size_money(r.money) : "-", r.plan + (r.proved ? "" : " (not proved)")});
+  }
+  text += "\n" + table.text("  ") + "  + meets deadline and budget; * and none is both faster and cheaper\n";
+  if (!a.left_out.empty()) text += wrapped("not looked at: ", a.left_out, ",");
+  return text;
+}
+
+int size_verb(const std::vector<std::string>& words) {
+  Arguments arguments(
+      "size",
+      "Which nodes, and how many, train a model in time: for each type the best plan by search, with failures, "
+      "checkpoints, energy and money.",
+      "size --model llama-3-70b --tokens 15T --days 60 --nodes-of dgx-h100,dgx-b200 --prices "
+      "scenarios/prices-example.yml");
+  std::string file, model, family, tokens, days, budget, prices, nodes_of, search, json, out, write, chinchilla;
+  std::vector<std::string> sets;
+  int gpus = 0;
+  arguments.positional("SCENARIO", file,
+                       "scenario file (YAML): model, batch, plan.training and faults count, its cluster does not",
+                       false);
+  arguments.option("--model", model, "NAME",
+                   "instead of its model (without SCENARIO, of scenarios/size-llama3-70b.yaml)");
+  arguments.option("--family", family, "PREFIX", "or all models of the catalog that begin so: the largest that can be");
+  arguments.option("--tokens", tokens, "N", "tokens of the training: 300B, 15T");
+  arguments.option("--tokens-per-parameter", chinchilla, "N",
+                   "or so many a parameter: 20 is compute-optimal (Hoffmann et al. 2022)");
+  arguments.option("--days", days, "D", "the deadline");
+  arguments.option("--budget", budget, "MONEY", "and the most it may cost, by the prices");
+  arguments.option("--prices", prices, "FILE", "your prices (scenarios/prices-example.yml shows how)");
+  arguments.option("--nodes-of", nodes_of, "A,B,...", "look at these types of node alone");
+  arguments.option("--gpus", gpus, "N", "on so many GPUs, or the least nodes that have them");
+  arguments.option("--search", search, "TIME", "for the plans of each cluster (default 5s)");
+  arguments.repeated("--set", sets, "PATH=VALUE", "override a field, as often as needed");
+  arguments.output("--json", json, "write the answer as JSON; - is stdout (and prints nothing else there)");
+  arguments.output("--write", write, "write the cheapest as a scenario; - is stdout");
+  arguments.option("--out", out, "FILE", "keep what was found there: the same command resumes");
+  if (!arguments.parse(words)) return kGood;
+  if (days.empty()) throw UserError("size: --days expected, the deadline");
+  if (file.empty() && model.empty() && family.empty())
+    throw UserError("size: a scenario file, --model or --family expected");
+  if (gpus < 0) throw UserError(fmt::format("--gpus {}: 1 or more expected", gpus));
+  SizeOptions options;
+  options.days = size_amount("--days", days);
+  options.budget = size_amount("--budget", budget);
+  options.tokens_per_parameter = size_amount("--tokens-per-parameter", chinchilla);
+  options.gpus = gpus;
+  options.node_types = size_names(nodes_of);
+  if (!search.empty()) options.search_seconds = parse_seconds(search).value;
+  if (!(options.search_seconds > 0)) throw UserError(fmt::format("--search {}: more than 0 expected", search));
+  if (!family.empty()) options.models = models_of_family(family);
+  if (!out.empty()) check_writable(out);
+  options.journal = out;
+  const std::string path = file.empty() ? shipped_file(kSizeTemplate).string() : file;
+  Node document = read_scenario_document(path);
+  for (const std::string& set : sets) {
+    const auto [field, value] = parse_override_option(set);
+    set_field(document, field, value);
+  }
+  if (!model.empty())
+    set_field(document, "model", parse_override(model, std::make_shared<const std::string>("--model")));
+  if (!tokens.empty())
+    set_field(document, "plan.training", fmt::format("{{tokens: {:.0f}}}", size_amount("--tokens", tokens)));
+  if (!prices.empty()) {
+    const auto [field, value] = prices_override(prices);
+    set_field(document, field, value);
+  }
+  const std::string name =
+      file.empty() ? (model.empty() ? family : model) : std::filesystem::path(path).stem().string();
+  watch_interrupts();
+  SizeAnswer answer;
+  {
+    ProgressLine line;
+    options.progress = [&line](const std::string& text) { line.show(text); };
+    answer = size_clusters(document, name, options);
+  }
+  if (interrupted()) {
+    complain(out.empty()
+                 ? "interrupted (with --out FILE a search can be resumed)"
+                 : fmt::format("interrupted: run the same command again to resume ({} keeps what is known)", out));
+    return kInterrupted;
+  }
+  if (json != "-" && write != "-") fmt::print("{}", size_screen(answer));
+  if (!json.empty()) {
+    nlohmann::ordered_json object = nlohmann::ordered_json::object();
+    size_fields().write(answer, object);
+    write_atomically(json, json_text(object, 2) + "\n");
+  }
+  if (!answer.cheapest) return kFailsLimit;
+  if (!write.empty())
+    write_atomically(write, fmt::format("# {}: the cheapest that `trainyard size` found.\n", name) +
+                                yaml_text(answer.cheapest->document));
+  return kGood;
+}
+
+const RegisterVerb registered_size{"size", "which nodes, and how many, train a model in time and budget", size_verb};
+
+}  // namespace
+}  // namespace trainyard
