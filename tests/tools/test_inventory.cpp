@@ -27,7 +27,7 @@ TEST_CASE("every system of the sources is shown by a command, or said to be miss
       commands.insert(shown.scalar);
     }
   }
-  CHECK(missing <= 14);
+  CHECK(missing <= 12);
   const test::TopoFolder shell;
   for (std::string command : commands) {
     const std::size_t at = command.find("scenarios/");
