@@ -39,7 +39,7 @@ function front() {
   for (const [key, label, hue] of [['own', 'the scenario\'s own', '#3a9a5b'], ['rule_of_thumb', 'rule of thumb', '#e08214']])
     if (answer[key] && answer[key].fits) sets.push(set(label, [answer[key]], hue, {pointStyle: 'rectRot', pointRadius: 7}));
   const gib = v => digits(v) + ' GiB';
-  chart(section('What to choose from', el('p', {class: 'quiet'}, 'No plan of the search beats those of the front in time and memory.')), 380,
+  chart(section('What to choose from', el('p', {class: 'quiet'}, 'No plan that was simulated beats those of the front in time and memory.')), 380,
     'step time against memory', {type: 'scatter', data: {datasets: sets.filter(s => s.data.length)}, options: {
       scales: {x: axis('step time', v => units.seconds(v), {type: 'linear'}), y: axis('peak memory of a GPU', gib)}, plugins: {legend: {position: 'bottom'},
         tooltip: {callbacks: {title: c => [c[0].dataset.label, c[0].raw.row.change || ''].filter(Boolean), label: c => [c.raw.row.plan,
