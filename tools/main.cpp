@@ -4,6 +4,7 @@
 #include <system_error>
 #include <typeinfo>
 
+#include "models/reading/program_version.hpp"
 #include "sim/error.hpp"
 #include "sim/process/output.hpp"
 #include "tools/verbs/verbs.hpp"
@@ -16,6 +17,10 @@ int run(const std::vector<std::string>& words) {
   if (words.empty() || words[0] == "--help" || words[0] == "-h") {
     fmt::print("{}", usage());
     return words.empty() ? kBadInput : kGood;
+  }
+  if (words[0] == "--version") {
+    fmt::print("trainyard {}\n", program_version());
+    return kGood;
   }
   Place place;
   place.file = std::make_shared<const std::string>("trainyard");

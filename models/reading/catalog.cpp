@@ -23,6 +23,29 @@ fs::path default_root() {
   return given && *given ? fs::path(given) : shipped_file("models/catalog");
 }
 
+/// Catalogs of the user's own, laid out alike: the folders of TRAINYARD_PATH (with ':' between them), and `trainyard/catalog`
+/// in the XDG data folder. None beside a catalog that was made of another folder than the default. (The folder `catalog`
+/// beside the file that names an entry comes before them.)
+std::vector<fs::path> own_roots(const fs::path& root) {
+  if (root != default_root()) return {};
+  const auto variable = [](const char* name) {
+    const char* given = std::getenv(name);
+    return std::string(given ? given : "");
+  };
+  std::vector<fs::path> roots;
+  const std::string list = variable("TRAINYARD_PATH"), home = variable("HOME");
+  for (std::size_t from = 0, to = 0; from < list.size(); from = to + 1) {
+    to = std::min(list.find(':', from), list.size());
+    if (to > from) roots.emplace_back(list.substr(from, to - from));
+  }
+  std::string data = variable("XDG_DATA_HOME");
+  if (data.empty() && !home.empty()) data = home + "/.local/share";
+  if (!data.empty()) roots.push_back(fs::path(data) / "trainyard/catalog");
+  std::error_code ignored;
+  std::erase_if(roots, [&](const fs::path& own) { return !fs::is_directory(own, ignored); });
+  return roots;
+}
+
 std::string folder_of(std::string_view kind) { return fmt::format("{}{}", kind, kind.ends_with("ch") ? "es" : "s"); }
 
 bool is_entry(const fs::path& file) { return file.extension() == ".yaml" || file.extension() == ".json"; }
@@ -143,6 +166,14 @@ struct SourceReader {
   }
 };
 
+/// Is the file one of a catalog: of that at `root`, or of the user's own?
+bool lies_in_catalog(std::string_view file, const fs::path& root) {
+  const auto below = [file](const fs::path& folder) { return file.starts_with(folder.native() + "/"); };
+  if (below(root)) return true;
+  const std::vector<fs::path> own = own_roots(root);
+  return std::any_of(own.begin(), own.end(), below);
+}
+
 }  // namespace
 
 Catalog::Catalog() : Catalog(default_root()) {}
@@ -156,10 +187,14 @@ Catalog::Catalog(fs::path root) : root_(std::move(root)) {
 std::vector<std::string> Catalog::names(std::string_view kind) const {
   std::vector<std::string> found;
   std::error_code error;
-  const fs::path folder = root_ / folder_of(kind);
-  for (fs::directory_iterator it(folder, error), end; !error && it != end; it.increment(error))
-    if (is_entry(it->path())) found.push_back(it->path().stem().string());
+  const auto add = [&](const fs::path& root) {
+    for (fs::directory_iterator it(root / folder_of(kind), error), end; !error && it != end; it.increment(error))
+      if (is_entry(it->path())) found.push_back(it->path().stem().string());
+  };
+  add(root_);
+  for (const fs::path& own : own_roots(root_)) add(own);
   std::sort(found.begin(), found.end());
+  found.erase(std::unique(found.begin(), found.end()), found.end());
   return found;
 }
 
@@ -174,25 +209,30 @@ Node Catalog::entry(std::string_view kind, std::string_view name, const Place& w
 }
 
 fs::path Catalog::file_of(std::string_view kind, std::string_view name, const Place& where) const {
-  const fs::path folder = root_ / folder_of(kind);
-  const auto file = [&folder](std::string_view stem, const char* extension) {
-    return folder / (std::string(stem) + extension);
-  };
+  std::vector<fs::path> folders;
+  if (where.line > 0) folders.push_back(folder_beside(where) / "catalog" / folder_of(kind));
+  for (const fs::path& root : own_roots(root_)) folders.push_back(root / folder_of(kind));
+  folders.push_back(root_ / folder_of(kind));
   std::error_code ignored;
+  const auto find = [&](std::string_view stem, const char* extension) {
+    for (const fs::path& folder : folders)
+      if (fs::path file = folder / (std::string(stem) + extension); fs::is_regular_file(file, ignored)) return file;
+    return fs::path();
+  };
   const bool plain = name.find('/') == std::string_view::npos;
-  if (fs::path direct = file(name, ".yaml"); plain && fs::is_regular_file(direct, ignored)) return direct;
+  if (fs::path direct = plain ? find(name, ".yaml") : fs::path(); !direct.empty()) return direct;
   const std::vector<std::string> known = names(kind);
   const auto it = std::find_if(known.begin(), known.end(), [&](const auto& n) { return same_name(n, name); });
   if (it == known.end()) {
     refuse_half_a_file_name(kind, name, where);
     fail(where, fmt::format("unknown {} \"{}\"{}", kind, name, hint(name, known)));
   }
-  const fs::path yaml = file(*it, ".yaml");
-  return fs::exists(yaml, ignored) ? yaml : file(*it, ".json");
+  const fs::path yaml = find(*it, ".yaml");
+  return yaml.empty() ? find(*it, ".json") : yaml;
 }
 
 Node Catalog::document(const fs::path& file) const {
-  return file.native().starts_with(root_.native() + "/") ? remembered(file) : read_document(file);
+  return lies_in_catalog(file.native(), root_) ? remembered(file) : read_document(file);
 }
 
 Node Catalog::resolve(std::string_view kind, const Node& reference) const {
@@ -203,7 +243,7 @@ Node Catalog::resolve(std::string_view kind, const Node& reference) const {
 }
 
 bool Catalog::holds(const Place& place) const {
-  return place.file && place.line > 0 && place.file->starts_with(root_.string() + "/");
+  return place.file && place.line > 0 && lies_in_catalog(*place.file, root_);
 }
 
 Node Catalog::typed(std::string_view kind, const Node& part, std::span<const std::string_view> figures) const {

@@ -12,7 +12,7 @@ namespace trainyard {
 /// The folder of datasheet and fitted figures: one YAML file an entry, `<folder>/<kind>s/<name>.yaml`
 /// (kinds: gpu, cpu, storage, hca, node, switch, fabric, network, stack, nccl,
 /// nccl-network, attention, batch-error; the folder of switch is `switches`).
-/// TRAINYARD_CATALOG, or the one of the source tree the program was built from.
+/// TRAINYARD_CATALOG, or the one that comes with the program; and before that the user's own (see `own_roots`).
 class Catalog {
  public:
   Catalog();

@@ -5,6 +5,7 @@
 #include <limits>
 #include <type_traits>
 
+#include "models/reading/asked_fields.hpp"
 #include "models/reading/document.hpp"
 
 namespace trainyard {
@@ -93,6 +94,23 @@ double bounded_number(const Node& node, const std::string& path, double least, d
   fail(node.place, fmt::format("{}: {} is out of range; expected {} {}", path, node.scalar, kNumber, range));
 }
 
+void tell(const std::string& what, std::string_view key, const char* type, bool required, const Node* node) {
+  if (AskedFields* listening = AskedFields::listening())
+    listening->add({what, std::string(key), type, required, {}, {}, node ? node->scalar : ""});
+}
+
+/// What the field is where it is absent.
+void tell_default(const std::string& text) {
+  if (AskedFields* listening = AskedFields::listening()) listening->add_default(text);
+}
+void tell_default(double value, const char* unit) {
+  if (AskedFields* listening = AskedFields::listening())
+    listening->add_default(fmt::format("{}{}", exact(value), unit));
+}
+void tell_choices(const std::vector<std::string>& names) {
+  if (AskedFields* listening = AskedFields::listening()) listening->add_choices(names);
+}
+
 }  // namespace
 
 bool same_name(std::string_view a, std::string_view b) {
@@ -107,8 +125,12 @@ Fields::Fields(const Node& node, std::string what) : node_(&node), what_(std::mo
 }
 
 const Node* Fields::child(std::string_view key) {
-  if (!knows(key)) known_.emplace_back(key);
-  return node_->find(key);
+  const Node* node = node_->find(key);
+  if (!knows(key)) {
+    known_.emplace_back(key);
+    tell(what_, key, "", false, node);
+  }
+  return node;
 }
 
 const std::vector<Node>* Fields::list(std::string_view key) {
@@ -166,9 +188,10 @@ void Fields::require_all(const std::vector<std::string>& paths) const {
 
 const Node* Fields::scalar(std::string_view key, const char* expected, bool required) {
   const Node* node = required ? &required_child(key) : child(key);
+  const Node* value = node && node->kind == Node::Kind::map ? node->find("value") : nullptr;
+  tell(what_, key, expected, required, value ? value : node);
   if (!node || (node->kind == Node::Kind::null && !required)) return nullptr;
-  if (const Node* value = node->kind == Node::Kind::map ? node->find("value") : nullptr)
-    node = &value_of_figure(*node, *value, path_of(what_, key));
+  if (value) node = &value_of_figure(*node, *value, path_of(what_, key));
   if (node->kind != Node::Kind::scalar)
     fail(node->place, fmt::format("{}: expected {}, got {}", path_of(what_, key), expected, what_it_is(*node)));
   return node;
@@ -177,19 +200,25 @@ const Node* Fields::scalar(std::string_view key, const char* expected, bool requ
 std::string Fields::text(std::string_view key) { return scalar(key, "text", true)->scalar; }
 std::string Fields::text(std::string_view key, std::string fallback) {
   const Node* node = scalar(key, "text", false);
+  tell_default(fallback);
   return node ? node->scalar : fallback;
 }
 
 std::string Fields::choice(std::string_view key, const std::vector<std::string>& names) {
-  return choose(*scalar(key, "a name", true), path_of(what_, key), names);
+  const Node& node = *scalar(key, "a name", true);
+  tell_choices(names);
+  return choose(node, path_of(what_, key), names);
 }
 std::string Fields::choice(std::string_view key, const std::vector<std::string>& names, std::string fallback) {
   const Node* node = scalar(key, "a name", false);
+  tell_choices(names);
+  tell_default(fallback);
   return node ? choose(*node, path_of(what_, key), names) : fallback;
 }
 
 bool Fields::boolean(std::string_view key, bool fallback) {
   const Node* node = scalar(key, "true or false", false);
+  tell_default(fallback ? "true" : "false");
   if (!node) return fallback;
   if (node->scalar == "true" || node->scalar == "True") return true;
   if (node->scalar == "false" || node->scalar == "False") return false;
@@ -199,6 +228,7 @@ bool Fields::boolean(std::string_view key, bool fallback) {
 std::int64_t Fields::whole_number(std::string_view key, std::int64_t least, std::int64_t most,
                                   const std::int64_t* fallback) {
   const Node* node = scalar(key, kInteger, !fallback);
+  if (fallback) tell_default(static_cast<double>(*fallback), "");
   if (!node) return *fallback;
   const std::string path = path_of(what_, key);
   const std::int64_t v = parse_at(*node, path, parse_integer);
@@ -212,6 +242,7 @@ double Fields::number(std::string_view key, double least, double most) {
 }
 double Fields::number(std::string_view key, double least, double most, double fallback) {
   const Node* node = scalar(key, kNumber, false);
+  tell_default(fallback, "");
   return node ? bounded_number(*node, path_of(what_, key), least, most) : fallback;
 }
 
@@ -220,6 +251,7 @@ Seconds Fields::seconds(std::string_view key) {
 }
 Seconds Fields::seconds(std::string_view key, Seconds fallback) {
   const Node* node = scalar(key, kTime, false);
+  tell_default(fallback.value, " s");
   return node ? positive(*node, path_of(what_, key), parse_seconds, true) : fallback;
 }
 Bytes Fields::bytes(std::string_view key) {
@@ -227,6 +259,7 @@ Bytes Fields::bytes(std::string_view key) {
 }
 Bytes Fields::bytes(std::string_view key, Bytes fallback) {
   const Node* node = scalar(key, kSize, false);
+  tell_default(fallback.value, " B");
   return node ? positive(*node, path_of(what_, key), parse_bytes) : fallback;
 }
 BytesPerSecond Fields::bandwidth(std::string_view key) {
@@ -234,6 +267,7 @@ BytesPerSecond Fields::bandwidth(std::string_view key) {
 }
 BytesPerSecond Fields::bandwidth(std::string_view key, BytesPerSecond fallback) {
   const Node* node = scalar(key, kRate, false);
+  tell_default(fallback.value, " B/s");
   return node ? positive(*node, path_of(what_, key), parse_bandwidth) : fallback;
 }
 FlopsPerSecond Fields::flops_rate(std::string_view key) {
@@ -241,15 +275,18 @@ FlopsPerSecond Fields::flops_rate(std::string_view key) {
 }
 FlopsPerSecond Fields::flops_rate(std::string_view key, FlopsPerSecond fallback) {
   const Node* node = scalar(key, kFlopsRate, false);
+  tell_default(fallback.value, " FLOP/s");
   return node ? positive(*node, path_of(what_, key), parse_flops_rate) : fallback;
 }
 
 Hertz Fields::frequency(std::string_view key, Hertz fallback) {
   const Node* node = scalar(key, kFrequency, false);
+  tell_default(fallback.value, " Hz");
   return node ? positive(*node, path_of(what_, key), parse_frequency) : fallback;
 }
 Watts Fields::power(std::string_view key, Watts fallback) {
   const Node* node = scalar(key, kPower, false);
+  tell_default(fallback.value, " W");
   return node ? positive(*node, path_of(what_, key), parse_power) : fallback;
 }
 

@@ -1,7 +1,23 @@
 #include "models/reading/shipped_files.hpp"
 
 namespace trainyard {
+namespace {
 
-std::filesystem::path shipped_file(std::string_view path) { return std::filesystem::path(TRAINYARD_SOURCE_DIR) / path; }
+namespace fs = std::filesystem;
+
+/// Of an installed program ../share/trainyard beside it; of one in its build folder the repository.
+fs::path shipped_root() {
+  std::error_code ignored;
+  const fs::path program = fs::read_symlink("/proc/self/exe", ignored);
+  fs::path installed = program.parent_path().parent_path() / "share/trainyard";
+  return fs::is_directory(installed / "models/catalog", ignored) ? installed : fs::path(TRAINYARD_SOURCE_DIR);
+}
+
+}  // namespace
+
+fs::path shipped_file(std::string_view path) {
+  static const fs::path root = shipped_root();
+  return root / path;
+}
 
 }  // namespace trainyard

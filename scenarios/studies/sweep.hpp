@@ -2,6 +2,7 @@
 #include <filesystem>
 #include <functional>
 #include <nlohmann/json_fwd.hpp>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -18,7 +19,8 @@ struct SweepAxis {
   bool with_previous = false;  ///< it moves together with the axis before it
 };
 
-/// "path=a,b,c". Commas inside quotes, [] and {} belong to a value. Throws UserError.
+/// "path=a,b,c". Commas inside quotes, [], () and {} belong to a value. range(FROM, TO, STEP = 1) stands for its values, and so
+/// does log-range(FROM, TO, FACTOR = 2), both with TO where they meet it. Throws UserError.
 SweepAxis parse_sweep_axis(const std::string& option);
 /// The same, or several fields that move together: "path=a,b & other=c,d" are the two points (a, c) and (b, d). Throws
 /// UserError where their lists are not of one length.
@@ -26,20 +28,39 @@ std::vector<SweepAxis> parse_sweep_axes(const std::string& option);
 
 constexpr std::size_t kMostSweepPoints = 100000;
 
+/// A share of the points: every `of`-th, from the `index`-th on (from 1).
+struct SweepShard {
+  std::size_t index = 1, of = 1;
+  bool has(std::size_t point) const { return point % of == index - 1; }
+};
+/// "3/8". Throws UserError.
+SweepShard parse_sweep_shard(const std::string& text);
+
 /// What is asked: a scenario at every combination of the axes' values, the last axis varying fastest.
 struct Sweep {
   std::filesystem::path scenario;
   std::vector<SweepAxis> axes;
+  /// Conditions that points must meet, such as "plan.tensor_parallel * plan.pipeline_parallel <= 64"; see `keep_where`.
+  std::vector<std::string> where = {};
+  std::vector<std::size_t> kept = {};  ///< with conditions: combinations that meet them
 
   std::size_t points() const;  ///< throws UserError above kMostSweepPoints, or for a path given twice
   Overrides point(std::size_t index) const;
+  /// Leaves out the points that do not meet `where`: products of fields that vary and numbers, on both sides of <, <=, >, >=,
+  /// == or !=; names with the latter two. Throws UserError for what is no condition, and where no point is left.
+  void keep_where();
 };
+
+/// `trainyard sweep` of a file that has `scenario`, `set` (values by field), `together` (maps of fields that move together) and
+/// `where`. Nothing where the file is a scenario. Throws UserError with the place.
+std::optional<Sweep> read_study(const std::filesystem::path&);
 
 /// The answer at one point. An impossible one has `error`, and no figures.
 struct SweepPoint {
   bool done = false;
   std::string error;
-  std::string figures;  ///< the JSON object of its columns
+  std::string figures;   ///< the JSON object of its columns
+  std::string key = {};  ///< of scenario, catalog and program; "" where it cannot be read
 };
 
 /// A column of the tables: a field of the answer under a name that says all in one line.
@@ -66,11 +87,29 @@ struct SweepOptions {
   /// it; empty: nowhere.
   std::filesystem::path journal;
   std::function<void(std::size_t done, std::size_t of)> progress;
+  SweepShard shard = {};  ///< the others are left undone
 };
 
 /// All points, in order, by workers on the processors there are. Ends early when `interrupted()`: points that are not done
 /// have `done` false. Throws UserError where no point is possible.
 std::vector<SweepPoint> run_sweep(const Sweep&, const SweepOptions& = {});
+
+/// A point whole, in one line of JSON: {"key":KEY, "point":INDEX,"set":{...},"scenario":FILE,"version":PROGRAM,"figures":{...}} or
+/// "error". The only space outside of texts is that behind the key, at which a journal splits it.
+std::string sweep_line(const Sweep&, std::size_t index, const SweepPoint&);
+/// What stands before that space.
+std::string sweep_line_key(const std::string& key);
+/// Throws json::exception where the line is none.
+SweepPoint sweep_point_in(const nlohmann::ordered_json& line);
+
+/// JSON Lines of what a shard has: first the study, then each point whole. `merge_sweeps` puts shards together again, in the
+/// order of one process. Throws UserError for files of different studies, those that are not finished, and missing points.
+std::string sweep_lines(const Sweep&, const std::vector<SweepPoint>&, const SweepShard&);
+struct MergedSweep {
+  Sweep sweep;
+  std::vector<SweepPoint> points;
+};
+MergedSweep merge_sweeps(const std::vector<std::string>& files);
 
 /// Adds to every point that is possible its speedup over the `baseline` (from 1), the samples/s of ideal scaling from
 /// there, and the share of them that it reaches: GPUs cost, whether the batch is the same (strong scaling) or grows with

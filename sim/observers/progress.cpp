@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include "sim/process/child.hpp"
+#include "sim/process/terminal.hpp"
 
 namespace trainyard {
 namespace {
@@ -14,7 +15,7 @@ void put(const std::string& text) {
 }  // namespace
 
 ProgressLine::ProgressLine()
-    : terminal_(::isatty(progress_descriptor()) == 1), start_(steady_clock::now()), last_(start_) {}
+    : terminal_(!is_quiet() && ::isatty(progress_descriptor()) == 1), start_(steady_clock::now()), last_(start_) {}
 ProgressLine::~ProgressLine() {
   if (shown_) put("\r\x1b[K");
 }

@@ -32,6 +32,7 @@ inline const std::vector<PageCommand>& page_commands() {
       {"learn " + scenarios +
            "learn-local-sgd.yaml --compare plan.data_parallel.local_steps=1,8 --set learn.steps=24 --seeds 2",
        2},
+      {"plan small.yaml --vary plan.data_parallel.zero_stage=0,1", 2},
       {"validate training --family dgxc-h100-llama3.1-8b --points", 2}};
   return commands;
 }

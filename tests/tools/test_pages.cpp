@@ -82,7 +82,7 @@ TEST_CASE("the pictures of a run agree with its answer", "[pages][cli]") {
 TEST_CASE("a page that cannot be written is refused before anything is computed", "[pages][cli]") {
   const PageFolder folder;
   for (const std::string verb :
-       {"run small.yaml", "sweep small.yaml --set cluster.nodes=1,2",
+       {"run small.yaml", "sweep small.yaml --set cluster.nodes=1,2", "plan small.yaml",
         "learn " TRAINYARD_SOURCE_DIR "/scenarios/learn-local-sgd.yaml", "validate training"}) {
     INFO(verb);
     const TopoAnswer nowhere = folder.trainyard(verb + " --html nowhere/p.html --json p.json");

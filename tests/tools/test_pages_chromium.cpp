@@ -4,7 +4,7 @@
 #include <map>
 #include <regex>
 
-#include "tests/tools/html_pages.hpp"
+#include "tests/tools/served_page.hpp"
 
 using namespace trainyard::test;
 using Catch::Matchers::Contains;
@@ -15,13 +15,17 @@ namespace {
 struct Rendered {
   std::string dom, console;
 };
-Rendered rendered(const PageFolder& folder, const std::string& page, const std::string& options = "") {
+Rendered rendered_at(const PageFolder& folder, const std::string& url, const std::string& options = "") {
   const std::string line = "cd '" + folder.path().string() +
                            "' && chromium --headless --no-sandbox --disable-gpu --disable-dev-shm-usage "
                            "--user-data-dir=.chromium --enable-logging=stderr " +
-                           options + " --dump-dom \"file://$PWD/" + page + "\" >.dom 2>.console </dev/null";
+                           options + " --dump-dom \"" + url + "\" >.dom 2>.console </dev/null";
   REQUIRE(std::system(line.c_str()) == 0);
   return {folder.text(".dom"), folder.text(".console")};
+}
+
+Rendered rendered(const PageFolder& folder, const std::string& page, const std::string& options = "") {
+  return rendered_at(folder, "file://$PWD/" + page, options);
 }
 
 std::string attribute(const std::string& dom, const std::string& name) {
@@ -97,4 +101,27 @@ TEST_CASE("pages draw in Chromium on a phone and in the dark, and so do lessons"
         CHECK(attribute(page.dom, "data-too-wide") == "0");
       }
     }
+}
+
+TEST_CASE("the what-if page answers a change in Chromium, and says what is wrong with a bad one", "[.chromium]") {
+  const PageFolder folder;
+  const ServedProcess served(folder);
+  const std::string wait = "--virtual-time-budget=60000";
+  const Rendered plain = rendered_at(folder, served.url, wait);
+  CHECK_THAT(plain.console, !Contains("CONSOLE"));
+  CHECK(attribute(plain.dom, "data-problems").empty());
+  CHECK(std::stoi(attribute(plain.dom, "data-charts")) >= 3);
+  CHECK(attribute(plain.dom, "data-too-wide") == "0");
+  CHECK_THAT(plain.dom, Contains("id=\"of-cluster.nodes\"") && Contains("id=\"of-plan.micro_batch_size\""));
+
+  const Rendered changed = rendered_at(folder, served.url + "#scenario=small&set=plan.micro_batch_size%3D2", wait);
+  const json answer = served.ask(R"([["plan.micro_batch_size","2"]])")["answer"];
+  std::smatch step;
+  REQUIRE(std::regex_search(changed.dom, step, std::regex("data-path=\"step_time_s\" data-value=\"([^\"]*)\"")));
+  CHECK(json::parse(step[1].str()) == answer["step_time_s"]);
+
+  const Rendered bad = rendered_at(folder, served.url + "#scenario=small&set=plan.micro_batch_size%3D3", wait);
+  CHECK_THAT(bad.dom, Contains("32 is not a multiple of 48"));
+  const Rendered phone = rendered_at(folder, served.url, wait + " --window-size=500,900");
+  CHECK(attribute(phone.dom, "data-too-wide") == "0");
 }

@@ -18,6 +18,8 @@ TRAINYARD_PAGE_PART(run_js);
 TRAINYARD_PAGE_PART(timeline_js);
 TRAINYARD_PAGE_PART(sweep_js);
 TRAINYARD_PAGE_PART(learn_js);
+TRAINYARD_PAGE_PART(plan_js);
+TRAINYARD_PAGE_PART(serve_js);
 TRAINYARD_PAGE_PART(validation_js);
 TRAINYARD_PAGE_PART(chart_min_js);
 
@@ -50,6 +52,8 @@ std::string_view run() { return TRAINYARD_PAGE_TEXT(run_js); }
 std::string_view timeline() { return TRAINYARD_PAGE_TEXT(timeline_js); }
 std::string_view sweep() { return TRAINYARD_PAGE_TEXT(sweep_js); }
 std::string_view learn() { return TRAINYARD_PAGE_TEXT(learn_js); }
+std::string_view plan() { return TRAINYARD_PAGE_TEXT(plan_js); }
+std::string_view serve() { return TRAINYARD_PAGE_TEXT(serve_js); }
 std::string_view validation() { return TRAINYARD_PAGE_TEXT(validation_js); }
 }  // namespace page_script
 

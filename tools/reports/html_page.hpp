@@ -26,6 +26,8 @@ std::string_view run();
 std::string_view timeline();
 std::string_view sweep();
 std::string_view learn();
+std::string_view plan();
+std::string_view serve();
 std::string_view validation();
 }  // namespace page_script
 

@@ -11,9 +11,36 @@ std::size_t characters_of(const std::string& text) {
       std::count_if(text.begin(), text.end(), [](char c) { return (static_cast<unsigned char>(c) & 0xc0) != 0x80; }));
 }
 
+bool g_markdown = false;
+
+/// "| a | b |", with what ends a cell escaped.
+std::string markdown_row(const std::vector<std::string>& cells, std::size_t columns) {
+  std::string line = "|";
+  for (std::size_t i = 0; i < columns; ++i) {
+    std::string cell;
+    for (const char c : i < cells.size() ? cells[i] : std::string())
+      cell += c == '|' ? std::string("\\|") : std::string(1, c);
+    line += " " + cell + " |";
+  }
+  return line + "\n";
+}
+
+std::string markdown(const TextTable& table) {
+  std::size_t columns = table.head.size();
+  for (const auto& row : table.rows) columns = std::max(columns, row.size());
+  std::string text = markdown_row(table.head, columns) + "|";
+  for (std::size_t i = 0; i < columns; ++i) text += i < table.right.size() && table.right[i] ? "---:|" : "---|";
+  text += "\n";
+  for (const auto& row : table.rows) text += markdown_row(row, columns);
+  return text;
+}
+
 }  // namespace
 
+void write_tables_as_markdown() { g_markdown = true; }
+
 std::string TextTable::text(const std::string& indent) const {
+  if (g_markdown) return markdown(*this);
   std::vector<std::size_t> widths;
   const auto measure = [&widths](const std::vector<std::string>& cells) {
     widths.resize(std::max(widths.size(), cells.size()));

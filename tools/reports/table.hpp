@@ -11,7 +11,11 @@ struct TextTable {
   std::vector<bool> right = {};  ///< by column; missing: left
   std::vector<std::vector<std::string>> rows = {};
 
+  /// Of Markdown where that was asked for: indents are left out, and a head stands above each.
   std::string text(const std::string& indent = "") const;
 };
+
+/// From then on tables are Markdown's.
+void write_tables_as_markdown();
 
 }  // namespace trainyard

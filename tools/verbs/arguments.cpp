@@ -9,7 +9,9 @@
 
 #include "models/reading/document.hpp"
 #include "sim/process/output.hpp"
+#include "sim/process/terminal.hpp"
 #include "sim/units.hpp"
+#include "tools/reports/table.hpp"
 
 namespace trainyard {
 
@@ -41,7 +43,8 @@ std::string miscounted(const std::string& text) {
 
 struct Arguments::Impl {
   CLI::App app;
-  std::vector<std::string> flags{"--help"};
+  std::vector<std::string> flags{"--help", "--quiet", "--markdown"};
+  bool quiet = false, markdown = false;
   std::vector<Output> outputs;
   PlannedOutputs planned;
   std::string verb;
@@ -51,6 +54,15 @@ struct Arguments::Impl {
     flags.push_back(flag);
     if (!placeholder.empty()) option->type_name(placeholder);
     return option;
+  }
+  void set_manners() const {
+    if (markdown) write_tables_as_markdown();
+    if (!quiet) return;
+    be_quiet();
+    const auto given = [](const Output& o) { return !o.file->empty(); };
+    const auto to_stdout = [](const Output& o) { return *o.file == "-"; };
+    if (std::any_of(outputs.begin(), outputs.end(), given) && std::none_of(outputs.begin(), outputs.end(), to_stdout))
+      drop_stdout();
   }
   /// Every output can be written, and no two go to one place.
   void check_outputs() {
@@ -75,6 +87,8 @@ Arguments::Arguments(const std::string& verb, const std::string& summary, const 
   impl_->app.name("trainyard " + verb);
   impl_->app.footer("Example:\n  trainyard " + example);
   impl_->app.set_help_flag("--help,-h", "this text");
+  impl_->app.add_flag("--quiet", impl_->quiet, "no progress, and where a file is written nothing on stdout");
+  impl_->app.add_flag("--markdown", impl_->markdown, "tables as Markdown has them");
 }
 Arguments::~Arguments() = default;
 
@@ -136,6 +150,7 @@ bool Arguments::parse(const std::vector<std::string>& words) {
     throw UserError(fmt::format("trainyard {}: {} (trainyard {} --help)", impl_->verb, e.what(), impl_->verb));
   }
   impl_->check_outputs();
+  impl_->set_manners();
   return true;
 }
 

@@ -1,13 +1,12 @@
 // `trainyard teach all-reduce` and the other collectives.
 #include <fmt/format.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "scenarios/reading/read_collective.hpp"
 #include "sim/json_text.hpp"
 #include "sim/process/output.hpp"
+#include "sim/process/terminal.hpp"
 #include "tools/reports/lesson_views.hpp"
 #include "tools/verbs/arguments.hpp"
 #include "tools/verbs/teach.hpp"
@@ -153,7 +152,7 @@ int teach(const std::string& topic, const std::vector<std::string>& words) {
   if (!flags.html.empty()) give(flags.html, lesson_html(lesson));
   if (!flags.svg.empty()) give(flags.svg, lesson_svg(lesson));
   if (!flags.json.empty()) give(flags.json, json_text(lesson_report(lesson), 2) + "\n");
-  if (!shown) write_atomically("-", lesson_text(lesson, ::isatty(STDOUT_FILENO) == 1));
+  if (!shown) write_atomically("-", lesson_text(lesson, colours_on_stdout()));
   return lesson.kept ? kGood : kBug;
 }
 

@@ -1,11 +1,10 @@
 // `trainyard teach pipeline`.
 #include <fmt/format.h>
-#include <unistd.h>
-
 #include <nlohmann/json.hpp>
 
 #include "sim/json_text.hpp"
 #include "sim/process/output.hpp"
+#include "sim/process/terminal.hpp"
 #include "tools/reports/pipeline_views.hpp"
 #include "tools/verbs/arguments.hpp"
 #include "tools/verbs/teach.hpp"
@@ -95,7 +94,7 @@ int teach_pipeline_schedule(const std::string&, const std::vector<std::string>& 
   if (!flags.svg.empty()) write_atomically(flags.svg, pipeline_svg(lesson));
   if (!flags.json.empty()) write_atomically(flags.json, json_text(pipeline_report(lesson), 2) + "\n");
   if (flags.html != "-" && flags.svg != "-" && flags.json != "-")
-    write_atomically("-", pipeline_text(lesson, ::isatty(STDOUT_FILENO) == 1));
+    write_atomically("-", pipeline_text(lesson, colours_on_stdout()));
   return kGood;
 }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "scenarios/answer/json_reference.hpp"
+#include "scenarios/reading/scenario_fields.hpp"
 #include "sim/process/output.hpp"
 #include "tools/reports/table.hpp"
 #include "tools/verbs/verbs.hpp"
@@ -49,6 +50,23 @@ std::string commands_as_json(const std::vector<std::string>& commands) {
   return text;
 }
 
+/// The keys of a scenario: what its readers ask for, so that none is missing and none too many.
+std::string scenario_reference() {
+  TextTable table{{"key", "type", "default", "words"}, {}, {}};
+  constexpr std::size_t most_choices = 60;  // characters
+  for (const ScenarioField& field : known_scenario_fields()) {
+    const auto words = field_words().find(field.path);
+    if (words == field_words().end()) continue;  // figures of the hardware
+    std::string type = fmt::format("{}", fmt::join(field.choices, " | "));
+    if (type.empty() || type.size() > most_choices) type = field.type;
+    table.rows.push_back({field.path, std::move(type), field.required ? "required" : field.fallback, words->second});
+  }
+  return "Keys of a scenario, as `--set PATH=VALUE` names them. Figures of the hardware may be changed too: "
+         "cluster.gpu, "
+         "cluster.hca, cluster.nvlink, cluster.pcie, … take those that `trainyard show node NAME` lists.\n\n" +
+         table.text();
+}
+
 int help(const std::vector<std::string>& words) {
   if (words.empty() || words[0] == "--help" || words[0] == "-h") {
     write_atomically("-", usage());
@@ -61,14 +79,19 @@ int help(const std::vector<std::string>& words) {
         "-", commands_as_json(command.empty() ? std::vector<std::string>{} : std::vector<std::string>{command}));
     return kGood;
   }
+  if (words[0] == "scenario") {
+    write_atomically("-", scenario_reference());
+    return kGood;
+  }
   std::vector<std::string> topics = verbs().names();
   if (std::find(topics.begin(), topics.end(), words[0]) != topics.end())
     return verbs().find(words[0], {}).run({"--help"});
-  topics.push_back("json");
+  topics.insert(topics.end(), {"json", "scenario"});
   throw UserError(fmt::format("trainyard help: unknown topic \"{}\"{}", words[0], hint(words[0], topics)));
 }
 
-const RegisterVerb registered_help{"help", "this text, a verb's, or the reference of the JSON (help json)", help};
+const RegisterVerb registered_help{
+    "help", "this text, a verb's, the keys of a scenario (help scenario) or of the JSON (help json)", help};
 
 }  // namespace
 }  // namespace trainyard

@@ -14,6 +14,7 @@
 #include "sim/observers/progress.hpp"
 #include "sim/process/child.hpp"
 #include "sim/process/output.hpp"
+#include "tools/reports/html_page.hpp"
 #include "tools/reports/plan_report.hpp"
 #include "tools/verbs/arguments.hpp"
 #include "tools/verbs/verbs.hpp"
@@ -65,13 +66,24 @@ void write_scenario(const std::string& file, const PlanAnswer& answer) {
   write_atomically(file, text);
 }
 
+/// As JSON and as a page, where those are asked for.
+void write_answer(const std::string& json, const std::string& html, const PlanAnswer& answer) {
+  if ((json + html).empty()) return;
+  nlohmann::ordered_json object = nlohmann::ordered_json::object();
+  plan_fields().write(answer, object);
+  if (!json.empty()) write_atomically(json, json_text(object, 2) + "\n");
+  if (!html.empty())
+    write_atomically(html, chart_page("Plans for " + answer.scenario,
+                                      {{"answer", object}, {"screen", plan_screen(answer)}}, {page_script::plan()}));
+}
+
 int plan_verb(const std::vector<std::string>& words) {
   Arguments arguments(
       "plan",
       "Finds the plan of least step time: every legal split of the model over the cluster, judged by memory and by a "
       "proven lower bound of its time, and simulated where that leaves it a chance.",
       "plan scenarios/plan-gpt3-175b-1024.yaml --write best.yaml");
-  std::string file, budget, write, json, out;
+  std::string file, budget, write, json, html, out;
   AskedPlan asked;
   std::vector<std::string> sets, vary;
   int rows = 5;
@@ -89,6 +101,8 @@ int plan_verb(const std::vector<std::string>& words) {
   arguments.option("--budget", budget, "TIME", "end after 30s, with what is not proved");
   arguments.output("--write", write, "write the scenario with the best plan; - is stdout");
   arguments.output("--json", json, "write the answer as JSON; - is stdout (and prints nothing else there)");
+  arguments.output("--html", html,
+                   "draw the best plan, the Pareto front and what each choice costs as a page; - is stdout");
   arguments.option("--out", out, "FILE", "keep what was simulated there, a line a plan: the same command resumes");
   arguments.option("--top", rows, "N", "list the N fastest");
   arguments.flag("--upgrades", upgrades, "search again with 2x memory, NVLink and HCA");
@@ -130,12 +144,8 @@ int plan_verb(const std::vector<std::string>& words) {
                  : fmt::format("interrupted: run the same command again to resume ({} keeps what is known)", out));
     return kInterrupted;
   }
-  if (json != "-" && write != "-") fmt::print("{}", plan_screen(answer));
-  if (!json.empty()) {
-    nlohmann::ordered_json object = nlohmann::ordered_json::object();
-    plan_fields().write(answer, object);
-    write_atomically(json, json_text(object, 2) + "\n");
-  }
+  if (json != "-" && write != "-" && html != "-") fmt::print("{}", plan_screen(answer));
+  write_answer(json, html, answer);
   if (!answer.search.best() && !answer.own_is_best) return kFailsLimit;
   if (!write.empty()) write_scenario(write, answer);
   return kGood;

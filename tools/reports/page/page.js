@@ -119,6 +119,12 @@ function heading(title, subtitle) {
     el('div', {class: 'controls'}, el('button', {onclick: () => theme(dark() ? 'light' : 'dark'),
       'aria-label': 'switch between light and dark'}, 'light / dark'))));
 }
+/// For another answer on the same page.
+function clear() {
+  for (const c of charts) c.destroy();
+  charts.length = redraws.length = 0;
+  main.replaceChildren();
+}
 /// To be called last: what a test (or a person at the console) asks for.
 function finish() {
   root.dataset.charts = charts.length;

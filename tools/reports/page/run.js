@@ -1,5 +1,5 @@
 // The answer to a scenario: one step of training.
-const answer = page.answer, pictures = page.pictures || {};
+let answer, pictures;
 const partHues = {compute: '#2b6ca3', compression: '#b5489a', bubble: '#a9b0b8', optimizer: '#4f9d4a', input: '#8858ad',
   framework: '#8c6d5d', other: '#6d737a'};
 const exposedHues = ['#d62728', '#f0a830', '#e377a5', '#c05a12', '#f4c463', '#9c1f4c'];
@@ -163,14 +163,19 @@ function footing() {
         {text: (f.unverified ? 'unverified: ' : '') + f.source, sort: f.source}]), true)));
 }
 
-summary();
-breakdown();
-if (pictures.timeline) timeline(pictures.timeline);
-else if (pictures.left_out) section('Timeline', el('p', {class: 'quiet'}, 'Left out: ' + pictures.left_out + '.'));
-path();
-stages();
-memory();
-machine();
-whatIf();
-footing();
-finish();
+function drawRun() {
+  answer = page.answer;
+  pictures = page.pictures || {};
+  summary();
+  breakdown();
+  if (pictures.timeline) timeline(pictures.timeline);
+  else if (pictures.left_out) section('Timeline', el('p', {class: 'quiet'}, 'Left out: ' + pictures.left_out + '.'));
+  path();
+  stages();
+  memory();
+  machine();
+  whatIf();
+  footing();
+  finish();
+}
+if (page.answer) drawRun();

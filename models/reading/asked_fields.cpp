@@ -1,0 +1,28 @@
+#include "models/reading/asked_fields.hpp"
+
+#include <algorithm>
+
+namespace trainyard {
+namespace {
+
+AskedFields* g_listening = nullptr;
+
+}  // namespace
+
+AskedFields::AskedFields() : outer_(g_listening) { g_listening = this; }
+AskedFields::~AskedFields() { g_listening = outer_; }
+AskedFields* AskedFields::listening() { return g_listening; }
+
+void AskedFields::add(AskedField field) {
+  const auto at = std::find_if(all_.begin(), all_.end(),
+                               [&](const AskedField& f) { return f.what == field.what && f.key == field.key; });
+  last_ = static_cast<std::size_t>(at - all_.begin());
+  if (at == all_.end())
+    all_.push_back(std::move(field));
+  else if (!field.type.empty()) {
+    if (field.choices.empty()) field.choices = std::move(at->choices);
+    *at = std::move(field);
+  }
+}
+
+}  // namespace trainyard

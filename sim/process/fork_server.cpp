@@ -1,0 +1,254 @@
+#include "sim/process/fork_server.hpp"
+
+#include <fmt/format.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/signalfd.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <utility>
+#include <vector>
+
+#include "sim/error.hpp"
+
+namespace trainyard {
+namespace {
+
+/// Sends a descriptor to the other end. False where that is gone.
+bool send_descriptor(int through, int descriptor) {
+  char byte = 0;
+  iovec data{&byte, 1};
+  alignas(cmsghdr) char space[CMSG_SPACE(sizeof descriptor)] = {};
+  msghdr message{};
+  message.msg_iov = &data;
+  message.msg_iovlen = 1;
+  message.msg_control = space;
+  message.msg_controllen = sizeof space;
+  cmsghdr* head = CMSG_FIRSTHDR(&message);
+  head->cmsg_level = SOL_SOCKET;
+  head->cmsg_type = SCM_RIGHTS;
+  head->cmsg_len = CMSG_LEN(sizeof descriptor);
+  std::memcpy(CMSG_DATA(head), &descriptor, sizeof descriptor);
+  ssize_t sent = -1;
+  do sent = ::sendmsg(through, &message, MSG_NOSIGNAL);
+  while (sent < 0 && errno == EINTR);
+  return sent == 1;
+}
+
+/// The next descriptor that was sent; -1 where the other end is gone.
+int receive_descriptor(int through) {
+  char byte = 0;
+  iovec data{&byte, 1};
+  int descriptor = -1;
+  alignas(cmsghdr) char space[CMSG_SPACE(sizeof descriptor)] = {};
+  msghdr message{};
+  message.msg_iov = &data;
+  message.msg_iovlen = 1;
+  message.msg_control = space;
+  message.msg_controllen = sizeof space;
+  ssize_t got = -1;
+  do got = ::recvmsg(through, &message, MSG_CMSG_CLOEXEC);
+  while (got < 0 && errno == EINTR);
+  const cmsghdr* head = CMSG_FIRSTHDR(&message);
+  if (got == 1 && head && head->cmsg_type == SCM_RIGHTS) std::memcpy(&descriptor, CMSG_DATA(head), sizeof descriptor);
+  return descriptor;
+}
+
+bool send_all(int channel, const char* data, std::size_t size) {
+  while (size > 0) {
+    const ssize_t n = ::send(channel, data, size, MSG_NOSIGNAL);
+    if (n < 0 && errno == EINTR) continue;
+    if (n <= 0) return false;
+    data += n;
+    size -= static_cast<std::size_t>(n);
+  }
+  return true;
+}
+
+/// Adds what has come. False at the end.
+bool receive_some(int channel, std::string& text) {
+  char buffer[65536];
+  const ssize_t n = ::recv(channel, buffer, sizeof buffer, 0);
+  if (n > 0) text.append(buffer, static_cast<std::size_t>(n));
+  return n > 0 || (n < 0 && errno == EINTR);
+}
+
+/// The process: it takes channels, each with a question in it, and has a worker for each.
+class Dispatcher {
+ public:
+  Dispatcher(int control, const ForkServer::Work& work, int jobs) : control_(control), work_(work), jobs_(jobs) {
+    sigset_t child;
+    ::sigemptyset(&child);
+    ::sigaddset(&child, SIGCHLD);
+    ::sigprocmask(SIG_BLOCK, &child, &before_);
+    ended_ = ::signalfd(-1, &child, SFD_CLOEXEC | SFD_NONBLOCK);
+    ::signal(SIGINT, SIG_IGN);  // the terminal's; this ends with its parent
+    ::prctl(PR_SET_CHILD_SUBREAPER, 1);
+  }
+
+  void run() {
+    while (true) {
+      std::vector<pollfd> polls{{control_, POLLIN, 0}, {ended_, POLLIN, 0}};
+      for (const Worker& worker : workers_) polls.push_back({worker.channel, 0, 0});
+      if (::poll(polls.data(), polls.size(), -1) < 0) continue;
+      for (std::size_t i = 2; i < polls.size(); ++i)
+        if (polls[i].revents & (POLLHUP | POLLERR)) give_up(workers_[i - 2]);
+      if (polls[1].revents & POLLIN) reap();
+      if (polls[0].revents & (POLLIN | POLLHUP)) {
+        const int channel = receive_descriptor(control_);
+        if (channel < 0) break;
+        workers_.push_back({channel, 0});
+      }
+      std::erase_if(workers_, [](const Worker& worker) { return worker.channel < 0 && worker.pid == 0; });
+      launch();
+    }
+    for (const Worker& worker : workers_)
+      if (worker.pid > 0) ::kill(-worker.pid, SIGKILL);
+  }
+
+ private:
+  struct Worker {
+    int channel;  ///< -1: nobody waits for it
+    pid_t pid;    ///< 0: not yet, or no longer
+  };
+  int control_;
+  const ForkServer::Work& work_;
+  int jobs_;
+  int ended_ = -1;
+  sigset_t before_{};
+  std::vector<Worker> workers_;
+
+  void give_up(Worker& worker) {
+    if (worker.pid > 0) ::kill(-worker.pid, SIGKILL);
+    ::close(worker.channel);
+    worker.channel = -1;
+  }
+
+  /// Of a worker that has ended, what it forked ends too, and is ours since then.
+  void reap() {
+    signalfd_siginfo ignored{};
+    while (::read(ended_, &ignored, sizeof ignored) > 0) continue;
+    for (siginfo_t info{}; ::waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) == 0 && info.si_pid > 0; info = {}) {
+      const auto at =
+          std::find_if(workers_.begin(), workers_.end(), [&](const Worker& w) { return w.pid == info.si_pid; });
+      if (at != workers_.end()) {
+        ::kill(-at->pid, SIGKILL);
+        at->pid = 0;
+        if (at->channel >= 0) ::close(at->channel);
+        at->channel = -1;
+      }
+      ::waitpid(info.si_pid, nullptr, 0);
+    }
+  }
+
+  void launch() {
+    auto running = std::count_if(workers_.begin(), workers_.end(), [](const Worker& w) { return w.pid > 0; });
+    for (Worker& worker : workers_) {
+      if (running >= jobs_) return;
+      if (worker.pid > 0) continue;
+      const pid_t pid = ::fork();
+      if (pid == 0) answer(worker.channel);
+      if (pid < 0) {  // who asked sees the end of the channel
+        give_up(worker);
+        continue;
+      }
+      ::setpgid(pid, pid);  // here as well as there: whoever is first
+      worker.pid = pid;
+      ++running;
+    }
+  }
+
+  [[noreturn]] void answer(int channel) {
+    ::setpgid(0, 0);
+    ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+    ::prctl(PR_SET_CHILD_SUBREAPER, 0);
+    ::sigprocmask(SIG_SETMASK, &before_, nullptr);
+    ::close(control_);
+    ::close(ended_);
+    for (const Worker& worker : workers_)
+      if (worker.channel != channel && worker.channel >= 0) ::close(worker.channel);
+    std::string question;
+    while (receive_some(channel, question)) continue;
+    const std::string text = work_(question);
+    const std::uint64_t size = text.size();
+    if (send_all(channel, reinterpret_cast<const char*>(&size), sizeof size))
+      send_all(channel, text.data(), text.size());
+    _exit(0);
+  }
+};
+
+}  // namespace
+
+ForkServer::ForkServer(Work work, int jobs) {
+  int ends[2];
+  if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0)
+    throw InternalError(fmt::format("cannot start workers: {}", std::strerror(errno)));
+  std::fflush(nullptr);  // else the process would write our buffers too
+  process_ = ::fork();
+  if (process_ < 0) throw InternalError(fmt::format("cannot start workers: {}", std::strerror(errno)));
+  if (process_ == 0) {
+    ::close(ends[0]);
+    Dispatcher(ends[1], work, std::max(1, jobs)).run();
+    _exit(0);
+  }
+  ::close(ends[1]);
+  control_ = ends[0];
+}
+
+ForkServer::~ForkServer() {
+  ::close(control_);
+  while (::waitpid(process_, nullptr, 0) < 0 && errno == EINTR) {
+  }
+}
+
+ForkServer::Job ForkServer::ask(const std::string& question) {
+  int ends[2];
+  if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0)
+    throw InternalError(fmt::format("cannot ask a worker: {}", std::strerror(errno)));
+  Job job(ends[0]);
+  bool sent = false;
+  {
+    const std::lock_guard lock(one_at_a_time_);
+    sent = send_descriptor(control_, ends[1]);
+  }
+  ::close(ends[1]);
+  if (!sent) throw InternalError("the workers are gone");
+  send_all(ends[0], question.data(), question.size());
+  ::shutdown(ends[0], SHUT_WR);
+  return job;
+}
+
+ForkServer::Job::Job(Job&& other) noexcept
+    : channel_(std::exchange(other.channel_, -1)), over_(other.over_), text_(std::move(other.text_)) {}
+ForkServer::Job::~Job() {
+  if (channel_ >= 0) ::close(channel_);
+}
+
+bool ForkServer::Job::over_within(int milliseconds) {
+  pollfd poll{channel_, POLLIN, 0};
+  while (!over_ && ::poll(&poll, 1, milliseconds) > 0) {
+    std::uint64_t size = 0;
+    over_ = !receive_some(channel_, text_);
+    if (text_.size() < sizeof size) continue;
+    std::memcpy(&size, text_.data(), sizeof size);
+    over_ = over_ || text_.size() >= sizeof size + size;
+  }
+  return over_;
+}
+
+std::optional<std::string> ForkServer::Job::answer() const {
+  std::uint64_t size = 0;
+  if (text_.size() < sizeof size) return std::nullopt;
+  std::memcpy(&size, text_.data(), sizeof size);
+  if (text_.size() != sizeof size + size) return std::nullopt;
+  return text_.substr(sizeof size);
+}
+
+}  // namespace trainyard

@@ -1,0 +1,30 @@
+#include "sim/process/terminal.hpp"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <cstdlib>
+
+namespace trainyard {
+namespace {
+
+bool g_quiet = false;
+
+}  // namespace
+
+bool colours_on_stdout() {
+  const char* none = std::getenv("NO_COLOR");
+  return !(none && *none) && ::isatty(STDOUT_FILENO) == 1;
+}
+
+void be_quiet() { g_quiet = true; }
+bool is_quiet() { return g_quiet; }
+
+void drop_stdout() {
+  const int nowhere = ::open("/dev/null", O_WRONLY | O_CLOEXEC);
+  if (nowhere < 0) return;
+  ::dup2(nowhere, STDOUT_FILENO);
+  ::close(nowhere);
+}
+
+}  // namespace trainyard

@@ -1,0 +1,71 @@
+// Workers for programs with threads: answered, bounded, killed when nobody waits, and reaped.
+#include <signal.h>
+#include <unistd.h>
+
+#include <catch2/catch.hpp>
+#include <fstream>
+#include <iterator>
+#include <thread>
+#include <vector>
+
+#include "sim/process/child.hpp"
+#include "sim/process/fork_server.hpp"
+
+using namespace trainyard;
+
+namespace {
+
+constexpr int kLong = 60000;  // ms
+
+/// "sleep": never; "die": killed; "fork": what a child of the worker says; else the question twice.
+std::string echo(const std::string& question) {
+  while (question == "sleep") ::pause();
+  if (question == "die") ::raise(SIGKILL);
+  if (question == "fork") return in_child([] { return std::string("of a child"); });
+  return question + question;
+}
+
+std::string children_of(pid_t process) {
+  const std::string number = std::to_string(process);
+  std::ifstream in("/proc/" + number + "/task/" + number + "/children");
+  return {std::istreambuf_iterator<char>(in), {}};
+}
+
+std::string answer(ForkServer& server, const std::string& question) {
+  ForkServer::Job job = server.ask(question);
+  REQUIRE(job.over_within(kLong));
+  return job.answer().value_or("died");
+}
+
+}  // namespace
+
+TEST_CASE("a fork server answers from workers, from any thread", "[sim][child]") {
+  ForkServer server(echo, 2);
+  CHECK(answer(server, "ab") == "abab");
+  CHECK(answer(server, "").empty());
+  CHECK(answer(server, "die") == "died");
+  CHECK(answer(server, "fork") == "of a child");
+  CHECK(answer(server, std::string(60000, 'x')).size() == 120000);
+  std::vector<std::string> got(8);
+  std::vector<std::thread> threads;
+  for (std::size_t i = 0; i < got.size(); ++i)
+    threads.emplace_back([&, i] {
+      ForkServer::Job job = server.ask(std::to_string(i));
+      if (job.over_within(kLong)) got[i] = job.answer().value_or("");
+    });
+  for (std::thread& thread : threads) thread.join();
+  for (std::size_t i = 0; i < got.size(); ++i) CHECK(got[i] == std::to_string(i) + std::to_string(i));
+}
+
+TEST_CASE("a worker that nobody waits for is killed, and its place is free", "[sim][child]") {
+  ForkServer server(echo, 1);
+  {
+    ForkServer::Job running = server.ask("sleep"), waiting = server.ask("sleep");
+    CHECK_FALSE(running.over_within(0));
+    CHECK_FALSE(waiting.over_within(0));
+  }
+  CHECK(answer(server, "ab") == "abab");
+  int asked = 0;
+  while (!children_of(server.process()).empty() && ++asked < 1000) answer(server, "c");
+  CHECK(children_of(server.process()).empty());
+}

@@ -1,0 +1,126 @@
+// Habits of a command: versions, quiet, Markdown, new scenarios, the keys of scenarios, catalogs of one's own, installing.
+#include <catch2/catch.hpp>
+#include <filesystem>
+#include <set>
+
+#include "models/reading/shipped_files.hpp"
+#include "scenarios/reading/scenario_fields.hpp"
+#include "tests/tools/html_pages.hpp"
+#include "tools/verbs/verbs.hpp"
+
+using namespace trainyard::test;
+using Catch::Matchers::Contains;
+namespace fs = std::filesystem;
+
+namespace {
+
+int shell(const TemporaryFolder& folder, const std::string& line) {
+  const int status =
+      std::system(("cd '" + folder.path().string() + "' && " + line + " >.out 2>.err </dev/null").c_str());
+  return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
+}  // namespace
+
+TEST_CASE("every verb explains itself with an example, and all take the common flags", "[cli][help]") {
+  const PageFolder folder;
+  CHECK_THAT(folder.trainyard("--version").out,
+             Catch::Matchers::Matches("trainyard [0-9.]+ \\([0-9a-f]+\\)\n") || Contains("no commit"));
+  for (const std::string& verb : trainyard::verbs().names()) {
+    INFO(verb);
+    const TopoAnswer help = folder.trainyard(verb + " --help");
+    CHECK(help.exit == 0);
+    CHECK_THAT(help.out, Contains(verb == "help" ? "usage: trainyard VERB" : "trainyard " + verb));
+  }
+}
+
+TEST_CASE("quiet prints nothing beside a file, Markdown makes tables of pipes", "[cli]") {
+  const PageFolder folder;
+  const TopoAnswer quiet = folder.trainyard("run small.yaml --no-what-if --quiet --json p.json");
+  CHECK(quiet.exit == 0);
+  CHECK(quiet.out.empty());
+  CHECK(quiet.err.empty());
+  CHECK_FALSE(folder.text("p.json").empty());
+  CHECK(folder.trainyard("run small.yaml --no-what-if --quiet --json -").out == folder.text("p.json"));
+  CHECK_THAT(folder.trainyard("run small.yaml --no-what-if --quiet").out, Contains("bottleneck"));
+  const std::string nodes = folder.trainyard("list nodes --markdown").out;
+  CHECK_THAT(nodes, Contains("|---|") && Contains("| dgx-a100 |"));
+  CHECK_THAT(folder.trainyard("list nodes").out, !Contains("|---|"));
+}
+
+TEST_CASE("a new scenario can be run, and nothing is written of a bad one", "[cli]") {
+  const PageFolder folder;
+  REQUIRE(folder.trainyard("new a.yaml --model gpt2 --on dgx-a100 --nodes 2 --batch 64").exit == 0);
+  CHECK(folder.trainyard("run a.yaml --no-what-if").exit == 0);
+  CHECK_THAT(folder.trainyard("new").out, Contains("cluster:\n") && Contains("# trainyard list nodes"));
+  CHECK_THAT(folder.trainyard("new a.yaml").err, Contains("a.yaml is there already"));
+  CHECK(folder.trainyard("new a.yaml --force").exit == 0);
+  for (const char* bad : {"--model gpt22", "--on dgx-a1000", "--batch 63 --nodes 2", "--precision fp17", "--strategy x",
+                          "--nodes 0", "--batch 'a: b'"}) {
+    INFO(bad);
+    CHECK(folder.trainyard(std::string("new bad.yaml ") + bad).exit == 2);
+    CHECK_FALSE(fs::exists(folder.path() / "bad.yaml"));
+  }
+}
+
+TEST_CASE("the reference of scenarios has words for all keys that readers ask for, and for no others", "[cli][help]") {
+  std::set<std::string> paths;
+  for (const trainyard::ScenarioField& field : trainyard::known_scenario_fields()) {
+    INFO(field.path);
+    CHECK(paths.insert(field.path).second);
+    // Of the hardware, but for three, are those of the cluster.
+    if (!field.path.starts_with("cluster.")) CHECK(trainyard::field_words().contains(field.path));
+  }
+  for (const auto& [path, words] : trainyard::field_words()) {
+    INFO(path << ": " << words);
+    CHECK(paths.contains(path));
+  }
+  for (const char* path :
+       {"cluster.nodes", "plan.global_batch_size", "plan.pipeline.schedule", "plan.data_parallel.zero_stage",
+        "faults.checkpoint.every", "learn.learning_rate", "input.decode.workers", "cluster.hca.rate"}) {
+    INFO(path);
+    CHECK(paths.contains(path));
+  }
+  const PageFolder folder;
+  const std::string text = folder.trainyard("help scenario").out;
+  CHECK_THAT(text, Contains("plan.recompute") && Contains("none | selective | full | operators"));
+}
+
+TEST_CASE("catalogs of one's own: beside the scenario, in TRAINYARD_PATH, in the XDG data folder", "[cli][catalog]") {
+  const PageFolder folder;
+  const std::string node = "base: dgx-a100\ngpu: {memory_capacity: 41 GiB}\n";
+  folder.write("own.yaml",
+               "cluster: {node: my-node}\nmodel: {base: gpt2, n_layer: 1}\n"
+               "plan: {global_batch_size: 8, micro_batch_size: 1, seq_length: 64, precision: fp16}\n");
+  const std::string run = "'" TRAINYARD_BINARY "' run own.yaml --no-what-if";
+  CHECK(shell(folder, run) == 2);
+  CHECK_THAT(folder.text(".err"), Contains("unknown node \"my-node\""));
+  const auto found = [&](const std::string& file, const std::string& environment) {
+    const fs::path written = folder.write(file + "/nodes/my-node.yaml", node);
+    CHECK(shell(folder, environment + " " + run) == 0);
+    CHECK_THAT(folder.text(".out"), Contains("of 41.0 GiB"));
+    fs::remove(written);
+  };
+  found("catalog", "");
+  found("mine", "TRAINYARD_PATH=nowhere:$PWD/mine");
+  found("data/trainyard/catalog", "XDG_DATA_HOME=$PWD/data");
+  found(".local/share/trainyard/catalog", "XDG_DATA_HOME= HOME=$PWD");
+  CHECK(shell(folder, run) == 2);
+}
+
+TEST_CASE("an installed program finds what it ships, and has a man page and completion", "[install][.deep]") {
+  const PageFolder folder;
+  const std::string build = fs::path(TRAINYARD_BINARY).parent_path().string();
+  REQUIRE(shell(folder, "cmake --install '" + build + "' --prefix \"$PWD/usr\"") == 0);
+  fs::rename(folder.path() / "usr", folder.path() / "moved");
+  CHECK(shell(folder, "moved/bin/trainyard run moved/share/trainyard/scenarios/gpt2-one-a100.yaml --no-what-if") == 0);
+  CHECK(shell(folder, "moved/bin/trainyard show node dgx-a100") == 0);
+  CHECK_THAT(folder.text(".out"), Contains("moved/share/trainyard") || !Contains(TRAINYARD_SOURCE_DIR));
+  CHECK_THAT(folder.text("moved/share/man/man1/trainyard.1"),
+             Contains(".SH TRAINYARD SWEEP") && Contains("\\-\\-shard I/N"));
+  CHECK(shell(folder,
+              "bash -c 'source moved/share/bash-completion/completions/trainyard; PATH=$PWD/moved/bin:$PATH; "
+              "COMP_WORDS=(trainyard sw); COMP_CWORD=1; _trainyard; echo ${COMPREPLY[@]}; "
+              "COMP_WORDS=(trainyard sweep --sh); COMP_CWORD=2; _trainyard; echo ${COMPREPLY[@]}'") == 0);
+  CHECK(folder.text(".out") == "sweep\n--shard\n");
+}

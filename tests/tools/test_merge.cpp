@@ -1,0 +1,187 @@
+// Studies: their points, shards of them on their own and under Slurm, and what merge makes of those.
+#include <unistd.h>
+
+#include <catch2/catch.hpp>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "scenarios/studies/sweep.hpp"
+#include "tests/tools/html_pages.hpp"
+
+using namespace trainyard;
+using namespace trainyard::test;
+using Catch::Matchers::Contains;
+using nlohmann::json;
+
+namespace {
+
+const std::string kStudy = " --set plan.global_batch_size=16,32,20,64,48 --set cluster.nodes=1,2";
+
+std::vector<std::string> values(const std::string& list) { return parse_sweep_axis("a.b=" + list).values; }
+
+}  // namespace
+
+TEST_CASE("ranges of a sweep stand for their values", "[sweep]") {
+  using Values = std::vector<std::string>;
+  CHECK(values("range(1, 4)") == Values{"1", "2", "3", "4"});
+  CHECK(values("range(0.1, 0.5, 0.2),7") == Values{"0.1", "0.3", "0.5", "7"});
+  CHECK(values("log-range(1, 20)") == Values{"1", "2", "4", "8", "16"});
+  CHECK(values("log-range(100 Gbit/s, 1600 Gbit/s, 4)") == Values{"100 Gbit/s", "400 Gbit/s", "1600 Gbit/s"});
+  CHECK(values("range(0, 99999)").size() == 100000);
+  for (const char* bad :
+       {"range(4, 1)", "range(1)", "range(1, 2, 0)", "log-range(0, 4)", "log-range(1, 4, 1)", "range(a, b)",
+        "range(1 s, 2 ms)", "range(0, 1e9)", "range(0, 1e300)", "range(1, 2", "range(1, nan)"})
+    CHECK_THROWS_AS(values(bad), UserError);
+}
+
+TEST_CASE("conditions leave points out", "[sweep]") {
+  Sweep sweep{"x.yaml", {{"plan.a", {"1", "2", "4"}}, {"plan.b", {"1 GB", "3 GB"}}, {"c", {"x", "y"}}}};
+  sweep.where = {"plan.a * plan.b <= 4", "c != y"};
+  sweep.keep_where();
+  REQUIRE(sweep.points() == 4);
+  CHECK(sweep.point(0) == Overrides{{"plan.a", "1"}, {"plan.b", "1 GB"}, {"c", "x"}});
+  CHECK(sweep.point(2) == Overrides{{"plan.a", "2"}, {"plan.b", "1 GB"}, {"c", "x"}});
+  const auto refused = [&](const char* condition) {
+    Sweep other{"x.yaml", sweep.axes, {condition}};
+    CHECK_THROWS_AS(other.keep_where(), UserError);
+  };
+  for (const char* condition : {"plan.a > 4", "plan.a", "plan.aa < 3", "* 3 < plan.a", ""}) refused(condition);
+}
+
+TEST_CASE("shards merged are the bytes of one process, whichever part is killed or missing", "[sweep][merge][cli]") {
+  const PageFolder folder;
+  REQUIRE(folder.trainyard("sweep small.yaml" + kStudy + " --csv one.csv --json one.json --html one.html").exit == 0);
+  std::string files;
+  for (const char* shard : {"3", "1", "2"}) {
+    const std::string file = std::string("p") + shard + ".jsonl";
+    const TopoAnswer ended =
+        folder.trainyard("sweep small.yaml" + kStudy + " --shard " + shard + "/3 --points " + file);
+    INFO(ended.err);
+    REQUIRE(ended.exit == 0);
+    CHECK(ended.out.empty());
+    files += " " + file;
+  }
+  REQUIRE(folder.trainyard("merge" + files + " --csv m.csv --json m.json --html m.html").exit == 0);
+  CHECK(folder.text("m.csv") == folder.text("one.csv"));
+  CHECK(folder.text("m.json") == folder.text("one.json"));
+  CHECK(folder.text("m.html") == folder.text("one.html"));
+  CHECK(folder.trainyard("merge" + files + " --sort -mfu --top 2").out ==
+        folder.trainyard("sweep small.yaml" + kStudy + " --sort -mfu --top 2").out);
+
+  // Each line is a point whole; the first says of what study.
+  const std::string points = folder.text("p1.jsonl");
+  const json study = json::parse(points.substr(0, points.find('\n')));
+  CHECK(study["study"]["points"] == 10);
+  const std::string second = points.substr(points.find('\n') + 1);
+  const json line = json::parse(second.substr(0, second.find('\n')));
+  CHECK(line["point"] == 0);
+  CHECK(line["set"]["cluster.nodes"] == "1");
+  CHECK(line["figures"]["step_time_s"].get<double>() > 0);
+  CHECK(folder.trainyard("--version").out == "trainyard " + line["version"].get<std::string>() + "\n");
+  // A point that is impossible is in it with its error, and does not stop the rest.
+  CHECK_THAT(folder.text("p2.jsonl") + folder.text("p1.jsonl") + folder.text("p3.jsonl"),
+             Contains("is not a multiple of"));
+
+  // Killed in the middle of a line: the same command makes the same file again.
+  const std::size_t half = second.find('\n') + 40;
+  folder.write("p1.jsonl", second.substr(0, half));
+  CHECK_THAT(folder.trainyard("merge" + files).err, Contains("p1.jsonl") && Contains("no line of JSON"));
+  REQUIRE(folder.trainyard("sweep small.yaml" + kStudy + " --shard 1/3 --points p1.jsonl").exit == 0);
+  CHECK(folder.text("p1.jsonl") == points);
+
+  CHECK_THAT(folder.trainyard("merge p1.jsonl p3.jsonl").err, Contains("3 of 10 points are in none of the 2 files"));
+  REQUIRE(folder.trainyard("sweep small.yaml --set cluster.nodes=1,2,3 --shard 1/3 --points q.jsonl").exit == 0);
+  CHECK_THAT(folder.trainyard("merge p1.jsonl q.jsonl").err, Contains("q.jsonl: of another study than p1.jsonl"));
+  for (const char* bad : {"merge", "merge nowhere.jsonl", "merge small.yaml", "sweep small.yaml --shard 1/3",
+                          "sweep small.yaml --shard 4/3 --points x", "sweep small.yaml --shard 1/3 --points x --csv y",
+                          "sweep small.yaml --submit", "sweep small.yaml --points -"}) {
+    INFO(bad);
+    CHECK(folder.trainyard(bad).exit == 2);
+  }
+}
+
+TEST_CASE("a study in a file gives what its flags give; too many points are refused, none too", "[sweep][cli]") {
+  const PageFolder folder;
+  folder.write("study.yaml", R"(scenario: small.yaml
+set:
+  plan.micro_batch_size: {log_range: [1, 4]}
+  plan.precision: [fp16, fp32]
+together:
+  - {cluster.nodes: [1, 2], plan.global_batch_size: [32, 64]}
+where: ["plan.micro_batch_size * cluster.nodes <= 4"]
+)");
+  const TopoAnswer study = folder.trainyard("sweep study.yaml");
+  INFO(study.err);
+  CHECK(study.exit == 0);
+  CHECK(study.out ==
+        folder
+            .trainyard("sweep small.yaml --set \"plan.micro_batch_size=log-range(1,4)\" --set plan.precision=fp16,fp32 "
+                       "--set \"cluster.nodes=1,2 & plan.global_batch_size=32,64\" "
+                       "--where \"plan.micro_batch_size * cluster.nodes <= 4\"")
+            .out);
+  CHECK(std::count(study.out.begin(), study.out.end(), '\n') == 1 + 2 * (3 + 2));
+  const auto error = [&](const std::string& text) {
+    folder.write("bad.yaml", text);
+    const TopoAnswer ended = folder.trainyard("sweep bad.yaml --csv bad.csv");
+    CHECK(ended.exit == 2);
+    CHECK_FALSE(std::filesystem::exists(folder.path() / "bad.csv"));
+    return ended.err;
+  };
+  CHECK_THAT(error("scenario: small.yaml\nset: {cluster.nodes: {range: [1, 1000000000]}}\n"),
+             Contains("bad.yaml:2:") && Contains("over 100000 values"));
+  CHECK_THAT(error("scenario: small.yaml\nset: {a.b: {range: [1, 99999]}, a.c: {range: [1, 99999]}}\n"),
+             Contains("a sweep of over 100000 points"));
+  CHECK_THAT(error("scenario: small.yaml\nset: {cluster.nodes: [1, 2]}\nwhere: [cluster.nodes > 3]\n"),
+             Contains("none of 2 points meets it"));
+  CHECK_THAT(error("scenario: small.yaml\nsets: {cluster.nodes: [1, 2]}\n"), Contains("did you mean \"set\"?"));
+  CHECK_THAT(error("scenario: small.yaml\ntogether: [{a.b: [1, 2], a.c: [1]}]\n"),
+             Contains("a.b has 2 values, a.c has 1"));
+}
+
+TEST_CASE("a job array runs the shards, and merge gives the table of one process", "[sweep][merge][cli]") {
+  const PageFolder folder;
+  REQUIRE(folder.trainyard("sweep small.yaml" + kStudy + " --csv one.csv").exit == 0);
+  const TopoAnswer written = folder.trainyard("sweep small.yaml" + kStudy + " --slurm jobs --tasks 3");
+  INFO(written.err);
+  REQUIRE(written.exit == 0);
+  const std::string script = folder.text("jobs/sweep.sbatch");
+  CHECK_THAT(script, Contains("#SBATCH --array=1-3\n"));
+  const std::string in_folder = "cd '" + folder.path().string() + "' && ";
+  for (const char* task : {"1", "2", "3"})
+    REQUIRE(std::system((in_folder + "SLURM_ARRAY_TASK_ID=" + task + " bash jobs/sweep.sbatch >.out 2>&1").c_str()) ==
+            0);
+  const std::string merge = written.out.substr(written.out.find("then: ") + 6);
+  REQUIRE(std::system((in_folder + "bash -c '" + merge.substr(0, merge.size() - 1) + "' 2>.err").c_str()) == 0);
+  CHECK(folder.text("jobs/sweep.csv") == folder.text("one.csv"));
+  CHECK_THAT(folder.trainyard("sweep small.yaml --slurm jobs --tasks 3").err, Contains("--tasks 3: 1 to 1 expected"));
+  // A stand-in for sbatch says what it was given.
+  folder.write("bin/sbatch", "#!/bin/sh\necho \"took $1\"\n");
+  std::filesystem::permissions(folder.path() / "bin/sbatch", std::filesystem::perms::owner_all);
+  REQUIRE(std::system((in_folder + "PATH=\"$PWD/bin:$PATH\" '" TRAINYARD_BINARY "' sweep small.yaml" + kStudy +
+                       " --slurm jobs --tasks 3 --submit >.out 2>.err")
+                          .c_str()) == 0);
+  CHECK_THAT(folder.text(".out"), Contains("took /") && Contains("jobs/sweep.sbatch\n"));
+}
+
+TEST_CASE("a real Slurm runs the job array", "[sweep][merge][slurm][.deep]") {
+  const bool installed = std::system("command -v slurmctld slurmd munged sbatch >/dev/null 2>&1") == 0;
+  if (!installed || ::geteuid() != 0) {
+    WARN("skipped: slurmctld, slurmd, slurm-client and munge, and root to start them, are needed");
+    return;
+  }
+  const PageFolder folder;
+  REQUIRE(folder.trainyard("sweep small.yaml" + kStudy + " --csv one.csv").exit == 0);
+  const int ended = std::system(("cd '" + folder.path().string() +
+                                 "' && bash '" TRAINYARD_SOURCE_DIR "/tests/tools/in_local_slurm.sh' '" TRAINYARD_BINARY
+                                 "' sweep small.yaml" +
+                                 kStudy + " --slurm jobs --tasks 3 --submit >.out 2>.err </dev/null")
+                                    .c_str());
+  INFO(folder.text(".err"));
+  if (WIFEXITED(ended) && WEXITSTATUS(ended) == 77) {
+    WARN("skipped: " + folder.text(".err"));
+    return;
+  }
+  REQUIRE(ended == 0);
+  REQUIRE(folder.trainyard("merge jobs/points-1.jsonl jobs/points-2.jsonl jobs/points-3.jsonl --csv m.csv").exit == 0);
+  CHECK(folder.text("m.csv") == folder.text("one.csv"));
+}

@@ -1,0 +1,198 @@
+// `trainyard serve`: who may ask, what comes back, and nothing else.
+#include <atomic>
+#include <catch2/catch.hpp>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <map>
+#include <random>
+#include <thread>
+
+#include "tests/tools/served_page.hpp"
+#include "tools/serving/request_checks.hpp"
+
+using namespace trainyard;
+using namespace trainyard::test;
+using Catch::Matchers::Contains;
+using nlohmann::json;
+
+TEST_CASE("only the page itself is obeyed", "[serve]") {
+  const std::string token = random_token();
+  CHECK(token.size() == 32);
+  CHECK(random_token() != token);
+  const RequestHead page{"GET", "/", "127.0.0.1:80", "", "none", "", ""};
+  const RequestHead good{"POST", "/ask", "localhost:80", "http://localhost:80", "same-origin", "application/json",
+                         token};
+  CHECK_FALSE(refusal_of(page, 80, token));
+  CHECK_FALSE(refusal_of(good, 80, token));
+  const auto status = [&](RequestHead head, auto change) {
+    change(head);
+    const std::optional<Refusal> refusal = refusal_of(head, 80, token);
+    return refusal ? refusal->status : 200;
+  };
+  for (const RequestHead& head : {page, good}) {
+    // A name of another that resolves to the loopback, another port, another's page.
+    for (const char* host :
+         {"evil.example:80", "127.0.0.1", "127.0.0.1:81", "", "127.0.0.1:80.evil.example", "[::1]:80"})
+      CHECK(status(head, [host](RequestHead& h) { h.host = host; }) == 403);
+    for (const char* origin : {"http://evil.example", "null", "http://127.0.0.1:81", "https://127.0.0.1:80"})
+      CHECK(status(head, [origin](RequestHead& h) { h.origin = origin; }) == 403);
+    for (const char* site : {"cross-site", "same-site", "anything"})
+      CHECK(status(head, [site](RequestHead& h) { h.fetch_site = site; }) == 403);
+  }
+  CHECK(status(good, [](RequestHead& h) { h.fetch_site = "none"; }) == 403);
+  CHECK(status(good, [](RequestHead& h) { h.token = ""; }) == 403);
+  CHECK(status(good, [](RequestHead& h) { h.token.back() ^= 1; }) == 403);
+  CHECK(status(good, [](RequestHead& h) { h.token += "0"; }) == 403);
+  CHECK(status(good, [](RequestHead& h) { h.content_type = "text/plain"; }) == 415);  // what a form of another may send
+  CHECK(status(good, [](RequestHead& h) { h.method = "GET"; }) == 405);
+  for (const char* path : {"/etc/passwd", "/../etc/passwd", "/ask/", "//", "/%2e%2e/x", "/index.html"})
+    CHECK(status(page, [path](RequestHead& h) { h.path = path; }) == 404);
+}
+
+TEST_CASE("the page's questions are answered as run answers, bad ones by the reader's own words", "[serve][cli]") {
+  const PageFolder folder;
+  folder.write("secret.yaml", "password: hunter2\n");
+  ServedProcess served(folder);
+  const json plain = served.ask("[]");
+  REQUIRE(plain.is_object());
+  REQUIRE(folder.trainyard("run small.yaml --no-what-if --json p.json").exit == 0);
+  CHECK(plain["answer"] == json::parse(folder.text("p.json")));
+  std::map<std::string, json> controls;
+  for (const json& control : plain["controls"]) controls[control["path"]] = control;
+  for (const char* path : {"cluster.nodes", "plan.global_batch_size", "plan.micro_batch_size", "plan.tensor_parallel",
+                           "plan.strategy", "cluster.hca.rate", "plan.data_parallel.zero_stage"}) {
+    INFO(path);
+    CHECK(controls.contains(path));
+  }
+  CHECK(controls["cluster.nodes"]["value"] == "2");
+  CHECK(controls["plan.precision"]["choices"].size() > 2);
+
+  const json changed = served.ask(R"([["cluster.nodes","1"],["plan.micro_batch_size","2"]])");
+  REQUIRE(
+      folder.trainyard("run small.yaml --no-what-if --set cluster.nodes=1 --set plan.micro_batch_size=2 --json p.json")
+          .exit == 0);
+  CHECK(changed["answer"]["step_time_s"] == json::parse(folder.text("p.json"))["step_time_s"]);
+  folder.write("saved.yaml", served.ask(R"([["plan.micro_batch_size","2"]])", "scenario")["yaml"]);
+  CHECK(folder.text("saved.yaml").find("micro_batch_size: 2") != std::string::npos);
+  CHECK(folder.trainyard("run saved.yaml --no-what-if").exit == 0);
+  CHECK_THAT(served.ask("[]", "report")["html"].get<std::string>(), Contains("</html>") && Contains("\"what_if\""));
+
+  const auto error = [&](const std::string& set, const std::string& scenario = "small") {
+    return served.ask(set, "answer", scenario).value("error", "");
+  };
+  CHECK_THAT(error(R"([["plan.micro_batch_size","3"]])"), Contains("32 is not a multiple of 48"));
+  CHECK_THAT(error(R"([["plan.recompute","slective"]])"), Contains("did you mean \"selective\"?"));
+  CHECK_THAT(error(R"([["plan.micro_batch","3"]])"), Contains("did you mean \"plan.micro_batch_size\"?"));
+  // No name of a file comes through, whatever field it is for, and no scenario but those of the list.
+  for (const char* field :
+       {"model", "cluster.node", "cluster.hca", "software", "plan.micro_batch_size", "learn.data.csv"})
+    for (const char* value : {"secret.yaml", "/etc/passwd", "../small.yaml", "1.yaml", "{config: secret.json}"}) {
+      INFO(field << "=" << value);
+      const std::string said = error(json::array({json::array({field, value})}).dump());
+      CHECK_FALSE(said.empty());
+      CHECK_THAT(said, !Contains("hunter2") && !Contains("no such file"));
+    }
+  for (const char* name : {"secret", "../small", "/etc/passwd", "small.yaml", ""})
+    CHECK(error("[]", name) == "unknown scenario: choose one of the page's list");
+  CHECK(served.stop() == 0);
+}
+
+TEST_CASE("what is no question of the page gets no answer", "[serve][cli]") {
+  const PageFolder folder;
+  ServedProcess served(folder);
+  CHECK_THAT(served.get("/"), Contains("Content-Security-Policy: default-src 'none'") && Contains("no-store"));
+  CHECK_THAT(served.get("/../../etc/passwd"), Contains(" 404 ") && !Contains("root:"));
+  CHECK_THAT(served.raw("GET / HTTP/1.1\r\nHost: evil.example\r\n\r\n"), Contains(" 403 "));
+  CHECK_THAT(served.raw("GET / HTTP/1.1\r\n\r\n"), Contains(" 403 "));
+  CHECK_THAT(served.get("/", "Sec-Fetch-Site: cross-site\r\n"), Contains(" 403 "));
+  const std::string question = R"({"scenario":"small","set":[],"want":"answer"})";
+  CHECK_THAT(served.post(question), Contains(" 403 "));
+  CHECK_THAT(served.post(question, "Origin: http://evil.example\r\n" + served.with_token()), Contains(" 403 "));
+  CHECK_THAT(served.post(std::string(kMostOfRequest + 1, ' '), served.with_token()), Contains(" 413 "));
+  CHECK_THAT(served.post("{", served.with_token()), Contains("a request with scenario, set and want expected"));
+  CHECK_THAT(served.post("[1, 2]", served.with_token()), Contains("a request with scenario, set and want expected"));
+  const std::string port = std::to_string(served.port);
+  CHECK_THAT(folder.trainyard("serve --port " + port).err, Contains("--port " + port + ": cannot listen there"));
+  CHECK(folder.trainyard("serve --port 70000").exit == 2);
+  CHECK(folder.trainyard("serve nowhere.yaml").exit == 2);
+}
+
+namespace {
+
+/// Threads that ask at random, some of which do not wait.
+void ask_at_random(const ServedProcess& served, unsigned seed, int count, std::atomic<int>& wrong) {
+  std::mt19937 random(seed);
+  const auto one_of = [&random](int n) { return static_cast<int>(random() % static_cast<unsigned>(n)); };
+  for (int i = 0; i < count; ++i) {
+    const std::string set = R"([["plan.global_batch_size",")" + std::to_string(8 * (1 + one_of(9))) +
+                            R"("],["cluster.nodes",")" + std::to_string(1 + one_of(3)) + "\"]]";
+    switch (one_of(8)) {
+      case 0:
+        wrong += served.get("/").starts_with("HTTP/1.1 200") ? 0 : 1;
+        break;
+      case 1:
+        wrong += served.post("{}").starts_with("HTTP/1.1 403") ? 0 : 1;
+        break;
+      case 2:
+        served.post(R"({"scenario":"small","set":)" + set + R"(,"want":"report"})", served.with_token(), false);
+        break;
+      case 3:
+        wrong += served.get("/" + std::to_string(random())).starts_with("HTTP/1.1 404") ? 0 : 1;
+        break;
+      case 4:
+        served.raw("POST /ask HTTP/1.1\r\nHost: x\r\nContent-Length: 10", false);
+        break;
+      default:
+        const json answer = served.ask(set);
+        wrong += answer.is_object() && (answer.contains("answer") || answer.contains("error")) ? 0 : 1;
+    }
+  }
+}
+
+std::string proc_text(pid_t process, const std::string& name) {
+  std::ifstream in("/proc/" + std::to_string(process) + "/" + name);
+  return {std::istreambuf_iterator<char>(in), {}};
+}
+long resident_pages(pid_t process) {
+  const std::string text = proc_text(process, "statm");
+  return std::stol(text.substr(text.find(' ')));
+}
+std::ptrdiff_t open_files(pid_t process) {
+  const std::filesystem::directory_iterator files("/proc/" + std::to_string(process) + "/fd");
+  return std::distance(begin(files), end(files));
+}
+
+}  // namespace
+
+TEST_CASE("10,000 random questions, eight at a time, leave nothing behind", "[serve][.deep]") {
+  const PageFolder folder;
+  ServedProcess served(folder);
+  std::atomic<int> wrong = 0;
+  const auto soak = [&](unsigned seed, int each) {
+    std::vector<std::thread> threads;
+    for (unsigned t = 0; t < 8; ++t)
+      threads.emplace_back([&, t] { ask_at_random(served, 100 * seed + t, each, wrong); });
+    for (std::thread& thread : threads) thread.join();
+  };
+  const std::string own = std::to_string(served.pid());
+  const auto children = [&](const std::string& of) { return proc_text(std::stoi(of), "task/" + of + "/children"); };
+  const std::string workers = std::to_string(std::stoi(children(own)));
+  // Those whose page went away are killed and reaped soon.
+  const auto settled = [&] {
+    for (int i = 0; i < 1000 && !children(workers).empty(); ++i) served.ask("[]", "scenario");
+    return children(workers).empty();
+  };
+  soak(1, 125);
+  CHECK(settled());
+  const long before = resident_pages(served.pid()), before_workers = resident_pages(std::stoi(workers));
+  const std::ptrdiff_t files = open_files(std::stoi(workers));
+  soak(2, 1125);
+  CHECK(wrong == 0);
+  CHECK(settled());
+  constexpr long few_pages = 1024;  // 4 MiB: arenas of the threads
+  CHECK(resident_pages(served.pid()) - before < few_pages);
+  CHECK(resident_pages(std::stoi(workers)) - before_workers < few_pages);
+  CHECK(open_files(std::stoi(workers)) == files);
+  CHECK(served.stop() == 0);
+}

@@ -1,0 +1,15 @@
+# shellcheck shell=bash
+# Completion of trainyard: verbs and flags are those of its own help.
+_trainyard() {
+  local word=${COMP_WORDS[COMP_CWORD]} verb=${COMP_WORDS[1]} choices=
+  if ((COMP_CWORD == 1)); then
+    choices="$("${COMP_WORDS[0]}" help 2>/dev/null | sed -n '5,/^$/s/^  \([a-z]*\) .*/\1/p') --help --version"
+  elif [[ $word == -* ]]; then
+    choices=$("${COMP_WORDS[0]}" "$verb" --help 2>/dev/null | grep -o -e '^  -[-a-z,]*' | tr ',' '\n')
+  elif [[ $verb == help ]]; then
+    choices="$("${COMP_WORDS[0]}" help 2>/dev/null | sed -n '5,/^$/s/^  \([a-z]*\) .*/\1/p') json scenario"
+  fi
+  mapfile -t COMPREPLY < <(compgen -W "$choices" -- "$word")
+  ((${#COMPREPLY[@]})) || mapfile -t COMPREPLY < <(compgen -f -- "$word")
+}
+complete -o filenames -F _trainyard trainyard

@@ -1,0 +1,75 @@
+// The plans that were searched: the best, what less memory costs, what each choice costs alone.
+const answer = page.answer, best = answer.best[0];
+const cell = (path, unit) => ({text: figure(path, unit), sort: value(answer, path)});
+const over = row => !row.fits ? {text: 'does not fit', sort: Infinity}
+  : {text: row.step_time_s === best.step_time_s ? 'best' : units.signed(row.step_time_s / best.step_time_s - 1), sort: row.step_time_s};
+const columns = first => [{name: 'step', number: true}, {name: 'over the best', number: true}, {name: 'MFU', number: true},
+  {name: 'peak memory', number: true}].concat(first ? [{name: first, words: true}] : [], [{name: 'plan', words: true}]);
+const rowOf = (at, first) => {
+  const row = value(answer, at), timed = row.step_time_s !== undefined;
+  return [timed ? cell(at + '.step_time_s', 'seconds') : {text: '–', sort: Infinity}, over(row), timed ? cell(at + '.mfu', 'share') : {text: '–', sort: 0},
+    cell(at + '.memory_peak_bytes', 'bytes')].concat(first ? [first(row)] : [], [row.plan]);
+};
+function rows(title, list, first, words) {
+  if (!(answer[list] || []).length) return;
+  section(title, table(columns(first && first.name), answer[list].map((_, i) => rowOf(`${list}.${i}`, first && first.of)), true),
+    words ? el('p', {class: 'quiet'}, words) : null);
+}
+
+function summary() {
+  heading('Plans for ' + answer.scenario, `${digits(answer.plans, 9)} plans on ${answer.gpus} GPUs: ${digits(answer.judged, 9)} judged, ${answer.simulated} simulated; ` +
+    (!best ? `nothing fits into ${units.bytes(answer.memory_capacity_bytes)}` : answer.proved ? 'the best is proved: no bound of the others lies below it'
+      : `not proved: ${answer.open} plans may be faster, none takes less than ${units.seconds(answer.open_floor_s)}`));
+  if (!best) return;
+  main.append(el('p', {}, el('b', {}, best.plan)));
+  const card = (path, unit, name) => value(answer, path) === undefined ? null
+    : el('div', {class: 'card'}, el('b', {}, figure(path, unit)), el('span', {}, name));
+  main.append(el('div', {class: 'cards'}, card('best.0.step_time_s', 'seconds', 'step time of the best'), card('best.0.samples_per_s', 'number', 'samples/s'),
+    card('best.0.tokens_per_s', 'number', 'tokens/s'), card('best.0.mfu', 'share', 'MFU, of the dense peak'),
+    card('best.0.memory_peak_bytes', 'bytes', `of ${units.bytes(answer.memory_capacity_bytes)}`), card('simulated', 'number', 'plans simulated')));
+}
+
+/// Time against memory: the Pareto front, and whatever else was simulated and is told.
+function front() {
+  const fits = list => (answer[list] || []).filter(row => row.fits), at = row => ({x: row.step_time_s, y: row.memory_peak_bytes / 2 ** 30, row});
+  const known = new Set(answer.pareto.map(row => row.plan)), set = (label, data, hue, more) => Object.assign({label, data: data.map(at),
+    backgroundColor: hue, borderColor: hue, pointRadius: 5, pointHoverRadius: 8}, more);
+  const sets = [set('Pareto front', answer.pareto, '#d62728', {showLine: true, borderWidth: 1.5}),
+    set('other fast plans', fits('best').filter(row => !known.has(row.plan)), '#2b6ca3'), set('one choice changed', fits('neighbours'), '#7f8fa3', {pointRadius: 3})];
+  for (const [key, label, hue] of [['own', 'the scenario\'s own', '#3a9a5b'], ['rule_of_thumb', 'rule of thumb', '#e08214']])
+    if (answer[key] && answer[key].fits) sets.push(set(label, [answer[key]], hue, {pointStyle: 'rectRot', pointRadius: 7}));
+  const gib = v => digits(v) + ' GiB';
+  chart(section('What to choose from', el('p', {class: 'quiet'}, 'No plan that was simulated beats those of the front in time and memory.')), 380,
+    'step time against memory', {type: 'scatter', data: {datasets: sets.filter(s => s.data.length)}, options: {
+      scales: {x: axis('step time', v => units.seconds(v), {type: 'linear'}), y: axis('peak memory of a GPU', gib)}, plugins: {legend: {position: 'bottom'},
+        tooltip: {callbacks: {title: c => [c[0].dataset.label, c[0].raw.row.change || ''].filter(Boolean), label: c => [c.raw.row.plan,
+          `${units.seconds(c.raw.x)}, ${gib(c.raw.y)}, MFU ${units.share(c.raw.row.mfu)}`]}}}}});
+}
+/// What each choice costs alone, the cheapest first.
+function choices() {
+  const fit = (answer.neighbours || []).filter(row => row.fits);
+  if (fit.length) chart(section('One choice changed'), 60 + 24 * fit.length, 'what each choice costs', {type: 'bar', data: {labels: fit.map(row => row.change),
+    datasets: [{data: fit.map(row => (row.step_time_s / best.step_time_s - 1) * 100), backgroundColor: '#2b6ca3'}]}, options: {indexAxis: 'y',
+    scales: {x: axis('longer than the best step', v => v + ' %')}, plugins: {legend: {display: false}, tooltip: {callbacks: {
+      label: c => `${digits(c.raw)} %: ${units.seconds(fit[c.dataIndex].step_time_s)}`}}}}});
+  rows(fit.length ? 'All neighbours of the best plan' : 'One choice changed', 'neighbours', {name: 'instead of the best plan\'s', of: row => row.change});
+}
+function others() {
+  const told = [['own', 'the scenario\'s own'], ['rule_of_thumb', 'rule of thumb: data, then pipeline, then tensor parallel']].filter(([key]) => answer[key]);
+  if (told.length) section('Beside the best', table([{name: 'whose'}].concat(columns()), told.map(([key, name]) => [name].concat(rowOf(key))), true));
+  rows('With twice as much', 'upgrades', {name: 'twice the', of: row => row.change});
+  if ((answer.flatness || []).length) section('How flat the optimum is', table([{name: 'slower by at most', number: true}, {name: 'plans, simulated', number: true},
+    {name: 'with those whose bounds allow it', number: true}], answer.flatness.map((f, i) => [{text: units.share(f.share), sort: f.share},
+    cell(`flatness.${i}.at_least`, 'number'), cell(`flatness.${i}.at_most`, 'number')])));
+}
+
+summary();
+if (best) {
+  front();
+  rows('The fastest', 'best');
+  rows('For less memory', 'pareto');
+  choices();
+  others();
+}
+section('In the terminal', el('pre', {}, page.screen.trimEnd()));
+finish();

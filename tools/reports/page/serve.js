@@ -1,0 +1,107 @@
+// What if: the fields of a scenario as controls above its answer, which is asked for anew at each change.
+const first = ['cluster.nodes', 'plan.global_batch_size', 'plan.micro_batch_size', 'plan.tensor_parallel', 'plan.pipeline_parallel',
+  'plan.data_parallel.zero_stage', 'plan.recompute', 'plan.precision', 'plan.strategy', 'cluster.node', 'cluster.hca.rate', 'cluster.gpu.nvlink'];
+const wanted = new URLSearchParams(location.hash.slice(1)), changes = new Map();
+let scenario = page.scenarios.includes(wanted.get('scenario')) ? wanted.get('scenario') : page.scenario;
+for (const set of wanted.getAll('set')) changes.set(set.split('=')[0], set.split('=').slice(1).join('='));
+let controls = [], before_s = 0, asking = null;
+const given = new Map();  // values of the scenario as in its file
+
+const said = el('p', {id: 'said', 'aria-live': 'polite'}), box = el('div', {class: 'fields'}), rest = el('div', {class: 'fields'});
+const more = el('details', {}, el('summary', {}, 'all fields of the scenario'), rest);
+async function ask(want, signal) {
+  const response = await fetch('/ask', {method: 'POST', signal, headers: {'Content-Type': 'application/json', 'X-Trainyard-Token': page.token},
+    body: JSON.stringify({scenario, set: [...changes], want})});
+  const text = await response.text();
+  if (!response.ok) return {error: text.trim()};
+  return JSON.parse(text);
+}
+/// Another question makes the one before it pointless: its worker ends with its connection.
+async function update() {
+  if (asking) asking.abort();
+  const mine = asking = new AbortController(), begin = performance.now();
+  const hash = new URLSearchParams({scenario});
+  for (const [path, v] of changes) hash.append('set', `${path}=${v}`);
+  history.replaceState(null, '', '#' + hash);
+  said.textContent = 'simulating …';
+  let got;
+  try { got = await ask('answer', mine.signal); } catch (e) { got = {error: `no answer: ${e.message}`}; }
+  if (asking !== mine) return;
+  asking = null;
+  root.dataset.answerMs = Math.round(performance.now() - begin);
+  if (got.controls && (!got.error || !controls.length)) { controls = got.controls; build(); }
+  said.className = got.error ? 'bad' : 'quiet';
+  said.textContent = got.error || compared(got.answer.step_time_s) + ` Simulated in ${root.dataset.answerMs} ms.`;
+  if (!got.error) {
+    Object.assign(page, got);
+    clear();
+    drawRun();
+  }
+  finish();
+}
+function compared(s) {
+  const text = `A step takes ${units.seconds(s)}` + (before_s && before_s !== s ? `: ${units.signed(s / before_s - 1)} to the answer before (${units.seconds(before_s)}).` : '.');
+  before_s = s;
+  return text;
+}
+function change(control, text) {
+  if (text === '' || text === given.get(control.path)) changes.delete(control.path); else changes.set(control.path, text);
+  update();
+}
+
+/// "400 Gbit/s" twice: "800 Gbit/s".
+function times(text, factor) {
+  const parts = /^([-+.\d]+(?:e[-+]?\d+)?)\s*(.*)$/i.exec(text);
+  if (!parts) return null;
+  const number = Number(parts[1]) * factor;
+  return String(Number(number.toPrecision(6))) + (parts[2] ? ' ' + parts[2] : '');
+}
+function field(control) {
+  const id = 'of-' + control.path, value = changes.get(control.path) ?? (control.value || control.fallback), start = given.get(control.path);
+  const label = el('label', {for: id, title: control.type}, control.path, changes.has(control.path) ? el('b', {}, ' •') : null);
+  if (control.choices.length) {
+    const options = control.choices.includes(value) ? control.choices : [value].concat(control.choices);
+    return el('div', {}, label, el('select', {id, onchange: e => change(control, e.target.value)},
+      options.map(o => el('option', {value: o, selected: o === value}, o === '' ? '(as in the file)' : o))));
+  }
+  const input = el('input', {id, value, onchange: e => change(control, e.target.value.trim()), autocomplete: 'off', spellcheck: 'false', placeholder: control.type});
+  const whole = control.type.startsWith('a whole'), steps = [-4, -3, -2, -1, 0, 1, 2, 3, 4].filter(k => {
+    const t = times(start, 2 ** k);
+    return t !== null && Number.parseFloat(t) > 0 && (!whole || Number.isInteger(Number(t)));
+  });
+  const at = steps.find(k => times(start, 2 ** k) === value);
+  const slider = steps.length < 2 ? null : el('input', {type: 'range', min: steps[0], max: steps[steps.length - 1], step: 1, value: at ?? 0,
+    'aria-label': `${control.path}, times 2 at each step`, oninput: e => { input.value = times(start, 2 ** Number(e.target.value)); change(control, input.value); }});
+  return el('div', {}, label, input, slider);
+}
+function build() {
+  for (const c of controls) if (!given.has(c.path) && !changes.has(c.path)) given.set(c.path, c.value || c.fallback);
+  const active = document.activeElement && document.activeElement.id, known = new Map(controls.map(c => [c.path, c]));
+  if (active && known.has(active.slice(3)) && box.querySelector(`[id="${active}"]`)) return;  // it is being typed into
+  box.replaceChildren(...first.filter(path => known.has(path)).map(path => field(known.get(path))));
+  rest.replaceChildren(...controls.filter(c => !first.includes(c.path)).map(field));
+}
+
+function download(name, text, type) {
+  const url = URL.createObjectURL(new Blob([text], {type}));
+  el('a', {href: url, download: name}).click();
+  setTimeout(() => URL.revokeObjectURL(url), 60000);
+}
+async function fetched(want, take) {
+  said.textContent = want === 'report' ? 'making the report …' : 'writing the scenario …';
+  let got;
+  try { got = await ask(want); } catch (e) { got = {error: `no answer: ${e.message}`}; }
+  said.className = got.error ? 'bad' : 'quiet';
+  said.textContent = got.error || 'done';
+  if (!got.error) take(got);
+}
+const button = (text, action) => el('button', {onclick: action}, text);
+main.before(el('section', {id: 'controls', class: 'controls', 'aria-label': 'What if'},
+  el('div', {class: 'bar'}, el('label', {}, 'scenario ', el('select', {id: 'scenario', onchange: e => {
+    scenario = e.target.value; changes.clear(); given.clear(); controls = []; before_s = 0; update();
+  }}, page.scenarios.map(name => el('option', {value: name, selected: name === scenario}, name)))),
+  button('as in the file', () => { changes.clear(); controls = []; update(); }),
+  button('save the scenario', () => fetched('scenario', got => download(scenario + '.yaml', got.yaml, 'text/yaml'))),
+  button('save the full report', () => fetched('report', got => download(scenario + '.html', got.html, 'text/html')))),
+  box, more, said));
+update();

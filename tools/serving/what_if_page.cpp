@@ -1,0 +1,169 @@
+#include "tools/serving/what_if_page.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <optional>
+
+#include "models/reading/document_text.hpp"
+#include "models/reading/shipped_files.hpp"
+#include "scenarios/answer/result.hpp"
+#include "scenarios/pictures/run_pictures.hpp"
+#include "scenarios/planning/size.hpp"
+#include "scenarios/planning/step_counts.hpp"
+#include "scenarios/reading/measured_family.hpp"
+#include "scenarios/reading/scenario_fields.hpp"
+#include "scenarios/studies/failure_study.hpp"
+#include "sim/json_text.hpp"
+#include "tools/reports/html_page.hpp"
+#include "tools/reports/report.hpp"
+#include "tools/reports/run_page.hpp"
+
+namespace trainyard {
+namespace {
+
+using nlohmann::json;
+using nlohmann::ordered_json;
+
+struct PageRequest {
+  std::string scenario, want;
+  Overrides set;
+};
+
+PageRequest request_in(const std::string& text) {
+  constexpr std::size_t most_changes = 100;
+  try {
+    const json j = parse_json(text);
+    PageRequest request{j.at("scenario"), j.at("want"), {}};
+    for (const json& change : j.at("set")) request.set.emplace_back(change.at(0), change.at(1));
+    if (request.set.size() <= most_changes) return request;
+  } catch (const json::exception&) {
+  }
+  throw UserError("a request with scenario, set and want expected");
+}
+
+/// Of numbers, quantities and switches: nothing else is in them, and no file is called so.
+bool is_plain_value(const std::string& value) {
+  constexpr std::size_t most = 64;
+  if (value.empty() || value.size() > most) return false;
+  if (value == "true" || value == "false") return true;
+  const std::string_view begin = "0123456789+-.";
+  if (begin.find(value.front()) == std::string_view::npos || value.find("..") != std::string::npos) return false;
+  for (const char* extension : {".yaml", ".yml", ".json"})
+    if (value.ends_with(extension)) return false;
+  return std::all_of(value.begin(), value.end(), [](char c) {
+    return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == ' ' || c == '.' ||
+           c == '+' || c == '-' || c == '/' || c == '%';
+  });
+}
+
+/// Whether a page offers the field: one value that names no file. Of the hardware it has the rates of links and memory.
+bool is_offered(const ScenarioField& field) {
+  if (!field.choices.empty()) return true;
+  if (field.type.empty() || field.type == "text" || field.type == "a name") return false;
+  const bool of_hardware = field.path.starts_with("cluster.") && field.path != "cluster.nodes";
+  return !of_hardware || field.type.starts_with("a rate such as 400");
+}
+
+std::vector<ScenarioField> offered(const AskedFields& asked) {
+  std::vector<ScenarioField> fields = scenario_fields(asked);
+  std::erase_if(fields, [](const ScenarioField& field) { return !is_offered(field); });
+  return fields;
+}
+
+void require_offered(const Overrides& set, const std::vector<ScenarioField>& fields) {
+  std::vector<std::string> paths;
+  for (const ScenarioField& field : fields) paths.push_back(field.path);
+  for (const auto& [path, value] : set) {
+    const auto at = std::find(paths.begin(), paths.end(), path);
+    if (at == paths.end())
+      throw UserError(fmt::format("{}: not among the fields of this page{}", path, hint(path, paths)));
+    const std::vector<std::string>& choices = fields[static_cast<std::size_t>(at - paths.begin())].choices;
+    const bool named = std::any_of(choices.begin(), choices.end(), [&](const auto& c) { return same_name(c, value); });
+    if (named || (choices.empty() && is_plain_value(value))) continue;
+    throw UserError(choices.empty() ? fmt::format("{}: \"{}\": a number with its unit expected", path, value)
+                                    : fmt::format("{}: unknown value \"{}\"{}", path, value, hint(value, choices)));
+  }
+}
+
+ordered_json controls_of(const std::vector<ScenarioField>& fields) {
+  ordered_json controls = ordered_json::array();
+  for (const ScenarioField& f : fields)
+    controls.push_back(
+        {{"path", f.path}, {"type", f.type}, {"value", f.value}, {"fallback", f.fallback}, {"choices", f.choices}});
+  return controls;
+}
+
+/// As `run` answers; `whole`: with pictures and what-ifs.
+struct SimulatedStep {
+  json answer;
+  std::string screen;
+  ordered_json pictures;
+};
+SimulatedStep simulated(const Scenario& scenario, bool whole) {
+  const Plan laid_out = plan(scenario);
+  SimulateOptions options;
+  std::optional<RunPictures> pictures;
+  if (whole) pictures.emplace(scenario, laid_out, options);
+  const Result result = simulate_training(scenario, laid_out, options);
+  std::vector<WhatIf> what_ifs;
+  if (whole && result.step_time_source.empty() &&
+      estimated_operations(laid_out) * result.simulated_ranks / result.ranks <= kMostKept)
+    what_ifs = what_if(scenario, on_steps(laid_out, result.warm_steps, result.steps), 2, options);
+  return {report_json({result, what_ifs, scenario.sources, {}, {}}, false),
+          screen(scenario, laid_out, result, what_ifs), pictures ? pictures->read() : ordered_json()};
+}
+
+ordered_json answer_to(const PageRequest& request, const ServedScenarios& scenarios) {
+  const auto at = scenarios.find(request.scenario);
+  if (at == scenarios.end()) throw UserError("unknown scenario: choose one of the page's list");
+  const Node document = read_scenario_document(at->second);
+  if (!request.set.empty()) {
+    const AskedFields asked;
+    read_scenario(document, request.scenario);
+    require_offered(request.set, offered(asked));
+  }
+  const AskedFields asked;
+  const Scenario scenario = read_scenario(document, request.scenario, request.set);
+  const std::vector<ScenarioField> fields = offered(asked);
+  if (request.want == "scenario")
+    return {{"yaml", fmt::format("# {}, changed on the page of `trainyard serve`.\n", request.scenario) +
+                         yaml_text(scenario.document)}};
+  if (request.want != "answer" && request.want != "report")
+    throw UserError("want: answer, scenario or report expected");
+  SimulatedStep step = simulated(scenario, request.want == "report");
+  if (request.want == "report") return {{"html", run_page(step.answer, step.screen, std::move(step.pictures))}};
+  return {{"answer", step.answer}, {"screen", step.screen}, {"controls", controls_of(fields)}};
+}
+
+}  // namespace
+
+ServedScenarios served_scenarios(const std::filesystem::path& own) {
+  ServedScenarios scenarios;
+  for (const auto& file : std::filesystem::directory_iterator(shipped_file("scenarios")))
+    if (file.path().extension() == ".yaml") scenarios.emplace(file.path().stem().string(), file.path());
+  if (own.empty()) return scenarios;
+  read_scenario(own);
+  scenarios[own.stem().string()] = std::filesystem::absolute(own);
+  return scenarios;
+}
+
+std::string what_if_page(const ServedScenarios& scenarios, const std::string& scenario, const std::string& token) {
+  std::vector<std::string> names;
+  for (const auto& [name, path] : scenarios) names.push_back(name);
+  return chart_page("What if", {{"scenarios", names}, {"scenario", scenario}, {"token", token}},
+                    {page_script::timeline(), page_script::run(), page_script::serve()});
+}
+
+std::string answer_request(const ServedScenarios& scenarios, const std::string& request) {
+  ordered_json answer;
+  try {
+    answer = answer_to(request_in(request), scenarios);
+  } catch (const std::exception& e) {
+    answer = {{"error", e.what()}};
+  }
+  return json_text(answer);
+}
+
+}  // namespace trainyard

@@ -1,0 +1,23 @@
+#pragma once
+#include <filesystem>
+#include <map>
+#include <string>
+
+namespace trainyard {
+
+/// Scenarios that a page may ask about, by name: no name of a request is ever a path.
+using ServedScenarios = std::map<std::string, std::filesystem::path>;
+/// Those that come with the program, and `own` under its file's name ("": none). Throws UserError where that is no scenario.
+ServedScenarios served_scenarios(const std::filesystem::path& own);
+
+/// The page, which asks with this token and begins with `scenario`.
+std::string what_if_page(const ServedScenarios&, const std::string& scenario, const std::string& token);
+
+/// Answers a request of the page, {"scenario": NAME, "set": [[PATH, VALUE], …], "want": "answer" | "scenario" | "report"}:
+/// - answer: `answer` as `run --json` gives it without what-ifs, `screen`, and `controls`, the fields that may be set;
+/// - scenario: `yaml`, the scenario as changed; report: `html`, the page of `run --html`.
+/// {"error": one line} for what a reader refuses. Simulates in children: call it in a process of its own. Only fields that are
+/// among the controls are set, and only to names of their lists, numbers, quantities and switches: no value names a file.
+std::string answer_request(const ServedScenarios&, const std::string& request);
+
+}  // namespace trainyard

@@ -1,0 +1,109 @@
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <filesystem>
+#include <iostream>
+
+#include "models/reading/catalog.hpp"
+#include "scenarios/reading/scenario.hpp"
+#include "sim/process/output.hpp"
+#include "tools/verbs/arguments.hpp"
+#include "tools/verbs/verbs.hpp"
+
+namespace trainyard {
+namespace {
+
+/// What a new scenario is made of: one answer a field.
+struct NewScenario {
+  std::string model, node, nodes, batch, micro_batch, precision, strategy;
+};
+
+struct NewQuestion {
+  std::string NewScenario::*field;
+  const char* flag;
+  const char* question;
+  const char* usual;  ///< where nothing is said
+  const char* kind;   ///< of the catalog, whose names are the answers; null: none
+};
+constexpr NewQuestion kNewQuestions[] = {
+    {&NewScenario::model, "--model", "the network", "gpt2-xl", "network"},
+    {&NewScenario::node, "--on", "the type of node", "dgx-a100", "node"},
+    {&NewScenario::nodes, "--nodes", "how many nodes", "1", nullptr},
+    {&NewScenario::batch, "--batch", "samples of a step", "64", nullptr},
+    {&NewScenario::micro_batch, "--micro-batch", "samples that a GPU takes at once", "1", nullptr},
+    {&NewScenario::precision, "--precision", "fp32, tf32, fp16, bf16 or fp8", "bf16", nullptr},
+    {&NewScenario::strategy, "--strategy", "how a framework trains it (trainyard list strategies)", "pytorch-ddp",
+     nullptr},
+};
+
+std::string asked_on_terminal(const NewQuestion& question) {
+  fmt::print(stderr, "{} [{}]: ", question.question, question.usual);
+  std::string line;
+  if (!std::getline(std::cin, line)) throw UserError("new: no answer");
+  return line.empty() ? question.usual : line;
+}
+
+std::string text_of(const NewScenario& s) {
+  const std::string fabric =
+      s.nodes == "1" ? "" : "  fabric: nonblocking        # what joins the nodes: trainyard list fabrics\n";
+  return fmt::format(
+      "# {model} on {nodes} x {node}. `trainyard run FILE` simulates a step; `trainyard help scenario` lists every "
+      "key.\n"
+      "cluster:\n"
+      "  nodes: {nodes}\n"
+      "  node: {node}               # trainyard list nodes; {{base: {node}, gpu: {{memory_capacity: 40 GiB}}}} changes "
+      "one\n"
+      "{fabric}"
+      "model: {model}               # trainyard list networks; {{config: FILE}} takes a Hugging Face config\n"
+      "plan:\n"
+      "  strategy: {strategy}       # trainyard list strategies\n"
+      "  global_batch_size: {batch} # samples of a step, over all GPUs\n"
+      "  micro_batch_size: {micro}  # of a forward pass on one GPU: more is faster and takes memory\n"
+      "  precision: {precision}\n"
+      "  # tensor_parallel: 8       # splits each layer over neighbours; pipeline_parallel: 4 the layers over stages\n"
+      "  # recompute: selective     # saves memory: none, selective, full, operators\n"
+      "  # data_parallel: {{zero_stage: 1}}  # shares out optimizer states; 2: gradients too; 3: parameters too\n"
+      "# faults:                    # stragglers, failures, checkpoints\n"
+      "#   failures: {{mtbf: {{node: 50000 h}}, seed: 1}}\n",
+      fmt::arg("model", s.model), fmt::arg("node", s.node), fmt::arg("nodes", s.nodes), fmt::arg("fabric", fabric),
+      fmt::arg("strategy", s.strategy), fmt::arg("batch", s.batch), fmt::arg("micro", s.micro_batch),
+      fmt::arg("precision", s.precision));
+}
+
+int new_verb(const std::vector<std::string>& words) {
+  Arguments arguments(
+      "new",
+      "Writes a scenario with comments, to begin with. What no flag says is asked for on a terminal, and "
+      "taken as usual elsewhere. Nothing is written that could not be read back.",
+      "new my.yaml --model llama-3-8b --on dgx-h100 --nodes 4 --batch 128 --strategy pytorch-fsdp");
+  std::string file = "-";
+  bool force = false;
+  NewScenario asked;
+  arguments.positional("FILE", file, "where to write it; - is stdout (the default)", false);
+  for (const NewQuestion& question : kNewQuestions)
+    arguments.option(question.flag, asked.*question.field, "VALUE",
+                     fmt::format("{} ({})", question.question, question.usual));
+  arguments.flag("--force", force, "write over a file that is there");
+  if (!arguments.parse(words)) return kGood;
+  std::error_code ignored;
+  if (file != "-" && !force && std::filesystem::exists(file, ignored))
+    throw UserError(fmt::format("new: {} is there already (--force writes over it)", file));
+  if (file != "-") check_writable(file);
+  const bool ask = ::isatty(STDIN_FILENO) == 1 && ::isatty(STDERR_FILENO) == 1;
+  for (const NewQuestion& question : kNewQuestions) {
+    std::string& value = asked.*question.field;
+    const Place place = Place::of(question.flag);
+    if (value.empty()) value = ask ? asked_on_terminal(question) : question.usual;
+    if (question.kind && !value.ends_with(".yaml")) Catalog().entry(question.kind, value, place);
+  }
+  const std::string text = text_of(asked);
+  read_scenario_text(text, file == "-" ? "new.yaml" : file);
+  write_atomically(file, text);
+  return kGood;
+}
+
+const RegisterVerb registered_new{"new", "write a scenario with comments, to begin with", new_verb};
+
+}  // namespace
+}  // namespace trainyard
