@@ -118,6 +118,7 @@ const std::map<std::string, std::string> kFieldWords{
     {"plan.data_parallel.first_bucket", "the first of them"},
     {"plan.data_parallel.gossip", "with which replicas weights are averaged"},
     {"plan.data_parallel.gradient_sync", "at stage 3: each micro-batch, or the last alone"},
+    {"plan.data_parallel.local_aggregation", "the workers of a node push once, the sum of theirs: none, cpu, gpu"},
     {"plan.data_parallel.local_aggregation.broadcast", "collective by which a node hands out weights"},
     {"plan.data_parallel.local_aggregation.on", "where the sum is made"},
     {"plan.data_parallel.local_aggregation.reduce", "collective by which a node sums"},
@@ -185,6 +186,8 @@ const std::map<std::string, std::string> kFieldWords{
     {"plan.training.time", "length of the training"},
     {"plan.training.tokens", "tokens of the training"},
     {"plan.training.weights", "weights are handed out to all GPUs first"},
+    {"prices", "what GPUs, nodes and energy cost: {gpu_hour: {NAME: 2.5}, node_hour, kwh, currency}"},
+    {"site", "what the place adds to the power of the nodes: a name, or {pue: 1.2}"},
     {"software", "software stack: what launching, exchanges and buffers cost (trainyard list stacks)"},
 };
 
