@@ -39,14 +39,16 @@ class Actors {
     slots.push_back(other);
     return slots.size() - 1;
   }
-  /// A stream of its own for each message, so that none waits for another.
-  std::size_t stream(Actor actor) { return of_.at(static_cast<std::size_t>(actor)).streams++; }
+  /// A stream of its own for each message, so that none waits for another; of more than there are streams, later ones
+  /// wait for earlier ones, in the same order everywhere.
+  std::size_t stream(Actor actor) { return of_.at(static_cast<std::size_t>(actor)).streams++ % kMaxStreams; }
   void add(Actor actor, const Op& op) { of_.at(static_cast<std::size_t>(actor)).ops.push_back(op); }
   Programs take_programs() {
     Programs programs;
     for (One& of : of_)
-      programs.push_back(std::make_unique<ListProgram>(std::move(of.ops), std::move(of.slots),
-                                                       static_cast<int>(std::max<std::size_t>(1, of.streams))));
+      programs.push_back(
+          std::make_unique<ListProgram>(std::move(of.ops), std::move(of.slots),
+                                        static_cast<int>(std::clamp<std::size_t>(of.streams, 1, kMaxStreams))));
     return programs;
   }
 

@@ -168,6 +168,18 @@ TEST_CASE("checkpoints go over the machine to the store", "[scenario][failures]"
   }
 }
 
+TEST_CASE("all shares of a rack pass the memory of one socket", "[scenario][failures]") {
+  const Result rack = simulate_training(read_scenario_text(
+      R"({cluster: {node: gb200-nvl72}, model: {base: gpt2, n_layer: 2},
+          plan: {data_parallel: 72, precision: bf16, seq_length: 64, micro_batch_size: 1, global_batch_size: 72,
+                 step_time: 1 s, training: {steps: 1000}},
+          faults: {checkpoint: {every: 100 steps, storage: {name: store, read: 2 GB/s, write: 1 GB/s, latency: 1 ms}}}})",
+      "rack.yaml"));
+  const auto& checkpoint = rack.failures->checkpoint;
+  CHECK(checkpoint.write > checkpoint.bytes / 1e9);
+  CHECK(checkpoint.write < checkpoint.bytes / 1e9 * 1.1 + 0.1);
+}
+
 TEST_CASE("the best interval is found, and reported with Young's and Daly's", "[scenario][failures]") {
   const Result r =
       run("{failures: {mtbf: {node: 48 h}, runs: 5}, checkpoint: {every: optimal, write: 300 s, load: 60 s}}",

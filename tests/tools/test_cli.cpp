@@ -293,7 +293,7 @@ TEST_CASE("list and show print tables of the catalog", "[cli]") {
   const std::string networks = shell.run("list networks").out;
   const std::string line = networks.substr(networks.find("gpt2-xl "), 60);
   CHECK(line.find("1558 M") != std::string::npos);
-  CHECK(networks.find("deepseek-v3          671 B         37.55 B") != std::string::npos);
+  CHECK(networks.find("deepseek-v3              671 B         37.55 B") != std::string::npos);
   CHECK(networks.find("3 x 224 x 224  8.18 GFLOP") != std::string::npos);
   const std::string resnet = shell.run("show network resnet50").out;
   CHECK(resnet.find("bottleneck 3 … bottleneck 5    512 x 28 x 28   280064 x 3") != std::string::npos);

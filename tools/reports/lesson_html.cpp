@@ -8,12 +8,10 @@
 namespace trainyard {
 namespace {
 
-using nlohmann::json;
-
-json cells(const std::vector<std::vector<SlotContent>>& buffers) {
-  json all = json::array();
+nlohmann::json cells(const std::vector<std::vector<SlotContent>>& buffers) {
+  nlohmann::json all = nlohmann::json::array();
   for (const auto& buffer : buffers) {
-    json row = json::array();
+    nlohmann::json row = nlohmann::json::array();
     for (const SlotContent& content : buffer) {
       std::string classes = content.complete        ? "complete"
                             : content.stale         ? "stale"
@@ -27,10 +25,10 @@ json cells(const std::vector<std::vector<SlotContent>>& buffers) {
   return all;
 }
 
-json step_data(const CollectiveLesson& lesson, std::size_t i) {
+nlohmann::json step_data(const CollectiveLesson& lesson, std::size_t i) {
   const LessonStep& step = lesson.steps[i];
   const std::string kind = step_kind(step);
-  json transfers = json::array(), sent = json::array();
+  nlohmann::json transfers = nlohmann::json::array(), sent = nlohmann::json::array();
   for (const LessonTransfer& t : step.transfers) {
     const auto name = [&lesson](int member) { return lesson.members[member].name; };
     std::string text = fmt::format("{}→{}", name(t.from), name(t.to));
@@ -49,8 +47,8 @@ json step_data(const CollectiveLesson& lesson, std::size_t i) {
           {"sent", sent}};
 }
 
-json page_data(const CollectiveLesson& lesson) {
-  json members = json::array(), steps = json::array();
+nlohmann::json page_data(const CollectiveLesson& lesson) {
+  nlohmann::json members = nlohmann::json::array(), steps = nlohmann::json::array();
   const std::size_t ranks = static_cast<std::size_t>(lesson.ranks), others = lesson.members.size() - ranks;
   for (std::size_t i = 0; i < lesson.members.size(); ++i) {
     const bool rank = i < ranks;

@@ -23,7 +23,6 @@
 namespace trainyard {
 namespace {
 
-using nlohmann::json;
 using nlohmann::ordered_json;
 
 struct PageRequest {
@@ -34,11 +33,11 @@ struct PageRequest {
 PageRequest request_in(const std::string& text) {
   constexpr std::size_t most_changes = 100;
   try {
-    const json j = parse_json(text);
+    const nlohmann::json j = parse_json(text);
     PageRequest request{j.at("scenario"), j.at("want"), {}};
-    for (const json& change : j.at("set")) request.set.emplace_back(change.at(0), change.at(1));
+    for (const nlohmann::json& change : j.at("set")) request.set.emplace_back(change.at(0), change.at(1));
     if (request.set.size() <= most_changes) return request;
-  } catch (const json::exception&) {
+  } catch (const nlohmann::json::exception&) {
   }
   throw UserError("a request with scenario, set and want expected");
 }
@@ -97,7 +96,7 @@ ordered_json controls_of(const std::vector<ScenarioField>& fields) {
 
 /// As `run` answers; `whole`: with pictures and what-ifs.
 struct SimulatedStep {
-  json answer;
+  nlohmann::json answer;
   std::string screen;
   ordered_json pictures;
 };

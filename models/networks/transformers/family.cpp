@@ -79,8 +79,8 @@ std::int64_t read_layer_types(Fields& f, std::int64_t layers, std::int64_t fallb
       fail((*types)[i].place, f.what() + ": layer_types: expected full attention in each so-manieth layer");
   }
   if (static_cast<std::int64_t>(types->size()) != layers)
-    fail(f.place_of("layer_types"), f.what() + ": layer_types: " + std::to_string(types->size()) + " of " +
-                                        std::to_string(layers) + " layers");
+    fail(f.place_of("layer_types"),
+         f.what() + ": layer_types: " + std::to_string(types->size()) + " of " + std::to_string(layers) + " layers");
   return every;
 }
 

@@ -39,16 +39,13 @@ struct TransformerLayout {
     const std::int64_t dense = config.experts.dense_intermediate_size;
     return static_cast<double>(dense > 0 ? dense : config.intermediate_size) / tensor();
   }
-  bool norms_output() const {
-    return config.norm_place == NormPlace::output || config.norm_place == NormPlace::both;
-  }
+  bool norms_output() const { return config.norm_place == NormPlace::output || config.norm_place == NormPlace::both; }
   /// What a branch gives is added to the residual stream as it is: its gradient is that of the stream.
   bool adds_output() const { return config.residual_dropout == 0 && !sequence_parallel() && !norms_output(); }
   double vocab() const;                                   ///< padded, its share
   Bytes size() const { return element_size(precision); }  ///< of an element
-  Bytes hidden_bytes() const {
-    return size() * (rows() * hidden());
-  }                            ///< of all tokens, of which ranks may have shares
+  /// Of all tokens, of which ranks may have shares.
+  Bytes hidden_bytes() const { return size() * (rows() * hidden()); }
   Bytes rotary_table() const;  ///< an fp32 angle a position and rotated dimension
   /// For layers whose rows are the residual's.
   LayerBuilder builder(std::string name) const;

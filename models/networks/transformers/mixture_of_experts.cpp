@@ -94,7 +94,8 @@ void shared_experts(LayerBuilder& b, const TransformerLayout& l) {
   FeedForward shared{.prefix = "shared.", .width = static_cast<double>(e.shared_intermediate_size) / l.tensor()};
   shared.keeps_input = false;
   shared.gathers = !e.shared_gate;
-  shared.shares_fork_gradient = !e.shared_gate && (l.config.residual_dropout == 0 || l.sequence_parallel()) && !l.norms_output();
+  shared.shares_fork_gradient =
+      !e.shared_gate && (l.config.residual_dropout == 0 || l.sequence_parallel()) && !l.norms_output();
   feed_forward(b, l, shared);
   const Bytes rows = b.row_bytes(l.hidden()), gate = b.row_bytes(1);
   if (e.shared_gate) {

@@ -15,14 +15,14 @@ enum class PositionEmbedding : std::uint8_t { learned, rotary, relative };
 struct ExpertsConfig {
   std::int64_t count = 0;  ///< routed; 0: none, every layer is dense
   std::int64_t per_token = 0;
-  std::int64_t intermediate_size = 0;         ///< of a routed expert
-  std::int64_t first_layer = 0;               ///< layers before it are dense
-  std::int64_t every = 1;                     ///< of layers i (from 0) those with (i + 1) % every = 0; the others are dense
+  std::int64_t intermediate_size = 0;  ///< of a routed expert
+  std::int64_t first_layer = 0;        ///< layers before it are dense
+  std::int64_t every = 1;              ///< of layers i (from 0) those with (i + 1) % every = 0; the others are dense
   std::int64_t dense_intermediate_size = 0;   ///< of dense layers, where it is not `intermediate_size`
   std::int64_t shared_intermediate_size = 0;  ///< of all shared experts together; 0: none
   bool shared_gate = false;                   ///< the shared experts' output is scaled by a learned gate
   bool router_bias = false;
-  bool correction_bias = false;               ///< the router adds a learned number an expert when it chooses
+  bool correction_bias = false;  ///< the router adds a learned number an expert when it chooses
 };
 
 /// Multi-head latent attention.
@@ -67,9 +67,9 @@ struct TransformerConfig {
   NormPlace norm_place = NormPlace::before;
   HeadNorms head_norms = HeadNorms::none;
   bool attention_sinks = false;  ///< a learned logit a head that no key has (gpt-oss)
-  std::string activation;   ///< of the feed-forward part
-  bool gated_mlp = false;   ///< activation(gate(x)) · up(x)
-  bool fused_qkv = false;   ///< one weight for query, key and value
+  std::string activation;        ///< of the feed-forward part
+  bool gated_mlp = false;        ///< activation(gate(x)) · up(x)
+  bool fused_qkv = false;        ///< one weight for query, key and value
   bool qkv_bias = false;
   bool attention_output_bias = false;
   bool mlp_bias = false;
