@@ -207,7 +207,7 @@ std::string shown(const Answer& answer, const std::string& expression, const std
   return kind_named(kind.empty() ? by_name : kind, where).show(figure_of(answer, expression, where));
 }
 
-std::string trimmed(const std::string& text) {
+std::string without_spaces(const std::string& text) {
   const std::size_t from = text.find_first_not_of(' '), to = text.find_last_not_of(' ');
   return from == std::string::npos ? "" : text.substr(from, to - from + 1);
 }
@@ -230,7 +230,8 @@ Limit limit_of(const Criterion& criterion, const Answer& answer) {
   const std::string& text = criterion.limit;
   if (text == "true" || text == "false") return {text == "true" ? 1.0 : 0.0, ""};
   if (text.ends_with('%'))
-    if (const auto v = parsed(parse_number, trimmed(text.substr(0, text.size() - 1)))) return {*v / 100, "percent"};
+    if (const auto v = parsed(parse_number, without_spaces(text.substr(0, text.size() - 1))))
+      return {*v / 100, "percent"};
   if (const auto v = parsed(parse_number, text)) return {*v, ""};
   if (const auto v = parsed([](std::string_view t) { return parse_seconds(t).value; }, text)) return {*v, "time"};
   if (const auto v = parsed([](std::string_view t) { return parse_bytes(t).value; }, text)) return {*v, "bytes"};
@@ -254,8 +255,8 @@ std::string told(const Answer& answer, const std::string& sentence, const Place&
     if (close == std::string::npos) fail(where, fmt::format("\"}}\" expected after \"{}\"", sentence.substr(open)));
     const std::string inside = sentence.substr(open + 1, close - open - 1);
     const std::size_t bar = inside.find('|');
-    const std::string kind = bar == std::string::npos ? "" : trimmed(inside.substr(bar + 1));
-    text += shown(answer, trimmed(inside.substr(0, bar)), kind, where);
+    const std::string kind = bar == std::string::npos ? "" : without_spaces(inside.substr(bar + 1));
+    text += shown(answer, without_spaces(inside.substr(0, bar)), kind, where);
     from = close + 1;
   }
 }
