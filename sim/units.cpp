@@ -10,6 +10,13 @@
 #include "sim/error.hpp"
 
 namespace trainyard {
+
+std::string_view trim(std::string_view s) {
+  while (!s.empty() && s.front() == ' ') s.remove_prefix(1);
+  while (!s.empty() && s.back() == ' ') s.remove_suffix(1);
+  return s;
+}
+
 namespace {
 
 struct Unit {
@@ -32,12 +39,6 @@ constexpr std::array kFlops{Unit{"FLOP/s", 1},     Unit{"MFLOP/s", 1e6},  Unit{"
                             Unit{"TFLOP/s", 1e12}, Unit{"PFLOP/s", 1e15}, Unit{"EFLOP/s", 1e18}};
 constexpr std::array kFrequency{Unit{"Hz", 1}, Unit{"kHz", 1e3}, Unit{"MHz", 1e6}, Unit{"GHz", 1e9}};
 constexpr std::array kPower{Unit{"W", 1}, Unit{"kW", 1e3}, Unit{"MW", 1e6}};
-
-std::string_view trim(std::string_view s) {
-  while (!s.empty() && s.front() == ' ') s.remove_prefix(1);
-  while (!s.empty() && s.back() == ' ') s.remove_suffix(1);
-  return s;
-}
 
 /// The number at the front of `text`; the rest stays in `text`.
 double take_number(std::string_view& text, std::string_view whole, std::string_view expected) {

@@ -101,6 +101,8 @@ BytesPerSecond parse_bandwidth(std::string_view);
 FlopsPerSecond parse_flops_rate(std::string_view);
 Hertz parse_frequency(std::string_view);
 Watts parse_power(std::string_view);
+/// Without the spaces at both ends.
+std::string_view trim(std::string_view);
 /// A bare number, the whole text, finite. Throws UserError.
 double parse_number(std::string_view);
 std::int64_t parse_integer(std::string_view);

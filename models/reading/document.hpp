@@ -87,6 +87,7 @@ class Fields {
   void require_all(const std::vector<std::string>& paths) const;
   /// Null where absent. Throws for what is no list, or an empty one.
   const std::vector<Node>* list(std::string_view key);
+  std::vector<std::string> texts(std::string_view key);  ///< the scalars of such a list; none where absent
 
   std::string text(std::string_view key);
   std::string text(std::string_view key, std::string fallback);

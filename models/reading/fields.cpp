@@ -197,6 +197,13 @@ const Node* Fields::scalar(std::string_view key, const char* expected, bool requ
   return node;
 }
 
+std::vector<std::string> Fields::texts(std::string_view key) {
+  std::vector<std::string> all;
+  if (const std::vector<Node>* items = list(key))
+    for (const Node& item : *items) all.push_back(item.scalar);
+  return all;
+}
+
 std::string Fields::text(std::string_view key) { return scalar(key, "text", true)->scalar; }
 std::string Fields::text(std::string_view key, std::string fallback) {
   const Node* node = scalar(key, "text", false);

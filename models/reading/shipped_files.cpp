@@ -1,5 +1,7 @@
 #include "models/reading/shipped_files.hpp"
 
+#include <algorithm>
+
 namespace trainyard {
 namespace {
 
@@ -18,6 +20,15 @@ fs::path shipped_root() {
 fs::path shipped_file(std::string_view path) {
   static const fs::path root = shipped_root();
   return root / path;
+}
+
+std::vector<fs::path> shipped_yaml_files(std::string_view folder) {
+  std::vector<fs::path> files;
+  std::error_code ignored;
+  for (const auto& entry : fs::directory_iterator(shipped_file(folder), ignored))
+    if (entry.path().extension() == ".yaml") files.push_back(entry.path());
+  std::sort(files.begin(), files.end());
+  return files;
 }
 
 }  // namespace trainyard

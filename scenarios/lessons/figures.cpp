@@ -197,19 +197,26 @@ class FigureReader {
   }
 };
 
-/// The text of an expression for people, and as what.
-std::string shown(const Answer& answer, const std::string& expression, const std::string& kind, const Place& where) {
+/// What an expression that is a path alone leads to (null for others), and the kind of figure that it tells by its name.
+struct LonePath {
+  const Answer* found = nullptr;
+  std::string kind = "number";
+};
+
+LonePath lone_path_of(const Answer& answer, const std::string& expression, const Place& where) {
   std::vector<std::string> names;
   const Answer* found = FigureReader(answer, expression, where).lone_path(names);
-  if (found && found->is_string()) return found->get<std::string>();
-  if (found && found->is_boolean()) return found->get<bool>() ? "yes" : "no";
-  const std::string by_name = found ? kind_by_name(names) : "number";
-  return kind_named(kind.empty() ? by_name : kind, where).show(figure_of(answer, expression, where));
+  return found ? LonePath{found, kind_by_name(names)} : LonePath{};
 }
 
-std::string without_spaces(const std::string& text) {
-  const std::size_t from = text.find_first_not_of(' '), to = text.find_last_not_of(' ');
-  return from == std::string::npos ? "" : text.substr(from, to - from + 1);
+const char* yes_or_no(bool v) { return v ? "yes" : "no"; }
+
+/// The text of an expression for people, and as what.
+std::string shown(const Answer& answer, const std::string& expression, const std::string& kind, const Place& where) {
+  const LonePath path = lone_path_of(answer, expression, where);
+  if (path.found && path.found->is_string()) return path.found->get<std::string>();
+  if (path.found && path.found->is_boolean()) return yes_or_no(path.found->get<bool>());
+  return kind_named(kind.empty() ? path.kind : kind, where).show(figure_of(answer, expression, where));
 }
 
 struct Limit {
@@ -230,8 +237,7 @@ Limit limit_of(const Criterion& criterion, const Answer& answer) {
   const std::string& text = criterion.limit;
   if (text == "true" || text == "false") return {text == "true" ? 1.0 : 0.0, ""};
   if (text.ends_with('%'))
-    if (const auto v = parsed(parse_number, without_spaces(text.substr(0, text.size() - 1))))
-      return {*v / 100, "percent"};
+    if (const auto v = parsed(parse_number, text.substr(0, text.size() - 1))) return {*v / 100, "percent"};
   if (const auto v = parsed(parse_number, text)) return {*v, ""};
   if (const auto v = parsed([](std::string_view t) { return parse_seconds(t).value; }, text)) return {*v, "time"};
   if (const auto v = parsed([](std::string_view t) { return parse_bytes(t).value; }, text)) return {*v, "bytes"};
@@ -255,8 +261,9 @@ std::string told(const Answer& answer, const std::string& sentence, const Place&
     if (close == std::string::npos) fail(where, fmt::format("\"}}\" expected after \"{}\"", sentence.substr(open)));
     const std::string inside = sentence.substr(open + 1, close - open - 1);
     const std::size_t bar = inside.find('|');
-    const std::string kind = bar == std::string::npos ? "" : without_spaces(inside.substr(bar + 1));
-    text += shown(answer, without_spaces(inside.substr(0, bar)), kind, where);
+    const std::string kind =
+        bar == std::string::npos ? "" : std::string(trim(std::string_view(inside).substr(bar + 1)));
+    text += shown(answer, std::string(trim(std::string_view(inside).substr(0, bar))), kind, where);
     from = close + 1;
   }
 }
@@ -281,12 +288,10 @@ Verdict judge(const Criterion& criterion, const Answer& answer) {
   const Limit limit = limit_of(criterion, answer);
   const double slack = 1e-9 * std::max(std::abs(value), std::abs(limit.value));
   const bool most = criterion.relation != "at_least", least = criterion.relation != "at_most";
-  std::vector<std::string> names;
-  const Answer* found = FigureReader(answer, criterion.figure, criterion.place).lone_path(names);
-  const std::string by_name = found ? kind_by_name(names) : "number";
-  const FigureKind& kind = kind_named(limit.kind.empty() ? by_name : limit.kind, criterion.place);
-  const bool truth = found && found->is_boolean();
-  const auto show_value = [&](double v) { return truth ? std::string(v != 0 ? "yes" : "no") : kind.show(v); };
+  const LonePath path = lone_path_of(answer, criterion.figure, criterion.place);
+  const FigureKind& kind = kind_named(limit.kind.empty() ? path.kind : limit.kind, criterion.place);
+  const bool truth = path.found && path.found->is_boolean();
+  const auto show_value = [&](double v) { return truth ? yes_or_no(v != 0) : kind.show(v); };
   std::string relation = criterion.relation == "equals" ? "" : criterion.relation + " ";
   for (char& c : relation)
     if (c == '_') c = ' ';

@@ -31,8 +31,7 @@ std::vector<GlossaryWord> read_glossary() {
     GlossaryWord& word = words.emplace_back();
     word.word = name;
     word.meaning = fields.text("meaning");
-    if (const std::vector<Node>* also = fields.list("also"))
-      for (const Node& other : *also) word.also.push_back(other.scalar);
+    word.also = fields.texts("also");
     word.formula = fields.text("formula", "");
     word.unit = fields.text("unit", "");
     word.where = fields.text("where");

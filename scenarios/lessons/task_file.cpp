@@ -12,13 +12,6 @@
 namespace trainyard {
 namespace {
 
-std::vector<std::string> list_of(Fields& fields, const char* key) {
-  std::vector<std::string> texts;
-  if (const std::vector<Node>* items = fields.list(key))
-    for (const Node& item : *items) texts.push_back(item.scalar);
-  return texts;
-}
-
 /// What follows the section `task`, which comes first, with the comments above it.
 std::string text_after_task(const std::filesystem::path& file, int line) {
   std::ifstream in(file);
@@ -63,9 +56,9 @@ Task read_task(const NumberedFile& file) {
   Fields fields(task.start.fields.front().second, "task");
   task.title = fields.text("title");
   task.command = fields.text("run", "run {this} --no-what-if");
-  task.objectives = list_of(fields, "objectives");
-  task.hints = list_of(fields, "hints");
-  task.may_change = list_of(fields, "may_change");
+  task.objectives = fields.texts("objectives");
+  task.hints = fields.texts("hints");
+  task.may_change = fields.texts("may_change");
   task.explanation = fields.text("explanation");
   for (const Node& item : *fields.list("criteria")) task.criteria.push_back(read_criterion(item));
   task.solution = fields.required_child("solution").fields;

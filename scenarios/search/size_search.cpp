@@ -43,8 +43,9 @@ class ClusterSizer {
 
   SizeAnswer make() {
     std::vector<SizeCase> cases;
+    const std::vector<NodeType> types = nodes();
     for (const std::string& model : models())
-      for (const NodeType& node : nodes()) cases.push_back({model, node});
+      for (const NodeType& node : types) cases.push_back({model, node});
     for (const SizeCase& each : cases) {
       if (interrupted()) break;
       at_ = fmt::format("{} of {}: ", ++begun_, cases.size());
@@ -87,7 +88,6 @@ class ClusterSizer {
   /// Those that are asked for; else all of the catalog that multiply in bf16, can be joined, and are priced.
   std::vector<NodeType> nodes() {
     std::vector<NodeType> all;
-    answer_.left_out.clear();
     const bool chosen = !options_.node_types.empty();
     for (const std::string& name : chosen ? options_.node_types : catalog_.names("node")) {
       const NodeType node = read_node(catalog_.resolve("node", text_node(name)), catalog_);

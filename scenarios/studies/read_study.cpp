@@ -70,8 +70,7 @@ std::optional<Sweep> read_study(const std::filesystem::path& path) {
   if (const Node* set = fields.child("set")) add_axes(sweep, *set, false);
   if (const std::vector<Node>* groups = fields.list("together"))
     for (const Node& group : *groups) add_axes(sweep, group, true);
-  if (const std::vector<Node>* conditions = fields.list("where"))
-    for (const Node& condition : *conditions) sweep.where.push_back(condition.scalar);
+  sweep.where = fields.texts("where");
   fields.finish();
   return sweep;
 }

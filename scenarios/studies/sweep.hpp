@@ -42,7 +42,7 @@ struct Sweep {
   std::vector<SweepAxis> axes;
   /// Conditions that points must meet, such as "plan.tensor_parallel * plan.pipeline_parallel <= 64"; see `keep_where`.
   std::vector<std::string> where = {};
-  std::vector<std::size_t> kept = {};  ///< with conditions: combinations that meet them
+  std::optional<std::vector<std::size_t>> kept = {};  ///< the combinations that meet them; nothing: all
 
   std::size_t points() const;  ///< throws UserError above kMostSweepPoints, or for a path given twice
   Overrides point(std::size_t index) const;

@@ -12,12 +12,6 @@
 namespace trainyard {
 namespace {
 
-std::string trimmed(std::string_view text) {
-  while (text.starts_with(' ')) text.remove_prefix(1);
-  while (text.ends_with(' ')) text.remove_suffix(1);
-  return std::string(text);
-}
-
 /// Splits at separators that are in no quotes and no brackets.
 std::vector<std::string> split(std::string_view list, char separator) {
   std::vector<std::string> values;
@@ -27,7 +21,7 @@ std::vector<std::string> split(std::string_view list, char separator) {
   for (std::size_t i = 0; i <= list.size(); ++i) {
     const char c = i < list.size() ? list[i] : separator;
     if (i == list.size() || (c == separator && depth <= 0 && quote == 0)) {
-      values.push_back(trimmed(list.substr(from, i - from)));
+      values.emplace_back(trim(list.substr(from, i - from)));
       from = i + 1;
     } else if (quote != 0) {
       if (c == quote) quote = 0;
@@ -50,7 +44,8 @@ struct NumberWithUnit {
 std::optional<NumberWithUnit> number_in(const std::string& text) {
   const std::size_t end = std::min(text.find_first_not_of("0123456789+-.eE"), text.size());
   try {
-    return NumberWithUnit{parse_number(trimmed(text.substr(0, end))), trimmed(std::string_view(text).substr(end))};
+    return NumberWithUnit{parse_number(trim(std::string_view(text).substr(0, end))),
+                          std::string(trim(std::string_view(text).substr(end)))};
   } catch (const UserError&) {
     return std::nullopt;
   }
@@ -182,7 +177,7 @@ SweepShard parse_sweep_shard(const std::string& text) {
 }
 
 std::size_t Sweep::points() const {
-  if (!where.empty()) return kept.size();
+  if (kept) return kept->size();
   std::size_t count = 1;
   for (std::size_t i = 0; i < axes.size(); ++i) {
     for (std::size_t k = 0; k < i; ++k)
@@ -196,7 +191,7 @@ std::size_t Sweep::points() const {
 }
 
 Overrides Sweep::point(std::size_t index) const {
-  if (!where.empty()) index = kept.at(index);
+  if (kept) index = kept->at(index);
   Overrides overrides(axes.size());
   for (std::size_t i = axes.size(); i-- > 0;) {
     overrides[i] = {axes[i].path, axes[i].values[index % axes[i].values.size()]};
@@ -206,18 +201,19 @@ Overrides Sweep::point(std::size_t index) const {
 }
 
 void Sweep::keep_where() {
+  if (where.empty()) return;
   std::vector<SweepCondition> conditions;
   for (const std::string& text : where) conditions.push_back(parse_condition(text, *this));
-  const std::vector<std::string> texts = std::exchange(where, {});
+  kept.reset();
   const std::size_t all = points();
+  std::vector<std::size_t> meeting;
   for (std::size_t i = 0; i < all; ++i) {
     const Overrides values = point(i);
     if (std::all_of(conditions.begin(), conditions.end(), [&](const auto& c) { return c.holds(values); }))
-      kept.push_back(i);
+      meeting.push_back(i);
   }
-  where = texts;
-  if (!where.empty() && kept.empty())
-    throw UserError(fmt::format("--where {}: none of {} points meets it", where.front(), all));
+  if (meeting.empty()) throw UserError(fmt::format("--where {}: none of {} points meets it", where.front(), all));
+  kept = std::move(meeting);
 }
 
 }  // namespace trainyard

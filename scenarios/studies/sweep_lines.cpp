@@ -30,7 +30,7 @@ Sweep sweep_in(const ordered_json& study) {
   Sweep sweep{study.at("scenario").get<std::string>(), {}, study.at("where")};
   for (const ordered_json& axis : study.at("axes"))
     sweep.axes.push_back({axis.at("path"), axis.at("values"), axis.at("with_previous")});
-  if (!sweep.where.empty()) sweep.keep_where();
+  sweep.keep_where();
   return sweep;
 }
 

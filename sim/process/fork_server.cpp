@@ -21,42 +21,45 @@
 namespace trainyard {
 namespace {
 
-/// Sends a descriptor to the other end. False where that is gone.
-bool send_descriptor(int through, int descriptor) {
+/// A byte with room for a descriptor beside it.
+struct DescriptorMessage {
   char byte = 0;
   iovec data{&byte, 1};
-  alignas(cmsghdr) char space[CMSG_SPACE(sizeof descriptor)] = {};
-  msghdr message{};
-  message.msg_iov = &data;
-  message.msg_iovlen = 1;
-  message.msg_control = space;
-  message.msg_controllen = sizeof space;
-  cmsghdr* head = CMSG_FIRSTHDR(&message);
+  alignas(cmsghdr) char space[CMSG_SPACE(sizeof(int))] = {};
+  msghdr header{};
+
+  DescriptorMessage() {
+    header.msg_iov = &data;
+    header.msg_iovlen = 1;
+    header.msg_control = space;
+    header.msg_controllen = sizeof space;
+  }
+  DescriptorMessage(const DescriptorMessage&) = delete;  // it points into itself
+  DescriptorMessage& operator=(const DescriptorMessage&) = delete;
+};
+
+/// Sends a descriptor to the other end. False where that is gone.
+bool send_descriptor(int through, int descriptor) {
+  DescriptorMessage message;
+  cmsghdr* head = CMSG_FIRSTHDR(&message.header);
   head->cmsg_level = SOL_SOCKET;
   head->cmsg_type = SCM_RIGHTS;
   head->cmsg_len = CMSG_LEN(sizeof descriptor);
   std::memcpy(CMSG_DATA(head), &descriptor, sizeof descriptor);
   ssize_t sent = -1;
-  do sent = ::sendmsg(through, &message, MSG_NOSIGNAL);
+  do sent = ::sendmsg(through, &message.header, MSG_NOSIGNAL);
   while (sent < 0 && errno == EINTR);
   return sent == 1;
 }
 
 /// The next descriptor that was sent; -1 where the other end is gone.
 int receive_descriptor(int through) {
-  char byte = 0;
-  iovec data{&byte, 1};
+  DescriptorMessage message;
   int descriptor = -1;
-  alignas(cmsghdr) char space[CMSG_SPACE(sizeof descriptor)] = {};
-  msghdr message{};
-  message.msg_iov = &data;
-  message.msg_iovlen = 1;
-  message.msg_control = space;
-  message.msg_controllen = sizeof space;
   ssize_t got = -1;
-  do got = ::recvmsg(through, &message, MSG_CMSG_CLOEXEC);
+  do got = ::recvmsg(through, &message.header, MSG_CMSG_CLOEXEC);
   while (got < 0 && errno == EINTR);
-  const cmsghdr* head = CMSG_FIRSTHDR(&message);
+  const cmsghdr* head = CMSG_FIRSTHDR(&message.header);
   if (got == 1 && head && head->cmsg_type == SCM_RIGHTS) std::memcpy(&descriptor, CMSG_DATA(head), sizeof descriptor);
   return descriptor;
 }

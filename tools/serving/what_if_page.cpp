@@ -140,8 +140,8 @@ ordered_json answer_to(const PageRequest& request, const ServedScenarios& scenar
 
 ServedScenarios served_scenarios(const std::filesystem::path& own) {
   ServedScenarios scenarios;
-  for (const auto& file : std::filesystem::directory_iterator(shipped_file("scenarios")))
-    if (file.path().extension() == ".yaml") scenarios.emplace(file.path().stem().string(), file.path());
+  for (const std::filesystem::path& file : shipped_yaml_files("scenarios"))
+    scenarios.emplace(file.stem().string(), file);
   if (own.empty()) return scenarios;
   read_scenario(own);
   scenarios[own.stem().string()] = std::filesystem::absolute(own);

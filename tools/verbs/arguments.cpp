@@ -170,4 +170,14 @@ void require_fold(const std::string& fold) {
     throw UserError(fmt::format("--fold {}: unknown{}", fold, hint(fold, {"auto", "off", "check"})));
 }
 
+std::vector<std::string> comma_list(const std::string& text) {
+  std::vector<std::string> parts;
+  for (std::size_t from = 0; from < text.size();) {
+    const std::size_t end = std::min(text.find(',', from), text.size());
+    parts.push_back(text.substr(from, end - from));
+    from = end + 1;
+  }
+  return parts;
+}
+
 }  // namespace trainyard

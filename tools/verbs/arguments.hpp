@@ -39,4 +39,7 @@ std::pair<std::string, std::string> prices_override(const std::string& file);
 /// What --fold says: auto, off or check; "" is auto. Throws UserError for anything else.
 void require_fold(const std::string&);
 
+/// What stands between commas ("1,2,4"); none of an empty text. A comma at the end is none too many.
+std::vector<std::string> comma_list(const std::string& text);
+
 }  // namespace trainyard

@@ -78,11 +78,7 @@ ServerQuestion question_of(const ServerFlags& flags) {
   q.compute = server_slots("--compute", flags.compute, 1e-3);
   q.push = server_slots("--push", flags.push, 0);
   q.apply = server_slots("--apply", flags.apply, 0);
-  for (std::size_t from = 0; from < flags.slower.size();) {
-    const std::size_t to = std::min(flags.slower.find(',', from), flags.slower.size());
-    q.slower.push_back(server_slots("--slower", flags.slower.substr(from, to - from), 1e-3));
-    from = to + 1;
-  }
+  for (const std::string& factor : comma_list(flags.slower)) q.slower.push_back(server_slots("--slower", factor, 1e-3));
   if (q.slower.size() > static_cast<std::size_t>(q.workers))
     throw UserError(fmt::format("--slower {}: {} factors for {} workers", flags.slower, q.slower.size(), q.workers));
   return q;

@@ -1,6 +1,5 @@
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <cmath>
 #include <cstdio>
 #include <filesystem>
@@ -180,12 +179,8 @@ std::string first_comment(const std::filesystem::path& file) {
 
 std::vector<ListRow> scenarios(const Catalog&) {
   std::vector<ListRow> rows;
-  std::error_code ignored;
-  for (const auto& file : std::filesystem::directory_iterator(shipped_file("scenarios"), ignored))
-    if (file.path().extension() == ".yaml")
-      rows.push_back(
-          {list_word("scenarios/" + file.path().filename().string()), list_word(first_comment(file.path()))});
-  std::sort(rows.begin(), rows.end(), [](const ListRow& a, const ListRow& b) { return a[0].text < b[0].text; });
+  for (const std::filesystem::path& file : shipped_yaml_files("scenarios"))
+    rows.push_back({list_word("scenarios/" + file.filename().string()), list_word(first_comment(file))});
   return rows;
 }
 

@@ -5,6 +5,7 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 
+#include "models/energy/energy.hpp"
 #include "models/reading/catalog.hpp"
 #include "models/reading/document_text.hpp"
 #include "models/reading/shipped_files.hpp"
@@ -44,16 +45,6 @@ double size_amount(const std::string& flag, std::string text, double fallback = 
   if (!(value > 0) || !std::isfinite(value))
     throw UserError(fmt::format("{} {}: a number above 0 expected, such as 30, 300B or 1.5e13", flag, given));
   return value;
-}
-
-std::vector<std::string> size_names(const std::string& list) {
-  std::vector<std::string> names;
-  for (std::size_t from = 0; from <= list.size();) {
-    const std::size_t to = std::min(list.find(',', from), list.size());
-    if (to > from) names.push_back(list.substr(from, to - from));
-    from = to + 1;
-  }
-  return names;
 }
 
 /// All of the catalog that begin so: of a family by its sizes.
@@ -101,7 +92,7 @@ std::string size_screen(const SizeAnswer& a) {
     table.rows.push_back({r.meets ? (r.pareto ? "*" : "+") : "", r.model, where, fmt::format("{}", r.gpus),
                           fmt::format("{:.1f}", r.days()), fmt::format("{:.1f} %", r.goodput * 100),
                           fmt::format("{:.1f} %", r.mfu * 100), fmt::format("{:.4g}", r.gpu_hours),
-                          r.energy > 0 ? fmt::format("{:.3g}", r.energy / 3.6e9) : "-",
+                          r.energy > 0 ? fmt::format("{:.3g}", r.energy / (1e3 * kJoulesOfKwh)) : "-",
                           r.money > 0 ? size_money(r.money) : "-", r.plan + (r.proved ? "" : " (not proved)")});
   }
   text += "\n" + table.text("  ") + "  + meets deadline and budget; * and none is both faster and cheaper\n";
@@ -148,7 +139,8 @@ int size_verb(const std::vector<std::string>& words) {
   options.budget = size_amount("--budget", budget);
   options.tokens_per_parameter = size_amount("--tokens-per-parameter", chinchilla);
   options.gpus = gpus;
-  options.node_types = size_names(nodes_of);
+  options.node_types = comma_list(nodes_of);
+  std::erase(options.node_types, "");
   if (!search.empty()) options.search_seconds = parse_seconds(search).value;
   if (!(options.search_seconds > 0)) throw UserError(fmt::format("--search {}: more than 0 expected", search));
   if (!family.empty()) options.models = models_of_family(family);

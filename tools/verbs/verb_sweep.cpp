@@ -99,11 +99,9 @@ Sweep sweep_of(const SweepFlags& flags) {
   if (std::optional<Sweep> study = read_study(flags.file)) sweep = *std::move(study);
   for (const std::string& set : flags.sets)
     for (SweepAxis& axis : parse_sweep_axes(set)) sweep.axes.push_back(std::move(axis));
-  std::vector<std::string> where = std::exchange(sweep.where, {});
-  where.insert(where.end(), flags.where.begin(), flags.where.end());
+  sweep.where.insert(sweep.where.end(), flags.where.begin(), flags.where.end());
   expand_layer_cuts(sweep);
-  sweep.where = std::move(where);
-  if (!sweep.where.empty()) sweep.keep_where();
+  sweep.keep_where();
   sweep.points();  // not too many
   return sweep;
 }

@@ -76,7 +76,7 @@ std::int64_t read_layer_types(Fields& f, std::int64_t layers, std::int64_t fallb
     const auto number = static_cast<std::int64_t>(i) + 1;
     if (every == 0 && full) every = number;
     if (full != (every > 0 && number % every == 0))
-      fail((*types)[i].place, f.what() + ": layer_types: expected full attention in each so-manieth layer");
+      fail((*types)[i].place, f.what() + ": layer_types: expected full attention in every N-th layer");
   }
   if (static_cast<std::int64_t>(types->size()) != layers)
     fail(f.place_of("layer_types"),

@@ -45,7 +45,7 @@ void finish_heads(Fields&, TransformerConfig&, const char* heads_key = "num_atte
 void read_llama_keys(Fields&, TransformerConfig&);
 /// A token has at most as many experts as there are.
 void check_experts(Fields&, const TransformerConfig&);
-/// `layer_types`, a list of "full_attention" and others: full_attention_every, where each so-manieth is full. Without the
+/// `layer_types`, a list of "full_attention" and others: full_attention_every, where every N-th is full. Without the
 /// list: `fallback`. Throws UserError for another order.
 std::int64_t read_layer_types(Fields&, std::int64_t layers, std::int64_t fallback);
 /// Refuses a window in some layers only, which Qwen's configs can ask for.

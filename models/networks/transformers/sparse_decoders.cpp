@@ -5,7 +5,7 @@
 namespace trainyard::transformers {
 namespace {
 
-/// Each so-manieth layer has experts and one shared; three of four have attention in chunks.
+/// Every N-th layer has experts and one shared; three of four have attention in chunks.
 void read_llama4(Fields& f, TransformerConfig& c) {
   read_llama_keys(f, c);
   c.qkv_bias = c.attention_output_bias = f.boolean("attention_bias", false);

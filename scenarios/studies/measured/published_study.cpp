@@ -89,10 +89,7 @@ std::string prediction_text(const fs::path& file) {
 }  // namespace
 
 std::vector<PublishedRun> predict_published() {
-  std::vector<fs::path> files;
-  for (const auto& entry : fs::directory_iterator(shipped_file("scenarios/published")))
-    if (entry.path().extension() == ".yaml") files.push_back(entry.path());
-  std::sort(files.begin(), files.end());
+  const std::vector<fs::path> files = shipped_yaml_files("scenarios/published");
   ProgressLine progress;
   std::size_t ended = 0;
   const std::vector<std::string> texts = in_children(

@@ -82,13 +82,9 @@ bool FamilyPrediction::within_limits() const {
 }
 
 std::vector<MeasuredFamily> training_families(const std::vector<std::string>& only) {
-  std::vector<fs::path> files;
-  for (const auto& entry : fs::directory_iterator(shipped_file("scenarios/measured/training")))
-    if (entry.path().extension() == ".yaml") files.push_back(entry.path());
-  std::sort(files.begin(), files.end());
   std::vector<MeasuredFamily> families;
   std::vector<std::string> names;
-  for (const fs::path& file : files) {
+  for (const fs::path& file : shipped_yaml_files("scenarios/measured/training")) {
     families.emplace_back(file);
     names.push_back(families.back().name);
   }

@@ -14,9 +14,7 @@ namespace {
 
 std::string word_text(const GlossaryWord& word) {
   std::string text = word.word + "\n" + labelled("means", word.meaning);
-  std::string also;
-  for (const std::string& other : word.also) also += (also.empty() ? "" : ", ") + other;
-  const std::pair<const char*, std::string> lines[] = {{"also", also},
+  const std::pair<const char*, std::string> lines[] = {{"also", fmt::format("{}", fmt::join(word.also, ", "))},
                                                        {"formula", word.formula},
                                                        {"unit", word.unit},
                                                        {"modelled", word.where},
@@ -48,9 +46,7 @@ int glossary(const std::vector<std::string>& words) {
     write_atomically("-", word_list(all));
     return kGood;
   }
-  std::string word;
-  for (const std::string& part : asked) word += (word.empty() ? "" : " ") + part;
-  write_atomically("-", word_text(find_word(all, word)));
+  write_atomically("-", word_text(find_word(all, fmt::format("{}", fmt::join(asked, " ")))));
   return kGood;
 }
 

@@ -10,6 +10,7 @@
 #include "scenarios/studies/measured/measured_collectives.hpp"
 #include "tools/reports/nccl_plot.hpp"
 #include "tools/reports/table.hpp"
+#include "tools/verbs/arguments.hpp"
 
 namespace trainyard {
 namespace {
@@ -127,13 +128,10 @@ std::set<std::string> drawn_systems(const std::string& shown, const std::vector<
   std::set<std::string> drawn;
   std::vector<std::string> names;
   for (const MeasuredSystem& system : systems) names.push_back(system.name);
-  for (std::size_t from = 0; from < shown.size();) {
-    const std::size_t end = std::min(shown.find(',', from), shown.size());
-    const std::string name = shown.substr(from, end - from);
+  for (const std::string& name : comma_list(shown)) {
     if (std::find(names.begin(), names.end(), name) == names.end())
       throw UserError(fmt::format("--systems: unknown system \"{}\"{}", name, hint(name, names)));
     drawn.insert(name);
-    from = end + 1;
   }
   return drawn;
 }
