@@ -20,7 +20,7 @@ namespace {
 /// Of a process, since what a `Work` says must mean the same to all that read it.
 struct Shapes {
   std::vector<GemmShape> all;
-  std::map<std::tuple<double, double, double, double>, std::uint16_t> numbers;
+  std::map<std::tuple<double, double, double, double, bool>, std::uint16_t> numbers;
 };
 Shapes& shapes() {
   static Shapes of_process;
@@ -109,7 +109,7 @@ class Product {
 
 std::uint16_t kernel_of(const GemmShape& shape) {
   Shapes& known = shapes();
-  const auto [at, fresh] = known.numbers.try_emplace({shape.m, shape.n, shape.k, shape.count}, 0);
+  const auto [at, fresh] = known.numbers.try_emplace({shape.m, shape.n, shape.k, shape.count, shape.in_turn}, 0);
   if (!fresh) return at->second;
   if (known.all.size() > UINT16_MAX - kFirstShape) {
     known.numbers.erase(at);
@@ -149,7 +149,10 @@ GemmModel read_gemm_model(const Node& node, const std::string& what) {
 }
 
 GemmTime gemm_time(const GemmModel& model, const GemmChip& chip, const GemmShape& shape, Bytes element) {
-  return Product(model, chip, shape, element).best();
+  if (!shape.in_turn) return Product(model, chip, shape, element).best();
+  GemmTime all = Product(model, chip, {shape.m, shape.n, shape.k}, element).best();
+  all.total = all.total * shape.count;
+  return all;
 }
 
 GemmTime gemm_time(const GemmModel& model, const GemmChip& chip, std::uint16_t kernel, Bytes element) {

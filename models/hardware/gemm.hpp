@@ -6,9 +6,10 @@
 
 namespace trainyard {
 
-/// `count` products in one kernel (batched or grouped): (m × k) · (k × n).
+/// `count` products: (m × k) · (k × n).
 struct GemmShape {
   double m = 1, n = 1, k = 1, count = 1;
+  bool in_turn = false;  ///< a kernel each, one after another; else one kernel, whose tiles fill the SMs together
   bool operator==(const GemmShape&) const = default;
 };
 

@@ -11,7 +11,7 @@ namespace trainyard {
 
 /// The folder of datasheet and fitted figures: one YAML file an entry, `<folder>/<kind>s/<name>.yaml`
 /// (kinds: gpu, cpu, storage, hca, node, switch, fabric, network, stack, nccl,
-/// nccl-network, attention, batch-error; the folder of switch is `switches`).
+/// nccl-network, attention, batch-error, dispatcher; the folder of switch is `switches`).
 /// TRAINYARD_CATALOG, or the one that comes with the program; and before that the user's own (see `own_roots`).
 class Catalog {
  public:

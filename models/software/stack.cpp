@@ -60,6 +60,7 @@ void read_fusions(Fields& fields, Fusions& f) {
   read("fused_softmax", f.fused_softmax);
   read("fused_loss", f.fused_loss);
   read("fused_gated_activation", f.fused_gated_activation);
+  read("experts_in_turn", f.experts_in_turn);
   read("fused_projections", f.fused_projections);
   read("fused_rotary", f.fused_rotary);
   read("fused_norm_gradients", f.fused_norm_gradients);

@@ -118,7 +118,15 @@ HeldElements held_elements(const std::vector<const Layer*>& layers, const ZeroSh
     held.optimizer += part.optimizer;
   };
   for (const Layer* layer : layers) {
-    for (const ParameterTensor& tensor : layer->parameters) hold(tensor.elements, tensor.expert ? experts : dense);
+    for (const ParameterTensor& tensor : layer->parameters) {
+      const ZeroShares& shares = tensor.expert ? experts : dense;
+      if (!tensor.frozen) hold(tensor.elements, shares);
+      if (!tensor.frozen) continue;
+      held.parameters += tensor.elements / shares.parameters;
+      if (tensor.stored.value == 0) continue;
+      held.narrow += tensor.elements / shares.parameters;
+      held.narrow_bytes += tensor.stored * (tensor.elements / shares.parameters);
+    }
     if (tied_elsewhere) hold(layer->tied_elements, dense);
   }
   return held;
@@ -134,7 +142,8 @@ StaticMemory static_memory(const HeldElements& held, Precision precision, const 
   // Parameters in fp32 alone; where the optimizer's share of them is a part, a whole copy in the network's precision too.
   const bool copied = !stack.master_parameters || held.optimizer < held.parameters;
   hold(memory.parameters, MemoryClass::parameters, "parameters",
-       (copied ? element_size(precision) : state) * held.parameters);
+       (copied ? element_size(precision) : state) * (held.parameters - held.narrow));
+  hold(memory.parameters, MemoryClass::parameters, "quantized parameters", held.narrow_bytes);
   if (stack.master_parameters && copied && has_master_weights(precision))
     hold(memory.parameters, MemoryClass::parameters, "fp32 parameters", state * held.optimizer);
   hold(memory.gradients, MemoryClass::gradients, "gradients", gradient * held.gradients);

@@ -71,6 +71,8 @@ struct StaticMemory {
 /// How many elements of each kind one device holds: all the same when replicated, fewer where ZeRO shards them.
 struct HeldElements {
   double parameters = 0, gradients = 0, optimizer = 0;
+  double narrow = 0;        ///< of the parameters, those that have a size of their own (`ParameterTensor::stored`)
+  Bytes narrow_bytes = {};  ///< of these
 };
 
 /// Over how many replicas something is shared out (Rajbhandari et al. 2020, ZeRO); 1: each has all.

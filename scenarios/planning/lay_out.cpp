@@ -9,6 +9,7 @@
 #include "scenarios/planning/layer_times.hpp"
 #include "scenarios/planning/offload.hpp"
 #include "scenarios/planning/step_counts.hpp"
+#include "strategies/collectives/dispatcher_model.hpp"
 #include "strategies/collectives/library_model.hpp"
 #include "strategies/plan/gradient_shape.hpp"
 #include "strategies/step/forward_only.hpp"
@@ -30,10 +31,10 @@ TrainingPlan mesh_of(const Scenario& s, std::shared_ptr<const Network> share) {
   static_cast<StepOptions&>(plan) = choice;
   plan.network = std::move(share);
   plan.micro_batches = s.micro_batches();
-  plan.pipeline = {choice.mesh.pipeline, plan.micro_batches, choice.chunks};
+  plan.pipeline = {choice.mesh.pipeline, plan.micro_batches, choice.chunks, choice.pairs_passes};
   if (choice.mesh.pipeline > 1 || choice.chunks > 1)
     plan.schedule = &find_pipeline_schedule(choice.schedule, plan.pipeline, choice.schedule_place);
-  plan.tied = choice.ends_apart() && ties_head(s.model);
+  plan.tied = choice.ends_apart() && ties_head(s.model) && !s.model.options.adapters.any();
   plan.fuses_kernels = detail_of(choice).fuses_kernels;
   return plan;
 }
@@ -62,6 +63,13 @@ void divide(TrainingPlan& plan, const Scenario& s) {
   const double count = cuts ? plan.network->parameters() * plan.gradient_element.value / buckets.rest.value : 0;
   if (count > static_cast<double>(kMostBuckets) * plan.mesh.pipeline) refuse_buckets(s, count);
   divide(plan, divide_layers(plan, s), buckets);
+  if (!s.plan.pairs_place.file || !s.plan.pairs_passes || plan.micro_batches == 1) return;
+  const std::vector<PipelineTask>& tasks = plan.stages.back().tasks;
+  if (std::adjacent_find(tasks.begin(), tasks.end(), are_paired) == tasks.end())
+    fail(s.plan.pairs_place,
+         fmt::format("plan.expert_parallel.overlap: {} has no forward and backward pass side by side; "
+                     "expected 1f1b, interleaved-1f1b or dualpipe-v",
+                     plan.schedule->name));
 }
 
 /// What each stage holds, and its optimizer's work.
@@ -130,6 +138,15 @@ void choose_lanes(Plan& plan, const Scenario& s, const ClusterSpec& cluster,
   if (modelled && training.ranks() > 1)
     gradients.settings.model = others.settings.model = library ? library : library_model(cluster).model;
   others.settings.slowdown = s.software.slowdowns.exchanges;
+  if (const ExpertDispatcher& dispatcher = s.plan.dispatcher; !dispatcher.name.empty()) {
+    if (others.settings.fidelity != Fidelity::modelled)
+      fail(s.plan.dispatcher_place,
+           fmt::format("plan.expert_parallel.dispatcher: {} is known by its rates alone; expected plan.collectives: "
+                       "modelled",
+                       dispatcher.name));
+    others.dispatcher = dispatcher_model(dispatcher, training.network->routing, cluster, others.settings.model,
+                                         s.plan.dispatcher_place);
+  }
   std::vector<int> nodes;
   for (int rank = 0; rank < training.ranks(); ++rank) nodes.push_back(cluster.node_of_gpu(rank));
   make_lanes(training, nodes, gradients, others, s.plan.all_reduce.place.file ? s.plan.all_reduce.place : s.plan.place);

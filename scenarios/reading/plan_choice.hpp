@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "models/reading/document.hpp"
+#include "models/software/expert_dispatcher.hpp"
 #include "models/software/stack.hpp"
 #include "scenarios/reading/read_collective.hpp"
 #include "strategies/compression/compressor.hpp"
@@ -39,9 +40,11 @@ struct PlanChoice : StepOptions {
   CollectiveChoice all_reduce;                     ///< of gradients
   Fidelity fidelity = Fidelity::messages;          ///< of collectives whose algorithm nobody names
   std::shared_ptr<const CollectiveModel> library;  ///< of the cluster, where it was read; null: not, or it has none
-  bool inference = false;                          ///< forward passes alone
-  int steps = 0;                                   ///< that are looked at; 0: not said
-  Place place, schedule_place, stages_place, layers_place, zero_place, bucket_place, steps_place, compression_place;
+  ExpertDispatcher dispatcher;
+  bool inference = false;  ///< forward passes alone
+  int steps = 0;           ///< that are looked at; 0: not said
+  Place place, schedule_place, stages_place, layers_place, zero_place, bucket_place, steps_place, compression_place,
+      pairs_place, dispatcher_place;
 
   /// Is the model, or what belongs to it, split in any way?
   bool splits_model() const;
@@ -60,7 +63,8 @@ struct Detail {
 Detail detail_of(const PlanChoice&);
 
 /// Reads of the plan: `tensor_parallel`, `sequence_parallel`, `tensor_parallel_overlap`, `context_parallel` (or `{size,
-/// exchange}`), `expert_parallel` (or `{size, imbalance, capacity}`), `pipeline_parallel`, `pipeline: {schedule, chunks,
+/// exchange}`), `expert_parallel` (or `{size, imbalance, capacity, dispatcher,
+/// fp8_dispatch, overlap}`), `pipeline_parallel`, `pipeline: {schedule, chunks,
 /// layers, ends_count_as_layers, overlap, scatter_gather}` (layers: even, balanced, or a list), `recompute`, `mesh_order`,
 /// `collectives`, `steps`, and `data_parallel`: a number of ranks, or a map of `size`, `zero_stage`, `zero_group`,
 /// `prefetch`, `reshard`, `gradient_sync` (each or last: after each micro-batch or the last one), `overlap`,

@@ -2,9 +2,11 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <filesystem>
 
 #include "models/networks/layers/sharding_error.hpp"
+#include "models/reading/nearest.hpp"
 
 namespace trainyard {
 namespace {
@@ -93,12 +95,43 @@ LayerCount layer_count(const Node& model, const Catalog& catalog) {
   return layers;
 }
 
+namespace {
+
+/// `plan.lora`: beside all linear layers of blocks unless told which (NeMo's LoRA, in its words).
+Adapters read_lora(const Node& node) {
+  static const std::vector<std::string> kTargets{"linear_qkv", "linear_proj", "linear_fc1", "linear_fc2"};
+  Fields fields(node, "plan.lora");
+  Adapters adapters;
+  adapters.rank = static_cast<int>(fields.integer("rank", 1, 1 << 20));
+  std::vector<std::string> targets = fields.has("targets") ? fields.texts("targets") : kTargets;
+  for (const std::string& target : targets) {
+    const auto known = std::find(kTargets.begin(), kTargets.end(), target);
+    if (known == kTargets.end())
+      fail(fields.place_of("targets"),
+           fmt::format("plan.lora.targets: unknown linear layer \"{}\"{}", target, hint(target, kTargets)));
+    adapters.beside[static_cast<std::size_t>(known - kTargets.begin()) + 1] = true;
+  }
+  if (targets.empty()) fail(fields.place_of("targets"), "plan.lora.targets: none; leave it out for all four");
+  adapters.dropout = fields.number("dropout", 0, 1, 0);
+  const std::vector<std::string> bases{"as-trained", "fp8", "nf4"};
+  const std::string base = fields.choice("base", bases, bases.front());
+  adapters.base = static_cast<Adapters::Base>(std::find(bases.begin(), bases.end(), base) - bases.begin());
+  fields.finish();
+  return adapters;
+}
+
+}  // namespace
+
 ModelChoice read_model(const Node& node, const Catalog& catalog, Fields& plan, const Fusions& fusions,
                        const NetworkEntry* known) {
   ModelChoice model;
   model.entry = known ? *known : read_network_entry(find_model(node, catalog));
   static_cast<Fusions&>(model.options) = fusions;
   model.options.flash_attention = plan.boolean("flash_attention", fusions.flash_attention);
+  if (const Node* lora = plan.child("lora")) {
+    if (!model.entry.transformer()) fail(lora->place, "plan.lora: adapters are of a transformer's linear layers");
+    model.options.adapters = read_lora(*lora);
+  }
   if (const TransformerConfig* config = model.entry.transformer())
     model.seq_length = read_lengths(*config, plan, model.options);
   model.place = node.place;

@@ -63,12 +63,32 @@ void read_context(PlanChoice& choice, Fields& plan) {
   fields.finish();
 }
 
+/// `all-to-all`, the library's, or an entry of the catalog.
+void read_dispatcher(PlanChoice& choice, Fields& fields) {
+  Sharding& sharding = choice.sharding;
+  const Node* named = fields.child("dispatcher");
+  if (named && named->scalar != "all-to-all") {
+    choice.dispatcher = read_expert_dispatcher(Catalog(), *named);
+    choice.dispatcher_place = named->place;
+    sharding.one_row_a_rank = true;
+  }
+  sharding.fp8_dispatch = fields.boolean("fp8_dispatch", false);
+  if (sharding.fp8_dispatch && !sharding.one_row_a_rank)
+    fail(fields.place_of("fp8_dispatch"),
+         "plan.expert_parallel.fp8_dispatch: all-to-all sends rows as they are; expected a dispatcher, as deepep");
+}
+
 void read_expert(PlanChoice& choice, Fields& plan) {
   const Node node = sized(plan.child("expert_parallel"), choice.place);
   Fields fields(node, "plan.expert_parallel");
   choice.mesh.expert = choice.sharding.expert = read_rank_count(fields, "size");
   choice.sharding.expert_imbalance = fields.number("imbalance", 1, 1e6, 1);
   if (fields.has("capacity")) choice.sharding.expert_capacity = fields.number("capacity", 1e-3, 1e6);
+  read_dispatcher(choice, fields);
+  if (fields.has("overlap")) {
+    choice.pairs_passes = fields.boolean("overlap", false) && choice.mesh.expert > 1;
+    choice.pairs_place = fields.place_of("overlap");
+  }
   fields.finish();
 }
 
@@ -176,6 +196,19 @@ bool PlanChoice::ends_apart() const {
 
 namespace {
 
+/// Parts of blocks in Megatron-Core's words.
+void read_remade(Sharding& sharding, Fields& plan) {
+  if (!plan.has("recompute_modules")) return;
+  static const std::vector<std::string> kModules{"layernorm", "moe_act", "mla_up_proj"};
+  for (const std::string& module : plan.texts("recompute_modules")) {
+    const auto known = std::find(kModules.begin(), kModules.end(), module);
+    if (known == kModules.end())
+      fail(plan.place_of("recompute_modules"),
+           fmt::format("plan.recompute_modules: unknown module \"{}\"{}", module, hint(module, kModules)));
+    sharding.remade[static_cast<std::size_t>(known - kModules.begin()) + 1] = true;
+  }
+}
+
 void read_axes(PlanChoice& choice, Fields& plan, const SoftwareStack& stack) {
   Sharding& sharding = choice.sharding;
   choice.mesh.tensor = sharding.tensor = read_rank_count(plan, "tensor_parallel");
@@ -192,7 +225,22 @@ void read_axes(PlanChoice& choice, Fields& plan, const SoftwareStack& stack) {
   const std::string recompute = plan.choice("recompute", recomputes, recomputes.front());
   const auto chosen = std::find(recomputes.begin(), recomputes.end(), recompute) - recomputes.begin();
   sharding.recompute = static_cast<Recompute>(chosen);
+  read_remade(sharding, plan);
   read_order(choice, plan);
+}
+
+/// Whether a forward and a backward pass alternate: as told, or as the schedule's paper has it where layers exchange
+/// anything. Parameters that are gathered layer by layer come in the order of whole passes.
+void choose_pairs(PlanChoice& choice) {
+  const bool gathers = choice.zero == ZeroStage::parameters;
+  if (choice.pairs_place.file) {
+    if (choice.pairs_passes && gathers)
+      fail(choice.pairs_place, "plan.expert_parallel.overlap: not with ZeRO stage 3, which gathers a pass' parameters");
+    return;
+  }
+  const Mesh& mesh = choice.mesh;
+  choice.pairs_passes = mesh.pipeline > 1 && (mesh.expert > 1 || mesh.tensor > 1 || mesh.context > 1) && !gathers &&
+                        pipeline_schedules().find(choice.schedule, choice.schedule_place).pairs_passes;
 }
 
 }  // namespace
@@ -206,6 +254,7 @@ PlanChoice read_plan(const Node& section, Fields& plan, const ClusterSpec& clust
   Fields fields(data_parallel, "plan.data_parallel");
   read_data_parallel(choice, plan, fields, cluster, stack, library);
   fields.finish();
+  choose_pairs(choice);
   for (const auto& [key, value] : section.fields)
     if (!plan.knows(key) && fields.knows(key) && key != "size")
       fail(value.key_place, fmt::format("plan.{}: it belongs into plan.data_parallel", key));

@@ -13,7 +13,8 @@ namespace trainyard {
 /// prices it, and exchanges in the order of their lane, which begin after the kernels before them and which kernels
 /// wait for. An exchange takes at least what the library's model says on an idle machine: a flow of it is never
 /// faster than the model's rate, and sharing, interference and waiting for other ranks only add. Exchanges that are
-/// no model's, or that groups do in different ways, count as nothing. So no rank ends a pass earlier than this after
+/// no model's, or that groups do in different ways, count as nothing, and where a forward and a backward pass alternate
+/// none does: the other pass may go on beside it. So no rank ends a pass earlier than this after
 /// it could begin it, and passes of one rank add up, since whatever follows a pass waits for its kernels and for the
 /// exchanges that it leaves.
 class PassFloors {

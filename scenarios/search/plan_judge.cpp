@@ -79,7 +79,8 @@ std::pair<double, double> activations_of(const Network& network) {
 /// not matter.
 const PassFloors& PlanJudge::floors(const Scenario& s, const std::shared_ptr<const Network>& network) {
   const Mesh& mesh = s.plan.mesh;
-  const std::string key = share_key(s) + (groups_lie_alike(s) ? "" : fmt::format(" {} {}", mesh.data, mesh.pipeline));
+  const std::string key = share_key(s) + (s.plan.pairs_passes ? " pairs" : "") +
+                          (groups_lie_alike(s) ? "" : fmt::format(" {} {}", mesh.data, mesh.pipeline));
   std::shared_ptr<const PassFloors>& known = floors_[key];
   if (known) return *known;
   known = std::make_shared<const PassFloors>(s, plan(with_plain_replicas(s), network).training);

@@ -16,7 +16,10 @@ struct ChunkMemory {
 /// Bytes of a layer's elements, gathered or not yet scattered, at ZeRO stage 3.
 double whole_layer(const TrainingPlan& plan, const Layer& layer, bool gradients) {
   if (plan.zero != ZeroStage::parameters) return 0;
-  return layer.parameter_elements() * (gradients ? plan.gradient_element : plan.parameter_element).value;
+  double elements = 0;
+  for (const ParameterTensor& tensor : layer.parameters)
+    if (!gradients || !tensor.frozen) elements += tensor.elements;
+  return elements * (gradients ? plan.gradient_element : plan.parameter_element).value;
 }
 
 ChunkMemory memory_of_chunk(const TrainingPlan& plan, std::vector<int> layers, Pass pass) {

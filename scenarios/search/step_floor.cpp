@@ -96,10 +96,12 @@ class ScheduleFloor {
 
   double reduced(const GradientBucket& bucket) {
     const Operation operation = plan_.zero == ZeroStage::none ? Operation::all_reduce : Operation::reduce_scatter;
+    if (bucket.elements == 0) return 0;
     return gradients_[bucket.experts ? 1 : 0](operation, bucket.elements * plan_.gradient_element.value);
   }
   double gathered(const GradientBucket& bucket) {
-    return parameters_[bucket.experts ? 1 : 0](Operation::all_gather, bucket.elements * plan_.parameter_element.value);
+    return parameters_[bucket.experts ? 1 : 0](Operation::all_gather,
+                                               bucket.gathered() * plan_.parameter_element.value);
   }
 
   void prepare() {

@@ -3,6 +3,7 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <cmath>
 
 #include "sim/error.hpp"
 
@@ -94,6 +95,27 @@ ModelledFlow pairs(const std::vector<Actor>& members) {
   return flow;
 }
 
+/// Every rank to those with its own place on the other nodes, with so much of what a node's ranks are given, and to the
+/// others on its own node.
+ModelledFlow by_rails(const std::vector<Actor>& members, const CollectiveSettings& settings, double between) {
+  constexpr double kWeightUnit = 1000;  // weights are whole numbers
+  const NodeSpread spread = settings.spread(static_cast<int>(members.size()));
+  const int local = spread.fewest, nodes = spread.nodes;
+  ModelledFlow flow;
+  flow.ways = static_cast<int>(kWeightUnit) * local * nodes;
+  const auto inside = static_cast<std::int32_t>(kWeightUnit) * nodes;
+  const auto rail = static_cast<std::int32_t>(std::lround(kWeightUnit * between * local));
+  const auto member = [&](int node, int at) { return members[static_cast<std::size_t>(node * local + at)]; };
+  for (int node = 0; node < nodes; ++node)
+    for (int at = 0; at < local; ++at) {
+      for (int other = 0; other < local; ++other)
+        if (other != at) flow.edges.push_back({member(node, at), member(node, other), inside});
+      for (int other = 0; other < nodes; ++other)
+        if (other != node) flow.edges.push_back({member(node, at), member(other, at), rail});
+    }
+  return flow;
+}
+
 /// Every rank to the next one, as nccl-tests' sendrecv.
 ModelledFlow neighbours(const std::vector<Actor>& members) {
   ModelledFlow flow;
@@ -118,7 +140,12 @@ ModelledFlow star(const std::vector<Actor>& members, int root, bool from_root) {
 /// The rings: those of a node whose GPUs are wired to some of the others only, both ways round; else as many as a node
 /// has ranks (the smallest one), which leave it by another one each.
 ModelledFlow modelled_flow(Operation operation, const CollectiveSettings& settings, const std::vector<Actor>& members) {
-  if (operation == Operation::all_to_all || operation == Operation::all_to_all_v) return pairs(members);
+  if (operation == Operation::all_to_all || operation == Operation::all_to_all_v) {
+    const bool even = settings.model && settings.node_sizes.empty();
+    const double between =
+        even ? settings.model->rows_between_nodes(settings.spread(static_cast<int>(members.size()))) : 0;
+    return between > 0 ? by_rails(members, settings, between) : pairs(members);
+  }
   if (operation == Operation::send_recv) return neighbours(members);
   if (operation == Operation::gather || operation == Operation::scatter)
     return star(members, settings.root, operation == Operation::scatter);

@@ -81,6 +81,9 @@ class CollectiveModel {
   virtual ModelledCost cost(Operation, Bytes, NodeSpread) const = 0;
   /// The model of a group whose members lie on these nodes, where nodes differ: the same for groups on the same types.
   virtual std::shared_ptr<const CollectiveModel> on(const std::vector<int>& nodes) const = 0;
+  /// Of an all-to-all whose bytes for another node leave once, for the rank there with the same place, and go on inside:
+  /// the bytes that leave for a node, over those that its ranks are given. 0: each rank sends to each.
+  virtual double rows_between_nodes(NodeSpread) const { return 0; }
 };
 /// The ways of a modelled collective.
 struct ModelledFlow : GroupFlow {

@@ -63,7 +63,7 @@ std::string refuse_v(const PipelineShape& shape) {
 
 const RegisterPipelineSchedule registered_dualpipe_v{
     {"dualpipe-v", "down the stages and up again, two chunks a stage (DeepSeek-AI 2024, DualPipe, cut in half)",
-     dualpipe_v_tasks, v_place, refuse_v, 2}};
+     dualpipe_v_tasks, v_place, refuse_v, 2, true}};
 
 }  // namespace
 }  // namespace trainyard

@@ -19,7 +19,7 @@ PipelineTask interleaved_task(PipelineTask::Pass pass, int i, const PipelineShap
 /// Megatron-LM's number of forwards before the first backward: the second chunk's micro-batches must come round, and
 /// twice the distance to the last stage is under way beside them.
 int interleaved_ahead(int stage, const PipelineShape& shape) {
-  const int ahead = 2 * (shape.stages - stage - 1) + (shape.chunks - 1) * shape.stages;
+  const int ahead = 2 * (shape.stages - stage - 1) + (shape.chunks - 1) * shape.stages + (shape.pairs_passes ? 1 : 0);
   return std::min(ahead, shape.micro_batches * shape.chunks);
 }
 

@@ -8,7 +8,7 @@ namespace {
 /// Stage k goes forward stages − k − 1 times, then forward and back in turn, then back: GPipe's bubble, but stage k keeps
 /// the activations of stages − k micro-batches at most.
 std::vector<PipelineTask> one_f_one_b_tasks(int stage, const PipelineShape& shape) {
-  const int ahead = std::min(shape.stages - stage - 1, shape.micro_batches);
+  const int ahead = std::min(shape.stages - stage - (shape.pairs_passes ? 0 : 1), shape.micro_batches);
   TaskOrder order;
   for (int i = 0; i < ahead; ++i) order.forward();
   for (int i = ahead; i < shape.micro_batches; ++i) {

@@ -21,6 +21,9 @@ struct PipelineShape {
   int stages = 1;
   int micro_batches = 1;
   int chunks = 1;  ///< model chunks a stage (Megatron's virtual pipeline size)
+  /// One more forward pass before the first backward pass, so that each backward pass has a forward pass of another
+  /// micro-batch beside it.
+  bool pairs_passes = false;
 };
 
 /// Where a virtual stage lies: stages × chunks of them, in the order of the network.
@@ -38,14 +41,20 @@ struct PipelineSchedule {
   PipelinePlace (*place)(int virtual_stage, const PipelineShape&) = nullptr;
   /// Why it cannot do that shape, or "".
   std::string (*refuses)(const PipelineShape&) = nullptr;
-  int least_chunks = 1;  ///< model chunks a stage that it needs, and has where nobody says
+  int least_chunks = 1;       ///< model chunks a stage that it needs, and has where nobody says
+  bool pairs_passes = false;  ///< its paper interleaves a forward and a backward pass (see `are_paired`)
 
   PipelinePlace place_of(int virtual_stage, const PipelineShape&) const;
   int virtual_stage(int stage, int chunk, const PipelineShape&) const;
 };
 
-/// Without a pipeline: each micro-batch forward, then back.
-std::vector<PipelineTask> one_stage_tasks(int micro_batches);
+/// A forward pass and the backward pass after it, of another micro-batch: none needs what the other makes, so that their
+/// layers can alternate and the exchanges of one go on beside the kernels of the other (DeepSeek-AI 2024, figure 4;
+/// Megatron-Core's overlap_moe_expert_parallel_comm).
+bool are_paired(const PipelineTask& first, const PipelineTask& second);
+
+/// Without a pipeline: each micro-batch forward, then back; with pairs_passes the next one forward before it goes back.
+std::vector<PipelineTask> one_stage_tasks(int micro_batches, bool pairs_passes = false);
 
 Registry<PipelineSchedule>& pipeline_schedules();
 /// Throws UserError at `where` for an unknown name, and for a shape that it cannot do.

@@ -80,11 +80,34 @@ std::vector<GradientBucket> gradient_buckets(const Network& network, Bytes eleme
   return gradient_buckets(network, all, element, first, rest, whole_tensors);
 }
 
+namespace {
+
+/// Gathered as they lie in memory.
+void add_frozen(std::vector<GradientBucket>& buckets, const Network& network, int number) {
+  const std::vector<ParameterTensor>& tensors = network.layers[static_cast<std::size_t>(number)].parameters;
+  for (std::size_t t = 0; t < tensors.size(); ++t) {
+    const ParameterTensor& tensor = tensors[t];
+    if (!tensor.frozen) continue;
+    auto bucket = std::find_if(buckets.begin(), buckets.end(),
+                               [&](const GradientBucket& known) { return known.experts == tensor.expert; });
+    if (bucket == buckets.end()) {
+      bucket = buckets.insert(buckets.end(), GradientBucket{});
+      bucket->layer = number;
+      bucket->experts = tensor.expert;
+    }
+    bucket->parts.push_back({number, static_cast<int>(t), 0, 0});
+    bucket->frozen += tensor.elements * (tensor.stored.value > 0 ? tensor.stored / element_size(network.precision) : 1);
+  }
+}
+
+}  // namespace
+
 std::vector<GradientBucket> layer_buckets(const Network& network, const std::vector<int>& layers) {
   std::vector<GradientBucket> buckets;
   for (auto number = layers.rbegin(); number != layers.rend(); ++number) {
     std::vector<GradientBucket> of_layer =
         gradient_buckets(network, {*number}, Bytes{1}, Bytes{1e300}, Bytes{1e300}, true);
+    add_frozen(of_layer, network, *number);
     for (GradientBucket& bucket : of_layer) buckets.push_back(std::move(bucket));
   }
   return buckets;

@@ -13,10 +13,13 @@ struct GradientBucket {
     double first = 0;     ///< of these elements in the tensor
   };
   double elements = 0;
+  double frozen = 0;  ///< of a layer's bucket: what is gathered with them but has no gradient, as so many elements
   std::vector<Part> parts;
   int layer = 0, kernel = 0;  ///< the backward kernel that makes its last gradient final
   bool experts = false;       ///< of routed experts
   bool late = false;          ///< leaves after the backward pass: its gradients are summed with another stage's before
+
+  double gathered() const { return elements + frozen; }
 };
 
 /// Sizes of buckets, as a plan says them.
@@ -33,7 +36,7 @@ std::vector<GradientBucket> gradient_buckets(const Network&, Bytes element, Byte
 /// The same of some layers only, given by their numbers in ascending order; routed experts' apart from the others'.
 std::vector<GradientBucket> gradient_buckets(const Network&, const std::vector<int>& layers, Bytes element, Bytes first,
                                              Bytes rest, bool whole_tensors);
-/// One bucket a layer (and one for its routed experts).
+/// One bucket a layer (and one for its routed experts), with what is frozen there.
 std::vector<GradientBucket> layer_buckets(const Network&, const std::vector<int>& layers);
 
 }  // namespace trainyard

@@ -63,7 +63,8 @@ std::vector<int> members_of(const TrainingPlan& plan, Lane lane, int rank) {
 bool needed(const TrainingPlan& plan, Lane lane) {
   const bool shared_out = plan.zero != ZeroStage::none, hybrid = shared_out && plan.zero_group > 0;
   const bool experts = std::any_of(plan.network->layers.begin(), plan.network->layers.end(), [](const Layer& layer) {
-    return std::any_of(layer.parameters.begin(), layer.parameters.end(), [](const auto& p) { return p.expert; });
+    return std::any_of(layer.parameters.begin(), layer.parameters.end(),
+                       [](const auto& p) { return p.expert && !p.frozen; });
   });
   switch (lane) {
     case Lane::gradients:
@@ -148,7 +149,9 @@ void make_lanes(TrainingPlan& plan, const std::vector<int>& node_of_rank, const 
     if (!needed(plan, lane)) continue;
     const bool of_gradients = lane == Lane::gradients || lane == Lane::expert_gradients;
     const LaneChoice& choice = of_gradients ? gradients : others;
-    groups = groups_of(plan, lane, node_of_rank, choice.settings);
+    CollectiveSettings settings = choice.settings;
+    if (lane == Lane::expert && choice.dispatcher) settings.model = choice.dispatcher;
+    groups = groups_of(plan, lane, node_of_rank, settings);
     for (const LaneGroup& group : groups.groups)
       for (int o = 0; o < kOperations; ++o)
         if (const Collective* algorithm = choice.algorithms[o]) {

@@ -30,7 +30,7 @@ double partial_elements(const StepContext& step) {
   for (const std::vector<int>& layers : step.stage.chunks)
     for (const int layer : layers)
       for (const ParameterTensor& tensor : step.layer(layer).parameters)
-        if (tensor.partial) elements += tensor.elements;
+        if (tensor.partial && !tensor.frozen) elements += tensor.elements;
   return elements;
 }
 
@@ -150,6 +150,7 @@ Ops GradientExchange::exchange_layer(int layer, bool first, bool last) {
   if (!step_.plan.sync_last) co_yield step_.change_memory(bytes, MemoryClass::gradients, name);
   Stream ends = TrainingStreams::compute;
   for (const std::size_t bucket : buckets) {
+    if (step_.stage.buckets[bucket].elements == 0) continue;
     co_yield exchange(bucket, each_micro_batch() && !first);
     if (!offload_.used() && !exchanges(step_.stage.buckets[bucket].experts)) continue;
     ends = last_use_[bucket].stream;

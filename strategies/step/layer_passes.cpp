@@ -43,9 +43,35 @@ Ops LayerPasses::chunk(const PipelineTask& task, bool sends) {
     for (auto layer = layers.rbegin(); layer != layers.rend(); ++layer) co_yield pass(task.pass, *layer, task);
 }
 
+Ops LayerPasses::in_turn(Ops one, Ops other) {
+  static const Event kGoesOn{};
+  standing_back_.emplace();
+  Ops* running = &one;
+  Ops* waiting = &other;
+  const auto change_over = [&] {
+    std::swap(running, waiting);
+    std::swap(exchanges_, standing_back_->exchanges);
+    std::swap(step_.waits, standing_back_->waits);
+  };
+  for (bool one_is_over = false;;) {
+    const Op* op = nullptr;
+    const Pull pull = running->next(op);
+    if (pull == Pull::op) {
+      co_yield *op;
+      continue;
+    }
+    if (pull == Pull::done && one_is_over) break;
+    if (pull == Pull::waiting) running->deliver(kGoesOn);
+    if (!one_is_over) change_over();
+    one_is_over = one_is_over || pull == Pull::done;
+  }
+  step_.waits.add(standing_back_->waits);
+  standing_back_.reset();
+}
+
 /// Where nothing waits for parameters between layers, and nothing leaves.
 const PassSeries::OfChunk* LayerPasses::series_of(const PipelineTask& task, bool sends) const {
-  if (!series_) return nullptr;
+  if (!series_ || standing_back_) return nullptr;
   const bool makes_gradients = task.pass == Pass::backward || task.pass == Pass::backward_weights;
   const bool last = task.micro_batch == ends_[task.chunk].last;
   if (makes_gradients && gradients_.leave_during_backward(last)) return nullptr;
@@ -93,6 +119,7 @@ Ops LayerPasses::pass(Pass pass, int layer, const PipelineTask& task) {
       else
         co_yield exchange(item, static_cast<std::uint16_t>(buffer + 2 * item.exchange));
       exchanges_[item.place] = collectives_.end_of(item.lane);
+      if (standing_back_) co_await next_event;  // the pass beside this one goes on
       continue;
     }
     while (step_.waits.exceed_one_op()) co_yield step_.take_waits();

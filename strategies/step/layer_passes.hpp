@@ -1,4 +1,6 @@
 #pragma once
+#include <optional>
+
 #include "strategies/step/gradient_exchange.hpp"
 #include "strategies/step/parameter_gathers.hpp"
 #include "strategies/step/pass_series.hpp"
@@ -15,6 +17,10 @@ class LayerPasses {
   /// A task's pass through the layers of its model chunk. sends: a message to another stage follows.
   Ops chunk(const PipelineTask&, bool sends);
 
+  /// Two passes that need nothing of each other, with what comes before and after them: once one of them has begun an
+  /// exchange that its next kernel waits for, the other goes on.
+  Ops in_turn(Ops one, Ops other);
+
  private:
   /// Of a model chunk: the micro-batches that make gradients first and last.
   struct Ends {
@@ -25,8 +31,14 @@ class LayerPasses {
   GradientExchange& gradients_;
   ParameterGathers& parameters_;
   const PassSeries* const series_;
-  std::vector<Ends> ends_;       // by model chunk
-  std::vector<Dep> exchanges_;   // by place: ends of the exchanges of the pass that is under way
+  std::vector<Ends> ends_;      // by model chunk
+  std::vector<Dep> exchanges_;  // by place: ends of the exchanges of the pass that is under way
+  /// Of the pass that stands back while the other one goes on.
+  struct StandingBack {
+    std::vector<Dep> exchanges;
+    PendingWaits waits;
+  };
+  std::optional<StandingBack> standing_back_;
   std::size_t next_buffer_ = 0;  // of exchanges
 
   /// Null: its layers are told one by one.

@@ -72,7 +72,7 @@ Ops ParameterGathers::gather(std::size_t index, Dep start) {
   if (step_.plan.values) co_yield step_.call(TrainingCall::fill_parameters, about);
   if (start.count == 0 || step_.plan.values) start = step_.out.after(TrainingStreams::compute);
   const std::uint16_t buffer = step_.buffer({TrainingBuffer::Kind::parameters, index});
-  co_yield collectives_.run({lane, Operation::all_gather, bucket.elements * step_.plan.parameter_element,
+  co_yield collectives_.run({lane, Operation::all_gather, bucket.gathered() * step_.plan.parameter_element,
                              step_.words.gather_parameters, buffer, start});
   if (step_.plan.values) co_yield step_.call_on(collectives_.receives(lane), TrainingCall::take_parameters, about);
 }
@@ -116,7 +116,7 @@ std::vector<int> ParameterGathers::weights_of(int layer) const {
 Ops ParameterGathers::gather_layer(int layer) {
   double bytes = 0;
   for (const std::size_t bucket : step_.buckets_of(layer))
-    bytes += step_.stage.buckets[bucket].elements * step_.plan.parameter_element.value;
+    bytes += step_.stage.buckets[bucket].gathered() * step_.plan.parameter_element.value;
   if (bytes > 0) co_yield step_.change_memory(bytes, MemoryClass::parameters, step_.words.gather_parameters);
   std::vector<Dep>& ready = ready_[layer];
   for (const std::size_t bucket : step_.buckets_of(layer)) {
@@ -133,7 +133,7 @@ Ops ParameterGathers::drop_layer(int layer) {
   if (--users_[layer] > 0) co_return;
   double elements = 0;
   for (const std::size_t bucket : step_.buckets_of(layer)) {
-    elements += step_.stage.buckets[bucket].elements;
+    elements += step_.stage.buckets[bucket].gathered();
     if (step_.plan.values) co_yield step_.call(TrainingCall::drop_parameters, CallArguments::of_bucket(bucket));
   }
   if (elements > 0)

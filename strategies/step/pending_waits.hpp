@@ -10,6 +10,9 @@ namespace trainyard {
 class PendingWaits {
  public:
   void add(Dep dep) { deps_.at(static_cast<std::size_t>(count_++)) = dep; }
+  void add(const PendingWaits& others) {
+    for (int i = 0; i < others.count_; ++i) add(others.deps_[static_cast<std::size_t>(i)]);
+  }
   bool any() const { return count_ > 0; }
   bool exceed_one_op() const { return count_ > 2; }
   void clear() { count_ = 0; }

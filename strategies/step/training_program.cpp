@@ -74,11 +74,17 @@ class TrainingStep : public CoroutineProgram {
       co_yield step_.work(host, Kind::delay, step_.words.framework, step_.words.overhead);
     }
     if (parameters_.gathers_ahead()) co_yield parameters_.gather_all();
-    for (const PipelineTask& task : step_.stage.tasks) {
-      if (task.pass == Pass::forward)
-        co_yield forward(task);
-      else
-        co_yield backward(task);
+    const std::vector<PipelineTask>& tasks = step_.stage.tasks;
+    for (auto task = tasks.begin(); task != tasks.end(); ++task) {
+      if (const auto next = task + 1; plan_.pairs_passes && next != tasks.end() && are_paired(*task, *next)) {
+        Ops back = backward(*next), ahead = forward(*task);
+        co_yield passes_.in_turn(std::move(back), std::move(ahead));
+        ++task;
+      } else if (task->pass == Pass::forward) {
+        co_yield forward(*task);
+      } else {
+        co_yield backward(*task);
+      }
     }
     co_yield updates_->after_backward(number);
     if (!plan_.marks_steps) co_return;

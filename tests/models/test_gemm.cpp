@@ -92,6 +92,19 @@ TEST_CASE("a shape has one number, and its price is the same when it is asked fo
   CHECK(kernel_time(faster, work) < first);
 }
 
+TEST_CASE("products of experts in turn leave SMs idle that one grouped kernel fills", "[gemm]") {
+  const Gpu gpu = tiled_gpu();
+  const auto seconds = [&gpu](double rows, bool in_turn, double experts) {
+    return gemm_time(gpu.gemm,
+                     {gpu.peak[static_cast<std::size_t>(Precision::bf16)], gpu.memory_bandwidth, gpu.l2, gpu.sms},
+                     {rows, 3072, 5120, experts, in_turn}, Bytes{2})
+        .total.value;
+  };
+  CHECK(seconds(600, true, 20) == Approx(20 * seconds(600, false, 1)).epsilon(1e-12));
+  CHECK(seconds(600, true, 20) > 1.05 * seconds(600, false, 20));
+  CHECK(seconds(600, true, 1) == seconds(600, false, 1));
+}
+
 TEST_CASE("fp8 multiplies faster and casts before", "[gemm][fp8]") {
   const Gpu gpu = tiled_gpu();
   const auto layer = [](bool fp8) {

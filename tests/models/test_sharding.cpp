@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <catch2/catch.hpp>
 #include <set>
 
@@ -317,4 +318,34 @@ TEST_CASE("every family of the catalog is recomputed, and every gradient made on
       CHECK(again.activations() < none.activations());
     }
   }
+}
+
+TEST_CASE("modules that are recomputed give up what the next kernel keeps, and run again before it", "[sharding]") {
+  const char* const latent = R"({model_type: deepseek_v3, vocab_size: 4096, num_hidden_layers: 1, hidden_size: 512,
+    num_attention_heads: 8, num_key_value_heads: 8, intermediate_size: 1024, max_position_embeddings: 2048,
+    q_lora_rank: 128, kv_lora_rank: 64, qk_nope_head_dim: 32, qk_rope_head_dim: 16, v_head_dim: 32,
+    n_routed_experts: 8, num_experts_per_tok: 2, moe_intermediate_size: 256, n_group: 1, topk_group: 1})";
+  TransformerOptions options;
+  options.fused_projections = options.fused_gated_activation = true;
+  const auto block = [&](Remade module) {
+    Sharding sharding;
+    if (module != Remade::none) sharding.remade[static_cast<std::size_t>(module)] = true;
+    return sharded(latent, sharding, options).layers[1];
+  };
+  const Layer whole = block(Remade::none);
+  const auto check = [&](Remade module, std::vector<std::string> gone, const std::string& again,
+                         const std::string& before) {
+    const Layer layer = block(module);
+    Bytes left;
+    for (const KeptTensor& tensor : whole.kept)
+      if (std::find(gone.begin(), gone.end(), tensor.name) == gone.end()) left += tensor.bytes;
+    CAPTURE(static_cast<int>(module));
+    CHECK(layer.activations() == left);
+    CHECK(layer.activations() < whole.activations());
+    CHECK(index_of(layer.backward, again) < index_of(layer.backward, before));
+    CHECK(layer.forward.size() == whole.forward.size());
+  };
+  check(Remade::layernorm, {"q_a.input", "router.input"}, "attention_norm", "q_a.dgrad");
+  check(Remade::moe_act, {"experts.down.input"}, "experts.silu_mul", "experts.down.dgrad");
+  check(Remade::mla_up_proj, {"attention.qkv"}, "kv_b", "attention.backward");
 }

@@ -74,7 +74,8 @@ TrainingPlan plan_of(const TrainingTask& task, const SplitStep& s, const Network
   plan.network = std::make_shared<const Network>(network);
   plan.steps = s.steps;
   plan.micro_batches = s.micro_batches;
-  plan.pipeline = {s.mesh.pipeline, s.micro_batches, s.chunks};
+  plan.pipeline = {s.mesh.pipeline, s.micro_batches, s.chunks, s.pairs_passes};
+  plan.pairs_passes = s.pairs_passes;
   if (s.mesh.pipeline * s.chunks > 1)
     plan.schedule = &find_pipeline_schedule(s.schedule, plan.pipeline, test::nowhere());
   plan.zero = s.zero;
@@ -122,13 +123,14 @@ std::string in_words(const SplitStep& s) {
   return fmt::format(
       "{}, {} micro-batches, {} steps, {}{}, {} x {} chunks, ZeRO {} in groups of {}, prefetch {}, reshard {}{}, "
       "overlap "
-      "{}{}{}, scatter-gather {}, recompute {}, buckets of {} ({}), {}, optimizer on {}, parameters on {}",
+      "{}{}{}, scatter-gather {}, {}recompute {}, buckets of {} ({}), {}, optimizer on {}, parameters on {}",
       s.mesh.in_words(), s.micro_batches, s.steps, s.sharding.sequence ? "sequence, " : "",
       s.sharding.context_exchange == ContextExchange::ring ? "ring" : "all-to-all", s.schedule, s.chunks,
       static_cast<int>(s.zero), s.zero_group, s.prefetch, s.reshard, s.sync_last ? ", gradients once" : "",
       s.overlap_gradients ? "gradients " : "", s.overlap_parameters ? "parameters " : "",
-      s.sharding.overlap ? "tensor" : "", s.scatter_gather, static_cast<int>(s.sharding.recompute), s.bucket,
-      s.whole_tensors ? "whole" : "cut", s.all_reduce, name_of(s.optimizer), name_of(s.parameters));
+      s.sharding.overlap ? "tensor" : "", s.scatter_gather, s.pairs_passes ? "pairs of passes, " : "",
+      static_cast<int>(s.sharding.recompute), s.bucket, s.whole_tensors ? "whole" : "cut", s.all_reduce,
+      name_of(s.optimizer), name_of(s.parameters));
 }
 
 StepOutcome simulated_step(const TrainingTask& task, const SplitStep& s, const Break& change,

@@ -16,7 +16,7 @@ struct SplitStep {
   ZeroStage zero = ZeroStage::none;
   int zero_group = 0, prefetch = 1;
   bool reshard = true, overlap_gradients = true, overlap_parameters = true, overlap_pipeline = true;
-  bool scatter_gather = false, whole_tensors = true, sync_last = false;
+  bool scatter_gather = false, whole_tensors = true, sync_last = false, pairs_passes = false;
   OffloadDevice optimizer = OffloadDevice::none, parameters = OffloadDevice::none;
   double bucket = 200;  ///< bytes
   std::string all_reduce = "ring";

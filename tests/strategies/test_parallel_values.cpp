@@ -136,6 +136,21 @@ TEST_CASE("simulated expert parallelism computes the step of one device", "[para
   check(small_mixtral(), s);
 }
 
+TEST_CASE("forward and backward passes that alternate compute the step of one device", "[parallel-values]") {
+  for (const char* schedule : {"1f1b", "interleaved-1f1b", "dualpipe-v"}) {
+    SplitStep s = split(2, 2, 2, 1, 2);
+    s.schedule = schedule;
+    s.chunks = s.schedule == "1f1b" ? 1 : 2;
+    s.micro_batches = 4;
+    s.pairs_passes = true;
+    check(small_mixtral(), s);
+  }
+  SplitStep one = split(4, 1, 1, 1, 4);
+  one.micro_batches = 3;
+  one.pairs_passes = true;
+  check(small_mixtral(), one);
+}
+
 TEST_CASE("simulated pipelines compute the step of one device", "[parallel-values]") {
   for (const char* schedule : {"naive", "gpipe", "1f1b", "zb-h1", "zb-2p"})
     for (const bool overlap : {false, true}) {
@@ -252,6 +267,7 @@ SplitStep random_split(std::mt19937& random, int kind) {
     if (!partial && (s.zero != ZeroStage::none || replicas == 1) && coin()) offload(random, s);
     const std::vector<std::string> reductions{"ring", "halving-doubling", "direct", "binary-tree"};
     s.all_reduce = reductions[random() % reductions.size()];
+    s.pairs_passes = s.zero != ZeroStage::parameters && coin();
     std::vector<Axis>& order = s.mesh.order;
     std::shuffle(order.begin(), order.end(), random);
     s.sync_last = s.zero == ZeroStage::parameters && s.optimizer == OffloadDevice::none && s.bucket > 100;

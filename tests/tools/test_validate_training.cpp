@@ -16,9 +16,9 @@ using nlohmann::json;
 
 namespace {
 
-std::map<std::string, json> sets_of(const std::string& words) {
+std::map<std::string, json> sets_of(const std::string& words, const std::string& runs = "training") {
   const TopoFolder shell;
-  const TopoAnswer answer = shell.trainyard("validate training " + words + " --json -");
+  const TopoAnswer answer = shell.trainyard("validate " + runs + " " + words + " --json -");
   REQUIRE(answer.exit == 0);
   const json all = json::parse(answer.out);
   std::map<std::string, json> sets;
@@ -72,6 +72,16 @@ TEST_CASE("measured training steps and their memory are predicted within the lim
     CHECK(set.value("pass", true));
   }
   check_stacks(sets, "megatron-deepspeed");
+}
+
+TEST_CASE("MLPerf's runs of language models are predicted within the limits", "[validate-training]") {
+  const auto sets = sets_of("", "mlperf");
+  CHECK(sets.at("step time of mlperf-gpt3-175b").at("n") == 13);
+  CHECK(sets.at("step time of mlperf-lora-h100").at("n") == 19);
+  for (const auto& [name, set] : sets) {
+    CAPTURE(name);
+    CHECK(set.value("pass", true));
+  }
 }
 
 TEST_CASE("all measured training steps are predicted within the limits, as their stacks say",

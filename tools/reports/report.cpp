@@ -288,10 +288,11 @@ std::string screen(const Scenario& s, const Plan& plan, const Result& r, const s
                       thousands(r.samples_per_s));
   if (tokens) text += fmt::format(" · {} tokens/s/GPU", thousands(r.tokens_per_s_per_gpu));
   const bool some = s.network.active_parameters() < s.network.parameters();
-  const char* model = s.plan.inference           ? "a forward pass"
-                      : s.network.weights_reused ? "3·forward pass"
-                      : some                     ? "6·active parameters"
-                                                 : "6·parameters";
+  const char* model = s.plan.inference                 ? "a forward pass"
+                      : s.network.weights_reused       ? "3·forward pass"
+                      : s.model.options.adapters.any() ? "4·frozen and 6·trained parameters"
+                      : some                           ? "6·active parameters"
+                                                       : "6·parameters";
   text += fmt::format(
       " · {} TFLOP/s/GPU · MFU {:.1f} % ({} a {}, dense {} peak{})\n", thousands(r.tflops_per_gpu), r.mfu * 100, model,
       tokens ? "token" : "sample", name_of(s.precision),

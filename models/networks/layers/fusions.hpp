@@ -27,6 +27,9 @@ struct Fusions {
   /// gradient_accumulation_fusion), which have elements of `accumulated_element`.
   bool fused_gradient_accumulation = false;
   Bytes accumulated_element{4};
+  /// Products of a rank's experts are kernels of their own, one after another (TransformerEngine's GroupedLinear calls
+  /// cuBLAS for each); false: one grouped kernel.
+  bool experts_in_turn = false;
   /// The buffer into which the output projection's input is gathered stays (Megatron-LM's global memory buffer).
   bool lasting_gather_buffer = false;
   /// Full recomputation ends with the last tensor that the backward pass reads (PyTorch's non-reentrant checkpoint).

@@ -27,6 +27,7 @@ int LayerBuilder::parameter(std::string name, double elements, double rows) {
   layer_.parameters.push_back({std::move(name), elements, active_share_});
   layer_.parameters.back().rows = rows;
   layer_.parameters.back().partial = partial_;
+  layer_.parameters.back().frozen = adapters_.any();
   return static_cast<int>(layer_.parameters.size()) - 1;
 }
 
@@ -38,6 +39,12 @@ void LayerBuilder::add(Operator op) {
     op.backward_live += held.gradients;
     op.residual += held.residual;
   }
+  op.module = module_;
+  // An input is what the operator before made, whatever stands between them without kernels.
+  const auto before = std::find_if(operators_.rbegin(), operators_.rend(),
+                                   [](const Operator& earlier) { return !earlier.forward.empty(); });
+  if (before != operators_.rend() && before->module != op.module && !op.kept.empty() && op.keeps_input)
+    op.kept.front().made_by = before->module;
   operators_.push_back(std::move(op));
 }
 
@@ -65,7 +72,8 @@ void LayerBuilder::linear(const Linear& l) {
   ParameterTensor& matrix = layer_.parameters[weight];
   matrix.in = l.in;
   matrix.out = l.out;
-  matrix.accumulated = accumulated_.value > 0;
+  matrix.accumulated = accumulated_.value > 0 && !adapters_.any();
+  if (stores_narrow(l)) matrix.stored = stored_size(adapters_.base);
   linear(l, weight, bias);
 }
 
@@ -77,50 +85,103 @@ void LayerBuilder::tied_linear(const Linear& l) {
 void LayerBuilder::linear(const Linear& l, int weight, int bias) {
   const double groups = std::min(l.experts, rows_);  // no weight is read that gets no row
   const double m = rows_ / groups;
+  const bool in_turn = experts_in_turn_ && groups > 1;
   const Precision multiplied = fp8_ ? Precision::fp8 : precision_;
+  const bool frozen = adapters_.any(), adapted = adapts(l.part);
+  const bool widens = stores_narrow(l) && (adapters_.base == Adapters::Base::nf4 || !fp8_);
   Operator op;
   const auto cast = [this](const std::string& name, double width) {  // to fp8, and that transposed
     return elementwise(name, row_bytes(width) + element_size(Precision::fp8) * (2 * rows_ * width), precision_);
   };
+  const Bytes matrix = element_size(precision_) * (l.in * l.out * groups);
+  const KernelCall widen =
+      elementwise(l.name + ".dequantize", matrix + stored_size(adapters_.base) * (l.in * l.out * groups), precision_);
+  if (widens) op.forward.push_back(widen);
   if (fp8_) op.forward.push_back(cast(l.name + ".cast", l.in));
-  op.forward.push_back(gemm(l.name, m, l.out, l.in, multiplied, groups));
+  op.forward.push_back(gemm(l.name, m, l.out, l.in, multiplied, groups, in_turn));
   if (fp8_) op.backward.push_back({cast(l.name + ".gradient_cast", l.out), {}});
-  if (l.input_gradient) op.backward.push_back({gemm(l.name + ".dgrad", m, l.in, l.out, multiplied, groups), {}});
-  if (!l.regather.empty())
+  if (widens && l.input_gradient) op.backward.push_back({widen, {}});
+  if (l.input_gradient)
+    op.backward.push_back({gemm(l.name + ".dgrad", m, l.in, l.out, multiplied, groups, in_turn), {}});
+  if (!l.regather.empty() && !frozen)
     op.backward_exchanges.push_back({l.regather, Axis::tensor, Exchanged::all_gather,
                                      element_size(multiplied) * (rows_ * l.in), 0, static_cast<int>(op.backward.size()),
                                      true});
-  KernelCall wgrad = gemm(l.name + ".wgrad", l.in, l.out, m, multiplied, groups);
-  if (accumulated_.value > 0)
-    wgrad.work.bytes += (accumulated_ * 2 - element_size(precision_)) * (l.in * l.out * groups);
-  op.backward.push_back(for_weights(std::move(wgrad), {}));
-  if (weight >= 0) op.backward.back().gradients_ready = {weight};
-  if (bias >= 0) {
+  if (!frozen) {
+    KernelCall wgrad = gemm(l.name + ".wgrad", l.in, l.out, m, multiplied, groups, in_turn);
+    if (accumulated_.value > 0)
+      wgrad.work.bytes += (accumulated_ * 2 - element_size(precision_)) * (l.in * l.out * groups);
+    op.backward.push_back(for_weights(std::move(wgrad), {}));
+    if (weight >= 0) op.backward.back().gradients_ready = {weight};
+  }
+  if (bias >= 0 && !frozen) {
     const Bytes moved = row_bytes(l.out) + element_size(precision_) * (l.out * l.experts);
     op.backward.push_back(for_weights(elementwise(l.name + ".bias_grad", moved, precision_), {bias}));
   }
+  // Only gradients of weights are made of the input: those of the matrix, or of the adapter's.
+  const bool reads_input = !frozen || adapted;
   const Bytes input = element_size(multiplied) * (rows_ * l.in) / l.input_shares;
-  if (l.keeps_input) op.kept.push_back({l.name + ".input", input});
-  if (l.keeps_input || l.holds_input) op.for_weights += input;
+  if (l.keeps_input && reads_input) op.kept.push_back({l.name + ".input", input});
+  if ((l.keeps_input || l.holds_input) && reads_input) op.for_weights += input;
   op.keeps_input = true;
-  op.for_weights += row_bytes(l.out);
+  if (reads_input) op.for_weights += row_bytes(l.out);
   op.forward_live = row_bytes(l.out);
   if (l.input_shares > 1 && l.regather_buffer) {  // the gathered input, made for each of the passes
     op.forward_live += row_bytes(l.in);
-    op.backward_live += row_bytes(l.in);
+    if (!frozen) op.backward_live += row_bytes(l.in);
   }
   if (l.input_gradient) op.backward_live += row_bytes(l.in);
   if (!l.shares_fork_gradient) op.backward_live += row_bytes(l.out);
+  if (adapted) add_adapter(op, l);
   add(std::move(op));
+}
+
+/// Beside the matrix, in the network's precision. Of tensor ranks each has its share of the matrix' input or output, and
+/// the whole of the adapter's other side: the exchange of `rank` elements a row is left out.
+void LayerBuilder::add_adapter(Operator& op, const Linear& l) {
+  const double rank = adapters_.rank;
+  const Bytes in = row_bytes(l.in), out = row_bytes(l.out), mask{rows_ * l.in};
+  const auto trained = [&](const char* side, double from, double to) {
+    const int index = parameter(l.name + side, from * to);
+    ParameterTensor& tensor = layer_.parameters[static_cast<std::size_t>(index)];
+    tensor.frozen = false;
+    tensor.in = from;
+    tensor.out = to;
+    return index;
+  };
+  const int a = trained(".lora_a", l.in, rank), b = trained(".lora_b", rank, l.out);
+  const auto product = [&](const char* name, double m, double n, double k) {
+    return gemm(l.name + name, m, n, k, precision_);
+  };
+  if (adapters_.dropout > 0) op.forward.push_back(elementwise(l.name + ".lora_dropout", in * 2 + mask, precision_));
+  op.forward.push_back(product(".lora_a", rows_, rank, l.in));
+  op.forward.push_back(product(".lora_b", rows_, l.out, rank));
+  op.forward.push_back(elementwise(l.name + ".lora_add", out * 3, precision_));
+  op.backward.push_back({product(".lora_b.dgrad", rows_, rank, l.out), {}});
+  op.backward.push_back({product(".lora_a.dgrad", rows_, l.in, rank), {}});
+  if (adapters_.dropout > 0)
+    op.backward.push_back({elementwise(l.name + ".lora_dropout.backward", in * 2 + mask, precision_), {}});
+  op.backward.push_back({elementwise(l.name + ".lora_gradient_sum", in * 3, precision_), {}});
+  op.backward.push_back(for_weights(product(".lora_b.wgrad", rank, l.out, rows_), {b}));
+  op.backward.push_back(for_weights(product(".lora_a.wgrad", l.in, rank, rows_), {a}));
+  op.kept.push_back({l.name + ".lora_hidden", row_bytes(rank)});
+  if (adapters_.dropout > 0) {
+    op.kept.push_back({l.name + ".lora_mask", mask});
+    op.kept.push_back({l.name + ".lora_input", in});
+  }
+  op.forward_live += out;
+  op.backward_live += in;
 }
 
 void LayerBuilder::bias(const std::string& name, double width, bool fused) {
   const Bytes tensor = row_bytes(width), values = element_size(precision_) * width;
   Operator op;
   if (!fused) op.forward.push_back(elementwise(name, tensor * 2 + values, precision_));
-  op.backward.push_back(
-      for_weights(elementwise(name + "_grad", tensor + values, precision_), {parameter(name, width)}));
-  op.for_weights = tensor;
+  const int added = parameter(name, width);
+  if (!adapters_.any()) {
+    op.backward.push_back(for_weights(elementwise(name + "_grad", tensor + values, precision_), {added}));
+    op.for_weights = tensor;
+  }
   op.forward_live = tensor;
   op.backward_live = tensor;
   add(std::move(op));
@@ -210,7 +271,9 @@ void LayerBuilder::norm(Norm kind, const std::string& name, double width) {
   const Bytes statistics = element_size(Precision::fp32) * ((layer_norm ? 2 : 1) * rows_);  // (mean,) 1/deviation
   Operator op;
   op.forward.push_back(elementwise(name, tensor * 2 + statistics, precision_));
-  if (fused_norms_) {
+  if (adapters_.any()) {
+    op.backward.push_back({elementwise(name + ".input_grad", tensor * 3 + statistics, precision_), {}});
+  } else if (fused_norms_) {
     op.backward.push_back({elementwise(name + ".backward", tensor * 3 + statistics, precision_), gradients});
   } else {
     op.backward.push_back({elementwise(name + ".input_grad", tensor * 3 + statistics, precision_), {}});
@@ -230,14 +293,17 @@ void LayerBuilder::embedding(const Embedding& e) {
   const Bytes indices = kIndexSize * e.lookups;
   Operator op;
   op.forward.push_back(kernel_call(e.name, Kernel::embedding, Flops{}, looked_up * 2 + indices, precision_));
-  const Bytes scattered = table + looked_up * 3 + indices;
-  op.backward.push_back({kernel_call(e.name + ".backward", Kernel::embedding, Flops{}, scattered, precision_), {}});
-  if (e.tied) op.backward.push_back({elementwise(e.name + ".gradient_sum", table * 3, precision_), {}});
-  if (e.owned) op.backward.back().gradients_ready = {parameter(e.name + ".weight", e.entries * e.width, e.entries)};
-  op.kept = {{e.name + ".indices", indices}};
+  const int weight = e.owned ? parameter(e.name + ".weight", e.entries * e.width, e.entries) : -1;
   op.forward_live = looked_up;
-  op.backward_live = looked_up;
-  if (e.tied) op.backward_live += table;
+  if (!adapters_.any()) {
+    const Bytes scattered = table + looked_up * 3 + indices;
+    op.backward.push_back({kernel_call(e.name + ".backward", Kernel::embedding, Flops{}, scattered, precision_), {}});
+    if (e.tied) op.backward.push_back({elementwise(e.name + ".gradient_sum", table * 3, precision_), {}});
+    if (e.owned) op.backward.back().gradients_ready = {weight};
+    op.kept = {{e.name + ".indices", indices}};
+    op.backward_live = looked_up;
+    if (e.tied) op.backward_live += table;
+  }
   add(std::move(op));
 }
 

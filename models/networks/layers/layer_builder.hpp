@@ -2,6 +2,7 @@
 #include <string>
 #include <vector>
 
+#include "models/networks/layers/adapters.hpp"
 #include "models/networks/layers/network.hpp"
 #include "models/networks/layers/sharding.hpp"
 
@@ -20,10 +21,11 @@ struct Operator {
   /// exchange starts before those kernels, and with Sharding::overlap goes on beside them. Its result is `early_live`.
   bool beside_weights = false;
   Bytes early_live;
-  Bytes for_weights;         ///< what the kernels `for_weights` read
-  bool core = false;         ///< selective recomputation runs its forward kernels again
-  bool keeps_input = false;  ///< `kept` is there before its kernels run
-  Bytes residual;            ///< of forks that are open, but for the input of the layer: there without autograd too
+  Bytes for_weights;             ///< what the kernels `for_weights` read
+  bool core = false;             ///< selective recomputation runs its forward kernels again
+  bool keeps_input = false;      ///< `kept` is there before its kernels run
+  Remade module = Remade::none;  ///< which part of the block it belongs to
+  Bytes residual;                ///< of forks that are open, but for the input of the layer: there without autograd too
 };
 
 /// Lays a layer out operator by operator in forward order; the backward pass runs the operators in reverse.
@@ -36,12 +38,16 @@ class LayerBuilder {
   void set_rows(double rows) { rows_ = rows; }  ///< of the activation matrices of what follows
   /// `ParameterTensor::active_share` of the tensors that follow (an expert's linear layers have their own besides).
   void set_active_share(double share) { active_share_ = share; }
+  void set_module(Remade module) { module_ = module; }  ///< of what follows
+  void set_remade(std::array<bool, kRemade> remade) { remade_ = remade; }
   void set_partial(bool partial) { partial_ = partial; }  ///< `ParameterTensor::partial` of the tensors that follow
   void set_overlap(bool overlap) { overlap_ = overlap; }  ///< see `Operator::beside_weights`
   /// Kernels that make gradients of linear layers' weights add them to gradients with such elements (Megatron-LM's
   /// gradient_accumulation_fusion): these are read and written instead of one in the precision of the network. 0: no.
   void set_accumulated(Bytes element) { accumulated_ = element; }
   void set_fp8(bool fp8) { fp8_ = fp8; }  ///< of the linear layers that follow: see `TransformerOptions::fp8`
+  void set_experts_in_turn(bool in_turn) { experts_in_turn_ = in_turn; }  ///< see `Fusions::experts_in_turn`
+  void set_adapters(const Adapters& adapters) { adapters_ = adapters; }
   void set_early_stop(bool early) { early_stop_ = early; }    ///< see `Fusions::early_stop`
   void set_fused_norms(bool fused) { fused_norms_ = fused; }  ///< one kernel makes both gradients of a norm
 
@@ -54,6 +60,7 @@ class LayerBuilder {
   struct Linear {
     std::string name;
     double in = 0, out = 0;
+    LinearPart part = LinearPart::other;
     bool bias = false;
     bool keeps_input = true;     ///< false: an earlier operator keeps the same tensor
     bool input_gradient = true;  ///< false: nobody needs it (the first layer of a network)
@@ -139,8 +146,15 @@ class LayerBuilder {
 
  private:
   void linear(const Linear&, int weight, int bias);
+  bool adapts(LinearPart part) const { return adapters_.any() && adapters_.beside[static_cast<std::size_t>(part)]; }
+  /// Matrices of blocks: neither the router's nor the output projection's.
+  bool stores_narrow(const Linear& l) const {
+    return adapters_.base != Adapters::Base::as_trained && (l.part != LinearPart::other || l.routed);
+  }
+  void add_adapter(Operator&, const Linear&);
   void exchange_gradients();
   void recompute_core();
+  void remake(Remade);
   void lay_out();
   void recompute_all(Bytes input, bool by_operator);
   std::size_t kernels_for_kept() const;
@@ -148,9 +162,13 @@ class LayerBuilder {
   Layer layer_;
   double rows_;
   double active_share_ = 1;
-  bool partial_ = false, overlap_ = false, fused_norms_ = false, early_stop_ = false, fp8_ = false;
+  bool partial_ = false, overlap_ = false, fused_norms_ = false, early_stop_ = false, fp8_ = false,
+       experts_in_turn_ = false;
   Bytes accumulated_;
   Precision precision_;
+  Adapters adapters_;
+  Remade module_ = Remade::none;
+  std::array<bool, kRemade> remade_{};
   std::vector<Operator> operators_;
   struct Held {
     Bytes gradients, tensors, residual;

@@ -83,6 +83,29 @@ void LayerBuilder::recompute_core() {
   }
 }
 
+/// Operators of a module run once more before the backward kernels of the one that keeps what they made.
+void LayerBuilder::remake(Remade module) {
+  std::vector<BackwardKernel> again;
+  for (Operator& op : operators_) {
+    const auto made = [&](const KeptTensor& tensor) { return tensor.made_by == module; };
+    if (op.module == module)
+      for (const KernelCall& kernel : op.forward) again.push_back({kernel, {}});
+    if (std::none_of(op.kept.begin(), op.kept.end(), made)) continue;
+    Bytes gone;
+    for (const KeptTensor& tensor : op.kept)
+      if (made(tensor)) gone += tensor.bytes;
+    std::erase_if(op.kept, made);
+    op.forward_live += gone;
+    op.backward_live += gone;
+    for (Exchange& exchange : op.backward_exchanges) {
+      exchange.after += static_cast<int>(again.size());
+      exchange.needed_by += static_cast<int>(again.size());
+    }
+    again.insert(again.end(), op.backward.begin(), op.backward.end());
+    op.backward = std::exchange(again, {});
+  }
+}
+
 void LayerBuilder::lay_out() {
   for (const auto& op : operators_) {
     layer_.kept.insert(layer_.kept.end(), op.kept.begin(), op.kept.end());
@@ -190,6 +213,8 @@ Layer LayerBuilder::build(Bytes output, Recompute recompute, Bytes input) && {
   layer_.output = output;
   exchange_gradients();
   if (recompute == Recompute::selective) recompute_core();
+  for (int module = 1; module < kRemade; ++module)
+    if (remade_[static_cast<std::size_t>(module)]) remake(static_cast<Remade>(module));
   lay_out();
   if (recompute == Recompute::full || recompute == Recompute::operators)
     recompute_all(input, recompute == Recompute::operators);

@@ -61,8 +61,16 @@ Bytes Network::activations() const {
   for (const auto& layer : layers) total += layer.activations();
   return total;
 }
+double Network::frozen_active_parameters() const {
+  double total = 0;
+  for (const auto& layer : layers)
+    for (const auto& tensor : layer.parameters)
+      if (tensor.frozen) total += tensor.elements * tensor.active_share;
+  return total;
+}
 Flops Network::model_flops_per_token() const {
-  return weights_reused ? forward_flops() * (3.0 / static_cast<double>(tokens())) : Flops{6 * active_parameters()};
+  return weights_reused ? forward_flops() * (3.0 / static_cast<double>(tokens()))
+                        : Flops{6 * active_parameters() - 2 * frozen_active_parameters()};
 }
 
 Flops Network::attention_flops_per_token() const {
@@ -81,10 +89,10 @@ KernelCall kernel_call(std::string name, Kernel kernel, Flops flops, Bytes bytes
   return call;
 }
 
-KernelCall gemm(std::string name, double m, double n, double k, Precision precision, double batch) {
+KernelCall gemm(std::string name, double m, double n, double k, Precision precision, double batch, bool in_turn) {
   KernelCall call = kernel_call(std::move(name), Kernel::gemm, Flops{2 * m * n * k * batch},
                                 element_size(precision) * ((m * k + k * n + m * n) * batch), precision);
-  call.work.kernel = kernel_of({m, n, k, batch});
+  call.work.kernel = kernel_of({m, n, k, batch, in_turn});
   return call;
 }
 

@@ -5,6 +5,8 @@
 
 #include "models/hardware/gpu.hpp"
 #include "models/networks/layers/exchange.hpp"
+#include "models/networks/layers/expert_routing.hpp"
+#include "models/networks/layers/sharding.hpp"
 #include "sim/op.hpp"
 
 namespace trainyard {
@@ -37,6 +39,8 @@ struct ParameterTensor {
   bool partial = false;      ///< each rank of the tensor axis makes a part of its gradient, which is their sum
   double in = 0, out = 0;    ///< of one matrix of a linear layer's weight; 0: it is none
   double rows = 0;           ///< of another matrix: an embedding's entries, a convolution's output channels
+  bool frozen = false;       ///< has no gradient and no states
+  Bytes stored = {};         ///< an element of a frozen tensor; 0: as the network's precision has it
   bool accumulated = false;  ///< the kernel that makes its gradient adds it to that of earlier micro-batches
 };
 
@@ -45,6 +49,7 @@ struct KeptTensor {
   std::string name;
   Bytes bytes;
   bool core = false;  ///< within the core of attention, which selective recomputation makes again
+  Remade made_by = Remade::none;
 };
 
 /// What runs without interruption, and what a network is split at.
@@ -87,25 +92,27 @@ struct Network {
   std::int64_t samples = 1;            ///< in one micro-batch
   std::int64_t tokens_per_sample = 1;  ///< sequence length (of both halves together); 1 where a sample is one example
   bool weights_reused = false;         ///< at many places of one sample, as by convolutions
+  ExpertRouting routing;               ///< experts: 0 where there are none
   Bytes tables;                        ///< that every stage holds throughout: fp32 angles of rotary positions
 
-  double parameters() const;         ///< elements, each tied tensor once
-  double active_parameters() const;  ///< elements that a token meets on average: `ParameterTensor::active_share`
+  double parameters() const;                ///< elements, each tied tensor once
+  double frozen_active_parameters() const;  ///< of the active ones, those that are not trained
+  double active_parameters() const;         ///< elements that a token meets on average: `ParameterTensor::active_share`
   std::int64_t tokens() const { return samples * tokens_per_sample; }
   Flops forward_flops() const;   ///< of one micro-batch, as executed
   Flops backward_flops() const;  ///< of one micro-batch, as executed, without recomputation
   Bytes activations() const;     ///< kept by all layers for one micro-batch
   /// Model FLOPs a token for MFU: 6 · active parameters (2 forward, 4 backward; Kaplan et al. 2020, §2.1). Active are
   /// all parameters, embeddings too, but of routed experts only the share that one token is sent to, and of an
-  /// encoder-decoder each half for its own tokens. Attention scores do not count. Where weights are reused: three times
+  /// encoder-decoder each half for its own tokens; of frozen parameters 4, since nobody makes their gradients. Attention scores do not count. Where weights are reused: three times
   /// the forward FLOPs of a sample.
   Flops model_flops_per_token() const;
   /// What PaLM's MFU (Chowdhery et al. 2022, app. B) adds: 12 · L · h · s for L layers of width h, of s tokens.
   Flops attention_flops_per_token() const;
 };
 
-/// C(m×n) = A(m×k) · B(k×n), `batch` times: 2·m·n·k FLOPs, (mk + kn + mn) elements moved.
-KernelCall gemm(std::string name, double m, double n, double k, Precision, double batch = 1);
+/// C(m×n) = A(m×k) · B(k×n), `batch` times: 2·m·n·k FLOPs, (mk + kn + mn) elements moved. in_turn: see `GemmShape`.
+KernelCall gemm(std::string name, double m, double n, double k, Precision, double batch = 1, bool in_turn = false);
 /// A kernel that only moves `bytes` (reads and writes together).
 KernelCall elementwise(std::string name, Bytes, Precision);
 KernelCall kernel_call(std::string name, Kernel, Flops, Bytes, Precision);

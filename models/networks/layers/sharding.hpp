@@ -1,4 +1,5 @@
 #pragma once
+#include <array>
 #include <cstdint>
 
 namespace trainyard {
@@ -14,6 +15,12 @@ enum class ContextExchange : std::uint8_t { ring, all_to_all };
 enum class Recompute : std::uint8_t { none, selective, full, operators };
 constexpr int kRecomputes = 4;
 const char* name_of(Recompute);
+
+/// Parts of a block whose outputs go after the forward pass, and are made again before the kernel that keeps them as its
+/// input (Megatron-Core's recompute_modules): norms of the residual stream; the activation of routed experts; latent
+/// attention's projections up, with rotary embedding.
+enum class Remade : std::uint8_t { none, layernorm, moe_act, mla_up_proj };
+constexpr int kRemade = 4;
 
 /// How the linear layers of an MLP are split over the tensor axis. pairs: the first by columns (outputs), the second by
 /// rows (inputs), one sum over ranks at the end of each pair and one of gradients at its beginning (Shoeybi et al.
@@ -38,12 +45,17 @@ struct Sharding {
   /// An expert takes at most this times the mean (GShard's capacity factor); what is more is dropped before it is sent.
   /// 0: no limit.
   double expert_capacity = 0;
+  /// A token is sent once to each rank that has some of its experts, and comes back as their sum; else a row for each.
+  bool one_row_a_rank = false;
+  bool fp8_dispatch =
+      false;  ///< rows, and gradients of what comes back, are sent in fp8, with a scale for 128 elements
   /// Exchanges of gradients by the input go on beside the kernels that make gradients of weights.
   bool overlap = false;
   /// The part, 0 to 1, of sequence parallelism's all-gathers and reduce-scatters that the library hides behind the matrix
   /// products next to them (Transformer Engine's user buffers): as stated, since how it cuts the two up is not modelled.
   double user_buffers = 0;
   Recompute recompute = Recompute::none;
+  std::array<bool, kRemade> remade{};  ///< besides what `recompute` says; not within what it runs again as a whole
   LinearSplit linear_split = LinearSplit::pairs;  ///< of MLPs; convolutional networks are split by columns
 };
 

@@ -84,6 +84,7 @@ void fused_attention(LayerBuilder& b, const TransformerLayout& l, const Attentio
   if (a.position_bias) op.backward.push_back(bias_gradient(l, a, t));
   op.kept = {{name + ".qkv", qkv}, {name + ".log_sum_exp", t.log_sum_exp, true}, {name + ".output", t.output}};
   op.core = true;
+  if (l.config.latent.key_value_rank > 0) op.kept.front().made_by = Remade::mla_up_proj;
   op.backward_live = qkv + t.output;  // gradients; with dropout the kernel keeps the state of its generator, not a mask
   if (a.position_bias) op.backward_live += t.scores;
   if (a.ring > 1) ring_of_steps(op, l, a, t);
@@ -237,6 +238,7 @@ void output_projection(LayerBuilder& b, const TransformerLayout& l, const Attent
   b.linear({.name = a.prefix + "projection",
             .in = a.heads * a.value_width,
             .out = l.hidden(),
+            .part = LinearPart::attention_output,
             .bias = l.config.attention_output_bias && !l.tensor_parallel(),
             .keeps_input = !kept,
             .shares_fork_gradient = l.adds_output(),
@@ -252,6 +254,7 @@ void self_attention(LayerBuilder& b, const TransformerLayout& l, const Attention
     linear.out = width;
     linear.bias = bias;
     linear.keeps_input = first;
+    linear.part = LinearPart::qkv;
     b.linear(linear);
   };
   if (l.config.fused_qkv || l.options.fused_projections) {

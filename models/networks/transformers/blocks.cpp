@@ -5,7 +5,9 @@ namespace trainyard::transformers {
 
 void residual_norm(LayerBuilder& b, const TransformerLayout& l, const std::string& name) {
   b.set_partial(l.sequence_parallel());
+  b.set_module(Remade::layernorm);
   b.norm(l.config.norm, name, l.hidden());
+  b.set_module(Remade::none);
   b.set_partial(false);
 }
 

@@ -37,17 +37,22 @@ void read_deepseek(Fields& f, TransformerConfig& c) {
   if (read_size(f, "moe_layer_freq", 1) != 1)
     fail(f.place_of("moe_layer_freq"), f.what() + ": experts in some layers only are not modelled; expected 1");
   // The step's precision is the plan's, so how a checkpoint is stored does not matter.
-  ignore_keys(
-      f, {"aux_loss_alpha", "ep_size", "n_group", "norm_topk_prob", "num_nextn_predict_layers", "quantization_config",
-          "routed_scaling_factor", "scoring_func", "seq_aux", "topk_group", "topk_method"});
+  ignore_keys(f, {"aux_loss_alpha", "ep_size", "norm_topk_prob", "num_nextn_predict_layers", "quantization_config",
+                  "routed_scaling_factor", "scoring_func", "seq_aux", "topk_method"});
+}
+
+void read_deepseek_v2(Fields& f, TransformerConfig& c) {
+  read_deepseek(f, c);
+  read_expert_groups(f, c);
 }
 
 void read_deepseek_v3(Fields& f, TransformerConfig& c) {
   read_deepseek(f, c);
+  read_expert_groups(f, c, 8, 4);  // what transformers' DeepseekV3Config has where a file says nothing
   c.experts.correction_bias = f.text("topk_method", "noaux_tc") == "noaux_tc";
 }
 
-const RegisterTransformer registered_deepseek_v2{"deepseek_v2", {read_deepseek, deepseek_layers}};
+const RegisterTransformer registered_deepseek_v2{"deepseek_v2", {read_deepseek_v2, deepseek_layers}};
 const RegisterTransformer registered_deepseek_v3{"deepseek_v3", {read_deepseek_v3, deepseek_layers}};
 const RegisterTransformer registered_kimi_k2{"kimi_k2", {read_deepseek_v3, deepseek_layers}};
 
@@ -65,6 +70,7 @@ void latent_attention(LayerBuilder& b, const TransformerLayout& l) {
 
   b.shared_input("latent", l.hidden(), 2);
   LayerBuilder::Linear down = column_linear(l, "attention", false);
+  down.part = LinearPart::qkv;
   const bool partial = l.tensor_parallel();  // whole on every rank, and given gradients of its heads alone
   if (c.query_rank > 0) {
     b.set_partial(partial);
@@ -73,13 +79,16 @@ void latent_attention(LayerBuilder& b, const TransformerLayout& l) {
     b.linear(down);
     b.norm(l.config.norm, "q_a_norm", query_rank);
     b.set_partial(false);
-    b.linear({.name = "q_b", .in = query_rank, .out = query});
+    b.set_module(Remade::mla_up_proj);
+    b.linear({.name = "q_b", .in = query_rank, .out = query, .part = LinearPart::qkv});
+    b.set_module(Remade::none);
   } else {
     down.name = "q";
     down.out = query;
     b.linear(down);
   }
   down = column_linear(l, "attention", true);
+  down.part = LinearPart::qkv;
   down.name = "kv_a";
   down.out = rank + rotary;
   down.keeps_input = false;
@@ -92,11 +101,13 @@ void latent_attention(LayerBuilder& b, const TransformerLayout& l) {
   b.add(std::move(split));
   b.norm(l.config.norm, "kv_a_norm", rank);
   b.set_partial(false);
-  b.linear({.name = "kv_b", .in = rank, .out = a.heads * (plain + a.value_width)});
+  b.set_module(Remade::mla_up_proj);
+  b.linear({.name = "kv_b", .in = rank, .out = a.heads * (plain + a.value_width), .part = LinearPart::qkv});
   b.mover("rotary.q", b.row_bytes(a.heads * rotary), b.row_bytes(a.heads * rotary));
   b.mover("rotary.k", b.row_bytes(rotary), b.row_bytes(rotary));
   b.mover("q_concat", b.row_bytes(query), b.row_bytes(query));
   b.mover("k_concat", b.row_bytes(a.heads * plain + rotary), b.row_bytes(query));
+  b.set_module(Remade::none);
   attention(b, l, a);
   output_projection(b, l, a);
 }

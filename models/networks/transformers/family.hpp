@@ -45,6 +45,8 @@ void finish_heads(Fields&, TransformerConfig&, const char* heads_key = "num_atte
 void read_llama_keys(Fields&, TransformerConfig&);
 /// A token has at most as many experts as there are.
 void check_experts(Fields&, const TransformerConfig&);
+/// n_group and topk_group; how many where they are not given.
+void read_expert_groups(Fields&, TransformerConfig&, std::int64_t groups = 1, std::int64_t groups_per_token = 1);
 /// `layer_types`, a list of "full_attention" and others: full_attention_every, where every N-th is full. Without the
 /// list: `fallback`. Throws UserError for another order.
 std::int64_t read_layer_types(Fields&, std::int64_t layers, std::int64_t fallback);

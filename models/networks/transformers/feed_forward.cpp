@@ -48,10 +48,13 @@ void project_in(LayerBuilder& b, const TransformerLayout& l, const FeedForward& 
     in.out = width;
     in.bias = l.config.mlp_bias;
     in.keeps_input = f.keeps_input && first;
+    if (!f.routed) in.part = LinearPart::mlp_in;
     b.linear(in);
   };
+  const Remade activates = f.routed ? Remade::moe_act : Remade::none;
   if (!l.config.gated_mlp) {
     project("fc1", f.width, true, true);
+    b.set_module(activates);
     activation(b, l.precision, f.prefix + l.config.activation, f.width);
     return;
   }
@@ -62,6 +65,7 @@ void project_in(LayerBuilder& b, const TransformerLayout& l, const FeedForward& 
     project("gate", f.width, true, false);
     project("up", f.width, false, true);
   }
+  b.set_module(activates);
   gated_activation(b, l, f);
 }
 
@@ -80,6 +84,7 @@ void activation(LayerBuilder& b, Precision precision, const std::string& name, d
 
 void feed_forward(LayerBuilder& b, const TransformerLayout& l, const FeedForward& f) {
   project_in(b, l, f);
+  b.set_module(Remade::none);
   if (l.config.activation_dropout > 0) b.dropout({.name = f.prefix + "activation_dropout", .width = f.width});
   LayerBuilder::Linear out = expert_linear(f);
   out.bias = l.config.mlp_bias && (f.routed || !l.tensor_parallel());
@@ -87,6 +92,7 @@ void feed_forward(LayerBuilder& b, const TransformerLayout& l, const FeedForward
   out.in = f.width;
   out.out = l.hidden();
   out.shares_fork_gradient = f.shares_fork_gradient;
+  if (!f.routed) out.part = LinearPart::mlp_out;
   b.linear(out);
 }
 

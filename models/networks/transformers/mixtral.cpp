@@ -56,6 +56,15 @@ const RegisterTransformer registered_qwen3_moe{"qwen3_moe", {read_qwen3_moe, exp
 
 std::vector<Layer> expert_decoder_layers(const TransformerLayout& l) { return decoder_layers(l, expert_block); }
 
+void read_expert_groups(Fields& f, TransformerConfig& c, std::int64_t groups, std::int64_t groups_per_token) {
+  c.experts.groups = read_size(f, "n_group", groups);
+  c.experts.groups_per_token = read_size(f, "topk_group", groups_per_token);
+  if (c.experts.count % c.experts.groups == 0 && c.experts.groups_per_token <= c.experts.groups) return;
+  fail(f.place_of("n_group"), f.what() + ": n_group and topk_group: " + std::to_string(c.experts.groups_per_token) +
+                                  " of " + std::to_string(c.experts.groups) + " equal groups of " +
+                                  std::to_string(c.experts.count) + " experts are expected");
+}
+
 void check_experts(Fields& f, const TransformerConfig& c) {
   if (c.experts.per_token > c.experts.count)
     fail(f.place_of("num_experts_per_tok"), f.what() + ": num_experts_per_tok is " +

@@ -53,13 +53,64 @@ void send_rows(LayerBuilder& b, const std::string& name, Bytes in, Bytes out) {
   b.cross(std::move(c));
 }
 
+FeedForward routed_feed_forward(const TransformerLayout& l) {
+  const ExpertsConfig& e = l.config.experts;
+  FeedForward routed{.prefix = "experts.", .width = static_cast<double>(e.intermediate_size) / l.tensor()};
+  routed.experts = static_cast<double>(e.count / l.sharding().expert);
+  routed.active_share = static_cast<double>(e.per_token) / static_cast<double>(e.count);
+  routed.routed = true;
+  return routed;
+}
+
+/// What the experts of a token made of it is added up by the router's weights, to `sums` from `outputs`.
+void add_outputs(LayerBuilder& b, const TransformerLayout& l, const std::string& name, Bytes outputs, Bytes weights,
+                 Bytes sums) {
+  Operator op;
+  op.forward.push_back(elementwise(name, outputs + weights + sums, l.precision));
+  op.backward.push_back({elementwise(name + ".backward", sums + outputs * 2 + weights * 2, l.precision), {}});
+  op.kept = {{"experts.output", outputs}};
+  op.forward_live = sums;
+  op.backward_live = outputs + weights;
+  if (l.config.residual_dropout > 0 && !l.sequence_parallel()) op.backward_live += sums;
+  b.add(std::move(op));
+}
+
+/// One element in fp8, and its share of the scale in fp32 of 128 elements (DeepSeek-AI 2024, §3.3.2).
+double fp8_over(Precision precision) {
+  return (element_size(Precision::fp8) + element_size(Precision::fp32) / 128.0) / element_size(precision);
+}
+
+/// A token goes once to each rank that has some of its experts, and is copied for each of them there; their outputs are
+/// added up there, and the ranks' sums on the way back.
+void dispatched_experts(LayerBuilder& b, const TransformerLayout& l) {
+  const ExpertsConfig& e = l.config.experts;
+  const Sharding& s = l.sharding();
+  const double tokens = b.rows(), ranks = parts_of_token(e.routing(), s.expert), fullest = fullest_expert_rank(s);
+  const Bytes own = b.row_bytes(l.hidden());
+  b.set_rows(tokens * ranks * fullest);
+  const Bytes got = b.row_bytes(l.hidden()), sent = own * (ranks * std::max(rows_within_capacity(s), fullest));
+  const Bytes narrow = s.fp8_dispatch ? sent * fp8_over(l.precision) : sent;
+  LayerBuilder::Crossing dispatch, back;
+  dispatch.forward = {"experts.dispatch", Axis::expert, Exchanged::all_to_all, narrow};
+  dispatch.backward = {"experts.dispatch.backward", Axis::expert, Exchanged::all_to_all, sent};
+  back.forward = {"experts.return", Axis::expert, Exchanged::all_to_all, sent};
+  back.backward = {"experts.return.backward", Axis::expert, Exchanged::all_to_all, narrow};
+  dispatch.in = back.out = own;
+  dispatch.out = back.in = got;
+  b.cross(std::move(dispatch));
+  const double rows = tokens * static_cast<double>(e.per_token) * fullest;
+  b.set_rows(rows);
+  const Bytes copies = b.row_bytes(l.hidden());
+  b.mover("permute", got, copies);
+  feed_forward(b, l, routed_feed_forward(l));
+  add_outputs(b, l, "unpermute", copies, element_size(Precision::fp32) * rows, got);
+  b.cross(std::move(back));
+  b.set_rows(tokens);
+}
+
 void routed_experts(LayerBuilder& b, const TransformerLayout& l) {
   const ExpertsConfig& e = l.config.experts;
   const Sharding& s = l.sharding();
-  FeedForward routed{.prefix = "experts.", .width = static_cast<double>(e.intermediate_size) / l.tensor()};
-  routed.experts = static_cast<double>(e.count / s.expert);
-  routed.active_share = static_cast<double>(e.per_token) / static_cast<double>(e.count);
-  routed.routed = true;
   const double rows = b.rows();
   b.set_rows(rows * rows_within_capacity(s));
   const Bytes sent = b.row_bytes(l.hidden());
@@ -68,7 +119,7 @@ void routed_experts(LayerBuilder& b, const TransformerLayout& l) {
   const bool spread = s.expert > 1, sorts = spread && e.count > s.expert;  // rows of several experts come mixed
   if (spread) send_rows(b, "experts.dispatch", sent, got);
   if (sorts) b.mover("experts.sort", got, got);
-  feed_forward(b, l, routed);
+  feed_forward(b, l, routed_feed_forward(l));
   if (sorts) b.mover("experts.unsort", got, got);
   b.set_rows(rows);
   if (spread) send_rows(b, "experts.return", got, sent);
@@ -78,15 +129,7 @@ void routed_experts(LayerBuilder& b, const TransformerLayout& l) {
 void combine(LayerBuilder& b, const TransformerLayout& l) {
   const Bytes outputs = b.row_bytes(l.hidden()), weights = element_size(Precision::fp32) * b.rows();
   b.set_rows(b.rows() / static_cast<double>(l.config.experts.per_token));
-  const Bytes rows = b.row_bytes(l.hidden());
-  Operator op;
-  op.forward.push_back(elementwise("combine", outputs + weights + rows, l.precision));
-  op.backward.push_back({elementwise("combine.backward", rows + outputs * 2 + weights * 2, l.precision), {}});
-  op.kept = {{"experts.output", outputs}};
-  op.forward_live = rows;
-  op.backward_live = outputs + weights;
-  if (l.config.residual_dropout > 0 && !l.sequence_parallel()) op.backward_live += rows;
-  b.add(std::move(op));
+  add_outputs(b, l, "combine", outputs, weights, b.row_bytes(l.hidden()));
 }
 
 void shared_experts(LayerBuilder& b, const TransformerLayout& l) {
@@ -127,9 +170,13 @@ void mixture_of_experts(LayerBuilder& b, const TransformerLayout& l) {
   const bool shared = e.shared_intermediate_size > 0;
   b.shared_input("experts", l.hidden(), 2 + (shared ? 1 : 0) + (e.shared_gate ? 1 : 0));
   choose_experts(b, l);
-  permute(b, l);
-  routed_experts(b, l);
-  combine(b, l);
+  if (l.sharding().expert > 1 && l.sharding().one_row_a_rank) {
+    dispatched_experts(b, l);
+  } else {
+    permute(b, l);
+    routed_experts(b, l);
+    combine(b, l);
+  }
   if (shared) shared_experts(b, l);
 }
 

@@ -136,11 +136,15 @@ LayerBuilder TransformerLayout::builder(std::string name) const {
   b.set_fused_norms(options.fused_norm_gradients);
   b.set_early_stop(options.early_stop);
   b.set_fp8(options.fp8);
+  b.set_adapters(options.adapters);
+  b.set_experts_in_turn(options.experts_in_turn);
   return b;
 }
 
 Layer TransformerLayout::finish_block(LayerBuilder&& b) const {
   const Bytes stream = b.row_bytes(hidden());
+  const bool whole = sharding().recompute == Recompute::full || sharding().recompute == Recompute::operators;
+  if (!whole) b.set_remade(sharding().remade);
   return std::move(b).build(stream, sharding().recompute, stream);
 }
 

@@ -49,8 +49,8 @@ void read_glm4_moe(Fields& f, TransformerConfig& c) {
   c.experts.first_layer = f.integer("first_k_dense_replace", 0, 0);
   c.experts.correction_bias = true;
   check_experts(f, c);
-  ignore_keys(f, {"n_group", "norm_topk_prob", "num_nextn_predict_layers", "partial_rotary_factor",
-                  "routed_scaling_factor", "topk_group"});
+  read_expert_groups(f, c);
+  ignore_keys(f, {"norm_topk_prob", "num_nextn_predict_layers", "partial_rotary_factor", "routed_scaling_factor"});
 }
 
 const RegisterTransformer registered_llama4{"llama4_text", {read_llama4, expert_decoder_layers}};

@@ -2,6 +2,7 @@
 #include <cstdint>
 #include <string>
 
+#include "models/networks/layers/adapters.hpp"
 #include "models/networks/layers/fusions.hpp"
 #include "models/networks/layers/network.hpp"
 #include "models/networks/layers/sharding.hpp"
@@ -22,7 +23,13 @@ struct ExpertsConfig {
   std::int64_t shared_intermediate_size = 0;  ///< of all shared experts together; 0: none
   bool shared_gate = false;                   ///< the shared experts' output is scaled by a learned gate
   bool router_bias = false;
-  bool correction_bias = false;  ///< the router adds a learned number an expert when it chooses
+  bool correction_bias = false;                   ///< the router adds a learned number an expert when it chooses
+  std::int64_t groups = 1, groups_per_token = 1;  ///< a token's experts are in so many of the groups
+
+  ExpertRouting routing() const {
+    return {static_cast<double>(count), static_cast<double>(per_token), static_cast<double>(groups),
+            static_cast<double>(groups_per_token)};
+  }
 };
 
 /// Multi-head latent attention.
@@ -95,6 +102,7 @@ struct TransformerOptions : Fusions {
   /// inputs forward, gradients of outputs backward. Weights, attention, router, output projection and all else stay in
   /// the network's precision (TransformerEngine, torchao).
   bool fp8 = false;
+  Adapters adapters;
   /// Tokens of a sample of an encoder-decoder's decoder. 0: a quarter of `seq_length`, about what T5's pre-training has
   /// (Raffel et al. 2020: 15 % of the tokens are dropped in spans of 3, so 512 inputs have 114 targets).
   std::int64_t decoder_seq_length = 0;

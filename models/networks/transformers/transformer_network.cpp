@@ -68,6 +68,7 @@ Network transformer_network(const TransformerConfig& config, std::int64_t micro_
   network.precision = precision;
   network.samples = micro_batch_size;
   network.tokens_per_sample = seq_length + decoder_seq;
+  network.routing = config.experts.routing();
   if (config.position_embedding == PositionEmbedding::rotary) network.tables = layout.rotary_table();
   network.layers = transformers::transformer_families().find(config.model_type, config.place).layers(layout);
   for (Layer& layer : network.layers) layer.output_in_parts = options.sharding.sequence && options.sharding.tensor > 1;

@@ -81,10 +81,10 @@ bool FamilyPrediction::within_limits() const {
   return !memories || limits.mean_memory == 0 || memories->mean_abs <= limits.mean_memory;
 }
 
-std::vector<MeasuredFamily> training_families(const std::vector<std::string>& only) {
+std::vector<MeasuredFamily> measured_families(const std::string& folder, const std::vector<std::string>& only) {
   std::vector<MeasuredFamily> families;
   std::vector<std::string> names;
-  for (const fs::path& file : shipped_yaml_files("scenarios/measured/training")) {
+  for (const fs::path& file : shipped_yaml_files("scenarios/measured/" + folder)) {
     families.emplace_back(file);
     names.push_back(families.back().name);
   }

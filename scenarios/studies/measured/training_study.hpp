@@ -29,9 +29,9 @@ struct FamilyPrediction {
   bool within_limits() const;
 };
 
-/// The families of scenarios/measured/training, by name; `only`: those, or all if it is empty. Throws UserError for a
-/// name that is not there.
-std::vector<MeasuredFamily> training_families(const std::vector<std::string>& only);
+/// The families of a folder of scenarios/measured, as training or mlperf, by name; `only`: those, or all if it is empty.
+/// Throws UserError for a name that is not there.
+std::vector<MeasuredFamily> measured_families(const std::string& folder, const std::vector<std::string>& only);
 
 /// Errors of step times by software stack and GPU, as the catalog's stacks state them (`SoftwareStack::judged`).
 std::vector<ErrorSet> errors_by_stack(const std::vector<FamilyPrediction>&);

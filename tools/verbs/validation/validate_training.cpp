@@ -112,15 +112,16 @@ Summary summary_of(const std::vector<FamilyPrediction>& all) {
 
 }  // namespace
 
-int validate_training(const ValidationOutputs& outputs, const std::vector<std::string>& families) {
-  const std::vector<FamilyPrediction> all = predict_training(training_families(families));
+int validate_training(const ValidationOutputs& outputs, const std::string& folder,
+                      const std::vector<std::string>& families) {
+  const std::vector<FamilyPrediction> all = predict_training(measured_families(folder, families));
   const Summary summary = summary_of(all);
   if (outputs.prints()) {
-    fmt::print("measured training runs (scenarios/measured/training) against the simulator\n");
+    fmt::print("measured training runs (scenarios/measured/{}) against the simulator\n", folder);
     if (outputs.points) fmt::print("{}\n", points_table(all).text());
     fmt::print("{}mean over {} families, each once: {}\n{}{}", summary.table.text(), summary.families,
                percent(summary.mean), refusals(all), misfits(all));
-    fmt::print("what is fitted to these runs: trainyard validate training --knobs\n");
+    fmt::print("what is fitted to measured runs: trainyard validate training --knobs\n");
   }
   outputs.write("Measured training runs", summary.sets);
   return summary.holds ? kGood : kFailsLimit;

@@ -1,0 +1,71 @@
+#include "strategies/collectives/dispatcher_model.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+
+#include "models/hardware/nvlinks.hpp"
+#include "sim/error.hpp"
+
+namespace trainyard {
+namespace {
+
+class DispatcherModel : public CollectiveModel, public std::enable_shared_from_this<DispatcherModel> {
+ public:
+  DispatcherModel(const ExpertRouting& routing, BytesPerSecond hca, BytesPerSecond nvlink,
+                  std::shared_ptr<const CollectiveModel> library)
+      : routing_(routing), hca_(hca), nvlink_(nvlink), library_(std::move(library)) {}
+
+  ModelledCost cost(Operation operation, Bytes size, NodeSpread spread) const override {
+    ModelledCost cost = library_->cost(operation, Bytes{0}, spread);
+    const double nodes = spread.nodes, local = spread.fewest;
+    const Seconds inside = size * ((local - 1) / local) / nvlink_;
+    const Seconds between = size * (rows_between_nodes(spread) * (nodes - 1) / nodes) / hca_;
+    cost.wire = size;
+    cost.rate = size / std::max(Seconds{1e-12}, std::max(inside, between));
+    cost.limited_by = between > inside ? LinkKind::hca : LinkKind::nvlink;
+    cost.detail = "";
+    return cost;
+  }
+  double rows_between_nodes(NodeSpread spread) const override {
+    return spread.nodes > 1 ? parts_of_token(routing_, spread.nodes) / parts_of_token(routing_, spread.ranks) : 0;
+  }
+  std::shared_ptr<const CollectiveModel> on(const std::vector<int>& nodes) const override {
+    const std::shared_ptr<const CollectiveModel> part = library_->on(nodes);
+    if (part == library_) return shared_from_this();
+    std::shared_ptr<const CollectiveModel>& known = parts_[part];
+    if (!known) known = std::make_shared<DispatcherModel>(routing_, hca_, nvlink_, part);
+    return known;
+  }
+
+ private:
+  ExpertRouting routing_;
+  BytesPerSecond hca_, nvlink_;  // that a rank reaches
+  std::shared_ptr<const CollectiveModel> library_;
+  mutable std::map<std::shared_ptr<const CollectiveModel>, std::shared_ptr<const CollectiveModel>> parts_;
+};
+
+}  // namespace
+
+std::shared_ptr<const CollectiveModel> dispatcher_model(const ExpertDispatcher& dispatcher,
+                                                        const ExpertRouting& routing, const ClusterSpec& cluster,
+                                                        std::shared_ptr<const CollectiveModel> library,
+                                                        const Place& where) {
+  BytesPerSecond hca{}, nvlink{};
+  for (const NodeType* type : cluster.types()) {
+    const BytesPerSecond links = least_nvlink(*type);
+    if (links.value <= 0)
+      fail(where, fmt::format("plan.expert_parallel.dispatcher: {} sends rows on by NVLink, which {} has none of; "
+                              "expected all-to-all",
+                              dispatcher.name, type->name));
+    const BytesPerSecond adapter = type->hca_rate * (static_cast<double>(type->hcas) / std::max(1, type->gpus));
+    const bool first = nvlink.value <= 0;
+    hca = first ? adapter : std::min(hca, adapter);
+    nvlink = first ? links : std::min(nvlink, links);
+  }
+  return std::make_shared<DispatcherModel>(routing, hca * dispatcher.hca_share, nvlink * dispatcher.nvlink_share,
+                                           std::move(library));
+}
+
+}  // namespace trainyard

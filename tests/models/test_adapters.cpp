@@ -1,0 +1,98 @@
+#include <catch2/catch.hpp>
+
+#include "models/networks/transformers/transformer.hpp"
+#include "models/software/training_memory.hpp"
+#include "tests/models/transformer_configs.hpp"
+
+using namespace trainyard;
+
+namespace {
+
+constexpr double kHidden = 1024, kWidth = 2816, kRank = 16;
+const char* const kConfig = R"({model_type: llama, vocab_size: 4096, num_hidden_layers: 2, hidden_size: 1024,
+  num_attention_heads: 16, num_key_value_heads: 16, intermediate_size: 2816, max_position_embeddings: 2048})";
+
+Network adapted(const Adapters& adapters) {
+  TransformerOptions options;
+  options.adapters = adapters;
+  options.fused_projections = true;
+  return transformer_network(parsed_config(kConfig), 2, 512, Precision::bf16, options);
+}
+Adapters beside(std::array<bool, kLinearParts> parts) { return {static_cast<int>(kRank), parts}; }
+
+double trained_elements(const Network& network) {
+  double elements = 0;
+  for (const Layer& layer : network.layers)
+    for (const ParameterTensor& tensor : layer.parameters) elements += tensor.frozen ? 0 : tensor.elements;
+  return elements;
+}
+Flops products(const Network& network, const std::string& ending) {
+  Flops sum;
+  for (const Layer& layer : network.layers)
+    for (const BackwardKernel& kernel : layer.backward)
+      if (kernel.name.size() > ending.size() && kernel.name.ends_with(ending)) sum += kernel.work.flops;
+  return sum;
+}
+HeldElements held(const Network& network) {
+  std::vector<const Layer*> layers;
+  for (const Layer& layer : network.layers) layers.push_back(&layer);
+  return held_elements(layers, {}, {});
+}
+
+}  // namespace
+
+TEST_CASE("adapters alone are trained", "[lora]") {
+  const Network whole = adapted({});
+  const Network attention = adapted(beside({false, true, true, false, false}));
+  const double of_attention = kRank * ((kHidden + 3 * kHidden) + (kHidden + kHidden));
+  CHECK(trained_elements(attention) == 2 * of_attention);
+  CHECK(attention.parameters() == whole.parameters() + 2 * of_attention);
+  const Network all = adapted(beside({false, true, true, true, true}));
+  CHECK(trained_elements(all) == 2 * (of_attention + kRank * ((kHidden + 2 * kWidth) + (kWidth + kHidden))));
+
+  // Frozen matrices have no gradient of their own; what comes through them stays.
+  CHECK(products(attention, "qkv.wgrad").value == 0);
+  CHECK(products(attention, "lora_a.wgrad").value == Approx(2 * 2 * 1024 * kRank * (kHidden + kHidden)).epsilon(1e-12));
+  CHECK(products(attention, "gate_up.dgrad").value == products(whole, "gate_up.dgrad").value);
+  CHECK(attention.backward_flops().value < 0.7 * whole.backward_flops().value);
+  CHECK(attention.model_flops_per_token().value ==
+        Approx(4 * whole.parameters() + 6 * 2 * of_attention).epsilon(1e-12));
+
+  const HeldElements memory = held(attention);
+  CHECK(memory.parameters == attention.parameters());
+  CHECK(memory.gradients == trained_elements(attention));
+  CHECK(memory.optimizer == trained_elements(attention));
+}
+
+TEST_CASE("inputs of frozen matrices are kept where an adapter reads them", "[lora]") {
+  const auto kept = [](const Network& network, const std::string& name) {
+    for (const KeptTensor& tensor : network.layers[1].kept)
+      if (tensor.name == name) return true;
+    return false;
+  };
+  const Network attention = adapted(beside({false, true, true, false, false}));
+  CHECK(kept(attention, "qkv.input"));
+  CHECK(kept(attention, "qkv.lora_hidden"));
+  CHECK(!kept(attention, "down.input"));
+  CHECK(kept(adapted({}), "down.input"));
+}
+
+TEST_CASE("a base in four bits takes less memory and is widened for each product", "[lora]") {
+  Adapters adapters = beside({false, true, true, true, true});
+  const HeldElements plain = held(adapted(adapters));
+  adapters.base = Adapters::Base::nf4;
+  const Network network = adapted(adapters);
+  const HeldElements quantized = held(network);
+  const double matrices = 2 * (4 * kHidden * kHidden + 3 * kHidden * kWidth);
+  CHECK(quantized.narrow == matrices);
+  CHECK(plain.narrow == 0);
+  const auto bytes = [](const HeldElements& elements) {
+    return model_states(elements, Precision::bf16, find_optimizer("adamw", {})).parameters.value;
+  };
+  CHECK(bytes(plain) - bytes(quantized) == Approx(matrices * (2 - 4.127 / 8)).epsilon(1e-12));
+  int forward = 0, backward = 0;
+  for (const KernelCall& kernel : network.layers[1].forward) forward += kernel.name.ends_with(".dequantize") ? 1 : 0;
+  for (const KernelCall& kernel : network.layers[1].backward) backward += kernel.name.ends_with(".dequantize") ? 1 : 0;
+  CHECK(forward == 4);
+  CHECK(backward == 4);
+}

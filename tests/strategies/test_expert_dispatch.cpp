@@ -1,0 +1,135 @@
+#include <algorithm>
+#include <catch2/catch.hpp>
+
+#include "models/networks/layers/expert_routing.hpp"
+#include "scenarios/planning/plan.hpp"
+#include "scenarios/running/simulate.hpp"
+#include "strategies/collectives/collective_flows.hpp"
+#include "strategies/collectives/dispatcher_model.hpp"
+#include "strategies/collectives/library_model.hpp"
+#include "tests/places.hpp"
+#include "tests/support.hpp"
+
+using namespace trainyard;
+
+namespace {
+
+constexpr ExpertRouting kDeepSeekV3{256, 8, 8, 4};
+
+Scenario scenario_of(const std::string& expert_parallel, const std::string& more = "") {
+  return read_scenario_text(
+      "cluster: {nodes: 2, node: dgx-h100, fabric: rail-optimized}\n"
+      "model: {base: mixtral-8x7b, num_hidden_layers: 8}\n"
+      "plan: {global_batch_size: 64, micro_batch_size: 1, seq_length: 2048, precision: bf16, "
+      "expert_parallel: " +
+          expert_parallel + more +
+          "}\n"
+          "software: megatron-core\n",
+      "experts.yaml");
+}
+
+}  // namespace
+
+TEST_CASE("a token's experts lie on so many ranks", "[experts]") {
+  CHECK(parts_of_token({8, 2}, 1) == Approx(1).epsilon(1e-12));
+  CHECK(parts_of_token({8, 2}, 8) == Approx(2).epsilon(1e-12));
+  CHECK(parts_of_token({8, 2}, 4) == Approx(4 * (1 - 15.0 / 28)).epsilon(1e-12));
+  // Two of four groups: of one half, 2 of 6 choices; else both experts of one group in 2 of 6.
+  CHECK(parts_of_token({8, 2, 4, 2}, 2) == Approx((2 * 1 + 4 * (5.0 / 3)) / 6).epsilon(1e-12));
+  CHECK(parts_of_token({8, 2, 4, 2}, 8) == Approx(2).epsilon(1e-12));
+  // Never on more nodes than groups are chosen.
+  CHECK(parts_of_token(kDeepSeekV3, 8) < 4);
+  CHECK(parts_of_token({256, 8}, 8) > 5);
+}
+
+TEST_CASE("a dispatcher reaches the bandwidths that its table has", "[experts]") {
+  ClusterSpec cluster = read_scenario_text(
+                            "cluster: {nodes: 8, node: hgx-h800, fabric: rail-optimized}\nmodel: deepseek-v3\n"
+                            "plan: {global_batch_size: 64, micro_batch_size: 1, seq_length: 4096, precision: bf16}\n",
+                            "h800.yaml")
+                            .cluster;
+  const ExpertDispatcher deepep = read_expert_dispatcher(Catalog(), Node::of_text("deepep"));
+  const auto model = dispatcher_model(deepep, kDeepSeekV3, cluster, library_model(cluster).model, test::nowhere());
+  const Bytes row{7168.0 * 4096};
+  const auto seconds = [&](int nodes) {
+    const NodeSpread spread{8 * nodes, nodes, 8};
+    const ModelledCost cost = model->cost(Operation::all_to_all, row * parts_of_token(kDeepSeekV3, 8 * nodes), spread);
+    return (cost.wire / cost.rate).value;
+  };
+  // "Bottleneck bandwidth": of rows to nodes, or inside one node of rows to ranks; its own counts.
+  const auto between = [&](int nodes) { return row.value * parts_of_token(kDeepSeekV3, nodes) / seconds(nodes) / 1e9; };
+  CHECK(between(8) == Approx(50.5).epsilon(0.02));
+  CHECK(between(4) == Approx(57.5).epsilon(0.02));
+  CHECK(row.value * parts_of_token(kDeepSeekV3, 8) / seconds(1) / 1e9 == Approx(155.5).epsilon(0.02));
+}
+
+TEST_CASE("a dispatched row crosses to a node once and goes on inside", "[experts]") {
+  const Scenario s = scenario_of("{size: 8, dispatcher: deepep}", ", tensor_parallel: 2");
+  const Plan laid_out = plan(s);
+  const LaneGroup& group = laid_out.training.lane(Lane::expert).groups.front();
+  const ModelledFlow& flow = *group.settings.flow;
+  REQUIRE(group.settings.spread(8).nodes == 2);
+  double across = 0, inside = 0;
+  for (const GroupFlow::Edge& edge : flow.edges) {
+    if (edge.from != group.members.front()) continue;
+    (edge.to / 8 == edge.from / 8 ? inside : across) += static_cast<double>(edge.weight) / flow.ways;
+  }
+  const double ranks = parts_of_token({8, 2}, 8), nodes = parts_of_token({8, 2}, 2);
+  CHECK(inside == Approx(3.0 / 4).epsilon(1e-3));
+  CHECK(across == Approx(nodes / ranks / 2).epsilon(1e-3));
+  const Layer& layer = laid_out.training.network->layers[1];
+  const auto sent = std::find_if(layer.forward_exchanges.begin(), layer.forward_exchanges.end(),
+                                 [](const Exchange& exchange) { return exchange.name == "experts.dispatch"; });
+  REQUIRE(sent != layer.forward_exchanges.end());
+  CHECK(sent->bytes.value == Approx(2048.0 * 4096 * 2 * ranks).epsilon(1e-9));
+}
+
+TEST_CASE("passes that alternate hide exchanges, beside which kernels are a little slower", "[experts]") {
+  const auto run = [](const std::string& overlap) {
+    return simulate(scenario_of("{size: 8, overlap: " + overlap + "}", ", tensor_parallel: 2"));
+  };
+  const Result apart = run("false"), alternating = run("true");
+  CHECK(alternating.step_time < 0.97 * apart.step_time);
+  CHECK(alternating.breakdown.compute == Approx(apart.breakdown.compute).epsilon(0.02));
+  CHECK(alternating.step_time > apart.breakdown.compute);
+}
+
+TEST_CASE("wrong words for experts are refused at their place", "[experts]") {
+  CHECK_THROWS_WITH(scenario_of("{size: 8, fp8_dispatch: true}"),
+                    Catch::Contains("experts.yaml:3") && Catch::Contains("expected a dispatcher, as deepep"));
+  CHECK_THROWS_WITH(scenario_of("{size: 8, dispatcher: deepap}"), Catch::Contains("deepep"));
+  CHECK_THROWS_WITH(plan(scenario_of("{size: 8, dispatcher: deepep}", ", collectives: flows")),
+                    Catch::Contains("expected plan.collectives: modelled"));
+  CHECK_THROWS_WITH(scenario_of("{size: 8, overlap: true}", ", data_parallel: {zero_stage: 3}"),
+                    Catch::Contains("not with ZeRO stage 3"));
+}
+
+TEST_CASE("wrong words for what is recomputed and adapted are refused at their place", "[experts][lora]") {
+  CHECK_THROWS_WITH(scenario_of("8", ", recompute_modules: [moe_akt]"),
+                    Catch::Contains("experts.yaml:3") && Catch::Contains("did you mean \"moe_act\"?"));
+  CHECK_THROWS_WITH(scenario_of("8", ", lora: {rank: 0}"), Catch::Contains("plan.lora.rank"));
+  CHECK_THROWS_WITH(scenario_of("8", ", lora: {rank: 8, targets: [linear_fc3]}"),
+                    Catch::Contains("unknown linear layer \"linear_fc3\"") && Catch::Contains("linear_fc1"));
+  CHECK_THROWS_WITH(read_scenario_text("cluster: {nodes: 1, node: dgx-h100}\nmodel: resnet50\n"
+                                       "plan: {global_batch_size: 64, micro_batch_size: 8, lora: {rank: 8}}\n",
+                                       "resnet.yaml"),
+                    Catch::Contains("resnet.yaml:3") && Catch::Contains("adapters are of a transformer"));
+}
+
+TEST_CASE("frozen parameters are gathered with stage 3 of ZeRO, and have no gradient to scatter", "[lora]") {
+  const auto run = [](const std::string& lora) {
+    return simulate(
+        read_scenario_text("cluster: {nodes: 1, node: dgx-h100}\nmodel: {base: llama-2-7b, num_hidden_layers: 8}\n"
+                           "plan: {global_batch_size: 8, micro_batch_size: 1, seq_length: 2048, precision: bf16, "
+                           "data_parallel: {zero_stage: 3}" +
+                               lora + "}\n",
+                           "fsdp.yaml"));
+  };
+  const Result whole = run(""), adapted = run(", lora: {rank: 16}"), narrow = run(", lora: {rank: 16, base: nf4}");
+  CHECK(adapted.step_time < whole.step_time);
+  CHECK(adapted.memory.parameters == Approx(whole.memory.parameters).epsilon(0.02));
+  CHECK(adapted.memory.optimizer < 0.05 * whole.memory.optimizer);
+  CHECK(adapted.bytes_sent_per_rank_max > 0.6 * whole.bytes_sent_per_rank_max);  // two gathers, hardly a scatter
+  CHECK(adapted.bytes_sent_per_rank_max < 0.7 * whole.bytes_sent_per_rank_max);
+  CHECK(narrow.memory.parameters < 0.6 * adapted.memory.parameters);
+}
