@@ -1,7 +1,6 @@
 #pragma once
 #include <cstddef>
 #include <cstdint>
-#include <filesystem>
 #include <optional>
 #include <string>
 #include <vector>
@@ -47,8 +46,5 @@ struct ChakraNode {
 
   std::size_t offset = 0;  ///< of its message in the file
 };
-
-/// The nodes of a file, in its order: a message of metadata, then one a node, each behind its length. Throws UserError naming the file and the byte for what is no Chakra trace.
-std::vector<ChakraNode> read_chakra(const std::filesystem::path&);
 
 }  // namespace trainyard

@@ -27,10 +27,12 @@ std::string family_of_record(const StepRun& run, const OpRecord& record) {
       return bytes.value > 0 ? name_of(operation) : "copies";
     }
     case Kind::send:
-    case Kind::recv:
-      // Of a collective whose messages are simulated, its group stands for it; between stages both halves are one.
-      return run.names.groups()[record.group].role == Role::collective ? run.names.groups()[record.group].name
-                                                                       : "send-recv";
+    case Kind::recv: {
+      // Of a collective whose messages are simulated, what the rank receives: the rest goes on at the same time.
+      const Group& group = run.names.groups()[record.group];
+      if (group.role != Role::collective) return "send-recv";
+      return record.kind == Kind::recv ? group.name : "";
+    }
     case Kind::compute:
     case Kind::local:
       break;

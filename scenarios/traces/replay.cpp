@@ -166,6 +166,7 @@ ReplayResult replay_here(const ReplayOptions& options, const ClusterSpec& cluste
   book_replay_breakdown(breakdown, fold ? &*fold : nullptr, r);
   book_replay_path(path.by_resource(), r);
   book_collectives(plan, r);
+  r.judged = plan.judged();
   for (const auto& [kind, bytes] : traffic.by_link_kind()) r.bytes_by_link_kind[kind] = bytes.value;
   r.bytes_sent_per_rank_max = traffic.most_sent().value;
   r.bytes_total = traffic.total().value;
@@ -202,6 +203,8 @@ const JsonFields<ReplayResult>& replay_fields() {
                       .value("total", "bytes", &R::bytes_total, "of all messages, each once"),
                   "what is sent")
           .list("collectives", &R::collectives, collectives_fields(), "by operation and size of the group")
+          .value("collectives_judged", "", &R::judged,
+                 "error to expect of collectives by the fitted model; empty: none is")
           .value("operations", "", &R::operations, "simulated")
           .value("messages", "", &R::messages, "of all ranks");
   return fields;

@@ -34,6 +34,7 @@ struct ReplayResult {
     double count = 0, bytes = 0;  ///< of all groups; bytes as nccl-tests counts them
   };
   std::vector<Collectives> collectives;
+  std::string judged;  ///< error to expect of modelled collectives; "": there are none
 };
 const JsonFields<ReplayResult>& replay_fields();
 

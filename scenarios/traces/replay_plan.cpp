@@ -40,7 +40,7 @@ double rank_bytes(Operation operation, double whole, std::size_t ranks) {
 }
 
 ReplayPlan::ReplayPlan(const ReplayOptions& options, const ClusterMachine& machine)
-    : options_(options), machine_(machine) {
+    : options_(options), machine_(machine), used_(options.algorithms.size()) {
   for (std::vector<ChakraNode>& nodes : read_trace(options.prefix, machine.spec().gpus())) {
     RankReplay& rank = ranks.emplace_back();
     rank.nodes = std::move(nodes);
@@ -55,6 +55,7 @@ ReplayPlan::ReplayPlan(const ReplayOptions& options, const ClusterMachine& machi
     for (const ChakraNode& node : ranks[rank].nodes)
       if (node.type == ChakraType::metadata) groups_->read(node, file(rank));
   for (std::size_t rank = 0; rank < ranks.size(); ++rank) lay_out(rank);
+  require_used();
   require_all_met();
   require_all_received();
 }
@@ -176,25 +177,31 @@ void ReplayPlan::lay_out_memory(std::size_t number, ReplayStep& step) {
   flows.push_back(&ways_.back());
 }
 
-namespace {
-
-const Collective* chosen_algorithm(Operation operation, const std::vector<std::string>& algorithms) {
+/// The last of the options' that speaks of the operation; null: none.
+const Collective* ReplayPlan::chosen_algorithm(Operation operation) {
   const Collective* chosen = nullptr;
-  for (const std::string& text : algorithms) {
+  for (std::size_t i = 0; i < options_.algorithms.size(); ++i) {
+    const std::string& text = options_.algorithms[i];
     const std::size_t is = text.find('=');
     const std::string name = is == std::string::npos ? text : text.substr(is + 1);
-    if (is != std::string::npos) {
-      if (parse_operation(text.substr(0, is)) == operation)
-        chosen = &collectives(operation).find(name, Place::of("--algorithm " + text));
-      continue;
-    }
-    for (const std::string& known : collectives(operation).names())
-      if (same_name(known, name)) chosen = &collectives(operation).find(name, {});
+    if (is != std::string::npos && parse_operation(text.substr(0, is)) != operation) continue;
+    const std::vector<std::string> known = collectives(operation).names();
+    const bool has = std::any_of(known.begin(), known.end(), [&](const std::string& k) { return same_name(k, name); });
+    if (!has && is == std::string::npos) continue;
+    chosen = &collectives(operation).find(name, Place::of("--algorithm " + text));
+    used_[i] = true;
   }
   return chosen;
 }
 
-}  // namespace
+void ReplayPlan::require_used() const {
+  for (std::size_t i = 0; i < used_.size(); ++i)
+    if (!used_[i])
+      throw UserError(
+          fmt::format("--algorithm {}: no collective of the trace has an algorithm of that name (trainyard list "
+                      "collectives)",
+                      options_.algorithms[i]));
+}
 
 /// As training lays out its groups (strategies/plan/lanes.cpp).
 const ReplayCollective& ReplayPlan::collective(int communicator, Operation operation, int root) {
@@ -203,7 +210,7 @@ const ReplayCollective& ReplayPlan::collective(int communicator, Operation opera
   const std::vector<int>& members = groups_->all()[static_cast<std::size_t>(communicator)].members;
   const ClusterSpec& cluster = machine_.spec();
   known = std::make_unique<ReplayCollective>();
-  known->algorithm = chosen_algorithm(operation, options_.algorithms);
+  known->algorithm = chosen_algorithm(operation);
   const bool modelled = !known->algorithm && members.size() > 1;
   if (!known->algorithm) known->algorithm = &default_collective(operation);
   CollectiveSettings& settings = known->settings;

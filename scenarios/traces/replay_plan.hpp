@@ -70,6 +70,11 @@ class ReplayPlan {
     return Bytes{meetings_[static_cast<std::size_t>(number)][instance].bytes};
   }
   std::size_t nodes() const;
+  /// The error to expect of its modelled collectives; "": none is.
+  std::string judged() const {
+    if (!library_) return "";
+    return library_->judged + (library_->scaled.empty() ? "" : "; outside what was fitted: " + library_->scaled);
+  }
 
  private:
   /// One collective of a communicator: what the first rank that is read says of it.
@@ -82,6 +87,7 @@ class ReplayPlan {
   };
   const ReplayOptions& options_;
   const ClusterMachine& machine_;
+  std::vector<bool> used_;               // which of the options' algorithms some collective goes by
   std::optional<LibraryModel> library_;  // once a collective asks for it
   std::unique_ptr<CommGroups> groups_;
   std::vector<std::vector<Meeting>> meetings_;  // by communicator
@@ -96,6 +102,8 @@ class ReplayPlan {
   void lay_out_message(std::size_t rank, ReplayStep&);
   void lay_out_memory(std::size_t rank, ReplayStep&);
   const ReplayCollective& collective(int communicator, Operation, int root);
+  const Collective* chosen_algorithm(Operation);
+  void require_used() const;
   void require_all_met() const;
   void require_all_received() const;
 };

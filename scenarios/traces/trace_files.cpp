@@ -6,6 +6,7 @@
 #include <queue>
 #include <unordered_map>
 
+#include "scenarios/traces/chakra_reader.hpp"
 #include "sim/error.hpp"
 
 namespace trainyard {

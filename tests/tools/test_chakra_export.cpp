@@ -13,7 +13,7 @@ void check_round_trip(const std::string& scenario, const std::string& sets, doub
   const nlohmann::json run = shell.answer("run " + file + as + " --no-what-if --chakra step");
   const nlohmann::json replayed = shell.answer("replay step --on " + file + as);
   CAPTURE(scenario, sets);
-  CHECK(replayed["ranks"] == run["ranks"]);
+  CHECK(replayed["ranks"] == run["fold"]["ranks"]);
   CHECK(replayed["time_s"].get<double>() == Approx(run["step_time_s"].get<double>()).epsilon(tolerance));
   CHECK(replayed["traffic_bytes"]["total"].get<double>() ==
         Approx(run["traffic_bytes"]["total"].get<double>()).epsilon(tolerance));

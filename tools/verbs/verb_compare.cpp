@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include <limits>
 #include <nlohmann/json.hpp>
 
 #include "scenarios/studies/comparison.hpp"
@@ -69,13 +70,23 @@ std::string kineto_text(const KinetoComparison& c) {
                                  c.trace, c.rank, c.scenario, c.steps, c.steps == 1 ? "" : "s",
                                  c.counted ? "" : " (the trace marks none: --steps says how many)", ms(c.measured_step),
                                  ms(c.predicted_step));
-  TextTable table{{"kernels", "measured, ms", "simulated, ms", "ratio", "gap, ms", "measured", "simulated"},
+  TextTable table{{"kernels", "measured, ms", "simulated, ms", "ratio", "gap, ms", "count", "simulated"},
                   {false, true, true, true, true, true, true},
                   {}};
-  for (const KinetoComparison::Family& f : c.families)
+  const auto add = [&](const KinetoComparison::Family& f) {
     table.rows.push_back({f.name, ms(f.measured), ms(f.predicted), f.ratio() ? fmt::format("{:.2f}", *f.ratio()) : "-",
                           fmt::format("{:+.4g}", f.gap() * 1e3), fmt::format("{:.4g}", f.measured_count),
                           fmt::format("{:.4g}", f.predicted_count)});
+  };
+  KinetoComparison::Family all{"all", 0, 0, 0, 0, {}};
+  for (const KinetoComparison::Family& f : c.families) {
+    add(f);
+    all.measured += f.measured;
+    all.measured_count += f.measured_count;
+    all.predicted += f.predicted;
+    all.predicted_count += f.predicted_count;
+  }
+  add(all);
   text += table.text() + "\n";
   constexpr std::size_t most = 3, width = 80;
   for (std::size_t i = 0; i < std::min(c.families.size(), most); ++i)
@@ -84,14 +95,14 @@ std::string kineto_text(const KinetoComparison& c) {
   return text;
 }
 
+constexpr int kLastToFinish = std::numeric_limits<int>::min();
+
 int compare_with_trace(const std::vector<std::string>& files, const Overrides& overrides, const std::string& kineto,
-                       const std::string& rank, int steps, const std::string& json) {
+                       int rank, int steps, const std::string& json) {
   if (files.size() != 1) throw UserError("compare --kineto: one scenario file expected, to put beside the trace");
   if (steps < 0) throw UserError(fmt::format("--steps {}: 1 or more", steps));
-  const std::optional<int> of =
-      rank.empty() ? std::nullopt
-                   : std::optional<int>(static_cast<int>(std::clamp<std::int64_t>(parse_integer(rank), -1, 1 << 30)));
-  const KinetoComparison c = compare_kineto(read_scenario(files.front(), overrides), kineto, of, steps);
+  const KinetoComparison c = compare_kineto(read_scenario(files.front(), overrides), kineto,
+                                            rank == kLastToFinish ? std::nullopt : std::optional<int>(rank), steps);
   if (json != "-") fmt::print("{}", kineto_text(c));
   if (json.empty()) return kGood;
   nlohmann::ordered_json answer = nlohmann::ordered_json::object();
@@ -105,8 +116,8 @@ int compare(const std::vector<std::string>& words) {
                       "Simulates scenarios and puts them side by side: what differs, and where the time goes.",
                       "compare scenarios/gpt2-ddp-t4-servers.yaml my-copy.yaml");
   std::vector<std::string> files, sets;
-  std::string json, kineto, rank;
-  int steps = 0;
+  std::string json, kineto;
+  int steps = 0, rank = kLastToFinish;
   arguments.positionals("SCENARIO...", files, "scenario files (YAML), two or more; with --kineto one");
   arguments.repeated("--set", sets, "PATH=VALUE", "override a field in all of them");
   arguments.option(
@@ -119,7 +130,7 @@ int compare(const std::vector<std::string>& words) {
   Overrides overrides;
   for (const std::string& set : sets) overrides.push_back(parse_override_option(set));
   if (!kineto.empty()) return compare_with_trace(files, overrides, kineto, rank, steps, json);
-  if (!rank.empty() || steps != 0) throw UserError("--rank, --steps: only with --kineto");
+  if (rank != kLastToFinish || steps != 0) throw UserError("--rank, --steps: only with --kineto");
   if (files.size() < 2) throw UserError("compare: two scenario files or more expected");
   std::vector<Scenario> scenarios;
   for (const std::string& file : files) scenarios.push_back(read_scenario(file, overrides));

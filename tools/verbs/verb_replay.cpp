@@ -59,6 +59,7 @@ std::string replay_text(const ReplayResult& r, const ClusterSpec& cluster) {
   if (r.ranks > 1 && r.simulated_ranks < r.ranks)
     text += fmt::format("{}{} ranks, {} of them simulated for all that are alike\n", report_label("folding"), r.ranks,
                         r.simulated_ranks);
+  if (!r.judged.empty()) text += wrapped(report_label("trust") + "collectives: error to expect ", {r.judged}, " ");
   if (r.collectives.empty()) return text;
   TextTable table{{"collective", "ranks", "count", "bytes of each"}, {false, true, true, true}, {}};
   for (const ReplayResult::Collectives& row : r.collectives)

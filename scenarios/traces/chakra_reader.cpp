@@ -1,4 +1,4 @@
-#include "scenarios/traces/chakra.hpp"
+#include "scenarios/traces/chakra_reader.hpp"
 
 #include <fmt/format.h>
 
@@ -23,7 +23,9 @@ std::string_view view_of(pbf_reader& reader) {
   return {view.data(), view.size()};
 }
 
-constexpr std::uint32_t typed(std::uint32_t field, pbf_wire_type type) { return protozero::tag_and_type(field, type); }
+constexpr std::uint32_t wire_field(std::uint32_t field, pbf_wire_type type) {
+  return protozero::tag_and_type(field, type);
+}
 
 struct AttributeValue {
   std::string_view name;
@@ -35,10 +37,10 @@ struct AttributeValue {
 std::vector<bool> bool_list(pbf_reader reader) {
   std::vector<bool> list;
   while (reader.next()) switch (reader.tag_and_type()) {
-      case typed(1, pbf_wire_type::varint):
+      case wire_field(1, pbf_wire_type::varint):
         list.push_back(reader.get_bool());
         break;
-      case typed(1, pbf_wire_type::length_delimited):
+      case wire_field(1, pbf_wire_type::length_delimited):
         for (const bool one : reader.get_packed_bool()) list.push_back(one);
         break;
       default:
@@ -50,46 +52,46 @@ std::vector<bool> bool_list(pbf_reader reader) {
 AttributeValue attribute_value(pbf_reader reader) {
   AttributeValue value;
   while (reader.next()) switch (reader.tag_and_type()) {
-      case typed(kAttributeName, pbf_wire_type::length_delimited):
+      case wire_field(kAttributeName, pbf_wire_type::length_delimited):
         value.name = view_of(reader);
         break;
-      case typed(kAttributeDouble, pbf_wire_type::fixed64):
+      case wire_field(kAttributeDouble, pbf_wire_type::fixed64):
         value.number = reader.get_double();
         break;
-      case typed(kAttributeFloat, pbf_wire_type::fixed32):
+      case wire_field(kAttributeFloat, pbf_wire_type::fixed32):
         value.number = static_cast<double>(reader.get_float());
         break;
-      case typed(kAttributeInt32, pbf_wire_type::varint):
-      case typed(kAttributeInt64, pbf_wire_type::varint):
+      case wire_field(kAttributeInt32, pbf_wire_type::varint):
+      case wire_field(kAttributeInt64, pbf_wire_type::varint):
         value.number = static_cast<double>(reader.get_int64());
         break;
-      case typed(kAttributeUint32, pbf_wire_type::varint):
-      case typed(kAttributeUint64, pbf_wire_type::varint):
+      case wire_field(kAttributeUint32, pbf_wire_type::varint):
+      case wire_field(kAttributeUint64, pbf_wire_type::varint):
         value.number = static_cast<double>(reader.get_uint64());
         break;
-      case typed(kAttributeSint32, pbf_wire_type::varint):
-      case typed(kAttributeSint64, pbf_wire_type::varint):
+      case wire_field(kAttributeSint32, pbf_wire_type::varint):
+      case wire_field(kAttributeSint64, pbf_wire_type::varint):
         value.number = static_cast<double>(reader.get_sint64());
         break;
-      case typed(kAttributeFixed32, pbf_wire_type::fixed32):
+      case wire_field(kAttributeFixed32, pbf_wire_type::fixed32):
         value.number = static_cast<double>(reader.get_fixed32());
         break;
-      case typed(kAttributeFixed64, pbf_wire_type::fixed64):
+      case wire_field(kAttributeFixed64, pbf_wire_type::fixed64):
         value.number = static_cast<double>(reader.get_fixed64());
         break;
-      case typed(kAttributeSfixed32, pbf_wire_type::fixed32):
+      case wire_field(kAttributeSfixed32, pbf_wire_type::fixed32):
         value.number = static_cast<double>(reader.get_sfixed32());
         break;
-      case typed(kAttributeSfixed64, pbf_wire_type::fixed64):
+      case wire_field(kAttributeSfixed64, pbf_wire_type::fixed64):
         value.number = static_cast<double>(reader.get_sfixed64());
         break;
-      case typed(kAttributeBool, pbf_wire_type::varint):
+      case wire_field(kAttributeBool, pbf_wire_type::varint):
         value.number = reader.get_bool() ? 1 : 0;
         break;
-      case typed(kAttributeBoolList, pbf_wire_type::length_delimited):
+      case wire_field(kAttributeBoolList, pbf_wire_type::length_delimited):
         value.list = bool_list(reader.get_message());
         break;
-      case typed(kAttributeString, pbf_wire_type::length_delimited):
+      case wire_field(kAttributeString, pbf_wire_type::length_delimited):
         value.text = view_of(reader);
         break;
       default:
@@ -115,7 +117,7 @@ void take_deps(ChakraNode& node, pbf_reader& reader) {
 std::string_view io_values(pbf_reader reader) {
   std::string_view values;
   while (reader.next())
-    if (reader.tag_and_type() == typed(1, pbf_wire_type::length_delimited))
+    if (reader.tag_and_type() == wire_field(1, pbf_wire_type::length_delimited))
       values = view_of(reader);
     else
       reader.skip();
@@ -186,30 +188,30 @@ class ChakraFile {
     ChakraNode node;
     std::int64_t type = 0;
     while (reader.next()) switch (reader.tag_and_type()) {
-        case typed(kNodeId, pbf_wire_type::varint):
+        case wire_field(kNodeId, pbf_wire_type::varint):
           node.id = reader.get_uint64();
           break;
-        case typed(kNodeName, pbf_wire_type::length_delimited):
+        case wire_field(kNodeName, pbf_wire_type::length_delimited):
           node.name = view_of(reader);
           break;
-        case typed(kNodeType, pbf_wire_type::varint):
+        case wire_field(kNodeType, pbf_wire_type::varint):
           type = reader.get_int64();
           break;
-        case typed(kNodeControlDeps, pbf_wire_type::varint):
-        case typed(kNodeControlDeps, pbf_wire_type::length_delimited):
-        case typed(kNodeDataDeps, pbf_wire_type::varint):
-        case typed(kNodeDataDeps, pbf_wire_type::length_delimited):
+        case wire_field(kNodeControlDeps, pbf_wire_type::varint):
+        case wire_field(kNodeControlDeps, pbf_wire_type::length_delimited):
+        case wire_field(kNodeDataDeps, pbf_wire_type::varint):
+        case wire_field(kNodeDataDeps, pbf_wire_type::length_delimited):
           take_deps(node, reader);
           break;
-        case typed(kNodeDuration, pbf_wire_type::varint): {
+        case wire_field(kNodeDuration, pbf_wire_type::varint): {
           const std::uint64_t micros = reader.get_uint64();
           if (micros > 0 && !node.duration) node.duration = static_cast<double>(micros) * 1e-6;
           break;
         }
-        case typed(kNodeInputs, pbf_wire_type::length_delimited):
+        case wire_field(kNodeInputs, pbf_wire_type::length_delimited):
           node.values = io_values(reader.get_message());
           break;
-        case typed(kNodeAttribute, pbf_wire_type::length_delimited):
+        case wire_field(kNodeAttribute, pbf_wire_type::length_delimited):
           take_attribute(node, attribute_value(reader.get_message()));
           break;
         default:
