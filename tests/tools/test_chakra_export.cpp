@@ -30,7 +30,17 @@ TEST_CASE("a step written as a Chakra trace takes as long when it is replayed", 
 }
 
 TEST_CASE("tensor, expert and sharded parallelism come back too", "[replay][chakra]") {
-  check_round_trip("zero-stages.yaml", "--set \"model={base: gpt2, n_layer: 4}\"", 1e-6);
+  constexpr double tolerance = 1e-6;
+  for (const std::string stage : {"1", "3"})
+    check_round_trip("zero-stages.yaml",
+                     "--set \"model={base: gpt2, n_layer: 4}\" --set plan.data_parallel.zero_stage=" + stage,
+                     tolerance);
+  check_round_trip("llama3-70b-tp8-pp4.yaml",
+                   "--set \"model={base: llama-3-70b, num_hidden_layers: 8}\" --set plan.global_batch_size=8",
+                   tolerance);
+  check_round_trip("mixtral-ep8.yaml",
+                   "--set \"model={base: mixtral-8x7b, num_hidden_layers: 4}\" --set plan.global_batch_size=32",
+                   tolerance);
 }
 
 TEST_CASE("what has no ranks alone is not written", "[replay][chakra]") {
