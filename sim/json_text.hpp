@@ -1,5 +1,6 @@
 #pragma once
 #include <nlohmann/json_fwd.hpp>
+#include <streambuf>
 #include <string>
 
 namespace trainyard {
@@ -13,5 +14,19 @@ std::string json_string(const std::string&);
 /// Throws nlohmann::json::parse_error.
 nlohmann::json parse_json(const std::string& text);
 nlohmann::ordered_json parse_ordered_json(const std::string& text);
+
+/// What a JSON text holds, told in its order while it is read: it may be larger than memory.
+class JsonEvents {
+ public:
+  virtual ~JsonEvents() = default;
+  virtual void begins(bool /*object*/) {}  ///< an object, or a list
+  virtual void ends() {}                   ///< the object or list that began last
+  virtual void key(const std::string&) {}
+  virtual void text(const std::string&) {}
+  virtual void number(double) {}
+  virtual void word() {}  ///< true, false, null
+};
+/// Returns "", or what is wrong: "byte 17: …".
+std::string read_json(std::streambuf&, JsonEvents&);
 
 }  // namespace trainyard

@@ -11,7 +11,8 @@ builds=$(realpath -m "${TRAINYARD_BUILD:-$repository/build}")
 
 # shellcheck disable=SC2034  # both lists are for the scripts that source this
 run_packages=(cmake ninja-build g++ libsimgrid-dev libeigen3-dev libboost-graph-dev libfmt-dev libyaml-cpp-dev
-  nlohmann-json3-dev libcli11-dev libpugixml-dev libjs-chart.js libcpp-httplib-dev)
+  nlohmann-json3-dev libcli11-dev libpugixml-dev libprotozero-dev libjs-chart.js libcpp-httplib-dev
+  zlib1g-dev)
 # shellcheck disable=SC2034
 test_packages=(catch2 libbenchmark-dev)
 

@@ -197,12 +197,23 @@ LinkKind limit_of(PathClass of_join) {
   throw InternalError("a collective whose rate goes by no link");
 }
 
+Work of_collective(Operation operation, Bytes size) {
+  Work work;
+  work.bytes = size;
+  work.kernel = static_cast<std::uint16_t>(operation);
+  return work;
+}
+std::pair<Operation, Bytes> collective_of(const Work& work) {
+  return {work.bytes.value > 0 ? static_cast<Operation>(work.kernel) : Operation::barrier, work.bytes};
+}
+
 ModelledJoin modelled_join(Operation operation, const CollectiveSettings& settings, int ranks, Bytes size) {
   if (!settings.model || !settings.flow) throw InternalError("a modelled collective without a model");
   const ModelledCost cost = settings.model->cost(operation, size, settings.spread(ranks));
   const int ways = settings.flow->ways;
   const double slow = settings.slowdown;
-  return {cost.wire / ways, to_picoseconds(cost.latency * slow), cost.rate / (ways * slow), path_of(cost.limited_by)};
+  return {cost.wire / ways, to_picoseconds(cost.latency * slow), cost.rate / (ways * slow), path_of(cost.limited_by),
+          of_collective(operation, size)};
 }
 
 Ops modelled_ops(Operation operation, Local me, Bytes size) {

@@ -1,4 +1,6 @@
 #pragma once
+#include <utility>
+
 #include "strategies/collectives/collective.hpp"
 
 namespace trainyard {
@@ -14,6 +16,10 @@ Ops flow_ops(const Collective&, Local, Bytes);
 /// model says. Values are not exchanged.
 Ops modelled_ops(Operation, Local, Bytes);
 ModelledJoin modelled_join(Operation, const CollectiveSettings&, int ranks, Bytes);
+/// Which collective a modelled join is, for whoever looks at it: kept as its work, which nobody prices. An operation of no
+/// bytes: of other joins.
+Work of_collective(Operation, Bytes);
+std::pair<Operation, Bytes> collective_of(const Work&);
 /// The links by which the rate of a modelled collective goes. Throws InternalError for `automatic`.
 LinkKind limit_of(PathClass of_join);
 /// Those rings or pairs, for programs to name.

@@ -260,6 +260,7 @@ const Op& Local::join_modelled(const ModelledJoin& flow) {
     op.message.extra_latency = call_->launch + flow.latency;
     op.message.rate_cap = flow.rate;
     op.message.path = flow.path;
+    op.work = flow.what;
   });
 }
 

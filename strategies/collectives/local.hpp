@@ -35,6 +35,7 @@ struct ModelledJoin {
   Picoseconds latency;
   BytesPerSecond rate;
   PathClass path;  ///< whose links set that rate
+  Work what;       ///< which collective it is: see of_collective
 };
 
 /// A part of the data of a collective.

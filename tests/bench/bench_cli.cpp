@@ -3,7 +3,11 @@
 #include <sys/wait.h>
 
 #include <cstdlib>
+#include <filesystem>
+#include <fstream>
 #include <string>
+
+#include "scenarios/traces/chakra_writer.hpp"
 
 namespace {
 
@@ -57,6 +61,24 @@ void every_message_of_256_gpus(benchmark::State& state) {
           "plan.data_parallel.all_reduce.algorithm=ring --set plan.data_parallel.all_reduce.fidelity=messages " +
               kFile);
 }
+/// ASTRA-sim's microbenchmark: one all-reduce of 1 MiB of 1,024 ranks, whose every message goes round a ring. `flags`: with
+/// "--fold off" each rank is simulated.
+void replayed_ring(benchmark::State& state, const std::string& flags) {
+  std::string folder = (std::filesystem::temp_directory_path() / "trainyard-bench-XXXXXX").string();
+  if (!mkdtemp(folder.data())) return state.SkipWithError("no folder for traces");
+  trainyard::ChakraNode node;
+  node.name = "all_reduce_1024npus_1MB";
+  node.type = trainyard::ChakraType::collective;
+  node.collective = 0;
+  node.bytes = 1 << 20;
+  std::string file = trainyard::chakra_header();
+  trainyard::append_chakra(file, node);
+  for (int rank = 0; rank < 1024; ++rank) std::ofstream(folder + "/ring." + std::to_string(rank) + ".et") << file;
+  command(state, "replay " + folder + "/ring --on dgx-a100 --nodes 128 --fabric nonblocking --algorithm ring " + flags);
+  std::filesystem::remove_all(folder);
+}
+void replayed_ring_of_1024_ranks(benchmark::State& state) { replayed_ring(state, ""); }
+void replayed_ring_rank_by_rank(benchmark::State& state) { replayed_ring(state, "--fold off"); }
 void start_up(benchmark::State& state) { command(state, "show --mesh " + kFile); }
 
 }  // namespace
@@ -70,4 +92,6 @@ BENCHMARK(points_of_one_gpu)->UseRealTime()->Unit(benchmark::kMillisecond)->Iter
 BENCHMARK(points_of_32_gpus)->UseRealTime()->Unit(benchmark::kMillisecond)->Iterations(3);
 BENCHMARK(asynchronous_servers_of_resnet50)->UseRealTime()->Unit(benchmark::kMillisecond)->Iterations(1);
 BENCHMARK(every_message_of_256_gpus)->UseRealTime()->Unit(benchmark::kMillisecond)->Iterations(1);
+BENCHMARK(replayed_ring_of_1024_ranks)->UseRealTime()->Unit(benchmark::kMillisecond)->Iterations(5);
+BENCHMARK(replayed_ring_rank_by_rank)->UseRealTime()->Unit(benchmark::kMillisecond)->Iterations(3);
 BENCHMARK(start_up)->UseRealTime()->Unit(benchmark::kMillisecond)->Iterations(20);

@@ -1,8 +1,10 @@
 #include <fmt/format.h>
 
+#include <limits>
 #include <nlohmann/json.hpp>
 
 #include "scenarios/studies/comparison.hpp"
+#include "scenarios/traces/kineto_comparison.hpp"
 #include "sim/json_text.hpp"
 #include "sim/process/output.hpp"
 #include "tools/reports/report_lines.hpp"
@@ -61,19 +63,75 @@ std::string reasons(const Comparison& comparison) {
   return text;
 }
 
+/// Families of kernels, then the longest kernels of those that are furthest off.
+std::string kineto_text(const KinetoComparison& c) {
+  const auto ms = [](double seconds) { return fmt::format("{:.4g}", seconds * 1e3); };
+  std::string text = fmt::format("{} beside rank {} of {}: {} step{}{}\nstep {} ms measured, {} ms simulated\n\n",
+                                 c.trace, c.rank, c.scenario, c.steps, c.steps == 1 ? "" : "s",
+                                 c.counted ? "" : " (the trace marks none: --steps says how many)", ms(c.measured_step),
+                                 ms(c.predicted_step));
+  TextTable table{{"kernels", "measured, ms", "simulated, ms", "ratio", "gap, ms", "count", "simulated"},
+                  {false, true, true, true, true, true, true},
+                  {}};
+  const auto add = [&](const KinetoComparison::Family& f) {
+    table.rows.push_back({f.name, ms(f.measured), ms(f.predicted), f.ratio() ? fmt::format("{:.2f}", *f.ratio()) : "-",
+                          fmt::format("{:+.4g}", f.gap() * 1e3), fmt::format("{:.4g}", f.measured_count),
+                          fmt::format("{:.4g}", f.predicted_count)});
+  };
+  KinetoComparison::Family all{"all", 0, 0, 0, 0, {}};
+  for (const KinetoComparison::Family& f : c.families) {
+    add(f);
+    all.measured += f.measured;
+    all.measured_count += f.measured_count;
+    all.predicted += f.predicted;
+    all.predicted_count += f.predicted_count;
+  }
+  add(all);
+  text += table.text() + "\n";
+  constexpr std::size_t most = 3, width = 80;
+  for (std::size_t i = 0; i < std::min(c.families.size(), most); ++i)
+    for (const KinetoComparison::Kernel& k : c.families[i].longest)
+      text += fmt::format("{}: {} ms, {:.4g} × {:.{}}\n", c.families[i].name, ms(k.seconds), k.count, k.name, width);
+  return text;
+}
+
+constexpr int kLastToFinish = std::numeric_limits<int>::min();
+
+int compare_with_trace(const std::vector<std::string>& files, const Overrides& overrides, const std::string& kineto,
+                       int rank, int steps, const std::string& json) {
+  if (files.size() != 1) throw UserError("compare --kineto: one scenario file expected, to put beside the trace");
+  if (steps < 0) throw UserError(fmt::format("--steps {}: 1 or more", steps));
+  const KinetoComparison c = compare_kineto(read_scenario(files.front(), overrides), kineto,
+                                            rank == kLastToFinish ? std::nullopt : std::optional<int>(rank), steps);
+  if (json != "-") fmt::print("{}", kineto_text(c));
+  if (json.empty()) return kGood;
+  nlohmann::ordered_json answer = nlohmann::ordered_json::object();
+  kineto_fields().write(c, answer);
+  write_atomically(json, json_text(answer, 2) + "\n");
+  return kGood;
+}
+
 int compare(const std::vector<std::string>& words) {
   Arguments arguments("compare",
                       "Simulates scenarios and puts them side by side: what differs, and where the time goes.",
                       "compare scenarios/gpt2-ddp-t4-servers.yaml my-copy.yaml");
   std::vector<std::string> files, sets;
-  std::string json;
-  arguments.positionals("SCENARIO...", files, "scenario files (YAML), two or more");
+  std::string json, kineto;
+  int steps = 0, rank = kLastToFinish;
+  arguments.positionals("SCENARIO...", files, "scenario files (YAML), two or more; with --kineto one");
   arguments.repeated("--set", sets, "PATH=VALUE", "override a field in all of them");
+  arguments.option(
+      "--kineto", kineto, "FILE",
+      "a trace of PyTorch's profiler (.json, .json.gz) to put beside the simulated step: kernels by family");
+  arguments.option("--steps", steps, "N", "with --kineto: training steps in it (default: those that it marks)");
+  arguments.option("--rank", rank, "N", "with --kineto: whose step is simulated (default: the last rank to finish)");
   arguments.output("--json", json, "write the whole comparison as JSON; - is stdout (and prints nothing else there)");
   if (!arguments.parse(words)) return kGood;
-  if (files.size() < 2) throw UserError("compare: two scenario files or more expected");
   Overrides overrides;
   for (const std::string& set : sets) overrides.push_back(parse_override_option(set));
+  if (!kineto.empty()) return compare_with_trace(files, overrides, kineto, rank, steps, json);
+  if (rank != kLastToFinish || steps != 0) throw UserError("--rank, --steps: only with --kineto");
+  if (files.size() < 2) throw UserError("compare: two scenario files or more expected");
   std::vector<Scenario> scenarios;
   for (const std::string& file : files) scenarios.push_back(read_scenario(file, overrides));
   const Comparison comparison = compare_scenarios(scenarios);

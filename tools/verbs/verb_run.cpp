@@ -13,6 +13,7 @@
 #include "scenarios/studies/failure_study.hpp"
 #include "scenarios/studies/fitting.hpp"
 #include "scenarios/studies/fold_check.hpp"
+#include "scenarios/traces/chakra_export.hpp"
 #include "sim/error.hpp"
 #include "sim/json_text.hpp"
 #include "sim/process/output.hpp"
@@ -57,7 +58,7 @@ int check_folding_of(const Scenario& scenario, const Plan& laid_out) {
 int run(const std::vector<std::string>& words) {
   Arguments arguments("run", "Simulates one training step of a scenario: time, breakdown, memory, bottleneck, trust.",
                       "run scenarios/gpt2-xl-ddp-dgx-a100.yaml --set plan.micro_batch_size=8 --json answer.json");
-  std::string file, json, html, trace, trace_ranks, picture, transport, fold, prices;
+  std::string file, json, html, trace, trace_ranks, chakra, picture, transport, fold, prices;
   int rank = kLastRank;
   std::vector<std::string> sets, required;
   bool timing = false, sources = false, no_what_if = false;
@@ -67,6 +68,8 @@ int run(const std::vector<std::string>& words) {
   arguments.output("--html", html, "draw the whole answer as a page that opens without a network; - is stdout");
   arguments.output("--trace", trace, "write a Chrome/Perfetto trace; - is stdout");
   arguments.option("--trace-ranks", trace_ranks, "A-B", "only these ranks in the trace, or one rank: 0-7, 3");
+  arguments.option("--chakra", chakra, "PREFIX",
+                   "write the step as a Chakra execution trace, a file a rank: PREFIX.0.et, … (trainyard replay)");
   arguments.output("--picture", picture, "draw the step of one rank as SVG; - is stdout");
   arguments.option(
       "--rank", rank, "N",
@@ -104,13 +107,14 @@ int run(const std::vector<std::string>& words) {
   const Plan laid_out = plan(scenario);
   std::optional<RunPictures> pictures;
   if (!html.empty()) pictures.emplace(scenario, laid_out, options);
+  if (!chakra.empty()) export_chakra(laid_out, chakra, options);
   if (rank != kLastRank) require_rank(scenario, rank);
   if (fold == "check") return check_folding_of(scenario, laid_out);
   Result result = simulate_training(scenario, laid_out, options);
   // What simulates again many times is left out of a step of minutes.
   const bool prescribed = !result.step_time_source.empty();
-  if (prescribed && !(trace.empty() && picture.empty()))
-    throw UserError("--trace, --picture: plan.step_time is not simulated");
+  if (prescribed && !(trace.empty() && picture.empty() && chakra.empty()))
+    throw UserError("--trace, --picture, --chakra: plan.step_time is not simulated");
   const double part = static_cast<double>(result.simulated_ranks) / result.ranks;
   const double simulated = part * estimated_operations(laid_out);
   const bool large = prescribed || simulated > kMostKept;

@@ -1,0 +1,264 @@
+// `trainyard replay`: Chakra execution traces, made here by hand.
+#include "scenarios/reading/read_cluster.hpp"
+#include "tests/tools/trace_shell.hpp"
+#include "topologies/machines/cluster_machine.hpp"
+
+using nlohmann::json;
+using namespace trainyard;
+using namespace trainyard::test;
+
+namespace {
+
+constexpr int kAllReduce = 0, kAllGather = 2, kAllToAll = 6, kReduceScatter = 7, kBarrier = 9;
+
+ChakraNode with_stream(ChakraNode node, double stream) {
+  node.stream = stream;
+  return node;
+}
+
+ChakraNode in_group(ChakraNode node, const std::string& group) {
+  node.group = group;
+  return node;
+}
+
+ChakraNode message_node(std::uint64_t id, ChakraType type, int peer, double bytes, double tag = 0) {
+  ChakraNode node = trace_node(id, type);
+  (type == ChakraType::send ? node.destination : node.source) = peer;
+  node.bytes = bytes;
+  node.tag = tag;
+  return node;
+}
+
+double bench_time(const TraceFolder& shell, const std::string& arguments, const std::string& size) {
+  return shell.answer("bench " + arguments + " --no-check -b " + size + " -e " + size)["rows"][0]["time_us"]
+             .get<double>() *
+         1e-6;
+}
+
+}  // namespace
+
+TEST_CASE("nodes of one stream run one after the other, others at once unless they depend on each other", "[replay]") {
+  const TraceFolder shell;
+  shell.write_trace("one", 1, {stated(0, 5e-6), stated(1, 3e-6)});
+  CHECK(shell.replayed("one --on dgx-a100") == Approx(8e-6).epsilon(1e-9));
+  shell.write_trace("two", 1, {with_stream(stated(0, 5e-6), 7), with_stream(stated(1, 3e-6), 8)});
+  CHECK(shell.replayed("two --on dgx-a100") == Approx(5e-6).epsilon(1e-9));
+  shell.write_trace("after", 1, {with_stream(stated(0, 5e-6), 7), with_stream(stated(1, 3e-6, {0}), 8)});
+  CHECK(shell.replayed("after --on dgx-a100") == Approx(8e-6).epsilon(1e-9));
+  // The file has them in an order in which they cannot run; more streams are waited for than an operation has room for.
+  Nodes many{with_stream(stated(9, 1e-6, {1, 2, 3, 4, 5}), 20)};
+  for (std::uint64_t id = 1; id <= 5; ++id)
+    many.push_back(with_stream(stated(id, 1e-6 * static_cast<double>(id)), static_cast<double>(id)));
+  shell.write_trace("many", 1, many);
+  CHECK(shell.replayed("many --on dgx-a100") == Approx(6e-6).epsilon(1e-9));
+  ChakraNode host = stated(1, 4e-6);
+  host.on_host = 1;
+  shell.write_trace("host", 1, {stated(0, 5e-6), host});
+  const json j = shell.answer("replay host --on dgx-a100");
+  CHECK(j["time_s"] == Approx(5e-6).epsilon(1e-9));
+  CHECK(j["breakdown_s"]["compute"] == Approx(5e-6).epsilon(1e-9));
+}
+
+TEST_CASE("collectives of a trace take what bench says", "[replay]") {
+  const TraceFolder shell;
+  shell.write_trace("reduce", 8, {exchange(0, kAllReduce, 1 << 20)});
+  CHECK(shell.replayed("reduce --on dgx-a100") ==
+        Approx(bench_time(shell, "all_reduce --on dgx-a100", "1M")).epsilon(1e-9));
+  CHECK(shell.replayed("reduce --on dgx-a100 --algorithm ring") ==
+        Approx(bench_time(shell, "all_reduce --on dgx-a100 --algorithm ring", "1M")).epsilon(1e-9));
+  CHECK(shell.replayed("reduce --on dgx-a100 --algorithm all_reduce=double-binary-tree") ==
+        Approx(bench_time(shell, "all_reduce --on dgx-a100 --algorithm double-binary-tree", "1M")).epsilon(1e-9));
+  // comm_size is what a rank puts in: of an all-gather an eighth of what nccl-tests counts.
+  shell.write_trace("gather", 8, {exchange(0, kAllGather, 1 << 17)});
+  CHECK(shell.replayed("gather --on dgx-a100") ==
+        Approx(bench_time(shell, "all_gather --on dgx-a100", "1M")).epsilon(1e-9));
+  shell.write_trace("scatter", 8, {exchange(0, kReduceScatter, 1 << 20)});
+  CHECK(shell.replayed("scatter --on dgx-a100") ==
+        Approx(bench_time(shell, "reduce_scatter --on dgx-a100", "1M")).epsilon(1e-9));
+  shell.write_trace("all", 8, {exchange(0, kAllToAll, 1 << 20)});
+  CHECK(shell.replayed("all --on dgx-a100 --algorithm direct") ==
+        Approx(bench_time(shell, "all_to_all --on dgx-a100 --algorithm direct", "1M")).epsilon(1e-9));
+  shell.write_trace("barrier", 8, {exchange(0, kBarrier, 0)});
+  CHECK(shell.replayed("barrier --on dgx-a100") > 0);
+}
+
+TEST_CASE("what computing hides of a collective is not exposed", "[replay]") {
+  const TraceFolder shell;
+  const double alone = bench_time(shell, "all_reduce --on dgx-a100", "64M");
+  const Nodes nodes{stated(0, 1e-3), exchange(1, kAllReduce, 64 << 20, {0}), stated(2, alone / 2, {0}),
+                    stated(3, 1e-3, {1, 2})};
+  shell.write_trace("step", 8, nodes);
+  const json j = shell.answer("replay step --on dgx-a100");
+  const double time = j["time_s"], exposed = j["breakdown_s"]["exposed_communication"]["all-reduce"];
+  CHECK(time == Approx(2e-3 + alone).epsilon(0.05));  // exchanges are slower while kernels run
+  CHECK(time >= 2e-3 + alone * (1 - 1e-9));
+  CHECK(j["breakdown_s"]["compute"].get<double>() == Approx(2e-3 + alone / 2).epsilon(1e-9));
+  CHECK(j["breakdown_s"]["compute"].get<double>() + exposed + j["breakdown_s"]["other"].get<double>() ==
+        Approx(time).epsilon(1e-9));
+  double path = 0;
+  for (const auto& [resource, seconds] : j["critical_path_s"].items()) path += seconds.get<double>();
+  CHECK(path == Approx(time).epsilon(1e-9));
+  CHECK(j["bottleneck"]["share"].get<double>() > 0.3);
+  CHECK(j["traffic_bytes"]["sent_per_rank_max"].get<double>() > 64 << 20);
+  CHECK(j["collectives"][0]["count"] == 1);
+}
+
+TEST_CASE("groups come from a file, from PyTorch's metadata, or from dimensions", "[replay]") {
+  const TraceFolder shell;
+  const double half = bench_time(shell, "all_reduce --on dgx-a100 --gpus 4", "1M");
+  std::vector<Nodes> ranks;
+  for (int rank = 0; rank < 8; ++rank)
+    ranks.push_back({in_group(exchange(0, kAllReduce, 1 << 20), rank < 4 ? "3" : "4")});
+  shell.write_trace("named", ranks);
+  shell.write("named.groups.json", R"({"3": [0, 1, 2, 3], "4": [4, 5, 6, 7]})");
+  CHECK(shell.replayed("named --on dgx-a100") == Approx(half).epsilon(1e-9));
+  shell.write("other.json", R"({"3": [0, 1, 2, 3], "4": [4, 5, 6, 8]})");
+  shell.refused("replay named --on dgx-a100 --comm-groups other.json",
+                "other.json:1:26: group 4 has rank 8, and the trace ranks 0 to 7");
+  ChakraNode metadata = trace_node(5, ChakraType::metadata);
+  metadata.values =
+      R"(['[{"pg_name": "3", "ranks": [0, 1, 2, 3]}, {"pg_name": "4", "ranks": [4, 5, 6, 7]}, {"pg_name": "0", "ranks": []}]'])";
+  for (Nodes& nodes : ranks) nodes.insert(nodes.begin(), metadata);
+  shell.write_trace("pytorch", ranks);
+  CHECK(shell.replayed("pytorch --on dgx-a100") == Approx(half).epsilon(1e-9));
+  ChakraNode along = exchange(0, kAllReduce, 1 << 20);
+  along.dims = {true, false};
+  shell.write_trace("dims", 8, {along});
+  CHECK(shell.replayed("dims --on dgx-a100 --dims 4,2") == Approx(half).epsilon(1e-9));
+  shell.refused("replay dims --on dgx-a100",
+                "dims.0.et: node 0: involved_dim leaves dimensions out; --dims says how many ranks each has, as 8,4");
+  shell.refused("replay dims --on dgx-a100 --dims 4,4", "--dims 4,4: 16 ranks, but the trace has 8");
+}
+
+TEST_CASE("messages take their route, memory its bandwidth, arithmetic the roofline", "[replay]") {
+  const TraceFolder shell;
+  shell.write_trace("pair", {{message_node(0, ChakraType::send, 1, 1e9)}, {message_node(0, ChakraType::recv, 0, 1e9)}});
+  const json path = shell.answer("topo path dgx-a100 0 1");
+  const double alone = path["latency_s"].get<double>() + 1e9 / path["rate_Bps"].get<double>();
+  CHECK(shell.replayed("pair --on dgx-a100") == Approx(alone).epsilon(1e-9));
+  const Catalog catalog;
+  ClusterSpec cluster;
+  cluster.node = read_node(catalog.resolve("node", Node::of_text("dgx-a100")), catalog);
+  ChakraNode priced = trace_node(0, ChakraType::compute), load = trace_node(1, ChakraType::load, {0});
+  priced.flops = 1e12;
+  priced.tensor = 1e6;
+  load.tensor = 1e9;
+  shell.write_trace("work", 1, {priced, load});
+  Work work, moved;
+  work.flops = Flops{1e12};
+  work.bytes = Bytes{1e6};
+  work.kernel = static_cast<std::uint16_t>(Kernel::gemm);
+  work.precision = static_cast<std::uint8_t>(Precision::bf16);
+  moved.bytes = Bytes{1e9};
+  moved.kernel = static_cast<std::uint16_t>(Kernel::elementwise);
+  const Gpu& gpu = cluster.node.gpu;
+  const double arithmetic = kernel_time(gpu, work).value;
+  CHECK(shell.replayed("work --on dgx-a100") == Approx(arithmetic + kernel_time(gpu, moved).value).epsilon(1e-9));
+  CHECK(shell.replayed("work --on dgx-a100 --precision fp32") > 2 * arithmetic);
+  // From the host's memory: over PCIe.
+  const double remote = shell.replayed("work --on dgx-a100 --remote-memory") - arithmetic;
+  CHECK(remote > 1e9 / gpu.pcie.value);
+  CHECK(remote < 1.5e9 / gpu.pcie.value);
+}
+
+TEST_CASE("ranks that are alike are simulated once, with the same times", "[replay]") {
+  const TraceFolder shell;
+  shell.write_trace("ring", 64, {stated(0, 1e-4), exchange(1, kAllReduce, 1 << 22, {0}), stated(2, 1e-4, {1})});
+  for (const std::string algorithm : {"", " --algorithm ring"}) {
+    const std::string command = "replay ring --on dgx-a100 --nodes 8 --fabric nonblocking" + algorithm;
+    const json folded = shell.answer(command), each = shell.answer(command + " --fold off");
+    CHECK(folded["simulated_ranks"].get<int>() <= 8);
+    CHECK(each["simulated_ranks"] == 64);
+    CHECK(folded["time_s"].get<double>() == Approx(each["time_s"].get<double>()).epsilon(1e-9));
+    CHECK(folded["traffic_bytes"]["total"].get<double>() ==
+          Approx(each["traffic_bytes"]["total"].get<double>()).epsilon(1e-9));
+  }
+}
+
+TEST_CASE("a Chakra trace is read as MLCommons' writers lay it out", "[replay]") {
+  const TraceFolder shell;
+  // GlobalMetadata {version: "0.0.4"}; node 0 (proto3 leaves the 0 out) ALL_REDUCE of 65,536 bytes by uint64_val, as
+  // ASTRA-sim's generators write it; node 1 after it by an unpacked dependency, 7 us long.
+  const std::string first = std::string("\x07\x0a\x05") + "0.0.4" + std::string("\x33\x12\x0a", 3) + "ALL_REDUCE" +
+                            std::string("\x18\x07", 2) + std::string("\x52\x0d\x0a\x09", 4) + "comm_type" +
+                            std::string("\x48\x00", 2) + std::string("\x52\x0f\x0a\x09", 4) + "comm_size" +
+                            std::string("\x68\x80\x80\x04", 4) + std::string("\x52\x03\x0a\x01x", 5);
+  const std::string second = std::string("\x08\x08\x01\x18\x04\x28\x00\x38\x07", 9);
+  for (int rank = 0; rank < 2; ++rank) shell.write("made." + std::to_string(rank) + ".et", first + second);
+  CHECK(shell.replayed("made --on dgx-a100") ==
+        Approx(7e-6 + bench_time(shell, "all_reduce --on dgx-a100 --gpus 2", "64K")).epsilon(1e-9));
+  const TopoAnswer text = shell.trainyard("replay made --on dgx-a100 --trace made.json");
+  CHECK(text.exit == 0);
+  CHECK(text.out.find("made · 2 ranks, 4 nodes (1 × dgx-a100") == 0);
+  CHECK(text.out.find("bottleneck ") != std::string::npos);
+  const json trace = json::parse(shell.text("made.json"));
+  CHECK(trace["traceEvents"].size() > 4);
+}
+
+TEST_CASE("bad traces are named with file and node", "[replay]") {
+  const TraceFolder shell;
+  shell.refused("replay none --on dgx-a100",
+                "none.0.et: no such file; the prefix of a trace NAME.0.et, NAME.1.et, … expected");
+  shell.write_trace("hole", 4, {stated(0, 1e-6)});
+  std::filesystem::remove(shell.path() / "hole.1.et");
+  std::filesystem::remove(shell.path() / "hole.2.et");
+  shell.refused("replay hole --on dgx-a100",
+                "hole.1.et: no such file; there are files of ranks up to 3, but none of ranks 1, 2");
+  shell.write_trace("wide", 9, {stated(0, 1e-6)});
+  shell.refused("replay wide --on dgx-a100", "wide: a trace of 9 ranks, on 8 GPUs: --nodes makes them more");
+
+  shell.write_trace(
+      "circle", 1,
+      {stated(1, 1e-6), stated(4, 1e-6, {1, 9}), stated(7, 1e-6, {4}), stated(9, 1e-6, {7}), stated(12, 1e-6, {9})});
+  shell.refused("replay circle --on dgx-a100", "circle.0.et: nodes wait for each other in a circle: 7 > 9 > 4 > 7");
+  shell.write_trace("unknown", 1, {stated(1, 1e-6), stated(4, 1e-6, {1, 3})});
+  const std::size_t at = TraceFolder::bytes_of({stated(1, 1e-6)}).size();
+  shell.refused("replay unknown --on dgx-a100", "unknown.0.et: node 4 \"node 4\" (byte " + std::to_string(at) +
+                                                    ") depends on node 3, which the file does not have");
+  shell.write_trace("twice", 1, {stated(1, 1e-6), stated(1, 1e-6)});
+  CHECK(shell.trainyard("replay twice --on dgx-a100").err.find("twice.0.et: two nodes are called 1 (bytes 8 and ") ==
+        0);
+
+  const std::string whole = TraceFolder::bytes_of({stated(1, 1e-6), stated(2, 1e-6)});
+  shell.write("cut.0.et", whole.substr(0, whole.size() - 3));
+  const std::string length = std::to_string(whole.size() - at - 1), left = std::to_string(whole.size() - at - 4);
+  shell.refused("replay cut --on dgx-a100", "cut.0.et: byte " + std::to_string(at) + ": a message of " + length +
+                                                " bytes is cut short: " + left + " follow, or this is no Chakra trace");
+  shell.write("text.0.et", "{\"nodes\": []}");
+  CHECK(shell.trainyard("replay text --on dgx-a100").exit == 2);
+  for (std::size_t end = 0; end < whole.size(); ++end) {  // cut anywhere it is refused, or short of nodes
+    shell.write("any.0.et", whole.substr(0, end));
+    const int code = shell.trainyard("replay any --on dgx-a100").exit;
+    CAPTURE(end);
+    CHECK(code == (end == at || end == 8 ? 0 : 2));
+  }
+
+  shell.write_trace("peerless", 2, {trace_node(3, ChakraType::send)});
+  shell.refused("replay peerless --on dgx-a100", "peerless.0.et: node 3 \"node 3\": a message without comm_dst");
+  shell.write_trace("lonely", {{message_node(0, ChakraType::send, 1, 8)}, {stated(0, 1e-6)}});
+  shell.refused(
+      "replay lonely --on dgx-a100",
+      "lonely.0.et: node 0 \"node 0\": of messages from rank 0 to rank 1 with tag 0, 1 are sent and 0 received");
+  shell.write_trace("unlike", {{exchange(0, kAllReduce, 8)}, {exchange(2, kAllGather, 8)}});
+  shell.refused("replay unlike --on dgx-a100",
+                "unlike.1.et: node 2 \"node 2\": all-gather where rank 0 does all-reduce (its node 0): collective 1 of "
+                "their group");
+  shell.write_trace("fewer", {{exchange(0, kAllReduce, 8), exchange(1, kAllReduce, 8)}, {exchange(0, kAllReduce, 8)}});
+  shell.refused(
+      "replay fewer --on dgx-a100",
+      "fewer.0.et: node 1: all-reduce of 2 ranks, of which 1 take part: the others' files have no collective 2 of "
+      "that group");
+  shell.write_trace("reduce", 2, {exchange(0, kAllReduce, 8)});
+  shell.refused("replay reduce --on dgx-a100 --algorithm all_reduce=rnig",
+                "--algorithm all_reduce=rnig: unknown all-reduce algorithm \"rnig\"; did you mean \"ring\"?");
+  shell.refused(
+      "replay reduce --on dgx-a100 --algorithm bruck",
+      "--algorithm bruck: no collective of the trace has an algorithm of that name (trainyard list collectives)");
+  Nodes wide;
+  for (std::uint64_t id = 0; id < 70; ++id) wide.push_back(with_stream(stated(id, 1e-6), static_cast<double>(id)));
+  shell.write_trace("streams", 1, wide);
+  CHECK(shell.trainyard("replay streams --on dgx-a100").err.find("streams.0.et: more than 64 streams: ") == 0);
+  shell.write_trace("grouped", 2, {in_group(exchange(0, kAllReduce, 8), "7")});
+  shell.refused("replay grouped --on dgx-a100",
+                "grouped.0.et: node 0: unknown group \"7\"; --comm-groups FILE says which ranks it has");
+}

@@ -1,0 +1,67 @@
+#pragma once
+#include <initializer_list>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "scenarios/traces/chakra_writer.hpp"
+#include "tests/tools/topo_shell.hpp"
+
+namespace trainyard::test {
+
+using Nodes = std::vector<ChakraNode>;
+
+inline ChakraNode trace_node(std::uint64_t id, ChakraType type, std::vector<std::uint64_t> deps = {}) {
+  ChakraNode node;
+  node.id = id;
+  node.name = "node " + std::to_string(id);
+  node.type = type;
+  node.deps = std::move(deps);
+  return node;
+}
+/// Work of the GPU that takes so long.
+inline ChakraNode stated(std::uint64_t id, double seconds, std::vector<std::uint64_t> deps = {}) {
+  ChakraNode node = trace_node(id, ChakraType::compute, std::move(deps));
+  node.duration = seconds;
+  return node;
+}
+/// A collective by Chakra's number of its type.
+inline ChakraNode exchange(std::uint64_t id, int type, double bytes, std::vector<std::uint64_t> deps = {}) {
+  ChakraNode node = trace_node(id, ChakraType::collective, std::move(deps));
+  node.collective = type;
+  node.bytes = bytes;
+  return node;
+}
+
+/// A folder with traces in it, in which commands run.
+struct TraceFolder : TopoFolder {
+  static std::string bytes_of(const Nodes& nodes) {
+    std::string file = chakra_header();
+    for (const ChakraNode& node : nodes) append_chakra(file, node);
+    return file;
+  }
+  void write_trace(const std::string& prefix, const std::vector<Nodes>& ranks) const {
+    for (std::size_t rank = 0; rank < ranks.size(); ++rank)
+      write(prefix + "." + std::to_string(rank) + ".et", bytes_of(ranks[rank]));
+  }
+  /// Of ranks that all do the same.
+  void write_trace(const std::string& prefix, int ranks, const Nodes& nodes) const {
+    write_trace(prefix, std::vector<Nodes>(static_cast<std::size_t>(ranks), nodes));
+  }
+  nlohmann::json answer(const std::string& command) const {
+    const TopoAnswer answer = trainyard(command + " --json -");
+    INFO(command << ": " << answer.err);
+    REQUIRE(answer.exit == 0);
+    return nlohmann::json::parse(answer.out);
+  }
+  double replayed(const std::string& arguments) const { return answer("replay " + arguments)["time_s"]; }
+  void refused(const std::string& command, const std::string& error) const {
+    const TopoAnswer answer = trainyard(command);
+    INFO(command);
+    CHECK(answer.exit == 2);
+    CHECK(answer.err == error + "\n");
+    CHECK(answer.out.empty());
+  }
+};
+
+}  // namespace trainyard::test

@@ -1,0 +1,133 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "scenarios/traces/replay.hpp"
+#include "sim/json_text.hpp"
+#include "sim/process/output.hpp"
+#include "tools/reports/report_lines.hpp"
+#include "tools/reports/table.hpp"
+#include "tools/verbs/arguments.hpp"
+#include "tools/verbs/topo_machine.hpp"
+#include "tools/verbs/verbs.hpp"
+
+namespace trainyard {
+namespace {
+
+std::string replay_breakdown_line(const ReplayResult& r) {
+  const ReplayResult::Breakdown& b = r.breakdown;
+  const bool seconds = r.time >= 1;
+  const auto part = [seconds](double s) { return fmt::format("{:.3g}", seconds ? s : s * 1e3); };
+  std::vector<std::string> parts{"compute " + part(b.compute)};
+  if (b.memory > 0) parts.push_back("memory " + part(b.memory));
+  if (b.host > 0) parts.push_back("host " + part(b.host));
+  for (const auto& [group, time] : b.exposed_communication)
+    parts.push_back(fmt::format("exposed {} {}", group, part(time)));
+  if (b.bubble > 0) parts.push_back("bubble " + part(b.bubble));
+  parts.push_back("other " + part(b.other));
+  return fmt::format("{}{}   ({}, on rank {}, the last to finish)\n", report_label(""), fmt::join(parts, " │ "),
+                     seconds ? "s" : "ms", b.rank);
+}
+
+std::string replay_path_line(const ReplayResult& r) {
+  std::vector<std::pair<double, std::string>> shares;
+  for (const auto& [resource, time] : r.critical_path)
+    if (time > 0) shares.emplace_back(time / r.time, resource);
+  std::sort(shares.rbegin(), shares.rend());
+  std::vector<std::string> words;
+  for (const auto& [share, resource] : shares) words.push_back(fmt::format("{} {}", resource, percent(share)));
+  if (words.empty()) return "";
+  words.front() += " of the critical path";
+  return wrapped(report_label("bottleneck"), words, ",");
+}
+
+std::string replay_traffic_line(const ReplayResult& r) {
+  std::vector<std::string> words;
+  for (const auto& [kind, bytes] : r.bytes_by_link_kind)
+    if (bytes > 0) words.push_back(fmt::format("{} {}", kind, show(Bytes{bytes})));
+  if (words.empty()) return "";
+  words.push_back(fmt::format("at most {} sent by one rank", show(Bytes{r.bytes_sent_per_rank_max})));
+  return wrapped(report_label("traffic"), words, " ·");
+}
+
+std::string replay_text(const ReplayResult& r, const ClusterSpec& cluster) {
+  std::string text =
+      fmt::format("{} · {} rank{}, {} nodes ({})\n{}{}\n{}", r.trace, r.ranks, r.ranks == 1 ? "" : "s", r.nodes,
+                  describe(cluster), report_label("time"), show(Seconds{r.time}), replay_breakdown_line(r));
+  text += replay_path_line(r) + replay_traffic_line(r);
+  if (r.ranks > 1 && r.simulated_ranks < r.ranks)
+    text += fmt::format("{}{} ranks, {} of them simulated for all that are alike\n", report_label("folding"), r.ranks,
+                        r.simulated_ranks);
+  if (!r.judged.empty()) text += wrapped(report_label("trust") + "collectives: error to expect ", {r.judged}, " ");
+  if (r.collectives.empty()) return text;
+  TextTable table{{"collective", "ranks", "count", "bytes of each"}, {false, true, true, true}, {}};
+  for (const ReplayResult::Collectives& row : r.collectives)
+    table.rows.push_back({row.operation, fmt::format("{}", row.ranks), fmt::format("{}", row.count),
+                          show(Bytes{row.bytes / row.count})});
+  return text + "\n" + table.text();
+}
+
+std::vector<int> read_dims(const std::string& text) {
+  std::vector<int> dims;
+  for (const std::string& word : comma_list(text)) {
+    const std::int64_t size = parse_integer(word);
+    if (size < 1 || size > 1 << 24) throw UserError(fmt::format("--dims {}: sizes from 1 on expected, as 8,4", text));
+    dims.push_back(static_cast<int>(size));
+  }
+  return dims;
+}
+
+int replay_trace(const std::vector<std::string>& words) {
+  Arguments arguments("replay",
+                      "Simulates a Chakra execution trace (PREFIX.0.et, PREFIX.1.et, …) on a cluster: time, breakdown, "
+                      "bottleneck, traffic.",
+                      "replay traces/allreduce --on dgx-h100 --nodes 2 --algorithm ring");
+  std::string prefix, groups, dims, precision, fold, json, trace;
+  std::vector<std::string> algorithms;
+  bool remote_memory = false;
+  TopoMachineArguments on;
+  arguments.positional("PREFIX", prefix, "of the trace's files, one a rank: PREFIX.0.et, PREFIX.1.et, …");
+  on.add_to(arguments, "--on");
+  arguments.option(
+      "--comm-groups", groups, "FILE",
+      "ranks of each communicator, as ASTRA-sim has them: {\"1\": [0, 1], …} (default: PREFIX.groups.json)");
+  arguments.option("--dims", dims, "N,N",
+                   "sizes of the dimensions that involved_dim speaks of, as ASTRA-sim's npus_count: 8,4");
+  arguments.repeated(
+      "--algorithm", algorithms, "[OPERATION=]NAME",
+      "simulate every message of the collectives by it: ring, all_to_all=direct, … (default: as NCCL does "
+      "them, by a fitted model)");
+  arguments.option("--precision", precision, "NAME",
+                   "of arithmetic whose time the trace does not state (default bf16)");
+  arguments.flag("--remote-memory", remote_memory,
+                 "memory nodes move data from and to the host's memory, not the GPU's");
+  arguments.option("--fold", fold, "auto|off",
+                   "simulate ranks that are alike once (auto: where that halves them), or each");
+  arguments.output("--trace", trace, "write a Chrome/Perfetto trace; - is stdout");
+  arguments.output("--json", json, "write the answer as JSON; - is stdout (and prints nothing else there)");
+  if (!arguments.parse(words)) return kGood;
+  if (!fold.empty() && fold != "auto" && fold != "off")
+    throw UserError(fmt::format("--fold {}: unknown{}", fold, hint(fold, {"auto", "off"})));
+  ReplayOptions options;
+  options.prefix = prefix;
+  options.groups = groups;
+  options.dims = read_dims(dims);
+  options.algorithms = algorithms;
+  if (!precision.empty()) options.precision = parse_precision(precision);
+  options.remote_memory = remote_memory;
+  const TopoMachine machine = on.read("replay");
+  const ReplayResult result =
+      replay(options, machine.cluster, machine.software, fold == "off" ? Folding::off : Folding::automatic, trace);
+  if (json != "-" && trace != "-") fmt::print("{}", replay_text(result, machine.cluster));
+  if (json.empty()) return kGood;
+  nlohmann::ordered_json answer = nlohmann::ordered_json::object();
+  replay_fields().write(result, answer);
+  write_atomically(json, json_text(answer, 2) + "\n");
+  return kGood;
+}
+
+const RegisterVerb registered_replay{"replay", "simulate a Chakra execution trace on a cluster", replay_trace};
+
+}  // namespace
+}  // namespace trainyard
