@@ -17,6 +17,7 @@ from unittest import mock
 import trainyard
 
 ROOT = Path(__file__).resolve().parents[3]
+BINARY = os.path.abspath(os.environ["TRAINYARD_BINARY"])
 ONE = str(ROOT / "scenarios/gpt2-one-a100.yaml")
 DICT = {
     "cluster": {"nodes": 1, "node": {"base": "dgx-a100", "gpu": {"count": 1}}},
@@ -28,7 +29,7 @@ DICT = {
 
 def said(*words):
     """What the command writes with --json -."""
-    done = subprocess.run([os.environ["TRAINYARD_BINARY"], *words, "--json", "-"], capture_output=True, text=True)
+    done = subprocess.run([BINARY, *words, "--json", "-"], capture_output=True, text=True)
     assert done.returncode in (0, 1), done.stderr
     return json.loads(done.stdout)
 
@@ -57,9 +58,20 @@ class Answers(unittest.TestCase):
         self.assertEqual(got, said(*"bench all_reduce --on dgx-a100 --nodes 2 --fabric nonblocking -b 1M -e 4M".split()))
 
     def test_size(self):
-        got = trainyard.size(model="gpt2", tokens="1B", days=2, nodes_of=["dgx-a100"], gpus=8, plan__global_batch_size=64)
-        words = "size --model gpt2 --tokens 1B --days 2 --nodes-of dgx-a100 --gpus 8 --set plan.global_batch_size=64"
-        self.assertEqual(got, said(*words.split()))
+        of = {
+            "cluster": {"node": "dgx-a100"},
+            "model": {"base": "gpt2", "n_layer": 2},
+            "plan": {"strategy": "megatron", "global_batch_size": 16, "micro_batch_size": 1, "seq_length": 128}
+            | {"pipeline": {"schedule": "1f1b"}},
+            "software": "megatron-core",
+        }
+        with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):
+            Path("mine.yaml").write_text(json.dumps(of))
+            words = "size mine.yaml --tokens 1B --days 2 --nodes-of dgx-a100 --gpus 8 --search 100s"
+            expected = said(*words.split())
+        got = trainyard.size(of, name="mine", tokens="1B", days=2, nodes_of=["dgx-a100"], gpus=8, search="100s")
+        self.assertEqual(got, expected)
+        self.assertLess(got["rows"][0]["days"], 2)
 
     def test_a_dict_is_the_file_that_it_would_be(self):
         with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):
