@@ -85,7 +85,10 @@ TEST_CASE("shards merged are the bytes of one process, whichever part is killed 
   // Killed in the middle of a line: the same command makes the same file again.
   const std::size_t half = second.find('\n') + 40;
   folder.write("p1.jsonl", second.substr(0, half));
-  CHECK_THAT(folder.trainyard("merge" + files).err, Contains("p1.jsonl") && Contains("no line of JSON"));
+  CHECK_THAT(folder.trainyard("merge" + files).err,
+             Contains("p1.jsonl") && Contains("run its command again to finish"));
+  folder.write("cut.jsonl", points.substr(0, points.find('\n') + 1 + half));
+  CHECK_THAT(folder.trainyard("merge cut.jsonl").err, Contains("cut.jsonl:3: no line of JSON"));
   REQUIRE(folder.trainyard("sweep small.yaml" + kStudy + " --shard 1/3 --points p1.jsonl").exit == 0);
   CHECK(folder.text("p1.jsonl") == points);
 
@@ -223,7 +226,8 @@ TEST_CASE("shards of learn, plan and size merged are the bytes of one process", 
                "plan plan.yaml --vary plan.pipeline.schedule=1f1b --vary plan.micro_batch_size=1,2 "
                "--vary plan.recompute=none --vary plan.tensor_parallel=1,2,4 --upgrades",
                "--write");
-  check_shards(folder, "size plan.yaml --days 30 --gpus 8 --nodes-of dgx-a100,dgx-h100,dgx-1v --search 100s", "--json");
+  check_shards(folder, "size plan.yaml --days 30 --gpus 8 --nodes-of dgx-a100,dgx-h100,dgx-b200 --search 100s",
+               "--json");
   CHECK_THAT(folder.trainyard("merge part1 part2 part3 --csv x").err, Contains("trainyard size: unknown flag --csv"));
   const TopoAnswer written =
       folder.trainyard("size plan.yaml --days 30 --gpus 8 --nodes-of dgx-a100 --json a.json --slurm jobs --tasks 2");
