@@ -46,6 +46,8 @@ class Node {
 
 /// Throws UserError ("file:line:column: …") for a missing or unreadable file and for every fault named above.
 Node read_document(const std::filesystem::path&);
+/// From then on in this process, `read_document` of that path reads this text: of a scenario that lies in no file.
+void stand_in_for(const std::filesystem::path&, std::string text);
 Node parse_document(std::string_view text, std::string name);
 /// The value of an override: every place in it is `origin`, without a line.
 Node parse_override(std::string_view text, std::shared_ptr<const std::string> origin);

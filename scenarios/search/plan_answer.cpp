@@ -40,9 +40,10 @@ class AnswerMaker {
     answer_.capacity = runner_.capacity();
     search();
     if (const SimulatedPlan* best = answer_.search.best(); best && !interrupted()) {
+      const bool whole = options_.search.shard.whole();
       add_rows();
-      if (options_.neighbours) add_neighbours(*best);
-      if (options_.rule) add_rule();
+      if (options_.neighbours && whole) add_neighbours(*best);
+      if (options_.rule && whole) add_rule();
       if (options_.upgrades) add_upgrades(*best);
     }
     compare_own();
@@ -68,7 +69,8 @@ class AnswerMaker {
     std::vector<PlanPoint> first;
     if (question_.own) first.push_back(point_of(*question_.own));
     answer_.search = search_plans(runner_, space_, space_.groups(), first, options_.search);
-    if (answer_.search.judged == answer_.search.refused && answer_.search.runs == 0 && !interrupted())
+    if (answer_.search.judged == answer_.search.refused && answer_.search.runs == 0 && !interrupted() &&
+        options_.search.shard.whole())
       throw UserError(fmt::format("plan: {} has no plan on {} GPUs; {} were tried", question_.base.name, space_.gpus(),
                                   answer_.search.judged));
     answer_.document = question_.base.document;

@@ -106,7 +106,7 @@ std::vector<PlanOutcome> PlanRunner::outcomes(const std::vector<PlanPoint>& poin
   for (const PlanPoint& point : points) {
     keys.push_back(key_of(point));
     if (known_.contains(keys.back())) continue;
-    if (const std::string* line = journal_.find(keys.back())) {
+    if (const std::optional<std::string> line = journal_.find(keys.back())) {
       known_[keys.back()] = outcome_of(*line);
       ++simulated_;
       continue;

@@ -108,6 +108,8 @@ class PlanFinder {
     order_.resize(groups_.size());
     std::iota(order_.begin(), order_.end(), std::size_t{0});
     std::stable_sort(order_.begin(), order_.end(), [this](auto a, auto b) { return floors_[a] < floors_[b]; });
+    std::size_t place = 0;
+    std::erase_if(order_, [&](std::size_t) { return !options_.shard.has(place++); });
   }
 
   /// A field that no plan has, or a value that none takes, is said and not searched around.

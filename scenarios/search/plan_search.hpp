@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "scenarios/search/plan_runner.hpp"
+#include "scenarios/studies/study_shard.hpp"
 
 namespace trainyard {
 
@@ -19,6 +20,9 @@ struct PlanSearchOptions {
   double budget = 0;  ///< s of wall time; 0: until the best is proved
   /// How far above the best plans are still simulated, to tell how flat the optimum is.
   double margin = 0;
+  /// Of the groups by their floors: those of a shard alone. Another search that has all outcomes of all shards gives the same
+  /// answer as without shards.
+  StudyShard shard = {};
   std::function<void(const std::string&)> progress;
 };
 

@@ -48,7 +48,8 @@ class ClusterSizer {
       for (const NodeType& node : types) cases.push_back({model, node});
     for (const SizeCase& each : cases) {
       if (interrupted()) break;
-      at_ = fmt::format("{} of {}: ", ++begun_, cases.size());
+      if (!options_.shard.has(begun_++)) continue;
+      at_ = fmt::format("{} of {}: ", begun_, cases.size());
       look_at(each);
     }
     judge();
@@ -199,7 +200,7 @@ class ClusterSizer {
           document_);
       {
         const Journal journal(options_.journal);
-        if (const std::string* line = journal.find(key)) return size_row_from_text(*line);
+        if (const std::optional<std::string> line = journal.find(key)) return size_row_from_text(*line);
       }
       search(question, row);
       if (interrupted()) return row;

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "models/reading/document.hpp"
+#include "scenarios/studies/study_shard.hpp"
 
 namespace trainyard {
 
@@ -51,6 +52,7 @@ struct SizeOptions {
   double tokens_per_parameter = 0;  ///< tokens by the model's size (Hoffmann et al. 2022: 20); 0: as the scenario says
   double search_seconds = 5;        ///< of wall time for the plans of one cluster
   std::filesystem::path journal;    ///< what was found, to be resumed
+  StudyShard shard = {};            ///< of models and types of node, the first varying slowest; the others are left out
   std::function<void(const std::string&)> progress;
 };
 

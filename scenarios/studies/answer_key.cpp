@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <sys/stat.h>
 
+#include "models/reading/shipped_files.hpp"
 #include "scenarios/studies/sweep_journal.hpp"
 
 namespace trainyard {
@@ -11,7 +12,7 @@ namespace {
 /// The program, by its file.
 std::string program_stamp() {
   struct stat status = {};
-  if (::stat("/proc/self/exe", &status) != 0) return "";
+  if (::stat(program_file().c_str(), &status) != 0) return "";
   return fmt::format("{} {} {}", status.st_size, status.st_mtim.tv_sec, status.st_mtim.tv_nsec);
 }
 

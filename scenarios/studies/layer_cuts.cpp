@@ -11,8 +11,8 @@ namespace {
 
 void cut(std::vector<int>& taken, int layers, std::size_t parts, const Place& place, std::vector<std::string>& into) {
   if (taken.size() + 1 == parts) {
-    if (into.size() == kMostSweepPoints)
-      fail(place, fmt::format("more than {} ways to cut the layers into {} parts", kMostSweepPoints, parts));
+    if (into.size() == kMostSweepValues)
+      fail(place, fmt::format("more than {} ways to cut the layers into {} parts", kMostSweepValues, parts));
     into.push_back(fmt::format("[{}{}{}]", fmt::join(taken, ", "), taken.empty() ? "" : ", ", layers));
     return;
   }

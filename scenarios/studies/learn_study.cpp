@@ -9,6 +9,8 @@
 
 #include "scenarios/answer/json_reference.hpp"
 #include "scenarios/running/steady_state.hpp"
+#include "scenarios/studies/answer_key.hpp"
+#include "scenarios/studies/sweep_journal.hpp"
 #include "sim/process/child.hpp"
 
 namespace trainyard {
@@ -61,6 +63,65 @@ Json run_json(const LearnResult& r, std::uint64_t seed) {
   return j;
 }
 
+/// A training of a study.
+struct LearnJob {
+  std::size_t variant = 0;
+  std::uint64_t seed = 0;
+};
+
+/// Trainings in child processes, each once; a text that begins with '!' is why one is impossible.
+class LearnJobs {
+ public:
+  LearnJobs(const LearnQuestion& question, const std::vector<LearnVariant>& variants, const std::vector<LearnJob>& jobs)
+      : question_(question), variants_(variants), jobs_(jobs), journal_(question.journal), texts_(jobs.size()) {}
+
+  std::vector<std::string> run() {
+    std::vector<std::string> keys(jobs_.size());
+    std::vector<std::size_t> open;
+    std::size_t done = 0;
+    for (std::size_t job = 0; job < jobs_.size(); ++job) {
+      if (!question_.journal.empty()) keys[job] = answer_key(scenario(job));
+      const std::optional<std::string> known = alone() ? std::nullopt : journal_.find(keys[job]);
+      if (known) texts_[job] = *known;
+      if (known) ++done;
+      if (!known && question_.shard.has(job)) open.push_back(job);
+    }
+    const std::size_t all = done + open.size();
+    in_children(
+        open.size(), processors(), [&](std::size_t k) { return train(open[k]); },
+        [&](std::size_t k, const std::string& text) {
+          texts_[open[k]] = text;
+          journal_.add(keys[open[k]], text);
+          if (question_.progress) question_.progress(++done, all);
+        });
+    return std::move(texts_);
+  }
+
+ private:
+  const LearnQuestion& question_;
+  const std::vector<LearnVariant>& variants_;
+  const std::vector<LearnJob>& jobs_;
+  Journal journal_;
+  std::vector<std::string> texts_;
+
+  bool alone() const { return jobs_.size() == 1; }  // it shows how far it is, and may write what it learned
+  Scenario scenario(std::size_t job) const {
+    const auto& [variant, seed] = jobs_[job];
+    return read_scenario(question_.scenario,
+                         with_more(variants_[variant].overrides, {{"learn.seed", std::to_string(seed)}}));
+  }
+  std::string train(std::size_t job) const {
+    try {
+      LearnOptions options;
+      options.progress = options.saves = alone();
+      return to_text(learn(scenario(job), options));
+    } catch (const UserError& e) {  // found only in the run
+      if (alone()) throw;
+      return std::string("!") + e.what();
+    }
+  }
+};
+
 }  // namespace
 
 SeedMean LearnVariant::to_target(const OfTarget& figure) const {
@@ -92,7 +153,7 @@ LearnStudy run_learn_study(const LearnQuestion& q) {
   study.seeds = q.seeds;
   const Sweep sweep{q.scenario, q.axes};
   const std::size_t count = q.axes.empty() ? 1 : sweep.points();
-  std::vector<std::pair<std::size_t, std::uint64_t>> jobs;
+  std::vector<LearnJob> jobs;
   for (std::size_t i = 0; i < count; ++i) {
     LearnVariant& v = study.variants.emplace_back();
     const Overrides point = q.axes.empty() ? Overrides{} : sweep.point(i);
@@ -104,38 +165,23 @@ LearnStudy run_learn_study(const LearnQuestion& q) {
         throw UserError(
             fmt::format("{}: no section `learn`; see scenarios/learn-async-vs-sync.yaml", q.scenario.string()));
       study.has_target |= s.learn.has_target();
-      for (int seed = 0; seed < q.seeds; ++seed) jobs.emplace_back(i, s.learn.seed + static_cast<std::uint64_t>(seed));
+      for (int seed = 0; seed < q.seeds; ++seed) jobs.push_back({i, s.learn.seed + static_cast<std::uint64_t>(seed)});
     } catch (const UserError& e) {
       if (count == 1) throw;
       v.error = e.what();
     }
   }
-  std::size_t done = 0;
-  const auto train = [&](std::size_t job) -> std::string {
-    const auto& [variant, seed] = jobs[job];
-    try {
-      Scenario s = read_scenario(q.scenario,
-                                 with_more(study.variants[variant].overrides, {{"learn.seed", std::to_string(seed)}}));
-      LearnOptions options;
-      options.progress = options.saves = jobs.size() == 1;
-      return to_text(learn(s, options));
-    } catch (const UserError& e) {  // found only in the run
-      if (jobs.size() == 1) throw;
-      return std::string("!") + e.what();
-    }
-  };
-  const std::vector<std::string> texts = in_children(jobs.size(), processors(), train, [&](std::size_t, const auto&) {
-    if (q.progress) q.progress(++done, jobs.size());
-  });
+  const std::vector<std::string> texts = LearnJobs(q, study.variants, jobs).run();
   for (std::size_t job = 0; job < jobs.size(); ++job) {
-    LearnVariant& v = study.variants[jobs[job].first];
+    LearnVariant& v = study.variants[jobs[job].variant];
+    if (texts[job].empty()) continue;  // of another shard
     if (texts[job].starts_with('!'))
       v.error = texts[job].substr(1);
     else
       v.runs.push_back(learn_result_from_text(texts[job]));
   }
   const auto impossible = [](const LearnVariant& v) { return !v.error.empty(); };
-  if (std::all_of(study.variants.begin(), study.variants.end(), impossible))
+  if (q.shard.whole() && std::all_of(study.variants.begin(), study.variants.end(), impossible))
     throw UserError(fmt::format("all {} variants are impossible; the first: {}", count, study.variants.front().error));
   return study;
 }

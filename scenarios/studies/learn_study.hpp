@@ -40,12 +40,14 @@ struct LearnStudy {
 struct LearnQuestion {
   std::filesystem::path scenario;
   Overrides overrides;
-  std::vector<SweepAxis> axes;  ///< variants are all combinations
-  int seeds = 1;                ///< from the scenario's own on
+  std::vector<SweepAxis> axes;         ///< variants are all combinations
+  int seeds = 1;                       ///< from the scenario's own on
+  std::filesystem::path journal = {};  ///< trainings are kept there as they end, and those that it has not done again
+  StudyShard shard = {};               ///< of the trainings; the others are left out
   std::function<void(std::size_t done, std::size_t of)> progress;
 };
 
-/// All variants and seeds, in child processes on the processors there are. Throws UserError where no variant is possible.
+/// All variants and seeds, in child processes on the processors there are; of a shard some have no runs. Throws UserError where no variant is possible.
 LearnStudy run_learn_study(const LearnQuestion&);
 
 nlohmann::ordered_json learn_study_json(const LearnQuestion&, const LearnStudy&);

@@ -9,6 +9,7 @@
 #include "scenarios/answer/result.hpp"
 #include "scenarios/pictures/scaling_picture.hpp"
 #include "scenarios/reading/scenario.hpp"
+#include "scenarios/studies/study_shard.hpp"
 
 namespace trainyard {
 
@@ -26,15 +27,9 @@ SweepAxis parse_sweep_axis(const std::string& option);
 /// UserError where their lists are not of one length.
 std::vector<SweepAxis> parse_sweep_axes(const std::string& option);
 
-constexpr std::size_t kMostSweepPoints = 100000;
-
-/// A share of the points: every `of`-th, from the `index`-th on (from 1).
-struct SweepShard {
-  std::size_t index = 1, of = 1;
-  bool has(std::size_t point) const { return point % of == index - 1; }
-};
-/// "3/8". Throws UserError.
-SweepShard parse_sweep_shard(const std::string& text);
+constexpr std::size_t kMostSweepValues = 100000;  ///< of a field
+/// More points are streamed: kept in files alone, in their order. At 4 ms a point, the most of all take a day on one core.
+constexpr std::size_t kMostKeptPoints = 100000, kMostSweepPoints = 20000000;
 
 /// What is asked: a scenario at every combination of the axes' values, the last axis varying fastest.
 struct Sweep {
@@ -87,11 +82,15 @@ struct SweepOptions {
   /// it; empty: nowhere.
   std::filesystem::path journal;
   std::function<void(std::size_t done, std::size_t of)> progress;
-  SweepShard shard = {};  ///< the others are left undone
+  StudyShard shard = {};  ///< the others are left undone
 };
 
-/// All points, in order, by workers on the processors there are. Ends early when `interrupted()`: points that are not done
-/// have `done` false. Throws UserError where no point is possible.
+/// Points of the shard, in order, by workers on the processors there are; no more of them are in memory than are simulated
+/// together. Ends early when `interrupted()`: points that are not done have `done` false. Throws UserError where no point is
+/// possible.
+using TakePoint = std::function<void(std::size_t index, SweepPoint&&)>;
+void stream_sweep(const Sweep&, const SweepOptions&, const TakePoint&);
+/// All points at once; those of other shards are not done.
 std::vector<SweepPoint> run_sweep(const Sweep&, const SweepOptions& = {});
 
 /// A point whole, in one line of JSON: {"key":KEY, "point":INDEX,"set":{...},"scenario":FILE,"version":PROGRAM,"figures":{...}} or
@@ -104,12 +103,15 @@ SweepPoint sweep_point_in(const nlohmann::ordered_json& line);
 
 /// JSON Lines of what a shard has: first the study, then each point whole. `merge_sweeps` puts shards together again, in the
 /// order of one process. Throws UserError for files of different studies, those that are not finished, and missing points.
-std::string sweep_lines(const Sweep&, const std::vector<SweepPoint>&, const SweepShard&);
+std::string sweep_lines(const Sweep&, const std::vector<SweepPoint>&, const StudyShard&);
+std::string sweep_head_line(const Sweep&, const StudyShard&);  ///< the first of them
 struct MergedSweep {
   Sweep sweep;
-  std::vector<SweepPoint> points;
+  std::vector<SweepPoint> points;  ///< none of a study that is streamed
 };
 MergedSweep merge_sweeps(const std::vector<std::string>& files);
+/// The points of a study that is streamed, one after the other.
+void stream_merged(const Sweep&, const std::vector<std::string>& files, const TakePoint&);
 
 /// Adds to every point that is possible its speedup over the `baseline` (from 1), the samples/s of ideal scaling from
 /// there, and the share of them that it reaches: GPUs cost, whether the batch is the same (strong scaling) or grows with
@@ -122,6 +124,18 @@ std::string scaling_knee(const std::vector<GpusAndRate>&);
 
 /// A line a point: the swept paths, then the figures that any point has; doubles as the shortest text that reads back the same.
 std::string sweep_csv(const Sweep&, const std::vector<SweepPoint>&, const SweepOrder& = {});
+/// The same piece by piece: columns of one point after the other, then the head, then rows.
+class SweepTable {
+ public:
+  explicit SweepTable(const Sweep& sweep) : sweep_(sweep) {}
+  void note(const SweepPoint&);
+  std::string head() const;
+  std::string row(std::size_t index, const SweepPoint&) const;
+
+ private:
+  const Sweep& sweep_;
+  std::vector<std::string> columns_;
+};
 nlohmann::ordered_json sweep_json(const Sweep&, const std::vector<SweepPoint>&, const SweepOrder& = {});
 
 }  // namespace trainyard

@@ -77,7 +77,7 @@ std::vector<std::string> values_of_range(const std::string& value) {
     if (!numbers[i].unit.empty() && numbers[i].unit != numbers[0].unit) throw refuse("one unit for all expected");
   if (!(from <= to) || !(powers ? by > 1 && from > 0 : by > 0)) throw refuse("it has no values");
   const double count = std::floor((powers ? std::log(to / from) / std::log(by) : (to - from) / by) + 1e-9) + 1;
-  if (!(count <= static_cast<double>(kMostSweepPoints))) throw refuse(fmt::format("over {} values", kMostSweepPoints));
+  if (!(count <= static_cast<double>(kMostSweepValues))) throw refuse(fmt::format("over {} values", kMostSweepValues));
   std::vector<std::string> values;
   for (double i = 0; i < count; ++i) {
     const double number = powers ? from * std::pow(by, i) : from + i * by;
@@ -164,18 +164,6 @@ std::vector<SweepAxis> parse_sweep_axes(const std::string& option) {
   return axes;
 }
 
-SweepShard parse_sweep_shard(const std::string& text) {
-  const std::size_t slash = text.find('/');
-  try {
-    const std::int64_t index = parse_integer(text.substr(0, slash));
-    const std::int64_t of = slash == std::string::npos ? 0 : parse_integer(text.substr(slash + 1));
-    if (index >= 1 && index <= of && of <= static_cast<std::int64_t>(kMostSweepPoints))
-      return {static_cast<std::size_t>(index), static_cast<std::size_t>(of)};
-  } catch (const UserError&) {
-  }
-  throw UserError(fmt::format("--shard {}: I/N with I from 1 to N expected, such as 3/8", text));
-}
-
 std::size_t Sweep::points() const {
   if (kept) return kept->size();
   std::size_t count = 1;
@@ -185,7 +173,8 @@ std::size_t Sweep::points() const {
         throw UserError(fmt::format("--set {}: given twice; put all its values into one list", axes[i].path));
     if (!axes[i].with_previous) count *= axes[i].values.size();
     if (count > kMostSweepPoints)
-      throw UserError(fmt::format("a sweep of over {} points; make the lists shorter", kMostSweepPoints));
+      throw UserError(
+          fmt::format("a sweep of over {} points would take days; make the lists shorter", kMostSweepPoints));
   }
   return count;
 }

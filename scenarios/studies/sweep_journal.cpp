@@ -4,10 +4,11 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
-#include <fstream>
-#include <iterator>
+#include <functional>
+#include <string_view>
 
 #include "sim/error.hpp"
 
@@ -21,18 +22,24 @@ std::string text_hash(const std::string& text) {
 
 Journal::Journal(std::filesystem::path path) : path_(std::move(path)) {
   if (path_.empty()) return;
-  std::ifstream in(path_, std::ios::binary);
-  const std::string all{std::istreambuf_iterator<char>(in), {}};
-  for (std::size_t from = 0, to = 0; (to = all.find('\n', from)) != std::string::npos; from = to + 1) {
-    const std::string line = all.substr(from, to - from);
-    const std::size_t space = line.find(' ');
-    if (space != std::string::npos) lines_[line.substr(0, space)] = line.substr(space + 1);
-  }
-  file_ = ::open(path_.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
+  read_keys();
+  file_ = ::open(path_.c_str(), O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
   if (file_ < 0) throw UserError(fmt::format("cannot write {}: {}", path_.string(), std::strerror(errno)));
   // What a killed run left half is ended, else the next line would join it.
-  if (!all.empty() && all.back() != '\n' && ::write(file_, "\n", 1) != 1)
+  const off_t size = ::lseek(file_, 0, SEEK_END);
+  char last = '\n';
+  if (size > 0 && ::pread(file_, &last, 1, size - 1) == 1 && last != '\n' && ::write(file_, "\n", 1) != 1)
     throw UserError(fmt::format("cannot write {}: {}", path_.string(), std::strerror(errno)));
+}
+
+void Journal::read_keys() {
+  in_.open(path_, std::ios::binary);
+  std::streamoff at = 0;
+  for (std::string line; std::getline(in_, line) && !in_.eof(); at += static_cast<std::streamoff>(line.size()) + 1)
+    if (const std::size_t space = line.find(' '); space != std::string::npos)
+      entries_.push_back({std::hash<std::string_view>()(std::string_view(line).substr(0, space)), at});
+  in_.clear();
+  std::sort(entries_.begin(), entries_.end());
 }
 
 Journal::~Journal() {
@@ -41,9 +48,16 @@ Journal::~Journal() {
   ::close(file_);
 }
 
-const std::string* Journal::find(const std::string& key) const {
-  const auto at = lines_.find(key);
-  return at == lines_.end() ? nullptr : &at->second;
+std::optional<std::string> Journal::find(const std::string& key) const {
+  const std::size_t hash = std::hash<std::string_view>()(key);
+  const auto end =
+      std::partition_point(entries_.begin(), entries_.end(), [hash](const Entry& e) { return e.hash <= hash; });
+  for (auto entry = end; entry != entries_.begin() && (--entry)->hash == hash;) {
+    std::string line;
+    in_.seekg(entry->at);
+    if (std::getline(in_, line) && line.starts_with(key + " ")) return line.substr(key.size() + 1);
+  }
+  return std::nullopt;
 }
 
 void Journal::add(const std::string& key, const std::string& text) {

@@ -1,7 +1,10 @@
 #pragma once
+#include <compare>
 #include <filesystem>
-#include <map>
+#include <fstream>
+#include <optional>
 #include <string>
+#include <vector>
 
 namespace trainyard {
 
@@ -15,15 +18,24 @@ class Journal {
   Journal(const Journal&) = delete;
   Journal& operator=(const Journal&) = delete;
 
-  bool empty() const { return lines_.empty(); }  ///< nothing was there
-  const std::string* find(const std::string& key) const;
+  bool empty() const { return entries_.empty(); }  ///< nothing was there
+  /// What the last line of that key has behind it. Lines stay in the file: a journal of millions is no burden.
+  std::optional<std::string> find(const std::string& key) const;
   /// Appends a line; `text` has none of its own. Throws UserError when the disk is full.
   void add(const std::string& key, const std::string& text);
 
  private:
   std::filesystem::path path_;
   int file_ = -1;
-  std::map<std::string, std::string> lines_;
+  struct Entry {
+    std::size_t hash;  ///< of the key
+    std::streamoff at;
+    auto operator<=>(const Entry&) const = default;
+  };
+  std::vector<Entry> entries_;  ///< in order
+  mutable std::ifstream in_;
+
+  void read_keys();
 };
 
 /// 64 bits of a text, as 16 hexadecimal digits: FNV-1a.

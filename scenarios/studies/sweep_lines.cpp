@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <fstream>
+#include <memory>
 #include <nlohmann/json.hpp>
 
 #include "models/reading/program_version.hpp"
@@ -34,21 +35,41 @@ Sweep sweep_in(const ordered_json& study) {
   return sweep;
 }
 
-/// The lines of a file that is finished: the first one is the study.
-std::vector<ordered_json> lines_of_shard(const std::string& file) {
-  std::ifstream in(file);
-  if (!in) throw UserError(fmt::format("cannot read {}", file));
-  std::vector<ordered_json> lines;
-  for (std::string line; std::getline(in, line);) {
+/// A file of points that is finished, line by line: the first one is the study.
+class ShardFile {
+ public:
+  explicit ShardFile(const std::string& file) : file_(file), in_(file) {
+    if (!in_) throw UserError(fmt::format("cannot read {}", file));
+    const std::optional<ordered_json> head = next();
+    if (!head || !head->contains("study"))
+      throw UserError(fmt::format("{}: not the points of a finished sweep; run its command again to finish it", file));
+    head_ = *head;
+  }
+
+  /// Nothing at the end. Throws UserError for what is no JSON.
+  std::optional<ordered_json> next() {
+    std::string line;
+    if (!std::getline(in_, line)) return std::nullopt;
+    ++read_;
     try {
-      lines.push_back(parse_ordered_json(line));
+      return parse_ordered_json(line);
     } catch (const nlohmann::json::exception&) {
-      throw UserError(fmt::format("{}:{}: no line of JSON", file, lines.size() + 1));
+      throw UserError(fmt::format("{}:{}: no line of JSON", file_, read_));
     }
   }
-  if (lines.empty() || !lines.front().contains("study"))
-    throw UserError(fmt::format("{}: not the points of a finished sweep; run its command again to finish it", file));
-  return lines;
+  const std::string& name() const { return file_; }
+  const ordered_json& study() const { return head_.at("study"); }
+  StudyShard shard() const { return {head_.at("shard").at(0), head_.at("shard").at(1)}; }
+
+ private:
+  std::string file_;
+  std::ifstream in_;
+  std::size_t read_ = 0;
+  ordered_json head_;
+};
+
+[[noreturn]] void no_points(const std::string& file, const nlohmann::json::exception& e) {
+  throw UserError(fmt::format("{}: not the points of a sweep ({})", file, e.what()));
 }
 
 }  // namespace
@@ -77,8 +98,12 @@ SweepPoint sweep_point_in(const ordered_json& line) {
   return point;
 }
 
-std::string sweep_lines(const Sweep& sweep, const std::vector<SweepPoint>& points, const SweepShard& shard) {
-  std::string text = json_text(ordered_json{{"study", study_of(sweep)}, {"shard", {shard.index, shard.of}}}) + "\n";
+std::string sweep_head_line(const Sweep& sweep, const StudyShard& shard) {
+  return json_text(ordered_json{{"study", study_of(sweep)}, {"shard", {shard.index, shard.of}}}) + "\n";
+}
+
+std::string sweep_lines(const Sweep& sweep, const std::vector<SweepPoint>& points, const StudyShard& shard) {
+  std::string text = sweep_head_line(sweep, shard);
   for (std::size_t i = 0; i < points.size(); ++i)
     if (shard.has(i)) text += sweep_line(sweep, i, points[i]) + "\n";
   return text;
@@ -87,22 +112,24 @@ std::string sweep_lines(const Sweep& sweep, const std::vector<SweepPoint>& point
 MergedSweep merge_sweeps(const std::vector<std::string>& files) {
   MergedSweep merged;
   ordered_json study;
-  for (const std::string& file : files) {
-    const std::vector<ordered_json> lines = lines_of_shard(file);
+  bool kept = false;
+  for (const std::string& name : files) {
+    ShardFile file(name);
     try {
       if (study.is_null()) {
-        study = lines.front().at("study");
+        study = file.study();
         merged.sweep = sweep_in(study);
-        merged.points.resize(merged.sweep.points());
+        kept = merged.sweep.points() <= kMostKeptPoints;
+        if (kept) merged.points.resize(merged.sweep.points());
       }
-      if (lines.front().at("study") != study)
-        throw UserError(fmt::format("{}: of another study than {}, or by another version", file, files.front()));
-      for (std::size_t i = 1; i < lines.size(); ++i)
-        merged.points.at(lines[i].at("point").get<std::size_t>()) = sweep_point_in(lines[i]);
+      if (file.study() != study)
+        throw UserError(fmt::format("{}: of another study than {}, or by another version", name, files.front()));
+      while (const std::optional<ordered_json> line = kept ? file.next() : std::nullopt)
+        merged.points.at(line->at("point").get<std::size_t>()) = sweep_point_in(*line);
     } catch (const nlohmann::json::exception& e) {
-      throw UserError(fmt::format("{}: not the points of a sweep ({})", file, e.what()));
+      no_points(name, e);
     } catch (const std::out_of_range&) {
-      throw UserError(fmt::format("{}: a point that the study has not", file));
+      throw UserError(fmt::format("{}: a point that the study has not", name));
     }
   }
   std::size_t missing = 0;
@@ -111,6 +138,30 @@ MergedSweep merge_sweeps(const std::vector<std::string>& files) {
     throw UserError(fmt::format("{} of {} points are in none of the {} files; name those of all shards", missing,
                                 merged.points.size(), files.size()));
   return merged;
+}
+
+void stream_merged(const Sweep& sweep, const std::vector<std::string>& files, const TakePoint& take) {
+  std::vector<std::unique_ptr<ShardFile>> shards(files.size());  // by their number
+  for (const std::string& name : files) {
+    auto file = std::make_unique<ShardFile>(name);
+    const StudyShard shard = file->shard();
+    if (shard.of != files.size() || shard.index > shards.size() || shards[shard.index - 1])
+      throw UserError(fmt::format("{}: shard {} of {}, where {} files are given; name those of all shards, once each",
+                                  name, shard.index, shard.of, files.size()));
+    shards[shard.index - 1] = std::move(file);
+  }
+  const std::size_t count = sweep.points();
+  for (std::size_t point = 0; point < count; ++point) {
+    ShardFile& file = *shards[point % shards.size()];
+    try {
+      const std::optional<ordered_json> line = file.next();
+      if (!line || line->at("point").get<std::size_t>() != point)
+        throw UserError(fmt::format("{}: point {} is not where it is expected", file.name(), point));
+      take(point, sweep_point_in(*line));
+    } catch (const nlohmann::json::exception& e) {
+      no_points(file.name(), e);
+    }
+  }
 }
 
 }  // namespace trainyard

@@ -39,20 +39,6 @@ ordered_json figures(const SweepPoint& point) {
   return point.figures.empty() ? ordered_json::object() : parse_ordered_json(point.figures);
 }
 
-/// Of the table: in the order of the point that has most of them.
-std::vector<std::string> columns_of(const std::vector<SweepPoint>& points) {
-  std::vector<std::string> columns;
-  for (const SweepPoint& point : points) {
-    std::vector<std::string> merged;
-    const ordered_json all = figures(point);
-    for (const auto& [name, value] : all.items()) merged.push_back(name);
-    for (const std::string& name : columns)
-      if (!all.contains(name)) merged.push_back(name);
-    columns = merged;
-  }
-  return columns;
-}
-
 /// RFC 4180.
 std::string quoted(const std::string& cell) {
   if (cell.find_first_of(",\"\r\n") == std::string::npos && !cell.starts_with(' ') && !cell.ends_with(' ')) return cell;
@@ -139,19 +125,36 @@ std::vector<std::size_t> sweep_rows_in(const SweepOrder& order, const std::vecto
   return rows;
 }
 
-std::string sweep_csv(const Sweep& sweep, const std::vector<SweepPoint>& points, const SweepOrder& order) {
+void SweepTable::note(const SweepPoint& point) {
+  std::vector<std::string> merged;  // in the order of the point that has most of them
+  const ordered_json all = figures(point);
+  for (const auto& [name, value] : all.items()) merged.push_back(name);
+  for (const std::string& name : columns_)
+    if (!all.contains(name)) merged.push_back(name);
+  columns_ = std::move(merged);
+}
+
+std::string SweepTable::head() const {
   std::string text;
-  for (const SweepAxis& axis : sweep.axes) text += quoted(axis.path) + ",";
-  const std::vector<std::string> columns = columns_of(points);
-  for (const std::string& column : columns) text += column + ",";
-  text += "error\n";
-  for (const std::size_t i : sweep_rows_in(order, points)) {
-    for (const auto& [path, value] : sweep.point(i)) text += quoted(value) + ",";
-    const ordered_json of_point = figures(points[i]);
-    for (const std::string& column : columns)
-      text += (of_point.contains(column) ? csv_cell(of_point[column]) : "") + ",";
-    text += quoted(points[i].error) + "\n";
-  }
+  for (const SweepAxis& axis : sweep_.axes) text += quoted(axis.path) + ",";
+  for (const std::string& column : columns_) text += column + ",";
+  return text + "error\n";
+}
+
+std::string SweepTable::row(std::size_t index, const SweepPoint& point) const {
+  std::string text;
+  for (const auto& [path, value] : sweep_.point(index)) text += quoted(value) + ",";
+  const ordered_json of_point = figures(point);
+  for (const std::string& column : columns_)
+    text += (of_point.contains(column) ? csv_cell(of_point[column]) : "") + ",";
+  return text + quoted(point.error) + "\n";
+}
+
+std::string sweep_csv(const Sweep& sweep, const std::vector<SweepPoint>& points, const SweepOrder& order) {
+  SweepTable table(sweep);
+  for (const SweepPoint& point : points) table.note(point);
+  std::string text = table.head();
+  for (const std::size_t i : sweep_rows_in(order, points)) text += table.row(i, points[i]);
   return text;
 }
 

@@ -15,12 +15,15 @@ void put(const std::string& text) {
 }  // namespace
 
 ProgressLine::ProgressLine()
-    : terminal_(!is_quiet() && ::isatty(progress_descriptor()) == 1), start_(steady_clock::now()), last_(start_) {}
+    : terminal_(!is_quiet() && !progress_listener() && ::isatty(progress_descriptor()) == 1),
+      start_(steady_clock::now()),
+      last_(start_) {}
 ProgressLine::~ProgressLine() {
   if (shown_) put("\r\x1b[K");
 }
 
 void ProgressLine::show(const std::string& text) {
+  if (progress_listener()) progress_listener()(text);
   if (!terminal_) return;
   const auto now = steady_clock::now();
   if (now - start_ < std::chrono::seconds(2) || now - last_ < std::chrono::milliseconds(100)) return;

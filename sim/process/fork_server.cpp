@@ -13,6 +13,7 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -64,15 +65,30 @@ int receive_descriptor(int through) {
   return descriptor;
 }
 
-bool send_all(int channel, const char* data, std::size_t size) {
-  while (size > 0) {
-    const ssize_t n = ::send(channel, data, size, MSG_NOSIGNAL);
+/// What is asked ends with the channel's half; what comes back has this before it.
+struct FrameHead {
+  std::uint64_t size;
+  bool answer;  ///< else a note
+};
+
+bool send_all(int channel, std::string_view data) {
+  while (!data.empty()) {
+    const ssize_t n = ::send(channel, data.data(), data.size(), MSG_NOSIGNAL);
     if (n < 0 && errno == EINTR) continue;
     if (n <= 0) return false;
-    data += n;
-    size -= static_cast<std::size_t>(n);
+    data.remove_prefix(static_cast<std::size_t>(n));
   }
   return true;
+}
+
+/// In one piece, since children of a worker send notes too.
+bool send_frame(int channel, const std::string& text, bool answer) {
+  FrameHead head{};
+  head.size = text.size();
+  head.answer = answer;
+  std::string frame(sizeof head, 0);
+  std::memcpy(frame.data(), &head, sizeof head);
+  return send_all(channel, frame + text);
 }
 
 /// Adds what has come. False at the end.
@@ -94,6 +110,7 @@ class Dispatcher {
     ended_ = ::signalfd(-1, &child, SFD_CLOEXEC | SFD_NONBLOCK);
     ::signal(SIGINT, SIG_IGN);  // the terminal's; this ends with its parent
     ::prctl(PR_SET_CHILD_SUBREAPER, 1);
+    close_others();
   }
 
   void run() {
@@ -117,6 +134,17 @@ class Dispatcher {
   }
 
  private:
+  /// Of a program that this is a part of, its files: pipes whose other ends would wait for this process.
+  void close_others() const {
+    const auto keep = static_cast<unsigned>(control_), mine = static_cast<unsigned>(ended_);
+    unsigned from = STDERR_FILENO + 1;
+    for (const unsigned kept : {std::min(keep, mine), std::max(keep, mine)}) {
+      if (kept > from) ::close_range(from, kept - 1, 0);
+      from = kept + 1;
+    }
+    ::close_range(from, ~0U, 0);
+  }
+
   struct Worker {
     int channel;  ///< -1: nobody waits for it
     pid_t pid;    ///< 0: not yet, or no longer
@@ -179,10 +207,11 @@ class Dispatcher {
       if (worker.channel != channel && worker.channel >= 0) ::close(worker.channel);
     std::string question;
     while (receive_some(channel, question)) continue;
-    const std::string text = work_(question);
-    const std::uint64_t size = text.size();
-    if (send_all(channel, reinterpret_cast<const char*>(&size), sizeof size))
-      send_all(channel, text.data(), text.size());
+    constexpr std::size_t most = 4096;  // bytes: a longer one could be cut by another
+    send_frame(
+        channel,
+        work_(question, [channel](const std::string& note) { send_frame(channel, note.substr(0, most), false); }),
+        true);
     _exit(0);
   }
 };
@@ -223,13 +252,17 @@ ForkServer::Job ForkServer::ask(const std::string& question) {
   }
   ::close(ends[1]);
   if (!sent) throw InternalError("the workers are gone");
-  send_all(ends[0], question.data(), question.size());
+  send_all(ends[0], question);
   ::shutdown(ends[0], SHUT_WR);
   return job;
 }
 
 ForkServer::Job::Job(Job&& other) noexcept
-    : channel_(std::exchange(other.channel_, -1)), over_(other.over_), text_(std::move(other.text_)) {}
+    : channel_(std::exchange(other.channel_, -1)),
+      over_(other.over_),
+      text_(std::move(other.text_)),
+      notes_(std::move(other.notes_)),
+      answer_(std::move(other.answer_)) {}
 ForkServer::Job::~Job() {
   if (channel_ >= 0) ::close(channel_);
 }
@@ -237,21 +270,26 @@ ForkServer::Job::~Job() {
 bool ForkServer::Job::over_within(int milliseconds) {
   pollfd poll{channel_, POLLIN, 0};
   while (!over_ && ::poll(&poll, 1, milliseconds) > 0) {
-    std::uint64_t size = 0;
     over_ = !receive_some(channel_, text_);
-    if (text_.size() < sizeof size) continue;
-    std::memcpy(&size, text_.data(), sizeof size);
-    over_ = over_ || text_.size() >= sizeof size + size;
+    take_whole();
   }
   return over_;
 }
 
-std::optional<std::string> ForkServer::Job::answer() const {
-  std::uint64_t size = 0;
-  if (text_.size() < sizeof size) return std::nullopt;
-  std::memcpy(&size, text_.data(), sizeof size);
-  if (text_.size() != sizeof size + size) return std::nullopt;
-  return text_.substr(sizeof size);
+void ForkServer::Job::take_whole() {
+  FrameHead head{};
+  std::size_t at = 0;
+  for (; text_.size() - at >= sizeof head; at += sizeof head + head.size) {
+    std::memcpy(&head, text_.data() + at, sizeof head);
+    if (text_.size() - at - sizeof head < head.size) break;
+    std::string text = text_.substr(at + sizeof head, head.size);
+    if (head.answer)
+      answer_ = std::move(text);
+    else
+      notes_.push_back(std::move(text));
+  }
+  text_.erase(0, at);
+  over_ = over_ || answer_;
 }
 
 }  // namespace trainyard

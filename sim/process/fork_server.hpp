@@ -5,6 +5,8 @@
 #include <mutex>
 #include <optional>
 #include <string>
+#include <utility>
+#include <vector>
 
 namespace trainyard {
 
@@ -12,7 +14,9 @@ namespace trainyard {
 /// one thread, and is forked before there are others. At most `jobs` workers run at a time; further questions wait.
 class ForkServer {
  public:
-  using Work = std::function<std::string(const std::string& question)>;
+  using Note = std::function<void(const std::string&)>;
+  /// What it notes on the way, there and in what it forks, comes to who asks before the answer.
+  using Work = std::function<std::string(const std::string& question, const Note& note)>;
   /// `work` answers in a worker of its own, in which it may fork; it should not throw. Throws InternalError.
   ForkServer(Work work, int jobs);
   ~ForkServer();  ///< ends the process, and with it all workers
@@ -29,12 +33,18 @@ class ForkServer {
     /// True once it is over: answered, or the worker has died. Waits that long at most.
     bool over_within(int milliseconds);
     /// After that; nothing where the worker died.
-    std::optional<std::string> answer() const;
+    std::optional<std::string> answer() const { return answer_; }
+    std::vector<std::string> take_notes() {
+      return std::exchange(notes_, {});
+    }  ///< those that came since the last time
 
    private:
     int channel_;
     bool over_ = false;
-    std::string text_;  ///< its length in 8 bytes, and the answer
+    std::string text_;  ///< what has come and is not whole
+    std::vector<std::string> notes_;
+    std::optional<std::string> answer_;
+    void take_whole();
   };
   /// From any thread. Throws InternalError where the process is gone.
   Job ask(const std::string& question);

@@ -10,6 +10,7 @@
 #include <cstdio>
 #include <cstring>
 #include <string>
+#include <utility>
 
 #include "sim/error.hpp"
 
@@ -25,12 +26,10 @@ std::vector<const PlannedOutputs*>& planned_outputs() {
   throw UserError(fmt::format("cannot write {}: {}", where, std::strerror(error)));
 }
 
-/// 0, or why not everything of `text` is in `file` and closed.
-int write_and_close(std::FILE* file, std::string_view text) {
-  if (!file) return errno;
-  int error = std::fwrite(text.data(), 1, text.size(), file) == text.size() ? 0 : errno;
-  if (std::fclose(file) != 0 && error == 0) error = errno;
-  return error;
+/// Where the pieces of a file go: beside it.
+std::filesystem::path target_of(const std::filesystem::path& path) {
+  const bool special = std::filesystem::exists(path) && !std::filesystem::is_regular_file(path);
+  return special ? path : std::filesystem::path(fmt::format("{}.{}.tmp", path.string(), ::getpid()));
 }
 
 }  // namespace
@@ -85,22 +84,48 @@ void check_writable(const std::filesystem::path& path) {
     throw UserError(fmt::format("cannot write {}: {}", path.string(), std::strerror(errno)));
 }
 
+AtomicOutput::AtomicOutput(std::filesystem::path path) : path_(std::move(path)) {
+  check_writable(path_);
+  target_ = target_of(path_);
+  file_ = std::fopen(target_.c_str(), "wb");
+  if (!file_) cannot_write(path_.string(), errno);
+}
+
+AtomicOutput::~AtomicOutput() {
+  if (!file_) return;
+  std::fclose(file_);
+  if (!special()) std::remove(target_.c_str());
+}
+
+void AtomicOutput::fail(int error) {
+  if (file_) std::fclose(std::exchange(file_, nullptr));
+  if (!special()) std::remove(target_.c_str());
+  cannot_write(path_.string(), error);
+}
+
+void AtomicOutput::add(std::string_view text) {
+  if (std::fwrite(text.data(), 1, text.size(), file_) != text.size()) fail(errno);
+}
+
+const std::filesystem::path& AtomicOutput::flushed() {
+  if (std::fflush(file_) != 0) fail(errno);
+  return target_;
+}
+
+void AtomicOutput::commit() {
+  if (std::fclose(std::exchange(file_, nullptr)) != 0) fail(errno);
+  if (!special() && std::rename(target_.c_str(), path_.c_str()) != 0) fail(errno);
+}
+
 void write_atomically(const std::filesystem::path& path, std::string_view text) {
   if (path == "-") {
     if (std::fwrite(text.data(), 1, text.size(), stdout) != text.size() || std::fflush(stdout) != 0)
       cannot_write("to stdout", errno);
     return;
   }
-  check_writable(path);
-  // A pipe or device (/dev/null, /dev/stdout) has no "before" to keep.
-  const bool special = std::filesystem::exists(path) && !std::filesystem::is_regular_file(path);
-  const std::filesystem::path target =
-      special ? path : std::filesystem::path(fmt::format("{}.{}.tmp", path.string(), ::getpid()));
-  int error = write_and_close(std::fopen(target.c_str(), "wb"), text);
-  if (error == 0 && !special && std::rename(target.c_str(), path.c_str()) != 0) error = errno;
-  if (error == 0) return;
-  if (!special) std::remove(target.c_str());
-  cannot_write(path.string(), error);
+  AtomicOutput file(path);
+  file.add(text);
+  file.commit();
 }
 
 }  // namespace trainyard

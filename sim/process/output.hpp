@@ -1,4 +1,5 @@
 #pragma once
+#include <cstdio>
 #include <filesystem>
 #include <string>
 #include <string_view>
@@ -6,6 +7,26 @@
 #include <vector>
 
 namespace trainyard {
+
+/// A file that is written piece by piece, and is there once it is whole: a temporary one beside it is renamed at the end. A
+/// pipe or device has no "before" to keep, and gets the pieces as they come. All throw UserError naming the path.
+class AtomicOutput {
+ public:
+  explicit AtomicOutput(std::filesystem::path);
+  ~AtomicOutput();  ///< what was not committed is gone
+  AtomicOutput(const AtomicOutput&) = delete;
+  AtomicOutput& operator=(const AtomicOutput&) = delete;
+  void add(std::string_view text);
+  /// The file that has what was added up to now, until `commit`.
+  const std::filesystem::path& flushed();
+  void commit();
+
+ private:
+  std::filesystem::path path_, target_;
+  std::FILE* file_;
+  [[noreturn]] void fail(int error);
+  bool special() const { return target_ == path_; }
+};
 
 /// Writes the whole file, or leaves the old one untouched: a temporary file beside it is renamed at the end. "-" is
 /// stdout.

@@ -4,11 +4,13 @@
 #include <unistd.h>
 
 #include <cstdlib>
+#include <utility>
 
 namespace trainyard {
 namespace {
 
 bool g_quiet = false;
+std::function<void(const std::string&)> g_progress_listener;
 
 }  // namespace
 
@@ -19,6 +21,9 @@ bool colours_on_stdout() {
 
 void be_quiet() { g_quiet = true; }
 bool is_quiet() { return g_quiet; }
+
+void tell_progress_to(std::function<void(const std::string&)> listener) { g_progress_listener = std::move(listener); }
+const std::function<void(const std::string&)>& progress_listener() { return g_progress_listener; }
 
 void drop_stdout() {
   const int nowhere = ::open("/dev/null", O_WRONLY | O_CLOEXEC);

@@ -1,4 +1,6 @@
 #pragma once
+#include <functional>
+#include <string>
 
 namespace trainyard {
 
@@ -8,6 +10,9 @@ bool colours_on_stdout();
 /// From then on there are no progress lines.
 void be_quiet();
 bool is_quiet();
+/// From then on progress is told to this, line by line as it comes, in children too.
+void tell_progress_to(std::function<void(const std::string&)>);
+const std::function<void(const std::string&)>& progress_listener();  ///< empty: the terminal's line
 /// What is printed to stdout is lost from then on.
 void drop_stdout();
 

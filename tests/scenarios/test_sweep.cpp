@@ -9,6 +9,7 @@
 #include "scenarios/studies/layer_cuts.hpp"
 #include "scenarios/studies/sweep.hpp"
 #include "scenarios/studies/sweep_journal.hpp"
+#include "scenarios/studies/sweep_stream.hpp"
 #include "tests/svg_checks.hpp"
 #include "tests/temporary_folder.hpp"
 
@@ -92,7 +93,7 @@ TEST_CASE("points are the product of the lists, the last varying fastest", "[swe
   std::string many = "1";
   for (int i = 2; i < 400; ++i) many += "," + std::to_string(i);
   CHECK_THROWS_WITH(folder.sweep({"a=" + many, "b=" + many, "c=" + many}).points(),
-                    "a sweep of over 100000 points; make the lists shorter");
+                    "a sweep of over 20000000 points would take days; make the lists shorter");
 }
 
 TEST_CASE("a sweep gives what single runs give, in order, and errors as rows", "[sweep]") {
@@ -233,6 +234,36 @@ TEST_CASE("points of the journal are not simulated again; half a line does not c
   // The scenario has changed: nothing of the journal fits.
   std::ofstream(folder.path() / "small.yaml", std::ios::app) << "software: pytorch-ddp\n";
   for (const SweepPoint& point : run_sweep(sweep, {journal, {}})) CHECK(figure(point, "step_time_s") != 42.5);
+}
+
+TEST_CASE("a sweep that is streamed writes the bytes of one in memory, and so do its shards", "[sweep]") {
+  const Folder folder;
+  const Sweep sweep = folder.sweep({"plan.micro_batch_size=1,2,3", "cluster.nodes=1,2"});  // 3 divides no batch
+  const std::vector<SweepPoint> points = run_sweep(sweep);
+  const auto streamed = [&](const StudyShard& shard, const std::string& lines, const std::string& csv) {
+    StreamedSweep files(sweep, shard, lines.empty() ? "" : folder.path() / lines,
+                        csv.empty() ? "" : folder.path() / csv);
+    stream_sweep(sweep, {{}, {}, shard}, [&](std::size_t i, const SweepPoint& point) { files.take(i, point); });
+    CHECK(files.whole());
+    files.finish();
+    return files.impossible();
+  };
+  CHECK(streamed({}, "all.jsonl", "all.csv").starts_with("4 of 6 points are impossible; the first: "));
+  CHECK(folder.text("all.jsonl") == sweep_lines(sweep, points, {}));
+  CHECK(folder.text("all.csv") == sweep_csv(sweep, points));
+  std::vector<std::string> files;
+  for (const std::size_t index : {2, 1}) {
+    files.push_back((folder.path() / ("part" + std::to_string(index))).string());
+    streamed({index, 2}, "part" + std::to_string(index), "");
+    CHECK(text_of(files.back()) == sweep_lines(sweep, points, {index, 2}));
+  }
+  StreamedSweep merged(sweep, {}, "", folder.path() / "merged.csv");
+  stream_merged(sweep, files, [&](std::size_t i, const SweepPoint& point) { merged.take(i, point); });
+  merged.finish();
+  CHECK(folder.text("merged.csv") == folder.text("all.csv"));
+  CHECK_FALSE(std::filesystem::exists(folder.path() / "merged.csv.points"));
+  CHECK_THROWS_AS(stream_merged(sweep, {files[0]}, [](std::size_t, const SweepPoint&) {}), UserError);
+  CHECK_THROWS_AS(stream_merged(sweep, {files[0], files[0]}, [](std::size_t, const SweepPoint&) {}), UserError);
 }
 
 TEST_CASE("points scale from a baseline, and the knee is where more GPUs help no more", "[sweep][scaling]") {

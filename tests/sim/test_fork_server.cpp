@@ -18,11 +18,19 @@ namespace {
 
 constexpr int kLong = 60000;  // ms
 
-/// "sleep": never; "die": killed; "fork": what a child of the worker says; else the question twice.
-std::string echo(const std::string& question) {
+/// "sleep": never; "die": killed; "fork": what a child of the worker says; "note": notes, one from there; else the question
+/// twice.
+std::string echo(const std::string& question, const ForkServer::Note& note) {
   while (question == "sleep") ::pause();
   if (question == "die") ::raise(SIGKILL);
   if (question == "fork") return in_child([] { return std::string("of a child"); });
+  if (question == "note") {
+    note("first");
+    return in_child([&note] {
+      note("");
+      return std::string("of a child");
+    });
+  }
   return question + question;
 }
 
@@ -39,6 +47,26 @@ std::string answer(ForkServer& server, const std::string& question) {
 }
 
 }  // namespace
+
+TEST_CASE("what workers and their children note on the way comes before the answer", "[sim][child]") {
+  ForkServer server(echo, 1);
+  ForkServer::Job job = server.ask("note");
+  REQUIRE(job.over_within(kLong));
+  CHECK(job.answer().value_or("died") == "of a child");
+  CHECK(job.take_notes() == std::vector<std::string>{"first", ""});
+  CHECK(job.take_notes().empty());
+}
+
+TEST_CASE("a fork server keeps no file of its program open", "[sim][child]") {
+  int ends[2];
+  REQUIRE(::pipe(ends) == 0);
+  ForkServer server(echo, 1);
+  CHECK(answer(server, "a") == "aa");
+  ::close(ends[1]);
+  char byte = 0;
+  CHECK(::read(ends[0], &byte, 1) == 0);  // the end of the pipe, not a wait
+  ::close(ends[0]);
+}
 
 TEST_CASE("a fork server answers from workers, from any thread", "[sim][child]") {
   ForkServer server(echo, 2);

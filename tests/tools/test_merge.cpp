@@ -85,7 +85,10 @@ TEST_CASE("shards merged are the bytes of one process, whichever part is killed 
   // Killed in the middle of a line: the same command makes the same file again.
   const std::size_t half = second.find('\n') + 40;
   folder.write("p1.jsonl", second.substr(0, half));
-  CHECK_THAT(folder.trainyard("merge" + files).err, Contains("p1.jsonl") && Contains("no line of JSON"));
+  CHECK_THAT(folder.trainyard("merge" + files).err,
+             Contains("p1.jsonl") && Contains("run its command again to finish"));
+  folder.write("cut.jsonl", points.substr(0, points.find('\n') + 1 + half));
+  CHECK_THAT(folder.trainyard("merge cut.jsonl").err, Contains("cut.jsonl:3: no line of JSON"));
   REQUIRE(folder.trainyard("sweep small.yaml" + kStudy + " --shard 1/3 --points p1.jsonl").exit == 0);
   CHECK(folder.text("p1.jsonl") == points);
 
@@ -130,7 +133,12 @@ where: ["plan.micro_batch_size * cluster.nodes <= 4"]
   CHECK_THAT(error("scenario: small.yaml\nset: {cluster.nodes: {range: [1, 1000000000]}}\n"),
              Contains("bad.yaml:2:") && Contains("over 100000 values"));
   CHECK_THAT(error("scenario: small.yaml\nset: {a.b: {range: [1, 99999]}, a.c: {range: [1, 99999]}}\n"),
-             Contains("a sweep of over 100000 points"));
+             Contains("a sweep of over 20000000 points would take days"));
+  // More than are kept in memory go into files.
+  const std::string many = "sweep small.yaml --set \"a.b=range(1, 400)\" --set \"a.c=range(1, 400)\"";
+  for (const char* outputs : {"", " --json x.json", " --csv - --points x.jsonl", " --csv x.csv --sort mfu"})
+    CHECK_THAT(folder.trainyard(many + outputs).err,
+               Contains("a sweep of 160000 points is streamed into files: --points FILE or --csv FILE expected"));
   CHECK_THAT(error("scenario: small.yaml\nset: {cluster.nodes: [1, 2]}\nwhere: [cluster.nodes > 3]\n"),
              Contains("none of 2 points meets it"));
   CHECK_THAT(error("scenario: small.yaml\nsets: {cluster.nodes: [1, 2]}\n"), Contains("did you mean \"set\"?"));
@@ -161,6 +169,74 @@ TEST_CASE("a job array runs the shards, and merge gives the table of one process
                        " --slurm jobs --tasks 3 --submit >.out 2>.err")
                           .c_str()) == 0);
   CHECK_THAT(folder.text(".out"), Contains("took /") && Contains("jobs/sweep.sbatch\n"));
+}
+
+namespace {
+
+/// A command in three shards, and what merge makes of them: the same file as one process writes with `flag`.
+void check_shards(const PageFolder& folder, const std::string& command, const std::string& flag) {
+  INFO(command);
+  const TopoAnswer one = folder.trainyard(command + " " + flag + " one");
+  INFO(one.err);
+  REQUIRE(one.exit == 0);
+  std::string files;
+  for (const char* shard : {"2", "3", "1"}) {
+    const std::string file = std::string("part") + shard;
+    const TopoAnswer ended = folder.trainyard(command + " --shard " + shard + "/3 --points " + file);
+    INFO(ended.err);
+    REQUIRE(ended.exit == 0);
+    CHECK(ended.out.empty());
+    files += " " + file;
+  }
+  const TopoAnswer merged = folder.trainyard("merge" + files + " " + flag + " merged");
+  INFO(merged.err);
+  REQUIRE(merged.exit == 0);
+  CHECK(folder.text("merged") == folder.text("one"));
+  CHECK(merged.out == one.out);
+
+  // A share that is taken up again after its end, or killed in a line, ends the same; one that is not finished is refused.
+  const std::string whole = folder.text("part1");
+  CHECK(folder.trainyard(command + " --shard 1/3 --points part1").exit == 0);
+  CHECK(folder.text("part1") == whole);
+  const std::size_t second = whole.find('\n') + 1;
+  folder.write("part1", whole.substr(second, (whole.size() - second) / 2));
+  CHECK_THAT(folder.trainyard("merge part2 part1 part3").err, Contains("part1: not a finished share of "));
+  CHECK(folder.trainyard(command + " --shard 1/3 --points part1").exit == 0);
+  CHECK(folder.trainyard("merge" + files + " " + flag + " merged").exit == 0);
+  CHECK(folder.text("merged") == folder.text("one"));
+  CHECK_THAT(folder.trainyard("merge part1 part3").err, Contains("1 of 3 shards are in none of the 2 files"));
+  for (const char* bad : {" --shard 1/3", " --shard 4/3 --points part1", " --shard 1/3 --points part1 --json x"})
+    CHECK(folder.trainyard(command + bad).exit == 2);
+}
+
+}  // namespace
+
+TEST_CASE("shards of learn, plan and size merged are the bytes of one process", "[merge][cli][learn][search][size]") {
+  const PageFolder folder;
+  folder.write("plan.yaml",
+               "cluster: {node: dgx-a100}\nmodel: {base: gpt2, n_layer: 4}\n"
+               "plan: {global_batch_size: 16, seq_length: 256, micro_batch_size: 1, training: {tokens: 1e9}}\n"
+               "software: megatron-core\n");
+  check_shards(folder,
+               "learn '" TRAINYARD_SOURCE_DIR
+               "/scenarios/learn-local-sgd.yaml' --set learn.steps=12 --seeds 2 "
+               "--compare \"plan.data_parallel.local_steps=1,4\"",
+               "--json");
+  check_shards(folder,
+               "plan plan.yaml --vary plan.pipeline.schedule=1f1b --vary plan.micro_batch_size=1,2 "
+               "--vary plan.recompute=none --vary plan.tensor_parallel=1,2,4 --upgrades",
+               "--write");
+  check_shards(folder, "size plan.yaml --days 30 --gpus 8 --nodes-of dgx-a100,dgx-h100,dgx-b200 --search 100s",
+               "--json");
+  CHECK_THAT(folder.trainyard("merge part1 part2 part3 --csv x").err, Contains("trainyard size: unknown flag --csv"));
+  const TopoAnswer written =
+      folder.trainyard("size plan.yaml --days 30 --gpus 8 --nodes-of dgx-a100 --json a.json --slurm jobs --tasks 2");
+  CHECK(written.exit == 0);
+  CHECK_FALSE(std::filesystem::exists(folder.path() / "a.json"));
+  CHECK_THAT(folder.text("jobs/size.sbatch"),
+             Contains("#SBATCH --array=1-2\n") &&
+                 Contains(" size plan.yaml --days 30 --gpus 8 --nodes-of dgx-a100 --shard \"$SLURM_ARRAY_TASK_ID/2\""));
+  CHECK_THAT(written.out, Contains("jobs/size.json"));
 }
 
 TEST_CASE("a real Slurm runs the job array", "[sweep][merge][slurm][.deep]") {

@@ -67,6 +67,18 @@ TEST_CASE("what the course prints below a command is what that prints", "[readme
   CHECK(lines >= 20);
 }
 
+TEST_CASE("the reference of the keys of a scenario is what help prints", "[readme][help]") {
+  const std::string text = readme("scenarios/README.md");
+  const std::string begin = "<!-- trainyard help scenario --markdown -->\n", end = "<!-- end -->\n";
+  const std::size_t from = text.find(begin), to = text.find(end, from);
+  REQUIRE(from != std::string::npos);
+  REQUIRE(to != std::string::npos);
+  const trainyard::test::TopoAnswer answer = trainyard::test::TopoFolder().trainyard("help scenario --markdown");
+  REQUIRE(answer.exit == 0);
+  CHECK(answer.out.find("| cluster.nodes ") != std::string::npos);
+  CHECK(text.substr(from + begin.size(), to - from - begin.size()) == answer.out);
+}
+
 TEST_CASE("the README counts the seed cases that there are", "[readme]") {
   std::ifstream in(std::filesystem::path(TRAINYARD_SOURCE_DIR) / "tests/seeds/cases.yaml");
   const std::vector<std::string> there = trainyard::seed_experiments().names();

@@ -48,6 +48,7 @@ struct Arguments::Impl {
   std::vector<Output> outputs;
   PlannedOutputs planned;
   std::string verb;
+  std::vector<std::string> words;  // that were parsed, names of flags with '-'
 
   explicit Impl(const std::string& summary) : app(summary) {}
   CLI::Option* add(CLI::Option* option, const std::string& flag, const std::string& placeholder) {
@@ -124,13 +125,33 @@ void Arguments::flag(const std::string& flag, bool& value, const std::string& he
   impl_->add(impl_->app.add_flag(flag, value, help), flag, "");
 }
 
+std::vector<std::string> Arguments::command_without(const std::vector<std::string>& flags) const {
+  const auto among = [](const auto& all, const std::string& name, auto text) {
+    return std::any_of(all.begin(), all.end(), [&](const auto& one) { return text(one) == name; });
+  };
+  std::vector<std::string> command{impl_->verb};
+  for (std::size_t i = 0; i < impl_->words.size(); ++i) {
+    const std::string& word = impl_->words[i];
+    const std::string name = word.substr(0, word.find('='));
+    if (!among(flags, name, [](const std::string& flag) { return flag; }) &&
+        !among(impl_->outputs, name, [](const Output& output) { return output.flag; })) {
+      command.push_back(word);
+      continue;
+    }
+    const bool takes_value = impl_->app.get_option(name)->get_expected_min() > 0;
+    if (takes_value && name.size() == word.size()) ++i;
+  }
+  return command;
+}
+
 bool Arguments::parse(const std::vector<std::string>& words) {
-  std::vector<std::string> reversed(words.rbegin(), words.rend());  // as CLI11 wants it
-  for (std::string& word : reversed)
+  impl_->words = words;
+  for (std::string& word : impl_->words)
     if (word.starts_with("--")) {
       const auto end = word.begin() + static_cast<std::ptrdiff_t>(std::min(word.find('='), word.size()));
       std::replace(word.begin() + 2, end, '_', '-');
     }
+  std::vector<std::string> reversed(impl_->words.rbegin(), impl_->words.rend());  // as CLI11 wants it
   try {
     impl_->app.parse(reversed);
   } catch (const CLI::CallForHelp&) {

@@ -27,6 +27,8 @@ class Arguments {
   /// Reads the words after the verb. False when help was asked for and printed. Throws UserError naming the nearest
   /// flag, and where an output cannot be written.
   bool parse(const std::vector<std::string>& words);
+  /// The verb and the words that were parsed, but for outputs and for these flags.
+  std::vector<std::string> command_without(const std::vector<std::string>& flags) const;
 
  private:
   struct Impl;

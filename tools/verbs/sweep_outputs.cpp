@@ -13,23 +13,6 @@
 #include "tools/reports/html_page.hpp"
 
 namespace trainyard {
-namespace {
-
-/// As one word for a shell.
-std::string shell_word(const std::string& text) {
-  const std::string plain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-./=,:@%+";
-  if (!text.empty() && text.find_first_not_of(plain) == std::string::npos) return text;
-  std::string quoted = "'";
-  for (const char c : text) quoted += c == '\'' ? std::string("'\\''") : std::string(1, c);
-  return quoted + "'";
-}
-
-std::string program_word() { return shell_word(std::filesystem::read_symlink("/proc/self/exe").string()); }
-std::string points_of(const SlurmSweep& job, const std::string& task) {
-  return shell_word(job.folder + "/points-") + task + ".jsonl";
-}
-
-}  // namespace
 
 void SweepOutputs::declare(Arguments& arguments, const std::string& csv_words) {
   arguments.option("--sort", sort, "COLUMN", "order of the rows: the lowest first; -COLUMN: the highest");
@@ -66,35 +49,20 @@ void SweepOutputs::write(const Sweep& sweep, std::vector<SweepPoint> points) con
                                       {page_script::sweep()}));
 }
 
+void SweepOutputs::require_streamed(const Sweep& sweep, const std::string& points) const {
+  const bool others = !(json + html + svg + sort).empty() || top != 0 || baseline != 0;
+  if (!others && csv != "-" && !(csv + points).empty()) return;
+  throw UserError(fmt::format(
+      "a sweep of {} points is streamed into files: --points FILE or --csv FILE expected, and no other output",
+      sweep.points()));
+}
+
 void report_impossible_points(const std::vector<SweepPoint>& points) {
   const auto impossible = [](const SweepPoint& p) { return !p.error.empty(); };
   const auto count = std::count_if(points.begin(), points.end(), impossible);
   if (count == 0) return;
   complain(fmt::format("{} of {} points are impossible; the first: {}", count, points.size(),
                        std::find_if(points.begin(), points.end(), impossible)->error));
-}
-
-std::string slurm_script(const SlurmSweep& job) {
-  std::string words;
-  for (const std::string& word : job.words) words += " " + shell_word(word);
-  return fmt::format(
-      "#!/bin/bash\n"
-      "#SBATCH --job-name=trainyard-sweep\n"
-      "#SBATCH --array=1-{0}\n"
-      "#SBATCH --ntasks=1\n"
-      "#SBATCH --output={1}/task-%a.log\n"
-      "#SBATCH --requeue\n"
-      "# A task that is started again takes what its points' file has. When all are done:\n"
-      "#   {2}\n"
-      "exec {3} sweep{4} --shard \"$SLURM_ARRAY_TASK_ID/{0}\" --points {5}\n",
-      job.tasks, job.folder, slurm_merge_command(job), program_word(), words,
-      points_of(job, "\"$SLURM_ARRAY_TASK_ID\""));
-}
-
-std::string slurm_merge_command(const SlurmSweep& job) {
-  const std::string tasks = job.tasks > 1 ? fmt::format("{{1..{}}}", job.tasks) : "1";
-  return fmt::format("{} merge {} --csv {}", program_word(), points_of(job, tasks),
-                     shell_word(job.folder + "/sweep.csv"));
 }
 
 }  // namespace trainyard

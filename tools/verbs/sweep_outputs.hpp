@@ -16,23 +16,17 @@ struct SweepOutputs {
   bool any() const { return !(csv + json + html + svg).empty(); }
   SweepOrder order() const { return parse_sweep_order(sort, top); }
   void write(const Sweep&, std::vector<SweepPoint>) const;
+  /// Throws UserError where what is asked for takes all points of a sweep that is streamed. `points`: their file.
+  void require_streamed(const Sweep&, const std::string& points) const;
 
  private:
   void add_scaling_to(const Sweep&, std::vector<SweepPoint>&) const;
 };
 
+/// Not kept in memory.
+inline bool is_streamed(const Sweep& sweep) { return sweep.points() > kMostKeptPoints; }
+
 /// Counts them on stderr, with the first error.
 void report_impossible_points(const std::vector<SweepPoint>&);
-
-/// A job array of Slurm: its tasks are the shards of a sweep.
-struct SlurmSweep {
-  std::string folder;  ///< of the script, and of what the tasks write
-  int tasks = 1;
-  std::vector<std::string> words;  ///< of the sweep, without shard and points
-};
-/// The batch script, as `sbatch` takes it. It runs this very program.
-std::string slurm_script(const SlurmSweep&);
-/// What puts the shards together: a command line.
-std::string slurm_merge_command(const SlurmSweep&);
 
 }  // namespace trainyard

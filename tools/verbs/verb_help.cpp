@@ -67,7 +67,9 @@ std::string scenario_reference() {
          table.text();
 }
 
-int help(const std::vector<std::string>& words) {
+int help(const std::vector<std::string>& asked) {
+  std::vector<std::string> words = asked;
+  if (std::erase(words, "--markdown") > 0) write_tables_as_markdown();
   if (words.empty() || words[0] == "--help" || words[0] == "-h") {
     write_atomically("-", usage());
     return kGood;

@@ -9,7 +9,7 @@
 #include "sim/process/output.hpp"
 #include "tools/reports/html_page.hpp"
 #include "tools/reports/learn_report.hpp"
-#include "tools/verbs/arguments.hpp"
+#include "tools/verbs/study_shares.hpp"
 #include "tools/verbs/verbs.hpp"
 
 namespace trainyard {
@@ -21,6 +21,7 @@ struct LearnFlags {
   std::string file, svg, json, html;
   std::vector<std::string> sets, compared, required;
   int seeds = 1;
+  StudyShares shares;
 };
 
 LearnQuestion question_of(const LearnFlags& flags) {
@@ -32,9 +33,16 @@ LearnQuestion question_of(const LearnFlags& flags) {
   if (flags.seeds < 1 || flags.seeds > kMostSeeds)
     throw UserError(fmt::format("--seeds {}: 1 to {} expected", flags.seeds, kMostSeeds));
   q.seeds = flags.seeds;
+  q.journal = flags.shares.points;
+  q.shard = flags.shares.wanted(!(flags.svg + flags.json + flags.html).empty());
   for (const std::string& what : flags.required)
     if (what != "target") throw UserError(fmt::format("--require {}: unknown{}", what, hint(what, {"target"})));
   return q;
+}
+
+std::size_t trainings_of(const LearnQuestion& q) {
+  read_scenario(q.scenario, q.overrides);  // what is wrong is said here, not by a task
+  return Sweep{q.scenario, q.axes}.points() * static_cast<std::size_t>(q.seeds);
 }
 
 /// The one variant, or the first possible one.
@@ -65,8 +73,10 @@ int learn_verb(const std::vector<std::string>& words) {
   arguments.output("--json", flags.json, "write all curves as JSON; - is stdout (and prints nothing else there)");
   arguments.output("--html", flags.html, "draw all curves as a page; - is stdout");
   arguments.repeated("--require", flags.required, "target", "end with exit code 1 unless all reach learn.target");
+  flags.shares.declare(arguments, "training");
   if (!arguments.parse(words)) return kGood;
   LearnQuestion question = question_of(flags);
+  if (!flags.shares.slurm.empty()) return flags.shares.write_slurm_job(arguments, trainings_of(question));
   LearnStudy study;
   {
     ProgressLine line;
@@ -75,6 +85,10 @@ int learn_verb(const std::vector<std::string>& words) {
         line.show(fmt::format("{} of {} trainings", done, of));
       };
     study = run_learn_study(question);
+  }
+  if (!flags.shares.shard.empty()) {
+    flags.shares.finish(arguments);
+    return kGood;
   }
   const LearnVariant& first = shown(study);
   const Scenario scenario = read_scenario(flags.file, first.overrides);

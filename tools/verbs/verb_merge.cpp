@@ -1,31 +1,88 @@
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+
+#include "scenarios/studies/sweep_stream.hpp"
 #include "sim/error.hpp"
+#include "tools/verbs/study_shares.hpp"
 #include "tools/verbs/sweep_outputs.hpp"
 #include "tools/verbs/verbs.hpp"
 
 namespace trainyard {
 namespace {
 
+/// A file that has a path as long as this lives, and no name.
+class NamelessFile {
+ public:
+  explicit NamelessFile(const std::string& text) : file_(::memfd_create("journal", MFD_CLOEXEC)) {
+    for (std::size_t at = 0; at < text.size();) {
+      const ssize_t n = ::write(file_, text.data() + at, text.size() - at);
+      if (n <= 0) throw UserError(std::string("merge: cannot keep the journals in memory: ") + std::strerror(errno));
+      at += static_cast<std::size_t>(n);
+    }
+  }
+  ~NamelessFile() { ::close(file_); }
+  NamelessFile(const NamelessFile&) = delete;
+  NamelessFile& operator=(const NamelessFile&) = delete;
+  std::string path() const { return "/proc/self/fd/" + std::to_string(file_); }
+
+ private:
+  int file_;
+};
+
+/// The verb once more: it finds in the journals what the shards have simulated.
+int answer_from(const MergedJournals& merged, const SweepOutputs& outputs, const std::string& write) {
+  const NamelessFile journal(merged.lines);
+  std::vector<std::string> words(merged.command.begin() + 1, merged.command.end());
+  words.insert(words.end(), {"--points", journal.path()});
+  const auto number = [](int value) { return value == 0 ? "" : std::to_string(value); };
+  const std::pair<const char*, std::string> given[] = {
+      {"--csv", outputs.csv},         {"--json", outputs.json},
+      {"--html", outputs.html},       {"--svg", outputs.svg},
+      {"--sort", outputs.sort},       {"--write", write},
+      {"--top", number(outputs.top)}, {"--baseline", number(outputs.baseline)}};
+  for (const auto& [flag, value] : given)
+    if (!value.empty()) words.insert(words.end(), {flag, value});
+  return verbs().find(merged.command.front(), Place::of("merge")).run(words);
+}
+
 int merge_verb(const std::vector<std::string>& words) {
   Arguments arguments(
       "merge",
-      "Puts the shards of a sweep together (`sweep --shard I/N --points FILE`): the same tables, byte by "
-      "byte, as one process writes. Files of other studies and missing points are refused.",
+      "Puts the shards of a study together (sweep, plan, size or learn with `--shard I/N --points FILE`): the same "
+      "answer, byte by byte, as one process gives; plan and size do what is left of the search. Files of other studies "
+      "and missing ones are refused.",
       "merge points-1.jsonl points-2.jsonl --csv sweep.csv");
   std::vector<std::string> files;
   SweepOutputs outputs;
+  std::string write;
   arguments.positionals("FILES", files, "what --points has written, of all shards");
-  outputs.declare(arguments, "write the table; - is stdout (the default)");
+  outputs.declare(arguments, "write the table of a sweep; - is stdout (the default)");
+  arguments.output("--write", write, "write the best plan, or cheapest size, as a scenario; - is stdout");
   if (!arguments.parse(words)) return kGood;
   if (files.empty()) throw UserError("merge: files of points expected (trainyard merge --help)");
+  if (const std::optional<MergedJournals> merged = merge_journals(files)) return answer_from(*merged, outputs, write);
+  if (!write.empty()) throw UserError("--write: of shards of plan or size alone");
   if (!outputs.any()) outputs.csv = std::string(1, '-');
   outputs.order();  // before anything is read
   const MergedSweep merged = merge_sweeps(files);
+  if (is_streamed(merged.sweep)) {
+    outputs.require_streamed(merged.sweep, "");
+    StreamedSweep table(merged.sweep, {}, "", outputs.csv);
+    stream_merged(merged.sweep, files, [&table](std::size_t i, const SweepPoint& point) { table.take(i, point); });
+    table.finish();
+    if (const std::string text = table.impossible(); !text.empty()) complain(text);
+    return kGood;
+  }
   outputs.write(merged.sweep, merged.points);
   report_impossible_points(merged.points);
   return kGood;
 }
 
-const RegisterVerb registered_merge{"merge", "put the shards of a sweep together", merge_verb};
+const RegisterVerb registered_merge{"merge", "put the shards of a study together", merge_verb};
 
 }  // namespace
 }  // namespace trainyard

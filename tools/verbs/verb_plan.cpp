@@ -16,7 +16,7 @@
 #include "sim/process/output.hpp"
 #include "tools/reports/html_page.hpp"
 #include "tools/reports/plan_report.hpp"
-#include "tools/verbs/arguments.hpp"
+#include "tools/verbs/study_shares.hpp"
 #include "tools/verbs/verbs.hpp"
 
 namespace trainyard {
@@ -83,9 +83,10 @@ int plan_verb(const std::vector<std::string>& words) {
       "Finds the plan of least step time: every legal split of the model over the cluster, judged by memory and by a "
       "proven lower bound of its time, and simulated where that leaves it a chance.",
       "plan scenarios/plan-gpt3-175b-1024.yaml --write best.yaml");
-  std::string file, budget, write, json, html, out;
+  std::string file, budget, write, json, html;
   AskedPlan asked;
   std::vector<std::string> sets, vary;
+  StudyShares shares;
   int rows = 5;
   bool offload = false, upgrades = false, brief = false;
   arguments.positional("SCENARIO", file, "scenario file (YAML); its plan says batch, lengths and precision", false);
@@ -103,7 +104,7 @@ int plan_verb(const std::vector<std::string>& words) {
   arguments.output("--json", json, "write the answer as JSON; - is stdout (and prints nothing else there)");
   arguments.output("--html", html,
                    "draw the best plan, the Pareto front and what each choice costs as a page; - is stdout");
-  arguments.option("--out", out, "FILE", "keep what was simulated there, a line a plan: the same command resumes");
+  shares.declare(arguments, "group of plans");
   arguments.option("--top", rows, "N", "list the N fastest");
   arguments.flag("--upgrades", upgrades, "search again with 2x memory, NVLink and HCA");
   arguments.flag("--brief", brief, "the best plan alone: no neighbours, no rule of thumb");
@@ -120,17 +121,18 @@ int plan_verb(const std::vector<std::string>& words) {
     options.space.vary.push_back({parsed.path, parsed.values});
   }
   options.search.budget = seconds_of(budget);
-  options.journal = out;
+  options.journal = shares.points;
+  options.search.shard = shares.wanted(!(json + html + write).empty());
   options.rows = static_cast<std::size_t>(rows);
   options.neighbours = options.rule = !brief;
   options.upgrades = upgrades;
-  if (!out.empty()) check_writable(out);
   Overrides overrides;
   for (const std::string& set : sets) overrides.push_back(parse_override_option(set));
   const PlanQuestion question =
       file.empty()
           ? read_plan_question(document_of(asked), asked.model, overrides)
           : read_plan_question(read_scenario_document(file), std::filesystem::path(file).stem().string(), overrides);
+  if (!shares.slurm.empty()) return shares.write_slurm_job(arguments, kMostShards);
   watch_interrupts();
   PlanAnswer answer;
   {
@@ -138,11 +140,10 @@ int plan_verb(const std::vector<std::string>& words) {
     options.search.progress = [&line](const std::string& text) { line.show(text); };
     answer = answer_plan(question, options);
   }
-  if (interrupted()) {
-    complain(out.empty()
-                 ? "interrupted (with --out FILE a search can be resumed)"
-                 : fmt::format("interrupted: run the same command again to resume ({} keeps what is known)", out));
-    return kInterrupted;
+  if (interrupted()) return shares.interrupted_search();
+  if (!shares.shard.empty()) {
+    shares.finish(arguments);
+    return kGood;
   }
   if (json != "-" && write != "-" && html != "-") fmt::print("{}", plan_screen(answer));
   write_answer(json, html, answer);

@@ -32,8 +32,9 @@ int serve_verb(const std::vector<std::string>& words) {
   const ServedScenarios scenarios = served_scenarios(file);
   const std::string begin = file.empty() ? "gpt2-xl-ddp-dgx-a100" : std::filesystem::path(file).stem().string();
   read_scenario(scenarios.at(begin));  // workers have then what of the catalog it takes
-  ForkServer workers([&scenarios](const std::string& request) { return answer_request(scenarios, request); },
-                     processors());
+  ForkServer workers(
+      [&scenarios](const std::string& request, const ForkServer::Note&) { return answer_request(scenarios, request); },
+      processors());
   watch_interrupts();
   ServedPage page;
   page.port = port;

@@ -19,7 +19,7 @@
 #include "sim/process/output.hpp"
 #include "tools/reports/report_lines.hpp"
 #include "tools/reports/table.hpp"
-#include "tools/verbs/arguments.hpp"
+#include "tools/verbs/study_shares.hpp"
 #include "tools/verbs/verbs.hpp"
 
 namespace trainyard {
@@ -107,8 +107,9 @@ int size_verb(const std::vector<std::string>& words) {
       "checkpoints, energy and money.",
       "size --model llama-3-70b --tokens 15T --days 60 --nodes-of dgx-h100,dgx-b200 --prices "
       "scenarios/prices-example.yml");
-  std::string file, model, family, tokens, days, budget, prices, nodes_of, search, json, out, write, chinchilla;
+  std::string file, model, family, tokens, days, budget, prices, nodes_of, search, json, write, chinchilla;
   std::vector<std::string> sets;
+  StudyShares shares;
   int gpus = 0;
   arguments.positional("SCENARIO", file,
                        "scenario file (YAML): model, batch, plan.training and faults count, its cluster does not",
@@ -128,7 +129,7 @@ int size_verb(const std::vector<std::string>& words) {
   arguments.repeated("--set", sets, "PATH=VALUE", "override a field, as often as needed");
   arguments.output("--json", json, "write the answer as JSON; - is stdout (and prints nothing else there)");
   arguments.output("--write", write, "write the cheapest as a scenario; - is stdout");
-  arguments.option("--out", out, "FILE", "keep what was found there: the same command resumes");
+  shares.declare(arguments, "type of node");
   if (!arguments.parse(words)) return kGood;
   if (days.empty()) throw UserError("size: --days expected, the deadline");
   if (file.empty() && model.empty() && family.empty())
@@ -144,8 +145,8 @@ int size_verb(const std::vector<std::string>& words) {
   if (!search.empty()) options.search_seconds = parse_seconds(search).value;
   if (!(options.search_seconds > 0)) throw UserError(fmt::format("--search {}: more than 0 expected", search));
   if (!family.empty()) options.models = models_of_family(family);
-  if (!out.empty()) check_writable(out);
-  options.journal = out;
+  options.journal = shares.points;
+  options.shard = shares.wanted(!(json + write).empty());
   const std::string path = file.empty() ? shipped_file(kSizeTemplate).string() : file;
   Node document = read_scenario_document(path);
   for (const std::string& set : sets) {
@@ -162,6 +163,7 @@ int size_verb(const std::vector<std::string>& words) {
   }
   const std::string name =
       file.empty() ? (model.empty() ? family : model) : std::filesystem::path(path).stem().string();
+  if (!shares.slurm.empty()) return shares.write_slurm_job(arguments, kMostShards);
   watch_interrupts();
   SizeAnswer answer;
   {
@@ -169,11 +171,10 @@ int size_verb(const std::vector<std::string>& words) {
     options.progress = [&line](const std::string& text) { line.show(text); };
     answer = size_clusters(document, name, options);
   }
-  if (interrupted()) {
-    complain(out.empty()
-                 ? "interrupted (with --out FILE a search can be resumed)"
-                 : fmt::format("interrupted: run the same command again to resume ({} keeps what is known)", out));
-    return kInterrupted;
+  if (interrupted()) return shares.interrupted_search();
+  if (!shares.shard.empty()) {
+    shares.finish(arguments);
+    return kGood;
   }
   if (json != "-" && write != "-") fmt::print("{}", size_screen(answer));
   if (!json.empty()) {

@@ -1,6 +1,4 @@
 #include <fmt/format.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
@@ -8,10 +6,11 @@
 #include <utility>
 
 #include "scenarios/studies/layer_cuts.hpp"
-#include "scenarios/studies/sweep.hpp"
+#include "scenarios/studies/sweep_stream.hpp"
 #include "sim/observers/progress.hpp"
 #include "sim/process/child.hpp"
 #include "sim/process/output.hpp"
+#include "tools/verbs/study_shares.hpp"
 #include "tools/verbs/sweep_outputs.hpp"
 #include "tools/verbs/verbs.hpp"
 
@@ -64,11 +63,10 @@ void expand_layer_cuts(Sweep& sweep) {
 }
 
 struct SweepFlags {
-  std::string file, points, shard, slurm;
+  std::string file;
   std::vector<std::string> sets, where;
   SweepOutputs outputs;
-  int tasks = 8;
-  bool submit = false;
+  StudyShares shares;
 };
 
 void declare_flags(Arguments& arguments, SweepFlags& flags) {
@@ -85,12 +83,7 @@ void declare_flags(Arguments& arguments, SweepFlags& flags) {
                      "leave out points that do not meet it: \"plan.tensor_parallel * plan.pipeline_parallel <= 64\"");
   flags.outputs.declare(arguments,
                         "write the table; - is stdout (the default). With a file, an interrupted sweep can be resumed");
-  arguments.output("--points", flags.points, "keep each point whole as a line of JSON there, and resume from it");
-  arguments.option("--shard", flags.shard, "I/N", "every N-th point from the I-th on, into --points; see merge");
-  arguments.option("--slurm", flags.slurm, "FOLDER",
-                   "write a batch script for a Slurm job array there, and run nothing");
-  arguments.option("--tasks", flags.tasks, "N", "of the job array");
-  arguments.flag("--submit", flags.submit, "with --slurm: submit it with sbatch");
+  flags.shares.declare(arguments, "point");
 }
 
 Sweep sweep_of(const SweepFlags& flags) {
@@ -106,31 +99,52 @@ Sweep sweep_of(const SweepFlags& flags) {
   return sweep;
 }
 
-/// Writes the script of a job array, and submits it where that is asked for.
-int write_slurm_job(const SweepFlags& flags) {
-  const std::size_t points = sweep_of(flags).points();
-  if (flags.tasks < 1 || static_cast<std::size_t>(flags.tasks) > points)
-    throw UserError(fmt::format("--tasks {}: 1 to {} expected, the points of the sweep", flags.tasks, points));
-  SlurmSweep job{std::filesystem::absolute(flags.slurm).string(), flags.tasks, {flags.file}};
-  for (const std::string& set : flags.sets) job.words.insert(job.words.end(), {"--set", set});
-  for (const std::string& where : flags.where) job.words.insert(job.words.end(), {"--where", where});
-  std::error_code failed;
-  std::filesystem::create_directories(job.folder, failed);
-  if (failed) throw UserError(fmt::format("--slurm {}: {}", flags.slurm, failed.message()));
-  const std::string script = job.folder + "/sweep.sbatch";
-  write_atomically(script, slurm_script(job));
-  fmt::print("{}\nthen: {}\n", script, slurm_merge_command(job));
-  if (!flags.submit) return kGood;
-  std::fflush(stdout);
-  const pid_t pid = ::fork();
-  if (pid == 0) {
-    ::execlp("sbatch", "sbatch", script.c_str(), nullptr);
-    complain("sbatch: not found; is this a machine of a Slurm cluster?");
-    ::_exit(kBadInput);
+/// The words of what became of writing, with what of it is not lost.
+[[noreturn]] void fail_to_write(const UserError& e, const std::string& journal) {
+  throw UserError(journal.empty()
+                      ? e.what()
+                      : fmt::format("{}; {} keeps the points for the same command again", e.what(), journal));
+}
+
+SweepOptions shown_by(SweepProgress& progress, SweepOptions options) {
+  options.progress = [&progress](std::size_t done, std::size_t of) { progress.show(done, of); };
+  return options;
+}
+
+int sweep_in_memory(const Sweep& sweep, const SweepFlags& flags, const SweepOptions& options) {
+  std::vector<SweepPoint> points;
+  {
+    SweepProgress progress;
+    points = run_sweep(sweep, shown_by(progress, options));
   }
-  int status = 0;
-  if (pid < 0 || ::waitpid(pid, &status, 0) != pid || status != 0)
-    throw UserError("--submit: sbatch did not take the job");
+  for (std::size_t i = 0; i < points.size(); ++i)
+    if (options.shard.has(i) && !points[i].done) return interrupted_sweep(points, options.journal);
+  try {
+    const std::string& file = flags.shares.points;
+    if (!file.empty()) write_atomically(file, sweep_lines(sweep, points, options.shard));
+    flags.outputs.write(sweep, points);
+  } catch (const UserError& e) {
+    fail_to_write(e, options.journal);
+  }
+  report_impossible_points(points);
+  return kGood;
+}
+
+int sweep_in_files(const Sweep& sweep, const SweepFlags& flags, const SweepOptions& options) {
+  flags.outputs.require_streamed(sweep, flags.shares.points);
+  try {
+    StreamedSweep files(sweep, options.shard, flags.shares.points, flags.outputs.csv);
+    {
+      SweepProgress progress;
+      stream_sweep(sweep, shown_by(progress, options),
+                   [&files](std::size_t index, const SweepPoint& point) { files.take(index, point); });
+    }
+    if (interrupted() || !files.whole()) return flags.shares.interrupted_search();
+    files.finish();
+    if (const std::string text = files.impossible(); !text.empty()) complain(text);
+  } catch (const UserError& e) {
+    fail_to_write(e, options.journal);
+  }
   return kGood;
 }
 
@@ -144,39 +158,21 @@ int sweep(const std::vector<std::string>& words) {
   SweepFlags flags;
   declare_flags(arguments, flags);
   if (!arguments.parse(words)) return kGood;
-  if (flags.submit && flags.slurm.empty()) throw UserError("--submit: only with --slurm");
-  if (!flags.slurm.empty()) return write_slurm_job(flags);
-  if (!flags.shard.empty() && (flags.points.empty() || flags.outputs.any()))
-    throw UserError("--shard: with --points FILE alone; merge makes the tables");
-  if (flags.points == "-") throw UserError("--points -: a file expected");
-  if (!flags.outputs.any() && flags.points.empty()) flags.outputs.csv = std::string(1, '-');  // "-" trips g++ 12.2
+  const StudyShard shard = flags.shares.wanted(flags.outputs.any());
+  if (!flags.shares.slurm.empty()) return flags.shares.write_slurm_job(arguments, sweep_of(flags).points());
+  const std::string& file = flags.shares.points;
+  if (!flags.outputs.any() && file.empty()) flags.outputs.csv = std::string(1, '-');  // "-" trips g++ 12.2
 
-  const SweepShard shard = flags.shard.empty() ? SweepShard{} : parse_sweep_shard(flags.shard);
   flags.outputs.order();
-  const std::string journal = flags.points.empty() ? journal_of(flags.outputs.csv) : flags.points;
+  const std::string journal = file.empty() ? journal_of(flags.outputs.csv) : file;
   PlannedOutputs planned;
-  if (flags.points.empty() && !journal.empty()) planned.add("--csv", journal);
+  if (file.empty() && !journal.empty()) planned.add("--csv", journal);
   const Sweep sweep = sweep_of(flags);
   watch_interrupts();
-  std::vector<SweepPoint> points;
-  {
-    SweepProgress progress;
-    const auto show = [&progress](std::size_t done, std::size_t of) { progress.show(done, of); };
-    points = run_sweep(sweep, {journal, show, shard});
-  }
-  for (std::size_t i = 0; i < points.size(); ++i)
-    if (shard.has(i) && !points[i].done) return interrupted_sweep(points, journal);
-  try {
-    if (!flags.points.empty()) write_atomically(flags.points, sweep_lines(sweep, points, shard));
-    flags.outputs.write(sweep, points);
-  } catch (const UserError& e) {
-    throw UserError(journal.empty()
-                        ? e.what()
-                        : fmt::format("{}; {} keeps the points for the same command again", e.what(), journal));
-  }
-  if (flags.points.empty() && !journal.empty()) std::filesystem::remove(journal);
-  report_impossible_points(points);
-  return kGood;
+  const SweepOptions options{journal, {}, shard};
+  const int code = is_streamed(sweep) ? sweep_in_files(sweep, flags, options) : sweep_in_memory(sweep, flags, options);
+  if (code == kGood && file.empty() && !journal.empty()) std::filesystem::remove(journal);
+  return code;
 }
 
 const RegisterVerb registered_sweep{"sweep", "simulate every combination of listed values, here or on a cluster",

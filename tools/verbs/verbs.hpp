@@ -13,6 +13,8 @@ struct Verb {
   int (*run)(const std::vector<std::string>& words) = nullptr;  ///< the words after the verb; returns the exit code
 };
 Registry<Verb>& verbs();
+/// What the program does with its words: runs the verb, and says on stderr, in a line, what is wrong. Returns the exit code.
+int run_command(const std::vector<std::string>& words);
 /// What `trainyard help` prints: the verbs, a line each.
 std::string usage();
 

@@ -1,0 +1,213 @@
+"""The Python module says what the command says."""
+
+import contextlib
+import io
+import json
+import multiprocessing
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import unittest
+from pathlib import Path
+from unittest import mock
+
+import trainyard
+
+ROOT = Path(__file__).resolve().parents[3]
+BINARY = os.path.abspath(os.environ["TRAINYARD_BINARY"])
+ONE = str(ROOT / "scenarios/gpt2-one-a100.yaml")
+DICT = {
+    "cluster": {"nodes": 1, "node": {"base": "dgx-a100", "gpu": {"count": 1}}},
+    "model": "gpt2",
+    "plan": {"global_batch_size": 4, "micro_batch_size": 4},
+    "software": "pytorch-ddp",
+}
+
+
+def said(*words):
+    """What the command writes with --json -."""
+    done = subprocess.run([BINARY, *words, "--json", "-"], capture_output=True, text=True)
+    assert done.returncode in (0, 1), done.stderr
+    return json.loads(done.stdout)
+
+
+class Answers(unittest.TestCase):
+    def test_run(self):
+        self.assertEqual(trainyard.run(ONE), said("run", ONE))
+        self.assertEqual(
+            trainyard.run(Path(ONE), what_if=False, plan__micro_batch_size=2, **{"cluster.gpu.memory_capacity": "40 GiB"}),
+            said("run", ONE, "--no-what-if", "--set=plan.micro_batch_size=2", "--set=cluster.gpu.memory_capacity=40 GiB"),
+        )
+
+    def test_sweep(self):
+        asked = {"plan.micro_batch_size": [1, 2], ("plan.global_batch_size", "plan.seq_length"): [(8, 512), (16, 256)]}
+        sets = ["--set=plan.micro_batch_size=1,2", "--set=plan.global_batch_size=8,16 & plan.seq_length=512,256"]
+        self.assertEqual(trainyard.sweep(ONE, asked, sort="-mfu"), said("sweep", ONE, *sets, "--sort=-mfu"))
+
+    def test_plan(self):
+        got = trainyard.plan(model="gpt2", on="dgx-a100", batch=32, brief=True, vary={"plan.tensor_parallel": [1]})
+        self.assertEqual(
+            got, said(*"plan --model gpt2 --on dgx-a100 --batch 32 --brief --vary plan.tensor_parallel=1".split())
+        )
+
+    def test_bench(self):
+        got = trainyard.bench("all_reduce", "dgx-a100", nodes=2, fabric="nonblocking", minbytes="1M", maxbytes="4M")
+        self.assertEqual(got, said(*"bench all_reduce --on dgx-a100 --nodes 2 --fabric nonblocking -b 1M -e 4M".split()))
+
+    def test_size(self):
+        of = {
+            "cluster": {"node": "dgx-a100"},
+            "model": {"base": "gpt2", "n_layer": 2},
+            "plan": {"strategy": "megatron", "global_batch_size": 16, "micro_batch_size": 1, "seq_length": 128}
+            | {"pipeline": {"schedule": "1f1b"}},
+            "software": "megatron-core",
+        }
+        with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):
+            Path("mine.yaml").write_text(json.dumps(of))
+            words = "size mine.yaml --tokens 1B --days 2 --nodes-of dgx-a100 --gpus 8 --search 100s"
+            expected = said(*words.split())
+        got = trainyard.size(of, name="mine", tokens="1B", days=2, nodes_of=["dgx-a100"], gpus=8, search="100s")
+        self.assertEqual(got, expected)
+        self.assertLess(got["rows"][0]["days"], 2)
+
+    def test_a_dict_is_the_file_that_it_would_be(self):
+        with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):
+            path = Path("mine.yaml")
+            path.write_text(
+                "cluster:\n  nodes: 1\n  node: {base: dgx-a100, gpu: {count: 1}}\nmodel: gpt2\n"
+                "plan: {global_batch_size: 4, micro_batch_size: 4}\nsoftware: pytorch-ddp\n"
+            )
+            self.assertEqual(trainyard.run(DICT, name="mine"), trainyard.run(path))
+            self.assertEqual(trainyard.bench("all_reduce", DICT, name="mine"), trainyard.bench("all_reduce", path))
+        changed = {**DICT, "cluster": {**DICT["cluster"], "gpu": {"memory_bandwidth": "1 TB/s"}}}
+        got, expected = trainyard.run(changed), trainyard.run(DICT, **{"cluster.gpu.memory_bandwidth": "1 TB/s"})
+        given = [figure["source"] for figure in got.pop("sources")]
+        self.assertIn("given in scenario.yaml:4", given)  # it counts as a figure, as in a file
+        expected.pop("sources")
+        self.assertEqual(got, expected)
+
+    def test_answers_of_calls_in_threads_and_forked_processes(self):
+        here = trainyard.run(DICT, what_if=False)
+        got = []
+        threads = [threading.Thread(target=lambda: got.append(trainyard.run(DICT, what_if=False))) for _ in range(3)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        self.assertEqual(got, [here] * 3)
+        with multiprocessing.get_context("fork").Pool(1) as pool:
+            self.assertEqual(pool.apply(trainyard.run, (DICT,), {"what_if": False}), here)
+
+    def test_the_folder_and_the_environment_are_those_of_the_call(self):
+        with tempfile.TemporaryDirectory() as folder:
+            (Path(folder) / "nodes").mkdir()
+            (Path(folder) / "nodes/tiny.yaml").write_text("base: dgx-a100\ngpu: {count: 1}\n")
+            tiny = {**DICT, "cluster": {"nodes": 1, "node": "tiny"}}
+            with self.assertRaises(trainyard.Error):
+                trainyard.run(tiny)
+            with contextlib.chdir(folder), mock.patch.dict(os.environ, TRAINYARD_PATH=folder):
+                self.assertEqual(trainyard.run(tiny, what_if=False)["fold"]["ranks"], 1)
+                Path("here.yaml").write_text(json.dumps(tiny))
+                self.assertEqual(trainyard.run("here.yaml", what_if=False)["scenario"], "here")
+
+    def test_to_pandas(self):
+        answer = trainyard.sweep(DICT, {"plan.micro_batch_size": [2, 4, 64]})
+        try:
+            import pandas  # noqa: F401
+        except ImportError:
+            with self.assertRaisesRegex(ImportError, "python3-pandas"):
+                trainyard.to_pandas(answer)
+            return
+        table = trainyard.to_pandas(answer)
+        self.assertEqual(list(table["plan.micro_batch_size"]), ["2", "4", "64"])
+        self.assertEqual(table["step_time_s"][1], answer["points"][1]["step_time_s"])
+        self.assertIn("micro_batch_size", table["error"][2])
+
+
+class Errors(unittest.TestCase):
+    def test_place_and_nearest_name(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder) / "bad.yaml"
+            path.write_text("cluster:\n  nods: 8\n  node: dgx-a100\nmodel: gpt2\nplan: {}\n")
+            with self.assertRaises(trainyard.Error) as caught:
+                trainyard.run(path)
+            error = caught.exception
+            self.assertIsInstance(error, ValueError)
+            self.assertEqual((error.file, error.line, error.column, error.nearest), (str(path), 2, 3, "nodes"))
+            self.assertEqual(str(error), f"{path}:2:3: {error.message}")
+            with self.assertRaises(trainyard.Error) as caught:
+                trainyard.run({"cluster": {"nods": 8, "node": "dgx-a100"}, "model": "gpt2", "plan": {}}, name="bad")
+            self.assertEqual(str(caught.exception), str(error).replace(str(path), "bad.yaml"))
+
+    def test_without_a_place(self):
+        for call in (
+            lambda: trainyard.run(ONE + "x"),
+            lambda: trainyard.run(ONE, cluster__nods=3),
+            lambda: trainyard.plan(),
+            lambda: trainyard.bench("all_reduce", "dgx-a101"),
+            lambda: trainyard.size(ONE, days=-1),
+            lambda: trainyard.sweep(ONE, {"plan.micro_batch_size": []}),
+        ):
+            with self.assertRaises(trainyard.Error) as caught:
+                call()
+            self.assertIsNone(caught.exception.line)
+            self.assertNotIn("\n", str(caught.exception))
+        self.assertEqual(trainyard.run(DICT, what_if=False)["scenario"], "scenario")  # the interpreter goes on
+
+    def test_what_no_scenario_can_hold(self):
+        with self.assertRaises(TypeError):
+            trainyard.run({**DICT, "model": object()})
+        with self.assertRaises(ValueError):
+            trainyard.run({**DICT, "plan": {"global_batch_size": float("nan")}})
+
+
+class LongCalls(unittest.TestCase):
+    def test_progress(self):
+        lines = []
+        trainyard.sweep(DICT, {"plan.micro_batch_size": [1, 2, 4]}, progress=lines.append)
+        self.assertIn("3 of 3 points", lines[-1])
+
+        def stop(line):
+            raise LookupError(line)
+
+        with self.assertRaises(LookupError):  # what it raises ends the call
+            trainyard.sweep(DICT, {"plan.micro_batch_size": [1, 2, 4]}, progress=stop)
+
+    def test_interrupt(self):
+        with tempfile.TemporaryDirectory() as folder:
+            points = Path(folder) / "points.jsonl"
+            asked = {"plan.micro_batch_size": [1, 2, 4], "cluster.gpu.memory_bandwidth": "range(1000 GB/s, 9000 GB/s)"}
+            begun = threading.Event()
+
+            def interrupt():
+                begun.wait()
+                os.kill(os.getpid(), signal.SIGINT)
+
+            thread = threading.Thread(target=interrupt)
+            thread.start()
+            with self.assertRaises(KeyboardInterrupt):
+                trainyard.sweep(DICT, asked, points=points, progress=lambda line: begun.set())
+            thread.join()
+            self.assertGreater(len(points.read_text()), 0)  # what is done is kept
+        self.assertEqual(trainyard.run(DICT, what_if=False)["scenario"], "scenario")
+
+
+class Notebook(unittest.TestCase):
+    def test_its_cells_run_and_print_what_it_shows(self):
+        notebook = json.loads((ROOT / "scenarios/notebook.ipynb").read_text())
+        names = {"__name__": "__main__"}
+        cells = [cell for cell in notebook["cells"] if cell["cell_type"] == "code"]
+        self.assertGreater(len(cells), 4)
+        for cell in cells:
+            printed = io.StringIO()
+            with contextlib.redirect_stdout(printed), contextlib.chdir(ROOT / "scenarios"):
+                exec(compile("".join(cell["source"]), "notebook", "exec"), names)
+            shown = "".join(line for output in cell["outputs"] for line in output["text"])
+            self.assertEqual(printed.getvalue(), shown)
+
+
+if __name__ == "__main__":
+    sys.exit(unittest.main())

@@ -1,0 +1,319 @@
+"""Trainyard from Python: the verbs of the command as functions that return what its --json has.
+
+A scenario is the path of a file, or a dict of what such a file holds. Fields are changed by keyword, as --set does; a dot
+may be written as two underscores:
+
+    import trainyard
+    trainyard.run("scenarios/gpt2-xl-ddp-dgx-a100.yaml", plan__micro_batch_size=16)["step_time_s"]
+    trainyard.run(scenario, **{"cluster.hca.rate": "400 Gbit/s"})
+
+Every call runs in worker processes, from any thread: several may run at a time, and Ctrl-C ends them. `progress` is called
+with a line of text as a long one goes on. Bad input raises `Error`.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Union
+
+from . import _native
+
+if TYPE_CHECKING:
+    import pandas
+
+__all__ = ["Error", "bench", "plan", "run", "size", "sweep", "to_pandas"]
+__version__: str = _native.version
+
+Scenario = Union[str, "os.PathLike[str]", Mapping[str, Any]]
+Progress = Callable[[str], object]
+Result = dict[str, Any]
+
+_BAD_INPUT, _INTERRUPTED = 2, 3  # exit codes; 0 and 1 (what was asked for is not met) have an answer
+_PLACE = re.compile(r"(?P<file>[^\n]+?):(?P<line>\d+):(?P<column>\d+): (?P<message>.*)", re.DOTALL)
+_NEAREST = re.compile(r'did you mean "([^"]*)"\?')
+
+
+class Error(ValueError):
+    """Bad input, as the command says it in one line.
+
+    `file`, `line` and `column` say where, `message` what; `nearest` is the name that was probably meant. Each is None where
+    there is none. Lines and columns of a dict are those of the YAML that it stands for.
+    """
+
+    def __init__(self, text: str) -> None:
+        super().__init__(text)
+        at = _PLACE.fullmatch(text)
+        self.file: str | None = at["file"] if at else None
+        self.line: int | None = int(at["line"]) if at else None
+        self.column: int | None = int(at["column"]) if at else None
+        self.message: str = at["message"] if at else text
+        nearest = _NEAREST.search(text)
+        self.nearest: str | None = nearest[1] if nearest else None
+
+
+def run(
+    scenario: Scenario,
+    *,
+    name: str = "scenario",
+    what_if: bool = True,
+    fold: bool = True,
+    transport: str | None = None,
+    prices: Scenario | None = None,
+    timing: bool = False,
+    progress: Progress | None = None,
+    **fields: Any,
+) -> Result:
+    """One training step of a scenario: time, breakdown, memory, bottleneck. `name`: of a scenario that is a dict."""
+    call = _Call("run", progress)
+    call.scenario(scenario, name)
+    call.flag("no-what-if", not what_if)
+    call.flag("timing", timing)
+    call.options(fold=None if fold else "off", transport=transport)
+    call.prices(prices)
+    call.sets(fields)
+    return call.answer()
+
+
+def sweep(
+    scenario: Scenario,
+    values: Mapping[str | tuple[str, ...], Iterable[Any]] | None = None,
+    *,
+    name: str = "scenario",
+    where: Sequence[str] = (),
+    points: str | os.PathLike[str] | None = None,
+    sort: str | None = None,
+    top: int | None = None,
+    baseline: int | None = None,
+    progress: Progress | None = None,
+    **fields: Any,
+) -> Result:
+    """A scenario, or a study, at every combination of the values; the last list varies fastest.
+
+    `values`: lists by field, {"cluster.nodes": [1, 2, 4]}, or a text as --set has it, "log-range(1, 4)"; a tuple of fields
+    moves together, {("cluster.nodes", "plan.global_batch_size"): [(1, 8), (2, 16)]}. A point that is impossible has its
+    `error`. `points`: a file that keeps them, from which the same call resumes.
+    """
+    call = _Call("sweep", progress)
+    call.scenario(scenario, name)
+    for paths, listed in (values or {}).items():
+        if isinstance(paths, str):
+            call.words += ["--set", _axis(paths, listed)]
+        else:
+            columns = list(zip(*listed, strict=True))
+            call.words += ["--set", " & ".join(_axis(*each) for each in zip(paths, columns, strict=True))]
+    for condition in where:
+        call.words += ["--where", condition]
+    call.options(points=points, sort=sort, top=top, baseline=baseline)
+    call.sets(fields, each=_item)
+    return call.answer()
+
+
+def plan(
+    scenario: Scenario | None = None,
+    *,
+    name: str = "scenario",
+    model: str | None = None,
+    on: str | None = None,
+    nodes: int | None = None,
+    batch: int | None = None,
+    software: str | None = None,
+    vary: Mapping[str, Iterable[Any]] | None = None,
+    offload: bool = False,
+    budget: str | None = None,
+    top: int | None = None,
+    upgrades: bool = False,
+    brief: bool = False,
+    out: str | os.PathLike[str] | None = None,
+    progress: Progress | None = None,
+    **fields: Any,
+) -> Result:
+    """The plan of least step time that fits. Instead of a scenario: `model`, `on` a type of node, `nodes`, `batch`."""
+    call = _Call("plan", progress)
+    call.scenario(scenario, name)
+    for path, listed in (vary or {}).items():
+        call.words += ["--vary", _axis(path, listed)]
+    for flag, given in (("offload", offload), ("upgrades", upgrades), ("brief", brief)):
+        call.flag(flag, given)
+    call.options(
+        model=model, on=on, nodes=nodes, batch=batch, software=software, budget=budget, top=top, out=out
+    )
+    call.sets(fields)
+    return call.answer()
+
+
+def bench(
+    operation: str,
+    on: Scenario,
+    *,
+    name: str = "scenario",
+    nodes: int | None = None,
+    fabric: str | None = None,
+    gpus: int | None = None,
+    groups: str | None = None,
+    minbytes: str | int | None = None,
+    maxbytes: str | int | None = None,
+    stepfactor: float | None = None,
+    algorithm: str | None = None,
+    fidelity: str | None = None,
+    channels: int | None = None,
+    chunk: str | None = None,
+    torus: str | None = None,
+    root: int | None = None,
+    op: str | None = None,
+    datatype: str | None = None,
+    check: bool = True,
+    fold: bool = True,
+    compare: str | os.PathLike[str] | None = None,
+    progress: Progress | None = None,
+    **fields: Any,
+) -> Result:
+    """A collective over a range of sizes, on a node of the catalog or a scenario's cluster, as nccl-tests does."""
+    call = _Call("bench", progress)
+    call.words.append(operation)
+    call.options(on=call.document(on, name), nodes=nodes, fabric=fabric, gpus=gpus, groups=groups)
+    call.options(minbytes=minbytes, maxbytes=maxbytes, stepfactor=stepfactor, algorithm=algorithm)
+    call.options(fidelity=fidelity, channels=channels, chunk=chunk, torus=torus, root=root, op=op)
+    call.options(datatype=datatype, fold=None if fold else "off", compare=compare)
+    call.flag("no-check", not check)
+    call.sets(fields)
+    return call.answer()
+
+
+def size(
+    scenario: Scenario | None = None,
+    *,
+    days: float | str,
+    name: str = "scenario",
+    model: str | None = None,
+    family: str | None = None,
+    tokens: float | str | None = None,
+    tokens_per_parameter: float | None = None,
+    budget: float | str | None = None,
+    prices: Scenario | None = None,
+    nodes_of: str | Sequence[str] | None = None,
+    gpus: int | None = None,
+    search: str | None = None,
+    out: str | os.PathLike[str] | None = None,
+    progress: Progress | None = None,
+    **fields: Any,
+) -> Result:
+    """Which nodes, and how many, train a model in time: for each type the best plan, with failures, energy and money."""
+    call = _Call("size", progress)
+    call.scenario(scenario, name)
+    call.options(days=days, model=model, family=family, tokens=tokens, budget=budget, gpus=gpus, search=search, out=out)
+    types = nodes_of if nodes_of is None or isinstance(nodes_of, str) else ",".join(nodes_of)
+    call.options(**{"tokens-per-parameter": tokens_per_parameter, "nodes-of": types})
+    call.prices(prices)
+    call.sets(fields)
+    return call.answer()
+
+
+def to_pandas(result: Result) -> pandas.DataFrame:
+    """The table of an answer: points of a sweep, best plans, sizes of a cluster, rows of a benchmark. Needs pandas."""
+    try:
+        from pandas import DataFrame, json_normalize
+    except ImportError as error:
+        raise ImportError("trainyard.to_pandas needs pandas (Debian: python3-pandas)") from error
+    if "points" in result:
+        return DataFrame([{**point["set"], **{k: v for k, v in point.items() if k != "set"}} for point in result["points"]])
+    for table in ("best", "rows"):
+        if table in result:
+            return json_normalize(result[table])
+    raise ValueError("to_pandas: an answer of sweep, plan, size or bench expected")
+
+
+class _Call:
+    """A command on its way: its words, and the scenarios that stand in no file."""
+
+    def __init__(self, verb: str, progress: Progress | None) -> None:
+        self.words = [verb]
+        self.documents: dict[str, str] = {}
+        self.progress = progress
+
+    def document(self, of: Scenario, name: str) -> str:
+        if not isinstance(of, Mapping):
+            return os.fspath(of)
+        path = name + ".yaml"
+        self.documents[path] = _json(of)
+        return path
+
+    def scenario(self, of: Scenario | None, name: str) -> None:
+        if of is not None:
+            self.words.append(self.document(of, name))
+
+    def prices(self, of: Scenario | None) -> None:
+        if isinstance(of, Mapping):
+            self.words += ["--set", "prices=" + _json(of)]
+        elif of is not None:
+            self.options(prices=of)
+
+    def flag(self, flag: str, given: bool) -> None:
+        if given:
+            self.words.append("--" + flag)
+
+    def options(self, **given: Any) -> None:
+        for flag, value in given.items():
+            if value is not None:
+                self.words.append(f"--{flag}={value}")
+
+    def sets(self, fields: Mapping[str, Any], each: Callable[[Any], str] | None = None) -> None:
+        for path, value in fields.items():
+            self.words += ["--set", f"{path.replace('__', '.')}={(each or _text)(value)}"]
+
+    def answer(self) -> Result:
+        question = {
+            "words": [*self.words, "--json=-"],
+            "folder": os.getcwd(),
+            "environment": {name: value for name, value in os.environ.items() if _is_unicode(name + value)},
+            "documents": self.documents,
+        }
+        told = json.loads(_native.ask(json.dumps(question, ensure_ascii=False), self.progress))
+        if told["code"] in (0, 1) and told["output"]:
+            answer: Result = json.loads(told["output"])
+            return answer
+        lines = told["complaint"].strip().splitlines() or ["trainyard gave no answer"]
+        if told["code"] == _INTERRUPTED:
+            raise KeyboardInterrupt(lines[-1])
+        if told["code"] == _BAD_INPUT:
+            raise Error(lines[-1])
+        raise RuntimeError(lines[-1])
+
+
+def _is_unicode(text: str) -> bool:
+    return not any("\ud800" <= character <= "\udfff" for character in text)
+
+
+def _json(value: Any) -> str:
+    """Numbers of numpy are numbers, and paths are text."""
+
+    def plain(other: Any) -> Any:
+        if isinstance(other, os.PathLike):
+            return os.fspath(other)
+        if hasattr(other, "item"):
+            return other.item()
+        raise TypeError(f"a {type(other).__name__} in a scenario: numbers, text, lists and dicts expected")
+
+    return json.dumps(value, ensure_ascii=False, allow_nan=False, indent=1, default=plain)
+
+
+def _text(value: Any) -> str:
+    """As --set has a value: text as it is, all else as YAML (of which JSON is a part)."""
+    if isinstance(value, (str, os.PathLike)):
+        return os.fspath(value)
+    return _json(value).replace("\n", "")
+
+
+def _item(value: Any) -> str:
+    """As an item of a list of --set, in which commas and ampersands have a meaning."""
+    text = _text(value)
+    special = isinstance(value, str) and re.search(r"[,&\"'\[\](){}]", value)
+    return json.dumps(text, ensure_ascii=False) if special else text
+
+
+def _axis(path: str, values: Iterable[Any]) -> str:
+    if isinstance(values, str):
+        return f"{path}={values}"
+    return f"{path}={','.join(_item(value) for value in values)}"
