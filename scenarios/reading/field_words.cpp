@@ -127,6 +127,7 @@ const std::map<std::string, std::string> kFieldWords{
     {"plan.data_parallel.local_aggregation.reduce", "collective by which a node sums"},
     {"plan.data_parallel.local_steps", "steps between averages of the weights"},
     {"plan.data_parallel.loss", "where the losses are computed"},
+    {"plan.data_parallel.embedding_node", "the node whose memory has a remote embedding"},
     {"plan.data_parallel.mechanism", "how replicas agree"},
     {"plan.data_parallel.offload.optimizer", "where optimizer states are kept"},
     {"plan.data_parallel.offload.parameters", "where parameters are kept, at stage 3"},
