@@ -54,8 +54,8 @@ function drawTask(got) {
   const verdict = judged.verdict;
   taskBox.replaceChildren(el('h2', {}, scenario + ', ' + task.title), el('ul', {}, task.objectives.map(o => el('li', {}, o))),
     el('p', {class: 'quiet'}, 'May change: ' + task.may_change.join(', ')),
-    el('ul', {id: 'verdict', 'data-solved': verdict ? verdict.solved : null}, (verdict ? verdict.criteria : []).map(c =>
-      el('li', {class: c.holds ? 'good' : 'bad', 'data-holds': c.holds}, (c.holds ? '✓ ' : '✗ ') + c.text))),
+    el('ul', {id: 'verdict', 'data-solved': verdict ? String(verdict.solved) : null}, (verdict ? verdict.criteria : []).map(c =>
+      el('li', {class: c.holds ? 'good' : 'bad', 'data-holds': String(c.holds)}, (c.holds ? '✓ ' : '✗ ') + c.text))),
     el('ol', {id: 'hints'}, task.hints.slice(0, hints).map(h => el('li', {}, h))),
     hints < task.hints.length ? button(`hint ${hints + 1} of ${task.hints.length}`, () => { hints++; drawTask(); }) : '',
     judged.explanation ? el('p', {id: 'explanation'}, el('b', {}, 'Solved. '), judged.explanation) : '');
