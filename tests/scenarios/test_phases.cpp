@@ -97,7 +97,7 @@ TEST_CASE("every node pulls a container image once, over its network and at the 
   CHECK(pulled("{size: 10 GB, cached: 8 GB, from: {read: 1 GB/s, latency: 0 s}}") == Approx(4).epsilon(1e-3));
   CHECK(pulled("{size: 10 GB, from: object-store}") > 0.1);
   CHECK_THROWS_WITH(answer({{"plan.training", "{steps: 1, image: {size: 1 GB, cached: 2 GB, from: object-store}}"}}),
-                    Catch::Contains("plan.training.image.cached: 2.00 GB of an image of 1.00 GB"));
+                    Catch::Contains("plan.training.image.cached: 1.86 GiB of an image of 954 MiB"));
   CHECK_THROWS_WITH(answer({{"plan.training", "{steps: 1, image: {size: 1 GB, from: object-stor}}"}}),
                     Catch::Contains("did you mean \"object-store\"?"));
 }
