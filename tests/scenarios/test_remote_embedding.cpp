@@ -40,7 +40,8 @@ TEST_CASE("a remote embedding is refused where it cannot be", "[mechanism]") {
   refused("model.tie_word_embeddings", "true", "gpt2 uses the embedding's weight at its end, too");
   refused("plan.data_parallel.embedding_node", "2", "embedding_node: 2, but nodes are 0 to 1");
   refused("plan.data_parallel.zero_stage", "1", "replicas of a whole model only");
-  refused("plan.data_parallel.compression", "{name: top-k, density: 0.1}", "rows of a remote embedding are sent as they are");
+  refused("plan.data_parallel.compression", "{name: top-k, density: 0.1}",
+          "rows of a remote embedding are sent as they are");
   CHECK_THROWS_WITH(hybrid("all-reduce", {{"plan.data_parallel.embedding_node", "0"}}),
                     Catch::Contains("of mechanism remote-embedding only"));
 }
