@@ -7,9 +7,11 @@ namespace {
 const std::map<std::string, std::string> kFieldWords{
     {"cluster.fabric", "what joins the nodes (trainyard list fabrics)"},
     {"cluster.node", "the type of node: a name, a file beside, or a map laid on {base: NAME} (trainyard list nodes)"},
-    {"cluster.preflight",
-     "what the hosts have, to be checked before a start: {ports: [29500], hosts: [{name, gpus, open_ports, reaches, "
-     "versions: {cuda: 12.2}}]}"},
+    {"cluster.preflight.hosts",
+     "what the hosts have, one a node, to be checked before a start: [{name, gpus, open_ports, reaches, versions: "
+     "{cuda: "
+     "12.2}}]"},
+    {"cluster.preflight.ports", "ports that have to be open on all of them"},
     {"cluster.nodes", "how many nodes; or a list of {count, node} for several types"},
     {"faults.checkpoint.every", "time or steps between checkpoints; optimal: what loses least"},
     {"faults.checkpoint.kind", "training waits for the whole checkpoint, or for its copy alone"},

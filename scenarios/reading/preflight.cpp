@@ -122,8 +122,7 @@ std::vector<DeclaredHost> checked_hosts(const Node& preflight, const ClusterSpec
          fmt::format("cluster.preflight.hosts: {} of {} nodes; one host a node expected", list->size(), cluster.nodes));
   std::vector<ReadHost> hosts;
   for (std::size_t i = 0; i < list->size(); ++i) {
-    hosts.push_back(
-        read_host((*list)[i], fmt::format("cluster.preflight.hosts.{}", i), cluster.type_of(static_cast<int>(i))));
+    hosts.push_back(read_host((*list)[i], fmt::format("preflight host {}", i), cluster.type_of(static_cast<int>(i))));
     for (std::size_t j = 0; j < i; ++j)
       if (hosts[j].host.name == hosts[i].host.name)
         fail((*list)[i].place, fmt::format("cluster.preflight.hosts: two hosts are called {}", hosts[i].host.name));
