@@ -24,7 +24,7 @@ std::string thread_task_word(const ThreadLesson& lesson, const ThreadTask& task)
 std::string numbers_in_words(const std::vector<double>& numbers) {
   std::string text;
   for (std::size_t i = 0; i < numbers.size(); ++i) {
-    if (i == 8 && numbers.size() > 9) return text + fmt::format(", … {:.6g}", numbers.back());
+    if (i == 5 && numbers.size() > 6) return text + fmt::format(", … {:.6g}", numbers.back());
     text += fmt::format("{}{:.6g}", i == 0 ? "" : ", ", numbers[i]);
   }
   return text;
