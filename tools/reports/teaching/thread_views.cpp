@@ -87,8 +87,8 @@ std::vector<std::string> thread_sums(const ThreadLesson& lesson) {
       longest = std::max(longest, time);
     }
     all.push_back(
-        fmt::format("an item takes {:.6g} in all, {:.6g} of it in the longest function: no number of threads "
-                    "is more than {:.4g} times as fast",
+        fmt::format("an item takes {:.6g}, {:.6g} of it in the longest function: at most {:.4g} times as fast, "
+                    "however many threads",
                     sum, longest, sum / longest));
   }
   all.push_back(fmt::format("{} has become {}: {}", numbers_in_words(lesson.inputs), numbers_in_words(lesson.results),
