@@ -48,8 +48,13 @@ constexpr int kKinds = 8;
 constexpr bool waits_for_others(Kind kind) { return kind == Kind::send || kind == Kind::recv || kind == Kind::join; }
 
 /// When a message moves. rendezvous: when both halves have been posted; both end with it. eager: at once, and the sender
-/// goes on (buffered). put: at once, and the sender waits for its end; the receiver need not be ready.
-enum class Mode : std::uint8_t { rendezvous, eager, put };
+/// goes on (buffered). put: at once, and the sender waits for its end; the receiver need not be ready. get: the sender
+/// exposes its data and goes on; when both halves have been posted, the receiver asks for them over the route and reads
+/// them, so that it pays the route's latency once more than a put does.
+enum class Mode : std::uint8_t { rendezvous, eager, put, get };
+constexpr const char* kModeNames[] = {"rendezvous", "eager", "put", "get"};
+/// Does the sender go on before the message has arrived?
+constexpr bool sender_goes_on(Mode mode) { return mode == Mode::eager || mode == Mode::get; }
 
 /// Which path a message takes, where there are several. network: no NVLink; fabric: between network adapters only.
 enum class PathClass : std::uint8_t { automatic, nvlink, pcie, network, fabric };

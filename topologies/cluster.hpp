@@ -11,6 +11,13 @@ struct NodeGroup {
   NodeType type;
 };
 
+/// What the user says of a host that is to run a node, to be checked before a training is started there.
+struct DeclaredHost {
+  std::string name;
+  std::vector<int> open_ports;
+  std::vector<std::pair<std::string, std::string>> versions;  ///< of what is installed: {"cuda", "12.2"}
+};
+
 /// Nodes and what joins them.
 struct ClusterSpec {
   int nodes = 1;  ///< of all types
@@ -26,7 +33,8 @@ struct ClusterSpec {
   Sources fabric_sources;
   Place fabric_place;  ///< in the scenario, for errors
   std::vector<TakenOut> taken_out;
-  Place place;  ///< of the cluster in the scenario, for errors
+  std::vector<DeclaredHost> hosts;  ///< one a node, or none: nothing was declared
+  Place place;                      ///< of the cluster in the scenario, for errors
 
   bool joins_chips() const { return fabric && fabric->joins_chips(); }  ///< a pod of chips; nodes need no HCAs
   const NodeType& type_of(int node_index) const;

@@ -56,6 +56,7 @@ struct Result {
     double time = 0, times = 1;
   };
   std::vector<Phase> phases;
+  double alone_time = 0;  ///< of rank 0 after all other ranks have ended; 0: they end together
   struct Measured {
     double step_time = 0;  ///< of one device, given by the scenario: compute was measured; 0: modelled
     std::string source;

@@ -268,7 +268,7 @@ namespace {
 JsonFields<Result::Phase> phase_fields() {
   using P = Result::Phase;
   return JsonFields<P>()
-      .value("name", "", &P::name, "start, weights or evaluation")
+      .value("name", "", &P::name, "start, image, weights, evaluation or rank 0 alone")
       .value("time_s", "s", &P::time, "of one")
       .value("times", "", &P::times, "how many there are");
 }
@@ -325,8 +325,13 @@ const JsonFields<Result>& result_fields() {
           .when(trains, "with plan.training")
           .value("training_time_s", "s", &R::training_time, "time of the whole training, without failures")
           .when(trains, "with plan.training")
+          .value(
+              "training_time_other_ranks_s", "s", [](const R& r) { return r.training_time - r.alone_time; },
+              "the same as ranks other than 0 see it, which have nothing to do alone")
+          .when([](const R& r) { return r.alone_time > 0; }, "with rank_0 in plan.training")
           .list("training_phases", &R::phases, phase_fields(), "what the training does besides its steps")
-          .when([](const R& r) { return !r.phases.empty(); }, "with start, weights or evaluate in plan.training")
+          .when([](const R& r) { return !r.phases.empty(); },
+                "with start, image, weights, evaluate or rank_0 in plan.training")
           .value(
               "training_days", "d", [](const R& r) { return r.whole_time() / 86400; },
               "days of the whole training, with what failures cost")

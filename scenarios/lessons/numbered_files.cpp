@@ -17,6 +17,14 @@ std::pair<int, std::string> number_and_rest(const std::string& text) {
   return {static_cast<int>(parse_integer(text.substr(0, dash))), text.substr(dash + 1)};
 }
 
+/// "1 send-and-receive, 2 scatter-gather".
+std::string first_ones(const std::vector<NumberedFile>& files) {
+  std::vector<std::string> first;
+  for (std::size_t i = 0; i < std::min<std::size_t>(3, files.size()); ++i)
+    first.push_back(fmt::format("{} {}", files[i].number, files[i].name));
+  return fmt::format("{}", fmt::join(first, ", "));
+}
+
 }  // namespace
 
 std::vector<NumberedFile> numbered_files(const std::string& folder) {
@@ -43,9 +51,9 @@ const NumberedFile& find_numbered(const std::vector<NumberedFile>& files, const 
   const bool number = !word.empty() && word.find_first_not_of("0123456789") == std::string::npos;
   const auto near = nearest(word, names);
   throw UserError(fmt::format("trainyard {}: there is no {} {}; {}", what, what, word,
-                              near && !number
-                                  ? fmt::format("did you mean \"{}\"?", *near)
-                                  : fmt::format("there are {}: trainyard {} lists them", files.size(), what)));
+                              near && !number ? fmt::format("did you mean \"{}\"?", *near)
+                                              : fmt::format("there are {}: {}, … (trainyard {} lists them)",
+                                                            files.size(), first_ones(files), what)));
 }
 
 std::string shipped_path(const NumberedFile& file) {

@@ -15,7 +15,7 @@ struct NumberedFile {
 
 /// Those in the folders of a shipped folder, in reading order.
 std::vector<NumberedFile> numbered_files(const std::string& folder);
-/// By number or name. `what`: how errors call it. Throws UserError that names the nearest, or how many there are.
+/// By number or name. `what`: how errors call it. Throws UserError that names the nearest, or how many there are and the first ones.
 const NumberedFile& find_numbered(const std::vector<NumberedFile>&, const std::string& what, const std::string& word);
 /// Its path in the repository, as commands name it.
 std::string shipped_path(const NumberedFile&);

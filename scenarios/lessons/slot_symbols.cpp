@@ -47,8 +47,13 @@ int whole(double value) {
 
 }  // namespace
 
-SlotSymbols::SlotSymbols(Operation operation, const CollectiveSettings& settings, int ranks, int slots)
-    : operation_(operation), reduction_(settings.reduction), ranks_(ranks), root_(settings.root), slots_(slots) {}
+SlotSymbols::SlotSymbols(Operation operation, const CollectiveSettings& settings, int ranks, int slots, int labels_from)
+    : operation_(operation),
+      reduction_(settings.reduction),
+      ranks_(ranks),
+      root_(settings.root),
+      slots_(slots),
+      labels_from_(labels_from) {}
 
 bool SlotSymbols::holds(int rank, int slot) const {
   switch (operation_) {
@@ -137,13 +142,14 @@ bool SlotSymbols::complete(const SlotContent& content, int slot, int rank) const
 std::string SlotSymbols::slot_name(int slot) const {
   if (!exchanges()) return letters(slot);
   const int each = slots_per_block();
-  return fmt::format("block {}{}", slot / each, each > 1 ? letters(slot % each) : "");
+  return fmt::format("block {}{}", slot / each + labels_from_, each > 1 ? letters(slot % each) : "");
 }
 
 std::string SlotSymbols::word(const Contribution& part) const {
-  if (!exchanges()) return letters(part.slot) + std::to_string(part.rank);
+  const int rank = part.rank + labels_from_;
+  if (!exchanges()) return letters(part.slot) + std::to_string(rank);
   const int each = slots_per_block();
-  return fmt::format("{}→{}{}", part.rank, part.slot / each, each > 1 ? letters(part.slot % each) : "");
+  return fmt::format("{}→{}{}", rank, part.slot / each + labels_from_, each > 1 ? letters(part.slot % each) : "");
 }
 
 std::string SlotSymbols::text(const SlotContent& content) const {

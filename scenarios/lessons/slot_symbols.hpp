@@ -31,7 +31,8 @@ struct SlotContent {
 /// they are exponents of two; a maximum keeps the larger.
 class SlotSymbols {
  public:
-  SlotSymbols(Operation, const CollectiveSettings&, int ranks, int slots);
+  /// `labels_from`: the number that the first rank has in words.
+  SlotSymbols(Operation, const CollectiveSettings&, int ranks, int slots, int labels_from = 0);
 
   int slots() const { return slots_; }
   Eigen::Index numbers_per_slot() const { return 3 * Eigen::Index{ranks_}; }
@@ -41,6 +42,7 @@ class SlotSymbols {
   Eigen::VectorXd initial(int rank) const;
   /// Slot `slot` of the buffer of `rank` (or, from `ranks` on, of a switch).
   SlotContent read(const Eigen::VectorXd& buffer, int slot, int rank) const;
+  std::string rank_name(int rank) const { return "GPU" + std::to_string(rank + labels_from_); }
   /// "a" … "z", "aa" …; of an all-to-all "block 2".
   std::string slot_name(int slot) const;
   /// Does the operation promise that this slot of that rank is complete at the end?
@@ -49,7 +51,7 @@ class SlotSymbols {
  private:
   Operation operation_;
   Reduction reduction_;
-  int ranks_, root_, slots_;
+  int ranks_, root_, slots_, labels_from_;
 
   int slots_per_block() const { return slots_ / ranks_; }
   bool exchanges() const { return operation_ == Operation::all_to_all || operation_ == Operation::all_to_all_v; }

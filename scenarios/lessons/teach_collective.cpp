@@ -144,7 +144,7 @@ void Recorder::delivered(const OpRun& send, const OpRun& recv) {
   moved.from = send.op->actor;
   moved.to = recv.op->actor;
   for (const Actor actor : {moved.from, moved.to})
-    names_[actor] = actor < ranks_ ? fmt::format("GPU{}", actor) : machine_.actor_name(actor);
+    names_[actor] = actor < ranks_ ? symbols_.rank_name(actor) : machine_.actor_name(actor);
   moved.bytes = send.op->message.bytes.value;
   const BufferRef &read = send.op->effect.read, &write = recv.op->effect.write;
   if (read && write) {
@@ -214,7 +214,7 @@ bool Recorder::kept() const {
 void Recorder::write_to(CollectiveLesson& lesson) {
   if (!steps_.empty()) steps_.back().buffers = buffers_;
   for (const auto& [actor, slots] : buffers_)
-    if (actor < ranks_) names_[actor] = fmt::format("GPU{}", actor);
+    if (actor < ranks_) names_[actor] = symbols_.rank_name(actor);
   std::map<Actor, int> number;
   for (const auto& [actor, name] : names_) {
     number[actor] = static_cast<int>(lesson.members.size());
@@ -270,13 +270,14 @@ CollectiveLesson teach_here(const ClusterSpec& cluster, const TeachOptions& o) {
   const Collective& collective = find_collective(o.operation, o.algorithm, {0, o.ranks, &settings}, o.place);
   const bool data = o.operation != Operation::barrier;
   const int slots = data ? slots_needed(collective, o.ranks, members, run.options, kMostLessonSlots) : 0;
-  const SlotSymbols symbols(o.operation, settings, o.ranks, slots);
+  const SlotSymbols symbols(o.operation, settings, o.ranks, slots, o.labels_from);
   std::unique_ptr<Recorder> recorder;
   CollectiveLesson lesson;
   lesson.operation = name_of(o.operation);
   lesson.algorithm = collective.name;
   if (reduces(o.operation)) lesson.reduction = name_of(settings.reduction);
   lesson.ranks = o.ranks;
+  lesson.labels_from = o.labels_from;
   if (has_root(o.operation)) lesson.root = settings.root;
   lesson.size = data ? o.options.size.value : 0;
   lesson.machine = o.machine;

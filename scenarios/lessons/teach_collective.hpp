@@ -41,6 +41,7 @@ struct LessonMember {
 struct CollectiveLesson {
   std::string operation, algorithm, reduction;  ///< reduction "": nothing is combined
   int ranks = 0, root = -1;                     ///< root −1: none
+  int labels_from = 0;                          ///< number of the first rank in words, tables and pictures
   double size = 0;                              ///< bytes
   std::string machine;
   std::vector<LessonMember> members;  ///< the ranks, then others
@@ -60,6 +61,7 @@ struct TeachOptions {
   Operation operation = Operation::all_reduce;
   std::string algorithm;
   int ranks = 4;
+  int labels_from = 0;
   CollectiveOptions options;
   SoftwareStack software;
   std::string machine;  ///< in words

@@ -10,9 +10,9 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(LessonTransfer, from, to, slots, content, fir
                                    bytes, link, link_kind)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(LessonStep, begin, end, transfers, reduces_after, limiting, buffers, sent)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(LessonMember, name, holds_data)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(CollectiveLesson, operation, algorithm, reduction, ranks, root, size, machine,
-                                   members, slots, initial, steps, time, sent, received, total, least_rank, least_total,
-                                   kept, hazards)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(CollectiveLesson, operation, algorithm, reduction, ranks, root, labels_from, size,
+                                   machine, members, slots, initial, steps, time, sent, received, total, least_rank,
+                                   least_total, kept, hazards)
 
 namespace {
 

@@ -7,6 +7,11 @@ namespace {
 const std::map<std::string, std::string> kFieldWords{
     {"cluster.fabric", "what joins the nodes (trainyard list fabrics)"},
     {"cluster.node", "the type of node: a name, a file beside, or a map laid on {base: NAME} (trainyard list nodes)"},
+    {"cluster.preflight.hosts",
+     "what the hosts have, one a node, to be checked before a start: [{name, gpus, open_ports, reaches, versions: "
+     "{cuda: "
+     "12.2}}]"},
+    {"cluster.preflight.ports", "ports that have to be open on all of them"},
     {"cluster.nodes", "how many nodes; or a list of {count, node} for several types"},
     {"faults.checkpoint.every", "time or steps between checkpoints; optimal: what loses least"},
     {"faults.checkpoint.kind", "training waits for the whole checkpoint, or for its copy alone"},
@@ -124,6 +129,7 @@ const std::map<std::string, std::string> kFieldWords{
     {"plan.data_parallel.local_aggregation.reduce", "collective by which a node sums"},
     {"plan.data_parallel.local_steps", "steps between averages of the weights"},
     {"plan.data_parallel.loss", "where the losses are computed"},
+    {"plan.data_parallel.embedding_node", "the node whose memory has a remote embedding"},
     {"plan.data_parallel.mechanism", "how replicas agree"},
     {"plan.data_parallel.offload.optimizer", "where optimizer states are kept"},
     {"plan.data_parallel.offload.parameters", "where parameters are kept, at stage 3"},
@@ -188,6 +194,9 @@ const std::map<std::string, std::string> kFieldWords{
     {"plan.tensor_parallel_overlap", "whether its exchanges overlap with products: true, false, user-buffers"},
     {"plan.training.epochs", "times that all samples are seen"},
     {"plan.training.evaluate", "evaluations on the way: {samples, every, precision}"},
+    {"plan.training.image",
+     "a container image that every node pulls first: {size, from: STORAGE, cached: what of it is there}"},
+    {"plan.training.rank_0", "what rank 0 alone does: {time, every: steps, checkpoint: local | STORAGE}"},
     {"plan.training.samples", "samples of an epoch"},
     {"plan.training.start", "time before the first step"},
     {"plan.training.steps", "steps of the training"},

@@ -148,6 +148,7 @@ LaunchLine read_launch_line(const std::string& line) {
   const LaunchWords said = flags_of(launcher, words);
   LaunchLine launch;
   launch.launcher = launcher_name(launcher);
+  launch.names_hosts = !said.hosts.empty();
   launch.hosts = said.hosts.empty() ? counted_hosts(said) : named_hosts(said.hosts);
   const int slots = launch.world_size(), all = said.all.empty() ? slots : whole("processes", said.all, 1);
   if (all != slots) throw UserError(fmt::format("launch: {} processes, but the hosts have {} slots", all, slots));

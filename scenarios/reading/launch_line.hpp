@@ -13,8 +13,9 @@ struct LaunchLine {
     int processes = 0;  ///< one a GPU
   };
   std::vector<Host> hosts;
-  int node_rank = -1;  ///< of the machine on which the line is typed; −1: it starts all of them
-  std::string master;  ///< address and port of rank 0; empty: not said
+  bool names_hosts = false;  ///< else they are called by their numbers
+  int node_rank = -1;        ///< of the machine on which the line is typed; −1: it starts all of them
+  std::string master;        ///< address and port of rank 0; empty: not said
 
   int world_size() const;
   int first_rank(std::size_t host) const;  ///< ranks count on from host to host

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "scenarios/reading/preflight.hpp"
 #include "topologies/nodes/pcie_lanes.hpp"
 
 namespace trainyard {
@@ -118,6 +119,8 @@ ClusterSpec read_cluster(const Node& node, const Catalog& catalog) {
     spec.fabric_place = fabric->place;
     require_hcas(spec, fields, nodes);
   }
+  if (const Node* preflight = fields.child("preflight"); preflight && preflight->kind != Node::Kind::null)
+    spec.hosts = checked_hosts(*preflight, spec);
   fields.finish();
   return spec;
 }

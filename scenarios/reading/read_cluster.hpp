@@ -6,7 +6,7 @@ namespace trainyard {
 
 /// The `cluster` of a scenario: `nodes` (how many of `node`; or a list of `{count, node, …}` of several types), `node` (a
 /// name of the catalog, a file beside the scenario, or a map in place) with what changes it (`gpu`, `gpu_speed`, `hca`,
-/// `nvlink`, `pcie`, `cpu`, …), `fabric` (likewise), `taken_out: [SWITCH, "A - B", …]`. Throws UserError with the place.
+/// `nvlink`, `pcie`, `cpu`, …), `fabric` (likewise), `taken_out: [SWITCH, "A - B", …]`, `preflight` (see checked_hosts). Throws UserError with the place.
 ClusterSpec read_cluster(const Node&, const Catalog&);
 
 /// Checks that a node of this type can be built: its wiring is known, its lanes suffice. Throws UserError at `place`.

@@ -259,7 +259,7 @@ Scenario read(Node document, const std::string& name, const Overrides& overrides
   read_model(s, model, catalog, plan, of);
   if (plan.has("training"))
     s.training = read_training_length(*plan.child("training"), static_cast<double>(s.global_batch_size),
-                                      static_cast<double>(s.network.tokens_per_sample));
+                                      static_cast<double>(s.network.tokens_per_sample), catalog);
   read_prescribed_step(s, plan);
   if (input && s.prescribed_step.given())
     fail(input->place, "input: plan.step_time says how long the step takes; leave one of both out");

@@ -24,10 +24,41 @@ double count_of(Fields& fields, const char* key, double most = kMostCounted) {
            fields.what()));
 }
 
-TrainingEnds read_ends(Fields& fields) {
+/// `from`: a registry as the catalog's storages are, or one in place; of a cached layer nothing is pulled.
+void read_image(TrainingEnds& ends, const Node& node, const Catalog& catalog) {
+  Fields image(node, "plan.training.image");
+  const Bytes size = image.bytes("size"), cached = image.bytes("cached", Bytes{0});
+  if (cached > size)
+    fail(image.place_of("cached"),
+         fmt::format("plan.training.image.cached: {} of an image of {}", show(cached), show(size)));
+  ends.image = size - cached;
+  ends.registry = read_storage(catalog.resolve("storage", image.required_child("from")));
+  image.finish();
+}
+
+TrainingEnds::Alone read_alone(const Node& node, const Catalog& catalog) {
+  Fields fields(node, "plan.training.rank_0");
+  TrainingEnds::Alone alone;
+  alone.place = node.place;
+  alone.time = fields.seconds("time", Seconds{0});
+  if (fields.has("every")) alone.every = count_of(fields, "every");
+  if (const Node* store = fields.has("checkpoint") ? fields.child("checkpoint") : nullptr) {
+    alone.writes = true;
+    if (store->kind != Node::Kind::scalar || store->scalar != "local")
+      alone.store = read_storage(catalog.resolve("storage", *store));
+  }
+  fields.finish();
+  if (alone.time.value == 0 && !alone.writes)
+    fail(node.place, "plan.training.rank_0: expected time or checkpoint: what rank 0 alone does");
+  return alone;
+}
+
+TrainingEnds read_ends(Fields& fields, const Catalog& catalog) {
   TrainingEnds ends;
   ends.start = fields.seconds("start", Seconds{0});
   ends.weights = fields.boolean("weights", false);
+  if (fields.has("image")) read_image(ends, *fields.child("image"), catalog);
+  if (fields.has("rank_0")) ends.alone = read_alone(*fields.child("rank_0"), catalog);
   const Node* node = fields.has("evaluate") ? fields.child("evaluate") : nullptr;
   if (!node) return ends;
   Fields evaluate(*node, "plan.training.evaluate");
@@ -51,12 +82,13 @@ std::string with_commas(double v) {
 
 }  // namespace
 
-TrainingLength read_training_length(const Node& node, double step_samples, double sample_tokens) {
+TrainingLength read_training_length(const Node& node, double step_samples, double sample_tokens,
+                                    const Catalog& catalog) {
   Fields fields(node, "plan.training");
   const bool steps = fields.has("steps"), tokens = fields.has("tokens"), epochs = fields.has("epochs"),
              samples = fields.has("samples"), each = fields.has("steps_per_epoch"), time = fields.has("time");
   TrainingLength length;
-  length.ends = read_ends(fields);
+  length.ends = read_ends(fields, catalog);
   fields.finish();
   if (steps + tokens + epochs + time != 1 || samples + each != epochs) wrong_keys(fields);
   if (steps) {
@@ -75,6 +107,11 @@ TrainingLength read_training_length(const Node& node, double step_samples, doubl
     length.steps = length.epochs * length.steps_per_epoch;
   }
   return length;
+}
+
+double TrainingEnds::times_alone(double steps) const {
+  if (!alone) return 0;
+  return alone->every > 0 ? std::ceil(steps / alone->every) : 1;
 }
 
 double TrainingEnds::evaluations(double steps) const {

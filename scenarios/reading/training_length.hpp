@@ -1,8 +1,9 @@
 #pragma once
 #include <cstdint>
+#include <optional>
 #include <string>
 
-#include "models/reading/document.hpp"
+#include "models/hardware/storage.hpp"
 #include "sim/units.hpp"
 
 namespace trainyard {
@@ -16,7 +17,21 @@ struct TrainingEnds {
   std::int64_t micro_batch_size = 0;  ///< 0: the training's
   std::string precision;              ///< "": the training's
   Place evaluate_place;
-  bool given() const { return start.value > 0 || weights || samples > 0; }
+  /// A container image, which every node pulls from the registry before its processes start.
+  Bytes image;
+  std::optional<Storage> registry;
+  /// Work of rank 0 alone, after every so many steps and at the end: logs, metrics; and its weights written to a store
+  /// (or to drives of the node). At the next step all others wait for it.
+  struct Alone {
+    Seconds time;
+    double every = 0;  ///< 0: at the end alone
+    bool writes = false;
+    std::optional<Storage> store;  ///< none: the node's drives
+    Place place;
+  };
+  std::optional<Alone> alone;
+  bool given() const { return start.value > 0 || weights || samples > 0 || image.value > 0 || alone; }
+  double times_alone(double steps) const;  ///< likewise of rank 0's own work
   double evaluations(double steps) const;  ///< in a training of so many steps, the last one among them
 };
 
@@ -32,8 +47,9 @@ struct TrainingLength {
 /// Reads `{steps}`, `{tokens}`, `{time}`, `{epochs, samples}` (samples of an epoch) or `{epochs, steps_per_epoch}`. What does not
 /// fill its last step takes a whole one: of an epoch where there are epochs. `step_samples` is the global batch,
 /// `sample_tokens` 1 where a sample is no text. Beside these `start` (a time), `weights` (true: they are handed out first) and
-/// `evaluate: {samples, every: steps, micro_batch_size, precision}`. Throws UserError with the place.
-TrainingLength read_training_length(const Node&, double step_samples, double sample_tokens);
+/// `evaluate: {samples, every: steps, micro_batch_size, precision}`, `image: {size, from: STORAGE, cached}` and `rank_0:
+/// {time, every: steps, checkpoint: local | STORAGE}`. Throws UserError with the place.
+TrainingLength read_training_length(const Node&, double step_samples, double sample_tokens, const Catalog& = Catalog());
 
 /// Steps of a virtual epoch, of which a pass over the data has `count`: what is saved and judged as often as if it were
 /// one. Rounded up, so that no pass has more of them.

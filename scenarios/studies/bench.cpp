@@ -117,6 +117,7 @@ CollectiveRunOptions run_options(const BenchOptions& o, double size) {
   run.algorithm = o.algorithm;
   run.options.size = Bytes{size};
   run.options.settings = o.settings;
+  run.options.mode = o.mode;
   run.groups = o.groups;
   run.keep_steps = false;
   run.software = o.software;

@@ -20,6 +20,7 @@ struct BenchOptions {
   std::string algorithm = "ring";          ///< or "auto"
   CollectiveSettings settings;
   SoftwareStack software;
+  Mode mode = Mode::rendezvous;  ///< of messages
   Bytes element{4};
   Bytes first{8}, last;
   double factor = 2;                                   ///< from one size to the next

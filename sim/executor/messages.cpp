@@ -60,11 +60,16 @@ void Messages::begin_send(StreamState& s) {
     return start(t);
   }
   const TransferId t = transfers_.create(s);
-  const bool eager = m.mode == Mode::eager;
-  if (!eager) s.transfer = t;
-  if (const auto partner = matcher_.send(s.channel, m.tag, Poster{t})) attach(t, table_.streams[partner->stream()]);
-  start(t);
-  if (eager) streams_.finish(s, Outcome::done);
+  const bool goes_on = sender_goes_on(m.mode);
+  if (!goes_on) s.transfer = t;
+  const auto partner = matcher_.send(s.channel, m.tag, Poster{t});
+  if (partner) attach(t, table_.streams[partner->stream()]);
+  if (m.mode == Mode::get) announce_half(s, t);
+  if (m.mode == Mode::get && !partner)
+    transfers_[t].state = Transfer::State::exposed;
+  else
+    start(t);
+  if (goes_on) streams_.finish(s, Outcome::done);
 }
 
 void Messages::begin_recv(StreamState& s) {
@@ -77,9 +82,12 @@ void Messages::begin_recv(StreamState& s) {
   const auto partner = any ? matcher_.recv_any(s.actor, m.tag, poster(s)) : matcher_.recv(s.channel, m.tag, poster(s));
   if (!partner) return;
   if (partner->is_transfer()) {
-    attach(partner->transfer(), s);
-    if (transfers_[partner->transfer()].state == Transfer::State::arrived) receive_buffered(partner->transfer(), s);
-    return;
+    const TransferId t = partner->transfer();
+    attach(t, s);
+    if (transfers_[t].state == Transfer::State::arrived) return receive_buffered(t, s);
+    if (transfers_[t].state != Transfer::State::exposed) return;
+    transfers_[t].cause = s.cause;
+    return start(t);
   }
   StreamState& sender = table_.streams[partner->stream()];
   const TransferId t = transfers_.create(sender);
@@ -103,7 +111,7 @@ void Messages::attach(TransferId id, StreamState& receiver) {
   t.recv = table_.id_of(receiver);
   receiver.transfer = id;
   receiver.peer = t.from;
-  if (t.state == Transfer::State::arrived || t.state == Transfer::State::free) return;
+  if (t.rests() || t.state == Transfer::State::free) return;
   receiver.started = t.started;  // it is in flight already
   receiver.cause = t.cause;
   interference_.change_active(receiver.actor, Kind::recv, +1);
@@ -112,15 +120,19 @@ void Messages::attach(TransferId id, StreamState& receiver) {
 
 void Messages::start(TransferId id) {
   const Transfer& t = transfers_[id];
-  const auto begin = [this, &t](StreamState& s) {
-    s.started = context_.now;
-    s.cause = t.cause;
-    interference_.change_active(s.actor, s.front().kind, +1);
-    streams_.announce_start(s);
-  };
-  begin(table_.streams[t.send]);
-  if (t.recv) begin(table_.streams[t.recv]);
+  interference_.change_active(t.from, Kind::send, +1);
+  if (t.mode != Mode::get) announce_half(table_.streams[t.send], id);  // or it was when it exposed its data
+  if (t.recv) {
+    interference_.change_active(t.to, Kind::recv, +1);
+    announce_half(table_.streams[t.recv], id);
+  }
   transfers_.start(id);
+}
+
+void Messages::announce_half(StreamState& s, TransferId id) {
+  s.started = context_.now;
+  s.cause = transfers_[id].cause;
+  streams_.announce_start(s);
 }
 
 void Messages::announce_delivery(TransferId id, const StreamState& receiver) {
@@ -141,7 +153,7 @@ void Messages::announce_delivery(TransferId id, const StreamState& receiver) {
 
 void Messages::end(TransferId id, Outcome outcome) {
   Transfer& t = transfers_[id];
-  const bool sender_waits = t.mode != Mode::eager;
+  const bool sender_waits = !sender_goes_on(t.mode);
   StreamState& sender = table_.streams[t.send];
   StreamState* receiver = t.recv ? &table_.streams[t.recv] : nullptr;
   interference_.change_active(t.from, Kind::send, -1);
@@ -176,9 +188,10 @@ void Messages::lose(TransferId id, Actor failed, std::vector<StreamId>& orphans)
   const bool arrived = t.state == Transfer::State::arrived;
   // What has arrived whole before its sender failed is there.
   if (t.to != failed && (t.from != failed || arrived)) return;
+  const bool rests = t.rests();
   const Bytes moved = transfers_.withdraw(id);
   t.ended = context_.now;
-  if (!arrived) {
+  if (!rests) {
     transfers_.report(id, moved, Outcome::cancelled, true, t.legs_left.empty());
     interference_.change_active(t.from, Kind::send, -1);
     if (t.recv) interference_.change_active(t.to, Kind::recv, -1);
@@ -188,7 +201,7 @@ void Messages::lose(TransferId id, Actor failed, std::vector<StreamId>& orphans)
     table_.streams[half].transfer = {};
     if (actor != failed) orphans.push_back(half);
   };
-  if (t.mode != Mode::eager && !arrived) orphan(t.send, t.from);
+  if (!sender_goes_on(t.mode) && !arrived) orphan(t.send, t.from);
   if (t.recv) orphan(t.recv, t.to);
   transfers_.release(id);
 }

@@ -46,6 +46,7 @@ class Messages {
   Poster poster(const StreamState& s) const { return Poster{table_.id_of(s)}; }
   void attach(TransferId, StreamState& receiver);
   void start(TransferId);
+  void announce_half(StreamState&, TransferId);
   void receive_buffered(TransferId, StreamState& receiver);
   void announce_delivery(TransferId, const StreamState& receiver);
 };

@@ -21,6 +21,7 @@ struct alignas(64) Transfer {
     landed,     ///< all bytes arrived in this time step
     instant,    ///< has no bytes to move: ends in this time step
     arrived,    ///< buffered at the receiver, which has not asked for it yet
+    exposed,    ///< lies at the sender until the receiver gets it
   };
   State state = State::free;
   Mode mode = Mode::rendezvous;
@@ -53,6 +54,8 @@ struct alignas(64) Transfer {
   Picoseconds latency;             // of all legs
   Picoseconds leg_latency;         // of the present one
 
+  /// Not on its way: it has arrived, or is to be fetched still.
+  bool rests() const { return state == State::arrived || state == State::exposed; }
   bool is_join() const { return group != nullptr; }
 };
 

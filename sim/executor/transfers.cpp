@@ -64,7 +64,8 @@ void Transfers::take_route(TransferId id, const Route& route) {
   t.links = route.links;
   t.legs_left = {};
   t.by_legs = t.steps == 1 && route.store_and_forward(t.left);
-  t.latency = Picoseconds{route.latency.count * t.steps} + t.extra_latency;
+  const Picoseconds request{t.mode == Mode::get ? route.latency.count : 0};
+  t.latency = Picoseconds{route.latency.count * t.steps} + t.extra_latency + request;
   if (!t.by_legs) {
     if (!route.legs.empty()) t.latency += to_picoseconds(route.fill_time());
     return pay_latency(id, t.latency);
@@ -72,7 +73,7 @@ void Transfers::take_route(TransferId id, const Route& route) {
   t.legs_left = route.legs.subspan(1);
   t.leg_bytes = t.left;
   t.links = route.legs.front().links;
-  pay_latency(id, route.legs.front().latency + t.extra_latency);
+  pay_latency(id, route.legs.front().latency + t.extra_latency + request);
 }
 
 void Transfers::take_up(TransferId id, double began, const Moved& so_far) {
@@ -170,6 +171,7 @@ Bytes Transfers::withdraw(TransferId id) {
       break;
     case Transfer::State::free:
     case Transfer::State::arrived:
+    case Transfer::State::exposed:
       break;
   }
   return moved;

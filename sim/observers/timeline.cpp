@@ -38,7 +38,7 @@ void Timeline::finished(const OpRun& run) {
   r.path = path;
 }
 
-/// What is known of a message is kept with its send, which is there from the start. An eager sender has ended before.
+/// What is known of a message is kept with its send, which is there from the start. One that goes on has ended before.
 void Timeline::transferred(const TransferRun& run) {
   const double latency = run.latency.seconds().value;
   if (!run.last || legs_.contains(run.send_id))
@@ -46,7 +46,7 @@ void Timeline::transferred(const TransferRun& run) {
   if (!run.last) return;
   OpRecord& send = at(run.send_id);
   send.path = run.route.name;
-  if (run.send->message.mode == Mode::eager) {
+  if (sender_goes_on(run.send->message.mode)) {
     send.bytes = run.send->message.bytes.value;
     send.limiting = run.limiting;
     send.latency = legs_.contains(run.send_id) ? 0 : latency;

@@ -20,6 +20,8 @@ class UpdatePolicy {
 
   /// Do replicas sum the gradients of that step while the backward pass makes them? Else each has its own.
   virtual bool sums_gradients(int /*step*/) const { return true; }
+  /// Does a bucket take part in that? Else somebody else has its parameters.
+  virtual bool sums(const GradientBucket&) const { return true; }
   /// Steps whose gradients are held at the same time, each in a set of buckets of its own.
   virtual int gradient_sets() const { return 1; }
   /// What replicas exchange in place of gradients, as a group of the breakdown; "": gradients.

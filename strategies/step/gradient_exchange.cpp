@@ -1,5 +1,7 @@
 #include "strategies/step/gradient_exchange.hpp"
 
+#include "strategies/plan/update_policy.hpp"
+
 namespace trainyard {
 namespace {
 
@@ -78,7 +80,7 @@ Ops GradientExchange::exchange(std::size_t index, bool accumulates) {
   const Lane lane = gradient_lane(bucket.experts), over_copies = copies_lane(bucket.experts);
   const std::size_t place = set_ * step_.buckets() + index;
   Stream ends = TrainingStreams::compute;
-  if (exchanges(bucket.experts)) {
+  if (exchanges(bucket.experts) && update_policy_of(step_.plan).sums(bucket)) {
     co_yield copies_.fill(index, place, last_use_[place]);
     Dep start = copies_.filled();
     const std::uint16_t buffer = step_.buffer({TrainingBuffer::Kind::gradients, place});

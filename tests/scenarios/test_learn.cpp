@@ -230,6 +230,35 @@ TEST_CASE("a large batch without warm-up and scaling learns less of as many samp
   CHECK(scaled.mean_loss() < large.mean_loss());
 }
 
+TEST_CASE("LAMB's knee lies beyond SGD's", "[learn]") {
+  static constexpr int kMost = 60;
+  // Steps to the target, a mean over five seeds. Each with the scaling that it is published with: linear (Goyal et al.
+  // 2017), and by the square root (You et al. 2020).
+  const auto steps = [](const std::string& optimizer, int batch) {
+    const bool lamb = optimizer == "lamb";
+    Learned l;
+    l.optimizer = optimizer;
+    l.samples = batch / l.ranks;
+    l.learn = fmt::format(
+        "task: mlp, layers: [32, 32], data: {{classes: 6, features: 10, clusters: 6, noise: 0.3, samples: 16384}}, "
+        "learning_rate: {}, scaling: {}, base_batch: 64, warmup: 5, steps: {}, evaluate_every: 1, target: {{loss: "
+        "0.6}}",
+        lamb ? 0.03 : 0.1, lamb ? "square-root" : "linear", kMost);
+    double sum = 0;
+    for (std::uint64_t seed = 1; seed <= 5; ++seed) {
+      const LearnResult r = l.run(seed);
+      sum += r.reached ? r.last().steps : kMost;
+    }
+    return sum / 5;
+  };
+  // SGD's steps are fewer up to 1,024 samples and more at 4,096; LAMB's are fewer still.
+  const double sgd = steps("momentum", 1024), lamb = steps("lamb", 1024);
+  CHECK(sgd < 0.5 * steps("momentum", 64));
+  CHECK(steps("momentum", 4096) > 2 * sgd);
+  CHECK(lamb < 0.5 * steps("lamb", 64));
+  CHECK(steps("lamb", 4096) < 0.8 * lamb);
+}
+
 TEST_CASE("a checkpoint is where fine-tuning begins", "[learn]") {
   const TemporaryFolder folder;
   const auto file = (folder.path() / "weights").string();

@@ -77,3 +77,49 @@ TEST_CASE("a training begins, looks at itself, and ends", "[phases]") {
   CHECK_THROWS_WITH(answer({{"plan.training", "{steps: 10, evaluate: {samples: 4, precision: fp7}}"}}),
                     Catch::Contains("plan.training.evaluate: "));
 }
+
+TEST_CASE("every node pulls a container image once, over its network and at the registry's rate", "[phases]") {
+  const auto pulled = [](const std::string& image, const Overrides& changes = {}) {
+    Overrides all = changes;
+    all.emplace_back("plan.training", "{steps: 10, start: 5 s, image: " + image + "}");
+    const Result r = answer(all);
+    REQUIRE(r.phases.size() == 2);
+    CHECK(r.phases[0].name == "image to all nodes");
+    CHECK(r.phases[0].times == 1);
+    CHECK(r.training_time == Approx(10 * r.step_time + r.phases[0].time + 5).epsilon(1e-12));
+    return r.phases[0].time;
+  };
+  // Two nodes share 1 GB/s, or each is held up by its adapter of 25 GB/s.
+  CHECK(pulled("{size: 10 GB, from: {read: 1 GB/s, latency: 0 s}}") == Approx(20).epsilon(1e-3));
+  CHECK(pulled("{size: 10 GB, from: {read: 1 TB/s, latency: 0 s}}") == Approx(10 / 25.0).epsilon(0.02));
+  CHECK(pulled("{size: 10 GB, from: {read: 1 TB/s, latency: 0 s}}", {{"cluster.hca.rate", "10 Gbit/s"}}) ==
+        Approx(8).epsilon(0.02));
+  CHECK(pulled("{size: 10 GB, cached: 8 GB, from: {read: 1 GB/s, latency: 0 s}}") == Approx(4).epsilon(1e-3));
+  CHECK(pulled("{size: 10 GB, from: object-store}") > 0.1);
+  CHECK_THROWS_WITH(answer({{"plan.training", "{steps: 1, image: {size: 1 GB, cached: 2 GB, from: object-store}}"}}),
+                    Catch::Contains("plan.training.image.cached: 1.86 GiB of an image of 954 MiB"));
+  CHECK_THROWS_WITH(answer({{"plan.training", "{steps: 1, image: {size: 1 GB, from: object-stor}}"}}),
+                    Catch::Contains("did you mean \"object-store\"?"));
+}
+
+TEST_CASE("all wait for what rank 0 does alone, but for the last time", "[phases]") {
+  const Result bare = answer({{"plan.training", "{steps: 100}"}});
+  const Result end = answer({{"plan.training", "{steps: 100, rank_0: {time: 2 s}}"}});
+  CHECK(bare.alone_time == 0);
+  CHECK(end.training_time == Approx(bare.training_time + 2).epsilon(1e-12));
+  CHECK(end.alone_time == Approx(2).epsilon(1e-9));
+  const Result four = answer({{"plan.training", "{steps: 100, rank_0: {time: 2 s, every: 25}}"}});
+  CHECK(four.training_time == Approx(bare.training_time + 8).epsilon(1e-12));
+  CHECK(four.alone_time == Approx(2).epsilon(1e-9));
+  // Asynchronous workers do not wait.
+  const Overrides servers{{"plan.data_parallel.mechanism", "parameter-server"},
+                          {"plan.data_parallel.consistency", "asynchronous"},
+                          {"plan.training", "{steps: 100, rank_0: {time: 2 s, every: 25}}"}};
+  CHECK(answer(servers).alone_time == Approx(8).epsilon(1e-6));
+  // 249 MB of weights, at 0.5 GB/s.
+  const Result written =
+      answer({{"plan.training", "{steps: 100, rank_0: {checkpoint: {read: 1 GB/s, write: 0.5 GB/s, latency: 0 s}}}"}});
+  CHECK(written.alone_time == Approx(2 * 124439808.0 / 0.5e9).epsilon(0.05));
+  CHECK_THROWS_WITH(answer({{"plan.training", "{steps: 100, rank_0: {every: 5}}"}}),
+                    Catch::Contains("plan.training.rank_0: expected time or checkpoint"));
+}

@@ -75,7 +75,8 @@ TEST_CASE("every mechanism learns on its own programs", "[values]") {
     CHECK(l.losses.back() < 0.9 * l.losses.front());
     CHECK(l.in_time);
     CHECK(l.hazards.empty());
-    const std::vector<std::string> in_step{"all-reduce", "master", "central-storage", "parameter-server"};
+    const std::vector<std::string> in_step{"all-reduce", "master", "central-storage", "parameter-server",
+                                           "remote-embedding"};
     if (std::find(in_step.begin(), in_step.end(), name) != in_step.end())
       CHECK(l.apart <= 1e-12);
     else

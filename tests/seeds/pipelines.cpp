@@ -7,17 +7,15 @@
 #include <numeric>
 
 #include "models/reading/shipped_files.hpp"
+#include "scenarios/lessons/teach_threads.hpp"
 #include "scenarios/planning/plan.hpp"
 #include "scenarios/running/pipeline_run.hpp"
 #include "scenarios/studies/layer_costs.hpp"
 #include "scenarios/studies/layer_cuts.hpp"
 #include "scenarios/studies/sweep.hpp"
-#include "sim/executor/simulation.hpp"
-#include "sim/list_program.hpp"
 #include "sim/process/child.hpp"
 #include "tests/seeds/scenario_trace.hpp"
 #include "tests/seeds/seed_case.hpp"
-#include "topologies/machines/ideal_machine.hpp"
 
 namespace trainyard {
 namespace {
@@ -125,50 +123,23 @@ SeedFigures cut_01(const Node& inputs) {
   return got;
 }
 
-/// Every chunk of a stage does its part of an item, then comes the next item; nothing goes back.
-std::vector<PipelineTask> items_in_turn(int /*stage*/, const PipelineShape& shape) {
-  std::vector<PipelineTask> tasks;
-  for (int item = 0; item < shape.micro_batches; ++item)
-    for (int chunk = 0; chunk < shape.chunks; ++chunk) tasks.push_back({PipelineTask::Pass::forward, item, chunk});
-  return tasks;
-}
-
 /// Functions of a pipeline, one thread each, items going through; and all of them on one thread.
 SeedFigures task_01(const Node& inputs) {
-  const int items = whole(inputs, "items");
-  const double f = number_of(inputs, "tf"), g = number_of(inputs, "tg");
-  const auto functions = [&](int threads) {
-    static const PipelineSchedule schedule{"items in turn", "", items_in_turn};
-    return run_pipeline(pipeline_plan(schedule, {threads, items, 2 / threads}, {{f, 0, 0}, {g, 0, 0}}, {0}));
-  };
-  const PipelineRun serial = functions(1), pipelined = functions(2);
-  return {{"serial_slots", serial.end},
-          {"pipelined_slots", pipelined.end},
-          {"speedup", serial.end / pipelined.end},
-          {"thread1_idle_slots", pipelined.end - pipelined.busy(1)}};
+  const ThreadLesson two =
+      teach_tasks(whole(inputs, "items"), {number_of(inputs, "tf"), number_of(inputs, "tg")}, 2, 0);
+  return {{"serial_slots", two.serial},
+          {"pipelined_slots", two.end},
+          {"speedup", two.speed_up()},
+          {"thread1_idle_slots", two.end - two.busy(1)}};
 }
 
 /// Items of a loop shared out in turn, a slot each.
 SeedFigures thread_01(const Node& inputs) {
-  const int items = whole(inputs, "items");
   SeedFigures got;
-  for (const double count : numbers_of(inputs, "threads")) {
-    const auto threads = static_cast<std::size_t>(count);
-    std::vector<std::vector<Op>> ops(threads);
-    for (int item = 0; item < items; ++item) {
-      Op& op = ops[static_cast<std::size_t>(item) % threads].emplace_back();
-      op.kind = Kind::compute;
-      op.work.flops = Flops{1};
-    }
-    const auto idle = std::count_if(ops.begin(), ops.end(), [](const auto& list) { return list.empty(); });
-    got[fmt::format("slots {}", count)] = json::parse(in_child([&] {
-      IdealMachine machine("thread");
-      Simulation simulation(machine);
-      for (std::size_t thread = 0; thread < threads; ++thread)
-        simulation.add(static_cast<Actor>(thread), std::make_unique<ListProgram>(ops[thread]));
-      return json(simulation.run().end.value).dump();
-    }));
-    got[fmt::format("idle_threads {}", count)] = idle;
+  for (const double threads : numbers_of(inputs, "threads")) {
+    const ThreadLesson lesson = teach_loop(whole(inputs, "items"), static_cast<int>(threads));
+    got[fmt::format("slots {}", threads)] = lesson.end;
+    got[fmt::format("idle_threads {}", threads)] = lesson.idle_threads();
   }
   return got;
 }

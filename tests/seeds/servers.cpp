@@ -5,6 +5,8 @@
 #include <nlohmann/json.hpp>
 
 #include "models/networks/mlp/mlp.hpp"
+#include "models/reading/shipped_files.hpp"
+#include "scenarios/running/learn_run.hpp"
 #include "sim/observers/values.hpp"
 #include "sim/process/child.hpp"
 #include "strategies/mechanisms/servers/server_values.hpp"
@@ -294,13 +296,45 @@ SeedFigures psname_01(const Node& inputs) {
           {"more_servers_lift_the_plateau", lifts}};
 }
 
+/// Seconds until so many workers have learned what the scenario asks for, a mean over seeds: asynchronous servers, the
+/// learning rate in proportion to the workers.
+double seconds_to_target(int workers, int seeds) {
+  double sum = 0;
+  for (int seed = 1; seed <= seeds; ++seed) {
+    const Scenario s = read_scenario(shipped_file("scenarios/learn-async-vs-sync.yaml"),
+                                     {{"cluster.hca.rate", "25 Gbit/s"},
+                                      {"plan.data_parallel.servers.label", fmt::format("{}W2PS", workers)},
+                                      {"plan.micro_batch_size", "20"},
+                                      {"faults", "null"},
+                                      {"learn.layers", "[32]"},
+                                      {"learn.learning_rate", "0.05"},
+                                      {"learn.scaling", "linear"},
+                                      {"learn.base_batch", "20"},
+                                      {"learn.momentum", "0"},
+                                      {"learn.steps", "1500"},
+                                      {"learn.evaluate_every", "5"},
+                                      {"learn.target.accuracy", "0.8"},
+                                      {"learn.seed", std::to_string(seed)}});
+    LearnOptions options;
+    options.noise = false;
+    const LearnResult r = learn(s, options);
+    if (!r.reached) throw UserError(fmt::format("{} workers do not reach the target", workers));
+    sum += r.last().time / seeds;
+  }
+  return sum;
+}
+
 SeedFigures w8_01(const Node& inputs) {
   const std::vector<double> workers = numbers_of(inputs, "workers");
   const double share = number_of(inputs, "push_share");
   const double n = workers.at(1), speedup = throughput(static_cast<int>(n), 1, share) /
                                             throughput(static_cast<int>(workers.at(0)), 1, share);
+  const int seeds = static_cast<int>(number_of(inputs, "seeds"));
+  const double learned =
+      seconds_to_target(static_cast<int>(workers.at(0)), seeds) / seconds_to_target(static_cast<int>(n), seeds);
   return {{"speedup", speedup},
           {"efficiency", speedup / n},
+          {"learned_speedup", learned},
           {"implied_serial_fraction_amdahl", (n / speedup - 1) / (n - 1)}};
 }
 

@@ -142,6 +142,19 @@ TEST_CASE("a receiver that comes back takes the message of a sender that waited"
     }
 }
 
+TEST_CASE("what a failed actor had exposed is gone: who gets it waits until it is exposed anew", "[sim][failures]") {
+  for (const TransportKind transport : kTransports) {
+    const json got = simulate_in_child([&] {
+      std::vector<ActorChange> changes = fails(0.5, 0);
+      changes.push_back({Seconds{2}, 0, list({send(1e6, 0, 1, 0, Mode::get)}, {1})});
+      return run(transport,
+                 both(list({send(1e6, 0, 1, 0, Mode::get), compute(3)}, {1}), list({compute(1), recv(0, 1)}, {0})),
+                 std::move(changes));
+    });
+    CHECK(got[0].get<double>() == near(2 + 2e-6 + 1e-3));
+  }
+}
+
 namespace {
 
 /// Waits for a message no longer than a timeout; then goes on alone.

@@ -135,6 +135,27 @@ TEST_CASE("modes: rendezvous waits, eager goes on, put needs no receiver yet", "
   CHECK(put[2] == near(2.0));
 }
 
+TEST_CASE("get reads what the sender has exposed, and pays the latency of its route twice", "[sim][messages]") {
+  const auto run = [](Mode mode, double sender_at, double receiver_at) {
+    return simulate_in_child([=] {
+      TableMachine m;
+      m.connect(0, 1, {{m.link(kRate), 1}}, Picoseconds{250'000'000'000});  // 0.25 s
+      return ends_of(m, programs(ListProgram({compute(sender_at), send(1e9, 0, 0, 0, mode)}, {1}),
+                                 ListProgram({compute(receiver_at), recv()}, {0})));
+    });
+  };
+  CHECK(run(Mode::put, 0, 0)[2] == near(1.25));
+  const json together = run(Mode::get, 0, 0);
+  CHECK(together[1] == near(0.0));
+  CHECK(together[2] == near(1.5));
+  const json receiver_late = run(Mode::get, 0, 2);  // nothing has moved before it asks
+  CHECK(receiver_late[1] == near(0.0));
+  CHECK(receiver_late[2] == near(3.5));
+  const json sender_late = run(Mode::get, 2, 0);
+  CHECK(sender_late[1] == near(2.0));
+  CHECK(sender_late[2] == near(3.5));
+}
+
 TEST_CASE("messages match by tag, whatever the order of posting", "[sim][messages]") {
   const json t = simulate_in_child([] {
     TableMachine m;

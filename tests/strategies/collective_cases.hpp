@@ -140,7 +140,7 @@ inline CollectiveRunOptions random_case(Operation operation, const std::string& 
   o.algorithm = algorithm;
   o.keep_steps = false;
   o.options.in_place = dice() % 2 == 0 || operation == Operation::barrier;
-  o.options.mode = dice() % 4 == 0 ? Mode::eager : Mode::rendezvous;
+  o.options.mode = std::array{Mode::eager, Mode::get, Mode::rendezvous, Mode::rendezvous}[dice() % 4];
   CollectiveSettings& settings = o.options.settings;
   settings.root = static_cast<int>(dice() % static_cast<unsigned>(ranks));
   settings.reduction = one_of(std::array{Reduction::sum, Reduction::average, Reduction::maximum, Reduction::product});
@@ -164,7 +164,7 @@ inline std::string in_words(const CollectiveRunOptions& o) {
   return fmt::format(
       "{} by {}: {} ranks, root {}, {}, {} B in pieces of {}, {} channels, {}, {}: ", name_of(o.operation), o.algorithm,
       o.ranks, s.root, name_of(s.reduction), o.options.size.value, s.chunk.value, s.channels,
-      o.options.in_place ? "in place" : "out of place", o.options.mode == Mode::eager ? "eager" : "rendezvous");
+      o.options.in_place ? "in place" : "out of place", kModeNames[static_cast<std::size_t>(o.options.mode)]);
 }
 
 }  // namespace trainyard::test

@@ -13,10 +13,10 @@
 
 namespace trainyard::test {
 
-/// `trainyard serve small.yaml` on a free port of the loopback, and what is said to it.
+/// `trainyard serve small.yaml` (or `--task=N`) on a free port of the loopback, and what is said to it.
 class ServedProcess {
  public:
-  explicit ServedProcess(const TemporaryFolder& folder) {
+  explicit ServedProcess(const TemporaryFolder& folder, const char* begin = "small.yaml") {
     int ends[2];
     REQUIRE(::pipe(ends) == 0);
     pid_ = ::fork();
@@ -25,8 +25,7 @@ class ServedProcess {
       ::dup2(ends[1], STDOUT_FILENO);
       ::close(ends[0]);
       ::close(ends[1]);
-      if (::chdir(folder.path().c_str()) == 0)
-        ::execl(TRAINYARD_BINARY, TRAINYARD_BINARY, "serve", "small.yaml", nullptr);
+      if (::chdir(folder.path().c_str()) == 0) ::execl(TRAINYARD_BINARY, TRAINYARD_BINARY, "serve", begin, nullptr);
       ::_exit(127);
     }
     ::close(ends[1]);

@@ -46,6 +46,24 @@ TEST_CASE("bench prints nccl-tests' columns, its factors and a true #wrong", "[b
   CHECK(text.out.find("# Out of bounds values : 0 OK") != std::string::npos);
 }
 
+TEST_CASE("a one-sided read asks first: half a round trip more than a write", "[bench]") {
+  const BenchShell shell;
+  const std::string two =
+      "send_recv --on dgx-a100 --nodes 2 --fabric nonblocking --groups 0+8 --algorithm ring-shift -b 8 -e 8M -f "
+      "1048576";
+  const json written = shell.rows(two + " --mode put"), read = shell.rows(two + " --mode get");
+  CHECK(read["mode"] == "get");
+  const double latency = read["rows"][1]["time_us"].get<double>() - written["rows"][1]["time_us"].get<double>();
+  CHECK(latency > 0.5);
+  CHECK(read["rows"][0]["time_us"].get<double>() - written["rows"][0]["time_us"].get<double>() ==
+        Approx(latency).epsilon(1e-9));
+  CHECK(written["rows"][0]["time_us"].get<double>() == Approx(latency).epsilon(1e-3));  // 8 bytes: the latency alone
+  for (const json& row : read["rows"]) CHECK(row["wrong"] == 0);
+  shell.refused(two + " --mode push", "--mode: unknown mode of messages \"push\"; known: rendezvous, eager, put, get");
+  shell.refused("send_recv --on dgx-a100 --mode get",
+                "--mode get: of single messages; as modelled there are none: add --algorithm");
+}
+
 TEST_CASE("bench rounds down to 16 bytes a rank, as nccl-tests does", "[bench]") {
   const BenchShell shell;
   for (const std::string operation : {"all_gather", "reduce_scatter", "all_to_all"}) {

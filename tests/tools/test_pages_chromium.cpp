@@ -125,3 +125,19 @@ TEST_CASE("the what-if page answers a change in Chromium, and says what is wrong
   const Rendered phone = rendered_at(folder, served.url, wait + " --window-size=500,900");
   CHECK(attribute(phone.dom, "data-too-wide") == "0");
 }
+
+TEST_CASE("a task on the what-if page shows what holds, its controls, and its explanation once solved", "[.chromium]") {
+  const PageFolder folder;
+  const ServedProcess served(folder, "--task=1");
+  const std::string wait = "--virtual-time-budget=60000";
+  const Rendered start = rendered_at(folder, served.url, wait);
+  CHECK_THAT(start.console, !Contains("CONSOLE"));
+  CHECK(attribute(start.dom, "data-problems").empty());
+  CHECK(attribute(start.dom, "data-too-wide") == "0");
+  CHECK_THAT(start.dom, Contains("data-solved=\"false\"") && Contains("hint 1 of") &&
+                            Contains("id=\"of-plan.data_parallel.all_reduce\"") &&
+                            !Contains("id=\"of-cluster.nodes\"") && !Contains("id=\"explanation\""));
+  const Rendered solved = rendered_at(
+      folder, served.url + "#scenario=task+1%3A+ring-for-master&set=plan.data_parallel.all_reduce%3Dring", wait);
+  CHECK_THAT(solved.dom, Contains("data-solved=\"true\"") && Contains("id=\"explanation\""));
+}

@@ -10,6 +10,7 @@
 
 #include "tests/tools/served_page.hpp"
 #include "tools/serving/request_checks.hpp"
+#include "tools/serving/served_task.hpp"
 
 using namespace trainyard;
 using namespace trainyard::test;
@@ -96,6 +97,42 @@ TEST_CASE("the page's questions are answered as run answers, bad ones by the rea
   for (const char* name : {"secret", "../small", "/etc/passwd", "small.yaml", ""})
     CHECK(error("[]", name) == "unknown scenario: choose one of the page's list");
   CHECK(served.stop() == 0);
+}
+
+TEST_CASE("tasks on the page are judged as task --check judges them, and allow what a task allows", "[serve][cli]") {
+  const PageFolder folder;
+  ServedProcess served(folder, "--task=1");
+  CHECK_THAT(served.get("/"), Contains("\"scenario\":\"task 1: ring-for-master\"") && !Contains("\"explanation\""));
+  for (const NumberedFile& file : numbered_files("scenarios/tasks")) {
+    const Task task = read_task(file);
+    INFO(file.name);
+    json set = json::array();
+    for (const auto& [path, value] : task.solution) set.push_back({path, flow_text(value)});
+    const std::string name = ServedTasks::name_of(task);
+    CHECK(served.ask(set.dump(), "scenario", name).value("error", "") == "");  // the page can say the solution
+    CHECK_THAT(served.ask(R"([["plan.seq_length","7"]])", "scenario", name).value("error", ""),
+               Contains("plan.seq_length: not among the fields of this page"));
+    if (file.number % 20 != 1) continue;
+    const json start = served.ask("[]", "answer", name), solved = served.ask(set.dump(), "answer", name);
+    CHECK(start["verdict"]["solved"] == false);
+    CHECK_FALSE(start.contains("explanation"));
+    for (const json& control : start["controls"])
+      CHECK(std::any_of(task.may_change.begin(), task.may_change.end(), [&](const std::string& key) {
+        return control["path"] == key || control["path"].get<std::string>().starts_with(key + ".");
+      }));
+    CHECK(solved["explanation"] == task.explanation);
+    REQUIRE(folder.trainyard("task " + std::to_string(file.number) + " --solution --to solved.yaml").exit == 0);
+    REQUIRE(folder.trainyard("task " + std::to_string(file.number) + " --check solved.yaml --json v.json").exit == 0);
+    CHECK(solved["verdict"] == json::parse(folder.text("v.json")));
+  }
+  const std::string first = "task 1: ring-for-master";
+  for (const char* value : {"secret.yaml", "{config: secret.json}", "../small.yaml", "[/etc/passwd]"})
+    CHECK_THAT(served.ask(json::array({json::array({"plan.data_parallel.all_reduce", value})}).dump(), "answer", first)
+                   .value("error", ""),
+               Contains("numbers with their units, and names, expected"));
+  CHECK(served.stop() == 0);
+  CHECK_THAT(folder.trainyard("serve --task nope").err, Contains("there is no task nope"));
+  CHECK(folder.trainyard("serve small.yaml --task 1").exit == 2);
 }
 
 TEST_CASE("what is no question of the page gets no answer", "[serve][cli]") {

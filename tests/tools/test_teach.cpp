@@ -171,6 +171,23 @@ TEST_CASE("teach shows the ring all-reduce as RING-01 has it", "[teach]") {
   CHECK(ring.sent == std::vector<double>(4, ring.least_rank));
 }
 
+TEST_CASE("teach numbers ranks from 1 where it is asked to", "[teach]") {
+  const Shell shell;
+  const TopoAnswer from_1 = shell.teach("all-reduce --ranks 3 --labels-from 1 --json 1.json --svg 1.svg");
+  CHECK(from_1.exit == 0);
+  CHECK_THAT(from_1.out, Contains("GPU1→GPU2 slot a: a1") && Contains("a1+a2+a3") && !Contains("GPU0"));
+  CHECK_THAT(shell.text("1.svg"), Contains("GPU3") && !Contains("GPU0"));
+  // The contributors are those of ranks from 0.
+  REQUIRE(shell.teach("all-reduce --ranks 3 --json 0.json").exit == 0);
+  const json one = json::parse(shell.text("1.json")), zero = json::parse(shell.text("0.json"));
+  for (std::size_t i = 0; i < zero["steps"].size(); ++i)
+    for (std::size_t rank = 0; rank < 3; ++rank)
+      for (std::size_t slot = 0; slot < 3; ++slot)
+        CHECK(one["steps"][i]["buffers"][rank][slot]["parts"] == zero["steps"][i]["buffers"][rank][slot]["parts"]);
+  CHECK_THAT(shell.teach("broadcast --ranks 3 --root 2 --labels-from 1").out, Contains("root 3"));
+  shell.check_refused("all-reduce --labels-from 2", "--labels-from 2: 0 or 1 expected");
+}
+
 TEST_CASE("teach shows the literal listing as RING-02 has it, stale slots and hazards", "[teach]") {
   const CollectiveLesson literal = lesson(Operation::all_reduce, "ring-literal", 4);
   check_steps(literal, kLiteral);

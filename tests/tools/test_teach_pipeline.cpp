@@ -5,7 +5,7 @@
 #include "scenarios/lessons/teach_pipeline.hpp"
 #include "tests/support.hpp"
 #include "tests/tools/teach_shell.hpp"
-#include "tools/reports/pipeline_views.hpp"
+#include "tools/reports/teaching/pipeline_views.hpp"
 
 using namespace trainyard;
 using namespace trainyard::test;

@@ -45,8 +45,11 @@ std::string head(const BenchTable& table) {
   std::string text = fmt::format(
       "# {} on {}: {} ranks{}, {}\n", name_of(o.operation), table.machine, o.ranks,
       o.groups.size() > 1 ? fmt::format(" in each of {} groups at the same time", o.groups.size()) : "",
-      o.settings.fidelity == Fidelity::modelled ? "as NCCL does it, by a fitted model (values are not moved)"
-                                                : fmt::format("{}, as {}", o.algorithm, name_of(o.settings.fidelity)));
+      o.settings.fidelity == Fidelity::modelled
+          ? "as NCCL does it, by a fitted model (values are not moved)"
+          : fmt::format(
+                "{}, as {}{}", o.algorithm, name_of(o.settings.fidelity),
+                o.mode == Mode::rendezvous ? "" : fmt::format(" ({})", kModeNames[static_cast<std::size_t>(o.mode)])));
   if (o.settings.fidelity != Fidelity::modelled)
     text +=
         "# links and their latencies alone: no protocol of a library, no launch (those are in --fidelity modelled)\n";
@@ -126,6 +129,10 @@ const JsonFields<BenchTable>& table_fields() {
           .value(
               "fidelity", "", [](const T& t) { return std::string(name_of(t.options.settings.fidelity)); },
               "messages, flows or modelled")
+          .value(
+              "mode", "", [](const T& t) { return std::string(kModeNames[static_cast<std::size_t>(t.options.mode)]); },
+              "rendezvous, eager, put or get")
+          .when([](const T& t) { return t.options.settings.fidelity == Fidelity::messages; }, "of messages")
           .value("scaled", "", &T::scaled, "why a modelled collective is less sure than a fit")
           .when([](const T& t) { return !t.scaled.empty(); }, "where this GPU was not measured")
           .list("rows", &T::rows, bench_fields(), "a row a size");

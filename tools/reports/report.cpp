@@ -310,6 +310,8 @@ std::string screen(const Scenario& s, const Plan& plan, const Result& r, const s
   for (const Result::Phase& phase : r.phases)
     text += fmt::format("{}{} {}{}\n", report_label(""), phase.name, show(Seconds{phase.time}),
                         phase.times > 1 ? fmt::format(" × {}", thousands(phase.times)) : "");
+  if (r.alone_time > 0)
+    text += fmt::format("{}rank 0 ends {} after the others\n", report_label(""), show(Seconds{r.alone_time}));
   if (s.plan.inference)
     text += fmt::format(
         "{}forward passes alone: a batch is answered after {}; every token is computed once, as of a prompt: no cache "

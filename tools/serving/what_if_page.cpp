@@ -114,7 +114,24 @@ SimulatedStep simulated(const Scenario& scenario, bool whole) {
           screen(scenario, laid_out, result, what_ifs), pictures ? pictures->read() : ordered_json()};
 }
 
-ordered_json answer_to(const PageRequest& request, const ServedScenarios& scenarios) {
+/// The task's start with what the page has changed of what may change, judged.
+ordered_json answer_to_task(const PageRequest& request, const Task& task, const ServedTasks& tasks) {
+  for (const auto& [path, value] : request.set) require_change(task, path, value, is_plain_value);
+  Node document = task.start;
+  for (const auto& [path, value] : request.set) set_field(document, path, value);
+  const std::string text = yaml_text(document);
+  if (request.want == "scenario") return {{"yaml", text}};
+  if (request.want != "answer") throw UserError("want: answer or scenario expected of a task");
+  ordered_json answer = tasks.judge(task, text);
+  const AskedFields asked;
+  read_scenario(document, request.scenario);
+  answer["controls"] = controls_of(fields_of_task(task, document, offered(asked)));
+  if (answer["verdict"]["solved"] == true) answer["explanation"] = task.explanation;
+  return answer;
+}
+
+ordered_json answer_to(const PageRequest& request, const ServedScenarios& scenarios, const ServedTasks& tasks) {
+  if (const Task* task = tasks.find(request.scenario)) return answer_to_task(request, *task, tasks);
   const auto at = scenarios.find(request.scenario);
   if (at == scenarios.end()) throw UserError("unknown scenario: choose one of the page's list");
   const Node document = read_scenario_document(at->second);
@@ -148,17 +165,19 @@ ServedScenarios served_scenarios(const std::filesystem::path& own) {
   return scenarios;
 }
 
-std::string what_if_page(const ServedScenarios& scenarios, const std::string& scenario, const std::string& token) {
+std::string what_if_page(const ServedScenarios& scenarios, const ServedTasks& tasks, const std::string& scenario,
+                         const std::string& token) {
   std::vector<std::string> names;
   for (const auto& [name, path] : scenarios) names.push_back(name);
-  return chart_page("What if", {{"scenarios", names}, {"scenario", scenario}, {"token", token}},
+  return chart_page("What if",
+                    {{"scenarios", names}, {"tasks", told_tasks(tasks)}, {"scenario", scenario}, {"token", token}},
                     {page_script::timeline(), page_script::run(), page_script::serve()});
 }
 
-std::string answer_request(const ServedScenarios& scenarios, const std::string& request) {
+std::string answer_request(const ServedScenarios& scenarios, const ServedTasks& tasks, const std::string& request) {
   ordered_json answer;
   try {
-    answer = answer_to(request_in(request), scenarios);
+    answer = answer_to(request_in(request), scenarios, tasks);
   } catch (const std::exception& e) {
     answer = {{"error", e.what()}};
   }

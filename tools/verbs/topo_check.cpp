@@ -39,6 +39,7 @@ struct FabricReport {
   FabricCheck check;
   double simulated = 0, simulated_as_routed = 0;  ///< slowdowns of the counterexamples
   std::vector<SocketLanes> lanes;
+  std::vector<DeclaredHost> hosts;
   std::vector<std::string> devices;  ///< names, by DeviceId; none: there is no fabric
 
   const std::string& device(DeviceId d) const { return devices[d]; }
@@ -61,6 +62,7 @@ FabricReport check_machine(const TopoMachine& machine) {
   report.name = machine.name;
   report.cluster = describe(machine.cluster);
   report.lanes = lanes_of(machine.cluster.node);
+  report.hosts = machine.cluster.hosts;
   if (machine.cluster.nodes == 1 && !machine.cluster.joins_chips()) {
     report.check.reason = "one node: no fabric";
     return report;
@@ -98,10 +100,19 @@ std::string lanes_text(const std::vector<SocketLanes>& lanes) {
   return text + "\n";
 }
 
+/// What preflight found to be the same everywhere; what is not was refused when it was read.
+std::string hosts_text(const std::vector<DeclaredHost>& hosts) {
+  if (hosts.empty()) return "";
+  std::string versions;
+  for (const auto& [name, version] : hosts.front().versions)
+    versions += fmt::format("{}{} {}", versions.empty() ? "; on all " : ", ", name, version);
+  return fmt::format("preflight: {} hosts as declared{}\n", hosts.size(), versions);
+}
+
 std::string check_text(const FabricReport& report) {
   const FabricCheck& check = report.check;
   std::string text = fmt::format("{}: {}\n", report.name, report.cluster);
-  if (report.devices.empty()) return text + check.reason + "\n" + lanes_text(report.lanes);
+  if (report.devices.empty()) return text + check.reason + "\n" + lanes_text(report.lanes) + hosts_text(report.hosts);
   text += fmt::format("nonblocking with ideal splitting: {}: {}\n", answer_text(check.nonblocking), check.reason);
   if (check.counterexample) text += pattern_text(report, *check.counterexample, report.simulated);
   if (const std::optional<RoutingCheck>& routing = check.routing) {
@@ -124,7 +135,7 @@ std::string check_text(const FabricReport& report) {
                             fmt::format("{:.4g}", level.attached), fmt::format("{:.4g}", level.of_hcas)});
     text += "oversubscription of the fullest group (rate from below over rate up):\n" + table.text("  ");
   }
-  return text + lanes_text(report.lanes);
+  return text + lanes_text(report.lanes) + hosts_text(report.hosts);
 }
 
 ordered_json counterexample_json(const FabricReport& report, const std::optional<BlockedPattern>& pattern,
@@ -175,6 +186,12 @@ ordered_json check_json(const FabricReport& report) {
   all["lanes"] = ordered_json::array();
   for (const SocketLanes& s : report.lanes)
     all["lanes"].push_back({{"socket", s.socket}, {"used", s.used}, {"available", s.available}});
+  all["hosts"] = ordered_json::array();
+  for (const DeclaredHost& host : report.hosts) {
+    ordered_json versions = ordered_json::object();
+    for (const auto& [name, version] : host.versions) versions[name] = version;
+    all["hosts"].push_back({{"name", host.name}, {"open_ports", host.open_ports}, {"versions", versions}});
+  }
   return all;
 }
 
@@ -190,7 +207,9 @@ int topo_check(const std::vector<std::string>& words) {
       "--json: nonblocking (true, false, \"unknown\": with ideal splitting), reason, bisection_Bps (one direction), "
       "bisection_exact (false: at most), oversubscription (a list, by level; empty where there are no levels), "
       "diameter_hops, diameter_latency_s, counterexample (pairs, link, slowdown; null: none, or see routing), routing "
-      "(null, or how, nonblocking, reason, counterexample), lanes.",
+      "(null, or how, nonblocking, reason, counterexample), lanes, hosts (as the cluster's preflight declares them; "
+      "refused where a training could "
+      "not start there).",
       "topo check scenarios/gpt2-xl-ddp-dgx-a100.yaml\n"
       "  trainyard topo check dgx-h100 --nodes 64 --fabric rail-optimized\n"
       "  trainyard topo check dgx-a100 --nodes 16 --fabric '{type: torus, dims: [4, 4], switch_latency: 100 ns}' "

@@ -78,7 +78,7 @@ std::vector<std::vector<Actor>> read_groups(const std::string& text, int gpus) {
 }
 
 struct Flags {
-  std::string operation, algorithm, fidelity, groups, chunk, reduction = "sum", type = "float", torus;
+  std::string operation, algorithm, fidelity, groups, chunk, reduction = "sum", type = "float", torus, mode;
   std::string first = "8", last = "128M", compare, json, fold;
   std::string factor = "2";
   int gpus = 0, channels = 0, root = 0;
@@ -99,6 +99,14 @@ Bytes type_size(const std::string& type) {
     names.push_back(name);
   }
   throw UserError(fmt::format("--datatype: unknown type \"{}\"{}", type, hint(type, names)));
+}
+
+Mode message_mode(const std::string& word) {
+  const auto* const at = std::find(std::begin(kModeNames), std::end(kModeNames), word);
+  if (at == std::end(kModeNames))
+    throw UserError(fmt::format("--mode: unknown mode of messages \"{}\"{}", word,
+                                hint(word, {std::begin(kModeNames), std::end(kModeNames)})));
+  return static_cast<Mode>(at - kModeNames);
 }
 
 /// The plan's words, so that a benchmark and a scenario are read by one reader.
@@ -137,6 +145,10 @@ BenchOptions options_of(const Flags& flags, const TopoMachine& machine, BenchTab
   o.settings.reduction = parse_reduction(flags.reduction);
   table.scaled = choice.scaled;
   table.judged = choice.judged;
+  if (!flags.mode.empty()) o.mode = message_mode(flags.mode);
+  if (!flags.mode.empty() && o.settings.fidelity != Fidelity::messages)
+    throw UserError(fmt::format("--mode {}: of single messages; as {} there are none: add --algorithm", flags.mode,
+                                name_of(o.settings.fidelity)));
   o.software = machine.software;
   o.element = type_size(flags.type);
   o.first = test_size("-b", flags.first);
@@ -206,6 +218,9 @@ int bench(const std::vector<std::string>& words) {
   arguments.option("--algorithm", flags.algorithm, "NAME", "ring, …, or auto (trainyard list collectives)");
   arguments.option("--fidelity", flags.fidelity, "messages|flows|modelled",
                    "every message (default with --algorithm), one flow a pair of ranks, or the fitted model of NCCL");
+  arguments.option("--mode", flags.mode, "rendezvous|eager|put|get",
+                   "how messages move: when both sides are ready (default), buffered, written by the sender or read by "
+                   "the receiver (RDMA), which asks first");
   arguments.option("--channels", flags.channels, "N", "rings at the same time, rotated within nodes");
   arguments.option("--chunk", flags.chunk, "SIZE", "pieces that chains and trees pass on (512 KiB)");
   arguments.option("--torus", flags.torus, "[R, C]", "rows and columns of torus algorithms");

@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "scenarios/answer/json_reference.hpp"
@@ -26,6 +27,25 @@ void require_gpus(const LaunchLine& launch, const Scenario& scenario) {
     if (host.processes > cluster.node.gpus)
       throw UserError(fmt::format("launch: {} processes on {}, but a {} has {} GPUs", host.processes, host.name,
                                   cluster.node.name, cluster.node.gpus));
+}
+
+/// Does the line fit what preflight declares of the hosts: their names, and the port that rank 0 listens on?
+void require_declared(const LaunchLine& launch, const Scenario& scenario) {
+  const std::vector<DeclaredHost>& declared = scenario.cluster.hosts;
+  if (declared.empty()) return;
+  std::vector<std::string> names;
+  for (const DeclaredHost& host : declared) names.push_back(host.name);
+  for (const LaunchLine::Host& host : launch.hosts)
+    if (launch.names_hosts && std::find(names.begin(), names.end(), host.name) == names.end())
+      throw UserError(
+          fmt::format("launch: {} declares no host {}{}", scenario.name, host.name, hint(host.name, names)));
+  const std::size_t colon = launch.master.rfind(':');
+  if (colon == std::string::npos) return;
+  const auto port = static_cast<int>(parse_integer(launch.master.substr(colon + 1)));
+  const std::vector<int>& open = declared.front().open_ports;
+  if (std::find(open.begin(), open.end(), port) == open.end())
+    throw UserError(fmt::format("launch: rank 0 listens on port {}, which is closed on host {}; open: {}", port,
+                                names.front(), open.empty() ? "none" : fmt::format("{}", fmt::join(open, ", "))));
 }
 
 ordered_json launch_json(const LaunchLine& launch) {
@@ -62,11 +82,18 @@ int launch(const std::vector<std::string>& words) {
                       "launch \"torchrun --nnodes=16 --nproc-per-node=4 --node-rank=3 train.py\"");
   std::string line, on, json;
   arguments.positional("LINE", line, "the line, in quotes");
-  arguments.option("--on", on, "SCENARIO", "refuse it unless this scenario's cluster has a GPU for each process");
+  arguments.option(
+      "--on", on, "SCENARIO",
+      "refuse it unless this scenario's cluster has a GPU for each process, and the hosts and the port as its "
+      "preflight declares them");
   arguments.output("--json", json, "write it as JSON; - is stdout");
   if (!arguments.parse(words)) return kGood;
   const LaunchLine read = read_launch_line(line);
-  if (!on.empty()) require_gpus(read, read_scenario(on, {}));
+  if (!on.empty()) {
+    const Scenario scenario = read_scenario(on, {});
+    require_gpus(read, scenario);
+    require_declared(read, scenario);
+  }
   if (!json.empty()) write_atomically(json, json_text(launch_json(read), 2) + "\n");
   if (json != "-") write_atomically("-", launch_text(read));
   return kGood;

@@ -6,6 +6,7 @@
 
 #include "models/reading/shipped_files.hpp"
 #include "scenarios/running/simulate.hpp"
+#include "scenarios/studies/failure_study.hpp"
 #include "sim/json_text.hpp"
 #include "sim/process/child.hpp"
 
@@ -40,6 +41,12 @@ std::vector<double> HorovodStudy::column(double Row::*value) const {
   std::vector<double> values;
   for (const Row& row : rows) values.push_back(row.*value);
   return values;
+}
+
+Seconds HorovodStudy::alone() const {
+  std::vector<double> longer;
+  for (const Row& row : rows) longer.push_back(row.multi_0 - row.multi_1);
+  return Seconds{quantile(longer, 0.5)};
 }
 
 HorovodStudy read_horovod_study(const std::filesystem::path& path) {
@@ -89,6 +96,23 @@ std::vector<double> predict(const HorovodStudy& study, HorovodReading reading) {
   });
   std::vector<double> predicted;
   for (const std::string& time : times) predicted.push_back(parse_json(time));
+  return predicted;
+}
+
+std::vector<std::pair<double, double>> predict_ranks(const HorovodStudy& study) {
+  SimulateOptions options;
+  options.critical_path = false;
+  std::vector<std::pair<double, double>> predicted;
+  for (const HorovodStudy::Row& row : study.rows) {
+    // The stack's constant was fitted to rank 0, and has a step's part of that in it.
+    const Scenario fitted = horovod_scenario(study, HorovodReading::fitted, row);
+    const Seconds launch = fitted.software.collective_launch - study.alone() / (study.steps() / kHorovodWorkers);
+    const Scenario s =
+        read_again(fitted, {{"software.collective_launch", fmt::format("{} s", launch.value)},
+                            {"plan.training.rank_0", fmt::format("{{time: {} s}}", study.alone().value)}});
+    const Result r = simulate_training(s, options);
+    predicted.emplace_back(r.training_time, r.training_time - r.alone_time);
+  }
   return predicted;
 }
 

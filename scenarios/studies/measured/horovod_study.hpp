@@ -29,6 +29,9 @@ struct HorovodStudy {
 
   double steps() const { return epochs * steps_per_epoch; }
   std::vector<double> column(double Row::*) const;
+  /// What rank 0 alone does at the end, fitted: the median of what it takes longer than rank 1. It prints the final figures
+  /// and has written checkpoints; how long that takes the study does not say.
+  Seconds alone() const;
 };
 
 constexpr double kHorovodWorkers = 2;
@@ -47,6 +50,8 @@ enum class HorovodReading : std::uint8_t {
 };
 /// Seconds of the whole training at every batch, each point simulated by scenarios/horovod-mnist-2xt4.yaml.
 std::vector<double> predict(const HorovodStudy&, HorovodReading);
+/// The same of two nodes (`fitted`) as rank 0 and rank 1 see it: rank 0 works alone at the end.
+std::vector<std::pair<double, double>> predict_ranks(const HorovodStudy&);
 /// The scenario of one point.
 Scenario horovod_scenario(const HorovodStudy&, HorovodReading, const HorovodStudy::Row&);
 

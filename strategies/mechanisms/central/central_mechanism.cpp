@@ -48,6 +48,12 @@ double operations_through_center(const TrainingPlan& plan) {
   return (6.0 * static_cast<double>(plan.stages.front().buckets.size()) + 8) * plan.ranks() * plan.micro_batches;
 }
 
+Actor cpu_of_node(const ClusterMachine& machine, int node) {
+  for (const DeviceId id : machine.graph().all(DeviceKind::cpu, node)) return machine.actor(id);
+  fail(machine.spec().place,
+       fmt::format("plan.data_parallel.mechanism: node {} has no CPU that could hold the parameters", node));
+}
+
 double parameters_of(const TrainingPlan& plan) { return plan.network->parameters(); }
 
 StaticMemory worker_memory(const TrainingPlan& plan, const TrainingStates& states, double optimizer) {

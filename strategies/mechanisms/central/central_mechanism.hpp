@@ -42,6 +42,8 @@ void require_no_all_reduce(Fields& data_parallel, const MechanismSetting&, const
 double operations_through_center(const TrainingPlan&);
 /// What a worker holds that keeps the optimizer's states of so many elements.
 StaticMemory worker_memory(const TrainingPlan&, const TrainingStates&, double optimizer);
+/// Of the first socket. Throws UserError at the cluster's place where the node has none.
+Actor cpu_of_node(const ClusterMachine&, int node);
 /// Parameters of the whole network.
 double parameters_of(const TrainingPlan&);
 

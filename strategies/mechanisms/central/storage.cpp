@@ -1,15 +1,7 @@
-#include <fmt/format.h>
-
 #include "strategies/mechanisms/central/central_mechanism.hpp"
 
 namespace trainyard {
 namespace {
-
-Actor cpu_of_node(const ClusterMachine& machine, int node) {
-  for (const DeviceId id : machine.graph().all(DeviceKind::cpu, node)) return machine.actor(id);
-  fail(machine.spec().place,
-       fmt::format("plan.data_parallel.mechanism: node {} has no CPU that could hold the parameters", node));
-}
 
 class CentralStorage : public CentralMechanism {
  public:

@@ -2,7 +2,8 @@
 const first = ['cluster.nodes', 'plan.global_batch_size', 'plan.micro_batch_size', 'plan.tensor_parallel', 'plan.pipeline_parallel',
   'plan.data_parallel.zero_stage', 'plan.recompute', 'plan.precision', 'plan.strategy', 'cluster.node', 'cluster.hca.rate', 'cluster.gpu.nvlink'];
 const wanted = new URLSearchParams(location.hash.slice(1)), changes = new Map();
-let scenario = page.scenarios.includes(wanted.get('scenario')) ? wanted.get('scenario') : page.scenario;
+const names = page.scenarios.concat(Object.keys(page.tasks));
+let scenario = names.includes(wanted.get('scenario')) ? wanted.get('scenario') : page.scenario;
 for (const set of wanted.getAll('set')) changes.set(set.split('=')[0], set.split('=').slice(1).join('='));
 let controls = [], before_s = 0, asking = null;
 const given = new Map();  // values of the scenario as in its file
@@ -32,14 +33,35 @@ async function update() {
   if (got.controls && (!got.error || !controls.length)) { controls = got.controls; build(); }
   said.className = got.error ? 'bad' : 'quiet';
   said.textContent = got.error || compared(got.answer.step_time_s) + ` Simulated in ${root.dataset.answerMs} ms.`;
+  drawTask(got);
   if (!got.error) {
     Object.assign(page, got);
     clear();
-    drawRun();
+    if (got.answer.breakdown_s) drawRun();
+    else section('Answer', el('pre', {}, got.screen.trimEnd()));
   }
   finish();
 }
+/// The task: objectives, what of them holds, hints one by one, and the explanation once it is solved.
+const taskBox = el('section', {id: 'task', 'aria-label': 'Task', hidden: true});
+let hints = 0, judged = {};
+function drawTask(got) {
+  const task = page.tasks[scenario];
+  taskBox.hidden = !task;
+  report.hidden = !!task;
+  if (!task) return;
+  if (got) judged = got.error ? {} : got;
+  const verdict = judged.verdict;
+  taskBox.replaceChildren(el('h2', {}, scenario + ', ' + task.title), el('ul', {}, task.objectives.map(o => el('li', {}, o))),
+    el('p', {class: 'quiet'}, 'May change: ' + task.may_change.join(', ')),
+    el('ul', {id: 'verdict', 'data-solved': verdict ? String(verdict.solved) : null}, (verdict ? verdict.criteria : []).map(c =>
+      el('li', {class: c.holds ? 'good' : 'bad', 'data-holds': String(c.holds)}, (c.holds ? '✓ ' : '✗ ') + c.text))),
+    el('ol', {id: 'hints'}, task.hints.slice(0, hints).map(h => el('li', {}, h))),
+    hints < task.hints.length ? button(`hint ${hints + 1} of ${task.hints.length}`, () => { hints++; drawTask(); }) : '',
+    judged.explanation ? el('p', {id: 'explanation'}, el('b', {}, 'Solved. '), judged.explanation) : '');
+}
 function compared(s) {
+  if (s === undefined) return '';
   const text = `A step takes ${units.seconds(s)}` + (before_s && before_s !== s ? `: ${units.signed(s / before_s - 1)} to the answer before (${units.seconds(before_s)}).` : '.');
   before_s = s;
   return text;
@@ -78,8 +100,10 @@ function build() {
   for (const c of controls) if (!given.has(c.path) && !changes.has(c.path)) given.set(c.path, c.value || c.fallback);
   const active = document.activeElement && document.activeElement.id, known = new Map(controls.map(c => [c.path, c]));
   if (active && known.has(active.slice(3)) && box.querySelector(`[id="${active}"]`)) return;  // it is being typed into
-  box.replaceChildren(...first.filter(path => known.has(path)).map(path => field(known.get(path))));
-  rest.replaceChildren(...controls.filter(c => !first.includes(c.path)).map(field));
+  const front = page.tasks[scenario] ? controls.map(c => c.path) : first.filter(path => known.has(path));
+  box.replaceChildren(...front.map(path => field(known.get(path))));
+  rest.replaceChildren(...controls.filter(c => !front.includes(c.path)).map(field));
+  more.hidden = !rest.childElementCount;
 }
 
 function download(name, text, type) {
@@ -96,12 +120,15 @@ async function fetched(want, take) {
   if (!got.error) take(got);
 }
 const button = (text, action) => el('button', {onclick: action}, text);
+const report = button('save the full report', () => fetched('report', got => download(scenario + '.html', got.html, 'text/html')));
 main.before(el('section', {id: 'controls', class: 'controls', 'aria-label': 'What if'},
   el('div', {class: 'bar'}, el('label', {}, 'scenario ', el('select', {id: 'scenario', onchange: e => {
-    scenario = e.target.value; changes.clear(); given.clear(); controls = []; before_s = 0; update();
-  }}, page.scenarios.map(name => el('option', {value: name, selected: name === scenario}, name)))),
+    scenario = e.target.value; changes.clear(); given.clear(); controls = []; before_s = hints = 0; judged = {}; update();
+  }}, [['scenarios', page.scenarios], ['tasks', Object.keys(page.tasks)]].map(([label, of]) => el('optgroup', {label},
+    of.map(name => el('option', {value: name, selected: name === scenario}, name)))))),
   button('as in the file', () => { changes.clear(); controls = []; update(); }),
   button('save the scenario', () => fetched('scenario', got => download(scenario + '.yaml', got.yaml, 'text/yaml'))),
-  button('save the full report', () => fetched('report', got => download(scenario + '.html', got.html, 'text/html')))),
-  box, more, said));
+  report),
+  taskBox, box, more, said));
+drawTask();
 update();

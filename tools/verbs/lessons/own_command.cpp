@@ -2,49 +2,22 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
-#include <stdlib.h>
 #include <unistd.h>
 
 #include <cstdio>
 #include <filesystem>
-#include <fstream>
-#include <iterator>
 #include <vector>
 
 #include "models/reading/shipped_files.hpp"
 #include "sim/error.hpp"
 #include "sim/process/child.hpp"
+#include "tools/verbs/lessons/answer_folder.hpp"
 #include "tools/verbs/verbs.hpp"
 
 namespace trainyard {
 namespace {
 
 namespace fs = std::filesystem;
-
-/// Goes with all that is in it.
-class AnswerFolder {
- public:
-  AnswerFolder() {
-    std::string name = (fs::temp_directory_path() / "trainyard-answer-XXXXXX").string();
-    if (mkdtemp(name.data()) == nullptr) throw UserError(fmt::format("cannot make a folder in {}", name));
-    path_ = name;
-  }
-  ~AnswerFolder() {
-    std::error_code ignored;
-    fs::remove_all(path_, ignored);
-  }
-  AnswerFolder(const AnswerFolder&) = delete;
-  AnswerFolder& operator=(const AnswerFolder&) = delete;
-
-  std::string file(const std::string& name) const { return (path_ / name).string(); }
-  std::string text(const std::string& name) const {
-    std::ifstream in(path_ / name, std::ios::binary);
-    return {std::istreambuf_iterator<char>(in), {}};
-  }
-
- private:
-  fs::path path_;
-};
 
 std::vector<std::string> words_of(const std::string& line) {
   std::vector<std::string> words;

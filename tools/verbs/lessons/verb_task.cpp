@@ -1,23 +1,18 @@
 #include <fmt/format.h>
 
-#include <algorithm>
-#include <filesystem>
 #include <nlohmann/json.hpp>
 
 #include "models/reading/document_text.hpp"
 #include "scenarios/answer/json_reference.hpp"
-#include "scenarios/lessons/task_file.hpp"
 #include "sim/json_text.hpp"
 #include "sim/process/output.hpp"
 #include "tools/verbs/arguments.hpp"
 #include "tools/verbs/lessons/course_text.hpp"
-#include "tools/verbs/lessons/own_command.hpp"
+#include "tools/verbs/lessons/task_check.hpp"
 #include "tools/verbs/verbs.hpp"
 
 namespace trainyard {
 namespace {
-
-using nlohmann::ordered_json;
 
 struct TaskFlags {
   std::string which, check, to = "-", json;
@@ -44,30 +39,13 @@ std::string task_text(const Task& task, const std::string& scenario) {
 }
 
 int check_task(const Task& task, const TaskFlags& flags) {
-  require_allowed_changes(task, read_document(flags.check));
-  std::string command = task.command;
-  const std::string mark = "{this}";
-  command.replace(command.find(mark), mark.size(), "'" + std::filesystem::absolute(flags.check).string() + "'");
-  const auto answer = ordered_json::parse(answer_of(command).json);
-  bool all = true;
+  const TaskVerdict verdict = judge_task(task, flags.check);
   std::string text;
-  ordered_json criteria = ordered_json::array();
-  for (const Criterion& criterion : task.criteria) {
-    const Verdict verdict = judge(criterion, answer);
-    all = all && verdict.holds;
-    text += labelled(verdict.holds ? "yes" : "NOT YET", verdict.text);
-    criteria.push_back({{"text", verdict.text}, {"holds", verdict.holds}});
-  }
-  if (all) text += labelled("solved", task.explanation);
-  if (!flags.json.empty())
-    write_atomically(flags.json, json_text(ordered_json{{"task", task.file.name},
-                                                        {"number", task.file.number},
-                                                        {"solved", all},
-                                                        {"criteria", criteria}},
-                                           2) +
-                                     "\n");
+  for (const Verdict& of : verdict.criteria) text += labelled(of.holds ? "yes" : "NOT YET", of.text);
+  if (verdict.solved()) text += labelled("solved", task.explanation);
+  if (!flags.json.empty()) write_atomically(flags.json, json_text(verdict_json(task, verdict), 2) + "\n");
   if (flags.json != "-") write_atomically("-", text);
-  return all ? kGood : kFailsLimit;
+  return verdict.solved() ? kGood : kFailsLimit;
 }
 
 int one_task(const Task& task, const TaskFlags& flags) {

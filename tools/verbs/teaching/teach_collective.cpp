@@ -7,9 +7,9 @@
 #include "sim/json_text.hpp"
 #include "sim/process/output.hpp"
 #include "sim/process/terminal.hpp"
-#include "tools/reports/lesson_views.hpp"
+#include "tools/reports/teaching/lesson_views.hpp"
 #include "tools/verbs/arguments.hpp"
-#include "tools/verbs/teach.hpp"
+#include "tools/verbs/teaching/teach.hpp"
 #include "tools/verbs/topo_machine.hpp"
 #include "tools/verbs/verbs.hpp"
 #include "topologies/machines/star_cluster.hpp"
@@ -24,7 +24,7 @@ constexpr Picoseconds kStarLatency{1'000'000};
 
 struct TeachFlags {
   std::string algorithm, size = "4 MiB", reduction = "sum", chunk, listing, direction, html, svg, json;
-  int ranks = 4, channels = 0, root = 0;
+  int ranks = 4, channels = 0, root = 0, labels_from = 0;
 };
 
 void add_to(Arguments& arguments, TeachFlags& flags, TopoMachineArguments& on) {
@@ -39,6 +39,8 @@ void add_to(Arguments& arguments, TeachFlags& flags, TopoMachineArguments& on) {
   arguments.option("--channels", flags.channels, "N", "rings at the same time");
   arguments.option("--listing", flags.listing, "literal",
                    "the ring all-reduce as textbooks list it: it receives into the slot that it sends");
+  arguments.option("--labels-from", flags.labels_from, "0|1",
+                   "number of the first rank in words, tables and pictures (default 0)");
   arguments.output("--html", flags.html, "a page that steps forward and back; - is stdout");
   arguments.output("--svg", flags.svg, "all steps in one picture; - is stdout");
   arguments.output("--json", flags.json, "the steps as data; - is stdout");
@@ -118,6 +120,7 @@ CollectiveLesson lesson_of(const std::string& topic, const TeachFlags& flags, co
   if (flags.ranks < kFewestRanks || flags.ranks > kMostRanks)
     throw UserError(fmt::format("--ranks {}: {} to {} can be shown", flags.ranks, kFewestRanks, kMostRanks));
   o.ranks = flags.ranks;
+  o.labels_from = label_start(flags.labels_from);
   const TopoMachine machine = machine_of(on, o.ranks, o.machine);
   o.algorithm = algorithm_of(flags, o.operation);
   o.place.file = origin_of_argument("--algorithm " + o.algorithm);

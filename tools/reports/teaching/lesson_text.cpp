@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "tools/reports/lesson_views.hpp"
+#include "tools/reports/teaching/lesson_views.hpp"
 
 namespace trainyard {
 namespace {
@@ -161,7 +161,7 @@ std::string lesson_title(const CollectiveLesson& lesson) {
   std::string text = lesson.operation;
   if (!lesson.reduction.empty()) text += fmt::format(" ({})", lesson.reduction);
   text += fmt::format(" by {}, {} ranks", lesson.algorithm, lesson.ranks);
-  if (lesson.root >= 0) text += fmt::format(", root {}", lesson.root);
+  if (lesson.root >= 0) text += fmt::format(", root {}", lesson.root + lesson.labels_from);
   return lesson.size > 0 ? text + ", " + show(Bytes{lesson.size}) : text;
 }
 

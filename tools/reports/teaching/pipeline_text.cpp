@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "tools/reports/pipeline_views.hpp"
+#include "tools/reports/teaching/pipeline_views.hpp"
 
 namespace trainyard {
 namespace {

@@ -15,6 +15,12 @@ struct TeachTopic {
 };
 Registry<TeachTopic>& teach_topics();
 
+/// 0 or 1, the number that the first thing of a lesson has. Throws UserError for others.
+int label_start(int number);
+
+/// In slots: a bare number, as large as times of a figure are. Throws UserError that names the flag.
+double shown_slots(const std::string& flag, const std::string& text, bool zero_too);
+
 struct RegisterTeachTopic {
   RegisterTeachTopic(const std::string& name, const std::string& summary,
                      int (*run)(const std::string&, const std::vector<std::string>&)) {

@@ -6,7 +6,7 @@
 
 #include "scenarios/pictures/svg.hpp"
 #include "tools/reports/html_page.hpp"
-#include "tools/reports/pipeline_views.hpp"
+#include "tools/reports/teaching/pipeline_views.hpp"
 
 namespace trainyard {
 namespace {

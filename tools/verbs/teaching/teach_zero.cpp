@@ -11,7 +11,7 @@
 #include "sim/process/output.hpp"
 #include "strategies/plan/training_plan.hpp"
 #include "tools/verbs/arguments.hpp"
-#include "tools/verbs/teach.hpp"
+#include "tools/verbs/teaching/teach.hpp"
 #include "tools/verbs/verbs.hpp"
 
 namespace trainyard {

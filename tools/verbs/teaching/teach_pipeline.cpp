@@ -5,9 +5,9 @@
 #include "sim/json_text.hpp"
 #include "sim/process/output.hpp"
 #include "sim/process/terminal.hpp"
-#include "tools/reports/pipeline_views.hpp"
+#include "tools/reports/teaching/pipeline_views.hpp"
 #include "tools/verbs/arguments.hpp"
-#include "tools/verbs/teach.hpp"
+#include "tools/verbs/teaching/teach.hpp"
 #include "tools/verbs/verbs.hpp"
 
 namespace trainyard {
@@ -41,27 +41,13 @@ void add_to(Arguments& arguments, PipelineFlags& flags) {
   arguments.output("--json", flags.json, "every task and figure as data; - is stdout");
 }
 
-/// In slots: a bare number, as large as times of a figure are.
-double slots_of(const std::string& flag, const std::string& text, bool zero_too) {
-  constexpr double kMost = 1e6;
-  double value = 0;
-  try {
-    value = parse_number(text);
-  } catch (const UserError& e) {
-    throw UserError(fmt::format("{}: {}", flag, e.what()));
-  }
-  if (value < (zero_too ? 0 : 1e-3) || value > kMost)
-    throw UserError(fmt::format("{} {}: {} to {:.0f} expected", flag, text, zero_too ? "0" : "0.001", kMost));
-  return value;
-}
-
 PipelineTimes times_of(const PipelineFlags& flags) {
-  const double backward = slots_of("--backward", flags.backward, false);
-  const double weights = flags.weights.empty() ? backward / 2 : slots_of("--weights", flags.weights, false);
+  const double backward = shown_slots("--backward", flags.backward, false);
+  const double weights = flags.weights.empty() ? backward / 2 : shown_slots("--weights", flags.weights, false);
   if (weights >= backward)
     throw UserError(fmt::format("--weights {}: a part of the backward time is expected, less than {:.6g}",
                                 flags.weights, backward));
-  return {slots_of("--forward", flags.forward, false), backward - weights, weights};
+  return {shown_slots("--forward", flags.forward, false), backward - weights, weights};
 }
 
 PipelineLesson pipeline_lesson_of(const PipelineFlags& flags) {
@@ -71,14 +57,12 @@ PipelineLesson pipeline_lesson_of(const PipelineFlags& flags) {
   check("--stages", flags.shape.stages, kMostStages);
   check("--micro-batches", flags.shape.micro_batches, kMostMicroBatches);
   check("--chunks", flags.shape.chunks, kMostChunks);
-  if (flags.labels_from < 0 || flags.labels_from > 1)
-    throw UserError(fmt::format("--labels-from {}: 0 or 1 expected", flags.labels_from));
   Place place;
   place.file = std::make_shared<const std::string>("--schedule " + flags.schedule);
   const PipelineSchedule& schedule = find_pipeline_schedule(flags.schedule, flags.shape, place);
   const PipelineTimes times = times_of(flags);
-  PipelineLesson lesson = teach_pipeline(schedule, flags.shape, times, slots_of("--transfer", flags.transfer, true));
-  lesson.labels_from = flags.labels_from;
+  PipelineLesson lesson = teach_pipeline(schedule, flags.shape, times, shown_slots("--transfer", flags.transfer, true));
+  lesson.labels_from = label_start(flags.labels_from);
   return lesson;
 }
 

@@ -3,7 +3,7 @@
 
 #include "scenarios/pictures/svg.hpp"
 #include "tools/reports/html_page.hpp"
-#include "tools/reports/lesson_views.hpp"
+#include "tools/reports/teaching/lesson_views.hpp"
 
 namespace trainyard {
 namespace {

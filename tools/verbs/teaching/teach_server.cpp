@@ -7,9 +7,9 @@
 #include "models/reading/document.hpp"
 #include "sim/json_text.hpp"
 #include "sim/process/output.hpp"
-#include "tools/reports/server_views.hpp"
+#include "tools/reports/teaching/server_views.hpp"
 #include "tools/verbs/arguments.hpp"
-#include "tools/verbs/teach.hpp"
+#include "tools/verbs/teaching/teach.hpp"
 #include "tools/verbs/verbs.hpp"
 
 namespace trainyard {

@@ -11,7 +11,7 @@
 #include "sim/process/output.hpp"
 #include "tools/reports/table.hpp"
 #include "tools/verbs/arguments.hpp"
-#include "tools/verbs/teach.hpp"
+#include "tools/verbs/teaching/teach.hpp"
 #include "tools/verbs/verbs.hpp"
 
 namespace trainyard {

@@ -1,4 +1,4 @@
-#include "tools/reports/server_views.hpp"
+#include "tools/reports/teaching/server_views.hpp"
 
 #include <fmt/format.h>
 

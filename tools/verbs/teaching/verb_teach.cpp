@@ -1,6 +1,6 @@
 #include <fmt/format.h>
 
-#include "tools/verbs/teach.hpp"
+#include "tools/verbs/teaching/teach.hpp"
 #include "tools/verbs/verbs.hpp"
 
 namespace trainyard {
@@ -8,6 +8,24 @@ namespace trainyard {
 Registry<TeachTopic>& teach_topics() {
   static Registry<TeachTopic> registry{"topic"};
   return registry;
+}
+
+int label_start(int number) {
+  if (number < 0 || number > 1) throw UserError(fmt::format("--labels-from {}: 0 or 1 expected", number));
+  return number;
+}
+
+double shown_slots(const std::string& flag, const std::string& text, bool zero_too) {
+  constexpr double kMost = 1e6;
+  double value = 0;
+  try {
+    value = parse_number(text);
+  } catch (const UserError& e) {
+    throw UserError(fmt::format("{}: {}", flag, e.what()));
+  }
+  if (value < (zero_too ? 0 : 1e-3) || value > kMost)
+    throw UserError(fmt::format("{} {}: {} to {:.0f} expected", flag, text, zero_too ? "0" : "0.001", kMost));
+  return value;
 }
 
 namespace {

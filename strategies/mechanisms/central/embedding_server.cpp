@@ -1,0 +1,153 @@
+#include "strategies/mechanisms/central/embedding_server.hpp"
+
+#include <algorithm>
+#include <numeric>
+
+#include "strategies/collectives/emitter.hpp"
+#include "strategies/plan/training_buffers.hpp"
+#include "strategies/plan/training_calls.hpp"
+
+namespace trainyard {
+namespace {
+
+class EmbeddingServer : public CoroutineProgram {
+ public:
+  EmbeddingServer(const TrainingPlan& plan, const TrainingStates& states, const RemoteWords& words)
+      : CoroutineProgram(ranks_of(plan), kSends + ways(plan)), plan_(plan), states_(states), words_(words) {}
+
+ protected:
+  Ops run() override {
+    for (const MemoryPart& part :
+         model_states({table(), table(), table()}, states_.precision, states_.optimizer).parts) {
+      Op& op = begin(Kind::mark, kWork, words_.hold);
+      op.memory.change = part.bytes.value;
+      op.set_memory_class(static_cast<std::uint8_t>(part.memory_class));
+      co_yield out_.emit();
+    }
+    for (int step = 0; step < plan_.steps; ++step) {
+      co_yield serve(step);
+      co_yield collect(step);
+    }
+    if (plan_.values_by_layer()) co_yield serve(plan_.steps);
+  }
+
+ private:
+  static constexpr Stream kWork = 0, kReceives = 1, kSends = 2;
+  const TrainingPlan& plan_;
+  const TrainingStates& states_;
+  const RemoteWords& words_;
+  Emitter out_;
+
+  static std::vector<Actor> ranks_of(const TrainingPlan& plan) {
+    std::vector<Actor> ranks(static_cast<std::size_t>(plan.ranks()));
+    std::iota(ranks.begin(), ranks.end(), 0);
+    return ranks;
+  }
+  static int ways(const TrainingPlan& plan) { return std::min(plan.ranks(), kMaxStreams - int{kSends}); }
+  const std::vector<GradientBucket>& buckets() const { return plan_.stages.front().buckets; }
+  double table() const {
+    double elements = 0;
+    for (const GradientBucket& bucket : buckets())
+      if (is_remote(bucket)) elements += bucket.elements;
+    return elements;
+  }
+
+  Op& begin(Kind kind, Stream stream, NameId name) {
+    Op& op = out_.begin(kind, stream);
+    op.group = kind == Kind::send || kind == Kind::recv ? words_.lookups : words_.work;
+    op.name = name;
+    return op;
+  }
+  Op& message(Kind kind, Stream stream, int rank, Tag tag, NameId name) {
+    Op& op = begin(kind, stream, name);
+    op.message.slot = static_cast<std::uint16_t>(rank);
+    op.message.tag = tag;
+    op.message.mode = Mode::put;
+    return op;
+  }
+  /// In the memory of the CPU, after what has been received.
+  const Op& work(Bytes bytes, NameId name) {
+    Op& op = begin(Kind::local, kWork, name);
+    op.work.kernel = static_cast<std::uint16_t>(Kernel::elementwise);
+    op.work.precision = static_cast<std::uint8_t>(states_.precision);
+    op.work.bytes = bytes;
+    op.deps[0] = out_.after(kReceives);
+    return out_.emit();
+  }
+  const Op& call(TrainingCall what, std::size_t bucket) {
+    Op& op = begin(Kind::mark, kWork, words_.call);
+    op.effect = effect_of(what, CallArguments::of_bucket(bucket));
+    op.deps[0] = out_.after(kReceives);
+    return out_.emit();
+  }
+
+  Ops serve(int step) {
+    if (plan_.values_by_layer())
+      for (std::size_t b = 0; b < buckets().size(); ++b)
+        if (is_remote(buckets()[b])) co_yield call(TrainingCall::fill_parameters, b);
+    for (int rank = 0; rank < plan_.ranks(); ++rank) {
+      message(Kind::recv, kReceives, rank, remote_tag(RemoteContent::request, step, 0), words_.request);
+      co_yield out_.emit();
+      for (std::size_t b = 0; b < buckets().size(); ++b) {
+        if (!is_remote(buckets()[b])) continue;
+        const Bytes rows = plan_.parameter_element * looked_up(plan_, buckets()[b]);
+        co_yield work(rows * 2.0, words_.gather);  // read, and written into the message
+        Op& op = message(Kind::send, static_cast<Stream>(kSends + rank % ways(plan_)), rank,
+                         remote_tag(RemoteContent::rows, step, b), words_.rows);
+        op.message.bytes = rows;
+        op.deps[0] = out_.after(kWork);
+        if (plan_.values_by_layer()) op.effect.read = {number_of({TrainingBuffer::Kind::parameters, b}), 0, 1};
+        co_yield out_.emit();
+      }
+    }
+  }
+
+  /// The first gradient of a bucket is the sum so far.
+  Ops collect(int step) {
+    double touched = 0;
+    for (std::size_t b = 0; b < buckets().size(); ++b) {
+      if (!is_remote(buckets()[b])) continue;
+      const double elements = looked_up(plan_, buckets()[b]);
+      touched += std::min(buckets()[b].elements, elements * plan_.ranks());
+      for (int rank = 0; rank < plan_.ranks(); ++rank) {
+        Op& op = message(Kind::recv, kReceives, rank, remote_tag(RemoteContent::gradients, step, b), words_.push);
+        if (plan_.values_by_layer()) {
+          op.effect.action = rank == 0 ? Action::copy : Action::reduce;
+          op.effect.write = {number_of({TrainingBuffer::Kind::gradients, b}), 0, 1};
+        }
+        co_yield out_.emit();
+        if (rank > 0) co_yield work(plan_.gradient_element * (3 * elements), words_.add);  // two read, one written
+      }
+    }
+    Op& op = begin(Kind::local, kWork, words_.update);
+    op.work = optimizer_work(touched, states_.precision, states_.optimizer);
+    op.deps[0] = out_.after(kReceives);
+    co_yield out_.emit();
+    if (plan_.values_by_layer()) co_yield call(TrainingCall::update, 0);
+  }
+};
+
+}  // namespace
+
+bool is_remote(const GradientBucket& bucket) { return bucket.parts.front().layer == 0; }
+
+double tokens_of_step(const TrainingPlan& plan) {
+  return static_cast<double>(plan.network->tokens()) * plan.micro_batches;
+}
+
+double looked_up(const TrainingPlan& plan, const GradientBucket& bucket) {
+  double elements = 0;
+  for (const GradientBucket::Part& part : bucket.parts) {
+    const double rows = plan.network->layers.front().parameters[static_cast<std::size_t>(part.tensor)].rows;
+    const bool table = rows > 0 && !plan.network->weights_reused;
+    elements += table ? part.elements * std::min(1.0, tokens_of_step(plan) / rows) : part.elements;
+  }
+  return elements;
+}
+
+std::unique_ptr<Program> embedding_server(const TrainingPlan& plan, const TrainingStates& states,
+                                          const RemoteWords& words) {
+  return std::make_unique<EmbeddingServer>(plan, states, words);
+}
+
+}  // namespace trainyard

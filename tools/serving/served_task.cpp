@@ -1,0 +1,105 @@
+#include "tools/serving/served_task.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "models/reading/document_text.hpp"
+
+namespace trainyard {
+namespace {
+
+using nlohmann::ordered_json;
+
+const Node* node_at(const Node& document, const std::string& path) {
+  const Node* node = &document;
+  std::istringstream in(path);
+  for (std::string key; node && std::getline(in, key, '.');)
+    node = node->kind == Node::Kind::map ? node->find(key) : nullptr;
+  return node;
+}
+
+bool lies_in(const std::string& path, const std::string& of) { return path == of || path.starts_with(of + "."); }
+
+bool is_word(const std::string& text) {
+  return !text.empty() && text.front() >= 'a' && text.front() <= 'z' &&
+         std::all_of(text.begin(), text.end(),
+                     [](char c) { return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '-' || c == '_'; });
+}
+
+bool is_plain_node(const Node& node, bool (*is_plain_value)(const std::string&)) {
+  if (node.kind == Node::Kind::scalar) return is_word(node.scalar) || is_plain_value(node.scalar);
+  return std::all_of(node.fields.begin(), node.fields.end(),
+                     [&](const auto& field) { return is_plain_node(field.second, is_plain_value); }) &&
+         std::all_of(node.items.begin(), node.items.end(),
+                     [&](const Node& item) { return is_plain_node(item, is_plain_value); });
+}
+
+}  // namespace
+
+std::string flow_text(const Node& node) {
+  if (node.kind != Node::Kind::map && node.kind != Node::Kind::list) return node.scalar;
+  std::string text;
+  for (const auto& [key, value] : node.fields)
+    text += fmt::format("{}{}: {}", text.empty() ? "" : ", ", key, flow_text(value));
+  for (const Node& item : node.items) text += fmt::format("{}{}", text.empty() ? "" : ", ", flow_text(item));
+  return node.kind == Node::Kind::map ? "{" + text + "}" : "[" + text + "]";
+}
+
+std::string ServedTasks::name_of(const Task& task) {
+  return fmt::format("task {}: {}", task.file.number, task.file.name);
+}
+
+const Task* ServedTasks::find(const std::string& name) const {
+  const auto at = std::find_if(tasks.begin(), tasks.end(), [&name](const Task& task) { return name_of(task) == name; });
+  return at == tasks.end() ? nullptr : &*at;
+}
+
+ordered_json told_tasks(const ServedTasks& served) {
+  ordered_json told = ordered_json::object();
+  for (const Task& task : served.tasks)
+    told[ServedTasks::name_of(task)] = {
+        {"title", task.title}, {"objectives", task.objectives}, {"hints", task.hints}, {"may_change", task.may_change}};
+  return told;
+}
+
+std::vector<ScenarioField> fields_of_task(const Task& task, const Node& document,
+                                          const std::vector<ScenarioField>& offered) {
+  std::vector<ScenarioField> fields;
+  for (const std::string& key : task.may_change) {
+    const auto before = fields.size();
+    for (const ScenarioField& field : offered)
+      if (field.path == key) fields.push_back(field);
+    if (fields.size() > before) continue;
+    ScenarioField whole;
+    whole.path = key;
+    whole.type = "as a scenario has it, on one line";
+    if (const Node* node = node_at(document, key)) whole.value = flow_text(*node);
+    fields.push_back(whole);
+    // Of a map, what it holds can be set by itself too.
+    for (const ScenarioField& field : offered)
+      if (field.path != key && lies_in(field.path, key)) fields.push_back(field);
+  }
+  return fields;
+}
+
+void require_change(const Task& task, const std::string& path, const std::string& value,
+                    bool (*is_plain_value)(const std::string&)) {
+  if (std::none_of(task.may_change.begin(), task.may_change.end(),
+                   [&path](const std::string& key) { return lies_in(path, key); }))
+    throw UserError(fmt::format("{}: not among the fields of this page{}", path, hint(path, task.may_change)));
+  constexpr std::size_t most = 200;
+  const auto plain = [&] {
+    try {
+      return is_plain_node(parse_override(value, std::make_shared<const std::string>(path)), is_plain_value);
+    } catch (const UserError&) {
+      return false;
+    }
+  };
+  if (value.empty() || value.size() > most || !plain())
+    throw UserError(fmt::format("{}: \"{}\": numbers with their units, and names, expected", path, value));
+}
+
+}  // namespace trainyard

@@ -1,0 +1,81 @@
+#include <fmt/format.h>
+
+#include <cstdio>
+#include <filesystem>
+#include <limits>
+#include <nlohmann/json.hpp>
+
+#include "scenarios/reading/scenario.hpp"
+#include "sim/error.hpp"
+#include "sim/process/child.hpp"
+#include "tools/serving/http_server.hpp"
+#include "tools/serving/request_checks.hpp"
+#include "tools/serving/what_if_page.hpp"
+#include "tools/verbs/arguments.hpp"
+#include "tools/verbs/lessons/task_check.hpp"
+#include "tools/verbs/verbs.hpp"
+
+namespace trainyard {
+namespace {
+
+ServedTasks served_tasks() {
+  ServedTasks served;
+  for (const NumberedFile& file : numbered_files("scenarios/tasks")) served.tasks.push_back(read_task(file));
+  served.judge = [](const Task& task, const std::string& scenario) {
+    const TaskVerdict verdict = judge_task_text(task, scenario);
+    return nlohmann::ordered_json{{"answer", nlohmann::ordered_json::parse(verdict.answer.json)},
+                                  {"screen", verdict.answer.screen},
+                                  {"verdict", verdict_json(task, verdict)}};
+  };
+  return served;
+}
+
+std::string begin_with(const ServedTasks& served, const std::string& word) {
+  std::vector<NumberedFile> files;
+  for (const Task& task : served.tasks) files.push_back(task.file);
+  const NumberedFile& wanted = find_numbered(files, "task", word);
+  return ServedTasks::name_of(served.tasks[static_cast<std::size_t>(&wanted - files.data())]);
+}
+
+int serve_verb(const std::vector<std::string>& words) {
+  Arguments arguments(
+      "serve",
+      "Serves a page on this machine alone (127.0.0.1) on which the fields of a scenario can be "
+      "changed: nodes, batch, link "
+      "rates, parallelism, strategy. Each change is simulated again. Tasks are on it too, with what they allow "
+      "to change, their hints and what is solved. Ctrl-C ends it.",
+      "serve scenarios/gpt3-175b-1024xa100.yaml --port 8080");
+  std::string file, task;
+  int port = 0;
+  arguments.positional("SCENARIO", file, "scenario to begin with, besides those that come with the program", false);
+  arguments.option("--task", task, "TASK", "begin with this task, by its number or name; the page lists all");
+  arguments.option("--port", port, "N", "of 127.0.0.1; 0: any that is free");
+  if (!arguments.parse(words)) return kGood;
+  if (port < 0 || port > std::numeric_limits<std::uint16_t>::max())
+    throw UserError(fmt::format("--port {}: 0 to 65535 expected", port));
+  const ServedScenarios scenarios = served_scenarios(file);
+  if (!file.empty() && !task.empty()) throw UserError("trainyard serve: a scenario or --task, one of both");
+  const ServedTasks tasks = served_tasks();
+  const std::string own = file.empty() ? "gpt2-xl-ddp-dgx-a100" : std::filesystem::path(file).stem().string();
+  const std::string begin = task.empty() ? own : begin_with(tasks, task);
+  read_scenario(scenarios.at(own));  // workers have then what of the catalog it takes
+  ForkServer workers(
+      [&](const std::string& request, const ForkServer::Note&) { return answer_request(scenarios, tasks, request); },
+      processors());
+  watch_interrupts();
+  ServedPage page;
+  page.port = port;
+  page.token = random_token();
+  page.html = what_if_page(scenarios, tasks, begin, page.token);
+  serve_page(page, workers, [](int bound) {
+    fmt::print("http://127.0.0.1:{}/\n", bound);
+    std::fflush(stdout);
+  });
+  return kGood;
+}
+
+const RegisterVerb registered_serve{"serve", "a page on this machine to change a scenario's fields: what if?",
+                                    serve_verb};
+
+}  // namespace
+}  // namespace trainyard
