@@ -231,7 +231,7 @@ TEST_CASE("a large batch without warm-up and scaling learns less of as many samp
 }
 
 TEST_CASE("LAMB's knee lies beyond SGD's", "[learn]") {
-  static constexpr int kMost = 60;
+  static constexpr int kMost = 30;
   // Steps to the target, a mean over five seeds. Each with the scaling that it is published with: linear (Goyal et al.
   // 2017), and by the square root (You et al. 2020).
   const auto steps = [](const std::string& optimizer, int batch) {
@@ -240,7 +240,7 @@ TEST_CASE("LAMB's knee lies beyond SGD's", "[learn]") {
     l.optimizer = optimizer;
     l.samples = batch / l.ranks;
     l.learn = fmt::format(
-        "task: mlp, layers: [32, 32], data: {{classes: 6, features: 10, clusters: 6, noise: 0.3, samples: 16384}}, "
+        "task: mlp, layers: [32, 32], data: {{classes: 6, features: 10, clusters: 6, noise: 0.3, samples: 8192}}, "
         "learning_rate: {}, scaling: {}, base_batch: 64, warmup: 5, steps: {}, evaluate_every: 1, target: {{loss: "
         "0.6}}",
         lamb ? 0.03 : 0.1, lamb ? "square-root" : "linear", kMost);
