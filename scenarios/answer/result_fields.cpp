@@ -325,9 +325,8 @@ const JsonFields<Result>& result_fields() {
           .when(trains, "with plan.training")
           .value("training_time_s", "s", &R::training_time, "time of the whole training, without failures")
           .when(trains, "with plan.training")
-          .value(
-              "training_time_other_ranks_s", "s", [](const R& r) { return r.training_time - r.alone_time; },
-              "the same as ranks other than 0 see it, which have nothing to do alone")
+          .value("rank_0_ends_later_s", "s", &R::alone_time,
+                 "rank 0 ends so much later than the others, by what it does alone at the end")
           .when([](const R& r) { return r.alone_time > 0; }, "with rank_0 in plan.training")
           .list("training_phases", &R::phases, phase_fields(), "what the training does besides its steps")
           .when([](const R& r) { return !r.phases.empty(); },

@@ -48,10 +48,18 @@ double peak_of(const TrainingPlan& plan, const StagePlan& stage) {
   double now = 0;
   for (const MemoryPart& part : stage.memory.parts) now += part.bytes.value;
   double peak = now;
-  for (const PipelineTask& task : stage.tasks) {
+  const auto run = [&](const PipelineTask& task) {
     const ChunkMemory& chunk = chunks[static_cast<std::size_t>(task.chunk)][static_cast<std::size_t>(task.pass)];
     peak = std::max(peak, now + chunk.high);
     now += chunk.change;
+  };
+  for (auto task = stage.tasks.begin(); task != stage.tasks.end(); ++task) {
+    // Two that alternate take at least as much as the one that gives memory back and then the one that takes it.
+    const auto next = task + 1;
+    const bool pair = plan.pairs_passes && next != stage.tasks.end() && are_paired(*task, *next);
+    if (pair) run(*next);
+    run(*task);
+    if (pair) task = next;
   }
   return peak;
 }
@@ -61,7 +69,8 @@ double peak_of(const TrainingPlan& plan, const StagePlan& stage) {
 PlanMemory memory_of(const Scenario& s, const TrainingPlan& plan) {
   PlanMemory memory;
   for (const StagePlan& stage : plan.stages) memory.peak = std::max(memory.peak, Bytes{peak_of(plan, stage)});
-  memory.exact = plan.zero != ZeroStage::parameters && !s.plan.offload.used() && !s.plan.compression;
+  memory.exact =
+      plan.zero != ZeroStage::parameters && !s.plan.offload.used() && !s.plan.compression && !plan.pairs_passes;
   return memory;
 }
 

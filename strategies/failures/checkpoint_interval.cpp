@@ -11,8 +11,12 @@ namespace {
 
 constexpr int kTrials = 25;
 constexpr double kRange = 3;              ///< intervals from Daly's over this to Daly's times this
-constexpr std::size_t kFailures = 10000;  ///< that each run goes through, about
-constexpr double kFurthest = 100;         ///< times the best interval: as far as one that is nearly as good is sought
+constexpr std::size_t kFailures = 10000;  ///< that each run goes through, about; fewer where checkpoints are many …
+constexpr double kMostCheckpoints = 1e6;  ///< … of a run
+/// From so many checkpoints between two failures on, Daly's interval is the best to some 1e-6: what it leaves out are
+/// powers of their ratio.
+constexpr double kManyCheckpoints = 300;
+constexpr double kFurthest = 100;  ///< times the best interval: as far as one that is nearly as good is sought
 constexpr double kIntervalRounding = 1e-9;
 constexpr double kSpare = 256;  ///< times the steps between failures that a run may take at most
 
@@ -62,11 +66,14 @@ UniformDraws even_draws(std::size_t failures) {
 /// The plan with one interval or another, always through the same failures.
 class IntervalTrials {
  public:
-  IntervalTrials(const LongRunPlan& plan, Seconds mtbf) : plan_(plan) {
+  /// checkpoints: between two failures.
+  IntervalTrials(const LongRunPlan& plan, Seconds mtbf, double checkpoints) : plan_(plan) {
+    const auto failures =
+        static_cast<std::size_t>(std::clamp(kMostCheckpoints / checkpoints, 1.0, static_cast<double>(kFailures)));
     plan_.failures.clear();
     plan_.steps = 0;
-    plan_.until = kFailures * mtbf;
-    plan_.draws = even_draws(kFailures);
+    plan_.until = static_cast<double>(failures) * mtbf;
+    plan_.draws = even_draws(failures);
   }
   double goodput(double every) const {
     LongRunPlan plan = plan_;
@@ -132,12 +139,14 @@ BestInterval best_interval(const LongRunPlan& given) {
   best.young = young_interval(mtbf, cost);
   best.daly = daly_interval(mtbf, cost);
   best.shortest = given.checkpoint.write - cost;
-  const IntervalTrials tries(given, mtbf);
   const double least = std::max(1.0, std::ceil(best.shortest / given.step * (1 - kIntervalRounding)));
   const Seconds about = std::max(best.daly, best.shortest);
+  const double checkpoints = mtbf / about;
+  const IntervalTrials tries(given, mtbf, checkpoints);
   std::vector<double> x, y;
   double last = 0;
-  for (int i = 0; i < kTrials; ++i) {
+  const int trials = checkpoints < kManyCheckpoints ? kTrials : 0;
+  for (int i = 0; i < trials; ++i) {
     const double share = 2.0 * i / (kTrials - 1) - 1;
     const double steps = std::max(least, std::round(about / given.step * std::pow(kRange, share)));
     if (steps == last) continue;
@@ -147,7 +156,9 @@ BestInterval best_interval(const LongRunPlan& given) {
     y.push_back(std::log(1 / std::max(best.trials.back().goodput, 1e-300) - 1));
   }
   constexpr std::size_t kEnough = 12;  // fewer points are whole steps side by side: the best of them is the answer
-  if (x.size() >= kEnough)
+  if (trials == 0)
+    best.steps = about / given.step;
+  else if (x.size() >= kEnough)
     best.steps = std::exp(bottom(x, y));
   else
     best.steps = std::exp(x[std::min_element(y.begin(), y.end()) - y.begin()]);

@@ -139,6 +139,7 @@ TEST_CASE("what few answers have is explained too, and survives JSON", "[answer]
   r.energy->pue = 1.5;
   r.energy->not_stated = "switch";
   r.training_time = 20;
+  r.alone_time = 2;
   r.failures->end = 30;
   r.money = Money{"EUR", 2, 3, true, 4};
   r.wall_s = 1;

@@ -246,6 +246,15 @@ TEST_CASE("what Daly's formula does not know moves the best interval", "[long-ru
     CHECK(best.shortest.value == 349.75);
     CHECK(best.steps == 350);
   }
+  SECTION("next to nothing to write, and years between failures: millions of checkpoints are not gone through") {
+    plan.step = Seconds{0.01};
+    plan.parts = {{"node", 1, Seconds{1e8}, false}};
+    plan.checkpoint.stall = plan.checkpoint.write = Seconds{1e-4};
+    const BestInterval best = best_interval(plan);
+    CHECK(best.simulated.value == Approx(best.daly.value).epsilon(1e-3));
+    CHECK(best.simulated.value == Approx(best.young.value).epsilon(1e-3));
+    CHECK(best.goodput > 0.9999);
+  }
   SECTION("whole steps") {
     plan.step = Seconds{250};
     plan.checkpoint.write = Seconds{0.5};
