@@ -156,12 +156,14 @@ BestInterval best_interval(const LongRunPlan& given) {
     y.push_back(std::log(1 / std::max(best.trials.back().goodput, 1e-300) - 1));
   }
   constexpr std::size_t kEnough = 12;  // fewer points are whole steps side by side: the best of them is the answer
-  if (trials == 0)
-    best.steps = about / given.step;
-  else if (x.size() >= kEnough)
+  if (trials == 0) {
+    const double fewer = std::max(least, std::floor(about / given.step)), more = fewer + 1;
+    best.steps = tries.goodput(more) > tries.goodput(fewer) ? more : fewer;
+  } else if (x.size() >= kEnough) {
     best.steps = std::exp(bottom(x, y));
-  else
+  } else {
     best.steps = std::exp(x[std::min_element(y.begin(), y.end()) - y.begin()]);
+  }
   best.simulated = given.step * best.steps;
   best.steps = std::max(least, std::round(best.steps));
   best.goodput = tries.goodput(best.steps);
