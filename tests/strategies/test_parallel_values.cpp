@@ -145,6 +145,11 @@ TEST_CASE("forward and backward passes that alternate compute the step of one de
     s.pairs_passes = true;
     check(small_mixtral(), s);
   }
+  SplitStep as_many = split(1, 4, 2);  // micro-batches as stages: the first stage has no pass beside its first backward
+  as_many.schedule = "1f1b";
+  as_many.micro_batches = 4;
+  as_many.pairs_passes = true;
+  check(small_mlp(), as_many);
   SplitStep one = split(4, 1, 1, 1, 4);
   one.micro_batches = 3;
   one.pairs_passes = true;
