@@ -120,12 +120,14 @@ HeldElements held_elements(const std::vector<const Layer*>& layers, const ZeroSh
   for (const Layer* layer : layers) {
     for (const ParameterTensor& tensor : layer->parameters) {
       const ZeroShares& shares = tensor.expert ? experts : dense;
-      if (!tensor.frozen) hold(tensor.elements, shares);
-      if (!tensor.frozen) continue;
-      held.parameters += tensor.elements / shares.parameters;
-      if (tensor.stored.value == 0) continue;
-      held.narrow += tensor.elements / shares.parameters;
-      held.narrow_bytes += tensor.stored * (tensor.elements / shares.parameters);
+      if (!tensor.frozen) {
+        hold(tensor.elements, shares);
+        continue;
+      }
+      const double own = tensor.elements / shares.parameters;
+      held.parameters += own;
+      if (tensor.stored.value > 0) held.narrow += own;
+      held.narrow_bytes += tensor.stored * own;
     }
     if (tied_elsewhere) hold(layer->tied_elements, dense);
   }

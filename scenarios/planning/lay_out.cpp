@@ -65,7 +65,7 @@ void divide(TrainingPlan& plan, const Scenario& s) {
   divide(plan, divide_layers(plan, s), buckets);
   if (!s.plan.pairs_place.file || !s.plan.pairs_passes || plan.micro_batches == 1) return;
   const std::vector<PipelineTask>& tasks = plan.stages.back().tasks;
-  if (std::adjacent_find(tasks.begin(), tasks.end(), are_paired) == tasks.end())
+  if (std::none_of(tasks.begin(), tasks.end(), [](const PipelineTask& task) { return task.beside_next; }))
     fail(s.plan.pairs_place,
          fmt::format("plan.expert_parallel.overlap: {} has no forward and backward pass side by side; "
                      "expected 1f1b, interleaved-1f1b or dualpipe-v",

@@ -29,6 +29,7 @@ struct OffloadChoice {
 struct PlanChoice : StepOptions {
   std::string schedule = "1f1b";
   int chunks = 1;                     ///< model chunks a stage
+  bool pairs_passes = false;          ///< see PipelineShape
   std::vector<std::int64_t> layers;   ///< of each virtual stage; empty: as even as they go, or balanced
   bool balanced = false;              ///< stages take equally long, as far as whole layers allow
   bool ends_count_as_layers = false;  ///< embedding and head take the place of a layer each

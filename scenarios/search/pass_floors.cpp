@@ -60,7 +60,7 @@ class PassWalk {
     return least;
   }
   double exchange(const PassItem& item) const {
-    if (plan_.pairs_passes) return 0;
+    if (plan_.pipeline.pairs_passes) return 0;
     const LaneGroups& lane = plan_.lane(item.lane);
     if (!lane.alike || lane.groups.front().settings.fidelity != Fidelity::modelled) return 0;
     const Message& m = item.op.message;

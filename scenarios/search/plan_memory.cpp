@@ -18,7 +18,7 @@ double whole_layer(const TrainingPlan& plan, const Layer& layer, bool gradients)
   if (plan.zero != ZeroStage::parameters) return 0;
   double elements = 0;
   for (const ParameterTensor& tensor : layer.parameters)
-    if (!gradients || !tensor.frozen) elements += tensor.elements;
+    elements += gradients ? (tensor.frozen ? 0 : tensor.elements) : gathered_elements(tensor, plan.network->precision);
   return elements * (gradients ? plan.gradient_element : plan.parameter_element).value;
 }
 
@@ -55,11 +55,9 @@ double peak_of(const TrainingPlan& plan, const StagePlan& stage) {
   };
   for (auto task = stage.tasks.begin(); task != stage.tasks.end(); ++task) {
     // Two that alternate take at least as much as the one that gives memory back and then the one that takes it.
-    const auto next = task + 1;
-    const bool pair = plan.pairs_passes && next != stage.tasks.end() && are_paired(*task, *next);
-    if (pair) run(*next);
+    if (task->beside_next) run(task[1]);
     run(*task);
-    if (pair) task = next;
+    if (task->beside_next) ++task;
   }
   return peak;
 }
@@ -69,8 +67,8 @@ double peak_of(const TrainingPlan& plan, const StagePlan& stage) {
 PlanMemory memory_of(const Scenario& s, const TrainingPlan& plan) {
   PlanMemory memory;
   for (const StagePlan& stage : plan.stages) memory.peak = std::max(memory.peak, Bytes{peak_of(plan, stage)});
-  memory.exact =
-      plan.zero != ZeroStage::parameters && !s.plan.offload.used() && !s.plan.compression && !plan.pairs_passes;
+  memory.exact = plan.zero != ZeroStage::parameters && !s.plan.offload.used() && !s.plan.compression &&
+                 !plan.pipeline.pairs_passes;
   return memory;
 }
 

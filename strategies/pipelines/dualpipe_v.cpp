@@ -28,15 +28,12 @@ std::vector<PipelineTask> dualpipe_v_tasks(int stage, const PipelineShape& shape
     order.forward(up);
   }
   while (order.forwards(down) < shape.micro_batches) {
-    order.forward(down);
-    order.backward(up);
-    order.forward(up);
-    order.backward(down);
+    order.forward_and_backward(down, up, shape.pairs_passes);
+    order.forward_and_backward(up, down, shape.pairs_passes);
   }
   for (int i = 0; i < behind; ++i) {
     order.backward(up);
-    order.forward(up);
-    order.backward(down);
+    order.forward_and_backward(up, down, shape.pairs_passes);
   }
   // 2 (stage + 1) passes back, up and down in turn; the second half puts the weights off.
   for (int i = 0; i < 2 * (stage + 1); ++i) {

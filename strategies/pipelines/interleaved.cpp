@@ -30,15 +30,10 @@ std::vector<PipelineTask> interleaved_tasks(int stage, const PipelineShape& shap
   for (int i = 0; i < ahead; ++i) add(PipelineTask::Pass::forward, i);
   for (int i = 0; i < all - ahead; ++i) {
     add(PipelineTask::Pass::forward, ahead + i);
+    tasks.back().beside_next = shape.pairs_passes;
     add(PipelineTask::Pass::backward, i);
   }
-  for (int i = all - ahead; i < all; ++i) {
-    // As in 1f1b: what the stage after this one has beside its first backward pass is not beside this one's.
-    const bool apart = i == 0 && shape.pairs_passes;
-    if (!apart) add(PipelineTask::Pass::backward, i);
-    if (apart) add(PipelineTask::Pass::backward_input, i);
-    if (apart) add(PipelineTask::Pass::backward_weights, i);
-  }
+  for (int i = all - ahead; i < all; ++i) add(PipelineTask::Pass::backward, i);
   return tasks;
 }
 

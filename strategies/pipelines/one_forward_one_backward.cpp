@@ -11,18 +11,8 @@ std::vector<PipelineTask> one_f_one_b_tasks(int stage, const PipelineShape& shap
   const int ahead = std::min(shape.stages - stage - (shape.pairs_passes ? 0 : 1), shape.micro_batches);
   TaskOrder order;
   for (int i = 0; i < ahead; ++i) order.forward();
-  for (int i = ahead; i < shape.micro_batches; ++i) {
-    order.forward();
-    order.backward();
-  }
-  for (int i = 0; i < ahead; ++i) {
-    // Where all go forward first, the last of them is what the stage after this one has beside its first backward pass:
-    // here none may stand beside that, which waits for it. Its two parts have no pass beside them.
-    const bool apart = i == 0 && shape.pairs_passes && ahead == shape.micro_batches;
-    if (!apart) order.backward();
-    if (apart) order.backward_input();
-    if (apart) order.backward_weights();
-  }
+  for (int i = ahead; i < shape.micro_batches; ++i) order.forward_and_backward(0, 0, shape.pairs_passes);
+  for (int i = 0; i < ahead; ++i) order.backward();
   return order.take();
 }
 

@@ -15,6 +15,12 @@ void TaskOrder::forward(int chunk) { tasks_.push_back({PipelineTask::Pass::forwa
 
 void TaskOrder::backward(int chunk) { tasks_.push_back({PipelineTask::Pass::backward, backwards_[chunk]++, chunk}); }
 
+void TaskOrder::forward_and_backward(int forward_chunk, int backward_chunk, bool alternate) {
+  forward(forward_chunk);
+  tasks_.back().beside_next = alternate;
+  backward(backward_chunk);
+}
+
 void TaskOrder::backward_input(int chunk) {
   const int micro_batch = backwards_[chunk]++;
   tasks_.push_back({PipelineTask::Pass::backward_input, micro_batch, chunk});

@@ -17,6 +17,8 @@ class TaskOrder {
 
   void forward(int chunk = 0);
   void backward(int chunk = 0);
+  /// A forward pass of one chunk and a backward pass of another (or the same); alternate: see PipelineTask::beside_next.
+  void forward_and_backward(int forward_chunk, int backward_chunk, bool alternate);
   void backward_input(int chunk = 0);
   /// The oldest gradient by the weights that is still owed.
   void backward_weights();

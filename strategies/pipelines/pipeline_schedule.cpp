@@ -32,16 +32,11 @@ int PipelineSchedule::virtual_stage(int stage, int chunk, const PipelineShape& s
   throw InternalError(fmt::format("pipeline schedule {}: chunk {} of stage {} is nowhere", name, chunk, stage));
 }
 
-bool are_paired(const PipelineTask& first, const PipelineTask& second) {
-  return first.pass == PipelineTask::Pass::forward && second.pass == PipelineTask::Pass::backward &&
-         first.micro_batch != second.micro_batch;
-}
-
 std::vector<PipelineTask> one_stage_tasks(int micro_batches, bool pairs_passes) {
   const int ahead = pairs_passes ? 1 : 0;
   std::vector<PipelineTask> tasks;
   for (int i = 0; i < micro_batches + ahead; ++i) {
-    if (i < micro_batches) tasks.push_back({PipelineTask::Pass::forward, i, 0});
+    if (i < micro_batches) tasks.push_back({PipelineTask::Pass::forward, i, 0, pairs_passes && i >= ahead});
     if (i >= ahead) tasks.push_back({PipelineTask::Pass::backward, i - ahead, 0});
   }
   return tasks;

@@ -13,6 +13,10 @@ struct PipelineTask {
   Pass pass = Pass::forward;
   int micro_batch = 0;
   int chunk = 0;  ///< of the stage's model chunks
+  /// A forward pass and the backward pass after it, where none needs what the other makes, here or on another stage: their
+  /// layers alternate, so that the exchanges of one go on beside the kernels of the other (DeepSeek-AI 2024, figure 4;
+  /// Megatron-Core's overlap_moe_expert_parallel_comm).
+  bool beside_next = false;
   constexpr bool operator==(const PipelineTask&) const = default;
 };
 const char* name_of(PipelineTask::Pass);
@@ -21,8 +25,8 @@ struct PipelineShape {
   int stages = 1;
   int micro_batches = 1;
   int chunks = 1;  ///< model chunks a stage (Megatron's virtual pipeline size)
-  /// One more forward pass before the first backward pass, so that each backward pass has a forward pass of another
-  /// micro-batch beside it.
+  /// Forward and backward passes alternate where the schedule has them side by side, and one more forward pass comes
+  /// before the first backward pass, so that they are of different micro-batches.
   bool pairs_passes = false;
 };
 
@@ -42,16 +46,11 @@ struct PipelineSchedule {
   /// Why it cannot do that shape, or "".
   std::string (*refuses)(const PipelineShape&) = nullptr;
   int least_chunks = 1;       ///< model chunks a stage that it needs, and has where nobody says
-  bool pairs_passes = false;  ///< its paper interleaves a forward and a backward pass (see `are_paired`)
+  bool pairs_passes = false;  ///< its paper interleaves a forward and a backward pass (see `PipelineTask::beside_next`)
 
   PipelinePlace place_of(int virtual_stage, const PipelineShape&) const;
   int virtual_stage(int stage, int chunk, const PipelineShape&) const;
 };
-
-/// A forward pass and the backward pass after it, of another micro-batch: none needs what the other makes, so that their
-/// layers can alternate and the exchanges of one go on beside the kernels of the other (DeepSeek-AI 2024, figure 4;
-/// Megatron-Core's overlap_moe_expert_parallel_comm).
-bool are_paired(const PipelineTask& first, const PipelineTask& second);
 
 /// Without a pipeline: each micro-batch forward, then back; with pairs_passes the next one forward before it goes back.
 std::vector<PipelineTask> one_stage_tasks(int micro_batches, bool pairs_passes = false);

@@ -82,7 +82,6 @@ std::vector<GradientBucket> gradient_buckets(const Network& network, Bytes eleme
 
 namespace {
 
-/// Gathered as they lie in memory.
 void add_frozen(std::vector<GradientBucket>& buckets, const Network& network, int number) {
   const std::vector<ParameterTensor>& tensors = network.layers[static_cast<std::size_t>(number)].parameters;
   for (std::size_t t = 0; t < tensors.size(); ++t) {
@@ -96,11 +95,15 @@ void add_frozen(std::vector<GradientBucket>& buckets, const Network& network, in
       bucket->experts = tensor.expert;
     }
     bucket->parts.push_back({number, static_cast<int>(t), 0, 0});
-    bucket->frozen += tensor.elements * (tensor.stored.value > 0 ? tensor.stored / element_size(network.precision) : 1);
+    bucket->frozen += gathered_elements(tensor, network.precision);
   }
 }
 
 }  // namespace
+
+double gathered_elements(const ParameterTensor& tensor, Precision precision) {
+  return tensor.elements * (tensor.stored.value > 0 ? tensor.stored / element_size(precision) : 1);
+}
 
 std::vector<GradientBucket> layer_buckets(const Network& network, const std::vector<int>& layers) {
   std::vector<GradientBucket> buckets;

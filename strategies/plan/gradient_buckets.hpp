@@ -36,6 +36,8 @@ std::vector<GradientBucket> gradient_buckets(const Network&, Bytes element, Byte
 /// The same of some layers only, given by their numbers in ascending order; routed experts' apart from the others'.
 std::vector<GradientBucket> gradient_buckets(const Network&, const std::vector<int>& layers, Bytes element, Bytes first,
                                              Bytes rest, bool whole_tensors);
+/// What ZeRO's third stage gathers of a tensor, in elements of the precision: frozen ones go as they lie in memory.
+double gathered_elements(const ParameterTensor&, Precision);
 /// One bucket a layer (and one for its routed experts), with what is frozen there.
 std::vector<GradientBucket> layer_buckets(const Network&, const std::vector<int>& layers);
 

@@ -45,7 +45,7 @@ void divide(TrainingPlan& plan, const std::vector<std::vector<int>>& layers_of_v
   for (int stage = 0; stage < plan.mesh.pipeline; ++stage) {
     StagePlan& of = plan.stages[stage];
     of.tasks = plan.schedule ? plan.schedule->tasks(stage, plan.pipeline)
-                             : one_stage_tasks(plan.micro_batches, plan.pairs_passes);
+                             : one_stage_tasks(plan.micro_batches, plan.pipeline.pairs_passes);
     of.buckets = buckets_of(plan, of, buckets);
     mark_tied(plan, stage, of.buckets);
   }

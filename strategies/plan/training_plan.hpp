@@ -93,8 +93,6 @@ struct StepOptions {
   bool overlap_parameters = true;  ///< stages 1 and 2: gathered while the next step's forward pass goes on
   bool overlap_pipeline = false;   ///< messages between stages: nobody waits for their sending
   bool scatter_gather = false;     ///< each tensor rank sends a part of what they all have
-  /// The layers of a forward and a backward pass alternate, where the schedule has them side by side (see `are_paired`).
-  bool pairs_passes = false;
 };
 
 /// What is laid out: the training steps of all ranks of a mesh, of which a single device and plain data parallelism are

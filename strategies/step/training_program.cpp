@@ -76,10 +76,9 @@ class TrainingStep : public CoroutineProgram {
     if (parameters_.gathers_ahead()) co_yield parameters_.gather_all();
     const std::vector<PipelineTask>& tasks = step_.stage.tasks;
     for (auto task = tasks.begin(); task != tasks.end(); ++task) {
-      if (const auto next = task + 1; plan_.pairs_passes && next != tasks.end() && are_paired(*task, *next)) {
-        Ops back = backward(*next), ahead = forward(*task);
+      if (task->beside_next) {
+        Ops ahead = forward(*task), back = backward(*++task);
         co_yield passes_.in_turn(std::move(back), std::move(ahead));
-        ++task;
       } else if (task->pass == Pass::forward) {
         co_yield forward(*task);
       } else {

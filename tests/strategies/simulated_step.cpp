@@ -75,7 +75,6 @@ TrainingPlan plan_of(const TrainingTask& task, const SplitStep& s, const Network
   plan.steps = s.steps;
   plan.micro_batches = s.micro_batches;
   plan.pipeline = {s.mesh.pipeline, s.micro_batches, s.chunks, s.pairs_passes};
-  plan.pairs_passes = s.pairs_passes;
   if (s.mesh.pipeline * s.chunks > 1)
     plan.schedule = &find_pipeline_schedule(s.schedule, plan.pipeline, test::nowhere());
   plan.zero = s.zero;

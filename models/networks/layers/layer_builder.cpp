@@ -93,14 +93,15 @@ void LayerBuilder::linear(const Linear& l, int weight, int bias) {
   const auto cast = [this](const std::string& name, double width) {  // to fp8, and that transposed
     return elementwise(name, row_bytes(width) + element_size(Precision::fp8) * (2 * rows_ * width), precision_);
   };
-  const Bytes matrix = element_size(precision_) * (l.in * l.out * groups);
-  const KernelCall widen =
-      elementwise(l.name + ".dequantize", matrix + stored_size(adapters_.base) * (l.in * l.out * groups), precision_);
-  if (widens) op.forward.push_back(widen);
+  const auto widen = [&] {
+    const Bytes element = element_size(precision_) + stored_size(adapters_.base);
+    return elementwise(l.name + ".dequantize", element * (l.in * l.out * groups), precision_);
+  };
+  if (widens) op.forward.push_back(widen());
   if (fp8_) op.forward.push_back(cast(l.name + ".cast", l.in));
   op.forward.push_back(gemm(l.name, m, l.out, l.in, multiplied, groups, in_turn));
   if (fp8_) op.backward.push_back({cast(l.name + ".gradient_cast", l.out), {}});
-  if (widens && l.input_gradient) op.backward.push_back({widen, {}});
+  if (widens && l.input_gradient) op.backward.push_back({widen(), {}});
   if (l.input_gradient)
     op.backward.push_back({gemm(l.name + ".dgrad", m, l.in, l.out, multiplied, groups, in_turn), {}});
   if (!l.regather.empty() && !frozen)

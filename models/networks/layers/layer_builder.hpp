@@ -38,8 +38,8 @@ class LayerBuilder {
   void set_rows(double rows) { rows_ = rows; }  ///< of the activation matrices of what follows
   /// `ParameterTensor::active_share` of the tensors that follow (an expert's linear layers have their own besides).
   void set_active_share(double share) { active_share_ = share; }
-  void set_module(Remade module) { module_ = module; }  ///< of what follows
-  void set_remade(std::array<bool, kRemade> remade) { remade_ = remade; }
+  void set_module(Remade module) { module_ = module; }                     ///< of what follows
+  void set_remade(std::array<bool, kRemade> remade) { remade_ = remade; }  ///< but for recomputation of the whole layer
   void set_partial(bool partial) { partial_ = partial; }  ///< `ParameterTensor::partial` of the tensors that follow
   void set_overlap(bool overlap) { overlap_ = overlap; }  ///< see `Operator::beside_weights`
   /// Kernels that make gradients of linear layers' weights add them to gradients with such elements (Megatron-LM's

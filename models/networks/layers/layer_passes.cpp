@@ -30,6 +30,16 @@ void append(std::vector<Exchange>& to, const std::vector<Exchange>& exchanges, s
   }
 }
 
+/// The operator's backward pass begins with these kernels.
+void begin_backward_with(Operator& op, std::vector<BackwardKernel> kernels) {
+  for (Exchange& exchange : op.backward_exchanges) {
+    exchange.after += static_cast<int>(kernels.size());
+    exchange.needed_by += static_cast<int>(kernels.size());
+  }
+  kernels.insert(kernels.end(), op.backward.begin(), op.backward.end());
+  op.backward = std::move(kernels);
+}
+
 /// Operators [first, last) are the core of attention: what they keep for themselves is gone after the forward pass, and
 /// made again before the last one's backward kernels.
 void recompute_group(std::vector<Operator>& operators, std::size_t first, std::size_t last) {
@@ -49,12 +59,7 @@ void recompute_group(std::vector<Operator>& operators, std::size_t first, std::s
     std::erase_if(op.kept, [](const KeptTensor& tensor) { return tensor.core; });
   }
   Operator& end = operators[last - 1];
-  for (Exchange& exchange : end.backward_exchanges) {
-    exchange.after += static_cast<int>(backward.size());
-    exchange.needed_by += static_cast<int>(backward.size());
-  }
-  backward.insert(backward.end(), end.backward.begin(), end.backward.end());
-  end.backward = std::move(backward);
+  begin_backward_with(end, std::move(backward));
   end.backward_live = std::max(end.backward_live, peak);
 }
 
@@ -97,12 +102,7 @@ void LayerBuilder::remake(Remade module) {
     std::erase_if(op.kept, made);
     op.forward_live += gone;
     op.backward_live += gone;
-    for (Exchange& exchange : op.backward_exchanges) {
-      exchange.after += static_cast<int>(again.size());
-      exchange.needed_by += static_cast<int>(again.size());
-    }
-    again.insert(again.end(), op.backward.begin(), op.backward.end());
-    op.backward = std::exchange(again, {});
+    begin_backward_with(op, std::exchange(again, {}));
   }
 }
 
@@ -212,12 +212,12 @@ Layer LayerBuilder::build(Bytes output, Recompute recompute, Bytes input) && {
     throw InternalError("layer " + layer_.name + ": a fork was never joined, or a hold never released");
   layer_.output = output;
   exchange_gradients();
+  const bool whole = recompute == Recompute::full || recompute == Recompute::operators;
   if (recompute == Recompute::selective) recompute_core();
-  for (int module = 1; module < kRemade; ++module)
+  for (int module = 1; module < kRemade && !whole; ++module)
     if (remade_[static_cast<std::size_t>(module)]) remake(static_cast<Remade>(module));
   lay_out();
-  if (recompute == Recompute::full || recompute == Recompute::operators)
-    recompute_all(input, recompute == Recompute::operators);
+  if (whole) recompute_all(input, recompute == Recompute::operators);
   return std::move(layer_);
 }
 

@@ -104,8 +104,8 @@ struct Network {
   Bytes activations() const;     ///< kept by all layers for one micro-batch
   /// Model FLOPs a token for MFU: 6 · active parameters (2 forward, 4 backward; Kaplan et al. 2020, §2.1). Active are
   /// all parameters, embeddings too, but of routed experts only the share that one token is sent to, and of an
-  /// encoder-decoder each half for its own tokens; of frozen parameters 4, since nobody makes their gradients. Attention scores do not count. Where weights are reused: three times
-  /// the forward FLOPs of a sample.
+  /// encoder-decoder each half for its own tokens; of frozen parameters 4, since nobody makes their gradients. Attention
+  /// scores do not count. Where weights are reused: three times the forward FLOPs of a sample.
   Flops model_flops_per_token() const;
   /// What PaLM's MFU (Chowdhery et al. 2022, app. B) adds: 12 · L · h · s for L layers of width h, of s tokens.
   Flops attention_flops_per_token() const;

@@ -34,7 +34,7 @@ LayerBuilder::Linear expert_linear(const FeedForward& f) {
   return linear;
 }
 
-/// From the hidden size to the inner width, and the activation.
+/// From the hidden size to the inner width.
 void project_in(LayerBuilder& b, const TransformerLayout& l, const FeedForward& f) {
   const auto project = [&](const char* name, double width, bool first, bool last) {
     LayerBuilder::Linear in = expert_linear(f);
@@ -51,22 +51,15 @@ void project_in(LayerBuilder& b, const TransformerLayout& l, const FeedForward& 
     if (!f.routed) in.part = LinearPart::mlp_in;
     b.linear(in);
   };
-  const Remade activates = f.routed ? Remade::moe_act : Remade::none;
   if (!l.config.gated_mlp) {
     project("fc1", f.width, true, true);
-    b.set_module(activates);
-    activation(b, l.precision, f.prefix + l.config.activation, f.width);
-    return;
-  }
-  if (l.options.fused_projections) {
+  } else if (l.options.fused_projections) {
     project("gate_up", 2 * f.width, true, true);
   } else {
     b.shared_input(f.prefix + "gate_up", l.hidden(), 2);
     project("gate", f.width, true, false);
     project("up", f.width, false, true);
   }
-  b.set_module(activates);
-  gated_activation(b, l, f);
 }
 
 }  // namespace
@@ -84,6 +77,11 @@ void activation(LayerBuilder& b, Precision precision, const std::string& name, d
 
 void feed_forward(LayerBuilder& b, const TransformerLayout& l, const FeedForward& f) {
   project_in(b, l, f);
+  if (f.routed) b.set_module(Remade::moe_act);
+  if (l.config.gated_mlp)
+    gated_activation(b, l, f);
+  else
+    activation(b, l.precision, f.prefix + l.config.activation, f.width);
   b.set_module(Remade::none);
   if (l.config.activation_dropout > 0) b.dropout({.name = f.prefix + "activation_dropout", .width = f.width});
   LayerBuilder::Linear out = expert_linear(f);

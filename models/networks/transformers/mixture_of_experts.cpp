@@ -42,12 +42,11 @@ void permute(LayerBuilder& b, const TransformerLayout& l) {
   b.set_rows(b.rows() * per_token);
 }
 
-/// Rows go to the ranks of their experts and back. All that a rank sends and the fullest one is given are counted alike.
-void send_rows(LayerBuilder& b, const std::string& name, Bytes in, Bytes out) {
+/// `in` bytes of rows become `out` on other ranks, as so many bytes forward and backward.
+void send_rows(LayerBuilder& b, const std::string& name, Bytes in, Bytes out, Bytes forward, Bytes backward) {
   LayerBuilder::Crossing c;
-  const Bytes bytes = std::max(in, out);
-  c.forward = {name, Axis::expert, Exchanged::all_to_all, bytes};
-  c.backward = {name + ".backward", Axis::expert, Exchanged::all_to_all, bytes};
+  c.forward = {name, Axis::expert, Exchanged::all_to_all, forward};
+  c.backward = {name + ".backward", Axis::expert, Exchanged::all_to_all, backward};
   c.in = in;
   c.out = out;
   b.cross(std::move(c));
@@ -90,21 +89,14 @@ void dispatched_experts(LayerBuilder& b, const TransformerLayout& l) {
   b.set_rows(tokens * ranks * fullest);
   const Bytes got = b.row_bytes(l.hidden()), sent = own * (ranks * std::max(rows_within_capacity(s), fullest));
   const Bytes narrow = s.fp8_dispatch ? sent * fp8_over(l.precision) : sent;
-  LayerBuilder::Crossing dispatch, back;
-  dispatch.forward = {"experts.dispatch", Axis::expert, Exchanged::all_to_all, narrow};
-  dispatch.backward = {"experts.dispatch.backward", Axis::expert, Exchanged::all_to_all, sent};
-  back.forward = {"experts.return", Axis::expert, Exchanged::all_to_all, sent};
-  back.backward = {"experts.return.backward", Axis::expert, Exchanged::all_to_all, narrow};
-  dispatch.in = back.out = own;
-  dispatch.out = back.in = got;
-  b.cross(std::move(dispatch));
+  send_rows(b, "experts.dispatch", own, got, narrow, sent);
   const double rows = tokens * static_cast<double>(e.per_token) * fullest;
   b.set_rows(rows);
   const Bytes copies = b.row_bytes(l.hidden());
   b.mover("permute", got, copies);
   feed_forward(b, l, routed_feed_forward(l));
   add_outputs(b, l, "unpermute", copies, element_size(Precision::fp32) * rows, got);
-  b.cross(std::move(back));
+  send_rows(b, "experts.return", got, own, sent, narrow);
   b.set_rows(tokens);
 }
 
@@ -116,13 +108,14 @@ void routed_experts(LayerBuilder& b, const TransformerLayout& l) {
   const Bytes sent = b.row_bytes(l.hidden());
   b.set_rows(rows * fullest_expert_rank(s));
   const Bytes got = b.row_bytes(l.hidden());
+  const Bytes most = std::max(sent, got);  // what a rank sends and what the fullest one is given count alike
   const bool spread = s.expert > 1, sorts = spread && e.count > s.expert;  // rows of several experts come mixed
-  if (spread) send_rows(b, "experts.dispatch", sent, got);
+  if (spread) send_rows(b, "experts.dispatch", sent, got, most, most);
   if (sorts) b.mover("experts.sort", got, got);
   feed_forward(b, l, routed_feed_forward(l));
   if (sorts) b.mover("experts.unsort", got, got);
   b.set_rows(rows);
-  if (spread) send_rows(b, "experts.return", got, sent);
+  if (spread) send_rows(b, "experts.return", got, sent, most, most);
 }
 
 /// Each row is the sum of what its experts made of it, by the router's weights.

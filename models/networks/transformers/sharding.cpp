@@ -143,8 +143,7 @@ LayerBuilder TransformerLayout::builder(std::string name) const {
 
 Layer TransformerLayout::finish_block(LayerBuilder&& b) const {
   const Bytes stream = b.row_bytes(hidden());
-  const bool whole = sharding().recompute == Recompute::full || sharding().recompute == Recompute::operators;
-  if (!whole) b.set_remade(sharding().remade);
+  b.set_remade(sharding().remade);
   return std::move(b).build(stream, sharding().recompute, stream);
 }
 
