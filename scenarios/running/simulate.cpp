@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 
 #include "scenarios/planning/size.hpp"
 #include "scenarios/running/path_resources.hpp"
@@ -153,6 +154,18 @@ std::vector<WhatIf> what_if(const Scenario& s, const Plan& plan, double factor, 
   for (std::size_t i = 0; i < classes.size(); ++i)
     table.push_back({classes[i], factor, result_from_text(texts[i]).step_time});
   return table;
+}
+
+double rounding_sensitivity(const Scenario& s, const Plan& plan, const SimulateOptions& as) {
+  SimulateOptions options;
+  options.critical_path = false;
+  options.transport = as.transport;
+  options.folding = as.folding;
+  const double step_time = simulate(s, plan, options).step_time;
+  double most = 0;
+  for (const WhatIf& w : what_if(s, plan, 1 + 1e-13, options))
+    most = std::max(most, std::abs(w.step_time / step_time - 1));
+  return most;
 }
 
 Explanation explain(const Scenario& s, const Plan& plan) {

@@ -23,6 +23,11 @@ void book_money(const Scenario&, Result&);
 /// Of the options, transport and folding count.
 std::vector<WhatIf> what_if(const Scenario&, const Plan&, double factor = 2, const SimulateOptions& = {});
 
+/// By how much a step changes, relatively and at most, where one class of resources is faster by 1e-13: some 1e-13 where
+/// the step is well conditioned. Where exchanges wait in line for each other or share links with a beat of their own,
+/// rounding decides who comes first, and the step may change by 1e-3. Of the options, transport and folding count.
+double rounding_sensitivity(const Scenario&, const Plan&, const SimulateOptions& = {});
+
 Explanation explain(const Scenario&, const Plan&);
 
 }  // namespace trainyard

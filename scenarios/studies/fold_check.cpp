@@ -7,6 +7,7 @@
 #include <span>
 
 #include "scenarios/planning/size.hpp"
+#include "scenarios/running/simulate.hpp"
 #include "scenarios/running/step_run.hpp"
 #include "sim/error.hpp"
 #include "sim/process/child.hpp"
@@ -155,7 +156,7 @@ class FoldComparison : public Observer {
     ++check_.operations;
     busy_.add(run);
     if (!ends || done >= ends->size())
-      note(fmt::format("{}: ends at {} s, and is missing where ranks are folded", what(), run.ended.value));
+      note_missing(fmt::format("{}: ends at {} s, and is missing where ranks are folded", what(), run.ended.value));
     else
       compare((*ends)[done], run.ended.value, [&] { return what() + " ends"; }, " s");
   }
@@ -168,8 +169,8 @@ class FoldComparison : public Observer {
           " bytes");
       for (std::size_t s = 0; c < folded_.ends.size() && s < folded_.ends[c].size(); ++s)
         if (next(rank, s) != folded_.ends[c][s].size())
-          note(fmt::format("rank {}, stream {}: {} operations, {} where ranks are folded", rank, s, next(rank, s),
-                           folded_.ends[c][s].size()));
+          note_missing(fmt::format("rank {}, stream {}: {} operations, {} where ranks are folded", rank, s,
+                                   next(rank, s), folded_.ends[c][s].size()));
       compare_busy(rank, c);
     }
     for (std::size_t link = 0; link < folded_.class_of_link.size(); ++link) {
@@ -218,6 +219,10 @@ class FoldComparison : public Observer {
     if (difference > kTolerance)
       note(fmt::format("{}: {:.12g}{} folded, {:.12g}{} rank by rank", what(), folded, unit, full, unit));
   }
+  void note_missing(std::string difference) {
+    check_.worst = std::max(check_.worst, 1.0);
+    note(std::move(difference));
+  }
   void note(std::string difference) {
     if (check_.difference.empty()) check_.difference = std::move(difference);
   }
@@ -265,6 +270,11 @@ FoldCheck check_folding(const Scenario& s, const Plan& plan) {
   if (std::sscanf(text.c_str(), "%lf %lf %n", &check.operations, &check.worst, &read) < 2)
     throw InternalError("a comparison sent \"" + text + "\"");
   check.difference = text.substr(static_cast<std::size_t>(read));
+  if (!check.difference.empty() && check.worst < 1) {
+    SimulateOptions full;
+    full.folding = Folding::off;
+    check.sensitivity = rounding_sensitivity(s, plan, full);
+  }
   return check;
 }
 

@@ -78,7 +78,7 @@ Counted check_random(unsigned seed, int wanted, int most_ranks) {
       const Scenario s = read_scenario_text(text, "random.yaml");
       if (s.ranks() > most_ranks) continue;
       const FoldCheck check = check_folding(s, plan(s));
-      CHECK(check.difference == "");
+      if (!check.rounding_decides()) CHECK(check.difference == "");
       ++(check.unfolded.empty() ? count.folded : count.unfolded);
     } catch (const UserError&) {
       ++count.refused;
@@ -132,6 +132,28 @@ TEST_CASE("a slow GPU makes its ranks unlike, and the run says so", "[folding][s
   const std::string slow = run("faults: {stragglers: [{kind: one-slow, rank: 3, factor: 2}]}\n");
   CHECK(slow.starts_with("32 "));
   CHECK(slow.find("rank 3") != std::string::npos);
+}
+
+// Two trees of a mixture's gradients share links in turn, message by message: a difference of 1e-16 doubles every
+// millisecond, until the step is another one. Then so does any run that sums its rates in another order.
+TEST_CASE("where rounding decides about a step, the check of a fold says so", "[folding][scenarios]") {
+  const Scenario s = read_scenario_text(R"(
+model: {base: mixtral-8x7b, num_hidden_layers: 1}
+cluster: {node: dgx-h100, nodes: 4, fabric: rail-optimized}
+plan:
+  tensor_parallel: 2
+  mesh_order: [data, tensor, context, pipeline]
+  global_batch_size: 16
+  micro_batch_size: 1
+  collectives: messages
+  data_parallel: {all_reduce: binary-tree}
+)",
+                                        "unstable.yaml");
+  const FoldCheck check = check_folding(s, plan(s));
+  CHECK(check.classes == 16);
+  CHECK(check.worst > 1e-9);
+  CHECK(check.sensitivity > 1e-9);
+  CHECK(check.good());
 }
 
 TEST_CASE("any rank of a folded run tells of itself", "[folding][scenarios]") {
