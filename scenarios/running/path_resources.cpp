@@ -19,9 +19,23 @@ bool is_work(const OpRecord& record) {
   return record.began && (record.kind == Kind::compute || record.kind == Kind::local);
 }
 
+const Gpu& gpu_of(const StepRun& run, Actor actor) {
+  return run.machine.cluster.spec().type_of_gpu(run.rank_of(actor)).gpu;
+}
+
 std::string_view bound_of(const StepRun& run, Actor actor, const Work& work) {
-  return bound_by_memory(run.machine.cluster.spec().type_of_gpu(run.rank_of(actor)).gpu, work) ? "GPU memory"
-                                                                                               : "GPU compute";
+  return bound_by_memory(gpu_of(run, actor), work) ? "GPU memory" : "GPU compute";
+}
+
+/// The part of a kernel's time that is its start-up.
+double start_share(const StepRun& run, Actor actor, const Work& work) {
+  const Gpu& gpu = gpu_of(run, actor);
+  const Seconds whole = kernel_time(gpu, work);
+  return whole.value > 0 ? gpu.kernel_launch / whole : 0;
+}
+
+bool is_kernel_of_gpu(const StepRun& run, const OpRecord& record) {
+  return is_work(record) && record.actor < run.plan.ranks() && is_kernel(record.work.kernel);
 }
 
 /// What the operation's work is bound by; of actors that are no GPU it is a server's sums and updates, or decoding.
@@ -31,8 +45,7 @@ std::string_view resource_of(const StepRun& run, std::string_view piece, const O
   if (loads && works) return record.kind == Kind::local ? "host memory" : "decoding";
   if (works && record.kind == Kind::local && !run.machine.input && run.machine.on_host(record.actor))
     return "host memory";
-  if (works && record.actor < run.plan.ranks() && is_kernel(record.work.kernel))
-    return bound_of(run, record.actor, record.work);
+  if (is_kernel_of_gpu(run, record)) return bound_of(run, record.actor, record.work);
   if (works) return record.kind == Kind::local ? "GPU memory" : "GPU compute";
   if (piece == "delay") return kFramework;
   if (is_modelled(record) && piece == kOwnLimit) return std::string_view(name_of(limit_of(record.path_class)));
@@ -49,8 +62,7 @@ bool is_dispatch(const StepRun& run, double duration) {
 /// How long work waited for a host that runs ahead: what neither it nor transfers beside it explain.
 double waited_for_host(const StepRun& run, const OpRecord& record, double alone) {
   if (!run.scenario.software.host.runs_ahead) return 0;
-  const Gpu& gpu = run.machine.cluster.spec().type_of_gpu(run.rank_of(record.actor)).gpu;
-  return std::max(0.0, record.ended - record.started - alone / gpu.compute_while_communicating);
+  return std::max(0.0, record.ended - record.started - alone / gpu_of(run, record.actor).compute_while_communicating);
 }
 
 /// The part of a piece that the stack sets, not the hardware; seconds.
@@ -70,15 +82,25 @@ double software_part(const StepRun& run, double seconds, std::string_view piece,
   return between_nodes ? stack.network_step.value : 0;
 }
 
-/// The software's part of a piece comes first: add(begin, end, resource).
+/// The software's part of a piece comes first, then a kernel's start-up: add(begin, end, resource).
 template <class Add>
 void split(const StepRun& run, const OpRecord& record, double begin, double end, std::string_view piece, Add add) {
   const double hardware = std::min(end, begin + software_part(run, end - begin, piece, record));
+  double works = hardware;
+  if (is_kernel_of_gpu(run, record)) works += start_share(run, record.actor, record.work) * (end - hardware);
   add(begin, hardware, std::string_view(kFramework));
-  add(hardware, end, resource_of(run, piece, record));
+  add(hardware, works, std::string_view(kKernelStart));
+  add(works, end, resource_of(run, piece, record));
 }
 
 }  // namespace
+
+void PathNaming::Kernels::add(std::string_view resource, double alone) {
+  auto at = std::find_if(of.begin(), of.end(), [&](const auto& known) { return known.first == resource; });
+  if (at == of.end()) at = of.insert(at, {resource, 0});
+  at->second += alone;
+  seconds += alone;
+}
 
 /// The kernels of one operation, by what each is bound by. Where other work slows the operation, it slows all of them.
 void PathNaming::name_fused(const OpRecord& record, double seconds, Book to) const {
@@ -89,12 +111,13 @@ void PathNaming::name_fused(const OpRecord& record, double seconds, Book to) con
   if (kernels.seconds == 0)
     for (const Work& work : run_.mechanism->tables().fused().runs()[number]) {
       const double alone = run_.simulated().price(work, record.actor).duration.value;
-      const std::string_view resource = is_dispatch(run_, alone) ? kFramework : bound_of(run_, record.actor, work);
-      auto at =
-          std::find_if(kernels.of.begin(), kernels.of.end(), [&](const auto& of) { return of.first == resource; });
-      if (at == kernels.of.end()) at = kernels.of.insert(at, {resource, 0});
-      at->second += alone;
-      kernels.seconds += alone;
+      if (is_dispatch(run_, alone)) {
+        kernels.add(kFramework, alone);
+        continue;
+      }
+      const double start = is_kernel(work.kernel) ? start_share(run_, record.actor, work) * alone : 0;
+      if (start > 0) kernels.add(kKernelStart, start);
+      kernels.add(bound_of(run_, record.actor, work), alone - start);
     }
   const double waited = std::min(seconds, waited_for_host(run_, record, kernels.seconds));
   if (waited > 0) to.first.add(to.second, kFramework, waited);

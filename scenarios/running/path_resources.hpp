@@ -12,9 +12,12 @@ namespace trainyard {
 /// What a modelled collective takes before its first byte moves, by the fitted model of the library.
 constexpr const char* kLibraryStart = "NCCL's start-up";
 
+/// What kernels take on the GPU before their work begins and after it ends, however fast the chip is.
+constexpr const char* kKernelStart = "kernel start-up";
+
 /// The resources that the pieces of a step's operations are spent on: "GPU compute", "GPU memory", "host memory",
-/// "decoding", a kind of link, "latency", kLibraryStart, or "framework" where software sets the time (host work, kernels
-/// that end before the next can be issued, launches of collectives, the network stack).
+/// "decoding", a kind of link, "latency", kKernelStart, kLibraryStart, or "framework" where software sets the time (host
+/// work, kernels that end before the next can be issued, launches of collectives, the network stack).
 class PathNaming : public PathSums::Naming {
  public:
   explicit PathNaming(const StepRun& run) : run_(run) {}
@@ -25,6 +28,7 @@ class PathNaming : public PathSums::Naming {
   struct Kernels {
     std::vector<std::pair<std::string_view, double>> of;
     double seconds = 0;
+    void add(std::string_view resource, double alone);
   };
   const StepRun& run_;
   mutable std::map<const NodeType*, std::vector<Kernels>> fused_;  // by number

