@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "sim/error.hpp"
+#include "strategies/values/layers/product.hpp"
 
 namespace trainyard::numeric {
 namespace {
@@ -19,7 +20,7 @@ bool attends(const AttentionHeads& h, const Tokens& queries, std::size_t q, cons
 /// Of one head: queries × keys, −∞ where a query does not see the key.
 Matrix scores(const AttentionHeads& h, const Eigen::Ref<const Matrix>& q, const Eigen::Ref<const Matrix>& k,
               const Tokens& queries, const Tokens& keys) {
-  Matrix s = q.transpose() * k / std::sqrt(static_cast<double>(h.width));
+  Matrix s = times(q.transpose(), k, "scores") / std::sqrt(static_cast<double>(h.width));
   for (Index i = 0; i < s.rows(); ++i)
     for (Index j = 0; j < s.cols(); ++j)
       if (!attends(h, queries, static_cast<std::size_t>(i), keys, static_cast<std::size_t>(j)))
@@ -44,7 +45,8 @@ Matrix attend(const AttentionHeads& h, const Matrix& q, const Matrix& kv, const 
     const Eigen::VectorXd largest = p.rowwise().maxCoeff();
     p = (p.colwise() - largest).array().exp();
     const Eigen::VectorXd sums = p.rowwise().sum();
-    out.middleRows(head * h.width, h.width) = kv.middleRows(h.key_rows() + shared, h.width) * p.transpose();
+    out.middleRows(head * h.width, h.width) =
+        times(kv.middleRows(h.key_rows() + shared, h.width), p.transpose(), "attended");
     out.middleRows(head * h.width, h.width).array().rowwise() /= sums.transpose().array();
     out.row(h.query_rows() + head) = (largest.array() + sums.array().log()).transpose();
   }
@@ -64,12 +66,12 @@ AttentionGradient attend_gradient(const AttentionHeads& h, const Matrix& q, cons
     Matrix p = scores(h, q.middleRows(first, h.width), kv.middleRows(key, h.width), queries, keys);
     p = (p.colwise() - attended.row(h.query_rows() + head).transpose()).array().exp();
     const Eigen::VectorXd along = dout.cwiseProduct(attended.middleRows(first, h.width)).colwise().sum().transpose();
-    Matrix ds = dout.transpose() * kv.middleRows(value, h.width);
+    Matrix ds = times(dout.transpose(), kv.middleRows(value, h.width), "gradient of scores");
     ds.colwise() -= along;
     ds = scale * ds.cwiseProduct(p);
-    d.q.middleRows(first, h.width) += kv.middleRows(key, h.width) * ds.transpose();
-    d.kv.middleRows(key, h.width) += q.middleRows(first, h.width) * ds;
-    d.kv.middleRows(value, h.width) += dout * p;
+    d.q.middleRows(first, h.width) += times(kv.middleRows(key, h.width), ds.transpose(), "gradient of queries");
+    d.kv.middleRows(key, h.width) += times(q.middleRows(first, h.width), ds, "gradient of keys");
+    d.kv.middleRows(value, h.width) += times(dout, p, "gradient of values");
   }
   return d;
 }

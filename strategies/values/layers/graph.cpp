@@ -12,19 +12,12 @@ namespace {
 
 BufferRef block(int index, int of) { return {0, static_cast<std::uint16_t>(index), static_cast<std::uint16_t>(of), 1}; }
 
-[[noreturn]] void misfit(const std::string& what, const Matrix& a, const Matrix& b) {
-  throw InternalError(fmt::format("{}: {} x {} and {} x {} do not fit", what, a.rows(), a.cols(), b.rows(), b.cols()));
-}
-
 }  // namespace
 
-Matrix times(const Eigen::Ref<const Matrix>& a, const Eigen::Ref<const Matrix>& b, const std::string& what) {
-  if (a.cols() != b.rows()) misfit(what, a, b);
-  return a * b;
-}
-
 Matrix plus(const Matrix& a, const Matrix& b, const std::string& what) {
-  if (a.rows() != b.rows() || a.cols() != b.cols()) misfit(what, a, b);
+  if (a.rows() != b.rows() || a.cols() != b.cols())
+    throw InternalError(
+        fmt::format("{}: {} x {} and {} x {} do not fit", what, a.rows(), a.cols(), b.rows(), b.cols()));
   return a + b;
 }
 

@@ -69,9 +69,7 @@ class Graph {
   static Matrix result(const std::string& name, const Open&);
 };
 
-/// a · b; throws InternalError where they do not fit (of shards: a wrong cut).
-Matrix times(const Eigen::Ref<const Matrix>& a, const Eigen::Ref<const Matrix>& b, const std::string& what);
-/// a + b, likewise.
+/// a + b. Throws InternalError where they do not fit (of shards: a wrong cut).
 Matrix plus(const Matrix& a, const Matrix& b, const std::string& what);
 
 }  // namespace trainyard::numeric

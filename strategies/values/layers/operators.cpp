@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "sim/error.hpp"
+#include "strategies/values/layers/product.hpp"
 
 namespace trainyard::numeric {
 namespace {
@@ -93,7 +94,7 @@ void linear(Graph& g, const LayerShard& s, const LinearNodes& n) {
     Matrix y(s.matrix(weight, 0, n.groups).rows(), in.cols());
     for (Index i = 0; i < n.groups; ++i) {
       const Index first = starts[i], count = starts[static_cast<std::size_t>(i) + 1] - first;
-      y.middleCols(first, count) = times(s.matrix(weight, i, n.groups), in.middleCols(first, count), n.name);
+      multiply(s.matrix(weight, i, n.groups), in.middleCols(first, count), y.data() + first * y.rows(), n.name);
     }
     if (n.bias) y.colwise() += s.matrix(bias).col(0);
     return y;
@@ -104,8 +105,8 @@ void linear(Graph& g, const LayerShard& s, const LinearNodes& n) {
     Matrix dx(s.matrix(weight, 0, n.groups).cols(), dy.cols());
     for (Index i = 0; i < n.groups; ++i) {
       const Index first = starts[i], count = starts[static_cast<std::size_t>(i) + 1] - first;
-      dx.middleCols(first, count) =
-          times(s.matrix(weight, i, n.groups).transpose(), dy.middleCols(first, count), n.name + ".d");
+      multiply(s.matrix(weight, i, n.groups).transpose(), dy.middleCols(first, count), dx.data() + first * dx.rows(),
+               n.name + ".d");
     }
     return dx;
   });
@@ -117,8 +118,8 @@ void linear(Graph& g, const LayerShard& s, const LinearNodes& n) {
     Matrix gradient(w.rows(), w.cols() * n.groups);
     for (Index i = 0; i < n.groups; ++i) {
       const Index first = starts[i], count = starts[static_cast<std::size_t>(i) + 1] - first;
-      gradient.middleCols(i * w.cols(), w.cols()) =
-          times(dy.middleCols(first, count), in.middleCols(first, count).transpose(), n.name + " gradient");
+      multiply(dy.middleCols(first, count), in.middleCols(first, count).transpose(), gradient.data() + i * w.size(),
+               n.name + " gradient");
     }
     return gradient;
   });

@@ -6,6 +6,7 @@
 #include "sim/error.hpp"
 #include "strategies/values/layers/layers.hpp"
 #include "strategies/values/layers/operators.hpp"
+#include "strategies/values/layers/product.hpp"
 
 namespace trainyard::numeric {
 namespace {

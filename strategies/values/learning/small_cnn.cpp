@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "sim/error.hpp"
+#include "strategies/values/layers/product.hpp"
 #include "strategies/values/layers/softmax_loss.hpp"
 #include "strategies/values/learning/draws.hpp"
 #include "strategies/values/learning/tasks.hpp"
@@ -168,7 +169,7 @@ class SmallCnn : public LearningTask {
     for (std::size_t l = 0; l < layers_.size(); ++l) {
       const Convolution& c = layers_[l];
       kept_[l].patches = patches(image, c.side);
-      kept_[l].activated = weights(w, c) * kept_[l].patches;
+      kept_[l].activated = numeric::times(weights(w, c), kept_[l].patches, "convolution");
       kept_[l].activated.colwise() += w.segment(c.first + c.weights(), c.out);
       kept_[l].activated = kept_[l].activated.array().tanh();
       kept_[l].pooled = pooled(kept_[l].activated, c.side);
@@ -191,9 +192,12 @@ class SmallCnn : public LearningTask {
       for (Index p = 0; p < gradient.cols(); ++p)
         for (Index row = 0; row < c.out; ++row) by_output(row, kept.pooled.from(row, p)) = gradient(row, p);
       by_output.array() *= 1 - kept.activated.array().square();
-      Eigen::Map<Matrix>(sum.data() + c.first, c.out, c.in * kField) += by_output * kept.patches.transpose();
+      Eigen::Map<Matrix>(sum.data() + c.first, c.out, c.in * kField) +=
+          numeric::times(by_output, kept.patches.transpose(), "gradient of a convolution");
       sum.segment(c.first + c.weights(), c.out) += by_output.rowwise().sum();
-      if (l > 0) gradient = unpatched(weights(w, c).transpose() * by_output, c.in, c.side);
+      if (l > 0)
+        gradient =
+            unpatched(numeric::times(weights(w, c).transpose(), by_output, "gradient by an image"), c.in, c.side);
     }
   }
 };
