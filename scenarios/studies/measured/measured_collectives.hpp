@@ -23,7 +23,7 @@ struct MeasuredSystem {
   std::string name, kind, source, version, note;
   int gpus = 0;
   bool rings_only = false;
-  bool in_network = false;                           ///< switches of the network add (SHARP): not modelled
+  bool in_network = false;                           ///< switches of the network add (SHARP): in no fit
   std::optional<ClusterSpec> cluster = {};           ///< none: the source does not state the machine
   std::shared_ptr<std::vector<NcclNode>> nccl = {};  ///< by type of node
   std::vector<CollectiveRow> rows = {};
