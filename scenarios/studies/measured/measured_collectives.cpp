@@ -88,15 +88,18 @@ void leave_out(MeasuredSystem& system, const std::string& table, std::vector<std
   std::vector<CollectiveRow> kept;
   for (std::size_t i = 0; i < system.rows.size(); ++i) {
     const CollectiveRow& row = system.rows[i];
-    const auto is_next = [&](const CollectiveRow& r) { return r.operation == row.operation && r.size > row.size; };
-    const auto next = std::find_if(system.rows.begin() + static_cast<std::ptrdiff_t>(i), system.rows.end(), is_next);
+    const auto is_far_faster = [&](const CollectiveRow& r) {
+      return r.operation == row.operation && r.size > row.size && r.measured < row.measured * kFall;
+    };
+    const auto faster =
+        std::find_if(system.rows.begin() + static_cast<std::ptrdiff_t>(i), system.rows.end(), is_far_faster);
     std::string what;
     if (const OnWires on = on_wires(system, row); on.bytes / row.measured > on.wires * kClocks)
       what = fmt::format("{:.4g} GB/s over wires of {:.4g} GB/s", (on.bytes / row.measured).value * 1e-9,
                          on.wires.value * 1e-9);
-    else if (next != system.rows.end() && next->measured < row.measured * kFall)
+    else if (faster != system.rows.end())
       what = fmt::format("{:.4g} us, but {:.4g} us of {:.0f} B (line {})", row.measured.value * 1e6,
-                         next->measured.value * 1e6, next->size.value, next->line);
+                         faster->measured.value * 1e6, faster->size.value, faster->line);
     if (what.empty())
       kept.push_back(row);
     else

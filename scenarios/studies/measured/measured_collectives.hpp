@@ -44,7 +44,7 @@ struct MeasuredSystems {
 };
 
 /// Reads the machines and their sweeps (default: those of scenarios/measured/tables). Rows that no machine could give are
-/// named and left out: bus bandwidth above every wire, times that fall to less than half as sizes grow. Throws UserError
+/// named and left out: bus bandwidth above every wire, a time over twice that of a larger size. Throws UserError
 /// with file:line for unknown systems and what cannot be read.
 MeasuredSystems measured_systems(const std::filesystem::path& systems = {}, const std::filesystem::path& sweeps = {});
 
