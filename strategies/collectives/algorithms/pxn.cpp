@@ -26,13 +26,13 @@ std::string no_whole_nodes(GroupPlace place) {
   return place.size % local == 0 ? "" : fmt::format("{} ranks are no whole number of nodes of {}", place.size, local);
 }
 
+/// The next first, so that all members do the same with the same slots.
 std::vector<int> own_node_and_rail(GroupPlace place) {
   const Rails rails(place);
+  const int node = rails.node(place.index), at = rails.at(place.index);
   std::vector<int> peers;
-  for (int at = 0; at < rails.local; ++at)
-    if (at != rails.at(place.index)) peers.push_back(rails.rank(rails.node(place.index), at));
-  for (int node = 0; node < rails.nodes; ++node)
-    if (node != rails.node(place.index)) peers.push_back(rails.rank(node, rails.at(place.index)));
+  for (int step = 1; step < rails.local; ++step) peers.push_back(rails.rank(node, (at + step) % rails.local));
+  for (int step = 1; step < rails.nodes; ++step) peers.push_back(rails.rank((node + step) % rails.nodes, at));
   return peers;
 }
 
