@@ -117,6 +117,30 @@ std::pair<Seconds, Sources> read_switch(ClusterSpec& spec, Fields& fields, const
   return {one.latency.seconds(), sources};
 }
 
+/// `sharp: true`: the fabric's switches add for NCCL. Refused where they cannot, or where the adapters are not InfiniBand's.
+bool read_sharp(const ClusterSpec& spec, Fields& fields, const Catalog& catalog) {
+  if (!fields.boolean("sharp", false)) return false;
+  const auto refuse = [&fields](const std::string& why) {
+    fail(fields.place_of("sharp"), fmt::format("{}: sharp: {}", fields.what(), why));
+  };
+  if (spec.fabric->joins_chips() || !spec.fabric->reduces_in_switches())
+    refuse(fmt::format("no switch of a fabric of type {} adds; those of InfiniBand do", spec.fabric->type()));
+  for (const NodeType* type : spec.types())
+    if (const std::string& network = type->network.nccl_network;
+        type->network.tcp || (!network.empty() && network != "infiniband"))
+      refuse(fmt::format("of InfiniBand alone, but the adapters of {} are of {}", type->name,
+                         network.empty() ? "TCP" : network));
+  const Node* named = fields.child("switch");
+  if (!named || named->kind == Node::Kind::null) return true;
+  const NetworkSwitch one = read_network_switch(catalog.resolve("switch", *named));
+  if (one.sharp) return true;
+  std::vector<std::string> able;
+  for (const std::string& name : catalog.names("switch"))
+    if (read_network_switch(catalog.resolve("switch", Node::of_text(name, named->place))).sharp) able.push_back(name);
+  refuse(fmt::format("switch {} adds no streams of data; expected one of {}", one.name, fmt::join(able, ", ")));
+  return false;
+}
+
 /// Takes down the cables and devices that the user has removed.
 void disconnect_taken_out(DeviceGraph& graph, const ClusterSpec& spec, bool fabric) {
   std::vector<std::string> names;
@@ -160,6 +184,7 @@ void read_fabric(ClusterSpec& spec, const Node& entry, const Catalog& catalog) {
   spec.distance = fibre_latency(read_km(fields, "distance"));
   spec.fabric_place = entry.place;
   spec.fabric = fabric_types().find(type, entry.place)(fields);
+  spec.sharp = read_sharp(spec, fields, catalog);
   fields.finish();
   spec.fabric_sources = figure_sources(entry, what);
   if (switch_sources.empty()) return;
@@ -233,6 +258,7 @@ std::string describe(const ClusterSpec& spec) {
       if (std::find(hcas.begin(), hcas.end(), hca) == hcas.end()) hcas.push_back(std::move(hca));
     }
     text += fmt::format(", {}, {}", fmt::join(hcas, " or "), spec.fabric ? spec.fabric->title() : "");
+    if (spec.sharp) text += " with SHARP";
   }
   if (!spec.taken_out.empty()) text += fmt::format(", {} taken out", spec.taken_out.size());
   return text;

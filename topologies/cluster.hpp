@@ -30,6 +30,7 @@ struct ClusterSpec {
   int switch_ports = 0;        ///< of that switch; 0: no limit
   PowerDraw switch_power;      ///< of that switch
   Picoseconds distance;        ///< what the cables between any two nodes add, one way
+  bool sharp = false;          ///< its switches add for collectives (InfiniBand SHARP), and NCCL's plugin asks them to
   Sources fabric_sources;
   Place fabric_place;  ///< in the scenario, for errors
   std::vector<TakenOut> taken_out;

@@ -8,56 +8,33 @@
 namespace trainyard {
 namespace {
 
-constexpr int kSimple = 2;
-
-/// One way of doing it: how often the network is crossed one after the other, what leaves a node, how long the node's own
-/// links take for their part.
-struct Way {
-  std::array<const char*, 3> names;  ///< by protocol
-  std::array<Seconds, 3> startup;    ///< without the network
-  double hops = 0;
-  Bytes leaving;                         ///< a node, or where `rate` is a GPU's, that GPU
-  BytesPerSecond network;                ///< by which they leave
-  std::array<Seconds, 3> stay;           ///< of all bytes, on the node's own links
-  double NcclNetwork::*share = nullptr;  ///< of Simple
-  Bytes wire;                            ///< that a GPU sends by rings that carry as much out of each node
-  bool in_switch = false;
-};
-
 Seconds hop_of(const NcclNetwork& network, const NcclCall& call, int protocol) {
   const Seconds hop = network.hop[static_cast<std::size_t>(protocol)];
   return call.wires.value < 0 ? hop : hop - network.wires + call.wires;
 }
 
-NcclCost cost_of(const Way& way, int protocol, const NcclInside& inside, const NcclNetwork& network,
+NcclCost cost_of(const NcclWay& way, int protocol, const NcclInside& inside, const NcclNetwork& network,
                  const NcclCall& call) {
   const auto p = static_cast<std::size_t>(protocol);
-  const double share = protocol == kSimple ? network.*way.share : p == 0 ? network.share_ll : network.share_ll128;
+  const double simple = network.*way.share * way.of_share;
+  const double share = protocol == kNcclSimple ? simple : p == 0 ? network.share_ll : network.share_ll128;
   const Seconds outside = way.leaving / (way.network * share);
   const Seconds transfer = std::max(outside, way.stay[p]);
   Seconds latency = way.startup[p] + hop_of(network, call, protocol) * way.hops;
   // Chunks are passed on from hop to hop: the last one leaves when all have left, and then goes the way to the end.
-  if (protocol == kSimple) latency += std::min(transfer, network.chunk_time * way.hops);
+  if (protocol == kNcclSimple) latency += std::min(transfer, network.chunk_time * way.hops);
   return {latency + transfer, latency,       transfer.value > 0 ? way.wire / transfer : BytesPerSecond{0}, way.names[p],
           way.wire,           way.in_switch, transfer > outside ? inside.link_kind : LinkKind::hca};
 }
 
-/// Bytes by the node's own links at each protocol's rate.
-std::array<Seconds, 3> staying(const NcclInside& inside, Bytes bytes) {
-  std::array<Seconds, 3> times{};
-  for (std::size_t p = 0; p < times.size(); ++p)
-    if (inside.protocols[p].rate.value > 0) times[p] = bytes / inside.protocols[p].rate;
-  return times;
-}
-
 /// All GPUs in a line; of its steps those between nodes cost a hop.
-Way ring(const NcclInside& inside, const NcclCall& call) {
+NcclWay ring(const NcclInside& inside, const NcclCall& call) {
   const double once = call.operation == NcclOperation::all_reduce ? 2 : 1;
   const int local = call.fewest();
-  Way way{{"LL", "LL128", "Simple"}, {}, 0, {}, {}, {}, &NcclNetwork::share_ring, {}};
+  NcclWay way{{"LL", "LL128", "Simple"}, {}, 0, {}, {}, {}, &NcclNetwork::share_ring, {}};
   way.wire = way.leaving = nccl_wire(call.operation, call.size, call.gpus);
   way.network = call.network;
-  way.stay = staying(inside, way.wire);
+  way.stay = staying_times(inside, way.wire);
   way.hops = once * (call.gpus - 1) * call.nodes / call.gpus;
   for (std::size_t p = 0; p < way.startup.size(); ++p) {
     const Seconds one = std::max(Seconds{0}, inside.protocols[p].startup - inside.steps[p] * (local - 1));
@@ -74,24 +51,24 @@ double tree_load(int nodes) { return nodes == 2 ? 1 : nodes == 3 ? 1.5 : 2; }
 double levels(int nodes) { return static_cast<double>(std::bit_width(static_cast<unsigned>(nodes - 1))); }
 
 /// Up and down double binary trees over the nodes, with a chain through the GPUs of each (Jeaugey 2019).
-Way tree(const NcclInside& inside, const NcclCall& call) {
+NcclWay tree(const NcclInside& inside, const NcclCall& call) {
   // What a chain gets of a ring's rate: NVIDIA/nccl src/graph/tuning.cc (busBw * .92), up and down the same links.
   constexpr double kChain = 0.92, kBothWays = 2;
-  Way way{{"tree, LL", "tree, LL128", "tree, Simple"}, {}, 0, {}, {}, {}, &NcclNetwork::share_tree, {}};
+  NcclWay way{{"tree, LL", "tree, LL128", "tree, Simple"}, {}, 0, {}, {}, {}, &NcclNetwork::share_tree, {}};
   way.wire = way.leaving = call.size * tree_load(call.nodes);
   way.network = call.network;
-  way.stay = staying(inside, call.size * (kBothWays / kChain));
+  way.stay = staying_times(inside, call.size * (kBothWays / kChain));
   way.hops = 2 * levels(call.nodes);
   for (std::size_t p = 0; p < way.startup.size(); ++p) way.startup[p] = inside.protocols[p].startup;
   return way;
 }
 
 /// The same trees, with the sum inside a node made in its switch; Simple alone.
-Way nvls_tree(const NcclInside& inside, const NcclCall& call) {
+NcclWay nvls_tree(const NcclInside& inside, const NcclCall& call) {
   // Of the switch's rate in one node, while blocks go up and down the tree too: two nodes of H100 on InfiniBand of seven
   // sources have 249 GB/s of algorithm bandwidth, one node 259 (scenarios/measured/tables/nccl_sweeps.csv).
   constexpr double kWithTree = 0.96;
-  Way way = tree(inside, call);
+  NcclWay way = tree(inside, call);
   way.names.fill("NVLS tree");
   way.startup.fill(inside.in_switch.nvls.startup);
   way.stay.fill(nccl_in_switch_wire(call.size, call.fewest()) / (inside.in_switch.nvls.rate * kWithTree));
@@ -99,24 +76,32 @@ Way nvls_tree(const NcclInside& inside, const NcclCall& call) {
   return way;
 }
 
-/// Parallel aggregated trees: a ring's bytes in steps that double, of one GPU a node (NCCL 2.23 on).
-Way pat(const NcclInside& inside, const NcclCall& call) {
-  Way way = ring(inside, call);
+/// Parallel aggregated trees: a ring's bytes in steps that double, of one GPU a node. What a rank adds to the start-up,
+/// how much shorter than a ring's their hops are, and what they get of a ring's rate, are the tuner's (NVIDIA/nccl
+/// src/graph/tuning.cc at v2.29.7-1: nRanks * 2.8 us, interLat / 3.5).
+NcclWay pat(const NcclInside& inside, const NcclCall& call) {
+  constexpr Seconds kRank{2.8e-6};
+  constexpr double kShorter = 3.5;
+  NcclWay way = ring(inside, call);
   way.names.fill("PAT");
-  way.hops = levels(call.nodes);
+  way.hops = std::max(1.0, levels(call.nodes) / kShorter);
+  for (Seconds& startup : way.startup) startup += kRank * call.gpus;
+  way.of_share = call.version.pat_share();
   return way;
 }
 
-/// Each rank sends to others directly, over the adapters of its own.
-Way pairs(const NcclInside& inside, const NcclNetwork& network, const NcclCall& call) {
+/// Each rank sends to others directly, over the adapters of its own. By PXN, over those of the node's GPU on the
+/// receiver's rail, to which its NVLink takes the bytes: one root's messages leave by the adapters of all.
+NcclWay pairs(const NcclInside& inside, const NcclNetwork& network, const NcclCall& call) {
   const int local = call.fewest();
   const double elsewhere = static_cast<double>(call.gpus - local) / call.gpus;
   const bool all = call.operation == NcclOperation::alltoall;
-  Way way{{"LL", "LL128", "Simple"}, {}, 1, {}, {}, {}, &NcclNetwork::share_pairs, {}};
+  NcclWay way{{"LL", "LL128", "Simple"}, {}, 1, {}, {}, {}, &NcclNetwork::share_pairs, {}};
   way.wire = nccl_wire(call.operation, call.size, call.gpus);
-  way.stay = staying(inside, way.wire);
-  way.network = all                          ? call.network
-                : call.gpu_network.value > 0 ? call.gpu_network
+  way.stay = staying_times(inside, way.wire);
+  if (call.pxn) way.names = {"LL, PXN", "LL128, PXN", "Simple, PXN"};
+  way.network = all || (call.pxn && call.operation == NcclOperation::scatter) ? call.network
+                : call.gpu_network.value > 0                                  ? call.gpu_network
                                              : call.network / static_cast<double>(local);
   way.leaving = call.operation == NcclOperation::sendrecv ? call.size : call.size * elsewhere;
   if (all) way.leaving = way.leaving * static_cast<double>(local);
@@ -146,13 +131,15 @@ NcclInside nccl_inside(const NcclModel& model, const NcclCall& call) {
   const bool adds = call.in_switch && model.in_switch.from_gpus > 0 && local >= model.in_switch.from_gpus;
   if (adds) inside.in_switch = model.in_switch;
   inside.link_kind = model.link_kind;
+  inside.from_hopper = model.in_switch.from_gpus > 0;
   return inside;
 }
 
 NcclCost nccl_cost_between(const NcclInside& inside, const NcclNetwork& network, const NcclCall& call) {
   NcclCost best;
-  const auto offer = [&](const Way& way, int first) {
-    for (int p = first; p <= kSimple; ++p) {
+  const auto offer = [&](const NcclWay& way, int first) {
+    for (int p = first; p <= kNcclSimple; ++p) {
+      if (p == kNcclLl128 && !call.version.ll128()) continue;
       const NcclCost cost = cost_of(way, p, inside, network, call);
       if (*best.protocol == '\0' || cost.time < best.time) best = cost;
     }
@@ -164,10 +151,11 @@ NcclCost nccl_cost_between(const NcclInside& inside, const NcclNetwork& network,
   offer(ring(inside, call), 0);
   if (call.rings_only) return best;
   if (call.operation == NcclOperation::all_reduce) {
-    offer(tree(inside, call), 0);
-    if (inside.in_switch.from_gpus > 0) offer(nvls_tree(inside, call), kSimple);
-  } else if (call.fewest() == 1) {
-    offer(pat(inside, call), kSimple);
+    if (call.version.trees()) offer(tree(inside, call), 0);
+    if (inside.in_switch.from_gpus > 0 && call.version.nvls_between()) offer(nvls_tree(inside, call), kNcclSimple);
+    for (const NcclWay& way : collnet_ways(inside, call)) offer(way, kNcclSimple);
+  } else if (call.fewest() == 1 && call.version.pat()) {
+    offer(pat(inside, call), kNcclSimple);
   }
   return best;
 }

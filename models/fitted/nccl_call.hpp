@@ -2,6 +2,7 @@
 #include <string>
 
 #include "models/hardware/link_kind.hpp"
+#include "models/software/nccl_version.hpp"
 #include "sim/units.hpp"
 
 namespace trainyard {
@@ -43,6 +44,11 @@ struct NcclCall {
   bool rings_only = false;          ///< as with NCCL_ALGO=Ring
   int local = 0;                    ///< GPUs on the node that has the fewest; 0: the same number on each
   BytesPerSecond machine = {};      ///< at most so much a GPU sends by the node's own links; 0: as the model has it
+  NcclVersion version = {};         ///< what there is to choose from
+  bool sharp = false;               ///< the switches between nodes add, and NCCL's plugin for that is there
+  bool nvswitch = false;            ///< all GPUs of a node reach each other at once
+  int adapters = 0;                 ///< of a node, that a sum in the network goes by; 0: one a GPU
+  bool pxn = false;                 ///< messages leave by the GPU on the receiver's rail
 
   int fewest() const { return local > 0 ? local : gpus / nodes; }
 };

@@ -20,16 +20,17 @@ NcclCost cost_in_node(const NcclModel& model, const NcclCall& call) {
   const NcclCurve curve = nccl_curve(model, call.operation, call.gpus, call.machine);
   const NcclInSwitch& in_switch = model.in_switch;
   const bool switched = call.operation == NcclOperation::all_reduce && call.in_switch && !call.rings_only &&
-                        in_switch.from_gpus > 0 && call.gpus >= in_switch.from_gpus;
+                        call.version.nvls() && in_switch.from_gpus > 0 && call.gpus >= in_switch.from_gpus;
   NcclCost best = cost_by("Simple", curve.simple, wire, model.link_kind);
   if (switched) {
     best = cost_by("NVLS", in_switch.nvls, nccl_in_switch_wire(call.size, call.gpus), model.link_kind);
     best.in_switch = true;
   }
   if (curve.ll128_until.value > 0 && call.size > curve.ll128_until) return best;
-  for (const NcclCost& other :
-       {cost_by("LL128", curve.ll128, wire, model.link_kind), cost_by("LL", curve.ll, wire, model.link_kind)})
-    if (other.time <= best.time) best = other;
+  const NcclCost ll128 = cost_by("LL128", curve.ll128, wire, model.link_kind);
+  const NcclCost ll = cost_by("LL", curve.ll, wire, model.link_kind);
+  if (call.version.ll128() && ll128.time <= best.time) best = ll128;
+  if (ll.time <= best.time) best = ll;
   return best;
 }
 

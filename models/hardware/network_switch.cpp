@@ -19,6 +19,7 @@ NetworkSwitch read_network_switch(const Node& entry) {
   one.rate = fields.bandwidth("rate");
   one.latency = read_latency(fields, "latency");
   one.power = read_power(fields, what);
+  one.sharp = fields.boolean("sharp", false);
   fields.finish();
   one.sources = figure_sources(entry, what);
   return one;

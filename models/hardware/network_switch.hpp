@@ -14,10 +14,12 @@ struct NetworkSwitch {
   BytesPerSecond rate;  ///< of a port, per direction; all ports at once
   Picoseconds latency;  ///< from port to port, without queues
   PowerDraw power;      ///< of the whole switch, without transceivers
+  bool sharp = false;   ///< adds up streams of data that pass through it (SHARP from its second version on)
   Sources sources;
 };
 
-/// Reads and checks an entry of the catalog's switches: `ports`, `rate`, `latency`, `power`. Throws UserError with the place.
+/// Reads and checks an entry of the catalog's switches: `ports`, `rate`, `latency`, `power`,
+/// `sharp`. Throws UserError with the place.
 NetworkSwitch read_network_switch(const Node& entry);
 
 }  // namespace trainyard

@@ -98,6 +98,21 @@ void read_memory(Fields& fields, SoftwareStack& stack) {
          fields.what() + ": dummy_weight_gradients: only with fused_gradient_accumulation");
 }
 
+/// Of the stack's NCCL: `nccl_version`, and `nccl_pxn: false` as NCCL_PXN_DISABLE=1.
+void read_nccl(SoftwareStack& stack, Fields& fields) {
+  for (const char* key : {"nccl_version", "nccl_pxn"})
+    if (fields.has(key) && !stack.nccl)
+      fail(fields.place_of(key), fmt::format("{}: {}: only with nccl: true", fields.what(), key));
+  NcclChoice& choice = stack.nccl_choice;
+  const std::string version = fields.text("nccl_version", choice.version.text());
+  try {
+    choice.version = parse_nccl_version(version);
+  } catch (const UserError& e) {
+    fail(fields.place_of("nccl_version"), fmt::format("{}: nccl_version: {}", fields.what(), e.what()));
+  }
+  choice.pxn = fields.boolean("nccl_pxn", choice.pxn);
+}
+
 void read_judged(SoftwareStack& stack, const Node& node, const std::string& what) {
   if (node.kind != Node::Kind::list) fail(node.place, what + ": a list expected");
   for (const Node& item : node.items) {
@@ -130,6 +145,7 @@ SoftwareStack read_stack(const Node& entry) {
   stack.description = fields.text("description", "");
   fields.child("sources");
   stack.nccl = fields.boolean("nccl", stack.nccl);
+  read_nccl(stack, fields);
   stack.kernel_dispatch = overhead(fields, "kernel_dispatch");
   stack.collective_launch = overhead(fields, "collective_launch");
   stack.network_step = overhead(fields, "network_step");

@@ -6,6 +6,7 @@
 #include "models/hardware/gpu.hpp"
 #include "models/networks/layers/fusions.hpp"
 #include "models/reading/catalog.hpp"
+#include "models/software/nccl_version.hpp"
 #include "sim/units.hpp"
 
 namespace trainyard {
@@ -15,6 +16,7 @@ struct SoftwareStack : Fusions {
   std::string name;
   std::string description;
   bool nccl = true;         ///< collectives are NCCL's; false: one ring, message by message, as MPI or Gloo do it
+  NcclChoice nccl_choice;   ///< which NCCL that is
   Seconds kernel_dispatch;  ///< the host needs this long to issue one kernel: no kernel stream runs faster
   /// The process that launches a rank's kernels.
   struct Host {

@@ -136,7 +136,8 @@ void choose_lanes(Plan& plan, const Scenario& s, const ClusterSpec& cluster,
   const bool modelled =
       gradients.settings.fidelity == Fidelity::modelled || others.settings.fidelity == Fidelity::modelled;
   if (modelled && training.ranks() > 1)
-    gradients.settings.model = others.settings.model = library ? library : library_model(cluster).model;
+    gradients.settings.model = others.settings.model =
+        library ? library : library_model(cluster, s.software.nccl_choice).model;
   others.settings.slowdown = s.software.slowdowns.exchanges;
   if (const ExpertDispatcher& dispatcher = s.plan.dispatcher; !dispatcher.name.empty()) {
     if (others.settings.fidelity != Fidelity::modelled)

@@ -5,7 +5,9 @@ namespace trainyard {
 namespace {
 
 const std::map<std::string, std::string> kFieldWords{
-    {"cluster.fabric", "what joins the nodes (trainyard list fabrics)"},
+    {"cluster.fabric",
+     "what joins the nodes (trainyard list fabrics); {base: NAME, sharp: true}: its switches add for NCCL (InfiniBand "
+     "SHARP)"},
     {"cluster.node", "the type of node: a name, a file beside, or a map laid on {base: NAME} (trainyard list nodes)"},
     {"cluster.preflight.hosts",
      "what the hosts have, one a node, to be checked before a start: [{name, gpus, open_ports, reaches, versions: "
@@ -206,7 +208,9 @@ const std::map<std::string, std::string> kFieldWords{
     {"plan.training.weights", "weights are handed out to all GPUs first"},
     {"prices", "what GPUs, nodes and energy cost: {gpu_hour: {NAME: 2.5}, node_hour, kwh, currency}"},
     {"site", "what the place adds to the power of the nodes: a name, or {pue: 1.2}"},
-    {"software", "software stack: what launching, exchanges and buffers cost (trainyard list stacks)"},
+    {"software",
+     "software stack: what launching, exchanges and buffers cost (trainyard list stacks); {base: NAME, nccl_version: "
+     "2.18, nccl_pxn: false}: which NCCL, and as with NCCL_PXN_DISABLE=1"},
 };
 
 }  // namespace

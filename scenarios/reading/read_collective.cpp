@@ -80,7 +80,7 @@ void take_library_model(CollectiveChoice& choice, const LibraryModel& library) {
 
 CollectiveChoice read_collective(const Node* node, const std::string& what, Operation operation,
                                  const ClusterSpec& cluster, int ranks, CollectiveUse use, int root,
-                                 const LibraryModel* library) {
+                                 const LibraryModel* library, const NcclChoice& nccl) {
   CollectiveChoice choice;
   choice.algorithm = &default_collective(operation);
   choice.settings.root = root;
@@ -110,7 +110,7 @@ CollectiveChoice read_collective(const Node* node, const std::string& what, Oper
                                        "and channels",
                                        what));
       name = default_collective(operation).name;
-      take_library_model(choice, library ? *library : library_model(cluster));
+      take_library_model(choice, library ? *library : library_model(cluster, nccl));
     }
   }
   choice.algorithm = name == "auto" ? nullptr : &collectives(operation).find(name, choice.place);

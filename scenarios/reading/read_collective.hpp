@@ -4,6 +4,7 @@
 
 #include "models/reading/document.hpp"
 #include "models/reading/figure.hpp"
+#include "models/software/nccl_version.hpp"
 #include "strategies/collectives/collective.hpp"
 #include "topologies/cluster.hpp"
 
@@ -25,9 +26,10 @@ struct CollectiveChoice {
 enum class CollectiveUse { alone, in_a_step };
 
 /// `node` may be null: all defaults. What depends on the cluster (ranks of a node, its rings) is filled in; `library`: its
-/// library's model, where that is known already. Throws UserError.
+/// library's model, where that is known already; else it is the NCCL of `nccl`. Throws UserError.
 CollectiveChoice read_collective(const Node* node, const std::string& what, Operation, const ClusterSpec&, int ranks,
-                                 CollectiveUse, int root = 0, const LibraryModel* library = nullptr);
+                                 CollectiveUse, int root = 0, const LibraryModel* library = nullptr,
+                                 const NcclChoice& nccl = {});
 /// As the cluster's library does it, by its fitted model.
 void take_library_model(CollectiveChoice&, const LibraryModel&);
 

@@ -85,16 +85,17 @@ void check_zero_group(PlanChoice& choice, Fields& data_parallel) {
   if (choice.zero_group == replicas) choice.zero_group = 0;
 }
 
-void read_all_reduce(PlanChoice& choice, Fields& fields, const ClusterSpec& cluster, const LibraryModel* library) {
+void read_all_reduce(PlanChoice& choice, Fields& fields, const ClusterSpec& cluster, const SoftwareStack& stack,
+                     const LibraryModel* library) {
   choice.all_reduce =
       read_collective(fields.child("all_reduce"), "plan.data_parallel.all_reduce", Operation::all_reduce, cluster,
-                      choice.replicas(), CollectiveUse::in_a_step, 0, library);
+                      choice.replicas(), CollectiveUse::in_a_step, 0, library, stack.nccl_choice);
   if (fields.has("all_reduce")) return;
   choice.all_reduce.settings.fidelity = choice.fidelity;
   const Mesh& mesh = choice.mesh;
   const bool one = mesh.tensor * mesh.context * mesh.pipeline * mesh.data == 1;
   if (choice.fidelity == Fidelity::modelled && !one && choice.mechanism->all_reduces())
-    take_library_model(choice.all_reduce, library ? *library : library_model(cluster));
+    take_library_model(choice.all_reduce, library ? *library : library_model(cluster, stack.nccl_choice));
 }
 
 void read_buckets(PlanChoice& choice, Fields& fields, const SoftwareStack& stack) {
@@ -134,7 +135,7 @@ void read_compression(PlanChoice& choice, Fields& fields, const SoftwareStack& s
 std::shared_ptr<const LibraryModel> library_of(const ClusterSpec& cluster, const SoftwareStack& stack) {
   if (!stack.nccl) return nullptr;
   try {
-    return std::make_shared<const LibraryModel>(library_model(cluster));
+    return std::make_shared<const LibraryModel>(library_model(cluster, stack.nccl_choice));
   } catch (const UserError&) {
     return nullptr;
   }
@@ -153,7 +154,7 @@ void read_data_parallel(PlanChoice& choice, Fields& plan, Fields& fields, const 
   mechanism->settle(fields, {cluster, choice.mesh, choice.splits_model()});
   choice.fidelity = parse_fidelity(plan.choice("collectives", {"messages", "flows", "modelled"},
                                                name_of(library ? Fidelity::modelled : Fidelity::messages)));
-  read_all_reduce(choice, fields, cluster, library);
+  read_all_reduce(choice, fields, cluster, stack, library);
   choice.library = library ? library->model : choice.all_reduce.settings.model;
   read_buckets(choice, fields, stack);
   read_compression(choice, fields, stack);

@@ -217,7 +217,7 @@ const ReplayCollective& ReplayPlan::collective(int communicator, Operation opera
   settings.root = root;
   place_on(settings, cluster, static_cast<int>(members.size()));
   if (modelled) {
-    if (!library_) library_ = library_model(cluster);
+    if (!library_) library_ = library_model(cluster, machine_.software().nccl_choice);
     settings.fidelity = Fidelity::modelled;
     settings.model = library_->model;
   }

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 
 #include "sim/error.hpp"
 
@@ -116,22 +117,70 @@ ModelledFlow by_rails(const std::vector<Actor>& members, const CollectiveSetting
   return flow;
 }
 
-/// Every rank to the next one, as nccl-tests' sendrecv.
-ModelledFlow neighbours(const std::vector<Actor>& members) {
+/// Messages of which those to another node go by the rank on their own node that has the receiver's place there. Edges
+/// between the same two are one, of the sum of the weights.
+class Relayed {
+ public:
+  Relayed(const std::vector<Actor>& members, int local) : members_(members), local_(local) {}
+  void message(int from, int to) {
+    const int relay = from / local_ * local_ + to % local_;
+    if (from / local_ == to / local_ || relay == from) {
+      ++weights_[{from, to}];
+      return;
+    }
+    ++weights_[{from, relay}];
+    ++weights_[{relay, to}];
+  }
+  void put_into(ModelledFlow& flow) const {
+    for (const auto& [ends, weight] : weights_)
+      flow.edges.push_back(
+          {members_[static_cast<std::size_t>(ends.first)], members_[static_cast<std::size_t>(ends.second)], weight});
+  }
+
+ private:
+  const std::vector<Actor>& members_;
+  int local_;
+  std::map<std::pair<int, int>, std::int32_t> weights_;
+};
+
+/// All pairs by such ways: to each rank of the own node what is for it and what it passes on, to each on one's own place
+/// of the other nodes what all of the own node send it.
+ModelledFlow relayed_pairs(const std::vector<Actor>& members, int local) {
+  const int n = static_cast<int>(members.size()), nodes = n / local;
+  ModelledFlow flow;
+  flow.ways = n - 1;
+  const auto member = [&](int node, int at) { return members[static_cast<std::size_t>(node * local + at)]; };
+  for (int node = 0; node < nodes; ++node)
+    for (int at = 0; at < local; ++at) {
+      for (int other = 0; other < local; ++other)
+        if (other != at) flow.edges.push_back({member(node, at), member(node, other), nodes});
+      for (int other = 0; other < nodes; ++other)
+        if (other != node) flow.edges.push_back({member(node, at), member(other, at), local});
+    }
+  return flow;
+}
+
+/// Every rank to the next one, as nccl-tests' sendrecv. `relays`: ranks of a node, by which messages between nodes are
+/// passed on; 0: by none.
+ModelledFlow neighbours(const std::vector<Actor>& members, int relays) {
   ModelledFlow flow;
   flow.ways = 1;
-  for (std::size_t at = 0; at < members.size(); ++at)
-    flow.edges.push_back({members[at], members[(at + 1) % members.size()], 1});
+  const int n = static_cast<int>(members.size());
+  Relayed relayed(members, relays > 0 ? relays : n);
+  for (int at = 0; at < n; ++at) relayed.message(at, (at + 1) % n);
+  relayed.put_into(flow);
   return flow;
 }
 
 /// Every other rank to the root, or from it.
-ModelledFlow star(const std::vector<Actor>& members, int root, bool from_root) {
+ModelledFlow star(const std::vector<Actor>& members, int root, bool from_root, int relays) {
   ModelledFlow flow;
-  flow.ways = std::max(1, static_cast<int>(members.size()) - 1);
-  const Actor hub = members[static_cast<std::size_t>(root)];
-  for (const Actor rank : members)
-    if (rank != hub) flow.edges.push_back({from_root ? hub : rank, from_root ? rank : hub, 1});
+  const int n = static_cast<int>(members.size());
+  flow.ways = std::max(1, n - 1);
+  Relayed relayed(members, relays > 0 ? relays : n);
+  for (int rank = 0; rank < n; ++rank)
+    if (rank != root) relayed.message(from_root ? root : rank, from_root ? rank : root);
+  relayed.put_into(flow);
   return flow;
 }
 
@@ -140,15 +189,17 @@ ModelledFlow star(const std::vector<Actor>& members, int root, bool from_root) {
 /// The rings: those of a node whose GPUs are wired to some of the others only, both ways round; else as many as a node
 /// has ranks (the smallest one), which leave it by another one each.
 ModelledFlow modelled_flow(Operation operation, const CollectiveSettings& settings, const std::vector<Actor>& members) {
+  const NodeSpread lie = settings.spread(static_cast<int>(members.size()));
+  const bool even = settings.model && settings.node_sizes.empty() && lie.ranks == lie.nodes * lie.fewest;
+  const int relays = even && settings.model->relays(lie) ? lie.fewest : 0;
   if (operation == Operation::all_to_all || operation == Operation::all_to_all_v) {
-    const bool even = settings.model && settings.node_sizes.empty();
-    const double between =
-        even ? settings.model->rows_between_nodes(settings.spread(static_cast<int>(members.size()))) : 0;
-    return between > 0 ? by_rails(members, settings, between) : pairs(members);
+    const double between = even ? settings.model->rows_between_nodes(lie) : 0;
+    if (between > 0) return by_rails(members, settings, between);
+    return relays > 0 ? relayed_pairs(members, relays) : pairs(members);
   }
-  if (operation == Operation::send_recv) return neighbours(members);
+  if (operation == Operation::send_recv) return neighbours(members, relays);
   if (operation == Operation::gather || operation == Operation::scatter)
-    return star(members, settings.root, operation == Operation::scatter);
+    return star(members, settings.root, operation == Operation::scatter, relays);
   ModelledFlow flow;
   const int n = static_cast<int>(members.size());
   const auto add = [&](const Numbering& ring, int weight) {
@@ -162,8 +213,7 @@ ModelledFlow modelled_flow(Operation operation, const CollectiveSettings& settin
       add(Numbering::along(ring.order).reversed(), ring.weight);
     }
   if (flow.ways > 0) return flow;
-  const NodeSpread spread = settings.spread(n);
-  const int rings = spread.nodes > 1 ? spread.fewest : 1;
+  const int rings = lie.nodes > 1 ? lie.fewest : 1;
   for (int k = 0; k < rings; ++k)
     if (settings.node_sizes.empty())
       add(channel_ring(n, settings, k), 1);

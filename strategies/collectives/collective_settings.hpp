@@ -84,6 +84,8 @@ class CollectiveModel {
   /// Of an all-to-all whose bytes for another node leave once, for the rank there with the same place, and go on inside:
   /// the bytes that leave for a node, over those that its ranks are given. 0: each rank sends to each.
   virtual double rows_between_nodes(NodeSpread) const { return 0; }
+  /// Messages to another node go by NVLink to the rank with the receiver's place, and leave by that one's adapter (PXN).
+  virtual bool relays(NodeSpread) const { return false; }
 };
 /// The ways of a modelled collective.
 struct ModelledFlow : GroupFlow {

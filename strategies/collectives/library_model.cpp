@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 
 #include "models/fitted/nccl_cost.hpp"
 #include "models/hardware/nvlinks.hpp"
@@ -61,10 +62,26 @@ std::string errors_text(double median, double p90, double large) {
 
 bool by_pairs(NcclOperation operation) { return operation == NcclOperation::alltoall; }
 
+/// Do all GPUs of the node reach each other by NVLink, without another one between?
+bool all_linked(const NodeType& node) {
+  if (node.interconnect == "nvswitch") return true;
+  std::set<std::pair<int, int>> linked;
+  for (const NvlinkBundle& bundle : node.nvlink_mesh) linked.insert(std::minmax(bundle.a, bundle.b));
+  return node.gpus > 1 && linked.size() == static_cast<std::size_t>(node.gpus) * (node.gpus - 1) / 2;
+}
+
+/// A message leaves by the adapter beside the GPU that has the receiver's place in its node, where that GPU is reached by
+/// NVLink and its adapter is near it (NVIDIA/nccl src/graph/search.cc, NCCL_P2P_PXN_LEVEL=2, the default).
+bool relays_by_rail(const NodeType& node, const NcclChoice& choice, NodeSpread spread) {
+  return choice.pxn && choice.version.pxn() && spread.nodes > 1 && spread.fewest > 1 && node.hcas > 1 &&
+         node.network.gpudirect && all_linked(node);
+}
+
 }  // namespace
 
-NcclNode::NcclNode(const ClusterSpec& cluster, const NodeType& type, const Catalog& catalog, const std::string& network)
-    : spec_(std::make_shared<ClusterSpec>(cluster)) {
+NcclNode::NcclNode(const ClusterSpec& cluster, const NodeType& type, const Catalog& catalog, const std::string& network,
+                   const NcclChoice& choice)
+    : spec_(std::make_shared<ClusterSpec>(cluster)), choice_(choice) {
   spec_->node = type;
   const Gpu gpu = wired_gpu(type);
   linked_ = nccl_model_for(gpu, catalog, network);
@@ -105,6 +122,11 @@ NcclCall NcclNode::call(NcclOperation operation, Bytes size, NodeSpread spread) 
     at->second =
         machine_rate(*spec_, spread.fewest, by_pairs(operation) ? Operation::all_to_all : Operation::all_reduce);
   call.machine = at->second;
+  call.version = choice_.version;
+  call.sharp = spec_->sharp;
+  call.nvswitch = type.interconnect == "nvswitch";
+  call.adapters = std::min(type.hcas, spread.fewest);
+  call.pxn = relays_by_rail(type, choice_, spread);
   return call;
 }
 
@@ -128,6 +150,11 @@ class Nccl : public CollectiveModel, public std::enable_shared_from_this<Nccl> {
       if (&on == &types_.front() || cost.time > slowest.time) slowest = cost;
     }
     return {slowest.latency, slowest.wire, slowest.rate, slowest.protocol, slowest.limited_by};
+  }
+
+  bool relays(NodeSpread spread) const override {
+    return std::all_of(types_.begin(), types_.end(),
+                       [spread](const NcclNode& on) { return on.call(NcclOperation::alltoall, Bytes{0}, spread).pxn; });
   }
 
   std::shared_ptr<const CollectiveModel> on(const std::vector<int>& nodes) const override {
@@ -165,32 +192,35 @@ void add_sources(Sources& all, const Sources& more) {
 
 }  // namespace
 
-std::vector<NcclNode> nccl_nodes(const ClusterSpec& cluster) {
+std::vector<NcclNode> nccl_nodes(const ClusterSpec& cluster, const NcclChoice& choice) {
   const Catalog catalog;
   std::vector<NcclNode> nodes;
   for (const NodeType* type : cluster.types()) {
     std::string network = type->network.nccl_network;
     if (network.empty()) network = type->network.tcp ? "tcp" : "infiniband";
-    NcclNode node(cluster, *type, catalog, network);
+    NcclNode node(cluster, *type, catalog, network, choice);
     const NcclNetwork& entry = node.linked().between;
     const std::string other = !type->network.gpudirect   ? entry.without_gpudirect
                               : type->hcas >= type->gpus ? entry.own_adapters
                                                          : "";
-    nodes.push_back(other.empty() ? std::move(node) : NcclNode(cluster, *type, catalog, other));
+    nodes.push_back(other.empty() ? std::move(node) : NcclNode(cluster, *type, catalog, other, choice));
   }
   return nodes;
 }
 
-LibraryModel library_model(const ClusterSpec& cluster) {
+LibraryModel library_model(const ClusterSpec& cluster, const NcclChoice& choice) {
   LibraryModel library;
-  std::vector<NcclNode> types = nccl_nodes(cluster);
+  std::vector<NcclNode> types = nccl_nodes(cluster, choice);
   for (const NcclNode& type : types) {
     const NcclModel& model = type.linked();
     if (!model.scaled.empty() && library.scaled.find(model.scaled) == std::string::npos)
       library.scaled += (library.scaled.empty() ? "" : "; ") + model.scaled;
     add_sources(library.sources, model.sources);
     if (cluster.nodes > 1) add_sources(library.sources, model.between.sources);
-    const std::string judged = cluster.nodes > 1 ? judged_between(model.between) : type.judged_inside();
+    std::string judged = cluster.nodes > 1 ? judged_between(model.between) : type.judged_inside();
+    if (cluster.sharp && cluster.nodes > 1)
+      judged += fmt::format("; sums in its switches (SHARP), three early systems in no fit: {}",
+                            errors_text(kSharpErrors.median, kSharpErrors.p90, kSharpErrors.large));
     if (library.judged.find(judged) == std::string::npos)
       library.judged += (library.judged.empty() ? "" : "; ") + judged;
   }

@@ -16,7 +16,7 @@ namespace trainyard {
 class NcclNode {
  public:
   /// `network`: an entry of models/catalog/nccl-networks.
-  NcclNode(const ClusterSpec&, const NodeType&, const Catalog&, const std::string& network);
+  NcclNode(const ClusterSpec&, const NodeType&, const Catalog&, const std::string& network, const NcclChoice&);
 
   /// What NCCL is asked there, with the rates of the node's own links and adapters.
   NcclCall call(NcclOperation, Bytes, NodeSpread) const;
@@ -29,11 +29,12 @@ class NcclNode {
  private:
   std::shared_ptr<ClusterSpec> spec_;
   NcclModel linked_, by_lanes_;
+  NcclChoice choice_;
   Seconds wires_;
   mutable std::map<std::pair<int, bool>, BytesPerSecond> machine_;  // by GPUs, and whether between all pairs
 };
 /// By type of node. Throws UserError for chips that do not speak NCCL.
-std::vector<NcclNode> nccl_nodes(const ClusterSpec&);
+std::vector<NcclNode> nccl_nodes(const ClusterSpec&, const NcclChoice& = {});
 
 /// NCCL, as it was fitted, on the GPUs and the network of a cluster.
 struct LibraryModel {
@@ -44,6 +45,6 @@ struct LibraryModel {
 };
 
 /// Throws UserError for chips that do not speak NCCL.
-LibraryModel library_model(const ClusterSpec&);
+LibraryModel library_model(const ClusterSpec&, const NcclChoice& = {});
 
 }  // namespace trainyard

@@ -38,6 +38,14 @@ TEST_CASE("rows that no machine could give are named by their line and left out"
   CHECK(read.systems.front().rows.size() == 2);
 }
 
+TEST_CASE("a stall is told by any larger size that took less than half", "[nccl][measured]") {
+  const MeasuredSystems read = Tables().read(
+      kTwoH100,
+      "pair,all_reduce,1024,107\npair,all_reduce,2048,60\npair,all_reduce,4096,50\npair,all_gather,8192,20\n");
+  REQUIRE(read.impossible.size() == 1);
+  CHECK(read.impossible[0] == "sweeps.csv:2: pair, all_reduce of 1024 B: 107 us, but 50 us of 4096 B (line 4)");
+}
+
 TEST_CASE("a system below half of its wires is neither fitted to nor judged", "[nccl][measured]") {
   const Tables tables;
   const MeasuredSystem slow = tables.read(kTwoH100, "pair,all_gather,1073741824,9000\n").systems.front();

@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include "scenarios/collectives/switch_actors.hpp"
+#include "scenarios/reading/read_cluster.hpp"
 #include "tests/seeds/transfers.hpp"
 #include "tests/strategies/exact_values.hpp"
 
@@ -93,6 +94,31 @@ TEST_CASE("SHARP on a Clos: leaves send their sum up, not what their hosts sent"
   CHECK(near_by.time == near(kSize / 1e9 + piece + 2 * 0.5e-6));
 }
 
+TEST_CASE("CollNet: each GPU of a node sends a part of the node's sum by its own adapter", "[collectives]") {
+  const int nodes = 3, gpus = 8, ranks = nodes * gpus;
+  for (const char* fabric : {"nonblocking", "{base: rail-optimized, levels: [{down: 2}]}", "{base: leaf-spine}"}) {
+    CAPTURE(fabric);
+    const ClusterSpec cluster = read_cluster(
+        parse_document(fmt::format("{{nodes: {}, node: dgx-h100, fabric: {}}}", nodes, fabric), "machine.yaml"),
+        Catalog());
+    CollectiveRunOptions o = options("collnet-direct", Operation::all_reduce, ranks, 320);
+    o.options.settings.per_node = gpus;
+    const CollectiveRun run = run_collective(cluster, o);
+    for (int hca = 0; hca < gpus; ++hca) {
+      double out = 0;
+      for (const auto& [link, bytes] : run.links)
+        if (link.starts_with(fmt::format("node1/hca{} -> ", hca)) && link.find("> node1") == std::string::npos)
+          out += bytes;
+      CHECK(out == near(kSize / gpus));
+    }
+    const double inside = 2 * (gpus - 1.0) / gpus * kSize / 450e9, outside = kSize / gpus / 50e9;
+    CHECK(run.time >= inside + outside);
+    CHECK(run.time <= 1.3 * (inside + outside) + 15e-6);
+    o.options.settings.chunk = Bytes{60};
+    check_values(cluster, o);
+  }
+}
+
 TEST_CASE("NVLS: size (1 + 1/n) out of and into every GPU", "[collectives]") {
   const double hop = 1e-6;
   for (const auto& [n, pieces] : {std::pair{2, 20}, {3, 20}, {8, 20}, {8, 320}, {17, 20}}) {  // pieces of a share
@@ -126,6 +152,11 @@ TEST_CASE("in-switch reduction is refused where no switch joins the ranks", "[co
         "all-reduce: all-reduce by sharp: no switches that add up join all the ranks");
   const ClusterSpec ethernet = hosts_of(4, "rate: 1 GB/s", "{type: ethernet, switch_latency: 0 us}");
   CHECK_FALSE(refusal(ethernet, options("sharp", Operation::all_reduce, 4, 1)).empty());
+  CHECK(refusal(hosts(4), [] {
+          CollectiveRunOptions o = options("collnet-direct", Operation::all_reduce, 4, 1);
+          o.options.settings.per_node = 1;
+          return o;
+        }()) == "all-reduce: all-reduce by collnet-direct: of one rank a node that is sharp");
   CollectiveRunOptions flows = options("nvls", Operation::all_reduce, 4, 1);
   flows.options.settings.fidelity = Fidelity::flows;
   CHECK_FALSE(refusal(star_cluster(4, kRate), flows).empty());

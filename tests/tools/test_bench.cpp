@@ -198,4 +198,30 @@ TEST_CASE("bad words to bench", "[bench]") {
   shell.refused("all_reduce --on dgx-a100 --datatype floot",
                 "--datatype: unknown type \"floot\"; did you mean \"float\"?");
   shell.refused("all_reduce --on tpu-v3-host", "gpu tpu-v3: a TPU has no NCCL");
+  shell.refused("all_reduce --on dgx-a100 --nccl-version two",
+                "--nccl-version: \"two\" is no version of NCCL; expected one such as 2.18 or 2.18.3");
+  shell.refused("all_reduce --on dgx-a100 --nccl-version 2.18 --algorithm ring",
+                "--nccl-version, --no-pxn: of NCCL's own ways; leave out --algorithm ring");
+}
+
+TEST_CASE("bench says which way NCCL goes: by its version, its switches and its rails", "[bench]") {
+  const BenchShell shell;
+  const auto way = [&shell](const std::string& words) {
+    const auto run = shell.trainyard("bench " + words + " -b 256M -e 256M");
+    CAPTURE(run.err);
+    REQUIRE(run.exit == 0);
+    const std::size_t at = run.out.find("NCCL, ");
+    return run.out.substr(at, run.out.find('\n', at) - at);
+  };
+  CHECK(way("all_reduce --on dgx-h100") == "NCCL, NVLS");
+  CHECK(way("all_reduce --on dgx-h100 --nccl-version 2.16") == "NCCL, Simple");
+  const std::string four = " --on dgx-h100 --nodes 4 --fabric ";
+  CHECK(way("all_reduce" + four + "nonblocking") == "NCCL, NVLS tree");
+  CHECK(way("all_reduce" + four + "'{base: nonblocking, sharp: true}'") == "NCCL, NVLS, SHARP");
+  CHECK(way("all_to_all" + four + "rail-optimized") == "NCCL, Simple, PXN");
+  CHECK(way("all_to_all" + four + "rail-optimized --no-pxn") == "NCCL, Simple");
+  // A scenario's software says it too.
+  const std::string scenario = "all_reduce --on '" TRAINYARD_SOURCE_DIR "/scenarios/bert-large-ddp-8xh100.yaml'";
+  CHECK(way(scenario) == "NCCL, NVLS");
+  CHECK(way(scenario + " --set software.nccl_version=2.16") == "NCCL, Simple");
 }

@@ -79,10 +79,10 @@ std::vector<std::vector<Actor>> read_groups(const std::string& text, int gpus) {
 
 struct Flags {
   std::string operation, algorithm, fidelity, groups, chunk, reduction = "sum", type = "float", torus, mode;
-  std::string first = "8", last = "128M", compare, json, fold;
+  std::string first = "8", last = "128M", compare, json, fold, nccl_version;
   std::string factor = "2";
   int gpus = 0, channels = 0, root = 0;
-  bool no_check = false;
+  bool no_check = false, no_pxn = false;
 };
 
 const std::vector<std::pair<std::string, double>>& types() {
@@ -126,6 +126,21 @@ Node choice_node(const Flags& flags) {
   return node;
 }
 
+/// Which NCCL does it: that of the scenario's software, unless the flags say otherwise.
+NcclChoice nccl_of(const Flags& flags, const SoftwareStack& software) {
+  NcclChoice nccl = software.nccl_choice;
+  if (!flags.nccl_version.empty()) try {
+      nccl.version = parse_nccl_version(flags.nccl_version);
+    } catch (const UserError& e) {
+      throw UserError(fmt::format("--nccl-version: {}", e.what()));
+    }
+  if (flags.no_pxn) nccl.pxn = false;
+  if ((flags.no_pxn || !flags.nccl_version.empty()) && !flags.algorithm.empty())
+    throw UserError(
+        fmt::format("--nccl-version, --no-pxn: of NCCL's own ways; leave out --algorithm {}", flags.algorithm));
+  return nccl;
+}
+
 BenchOptions options_of(const Flags& flags, const TopoMachine& machine, BenchTable& table) {
   BenchOptions o;
   o.operation = parse_operation(flags.operation);
@@ -138,8 +153,9 @@ BenchOptions options_of(const Flags& flags, const TopoMachine& machine, BenchTab
     o.ranks = static_cast<int>(o.groups.front().size());
   }
   const Node node = choice_node(flags);
-  const CollectiveChoice choice = read_collective(&node, "trainyard bench", o.operation, machine.cluster, o.ranks,
-                                                  CollectiveUse::alone, flags.root);
+  const CollectiveChoice choice =
+      read_collective(&node, "trainyard bench", o.operation, machine.cluster, o.ranks, CollectiveUse::alone, flags.root,
+                      nullptr, nccl_of(flags, machine.software));
   o.algorithm = choice.algorithm ? choice.algorithm->name : "auto";
   o.settings = choice.settings;
   o.settings.reduction = parse_reduction(flags.reduction);
@@ -227,6 +243,9 @@ int bench(const std::vector<std::string>& words) {
   arguments.option("--root", flags.root, "RANK", "root of broadcast, reduce, gather, scatter");
   arguments.option("--op", flags.reduction, "sum|average|maximum|product", "reduction (default sum)");
   arguments.option("--datatype", flags.type, "TYPE", "float (default), half, bfloat16, double, int8, …");
+  arguments.option("--nccl-version", flags.nccl_version, "VERSION",
+                   "choose from what that NCCL has, such as 2.17 (default: 2.29)");
+  arguments.flag("--no-pxn", flags.no_pxn, "as with NCCL_PXN_DISABLE=1: each GPU sends by its own adapter");
   arguments.flag("--no-check", flags.no_check, "move no values: no #wrong");
   arguments.option("--fold", flags.fold, "auto|off|check",
                    "simulate ranks that are alike once (auto: where that halves them), each, or both and compare");

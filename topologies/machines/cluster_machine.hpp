@@ -68,6 +68,7 @@ class ClusterMachine : public Machine {
   Actor actor(DeviceId) const;
   /// The HCA that an actor uses; −1: none.
   DeviceId hca_of(Actor actor) const { return routing_.hca_of(device(actor)); }
+  const SoftwareStack& software() const { return stack_; }
   /// The CPU socket that an actor is attached to; −1: none.
   DeviceId socket_of(Actor actor) const { return routing_.socket_of(device(actor)); }
   /// Actors are 0 to one less.

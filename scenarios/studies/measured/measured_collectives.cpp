@@ -20,6 +20,16 @@ NodeSpread spread_of(const MeasuredSystem& system) {
   return {system.gpus, cluster.nodes, system.gpus / cluster.nodes};
 }
 
+/// "NCCL 2.26.2", "RCCL 2.22.3 ROCm 6.3.0"; the newest where a source does not state it.
+NcclChoice nccl_of(const std::string& version) {
+  for (std::size_t at = version.find("2."); at != std::string::npos; at = version.find("2.", at + 1)) {
+    if (at > 0 && version[at - 1] != ' ') continue;
+    const std::size_t end = version.find_first_not_of("0123456789.", at);
+    return {parse_nccl_version(version.substr(at, end == std::string::npos ? end : end - at)), true};
+  }
+  return {};
+}
+
 std::vector<MeasuredSystem> read_systems(const std::filesystem::path& path) {
   MeasuredTable table(path);
   const std::size_t name = table.column("system"), kind = table.column("class"), gpus = table.column("gpus"),
@@ -37,7 +47,8 @@ std::vector<MeasuredSystem> read_systems(const std::filesystem::path& path) {
     if (!table.text(machine).empty()) {
       system.cluster = read_cluster(
           parse_document(table.text(machine), fmt::format("{}:{}", table.name(), table.line())), Catalog());
-      system.nccl = std::make_shared<std::vector<NcclNode>>(nccl_nodes(*system.cluster));
+      system.cluster->sharp = system.in_network;
+      system.nccl = std::make_shared<std::vector<NcclNode>>(nccl_nodes(*system.cluster, nccl_of(system.version)));
       if (system.gpus % system.cluster->nodes != 0 || system.gpus > system.cluster->gpus())
         table.refuse(fmt::format("{} GPUs on a machine of {} nodes and {} GPUs", system.gpus, system.cluster->nodes,
                                  system.cluster->gpus()),
@@ -62,7 +73,7 @@ OnWires on_wires(const MeasuredSystem& system, const CollectiveRow& row) {
     if (call.machine.value > 0) return {wire, call.machine, std::max(least_nvlink(node), node.pcie_rate)};
     return {wire, least_nvlink(node), least_nvlink(node)};
   }
-  const bool tree = row.operation == NcclOperation::all_reduce && !call.rings_only && call.nodes == 2;
+  const bool tree = row.operation == NcclOperation::all_reduce && !call.rings_only && (call.nodes == 2 || call.sharp);
   if (row.operation == NcclOperation::sendrecv) return {row.size, call.gpu_network, call.gpu_network};
   if (row.operation == NcclOperation::alltoall) {
     const double leaving = static_cast<double>(call.gpus - call.local) / call.gpus * call.local;
@@ -77,15 +88,18 @@ void leave_out(MeasuredSystem& system, const std::string& table, std::vector<std
   std::vector<CollectiveRow> kept;
   for (std::size_t i = 0; i < system.rows.size(); ++i) {
     const CollectiveRow& row = system.rows[i];
-    const auto is_next = [&](const CollectiveRow& r) { return r.operation == row.operation && r.size > row.size; };
-    const auto next = std::find_if(system.rows.begin() + static_cast<std::ptrdiff_t>(i), system.rows.end(), is_next);
+    const auto is_far_faster = [&](const CollectiveRow& r) {
+      return r.operation == row.operation && r.size > row.size && r.measured < row.measured * kFall;
+    };
+    const auto faster =
+        std::find_if(system.rows.begin() + static_cast<std::ptrdiff_t>(i), system.rows.end(), is_far_faster);
     std::string what;
     if (const OnWires on = on_wires(system, row); on.bytes / row.measured > on.wires * kClocks)
       what = fmt::format("{:.4g} GB/s over wires of {:.4g} GB/s", (on.bytes / row.measured).value * 1e-9,
                          on.wires.value * 1e-9);
-    else if (next != system.rows.end() && next->measured < row.measured * kFall)
+    else if (faster != system.rows.end())
       what = fmt::format("{:.4g} us, but {:.4g} us of {:.0f} B (line {})", row.measured.value * 1e6,
-                         next->measured.value * 1e6, next->size.value, next->line);
+                         faster->measured.value * 1e6, faster->size.value, faster->line);
     if (what.empty())
       kept.push_back(row);
     else

@@ -23,7 +23,7 @@ struct MeasuredSystem {
   std::string name, kind, source, version, note;
   int gpus = 0;
   bool rings_only = false;
-  bool in_network = false;                           ///< switches of the network add (SHARP): not modelled
+  bool in_network = false;                           ///< switches of the network add (SHARP): in no fit
   std::optional<ClusterSpec> cluster = {};           ///< none: the source does not state the machine
   std::shared_ptr<std::vector<NcclNode>> nccl = {};  ///< by type of node
   std::vector<CollectiveRow> rows = {};
@@ -44,7 +44,7 @@ struct MeasuredSystems {
 };
 
 /// Reads the machines and their sweeps (default: those of scenarios/measured/tables). Rows that no machine could give are
-/// named and left out: bus bandwidth above every wire, times that fall to less than half as sizes grow. Throws UserError
+/// named and left out: bus bandwidth above every wire, a time over twice that of a larger size. Throws UserError
 /// with file:line for unknown systems and what cannot be read.
 MeasuredSystems measured_systems(const std::filesystem::path& systems = {}, const std::filesystem::path& sweeps = {});
 

@@ -1,6 +1,7 @@
 // InfiniBand SHARP (Graham et al. 2016, "Scalable Hierarchical Aggregation and Reduction Protocol (SHARP): a hardware
 // architecture for efficient data reduction"): hosts send their data to the switch that they are wired to, a tree of
-// switches adds them up on the way to its root, and the sum comes back down to all.
+// switches adds them up on the way to its root, and the sum comes back down to all. On nodes of several GPUs each of
+// these adds up one part of the node's data first, and sends that by its own adapter (NVIDIA/nccl, CollnetDirect).
 #include "strategies/collectives/collective.hpp"
 
 namespace trainyard {
@@ -16,13 +17,31 @@ std::string no_switch_tree(GroupPlace place) {
                                                                      : "no switches that add up join all the ranks";
 }
 
-/// What sends to switch `k`: ranks, then switches.
-std::vector<int> children_of(const SwitchTree& tree, int k, int ranks) {
+/// Ranks of a node, each of which has a part of the data.
+int collnet_parts(GroupPlace place) { return place.settings->ranks_per_node(place.size); }
+int collnet_parts(const Local& me) { return me.settings().ranks_per_node(me.group_size()); }
+
+std::string no_collnet(GroupPlace place) {
+  if (!place.settings->node_sizes.empty() || place.size % collnet_parts(place) != 0)
+    return "its nodes have different numbers of ranks";
+  return place.size > 1 && collnet_parts(place) == 1 ? "of one rank a node that is sharp" : no_switch_tree(place);
+}
+
+/// Does the part of any rank come to the switch? Rank r has part r modulo their number.
+bool carries(const SwitchTree& tree, int k, int part, int parts, int ranks) {
+  for (int rank = part; rank < ranks; rank += parts)
+    for (int on = tree.of_member[rank]; on >= 0; on = tree.parent[on])
+      if (on == k) return true;
+  return false;
+}
+
+/// What sends the part to switch `k`: ranks, then switches.
+std::vector<int> children_of(const SwitchTree& tree, int k, int ranks, int part = 0, int parts = 1) {
   std::vector<int> children;
-  for (int rank = 0; rank < ranks; ++rank)
+  for (int rank = part; rank < ranks; rank += parts)
     if (tree.of_member[rank] == k) children.push_back(rank);
-  for (std::size_t other = 0; other < tree.parent.size(); ++other)
-    if (tree.parent[other] == k) children.push_back(ranks + static_cast<int>(other));
+  for (int other = 0; other < static_cast<int>(tree.parent.size()); ++other)
+    if (tree.parent[other] == k && carries(tree, other, part, parts, ranks)) children.push_back(ranks + other);
   return children;
 }
 
@@ -62,46 +81,91 @@ Ops sharp_all_reduce(Local me, Bytes) {
   co_yield all;
 }
 
-/// Adds up a piece of all children; then passes it on up, or from the root down.
-Ops sharp_add_up(Local me) {
-  const SwitchTree& tree = me.settings().switches;
+std::vector<int> tree_and_node(GroupPlace place) {
+  std::vector<int> peers = tree_neighbours(place);
+  if (peers.empty() || place.index >= place.size) return peers;
+  const int parts = collnet_parts(place), first = place.index / parts * parts;
+  for (int rank = first; rank < first + parts; ++rank)
+    if (rank != place.index) peers.push_back(rank);
+  return peers;
+}
+
+/// Of g ranks a node: (g−1)/g of the size to the others of the node, 1/g of it into the network and out, and (g−1)/g to
+/// the others again. NCCL does these three piece by piece at the same time, here they come one after another.
+Ops collnet_all_reduce(Local me, Bytes size) {
+  const int parts = collnet_parts(me), at = me.index() % parts, first = me.index() - at;
+  for (int step = 1; step < parts; ++step) {
+    const int to = (at + step) % parts;
+    co_yield me.send_at_once(first + to, me.part(to, parts));
+  }
+  for (int step = 1; step < parts; ++step)
+    co_yield me.recv_reduce(first + (at + parts - step) % parts, me.part(at, parts));
+  co_yield me.phase();
+  co_yield sharp_all_reduce(me.within(me.part(at, parts)), size);
+  co_yield me.phase();
+  for (int step = 1; step < parts; ++step) co_yield me.send_at_once(first + (at + step) % parts, me.part(at, parts));
+  for (int step = 1; step < parts; ++step) {
+    const int from = (at + parts - step) % parts;
+    co_yield me.recv_copy(first + from, me.part(from, parts));
+  }
+}
+
+/// By part.
+std::vector<std::vector<int>> children_by_part(const Local& me, int parts) {
+  const int k = me.index() - me.group_size();
+  std::vector<std::vector<int>> all;
+  for (int part = 0; part < parts; ++part)
+    all.push_back(children_of(me.settings().switches, k, me.group_size(), part, parts));
+  return all;
+}
+
+/// Adds up a piece of each part of all children; then passes it on up, or from the root down.
+Ops sharp_add_up(Local me, int parts) {
   Local up = me.on_channel(kTreeUp), down = me.on_channel(kTreeDown);
-  const std::vector<int> children = children_of(tree, me.index() - me.group_size(), me.group_size());
-  const int parent = above(tree, me.index(), me.group_size()), pieces = me.pieces();
-  for (int piece = 0; piece < pieces; ++piece) {
-    const Chunk part = me.part(piece, pieces);
+  const std::vector<std::vector<int>> by_part = children_by_part(me, parts);
+  const int parent = above(me.settings().switches, me.index(), me.group_size());
+  const int pieces = me.pieces(me.part(0, parts));
+  for (int i = 0; i < pieces * parts; ++i) {
+    const std::vector<int>& children = by_part[static_cast<std::size_t>(i % parts)];
+    const Chunk part = me.part(i % parts, parts).part(i / parts, pieces);
     for (const int child : children)
       if (child == children.front())
         co_yield up.recv_copy(child, part);
       else
         co_yield up.recv_reduce(child, part);
-    if (parent >= 0) co_yield up.pass_on(parent, part, up.received());
+    if (parent >= 0 && !children.empty()) co_yield up.pass_on(parent, part, up.received());
     for (const int child : children)
       if (parent < 0) co_yield down.pass_on(child, part, up.received());
   }
 }
-Ops sharp_hand_down(Local me) {
-  const SwitchTree& tree = me.settings().switches;
-  const std::vector<int> children = children_of(tree, me.index() - me.group_size(), me.group_size());
-  const int parent = above(tree, me.index(), me.group_size()), pieces = me.pieces();
-  for (int piece = 0; piece < pieces; ++piece) {
-    const Chunk part = Local::scratch(me.part(piece, pieces));
-    co_yield me.recv_copy(parent, part);
+Ops sharp_hand_down(Local me, int parts) {
+  const std::vector<std::vector<int>> by_part = children_by_part(me, parts);
+  const int parent = above(me.settings().switches, me.index(), me.group_size());
+  const int pieces = me.pieces(me.part(0, parts));
+  for (int i = 0; i < pieces * parts; ++i) {
+    const std::vector<int>& children = by_part[static_cast<std::size_t>(i % parts)];
+    const Chunk part = Local::scratch(me.part(i % parts, parts).part(i / parts, pieces));
+    if (!children.empty()) co_yield me.recv_copy(parent, part);
     for (const int child : children) co_yield me.pass_on(child, part, me.received());
   }
 }
 
-Ops sharp_on_switch(Local me, Bytes) {
+Ops on_switch_of(Local me, int data_parts) {
   const bool root = above(me.settings().switches, me.index(), me.group_size()) < 0;
   std::vector<Ops> parts;
-  parts.push_back(sharp_add_up(me));
-  parts.push_back(root ? nothing() : sharp_hand_down(me.on_channel(kTreeDown)));
+  parts.push_back(sharp_add_up(me, data_parts));
+  parts.push_back(root ? nothing() : sharp_hand_down(me.on_channel(kTreeDown), data_parts));
   Ops all = side_by_side(me, std::move(parts));
   co_yield all;
 }
+Ops sharp_on_switch(Local me, Bytes) { co_yield on_switch_of(me, 1); }
+Ops collnet_on_switch(Local me, Bytes) { co_yield on_switch_of(me, collnet_parts(me)); }
 
 TRAINYARD_COLLECTIVE("sharp", Operation::all_reduce, tree_neighbours, sharp_all_reduce, .channels = sharp_channels,
                      .refuses = no_switch_tree, .switches = SwitchKind::network, .on_switch = sharp_on_switch);
+TRAINYARD_COLLECTIVE("collnet-direct", Operation::all_reduce, tree_and_node, collnet_all_reduce,
+                     .channels = sharp_channels, .refuses = no_collnet, .switches = SwitchKind::network,
+                     .on_switch = collnet_on_switch);
 
 }  // namespace
 }  // namespace trainyard

@@ -51,7 +51,7 @@ std::string signed_error(const std::vector<CollectiveRow>& rows, Bytes least, By
 /// Does its rows' fit exist, or were the constants set by others?
 std::string role_of(const MeasuredSystem& system) {
   if (!system.cluster) return "machine not stated";
-  if (system.in_network) return "sums in the network: not modelled";
+  if (system.in_network) return "sums in the network, in no fit";
   if (!system.healthy()) return fmt::format("{:.0f} % of its wires: not judged", 100 * system.peak_share);
   if (system.nodes() > 1) return "in the fit of " + system.network();
   const NcclModel& model = system.nccl->front().linked();
@@ -155,6 +155,10 @@ JudgedSystems judge_systems(const std::string& shown) {
     }
     for (const auto& [operation, rows] : sweeps_of(system)) {
       table.rows.push_back(line_of(system, operation, rows));
+      if (system.in_network)
+        for (const CollectiveRow& row : rows)
+          add_to_class(judged.classes, "between nodes with SHARP, in no fit", row.size,
+                       point_of(system, row, row.predicted.value));
       if (!system.healthy()) continue;
       CollectiveSet set{fmt::format("{} {}", system.name, name_of(operation)), {}};
       const std::string kind = system.nodes() > 1 ? fmt::format("between nodes by {}", system.kind)

@@ -1,0 +1,43 @@
+#pragma once
+#include <array>
+#include <vector>
+
+#include "models/fitted/nccl_model.hpp"
+
+namespace trainyard {
+
+constexpr int kNcclLl128 = 1, kNcclSimple = 2;  ///< of the protocols LL, LL128, Simple
+
+/// What an operation between nodes needs to know of their inside.
+struct NcclInside {
+  /// By LL, LL128, Simple; of one GPU a node without rates.
+  std::array<NcclProtocol, 3> protocols;
+  std::array<Seconds, 3> steps;  ///< what one more GPU of a node adds to the start-up
+  NcclInSwitch in_switch;        ///< from_gpus 0: the switch does not add here
+  LinkKind link_kind = LinkKind::nvlink;
+  bool from_hopper = false;  ///< its switches could add, of more GPUs perhaps
+};
+
+/// One way of doing it: how often the network is crossed one after the other, what leaves a node, how long the node's own
+/// links take for their part.
+struct NcclWay {
+  std::array<const char*, 3> names;  ///< by protocol
+  std::array<Seconds, 3> startup;    ///< without the network
+  double hops = 0;
+  Bytes leaving;                         ///< a node, or where `rate` is a GPU's, that GPU
+  BytesPerSecond network;                ///< by which they leave
+  std::array<Seconds, 3> stay;           ///< of all bytes, on the node's own links
+  double NcclNetwork::*share = nullptr;  ///< of Simple
+  Bytes wire;                            ///< that a GPU sends by rings that carry as much out of each node
+  bool in_switch = false;
+  double of_share = 1;  ///< of `share`, so much
+};
+
+/// Bytes by the node's own links at each protocol's rate.
+std::array<Seconds, 3> staying_times(const NcclInside&, Bytes);
+
+/// All-reduces whose sums the network's switches make (CollNet: InfiniBand SHARP). Simple alone; none where the call's
+/// network does not add.
+std::vector<NcclWay> collnet_ways(const NcclInside&, const NcclCall&);
+
+}  // namespace trainyard

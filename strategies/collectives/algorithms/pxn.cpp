@@ -1,0 +1,76 @@
+// PXN, "PCIe x NVLink" (NVIDIA, "Doubling all2all Performance with NVIDIA Collective Communication Library 2.12", 2022):
+// what goes to another node is first given to the rank of the own node that has the receiver's place, and so its rail;
+// that one sends all of it as one message.
+#include <fmt/format.h>
+
+#include "strategies/collectives/collective.hpp"
+
+namespace trainyard {
+namespace {
+
+/// Of ranks that lie on nodes of so many.
+struct Rails {
+  int local, nodes;
+  explicit Rails(GroupPlace place)
+      : local(place.settings->ranks_per_node(place.size)),
+        nodes(place.size / place.settings->ranks_per_node(place.size)) {}
+  int node(int rank) const { return rank / local; }
+  int at(int rank) const { return rank % local; }
+  int rank(int node, int at) const { return node * local + at; }
+};
+Rails rails_of(const Local& me) { return Rails({0, me.group_size(), &me.settings()}); }
+
+std::string no_whole_nodes(GroupPlace place) {
+  const int local = place.settings->ranks_per_node(place.size);
+  if (!place.settings->node_sizes.empty()) return "its nodes have different numbers of ranks";
+  return place.size % local == 0 ? "" : fmt::format("{} ranks are no whole number of nodes of {}", place.size, local);
+}
+
+/// The next first, so that all members do the same with the same slots.
+std::vector<int> own_node_and_rail(GroupPlace place) {
+  const Rails rails(place);
+  const int node = rails.node(place.index), at = rails.at(place.index);
+  std::vector<int> peers;
+  for (int step = 1; step < rails.local; ++step) peers.push_back(rails.rank(node, (at + step) % rails.local));
+  for (int step = 1; step < rails.nodes; ++step) peers.push_back(rails.rank((node + step) % rails.nodes, at));
+  return peers;
+}
+
+/// Of m nodes of g ranks a rank sends g−1 messages of m blocks inside its node, then m−1 of g blocks on its rail: (g−1)/g
+/// of the size by NVLink, (m−1)/m by the adapter, as without PXN.
+Ops pxn_all_to_all(Local me, Bytes) {
+  const Rails rails = rails_of(me);
+  const int n = me.group_size(), node = rails.node(me.index()), at = rails.at(me.index());
+  const Chunk all = me.whole();
+  const auto packed = [&](int first, int count, int copy) { return Local::scratch(all.parts(first, count, n), copy); };
+  for (int to = 0; to < n; ++to)  // by place, then by node
+    co_yield me.copy(me.outgoing(to), packed(rails.at(to) * rails.nodes + rails.node(to), 1, 3));
+  for (int step = 1; step < rails.local; ++step) {
+    const int to = (at + step) % rails.local;
+    co_yield me.send_at_once(rails.rank(node, to), packed(to * rails.nodes, rails.nodes, 3));
+  }
+  co_yield me.copy(packed(at * rails.nodes, rails.nodes, 3), packed(at * rails.nodes, rails.nodes, 2));
+  for (int step = 1; step < rails.local; ++step) {
+    const int from = (at + rails.local - step) % rails.local;
+    co_yield me.recv_copy(rails.rank(node, from), packed(from * rails.nodes, rails.nodes, 2));
+  }
+  co_yield me.phase();
+  for (int from = 0; from < rails.local; ++from)  // by node, then by who gave it
+    for (int to = 0; to < rails.nodes; ++to)
+      co_yield me.copy(packed(from * rails.nodes + to, 1, 2), packed(to * rails.local + from, 1, 3));
+  for (int step = 1; step < rails.nodes; ++step) {
+    const int to = (node + step) % rails.nodes;
+    co_yield me.send_at_once(rails.rank(to, at), packed(to * rails.local, rails.local, 3));
+  }
+  co_yield me.copy(packed(node * rails.local, rails.local, 3), all.parts(node * rails.local, rails.local, n));
+  for (int step = 1; step < rails.nodes; ++step) {
+    const int from = (node + rails.nodes - step) % rails.nodes;
+    co_yield me.recv_copy(rails.rank(from, at), all.parts(from * rails.local, rails.local, n));
+  }
+}
+
+TRAINYARD_COLLECTIVE("pxn", Operation::all_to_all, own_node_and_rail, pxn_all_to_all, .refuses = no_whole_nodes,
+                     .steady = true, .role = all_alike);
+
+}  // namespace
+}  // namespace trainyard

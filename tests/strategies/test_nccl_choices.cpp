@@ -1,0 +1,247 @@
+// What NCCL chooses from: by its version, by what the network's switches can, and by which adapters messages leave.
+#include <fmt/format.h>
+
+#include "models/fitted/nccl_cost.hpp"
+#include "scenarios/collectives/collective_run.hpp"
+#include "scenarios/reading/read_cluster.hpp"
+#include "scenarios/reading/read_collective.hpp"
+#include "strategies/collectives/library_model.hpp"
+#include "tests/support.hpp"
+
+using namespace trainyard;
+using namespace trainyard::test;
+
+namespace {
+
+ClusterSpec machine(const std::string& text) { return read_cluster(parse_document(text, "machine.yaml"), Catalog()); }
+
+ClusterSpec nodes_on(int nodes, const std::string& node, const std::string& fabric) {
+  return machine(fmt::format("{{nodes: {}, node: {}, fabric: {}}}", nodes, node, fabric));
+}
+
+const std::string kSharp = "{base: nonblocking, sharp: true}";
+
+/// On all GPUs.
+NcclCost cost_on(const ClusterSpec& cluster, NcclOperation operation, double size, const NcclChoice& choice = {},
+                 bool one_a_node = false) {
+  const NcclNode node = nccl_nodes(cluster, choice).front();
+  const int local = one_a_node ? 1 : cluster.node.gpus;
+  const NcclCall call = node.call(operation, Bytes{size}, {local * cluster.nodes, cluster.nodes, local});
+  return nccl_cost(node.model(call), call);
+}
+
+std::string way(const ClusterSpec& cluster, NcclOperation operation, double size, const std::string& version,
+                bool one_a_node = false) {
+  return cost_on(cluster, operation, size, {parse_nccl_version(version)}, one_a_node).protocol;
+}
+
+CollectiveRun modelled(const ClusterSpec& cluster, Operation operation, double size, const NcclChoice& choice = {}) {
+  const Node said = parse_document("{fidelity: modelled}", "how.yaml");
+  const CollectiveChoice how =
+      read_collective(&said, "how", operation, cluster, cluster.gpus(), CollectiveUse::alone, 0, nullptr, choice);
+  CollectiveRunOptions o;
+  o.ranks = cluster.gpus();
+  o.operation = operation;
+  o.algorithm = how.algorithm->name;
+  o.options.settings = how.settings;
+  o.options.size = Bytes{size};
+  return run_collective(cluster, o);
+}
+
+/// Bytes on the links between switches.
+double between_switches(const CollectiveRun& run) {
+  double bytes = 0;
+  for (const auto& [link, of_link] : run.links)
+    if (link.find("node") == std::string::npos) bytes += of_link;
+  return bytes;
+}
+
+constexpr double kLarge = 1e9;
+
+}  // namespace
+
+TEST_CASE("NCCL chooses from what its version has", "[collectives][nccl]") {
+  const ClusterSpec one = machine("{nodes: 1, node: dgx-h100}");
+  CHECK(way(one, NcclOperation::all_reduce, kLarge, "2.16.2") == "Simple");
+  CHECK(way(one, NcclOperation::all_reduce, kLarge, "2.17.1") == "NVLS");
+  const ClusterSpec eight = nodes_on(8, "dgx-h100", "nonblocking");
+  CHECK(way(eight, NcclOperation::all_reduce, kLarge, "2.17") != "NVLS tree");
+  CHECK(way(eight, NcclOperation::all_reduce, 1024, "2.4") == "tree, LL");
+  CHECK(way(eight, NcclOperation::all_reduce, 1024, "2.3.7") == "LL");
+  const ClusterSpec two = nodes_on(2, "dgx-h100", "nonblocking");
+  CHECK(way(two, NcclOperation::all_reduce, kLarge, "2.18.1-1") == "NVLS tree");
+  CHECK(way(two, NcclOperation::all_reduce, kLarge, "2.17.1") == "Simple");
+  for (double size = 1024; size < 1e9; size *= 4)
+    CHECK(way(eight, NcclOperation::all_gather, size, "2.4.8").find("LL128") == std::string::npos);
+  // PAT: of one GPU a node; at large sizes the tuner gives it three quarters of a ring's rate.
+  const ClusterSpec many = nodes_on(16, "dgx-h100", "nonblocking");
+  CHECK(way(many, NcclOperation::all_gather, 8e6, "2.23", true) == "PAT");
+  CHECK(way(many, NcclOperation::all_gather, 8e6, "2.22", true) != "PAT");
+  CHECK(way(many, NcclOperation::all_gather, 8e9, "2.29", true) == "Simple");
+  CHECK(way(many, NcclOperation::all_gather, 8e6, "2.23") != "PAT");
+}
+
+TEST_CASE("an older NCCL is never faster", "[collectives][nccl][metamorphic]") {
+  for (const char* node : {"dgx-h100", "dgx-a100", "dgx-b200"})
+    for (const int nodes : {1, 2, 5, 16}) {
+      const ClusterSpec cluster = nodes_on(nodes, node, kSharp);
+      for (double size = 8; size < 1e10; size *= 64) {
+        double before = 1e9;
+        for (const char* version : {"2.3", "2.4", "2.5", "2.14", "2.17", "2.18", "2.23", "2.29", "2.99"}) {
+          CAPTURE(node, nodes, size, version);
+          const double now =
+              cost_on(cluster, NcclOperation::all_reduce, size, {parse_nccl_version(version)}).time.value;
+          CHECK(now <= before * (1 + 1e-12));
+          // From 8 MiB on NCCL sums in the switch of a node, faster or not: see nccl_cost.
+          before = nodes == 1 ? 1e9 : now;
+        }
+      }
+    }
+}
+
+TEST_CASE("what is no version of NCCL is refused", "[nccl]") {
+  CHECK(parse_nccl_version("2.18.3-1") == NcclVersion{2, 18});
+  CHECK(NcclVersion{2, 18}.text() == "2.18");
+  for (const char* wrong : {"", "2", "2.", "two", "2.x", "3.1", "-2.18", "2.18b", "2.18 ", "2.12345"})
+    CHECK_THROWS_WITH(parse_nccl_version(wrong),
+                      fmt::format("\"{}\" is no version of NCCL; expected one such as 2.18 or 2.18.3", wrong));
+}
+
+TEST_CASE("SHARP: each node sends the buffer once, however many there are", "[collectives][nccl]") {
+  // 0.96 of what a tree gets of the adapters (see nccl_collnet.cpp), by which NVIDIA has 20 GB/s of 200 Gbit/s.
+  const double share = nccl_nodes(nodes_on(4, "dgx-a100", kSharp)).front().linked().between.share_tree * 0.96;
+  CHECK(share * 25e9 == Approx(20e9).epsilon(0.01));
+  for (const int nodes : {4, 16, 64}) {
+    CAPTURE(nodes);
+    const ClusterSpec four = nodes_on(nodes, "{base: dgx-a100, hca: {count: 2}}", kSharp);
+    const NcclCost cost = cost_on(four, NcclOperation::all_reduce, kLarge);
+    CHECK(std::string(cost.protocol).starts_with("CollNet"));
+    CHECK(cost.wire.value == near(kLarge));
+    CHECK(cost.rate.value == near(share * 2 * 25e9));
+    CHECK(cost.limited_by == LinkKind::hca);
+    CHECK(cost.latency < Seconds{400e-6});
+  }
+  // Eight adapters are more than the node's own links keep up with: NVIDIA's 110 GB/s of a DGX A100 (NVIDIA/nccl issue
+  // 320) are twice the buffer by each GPU.
+  const NcclCost by_links = cost_on(nodes_on(16, "dgx-a100", kSharp), NcclOperation::all_reduce, 8e9);
+  CHECK(8e9 / by_links.time.value == Approx(110e9).epsilon(0.05));
+  CHECK(by_links.limited_by == LinkKind::nvlink);
+}
+
+TEST_CASE("SHARP is asked for, and then used where it is faster", "[collectives][nccl]") {
+  const ClusterSpec plain = nodes_on(16, "dgx-h100", "nonblocking"), sharp = nodes_on(16, "dgx-h100", kSharp);
+  const auto name = [](const ClusterSpec& cluster, double size, const char* version) {
+    return way(cluster, NcclOperation::all_reduce, size, version);
+  };
+  CHECK(name(plain, kLarge, "2.29") == "NVLS tree");
+  CHECK(name(sharp, kLarge, "2.29") == "NVLS, SHARP");
+  const ClusterSpec without_nvls = nodes_on(16, "dgx-a100", kSharp);
+  CHECK(name(without_nvls, kLarge, "2.12") == "CollNet direct");
+  CHECK(name(without_nvls, kLarge, "2.8") == "CollNet chain");
+  CHECK(name(without_nvls, kLarge, "2.5").find("CollNet") == std::string::npos);
+  CHECK(name(sharp, 1024, "2.29") == "tree, LL");
+  for (double size = 8; size < 1e10; size *= 4)
+    CHECK(cost_on(sharp, NcclOperation::all_reduce, size).time <= cost_on(plain, NcclOperation::all_reduce, size).time);
+  // What is gathered is not added.
+  CHECK(cost_on(sharp, NcclOperation::all_gather, kLarge).time.value ==
+        near(cost_on(plain, NcclOperation::all_gather, kLarge).time.value));
+  // On the machine's links too: an adapter carries an eighth of the buffer.
+  const CollectiveRun run = modelled(nodes_on(4, "dgx-h100", kSharp), Operation::all_reduce, kLarge);
+  CHECK(run.links.at("node0/hca0 -> fabric") == near(kLarge / 8));
+  CHECK(run.time < modelled(nodes_on(4, "dgx-h100", "nonblocking"), Operation::all_reduce, kLarge).time);
+  CHECK(describe(sharp).find("nonblocking with SHARP") != std::string::npos);
+}
+
+TEST_CASE("SHARP is refused where no switch adds", "[collectives][nccl]") {
+  const auto refused = [](const std::string& node, const std::string& fabric, const std::string& says) {
+    CHECK_THROWS_WITH(nodes_on(2, node, fabric),
+                      Catch::Contains("machine.yaml:1:") && Catch::Contains("sharp: " + says));
+  };
+  refused("dgx-h100", "{base: ethernet, sharp: true}",
+          "no switch of a fabric of type ethernet adds; those of InfiniBand do");
+  refused("p5.48xlarge", kSharp, "of InfiniBand alone, but the adapters of p5.48xlarge are of efa");
+  refused("dgx-h100", "{base: leaf-spine, switch: spectrum-4, sharp: true}",
+          "switch spectrum-4 adds no streams of data; expected one of quantum, quantum-2, quantum-x800");
+  CHECK(nodes_on(2, "dgx-h100", "{base: nonblocking, switch: quantum-2, sharp: true}").sharp);
+  CHECK_FALSE(nodes_on(2, "dgx-h100", "nonblocking").sharp);
+}
+
+TEST_CASE("PXN: on rails no message of an all-to-all crosses the spines", "[collectives][nccl]") {
+  const std::string rails = "{base: rail-optimized, switch_latency: 130 ns}";
+  const ClusterSpec cluster = nodes_on(4, "dgx-h100", rails);
+  NcclChoice off;
+  off.pxn = false;
+  for (const Operation operation : {Operation::all_to_all, Operation::send_recv, Operation::gather}) {
+    CAPTURE(name_of(operation));
+    const CollectiveRun with = modelled(cluster, operation, kLarge),
+                        without = modelled(cluster, operation, kLarge, off);
+    CHECK(between_switches(with) == 0);
+    CHECK(between_switches(without) > 0);
+    CHECK(with.time <= without.time * (1 + 1e-9));
+  }
+  CHECK(between_switches(modelled(cluster, Operation::all_to_all, kLarge, {parse_nccl_version("2.11")})) > 0);
+  // Of 32 ranks on 4 nodes of 8 each gives three quarters of its bytes to its adapter, either way, and by PXN seven
+  // eighths of all to others on its node; without, seven of 32.
+  const CollectiveRun with = modelled(cluster, Operation::all_to_all, kLarge);
+  CHECK(with.links.at("node0/gpu0 -> node0/nvswitch") == near(kLarge * 7 / 8));
+  double out = 0;
+  for (const auto& [link, bytes] : with.links)
+    if (link.starts_with("node0/hca0 -> leaf")) out += bytes;
+  CHECK(out == near(kLarge * 3 / 4));
+  CHECK(modelled(cluster, Operation::all_to_all, kLarge, off).links.at("node0/gpu0 -> node0/nvswitch") ==
+        near(kLarge * 7 / 32));
+}
+
+TEST_CASE("PXN needs NVLink between all GPUs, and an adapter near them", "[collectives][nccl]") {
+  const auto relays = [](const std::string& node, int ranks = 0) {
+    const ClusterSpec cluster = nodes_on(2, node, "nonblocking");
+    const int local = ranks > 0 ? ranks : cluster.node.gpus;
+    return library_model(cluster).model->relays({2 * local, 2, local});
+  };
+  CHECK(relays("dgx-h100"));
+  CHECK(relays("gh200-4x"));
+  CHECK_FALSE(relays("dgx-h100", 1));
+  CHECK_FALSE(relays("{base: dgx-h100, hca: {count: 1}}"));
+  CHECK_FALSE(relays("{base: dgx-h100, hca: {gpudirect: false}}"));
+  CHECK_FALSE(relays("dgx-1v"));
+  CHECK_FALSE(relays("l40s-8x"));
+  CHECK(std::string(cost_on(nodes_on(2, "dgx-h100", "nonblocking"), NcclOperation::alltoall, kLarge).protocol) ==
+        "Simple, PXN");
+}
+
+TEST_CASE("the algorithm pxn: two phases, and one message a rail", "[collectives]") {
+  const ClusterSpec cluster = nodes_on(3, "dgx-h100", "{base: rail-optimized, switch_latency: 130 ns}");
+  const auto run = [&](const std::string& algorithm, Fidelity fidelity) {
+    CollectiveRunOptions o;
+    o.ranks = cluster.gpus();
+    o.operation = Operation::all_to_all;
+    o.algorithm = algorithm;
+    o.options.size = Bytes{24e6};
+    o.options.settings.fidelity = fidelity;
+    o.options.settings.per_node = 8;
+    return run_collective(cluster, o);
+  };
+  const CollectiveRun messages = run("pxn", Fidelity::messages);
+  CHECK(messages.messages == 24 * (7 + 2));
+  // Seven messages of three blocks by NVLink, then two of eight by the adapter, and some latencies.
+  CHECK(messages.time >= 21e6 / 450e9 + 16e6 / 50e9);
+  CHECK(messages.time <= 21e6 / 450e9 + 16e6 / 50e9 + 5e-6);
+  CHECK(between_switches(messages) == 0);
+  CHECK(between_switches(run("direct", Fidelity::messages)) > 0);
+  CHECK(between_switches(run("pxn", Fidelity::flows)) == 0);
+  CHECK(messages.total == near(24 * (24e6 * 7 / 8 + 24e6 * 2 / 3)));
+}
+
+TEST_CASE("a rack of NVL72 is one NVLink domain", "[collectives][nccl]") {
+  const ClusterSpec rack = machine("{nodes: 1, node: gb200-nvl72}");
+  const NcclCost inside = cost_on(rack, NcclOperation::all_reduce, kLarge);
+  CHECK(std::string(inside.protocol) == "NVLS");
+  CHECK(inside.limited_by == LinkKind::nvlink);
+  const CollectiveRun run = modelled(rack, Operation::all_to_all, kLarge);
+  for (const auto& [link, bytes] : run.links) {
+    CAPTURE(link);
+    CHECK(link.find("nvswitch") != std::string::npos);
+  }
+  const ClusterSpec racks = nodes_on(2, "gb200-nvl72", "nonblocking");
+  CHECK(cost_on(racks, NcclOperation::alltoall, kLarge).limited_by == LinkKind::hca);
+}
