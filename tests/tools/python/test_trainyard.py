@@ -186,7 +186,7 @@ class LongCalls(unittest.TestCase):
                 begun.wait()
                 os.kill(os.getpid(), signal.SIGINT)
 
-            thread = threading.Thread(target=interrupt)
+            thread = threading.Thread(target=interrupt, daemon=True)
             thread.start()
             with self.assertRaises(KeyboardInterrupt):
                 trainyard.sweep(DICT, asked, points=points, progress=lambda line: begun.set())
