@@ -9,6 +9,7 @@
 
 #include "models/hardware/node.hpp"
 #include "scenarios/search/plan_answer.hpp"
+#include "scenarios/search/size_on_tpus.hpp"
 #include "scenarios/studies/answer_key.hpp"
 #include "scenarios/studies/failure_study.hpp"
 #include "sim/process/child.hpp"
@@ -225,15 +226,6 @@ class ClusterSizer {
 
   static bool is_tpu(const NodeType& node) { return node.gpu.kind == ChipKind::tpu; }
 
-  /// Strategies and stacks of the catalog are those of GPUs. Nobody's library is modelled for chips joined by a torus: rings
-  /// are simulated as flows, which takes a third of the time of message by message and gives the same within 0.1 %.
-  static void put_on_tpus(Node& document) {
-    Node& plan = *document.find("plan");
-    std::erase_if(plan.fields, [](const auto& field) { return field.first == "strategy"; });
-    set_field(document, "software", text_node("plain"));
-    if (!plan.find("collectives")) set_field(document, "plan.collectives", text_node("flows"));
-  }
-
   /// `useful`: days; no longer training is looked for. 0: any.
   SizeRow row(const SizeCase& of, int nodes, double useful = 0) {
     SizeRow row;
@@ -307,6 +299,8 @@ class ClusterSizer {
       set_field(document, "plan.training", *document_.find("plan")->find("training"));
     }
     if (const Node* faults = document_.find("faults")) document.fields.emplace_back("faults", *faults);
+    if (Node* faults = document.find("faults"); faults && is_tpu(step.cluster.node))
+      tell_checkpoint_times(*faults, step);
     const Scenario s = read_scenario(document, name_);
     SimulateOptions options;
     options.critical_path = false;
