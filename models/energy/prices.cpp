@@ -22,6 +22,24 @@ void read_rents(Prices& prices, Fields& fields, const char* key, double Prices::
   rents.finish();
 }
 
+void read_parts(Prices::Parts& parts, Fields& fields) {
+  if (const Node* map = fields.child("switch")) {
+    Fields switches(*map, "prices.switch");
+    for (const auto& [name, node] : map->fields)
+      parts.switches.emplace_back(name, switches.number(name, 0, kMostMoney));
+    switches.finish();
+  }
+  const Node* map = fields.child("cable");
+  if (!map) return;
+  Fields cable(*map, "prices.cable");
+  parts.copper = cable.number("copper", 0, kMostMoney, 0);
+  parts.copper_metre = cable.number("copper_metre", 0, kMostMoney, 0);
+  parts.optical = cable.number("optical", 0, kMostMoney, 0);
+  parts.optical_metre = cable.number("optical_metre", 0, kMostMoney, 0);
+  cable.finish();
+  parts.cables = true;
+}
+
 }  // namespace
 
 double Prices::gpu_hour(const std::string& node, const std::string& gpu, int gpus_a_node) const {
@@ -44,9 +62,10 @@ Prices read_prices(const Node& node) {
   read_rents(prices, fields, "gpu_hour", &Prices::Rent::gpu_hour);
   read_rents(prices, fields, "node_hour", &Prices::Rent::node_hour);
   prices.kwh = fields.number("kwh", 0, kMostMoney, 0);
+  read_parts(prices.parts, fields);
   fields.finish();
-  if (prices.rents.empty() && prices.kwh == 0)
-    fail(node.place, "prices: expected gpu_hour or node_hour, by names of nodes or GPUs, or kwh");
+  if (prices.rents.empty() && prices.kwh == 0 && !prices.parts.given())
+    fail(node.place, "prices: expected gpu_hour or node_hour, by names of nodes or GPUs, kwh, switch or cable");
   return prices;
 }
 

@@ -16,6 +16,13 @@ struct Prices {
     double gpu_hour = 0, node_hour = 0;  ///< one of the two
   };
   std::vector<Rent> rents;
+  /// Of what a network is built of: switches by name, cables each, and for each metre.
+  struct Parts {
+    std::vector<std::pair<std::string, double>> switches;
+    double copper = 0, copper_metre = 0, optical = 0, optical_metre = 0;
+    bool cables = false;  ///< were cables priced?
+    bool given() const { return cables || !switches.empty(); }
+  } parts;
   double kwh = 0;  ///< of electricity, besides; 0: what is rented has it in
   Place place;
 
@@ -25,7 +32,8 @@ struct Prices {
   double gpu_hour(const std::string& node, const std::string& gpu, int gpus_a_node) const;
 };
 
-/// Reads `{currency, gpu_hour: {NAME: money}, node_hour: {NAME: money}, kwh}`. Throws UserError with the place for a
+/// Reads `{currency, gpu_hour: {NAME: money}, node_hour: {NAME: money}, kwh, switch: {NAME: money}, cable: {copper,
+/// copper_metre, optical, optical_metre}}`. Throws UserError with the place for a
 /// price that is negative, and for prices of nothing.
 Prices read_prices(const Node&);
 

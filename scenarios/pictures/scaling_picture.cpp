@@ -11,6 +11,8 @@ namespace {
 constexpr double kScalingWidth = 720, kScalingHeight = 420, kPlotLeft = 80, kPlotTop = 60, kPlotBottom = 360,
                  kPlotRight = 690;
 
+constexpr const char* kCurveColors[] = {"#1f6fb4", "#c0392b", "#2e8b57", "#8e5ea2", "#b8860b"};
+
 /// A logarithmic axis from `least` to `most`, drawn from `from` to `to`.
 struct LogAxis {
   double least, most, from, to;
@@ -32,15 +34,21 @@ void draw_ticks(Svg& svg, const LogAxis& x, const LogAxis& y) {
 
 std::string scaling_picture(const std::string& title, const std::vector<GpusAndRate>& points,
                             const GpusAndRate& baseline) {
+  return scaling_picture(title, std::vector<ScalingCurve>{{"", points}}, baseline);
+}
+
+std::string scaling_picture(const std::string& title, const std::vector<ScalingCurve>& curves,
+                            const GpusAndRate& baseline) {
   const auto ideal = [&baseline](double gpus) { return baseline.rate * gpus / baseline.gpus; };
   LogAxis x{baseline.gpus, baseline.gpus, kPlotLeft, kPlotRight},
       y{baseline.rate, baseline.rate, kPlotBottom, kPlotTop};
-  for (const GpusAndRate& p : points) {
-    x.least = std::min(x.least, p.gpus);
-    x.most = std::max(x.most, p.gpus);
-    y.least = std::min({y.least, p.rate, ideal(p.gpus)});
-    y.most = std::max({y.most, p.rate, ideal(p.gpus)});
-  }
+  for (const ScalingCurve& curve : curves)
+    for (const GpusAndRate& p : curve.points) {
+      x.least = std::min(x.least, p.gpus);
+      x.most = std::max(x.most, p.gpus);
+      y.least = std::min({y.least, p.rate, ideal(p.gpus)});
+      y.most = std::max({y.most, p.rate, ideal(p.gpus)});
+    }
   for (LogAxis* axis : {&x, &y}) {
     axis->least /= 1.15;
     axis->most *= 1.15;
@@ -51,12 +59,18 @@ std::string scaling_picture(const std::string& title, const std::vector<GpusAndR
   svg.frame(kPlotLeft, kPlotTop, kPlotRight - kPlotLeft, kPlotBottom - kPlotTop, "#888888");
   svg.line(x.at(x.least * 1.15), y.at(ideal(x.least * 1.15)), x.at(x.most / 1.15), y.at(ideal(x.most / 1.15)),
            "#888888", true);
-  for (std::size_t i = 0; i < points.size(); ++i) {
-    const double px = x.at(points[i].gpus), py = y.at(points[i].rate);
-    if (i > 0) svg.line(x.at(points[i - 1].gpus), y.at(points[i - 1].rate), px, py, "#1f6fb4");
-    svg.rect(px - 3, py - 3, 6, 6, "#1f6fb4");
-    svg.text(px + 5, py + 14, fmt::format("{:.0f} %", points[i].rate / ideal(points[i].gpus) * 100),
-             {.fill = "#1f6fb4"});
+  for (std::size_t c = 0; c < curves.size(); ++c) {
+    const std::vector<GpusAndRate>& points = curves[c].points;
+    const char* color = kCurveColors[c % std::size(kCurveColors)];
+    for (std::size_t i = 0; i < points.size(); ++i) {
+      const double px = x.at(points[i].gpus), py = y.at(points[i].rate);
+      if (i > 0) svg.line(x.at(points[i - 1].gpus), y.at(points[i - 1].rate), px, py, color);
+      svg.rect(px - 3, py - 3, 6, 6, color);
+      svg.text(px + 5, py + 14, fmt::format("{:.0f} %", points[i].rate / ideal(points[i].gpus) * 100), {.fill = color});
+    }
+    if (!points.empty() && !curves[c].name.empty())
+      svg.text(x.at(points.back().gpus) - 6, y.at(points.back().rate) - 8, curves[c].name,
+               {.fill = color, .anchor = Svg::Anchor::end, .bold = true});
   }
   svg.text((kPlotLeft + kPlotRight) / 2, kPlotBottom + 40, "GPUs", {.anchor = Svg::Anchor::middle});
   svg.text(16, kPlotTop - 10, "samples/s; dashed: ideal; %: efficiency", {.fill = "#666666"});

@@ -165,6 +165,7 @@ const std::map<std::string, std::string> kFieldWords{
     {"plan.flash_attention", "attention without the matrix of scores in memory"},
     {"plan.fp8_scaling", "of fp8: a scale for a tensor, or for each row"},
     {"plan.global_batch_size", "samples of a step, over all ranks"},
+    {"plan.linear_split", "of an mlp: pairs, columns, rows or replicated; or a list with one for each layer"},
     {"plan.lora.base", "how the frozen matrices lie in memory: as trained, fp8, or in 4 bits (QLoRA)"},
     {"plan.lora.dropout", "part of an adapter's input that is dropped"},
     {"plan.lora.rank", "of the adapters; the network itself is frozen"},

@@ -17,6 +17,8 @@ MeasuredLimits read_limits(const Node* node) {
   limits.mean_time = fields.number("mean_time", 0, 10, 0);
   limits.mean_memory = fields.number("mean_memory", 0, 10, 0);
   limits.rank_correlation = fields.number("rank_correlation", -1, 1, 0);
+  limits.plan_rank = fields.number("plan_rank", -1, 1, 0);
+  limits.plan_regret = fields.number("plan_regret", 0, 10, 0);
   fields.finish();
   return limits;
 }

@@ -12,6 +12,8 @@ namespace trainyard {
 struct MeasuredLimits {
   double mean_time = 0, mean_memory = 0;  ///< mean absolute error, at most
   double rank_correlation = 0;            ///< Spearman's, of step times, at least
+  double plan_rank = 0;                   ///< Spearman's among the plans of one model, machine and batch, at least
+  double plan_regret = 0;  ///< by which the plan that is chosen among those takes longer than the best, mean, at most
 };
 
 /// Measured runs of one source that are alike, in one file: `scenario` is what all of them share, and a table has a row

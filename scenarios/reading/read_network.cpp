@@ -53,7 +53,9 @@ Node find_model(const Node& node, const Catalog& catalog) {
 }
 
 /// The plan's key of what a ShardingError calls `part`.
-std::string key_of_part(const std::string& part) { return part == "recompute" ? part : part + "_parallel"; }
+std::string key_of_part(const std::string& part) {
+  return part == "recompute" || part == "linear_split" ? part : part + "_parallel";
+}
 
 /// A length in tokens, bounded so that squares of it stay exact.
 std::int64_t read_length(Fields& plan, std::string_view key, std::int64_t fallback) {
@@ -137,7 +139,7 @@ ModelChoice read_model(const Node& node, const Catalog& catalog, Fields& plan, c
   model.place = node.place;
   model.seq_length_place =
       model.entry.transformer() && plan.has("seq_length") ? plan.place_of("seq_length") : node.place;
-  for (const char* part : {"tensor", "sequence", "context", "expert", "recompute"})
+  for (const char* part : {"tensor", "sequence", "context", "expert", "recompute", "linear_split"})
     if (const std::string key = key_of_part(part); plan.has(key)) model.split_places[part] = plan.place_of(key);
   return model;
 }

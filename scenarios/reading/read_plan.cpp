@@ -209,6 +209,35 @@ void read_remade(Sharding& sharding, Fields& plan) {
   }
 }
 
+constexpr std::pair<const char*, LinearSplit> kLinearSplits[] = {{"pairs", LinearSplit::pairs},
+                                                                 {"columns", LinearSplit::columns},
+                                                                 {"rows", LinearSplit::rows},
+                                                                 {"replicated", LinearSplit::replicated}};
+
+/// One for all layers, or a list with one for each.
+void read_linear_split(Sharding& sharding, Fields& plan) {
+  const Node* given = plan.child("linear_split");
+  if (!given) return;
+  const auto split_of = [](const Node& node, bool of_all) {
+    std::vector<std::string> names;
+    for (const auto& [name, split] : kLinearSplits) {
+      if (!of_all && split == LinearSplit::pairs) continue;  // two layers make a pair
+      names.emplace_back(name);
+      if (node.kind == Node::Kind::scalar && node.scalar == name) return split;
+    }
+    const std::string got = node.kind == Node::Kind::scalar ? node.scalar : "";
+    fail(node.place, fmt::format("plan.linear_split: unknown split \"{}\"{}", got, hint(got, names)));
+  };
+  if (sharding.tensor == 1)
+    fail(given->place, "plan.linear_split: it is over the ranks of plan.tensor_parallel, which is 1");
+  if (given->kind != Node::Kind::list) {
+    sharding.linear_split = split_of(*given, true);
+    return;
+  }
+  if (given->items.empty()) fail(given->place, "plan.linear_split: a split for each layer expected");
+  for (const Node& item : given->items) sharding.linear_splits.push_back(split_of(item, false));
+}
+
 void read_axes(PlanChoice& choice, Fields& plan, const SoftwareStack& stack) {
   Sharding& sharding = choice.sharding;
   choice.mesh.tensor = sharding.tensor = read_rank_count(plan, "tensor_parallel");
@@ -217,6 +246,7 @@ void read_axes(PlanChoice& choice, Fields& plan, const SoftwareStack& stack) {
     fail(plan.place_of("sequence_parallel"),
          "plan.sequence_parallel: it is over the ranks of plan.tensor_parallel, which is 1");
   read_tensor_overlap(sharding, plan, stack);
+  read_linear_split(sharding, plan);
   read_context(choice, plan);
   read_expert(choice, plan);
   read_pipeline(choice, plan, stack);

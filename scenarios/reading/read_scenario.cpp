@@ -97,6 +97,9 @@ void read_model(Scenario& s, const Node& model, const Catalog& catalog, Fields& 
   s.model.options.fp8 = s.fp8;
   s.network = of ? without_layers(of->network) : network_of(s.model, s.micro_batch_size, s.precision);
   if (of) s.network.samples = s.micro_batch_size;
+  if (s.plan.sharding.splits_linear_layers() && !s.model.entry.mlp())
+    fail(s.model.split_places.at("linear_split"),
+         "plan.linear_split: it is of the linear layers of an mlp; other networks are split in one way");
   if (s.plan.ends_apart() && ties_head(s.model) && s.plan.zero == ZeroStage::parameters)
     fail(
         s.plan.zero_place,

@@ -70,7 +70,7 @@ class AnswerMaker {
     if (question_.own) first.push_back(point_of(*question_.own));
     answer_.search = search_plans(runner_, space_, space_.groups(), first, options_.search);
     if (answer_.search.judged == answer_.search.refused && answer_.search.runs == 0 && !interrupted() &&
-        options_.search.shard.whole())
+        answer_.search.useless_from == 0 && options_.search.shard.whole())
       throw UserError(fmt::format("plan: {} has no plan on {} GPUs; {} were tried", question_.base.name, space_.gpus(),
                                   answer_.search.judged));
     answer_.document = question_.base.document;
@@ -167,7 +167,7 @@ class AnswerMaker {
 
   /// As its file says it, where that may be more than a point of the space.
   void compare_own() {
-    if (!question_.own || interrupted()) return;
+    if (!question_.own || interrupted() || answer_.search.useless_from > 0) return;
     SimulateOptions options;
     options.critical_path = false;
     const PlanOutcome outcome = outcome_of(simulate(*question_.own, options));

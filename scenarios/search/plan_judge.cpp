@@ -20,10 +20,12 @@ PlanJudge::PlanJudge(const Scenario& of, const PlanSpace& space) : of_(of), spac
 /// All that a network's layers depend on.
 std::string PlanJudge::share_key(const Scenario& s) const {
   const Sharding& h = s.plan.sharding;
-  return fmt::format("{} {} {} {} {} {} {} {} {} {} {} {} {} {}", s.micro_batch_size, s.plan.splits_model(),
+  std::string splits;
+  for (const LinearSplit split : h.linear_splits) splits += fmt::format(" {}", static_cast<int>(split));
+  return fmt::format("{} {} {} {} {} {} {} {} {} {} {} {} {} {}{}", s.micro_batch_size, s.plan.splits_model(),
                      s.plan.ends_apart(), h.tensor, h.sequence, h.context, static_cast<int>(h.context_exchange),
                      h.expert, h.expert_imbalance, h.expert_capacity, h.overlap, h.user_buffers,
-                     static_cast<int>(h.recompute), static_cast<int>(h.linear_split));
+                     static_cast<int>(h.recompute), static_cast<int>(h.linear_split), splits);
 }
 
 std::shared_ptr<const Network> PlanJudge::share(const Scenario& s) {

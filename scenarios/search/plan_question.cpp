@@ -102,7 +102,9 @@ PlanQuestion read_plan_question(Node document, const std::string& name, const Ov
   }
   if (question.own) require_searchable(*question.own);
   Node& bare = *plan = without_choices(question.section);
-  std::erase_if(bare.fields, [](const auto& field) { return field.first == "pipeline"; });
+  std::erase_if(bare.fields, [](const auto& field) {
+    return field.first == "pipeline" || field.first == "linear_split";  // of one device there is none
+  });
   if (Node* data_parallel = bare.find("data_parallel"))
     for (const KeyOfStages& of : kOfStages)
       std::erase_if(data_parallel->fields, [&of](const auto& field) { return field.first == of.key; });
@@ -124,6 +126,7 @@ Node plan_section(const Node& bare, const PlanPoint& p, std::int64_t data, std::
   number("micro_batch_size", p.micro_batch);
   if (p.tensor > 1) number("tensor_parallel", p.tensor);
   if (p.tensor > 1) set("sequence_parallel", p.sequence ? "true" : "false");
+  if (p.tensor == 1) std::erase_if(plan.fields, [](const auto& f) { return f.first == "linear_split"; });
   if (p.context > 1) number("context_parallel.size", p.context);
   if (p.context == 1) std::erase_if(plan.fields, [](const auto& f) { return f.first == "context_parallel"; });
   if (p.expert > 1) number("expert_parallel.size", p.expert);

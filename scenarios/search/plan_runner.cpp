@@ -115,8 +115,13 @@ std::vector<PlanOutcome> PlanRunner::outcomes(const std::vector<PlanPoint>& poin
     open.push_back(keys.size() - 1);
   }
   in_workers(
-      open.size(), processors(), [&](std::size_t k) { return simulated_text(points[open[k]]); },
+      open.size(), processors(),
+      [&](std::size_t k) {
+        const bool late = deadline_ && std::chrono::steady_clock::now() > *deadline_;
+        return late ? std::string() : simulated_text(points[open[k]]);
+      },
       [&](std::size_t k, const std::string& text) {
+        if (text.empty()) return;
         const std::string& key = keys[open[k]];
         known_[key] = outcome_of(text);
         journal_.add(key, text);
@@ -126,7 +131,7 @@ std::vector<PlanOutcome> PlanRunner::outcomes(const std::vector<PlanPoint>& poin
   std::vector<PlanOutcome> all;
   for (const std::string& key : keys) {
     all.push_back(known_.at(key));
-    if (interrupted() && all.back().error == "interrupted") known_.erase(key);
+    if (all.back().error == "interrupted") known_.erase(key);
   }
   return all;
 }

@@ -1,7 +1,9 @@
 #pragma once
+#include <chrono>
 #include <filesystem>
 #include <functional>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -39,6 +41,8 @@ class PlanRunner {
   std::vector<std::vector<JudgedPlan>> judged(const std::vector<PlanPoint>& groups);
   std::vector<JudgedPlan> judged_points(const std::vector<PlanPoint>&);
   double capacity() const { return judge_.capacity(); }
+  /// Simulations that have not begun by then are left out: their outcomes say "interrupted", and are not kept.
+  void end_at(std::optional<std::chrono::steady_clock::time_point> deadline) { deadline_ = deadline; }
   std::size_t simulated() const { return simulated_; }
 
  private:
@@ -48,6 +52,7 @@ class PlanRunner {
   std::string key_;
   std::map<std::string, PlanOutcome> known_;
   std::size_t simulated_ = 0;
+  std::optional<std::chrono::steady_clock::time_point> deadline_;
 
   std::string key_of(const PlanPoint&) const;
   std::string simulated_text(const PlanPoint&);

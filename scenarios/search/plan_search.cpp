@@ -35,8 +35,9 @@ class PlanFinder {
       : runner_(runner), space_(space), groups_(groups), options_(options) {}
 
   PlanSearch run(const std::vector<PlanPoint>& first) {
-    simulate_first(first);
     rank_groups();
+    if (useless()) return std::move(found_);
+    simulate_first(first);
     while (!interrupted() && !out_of_time()) {
       const double group = next_ < order_.size() ? floors_[order_[next_]] : kNoFloor;
       const double plan = promising_.empty() ? kNoFloor : promising_.top().floor;
@@ -84,6 +85,15 @@ class PlanFinder {
     if (found_.closest && found_.closest_peak <= peak) return;
     found_.closest = point;
     found_.closest_peak = peak;
+  }
+
+  /// No group has a plan that is short enough.
+  bool useless() {
+    if (options_.useful <= 0 || order_.empty() || interrupted()) return false;
+    const double least = floors_[order_.front()];
+    if (least == kNoFloor || least <= options_.useful) return false;
+    found_.useless_from = least;
+    return true;
   }
 
   void simulate_first(const std::vector<PlanPoint>& points) {
@@ -160,7 +170,11 @@ class PlanFinder {
       floors.push_back(promising_.top().floor);
       promising_.pop();
     }
+    if (options_.budget > 0 && best_ < kNoFloor)  // one plan at least, however long it takes
+      runner_.end_at(begin_ + std::chrono::duration_cast<std::chrono::steady_clock::duration>(
+                                  std::chrono::duration<double>(options_.budget)));
     const std::vector<PlanOutcome> outcomes = runner_.outcomes(points, [this] { show(progress()); });
+    runner_.end_at({});
     for (std::size_t i = 0; i < points.size(); ++i) {
       take(points[i], floors[i], outcomes[i]);
       if (outcomes[i].error == "interrupted") promising_.push({floors[i], 0, i, points[i]});

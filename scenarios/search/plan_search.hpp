@@ -20,6 +20,8 @@ struct PlanSearchOptions {
   double budget = 0;  ///< s of wall time; 0: until the best is proved
   /// How far above the best plans are still simulated, to tell how flat the optimum is.
   double margin = 0;
+  /// s: longer steps are of no use. The search ends at once where no plan takes less; 0: all are of use.
+  double useful = 0;
   /// Of the groups by their floors: those of a shard alone. Another search that has all outcomes of all shards gives the same
   /// answer as without shards.
   StudyShard shard = {};
@@ -33,6 +35,7 @@ struct PlanSearch {
   std::size_t judged = 0;                ///< of them, by memory and floor
   std::size_t refused = 0;               ///< of the judged: no plans by the reader
   std::size_t too_large = 0;             ///< of the judged: more than the GPUs hold
+  double useless_from = 0;               ///< s: no plan takes less, which is too long to be of use; 0: not asked
   std::size_t runs = 0;                  ///< plans that were simulated, some of which did not fit
   bool proved = false;                   ///< no plan of the space is faster than the first
   std::size_t open = 0;                  ///< not proved: plans that could still be faster

@@ -9,6 +9,7 @@
 
 #include "models/hardware/node.hpp"
 #include "scenarios/search/plan_answer.hpp"
+#include "scenarios/search/size_on_tpus.hpp"
 #include "scenarios/studies/answer_key.hpp"
 #include "scenarios/studies/failure_study.hpp"
 #include "sim/process/child.hpp"
@@ -22,6 +23,8 @@ constexpr double kFirstMfu = 0.4;
 /// More nodes that save less than this of the time do not help any more.
 constexpr double kStillHelps = 0.03;
 constexpr double kDay = 86400, kHour = 3600;
+/// Of wall time for the plans of a cluster, and for those of all types of node, some three numbers of nodes each.
+constexpr double kSearchOfCluster = 5, kSearchOfAll = 120, kClustersOfType = 3;
 
 /// One model on one type of node.
 struct SizeCase {
@@ -46,6 +49,10 @@ class ClusterSizer {
     const std::vector<NodeType> types = nodes();
     for (const std::string& model : models())
       for (const NodeType& node : types) cases.push_back({model, node});
+    search_seconds_ =
+        options_.search_seconds > 0
+            ? options_.search_seconds
+            : std::min(kSearchOfCluster, kSearchOfAll / (kClustersOfType * static_cast<double>(cases.size())));
     for (const SizeCase& each : cases) {
       if (interrupted()) break;
       if (!options_.shard.has(begun_++)) continue;
@@ -65,6 +72,8 @@ class ClusterSizer {
   SizeAnswer answer_;
   std::string at_;
   std::size_t begun_ = 0;
+  double search_seconds_ = kSearchOfCluster;
+  double training_tokens_ = 0;  // of the model that is looked at, where its deadline counts
   const std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
 
   void check() {
@@ -86,17 +95,39 @@ class ClusterSizer {
     return options_.models.empty() ? std::vector<std::string>{""} : options_.models;
   }
 
+  /// A type of node, or all that have such a chip.
+  std::vector<std::string> nodes_called(const std::string& name) const {
+    const std::vector<std::string> nodes = catalog_.names("node"), chips = catalog_.names("gpu");
+    const auto has = [&name](const std::vector<std::string>& names) {
+      return std::find(names.begin(), names.end(), name) != names.end();
+    };
+    if (has(nodes) || !has(chips)) return {name};
+    std::vector<std::string> all;
+    for (const std::string& node : nodes)
+      if (read_node(catalog_.resolve("node", text_node(node)), catalog_).gpu.name == name) all.push_back(node);
+    if (all.empty()) throw UserError(fmt::format("size: no node of the catalog has the chip {}", name));
+    return all;
+  }
+  std::vector<std::string> node_names() const {
+    if (options_.node_types.empty()) return catalog_.names("node");
+    std::vector<std::string> all;
+    for (const std::string& name : options_.node_types)
+      for (const std::string& node : nodes_called(name))
+        if (std::find(all.begin(), all.end(), node) == all.end()) all.push_back(node);
+    return all;
+  }
+
   /// Those that are asked for; else all of the catalog that multiply in bf16, can be joined, and are priced.
   std::vector<NodeType> nodes() {
     std::vector<NodeType> all;
     const bool chosen = !options_.node_types.empty();
-    for (const std::string& name : chosen ? options_.node_types : catalog_.names("node")) {
+    for (const std::string& name : node_names()) {
       const NodeType node = read_node(catalog_.resolve("node", text_node(name)), catalog_);
       std::string why;
       if (node.gpu.peak[static_cast<std::size_t>(Precision::bf16)].value <= 0) why = "no bf16";
       if (node.hcas == 0 && node.fabric.empty()) why = "no adapter";
       if (!chosen && node.gpu.memory_capacity < Bytes{32e9}) why = "less than 32 GB a GPU";
-      if (!chosen && node.gpu.kind == ChipKind::tpu) why = "no library of collectives is modelled";
+      if (!chosen && is_tpu(node) && !prices_.given()) why = "TPU: looked at where it is named or priced";
       if (prices_.given()) try {
           prices_.gpu_hour(node.name, node.gpu.name, node.gpus);
         } catch (const UserError&) {
@@ -106,7 +137,7 @@ class ClusterSizer {
       if (chosen && !why.empty()) throw UserError(fmt::format("size: {}: {}", name, why));
       if (why.empty())
         all.push_back(node);
-      else if (why == "no price")
+      else if (why == "no price" || is_tpu(node))
         answer_.left_out.push_back(fmt::format("{} ({})", name, why));
     }
     if (all.empty()) throw UserError("size: no type of node is left; --prices prices none that trains in bf16");
@@ -128,7 +159,7 @@ class ClusterSizer {
       answer_.rows.back() = last = row(of, nodes /= 2);
     if (in_time(last)) {
       for (nodes /= 2; nodes >= 1 && in_time(last) && !interrupted(); nodes /= 2)
-        answer_.rows.push_back(last = row(of, nodes));
+        answer_.rows.push_back(last = row(of, nodes, options_.days));
       return;
     }
     if (too_many) return;
@@ -144,14 +175,20 @@ class ClusterSizer {
   bool in_time(const SizeRow& row) const { return row.good() && row.days() <= options_.days; }
 
   /// The power of two that meets the deadline at the utilization of large runs.
-  int first_guess(const SizeCase& of) const {
+  int first_guess(const SizeCase& of) {
     const Scenario s = read_scenario(scenario(of, 1, false), name_);
-    const double tokens = tokens_of(s);
+    const double tokens = training_tokens_ = tokens_of(s);
     const double peak = of.node.gpu.peak[static_cast<std::size_t>(Precision::bf16)].value * of.node.gpus;
     const double needed = s.network.model_flops_per_token().value * tokens / (peak * kFirstMfu * options_.days * kDay);
     int nodes = 1;
     while (nodes < needed && nodes < kMostSizedNodes) nodes *= 2;
     return nodes;
+  }
+
+  /// Of the whole training.
+  double steps_of(const Scenario& s) const {
+    return training_tokens_ /
+           (static_cast<double>(s.global_batch_size) * static_cast<double>(s.network.tokens_per_sample));
   }
 
   double tokens_of(const Scenario& s) const {
@@ -174,6 +211,7 @@ class ClusterSizer {
     if (nodes > 1 && of.node.fabric.empty())
       cluster.fields.emplace_back("fabric", fabric ? *fabric : text_node("nonblocking"));
     set_field(document, "cluster", std::move(cluster));
+    if (is_tpu(of.node)) put_on_tpus(document);
     std::erase_if(document.fields, [](const auto& field) { return field.first == "faults"; });
     if (searched) std::erase_if(plan.fields, [](const auto& field) { return field.first == "training"; });
     if (searched) return document;
@@ -186,7 +224,10 @@ class ClusterSizer {
     return document;
   }
 
-  SizeRow row(const SizeCase& of, int nodes) {
+  static bool is_tpu(const NodeType& node) { return node.gpu.kind == ChipKind::tpu; }
+
+  /// `useful`: days; no longer training is looked for. 0: any.
+  SizeRow row(const SizeCase& of, int nodes, double useful = 0) {
     SizeRow row;
     const Node* model = document_.find("model");
     row.model = !of.model.empty() ? of.model : model && !model->scalar.empty() ? model->scalar : name_;
@@ -196,13 +237,13 @@ class ClusterSizer {
     try {
       const PlanQuestion question = read_plan_question(scenario(of, nodes, true), name_);
       const std::string key = answer_key(
-          answer_key(question.base) + fmt::format(" {} {}", options_.search_seconds, options_.tokens_per_parameter),
+          answer_key(question.base) + fmt::format(" {} {} {}", search_seconds_, options_.tokens_per_parameter, useful),
           document_);
       {
         const Journal journal(options_.journal);
         if (const std::optional<std::string> line = journal.find(key)) return size_row_from_text(*line);
       }
-      search(question, row);
+      search(question, row, useful);
       if (interrupted()) return row;
       Journal(options_.journal).add(key, to_text(row));
     } catch (const UserError& e) {
@@ -212,11 +253,13 @@ class ClusterSizer {
   }
 
   /// The best plan, and with it the whole training.
-  void search(const PlanQuestion& question, SizeRow& row) {
+  void search(const PlanQuestion& question, SizeRow& row, double useful) {
     PlanAnswerOptions options;
     options.neighbours = options.rule = false;
     options.journal = options_.journal;
-    options.search.budget = options_.search_seconds;
+    options.search.budget = search_seconds_;
+    const double steps = steps_of(question.base);
+    if (useful > 0) options.search.useful = useful * kDay / steps;
     options.search.progress = [&](const std::string& text) {
       if (!options_.progress) return;
       const double passed = std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count();
@@ -224,8 +267,15 @@ class ClusterSizer {
     };
     if (!question.own && document_.find("plan")->find("pipeline") == nullptr)
       options.space.vary.push_back({"plan.pipeline.schedule", {"1f1b", "interleaved-1f1b"}});
+    // Pods are trained without pipelines (Chowdhery et al. 2022, PaLM, section 4).
+    if (is_tpu(question.base.cluster.node) && document_.find("plan")->find("pipeline") == nullptr)
+      options.space.vary.push_back({"plan.pipeline_parallel", {"1"}});
     const PlanAnswer answer = answer_plan(question, options);
     if (interrupted()) return;
+    if (answer.search.useless_from > 0) {
+      row.error = fmt::format("no plan takes less than {:.1f} days", answer.search.useless_from * steps / kDay);
+      return;
+    }
     const SimulatedPlan* best = answer.search.best();
     if (!best && !answer.own_is_best) {
       row.too_large = true;
@@ -249,6 +299,8 @@ class ClusterSizer {
       set_field(document, "plan.training", *document_.find("plan")->find("training"));
     }
     if (const Node* faults = document_.find("faults")) document.fields.emplace_back("faults", *faults);
+    if (Node* faults = document.find("faults"); faults && is_tpu(step.cluster.node))
+      tell_checkpoint_times(*faults, step);
     const Scenario s = read_scenario(document, name_);
     SimulateOptions options;
     options.critical_path = false;

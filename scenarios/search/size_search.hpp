@@ -45,14 +45,17 @@ struct SizeAnswer {
 
 struct SizeOptions {
   std::vector<std::string>
-      node_types;  ///< empty: all of the catalog that can train it, and are priced where prices are given
+      node_types;  ///< or chips, for all nodes that have them; empty: all of the catalog that can train it, and are
+                   ///< priced where prices are given (TPUs: only where they are)
   std::vector<std::string> models;  ///< in place of the scenario's
   int gpus = 0;                     ///< so many, or the least nodes that have them; 0: as many as the deadline takes
   double days = 0, budget = 0;
   double tokens_per_parameter = 0;  ///< tokens by the model's size (Hoffmann et al. 2022: 20); 0: as the scenario says
-  double search_seconds = 5;        ///< of wall time for the plans of one cluster
-  std::filesystem::path journal;    ///< what was found, to be resumed
-  StudyShard shard = {};            ///< of models and types of node, the first varying slowest; the others are left out
+  /// Of wall time for the plans of one cluster; 0: 5 s, and less where there are many types of node, so that the search for
+  /// twelve takes some two minutes.
+  double search_seconds = 0;
+  std::filesystem::path journal;  ///< what was found, to be resumed
+  StudyShard shard = {};          ///< of models and types of node, the first varying slowest; the others are left out
   std::function<void(const std::string&)> progress;
 };
 

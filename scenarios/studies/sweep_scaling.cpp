@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "scenarios/studies/scaling_knee.hpp"
 #include "scenarios/studies/sweep.hpp"
 #include "sim/json_text.hpp"
 
@@ -11,9 +12,6 @@ namespace trainyard {
 namespace {
 
 using nlohmann::ordered_json;
-
-/// Half of what added GPUs would ideally add.
-constexpr double kHalfHelps = 0.5;
 
 GpusAndRate scaling_of(const SweepPoint& point) {
   if (point.figures.empty() || !point.error.empty()) return {};
@@ -56,15 +54,7 @@ std::vector<GpusAndRate> scaling_points(const std::vector<SweepPoint>& points) {
 
 std::string scaling_knee(const std::vector<GpusAndRate>& points) {
   if (points.size() < 2) return "";
-  GpusAndRate fastest = points.front(), half = points.front();
-  bool still = true;
-  for (std::size_t i = 1; i < points.size(); ++i) {
-    if (points[i].rate > fastest.rate) fastest = points[i];
-    const double added = points[i].rate / points[i - 1].rate - 1, ideal = points[i].gpus / points[i - 1].gpus - 1;
-    still = still && added >= kHalfHelps * ideal;
-    if (still) half = points[i];
-  }
-  const bool last = fastest.gpus == points.back().gpus;
+  const auto [fastest, half, last] = knee_of(points);
   std::string text =
       fmt::format("limit      {} GPUs {} ({:.4g} samples/s)", fastest.gpus,
                   last ? "are the fastest, the most that were looked at" : "are the most that help", fastest.rate);

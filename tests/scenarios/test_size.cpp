@@ -126,3 +126,54 @@ TEST_CASE("bad questions of size are refused", "[size]") {
   CHECK_THROWS_WITH(size_clusters(small_training("prices: {gpu_hour: {t4: 1}}\n"), "x", small_options(1)),
                     Contains("none of dgx-a100"));
 }
+
+TEST_CASE("TPUs are sized on the torus of their own links, by the name of the chip too", "[size]") {
+  SizeOptions options = small_options(30, {"tpu-v5p"});
+  options.gpus = 8;
+  options.search_seconds = 2;
+  const SizeAnswer answer = size_clusters(small_training(), "small", options);
+  REQUIRE(answer.rows.size() == 1);
+  const SizeRow& row = answer.rows.front();
+  INFO(row.error);
+  REQUIRE(row.good());
+  CHECK(row.node == "tpu-v5p-host");
+  CHECK(row.nodes == 2);
+  CHECK(row.energy > 0);
+  CHECK(row.document.find("software")->scalar == "plain");
+  CHECK_FALSE(row.document.find("plan")->find("strategy"));
+  CHECK(row.document.find("plan")->find("collectives")->scalar == "flows");
+  CHECK_THROWS_WITH(size_clusters(small_training(), "small", small_options(30, {"tpu-v5"})),
+                    Catch::Matchers::Contains("tpu-v5"));
+}
+
+TEST_CASE("fewer nodes are not searched where no plan on them is in time", "[size]") {
+  const SizeAnswer answer = size_clusters(small_training(), "small", small_options(0.02));
+  REQUIRE(answer.cheapest);
+  // The row below the least that is in time: searched and late, or known to be late by its floors alone.
+  for (const SizeRow& row : answer.rows)
+    if (row.nodes * 2 == answer.cheapest->nodes) {
+      INFO(row.error);
+      CHECK((row.good() ? row.days() > 0.02 : row.error.find("no plan takes less than") != std::string::npos));
+    }
+}
+
+TEST_CASE("checkpoints of TPUs go to a store by the hosts' adapters", "[size]") {
+  SizeOptions options = small_options(30, {"tpu-v5p-host"});
+  options.gpus = 8;
+  options.search_seconds = 1;
+  const std::string faults =
+      "faults: {failures: {mtbf: {gpu: 1000 h}, seed: 1}, checkpoint: {every: 1 min, kind: asynchronous, storage: "
+      "{name: "
+      "store, read: 200 GB/s, write: 5 GB/s, latency: 1 ms}}, restart: {restart: 1 min}}\n";
+  const SizeAnswer answer = size_clusters(small_training(faults), "small", options);
+  REQUIRE(answer.rows.size() == 1);
+  INFO(answer.rows.front().error);
+  REQUIRE(answer.rows.front().good());
+  const Node& checkpoint = *answer.rows.front().document.find("faults")->find("checkpoint");
+  CHECK_FALSE(checkpoint.find("storage"));
+  // Two hosts of 12.5 GB/s read what the store of 5 GB/s has written.
+  const double write = std::stod(checkpoint.find("write")->scalar), load = std::stod(checkpoint.find("load")->scalar);
+  CHECK(write == Approx(load * 5).epsilon(1e-4));
+  CHECK(write > 0.1);
+  CHECK(answer.rows.front().goodput < 1);
+}

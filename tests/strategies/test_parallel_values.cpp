@@ -101,6 +101,18 @@ TEST_CASE("a simulated MLP split by pairs, columns and rows computes the step of
       }
 }
 
+TEST_CASE("an MLP whose layers are split each in its own way computes the step of one device", "[parallel-values]") {
+  constexpr LinearSplit kSplits[] = {LinearSplit::columns, LinearSplit::rows, LinearSplit::replicated};
+  for (unsigned number = 0; number < 81; ++number) {  // every list of four layers
+    SplitStep s = split(number % 2 + 1, number % 5 == 0 ? 2 : 1, 2);
+    unsigned rest = number;
+    for (int layer = 0; layer < 4; ++layer, rest /= 3) s.sharding.linear_splits.push_back(kSplits[rest % 3]);
+    s.micro_batches = 2;
+    CAPTURE(number);
+    check(small_mlp(), s);
+  }
+}
+
 TEST_CASE("recomputation on two stages of two tensor ranks changes no number", "[parallel-values]") {
   for (const Recompute recompute : {Recompute::selective, Recompute::full})
     for (const bool sequence : {false, true}) {

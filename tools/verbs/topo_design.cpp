@@ -1,7 +1,11 @@
 #include <fmt/format.h>
 
-#include <nlohmann/json.hpp>
+#include <algorithm>
 
+#include <nlohmann/json.hpp>
+#include <optional>
+
+#include "models/energy/prices.hpp"
 #include "models/hardware/network_switch.hpp"
 #include "scenarios/answer/json_reference.hpp"
 #include "sim/json_text.hpp"
@@ -11,6 +15,7 @@
 #include "tools/verbs/arguments.hpp"
 #include "tools/verbs/topo.hpp"
 #include "tools/verbs/verbs.hpp"
+#include "topologies/analysis/cable_plan.hpp"
 #include "topologies/analysis/clos_design.hpp"
 
 namespace trainyard {
@@ -21,10 +26,18 @@ using nlohmann::ordered_json;
 /// Prices in whatever currency they were given in; a part without a price costs nothing.
 struct FabricPrices {
   double of_switch = 0, of_cable = 0;
+  Prices::Parts parts;  ///< of a file: cables by what they are made of and their length
+  std::string currency;
   bool given = false;
 
-  double cost(const ClosDesign& design) const {
-    return of_switch * static_cast<double>(design.switches) + of_cable * static_cast<double>(design.cables());
+  double switches(const ClosDesign& design) const { return of_switch * static_cast<double>(design.switches); }
+  double cables(const ClosDesign& design, const std::optional<CablePlan>& plan) const {
+    if (!parts.cables || !plan) return of_cable * static_cast<double>(design.cables());
+    return parts.copper * static_cast<double>(plan->count(false)) + parts.copper_metre * plan->metres(false) +
+           parts.optical * static_cast<double>(plan->count(true)) + parts.optical_metre * plan->metres(true);
+  }
+  double cost(const ClosDesign& design, const std::optional<CablePlan>& plan) const {
+    return switches(design) + cables(design, plan);
   }
 };
 
@@ -43,7 +56,27 @@ int ports_of_switch(const std::string& name) {
   return read_network_switch(Catalog().resolve("switch", Node::of_text(name, Place::of("--switch " + name)))).ports;
 }
 
-std::string design_text(const ClosRequest& request, const ClosDesign& design, const FabricPrices& prices) {
+std::string cables_text(const CablePlan& plan) {
+  std::string text = fmt::format("{} racks of hosts in {} row{}\n", plan.racks, plan.rows, plan.rows == 1 ? "" : "s");
+  TextTable table{{"cable", "length", "count"}, {false, true, true}, {}};
+  for (const CableCount& c : plan.cables)
+    table.rows.push_back(
+        {c.optical ? "optical" : "copper", fmt::format("{} m", exact(c.length)), fmt::format("{}", c.count)});
+  return text + table.text("  ") +
+         fmt::format("copper {} m in {}, optical {} m in {}\n", exact(plan.metres(false)), plan.count(false),
+                     exact(plan.metres(true)), plan.count(true));
+}
+
+std::string cost_text(const ClosDesign& design, const std::optional<CablePlan>& plan, const FabricPrices& prices) {
+  if (!prices.parts.given())
+    return fmt::format("cost {}: switches at {}, cables at {}\n", exact(prices.cost(design, plan)),
+                       exact(prices.of_switch), exact(prices.of_cable));
+  return fmt::format("cost {} {}: switches {}, cables {}\n", exact(prices.cost(design, plan)), prices.currency,
+                     exact(prices.switches(design)), exact(prices.cables(design, plan)));
+}
+
+std::string design_text(const ClosRequest& request, const ClosDesign& design, const std::optional<CablePlan>& plan,
+                        const FabricPrices& prices) {
   std::string text = fmt::format("{} hosts on switches of {} ports: {} level{}, {} switch{}, ", design.hosts,
                                  request.ports, design.levels.size(), design.levels.size() == 1 ? "" : "s",
                                  design.switches, design.switches == 1 ? "" : "es");
@@ -58,9 +91,8 @@ std::string design_text(const ClosRequest& request, const ClosDesign& design, co
   if (design.pods > 1) text += fmt::format("{} pods\n", design.pods);
   text += fmt::format("cables {}: {} to hosts, {} between switches; {} ports left\n", design.cables(), design.hosts,
                       design.links, design.ports_left);
-  if (prices.given)
-    text += fmt::format("cost {}: switches at {}, cables at {}\n", exact(prices.cost(design)), exact(prices.of_switch),
-                        exact(prices.of_cable));
+  if (plan) text += cables_text(*plan);
+  if (prices.given) text += cost_text(design, plan, prices);
   return text;
 }
 
@@ -68,6 +100,7 @@ struct PricedDesign {
   ClosRequest request;
   ClosDesign design;
   FabricPrices prices;
+  std::optional<CablePlan> plan = std::nullopt;
 };
 
 JsonFields<PricedDesign> design_fields() {
@@ -104,17 +137,61 @@ JsonFields<PricedDesign> design_fields() {
       .list(
           "by_level", [](auto& d) -> auto& { return d.design.levels; }, level, "levels from the hosts up")
       .value(
-          "cost", "", [](const D& d) { return d.prices.cost(d.design); }, "in the currency of the prices")
+          "racks", "", [](const D& d) { return d.plan->racks; }, "racks of hosts")
+      .when([](const D& d) { return d.plan.has_value(); }, "with --hosts-per-rack")
+      .value(
+          "rows", "", [](const D& d) { return d.plan->rows; }, "rows of racks")
+      .when([](const D& d) { return d.plan.has_value(); }, "with --hosts-per-rack")
+      .list(
+          "by_length", [](auto& d) -> auto& { return d.plan->cables; },
+          JsonFields<CableCount>()
+              .value("optical", "", &CableCount::optical, "false: copper")
+              .value("length_m", "m", &CableCount::length, "as sold")
+              .value("count", "", &CableCount::count, "how many"),
+          "cables by their length")
+      .when([](const D& d) { return d.plan.has_value(); }, "with --hosts-per-rack")
+      .value(
+          "cost", "", [](const D& d) { return d.prices.cost(d.design, d.plan); }, "in the currency of the prices")
       .when([](const D& d) { return d.prices.given; }, "with prices");
 }
 
 const RegisterJsonReference topo_design_json{"topo design", "the switched fabric",
                                              [] { return design_fields().rows(); }};
 
-ordered_json design_json(const ClosRequest& request, const ClosDesign& design, const FabricPrices& prices) {
+ordered_json design_json(const PricedDesign& design) {
   ordered_json j = ordered_json::object();
-  design_fields().write({request, design, prices}, j);
+  design_fields().write(design, j);
   return j;
+}
+
+/// Rising lengths that are sold, m.
+std::vector<double> cable_lengths(const std::string& given) {
+  std::vector<double> lengths;
+  for (const std::string& text : comma_list(given)) lengths.push_back(design_number("--cable-lengths", text, 0));
+  return lengths;
+}
+
+/// What a prices file says of switches and cables.
+void take_prices(FabricPrices& prices, const std::string& file, const std::string& switch_name, bool racks) {
+  const Prices read = read_prices(read_document(file));
+  if (!read.parts.given())
+    throw UserError(
+        fmt::format("--prices {}: it prices no switch and no cable (scenarios/prices-example.yml shows how)", file));
+  prices.parts = read.parts;
+  prices.currency = read.currency;
+  prices.given = true;
+  if (read.parts.cables && !racks)
+    throw UserError("--prices: cables are priced by their length; --hosts-per-rack expected");
+  if (read.parts.switches.empty()) return;
+  if (switch_name.empty()) throw UserError("--prices: of which switch? --switch NAME expected");
+  std::vector<std::string> names;
+  for (const auto& [name, price] : read.parts.switches) {
+    names.push_back(name);
+    if (name == switch_name) prices.of_switch = price;
+  }
+  if (std::find(names.begin(), names.end(), switch_name) == names.end())
+    throw UserError(
+        fmt::format("--prices {}: no price of the switch {}{}", file, switch_name, hint(switch_name, names)));
 }
 
 int topo_design(const std::vector<std::string>& words) {
@@ -124,7 +201,8 @@ int topo_design(const std::vector<std::string>& words) {
                       "topo design --hosts 1024 --ports 64 --switch-price 20000 --cable-price 150");
   ClosRequest request;
   int hosts = 0;
-  std::string oversubscription, switch_name, switch_price, cable_price, json;
+  std::string oversubscription, switch_name, switch_price, cable_price, prices_file, lengths, copper_reach, json;
+  FloorPlan floor;
   arguments.option("--hosts", hosts, "N", "NIC ports to join");
   arguments.option("--ports", request.ports, "P", "ports of a switch, each at the rate of a NIC");
   arguments.option("--switch", switch_name, "NAME",
@@ -133,8 +211,21 @@ int topo_design(const std::vector<std::string>& words) {
   arguments.option("--levels", request.levels, "1|2|3", "number of levels (0: whichever needs the fewest switches)");
   arguments.option("--switch-price", switch_price, "X", "price of one switch, in any currency");
   arguments.option("--cable-price", cable_price, "X", "price of one cable, in the same currency");
+  arguments.option("--hosts-per-rack", floor.hosts_of_rack, "N",
+                   "NIC ports of a rack: cables are listed by their lengths over the floor");
+  arguments.option("--racks-per-row", floor.racks_of_row, "N", "racks of 0.6 m, rows 2.1 m apart (default 10)");
+  arguments.option("--cable-lengths", lengths, "A,B,...", "lengths that are sold, m (default 0.5 to 100)");
+  arguments.option("--copper-reach", copper_reach, "M", "longer cables are optical (default 3 m)");
+  arguments.option("--prices", prices_file, "FILE",
+                   "your prices of switches and cables (scenarios/prices-example.yml shows how)");
   arguments.output("--json", json, "write it as JSON; - is stdout");
   if (!arguments.parse(words)) return kGood;
+  if (floor.hosts_of_rack == 0 && (!(lengths + copper_reach).empty() || floor.racks_of_row != FloorPlan{}.racks_of_row))
+    throw UserError("--racks-per-row, --cable-lengths, --copper-reach: only with --hosts-per-rack");
+  if (!prices_file.empty() && !(switch_price + cable_price).empty())
+    throw UserError("--prices: not with --switch-price and --cable-price");
+  if (!lengths.empty()) floor.lengths = cable_lengths(lengths);
+  if (!copper_reach.empty()) floor.copper_reach = design_number("--copper-reach", copper_reach, 0);
   if (!switch_name.empty()) {
     if (request.ports != 0) throw UserError("trainyard topo design: --ports or --switch, not both");
     request.ports = ports_of_switch(switch_name);
@@ -148,9 +239,12 @@ int topo_design(const std::vector<std::string>& words) {
   prices.given = !switch_price.empty() || !cable_price.empty();
   if (!switch_price.empty()) prices.of_switch = design_number("--switch-price", switch_price, 0);
   if (!cable_price.empty()) prices.of_cable = design_number("--cable-price", cable_price, 0);
+  if (!prices_file.empty()) take_prices(prices, prices_file, switch_name, floor.hosts_of_rack != 0);
   const ClosDesign design = design_clos(request);
-  if (!json.empty()) write_atomically(json, json_text(design_json(request, design, prices), 2) + "\n");
-  if (json != "-") write_atomically("-", design_text(request, design, prices));
+  std::optional<CablePlan> cables;
+  if (floor.hosts_of_rack != 0) cables = plan_cables(design, floor);
+  if (!json.empty()) write_atomically(json, json_text(design_json({request, design, prices, cables}), 2) + "\n");
+  if (json != "-") write_atomically("-", design_text(request, design, cables, prices));
   return kGood;
 }
 

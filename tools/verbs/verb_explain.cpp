@@ -1,10 +1,14 @@
 #include <fmt/format.h>
 
+#include <filesystem>
 #include <nlohmann/json.hpp>
 
+#include "scenarios/answer/json_fields.hpp"
 #include "scenarios/planning/step_counts.hpp"
+#include "scenarios/reading/measured_family.hpp"
 #include "scenarios/running/path_resources.hpp"
 #include "scenarios/running/simulate.hpp"
+#include "scenarios/search/axis_limits.hpp"
 #include "scenarios/studies/batch_study.hpp"
 #include "scenarios/studies/capacity.hpp"
 #include "scenarios/studies/failure_study.hpp"
@@ -15,6 +19,7 @@
 #include "tools/reports/batch_report.hpp"
 #include "tools/reports/failure_report.hpp"
 #include "tools/reports/layer_report.hpp"
+#include "tools/reports/limits_report.hpp"
 #include "tools/reports/report.hpp"
 #include "tools/verbs/arguments.hpp"
 #include "tools/verbs/verbs.hpp"
@@ -83,6 +88,29 @@ int explain_batch(const Scenario& s, const std::string& json) {
   return kGood;
 }
 
+int explain_limits(const std::string& file, const Overrides& overrides, int most, const std::string& json,
+                   const std::string& svg) {
+  const std::string name = std::filesystem::path(file).stem().string();
+  const PlanQuestion question = read_plan_question(read_scenario_document(file), name, overrides);
+  AxisLimits limits;
+  {
+    ProgressLine line;
+    limits =
+        axis_limits(question, most > 0 ? most : std::max(64, question.base.cluster.gpus()),
+                    [&line](std::size_t done, std::size_t of) { line.show(fmt::format("{} of {} steps", done, of)); });
+  }
+  if (json != "-" && svg != "-") fmt::print("{}", limits_screen(limits));
+  if (!svg.empty()) {
+    const std::vector<ScalingCurve> curves = curves_of(limits);
+    write_atomically(svg, scaling_picture(name, curves, curves.front().points.front()));
+  }
+  if (json.empty()) return kGood;
+  nlohmann::ordered_json object = nlohmann::ordered_json::object();
+  axis_limits_fields().write(limits, object);
+  write_atomically(json, json_text(object, 2) + "\n");
+  return kGood;
+}
+
 /// What fails, and what each change of it would buy.
 std::vector<FailureWhatIf> explain_failures(const Scenario& s, const FailureResult& failures, Seconds step, int factor,
                                             bool print) {
@@ -111,23 +139,30 @@ int explain_verb(const std::vector<std::string>& words) {
                       "largest micro-batch and model that fit; or what each layer takes.",
                       "explain scenarios/gpt2-xl-ddp-dgx-a100.yaml --pieces 30\n"
                       "  trainyard explain scenarios/gpt2-xl-ddp-dgx-a100.yaml --layers");
-  std::string file, json;
+  std::string file, json, svg;
   std::vector<std::string> sets;
-  int pieces = 12, factor = 2;
-  bool layers = false, batch = false;
+  int pieces = 12, factor = 2, most = 0;
+  bool layers = false, batch = false, limits = false;
   arguments.positional("SCENARIO", file, "scenario file (YAML)");
   arguments.repeated("--set", sets, "PATH=VALUE", "override a field, as often as needed");
   arguments.option("--pieces", pieces, "N", "pieces of the path to show");
   arguments.option("--factor", factor, "N", "how much faster each resource is made");
   arguments.flag("--layers", layers, "instead: time, FLOPs and bytes of each layer, and what it is bound by");
   arguments.flag("--batch", batch, "instead: steps and time to the target of `learn` against the global batch");
+  arguments.flag("--limits", limits,
+                 "instead: how many GPUs still help, of data, tensor and pipeline parallelism each by itself");
+  arguments.option("--most", most, "N", "with --limits: look at no more GPUs (default: those of the cluster, or 64)");
+  arguments.output("--svg", svg, "with --limits: draw it, beside the ideal line; - is stdout");
   arguments.output("--json", json, "write the same as JSON; - is stdout");
   if (!arguments.parse(words)) return kGood;
-  if (layers && batch) throw UserError("--layers, --batch: one of both");
+  if (layers + batch + limits > 1) throw UserError("--layers, --batch, --limits: one of them");
+  if (!limits && (most != 0 || !svg.empty())) throw UserError("--most, --svg: only with --limits");
+  if (most < 0) throw UserError(fmt::format("--most {}: expected 1 or more", most));
   if (pieces < 0) throw UserError(fmt::format("--pieces {}: expected 0 or more", pieces));
   if (factor < 2) throw UserError(fmt::format("--factor {}: expected 2 or more", factor));
   Overrides overrides;
   for (const std::string& set : sets) overrides.push_back(parse_override_option(set));
+  if (limits) return explain_limits(file, overrides, most, json, svg);
   const Scenario scenario = read_scenario(file, overrides);
   if (batch) return explain_batch(scenario, json);
   const Plan laid_out = plan(scenario);

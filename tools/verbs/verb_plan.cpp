@@ -8,6 +8,7 @@
 #include "models/reading/document_text.hpp"
 #include "scenarios/answer/json_fields.hpp"
 #include "scenarios/reading/measured_family.hpp"
+#include "scenarios/search/layer_plan.hpp"
 #include "scenarios/search/plan_answer.hpp"
 #include "scenarios/studies/sweep.hpp"
 #include "sim/json_text.hpp"
@@ -15,6 +16,7 @@
 #include "sim/process/child.hpp"
 #include "sim/process/output.hpp"
 #include "tools/reports/html_page.hpp"
+#include "tools/reports/layer_plan_report.hpp"
 #include "tools/reports/plan_report.hpp"
 #include "tools/verbs/study_shares.hpp"
 #include "tools/verbs/verbs.hpp"
@@ -77,6 +79,21 @@ void write_answer(const std::string& json, const std::string& html, const PlanAn
                                       {{"answer", object}, {"screen", plan_screen(answer)}}, {page_script::plan()}));
 }
 
+/// `--layers`: stages on unequally many devices.
+int plan_by_layers(const PlanQuestion& question, const std::string& json) {
+  LayerPlanAnswer answer;
+  {
+    ProgressLine line;
+    answer = plan_layers(question, [&line](const std::string& text) { line.show(text); });
+  }
+  if (json != "-") fmt::print("{}", layer_plan_screen(answer));
+  if (json.empty()) return kGood;
+  nlohmann::ordered_json object = nlohmann::ordered_json::object();
+  layer_plan_fields().write(answer, object);
+  write_atomically(json, json_text(object, 2) + "\n");
+  return kGood;
+}
+
 int plan_verb(const std::vector<std::string>& words) {
   Arguments arguments(
       "plan",
@@ -88,7 +105,7 @@ int plan_verb(const std::vector<std::string>& words) {
   std::vector<std::string> sets, vary;
   StudyShares shares;
   int rows = 5;
-  bool offload = false, upgrades = false, brief = false;
+  bool offload = false, upgrades = false, brief = false, layers = false;
   arguments.positional("SCENARIO", file, "scenario file (YAML); its plan says batch, lengths and precision", false);
   arguments.option("--model", asked.model, "NAME", "instead of a file: the model");
   arguments.option("--on", asked.node, "NODE", "and the type of node");
@@ -107,6 +124,9 @@ int plan_verb(const std::vector<std::string>& words) {
   shares.declare(arguments, "group of plans");
   arguments.option("--top", rows, "N", "list the N fastest");
   arguments.flag("--upgrades", upgrades, "search again with 2x memory, NVLink and HCA");
+  arguments.flag("--layers", layers,
+                 "for networks whose layers differ: divide layers among stages on unequally many GPUs, and split each "
+                 "layer of an mlp by columns, rows or not at all (Alpa); with --set and --json alone");
   arguments.flag("--brief", brief, "the best plan alone: no neighbours, no rule of thumb");
   if (!arguments.parse(words)) return kGood;
   if (rows < 1) throw UserError(fmt::format("--top {}: 1 or more expected", rows));
@@ -132,6 +152,11 @@ int plan_verb(const std::vector<std::string>& words) {
       file.empty()
           ? read_plan_question(document_of(asked), asked.model, overrides)
           : read_plan_question(read_scenario_document(file), std::filesystem::path(file).stem().string(), overrides);
+  if (layers) {
+    if (!(write + html + budget).empty() || !shares.points.empty() || !shares.shard.empty() || !vary.empty() || offload)
+      throw UserError("--layers: not with --write, --html, --budget, --vary, --offload or parts of a search");
+    return plan_by_layers(question, json);
+  }
   if (!shares.slurm.empty()) return shares.write_slurm_job(arguments, kMostShards);
   watch_interrupts();
   PlanAnswer answer;

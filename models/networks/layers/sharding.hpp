@@ -1,6 +1,7 @@
 #pragma once
 #include <array>
 #include <cstdint>
+#include <vector>
 
 namespace trainyard {
 
@@ -25,8 +26,8 @@ constexpr int kRemade = 4;
 /// How the linear layers of an MLP are split over the tensor axis. pairs: the first by columns (outputs), the second by
 /// rows (inputs), one sum over ranks at the end of each pair and one of gradients at its beginning (Shoeybi et al.
 /// 2019); columns: every layer by its outputs, which are gathered; rows: every layer by its inputs, and outputs are
-/// summed.
-enum class LinearSplit : std::uint8_t { pairs, columns, rows };
+/// summed; replicated: every rank does all of it, and nothing is exchanged.
+enum class LinearSplit : std::uint8_t { pairs, columns, rows, replicated };
 
 /// How a layer is split over the ranks that share it; all ranks of one place in the mesh have the same shares.
 ///
@@ -57,6 +58,12 @@ struct Sharding {
   Recompute recompute = Recompute::none;
   std::array<bool, kRemade> remade{};  ///< besides what `recompute` says; not within what it runs again as a whole
   LinearSplit linear_split = LinearSplit::pairs;  ///< of MLPs; convolutional networks are split by columns
+  /// Of an MLP's layers one by one, in the place of that: columns, rows or replicated. A layer by rows takes what one by
+  /// columns before it hands on as it is (they are a pair); elsewhere every rank has all of what lies between two layers.
+  std::vector<LinearSplit> linear_splits = {};
+
+  /// Were linear layers split in any way but the usual one?
+  bool splits_linear_layers() const { return linear_split != LinearSplit::pairs || !linear_splits.empty(); }
 };
 
 /// Rows that the fullest rank of the expert axis computes, over the mean of rows that the router chose. A rank that has

@@ -9,35 +9,31 @@
 namespace trainyard {
 namespace {
 
-/// How one layer is split.
-enum class Split : std::uint8_t { none, columns, gathered_columns, rows, spread_rows };
-
-Split split_of(const MlpShape& shape, int layer, const Sharding& s) {
-  if (s.tensor == 1) return Split::none;
-  if (s.linear_split == LinearSplit::columns) return Split::gathered_columns;
-  if (s.linear_split == LinearSplit::rows) return Split::spread_rows;
-  if (layer % 2 == 1) return Split::rows;
-  return layer + 1 == shape.layers() ? Split::gathered_columns : Split::columns;
+/// The split of one layer: columns, rows or replicated.
+LinearSplit split_of(int layer, const Sharding& s) {
+  if (!s.linear_splits.empty()) return s.linear_splits[static_cast<std::size_t>(layer)];
+  if (s.linear_split != LinearSplit::pairs) return s.linear_split;
+  return layer % 2 == 1 ? LinearSplit::rows : LinearSplit::columns;
 }
-
-bool by_rows(Split split) { return split == Split::rows || split == Split::spread_rows; }
 
 /// Widths of one layer, those of a rank's share of it, and what goes with it.
 struct MlpLayer {
   double in = 0, out = 0, own_in = 0, own_out = 0;
-  Split split = Split::none;
+  LinearWay split = LinearWay::whole;
   bool first = false, last = false;
+  bool next_spreads = false;  ///< the next layer keeps its part alone of what this one hands on
 };
 
 MlpLayer layer_of(const MlpShape& shape, int layer, const Sharding& s) {
   const auto width = [&shape](int i) { return shape.widths[i]; };
   MlpLayer l;
-  l.split = split_of(shape, layer, s);
+  l.split = linear_way(shape, layer, s);
   l.first = layer == 0;
   l.last = layer + 1 == shape.layers();
+  l.next_spreads = !l.last && linear_way(shape, layer + 1, s) == LinearWay::spread_rows;
   l.in = l.own_in = width(layer);
   l.out = l.own_out = width(layer + 1);
-  if (l.split == Split::none) return l;
+  if (l.split == LinearWay::whole) return l;
   const int cut = by_rows(l.split) ? layer : layer + 1;
   if (width(cut) % s.tensor != 0)
     throw ShardingError("tensor", "mlp: tensor parallelism over " + std::to_string(s.tensor) +
@@ -56,7 +52,7 @@ void add_output(LayerBuilder& b, const MlpShape& shape, const MlpLayer& l, doubl
     op.forward.push_back(elementwise("tanh", tensor * 2, precision));
     op.backward.push_back({elementwise("tanh.backward", tensor * 3, precision), {}});
     op.forward_live = op.backward_live = tensor * 2;
-    if (l.split == Split::spread_rows) {  // of which it keeps its share
+    if (l.next_spreads) {
       op.kept = {{"tanh.output", tensor}};
       op.forward_live = tensor;
     }
@@ -73,12 +69,12 @@ void add_output(LayerBuilder& b, const MlpShape& shape, const MlpLayer& l, doubl
 
 /// What ranks do to the gradient by the input: sum it where each has all inputs, put it together where each has a part.
 void exchange_input(LayerBuilder& b, const MlpLayer& l) {
-  if (l.first || l.split == Split::none || l.split == Split::rows) return;
+  if (l.first || l.split == LinearWay::whole || l.split == LinearWay::rows) return;
   LayerBuilder::Crossing c;
   c.in = b.row_bytes(l.in);
   c.out = b.row_bytes(l.own_in);
   c.beside_weights = true;
-  if (l.split == Split::spread_rows)
+  if (l.split == LinearWay::spread_rows)
     c.backward = {"linear.gather.backward", Axis::tensor, Exchanged::all_gather, c.in};
   else
     c.backward = {"linear.reduce.backward", Axis::tensor, Exchanged::all_reduce, c.in};
@@ -107,7 +103,7 @@ Layer lay_out(const MlpShape& shape, int layer, double samples, Precision precis
   LayerBuilder b("layer " + std::to_string(layer), samples, precision);
   b.set_overlap(sharding.overlap);
   exchange_input(b, l);
-  const bool kept = l.split == Split::spread_rows && !l.first;  // by the layer before, as the output of tanh
+  const bool kept = l.split == LinearWay::spread_rows && !l.first;  // by the layer before, as the output of tanh
   b.linear({.name = "linear",
             .in = l.own_in,
             .out = l.own_out,
@@ -116,19 +112,36 @@ Layer lay_out(const MlpShape& shape, int layer, double samples, Precision precis
             .input_gradient = !l.first,
             .holds_input = kept});
   sum_output(b, l);
-  const bool gathers = l.split == Split::gathered_columns;
+  const bool gathers = l.split == LinearWay::gathered_columns;
   if (gathers && l.last) gather_output(b, l);
   add_output(b, shape, l, l.last ? l.out : l.own_out, precision);
   if (gathers && !l.last) gather_output(b, l);
-  const double out = l.split == Split::columns ? l.own_out : l.out;
-  const double in = l.split == Split::rows ? l.own_in : l.in;
+  const double out = l.split == LinearWay::columns ? l.own_out : l.out;
+  const double in = l.split == LinearWay::rows ? l.own_in : l.in;
   const Bytes output = l.last ? Bytes{} : b.row_bytes(out), input = b.row_bytes(in);
   Layer done = std::move(b).build(output, sharding.recompute, input);
-  done.output_in_parts = l.split == Split::columns;
+  done.output_in_parts = l.split == LinearWay::columns;
   return done;
 }
 
 }  // namespace
+
+LinearWay linear_way(const MlpShape& shape, int layer, const Sharding& s) {
+  if (s.tensor == 1) return LinearWay::whole;
+  if (!s.linear_splits.empty() && static_cast<int>(s.linear_splits.size()) != shape.layers())
+    throw ShardingError("linear_split", "mlp: splits of " + std::to_string(s.linear_splits.size()) +
+                                            " layers, but there are " + std::to_string(shape.layers()));
+  const LinearSplit split = split_of(layer, s);
+  if (split == LinearSplit::replicated) return LinearWay::whole;
+  // One split for all layers makes no pairs.
+  const bool pairs = !s.linear_splits.empty() || s.linear_split == LinearSplit::pairs;
+  if (split == LinearSplit::columns) {
+    const bool next = pairs && layer + 1 < shape.layers() && split_of(layer + 1, s) == LinearSplit::rows;
+    return next ? LinearWay::columns : LinearWay::gathered_columns;
+  }
+  return pairs && layer > 0 && split_of(layer - 1, s) == LinearSplit::columns ? LinearWay::rows
+                                                                              : LinearWay::spread_rows;
+}
 
 void MlpShape::check() const {
   if (widths.size() < 2)

@@ -31,6 +31,8 @@ RunPrediction predict(const MeasuredFamily& family, std::size_t row) {
   options.critical_path = false;
   const Result result = simulate_here(scenario, options);
   run.step_time = result.step_time;
+  run.tokens = static_cast<double>(scenario.global_batch_size) *
+               static_cast<double>(std::max<std::int64_t>(1, scenario.network.tokens_per_sample));
   run.peak_memory = result.memory.peak;
   run.fits = result.fits;
   return run;
@@ -44,6 +46,7 @@ nlohmann::json prediction_of(const MeasuredFamily& family, std::size_t row) {
             {"gpu", run.gpu},
             {"times", {run.step_time, run.measured_step_time}},
             {"memories", {run.peak_memory, run.measured_peak_memory}},
+            {"tokens", run.tokens},
             {"fits", run.fits}};
   } catch (const UserError& e) {
     return {{"refused", e.what()}};
@@ -133,6 +136,7 @@ std::vector<FamilyPrediction> predict_training(const std::vector<MeasuredFamily>
     run.gpu = j["gpu"];
     run.step_time = j["times"][0];
     run.measured_step_time = j["times"][1];
+    run.tokens = j["tokens"];
     run.peak_memory = j["memories"][0];
     run.measured_peak_memory = j["memories"][1];
     run.fits = j["fits"];

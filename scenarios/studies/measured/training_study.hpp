@@ -13,6 +13,7 @@ namespace trainyard {
 struct RunPrediction {
   std::string id, stack, gpu;
   double step_time = 0, measured_step_time = 0;      ///< s
+  double tokens = 1;                                 ///< of a step; samples, where those have none
   double peak_memory = 0, measured_peak_memory = 0;  ///< bytes of the fullest rank; measured 0: not known
   bool fits = true;                                  ///< as predicted; the run did
   std::string refused;                               ///< why the simulator does not predict it, else empty

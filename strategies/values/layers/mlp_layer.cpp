@@ -42,18 +42,9 @@ Matrix targets_of(const RankPlace& p, const MlpShape& shape, const Batch& batch)
   return shape.loss == MlpLoss::mean_squared_error ? values : softmax(values);
 }
 
-/// How a layer is split over the tensor axis; see `mlp_network`.
-enum class MlpSplit : std::uint8_t { none, columns, gathered_columns, rows, spread_rows };
-
-MlpSplit mlp_split(const RankPlace& p, const MlpShape& shape, int number) {
-  if (p.sharding.tensor == 1) return MlpSplit::none;
-  if (p.sharding.linear_split == LinearSplit::columns) return MlpSplit::gathered_columns;
-  if (p.sharding.linear_split == LinearSplit::rows) return MlpSplit::spread_rows;
-  if (number % 2 == 1) return MlpSplit::rows;
-  return number + 1 == shape.layers() ? MlpSplit::gathered_columns : MlpSplit::columns;
+LinearWay way_of(const RankPlace& p, const MlpShape& shape, int number) {
+  return linear_way(shape, number, p.sharding);
 }
-
-bool split_by_rows(MlpSplit split) { return split == MlpSplit::rows || split == MlpSplit::spread_rows; }
 
 /// An all-gather puts blocks of columns side by side; these are blocks of rows.
 Matrix rows_together(const Matrix& blocks, Index columns) {
@@ -86,7 +77,7 @@ void loss_nodes(Graph& g, const RankPlace& p, const MlpShape& shape, const Batch
 
 /// From `y` to what the next layer or the loss is given, and back to y.d.
 void output_nodes(Graph& g, const RankPlace& p, const MlpShape& shape, const RankLayer& layer, const Batch& batch) {
-  const bool gathers = mlp_split(p, shape, layer.number) == MlpSplit::gathered_columns, last = layer.last;
+  const bool gathers = way_of(p, shape, layer.number) == LinearWay::gathered_columns, last = layer.last;
   const std::string out = last ? "output" : "out", out_gradient = last ? "output.d" : "dout";
   // tanh by exp, of which Eigen computes several at once: exact to 2⁻⁵³ of 1.
   g.node("activated", [&g, last] { return last ? g["y"] : Matrix(1 - 2 / (1 + (2 * g["y"].array()).exp())); });
@@ -103,12 +94,11 @@ void output_nodes(Graph& g, const RankPlace& p, const MlpShape& shape, const Ran
 
 TensorShards mlp_tensors(const RankPlace& p, const MlpShape& shape, int number) {
   const Index in = width_of(shape, number), out = width_of(shape, number + 1);
-  const MlpSplit split = mlp_split(p, shape, number);
-  const bool by_rows = split_by_rows(split);
+  const LinearWay split = way_of(p, shape, number);
   std::vector<Index> rows = span(0, out), columns = span(0, in);
-  if (by_rows)
+  if (by_rows(split))
     columns = part(in, p.tensor, p.sharding.tensor);
-  else
+  else if (split != LinearWay::whole)
     rows = part(out, p.tensor, p.sharding.tensor);
   TensorShards shards;
   TensorShard& weight = shards["linear.weight"] = TensorShard::cut(out, rows, columns);
@@ -120,18 +110,18 @@ TensorShards mlp_tensors(const RankPlace& p, const MlpShape& shape, int number) 
 
 Index mlp_input_rows(const RankPlace& p, const MlpShape& shape, int number) {
   const Index whole = width_of(shape, number);
-  return mlp_split(p, shape, number) == MlpSplit::rows ? whole / p.sharding.tensor : whole;
+  return way_of(p, shape, number) == LinearWay::rows ? whole / p.sharding.tensor : whole;
 }
 
 void mlp_layer(Graph& g, const RankPlace& p, const MlpShape& shape, const RankLayer& layer, const Batch& batch) {
   const LayerShard& s = *layer.shard;
-  const MlpSplit split = mlp_split(p, shape, layer.number);
-  const bool first = layer.number == 0, by_rows = split_by_rows(split);
+  const LinearWay split = way_of(p, shape, layer.number);
+  const bool first = layer.number == 0, sums = by_rows(split);
   if (first) g.node("x", [p, batch, shape] { return inputs_of(p, shape, batch); });
-  g.node("inputs", [&g, p, split] { return split == MlpSplit::spread_rows ? own_rows(g["x"], p) : g["x"]; });
-  linear(g, s, {.name = "linear", .in = "inputs", .in_for_weights = "inputs", .out_gradient = "y.d", .bias = !by_rows});
+  g.node("inputs", [&g, p, split] { return split == LinearWay::spread_rows ? own_rows(g["x"], p) : g["x"]; });
+  linear(g, s, {.name = "linear", .in = "inputs", .in_for_weights = "inputs", .out_gradient = "y.d", .bias = !sums});
   g.exchange("linear.reduce", "linear");
-  if (by_rows)
+  if (sums)
     add_bias(g, s, "linear.bias", "y", "linear.reduce", "y.d");
   else
     g.node("y", [&g] { return g["linear.reduce"]; });

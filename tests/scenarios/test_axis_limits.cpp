@@ -1,0 +1,97 @@
+// How far data, tensor and pipeline parallelism help, each by itself.
+#include <catch2/catch.hpp>
+#include <nlohmann/json.hpp>
+
+#include "scenarios/running/simulate.hpp"
+#include "scenarios/search/axis_limits.hpp"
+#include "scenarios/studies/scaling_knee.hpp"
+#include "tests/tools/topo_shell.hpp"
+
+using namespace trainyard;
+using namespace trainyard::test;
+using Catch::Matchers::Contains;
+
+namespace {
+
+constexpr const char* kLimitsModel = "{base: gpt2, n_layer: 8, n_head: 12, n_embd: 768}";
+
+std::string limits_text(const std::string& plan, int nodes) {
+  return "cluster: {node: dgx-a100, nodes: " + std::to_string(nodes) + (nodes > 1 ? ", fabric: nonblocking" : "") +
+         "}\nmodel: " + kLimitsModel + "\nplan: {global_batch_size: 32, seq_length: 256, precision: bf16, " + plan +
+         "}\nsoftware: megatron-core\n";
+}
+
+}  // namespace
+
+TEST_CASE("the knee is where added GPUs give less than half of their ideal", "[axis-limits]") {
+  const ScalingKnee knee = knee_of({{1, 10}, {2, 20}, {4, 31}, {8, 35}, {16, 30}});
+  CHECK(knee.fastest.gpus == 8);
+  CHECK(knee.half.gpus == 4);  // 31 / 20 - 1 = 0.55 of 1; 35 / 31 - 1 = 0.13
+  CHECK_FALSE(knee.last);
+  CHECK(knee_of({{1, 10}, {2, 19}}).last);
+}
+
+TEST_CASE("each kind of parallelism is simulated by itself, on one GPU and more", "[axis-limits]") {
+  const PlanQuestion question = read_plan_question(
+      parse_document(limits_text("micro_batch_size: 4, data_parallel: {size: 8}", 1), "limits.yaml"), "limits");
+  const AxisLimits limits = axis_limits(question, 16);
+  REQUIRE(limits.axes.size() == 3);
+  const auto point = [&](std::size_t axis, int gpus) {
+    for (const AxisPoint& p : limits.axes[axis].points)
+      if (p.gpus == gpus) return p;
+    FAIL("no such point");
+    return AxisPoint{};
+  };
+  const auto step = [](const std::string& plan, int nodes = 1) {
+    return simulate(read_scenario_text(limits_text(plan, nodes), "limits.yaml")).step_time;
+  };
+  CHECK(limits.axes[0].axis == "data");
+  CHECK(point(0, 1).efficiency == 1);
+  CHECK(point(0, 4).step_time ==
+        Approx(step("micro_batch_size: 4, data_parallel: {size: 4, zero_stage: 0}")).epsilon(1e-9));
+  // Sixteen replicas have two samples each, and need a second node.
+  CHECK(point(0, 16).step_time ==
+        Approx(step("micro_batch_size: 2, data_parallel: {size: 16, zero_stage: 0}", 2)).epsilon(1e-9));
+  CHECK(limits.axes[1].axis == "tensor");
+  std::vector<int> tensors;
+  for (const AxisPoint& p : limits.axes[1].points) tensors.push_back(p.gpus);
+  CHECK(tensors == std::vector<int>{1, 2, 3, 4, 6, 12});
+  CHECK(point(1, 4).step_time == Approx(step("micro_batch_size: 4, tensor_parallel: 4, sequence_parallel: false, "
+                                             "data_parallel: {size: 1, zero_stage: 0}"))
+                                     .epsilon(1e-9));
+  CHECK(limits.axes[2].axis == "pipeline");
+  CHECK(point(2, 4).step_time == Approx(step("micro_batch_size: 4, pipeline_parallel: 4, pipeline: {schedule: 1f1b}, "
+                                             "data_parallel: {size: 1, zero_stage: 0}"))
+                                     .epsilon(1e-9));
+  CHECK(limits.axes[2].points.back().gpus == 8);  // as many stages as layers
+  CHECK_THAT(limits.axes[2].end, Contains("layers"));
+  for (const AxisLimit& axis : limits.axes) {
+    CAPTURE(axis.axis);
+    for (const AxisPoint& p : axis.points) {
+      CHECK(p.step_time >= point(0, 1).step_time / p.gpus * 0.9);
+      CHECK(p.rate <= axis.points[0].rate * p.gpus * 1.1);
+      CHECK(p.rate == Approx(32 / p.step_time));
+    }
+    double fastest = 0;
+    for (const AxisPoint& p : axis.points) fastest = std::max(fastest, p.rate);
+    CHECK(fastest == point(axis.axis == "data" ? 0 : axis.axis == "tensor" ? 1 : 2, axis.most).rate);
+    CHECK(axis.half <= axis.points.back().gpus);
+  }
+}
+
+TEST_CASE("explain prints and draws how far each kind of parallelism helps", "[axis-limits]") {
+  const TopoFolder shell;
+  shell.write("limits.yaml", limits_text("micro_batch_size: 4", 1));
+  const TopoAnswer answer =
+      shell.trainyard("explain limits.yaml --limits --most 8 --svg limits.svg --json limits.json");
+  CHECK(answer.exit == 0);
+  CHECK_THAT(answer.out, Contains("32 samples a step") && Contains("data") && Contains("speed-up"));
+  const std::string svg = shell.text("limits.svg");
+  for (const char* axis : {"data", "tensor", "pipeline"}) CHECK_THAT(svg, Contains(axis));
+  const nlohmann::json json = nlohmann::json::parse(shell.text("limits.json"));
+  CHECK(json.at("axes").at(0).at("points").size() == 4);
+  CHECK(json.at("axes").at(0).at("points").at(0).at("scaling_efficiency") == 1);
+  const TopoAnswer wrong = shell.trainyard("explain limits.yaml --most 8");
+  CHECK(wrong.exit == 2);
+  CHECK_THAT(wrong.err, Contains("--most, --svg: only with --limits"));
+}

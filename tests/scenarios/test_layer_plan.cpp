@@ -1,0 +1,260 @@
+// Stages on unequally many devices, and layers split each in its own way: the least there is, as a search of all finds it.
+#include <algorithm>
+#include <functional>
+#include <numeric>
+#include <random>
+
+#include "models/reading/shipped_files.hpp"
+#include "scenarios/running/simulate.hpp"
+#include "scenarios/search/layer_plan.hpp"
+#include "scenarios/search/linear_ways.hpp"
+#include "scenarios/search/uneven_pipeline.hpp"
+#include "tests/support.hpp"
+
+using namespace trainyard;
+using namespace trainyard::test;
+using Catch::Matchers::Contains;
+
+namespace {
+
+constexpr double kNothing = std::numeric_limits<double>::infinity();
+
+StageCosts random_costs(std::mt19937& draw, int layers, std::size_t shapes) {
+  StageCosts costs;
+  for (int from = 0; from < layers; ++from) {
+    auto& of = costs.emplace_back();
+    for (int to = from + 1; to <= layers; ++to) {
+      auto& cells = of.emplace_back(shapes);
+      for (auto& cell : cells)
+        if (draw() % 8 != 0)
+          cell = StageCost{static_cast<double>(draw() % 50 + 1) * (to - from), static_cast<double>(draw() % 10),
+                           static_cast<double>(draw() % 4)};
+    }
+  }
+  return costs;
+}
+
+/// Of all divisions.
+double least_time(const StageCosts& costs, const std::vector<Submesh>& shapes, int devices, int micro_batches,
+                  double capacity) {
+  double best = kNothing;
+  std::vector<StageChoice> stages;
+  const std::function<void(int, int)> next = [&](int from, int left) {
+    if (from == static_cast<int>(costs.size())) {
+      if (left == 0 && stages_fit(costs, stages, micro_batches, capacity))
+        best = std::min(best, pipeline_time(costs, stages, micro_batches));
+      return;
+    }
+    for (int to = from + 1; to <= static_cast<int>(costs.size()); ++to)
+      for (int shape = 0; shape < static_cast<int>(shapes.size()); ++shape) {
+        const int count = shapes[static_cast<std::size_t>(shape)].count();
+        if (count > left || !costs[static_cast<std::size_t>(from)][static_cast<std::size_t>(to - from - 1)]
+                                  [static_cast<std::size_t>(shape)])
+          continue;
+        stages.push_back({from, to, shape});
+        next(to, left - count);
+        stages.pop_back();
+      }
+  };
+  next(0, devices);
+  return best;
+}
+
+PlanQuestion layer_question(const std::string& cluster, const std::string& model, const std::string& plan) {
+  return read_plan_question(
+      parse_document("cluster: " + cluster + "\nmodel: " + model + "\nplan: {" + plan + "}\n", "layers.yaml"),
+      "layers");
+}
+
+/// Layers and devices are divided among the stages, none twice.
+void check_division(const LayerDivision& division, int layers, int gpus) {
+  std::vector<int> ranks;
+  int at = 0;
+  for (const LayerStage& stage : division.stages) {
+    CHECK(stage.from == at);
+    at = stage.to;
+    CHECK(static_cast<int>(stage.ranks.size()) == stage.tensor * stage.data);
+    ranks.insert(ranks.end(), stage.ranks.begin(), stage.ranks.end());
+  }
+  CHECK(at == layers);
+  std::sort(ranks.begin(), ranks.end());
+  std::vector<int> all(static_cast<std::size_t>(gpus));
+  std::iota(all.begin(), all.end(), 0);
+  CHECK(ranks == all);
+}
+
+}  // namespace
+
+TEST_CASE("parts of a node divide each other, and whole nodes go together", "[layer-plan]") {
+  CHECK(submeshes(3, 8) == std::vector<Submesh>{{1, 1}, {1, 2}, {1, 4}, {1, 8}, {2, 8}, {3, 8}});
+  CHECK(submeshes(1, 6) == std::vector<Submesh>{{1, 1}, {1, 3}, {1, 6}});
+  CHECK(submeshes(2, 1) == std::vector<Submesh>{{1, 1}, {2, 1}});
+}
+
+TEST_CASE("layers and devices are divided as a search of all divisions does", "[layer-plan]") {
+  std::mt19937 draw(5);
+  int found = 0, none = 0;
+  for (int i = 0; i < 300; ++i) {
+    const std::vector<Submesh> shapes = submeshes(1 + static_cast<int>(draw() % 2), i % 3 == 0 ? 2 : 4);
+    const int devices = shapes.back().count(), layers = 2 + static_cast<int>(draw() % 4),
+              micro_batches = 1 + static_cast<int>(draw() % 6);
+    const double capacity = draw() % 3 == 0 ? 4 : 30;
+    const StageCosts costs = random_costs(draw, layers, shapes.size());
+    const double least = least_time(costs, shapes, devices, micro_batches, capacity);
+    const auto got = divide_stages(costs, shapes, devices, micro_batches, capacity);
+    CAPTURE(i, layers, devices, micro_batches, capacity);
+    REQUIRE(got.has_value() == (least < kNothing));
+    (got ? found : none) += 1;
+    if (!got) continue;
+    CHECK(got->time == least);
+    CHECK(stages_fit(costs, got->stages, micro_batches, capacity));
+  }
+  CHECK(found > 100);
+  CHECK(none > 10);
+}
+
+TEST_CASE("layers in a row are split as a search of all lists does", "[layer-plan]") {
+  std::mt19937 draw(9);
+  constexpr LinearSplit kSplits[] = {LinearSplit::columns, LinearSplit::rows, LinearSplit::replicated};
+  for (int i = 0; i < 200; ++i) {
+    const int layers = 1 + static_cast<int>(draw() % 5);
+    std::vector<LinearWayCosts> costs(static_cast<std::size_t>(layers));
+    for (LinearWayCosts& layer : costs)
+      for (double& cost : layer) cost = draw() % 9 == 0 ? kNothing : static_cast<double>(draw() % 100);
+    const MlpShape shape{std::vector<int>(static_cast<std::size_t>(layers) + 1, 8)};
+    double least = kNothing;
+    unsigned lists = 1;
+    for (int layer = 0; layer < layers; ++layer) lists *= 3;
+    for (unsigned number = 0; number < lists; ++number) {
+      Sharding sharding;
+      sharding.tensor = 2;
+      unsigned rest = number;
+      for (int layer = 0; layer < layers; ++layer, rest /= 3) sharding.linear_splits.push_back(kSplits[rest % 3]);
+      double cost = 0;
+      for (int layer = 0; layer < layers; ++layer)
+        cost += costs[static_cast<std::size_t>(layer)][static_cast<std::size_t>(linear_way(shape, layer, sharding))];
+      least = std::min(least, cost);
+    }
+    const LinearChain got = cheapest_ways(costs);
+    CAPTURE(i, layers);
+    CHECK(got.cost == least);
+    if (got.cost == kNothing) continue;
+    Sharding sharding;
+    sharding.tensor = 2;
+    sharding.linear_splits = splits_of(got.ways);
+    for (int layer = 0; layer < layers; ++layer)
+      CHECK(linear_way(shape, layer, sharding) == got.ways[static_cast<std::size_t>(layer)]);
+  }
+}
+
+TEST_CASE("stages on unequally many devices take the step of 1F1B", "[layer-plan]") {
+  const Scenario s = read_scenario_text(
+      "cluster: {nodes: 1, node: dgx-a100}\nmodel: {mlp: {widths: [8, 8]}}\n"
+      "plan: {micro_batch_size: 1, global_batch_size: 8}\n",
+      "uneven.yaml");
+  // Messages of a byte take microseconds, passes seconds: 4 micro-batches, forward 1 s, backward 2 s, on 4 + 2 + 1 GPUs.
+  std::vector<PlacedStage> stages{
+      {{0, 1, 2, 3}, 2, 2, 1, 2, 0, 1}, {{4, 5}, 1, 2, 1, 2, 0, 1}, {{6}, 1, 1, 1, 2, 0, 1}};
+  CHECK(uneven_step(s.cluster, s.software, stages, 4) == Approx((4 + 3 - 1) * 3.0).epsilon(1e-4));
+  stages[0].tail = 5;  // ends last
+  CHECK(uneven_step(s.cluster, s.software, stages, 4) == Approx(23).epsilon(1e-4));
+  // 60 GB in two halves, each over the NVLinks of its receiver.
+  stages = {{{0, 1}, 1, 2, 1, 2, 0, 60e9}, {{2, 3}, 1, 2, 1, 2, 0, 0}};
+  const double wide = uneven_step(s.cluster, s.software, stages, 1);
+  stages[1] = {{2}, 1, 1, 1, 2, 0, 0};  // one receiver has twice as much to take
+  const double narrow = uneven_step(s.cluster, s.software, stages, 1);
+  CHECK(narrow - 6 == Approx(2 * (wide - 6)).epsilon(1e-4));
+}
+
+TEST_CASE("the wide half of a network gets more devices, and that wins", "[layer-plan]") {
+  const std::string file = shipped_file("scenarios/plan-wide-narrow.yaml").string();
+  const PlanQuestion question = read_plan_question(read_document(file), "plan-wide-narrow");
+  const LayerPlanAnswer answer = plan_layers(question);
+  check_division(answer.best, 9, 8);
+  REQUIRE(answer.even);
+  check_division(*answer.even, 9, 8);
+  CHECK(answer.best.step < 0.9 * answer.even->step);
+  CHECK(answer.best.step < 0.9 * answer.own_step);
+  CHECK(answer.best.estimate == Approx(answer.best.step).epsilon(0.03));
+  std::size_t most = 0, least = 8;
+  for (const LayerStage& stage : answer.best.stages) {
+    most = std::max(most, stage.ranks.size());
+    least = std::min(least, stage.ranks.size());
+  }
+  CHECK(most > least);
+  CHECK(answer.best.stages.back().ranks.size() == least);  // the narrow half
+}
+
+TEST_CASE("no list of splits makes a stage faster than the one that was chosen", "[layer-plan]") {
+  const PlanQuestion question = layer_question("{nodes: 1, node: {base: dgx-a100, gpu: {count: 2}}}",
+                                               "{mlp: {widths: [4096, 16384, 512, 512, 8192]}}",
+                                               "global_batch_size: 256, micro_batch_size: 128, precision: bf16");
+  const LayerPlanAnswer answer = plan_layers(question);
+  LayerPieces pieces(*question.own, answer.micro_batch);
+  constexpr LinearSplit kSplits[] = {LinearSplit::columns, LinearSplit::rows, LinearSplit::replicated};
+  int checked = 0;
+  for (const LayerDivision* division : {&answer.best, &*answer.even})
+    for (const LayerStage& stage : division->stages) {
+      if (stage.tensor == 1) continue;
+      ++checked;
+      const double chosen = stage.times.time + stage.times.tail / answer.micro_batches;
+      for (unsigned number = 0; number < 81; ++number) {
+        std::vector<LinearSplit> splits;
+        unsigned rest = number;
+        for (int layer = 0; layer < 4; ++layer, rest /= 3) splits.push_back(kSplits[rest % 3]);
+        const PieceTimes other =
+            pieces.times(stage.from, stage.to, {stage.tensor == 2 ? 1 : 0, stage.tensor, stage.data}, splits);
+        CAPTURE(number, in_words(splits), in_words(stage.splits));
+        CHECK(other.time + other.tail / answer.micro_batches >= chosen * (1 - 1e-3));
+      }
+    }
+  CHECK(checked > 0);
+}
+
+TEST_CASE("layers of a transformer are divided too, alike ones simulated once", "[layer-plan]") {
+  const PlanQuestion question = layer_question(
+      "{nodes: 2, node: dgx-a100, fabric: nonblocking}", "{base: gpt2, n_layer: 40}",
+      "global_batch_size: 64, micro_batch_size: 2, seq_length: 256, precision: bf16, tensor_parallel: 4");
+  const LayerPlanAnswer answer = plan_layers(question);
+  check_division(answer.best, 42, 16);
+  CHECK(answer.micro_batch == 8);
+  CHECK(answer.simulated < 100);
+  CHECK(answer.best.step <= answer.own_step * 1.05);
+}
+
+TEST_CASE("an MLP's layers are split as a scenario says", "[layer-plan][scenario]") {
+  const auto step = [](const std::string& split) {
+    return simulate(read_scenario_text("cluster: {nodes: 1, node: dgx-a100}\n"
+                                       "model: {mlp: {widths: [2048, 8192, 2048, 8192, 2048]}}\n"
+                                       "plan: {micro_batch_size: 256, global_batch_size: 512, tensor_parallel: 4, "
+                                       "data_parallel: {size: 1}, linear_split: " +
+                                           split + "}\n",
+                                       "split.yaml"))
+        .step_time;
+  };
+  CHECK(step("[columns, rows, columns, rows]") == step("pairs"));
+  CHECK(step("[columns, columns, columns, columns]") == step("columns"));
+  CHECK(step("[rows, rows, rows, rows]") == step("rows"));
+  CHECK(step("replicated") > step("pairs"));
+  CHECK_THROWS_WITH(step("[columns, row]"),
+                    Contains("plan.linear_split: unknown split \"row\"; did you mean \"rows\"?"));
+  CHECK_THROWS_WITH(step("[columns, rows]"), Contains("plan.linear_split: mlp: splits of 2 layers, but there are 4"));
+  CHECK_THROWS_WITH(read_scenario_text("cluster: {nodes: 1, node: dgx-a100}\nmodel: gpt2\nplan: {micro_batch_size: 1, "
+                                       "global_batch_size: 8, tensor_parallel: 2, linear_split: rows}\n",
+                                       "gpt.yaml"),
+                    Contains("plan.linear_split: it is of the linear layers of an mlp"));
+  CHECK_THROWS_WITH(read_scenario_text("cluster: {nodes: 1, node: dgx-a100}\nmodel: {mlp: {widths: [8, 8]}}\nplan: "
+                                       "{micro_batch_size: 1, global_batch_size: 8, linear_split: rows}\n",
+                                       "one.yaml"),
+                    Contains("plan.tensor_parallel, which is 1"));
+}
+
+TEST_CASE("what cannot be divided is said", "[layer-plan]") {
+  CHECK_THROWS_WITH(plan_layers(layer_question("{nodes: 64, node: dgx-a100, fabric: nonblocking}", "gpt2",
+                                               "global_batch_size: 512, micro_batch_size: 1")),
+                    Contains("512 GPUs; at most 256"));
+  CHECK_THROWS_WITH(plan_layers(layer_question("{nodes: 1, node: {base: dgx-a100, gpu: {memory_capacity: 1 GiB}}}",
+                                               "{mlp: {widths: [65536, 65536, 65536]}}",
+                                               "global_batch_size: 64, micro_batch_size: 1")),
+                    Contains("no division of its 2 layers over 8 GPUs fits into 1 GiB"));
+}

@@ -1,0 +1,55 @@
+#include "tools/reports/limits_report.hpp"
+
+#include <fmt/format.h>
+
+#include "sim/units.hpp"
+#include "tools/reports/report_lines.hpp"
+#include "tools/reports/table.hpp"
+
+namespace trainyard {
+namespace {
+
+std::string knee_text(const AxisLimit& axis) {
+  const AxisPoint& first = axis.points.front();
+  const auto of = [&axis](int gpus) -> const AxisPoint& {
+    for (const AxisPoint& point : axis.points)
+      if (point.gpus == gpus) return point;
+    return axis.points.front();
+  };
+  const AxisPoint &most = of(axis.most), &half = of(axis.half);
+  std::string text;
+  if (axis.points.size() == 1)
+    text = "one GPU alone";
+  else if (axis.most == 1)
+    text = "more than one GPU do not help";
+  else
+    text = fmt::format("{} GPUs {}, {:.3g} times as fast as one, efficiency {}", axis.most,
+                       axis.most == axis.points.back().gpus && axis.end.empty() ? "are the fastest that were looked at"
+                                                                                : "are the most that help",
+                       most.rate / first.rate, percent(most.efficiency));
+  if (axis.half < axis.most)
+    text += fmt::format("; beyond {} (efficiency {}) what is added gives less than half of its ideal", axis.half,
+                        percent(half.efficiency));
+  return text + "\n";
+}
+
+}  // namespace
+
+std::string limits_screen(const AxisLimits& limits) {
+  std::string text =
+      fmt::format("{}: {} samples a step, each kind of parallelism by itself\n", limits.scenario, limits.batch);
+  for (const AxisLimit& axis : limits.axes)
+    if (!axis.points.empty()) text += report_label(axis.axis.c_str()) + knee_text(axis);
+  TextTable table{{"", "GPUs", "step", "speed-up", "efficiency", "memory"}, {false, true, true, true, true, true}, {}};
+  for (const AxisLimit& axis : limits.axes)
+    for (const AxisPoint& point : axis.points)
+      table.rows.push_back({axis.axis, fmt::format("{}", point.gpus), show(Seconds{point.step_time}),
+                            fmt::format("{:.2f}", point.rate / axis.points.front().rate), percent(point.efficiency),
+                            fmt::format("{:.1f} GiB{}", point.peak / (1U << 30), point.fits ? "" : " (too much)")});
+  text += "\n" + table.text("  ");
+  for (const AxisLimit& axis : limits.axes)
+    if (!axis.end.empty()) text += fmt::format("{} ends: {}\n", axis.axis, axis.end);
+  return text;
+}
+
+}  // namespace trainyard
