@@ -59,8 +59,7 @@ Network make_network(const NetworkEntry& entry, std::int64_t micro_batch_size, s
                      Precision precision, const TransformerOptions& options) {
   if (const TransformerConfig* config = entry.transformer())
     return transformer_network(*config, micro_batch_size, seq_length, precision, options);
-  if (const Cnn* cnn = entry.cnn())
-    return cnn_network(*cnn, micro_batch_size, precision, options.fused_loss, options.sharding);
+  if (const Cnn* cnn = entry.cnn()) return cnn_network(*cnn, micro_batch_size, precision, options, options.sharding);
   Network network = mlp_network(*entry.mlp(), micro_batch_size, precision, options.sharding);
   network.name = entry.name;
   network.source = entry.source;

@@ -68,6 +68,12 @@ void read_fusions(Fields& fields, Fusions& f) {
   read("fused_gradient_accumulation", f.fused_gradient_accumulation);
   read("lasting_gather_buffer", f.lasting_gather_buffer);
   read("early_stop", f.early_stop);
+  read("fp8_activation_input", f.fp8_activation_input);
+  read("fp8_attention", f.fp8_attention);
+  read("weighted_expert_activation", f.weighted_expert_activation);
+  static const std::vector<std::string> kNorms{"none", "activation", "convolution"};
+  const std::string norms = fields.choice("fused_batch_norm", kNorms, kNorms.front());
+  f.batch_norm = static_cast<BatchNormFusion>(std::find(kNorms.begin(), kNorms.end(), norms) - kNorms.begin());
   f.loss_traffic = fields.bytes("loss_traffic", f.loss_traffic);
   constexpr std::int64_t most = 65536;
   const std::int64_t multiple = fields.integer("vocabulary_multiple", 1, f.vocabulary_multiple);
@@ -86,6 +92,7 @@ void read_memory(Fields& fields, SoftwareStack& stack) {
   stack.master_parameters = fields.boolean("master_parameters", stack.master_parameters);
   stack.optimizer_traffic = fields.bytes("optimizer_traffic", Bytes{0});
   stack.dummy_weight_gradients = fields.boolean("dummy_weight_gradients", stack.dummy_weight_gradients);
+  stack.reserved_memory = fields.number("reserved_memory", 1, 10, stack.reserved_memory);
   stack.keeps_stage_gradient = fields.boolean("keeps_stage_gradient", stack.keeps_stage_gradient);
   if (stack.fused_gradient_accumulation && !stack.gradient_precision)
     fail(fields.place_of("fused_gradient_accumulation"),
@@ -113,12 +120,22 @@ void read_nccl(SoftwareStack& stack, Fields& fields) {
   choice.pxn = fields.boolean("nccl_pxn", choice.pxn);
 }
 
+/// `convolutions: {ampere: 0.45, …}`.
+void read_convolutions(SoftwareStack& stack, const Node& node, const std::string& what) {
+  constexpr double least = 1e-6;
+  Fields each(node, what);
+  for (const auto& [architecture, share] : node.fields)
+    stack.convolutions[architecture] = each.number(architecture, least, 1);
+  each.finish();
+}
+
 void read_judged(SoftwareStack& stack, const Node& node, const std::string& what) {
   if (node.kind != Node::Kind::list) fail(node.place, what + ": a list expected");
   for (const Node& item : node.items) {
     Fields fields(item, what);
     SoftwareStack::Judged judged;
     judged.gpu = fields.text("gpu");
+    judged.set = fields.choice("set", {"training", "mlperf"}, "training");
     judged.runs = fields.integer_within<int>("runs", 1, 1 << 20);
     judged.mean_error = fields.number("mean_error", 0, 100);
     judged.worst_error = fields.number("worst_error", 0, 100);
@@ -168,6 +185,7 @@ SoftwareStack read_stack(const Node& entry) {
   stack.long_runs = fields.boolean("long_runs", stack.long_runs);
   stack.attention_kernel = fields.text("attention_kernel", "");
   stack.attention_kernel_place = fields.place_of("attention_kernel");
+  if (const Node* shares = fields.child("convolutions")) read_convolutions(stack, *shares, what + ": convolutions");
   if (const Node* judged = fields.has("judged") ? fields.child("judged") : nullptr)
     read_judged(stack, *judged, what + ": judged");
   fields.finish();

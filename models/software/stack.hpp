@@ -1,4 +1,5 @@
 #pragma once
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -72,15 +73,21 @@ struct SoftwareStack : Fusions {
     double rowwise_fp8 = 1;  ///< products in fp8 with a scale a row, over those with one a tensor
     double overlapped = 0;   ///< kernels beside communication; 0: as the GPU says
   } slowdowns;
+  /// What the framework's allocator takes from the GPU, over the most that is allocated from it.
+  double reserved_memory = 1;
   bool keeps_stage_gradient = false;  ///< the pipeline's schedule holds the last gradient that it sent back
   /// Runs are long enough for a chip to get hot: matrix products run at `Gpu::sustained_clock`.
   bool long_runs = false;
   /// The flash attention that it calls, an entry of the catalog (`attention`); empty: that of the GPU's measurements.
   std::string attention_kernel;
   Place attention_kernel_place;
-  /// What `trainyard validate training` gives for measured runs of this stack on a GPU.
+  /// Shares of a chip's peak that its convolutions sustain, by architecture; where none is given, the chip's own. Those
+  /// bound by memory stream as elementwise kernels do.
+  std::map<std::string, double> convolutions;
+  /// What `trainyard validate` gives for measured runs of this stack on a GPU.
   struct Judged {
     std::string gpu;
+    std::string set;  ///< training or mlperf
     int runs = 0;
     double mean_error = 0, worst_error = 0;  ///< of the step time, relative
   };

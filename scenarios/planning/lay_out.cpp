@@ -8,6 +8,7 @@
 #include "scenarios/planning/layer_division.hpp"
 #include "scenarios/planning/layer_times.hpp"
 #include "scenarios/planning/offload.hpp"
+#include "scenarios/planning/recomputed_blocks.hpp"
 #include "scenarios/planning/step_counts.hpp"
 #include "strategies/collectives/dispatcher_model.hpp"
 #include "strategies/collectives/library_model.hpp"
@@ -62,7 +63,9 @@ void divide(TrainingPlan& plan, const Scenario& s) {
   const bool cuts = !buckets.whole_tensors && plan.zero != ZeroStage::parameters;
   const double count = cuts ? plan.network->parameters() * plan.gradient_element.value / buckets.rest.value : 0;
   if (count > static_cast<double>(kMostBuckets) * plan.mesh.pipeline) refuse_buckets(s, count);
-  divide(plan, divide_layers(plan, s), buckets);
+  const std::vector<std::vector<int>> stages = divide_layers(plan, s);
+  if (s.plan.recomputed_blocks > 0) plan.network = recomputed_in_part(*plan.network, s, stages);
+  divide(plan, stages, buckets);
   if (!s.plan.pairs_place.file || !s.plan.pairs_passes || plan.micro_batches == 1) return;
   const std::vector<PipelineTask>& tasks = plan.stages.back().tasks;
   if (std::none_of(tasks.begin(), tasks.end(), [](const PipelineTask& task) { return task.beside_next; }))

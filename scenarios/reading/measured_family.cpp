@@ -10,12 +10,16 @@ namespace {
 
 namespace fs = std::filesystem;
 
+constexpr std::string_view kScaledFrom = "scaled_from";
+
 MeasuredLimits read_limits(const Node* node) {
   MeasuredLimits limits;
   if (!node) return limits;
   Fields fields(*node, "limits");
   limits.mean_time = fields.number("mean_time", 0, 10, 0);
   limits.mean_memory = fields.number("mean_memory", 0, 10, 0);
+  limits.worst_memory = fields.number("worst_memory", 0, 10, 0);
+  limits.mean_efficiency = fields.number("mean_efficiency", 0, 1, 0);
   limits.rank_correlation = fields.number("rank_correlation", -1, 1, 0);
   limits.plan_rank = fields.number("plan_rank", -1, 1, 0);
   limits.plan_regret = fields.number("plan_regret", 0, 10, 0);
@@ -48,6 +52,12 @@ MeasuredFamily::MeasuredFamily(const fs::path& path) : file_(path.string()) {
     ids.push_back(row.items.front().scalar);
     if (!seen.insert(ids.back()).second) fail(row.place, fmt::format("rows: \"{}\" is there twice", ids.back()));
   }
+  for (std::size_t r = 0; r < rows_.size(); ++r) {
+    scaled_from.push_back(r);
+    for (std::size_t c = 1; c < columns_.size(); ++c)
+      if (const Node& cell = rows_[r].items[c]; columns_[c] == kScaledFrom && cell.kind != Node::Kind::null)
+        scaled_from.back() = row(cell.scalar);
+  }
   set_field(scenario_, "measured.family", Node::of_text(name, document.place));
   if (!scenario_.find("measured")->find("source"))
     set_field(scenario_, "measured.source", Node::of_text(source, document.place));
@@ -57,9 +67,15 @@ Node MeasuredFamily::scenario(std::size_t row) const {
   Node document = scenario_;
   const std::vector<Node>& cells = rows_[row].items;
   for (std::size_t c = 1; c < cells.size(); ++c)
-    if (cells[c].kind != Node::Kind::null) set_field(document, columns_[c], cells[c]);
+    if (cells[c].kind != Node::Kind::null && columns_[c] != kScaledFrom) set_field(document, columns_[c], cells[c]);
   document.place = rows_[row].place;
   return document;
+}
+
+bool MeasuredFamily::measures_memory() const {
+  return std::any_of(columns_.begin(), columns_.end(), [](const std::string& column) {
+    return column == "measured.peak_memory" || column == "measured.reserved_memory";
+  });
 }
 
 std::size_t MeasuredFamily::row(std::string_view id) const {

@@ -49,15 +49,17 @@ Flops counted_flops_per_token(const Network& network, const std::vector<CountedF
   return all;
 }
 
-MeasuredRun read_measured_run(const Node& node, const Network& network, double tokens, int devices) {
+MeasuredRun read_measured_run(const Node& node, const Network& network, double samples, int devices) {
+  const double tokens = samples * static_cast<double>(network.tokens_per_sample);
   Fields fields(node, "measured");
   MeasuredRun run;
   run.family = fields.text("family", "");
   run.source = fields.text("source");
   run.assumed = fields.text("assumed", "");
   run.peak_memory = fields.bytes("peak_memory", Bytes{0});
-  if (fields.has("step_time") + fields.has("rate") + fields.has("tokens_per_s") != 1)
-    fail(fields.place(), "measured: one of step_time, rate and tokens_per_s expected");
+  run.reserved_memory = fields.bytes("reserved_memory", Bytes{0});
+  if (fields.has("step_time") + fields.has("rate") + fields.has("tokens_per_s") + fields.has("samples_per_s") != 1)
+    fail(fields.place(), "measured: one of step_time, rate, tokens_per_s and samples_per_s expected");
   if (fields.has("rate")) {
     run.rate = fields.flops_rate("rate");
     const std::vector<CountedFlops> counted = read_counted(fields);
@@ -67,6 +69,8 @@ MeasuredRun read_measured_run(const Node& node, const Network& network, double t
   } else if (fields.has("tokens_per_s")) {
     run.tokens_per_s = fields.number("tokens_per_s", 1e-6, 1e12);
     run.step_time = Seconds{tokens / devices / run.tokens_per_s};
+  } else if (fields.has("samples_per_s")) {
+    run.step_time = Seconds{samples / fields.number("samples_per_s", 1e-6, 1e12)};
   } else {
     run.step_time = fields.seconds("step_time");
     if (!(run.step_time.value > 0)) fail(fields.place_of("step_time"), "measured.step_time: more than 0 expected");

@@ -13,6 +13,7 @@ struct MeasuredRun {
   std::string family, source;  ///< family: runs of one source that are alike
   Seconds step_time;           ///< as measured, or of the rate that was published
   Bytes peak_memory;           ///< of the fullest rank; 0: not measured
+  Bytes reserved_memory;       ///< what its allocator had taken from the GPU; 0: not measured
   FlopsPerSecond rate;         ///< of one device, as published; 0: a time or a rate of tokens was
   std::string counted;         ///< what that rate counts, in words
   double tokens_per_s = 0;     ///< of one device, as published; 0: another figure was
@@ -30,8 +31,8 @@ enum class CountedFlops : std::uint8_t {
 };
 Flops counted_flops_per_token(const Network&, const std::vector<CountedFlops>&);
 
-/// `{step_time | rate, counts | tokens_per_s, peak_memory, assumed, source}`: how long a step of so many tokens took on so
-/// many devices. Throws UserError.
-MeasuredRun read_measured_run(const Node&, const Network&, double tokens, int devices);
+/// `{step_time | rate, counts | tokens_per_s | samples_per_s, peak_memory, reserved_memory, assumed, source}`: how long a
+/// step of so many samples took on so many devices; samples_per_s is of all of them. Throws UserError.
+MeasuredRun read_measured_run(const Node&, const Network&, double samples, int devices);
 
 }  // namespace trainyard

@@ -28,8 +28,11 @@ struct OffloadChoice {
 /// What a plan says about how training is spread over ranks: the section `plan` without what concerns one device.
 struct PlanChoice : StepOptions {
   std::string schedule = "1f1b";
-  int chunks = 1;                     ///< model chunks a stage
-  bool pairs_passes = false;          ///< see PipelineShape
+  int chunks = 1;             ///< model chunks a stage
+  bool pairs_passes = false;  ///< see PipelineShape
+  /// Full recomputation of so many blocks at the beginning of each virtual stage; 0: of all (Megatron-LM's
+  /// recompute-method block with recompute-num-layers).
+  int recomputed_blocks = 0;
   std::vector<std::int64_t> layers;   ///< of each virtual stage; empty: as even as they go, or balanced
   bool balanced = false;              ///< stages take equally long, as far as whole layers allow
   bool ends_count_as_layers = false;  ///< embedding and head take the place of a layer each
@@ -45,7 +48,7 @@ struct PlanChoice : StepOptions {
   bool inference = false;  ///< forward passes alone
   int steps = 0;           ///< that are looked at; 0: not said
   Place place, schedule_place, stages_place, layers_place, zero_place, bucket_place, steps_place, compression_place,
-      pairs_place, dispatcher_place;
+      pairs_place, dispatcher_place, recomputed_place;
 
   /// Is the model, or what belongs to it, split in any way?
   bool splits_model() const;
@@ -66,7 +69,7 @@ Detail detail_of(const PlanChoice&);
 /// Reads of the plan: `tensor_parallel`, `sequence_parallel`, `tensor_parallel_overlap`, `context_parallel` (or `{size,
 /// exchange}`), `expert_parallel` (or `{size, imbalance, capacity, dispatcher,
 /// fp8_dispatch, overlap}`), `pipeline_parallel`, `pipeline: {schedule, chunks,
-/// layers, ends_count_as_layers, overlap, scatter_gather}` (layers: even, balanced, or a list), `recompute`, `mesh_order`,
+/// layers, ends_count_as_layers, overlap, scatter_gather}` (layers: even, balanced, or a list), `recompute` (or `{full: N}`), `mesh_order`,
 /// `collectives`, `steps`, and `data_parallel`: a number of ranks, or a map of `size`, `zero_stage`, `zero_group`,
 /// `prefetch`, `reshard`, `gradient_sync` (each or last: after each micro-batch or the last one), `overlap`,
 /// `overlap_parameters`, `bucket`, `first_bucket`, `bucket_boundaries`, `offload`, `all_reduce`, `compression`,

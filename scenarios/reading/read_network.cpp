@@ -84,6 +84,17 @@ std::int64_t read_lengths(const TransformerConfig& config, Fields& plan, Transfo
   return seq;
 }
 
+/// `unpadded: {mean_length, attended_length}` of sequences up to `seq_length`.
+UnpaddedLengths read_unpadded(const Node& node, std::int64_t seq_length) {
+  Fields fields(node, "plan.unpadded");
+  UnpaddedLengths lengths;
+  const double most = static_cast<double>(seq_length);
+  lengths.mean = fields.number("mean_length", 1, most);
+  lengths.attended = fields.number("attended_length", lengths.mean, most, lengths.mean);
+  fields.finish();
+  return lengths;
+}
+
 }  // namespace
 
 LayerCount layer_count(const Node& model, const Catalog& catalog) {
@@ -136,6 +147,10 @@ ModelChoice read_model(const Node& node, const Catalog& catalog, Fields& plan, c
   }
   if (const TransformerConfig* config = model.entry.transformer())
     model.seq_length = read_lengths(*config, plan, model.options);
+  if (const Node* unpadded = plan.child("unpadded")) {
+    if (!model.entry.transformer()) fail(unpadded->place, "plan.unpadded: of a transformer's sequences");
+    model.options.unpadded = read_unpadded(*unpadded, model.seq_length);
+  }
   model.place = node.place;
   model.seq_length_place =
       model.entry.transformer() && plan.has("seq_length") ? plan.place_of("seq_length") : node.place;

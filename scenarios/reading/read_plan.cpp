@@ -238,6 +238,23 @@ void read_linear_split(Sharding& sharding, Fields& plan) {
   for (const Node& item : given->items) sharding.linear_splits.push_back(split_of(item, false));
 }
 
+/// A word for all blocks, or `{full: N}`.
+void read_recompute(PlanChoice& choice, Fields& plan) {
+  const Node* node = plan.has("recompute") ? plan.child("recompute") : nullptr;
+  if (node && node->kind == Node::Kind::map) {
+    Fields fields(*node, "plan.recompute");
+    choice.recomputed_blocks = fields.integer<int>("full", 1);
+    choice.recomputed_place = fields.place_of("full");
+    choice.sharding.recompute = Recompute::full;
+    fields.finish();
+    return;
+  }
+  std::vector<std::string> words;
+  for (int i = 0; i < kRecomputes; ++i) words.emplace_back(name_of(static_cast<Recompute>(i)));
+  const std::string word = plan.choice("recompute", words, words.front());
+  choice.sharding.recompute = static_cast<Recompute>(std::find(words.begin(), words.end(), word) - words.begin());
+}
+
 void read_axes(PlanChoice& choice, Fields& plan, const SoftwareStack& stack) {
   Sharding& sharding = choice.sharding;
   choice.mesh.tensor = sharding.tensor = read_rank_count(plan, "tensor_parallel");
@@ -250,11 +267,7 @@ void read_axes(PlanChoice& choice, Fields& plan, const SoftwareStack& stack) {
   read_context(choice, plan);
   read_expert(choice, plan);
   read_pipeline(choice, plan, stack);
-  std::vector<std::string> recomputes;
-  for (int i = 0; i < kRecomputes; ++i) recomputes.emplace_back(name_of(static_cast<Recompute>(i)));
-  const std::string recompute = plan.choice("recompute", recomputes, recomputes.front());
-  const auto chosen = std::find(recomputes.begin(), recomputes.end(), recompute) - recomputes.begin();
-  sharding.recompute = static_cast<Recompute>(chosen);
+  read_recompute(choice, plan);
   read_remade(sharding, plan);
   read_order(choice, plan);
 }

@@ -187,6 +187,10 @@ void set_rates_of(const SoftwareStack& software, ClusterSpec& cluster, const Cat
         read_attention_kernel(catalog.entry("attention", software.attention_kernel, software.attention_kernel_place));
   const auto set = [&](NodeType& type) {
     attention.drive(type.gpu, type.sources);
+    // Convolutions that the stack's library does well stream as any kernel where they are bound by memory.
+    if (const auto share = software.convolutions.find(type.gpu.architecture); share != software.convolutions.end())
+      type.gpu.efficiency[static_cast<std::size_t>(Kernel::convolution)] = {
+          share->second, type.gpu.efficiency[static_cast<std::size_t>(Kernel::elementwise)].memory};
     if (software.long_runs) type.gpu = sustained(type.gpu);
     set_slowdowns(software.slowdowns, type.gpu);
   };
@@ -270,8 +274,7 @@ Scenario read(Node document, const std::string& name, const Overrides& overrides
   if (plan.has("measured_step")) take_measured(s, *plan.child("measured_step"), catalog);
   plan.finish();
   if (measured)
-    s.measured_run = read_measured_run(
-        *measured, s.network, static_cast<double>(s.global_batch_size * s.network.tokens_per_sample), s.ranks());
+    s.measured_run = read_measured_run(*measured, s.network, static_cast<double>(s.global_batch_size), s.ranks());
   if (learn) s.learn = read_learn(*learn, s);
   if (!of) s.sources = sources_of(s);
   return s;

@@ -82,6 +82,7 @@ std::pair<double, double> activations_of(const Network& network) {
 const PassFloors& PlanJudge::floors(const Scenario& s, const std::shared_ptr<const Network>& network) {
   const Mesh& mesh = s.plan.mesh;
   const std::string key = share_key(s) + (s.plan.pairs_passes ? " pairs" : "") +
+                          fmt::format(" {}", s.plan.recomputed_blocks) +
                           (groups_lie_alike(s) ? "" : fmt::format(" {} {}", mesh.data, mesh.pipeline));
   std::shared_ptr<const PassFloors>& known = floors_[key];
   if (known) return *known;

@@ -77,6 +77,7 @@ PlanPoint point_of(const Scenario& s) {
   p.micro_batch = s.micro_batch_size;
   p.sequence = plan.sharding.sequence;
   p.recompute = name_of(plan.sharding.recompute);
+  p.recomputed_blocks = plan.recomputed_blocks;
   if (p.pipeline > 1) p.schedule = plan.schedule;
   p.chunks = p.pipeline > 1 ? plan.chunks : 1;
   p.zero = static_cast<int>(plan.zero);
@@ -137,7 +138,10 @@ Node plan_section(const Node& bare, const PlanPoint& p, std::int64_t data, std::
   } else {
     std::erase_if(plan.fields, [](const auto& f) { return f.first == "pipeline"; });
   }
-  if (p.recompute != "none") set("recompute", p.recompute);
+  if (p.recomputed_blocks > 0)
+    number("recompute.full", p.recomputed_blocks);
+  else if (p.recompute != "none")
+    set("recompute", p.recompute);
   number("data_parallel.size", data);
   number("data_parallel.zero_stage", p.zero);
   Node& data_parallel = *plan.find("data_parallel");
@@ -164,6 +168,7 @@ std::string words_of(const PlanPoint& p, std::int64_t data) {
   if (p.chunks > 1) text += fmt::format(" of {} chunks", p.chunks);
   if (p.sequence) text += ", sequence parallel";
   if (p.recompute != "none") text += fmt::format(", {} recomputation", p.recompute);
+  if (p.recomputed_blocks > 0) text += fmt::format(" of {} blocks a stage", p.recomputed_blocks);
   if (p.zero > 0) text += fmt::format(", ZeRO {}", p.zero);
   if (!p.reshard) text += " without resharding";
   if (p.sync_last) text += ", gradients exchanged last";

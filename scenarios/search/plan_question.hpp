@@ -13,6 +13,7 @@ struct PlanPoint {
   std::int64_t micro_batch = 1;
   bool sequence = false;
   std::string recompute = "none";
+  int recomputed_blocks = 0;      ///< of full recomputation, at the beginning of each virtual stage; 0: all
   std::string schedule = "1f1b";  ///< where there is a pipeline
   int chunks = 1;
   int zero = 0;

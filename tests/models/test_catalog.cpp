@@ -120,7 +120,8 @@ TEST_CASE("an unknown entry is refused at its place, with the nearest one", "[ca
                     "x.yaml:1:1: unknown node \"dgx-a10\"; did you mean \"dgx-a100\"?");
   CHECK_THROWS_WITH(catalog.resolve("stack", reference("../gpus/t4")),
                     "x.yaml:1:1: unknown stack \"../gpus/t4\"; known: deepspeed, horovod-tcp, "
-                    "llm-foundry, megatron-2020, megatron-2022, megatron-core, megatron-deepspeed, nemo, plain, "
+                    "llm-foundry, megatron-2020, megatron-2022, megatron-core, megatron-deepspeed, nemo, nvidia-bert, "
+                    "nvidia-bert-te, nvidia-mxnet, plain, "
                     "pytorch-ddp, pytorch-fsdp, torchtitan, torchtitan-async-tp, torchtitan-compiled");
   CHECK_THROWS_WITH(catalog.resolve("gpu", reference("[t4]")), Catch::StartsWith("x.yaml:1:1: expected a gpu"));
   CHECK_THROWS_WITH(Catalog("/nonexistent"), Catch::StartsWith("/nonexistent: no such catalog folder"));

@@ -45,6 +45,7 @@ TEST_CASE("the catalog has these chips and nodes", "[catalog]") {
                                                            "a100-sxm4-40gb",
                                                            "a100-sxm4-80gb",
                                                            "a10g",
+                                                           "a30",
                                                            "a800-sxm4-80gb",
                                                            "b200-sxm-180gb",
                                                            "b300-sxm-288gb",

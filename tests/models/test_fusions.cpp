@@ -150,3 +150,54 @@ TEST_CASE("a chip that is hot computes slower, and moves as fast", "[fusions]") 
   CHECK(kernel_time(hot, copy) == kernel_time(gpu, copy));
   CHECK(kernel_time(sustained(hot), product) == kernel_time(hot, product));
 }
+
+TEST_CASE("inputs of activations are kept in fp8 where the stack says so", "[fusions]") {
+  TransformerOptions options;
+  options.fp8 = options.fused_gated_activation = true;
+  const auto layer = [&] {
+    return transformer_network(catalog_config("llama-3-8b"), 1, 64, Precision::bf16, options).layers.at(1);
+  };
+  const Layer wide = layer();
+  options.fp8_activation_input = true;
+  const Layer narrow = layer();
+  const double inputs = 2.0 * 64 * 14336;  // gate and up, elements
+  CHECK(wide.activations().value - narrow.activations().value == inputs);
+  CHECK(work_of(narrow.forward, "silu_mul").bytes.value == work_of(wide.forward, "silu_mul").bytes.value + inputs);
+  CHECK(work_of(narrow.backward, "silu_mul.backward").bytes.value ==
+        work_of(wide.backward, "silu_mul.backward").bytes.value - inputs);
+  options.fp8 = false;  // nothing is in fp8
+  CHECK(layer().activations() ==
+        network_of(catalog_config("llama-3-8b"), 1, 64).layers.at(1).activations() - Bytes{2.0 * 64 * 14336});
+  CHECK(work_of(layer().forward, "silu_mul").bytes == work_of(wide.forward, "silu_mul").bytes);
+}
+
+TEST_CASE("attention in fp8 keeps half as much, and has the gradients of 16 bits", "[fusions]") {
+  TransformerOptions options;
+  options.fp8 = true;
+  const auto layer = [&] {
+    return transformer_network(catalog_config("llama-3-8b"), 1, 64, Precision::bf16, options).layers.at(1);
+  };
+  const Layer wide = layer();
+  options.fp8_attention = true;
+  const Layer narrow = layer();
+  const double qkv = 64 * (4096 + 2 * 1024.0), output = 64 * 4096.0;  // elements
+  CHECK(wide.activations().value - narrow.activations().value == qkv + output);
+  CHECK(work_of(wide.forward, "attention").bytes.value - work_of(narrow.forward, "attention").bytes.value ==
+        qkv + output);
+  CHECK(work_of(wide.forward, "attention").flops == work_of(narrow.forward, "attention").flops);
+}
+
+TEST_CASE("router weights that an activation applies leave no outputs of experts to keep", "[fusions]") {
+  const TransformerConfig config = catalog_config("mixtral-8x7b");
+  TransformerOptions options;
+  const auto layer = [&] { return transformer_network(config, 1, 64, Precision::bf16, options).layers.at(1); };
+  const Layer outside = layer();
+  options.weighted_expert_activation = true;
+  const Layer inside = layer();
+  const double rows = 64 * 2, outputs = 2 * rows * 4096, weights = 4 * rows;
+  CHECK(outside.activations().value - inside.activations().value == outputs - weights);
+  CHECK(work_of(outside.forward, "combine").bytes.value - work_of(inside.forward, "combine").bytes.value == weights);
+  CHECK(work_of(outside.backward, "combine.backward").bytes.value -
+            work_of(inside.backward, "combine.backward").bytes.value ==
+        outputs + 2 * weights);
+}

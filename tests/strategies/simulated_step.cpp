@@ -50,7 +50,15 @@ Network network_of(const TrainingTask& task, const SplitStep& s) {
   if (parts_ends(s)) config.tie_word_embeddings = false;  // the last stage has a copy
   TransformerOptions options;
   options.sharding = s.sharding;
-  return transformer_network(config, task.micro_batch_size, task.seq_length, Precision::fp64, options);
+  const auto make = [&] {
+    return transformer_network(config, task.micro_batch_size, task.seq_length, Precision::fp64, options);
+  };
+  Network network = make();
+  if (!s.recomputes_some || s.sharding.recompute != Recompute::full) return network;
+  options.sharding.recompute = Recompute::none;
+  const Network kept = make();
+  for (std::size_t layer = 0; layer < network.layers.size(); layer += 2) network.layers[layer] = kept.layers[layer];
+  return network;
 }
 
 bool is_tied(const TrainingTask& task) {
@@ -122,14 +130,14 @@ std::string in_words(const SplitStep& s) {
   return fmt::format(
       "{}, {} micro-batches, {} steps, {}{}, {} x {} chunks, ZeRO {} in groups of {}, prefetch {}, reshard {}{}, "
       "overlap "
-      "{}{}{}, scatter-gather {}, {}recompute {}, buckets of {} ({}), {}, optimizer on {}, parameters on {}",
+      "{}{}{}, scatter-gather {}, {}recompute {}{}, buckets of {} ({}), {}, optimizer on {}, parameters on {}",
       s.mesh.in_words(), s.micro_batches, s.steps, s.sharding.sequence ? "sequence, " : "",
       s.sharding.context_exchange == ContextExchange::ring ? "ring" : "all-to-all", s.schedule, s.chunks,
       static_cast<int>(s.zero), s.zero_group, s.prefetch, s.reshard, s.sync_last ? ", gradients once" : "",
       s.overlap_gradients ? "gradients " : "", s.overlap_parameters ? "parameters " : "",
       s.sharding.overlap ? "tensor" : "", s.scatter_gather, s.pairs_passes ? "pairs of passes, " : "",
-      static_cast<int>(s.sharding.recompute), s.bucket, s.whole_tensors ? "whole" : "cut", s.all_reduce,
-      name_of(s.optimizer), name_of(s.parameters));
+      static_cast<int>(s.sharding.recompute), s.recomputes_some ? " of some blocks" : "", s.bucket,
+      s.whole_tensors ? "whole" : "cut", s.all_reduce, name_of(s.optimizer), name_of(s.parameters));
 }
 
 StepOutcome simulated_step(const TrainingTask& task, const SplitStep& s, const Break& change,

@@ -17,6 +17,7 @@ struct SplitStep {
   int zero_group = 0, prefetch = 1;
   bool reshard = true, overlap_gradients = true, overlap_parameters = true, overlap_pipeline = true;
   bool scatter_gather = false, whole_tensors = true, sync_last = false, pairs_passes = false;
+  bool recomputes_some = false;  ///< of a transformer's blocks every second one alone, where the sharding says full
   OffloadDevice optimizer = OffloadDevice::none, parameters = OffloadDevice::none;
   double bucket = 200;  ///< bytes
   std::string all_reduce = "ring";

@@ -123,6 +123,10 @@ TEST_CASE("recomputation on two stages of two tensor ranks changes no number", "
       check(small_gpt2(), s);
       check(small_mixtral(), s);
       if (recompute != Recompute::full) continue;
+      s.recomputes_some = true;
+      check(small_gpt2(), s);
+      check(small_mixtral(), s);
+      s.recomputes_some = false;
       s.mesh.pipeline = 1;
       s.mesh.context = s.sharding.context = 2;
       check(small_llama(), s);
@@ -303,6 +307,7 @@ void check_random_products(unsigned seed, int count) {
   for (int i = 0; i < count; ++i) {
     const int kind = static_cast<int>(random() % 3);
     SplitStep s = random_split(random, kind);
+    s.recomputes_some = i % 3 == 1;
     CAPTURE(i, kind);
     const bool all_to_all = s.mesh.context > 1 && s.sharding.context_exchange == ContextExchange::all_to_all;
     // Two heads of keys and values are too few for four ranks.

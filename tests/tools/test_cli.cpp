@@ -197,8 +197,8 @@ TEST_CASE("validate horovod prints three readings, and writes their errors", "[c
   CHECK(shell.run("validate horovod --fit").out.find("= collective_launch of stack horovod-tcp") != std::string::npos);
   refused(shell, "validate training --fit", "--fit: only with validate horovod");
   refused(shell, "validate seeds",
-          "trainyard validate: unknown set \"seeds\"; known: collectives, kernels, training, mlperf, published, "
-          "dataparallel, horovod");
+          "trainyard validate: unknown set \"seeds\"; known: collectives, kernels, training, memory, mlperf, "
+          "published, dataparallel, horovod");
 }
 
 TEST_CASE("fit nccl writes an entry, a picture and JSON of a log, and refuses what is none", "[cli][nccl]") {

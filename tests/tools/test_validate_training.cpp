@@ -5,6 +5,7 @@
 #include "models/software/stack.hpp"
 #include "scenarios/reading/measured_family.hpp"
 #include "scenarios/reading/scenario.hpp"
+#include "scenarios/studies/measured/training_study.hpp"
 #include "sim/error.hpp"
 #include "tests/temporary_folder.hpp"
 #include "tests/tools/topo_shell.hpp"
@@ -26,12 +27,13 @@ std::map<std::string, json> sets_of(const std::string& words, const std::string&
   return sets;
 }
 
-/// A stack says the error that validate training gives.
-void check_stacks(const std::map<std::string, json>& sets, const std::string& but = {}) {
+/// A stack says the error that validate gives.
+void check_stacks(const std::map<std::string, json>& sets, const std::string& but = {},
+                  const std::string& set_of_runs = "training") {
   const Catalog catalog;
   for (const std::string& name : catalog.names("stack"))
     for (const SoftwareStack::Judged& judged : read_stack(catalog.resolve("stack", Node::of_text(name))).judged) {
-      if (name == but) continue;
+      if (name == but || judged.set != set_of_runs) continue;
       CAPTURE(name, judged.gpu);
       const json& set = sets.at(name + " on " + judged.gpu);
       CHECK(judged.runs == set.at("n").get<int>());
@@ -74,14 +76,51 @@ TEST_CASE("measured training steps and their memory are predicted within the lim
   check_stacks(sets, "megatron-deepspeed");
 }
 
-TEST_CASE("MLPerf's runs of language models are predicted within the limits", "[validate-training]") {
+TEST_CASE("MLPerf's runs are predicted within the limits", "[validate-training]") {
   const auto sets = sets_of("", "mlperf");
   CHECK(sets.at("step time of mlperf-gpt3-175b").at("n") == 13);
   CHECK(sets.at("step time of mlperf-lora-h100").at("n") == 19);
+  CHECK(sets.at("step time of mlperf-resnet50-a100").at("n") == 19);
+  CHECK(sets.at("scaling efficiency of mlperf-bert-a100").at("error_kind") == "points");
+  check_stacks(sets, {}, "mlperf");
   for (const auto& [name, set] : sets) {
     CAPTURE(name);
     CHECK(set.value("pass", true));
   }
+}
+
+TEST_CASE("peak and reserved memory of measured runs are predicted within the limits", "[validate-training]") {
+  const auto sets = sets_of("", "memory");
+  CHECK(sets.at("peak memory of simumax-b200-dense").at("worst_abs_error").get<double>() <= 0.005);
+  CHECK(sets.at("reserved memory of titan-8B").at("n") == 10);
+  CHECK(sets.at("peak memory of zb-1f1b").at("n") == 24);
+  CHECK_FALSE(sets.contains("step time of titan-8B"));
+  for (const auto& [name, set] : sets) {
+    CAPTURE(name);
+    CHECK(set.value("pass", true));
+  }
+}
+
+TEST_CASE("a scaling efficiency is reckoned from the row that is named, in points", "[validate-training]") {
+  FamilyPrediction family{"two", {}, {}};
+  family.limits.mean_efficiency = 0.05;
+  RunPrediction one, eight;
+  one.samples = 400;
+  one.step_time = 0.125;
+  one.measured_step_time = 0.1;
+  eight.samples = 200;  // a GPU: half the batch in 0.55 and 0.6 of the time
+  eight.step_time = 0.125 * 0.55;
+  eight.measured_step_time = 0.1 * 0.6;
+  family.runs = {one, eight};
+  family.runs[1].scaled_from = 0;
+  family.runs[0].scaled_from = 0;
+  const ErrorSet errors = *family.efficiencies();
+  REQUIRE(errors.n == 1);
+  CHECK(errors.points.front().predicted == Approx(0.5 / 0.55));
+  CHECK(errors.points.front().measured == Approx(0.5 / 0.6));
+  CHECK(errors.mean_abs == Approx(0.5 / 0.55 - 0.5 / 0.6));
+  CHECK_FALSE(family.within_limits());
+  CHECK(to_json(errors, false).at("error_kind") == "points");
 }
 
 TEST_CASE("all measured training steps are predicted within the limits, as their stacks say",
@@ -117,5 +156,6 @@ TEST_CASE("a family of measured runs that does not hold together is refused at i
   CHECK_THROWS_WITH(read("[one, 1, ~, 1 s]", "[one, 1, 1 s]"), Contains("rows: 3 cells, but there are 4 columns"));
   CHECK_THROWS_WITH(read("[four", "[one"), Contains("rows: \"one\" is there twice"));
   CHECK_THROWS_WITH(read("[id, ", "[name, "), Contains("\"id\" expected as the first"));
+  CHECK_THROWS_WITH(read("[id, plan.micro_batch_size", "[id, scaled_from"), Contains("no row \"1\" among its 2"));
   CHECK_THROWS_WITH(read("columns", "colums"), Contains("did you mean"));
 }

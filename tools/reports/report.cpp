@@ -50,6 +50,8 @@ std::string mesh_in_words(const Scenario& s) {
   if (p.sharding.recompute != Recompute::none)
     text += fmt::format(", {} recomputation",
                         p.sharding.recompute == Recompute::operators ? "per-operator" : name_of(p.sharding.recompute));
+  if (p.recomputed_blocks > 0)
+    text += fmt::format(" of {} block{} a stage", p.recomputed_blocks, p.recomputed_blocks == 1 ? "" : "s");
   return fmt::format("{} on {}, {} collectives", text, gpus_in_words(s), name_of(p.fidelity));
 }
 

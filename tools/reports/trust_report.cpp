@@ -45,9 +45,8 @@ std::string judgement(const Scenario& s) {
   for (const SoftwareStack::Judged& judged : s.software.judged) {
     if (judged.gpu == gpu && s.cluster.others.empty())
       return fmt::format(
-          "{} measured step{} of this GPU and stack: mean error {:.1f} %, worst {:.1f} % (validate "
-          "training)\n",
-          judged.runs, judged.runs == 1 ? "" : "s", judged.mean_error * 100, judged.worst_error * 100);
+          "{} measured step{} of this GPU and stack: mean error {:.1f} %, worst {:.1f} % (validate {})\n", judged.runs,
+          judged.runs == 1 ? "" : "s", judged.mean_error * 100, judged.worst_error * 100, judged.set);
     elsewhere.add(judged, judged.gpu);
   }
   const bool same_stack = elsewhere.runs > 0;

@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "models/networks/layers/fusions.hpp"
 #include "models/networks/layers/network.hpp"
 #include "models/networks/layers/sharding.hpp"
 #include "models/reading/document.hpp"
@@ -90,14 +91,15 @@ void infer_shapes(Cnn&);
 /// operand between channels: it is a kernel bound by memory (`Kernel::elementwise`).
 /// Kept tensors, each once: the input of a product, of batch norm (and its statistics), and of a pooling (and max
 /// pooling's int64 indices); the output of relu, sigmoid and tanh. ReLU and the sum of a residual work in place where
-/// nothing else keeps their input (torchvision's inplace=True).
+/// nothing else keeps their input (torchvision's inplace=True). Of the fusions, those of the loss and of batch norms are a
+/// CNN's: a ReLU that a batch norm's kernel applies keeps a bit an element, and a norm that the next convolution applies
+/// keeps its own input alone.
 ///
 /// Sharded over the tensor axis, every convolution and linear layer makes its share of the output channels or features
 /// from all inputs: forward NAME.gather, an all-gather of its output; backward NAME.reduce.backward, an all-reduce of the
 /// gradient by its input, where there is one. All else is done by every rank.
 /// Throws UserError for a micro-batch below 1, a precision that is not modelled, channels or groups that the ranks do not
 /// divide, and other axes than tensor.
-Network cnn_network(const Cnn&, std::int64_t micro_batch_size, Precision, bool fused_loss = false,
-                    const Sharding& = {});
+Network cnn_network(const Cnn&, std::int64_t micro_batch_size, Precision, const Fusions& = {}, const Sharding& = {});
 
 }  // namespace trainyard

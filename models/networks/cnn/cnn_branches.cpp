@@ -16,33 +16,38 @@ void CnnLayerBuilder::sum_gradients(const std::string& name, const CnnFeature& i
 /// One branch, with what is there besides while it runs. Of what is held backward, `shared` is the very gradient that
 /// the branch's last operator is given.
 CnnFeature CnnLayerBuilder::branch(const std::vector<CnnOperator>& operators, CnnFeature in, Bytes forward,
-                                   Bytes backward, Bytes shared) {
+                                   Bytes backward, Bytes shared, bool summed) {
   in.shared = true;
-  for (const CnnOperator& op : operators) {
-    b_.hold(&op == &operators.back() ? backward - shared : backward, forward);
-    in = add(op, in);
+  for (std::size_t i = 0, next = 0; i < operators.size(); i = next) {
+    next = i + together(operators, i);
+    b_.hold(next == operators.size() ? backward - shared : backward, forward);
+    in = add(operators, i, in, summed);
     b_.release();
   }
   return in;
 }
 
 /// Forward: layers, shortcut, sum. Backward: the gradient of the sum goes to both; shortcut, layers, sum of gradients.
-CnnFeature CnnLayerBuilder::residual(const CnnOperator& op, CnnFeature in) {
+/// Fused batch norms at the ends of the branches, and a ReLU, are of the sum's kernel.
+CnnFeature CnnLayerBuilder::residual(const CnnOperator& op, CnnFeature in, bool activates) {
   const std::string name = name_of(op);
   const Bytes x = bytes(in.width), y = bytes(op.output.elements());
   const bool identity = op.branches[1].empty();
   sum_gradients(name, in, 2);
   const Bytes waiting = in.gradient ? x : Bytes{};
-  const CnnFeature main = branch(op.branches[0], in, Bytes{}, waiting, identity ? waiting : Bytes{});
-  const CnnFeature other = branch(op.branches[1], in, is_kept(main) ? Bytes{} : y, y, y);
+  const std::size_t earlier = summed_norms_.size();
+  const CnnFeature main = branch(op.branches[0], in, Bytes{}, waiting, identity ? waiting : Bytes{}, true);
+  const CnnFeature other = branch(op.branches[1], in, is_kept(main) ? Bytes{} : y, y, y, true);
   const bool in_place = !is_kept(main) && main.store != in.store;
   const CnnFeature out = in_place ? main : fresh(main.width, true);
+  const Bytes mask = activates ? bits(op.output.elements()) : Bytes{};
   Operator o;
-  o.forward.push_back(moves(name, y * 3));
+  o.forward.push_back(moves(name, y * 3 + mask));
   if (in_place || !is_kept(main)) o.forward_live += y;
   if (!in_place) o.forward_live += y;
   if (!is_kept(other)) o.forward_live += y;
   o.backward_live = y;
+  sum_backward(o, name, y, mask, (summed_norms_.size() - earlier) / 2);
   b_.add(std::move(o));
   return {out.width, out.store, main.gradient || other.gradient, false};
 }

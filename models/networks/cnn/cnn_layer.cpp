@@ -201,7 +201,7 @@ CnnFeature CnnLayerBuilder::add(const CnnOperator& op, CnnFeature in) {
     case CnnKind::local_response_norm:
       return local_response_norm(op, in);
     case CnnKind::softmax_cross_entropy:
-      b_.cross_entropy(in.width, fused_loss_);
+      b_.cross_entropy(in.width, fusions_.fused_loss);
       return in;
     case CnnKind::residual:
       return residual(op, in);

@@ -1,4 +1,5 @@
 #pragma once
+#include <cstdint>
 #include <map>
 #include <string>
 #include <utility>
@@ -21,23 +22,24 @@ struct CnnFeature {
 class CnnLayerBuilder {
  public:
   /// `kept[store]`: somebody keeps that memory for the backward pass. It outlives the layers.
-  CnnLayerBuilder(const std::string& name, double samples, Precision precision, bool fused_loss,
+  CnnLayerBuilder(const std::string& name, double samples, Precision precision, const Fusions& fusions,
                   const Sharding& sharding, std::vector<bool>& kept)
       : b_(name, samples, precision),
         samples_(samples),
         precision_(precision),
-        fused_loss_(fused_loss),
+        fusions_(fusions),
         sharding_(sharding),
         kept_(kept) {
     b_.set_overlap(sharding.overlap);
   }
 
   CnnFeature run(const std::vector<CnnOperator>& operators, CnnFeature feature) {
-    for (const CnnOperator& op : operators) feature = add(op, feature);
+    for (std::size_t i = 0; i < operators.size(); i += together(operators, i)) feature = add(operators, i, feature);
     return feature;
   }
   Layer build(Bytes output, Bytes input) && { return std::move(b_).build(output, sharding_.recompute, input); }
   Bytes bytes(double width) const { return b_.row_bytes(width); }
+  Bytes bits(double width) const { return Bytes{samples_ * width / 8}; }  ///< one an element
 
  private:
   /// Names are "conv1", "conv2", …, each kind counted in its layer.
@@ -54,6 +56,14 @@ class CnnLayerBuilder {
   }
   KernelCall moves(std::string name, Bytes moved) const { return elementwise(std::move(name), moved, precision_); }
 
+  /// Where a fused batch norm is applied to what it is given.
+  enum class NormApplied : std::uint8_t { by_itself, by_convolution, by_sum };
+  bool fuses_norms() const { return fusions_.batch_norm != BatchNormFusion::none; }
+  /// So many operators from `i` on are one kernel's.
+  std::size_t together(const std::vector<CnnOperator>&, std::size_t i) const;
+  /// Operator `i`, with those that its kernel does too. `summed`: what the list gives goes into a residual's sum.
+  CnnFeature add(const std::vector<CnnOperator>&, std::size_t i, CnnFeature, bool summed = false);
+  CnnFeature fused_batch_norm(const CnnOperator&, CnnFeature, bool activates, NormApplied);
   CnnFeature add(const CnnOperator&, CnnFeature);
   CnnFeature conv(const CnnOperator&, CnnFeature);
   CnnFeature batch_norm(const CnnOperator&, CnnFeature);
@@ -62,7 +72,9 @@ class CnnLayerBuilder {
   CnnFeature local_response_norm(const CnnOperator&, CnnFeature);
   CnnFeature linear(const CnnOperator&, CnnFeature);
   CnnFeature dropout(const CnnOperator&, CnnFeature);
-  CnnFeature residual(const CnnOperator&, CnnFeature);
+  CnnFeature residual(const CnnOperator&, CnnFeature, bool activates = false);
+  /// What the sum's kernel does backward: its ReLU, and so many batch norms that it applied.
+  void sum_backward(Operator&, const std::string& name, Bytes output, Bytes mask, std::size_t norms);
   CnnFeature concat(const CnnOperator&, CnnFeature);
   CnnFeature auxiliary(const CnnOperator&, CnnFeature);
 
@@ -71,15 +83,17 @@ class CnnLayerBuilder {
   void begin_columns(const CnnOperator&, const std::string& name, const CnnFeature& in);
   void gather_columns(const std::string& name, double width);
   void sum_gradients(const std::string& name, const CnnFeature& in, std::size_t uses);
-  CnnFeature branch(const std::vector<CnnOperator>&, CnnFeature in, Bytes forward, Bytes backward, Bytes shared);
+  CnnFeature branch(const std::vector<CnnOperator>&, CnnFeature in, Bytes forward, Bytes backward, Bytes shared,
+                    bool summed = false);
 
   LayerBuilder b_;
   double samples_;
   Precision precision_;
-  bool fused_loss_;
+  const Fusions& fusions_;
   const Sharding& sharding_;
   std::vector<bool>& kept_;
   std::map<std::string, int> used_;
+  std::vector<int> summed_norms_;  ///< weights of batch norms that wait for the sum that applies them
 };
 
 }  // namespace trainyard

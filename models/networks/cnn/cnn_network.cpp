@@ -4,7 +4,7 @@
 
 namespace trainyard {
 
-Network cnn_network(const Cnn& cnn, std::int64_t micro_batch_size, Precision precision, bool fused_loss,
+Network cnn_network(const Cnn& cnn, std::int64_t micro_batch_size, Precision precision, const Fusions& fusions,
                     const Sharding& sharding) {
   require_tensor_alone(sharding, "a convolutional network");
   if (micro_batch_size < 1)
@@ -18,7 +18,7 @@ Network cnn_network(const Cnn& cnn, std::int64_t micro_batch_size, Precision pre
   std::vector<bool> kept{false};
   CnnFeature feature{cnn.input.elements(), 0, false, false};
   for (const CnnLayer& layer : cnn.layers) {
-    CnnLayerBuilder builder(layer.name, static_cast<double>(micro_batch_size), precision, fused_loss, sharding, kept);
+    CnnLayerBuilder builder(layer.name, static_cast<double>(micro_batch_size), precision, fusions, sharding, kept);
     const Bytes input = builder.bytes(feature.width);
     feature = builder.run(layer.operators, feature);
     const bool last = &layer == &cnn.layers.back();

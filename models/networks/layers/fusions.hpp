@@ -1,7 +1,15 @@
 #pragma once
+#include <cstdint>
+
 #include "sim/units.hpp"
 
 namespace trainyard {
+
+/// What is done together with the batch norms of a convolutional network, as cuDNN's kernels for NHWC do it.
+/// activation: the ReLU that follows, and the sum of a residual before it; of the ReLU a bit an element is kept.
+/// convolution: besides, the convolution before it adds its statistics up, and the one after it applies norm and ReLU to
+/// what it reads, forward and for the gradients of its weights.
+enum class BatchNormFusion : std::uint8_t { none, activation, convolution };
 
 /// What the kernels of a library fuse, and so what they move and keep. Defaults: PyTorch's own kernels with flash
 /// attention.
@@ -30,8 +38,19 @@ struct Fusions {
   /// Products of a rank's experts are kernels of their own, one after another (TransformerEngine's GroupedLinear calls
   /// cuBLAS for each); false: one grouped kernel.
   bool experts_in_turn = false;
+  /// The router's weights multiply what an expert's gated activation makes, in its kernel, and not what the expert gives:
+  /// that need not be kept (Megatron-Core's weighted_bias_swiglu).
+  bool weighted_expert_activation = false;
   /// The buffer into which the output projection's input is gathered stays (Megatron-LM's global memory buffer).
   bool lasting_gather_buffer = false;
+  BatchNormFusion batch_norm = BatchNormFusion::none;
+  /// Where linear layers multiply in fp8, the inputs of the feed-forward parts' activations are kept in fp8
+  /// (Megatron-Core's activation_func_fp8_input_store; DeepSeek-AI 2024, DeepSeek-V3, section 3.3.2).
+  bool fp8_activation_input = false;
+  /// There attention reads and keeps queries, keys, values and its output in fp8 (TransformerEngine's
+  /// fp8_dot_product_attention). Its products are counted as fast as in 16 bits, since no rates in fp8 were measured, and
+  /// what goes round a ring of context ranks stays in 16 bits.
+  bool fp8_attention = false;
   /// Full recomputation ends with the last tensor that the backward pass reads (PyTorch's non-reentrant checkpoint).
   bool early_stop = false;
   /// Read and written by a language model's loss, forward and backward, a logit; 0: what its kernels are known to move.

@@ -66,8 +66,16 @@ void ring_of_steps(Operator& op, const TransformerLayout& l, const AttentionShap
   op.backward_live += moved * 4;           // the gradients that go round too
 }
 
+/// What the kernel reads and keeps in fp8.
+void narrow(AttentionTensors& t, const TransformerLayout& l) {
+  for (Bytes* tensor : {&t.query, &t.key, &t.value, &t.output})
+    *tensor = *tensor * (element_size(Precision::fp8) / l.size());
+}
+
 void fused_attention(LayerBuilder& b, const TransformerLayout& l, const AttentionShape& a) {
-  const AttentionTensors t = attention_tensors(l, a);
+  const AttentionTensors wide = attention_tensors(l, a);
+  AttentionTensors t = wide;
+  if (l.options.fp8 && l.options.fp8_attention) narrow(t, l);
   const Bytes qkv = t.query + t.key + t.value;
   const double product = 2 * l.samples * a.heads * a.pairs();
   const Flops forward{product * (a.query_width + a.value_width)};
@@ -85,9 +93,10 @@ void fused_attention(LayerBuilder& b, const TransformerLayout& l, const Attentio
   op.kept = {{name + ".qkv", qkv}, {name + ".log_sum_exp", t.log_sum_exp, true}, {name + ".output", t.output}};
   op.core = true;
   if (l.config.latent.key_value_rank > 0) op.kept.front().made_by = Remade::mla_up_proj;
-  op.backward_live = qkv + t.output;  // gradients; with dropout the kernel keeps the state of its generator, not a mask
+  // Gradients; with dropout the kernel keeps the state of its generator, not a mask.
+  op.backward_live = wide.query + wide.key + wide.value + wide.output;
   if (a.position_bias) op.backward_live += t.scores;
-  if (a.ring > 1) ring_of_steps(op, l, a, t);
+  if (a.ring > 1) ring_of_steps(op, l, a, wide);
   b.add(std::move(op));
 }
 
@@ -191,6 +200,7 @@ bool trades_heads(const TransformerLayout& l) {
 }  // namespace
 
 double AttentionShape::pairs() const {
+  if (attended > 0) return queries * attended / (causal ? 2 : 1);
   if (!causal) return queries * keys;
   if (window == 0 || window >= keys) return queries * keys / 2;
   if (chunked) return queries * window / 2;
@@ -205,6 +215,7 @@ AttentionShape self_attention_shape(const TransformerLayout& l, std::int64_t ind
   a.queries = a.keys = l.tokens();
   if (l.sharding().context_exchange == ContextExchange::ring) a.ring = l.sharding().context;
   a.causal = l.config.causal;
+  a.attended = l.options.unpadded.attended;
   const std::int64_t every = l.config.full_attention_every;
   if (every == 0 || (index + 1) % every != 0) a.window = static_cast<double>(l.config.sliding_window);
   a.chunked = l.config.chunked_attention;
@@ -222,7 +233,8 @@ void attention(LayerBuilder& b, const TransformerLayout& l, const AttentionShape
     a.queries = a.keys = l.seq;
     b.set_rows(l.samples * l.seq);
   }
-  b.add_attention(Flops{2 * l.samples * a.heads * a.queries * a.keys * a.ring * (a.query_width + a.value_width)});
+  const double keys = a.attended > 0 ? a.attended : a.keys * a.ring;
+  b.add_attention(Flops{2 * l.samples * a.heads * a.queries * keys * (a.query_width + a.value_width)});
   if (l.options.flash_attention)
     fused_attention(b, l, a);
   else

@@ -27,6 +27,9 @@ void read_bert(Fields& f, TransformerConfig& c) {
   c.intermediate_size = read_size(f, "intermediate_size");
   c.max_position_embeddings = read_size(f, "max_position_embeddings");
   c.type_vocab_size = read_size(f, "type_vocab_size", 2);
+  if (f.has("max_predictions_per_seq")) c.predictions = read_size(f, "max_predictions_per_seq");
+  if (c.predictions > c.max_position_embeddings)
+    fail(f.place_of("max_predictions_per_seq"), f.what() + ".max_predictions_per_seq: more than there are positions");
   c.activation = read_activation(f, "hidden_act", "gelu");
   c.causal = false;
   c.norm_place = NormPlace::after;
@@ -56,12 +59,28 @@ Layer bert_embedding(const TransformerLayout& l) {
   return std::move(b).build(output);
 }
 
-/// Logits of every token, as Hugging Face computes them, masked or not.
+/// The rows of the tokens that are predicted, of which others have no loss; backward they go into a cleared gradient.
+void predicted_tokens(LayerBuilder& b, const TransformerLayout& l) {
+  const Bytes all = b.row_bytes(l.hidden());
+  b.set_rows(l.samples * static_cast<double>(l.config.predictions));
+  const Bytes some = b.row_bytes(l.hidden());
+  Operator op;
+  op.forward.push_back(elementwise("predicted_tokens", some * 2, l.precision));
+  op.backward.push_back({elementwise("predicted_tokens.backward", all + some * 2, l.precision), {}});
+  op.forward_live = some;
+  op.backward_live = all + some;
+  b.add(std::move(op));
+}
+
+/// Logits of every token, as Hugging Face computes them, masked or not; or of those that are predicted alone.
 void masked_language_model(LayerBuilder& b, const TransformerLayout& l) {
+  const double rows = b.rows();
+  if (l.config.predictions > 0) predicted_tokens(b, l);
   b.linear({.name = "transform", .in = l.hidden(), .out = l.hidden(), .bias = true});
   activation(b, l.precision, "transform_" + l.config.activation, l.hidden());
   b.norm(l.config.norm, "transform_norm", l.hidden());
   vocabulary_loss(b, l, true);
+  b.set_rows(rows);
 }
 
 void bert_pooler(LayerBuilder& b, const TransformerLayout& l) {

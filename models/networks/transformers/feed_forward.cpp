@@ -3,11 +3,25 @@
 namespace trainyard::transformers {
 namespace {
 
+/// What is kept of an activation's input, of so many bytes as the kernel is given it.
+Bytes kept_input(const TransformerLayout& l, Bytes input) {
+  const bool narrow = l.options.fp8 && l.options.fp8_activation_input;
+  return narrow ? input * (element_size(Precision::fp8) / l.size()) : input;
+}
+
+/// The copy in fp8 is written forward, and read backward instead of the input.
+void keep_narrow(Operator& op, Bytes input, Bytes kept) {
+  if (kept == input) return;
+  op.forward.front().work.bytes += kept;
+  op.backward.back().work.bytes += kept - input;
+}
+
 void gated_activation(LayerBuilder& b, const TransformerLayout& l, const FeedForward& f) {
   const Bytes tensor = b.row_bytes(f.width);
   const std::string name = f.prefix + l.config.activation, kept = f.prefix + "activation", mul = f.prefix + "gate_mul";
   Operator op;
-  op.kept = {{kept + ".gate", tensor}, {kept + ".up", tensor}};
+  const Bytes saved = kept_input(l, tensor);
+  op.kept = {{kept + ".gate", saved}, {kept + ".up", saved}};
   if (l.options.fused_gated_activation) {
     op.forward.push_back(elementwise(name + "_mul", tensor * 3, l.precision));
     op.backward.push_back({elementwise(name + "_mul.backward", tensor * 5, l.precision), {}});
@@ -20,6 +34,13 @@ void gated_activation(LayerBuilder& b, const TransformerLayout& l, const FeedFor
     // Views of one tensor forward; backward the two gradients are written into one.
     if (l.options.fused_projections)
       op.backward.push_back({elementwise(f.prefix + "gate_up.gradient_concat", tensor * 4, l.precision), {}});
+  }
+  keep_narrow(op, tensor * 2, saved * 2);
+  if (f.routed && l.options.weighted_expert_activation) {  // a weight a row is read, and its gradient written
+    const Bytes weights = element_size(Precision::fp32) * b.rows();
+    op.forward.back().work.bytes += weights;
+    op.backward.front().work.bytes += weights * 2;
+    op.kept.push_back({kept + ".weights", weights});
   }
   op.forward_live = tensor;
   op.backward_live = tensor * 3;
@@ -65,11 +86,16 @@ void project_in(LayerBuilder& b, const TransformerLayout& l, const FeedForward& 
 }  // namespace
 
 void activation(LayerBuilder& b, Precision precision, const std::string& name, double width) {
+  activation(b, precision, name, width, b.row_bytes(width));
+}
+
+void activation(LayerBuilder& b, Precision precision, const std::string& name, double width, Bytes kept) {
   const Bytes tensor = b.row_bytes(width);
   Operator op;
   op.forward.push_back(elementwise(name, tensor * 2, precision));
   op.backward.push_back({elementwise(name + ".backward", tensor * 3, precision), {}});
-  op.kept = {{"activation.input", tensor}};
+  op.kept = {{"activation.input", kept}};
+  keep_narrow(op, tensor, kept);
   op.forward_live = tensor;
   op.backward_live = tensor * 2;
   b.add(std::move(op));
@@ -81,7 +107,7 @@ void feed_forward(LayerBuilder& b, const TransformerLayout& l, const FeedForward
   if (l.config.gated_mlp)
     gated_activation(b, l, f);
   else
-    activation(b, l.precision, f.prefix + l.config.activation, f.width);
+    activation(b, l.precision, f.prefix + l.config.activation, f.width, kept_input(l, b.row_bytes(f.width)));
   b.set_module(Remade::none);
   if (l.config.activation_dropout > 0) b.dropout({.name = f.prefix + "activation_dropout", .width = f.width});
   LayerBuilder::Linear out = expert_linear(f);

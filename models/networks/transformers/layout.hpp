@@ -75,6 +75,7 @@ struct AttentionShape {
   double query_width = 0, value_width = 0;  ///< a key is as wide as a query
   double queries = 0, keys = 0;             ///< of the tokens that a rank has; of one step of a ring
   int ring = 1;                             ///< ranks round which keys and values go, each of which has as many to do
+  double attended = 0;                      ///< keys that a query sees, where sequences differ in length; 0: all
   double window = 0;                        ///< positions that a token attends to, itself included; 0: all
   bool chunked = false;                     ///< windows do not slide
   bool causal = false;
@@ -118,6 +119,8 @@ struct FeedForward {
 void feed_forward(LayerBuilder&, const TransformerLayout&, const FeedForward&);
 /// One kernel that reads and writes `width` a row and keeps its input (or output).
 void activation(LayerBuilder&, Precision, const std::string& name, double width);
+/// The same, where so much of its input is kept.
+void activation(LayerBuilder&, Precision, const std::string& name, double width, Bytes kept);
 /// Router, permutation, grouped expert GEMMs, combination; shared experts. See `transformer_network`.
 void mixture_of_experts(LayerBuilder&, const TransformerLayout&);
 /// Experts, or in the first layers a dense feed-forward part, with norm and residual.

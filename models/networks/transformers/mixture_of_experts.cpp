@@ -65,6 +65,15 @@ FeedForward routed_feed_forward(const TransformerLayout& l) {
 void add_outputs(LayerBuilder& b, const TransformerLayout& l, const std::string& name, Bytes outputs, Bytes weights,
                  Bytes sums) {
   Operator op;
+  if (l.options.weighted_expert_activation && l.config.gated_mlp) {  // a plain sum: its gradient goes to each row
+    op.forward.push_back(elementwise(name, outputs + sums, l.precision));
+    op.backward.push_back({elementwise(name + ".backward", sums + outputs, l.precision), {}});
+    op.forward_live = outputs + sums;
+    op.backward_live = outputs;
+    if (l.config.residual_dropout > 0 && !l.sequence_parallel()) op.backward_live += sums;
+    b.add(std::move(op));
+    return;
+  }
   op.forward.push_back(elementwise(name, outputs + weights + sums, l.precision));
   op.backward.push_back({elementwise(name + ".backward", sums + outputs * 2 + weights * 2, l.precision), {}});
   op.kept = {{"experts.output", outputs}};

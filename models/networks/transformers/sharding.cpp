@@ -70,6 +70,22 @@ void check_context(const TransformerConfig& c, std::int64_t seq, const Transform
                " tokens of a sample; nearest: " + nearest_divisors(seq / s.context, s.tensor));
 }
 
+/// Of sequences of many lengths, what is not modelled.
+void check_unpadded(const TransformerConfig& c, std::int64_t seq, const TransformerOptions& options) {
+  const UnpaddedLengths& lengths = options.unpadded;
+  if (lengths.mean == 0) return;
+  const double most = static_cast<double>(seq);
+  if (!(lengths.mean >= 1 && lengths.mean <= lengths.attended && lengths.attended <= most))
+    fail(c.place, "unpadded: a mean length from 1 to the attended one, and that to the " + text_of(seq) +
+                      " tokens of a full sequence, expected");
+  if (!options.flash_attention)
+    fail(c.place, "unpadded: attention that writes its scores pads its sequences; expected flash_attention");
+  if (options.sharding.context > 1 || c.sliding_window > 0 || c.num_decoder_layers > 0 || c.fixed_seq_length)
+    fail(c.place,
+         "unpadded: with context parallelism, sliding windows, a decoder beside an encoder or images it is "
+         "not modelled");
+}
+
 void check_expert_axis(const TransformerConfig& c, const Sharding& s) {
   if (s.expert > 1) {
     if (c.experts.count == 0)
@@ -116,6 +132,7 @@ void check_sharding(const TransformerConfig& config, std::int64_t seq_length, co
   check_family(config, s);
   check_tensor(config, s);
   check_context(config, seq_length, options);
+  check_unpadded(config, seq_length, options);
   check_expert_axis(config, s);
 }
 

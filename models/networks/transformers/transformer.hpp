@@ -87,6 +87,7 @@ struct TransformerConfig {
   LatentConfig latent;
   std::int64_t type_vocab_size = 0;  ///< kinds of segments a token may be of (BERT)
   EncoderHead encoder_head = EncoderHead::masked_lm;
+  std::int64_t predictions = 0;  ///< tokens of a sequence that BERT's language model predicts; 0: all
   std::int64_t patch_size = 0, num_channels = 0, num_labels = 0;  ///< of an image, and its classes (ViT)
 };
 
@@ -94,6 +95,12 @@ struct TransformerConfig {
 /// a family); of a network of text and images `text_config` alone is read: the part that sees images is left out. Keys of the format that change no cost are ignored, any other unread key is refused; `_source` is kept.
 /// Throws UserError with the place.
 TransformerConfig read_transformer(const Node&);
+
+/// Sequences of many lengths without padding: packed into full ones, or one after another in one row of tokens.
+struct UnpaddedLengths {
+  double mean = 0;      ///< tokens of a sequence; 0: all are full
+  double attended = 0;  ///< tokens of the sequence that a token is in, on average: the mean square over the mean
+};
 
 /// What the framework's kernels fuse, how ranks share the layers, and the length that only some networks have.
 struct TransformerOptions : Fusions {
@@ -103,6 +110,7 @@ struct TransformerOptions : Fusions {
   /// the network's precision (TransformerEngine, torchao).
   bool fp8 = false;
   Adapters adapters;
+  UnpaddedLengths unpadded;
   /// Tokens of a sample of an encoder-decoder's decoder. 0: a quarter of `seq_length`, about what T5's pre-training has
   /// (Raffel et al. 2020: 15 % of the tokens are dropped in spans of 3, so 512 inputs have 114 targets).
   std::int64_t decoder_seq_length = 0;
@@ -115,7 +123,8 @@ std::int64_t decoder_tokens(const TransformerConfig&, std::int64_t seq_length, c
 /// head (final norm, output projection, loss); of an encoder-decoder embedding, encoder blocks, encoder norm, decoder
 /// embedding, decoder blocks, head. Norms, rotary embedding and activation are one kernel each (torch.nn.LayerNorm,
 /// RMSNorm, GELU; Hugging Face's own Python versions of some are several). Weights, activations and products are in
-/// `precision`; sequences are full, so nothing is masked for padding.
+/// `precision`; nothing is masked for padding: sequences are full, or of the lengths that
+/// `TransformerOptions::unpadded` says, whose tokens attend to those of their own sequence.
 ///
 /// Kept tensors follow Korthikanti et al. 2022, "Reducing Activation Recomputation in Large Transformer Models", §4.1
 /// (34·s·b·h + 5·a·s²·b bytes a layer in 16 bits, with dropout and without flash attention), tensor by tensor; besides

@@ -1,6 +1,7 @@
 #include "models/networks/transformers/transformer.hpp"
 
 #include <algorithm>
+#include <cmath>
 
 #include "models/networks/transformers/family.hpp"
 
@@ -56,18 +57,19 @@ Network transformer_network(const TransformerConfig& config, std::int64_t micro_
                            " learned positions of " + config.name);
   transformers::check_sharding(config, seq_length, options);
   const std::int64_t decoder_seq = decoder_tokens(config, seq_length, options);
+  const double mean = options.unpadded.mean;
   const transformers::TransformerLayout layout{config,
                                                options,
                                                precision,
                                                static_cast<double>(micro_batch_size),
-                                               static_cast<double>(seq_length),
+                                               mean > 0 ? mean : static_cast<double>(seq_length),
                                                static_cast<double>(decoder_seq)};
   Network network;
   network.name = config.name;
   network.source = config.source;
   network.precision = precision;
   network.samples = micro_batch_size;
-  network.tokens_per_sample = seq_length + decoder_seq;
+  network.tokens_per_sample = std::llround(layout.seq) + decoder_seq;
   network.routing = config.experts.routing();
   if (config.position_embedding == PositionEmbedding::rotary) network.tables = layout.rotary_table();
   network.layers = transformers::transformer_families().find(config.model_type, config.place).layers(layout);

@@ -52,6 +52,7 @@ ErrorSet error_set(std::string name, std::vector<MeasuredPoint> points) {
   set.p90_abs = quantile(errors, 0.9);
   set.worst_abs = quantile(errors, 1);
   set.rank_correlation = spearman(points);
+  set.of_shares = !points.empty() && points.front().share;
   set.name = std::move(name);
   set.n = points.size();
   set.points = std::move(points);
@@ -67,7 +68,7 @@ const JsonFields<ErrorSet>& error_set_fields() {
           .value(
               "n", "", [](const E& e) { return std::uint64_t{e.n}; }, "number of points")
           .value(
-              "error_kind", "", [](const E&) { return std::string("relative"); },
+              "error_kind", "", [](const E& e) { return std::string(e.of_shares ? "points" : "relative"); },
               "relative: predicted over measured, less one; points: their difference")
           .value("mean_abs_error", "share", &E::mean_abs, "mean of the absolute errors")
           .value("median_abs_error", "share", &E::median_abs, "their median")

@@ -14,12 +14,14 @@ class JsonFields;
 struct MeasuredPoint {
   std::string id;
   double predicted = 0, measured = 0;  ///< in one unit
-  double error() const { return predicted / measured - 1; }
+  bool share = false;                  ///< both are shares of one: points apart, and not in proportion
+  double error() const { return share ? predicted - measured : predicted / measured - 1; }
 };
 
-/// Relative errors of many points; a share, not per cent.
+/// Errors of many points; a share, not per cent.
 struct ErrorSet {
   std::string name;
+  bool of_shares = false;  ///< the errors are differences of shares, else relative
   std::size_t n = 0;
   std::vector<MeasuredPoint> points;
   double mean_abs = 0, median_abs = 0, p90_abs = 0, worst_abs = 0, signed_mean = 0;

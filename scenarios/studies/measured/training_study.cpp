@@ -27,6 +27,8 @@ RunPrediction predict(const MeasuredFamily& family, std::size_t row) {
   run.gpu = scenario.cluster.node.gpu.name;
   run.measured_step_time = scenario.measured_run.step_time.value;
   run.measured_peak_memory = scenario.measured_run.peak_memory.value;
+  run.measured_reserved_memory = scenario.measured_run.reserved_memory.value;
+  run.samples = static_cast<double>(scenario.global_batch_size) / scenario.ranks();
   SimulateOptions options;
   options.critical_path = false;
   const Result result = simulate_here(scenario, options);
@@ -34,6 +36,7 @@ RunPrediction predict(const MeasuredFamily& family, std::size_t row) {
   run.tokens = static_cast<double>(scenario.global_batch_size) *
                static_cast<double>(std::max<std::int64_t>(1, scenario.network.tokens_per_sample));
   run.peak_memory = result.memory.peak;
+  run.reserved_memory = run.peak_memory * scenario.software.reserved_memory;
   run.fits = result.fits;
   return run;
 }
@@ -47,6 +50,8 @@ nlohmann::json prediction_of(const MeasuredFamily& family, std::size_t row) {
             {"times", {run.step_time, run.measured_step_time}},
             {"memories", {run.peak_memory, run.measured_peak_memory}},
             {"tokens", run.tokens},
+            {"reserved", {run.reserved_memory, run.measured_reserved_memory}},
+            {"samples", run.samples},
             {"fits", run.fits}};
   } catch (const UserError& e) {
     return {{"refused", e.what()}};
@@ -77,11 +82,43 @@ std::optional<ErrorSet> FamilyPrediction::peak_memories() const {
   return error_set("peak memory of " + name, std::move(points));
 }
 
+std::optional<ErrorSet> FamilyPrediction::reserved_memories() const {
+  std::vector<MeasuredPoint> points;
+  for (const RunPrediction& run : runs)
+    if (run.refused.empty() && run.measured_reserved_memory > 0)
+      points.push_back({run.id, run.reserved_memory, run.measured_reserved_memory});
+  if (points.empty()) return std::nullopt;
+  return error_set("reserved memory of " + name, std::move(points));
+}
+
+std::optional<ErrorSet> FamilyPrediction::efficiencies() const {
+  std::vector<MeasuredPoint> points;
+  for (std::size_t i = 0; i < runs.size(); ++i) {
+    const RunPrediction &run = runs[i], &from = runs[run.scaled_from];
+    if (run.scaled_from == i || !run.refused.empty() || !from.refused.empty()) continue;
+    const double samples = run.samples / from.samples;
+    points.push_back({run.id, samples * from.step_time / run.step_time,
+                      samples * from.measured_step_time / run.measured_step_time, true});
+  }
+  if (points.empty()) return std::nullopt;
+  return error_set("scaling efficiency of " + name, std::move(points));
+}
+
+bool FamilyPrediction::within_memory_limits() const {
+  for (const auto& memories : {peak_memories(), reserved_memories()}) {
+    if (!memories) continue;
+    if (limits.mean_memory > 0 && memories->mean_abs > limits.mean_memory) return false;
+    if (limits.worst_memory > 0 && memories->worst_abs > limits.worst_memory) return false;
+  }
+  return true;
+}
+
 bool FamilyPrediction::within_limits() const {
-  const auto times = step_times(), memories = peak_memories();
+  const auto times = step_times(), scaling = efficiencies();
   if (times && limits.mean_time > 0 && times->mean_abs > limits.mean_time) return false;
   if (times && limits.rank_correlation != 0 && times->rank_correlation < limits.rank_correlation) return false;
-  return !memories || limits.mean_memory == 0 || memories->mean_abs <= limits.mean_memory;
+  if (scaling && limits.mean_efficiency > 0 && scaling->mean_abs > limits.mean_efficiency) return false;
+  return within_memory_limits();
 }
 
 std::vector<MeasuredFamily> measured_families(const std::string& folder, const std::vector<std::string>& only) {
@@ -97,6 +134,12 @@ std::vector<MeasuredFamily> measured_families(const std::string& folder, const s
   if (!only.empty())
     std::erase_if(families,
                   [&](const MeasuredFamily& f) { return std::find(only.begin(), only.end(), f.name) == only.end(); });
+  return families;
+}
+
+std::vector<MeasuredFamily> families_with_memory(const std::string& folder) {
+  std::vector<MeasuredFamily> families = measured_families(folder, {});
+  std::erase_if(families, [](const MeasuredFamily& family) { return !family.measures_memory(); });
   return families;
 }
 
@@ -130,6 +173,7 @@ std::vector<FamilyPrediction> predict_training(const std::vector<MeasuredFamily>
     const nlohmann::json j = parse_json(texts[i]);
     RunPrediction& run = all[rows[i].first].runs.emplace_back();
     run.id = families[rows[i].first].ids[rows[i].second];
+    run.scaled_from = families[rows[i].first].scaled_from[rows[i].second];
     run.refused = j.value("refused", "");
     if (!run.refused.empty()) continue;
     run.stack = j["stack"];
@@ -139,6 +183,9 @@ std::vector<FamilyPrediction> predict_training(const std::vector<MeasuredFamily>
     run.tokens = j["tokens"];
     run.peak_memory = j["memories"][0];
     run.measured_peak_memory = j["memories"][1];
+    run.reserved_memory = j["reserved"][0];
+    run.measured_reserved_memory = j["reserved"][1];
+    run.samples = j["samples"];
     run.fits = j["fits"];
   }
   return all;

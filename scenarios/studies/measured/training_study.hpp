@@ -15,8 +15,11 @@ struct RunPrediction {
   double step_time = 0, measured_step_time = 0;      ///< s
   double tokens = 1;                                 ///< of a step; samples, where those have none
   double peak_memory = 0, measured_peak_memory = 0;  ///< bytes of the fullest rank; measured 0: not known
-  bool fits = true;                                  ///< as predicted; the run did
-  std::string refused;                               ///< why the simulator does not predict it, else empty
+  double reserved_memory = 0, measured_reserved_memory = 0;
+  double samples = 0;           ///< of a step and device
+  std::size_t scaled_from = 0;  ///< the run, of the family, that its efficiency is reckoned from; its own: none
+  bool fits = true;             ///< as predicted; the run did
+  std::string refused;          ///< why the simulator does not predict it, else empty
 };
 
 struct FamilyPrediction {
@@ -26,13 +29,18 @@ struct FamilyPrediction {
 
   std::size_t refused() const;
   /// Empty: nothing predicted, or no memory measured.
-  std::optional<ErrorSet> step_times() const, peak_memories() const;
-  bool within_limits() const;
+  std::optional<ErrorSet> step_times() const, peak_memories() const, reserved_memories() const;
+  /// Samples a second and device, over those of the run that it is scaled from.
+  std::optional<ErrorSet> efficiencies() const;
+  bool within_limits() const, within_memory_limits() const;
 };
 
 /// The families of a folder of scenarios/measured, as training or mlperf, by name; `only`: those, or all if it is empty.
 /// Throws UserError for a name that is not there.
 std::vector<MeasuredFamily> measured_families(const std::string& folder, const std::vector<std::string>& only);
+
+/// Those of a folder that have memory measured.
+std::vector<MeasuredFamily> families_with_memory(const std::string& folder);
 
 /// Errors of step times by software stack and GPU, as the catalog's stacks state them (`SoftwareStack::judged`).
 std::vector<ErrorSet> errors_by_stack(const std::vector<FamilyPrediction>&);

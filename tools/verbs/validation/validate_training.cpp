@@ -102,6 +102,11 @@ Summary summary_of(const std::vector<FamilyPrediction>& all) {
       add_row(summary.table, *memories, memories->n, limit_text(family.limits.mean_memory, 0, memories->mean_abs, 0));
       summary.sets.emplace_back(to_json(*memories, true, {{}, {}, family.within_limits()}));
     }
+  for (const FamilyPrediction& family : all)
+    if (const auto scaling = family.efficiencies()) {
+      add_row(summary.table, *scaling, scaling->n, limit_text(family.limits.mean_efficiency, 0, scaling->mean_abs, 0));
+      summary.sets.emplace_back(to_json(*scaling, true, {{}, {}, family.within_limits()}));
+    }
   for (const ErrorSet& errors : errors_by_stack(all)) {
     add_row(summary.table, errors, errors.n, "none");
     summary.sets.emplace_back(to_json(errors, false, {}));

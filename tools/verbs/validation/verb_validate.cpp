@@ -8,6 +8,7 @@
 #include "tools/verbs/validation/validate_horovod.hpp"
 #include "tools/verbs/validation/validate_kernels.hpp"
 #include "tools/verbs/validation/validate_knobs.hpp"
+#include "tools/verbs/validation/validate_memory.hpp"
 #include "tools/verbs/validation/validate_plans.hpp"
 #include "tools/verbs/validation/validate_published.hpp"
 #include "tools/verbs/validation/validate_training.hpp"
@@ -17,34 +18,34 @@ namespace trainyard {
 namespace {
 
 int validate_verb(const std::vector<std::string>& words) {
-  Arguments arguments(
-      "validate",
-      "Compares what the simulator gives with measurements. Sets: collectives, kernels, training, plans, "
-      "mlperf, published, dataparallel, horovod.",
-      "validate training --points --json -");
+  Arguments arguments("validate",
+                      "Compares what the simulator gives with measurements. Sets: collectives, kernels, training, "
+                      "memory, plans, mlperf, published, dataparallel, horovod.",
+                      "validate training --points --json -");
   std::string set, json_file, html, svg, systems;
   std::vector<std::string> families;
   bool points = false, fit = false, knobs = false;
   arguments.positional("SET", set,
                        "collectives (the NCCL model against nccl-tests), kernels (matrix products and attention), "
-                       "training (measured training steps and their peak memory), "
-                       "plans (whether the best of the measured plans is chosen), "
-                       "mlperf (steps of MLPerf's submissions, which nothing is fitted to), "
+                       "training (measured training steps and their peak memory), memory (peak and reserved memory "
+                       "alone), plans (whether the best of the measured plans is chosen), mlperf (steps of MLPerf's "
+                       "submissions; of its data-parallel ones scaling too), "
                        "published (the rates of famous runs, as their papers give them), "
                        "dataparallel (scaling of CNNs over GPUs), horovod (a measured study on two T4)");
   arguments.flag(
       "--points", points,
-      "every point in the JSON, and in the text of training, plans, mlperf and kernels; what was assumed of published");
+      "every point in the JSON, and in the text of training, plans, memory, mlperf and kernels; what was assumed "
+      "of published");
   arguments.repeated("--family", families, "NAME", "training, plans, mlperf: that family of runs alone");
   arguments.flag("--knobs", knobs,
                  "training: the constants that are fitted, what they belong to, and to what, instead");
   arguments.flag("--fit", fit, "horovod: print the fit of the stack's constant instead");
   arguments.output("--json", json_file, "write the outcomes as JSON; - is stdout");
-  arguments.output("--html", html, "collectives, training, mlperf: draw all points as a page; - is stdout");
+  arguments.output("--html", html, "collectives, training, memory, mlperf: draw all points as a page; - is stdout");
   arguments.output("--svg", svg, "collectives: measured and predicted bus bandwidth of every system, as a picture");
   arguments.option("--systems", systems, "A,B", "collectives: only these of its systems in the picture");
   if (!arguments.parse(words)) return kGood;
-  const std::vector<std::string> sets{"collectives", "kernels",   "training",     "plans",
+  const std::vector<std::string> sets{"collectives", "kernels",   "training",     "memory", "plans",
                                       "mlperf",      "published", "dataparallel", "horovod"};
   if (std::find(sets.begin(), sets.end(), set) == sets.end())
     throw UserError(fmt::format("trainyard validate: unknown set \"{}\"{}", set, hint(set, sets)));
@@ -57,11 +58,12 @@ int validate_verb(const std::vector<std::string>& words) {
   if (fit && !json_file.empty()) throw UserError("--fit: prints text only; leave out --json");
   if (set != "collectives" && !(svg + systems).empty())
     throw UserError("--svg, --systems: only with validate collectives");
-  if (!html.empty() && ((set != "collectives" && !runs) || knobs))
-    throw UserError("--html: only with validate collectives, training and mlperf");
+  if (!html.empty() && ((set != "collectives" && set != "memory" && !runs) || knobs))
+    throw UserError("--html: only with validate collectives, training, memory and mlperf");
   if (set == "collectives") return validate_collectives({json_file, html, points}, svg, systems);
   if (set == "kernels") return validate_kernels(json_file, points);
   if (knobs) return show_knobs(json_file);
+  if (set == "memory") return validate_memory({json_file, html, points});
   if (runs) return validate_training({json_file, html, points}, set, families);
   if (set == "plans") return validate_plans(json_file, points, families);
   if (set == "published") return validate_published(json_file, points);

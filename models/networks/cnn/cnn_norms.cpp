@@ -1,0 +1,70 @@
+// Batch norms fused with what stands around them: cuDNN's kernels for NHWC.
+#include "models/networks/cnn/cnn_layer.hpp"
+
+namespace trainyard {
+
+std::size_t CnnLayerBuilder::together(const std::vector<CnnOperator>& operators, std::size_t i) const {
+  const bool sums = operators[i].kind == CnnKind::residual;
+  if (!fuses_norms() || (operators[i].kind != CnnKind::batch_norm && !sums)) return 1;
+  return i + 1 < operators.size() && operators[i + 1].word == "relu" ? 2 : 1;
+}
+
+CnnFeature CnnLayerBuilder::add(const std::vector<CnnOperator>& operators, std::size_t i, CnnFeature in, bool summed) {
+  const CnnOperator& op = operators[i];
+  const std::size_t next = i + together(operators, i);
+  const bool activates = next - i == 2;
+  if (op.kind == CnnKind::residual) return residual(op, in, activates);
+  if (op.kind != CnnKind::batch_norm || !fuses_norms()) return add(op, in);
+  const bool convolved = fusions_.batch_norm == BatchNormFusion::convolution && next < operators.size() &&
+                         operators[next].kind == CnnKind::conv;
+  const bool ends = summed && next == operators.size() && !activates;
+  return fused_batch_norm(op, in, activates,
+                          ends        ? NormApplied::by_sum
+                          : convolved ? NormApplied::by_convolution
+                                      : NormApplied::by_itself);
+}
+
+/// Backward a channel is read twice, for its sums and for the gradient of the input; of what the next convolution
+/// applies, the sign for the ReLU is made again from the input.
+CnnFeature CnnLayerBuilder::fused_batch_norm(const CnnOperator& op, CnnFeature in, bool activates,
+                                             NormApplied applied) {
+  const std::string name = name_of(op);
+  const double channels = static_cast<double>(op.in.channels);
+  const Bytes x = bytes(in.width), statistics = element_size(Precision::fp32) * (2 * channels);
+  const std::vector<int> gradients = {b_.parameter(name + ".weight", channels), b_.parameter(name + ".bias", channels)};
+  const bool whole = applied == NormApplied::by_itself;
+  const Bytes mask = whole && activates ? bits(in.width) : Bytes{};
+  Bytes moved = whole ? x * 2 + mask : statistics;
+  if (fusions_.batch_norm != BatchNormFusion::convolution) moved += x;  // nobody has added the statistics up
+  Operator o;
+  o.forward.push_back(moves(name, moved + statistics));
+  keep(o, in, name + ".input");
+  o.kept.push_back({name + ".statistics", statistics});
+  if (mask.value > 0) o.kept.push_back({name + ".mask", mask});
+  if (applied == NormApplied::by_sum) {
+    summed_norms_.insert(summed_norms_.end(), gradients.begin(), gradients.end());
+    b_.add(std::move(o));
+    return {in.width, in.store, true, false};
+  }
+  o.backward.push_back({moves(name + ".backward", x * 5 + mask * 2 + statistics), gradients});
+  if (whole) o.forward_live = x;
+  o.backward_live = x * 2;
+  b_.add(std::move(o));
+  const CnnFeature out = fresh(in.width, true);
+  if (!whole) kept_[out.store] = true;  // it is nowhere: what reads it reads the input
+  return out;
+}
+
+void CnnLayerBuilder::sum_backward(Operator& o, const std::string& name, Bytes output, Bytes mask, std::size_t norms) {
+  if (norms == 0 && mask.value == 0) return;
+  const std::size_t weights = 2 * norms;
+  const std::vector<int> gradients(summed_norms_.end() - static_cast<std::ptrdiff_t>(weights), summed_norms_.end());
+  summed_norms_.resize(summed_norms_.size() - weights);
+  // The gradient of the output, and each norm's input, are read twice; each branch is given a gradient.
+  const double passes = norms == 0 ? 2 : 2 + 2 * static_cast<double>(norms) + 2;
+  o.backward.push_back({moves(name + ".backward", output * passes + mask * (norms == 0 ? 1 : 2)), gradients});
+  if (mask.value > 0) o.kept.push_back({name + ".mask", mask});
+  o.backward_live = output * 3;
+}
+
+}  // namespace trainyard

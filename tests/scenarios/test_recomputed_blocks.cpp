@@ -1,0 +1,69 @@
+// Full recomputation of the blocks that begin each virtual stage.
+#include <catch2/catch.hpp>
+
+#include "scenarios/planning/plan.hpp"
+#include "scenarios/running/simulate.hpp"
+
+using namespace trainyard;
+
+namespace {
+
+Scenario blocks(const std::string& plan_keys, int stages = 1) {
+  return read_scenario_text("cluster: {node: {base: dgx-a100, gpu: {count: " + std::to_string(stages) +
+                                "}}}\nmodel: {base: gpt2, n_layer: 8}\nsoftware: plain\n"
+                                "plan:\n  global_batch_size: 8\n  micro_batch_size: 2\n  seq_length: 256\n"
+                                "  data_parallel: 1\n  pipeline_parallel: " +
+                                std::to_string(stages) + "\n" + plan_keys,
+                            "blocks.yaml");
+}
+
+std::vector<bool> recomputed(const Scenario& s) {
+  std::vector<bool> flags;
+  for (const Layer& layer : plan(s).training.network->layers) flags.push_back(layer.recomputes_all);
+  return flags;
+}
+
+std::string error_of_blocks(const std::string& plan_keys) {
+  try {
+    plan(blocks(plan_keys));
+  } catch (const UserError& e) {
+    return e.what();
+  }
+  return "no error";
+}
+
+}  // namespace
+
+TEST_CASE("each recomputed block adds its forward pass, and gives up its activations", "[recompute]") {
+  const Result none = simulate(blocks("")), all = simulate(blocks("  recompute: full\n"));
+  const double block = (all.step_time - none.step_time) / 8;
+  CHECK(block > 0);
+  double earlier = none.memory.peak;
+  for (const int count : {1, 3, 7}) {
+    CAPTURE(count);
+    const Result r = simulate(blocks("  recompute: {full: " + std::to_string(count) + "}\n"));
+    CHECK(r.step_time == Approx(none.step_time + count * block).epsilon(1e-9));
+    CHECK(r.memory.peak < earlier);
+    CHECK(r.memory.peak >= all.memory.peak);  // one block left counts less than what a recomputed one makes again
+    earlier = r.memory.peak;
+  }
+  const Result eight = simulate(blocks("  recompute: {full: 8}\n"));
+  CHECK(eight.step_time == Approx(all.step_time).epsilon(1e-12));
+  CHECK(eight.memory.peak == all.memory.peak);
+}
+
+TEST_CASE("the recomputed blocks are the first of each virtual stage", "[recompute]") {
+  CHECK(recomputed(blocks("  recompute: {full: 2}\n")) ==
+        std::vector<bool>{false, true, true, false, false, false, false, false, false, false});
+  CHECK(recomputed(blocks("  recompute: {full: 1}\n", 2)) ==
+        std::vector<bool>{false, true, false, false, false, true, false, false, false, false});
+  CHECK(recomputed(blocks("  recompute: {full: 1}\n  pipeline: {schedule: interleaved-1f1b, chunks: 2}\n", 2)) ==
+        std::vector<bool>{false, true, false, true, false, true, false, true, false, false});
+}
+
+TEST_CASE("more recomputed blocks than a stage has are refused", "[recompute]") {
+  CHECK_THAT(error_of_blocks("  recompute: {full: 9}\n"),
+             Catch::Contains("plan.recompute.full: 9 blocks a stage, but virtual stage 0 has 8"));
+  CHECK_THAT(error_of_blocks("  recompute: {full: 0}\n"), Catch::Contains("plan.recompute.full: 0 is too small"));
+  CHECK_THAT(error_of_blocks("  recompute: {selective: 2}\n"), Catch::Contains("full"));
+}
