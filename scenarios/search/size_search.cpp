@@ -23,8 +23,9 @@ constexpr double kFirstMfu = 0.4;
 /// More nodes that save less than this of the time do not help any more.
 constexpr double kStillHelps = 0.03;
 constexpr double kDay = 86400, kHour = 3600;
-/// Of wall time for the plans of a cluster, and for those of all types of node, some three numbers of nodes each.
-constexpr double kSearchOfCluster = 5, kSearchOfAll = 120, kClustersOfType = 3;
+/// Of wall time for the plans of a cluster, and for those of all types of node, of which some two numbers of nodes are
+/// searched each.
+constexpr double kSearchOfCluster = 5, kSearchOfAll = 120, kClustersOfType = 2;
 
 /// One model on one type of node.
 struct SizeCase {
