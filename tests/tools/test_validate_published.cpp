@@ -40,9 +40,9 @@ TEST_CASE("a published rate counts what it says", "[published]") {
 
 TEST_CASE("a measured run that cannot be is refused at its place", "[published]") {
   CHECK_THROWS_WITH(measured("step_time: 1 s, tokens_per_s: 3"),
-                    "published.yaml:4:11: measured: one of step_time, rate and tokens_per_s expected");
+                    "published.yaml:4:11: measured: one of step_time, rate, tokens_per_s and samples_per_s expected");
   CHECK_THROWS_WITH(measured("peak_memory: 3 GB"),
-                    "published.yaml:4:11: measured: one of step_time, rate and tokens_per_s expected");
+                    "published.yaml:4:11: measured: one of step_time, rate, tokens_per_s and samples_per_s expected");
   CHECK_THROWS_WITH(measured("rate: 1 TFLOP/s"), Catch::Contains("measured.counts expected too"));
   CHECK_THROWS_WITH(measured("rate: 1 TFLOP/s, counts: [modell]"), Catch::Contains("did you mean \"model\"?"));
   CHECK_THROWS_WITH(measured("rate: 1 TFLOP/s, counts: []"), Catch::Contains("counts"));
