@@ -112,7 +112,8 @@ class LayerPlanner {
   std::string refusal_;
 
   static Scenario checked(const PlanQuestion& question) {
-    if (!question.own) throw UserError("plan --layers: a plan on all GPUs of the cluster expected, whose micro-batches count");
+    if (!question.own)
+      throw UserError("plan --layers: a plan on all GPUs of the cluster expected, whose micro-batches count");
     const Scenario& s = *question.own;
     if (s.cluster.types().size() > 1) throw UserError("plan --layers: of nodes of one type");
     if (s.cluster.gpus() > kMostLayerGpus)

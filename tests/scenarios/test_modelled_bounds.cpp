@@ -29,16 +29,16 @@ constexpr double kLatencies = 0.98;
 /// Within NVSwitch NCCL reaches 0.67 to 0.75 of the links, as nccl-tests measured (models/fitted), in NVL72 0.57. In the
 /// switch (NVLS) an all-reduce moves (n+1)/n of the data where a ring moves 2 (n−1)/n: a little over half.
 constexpr Bounds kNvSwitch{0.5, 1.8, 1.8};
-/// Of rings over NVLinks the same. Pairs without an NVLink of an all-to-all go by PCIe between the sockets, which they
-/// fill: the model adds nothing.
-constexpr Bounds kMesh{kLatencies, 1.8, 1.02};
+/// Of rings over NVLinks the same. Pairs without an NVLink of an all-to-all go by PCIe between the sockets, through host
+/// memory: 0.44 of the lanes.
+constexpr Bounds kMesh{kLatencies, 1.8, 2.3};
 /// 0.75 of the lanes of a GPU from peer to peer, 0.44 through host memory (strategies/collectives/machine_rate.cpp).
 constexpr Bounds kPcie{kLatencies, 2.3, 2.3};
-/// Of all HCAs 0.96, by the protocol of packets (NCCL's rates between nodes, models/fitted); what stays in the node has
-/// the node's bounds.
-constexpr Bounds kBetweenNodes{kLatencies, 1.5, 1.05};
-/// What goes through host memory inside the nodes of an all-to-all gets 0.44 of the lanes.
-constexpr Bounds kBetweenPcie{kLatencies, 1.5, 1.4};
+/// Of all HCAs 0.96 by rings, 0.73 by pairs (models/catalog/nccl-networks/infiniband.yaml); what stays in the node has the
+/// node's bounds. The trees of two nodes put an all-reduce's size on the wire once, where a ring puts nearly twice that.
+constexpr Bounds kBetweenNodes{0.85, 1.5, 1.4};
+/// What goes through host memory inside the nodes gets 0.44 of the lanes.
+constexpr Bounds kBetweenPcie{kLatencies, 2.3, 1.4};
 /// Uplinks carry what flows carry there: the model adds nothing where they are the narrowest.
 constexpr Bounds kOversubscribed{kLatencies, 1.2, 1.02};
 
