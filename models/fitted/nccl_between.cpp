@@ -13,10 +13,19 @@ Seconds hop_of(const NcclNetwork& network, const NcclCall& call, int protocol) {
   return call.wires.value < 0 ? hop : hop - network.wires + call.wires;
 }
 
+/// What a ring or a tree by Simple gets of the adapters. The fitted shares are of rings through all GPUs of a node, which
+/// NVLink and the adapters carry in turn; one GPU a node has only its adapter to fill, as two systems of GH200 do
+/// (scenarios/measured/tables/nccl_sweeps.csv, gh200-2x1: 0.955 of 200 Gbit/s).
+double share_by_simple(const NcclWay& way, const NcclNetwork& network, const NcclCall& call) {
+  constexpr double kOwnAdapter = 0.955;
+  const double share = network.*way.share;
+  return call.own_adapter && way.share != &NcclNetwork::share_pairs ? std::max(share, kOwnAdapter) : share;
+}
+
 NcclCost cost_of(const NcclWay& way, int protocol, const NcclInside& inside, const NcclNetwork& network,
                  const NcclCall& call) {
   const auto p = static_cast<std::size_t>(protocol);
-  const double simple = network.*way.share * way.of_share;
+  const double simple = share_by_simple(way, network, call) * way.of_share;
   const double share = protocol == kNcclSimple ? simple : p == 0 ? network.share_ll : network.share_ll128;
   const Seconds outside = way.leaving / (way.network * share);
   const Seconds transfer = std::max(outside, way.stay[p]);

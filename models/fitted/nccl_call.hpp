@@ -37,7 +37,7 @@ struct NcclCall {
   Bytes size;
   int gpus = 1;  ///< all together
   int nodes = 1;
-  BytesPerSecond network = {};      ///< of a node, per direction; needed where nodes > 1
+  BytesPerSecond network = {};  ///< of the adapters that its GPUs on a node use, per direction; needed where nodes > 1
   BytesPerSecond gpu_network = {};  ///< of the adapters that one GPU uses; 0: its share of the node's
   Seconds wires{-1};                ///< adapters and switches from host to host, one way; below 0: the network entry's
   bool in_switch = true;            ///< false: as with NCCL_NVLS_ENABLE=0
@@ -49,6 +49,7 @@ struct NcclCall {
   bool nvswitch = false;            ///< all GPUs of a node reach each other at once
   int adapters = 0;                 ///< of a node, that a sum in the network goes by; 0: one a GPU
   bool pxn = false;                 ///< messages leave by the GPU on the receiver's rail
+  bool own_adapter = false;         ///< one GPU a node, on nodes with several adapters
 
   int fewest() const { return local > 0 ? local : gpus / nodes; }
 };

@@ -114,8 +114,10 @@ NcclCall NcclNode::call(NcclOperation operation, Bytes size, NodeSpread spread) 
   call.nodes = spread.nodes;
   call.local = spread.fewest;
   const NodeType& type = spec_->node;
-  call.network = type.hca_rate * type.hcas;
-  call.gpu_network = type.hca_rate * std::max(1, type.gpus > 0 ? type.hcas / type.gpus : 1);
+  const int a_gpu = std::max(1, type.gpus > 0 ? type.hcas / type.gpus : 1);
+  call.network = type.hca_rate * std::min(type.hcas, a_gpu * spread.fewest);
+  call.gpu_network = type.hca_rate * a_gpu;
+  call.own_adapter = spread.fewest == 1 && type.hcas > 1 && type.network.gpudirect;
   call.wires = wires_;
   const auto [at, fresh] = machine_.try_emplace({spread.fewest, by_pairs(operation)});
   if (fresh)

@@ -139,6 +139,22 @@ TEST_CASE("two nodes all-reduce above what a ring could: trees put the buffer on
   CHECK(bus() < call.network.value);
 }
 
+TEST_CASE("a group of one GPU a node has one adapter: LL's share of it alone, and almost all of it by Simple",
+          "[collectives][nccl]") {
+  const ClusterSpec cluster = cluster_of("{nodes: 16, node: dgx-h100, fabric: nonblocking}");
+  const NcclNode node = nccl_nodes(cluster).front();
+  for (const NcclOperation operation : {NcclOperation::all_gather, NcclOperation::all_reduce}) {
+    const auto cost = [&](double bytes) {
+      NcclCall call = node.call(operation, Bytes{bytes}, {16, 16, 1});
+      call.rings_only = true;
+      return nccl_cost(node.model(call), call);
+    };
+    CHECK(std::string(cost(1e4).protocol) == "LL");
+    CHECK(std::string(cost(1e9).protocol) == "Simple");
+    CHECK(cost(1e9).rate.value == Approx(0.955 * 50e9));
+  }
+}
+
 TEST_CASE("no wire carries more than its rate, whatever the machine", "[collectives][nccl][metamorphic]") {
   std::mt19937 random(7);
   const auto one_of = [&random](std::initializer_list<int> values) {
@@ -154,12 +170,15 @@ TEST_CASE("no wire carries more than its rate, whatever the machine", "[collecti
     const NcclNode node = nccl_nodes(cluster).front();
     for (int o = 0; o < kNcclOperations; ++o) {
       const auto operation = static_cast<NcclOperation>(o);
-      NcclCall call = node.call(operation, Bytes{1e9}, {8 * nodes, nodes, 8});
+      const int local = one_of({1, 2, 4, 8});
+      CAPTURE(local);
+      NcclCall call = node.call(operation, Bytes{1e9}, {local * nodes, nodes, local});
       const Seconds time = nccl_cost(node.model(call), call).time;
       Bytes leaving = call.size;  // at least, of a node
       if (operation == NcclOperation::all_gather || operation == NcclOperation::reduce_scatter)
         leaving = nccl_wire(operation, call.size, call.gpus);
-      if (operation == NcclOperation::alltoall) leaving = call.size * (8.0 * (nodes - 1) / nodes);
+      if (operation == NcclOperation::alltoall)
+        leaving = call.size * (static_cast<double>(local) * (nodes - 1) / nodes);
       if (operation == NcclOperation::gather || operation == NcclOperation::scatter)
         leaving = call.size * ((nodes - 1.0) / nodes);
       CHECK(leaving / time <= call.network);
