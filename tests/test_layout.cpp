@@ -165,3 +165,43 @@ TEST_CASE("sim knows no word of machine learning", "[layout]") {
     }
   }
 }
+
+namespace {
+
+/// Types that a file defines for others: qualified names, those in anonymous namespaces left out.
+std::vector<std::string> shared_types(std::istream& in) {
+  const std::regex begin("^namespace ?([\\w:]*) ?\\{"), end("^\\}  // (anonymous )?namespace");
+  const std::regex type("^(struct|class|enum class) (\\w+)( final)?( : [^;]*)? \\{");
+  std::vector<std::string> within, types;
+  for (std::string line; std::getline(in, line);) {
+    std::smatch match;
+    if (std::regex_search(line, match, begin)) {
+      within.push_back(match[1]);
+    } else if (std::regex_search(line, end)) {
+      if (!within.empty()) within.pop_back();
+    } else if (std::regex_search(line, match, type) && std::find(within.begin(), within.end(), "") == within.end()) {
+      std::string name = match[2];
+      for (auto outer = within.rbegin(); outer != within.rend(); ++outer) name = *outer + "::" + name;
+      types.push_back(name);
+    }
+  }
+  return types;
+}
+
+}  // namespace
+
+// Two types of one name are one for the linker, which keeps one of their vectors' functions for both.
+TEST_CASE("no two files define types of one name", "[layout]") {
+  std::map<std::string, std::string> defined_in;
+  for (const std::string& folder : kFolders)
+    for (const auto& entry : fs::recursive_directory_iterator(fs::path(TRAINYARD_SOURCE_DIR) / folder)) {
+      if (entry.path().extension() != ".cpp" && entry.path().extension() != ".hpp") continue;
+      std::ifstream in(entry.path());
+      for (const std::string& type : shared_types(in)) {
+        const auto [other, fresh] = defined_in.emplace(type, entry.path().string());
+        CAPTURE(type, other->second, entry.path().string());
+        CHECK(fresh);
+      }
+    }
+  CHECK(defined_in.size() > 500);
+}

@@ -90,6 +90,8 @@ class Fields {
   /// Null where absent. Throws for what is no list, or an empty one.
   const std::vector<Node>* list(std::string_view key);
   std::vector<std::string> texts(std::string_view key);  ///< the scalars of such a list; none where absent
+  /// Of such a list, the place of each item among `names`; none where absent.
+  std::vector<std::size_t> choices(std::string_view key, const std::vector<std::string>& names);
 
   std::string text(std::string_view key);
   std::string text(std::string_view key, std::string fallback);

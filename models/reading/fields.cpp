@@ -223,6 +223,17 @@ std::string Fields::choice(std::string_view key, const std::vector<std::string>&
   return node ? choose(*node, path_of(what_, key), names) : fallback;
 }
 
+std::vector<std::size_t> Fields::choices(std::string_view key, const std::vector<std::string>& names) {
+  std::vector<std::size_t> all;
+  tell_choices(names);
+  if (const std::vector<Node>* items = list(key))
+    for (const Node& item : *items) {
+      const std::string chosen = choose(item, path_of(what_, key), names);
+      all.push_back(static_cast<std::size_t>(std::find(names.begin(), names.end(), chosen) - names.begin()));
+    }
+  return all;
+}
+
 bool Fields::boolean(std::string_view key, bool fallback) {
   const Node* node = scalar(key, "true or false", false);
   tell_default(fallback ? "true" : "false");

@@ -17,16 +17,11 @@ Flops flops_of_layers(const Network& network) {
 }
 
 std::vector<CountedFlops> read_counted(Fields& fields) {
-  const std::vector<Node>* words = fields.list("counts");
-  if (!words) fail(fields.place_of("rate"), "measured.rate: measured.counts expected too, such as [model, attention]");
-  const std::vector<std::string> known(kCounted.begin(), kCounted.end());
   std::vector<CountedFlops> counted;
-  for (const Node& word : *words) {
-    const auto at = std::find(known.begin(), known.end(), word.scalar);
-    if (at == known.end())
-      fail(word.place, fmt::format("measured.counts: unknown \"{}\"{}", word.scalar, hint(word.scalar, known)));
-    counted.push_back(static_cast<CountedFlops>(at - known.begin()));
-  }
+  for (const std::size_t what : fields.choices("counts", {kCounted.begin(), kCounted.end()}))
+    counted.push_back(static_cast<CountedFlops>(what));
+  if (counted.empty())
+    fail(fields.place_of("rate"), "measured.rate: measured.counts expected too, such as [model, attention]");
   return counted;
 }
 

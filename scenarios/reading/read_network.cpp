@@ -112,19 +112,13 @@ namespace {
 
 /// `plan.lora`: beside all linear layers of blocks unless told which (NeMo's LoRA, in its words).
 Adapters read_lora(const Node& node) {
-  static const std::vector<std::string> kTargets{"linear_qkv", "linear_proj", "linear_fc1", "linear_fc2"};
   Fields fields(node, "plan.lora");
   Adapters adapters;
   adapters.rank = static_cast<int>(fields.integer("rank", 1, 1 << 20));
-  std::vector<std::string> targets = fields.has("targets") ? fields.texts("targets") : kTargets;
-  for (const std::string& target : targets) {
-    const auto known = std::find(kTargets.begin(), kTargets.end(), target);
-    if (known == kTargets.end())
-      fail(fields.place_of("targets"),
-           fmt::format("plan.lora.targets: unknown linear layer \"{}\"{}", target, hint(target, kTargets)));
-    adapters.beside[static_cast<std::size_t>(known - kTargets.begin()) + 1] = true;
-  }
-  if (targets.empty()) fail(fields.place_of("targets"), "plan.lora.targets: none; leave it out for all four");
+  const bool all = !fields.has("targets");
+  for (const std::size_t target : fields.choices("targets", {"linear_qkv", "linear_proj", "linear_fc1", "linear_fc2"}))
+    adapters.beside[target + 1] = true;
+  if (all) std::fill(adapters.beside.begin() + 1, adapters.beside.end(), true);
   adapters.dropout = fields.number("dropout", 0, 1, 0);
   const std::vector<std::string> bases{"as-trained", "fp8", "nf4"};
   const std::string base = fields.choice("base", bases, bases.front());

@@ -198,15 +198,8 @@ namespace {
 
 /// Parts of blocks in Megatron-Core's words.
 void read_remade(Sharding& sharding, Fields& plan) {
-  if (!plan.has("recompute_modules")) return;
-  static const std::vector<std::string> kModules{"layernorm", "moe_act", "mla_up_proj"};
-  for (const std::string& module : plan.texts("recompute_modules")) {
-    const auto known = std::find(kModules.begin(), kModules.end(), module);
-    if (known == kModules.end())
-      fail(plan.place_of("recompute_modules"),
-           fmt::format("plan.recompute_modules: unknown module \"{}\"{}", module, hint(module, kModules)));
-    sharding.remade[static_cast<std::size_t>(known - kModules.begin()) + 1] = true;
-  }
+  for (const std::size_t module : plan.choices("recompute_modules", {"layernorm", "moe_act", "mla_up_proj"}))
+    sharding.remade[module + 1] = true;
 }
 
 constexpr std::pair<const char*, LinearSplit> kLinearSplits[] = {{"pairs", LinearSplit::pairs},

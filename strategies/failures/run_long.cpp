@@ -25,7 +25,7 @@ struct LongRunEvent {
   auto operator<=>(const LongRunEvent&) const = default;
 };
 
-enum class Phase : std::uint8_t { training, stall, waits_for_write, down, waits_for_node, ended };
+enum class JobState : std::uint8_t { training, stall, waits_for_write, down, waits_for_node, ended };
 
 /// No training gets through so many failures without one more step saved.
 constexpr double kHopeless = 1e5;
@@ -47,7 +47,7 @@ class LongRun {
   LongRunResult run() {
     next_failure();
     go_on();
-    while (phase_ != Phase::ended) {
+    while (phase_ != JobState::ended) {
       const double next = timers_.next();
       if (plan_.until.value > 0 && (next < 0 || next > plan_.until.value)) {
         now_ = plan_.until.value;
@@ -62,7 +62,7 @@ class LongRun {
       now_ = next;
       std::sort(due_.begin(), due_.end());
       for (const LongRunEvent& happening : due_)
-        if (phase_ != Phase::ended) happen(happening);
+        if (phase_ != JobState::ended) happen(happening);
     }
     return result_;
   }
@@ -72,7 +72,7 @@ class LongRun {
   TimerQueue<LongRunEvent> timers_;
   std::vector<LongRunEvent> due_;
   LongRunResult result_;
-  Phase phase_ = Phase::training;
+  JobState phase_ = JobState::training;
   double now_ = 0;
   double since_ = 0;  ///< the phase began
   TimerId phase_timer_, write_timer_;
@@ -127,7 +127,7 @@ class LongRun {
     if (drawn_.any()) note(EventKind::fails, now_ + drawn_.next().value);
   }
 
-  void enter(Phase phase, double duration) {
+  void enter(JobState phase, double duration) {
     phase_ = phase;
     since_ = now_;
     phase_timer_ = note(EventKind::phase_ends, now_ + duration);
@@ -136,10 +136,10 @@ class LongRun {
   /// Books the time of the phase that ends now.
   void leave() {
     const Seconds spent{now_ - since_};
-    if (phase_ == Phase::stall || phase_ == Phase::waits_for_write) result_.stalled += spent;
-    if (phase_ == Phase::down) result_.down += spent;
-    if (phase_ == Phase::waits_for_node) result_.without_node += spent;
-    if (phase_ == Phase::training) {
+    if (phase_ == JobState::stall || phase_ == JobState::waits_for_write) result_.stalled += spent;
+    if (phase_ == JobState::down) result_.down += spent;
+    if (phase_ == JobState::waits_for_node) result_.without_node += spent;
+    if (phase_ == JobState::training) {
       // A stretch that was not cut short ends with its last step, whatever the rounding of the clock.
       const bool cut_short = phase_timed_ || target_ == HUGE_VAL;
       const double left = target_ - work_.steps();
@@ -176,7 +176,7 @@ class LongRun {
     if (work_.steps() >= last_step()) return finish();
     if (pool_.some_wait()) {
       pool_.take_back_waiting();
-      return enter(Phase::down, plan_.recovery.restart.value + plan_.checkpoint.load.value);
+      return enter(JobState::down, plan_.recovery.restart.value + plan_.checkpoint.load.value);
     }
     train(std::min(checkpoint_after(), undisturbed_steps()));
   }
@@ -185,22 +185,22 @@ class LongRun {
   void train(double until) {
     target_ = until;
     stretch_.begin(now_);
-    if (until < HUGE_VAL) return enter(Phase::training, (until - work_.steps()) * pace());
-    phase_ = Phase::training;
+    if (until < HUGE_VAL) return enter(JobState::training, (until - work_.steps()) * pace());
+    phase_ = JobState::training;
     since_ = now_;
     phase_timed_ = false;
   }
 
   void end_phase() {
-    const Phase ended = phase_;
+    const JobState ended = phase_;
     leave();
-    if (ended == Phase::down) must_load_ = false;
-    if (ended == Phase::down && !pool_.complete() && !can_do_without()) {
-      phase_ = Phase::waits_for_node;
+    if (ended == JobState::down) must_load_ = false;
+    if (ended == JobState::down && !pool_.complete() && !can_do_without()) {
+      phase_ = JobState::waits_for_node;
       since_ = now_;
       return;
     }
-    if (ended == Phase::stall) {
+    if (ended == JobState::stall) {
       if (plan_.checkpoint.write <= plan_.checkpoint.stall) written();
       skip_to_disturbance();
     }
@@ -246,7 +246,7 @@ class LongRun {
 
   void checkpoint() {
     if (writing_) {  // of the one before
-      phase_ = Phase::waits_for_write;
+      phase_ = JobState::waits_for_write;
       since_ = now_;
       return;
     }
@@ -256,20 +256,20 @@ class LongRun {
       write_timer_ = note(EventKind::written, now_ + plan_.checkpoint.write.value);
       writing_ = true;
     }
-    enter(Phase::stall, plan_.checkpoint.stall.value);
+    enter(JobState::stall, plan_.checkpoint.stall.value);
   }
 
   void written() {
     writing_ = false;
     if (work_.end_checkpoint()) hopeless_ = 0;
-    if (phase_ != Phase::waits_for_write) return;
+    if (phase_ != JobState::waits_for_write) return;
     leave();
     go_on();
   }
 
   /// Whole ones of this stretch of training, not booked yet.
   double steps_under_way() const {
-    return phase_ == Phase::training ? std::floor(stretch_.steps(now_, pace()) * (1 + kEventRounding) + kEventRounding)
+    return phase_ == JobState::training ? std::floor(stretch_.steps(now_, pace()) * (1 + kEventRounding) + kEventRounding)
                                      : 0;
   }
   void fail_as_said(std::size_t number) {
@@ -300,7 +300,7 @@ class LongRun {
       throw UserError(
           fmt::format("the training does not get on: {:.0f} failures without a checkpoint, one in {} on average",
                       kHopeless, show(drawn_.between())));
-    if (phase_ == Phase::training) {
+    if (phase_ == JobState::training) {
       result_.lost_work += leave_training();  // of the step under way
     } else {
       leave();
@@ -312,15 +312,15 @@ class LongRun {
     const bool keeps = plan_.recovery.elastic && plan_.recovery.state_survives && takes_node && can_do_without();
     if (!keeps) fall_back();
     must_load_ |= !keeps;
-    enter(Phase::down,
+    enter(JobState::down,
           plan_.recovery.detect.value + plan_.recovery.restart.value + (must_load_ ? plan_.checkpoint.load.value : 0));
   }
 
   /// Whoever else has what was lost takes over then; the step under way begins again.
   void stand_still_until_detected() {
-    if (phase_ != Phase::training || plan_.recovery.detect.value <= 0) return;
+    if (phase_ != JobState::training || plan_.recovery.detect.value <= 0) return;
     result_.lost_work += leave_training();
-    enter(Phase::down, plan_.recovery.detect.value);
+    enter(JobState::down, plan_.recovery.detect.value);
   }
   /// The others go on. Those that are gone start again: on a spare, or when their node is repaired.
   void lose_workers(bool takes_node, int workers, int node) {
@@ -334,7 +334,7 @@ class LongRun {
   void change_workers(int more_away) {
     stretch_.turn(now_, pace());
     away_ += more_away;
-    if (phase_ != Phase::training || !phase_timed_) return;
+    if (phase_ != JobState::training || !phase_timed_) return;
     timers_.cancel(phase_timer_);
     phase_timer_ = note(EventKind::phase_ends, now_ + std::max(0.0, stretch_.until(target_ - work_.steps(), pace())));
   }
@@ -365,17 +365,17 @@ class LongRun {
       pool_.take_back();
       return go_on_after_repair();
     }
-    const bool training_goes_on = phase_ != Phase::waits_for_node && phase_ != Phase::down;
+    const bool training_goes_on = phase_ != JobState::waits_for_node && phase_ != JobState::down;
     if (training_goes_on && pool_.one_makes_whole()) {
       pool_.let_wait();
-      if (phase_ == Phase::training) train_to_end_of_step();
+      if (phase_ == JobState::training) train_to_end_of_step();
       return;
     }
     pool_.take_back();
     go_on_after_repair();
   }
   void go_on_after_repair() {
-    if (phase_ != Phase::waits_for_node || !(pool_.complete() || can_do_without())) return;
+    if (phase_ != JobState::waits_for_node || !(pool_.complete() || can_do_without())) return;
     leave();
     go_on();
   }
@@ -389,20 +389,20 @@ class LongRun {
 
   void finish() {
     if (writing_) {  // the last checkpoint belongs to the training
-      phase_ = Phase::waits_for_write;
+      phase_ = JobState::waits_for_write;
       since_ = now_;
       return;
     }
-    phase_ = Phase::ended;
+    phase_ = JobState::ended;
     close();
   }
   void close() {
     Seconds partial;
-    if (phase_ == Phase::training)
+    if (phase_ == JobState::training)
       partial = leave_training();
     else
       leave();
-    phase_ = Phase::ended;
+    phase_ = JobState::ended;
     settle(result_, work_, plan_.step, Seconds{now_}, partial);
   }
 };

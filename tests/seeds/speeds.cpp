@@ -11,7 +11,7 @@
 namespace trainyard {
 namespace {
 
-constexpr double kDay = 86400, kYear = 365.25 * kDay, kPlainYear = 365 * kDay;
+constexpr double kSecondsOfDay = 86400, kYear = 365.25 * kSecondsOfDay, kPlainYear = 365 * kSecondsOfDay;
 
 double tflops_of(const ClusterSpec& gpu, Precision precision) {
   constexpr Flops work{1e15};
@@ -110,7 +110,7 @@ Flops flops_of_image(const std::string& network) {
 }
 
 SeedFigures res_01(const Node& inputs) {
-  const double seconds = number_of(inputs, "days") * kDay, peak = number_of(inputs, "peak_TFLOPS");
+  const double seconds = number_of(inputs, "days") * kSecondsOfDay, peak = number_of(inputs, "peak_TFLOPS");
   const double images = number_of(inputs, "images") * number_of(inputs, "epochs");
   // What share of the time the work would take at the peak.
   const double stated = seconds_at(peak, number_of(inputs, "FLOP")) / seconds;
@@ -146,7 +146,7 @@ SeedFigures res_02(const Node& inputs) {
   for (const auto& [device, days] :
        {std::pair{"gpu", number_of(inputs, "gpu_days")}, std::pair{"tpu", number_of(inputs, "tpu_hours") / 24}}) {
     // The device that trains in that time.
-    const double tflops = work.value / batch * images / (days * kDay) * 1e-12;
+    const double tflops = work.value / batch * images / (days * kSecondsOfDay) * 1e-12;
     const double step = seconds_at(tflops, work.value);
     trains[device] = step * images / batch;
     got[fmt::format("images_per_s {}", device)] = batch / step;

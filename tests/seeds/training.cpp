@@ -60,27 +60,27 @@ SeedFigures dpset_01(const Node& inputs) {
 
 /// Two ranks exchange S bytes in S/B by a ring: half of them each way, twice.
 constexpr int kPair = 2;
-constexpr double kLink = 1e9;
+constexpr BytesPerSecond kLinkRate{1e9};
 
 SeedFigures ovl_01(const Node& inputs) {
   const int layers = static_cast<int>(number_of(inputs, "layers"));
-  const Bytes gradient = BytesPerSecond{kLink} * Seconds{number_of(inputs, "comm_ms_each") * 1e-3};
+  const Bytes gradient = kLinkRate * Seconds{number_of(inputs, "comm_ms_each") * 1e-3};
   const Network network =
       simple_layers(layers, gradient.value / 4, milliseconds(number_of(inputs, "backward_ms_each")));
-  const StepTimes apart = data_parallel_time(simple_plan(network, kPair, "ring", false), BytesPerSecond{kLink});
-  const StepTimes overlapped = data_parallel_time(simple_plan(network, kPair, "ring", true), BytesPerSecond{kLink});
+  const StepTimes apart = data_parallel_time(simple_plan(network, kPair, "ring", false), kLinkRate);
+  const StepTimes overlapped = data_parallel_time(simple_plan(network, kPair, "ring", true), kLinkRate);
   return {{"no_overlap_ms", apart.total * 1e3},
           {"overlap_ms", overlapped.total * 1e3},
           {"exposed_ms", overlapped.exposed * 1e3}};
 }
 
 SeedFigures batch_01(const Node& inputs) {
-  const Bytes gradient = BytesPerSecond{kLink} * Seconds{number_of(inputs, "comm_ms") * 1e-3};
+  const Bytes gradient = kLinkRate * Seconds{number_of(inputs, "comm_ms") * 1e-3};
   SeedFigures got;
   for (const double batch : numbers_of(inputs, "batch")) {
     const Network network =
         simple_layers(1, gradient.value / 4, milliseconds(number_of(inputs, "compute_ms_per_sample") * batch));
-    const StepTimes t = data_parallel_time(simple_plan(network, kPair, "ring", false), BytesPerSecond{kLink});
+    const StepTimes t = data_parallel_time(simple_plan(network, kPair, "ring", false), kLinkRate);
     got[fmt::format("comm_share {}", batch)] = t.exposed / t.total;
   }
   return got;
@@ -101,7 +101,7 @@ SeedFigures strag_01(const Node& inputs) {
     plan.steps = steps;
     send_nothing(plan);
     Names names;
-    ClusterMachine cluster(star_cluster(n, BytesPerSecond{kLink}), SoftwareStack{});
+    ClusterMachine cluster(star_cluster(n, kLinkRate), SoftwareStack{});
     StragglerMachine machine(cluster, {jitter}, n);
     Simulation simulation(machine);
     const TrainingPrograms programs(plan, names);
@@ -118,7 +118,7 @@ SeedFigures strag_01(const Node& inputs) {
   }();
   got["async_mean_ms"] = json::parse(in_child([&] {
                            Names names;
-                           ClusterMachine cluster(star_cluster(2, BytesPerSecond{kLink}), SoftwareStack{});
+                           ClusterMachine cluster(star_cluster(2, kLinkRate), SoftwareStack{});
                            StragglerMachine machine(cluster, {jitter}, 2);
                            Breakdown breakdown(names);
                            Simulation simulation(machine);

@@ -109,7 +109,7 @@ TEST_CASE("wrong words for what is recomputed and adapted are refused at their p
                     Catch::Contains("experts.yaml:3") && Catch::Contains("did you mean \"moe_act\"?"));
   CHECK_THROWS_WITH(scenario_of("8", ", lora: {rank: 0}"), Catch::Contains("plan.lora.rank"));
   CHECK_THROWS_WITH(scenario_of("8", ", lora: {rank: 8, targets: [linear_fc3]}"),
-                    Catch::Contains("unknown linear layer \"linear_fc3\"") && Catch::Contains("linear_fc1"));
+                    Catch::Contains("unknown value \"linear_fc3\"") && Catch::Contains("linear_fc1"));
   CHECK_THROWS_WITH(read_scenario_text("cluster: {nodes: 1, node: dgx-h100}\nmodel: resnet50\n"
                                        "plan: {global_batch_size: 64, micro_batch_size: 8, lora: {rank: 8}}\n",
                                        "resnet.yaml"),

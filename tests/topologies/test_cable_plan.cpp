@@ -46,7 +46,7 @@ TEST_CASE("cables within a rack go up and down, others over the tray", "[cable-p
   CHECK(floor.rows == 2);
   // Its own: 1 + 1; the first: up 1.5, along 0.6, down 0.5, slack 1; the others 2.1 and 2.7 m away.
   std::vector<double> lengths;
-  for (const CableCount& c : floor.cables) lengths.push_back(c.length);
+  for (const CablesOfLength& c : floor.cables) lengths.push_back(c.length);
   REQUIRE(lengths.size() == 4);
   CHECK(lengths[0] == Approx(2));
   CHECK(lengths[1] == Approx(3.6));
@@ -65,7 +65,7 @@ TEST_CASE("every cable of a design has a length", "[cable-plan]") {
     floor.hosts_of_rack = 32;
     const CablePlan plan = plan_cables(design, floor);
     CHECK(plan.count(false) + plan.count(true) == design.cables());
-    for (const CableCount& c : plan.cables) CHECK(c.optical == (c.length > 3));
+    for (const CablesOfLength& c : plan.cables) CHECK(c.optical == (c.length > 3));
   }
 }
 

@@ -59,7 +59,7 @@ int ports_of_switch(const std::string& name) {
 std::string cables_text(const CablePlan& plan) {
   std::string text = fmt::format("{} racks of hosts in {} row{}\n", plan.racks, plan.rows, plan.rows == 1 ? "" : "s");
   TextTable table{{"cable", "length", "count"}, {false, true, true}, {}};
-  for (const CableCount& c : plan.cables)
+  for (const CablesOfLength& c : plan.cables)
     table.rows.push_back(
         {c.optical ? "optical" : "copper", fmt::format("{} m", exact(c.length)), fmt::format("{}", c.count)});
   return text + table.text("  ") +
@@ -144,10 +144,10 @@ JsonFields<PricedDesign> design_fields() {
       .when([](const D& d) { return d.plan.has_value(); }, "with --hosts-per-rack")
       .list(
           "by_length", [](auto& d) -> auto& { return d.plan->cables; },
-          JsonFields<CableCount>()
-              .value("optical", "", &CableCount::optical, "false: copper")
-              .value("length_m", "m", &CableCount::length, "as sold")
-              .value("count", "", &CableCount::count, "how many"),
+          JsonFields<CablesOfLength>()
+              .value("optical", "", &CablesOfLength::optical, "false: copper")
+              .value("length_m", "m", &CablesOfLength::length, "as sold")
+              .value("count", "", &CablesOfLength::count, "how many"),
           "cables by their length")
       .when([](const D& d) { return d.plan.has_value(); }, "with --hosts-per-rack")
       .value(

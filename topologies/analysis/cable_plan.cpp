@@ -95,14 +95,14 @@ class CableCounter {
 
 double CablePlan::metres(bool optical) const {
   double sum = 0;
-  for (const CableCount& c : cables)
+  for (const CablesOfLength& c : cables)
     if (c.optical == optical) sum += c.length * static_cast<double>(c.count);
   return sum;
 }
 
 std::int64_t CablePlan::count(bool optical) const {
   std::int64_t sum = 0;
-  for (const CableCount& c : cables)
+  for (const CablesOfLength& c : cables)
     if (c.optical == optical) sum += c.count;
   return sum;
 }

@@ -25,15 +25,15 @@ struct FloorPlan {
 };
 
 /// Cables of one length.
-struct CableCount {
+struct CablesOfLength {
   bool optical = false;
   double length = 0;  ///< m, as sold
   std::int64_t count = 0;
 };
 
 struct CablePlan {
-  std::int64_t racks = 0, rows = 0;  ///< of hosts
-  std::vector<CableCount> cables;    ///< by length
+  std::int64_t racks = 0, rows = 0;    ///< of hosts
+  std::vector<CablesOfLength> cables;  ///< by length
   double metres(bool optical) const;
   std::int64_t count(bool optical) const;
 };

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <map>
 #include <set>
@@ -115,6 +116,44 @@ void add_left_out(JudgedSystems& judged, const std::vector<MeasuredSystem>& syst
   judged.classes.insert(judged.classes.end(), sets.begin(), sets.end());
 }
 
+/// Kinds of machine that planners tell apart, and what their errors are held to.
+struct SystemClass {
+  const char* name;
+  std::vector<const char*> sets;
+  double median_limit = 0, p90_limit = 0;
+};
+
+/// The points of several sets together: what to expect of a machine of that class without rows of its own.
+void add_classes(JudgedSystems& judged) {
+  const std::array<SystemClass, 4> classes{{
+      {"class: InfiniBand and RoCE, left out",
+       {"between nodes by infiniband, left out", "between nodes by roce, left out"},
+       0.1,
+       0.3},
+      {"class: EFA, TCPX and Slingshot, left out",
+       {"between nodes by efa, left out", "between nodes by tcpx, left out", "between nodes by slingshot, left out"},
+       0.15,
+       0.4},
+      {"class: NVLink pairs and meshes, xGMI", {"in one node by nvlink", "in one node by xgmi"}, 0.12, 0},
+      {"class: PCIe with and without peer to peer", {"in one node by pcie"}, 0.14, 0.35},
+  }};
+  std::vector<CollectiveSet> pooled;
+  for (const SystemClass& of : classes)
+    for (const char* sizes : {"", ", 64 MiB and more"}) {
+      CollectiveSet all{of.name + std::string(sizes), {}};
+      if (*sizes == '\0') {
+        all.median_limit = of.median_limit;
+        all.p90_limit = of.p90_limit;
+      }
+      for (const CollectiveSet& set : judged.classes)
+        for (const char* name : of.sets)
+          if (set.name == name + std::string(sizes))
+            all.points.insert(all.points.end(), set.points.begin(), set.points.end());
+      if (!all.points.empty()) pooled.push_back(std::move(all));
+    }
+  judged.classes.insert(judged.classes.end(), pooled.begin(), pooled.end());
+}
+
 NcclPanel panel_of(const MeasuredSystem& system, NcclOperation operation, const std::vector<CollectiveRow>& rows) {
   NcclPanel panel{fmt::format("{}, {}", system.name, name_of(operation)), {}};
   for (const CollectiveRow& row : rows)
@@ -175,6 +214,7 @@ JudgedSystems judge_systems(const std::string& shown) {
   }
   std::sort(judged.classes.begin(), judged.classes.end(), [](const auto& a, const auto& b) { return a.name < b.name; });
   add_left_out(judged, tables.systems);
+  add_classes(judged);
   judged.text = "systems between nodes and without NVSwitch, mean signed errors by size\n" + table.text();
   judged.text += fmt::format("{} systems whose source does not state the machine are not judged\n", unstated);
   for (const std::string& row : tables.impossible) judged.text += fmt::format("left out {}\n", row);
