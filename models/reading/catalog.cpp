@@ -1,4 +1,5 @@
 #include "models/reading/catalog.hpp"
+#include "models/reading/figure_trial.hpp"
 #include "models/reading/shipped_files.hpp"
 
 #include <fmt/format.h>
@@ -202,6 +203,7 @@ Node Catalog::entry(std::string_view kind, std::string_view name, const Place& w
   const fs::path file = file_of(kind, name, where);
   Node node = remembered(file);
   if (node.kind != Node::Kind::map) fail(node.place, fmt::format("expected a map, the figures of a {}", kind));
+  apply_trials(node, kind, file.stem().string());
   if (const Node* own = node.find("name")) fail(own->key_place, "an entry of the catalog is named by its file");
   node.fields.insert(node.fields.begin(),
                      {"name", Node::of_text(file.stem().string(), {node.place.file, 1, kStampColumn})});

@@ -119,6 +119,7 @@ std::vector<MeshRank> mesh(const Scenario& s) {
     first = rank == 0 || node != ranks.back().node ? rank : first;
     const Mesh& m = s.plan.mesh;
     ranks.push_back({rank, node, m.of(rank), m.expert > 1 ? m.expert_of(rank) : 0,
+                     m.expert_tensor > 1 ? m.expert_tensor_of(rank) : 0,
                      fmt::format("node{}/gpu{}", node, rank - first)});
   }
   return ranks;
@@ -166,6 +167,7 @@ ordered_json to_json(const std::vector<MeshRank>& ranks) {
                    {"data_parallel", r.at.data},
                    {"pipeline_parallel", r.at.pipeline},
                    {"expert_parallel", r.expert},
+                   {"expert_tensor_parallel", r.expert_tensor},
                    {"node", r.node},
                    {"device", r.device}});
   return {{"mesh", out}};

@@ -30,8 +30,9 @@ Schedule schedule(const Plan&, int rank, std::size_t most);
 struct MeshRank {
   int rank = 0, node = 0;
   Coordinates at;
-  int expert = 0;      ///< which part of the experts it holds
-  std::string device;  ///< "node0/gpu3"
+  int expert = 0;         ///< which part of the experts it holds
+  int expert_tensor = 0;  ///< which part of each of these, where they have tensor ranks of their own
+  std::string device;     ///< "node0/gpu3"
 };
 std::vector<MeshRank> mesh(const Scenario&);
 

@@ -162,6 +162,9 @@ const std::map<std::string, std::string> kFieldWords{
     {"plan.expert_parallel.imbalance", "tokens of the busiest rank over the mean"},
     {"plan.expert_parallel.overlap", "a forward and a backward pass alternate layer by layer, so that exchanges hide"},
     {"plan.expert_parallel.size", "ranks that split the experts"},
+    {"plan.expert_parallel.tensor",
+     "ranks that split each expert, over all ranks of a stage; unsaid: those of tensor_parallel, which each send all "
+     "of their common tokens"},
     {"plan.flash_attention", "attention without the matrix of scores in memory"},
     {"plan.fp8_scaling", "of fp8: a scale for a tensor, or for each row"},
     {"plan.global_batch_size", "samples of a step, over all ranks"},

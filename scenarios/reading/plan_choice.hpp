@@ -67,7 +67,7 @@ struct Detail {
 Detail detail_of(const PlanChoice&);
 
 /// Reads of the plan: `tensor_parallel`, `sequence_parallel`, `tensor_parallel_overlap`, `context_parallel` (or `{size,
-/// exchange}`), `expert_parallel` (or `{size, imbalance, capacity, dispatcher,
+/// exchange}`), `expert_parallel` (or `{size, tensor, imbalance, capacity, dispatcher,
 /// fp8_dispatch, overlap}`), `pipeline_parallel`, `pipeline: {schedule, chunks,
 /// layers, ends_count_as_layers, overlap, scatter_gather}` (layers: even, balanced, or a list), `recompute` (or `{full: N}`), `mesh_order`,
 /// `collectives`, `steps`, and `data_parallel`: a number of ranks, or a map of `size`, `zero_stage`, `zero_group`,

@@ -68,7 +68,15 @@ void count_ranks(PlanChoice& choice, Fields& fields, const ClusterSpec& cluster)
              gpus, nodes));
   }
   mesh.data = static_cast<int>(data);
-  if (mesh.data * mesh.context % mesh.expert != 0)
+  const std::int64_t stage = std::int64_t{1} * mesh.tensor * mesh.context * mesh.data,
+                     folded = std::int64_t{1} * mesh.expert * mesh.expert_tensor;
+  if (folded > 0 && stage % folded != 0)
+    fail(choice.place, fmt::format("plan.expert_parallel: {} x tensor {} = {} ranks do not divide tensor {} x context "
+                                   "{} x data {} = {}: the experts of a stage are spread over its ranks; nearest: {} "
+                                   "ranks",
+                                   mesh.expert, mesh.expert_tensor, folded, mesh.tensor, mesh.context, mesh.data, stage,
+                                   nearest_divisors(stage, folded)));
+  if (folded == 0 && mesh.data * mesh.context % mesh.expert != 0)
     fail(choice.place,
          fmt::format("plan.expert_parallel: {} does not divide data {} x context {}: experts are spread over "
                      "ranks that hold other samples or tokens; nearest: {}",

@@ -82,11 +82,25 @@ void read_expert(PlanChoice& choice, Fields& plan) {
   const Node node = sized(plan.child("expert_parallel"), choice.place);
   Fields fields(node, "plan.expert_parallel");
   choice.mesh.expert = choice.sharding.expert = read_rank_count(fields, "size");
+  if (fields.has("tensor")) {
+    choice.mesh.expert_tensor = choice.sharding.expert_tensor = read_rank_count(fields, "tensor");
+    if (choice.sharding.tensor > 1 && !choice.sharding.sequence)
+      fail(fields.place_of("tensor"),
+           fmt::format("plan.expert_parallel.tensor: a rank routes and sends its own tokens, and without sequence "
+                       "parallelism the {} ranks of plan.tensor_parallel have the same ones; set "
+                       "plan.sequence_parallel: true",
+                       choice.sharding.tensor));
+  }
   choice.sharding.expert_imbalance = fields.number("imbalance", 1, 1e6, 1);
   if (fields.has("capacity")) choice.sharding.expert_capacity = fields.number("capacity", 1e-3, 1e6);
   read_dispatcher(choice, fields);
+  if (choice.mesh.expert_tensor > 1 && choice.sharding.one_row_a_rank)
+    fail(fields.place_of("tensor"),
+         fmt::format("plan.expert_parallel.tensor: {} with dispatcher {}, of which a token goes once to each rank; "
+                     "expected 1, or dispatcher: all-to-all",
+                     choice.mesh.expert_tensor, choice.dispatcher.name));
   if (fields.has("overlap")) {
-    choice.pairs_passes = fields.boolean("overlap", false) && choice.mesh.expert > 1;
+    choice.pairs_passes = fields.boolean("overlap", false) && (choice.mesh.expert > 1 || choice.mesh.expert_tensor > 1);
     choice.pairs_place = fields.place_of("overlap");
   }
   fields.finish();
@@ -165,7 +179,8 @@ void read_order(PlanChoice& choice, Fields& plan) {
     } catch (const UserError& e) {
       fail(item.place, fmt::format("plan.mesh_order: {}", e.what()));
     }
-    if (axis == Axis::expert) refuse(item.place, "expert is no axis of its own: experts are spread over data ranks");
+    if (axis == Axis::expert || axis == Axis::expert_tensor)
+      refuse(item.place, "expert is no axis of its own: experts are spread over data ranks");
     if (std::find(order.begin(), order.end(), axis) != order.end())
       refuse(item.place, fmt::format("{} twice", name_of(axis)));
     order.push_back(axis);
@@ -179,8 +194,8 @@ void read_order(PlanChoice& choice, Fields& plan) {
 }  // namespace
 
 bool PlanChoice::splits_model() const {
-  return mesh.tensor > 1 || mesh.context > 1 || mesh.pipeline > 1 || mesh.expert > 1 || zero != ZeroStage::none ||
-         sharding.recompute != Recompute::none || offload.used();
+  return mesh.tensor > 1 || mesh.context > 1 || mesh.pipeline > 1 || mesh.expert > 1 || mesh.expert_tensor > 1 ||
+         zero != ZeroStage::none || sharding.recompute != Recompute::none || offload.used();
 }
 
 Detail detail_of(const PlanChoice& choice) {
@@ -275,8 +290,9 @@ void choose_pairs(PlanChoice& choice) {
     return;
   }
   const Mesh& mesh = choice.mesh;
-  choice.pairs_passes = mesh.pipeline > 1 && (mesh.expert > 1 || mesh.tensor > 1 || mesh.context > 1) && !gathers &&
-                        pipeline_schedules().find(choice.schedule, choice.schedule_place).pairs_passes;
+  choice.pairs_passes = mesh.pipeline > 1 &&
+                        (mesh.expert > 1 || mesh.expert_tensor > 1 || mesh.tensor > 1 || mesh.context > 1) &&
+                        !gathers && pipeline_schedules().find(choice.schedule, choice.schedule_place).pairs_passes;
 }
 
 }  // namespace

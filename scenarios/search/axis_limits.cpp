@@ -41,6 +41,7 @@ Node alone_on(const PlanQuestion& question, const std::string& axis, int devices
   const Scenario& base = question.base;
   PlanPoint p = question.own ? point_of(*question.own) : PlanPoint{};
   p.context = p.expert = p.tensor = p.pipeline = 1;
+  p.expert_tensor = 0;
   p.chunks = 1;
   p.zero_group = 0;
   std::int64_t data = 1;

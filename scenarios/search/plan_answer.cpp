@@ -127,7 +127,7 @@ class AnswerMaker {
   void add_rule() {
     show("what would the rule of thumb take?");
     std::vector<PlanPoint> groups = space_.groups();
-    std::erase_if(groups, [](const PlanPoint& g) { return g.context > 1 || g.expert > 1; });
+    std::erase_if(groups, [](const PlanPoint& g) { return g.context > 1 || g.expert > 1 || g.expert_tensor > 0; });
     std::set<std::pair<int, int>> meshes;
     for (const PlanPoint& group : groups) meshes.emplace(group.tensor, group.pipeline);
     for (const auto& [tensor, pipeline] : meshes) {

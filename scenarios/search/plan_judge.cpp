@@ -22,9 +22,9 @@ std::string PlanJudge::share_key(const Scenario& s) const {
   const Sharding& h = s.plan.sharding;
   std::string splits;
   for (const LinearSplit split : h.linear_splits) splits += fmt::format(" {}", static_cast<int>(split));
-  return fmt::format("{} {} {} {} {} {} {} {} {} {} {} {} {} {}{}", s.micro_batch_size, s.plan.splits_model(),
+  return fmt::format("{} {} {} {} {} {} {} {} {} {} {} {} {} {} {}{}", s.micro_batch_size, s.plan.splits_model(),
                      s.plan.ends_apart(), h.tensor, h.sequence, h.context, static_cast<int>(h.context_exchange),
-                     h.expert, h.expert_imbalance, h.expert_capacity, h.overlap, h.user_buffers,
+                     h.expert, h.expert_tensor, h.expert_imbalance, h.expert_capacity, h.overlap, h.user_buffers,
                      static_cast<int>(h.recompute), static_cast<int>(h.linear_split), splits);
 }
 
@@ -56,7 +56,10 @@ Scenario with_plain_replicas(Scenario s) {
   plan.mesh.pipeline = plan.chunks = 1;
   plan.layers.clear();
   plan.balanced = false;
-  plan.mesh.data = std::max(1, plan.mesh.expert / std::gcd(plan.mesh.expert, plan.mesh.context));
+  const Mesh& mesh = plan.mesh;
+  const int spread = mesh.expert * std::max(1, mesh.expert_tensor),
+            over = mesh.context * (mesh.expert_tensor > 0 ? mesh.tensor : 1);
+  plan.mesh.data = std::max(1, spread / std::gcd(spread, over));
   plan.zero = ZeroStage::none;
   plan.zero_group = 0;
   plan.offload = {};

@@ -55,6 +55,12 @@ std::vector<std::pair<std::string, PlanPoint>> PlanSpace::neighbours(const PlanP
   mesh("pipeline", &PlanPoint::pipeline, pipelines(best));
   mesh("context", &PlanPoint::context, contexts(best.tensor));
   mesh("expert", &PlanPoint::expert, experts(best));
+  for (const std::int64_t split : values_beside(expert_tensors(best), std::int64_t{best.expert_tensor})) {
+    const auto words = [](std::int64_t ranks) { return ranks > 0 ? fmt::format("{}", ranks) : "the tensor axis"; };
+    PlanPoint p = best;
+    p.expert_tensor = static_cast<int>(split);
+    add(fmt::format("expert-tensor {} instead of {}", words(split), words(best.expert_tensor)), p);
+  }
   for (const std::int64_t micro : values_beside(micro_batches(best), best.micro_batch)) {
     PlanPoint p = best;
     p.micro_batch = micro;

@@ -27,7 +27,7 @@ constexpr const char* kChosen[] = {"tensor_parallel",  "sequence_parallel", "pip
                                    "micro_batch_size", "recompute",         "steps"};
 constexpr const char* kChosenOfPipeline[] = {"schedule", "chunks"};
 constexpr const char* kChosenOfData[] = {"size", "zero_stage", "zero_group", "reshard", "gradient_sync", "offload"};
-constexpr const char* kChosenOfSplit[] = {"size"};
+constexpr const char* kChosenOfSplit[] = {"size", "tensor"};
 /// Keys of `data_parallel` that some ZeRO stages alone take.
 struct KeyOfStages {
   const char* key;
@@ -73,6 +73,7 @@ PlanPoint point_of(const Scenario& s) {
   p.tensor = plan.mesh.tensor;
   p.context = plan.mesh.context;
   p.expert = plan.mesh.expert;
+  p.expert_tensor = plan.mesh.expert_tensor;
   p.pipeline = plan.mesh.pipeline;
   p.micro_batch = s.micro_batch_size;
   p.sequence = plan.sharding.sequence;
@@ -131,6 +132,7 @@ Node plan_section(const Node& bare, const PlanPoint& p, std::int64_t data, std::
   if (p.context > 1) number("context_parallel.size", p.context);
   if (p.context == 1) std::erase_if(plan.fields, [](const auto& f) { return f.first == "context_parallel"; });
   if (p.expert > 1) number("expert_parallel.size", p.expert);
+  if (p.expert_tensor > 0) number("expert_parallel.tensor", p.expert_tensor);
   if (p.pipeline > 1) {
     number("pipeline_parallel", p.pipeline);
     set("pipeline.schedule", p.schedule);
@@ -161,6 +163,7 @@ std::string words_of(const PlanPoint& p, std::int64_t data) {
   mesh.tensor = p.tensor;
   mesh.context = p.context;
   mesh.expert = p.expert;
+  mesh.expert_tensor = p.expert_tensor;
   mesh.pipeline = p.pipeline;
   mesh.data = static_cast<int>(data);
   std::string text = fmt::format("{}, micro-batch {}", mesh.in_words(), p.micro_batch);

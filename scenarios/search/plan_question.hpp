@@ -10,6 +10,7 @@ namespace trainyard {
 /// data-parallel ranks are what the others leave of the GPUs.
 struct PlanPoint {
   int tensor = 1, context = 1, expert = 1, pipeline = 1;
+  int expert_tensor = 0;  ///< 0: unsaid
   std::int64_t micro_batch = 1;
   bool sequence = false;
   std::string recompute = "none";

@@ -139,10 +139,10 @@ std::vector<PlanOutcome> PlanRunner::outcomes(const std::vector<PlanPoint>& poin
 std::vector<double> PlanRunner::group_floors(const std::vector<PlanPoint>& groups,
                                              const std::function<void(std::size_t)>& done) {
   // Of one network but for the micro-batch: worker by worker.
-  std::map<std::tuple<int, int, int, bool, std::string>, std::vector<std::size_t>> families;
+  std::map<std::tuple<int, int, int, int, bool, std::string>, std::vector<std::size_t>> families;
   for (std::size_t i = 0; i < groups.size(); ++i) {
     const PlanPoint& g = groups[i];
-    families[{g.tensor, g.context, g.expert, g.sequence, g.recompute}].push_back(i);
+    families[{g.tensor, g.context, g.expert, g.expert_tensor, g.sequence, g.recompute}].push_back(i);
   }
   std::vector<std::vector<std::size_t>> members;
   for (auto& [family, of] : families) {

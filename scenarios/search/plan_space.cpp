@@ -27,17 +27,10 @@ std::vector<std::int64_t> divisors(std::int64_t of) {
 constexpr const char* kWorkOfPlan[] = {"plan.global_batch_size", "plan.seq_length", "plan.decoder_seq_length",
                                        "plan.precision",         "plan.optimizer",  "plan.strategy",
                                        "plan.training",          "plan.mode"};
-constexpr const char* kSpaceAxes[] = {"plan.tensor_parallel",
-                                      "plan.context_parallel",
-                                      "plan.expert_parallel",
-                                      "plan.pipeline_parallel",
-                                      "plan.micro_batch_size",
-                                      "plan.sequence_parallel",
-                                      "plan.recompute",
-                                      "plan.pipeline.schedule",
-                                      "plan.pipeline.chunks",
-                                      "plan.data_parallel.zero_stage",
-                                      "plan.data_parallel.offload"};
+constexpr const char* kSpaceAxes[] = {
+    "plan.tensor_parallel",   "plan.context_parallel", "plan.expert_parallel",          "plan.expert_parallel.tensor",
+    "plan.pipeline_parallel", "plan.micro_batch_size", "plan.sequence_parallel",        "plan.recompute",
+    "plan.pipeline.schedule", "plan.pipeline.chunks",  "plan.data_parallel.zero_stage", "plan.data_parallel.offload"};
 
 bool is_axis(const std::string& path) {
   return std::find(std::begin(kSpaceAxes), std::end(kSpaceAxes), path) != std::end(kSpaceAxes);
@@ -109,7 +102,16 @@ std::vector<std::int64_t> PlanSpace::pipelines(const PlanPoint& p) const {
   return numbers("plan.pipeline_parallel", divisors(gpus_ / (std::int64_t{1} * p.tensor * p.context)));
 }
 std::vector<std::int64_t> PlanSpace::experts(const PlanPoint& p) const {
-  return numbers("plan.expert_parallel", experts_ ? divisors(data(p) * p.context) : std::vector<std::int64_t>{1});
+  return numbers("plan.expert_parallel", experts_ ? divisors(expert_ranks(p)) : std::vector<std::int64_t>{1});
+}
+/// As the tensor axis splits them, or whole experts on each rank.
+std::vector<std::int64_t> PlanSpace::expert_tensors(const PlanPoint& p) const {
+  const bool apart = experts_ && p.tensor > 1;
+  return numbers("plan.expert_parallel.tensor", apart ? std::vector<std::int64_t>{0, 1} : std::vector<std::int64_t>{0});
+}
+std::int64_t PlanSpace::expert_ranks(const PlanPoint& p) const {
+  const std::int64_t replicas = data(p) * p.context;
+  return p.expert_tensor > 0 ? std::max<std::int64_t>(1, replicas * p.tensor / p.expert_tensor) : replicas;
 }
 std::vector<std::int64_t> PlanSpace::micro_batches(const PlanPoint& p) const {
   return numbers("plan.micro_batch_size", divisors(of_.global_batch_size / data(p)));
@@ -136,6 +138,21 @@ std::vector<PlanPoint> PlanSpace::groups() const {
       groups.push_back(p);
     }
   };
+  const std::vector<std::string> sequences = texts("plan.sequence_parallel", {"false", "true"});
+  const auto add_experts = [&] {
+    for (const std::int64_t expert : experts(p)) {
+      p.expert = static_cast<int>(expert);
+      if (p.expert < 1 || expert_ranks(p) % p.expert != 0) continue;
+      for (const std::int64_t micro : micro_batches(p)) {
+        if (micro < 1 || of_.global_batch_size % (micro * data(p)) != 0) continue;
+        for (const std::string& sequence : sequences) {
+          const bool on = sequence == "true";
+          // Tensor ranks that have the same tokens send them with the tensor axis' experts alone.
+          if (on ? p.tensor > 1 : p.tensor == 1 || p.expert_tensor == 0) add(micro, on);
+        }
+      }
+    }
+  };
   for (const std::int64_t tensor : tensors()) {
     p.tensor = static_cast<int>(tensor);
     for (const std::int64_t context : tensor > 0 ? contexts(p.tensor) : std::vector<std::int64_t>{}) {
@@ -143,14 +160,9 @@ std::vector<PlanPoint> PlanSpace::groups() const {
       for (const std::int64_t pipeline : p.context > 0 ? pipelines(p) : std::vector<std::int64_t>{}) {
         p.pipeline = static_cast<int>(pipeline);
         if (!fits_gpus(p)) continue;
-        for (const std::int64_t expert : experts(p)) {
-          p.expert = static_cast<int>(expert);
-          if (p.expert < 1 || data(p) * p.context % p.expert != 0) continue;
-          for (const std::int64_t micro : micro_batches(p)) {
-            if (micro < 1 || of_.global_batch_size % (micro * data(p)) != 0) continue;
-            for (const std::string& sequence : texts("plan.sequence_parallel", {"false", "true"}))
-              if (sequence != "true" || p.tensor > 1) add(micro, sequence == "true");
-          }
+        for (const std::int64_t split : expert_tensors(p)) {
+          p.expert_tensor = static_cast<int>(split);
+          if (split == 0 || data(p) * p.context * p.tensor % split == 0) add_experts();
         }
       }
     }

@@ -21,7 +21,8 @@ struct PlanSpaceOptions {
 /// All plans of a scenario's model, batch and cluster that a search looks at.
 ///
 /// tensor, pipeline: divisors of the GPUs; context: 1, or divisors of the GPUs for sequences of 16,384 tokens and
-/// more (or where the scenario has it); expert: divisors of the replicas, where the network has experts; micro-batch:
+/// more (or where the scenario has it); expert: divisors of the replicas, where the network has experts; with
+/// sequence parallelism also whole experts over all ranks of a stage; micro-batch:
 /// divisors of a replica's samples; recomputation: all kinds, for transformers; sequence parallelism with and
 /// without; schedules: all that are registered, with chunks that have equally many layers; ZeRO stages 0 to 3, at
 /// stage 3 with and without resharding, gradients exchanged after each micro-batch or the last, over all replicas or
@@ -61,6 +62,8 @@ class PlanSpace {
   std::vector<std::int64_t> contexts(int tensor) const;
   std::vector<std::int64_t> pipelines(const PlanPoint&) const;
   std::vector<std::int64_t> experts(const PlanPoint&) const;
+  std::vector<std::int64_t> expert_tensors(const PlanPoint&) const;
+  std::int64_t expert_ranks(const PlanPoint&) const;  ///< over which experts can be spread
   std::vector<std::int64_t> micro_batches(const PlanPoint&) const;
   std::vector<std::pair<std::string, int>> schedules(const PlanPoint&) const;
   std::vector<PlanPoint> sharings(const PlanPoint&) const;

@@ -312,7 +312,8 @@ bool groups_lie_alike(const Scenario& s) {
   const int block = mesh.tensor * mesh.context * mesh.data;
   const int shared = mesh.tensor * std::max(1, s.plan.zero_group);
   return one_divides(gpus, mesh.tensor * mesh.context) && one_divides(gpus, block) && one_divides(gpus, shared) &&
-         one_divides(gpus, mesh.tensor * mesh.expert);
+         one_divides(gpus, std::max(mesh.expert_tensor, 1)) &&
+         one_divides(gpus, (mesh.expert_tensor > 0 ? mesh.expert_tensor : mesh.tensor) * mesh.expert);
 }
 
 double step_floor(const Scenario& s, const TrainingPlan& plan, const PassFloors& floors) {

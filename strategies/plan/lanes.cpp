@@ -49,6 +49,8 @@ std::vector<int> members_of(const TrainingPlan& plan, Lane lane, int rank) {
       return plan.mesh.group(rank, Axis::context);
     case Lane::expert:
       return plan.mesh.group(rank, Axis::expert);
+    case Lane::expert_tensor:
+      return plan.mesh.group(rank, Axis::expert_tensor);
     case Lane::tied: {
       const std::vector<int> stages = plan.mesh.group(rank, Axis::pipeline);
       const int last = plan.schedule ? plan.schedule->place_of(plan.virtual_stages() - 1, plan.pipeline).stage : 0;
@@ -87,6 +89,8 @@ bool needed(const TrainingPlan& plan, Lane lane) {
       return plan.mesh.context > 1;
     case Lane::expert:  // else every rank would be asked for its group among all replicas
       return plan.mesh.expert > 1;
+    case Lane::expert_tensor:
+      return plan.mesh.expert_tensor > 1;
   }
   throw InternalError("an unknown lane");
 }
@@ -135,8 +139,8 @@ LaneGroups groups_of(const TrainingPlan& plan, Lane lane, const std::vector<int>
 
 const char* name_of(Lane lane) {
   static constexpr std::array<const char*, kLanes> names{
-      "gradients",     "parameters", "copies",  "expert gradients", "expert parameters",
-      "expert copies", "tensor",     "context", "expert",           "tied weight"};
+      "gradients", "parameters", "copies", "expert gradients", "expert parameters", "expert copies",
+      "tensor",    "context",    "expert", "expert tensor",    "tied weight"};
   return names.at(static_cast<std::size_t>(lane));
 }
 

@@ -14,9 +14,12 @@ struct Coordinates {
 
 /// The mesh of ranks: tensor × context × data × pipeline of them, in Megatron-LM's words and order. Experts are spread
 /// over the ranks that share a place in tensor and pipeline (context × data of them): `expert` of these, neighbours in
-/// the mesh's order, hold all experts together, each split over the tensor axis like any other layer.
+/// the mesh's order, hold all experts together, each split over the tensor axis like any other layer. Where experts have tensor ranks of
+/// their own, all ranks of a stage are, in the mesh's order, expert-tensor × expert × replicas of experts instead
+/// (Megatron-Core's parallel folding).
 struct Mesh {
   int tensor = 1, context = 1, data = 1, pipeline = 1, expert = 1;
+  int expert_tensor = 0;  ///< 0: experts have the tensor axis' ranks
   /// From the axis whose ranks are neighbours to the one whose ranks are furthest apart.
   std::vector<Axis> order{Axis::tensor, Axis::context, Axis::data, Axis::pipeline};
 
@@ -33,9 +36,16 @@ struct Mesh {
   std::vector<int> expert_replicas(int rank) const;
   /// Which of the `expert` parts of the experts it holds.
   int expert_of(int rank) const;
+  /// Which of the parts of an expert's columns it holds.
+  int expert_tensor_of(int rank) const;
 
   /// "tensor 8 x data 16 x pipeline 8": axes of more than one rank; "1 rank".
   std::string in_words() const;
+
+ private:
+  std::vector<int> folded_group(int rank, int first, int stride, int count) const;
+  int in_stage(int rank) const;
+  int of_stage(int pipeline, int index) const;
 };
 
 }  // namespace trainyard

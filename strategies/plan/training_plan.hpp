@@ -31,9 +31,10 @@ enum class Lane : std::uint8_t {
   tensor,
   context,
   expert,
-  tied,  ///< the ranks that hold a tied weight: of the first and the last stage
+  expert_tensor,  ///< those that split an expert, where they are not the tensor axis'
+  tied,           ///< the ranks that hold a tied weight: of the first and the last stage
 };
-constexpr int kLanes = 10;
+constexpr int kLanes = 11;
 const char* name_of(Lane);
 
 /// A group of ranks on one lane.

@@ -302,6 +302,8 @@ Lane lane_of(Axis axis) {
       return Lane::context;
     case Axis::expert:
       return Lane::expert;
+    case Axis::expert_tensor:
+      return Lane::expert_tensor;
     case Axis::data:
     case Axis::pipeline:
       break;
@@ -349,6 +351,7 @@ TrainingWords::TrainingWords(const TrainingPlan& plan, Names& names) {
   group(Lane::tensor, "tensor parallel");
   group(Lane::context, "context parallel");
   group(Lane::expert, "expert parallel");
+  group(Lane::expert_tensor, "expert tensor parallel");
   group(Lane::tied, "tied weight");
   if (plan.pipeline.stages > 1) pipeline = names.group("pipeline", Role::point_to_point);
   if (plan.offload.used()) {

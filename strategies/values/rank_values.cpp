@@ -20,7 +20,13 @@ Index padded_vocabulary(const TrainingTask& task, const TrainingPlan& plan) {
 
 RankPlace place_of(const TrainingTask& task, const TrainingPlan& plan, int rank) {
   const Coordinates at = plan.mesh.of(rank);
-  return {task, plan.sharding, at.tensor, at.context, plan.mesh.expert_of(rank), padded_vocabulary(task, plan)};
+  return {task,
+          plan.sharding,
+          at.tensor,
+          at.context,
+          plan.mesh.expert_of(rank),
+          padded_vocabulary(task, plan),
+          plan.mesh.expert_tensor_of(rank)};
 }
 
 bool has_weight_kernels(const Layer& layer) {

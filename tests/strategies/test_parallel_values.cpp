@@ -152,6 +152,45 @@ TEST_CASE("simulated expert parallelism computes the step of one device", "[para
   check(small_mixtral(), s);
 }
 
+namespace {
+
+/// Experts over all ranks of a stage, each split over `tensor` of them.
+SplitStep with_expert_tensor(SplitStep s, int tensor) {
+  s.mesh.expert_tensor = s.sharding.expert_tensor = tensor;
+  return s;
+}
+
+}  // namespace
+
+TEST_CASE("experts with tensor ranks of their own compute the step of one device", "[parallel-values]") {
+  for (const auto& [data, tensor, expert, split_of_one] : {std::array{1, 2, 2, 1},
+                                                           {1, 2, 1, 2},
+                                                           {2, 1, 1, 2},
+                                                           {2, 2, 4, 1},
+                                                           {2, 2, 2, 2},
+                                                           {4, 1, 2, 2},
+                                                           {4, 2, 2, 1},
+                                                           {4, 2, 1, 4},
+                                                           {1, 4, 2, 2}})
+    for (const ZeroStage zero : {ZeroStage::none, ZeroStage::optimizer, ZeroStage::parameters}) {
+      SplitStep s = with_expert_tensor(split(data, 1, tensor, 1, expert), split_of_one);
+      s.sharding.sequence = tensor > 1;
+      s.zero = zero;
+      s.steps = 2;
+      s.micro_batches = 2;
+      for (const Recompute recompute : {Recompute::none, Recompute::full}) {
+        s.sharding.recompute = recompute;
+        check(small_mixtral(), s);
+      }
+    }
+  SplitStep mixed = with_expert_tensor(split(2, 2, 2, 2, 4), 2);
+  mixed.sharding.sequence = true;
+  mixed.sharding.context_exchange = ContextExchange::all_to_all;
+  mixed.mesh.order = {Axis::pipeline, Axis::data, Axis::tensor, Axis::context};
+  mixed.micro_batches = 4;
+  check(small_mixtral(), mixed);
+}
+
 TEST_CASE("forward and backward passes that alternate compute the step of one device", "[parallel-values]") {
   for (const char* schedule : {"1f1b", "interleaved-1f1b", "dualpipe-v"}) {
     SplitStep s = split(2, 2, 2, 1, 2);
@@ -263,6 +302,9 @@ SplitStep random_split(std::mt19937& random, int kind) {
     const int replicas = s.mesh.data * s.mesh.context;
     if (kind == 2) s.mesh.expert = s.sharding.expert = std::min(replicas, one_of({1, 2, 4}));
     s.sharding.sequence = kind != 0 && s.mesh.tensor > 1 && coin();
+    if (kind == 2 && (s.mesh.tensor == 1 || s.sharding.sequence) && coin())
+      s = with_expert_tensor(s, one_of({1, 2, s.mesh.tensor * replicas / s.mesh.expert >= 4 ? 4 : 1}));
+    if (s.mesh.tensor * replicas % (s.mesh.expert * std::max(1, s.mesh.expert_tensor)) != 0) continue;
     s.sharding.overlap = coin();
     s.sharding.context_exchange = coin() || kind == 2 ? ContextExchange::all_to_all : ContextExchange::ring;
     const bool ring = s.mesh.context > 1 && s.sharding.context_exchange == ContextExchange::ring;
@@ -501,6 +543,9 @@ TEST_CASE("an exchange that is left out is noticed", "[parallel-values]") {
   for (const char* name :
        {" experts.dispatch", " experts.return", " experts.dispatch.backward", " experts.return.backward"})
     without(small_mixtral(), split(2, 1, 1, 1, 2), name);
+  for (const char* name :
+       {" experts.gather", " experts.scatter", " experts.gather.backward", " experts.scatter.backward"})
+    without(small_mixtral(), with_expert_tensor(split(2, 1, 1, 1, 1), 2), name);
 }
 
 TEST_CASE("a shard of another rank is noticed", "[parallel-values]") {

@@ -89,6 +89,33 @@ TEST_CASE("MLPerf's runs are predicted within the limits", "[validate-training]"
   }
 }
 
+TEST_CASE("a family is validated by constants fitted without it", "[validate-training][left-out]") {
+  const TopoFolder shell;
+  const TopoAnswer answer = shell.trainyard("validate training --left-out --family korthikanti-small --json -");
+  REQUIRE(answer.exit == 0);
+  const json all = json::parse(answer.out);
+  REQUIRE(all.at("families").size() == 1);
+  const json& family = all.at("families").front();
+  CHECK(family.at("family") == "korthikanti-small");
+  CHECK(family.at("left_out").at("n") == 4);
+  CHECK(family.at("left_out").at("mean_abs_error").get<double>() < 0.05);
+  CHECK(all.at("mean_left_out") == family.at("left_out").at("mean_abs_error"));
+  bool clock = false;
+  for (const json& constant : family.at("constants"))
+    if (constant.at("constant") == "gpu a100-sxm4-80gb: gemm.sustained") {
+      clock = true;
+      CHECK(constant.at("left_out").is_string());
+    }
+  CHECK(clock);
+  for (const char* words :
+       {"mlperf --left-out", "training --left-out --knobs", "training --left-out --html /dev/null"}) {
+    const TopoAnswer refused = shell.trainyard(std::string("validate ") + words);
+    CHECK(refused.exit == 2);
+    CHECK_THAT(refused.err, Contains("only with validate training"));
+  }
+  CHECK_THAT(shell.trainyard("validate training --left-out --family korthikanti").err, Contains("korthikanti-small"));
+}
+
 TEST_CASE("peak and reserved memory of measured runs are predicted within the limits", "[validate-training]") {
   const auto sets = sets_of("", "memory");
   CHECK(sets.at("peak memory of simumax-b200-dense").at("worst_abs_error").get<double>() <= 0.005);

@@ -119,6 +119,7 @@ View mesh_view(const Scenario& s, bool all) {
   column(m.tensor, "tensor", [](const MeshRank& r) { return r.at.tensor; });
   column(m.context, "context", [](const MeshRank& r) { return r.at.context; });
   column(m.expert, "expert", [](const MeshRank& r) { return r.expert; });
+  column(std::max(1, m.expert_tensor), "expert-tensor", [](const MeshRank& r) { return r.expert_tensor; });
   column(m.data, "data parallel", [](const MeshRank& r) { return r.at.data; });
   column(m.pipeline, "pipeline", [](const MeshRank& r) { return r.at.pipeline; });
   table.head.emplace_back("device");

@@ -8,7 +8,7 @@
 
 namespace trainyard {
 namespace {
-constexpr std::array<const char*, kAxes> kAxisNames{"tensor", "context", "expert", "data", "pipeline"};
+constexpr std::array<const char*, kAxes> kAxisNames{"tensor", "context", "expert", "data", "pipeline", "expert-tensor"};
 }
 
 const char* name_of(Axis axis) { return kAxisNames.at(static_cast<std::size_t>(axis)); }

@@ -7,8 +7,8 @@
 namespace trainyard {
 
 /// Axes of the mesh of ranks, in Megatron-LM's words.
-enum class Axis : std::uint8_t { tensor, context, expert, data, pipeline };
-constexpr int kAxes = 5;
+enum class Axis : std::uint8_t { tensor, context, expert, data, pipeline, expert_tensor };
+constexpr int kAxes = 6;
 const char* name_of(Axis);
 Axis parse_axis(const std::string&);  ///< throws UserError naming the axes
 

@@ -36,7 +36,8 @@ void require_tensor_alone(const Sharding& s, const char* what) {
   if (s.sequence || s.context != 1)
     throw ShardingError(s.context != 1 ? "context" : "sequence",
                         of + "sequence and context parallelism are over the tokens of a transformer; expected neither");
-  if (s.expert != 1) throw ShardingError("expert", of + "expert parallelism: there are no experts; expected 1");
+  if (s.expert != 1 || s.folds_experts())
+    throw ShardingError("expert", of + "expert parallelism: there are no experts; expected 1");
   if (s.recompute == Recompute::selective || s.recompute == Recompute::operators)
     throw ShardingError("recompute", of + "selective recomputation is of attention; expected none or full");
 }

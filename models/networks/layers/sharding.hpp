@@ -41,6 +41,11 @@ struct Sharding {
   int context = 1;
   ContextExchange context_exchange = ContextExchange::ring;
   int expert = 1;
+  /// Ranks that split each expert (Megatron-Core's expert_tensor_parallel_size): with `expert` they lie over all ranks of
+  /// a pipeline stage, whatever these do in attention. A rank then routes and sends its own tokens, and those of an
+  /// expert's ranks are gathered around its matrix products. 0: experts are split over the tensor axis like any other
+  /// layer, whose ranks each route and send all of their common tokens.
+  int expert_tensor = 0;
   /// The load of the fullest rank of the expert axis over the mean; the others share what is left.
   double expert_imbalance = 1;
   /// An expert takes at most this times the mean (GShard's capacity factor); what is more is dropped before it is sent.
@@ -62,6 +67,8 @@ struct Sharding {
   /// columns before it hands on as it is (they are a pair); elsewhere every rank has all of what lies between two layers.
   std::vector<LinearSplit> linear_splits = {};
 
+  bool folds_experts() const { return expert_tensor > 0; }
+  int expert_shards() const { return folds_experts() ? expert_tensor : tensor; }  ///< parts of an expert's columns
   /// Were linear layers split in any way but the usual one?
   bool splits_linear_layers() const { return linear_split != LinearSplit::pairs || !linear_splits.empty(); }
 };

@@ -11,11 +11,13 @@ constexpr Bytes kExpertIndexSize{8};  // torch.long
 void choose_experts(LayerBuilder& b, const TransformerLayout& l) {
   const ExpertsConfig& e = l.config.experts;
   const double count = static_cast<double>(e.count), chosen = b.rows() * static_cast<double>(e.per_token);
-  LayerBuilder::Linear router = column_linear(l, "mlp", e.shared_intermediate_size == 0);
+  LayerBuilder::Linear router;
+  router.in = l.hidden();
+  if (!l.sharding().folds_experts()) router = column_linear(l, "mlp", e.shared_intermediate_size == 0);
   router.name = "router";
   router.out = count;
   router.bias = e.router_bias;
-  b.set_partial(l.tensor_parallel());  // it is given gradients of what the rank's columns make
+  b.set_partial(l.tensor_parallel());  // gradients of what the rank's columns make, or of its own tokens
   b.set_fp8(false);
   b.linear(router);
   b.set_fp8(l.options.fp8);
@@ -42,6 +44,23 @@ void permute(LayerBuilder& b, const TransformerLayout& l) {
   b.set_rows(b.rows() * per_token);
 }
 
+/// The ranks that split an expert gather the `own` rows that each was sent to `all` of them; or sum what each made of
+/// all rows with its part of the expert, and keep their own.
+void share_rows(LayerBuilder& b, const std::string& name, Bytes own, Bytes all, bool gathers) {
+  const auto gather = [&](const std::string& of) {
+    return Exchange{of, Axis::expert_tensor, Exchanged::all_gather, all};
+  };
+  const auto scatter = [&](const std::string& of) {
+    return Exchange{of, Axis::expert_tensor, Exchanged::reduce_scatter, all};
+  };
+  LayerBuilder::Crossing c;
+  c.forward = gathers ? gather(name) : scatter(name);
+  c.backward = gathers ? scatter(name + ".backward") : gather(name + ".backward");
+  c.in = gathers ? own : all;
+  c.out = gathers ? all : own;
+  b.cross(std::move(c));
+}
+
 /// `in` bytes of rows become `out` on other ranks, as so many bytes forward and backward.
 void send_rows(LayerBuilder& b, const std::string& name, Bytes in, Bytes out, Bytes forward, Bytes backward) {
   LayerBuilder::Crossing c;
@@ -54,7 +73,8 @@ void send_rows(LayerBuilder& b, const std::string& name, Bytes in, Bytes out, By
 
 FeedForward routed_feed_forward(const TransformerLayout& l) {
   const ExpertsConfig& e = l.config.experts;
-  FeedForward routed{.prefix = "experts.", .width = static_cast<double>(e.intermediate_size) / l.tensor()};
+  FeedForward routed{.prefix = "experts.",
+                     .width = static_cast<double>(e.intermediate_size) / l.sharding().expert_shards()};
   routed.experts = static_cast<double>(e.count / l.sharding().expert);
   routed.active_share = static_cast<double>(e.per_token) / static_cast<double>(e.count);
   routed.routed = true;
@@ -118,11 +138,17 @@ void routed_experts(LayerBuilder& b, const TransformerLayout& l) {
   b.set_rows(rows * fullest_expert_rank(s));
   const Bytes got = b.row_bytes(l.hidden());
   const Bytes most = std::max(sent, got);  // what a rank sends and what the fullest one is given count alike
-  const bool spread = s.expert > 1, sorts = spread && e.count > s.expert;  // rows of several experts come mixed
+  const double shards = std::max(1, s.expert_tensor);  // of rows too
+  const Bytes all = got * shards;
+  const bool spread = s.expert > 1, shared = shards > 1;
+  const bool sorts = (spread || shared) && e.count > s.expert;  // rows of several experts come mixed
   if (spread) send_rows(b, "experts.dispatch", sent, got, most, most);
-  if (sorts) b.mover("experts.sort", got, got);
+  if (shared) share_rows(b, "experts.gather", got, all, true);
+  b.set_rows(b.rows() * shards);
+  if (sorts) b.mover("experts.sort", all, all);
   feed_forward(b, l, routed_feed_forward(l));
-  if (sorts) b.mover("experts.unsort", got, got);
+  if (sorts) b.mover("experts.unsort", all, all);
+  if (shared) share_rows(b, "experts.scatter", got, all, false);
   b.set_rows(rows);
   if (spread) send_rows(b, "experts.return", got, sent, most, most);
 }
@@ -136,11 +162,14 @@ void combine(LayerBuilder& b, const TransformerLayout& l) {
 
 void shared_experts(LayerBuilder& b, const TransformerLayout& l) {
   const ExpertsConfig& e = l.config.experts;
+  const bool folds = l.sharding().folds_experts();
+  if (folds) begin_columns(b, l, "mlp");  // they are split over the tensor axis
+  if (folds && e.shared_gate) b.shared_input("shared", l.hidden(), 2);
   FeedForward shared{.prefix = "shared.", .width = static_cast<double>(e.shared_intermediate_size) / l.tensor()};
   shared.keeps_input = false;
   shared.gathers = !e.shared_gate;
-  shared.shares_fork_gradient =
-      !e.shared_gate && (l.config.residual_dropout == 0 || l.sequence_parallel()) && !l.norms_output();
+  shared.shares_fork_gradient = !e.shared_gate && !(folds && l.tensor_parallel()) &&
+                                (l.config.residual_dropout == 0 || l.sequence_parallel()) && !l.norms_output();
   feed_forward(b, l, shared);
   const Bytes rows = b.row_bytes(l.hidden()), gate = b.row_bytes(1);
   if (e.shared_gate) {
@@ -159,9 +188,11 @@ void shared_experts(LayerBuilder& b, const TransformerLayout& l) {
     scale.backward_live = rows + gate;
     b.add(std::move(scale));
   }
+  if (folds) end_rows(b, l, "mlp");
+  const Bytes summed = b.row_bytes(l.hidden());
   Operator sum;  // backward: the gradient goes to both
-  sum.forward.push_back(elementwise("experts_sum", rows * 3, l.precision));
-  sum.forward_live = rows * 2;
+  sum.forward.push_back(elementwise("experts_sum", summed * 3, l.precision));
+  sum.forward_live = summed * 2;
   b.add(std::move(sum));
 }
 
@@ -170,7 +201,8 @@ void shared_experts(LayerBuilder& b, const TransformerLayout& l) {
 void mixture_of_experts(LayerBuilder& b, const TransformerLayout& l) {
   const ExpertsConfig& e = l.config.experts;
   const bool shared = e.shared_intermediate_size > 0;
-  b.shared_input("experts", l.hidden(), 2 + (shared ? 1 : 0) + (e.shared_gate ? 1 : 0));
+  const bool gate = e.shared_gate && !l.sharding().folds_experts();  // else it reads what shared experts gather
+  b.shared_input("experts", l.hidden(), 2 + (shared ? 1 : 0) + (gate ? 1 : 0));
   choose_experts(b, l);
   if (l.sharding().expert > 1 && l.sharding().one_row_a_rank) {
     dispatched_experts(b, l);
@@ -188,6 +220,11 @@ void experts_branch(LayerBuilder& b, const TransformerLayout& l, std::int64_t in
     return;
   }
   begin_branch(b, l, "mlp");
+  if (l.sharding().folds_experts()) {
+    mixture_of_experts(b, l);
+    end_branch(b, l, "mlp");
+    return;
+  }
   begin_columns(b, l, "mlp");
   const bool gathered = l.sequence_parallel();  // the gradient of the output: it is read until the router's
   if (gathered) b.hold(l.hidden_bytes());

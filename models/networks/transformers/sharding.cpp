@@ -14,13 +14,13 @@ std::string text_of(std::int64_t value) { return std::to_string(value); }
   throw ShardingError(part, why, config.place);
 }
 
-/// `what` is to be divided by `ranks` of `part`.
+/// `what` is to be divided by `ranks` of `part`, or of its axis `axis`.
 void divides(const TransformerConfig& config, std::int64_t ranks, std::int64_t size, const char* part,
-             const std::string& what) {
+             const std::string& what, const char* axis = nullptr) {
   if (size % ranks == 0) return;
   refuse(config, part,
-         std::string(part) + " parallelism over " + text_of(ranks) + " ranks: they must divide the " + text_of(size) +
-             " " + what + " of " + config.name + "; nearest: " + nearest_divisors(size, ranks));
+         std::string(axis ? axis : part) + " parallelism over " + text_of(ranks) + " ranks: they must divide the " +
+             text_of(size) + " " + what + " of " + config.name + "; nearest: " + nearest_divisors(size, ranks));
 }
 
 void check_tensor(const TransformerConfig& c, const Sharding& s) {
@@ -31,7 +31,10 @@ void check_tensor(const TransformerConfig& c, const Sharding& s) {
   if (c.experts.count == 0 || c.experts.first_layer > 0)
     divides(c, s.tensor, c.intermediate_size, "tensor", "columns of the feed-forward part");
   if (c.experts.count == 0) return;
-  divides(c, s.tensor, c.experts.intermediate_size, "tensor", "columns of an expert");
+  if (s.folds_experts())
+    divides(c, s.expert_tensor, c.experts.intermediate_size, "expert", "columns of an expert", "expert-tensor");
+  else
+    divides(c, s.tensor, c.experts.intermediate_size, "tensor", "columns of an expert");
   if (c.experts.shared_intermediate_size > 0)
     divides(c, s.tensor, c.experts.shared_intermediate_size, "tensor", "columns of the shared experts");
 }
@@ -86,6 +89,21 @@ void check_unpadded(const TransformerConfig& c, std::int64_t seq, const Transfor
          "not modelled");
 }
 
+/// Each expert split over ranks of its own.
+void check_expert_tensor(const TransformerConfig& c, const Sharding& s) {
+  if (!s.folds_experts()) return;
+  if (c.experts.count == 0)
+    refuse(c, "expert", "expert-tensor ranks: " + c.name + " has no experts to split; leave them out");
+  if (s.tensor > 1 && !s.sequence)
+    refuse(c, "expert",
+           "expert-tensor ranks: a rank routes and sends its own tokens, and without sequence parallelism " +
+               text_of(s.tensor) + " tensor ranks have the same ones; expected sequence parallelism");
+  if (s.expert_tensor > 1 && s.one_row_a_rank)
+    refuse(c, "expert",
+           "expert-tensor ranks: a dispatcher that sends a token once to each rank is modelled with 1 of them; "
+           "expected all-to-all, or 1");
+}
+
 void check_expert_axis(const TransformerConfig& c, const Sharding& s) {
   if (s.expert > 1) {
     if (c.experts.count == 0)
@@ -93,6 +111,7 @@ void check_expert_axis(const TransformerConfig& c, const Sharding& s) {
              "expert parallelism over " + text_of(s.expert) + " ranks: " + c.name + " has no experts; expected 1");
     divides(c, s.expert, c.experts.count, "expert", "experts");
   }
+  check_expert_tensor(c, s);
   if (!std::isfinite(s.expert_imbalance) || s.expert_imbalance < 1)
     fail(c.place, "expert_imbalance: the fullest expert's load over the mean is at least 1");
   if (c.experts.count > 0 &&

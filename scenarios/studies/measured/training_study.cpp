@@ -25,6 +25,7 @@ RunPrediction predict(const MeasuredFamily& family, std::size_t row) {
   const Scenario scenario = read_scenario(family.scenario(row), run.id);
   run.stack = scenario.software.name;
   run.gpu = scenario.cluster.node.gpu.name;
+  run.attention = scenario.software.attention_kernel;
   run.measured_step_time = scenario.measured_run.step_time.value;
   run.measured_peak_memory = scenario.measured_run.peak_memory.value;
   run.measured_reserved_memory = scenario.measured_run.reserved_memory.value;
@@ -47,6 +48,7 @@ nlohmann::json prediction_of(const MeasuredFamily& family, std::size_t row) {
     const RunPrediction run = predict(family, row);
     return {{"stack", run.stack},
             {"gpu", run.gpu},
+            {"attention", run.attention},
             {"times", {run.step_time, run.measured_step_time}},
             {"memories", {run.peak_memory, run.measured_peak_memory}},
             {"tokens", run.tokens},
@@ -156,28 +158,38 @@ std::vector<ErrorSet> errors_by_stack(const std::vector<FamilyPrediction>& famil
 
 std::vector<FamilyPrediction> predict_training(const std::vector<MeasuredFamily>& families) {
   std::vector<FamilyPrediction> all;
-  std::vector<std::pair<std::size_t, std::size_t>> rows;  // family, row
+  std::vector<RunOfFamily> rows;
   for (std::size_t f = 0; f < families.size(); ++f) {
     all.push_back({families[f].name, families[f].limits, {}});
-    for (std::size_t row = 0; row < families[f].ids.size(); ++row) rows.emplace_back(f, row);
+    for (std::size_t row = 0; row < families[f].ids.size(); ++row) rows.push_back({f, row});
   }
+  std::vector<RunPrediction> runs = predict_runs(families, rows, "measured runs");
+  for (std::size_t i = 0; i < rows.size(); ++i) all[rows[i].family].runs.push_back(std::move(runs[i]));
+  return all;
+}
+
+std::vector<RunPrediction> predict_runs(const std::vector<MeasuredFamily>& families,
+                                        const std::vector<RunOfFamily>& rows, const std::string& what) {
   ProgressLine progress;
   std::size_t ended = 0;
   const std::vector<std::string> texts = in_children(
       rows.size(), processors(),
-      [&](std::size_t i) { return json_text(prediction_of(families[rows[i].first], rows[i].second)); },
-      [&](std::size_t, const std::string&) {
-        progress.show(fmt::format("{} of {} measured runs", ++ended, rows.size()));
-      });
+      [&](std::size_t i) {
+        try_figures(rows[i].trials);
+        return json_text(prediction_of(families[rows[i].family], rows[i].row));
+      },
+      [&](std::size_t, const std::string&) { progress.show(fmt::format("{} of {} {}", ++ended, rows.size(), what)); });
+  std::vector<RunPrediction> all;
   for (std::size_t i = 0; i < rows.size(); ++i) {
     const nlohmann::json j = parse_json(texts[i]);
-    RunPrediction& run = all[rows[i].first].runs.emplace_back();
-    run.id = families[rows[i].first].ids[rows[i].second];
-    run.scaled_from = families[rows[i].first].scaled_from[rows[i].second];
+    RunPrediction& run = all.emplace_back();
+    run.id = families[rows[i].family].ids[rows[i].row];
+    run.scaled_from = families[rows[i].family].scaled_from[rows[i].row];
     run.refused = j.value("refused", "");
     if (!run.refused.empty()) continue;
     run.stack = j["stack"];
     run.gpu = j["gpu"];
+    run.attention = j["attention"];
     run.step_time = j["times"][0];
     run.measured_step_time = j["times"][1];
     run.tokens = j["tokens"];

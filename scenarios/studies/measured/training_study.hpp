@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "models/reading/figure_trial.hpp"
 #include "scenarios/reading/measured_family.hpp"
 #include "scenarios/studies/measured/error_set.hpp"
 
@@ -11,7 +12,7 @@ namespace trainyard {
 
 /// A measured run beside what the simulator gives for it.
 struct RunPrediction {
-  std::string id, stack, gpu;
+  std::string id, stack, gpu, attention;             ///< the kernel of attention; "": the GPU's own rates
   double step_time = 0, measured_step_time = 0;      ///< s
   double tokens = 1;                                 ///< of a step; samples, where those have none
   double peak_memory = 0, measured_peak_memory = 0;  ///< bytes of the fullest rank; measured 0: not known
@@ -47,5 +48,14 @@ std::vector<ErrorSet> errors_by_stack(const std::vector<FamilyPrediction>&);
 
 /// Every run of them, simulated side by side on the processors there are.
 std::vector<FamilyPrediction> predict_training(const std::vector<MeasuredFamily>&);
+
+/// A row of a family, and figures of the catalog that are tried for it.
+struct RunOfFamily {
+  std::size_t family = 0, row = 0;  ///< by their numbers
+  std::vector<FigureTrial> trials = {};
+};
+/// These runs in their order, simulated side by side. `what` they are, for the line that shows progress.
+std::vector<RunPrediction> predict_runs(const std::vector<MeasuredFamily>&, const std::vector<RunOfFamily>&,
+                                        const std::string& what);
 
 }  // namespace trainyard

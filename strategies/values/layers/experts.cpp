@@ -26,8 +26,8 @@ struct ExpertBlocks {
 ExpertBlocks expert_blocks(const RankPlace& p) {
   const ExpertsConfig& e = p.config().experts;
   const int ranks = p.sharding.expert;
-  return {ranks, static_cast<Index>(part(e.count, 0, ranks).size()), e.per_token, p.tokens().size(),
-          p.config().hidden_size};
+  const Index tokens = (p.sharding.folds_experts() ? p.own_tokens() : p.tokens()).size();
+  return {ranks, static_cast<Index>(part(e.count, 0, ranks).size()), e.per_token, tokens, p.config().hidden_size};
 }
 
 /// Rows 0 … k − 1: of each token (a column) its experts, best first; then their weights, softmax over the chosen ones
@@ -157,7 +157,8 @@ void experts(Graph& g, const RankPlace& p, const LayerShard& s, const std::strin
   g.node("routes", [&g, b] { return routes(g["router"], b.per_token); });
   g.node("dispatch.blocks", [&g, b, in] { return dispatched(g[in], g["routes"], b, false); });
   g.exchange("experts.dispatch", "dispatch.blocks");
-  g.node("experts.in", [&g, b] { return gathered_rows(g["experts.dispatch"], b); });
+  g.exchange("experts.gather", "experts.dispatch");  // of expert-tensor ranks, where there are any
+  g.node("experts.in", [&g, b] { return gathered_rows(g["experts.gather"], b); });
   feed_forward(g, s,
                {.prefix = "experts.",
                 .in = "experts.in",
@@ -166,16 +167,19 @@ void experts(Graph& g, const RankPlace& p, const LayerShard& s, const std::strin
                 .activation = c.activation,
                 .gated = c.gated_mlp,
                 .groups = b.experts,
-                .starts = [&g, b] { return expert_starts(g["experts.dispatch"], b); }});
-  g.node("return.blocks", [&g, b] { return returned(g["experts.ffn.out"], g["experts.dispatch"], b); });
-  g.exchange("experts.return", "return.blocks");
+                .starts = [&g, b] { return expert_starts(g["experts.gather"], b); }});
+  g.node("return.blocks", [&g, b] { return returned(g["experts.ffn.out"], g["experts.gather"], b); });
+  g.exchange("experts.scatter", "return.blocks");
+  g.exchange("experts.return", "experts.scatter");
   g.node("experts.sum", [&g, b] { return combined(g["experts.return"], g["routes"], b, true); });
 
   g.node("return.blocks.d", [&g, b, out_gradient] { return dispatched(g[out_gradient], g["routes"], b, true); });
   g.exchange("experts.return.backward", "return.blocks.d");
-  g.node("experts.out.d", [&g, b] { return gathered_rows(g["experts.return.backward"], b); });
-  g.node("dispatch.blocks.d", [&g, b] { return returned(g["experts.ffn.in.d"], g["experts.dispatch"], b); });
-  g.exchange("experts.dispatch.backward", "dispatch.blocks.d");
+  g.exchange("experts.scatter.backward", "experts.return.backward");
+  g.node("experts.out.d", [&g, b] { return gathered_rows(g["experts.scatter.backward"], b); });
+  g.node("dispatch.blocks.d", [&g, b] { return returned(g["experts.ffn.in.d"], g["experts.gather"], b); });
+  g.exchange("experts.gather.backward", "dispatch.blocks.d");
+  g.exchange("experts.dispatch.backward", "experts.gather.backward");
   g.node("router.out.d", [&g, b, out_gradient, count = static_cast<Index>(c.experts.count)] {
     return router_gradient(g[out_gradient], g["experts.return"], g["routes"], b, count);
   });

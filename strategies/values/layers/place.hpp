@@ -19,7 +19,8 @@ struct RankPlace {
   const TrainingTask& task;
   const Sharding& sharding;
   int tensor = 0, context = 0, expert = 0;
-  Index vocabulary = 0;  ///< rows of the embedding on all tensor ranks together, padding included
+  Index vocabulary = 0;   ///< rows of the embedding on all tensor ranks together, padding included
+  int expert_tensor = 0;  ///< which part of an expert's columns
 
   const TransformerConfig& config() const { return std::get<TransformerConfig>(task.model); }
   bool sequence() const { return sharding.sequence && sharding.tensor > 1; }

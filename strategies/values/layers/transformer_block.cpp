@@ -54,12 +54,12 @@ void attention_tensors(TensorShards& shards, const RankPlace& p, bool fused) {
   add_linear(shards, "projection", hidden, all, query, queries, c.attention_output_bias);
 }
 
-/// Of one feed-forward part, or of one expert; `fused`: gate and up are one matrix.
+/// Of one feed-forward part, or of one expert, of whose columns the rank has `inner`; `fused`: gate and up are one matrix.
 void feed_forward_tensors(TensorShards& shards, const RankPlace& p, const std::string& prefix, Index width,
-                          bool fused) {
+                          const std::vector<Index>& inner, bool fused) {
   const TransformerConfig& c = p.config();
   const Index hidden = c.hidden_size;
-  const std::vector<Index> all = span(0, hidden), inner = part(width, p.tensor, p.sharding.tensor);
+  const std::vector<Index> all = span(0, hidden);
   std::vector<std::string> first{"fc1"};
   if (c.gated_mlp) first = {"gate", "up"};
   if (c.gated_mlp && fused) {
@@ -76,10 +76,11 @@ void expert_tensors(TensorShards& shards, const RankPlace& p, bool fused) {
   const TransformerConfig& c = p.config();
   add_linear(shards, "router", c.experts.count, span(0, c.experts.count), c.hidden_size, span(0, c.hidden_size), false);
   TensorShards one;
-  feed_forward_tensors(one, p, "experts.", c.experts.intermediate_size, fused);
+  const Index width = c.experts.intermediate_size, shards_of_one = p.sharding.expert_shards();
+  feed_forward_tensors(one, p, "experts.", width, part(width, p.expert_tensor, p.sharding.expert_shards()), fused);
   for (const auto& [name, matrix] : one) {
     TensorShard& shard = shards[name];
-    const Index elements = static_cast<Index>(matrix.whole.size()) * p.sharding.tensor;
+    const Index elements = static_cast<Index>(matrix.whole.size()) * shards_of_one;
     for (const Index expert : part(c.experts.count, p.expert, p.sharding.expert)) shard.add(matrix, expert, elements);
     shard.spread = matrix.spread;
     shard.expert = true;
@@ -120,7 +121,8 @@ TensorShards block_tensors(const RankPlace& p, int number, const Layer& layer) {
   if (has_experts(p.config(), number))
     expert_tensors(shards, p, has("experts.gate_up.weight"));
   else
-    feed_forward_tensors(shards, p, "", p.config().intermediate_size, has("gate_up.weight"));
+    feed_forward_tensors(shards, p, "", p.config().intermediate_size,
+                         part(p.config().intermediate_size, p.tensor, p.sharding.tensor), has("gate_up.weight"));
   return shards;
 }
 

@@ -8,6 +8,7 @@
 #include "tools/verbs/validation/validate_horovod.hpp"
 #include "tools/verbs/validation/validate_kernels.hpp"
 #include "tools/verbs/validation/validate_knobs.hpp"
+#include "tools/verbs/validation/validate_left_out.hpp"
 #include "tools/verbs/validation/validate_memory.hpp"
 #include "tools/verbs/validation/validate_plans.hpp"
 #include "tools/verbs/validation/validate_published.hpp"
@@ -24,7 +25,7 @@ int validate_verb(const std::vector<std::string>& words) {
                       "validate training --points --json -");
   std::string set, json_file, html, svg, systems;
   std::vector<std::string> families;
-  bool points = false, fit = false, knobs = false;
+  bool points = false, fit = false, knobs = false, left_out = false;
   arguments.positional("SET", set,
                        "collectives (the NCCL model against nccl-tests), kernels (matrix products and attention), "
                        "training (measured training steps and their peak memory), memory (peak and reserved memory "
@@ -39,6 +40,9 @@ int validate_verb(const std::vector<std::string>& words) {
   arguments.repeated("--family", families, "NAME", "training, plans, mlperf: that family of runs alone");
   arguments.flag("--knobs", knobs,
                  "training: the constants that are fitted, what they belong to, and to what, instead");
+  arguments.flag(
+      "--left-out", left_out,
+      "training: each family by constants that are fitted again without its runs, beside its error as it is");
   arguments.flag("--fit", fit, "horovod: print the fit of the stack's constant instead");
   arguments.output("--json", json_file, "write the outcomes as JSON; - is stdout");
   arguments.output("--html", html, "collectives, training, memory, mlperf: draw all points as a page; - is stdout");
@@ -53,6 +57,8 @@ int validate_verb(const std::vector<std::string>& words) {
   const bool runs = set == "training" || set == "mlperf";
   if (!runs && set != "plans" && !families.empty())
     throw UserError("--family: only with validate training, plans and mlperf");
+  if (left_out && (set != "training" || knobs || !html.empty()))
+    throw UserError("--left-out: only with validate training, and without --knobs and --html");
   if (knobs && (set != "training" || points || !families.empty()))
     throw UserError("--knobs: only with validate training, and without --points and --family");
   if (fit && !json_file.empty()) throw UserError("--fit: prints text only; leave out --json");
@@ -63,6 +69,7 @@ int validate_verb(const std::vector<std::string>& words) {
   if (set == "collectives") return validate_collectives({json_file, html, points}, svg, systems);
   if (set == "kernels") return validate_kernels(json_file, points);
   if (knobs) return show_knobs(json_file);
+  if (left_out) return validate_left_out(json_file, points, families);
   if (set == "memory") return validate_memory({json_file, html, points});
   if (runs) return validate_training({json_file, html, points}, set, families);
   if (set == "plans") return validate_plans(json_file, points, families);

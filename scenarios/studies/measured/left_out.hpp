@@ -1,0 +1,37 @@
+#pragma once
+#include <string>
+#include <vector>
+
+#include "scenarios/studies/measured/training_study.hpp"
+
+namespace trainyard {
+
+/// A fitted constant without the runs of a family.
+struct RefittedConstant {
+  std::string name;     ///< "stack nemo: slowdowns.elementwise"
+  std::string value;    ///< in the catalog
+  std::string without;  ///< fitted to the other families; "": these do not tell it, and the file's entry does without
+};
+
+/// A family as predicted by constants that were not fitted to it.
+struct LeftOutFamily {
+  FamilyPrediction in_sample, left_out;
+  std::vector<RefittedConstant> constants;  ///< those that its step times depend on
+};
+
+struct LeftOutOptions {
+  std::vector<std::string> only;  ///< families that are left out, each in turn; empty: all
+  int rows_of_family = 8;         ///< to which constants are fitted again, spread evenly over it
+};
+
+/// Each of the families left out of the fit in turn.
+///
+/// The constants that its step times depend on are fitted again to rows of all other families: to log(predicted /
+/// measured) of step times, which follow the constants as their derivatives at the catalog's values say (each row is
+/// simulated for them). They are expected where the entry has them without its own figure, at that of its base or the
+/// reader's default, give or take 30 % (see `refit_constants`); where the other families do not tell a constant, it is left
+/// out. The family is then simulated with these. Constants that `fit` writes from tables of kernels and collectives stay.
+/// Deterministic.
+std::vector<LeftOutFamily> leave_out_each(const std::vector<MeasuredFamily>&, const LeftOutOptions& = {});
+
+}  // namespace trainyard

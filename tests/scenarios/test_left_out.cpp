@@ -1,0 +1,111 @@
+// Constants that are fitted again without a family of measured runs.
+#include <algorithm>
+#include <catch2/catch.hpp>
+
+#include "models/reading/catalog.hpp"
+#include "models/software/stack.hpp"
+#include "scenarios/studies/measured/constant_refit.hpp"
+#include "scenarios/studies/measured/fitted_constants.hpp"
+#include "scenarios/studies/measured/left_out.hpp"
+
+using namespace trainyard;
+
+namespace {
+
+/// Figures of the catalog as they are tried, until the end of a block.
+class Trying {
+ public:
+  explicit Trying(std::vector<FigureTrial> figures) { try_figures(std::move(figures)); }
+  ~Trying() { try_figures({}); }
+};
+
+SoftwareStack stack_of(const char* name) { return read_stack(Catalog().resolve("stack", Node::of_text(name))); }
+std::string figure(const char* gpu, const char* map, const char* key) {
+  return Catalog().resolve("gpu", Node::of_text(gpu)).find(map)->find(key)->find("value")->scalar;
+}
+
+}  // namespace
+
+TEST_CASE("a figure of the catalog is tried, or left out, in this process alone", "[left-out]") {
+  const double elementwise = stack_of("megatron-core").slowdowns.elementwise;
+  REQUIRE(elementwise > 1);
+  {
+    const Trying now({{"stack", "megatron-core", "slowdowns.elementwise", "1.5"},
+                      {"gpu", "h100-96gb-500w", "gemm.sustained", ""},
+                      {"stack", "nemo", "parallel.user_buffers.overlapped", ""}});
+    CHECK(stack_of("megatron-core").slowdowns.elementwise == 1.5);
+    CHECK(figure("h100-96gb-500w", "gemm", "sustained") ==
+          figure("h100-sxm5-80gb", "gemm", "sustained"));  // its base's
+    CHECK(stack_of("nemo").parallel.user_buffers == 0);    // the map that held it is gone too
+    CHECK(stack_of("torchtitan").slowdowns.elementwise > 1.5);
+  }
+  CHECK(stack_of("megatron-core").slowdowns.elementwise == elementwise);
+  CHECK(stack_of("nemo").parallel.user_buffers > 0);
+}
+
+TEST_CASE("fitted constants belong to the entries whose files state them", "[left-out]") {
+  const std::vector<FittedConstant> all = fitted_constants();
+  const auto find = [&all](const std::string& key, const std::string& entry) {
+    return std::find_if(all.begin(), all.end(), [&](const FittedConstant& c) {
+      return c.key == key && std::find(c.entries.begin(), c.entries.end(), entry) != c.entries.end();
+    });
+  };
+  REQUIRE(find("slowdowns.elementwise", "torchtitan") != all.end());
+  CHECK(!find("slowdowns.elementwise", "torchtitan")->by_command);
+  CHECK(find("slowdowns.elementwise", "torchtitan-async-tp") == all.end());  // it lies on torchtitan
+  REQUIRE(find("gemm.peak", "h100-sxm5-80gb") != all.end());
+  CHECK(find("gemm.peak", "h100-sxm5-80gb")->by_command);
+  CHECK(entry_with_bases("gpu", "h100-96gb-500w") == std::vector<std::string>{"h100-96gb-500w", "h100-sxm5-80gb"});
+  CHECK(entry_with_bases("gpu", "a chip of my own").empty());
+}
+
+TEST_CASE("a constant is fitted between what rows say and what it is without them", "[left-out]") {
+  // One row of slope 1, off by 0.04: its variance and its family's are 0.03 squared each; the prior's 0.3 squared.
+  const double rows = 1 / (2 * 0.03 * 0.03), prior = 1 / (0.3 * 0.3);
+  const auto one = refit_constants({0.1}, {{0, 0.04, {1}}});
+  REQUIRE(one.front().told);
+  CHECK(one.front().log == Approx((prior * 0.1 - rows * 0.04) / (prior + rows)).epsilon(1e-9));
+  // Of two rows of a family, half of what each says is the family's: n / (n + 1) rows.
+  const auto two = refit_constants({0.1}, {{0, 0.04, {1}}, {0, 0.04, {1}}});
+  CHECK(two.front().log == Approx((prior * 0.1 - rows * 4 / 3 * 0.04) / (prior + rows * 4 / 3)).epsilon(1e-9));
+  const auto apart = refit_constants({0.1}, {{0, 0.04, {1}}, {1, 0.04, {1}}});
+  CHECK(apart.front().log == Approx((prior * 0.1 - rows * 2 * 0.04) / (prior + rows * 2)).epsilon(1e-9));
+  // No row depends on the second constant.
+  const auto untold = refit_constants({0, -0.4}, {{0, -0.02, {0.5, 0}}, {1, -0.02, {0.5, 0}}});
+  CHECK(untold[0].told);
+  CHECK(untold[0].log > 0);
+  CHECK(!untold[1].told);
+  CHECK(untold[1].log == -0.4);
+  // Neither of two constants that rows cannot tell apart goes far from where it is expected.
+  const auto alike = refit_constants({0, 0}, {{0, 0.05, {1, 1}}, {1, 0.05, {1, 1}}, {2, 0.05, {1, 1}}});
+  CHECK(alike[0].log == Approx(alike[1].log));
+  CHECK(alike[0].log == Approx(-0.025).epsilon(0.02));
+  // A row far off the others moves it little.
+  const auto robust = refit_constants({0}, {{0, 0.01, {1}}, {1, 0.01, {1}}, {2, 0.01, {1}}, {3, 0.6, {1}}});
+  CHECK(robust.front().log < -0.01);
+  CHECK(robust.front().log > -0.06);  // their mean is off by 0.16
+  CHECK(refit_constants({}, {}).empty());
+  CHECK(!refit_constants({0.2}, {}).front().told);
+}
+
+TEST_CASE("a family is predicted by constants that were not fitted to it", "[left-out]") {
+  const std::vector<MeasuredFamily> families = measured_families("training", {"korthikanti-small", "megatron-2020-tp"});
+  LeftOutOptions options;
+  options.only = {"korthikanti-small"};
+  options.rows_of_family = 3;
+  const std::vector<LeftOutFamily> all = leave_out_each(families, options);
+  REQUIRE(all.size() == 1);
+  const LeftOutFamily& family = all.front();
+  CHECK(family.in_sample.runs.size() == 4);
+  CHECK(family.in_sample.step_times()->mean_abs == predict_training(families).front().step_times()->mean_abs);
+  CHECK(family.left_out.step_times()->mean_abs != family.in_sample.step_times()->mean_abs);
+  const auto named = [&family](const std::string& name) {
+    return std::find_if(family.constants.begin(), family.constants.end(),
+                        [&name](const RefittedConstant& c) { return c.name.ends_with(name); });
+  };
+  REQUIRE(named("gemm.sustained") != family.constants.end());
+  CHECK(named("gemm.sustained")->without != "");  // the other family ran on A100 too
+  CHECK(named("gemm.sustained")->without != named("gemm.sustained")->value);
+  CHECK(named("gemm.peak") == family.constants.end());  // of a table of kernels
+  CHECK(named("architectures.hopper") == family.constants.end());
+}

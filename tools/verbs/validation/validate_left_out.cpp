@@ -1,0 +1,86 @@
+#include "tools/verbs/validation/validate_left_out.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "scenarios/studies/measured/left_out.hpp"
+#include "sim/json_text.hpp"
+#include "sim/process/output.hpp"
+#include "tools/reports/table.hpp"
+#include "tools/verbs/verbs.hpp"
+
+namespace trainyard {
+namespace {
+
+using Json = nlohmann::json;
+
+constexpr double kMostLeftOut =
+    0.06;  // mean over all families, each once: what the fit is held to where it has not seen them
+
+std::string words_of(const RefittedConstant& c) {
+  return c.without.empty() ? fmt::format("  {}: {}; no other family tells it: left out\n", c.name, c.value)
+                           : fmt::format("  {}: {}; by the others {}\n", c.name, c.value, c.without);
+}
+
+}  // namespace
+
+int validate_left_out(const std::string& json_file, bool points, const std::vector<std::string>& families) {
+  measured_families("training", families);  // refuses unknown names
+  LeftOutOptions options;
+  options.only = families;
+  const std::vector<LeftOutFamily> all = leave_out_each(measured_families("training", {}), options);
+  TextTable table{{"family", "n", "fitted to it too", "left out", "worst", "signed mean", "rank"},
+                  {false, true, true, true, true, true, true},
+                  {}};
+  std::string constants;
+  Json sets = Json::array();
+  double fitted = 0, left = 0, left_told = 0;
+  int count = 0, told = 0;
+  for (const LeftOutFamily& family : all) {
+    const auto in_sample = family.in_sample.step_times(), left_out = family.left_out.step_times();
+    if (!in_sample || !left_out) continue;
+    fitted += in_sample->mean_abs;
+    left += left_out->mean_abs;
+    ++count;
+    const bool all_told = std::none_of(family.constants.begin(), family.constants.end(),
+                                       [](const RefittedConstant& c) { return c.without.empty(); });
+    if (all_told) ++told, left_told += left_out->mean_abs;
+    table.rows.push_back({family.in_sample.name, fmt::format("{}", left_out->n), percent(in_sample->mean_abs),
+                          percent(left_out->mean_abs), percent(left_out->worst_abs),
+                          signed_percent(left_out->signed_mean), fmt::format("{:.3f}", left_out->rank_correlation)});
+    constants += family.in_sample.name + "\n";
+    Json own = Json::array();
+    for (const RefittedConstant& c : family.constants) {
+      constants += words_of(c);
+      own.push_back(
+          {{"constant", c.name}, {"value", c.value}, {"left_out", c.without.empty() ? Json() : Json(c.without)}});
+    }
+    sets.push_back({{"family", family.in_sample.name},
+                    {"in_sample", to_json(*in_sample, points)},
+                    {"left_out", to_json(*left_out, points)},
+                    {"constants", own}});
+  }
+  const double mean_fitted = fitted / std::max(1, count), mean_left = left / std::max(1, count);
+  const bool judged = families.empty(), holds = !judged || mean_left <= kMostLeftOut;
+  if (json_file != "-") {
+    fmt::print("measured training runs by constants that were fitted without their family (step times)\n{}",
+               table.text());
+    fmt::print("mean over {} families, each once: {}, left out of the fit {}{}\n", count, percent(mean_fitted),
+               percent(mean_left),
+               judged ? fmt::format(" (limit {}: {})", percent(kMostLeftOut), holds ? "holds" : "FAILS") : "");
+    if (told > 0 && told < count)
+      fmt::print(
+          "the {} families of which other families tell every constant: {}; the {} with a constant of their own: {}\n",
+          told, percent(left_told / told), count - told, percent((left - left_told) / (count - told)));
+    fmt::print("\nconstants of each family, in the catalog and without its runs\n{}", constants);
+  }
+  if (!json_file.empty())
+    write_atomically(
+        json_file,
+        json_text(Json{{"families", sets}, {"mean_in_sample", mean_fitted}, {"mean_left_out", mean_left}}, 2) + "\n");
+  return holds ? kGood : kFailsLimit;
+}
+
+}  // namespace trainyard
