@@ -30,8 +30,8 @@ constexpr double kSegment = 1460, kFrame = kSegment + 40 + 2;
 // not on its way yet; a buffer that takes any message avoids it. RcvBufSize: half of Linux's largest (ip-sysctl: tcp_rmem
 // 6,291,456 bytes, tcp_adv_win_scale 1: half of it is window). SocketType: Linux's Reno, from ten segments on (RFC 6928).
 // Linux's default, CUBIC, grows as Reno where round trips are short (RFC 9438, 4.3); ns-3 3.37's ends slow start in the
-// first round trips of paths as short as a data centre's, and crashes on losses (TcpRateLinux::SkbSent). MinRto: Linux's
-// TCP_RTO_MIN (ns-3's is 1 s, RFC 6298).
+// first round trips of paths as short as a data centre's, and crashes on losses (TcpRateLinux::SkbSent), as its Reno does
+// in long lossy transfers only. MinRto: Linux's TCP_RTO_MIN (ns-3's is 1 s, RFC 6298).
 constexpr const char* kTcpSettings[][2] = {{"ns3::TcpSocket::SegmentSize", "1460"},
                                            {"ns3::TcpSocket::SndBufSize", "4294967295"},
                                            {"ns3::TcpSocket::RcvBufSize", "3145728"},
