@@ -49,6 +49,7 @@ struct Result {
   double step_time = 0;
   /// Where steps differ: half the width of the 95 % confidence interval of their mean, s. None of one step alone.
   std::optional<double> step_time_interval;
+  std::optional<double> flow_step_time;          ///< by packets: of the same step by the default transport
   double training_steps = 0, training_time = 0;  ///< of the whole training; 0 where its length is not given
   /// What the training does besides its steps, of which `training_time` has `time` each.
   struct Phase {

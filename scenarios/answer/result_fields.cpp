@@ -191,6 +191,8 @@ JsonFields<Result> common_fields() {
       .value("step_time_ci95_s", "s", &R::step_time_interval,
              "half the width of the 95 % confidence interval of step_time_s, by batch means")
       .when([](const R& r) { return r.step_time_interval.has_value(); }, "where steps differ from each other")
+      .value("flow_step_time_s", "s", &R::flow_step_time, "the same step by the default transport")
+      .when([](const R& r) { return r.flow_step_time.has_value(); }, "with --transport packets")
       .value("samples_per_s", "1/s", &R::samples_per_s, "training samples a second, all GPUs together")
       .value("tokens_per_s", "1/s", &R::tokens_per_s, "tokens a second, all GPUs together")
       .when(tokens, "of networks whose samples are sequences")

@@ -10,7 +10,6 @@
 
 #include "scenarios/collectives/switch_actors.hpp"
 #include "sim/error.hpp"
-#include "sim/executor/simulation.hpp"
 #include "sim/folding/folded_machine.hpp"
 #include "sim/list_program.hpp"
 #include "sim/observers/traffic.hpp"
@@ -18,6 +17,7 @@
 #include "sim/process/child.hpp"
 #include "strategies/collectives/collective_flows.hpp"
 #include "topologies/machines/cluster_machine.hpp"
+#include "topologies/machines/tcp_network.hpp"
 
 namespace trainyard {
 namespace {
@@ -248,9 +248,18 @@ std::string busiest_device(const ClusterMachine& machine, const TrafficOfAll& tr
 bool amounts_differ(const CollectiveRunOptions& o) { return !o.options.settings.amounts.empty(); }
 
 json to_json(const CollectiveRun& run) {
-  return {{"time", run.time},     {"sent", run.sent},         {"received", run.received},     {"total", run.total},
-          {"values", run.values}, {"inputs", run.inputs},     {"steps", run.steps},           {"hazards", run.hazards},
-          {"links", run.links},   {"messages", run.messages}, {"busiest", run.busiest_device}};
+  return {{"time", run.time},
+          {"sent", run.sent},
+          {"received", run.received},
+          {"total", run.total},
+          {"values", run.values},
+          {"inputs", run.inputs},
+          {"steps", run.steps},
+          {"hazards", run.hazards},
+          {"links", run.links},
+          {"messages", run.messages},
+          {"busiest", run.busiest_device},
+          {"crossings", run.crossings}};
 }
 
 }  // namespace
@@ -267,7 +276,8 @@ CollectiveRun run_collective_here(const ClusterSpec& cluster, const CollectiveRu
   std::optional<FoldedMachine> folded;
   const bool times_only = o.values.empty() && !o.watch;
   const bool has_switches = members.size() > ranks;
-  if (o.folding != Folding::off && times_only && !has_switches && !amounts_differ(o)) {
+  const bool by_flows = o.transport == TransportKind::flow;  // of others each rank stands for itself
+  if (o.folding != Folding::off && by_flows && times_only && !has_switches && !amounts_differ(o)) {
     fold.emplace(machine, source);
     if (!fold->halves()) fold.reset();
   }
@@ -284,7 +294,11 @@ CollectiveRun run_collective_here(const ClusterSpec& cluster, const CollectiveRu
     observers.push_back(&values);
   }
   if (o.watch) o.watch(observers, values, machine);
-  const SimulationResult end = run_programs(simulated, std::move(programs), {observers});
+  std::optional<PacketNetwork> packets;
+  if (o.transport == TransportKind::packets) packets = tcp_network(machine, o.port_buffer);
+  const SimulationResult end =
+      run_programs(simulated, std::move(programs),
+                   {.observers = observers, .transport = o.transport, .packets = packets ? &*packets : nullptr});
   const TrafficOfAll of_all(traffic, fold ? &*fold : nullptr);
   run.time = end.end.value;
   run.messages = static_cast<std::uint64_t>(traffic.messages());
@@ -297,9 +311,12 @@ CollectiveRun run_collective_here(const ClusterSpec& cluster, const CollectiveRu
     if (!o.options.in_place) run.inputs.push_back(contents(values.buffer(members[rank], kInputBuffer)));
   }
   run.hazards = values.hazards();
-  for (std::size_t i = 0; i < machine.links().size(); ++i)
-    if (const double bytes = of_all.on_link(static_cast<LinkId>(i)); bytes > 0)
-      run.links[machine.links()[i].name] = bytes;
+  for (LinkId link = 0; link < static_cast<LinkId>(machine.links().size()); ++link) {
+    const double bytes = of_all.on_link(link);
+    if (bytes > 0) run.links[machine.links()[position(link)].name] = bytes;
+    if (machine.graph().is_wire(link) && scope_of(machine.graph().kind(link)) == LinkScope::fabric)
+      run.crossings += bytes;
+  }
   run.busiest_device = busiest_device(machine, of_all);
   return run;
 }
@@ -313,6 +330,7 @@ CollectiveRun run_in_child(const ClusterSpec& cluster, const CollectiveRunOption
   run.sent = j.at("sent").get<std::vector<double>>();
   run.received = j.at("received").get<std::vector<double>>();
   run.total = j.at("total");
+  run.crossings = j.at("crossings");
   run.values = j.at("values").get<std::vector<std::vector<double>>>();
   run.inputs = j.at("inputs").get<std::vector<std::vector<double>>>();
   run.steps = j.at("steps").get<std::vector<std::vector<std::vector<double>>>>();

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "models/software/stack.hpp"
+#include "sim/executor/simulation.hpp"
 #include "sim/folding/fold.hpp"
 #include "strategies/collectives/collective_program.hpp"
 #include "topologies/cluster.hpp"
@@ -33,15 +34,18 @@ struct CollectiveRunOptions {
   /// Of times only: members that are alike are simulated once.
   Folding folding = Folding::automatic;
   SoftwareStack software;  ///< default: none
+  TransportKind transport = kDefaultTransport;
+  Bytes port_buffer = {};  ///< by packets: see PacketNetwork
   /// Called before the run with its parts, by whoever wants to see more of it: adds observers. Where `values` is empty,
   /// it may fill the buffers and have them observe too; hazards are reported then.
   std::function<void(std::vector<Observer*>&, Values&, const ClusterMachine&)> watch;
 };
 
 struct CollectiveRun {
-  double time = 0;                          ///< s
-  std::vector<double> sent, received;       ///< bytes, by rank (of the first group)
-  double total = 0;                         ///< bytes of all messages
+  double time = 0;                     ///< s
+  std::vector<double> sent, received;  ///< bytes, by rank (of the first group)
+  double total = 0;                    ///< bytes of all messages
+  double crossings = 0;                ///< bytes over all cables between nodes: of each message as often as it crosses
   std::vector<std::vector<double>> values;  ///< what each rank gets; empty where it gets nothing
   std::vector<std::vector<double>> inputs;  ///< out of place: what each rank put in, afterwards
   /// steps[k][rank]: the data buffer after the rank's k-th receive (and the work that belongs to it).

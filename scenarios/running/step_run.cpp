@@ -8,6 +8,7 @@
 #include "scenarios/planning/size.hpp"
 #include "strategies/step/lane_collectives.hpp"
 #include "strategies/step/pass_table.hpp"
+#include "topologies/machines/tcp_network.hpp"
 
 namespace trainyard {
 namespace {
@@ -70,6 +71,7 @@ void StepRun::fold_ranks(const SimulateOptions& options, std::span<const LinkCha
   const double operations = estimated_operations(planned);
   const auto why_not = [&]() -> std::string {
     if (options.folding == Folding::off) return "not asked for";
+    if (options.transport == TransportKind::packets) return "each packet stands for itself";
     if (options.transport != TransportKind::flow) return "SimGrid's own communications stand for themselves";
     if (!mechanism->source()) return "programs of this mechanism decide as they go";
     if (planned.search) return "steps differ, and are looked at until their mean is known";
@@ -164,11 +166,14 @@ void StepRun::simulate(const SimulateOptions& options) {
   Programs programs = fold ? fold->programs(*mechanism->source()) : mechanism->programs();
   if (machine.input) machine.input->add_to(programs, names);
   Progress progress;
+  std::optional<PacketNetwork> packets;
+  if (options.transport == TransportKind::packets) packets = tcp_network(machine.cluster, options.port_buffer);
   RunSetup setup{
       .observers = {&breakdown, plan.marks_steps ? &window : nullptr, &traffic, &memory, mechanism->observer(),
                     records_ ? &timeline : nullptr, options.progress ? &progress : nullptr, counted_.get()},
       .link_changes = fold ? fold->changes(changes) : changes,
       .transport = options.transport,
+      .packets = packets ? &*packets : nullptr,
       .enough = planned.search ? &window.enough() : nullptr};
   setup.observers.insert(setup.observers.end(), others.begin(), others.end());
   end = run_programs(folded_ ? *folded_ : machine.top(), std::move(programs), std::move(setup));

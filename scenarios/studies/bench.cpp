@@ -174,7 +174,9 @@ const JsonFields<BenchRow>& bench_fields() {
           .value("measured_us", "us", &R::measured_us, "measured time")
           .when(compared, "with --compare")
           .value("error", "share", &R::error, "simulated over measured, less one")
-          .when(compared, "with --compare");
+          .when(compared, "with --compare")
+          .value("flow_us", "us", &R::flow_us, "time by the default transport")
+          .when([](const R& r) { return r.flow_us.has_value(); }, "with --transport packets");
   return fields;
 }
 
@@ -200,6 +202,15 @@ std::vector<double> bench_sizes(const BenchOptions& o) {
     if (sizes.size() > 10000) throw UserError(fmt::format("-f {}: over 10,000 sizes", o.factor));
   }
   return sizes;
+}
+
+PacketCost packet_cost(const ClusterSpec& cluster, const BenchOptions& o, double size) {
+  CollectiveRunOptions options = run_options(o, usable_size(o, size));
+  if (o.algorithm == "auto")
+    options.algorithm =
+        tune(o.operation, options.options.size, cluster, o.ranks, o.settings, o.software, true).best().algorithm->name;
+  const CollectiveRun run = run_collective(cluster, options);
+  return {run.crossings, static_cast<double>(run.messages)};
 }
 
 double fold_difference(const ClusterSpec& cluster, const BenchOptions& o, double size) {
@@ -240,7 +251,13 @@ BenchRow bench_row(const ClusterSpec& cluster, const BenchOptions& o, double siz
     if (const std::string protocol = protocol_of(o, row.size_bytes); !protocol.empty())
       row.algorithm = "NCCL, " + protocol;
   run.options.in_place = o.operation != Operation::all_to_all_v;
-  const double time = o.modelled ? o.modelled->time(Bytes{row.size_bytes}).value : run_collective(cluster, run).time;
+  if (o.transport == TransportKind::packets) row.flow_us = run_collective(cluster, run).time * 1e6;
+  run.transport = o.transport;
+  run.port_buffer = o.port_buffer;
+  const auto simulated = [&] { return run_collective(cluster, run).time; };
+  const double time = o.modelled                              ? o.modelled->time(Bytes{row.size_bytes}).value
+                      : o.transport == TransportKind::packets ? by_ns3(simulated)
+                                                              : simulated();
   row.time_us = time * 1e6;
   const double bandwidth = time > 0 ? row.size_bytes / time : 0;
   row.algbw_GBps = bandwidth * 1e-9;
@@ -250,6 +267,7 @@ BenchRow bench_row(const ClusterSpec& cluster, const BenchOptions& o, double siz
     row.error = time / measured->value - 1;
   }
   if (!o.check || o.settings.fidelity != Fidelity::messages || o.operation == Operation::barrier) return row;
+  run.transport = kDefaultTransport;
   run.groups.resize(std::min<std::size_t>(run.groups.size(), 1));
   if (run.options.in_place) row.wrong_in_place = wrong_elements(cluster, run);
   run.options.in_place = false;

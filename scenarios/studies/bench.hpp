@@ -6,6 +6,7 @@
 #include "scenarios/collectives/collective_run.hpp"
 #include "scenarios/collectives/modelled_times.hpp"
 #include "scenarios/collectives/tuner.hpp"
+#include "scenarios/running/packet_cost.hpp"
 
 namespace trainyard {
 
@@ -26,6 +27,8 @@ struct BenchOptions {
   double factor = 2;                                   ///< from one size to the next
   bool check = true;                                   ///< of messages: move values, and count wrong ones
   Folding folding = Folding::automatic;                ///< of times: ranks that are alike are simulated once
+  TransportKind transport = kDefaultTransport;         ///< of times; values move by the default
+  Bytes port_buffer = {};                              ///< by packets: see PacketNetwork
   std::shared_ptr<const ModelledTimes> modelled = {};  ///< of one group by the library's model: no simulation a size
 };
 
@@ -37,6 +40,7 @@ struct BenchRow {
   std::optional<std::int64_t> wrong, wrong_in_place;  ///< elements; none where no values are moved
   std::string algorithm;                              ///< "auto": which it chose; a modelled one: with its protocol
   std::optional<double> measured_us, error;           ///< beside a measurement: simulated over measured, less one
+  std::optional<double> flow_us;                      ///< by packets: of the same by the default transport
 };
 const JsonFields<BenchRow>& bench_fields();
 std::string to_text(const BenchRow&);
@@ -46,6 +50,9 @@ BenchRow bench_row_from_text(const std::string&);
 BenchRow bench_row(const ClusterSpec&, const BenchOptions&, double size, std::optional<Seconds> measured = {});
 /// The sizes asked for. Throws UserError for ranges that hold none, or over 10,000.
 std::vector<double> bench_sizes(const BenchOptions&);
+
+/// What it takes to simulate a size packet by packet.
+PacketCost packet_cost(const ClusterSpec&, const BenchOptions&, double size);
 
 /// The largest difference of times, bytes by rank and bytes by link between ranks folded and one by one, relative.
 double fold_difference(const ClusterSpec&, const BenchOptions&, double size);

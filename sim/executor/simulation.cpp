@@ -16,6 +16,8 @@
 #include "sim/list_program.hpp"
 #include "sim/transports/flow_transport.hpp"
 #include "sim/transports/native_transport.hpp"
+#include "sim/transports/packet_routes.hpp"
+#include "sim/transports/packet_transport.hpp"
 
 namespace trainyard {
 namespace {
@@ -26,35 +28,35 @@ void check(const Link& link) {
                                 link.capacity.value));
 }
 
-simgrid::s4u::Engine& engine() {
+// With these a transfer takes exactly its bytes over its max-min share (no TCP window, no weights by latency), and events
+// count as simultaneous within a picosecond instead of a nanosecond. All links have latency zero: latencies are paid
+// before a flow starts.
+constexpr const char* kExactSharing[] = {
+    "--cfg=network/model:CM02", "--cfg=network/TCP-gamma:0",      "--cfg=network/crosstraffic:0",
+    "--cfg=network/weight-S:0", "--cfg=network/latency-factor:1", "--cfg=network/bandwidth-factor:1",
+    "--cfg=network/optim:Lazy", "--cfg=surf/precision:1e-12",     "--cfg=maxmin/precision:1e-9",
+};
+
+simgrid::s4u::Engine& engine(TransportKind kind) {
   static bool used = false;
   if (used)
     throw InternalError("a second simulation in one process: SimGrid's clock does not restart; run it in a child");
   used = true;
-  // With these a transfer takes exactly its bytes over its max-min share (no TCP window, no weights by latency), and
-  // events count as simultaneous within a picosecond instead of a nanosecond. All links have latency zero: latencies
-  // are paid before a flow starts.
-  static const char* arguments[] = {
-      "trainyard",
-      "--log=root.thres:error",
-      "--cfg=network/model:CM02",
-      "--cfg=network/TCP-gamma:0",
-      "--cfg=network/crosstraffic:0",
-      "--cfg=network/weight-S:0",
-      "--cfg=network/latency-factor:1",
-      "--cfg=network/bandwidth-factor:1",
-      "--cfg=network/optim:Lazy",
-      "--cfg=surf/precision:1e-12",
-      "--cfg=maxmin/precision:1e-9",
-      nullptr,
-  };
-  int count = static_cast<int>(std::size(arguments)) - 1;
-  static simgrid::s4u::Engine instance(&count, const_cast<char**>(arguments));
+  static std::vector<const char*> arguments{"trainyard", "--log=root.thres:error"};
+  if (kind == TransportKind::packets)
+    for (const char* setting : PacketTransport::settings()) arguments.push_back(setting);
+  else
+    arguments.insert(arguments.end(), std::begin(kExactSharing), std::end(kExactSharing));
+  int count = static_cast<int>(arguments.size());
+  arguments.push_back(nullptr);
+  static simgrid::s4u::Engine instance(&count, const_cast<char**>(arguments.data()));
   return instance;
 }
 
-std::unique_ptr<Transport> make_transport(TransportKind kind, std::span<const Link> links) {
+std::unique_ptr<Transport> make_transport(TransportKind kind, std::span<const Link> links,
+                                          const PacketNetwork* packets) {
   if (kind == TransportKind::native) return std::make_unique<NativeTransport>(links);
+  if (kind == TransportKind::packets) return std::make_unique<PacketTransport>(links, *packets);
   simgrid::s4u::NetZone* zone = simgrid::s4u::create_empty_zone("trainyard");  // SimGrid runs no engine without one
   zone->create_host("idle", 1.0)->seal();
   zone->seal();
@@ -114,10 +116,12 @@ class Simulation::Clock : public simgrid::kernel::resource::Model {
     executor_->note_limits();  // the links have just been shared for the time to come
     if (started_ && executor_->finished()) return -1;
     if (!started_ || !due_.empty() || !flows_.empty()) return 0;
-    if (transport_->ends_by_itself() && transport_->advance(now, now, flows_)) return 0;
+    const bool simgrid_ends_flows = transport_->ends_by_itself();
+    if (simgrid_ends_flows && transport_->advance(now, now, flows_)) return 0;
     double next = timers_.next();
     if (flow_end >= 0 && (next < 0 || flow_end < next)) next = flow_end;
-    return next < 0 ? -1 : std::max(0.0, next - now);
+    if (next < 0) return -1;
+    return std::max(0.0, simgrid_ends_flows ? transport_->step_to(now, next) : next - now);
   }
 
   /// Delivers what ends now; false if that is nothing.
@@ -152,13 +156,18 @@ class Simulation::Clock : public simgrid::kernel::resource::Model {
 TransportKind parse_transport(const std::string& name) {
   if (name == "native") return TransportKind::native;
   if (name == "flow") return TransportKind::flow;
-  throw UserError(fmt::format("--transport: unknown transport \"{}\"; known: native, flow", name));
+  if (name == "packets") return TransportKind::packets;
+  throw UserError(fmt::format("--transport: unknown transport \"{}\"; known: native, flow, packets", name));
 }
 
-Simulation::Simulation(Machine& machine, TransportKind kind) {
+Simulation::Simulation(Machine& machine, TransportKind kind, const PacketNetwork* packets) {
   for (const Link& link : machine.links()) check(link);
-  engine();
-  clock_ = std::make_shared<Clock>(machine, make_transport(kind, machine.links()));
+  if ((kind == TransportKind::packets) != (packets != nullptr))
+    throw InternalError("a network of packets belongs to the transport of that name, and to no other");
+  engine(kind);
+  if (packets) without_cables_ = std::make_unique<PacketRoutes>(machine, *packets);
+  clock_ =
+      std::make_shared<Clock>(packets ? *without_cables_ : machine, make_transport(kind, machine.links(), packets));
 }
 
 Simulation::~Simulation() { clock_->release(); }
@@ -188,7 +197,7 @@ SimulationResult Simulation::run() {
 }
 
 SimulationResult run_programs(Machine& machine, Programs programs, RunSetup setup) {
-  Simulation simulation(machine, setup.transport);
+  Simulation simulation(machine, setup.transport, setup.packets);
   simulation.add(std::move(programs));
   for (Observer* observer : setup.observers)
     if (observer) simulation.observe(*observer);

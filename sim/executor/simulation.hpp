@@ -8,6 +8,7 @@
 namespace trainyard {
 
 class Executor;
+struct PacketNetwork;
 
 struct SimulationResult {
   Seconds end;  ///< of the last operation; messages that nobody waits for do not count
@@ -17,9 +18,10 @@ struct SimulationResult {
   std::size_t unmatched = 0;  ///< messages that nobody received (eager, put), and receives that daemons still wait for
 };
 
-/// Who shares the links: SimGrid's own communications (the oracle), or our solver on SimGrid's clock (fast).
-enum class TransportKind : std::uint8_t { native, flow };
-TransportKind parse_transport(const std::string&);  ///< throws UserError naming both
+/// Who shares the links: SimGrid's own communications (the oracle), our solver on SimGrid's clock (fast), or TCP, packet
+/// by packet, where it carries the messages (SimGrid's model on ns-3; slow).
+enum class TransportKind : std::uint8_t { native, flow, packets };
+TransportKind parse_transport(const std::string&);  ///< throws UserError naming all
 constexpr TransportKind kDefaultTransport = TransportKind::flow;
 
 /// Runs programs on a machine to their end, on SimGrid's clock. A process has one SimGrid engine, whose clock does not
@@ -27,7 +29,8 @@ constexpr TransportKind kDefaultTransport = TransportKind::flow;
 class Simulation {
  public:
   /// Checks the machine's links (finite capacity > 0, at least one byte per second): UserError names the link.
-  explicit Simulation(Machine&, TransportKind = kDefaultTransport);
+  /// `packets`: the network of the transport of that name, which must outlive it; of others null.
+  explicit Simulation(Machine&, TransportKind = kDefaultTransport, const PacketNetwork* packets = nullptr);
   ~Simulation();
   Simulation(const Simulation&) = delete;
 
@@ -45,7 +48,8 @@ class Simulation {
 
  private:
   class Clock;
-  std::shared_ptr<Clock> clock_;  // SimGrid's engine refers to it until the process ends
+  std::unique_ptr<Machine> without_cables_;  // of packets: what the executor pays for itself
+  std::shared_ptr<Clock> clock_;             // SimGrid's engine refers to it until the process ends
 };
 
 /// What a run has besides machine and programs.
@@ -54,6 +58,7 @@ struct RunSetup {
   std::vector<LinkChange> link_changes = {};
   std::vector<ActorChange> actor_changes = {};
   TransportKind transport = kDefaultTransport;
+  const PacketNetwork* packets = nullptr;  ///< of the transport of that name
   /// The run is over as soon as this is true (an observer may set it): what is under way then is cancelled. Null: when
   /// all programs have ended.
   const bool* enough = nullptr;

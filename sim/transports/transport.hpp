@@ -34,6 +34,8 @@ class Transport {
   virtual std::size_t upcoming(std::array<FlowToken, kUpcoming>&) const { return 0; }
   /// SimGrid completes the flows of an instant by itself, after our timers of that instant were asked for.
   virtual bool ends_by_itself() const = 0;
+  /// How far SimGrid's clock is to go from `now` to get to `time`, or just behind it where it cannot stop there.
+  virtual double step_to(double now, double time) const { return time - now; }
 };
 
 }  // namespace trainyard

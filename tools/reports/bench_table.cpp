@@ -40,6 +40,8 @@ const char* reduction_word(Reduction reduction) {
 
 bool compared(const BenchTable& table) { return !table.rows.empty() && table.rows.front().measured_us; }
 
+bool by_packets(const BenchTable& table) { return !table.rows.empty() && table.rows.front().flow_us; }
+
 std::string head(const BenchTable& table) {
   const BenchOptions& o = table.options;
   std::string text = fmt::format(
@@ -55,6 +57,7 @@ std::string head(const BenchTable& table) {
         "# links and their latencies alone: no protocol of a library, no launch (those are in --fidelity modelled)\n";
   if (!table.scaled.empty()) text += fmt::format("# this GPU was not measured: {}\n", table.scaled);
   if (!table.judged.empty()) text += fmt::format("# error to expect: {}\n", table.judged);
+  if (by_packets(table)) text += fmt::format("# by TCP, packet by packet: {}\n", packets_in_words());
   text += "#\n";
   text += fmt::format("# {:>10}  {:>12}  {:>8}  {:>6}  {:>6}           out-of-place                       in-place\n",
                       "", "", "", "", "");
@@ -65,9 +68,12 @@ std::string head(const BenchTable& table) {
   };
   text += fmt::format("# {:>10}  {:>12}  {:>8}  {:>6}  {:>6}{}{}\n", "size", "count", "type", "redop", "root",
                       twice("time", "algbw", "busbw", "#wrong"),
-                      !compared(table) ? "  algorithm" : "  measured   error  algorithm");
-  text += fmt::format("# {:>10}  {:>12}  {:>8}  {:>6}  {:>6}{}{}\n", "(B)", "(elements)", "", "", "",
-                      twice("(us)", "(GB/s)", "(GB/s)", ""), !compared(table) ? "" : "      (us)");
+                      fmt::format("{}{}  algorithm", compared(table) ? "  measured   error" : "",
+                                  by_packets(table) ? "  by flows   packets" : ""));
+  text += fmt::format(
+      "# {:>10}  {:>12}  {:>8}  {:>6}  {:>6}{}{}\n", "(B)", "(elements)", "", "", "",
+      twice("(us)", "(GB/s)", "(GB/s)", ""),
+      fmt::format("{}{}", !compared(table) ? "" : "      (us)        ", by_packets(table) ? "      (us)" : ""));
   return text;
 }
 
@@ -99,6 +105,8 @@ std::string bench_text(const BenchTable& table) {
                         timing(row, row.wrong_in_place));
     if (row.measured_us)
       text += fmt::format("  {:>8}  {:>7}", microseconds(*row.measured_us), signed_percent(*row.error));
+    if (row.flow_us)
+      text += fmt::format("  {:>8}  {:>8}", microseconds(*row.flow_us), signed_percent(row.time_us / *row.flow_us - 1));
     text += fmt::format("  {}\n", row.algorithm);
     bus += row.busbw_GBps;
     checked |= row.wrong.has_value();

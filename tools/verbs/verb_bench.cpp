@@ -11,8 +11,10 @@
 #include "sim/process/output.hpp"
 #include "tools/reports/bench_table.hpp"
 #include "tools/verbs/arguments.hpp"
+#include "tools/verbs/packet_flags.hpp"
 #include "tools/verbs/topo_machine.hpp"
 #include "tools/verbs/verbs.hpp"
+#include "topologies/machines/tcp_network.hpp"
 
 namespace trainyard {
 namespace {
@@ -80,7 +82,7 @@ std::vector<std::vector<Actor>> read_groups(const std::string& text, int gpus) {
 struct Flags {
   std::string operation, algorithm, fidelity, groups, chunk, reduction = "sum", type = "float", torus, mode;
   std::string first = "8", last = "128M", compare, json, fold, nccl_version;
-  std::string factor = "2";
+  std::string factor = "2", transport, port_buffer;
   int gpus = 0, channels = 0, root = 0;
   bool no_check = false, no_pxn = false;
 };
@@ -141,6 +143,22 @@ NcclChoice nccl_of(const Flags& flags, const SoftwareStack& software) {
   return nccl;
 }
 
+/// Refuses early what packets cannot be of.
+TransportKind bench_transport(const std::string& name, const BenchOptions& o, const TopoMachine& machine) {
+  const TransportKind transport = parse_transport(name);
+  if (transport != kDefaultTransport && o.settings.fidelity == Fidelity::modelled)
+    throw UserError(
+        fmt::format("--transport {}: of messages; as NCCL's fitted model has it there are none: add "
+                    "--algorithm (trainyard list collectives)",
+                    name));
+  if (transport != TransportKind::packets) return transport;
+  if (o.settings.fidelity != Fidelity::messages)
+    throw UserError(
+        fmt::format("--transport packets: of single messages, not with --fidelity {}", name_of(o.settings.fidelity)));
+  tcp_network(ClusterMachine(machine.cluster, machine.software));
+  return transport;
+}
+
 BenchOptions options_of(const Flags& flags, const TopoMachine& machine, BenchTable& table) {
   BenchOptions o;
   o.operation = parse_operation(flags.operation);
@@ -165,6 +183,8 @@ BenchOptions options_of(const Flags& flags, const TopoMachine& machine, BenchTab
   if (!flags.mode.empty() && o.settings.fidelity != Fidelity::messages)
     throw UserError(fmt::format("--mode {}: of single messages; as {} there are none: add --algorithm", flags.mode,
                                 name_of(o.settings.fidelity)));
+  if (!flags.transport.empty()) o.transport = bench_transport(flags.transport, o, machine);
+  o.port_buffer = port_buffer_of(flags.port_buffer, o.transport);
   o.software = machine.software;
   o.element = type_size(flags.type);
   o.first = test_size("-b", flags.first);
@@ -204,6 +224,11 @@ std::vector<BenchRow> run_rows(const ClusterSpec& cluster, const BenchOptions& o
     for (const double size : sizes) result.push_back(bench_row(cluster, o, size, known(size)));
     return result;
   }
+  if (o.transport == TransportKind::packets) {
+    PacketCost cost;
+    for (const double size : sizes) cost += packet_cost(cluster, o, size);
+    cost.announce();
+  }
   ProgressLine progress;
   std::size_t ended = 0;
   const auto rows = in_children(
@@ -234,6 +259,10 @@ int bench(const std::vector<std::string>& words) {
   arguments.option("--algorithm", flags.algorithm, "NAME", "ring, …, or auto (trainyard list collectives)");
   arguments.option("--fidelity", flags.fidelity, "messages|flows|modelled",
                    "every message (default with --algorithm), one flow a pair of ranks, or the fitted model of NCCL");
+  arguments.option("--transport", flags.transport, "flow|packets|native",
+                   "of messages: links shared max-min fair (default), or TCP packet by packet beside it, by ns-3 (TCP "
+                   "networks only, slow); native: SimGrid's solver");
+  arguments.option("--port-buffer", flags.port_buffer, "SIZE", kPortBufferHelp);
   arguments.option("--mode", flags.mode, "rendezvous|eager|put|get",
                    "how messages move: when both sides are ready (default), buffered, written by the sender or read by "
                    "the receiver (RDMA), which asks first");

@@ -13,6 +13,7 @@
 #include "scenarios/studies/failure_study.hpp"
 #include "scenarios/studies/fitting.hpp"
 #include "scenarios/studies/fold_check.hpp"
+#include "scenarios/studies/packet_study.hpp"
 #include "scenarios/traces/chakra_export.hpp"
 #include "sim/error.hpp"
 #include "sim/json_text.hpp"
@@ -22,6 +23,7 @@
 #include "tools/reports/report_lines.hpp"
 #include "tools/reports/run_page.hpp"
 #include "tools/verbs/arguments.hpp"
+#include "tools/verbs/packet_flags.hpp"
 #include "tools/verbs/verbs.hpp"
 
 namespace trainyard {
@@ -64,7 +66,7 @@ int check_folding_of(const Scenario& scenario, const Plan& laid_out) {
 int run(const std::vector<std::string>& words) {
   Arguments arguments("run", "Simulates one training step of a scenario: time, breakdown, memory, bottleneck, trust.",
                       "run scenarios/gpt2-xl-ddp-dgx-a100.yaml --set plan.micro_batch_size=8 --json answer.json");
-  std::string file, json, html, trace, trace_ranks, chakra, picture, transport, fold, prices;
+  std::string file, json, html, trace, trace_ranks, chakra, picture, transport, port_buffer, fold, prices;
   int rank = kLastRank;
   std::vector<std::string> sets, required;
   bool timing = false, sources = false, no_what_if = false;
@@ -82,8 +84,10 @@ int run(const std::vector<std::string>& words) {
       "tell of this rank, simulated or stood for: its peers, links and timeline; or with --picture draw it "
       "(default: the last rank to finish)");
   arguments.option(
-      "--transport", transport, "native|flow",
-      "which solver shares links among messages: SimGrid's, or the faster built-in one (default; equal to 1e-9)");
+      "--transport", transport, "native|flow|packets",
+      "who shares links among messages: SimGrid's solver, or the faster built-in one (default; equal to 1e-9); or TCP "
+      "packet by packet, by ns-3 (TCP networks only, slow, what-ifs left out)");
+  arguments.option("--port-buffer", port_buffer, "SIZE", kPortBufferHelp);
   arguments.option("--fold", fold, "auto|off|check",
                    "simulate ranks that are alike once (auto: where that halves them), each, or both and compare");
   arguments.option("--prices", prices, "FILE",
@@ -108,6 +112,7 @@ int run(const std::vector<std::string>& words) {
   if (!picture.empty())
     options.watch = picture_of(scenario, picture, rank == kLastRank ? std::nullopt : std::optional<int>(rank));
   if (!transport.empty()) options.transport = parse_transport(transport);
+  options.port_buffer = port_buffer_of(port_buffer, options.transport);
   if (fold == "off") options.folding = Folding::off;
   options.progress = true;
   const Plan laid_out = plan(scenario);
@@ -116,7 +121,9 @@ int run(const std::vector<std::string>& words) {
   if (!chakra.empty()) export_chakra(laid_out, chakra, options);
   if (rank != kLastRank) require_rank(scenario, rank);
   if (fold == "check") return check_folding_of(scenario, laid_out);
-  Result result = simulate_training(scenario, laid_out, options);
+  const bool by_packets = options.transport == TransportKind::packets;
+  Result result =
+      by_packets ? simulate_by_packets(scenario, laid_out, options) : simulate_training(scenario, laid_out, options);
   // What simulates again many times is left out of a step of minutes.
   const bool prescribed = !result.step_time_source.empty();
   if (prescribed && !(trace.empty() && picture.empty() && chakra.empty()))
@@ -127,7 +134,7 @@ int run(const std::vector<std::string>& words) {
   if (!result.fits && !large) result.capacity = capacity(scenario);
   if (!result.fits) result.changes = fitting_changes(scenario);
   std::vector<WhatIf> what_ifs;
-  if (!no_what_if && !large)
+  if (!no_what_if && !large && !by_packets)
     what_ifs = what_if(scenario, on_steps(laid_out, result.warm_steps, result.steps), 2, options);
   const std::string text = screen(scenario, laid_out, result, what_ifs);
   if (json != "-" && trace != "-" && picture != "-" && html != "-") {
@@ -138,6 +145,10 @@ int run(const std::vector<std::string>& words) {
     if (large && !prescribed && !no_what_if)
       fmt::print("{}what-ifs left out: {:.2g} million operations would be simulated for each; explain does that\n",
                  report_label("note"), simulated * 1e-6);
+    if (result.flow_step_time)
+      fmt::print("{}{} a step; by flows, the default transport, {} ({} by packets). Here {}\n", report_label("packets"),
+                 show(Seconds{result.step_time}), show(Seconds{*result.flow_step_time}),
+                 signed_percent(result.step_time / *result.flow_step_time - 1), packets_in_words());
     if (sources) fmt::print("\n{}", source_table(scenario.sources));
   }
   if (!(json + html).empty()) {

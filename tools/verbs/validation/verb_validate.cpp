@@ -10,6 +10,7 @@
 #include "tools/verbs/validation/validate_knobs.hpp"
 #include "tools/verbs/validation/validate_left_out.hpp"
 #include "tools/verbs/validation/validate_memory.hpp"
+#include "tools/verbs/validation/validate_packets.hpp"
 #include "tools/verbs/validation/validate_plans.hpp"
 #include "tools/verbs/validation/validate_published.hpp"
 #include "tools/verbs/validation/validate_training.hpp"
@@ -21,18 +22,21 @@ namespace {
 int validate_verb(const std::vector<std::string>& words) {
   Arguments arguments("validate",
                       "Compares what the simulator gives with measurements. Sets: collectives, kernels, training, "
-                      "memory, plans, mlperf, published, dataparallel, horovod.",
+                      "memory, plans, mlperf, published, dataparallel, horovod; and with TCP packet by packet: "
+                      "packets.",
                       "validate training --points --json -");
   std::string set, json_file, html, svg, systems;
   std::vector<std::string> families;
   bool points = false, fit = false, knobs = false, left_out = false;
-  arguments.positional("SET", set,
-                       "collectives (the NCCL model against nccl-tests), kernels (matrix products and attention), "
-                       "training (measured training steps and their peak memory), memory (peak and reserved memory "
-                       "alone), plans (whether the best of the measured plans is chosen), mlperf (steps of MLPerf's "
-                       "submissions; of its data-parallel ones scaling too), "
-                       "published (the rates of famous runs, as their papers give them), "
-                       "dataparallel (scaling of CNNs over GPUs), horovod (a measured study on two T4)");
+  arguments.positional(
+      "SET", set,
+      "collectives (the NCCL model against nccl-tests), kernels (matrix products and attention), "
+      "training (measured training steps and their peak memory), memory (peak and reserved memory "
+      "alone), plans (whether the best of the measured plans is chosen), mlperf (steps of MLPerf's "
+      "submissions; of its data-parallel ones scaling too), "
+      "published (the rates of famous runs, as their papers give them), "
+      "dataparallel (scaling of CNNs over GPUs), horovod (a measured study on two T4), packets (times by the default "
+      "transport beside TCP packet by packet: incast, slow start, round-trip times; half a minute)");
   arguments.flag(
       "--points", points,
       "every point in the JSON, and in the text of training, plans, memory, mlperf and kernels; what was assumed "
@@ -49,8 +53,8 @@ int validate_verb(const std::vector<std::string>& words) {
   arguments.output("--svg", svg, "collectives: measured and predicted bus bandwidth of every system, as a picture");
   arguments.option("--systems", systems, "A,B", "collectives: only these of its systems in the picture");
   if (!arguments.parse(words)) return kGood;
-  const std::vector<std::string> sets{"collectives", "kernels",   "training",     "memory", "plans",
-                                      "mlperf",      "published", "dataparallel", "horovod"};
+  const std::vector<std::string> sets{"collectives", "kernels",   "training",     "memory",  "plans",
+                                      "mlperf",      "published", "dataparallel", "horovod", "packets"};
   if (std::find(sets.begin(), sets.end(), set) == sets.end())
     throw UserError(fmt::format("trainyard validate: unknown set \"{}\"{}", set, hint(set, sets)));
   if (set != "horovod" && fit) throw UserError("--fit: only with validate horovod");
@@ -74,6 +78,7 @@ int validate_verb(const std::vector<std::string>& words) {
   if (runs) return validate_training({json_file, html, points}, set, families);
   if (set == "plans") return validate_plans(json_file, points, families);
   if (set == "published") return validate_published(json_file, points);
+  if (set == "packets") return validate_packets(json_file);
   if (set == "dataparallel") return validate_data_parallel(json_file, points);
   return validate_horovod(json_file, points, fit);
 }

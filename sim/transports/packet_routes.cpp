@@ -1,0 +1,23 @@
+#include "sim/transports/packet_routes.hpp"
+
+namespace trainyard {
+
+Picoseconds PacketRoutes::of_cables(std::span<const LinkUse> links) const {
+  Picoseconds sum;
+  for (const LinkUse& use : links)
+    if (const PacketNetwork::Direction* cable = network_.find(use.link)) sum += cable->latency;
+  return sum;
+}
+
+Route PacketRoutes::route(Actor from, Actor to, PathClass path_class) const {
+  Route route = base_.route(from, to, path_class);
+  route.latency.count -= of_cables(route.links).count;
+  if (route.legs.empty()) return route;
+  const auto [at, fresh] = legs_.try_emplace(route.legs.data(), route.legs.begin(), route.legs.end());
+  if (fresh)
+    for (Leg& leg : at->second) leg.latency.count -= of_cables(leg.links).count;
+  route.legs = at->second;
+  return route;
+}
+
+}  // namespace trainyard

@@ -1,0 +1,170 @@
+// TCP packet by packet, beside links that are shared max–min fair.
+#include <catch2/catch.hpp>
+
+#include "scenarios/reading/scenario.hpp"
+#include "scenarios/studies/packet_study.hpp"
+#include "tests/tools/topo_shell.hpp"
+
+using namespace trainyard;
+using trainyard::test::TopoAnswer;
+using trainyard::test::TopoFolder;
+
+namespace {
+
+/// ns-3's cables then run at 10 Gbit/s, headers included.
+constexpr BytesPerSecond kTenGigabit{1.25e9 * 1460 / 1502};
+const std::vector<Picoseconds> kNear{to_picoseconds(Seconds{5e-6})};
+
+double last_on_star(int senders, double bytes, TransportKind transport = TransportKind::packets,
+                    BytesPerSecond rate = kTenGigabit, const std::vector<Picoseconds>& latencies = kNear) {
+  std::vector<StarMessage> messages;
+  for (int from = 1; from <= senders; ++from) messages.push_back({from, 0, Bytes{bytes}});
+  double last = 0;
+  for (const Seconds time : star_arrivals(messages, rate, latencies, transport)) last = std::max(last, time.value);
+  return last;
+}
+
+const std::string kServers = R"(cluster:
+  nodes: 3
+  node: {base: pcie-1, gpu: {type: t4}, cpu: xeon-e5-2698-v4, hca: {type: ethernet-10g, count: 1}}
+  fabric: ethernet
+model: mnist-cnn
+plan:
+  global_batch_size: 32
+  micro_batch_size: 16
+  precision: fp32
+  optimizer: momentum
+  steps: 1
+  data_parallel: {mechanism: parameter-server, servers: {count: 1, place: dedicated, on: cpu}}
+software: plain
+)";
+
+Result by_packets(const std::string& scenario, const Overrides& overrides = {}) {
+  const Scenario s = read_scenario_text(scenario, "packets.yaml", overrides);
+  return simulate_by_packets(s, plan(s), {});
+}
+
+std::string refusal_of(const std::string& scenario, const Overrides& overrides = {}) {
+  try {
+    by_packets(scenario, overrides);
+  } catch (const UserError& e) {
+    return e.what();
+  }
+  return "";
+}
+
+}  // namespace
+
+TEST_CASE("packets on a star of 10 Gbit/s take what SimGrid's own runs of ns-3 took", "[packets]") {
+  // SimGrid 3.32 with ns-3 3.37 alone, actors and its default settings: 8.32 ms and 2.71 ms.
+  CHECK(last_on_star(1, 1e7) == Approx(8.32e-3).epsilon(0.03));
+  CHECK(last_on_star(32, 1e5) == Approx(2.71e-3).epsilon(0.03));
+  // 32 × 10 MB took 264 ms, 3.1 % more than their bytes over the rate: as do a tenth of the messages and of the bytes.
+  CHECK(last_on_star(4, 1e6) == Approx(4e6 / 1.25e9 * 264 / 256).epsilon(0.03));
+}
+
+TEST_CASE("a message of a segment takes a handshake and a round trip, however fast the link", "[packets]") {
+  for (const double latency : {25e-6, 100e-6}) {
+    const double time =
+        last_on_star(1, 100, TransportKind::packets, BytesPerSecond{1e11}, {to_picoseconds(Seconds{latency})});
+    CHECK(time == Approx(2 * 4 * latency).epsilon(0.01));
+    CHECK(last_on_star(1, 100, TransportKind::flow, BytesPerSecond{1e11}, {to_picoseconds(Seconds{latency})}) ==
+          Approx(2 * latency).epsilon(0.01));
+  }
+}
+
+TEST_CASE("slow start doubles each round trip from ten segments on", "[packets]") {
+  // Before the link is full, 10·(2^k − 1) segments take k round trips after the handshake.
+  const std::vector<Picoseconds> far{to_picoseconds(Seconds{500e-6})};
+  const double round_trip = 4 * 500e-6;
+  for (const int k : {1, 2, 3}) {
+    const double bytes = 1460.0 * 10 * ((1 << k) - 1);
+    CHECK(last_on_star(1, bytes, TransportKind::packets, BytesPerSecond{1e11}, far) ==
+          Approx((1 + k) * round_trip).epsilon(0.01));
+  }
+}
+
+TEST_CASE("equal long flows share a port evenly, as max-min says; far ones get less", "[packets]") {
+  const std::vector<Seconds> arrivals =
+      star_arrivals({{1, 0, Bytes{2e6}}, {2, 0, Bytes{2e6}}}, kTenGigabit, kNear, TransportKind::packets);
+  CHECK(arrivals[0].value == Approx(arrivals[1].value).epsilon(0.02));
+  const std::vector<Picoseconds> unequal{to_picoseconds(Seconds{5e-6}), to_picoseconds(Seconds{5e-6}),
+                                         to_picoseconds(Seconds{495e-6})};
+  const std::vector<StarMessage> pair{{1, 0, Bytes{2e6}}, {2, 0, Bytes{2e6}}};
+  const std::vector<Seconds> mixed = star_arrivals(pair, kTenGigabit, unequal, TransportKind::packets);
+  const std::vector<Seconds> shared = star_arrivals(pair, kTenGigabit, unequal, TransportKind::flow);
+  CHECK(mixed[0] < shared[0]);
+  CHECK(mixed[1].value > 2 * shared[1].value);
+}
+
+TEST_CASE("incast into a port with a small buffer waits for timeouts, which max-min knows nothing of", "[packets]") {
+  const std::vector<StarMessage> incast = [] {
+    std::vector<StarMessage> messages;
+    for (int from = 1; from <= 32; ++from) messages.push_back({from, 0, Bytes{64e3}});
+    return messages;
+  }();
+  const auto last = [&incast](Bytes buffer) {
+    double most = 0;
+    for (const Seconds time : star_arrivals(incast, kTenGigabit, kNear, TransportKind::packets, buffer))
+      most = std::max(most, time.value);
+    return most;
+  };
+  CHECK(last({}) == Approx(32 * 64e3 / kTenGigabit.value).epsilon(0.03));
+  CHECK(last(Bytes{4e6}) == Approx(last({})).epsilon(0.03));  // all that is sent at once finds room
+  CHECK(last(Bytes{262144}) > 0.2);                           // Linux's least timeout
+}
+
+TEST_CASE("servers over Ethernet: PCIe and copies as ever, the network packet by packet", "[packets]") {
+  const Result r = by_packets(kServers);
+  CHECK(r.step_time > *r.flow_step_time);
+  CHECK(r.step_time < 1.5 * *r.flow_step_time);
+  CHECK(r.unfolded == "each packet stands for itself");
+  // Slow PCIe limits both alike.
+  const Result slow = by_packets(kServers, {{"cluster.node.pcie", "{rate: 100 MB/s}"}});
+  CHECK(slow.step_time == Approx(*slow.flow_step_time).epsilon(0.02));
+  // The same input, the same bytes.
+  CHECK(by_packets(kServers).step_time == r.step_time);
+}
+
+TEST_CASE("packets are refused where there is no TCP, or no single message", "[packets]") {
+  CHECK(refusal_of(kServers, {{"cluster.node.hca.transport", "rdma"}}).find("carry RDMA (InfiniBand or RoCE)") !=
+        std::string::npos);
+  CHECK(refusal_of("cluster: {nodes: 1, node: dgx-a100}\nmodel: gpt2\nplan: {micro_batch_size: 4, precision: bf16}\n")
+            .find("is one node: messages go over NVLink, PCIe or memory, which carry no TCP") != std::string::npos);
+  CHECK(refusal_of(kServers, {{"cluster.fabric", "{base: ethernet, hub: true}"}}).find("shares its rate with others") !=
+        std::string::npos);
+  CHECK(refusal_of(kServers, {{"plan.data_parallel", "{all_reduce: {algorithm: ring, fidelity: flows}}"},
+                              {"plan.global_batch_size", "48"}})
+            .find("gradients are all-reduced as flows here") != std::string::npos);
+  CHECK(refusal_of(kServers, {{"faults.links", "[{link: node0/hca0 - switch, factor: 0.5}]"}})
+            .find("would change its rate or fail during the run") != std::string::npos);
+  CHECK(refusal_of(kServers, {{"cluster.fabric", "{base: leaf-spine-ecmp, levels: [{down: 2}]}"}})
+            .find("more than one path between two adapters") != std::string::npos);
+}
+
+TEST_CASE("bench and run take --transport packets", "[packets][bench]") {
+  const TopoFolder shell;
+  shell.write("servers.yaml", kServers);
+  const std::string ring = "bench all_reduce --on servers.yaml --algorithm ring -b 64K -e 64K ";
+  const TopoAnswer once = shell.trainyard(ring + "--transport packets --json -");
+  INFO(once.err);
+  REQUIRE(once.exit == 0);
+  CHECK(once.out.find("\"flow_us\"") != std::string::npos);
+  CHECK(once.out.find("\"wrong\": 0") != std::string::npos);
+  CHECK(shell.trainyard(ring + "--transport packets --json -").out == once.out);
+  CHECK(shell.trainyard(ring + "--json -").out.find("flow_us") == std::string::npos);
+  const TopoAnswer modelled =
+      shell.trainyard("bench all_reduce --on dgx-a100 --nodes 2 --fabric nonblocking --transport packets");
+  CHECK(modelled.exit == 2);
+  CHECK(modelled.err.find("add --algorithm") != std::string::npos);
+  const TopoAnswer rdma = shell.trainyard(
+      "bench all_reduce --on dgx-a100 --nodes 2 --fabric nonblocking --algorithm ring --transport packets");
+  CHECK(rdma.exit == 2);
+  CHECK(rdma.err.find("the adapters of dgx-a100 carry RDMA") != std::string::npos);
+  CHECK(shell.trainyard("run servers.yaml --transport packet").exit == 2);
+  CHECK(shell.trainyard(ring + "--transport packets --port-buffer 1MiB --json -").exit == 0);
+  CHECK(shell.trainyard(ring + "--transport native --json -").exit == 0);
+  CHECK(shell.trainyard(ring + "--port-buffer 1MiB").err ==
+        "--port-buffer: only with --transport packets; other transports have no queues\n");
+  CHECK(shell.trainyard(ring + "--transport packets --port-buffer 10").exit == 2);
+}

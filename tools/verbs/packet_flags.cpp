@@ -1,0 +1,27 @@
+#include "tools/verbs/packet_flags.hpp"
+
+#include <fmt/format.h>
+
+#include "sim/error.hpp"
+
+namespace trainyard {
+
+Bytes port_buffer_of(const std::string& text, TransportKind transport) {
+  if (text.empty()) return {};
+  if (transport != TransportKind::packets)
+    throw UserError("--port-buffer: only with --transport packets; other transports have no queues");
+  constexpr Bytes kFrame{1500}, kMost{1e9};
+  const Bytes size = [&text] {
+    try {
+      return parse_bytes(text);
+    } catch (const UserError& e) {
+      throw UserError(fmt::format("--port-buffer: {}", e.what()));
+    }
+  }();
+  if (size < kFrame || size > kMost)
+    throw UserError(
+        fmt::format("--port-buffer {}: {} to {} expected: a frame at least", text, show(kFrame), show(kMost)));
+  return size;
+}
+
+}  // namespace trainyard
