@@ -74,6 +74,7 @@ class Pool {
 
   T& operator[](Id id) { return items_[id]; }
   const T& operator[](Id id) const { return items_[id]; }
+  std::size_t in_use() const { return items_.size() - free_.size(); }
   /// All elements, released ones included.
   std::size_t size() const { return items_.size(); }
   Id end_id() const { return items_.end_id(); }

@@ -84,6 +84,15 @@ class Observer {
   /// is interrupted are posted, with a time of posting that is past; then it ends. Where somebody takes none, each part is
   /// an operation.
   virtual bool takes_stretches() const { return !sees_operations(); }
+  /// Does it take rounds of operations that have become alike (execution::Rounds) as so many times one of them? Operations
+  /// have no effects then.
+  virtual bool takes_rounds() const { return false; }
+  /// A round is over. False: what it knows has not grown by the same as in the round before. `live`: operations under way,
+  /// those that ended last on each stream, and what messages under way follow, each as at the end of the round before; 0:
+  /// none.
+  virtual bool end_round(std::span<const OpId> /*live*/) { return true; }
+  /// So many rounds like the last one have passed at once.
+  virtual void repeat_round(double /*times*/) {}
 };
 
 }  // namespace trainyard

@@ -20,6 +20,7 @@ class [[nodiscard]] Ops {
 
   struct promise_type {
     const Op* op = nullptr;
+    Repeat* repeat = nullptr;      // root only: rounds that have been yielded at once, and not been taken yet
     const Event* event = nullptr;  // root only: the event waited for
     promise_type* root = this;
     promise_type* parent = nullptr;
@@ -47,6 +48,11 @@ class [[nodiscard]] Ops {
 
     std::suspend_always yield_value(const Op& given) {
       root->op = &given;
+      return {};
+    }
+
+    std::suspend_always yield_value(Repeat& given) {
+      root->repeat = &given;
       return {};
     }
 
@@ -86,8 +92,39 @@ class [[nodiscard]] Ops {
     if (handle_) handle_.destroy();
   }
 
-  /// The next operation; it stays valid until the next call.
+  /// The next operation; it stays valid until the next call. Rounds that repeat come one by one.
   Pull next(const Op*& op) {
+    for (;;) {
+      if (take_repeated(op)) return Pull::op;
+      if (const Pull pull = resume(op); pull != Pull::repeat) return pull;
+    }
+  }
+  /// The same, but rounds that repeat come at once.
+  Pull next(const Op*& op, const Repeat*& rounds) {
+    if (take_repeated(op)) return Pull::op;
+    const Pull pull = resume(op);
+    if (pull == Pull::repeat) rounds = std::exchange(handle_.promise().repeat, nullptr);
+    return pull;
+  }
+  /// Hands over the event waited for; the sequence goes on at the next call of `next`.
+  bool waiting() const { return handle_.promise().waiting; }
+  void deliver(const Event& event) {
+    handle_.promise().event = &event;
+    handle_.promise().waiting = false;
+  }
+
+ private:
+  explicit Ops(Handle handle) : handle_(handle) {}
+  Handle handle_;
+
+  bool take_repeated(const Op*& op) {
+    promise_type& root = handle_.promise();
+    if (!root.repeat) return false;
+    op = root.repeat->take();
+    if (!op) root.repeat = nullptr;
+    return op != nullptr;
+  }
+  Pull resume(const Op*& op) {
     promise_type& root = handle_.promise();
     if (handle_.done()) return Pull::done;
     if (root.waiting) return Pull::waiting;
@@ -100,18 +137,8 @@ class [[nodiscard]] Ops {
     }
     if (root.waiting) return Pull::waiting;
     op = root.op;
-    return Pull::op;
+    return root.repeat ? Pull::repeat : Pull::op;
   }
-  /// Hands over the event waited for; the sequence goes on at the next call of `next`.
-  bool waiting() const { return handle_.promise().waiting; }
-  void deliver(const Event& event) {
-    handle_.promise().event = &event;
-    handle_.promise().waiting = false;
-  }
-
- private:
-  explicit Ops(Handle handle) : handle_(handle) {}
-  Handle handle_;
 };
 
 constexpr Ops::NextEvent next_event{};
@@ -130,33 +157,10 @@ class CoroutineProgram : public Program {
     return pull;
   }
   Pull next_in_place(const Op*& op, Op&) final {
-    if (!begun_) {
-      ops_ = run();
-      begun_ = true;
-    }
-    if (ops_.waiting()) {
-      if (events_.size() == read_) return Pull::waiting;
-      current_ = events_[read_++];
-      if (read_ == events_.size()) {
-        events_.clear();
-        read_ = 0;
-      }
-      ops_.deliver(current_);
-    }
-    for (;;) {
-      const Pull pull = ops_.next(op);
-      // Events that came while nobody waited are kept in order: a wait takes the oldest.
-      if (pull == Pull::waiting && events_.size() > read_) {
-        current_ = events_[read_++];
-        if (read_ == events_.size()) {
-          events_.clear();
-          read_ = 0;
-        }
-        ops_.deliver(current_);
-        continue;
-      }
-      return pull;
-    }
+    return next_of([&op](Ops& ops) { return ops.next(op); });
+  }
+  Pull next_or_repeat(const Op*& op, Op&, const Repeat*& repeat) final {
+    return next_of([&](Ops& ops) { return ops.next(op, repeat); });
   }
   void notify(const Event& event) final { events_.push_back(event); }
   bool dynamic() const final { return dynamic_; }
@@ -175,6 +179,32 @@ class CoroutineProgram : public Program {
   std::vector<Event> events_;
   std::size_t read_ = 0;
   Event current_;
+
+  template <class Next>
+  Pull next_of(Next next) {
+    if (!begun_) {
+      ops_ = run();
+      begun_ = true;
+    }
+    if (ops_.waiting()) {
+      if (events_.size() == read_) return Pull::waiting;
+      hand_over_event();
+    }
+    for (;;) {
+      const Pull pull = next(ops_);
+      // Events that came while nobody waited are kept in order: a wait takes the oldest.
+      if (pull != Pull::waiting || events_.size() == read_) return pull;
+      hand_over_event();
+    }
+  }
+  void hand_over_event() {
+    current_ = events_[read_++];
+    if (read_ == events_.size()) {
+      events_.clear();
+      read_ = 0;
+    }
+    ops_.deliver(current_);
+  }
 };
 
 }  // namespace trainyard

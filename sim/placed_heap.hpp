@@ -17,6 +17,10 @@ class PlacedHeap {
   const Item& front() const { return items_.front(); }
   const std::vector<Item>& items() const { return items_; }  ///< the first, and those just below it, are the next
   void clear() { items_.clear(); }
+  /// All are due so much later.
+  void shift(double by) {
+    for (Item& item : items_) item.due += by;
+  }
 
   /// Adds it, or moves it to where it belongs now.
   template <class Place>

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "sim/op.hpp"
+#include "sim/repeat.hpp"
 
 namespace trainyard {
 
@@ -24,6 +25,7 @@ enum class Pull : std::uint8_t {
   op,       ///< an operation was yielded
   waiting,  ///< a dynamic program decides after its next event
   done,     ///< no more operations
+  repeat,   ///< a number of rounds of operations (Program::next_or_repeat)
 };
 
 /// The edges over which a group moves bytes at once (see Kind::join): those of a ring, or of several.
@@ -61,6 +63,10 @@ class Program {
     op = &scratch;
     return next(scratch);
   }
+  /// The same, but rounds that repeat may come at once: Pull::repeat, which assigns `repeat`.
+  virtual Pull next_or_repeat(const Op*& op, Op& scratch, const Repeat*& /*repeat*/) {
+    return next_in_place(op, scratch);
+  }
   /// Every end of an operation of this actor, before `next` is asked again. Only for dynamic programs.
   virtual void notify(const Event&) {}
   virtual bool dynamic() const { return false; }
@@ -89,7 +95,7 @@ class Program {
 using Programs = std::vector<std::unique_ptr<Program>>;
 
 /// When one stream of a program runs dry, the program is pulled until that stream has work, at most this many operations
-/// ahead. Operations that start late because of this bound are counted and reported.
+/// ahead, where rounds that repeat count as one. Operations that start late because of this bound are counted and reported.
 constexpr std::uint32_t kLeastLookAhead = 1024, kMostLookAhead = 65536;
 /// All actors together hold at most this many operations ahead (512 MiB), unless that leaves one less than the least.
 constexpr std::uint32_t kLookAheadOfAll = 1U << 22;

@@ -26,6 +26,20 @@ class TimerQueue {
     tokens_.release(id);
   }
 
+  double due(TimerId id) const { return heap_.items()[places_[id]].due; }
+  std::size_t size() const { return heap_.size(); }
+  /// Those whose token `moves` are due so much later.
+  template <class Moves>
+  void shift(double seconds, Moves&& moves) {
+    std::vector<Entry> all = heap_.items();
+    heap_.clear();
+    for (Entry& entry : all) {
+      places_[entry.id] = kNoPlace;
+      if (moves(tokens_[entry.id])) entry.due += seconds;
+      heap_.set(entry, place());
+    }
+  }
+
   /// Time of the next timer, or −1.
   double next() const { return heap_.empty() ? -1 : heap_.front().due; }
 

@@ -31,6 +31,7 @@ class SteadyWindow : public Observer {
 
   bool sees_transfers() const override { return false; }
   bool takes_stretches() const override { return true; }
+  bool takes_rounds() const override { return true; }  // a step's end is in none
   void finished(const OpRun&) override;
 
   int warm_steps() const { return warm_steps_ + (state_ ? state_->warm() : 0); }

@@ -54,10 +54,31 @@ struct alignas(64) StreamState {
     if (!behind) behind = std::make_unique<OpQueue>();
     behind->push(op);
   }
-  void pop() {
-    if (--queued == 0) return;
-    behind->pop(head);
+  /// So many operations which differ by the same, one from the next. What these return: how many take no place of their
+  /// own in the queue.
+  std::uint32_t push(OpWords next, const OpWords& step, std::uint32_t operations) {
+    if (queued == 0) {
+      push(std::bit_cast<Op>(next));
+      if (--operations == 0) return 0;
+      next = plus(next, step);
+    }
+    queued += operations;
+    if (!behind) behind = std::make_unique<OpQueue>();
+    return behind->push(next, step, operations);
+  }
+  std::uint32_t pop() {
+    if (--queued == 0) return 0;
+    const std::uint32_t at_once = behind->pop(head);
     head.actor = actor;
+    return at_once;
+  }
+  /// As if so many had ended, fewer than are left of the run that the head is of.
+  std::uint32_t skip(std::uint32_t operations) {
+    queued -= operations;
+    done += operations;
+    const std::uint32_t at_once = behind->skip(operations, head);
+    head.actor = actor;
+    return at_once;
   }
 };
 
@@ -72,6 +93,7 @@ struct alignas(64) ActorState {
   ChannelSlot first_channel;  // two for each slot
   std::uint32_t slots = 0;
   std::uint32_t queued = 0;
+  std::uint32_t at_once = 0;  // of those, so many take no place of their own
   bool exhausted = false;
   bool ended = false;      // exhausted, and all its operations too
   bool waiting = false;    // a dynamic program waits for an event

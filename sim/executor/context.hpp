@@ -18,6 +18,7 @@ class ObserverList {
     if (observer.level() >= Level::ops) record_limiting_ = true;
     if (observer.level() >= Level::links) record_link_rates_ = true;
     if (!observer.takes_stretches()) take_stretches_ = false;
+    if (!observer.takes_rounds()) take_rounds_ = false;
   }
   const std::vector<Observer*>& all() const { return all_; }
   const std::vector<Observer*>& of_operations() const { return of_operations_; }
@@ -25,6 +26,7 @@ class ObserverList {
   /// Does anybody ask which link limited a message?
   bool record_limiting() const { return record_limiting_; }
   bool record_link_rates() const { return record_link_rates_; }
+  bool take_rounds() const { return take_rounds_ && !record_link_rates_; }
   bool take_stretches() const { return take_stretches_ && !record_link_rates_; }
 
  private:
@@ -32,6 +34,7 @@ class ObserverList {
   bool record_limiting_ = false;
   bool record_link_rates_ = false;
   bool take_stretches_ = true;
+  bool take_rounds_ = true;
 };
 
 /// What all parts of the executor share.

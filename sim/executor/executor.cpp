@@ -22,6 +22,7 @@ Executor::Executor(Machine& machine, Transport& transport, Timers& timers)
       messages_(context_, table_, interference_, streams_, transfers_),
       joins_(context_, table_, interference_, streams_, transfers_),
       series_(context_, table_, interference_, streams_, transfers_, joins_),
+      rounds_(context_, table_, streams_, transfers_),
       failures_(context_, table_, streams_, transfers_, messages_, joins_),
       link_rates_(context_, links_, transfers_) {}
 
@@ -43,6 +44,11 @@ void Executor::start() {
   if (link_changes_.empty() && failures_.empty() && enough_ == &kNever && context_.observers.take_stretches() &&
       context_.machine.interferes() && !context_.transport.ends_by_itself())
     series_.allow_stretches();
+  if (link_changes_.empty() && failures_.empty() && context_.observers.take_rounds() &&
+      context_.transport.can_shift()) {
+    rounds_.allow();
+    streams_.drop_effects();
+  }
   for (std::uint32_t i = 0; i < link_changes_.size(); ++i)
     context_.set_timer(link_changes_[i].at.value, TimerToken::Kind::link_change, i);
   failures_.set_timers();
@@ -72,7 +78,8 @@ void Executor::deliver(const std::vector<TimerToken>& timers, const std::vector<
   finish_all();
   failures_.apply_due();
   run_touched();
-  if (*enough_) cancel_all();
+  if (*enough_) return cancel_all();
+  rounds_.settle();
 }
 
 /// One number orders by the stream first: transfers are counted from 1, none is 0.

@@ -11,6 +11,7 @@
 #include "sim/executor/link_rates.hpp"
 #include "sim/executor/links.hpp"
 #include "sim/executor/messages.hpp"
+#include "sim/executor/rounds.hpp"
 #include "sim/executor/series_runs.hpp"
 #include "sim/executor/streams.hpp"
 #include "sim/executor/transfers.hpp"
@@ -34,7 +35,7 @@ class Executor {
   void tell_observers_the_end() {
     for (Observer* observer : context_.observers.all()) observer->ended(end());
   }
-  /// One time step: the timers and flows that have ended by `now`.
+  /// One time step: the timers and flows that have ended by `now`. Rounds that are alike may pass at once: see now().
   void deliver(const std::vector<execution::TimerToken>& timers, const std::vector<FlowToken>& flows, double now);
 
   /// Ends the running operation of a stream (and, of a message, both halves) without its effect. False if none runs.
@@ -70,6 +71,7 @@ class Executor {
   execution::Messages messages_;
   execution::Joins joins_;
   execution::SeriesRuns series_;
+  execution::Rounds rounds_;
   execution::Failures failures_;
   execution::LinkRates link_rates_;
   std::vector<LinkChange> link_changes_;

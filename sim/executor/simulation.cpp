@@ -98,7 +98,7 @@ class Simulation::Clock : public simgrid::kernel::resource::Model {
     } else if (!step(now, delta)) {
       return;
     }
-    if (!transport_->ends_by_itself()) run_ahead(now);
+    if (!transport_->ends_by_itself()) run_ahead(executor_->now().value);
   }
 
  private:
@@ -148,6 +148,7 @@ class Simulation::Clock : public simgrid::kernel::resource::Model {
       executor_->prefetch_upcoming();
       now += delta;
       if (!step(now, delta)) break;
+      now = executor_->now().value;
     }
     ahead_ = now;
   }

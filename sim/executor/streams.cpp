@@ -9,6 +9,9 @@
 #include "sim/nearly_sorted.hpp"
 
 namespace trainyard::execution {
+namespace {
+constexpr std::uint32_t kLongRun = 64;  // rounds
+}
 
 void Streams::add(Actor actor, std::unique_ptr<Program> program) {
   if (actor != table_.actors.end_id())
@@ -58,7 +61,7 @@ void Streams::fail(Actor actor) {
     while (!s.empty()) s.pop();
     s.closed = true;
   }
-  a.queued = 0;
+  a.queued = a.at_once = 0;
   a.idle = a.dry = 0;
   a.exhausted = true;
   a.waiting = false;
@@ -92,12 +95,13 @@ void Streams::take_touched(std::vector<Actor>& actors) {
 
 void Streams::pull(ActorState& a) {
   while (a.dry != 0 && !a.exhausted && !a.waiting) {
-    if (a.queued >= look_ahead_) {
+    if (a.queued - a.at_once >= look_ahead_) {
       a.bound_hit = true;
       return;
     }
     const Op* op = nullptr;
-    switch (a.program->next_in_place(op, pulled_)) {
+    const Repeat* repeat = nullptr;
+    switch (a.program->next_or_repeat(op, pulled_, repeat)) {
       case Pull::done:
         a.exhausted = true;
         return;
@@ -108,12 +112,16 @@ void Streams::pull(ActorState& a) {
       case Pull::op:
         accept(a, *op);
         break;
+      case Pull::repeat:
+        accept(a, *repeat);
+        break;
     }
+    ++pulls_;
   }
 }
 
-/// An operation joins the queue of its stream.
-void Streams::accept(ActorState& a, const Op& op) {
+/// The stream that an operation is for, which will not be dry any more.
+StreamState& Streams::fed(ActorState& a, const Op& op) {
   const std::size_t count = a.streams.size();
   if (op.stream >= count) throw InternalError(fmt::format("stream {} of a program with {} streams", op.stream, count));
   for (const Dep& dep : op.deps)
@@ -127,9 +135,31 @@ void Streams::accept(ActorState& a, const Op& op) {
     a.dry &= ~bit;
     a.idle |= bit;
   }
-  s.push(op);
   s.closed = op.last_of_stream;
+  return s;
+}
+
+void Streams::accept(ActorState& a, const Op& op) {
+  StreamState& s = fed(a, op);
+  if (keeps_effects_) {
+    s.push(op);
+  } else {
+    pulled_ = op;
+    pulled_.effect = {};
+    s.push(pulled_);
+  }
   ++a.queued;
+}
+
+void Streams::accept(ActorState& a, const Repeat& repeat) {
+  for (int i = 0; i < repeat.operations(); ++i) {
+    Op op = repeat.each(i).op(), next = repeat.each(i).op(1);
+    StreamState& s = fed(a, op);
+    if (!keeps_effects_) op.effect = next.effect = {};
+    a.at_once += s.push(op_words(op), minus(op_words(next), op_words(op)), repeat.rounds());
+    a.queued += repeat.rounds();
+    if (repeat.rounds() >= kLongRun) long_run_ = table_.id_of(s);
+  }
 }
 
 bool Streams::could_have_started(const ActorState& a, const Op& op) const {
@@ -238,7 +268,7 @@ void Streams::finish(StreamState& s, Outcome outcome) {
 void Streams::leave(ActorState& a, StreamState& s) {
   ++s.done;
   s.busy = false;
-  s.pop();
+  a.at_once -= s.pop();
   --a.queued;
   const std::uint64_t bit = std::uint64_t{1} << s.index;
   a.working &= ~bit;

@@ -1,6 +1,7 @@
 #pragma once
 #include <algorithm>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "sim/executor/actor_state.hpp"
@@ -75,6 +76,20 @@ class Streams {
   void announce_break(const StreamState&, OpId of, const Op& whole);
   void take_up_work(StreamState&, double left, double speed);
 
+  // Of rounds (see Rounds):
+
+  /// Nobody asks what operations do to values.
+  void drop_effects() { keeps_effects_ = false; }
+  bool any_long_run() const { return static_cast<bool>(long_run_); }
+  /// A stream whose program has given many rounds at once since the last call.
+  StreamId take_long_run() { return std::exchange(long_run_, StreamId{}); }
+  std::uint64_t pulls() const { return pulls_; }  ///< of programs
+  /// So many operations more; the last end is so much later.
+  void skip(std::uint64_t operations, double seconds) {
+    next_id_ += static_cast<OpId>(operations);
+    end_ += seconds;
+  }
+
   bool finished() const { return running_ == 0; }
   double end() const { return end_; }
   std::uint64_t operations() const { return next_id_; }
@@ -93,6 +108,9 @@ class Streams {
   std::size_t running_ = 0;  // programs that have not ended, daemons apart
   std::uint64_t late_by_look_ahead_ = 0;
   std::vector<StreamId> next_parts_;
+  bool keeps_effects_ = true;
+  StreamId long_run_;
+  std::uint64_t pulls_ = 0;
 
   void number(StreamState& s, double posted) {
     s.id = ++next_id_;
@@ -113,7 +131,9 @@ class Streams {
   }
   static void take_over(ActorState&, std::unique_ptr<Program>);
   void check_slots(const Program&) const;
+  StreamState& fed(ActorState&, const Op&);
   void accept(ActorState&, const Op&);
+  void accept(ActorState&, const Repeat&);
   bool could_have_started(const ActorState&, const Op&) const;
   OpId cause(const StreamState&) const;
   void announce_post(StreamState&);

@@ -89,6 +89,9 @@ class Transfers {
   void note_limits();
   void prefetch_upcoming() const;
   std::uint64_t count() const { return count_; }
+  std::size_t in_use() const { return pool_.in_use(); }
+  /// So many more have come and gone (see Rounds).
+  void skip(std::uint64_t transfers) { count_ += transfers; }
 
  private:
   Context& context_;

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <tuple>
+#include <unordered_map>
 
 namespace trainyard::folding {
 namespace {
@@ -97,18 +98,31 @@ class Check {
   }
 
   std::string links_differ() const {
-    std::vector<Parts> taken(graph_.links.size());
-    for (std::size_t a = 0; a < graph_.crossings.size(); ++a)
-      for (const Crossing& c : graph_.crossings[a])
-        taken[static_cast<std::size_t>(c.link)].emplace_back(of_[a], c.stretch, c.weight);
-    for (std::size_t g = 0; g < graph_.groups.size(); ++g)
-      for (const Crossing& c : graph_.groups[g].crossings)
-        taken[static_cast<std::size_t>(c.link)].emplace_back(of_[graph_.group_element(g)], 0U, c.weight);
-    for (Parts& parts : taken) parts = summed(std::move(parts));
-    for (std::size_t l = 0; l < taken.size(); ++l) {
+    const auto each_flow = [this](auto visit) {
+      for (std::size_t a = 0; a < graph_.crossings.size(); ++a)
+        for (const Crossing& c : graph_.crossings[a])
+          visit(static_cast<std::size_t>(c.link), of_[a], c.stretch, c.weight);
+      for (std::size_t g = 0; g < graph_.groups.size(); ++g)
+        for (const Crossing& c : graph_.groups[g].crossings)
+          visit(static_cast<std::size_t>(c.link), of_[graph_.group_element(g)], 0U, c.weight);
+    };
+    // Counted first, so that what is taken of a link lies together.
+    std::vector<std::size_t> begin(graph_.links.size() + 1, 0);
+    each_flow([&](std::size_t link, auto...) { ++begin[link + 1]; });
+    for (std::size_t l = 0; l < graph_.links.size(); ++l) begin[l + 1] += begin[l];
+    Parts taken(begin.back());
+    std::vector<std::size_t> next(begin.begin(), begin.end() - 1);
+    each_flow([&](std::size_t link, auto... part) { taken[next[link]++] = {part...}; });
+    const auto of_link = [&](std::size_t l) {
+      const auto at = [&](std::size_t place) { return taken.begin() + static_cast<std::ptrdiff_t>(place); };
+      return summed({at(begin[l]), at(begin[l + 1])});
+    };
+    std::unordered_map<std::size_t, Parts> of_first;  // of each class
+    for (std::size_t l = 0; l < graph_.links.size(); ++l) {
       const std::size_t f = first_[of_[graph_.link_element(l)]] - graph_.link_element(0);
+      if (f == l) of_first[l] = of_link(l);
       const bool same = graph_.link(l).capacity.value == graph_.link(f).capacity.value &&
-                        graph_.changes[l] == graph_.changes[f] && equal(taken[l], taken[f]);
+                        graph_.changes[l] == graph_.changes[f] && (f == l || equal(of_link(l), of_first[f]));
       if (!same)
         return fmt::format("links {} and {} are in one class, but their rates or loads differ", graph_.link(f).name,
                            graph_.link(l).name);

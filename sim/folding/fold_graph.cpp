@@ -67,8 +67,10 @@ void FoldGraph::use(std::vector<Crossing>& into, LinkId link, std::uint32_t stre
 
 void FoldGraph::take_ways(Actor actor) {
   std::vector<SlotWay>& own = ways.emplace_back();
-  std::vector<Crossing>& crossed = crossings.emplace_back();
   const std::vector<Actor>& slots = outlines[static_cast<std::size_t>(actor)].slots;
+  own.reserve(slots.size());
+  std::vector<Crossing>& crossed = crossed_;
+  crossed.clear();
   for (std::size_t s = 0; s < slots.size(); ++s) {
     const auto first = static_cast<std::uint16_t>(std::find(slots.begin(), slots.end(), slots[s]) - slots.begin());
     if (first < s) {
@@ -94,8 +96,9 @@ void FoldGraph::take_ways(Actor actor) {
     }
     own.push_back(way);
   }
-  if (!machine_.interferes()) return;
-  for (const LinkId port : machine_.ports(actor)) use(crossed, port, kPort, 1);
+  if (machine_.interferes())
+    for (const LinkId port : machine_.ports(actor)) use(crossed, port, kPort, 1);
+  crossings.emplace_back(crossed.begin(), crossed.end());
 }
 
 void FoldGraph::find_reverse_slots() {

@@ -74,6 +74,7 @@ class FoldGraph {
  private:
   const Machine& machine_;
   std::string refusal_;
+  std::vector<Crossing> crossed_;  // scratch of take_ways
 
   void take_outlines(const ProgramSource&);
   void take_ways(Actor);

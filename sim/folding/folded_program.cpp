@@ -22,11 +22,12 @@ class FoldedProgram : public Program {
   }
   Pull next_in_place(const Op*& op, Op& scratch) override {
     const Pull pull = original_->next_in_place(op, scratch);
-    if (pull != Pull::op || op->kind != Kind::join) return pull;
-    if (op != &scratch) scratch = *op;
-    rename(scratch);
-    op = &scratch;
-    return pull;
+    return pull == Pull::op ? renamed(op, scratch) : pull;
+  }
+  /// Joins come one by one.
+  Pull next_or_repeat(const Op*& op, Op& scratch, const Repeat*& repeat) override {
+    const Pull pull = original_->next_or_repeat(op, scratch, repeat);
+    return pull == Pull::op ? renamed(op, scratch) : pull;
   }
   std::span<const Actor> slots() const override { return view_.peers; }
   Way way(std::uint16_t slot, bool sending) const override { return (sending ? view_.sending : view_.receiving)[slot]; }
@@ -39,6 +40,13 @@ class FoldedProgram : public Program {
   std::unique_ptr<Program> original_;
   ClassView view_;
 
+  Pull renamed(const Op*& op, Op& scratch) const {
+    if (op->kind != Kind::join) return Pull::op;
+    if (op != &scratch) scratch = *op;
+    rename(scratch);
+    op = &scratch;
+    return Pull::op;
+  }
   /// One member of each class meets.
   void rename(Op& op) const {
     constexpr Tag kCount = (Tag{1} << kMeetingBits) - 1;

@@ -5,6 +5,7 @@
 
 #include "sim/index.hpp"
 #include "sim/observer.hpp"
+#include "sim/observers/growth.hpp"
 
 namespace trainyard {
 
@@ -16,6 +17,13 @@ class OperationCount : public Observer {
       : sizes_(std::move(sizes)), fused_(std::move(fused)) {}
   bool sees_transfers() const override { return false; }
   bool takes_stretches() const override { return true; }
+  bool takes_rounds() const override { return true; }
+  bool end_round(std::span<const OpId>) override {
+    return growth_.end_round(0, [this](auto visit) { each_number(visit); });
+  }
+  void repeat_round(double times) override {
+    growth_.repeat_round(times, [this](auto visit) { each_number(visit); });
+  }
   Level level() const override { return Level::none; }
   void finished(const OpRun& run) override {
     double count = run.stretch ? 0 : fused(*run.op);
@@ -28,6 +36,11 @@ class OperationCount : public Observer {
   std::vector<double> sizes_;
   std::function<double(const Op&)> fused_;
   double count_ = 0;
+  Growth growth_;
+  template <class Visit>
+  void each_number(Visit visit) {
+    visit(count_);
+  }
   double fused(const Op& op) const { return fused_ ? fused_(op) : 1; }
 };
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <bit>
 #include <deque>
-#include <map>
+#include <utility>
 
 #include "sim/hashing.hpp"
 
@@ -13,6 +13,7 @@ namespace {
 /// A sum of hashes: the same for equal multisets, whatever their order.
 struct Told {
   std::uint64_t low = 0, high = 0;
+  bool anything = false;
   void add(std::uint32_t label, double weight) {
     const std::uint64_t hash = mixed(mixed(label) ^ std::bit_cast<std::uint64_t>(weight));
     low += hash;
@@ -28,8 +29,7 @@ class Refinement {
         order_(graph.colours.size()),
         place_(order_.size()),
         class_of_(order_.size()),
-        told_(order_.size()),
-        is_told_(order_.size(), 0) {
+        told_(order_.size()) {
     colour_classes();
   }
 
@@ -44,6 +44,7 @@ class Refinement {
   }
 
  private:
+  static constexpr std::size_t kAhead = 8;  // elements lie anywhere: most of the time is waiting for memory
   struct Class {
     std::size_t begin = 0, end = 0, marked = 0;  // in order_; the marked ones first
   };
@@ -55,9 +56,9 @@ class Refinement {
   std::vector<char> waits_;
   std::deque<std::uint32_t> waiting_;
   std::vector<Told> told_;  // by the splitter that is at work
-  std::vector<char> is_told_;
   std::vector<Element> listeners_;
-  std::vector<std::uint32_t> touched_;  // classes
+  std::vector<std::pair<Told, Element>> sorted_;  // scratch of split
+  std::vector<std::uint32_t> touched_;            // classes
   std::vector<Split> splits_;
 
   void colour_classes() {
@@ -89,22 +90,25 @@ class Refinement {
     listeners_.clear();
     for (std::size_t i = classes_[splitter].begin; i < classes_[splitter].end; ++i) tell(order_[i]);
     touched_.clear();
-    for (const Element e : listeners_) mark(e);
-    for (const std::uint32_t c : touched_) split(c, by);
-    for (const Element e : listeners_) {
-      told_[e] = {};
-      is_told_[e] = 0;
+    for (std::size_t i = 0; i < listeners_.size(); ++i) {
+      if (i + kAhead < listeners_.size()) {
+        __builtin_prefetch(&class_of_[listeners_[i + kAhead]]);
+        __builtin_prefetch(&place_[listeners_[i + kAhead]]);
+      }
+      mark(listeners_[i]);
     }
+    for (const std::uint32_t c : touched_) split(c, by);
+    for (const Element e : listeners_) told_[e] = {};
   }
 
   void tell(Element from) {
     for (std::size_t i = graph_.first[from]; i < graph_.first[from + 1]; ++i) {
       const Edge& edge = graph_.edges[i];
-      if (!is_told_[edge.to]) {
-        is_told_[edge.to] = 1;
-        listeners_.push_back(edge.to);
-      }
-      told_[edge.to].add(edge.label, edge.weight);
+      if (i + kAhead < graph_.edges.size()) __builtin_prefetch(&told_[graph_.edges[i + kAhead].to]);
+      Told& told = told_[edge.to];
+      if (!told.anything) listeners_.push_back(edge.to);
+      told.anything = true;
+      told.add(edge.label, edge.weight);
     }
   }
 
@@ -127,9 +131,12 @@ class Refinement {
     const Told& first = told_[*begin];
     const bool equal = std::all_of(begin, marked_end, [&](Element e) { return told_[e] == first; });
     if (equal && whole.begin + whole.marked == whole.end) return;
-    if (!equal)
-      std::sort(begin, marked_end,
-                [this](Element a, Element b) { return told_[a] != told_[b] ? told_[a] < told_[b] : a < b; });
+    if (!equal) {  // what they were told lies beside them: in its own place it is cold memory
+      sorted_.clear();
+      for (auto e = begin; e != marked_end; ++e) sorted_.emplace_back(told_[*e], *e);
+      std::sort(sorted_.begin(), sorted_.end());
+      std::transform(sorted_.begin(), sorted_.end(), begin, [](const auto& of) { return of.second; });
+    }
     // Runs of equal ones, and last those that were told nothing.
     std::vector<std::pair<std::size_t, std::size_t>> parts;
     std::size_t from = whole.begin;

@@ -1,4 +1,5 @@
 #pragma once
+#include <algorithm>
 #include <map>
 #include <string>
 #include <vector>
@@ -6,6 +7,7 @@
 #include "sim/index.hpp"
 #include "sim/names.hpp"
 #include "sim/observer.hpp"
+#include "sim/observers/growth.hpp"
 
 namespace trainyard {
 
@@ -24,6 +26,15 @@ class Breakdown : public Observer {
  public:
   bool sees_transfers() const override { return false; }
   bool takes_stretches() const override { return true; }
+  bool takes_rounds() const override { return true; }
+  bool end_round(std::span<const OpId>) override {
+    double latest = 0;
+    for (const State& s : actors_) latest = std::max(latest, s.since);
+    return growth_.end_round(latest, [this](auto visit) { each_number(visit); });
+  }
+  void repeat_round(double times) override {
+    growth_.repeat_round(times, [this](auto visit) { each_number(visit); });
+  }
   explicit Breakdown(const Names& names) : names_(names) {}
   explicit Breakdown(Names&&) = delete;  // they are looked up later
   /// Of the actor that ended last (the lowest, of several).
@@ -54,6 +65,15 @@ class Breakdown : public Observer {
   };
   const Names& names_;
   IndexedVector<State, Actor> actors_;
+  Growth growth_;
+
+  template <class Visit>
+  void each_number(Visit visit) {
+    for (State& s : actors_) {
+      for (double* number : {&s.since, &s.end, &s.bubble, &s.other}) visit(*number);
+      for (double& booked : s.booked) visit(booked);
+    }
+  }
 
   State& at(Actor, Seconds now);
   void book(State&, double until);

@@ -4,6 +4,7 @@
 
 #include "sim/index.hpp"
 #include "sim/observer.hpp"
+#include "sim/observers/growth.hpp"
 
 namespace trainyard {
 
@@ -32,6 +33,13 @@ class MemoryUse : public Observer {
   void started(const OpRun&) override;
   void finished(const OpRun&) override;
   bool takes_stretches() const override { return !over_time_; }
+  bool takes_rounds() const override { return !over_time_; }
+  bool end_round(std::span<const OpId>) override {
+    return growth_.end_round(0, [this](auto visit) { each_number(visit); });
+  }
+  void repeat_round(double times) override {
+    growth_.repeat_round(times, [this](auto visit) { each_number(visit); });
+  }
 
  private:
   struct State {
@@ -44,6 +52,17 @@ class MemoryUse : public Observer {
   };
   bool over_time_;
   IndexedVector<State, Actor> actors_;
+  Growth growth_;
+
+  template <class Visit>
+  void each_number(Visit visit) {
+    for (State& s : actors_) {
+      visit(s.total);
+      visit(s.peak);
+      for (double& bytes : s.now) visit(bytes);
+      for (double& bytes : s.at_peak) visit(bytes);
+    }
+  }
   void change(State&, const Op&, double bytes, double when);
   void begin(State&, const Op&, double when);
   void end(State&, const Op&, double when);

@@ -4,12 +4,12 @@
 #include <utility>
 
 #include "sim/error.hpp"
+#include "sim/observers/growth.hpp"
 
 namespace trainyard {
 namespace {
 
 constexpr std::uint32_t kEmpty = 0xffffffffU;
-constexpr std::size_t kNone = ~std::size_t{0};
 
 }  // namespace
 
@@ -36,9 +36,9 @@ std::size_t PathSums::place_of(OpId id) const {
 }
 
 std::size_t PathSums::find(OpId id) const {
-  if (places_.empty()) return kNone;
+  if (places_.empty()) return kNoChain;
   const std::uint32_t chain = places_[place_of(id)];
-  return chain == kEmpty ? kNone : chain;
+  return chain == kEmpty ? kNoChain : chain;
 }
 
 void PathSums::insert(std::size_t chain) {
@@ -76,9 +76,9 @@ void PathSums::come_to(double now) {
 
 void PathSums::follow(Chain& chain, OpId cause) {
   chain.cause = cause;
-  const std::size_t before = cause == 0 ? kNone : find(cause);
-  if (cause != 0 && before == kNone) throw InternalError("the critical path has lost a cause");
-  if (before == kNone)
+  const std::size_t before = cause == 0 ? kNoChain : find(cause);
+  if (cause != 0 && before == kNoChain) throw InternalError("the critical path has lost a cause");
+  if (before == kNoChain)
     chain.sums.fill(0);
   else
     shares_.copy(chains_[before].sums, chain.sums);
@@ -135,7 +135,8 @@ void PathSums::transferred(const TransferRun& run) {
     legs_[run.send_id].push_back({run.started.value, run.ended.value, run.latency.seconds().value, run.limiting});
   if (!run.last) return;
   for (const OpId half : {run.send_id, run.recv_id})
-    if (const std::size_t chain = half == 0 ? kNone : find(half); chain != kNone) chains_[chain].path = run.route.name;
+    if (const std::size_t chain = half == 0 ? kNoChain : find(half); chain != kNoChain)
+      chains_[chain].path = run.route.name;
   if (in_parts && run.recv_id != 0) legs_[run.recv_id] = legs_[run.send_id];
   const auto left = causes_of_sends_.find(run.send_id);
   if (left == causes_of_sends_.end()) return;
@@ -169,6 +170,43 @@ const std::vector<PathShares::Sums>& PathSums::sums_of(const SeriesTimes& times,
     add_pieces(record, {}, sums[i + 1]);
   }
   return sums;
+}
+
+bool PathSums::end_round(std::span<const OpId> live) {
+  bool same = live_.size() == live.size();
+  live_.resize(live.size());
+  std::vector<const Live*> of(chains_.size(), nullptr);
+  std::size_t known = 0;
+  for (std::size_t i = 0; i < live.size(); ++i) {
+    Live& l = live_[i];
+    const std::size_t chain = live[i] == 0 ? kNoChain : find(live[i]);
+    same = same && (chain == kNoChain) == (l.chain == kNoChain);
+    l.chain = chain;
+    if (chain == kNoChain) continue;
+    for (std::size_t r = 0; r < PathShares::kMost; ++r) {
+      const double sum = chains_[chain].sums[r], growth = sum - l.sums[r];
+      same = same && Growth::is_same(growth, l.growth[r], std::max(now_, sum));
+      l.growth[r] = growth;
+      l.sums[r] = sum;
+    }
+    if (!of[chain]) {
+      ++known;
+      of[chain] = &l;
+    }
+    for (std::size_t r = 0; r < PathShares::kMost; ++r)  // it has one past only
+      same = same && Growth::is_same(l.growth[r], of[chain]->growth[r], std::max(now_, l.sums[r]));
+  }
+  for (const std::size_t chain : ended_) known += !of[chain] && chains_[chain].holds == 0 ? 1 : 0;  // nobody follows it
+  return same && known == used_;
+}
+
+void PathSums::repeat_round(double times) {
+  std::vector<bool> grown(chains_.size(), false);
+  for (const Live& l : live_) {
+    if (l.chain == kNoChain || grown[l.chain]) continue;
+    grown[l.chain] = true;
+    for (std::size_t r = 0; r < PathShares::kMost; ++r) chains_[l.chain].sums[r] += times * l.growth[r];
+  }
 }
 
 void PathSums::finished(const OpRun& run) {

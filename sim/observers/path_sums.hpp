@@ -63,6 +63,9 @@ class PathSums : public Observer {
 
   Level level() const override { return Level::ops; }
   bool takes_stretches() const override { return true; }
+  bool takes_rounds() const override { return true; }
+  bool end_round(std::span<const OpId> live) override;
+  void repeat_round(double times) override;
   void posted(const OpRun&) override;
   void started(const OpRun&) override;
   void finished(const OpRun&) override;
@@ -95,6 +98,15 @@ class PathSums : public Observer {
 
   /// Of the chain of parts that ends with a part of a series, by its number and one more; the first: of none.
   std::unordered_map<const SeriesTimes*, std::vector<PathShares::Sums>> parts_;
+
+  static constexpr std::size_t kNoChain = ~std::size_t{0};
+  /// Of operations under way and what they may follow (Observer::end_round): their chains' sums as a round was over, and
+  /// by how much they differ from those a round before.
+  struct Live {
+    std::size_t chain = kNoChain;
+    PathShares::Sums sums{}, growth{};
+  };
+  std::vector<Live> live_;
 
   // Which chain an operation has: open addressing, twice as many places as chains at least.
   std::vector<std::uint32_t> places_;

@@ -24,6 +24,7 @@ class Progress : public Observer {
  public:
   bool sees_transfers() const override { return false; }
   bool takes_stretches() const override { return true; }
+  bool takes_rounds() const override { return true; }
   Level level() const override { return Level::none; }
   void finished(const OpRun&) override;
 

@@ -5,6 +5,7 @@
 
 #include "sim/index.hpp"
 #include "sim/observer.hpp"
+#include "sim/observers/growth.hpp"
 
 namespace trainyard {
 
@@ -22,6 +23,13 @@ class Traffic : public Observer {
   explicit Traffic(std::span<const Link> links, Multiplicity = {});
   void transferred(const TransferRun&) override;
   void link_changed(LinkId, BytesPerSecond capacity) override;
+  bool takes_rounds() const override { return true; }
+  bool end_round(std::span<const OpId>) override {
+    return growth_.end_round(0, [this](auto visit) { each_number(visit); });
+  }
+  void repeat_round(double times) override {
+    growth_.repeat_round(times, [this](auto visit) { each_number(visit); });
+  }
   void ended(Seconds end) override { check(end); }
 
   Bytes on_link(LinkId link) const { return on_link_[link]; }
@@ -48,6 +56,16 @@ class Traffic : public Observer {
   double messages_ = 0;
   Bytes total_;
   Multiplicity multiplicity_;
+  Growth growth_;
+
+  template <class Visit>
+  void each_number(Visit visit) {
+    for (Bytes& bytes : on_link_) visit(bytes.value);
+    for (Bytes& bytes : sent_) visit(bytes.value);
+    for (Bytes& bytes : received_) visit(bytes.value);
+    visit(messages_);
+    visit(total_.value);
+  }
   static Bytes of(const ByActor& bytes, Actor actor) {
     const Bytes* found = bytes.find(actor);
     return found ? *found : Bytes{};

@@ -144,6 +144,11 @@ Bytes FlowNet::remaining(FlowId id, double now) const {
   return Bytes{std::max(0.0, flow.finish - table_.service(table_.bundles[flow.bundle], now))};
 }
 
+void FlowNet::shift(double seconds) {
+  for (Clock& clock : table_.clocks) clock.since += seconds;
+  table_.ends.shift(seconds);
+}
+
 double FlowNet::used_share(LinkId id) const {
   const LinkState& link = table_.links[id];
   if (link.capacity <= 0) return 0;

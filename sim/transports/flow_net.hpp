@@ -30,6 +30,9 @@ class FlowNet {
   std::size_t upcoming(std::array<FlowToken, kUpcoming>&) const;
 
   Bytes remaining(FlowId, double now) const;
+  std::size_t flows() const { return table_.flows.in_use(); }
+  /// Everything is so much later than it was.
+  void shift(double seconds);
   /// Rate over capacity of a link, as last shared.
   double used_share(LinkId) const;
 

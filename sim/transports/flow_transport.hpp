@@ -26,6 +26,12 @@ class FlowTransport : public Transport {
     return done.size() > before;
   }
   std::size_t upcoming(std::array<FlowToken, kUpcoming>& tokens) const override { return net_.upcoming(tokens); }
+  bool can_shift() const override { return true; }
+  void shift(double seconds) override {
+    net_.shift(seconds);
+    now_ += seconds;
+  }
+  std::size_t flows() const override { return net_.flows(); }
   bool ends_by_itself() const override { return false; }
 
  private:

@@ -32,6 +32,10 @@ class Transport {
   /// Tokens of flows that are among the next to end, the next one first, so that the caller can prefetch their data;
   /// returns how many. None, where that is not known.
   virtual std::size_t upcoming(std::array<FlowToken, kUpcoming>&) const { return 0; }
+  /// Can all that flows be taken so much later than it was?
+  virtual bool can_shift() const { return false; }
+  virtual void shift(double /*seconds*/) {}
+  virtual std::size_t flows() const { return 0; }  ///< under way; of transports that can
   /// SimGrid completes the flows of an instant by itself, after our timers of that instant were asked for.
   virtual bool ends_by_itself() const = 0;
   /// How far SimGrid's clock is to go from `now` to get to `time`, or just behind it where it cannot stop there.

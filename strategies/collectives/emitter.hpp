@@ -39,6 +39,9 @@ class Emitter {
   /// Work yielded from now on belongs to that step (see Work::sample).
   void begin_sample(std::uint32_t number) { sample_ = number; }
 
+  /// So many operations are yielded on the stream at once (Repeat).
+  void skip(Stream stream, std::uint32_t operations) { emitted_[stream] += operations; }
+
   /// A number for a collective that begins.
   std::uint32_t new_call() { return ++calls_; }
   /// Is this the first operation of that call on the stream?

@@ -160,6 +160,13 @@ class Local {
   /// The same rank and call, but what it gives goes to another emitter: to look at what an algorithm would do.
   Local emitting_to(Emitter&) const;
 
+  /// Every send and receive of this channel has a stream for it: they may come as rounds that repeat (see ring_steps).
+  bool two_streams() const { return send_stream_ != recv_stream_; }
+  /// What has been given last, a send and a receive, goes on for so many rounds.
+  void skip_rounds(std::uint32_t rounds) {
+    out_->skip(send_stream_, rounds);
+    out_->skip(recv_stream_, rounds);
+  }
   /// Everything so far on this channel.
   Dep sent() const { return out_->after(send_stream_); }
   Dep received() const { return out_->after(recv_stream_); }

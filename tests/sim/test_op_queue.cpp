@@ -1,3 +1,4 @@
+#include <bit>
 #include <cstring>
 #include <deque>
 #include <random>
@@ -42,13 +43,27 @@ TEST_CASE("a queue of operations gives back what came, whatever their rules", "[
     std::deque<Op> expected;
     Op head;
     bool same = true;
+    std::uint32_t at_once = 0;
     for (int i = 0; i < 2000; ++i) {
       for (auto n = random() % (i % 100 < 50 ? 6 : 3); n > 0; --n) {
         expected.push_back(yielded.next());
         queue.push(expected.back());
       }
+      if (random() % 16 == 0) {  // many at once
+        const OpWords first = op_words(yielded.next()), step = minus(op_words(yielded.next()), first);
+        const auto many = static_cast<std::uint32_t>(1 + random() % 40);
+        at_once += queue.push(first, step, many);
+        for (std::uint32_t k = 0; k < many; ++k) expected.push_back(std::bit_cast<Op>(plus(first, step, k)));
+      }
+      if (const auto regular = queue.regular(); regular.left > 1 && random() % 4 == 0) {
+        const auto skipped = static_cast<std::uint32_t>(1 + random() % (regular.left - 1));
+        at_once -= queue.skip(skipped, head);
+        expected.erase(expected.begin(), expected.begin() + skipped - 1);
+        same = same && std::memcmp(&head, &expected.front(), sizeof(Op)) == 0;
+        expected.pop_front();
+      }
       for (auto n = random() % 5; n > 0 && !expected.empty(); --n) {
-        queue.pop(head);
+        at_once -= queue.pop(head);
         head.actor = 0;
         same = same && std::memcmp(&head, &expected.front(), sizeof(Op)) == 0;
         expected.pop_front();
@@ -57,5 +72,7 @@ TEST_CASE("a queue of operations gives back what came, whatever their rules", "[
       }
     }
     CHECK(same);
+    for (; !expected.empty(); expected.pop_front()) at_once -= queue.pop(head);
+    CHECK(at_once == 0);
   }
 }

@@ -8,18 +8,8 @@ namespace trainyard {
 namespace {
 
 /// n−1 steps: rank i ends up with the sum of chunk i.
-Ops chunks_to_owners(Local me) {
-  for (int step = 0; step < me.group_size() - 1; ++step) {
-    co_yield me.send(me.next(), me.chunk(me.index() - step - 1));
-    co_yield me.recv_reduce(me.previous(), me.chunk(me.index() - step - 2));
-  }
-}
-Ops chunks_to_all(Local me) {
-  for (int step = 0; step < me.group_size() - 1; ++step) {
-    co_yield me.send(me.next(), me.chunk(me.index() - step));
-    co_yield me.recv_copy(me.previous(), me.chunk(me.index() - step - 1));
-  }
-}
+Ops chunks_to_owners(Local me) { return ring_steps(me, me.index() - 1, true); }
+Ops chunks_to_all(Local me) { return ring_steps(me, me.index(), false); }
 
 /// The blocks of the ranks that share a place of the first dimension: they lie apart, so each is a message.
 class BlockSets {

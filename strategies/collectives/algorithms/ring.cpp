@@ -7,16 +7,44 @@
 
 namespace trainyard {
 
-Ops one_ring_all_reduce(Local me) {
+/// Steps differ by the numbers of chunks alone, each one less than the one before, until they begin again from the last
+/// chunk: as many come at once.
+Ops ring_steps(Local me, int number, bool adds) {
+  constexpr int fewest = 8;
   const int n = me.group_size();
+  const auto sent = [&me, number](int step) { return me.chunk(number - step); };
+  const auto send = [&](int step) -> const Op& { return me.send(me.next(), sent(step)); };
+  const auto receive = [&](int step) -> const Op& {
+    const Chunk chunk = sent(step + 1);
+    return adds ? me.recv_reduce(me.previous(), chunk) : me.recv_copy(me.previous(), chunk);
+  };
   for (int step = 0; step < n - 1; ++step) {
-    co_yield me.send(me.next(), me.chunk(me.index() - step));
-    co_yield me.recv_reduce(me.previous(), me.chunk(me.index() - step - 1));
+    const int until_wrap = sent(step).ref.buffer == kUncounted ? n : ((number - step) % n + n) % n;
+    const int alike = step > 0 && me.two_streams() ? std::min(n - 1 - step, until_wrap) : 1;
+    if (alike < fewest) {
+      co_yield send(step);
+      co_yield receive(step);
+      continue;
+    }
+    Repeat rounds;
+    for (const int both : {0, 1}) {
+      const Op& out = send(step + both);
+      both == 0 ? rounds.add_first(out) : rounds.add_second(0, out);
+      co_yield out;
+      const Op& in = receive(step + both);
+      both == 0 ? rounds.add_first(in) : rounds.add_second(1, in);
+      co_yield in;
+    }
+    rounds.set_rounds(static_cast<std::uint32_t>(alike - 2));
+    me.skip_rounds(rounds.rounds());
+    co_yield rounds;
+    step += alike - 1;
   }
-  for (int step = 0; step < n - 1; ++step) {
-    co_yield me.send(me.next(), me.chunk(me.index() + 1 - step));
-    co_yield me.recv_copy(me.previous(), me.chunk(me.index() - step));
-  }
+}
+
+Ops one_ring_all_reduce(Local me) {
+  co_yield ring_steps(me, me.index(), true);
+  co_yield ring_steps(me, me.index() + 1, false);
 }
 
 Ops one_ring_reduce_scatter(Local me) {
