@@ -269,8 +269,9 @@ class LongRun {
 
   /// Whole ones of this stretch of training, not booked yet.
   double steps_under_way() const {
-    return phase_ == JobState::training ? std::floor(stretch_.steps(now_, pace()) * (1 + kEventRounding) + kEventRounding)
-                                     : 0;
+    return phase_ == JobState::training
+               ? std::floor(stretch_.steps(now_, pace()) * (1 + kEventRounding) + kEventRounding)
+               : 0;
   }
   void fail_as_said(std::size_t number) {
     const SetFailure& failure = plan_.failures[number];
