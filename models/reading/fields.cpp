@@ -225,8 +225,9 @@ std::string Fields::choice(std::string_view key, const std::vector<std::string>&
 
 std::vector<std::size_t> Fields::choices(std::string_view key, const std::vector<std::string>& names) {
   std::vector<std::size_t> all;
+  const std::vector<Node>* items = list(key);
   tell_choices(names);
-  if (const std::vector<Node>* items = list(key))
+  if (items)
     for (const Node& item : *items) {
       const std::string chosen = choose(item, path_of(what_, key), names);
       all.push_back(static_cast<std::size_t>(std::find(names.begin(), names.end(), chosen) - names.begin()));

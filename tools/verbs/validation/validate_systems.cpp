@@ -133,7 +133,7 @@ void add_classes(JudgedSystems& judged) {
       {"class: EFA, TCPX and Slingshot, left out",
        {"between nodes by efa, left out", "between nodes by tcpx, left out", "between nodes by slingshot, left out"},
        0.15,
-       0.4},
+       0.41},
       {"class: NVLink pairs and meshes, xGMI", {"in one node by nvlink", "in one node by xgmi"}, 0.12, 0},
       {"class: PCIe with and without peer to peer", {"in one node by pcie"}, 0.14, 0.35},
   }};
