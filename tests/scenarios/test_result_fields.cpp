@@ -140,6 +140,7 @@ TEST_CASE("what few answers have is explained too, and survives JSON", "[answer]
   r.energy->not_stated = "switch";
   r.training_time = 20;
   r.alone_time = 2;
+  r.flow_step_time = 1.5;
   r.failures->end = 30;
   r.money = Money{"EUR", 2, 3, true, 4};
   r.wall_s = 1;
