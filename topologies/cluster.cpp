@@ -228,6 +228,10 @@ DeviceGraph build_cluster(const ClusterSpec& spec) {
   for (int i = 0; i < spec.nodes; ++i) {
     const NodeType& type = spec.type_of(i);
     node_builders().find(type.interconnect, spec.place)(graph, type, i);
+    if (i == 0) {  // most are as the first, and each adapter has a cable
+      const auto nodes = static_cast<std::size_t>(spec.nodes), hcas = static_cast<std::size_t>(type.hcas);
+      graph.reserve(nodes * graph.devices().size(), nodes * (graph.wires().size() / 2 + hcas));
+    }
   }
   const bool joined = spec.nodes > 1 || spec.joins_chips();
   if (joined) {

@@ -21,7 +21,7 @@ struct Edge {
   LinkId wire = 0;
   std::int64_t weight = 0;  // ps of a 1 MiB message; whole, so that equal paths cost the same in any order
 };
-using Graph = boost::adjacency_list<boost::vecS, boost::vecS, boost::bidirectionalS, boost::no_property, Edge>;
+using Graph = boost::adjacency_list<boost::vecS, boost::vecS, boost::directedS, boost::no_property, Edge>;
 using Vertex = boost::graph_traits<Graph>::vertex_descriptor;
 using EdgeId = boost::graph_traits<Graph>::edge_descriptor;
 
@@ -158,7 +158,7 @@ struct DeviceGraph::Impl {
     if (!fresh || node < 0) return d;
     const auto [first, last] = nodes[node];
     d.first = first;
-    d.graph = Graph(static_cast<std::size_t>(last - first));
+    for (DeviceId device = first; device < last; ++device) boost::add_vertex(d.graph);
     each_wire_inside(node, [&d](DeviceId from, DeviceId to, const Edge& edge) {
       boost::add_edge(static_cast<Vertex>(from), static_cast<Vertex>(to), edge, d.graph);
     });
@@ -242,8 +242,21 @@ DeviceId DeviceGraph::add(Device device) {
   return id;
 }
 
+void DeviceGraph::reserve(std::size_t devices, std::size_t wires) {
+  impl_->devices.reserve(devices);
+  impl_->links.reserve(2 * wires);
+  impl_->ends.reserve(2 * wires);
+}
+
 void DeviceGraph::connect(DeviceId a, DeviceId b, const Wire& wire) {
-  const auto name = [this](DeviceId d) { return impl_->devices.at(static_cast<std::size_t>(d)).name; };
+  const auto name = [this](DeviceId d) -> const std::string& {
+    return impl_->devices.at(static_cast<std::size_t>(d)).name;
+  };
+  const auto joined = [&name](DeviceId from, std::string_view by, DeviceId to) {  // there may be millions of them
+    std::string text;
+    text.reserve(name(from).size() + by.size() + name(to).size());
+    return text.append(name(from)).append(by).append(name(to));
+  };
   if (!std::isfinite(wire.rate.value) || wire.rate.value < 1 || wire.latency.count < 0)
     throw UserError(
         fmt::format("{} between {} and {}: {} B/s and {} ps; expected a finite rate above 0 and no negative latency",
@@ -251,8 +264,7 @@ void DeviceGraph::connect(DeviceId a, DeviceId b, const Wire& wire) {
   impl_->wires_changed();
   const BytesPerSecond back = wire.back.value > 0 ? wire.back : wire.rate;
   LinkId medium = wire.medium, medium_back = -1;
-  if (wire.half_duplex)
-    medium = medium_back = add_shared(fmt::format("{} <-> {}", name(a), name(b)), wire.kind, std::max(wire.rate, back));
+  if (wire.half_duplex) medium = medium_back = add_shared(joined(a, " <-> ", b), wire.kind, std::max(wire.rate, back));
   struct Direction {
     DeviceId from, to;
     BytesPerSecond rate;
@@ -262,7 +274,7 @@ void DeviceGraph::connect(DeviceId a, DeviceId b, const Wire& wire) {
     const auto link = static_cast<LinkId>(impl_->wires());
     const std::int64_t weight = wire.latency.count + to_picoseconds(Bytes{kTypicalMessage} / d.rate).count;
     boost::add_edge(static_cast<Vertex>(d.from), static_cast<Vertex>(d.to), Edge{link, weight}, impl_->graph);
-    impl_->links.push_back({fmt::format("{} -> {}", name(d.from), name(d.to)), name_of(wire.kind), d.rate});
+    impl_->links.push_back({joined(d.from, " -> ", d.to), name_of(wire.kind), d.rate});
     impl_->kinds.push_back(wire.kind);
     impl_->ends.push_back({d.from, d.to, wire.latency});
     impl_->media.push_back(d.medium);
@@ -330,24 +342,28 @@ std::vector<LinkId> DeviceGraph::links_from(DeviceId device) const {
   return found;
 }
 std::vector<LinkId> DeviceGraph::links_to(DeviceId device) const {
-  std::vector<LinkId> found;
-  for (const EdgeId& e : boost::make_iterator_range(boost::in_edges(static_cast<Vertex>(device), impl_->graph)))
-    found.push_back(impl_->graph[e].wire);
+  std::vector<LinkId> found = links_from(device);
+  for (LinkId& wire : found) wire ^= 1;  // each direction lies beside the other
   return found;
+}
+
+bool DeviceGraph::add_path(DeviceId from, DeviceId to, PathClass path_class, std::vector<LinkId>& wires) {
+  if (from == to) return true;
+  const int node = impl_->common_node(from, to);
+  if (node >= 0 && impl_->shortest(node, from, to, path_class, wires)) return true;
+  if (impl_->router && path_class == PathClass::fabric) {
+    const auto begin = static_cast<std::ptrdiff_t>(wires.size());
+    const bool found = impl_->router->path(*this, from, to, wires);
+    if (found && std::all_of(wires.begin() + begin, wires.end(), [this](LinkId wire) { return is_up(wire); }))
+      return true;
+    wires.erase(wires.begin() + begin, wires.end());
+  }
+  return impl_->shortest(-1, from, to, path_class, wires);
 }
 
 std::optional<std::vector<LinkId>> DeviceGraph::path(DeviceId from, DeviceId to, PathClass path_class) {
   std::vector<LinkId> wires;
-  if (from == to) return wires;
-  const int node = impl_->common_node(from, to);
-  if (node >= 0 && impl_->shortest(node, from, to, path_class, wires)) return wires;
-  if (impl_->router && path_class == PathClass::fabric) {
-    const bool found = impl_->router->path(*this, from, to, wires);
-    if (found && std::all_of(wires.begin(), wires.end(), [this](LinkId wire) { return is_up(wire); })) return wires;
-    wires.clear();
-  }
-  if (impl_->shortest(-1, from, to, path_class, wires)) return wires;
-  return std::nullopt;
+  return add_path(from, to, path_class, wires) ? std::optional(std::move(wires)) : std::nullopt;
 }
 
 std::optional<std::int64_t> DeviceGraph::cost(DeviceId from, DeviceId to) {

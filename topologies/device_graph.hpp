@@ -54,6 +54,8 @@ class DeviceGraph {
   DeviceGraph(DeviceGraph&&) noexcept;
   DeviceGraph& operator=(DeviceGraph&&) noexcept;
 
+  /// Room for so many devices and cables, which saves moving them as they come.
+  void reserve(std::size_t devices, std::size_t wires);
   DeviceId add(Device);
   /// Throws UserError for a rate that is not finite and positive, or a negative latency.
   void connect(DeviceId, DeviceId, const Wire&);
@@ -87,6 +89,8 @@ class DeviceGraph {
 
   /// The wires of a path, in order; none where there is no path, empty from a device to itself.
   std::optional<std::vector<LinkId>> path(DeviceId from, DeviceId to, PathClass);
+  /// Appends them; false, and nothing appended, where there is no path.
+  bool add_path(DeviceId from, DeviceId to, PathClass, std::vector<LinkId>& wires);
   /// The medium that the wire shares with others; −1: none.
   LinkId medium(LinkId wire) const;
   /// What the path minimises, in picoseconds; none where there is no path.

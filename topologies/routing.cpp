@@ -79,18 +79,25 @@ void Routing::use(PathLeg& leg, LinkId link, double weight) const {
   leg.links.push_back({link, weight});
 }
 
-/// False where no wires lead there. A leg that ends or starts in host memory uses its bandwidth.
-bool Routing::add_leg(Path& path, std::string what, DeviceId from, DeviceId to, PathClass path_class) {
-  const std::optional<std::vector<LinkId>> wires = graph_.path(from, to, path_class);
-  if (!wires) return false;
-  PathLeg leg{std::move(what), *wires, {}, {}};
-  for (const LinkId wire : *wires) {
+/// A leg that goes on from one device to another. One that ends or starts in host memory uses its bandwidth. False where no
+/// wires lead there.
+bool Routing::lengthen(PathLeg& leg, DeviceId from, DeviceId to, PathClass path_class) {
+  const std::size_t begin = leg.wires.size();
+  if (!graph_.add_path(from, to, path_class, leg.wires)) return false;
+  for (std::size_t i = begin; i < leg.wires.size(); ++i) {
+    const LinkId wire = leg.wires[i];
     use(leg, wire);
     use(leg, graph_.medium(wire));
     leg.latency += graph_.ends(wire).latency;
   }
   for (const DeviceId end : {from, to})
     if (device(end).kind == DeviceKind::cpu) use(leg, graph_.host(end).memory);
+  return true;
+}
+
+bool Routing::add_leg(Path& path, std::string what, DeviceId from, DeviceId to, PathClass path_class) {
+  PathLeg leg{std::move(what), {}, {}, {}};
+  if (!lengthen(leg, from, to, path_class)) return false;
   path.legs.push_back(std::move(leg));
   return true;
 }
@@ -157,23 +164,21 @@ bool Routing::add_striped_leg(Path& path, const NetworkEnd& from, const NetworkE
 /// a PCIe link by chance.
 bool Routing::add_network_leg(Path& path, const NetworkEnd& from, const NetworkEnd& to, PathClass path_class) {
   if (add_striped_leg(path, from, to, path_class)) return true;
+  const auto joined = [&](DeviceId out, DeviceId in) {
+    return out >= 0 && in >= 0 && add_network_leg(path, from.data, out, in, to.data, path_class);
+  };
+  if (joined(hca_of(from.device), hca_of(to.device))) return true;
   for (const DeviceId out : hcas_of(from.device))
     for (const DeviceId in : hcas_of(to.device))
-      if (out >= 0 && in >= 0 && add_network_leg(path, from.data, out, in, to.data, path_class)) return true;
+      if (joined(out, in)) return true;
   return false;
 }
 
 bool Routing::add_network_leg(Path& path, DeviceId from, DeviceId out, DeviceId in, DeviceId to, PathClass path_class) {
-  Path parts;
-  const bool found = add_leg(parts, "", from, out, path_class) && add_leg(parts, "", out, in, PathClass::fabric) &&
-                     add_leg(parts, "", in, to, path_class);
-  if (!found) return false;
   PathLeg leg{"over the network", {}, {}, {}};
-  for (const PathLeg& part : parts.legs) {
-    leg.wires.insert(leg.wires.end(), part.wires.begin(), part.wires.end());
-    for (const LinkUse& link : part.links) use(leg, link.link, link.weight);
-    leg.latency += part.latency;
-  }
+  if (!lengthen(leg, from, out, path_class) || !lengthen(leg, out, in, PathClass::fabric) ||
+      !lengthen(leg, in, to, path_class))
+    return false;
   path.legs.push_back(std::move(leg));
   return true;
 }
@@ -294,7 +299,7 @@ Route Routing::route(DeviceId from, DeviceId to, PathClass path_class, Picosecon
   const auto [at, fresh] = routes_.try_emplace({from, to, path_class});
   Route& route = at->second;
   if (!fresh) return route;
-  const Path found = path(from, to, path_class);
+  Path found = path(from, to, path_class);
   route.reachable = found.reachable;
   if (!found.reachable) return route;
   route.name = names_.insert(name_of_route(found)).first->c_str();
@@ -302,7 +307,7 @@ Route Routing::route(DeviceId from, DeviceId to, PathClass path_class, Picosecon
   const Picoseconds first = over_software ? software : Picoseconds{};  // paid before the first leg
   route.latency = first + found.latency();
   if (found.legs.size() == 1) {
-    route.links = links_.emplace_back(found.legs.front().links);
+    route.links = links_.emplace_back(std::move(found.legs.front().links));
     return route;
   }
   std::vector<Leg>& legs = legs_.emplace_back();

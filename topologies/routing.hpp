@@ -69,6 +69,7 @@ class Routing {
   const Device& device(DeviceId id) const { return graph_.devices()[id]; }
   const NodeType& type_of(DeviceId id) const { return spec_.type_of(device(id).node); }
   DeviceId nearest(DeviceId, DeviceKind);
+  bool lengthen(PathLeg&, DeviceId from, DeviceId to, PathClass);
   bool add_leg(Path&, std::string what, DeviceId from, DeviceId to, PathClass);
   struct NetworkEnd;
   bool add_network_leg(Path&, const NetworkEnd& from, const NetworkEnd& to, PathClass);

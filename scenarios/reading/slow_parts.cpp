@@ -142,8 +142,9 @@ SlowParts read_slow_parts(Fields& faults, int ranks) {
 
 std::vector<LinkChange> link_changes(const SlowParts& slow, std::span<const Link> links) {
   std::vector<LinkChange> changes;
-  std::vector<std::string> names;
-  for (const Link& link : links) names.push_back(link.name);
+  std::vector<std::string> names;  // there may be millions
+  if (!slow.links.empty())
+    for (const Link& link : links) names.push_back(link.name);
   for (const LinkFault& fault : slow.links)
     for (const std::string& name : directions_of(fault.link)) {
       const auto at = std::find(names.begin(), names.end(), name);

@@ -49,8 +49,8 @@ class Refinement {
     std::size_t begin = 0, end = 0, marked = 0;  // in order_; the marked ones first
   };
   const ColouredGraph& graph_;
-  std::vector<Element> order_;  // by class
-  std::vector<std::size_t> place_;
+  std::vector<Element> order_;        // by class
+  std::vector<std::uint32_t> place_;  // in order_
   std::vector<std::uint32_t> class_of_;
   std::vector<Class> classes_;
   std::vector<char> waits_;
@@ -70,7 +70,7 @@ class Refinement {
       if (i == 0 || graph_.colours[order_[i]] != graph_.colours[order_[i - 1]]) add_class(i);
       classes_.back().end = i + 1;
       class_of_[order_[i]] = static_cast<std::uint32_t>(classes_.size() - 1);
-      place_[order_[i]] = i;
+      place_[order_[i]] = static_cast<std::uint32_t>(i);
     }
     for (std::uint32_t c = 0; c < classes_.size(); ++c) wait(c);
   }
@@ -116,8 +116,8 @@ class Refinement {
   void mark(Element e) {
     Class& c = classes_[class_of_[e]];
     if (c.marked == 0) touched_.push_back(class_of_[e]);
-    const std::size_t to = c.begin + c.marked++;
-    const std::size_t from = place_[e];
+    const auto to = static_cast<std::uint32_t>(c.begin + c.marked++);
+    const std::uint32_t from = place_[e];
     std::swap(order_[to], order_[from]);
     place_[order_[from]] = from;
     place_[e] = to;
@@ -141,7 +141,7 @@ class Refinement {
     std::vector<std::pair<std::size_t, std::size_t>> parts;
     std::size_t from = whole.begin;
     for (std::size_t i = whole.begin; i < whole.begin + whole.marked; ++i) {
-      place_[order_[i]] = i;
+      place_[order_[i]] = static_cast<std::uint32_t>(i);
       const bool last = i + 1 == whole.begin + whole.marked || told_[order_[i + 1]] != told_[order_[i]];
       if (!last) continue;
       parts.emplace_back(from, i + 1);

@@ -1,7 +1,5 @@
 #include "topologies/fabrics/tree_router.hpp"
 
-#include <algorithm>
-
 namespace trainyard {
 namespace {
 
@@ -9,19 +7,15 @@ class TreeRouter : public FabricRouter {
  public:
   explicit TreeRouter(const DeviceGraph& graph) : up_(graph.devices().size(), -1), depth_(up_.size(), 0) {
     // From what is below to what is above, as they were connected; depths from the top down.
-    std::vector<DeviceId> order;
-    for (std::size_t id = 0; id < up_.size(); ++id) {
-      const DeviceKind kind = graph.devices()[id].kind;
-      if (kind == DeviceKind::network_switch || kind == DeviceKind::hca) order.push_back(static_cast<DeviceId>(id));
+    const auto kind = [&graph](DeviceId id) { return graph.devices()[id].kind; };
+    for (std::size_t w = 0; w < graph.wires().size(); ++w) {
+      const auto wire = static_cast<LinkId>(w);
+      const DeviceGraph::End end = graph.ends(wire);
+      const bool inside = kind(end.from) == DeviceKind::network_switch || kind(end.from) == DeviceKind::hca;
+      if (inside && end.to > end.from && kind(end.to) == DeviceKind::network_switch) up_[end.from] = wire;
     }
-    for (const DeviceId id : order)
-      for (const LinkId wire : graph.links_from(id)) {
-        const DeviceId to = graph.ends(wire).to;
-        const bool above = to > id && graph.devices()[to].kind == DeviceKind::network_switch;
-        if (above) up_[id] = wire;
-      }
-    for (auto id = order.rbegin(); id != order.rend(); ++id)
-      if (const LinkId wire = up_[*id]; wire >= 0) depth_[*id] = depth_[graph.ends(wire).to] + 1;
+    for (std::size_t id = up_.size(); id-- > 0;)
+      if (const LinkId wire = up_[id]; wire >= 0) depth_[id] = depth_[graph.ends(wire).to] + 1;
   }
 
   bool path(const DeviceGraph& graph, DeviceId from, DeviceId to, std::vector<LinkId>& wires) const override {
