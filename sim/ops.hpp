@@ -99,8 +99,8 @@ class [[nodiscard]] Ops {
       if (const Pull pull = resume(op); pull != Pull::repeat) return pull;
     }
   }
-  /// The same, but rounds that repeat come at once.
-  Pull next(const Op*& op, const Repeat*& rounds) {
+  /// The same, but rounds that repeat come at once; they stay valid until the next call.
+  Pull next(const Op*& op, Repeat*& rounds) {
     if (take_repeated(op)) return Pull::op;
     const Pull pull = resume(op);
     if (pull == Pull::repeat) rounds = std::exchange(handle_.promise().repeat, nullptr);
@@ -160,7 +160,10 @@ class CoroutineProgram : public Program {
     return next_of([&op](Ops& ops) { return ops.next(op); });
   }
   Pull next_or_repeat(const Op*& op, Op&, const Repeat*& repeat) final {
-    return next_of([&](Ops& ops) { return ops.next(op, repeat); });
+    Repeat* rounds = nullptr;
+    const Pull pull = next_of([&](Ops& ops) { return ops.next(op, rounds); });
+    repeat = rounds;
+    return pull;
   }
   void notify(const Event& event) final { events_.push_back(event); }
   bool dynamic() const final { return dynamic_; }

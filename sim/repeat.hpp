@@ -2,6 +2,7 @@
 #include <array>
 #include <bit>
 #include <cstdint>
+#include <limits>
 
 #include "sim/op.hpp"
 
@@ -23,13 +24,18 @@ inline OpWords minus(const OpWords& a, const OpWords& b) {
 }
 
 /// What a program yields round after round, at once: a few operations, in turn, so many times, which differ from one round
-/// to the next by the same.
+/// to the next by the same. Once what an operation does to values may jump: where the numbers of chunks begin again.
 class Repeat {
  public:
   static constexpr int kMost = 2;  ///< operations in a round
   struct Each {
-    OpWords next, step;
-    Op op(std::uint32_t round = 0) const { return std::bit_cast<Op>(plus(next, step, round)); }
+    OpWords next, step, jump{};
+    std::uint32_t until_jump = std::numeric_limits<std::uint32_t>::max();  ///< rounds
+    OpWords words(std::uint32_t round = 0) const {
+      const OpWords same = plus(next, step, round);
+      return round < until_jump ? same : plus(same, jump);
+    }
+    Op op(std::uint32_t round = 0) const { return std::bit_cast<Op>(words(round)); }
   };
 
   /// Its operations, of two rounds that come one by one; what repeats comes after them. Each has a stream for itself.
@@ -40,6 +46,14 @@ class Repeat {
     each.next = plus(op_words(op), each.step);
   }
   void set_rounds(std::uint32_t rounds) { rounds_ = rounds; }
+  /// From that round on the operation has this effect, and goes on from it.
+  void set_jump(int number, std::uint32_t round, const Effect& effect) {
+    Each& each = each_[static_cast<std::size_t>(number)];
+    Op op = each.op(round);
+    op.effect = effect;
+    each.jump = minus(op_words(op), each.words(round));
+    each.until_jump = round;
+  }
   std::uint32_t rounds() const { return rounds_; }
   int operations() const { return operations_; }
   const Each& each(int op) const { return each_[static_cast<std::size_t>(op)]; }
@@ -48,6 +62,7 @@ class Repeat {
   const Op* take() {
     if (rounds_ == 0) return nullptr;
     Each& each = each_[static_cast<std::size_t>(op_)];
+    if (each.until_jump-- == 0) each.next = plus(each.next, each.jump);
     taken_ = std::bit_cast<Op>(each.next);
     each.next = plus(each.next, each.step);
     if (++op_ == operations_) {

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <bit>
 #include <utility>
 
 #include "sim/error.hpp"
@@ -152,11 +153,23 @@ void Streams::accept(ActorState& a, const Op& op) {
 }
 
 void Streams::accept(ActorState& a, const Repeat& repeat) {
+  const auto kept = [this](OpWords words) {
+    if (keeps_effects_) return words;
+    Op op = std::bit_cast<Op>(words);
+    op.effect = {};
+    return op_words(op);
+  };
   for (int i = 0; i < repeat.operations(); ++i) {
-    Op op = repeat.each(i).op(), next = repeat.each(i).op(1);
-    StreamState& s = fed(a, op);
-    if (!keeps_effects_) op.effect = next.effect = {};
-    a.at_once += s.push(op_words(op), minus(op_words(next), op_words(op)), repeat.rounds());
+    const Repeat::Each& each = repeat.each(i);
+    StreamState& s = fed(a, each.op());
+    // Where effects are not kept, nothing jumps.
+    const std::uint32_t until = keeps_effects_ ? std::min(each.until_jump, repeat.rounds()) : repeat.rounds();
+    const auto push = [&](std::uint32_t round, std::uint32_t rounds) {
+      const OpWords first = kept(each.words(round)), second = kept(plus(each.words(round), each.step));
+      a.at_once += s.push(first, minus(second, first), rounds);
+    };
+    if (until > 0) push(0, until);
+    if (until < repeat.rounds()) push(until, repeat.rounds() - until);
     a.queued += repeat.rounds();
     if (repeat.rounds() >= kLongRun) long_run_ = table_.id_of(s);
   }

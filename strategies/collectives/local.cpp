@@ -296,9 +296,14 @@ Ops side_by_side(Local me, std::vector<Ops> parts) {
     more = false;
     for (Ops& part : parts) {
       const Op* op = nullptr;
-      if (part.next(op) != Pull::op) continue;
+      Repeat* rounds = nullptr;
+      const Pull pull = part.next(op, rounds);
+      if (pull == Pull::done) continue;
       more = true;
-      co_yield *op;
+      if (pull == Pull::repeat)
+        co_yield *rounds;
+      else
+        co_yield *op;
     }
   }
   for (int k = 1; k < channels; ++k) {

@@ -199,7 +199,8 @@ class Local {
 
 /// No operations: a part that some members have nothing to do in.
 Ops nothing();
-/// Parts of a collective that go on at the same time: part k was made on channel k. Their operations are yielded in turn.
+/// Parts of a collective that go on at the same time: part k was made on channel k. Their operations are yielded in turn,
+/// or rounds of them.
 Ops side_by_side(Local, std::vector<Ops> parts);
 /// The same of so many parts, made by `part(k)`.
 template <class Part>
