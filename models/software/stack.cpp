@@ -35,7 +35,11 @@ void read_host(SoftwareStack::Host& host, const Node& node, const std::string& w
   host.micro_batch = overhead(fields, "micro_batch");
   host.waits_for_messages = fields.boolean("waits_for_messages", host.waits_for_messages);
   host.cuda_graphs = fields.boolean("cuda_graphs", host.cuda_graphs);
-  for (const char* key : {"micro_batch", "waits_for_messages", "cuda_graphs"})
+  host.launch_blocking = fields.boolean("launch_blocking", host.launch_blocking);
+  if (host.launch_blocking && host.cuda_graphs)
+    fail(fields.place_of("launch_blocking"),
+         what + ".launch_blocking: not with cuda_graphs, which launch kernels together");
+  for (const char* key : {"micro_batch", "waits_for_messages", "cuda_graphs", "launch_blocking"})
     if (fields.has(key) && !host.runs_ahead)
       fail(fields.place_of(key), fmt::format("{}.{}: only of a host with runs_ahead", what, key));
   fields.finish();
@@ -87,6 +91,7 @@ void read_memory(Fields& fields, SoftwareStack& stack) {
   stack.workspace = fields.bytes("workspace", Bytes{0});
   stack.head_workspace = fields.bytes("head_workspace", Bytes{0});
   stack.expert_workspace = fields.bytes("expert_workspace", Bytes{0});
+  stack.cast_accumulation = fields.boolean("cast_accumulation", false);
   if (fields.has("gradient_precision"))
     stack.gradient_precision = parse_precision(fields.choice("gradient_precision", {"fp32", "fp16", "bf16", "fp64"}));
   stack.master_parameters = fields.boolean("master_parameters", stack.master_parameters);

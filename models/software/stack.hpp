@@ -26,6 +26,7 @@ struct SoftwareStack : Fusions {
     Seconds micro_batch;              ///< its own work where a micro-batch's forward or backward pass begins
     bool waits_for_messages = false;  ///< it launches a stage's pass once the message from the other stage is there
     bool cuda_graphs = false;         ///< kernels between two exchanges are launched together
+    bool launch_blocking = false;     ///< it waits for each kernel's end before the next (CUDA_LAUNCH_BLOCKING=1)
   } host;
   Seconds collective_launch;  ///< from the gradient being ready to the collective's first message
   Seconds network_step;       ///< software's part of the latency of one message between nodes (proxy, work requests)
@@ -56,6 +57,9 @@ struct SoftwareStack : Fusions {
   Bytes expert_workspace;  ///< besides, where experts are
   /// Of the gradients that are summed over micro-batches and replicas; none: that of the network.
   std::optional<Precision> gradient_precision;
+  /// Those of a micro-batch are copied to that precision by a kernel of their own before they are added (DeepSpeed's
+  /// BF16_Optimizer).
+  bool cast_accumulation = false;
   /// The only parameters are fp32 ones, cast where they are used (FSDP's mixed precision): no copy in the network's
   /// precision beside master weights.
   bool master_parameters = false;

@@ -100,7 +100,9 @@ Work gradient_accumulation_work(double parameters, Precision precision) {
 
 Work gradient_accumulation_work(double parameters, Precision precision, const SoftwareStack& stack) {
   require_training_precision(precision);
-  const Bytes moved = element_size(precision) + gradient_size(precision, stack) * 2;
+  const Bytes sum = gradient_size(precision, stack);
+  const bool copies = stack.cast_accumulation && sum > element_size(precision);  // written and read once more
+  const Bytes moved = element_size(precision) + sum * (copies ? 4 : 2);
   return memory_bound(Kernel::elementwise, moved * parameters, precision);
 }
 

@@ -73,6 +73,7 @@ double software_part(const StepRun& run, double seconds, std::string_view piece,
   if (is_work(record)) {
     if (!on_gpu) return 0;
     if (is_dispatch(run, duration)) return seconds;
+    if (stack.host.launch_blocking) return stack.kernel_dispatch.value;  // of every kernel
     return waited_for_host(run, record, run.simulated().price(record.work, record.actor).duration.value);
   }
   if (piece != "latency") return 0;
@@ -110,10 +111,14 @@ void PathNaming::name_fused(const OpRecord& record, double seconds, Book to) con
   Kernels& kernels = of_type[number];
   if (kernels.seconds == 0)
     for (const Work& work : run_.mechanism->tables().fused().runs()[number]) {
-      const double alone = run_.simulated().price(work, record.actor).duration.value;
+      double alone = run_.simulated().price(work, record.actor).duration.value;
       if (is_dispatch(run_, alone)) {
         kernels.add(kFramework, alone);
         continue;
+      }
+      if (const SoftwareStack& stack = run_.scenario.software; stack.host.launch_blocking) {
+        kernels.add(kFramework, stack.kernel_dispatch.value);
+        alone -= stack.kernel_dispatch.value;
       }
       const double start = is_kernel(work.kernel) ? start_share(run_, record.actor, work) * alone : 0;
       if (start > 0) kernels.add(kKernelStart, start);

@@ -105,6 +105,9 @@ TEST_CASE("what replicas share out is held in part, experts over their own repli
   CHECK(wide.gradients.value == 400 + 0);
   CHECK(optimizer_traffic(adam, Precision::bf16, stack).value == 4 + 24 + 2);
   CHECK(gradient_accumulation_work(1, Precision::bf16, stack).bytes.value == 10);
+  stack.cast_accumulation = true;  // copied to fp32 first
+  CHECK(gradient_accumulation_work(1, Precision::bf16, stack).bytes.value == 18);
+  CHECK(gradient_accumulation_work(1, Precision::fp32, stack).bytes.value == 12);
   stack.master_parameters = true;
   const StaticMemory sharded = static_memory(100, Precision::bf16, adam, stack);
   CHECK(sharded.parameters.value == 400);

@@ -177,13 +177,15 @@ Cost ClusterMachine::host_cost(const Work& work) const {
     return {time, time, time, true};
   }
   if (work.kernel == kHostWaits) return {Seconds{0}, Seconds{0}, Seconds{0}, true};
-  return {Seconds{0}, stack_.host.micro_batch, stack_.host.micro_batch};
+  return {Seconds{0}, stack_.host.micro_batch, stack_.host.micro_batch, stack_.host.launch_blocking};
 }
 
-/// Of one kernel: a host that does not run ahead issues no faster than it is done with one.
+/// Of one kernel: a host that does not run ahead issues no faster than it is done with one; one that waits for each to
+/// end adds its own time to every kernel's.
 Cost ClusterMachine::kernel_cost_of(const NodeType& type, const Work& work) const {
   if (!host_runs_ahead()) return {rank_time(type, stack_, work) * compute_scale_};
   const Seconds on_gpu = rank_time(type, stack_, work);
+  if (stack_.host.launch_blocking) return {on_gpu + stack_.kernel_dispatch};
   return {on_gpu, stack_.kernel_dispatch + on_gpu, stack_.kernel_dispatch};
 }
 
