@@ -18,6 +18,7 @@ Seconds hop_of(const NcclNetwork& network, const NcclCall& call, int protocol) {
 /// (scenarios/measured/tables/nccl_sweeps.csv, gh200-2x1: 0.955 of 200 Gbit/s).
 double share_by_simple(const NcclWay& way, const NcclNetwork& network, const NcclCall& call) {
   constexpr double kOwnAdapter = 0.955;
+  if (way.share == nullptr) return 1;
   const double share = network.*way.share;
   return call.own_adapter && way.share != &NcclNetwork::share_pairs ? std::max(share, kOwnAdapter) : share;
 }
@@ -59,6 +60,11 @@ double tree_load(int nodes) { return nodes == 2 ? 1 : nodes == 3 ? 1.5 : 2; }
 
 double levels(int nodes) { return static_cast<double>(std::bit_width(static_cast<unsigned>(nodes - 1))); }
 
+/// What trees of three nodes and more get of the rate of two nodes, where each has one neighbour alone: inside a tree one
+/// GPU of a node serves a parent and two children (NVIDIA/nccl src/graph/tuning.cc: busBw *= .85 for that pattern, which
+/// src/graph/search.cc takes from Hopper on; earlier GPUs share it between two, and are assumed to get as little).
+constexpr double kBranching = 0.85;
+
 /// Up and down double binary trees over the nodes, with a chain through the GPUs of each (Jeaugey 2019).
 NcclWay tree(const NcclInside& inside, const NcclCall& call) {
   // What a chain gets of a ring's rate: NVIDIA/nccl src/graph/tuning.cc (busBw * .92), up and down the same links.
@@ -68,6 +74,7 @@ NcclWay tree(const NcclInside& inside, const NcclCall& call) {
   way.network = call.network;
   way.stay = staying_times(inside, call.size * (kBothWays / kChain));
   way.hops = 2 * levels(call.nodes);
+  if (call.nodes > 2) way.of_share = kBranching;
   for (std::size_t p = 0; p < way.startup.size(); ++p) way.startup[p] = inside.protocols[p].startup;
   return way;
 }

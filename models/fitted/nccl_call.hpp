@@ -50,6 +50,7 @@ struct NcclCall {
   int adapters = 0;                 ///< of a node, that a sum in the network goes by; 0: one a GPU
   bool pxn = false;                 ///< messages leave by the GPU on the receiver's rail
   bool own_adapter = false;         ///< one GPU a node, on nodes with several adapters
+  Seconds launch = {};              ///< the host's, for each call; 0: nothing waits for it
 
   int fewest() const { return local > 0 ? local : gpus / nodes; }
 };

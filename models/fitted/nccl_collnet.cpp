@@ -7,11 +7,10 @@
 namespace trainyard {
 namespace {
 
-/// Streams that the switches add reach so much of what messages from host to host do: Graham et al. 2020, "SHARP
-/// Streaming-Aggregation Hardware Design and Evaluation" (abstract in ISC's program: about 96 % of point-to-point
-/// bandwidth). With the trees' share of an adapter that is NVIDIA's rule of thumb for NCCL, 20 GB/s by one of 200 Gbit/s
-/// (NVIDIA/nccl issue 320).
-constexpr double kOfMessages = 0.96;
+/// What streams that the switches add reach of an adapter: NVIDIA's rule of thumb for NCCL, 20 GB/s by one of 200 Gbit/s
+/// (NVIDIA/nccl issue 320). Graham et al. 2020, "SHARP Streaming-Aggregation Hardware Design and Evaluation" (abstract in
+/// ISC's program), have about 96 % of point-to-point bandwidth.
+constexpr double kOfAdapter = 20.0 / 25;
 
 // The way to the switches and back, over a hop of a tree between nodes by Simple (hwLatencies, NET: 30, 31, 18 and 14 us).
 constexpr double kChainHops = 30.0 / 14, kDirectHops = 31.0 / 14, kNvlsHops = 18.0 / 14;
@@ -34,9 +33,9 @@ constexpr double kDirectOnHopper = 0.85;
 constexpr double kWithNetwork = 0.96;
 
 NcclWay by_network(const char* name, const NcclCall& call, double hops) {
-  NcclWay way{{name, name, name}, {}, hops, call.size, call.network, {}, &NcclNetwork::share_tree, call.size};
+  NcclWay way{{name, name, name}, {}, hops, call.size, call.network, {}, nullptr, call.size};
   way.in_switch = true;
-  way.of_share = kOfMessages;
+  way.of_share = kOfAdapter;
   return way;
 }
 

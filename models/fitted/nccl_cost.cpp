@@ -34,6 +34,14 @@ NcclCost cost_in_node(const NcclModel& model, const NcclCall& call) {
   return best;
 }
 
+/// The host launches the next call while the GPUs are at this one: calls that take less than a launch follow launches.
+NcclCost not_before_launch(NcclCost cost, Seconds launch) {
+  if (cost.time >= launch) return cost;
+  cost.latency += launch - cost.time;
+  cost.time = launch;
+  return cost;
+}
+
 }  // namespace
 
 NcclCost nccl_cost(const NcclModel& model, const NcclCall& call) {
@@ -46,12 +54,13 @@ NcclCost nccl_cost(const NcclModel& model, const NcclCall& call) {
   if (model.curves.empty()) throw InternalError("an NCCL model without curves");
   if (call.gpus == 1) {  // in place nothing moves, but the kernel is launched
     const NcclCurve one = nccl_curve(model, call.operation, 1);
-    return {one.ll.startup, one.ll.startup, BytesPerSecond{0}, "copy", Bytes{0}, false, model.link_kind};
+    return not_before_launch(
+        {one.ll.startup, one.ll.startup, BytesPerSecond{0}, "copy", Bytes{0}, false, model.link_kind}, call.launch);
   }
-  if (call.nodes == 1) return cost_in_node(model, call);
+  if (call.nodes == 1) return not_before_launch(cost_in_node(model, call), call.launch);
   if (call.network.value <= 0)
     throw UserError(fmt::format("{} between {} nodes: no rate of the network", name_of(call.operation), call.nodes));
-  return nccl_cost_between(nccl_inside(model, call), model.between, call);
+  return not_before_launch(nccl_cost_between(nccl_inside(model, call), model.between, call), call.launch);
 }
 
 }  // namespace trainyard

@@ -120,10 +120,13 @@ class LogReader {
     ranks_.clear();
     hosts_.clear();
     threads_ = per_thread_ = 0;
+    bool graph = false;
     for (std::size_t i = 0; i + 1 < words.size(); ++i) {
       if (words[i] == "nThread") threads_ = small(words[i + 1]);
       if (words[i] == "nGpus") per_thread_ = small(words[i + 1]);
+      if (words[i] == "graph:") graph = small(words[i + 1]) > 0;
     }
+    log_.launch = graph ? NcclLaunch::ahead : per_thread_ > 1 ? NcclLaunch::by_thread : NcclLaunch::by_process;
   }
 
   void name_program(std::string_view line) {

@@ -22,6 +22,7 @@ struct NcclLog {
   std::string version;     ///< of NCCL; empty where the file does not say
   std::string provenance;  ///< what the file's first comment says of its source; may be empty
   std::vector<NcclRow> rows;
+  NcclLaunch launch = NcclLaunch::by_process;  ///< by_thread: nGpus above 1; ahead: by a CUDA graph
 };
 
 /// What a log may leave out.

@@ -27,10 +27,10 @@ struct NcclWay {
   Bytes leaving;                         ///< a node, or where `rate` is a GPU's, that GPU
   BytesPerSecond network;                ///< by which they leave
   std::array<Seconds, 3> stay;           ///< of all bytes, on the node's own links
-  double NcclNetwork::*share = nullptr;  ///< of Simple
+  double NcclNetwork::*share = nullptr;  ///< of Simple; null: `of_share` alone
   Bytes wire;                            ///< that a GPU sends by rings that carry as much out of each node
   bool in_switch = false;
-  double of_share = 1;  ///< of `share`, so much
+  double of_share = 1;  ///< of `share`, or of the adapters, so much
 };
 
 /// Bytes by the node's own links at each protocol's rate.

@@ -27,10 +27,16 @@ struct NcclVersion {
 /// "2.18", "2.18.3", "2.18.3-1"; a newer one than is known is as the newest. Throws UserError.
 NcclVersion parse_nccl_version(const std::string&);
 
+/// Whether a call waits for the host: not where training queues its kernels ahead or a CUDA graph launches them. Where
+/// calls follow each other and nothing else runs, as in nccl-tests, a process for each GPU launches for that one, or a
+/// thread for all GPUs of the node in turn (-g N).
+enum class NcclLaunch { ahead, by_process, by_thread };
+
 /// Which NCCL runs, and what its environment says.
 struct NcclChoice {
   NcclVersion version;
   bool pxn = true;  ///< false: as with NCCL_PXN_DISABLE=1
+  NcclLaunch launch = NcclLaunch::ahead;
 };
 
 }  // namespace trainyard

@@ -8,6 +8,7 @@
 #include <tuple>
 
 #include "models/software/training_memory.hpp"
+#include "strategies/collectives/library_model.hpp"
 #include "strategies/step/training_programs.hpp"
 #include "topologies/machines/cluster_machine.hpp"
 
@@ -123,6 +124,18 @@ std::vector<MeshRank> mesh(const Scenario& s) {
                      fmt::format("node{}/gpu{}", node, rank - first)});
   }
   return ranks;
+}
+
+bool goes_by_pxn(const Scenario& s) {
+  if (s.cluster.nodes < 2) return false;
+  NodeSpread all{0, s.cluster.nodes, s.cluster.node.gpus};
+  for (const NodeType* type : s.cluster.types()) all.fewest = std::min(all.fewest, type->gpus);
+  all.ranks = s.cluster.gpus();
+  try {
+    return library_model(s.cluster, s.software.nccl_choice).model->relays(all);
+  } catch (const UserError&) {  // chips that do not speak NCCL
+    return false;
+  }
 }
 
 MachineView machine_view(const Scenario& s) {

@@ -62,6 +62,8 @@ struct MachineView {
   std::vector<RouteView> routes;
 };
 MachineView machine_view(const Scenario&);
+/// Do messages of NCCL's to another rail of another node go by NVLink to the GPU on that rail first (PXN)?
+bool goes_by_pxn(const Scenario&);
 RouteView route_view(const ClusterMachine&, std::string what, int from, int to);
 nlohmann::ordered_json to_json(const RouteView&);
 /// "0-7, 64, 72 … 120": runs of neighbours, or of equal steps; the first six.

@@ -7,6 +7,7 @@
 #include <set>
 
 #include "models/fitted/nccl_cost.hpp"
+#include "models/fitted/nccl_launch.hpp"
 #include "models/hardware/nvlinks.hpp"
 #include "sim/error.hpp"
 #include "strategies/collectives/machine_rate.hpp"
@@ -129,6 +130,9 @@ NcclCall NcclNode::call(NcclOperation operation, Bytes size, NodeSpread spread) 
   call.nvswitch = type.interconnect == "nvswitch";
   call.adapters = std::min(type.hcas, spread.fewest);
   call.pxn = relays_by_rail(type, choice_, spread);
+  if (choice_.launch != NcclLaunch::ahead)
+    call.launch =
+        nccl_launch_time(type.gpu.architecture) * (choice_.launch == NcclLaunch::by_thread ? spread.fewest : 1);
   return call;
 }
 

@@ -67,6 +67,25 @@ TEST_CASE("faults of tables of systems are named with their place", "[nccl][meas
                     Catch::Contains("15 GPUs on a machine of 2 nodes and 16 GPUs"));
 }
 
+TEST_CASE("who launched a system's calls: as its table says, else as nccl-tests usually is", "[nccl][measured]") {
+  test::TemporaryFolder folder;
+  const auto read = [&](const std::string& launch, const std::string& machine) {
+    std::ofstream(folder.path() / "systems.csv") << "system,class,gpus,machine,algorithm,launch,version,source,note\n"
+                                                 << "box,nvlink,8,\"" + machine + "\",," + launch + ",,somebody,\n";
+    std::ofstream(folder.path() / "sweeps.csv") << "system,op,size_bytes,time_us\nbox,all_reduce,8,30\n";
+    return measured_systems(folder.path() / "systems.csv", folder.path() / "sweeps.csv").systems.front();
+  };
+  const std::string one = "{nodes: 1, node: dgx-1v}";
+  const MeasuredSystem thread = read("", one), graph = read("graph", one);
+  CHECK(thread.launch == NcclLaunch::by_thread);
+  CHECK(read("process", one).launch == NcclLaunch::by_process);
+  CHECK(graph.launch == NcclLaunch::ahead);
+  CHECK(thread.rows.front().predicted.value == Approx(8 * 4.6e-6));
+  CHECK(graph.rows.front().predicted < thread.rows.front().predicted);
+  CHECK_THROWS_WITH(read("mpirun", one), Catch::Contains("systems.csv:2:") &&
+                                             Catch::Contains("launch: \"mpirun\": expected process, thread, graph"));
+}
+
 TEST_CASE("the catalog's networks of NCCL are what the fit of the tables gives", "[nccl][measured]") {
   const MeasuredSystems read = measured_systems();
   for (const char* name : {"slingshot", "efa-b200"}) {

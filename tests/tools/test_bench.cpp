@@ -201,7 +201,39 @@ TEST_CASE("bad words to bench", "[bench]") {
   shell.refused("all_reduce --on dgx-a100 --nccl-version two",
                 "--nccl-version: \"two\" is no version of NCCL; expected one such as 2.18 or 2.18.3");
   shell.refused("all_reduce --on dgx-a100 --nccl-version 2.18 --algorithm ring",
-                "--nccl-version, --no-pxn: of NCCL's own ways; leave out --algorithm ring");
+                "--nccl-version, --no-pxn, --launch: of NCCL's own ways; leave out --algorithm ring");
+  shell.refused("all_reduce --on dgx-a100 --launch threads",
+                "--launch: unknown way to launch \"threads\"; did you mean \"thread\"?");
+}
+
+TEST_CASE("bench waits for the host that launches: a process, a thread for all GPUs, a graph", "[bench]") {
+  const BenchShell shell;
+  const auto time = [&shell](const std::string& words) {
+    return shell.rows("all_reduce -b 8 -e 8 " + words)["rows"][0]["time_us"].get<double>();
+  };
+  // A thread takes 4.6 us a GPU: on a DGX A100 longer than the kernel's 21 us. -g 8 has 33.7 us (nccl-tests issue 123).
+  CHECK(time("--on dgx-a100 --launch thread") == Approx(8 * 4.6));
+  CHECK(time("--on dgx-a100") == time("--on dgx-a100 --launch graph"));
+  CHECK(time("--on dgx-a100 --gpus 4 --launch thread") == Approx(4 * 4.6));
+  // RCCL takes 14.9 us for one: on 8 MI300X longer than the kernel, which HIP graphs launch by themselves.
+  CHECK(time("--on mi300x-8x") == Approx(14.9));
+  CHECK(time("--on mi300x-8x --launch graph") < 8);
+  CHECK(time("--on mi300x-8x --gpus 1") == Approx(14.9));
+  // A log says how it was launched.
+  const auto beside = [&](const std::string& gpus, const std::string& pid, const std::string& graph) {
+    shell.write("run.log",
+                "# nThread 1 nGpus " + gpus + " minBytes 8 maxBytes 8 step: 2(factor) iters: 20 validation: 1 graph: " +
+                    graph + "\n#  Rank  0 Group  0 Pid 7000 on node1 device 0 [0x10] NVIDIA A100-SXM4-80GB\n" +
+                    "#  Rank  1 Group  0 Pid " + pid + " on node1 device 1 [0x11] NVIDIA A100-SXM4-80GB\n" +
+                    "#  Rank  3 Group  0 Pid " + pid + " on node1 device 3 [0x11] NVIDIA A100-SXM4-80GB\n" +
+                    "#       size         count      type   redop    root     time   algbw   busbw #wrong\n" +
+                    "           8             2     float     sum      -1    17.00    0.00    0.00      0\n");
+    return shell.rows("all_reduce --on dgx-a100 --gpus 4 --compare run.log")["rows"][0]["time_us"].get<double>();
+  };
+  const double alone = time("--on dgx-a100 --gpus 4");
+  CHECK(beside("4", "7000", "0") == Approx(4 * 4.6));
+  CHECK(beside("4", "7000", "20") == alone);
+  CHECK(beside("1", "7001", "0") == alone);
 }
 
 TEST_CASE("bench says which way NCCL goes: by its version, its switches and its rails", "[bench]") {

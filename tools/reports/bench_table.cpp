@@ -158,7 +158,10 @@ nlohmann::ordered_json bench_json(const BenchTable& table) {
   return j;
 }
 
-std::map<double, Seconds> measured_times(const std::string& log, const BenchOptions& o, int nodes) {
+namespace {
+
+/// As NCCL calls it, where its tests know it.
+std::optional<NcclOperation> tested(Operation operation) {
   static const std::map<Operation, NcclOperation> names{{Operation::all_reduce, NcclOperation::all_reduce},
                                                         {Operation::all_gather, NcclOperation::all_gather},
                                                         {Operation::reduce_scatter, NcclOperation::reduce_scatter},
@@ -168,16 +171,28 @@ std::map<double, Seconds> measured_times(const std::string& log, const BenchOpti
                                                         {Operation::send_recv, NcclOperation::sendrecv},
                                                         {Operation::gather, NcclOperation::gather},
                                                         {Operation::scatter, NcclOperation::scatter}};
+  const auto at = names.find(operation);
+  return at == names.end() ? std::nullopt : std::optional<NcclOperation>(at->second);
+}
+
+std::vector<NcclLog> logs_with(const std::string& log, Operation operation) {
+  NcclLogHints hints;
+  if (const auto wanted = tested(operation)) hints.otherwise = name_of(*wanted);
+  return read_nccl_logs(log, hints);
+}
+
+}  // namespace
+
+NcclLaunch launch_in(const std::string& log, Operation operation) { return logs_with(log, operation).front().launch; }
+
+std::map<double, Seconds> measured_times(const std::string& log, const BenchOptions& o, int nodes) {
   std::map<double, std::pair<double, int>> sums;
   std::set<std::string> others;
-  const auto wanted = names.find(o.operation);
-  NcclLogHints hints;
-  if (wanted != names.end()) hints.otherwise = name_of(wanted->second);
-  for (const NcclLog& of : read_nccl_logs(log, hints))
+  const std::optional<NcclOperation> wanted = tested(o.operation);
+  for (const NcclLog& of : logs_with(log, o.operation))
     for (const NcclRow& row : of.rows) {
       // A log does not always say how many nodes there were: then it is taken as of one.
-      if (wanted != names.end() && row.operation == wanted->second && row.gpus == o.ranks &&
-          (row.nodes == nodes || row.nodes == 1)) {
+      if (row.operation == wanted && row.gpus == o.ranks && (row.nodes == nodes || row.nodes == 1)) {
         auto& [sum, count] = sums[row.size.value];
         sum += row.time.value;
         ++count;

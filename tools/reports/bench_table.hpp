@@ -21,6 +21,10 @@ struct BenchTable {
 std::string bench_text(const BenchTable&);
 nlohmann::ordered_json bench_json(const BenchTable&);
 
+/// How the program of a log of nccl-tests launched its calls, by its header; of a table: a process for each GPU. Throws
+/// UserError where the log cannot be read.
+NcclLaunch launch_in(const std::string& log, Operation);
+
 /// Times of a log of nccl-tests (or a table of measured rows) for this operation, number of ranks and of nodes; of
 /// several for one size, the mean. Throws UserError where the log cannot be read, or has none.
 std::map<double, Seconds> measured_times(const std::string& log, const BenchOptions&, int nodes);

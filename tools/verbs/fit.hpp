@@ -3,6 +3,7 @@
 #include <vector>
 
 #include "models/hardware/gpu.hpp"
+#include "scenarios/studies/measured/measured_collectives.hpp"
 
 namespace trainyard {
 
@@ -21,6 +22,10 @@ struct NcclFitRequest {
 int fit_nccl_logs(const NcclFitRequest&);
 /// `fit nccl --networks`: what NCCL gets of each kind of network, from tables of systems and sweeps. Returns an exit code.
 int fit_nccl_networks(const NcclFitRequest&);
+/// `fit nccl --launch`: what a thread of the host takes to launch a call, from the same tables. Returns an exit code.
+int fit_nccl_launch(const NcclFitRequest&);
+/// The tables of systems and sweeps that were asked for; none: those that come along. Throws UserError.
+MeasuredSystems measured_tables(const NcclFitRequest&);
 /// `fit roofline`: efficiencies and launch floor from the tables in the folder `data`. Returns an exit code.
 int fit_rooflines(const std::string& data, const std::string& gpu, const std::string& json);
 

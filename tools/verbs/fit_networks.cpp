@@ -17,14 +17,6 @@ namespace {
 
 using OrderedJson = nlohmann::ordered_json;
 
-MeasuredSystems tables_of(const NcclFitRequest& asked) {
-  if (asked.files.empty()) return measured_systems();
-  if (asked.files.size() != 2)
-    throw UserError(
-        "trainyard fit nccl --networks: two tables, of systems and of their sweeps, or none for those that come along");
-  return measured_systems(asked.files[0], asked.files[1]);
-}
-
 /// Takes the errors of systems left out in turn, where there are two sources or more.
 void judge(NcclNetwork& network, const std::vector<NcclSweep>& sweeps) {
   std::vector<double> all, large;
@@ -74,8 +66,17 @@ FittedNetwork fitted_network(const std::string& name, const MeasuredSystems& tab
 
 }  // namespace
 
+MeasuredSystems measured_tables(const NcclFitRequest& asked) {
+  if (asked.files.empty()) return measured_systems();
+  if (asked.files.size() != 2)
+    throw UserError(
+        "trainyard fit nccl --networks, --launch: two tables, of systems and of their sweeps, or none for those that "
+        "come along");
+  return measured_systems(asked.files[0], asked.files[1]);
+}
+
 int fit_nccl_networks(const NcclFitRequest& asked) {
-  const MeasuredSystems tables = tables_of(asked);
+  const MeasuredSystems tables = measured_tables(asked);
   std::set<std::string> names;
   for (const MeasuredSystem& system : tables.systems)
     if (system.nodes() > 1 && system.healthy()) names.insert(system.network());

@@ -81,7 +81,7 @@ std::vector<std::vector<Actor>> read_groups(const std::string& text, int gpus) {
 
 struct Flags {
   std::string operation, algorithm, fidelity, groups, chunk, reduction = "sum", type = "float", torus, mode;
-  std::string first = "8", last = "128M", compare, json, fold, nccl_version;
+  std::string first = "8", last = "128M", compare, json, fold, nccl_version, launch;
   std::string factor = "2", transport, port_buffer;
   int gpus = 0, channels = 0, root = 0;
   bool no_check = false, no_pxn = false;
@@ -128,6 +128,22 @@ Node choice_node(const Flags& flags) {
   return node;
 }
 
+/// As --launch says, else as the log that is put beside was launched, else by a process for each GPU as training is.
+NcclLaunch launch_of(const Flags& flags) {
+  static const std::vector<std::pair<std::string, NcclLaunch>> all{
+      {"process", NcclLaunch::by_process}, {"thread", NcclLaunch::by_thread}, {"graph", NcclLaunch::ahead}};
+  if (flags.launch.empty())
+    return flags.compare.empty() || !flags.algorithm.empty()
+               ? NcclLaunch::by_process
+               : launch_in(flags.compare, parse_operation(flags.operation));
+  std::vector<std::string> names;
+  for (const auto& [name, launch] : all) {
+    if (name == flags.launch) return launch;
+    names.push_back(name);
+  }
+  throw UserError(fmt::format("--launch: unknown way to launch \"{}\"{}", flags.launch, hint(flags.launch, names)));
+}
+
 /// Which NCCL does it: that of the scenario's software, unless the flags say otherwise.
 NcclChoice nccl_of(const Flags& flags, const SoftwareStack& software) {
   NcclChoice nccl = software.nccl_choice;
@@ -137,9 +153,10 @@ NcclChoice nccl_of(const Flags& flags, const SoftwareStack& software) {
       throw UserError(fmt::format("--nccl-version: {}", e.what()));
     }
   if (flags.no_pxn) nccl.pxn = false;
-  if ((flags.no_pxn || !flags.nccl_version.empty()) && !flags.algorithm.empty())
-    throw UserError(
-        fmt::format("--nccl-version, --no-pxn: of NCCL's own ways; leave out --algorithm {}", flags.algorithm));
+  nccl.launch = launch_of(flags);
+  if ((flags.no_pxn || !flags.nccl_version.empty() || !flags.launch.empty()) && !flags.algorithm.empty())
+    throw UserError(fmt::format("--nccl-version, --no-pxn, --launch: of NCCL's own ways; leave out --algorithm {}",
+                                flags.algorithm));
   return nccl;
 }
 
@@ -275,6 +292,10 @@ int bench(const std::vector<std::string>& words) {
   arguments.option("--nccl-version", flags.nccl_version, "VERSION",
                    "choose from what that NCCL has, such as 2.17 (default: 2.29)");
   arguments.flag("--no-pxn", flags.no_pxn, "as with NCCL_PXN_DISABLE=1: each GPU sends by its own adapter");
+  arguments.option(
+      "--launch", flags.launch, "process|thread|graph",
+      "who launches the calls, one after another: a process for each GPU (default, or as the log has it), a "
+      "thread for all GPUs of a node (nccl-tests -g N), a CUDA graph, which waits for nobody");
   arguments.flag("--no-check", flags.no_check, "move no values: no #wrong");
   arguments.option("--fold", flags.fold, "auto|off|check",
                    "simulate ranks that are alike once (auto: where that halves them), each, or both and compare");

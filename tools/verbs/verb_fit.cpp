@@ -28,11 +28,13 @@ int fit(const std::vector<std::string>& words) {
                    "log is of, where its name does not tell; of nccl.csv only this one");
   arguments.option("--gpus", nccl.gpus, "N", "nccl: number of GPUs, if the log does not state it");
   arguments.option("--operation", nccl.operation, "NAME", "nccl: such as all_reduce, if the log does not state it");
-  bool networks = false, skip = false;
+  bool networks = false, launch = false, skip = false;
   arguments.flag("--skip-impossible", skip, "kernels: leave out rows that are faster than the chip's peak");
   arguments.flag("--networks", networks,
                  "nccl: the networks between nodes, from two tables of systems and sweeps (default: those that come "
                  "along); --out is a folder");
+  arguments.flag("--launch", launch,
+                 "nccl: what a thread of the host takes to launch a call on a GPU, from the same two tables");
   arguments.option("--system", nccl.system, "NAME", "nccl: of a table of sweeps, this system");
   arguments.output("--out", nccl.out,
                    "nccl, kernels: the catalog entry (FILE.yaml; - is stdout; of nccl a folder takes one file a GPU)",
@@ -48,7 +50,11 @@ int fit(const std::vector<std::string>& words) {
   if (networks && (what != "nccl" || !nccl.svg.empty() || !nccl.gpu.empty() || nccl.gpus != 0 ||
                    !nccl.operation.empty() || !nccl.system.empty()))
     throw UserError("trainyard fit: --networks: only with fit nccl, FILE, --out and --json");
+  if (launch && (what != "nccl" || networks || !nccl.svg.empty() || !nccl.out.empty() || !nccl.gpu.empty() ||
+                 nccl.gpus != 0 || !nccl.operation.empty() || !nccl.system.empty()))
+    throw UserError("trainyard fit: --launch: only with fit nccl, FILE and --json");
   if (networks) return fit_nccl_networks(nccl);
+  if (launch) return fit_nccl_launch(nccl);
   if (what == "nccl") return fit_nccl_logs(nccl);
   if (what == "kernels") {
     if (!nccl.svg.empty() || !nccl.operation.empty() || nccl.gpus != 0 || !nccl.system.empty() || !data.empty())

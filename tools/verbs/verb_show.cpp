@@ -173,6 +173,10 @@ View machine_text(const Scenario& s) {
                         fmt::join(r.hops, " → "), show(r.rate), r.bottleneck_kind, show_latency(r.latency));
     text += r.software.count > 0 ? fmt::format(", of which software {}\n", show_latency(r.software)) : "\n";
   }
+  if (goes_by_pxn(s))
+    text +=
+        "  what NCCL sends to another rail goes by NVLink to the GPU on that rail first (PXN; nccl_pxn: false turns it "
+        "off)\n";
   return {text, to_json(view)};
 }
 

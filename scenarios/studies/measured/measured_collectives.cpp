@@ -21,13 +21,28 @@ NodeSpread spread_of(const MeasuredSystem& system) {
 }
 
 /// "NCCL 2.26.2", "RCCL 2.22.3 ROCm 6.3.0"; the newest where a source does not state it.
-NcclChoice nccl_of(const std::string& version) {
+NcclChoice nccl_of(const std::string& version, NcclLaunch launch) {
   for (std::size_t at = version.find("2."); at != std::string::npos; at = version.find("2.", at + 1)) {
     if (at > 0 && version[at - 1] != ' ') continue;
     const std::size_t end = version.find_first_not_of("0123456789.", at);
-    return {parse_nccl_version(version.substr(at, end == std::string::npos ? end : end - at)), true};
+    return {parse_nccl_version(version.substr(at, end == std::string::npos ? end : end - at)), true, launch};
   }
-  return {};
+  return {{}, true, launch};
+}
+
+/// Empty: as nccl-tests is usually started. In one node with -g N, by one thread; on several by mpirun, a process a GPU.
+NcclLaunch launch_of(const MeasuredTable& table, std::optional<std::size_t> column, int nodes) {
+  const std::string said = column ? table.text(*column) : "";
+  if (said == "thread" || (said.empty() && nodes == 1)) return NcclLaunch::by_thread;
+  if (said == "process" || said.empty()) return NcclLaunch::by_process;
+  if (said == "graph") return NcclLaunch::ahead;
+  table.refuse(fmt::format("launch: \"{}\": expected process, thread, graph, or none", said), *column);
+}
+
+std::optional<std::size_t> column_if_any(const MeasuredTable& table, const char* name) {
+  const std::vector<std::string>& header = table.header();
+  if (std::find(header.begin(), header.end(), name) == header.end()) return std::nullopt;
+  return table.column(name);
 }
 
 std::vector<MeasuredSystem> read_systems(const std::filesystem::path& path) {
@@ -35,6 +50,7 @@ std::vector<MeasuredSystem> read_systems(const std::filesystem::path& path) {
   const std::size_t name = table.column("system"), kind = table.column("class"), gpus = table.column("gpus"),
                     machine = table.column("machine"), algorithm = table.column("algorithm"),
                     version = table.column("version"), source = table.column("source"), note = table.column("note");
+  const std::optional<std::size_t> launch = column_if_any(table, "launch");
   std::vector<MeasuredSystem> systems;
   while (table.next()) {
     MeasuredSystem system{table.text(name), table.text(kind), table.text(source), table.text(version),
@@ -48,7 +64,9 @@ std::vector<MeasuredSystem> read_systems(const std::filesystem::path& path) {
       system.cluster = read_cluster(
           parse_document(table.text(machine), fmt::format("{}:{}", table.name(), table.line())), Catalog());
       system.cluster->sharp = system.in_network;
-      system.nccl = std::make_shared<std::vector<NcclNode>>(nccl_nodes(*system.cluster, nccl_of(system.version)));
+      system.launch = launch_of(table, launch, system.cluster->nodes);
+      const NcclChoice choice = nccl_of(system.version, system.launch);
+      system.nccl = std::make_shared<std::vector<NcclNode>>(nccl_nodes(*system.cluster, choice));
       if (system.gpus % system.cluster->nodes != 0 || system.gpus > system.cluster->gpus())
         table.refuse(fmt::format("{} GPUs on a machine of {} nodes and {} GPUs", system.gpus, system.cluster->nodes,
                                  system.cluster->gpus()),

@@ -23,7 +23,8 @@ struct MeasuredSystem {
   std::string name, kind, source, version, note;
   int gpus = 0;
   bool rings_only = false;
-  bool in_network = false;                           ///< switches of the network add (SHARP): in no fit
+  bool in_network = false;  ///< switches of the network add (SHARP): in no fit
+  NcclLaunch launch = NcclLaunch::ahead;
   std::optional<ClusterSpec> cluster = {};           ///< none: the source does not state the machine
   std::shared_ptr<std::vector<NcclNode>> nccl = {};  ///< by type of node
   std::vector<CollectiveRow> rows = {};
@@ -43,7 +44,9 @@ struct MeasuredSystems {
   std::vector<std::string> impossible;  ///< "file:line: what", of rows that are left out
 };
 
-/// Reads the machines and their sweeps (default: those of scenarios/measured/tables). Rows that no machine could give are
+/// Reads the machines and their sweeps (default: those of scenarios/measured/tables). A table without the column `launch`,
+/// or a system that leaves it empty, was launched by one thread in one node (nccl-tests -g N), by a process for each GPU
+/// between nodes (mpirun). Rows that no machine could give are
 /// named and left out: bus bandwidth above every wire, a time over twice that of a larger size. Throws UserError
 /// with file:line for unknown systems and what cannot be read.
 MeasuredSystems measured_systems(const std::filesystem::path& systems = {}, const std::filesystem::path& sweeps = {});
