@@ -13,18 +13,11 @@
 namespace trainyard {
 namespace {
 
-struct Row {
-  Work work;
-  Seconds measured;
-};
+using Row = MeasuredKernel;
+using Rows = MeasuredKernels;
 
 constexpr std::size_t kFewestRows = 8;  // on each side
 constexpr double kTinyTime = 1e-7;      // seconds at the peaks; a launch takes some microseconds
-
-struct Rows {
-  std::vector<Row> fitted, judged;
-  std::vector<Row> tiny;  // of the half that is fitted: kernels that are nearly all launch
-};
 
 using ReadWork = std::function<Work(const MeasuredTable&)>;
 
@@ -56,7 +49,11 @@ ReadWork attention_reader(const MeasuredTable& table) {
     const double tokens = row.positive(c.batch) * row.positive(c.seq), dim = row.positive(c.head_dim);
     const double heads = row.positive(c.heads), kv_heads = row.positive(c.kv_heads);
     const double square = 2 * 2 * tokens * row.positive(c.seq) * heads * dim;  // scores, then their weighted sum
-    return make_work(Kernel::attention, causal == "1" ? square / 2 : square, 2 * tokens * dim * 2 * (heads + kv_heads));
+    const double queries = row.positive(c.seq), masked = causal == "1" ? 2 : 1;
+    Work work = make_work(Kernel::attention, square / masked, 2 * tokens * dim * 2 * (heads + kv_heads));
+    work.kernel = kernel_of(AttentionWork{row.positive(c.batch) * heads, queries, queries * queries / masked, queries,
+                                          causal == "1", false});
+    return work;
   };
 }
 
@@ -70,7 +67,9 @@ double roofline(const Work& work, const Gpu& gpu, const Constants& c) {
                   work.bytes.value / (gpu.memory_bandwidth.value * c.memory_efficiency));
 }
 
-Rows read_rows(const std::filesystem::path& csv, Kernel kernel, const Gpu& model, std::string_view gpu) {
+}  // namespace
+
+Rows read_kernels(const std::filesystem::path& csv, Kernel kernel, const Gpu& model, std::string_view gpu) {
   if (kernel != Kernel::gemm && kernel != Kernel::attention)
     throw UserError(
         fmt::format("no table of measured {} kernels can be fitted; known: gemm, attention", name_of(kernel)));
@@ -97,6 +96,8 @@ Rows read_rows(const std::filesystem::path& csv, Kernel kernel, const Gpu& model
                                 rows.judged.size()));
   return rows;
 }
+
+namespace {
 
 double mean_log_error(const std::vector<Row>& rows, const Gpu& gpu, const Constants& c, double launch) {
   double sum = 0;
@@ -150,8 +151,9 @@ RooflineFit fit_roofline(const std::filesystem::path& csv, Kernel kernel, const 
                          std::string_view gpu_name_in_csv) {
   if (gpu.peak[static_cast<std::size_t>(Precision::bf16)].value <= 0)
     throw UserError(fmt::format("gpu {} has no bf16, and the table's rows are bf16", gpu.name));
-  const Rows rows = read_rows(csv, kernel, gpu, gpu_name_in_csv);
+  const Rows rows = read_kernels(csv, kernel, gpu, gpu_name_in_csv);
   Gpu judged = gpu;
+  judged.attention = {};  // by a share of the peak, whatever the shape
   auto& efficiency = judged.efficiency[static_cast<std::size_t>(kernel)];
   double launch = gpu.kernel_launch.value;
   // Attention's own floor lies higher, but a GPU has one, and GEMM's is nearer to that of the many small kernels.
@@ -182,7 +184,7 @@ RooflineFit fit_roofline(const std::filesystem::path& csv, Kernel kernel, const 
 std::vector<JudgedKernel> judge_roofline(const std::filesystem::path& csv, Kernel kernel, const Gpu& gpu,
                                          std::string_view gpu_name_in_csv) {
   std::vector<JudgedKernel> judged;
-  for (const Row& row : read_rows(csv, kernel, gpu, gpu_name_in_csv).judged)
+  for (const Row& row : read_kernels(csv, kernel, gpu, gpu_name_in_csv).judged)
     judged.push_back({row.work, kernel_time(gpu, row.work), row.measured});
   return judged;
 }

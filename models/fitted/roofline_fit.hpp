@@ -33,6 +33,20 @@ constexpr Flops kLeastFittedWork{1e10};
 RooflineFit fit_roofline(const std::filesystem::path& csv, Kernel kernel, const Gpu& gpu,
                          std::string_view gpu_name_in_csv);
 
+/// A measured kernel.
+struct MeasuredKernel {
+  Work work;
+  Seconds measured;
+};
+/// Kernels of one GPU, as a table has them.
+struct MeasuredKernels {
+  std::vector<MeasuredKernel> fitted, judged;
+  std::vector<MeasuredKernel> tiny;  ///< of the half that is fitted: kernels that are nearly all launch
+};
+/// The rows that `fit_roofline` goes by; attention's with their shapes. Throws UserError as it does.
+MeasuredKernels read_kernels(const std::filesystem::path& csv, Kernel kernel, const Gpu& gpu,
+                             std::string_view gpu_name_in_csv);
+
 /// A measured kernel beside what the chip's constants give.
 struct JudgedKernel {
   Work work;

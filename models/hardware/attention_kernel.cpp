@@ -18,6 +18,8 @@ AttentionKernel read_attention_kernel(const Node& entry) {
     AttentionKernel::Rates& r = kernel.of_architecture[architecture];
     r.forward = rates.number("forward", least, 1);
     r.backward = rates.number("backward", least, 1);
+    if (rates.has("tail")) r.tiles = read_attention_model(node, rates.what());
+    for (const char* of_tiles : {"memory", "tail"}) rates.child(of_tiles);
     rates.finish();
     for (const FigureSource& source : sources)
       if (source.figure.find("architectures." + architecture + ".") != std::string::npos) r.sources.push_back(source);
@@ -30,11 +32,13 @@ AttentionKernel read_attention_kernel(const Node& entry) {
 void AttentionKernel::drive(Gpu& gpu, Sources& sources) const {
   const auto found = of_architecture.find(gpu.architecture);
   if (found == of_architecture.end()) return;
+  gpu.attention = found->second.tiles;
   gpu.efficiency[static_cast<std::size_t>(Kernel::attention)].flops = found->second.forward;
   gpu.efficiency[static_cast<std::size_t>(Kernel::attention_backward)].flops = found->second.backward;
   std::erase_if(sources, [](const FigureSource& source) {
     return source.figure.ends_with("efficiency.attention.flops") ||
-           source.figure.ends_with("efficiency.attention_backward.flops");
+           source.figure.ends_with("efficiency.attention_backward.flops") ||
+           source.figure.find(": attention.") != std::string::npos;
   });
   sources.insert(sources.end(), found->second.sources.begin(), found->second.sources.end());
 }

@@ -10,7 +10,8 @@ namespace trainyard {
 /// A library's flash attention: what share of a chip's peak the FLOPs of causal attention reach, by architecture.
 struct AttentionKernel {
   struct Rates {
-    double forward = 1, backward = 1;
+    double forward = 1, backward = 1;  ///< of the FLOPs alone, whatever the shape, unless there are tiles
+    AttentionModel tiles;
     Sources sources;
   };
   std::string name, description;
@@ -21,7 +22,8 @@ struct AttentionKernel {
   void drive(Gpu&, Sources& sources) const;
 };
 
-/// Reads an entry `architectures: {hopper: {forward: …, backward: …}}`, shares in (0, 1]. Throws UserError with the place.
+/// Reads an entry `architectures: {hopper: {forward: …, backward: …}}`, shares in (0, 1], with `memory` and `tail` where they are
+/// of tiles (`AttentionModel`). Throws UserError with the place.
 AttentionKernel read_attention_kernel(const Node& entry);
 
 }  // namespace trainyard

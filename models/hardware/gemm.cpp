@@ -6,24 +6,16 @@
 #include <array>
 #include <bit>
 #include <cmath>
-#include <map>
-#include <tuple>
 #include <unordered_map>
-#include <vector>
 
-#include "sim/error.hpp"
+#include "models/hardware/shape_numbers.hpp"
 #include "sim/hashing.hpp"
 
 namespace trainyard {
 namespace {
 
-/// Of a process, since what a `Work` says must mean the same to all that read it.
-struct Shapes {
-  std::vector<GemmShape> all;
-  std::map<std::tuple<double, double, double, double, bool>, std::uint16_t> numbers;
-};
-Shapes& shapes() {
-  static Shapes of_process;
+ShapeNumbers<GemmShape>& shapes() {
+  static ShapeNumbers<GemmShape> of_process(kFirstShape, UINT16_MAX - kFirstShape, "matrix products");
   return of_process;
 }
 
@@ -107,25 +99,8 @@ class Product {
 
 }  // namespace
 
-std::uint16_t kernel_of(const GemmShape& shape) {
-  Shapes& known = shapes();
-  const auto [at, fresh] = known.numbers.try_emplace({shape.m, shape.n, shape.k, shape.count, shape.in_turn}, 0);
-  if (!fresh) return at->second;
-  if (known.all.size() > UINT16_MAX - kFirstShape) {
-    known.numbers.erase(at);
-    throw UserError("more than 32,768 shapes of matrix products in one process");
-  }
-  at->second = static_cast<std::uint16_t>(kFirstShape + known.all.size());
-  known.all.push_back(shape);
-  return at->second;
-}
-
-const GemmShape& shape_of(std::uint16_t kernel) {
-  const Shapes& known = shapes();
-  if (kernel < kFirstShape || kernel - kFirstShape >= static_cast<int>(known.all.size()))
-    throw InternalError(fmt::format("kernel {} is no matrix product", kernel));
-  return known.all[kernel - kFirstShape];
-}
+std::uint16_t kernel_of(const GemmShape& shape) { return shapes().number_of(shape); }
+const GemmShape& shape_of(std::uint16_t kernel) { return shapes().shape_of(kernel); }
 
 GemmModel read_gemm_model(const Node& node, const std::string& what) {
   Fields fields(node, what);

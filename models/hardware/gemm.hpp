@@ -1,4 +1,5 @@
 #pragma once
+#include <compare>
 #include <cstdint>
 
 #include "models/reading/document.hpp"
@@ -10,7 +11,7 @@ namespace trainyard {
 struct GemmShape {
   double m = 1, n = 1, k = 1, count = 1;
   bool in_turn = false;  ///< a kernel each, one after another; else one kernel, whose tiles fill the SMs together
-  bool operator==(const GemmShape&) const = default;
+  auto operator<=>(const GemmShape&) const = default;
 };
 
 /// Numbers from here on stand for matrix products of a shape, where a `Work` has the number of a kernel.

@@ -91,8 +91,12 @@ Precision parse_precision(const std::string& name) {
 const char* name_of(Precision p) { return kPrecisionNames.at(static_cast<std::size_t>(p)); }
 Bytes element_size(Precision p) { return Bytes{kElementBytes.at(static_cast<std::size_t>(p))}; }
 const char* name_of(ChipKind k) { return kChipKindNames.at(static_cast<std::size_t>(k)); }
-bool is_kernel(std::uint16_t number) { return number < kKernels || number >= kFirstShape; }
-Kernel kind_of(std::uint16_t number) { return number >= kFirstShape ? Kernel::gemm : static_cast<Kernel>(number); }
+bool is_kernel(std::uint16_t number) { return number < kKernels || number >= kFirstAttention; }
+Kernel kind_of(std::uint16_t number) {
+  if (number >= kFirstShape) return Kernel::gemm;
+  if (number < kFirstAttention) return static_cast<Kernel>(number);
+  return attention_of(number).backward ? Kernel::attention_backward : Kernel::attention;
+}
 const char* name_of(Kernel k) { return kKernelNames.at(static_cast<std::size_t>(k)); }
 
 Gpu read_gpu(const Node& entry) {
@@ -115,6 +119,8 @@ Gpu read_gpu(const Node& entry) {
   gpu.kernel_launch = fields.seconds("kernel_launch", Seconds{0});
   if (const Node* node = fields.has("gemm") ? fields.child("gemm") : nullptr)
     gpu.gemm = read_gemm_model(*node, what + ": gemm");
+  if (const Node* node = fields.has("attention") ? fields.child("attention") : nullptr)
+    gpu.attention = read_attention_model(*node, what + ": attention");
   if (const Node* node = fields.child("efficiency")) read_efficiency(gpu, *node, what + ": efficiency");
   gpu.sustained_clock = fields.number("sustained_clock", kLeastShare, 1, 1);
   if (const Node* node = fields.child("interference")) read_interference(gpu, *node, what + ": interference");
@@ -128,6 +134,8 @@ Gpu read_gpu(const Node& entry) {
 
 Gpu sustained(Gpu gpu) {
   for (Gpu::Efficiency& efficiency : gpu.efficiency) efficiency.flops *= gpu.sustained_clock;
+  gpu.attention.forward *= gpu.sustained_clock;
+  gpu.attention.backward *= gpu.sustained_clock;
   if (gpu.gemm.sustained > 0) {
     gpu.gemm.clock = gpu.gemm.sustained;
     gpu.gemm.throttle = 0;
@@ -165,10 +173,22 @@ Roofline roofline(const Gpu& gpu, const Work& work) {
   return {arithmetic, memory};
 }
 
-/// Is it a matrix product that the chip prices by its shape? Tensor cores do those of at most 16 bits.
+/// Is it for tensor cores, whose kernels of at most 16 bits are priced by their shape?
+bool by_tensor_cores(const Gpu& gpu, const Work& work) {
+  return work.flops.value > 0 && work.precision < kPrecisions && kElementBytes[work.precision] <= 2 &&
+         gpu.peak[work.precision].value > 0;
+}
 bool by_shape(const Gpu& gpu, const Work& work) {
-  return gpu.gemm.given && work.kernel >= kFirstShape && work.flops.value > 0 && work.precision < kPrecisions &&
-         kElementBytes[work.precision] <= 2 && gpu.peak[work.precision].value > 0;
+  return gpu.gemm.given && work.kernel >= kFirstShape && by_tensor_cores(gpu, work);
+}
+bool by_tiles_of_attention(const Gpu& gpu, const Work& work) {
+  return gpu.attention.given && work.kernel >= kFirstAttention && work.kernel < kFirstShape &&
+         by_tensor_cores(gpu, work);
+}
+
+AttentionTime priced_attention(const Gpu& gpu, const Work& work) {
+  return attention_time(gpu.attention, {gpu.peak[work.precision], gpu.memory_bandwidth, gpu.l2, std::max(gpu.sms, 1)},
+                        attention_of(work.kernel), work.flops, work.bytes);
 }
 
 struct PricedProduct {
@@ -196,6 +216,7 @@ Seconds kernel_time(const Gpu& gpu, const Work& work) {
     const PricedProduct product(gpu, work);
     return gpu.kernel_launch + product.time.total + product.beside;
   }
+  if (by_tiles_of_attention(gpu, work)) return gpu.kernel_launch + priced_attention(gpu, work).total;
   const Roofline limits = roofline(gpu, work);
   return gpu.kernel_launch + std::max(limits.arithmetic, limits.memory);
 }
@@ -205,6 +226,7 @@ bool bound_by_memory(const Gpu& gpu, const Work& work) {
     const PricedProduct product(gpu, work);
     return product.time.by_memory || product.beside > product.time.total;
   }
+  if (by_tiles_of_attention(gpu, work)) return priced_attention(gpu, work).by_memory;
   const Roofline limits = roofline(gpu, work);
   return limits.memory > limits.arithmetic;
 }

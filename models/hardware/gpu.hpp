@@ -2,7 +2,7 @@
 #include <array>
 #include <string>
 
-#include "models/hardware/gemm.hpp"
+#include "models/hardware/attention_time.hpp"
 #include "models/hardware/power.hpp"
 #include "models/reading/catalog.hpp"
 #include "sim/op.hpp"
@@ -29,7 +29,7 @@ enum class Kernel : std::uint16_t {
 };
 constexpr int kKernels = 8;
 const char* name_of(Kernel);
-/// The kind of a numbered kernel of a GPU: matrix products of a shape are gemm.
+/// The kind of a numbered kernel of a GPU: matrix products of a shape are gemm, attention of a shape is attention.
 bool is_kernel(std::uint16_t number);
 Kernel kind_of(std::uint16_t number);
 
@@ -55,7 +55,8 @@ struct Gpu {
     double memory = 1;  ///< share of the memory bandwidth
   };
   std::array<Efficiency, kKernels> efficiency{};
-  GemmModel gemm;  ///< matrix products by their shape; not given: by `efficiency` alone
+  GemmModel gemm;            ///< matrix products by their shape; not given: by `efficiency` alone
+  AttentionModel attention;  ///< flash attention by its shape; not given: by `efficiency` alone
   /// Clock of matrix products that run for minutes, over that of a short test: power holds it down.
   double sustained_clock = 1;
   /// Relative speed of `kernel work` while a transfer runs on the same GPU, and of transfers while kernels run.
@@ -90,7 +91,7 @@ Gpu sustained(Gpu);
 /// Roofline (Williams, Waterman & Patterson 2009) with a launch floor:
 /// launch + max(FLOPs / (peak × efficiency), bytes / (bandwidth × efficiency)). A matrix product takes launch +
 /// `gemm_time` of its shape where the chip has a model of them, and what it moves beyond its operands and its result
-/// comes on top.
+/// comes on top; attention of a shape takes launch + `attention_time` where the chip has a model of it.
 /// Throws UserError where the chip lacks the precision of work with FLOPs > 0.
 Seconds kernel_time(const Gpu&, const Work&);
 /// Does such a kernel take as long as its traffic to the GPU's memory, and not as its arithmetic?

@@ -80,9 +80,9 @@ TEST_CASE("long products slow down with the clock; long runs at every length", "
 }
 
 TEST_CASE("a shape has one number, and its price is the same when it is asked for again", "[gemm]") {
-  CHECK(kernel_of({3, 5, 7, 2}) == kernel_of({3, 5, 7, 2}));
-  CHECK(kernel_of({3, 5, 7, 2}) != kernel_of({3, 5, 7, 3}));
-  CHECK(shape_of(kernel_of({3, 5, 7, 2})) == GemmShape{3, 5, 7, 2});
+  CHECK(kernel_of(GemmShape{3, 5, 7, 2}) == kernel_of(GemmShape{3, 5, 7, 2}));
+  CHECK(kernel_of(GemmShape{3, 5, 7, 2}) != kernel_of(GemmShape{3, 5, 7, 3}));
+  CHECK(shape_of(kernel_of(GemmShape{3, 5, 7, 2})) == GemmShape{3, 5, 7, 2});
   const Gpu gpu = tiled_gpu();
   const Work work = gemm("again", 640, 1280, 512, Precision::bf16).work;
   const Seconds first = kernel_time(gpu, work);

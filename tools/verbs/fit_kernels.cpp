@@ -2,9 +2,9 @@
 
 #include <nlohmann/json.hpp>
 
+#include "models/fitted/attention_fit.hpp"
 #include "models/fitted/gemm_fit.hpp"
 #include "models/fitted/measured_table.hpp"
-#include "models/fitted/roofline_fit.hpp"
 #include "sim/json_text.hpp"
 #include "sim/process/output.hpp"
 #include "tools/reports/table.hpp"
@@ -34,11 +34,15 @@ std::string entry_of(const GemmFit& fit) {
          fmt::format("  tiles_of_256: {{value: {}, source: tiles}}\n", m.tiles_of_256);
 }
 
-std::string entry_of(const RooflineFit& fit) {
-  return fmt::format(
-      "# {}: held-out errors: median {}, 90th percentile {}\nefficiency:\n  attention:\n    flops: {{value: {:.3f}, "
-      "source: attention_fit}}\n    memory: {{value: {:.3f}, source: attention_fit}}\n",
-      fit.gpu, percent(fit.median_error), percent(fit.p90_error), fit.flops_efficiency, fit.memory_efficiency);
+std::string entry_of(const AttentionFit& fit) {
+  const AttentionModel& m = fit.model;
+  const auto row = [](const char* key, double value, const char* source) {
+    return fmt::format("  {}: {{value: {:.3g}, source: {}}}\n", key, value, source);
+  };
+  return fmt::format("# {}: held-out errors: median {}, 90th percentile {}\nattention:\n", fit.gpu,
+                     percent(fit.held_out.median), percent(fit.held_out.p90)) +
+         row("forward", m.forward, "attention_tiles") + row("backward", m.backward, "attention_backward") +
+         row("memory", m.memory, "attention_tiles") + row("tail", m.tail, "attention_tiles");
 }
 
 FitJson errors_json(const KernelErrors& e) { return {{"median", e.median}, {"mean", e.mean}, {"p90", e.p90}}; }
@@ -65,13 +69,15 @@ FitJson json_of(const GemmFit& fit) {
           {"in_sample_error", errors_json(fit.in_sample)}};
 }
 
-FitJson json_of(const RooflineFit& fit) {
+FitJson json_of(const AttentionFit& fit) {
+  const AttentionModel& m = fit.model;
   return {{"gpu", fit.gpu},
-          {"kernel", name_of(fit.kernel)},
-          {"constants", {{"flops", fit.flops_efficiency}, {"memory", fit.memory_efficiency}}},
+          {"kernel", "attention"},
+          {"constants", {{"forward", m.forward}, {"memory", m.memory}, {"tail", m.tail}}},
           {"fitted", fit.fitted},
           {"judged", fit.judged},
-          {"held_out_error", errors_json({fit.median_error, fit.mean_error, fit.p90_error})}};
+          {"held_out_error", errors_json(fit.held_out)},
+          {"in_sample_error", errors_json(fit.in_sample)}};
 }
 
 /// What is written of one table and GPU.
@@ -83,7 +89,7 @@ struct KernelReport {
 KernelReport fit_table(const std::string& file, const Gpu& gpu, bool skip) {
   const std::vector<std::string> columns = MeasuredTable(file).header();
   if (std::find(columns.begin(), columns.end(), "heads") != columns.end()) {
-    const RooflineFit fit = fit_roofline(file, Kernel::attention, gpu, gpu.measured_as);
+    const AttentionFit fit = fit_attention(file, gpu, gpu.measured_as);
     return {entry_of(fit), "", json_of(fit)};
   }
   const MeasuredProducts products = read_products(file, gpu, gpu.measured_as);

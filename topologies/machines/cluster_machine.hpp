@@ -26,7 +26,7 @@ Seconds kernel_cost(const NodeType&, const SoftwareStack&, const Work&);
 // Values of Work::kernel that are not kernels: the host work of one step; the wait for the coordinator's next tick; the
 // copy of a bucket's gradients in or out (with the bytes read and written); from kFirstFused on, fused runs of kernels.
 constexpr std::uint16_t kFirstFused = 2000;
-constexpr bool is_fused(std::uint16_t kernel) { return kernel >= kFirstFused && kernel < kFirstShape; }
+constexpr bool is_fused(std::uint16_t kernel) { return kernel >= kFirstFused && kernel < kFirstAttention; }
 constexpr std::uint16_t kStepOverhead = 1000, kCycleWait = 1001, kBucketCopy = 1002;
 /// What the host does for a micro-batch; it waits for all that has been launched.
 constexpr std::uint16_t kMicroBatchHost = 1003, kHostWaits = 1004;

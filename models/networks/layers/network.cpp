@@ -92,7 +92,7 @@ KernelCall kernel_call(std::string name, Kernel kernel, Flops flops, Bytes bytes
 KernelCall gemm(std::string name, double m, double n, double k, Precision precision, double batch, bool in_turn) {
   KernelCall call = kernel_call(std::move(name), Kernel::gemm, Flops{2 * m * n * k * batch},
                                 element_size(precision) * ((m * k + k * n + m * n) * batch), precision);
-  call.work.kernel = kernel_of({m, n, k, batch, in_turn});
+  call.work.kernel = kernel_of(GemmShape{m, n, k, batch, in_turn});
   return call;
 }
 

@@ -83,12 +83,16 @@ void fused_attention(LayerBuilder& b, const TransformerLayout& l, const Attentio
   const Flops backward{product * (3 * a.query_width + 2 * a.value_width)};
   const std::string name = a.prefix + "attention";
   Operator op;
+  AttentionWork shape{l.samples * a.heads, a.queries, a.pairs(), a.longest(), a.causal, false};
   op.forward.push_back(
       kernel_call(name, Kernel::attention, forward, qkv + t.output + t.bias + t.log_sum_exp, l.precision));
+  op.forward.back().work.kernel = kernel_of(shape);
   Bytes moved = qkv * 2 + t.output * 2 + t.log_sum_exp;
   if (a.position_bias) moved += t.bias + t.scores;
   op.backward.push_back(
       {kernel_call(name + ".backward", Kernel::attention_backward, backward, moved, l.precision), {}});
+  shape.backward = true;
+  op.backward.back().work.kernel = kernel_of(shape);
   if (a.position_bias) op.backward.push_back(bias_gradient(l, a, t));
   op.kept = {{name + ".qkv", qkv}, {name + ".log_sum_exp", t.log_sum_exp, true}, {name + ".output", t.output}};
   op.core = true;
@@ -205,6 +209,11 @@ double AttentionShape::pairs() const {
   if (window == 0 || window >= keys) return queries * keys / 2;
   if (chunked) return queries * window / 2;
   return keys * window - window * window / 2;
+}
+
+double AttentionShape::longest() const {
+  if (attended > 0) return attended;
+  return causal && window > 0 ? std::min(window, keys) : keys;
 }
 
 AttentionShape self_attention_shape(const TransformerLayout& l, std::int64_t index) {

@@ -85,6 +85,7 @@ struct AttentionShape {
   /// Pairs of a query and a key that one head computes: causal, half the square or a band of it; else all. Of a step
   /// of a causal ring half of all too: a rank has the blocks r and 2c-1-r of 2c.
   double pairs() const;
+  double longest() const;  ///< keys that the last query sees
 };
 /// Of layer `index` from 0.
 AttentionShape self_attention_shape(const TransformerLayout&, std::int64_t index = 0);

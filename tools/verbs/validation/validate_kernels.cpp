@@ -23,7 +23,7 @@ struct KernelLimits {
 };
 const std::map<std::string, KernelLimits> kGemmLimits{
     {"ampere", {0.05, 0.17}}, {"hopper", {0.05, 0.17}}, {"blackwell", {0.07, 0.24}}};
-constexpr KernelLimits kAttentionLimits{0.2, 0.45};
+constexpr KernelLimits kAttentionLimits{0.1, 0.25};
 
 ErrorSet products_of(const Gpu& gpu) {
   const MeasuredProducts products =

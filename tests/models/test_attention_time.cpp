@@ -1,0 +1,123 @@
+// Flash attention by its shape: tiles over the SMs, and the fit of their constants.
+#include <catch2/catch.hpp>
+
+#include "models/fitted/attention_fit.hpp"
+#include "models/hardware/attention_kernel.hpp"
+#include "models/networks/layers/network.hpp"
+#include "tests/temporary_folder.hpp"
+
+using namespace trainyard;
+
+namespace {
+
+Gpu attentive_gpu() {
+  Gpu gpu;
+  gpu.name = "test";
+  gpu.architecture = "tested";
+  gpu.peak[static_cast<std::size_t>(Precision::bf16)] = FlopsPerSecond{300e12};
+  gpu.peak[static_cast<std::size_t>(Precision::fp32)] = FlopsPerSecond{20e12};
+  gpu.memory_bandwidth = BytesPerSecond{2e12};
+  gpu.kernel_launch = Seconds{2e-6};
+  gpu.sms = 100;
+  gpu.attention = {true, 0.65, 0.5, 0.6, 0.7};
+  return gpu;
+}
+
+Work attention_work(const AttentionWork& shape, double width, double bytes, Precision precision = Precision::bf16) {
+  Work work =
+      kernel_call("attention", Kernel::attention, Flops{4 * shape.heads * shape.pairs * width}, Bytes{bytes}, precision)
+          .work;
+  work.kernel = kernel_of(shape);
+  return work;
+}
+
+/// Causal, as a row of the tables has it.
+Work causal_attention(double batch, double heads, double seq) {
+  return attention_work({batch * heads, seq, seq * seq / 2, seq, true, false}, 128, 8 * batch * heads * seq * 128);
+}
+
+/// Seconds of tiles of 128 queries that see `keys` each, on all SMs; a tail of `longest` keys on one.
+double by_hand(const Gpu& gpu, double tiles, double keys, double longest, double bytes) {
+  const double rate = 300e12 * 0.65;
+  const double arithmetic = 4 * 128.0 * 128 * (tiles * keys + 0.7 * 100 * longest) / rate;
+  return gpu.kernel_launch.value + arithmetic + bytes / (2e12 * 0.6);
+}
+
+}  // namespace
+
+TEST_CASE("attention takes its tiles, the wait for the last and its memory", "[attention]") {
+  const Gpu gpu = attentive_gpu();
+  // 2048 queries: 16 tiles a head, whose diagonals are computed whole.
+  const double bytes = 8.0 * 64 * 2048 * 128;
+  CHECK(kernel_time(gpu, causal_attention(4, 16, 2048)).value ==
+        Approx(by_hand(gpu, 64 * 16, 1024 + 64, 2048, bytes)).epsilon(1e-12));
+  // Without a mask there is no edge, and 100 queries take the tile of 128.
+  const Work full = attention_work({32, 100, 100 * 700.0, 700, false, false}, 128, 1e6);
+  CHECK(kernel_time(gpu, full).value == Approx(by_hand(gpu, 32, 700, 700, 1e6)).epsilon(1e-12));
+}
+
+TEST_CASE("long sequences and full chips are nearer to the peak of attention", "[attention]") {
+  const Gpu gpu = attentive_gpu();
+  const auto rate = [&](const Work& work) { return work.flops.value / kernel_time(gpu, work).value; };
+  CHECK(rate(causal_attention(16, 16, 1024)) < rate(causal_attention(8, 16, 2048)));
+  CHECK(rate(causal_attention(1, 16, 16384)) > 1.2 * rate(causal_attention(16, 16, 512)));
+  CHECK(rate(causal_attention(1, 1, 4096)) < 0.5 * rate(causal_attention(4, 16, 4096)));
+  CHECK(rate(causal_attention(64, 64, 16384)) < 300e12 * 0.65);
+}
+
+TEST_CASE("attention of a shape is of its kind, and falls back where a chip has no tiles", "[attention]") {
+  const AttentionWork forward{8, 256, 256 * 128, 256, true, false}, backward{8, 256, 256 * 128, 256, true, true};
+  CHECK(kernel_of(forward) == kernel_of(forward));
+  CHECK(kernel_of(forward) != kernel_of(backward));
+  CHECK(attention_of(kernel_of(backward)) == backward);
+  CHECK(kind_of(kernel_of(forward)) == Kernel::attention);
+  CHECK(kind_of(kernel_of(backward)) == Kernel::attention_backward);
+  CHECK(is_kernel(kernel_of(forward)));
+  CHECK_THROWS_AS(attention_of(3), InternalError);
+
+  Gpu gpu = attentive_gpu();
+  gpu.efficiency[static_cast<std::size_t>(Kernel::attention)] = {0.4, 1};
+  const Work narrow = causal_attention(4, 16, 2048);
+  Work wide = narrow;
+  wide.precision = static_cast<std::uint8_t>(Precision::fp32);  // not for tensor cores
+  CHECK(kernel_time(gpu, wide).value == Approx(2e-6 + narrow.flops.value / (20e12 * 0.4)).epsilon(1e-12));
+  gpu.attention = {};
+  CHECK(kernel_time(gpu, narrow).value == Approx(2e-6 + narrow.flops.value / (300e12 * 0.4)).epsilon(1e-12));
+}
+
+TEST_CASE("a library's attention brings its own tiles, or shares of the peak whatever the shape", "[attention]") {
+  const auto kernel = [](const std::string& more) {
+    return read_attention_kernel(
+        parse_document("name: other\narchitectures: {tested: {forward: 0.3, backward: 0.2" + more + "}}\n", "t"));
+  };
+  Sources sources;
+  Gpu flat = attentive_gpu(), tiled = attentive_gpu();
+  kernel("").drive(flat, sources);
+  CHECK_FALSE(flat.attention.given);
+  kernel(", memory: 0.5, tail: 0.1").drive(tiled, sources);
+  CHECK(tiled.attention.given);
+  CHECK(tiled.attention.forward == 0.3);
+  CHECK(tiled.attention.tail == 0.1);
+  CHECK_THROWS_AS(kernel(", memory: 0.5, tail: -1"), UserError);
+}
+
+TEST_CASE("a fit of attention recovers the constants that made the table", "[attention][fit]") {
+  const Gpu truth = attentive_gpu();
+  std::string text = "gpu,dtype,batch,heads,kv_heads,head_dim,seq,causal,latency_us\n";
+  for (const double batch : {1, 2, 4, 16, 64})
+    for (const double heads : {1, 8, 16, 64})
+      for (const double seq : {256, 512, 1024, 2048, 4096, 8192, 16384})
+        text += "test,bfloat16," + exact(batch) + "," + exact(heads) + "," + exact(heads) + ",128," + exact(seq) +
+                ",1," + exact(kernel_time(truth, causal_attention(batch, heads, seq)).value * 1e6) + "\n";
+  const test::TemporaryFolder folder;
+  const std::string file = folder.write("attention.csv", text);
+  Gpu blank = truth;
+  blank.attention = {};
+  const AttentionFit fit = fit_attention(file, blank, "test");
+  CHECK(fit.held_out.median < 1e-3);
+  CHECK(fit.model.forward == Approx(0.65).epsilon(0.01));
+  CHECK(fit.model.tail == Approx(0.7).epsilon(0.03));
+  CHECK(fit_attention(file, blank, "test").model.forward == fit.model.forward);
+  blank.sms = 0;
+  CHECK_THROWS_WITH(fit_attention(file, blank, "test"), Catch::Contains("without a peak in bf16 or sms"));
+}
