@@ -46,12 +46,18 @@ class Repeat {
     each.next = plus(op_words(op), each.step);
   }
   void set_rounds(std::uint32_t rounds) { rounds_ = rounds; }
+  /// What an operation does to values in what repeats first, and what in the round after it: instead of what the two rounds
+  /// that came one by one tell.
+  void set_effects(int number, const Effect& first, const Effect& second) {
+    Each& each = each_[static_cast<std::size_t>(number)];
+    const OpWords now = op_words(with(each.op(), first));
+    each.step = minus(op_words(with(each.op(1), second)), now);
+    each.next = now;
+  }
   /// From that round on the operation has this effect, and goes on from it.
   void set_jump(int number, std::uint32_t round, const Effect& effect) {
     Each& each = each_[static_cast<std::size_t>(number)];
-    Op op = each.op(round);
-    op.effect = effect;
-    each.jump = minus(op_words(op), each.words(round));
+    each.jump = minus(op_words(with(each.op(round), effect)), each.words(round));
     each.until_jump = round;
   }
   std::uint32_t rounds() const { return rounds_; }
@@ -77,6 +83,11 @@ class Repeat {
   int operations_ = 0, op_ = 0;
   std::uint32_t rounds_ = 0;
   Op taken_;
+
+  static Op with(Op op, const Effect& effect) {
+    op.effect = effect;
+    return op;
+  }
 };
 
 }  // namespace trainyard

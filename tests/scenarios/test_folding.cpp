@@ -139,7 +139,7 @@ TEST_CASE("a slow GPU makes its ranks unlike, and the run says so", "[folding][s
 // millisecond, until the step is another one. Then so does any run that sums its rates in another order.
 TEST_CASE("where rounding decides about a step, the check of a fold says so", "[folding][scenarios]") {
   const Scenario s = read_scenario_text(R"(
-model: {base: mixtral-8x7b, num_hidden_layers: 1}
+model: {base: mixtral-8x7b, num_hidden_layers: 2}
 cluster: {node: dgx-h100, nodes: 4, fabric: rail-optimized}
 plan:
   tensor_parallel: 2

@@ -1,6 +1,7 @@
 // Rings (Patarasu & Yuan 2009): everybody sends to the next and receives from the previous member in every step.
 // With several channels each runs a ring of its own on its share of the data, rotated within nodes.
 #include <algorithm>
+#include <optional>
 
 #include "sim/hashing.hpp"
 #include "strategies/collectives/algorithms/ring_steps.hpp"
@@ -8,73 +9,78 @@
 namespace trainyard {
 namespace {
 
-/// Steps that differ by one number of the chunk alone, but for one jump of it: where numbers begin again from the last.
-struct StepsAlike {
-  int steps = 0;
-  int jump = 0;  ///< the step of them whose chunk is sent after the jump; `steps` + 1: none
-};
+Chunk shifted(Chunk chunk, std::uint16_t by) {
+  chunk.ref.chunk = static_cast<std::uint16_t>(chunk.ref.chunk + by);
+  return chunk;
+}
 
-/// From `step` on, at most so many. In each the chunk of its number is sent and the next step's received.
+/// By how much the number of the chunk grows from step to step, where it does so all the way round but for one place: where
+/// numbers begin again. None where chunks are unlike otherwise. The same for all members.
 template <class Sent>
-StepsAlike steps_alike(const Sent& sent, int step, int most) {
-  const Chunk first = sent(step);
-  const auto each = static_cast<std::uint16_t>(sent(step + 1).ref.chunk - first.ref.chunk);
-  BufferRef expected = first.ref;
-  int jump = 0;
-  for (int further = 1; further <= most; ++further) {
-    const Chunk chunk = sent(step + further);
-    expected.chunk = static_cast<std::uint16_t>(expected.chunk + each);
-    if (chunk.bytes.value != first.bytes.value) return {further - 1, jump > 0 ? jump : further};
-    if (chunk.ref == expected) continue;
-    if (jump > 0) return {further - 1, jump};
-    jump = further;
-    expected = chunk.ref;
+std::optional<std::uint16_t> even_step(const Sent& sent, int n) {
+  const auto grown = [](const Chunk& from, const Chunk& to) {
+    return static_cast<std::uint16_t>(to.ref.chunk - from.ref.chunk);
+  };
+  const Chunk first = sent(0), second = sent(1), third = sent(2);
+  const bool same = grown(first, second) == grown(second, third);  // or one of them is the jump
+  const std::uint16_t usual = same ? grown(first, second) : grown(third, sent(3));
+  int jumps = 0;
+  Chunk chunk = first;
+  for (int step = 0; step < n; ++step) {
+    const Chunk next = sent(step + 1);
+    if (!(next.ref == shifted(chunk, grown(chunk, next)).ref) || next.bytes.value != chunk.bytes.value)
+      return std::nullopt;
+    jumps += grown(chunk, next) == usual ? 0 : 1;
+    chunk = next;
   }
-  return {most, jump > 0 ? jump : most + 1};
+  return jumps <= 1 ? std::optional(usual) : std::nullopt;
 }
 
 }  // namespace
 
-/// Steps differ by the numbers of chunks alone, each one less than the one before, until they begin again from the last
-/// chunk: as many come at once.
+/// Steps differ by the numbers of chunks alone: after those that tell how they differ all come at once.
 Ops ring_steps(Local me, int number, bool adds, Chunk (Local::*of)(int) const) {
-  constexpr int fewest = 8, by_itself = 2;  // rounds that tell how they differ
+  constexpr int fewest = 12, told = 3;  // steps; the first of a collective is unlike the others
   const int n = me.group_size();
   const auto sent = [&me, number, of](int step) { return (me.*of)(number - step); };
-  const auto send = [&sent](Local& by, int step) -> const Op& { return by.send(by.next(), sent(step)); };
-  const auto receive = [&sent, adds](Local& by, int step) -> const Op& {
-    const Chunk chunk = sent(step + 1);
+  const auto send = [](Local& by, const Chunk& chunk) -> const Op& { return by.send(by.next(), chunk); };
+  const auto receive = [adds](Local& by, const Chunk& chunk) -> const Op& {
     return adds ? by.recv_reduce(by.previous(), chunk) : by.recv_copy(by.previous(), chunk);
   };
-  for (int step = 0; step < n - 1; ++step) {
-    const StepsAlike alike =
-        step > 0 && me.two_streams() ? steps_alike(sent, step, n - 1 - step) : StepsAlike{1, by_itself};
-    if (alike.steps < fewest || alike.jump <= by_itself) {
-      co_yield send(me, step);
-      co_yield receive(me, step);
-      continue;
-    }
-    Repeat rounds;
-    for (const int both : {0, 1}) {
-      const Op& out = send(me, step + both);
-      both == 0 ? rounds.add_first(out) : rounds.add_second(0, out);
-      co_yield out;
-      const Op& in = receive(me, step + both);
-      both == 0 ? rounds.add_first(in) : rounds.add_second(1, in);
-      co_yield in;
-    }
-    rounds.set_rounds(static_cast<std::uint32_t>(alike.steps - by_itself));
-    if (alike.jump <= alike.steps) {  // received a step before it is sent
-      Emitter unused;
-      Local probe = me.emitting_to(unused);
-      const auto round = static_cast<std::uint32_t>(alike.jump - by_itself);
-      if (alike.jump < alike.steps) rounds.set_jump(0, round, send(probe, step + alike.jump).effect);
-      rounds.set_jump(1, round - 1, receive(probe, step + alike.jump - 1).effect);
-    }
-    me.skip_rounds(rounds.rounds());
-    co_yield rounds;
-    step += alike.steps - 1;
+  const std::optional<std::uint16_t> each = n > fewest && me.two_streams() ? even_step(sent, n) : std::nullopt;
+  Repeat rounds;
+  for (int step = 0; step < (each ? told : n - 1); ++step) {
+    const Op& out = send(me, sent(step));
+    if (step == 1) rounds.add_first(out);
+    if (step == 2) rounds.add_second(0, out);
+    co_yield out;
+    const Op& in = receive(me, sent(step + 1));
+    if (step == 1) rounds.add_first(in);
+    if (step == 2) rounds.add_second(1, in);
+    co_yield in;
   }
+  if (!each) co_return;
+  const int left = n - 1 - told;
+  rounds.set_rounds(static_cast<std::uint32_t>(left));
+  Emitter unused;
+  Local probe = me.emitting_to(unused);
+  for (const int received : {0, 1}) {  // a step before it is sent
+    const auto effect = [&](const Chunk& chunk) {
+      return received == 0 ? send(probe, chunk).effect : receive(probe, chunk).effect;
+    };
+    const int from = told + received;
+    rounds.set_effects(received, effect(sent(from)), effect(shifted(sent(from), *each)));
+    Chunk expected = sent(from);
+    for (int round = 1; round < left; ++round) {
+      expected = shifted(expected, *each);
+      const Chunk chunk = sent(from + round);
+      if (chunk.ref == expected.ref) continue;
+      rounds.set_jump(received, static_cast<std::uint32_t>(round), effect(chunk));
+      break;
+    }
+  }
+  me.skip_rounds(rounds.rounds());
+  co_yield rounds;
 }
 
 Ops one_ring_all_reduce(Local me) {

@@ -1,0 +1,81 @@
+// Steps of rings come in rounds (Repeat): they are those of the algorithm, and pass at once on several channels too.
+#include "scenarios/collectives/collective_run.hpp"
+#include "strategies/collectives/collective_program.hpp"
+#include "tests/support.hpp"
+
+using namespace trainyard;
+using namespace trainyard::test;
+
+namespace {
+
+/// Rounds that have passed at once; `takes` false: none may.
+struct PassedRounds : Observer {
+  explicit PassedRounds(bool takes) : takes_(takes) {}
+  bool takes_rounds() const override { return takes_; }
+  void repeat_round(double times) override { count += times; }
+  double count = 0;
+
+ private:
+  bool takes_;
+};
+
+/// Of an operation by rings among `n` ranks in nodes of eight: rounds at once, the end, the bytes that each rank sends.
+json ring_run(Operation operation, int n, int channels, bool at_once) {
+  return simulate_in_child([&] {
+    PassedRounds passed(at_once);
+    CollectiveRunOptions o;
+    o.ranks = n;
+    o.operation = operation;
+    o.options.size = Bytes{8e6};
+    o.options.settings.channels = channels;
+    o.options.settings.per_node = 8;
+    o.folding = Folding::off;
+    o.watch = [&passed](std::vector<Observer*>& observers, Values&, const ClusterMachine&) {
+      observers.push_back(&passed);
+    };
+    const CollectiveRun run = run_collective_here(star_cluster(n, kRate, {2000000}), o);
+    json told{passed.count, run.time, run.messages};
+    for (const double bytes : run.sent) told.push_back(bytes);
+    return told;
+  });
+}
+
+}  // namespace
+
+TEST_CASE("rounds of rings pass at once on several channels, and nobody can tell", "[collectives][rounds]") {
+  for (const Operation operation : {Operation::all_reduce, Operation::reduce_scatter, Operation::all_gather})
+    for (const int channels : {1, 2, 4}) {
+      CAPTURE(name_of(operation), channels);
+      const json got = ring_run(operation, 128, channels, true), wanted = ring_run(operation, 128, channels, false);
+      CHECK(wanted[0] == 0);
+      if (operation == Operation::all_reduce) CHECK(got[0].get<double>() > 50);
+      REQUIRE(got.size() == wanted.size());
+      for (std::size_t i = 1; i < wanted.size(); ++i) CHECK(got[i].get<double>() == near(wanted[i].get<double>()));
+    }
+}
+
+TEST_CASE("the chunks of a ring's steps count down, and begin again from the last", "[collectives][rounds]") {
+  const CollectiveOptions options{.size = Bytes{8e6}};
+  const Collective& ring = collectives(Operation::all_reduce).find("ring", {});
+  for (const int n : {3, 10, 11, 12, 13, 40}) {
+    std::vector<Actor> members;
+    for (Actor a = 0; a < n; ++a) members.push_back(a);
+    for (int rank = 0; rank < n; ++rank) {
+      CAPTURE(n, rank);
+      Names names;
+      const auto program = collective_program(ring, {rank, n, &options.settings}, options, names, members);
+      std::vector<int> sent, received, expected_sent, expected_received;
+      for (Op op; program->next(op) == Pull::op;) {
+        if (op.kind == Kind::send) sent.push_back(op.effect.read.chunk);
+        if (op.kind == Kind::recv) received.push_back(op.effect.write.chunk);
+      }
+      for (int step = 0; step < 2 * (n - 1); ++step) {
+        const int from = step < n - 1 ? rank : rank + 1, in = step < n - 1 ? step : step - (n - 1);
+        expected_sent.push_back((from - in + 2 * n) % n);
+        expected_received.push_back((from - in - 1 + 2 * n) % n);
+      }
+      CHECK(sent == expected_sent);
+      CHECK(received == expected_received);
+    }
+  }
+}
