@@ -1,6 +1,7 @@
 // Steps of rings come in rounds (Repeat): they are those of the algorithm, and pass at once on several channels too.
 #include "scenarios/collectives/collective_run.hpp"
 #include "strategies/collectives/collective_program.hpp"
+#include "tests/seeds/seed_case.hpp"
 #include "tests/support.hpp"
 
 using namespace trainyard;
@@ -55,7 +56,8 @@ TEST_CASE("rounds of rings pass at once on several channels, and nobody can tell
 }
 
 TEST_CASE("the chunks of a ring's steps count down, and begin again from the last", "[collectives][rounds]") {
-  const CollectiveOptions options{.size = Bytes{8e6}};
+  CollectiveOptions options;
+  options.size = Bytes{8e6};
   const Collective& ring = collectives(Operation::all_reduce).find("ring", {});
   for (const int n : {3, 10, 11, 12, 13, 40}) {
     std::vector<Actor> members;
