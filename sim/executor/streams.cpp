@@ -3,7 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <bit>
+#include <cstddef>
 #include <utility>
 
 #include "sim/error.hpp"
@@ -11,8 +11,19 @@
 
 namespace trainyard::execution {
 namespace {
+
 constexpr std::uint32_t kLongRun = 64;  // rounds
+
+/// The operation without what it does to values. By words, since an assignment may leave anything between its members,
+/// and rounds are compared by words.
+OpWords without_effect(OpWords words) {
+  constexpr std::size_t word = sizeof(OpWords::value_type);
+  static_assert(offsetof(Op, effect) % word == 0 && sizeof(Effect) % word == 0);
+  std::fill_n(words.begin() + offsetof(Op, effect) / word, sizeof(Effect) / word, 0U);
+  return words;
 }
+
+}  // namespace
 
 void Streams::add(Actor actor, std::unique_ptr<Program> program) {
   if (actor != table_.actors.end_id())
@@ -153,12 +164,7 @@ void Streams::accept(ActorState& a, const Op& op) {
 }
 
 void Streams::accept(ActorState& a, const Repeat& repeat) {
-  const auto kept = [this](OpWords words) {
-    if (keeps_effects_) return words;
-    Op op = std::bit_cast<Op>(words);
-    op.effect = {};
-    return op_words(op);
-  };
+  const auto kept = [this](const OpWords& words) { return keeps_effects_ ? words : without_effect(words); };
   for (int i = 0; i < repeat.operations(); ++i) {
     const Repeat::Each& each = repeat.each(i);
     StreamState& s = fed(a, each.op());
