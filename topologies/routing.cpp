@@ -167,7 +167,7 @@ bool Routing::add_network_leg(Path& path, const NetworkEnd& from, const NetworkE
   const auto joined = [&](DeviceId out, DeviceId in) {
     return out >= 0 && in >= 0 && add_network_leg(path, from.data, out, in, to.data, path_class);
   };
-  if (joined(hca_of(from.device), hca_of(to.device))) return true;
+  if (joined(hca_of(from.device), hca_of(to.device))) return true;  // nearly always: no others are looked for
   for (const DeviceId out : hcas_of(from.device))
     for (const DeviceId in : hcas_of(to.device))
       if (joined(out, in)) return true;

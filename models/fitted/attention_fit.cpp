@@ -34,12 +34,6 @@ double attention_log_error(const std::vector<MeasuredKernel>& rows, const Gpu& g
   return sum / static_cast<double>(rows.size());
 }
 
-KernelErrors attention_errors(const std::vector<MeasuredKernel>& rows, const Gpu& gpu) {
-  std::vector<double> errors;
-  for (const MeasuredKernel& row : rows) errors.push_back(std::abs(kernel_time(gpu, row.work) / row.measured - 1));
-  return kernel_errors(std::move(errors));
-}
-
 }  // namespace
 
 AttentionFit fit_attention(const std::filesystem::path& csv, const Gpu& gpu, std::string_view gpu_name_in_csv) {
@@ -64,8 +58,8 @@ AttentionFit fit_attention(const std::filesystem::path& csv, const Gpu& gpu, std
           best,
           rows.fitted.size(),
           rows.judged.size(),
-          attention_errors(rows.judged, tried),
-          attention_errors(rows.fitted, tried)};
+          kernel_errors(rows.judged, tried),
+          kernel_errors(rows.fitted, tried)};
 }
 
 }  // namespace trainyard

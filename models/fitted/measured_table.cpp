@@ -55,6 +55,10 @@ void MeasuredTable::split(const std::string& line) {
   if (quoted) refuse("a quote that does not end");
 }
 
+bool MeasuredTable::has_column(std::string_view name) const {
+  return std::find(header_.begin(), header_.end(), name) != header_.end();
+}
+
 std::size_t MeasuredTable::column(std::string_view name) const {
   const auto it = std::find(header_.begin(), header_.end(), name);
   if (it == header_.end())

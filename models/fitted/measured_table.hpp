@@ -14,6 +14,8 @@ class MeasuredTable {
   explicit MeasuredTable(const std::filesystem::path&);
 
   bool next();  ///< the next row that is not blank
+  bool has_column(std::string_view name) const;
+  /// Throws UserError where there is none of that name.
   std::size_t column(std::string_view name) const;
   const std::string& text(std::size_t column) const { return cells_[column]; }
   double positive(std::size_t column) const;

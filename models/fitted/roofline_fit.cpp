@@ -139,13 +139,13 @@ double launch_floor(const std::vector<Row>& tiny, const Gpu& gpu, const Constant
   return std::max(0.0, sorted_quantile(beyond, 0.1));
 }
 
-KernelErrors errors(const std::vector<Row>& rows, const Gpu& gpu) {
+}  // namespace
+
+KernelErrors kernel_errors(const std::vector<Row>& rows, const Gpu& gpu) {
   std::vector<double> all;
   for (const Row& row : rows) all.push_back(std::abs(kernel_time(gpu, row.work) / row.measured - 1));
   return kernel_errors(std::move(all));
 }
-
-}  // namespace
 
 RooflineFit fit_roofline(const std::filesystem::path& csv, Kernel kernel, const Gpu& gpu,
                          std::string_view gpu_name_in_csv) {
@@ -165,7 +165,7 @@ RooflineFit fit_roofline(const std::filesystem::path& csv, Kernel kernel, const 
     if (own_launch) launch = launch_floor(rows.tiny, gpu, best);
   }
   judged.kernel_launch = Seconds{launch};
-  const KernelErrors held_out = errors(rows.judged, judged), in_sample = errors(rows.fitted, judged);
+  const KernelErrors held_out = kernel_errors(rows.judged, judged), in_sample = kernel_errors(rows.fitted, judged);
   return {gpu.name,
           kernel,
           efficiency.flops,

@@ -4,6 +4,7 @@
 #include <string_view>
 #include <vector>
 
+#include "models/fitted/held_out.hpp"
 #include "models/hardware/gpu.hpp"
 
 namespace trainyard {
@@ -46,6 +47,8 @@ struct MeasuredKernels {
 /// The rows that `fit_roofline` goes by; attention's with their shapes. Throws UserError as it does.
 MeasuredKernels read_kernels(const std::filesystem::path& csv, Kernel kernel, const Gpu& gpu,
                              std::string_view gpu_name_in_csv);
+/// Of what the chip's constants give for them. Throws InternalError without any.
+KernelErrors kernel_errors(const std::vector<MeasuredKernel>&, const Gpu&);
 
 /// A measured kernel beside what the chip's constants give.
 struct JudgedKernel {

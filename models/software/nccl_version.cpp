@@ -3,7 +3,10 @@
 #include <fmt/format.h>
 
 #include <charconv>
+#include <utility>
+#include <vector>
 
+#include "models/reading/document.hpp"
 #include "sim/error.hpp"
 
 namespace trainyard {
@@ -36,6 +39,17 @@ NcclVersion parse_nccl_version(const std::string& text) {
   if (at != end && *at != '.' && *at != '-') refuse();
   if (version.major != 2) refuse();
   return version;
+}
+
+NcclLaunch parse_nccl_launch(const std::string& text) {
+  static const std::vector<std::pair<std::string, NcclLaunch>> all{
+      {"process", NcclLaunch::by_process}, {"thread", NcclLaunch::by_thread}, {"graph", NcclLaunch::ahead}};
+  std::vector<std::string> names;
+  for (const auto& [name, launch] : all) {
+    if (name == text) return launch;
+    names.push_back(name);
+  }
+  throw UserError(fmt::format("unknown way to launch \"{}\"{}", text, hint(text, names)));
 }
 
 }  // namespace trainyard

@@ -32,6 +32,9 @@ NcclVersion parse_nccl_version(const std::string&);
 /// thread for all GPUs of the node in turn (-g N).
 enum class NcclLaunch { ahead, by_process, by_thread };
 
+/// "process", "thread"; "graph" for `ahead`. Throws UserError.
+NcclLaunch parse_nccl_launch(const std::string&);
+
 /// Which NCCL runs, and what its environment says.
 struct NcclChoice {
   NcclVersion version;

@@ -7,7 +7,7 @@
 
 #include "scenarios/answer/json_reference.hpp"
 #include "scenarios/running/simulate.hpp"
-#include "scenarios/studies/scaling_knee.hpp"
+#include "scenarios/studies/sweeps/scaling_knee.hpp"
 #include "sim/json_text.hpp"
 #include "sim/process/child.hpp"
 

@@ -10,7 +10,7 @@
 
 #include "scenarios/planning/plan.hpp"
 #include "scenarios/running/simulate.hpp"
-#include "scenarios/studies/answer_key.hpp"
+#include "scenarios/studies/sweeps/answer_key.hpp"
 #include "sim/json_text.hpp"
 #include "sim/process/child.hpp"
 

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "scenarios/search/plan_judge.hpp"
-#include "scenarios/studies/sweep_journal.hpp"
+#include "scenarios/studies/sweeps/sweep_journal.hpp"
 
 namespace trainyard {
 

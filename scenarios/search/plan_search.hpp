@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "scenarios/search/plan_runner.hpp"
-#include "scenarios/studies/study_shard.hpp"
+#include "scenarios/studies/sweeps/study_shard.hpp"
 
 namespace trainyard {
 

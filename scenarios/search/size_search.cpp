@@ -10,8 +10,8 @@
 #include "models/hardware/node.hpp"
 #include "scenarios/search/plan_answer.hpp"
 #include "scenarios/search/size_on_tpus.hpp"
-#include "scenarios/studies/answer_key.hpp"
-#include "scenarios/studies/failure_study.hpp"
+#include "scenarios/studies/failures/failure_study.hpp"
+#include "scenarios/studies/sweeps/answer_key.hpp"
 #include "sim/process/child.hpp"
 
 namespace trainyard {

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "models/reading/document.hpp"
-#include "scenarios/studies/study_shard.hpp"
+#include "scenarios/studies/sweeps/study_shard.hpp"
 
 namespace trainyard {
 

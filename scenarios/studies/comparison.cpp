@@ -8,7 +8,7 @@
 #include "models/reading/document_text.hpp"
 #include "scenarios/answer/json_fields.hpp"
 #include "scenarios/answer/json_reference.hpp"
-#include "scenarios/studies/failure_study.hpp"
+#include "scenarios/studies/failures/failure_study.hpp"
 #include "sim/process/child.hpp"
 
 namespace trainyard {

@@ -4,7 +4,7 @@
 #include <fmt/ranges.h>
 
 #include "scenarios/planning/layer_division.hpp"
-#include "scenarios/studies/sweep.hpp"
+#include "scenarios/studies/sweeps/sweep.hpp"
 
 namespace trainyard {
 namespace {

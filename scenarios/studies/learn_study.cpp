@@ -9,8 +9,8 @@
 
 #include "scenarios/answer/json_reference.hpp"
 #include "scenarios/running/steady_state.hpp"
-#include "scenarios/studies/answer_key.hpp"
-#include "scenarios/studies/sweep_journal.hpp"
+#include "scenarios/studies/sweeps/answer_key.hpp"
+#include "scenarios/studies/sweeps/sweep_journal.hpp"
 #include "sim/process/child.hpp"
 
 namespace trainyard {

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "scenarios/running/learn_run.hpp"
-#include "scenarios/studies/sweep.hpp"
+#include "scenarios/studies/sweeps/sweep.hpp"
 
 namespace trainyard {
 

@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include "scenarios/studies/failure_study.hpp"
+#include "scenarios/studies/failures/failure_study.hpp"
 #include "topologies/machines/tcp_network.hpp"
 
 namespace trainyard {

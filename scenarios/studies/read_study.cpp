@@ -2,7 +2,7 @@
 #include <fmt/format.h>
 
 #include "models/reading/document_text.hpp"
-#include "scenarios/studies/sweep.hpp"
+#include "scenarios/studies/sweeps/sweep.hpp"
 
 namespace trainyard {
 namespace {

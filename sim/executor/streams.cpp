@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <bit>
 #include <cstddef>
 #include <utility>
 
@@ -153,13 +154,7 @@ StreamState& Streams::fed(ActorState& a, const Op& op) {
 
 void Streams::accept(ActorState& a, const Op& op) {
   StreamState& s = fed(a, op);
-  if (keeps_effects_) {
-    s.push(op);
-  } else {
-    pulled_ = op;
-    pulled_.effect = {};
-    s.push(pulled_);
-  }
+  s.push(keeps_effects_ ? op : std::bit_cast<Op>(without_effect(op_words(op))));
   ++a.queued;
 }
 

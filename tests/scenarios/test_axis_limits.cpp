@@ -4,7 +4,7 @@
 
 #include "scenarios/running/simulate.hpp"
 #include "scenarios/search/axis_limits.hpp"
-#include "scenarios/studies/scaling_knee.hpp"
+#include "scenarios/studies/sweeps/scaling_knee.hpp"
 #include "tests/tools/topo_shell.hpp"
 
 using namespace trainyard;

@@ -5,7 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "models/hardware/network_switch.hpp"
-#include "scenarios/studies/failure_study.hpp"
+#include "scenarios/studies/failures/failure_study.hpp"
 #include "tests/temporary_folder.hpp"
 
 using namespace trainyard;

@@ -2,8 +2,8 @@
 #include <catch2/catch.hpp>
 #include <nlohmann/json.hpp>
 
-#include "scenarios/studies/failure_study.hpp"
-#include "scenarios/studies/failure_what_ifs.hpp"
+#include "scenarios/studies/failures/failure_study.hpp"
+#include "scenarios/studies/failures/failure_what_ifs.hpp"
 
 using namespace trainyard;
 

@@ -10,7 +10,7 @@
 #include "scenarios/planning/plan.hpp"
 #include "scenarios/running/simulate.hpp"
 #include "scenarios/studies/layer_cuts.hpp"
-#include "scenarios/studies/sweep.hpp"
+#include "scenarios/studies/sweeps/sweep.hpp"
 #include "tests/support.hpp"
 
 using namespace trainyard;

@@ -10,8 +10,8 @@
 #include "scenarios/answer/json_reference.hpp"
 #include "scenarios/answer/result.hpp"
 #include "scenarios/reading/measured_family.hpp"
-#include "scenarios/studies/failure_study.hpp"
-#include "scenarios/studies/sweep.hpp"
+#include "scenarios/studies/failures/failure_study.hpp"
+#include "scenarios/studies/sweeps/sweep.hpp"
 
 using namespace trainyard;
 using nlohmann::json;

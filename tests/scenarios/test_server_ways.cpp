@@ -2,7 +2,7 @@
 #include <fmt/format.h>
 
 #include "scenarios/running/simulate.hpp"
-#include "scenarios/studies/failure_study.hpp"
+#include "scenarios/studies/failures/failure_study.hpp"
 #include "tests/support.hpp"
 
 using namespace trainyard;

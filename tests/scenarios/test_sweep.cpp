@@ -5,11 +5,11 @@
 #include <nlohmann/json.hpp>
 
 #include "scenarios/running/simulate.hpp"
-#include "scenarios/studies/failure_study.hpp"
+#include "scenarios/studies/failures/failure_study.hpp"
 #include "scenarios/studies/layer_cuts.hpp"
-#include "scenarios/studies/sweep.hpp"
-#include "scenarios/studies/sweep_journal.hpp"
-#include "scenarios/studies/sweep_stream.hpp"
+#include "scenarios/studies/sweeps/sweep.hpp"
+#include "scenarios/studies/sweeps/sweep_journal.hpp"
+#include "scenarios/studies/sweeps/sweep_stream.hpp"
 #include "tests/svg_checks.hpp"
 #include "tests/temporary_folder.hpp"
 

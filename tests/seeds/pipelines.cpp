@@ -12,7 +12,7 @@
 #include "scenarios/running/pipeline_run.hpp"
 #include "scenarios/studies/layer_costs.hpp"
 #include "scenarios/studies/layer_cuts.hpp"
-#include "scenarios/studies/sweep.hpp"
+#include "scenarios/studies/sweeps/sweep.hpp"
 #include "sim/process/child.hpp"
 #include "tests/seeds/scenario_trace.hpp"
 #include "tests/seeds/seed_case.hpp"

@@ -2,7 +2,7 @@
 #include <string>
 #include <vector>
 
-#include "scenarios/studies/failure_what_ifs.hpp"
+#include "scenarios/studies/failures/failure_what_ifs.hpp"
 
 namespace trainyard {
 

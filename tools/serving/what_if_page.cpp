@@ -14,7 +14,7 @@
 #include "scenarios/planning/step_counts.hpp"
 #include "scenarios/reading/measured_family.hpp"
 #include "scenarios/reading/scenario_fields.hpp"
-#include "scenarios/studies/failure_study.hpp"
+#include "scenarios/studies/failures/failure_study.hpp"
 #include "sim/json_text.hpp"
 #include "tools/reports/html_page.hpp"
 #include "tools/reports/report.hpp"

@@ -87,8 +87,7 @@ struct KernelReport {
 };
 
 KernelReport fit_table(const std::string& file, const Gpu& gpu, bool skip) {
-  const std::vector<std::string> columns = MeasuredTable(file).header();
-  if (std::find(columns.begin(), columns.end(), "heads") != columns.end()) {
+  if (MeasuredTable(file).has_column("heads")) {
     const AttentionFit fit = fit_attention(file, gpu, gpu.measured_as);
     return {entry_of(fit), "", json_of(fit)};
   }

@@ -2,7 +2,7 @@
 #include <string>
 #include <vector>
 
-#include "scenarios/studies/sweep.hpp"
+#include "scenarios/studies/sweeps/sweep.hpp"
 #include "tools/verbs/arguments.hpp"
 
 namespace trainyard {

@@ -130,18 +130,15 @@ Node choice_node(const Flags& flags) {
 
 /// As --launch says, else as the log that is put beside was launched, else by a process for each GPU as training is.
 NcclLaunch launch_of(const Flags& flags) {
-  static const std::vector<std::pair<std::string, NcclLaunch>> all{
-      {"process", NcclLaunch::by_process}, {"thread", NcclLaunch::by_thread}, {"graph", NcclLaunch::ahead}};
   if (flags.launch.empty())
     return flags.compare.empty() || !flags.algorithm.empty()
                ? NcclLaunch::by_process
                : launch_in(flags.compare, parse_operation(flags.operation));
-  std::vector<std::string> names;
-  for (const auto& [name, launch] : all) {
-    if (name == flags.launch) return launch;
-    names.push_back(name);
+  try {
+    return parse_nccl_launch(flags.launch);
+  } catch (const UserError& e) {
+    throw UserError(fmt::format("--launch: {}", e.what()));
   }
-  throw UserError(fmt::format("--launch: unknown way to launch \"{}\"{}", flags.launch, hint(flags.launch, names)));
 }
 
 /// Which NCCL does it: that of the scenario's software, unless the flags say otherwise.

@@ -10,7 +10,7 @@
 #include "scenarios/reading/measured_family.hpp"
 #include "scenarios/search/layer_plan.hpp"
 #include "scenarios/search/plan_answer.hpp"
-#include "scenarios/studies/sweep.hpp"
+#include "scenarios/studies/sweeps/sweep.hpp"
 #include "sim/json_text.hpp"
 #include "sim/observers/progress.hpp"
 #include "sim/process/child.hpp"

@@ -10,7 +10,7 @@
 #include "scenarios/planning/size.hpp"
 #include "scenarios/planning/step_counts.hpp"
 #include "scenarios/studies/capacity.hpp"
-#include "scenarios/studies/failure_study.hpp"
+#include "scenarios/studies/failures/failure_study.hpp"
 #include "scenarios/studies/fitting.hpp"
 #include "scenarios/studies/fold_check.hpp"
 #include "scenarios/studies/packet_study.hpp"

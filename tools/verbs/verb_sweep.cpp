@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "scenarios/studies/layer_cuts.hpp"
-#include "scenarios/studies/sweep_stream.hpp"
+#include "scenarios/studies/sweeps/sweep_stream.hpp"
 #include "sim/observers/progress.hpp"
 #include "sim/process/child.hpp"
 #include "sim/process/output.hpp"

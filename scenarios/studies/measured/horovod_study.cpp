@@ -6,7 +6,7 @@
 
 #include "models/reading/shipped_files.hpp"
 #include "scenarios/running/simulate.hpp"
-#include "scenarios/studies/failure_study.hpp"
+#include "scenarios/studies/failures/failure_study.hpp"
 #include "sim/json_text.hpp"
 #include "sim/process/child.hpp"
 

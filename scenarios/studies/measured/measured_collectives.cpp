@@ -33,16 +33,12 @@ NcclChoice nccl_of(const std::string& version, NcclLaunch launch) {
 /// Empty: as nccl-tests is usually started. In one node with -g N, by one thread; on several by mpirun, a process a GPU.
 NcclLaunch launch_of(const MeasuredTable& table, std::optional<std::size_t> column, int nodes) {
   const std::string said = column ? table.text(*column) : "";
-  if (said == "thread" || (said.empty() && nodes == 1)) return NcclLaunch::by_thread;
-  if (said == "process" || said.empty()) return NcclLaunch::by_process;
-  if (said == "graph") return NcclLaunch::ahead;
-  table.refuse(fmt::format("launch: \"{}\": expected process, thread, graph, or none", said), *column);
-}
-
-std::optional<std::size_t> column_if_any(const MeasuredTable& table, const char* name) {
-  const std::vector<std::string>& header = table.header();
-  if (std::find(header.begin(), header.end(), name) == header.end()) return std::nullopt;
-  return table.column(name);
+  if (said.empty()) return nodes == 1 ? NcclLaunch::by_thread : NcclLaunch::by_process;
+  try {
+    return parse_nccl_launch(said);
+  } catch (const UserError& e) {
+    table.refuse(fmt::format("launch: {}", e.what()), *column);
+  }
 }
 
 std::vector<MeasuredSystem> read_systems(const std::filesystem::path& path) {
@@ -50,7 +46,7 @@ std::vector<MeasuredSystem> read_systems(const std::filesystem::path& path) {
   const std::size_t name = table.column("system"), kind = table.column("class"), gpus = table.column("gpus"),
                     machine = table.column("machine"), algorithm = table.column("algorithm"),
                     version = table.column("version"), source = table.column("source"), note = table.column("note");
-  const std::optional<std::size_t> launch = column_if_any(table, "launch");
+  const auto launch = table.has_column("launch") ? std::optional(table.column("launch")) : std::nullopt;
   std::vector<MeasuredSystem> systems;
   while (table.next()) {
     MeasuredSystem system{table.text(name), table.text(kind), table.text(source), table.text(version),

@@ -1,4 +1,4 @@
-#include "scenarios/studies/study_shard.hpp"
+#include "scenarios/studies/sweeps/study_shard.hpp"
 
 #include <fmt/format.h>
 

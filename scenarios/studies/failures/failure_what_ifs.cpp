@@ -1,10 +1,10 @@
-#include "scenarios/studies/failure_what_ifs.hpp"
+#include "scenarios/studies/failures/failure_what_ifs.hpp"
 
 #include <fmt/format.h>
 
 #include <functional>
 
-#include "scenarios/studies/failure_study.hpp"
+#include "scenarios/studies/failures/failure_study.hpp"
 
 namespace trainyard {
 namespace {

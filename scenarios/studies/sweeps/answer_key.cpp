@@ -1,10 +1,10 @@
-#include "scenarios/studies/answer_key.hpp"
+#include "scenarios/studies/sweeps/answer_key.hpp"
 
 #include <fmt/format.h>
 #include <sys/stat.h>
 
 #include "models/reading/shipped_files.hpp"
-#include "scenarios/studies/sweep_journal.hpp"
+#include "scenarios/studies/sweeps/sweep_journal.hpp"
 
 namespace trainyard {
 namespace {

@@ -1,4 +1,4 @@
-#include "scenarios/studies/sweep_journal.hpp"
+#include "scenarios/studies/sweeps/sweep_journal.hpp"
 
 #include <fcntl.h>
 #include <fmt/format.h>

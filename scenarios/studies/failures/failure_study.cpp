@@ -1,4 +1,4 @@
-#include "scenarios/studies/failure_study.hpp"
+#include "scenarios/studies/failures/failure_study.hpp"
 
 #include <fmt/format.h>
 
@@ -9,8 +9,8 @@
 #include "models/software/checkpoint_state.hpp"
 #include "scenarios/reading/scenario.hpp"
 #include "scenarios/running/simulate.hpp"
-#include "scenarios/studies/fewer_replicas.hpp"
-#include "scenarios/studies/training_phases.hpp"
+#include "scenarios/studies/failures/fewer_replicas.hpp"
+#include "scenarios/studies/failures/training_phases.hpp"
 #include "sim/json_text.hpp"
 #include "sim/observers/progress.hpp"
 #include "sim/process/child.hpp"

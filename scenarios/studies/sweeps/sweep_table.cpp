@@ -7,7 +7,7 @@
 
 #include "models/reading/document.hpp"
 #include "scenarios/answer/json_reference.hpp"
-#include "scenarios/studies/sweep.hpp"
+#include "scenarios/studies/sweeps/sweep.hpp"
 #include "sim/error.hpp"
 #include "sim/json_text.hpp"
 #include "sim/process/output.hpp"

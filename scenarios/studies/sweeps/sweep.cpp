@@ -1,4 +1,4 @@
-#include "scenarios/studies/sweep.hpp"
+#include "scenarios/studies/sweeps/sweep.hpp"
 
 #include <fmt/format.h>
 
@@ -6,9 +6,9 @@
 #include <nlohmann/json.hpp>
 
 #include "scenarios/reading/measured_family.hpp"
-#include "scenarios/studies/answer_key.hpp"
-#include "scenarios/studies/failure_study.hpp"
-#include "scenarios/studies/sweep_journal.hpp"
+#include "scenarios/studies/failures/failure_study.hpp"
+#include "scenarios/studies/sweeps/answer_key.hpp"
+#include "scenarios/studies/sweeps/sweep_journal.hpp"
 #include "sim/json_text.hpp"
 #include "sim/process/child.hpp"
 

@@ -4,8 +4,8 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
-#include "scenarios/studies/scaling_knee.hpp"
-#include "scenarios/studies/sweep.hpp"
+#include "scenarios/studies/sweeps/scaling_knee.hpp"
+#include "scenarios/studies/sweeps/sweep.hpp"
 #include "sim/json_text.hpp"
 
 namespace trainyard {

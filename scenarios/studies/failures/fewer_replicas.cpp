@@ -1,4 +1,4 @@
-#include "scenarios/studies/fewer_replicas.hpp"
+#include "scenarios/studies/failures/fewer_replicas.hpp"
 
 #include <fmt/format.h>
 

@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "models/reading/document.hpp"
-#include "scenarios/studies/sweep.hpp"
+#include "scenarios/studies/sweeps/sweep.hpp"
 
 namespace trainyard {
 namespace {

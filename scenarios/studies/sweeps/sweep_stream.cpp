@@ -1,4 +1,4 @@
-#include "scenarios/studies/sweep_stream.hpp"
+#include "scenarios/studies/sweeps/sweep_stream.hpp"
 
 #include <fmt/format.h>
 

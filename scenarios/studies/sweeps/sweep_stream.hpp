@@ -3,7 +3,7 @@
 #include <optional>
 #include <string>
 
-#include "scenarios/studies/sweep.hpp"
+#include "scenarios/studies/sweeps/sweep.hpp"
 #include "sim/process/output.hpp"
 
 namespace trainyard {

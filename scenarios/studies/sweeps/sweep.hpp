@@ -9,7 +9,7 @@
 #include "scenarios/answer/result.hpp"
 #include "scenarios/pictures/scaling_picture.hpp"
 #include "scenarios/reading/scenario.hpp"
-#include "scenarios/studies/study_shard.hpp"
+#include "scenarios/studies/sweeps/study_shard.hpp"
 
 namespace trainyard {
 

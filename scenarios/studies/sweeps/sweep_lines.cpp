@@ -6,7 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "models/reading/program_version.hpp"
-#include "scenarios/studies/sweep.hpp"
+#include "scenarios/studies/sweeps/sweep.hpp"
 #include "sim/error.hpp"
 #include "sim/json_text.hpp"
 

@@ -1,4 +1,4 @@
-#include "scenarios/studies/scaling_knee.hpp"
+#include "scenarios/studies/sweeps/scaling_knee.hpp"
 
 namespace trainyard {
 namespace {

@@ -1,4 +1,4 @@
-#include "scenarios/studies/training_phases.hpp"
+#include "scenarios/studies/failures/training_phases.hpp"
 
 #include <fmt/format.h>
 
