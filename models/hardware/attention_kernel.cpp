@@ -1,16 +1,10 @@
 #include "models/hardware/attention_kernel.hpp"
 
 namespace trainyard {
+namespace {
 
-AttentionKernel read_attention_kernel(const Node& entry) {
+void read_architectures(AttentionKernel& kernel, const Node& architectures, const Sources& sources) {
   constexpr double least = 1e-6;
-  Fields fields(entry, "attention kernel");
-  AttentionKernel kernel;
-  kernel.name = fields.text("name", "custom-attention");
-  kernel.description = fields.text("description", "");
-  fields.child("sources");
-  const Sources sources = figure_sources(entry, "attention " + kernel.name);
-  const Node& architectures = fields.required_child("architectures");
   Fields each(architectures, "attention kernel " + kernel.name + ": architectures");
   for (const auto& [architecture, node] : architectures.fields) {
     each.child(architecture);
@@ -25,6 +19,18 @@ AttentionKernel read_attention_kernel(const Node& entry) {
       if (source.figure.find("architectures." + architecture + ".") != std::string::npos) r.sources.push_back(source);
   }
   each.finish();
+}
+
+}  // namespace
+
+AttentionKernel read_attention_kernel(const Node& entry) {
+  Fields fields(entry, "attention kernel");
+  AttentionKernel kernel;
+  kernel.name = fields.text("name", "custom-attention");
+  kernel.description = fields.text("description", "");
+  fields.child("sources");
+  const Sources sources = figure_sources(entry, "attention " + kernel.name);
+  if (const Node* architectures = fields.child("architectures")) read_architectures(kernel, *architectures, sources);
   fields.finish();
   return kernel;
 }

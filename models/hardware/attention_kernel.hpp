@@ -23,7 +23,7 @@ struct AttentionKernel {
 };
 
 /// Reads an entry `architectures: {hopper: {forward: …, backward: …}}`, shares in (0, 1], with `memory` and `tail` where they are
-/// of tiles (`AttentionModel`). Throws UserError with the place.
+/// of tiles (`AttentionModel`); without them every chip keeps its own. Throws UserError with the place.
 AttentionKernel read_attention_kernel(const Node& entry);
 
 }  // namespace trainyard

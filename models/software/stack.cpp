@@ -21,8 +21,12 @@ void read_parallel(SoftwareStack::Parallel& parallel, const Node& node, const st
   if (parallel.zero_stage > 3) fail(fields.place_of("zero_stage"), what + ".zero_stage: 0, 1, 2 or 3");
   parallel.sequence = fields.boolean("sequence", parallel.sequence);
   parallel.overlap_tensor = fields.boolean("overlap_tensor", parallel.overlap_tensor);
-  if (const Node* buffers = fields.child("user_buffers"))
-    parallel.user_buffers = read_user_buffers(*buffers, what + ".user_buffers");
+  if (const Node* node_of_buffers = fields.child("user_buffers")) {
+    Fields buffers(*node_of_buffers, what + ".user_buffers");
+    parallel.user_buffers = buffers.number("overlapped", 0, 1, 0);
+    parallel.user_buffers_fp8 = buffers.number("overlapped_fp8", 0, 1, parallel.user_buffers);
+    buffers.finish();
+  }
   parallel.overlap_parameters = fields.boolean("overlap_parameters", parallel.overlap_parameters);
   parallel.overlap_pipeline = fields.boolean("overlap_pipeline", parallel.overlap_pipeline);
   parallel.scatter_gather = fields.boolean("scatter_gather", parallel.scatter_gather);
@@ -74,6 +78,9 @@ void read_fusions(Fields& fields, Fusions& f) {
   read("early_stop", f.early_stop);
   read("fp8_activation_input", f.fp8_activation_input);
   read("fp8_attention", f.fp8_attention);
+  read("fp8_norms", f.fp8_norms);
+  f.fp8_scaling = parse_fp8_scaling(
+      fields.choice("fp8_scaling", fp8_scalings(), fp8_scalings()[static_cast<std::size_t>(f.fp8_scaling)]));
   read("weighted_expert_activation", f.weighted_expert_activation);
   static const std::vector<std::string> kNorms{"none", "activation", "convolution"};
   const std::string norms = fields.choice("fused_batch_norm", kNorms, kNorms.front());
@@ -88,6 +95,7 @@ void read_fusions(Fields& fields, Fusions& f) {
 }
 
 void read_memory(Fields& fields, SoftwareStack& stack) {
+  stack.fp8_maxima_of_stage = fields.choice("fp8_maxima", {"stage", "tensor"}, "stage") == "stage";
   stack.workspace = fields.bytes("workspace", Bytes{0});
   stack.head_workspace = fields.bytes("head_workspace", Bytes{0});
   stack.expert_workspace = fields.bytes("expert_workspace", Bytes{0});
@@ -150,13 +158,6 @@ void read_judged(SoftwareStack& stack, const Node& node, const std::string& what
 }
 
 }  // namespace
-
-double read_user_buffers(const Node& node, const std::string& what) {
-  Fields fields(node, what);
-  const double overlapped = fields.number("overlapped", 0, 1);
-  fields.finish();
-  return overlapped;
-}
 
 SoftwareStack read_stack(const Node& entry) {
   const Node* name = entry.find("name");

@@ -49,6 +49,7 @@ struct SoftwareStack : Fusions {
     bool overlap_tensor = false;  ///< exchanges of gradients by the input go on beside those of weights
     /// `Sharding::user_buffers` wherever there is sequence parallelism; 0: exchanges and products are apart.
     double user_buffers = 0;
+    double user_buffers_fp8 = 0;     ///< the same where products are in fp8, which are half as long
     bool overlap_parameters = true;  ///< ZeRO 1 and 2: gathered while the next forward pass goes on
     bool overlap_pipeline = true;    ///< no stage waits for its messages to be sent
     bool scatter_gather = false;     ///< between stages each tensor rank sends a part of what all of them have
@@ -77,6 +78,9 @@ struct SoftwareStack : Fusions {
     double rowwise_fp8 = 1;  ///< products in fp8 with a scale a row, over those with one a tensor
     double overlapped = 0;   ///< kernels beside communication; 0: as the GPU says
   } slowdowns;
+  /// Who agrees on the maxima of tensors in fp8 after each pass, where their scales are delayed: all ranks of a pipeline
+  /// stage, or those that split a layer (Megatron-Core's tp_only_amax_red).
+  bool fp8_maxima_of_stage = true;
   /// What the framework's allocator takes from the GPU, over the most that is allocated from it.
   double reserved_memory = 1;
   bool keeps_stage_gradient = false;  ///< the pipeline's schedule holds the last gradient that it sent back
@@ -100,7 +104,5 @@ struct SoftwareStack : Fusions {
 };
 
 SoftwareStack read_stack(const Node& entry);
-/// `user_buffers: {overlapped: 0.62}`: see `Sharding::user_buffers`. `what` names the map.
-double read_user_buffers(const Node&, const std::string& what);
 
 }  // namespace trainyard

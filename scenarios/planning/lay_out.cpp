@@ -52,6 +52,8 @@ void add_software(TrainingPlan& plan, const Scenario& s) {
   plan.wait_kernel = stack.cycle_time.value > 0 ? kCycleWait : std::uint16_t{0};
   plan.overhead_kernel = stack.step_overhead.value > 0 ? kStepOverhead : std::uint16_t{0};
   plan.collective_launch = stack.collective_launch;
+  if (s.fp8 && stack.fp8_scaling == Fp8Scaling::delayed && !s.plan.inference)
+    plan.agree_on_maxima = stack.fp8_maxima_of_stage ? AgreeOnMaxima::ranks_of_stage : AgreeOnMaxima::tensor_ranks;
   if (stack.host.micro_batch.value > 0) plan.micro_batch_kernel = kMicroBatchHost;
   if (stack.host.waits_for_messages) plan.kernel_after_message = kHostWaits;
 }

@@ -50,7 +50,9 @@ void read_tensor_overlap(Sharding& sharding, Fields& plan, const SoftwareStack& 
   sharding.user_buffers = stack.parallel.user_buffers;
   if (named) return;
   Fields fields(node, what);
-  sharding.user_buffers = read_user_buffers(fields.required_child("user_buffers"), what + ".user_buffers");
+  Fields buffers(fields.required_child("user_buffers"), what + ".user_buffers");
+  sharding.user_buffers = buffers.number("overlapped", 0, 1);
+  buffers.finish();
   fields.finish();
 }
 

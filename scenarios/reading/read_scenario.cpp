@@ -6,6 +6,7 @@
 #include <iterator>
 
 #include "models/hardware/attention_kernel.hpp"
+#include "models/networks/layers/fp8_products.hpp"
 #include "models/reading/nearest.hpp"
 #include "scenarios/reading/framework_modes.hpp"
 #include "scenarios/reading/measured_family.hpp"
@@ -41,12 +42,21 @@ Precision precision_of(Fields& plan, const ClusterSpec& cluster, bool& multiplie
   return multiplies_in_fp8 ? Precision::bf16 : precision;
 }
 
-/// Products in fp8 are slower with a scale a row than with one a tensor. `known`: the cluster has been told before.
+/// What of the stack is of products in fp8; how the plan scales what is multiplied, else the stack. Products are slower with a scale a row than with one a
+/// tensor. `known`: the cluster has been told before.
 void set_fp8(Scenario& s, Fields& plan, bool known) {
-  const std::string scaling = plan.choice("fp8_scaling", {"tensor", "row"}, "tensor");
   if (!s.fp8 && plan.has("fp8_scaling"))
     fail(plan.place_of("fp8_scaling"), "plan.fp8_scaling: only with precision fp8");
-  if (!s.fp8 || known || scaling == "tensor") return;
+  if (s.fp8) s.software.parallel.user_buffers = s.software.parallel.user_buffers_fp8;
+  std::vector<std::string> words = fp8_scalings();
+  words.emplace_back("tensor");
+  Fp8Scaling& scaling = s.software.fp8_scaling;
+  const std::string word = plan.choice("fp8_scaling", words, words[static_cast<std::size_t>(scaling)]);
+  if (word != "tensor")
+    scaling = parse_fp8_scaling(word);
+  else if (scaling != Fp8Scaling::current)
+    scaling = Fp8Scaling::delayed;
+  if (!s.fp8 || known || scaling != Fp8Scaling::row) return;
   const auto set = [&](NodeType& type) { type.gpu.gemm.fp8 /= s.software.slowdowns.rowwise_fp8; };
   set(s.cluster.node);
   for (NodeGroup& group : s.cluster.others) set(group.type);
@@ -88,6 +98,15 @@ Network without_layers(const Network& network) {
   return rest;
 }
 
+/// Chips of the generations since Blackwell multiply operands in fp8 that lie along any dimension, as AMD's do; Ada's and
+/// Hopper's only those that lie along what is summed over (cuBLAS: fp8 products are "TN").
+bool multiplies_any_layout(const ClusterSpec& cluster) {
+  const std::vector<const NodeType*> types = cluster.types();
+  return std::all_of(types.begin(), types.end(), [](const NodeType* type) {
+    return type->gpu.architecture != "hopper" && type->gpu.architecture != "ada";
+  });
+}
+
 /// The whole network; it may be shared out as the plan says (see `plan`).
 void read_model(Scenario& s, const Node& model, const Catalog& catalog, Fields& plan, const Scenario* of) {
   s.model = read_model(model, catalog, plan, s.software, of ? &of->model.entry : nullptr);
@@ -95,6 +114,7 @@ void read_model(Scenario& s, const Node& model, const Catalog& catalog, Fields& 
     fail(plan.place_of("precision"),
          "plan.precision: products in fp8 are of transformers; expected fp32, tf32, fp16 or bf16");
   s.model.options.fp8 = s.fp8;
+  s.model.options.fp8_any_layout = s.fp8 && multiplies_any_layout(s.cluster);
   s.network = of ? without_layers(of->network) : network_of(s.model, s.micro_batch_size, s.precision);
   if (of) s.network.samples = s.micro_batch_size;
   if (s.plan.sharding.splits_linear_layers() && !s.model.entry.mlp())

@@ -40,6 +40,8 @@ struct Scenario {
   bool software_given = false;  ///< false: the plain default
   Precision precision = Precision::bf16;
   bool fp8 = false;  ///< `precision` is bf16, but linear layers of transformers multiply in fp8
+  /// What the plan says.
+  Precision multiplied_in() const { return fp8 ? Precision::fp8 : precision; }
   Optimizer optimizer;
   std::int64_t global_batch_size = 1;  ///< samples
   std::int64_t micro_batch_size = 1;

@@ -104,7 +104,7 @@ void StepRun::count_unfused() {
 /// Are the members of each group in which layers exchange one class, and is each exchange one join?
 bool StepRun::meet_themselves() const {
   if (!fold) return false;
-  for (const Lane lane : {Lane::tensor, Lane::context, Lane::expert, Lane::expert_tensor}) {
+  for (const Lane lane : {Lane::tensor, Lane::context, Lane::expert, Lane::expert_tensor, Lane::maxima}) {
     const LaneGroups& groups = plan.lane(lane);
     if (!groups.used()) continue;
     if (!groups.alike || groups.groups.front().settings.fidelity != Fidelity::modelled) return false;

@@ -51,6 +51,9 @@ std::vector<int> members_of(const TrainingPlan& plan, Lane lane, int rank) {
       return plan.mesh.group(rank, Axis::expert);
     case Lane::expert_tensor:
       return plan.mesh.group(rank, Axis::expert_tensor);
+    case Lane::maxima:
+      return plan.agree_on_maxima == AgreeOnMaxima::tensor_ranks ? plan.mesh.group(rank, Axis::tensor)
+                                                                 : plan.mesh.stage(rank);
     case Lane::tied: {
       const std::vector<int> stages = plan.mesh.group(rank, Axis::pipeline);
       const int last = plan.schedule ? plan.schedule->place_of(plan.virtual_stages() - 1, plan.pipeline).stage : 0;
@@ -83,6 +86,8 @@ bool needed(const TrainingPlan& plan, Lane lane) {
       return hybrid && experts;
     case Lane::tied:
       return plan.tied;
+    case Lane::maxima:
+      return plan.agree_on_maxima != AgreeOnMaxima::nobody;
     case Lane::tensor:
       return plan.mesh.tensor > 1;
     case Lane::context:
@@ -140,7 +145,7 @@ LaneGroups groups_of(const TrainingPlan& plan, Lane lane, const std::vector<int>
 const char* name_of(Lane lane) {
   static constexpr std::array<const char*, kLanes> names{
       "gradients", "parameters", "copies", "expert gradients", "expert parameters", "expert copies",
-      "tensor",    "context",    "expert", "expert tensor",    "tied weight"};
+      "tensor",    "context",    "expert", "expert tensor",    "tied weight",       "maxima"};
   return names.at(static_cast<std::size_t>(lane));
 }
 

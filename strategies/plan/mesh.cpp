@@ -112,6 +112,14 @@ std::vector<int> Mesh::group(int of_rank, Axis axis) const {
   return members;
 }
 
+std::vector<int> Mesh::stage(int of_rank) const {
+  const int place = of(of_rank).pipeline;
+  std::vector<int> members;
+  for (int other = 0; other < ranks(); ++other)
+    if (of(other).pipeline == place) members.push_back(other);
+  return members;
+}
+
 std::vector<int> Mesh::replicas(int of_rank) const {
   Coordinates at = of(of_rank);
   std::vector<int> members;

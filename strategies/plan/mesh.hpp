@@ -30,6 +30,8 @@ struct Mesh {
 
   /// Ranks that differ in this axis alone, in their order on it; of Axis::expert those that share the experts.
   std::vector<int> group(int rank, Axis) const;
+  /// Ranks of the same place in the pipeline, in order.
+  std::vector<int> stage(int rank) const;
   /// Ranks that hold the same parameters and other samples or tokens: data × context. Gradients are summed over them.
   std::vector<int> replicas(int rank) const;
   /// The same for the parameters of routed experts.

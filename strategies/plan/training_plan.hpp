@@ -33,8 +33,12 @@ enum class Lane : std::uint8_t {
   expert,
   expert_tensor,  ///< those that split an expert, where they are not the tensor axis'
   tied,           ///< the ranks that hold a tied weight: of the first and the last stage
+  maxima,         ///< of tensors in fp8: ranks that scale them alike
 };
-constexpr int kLanes = 11;
+constexpr int kLanes = 12;
+
+/// Which ranks agree on the maxima of tensors in fp8 after a pass through a model chunk.
+enum class AgreeOnMaxima : std::uint8_t { nobody, tensor_ranks, ranks_of_stage };
 const char* name_of(Lane);
 
 /// A group of ranks on one lane.
@@ -113,6 +117,7 @@ struct TrainingPlan : StepOptions {
   Work accumulation;                          ///< of one element: a gradient is added to those of earlier micro-batches
   std::uint16_t micro_batch_kernel = 0;       ///< before the first stage's forward and the last one's backward; 0: none
   std::uint16_t kernel_after_message = 0;     ///< before a pass that a message came in for; 0: none
+  AgreeOnMaxima agree_on_maxima = AgreeOnMaxima::nobody;
   Seconds collective_launch;
   bool bucket_copy = false;   ///< gradients are copied into their bucket, and back
   bool host_buckets = false;  ///< those lie in host memory: what copies is the host, the GPU goes on

@@ -32,6 +32,33 @@ LayerPasses::LayerPasses(StepContext& step, LaneCollectives& collectives, Gradie
 }
 
 Ops LayerPasses::chunk(const PipelineTask& task, bool sends) {
+  co_yield layers(task, sends);
+  if (step_.plan.lane(Lane::maxima).used() && !step_.plan.values) co_yield agree_on_maxima(task);
+}
+
+Ops LayerPasses::agree_on_maxima(const PipelineTask& task) {
+  if (task.pass == Pass::backward_weights) co_return;
+  int products = 0;
+  for (const int layer : step_.stage.chunks[task.chunk])
+    products += step_.plan.network->layers[static_cast<std::size_t>(layer)].delayed_products;
+  if (products == 0) co_return;
+  // TransformerEngine, fp8.py: input, weight and output of a product forward; gradients of output and input backward.
+  const int tensors = task.pass == Pass::forward ? 3 : 2;
+  const Bytes maxima = element_size(Precision::fp32) * (tensors * products);
+  Work small;
+  small.kernel = static_cast<std::uint16_t>(Kernel::elementwise);
+  small.precision = static_cast<std::uint8_t>(Precision::fp32);
+  small.bytes = maxima * 2;
+  while (step_.waits.exceed_one_op()) co_yield step_.take_waits();
+  co_yield step_.work(small, Kind::local, step_.words.compute, step_.words.scales);  // one tensor of all maxima
+  co_yield collectives_.run(
+      {Lane::maxima, Operation::all_reduce, maxima, step_.words.maxima, 0, step_.out.after(TrainingStreams::compute)});
+  step_.waits.add(collectives_.end_of(Lane::maxima));
+  while (step_.waits.exceed_one_op()) co_yield step_.take_waits();
+  co_yield step_.work(small, Kind::local, step_.words.compute, step_.words.scales);  // the history and the scales
+}
+
+Ops LayerPasses::layers(const PipelineTask& task, bool sends) {
   if (const PassSeries::OfChunk* whole = series_of(task, sends)) {
     co_yield series(*whole);
     co_return;

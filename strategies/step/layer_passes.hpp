@@ -45,6 +45,9 @@ class LayerPasses {
   const PassSeries::OfChunk* series_of(const PipelineTask&, bool sends) const;
   Ops series(const PassSeries::OfChunk&);
   Ops pass(Pass, int layer, const PipelineTask&);
+  Ops layers(const PipelineTask&, bool sends);
+  /// Ranks that scale tensors in fp8 alike find their maxima of this pass, and the scales of the next.
+  Ops agree_on_maxima(const PipelineTask&);
   /// Is a collective on that lane one operation, which all members join?
   bool is_one_join(Lane) const;
   Ops exchange(const PassItem&, std::uint16_t own);

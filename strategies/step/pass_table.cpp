@@ -353,6 +353,7 @@ TrainingWords::TrainingWords(const TrainingPlan& plan, Names& names) {
   group(Lane::expert, "expert parallel");
   group(Lane::expert_tensor, "expert tensor parallel");
   group(Lane::tied, "tied weight");
+  group(Lane::maxima, "maxima of fp8");
   if (plan.pipeline.stages > 1) pipeline = names.group("pipeline", Role::point_to_point);
   if (plan.offload.used()) {
     const GroupId cpu = names.group("CPU optimizer", Role::collective);
@@ -385,6 +386,8 @@ TrainingWords::TrainingWords(const TrainingPlan& plan, Names& names) {
   drop_parameters = names.intern("drop gathered parameters");
   tied = names.intern("all-reduce gradient of the tied weight");
   partial = names.intern("all-reduce gradients of norms over tensor ranks");
+  maxima = names.intern("all-reduce maxima of fp8");
+  scales = names.intern("scales of fp8");
   take = names.intern("take what was exchanged");
   pipeline_message = {names.intern("send activations"), names.intern("receive activations"),
                       names.intern("send gradients"), names.intern("receive gradients")};

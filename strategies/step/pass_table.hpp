@@ -57,6 +57,7 @@ struct TrainingWords {
   GroupId pipeline = 0;
   NameId setup, overhead, accumulate, wait, copy_in, copy_out, optimizer_step, wait_for_messages, call;
   NameId gather_parameters, drop_parameters, tied, partial, take;
+  NameId maxima, scales;
   std::array<GroupId, kHostWays> host{};
   NameId gradients_out, add_on_host, read_states, write_states, read_parameters, parameters_in;
   GroupId input = 0;  ///< samples

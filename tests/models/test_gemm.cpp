@@ -109,7 +109,7 @@ TEST_CASE("fp8 multiplies faster and casts before", "[gemm][fp8]") {
   const Gpu gpu = tiled_gpu();
   const auto layer = [](bool fp8) {
     LayerBuilder b("layer", 4096, Precision::bf16);
-    b.set_fp8(fp8);
+    b.set_fp8({fp8});
     b.linear({.name = "fc", .in = 4096, .out = 8192});
     return std::move(b).build(Bytes{1});
   };

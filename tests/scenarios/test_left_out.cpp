@@ -109,3 +109,19 @@ TEST_CASE("a family is predicted by constants that were not fitted to it", "[lef
   CHECK(named("gemm.peak") == family.constants.end());  // of a table of kernels
   CHECK(named("architectures.hopper") == family.constants.end());
 }
+
+TEST_CASE("constants are left out that an entry has nothing beside", "[left-out]") {
+  const std::vector<MeasuredFamily> families = measured_families("training", {"titan-8B", "dgxc-h100-gpt3-175b"});
+  LeftOutOptions options;
+  options.rows_of_family = 1;
+  const std::vector<LeftOutFamily> all = leave_out_each(families, options);
+  REQUIRE(all.size() == 2);
+  for (const LeftOutFamily& family : all) CHECK(family.left_out.step_times()->n == family.in_sample.runs.size());
+  const auto tells = [&](std::size_t family, const std::string& name) {
+    const std::vector<RefittedConstant>& constants = all[family].constants;
+    return std::any_of(constants.begin(), constants.end(),
+                       [&](const RefittedConstant& c) { return c.name.find(name) != std::string::npos; });
+  };
+  CHECK((tells(0, "flash-attention-2") || tells(1, "flash-attention-2")));
+  CHECK((tells(0, "user_buffers.overlapped_fp8") || tells(1, "user_buffers.overlapped_fp8")));
+}

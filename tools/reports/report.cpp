@@ -69,7 +69,7 @@ std::string head(const Scenario& s, const Plan& plan) {
           ? "one device"
           : fmt::format("data parallel on {}, {}", gpus_in_words(s),
                         s.plan.mechanism->summary(all_reduce_in_words(plan.all_reduce, s.plan.compression != nullptr)));
-  return fmt::format("{} · {} ({}) · {} · {}{}\n", s.network.name, how, describe(s.cluster), name_of(s.precision),
+  return fmt::format("{} · {} ({}) · {} · {}{}\n", s.network.name, how, describe(s.cluster), name_of(s.multiplied_in()),
                      s.software.name, s.software_given ? "" : " (default: no software costs)");
 }
 

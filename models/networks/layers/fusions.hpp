@@ -1,6 +1,7 @@
 #pragma once
 #include <cstdint>
 
+#include "models/networks/layers/fp8_products.hpp"
 #include "sim/units.hpp"
 
 namespace trainyard {
@@ -51,6 +52,10 @@ struct Fusions {
   /// fp8_dot_product_attention). Its products are counted as fast as in 16 bits, since no rates in fp8 were measured, and
   /// what goes round a ring of context ranks stays in 16 bits.
   bool fp8_attention = false;
+  /// How products in fp8 scale their operands where a plan does not say.
+  Fp8Scaling fp8_scaling = Fp8Scaling::delayed;
+  /// Norms before them write fp8, if the scale is known by then (TransformerEngine's LayerNormLinear).
+  bool fp8_norms = false;
   /// Full recomputation ends with the last tensor that the backward pass reads (PyTorch's non-reentrant checkpoint).
   bool early_stop = false;
   /// Read and written by a language model's loss, forward and backward, a logit; 0: what its kernels are known to move.

@@ -86,28 +86,27 @@ void LayerBuilder::linear(const Linear& l, int weight, int bias) {
   const double groups = std::min(l.experts, rows_);  // no weight is read that gets no row
   const double m = rows_ / groups;
   const bool in_turn = experts_in_turn_ && groups > 1;
-  const Precision multiplied = fp8_ ? Precision::fp8 : precision_;
+  const Precision multiplied = fp8_.used ? Precision::fp8 : precision_;
   const bool frozen = adapters_.any(), adapted = adapts(l.part);
-  const bool widens = stores_narrow(l) && (adapters_.base == Adapters::Base::nf4 || !fp8_);
+  const bool widens = stores_narrow(l) && (adapters_.base == Adapters::Base::nf4 || !fp8_.used);
   Operator op;
-  const auto cast = [this](const std::string& name, double width) {  // to fp8, and that transposed
-    return elementwise(name, row_bytes(width) + element_size(Precision::fp8) * (2 * rows_ * width), precision_);
-  };
   const auto widen = [&] {
     const Bytes element = element_size(precision_) + stored_size(adapters_.base);
     return elementwise(l.name + ".dequantize", element * (l.in * l.out * groups), precision_);
   };
   if (widens) op.forward.push_back(widen());
-  if (fp8_) op.forward.push_back(cast(l.name + ".cast", l.in));
+  if (fp8_.used) cast_operands(op, l);
+  if (fp8_.used && fp8_.scaling == Fp8Scaling::delayed) ++layer_.delayed_products;
   op.forward.push_back(gemm(l.name, m, l.out, l.in, multiplied, groups, in_turn));
-  if (fp8_) op.backward.push_back({cast(l.name + ".gradient_cast", l.out), {}});
   if (widens && l.input_gradient) op.backward.push_back({widen(), {}});
   if (l.input_gradient)
     op.backward.push_back({gemm(l.name + ".dgrad", m, l.in, l.out, multiplied, groups, in_turn), {}});
-  if (!l.regather.empty() && !frozen)
-    op.backward_exchanges.push_back({l.regather, Axis::tensor, Exchanged::all_gather,
-                                     element_size(multiplied) * (rows_ * l.in), 0, static_cast<int>(op.backward.size()),
-                                     true});
+  if (!l.regather.empty() && !frozen) {
+    const Bytes element = element_size(fp8_.used && !fp8_.gathers_narrow() ? precision_ : multiplied);
+    op.backward_exchanges.push_back({l.regather, Axis::tensor, Exchanged::all_gather, element * (rows_ * l.in), 0,
+                                     static_cast<int>(op.backward.size()), true});
+  }
+  if (fp8_.used && !frozen) transpose_operands(op, l);
   if (!frozen) {
     KernelCall wgrad = gemm(l.name + ".wgrad", l.in, l.out, m, multiplied, groups, in_turn);
     if (accumulated_.value > 0)
@@ -134,6 +133,53 @@ void LayerBuilder::linear(const Linear& l, int weight, int bias) {
   if (l.input_gradient) op.backward_live += row_bytes(l.in);
   if (!l.shares_fork_gradient) op.backward_live += row_bytes(l.out);
   if (adapted) add_adapter(op, l);
+  add(std::move(op));
+}
+
+std::vector<KernelCall> LayerBuilder::casts(const std::string& name, double width, bool both) const {
+  const Bytes source = row_bytes(width);
+  std::vector<KernelCall> kernels;
+  if (fp8_.agrees()) kernels.push_back(elementwise(name + ".maximum", source, precision_));
+  kernels.push_back(elementwise(name, fp8_.cast_traffic(rows_ * width, source, both), precision_));
+  return kernels;
+}
+
+/// What the output and the gradient of the input are multiplied of. Gradients of weights need both operands besides,
+/// along the rows.
+void LayerBuilder::cast_operands(Operator& op, const Linear& l) const {
+  const bool both = !adapters_.any();
+  if (l.cast == Linear::Cast::here)
+    for (KernelCall& kernel : casts(l.name + ".cast", l.in, both)) op.forward.push_back(std::move(kernel));
+  if (l.gradient_cast_before) return;
+  for (KernelCall& kernel : casts(l.name + ".gradient_cast", l.out, both))
+    op.backward.push_back({std::move(kernel), {}});
+}
+
+/// What was cast before, and gathered since.
+void LayerBuilder::transpose_operands(Operator& op, const Linear& l) const {
+  const auto transpose = [&](const char* what, double width) {
+    if (const Bytes moved = fp8_.transpose_traffic(rows_ * width); moved.value > 0)
+      op.backward.push_back(for_weights(elementwise(l.name + what, moved, precision_), {}));
+  };
+  if (l.cast == Linear::Cast::before) transpose(".transpose", l.in);
+  if (l.gradient_cast_before) transpose(".gradient_transpose", l.out);
+}
+
+void LayerBuilder::cast(const std::string& name, double width, bool both, const std::string& agree, bool backward) {
+  std::vector<KernelCall> kernels = casts(name, width, both);
+  const Bytes written = element_size(Precision::fp8) * (rows_ * width);
+  const bool agrees = fp8_.agrees() && !agree.empty();
+  const Exchange exchange{agree, Axis::tensor, Exchanged::all_reduce, element_size(Precision::fp32), 1};
+  Operator op;
+  if (backward) {
+    for (KernelCall& kernel : kernels) op.backward.push_back({std::move(kernel), {}});
+    if (agrees) op.backward_exchanges.push_back(exchange);
+    op.backward_live = row_bytes(width) + written;
+  } else {
+    op.forward = std::move(kernels);
+    if (agrees) op.forward_exchanges.push_back(exchange);
+    op.forward_live = row_bytes(width) + written;
+  }
   add(std::move(op));
 }
 
@@ -264,14 +310,15 @@ void LayerBuilder::shared_input(std::string name, double width, int uses) {
   add(std::move(op));
 }
 
-void LayerBuilder::norm(Norm kind, const std::string& name, double width) {
+void LayerBuilder::norm(Norm kind, const std::string& name, double width, bool casts) {
   const bool layer_norm = kind == Norm::layer_norm;
   const Bytes tensor = row_bytes(width);
   std::vector<int> gradients = {parameter(name + ".weight", width)};
   if (layer_norm) gradients.push_back(parameter(name + ".bias", width));
   const Bytes statistics = element_size(Precision::fp32) * ((layer_norm ? 2 : 1) * rows_);  // (mean,) 1/deviation
   Operator op;
-  op.forward.push_back(elementwise(name, tensor * 2 + statistics, precision_));
+  const Bytes written = casts ? element_size(Precision::fp8) * (rows_ * width) : tensor;
+  op.forward.push_back(elementwise(name, tensor + written + statistics, precision_));
   if (adapters_.any()) {
     op.backward.push_back({elementwise(name + ".input_grad", tensor * 3 + statistics, precision_), {}});
   } else if (fused_norms_) {

@@ -3,6 +3,7 @@
 #include <vector>
 
 #include "models/networks/layers/adapters.hpp"
+#include "models/networks/layers/fp8_products.hpp"
 #include "models/networks/layers/network.hpp"
 #include "models/networks/layers/sharding.hpp"
 
@@ -45,7 +46,7 @@ class LayerBuilder {
   /// Kernels that make gradients of linear layers' weights add them to gradients with such elements (Megatron-LM's
   /// gradient_accumulation_fusion): these are read and written instead of one in the precision of the network. 0: no.
   void set_accumulated(Bytes element) { accumulated_ = element; }
-  void set_fp8(bool fp8) { fp8_ = fp8; }  ///< of the linear layers that follow: see `TransformerOptions::fp8`
+  void set_fp8(Fp8Products fp8) { fp8_ = fp8; }                           ///< of the linear layers that follow
   void set_experts_in_turn(bool in_turn) { experts_in_turn_ = in_turn; }  ///< see `Fusions::experts_in_turn`
   void set_adapters(const Adapters& adapters) { adapters_ = adapters; }
   void set_early_stop(bool early) { early_stop_ = early; }    ///< see `Fusions::early_stop`
@@ -77,11 +78,18 @@ class LayerBuilder {
     double input_shares = 1;
     std::string regather = {};  ///< the name of that exchange; "": a linear layer after this one gathers the same input
     bool regather_buffer = true;  ///< memory for it comes and goes; false: it is there throughout
+    /// Of products in fp8: the input is cast here; or it was before, along the dimension that the output sums over, and
+    /// is to be transposed for the gradient of the weight; or nothing is left to do (another layer with this input does).
+    enum class Cast : std::uint8_t { here, before, done } cast = Cast::here;
+    bool gradient_cast_before = false;  ///< the same of the gradient of the output
   };
   /// y = x·W + b: one GEMM (bias in its epilogue); backward dgrad and wgrad GEMMs, and a column sum for the bias.
   void linear(const Linear&);
   /// y = x·W + b with W owned by an earlier layer, `in` × `out`: its wgrad GEMM finishes no gradient here.
   void tied_linear(const Linear&);
+  /// Casts rows of `width` to fp8 for products that follow, forward or backward. `both`: along both dimensions; `agree`:
+  /// the name of an exchange among tensor ranks by which they find the maximum, where the scaling needs it.
+  void cast(const std::string& name, double width, bool both, const std::string& agree, bool backward);
   /// y = x + b where the bias comes after the sum over ranks; `fused`: a kernel that follows adds it.
   void bias(const std::string& name, double width, bool fused);
   struct Dropout {
@@ -119,7 +127,8 @@ class LayerBuilder {
   /// The input is read by `uses` operators that follow: backward adds their gradients.
   void shared_input(std::string name, double width, int uses);
   /// LayerNorm (weight, bias) or RMSNorm (weight) of rows of `width`; keeps the input and fp32 statistics of each row.
-  void norm(Norm, const std::string& name, double width);
+  /// `casts`: it writes fp8.
+  void norm(Norm, const std::string& name, double width, bool casts = false);
 
   struct Embedding {
     std::string name;
@@ -152,6 +161,10 @@ class LayerBuilder {
     return adapters_.base != Adapters::Base::as_trained && (l.part != LinearPart::other || l.routed);
   }
   void add_adapter(Operator&, const Linear&);
+  /// The kernels that make fp8 of rows of `width`.
+  std::vector<KernelCall> casts(const std::string& name, double width, bool both) const;
+  void cast_operands(Operator&, const Linear&) const;
+  void transpose_operands(Operator&, const Linear&) const;
   void exchange_gradients();
   void recompute_core();
   void remake(Remade);
@@ -162,8 +175,8 @@ class LayerBuilder {
   Layer layer_;
   double rows_;
   double active_share_ = 1;
-  bool partial_ = false, overlap_ = false, fused_norms_ = false, early_stop_ = false, fp8_ = false,
-       experts_in_turn_ = false;
+  bool partial_ = false, overlap_ = false, fused_norms_ = false, early_stop_ = false, experts_in_turn_ = false;
+  Fp8Products fp8_;
   Bytes accumulated_;
   Precision precision_;
   Adapters adapters_;

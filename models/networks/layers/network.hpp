@@ -68,6 +68,8 @@ struct Layer {
   double tied_elements = 0;  ///< of a weight that an earlier layer lists, and this one uses too
   /// Forward FLOPs of attention's two products over all pairs of a query and a key, masked ones too (PaLM, app. B).
   Flops attention;
+  /// Matrix products in fp8 whose scales come from the maxima of earlier steps, which ranks agree on (Fp8Scaling::delayed).
+  int delayed_products = 0;
   Bytes lasting;                 ///< buffers that stay once they have been used
   Bytes output;                  ///< what the next layer is given: its gradient, coming back, is as large
   bool output_in_parts = false;  ///< each rank of the tensor axis has another part of it; false: all have the same

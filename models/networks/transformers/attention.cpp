@@ -263,14 +263,15 @@ void output_projection(LayerBuilder& b, const TransformerLayout& l, const Attent
             .bias = l.config.attention_output_bias && !l.tensor_parallel(),
             .keeps_input = !kept,
             .shares_fork_gradient = l.adds_output(),
-            .holds_input = kept});
+            .holds_input = kept,
+            .gradient_cast_before = gathers_cast_gradient(l)});
 }
 
 void self_attention(LayerBuilder& b, const TransformerLayout& l, const AttentionShape& a) {
   const bool bias = l.config.qkv_bias;
   const double query = a.heads * a.query_width, key = a.key_value_heads * a.query_width;
   const auto project = [&](const char* name, double width, bool first, bool last) {
-    LayerBuilder::Linear linear = column_linear(l, "attention", last);
+    LayerBuilder::Linear linear = column_linear(l, "attention", last, attention_readers(l));
     linear.name = a.prefix + name;
     linear.out = width;
     linear.bias = bias;

@@ -3,18 +3,18 @@
 
 namespace trainyard::transformers {
 
-void residual_norm(LayerBuilder& b, const TransformerLayout& l, const std::string& name) {
+void residual_norm(LayerBuilder& b, const TransformerLayout& l, const std::string& name, bool casts) {
   b.set_partial(l.sequence_parallel());
   b.set_module(Remade::layernorm);
-  b.norm(l.config.norm, name, l.hidden());
+  b.norm(l.config.norm, name, l.hidden(), casts);
   b.set_module(Remade::none);
   b.set_partial(false);
 }
 
-void begin_branch(LayerBuilder& b, const TransformerLayout& l, const std::string& name) {
+void begin_branch(LayerBuilder& b, const TransformerLayout& l, const std::string& name, Readers readers) {
   b.fork(name + "_residual", l.hidden());
   if (l.config.norm_place == NormPlace::before || l.config.norm_place == NormPlace::both)
-    residual_norm(b, l, name + "_norm");
+    residual_norm(b, l, name + "_norm", readers == Readers::products && l.norms_cast());
 }
 
 void end_branch(LayerBuilder& b, const TransformerLayout& l, const std::string& name) {
@@ -28,8 +28,8 @@ void end_branch(LayerBuilder& b, const TransformerLayout& l, const std::string& 
 
 void attention_branch(LayerBuilder& b, const TransformerLayout& l, std::int64_t index) {
   const AttentionShape shape = self_attention_shape(l, index);
-  begin_branch(b, l, "attention");
-  begin_columns(b, l, "attention");
+  begin_branch(b, l, "attention", attention_readers(l));
+  begin_columns(b, l, "attention", attention_readers(l));
   self_attention(b, l, shape);
   output_projection(b, l, shape);
   end_rows(b, l, "attention");
@@ -38,9 +38,9 @@ void attention_branch(LayerBuilder& b, const TransformerLayout& l, std::int64_t 
 }
 
 void feed_forward_branch(LayerBuilder& b, const TransformerLayout& l) {
-  begin_branch(b, l, "mlp");
-  begin_columns(b, l, "mlp");
-  feed_forward(b, l, {.width = l.ffn(), .shares_fork_gradient = l.adds_output()});
+  begin_branch(b, l, "mlp", mlp_readers(l));
+  begin_columns(b, l, "mlp", mlp_readers(l));
+  feed_forward(b, l, {.width = l.ffn(), .shares_fork_gradient = l.adds_output(), .readers = mlp_readers(l)});
   end_rows(b, l, "mlp");
   if (l.config.mlp_bias) row_bias(b, l, l.config.gated_mlp ? "down.bias" : "fc2.bias");
   end_branch(b, l, "mlp");
@@ -122,9 +122,9 @@ Layer language_head(const TransformerLayout& l) {
 }
 
 void vocabulary_loss(LayerBuilder& b, const TransformerLayout& l, bool bias) {
-  b.set_fp8(false);
-  begin_columns(b, l, "head");
-  LayerBuilder::Linear projection = column_linear(l, "head", true);
+  b.set_fp8({});
+  begin_columns(b, l, "head", Readers::others);
+  LayerBuilder::Linear projection = column_linear(l, "head", true, Readers::others);
   projection.name = "output";
   projection.out = l.vocab();
   projection.bias = bias;

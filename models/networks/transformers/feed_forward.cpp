@@ -60,9 +60,10 @@ void project_in(LayerBuilder& b, const TransformerLayout& l, const FeedForward& 
   const auto project = [&](const char* name, double width, bool first, bool last) {
     LayerBuilder::Linear in = expert_linear(f);
     if (!f.routed) {
-      const LayerBuilder::Linear shared = column_linear(l, "mlp", last && f.gathers);
+      const LayerBuilder::Linear shared = column_linear(l, "mlp", last && f.gathers, f.readers);
       in.input_shares = shared.input_shares;
       in.regather = shared.regather;
+      in.cast = shared.cast;
     }
     in.name = f.prefix + name;
     in.in = l.hidden();
@@ -116,7 +117,10 @@ void feed_forward(LayerBuilder& b, const TransformerLayout& l, const FeedForward
   out.in = f.width;
   out.out = l.hidden();
   out.shares_fork_gradient = f.shares_fork_gradient;
-  if (!f.routed) out.part = LinearPart::mlp_out;
+  if (!f.routed) {
+    out.part = LinearPart::mlp_out;
+    out.gradient_cast_before = gathers_cast_gradient(l, f.readers);
+  }
   b.linear(out);
 }
 

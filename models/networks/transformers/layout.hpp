@@ -39,6 +39,12 @@ struct TransformerLayout {
     const std::int64_t dense = config.experts.dense_intermediate_size;
     return static_cast<double>(dense > 0 ? dense : config.intermediate_size) / tensor();
   }
+  Fp8Products products() const { return {options.fp8, options.fp8_scaling, options.fp8_any_layout}; }
+  /// Norms before products write fp8.
+  bool norms_cast() const {
+    return options.fp8 && options.fp8_norms && options.fp8_scaling == Fp8Scaling::delayed &&
+           config.norm_place != NormPlace::output && config.norm_place != NormPlace::after;
+  }
   bool norms_output() const { return config.norm_place == NormPlace::output || config.norm_place == NormPlace::both; }
   /// What a branch gives is added to the residual stream as it is: its gradient is that of the stream.
   bool adds_output() const { return config.residual_dropout == 0 && !sequence_parallel() && !norms_output(); }
@@ -59,12 +65,22 @@ void check_sharding(const TransformerConfig&, std::int64_t seq_length, const Tra
 // Exchanges over the tensor axis; nothing where it has one rank. Between the two stand layers split by columns, and one
 // by rows; the builder's rows are all tokens there.
 
+/// Who reads what tensor ranks share: matrix products alone, so that in fp8 it can be cast before, by the norm where that
+/// is fused; products, but others read what the norm made; or others too.
+enum class Readers : std::uint8_t { products, later_products, others };
+
 /// Sequence-parallel: gathers all tokens (`prefix`.gather, backward a reduce-scatter); else `prefix`.reduce.backward.
-void begin_columns(LayerBuilder&, const TransformerLayout&, const std::string& prefix);
+void begin_columns(LayerBuilder&, const TransformerLayout&, const std::string& prefix, Readers = Readers::products);
 /// Sums what the ranks made: `prefix`.scatter to their own tokens (backward an all-gather), or `prefix`.reduce.
-void end_rows(LayerBuilder&, const TransformerLayout&, const std::string& prefix);
+void end_rows(LayerBuilder&, const TransformerLayout&, const std::string& prefix, Readers = Readers::products);
 /// A linear layer that reads what `begin_columns` gave; `gathers`: of those with this input the last one.
-LayerBuilder::Linear column_linear(const TransformerLayout&, const std::string& prefix, bool gathers);
+LayerBuilder::Linear column_linear(const TransformerLayout&, const std::string& prefix, bool gathers,
+                                   Readers = Readers::products);
+/// The gradient that `end_rows` gathers has been cast.
+bool gathers_cast_gradient(const TransformerLayout&, Readers = Readers::products);
+/// Adapters read the input of the projections of queries, keys and values in 16 bits.
+Readers attention_readers(const TransformerLayout&);
+Readers mlp_readers(const TransformerLayout&);
 /// What ends a branch besides: the bias of its last layer, which comes after the sum over ranks.
 void row_bias(LayerBuilder&, const TransformerLayout&, const std::string& name);
 
@@ -101,9 +117,9 @@ void self_attention(LayerBuilder&, const TransformerLayout&, const AttentionShap
 void latent_attention(LayerBuilder&, const TransformerLayout&);
 
 /// A norm of the residual stream.
-void residual_norm(LayerBuilder&, const TransformerLayout&, const std::string& name);
-/// A residual branch, with its norm in its `NormPlace`. Between the two calls stands f.
-void begin_branch(LayerBuilder&, const TransformerLayout&, const std::string& name);
+void residual_norm(LayerBuilder&, const TransformerLayout&, const std::string& name, bool casts = false);
+/// A residual branch, with its norm in its `NormPlace`. Between the two calls stands f, whose input `Readers` read.
+void begin_branch(LayerBuilder&, const TransformerLayout&, const std::string& name, Readers = Readers::others);
 void end_branch(LayerBuilder&, const TransformerLayout&, const std::string& name);
 
 struct FeedForward {
@@ -115,6 +131,7 @@ struct FeedForward {
   bool shares_fork_gradient = false;  ///< of the output
   bool routed = false;                ///< of experts that have their own rows; else they are what `begin_columns` gave
   bool gathers = true;                ///< as in `column_linear`
+  Readers readers = Readers::products;  ///< of the input and of the gradient of the output, but of routed experts
 };
 /// Two linear layers with the activation between, or three where it is gated.
 void feed_forward(LayerBuilder&, const TransformerLayout&, const FeedForward&);

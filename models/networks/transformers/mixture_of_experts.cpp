@@ -13,14 +13,14 @@ void choose_experts(LayerBuilder& b, const TransformerLayout& l) {
   const double count = static_cast<double>(e.count), chosen = b.rows() * static_cast<double>(e.per_token);
   LayerBuilder::Linear router;
   router.in = l.hidden();
-  if (!l.sharding().folds_experts()) router = column_linear(l, "mlp", e.shared_intermediate_size == 0);
+  if (!l.sharding().folds_experts()) router = column_linear(l, "mlp", e.shared_intermediate_size == 0, Readers::others);
   router.name = "router";
   router.out = count;
   router.bias = e.router_bias;
   b.set_partial(l.tensor_parallel());  // gradients of what the rank's columns make, or of its own tokens
-  b.set_fp8(false);
+  b.set_fp8({});
   b.linear(router);
-  b.set_fp8(l.options.fp8);
+  b.set_fp8(l.products());
   b.set_partial(false);
   const Bytes logits = b.row_bytes(count), scores = element_size(Precision::fp32) * (b.rows() * count);
   const Bytes weights = element_size(Precision::fp32) * chosen, indices = kExpertIndexSize * chosen;
@@ -163,17 +163,20 @@ void combine(LayerBuilder& b, const TransformerLayout& l) {
 void shared_experts(LayerBuilder& b, const TransformerLayout& l) {
   const ExpertsConfig& e = l.config.experts;
   const bool folds = l.sharding().folds_experts();
-  if (folds) begin_columns(b, l, "mlp");  // they are split over the tensor axis
+  // Where they are split over the tensor axis, their products alone read what is gathered.
+  const Readers readers = folds && !e.shared_gate ? Readers::later_products : Readers::others;
+  if (folds) begin_columns(b, l, "mlp", readers);
   if (folds && e.shared_gate) b.shared_input("shared", l.hidden(), 2);
   FeedForward shared{.prefix = "shared.", .width = static_cast<double>(e.shared_intermediate_size) / l.tensor()};
   shared.keeps_input = false;
   shared.gathers = !e.shared_gate;
+  shared.readers = readers;
   shared.shares_fork_gradient = !e.shared_gate && !(folds && l.tensor_parallel()) &&
                                 (l.config.residual_dropout == 0 || l.sequence_parallel()) && !l.norms_output();
   feed_forward(b, l, shared);
   const Bytes rows = b.row_bytes(l.hidden()), gate = b.row_bytes(1);
   if (e.shared_gate) {
-    LayerBuilder::Linear gate_of_token = column_linear(l, "mlp", true);
+    LayerBuilder::Linear gate_of_token = column_linear(l, "mlp", true, Readers::others);
     gate_of_token.name = "shared.scale";
     gate_of_token.out = 1;
     gate_of_token.keeps_input = false;
@@ -188,7 +191,7 @@ void shared_experts(LayerBuilder& b, const TransformerLayout& l) {
     scale.backward_live = rows + gate;
     b.add(std::move(scale));
   }
-  if (folds) end_rows(b, l, "mlp");
+  if (folds) end_rows(b, l, "mlp", readers);
   const Bytes summed = b.row_bytes(l.hidden());
   Operator sum;  // backward: the gradient goes to both
   sum.forward.push_back(elementwise("experts_sum", summed * 3, l.precision));
@@ -225,12 +228,12 @@ void experts_branch(LayerBuilder& b, const TransformerLayout& l, std::int64_t in
     end_branch(b, l, "mlp");
     return;
   }
-  begin_columns(b, l, "mlp");
+  begin_columns(b, l, "mlp", Readers::others);  // the router too
   const bool gathered = l.sequence_parallel();  // the gradient of the output: it is read until the router's
   if (gathered) b.hold(l.hidden_bytes());
   mixture_of_experts(b, l);
   if (gathered) b.release();
-  end_rows(b, l, "mlp");
+  end_rows(b, l, "mlp", Readers::others);
   end_branch(b, l, "mlp");
 }
 

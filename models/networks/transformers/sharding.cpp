@@ -171,7 +171,7 @@ LayerBuilder TransformerLayout::builder(std::string name) const {
   b.set_accumulated(options.fused_gradient_accumulation ? options.accumulated_element : Bytes{});
   b.set_fused_norms(options.fused_norm_gradients);
   b.set_early_stop(options.early_stop);
-  b.set_fp8(options.fp8);
+  b.set_fp8(products());
   b.set_adapters(options.adapters);
   b.set_experts_in_turn(options.experts_in_turn);
   return b;
@@ -185,15 +185,39 @@ Layer TransformerLayout::finish_block(LayerBuilder&& b) const {
 
 namespace {
 
-/// All tokens of the hidden state as they are gathered: inputs and gradients of products in fp8 are cast before.
-Bytes gathered(const TransformerLayout& l, const std::string& prefix) {
-  const bool cast = l.options.fp8 && prefix != "head";
-  return cast ? l.hidden_bytes() * (element_size(Precision::fp8) / l.size()) : l.hidden_bytes();
+/// What is gathered is cast before, as the scaling allows.
+bool casts_first(const TransformerLayout& l, Readers readers) {
+  return readers != Readers::others && l.products().gathers_narrow();
 }
+
+/// All tokens of the hidden state as they are gathered.
+Bytes gathered(const TransformerLayout& l, Readers readers) {
+  return casts_first(l, readers) ? l.hidden_bytes() * (element_size(Precision::fp8) / l.size()) : l.hidden_bytes();
+}
+
+bool norm_casts(const TransformerLayout& l, Readers readers) { return readers == Readers::products && l.norms_cast(); }
+
+bool trains_products(const TransformerLayout& l) { return !l.options.adapters.any(); }
 
 }  // namespace
 
-void begin_columns(LayerBuilder& b, const TransformerLayout& l, const std::string& prefix) {
+Readers attention_readers(const TransformerLayout& l) {
+  const Adapters& a = l.options.adapters;
+  return a.any() && a.beside[static_cast<std::size_t>(LinearPart::qkv)] ? Readers::others : Readers::products;
+}
+
+Readers mlp_readers(const TransformerLayout& l) {
+  const Adapters& a = l.options.adapters;
+  return a.any() && a.beside[static_cast<std::size_t>(LinearPart::mlp_in)] ? Readers::others : Readers::products;
+}
+
+void begin_columns(LayerBuilder& b, const TransformerLayout& l, const std::string& prefix, Readers readers) {
+  if (casts_first(l, readers) && !norm_casts(l, readers)) {
+    b.set_module(Remade::layernorm);  // it is made again with the norm
+    b.cast(prefix + ".cast", l.hidden(), trains_products(l) && !l.sequence_parallel(),
+           l.sequence_parallel() ? prefix + ".maximum" : "", false);
+    b.set_module(Remade::none);
+  }
   if (!l.tensor_parallel()) return;
   const Bytes whole = l.hidden_bytes();
   LayerBuilder::Crossing c;
@@ -201,7 +225,7 @@ void begin_columns(LayerBuilder& b, const TransformerLayout& l, const std::strin
   c.out = whole;
   c.beside_weights = true;
   if (l.sequence_parallel()) {
-    c.forward = {prefix + ".gather", Axis::tensor, Exchanged::all_gather, gathered(l, prefix)};
+    c.forward = {prefix + ".gather", Axis::tensor, Exchanged::all_gather, gathered(l, readers)};
     c.backward = {prefix + ".gather.backward", Axis::tensor, Exchanged::reduce_scatter, whole};
     c.forward.hidden = c.backward.hidden = l.sharding().user_buffers;
   } else {
@@ -211,7 +235,7 @@ void begin_columns(LayerBuilder& b, const TransformerLayout& l, const std::strin
   b.set_rows(l.rows());
 }
 
-void end_rows(LayerBuilder& b, const TransformerLayout& l, const std::string& prefix) {
+void end_rows(LayerBuilder& b, const TransformerLayout& l, const std::string& prefix, Readers readers) {
   if (!l.tensor_parallel()) return;
   const Bytes whole = l.hidden_bytes();
   LayerBuilder::Crossing c;
@@ -219,20 +243,31 @@ void end_rows(LayerBuilder& b, const TransformerLayout& l, const std::string& pr
   c.out = whole / l.sequence_shares();
   if (l.sequence_parallel()) {
     c.forward = {prefix + ".scatter", Axis::tensor, Exchanged::reduce_scatter, whole};
-    c.backward = {prefix + ".scatter.backward", Axis::tensor, Exchanged::all_gather, gathered(l, prefix)};
+    c.backward = {prefix + ".scatter.backward", Axis::tensor, Exchanged::all_gather, gathered(l, readers)};
     c.forward.hidden = c.backward.hidden = l.sharding().user_buffers;
   } else {
     c.forward = {prefix + ".reduce", Axis::tensor, Exchanged::all_reduce, whole};
   }
   b.cross(std::move(c));
   b.set_rows(l.residual_rows());
+  if (gathers_cast_gradient(l, readers))
+    b.cast(prefix + ".gradient_cast", l.hidden(), false, prefix + ".gradient_maximum", true);
 }
 
-LayerBuilder::Linear column_linear(const TransformerLayout& l, const std::string& prefix, bool gathers) {
+bool gathers_cast_gradient(const TransformerLayout& l, Readers readers) {
+  return l.sequence_parallel() && casts_first(l, readers);
+}
+
+LayerBuilder::Linear column_linear(const TransformerLayout& l, const std::string& prefix, bool gathers,
+                                   Readers readers) {
+  using Cast = LayerBuilder::Linear::Cast;
   LayerBuilder::Linear linear;
   linear.in = l.hidden();
   linear.input_shares = l.sequence_shares();
   if (l.sequence_parallel() && gathers) linear.regather = prefix + ".regather";
+  if (!casts_first(l, readers)) return linear;
+  const bool transposed_later = l.sequence_parallel() || norm_casts(l, readers);
+  linear.cast = gathers && transposed_later ? Cast::before : Cast::done;
   return linear;
 }
 

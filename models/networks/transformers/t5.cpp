@@ -83,7 +83,8 @@ void t5_self_attention(LayerBuilder& b, const TransformerLayout& l, const T5Stac
   shape.queries = shape.keys = stack.seq;
   shape.scaled = false;
   shape.position_bias = true;
-  begin_branch(b, l, "attention");
+  begin_branch(b, l, "attention", attention_readers(l));
+  begin_columns(b, l, "attention", attention_readers(l));  // of one rank
   self_attention(b, l, shape);
   output_projection(b, l, shape);
   end_branch(b, l, "attention");

@@ -109,6 +109,7 @@ struct TransformerOptions : Fusions {
   /// inputs forward, gradients of outputs backward. Weights, attention, router, output projection and all else stay in
   /// the network's precision (TransformerEngine, torchao).
   bool fp8 = false;
+  bool fp8_any_layout = false;  ///< `Fp8Products::any_layout`
   Adapters adapters;
   UnpaddedLengths unpadded;
   /// Tokens of a sample of an encoder-decoder's decoder. 0: a quarter of `seq_length`, about what T5's pre-training has

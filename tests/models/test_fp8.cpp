@@ -1,0 +1,128 @@
+// Products in fp8: what casts move by their scaling, who casts what tensor ranks gather.
+#include <catch2/catch.hpp>
+
+#include "models/networks/layers/layer_builder.hpp"
+#include "models/software/stack.hpp"
+#include "sim/error.hpp"
+#include "tests/models/transformer_configs.hpp"
+
+using namespace trainyard;
+
+namespace {
+
+constexpr double kRows = 128, kHidden = 4096;
+
+template <class Kernels>
+bool runs(const Kernels& kernels, const std::string& name) {
+  return std::any_of(kernels.begin(), kernels.end(), [&](const auto& kernel) { return kernel.name == name; });
+}
+
+const Exchange& exchange_of(const std::vector<Exchange>& all, const std::string& name) {
+  const auto found = std::find_if(all.begin(), all.end(), [&](const Exchange& e) { return e.name == name; });
+  if (found == all.end()) throw InternalError("no exchange " + name);
+  return *found;
+}
+
+Layer linear(Fp8Scaling scaling, bool any_layout) {
+  LayerBuilder b("layer", kRows, Precision::bf16);
+  b.set_fp8({true, scaling, any_layout});
+  b.linear({.name = "fc", .in = 256, .out = 512});
+  return std::move(b).build(Bytes{1});
+}
+
+TransformerOptions in_fp8(Fp8Scaling scaling, int tensor) {
+  TransformerOptions options;
+  options.fp8 = options.fused_projections = options.fused_gated_activation = true;
+  options.fp8_scaling = scaling;
+  options.sharding.tensor = tensor;
+  options.sharding.sequence = tensor > 1;
+  return options;
+}
+
+Layer block_of(const TransformerOptions& options, const char* config = "llama-3-8b") {
+  return transformer_network(catalog_config(config), 1, static_cast<std::int64_t>(kRows), Precision::bf16, options)
+      .layers.at(1);
+}
+
+}  // namespace
+
+TEST_CASE("casts to fp8 move what their scaling needs", "[fp8]") {
+  const auto forward = [](Fp8Scaling scaling, bool any_layout) {
+    return work_of(linear(scaling, any_layout).forward, "fc.cast").bytes.value / (kRows * 256);
+  };
+  CHECK(forward(Fp8Scaling::delayed, false) == 2 + 1 + 1);  // read, written, and written transposed
+  CHECK(forward(Fp8Scaling::delayed, true) == 2 + 1);
+  CHECK(forward(Fp8Scaling::row, false) == 2 * (2 + 1));  // columns have scales of their own
+  CHECK(forward(Fp8Scaling::block, true) == 2 + 1 + 1);
+  const Layer current = linear(Fp8Scaling::current, false);
+  CHECK(work_of(current.forward, "fc.cast.maximum").bytes.value == 2 * kRows * 256);
+  CHECK(work_of(current.backward, "fc.gradient_cast.maximum").bytes.value == 2 * kRows * 512);
+  CHECK(linear(Fp8Scaling::delayed, false).delayed_products == 1);
+  CHECK(current.delayed_products == 0);
+}
+
+TEST_CASE("tensor ranks cast their own tokens before they gather them", "[fp8]") {
+  const Layer layer = block_of(in_fp8(Fp8Scaling::delayed, 2));
+  CHECK(work_of(layer.forward, "attention.cast").bytes.value == 3 * kRows / 2 * kHidden);
+  CHECK(exchange_of(layer.forward_exchanges, "attention.gather").bytes.value == kRows * kHidden);
+  CHECK(work_of(layer.backward, "qkv.transpose").bytes.value == 2 * kRows * kHidden);
+  CHECK(work_of(layer.backward, "mlp.gradient_cast").bytes.value == 3 * kRows / 2 * kHidden);
+  CHECK(exchange_of(layer.backward_exchanges, "mlp.scatter.backward").bytes.value == kRows * kHidden);
+  CHECK(work_of(layer.backward, "down.gradient_transpose").bytes.value == 2 * kRows * kHidden);
+  CHECK_FALSE(runs(layer.forward, "qkv.cast"));
+  CHECK_FALSE(runs(layer.backward, "down.gradient_cast"));
+  // Its own share of heads and columns is whole on a rank.
+  CHECK(work_of(layer.forward, "projection.cast").bytes.value == 4 * kRows * kHidden / 2);
+}
+
+TEST_CASE("a norm writes fp8 where the scale is known before", "[fp8]") {
+  TransformerOptions options = in_fp8(Fp8Scaling::delayed, 2);
+  const double wide = work_of(block_of(options).forward, "mlp_norm").bytes.value;
+  options.fp8_norms = true;
+  const Layer fused = block_of(options);
+  CHECK(wide - work_of(fused.forward, "mlp_norm").bytes.value == kRows / 2 * kHidden);
+  CHECK_FALSE(runs(fused.forward, "mlp.cast"));
+  CHECK(runs(fused.backward, "gate_up.transpose"));
+  options.fp8_any_layout = true;
+  CHECK_FALSE(runs(block_of(options).backward, "gate_up.transpose"));
+  options.fp8_scaling = Fp8Scaling::current;
+  const Layer current = block_of(options);
+  CHECK(work_of(current.forward, "mlp_norm").bytes.value == wide);
+  const Exchange& agree = exchange_of(current.forward_exchanges, "mlp.maximum");
+  CHECK(agree.what == Exchanged::all_reduce);
+  CHECK(agree.bytes.value == 4);
+  CHECK(exchange_of(current.backward_exchanges, "attention.gradient_maximum").bytes.value == 4);
+  // One rank alone: the norm's output is transposed for the gradient of the weight.
+  options = in_fp8(Fp8Scaling::delayed, 1);
+  options.fp8_norms = true;
+  CHECK(work_of(block_of(options).backward, "qkv.transpose").bytes.value == 2 * kRows * kHidden);
+}
+
+TEST_CASE("what others than products read is gathered in 16 bits", "[fp8]") {
+  const Bytes wide{2 * kRows * kHidden};
+  const Layer rows = block_of(in_fp8(Fp8Scaling::row, 2));
+  CHECK(exchange_of(rows.forward_exchanges, "attention.gather").bytes == wide);
+  CHECK(exchange_of(rows.backward_exchanges, "attention.regather").bytes == wide);
+  CHECK(work_of(rows.forward, "qkv.cast").bytes.value == 6 * kRows * kHidden);
+  const Layer experts = block_of(in_fp8(Fp8Scaling::delayed, 2), "mixtral-8x7b");  // the router
+  CHECK(exchange_of(experts.forward_exchanges, "mlp.gather").bytes == wide);
+  CHECK(exchange_of(experts.forward_exchanges, "attention.gather").bytes == wide / 2);
+  TransformerOptions lora = in_fp8(Fp8Scaling::delayed, 2);
+  lora.fp8_norms = true;
+  lora.adapters.rank = 16;
+  lora.adapters.beside[static_cast<std::size_t>(LinearPart::qkv)] = true;
+  const Layer adapted = block_of(lora);
+  CHECK(exchange_of(adapted.forward_exchanges, "attention.gather").bytes == wide);
+  CHECK(exchange_of(adapted.forward_exchanges, "mlp.gather").bytes == wide / 2);
+  CHECK(work_of(adapted.forward, "qkv.cast").bytes.value == 3 * kRows * kHidden);  // nobody makes its weight's gradient
+  CHECK_FALSE(runs(adapted.backward, "gate_up.transpose"));
+}
+
+TEST_CASE("words of fp8 are refused with those that are known", "[fp8]") {
+  CHECK_THROWS_WITH(parse_fp8_scaling("delaid"), "unknown scaling of fp8 \"delaid\"; did you mean \"delayed\"?");
+  const auto stack = [](const std::string& more) {
+    return read_stack(parse_document("{name: x, bucket: 25 MB, workspace: 0 B,\n" + more + "}", "stack.yaml"));
+  };
+  CHECK_THROWS_WITH(stack("fp8_scaling: rows"), Catch::Contains("stack.yaml:2") && Catch::Contains("row"));
+  CHECK_THROWS_WITH(stack("fp8_maxima: all"), Catch::Contains("stack.yaml:2") && Catch::Contains("stage, tensor"));
+}

@@ -1,0 +1,62 @@
+// Ranks that scale tensors in fp8 alike agree on their maxima after each pass.
+#include <catch2/catch.hpp>
+
+#include "scenarios/running/simulate.hpp"
+#include "strategies/collectives/library_model.hpp"
+#include "tests/support.hpp"
+
+using namespace trainyard;
+
+namespace {
+
+Scenario run_in_fp8(int micro_batches, const std::string& plan, const std::string& software) {
+  return read_scenario_text(
+      "cluster: {nodes: 4, node: dgx-h100, fabric: nonblocking}\n"
+      "model: {base: llama-3-8b, num_hidden_layers: 8}\n"
+      "plan: {global_batch_size: " +
+          std::to_string(micro_batches * 4) + ", micro_batch_size: 1, seq_length: 2048, precision: fp8, " +
+          "tensor_parallel: 4, sequence_parallel: true, " + plan + "}\nsoftware: {base: megatron-core, " + software +
+          "}\n",
+      "fp8.yaml");
+}
+
+double maxima(const Result& r) {
+  const auto found = r.breakdown.exposed_communication.find("maxima of fp8");
+  return found == r.breakdown.exposed_communication.end() ? 0 : found->second;
+}
+
+}  // namespace
+
+TEST_CASE("maxima of fp8 are summed up once a pass over all ranks of a stage, or over tensor ranks", "[fp8]") {
+  const std::string stages = "pipeline_parallel: 2, pipeline: {schedule: 1f1b}";
+  for (const bool of_stage : {true, false}) {
+    CAPTURE(of_stage);
+    const auto run = [&](int micro_batches) {
+      return run_in_fp8(micro_batches, stages, of_stage ? "fp8_maxima: stage" : "fp8_maxima: tensor");
+    };
+    const Scenario s = run(4);
+    // Four blocks of four products on the last stage: 3 numbers each forward, 2 backward.
+    const NodeSpread spread = of_stage ? NodeSpread{16, 2, 8} : NodeSpread{4, 1, 4};
+    const auto time = [&](int tensors) {
+      const ModelledCost cost = library_model(s.cluster, s.software.nccl_choice)
+                                    .model->cost(Operation::all_reduce, Bytes{4.0 * tensors * 16}, spread);
+      const double alone = cost.latency.value + (cost.wire / cost.rate).value;
+      return alone * s.software.slowdowns.exchanges + s.software.collective_launch.value;
+    };
+    const double passes = maxima(simulate(run(8))) - maxima(simulate(s));
+    CHECK(passes == Approx(4 * (time(3) + time(2))).epsilon(1e-6));
+  }
+}
+
+TEST_CASE("only delayed scaling has maxima to agree on; folded they take as long", "[fp8]") {
+  const std::string stages = "pipeline_parallel: 2, pipeline: {schedule: interleaved-1f1b, chunks: 2}";
+  const Scenario s = run_in_fp8(4, stages, "fp8_maxima: stage");
+  const Result folded = simulate(s);
+  SimulateOptions whole;
+  whole.folding = Folding::off;
+  const Result full = simulate(s, whole);
+  CHECK(maxima(folded) > 0);
+  CHECK(folded.step_time == Approx(full.step_time).epsilon(1e-9));
+  CHECK(maxima(folded) == Approx(maxima(full)).epsilon(1e-9));
+  CHECK(maxima(simulate(run_in_fp8(4, stages + ", fp8_scaling: current", "fp8_maxima: stage"))) == 0);
+}
