@@ -24,7 +24,8 @@ void read_parallel(SoftwareStack::Parallel& parallel, const Node& node, const st
   if (const Node* node_of_buffers = fields.child("user_buffers")) {
     Fields buffers(*node_of_buffers, what + ".user_buffers");
     parallel.user_buffers = buffers.number("overlapped", 0, 1, 0);
-    parallel.user_buffers_fp8 = buffers.number("overlapped_fp8", 0, 1, parallel.user_buffers);
+    const double in_fp8 = buffers.number("overlapped_fp8", 0, 1, parallel.user_buffers);
+    parallel.user_buffers_fp8 = parallel.user_buffers == 0 ? 0 : in_fp8;  // a stack laid on another has none
     buffers.finish();
   }
   parallel.overlap_parameters = fields.boolean("overlap_parameters", parallel.overlap_parameters);

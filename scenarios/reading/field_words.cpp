@@ -166,7 +166,10 @@ const std::map<std::string, std::string> kFieldWords{
      "ranks that split each expert, over all ranks of a stage; unsaid: those of tensor_parallel, which each send all "
      "of their common tokens"},
     {"plan.flash_attention", "attention without the matrix of scores in memory"},
-    {"plan.fp8_scaling", "scales of fp8: a tensor's by the maxima of earlier steps (delayed) or its own (current), a row's, a block's; tensor: as the stack has it"},
+    {"plan.fp8_scaling",
+     "scales of fp8: a tensor's by the maxima of earlier steps (delayed) or its own (current), a row's, a block's; "
+     "tensor: "
+     "current where the stack's is, else delayed; default: the stack's"},
     {"plan.global_batch_size", "samples of a step, over all ranks"},
     {"plan.linear_split", "of an mlp: pairs, columns, rows or replicated; or a list with one for each layer"},
     {"plan.lora.base", "how the frozen matrices lie in memory: as trained, fp8, or in 4 bits (QLoRA)"},

@@ -197,7 +197,8 @@ void read_order(PlanChoice& choice, Fields& plan) {
 
 bool PlanChoice::splits_model() const {
   return mesh.tensor > 1 || mesh.context > 1 || mesh.pipeline > 1 || mesh.expert > 1 || mesh.expert_tensor > 1 ||
-         zero != ZeroStage::none || sharding.recompute != Recompute::none || offload.used();
+         zero != ZeroStage::none || sharding.recompute != Recompute::none || offload.used() ||
+         std::count(sharding.remade.begin(), sharding.remade.end(), true) > 0;
 }
 
 Detail detail_of(const PlanChoice& choice) {

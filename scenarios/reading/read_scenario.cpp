@@ -42,8 +42,8 @@ Precision precision_of(Fields& plan, const ClusterSpec& cluster, bool& multiplie
   return multiplies_in_fp8 ? Precision::bf16 : precision;
 }
 
-/// What of the stack is of products in fp8; how the plan scales what is multiplied, else the stack. Products are slower with a scale a row than with one a
-/// tensor. `known`: the cluster has been told before.
+/// Takes the stack's figures for products in fp8, and their scaling from the plan or else from the stack. Products with
+/// a scale a row are slower than with one a tensor. `known`: the cluster has been told before.
 void set_fp8(Scenario& s, Fields& plan, bool known) {
   if (!s.fp8 && plan.has("fp8_scaling"))
     fail(plan.place_of("fp8_scaling"), "plan.fp8_scaling: only with precision fp8");

@@ -22,6 +22,7 @@ std::string PlanJudge::share_key(const Scenario& s) const {
   const Sharding& h = s.plan.sharding;
   std::string splits;
   for (const LinearSplit split : h.linear_splits) splits += fmt::format(" {}", static_cast<int>(split));
+  for (const bool again : h.remade) splits += again ? " remade" : " kept";
   return fmt::format("{} {} {} {} {} {} {} {} {} {} {} {} {} {} {}{}", s.micro_batch_size, s.plan.splits_model(),
                      s.plan.ends_apart(), h.tensor, h.sequence, h.context, static_cast<int>(h.context_exchange),
                      h.expert, h.expert_tensor, h.expert_imbalance, h.expert_capacity, h.overlap, h.user_buffers,

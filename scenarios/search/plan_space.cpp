@@ -26,7 +26,7 @@ std::vector<std::int64_t> divisors(std::int64_t of) {
 /// Fields of the plan that say what is computed: plans are compared on the same.
 constexpr const char* kWorkOfPlan[] = {"plan.global_batch_size", "plan.seq_length", "plan.decoder_seq_length",
                                        "plan.precision",         "plan.optimizer",  "plan.strategy",
-                                       "plan.training",          "plan.mode"};
+                                       "plan.training",          "plan.mode",       "plan.fp8_scaling"};
 constexpr const char* kSpaceAxes[] = {
     "plan.tensor_parallel",   "plan.context_parallel", "plan.expert_parallel",          "plan.expert_parallel.tensor",
     "plan.pipeline_parallel", "plan.micro_batch_size", "plan.sequence_parallel",        "plan.recompute",

@@ -103,8 +103,9 @@ TEST_CASE("what others than products read is gathered in 16 bits", "[fp8]") {
   const Layer rows = block_of(in_fp8(Fp8Scaling::row, 2));
   CHECK(exchange_of(rows.forward_exchanges, "attention.gather").bytes == wide);
   CHECK(exchange_of(rows.backward_exchanges, "attention.regather").bytes == wide);
-  CHECK(work_of(rows.forward, "qkv.cast").bytes.value == 6 * kRows * kHidden);
-  const Layer experts = block_of(in_fp8(Fp8Scaling::delayed, 2), "mixtral-8x7b");  // the router
+  CHECK(work_of(rows.forward, "qkv.cast").bytes.value == 3 * kRows * kHidden);
+  CHECK(work_of(rows.backward, "qkv.cast_again").bytes.value == 3 * kRows * kHidden);  // columns of what is regathered
+  const Layer experts = block_of(in_fp8(Fp8Scaling::delayed, 2), "mixtral-8x7b");      // the router
   CHECK(exchange_of(experts.forward_exchanges, "mlp.gather").bytes == wide);
   CHECK(exchange_of(experts.forward_exchanges, "attention.gather").bytes == wide / 2);
   TransformerOptions lora = in_fp8(Fp8Scaling::delayed, 2);
@@ -116,6 +117,53 @@ TEST_CASE("what others than products read is gathered in 16 bits", "[fp8]") {
   CHECK(exchange_of(adapted.forward_exchanges, "mlp.gather").bytes == wide / 2);
   CHECK(work_of(adapted.forward, "qkv.cast").bytes.value == 3 * kRows * kHidden);  // nobody makes its weight's gradient
   CHECK_FALSE(runs(adapted.backward, "gate_up.transpose"));
+}
+
+TEST_CASE("adapters of the feed-forward part read its input in 16 bits, and its gradient is cast once", "[fp8][lora]") {
+  TransformerOptions lora = in_fp8(Fp8Scaling::delayed, 2);
+  lora.adapters.rank = 16;
+  for (const LinearPart part : {LinearPart::mlp_in, LinearPart::mlp_out})
+    lora.adapters.beside[static_cast<std::size_t>(part)] = true;
+  const Layer layer = block_of(lora);
+  CHECK(exchange_of(layer.forward_exchanges, "mlp.gather").bytes.value == 2 * kRows * kHidden);
+  CHECK(exchange_of(layer.backward_exchanges, "mlp.scatter.backward").bytes.value == kRows * kHidden);
+  CHECK(runs(layer.backward, "mlp.gradient_cast"));
+  CHECK_FALSE(runs(layer.backward, "down.gradient_cast"));
+}
+
+TEST_CASE("shared experts gather again what they gathered", "[fp8]") {
+  for (const bool folded : {false, true}) {
+    CAPTURE(folded);
+    TransformerOptions options = in_fp8(Fp8Scaling::delayed, 2);
+    options.sharding.expert = 2;
+    options.sharding.expert_tensor = folded ? 1 : 0;
+    const Layer layer = transformer_network(catalog_config("deepseek-v3"), 1, static_cast<std::int64_t>(kRows),
+                                            Precision::bf16, options)
+                            .layers.at(5);
+    CHECK(exchange_of(layer.backward_exchanges, "mlp.regather").bytes ==
+          exchange_of(layer.forward_exchanges, "mlp.gather").bytes);
+  }
+}
+
+TEST_CASE("an encoder-decoder multiplies in fp8 what it casts", "[fp8]") {
+  const Layer layer = block_of(in_fp8(Fp8Scaling::delayed, 1), "t5-large");
+  const auto multiplies = [&](const std::string& name) { return work_of(layer.forward, name).precision; };
+  CHECK(runs(layer.forward, "attention.cast"));
+  CHECK_FALSE(runs(layer.forward, "qkv.cast"));
+  CHECK(multiplies("qkv") == static_cast<std::uint8_t>(Precision::fp8));
+}
+
+TEST_CASE("a cast is made again with a norm only behind it", "[fp8]") {
+  for (const char* config : {"llama-3-8b", "olmo-2-7b"}) {
+    CAPTURE(config);
+    TransformerOptions options = in_fp8(Fp8Scaling::current, 2);
+    const Layer kept = block_of(options, config);
+    options.sharding.remade[static_cast<std::size_t>(Remade::layernorm)] = true;
+    const Layer remade = block_of(options, config);
+    const bool before = std::string(config) == "llama-3-8b";
+    CHECK((remade.activations() < kept.activations()) == before);
+    CHECK(runs(remade.backward, "mlp.cast") == before);
+  }
 }
 
 TEST_CASE("words of fp8 are refused with those that are known", "[fp8]") {

@@ -133,3 +133,16 @@ TEST_CASE("frozen parameters are gathered with stage 3 of ZeRO, and have no grad
   CHECK(adapted.bytes_sent_per_rank_max < 0.7 * whole.bytes_sent_per_rank_max);
   CHECK(narrow.memory.parameters < 0.6 * adapted.memory.parameters);
 }
+
+TEST_CASE("parts of blocks are made again on devices that share nothing but gradients, too", "[memory]") {
+  const auto activations = [](const std::string& more) {
+    return simulate(read_scenario_text(
+                        "cluster: {nodes: 1, node: dgx-h100}\nmodel: {base: llama-3-8b, num_hidden_layers: 2}\n"
+                        "plan: {global_batch_size: 8, micro_batch_size: 1, seq_length: 2048, precision: bf16" +
+                            more + "}\nsoftware: megatron-core\n",
+                        "modules.yaml"))
+        .memory.activations;
+  };
+  // Two norms a block, whose outputs the linear layers behind them keep: 2048 x 4096 of 2 bytes each.
+  CHECK(activations("") - activations(", recompute_modules: [layernorm]") > 3 * 2048 * 4096 * 2.0);
+}

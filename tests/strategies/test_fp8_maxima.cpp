@@ -60,3 +60,50 @@ TEST_CASE("only delayed scaling has maxima to agree on; folded they take as long
   CHECK(maxima(folded) == Approx(maxima(full)).epsilon(1e-9));
   CHECK(maxima(simulate(run_in_fp8(4, stages + ", fp8_scaling: current", "fp8_maxima: stage"))) == 0);
 }
+
+TEST_CASE("passes split by weights, and those beside others, agree on maxima once", "[fp8]") {
+  for (const char* stages : {"pipeline_parallel: 2, pipeline: {schedule: zb-h1}",
+                             "pipeline_parallel: 2, pipeline: {schedule: interleaved-1f1b, chunks: 2}"}) {
+    CAPTURE(stages);
+    const auto exposed = [&](int micro_batches) {
+      return maxima(simulate(run_in_fp8(micro_batches, stages, "fp8_maxima: tensor")));
+    };
+    const double chunks = std::string(stages).find("chunks") == std::string::npos ? 1 : 2;
+    const double each =
+        maxima(simulate(run_in_fp8(4, "pipeline_parallel: 2, pipeline: {schedule: 1f1b}", "fp8_maxima: tensor"))) / 4;
+    CHECK(exposed(4) / 4 == Approx(chunks * each).epsilon(0.02));
+  }
+}
+
+TEST_CASE("what user buffers hide in fp8 is a figure of its own", "[fp8][stacks]") {
+  const auto hidden = [](const std::string& precision, const std::string& buffers) {
+    return read_scenario_text(
+               "cluster: {nodes: 1, node: dgx-h100}\nmodel: {base: llama-3-8b, num_hidden_layers: 2}\n"
+               "plan: {global_batch_size: 8, micro_batch_size: 1, seq_length: 2048, precision: " +
+                   precision + ", tensor_parallel: 8, sequence_parallel: true}\nsoftware: {base: nemo" + buffers +
+                   "}\n",
+               "buffers.yaml")
+        .plan.sharding.user_buffers;
+  };
+  CHECK(hidden("bf16", ", parallel: {user_buffers: {overlapped: 0.6, overlapped_fp8: 0.4}}") == 0.6);
+  CHECK(hidden("fp8", ", parallel: {user_buffers: {overlapped: 0.6, overlapped_fp8: 0.4}}") == 0.4);
+  CHECK(hidden("fp8", "") < hidden("bf16", ""));
+  CHECK(hidden("fp8", ", parallel: {user_buffers: {overlapped: 0}}") == 0);
+}
+
+TEST_CASE("the word tensor is the scaling of tensors that a stack has", "[fp8][stacks]") {
+  const auto scaling = [](const std::string& plan, const std::string& software) {
+    return read_scenario_text(
+               "cluster: {nodes: 1, node: dgx-h100}\nmodel: {base: llama-3-8b, num_hidden_layers: 2}\n"
+               "plan: {global_batch_size: 8, micro_batch_size: 1, seq_length: 2048, precision: fp8" +
+                   plan + "}\nsoftware: " + software + "\n",
+               "scaling.yaml")
+        .model.options.fp8_scaling;
+  };
+  CHECK(scaling("", "megatron-core") == Fp8Scaling::delayed);
+  CHECK(scaling("", "torchtitan") == Fp8Scaling::current);
+  CHECK(scaling(", fp8_scaling: tensor", "torchtitan") == Fp8Scaling::current);
+  CHECK(scaling("", "{base: torchtitan, fp8_scaling: row}") == Fp8Scaling::row);
+  CHECK(scaling(", fp8_scaling: tensor", "{base: torchtitan, fp8_scaling: row}") == Fp8Scaling::delayed);
+  CHECK(scaling(", fp8_scaling: block", "megatron-core") == Fp8Scaling::block);
+}

@@ -54,7 +54,7 @@ struct Fusions {
   bool fp8_attention = false;
   /// How products in fp8 scale their operands where a plan does not say.
   Fp8Scaling fp8_scaling = Fp8Scaling::delayed;
-  /// Norms before them write fp8, if the scale is known by then (TransformerEngine's LayerNormLinear).
+  /// Norms before products in fp8 write fp8 where the scale is already known (TransformerEngine's LayerNormLinear).
   bool fp8_norms = false;
   /// Full recomputation ends with the last tensor that the backward pass reads (PyTorch's non-reentrant checkpoint).
   bool early_stop = false;

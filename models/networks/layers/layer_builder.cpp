@@ -88,6 +88,7 @@ void LayerBuilder::linear(const Linear& l, int weight, int bias) {
   const bool in_turn = experts_in_turn_ && groups > 1;
   const Precision multiplied = fp8_.used ? Precision::fp8 : precision_;
   const bool frozen = adapters_.any(), adapted = adapts(l.part);
+  const Bytes of_input = element_size(casts_gathered(l) ? precision_ : multiplied);  // gathered and kept
   const bool widens = stores_narrow(l) && (adapters_.base == Adapters::Base::nf4 || !fp8_.used);
   Operator op;
   const auto widen = [&] {
@@ -102,8 +103,7 @@ void LayerBuilder::linear(const Linear& l, int weight, int bias) {
   if (l.input_gradient)
     op.backward.push_back({gemm(l.name + ".dgrad", m, l.in, l.out, multiplied, groups, in_turn), {}});
   if (!l.regather.empty() && !frozen) {
-    const Bytes element = element_size(fp8_.used && !fp8_.gathers_narrow() ? precision_ : multiplied);
-    op.backward_exchanges.push_back({l.regather, Axis::tensor, Exchanged::all_gather, element * (rows_ * l.in), 0,
+    op.backward_exchanges.push_back({l.regather, Axis::tensor, Exchanged::all_gather, of_input * (rows_ * l.in), 0,
                                      static_cast<int>(op.backward.size()), true});
   }
   if (fp8_.used && !frozen) transpose_operands(op, l);
@@ -120,7 +120,7 @@ void LayerBuilder::linear(const Linear& l, int weight, int bias) {
   }
   // Only gradients of weights are made of the input: those of the matrix, or of the adapter's.
   const bool reads_input = !frozen || adapted;
-  const Bytes input = element_size(multiplied) * (rows_ * l.in) / l.input_shares;
+  const Bytes input = of_input * (rows_ * l.in) / l.input_shares;
   if (l.keeps_input && reads_input) op.kept.push_back({l.name + ".input", input});
   if ((l.keeps_input || l.holds_input) && reads_input) op.for_weights += input;
   op.keeps_input = true;
@@ -144,25 +144,31 @@ std::vector<KernelCall> LayerBuilder::casts(const std::string& name, double widt
   return kernels;
 }
 
-/// What the output and the gradient of the input are multiplied of. Gradients of weights need both operands besides,
-/// along the rows.
+/// Tensor ranks keep their shares of the input in 16 bits, and cast what they gathered.
+bool LayerBuilder::casts_gathered(const Linear& l) const {
+  return fp8_.used && l.cast == Linear::Cast::here && l.input_shares > 1;
+}
+
+/// The operands of the products that make the output and the gradient of the input. The gradient of the weight needs
+/// both besides, along the rows.
 void LayerBuilder::cast_operands(Operator& op, const Linear& l) const {
   const bool both = !adapters_.any();
   if (l.cast == Linear::Cast::here)
-    for (KernelCall& kernel : casts(l.name + ".cast", l.in, both)) op.forward.push_back(std::move(kernel));
+    for (KernelCall& kernel : casts(l.name + ".cast", l.in, both && !casts_gathered(l)))
+      op.forward.push_back(std::move(kernel));
   if (l.gradient_cast_before) return;
   for (KernelCall& kernel : casts(l.name + ".gradient_cast", l.out, both))
     op.backward.push_back({std::move(kernel), {}});
 }
 
-/// What was cast before, and gathered since.
+/// What was cast before, and gathered since; or is gathered again, and cast for the gradient of the weight.
 void LayerBuilder::transpose_operands(Operator& op, const Linear& l) const {
-  const auto transpose = [&](const char* what, double width) {
-    if (const Bytes moved = fp8_.transpose_traffic(rows_ * width); moved.value > 0)
-      op.backward.push_back(for_weights(elementwise(l.name + what, moved, precision_), {}));
+  const auto add_kernel = [&](const char* what, Bytes moved) {
+    if (moved.value > 0) op.backward.push_back(for_weights(elementwise(l.name + what, moved, precision_), {}));
   };
-  if (l.cast == Linear::Cast::before) transpose(".transpose", l.in);
-  if (l.gradient_cast_before) transpose(".gradient_transpose", l.out);
+  if (l.cast == Linear::Cast::before) add_kernel(".transpose", fp8_.transpose_traffic(rows_ * l.in));
+  if (casts_gathered(l)) add_kernel(".cast_again", fp8_.cast_traffic(rows_ * l.in, row_bytes(l.in), false));
+  if (l.gradient_cast_before) add_kernel(".gradient_transpose", fp8_.transpose_traffic(rows_ * l.out));
 }
 
 void LayerBuilder::cast(const std::string& name, double width, bool both, const std::string& agree, bool backward) {

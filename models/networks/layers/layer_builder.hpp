@@ -163,6 +163,7 @@ class LayerBuilder {
   void add_adapter(Operator&, const Linear&);
   /// The kernels that make fp8 of rows of `width`.
   std::vector<KernelCall> casts(const std::string& name, double width, bool both) const;
+  bool casts_gathered(const Linear&) const;
   void cast_operands(Operator&, const Linear&) const;
   void transpose_operands(Operator&, const Linear&) const;
   void exchange_gradients();

@@ -13,8 +13,7 @@ void residual_norm(LayerBuilder& b, const TransformerLayout& l, const std::strin
 
 void begin_branch(LayerBuilder& b, const TransformerLayout& l, const std::string& name, Readers readers) {
   b.fork(name + "_residual", l.hidden());
-  if (l.config.norm_place == NormPlace::before || l.config.norm_place == NormPlace::both)
-    residual_norm(b, l, name + "_norm", readers == Readers::products && l.norms_cast());
+  if (l.norms_input()) residual_norm(b, l, name + "_norm", readers == Readers::products && l.norms_cast());
 }
 
 void end_branch(LayerBuilder& b, const TransformerLayout& l, const std::string& name) {

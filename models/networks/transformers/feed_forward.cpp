@@ -119,7 +119,7 @@ void feed_forward(LayerBuilder& b, const TransformerLayout& l, const FeedForward
   out.shares_fork_gradient = f.shares_fork_gradient;
   if (!f.routed) {
     out.part = LinearPart::mlp_out;
-    out.gradient_cast_before = gathers_cast_gradient(l, f.readers);
+    out.gradient_cast_before = gathers_cast_gradient(l, f.gradient_readers);
   }
   b.linear(out);
 }

@@ -42,9 +42,9 @@ struct TransformerLayout {
   Fp8Products products() const { return {options.fp8, options.fp8_scaling, options.fp8_any_layout}; }
   /// Norms before products write fp8.
   bool norms_cast() const {
-    return options.fp8 && options.fp8_norms && options.fp8_scaling == Fp8Scaling::delayed &&
-           config.norm_place != NormPlace::output && config.norm_place != NormPlace::after;
+    return options.fp8 && options.fp8_norms && options.fp8_scaling == Fp8Scaling::delayed && norms_input();
   }
+  bool norms_input() const { return config.norm_place == NormPlace::before || config.norm_place == NormPlace::both; }
   bool norms_output() const { return config.norm_place == NormPlace::output || config.norm_place == NormPlace::both; }
   /// What a branch gives is added to the residual stream as it is: its gradient is that of the stream.
   bool adds_output() const { return config.residual_dropout == 0 && !sequence_parallel() && !norms_output(); }
@@ -65,9 +65,12 @@ void check_sharding(const TransformerConfig&, std::int64_t seq_length, const Tra
 // Exchanges over the tensor axis; nothing where it has one rank. Between the two stand layers split by columns, and one
 // by rows; the builder's rows are all tokens there.
 
-/// Who reads what tensor ranks share: matrix products alone, so that in fp8 it can be cast before, by the norm where that
-/// is fused; products, but others read what the norm made; or others too.
-enum class Readers : std::uint8_t { products, later_products, others };
+/// Who reads what tensor ranks share, and so whether it can be cast to fp8 before.
+enum class Readers : std::uint8_t {
+  products,        ///< matrix products alone, of what the norm before them made: it may cast
+  later_products,  ///< matrix products alone, but others have read what the norm made
+  others           ///< others too: a router, adapters, a loss
+};
 
 /// Sequence-parallel: gathers all tokens (`prefix`.gather, backward a reduce-scatter); else `prefix`.reduce.backward.
 void begin_columns(LayerBuilder&, const TransformerLayout&, const std::string& prefix, Readers = Readers::products);
@@ -131,7 +134,8 @@ struct FeedForward {
   bool shares_fork_gradient = false;  ///< of the output
   bool routed = false;                ///< of experts that have their own rows; else they are what `begin_columns` gave
   bool gathers = true;                ///< as in `column_linear`
-  Readers readers = Readers::products;  ///< of the input and of the gradient of the output, but of routed experts
+  /// Of the input, and of the gradient of the output, but of routed experts. (Adapters have chains of their own.)
+  Readers readers = Readers::products, gradient_readers = Readers::products;
 };
 /// Two linear layers with the activation between, or three where it is gated.
 void feed_forward(LayerBuilder&, const TransformerLayout&, const FeedForward&);

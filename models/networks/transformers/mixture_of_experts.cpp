@@ -164,13 +164,14 @@ void shared_experts(LayerBuilder& b, const TransformerLayout& l) {
   const ExpertsConfig& e = l.config.experts;
   const bool folds = l.sharding().folds_experts();
   // Where they are split over the tensor axis, their products alone read what is gathered.
-  const Readers readers = folds && !e.shared_gate ? Readers::later_products : Readers::others;
+  const bool alone = folds && !e.shared_gate && mlp_readers(l) == Readers::products;
+  const Readers readers = alone ? Readers::later_products : Readers::others;
   if (folds) begin_columns(b, l, "mlp", readers);
   if (folds && e.shared_gate) b.shared_input("shared", l.hidden(), 2);
   FeedForward shared{.prefix = "shared.", .width = static_cast<double>(e.shared_intermediate_size) / l.tensor()};
   shared.keeps_input = false;
   shared.gathers = !e.shared_gate;
-  shared.readers = readers;
+  shared.readers = shared.gradient_readers = readers;
   shared.shares_fork_gradient = !e.shared_gate && !(folds && l.tensor_parallel()) &&
                                 (l.config.residual_dropout == 0 || l.sequence_parallel()) && !l.norms_output();
   feed_forward(b, l, shared);

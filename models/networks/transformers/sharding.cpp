@@ -213,7 +213,7 @@ Readers mlp_readers(const TransformerLayout& l) {
 
 void begin_columns(LayerBuilder& b, const TransformerLayout& l, const std::string& prefix, Readers readers) {
   if (casts_first(l, readers) && !norm_casts(l, readers)) {
-    b.set_module(Remade::layernorm);  // it is made again with the norm
+    if (readers == Readers::products && l.norms_input()) b.set_module(Remade::layernorm);  // it is made again with it
     b.cast(prefix + ".cast", l.hidden(), trains_products(l) && !l.sequence_parallel(),
            l.sequence_parallel() ? prefix + ".maximum" : "", false);
     b.set_module(Remade::none);

@@ -57,6 +57,7 @@ T5Stack t5_decoder(const TransformerLayout& l) {
 LayerBuilder t5_builder(const TransformerLayout& l, const T5Stack& stack, const std::string& name) {
   LayerBuilder b(name, l.samples * stack.seq, l.precision);
   b.set_active_share(stack.share);
+  b.set_fp8(l.products());
   return b;
 }
 Bytes encoder_output(const TransformerLayout& l) { return l.size() * (l.rows() * l.hidden()); }
@@ -84,7 +85,7 @@ void t5_self_attention(LayerBuilder& b, const TransformerLayout& l, const T5Stac
   shape.scaled = false;
   shape.position_bias = true;
   begin_branch(b, l, "attention", attention_readers(l));
-  begin_columns(b, l, "attention", attention_readers(l));  // of one rank
+  begin_columns(b, l, "attention", attention_readers(l));  // one rank: only the cast
   self_attention(b, l, shape);
   output_projection(b, l, shape);
   end_branch(b, l, "attention");
@@ -147,6 +148,7 @@ Layer t5_embedding(const TransformerLayout& l, const T5Stack& stack, bool decode
 
 Layer t5_head(const TransformerLayout& l, const T5Stack& stack) {
   LayerBuilder b = t5_builder(l, stack, "head");
+  b.set_fp8({});
   t5_norm_and_dropout(b, l);
   const LayerBuilder::Linear projection{.name = "output", .in = l.hidden(), .out = l.vocab()};
   if (l.config.tie_word_embeddings) {
