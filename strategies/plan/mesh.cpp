@@ -112,13 +112,7 @@ std::vector<int> Mesh::group(int of_rank, Axis axis) const {
   return members;
 }
 
-std::vector<int> Mesh::stage(int of_rank) const {
-  const int place = of(of_rank).pipeline;
-  std::vector<int> members;
-  for (int other = 0; other < ranks(); ++other)
-    if (of(other).pipeline == place) members.push_back(other);
-  return members;
-}
+std::vector<int> Mesh::stage(int of_rank) const { return folded_group(of_rank, 0, 1, tensor * context * data); }
 
 std::vector<int> Mesh::replicas(int of_rank) const {
   Coordinates at = of(of_rank);

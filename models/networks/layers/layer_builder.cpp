@@ -173,18 +173,18 @@ void LayerBuilder::transpose_operands(Operator& op, const Linear& l) const {
 
 void LayerBuilder::cast(const std::string& name, double width, bool both, const std::string& agree, bool backward) {
   std::vector<KernelCall> kernels = casts(name, width, both);
-  const Bytes written = element_size(Precision::fp8) * (rows_ * width);
+  const Bytes live = row_bytes(width) + element_size(Precision::fp8) * (rows_ * width);
   const bool agrees = fp8_.agrees() && !agree.empty();
   const Exchange exchange{agree, Axis::tensor, Exchanged::all_reduce, element_size(Precision::fp32), 1};
   Operator op;
   if (backward) {
     for (KernelCall& kernel : kernels) op.backward.push_back({std::move(kernel), {}});
     if (agrees) op.backward_exchanges.push_back(exchange);
-    op.backward_live = row_bytes(width) + written;
+    op.backward_live = live;
   } else {
     op.forward = std::move(kernels);
     if (agrees) op.forward_exchanges.push_back(exchange);
-    op.forward_live = row_bytes(width) + written;
+    op.forward_live = live;
   }
   add(std::move(op));
 }

@@ -68,8 +68,7 @@ void ring_of_steps(Operator& op, const TransformerLayout& l, const AttentionShap
 
 /// What the kernel reads and keeps in fp8.
 void narrow(AttentionTensors& t, const TransformerLayout& l) {
-  for (Bytes* tensor : {&t.query, &t.key, &t.value, &t.output})
-    *tensor = *tensor * (element_size(Precision::fp8) / l.size());
+  for (Bytes* tensor : {&t.query, &t.key, &t.value, &t.output}) *tensor = l.in_fp8(*tensor);
 }
 
 void fused_attention(LayerBuilder& b, const TransformerLayout& l, const AttentionShape& a) {
@@ -271,7 +270,7 @@ void self_attention(LayerBuilder& b, const TransformerLayout& l, const Attention
   const bool bias = l.config.qkv_bias;
   const double query = a.heads * a.query_width, key = a.key_value_heads * a.query_width;
   const auto project = [&](const char* name, double width, bool first, bool last) {
-    LayerBuilder::Linear linear = column_linear(l, "attention", last, attention_readers(l));
+    LayerBuilder::Linear linear = column_linear(l, "attention", last, readers_of(l, LinearPart::qkv));
     linear.name = a.prefix + name;
     linear.out = width;
     linear.bias = bias;

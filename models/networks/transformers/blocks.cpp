@@ -27,8 +27,8 @@ void end_branch(LayerBuilder& b, const TransformerLayout& l, const std::string& 
 
 void attention_branch(LayerBuilder& b, const TransformerLayout& l, std::int64_t index) {
   const AttentionShape shape = self_attention_shape(l, index);
-  begin_branch(b, l, "attention", attention_readers(l));
-  begin_columns(b, l, "attention", attention_readers(l));
+  begin_branch(b, l, "attention", readers_of(l, LinearPart::qkv));
+  begin_columns(b, l, "attention", readers_of(l, LinearPart::qkv));
   self_attention(b, l, shape);
   output_projection(b, l, shape);
   end_rows(b, l, "attention");
@@ -37,9 +37,10 @@ void attention_branch(LayerBuilder& b, const TransformerLayout& l, std::int64_t 
 }
 
 void feed_forward_branch(LayerBuilder& b, const TransformerLayout& l) {
-  begin_branch(b, l, "mlp", mlp_readers(l));
-  begin_columns(b, l, "mlp", mlp_readers(l));
-  feed_forward(b, l, {.width = l.ffn(), .shares_fork_gradient = l.adds_output(), .readers = mlp_readers(l)});
+  begin_branch(b, l, "mlp", readers_of(l, LinearPart::mlp_in));
+  begin_columns(b, l, "mlp", readers_of(l, LinearPart::mlp_in));
+  feed_forward(
+      b, l, {.width = l.ffn(), .shares_fork_gradient = l.adds_output(), .readers = readers_of(l, LinearPart::mlp_in)});
   end_rows(b, l, "mlp");
   if (l.config.mlp_bias) row_bias(b, l, l.config.gated_mlp ? "down.bias" : "fc2.bias");
   end_branch(b, l, "mlp");

@@ -6,8 +6,8 @@ namespace {
 
 Layer deepseek_block(const TransformerLayout& l, std::int64_t index) {
   LayerBuilder b = l.builder("block " + std::to_string(index));
-  begin_branch(b, l, "attention", attention_readers(l));
-  begin_columns(b, l, "attention", attention_readers(l));
+  begin_branch(b, l, "attention", readers_of(l, LinearPart::qkv));
+  begin_columns(b, l, "attention", readers_of(l, LinearPart::qkv));
   latent_attention(b, l);
   end_rows(b, l, "attention");
   end_branch(b, l, "attention");
@@ -69,7 +69,7 @@ void latent_attention(LayerBuilder& b, const TransformerLayout& l) {
   const double query = a.heads * a.query_width;
 
   b.shared_input("latent", l.hidden(), 2);
-  LayerBuilder::Linear down = column_linear(l, "attention", false, attention_readers(l));
+  LayerBuilder::Linear down = column_linear(l, "attention", false, readers_of(l, LinearPart::qkv));
   down.part = LinearPart::qkv;
   const bool partial = l.tensor_parallel();  // whole on every rank, and given gradients of its heads alone
   if (c.query_rank > 0) {
@@ -87,7 +87,7 @@ void latent_attention(LayerBuilder& b, const TransformerLayout& l) {
     down.out = query;
     b.linear(down);
   }
-  down = column_linear(l, "attention", true, attention_readers(l));
+  down = column_linear(l, "attention", true, readers_of(l, LinearPart::qkv));
   down.part = LinearPart::qkv;
   down.name = "kv_a";
   down.out = rank + rotary;

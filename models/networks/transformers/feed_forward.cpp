@@ -6,7 +6,7 @@ namespace {
 /// What is kept of an activation's input, of so many bytes as the kernel is given it.
 Bytes kept_input(const TransformerLayout& l, Bytes input) {
   const bool narrow = l.options.fp8 && l.options.fp8_activation_input;
-  return narrow ? input * (element_size(Precision::fp8) / l.size()) : input;
+  return narrow ? l.in_fp8(input) : input;
 }
 
 /// The copy in fp8 is written forward, and read backward instead of the input.

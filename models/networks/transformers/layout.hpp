@@ -50,6 +50,7 @@ struct TransformerLayout {
   bool adds_output() const { return config.residual_dropout == 0 && !sequence_parallel() && !norms_output(); }
   double vocab() const;                                   ///< padded, its share
   Bytes size() const { return element_size(precision); }  ///< of an element
+  Bytes in_fp8(Bytes tensor) const { return tensor * (element_size(Precision::fp8) / size()); }
   /// Of all tokens, of which ranks may have shares.
   Bytes hidden_bytes() const { return size() * (rows() * hidden()); }
   Bytes rotary_table() const;  ///< an fp32 angle a position and rotated dimension
@@ -81,9 +82,8 @@ LayerBuilder::Linear column_linear(const TransformerLayout&, const std::string& 
                                    Readers = Readers::products);
 /// The gradient that `end_rows` gathers has been cast.
 bool gathers_cast_gradient(const TransformerLayout&, Readers = Readers::products);
-/// Adapters read the input of the projections of queries, keys and values in 16 bits.
-Readers attention_readers(const TransformerLayout&);
-Readers mlp_readers(const TransformerLayout&);
+/// Of the input of the linear layers that are such a part: adapters beside them read it in 16 bits.
+Readers readers_of(const TransformerLayout&, LinearPart);
 /// What ends a branch besides: the bias of its last layer, which comes after the sum over ranks.
 void row_bias(LayerBuilder&, const TransformerLayout&, const std::string& name);
 

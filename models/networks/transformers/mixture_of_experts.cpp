@@ -164,7 +164,7 @@ void shared_experts(LayerBuilder& b, const TransformerLayout& l) {
   const ExpertsConfig& e = l.config.experts;
   const bool folds = l.sharding().folds_experts();
   // Where they are split over the tensor axis, their products alone read what is gathered.
-  const bool alone = folds && !e.shared_gate && mlp_readers(l) == Readers::products;
+  const bool alone = folds && !e.shared_gate && readers_of(l, LinearPart::mlp_in) == Readers::products;
   const Readers readers = alone ? Readers::later_products : Readers::others;
   if (folds) begin_columns(b, l, "mlp", readers);
   if (folds && e.shared_gate) b.shared_input("shared", l.hidden(), 2);

@@ -192,7 +192,7 @@ bool casts_first(const TransformerLayout& l, Readers readers) {
 
 /// All tokens of the hidden state as they are gathered.
 Bytes gathered(const TransformerLayout& l, Readers readers) {
-  return casts_first(l, readers) ? l.hidden_bytes() * (element_size(Precision::fp8) / l.size()) : l.hidden_bytes();
+  return casts_first(l, readers) ? l.in_fp8(l.hidden_bytes()) : l.hidden_bytes();
 }
 
 bool norm_casts(const TransformerLayout& l, Readers readers) { return readers == Readers::products && l.norms_cast(); }
@@ -201,14 +201,9 @@ bool trains_products(const TransformerLayout& l) { return !l.options.adapters.an
 
 }  // namespace
 
-Readers attention_readers(const TransformerLayout& l) {
+Readers readers_of(const TransformerLayout& l, LinearPart part) {
   const Adapters& a = l.options.adapters;
-  return a.any() && a.beside[static_cast<std::size_t>(LinearPart::qkv)] ? Readers::others : Readers::products;
-}
-
-Readers mlp_readers(const TransformerLayout& l) {
-  const Adapters& a = l.options.adapters;
-  return a.any() && a.beside[static_cast<std::size_t>(LinearPart::mlp_in)] ? Readers::others : Readers::products;
+  return a.any() && a.beside[static_cast<std::size_t>(part)] ? Readers::others : Readers::products;
 }
 
 void begin_columns(LayerBuilder& b, const TransformerLayout& l, const std::string& prefix, Readers readers) {

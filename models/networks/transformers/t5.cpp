@@ -84,8 +84,8 @@ void t5_self_attention(LayerBuilder& b, const TransformerLayout& l, const T5Stac
   shape.queries = shape.keys = stack.seq;
   shape.scaled = false;
   shape.position_bias = true;
-  begin_branch(b, l, "attention", attention_readers(l));
-  begin_columns(b, l, "attention", attention_readers(l));  // one rank: only the cast
+  begin_branch(b, l, "attention", readers_of(l, LinearPart::qkv));
+  begin_columns(b, l, "attention", readers_of(l, LinearPart::qkv));  // one rank: only the cast
   self_attention(b, l, shape);
   output_projection(b, l, shape);
   end_branch(b, l, "attention");
