@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 
 namespace trainyard {
 namespace {
@@ -67,6 +68,18 @@ Gpu::ChipLinks read_chip_links(const Node& node, const std::string& what) {
   return links;
 }
 
+void read_power_limit(Gpu& gpu, Fields& fields, const std::string& what) {
+  gpu.clock_by_power = fields.number("clock_by_power", kLeastShare, 1, gpu.clock_by_power);
+  gpu.power_limit = fields.power("power_limit", Watts{0});
+  if (gpu.power_limit.value == 0) return;
+  if (!gpu.power.given())
+    fail(fields.place_of("power_limit"), fmt::format("{}.power_limit: needs power.busy, which it limits", what));
+  if (gpu.power_limit <= gpu.power.idle || gpu.power_limit > gpu.power.busy)
+    fail(fields.place_of("power_limit"),
+         fmt::format("{}.power_limit: expected above {:g} W, which it draws idle, and at most {:g} W", what,
+                     gpu.power.idle.value, gpu.power.busy.value));
+}
+
 /// What a datasheet says beside the figures of the roofline.
 void read_build(Gpu& gpu, Fields& fields, const std::string& what) {
   constexpr int most_sms = 4096;
@@ -75,6 +88,7 @@ void read_build(Gpu& gpu, Fields& fields, const std::string& what) {
   gpu.clock = fields.frequency("clock", Hertz{0});
   // An entry on a base may take these away with null.
   gpu.power = read_power(fields, what);
+  read_power_limit(gpu, fields, what);
   gpu.reconfigure = fields.seconds("reconfigure", Seconds{0});
   if (gpu.reconfigure.value > 0 && gpu.kind != ChipKind::fpga)
     fail(fields.place_of("reconfigure"), fmt::format("{}.reconfigure: of kind fpga alone", what));
@@ -122,7 +136,7 @@ Gpu read_gpu(const Node& entry) {
   if (const Node* node = fields.has("attention") ? fields.child("attention") : nullptr)
     gpu.attention = read_attention_model(*node, what + ": attention");
   if (const Node* node = fields.child("efficiency")) read_efficiency(gpu, *node, what + ": efficiency");
-  gpu.sustained_clock = fields.number("sustained_clock", kLeastShare, 1, 1);
+  gpu.sustained_clock = fields.number("sustained_clock", kLeastShare, 1, 0);
   if (const Node* node = fields.child("interference")) read_interference(gpu, *node, what + ": interference");
   gpu.nvlink = fields.bandwidth("nvlink", BytesPerSecond{0});
   gpu.pcie = fields.bandwidth("pcie", BytesPerSecond{0});
@@ -132,16 +146,27 @@ Gpu read_gpu(const Node& entry) {
   return gpu;
 }
 
+Gpu within_power_limit(Gpu gpu) {
+  if (gpu.power_limit.value == 0) return gpu;
+  const double drawn = (gpu.power_limit - gpu.power.idle) / (gpu.power.busy - gpu.power.idle);
+  const double clock = std::pow(drawn, gpu.clock_by_power);
+  for (Gpu::Efficiency& efficiency : gpu.efficiency) efficiency.flops *= clock;
+  gpu.attention.forward *= clock;
+  gpu.attention.backward *= clock;
+  gpu.gemm.clock *= clock;
+  gpu.gemm.sustained *= clock;
+  gpu.power.busy = gpu.power_limit;
+  gpu.power_limit = Watts{0};
+  return gpu;
+}
+
 Gpu sustained(Gpu gpu) {
-  for (Gpu::Efficiency& efficiency : gpu.efficiency) efficiency.flops *= gpu.sustained_clock;
-  gpu.attention.forward *= gpu.sustained_clock;
-  gpu.attention.backward *= gpu.sustained_clock;
-  if (gpu.gemm.sustained > 0) {
-    gpu.gemm.clock = gpu.gemm.sustained;
-    gpu.gemm.throttle = 0;
-  } else {
-    gpu.gemm.clock *= gpu.sustained_clock;
-  }
+  const double clock = gpu.sustained_clock > 0 ? gpu.sustained_clock : 1 / (1 + gpu.gemm.throttle);
+  for (Gpu::Efficiency& efficiency : gpu.efficiency) efficiency.flops *= clock;
+  gpu.attention.forward *= clock;
+  gpu.attention.backward *= clock;
+  gpu.gemm.clock = gpu.gemm.sustained > 0 ? gpu.gemm.sustained : gpu.gemm.clock * clock;
+  gpu.gemm.throttle = 0;
   gpu.sustained_clock = 1;
   return gpu;
 }

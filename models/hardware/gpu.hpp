@@ -57,8 +57,9 @@ struct Gpu {
   std::array<Efficiency, kKernels> efficiency{};
   GemmModel gemm;            ///< matrix products by their shape; not given: by `efficiency` alone
   AttentionModel attention;  ///< flash attention by its shape; not given: by `efficiency` alone
-  /// Clock of matrix products that run for minutes, over that of a short test: power holds it down.
-  double sustained_clock = 1;
+  /// Clock of runs of minutes, over that of a short test: power holds it down. 0: as far as it does in long products of
+  /// such tests, 1 / (1 + `GemmModel::throttle`).
+  double sustained_clock = 0;
   /// Relative speed of `kernel work` while a transfer runs on the same GPU, and of transfers while kernels run.
   double compute_while_communicating = 1;
   double communication_while_computing = 1;
@@ -71,8 +72,12 @@ struct Gpu {
   ChipLinks chip_links;  ///< to neighbours, by no switch and no NVLink: ICI of TPUs, Infinity Fabric
   int sms = 0;           ///< SMs; compute units of AMD, TensorCores of TPUs
   Bytes l2;
-  Hertz clock;          ///< highest boost; `peak` may be stated at another
-  PowerDraw power;      ///< busy: what the board may draw
+  Hertz clock;        ///< highest boost; `peak` may be stated at another
+  PowerDraw power;    ///< busy: what the board may draw
+  Watts power_limit;  ///< that it is held to (nvidia-smi --power-limit); 0: `power.busy`
+  /// Under a limit the clock goes with so much of a power of what may be drawn above idle: 1/3 where the voltage follows
+  /// the clock, 1 where it is at its floor.
+  double clock_by_power = 0.5;
   Seconds reconfigure;  ///< of an FPGA: until it is what a training needs; 0: it is that already
   Sources sources;
 };
@@ -81,8 +86,13 @@ struct Gpu {
 /// busy). Only `peak` (one precision or more), `memory_bandwidth` and `memory_capacity` are required; what else is left
 /// out is ideal (no launch time, efficiency 1 but for a convolution's, which is then a gemm's, and convolution_3x3's,
 /// which is then a convolution's; no interference), not there (`nvlink`, `pcie`,
-/// `chip_links`) or not stated (`sms`, `l2`, `clock`, `power`, and of an FPGA `reconfigure`). Throws UserError with the place.
+/// `chip_links`) or not stated (`sms`, `l2`, `clock`, `power`, and of an FPGA `reconfigure`). A `power_limit` is above the idle
+/// and at most the busy power. Throws UserError with the place.
 Gpu read_gpu(const Node& entry);
+
+/// The same chip held to its `power_limit`: FLOPs take as much longer as the clock is slower, memory as long. It then draws
+/// that limit when busy, and has none.
+Gpu within_power_limit(Gpu);
 
 /// The same chip in long runs: FLOPs of matrix products, convolutions and attention take 1 / `sustained_clock` as long,
 /// or of matrix products what `GemmModel::sustained` says.

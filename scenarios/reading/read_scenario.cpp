@@ -199,7 +199,8 @@ void set_slowdowns(const SoftwareStack::Slowdowns& slow, Gpu& gpu) {
   if (slow.overlapped > 0) gpu.compute_while_communicating = 1 / slow.overlapped;
 }
 
-/// The chips as the software drives them: with its attention kernel, and for as long as its runs last.
+/// The chips as the software drives them: with its attention kernel, within their power limit, and for as long as its runs
+/// last.
 void set_rates_of(const SoftwareStack& software, ClusterSpec& cluster, const Catalog& catalog) {
   AttentionKernel attention;
   if (!software.attention_kernel.empty())
@@ -211,6 +212,7 @@ void set_rates_of(const SoftwareStack& software, ClusterSpec& cluster, const Cat
     if (const auto share = software.convolutions.find(type.gpu.architecture); share != software.convolutions.end())
       type.gpu.efficiency[static_cast<std::size_t>(Kernel::convolution)] = {
           share->second, type.gpu.efficiency[static_cast<std::size_t>(Kernel::elementwise)].memory};
+    type.gpu = within_power_limit(type.gpu);
     if (software.long_runs) type.gpu = sustained(type.gpu);
     set_slowdowns(software.slowdowns, type.gpu);
   };

@@ -139,16 +139,48 @@ TEST_CASE("a chip that is hot computes slower, and moves as fast", "[fusions]") 
   const Gpu gpu = read_gpu(
       Catalog(std::string(TRAINYARD_SOURCE_DIR) + "/models/catalog").resolve("gpu", Node::of_text("b200-sxm-180gb")));
   const Gpu hot = sustained(gpu);
-  REQUIRE(gpu.sustained_clock == 0.73);
+  const double clock = 1 / (1 + gpu.gemm.throttle);  // the entry says none of its own
+  REQUIRE(gpu.sustained_clock == 0);
   const Work product = gemm("g", 8192, 8192, 8192, Precision::bf16).work;
   const auto time = [](const Gpu& g, const Work& w) { return (kernel_time(g, w) - g.kernel_launch).value; };
   const Work attention = kernel_call("a", Kernel::attention, Flops{1e12}, Bytes{}, Precision::bf16).work;
-  CHECK(time(hot, attention) * 0.73 == Approx(time(gpu, attention)));
+  CHECK(time(hot, attention) * clock == Approx(time(gpu, attention)));
   CHECK(time(hot, product) > time(gpu, product));
   CHECK(hot.gemm.clock == gpu.gemm.sustained);
   const Work copy = elementwise("c", Bytes{1e9}, Precision::bf16).work;
   CHECK(kernel_time(hot, copy) == kernel_time(gpu, copy));
   CHECK(kernel_time(sustained(hot), product) == kernel_time(hot, product));
+
+  Gpu told = gpu;
+  told.sustained_clock = 0.9;
+  told.gemm.sustained = 0;
+  CHECK(sustained(told).gemm.clock == 0.9);
+  CHECK(time(sustained(told), attention) * 0.9 == Approx(time(gpu, attention)));
+}
+
+TEST_CASE("a chip held to less power computes slower, in short and in long runs, and moves as fast", "[fusions]") {
+  const Catalog catalog(std::string(TRAINYARD_SOURCE_DIR) + "/models/catalog");
+  const auto h100 = [&](const std::string& rest) {
+    return read_gpu(catalog.resolve("gpu", parse_document("base: h100-sxm5-80gb\n" + rest, "x.yaml")));
+  };
+  const Gpu whole = h100(""), held = within_power_limit(h100("power_limit: 500 W\n"));
+  const double clock = std::sqrt((500.0 - 70) / (700 - 70));
+  CHECK(held.power.busy.value == 500);
+  CHECK(kernel_time(within_power_limit(held), gemm("g", 64, 64, 64, Precision::bf16).work) ==
+        kernel_time(held, gemm("g", 64, 64, 64, Precision::bf16).work));
+  const auto time = [](const Gpu& g, const Work& w) { return (kernel_time(g, w) - g.kernel_launch).value; };
+  const Work attention = kernel_call("a", Kernel::attention, Flops{1e12}, Bytes{}, Precision::bf16).work;
+  CHECK(time(held, attention) * clock == Approx(time(whole, attention)));
+  CHECK(time(sustained(held), attention) * clock == Approx(time(sustained(whole), attention)));
+  CHECK(sustained(held).gemm.clock == Approx(clock * whole.gemm.sustained));
+  const Work copy = elementwise("c", Bytes{1e9}, Precision::bf16).work;
+  CHECK(kernel_time(held, copy) == kernel_time(whole, copy));
+
+  const Gpu cubic = within_power_limit(h100("power_limit: 500 W\nclock_by_power: 0.3333\n"));
+  CHECK(cubic.gemm.clock == Approx(std::pow(430.0 / 630, 0.3333)));
+  CHECK_THROWS_WITH(h100("power_limit: 800 W\n"), Catch::Contains("at most 700 W"));
+  CHECK_THROWS_WITH(h100("power_limit: 60 W\n"), Catch::Contains("above 70 W"));
+  CHECK_THROWS_WITH(h100("power: null\npower_limit: 500 W\n"), Catch::Contains("needs power.busy"));
 }
 
 TEST_CASE("inputs of activations are kept in fp8 where the stack says so", "[fusions]") {

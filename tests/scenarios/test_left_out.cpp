@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <catch2/catch.hpp>
 
+#include "models/hardware/attention_kernel.hpp"
 #include "models/reading/catalog.hpp"
 #include "models/software/stack.hpp"
 #include "scenarios/studies/measured/constant_refit.hpp"
@@ -31,13 +32,16 @@ TEST_CASE("a figure of the catalog is tried, or left out, in this process alone"
   REQUIRE(elementwise > 1);
   {
     const Trying now({{"stack", "megatron-core", "slowdowns.elementwise", "1.5"},
-                      {"gpu", "h100-96gb-500w", "gemm.sustained", ""},
-                      {"stack", "nemo", "parallel.user_buffers.overlapped", ""}});
+                      {"gpu", "gb200", "peak.bf16", ""},
+                      {"stack", "nemo", "parallel.user_buffers.overlapped", ""},
+                      {"attention", "flash-attention-2", "architectures.hopper", ""}});
     CHECK(stack_of("megatron-core").slowdowns.elementwise == 1.5);
-    CHECK(figure("h100-96gb-500w", "gemm", "sustained") ==
-          figure("h100-sxm5-80gb", "gemm", "sustained"));  // its base's
-    CHECK(stack_of("nemo").parallel.user_buffers == 0);    // the map that held it is gone too
+    CHECK(figure("gb200", "peak", "bf16") == figure("b200-sxm-180gb", "peak", "bf16"));  // its base's
+    CHECK(stack_of("nemo").parallel.user_buffers == 0);  // the map that held it is gone too
     CHECK(stack_of("torchtitan").slowdowns.elementwise > 1.5);
+    const AttentionKernel none =
+        read_attention_kernel(Catalog().resolve("attention", Node::of_text("flash-attention-2")));
+    CHECK(none.of_architecture.empty());  // and so did the map of all architectures
   }
   CHECK(stack_of("megatron-core").slowdowns.elementwise == elementwise);
   CHECK(stack_of("nemo").parallel.user_buffers > 0);
@@ -111,7 +115,8 @@ TEST_CASE("a family is predicted by constants that were not fitted to it", "[lef
 }
 
 TEST_CASE("constants are left out that an entry has nothing beside", "[left-out]") {
-  const std::vector<MeasuredFamily> families = measured_families("training", {"titan-8B", "dgxc-h100-gpt3-175b"});
+  const std::vector<MeasuredFamily> families =
+      measured_families("training", {"mbridge-b200-dense", "dgxc-h100-gpt3-175b"});
   LeftOutOptions options;
   options.rows_of_family = 1;
   const std::vector<LeftOutFamily> all = leave_out_each(families, options);
@@ -122,6 +127,6 @@ TEST_CASE("constants are left out that an entry has nothing beside", "[left-out]
     return std::any_of(constants.begin(), constants.end(),
                        [&](const RefittedConstant& c) { return c.name.find(name) != std::string::npos; });
   };
-  CHECK((tells(0, "flash-attention-2") || tells(1, "flash-attention-2")));
+  CHECK((tells(0, "attention te-cudnn") || tells(1, "attention te-cudnn")));
   CHECK((tells(0, "user_buffers.overlapped_fp8") || tells(1, "user_buffers.overlapped_fp8")));
 }

@@ -61,8 +61,8 @@ TEST_CASE("an exchange is hidden no longer than its matrix product takes", "[use
 
 TEST_CASE("a stack states the part, a plan may state another", "[user-buffers]") {
   const Overrides nemo{{"software", "nemo"}};
-  CHECK(ideal("user-buffers", nemo).plan.sharding.user_buffers == 0.62);
-  CHECK(ideal("~", nemo).plan.sharding.user_buffers == 0.62);
+  CHECK(ideal("user-buffers", nemo).plan.sharding.user_buffers == 0.68);
+  CHECK(ideal("~", nemo).plan.sharding.user_buffers == 0.68);
   CHECK(ideal("false", nemo).plan.sharding.user_buffers == 0);
   CHECK(ideal("{user_buffers: {overlapped: 0.5}}", nemo).plan.sharding.user_buffers == 0.5);
   CHECK(ideal("~").plan.sharding.user_buffers == 0);
@@ -73,7 +73,7 @@ TEST_CASE("a stack states the part, a plan may state another", "[user-buffers]")
 TEST_CASE("what user buffers hide is said to be stated, not simulated", "[user-buffers]") {
   const auto said = [](const Scenario& s) { return screen(s, plan(s), simulate(s), {}); };
   CHECK_THAT(said(ideal("~", {{"software", "nemo"}})),
-             Catch::Contains("62 % of tensor-parallel exchange hidden by user buffers: stated by the stack, not "
+             Catch::Contains("68 % of tensor-parallel exchange hidden by user buffers: stated by the stack, not "
                              "simulated\n"));
   CHECK_THAT(said(ideal("{user_buffers: {overlapped: 0.5}}")),
              Catch::Contains("50 % of tensor-parallel exchange hidden by user buffers: stated by the plan, not "

@@ -21,7 +21,8 @@ std::vector<ListRow> list_gpus(const Catalog& catalog) {
     const auto peak = [&gpu](Precision p) { return list_quantity(gpu.peak[static_cast<std::size_t>(p)]); };
     rows.push_back({list_word(name), peak(Precision::bf16), peak(Precision::fp16), peak(Precision::fp32),
                     list_quantity(gpu.memory_capacity), list_quantity(gpu.memory_bandwidth), list_quantity(gpu.nvlink),
-                    list_quantity(gpu.pcie), list_quantity(gpu.power.busy)});
+                    list_quantity(gpu.pcie),
+                    list_quantity(gpu.power_limit.value > 0 ? gpu.power_limit : gpu.power.busy)});
   }
   return rows;
 }
