@@ -20,8 +20,8 @@ bool is_used(const FigureSource& figure, const Scenario& s) {
   // Stated for people; no time depends on them.
   const bool adapter = figure.figure.starts_with("hca ");
   if (adapter && (s.cluster.nodes == 1 || begins({"pcie"}))) return false;
-  if (begins({"sms", "l2", "clock", "reconfigure"}) || (!s.cluster.joins_chips() && begins({"chip_links"})))
-    return false;
+  if (name == "clock" || begins({"sms", "l2", "reconfigure"})) return false;
+  if (!s.cluster.joins_chips() && begins({"chip_links"})) return false;
   if (!s.plan.offload.used() && begins({"host_memory"})) return false;
   if (!s.input.used() && !s.cluster.node.cpu.power.given() && begins({"cores"})) return false;
   if (s.plan.offload.used() && begins({"pcie"})) return true;

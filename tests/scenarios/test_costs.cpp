@@ -60,6 +60,22 @@ TEST_CASE("a GPU that computes all the time draws its most", "[costs]") {
   CHECK(result_from_text(to_text(r)).energy->step() == Approx(r.energy->step()));
 }
 
+TEST_CASE("a step under a power limit is longer, draws no more than that, and says by what its clock goes", "[costs]") {
+  const auto on = [](const std::string& gpu) {
+    return read_scenario_text("cluster: {node: {base: dgx-h100, gpu: {" + gpu + "}}}\nmodel: gpt2\n" +
+                                  "plan: {micro_batch_size: 8, precision: bf16}\n",
+                              "x.yaml");
+  };
+  const Scenario whole = on("power_limit: 700 W"), held = on("power_limit: 400 W");
+  CHECK(simulate(on("name: the same")).step_time == simulate(whole).step_time);
+  CHECK(simulate(held).step_time > simulate(whole).step_time);
+  CHECK(held.cluster.node.gpu.power.busy == Watts{400});
+  const Scenario part = on("base: h100-96gb-500w");
+  CHECK(part.cluster.node.gpu.power.busy == Watts{500});
+  CHECK(std::any_of(part.sources.begin(), part.sources.end(),
+                    [](const FigureSource& f) { return f.figure.ends_with("clock_by_power") && f.unverified; }));
+}
+
 TEST_CASE("CPU, adapters, switches and the rest of a node are counted where they are stated", "[costs]") {
   const std::string nodes =
       "cluster: {nodes: 4, node: dgx-h100, fabric: {base: leaf-spine, switch: quantum-2}}\n"
