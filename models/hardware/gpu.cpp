@@ -72,8 +72,9 @@ void read_power_limit(Gpu& gpu, Fields& fields, const std::string& what) {
   gpu.clock_by_power = fields.number("clock_by_power", kLeastShare, 1, gpu.clock_by_power);
   gpu.power_limit = fields.power("power_limit", Watts{0});
   if (gpu.power_limit.value == 0) return;
-  if (!gpu.power.given())
-    fail(fields.place_of("power_limit"), fmt::format("{}.power_limit: needs power.busy, which it limits", what));
+  if (!gpu.power.given() || gpu.power.idle >= gpu.power.busy)
+    fail(fields.place_of("power_limit"),
+         fmt::format("{}.power_limit: needs power.busy and power.idle, between which it lies", what));
   if (gpu.power_limit <= gpu.power.idle || gpu.power_limit > gpu.power.busy)
     fail(fields.place_of("power_limit"),
          fmt::format("{}.power_limit: expected above {:g} W, which it draws idle, and at most {:g} W", what,

@@ -181,6 +181,11 @@ TEST_CASE("a chip held to less power computes slower, in short and in long runs,
   CHECK_THROWS_WITH(h100("power_limit: 800 W\n"), Catch::Contains("at most 700 W"));
   CHECK_THROWS_WITH(h100("power_limit: 60 W\n"), Catch::Contains("above 70 W"));
   CHECK_THROWS_WITH(h100("power: null\npower_limit: 500 W\n"), Catch::Contains("needs power.busy"));
+  CHECK_THROWS_WITH(
+      read_gpu(parse_document("peak: {bf16: 1 TFLOP/s}\nmemory_bandwidth: 1 TB/s\nmemory_capacity: 1 GiB\n"
+                              "power: {busy: 300 W}\npower_limit: 200 W\n",
+                              "x.yaml")),
+      Catch::Contains("x.yaml:5") && Catch::Contains("power.idle"));
 }
 
 TEST_CASE("inputs of activations are kept in fp8 where the stack says so", "[fusions]") {
