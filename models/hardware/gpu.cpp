@@ -147,13 +147,22 @@ Gpu read_gpu(const Node& entry) {
   return gpu;
 }
 
+namespace {
+
+/// Of all arithmetic but that of matrix products by their shape, over what it was.
+void set_clock(Gpu& gpu, double clock) {
+  for (Gpu::Efficiency& efficiency : gpu.efficiency) efficiency.flops *= clock;
+  gpu.attention.forward *= clock;
+  gpu.attention.backward *= clock;
+}
+
+}  // namespace
+
 Gpu within_power_limit(Gpu gpu) {
   if (gpu.power_limit.value == 0) return gpu;
   const double drawn = (gpu.power_limit - gpu.power.idle) / (gpu.power.busy - gpu.power.idle);
   const double clock = std::pow(drawn, gpu.clock_by_power);
-  for (Gpu::Efficiency& efficiency : gpu.efficiency) efficiency.flops *= clock;
-  gpu.attention.forward *= clock;
-  gpu.attention.backward *= clock;
+  set_clock(gpu, clock);
   gpu.gemm.clock *= clock;
   gpu.gemm.sustained *= clock;
   gpu.power.busy = gpu.power_limit;
@@ -163,9 +172,7 @@ Gpu within_power_limit(Gpu gpu) {
 
 Gpu sustained(Gpu gpu) {
   const double clock = gpu.sustained_clock > 0 ? gpu.sustained_clock : 1 / (1 + gpu.gemm.throttle);
-  for (Gpu::Efficiency& efficiency : gpu.efficiency) efficiency.flops *= clock;
-  gpu.attention.forward *= clock;
-  gpu.attention.backward *= clock;
+  set_clock(gpu, clock);
   gpu.gemm.clock = gpu.gemm.sustained > 0 ? gpu.gemm.sustained : gpu.gemm.clock * clock;
   gpu.gemm.throttle = 0;
   gpu.sustained_clock = 1;
