@@ -31,14 +31,23 @@ struct GemmConstant {
   double start, most;
 };
 // Where the search begins: between the three GPUs that tables are of.
-constexpr GemmConstant kGemmConstants[] = {
-    {"kernel_launch", 2.5e-6, 1e-3}, {"peak", 0.88, 1},     {"memory", 0.8, 1},    {"l2_feed", 3, 100},
-    {"tile", 0.1e-6, 1e-3},          {"split", 3e-6, 1e-3}, {"throttle", 0.2, 10}, {"throttle_after", 900e-6, 1},
-    {"exposed_output", 0.5, 10},     {"cached", 0.05, 1}};
+constexpr GemmConstant kGemmConstants[] = {{"kernel_launch", 2.5e-6, 1e-3},
+                                           {"peak", 0.88, 1},
+                                           {"memory", 0.8, 1},
+                                           {"l2_feed", 3, 100},
+                                           {"split", 3e-6, 1e-3},
+                                           {"throttle", 0.2, 10},
+                                           {"throttle_after", 900e-6, 1},
+                                           {"exposed_output", 0.5, 10},
+                                           {"exposed_most", 1, 10},
+                                           {"cached", 0.05, 1}};
+// Tiles of CUTLASS and cuBLAS go through 32 or 64 elements of 16 bits at a time (128x256_32x3, 128x256_64x3).
+constexpr double kInnerSteps[] = {32, 64};
 constexpr std::size_t kGemmCount = std::size(kGemmConstants);
 
 struct GemmPoint {
   double at[kGemmCount];
+  double inner_step;
   double value(std::size_t i) const {
     return std::min(kGemmConstants[i].most, kGemmConstants[i].start * std::exp(at[i]));
   }
@@ -48,13 +57,13 @@ struct GemmPoint {
                              m.peak,
                              m.memory,
                              m.l2_feed / gpu.memory_bandwidth,
-                             m.tile.value,
                              m.split.value,
                              m.throttle,
                              m.throttle_after.value,
                              m.exposed_output,
+                             m.exposed_most,
                              m.cached};
-    GemmPoint point{};
+    GemmPoint point{{}, m.inner_step};
     for (std::size_t i = 0; i < kGemmCount; ++i) {
       const double least = kGemmConstants[i].start * 1e-3;  // a logarithm is taken of it
       point.at[i] = std::log(std::max(values[i], least) / kGemmConstants[i].start);
@@ -68,12 +77,13 @@ struct GemmPoint {
     m.peak = value(1);
     m.memory = value(2);
     m.l2_feed = gpu.memory_bandwidth * value(3);
-    m.tile = Seconds{value(4)};
-    m.split = Seconds{value(5)};
-    m.throttle = value(6);
-    m.throttle_after = Seconds{value(7)};
-    m.exposed_output = value(8);
+    m.split = Seconds{value(4)};
+    m.throttle = value(5);
+    m.throttle_after = Seconds{value(6)};
+    m.exposed_output = value(7);
+    m.exposed_most = value(8);
     m.cached = value(9);
+    m.inner_step = inner_step;
     m.tiles_of_256 = gpu.gemm.tiles_of_256;
     return m;
   }
@@ -154,16 +164,17 @@ MeasuredProducts read_products(const std::filesystem::path& csv, const Gpu& gpu,
 GemmFit fit_gemm(const MeasuredProducts& products, const Gpu& gpu) {
   if (gpu.peak[static_cast<std::size_t>(Precision::bf16)].value <= 0 || gpu.sms == 0 || gpu.l2.value <= 0)
     throw UserError(fmt::format("gpu {}: without a peak in bf16, sms or l2 there is no model of its tiles", gpu.name));
-  // Each search begins where something else bounds large products: power, the waves of tiles, the feed of the SMs. One
-  // begins with what the catalog has.
+  // Each search begins where something else bounds large products: power, the feed of the SMs, neither. One begins with
+  // what the catalog has.
   std::vector<GemmPoint> starts;
-  for (const auto& [peak, feed, tile, throttle] : {std::array{0.0, 0.0, 0.0, 0.0},
-                                                   {0.05, -0.4, 1.6, -0.5},
-                                                   {-0.1, 0.5, -4.0, 0.4},
-                                                   {0.05, -0.4, -4.0, 0.4},
-                                                   {-0.1, 0.3, 1.6, -0.5}})
-    starts.push_back({{0, peak, 0, feed, tile, 0, throttle}});
-  if (gpu.gemm.given) starts.push_back(GemmPoint::of(gpu));
+  for (const double step : kInnerSteps) {
+    for (const auto& [peak, feed, throttle] :
+         {std::array{0.0, 0.0, 0.0}, {0.05, -0.4, -0.5}, {-0.1, 0.5, 0.4}, {0.05, -0.4, 0.4}, {-0.1, 0.3, -0.5}})
+      starts.push_back({{0, peak, 0, feed, 0, throttle}, step});
+    if (!gpu.gemm.given) continue;
+    starts.push_back(GemmPoint::of(gpu));
+    starts.back().inner_step = step;
+  }
   GemmPoint point{};
   double least = HUGE_VAL;
   for (GemmPoint& start : starts) {

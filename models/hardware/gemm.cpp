@@ -24,8 +24,7 @@ struct Tiling {
   double rows, columns, splits;
 };
 
-constexpr double kStep = 64;               // of the inner dimension, which tiles go through in steps
-constexpr double kLeastInner = 2 * kStep;  // of a split
+constexpr double kLeastInner = 128;  // of a split
 constexpr std::array<double, 4> kSides{32, 64, 128, 256};
 constexpr std::array<double, 8> kSplits{1, 2, 3, 4, 6, 8, 16, 32};
 constexpr double kEnoughWaves = 4;  // SMs are busy without splits
@@ -40,7 +39,7 @@ class Product {
     const double rate = chip.memory_bandwidth.value * model.memory;
     traffic_ = (operands + result) * missing / rate;
     writing_ = result * missing / rate;
-    inner_ = kStep * std::ceil(shape.k / kStep);
+    inner_ = model.inner_step * std::ceil(shape.k / model.inner_step);
     flops_ = chip.peak.value * model.clock * model.peak;
   }
 
@@ -81,10 +80,10 @@ class Product {
   /// All waves: each SM does one tile of each.
   double time_of_tiles(const Tiling& t, double tiles) const {
     const double waves = std::ceil(tiles * t.splits / chip_.sms);
-    const double inner = kStep * std::ceil(inner_ / (kStep * t.splits));
+    const double inner = model_.inner_step * std::ceil(inner_ / (model_.inner_step * t.splits));
     const double arithmetic = 2 * t.rows * t.columns * inner * chip_.sms / flops_;
     const double feed = (t.rows + t.columns) * inner * element_ * chip_.sms / (model_.l2_feed.value * model_.clock);
-    return waves * (std::max(arithmetic, feed) + model_.tile.value);
+    return waves * std::max(arithmetic, feed);
   }
 
   double time_of(const Tiling& t, double tiles) const {
@@ -93,7 +92,7 @@ class Product {
     const double sums =
         t.splits > 1 ? model_.split.value + 8 * t.splits * shape_.m * shape_.n * shape_.count / model_.l2_feed.value
                      : 0;
-    return both + sums + model_.exposed_output * std::min(writing_, tiles);
+    return both + sums + model_.exposed_output * std::min(writing_, model_.exposed_most * tiles);
   }
 };
 
@@ -104,20 +103,21 @@ const GemmShape& shape_of(std::uint16_t kernel) { return shapes().shape_of(kerne
 
 GemmModel read_gemm_model(const Node& node, const std::string& what) {
   Fields fields(node, what);
-  constexpr double least = 1e-6, most_extra = 10;
+  constexpr double least = 1e-6, most_extra = 10, most_step = 1024;
   GemmModel model;
   model.given = true;
   model.peak = fields.number("peak", least, 1);
   model.memory = fields.number("memory", least, 1);
   model.l2_feed = fields.bandwidth("l2_feed");
-  model.tile = fields.seconds("tile", Seconds{0});
   model.split = fields.seconds("split", Seconds{0});
   model.throttle = fields.number("throttle", 0, most_extra, 0);
   model.throttle_after = fields.seconds("throttle_after", Seconds{1});
   model.exposed_output = fields.number("exposed_output", 0, most_extra, 0);
+  model.exposed_most = fields.number("exposed_most", 0, most_extra, 1);
   model.cached = fields.number("cached", 0, 1, 0);
   model.sustained = fields.number("sustained", 0, 1, 0);
   model.fp8 = fields.number("fp8", least, 2, 1);
+  model.inner_step = fields.number("inner_step", 1, most_step, 64);
   model.tiles_of_256 = fields.boolean("tiles_of_256", false);
   fields.finish();
   return model;
@@ -131,7 +131,7 @@ GemmTime gemm_time(const GemmModel& model, const GemmChip& chip, const GemmShape
 }
 
 GemmTime gemm_time(const GemmModel& model, const GemmChip& chip, std::uint16_t kernel, Bytes element) {
-  using Key = std::array<double, 17>;
+  using Key = std::array<double, 18>;
   const Key key{static_cast<double>(kernel),
                 element.value,
                 chip.peak.value,
@@ -141,11 +141,12 @@ GemmTime gemm_time(const GemmModel& model, const GemmChip& chip, std::uint16_t k
                 model.peak,
                 model.memory,
                 model.l2_feed.value,
-                model.tile.value,
                 model.split.value,
                 model.throttle,
                 model.throttle_after.value,
                 model.exposed_output,
+                model.exposed_most,
+                model.inner_step,
                 model.cached,
                 model.tiles_of_256 ? 1.0 : 0.0,
                 model.clock};

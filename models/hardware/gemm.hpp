@@ -28,13 +28,14 @@ struct GemmModel {
   double peak = 1;            ///< share of the peak that an SM full of work sustains
   double memory = 1;          ///< share of the memory bandwidth
   BytesPerSecond l2_feed;     ///< from the L2 cache to all SMs
-  Seconds tile;               ///< of every wave of tiles, beside its arithmetic
   Seconds split;              ///< of a product whose inner dimension is split over SMs
   double throttle = 0;        ///< long products run so much longer, since power holds the clock down …
   Seconds throttle_after{1};  ///< … half of it after this long
-  double exposed_output = 0;  ///< share of the output's writing that hides behind nothing
+  double exposed_output = 0;  ///< share of the output's writing that hides behind nothing …
+  double exposed_most = 1;    ///< … and lasts at most so many times the arithmetic
   double cached = 0;          ///< share of the L2 cache in which operands stay between kernels
   double fp8 = 1;             ///< share of the peak in fp8 over that in 16 bits
+  double inner_step = 64;     ///< elements of the inner dimension by which tiles go through it
   bool tiles_of_256 = false;  ///< tiles of 256 × 256 by pairs of SMs (Blackwell)
   /// Clock of runs of many minutes over that of the shortest tests: power holds it down whatever a product's length. 0:
   /// not known, long products slow down alone.
@@ -42,7 +43,8 @@ struct GemmModel {
   double clock = 1;  ///< of long runs over that of the short tests that this is fitted to
 };
 
-/// `{peak, memory, l2_feed, tile, split, throttle, throttle_after, exposed_output, cached, tiles_of_256}`. Throws UserError.
+/// `{peak, memory, l2_feed, split, throttle, throttle_after, exposed_output, exposed_most, cached, inner_step,
+/// tiles_of_256}`. Throws UserError.
 GemmModel read_gemm_model(const Node&, const std::string& what);
 
 /// The chip that the products run on.

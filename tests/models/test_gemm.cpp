@@ -22,7 +22,6 @@ Gpu tiled_gpu() {
   gpu.gemm.peak = 0.9;
   gpu.gemm.memory = 0.8;
   gpu.gemm.l2_feed = BytesPerSecond{5e12};
-  gpu.gemm.tile = Seconds{0.4e-6};
   gpu.gemm.split = Seconds{3e-6};
   gpu.gemm.throttle = 0.2;
   gpu.gemm.throttle_after = Seconds{500e-6};

@@ -28,9 +28,9 @@ std::string entry_of(const GemmFit& fit) {
              "source: tiles}}\ngemm:\n",
              fit.gpu, percent(fit.held_out.median), percent(fit.held_out.p90), fit.launch.value * 1e6) +
          figure("peak", m.peak) + figure("memory", m.memory) + figure("l2_feed", m.l2_feed.value / 1e12, " TB/s") +
-         figure("tile", m.tile.value * 1e6, " us") + figure("split", m.split.value * 1e6, " us") +
-         figure("throttle", m.throttle) + figure("throttle_after", m.throttle_after.value * 1e6, " us") +
-         figure("exposed_output", m.exposed_output) + figure("cached", m.cached) +
+         figure("split", m.split.value * 1e6, " us") + figure("throttle", m.throttle) +
+         figure("throttle_after", m.throttle_after.value * 1e6, " us") + figure("exposed_output", m.exposed_output) +
+         figure("exposed_most", m.exposed_most) + figure("cached", m.cached) + figure("inner_step", m.inner_step) +
          fmt::format("  tiles_of_256: {{value: {}, source: tiles}}\n", m.tiles_of_256);
 }
 
@@ -56,12 +56,13 @@ FitJson json_of(const GemmFit& fit) {
            {{"peak", m.peak},
             {"memory", m.memory},
             {"l2_feed_Bps", m.l2_feed.value},
-            {"tile_s", m.tile.value},
             {"split_s", m.split.value},
             {"throttle", m.throttle},
             {"throttle_after_s", m.throttle_after.value},
             {"exposed_output", m.exposed_output},
-            {"cached", m.cached}}},
+            {"exposed_most", m.exposed_most},
+            {"cached", m.cached},
+            {"inner_step", m.inner_step}}},
           {"fitted", fit.fitted},
           {"judged", fit.judged},
           {"undetermined", fit.undetermined},

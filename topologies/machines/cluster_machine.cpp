@@ -28,7 +28,6 @@ class Factors {
 NodeType upgraded_node(NodeType node, const Factors& factor) {
   for (FlopsPerSecond& peak : node.gpu.peak) peak = peak * factor("compute");
   node.gpu.gemm.l2_feed = node.gpu.gemm.l2_feed * factor("compute");  // of the SMs' clock
-  node.gpu.gemm.tile = node.gpu.gemm.tile / factor("compute");
   node.gpu.memory_bandwidth = node.gpu.memory_bandwidth * factor("memory");
   const std::pair<BytesPerSecond*, LinkKind> rates[] = {{&node.gpu.nvlink, LinkKind::nvlink},
                                                         {&node.gpu.chip_links.rate, LinkKind::ici},
