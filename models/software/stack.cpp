@@ -83,7 +83,7 @@ void read_fusions(Fields& fields, Fusions& f) {
   f.fp8_scaling = parse_fp8_scaling(
       fields.choice("fp8_scaling", fp8_scalings(), fp8_scalings()[static_cast<std::size_t>(f.fp8_scaling)]));
   read("weighted_expert_activation", f.weighted_expert_activation);
-  static const std::vector<std::string> kNorms{"none", "activation", "convolution"};
+  static const std::vector<std::string> kNorms{"none", "activation", "statistics", "convolution"};
   const std::string norms = fields.choice("fused_batch_norm", kNorms, kNorms.front());
   f.batch_norm = static_cast<BatchNormFusion>(std::find(kNorms.begin(), kNorms.end(), norms) - kNorms.begin());
   f.loss_traffic = fields.bytes("loss_traffic", f.loss_traffic);

@@ -122,7 +122,7 @@ TEST_CASE("an unknown entry is refused at its place, with the nearest one", "[ca
       catalog.resolve("stack", reference("../gpus/t4")),
       "x.yaml:1:1: unknown stack \"../gpus/t4\"; known: deepspeed, horovod-tcp, "
       "llm-foundry, megatron-2020, megatron-2022, megatron-core, megatron-deepspeed, meta-llama3, nemo, nvidia-bert, "
-      "nvidia-bert-te, nvidia-mxnet, plain, "
+      "nvidia-bert-te, nvidia-mxnet, nvidia-mxnet-2019, nvidia-mxnet-2020, plain, "
       "pytorch-ddp, pytorch-fsdp, torchtitan, torchtitan-async-tp, torchtitan-compiled");
   CHECK_THROWS_WITH(catalog.resolve("gpu", reference("[t4]")), Catch::StartsWith("x.yaml:1:1: expected a gpu"));
   CHECK_THROWS_WITH(Catalog("/nonexistent"), Catch::StartsWith("/nonexistent: no such catalog folder"));

@@ -40,6 +40,14 @@ TEST_CASE("a norm with its ReLU, and with a residual's sum, is one kernel", "[cn
   CHECK_THROWS(work_of(block.backward, "batch_norm2.backward"));
 }
 
+TEST_CASE("a norm of which the convolution before it has the statistics reads its input once", "[cnn]") {
+  const Layer block = fused(kBlock, BatchNormFusion::statistics).layers.at(1);
+  CHECK(work_of(block.forward, "batch_norm1").bytes.value == 2 * kMap + kBits + kStatistics);
+  CHECK(work_of(block.backward, "batch_norm1.backward").bytes.value == 5 * kMap + 2 * kBits + kStatistics);
+  CHECK(work_of(block.forward, "batch_norm2").bytes.value == 2 * kStatistics);
+  CHECK(work_of(block.forward, "residual1").bytes.value == 3 * kMap + kBits);
+}
+
 TEST_CASE("a norm that the next convolution applies moves no tensor forward, and keeps its input alone", "[cnn]") {
   const Layer block = fused(kBlock, BatchNormFusion::convolution).layers.at(1);
   CHECK(work_of(block.forward, "batch_norm1").bytes.value == 2 * kStatistics);
@@ -55,8 +63,8 @@ TEST_CASE("fused norms leave the products and the parameters of ResNet-50 as the
   const NetworkEntry entry = read_network_entry(Catalog().resolve("network", parse_document("resnet50", "x.yaml")));
   const Network eager = cnn_network(*entry.cnn(), 2, Precision::fp16);
   double moved = 1e300;
-  for (const BatchNormFusion fusion :
-       {BatchNormFusion::none, BatchNormFusion::activation, BatchNormFusion::convolution}) {
+  for (const BatchNormFusion fusion : {BatchNormFusion::none, BatchNormFusion::activation, BatchNormFusion::statistics,
+                                       BatchNormFusion::convolution}) {
     Fusions fusions;
     fusions.batch_norm = fusion;
     const Network network = cnn_network(*entry.cnn(), 2, Precision::fp16, fusions);

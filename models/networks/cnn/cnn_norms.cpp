@@ -35,7 +35,7 @@ CnnFeature CnnLayerBuilder::fused_batch_norm(const CnnOperator& op, CnnFeature i
   const bool whole = applied == NormApplied::by_itself;
   const Bytes mask = whole && activates ? bits(in.width) : Bytes{};
   Bytes moved = whole ? x * 2 + mask : statistics;
-  if (fusions_.batch_norm != BatchNormFusion::convolution) moved += x;  // nobody has added the statistics up
+  if (fusions_.batch_norm == BatchNormFusion::activation) moved += x;  // nobody has added the statistics up
   Operator o;
   o.forward.push_back(moves(name, moved + statistics));
   keep(o, in, name + ".input");

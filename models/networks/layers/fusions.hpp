@@ -8,9 +8,9 @@ namespace trainyard {
 
 /// What is done together with the batch norms of a convolutional network, as cuDNN's kernels for NHWC do it.
 /// activation: the ReLU that follows, and the sum of a residual before it; of the ReLU a bit an element is kept.
-/// convolution: besides, the convolution before it adds its statistics up, and the one after it applies norm and ReLU to
-/// what it reads, forward and for the gradients of its weights.
-enum class BatchNormFusion : std::uint8_t { none, activation, convolution };
+/// statistics: besides, the convolution before it adds its statistics up. convolution: besides that, the one after it
+/// applies norm and ReLU to what it reads, forward and for the gradients of its weights.
+enum class BatchNormFusion : std::uint8_t { none, activation, statistics, convolution };
 
 /// What the kernels of a library fuse, and so what they move and keep. Defaults: PyTorch's own kernels with flash
 /// attention.
