@@ -12,7 +12,8 @@ namespace {
 Scenario layered(const Overrides& overrides = {}) {
   return read_scenario_text(
       "cluster: {nodes: 1, node: {base: dgx-a100, gpu: {count: 1}}}\nmodel: {base: gpt2, n_layer: 4}\n"
-      "plan: {micro_batch_size: 4, global_batch_size: 8, seq_length: 256, precision: bf16}\nsoftware: pytorch-ddp\n",
+      "plan: {micro_batch_size: 4, global_batch_size: 8, seq_length: 256, precision: bf16}\n"
+      "software: {base: pytorch-ddp, kernel_dispatch: 5 us, host: {runs_ahead: false}}\n",
       "layered.yaml", overrides);
 }
 

@@ -34,7 +34,7 @@ double share_of(const LayerGroup& group, const LayerCosts& costs, const Result& 
   return group.both.time.value * group.count * costs.micro_batches / r.step_time;
 }
 
-/// What communication that runs beside kernels adds to them.
+/// What communication that runs beside kernels adds to them, and a host that does not launch in time.
 Seconds slowed(const LayerCosts& costs, const Result& r) { return Seconds{r.breakdown.compute} - costs.step(); }
 
 std::string head_text(const Scenario& s, const LayerCosts& costs) {
@@ -45,7 +45,7 @@ std::string head_text(const Scenario& s, const LayerCosts& costs) {
       costs.ridge, show(costs.peak), show(costs.memory_bandwidth), costs.product_ridge);
 }
 
-std::string sum_text(const LayerCosts& costs, const Result& r) {
+std::string sum_text(const Scenario& s, const LayerCosts& costs, const Result& r) {
   const auto line = [&r](const std::string& what, Seconds time) {
     return fmt::format("  {:<58} {:>10} {:>8}\n", what, show(time), percent(time.value / r.step_time));
   };
@@ -56,7 +56,9 @@ std::string sum_text(const LayerCosts& costs, const Result& r) {
     text += line("adding gradients to those of earlier micro-batches", costs.accumulation);
   if (costs.bucket_copies.value > 0) text += line("gradients into buckets and back", costs.bucket_copies);
   if (slowed(costs, r).value > 1e-9 * r.step_time)
-    text += line("slowed by communication on the same GPU", slowed(costs, r));
+    text += line(s.software.host.runs_ahead ? "slowed by communication, or waiting for launches"
+                                            : "slowed by communication on the same GPU",
+                 slowed(costs, r));
   text +=
       line(fmt::format("compute of the step, as simulated (rank {})", r.breakdown.rank), Seconds{r.breakdown.compute});
   const Seconds dispatch = costs.micro_batch.dispatch * costs.micro_batches;
@@ -86,7 +88,7 @@ std::string layer_costs_text(const Scenario& s, const LayerCosts& costs, const R
         share_of(group, costs, r));
   row("all layers", "", forward, backward, costs.micro_batch,
       costs.micro_batch.time.value * costs.micro_batches / r.step_time);
-  return head_text(s, costs) + table.text("  ") + "\n" + sum_text(costs, r);
+  return head_text(s, costs) + table.text("  ") + "\n" + sum_text(s, costs, r);
 }
 
 nlohmann::ordered_json layer_costs_json(const LayerCosts& costs, const Result& r) {
