@@ -136,6 +136,8 @@ TEST_CASE("bad command lines end in exit code 2 with the nearest name", "[cli]")
   refused(shell, "fit roofline",
           "trainyard fit: where are the measured tables? Give --data DIR, or set TRAINYARD_DATA");
   refused(shell, "fit roofline --data nowhere", "trainyard fit: --data nowhere: no such folder");
+  refused(shell, "fit training --gpu t4", "trainyard fit training: takes no files, and no flag but --json");
+  refused(shell, "fit all --json all.json", "trainyard fit all: takes no files and no flags");
 }
 
 TEST_CASE("a broken entry of the catalog is one clear error", "[cli]") {

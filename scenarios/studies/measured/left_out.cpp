@@ -8,6 +8,7 @@
 #include <map>
 #include <utility>
 
+#include "models/fitted/pattern_search.hpp"
 #include "scenarios/studies/measured/constant_refit.hpp"
 #include "scenarios/studies/measured/fitted_constants.hpp"
 #include "sim/error.hpp"
@@ -16,6 +17,7 @@ namespace trainyard {
 namespace {
 
 constexpr double kTrialStep = 1.1;  // by which a constant is changed for its derivative
+constexpr double kFarthest = 0.08;  // a logarithm changes by no more, in which step times follow their derivatives
 constexpr double kTold = 1e-3;      // an error moves by so much, over the change, where a row depends on a constant
 
 /// What the readers of entries take.
@@ -160,8 +162,28 @@ class LeavingOut {
   std::vector<LeftOutFamily> run() {
     predict_as_is();
     choose_constants();
-    differentiate();
+    differentiate(true);
     return predict_left_out();
+  }
+
+  RefittedFamilies refit_to_all() {
+    predict_as_is();
+    choose_constants();
+    differentiate(false);
+    RefittedFamilies all;
+    const std::vector<FigureTrial> trials = nearest_to_all(all.constants);
+    std::vector<RunOfFamily> jobs;
+    for (std::size_t f = 0; f < families_.size(); ++f)
+      for (std::size_t row = 0; row < families_[f].ids.size(); ++row) jobs.push_back({f, row, trials});
+    const std::vector<RunPrediction> runs = predict_runs(families_, jobs, "runs by constants fitted again");
+    for (std::size_t i = 0; i < jobs.size(); ++i) {
+      if (jobs[i].row == 0)
+        for (std::vector<FamilyPrediction>* of : {&all.now, &all.again})
+          of->push_back({families_[jobs[i].family].name, families_[jobs[i].family].limits, {}});
+      all.now.back().runs.push_back(now_.at({jobs[i].family, jobs[i].row}));
+      all.again.back().runs.push_back(runs[i]);
+    }
+    return all;
   }
 
  private:
@@ -201,7 +223,8 @@ class LeavingOut {
         constants_.push_back(std::move(constant));
   }
 
-  void differentiate() {
+  /// removed: besides, by how much the constants would have to change to do what leaving them out does.
+  void differentiate(bool removed) {
     EntryReaders readers;
     std::vector<RunOfFamily> jobs;
     std::vector<std::pair<std::size_t, std::size_t>> what;  // row here, constant
@@ -215,18 +238,20 @@ class LeavingOut {
           if (!readers.reads(run, constants_[k])) continue;
           what.emplace_back(rows_.size() - 1, k);
           jobs.push_back({f, row, constants_[k].trials(constants_[k].step())});
-          jobs.push_back({f, row, constants_[k].removal()});
+          if (removed) jobs.push_back({f, row, constants_[k].removal()});
         }
       }
     const std::vector<RunPrediction> runs = predict_runs(families_, jobs, "runs with a constant changed");
     std::vector<double> products(constants_.size(), 0), squares(constants_.size(), 0);
+    const std::size_t each = removed ? 2 : 1;
     for (std::size_t i = 0; i < what.size(); ++i) {
       const auto [row, k] = what[i];
-      for (const RunPrediction* run : {&runs[2 * i], &runs[2 * i + 1]})
-        if (!run->refused.empty())
-          throw InternalError(fmt::format("{}: changed or left out: {}", constants_[k].name(), run->refused));
-      const double slope = (log_error(runs[2 * i]) - rows_[row].error) / constants_[k].step();
+      for (std::size_t run = each * i; run < each * (i + 1); ++run)
+        if (!runs[run].refused.empty())
+          throw InternalError(fmt::format("{}: changed or left out: {}", constants_[k].name(), runs[run].refused));
+      const double slope = (log_error(runs[each * i]) - rows_[row].error) / constants_[k].step();
       rows_[row].slope[k] = slope;
+      if (!removed) continue;
       products[k] += slope * (log_error(runs[2 * i + 1]) - rows_[row].error);
       squares[k] += slope * slope;
     }
@@ -273,6 +298,42 @@ class LeavingOut {
     return trials;
   }
 
+  /// Mean over the families, each once, of their rows' |predicted / measured - 1|, as the derivatives say.
+  double error_after(const std::vector<double>& change) const {
+    std::vector<double> sums(families_.size(), 0), counts(families_.size(), 0);
+    for (const ConstantRow& row : rows_) {
+      double error = row.error;
+      for (std::size_t k = 0; k < change.size(); ++k) error += row.slope[k] * change[k];
+      sums[row.family] += std::abs(std::expm1(error));
+      counts[row.family] += 1;
+    }
+    double mean = 0;
+    for (std::size_t f = 0; f < sums.size(); ++f) mean += counts[f] > 0 ? sums[f] / counts[f] : 0;
+    return mean / static_cast<double>(families_.size());
+  }
+
+  /// The constants that bring all rows nearest, and the figures that say so.
+  std::vector<FigureTrial> nearest_to_all(std::vector<RefittedConstant>& told) const {
+    std::vector<double> at(constants_.size(), 0);
+    const auto change = [&] {
+      std::vector<double> within;
+      for (std::size_t k = 0; k < at.size(); ++k)
+        within.push_back(constants_[k].within_bounds(std::clamp(at[k], -kFarthest, kFarthest)));
+      return within;
+    };
+    pattern_search(at, [&] { return error_after(change()); });
+    const std::vector<double> best = change();
+    std::vector<FigureTrial> trials;
+    for (std::size_t k = 0; k < constants_.size(); ++k) {
+      const bool is_told = std::any_of(rows_.begin(), rows_.end(),
+                                       [k](const ConstantRow& row) { return std::abs(row.slope[k]) > kTold; });
+      told.push_back({constants_[k].name(), constants_[k].value(), is_told ? constants_[k].value(best[k]) : ""});
+      if (!is_told) continue;
+      for (FigureTrial& trial : constants_[k].trials(best[k])) trials.push_back(std::move(trial));
+    }
+    return trials;
+  }
+
   std::vector<LeftOutFamily> predict_left_out() const {
     std::vector<LeftOutFamily> all;
     std::vector<RunOfFamily> jobs;
@@ -299,6 +360,12 @@ class LeavingOut {
 
 std::vector<LeftOutFamily> leave_out_each(const std::vector<MeasuredFamily>& families, const LeftOutOptions& options) {
   return LeavingOut(families, options).run();
+}
+
+RefittedFamilies refit_to_all(const std::vector<MeasuredFamily>& families) {
+  LeftOutOptions options;
+  options.rows_of_family = 40;  // 8 of the 720 of a family are too few to fit to
+  return LeavingOut(families, options).refit_to_all();
 }
 
 }  // namespace trainyard

@@ -20,8 +20,8 @@ constexpr double kMostLeftOut =
     0.06;  // mean over all families, each once: what the fit is held to where it has not seen them
 
 std::string words_of(const RefittedConstant& c) {
-  return c.without.empty() ? fmt::format("  {}: {}; no other family tells it: left out\n", c.name, c.value)
-                           : fmt::format("  {}: {}; by the others {}\n", c.name, c.value, c.without);
+  return c.again.empty() ? fmt::format("  {}: {}; no other family tells it: left out\n", c.name, c.value)
+                         : fmt::format("  {}: {}; by the others {}\n", c.name, c.value, c.again);
 }
 
 }  // namespace
@@ -45,7 +45,7 @@ int validate_left_out(const std::string& json_file, bool points, const std::vect
     left += left_out->mean_abs;
     ++count;
     const bool all_told = std::none_of(family.constants.begin(), family.constants.end(),
-                                       [](const RefittedConstant& c) { return c.without.empty(); });
+                                       [](const RefittedConstant& c) { return c.again.empty(); });
     if (all_told) ++told, left_told += left_out->mean_abs;
     table.rows.push_back({family.in_sample.name, fmt::format("{}", left_out->n), percent(in_sample->mean_abs),
                           percent(left_out->mean_abs), percent(left_out->worst_abs),
@@ -54,8 +54,7 @@ int validate_left_out(const std::string& json_file, bool points, const std::vect
     Json own = Json::array();
     for (const RefittedConstant& c : family.constants) {
       constants += words_of(c);
-      own.push_back(
-          {{"constant", c.name}, {"value", c.value}, {"left_out", c.without.empty() ? Json() : Json(c.without)}});
+      own.push_back({{"constant", c.name}, {"value", c.value}, {"left_out", c.again.empty() ? Json() : Json(c.again)}});
     }
     sets.push_back({{"family", family.in_sample.name},
                     {"in_sample", to_json(*in_sample, points)},

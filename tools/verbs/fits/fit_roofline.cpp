@@ -7,7 +7,7 @@
 #include "sim/json_text.hpp"
 #include "sim/process/output.hpp"
 #include "tools/reports/table.hpp"
-#include "tools/verbs/fit.hpp"
+#include "tools/verbs/fits/fit.hpp"
 #include "tools/verbs/verbs.hpp"
 
 namespace trainyard {

@@ -1,4 +1,4 @@
-#include "tools/verbs/fit.hpp"
+#include "tools/verbs/fits/fit.hpp"
 
 #include <fmt/format.h>
 
@@ -19,7 +19,8 @@ int fit(const std::vector<std::string>& words) {
   arguments.positional(
       "WHAT", what,
       "roofline: efficiencies and launch floor of kernels; kernels: matrix products by their shape, and attention; "
-      "nccl: NCCL's protocols on one kind of GPU");
+      "nccl: NCCL's protocols on one kind of GPU; training: what is fitted to measured runs, to all of them again; "
+      "all: every fit from the tables and runs that come along, one after the other (two minutes)");
   arguments.positionals("FILE", nccl.files, "nccl: nccl.csv, or logs of nccl-tests; kernels: gemm.csv, attention.csv");
   arguments.option("--data", data, "DIR",
                    "roofline: folder of the tables gemm.csv and attention.csv (default: TRAINYARD_DATA)");
@@ -42,9 +43,20 @@ int fit(const std::vector<std::string>& words) {
   arguments.output("--svg", nccl.svg, "nccl: every curve, measured and fitted, as a picture");
   arguments.output("--json", nccl.json, "write the fits as JSON; - is stdout");
   if (!arguments.parse(words)) return kGood;
-  const std::vector<std::string> known{"roofline", "kernels", "nccl"};
+  const std::vector<std::string> known{"roofline", "kernels", "nccl", "training", "all"};
   if (std::find(known.begin(), known.end(), what) == known.end())
     throw UserError(fmt::format("trainyard fit: cannot fit \"{}\"{}", what, hint(what, known)));
+  const bool of_other_fits = !nccl.files.empty() || !nccl.gpu.empty() || nccl.gpus != 0 || !nccl.operation.empty() ||
+                             !nccl.system.empty() || !nccl.out.empty() || !nccl.svg.empty() || !data.empty() ||
+                             networks || launch || skip;
+  if (what == "training") {
+    if (of_other_fits) throw UserError("trainyard fit training: takes no files, and no flag but --json");
+    return fit_training(nccl.json);
+  }
+  if (what == "all") {
+    if (of_other_fits || !nccl.json.empty()) throw UserError("trainyard fit all: takes no files and no flags");
+    return fit_everything();
+  }
   if (skip && what != "kernels") throw UserError("trainyard fit: --skip-impossible: only with fit kernels");
   if (what == "nccl" && !data.empty()) throw UserError("trainyard fit nccl: --data: only with fit roofline");
   if (networks && (what != "nccl" || !nccl.svg.empty() || !nccl.gpu.empty() || nccl.gpus != 0 ||

@@ -12,7 +12,7 @@
 #include "sim/process/output.hpp"
 #include "tools/reports/nccl_plot.hpp"
 #include "tools/reports/table.hpp"
-#include "tools/verbs/fit.hpp"
+#include "tools/verbs/fits/fit.hpp"
 #include "tools/verbs/verbs.hpp"
 
 namespace trainyard {

@@ -11,7 +11,7 @@
 #include "scenarios/studies/measured/measured_collectives.hpp"
 #include "sim/json_text.hpp"
 #include "sim/process/output.hpp"
-#include "tools/verbs/fit.hpp"
+#include "tools/verbs/fits/fit.hpp"
 #include "tools/verbs/verbs.hpp"
 
 namespace trainyard {

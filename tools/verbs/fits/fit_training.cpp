@@ -1,0 +1,79 @@
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+
+#include "models/reading/shipped_files.hpp"
+#include "scenarios/studies/measured/left_out.hpp"
+#include "sim/json_text.hpp"
+#include "sim/process/output.hpp"
+#include "tools/reports/table.hpp"
+#include "tools/verbs/fits/fit.hpp"
+#include "tools/verbs/validation/validate_horovod.hpp"
+#include "tools/verbs/verbs.hpp"
+
+namespace trainyard {
+namespace {
+
+using FitJson = nlohmann::ordered_json;
+
+std::string table_file(const char* name) {
+  return shipped_file(std::string("scenarios/measured/tables/") + name).string();
+}
+
+}  // namespace
+
+int fit_training(const std::string& json) {
+  const RefittedFamilies all = refit_to_all(measured_families("training", {}));
+  TextTable constants{{"constant", "catalog", "fitted again"}, {false, true, true}, {}};
+  FitJson values = FitJson::array(), families = FitJson::array();
+  for (const RefittedConstant& c : all.constants) {
+    constants.rows.push_back({c.name, c.value, c.again.empty() ? "not told by the runs" : c.again});
+    values.push_back(
+        {{"constant", c.name}, {"value", c.value}, {"again", c.again.empty() ? FitJson() : FitJson(c.again)}});
+  }
+  TextTable errors{{"family", "n", "catalog", "fitted again"}, {false, true, true, true}, {}};
+  double now = 0, again = 0;
+  int count = 0;
+  for (std::size_t f = 0; f < all.now.size(); ++f) {
+    const auto before = all.now[f].step_times(), after = all.again[f].step_times();
+    if (!before || !after) continue;
+    now += before->mean_abs;
+    again += after->mean_abs;
+    ++count;
+    errors.rows.push_back(
+        {all.now[f].name, fmt::format("{}", before->n), percent(before->mean_abs), percent(after->mean_abs)});
+    families.push_back(
+        {{"family", all.now[f].name}, {"n", before->n}, {"now", before->mean_abs}, {"again", after->mean_abs}});
+  }
+  if (json != "-")
+    write_atomically("-", fmt::format("constants fitted to measured training runs, one step along the derivatives of "
+                                      "step times\n{}\n{}mean over {} families, each once: {}, fitted again {}\n",
+                                      constants.text(), errors.text(), count, percent(now / std::max(1, count)),
+                                      percent(again / std::max(1, count))));
+  if (!json.empty())
+    write_atomically(json, json_text(FitJson{{"constants", values}, {"families", families}}, 2) + "\n");
+  return kGood;
+}
+
+int fit_everything() {
+  const std::string gemm = table_file("gemm.csv"), attention = table_file("attention.csv");
+  const auto part = [](const char* title) { write_atomically("-", fmt::format("\n== {}\n", title)); };
+  part("fit kernels: matrix products and attention by their shape");
+  fit_kernels({{gemm, attention}, "", "", "", true});
+  part("fit roofline: efficiencies of kernels without a shape");
+  fit_rooflines(std::filesystem::path(gemm).parent_path().string(), "", "");
+  NcclFitRequest nccl;
+  part("fit nccl --networks: NCCL between nodes");
+  fit_nccl_networks(nccl);
+  part("fit nccl --launch: what a thread of the host takes for a call");
+  fit_nccl_launch(nccl);
+  part("fit nccl: NCCL in one node");
+  nccl.files = {table_file("nccl.csv")};
+  fit_nccl_logs(nccl);
+  part("validate horovod --fit: a step of Horovod over TCP");
+  validate_horovod("", false, true);
+  part("fit training: what is fitted to measured steps");
+  return fit_training("");
+}
+
+}  // namespace trainyard
