@@ -299,6 +299,9 @@ std::string screen(const Scenario& s, const Plan& plan, const Result& r, const s
       " · {} TFLOP/s/GPU · MFU {:.1f} % ({} a {}, dense {} peak{})\n", thousands(r.tflops_per_gpu), r.mfu * 100, model,
       tokens ? "token" : "sample", name_of(s.precision),
       r.mfu_with_attention > 0 ? fmt::format("; with attention, PaLM's {:.1f} %", r.mfu_with_attention * 100) : "");
+  if (r.mfu > 1)  // in fp32 alone, where such convolutions are a kind of their own
+    text += fmt::format("{}above 100 %: 3 x 3 convolutions take fewer multiplications than are counted (Winograd)\n",
+                        report_label("MFU"));
   if (s.measured_run.given())
     text += fmt::format("{}{}: predicted {} ({})\n", report_label("measured"), show(s.measured_run.step_time),
                         signed_percent(r.step_time / s.measured_run.step_time.value - 1), s.measured_run.source);
