@@ -44,10 +44,6 @@ int fit_kernels(const KernelFitRequest&);
 /// before and after. Returns an exit code.
 int fit_training(const std::string& json);
 
-/// `fit all`: every constant of the catalog that is a fit, from the tables and runs that come along, part by part.
-/// Returns an exit code.
-int fit_everything();
-
 /// The catalog's GPU that the user names by --gpu.
 Gpu fit_gpu(const Catalog&, const std::string& name);
 

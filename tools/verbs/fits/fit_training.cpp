@@ -2,23 +2,17 @@
 
 #include <nlohmann/json.hpp>
 
-#include "models/reading/shipped_files.hpp"
 #include "scenarios/studies/measured/left_out.hpp"
 #include "sim/json_text.hpp"
 #include "sim/process/output.hpp"
 #include "tools/reports/table.hpp"
 #include "tools/verbs/fits/fit.hpp"
-#include "tools/verbs/validation/validate_horovod.hpp"
 #include "tools/verbs/verbs.hpp"
 
 namespace trainyard {
 namespace {
 
 using FitJson = nlohmann::ordered_json;
-
-std::string table_file(const char* name) {
-  return shipped_file(std::string("scenarios/measured/tables/") + name).string();
-}
 
 }  // namespace
 
@@ -53,27 +47,6 @@ int fit_training(const std::string& json) {
   if (!json.empty())
     write_atomically(json, json_text(FitJson{{"constants", values}, {"families", families}}, 2) + "\n");
   return kGood;
-}
-
-int fit_everything() {
-  const std::string gemm = table_file("gemm.csv"), attention = table_file("attention.csv");
-  const auto part = [](const char* title) { write_atomically("-", fmt::format("\n== {}\n", title)); };
-  part("fit kernels: matrix products and attention by their shape");
-  fit_kernels({{gemm, attention}, "", "", "", true});
-  part("fit roofline: efficiencies of kernels without a shape");
-  fit_rooflines(std::filesystem::path(gemm).parent_path().string(), "", "");
-  NcclFitRequest nccl;
-  part("fit nccl --networks: NCCL between nodes");
-  fit_nccl_networks(nccl);
-  part("fit nccl --launch: what a thread of the host takes for a call");
-  fit_nccl_launch(nccl);
-  part("fit nccl: NCCL in one node");
-  nccl.files = {table_file("nccl.csv")};
-  fit_nccl_logs(nccl);
-  part("validate horovod --fit: a step of Horovod over TCP");
-  validate_horovod("", false, true);
-  part("fit training: what is fitted to measured steps");
-  return fit_training("");
 }
 
 }  // namespace trainyard

@@ -4,11 +4,37 @@
 
 #include <algorithm>
 
+#include "models/reading/shipped_files.hpp"
+#include "sim/process/output.hpp"
 #include "tools/verbs/arguments.hpp"
+#include "tools/verbs/validation/validate_horovod.hpp"
 #include "tools/verbs/verbs.hpp"
 
 namespace trainyard {
 namespace {
+
+/// `fit all`: every constant of the catalog that is a fit, from the tables and runs that come along, part by part.
+int fit_everything() {
+  const auto part = [](const char* title) { write_atomically("-", fmt::format("\n== {}\n", title)); };
+  const std::filesystem::path tables = shipped_file("scenarios/measured/tables/gemm.csv").parent_path();
+  const auto table = [&tables](const char* name) { return (tables / name).string(); };
+  part("fit kernels: matrix products and attention by their shape");
+  fit_kernels({{table("gemm.csv"), table("attention.csv")}, "", "", "", true});
+  part("fit roofline: efficiencies of kernels without a shape");
+  fit_rooflines(tables.string(), "", "");
+  NcclFitRequest nccl;
+  part("fit nccl --networks: NCCL between nodes");
+  fit_nccl_networks(nccl);
+  part("fit nccl --launch: what a thread of the host takes for a call");
+  fit_nccl_launch(nccl);
+  part("fit nccl: NCCL in one node");
+  nccl.files = {table("nccl.csv")};
+  fit_nccl_logs(nccl);
+  part("validate horovod --fit: a step of Horovod over TCP");
+  validate_horovod("", false, true);
+  part("fit training: what is fitted to measured steps");
+  return fit_training("");
+}
 
 int fit(const std::vector<std::string>& words) {
   Arguments arguments(
@@ -20,7 +46,7 @@ int fit(const std::vector<std::string>& words) {
       "WHAT", what,
       "roofline: efficiencies and launch floor of kernels; kernels: matrix products by their shape, and attention; "
       "nccl: NCCL's protocols on one kind of GPU; training: what is fitted to measured runs, to all of them again; "
-      "all: every fit from the tables and runs that come along, one after the other (two minutes)");
+      "all: every fit from the tables and runs that come along, one after the other (a minute or two)");
   arguments.positionals("FILE", nccl.files, "nccl: nccl.csv, or logs of nccl-tests; kernels: gemm.csv, attention.csv");
   arguments.option("--data", data, "DIR",
                    "roofline: folder of the tables gemm.csv and attention.csv (default: TRAINYARD_DATA)");
