@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <limits>
 #include <numeric>
 
 #include "models/reading/nearest.hpp"
@@ -25,6 +26,10 @@ constexpr int kFewestDrawn = 100, kFewestOutOfStep = 20;
 constexpr double kMostWarmOperations = 4e6;
 // MSER-5 (White 1997) tells the warm-up by means of so many observations, and of so few means nothing.
 constexpr int kObservations = 5, kFewestBatches = 10;
+
+// Where steps are alike, the mean of more of them is within a thousandth of a step of these: no more than one step
+// overlaps with what comes before the first and after the last.
+constexpr int kMostAlike = 1000;
 
 /// After so many steps all stragglers that come and go do so again.
 std::int64_t common_period(const SlowParts& slow) {
@@ -97,6 +102,13 @@ int checked_steps(const Scenario& s) {
   return steps;
 }
 
+/// No step is like the next where links, stragglers or samples have times of their own.
+int most_alike(const Scenario& s) {
+  if (!s.slow.links.empty() || !s.slow.stragglers.empty() || s.input.used()) return std::numeric_limits<int>::max();
+  const int turns = s.plan.mechanism->rhythm().turns;
+  return (kMostAlike + turns - 1) / turns * turns;
+}
+
 }  // namespace
 
 double steps_to_steady_state(const Scenario& s, const TrainingPlan& plan) {
@@ -110,6 +122,7 @@ void count_steps(Plan& plan, const Scenario& s) {
   TrainingPlan& training = plan.training;
   const bool differ = !s.prescribed_step.given() && (s.plan.mechanism->rhythm().varies || any_drawn(s.slow));
   training.steps = s.plan.steps > 0 ? checked_steps(s) : steps_by_default(s, training, differ);
+  if (!differ && s.plan.steps > 0) training.steps = std::min(training.steps, most_alike(s));
   const double wanted = steps_to_steady_state(s, training);
   if (wanted > 0)
     plan.warm_steps =

@@ -3,15 +3,21 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <chrono>
 #include <limits>
 #include <set>
 
 #include "scenarios/running/simulate.hpp"
+#include "scenarios/search/legal_batches.hpp"
 #include "sim/process/child.hpp"
+#include "sim/process/time_limit.hpp"
 #include "topologies/machines/cluster_machine.hpp"
 
 namespace trainyard {
 namespace {
+
+/// Of the wall time that there is, for the search; the rest is for what is asked around its best.
+constexpr double kSearchShare = 0.7, kRankShare = 0.3;
 
 /// Memory twice as large, or a class of resources twice as fast.
 Scenario doubled(Scenario s, const std::string& what) {
@@ -38,8 +44,11 @@ class AnswerMaker {
     answer_.scenario = question_.base.name;
     answer_.gpus = space_.gpus();
     answer_.capacity = runner_.capacity();
+    const bool around = options_.neighbours || options_.rule || options_.upgrades;
+    limit_time(around ? kSearchShare : 1);
     search();
-    if (const SimulatedPlan* best = answer_.search.best(); best && !interrupted()) {
+    limit_time(1);
+    if (const SimulatedPlan* best = answer_.search.best()) {
       const bool whole = options_.search.shard.whole();
       add_rows();
       if (options_.neighbours && whole) add_neighbours(*best);
@@ -47,6 +56,7 @@ class AnswerMaker {
       if (options_.upgrades) add_upgrades(*best);
     }
     compare_own();
+    answer_.ended = !interrupted() ? answer_.search.ended : time_is_over() ? SearchEnd::time : SearchEnd::interrupt;
     return std::move(answer_);
   }
 
@@ -57,6 +67,16 @@ class AnswerMaker {
   Journal journal_;
   PlanRunner runner_;
   PlanAnswer answer_;
+  const std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
+  std::optional<TimeLimit> limit_;
+
+  /// From now until a share of the wall time has passed that there is, if there is a limit.
+  void limit_time(double share) {
+    if (options_.seconds <= 0) return;
+    limit_.reset();
+    const std::chrono::duration<double> passed = std::chrono::steady_clock::now() - begin_;
+    limit_.emplace(std::max(1e-3, options_.seconds * share - passed.count()));
+  }
 
   void show(const std::string& text) const {
     if (options_.search.progress) options_.search.progress(text);
@@ -67,14 +87,55 @@ class AnswerMaker {
 
   void search() {
     std::vector<PlanPoint> first;
-    if (question_.own) first.push_back(point_of(*question_.own));
-    answer_.search = search_plans(runner_, space_, space_.groups(), first, options_.search);
+    if (question_.own)
+      first.push_back(point_of(*question_.own));
+    else if (options_.seconds > 0)
+      first = plain_plans();
+    PlanSearchOptions options = options_.search;
+    options.rank_seconds = options_.seconds * kRankShare;
+    answer_.search = search_plans(runner_, space_, space_.groups(), first, options);
     if (answer_.search.judged == answer_.search.refused && answer_.search.runs == 0 && !interrupted() &&
         answer_.search.useless_from == 0 && options_.search.shard.whole())
-      throw UserError(fmt::format("plan: {} has no plan on {} GPUs; {} were tried", question_.base.name, space_.gpus(),
-                                  answer_.search.judged));
+      require_any_plan();
     answer_.document = question_.base.document;
     if (const SimulatedPlan* best = answer_.search.best()) *answer_.document.find("plan") = space_.section(best->point);
+  }
+
+  /// The one of least floor among those that anybody would try first: what has been found is something soon.
+  std::vector<PlanPoint> plain_plans() {
+    show("judging plain plans");
+    const int of_node = question_.base.cluster.node.gpus;
+    std::vector<PlanPoint> points;
+    for (const PlanPoint& group : space_.groups()) {
+      if ((group.tensor != 1 && group.tensor != of_node) || group.context > 1 || group.micro_batch > 1) continue;
+      for (const PlanPoint& point : space_.points(group))
+        if (point.zero <= 1 && point.chunks == 1 && point.schedule == "1f1b" && point.offload == "none")
+          points.push_back(point);
+    }
+    const std::vector<JudgedPlan> judged = runner_.judged_points(points);
+    std::optional<std::size_t> best;
+    for (std::size_t i = 0; i < points.size(); ++i)
+      if (judged[i].fits(runner_.capacity()) && (!best || judged[i].floor < judged[*best].floor)) best = i;
+    return best ? std::vector<PlanPoint>{points[*best]} : std::vector<PlanPoint>{};
+  }
+
+  /// The cause is that of the batch, or what the reader says of the first plan.
+  void require_any_plan() {
+    const auto fail_with = [this](const std::string& why) {
+      throw UserError(fmt::format("plan: {} has no plan on {} GPUs: {}", question_.base.name, space_.gpus(), why));
+    };
+    const std::int64_t batch = question_.base.global_batch_size;
+    const LegalSplits splits = legal_splits(question_, options_.space);
+    if (splits.dividing(batch) == 0) fail_with(splits.why_none(batch));
+    PlanJudge judge(question_.base, space_);
+    std::string refusal;
+    for (const PlanPoint& group : space_.groups())
+      for (const PlanPoint& point : space_.points(group)) {
+        const std::string here = judge.refusal(point);
+        if (here.empty()) return;  // there are plans, and none fits
+        if (refusal.empty()) refusal = here;
+      }
+    fail_with(refusal.empty() ? "none has the values of --vary" : "all are refused; the first: " + refusal);
   }
 
   void add_rows() {
@@ -144,7 +205,7 @@ class AnswerMaker {
                        [this](const JudgedPlan& plan) { return plan.fits(runner_.capacity()); }))
         continue;
       const PlanSearch found = search_plans(runner_, space_, here, {}, options_.search);
-      if (found.best()) answer_.rule = row(*found.best());
+      if (found.best() && !interrupted()) answer_.rule = row(*found.best());
       return;
     }
   }
@@ -159,7 +220,7 @@ class AnswerMaker {
       const PlanSpace space(question, options_.space);
       PlanRunner runner(question.base, space, journal_, fmt::format(" 2x {}", what));
       const PlanSearch found = search_plans(runner, space, space.groups(), {best.point}, options_.search);
-      if (found.best())
+      if (found.best() && !interrupted())
         answer_.upgrades.push_back(
             {what, space.words(found.best()->point), found.best()->floor, found.best()->outcome});
     }
@@ -170,7 +231,12 @@ class AnswerMaker {
     if (!question_.own || interrupted() || answer_.search.useless_from > 0) return;
     SimulateOptions options;
     options.critical_path = false;
-    const PlanOutcome outcome = outcome_of(simulate(*question_.own, options));
+    PlanOutcome outcome;
+    try {
+      outcome = outcome_of(simulate(*question_.own, options));
+    } catch (const Interrupted&) {
+      return;
+    }
     answer_.own = PlanRow{"", space_.words(point_of(*question_.own)), 0, outcome};
     const SimulatedPlan* best = answer_.search.best();
     answer_.own_is_best = outcome.fits && (!best || outcome.step_time < best->outcome.step_time);

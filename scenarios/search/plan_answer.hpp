@@ -24,10 +24,11 @@ struct PlanAnswer {
   std::int64_t gpus = 0;
   double capacity = 0;  ///< bytes of a GPU
   PlanSearch search;
-  Node document;               ///< the scenario with the best plan
-  std::vector<PlanRow> best;   ///< the first few
-  std::optional<PlanRow> own;  ///< the scenario's own plan
-  bool own_is_best = false;    ///< it says what the space does not have, and is faster
+  SearchEnd ended = SearchEnd::proved;  ///< what ended it: of its searches, or what is asked around the best
+  Node document;                        ///< the scenario with the best plan
+  std::vector<PlanRow> best;            ///< the first few
+  std::optional<PlanRow> own;           ///< the scenario's own plan
+  bool own_is_best = false;             ///< it says what the space does not have, and is faster
   /// Of the plans that fit, those that none beats in time and memory.
   std::vector<PlanRow> pareto;
   /// One thing of the best plan changed at a time, the cheapest first; those that do not fit come last.
@@ -51,6 +52,7 @@ struct PlanAnswerOptions {
   std::filesystem::path journal;
   std::size_t rows = 5;
   bool neighbours = true, rule = true, upgrades = false;
+  double seconds = 0;  ///< of wall time for it all, whatever is found; 0: no limit
 };
 
 /// Searches, and asks around the best plan. Throws UserError where there is no plan at all.

@@ -69,8 +69,16 @@ const JsonFields<PlanAnswer>& plan_fields() {
           .value("too_large", "", count_of(&PlanSearch::too_large), "of the judged: more than the GPUs hold")
           .value("simulated", "", count_of(&PlanSearch::runs), "plans that were simulated")
           .value(
+              "operations", "", [](auto& a) { return static_cast<std::int64_t>(a.search.work); },
+              "that the search has simulated; a plan that is judged counts as its tasks and some hundred, a group of "
+              "plans as a thousand")
+          .value(
+              "ended", "", [](auto& a) { return std::string(name_of(a.ended)); },
+              "by what: proved, work (its limit), time (wall time: not repeatable) or interrupted (a signal)")
+          .value(
               "proved", "", [](auto& a) { return a.search.proved; }, "no plan of the space is faster than the best")
-          .value("open", "", count_of(&PlanSearch::open), "plans that may be faster than the best: the budget ended")
+          .value("open", "", count_of(&PlanSearch::open),
+                 "plans that may be faster than the best: a limit ended the search")
           .value(
               "open_floor_s", "s", [](auto& a) { return a.search.open_floor; }, "and none of them takes less")
           .when([](const A& a) { return a.search.open > 0; }, "where plans are open")

@@ -100,12 +100,23 @@ JudgedPlan PlanJudge::judge(const PlanPoint& point) {
     const Scenario s = read_with_plan(of_, space_.section(point));
     const std::shared_ptr<const Network> network = share(s);
     const TrainingPlan training = lay_out_stages(s, network);
+    for (const StagePlan& stage : training.stages) judged.tasks += static_cast<double>(stage.tasks.size());
     judged.memory = memory_of(s, training);
     if (judged.fits(capacity_)) judged.floor = step_floor(s, training, floors(s, network));
   } catch (const UserError& e) {
     judged.error = e.what();
   }
   return judged;
+}
+
+std::string PlanJudge::refusal(const PlanPoint& point) {
+  try {
+    const Scenario s = read_with_plan(of_, space_.section(point));
+    lay_out_stages(s, share(s));
+    return "";
+  } catch (const UserError& e) {
+    return e.what();
+  }
 }
 
 std::vector<double> PlanJudge::group_floors(const std::vector<PlanPoint>& groups) {

@@ -13,6 +13,7 @@ namespace trainyard {
 struct JudgedPlan {
   PlanMemory memory;
   double floor = 0;   ///< s: no step of it is shorter
+  double tasks = 0;   ///< that its stages have: passes of a micro-batch
   std::string error;  ///< why there is no such plan; empty: there is one
 
   bool fits(double capacity) const { return error.empty() && memory.peak.value <= capacity; }
@@ -25,6 +26,8 @@ class PlanJudge {
   PlanJudge(const Scenario&, const PlanSpace&);
 
   JudgedPlan judge(const PlanPoint&);
+  /// Why there is no such plan; empty: there is one.
+  std::string refusal(const PlanPoint&);
   /// No plan of these groups takes less time, s: stages share out what all layers take, and one of them has as much
   /// as their mean. Infinite where no plan can be read, or none fits: a stage holds the activations of a micro-batch
   /// of its layers. The groups differ in micro-batch and stages alone, with rising micro-batches.

@@ -10,6 +10,7 @@
 
 #include "scenarios/planning/plan.hpp"
 #include "scenarios/running/simulate.hpp"
+#include "scenarios/running/step_run.hpp"
 #include "scenarios/studies/sweeps/answer_key.hpp"
 #include "sim/json_text.hpp"
 #include "sim/process/child.hpp"
@@ -27,7 +28,8 @@ constexpr std::pair<const char*, double PlanOutcome::*> kFigures[] = {{"step_tim
                                                                       {"compute", &PlanOutcome::compute},
                                                                       {"bubble", &PlanOutcome::bubble},
                                                                       {"exposed", &PlanOutcome::exposed},
-                                                                      {"optimizer", &PlanOutcome::optimizer}};
+                                                                      {"optimizer", &PlanOutcome::optimizer},
+                                                                      {"operations", &PlanOutcome::operations}};
 
 json json_of(const PlanOutcome& outcome) {
   if (!outcome.error.empty()) return {{"error", outcome.error}};
@@ -50,7 +52,7 @@ PlanOutcome outcome_of(const std::string& text) {
 
 json json_of(const JudgedPlan& plan) {
   if (!plan.error.empty()) return plan.error;
-  return json::array({plan.memory.peak.value, plan.memory.exact, plan.floor});
+  return json::array({plan.memory.peak.value, plan.memory.exact, plan.floor, plan.tasks});
 }
 
 JudgedPlan judged_of(const json& j) {
@@ -61,6 +63,7 @@ JudgedPlan judged_of(const json& j) {
   }
   plan.memory = {Bytes{j.at(0)}, j.at(1)};
   plan.floor = j.at(2);
+  plan.tasks = j.at(3);
   return plan;
 }
 
@@ -79,7 +82,8 @@ PlanOutcome outcome_of(const Result& r) {
           exposed,
           r.breakdown.optimizer,
           r.fits,
-          ""};
+          "",
+          0};
 }
 
 PlanRunner::PlanRunner(const Scenario& scenario, const PlanSpace& space, Journal& journal, const std::string& changed)
@@ -90,9 +94,16 @@ std::string PlanRunner::key_of(const PlanPoint& point) const { return answer_key
 std::string PlanRunner::simulated_text(const PlanPoint& point) {
   try {
     const Scenario s = judge_.scenario(point);
-    SimulateOptions options;
-    options.critical_path = false;
-    return json_text(json_of(outcome_of(simulate(s, plan(s, judge_.share(s)), options))));
+    const Plan laid_out = plan(s, judge_.share(s));
+    return in_child([&] {
+      double operations = 0;
+      SimulateOptions options;
+      options.critical_path = false;
+      options.after = [&operations](const StepRun& run) { operations = static_cast<double>(run.end.operations); };
+      PlanOutcome outcome = outcome_of(simulate_here(s, laid_out, options));
+      outcome.operations = operations;
+      return json_text(json_of(outcome));
+    });
   } catch (const UserError& e) {
     PlanOutcome none;
     none.error = e.what();
@@ -115,13 +126,8 @@ std::vector<PlanOutcome> PlanRunner::outcomes(const std::vector<PlanPoint>& poin
     open.push_back(keys.size() - 1);
   }
   in_workers(
-      open.size(), processors(),
-      [&](std::size_t k) {
-        const bool late = deadline_ && std::chrono::steady_clock::now() > *deadline_;
-        return late ? std::string() : simulated_text(points[open[k]]);
-      },
+      open.size(), processors(), [&](std::size_t k) { return simulated_text(points[open[k]]); },
       [&](std::size_t k, const std::string& text) {
-        if (text.empty()) return;
         const std::string& key = keys[open[k]];
         known_[key] = outcome_of(text);
         journal_.add(key, text);
@@ -187,7 +193,7 @@ std::vector<JudgedPlan> PlanRunner::judged_points(const std::vector<PlanPoint>& 
   std::vector<JudgedPlan> all;
   for (const std::string& text : in_workers(points.size(), processors(),
                                             [&](std::size_t i) { return json_text(json_of(judge_.judge(points[i]))); }))
-    all.push_back(text.empty() ? JudgedPlan{{}, 0, "interrupted"} : judged_of(parse_json(text)));
+    all.push_back(text.empty() ? JudgedPlan{{}, 0, 0, "interrupted"} : judged_of(parse_json(text)));
   return all;
 }
 

@@ -1,5 +1,4 @@
 #pragma once
-#include <chrono>
 #include <filesystem>
 #include <functional>
 #include <map>
@@ -19,7 +18,8 @@ struct PlanOutcome {
   double step_time = 0, peak = 0, mfu = 0, samples_per_s = 0, tokens_per_s = 0;
   double compute = 0, bubble = 0, exposed = 0, optimizer = 0;
   bool fits = false;
-  std::string error;  ///< why it could not be simulated
+  std::string error;      ///< why it could not be simulated
+  double operations = 0;  ///< that its simulation ran: ranks that are alike run once, kernels in a row as one
   bool good() const { return error.empty() && fits; }
 };
 
@@ -41,8 +41,6 @@ class PlanRunner {
   std::vector<std::vector<JudgedPlan>> judged(const std::vector<PlanPoint>& groups);
   std::vector<JudgedPlan> judged_points(const std::vector<PlanPoint>&);
   double capacity() const { return judge_.capacity(); }
-  /// Simulations that have not begun by then are left out: their outcomes say "interrupted", and are not kept.
-  void end_at(std::optional<std::chrono::steady_clock::time_point> deadline) { deadline_ = deadline; }
   std::size_t simulated() const { return simulated_; }
 
  private:
@@ -52,7 +50,6 @@ class PlanRunner {
   std::string key_;
   std::map<std::string, PlanOutcome> known_;
   std::size_t simulated_ = 0;
-  std::optional<std::chrono::steady_clock::time_point> deadline_;
 
   std::string key_of(const PlanPoint&) const;
   std::string simulated_text(const PlanPoint&);

@@ -4,11 +4,13 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <limits>
 #include <numeric>
 #include <queue>
 
 #include "sim/process/child.hpp"
+#include "sim/process/time_limit.hpp"
 
 namespace trainyard {
 namespace {
@@ -16,6 +18,9 @@ namespace {
 // Plans and groups that are taken together: fixed, so that the order of the search is that of one processor and of
 // many.
 constexpr std::size_t kGroupsAtOnce = 16, kPlansAtOnce = 8;
+// Of a limit of work, what groups may take to be ranked; and of wall time, how many are between two looks at the clock.
+constexpr double kWorkOfRanking = 0.5;
+constexpr std::size_t kGroupsOfChunk = 1000;
 constexpr double kNoFloor = std::numeric_limits<double>::infinity();
 
 /// A plan that may be the best; ties go to the one that was listed first.
@@ -35,10 +40,13 @@ class PlanFinder {
       : runner_(runner), space_(space), groups_(groups), options_(options) {}
 
   PlanSearch run(const std::vector<PlanPoint>& first) {
+    for (const PlanPoint& group : groups_) found_.plans += sizes_.emplace_back(space_.points(group).size());
+    if (options_.useful <= 0) simulate_first(first);
     rank_groups();
     if (useless()) return std::move(found_);
-    simulate_first(first);
-    while (!interrupted() && !out_of_time()) {
+    if (options_.useful > 0) simulate_first(first);
+    while (!interrupted()) {
+      if (out_of_work()) break;
       const double group = next_ < order_.size() ? floors_[order_[next_]] : kNoFloor;
       const double plan = promising_.empty() ? kNoFloor : promising_.top().floor;
       if (std::min(group, plan) > limit() || std::min(group, plan) == kNoFloor) break;
@@ -57,7 +65,9 @@ class PlanFinder {
   const PlanSearchOptions& options_;
   PlanSearch found_;
   std::vector<double> floors_;
-  std::vector<std::size_t> order_;  // groups by their floors
+  std::vector<std::size_t> order_;     // groups by their floors
+  std::vector<std::size_t> unranked_;  // groups whose floors are not known: a limit ended that
+  std::vector<std::size_t> sizes_;     // plans of each group
   std::size_t next_ = 0;
   std::priority_queue<Promising> promising_;
   std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
@@ -66,7 +76,7 @@ class PlanFinder {
   /// Floors up to here are of interest.
   double limit() const { return best_ * (1 + options_.margin); }
   double seconds() const { return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin_).count(); }
-  bool out_of_time() const { return options_.budget > 0 && seconds() > options_.budget; }
+  bool out_of_work() const { return options_.work > 0 && found_.work >= options_.work && best_ < kNoFloor; }
   void show(const std::string& text) const {
     if (options_.progress) options_.progress(text);
   }
@@ -74,6 +84,7 @@ class PlanFinder {
   void take(const PlanPoint& point, double floor, const PlanOutcome& outcome) {
     if (outcome.error == "interrupted") return;
     ++found_.runs;
+    found_.work += outcome.operations;
     if (!outcome.good()) {
       if (outcome.error.empty()) too_large(point, outcome.peak);
       return;
@@ -89,7 +100,7 @@ class PlanFinder {
 
   /// No group has a plan that is short enough.
   bool useless() {
-    if (options_.useful <= 0 || order_.empty() || interrupted()) return false;
+    if (options_.useful <= 0 || order_.empty() || !unranked_.empty() || interrupted()) return false;
     const double least = floors_[order_.front()];
     if (least == kNoFloor || least <= options_.useful) return false;
     found_.useless_from = least;
@@ -109,17 +120,54 @@ class PlanFinder {
     for (std::size_t i = 0; i < there.size(); ++i) take(there[i], floors[i], outcomes[i]);
   }
 
+  /// All of them; under a limit those that anybody would try first, until some can be plans.
   void rank_groups() {
-    std::size_t done = 0;
-    floors_ = runner_.group_floors(groups_, [&](std::size_t more) {
-      show(fmt::format("{} of {} groups of plans bounded", done += more, groups_.size()));
-    });
-    require_readable();
-    order_.resize(groups_.size());
-    std::iota(order_.begin(), order_.end(), std::size_t{0});
+    std::vector<std::size_t> queue(groups_.size());
+    std::iota(queue.begin(), queue.end(), std::size_t{0});
+    std::size_t chunk = queue.size();
+    if (options_.work > 0) chunk = static_cast<std::size_t>(options_.work * kWorkOfRanking / kOperationsOfGroup);
+    if (options_.rank_seconds > 0) chunk = kGroupsOfChunk;
+    if (chunk < queue.size())
+      std::stable_sort(queue.begin(), queue.end(),
+                       [this](auto a, auto b) { return unlikely(groups_[a]) < unlikely(groups_[b]); });
+    floors_.assign(groups_.size(), 0);
+    std::size_t ranked = 0;
+    while (ranked < queue.size() && !interrupted() && (no_floor(queue, ranked) || seconds() < options_.rank_seconds)) {
+      const std::size_t end = std::min(queue.size(), ranked + std::max(kGroupsAtOnce, chunk));
+      rank_groups(queue, ranked, end);
+      ranked = end;
+    }
+    if (ranked == queue.size()) require_readable();
+    found_.work += kOperationsOfGroup * static_cast<double>(ranked);
+    order_.assign(queue.begin(), queue.begin() + static_cast<std::ptrdiff_t>(ranked));
+    unranked_.assign(queue.begin() + static_cast<std::ptrdiff_t>(ranked), queue.end());
+    std::sort(order_.begin(), order_.end());
     std::stable_sort(order_.begin(), order_.end(), [this](auto a, auto b) { return floors_[a] < floors_[b]; });
     std::size_t place = 0;
     std::erase_if(order_, [&](std::size_t) { return !options_.shard.has(place++); });
+  }
+
+  void rank_groups(const std::vector<std::size_t>& queue, std::size_t begin, std::size_t end) {
+    std::vector<PlanPoint> groups;
+    for (std::size_t i = begin; i < end; ++i) groups.push_back(groups_[queue[i]]);
+    std::size_t done = begin;
+    const std::vector<double> floors = runner_.group_floors(groups, [&](std::size_t more) {
+      show(fmt::format("{} of {} groups of plans bounded", done += more, groups_.size()));
+    });
+    for (std::size_t i = begin; i < end; ++i) floors_[queue[i]] = floors[i - begin];
+  }
+
+  bool no_floor(const std::vector<std::size_t>& queue, std::size_t ranked) const {
+    return std::all_of(queue.begin(), queue.begin() + static_cast<std::ptrdiff_t>(ranked),
+                       [this](std::size_t group) { return floors_[group] == kNoFloor; });
+  }
+
+  /// Plans that train well have small micro-batches, short contexts whole, and what exchanges most within a node.
+  double unlikely(const PlanPoint& group) const {
+    const auto doublings = [](double n) { return std::max(0.0, std::log2(n)); };
+    const double of_node = space_.gpus_of_node();
+    return doublings(static_cast<double>(group.micro_batch)) + doublings(group.context) +
+           doublings(group.tensor / of_node) + doublings(group.expert / of_node);
   }
 
   /// A field that no plan has, or a value that none takes, is said and not searched around.
@@ -141,7 +189,11 @@ class PlanFinder {
     }
     const std::vector<std::vector<JudgedPlan>> judged = runner_.judged(groups);
     for (std::size_t g = 0; g < judged.size(); ++g) {
-      if (judged[g].empty()) continue;  // interrupted
+      if (judged[g].empty()) {  // interrupted
+        const std::size_t of = order_[first + g];
+        found_.left.insert(found_.left.end(), sizes_[of], floors_[of]);
+        continue;
+      }
       const std::vector<PlanPoint> points = space_.points(groups[g]);
       for (std::size_t i = 0; i < points.size(); ++i) judge(first + g, i, points[i], judged[g][i]);
     }
@@ -150,6 +202,7 @@ class PlanFinder {
 
   void judge(std::size_t group, std::size_t number, const PlanPoint& point, const JudgedPlan& plan) {
     ++found_.judged;
+    found_.work += kOperationsOfJudged + plan.tasks;
     if (!plan.error.empty()) {
       ++found_.refused;
     } else if (!plan.fits(runner_.capacity())) {
@@ -170,11 +223,7 @@ class PlanFinder {
       floors.push_back(promising_.top().floor);
       promising_.pop();
     }
-    if (options_.budget > 0 && best_ < kNoFloor)  // one plan at least, however long it takes
-      runner_.end_at(begin_ + std::chrono::duration_cast<std::chrono::steady_clock::duration>(
-                                  std::chrono::duration<double>(options_.budget)));
     const std::vector<PlanOutcome> outcomes = runner_.outcomes(points, [this] { show(progress()); });
-    runner_.end_at({});
     for (std::size_t i = 0; i < points.size(); ++i) {
       take(points[i], floors[i], outcomes[i]);
       if (outcomes[i].error == "interrupted") promising_.push({floors[i], 0, i, points[i]});
@@ -197,13 +246,18 @@ class PlanFinder {
     return text;
   }
 
+  SearchEnd end() const {
+    if (found_.proved) return SearchEnd::proved;  // whatever came then
+    return !interrupted() ? SearchEnd::work : time_is_over() ? SearchEnd::time : SearchEnd::interrupt;
+  }
+
   PlanSearch finished() {
-    for (const PlanPoint& group : groups_) found_.plans += space_.points(group).size();
     std::stable_sort(found_.simulated.begin(), found_.simulated.end(),
                      [](const auto& a, const auto& b) { return a.outcome.step_time < b.outcome.step_time; });
     for (; !promising_.empty(); promising_.pop()) found_.left.push_back(promising_.top().floor);
     for (; next_ < order_.size() && floors_[order_[next_]] < kNoFloor; ++next_)
-      found_.left.insert(found_.left.end(), space_.points(groups_[order_[next_]]).size(), floors_[order_[next_]]);
+      found_.left.insert(found_.left.end(), sizes_[order_[next_]], floors_[order_[next_]]);
+    for (const std::size_t group : unranked_) found_.left.insert(found_.left.end(), sizes_[group], 0.0);
     found_.open_floor = kNoFloor;
     for (const double floor : found_.left) {
       if (floor >= best_) continue;
@@ -211,12 +265,18 @@ class PlanFinder {
       found_.open_floor = std::min(found_.open_floor, floor);
     }
     found_.proved = found_.open == 0;
+    found_.ended = end();
     if (found_.proved) found_.open_floor = 0;
     return std::move(found_);
   }
 };
 
 }  // namespace
+
+const char* name_of(SearchEnd end) {
+  constexpr const char* names[] = {"proved", "work", "time", "interrupted"};
+  return names[static_cast<std::size_t>(end)];
+}
 
 PlanSearch search_plans(PlanRunner& runner, const PlanSpace& space, const std::vector<PlanPoint>& groups,
                         const std::vector<PlanPoint>& first, const PlanSearchOptions& options) {

@@ -17,7 +17,10 @@ struct SimulatedPlan {
 };
 
 struct PlanSearchOptions {
-  double budget = 0;  ///< s of wall time; 0: until the best is proved
+  /// The search ends after so much work, once it has found a plan that fits; 0: no limit. See `PlanSearch::work`.
+  double work = 0;
+  /// s of wall time in which groups are ranked; 0: no limit. The search itself is ended by a TimeLimit.
+  double rank_seconds = 0;
   /// How far above the best plans are still simulated, to tell how flat the optimum is.
   double margin = 0;
   /// s: longer steps are of no use. The search ends at once where no plan takes less; 0: all are of use.
@@ -28,6 +31,10 @@ struct PlanSearchOptions {
   std::function<void(const std::string&)> progress;
 };
 
+/// What ended a search: its best is proved, its limit of work, of wall time (a TimeLimit), or a signal.
+enum class SearchEnd { proved, work, time, interrupt };
+const char* name_of(SearchEnd);  ///< "proved", "work", "time", "interrupted"
+
 /// What a search has found.
 struct PlanSearch {
   std::vector<SimulatedPlan> simulated;  ///< those that fit, the fastest first
@@ -37,9 +44,13 @@ struct PlanSearch {
   std::size_t too_large = 0;             ///< of the judged: more than the GPUs hold
   double useless_from = 0;               ///< s: no plan takes less, which is too long to be of use; 0: not asked
   std::size_t runs = 0;                  ///< plans that were simulated, some of which did not fit
-  bool proved = false;                   ///< no plan of the space is faster than the first
-  std::size_t open = 0;                  ///< not proved: plans that could still be faster
-  double open_floor = 0;                 ///< s: and none of them takes less
+  /// Operations that were simulated; with kOperationsOfGroup for each group whose least time was told, and
+  /// kOperationsOfJudged and one a task for each plan that was judged, which take about as long.
+  double work = 0;
+  SearchEnd ended = SearchEnd::proved;
+  bool proved = false;    ///< no plan of the space is faster than the first
+  std::size_t open = 0;   ///< not proved: plans that could still be faster
+  double open_floor = 0;  ///< s: and none of them takes less
   std::vector<double>
       left;  ///< s: floors of the plans that were not simulated but could be; of a group not judged, its own
   /// Where nothing fits: the plan that comes closest, and what it holds.
@@ -49,13 +60,15 @@ struct PlanSearch {
   const SimulatedPlan* best() const { return simulated.empty() ? nullptr : &simulated.front(); }
 };
 
+constexpr double kOperationsOfGroup = 4000, kOperationsOfJudged = 500;
+
 /// Finds the plan of least step time among those of `groups` that fit, best floor first.
 ///
 /// Groups are ranked by their floors; plans of the most promising group are judged by memory and floor, and of those
 /// that fit the one of the lowest floor is simulated next. The search ends where no floor that is left lies below the
 /// best time: since a floor is never above the simulated time, no plan left out is faster. `first`: plans that are
 /// simulated before all others, such as the scenario's own. What comes out does not depend on the number of
-/// processors, but where the budget ends it.
+/// processors, but where wall time ends it.
 PlanSearch search_plans(PlanRunner&, const PlanSpace&, const std::vector<PlanPoint>& groups,
                         const std::vector<PlanPoint>& first, const PlanSearchOptions&);
 

@@ -46,6 +46,7 @@ class PlanSpace {
   std::string words(const PlanPoint& p) const { return words_of(p, data(p)); }
   std::int64_t data(const PlanPoint& p) const { return gpus_ / (std::int64_t{1} * p.tensor * p.context * p.pipeline); }
   std::int64_t gpus() const { return gpus_; }
+  int gpus_of_node() const { return of_.cluster.node.gpus; }
 
  private:
   const Scenario& of_;

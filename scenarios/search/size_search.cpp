@@ -8,6 +8,7 @@
 #include <tuple>
 
 #include "models/hardware/node.hpp"
+#include "scenarios/search/legal_batches.hpp"
 #include "scenarios/search/plan_answer.hpp"
 #include "scenarios/search/size_on_tpus.hpp"
 #include "scenarios/studies/failures/failure_study.hpp"
@@ -22,10 +23,9 @@ constexpr int kMostSizedNodes = 4096;
 constexpr double kFirstMfu = 0.4;
 /// More nodes that save less than this of the time do not help any more.
 constexpr double kStillHelps = 0.03;
+/// Between a number of nodes and twice as many, so many steps, where no unit is given.
+constexpr int kStepsOfDoubling = 8;
 constexpr double kDay = 86400, kHour = 3600;
-/// Of wall time for the plans of a cluster, and for those of all types of node, of which some two numbers of nodes are
-/// searched each.
-constexpr double kSearchOfCluster = 5, kSearchOfAll = 120, kClustersOfType = 2;
 
 /// One model on one type of node.
 struct SizeCase {
@@ -42,6 +42,8 @@ class ClusterSizer {
     answer_.scenario = name;
     answer_.days = options.days;
     answer_.budget = options.budget;
+    answer_.work = work();
+    answer_.search_seconds = options.search_seconds;
     check();
   }
 
@@ -50,15 +52,15 @@ class ClusterSizer {
     const std::vector<NodeType> types = nodes();
     for (const std::string& model : models())
       for (const NodeType& node : types) cases.push_back({model, node});
-    search_seconds_ =
-        options_.search_seconds > 0
-            ? options_.search_seconds
-            : std::min(kSearchOfCluster, kSearchOfAll / (kClustersOfType * static_cast<double>(cases.size())));
     for (const SizeCase& each : cases) {
-      if (interrupted()) break;
       if (!options_.shard.has(begun_++)) continue;
       at_ = fmt::format("{} of {}: ", begun_, cases.size());
-      look_at(each);
+      try {
+        look_at(each);
+      } catch (const Interrupted&) {
+        answer_.unfinished = fmt::format("interrupted at type of node {} of {}", begun_, cases.size());
+        break;
+      }
     }
     judge();
     return std::move(answer_);
@@ -73,8 +75,9 @@ class ClusterSizer {
   SizeAnswer answer_;
   std::string at_;
   std::size_t begun_ = 0;
-  double search_seconds_ = kSearchOfCluster;
-  double training_tokens_ = 0;  // of the model that is looked at, where its deadline counts
+  std::optional<SizeRow> best_;  // up to now
+  std::int64_t own_batch_ = 0;   // of the scenario
+  double training_tokens_ = 0;   // of the model that is looked at, where its deadline counts
   const std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
 
   void check() {
@@ -145,32 +148,73 @@ class ClusterSizer {
     return all;
   }
 
-  /// Numbers of nodes around the least that meets deadline and budget.
+  /// Numbers of nodes around the least that meets the deadline: powers of two, and what lies between the last two of them.
   void look_at(const SizeCase& of) {
     if (options_.gpus > 0) {
-      answer_.rows.push_back(row(of, (options_.gpus + of.node.gpus - 1) / of.node.gpus));
+      add(row(of, (options_.gpus + of.node.gpus - 1) / of.node.gpus));
       return;
     }
     int nodes = first_guess(of);
     SizeRow last = row(of, nodes);
-    answer_.rows.push_back(last);
     // The batch may not divide among so many: the most that it does is the nearest to the deadline.
-    const bool too_many = !last.good() && !last.too_large;
-    while (!last.good() && !last.too_large && nodes > 1 && !interrupted())
-      answer_.rows.back() = last = row(of, nodes /= 2);
+    const bool too_many = last.refused;
+    while (last.refused && nodes > 1) last = row(of, nodes /= 2);
+    add(last);
     if (in_time(last)) {
-      for (nodes /= 2; nodes >= 1 && in_time(last) && !interrupted(); nodes /= 2)
-        answer_.rows.push_back(last = row(of, nodes, options_.days));
+      while (in_time(last) && nodes > 1) add(last = row(of, nodes /= 2, options_.days));
+      if (!in_time(last)) look_between(of, last, nodes);
       return;
     }
-    if (too_many) return;
-    for (nodes *= 2; nodes <= kMostSizedNodes && !in_time(last) && !interrupted(); nodes *= 2) {
-      if (!last.good() && !last.too_large) return;  // more nodes do not mend that
-      const SizeRow next = row(of, nodes);
-      const bool helps = !last.good() || (next.good() && next.time < last.time * (1 - kStillHelps));
-      answer_.rows.push_back(last = next);
-      if (!helps) return;
+    if (last.refused) return;
+    while (!too_many && nodes < kMostSizedNodes) {
+      const SizeRow next = row(of, 2 * nodes);
+      if (!next.refused) add(next);
+      if (next.refused || in_time(next)) break;
+      if (last.good() && (!next.good() || next.time >= last.time * (1 - kStillHelps))) return;
+      last = next;
+      nodes *= 2;
     }
+    look_between(of, last, nodes);
+  }
+
+  /// Multiples of a unit between a number of nodes that is late and twice as many, the fewest first, until one is in
+  /// time. What would have to scale better than ideally is left out.
+  void look_between(const SizeCase& of, const SizeRow& late, int nodes) {
+    const int unit = options_.unit > 0 ? options_.unit : std::max(1, nodes / kStepsOfDoubling);
+    const double least = late.good() ? nodes * late.days() / options_.days : nodes;
+    for (int between = (nodes / unit + 1) * unit; between < 2 * nodes; between += unit) {
+      if (between < least || !has_plan(of, between)) continue;
+      const SizeRow row = this->row(of, between, options_.days);
+      add(row);
+      if (in_time(row)) return;
+    }
+  }
+
+  void add(const SizeRow& row) {
+    answer_.rows.push_back(row);
+    if (!row.good() || (best_ && !is_better(row, *best_))) return;
+    best_ = row;
+  }
+  /// Of those in time the cheaper one; else the one that is nearer.
+  bool is_better(const SizeRow& a, const SizeRow& b) const {
+    if (in_time(a) != in_time(b)) return in_time(a);
+    return in_time(a) ? cost(a) < cost(b) : a.time < b.time;
+  }
+
+  /// The batch divides among the replicas of some split.
+  bool has_plan(const SizeCase& of, int nodes) const {
+    try {
+      const PlanQuestion question = read_plan_question(scenario(of, nodes, true), name_);
+      return batch_on(question) > 0;
+    } catch (const UserError&) {
+      return false;
+    }
+  }
+  /// That a plan has there: within the tolerance the one with most plans; 0: none.
+  std::int64_t batch_on(const PlanQuestion& question) const {
+    const std::int64_t batch = question.base.global_batch_size;
+    const auto away = static_cast<std::int64_t>(static_cast<double>(batch) * options_.batch_tolerance);
+    return legal_splits(question, {}).best_batch(batch, batch - away, batch + away);
   }
 
   bool in_time(const SizeRow& row) const { return row.good() && row.days() <= options_.days; }
@@ -225,6 +269,12 @@ class ClusterSizer {
     return document;
   }
 
+  /// 0: no limit.
+  double work() const {
+    if (options_.search_seconds > 0) return 0;
+    return options_.work > 0 ? options_.work : kWorkOfCluster;
+  }
+
   static bool is_tpu(const NodeType& node) { return node.gpu.kind == ChipKind::tpu; }
 
   /// `useful`: days; no longer training is looked for. 0: any.
@@ -236,21 +286,33 @@ class ClusterSizer {
     row.nodes = nodes;
     row.gpus = nodes * of.node.gpus;
     try {
-      const PlanQuestion question = read_plan_question(scenario(of, nodes, true), name_);
-      const std::string key = answer_key(
-          answer_key(question.base) + fmt::format(" {} {} {}", search_seconds_, options_.tokens_per_parameter, useful),
-          document_);
+      PlanQuestion question = read_plan_question(scenario(of, nodes, true), name_);
+      row.batch = own_batch_ = question.base.global_batch_size;
+      if (options_.batch_tolerance > 0) take_near_batch(of, question, row);
+      const std::string key =
+          answer_key(answer_key(question.base) + fmt::format(" {} {} {} {}", options_.search_seconds, work(),
+                                                             options_.tokens_per_parameter, useful),
+                     document_);
       {
         const Journal journal(options_.journal);
         if (const std::optional<std::string> line = journal.find(key)) return size_row_from_text(*line);
       }
       search(question, row, useful);
-      if (interrupted()) return row;
       Journal(options_.journal).add(key, to_text(row));
     } catch (const UserError& e) {
       row.error = e.what();
+      row.refused = true;
     }
     return row;
+  }
+
+  /// The batch with most plans there, where that is another one than the scenario's.
+  void take_near_batch(const SizeCase& of, PlanQuestion& question, SizeRow& row) const {
+    const std::int64_t batch = batch_on(question);
+    if (batch == 0 || batch == row.batch) return;
+    row.batch = batch;
+    question = read_plan_question(scenario(of, row.nodes, true), name_,
+                                  {{"plan.global_batch_size", fmt::format("{}", batch)}});
   }
 
   /// The best plan, and with it the whole training.
@@ -258,13 +320,16 @@ class ClusterSizer {
     PlanAnswerOptions options;
     options.neighbours = options.rule = false;
     options.journal = options_.journal;
-    options.search.budget = search_seconds_;
+    options.seconds = options_.search_seconds;
+    options.search.work = work();
     const double steps = steps_of(question.base);
     if (useful > 0) options.search.useful = useful * kDay / steps;
     options.search.progress = [&](const std::string& text) {
       if (!options_.progress) return;
       const double passed = std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count();
-      options_.progress(fmt::format("{}{} x {}, {} ({:.0f} s)", at_, row.nodes, row.node, text, passed));
+      const std::string best =
+          best_ ? fmt::format("best {} x {}, {:.1f} days; ", best_->nodes, best_->node, best_->days()) : "";
+      options_.progress(fmt::format("{}{}{} x {}, {} ({:.0f} s)", best, at_, row.nodes, row.node, text, passed));
     };
     if (!question.own && document_.find("plan")->find("pipeline") == nullptr)
       options.space.vary.push_back({"plan.pipeline.schedule", {"1f1b", "interleaved-1f1b"}});
@@ -272,15 +337,17 @@ class ClusterSizer {
     if (is_tpu(question.base.cluster.node) && document_.find("plan")->find("pipeline") == nullptr)
       options.space.vary.push_back({"plan.pipeline_parallel", {"1"}});
     const PlanAnswer answer = answer_plan(question, options);
-    if (interrupted()) return;
+    if (interrupted()) throw Interrupted();
     if (answer.search.useless_from > 0) {
       row.error = fmt::format("no plan takes less than {:.1f} days", answer.search.useless_from * steps / kDay);
       return;
     }
     const SimulatedPlan* best = answer.search.best();
     if (!best && !answer.own_is_best) {
-      row.too_large = true;
-      row.error = fmt::format("no plan fits into {:.4g} GiB", answer.capacity / (1U << 30));
+      row.too_large = answer.search.ended == SearchEnd::proved;
+      row.error = row.too_large
+                      ? fmt::format("no plan fits into {:.4g} GiB", answer.capacity / (1U << 30))
+                      : fmt::format("no plan that fits was found in {:.4g} s (--search)", options_.search_seconds);
       return;
     }
     row.plan = answer.own_is_best ? answer.own->plan : answer.best.front().plan;
@@ -298,6 +365,7 @@ class ClusterSizer {
       set_field(document, "plan.training", std::move(training));
     } else {
       set_field(document, "plan.training", *document_.find("plan")->find("training"));
+      if (row.batch != own_batch_) keep_samples(*document.find("plan")->find("training"), row.batch);
     }
     if (const Node* faults = document_.find("faults")) document.fields.emplace_back("faults", *faults);
     if (Node* faults = document.find("faults"); faults && is_tpu(step.cluster.node))
@@ -316,6 +384,14 @@ class ClusterSizer {
     row.gpu_hours = row.time / kHour * row.gpus;
     row.energy = r.training_energy();
     row.money = r.money ? r.money->training : 0;
+  }
+
+  /// Where it counts steps: as many as have the same samples of another batch.
+  void keep_samples(Node& training, std::int64_t batch) const {
+    for (const char* key : {"steps", "steps_per_epoch"})
+      if (Node* steps = training.find(key))
+        steps->scalar = fmt::format("{:.0f}", std::ceil(parse_number(steps->scalar) * static_cast<double>(own_batch_) /
+                                                        static_cast<double>(batch)));
   }
 
   double cost(const SizeRow& row) const { return prices_.given() ? row.money : row.gpu_hours; }

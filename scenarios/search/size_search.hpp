@@ -17,8 +17,10 @@ class JsonFields;
 struct SizeRow {
   std::string model, node;
   int nodes = 0, gpus = 0;
+  std::int64_t batch = 0;  ///< samples of a step
   std::string error;       ///< why there is no such training; empty: there is one
   bool too_large = false;  ///< no plan fits into the GPUs
+  bool refused = false;    ///< there is no plan at all: the batch does not divide, or what the reader refuses
   std::string plan;        ///< in words
   bool proved = false;     ///< no plan of the space is faster
   bool meets = false;      ///< deadline and budget
@@ -36,6 +38,9 @@ struct SizeRow {
 struct SizeAnswer {
   std::string scenario, currency;            ///< currency empty: no prices
   double days = 0, budget = 0;               ///< asked for; budget 0: none
+  double work = 0;                           ///< operations that each search had at most; 0: no such limit
+  double search_seconds = 0;                 ///< or wall time, s: then the answer is not repeatable
+  std::string unfinished;                    ///< where a signal ended it; empty: it is whole
   std::vector<SizeRow> rows;                 ///< by model, type of node and nodes
   std::vector<std::string> left_out;         ///< types of node that were not looked at, and why
   std::optional<SizeRow> cheapest, fastest;  ///< of those that meet deadline and budget
@@ -50,18 +55,23 @@ struct SizeOptions {
   std::vector<std::string> models;  ///< in place of the scenario's
   int gpus = 0;                     ///< so many, or the least nodes that have them; 0: as many as the deadline takes
   double days = 0, budget = 0;
+  int unit = 0;                     ///< numbers of nodes between powers of two are multiples of it; 0: of an eighth
+  double batch_tolerance = 0;       ///< share by which the batch may differ, to divide among more replicas
   double tokens_per_parameter = 0;  ///< tokens by the model's size (Hoffmann et al. 2022: 20); 0: as the scenario says
-  /// Of wall time for the plans of one cluster; 0: 5 s, and less where there are many types of node, so that the search for
-  /// twelve takes some two minutes.
-  double search_seconds = 0;
+  /// Operations of the search for the plan of one cluster (see PlanSearchOptions::work); 0: kWorkOfCluster.
+  double work = 0;
+  double search_seconds = 0;      ///< instead: s of wall time for the plans of one cluster; 0: not asked for
   std::filesystem::path journal;  ///< what was found, to be resumed
   StudyShard shard = {};          ///< of models and types of node, the first varying slowest; the others are left out
   std::function<void(const std::string&)> progress;
 };
 
-/// Which clusters train a scenario's model on its tokens in time: for each type of node the numbers of nodes, in powers
-/// of two, around the least that meets the deadline. The scenario's plan says batch, lengths and `training`, its
-/// `faults` what fails; its cluster counts for the fabric alone. Throws UserError.
+/// Some ten seconds of a processor.
+constexpr double kWorkOfCluster = 5e7;
+
+/// Which clusters train a scenario's model on its tokens in time: for each type of node the numbers of nodes around the
+/// least that meets the deadline, powers of two and what lies between the last two of them. The scenario's plan says
+/// batch, lengths and `training`, its `faults` what fails; its cluster counts for the fabric alone. Throws UserError.
 SizeAnswer size_clusters(const Node& document, const std::string& name, const SizeOptions&);
 
 const JsonFields<SizeAnswer>& size_fields();

@@ -17,9 +17,12 @@ struct KernelSum {
 
 /// What a GPU did, as PyTorch's profiler (Kineto) recorded it.
 struct KinetoTrace {
-  double steps = 0;      ///< ProfilerStep#… that are whole; 0: none are marked
-  double step_time = 0;  ///< s, their mean
-  double span = 0;       ///< s, from the first kernel to the end of the last
+  double steps = 0;          ///< ProfilerStep#… that are whole; 0: none are marked
+  double step_time = 0;      ///< s, their mean
+  double span = 0;           ///< s, from the first kernel to the end of the last
+  std::string gpu;           ///< the device of most kernels, as the driver calls it; "": the trace does not say
+  double gpu_memory = 0;     ///< bytes; 0: it does not say
+  double product_flops = 0;  ///< of PyTorch's products of matrices; 0: shapes were not recorded, or there are none
   /// By family, then by name: see family_of_kernel. Of the device of most kernels.
   std::map<std::string, std::map<std::string, KernelSum>> families;
 };

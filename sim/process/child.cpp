@@ -6,14 +6,18 @@
 #include <sched.h>
 #include <signal.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
+#include <sys/time.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
+#include <csignal>
 #include <cstdio>
 #include <cstring>
+#include <ctime>
 #include <exception>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -24,9 +28,12 @@
 namespace trainyard {
 namespace {
 
-volatile sig_atomic_t g_interrupted = 0;
+volatile sig_atomic_t g_interrupted = 0;  // the signal
+timespec g_interrupted_at{};
 bool g_is_child = false;
 int g_progress = STDERR_FILENO;
+
+constexpr int kEndedWithParent = 1;  // nobody sees it
 
 enum class Status : char { result = 'R', user = 'U', deadlock = 'D', internal = 'I' };
 
@@ -73,17 +80,33 @@ std::exception_ptr failure_in(std::string& outcome) {
   return nullptr;
 }
 
+/// It is the machine's limits that forbid it (`ulimit -n`, `ulimit -u`, memory).
+[[noreturn]] void cannot_launch(const Child& child) {
+  const int error = errno;
+  if (child.caught_stderr >= 0) ::close(child.caught_stderr);
+  throw UserError(fmt::format("cannot start a simulation in a process of its own: {}{}", std::strerror(error),
+                              error == EMFILE   ? " (ulimit -n tells and sets how many there may be)"
+                              : error == EAGAIN ? " (ulimit -u tells and sets how many there may be)"
+                                                : ""));
+}
+
 /// `body` is given the child's end of the pipe. The others are those that it must not keep alive by knowing them.
 Child launch(const std::vector<Child>& others, const std::function<void(int)>& body) {
   int ends[2];
   Child child;
   child.caught_stderr = ::memfd_create("stderr", MFD_CLOEXEC);
-  if (child.caught_stderr < 0 || ::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0)
-    throw InternalError(fmt::format("cannot start a simulation: {}", std::strerror(errno)));
+  if (child.caught_stderr < 0 || ::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0) cannot_launch(child);
   std::fflush(nullptr);  // else the child would write our buffers too
+  const pid_t parent = ::getpid();
   child.pid = ::fork();
-  if (child.pid < 0) throw InternalError(fmt::format("cannot start a simulation: {}", std::strerror(errno)));
+  if (child.pid < 0) {
+    const int error = errno;
+    for (const int pipe_end : ends) ::close(pipe_end);
+    errno = error;
+    cannot_launch(child);
+  }
   if (child.pid == 0) {
+    end_with_parent(parent);
     ::close(ends[0]);
     for (const Child& other : others) ::close(other.pipe);
     g_is_child = true;
@@ -130,11 +153,19 @@ bool read_some(Child& child) {
   return n == 0;
 }
 
-/// Until children have written, or have ended: those are marked.
+/// Until children have written, or have ended: those are marked. Or until a signal comes.
 std::vector<char> wait_for_some(const std::vector<Child>& running) {
   std::vector<pollfd> polls;
   for (const Child& child : running) polls.push_back({child.pipe, POLLIN, 0});
-  if (::poll(polls.data(), polls.size(), -1) < 0 && errno != EINTR) throw InternalError("poll failed");
+  // A signal between the look for one and the wait would be waited through.
+  sigset_t ends, before;
+  ::sigemptyset(&ends);
+  ::sigaddset(&ends, SIGINT);
+  ::sigaddset(&ends, SIGTERM);
+  ::pthread_sigmask(SIG_BLOCK, &ends, &before);
+  const bool waited = interrupted() || ::ppoll(polls.data(), polls.size(), nullptr, &before) >= 0 || errno == EINTR;
+  ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  if (!waited) throw InternalError("poll failed");
   std::vector<char> told;
   for (const pollfd& poll : polls) told.push_back((poll.revents & (POLLIN | POLLHUP)) != 0);
   return told;
@@ -173,11 +204,12 @@ std::optional<std::string> whole_text(Child& child) {
   return text;
 }
 
-/// Those that are still there when `done` throws end with what they are at.
+/// Those that are still there when `done` throws, or a signal has come, are killed; what they have forked ends with them.
 struct Running {
   std::vector<Child> children;
   ~Running() {
     for (Child& child : children) {
+      ::kill(child.pid, SIGKILL);
       ::close(child.pipe);
       ::close(child.caught_stderr);
       while (::waitpid(child.pid, nullptr, 0) < 0 && errno == EINTR) {
@@ -201,6 +233,7 @@ std::vector<std::string> in_processes(std::size_t count, int jobs, std::size_t m
       tell(running.back(), next, count, most);
     }
     const std::vector<char> told = wait_for_some(running);
+    if (interrupted()) break;
     for (std::size_t i = told.size(); i-- > 0;) {
       Child& child = running[i];
       const bool ended = told[i] && read_some(child);
@@ -236,7 +269,11 @@ std::vector<std::string> in_workers(std::size_t count, int jobs, const std::func
 }
 
 std::string in_child(const std::function<std::string()>& work) {
-  return in_children(1, 1, [&work](std::size_t) { return work(); }).front();
+  bool ended = false;
+  std::vector<std::string> texts = in_processes(
+      1, 1, 1, [&work](std::size_t) { return work(); }, [&ended](std::size_t, const std::string&) { ended = true; });
+  if (!ended) throw Interrupted();
+  return std::move(texts.front());
 }
 
 nlohmann::json json_in_child(const std::function<nlohmann::json()>& work) {
@@ -248,11 +285,47 @@ int processors() {
   return ::sched_getaffinity(0, sizeof set, &set) == 0 ? std::max(1, CPU_COUNT(&set)) : 1;
 }
 
+void end_with_parent(pid_t parent) {
+  ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+  if (::getppid() != parent) ::_exit(kEndedWithParent);  // it ended before that
+  ::signal(SIGINT, SIG_IGN);
+  ::signal(SIGTERM, SIG_IGN);
+}
+
+namespace {
+
+void end_by(int number) {
+  ::signal(number, SIG_DFL);
+  ::raise(number);
+}
+
+/// The first signal asks for an orderly end, which is given a second of the processor. A second one ends at once, if it
+/// is another: `timeout` sends its signal to the process and to its group.
+void interrupt(int number) {
+  constexpr time_t orderly_seconds = 1;
+  constexpr long one_signal_ns = 200000000, ns = 1000000000;
+  timespec now{};
+  ::clock_gettime(CLOCK_MONOTONIC, &now);
+  if (g_interrupted == 0) {
+    g_interrupted = number;
+    g_interrupted_at = now;
+    const itimerval end{{0, 0}, {orderly_seconds, 0}};
+    ::setitimer(ITIMER_PROF, &end, nullptr);
+  } else if ((now.tv_sec - g_interrupted_at.tv_sec) * ns + now.tv_nsec - g_interrupted_at.tv_nsec > one_signal_ns) {
+    end_by(number);
+  }
+}
+
+}  // namespace
+
 void watch_interrupts() {
+  if (g_is_child) return;  // its parent obeys, and kills it
   struct sigaction action = {};
-  action.sa_handler = [](int) { g_interrupted = 1; };
+  action.sa_handler = interrupt;
   ::sigaction(SIGINT, &action, nullptr);
   ::sigaction(SIGTERM, &action, nullptr);
+  action.sa_handler = [](int) { end_by(g_interrupted); };
+  ::sigaction(SIGPROF, &action, nullptr);
 }
 bool interrupted() { return g_interrupted != 0 && !g_is_child; }
 int progress_descriptor() { return g_progress; }

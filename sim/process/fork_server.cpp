@@ -6,10 +6,12 @@
 #include <sys/prctl.h>
 #include <sys/signalfd.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
@@ -18,6 +20,7 @@
 #include <vector>
 
 #include "sim/error.hpp"
+#include "sim/process/child.hpp"
 
 namespace trainyard {
 namespace {
@@ -102,24 +105,30 @@ bool receive_some(int channel, std::string& text) {
 /// The process: it takes channels, each with a question in it, and has a worker for each.
 class Dispatcher {
  public:
-  Dispatcher(int control, const ForkServer::Work& work, int jobs) : control_(control), work_(work), jobs_(jobs) {
+  Dispatcher(pid_t parent, int control, const ForkServer::Work& work, int jobs)
+      : control_(control), work_(work), jobs_(jobs) {
     sigset_t child;
     ::sigemptyset(&child);
     ::sigaddset(&child, SIGCHLD);
     ::sigprocmask(SIG_BLOCK, &child, &before_);
     ended_ = ::signalfd(-1, &child, SFD_CLOEXEC | SFD_NONBLOCK);
     ::signal(SIGINT, SIG_IGN);  // the terminal's; this ends with its parent
+    ::signal(SIGTERM, SIG_IGN);
     ::prctl(PR_SET_CHILD_SUBREAPER, 1);
+    // Others that its parent has forked may know the control, and so hide that the parent is gone.
+    parent_ = static_cast<int>(::syscall(SYS_pidfd_open, parent, 0));
     close_others();
   }
 
   void run() {
     while (true) {
-      std::vector<pollfd> polls{{control_, POLLIN, 0}, {ended_, POLLIN, 0}};
+      std::vector<pollfd> polls{{control_, POLLIN, 0}, {ended_, POLLIN, 0}, {parent_, POLLIN, 0}};
+      const std::size_t own = polls.size();
       for (const Worker& worker : workers_) polls.push_back({worker.channel, 0, 0});
       if (::poll(polls.data(), polls.size(), -1) < 0) continue;
-      for (std::size_t i = 2; i < polls.size(); ++i)
-        if (polls[i].revents & (POLLHUP | POLLERR)) give_up(workers_[i - 2]);
+      if (polls[2].revents & POLLIN) break;
+      for (std::size_t i = own; i < polls.size(); ++i)
+        if (polls[i].revents & (POLLHUP | POLLERR)) give_up(workers_[i - own]);
       if (polls[1].revents & POLLIN) reap();
       if (polls[0].revents & (POLLIN | POLLHUP)) {
         const int channel = receive_descriptor(control_);
@@ -136,9 +145,12 @@ class Dispatcher {
  private:
   /// Of a program that this is a part of, its files: pipes whose other ends would wait for this process.
   void close_others() const {
-    const auto keep = static_cast<unsigned>(control_), mine = static_cast<unsigned>(ended_);
+    std::array<int, 3> own{control_, ended_, parent_};
+    std::sort(own.begin(), own.end());
     unsigned from = STDERR_FILENO + 1;
-    for (const unsigned kept : {std::min(keep, mine), std::max(keep, mine)}) {
+    for (const int descriptor : own) {
+      if (descriptor < 0) continue;
+      const auto kept = static_cast<unsigned>(descriptor);
       if (kept > from) ::close_range(from, kept - 1, 0);
       from = kept + 1;
     }
@@ -152,7 +164,7 @@ class Dispatcher {
   int control_;
   const ForkServer::Work& work_;
   int jobs_;
-  int ended_ = -1;
+  int ended_ = -1, parent_ = -1;  // -1: the kernel has no such descriptor
   sigset_t before_{};
   std::vector<Worker> workers_;
 
@@ -184,8 +196,8 @@ class Dispatcher {
     for (Worker& worker : workers_) {
       if (running >= jobs_) return;
       if (worker.pid > 0) continue;
-      const pid_t pid = ::fork();
-      if (pid == 0) answer(worker.channel);
+      const pid_t own = ::getpid(), pid = ::fork();
+      if (pid == 0) answer(worker.channel, own);
       if (pid < 0) {  // who asked sees the end of the channel
         give_up(worker);
         continue;
@@ -196,13 +208,14 @@ class Dispatcher {
     }
   }
 
-  [[noreturn]] void answer(int channel) {
+  [[noreturn]] void answer(int channel, pid_t dispatcher) {
     ::setpgid(0, 0);
-    ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+    end_with_parent(dispatcher);
     ::prctl(PR_SET_CHILD_SUBREAPER, 0);
     ::sigprocmask(SIG_SETMASK, &before_, nullptr);
     ::close(control_);
     ::close(ended_);
+    ::close(parent_);
     for (const Worker& worker : workers_)
       if (worker.channel != channel && worker.channel >= 0) ::close(worker.channel);
     std::string question;
@@ -223,11 +236,12 @@ ForkServer::ForkServer(Work work, int jobs) {
   if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0)
     throw InternalError(fmt::format("cannot start workers: {}", std::strerror(errno)));
   std::fflush(nullptr);  // else the process would write our buffers too
+  const pid_t parent = ::getpid();
   process_ = ::fork();
   if (process_ < 0) throw InternalError(fmt::format("cannot start workers: {}", std::strerror(errno)));
   if (process_ == 0) {
     ::close(ends[0]);
-    Dispatcher(ends[1], work, std::max(1, jobs)).run();
+    Dispatcher(parent, ends[1], work, std::max(1, jobs)).run();
     _exit(0);
   }
   ::close(ends[1]);

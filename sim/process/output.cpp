@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/random.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -26,13 +27,34 @@ std::vector<const PlannedOutputs*>& planned_outputs() {
   throw UserError(fmt::format("cannot write {}: {}", where, std::strerror(error)));
 }
 
-/// Where the pieces of a file go: beside it.
-std::filesystem::path target_of(const std::filesystem::path& path) {
-  const bool special = std::filesystem::exists(path) && !std::filesystem::is_regular_file(path);
-  return special ? path : std::filesystem::path(fmt::format("{}.{}.tmp", path.string(), ::getpid()));
+std::filesystem::path folder_of(const std::filesystem::path& path) {
+  return path.has_parent_path() ? path.parent_path() : std::filesystem::path(".");
+}
+
+/// Of something in this process, by which it can be read and linked.
+std::filesystem::path path_of(int descriptor) { return fmt::format("/proc/self/fd/{}", descriptor); }
+
+/// A name in the folder that nobody can foresee; `take` is tried with others while there is something of its name.
+template <class Take>
+std::filesystem::path random_name_in(const std::filesystem::path& folder, const Take& take) {
+  constexpr std::size_t bytes = 12;
+  constexpr int most = 100;
+  std::filesystem::path name;
+  for (int i = 0; i < most; ++i) {
+    name = folder / (".trainyard-" + random_digits(bytes));
+    if (take(name) || errno != EEXIST) break;
+  }
+  return name;
 }
 
 }  // namespace
+
+std::string random_digits(std::size_t bytes) {
+  std::string random(bytes, '\0'), digits;
+  if (::getrandom(random.data(), bytes, 0) != static_cast<ssize_t>(bytes)) throw InternalError("no random numbers");
+  for (const char byte : random) digits += fmt::format("{:02x}", static_cast<unsigned char>(byte));
+  return digits;
+}
 
 PlannedOutputs::PlannedOutputs() { planned_outputs().push_back(this); }
 PlannedOutputs::~PlannedOutputs() { std::erase(planned_outputs(), this); }
@@ -75,7 +97,7 @@ void complain(std::string_view line) {
 
 void check_writable(const std::filesystem::path& path) {
   if (path == "-") return;
-  const std::filesystem::path folder = path.has_parent_path() ? path.parent_path() : ".";
+  const std::filesystem::path folder = folder_of(path);
   if (path.empty() || std::filesystem::is_directory(path))
     throw UserError(fmt::format("cannot write {}: it is a folder", path.string()));
   if (!std::filesystem::is_directory(folder))
@@ -86,20 +108,42 @@ void check_writable(const std::filesystem::path& path) {
 
 AtomicOutput::AtomicOutput(std::filesystem::path path) : path_(std::move(path)) {
   check_writable(path_);
-  target_ = target_of(path_);
-  file_ = std::fopen(target_.c_str(), "wb");
+  const int descriptor = open_target();
+  if (descriptor < 0) cannot_write(path_.string(), errno);
+  file_ = ::fdopen(descriptor, "wb");
   if (!file_) cannot_write(path_.string(), errno);
 }
 
-AtomicOutput::~AtomicOutput() {
-  if (!file_) return;
-  std::fclose(file_);
-  if (!special()) std::remove(target_.c_str());
+/// A special file itself. Else a file without a name, so that nothing is left when the process is killed; where the file
+/// system has none, one that was not there before, under no link.
+int AtomicOutput::open_target() {
+  constexpr mode_t mode = 0666;
+  if (std::filesystem::exists(path_) && !std::filesystem::is_regular_file(path_)) {
+    target_ = path_;
+    return ::open(path_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, mode);
+  }
+  const std::filesystem::path folder = folder_of(path_);
+  int descriptor = ::open(folder.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, mode);
+  if (descriptor >= 0 && std::filesystem::exists(path_of(descriptor))) return descriptor;
+  if (descriptor >= 0) ::close(descriptor);
+  target_ = random_name_in(folder, [&](const std::filesystem::path& name) {
+    descriptor = ::open(name.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, mode);
+    return descriptor >= 0;
+  });
+  return descriptor;
 }
 
-void AtomicOutput::fail(int error) {
+/// Takes what has a name, and was not committed, away.
+void AtomicOutput::drop() {
   if (file_) std::fclose(std::exchange(file_, nullptr));
-  if (!special()) std::remove(target_.c_str());
+  if (!special() && !target_.empty()) std::remove(target_.c_str());
+  target_.clear();
+}
+
+AtomicOutput::~AtomicOutput() { drop(); }
+
+void AtomicOutput::fail(int error) {
+  drop();
   cannot_write(path_.string(), error);
 }
 
@@ -107,14 +151,25 @@ void AtomicOutput::add(std::string_view text) {
   if (std::fwrite(text.data(), 1, text.size(), file_) != text.size()) fail(errno);
 }
 
-const std::filesystem::path& AtomicOutput::flushed() {
+std::filesystem::path AtomicOutput::flushed() {
   if (std::fflush(file_) != 0) fail(errno);
-  return target_;
+  return target_.empty() ? path_of(::fileno(file_)) : target_;
 }
 
 void AtomicOutput::commit() {
+  if (std::fflush(file_) != 0) fail(errno);
+  if (target_.empty()) {
+    bool linked = false;
+    const std::filesystem::path name = random_name_in(folder_of(path_), [&](const std::filesystem::path& free) {
+      linked = ::linkat(AT_FDCWD, path_of(::fileno(file_)).c_str(), AT_FDCWD, free.c_str(), AT_SYMLINK_FOLLOW) == 0;
+      return linked;
+    });
+    if (!linked) fail(errno);
+    target_ = name;
+  }
   if (std::fclose(std::exchange(file_, nullptr)) != 0) fail(errno);
   if (!special() && std::rename(target_.c_str(), path_.c_str()) != 0) fail(errno);
+  target_.clear();
 }
 
 void write_atomically(const std::filesystem::path& path, std::string_view text) {

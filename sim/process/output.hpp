@@ -8,8 +8,9 @@
 
 namespace trainyard {
 
-/// A file that is written piece by piece, and is there once it is whole: a temporary one beside it is renamed at the end. A
-/// pipe or device has no "before" to keep, and gets the pieces as they come. All throw UserError naming the path.
+/// A file that is written piece by piece, and is there once it is whole: a temporary one, without a name where the file
+/// system can, takes its place at the end. A pipe or device has no "before" to keep, and gets the pieces as they come. All
+/// throw UserError naming the path.
 class AtomicOutput {
  public:
   explicit AtomicOutput(std::filesystem::path);
@@ -18,22 +19,25 @@ class AtomicOutput {
   AtomicOutput& operator=(const AtomicOutput&) = delete;
   void add(std::string_view text);
   /// The file that has what was added up to now, until `commit`.
-  const std::filesystem::path& flushed();
+  std::filesystem::path flushed();
   void commit();
 
  private:
-  std::filesystem::path path_, target_;
-  std::FILE* file_;
+  std::filesystem::path path_, target_;  ///< no target: the temporary file has no name
+  std::FILE* file_ = nullptr;
+  int open_target();
+  void drop();
   [[noreturn]] void fail(int error);
   bool special() const { return target_ == path_; }
 };
 
-/// Writes the whole file, or leaves the old one untouched: a temporary file beside it is renamed at the end. "-" is
-/// stdout.
-/// Throws UserError naming the path.
+/// Writes the whole file, or leaves the old one untouched. "-" is stdout. Throws UserError naming the path.
 void write_atomically(const std::filesystem::path&, std::string_view text);
 /// Throws UserError if `write_atomically` could not work there (no such folder, a folder itself, no permission).
 void check_writable(const std::filesystem::path&);
+
+/// So many random bytes, as hexadecimal digits: what nobody can foresee. Throws InternalError.
+std::string random_digits(std::size_t bytes);
 
 /// The files that a command will write, by the words that errors have for them ("--json"): as long as this lives, none
 /// of them can be read.

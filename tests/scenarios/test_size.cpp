@@ -24,7 +24,7 @@ SizeOptions small_options(double days, std::vector<std::string> nodes = {"dgx-a1
   SizeOptions options;
   options.days = days;
   options.node_types = std::move(nodes);
-  options.search_seconds = 20;
+  options.work = 2e6;
   return options;
 }
 
@@ -130,7 +130,6 @@ TEST_CASE("bad questions of size are refused", "[size]") {
 TEST_CASE("TPUs are sized on the torus of their own links, by the name of the chip too", "[size]") {
   SizeOptions options = small_options(30, {"tpu-v5p"});
   options.gpus = 8;
-  options.search_seconds = 2;
   const SizeAnswer answer = size_clusters(small_training(), "small", options);
   REQUIRE(answer.rows.size() == 1);
   const SizeRow& row = answer.rows.front();
@@ -160,7 +159,6 @@ TEST_CASE("fewer nodes are not searched where no plan on them is in time", "[siz
 TEST_CASE("checkpoints of TPUs go to a store by the hosts' adapters", "[size]") {
   SizeOptions options = small_options(30, {"tpu-v5p-host"});
   options.gpus = 8;
-  options.search_seconds = 1;
   const std::string faults =
       "faults: {failures: {mtbf: {gpu: 1000 h}, seed: 1}, checkpoint: {every: 1 min, kind: asynchronous, storage: "
       "{name: "

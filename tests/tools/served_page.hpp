@@ -33,10 +33,10 @@ class ServedProcess {
     ::close(ends[0]);
     REQUIRE(url.starts_with("http://127.0.0.1:"));
     port = std::stoi(url.substr(url.rfind(':') + 1));
-    const std::string page = get("/");
-    const std::size_t at = page.find("\"token\":\"");
+    const std::size_t at = url.find("/?token=");
     REQUIRE(at != std::string::npos);
-    token = page.substr(at + 9, 32);
+    token = url.substr(at + 8);
+    REQUIRE(token.size() == 32);
   }
   ~ServedProcess() {
     if (pid_ > 0) stop();
@@ -74,6 +74,7 @@ class ServedProcess {
   std::string get(const std::string& path, const std::string& headers = "") const {
     return raw("GET " + path + " HTTP/1.1\r\nHost: 127.0.0.1:" + std::to_string(port) + "\r\n" + headers + "\r\n");
   }
+  std::string page(const std::string& headers = "") const { return get("/?token=" + token, headers); }
   std::string post(const std::string& body, const std::string& headers = "", bool read = true) const {
     return raw("POST /ask HTTP/1.1\r\nHost: 127.0.0.1:" + std::to_string(port) +
                    "\r\nContent-Type: application/json\r\nContent-Length: " + std::to_string(body.size()) + "\r\n" +

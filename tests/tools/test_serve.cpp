@@ -21,7 +21,7 @@ TEST_CASE("only the page itself is obeyed", "[serve]") {
   const std::string token = random_token();
   CHECK(token.size() == 32);
   CHECK(random_token() != token);
-  const RequestHead page{"GET", "/", "127.0.0.1:80", "", "none", "", ""};
+  const RequestHead page{"GET", "/", "127.0.0.1:80", "", "none", "", token};
   const RequestHead good{"POST", "/ask", "localhost:80", "http://localhost:80", "same-origin", "application/json",
                          token};
   CHECK_FALSE(refusal_of(page, 80, token));
@@ -42,9 +42,11 @@ TEST_CASE("only the page itself is obeyed", "[serve]") {
       CHECK(status(head, [site](RequestHead& h) { h.fetch_site = site; }) == 403);
   }
   CHECK(status(good, [](RequestHead& h) { h.fetch_site = "none"; }) == 403);
-  CHECK(status(good, [](RequestHead& h) { h.token = ""; }) == 403);
-  CHECK(status(good, [](RequestHead& h) { h.token.back() ^= 1; }) == 403);
-  CHECK(status(good, [](RequestHead& h) { h.token += "0"; }) == 403);
+  for (const RequestHead& head : {page, good}) {
+    CHECK(status(head, [](RequestHead& h) { h.token = ""; }) == 403);
+    CHECK(status(head, [](RequestHead& h) { h.token.back() ^= 1; }) == 403);
+    CHECK(status(head, [](RequestHead& h) { h.token += "0"; }) == 403);
+  }
   CHECK(status(good, [](RequestHead& h) { h.content_type = "text/plain"; }) == 415);  // what a form of another may send
   CHECK(status(good, [](RequestHead& h) { h.method = "GET"; }) == 405);
   for (const char* path : {"/etc/passwd", "/../etc/passwd", "/ask/", "//", "/%2e%2e/x", "/index.html"})
@@ -102,7 +104,7 @@ TEST_CASE("the page's questions are answered as run answers, bad ones by the rea
 TEST_CASE("tasks on the page are judged as task --check judges them, and allow what a task allows", "[serve][cli]") {
   const PageFolder folder;
   ServedProcess served(folder, "--task=1");
-  CHECK_THAT(served.get("/"), Contains("\"scenario\":\"task 1: ring-for-master\"") && !Contains("\"explanation\""));
+  CHECK_THAT(served.page(), Contains("\"scenario\":\"task 1: ring-for-master\"") && !Contains("\"explanation\""));
   for (const NumberedFile& file : numbered_files("scenarios/tasks")) {
     const Task task = read_task(file);
     INFO(file.name);
@@ -138,11 +140,11 @@ TEST_CASE("tasks on the page are judged as task --check judges them, and allow w
 TEST_CASE("what is no question of the page gets no answer", "[serve][cli]") {
   const PageFolder folder;
   ServedProcess served(folder);
-  CHECK_THAT(served.get("/"), Contains("Content-Security-Policy: default-src 'none'") && Contains("no-store"));
+  CHECK_THAT(served.page(), Contains("Content-Security-Policy: default-src 'none'") && Contains("no-store"));
   CHECK_THAT(served.get("/../../etc/passwd"), Contains(" 404 ") && !Contains("root:"));
   CHECK_THAT(served.raw("GET / HTTP/1.1\r\nHost: evil.example\r\n\r\n"), Contains(" 403 "));
   CHECK_THAT(served.raw("GET / HTTP/1.1\r\n\r\n"), Contains(" 403 "));
-  CHECK_THAT(served.get("/", "Sec-Fetch-Site: cross-site\r\n"), Contains(" 403 "));
+  CHECK_THAT(served.page("Sec-Fetch-Site: cross-site\r\n"), Contains(" 403 "));
   const std::string question = R"({"scenario":"small","set":[],"want":"answer"})";
   CHECK_THAT(served.post(question), Contains(" 403 "));
   CHECK_THAT(served.post(question, "Origin: http://evil.example\r\n" + served.with_token()), Contains(" 403 "));
@@ -166,7 +168,7 @@ void ask_at_random(const ServedProcess& served, unsigned seed, int count, std::a
                             R"("],["cluster.nodes",")" + std::to_string(1 + one_of(3)) + "\"]]";
     switch (one_of(8)) {
       case 0:
-        wrong += served.get("/").starts_with("HTTP/1.1 200") ? 0 : 1;
+        wrong += served.page().starts_with("HTTP/1.1 200") ? 0 : 1;
         break;
       case 1:
         wrong += served.post("{}").starts_with("HTTP/1.1 403") ? 0 : 1;

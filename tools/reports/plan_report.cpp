@@ -57,7 +57,8 @@ std::string flatness_line(const PlanAnswer& a) {
 }
 
 std::string without_plan(const PlanAnswer& a) {
-  std::string text = fmt::format("{}nothing fits into {} GiB\n", report_label("best"), gib(a.capacity));
+  std::string text = fmt::format("{}nothing {} into {} GiB\n", report_label("best"),
+                                 a.search.ended == SearchEnd::proved ? "fits" : "was found that fits", gib(a.capacity));
   if (a.search.closest)
     text +=
         fmt::format("{}{} GiB: {} GiB more, by {}\n", report_label("closest"), gib(a.search.closest_peak),
@@ -65,10 +66,21 @@ std::string without_plan(const PlanAnswer& a) {
   return text;
 }
 
+/// What ended it before a proof; "" after one.
+std::string end_words(const PlanAnswer& a) {
+  if (a.ended == SearchEnd::work)
+    return fmt::format("the search ended after {:.3g} M operations, its limit", a.search.work * 1e-6);
+  if (a.ended == SearchEnd::time)
+    return "the wall time is over; this is what was found, and another run may find something else";
+  return a.ended == SearchEnd::interrupt ? "interrupted; this is what was found up to then" : "";
+}
+
 }  // namespace
 
 std::string plan_screen(const PlanAnswer& a) {
   std::string text = fmt::format("{}\n{}{}\n", a.scenario, report_label("searched"), counted_plans(a));
+  if (const std::string end = end_words(a); !end.empty())
+    text += wrapped(report_label(a.ended == SearchEnd::work ? "limit" : "unfinished"), {end}, "");
   if (!a.search.best()) return text + without_plan(a);
   const PlanOutcome& best = a.search.best()->outcome;
   text += wrapped(report_label("best"), {a.best.front().plan}, "");

@@ -4,9 +4,15 @@
 #include <poll.h>
 #include <signal.h>
 
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <cerrno>
 #include <chrono>
 #include <memory>
+#include <optional>
 #include <thread>
+#include <utility>
 
 // Debian builds the library so, and it changes what is in its classes.
 #define CPPHTTPLIB_OPENSSL_SUPPORT
@@ -17,6 +23,7 @@
 #include "sim/error.hpp"
 #include "sim/process/child.hpp"
 #include "tools/serving/request_checks.hpp"
+#include "tools/serving/request_reader.hpp"
 
 namespace trainyard {
 namespace {
@@ -28,7 +35,7 @@ constexpr int kLookMs = 50;          // between looks whether the page is still 
 bool send_answer(ForkServer::Job& job, int seconds, httplib::DataSink& sink) {
   const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(seconds);
   while (!job.over_within(kLookMs)) {
-    if (!sink.is_writable()) return false;
+    if (!sink.is_writable() || interrupted()) return false;
     if (std::chrono::steady_clock::now() < end) continue;
     const std::string late = fmt::format(R"({{"error": "no answer after {} s"}})", seconds);
     sink.write(late.data(), late.size());
@@ -48,16 +55,97 @@ RequestHead head_of(const httplib::Request& request) {
           request.get_header_value("Origin"),
           request.get_header_value("Sec-Fetch-Site"),
           request.get_header_value("Content-Type"),
-          request.get_header_value("X-Trainyard-Token")};
+          request.method == "GET" ? request.get_param_value("token") : request.get_header_value("X-Trainyard-Token")};
 }
 
+/// A request that has come whole, and its connection.
+class WholeRequest : public httplib::Stream {
+ public:
+  WholeRequest(int socket, std::string text) : socket_(socket), text_(std::move(text)) {}
+  ~WholeRequest() override {
+    ::shutdown(socket_, SHUT_RDWR);
+    ::close(socket_);
+  }
+  WholeRequest(const WholeRequest&) = delete;
+  WholeRequest& operator=(const WholeRequest&) = delete;
+
+  bool is_readable() const override { return read_ < text_.size(); }
+  bool is_writable() const override {
+    char byte = 0;
+    const ssize_t n = ::recv(socket_, &byte, 1, MSG_PEEK | MSG_DONTWAIT);
+    return n > 0 || (n < 0 && (errno == EAGAIN || errno == EINTR));
+  }
+  ssize_t read(char* to, size_t size) override {
+    const std::size_t n = text_.copy(to, size, read_);
+    read_ += n;
+    return static_cast<ssize_t>(n);
+  }
+  /// All of it, or nothing more: who does not take it in time is gone.
+  ssize_t write(const char* from, size_t size) override {
+    for (std::size_t at = 0; at < size;) {
+      const ssize_t n = ::send(socket_, from + at, size - at, MSG_NOSIGNAL | MSG_DONTWAIT);
+      if (n > 0) at += static_cast<std::size_t>(n);
+      if (n > 0 || (n < 0 && errno == EINTR)) continue;
+      pollfd poll{socket_, POLLOUT, 0};
+      if (n == 0 || errno != EAGAIN || interrupted() || late()) return -1;
+      ::poll(&poll, 1, kLookMs);
+    }
+    return static_cast<ssize_t>(size);
+  }
+  void get_remote_ip_and_port(std::string&, int&) const override {}
+  void get_local_ip_and_port(std::string&, int&) const override {}
+  socket_t socket() const override { return socket_; }
+
+ private:
+  int socket_;
+  std::string text_;
+  std::size_t read_ = 0;
+  std::optional<std::chrono::steady_clock::time_point> end_;
+
+  /// Of all that is written, from the first wait on.
+  bool late() {
+    constexpr std::chrono::seconds most{10};
+    const auto now = std::chrono::steady_clock::now();
+    if (!end_) end_ = now + most;
+    return now >= *end_;
+  }
+};
+
+/// Runs what it is given at once, on the thread that listens: that hands connections on.
+class AtOnce : public httplib::TaskQueue {
+ public:
+  void enqueue(std::function<void()> task) override { task(); }
+  void shutdown() override {}
+};
+
+/// Threads answer requests that have come whole; those that have not cost none of them.
+class PageServer : public httplib::Server {
+ public:
+  PageServer()
+      : threads_(kRequestThreads), reader_({}, [this](int socket, std::string request) {
+          threads_.enqueue([this, socket, text = std::move(request)] { answer(socket, text); });
+        }) {}
+  ~PageServer() override { threads_.shutdown(); }
+
+ private:
+  httplib::ThreadPool threads_;
+  RequestReader reader_;  // ends first
+
+  bool process_and_close_socket(socket_t socket) override {
+    reader_.take(socket);
+    return true;
+  }
+  void answer(int socket, const std::string& text) {
+    WholeRequest request(socket, text);
+    bool closed = false;
+    process_request(request, true, closed, nullptr);
+  }
+};
+
 void set_limits(httplib::Server& server) {
-  constexpr int read_seconds = 5, write_seconds = 10;
-  server.new_task_queue = [] { return new httplib::ThreadPool(kRequestThreads); };
+  server.new_task_queue = [] { return new AtOnce; };
   server.set_payload_max_length(kMostOfRequest);
   server.set_keep_alive_max_count(1);
-  server.set_read_timeout(read_seconds);
-  server.set_write_timeout(write_seconds);
   server.set_tcp_nodelay(true);
   // As by default, but a port belongs to one program (no SO_REUSEPORT).
   server.set_socket_options([](socket_t socket) {
@@ -79,7 +167,7 @@ void set_limits(httplib::Server& server) {
 }  // namespace
 
 void serve_page(const ServedPage& page, ForkServer& workers, const std::function<void(int)>& ready) {
-  httplib::Server server;
+  PageServer server;
   set_limits(server);
   int port = page.port;
   server.set_pre_routing_handler([&](const httplib::Request& request, httplib::Response& response) {

@@ -1,11 +1,8 @@
 #include "tools/serving/request_checks.hpp"
 
 #include <fmt/format.h>
-#include <sys/random.h>
 
-#include <array>
-
-#include "sim/error.hpp"
+#include "sim/process/output.hpp"
 
 namespace trainyard {
 namespace {
@@ -27,7 +24,10 @@ std::optional<Refusal> refusal_of(const RequestHead& head, int port, const std::
   const bool typed = head.fetch_site == "none" && head.method == "GET";
   if (!head.fetch_site.empty() && head.fetch_site != "same-origin" && !typed)
     return Refusal{403, "asked by another site"};
-  if (head.method == "GET" && head.path == "/") return std::nullopt;
+  if (head.method == "GET" && head.path == "/") {
+    if (equal_secrets(head.token, token)) return std::nullopt;
+    return Refusal{403, "the address that `trainyard serve` has printed is expected, with its token"};
+  }
   if (head.path != "/ask") return Refusal{404, "there are / and /ask"};
   if (head.method != "POST") return Refusal{405, "/ask takes POST"};
   if (head.content_type != "application/json") return Refusal{415, "application/json expected"};
@@ -36,12 +36,8 @@ std::optional<Refusal> refusal_of(const RequestHead& head, int port, const std::
 }
 
 std::string random_token() {
-  std::array<unsigned char, 16> bytes{};
-  if (::getrandom(bytes.data(), bytes.size(), 0) != static_cast<ssize_t>(bytes.size()))
-    throw InternalError("no random numbers");
-  std::string text;
-  for (const unsigned char byte : bytes) text += fmt::format("{:02x}", byte);
-  return text;
+  constexpr std::size_t bytes = 16;
+  return random_digits(bytes);
 }
 
 }  // namespace trainyard

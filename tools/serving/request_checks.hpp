@@ -4,7 +4,8 @@
 
 namespace trainyard {
 
-/// What of a request says who sends it; "" where the header is absent.
+/// What of a request says who sends it; "" where the header is absent. The token of a page is in its address, as nobody
+/// else on this machine can know; that of a question in a header, as no other page can set.
 struct RequestHead {
   std::string method, path, host, origin, fetch_site, content_type, token;
 };

@@ -5,11 +5,13 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cctype>
 #include <cstdio>
 #include <filesystem>
 
 #include "models/reading/shipped_files.hpp"
 #include "sim/error.hpp"
+#include "sim/json_text.hpp"
 #include "sim/process/output.hpp"
 #include "tools/verbs/verbs.hpp"
 
@@ -27,11 +29,19 @@ std::string shell_word(const std::string& text) {
   return quoted + "'";
 }
 
-/// A job array of Slurm: its tasks are the shards.
+/// As one word of an #SBATCH line, in which % begins a pattern.
+std::string sbatch_word(const std::string& text) {
+  std::string word;
+  for (const char c : text) word += c == '%' ? "%%" : c == '"' ? "\\\"" : std::string(1, c);
+  return shell_word(text) == text ? word : '"' + word + '"';
+}
+
+/// A job array of Slurm: its tasks are the shards. Paths are as they were given, from the folder in which they were.
 struct SlurmJob {
   std::string folder;  ///< of the script, and of what the tasks write
   int tasks = 1;
   std::vector<std::string> command;  ///< the verb and its words
+  std::string from = std::filesystem::current_path().string();
 
   std::string points_of(const std::string& task) const { return shell_word(folder + "/points-") + task + ".jsonl"; }
 
@@ -40,8 +50,8 @@ struct SlurmJob {
     const std::string all = tasks > 1 ? fmt::format("{{1..{}}}", tasks) : "1";
     const std::string& verb = command.front();
     const char* format = verb == "sweep" ? "csv" : "json";
-    return fmt::format("{} merge {} --{} {}", shell_word(program_file().string()), points_of(all), format,
-                       shell_word(fmt::format("{}/{}.{}", folder, verb, format)));
+    return fmt::format("cd {} && {} merge {} --{} {}", shell_word(from), shell_word(program_file().string()),
+                       points_of(all), format, shell_word(fmt::format("{}/{}.{}", folder, verb, format)));
   }
 
   /// As `sbatch` takes it. It runs this very program.
@@ -57,11 +67,22 @@ struct SlurmJob {
         "#SBATCH --requeue\n"
         "# A task that is started again takes what its points' file has. When all are done:\n"
         "#   {2}\n"
+        "cd {7} || exit\n"
         "exec {3}{4} --shard \"$SLURM_ARRAY_TASK_ID/{0}\" --points {6}\n",
-        tasks, folder, merge_command(), shell_word(program_file().string()), words, command.front(),
-        points_of("\"$SLURM_ARRAY_TASK_ID\""));
+        tasks, sbatch_word(folder), merge_command(), shell_word(program_file().string()), words, command.front(),
+        points_of("\"$SLURM_ARRAY_TASK_ID\""), shell_word(from));
   }
 };
+
+/// A line of the script would end in it, or Slurm read it as something else.
+void require_plain(const SlurmJob& job, const std::string& given) {
+  for (const std::string& path : {job.folder, job.from, program_file().string()})
+    if (std::any_of(path.begin(), path.end(),
+                    [](char c) { return std::iscntrl(static_cast<unsigned char>(c)) != 0 || c == '\\'; }))
+      throw UserError(fmt::format(
+          "--slurm {}: {} has a control character or a backslash in it, which no path of a batch script can have",
+          json_string(given), json_string(path)));
+}
 
 void submit_script(const std::string& script) {
   std::fflush(stdout);
@@ -99,6 +120,7 @@ int StudyShares::write_slurm_job(const Arguments& arguments, std::size_t most) c
   if (tasks < 1 || static_cast<std::size_t>(tasks) > most)
     throw UserError(fmt::format("--tasks {}: 1 to {} expected, the parts that there are", tasks, most));
   const SlurmJob job{std::filesystem::absolute(slurm).string(), tasks, arguments.command_without(kShareFlags)};
+  require_plain(job, slurm);
   std::error_code failed;
   std::filesystem::create_directories(job.folder, failed);
   if (failed) throw UserError(fmt::format("--slurm {}: {}", slurm, failed.message()));

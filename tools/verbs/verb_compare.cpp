@@ -70,6 +70,7 @@ std::string kineto_text(const KinetoComparison& c) {
                                  c.trace, c.rank, c.scenario, c.steps, c.steps == 1 ? "" : "s",
                                  c.counted ? "" : " (the trace marks none: --steps says how many)", ms(c.measured_step),
                                  ms(c.predicted_step));
+  if (!c.doubts.empty()) text.insert(text.size() - 1, report_label("note") + c.doubts + "\n");
   TextTable table{{"kernels", "measured, ms", "simulated, ms", "ratio", "gap, ms", "count", "simulated"},
                   {false, true, true, true, true, true, true},
                   {}};
@@ -98,11 +99,12 @@ std::string kineto_text(const KinetoComparison& c) {
 constexpr int kLastToFinish = std::numeric_limits<int>::min();
 
 int compare_with_trace(const std::vector<std::string>& files, const Overrides& overrides, const std::string& kineto,
-                       int rank, int steps, const std::string& json) {
+                       int rank, int steps, bool any_gpu, const std::string& json) {
   if (files.size() != 1) throw UserError("compare --kineto: one scenario file expected, to put beside the trace");
   if (steps < 0) throw UserError(fmt::format("--steps {}: 1 or more", steps));
-  const KinetoComparison c = compare_kineto(read_scenario(files.front(), overrides), kineto,
-                                            rank == kLastToFinish ? std::nullopt : std::optional<int>(rank), steps);
+  const KinetoComparison c =
+      compare_kineto(read_scenario(files.front(), overrides), kineto,
+                     rank == kLastToFinish ? std::nullopt : std::optional<int>(rank), steps, any_gpu);
   if (json != "-") fmt::print("{}", kineto_text(c));
   if (json.empty()) return kGood;
   nlohmann::ordered_json answer = nlohmann::ordered_json::object();
@@ -118,6 +120,7 @@ int compare(const std::vector<std::string>& words) {
   std::vector<std::string> files, sets;
   std::string json, kineto;
   int steps = 0, rank = kLastToFinish;
+  bool any_gpu = false;
   arguments.positionals("SCENARIO...", files, "scenario files (YAML), two or more; with --kineto one");
   arguments.repeated("--set", sets, "PATH=VALUE", "override a field in all of them");
   arguments.option(
@@ -125,12 +128,13 @@ int compare(const std::vector<std::string>& words) {
       "a trace of PyTorch's profiler (.json, .json.gz) to put beside the simulated step: kernels by family");
   arguments.option("--steps", steps, "N", "with --kineto: training steps in it (default: those that it marks)");
   arguments.option("--rank", rank, "N", "with --kineto: whose step is simulated (default: the last rank to finish)");
+  arguments.flag("--any-gpu", any_gpu, "with --kineto: compare a trace of another GPU than the scenario's, too");
   arguments.output("--json", json, "write the whole comparison as JSON; - is stdout (and prints nothing else there)");
   if (!arguments.parse(words)) return kGood;
   Overrides overrides;
   for (const std::string& set : sets) overrides.push_back(parse_override_option(set));
-  if (!kineto.empty()) return compare_with_trace(files, overrides, kineto, rank, steps, json);
-  if (rank != kLastToFinish || steps != 0) throw UserError("--rank, --steps: only with --kineto");
+  if (!kineto.empty()) return compare_with_trace(files, overrides, kineto, rank, steps, any_gpu, json);
+  if (rank != kLastToFinish || steps != 0 || any_gpu) throw UserError("--rank, --steps, --any-gpu: only with --kineto");
   if (files.size() < 2) throw UserError("compare: two scenario files or more expected");
   std::vector<Scenario> scenarios;
   for (const std::string& file : files) scenarios.push_back(read_scenario(file, overrides));

@@ -1,6 +1,5 @@
 #include <fmt/format.h>
 
-#include <chrono>
 #include <filesystem>
 #include <limits>
 #include <nlohmann/json.hpp>
@@ -18,6 +17,7 @@
 #include "tools/reports/html_page.hpp"
 #include "tools/reports/layer_plan_report.hpp"
 #include "tools/reports/plan_report.hpp"
+#include "tools/verbs/search_limits.hpp"
 #include "tools/verbs/study_shares.hpp"
 #include "tools/verbs/verbs.hpp"
 
@@ -46,17 +46,11 @@ Node document_of(const AskedPlan& asked) {
   return document;
 }
 
-double seconds_of(const std::string& budget) {
-  if (budget.empty()) return 0;
-  const Seconds time = parse_seconds(budget);
-  if (!(time.value > 0)) throw UserError(fmt::format("--budget {}: more than 0 expected", budget));
-  return time.value;
-}
-
 /// The best plan as a scenario; beside the one that was read, since it may name files there.
 void write_scenario(const std::string& file, const PlanAnswer& answer) {
-  const std::string text =
-      fmt::format("# {}: the plan that `trainyard plan` found.\n", answer.scenario) + yaml_text(answer.document);
+  const std::string text = fmt::format("# {}: the plan that `trainyard plan` found{}.\n", answer.scenario,
+                                       answer.ended == SearchEnd::interrupt ? " before it was interrupted" : "") +
+                           yaml_text(answer.document);
   if (file != "-") {
     try {
       read_scenario_text(text, file);
@@ -100,10 +94,11 @@ int plan_verb(const std::vector<std::string>& words) {
       "Finds the plan of least step time: every legal split of the model over the cluster, judged by memory and by a "
       "proven lower bound of its time, and simulated where that leaves it a chance.",
       "plan scenarios/plan-gpt3-175b-1024.yaml --write best.yaml");
-  std::string file, budget, write, json, html;
+  std::string file, write, json, html;
   AskedPlan asked;
   std::vector<std::string> sets, vary;
   StudyShares shares;
+  SearchLimits limits;
   int rows = 5;
   bool offload = false, upgrades = false, brief = false, layers = false;
   arguments.positional("SCENARIO", file, "scenario file (YAML); its plan says batch, lengths and precision", false);
@@ -116,7 +111,7 @@ int plan_verb(const std::vector<std::string>& words) {
   arguments.repeated("--vary", vary, "PATH=A,B,...",
                      "look at these values of a field of the plan alone (plan.tensor_parallel=4,8), or of one more");
   arguments.flag("--offload", offload, "look at plans whose optimizer lies on the CPU, too");
-  arguments.option("--budget", budget, "TIME", "end after 30s, with what is not proved");
+  limits.declare(arguments, "--budget", "the search", "default: until the best is proved");
   arguments.output("--write", write, "write the scenario with the best plan; - is stdout");
   arguments.output("--json", json, "write the answer as JSON; - is stdout (and prints nothing else there)");
   arguments.output("--html", html,
@@ -140,7 +135,8 @@ int plan_verb(const std::vector<std::string>& words) {
     const SweepAxis parsed = parse_sweep_axis(axis);
     options.space.vary.push_back({parsed.path, parsed.values});
   }
-  options.search.budget = seconds_of(budget);
+  options.search.work = limits.operations();
+  options.seconds = limits.wall_seconds();
   options.journal = shares.points;
   options.search.shard = shares.wanted(!(json + html + write).empty());
   options.rows = static_cast<std::size_t>(rows);
@@ -153,8 +149,9 @@ int plan_verb(const std::vector<std::string>& words) {
           ? read_plan_question(document_of(asked), asked.model, overrides)
           : read_plan_question(read_scenario_document(file), std::filesystem::path(file).stem().string(), overrides);
   if (layers) {
-    if (!(write + html + budget).empty() || !shares.points.empty() || !shares.shard.empty() || !vary.empty() || offload)
-      throw UserError("--layers: not with --write, --html, --budget, --vary, --offload or parts of a search");
+    if (!(write + html + limits.work + limits.seconds).empty() || !shares.points.empty() || !shares.shard.empty() ||
+        !vary.empty() || offload)
+      throw UserError("--layers: not with --write, --html, --work, --budget, --vary, --offload or parts of a search");
     return plan_by_layers(question, json);
   }
   if (!shares.slurm.empty()) return shares.write_slurm_job(arguments, kMostShards);
@@ -165,16 +162,18 @@ int plan_verb(const std::vector<std::string>& words) {
     options.search.progress = [&line](const std::string& text) { line.show(text); };
     answer = answer_plan(question, options);
   }
-  if (interrupted()) return shares.interrupted_search();
+  const bool stopped = answer.ended == SearchEnd::interrupt;
+  if (stopped && !shares.shard.empty()) return shares.interrupted_search();
   if (!shares.shard.empty()) {
     shares.finish(arguments);
     return kGood;
   }
   if (json != "-" && write != "-" && html != "-") fmt::print("{}", plan_screen(answer));
   write_answer(json, html, answer);
-  if (!answer.search.best() && !answer.own_is_best) return kFailsLimit;
-  if (!write.empty()) write_scenario(write, answer);
-  return kGood;
+  const bool found = answer.search.best() || answer.own_is_best;
+  if (found && !write.empty()) write_scenario(write, answer);
+  if (stopped) return shares.interrupted_search();
+  return found ? kGood : kFailsLimit;
 }
 
 const RegisterVerb registered_plan{"plan", "find the fastest plan that fits; what every other choice costs", plan_verb};

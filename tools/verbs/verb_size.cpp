@@ -1,6 +1,5 @@
 #include <fmt/format.h>
 
-#include <cmath>
 #include <filesystem>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -19,6 +18,7 @@
 #include "sim/process/output.hpp"
 #include "tools/reports/report_lines.hpp"
 #include "tools/reports/table.hpp"
+#include "tools/verbs/search_limits.hpp"
 #include "tools/verbs/study_shares.hpp"
 #include "tools/verbs/verbs.hpp"
 
@@ -28,23 +28,18 @@ namespace {
 /// What `--model` is put into: batch, failures and checkpoints of a training that is described whole.
 constexpr const char* kSizeTemplate = "scenarios/size-llama3-70b.yaml";
 
-/// "15T", "300B", "1e12"; more than 0.
-double size_amount(const std::string& flag, std::string text, double fallback = 0) {
-  if (text.empty()) return fallback;
-  const std::string given = text;
-  double unit = 1;
-  constexpr std::pair<char, double> units[] = {{'T', 1e12}, {'B', 1e9}, {'M', 1e6}, {'K', 1e3}};
-  for (const auto& [letter, factor] : units)
-    if (text.back() == letter) unit = factor;
-  if (unit > 1) text.pop_back();
-  double value = -1;
+/// "10%" or "0.1"; less than 1.
+double share_of(const std::string& text) {
+  if (text.empty()) return 0;
+  const bool percent = text.back() == '%';
+  double share = -1;
   try {
-    value = parse_number(text) * unit;
+    share = parse_number(percent ? text.substr(0, text.size() - 1) : text) * (percent ? 0.01 : 1);
   } catch (const UserError&) {
   }
-  if (!(value > 0) || !std::isfinite(value))
-    throw UserError(fmt::format("{} {}: a number above 0 expected, such as 30, 300B or 1.5e13", flag, given));
-  return value;
+  if (!(share >= 0) || share >= 1)
+    throw UserError(fmt::format("--batch-tolerance {}: a share below 100 % expected, such as 10%", text));
+  return share;
 }
 
 /// All of the catalog that begin so: of a family by its sizes.
@@ -68,17 +63,35 @@ std::string in_short(const SizeAnswer& a, const SizeRow& r) {
   return text;
 }
 
+std::string in_words(const SizeRow& r) {
+  return r.plan + fmt::format(", batch {}{}", r.batch, r.proved ? "" : " (not proved)");
+}
+
+/// How far the searches went.
+std::string limit_words(const SizeAnswer& a) {
+  if (a.search_seconds > 0)
+    return fmt::format("each plan is the best of {:.4g} s of search: another run may find another one",
+                       a.search_seconds);
+  const bool proved = std::all_of(a.rows.begin(), a.rows.end(), [](const SizeRow& r) { return !r.good() || r.proved; });
+  return proved ? ""
+                : fmt::format("each plan that is not proved is the best of {:.3g} M operations of search (--work)",
+                              a.work * 1e-6);
+}
+
 std::string size_screen(const SizeAnswer& a) {
   std::string text = fmt::format("{}: in {:.4g} days{}\n", a.scenario, a.days,
                                  a.budget > 0 ? fmt::format(" for {} {}", size_money(a.budget), a.currency) : "");
+  if (!a.unfinished.empty())
+    text += wrapped(report_label("unfinished"), {a.unfinished + "; this is what was found"}, "");
   const auto line = [&](const char* label, const std::optional<SizeRow>& row) {
-    if (row) text += report_label(label) + in_short(a, *row) + "\n" + report_label("") + row->plan + "\n";
+    if (row) text += report_label(label) + in_short(a, *row) + "\n" + report_label("") + in_words(*row) + "\n";
   };
   line("cheapest", a.cheapest);
   if (a.cheapest && a.fastest && (a.fastest->node != a.cheapest->node || a.fastest->nodes != a.cheapest->nodes))
     line("fastest", a.fastest);
   if (a.largest && a.cheapest && a.largest->model != a.cheapest->model) line("largest", a.largest);
-  if (!a.cheapest) text += report_label("none") + "meets it; the nearest is\n";
+  if (a.nearest) text += report_label("none") + "meets it; the nearest is\n";
+  if (!a.cheapest && !a.nearest) text += report_label("none") + "has a plan\n";
   line("nearest", a.nearest);
   TextTable table{{"", "model", "nodes", "GPUs", "days", "goodput", "MFU", "GPU-hours", "MWh", a.currency, "plan"},
                   {false, false, true, true, true, true, true, true, true, true},
@@ -93,9 +106,10 @@ std::string size_screen(const SizeAnswer& a) {
                           fmt::format("{:.1f}", r.days()), fmt::format("{:.1f} %", r.goodput * 100),
                           fmt::format("{:.1f} %", r.mfu * 100), fmt::format("{:.4g}", r.gpu_hours),
                           r.energy > 0 ? fmt::format("{:.3g}", r.energy / (1e3 * kJoulesOfKwh)) : "-",
-                          r.money > 0 ? size_money(r.money) : "-", r.plan + (r.proved ? "" : " (not proved)")});
+                          r.money > 0 ? size_money(r.money) : "-", in_words(r)});
   }
   text += "\n" + table.text("  ") + "  + meets deadline and budget; * and none is both faster and cheaper\n";
+  if (const std::string limit = limit_words(a); !limit.empty()) text += wrapped("  ", {limit}, "");
   if (!a.left_out.empty()) text += wrapped("not looked at: ", a.left_out, ",");
   return text;
 }
@@ -107,9 +121,11 @@ int size_verb(const std::vector<std::string>& words) {
       "checkpoints, energy and money.",
       "size --model llama-3-70b --tokens 15T --days 60 --nodes-of dgx-h100,dgx-b200 --prices "
       "scenarios/prices-example.yml");
-  std::string file, model, family, tokens, days, budget, prices, nodes_of, search, json, write, chinchilla;
+  std::string file, model, family, tokens, days, budget, prices, nodes_of, json, write, chinchilla, tolerance;
+  int unit = 0;
   std::vector<std::string> sets;
   StudyShares shares;
+  SearchLimits limits;
   int gpus = 0;
   arguments.positional("SCENARIO", file,
                        "scenario file (YAML): model, batch, plan.training and faults count, its cluster does not",
@@ -126,8 +142,12 @@ int size_verb(const std::vector<std::string>& words) {
   arguments.option("--nodes-of", nodes_of, "A,B,...",
                    "look at these types of node alone, or at all nodes with these chips (tpu-v5p)");
   arguments.option("--gpus", gpus, "N", "on so many GPUs, or the least nodes that have them");
-  arguments.option("--search", search, "TIME",
-                   "for the plans of each cluster (default 5s; for twelve types of node some two minutes in all)");
+  arguments.option("--unit", unit, "N",
+                   "between powers of two look at multiples of N nodes (default: of an eighth of the lower one)");
+  arguments.option("--batch-tolerance", tolerance, "SHARE",
+                   "the batch may differ by so much (10%), to divide among more replicas");
+  limits.declare(arguments, "--search", "the search for the plan of each cluster",
+                 fmt::format("default {:.0f}M", kWorkOfCluster * 1e-6));
   arguments.repeated("--set", sets, "PATH=VALUE", "override a field, as often as needed");
   arguments.output("--json", json, "write the answer as JSON; - is stdout (and prints nothing else there)");
   arguments.output("--write", write, "write the cheapest as a scenario; - is stdout");
@@ -138,15 +158,17 @@ int size_verb(const std::vector<std::string>& words) {
     throw UserError("size: a scenario file, --model or --family expected");
   if (gpus < 0) throw UserError(fmt::format("--gpus {}: 1 or more expected", gpus));
   SizeOptions options;
-  options.days = size_amount("--days", days);
-  options.budget = size_amount("--budget", budget);
-  options.tokens_per_parameter = size_amount("--tokens-per-parameter", chinchilla);
+  options.days = parse_amount("--days", days);
+  options.budget = parse_amount("--budget", budget);
+  options.tokens_per_parameter = parse_amount("--tokens-per-parameter", chinchilla);
   options.gpus = gpus;
+  if (unit < 0) throw UserError(fmt::format("--unit {}: 1 or more expected", unit));
+  options.unit = unit;
+  options.batch_tolerance = share_of(tolerance);
   options.node_types = comma_list(nodes_of);
   std::erase(options.node_types, "");
-  if (!search.empty()) options.search_seconds = parse_seconds(search).value;
-  if (!search.empty() && !(options.search_seconds > 0))
-    throw UserError(fmt::format("--search {}: more than 0 expected", search));
+  options.work = limits.operations();
+  options.search_seconds = limits.wall_seconds();
   if (!family.empty()) options.models = models_of_family(family);
   options.journal = shares.points;
   options.shard = shares.wanted(!(json + write).empty());
@@ -159,7 +181,7 @@ int size_verb(const std::vector<std::string>& words) {
   if (!model.empty())
     set_field(document, "model", parse_override(model, std::make_shared<const std::string>("--model")));
   if (!tokens.empty())
-    set_field(document, "plan.training", fmt::format("{{tokens: {:.0f}}}", size_amount("--tokens", tokens)));
+    set_field(document, "plan.training", fmt::format("{{tokens: {:.0f}}}", parse_amount("--tokens", tokens)));
   if (!prices.empty()) {
     const auto [field, value] = prices_override(prices);
     set_field(document, field, value);
@@ -174,7 +196,7 @@ int size_verb(const std::vector<std::string>& words) {
     options.progress = [&line](const std::string& text) { line.show(text); };
     answer = size_clusters(document, name, options);
   }
-  if (interrupted()) return shares.interrupted_search();
+  if (interrupted() && !shares.shard.empty()) return shares.interrupted_search();
   if (!shares.shard.empty()) {
     shares.finish(arguments);
     return kGood;
@@ -185,11 +207,11 @@ int size_verb(const std::vector<std::string>& words) {
     size_fields().write(answer, object);
     write_atomically(json, json_text(object, 2) + "\n");
   }
-  if (!answer.cheapest) return kFailsLimit;
+  if (!answer.cheapest) return answer.unfinished.empty() ? kFailsLimit : shares.interrupted_search();
   if (!write.empty())
     write_atomically(write, fmt::format("# {}: the cheapest that `trainyard size` found.\n", name) +
                                 yaml_text(answer.cheapest->document));
-  return kGood;
+  return answer.unfinished.empty() ? kGood : shares.interrupted_search();
 }
 
 const RegisterVerb registered_size{"size", "which nodes, and how many, train a model in time and budget", size_verb};

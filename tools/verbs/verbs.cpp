@@ -8,6 +8,7 @@
 
 #include "models/reading/program_version.hpp"
 #include "sim/error.hpp"
+#include "sim/process/child.hpp"
 #include "sim/process/output.hpp"
 
 namespace trainyard {
@@ -47,6 +48,9 @@ int run_command(const std::vector<std::string>& words) {
   } catch (const UserError& e) {
     complain(e.what());
     return kBadInput;
+  } catch (const Interrupted& e) {
+    complain(e.what());
+    return kInterrupted;
   } catch (const std::bad_alloc&) {
     complain("trainyard: not enough memory for this run");
     return kBadInput;

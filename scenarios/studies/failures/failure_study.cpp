@@ -64,6 +64,7 @@ CheckpointCost checkpoint_cost(const Scenario& s) {
     };
     try {
       const std::vector<std::string> texts = in_children(2, processors(), simulated);
+      if (interrupted()) throw Interrupted();
       const json written = parse_json(texts[0]), read = parse_json(texts[1]);
       snapshot = Seconds{written[0].get<double>()};
       write = Seconds{written[1].get<double>()};

@@ -8,6 +8,7 @@
 
 #include "models/reading/document.hpp"
 #include "models/reading/program_version.hpp"
+#include "scenarios/studies/sweeps/sweep_journal.hpp"
 #include "sim/json_text.hpp"
 #include "sim/process/output.hpp"
 
@@ -27,16 +28,15 @@ struct JournalText {
 JournalText journal_text(const std::filesystem::path& file) {
   std::ifstream in(file, std::ios::binary);
   JournalText text;
-  bool first = true;
-  for (std::string line; std::getline(in, line); first = false) {
-    if (!line.starts_with(kStudyLine)) {
+  std::size_t number = 0;
+  for (std::string line; std::getline(in, line);) {
+    ++number;
+    if (in.eof()) break;  // cut off
+    const std::string of_line = unsealed(line, file, number);
+    if (!of_line.starts_with(kStudyLine))
       text.lines += line + "\n";
-    } else if (first) {
-      try {
-        text.head = parse_ordered_json(line);
-      } catch (const nlohmann::json::exception&) {  // cut off: not finished
-      }
-    }
+    else if (number == 1)
+      text.head = parse_ordered_json(of_line);
   }
   return text;
 }
@@ -66,7 +66,7 @@ void finish_journal(const std::filesystem::path& file, const std::vector<std::st
                     const StudyShard& shard) {
   const ordered_json head{{"study", {{"version", program_version()}, {"command", command}}},
                           {"shard", {shard.index, shard.of}}};
-  write_atomically(file, json_text(head) + "\n" + journal_text(file).lines);
+  write_atomically(file, sealed(json_text(head)) + "\n" + journal_text(file).lines);
 }
 
 std::optional<MergedJournals> merge_journals(const std::vector<std::string>& files) {

@@ -94,7 +94,7 @@ void stream_sweep(const Sweep&, const SweepOptions&, const TakePoint&);
 std::vector<SweepPoint> run_sweep(const Sweep&, const SweepOptions& = {});
 
 /// A point whole, in one line of JSON: {"key":KEY, "point":INDEX,"set":{...},"scenario":FILE,"version":PROGRAM,"figures":{...}} or
-/// "error". The only space outside of texts is that behind the key, at which a journal splits it.
+/// "error". In a file it is sealed. The only space outside of texts is that behind the key, at which a journal splits it.
 std::string sweep_line(const Sweep&, std::size_t index, const SweepPoint&);
 /// What stands before that space.
 std::string sweep_line_key(const std::string& key);

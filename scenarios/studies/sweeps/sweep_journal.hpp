@@ -1,5 +1,8 @@
 #pragma once
+#include <sys/types.h>
+
 #include <compare>
+#include <cstddef>
 #include <filesystem>
 #include <fstream>
 #include <optional>
@@ -8,11 +11,17 @@
 
 namespace trainyard {
 
-/// Answers by key in a file, a line each, written as they come: what an interrupted job has done already. A line that is
-/// not whole (the job was killed in it) is not read.
+/// The line with a checksum: in a JSON object its first field, "check"; else before it.
+std::string sealed(const std::string& line);
+/// The line that was sealed. Throws UserError naming file and line where it is another.
+std::string unsealed(const std::string& line, const std::filesystem::path& file, std::size_t number);
+
+/// Answers by key in a file, a line each, written as they come: what an interrupted job has done already. A last line that
+/// is not whole (the job was killed in it) is taken away.
 class Journal {
  public:
-  /// Reads what is there. An empty path keeps nothing. Throws UserError where the file cannot be read or written.
+  /// Reads what is there. An empty path keeps nothing. Throws UserError where the file cannot be read or written, is a
+  /// symbolic link, or has a line that is not as it was written.
   explicit Journal(std::filesystem::path);
   ~Journal();  ///< removes a file without a line
   Journal(const Journal&) = delete;
@@ -30,12 +39,13 @@ class Journal {
   struct Entry {
     std::size_t hash;  ///< of the key
     std::streamoff at;
+    std::size_t line;  ///< from 1
     auto operator<=>(const Entry&) const = default;
   };
   std::vector<Entry> entries_;  ///< in order
   mutable std::ifstream in_;
 
-  void read_keys();
+  off_t read_keys();
 };
 
 /// 64 bits of a text, as 16 hexadecimal digits: FNV-1a.

@@ -7,6 +7,7 @@
 
 #include "models/reading/program_version.hpp"
 #include "scenarios/studies/sweeps/sweep.hpp"
+#include "scenarios/studies/sweeps/sweep_journal.hpp"
 #include "sim/error.hpp"
 #include "sim/json_text.hpp"
 
@@ -46,13 +47,15 @@ class ShardFile {
     head_ = *head;
   }
 
-  /// Nothing at the end. Throws UserError for what is no JSON.
+  /// Nothing at the end. Throws UserError for what is no JSON, or not as it was written.
   std::optional<ordered_json> next() {
     std::string line;
     if (!std::getline(in_, line)) return std::nullopt;
     ++read_;
+    if (in_.eof())
+      throw UserError(fmt::format("{}:{}: the line is cut off; run its command again to finish it", file_, read_));
     try {
-      return parse_ordered_json(line);
+      return parse_ordered_json(unsealed(line, file_, read_));
     } catch (const nlohmann::json::exception&) {
       throw UserError(fmt::format("{}:{}: no line of JSON", file_, read_));
     }
@@ -99,13 +102,13 @@ SweepPoint sweep_point_in(const ordered_json& line) {
 }
 
 std::string sweep_head_line(const Sweep& sweep, const StudyShard& shard) {
-  return json_text(ordered_json{{"study", study_of(sweep)}, {"shard", {shard.index, shard.of}}}) + "\n";
+  return sealed(json_text(ordered_json{{"study", study_of(sweep)}, {"shard", {shard.index, shard.of}}})) + "\n";
 }
 
 std::string sweep_lines(const Sweep& sweep, const std::vector<SweepPoint>& points, const StudyShard& shard) {
   std::string text = sweep_head_line(sweep, shard);
   for (std::size_t i = 0; i < points.size(); ++i)
-    if (shard.has(i)) text += sweep_line(sweep, i, points[i]) + "\n";
+    if (shard.has(i)) text += sealed(sweep_line(sweep, i, points[i])) + "\n";
   return text;
 }
 

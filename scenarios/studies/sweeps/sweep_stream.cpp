@@ -5,6 +5,7 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "scenarios/studies/sweeps/sweep_journal.hpp"
 #include "sim/json_text.hpp"
 
 namespace trainyard {
@@ -25,7 +26,7 @@ void StreamedSweep::take(std::size_t index, const SweepPoint& point) {
   ++points_;
   if (!point.error.empty() && impossible_++ == 0) first_error_ = point.error;
   if (!csv_.empty()) table_.note(point);
-  lines_.add(sweep_line(sweep_, index, point) + "\n");
+  lines_.add(sealed(sweep_line(sweep_, index, point)) + "\n");
 }
 
 void StreamedSweep::finish() {

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <charconv>
 #include <nlohmann/json.hpp>
 #include <numeric>
 
@@ -39,8 +40,18 @@ ordered_json figures(const SweepPoint& point) {
   return point.figures.empty() ? ordered_json::object() : parse_ordered_json(point.figures);
 }
 
-/// RFC 4180.
-std::string quoted(const std::string& cell) {
+/// A text that a spreadsheet would run as a formula, which it does whether it is in quotes or not.
+bool is_formula(const std::string& cell) {
+  if (cell.empty() || std::string_view("=+-@\t\r").find(cell.front()) == std::string_view::npos) return false;
+  double number = 0;
+  const char* end = cell.data() + cell.size();
+  const auto read = std::from_chars(cell.data() + (cell.front() == '+' ? 1 : 0), end, number);
+  return read.ec != std::errc() || read.ptr != end;
+}
+
+/// A formula becomes a text by an apostrophe; then RFC 4180.
+std::string quoted(std::string cell) {
+  if (is_formula(cell)) cell.insert(cell.begin(), '\'');
   if (cell.find_first_of(",\"\r\n") == std::string::npos && !cell.starts_with(' ') && !cell.ends_with(' ')) return cell;
   std::string out = "\"";
   for (const char c : cell) out += c == '"' ? std::string("\"\"") : std::string(1, c);

@@ -43,7 +43,9 @@ int serve_verb(const std::vector<std::string>& words) {
       "Serves a page on this machine alone (127.0.0.1) on which the fields of a scenario can be "
       "changed: nodes, batch, link "
       "rates, parallelism, strategy. Each change is simulated again. Tasks are on it too, with what they allow "
-      "to change, their hints and what is solved. Ctrl-C ends it.",
+      "to change, their hints and what is solved. Its address is printed, with a token without which it answers "
+      "nobody: "
+      "others on this machine do not know it. Ctrl-C ends it.",
       "serve scenarios/gpt3-175b-1024xa100.yaml --port 8080");
   std::string file, task;
   int port = 0;
@@ -67,8 +69,8 @@ int serve_verb(const std::vector<std::string>& words) {
   page.port = port;
   page.token = random_token();
   page.html = what_if_page(scenarios, tasks, begin, page.token);
-  serve_page(page, workers, [](int bound) {
-    fmt::print("http://127.0.0.1:{}/\n", bound);
+  serve_page(page, workers, [&page](int bound) {
+    fmt::print("http://127.0.0.1:{}/?token={}\n", bound, page.token);
     std::fflush(stdout);
   });
   return kGood;

@@ -1,0 +1,204 @@
+// Signals: a verb that is at work ends by any of them, and no process of its own outlives it.
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <catch2/catch.hpp>
+#include <chrono>
+#include <fstream>
+#include <iterator>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "sim/process/child.hpp"
+#include "sim/process/fork_server.hpp"
+#include "tests/temporary_folder.hpp"
+
+using namespace trainyard;
+using namespace trainyard::test;
+
+namespace {
+
+/// Until `holds`; false after a time in which even a machine under load comes to it.
+template <class Condition>
+bool comes_true(const Condition& holds) {
+  constexpr std::chrono::minutes most{3};
+  constexpr useconds_t look = 2000;
+  for (const auto end = std::chrono::steady_clock::now() + most; !holds();) {
+    if (std::chrono::steady_clock::now() > end) return false;
+    ::usleep(look);
+  }
+  return true;
+}
+
+std::vector<pid_t> children_of(pid_t process) {
+  const std::string number = std::to_string(process);
+  std::ifstream in("/proc/" + number + "/task/" + number + "/children");
+  return {std::istream_iterator<pid_t>(in), {}};
+}
+
+/// Generations of processes below this one that are there at the moment.
+int generations_below(pid_t process) {
+  int most = 0;
+  for (const pid_t child : children_of(process)) most = std::max(most, 1 + generations_below(child));
+  return most;
+}
+
+/// A process with signals as a shell gives them, in a group of its own. What it leaves behind becomes a child of ours.
+class Job {
+ public:
+  template <class Work>
+  explicit Job(const Work& work) {
+    REQUIRE(::prctl(PR_SET_CHILD_SUBREAPER, 1) == 0);
+    pid_ = ::fork();
+    REQUIRE(pid_ >= 0);
+    if (pid_ == 0) {
+      ::prctl(PR_SET_CHILD_SUBREAPER, 0);
+      ::setpgid(0, 0);
+      for (const int signal : {SIGINT, SIGTERM, SIGHUP}) ::signal(signal, SIG_DFL);
+      work();
+      ::_exit(127);
+    }
+    ::setpgid(pid_, pid_);
+  }
+  ~Job() {
+    if (pid_ > 0) ::kill(-pid_, SIGKILL);
+    none_left();
+    ::prctl(PR_SET_CHILD_SUBREAPER, 0);
+  }
+  Job(const Job&) = delete;
+  Job& operator=(const Job&) = delete;
+  pid_t pid() const { return pid_; }
+
+  /// How it ended: an exit code, or a signal's number with a minus.
+  int wait() {
+    int status = 0;
+    while (::waitpid(pid_, &status, 0) < 0 && errno == EINTR) continue;
+    pid_ = -1;
+    return WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
+  }
+  /// After that: whether all that it has left behind ends, too.
+  static bool none_left() {
+    return comes_true([] {
+      while (::waitpid(-1, nullptr, WNOHANG) > 0) continue;
+      return ::waitpid(-1, nullptr, WNOHANG) < 0 && errno == ECHILD;
+    });
+  }
+
+ private:
+  pid_t pid_ = -1;
+};
+
+/// Steps of hours, simulated rank by rank, for many points of a sweep or a plan.
+const char* const kLong =
+    "cluster: {nodes: 4, node: dgx-1v, fabric: nonblocking}\nmodel: {base: gpt2, n_layer: 48}\n"
+    "plan: {global_batch_size: 131072, micro_batch_size: 1, seq_length: 64, precision: fp16, pipeline_parallel: 4}\n";
+
+struct Verb {
+  const char* words;
+  int generations;  ///< of processes below the verb's own while it simulates
+};
+
+constexpr Verb kVerbs[] = {
+    {"run long.yaml --fold off --no-what-if", 1},
+    {"sweep long.yaml --set plan.global_batch_size=131072,65536,98304 --csv table.csv", 2},
+    {"plan long.yaml --brief", 1},
+};
+
+void check_end(const Verb& verb, int signal, bool group) {
+  INFO(verb.words << ", signal " << signal << (group ? " to its group" : ""));
+  const TemporaryFolder folder;
+  folder.write("long.yaml", kLong);
+  Job job([&] {
+    if (::chdir(folder.path().c_str()) != 0) return;
+    const int said = ::open(".said", O_CREAT | O_WRONLY, 0600);
+    ::dup2(said, STDOUT_FILENO);
+    ::dup2(said, STDERR_FILENO);
+    ::execl("/bin/sh", "sh", "-c", ("exec '" TRAINYARD_BINARY "' " + std::string(verb.words)).c_str(), nullptr);
+  });
+  REQUIRE(comes_true([&] { return generations_below(job.pid()) >= verb.generations; }));
+  ::kill(group ? -job.pid() : job.pid(), signal);
+  const int end = job.wait();
+  INFO(folder.text(".said"));
+  CHECK((end == -signal || end == 3));
+  CHECK(Job::none_left());
+  CHECK(folder.text(".said").find("internal error") == std::string::npos);
+  CHECK_FALSE(std::filesystem::exists(folder.path() / "table.csv"));
+  for (const auto& file : std::filesystem::directory_iterator(folder.path()))
+    CHECK_FALSE(file.path().filename().string().starts_with(".trainyard-"));
+}
+
+}  // namespace
+
+TEST_CASE("a verb at work ends by any signal and leaves no process", "[signals][cli]") {
+  for (const Verb& verb : kVerbs) {
+    check_end(verb, SIGINT, true);  // as Ctrl-C on a terminal
+    check_end(verb, SIGTERM, false);
+    check_end(verb, SIGKILL, false);
+  }
+  check_end(kVerbs[1], SIGTERM, true);
+  check_end(kVerbs[0], SIGINT, false);
+  check_end(kVerbs[0], SIGHUP, false);
+}
+
+TEST_CASE("a second signal ends a process that does not come to its end", "[signals]") {
+  for (const int second : {SIGINT, SIGTERM}) {
+    int ready[2];
+    REQUIRE(::pipe(ready) == 0);
+    Job job([&] {
+      watch_interrupts();
+      if (::write(ready[1], "r", 1) != 1) return;
+      while (true) ::pause();
+    });
+    char byte = 0;
+    REQUIRE(::read(ready[0], &byte, 1) == 1);
+    ::close(ready[0]);
+    ::close(ready[1]);
+    ::kill(job.pid(), SIGINT);
+    // As often as somebody presses the key: signals that come together are one.
+    CHECK(comes_true([&] {
+      ::kill(job.pid(), second);
+      siginfo_t info{};
+      return ::waitid(P_PID, static_cast<id_t>(job.pid()), &info, WEXITED | WNOHANG | WNOWAIT) == 0 &&
+             info.si_pid == job.pid();
+    }));
+    CHECK(job.wait() == -second);
+  }
+}
+
+TEST_CASE("a process that computes on after a signal ends by itself", "[signals]") {
+  Job job([] {
+    watch_interrupts();
+    ::raise(SIGTERM);
+    for (volatile bool on = true; on;) continue;
+  });
+  CHECK(job.wait() == -SIGTERM);
+}
+
+TEST_CASE("workers of a program that is killed end, whoever else knows their channel", "[signals]") {
+  for (const bool known : {false, true}) {
+    Job job([known] {
+      ForkServer server(
+          [](const std::string&, const ForkServer::Note&) {
+            return in_child([]() -> std::string {
+              while (true) ::pause();
+            });
+          },
+          1);
+      if (known && ::fork() == 0) {  // as a program that Python's multiprocessing forks
+        ::setpgid(0, 0);
+        while (::getppid() != 1 && !children_of(::getppid()).empty()) ::usleep(1000);
+        ::_exit(0);
+      }
+      ForkServer::Job asked = server.ask("x");
+      while (!asked.over_within(1000)) continue;
+    });
+    REQUIRE(comes_true([&] { return generations_below(job.pid()) >= 3; }));
+    ::kill(job.pid(), SIGKILL);
+    CHECK(job.wait() == -SIGKILL);
+    CHECK(Job::none_left());
+  }
+}

@@ -1,0 +1,170 @@
+#include "tools/serving/request_reader.hpp"
+
+#include <fmt/format.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <charconv>
+#include <cstdint>
+#include <cstring>
+#include <optional>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "sim/error.hpp"
+
+namespace trainyard {
+namespace {
+
+constexpr std::string_view kEnd = "\r\n\r\n";  // of the head
+
+bool same_word(std::string_view a, std::string_view b) {
+  return a.size() == b.size() && ::strncasecmp(a.data(), b.data(), a.size()) == 0;
+}
+
+std::string_view trimmed(std::string_view text) {
+  while (!text.empty() && (text.front() == ' ' || text.front() == '\t')) text.remove_prefix(1);
+  while (!text.empty() && (text.back() == ' ' || text.back() == '\t')) text.remove_suffix(1);
+  return text;
+}
+
+/// The values of the headers of that name.
+std::vector<std::string_view> headers_of(std::string_view head, std::string_view name) {
+  std::vector<std::string_view> values;
+  for (std::size_t at = head.find("\r\n"); at != std::string_view::npos;) {
+    const std::size_t next = head.find("\r\n", at + 2);
+    const std::string_view line = head.substr(at + 2, next == std::string_view::npos ? next : next - at - 2);
+    const std::size_t colon = line.find(':');
+    if (colon != std::string_view::npos && same_word(trimmed(line.substr(0, colon)), name))
+      values.push_back(trimmed(line.substr(colon + 1)));
+    at = next;
+  }
+  return values;
+}
+
+/// "413 …", or what of the request is still to come.
+struct Missing {
+  std::string refusal;
+  std::size_t bytes = 1;  ///< 0: it is whole
+};
+
+Missing missing_of(const std::string& text, const RequestReader::Limits& limits) {
+  const std::size_t end = text.find(kEnd);
+  if (std::min(end, text.size()) > limits.head) return {"431 Request Header Fields Too Large"};
+  if (end == std::string::npos) return {};
+  const std::string_view head = std::string_view(text).substr(0, end);
+  for (const char* name : {"Host", "Origin", "Sec-Fetch-Site", "Content-Type", "Content-Length", "X-Trainyard-Token"})
+    if (headers_of(head, name).size() > 1) return {fmt::format("400 Bad Request: {} twice", name)};
+  if (!headers_of(head, "Transfer-Encoding").empty()) return {"411 Length Required"};
+  const std::vector<std::string_view> lengths = headers_of(head, "Content-Length");
+  std::size_t body = 0;
+  if (!lengths.empty()) {
+    const std::string_view length = lengths.front();
+    const auto read = std::from_chars(length.data(), length.data() + length.size(), body);
+    if (length.empty() || read.ptr != length.data() + length.size() ||
+        (read.ec != std::errc() && read.ec != std::errc::result_out_of_range))
+      return {"400 Bad Request: a Content-Length that is no number"};
+    if (read.ec != std::errc() || body > limits.body) return {"413 Payload Too Large"};
+  }
+  const std::size_t size = end + kEnd.size() + body;
+  return {"", size > text.size() ? size - text.size() : 0};
+}
+
+void answer(int socket, const std::string& status) {
+  const std::string text =
+      fmt::format("HTTP/1.1 {}\r\nConnection: close\r\nContent-Type: text/plain\r\nContent-Length: {}\r\n\r\n{}\n",
+                  status, status.size() + 1, status);
+  // It fits into the buffer of a socket that nothing was sent to; where it does not, there is no answer.
+  if (::send(socket, text.data(), text.size(), MSG_NOSIGNAL | MSG_DONTWAIT) > 0) ::shutdown(socket, SHUT_WR);
+}
+
+}  // namespace
+
+RequestReader::RequestReader(const Limits& limits, Whole whole)
+    : limits_(limits), whole_(std::move(whole)), woken_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
+  if (woken_ < 0) throw UserError(fmt::format("cannot serve: {}", std::strerror(errno)));
+  thread_ = std::thread([this] { run(); });
+}
+
+RequestReader::~RequestReader() {
+  over_ = true;
+  wake();
+  thread_.join();
+  for (const std::list<Connection>* of : {&taken_, &open_})
+    for (const Connection& connection : *of) ::close(connection.socket);
+  ::close(woken_);
+}
+
+void RequestReader::take(int socket) {
+  {
+    const std::lock_guard lock(taking_);
+    taken_.push_back({socket, Clock::now() + limits_.time, {}});
+  }
+  wake();
+}
+
+void RequestReader::wake() const {
+  const std::uint64_t one = 1;
+  while (::write(woken_, &one, sizeof one) < 0 && errno == EINTR) continue;
+}
+
+/// Reads what has come. False when the connection is no longer one of these.
+bool RequestReader::read_some(Connection& connection) {
+  std::array<char, 16384> buffer{};
+  const ssize_t n = ::recv(connection.socket, buffer.data(), buffer.size(), MSG_DONTWAIT);
+  if (n < 0 && (errno == EINTR || errno == EAGAIN)) return true;
+  if (n <= 0) {
+    ::close(connection.socket);
+    return false;
+  }
+  if (connection.refused) return true;
+  connection.text.append(buffer.data(), static_cast<std::size_t>(n));
+  const Missing missing = missing_of(connection.text, limits_);
+  if (!missing.refusal.empty()) {
+    answer(connection.socket, missing.refusal);
+    connection.refused = true;
+    connection.text = std::string();
+  } else if (missing.bytes == 0) {
+    whole_(connection.socket, std::move(connection.text));
+    return false;
+  }
+  return true;
+}
+
+void RequestReader::run() {
+  while (!over_) {
+    {
+      const std::lock_guard lock(taking_);
+      open_.splice(open_.end(), taken_);
+    }
+    for (; open_.size() > limits_.connections; open_.pop_front()) ::close(open_.front().socket);
+    const Clock::time_point now = Clock::now();
+    for (; !open_.empty() && open_.front().end <= now; open_.pop_front()) {
+      if (!open_.front().refused) answer(open_.front().socket, "408 Request Timeout");
+      ::close(open_.front().socket);
+    }
+    std::vector<pollfd> polls{{woken_, POLLIN, 0}};
+    for (const Connection& connection : open_) polls.push_back({connection.socket, POLLIN, 0});
+    constexpr std::int64_t most = 60000;  // ms
+    int wait = -1;
+    if (!open_.empty())
+      wait = static_cast<int>(
+          std::min<std::int64_t>(most, std::chrono::ceil<std::chrono::milliseconds>(open_.front().end - now).count()));
+    if (::poll(polls.data(), polls.size(), wait) <= 0) continue;
+    std::uint64_t wakes = 0;
+    if (polls.front().revents != 0 && ::read(woken_, &wakes, sizeof wakes) < 0 && errno != EAGAIN && errno != EINTR)
+      break;
+    std::size_t i = 1;
+    for (auto at = open_.begin(); at != open_.end(); ++i)
+      at = polls[i].revents != 0 && !read_some(*at) ? open_.erase(at) : std::next(at);
+  }
+}
+
+}  // namespace trainyard

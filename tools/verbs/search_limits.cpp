@@ -1,0 +1,52 @@
+#include "tools/verbs/search_limits.hpp"
+
+#include <fmt/format.h>
+
+#include <cmath>
+#include <utility>
+
+#include "sim/error.hpp"
+#include "sim/units.hpp"
+
+namespace trainyard {
+
+double parse_amount(const std::string& flag, std::string text, double fallback) {
+  if (text.empty()) return fallback;
+  const std::string given = text;
+  double unit = 1;
+  constexpr std::pair<char, double> units[] = {{'T', 1e12}, {'B', 1e9}, {'M', 1e6}, {'K', 1e3}};
+  for (const auto& [letter, factor] : units)
+    if (text.back() == letter) unit = factor;
+  if (unit > 1) text.pop_back();
+  double value = -1;
+  try {
+    value = parse_number(text) * unit;
+  } catch (const UserError&) {
+  }
+  if (!(value > 0) || !std::isfinite(value))
+    throw UserError(fmt::format("{} {}: a number above 0 expected, such as 30, 300B or 1.5e13", flag, given));
+  return value;
+}
+
+void SearchLimits::declare(Arguments& arguments, const std::string& flag, const std::string& of,
+                           const std::string& fallback) {
+  seconds_flag = flag;
+  arguments.option("--work", work, "N",
+                   fmt::format("end {} after so many simulated operations, once a plan is found that fits ({}): the "
+                               "same answer on every machine",
+                               of, fallback));
+  arguments.option(flag, seconds, "TIME",
+                   fmt::format("or end {} after so much wall time, whatever is found: an answer that is not "
+                               "repeatable",
+                               of));
+}
+
+double SearchLimits::wall_seconds() const {
+  if (seconds.empty()) return 0;
+  if (!work.empty()) throw UserError(fmt::format("--work and {}: one limit expected", seconds_flag));
+  const double time = parse_seconds(seconds).value;
+  if (!(time > 0)) throw UserError(fmt::format("{} {}: more than 0 expected", seconds_flag, seconds));
+  return time;
+}
+
+}  // namespace trainyard
