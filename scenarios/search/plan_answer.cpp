@@ -6,23 +6,16 @@
 #include <limits>
 #include <set>
 
+#include "scenarios/running/faster_fields.hpp"
 #include "scenarios/running/simulate.hpp"
 #include "sim/process/child.hpp"
-#include "topologies/machines/cluster_machine.hpp"
 
 namespace trainyard {
 namespace {
 
 /// Memory twice as large, or a class of resources twice as fast.
-Scenario doubled(Scenario s, const std::string& what) {
-  if (what == "memory") {
-    s.cluster.node.gpu.memory_capacity = s.cluster.node.gpu.memory_capacity * 2;
-    for (NodeGroup& group : s.cluster.others) group.type.gpu.memory_capacity = group.type.gpu.memory_capacity * 2;
-    return s;
-  }
-  s.cluster = upgraded(s.cluster, {{what, 2.0}});
-  s.library = library_of(s.cluster, s.software);
-  return s;
+Scenario doubled(const Scenario& s, const std::string& what) {
+  return read_again(s, faster(s, what == "memory" ? kMemoryCapacity : what, 2));
 }
 
 class AnswerMaker {
@@ -150,7 +143,7 @@ class AnswerMaker {
   }
 
   void add_upgrades(const SimulatedPlan& best) {
-    const std::vector<std::string> classes = resource_classes(question_.base.cluster);
+    const std::vector<std::string> classes = resource_classes(question_.base);
     for (const char* what : {"memory", "NVLink", "HCA"}) {
       if (std::string(what) != "memory" && std::find(classes.begin(), classes.end(), what) == classes.end()) continue;
       if (interrupted()) return;
