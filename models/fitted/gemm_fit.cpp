@@ -185,6 +185,7 @@ GemmFit fit_gemm(const MeasuredProducts& products, const Gpu& gpu) {
   }
   return {gpu.name,
           point.model(gpu),
+          bf16_chip(gpu).peak,
           point.launch(),
           products.fitted.size(),
           products.judged.size(),

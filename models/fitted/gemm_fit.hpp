@@ -29,6 +29,7 @@ MeasuredProducts read_products(const std::filesystem::path& csv, const Gpu&, std
 struct GemmFit {
   std::string gpu;
   GemmModel model;
+  FlopsPerSecond rated_peak;  ///< of the chip, in bf16
   Seconds launch;
   std::size_t fitted = 0, judged = 0;
   KernelErrors held_out, in_sample;

@@ -109,6 +109,7 @@ GemmModel read_gemm_model(const Node& node, const std::string& what) {
   model.peak = fields.number("peak", least, 1);
   model.memory = fields.number("memory", least, 1);
   model.l2_feed = fields.bandwidth("l2_feed");
+  fields.flops_rate("rated_peak", FlopsPerSecond{0});  // see read_gpu
   model.split = fields.seconds("split", Seconds{0});
   model.throttle = fields.number("throttle", 0, most_extra, 0);
   model.throttle_after = fields.seconds("throttle_after", Seconds{1});

@@ -68,6 +68,17 @@ Gpu::ChipLinks read_chip_links(const Node& node, const std::string& what) {
   return links;
 }
 
+/// `gemm.rated_peak`: the peak in 16 bits of the chip that the model was fitted to. On a chip with another one what goes
+/// with the clock of its SMs does so: the L2 cache feeds them as much faster, and power holds them down as much earlier.
+void fit_to_peak(Gpu& gpu, const Node& gemm, const std::string& what) {
+  const FlopsPerSecond rated = Fields(gemm, what).flops_rate("rated_peak", FlopsPerSecond{0});
+  const FlopsPerSecond bf16 = gpu.peak[static_cast<std::size_t>(Precision::bf16)],
+                       peak = bf16.value > 0 ? bf16 : gpu.peak[static_cast<std::size_t>(Precision::fp16)];
+  if (rated.value <= 0 || peak.value <= 0) return;
+  gpu.gemm.l2_feed = gpu.gemm.l2_feed * (peak / rated);
+  gpu.gemm.throttle_after = gpu.gemm.throttle_after / (peak / rated);
+}
+
 void read_power_limit(Gpu& gpu, Fields& fields, const std::string& what) {
   gpu.clock_by_power = fields.number("clock_by_power", kLeastShare, 1, gpu.clock_by_power);
   gpu.power_limit = fields.power("power_limit", Watts{0});
@@ -132,8 +143,10 @@ Gpu read_gpu(const Node& entry) {
   gpu.memory_bandwidth = fields.bandwidth("memory_bandwidth");
   gpu.memory_capacity = fields.bytes("memory_capacity");
   gpu.kernel_launch = fields.seconds("kernel_launch", Seconds{0});
-  if (const Node* node = fields.has("gemm") ? fields.child("gemm") : nullptr)
+  if (const Node* node = fields.has("gemm") ? fields.child("gemm") : nullptr) {
     gpu.gemm = read_gemm_model(*node, what + ": gemm");
+    fit_to_peak(gpu, *node, what + ": gemm");
+  }
   if (const Node* node = fields.has("attention") ? fields.child("attention") : nullptr)
     gpu.attention = read_attention_model(*node, what + ": attention");
   if (const Node* node = fields.child("efficiency")) read_efficiency(gpu, *node, what + ": efficiency");

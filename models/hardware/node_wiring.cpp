@@ -76,7 +76,7 @@ void read_switches(NodeType& node, Fields& pcie) {
 }
 
 /// `rate` wins over `generation`, so that one figure is enough to change a link of the catalog; it then holds for GPUs
-/// too. With a generation alone a GPU of an older one runs at its own rate.
+/// too, unless `gpu_rate` says theirs. With a generation alone a GPU of an older one runs at its own rate.
 void read_pcie_rate(NodeType& node, Fields& pcie) {
   const BytesPerSecond given = pcie.bandwidth("rate", BytesPerSecond{0});
   const std::int64_t generation = pcie.integer("generation", 1, 0);
@@ -91,6 +91,8 @@ void read_pcie_rate(NodeType& node, Fields& pcie) {
   } else {
     node.pcie_rate = node.gpu.pcie;
   }
+  if (const BytesPerSecond of_gpus = pcie.bandwidth("gpu_rate", BytesPerSecond{0}); of_gpus.value > 0)
+    node.gpu_pcie_rate = std::min(of_gpus, node.pcie_rate);
   if (node.pcie_rate.value <= 0)
     fail(pcie.place(), fmt::format("{}: missing key \"rate\": gpu {} gives none", pcie.what(), node.gpu.name));
 }

@@ -101,6 +101,23 @@ void set_field(Node& root, std::string_view path, Node fresh) {
   *node = std::move(fresh);
 }
 
+namespace {
+
+/// `{3: …}` laid on a list changes the item of that number, as an override's path names it.
+std::optional<Node> merged_items(const Node& list, const Node& over) {
+  if (list.kind != Node::Kind::list || over.fields.empty()) return std::nullopt;
+  Node result = list;
+  for (const auto& [key, value] : over.fields) {
+    std::size_t item = 0;
+    const auto [end, error] = std::from_chars(key.data(), key.data() + key.size(), item);
+    if (error != std::errc{} || end != key.data() + key.size() || item >= list.items.size()) return std::nullopt;
+    result.items[item] = merged(list.items[item], value);
+  }
+  return result;
+}
+
+}  // namespace
+
 Node merged(const Node& base, const Node& over) {
   const bool figure = over.find("value") != nullptr;  // {value, source} is one thing: never half of the old one
   if (over.kind != Node::Kind::map || figure) return over;
@@ -109,6 +126,7 @@ Node merged(const Node& base, const Node& over) {
     result.fields.insert(result.fields.begin(), {"base", base});
     return result;
   }
+  if (auto items = merged_items(base, over)) return *std::move(items);
   if (base.kind != Node::Kind::map || base.find("value")) return over;
   Node result = base;
   result.place = over.place;

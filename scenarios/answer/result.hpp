@@ -34,13 +34,14 @@ struct FittingChange {
   double step_time = 0;  ///< s; 0: the whole step is too large to simulate again and again
 };
 
-/// One resource class made faster: the step time that simulating again gives.
+/// One resource class made faster: the step time of the scenario with these fields changed.
 struct WhatIf {
   std::string resource_class;
   double factor = 1;
   double step_time = 0;
   double goodput = 0, effective_step_time = 0;  ///< with failures and checkpoints; 0: not asked for
   double saves_share = 0;                       ///< of the step time as it is
+  std::vector<std::string> sets = {};           ///< what was changed, as --set takes it: "cluster.hca.rate=400 Gbit/s"
 };
 
 /// The answer to a scenario. Times in seconds, sizes in bytes.
@@ -80,7 +81,7 @@ struct Result {
     double bubble = 0, optimizer = 0, input = 0;
     double framework = 0;  ///< host work that hides behind nothing
     double other = 0;      ///< not accounted for: below 1 % of the step
-    int rank = 0;          ///< whose step this is: the one that ends last
+    int rank = 0;          ///< whose step this is: the one that ends last, or of the pipeline's stage that waits least
     double step_time = 0;  ///< of that rank, the sum of all parts; workers out of step have their own
   } breakdown;
   struct Memory {

@@ -208,7 +208,8 @@ JsonFields<Result> common_fields() {
       .object("breakdown_s", &R::breakdown, breakdown_fields(), "what a step is spent on; the parts sum to it")
       .value(
           "breakdown_rank", "", [](auto& r) -> auto& { return r.breakdown.rank; },
-          "rank that the breakdown describes: the last to finish the step")
+          "rank that the breakdown describes: the last to finish the step; of a pipeline, of the stage that waits "
+          "least")
       .value(
           "breakdown_step_time_s", "s", [](auto& r) -> auto& { return r.breakdown.step_time; },
           "its step: the step time, or its own where workers are not in step")
@@ -325,7 +326,11 @@ const JsonFields<Result>& result_fields() {
           .when(several, "where one step does not tell")
           .value("training_steps", "", &R::training_steps, "steps of the whole training")
           .when(trains, "with plan.training")
-          .value("training_time_s", "s", &R::training_time, "time of the whole training, without failures")
+          .value(
+              "training_time_s", "s", [](const R& r) { return r.whole_time(); },
+              "time of the whole training, with what failures cost: training_days in seconds")
+          .when(trains, "with plan.training")
+          .value("training_time_without_failures_s", "s", &R::training_time, "the same if nothing fails")
           .when(trains, "with plan.training")
           .value("rank_0_ends_later_s", "s", &R::alone_time,
                  "rank 0 ends so much later than the others, by what it does alone at the end")
@@ -380,6 +385,7 @@ const JsonFields<Report>& report_fields() {
                     .value("factor", "", &WhatIf::factor, "how many times")
                     .value("step_time_s", "s", &WhatIf::step_time, "the step simulated again")
                     .value("saves_share", "share", &WhatIf::saves_share, "of the step time that this saves")
+                    .value("set", "", &WhatIf::sets, "the fields that were changed, as run --set takes them")
                     .value("goodput", "share", &WhatIf::goodput, "goodput with that step")
                     .when(failing, "in explain, with faults")
                     .value("effective_step_time_s", "s", &WhatIf::effective_step_time, "training time over steps done")

@@ -24,6 +24,9 @@ NodeType read_changed_node(Fields& around, const Catalog& catalog) {
       field = Node::empty_map(over->place);
       field.fields.emplace_back("type", *over);
     }
+    if (std::string_view(part) == "gpu")  // an override below the name of another type has made it a base
+      for (auto& [key, value] : field.fields)
+        if (key == "base") key = "type";
     Node wrapped = Node::empty_map(over->place);
     wrapped.fields.emplace_back(part, std::move(field));
     entry = merged(entry, wrapped);

@@ -137,6 +137,14 @@ void PathNaming::name(const OpRecord& record, double begin, double end, std::str
   });
 }
 
+void PathWatch::watch(SimulateOptions& options) {
+  options.observe.emplace_back([this](const StepRun& run) -> Observer* {
+    if (run.records() || run.plan.marks_steps || !run.in_step()) return nullptr;
+    naming_.emplace(run);
+    return &path_.emplace(run.simulated().links(), *naming_);
+  });
+}
+
 std::vector<PathStep> named_path(const StepRun& run) {
   if (!run.in_step()) return {};
   std::vector<PathStep> path;

@@ -1,5 +1,7 @@
 #pragma once
 #include <map>
+#include <optional>
+#include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -34,6 +36,21 @@ class PathNaming : public PathSums::Naming {
   mutable std::map<const NodeType*, std::vector<Kernels>> fused_;  // by number
 
   void name_fused(const OpRecord&, double seconds, Book) const;
+};
+
+/// Watches the critical path of a run by resource, of whose operations none is kept. Must outlive the run.
+class PathWatch {
+ public:
+  void watch(SimulateOptions&);
+  /// Seconds of all steps; empty where the run keeps its operations, ranks do not step together, or steps before those that
+  /// are looked at would count too.
+  std::map<std::string, double> by_resource() const {
+    return path_ ? path_->by_resource() : std::map<std::string, double>{};
+  }
+
+ private:
+  std::optional<PathNaming> naming_;
+  std::optional<PathSums> path_;
 };
 
 /// The critical path of the steps that are looked at, each piece under its resource. Empty where ranks do not step

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "scenarios/planning/size.hpp"
+#include "scenarios/running/faster_fields.hpp"
 #include "scenarios/running/path_resources.hpp"
 #include "scenarios/running/step_result.hpp"
 #include "scenarios/running/step_run.hpp"
@@ -41,20 +42,6 @@ void require_traceable(const Scenario& s, const Plan& plan, const SimulateOption
                : std::string("Fewer layers or micro-batches do")));
 }
 
-/// The resource classes of a cluster, and those that offload and samples use besides.
-std::vector<std::string> resource_classes_of(const Scenario& s) {
-  std::vector<std::string> classes = resource_classes(s.cluster);
-  if (!s.plan.offload.used()) return classes;
-  const auto add_class = [&classes](const char* name) {
-    if (std::find(classes.begin(), classes.end(), name) == classes.end())
-      classes.insert(std::find(classes.begin(), classes.end(), "framework"), name);
-  };
-  add_class("PCIe");
-  if (s.cluster.node.cpu.memory_bandwidth.value > 0) add_class("host memory");
-  if (s.plan.offload.drives()) add_class("NVMe");
-  return classes;
-}
-
 /// A run that stays until the process ends. It is the only one here, since a process simulates once, and to take a machine
 /// of 100,000 GPUs apart takes a fifth of the time that a folded run of it takes.
 const StepRun& lasting_run(const Scenario& s, const Plan& plan, const SimulateOptions& options) {
@@ -65,17 +52,11 @@ const StepRun& lasting_run(const Scenario& s, const Plan& plan, const SimulateOp
 /// What a run answers, with its critical path where operations are not kept; `use` looks at the run.
 Result result_of_run(const Scenario& s, const Plan& plan, SimulateOptions options,
                      const std::function<void(const StepRun&)>& use = {}) {
-  std::optional<PathNaming> naming;
-  std::optional<PathSums> path;
-  if (options.critical_path)
-    options.observe.emplace_back([&](const StepRun& run) -> Observer* {
-      if (run.records() || run.plan.marks_steps || !run.in_step()) return nullptr;
-      naming.emplace(run);
-      return &path.emplace(run.simulated().links(), *naming);
-    });
+  PathWatch path;
+  if (options.critical_path) path.watch(options);
   const StepRun& run = lasting_run(s, plan, options);
   Result r = result_of(run);
-  if (path) book_critical_path(run, path->by_resource(), r);
+  book_critical_path(run, path.by_resource(), r);
   if (use) use(run);
   return r;
 }
@@ -142,38 +123,42 @@ Result simulate(const Scenario& s, const SimulateOptions& options) {
   return simulate(s, plan(s), options);
 }
 
-std::vector<WhatIf> what_if(const Scenario& s, const Plan& plan, double factor, const SimulateOptions& as) {
-  std::vector<std::string> classes = resource_classes_of(s);
-  for (const std::string& of_input : resource_classes(s.input.supply)) classes.push_back(of_input);
+std::vector<WhatIf> what_if(const Scenario& s, double factor, const SimulateOptions& as) {
+  const std::vector<std::string> classes = resource_classes(s);
   ProgressLine progress;
   std::size_t ended = 0;
-  const auto upgraded_run = [&](std::size_t i) {
+  const auto faster_run = [&](std::size_t i) {
     SimulateOptions options;
     options.critical_path = false;
     options.transport = as.transport;
     options.folding = as.folding;
-    options.upgrade[classes[i]] = factor;
-    return to_text(result_of(StepRun(s, plan, options)));
+    const Scenario changed = read_again(s, faster(s, classes[i], factor));
+    const Plan laid_out = plan(changed);
+    return to_text(result_of(StepRun(changed, laid_out, options)));
   };
   const std::vector<std::string> texts =
-      in_children(classes.size(), processors(), upgraded_run, [&](std::size_t, const std::string&) {
+      in_children(classes.size(), processors(), faster_run, [&](std::size_t, const std::string&) {
         progress.show(fmt::format("{} of {} what-ifs", ++ended, classes.size()));
       });
   std::vector<WhatIf> table;
-  for (std::size_t i = 0; i < classes.size(); ++i)
-    table.push_back({classes[i], factor, result_from_text(texts[i]).step_time});
+  for (std::size_t i = 0; i < classes.size(); ++i) {
+    WhatIf& row = table.emplace_back();
+    row.resource_class = classes[i];
+    row.factor = factor;
+    row.step_time = result_from_text(texts[i]).step_time;
+    row.sets = as_sets(faster(s, classes[i], factor));
+  }
   return table;
 }
 
-double rounding_sensitivity(const Scenario& s, const Plan& plan, const SimulateOptions& as) {
+double rounding_sensitivity(const Scenario& s, const SimulateOptions& as) {
   SimulateOptions options;
   options.critical_path = false;
   options.transport = as.transport;
   options.folding = as.folding;
-  const double step_time = simulate(s, plan, options).step_time;
+  const double step_time = simulate(s, options).step_time;
   double most = 0;
-  for (const WhatIf& w : what_if(s, plan, 1 + 1e-13, options))
-    most = std::max(most, std::abs(w.step_time / step_time - 1));
+  for (const WhatIf& w : what_if(s, 1 + 1e-13, options)) most = std::max(most, std::abs(w.step_time / step_time - 1));
   return most;
 }
 

@@ -21,12 +21,14 @@ void book_input_wait(const Result& fed, Result& r) {
   const double wait = r.step_time - fed.step_time;
   if (wait <= 0) return;
   r.input->starved_share = wait / r.step_time;
-  r.breakdown = fed.breakdown;
-  r.breakdown.input = wait;
-  for (std::size_t stage = 0; stage < r.stages.size(); ++stage) {
-    r.stages[stage].breakdown = fed.stages[stage].breakdown;
-    r.stages[stage].breakdown.input = wait;
-  }
+  const auto take = [wait](const Result::Breakdown& of_fed, Result::Breakdown& b) {
+    b = of_fed;
+    b.input = wait;
+    b.step_time += wait;
+  };
+  take(fed.breakdown, r.breakdown);
+  for (std::size_t stage = 0; stage < r.stages.size(); ++stage)
+    take(fed.stages[stage].breakdown, r.stages[stage].breakdown);
 }
 
 std::vector<Bytes> input_on_hosts(const StepRun& run) {

@@ -7,11 +7,11 @@
 #include <limits>
 #include <set>
 
+#include "scenarios/running/faster_fields.hpp"
 #include "scenarios/running/simulate.hpp"
 #include "scenarios/search/legal_batches.hpp"
 #include "sim/process/child.hpp"
 #include "sim/process/time_limit.hpp"
-#include "topologies/machines/cluster_machine.hpp"
 
 namespace trainyard {
 namespace {
@@ -20,15 +20,8 @@ namespace {
 constexpr double kSearchShare = 0.7, kRankShare = 0.3;
 
 /// Memory twice as large, or a class of resources twice as fast.
-Scenario doubled(Scenario s, const std::string& what) {
-  if (what == "memory") {
-    s.cluster.node.gpu.memory_capacity = s.cluster.node.gpu.memory_capacity * 2;
-    for (NodeGroup& group : s.cluster.others) group.type.gpu.memory_capacity = group.type.gpu.memory_capacity * 2;
-    return s;
-  }
-  s.cluster = upgraded(s.cluster, {{what, 2.0}});
-  s.library = library_of(s.cluster, s.software);
-  return s;
+Scenario doubled(const Scenario& s, const std::string& what) {
+  return read_again(s, faster(s, what == "memory" ? kMemoryCapacity : what, 2));
 }
 
 class AnswerMaker {
@@ -211,7 +204,7 @@ class AnswerMaker {
   }
 
   void add_upgrades(const SimulatedPlan& best) {
-    const std::vector<std::string> classes = resource_classes(question_.base.cluster);
+    const std::vector<std::string> classes = resource_classes(question_.base);
     for (const char* what : {"memory", "NVLink", "HCA"}) {
       if (std::string(what) != "memory" && std::find(classes.begin(), classes.end(), what) == classes.end()) continue;
       if (interrupted()) return;

@@ -4,9 +4,11 @@
 
 #include <cmath>
 #include <cstring>
+#include <map>
 #include <span>
 
 #include "scenarios/planning/size.hpp"
+#include "scenarios/running/path_resources.hpp"
 #include "scenarios/running/simulate.hpp"
 #include "scenarios/running/step_run.hpp"
 #include "sim/error.hpp"
@@ -16,6 +18,8 @@ namespace trainyard {
 namespace {
 
 constexpr double kTolerance = 1e-9;
+/// Of the critical path: moments that are the same but for rounding leave gaps in it.
+constexpr double kPathTolerance = 1e-6;
 
 /// What one run of a fold tells, as bytes that a child can send.
 struct FoldedTimes {
@@ -25,6 +29,7 @@ struct FoldedTimes {
   std::vector<double> peaks;                           // by class of ranks
   std::vector<std::vector<std::vector<double>>> ends;  // by class and stream, in order
   std::vector<std::vector<double>> busy;               // by class and stream
+  std::map<std::string, double> path;                  // by resource
   std::string unfolded;
 };
 
@@ -94,9 +99,11 @@ class OpEnds : public Observer {
 
 std::string folded_run(const Scenario& s, const Plan& plan) {
   OpEnds ends;
+  PathWatch path;
   SimulateOptions options;
   options.critical_path = false;
   options.observe.emplace_back([&ends](const StepRun&) { return &ends; });
+  path.watch(options);
   const StepRun run(s, plan, options);
   Bytesink out;
   out.put(std::vector<char>(run.unfolded.begin(), run.unfolded.end()));
@@ -120,6 +127,12 @@ std::string folded_run(const Scenario& s, const Plan& plan) {
     for (const std::vector<double>& stream : streams) out.put(stream);
   }
   for (const std::vector<double>& streams : ends.busy.all()) out.put(streams);
+  const std::map<std::string, double> resources = path.by_resource();
+  out.number(resources.size());
+  for (const auto& [resource, seconds] : resources) {
+    out.put(std::vector<char>(resource.begin(), resource.end()));
+    out.put(std::vector<double>{seconds});
+  }
   return out.text;
 }
 
@@ -139,6 +152,10 @@ FoldedTimes times_from(const std::string& text) {
     for (std::vector<double>& stream : streams) stream = in.list<double>();
   }
   for (std::size_t c = 0; c < times.ends.size(); ++c) times.busy.push_back(in.list<double>());
+  for (std::uint64_t left = in.number(); left > 0; --left) {
+    const std::vector<char> resource = in.list<char>();
+    times.path.emplace(std::string(resource.begin(), resource.end()), in.list<double>().front());
+  }
   return times;
 }
 
@@ -159,6 +176,25 @@ class FoldComparison : public Observer {
       note_missing(fmt::format("{}: ends at {} s, and is missing where ranks are folded", what(), run.ended.value));
     else
       compare((*ends)[done], run.ended.value, [&] { return what() + " ends"; }, " s");
+  }
+
+  /// Of the whole path, resource by resource.
+  void compare_path(const std::map<std::string, double>& full) {
+    double whole = 0;
+    for (const auto& [resource, seconds] : full) whole += seconds;
+    std::map<std::string, double> all = folded_.path;
+    all.insert(full.begin(), full.end());
+    for (const auto& [resource, ignored] : all) {
+      const auto share = [&](const std::map<std::string, double>& path) {
+        const auto at = path.find(resource);
+        return at == path.end() ? 0 : at->second / whole;
+      };
+      const double folded = share(folded_.path), one_by_one = share(full), difference = std::abs(folded - one_by_one);
+      if (difference <= kPathTolerance) continue;
+      check_.worst = std::max(check_.worst, difference);
+      note(fmt::format("critical path: {} {:.4g} % folded, {:.4g} % rank by rank", resource, folded * 100,
+                       one_by_one * 100));
+    }
   }
 
   void compare_rest(const StepRun& run) {
@@ -262,8 +298,11 @@ FoldCheck check_folding(const Scenario& s, const Plan& plan) {
     options.critical_path = false;
     options.folding = Folding::off;
     options.observe.emplace_back([&comparison](const StepRun&) { return &comparison; });
+    PathWatch path;
+    path.watch(options);
     const StepRun run(s, plan, options);
     comparison.compare_rest(run);
+    comparison.compare_path(path.by_resource());
     return fmt::format("{} {} {}", full.operations, full.worst, full.difference);
   });
   int read = 0;
@@ -273,7 +312,7 @@ FoldCheck check_folding(const Scenario& s, const Plan& plan) {
   if (!check.difference.empty() && check.worst < 1) {
     SimulateOptions full;
     full.folding = Folding::off;
-    check.sensitivity = rounding_sensitivity(s, plan, full);
+    check.sensitivity = rounding_sensitivity(s, full);
   }
   return check;
 }

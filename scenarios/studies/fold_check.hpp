@@ -20,8 +20,8 @@ struct FoldCheck {
   bool good() const { return unfolded.empty() && (difference.empty() || rounding_decides()); }
 };
 
-/// Compares when every operation of every rank ends, how long each of its streams is busy, what each link carries, and
-/// each rank's peak of memory. A result that is missing in one of both runs is a difference of 1. Each runs in a child.
+/// Compares when every operation of every rank ends, how long each of its streams is busy, what each link carries,
+/// each rank's peak of memory, and the critical path by resource. A result that is missing in one of both runs is a difference of 1. Each runs in a child.
 FoldCheck check_folding(const Scenario&, const Plan&);
 
 }  // namespace trainyard

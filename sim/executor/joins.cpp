@@ -6,11 +6,13 @@
 #include <utility>
 
 #include "sim/error.hpp"
+#include "sim/same_moment.hpp"
 
 namespace trainyard::execution {
 
+/// A member that came at the same moment as the last one follows what it did itself; others follow the first member that
+/// did.
 void Joins::begin(StreamState& last) {
-  const OpId cause = last.cause;
   const Message m = last.front().message;
   Members& there = waiting_[m.tag];
   there.push_back(table_.id_of(last));
@@ -18,12 +20,14 @@ void Joins::begin(StreamState& last) {
   Members all = std::move(there);
   waiting_.erase(m.tag);
   std::sort(all.begin(), all.end());
+  const auto came_last = [&](StreamId id) { return same_moment(table_.streams[id].posted, context_.now); };
+  const OpId cause = table_.streams[*std::find_if(all.begin(), all.end(), came_last)].cause;
   const bool moves = flows(m);
   const int busy = moves && !group_flow(last).by_engines ? 1 : 0;
   for (const StreamId id : all) {
     StreamState& s = table_.streams[id];
     s.started = context_.now;
-    s.cause = cause;
+    if (!came_last(id)) s.cause = cause;
     streams_.announce_start(s);
     if (moves)
       interference_.change_active(s.actor, Kind::send, busy);

@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "sim/error.hpp"
+#include "sim/same_moment.hpp"
 
 namespace trainyard::execution {
 namespace {
@@ -112,8 +113,8 @@ void Messages::attach(TransferId id, StreamState& receiver) {
   receiver.transfer = id;
   receiver.peer = t.from;
   if (t.rests() || t.state == Transfer::State::free) return;
+  if (!same_moment(t.started, receiver.posted)) receiver.cause = t.cause;
   receiver.started = t.started;  // it is in flight already
-  receiver.cause = t.cause;
   interference_.change_active(receiver.actor, Kind::recv, +1);
   streams_.announce_start(receiver);
 }
@@ -129,9 +130,10 @@ void Messages::start(TransferId id) {
   transfers_.start(id);
 }
 
+/// A half that came at the same moment as the other follows what its own actor did.
 void Messages::announce_half(StreamState& s, TransferId id) {
   s.started = context_.now;
-  s.cause = transfers_[id].cause;
+  if (!same_moment(s.posted, context_.now)) s.cause = transfers_[id].cause;
   streams_.announce_start(s);
 }
 

@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "sim/error.hpp"
+#include "sim/executor/limiting_link.hpp"
 
 namespace trainyard::execution {
 namespace {
@@ -118,13 +119,10 @@ class Timing {
     for (const LinkUse& use : route_->links)
       if (const double most = capacity(use.link) / use.weight; now_.rate <= 0 || most < now_.rate) now_.rate = most;
     if (now_.rate <= 0) now_.rate = kNever;
-    double most = 1 - 1e-6;  // see Transfers::note_limits
-    for (const LinkUse& use : route_->links) {
-      const double used = now_.rate * use.weight / capacity(use.link);
-      if (!leaves || used <= most) continue;
-      most = used;
-      part(join()).limiting = use.link;
-    }
+    LinkId& limiting = part(join()).limiting;
+    for (const LinkUse& use : route_->links)
+      if (leaves && limits(use.link, now_.rate * use.weight / capacity(use.link), limiting, machine_.links()))
+        limiting = use.link;
   }
 
   double of_work() const { return now_.main >= 0 && !moves(now_.main) ? now_.left / now_.speed : kNever; }

@@ -9,6 +9,7 @@
 
 #include "sim/error.hpp"
 #include "sim/nearly_sorted.hpp"
+#include "sim/same_moment.hpp"
 
 namespace trainyard::execution {
 namespace {
@@ -185,10 +186,13 @@ bool Streams::could_have_started(const ActorState& a, const Op& op) const {
   return a.streams[op.stream].last_end < now && std::all_of(std::begin(op.deps), std::end(op.deps), before_now);
 }
 
-/// The operation whose end let the head of the stream begin.
+/// The operation whose end let the head of the stream begin. Of several that ended at the same moment the one of its own
+/// stream, then in the order of what it waits for, whichever rounding has made the last.
 OpId Streams::cause(const StreamState& of) const {
   const ActorState& a = table_.actors[of.actor];
-  const auto ended_now = [now = context_.now](const StreamState& s) { return s.last_end == now ? s.last_id : 0; };
+  const auto ended_now = [now = context_.now](const StreamState& s) {
+    return same_moment(s.last_end, now) ? s.last_id : 0;
+  };
   if (const OpId id = ended_now(of)) return id;
   for (const Dep& dep : of.front().deps)
     if (dep.count > 0)

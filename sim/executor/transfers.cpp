@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "sim/error.hpp"
+#include "sim/executor/limiting_link.hpp"
 
 namespace trainyard::execution {
 
@@ -246,13 +247,9 @@ void Transfers::note_limits() {
   for (const TransferId id : departed_) {
     Transfer& t = pool_[id];
     if (t.state != Transfer::State::flowing) continue;
-    double most = 1 - 1e-6;  // a link below its capacity limits nobody: then it is the rate cap
-    for (const LinkUse& use : t.links) {
-      const double used = context_.transport.used_share(use.link);
-      if (used <= most) continue;
-      most = used;
-      t.limiting = use.link;
-    }
+    for (const LinkUse& use : t.links)
+      if (limits(use.link, context_.transport.used_share(use.link), t.limiting, context_.machine.links()))
+        t.limiting = use.link;
   }
   departed_.clear();
 }

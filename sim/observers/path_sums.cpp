@@ -1,10 +1,10 @@
 #include "sim/observers/path_sums.hpp"
 
-#include <tuple>
 #include <utility>
 
 #include "sim/error.hpp"
 #include "sim/observers/growth.hpp"
+#include "sim/same_moment.hpp"
 
 namespace trainyard {
 namespace {
@@ -65,13 +65,16 @@ void PathSums::erase(std::size_t chain) {
   free_.push_back(chain);
 }
 
-/// An operation's cause ends when it is posted. What ended before, nobody follows any more but those who are held for.
+/// An operation's cause ends at the moment when it is posted. What ended before, nobody follows any more but those who are
+/// held for.
 void PathSums::come_to(double now) {
   if (now <= now_) return;
   now_ = now;
-  for (const std::size_t chain : ended_)
+  std::erase_if(ended_, [this](std::size_t chain) {
+    if (same_moment(chains_[chain].ended, now_)) return false;
     if (chains_[chain].holds == 0) erase(chain);
-  ended_.clear();
+    return true;
+  });
 }
 
 void PathSums::follow(Chain& chain, OpId cause) {
@@ -91,7 +94,7 @@ void PathSums::hold(OpId cause) {
 void PathSums::let_go(OpId cause) {
   if (cause == 0) return;
   const std::size_t chain = find(cause);
-  if (--chains_[chain].holds == 0 && chains_[chain].ended < now_) erase(chain);
+  if (--chains_[chain].holds == 0 && !same_moment(chains_[chain].ended, now_)) erase(chain);
 }
 
 void PathSums::posted(const OpRun& run) {
@@ -225,12 +228,11 @@ void PathSums::finished(const OpRun& run) {
   }
   chain.ended = now_;
   ended_.push_back(number);
-  const auto order = [](double end, Actor actor, OpId id) { return std::tuple(-end, actor, id); };
-  if (order(record.ended, record.actor, run.id) >= order(longest_end_, longest_actor_, longest_id_)) return;
-  longest_end_ = record.ended;
-  longest_actor_ = record.actor;
-  longest_id_ = run.id;
-  shares_.copy(chain.sums, longest_);
+  const std::tuple order(record.actor, record.stream, run.id);
+  if (same_moment(longest_end_, record.ended) && order >= longest_) return;
+  longest_end_ = std::max(longest_end_, record.ended);
+  longest_ = order;
+  shares_.copy(chain.sums, longest_sums_);
 }
 
 }  // namespace trainyard

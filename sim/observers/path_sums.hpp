@@ -7,6 +7,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <tuple>
 #include <unordered_map>
 #include <utility>
 #include <vector>
@@ -71,7 +72,7 @@ class PathSums : public Observer {
   void finished(const OpRun&) override;
   void transferred(const TransferRun&) override;
 
-  std::map<std::string, double> by_resource() const { return shares_.named(longest_); }
+  std::map<std::string, double> by_resource() const { return shares_.named(longest_sums_); }
 
  private:
   /// An operation under way, or one that has ended and may be the cause of another.
@@ -91,10 +92,10 @@ class PathSums : public Observer {
   double now_ = 0;
   std::unordered_map<OpId, OpId> causes_of_sends_;         // that have left
   std::unordered_map<OpId, std::vector<LegRecord>> legs_;  // of messages under way, by their halves
-  PathShares::Sums longest_{};
+  // Of those that end last the one of the lowest actor, of its first stream.
+  PathShares::Sums longest_sums_{};
   double longest_end_ = -1;
-  Actor longest_actor_ = 0;
-  OpId longest_id_ = 0;
+  std::tuple<Actor, Stream, OpId> longest_;
 
   /// Of the chain of parts that ends with a part of a series, by its number and one more; the first: of none.
   std::unordered_map<const SeriesTimes*, std::vector<PathShares::Sums>> parts_;

@@ -1,6 +1,9 @@
 #include "sim/observers/timeline.hpp"
 
 #include <algorithm>
+#include <utility>
+
+#include "sim/same_moment.hpp"
 
 namespace trainyard {
 
@@ -70,10 +73,11 @@ const std::vector<LegRecord>& Timeline::legs(OpId id) const {
 std::vector<PathStep> critical_path(const Timeline& timeline, std::span<const Link> links, OpId last) {
   const std::vector<OpRecord>& records = timeline.records();
   OpId at = last <= records.size() ? last : 0;  // it was not recorded
+  double latest = 0;
+  for (const OpRecord& r : records) latest = std::max(latest, r.ended);
+  const auto order = [&records](OpId id) { return std::pair(records[id - 1].actor, records[id - 1].stream); };
   for (OpId id = 1; last == 0 && id <= records.size(); ++id)
-    if (at == 0 || records[id - 1].ended > records[at - 1].ended ||
-        (records[id - 1].ended == records[at - 1].ended && records[id - 1].actor < records[at - 1].actor))
-      at = id;
+    if (same_moment(records[id - 1].ended, latest) && (at == 0 || order(id) < order(at))) at = id;
   std::vector<PathStep> path;
   while (at != 0) {
     const OpRecord& r = records[at - 1];

@@ -93,7 +93,9 @@ void for_each_piece(const OpRecord& r, std::span<const LegRecord> legs, std::spa
 }
 
 /// The chain of operations, each of which waited for the one before, from 0 to the end of the run, or of the operation
-/// `last`: its length is the makespan, without gaps. Of several chains, that of the lowest actor. In order of time.
+/// `last`: its length is the makespan. Where several operations end at the same moment, it ends with that of the lowest
+/// actor and of its first stream; it goes back through what the same stream did, then what the same actor did, then what a
+/// peer did that was waited for. In order of time.
 std::vector<PathStep> critical_path(const Timeline&, std::span<const Link>, OpId last = 0);
 
 /// Seconds of the critical path by resource.

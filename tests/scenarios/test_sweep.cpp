@@ -166,7 +166,7 @@ faults:
   CHECK(figure(points[0], "goodput") < figure(points[2], "goodput"));
   CHECK(lines_of(sweep_csv(sweep, points))[0].ends_with(
       "exposed_communication_s,goodput,goodput_deviation,training_time_s,training_days,gpu_hours,"
-      "training_time_with_failures_s,effective_step_time_s,lost_work_s,checkpoint_interval_s,gpus,step_energy_J,"
+      "training_time_without_failures_s,effective_step_time_s,lost_work_s,checkpoint_interval_s,gpus,step_energy_J,"
       "tokens_per_J,samples_per_J,error"));
   CHECK(figure(points[0], "gpu_hours").get<double>() == Approx(240 * 4));
   CHECK(sweep_json(sweep, points)["points"][3]["goodput"] == figure(points[3], "goodput"));
@@ -180,7 +180,7 @@ faults:
     const std::string csv = sweep_csv(said, of_said);
     CHECK(lines_of(csv)[0] ==
           "plan.step_time,faults,step_time_s,samples_per_s,tokens_per_s_per_gpu,tflops_per_gpu,mfu,mfu_with_attention,"
-          "goodput,goodput_deviation,training_time_s,training_days,gpu_hours,training_time_with_failures_s,"
+          "goodput,goodput_deviation,training_time_s,training_days,gpu_hours,training_time_without_failures_s,"
           "effective_step_time_s,lost_work_s,checkpoint_interval_s,gpus,error");
     CHECK(lines_of(csv)[1].ends_with(",,,,4,"));
     CHECK(sweep_csv(said, run_sweep(said, {folder.path() / "said.partial", {}})) == csv);  // from the journal

@@ -4,11 +4,11 @@
 
 #include <algorithm>
 
+#include "scenarios/running/faster_fields.hpp"
 #include "tools/reports/failure_report.hpp"
 #include "tools/reports/report_lines.hpp"
 #include "tools/reports/stage_table.hpp"
 #include "tools/reports/steps_line.hpp"
-#include "topologies/machines/cluster_machine.hpp"
 
 namespace trainyard {
 namespace {
@@ -84,10 +84,14 @@ std::string breakdown(const Result& r) {
   if (r.breakdown.framework > 0) parts.push_back(fmt::format("framework {}", part_of(r, r.breakdown.framework)));
   parts.push_back(fmt::format("other {}", part_of(r, r.breakdown.other)));
   const bool own = r.breakdown.step_time != r.step_time;  // workers are not in step
+  std::string whose = "on the last rank to finish";
+  for (std::size_t stage = 0; stage < r.stages.size(); ++stage)
+    if (r.stages[stage].breakdown.rank == r.breakdown.rank)
+      whose = fmt::format("on rank {} of stage {}, which waits least", r.breakdown.rank, stage);
   return fmt::format(
       "{}{}   ({}, {})\n", report_label(""), fmt::join(parts, " │ "), in_seconds(r) ? "s" : "ms",
       own ? fmt::format("of rank {}'s own steps, {} each", r.breakdown.rank, show(Seconds{r.breakdown.step_time}))
-          : "on the last rank to finish");
+          : whose);
 }
 
 std::string use_of_capacity(double peak, double capacity) {
@@ -232,7 +236,7 @@ std::string bottleneck(const Scenario& s, const Result& r, const std::vector<Wha
                                      [](const WhatIf& a, const WhatIf& b) { return a.step_time < b.step_time; });
   if (best == what_ifs.end()) return text + "\n";
   text += fmt::format("\n{}best next change: {} saves {}", report_label(""),
-                      describe_upgrade(best->resource_class, best->factor), percent(1 - best->step_time / r.step_time));
+                      what_if_in_words(best->resource_class, best->factor), percent(1 - best->step_time / r.step_time));
   std::vector<std::string> others;
   for (const WhatIf& w : what_ifs)
     if (&w != &*best) others.push_back(fmt::format("{} {}", w.resource_class, percent(1 - w.step_time / r.step_time)));
@@ -243,7 +247,7 @@ std::string bottleneck(const Scenario& s, const Result& r, const std::vector<Wha
       text += fmt::format(
           "{}{} makes it {:.1f} % slower: transfers then meet on links that they had to themselves (a scheduling "
           "anomaly)\n",
-          report_label(""), describe_upgrade(w.resource_class, w.factor), (w.step_time / r.step_time - 1) * 100);
+          report_label(""), what_if_in_words(w.resource_class, w.factor), (w.step_time / r.step_time - 1) * 100);
   return text;
 }
 
@@ -266,6 +270,19 @@ std::string capacity_line(const Capacity& capacity) {
   return text + "\n";
 }
 
+namespace {
+
+/// The fields of a what-if as a shell takes them; of very many the first ones.
+std::string sets_of(const WhatIf& w) {
+  constexpr std::size_t kMost = 8;
+  std::string text = "  " + what_if_in_words(w.resource_class, w.factor) + ":";
+  for (std::size_t i = 0; i < std::min(kMost, w.sets.size()); ++i) text += fmt::format(" --set \"{}\"", w.sets[i]);
+  if (w.sets.size() > kMost) text += fmt::format(" … and {} more: --json lists them", w.sets.size() - kMost);
+  return text + "\n";
+}
+
+}  // namespace
+
 std::string what_if_table(const Result& r, const std::vector<WhatIf>& what_ifs) {
   std::vector<WhatIf> sorted = what_ifs;
   std::stable_sort(sorted.begin(), sorted.end(),
@@ -274,12 +291,14 @@ std::string what_if_table(const Result& r, const std::vector<WhatIf>& what_ifs) 
   std::string text = fmt::format("{:<32} {:>10} {:>9}", "change", "step", "saves");
   text += fails ? fmt::format(" {:>9} {:>16}\n", "goodput", "with failures") : "\n";
   for (const WhatIf& w : sorted) {
-    text += fmt::format("{:<32} {:>10} {:>9}", describe_upgrade(w.resource_class, w.factor), show(Seconds{w.step_time}),
+    text += fmt::format("{:<32} {:>10} {:>9}", what_if_in_words(w.resource_class, w.factor), show(Seconds{w.step_time}),
                         percent(1 - w.step_time / r.step_time));
     if (w.goodput > 0)
       text += fmt::format(" {:>7.2f} % {:>9} a step", w.goodput * 100, show(Seconds{w.effective_step_time}));
     text += "\n";
   }
+  if (!sorted.empty()) text += "the same by hand, with run:\n";
+  for (const WhatIf& w : sorted) text += sets_of(w);
   return text;
 }
 

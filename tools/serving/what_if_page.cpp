@@ -109,7 +109,7 @@ SimulatedStep simulated(const Scenario& scenario, bool whole) {
   std::vector<WhatIf> what_ifs;
   if (whole && result.step_time_source.empty() &&
       estimated_operations(laid_out) * result.simulated_ranks / result.ranks <= kMostKept)
-    what_ifs = what_if(scenario, on_steps(laid_out, result.warm_steps, result.steps), 2, options);
+    what_ifs = what_if(scenario, 2, options);
   return {report_json({result, what_ifs, scenario.sources, {}, {}}, false),
           screen(scenario, laid_out, result, what_ifs), pictures ? pictures->read() : ordered_json()};
 }

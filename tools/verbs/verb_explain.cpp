@@ -171,7 +171,7 @@ int explain_verb(const std::vector<std::string>& words) {
     return explain_prescribed_step(scenario, factor, json);
   Explanation e = explain(scenario, laid_out);
   e.result.capacity = capacity(scenario);
-  std::vector<WhatIf> table = what_if(scenario, on_steps(laid_out, e.result.warm_steps, e.result.steps), factor);
+  std::vector<WhatIf> table = what_if(scenario, factor);
   const Seconds step{e.result.step_time};
   if (scenario.failures.given()) {
     e.result.failures = study_failures(scenario, step);

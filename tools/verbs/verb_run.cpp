@@ -89,7 +89,8 @@ int run(const std::vector<std::string>& words) {
       "packet by packet, by ns-3 (TCP networks only, slow, what-ifs left out)");
   arguments.option("--port-buffer", port_buffer, "SIZE", kPortBufferHelp);
   arguments.option("--fold", fold, "auto|off|check",
-                   "simulate ranks that are alike once (auto: where that halves them), each, or both and compare");
+                   "simulate ranks that are alike once (auto: where that halves them), each, or both and compare "
+                   "operations, memory and critical path");
   arguments.option("--prices", prices, "FILE",
                    "what step and training cost by your prices (scenarios/prices-example.yml shows how)");
   arguments.repeated("--require", required, "fits", "end with exit code 1 unless the plan fits into memory");
@@ -134,8 +135,7 @@ int run(const std::vector<std::string>& words) {
   if (!result.fits && !large) result.capacity = capacity(scenario);
   if (!result.fits) result.changes = fitting_changes(scenario);
   std::vector<WhatIf> what_ifs;
-  if (!no_what_if && !large && !by_packets)
-    what_ifs = what_if(scenario, on_steps(laid_out, result.warm_steps, result.steps), 2, options);
+  if (!no_what_if && !large && !by_packets) what_ifs = what_if(scenario, 2, options);
   const std::string text = screen(scenario, laid_out, result, what_ifs);
   if (json != "-" && trace != "-" && picture != "-" && html != "-") {
     fmt::print("{}", text);

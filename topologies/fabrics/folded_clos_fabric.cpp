@@ -168,7 +168,8 @@ void FoldedClosFabric::build_sprayed(DeviceGraph& graph, const ClusterSpec& spec
   graph.set_router(tree_router(graph));
 }
 
-/// `levels: [{down: 32, oversubscription: 2}, …]` from the hosts up, `rails`, `routing: spray | ecmp` and its `seed`.
+/// `levels: [{down: 32, oversubscription: 2}, …]` from the hosts up, `rails`, `link_rate` between switches (default: that
+/// of the fastest HCA), `routing: spray | ecmp` and its `seed`.
 std::shared_ptr<const Fabric> read_folded_clos(Fields& fields) {
   const Node& levels = fields.required_child("levels");
   if (levels.kind != Node::Kind::list || levels.items.empty() || levels.items.size() > 4)
@@ -184,6 +185,7 @@ std::shared_ptr<const Fabric> read_folded_clos(Fields& fields) {
     shape.levels.push_back(l);
   }
   shape.rails = fields.boolean("rails", false);
+  shape.link_rate = fields.bandwidth("link_rate", BytesPerSecond{0});
   shape.hashed = fields.choice("routing", {"spray", "ecmp"}, "spray") == "ecmp";
   shape.seed = fields.integer<std::uint64_t>("seed", 0, 1);
   return std::make_shared<FoldedClosFabric>(std::move(shape));

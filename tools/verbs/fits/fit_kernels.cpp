@@ -27,6 +27,7 @@ std::string entry_of(const GemmFit& fit) {
              "# {}: held-out errors: median {}, 90th percentile {}\nkernel_launch: {{value: {:.3g} us, "
              "source: tiles}}\ngemm:\n",
              fit.gpu, percent(fit.held_out.median), percent(fit.held_out.p90), fit.launch.value * 1e6) +
+         fmt::format("  rated_peak: {{value: {:.5g} TFLOP/s, source: datasheet}}\n", fit.rated_peak.value * 1e-12) +
          figure("peak", m.peak) + figure("memory", m.memory) + figure("l2_feed", m.l2_feed.value / 1e12, " TB/s") +
          figure("split", m.split.value * 1e6, " us") + figure("throttle", m.throttle) +
          figure("throttle_after", m.throttle_after.value * 1e6, " us") + figure("exposed_output", m.exposed_output) +
@@ -53,7 +54,8 @@ FitJson json_of(const GemmFit& fit) {
           {"kernel", "gemm"},
           {"kernel_launch_s", fit.launch.value},
           {"constants",
-           {{"peak", m.peak},
+           {{"rated_peak_FLOPps", fit.rated_peak.value},
+            {"peak", m.peak},
             {"memory", m.memory},
             {"l2_feed_Bps", m.l2_feed.value},
             {"split_s", m.split.value},

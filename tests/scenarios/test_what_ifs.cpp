@@ -1,0 +1,177 @@
+// What making a resource faster means: the scenario with the fields that the answer names, as run --set takes them.
+#include <catch2/catch.hpp>
+
+#include <algorithm>
+#include <cmath>
+#include <set>
+
+#include "models/hardware/attention_time.hpp"
+#include "scenarios/running/faster_fields.hpp"
+#include "scenarios/running/simulate.hpp"
+#include "sim/error.hpp"
+#include "tests/scenarios/random_scenarios.hpp"
+
+using namespace trainyard;
+
+namespace {
+
+std::string small_plan(const std::string& more = "") {
+  return "model: {base: gpt2, n_layer: 2}\nplan: {global_batch_size: 32, micro_batch_size: 1, precision: fp16" + more +
+         "}\n";
+}
+
+/// Machines, networks and sections whose fields are named in different ways.
+std::vector<std::string> unlike_scenarios() {
+  const std::string fabric = "cluster: {nodes: 4, node: dgx-a100, fabric: ";
+  return {
+      fabric + "{base: leaf-spine, levels: [{down: 2, oversubscription: 4}]}}\nsoftware: pytorch-ddp\n" + small_plan(),
+      fabric + "{base: leaf-spine, levels: [{down: 2}], routing: ecmp, link_rate: 100 Gbit/s}}\n" + small_plan(),
+      fabric + "torus-2d}\n" + small_plan(),
+      fabric + "{base: dragonfly, switches_a_group: 2, global_rate: 50 Gbit/s}, hca: {rate: 100 Gbit/s}}\n" +
+          small_plan(),
+      "cluster: {nodes: [{count: 2, node: dgx-a100}, {count: 2, node: dgx-h100, gpu_speed: 0.9}], fabric: "
+      "nonblocking}\nsoftware: megatron-core\n" +
+          small_plan(),
+      "cluster: {nodes: 2, node: t4-server, hca: {transport: tcp, copies: 2}, cpu: {copy_rate: 1 GB/s}, fabric: "
+      "ethernet}\n" +
+          small_plan(),
+      "cluster: {node: dgx-a100, gpu: h100-sxm5-80gb}\n" + small_plan(", strategy: pytorch-ddp"),
+      "cluster: {nodes: 2, node: tpu-v4-host}\nsoftware: plain\n" + small_plan(", tensor_parallel: 2"),
+      "cluster: {node: dgx-2}\n" + small_plan(", data_parallel: {size: 1, zero_stage: 2, offload: {optimizer: cpu}}"),
+      "cluster: {node: dgx-a100, nvme: {count: 8, type: samsung-pm9a3}, host_memory: 2 TiB}\nmodel: resnet50\nplan: "
+      "{global_batch_size: 128, micro_batch_size: 16, optimizer: momentum}\nsoftware: pytorch-ddp\ninput: {dataset: "
+      "{samples: 100000, sample_size: 110 kB}, storage: local, decode: {workers: 8, time: 10 ms}, prefetch: 2}\n",
+      "cluster: {nodes: 2, node: pcie-1, hca: {count: 1, rate: 8 Gbit/s, latency: 5 us}, fabric: nonblocking}\nmodel: "
+      "{mlp: {widths: [1000, 1000, 1000]}}\nplan: {micro_batch_size: 2048, precision: fp32, optimizer: sgd, "
+      "measured_step: {source: me, network: mlp, table: {1024: 5 ms, 4096: 11 ms}}}\nsoftware: horovod-tcp\n",
+      R"(
+cluster:
+  node:
+    gpu: {count: 2, type: a100-pcie-80gb}
+    interconnect: graph
+    pcie: {rate: 25 GB/s, latency: 1 us}
+    nvlink: {latency: 1 us}
+    wires:
+      - {from: gpu0, to: cpu0}
+      - {from: gpu1, to: cpu0, rate: 12 GB/s}
+      - {from: gpu0, to: gpu1, kind: NVLink, rate: 50 GB/s}
+)" + small_plan(", data_parallel: {all_reduce: ring}"),
+  };
+}
+
+/// As a user would: each field by its --set, on the text.
+double step_with(const std::string& text, const std::vector<std::string>& sets) {
+  Overrides overrides;
+  for (const std::string& set : sets) overrides.push_back(parse_override_option(set));
+  SimulateOptions options;
+  options.critical_path = false;
+  return simulate(read_scenario_text(text, "by-hand.yaml", overrides), options).step_time;
+}
+
+const WhatIf& row_of(const std::vector<WhatIf>& table, const std::string& resource) {
+  const auto at =
+      std::find_if(table.begin(), table.end(), [&](const WhatIf& w) { return w.resource_class == resource; });
+  REQUIRE(at != table.end());
+  return *at;
+}
+
+/// A faster resource may make a list schedule longer (Graham 1969).
+constexpr double kAnomaly = 1e-3;
+
+void check_what_ifs(const std::string& text, std::set<std::string>& resources) {
+  CAPTURE(text);
+  const Scenario s = read_scenario_text(text, "by-hand.yaml");
+  const double step = step_with(text, {});
+  const std::vector<WhatIf> doubled = what_if(s), four = what_if(s, 4);
+  CHECK(doubled.size() == resource_classes(s).size());
+  for (const WhatIf& w : doubled) {
+    CAPTURE(w.resource_class, w.sets);
+    resources.insert(w.resource_class);
+    CHECK_FALSE(w.sets.empty());
+    CHECK(w.step_time == Approx(step_with(text, w.sets)).epsilon(1e-12));
+    const double of_four = row_of(four, w.resource_class).step_time;
+    CHECK(w.step_time < step * (1 + kAnomaly));
+    CHECK(of_four < w.step_time * (1 + kAnomaly));
+    CHECK(w.step_time > step / 2 * (1 - kAnomaly));
+    CHECK(of_four > step / 4 * (1 - kAnomaly));
+  }
+}
+
+}  // namespace
+
+TEST_CASE("a what-if is the scenario with the fields set that it names, of every resource", "[what-if]") {
+  std::set<std::string> resources;
+  for (const std::string& text : unlike_scenarios()) check_what_ifs(text, resources);
+  CHECK(resources == std::set<std::string>{"compute", "memory", "measured step", "NVLink", "ICI", "PCIe", "socket",
+                                           "host memory", "CPU copies", "HCA", "uplink", "latency", "framework",
+                                           "storage", "decode"});
+}
+
+TEST_CASE("a what-if is the scenario with its fields set, over random scenarios", "[what-if]") {
+  test::RandomScenarios scenarios(36);
+  std::set<std::string> resources;
+  int checked = 0;
+  for (int i = 0; i < 40 && checked < 8; ++i) try {
+      const std::string text = scenarios.next();
+      plan(read_scenario_text(text, "random.yaml"));
+      check_what_ifs(text, resources);
+      ++checked;
+    } catch (const UserError&) {
+    }
+  CHECK(checked == 8);
+}
+
+TEST_CASE("twice the peak is what twice the FLOP/s means, and four times saves more", "[what-if]") {
+  const std::string text =
+      "cluster: {node: dgx-a100}\nmodel: {base: gpt2-xl, n_layer: 4, n_embd: 12288, n_head: 96}\nsoftware: "
+      "megatron-core\nplan: {tensor_parallel: 8, sequence_parallel: true, global_batch_size: 4, micro_batch_size: 1, "
+      "precision: bf16}\n";
+  const double step = step_with(text, {}), twice = step_with(text, {"cluster.node.gpu.peak.bf16=624 TFLOP/s"}),
+               four = step_with(text, {"cluster.node.gpu.peak.bf16=1248 TFLOP/s"});
+  const double what_if_saves = 1 - row_of(what_if(read_scenario_text(text, "a.yaml")), "compute").step_time / step;
+  CHECK(what_if_saves > 0.2);
+  CHECK(1 - twice / step == Approx(what_if_saves).margin(1e-3));
+  CHECK(1 - four / step > 1 - twice / step + 0.1);
+}
+
+TEST_CASE("what a fitted chip's products and attention take goes with its peak", "[what-if][gemm]") {
+  const Catalog catalog;
+  for (const char* name : {"a100-sxm4-80gb", "h100-sxm5-80gb", "h100-pcie-80gb", "b200-sxm-180gb", "gb200", "a30"}) {
+    const Node entry = catalog.resolve("gpu", Node::of_text(name, {}));
+    const Gpu one = read_gpu(entry);
+    REQUIRE(one.gemm.given);
+    for (const int times : {2, 4, 16}) {
+      Node faster = entry;
+      for (auto& [precision, value] : faster.find("peak")->fields)
+        if (const double peak = one.peak[static_cast<std::size_t>(parse_precision(precision))].value; peak > 0)
+          value = Node::of_text(std::to_string(peak * times * 1e-12) + " TFLOP/s", {});
+      const Gpu more = read_gpu(faster);
+      for (const double n : {512.0, 4096.0, 12288.0}) {
+        CAPTURE(name, times, n);
+        Work work{Flops{2 * n * n * n}, Bytes{2 * 3 * n * n}, kernel_of(GemmShape{n, n, n}),
+                  static_cast<std::uint8_t>(Precision::bf16)};
+        const double before = kernel_time(one, work).value, after = kernel_time(more, work).value;
+        CHECK(after < before);
+        CHECK(after > before / times);
+        const Gpu& chip = more;  // its arithmetic alone
+        Gpu fast = one, fast_more = chip;
+        for (Gpu* gpu : {&fast, &fast_more}) {
+          gpu->memory_bandwidth = gpu->memory_bandwidth * 1e6;
+          gpu->kernel_launch = gpu->gemm.split = Seconds{0};
+        }
+        CHECK(kernel_time(fast, work) / kernel_time(fast_more, work) == Approx(times).epsilon(1e-3));
+      }
+    }
+  }
+}
+
+TEST_CASE("what a measured step says is made faster as a whole", "[what-if]") {
+  const Scenario s = read_scenario(std::string(TRAINYARD_SOURCE_DIR) + "/scenarios/horovod-mnist-2xt4.yaml");
+  const Overrides sets = faster(s, "measured step", 2);
+  REQUIRE(sets.size() == 1);
+  CHECK(sets.front().first == "plan.measured_step.table");
+  CHECK(sets.front().second.starts_with("{1: 2.0891665 ms, 2: 2.6804165 ms"));
+  const std::vector<std::string> classes = resource_classes(s);
+  CHECK(std::count(classes.begin(), classes.end(), "compute") == 0);
+  CHECK(read_again(s, sets).measured.at(256).value == Approx(17.224167e-3 / 2));
+}
