@@ -24,6 +24,7 @@
 
 #include "sim/error.hpp"
 #include "sim/json_text.hpp"
+#include "sim/process/time_limit.hpp"
 
 namespace trainyard {
 namespace {
@@ -162,6 +163,7 @@ std::vector<char> wait_for_some(const std::vector<Child>& running) {
   ::sigemptyset(&ends);
   ::sigaddset(&ends, SIGINT);
   ::sigaddset(&ends, SIGTERM);
+  ::sigaddset(&ends, SIGALRM);
   ::pthread_sigmask(SIG_BLOCK, &ends, &before);
   const bool waited = interrupted() || ::ppoll(polls.data(), polls.size(), nullptr, &before) >= 0 || errno == EINTR;
   ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
@@ -327,7 +329,7 @@ void watch_interrupts() {
   action.sa_handler = [](int) { end_by(g_interrupted); };
   ::sigaction(SIGPROF, &action, nullptr);
 }
-bool interrupted() { return g_interrupted != 0 && !g_is_child; }
+bool interrupted() { return (g_interrupted != 0 || time_is_over()) && !g_is_child; }
 int progress_descriptor() { return g_progress; }
 
 }  // namespace trainyard
