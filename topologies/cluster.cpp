@@ -6,6 +6,7 @@
 
 #include "models/hardware/network_switch.hpp"
 #include "topologies/build_size.hpp"
+#include "topologies/nodes/pcie_lanes.hpp"
 
 namespace trainyard {
 
@@ -50,9 +51,10 @@ int ClusterSpec::gpus() const {
 
 namespace {
 
-/// The lesser of the rates of an HCA and of its switch port.
+/// The least of the rates of an HCA, of its slot and of its switch port.
 BytesPerSecond port_rate(const ClusterSpec& spec, const NodeType& type) {
-  return spec.switch_rate.value > 0 ? std::min(type.hca_rate, spec.switch_rate) : type.hca_rate;
+  const BytesPerSecond rate = adapter_rate(type);
+  return spec.switch_rate.value > 0 ? std::min(rate, spec.switch_rate) : rate;
 }
 
 }  // namespace
@@ -259,6 +261,8 @@ std::string describe(const ClusterSpec& spec) {
     for (const NodeType* type : spec.types()) {
       std::string hca = fmt::format("{} × {:.4g} Gbit/s HCA{}", type->hcas, type->hca_rate.value * 8e-9,
                                     type->network.tcp ? " (TCP)" : "");
+      if (const BytesPerSecond rate = adapter_rate(*type); rate < type->hca_rate)
+        hca += fmt::format(" capped by its slot at {:.4g} Gbit/s", rate.value * 8e-9);
       if (std::find(hcas.begin(), hcas.end(), hca) == hcas.end()) hcas.push_back(std::move(hca));
     }
     text += fmt::format(", {}, {}", fmt::join(hcas, " or "), spec.fabric ? spec.fabric->title() : "");

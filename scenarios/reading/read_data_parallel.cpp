@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "models/reading/nearest.hpp"
+#include "scenarios/reading/idle_devices.hpp"
 #include "scenarios/reading/plan_choice.hpp"
 #include "scenarios/reading/rank_count.hpp"
 #include "strategies/collectives/library_model.hpp"
@@ -51,7 +52,7 @@ void count_ranks(PlanChoice& choice, Fields& fields, const ClusterSpec& cluster)
   if (!given && gpus % others != 0)
     fail(choice.place,
          fmt::format("plan: tensor {} x context {} x pipeline {} = {} ranks do not divide the {} GPUs of "
-                     "the cluster; nearest: {} ranks; or say plan.data_parallel.size, and leave GPUs idle",
+                     "the cluster; nearest: {} ranks; or say plan.data_parallel.size, and plan.idle_devices: allowed",
                      mesh.tensor, mesh.context, mesh.pipeline, others, gpus, nearest_divisors(gpus, others)));
   const std::int64_t workers = choice.mechanism->workers();
   const std::int64_t data = fields.integer("size", 1, workers > 0 ? workers : std::max<std::int64_t>(1, gpus / others));
@@ -82,6 +83,22 @@ void count_ranks(PlanChoice& choice, Fields& fields, const ClusterSpec& cluster)
                      "ranks that hold other samples or tokens; nearest: {}",
                      mesh.expert, mesh.data, mesh.context,
                      nearest_divisors(std::int64_t{1} * mesh.data * mesh.context, mesh.expert)));
+}
+
+/// Devices without work are an error, unless the plan allows them.
+void refuse_idle_devices(const PlanChoice& choice, Fields& plan, Fields& fields, const ClusterSpec& cluster) {
+  if (plan.choice("idle_devices", {"refused", "allowed"}, "refused") == "allowed") return;
+  const int idle = idle_devices(choice, cluster);
+  if (idle == 0) return;
+  const Mesh& mesh = choice.mesh;
+  const int ranks = mesh.ranks(), others = ranks / mesh.data;
+  const bool given = fields.has("size");
+  const std::string full =
+      given && (ranks + idle) % others == 0 ? fmt::format("size {}, ", (ranks + idle) / others) : "";
+  fail(given ? fields.place_of("size") : choice.place,
+       fmt::format("plan.data_parallel: {} rank{} leave{} {} of the cluster's {} devices idle; expected {}fewer nodes, "
+                   "or plan.idle_devices: allowed",
+                   ranks, ranks == 1 ? "" : "s", ranks == 1 ? "s" : "", idle, cluster.gpus(), full));
 }
 
 void check_zero_group(PlanChoice& choice, Fields& data_parallel) {
@@ -140,6 +157,15 @@ void read_compression(PlanChoice& choice, Fields& fields, const SoftwareStack& s
 
 }  // namespace
 
+int idle_devices(const PlanChoice& choice, const ClusterSpec& cluster) {
+  const std::vector<int> servers = choice.mechanism->server_nodes();
+  const int ranks = choice.mesh.ranks(), last = cluster.node_of_gpu(ranks - 1);
+  int idle = cluster.gpus() - ranks;
+  for (int node = last + 1; node < cluster.nodes; ++node)
+    if (std::find(servers.begin(), servers.end(), node) != servers.end()) idle -= cluster.type_of(node).gpus;
+  return idle;
+}
+
 std::shared_ptr<const LibraryModel> library_of(const ClusterSpec& cluster, const SoftwareStack& stack) {
   if (!stack.nccl) return nullptr;
   try {
@@ -160,6 +186,7 @@ void read_data_parallel(PlanChoice& choice, Fields& plan, Fields& fields, const 
   check_zero_group(choice, fields);
   read_offload(choice, fields, cluster, stack);
   mechanism->settle(fields, {cluster, choice.mesh, choice.splits_model()});
+  refuse_idle_devices(choice, plan, fields, cluster);
   choice.fidelity = parse_fidelity(plan.choice("collectives", {"messages", "flows", "modelled"},
                                                name_of(library ? Fidelity::modelled : Fidelity::messages)));
   read_all_reduce(choice, fields, cluster, stack, library);

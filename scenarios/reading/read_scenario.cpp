@@ -128,6 +128,47 @@ void read_model(Scenario& s, const Node& model, const Catalog& catalog, Fields& 
                     s.network.name));
 }
 
+/// The time that so many samples take so many devices at best: every kernel at the peak, or above it where its library
+/// computes fewer multiplications than are counted.
+Seconds least_time(const Scenario& s, double samples, int devices) {
+  double seconds = 0;
+  const auto add = [&](const Work& work) {
+    double rate = 0;
+    for (const NodeType* type : s.cluster.types())
+      for (const Precision p : {s.precision, s.multiplied_in()})
+        rate = std::max(rate,
+                        type->gpu.peak[static_cast<std::size_t>(p)].value *
+                            std::max(1.0, type->gpu.efficiency[static_cast<std::size_t>(kind_of(work.kernel))].flops));
+    seconds += work.flops.value / rate;
+  };
+  for (const Layer& layer : s.network.layers) {
+    for (const KernelCall& call : layer.forward) add(call.work);
+    for (std::size_t k = 0; k < layer.backward.size() && !s.plan.inference; ++k) add(layer.backward[k].work);
+  }
+  return Seconds{seconds * samples / static_cast<double>(std::max<std::int64_t>(1, s.network.samples)) / devices};
+}
+
+/// No device computes faster than its peak: such a time is of another precision, or of other devices.
+void require_possible(const Scenario& s, Seconds time, double samples, int devices, const Place& place,
+                      const std::string& what) {
+  const Seconds least = least_time(s, samples, devices);
+  if (time >= least || s.plan.sharding.expert_capacity > 0) return;
+  fail(place,
+       fmt::format("{}: {} for {} samples on {} device{} is {:.0f} % of the {} peak; expected {} or more, or the "
+                   "precision and the number of devices that the time is of",
+                   what, show(time), samples, devices, devices == 1 ? "" : "s", least / time * 100,
+                   name_of(s.multiplied_in()), show(least)));
+}
+
+/// `precision`, where the map says of which one its times are.
+void require_precision(const Scenario& s, Fields& of) {
+  if (!of.has("precision")) return;
+  const Precision precision = parse_precision(of.text("precision"));
+  if (precision != s.multiplied_in())
+    fail(of.place_of("precision"), fmt::format("{}.precision: a time in {}, but plan.precision is {}", of.what(),
+                                               name_of(precision), name_of(s.multiplied_in())));
+}
+
 void take_measured(Scenario& s, const Node& node, const Catalog& catalog) {
   if (s.plan.splits_model())
     fail(node.place, "plan.measured_step: of one device that does all; this plan splits the model");
@@ -137,7 +178,10 @@ void take_measured(Scenario& s, const Node& node, const Catalog& catalog) {
     fail(node.place, "plan.measured_step: of one device, but the cluster has several types of nodes");
   if (s.cluster.node.gpu_speed != 1)
     fail(node.place, "plan.measured_step: times of a device as it is; with gpu_speed they would say nothing");
-  s.measured.at(s.micro_batch_size);  // is there a time of that batch?
+  Fields fields(node, "plan.measured_step");
+  require_precision(s, fields);
+  require_possible(s, s.measured.at(s.micro_batch_size), static_cast<double>(s.micro_batch_size), 1, node.place,
+                   "plan.measured_step");
 }
 
 void take_input(Scenario& s, const Node& node, const Catalog& catalog) {
@@ -147,14 +191,27 @@ void take_input(Scenario& s, const Node& node, const Catalog& catalog) {
   s.input = read_input(node, catalog, s.cluster, s.plan.mesh);
 }
 
-/// `step_time: 6.2 s`, or `{value, source}`.
+/// `step_time: 6.2 s`, or `{value, source, precision, devices}`: of what the time is.
 void read_prescribed_step(Scenario& s, Fields& plan) {
   const Node* node = plan.has("step_time") ? plan.child("step_time") : nullptr;
   if (!node) return;
-  s.prescribed_step.time = plan.seconds("step_time");
+  s.prescribed_step.source = "given in the scenario";
+  if (node->kind == Node::Kind::map) {
+    Fields fields(*node, "plan.step_time");
+    s.prescribed_step.time = fields.seconds("value");
+    s.prescribed_step.source = fields.text("source", s.prescribed_step.source);
+    fields.boolean("unverified", false);
+    require_precision(s, fields);
+    if (const int devices = fields.integer<int>("devices", 1, s.ranks()); devices != s.ranks())
+      fail(fields.place_of("devices"),
+           fmt::format("plan.step_time.devices: a time of {}, but the plan has {} ranks", devices, s.ranks()));
+    fields.finish();
+  } else {
+    s.prescribed_step.time = plan.seconds("step_time");
+  }
   if (!s.prescribed_step.given()) fail(node->place, "plan.step_time: more than 0 expected");
-  const Node* source = node->find("source");
-  s.prescribed_step.source = source ? source->scalar : "given in the scenario";
+  require_possible(s, s.prescribed_step.time, static_cast<double>(s.global_batch_size), s.ranks(), node->place,
+                   "plan.step_time");
 }
 
 /// Of forward passes alone, what only a training has.

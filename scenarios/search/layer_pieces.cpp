@@ -54,6 +54,7 @@ Scenario LayerPieces::scenario(const StageMesh& mesh, const std::vector<LinearSp
   set("micro_batch_size", fmt::format("{}", micro_batch_ / mesh.data));
   set("global_batch_size", fmt::format("{}", micro_batch_ * micro_batches));
   set("data_parallel.size", fmt::format("{}", mesh.data));
+  set("idle_devices", "allowed");  // other stages are there
   if (mesh.tensor > 1) set("tensor_parallel", fmt::format("{}", mesh.tensor));
   if (mesh.tensor > 1 && !splits.empty()) set("linear_split", list_of(splits));
   if (of_.plan.sharding.recompute != Recompute::none) set("recompute", name_of(of_.plan.sharding.recompute));

@@ -111,6 +111,7 @@ PlanQuestion read_plan_question(Node document, const std::string& name, const Ov
     for (const KeyOfStages& of : kOfStages)
       std::erase_if(data_parallel->fields, [&of](const auto& field) { return field.first == of.key; });
   set_field(bare, "data_parallel.size", Node::of_text("1", bare.place));
+  set_field(bare, "idle_devices", Node::of_text("allowed", bare.place));
   set_field(bare, "micro_batch_size", Node::of_text("1", bare.place));
   question.base = read_scenario(document, name);
   require_searchable(question.base);

@@ -6,6 +6,7 @@
 
 #include "models/hardware/storage.hpp"
 #include "models/software/checkpoint_state.hpp"
+#include "topologies/nodes/pcie_lanes.hpp"
 
 namespace trainyard {
 
@@ -26,7 +27,7 @@ void tell_checkpoint_times(Node& faults, const Scenario& step) {
   const NodeType& host = step.cluster.node;
   const double bytes =
       checkpoint_state(step.network.parameters(), step.precision, step.optimizer, step.software).total().value;
-  const double adapters = host.hca_rate.value * host.hcas * step.cluster.nodes;
+  const double adapters = adapter_rate(host).value * host.hcas * step.cluster.nodes;
   const auto tell = [&](const char* key, double rate) {
     if (!checkpoint->find(key))
       set_field(*checkpoint, key, Node::of_text(fmt::format("{:.6g} s", bytes / rate), checkpoint->place));

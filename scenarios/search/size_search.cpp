@@ -266,6 +266,7 @@ class ClusterSizer {
     set_field(plan, "micro_batch_size", text_node("1"));
     set_field(plan, "data_parallel", Node::empty_map(plan.place));
     set_field(plan, "data_parallel.size", text_node("1"));
+    set_field(plan, "idle_devices", text_node("allowed"));
     return document;
   }
 

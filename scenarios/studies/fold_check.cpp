@@ -276,7 +276,7 @@ void require_comparable(const Scenario& s, const Plan& plan) {
       s.ranks(), kMostCompared,
       fewer < 1 || data == 1 ? std::string("Fewer micro-batches or layers are")
                              : fmt::format("The same plan on fewer replicas is: --set plan.data_parallel.size={} --set "
-                                           "plan.global_batch_size={}",
+                                           "plan.global_batch_size={} --set plan.idle_devices=allowed",
                                            fewer, fewer * (s.global_batch_size / data))));
 }
 

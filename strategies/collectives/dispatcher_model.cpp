@@ -7,6 +7,7 @@
 
 #include "models/hardware/nvlinks.hpp"
 #include "sim/error.hpp"
+#include "topologies/nodes/pcie_lanes.hpp"
 
 namespace trainyard {
 namespace {
@@ -59,7 +60,7 @@ std::shared_ptr<const CollectiveModel> dispatcher_model(const ExpertDispatcher& 
       fail(where, fmt::format("plan.expert_parallel.dispatcher: {} sends rows on by NVLink, which {} has none of; "
                               "expected all-to-all",
                               dispatcher.name, type->name));
-    const BytesPerSecond adapter = type->hca_rate * (static_cast<double>(type->hcas) / std::max(1, type->gpus));
+    const BytesPerSecond adapter = adapter_rate(*type) * (static_cast<double>(type->hcas) / std::max(1, type->gpus));
     const bool first = nvlink.value <= 0;
     hca = first ? adapter : std::min(hca, adapter);
     nvlink = first ? links : std::min(nvlink, links);

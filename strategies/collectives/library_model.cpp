@@ -116,8 +116,9 @@ NcclCall NcclNode::call(NcclOperation operation, Bytes size, NodeSpread spread) 
   call.local = spread.fewest;
   const NodeType& type = spec_->node;
   const int a_gpu = std::max(1, type.gpus > 0 ? type.hcas / type.gpus : 1);
-  call.network = type.hca_rate * std::min(type.hcas, a_gpu * spread.fewest);
-  call.gpu_network = type.hca_rate * a_gpu;
+  const BytesPerSecond adapter = adapter_rate(type);
+  call.network = adapter * std::min(type.hcas, a_gpu * spread.fewest);
+  call.gpu_network = adapter * a_gpu;
   call.own_adapter = spread.fewest == 1 && type.hcas > 1 && type.network.gpudirect;
   call.wires = wires_;
   const auto [at, fresh] = machine_.try_emplace({spread.fewest, by_pairs(operation)});

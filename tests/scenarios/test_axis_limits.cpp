@@ -48,7 +48,8 @@ TEST_CASE("each kind of parallelism is simulated by itself, on one GPU and more"
   CHECK(limits.axes[0].axis == "data");
   CHECK(point(0, 1).efficiency == 1);
   CHECK(point(0, 4).step_time ==
-        Approx(step("micro_batch_size: 4, data_parallel: {size: 4, zero_stage: 0}")).epsilon(1e-9));
+        Approx(step("micro_batch_size: 4, idle_devices: allowed, data_parallel: {size: 4, zero_stage: 0}"))
+            .epsilon(1e-9));
   // Sixteen replicas have two samples each, and need a second node.
   CHECK(point(0, 16).step_time ==
         Approx(step("micro_batch_size: 2, data_parallel: {size: 16, zero_stage: 0}", 2)).epsilon(1e-9));
@@ -57,11 +58,11 @@ TEST_CASE("each kind of parallelism is simulated by itself, on one GPU and more"
   for (const AxisPoint& p : limits.axes[1].points) tensors.push_back(p.gpus);
   CHECK(tensors == std::vector<int>{1, 2, 3, 4, 6, 12});
   CHECK(point(1, 4).step_time == Approx(step("micro_batch_size: 4, tensor_parallel: 4, sequence_parallel: false, "
-                                             "data_parallel: {size: 1, zero_stage: 0}"))
+                                             "idle_devices: allowed, data_parallel: {size: 1, zero_stage: 0}"))
                                      .epsilon(1e-9));
   CHECK(limits.axes[2].axis == "pipeline");
   CHECK(point(2, 4).step_time == Approx(step("micro_batch_size: 4, pipeline_parallel: 4, pipeline: {schedule: 1f1b}, "
-                                             "data_parallel: {size: 1, zero_stage: 0}"))
+                                             "idle_devices: allowed, data_parallel: {size: 1, zero_stage: 0}"))
                                      .epsilon(1e-9));
   CHECK(limits.axes[2].points.back().gpus == 8);  // as many stages as layers
   CHECK_THAT(limits.axes[2].end, Contains("layers"));

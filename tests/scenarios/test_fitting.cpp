@@ -80,7 +80,8 @@ TEST_CASE("plain data parallelism that does not fit is told what would, and what
 
 TEST_CASE("where no single change is enough, two are tried", "[fitting]") {
   const Overrides small{{"cluster.gpu.memory_capacity", "3 GiB"}};
-  const std::vector<FittingChange> changes = fitting_changes(replicas(", data_parallel: {size: 2}", small));
+  const std::vector<FittingChange> changes =
+      fitting_changes(replicas(", data_parallel: {size: 2}, idle_devices: allowed", small));
   const auto parts = [](const FittingChange& c) { return std::count(c.set.begin(), c.set.end(), '='); };
   REQUIRE_FALSE(changes.empty());
   CHECK(std::any_of(changes.begin(), changes.end(), [&](const auto& c) { return parts(c) > 2; }));

@@ -35,7 +35,7 @@ TEST_CASE("a framework's name sets what a plan does not say", "[modes]") {
   CHECK(read_mode("strategy: pytorch_fsdp").plan.zero == ZeroStage::parameters);
   CHECK(read_mode("strategy: pytorch-fsdp, data_parallel: {zero_stage: 2}").plan.zero == ZeroStage::gradients);
   CHECK(read_mode("strategy: pytorch-fsdp", "plain").software.name == "plain");
-  CHECK(read_mode("strategy: pytorch-ddp, data_parallel: 2").ranks() == 2);
+  CHECK(read_mode("strategy: pytorch-ddp, data_parallel: 2, idle_devices: allowed").ranks() == 2);
   CHECK(read_mode("strategy: megatron, tensor_parallel: 2").plan.mesh.tensor == 2);
   CHECK(read_mode("strategy: tf-parameter-server", "", 2).ranks() == 8);
   // An override by another name is not held back by what the first one set.
@@ -46,7 +46,7 @@ TEST_CASE("a framework's name sets what a plan does not say", "[modes]") {
 TEST_CASE("TensorFlow's parameter servers are asynchronous unless a plan says otherwise", "[modes]") {
   const auto in_step = [](const std::string& plan) { return read_mode(plan, "", 2).plan.mechanism->stops_together(); };
   CHECK_FALSE(in_step("strategy: tf-parameter-server"));
-  CHECK_FALSE(in_step("strategy: tf-parameter-server, data_parallel: {size: 4}"));
+  CHECK_FALSE(in_step("strategy: tf-parameter-server, data_parallel: {size: 4}, idle_devices: allowed"));
   CHECK(in_step("strategy: tf-parameter-server, data_parallel: {consistency: synchronous}"));
   CHECK(in_step("data_parallel: {mechanism: parameter-server}"));
   CHECK_THAT(refusal("strategy: tf-parameter-server, data_parallel: {backup_workers: 1}", "", 2),

@@ -15,7 +15,7 @@ Scenario one_gpu(const std::string& host, int dispatch_us) {
   const std::string text = fmt::format(
       "cluster: {{node: dgx-a100}}\nmodel: {{base: gpt2, n_layer: 2}}\n"
       "software: {{base: plain, kernel_dispatch: {} us, host: {{{}}}}}\n"
-      "plan: {{global_batch_size: 8, micro_batch_size: 4, data_parallel: 1}}\n",
+      "plan: {{global_batch_size: 8, micro_batch_size: 4, data_parallel: 1, idle_devices: allowed}}\n",
       dispatch_us, host);
   return read_scenario_text(text, "blocking.yaml", {});
 }

@@ -101,7 +101,7 @@ Scenario gpt(const std::string& plan) {
   return read_scenario_text(
       "cluster: {nodes: 1, node: dgx-a100}\nmodel: {base: gpt2, n_layer: 8}\n"
       "plan:\n  micro_batch_size: 4\n  global_batch_size: 64\n  seq_length: 512\n  precision: bf16\n"
-      "  data_parallel: {size: 1}\n" +
+      "  data_parallel: {size: 1}\n  idle_devices: allowed\n" +
           plan + "software: megatron-2022\n",
       "gpt.yaml");
 }

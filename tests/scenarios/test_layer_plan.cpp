@@ -227,7 +227,7 @@ TEST_CASE("an MLP's layers are split as a scenario says", "[layer-plan][scenario
     return simulate(read_scenario_text("cluster: {nodes: 1, node: dgx-a100}\n"
                                        "model: {mlp: {widths: [2048, 8192, 2048, 8192, 2048]}}\n"
                                        "plan: {micro_batch_size: 256, global_batch_size: 512, tensor_parallel: 4, "
-                                       "data_parallel: {size: 1}, linear_split: " +
+                                       "data_parallel: {size: 1}, idle_devices: allowed, linear_split: " +
                                            split + "}\n",
                                        "split.yaml"))
         .step_time;

@@ -2,7 +2,9 @@
 #include <catch2/catch.hpp>
 #include <nlohmann/json.hpp>
 
+#include "models/reading/shipped_files.hpp"
 #include "scenarios/running/simulate.hpp"
+#include "scenarios/studies/failures/failure_study.hpp"
 
 using namespace trainyard;
 
@@ -129,4 +131,39 @@ TEST_CASE("a coordinator's cycle adds its mean wait, fusion in host memory its c
   CHECK(all - on_gpu > 0.8e-3);
   CHECK_THROWS_WITH(scenario_of({{"software.gradient_bucket_copy", "false"}}),
                     Catch::Contains("host_buckets: only with gradient_bucket_copy"));
+}
+
+TEST_CASE("a time of another precision or of other devices is refused", "[scenario][measured-step]") {
+  const Overrides in_fp32{{"plan.measured_step.precision", "fp32"}};
+  CHECK_NOTHROW(scenario_of(in_fp32));
+  CHECK_THROWS_WITH(scenario_of({{"plan.measured_step.precision", "fp32"}, {"plan.precision", "fp16"}}),
+                    Catch::Contains("plan.measured_step.precision: a time in fp32, but plan.precision is fp16"));
+  CHECK_THROWS_WITH(scenario_of({{"plan.measured_step.table", "{8: 1 us}"}}),
+                    Catch::Contains("plan.measured_step: 1 us for 8 samples on 1 device is ") &&
+                        Catch::Contains("% of the fp32 peak; expected "));
+  CHECK_THROWS_WITH(read_scenario(shipped_file("scenarios/horovod-mnist-2xt4.yaml"), {{"plan.precision", "fp16"}}),
+                    Catch::Contains("a time in fp32, but plan.precision is fp16"));
+
+  const auto training = [](const std::string& step_time, const Overrides& overrides = {}) {
+    return read_scenario_text(
+        "cluster: {nodes: 2, node: dgx-a100, fabric: nonblocking}\nmodel: gpt2\n"
+        "plan: {precision: bf16, global_batch_size: 64, micro_batch_size: 1, step_time: " +
+            step_time + ", training: {steps: 100}}\nfaults: {failures: {mtbf: {node: 5000 h}}}\n",
+        "given.yaml", overrides);
+  };
+  CHECK(training("{value: 1 s, source: me, precision: bf16, devices: 16}").prescribed_step.source == "me");
+  CHECK_THROWS_WITH(training("{value: 1 s, precision: bf16}", {{"plan.precision", "fp32"}}),
+                    Catch::Contains("plan.step_time.precision: a time in bf16, but plan.precision is fp32"));
+  CHECK_THROWS_WITH(training("{value: 1 s, devices: 8}"),
+                    Catch::Contains("plan.step_time.devices: a time of 8, but the plan has 16 ranks"));
+  CHECK_THROWS_WITH(training("{value: 1 s, device: 8}"), Catch::Contains("did you mean \"devices\""));
+  // Whether or not it says so, no step is faster than its devices' peak.
+  const double mfu = simulate_training(training("20 ms")).mfu;
+  CHECK(mfu > 0.5);
+  CHECK(mfu < 1);
+  for (const Overrides& other : {Overrides{{"plan.precision", "fp32"}}, Overrides{{"cluster.nodes", "1"}}}) {
+    CAPTURE(other.front().first);
+    CHECK_THROWS_WITH(training("20 ms", other),
+                      Catch::Contains("peak; expected ") && Catch::Contains("the precision and the number of devices"));
+  }
 }

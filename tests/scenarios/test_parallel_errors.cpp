@@ -35,7 +35,7 @@ TEST_CASE("nearest numbers are below and above, and there", "[parallel-errors]")
 TEST_CASE("what does not divide is refused with the nearest that does", "[parallel-errors]") {
   CHECK(error_of("  tensor_parallel: 3\n") ==
         "x.yaml:4:3: plan: tensor 3 x context 1 x pipeline 1 = 3 ranks do not divide the 16 GPUs of the cluster; "
-        "nearest: 2 or 4 ranks; or say plan.data_parallel.size, and leave GPUs idle");
+        "nearest: 2 or 4 ranks; or say plan.data_parallel.size, and plan.idle_devices: allowed");
   CHECK(
       error_of("  tensor_parallel: 8\n") ==
       "x.yaml:6:20: plan.tensor_parallel: tensor parallelism over 8 ranks: they must divide the 12 attention heads of "

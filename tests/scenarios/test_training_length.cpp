@@ -48,7 +48,7 @@ TEST_CASE("a length said twice, in part, or in what the model does not read is r
 
 TEST_CASE("a training takes its steps times the step", "[scenario][training-length]") {
   const std::string text = R"({cluster: {node: t4-server}, model: {base: gpt2, n_layer: 1},
-    plan: {data_parallel: 1, precision: fp16, seq_length: 64, micro_batch_size: 1, global_batch_size: 4, training: {tokens: 1000}}})";
+    plan: {data_parallel: 1, idle_devices: allowed, precision: fp16, seq_length: 64, micro_batch_size: 1, global_batch_size: 4, training: {tokens: 1000}}})";
   const Result r = simulate(read_scenario_text(text, "small.yaml"));
   CHECK(r.training_steps == 4);
   CHECK(r.training_time == Approx(4 * r.step_time).epsilon(1e-15));

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <numeric>
 
+#include "models/reading/catalog.hpp"
+#include "scenarios/reading/read_cluster.hpp"
 #include "sim/error.hpp"
 #include "topologies/cluster.hpp"
 #include "topologies/nodes/pcie_lanes.hpp"
@@ -166,4 +168,29 @@ TEST_CASE("what a node says of its PCIe is checked where it stands", "[lanes]") 
       parse_document("gpu: {count: 1, type: t4}\ninterconnect: pcie\npcie: {latency: 0 us, generation: 7}\n", "x.yaml");
   CHECK_THROWS_WITH(read_node(generation, catalog),
                     "x.yaml:3:35: node custom-node: pcie.generation: 7 is not known; known: 3, 4, 5, 6");
+}
+
+TEST_CASE("an adapter faster than its slot is capped at it, and said", "[lanes][adapters]") {
+  const auto cluster_of = [](const std::string& node) {
+    return read_cluster(parse_document("{nodes: 2, fabric: nonblocking, node: " + node + "}", "slots.yaml"), Catalog());
+  };
+  const ClusterSpec stock = cluster_of("dgx-h100");
+  CHECK(adapter_rate(stock.node) == stock.node.hca_rate);
+  CHECK_THAT(describe(stock), !Catch::Contains("capped"));
+  const ClusterSpec fast = cluster_of("{base: dgx-h100, hca: {rate: 800 Gbit/s}}");
+  CHECK(adapter_rate(fast.node) == fast.node.pcie_rate);
+  CHECK(fastest_port(fast) == fast.node.pcie_rate);
+  CHECK_THAT(describe(fast), Catch::Contains("8 × 800 Gbit/s HCA capped by its slot at 504 Gbit/s"));
+  // Eight lanes have half of it.
+  const std::string half =
+      "{base: pcie-2, cpu: {base: xeon-e5-2698-v4, lanes: 40}, pcie: {device_lanes: 8}, "
+      "hca: {count: 1, rate: 100 Gbit/s, latency: 1 us}}";
+  const ClusterSpec narrow = cluster_of(half);
+  CHECK(adapter_rate(narrow.node) == std::min(narrow.node.hca_rate, narrow.node.pcie_rate * 0.5));
+  const Catalog catalog;
+  for (const std::string& name : catalog.names("node")) {
+    CAPTURE(name);
+    const NodeType node = read_node(catalog.resolve("node", Node::of_text(name)), catalog);
+    if (node.hcas > 0) CHECK(adapter_rate(node) == node.hca_rate);
+  }
 }

@@ -4,11 +4,13 @@
 
 #include <algorithm>
 
+#include "scenarios/reading/idle_devices.hpp"
 #include "scenarios/running/faster_fields.hpp"
 #include "tools/reports/failure_report.hpp"
 #include "tools/reports/report_lines.hpp"
 #include "tools/reports/stage_table.hpp"
 #include "tools/reports/steps_line.hpp"
+#include "topologies/device_noun.hpp"
 
 namespace trainyard {
 namespace {
@@ -302,9 +304,14 @@ std::string what_if_table(const Result& r, const std::vector<WhatIf>& what_ifs) 
   return text;
 }
 
-std::string screen(const Scenario& s, const Plan& plan, const Result& r, const std::vector<WhatIf>& what_ifs) {
+namespace {
+
+std::string screen_of_gpus(const Scenario& s, const Plan& plan, const Result& r, const std::vector<WhatIf>& what_ifs) {
   const bool tokens = s.network.tokens_per_sample > 1;
   std::string text = head(s, plan);
+  if (const int idle = idle_devices(s.plan, s.cluster); idle > 0)
+    text += fmt::format("{}{} of {} GPUs {} no work (plan.idle_devices: allowed)\n", report_label("idle"), idle,
+                        s.cluster.gpus(), idle == 1 ? "has" : "have");
   text += fmt::format("{}{}      {} samples/s", report_label("step"), show(Seconds{r.step_time}),
                       thousands(r.samples_per_s));
   if (tokens) text += fmt::format(" · {} tokens/s/GPU", thousands(r.tokens_per_s_per_gpu));
@@ -318,9 +325,12 @@ std::string screen(const Scenario& s, const Plan& plan, const Result& r, const s
       " · {} TFLOP/s/GPU · MFU {:.1f} % ({} a {}, dense {} peak{})\n", thousands(r.tflops_per_gpu), r.mfu * 100, model,
       tokens ? "token" : "sample", name_of(s.precision),
       r.mfu_with_attention > 0 ? fmt::format("; with attention, PaLM's {:.1f} %", r.mfu_with_attention * 100) : "");
-  if (r.mfu > 1)  // in fp32 alone, where such convolutions are a kind of their own
+  if (r.mfu > 1 && s.model.entry.cnn())  // in fp32 alone, where such convolutions are a kind of their own
     text += fmt::format("{}above 100 %: 3 x 3 convolutions take fewer multiplications than are counted (Winograd)\n",
                         report_label("MFU"));
+  if (r.mfu > 1 && s.fp8)
+    text += fmt::format("{}above 100 %: products in fp8 are counted against the {} peak\n", report_label("MFU"),
+                        name_of(s.precision));
   if (s.measured_run.given())
     text += fmt::format("{}{}: predicted {} ({})\n", report_label("measured"), show(s.measured_run.step_time),
                         signed_percent(r.step_time / s.measured_run.step_time.value - 1), s.measured_run.source);
@@ -369,6 +379,12 @@ std::string screen(const Scenario& s, const Plan& plan, const Result& r, const s
                         report_label("note"), r.late_by_look_ahead,
                         look_ahead(static_cast<std::size_t>(r.simulated_ranks)));
   return text;
+}
+
+}  // namespace
+
+std::string screen(const Scenario& s, const Plan& plan, const Result& r, const std::vector<WhatIf>& what_ifs) {
+  return in_words_of(device_noun(s.cluster), screen_of_gpus(s, plan, r, what_ifs));
 }
 
 }  // namespace trainyard

@@ -19,6 +19,7 @@
 #include "tools/reports/html_page.hpp"
 #include "tools/reports/report.hpp"
 #include "tools/reports/run_page.hpp"
+#include "topologies/device_noun.hpp"
 
 namespace trainyard {
 namespace {
@@ -130,6 +131,23 @@ ordered_json answer_to_task(const PageRequest& request, const Task& task, const 
   return answer;
 }
 
+/// Where the page changes how many devices there are, or how the other axes split them, the number of replicas follows.
+Node following_the_cluster(Node document, const Overrides& set) {
+  const auto changes = [&set](std::string_view path) {
+    return std::any_of(set.begin(), set.end(), [path](const auto& change) { return change.first.starts_with(path); });
+  };
+  Node* plan = document.find("plan");
+  Node* data_parallel = plan ? plan->find("data_parallel") : nullptr;
+  const bool sized = changes("cluster.node") || changes("plan.tensor_parallel") || changes("plan.pipeline_parallel") ||
+                     changes("plan.context_parallel");
+  if (!data_parallel || !sized || changes("plan.data_parallel.size")) return document;
+  if (data_parallel->kind == Node::Kind::scalar)
+    *data_parallel = Node::empty_map(data_parallel->place);
+  else
+    std::erase_if(data_parallel->fields, [](const auto& field) { return field.first == "size"; });
+  return document;
+}
+
 ordered_json answer_to(const PageRequest& request, const ServedScenarios& scenarios, const ServedTasks& tasks) {
   if (const Task* task = tasks.find(request.scenario)) return answer_to_task(request, *task, tasks);
   const auto at = scenarios.find(request.scenario);
@@ -141,7 +159,7 @@ ordered_json answer_to(const PageRequest& request, const ServedScenarios& scenar
     require_offered(request.set, offered(asked));
   }
   const AskedFields asked;
-  const Scenario scenario = read_scenario(document, request.scenario, request.set);
+  const Scenario scenario = read_scenario(following_the_cluster(document, request.set), request.scenario, request.set);
   const std::vector<ScenarioField> fields = offered(asked);
   if (request.want == "scenario")
     return {{"yaml", fmt::format("# {}, changed on the page of `trainyard serve`.\n", request.scenario) +
@@ -149,8 +167,12 @@ ordered_json answer_to(const PageRequest& request, const ServedScenarios& scenar
   if (request.want != "answer" && request.want != "report")
     throw UserError("want: answer, scenario or report expected");
   SimulatedStep step = simulated(scenario, request.want == "report");
-  if (request.want == "report") return {{"html", run_page(step.answer, step.screen, std::move(step.pictures))}};
-  return {{"answer", step.answer}, {"screen", step.screen}, {"controls", controls_of(fields)}};
+  if (request.want == "report")
+    return {{"html", run_page(step.answer, step.screen, std::move(step.pictures), device_noun(scenario.cluster))}};
+  return {{"answer", step.answer},
+          {"screen", step.screen},
+          {"device", device_noun(scenario.cluster)},
+          {"controls", controls_of(fields)}};
 }
 
 }  // namespace

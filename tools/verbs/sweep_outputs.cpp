@@ -11,6 +11,7 @@
 #include "sim/json_text.hpp"
 #include "sim/process/output.hpp"
 #include "tools/reports/html_page.hpp"
+#include "topologies/device_noun.hpp"
 
 namespace trainyard {
 
@@ -29,12 +30,34 @@ void SweepOutputs::declare(Arguments& arguments, const std::string& csv_words) {
   arguments.output("--html", html, "draw curves, the Pareto front and all points as a page; - is stdout");
 }
 
+namespace {
+
+/// What the chips of a sweep are called; where no point can be read that says it, GPUs.
+std::string devices_of(const Sweep& sweep) {
+  std::string noun;
+  const auto add = [&](const Overrides& set) {
+    try {
+      noun = common_noun(noun, device_noun(read_scenario(sweep.scenario, set).cluster));
+    } catch (const UserError&) {  // such a point has its error in the table
+    }
+  };
+  for (const SweepAxis& axis : sweep.axes)
+    for (const std::string& value : axis.values)
+      if (axis.path == "cluster.node" || axis.path == "cluster.gpu") add({{axis.path, value}});
+  if (noun.empty()) add({});
+  return noun;
+}
+
+}  // namespace
+
 void SweepOutputs::add_scaling_to(const Sweep& sweep, std::vector<SweepPoint>& points) const {
   const GpusAndRate from = add_scaling(points, static_cast<std::size_t>(std::max(0, baseline == 0 ? 1 : baseline)));
   const std::vector<GpusAndRate> scaling = scaling_points(points);
-  if (!svg.empty()) write_atomically(svg, scaling_picture(sweep.scenario.stem().string(), scaling, from));
+  const std::string devices = devices_of(sweep);
+  if (!svg.empty())
+    write_atomically(svg, in_words_of(devices, scaling_picture(sweep.scenario.stem().string(), scaling, from)));
   const bool free = csv != "-" && json != "-" && html != "-" && svg != "-";
-  fmt::print(free ? stdout : stderr, "{}", scaling_knee(scaling));
+  fmt::print(free ? stdout : stderr, "{}", in_words_of(devices, scaling_knee(scaling)));
 }
 
 void SweepOutputs::write(const Sweep& sweep, std::vector<SweepPoint> points) const {

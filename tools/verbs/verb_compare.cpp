@@ -11,6 +11,7 @@
 #include "tools/reports/table.hpp"
 #include "tools/verbs/arguments.hpp"
 #include "tools/verbs/verbs.hpp"
+#include "topologies/device_noun.hpp"
 
 namespace trainyard {
 namespace {
@@ -139,7 +140,11 @@ int compare(const std::vector<std::string>& words) {
   std::vector<Scenario> scenarios;
   for (const std::string& file : files) scenarios.push_back(read_scenario(file, overrides));
   const Comparison comparison = compare_scenarios(scenarios);
-  if (json != "-") fmt::print("{}\n{}", figures_table(comparison), reasons(comparison));
+  if (json != "-") {
+    std::string device;
+    for (const Scenario& scenario : scenarios) device = common_noun(device, device_noun(scenario.cluster));
+    fmt::print("{}\n{}", in_words_of(device, figures_table(comparison)), in_words_of(device, reasons(comparison)));
+  }
   if (!json.empty()) write_atomically(json, json_text(comparison_json(comparison), 2) + "\n");
   return kGood;
 }

@@ -23,35 +23,37 @@
 #include "tools/reports/report.hpp"
 #include "tools/verbs/arguments.hpp"
 #include "tools/verbs/verbs.hpp"
+#include "topologies/device_noun.hpp"
 
 namespace trainyard {
 namespace {
 
-void print_shares(const Explanation& e) {
-  fmt::print("critical path of {}: {}\n", e.result.scenario, show(Seconds{e.result.step_time}));
+std::string shares_text(const Explanation& e) {
+  std::string text = fmt::format("critical path of {}: {}\n", e.result.scenario, show(Seconds{e.result.step_time}));
   for (const auto& [seconds, resource] : e.result.shares())
-    fmt::print("  {:<16} {:>10} {:>8}\n", resource, show(Seconds{seconds}), percent(seconds / e.result.step_time));
+    text +=
+        fmt::format("  {:<16} {:>10} {:>8}\n", resource, show(Seconds{seconds}), percent(seconds / e.result.step_time));
   if (e.result.critical_path.contains(kLibraryStart))
-    fmt::print("  {}: launch, protocol and hops of collectives, by the fitted model (faster links buy nothing there)\n",
-               kLibraryStart);
+    text += fmt::format(
+        "  {}: launch, protocol and hops of collectives, by the fitted model (faster links buy nothing there)\n",
+        kLibraryStart);
   if (e.result.critical_path.contains(kKernelStart))
-    fmt::print("  {}: what each kernel takes however fast the GPU is (fewer and larger kernels save it)\n",
-               kKernelStart);
+    text += fmt::format("  {}: what each kernel takes however fast the GPU is (fewer and larger kernels save it)\n",
+                        kKernelStart);
+  return text;
 }
 
-void print_path(const Explanation& e, bool in_step, std::size_t most) {
+std::string path_text(const Explanation& e, bool in_step, std::size_t most) {
   if (e.path.empty() && !in_step) {
-    fmt::print("\nworkers do not step together: there is no critical path of one step\n");
-    return;
+    return "\nworkers do not step together: there is no critical path of one step\n";
   }
   if (e.path.empty()) {
-    fmt::print(
+    return fmt::format(
         "\nthe pieces of the path are not told: {} operations, of {} of {} ranks, are too many to keep; fewer steps or "
         "micro-batches show them\n",
         e.result.operations / static_cast<std::uint64_t>(e.result.ranks) *
             static_cast<std::uint64_t>(e.result.simulated_ranks),
         e.result.simulated_ranks, e.result.ranks);
-    return;
   }
   // The longest pieces say what the step waits for; in the order of time.
   std::vector<std::size_t> longest(e.path.size());
@@ -60,13 +62,14 @@ void print_path(const Explanation& e, bool in_step, std::size_t most) {
   std::stable_sort(longest.begin(), longest.end(), [&](std::size_t a, std::size_t b) { return length(a) > length(b); });
   longest.resize(std::min(most, longest.size()));
   std::sort(longest.begin(), longest.end());
-  fmt::print("\nthe {} longest of its {} pieces\n  {:>10} {:>10}  {:<24} {:<15} what\n", longest.size(), e.path.size(),
-             "from", "takes", "actor", "resource");
+  std::string text = fmt::format("\nthe {} longest of its {} pieces\n  {:>10} {:>10}  {:<24} {:<15} what\n",
+                                 longest.size(), e.path.size(), "from", "takes", "actor", "resource");
   for (const std::size_t i : longest) {
     const PathLine& line = e.path[i];
-    fmt::print("  {:>10} {:>10}  {:<24} {:<15} {}\n", show(Seconds{line.begin}), show(Seconds{length(i)}), line.actor,
-               line.resource, line.name);
+    text += fmt::format("  {:>10} {:>10}  {:<24} {:<15} {}\n", show(Seconds{line.begin}), show(Seconds{length(i)}),
+                        line.actor, line.resource, line.name);
   }
+  return text;
 }
 
 int explain_layers(const Scenario& scenario, const Plan& plan, const std::string& json) {
@@ -74,7 +77,8 @@ int explain_layers(const Scenario& scenario, const Plan& plan, const std::string
   options.critical_path = false;
   const Result result = simulate(scenario, plan, options);
   const LayerCosts costs = layer_costs(scenario, plan.training, result.breakdown.rank);
-  if (json != "-") fmt::print("{}", layer_costs_text(scenario, costs, result));
+  if (json != "-")
+    fmt::print("{}", in_words_of(device_noun(scenario.cluster), layer_costs_text(scenario, costs, result)));
   if (!json.empty()) write_atomically(json, json_text(layer_costs_json(costs, result), 2) + "\n");
   return kGood;
 }
@@ -83,7 +87,7 @@ int explain_batch(const Scenario& s, const std::string& json) {
   ProgressLine line;
   const BatchStudy study = batch_study(
       s, [&line](std::size_t done, std::size_t of) { line.show(fmt::format("{} of {} batches", done, of)); });
-  if (json != "-") fmt::print("{}", batch_report(s, study));
+  if (json != "-") fmt::print("{}", in_words_of(device_noun(s.cluster), batch_report(s, study)));
   if (!json.empty()) write_atomically(json, json_text(batch_study_json(s, study), 2) + "\n");
   return kGood;
 }
@@ -99,10 +103,11 @@ int explain_limits(const std::string& file, const Overrides& overrides, int most
         axis_limits(question, most > 0 ? most : std::max(64, question.base.cluster.gpus()),
                     [&line](std::size_t done, std::size_t of) { line.show(fmt::format("{} of {} steps", done, of)); });
   }
-  if (json != "-" && svg != "-") fmt::print("{}", limits_screen(limits));
+  const std::string device = device_noun(question.base.cluster);
+  if (json != "-" && svg != "-") fmt::print("{}", in_words_of(device, limits_screen(limits)));
   if (!svg.empty()) {
     const std::vector<ScalingCurve> curves = curves_of(limits);
-    write_atomically(svg, scaling_picture(name, curves, curves.front().points.front()));
+    write_atomically(svg, in_words_of(device, scaling_picture(name, curves, curves.front().points.front())));
   }
   if (json.empty()) return kGood;
   nlohmann::ordered_json object = nlohmann::ordered_json::object();
@@ -178,11 +183,12 @@ int explain_verb(const std::vector<std::string>& words) {
     add_goodput(table, scenario, *e.result.failures);
   }
   if (json != "-") {
-    print_shares(e);
-    print_path(e, scenario.plan.mechanism->in_step(), static_cast<std::size_t>(pieces));
-    fmt::print("\neach resource made faster, simulated again\n{}", what_if_table(e.result, table));
-    fmt::print("\nthe largest sizes that fit into {} of memory, all else equal\n{}", show(e.result.capacity->memory),
-               capacity_line(*e.result.capacity));
+    const std::string text = shares_text(e) +
+                             path_text(e, scenario.plan.mechanism->in_step(), static_cast<std::size_t>(pieces)) +
+                             "\neach resource made faster, simulated again\n" + what_if_table(e.result, table) +
+                             fmt::format("\nthe largest sizes that fit into {} of memory, all else equal\n{}",
+                                         show(e.result.capacity->memory), capacity_line(*e.result.capacity));
+    fmt::print("{}", in_words_of(device_noun(scenario.cluster), text));
   }
   Report report{e.result, table, scenario.sources, e.path, {}};
   if (e.result.failures)

@@ -20,6 +20,7 @@
 #include "tools/verbs/search_limits.hpp"
 #include "tools/verbs/study_shares.hpp"
 #include "tools/verbs/verbs.hpp"
+#include "topologies/device_noun.hpp"
 
 namespace trainyard {
 namespace {
@@ -63,14 +64,17 @@ void write_scenario(const std::string& file, const PlanAnswer& answer) {
 }
 
 /// As JSON and as a page, where those are asked for.
-void write_answer(const std::string& json, const std::string& html, const PlanAnswer& answer) {
+void write_answer(const std::string& json, const std::string& html, const PlanAnswer& answer,
+                  const std::string& device) {
   if ((json + html).empty()) return;
   nlohmann::ordered_json object = nlohmann::ordered_json::object();
   plan_fields().write(answer, object);
   if (!json.empty()) write_atomically(json, json_text(object, 2) + "\n");
   if (!html.empty())
-    write_atomically(html, chart_page("Plans for " + answer.scenario,
-                                      {{"answer", object}, {"screen", plan_screen(answer)}}, {page_script::plan()}));
+    write_atomically(
+        html, chart_page("Plans for " + answer.scenario,
+                         {{"answer", object}, {"screen", in_words_of(device, plan_screen(answer))}, {"device", device}},
+                         {page_script::plan()}));
 }
 
 /// `--layers`: stages on unequally many devices.
@@ -80,7 +84,7 @@ int plan_by_layers(const PlanQuestion& question, const std::string& json) {
     ProgressLine line;
     answer = plan_layers(question, [&line](const std::string& text) { line.show(text); });
   }
-  if (json != "-") fmt::print("{}", layer_plan_screen(answer));
+  if (json != "-") fmt::print("{}", in_words_of(device_noun(question.base.cluster), layer_plan_screen(answer)));
   if (json.empty()) return kGood;
   nlohmann::ordered_json object = nlohmann::ordered_json::object();
   layer_plan_fields().write(answer, object);
@@ -168,8 +172,9 @@ int plan_verb(const std::vector<std::string>& words) {
     shares.finish(arguments);
     return kGood;
   }
-  if (json != "-" && write != "-" && html != "-") fmt::print("{}", plan_screen(answer));
-  write_answer(json, html, answer);
+  const std::string device = device_noun(question.base.cluster);
+  if (json != "-" && write != "-" && html != "-") fmt::print("{}", in_words_of(device, plan_screen(answer)));
+  write_answer(json, html, answer, device);
   const bool found = answer.search.best() || answer.own_is_best;
   if (found && !write.empty()) write_scenario(write, answer);
   if (stopped) return shares.interrupted_search();

@@ -25,6 +25,7 @@
 #include "tools/verbs/arguments.hpp"
 #include "tools/verbs/packet_flags.hpp"
 #include "tools/verbs/verbs.hpp"
+#include "topologies/device_noun.hpp"
 
 namespace trainyard {
 namespace {
@@ -140,8 +141,9 @@ int run(const std::vector<std::string>& words) {
   if (json != "-" && trace != "-" && picture != "-" && html != "-") {
     fmt::print("{}", text);
     if (rank != kLastRank && picture.empty() && !prescribed)
-      fmt::print("\n{}{}", rank_text(rank_view(scenario, laid_out, rank)),
-                 rank_timeline_text(rank_timeline(scenario, laid_out, rank), rank));
+      fmt::print("\n{}", in_words_of(device_noun(scenario.cluster),
+                                     rank_text(rank_view(scenario, laid_out, rank)) +
+                                         rank_timeline_text(rank_timeline(scenario, laid_out, rank), rank)));
     if (large && !prescribed && !no_what_if)
       fmt::print("{}what-ifs left out: {:.2g} million operations would be simulated for each; explain does that\n",
                  report_label("note"), simulated * 1e-6);
@@ -154,7 +156,7 @@ int run(const std::vector<std::string>& words) {
   if (!(json + html).empty()) {
     const nlohmann::json answer = report_json({result, what_ifs, scenario.sources, {}, {}}, timing);
     if (!json.empty()) write_atomically(json, json_text(answer, 2) + "\n");
-    if (pictures) write_atomically(html, run_page(answer, text, pictures->read()));
+    if (pictures) write_atomically(html, run_page(answer, text, pictures->read(), device_noun(scenario.cluster)));
   }
   const bool fails = std::find(required.begin(), required.end(), "fits") != required.end() && !result.fits;
   return fails ? kFailsLimit : kGood;

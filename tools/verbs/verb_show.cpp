@@ -20,6 +20,7 @@
 #include "tools/reports/table.hpp"
 #include "tools/verbs/arguments.hpp"
 #include "tools/verbs/verbs.hpp"
+#include "topologies/device_noun.hpp"
 
 namespace trainyard {
 namespace {
@@ -298,14 +299,18 @@ View scenario_view(const std::string& file, const Choice& choice, const Override
         "show "
         "--help)");
   const Scenario scenario = read_scenario(file, overrides);
+  const auto of_devices = [&scenario](View view) {
+    view.text = in_words_of(device_noun(scenario.cluster), view.text);
+    return view;
+  };
   if (of_rank) {
     const RankView view = rank_view(scenario, plan(scenario), choice.rank);
-    return {rank_text(view), to_json(view)};
+    return of_devices({rank_text(view), to_json(view)});
   }
-  if (choice.schedule) return schedule_view(scenario, choice.rank == kNoRank ? 0 : choice.rank, choice.all);
-  if (choice.mesh) return mesh_view(scenario, choice.all);
-  if (choice.fold) return folding_view(scenario, choice.all);
-  return machine_text(scenario);
+  if (choice.schedule) return of_devices(schedule_view(scenario, choice.rank == kNoRank ? 0 : choice.rank, choice.all));
+  if (choice.mesh) return of_devices(mesh_view(scenario, choice.all));
+  if (choice.fold) return of_devices(folding_view(scenario, choice.all));
+  return of_devices(machine_text(scenario));
 }
 
 int show_verb(const std::vector<std::string>& words) {

@@ -3,8 +3,10 @@
 #include <filesystem>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "models/energy/energy.hpp"
+#include "models/hardware/node.hpp"
 #include "models/reading/catalog.hpp"
 #include "models/reading/document_text.hpp"
 #include "models/reading/shipped_files.hpp"
@@ -21,6 +23,7 @@
 #include "tools/verbs/search_limits.hpp"
 #include "tools/verbs/study_shares.hpp"
 #include "tools/verbs/verbs.hpp"
+#include "topologies/device_noun.hpp"
 
 namespace trainyard {
 namespace {
@@ -114,6 +117,18 @@ std::string size_screen(const SizeAnswer& a) {
   return text;
 }
 
+/// What the chips of all nodes that were looked at are called.
+std::string devices_of(const SizeAnswer& answer) {
+  const Catalog catalog;
+  std::string noun;
+  std::set<std::string> seen;
+  for (const SizeRow& row : answer.rows)
+    if (seen.insert(row.node).second)
+      noun =
+          common_noun(noun, device_noun(read_node(catalog.resolve("node", Node::of_text(row.node)), catalog).gpu.kind));
+  return noun;
+}
+
 int size_verb(const std::vector<std::string>& words) {
   Arguments arguments(
       "size",
@@ -201,7 +216,7 @@ int size_verb(const std::vector<std::string>& words) {
     shares.finish(arguments);
     return kGood;
   }
-  if (json != "-" && write != "-") fmt::print("{}", size_screen(answer));
+  if (json != "-" && write != "-") fmt::print("{}", in_words_of(devices_of(answer), size_screen(answer)));
   if (!json.empty()) {
     nlohmann::ordered_json object = nlohmann::ordered_json::object();
     size_fields().write(answer, object);

@@ -6,6 +6,7 @@
 #include "topologies/cluster.hpp"
 #include "topologies/fabrics/fabric_rows.hpp"
 #include "topologies/fabrics/tree_router.hpp"
+#include "topologies/nodes/pcie_lanes.hpp"
 
 namespace trainyard {
 namespace {
@@ -30,7 +31,7 @@ class EthernetFabric : public Fabric {
   void build(DeviceGraph& graph, const ClusterSpec& spec) const override {
     const DeviceId middle = graph.add({hub_ ? "hub" : "switch", DeviceKind::network_switch, -1, 0});
     BytesPerSecond slowest{HUGE_VAL};
-    for (const NodeType* node : spec.types()) slowest = std::min(slowest, node->hca_rate);
+    for (const NodeType* node : spec.types()) slowest = std::min(slowest, adapter_rate(*node));
     const LinkId medium = hub_ ? graph.add_shared("hub medium", LinkKind::ethernet, slowest * payload_) : -1;
     for (const DeviceId hca : graph.all(DeviceKind::hca)) {
       Wire wire = hca_wire(spec, graph.devices()[hca].node);

@@ -11,6 +11,7 @@ namespace {
 /// The scenario with so many asynchronous workers, each with the samples that it had; their servers stay where they are.
 Scenario with_workers(const Scenario& s, int workers) {
   Overrides fewer{{"plan.global_batch_size", fmt::format("{}", s.global_batch_size / s.plan.mesh.data * workers)},
+                  {"plan.idle_devices", "allowed"},
                   {"faults.failures", "null"},
                   {"faults.checkpoint", "null"},
                   {"faults.restart", "null"}};

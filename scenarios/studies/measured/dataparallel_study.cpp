@@ -34,6 +34,7 @@ double simulated_step(const DataParallelSet& set, const DataParallelRow& row, in
       {"plan.micro_batch_size", fmt::format("{}", row.batch)},
       {"plan.global_batch_size", fmt::format("{}", row.batch * gpus)},
       {"plan.data_parallel.size", fmt::format("{}", gpus)},
+      {"plan.idle_devices", "allowed"},
       {"plan.measured_step",
        fmt::format("{{source: \"one GPU\", network: {}, table: {{{}: {} s}}}}", row.model, row.batch, alone)}};
   const Scenario s = read_scenario(shipped_file("scenarios/dataparallel/" + set.name + ".yaml"), changes);

@@ -5,13 +5,19 @@ window.addEventListener('error', e => { problems.push(e.message); finish(); });
 const page = JSON.parse(document.getElementById('data').textContent);
 const root = document.documentElement;
 
+/// Text that says GPU, in the words of the answer's chips: a TPU, an FPGA, accelerators.
+function named(text) {
+  const noun = page.device;
+  if (!noun || noun === 'GPU') return text;
+  return text.replace(/\b([aA] )?GPU(s?)\b/g, (all, article, s) => (article ? article.replace(' ', /^(FPGA|[aeiou])/.test(noun) ? 'n ' : ' ') : '') + noun + s);
+}
 function el(tag, attributes, ...children) {
   const e = document.createElement(tag);
   for (const [name, value] of Object.entries(attributes || {})) {
     if (name.startsWith('on')) e.addEventListener(name.slice(2), value);
     else if (value !== false && value != null) e.setAttribute(name, value === true ? '' : value);
   }
-  e.append(...children.flat().filter(c => c != null));
+  e.append(...children.flat().filter(c => c != null).map(c => typeof c === 'string' ? named(c) : c));
   return e;
 }
 const main = document.getElementById('page');
@@ -97,7 +103,7 @@ function redraw(made) {
   made.options = made.plain;
   made.update('none');
 }
-const axis = (title, format, more) => Object.assign({title: {display: !!title, text: title}, ticks: format ? {callback: format} : {}}, more);
+const axis = (title, format, more) => Object.assign({title: {display: !!title, text: title && named(title)}, ticks: format ? {callback: format} : {}}, more);
 /// The next of 1, 2, 5, 10, … from `v` on.
 function niceStep(v) {
   const power = 10 ** Math.floor(Math.log10(v));

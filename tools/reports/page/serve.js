@@ -6,7 +6,9 @@ const names = page.scenarios.concat(Object.keys(page.tasks));
 let scenario = names.includes(wanted.get('scenario')) ? wanted.get('scenario') : page.scenario;
 for (const set of wanted.getAll('set')) changes.set(set.split('=')[0], set.split('=').slice(1).join('='));
 let controls = [], before_s = 0, asking = null;
-const given = new Map();  // values of the scenario as in its file
+/// What a control shows without a change of its own, and the other changes with which it does.
+const given = new Map();
+const others = path => JSON.stringify([...changes].filter(([p]) => p !== path));
 
 const said = el('p', {id: 'said', 'aria-live': 'polite'}), box = el('div', {class: 'fields'}), rest = el('div', {class: 'fields'});
 const more = el('details', {}, el('summary', {}, 'all fields of the scenario'), rest);
@@ -67,7 +69,9 @@ function compared(s) {
   return text;
 }
 function change(control, text) {
-  if (text === '' || text === given.get(control.path)) changes.delete(control.path); else changes.set(control.path, text);
+  const start = given.get(control.path);
+  if (text === '' || (text === start.value && others(control.path) === start.others)) changes.delete(control.path);
+  else changes.set(control.path, text);
   update();
 }
 
@@ -79,11 +83,11 @@ function times(text, factor) {
   return String(Number(number.toPrecision(6))) + (parts[2] ? ' ' + parts[2] : '');
 }
 function field(control) {
-  const id = 'of-' + control.path, value = changes.get(control.path) ?? (control.value || control.fallback), start = given.get(control.path);
+  const id = 'of-' + control.path, value = changes.get(control.path) ?? (control.value || control.fallback), start = given.get(control.path).value;
   const label = el('label', {for: id, title: control.type}, control.path, changes.has(control.path) ? el('b', {}, ' •') : null);
   if (control.choices.length) {
     const options = control.choices.includes(value) ? control.choices : [value].concat(control.choices);
-    return el('div', {}, label, el('select', {id, onchange: e => change(control, e.target.value)},
+    return el('div', {'data-path': control.path}, label, el('select', {id, onchange: e => change(control, e.target.value)},
       options.map(o => el('option', {value: o, selected: o === value}, o === '' ? '(as in the file)' : o))));
   }
   const input = el('input', {id, value, onchange: e => change(control, e.target.value.trim()), autocomplete: 'off', spellcheck: 'false', placeholder: control.type});
@@ -94,15 +98,25 @@ function field(control) {
   const at = steps.find(k => times(start, 2 ** k) === value);
   const slider = steps.length < 2 ? null : el('input', {type: 'range', min: steps[0], max: steps[steps.length - 1], step: 1, value: at ?? 0,
     'aria-label': `${control.path}, times 2 at each step`, oninput: e => { input.value = times(start, 2 ** Number(e.target.value)); change(control, input.value); }});
-  return el('div', {}, label, input, slider);
+  return el('div', {'data-path': control.path}, label, input, slider);
+}
+/// All controls anew, but the one that is being used: it stays where it is, with its focus.
+function fill(into, shown) {
+  const used = [...into.children].find(e => e.contains(document.activeElement) && shown.some(c => c.path === e.dataset.path));
+  if (!used) { into.replaceChildren(...shown.map(field)); return; }
+  const at = shown.findIndex(c => c.path === used.dataset.path);
+  for (const e of [...into.children]) if (e !== used) e.remove();
+  used.querySelector('label').replaceWith(field(shown[at]).querySelector('label'));
+  used.before(...shown.slice(0, at).map(field));
+  used.after(...shown.slice(at + 1).map(field));
 }
 function build() {
-  for (const c of controls) if (!given.has(c.path) && !changes.has(c.path)) given.set(c.path, c.value || c.fallback);
-  const active = document.activeElement && document.activeElement.id, known = new Map(controls.map(c => [c.path, c]));
-  if (active && known.has(active.slice(3)) && box.querySelector(`[id="${active}"]`)) return;  // it is being typed into
+  for (const c of controls)
+    if (!changes.has(c.path) || !given.has(c.path)) given.set(c.path, {value: c.value || c.fallback, others: changes.has(c.path) ? null : others(c.path)});
+  const known = new Map(controls.map(c => [c.path, c]));
   const front = page.tasks[scenario] ? controls.map(c => c.path) : first.filter(path => known.has(path));
-  box.replaceChildren(...front.map(path => field(known.get(path))));
-  rest.replaceChildren(...controls.filter(c => !front.includes(c.path)).map(field));
+  fill(box, front.map(path => known.get(path)));
+  fill(rest, controls.filter(c => !front.includes(c.path)));
   more.hidden = !rest.childElementCount;
 }
 

@@ -1,0 +1,89 @@
+// Devices of the cluster that a plan gives no work: refused, or stated.
+#include <catch2/catch.hpp>
+
+#include "models/reading/shipped_files.hpp"
+#include "scenarios/planning/plan.hpp"
+#include "scenarios/reading/idle_devices.hpp"
+#include "scenarios/reading/measured_family.hpp"
+#include "scenarios/reading/scenario.hpp"
+#include "scenarios/running/simulate.hpp"
+#include "tools/reports/report.hpp"
+#include "tools/serving/served_task.hpp"
+#include "tools/serving/what_if_page.hpp"
+
+using namespace trainyard;
+using Catch::Matchers::Contains;
+using nlohmann::json;
+
+namespace {
+
+Scenario idle_scenario(const std::string& plan, const std::string& cluster = "nodes: 2, node: pcie-4") {
+  return read_scenario_text("cluster: {" + cluster +
+                                ", hca: {count: 1, rate: 10 Gbit/s, latency: 1 us}, cpu: xeon-e5-2698-v4, fabric: "
+                                "nonblocking}\nmodel: {mlp: {widths: [64, 64]}}\n"
+                                "plan: {micro_batch_size: 1, precision: fp32, optimizer: sgd, " +
+                                plan + "}\n",
+                            "idle.yaml");
+}
+
+}  // namespace
+
+TEST_CASE("devices without work are refused unless the plan allows them", "[idle]") {
+  CHECK_NOTHROW(idle_scenario("data_parallel: 8"));
+  CHECK_THROWS_WITH(idle_scenario("data_parallel: 6"),
+                    Contains("plan.data_parallel: 6 ranks leave 2 of the cluster's 8 devices idle; expected size 8, "
+                             "fewer nodes, or plan.idle_devices: allowed"));
+  const Scenario allowed = idle_scenario("data_parallel: 6, idle_devices: allowed");
+  CHECK(idle_devices(allowed.plan, allowed.cluster) == 2);
+  CHECK_THROWS_WITH(idle_scenario("data_parallel: 6, idle_devices: maybe"), Contains("allowed"));
+  const std::string text = screen(allowed, plan(allowed), simulate_here(allowed), {});
+  CHECK_THAT(text, Contains("idle       2 of 8 GPUs have no work"));
+  const Scenario full = idle_scenario("data_parallel: 8");
+  CHECK_THAT(screen(full, plan(full), simulate_here(full), {}), !Contains("\nidle "));
+}
+
+TEST_CASE("nodes of servers alone are not idle", "[idle]") {
+  const auto servers = [](const std::string& more) {
+    return idle_scenario("data_parallel: {mechanism: parameter-server, " + more + "}");
+  };
+  const Scenario dedicated = servers("servers: {count: 1, place: dedicated}");
+  CHECK(dedicated.ranks() == 4);
+  CHECK(idle_devices(dedicated.plan, dedicated.cluster) == 0);
+  CHECK_THROWS_WITH(servers("servers: {count: 1, place: dedicated}, size: 3"), Contains("leave 1 of the cluster's 8"));
+  CHECK_THROWS_WITH(servers("servers: 2, size: 4"), Contains("leave 4 of the cluster's 8"));  // beside workers
+}
+
+TEST_CASE("a shipped scenario keeps all its devices busy, or says that it does not", "[idle]") {
+  for (const auto& file : shipped_yaml_files("scenarios")) {
+    CAPTURE(file);
+    const Scenario s = read_scenario(file);
+    const Node* said = s.document.find("plan")->find("idle_devices");
+    CHECK((idle_devices(s.plan, s.cluster) > 0) == (said != nullptr));
+  }
+  CHECK_THROWS_WITH(read_scenario(shipped_file("scenarios/gpt3-175b-1024xa100.yaml"), {{"cluster.nodes", "256"}}),
+                    Contains("1024 ranks leave 1024 of the cluster's 2048 devices idle; expected size 32"));
+}
+
+TEST_CASE("on the page the replicas follow the nodes, and controls what they are read with", "[idle][serve]") {
+  const ServedScenarios scenarios{{"gpt3", shipped_file("scenarios/gpt3-175b-1024xa100.yaml")}};
+  const auto ask = [&](const json& set) {
+    return json::parse(
+        answer_request(scenarios, {}, json{{"scenario", "gpt3"}, {"set", set}, {"want", "answer"}}.dump()));
+  };
+  const auto value = [](const json& answer, const std::string& path) -> std::string {
+    for (const json& control : answer["controls"])
+      if (control["path"] == path) return control["value"];
+    return "not there";
+  };
+  const json begin = ask(json::array());
+  const json twice = ask({{"cluster.nodes", "256"}, {"plan.global_batch_size", "3072"}});
+  INFO(twice.value("error", ""));
+  REQUIRE(twice.contains("answer"));
+  CHECK(twice["answer"]["folding"]["ranks"] == 2 * begin["answer"]["folding"]["ranks"].get<int>());
+  CHECK(twice["answer"]["step_time_s"].get<double>() < 1.2 * begin["answer"]["step_time_s"].get<double>());
+  // Rates that the other type of node brings are those of the controls.
+  CHECK(value(begin, "cluster.hca.rate") == "200 Gbit/s");
+  const json h100 = ask({{"cluster.node", "dgx-h100"}});
+  CHECK(value(h100, "cluster.hca.rate") == "400 Gbit/s");
+  CHECK(value(h100, "cluster.gpu.nvlink") == "450 GB/s");
+}

@@ -1,0 +1,61 @@
+// TPUs, FPGAs and other accelerators are called what they are.
+#include <catch2/catch.hpp>
+#include <regex>
+
+#include "models/reading/shipped_files.hpp"
+#include "tests/tools/html_pages.hpp"
+#include "topologies/device_noun.hpp"
+
+using namespace trainyard;
+using namespace trainyard::test;
+using Catch::Matchers::Contains;
+
+namespace {
+
+/// Whether the word GPU is in a text; names such as GPUDirect are others.
+bool says_gpu(const std::string& text) { return std::regex_search(text, std::regex("\\bGPUs?\\b")); }
+
+}  // namespace
+
+TEST_CASE("a text that says GPU is told in a chip's own word", "[device-words]") {
+  CHECK(in_words_of("FPGA", "a GPU, GPUs; 2x GPU FLOP/s, GPU-hours") == "an FPGA, FPGAs; 2x FPGA FLOP/s, FPGA-hours");
+  CHECK(in_words_of("accelerator", "A GPU of media GPU") == "An accelerator of media accelerator");
+  CHECK(in_words_of("TPU", "GPUDirect, XGPU, GPU_x, a GPU") == "GPUDirect, XGPU, GPU_x, a TPU");
+  CHECK(in_words_of("GPU", "a GPU") == "a GPU");
+  CHECK(common_noun("", "TPU") == "TPU");
+  CHECK(common_noun("TPU", "GPU") == "device");
+}
+
+TEST_CASE("no answer calls a TPU, an FPGA or an ASIC a GPU", "[device-words][cli]") {
+  const TopoFolder shell;
+  const std::string file = shipped_file("scenarios/accelerators-gpt2.yaml").string();
+  const auto out = [&shell](const std::string& words) {
+    const TopoAnswer answer = shell.trainyard(words);
+    CAPTURE(words, answer.err);
+    CHECK(answer.exit == 0);
+    return answer.out;
+  };
+  for (const auto& [node, noun] : {std::pair<std::string, std::string>{"tpu-v5e-host", "TPU"},
+                                   {"gaudi-3-8x", "accelerator"},
+                                   {"stratix-10-nx-2x", "FPGA"}}) {
+    CAPTURE(node);
+    const std::string with = " '" + file + "' --set cluster.node=" + node;
+    const std::string run = out("run" + with);
+    CHECK_FALSE(says_gpu(run));
+    CHECK_THAT(run, Contains("TFLOP/s/" + noun) && Contains(noun + " compute"));
+    for (const std::string verb : {"explain", "show --mesh", "show --machine"}) {
+      CAPTURE(verb);
+      CHECK_FALSE(says_gpu(out(verb + with)));
+    }
+  }
+  const std::string tpu = " '" + file + "' --set cluster.node=tpu-v5e-host";
+  shell.trainyard("run" + tpu + " --no-what-if --html p.html");
+  CHECK(data_of_page(shell.text("p.html"))["device"] == "TPU");
+  CHECK_FALSE(says_gpu(data_of_page(shell.text("p.html"))["screen"]));
+  const std::string sweep =
+      "sweep" + tpu + " --set plan.global_batch_size=8,16 --set plan.idle_devices=allowed --svg s.svg";
+  CHECK_FALSE(says_gpu(out(sweep)));
+  CHECK_FALSE(says_gpu(shell.text("s.svg")));
+  // On GPUs they stay what they are.
+  CHECK(says_gpu(out("run '" + file + "' --set cluster.node=dgx-a100 --no-what-if")));
+}
