@@ -41,7 +41,12 @@ struct WhatIf {
   double step_time = 0;
   double goodput = 0, effective_step_time = 0;  ///< with failures and checkpoints; 0: not asked for
   double saves_share = 0;                       ///< of the step time as it is
-  std::vector<std::string> sets = {};           ///< what was changed, as --set takes it: "cluster.hca.rate=400 Gbit/s"
+  /// The step without it, s, where both are looked at for longer than the answer's steps; 0: the answer's.
+  double compared_with = 0;
+  double saves(double step_of_answer) const {
+    return 1 - step_time / (compared_with > 0 ? compared_with : step_of_answer);
+  }
+  std::vector<std::string> sets = {};  ///< what was changed, as --set takes it: "cluster.hca.rate=400 Gbit/s"
 };
 
 /// The answer to a scenario. Times in seconds, sizes in bytes.

@@ -385,6 +385,10 @@ const JsonFields<Report>& report_fields() {
                     .value("factor", "", &WhatIf::factor, "how many times")
                     .value("step_time_s", "s", &WhatIf::step_time, "the step simulated again")
                     .value("saves_share", "share", &WhatIf::saves_share, "of the step time that this saves")
+                    .value("compared_with_s", "s", &WhatIf::compared_with,
+                           "the step without it, looked at for as long: until its mean is known")
+                    .when([](const WhatIf& w) { return w.compared_with > 0; },
+                          "with plan.steps, where workers are not in step")
                     .value("set", "", &WhatIf::sets, "the fields that were changed, as run --set takes them")
                     .value("goodput", "share", &WhatIf::goodput, "goodput with that step")
                     .when(failing, "in explain, with faults")

@@ -38,7 +38,7 @@ Explanation explanation_from_text(const std::string& text) {
 
 json report_json(Report report, bool timing) {
   if (!timing) report.result.wall_s = 0;
-  for (WhatIf& w : report.what_ifs) w.saves_share = 1 - w.step_time / report.result.step_time;
+  for (WhatIf& w : report.what_ifs) w.saves_share = w.saves(report.result.step_time);
   ordered_json j = ordered_json::object();
   report_fields().write(report, j);
   return j;

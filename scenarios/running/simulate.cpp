@@ -125,6 +125,14 @@ Result simulate(const Scenario& s, const SimulateOptions& options) {
 
 std::vector<WhatIf> what_if(const Scenario& s, double factor, const SimulateOptions& as) {
   const std::vector<std::string> classes = resource_classes(s);
+  // A few steps of workers that are not in step say little of the rate that lasts: both are then looked at for longer.
+  const bool steady = s.plan.steps > 0 && !s.plan.mechanism->in_step();
+  const auto changes = [&](std::size_t i) {
+    Overrides sets = i < classes.size() ? faster(s, classes[i], factor) : Overrides{};
+    if (steady) sets.emplace_back("plan.steps", "null");
+    return sets;
+  };
+  const std::size_t runs = classes.size() + (steady ? 1 : 0);  // the last one without a change
   ProgressLine progress;
   std::size_t ended = 0;
   const auto faster_run = [&](std::size_t i) {
@@ -132,21 +140,21 @@ std::vector<WhatIf> what_if(const Scenario& s, double factor, const SimulateOpti
     options.critical_path = false;
     options.transport = as.transport;
     options.folding = as.folding;
-    const Scenario changed = read_again(s, faster(s, classes[i], factor));
+    const Scenario changed = read_again(s, changes(i));
     const Plan laid_out = plan(changed);
     return to_text(result_of(StepRun(changed, laid_out, options)));
   };
-  const std::vector<std::string> texts =
-      in_children(classes.size(), processors(), faster_run, [&](std::size_t, const std::string&) {
-        progress.show(fmt::format("{} of {} what-ifs", ++ended, classes.size()));
-      });
+  const std::vector<std::string> texts = in_children(
+      runs, processors(), faster_run,
+      [&](std::size_t, const std::string&) { progress.show(fmt::format("{} of {} what-ifs", ++ended, runs)); });
   std::vector<WhatIf> table;
   for (std::size_t i = 0; i < classes.size(); ++i) {
     WhatIf& row = table.emplace_back();
     row.resource_class = classes[i];
     row.factor = factor;
     row.step_time = result_from_text(texts[i]).step_time;
-    row.sets = as_sets(faster(s, classes[i], factor));
+    if (steady) row.compared_with = result_from_text(texts.back()).step_time;
+    row.sets = as_sets(changes(i));
   }
   return table;
 }

@@ -110,6 +110,36 @@ TEST_CASE("folded and rank by rank agree in another thousand random scenarios", 
   CHECK(count.unfolded > 20);
 }
 
+// Which of two that end at the same moment is followed, rounding decided before there was a rule.
+TEST_CASE("the critical path is the same folded and rank by rank, where many end at the same moment", "[folding]") {
+  const Scenario s = read_scenario_text(R"(
+cluster: {nodes: 4, node: l40s-8x, fabric: {base: rail-optimized, levels: [{down: 4}, {down: 2}]}}
+model: {base: gpt2, n_layer: 4}
+software: megatron-core
+plan:
+  global_batch_size: 256
+  micro_batch_size: 4
+  precision: bf16
+  tensor_parallel: 4
+  pipeline_parallel: 2
+  pipeline: {schedule: interleaved-1f1b, chunks: 2}
+  collectives: flows
+  data_parallel: {all_reduce: ring}
+)",
+                                        "ties.yaml");
+  CHECK(check_folding(s, plan(s)).difference == "");
+  SimulateOptions each;
+  each.folding = Folding::off;
+  const Result folded = simulate(s), one_by_one = simulate(s, each);
+  CHECK(folded.unfolded == "");
+  CHECK(folded.bottleneck == one_by_one.bottleneck);
+  REQUIRE(folded.critical_path.size() == one_by_one.critical_path.size());
+  for (const auto& [resource, seconds] : folded.critical_path) {
+    CAPTURE(resource);
+    CHECK(one_by_one.critical_path.at(resource) == Approx(seconds).margin(1e-6 * folded.step_time));
+  }
+}
+
 TEST_CASE("shipped plans fold to their stages, with the same answer", "[folding][scenarios]") {
   const Scenario s = read_scenario(shipped("llama3-70b-tp8-pp4.yaml"), {});
   const FoldCheck check = check_folding(s, plan(s));

@@ -166,6 +166,7 @@ TEST_CASE("what few answers have is explained too, and survives JSON", "[answer]
   // With everything that may be absent there, JSON and reference have the same keys.
   WhatIf faster{"HCA", 2, 1};
   faster.goodput = 0.9;
+  faster.compared_with = 2;
   const Report report{r, {faster}, {{"a", "1", "b", false}}, {{PathLine{}}}, {{FailureWhatIf{}}}};
   const json whole = report_json(report, true);
   CHECK(whole.at("what_if")[0].at("saves_share") == 0.5);

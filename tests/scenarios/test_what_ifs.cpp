@@ -165,6 +165,25 @@ TEST_CASE("what a fitted chip's products and attention take goes with its peak",
   }
 }
 
+TEST_CASE("workers out of step are compared at the rate that lasts, however few steps the plan asks for", "[what-if]") {
+  const std::string lesson =
+      std::string(TRAINYARD_SOURCE_DIR) + "/scenarios/lessons/3-data-parallelism-and-servers/27-parameter-servers.yaml";
+  const Scenario s = read_scenario(lesson, {{"plan.data_parallel.consistency", "asynchronous"}});
+  REQUIRE(s.plan.steps == 4);
+  SimulateOptions options;
+  options.critical_path = false;
+  const Scenario longer = read_again(s, {{"plan.steps", "null"}});
+  const Result lasting = simulate(longer, options);
+  for (const WhatIf& w : what_if(s)) {
+    CAPTURE(w.resource_class, w.sets);
+    CHECK(w.sets.back() == "plan.steps=null");
+    CHECK(w.compared_with == lasting.step_time);
+    constexpr double known = 0.01;  // how well both means are, each
+    CHECK(w.saves(0) > -2 * known);
+    CHECK(w.saves(0) < 0.5 + known);
+  }
+}
+
 TEST_CASE("what a measured step says is made faster as a whole", "[what-if]") {
   const Scenario s = read_scenario(std::string(TRAINYARD_SOURCE_DIR) + "/scenarios/horovod-mnist-2xt4.yaml");
   const Overrides sets = faster(s, "measured step", 2);

@@ -75,13 +75,15 @@ std::string head(const Scenario& s, const Plan& plan) {
                      s.software.name, s.software_given ? "" : " (default: no software costs)");
 }
 
-std::string breakdown(const Result& r) {
+/// Forward passes alone have no optimizer and no gradients to exchange.
+std::string breakdown(const Scenario& s, const Result& r) {
   std::vector<std::string> parts{fmt::format("compute {}", part_of(r, r.breakdown.compute))};
   for (const auto& [group, seconds] : r.breakdown.exposed_communication)
-    if (r.ranks > 1 || seconds > 0) parts.push_back(fmt::format("exposed {} {}", group, part_of(r, seconds)));
+    if (seconds > 0 || (r.ranks > 1 && !s.plan.inference))
+      parts.push_back(fmt::format("exposed {} {}", group, part_of(r, seconds)));
   if (r.breakdown.compression > 0) parts.push_back(fmt::format("compression {}", part_of(r, r.breakdown.compression)));
   if (r.breakdown.bubble > 0) parts.push_back(fmt::format("bubble {}", part_of(r, r.breakdown.bubble)));
-  parts.push_back(fmt::format("optimizer {}", part_of(r, r.breakdown.optimizer)));
+  if (!s.plan.inference) parts.push_back(fmt::format("optimizer {}", part_of(r, r.breakdown.optimizer)));
   if (r.breakdown.input > 0) parts.push_back(fmt::format("input {}", part_of(r, r.breakdown.input)));
   if (r.breakdown.framework > 0) parts.push_back(fmt::format("framework {}", part_of(r, r.breakdown.framework)));
   parts.push_back(fmt::format("other {}", part_of(r, r.breakdown.other)));
@@ -238,18 +240,18 @@ std::string bottleneck(const Scenario& s, const Result& r, const std::vector<Wha
                                      [](const WhatIf& a, const WhatIf& b) { return a.step_time < b.step_time; });
   if (best == what_ifs.end()) return text + "\n";
   text += fmt::format("\n{}best next change: {} saves {}", report_label(""),
-                      what_if_in_words(best->resource_class, best->factor), percent(1 - best->step_time / r.step_time));
+                      what_if_in_words(best->resource_class, best->factor), percent(best->saves(r.step_time)));
   std::vector<std::string> others;
   for (const WhatIf& w : what_ifs)
-    if (&w != &*best) others.push_back(fmt::format("{} {}", w.resource_class, percent(1 - w.step_time / r.step_time)));
+    if (&w != &*best) others.push_back(fmt::format("{} {}", w.resource_class, percent(w.saves(r.step_time))));
   if (!others.empty()) text += fmt::format(" ({})", fmt::join(others, ", "));
   text += "\n";
   for (const WhatIf& w : what_ifs)
-    if (w.step_time > r.step_time * (1 + kAnomaly))
+    if (w.saves(r.step_time) < -kAnomaly && s.plan.mechanism->in_step())
       text += fmt::format(
           "{}{} makes it {:.1f} % slower: transfers then meet on links that they had to themselves (a scheduling "
           "anomaly)\n",
-          report_label(""), what_if_in_words(w.resource_class, w.factor), (w.step_time / r.step_time - 1) * 100);
+          report_label(""), what_if_in_words(w.resource_class, w.factor), -w.saves(r.step_time) * 100);
   return text;
 }
 
@@ -294,11 +296,14 @@ std::string what_if_table(const Result& r, const std::vector<WhatIf>& what_ifs) 
   text += fails ? fmt::format(" {:>9} {:>16}\n", "goodput", "with failures") : "\n";
   for (const WhatIf& w : sorted) {
     text += fmt::format("{:<32} {:>10} {:>9}", what_if_in_words(w.resource_class, w.factor), show(Seconds{w.step_time}),
-                        percent(1 - w.step_time / r.step_time));
+                        percent(w.saves(r.step_time)));
     if (w.goodput > 0)
       text += fmt::format(" {:>7.2f} % {:>9} a step", w.goodput * 100, show(Seconds{w.effective_step_time}));
     text += "\n";
   }
+  if (!sorted.empty() && sorted.front().compared_with > 0)
+    text += fmt::format("compared with {}: workers are not in step, and plan.steps is too few to tell\n",
+                        show(Seconds{sorted.front().compared_with}));
   if (!sorted.empty()) text += "the same by hand, with run:\n";
   for (const WhatIf& w : sorted) text += sets_of(w);
   return text;
@@ -361,7 +366,7 @@ std::string screen_of_gpus(const Scenario& s, const Plan& plan, const Result& r,
   if (!r.step_time_source.empty())
     return text + fmt::format("{}the step time is given (plan.step_time), not simulated: {}\n", report_label("trust"),
                               r.step_time_source);
-  text += breakdown(r);
+  text += breakdown(s, r);
   if (const std::string steps = steps_in_words(s, plan, r); !steps.empty())
     text += fmt::format("{}{}\n", report_label("steps"), steps);
   if (plan.tuned) text += fmt::format("{}{}\n", report_label("auto"), in_words(*plan.tuned));
