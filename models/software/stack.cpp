@@ -143,21 +143,6 @@ void read_convolutions(SoftwareStack& stack, const Node& node, const std::string
   each.finish();
 }
 
-void read_judged(SoftwareStack& stack, const Node& node, const std::string& what) {
-  if (node.kind != Node::Kind::list) fail(node.place, what + ": a list expected");
-  for (const Node& item : node.items) {
-    Fields fields(item, what);
-    SoftwareStack::Judged judged;
-    judged.gpu = fields.text("gpu");
-    judged.set = fields.choice("set", {"training", "mlperf"}, "training");
-    judged.runs = fields.integer_within<int>("runs", 1, 1 << 20);
-    judged.mean_error = fields.number("mean_error", 0, 100);
-    judged.worst_error = fields.number("worst_error", 0, 100);
-    fields.finish();
-    stack.judged.push_back(judged);
-  }
-}
-
 }  // namespace
 
 SoftwareStack read_stack(const Node& entry) {
@@ -193,8 +178,6 @@ SoftwareStack read_stack(const Node& entry) {
   stack.attention_kernel = fields.text("attention_kernel", "");
   stack.attention_kernel_place = fields.place_of("attention_kernel");
   if (const Node* shares = fields.child("convolutions")) read_convolutions(stack, *shares, what + ": convolutions");
-  if (const Node* judged = fields.has("judged") ? fields.child("judged") : nullptr)
-    read_judged(stack, *judged, what + ": judged");
   fields.finish();
   stack.sources = figure_sources(entry, what);
   return stack;

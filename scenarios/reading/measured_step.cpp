@@ -74,7 +74,7 @@ MeasuredSteps read_measured_steps(const Node& node) {
   steps.network = fields.text("network");
   steps.network_place = fields.place_of("network");
   const Node& table = fields.required_child("table");
-  fields.text("precision", "");  // held against the plan's by its reader
+  fields.child("precision");  // held against the plan's by its reader
   fields.finish();
   if (table.kind != Node::Kind::map || table.fields.empty())
     fail(table.place, fmt::format("{}.table: expected step times by batch, such as {{1: 4.2 ms, 32: 5.9 ms}}", kWhat));

@@ -19,10 +19,15 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// What is kept and updated; fp8: that of products alone, of which `multiplies_in_fp8` tells.
-Precision precision_of(Fields& plan, const ClusterSpec& cluster, bool& multiplies_in_fp8) {
+std::vector<std::string> precision_names() {
   std::vector<std::string> names;
   for (int i = 0; i < kPrecisions; ++i) names.emplace_back(name_of(static_cast<Precision>(i)));
+  return names;
+}
+
+/// What is kept and updated; fp8: that of products alone, of which `multiplies_in_fp8` tells.
+Precision precision_of(Fields& plan, const ClusterSpec& cluster, bool& multiplies_in_fp8) {
+  const std::vector<std::string> names = precision_names();
   const Precision precision = parse_precision(plan.choice("precision", names, "bf16"));
   multiplies_in_fp8 = precision == Precision::fp8;
   try {
@@ -162,8 +167,7 @@ void require_possible(const Scenario& s, Seconds time, double samples, int devic
 
 /// `precision`, where the map says of which one its times are.
 void require_precision(const Scenario& s, Fields& of) {
-  if (!of.has("precision")) return;
-  const Precision precision = parse_precision(of.text("precision"));
+  const Precision precision = parse_precision(of.choice("precision", precision_names(), name_of(s.multiplied_in())));
   if (precision != s.multiplied_in())
     fail(of.place_of("precision"), fmt::format("{}.precision: a time in {}, but plan.precision is {}", of.what(),
                                                name_of(precision), name_of(s.multiplied_in())));

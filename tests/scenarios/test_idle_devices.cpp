@@ -36,10 +36,10 @@ TEST_CASE("devices without work are refused unless the plan allows them", "[idle
   const Scenario allowed = idle_scenario("data_parallel: 6, idle_devices: allowed");
   CHECK(idle_devices(allowed.plan, allowed.cluster) == 2);
   CHECK_THROWS_WITH(idle_scenario("data_parallel: 6, idle_devices: maybe"), Contains("allowed"));
-  const std::string text = screen(allowed, plan(allowed), simulate_here(allowed), {});
+  const std::string text = screen(allowed, plan(allowed), simulate(allowed), {});
   CHECK_THAT(text, Contains("idle       2 of 8 GPUs have no work"));
   const Scenario full = idle_scenario("data_parallel: 8");
-  CHECK_THAT(screen(full, plan(full), simulate_here(full), {}), !Contains("\nidle "));
+  CHECK_THAT(screen(full, plan(full), simulate(full), {}), !Contains("\nidle "));
 }
 
 TEST_CASE("nodes of servers alone are not idle", "[idle]") {

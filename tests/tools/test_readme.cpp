@@ -31,13 +31,13 @@ TEST_CASE("the README's answer is the one that its first command gives", "[readm
   REQUIRE(pipe);
   const std::string text = readme();
   std::array<char, 4096> buffer{};
-  for (int i = 0; i < 7; ++i) {
-    REQUIRE(std::fgets(buffer.data(), static_cast<int>(buffer.size()), pipe.get()));
+  int lines = 0;
+  for (; std::fgets(buffer.data(), static_cast<int>(buffer.size()), pipe.get()); ++lines) {
     const std::string said = buffer.data();
     CAPTURE(said);
     CHECK(text.find(said) != std::string::npos);
   }
-  while (std::fgets(buffer.data(), static_cast<int>(buffer.size()), pipe.get())) continue;
+  CHECK(lines > 10);
 }
 
 TEST_CASE("what the course prints below a command is what that prints", "[readme][lessons]") {

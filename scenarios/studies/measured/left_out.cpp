@@ -362,6 +362,31 @@ std::vector<LeftOutFamily> leave_out_each(const std::vector<MeasuredFamily>& fam
   return LeavingOut(families, options).run();
 }
 
+std::vector<LeftOutErrors> errors_by_traits(const std::vector<LeftOutFamily>& families) {
+  std::vector<LeftOutErrors> all;
+  for (const LeftOutFamily& family : families) {
+    std::map<StepTraits, LeftOutErrors> alike;
+    for (std::size_t row = 0; row < family.in_sample.runs.size(); ++row) {
+      const RunPrediction &fitted = family.in_sample.runs[row], &left_out = family.left_out.runs[row];
+      if (!fitted.refused.empty() || !left_out.refused.empty()) continue;
+      LeftOutErrors& errors = alike[fitted.traits];
+      const double error = std::abs(std::expm1(log_error(left_out)));
+      ++errors.steps;
+      errors.fitted += std::abs(std::expm1(log_error(fitted)));
+      errors.left_out += error;
+      errors.worst = std::max(errors.worst, error);
+    }
+    for (auto& [traits, errors] : alike) {
+      errors.family = family.in_sample.name;
+      errors.traits = traits;
+      errors.fitted /= errors.steps;
+      errors.left_out /= errors.steps;
+      all.push_back(errors);
+    }
+  }
+  return all;
+}
+
 RefittedFamilies refit_to_all(const std::vector<MeasuredFamily>& families) {
   LeftOutOptions options;
   options.rows_of_family = 40;  // 8 of the 720 of a family are too few to fit to

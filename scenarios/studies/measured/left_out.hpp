@@ -20,6 +20,9 @@ struct LeftOutFamily {
   std::vector<RefittedConstant> constants;  ///< those that its step times depend on
 };
 
+/// Their errors, those of steps that are alike together.
+std::vector<LeftOutErrors> errors_by_traits(const std::vector<LeftOutFamily>&);
+
 struct LeftOutOptions {
   std::vector<std::string> only;  ///< families that are left out, each in turn; empty: all
   int rows_of_family = 8;         ///< to which constants are fitted again, spread evenly over it

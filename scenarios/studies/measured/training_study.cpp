@@ -26,6 +26,7 @@ RunPrediction predict(const MeasuredFamily& family, std::size_t row) {
   run.stack = scenario.software.name;
   run.gpu = scenario.cluster.node.gpu.name;
   run.attention = scenario.software.attention_kernel;
+  run.traits = traits_of(scenario);
   run.measured_step_time = scenario.measured_run.step_time.value;
   run.measured_peak_memory = scenario.measured_run.peak_memory.value;
   run.measured_reserved_memory = scenario.measured_run.reserved_memory.value;
@@ -49,6 +50,7 @@ nlohmann::json prediction_of(const MeasuredFamily& family, std::size_t row) {
     return {{"stack", run.stack},
             {"gpu", run.gpu},
             {"attention", run.attention},
+            {"traits", run.traits},
             {"times", {run.step_time, run.measured_step_time}},
             {"memories", {run.peak_memory, run.measured_peak_memory}},
             {"tokens", run.tokens},
@@ -190,6 +192,7 @@ std::vector<RunPrediction> predict_runs(const std::vector<MeasuredFamily>& famil
     run.stack = j["stack"];
     run.gpu = j["gpu"];
     run.attention = j["attention"];
+    run.traits = j["traits"];
     run.step_time = j["times"][0];
     run.measured_step_time = j["times"][1];
     run.tokens = j["tokens"];

@@ -7,12 +7,14 @@
 #include "models/reading/figure_trial.hpp"
 #include "scenarios/reading/measured_family.hpp"
 #include "scenarios/studies/measured/error_set.hpp"
+#include "scenarios/studies/measured/left_out_errors.hpp"
 
 namespace trainyard {
 
 /// A measured run beside what the simulator gives for it.
 struct RunPrediction {
   std::string id, stack, gpu, attention;             ///< the kernel of attention; "": the GPU's own rates
+  StepTraits traits;                                 ///< what tells the step apart
   double step_time = 0, measured_step_time = 0;      ///< s
   double tokens = 1;                                 ///< of a step; samples, where those have none
   double peak_memory = 0, measured_peak_memory = 0;  ///< bytes of the fullest rank; measured 0: not known
@@ -43,7 +45,7 @@ std::vector<MeasuredFamily> measured_families(const std::string& folder, const s
 /// Those of a folder that have memory measured.
 std::vector<MeasuredFamily> families_with_memory(const std::string& folder);
 
-/// Errors of step times by software stack and GPU, as the catalog's stacks state them (`SoftwareStack::judged`).
+/// Errors of step times by software stack and GPU.
 std::vector<ErrorSet> errors_by_stack(const std::vector<FamilyPrediction>&);
 
 /// Every run of them, simulated side by side on the processors there are.

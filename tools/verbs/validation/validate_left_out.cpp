@@ -26,11 +26,13 @@ std::string words_of(const RefittedConstant& c) {
 
 }  // namespace
 
-int validate_left_out(const std::string& json_file, bool points, const std::vector<std::string>& families) {
-  measured_families("training", families);  // refuses unknown names
+int validate_left_out(const LeftOutOutputs& outputs, const std::string& set, const std::vector<std::string>& families) {
   LeftOutOptions options;
-  options.only = families;
-  const std::vector<LeftOutFamily> all = leave_out_each(measured_families("training", {}), options);
+  for (const MeasuredFamily& family : measured_families(set, families)) options.only.push_back(family.name);
+  std::vector<MeasuredFamily> fitted_to = measured_families("training", {});
+  if (set != "training")
+    for (MeasuredFamily& family : measured_families(set, {})) fitted_to.push_back(std::move(family));
+  const std::vector<LeftOutFamily> all = leave_out_each(fitted_to, options);
   TextTable table{{"family", "n", "fitted to it too", "left out", "worst", "signed mean", "rank"},
                   {false, true, true, true, true, true, true},
                   {}};
@@ -57,13 +59,13 @@ int validate_left_out(const std::string& json_file, bool points, const std::vect
       own.push_back({{"constant", c.name}, {"value", c.value}, {"left_out", c.again.empty() ? Json() : Json(c.again)}});
     }
     sets.push_back({{"family", family.in_sample.name},
-                    {"in_sample", to_json(*in_sample, points)},
-                    {"left_out", to_json(*left_out, points)},
+                    {"in_sample", to_json(*in_sample, outputs.points)},
+                    {"left_out", to_json(*left_out, outputs.points)},
                     {"constants", own}});
   }
   const double mean_fitted = fitted / std::max(1, count), mean_left = left / std::max(1, count);
-  const bool judged = families.empty(), holds = !judged || mean_left <= kMostLeftOut;
-  if (json_file != "-") {
+  const bool judged = set == "training" && families.empty(), holds = !judged || mean_left <= kMostLeftOut;
+  if (outputs.json != "-" && outputs.csv != "-") {
     fmt::print("measured training runs by constants that were fitted without their family (step times)\n{}",
                table.text());
     fmt::print("mean over {} families, each once: {}, left out of the fit {}{}\n", count, percent(mean_fitted),
@@ -75,9 +77,10 @@ int validate_left_out(const std::string& json_file, bool points, const std::vect
           told, percent(left_told / told), count - told, percent((left - left_told) / (count - told)));
     fmt::print("\nconstants of each family, in the catalog and without its runs\n{}", constants);
   }
-  if (!json_file.empty())
+  if (!outputs.csv.empty()) write_atomically(outputs.csv, left_out_csv(set, errors_by_traits(all)));
+  if (!outputs.json.empty())
     write_atomically(
-        json_file,
+        outputs.json,
         json_text(Json{{"families", sets}, {"mean_in_sample", mean_fitted}, {"mean_left_out", mean_left}}, 2) + "\n");
   return holds ? kGood : kFailsLimit;
 }

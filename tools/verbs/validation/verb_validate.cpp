@@ -25,7 +25,7 @@ int validate_verb(const std::vector<std::string>& words) {
                       "memory, plans, mlperf, published, dataparallel, horovod; and with TCP packet by packet: "
                       "packets.",
                       "validate training --points --json -");
-  std::string set, json_file, html, svg, systems;
+  std::string set, json_file, html, svg, csv, systems;
   std::vector<std::string> families;
   bool points = false, fit = false, knobs = false, left_out = false;
   arguments.positional(
@@ -46,10 +46,13 @@ int validate_verb(const std::vector<std::string>& words) {
                  "training: the constants that are fitted, what they belong to, and to what, instead");
   arguments.flag(
       "--left-out", left_out,
-      "training: each family by constants that are fitted again without its runs, beside its error as it is");
+      "training, mlperf: each family by constants that are fitted again without its runs, beside its error as it is");
   arguments.flag("--fit", fit, "horovod: print the fit of the stack's constant instead");
   arguments.output("--json", json_file, "write the outcomes as JSON; - is stdout");
   arguments.output("--html", html, "collectives, training, memory, mlperf: draw all points as a page; - is stdout");
+  arguments.output("--csv", csv,
+                   "training and mlperf with --left-out: errors by network, stack, GPU and precision, as "
+                   "scenarios/measured/tables keeps them for the trust line; - is stdout");
   arguments.output("--svg", svg, "collectives: measured and predicted bus bandwidth of every system, as a picture");
   arguments.option("--systems", systems, "A,B", "collectives: only these of its systems in the picture");
   if (!arguments.parse(words)) return kGood;
@@ -61,8 +64,9 @@ int validate_verb(const std::vector<std::string>& words) {
   const bool runs = set == "training" || set == "mlperf";
   if (!runs && set != "plans" && !families.empty())
     throw UserError("--family: only with validate training, plans and mlperf");
-  if (left_out && (set != "training" || knobs || !html.empty()))
-    throw UserError("--left-out: only with validate training, and without --knobs and --html");
+  if (left_out && (!runs || knobs || !html.empty()))
+    throw UserError("--left-out: only with validate training and mlperf, and without --knobs and --html");
+  if (!left_out && !csv.empty()) throw UserError("--csv: only with --left-out");
   if (knobs && (set != "training" || points || !families.empty()))
     throw UserError("--knobs: only with validate training, and without --points and --family");
   if (fit && !json_file.empty()) throw UserError("--fit: prints text only; leave out --json");
@@ -73,7 +77,7 @@ int validate_verb(const std::vector<std::string>& words) {
   if (set == "collectives") return validate_collectives({json_file, html, points}, svg, systems);
   if (set == "kernels") return validate_kernels(json_file, points);
   if (knobs) return show_knobs(json_file);
-  if (left_out) return validate_left_out(json_file, points, families);
+  if (left_out) return validate_left_out({json_file, csv, points}, set, families);
   if (set == "memory") return validate_memory({json_file, html, points});
   if (runs) return validate_training({json_file, html, points}, set, families);
   if (set == "plans") return validate_plans(json_file, points, families);

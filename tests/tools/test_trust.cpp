@@ -1,0 +1,71 @@
+// The trust line: what is known of errors outside of what was fitted, and what was never measured.
+#include <catch2/catch.hpp>
+
+#include "models/reading/shipped_files.hpp"
+#include "scenarios/studies/measured/left_out_errors.hpp"
+#include "tools/reports/report.hpp"
+
+using namespace trainyard;
+using Catch::Matchers::Contains;
+
+namespace {
+
+LeftOutErrors errors_of(const char* family, StepTraits traits, double error) {
+  return {"training", family, std::move(traits), 10, error / 2, error, error * 2};
+}
+
+/// On one line.
+std::string trust_of(const std::string& file, const Overrides& overrides = {}) {
+  std::string text = trust_lines(read_scenario(shipped_file(file), overrides)), line;
+  for (const char c : text)
+    if (c == '\n' || c == ' ') {
+      if (!line.ends_with(' ')) line += ' ';
+    } else {
+      line += c;
+    }
+  return line;
+}
+
+}  // namespace
+
+TEST_CASE("the nearest measured steps share most traits, the kind of network first", "[trust]") {
+  const StepTraits wanted{"dense decoders", "nemo", "h100", "bf16"};
+  const std::vector<LeftOutErrors> all{errors_of("a", {"dense decoders", "nemo", "b200", "bf16"}, 0.1),
+                                       errors_of("b", {"dense decoders", "fsdp", "h100", "bf16"}, 0.2),
+                                       errors_of("c", {"CNNs", "nemo", "h100", "bf16"}, 0.3)};
+  const NearestSteps nearest = nearest_steps(wanted, all);
+  REQUIRE(nearest.errors.size() == 1);
+  CHECK(nearest.errors.front().family == "a");
+  CHECK(nearest.shared == std::array<bool, kStepTraits>{true, true, false, true});
+  CHECK(nearest.seen == std::array<bool, kStepTraits>{true, true, true, true});
+  // Steps of a CNN say nothing about a decoder, whatever else they share; those of other decoders do of experts.
+  CHECK(nearest_steps(wanted, {all[2]}).errors.empty());
+  CHECK(nearest_steps({"mixtures of experts", "nemo", "h100", "bf16"}, all).errors.front().family == "a");
+  CHECK(nearest_steps({"dense decoders", "plain", "t4", "bf16"}, all).errors.empty());
+}
+
+TEST_CASE("every measured step is one of the kept ones, whose error is the one left out of the fit", "[trust]") {
+  const std::vector<LeftOutErrors> all = kept_left_out_errors();
+  REQUIRE(all.size() > 20);
+  for (const LeftOutErrors& errors : all) {
+    CAPTURE(errors.family);
+    CHECK(errors.steps > 0);
+    CHECK(errors.worst >= errors.left_out);
+    const NearestSteps nearest = nearest_steps(errors.traits, all);
+    CHECK(nearest.shared == std::array<bool, kStepTraits>{true, true, true, true});
+  }
+}
+
+TEST_CASE("the trust line names what was never measured", "[trust]") {
+  const std::string ddp = trust_of("scenarios/gpt2-xl-ddp-dgx-a100.yaml");
+  CHECK_THAT(ddp, Contains("not among the measured steps: this stack (pytorch-ddp)") &&
+                      Contains("left out of the fit: mean error ") && Contains("validate training --left-out"));
+  CHECK_THAT(trust_of("scenarios/mixtral-ep8.yaml"), Contains("mixtures of experts"));
+  CHECK_THAT(trust_of("scenarios/gpt2-ddp-t4-servers.yaml"), Contains("this GPU (t4)") && !Contains("mean error"));
+  const std::string measured = "scenarios/measured/training/mpt-a100_80gb.yaml@a100_80gb_7b_s2048_g8_L184";
+  CHECK_THAT(trust_of(measured),
+             Contains("measured: dense decoders in bf16 on this GPU with this stack: ") && !Contains("not among"));
+  CHECK_THAT(trust_of(measured, {{"plan.precision", "fp16"}}), Contains("not among the measured steps: fp16 "));
+  CHECK_THAT(trust_of("scenarios/gpt2-one-a100.yaml", {{"plan.mode", "inference"}, {"plan.optimizer", "null"}}),
+             Contains("forward passes alone"));
+}
