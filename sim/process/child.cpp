@@ -36,7 +36,7 @@ int g_progress = STDERR_FILENO;
 
 constexpr int kEndedWithParent = 1;  // nobody sees it
 
-enum class Status : char { result = 'R', user = 'U', deadlock = 'D', internal = 'I' };
+enum class Status : char { result = 'R', user = 'U', deadlock = 'D', no_process = 'N', internal = 'I' };
 
 struct Child {
   std::size_t index = 0;  // what it works at
@@ -66,6 +66,8 @@ std::string outcome_of(const std::function<std::string()>& work) {
     return static_cast<char>(Status::deadlock) + std::string(e.what());
   } catch (const UserError& e) {
     return static_cast<char>(Status::user) + std::string(e.what());
+  } catch (const NoProcess& e) {
+    return static_cast<char>(Status::no_process) + std::string(e.what());
   } catch (const std::exception& e) {
     return static_cast<char>(Status::internal) + std::string(e.what());
   }
@@ -77,15 +79,15 @@ std::exception_ptr failure_in(std::string& outcome) {
   outcome.erase(0, 1);
   if (kind == Status::deadlock) return std::make_exception_ptr(Deadlock(outcome));
   if (kind == Status::user) return std::make_exception_ptr(UserError(outcome));
+  if (kind == Status::no_process) return std::make_exception_ptr(NoProcess(outcome));
   if (kind == Status::internal) return std::make_exception_ptr(InternalError(outcome));
   return nullptr;
 }
 
-/// It is the machine's limits that forbid it (`ulimit -n`, `ulimit -u`, memory).
 [[noreturn]] void cannot_launch(const Child& child) {
   const int error = errno;
   if (child.caught_stderr >= 0) ::close(child.caught_stderr);
-  throw UserError(fmt::format("cannot start a simulation in a process of its own: {}{}", std::strerror(error),
+  throw NoProcess(fmt::format("cannot start a simulation in a process of its own: {}{}", std::strerror(error),
                               error == EMFILE   ? " (ulimit -n tells and sets how many there may be)"
                               : error == EAGAIN ? " (ulimit -u tells and sets how many there may be)"
                                                 : ""));

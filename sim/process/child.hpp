@@ -15,10 +15,15 @@ struct Interrupted : std::runtime_error {
   Interrupted() : std::runtime_error("interrupted") {}
 };
 
+/// The limits of the machine (`ulimit -n`, `ulimit -u`, memory) allow no other process. Says nothing of the scenario that it
+/// was for. Exit code 2.
+struct NoProcess : std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+
 /// Runs `work` in a forked child of this process and returns its text. A UserError, Deadlock or InternalError of the
 /// child is thrown here again. A child that dies (an abort inside a library) becomes one InternalError with the last
-/// text that it wrote to stderr. A child ends with its parent, by whatever that dies. Throws Interrupted, and UserError
-/// where the limits of the machine allow no other process.
+/// text that it wrote to stderr. A child ends with its parent, by whatever that dies. Throws Interrupted and NoProcess.
 std::string in_child(const std::function<std::string()>& work);
 /// The same for work whose figures are JSON.
 nlohmann::json json_in_child(const std::function<nlohmann::json()>& work);

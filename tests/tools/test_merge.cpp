@@ -88,7 +88,7 @@ TEST_CASE("shards merged are the bytes of one process, whichever part is killed 
   CHECK_THAT(folder.trainyard("merge" + files).err,
              Contains("p1.jsonl") && Contains("run its command again to finish"));
   folder.write("cut.jsonl", points.substr(0, points.find('\n') + 1 + half));
-  CHECK_THAT(folder.trainyard("merge cut.jsonl").err, Contains("cut.jsonl:3: no line of JSON"));
+  CHECK_THAT(folder.trainyard("merge cut.jsonl").err, Contains("cut.jsonl:3: the line is cut off"));
   REQUIRE(folder.trainyard("sweep small.yaml" + kStudy + " --shard 1/3 --points p1.jsonl").exit == 0);
   CHECK(folder.text("p1.jsonl") == points);
 
@@ -101,6 +101,62 @@ TEST_CASE("shards merged are the bytes of one process, whichever part is killed 
     INFO(bad);
     CHECK(folder.trainyard(bad).exit == 2);
   }
+}
+
+namespace {
+
+/// Every line with one character changed somewhere: `use` must refuse each file, naming it and the line.
+void check_altered(const PageFolder& folder, const std::string& file, const std::string& use) {
+  const std::string whole = folder.text(file);
+  std::size_t begin = 0;
+  for (std::size_t line = 1; begin < whole.size(); ++line) {
+    const std::size_t end = whole.find('\n', begin), step = std::max<std::size_t>(1, (end - begin) / 7);
+    for (std::size_t at = begin; at < end; at += step) {
+      std::string altered = whole;
+      altered[at] = altered[at] == '7' ? '8' : '7';
+      folder.write(file, altered);
+      const TopoAnswer refused = folder.trainyard(use);
+      INFO(file << ":" << line << ", character " << at - begin);
+      CHECK(refused.exit == 2);
+      CHECK(refused.out.empty());
+      CHECK_THAT(refused.err,
+                 Catch::StartsWith(file + ":" + std::to_string(line) + ": not a line of points as it was") &&
+                     Contains("remove the file, and the command that writes it makes it anew"));
+      CHECK(folder.text(file) == altered);
+    }
+    begin = end + 1;
+  }
+  folder.write(file, whole);
+}
+
+}  // namespace
+
+TEST_CASE("a line of points that is not as it was written is refused by merge and by resuming", "[sweep][merge][cli]") {
+  const PageFolder folder;
+  const std::string study = "sweep small.yaml --set plan.global_batch_size=16,32";
+  REQUIRE(folder.trainyard(study + " --points p.jsonl").exit == 0);
+  check_altered(folder, "p.jsonl", "merge p.jsonl");
+  check_altered(folder, "p.jsonl", study + " --points p.jsonl");
+  CHECK(folder.trainyard(study + " --points p.jsonl").exit == 0);
+  // Points as a version before checksums wrote them.
+  std::string old = folder.text("p.jsonl");
+  for (std::size_t at = 0; (at = old.find("\"check\":\"", at)) != std::string::npos;) old.erase(at, 10 + 16 + 2);
+  folder.write("old.jsonl", old);
+  CHECK_THAT(folder.trainyard("merge old.jsonl").err, Catch::StartsWith("old.jsonl:1: ") && Contains("checksum"));
+  // What an interrupted sweep keeps beside its table, and what other verbs keep.
+  const std::string points = folder.text("p.jsonl");
+  folder.write("t.csv.partial", points.substr(points.find('\n') + 1));
+  check_altered(folder, "t.csv.partial", study + " --csv t.csv");
+  CHECK(folder.trainyard(study + " --csv t.csv").exit == 0);
+  const std::string learned =
+      "learn " TRAINYARD_SOURCE_DIR "/scenarios/learn-local-sgd.yaml --set learn.steps=8 --seeds 2 --points l.txt";
+  REQUIRE(folder.trainyard(learned).exit == 0);
+  std::string altered = folder.text("l.txt");
+  altered[altered.size() / 2] = altered[altered.size() / 2] == '7' ? '8' : '7';
+  folder.write("l.txt", altered);
+  const TopoAnswer refused = folder.trainyard(learned);
+  CHECK(refused.exit == 2);
+  CHECK_THAT(refused.err, Catch::StartsWith("l.txt:"));
 }
 
 TEST_CASE("a study in a file gives what its flags give; too many points are refused, none too", "[sweep][cli]") {
@@ -162,6 +218,26 @@ TEST_CASE("a job array runs the shards, and merge gives the table of one process
   REQUIRE(std::system((in_folder + "bash -c '" + merge.substr(0, merge.size() - 1) + "' 2>.err").c_str()) == 0);
   CHECK(folder.text("jobs/sweep.csv") == folder.text("one.csv"));
   CHECK_THAT(folder.trainyard("sweep small.yaml --slurm jobs --tasks 3").err, Contains("--tasks 3: 1 to 1 expected"));
+  // From any directory, in a folder whose name Slurm's lines and the shell would each read in their own way.
+  const std::string odd = "my \"jobs\" $(date) 50% 'x'", own = "'" + folder.path().string() + "'";
+  const TopoAnswer oddly =
+      folder.trainyard("sweep small.yaml" + kStudy + " --tasks 2 --slurm 'my \"jobs\" $(date) 50% '\\''x'\\'''");
+  INFO(oddly.err);
+  REQUIRE(oddly.exit == 0);
+  CHECK_THAT(folder.text(odd + "/sweep.sbatch"), Contains("/my \\\"jobs\\\" $(date) 50%% 'x'/task-%a.log\"\n"));
+  folder.write("merge.sh", oddly.out.substr(oddly.out.find("then: ") + 6));
+  folder.write("tasks.sh", "for i in 1 2; do SLURM_ARRAY_TASK_ID=$i bash \"$1\"/my*/sweep.sbatch || exit; done\n");
+  CHECK(std::system(("cd / && { bash " + own + "/tasks.sh " + own + " && bash " + own + "/merge.sh; } >/dev/null 2>" +
+                     own + "/.err")
+                        .c_str()) == 0);
+  INFO(folder.text(".err"));
+  CHECK(folder.text(odd + "/sweep.csv") == folder.text("one.csv"));
+  for (const char* bad : {"'a\ntouch run #'", "'a\tb'", "'a\\b'"}) {
+    const TopoAnswer refused = folder.trainyard("sweep small.yaml --tasks 1 --slurm " + std::string(bad));
+    INFO(bad);
+    CHECK(refused.exit == 2);
+    CHECK(std::count(refused.err.begin(), refused.err.end(), '\n') == 1);
+  }
   // A stand-in for sbatch says what it was given.
   folder.write("bin/sbatch", "#!/bin/sh\necho \"took $1\"\n");
   std::filesystem::permissions(folder.path() / "bin/sbatch", std::filesystem::perms::owner_all);

@@ -1,10 +1,14 @@
 // What the command does when its output cannot be written, or would overwrite what it reads.
 #include <sys/wait.h>
+#include <algorithm>
 #include <catch2/catch.hpp>
 #include <cstdlib>
 #include <filesystem>
+#include <fstream>
+#include <iterator>
 #include <set>
 
+#include "sim/process/output.hpp"
 #include "tests/temporary_folder.hpp"
 
 namespace fs = std::filesystem;
@@ -146,6 +150,65 @@ TEST_CASE("a sweep whose journal has no room keeps what is whole", "[cli][output
   }
   CHECK(shell.run("\"$T\" " + sweep).exit == 0);
   CHECK(shell.files() == std::set<std::string>{"o.csv", "s.yaml"});
+}
+
+TEST_CASE("what is written follows no link that another has put beside it", "[cli][output]") {
+  const FaultyShell shell;
+  shell.write("victim", "kept\n");
+  // Names of temporary files, one for each process that may come: as they were, by the process's number.
+  const Ended written = shell.run(
+      "sh -c 'ln -s victim o.json.$$.tmp; ln -s victim o.csv.partial; exec \"$T\" run s.yaml --no-what-if --json "
+      "o.json' "
+      ">/dev/null");
+  CHECK(written.exit == 0);
+  CHECK(shell.text("victim") == "kept\n");
+  CHECK(shell.text("o.json").front() == '{');
+  const Ended swept = shell.run("\"$T\" sweep s.yaml --csv o.csv");
+  CHECK(swept.exit == 2);
+  CHECK(swept.err == "cannot write o.csv.partial: it is a symbolic link\n");
+  CHECK(shell.text("victim") == "kept\n");
+  // A link that was asked for by its name becomes the file itself.
+  fs::create_symlink("victim", shell.path() / "link.json");
+  CHECK(shell.run("\"$T\" run s.yaml --no-what-if --json link.json >/dev/null").exit == 0);
+  CHECK(shell.text("victim") == "kept\n");
+  CHECK(shell.text("link.json") == shell.text("o.json"));
+}
+
+TEST_CASE("a temporary file is seen by nobody until it is whole", "[output]") {
+  const trainyard::test::TemporaryFolder folder;
+  const auto files = [&] { return std::distance(fs::directory_iterator(folder.path()), {}); };
+  {
+    trainyard::AtomicOutput output(folder.path() / "o");
+    output.add("half");
+    std::ifstream so_far(output.flushed());
+    CHECK(std::string(std::istreambuf_iterator<char>(so_far), {}) == "half");
+    CHECK_FALSE(fs::exists(folder.path() / "o"));
+  }
+  CHECK(files() == 0);
+  folder.write("o", "before");
+  trainyard::AtomicOutput output(folder.path() / "o");
+  output.add("after");
+  CHECK(folder.text("o") == "before");
+  output.commit();
+  CHECK(folder.text("o") == "after");
+  CHECK(files() == 1);
+}
+
+TEST_CASE("too few open files are one clear error", "[cli][output]") {
+  const FaultyShell shell;
+  for (int files = 5; files < 16; files += 2)
+    for (const char* words : {"run s.yaml", "sweep s.yaml --set plan.global_batch_size=2,4 --csv o.csv"}) {
+      INFO(words << " with " << files << " files");
+      const Ended ended =
+          shell.run("( ulimit -n " + std::to_string(files) + "; exec \"$T\" " + words + " ) >/dev/null");
+      CHECK((ended.exit == 0 || ended.exit == 2));
+      fs::remove(shell.path() / "o.csv");
+      if (ended.exit == 0) continue;
+      CHECK(std::count(ended.err.begin(), ended.err.end(), '\n') == 1);
+      CHECK_THAT(ended.err, Contains("Too many open files"));
+      CHECK_THAT(ended.err, !Contains("internal error") && !Contains("impossible"));
+      CHECK(shell.files() == std::set<std::string>{"s.yaml"});  // no point is kept as one that cannot be
+    }
 }
 
 TEST_CASE("errors echo no more than anyone reads", "[cli][errors]") {

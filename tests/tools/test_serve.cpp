@@ -1,8 +1,12 @@
 // `trainyard serve`: who may ask, what comes back, and nothing else.
+#include <array>
 #include <atomic>
 #include <catch2/catch.hpp>
+#include <cerrno>
+#include <chrono>
 #include <filesystem>
 #include <fstream>
+#include <future>
 #include <iterator>
 #include <map>
 #include <random>
@@ -10,6 +14,7 @@
 
 #include "tests/tools/served_page.hpp"
 #include "tools/serving/request_checks.hpp"
+#include "tools/serving/request_reader.hpp"
 #include "tools/serving/served_task.hpp"
 
 using namespace trainyard;
@@ -99,6 +104,78 @@ TEST_CASE("the page's questions are answered as run answers, bad ones by the rea
   for (const char* name : {"secret", "../small", "/etc/passwd", "small.yaml", ""})
     CHECK(error("[]", name) == "unknown scenario: choose one of the page's list");
   CHECK(served.stop() == 0);
+}
+
+TEST_CASE("the page is for who has its address, and a header that comes twice is refused", "[serve][cli]") {
+  const PageFolder folder;
+  ServedProcess served(folder);
+  CHECK_THAT(served.page(), Contains(" 200 ") && Contains("\"token\":\"" + served.token + "\""));
+  for (const std::string path : {"/", "/?token=", "/?token=" + served.token.substr(1), "/?tokens=" + served.token})
+    CHECK_THAT(served.get(path), Contains(" 403 ") && Contains("the address that `trainyard serve` has printed") &&
+                                     !Contains(served.token));
+  CHECK_THAT(served.get("/", served.with_token()), Contains(" 403 "));
+  const std::string host = "Host: 127.0.0.1:" + std::to_string(served.port) + "\r\n";
+  for (const std::string& more :
+       {host, std::string("Host: evil.example\r\n"), std::string("hOST : evil.example\r\n")}) {
+    CHECK_THAT(served.page(more), Contains(" 400 ") && !Contains(served.token));
+    CHECK_THAT(served.raw("GET /?token=" + served.token + " HTTP/1.1\r\n" + more + host + "\r\n"), Contains(" 400 "));
+  }
+  const std::string question = R"({"scenario":"small","set":[],"want":"scenario"})";
+  for (const std::string& more : {std::string("Origin: null\r\nOrigin: http://127.0.0.1\r\n"), served.with_token(),
+                                  std::string("Content-Length: 0\r\n"), std::string("Content-Type: text/plain\r\n")})
+    CHECK_THAT(served.post(question, served.with_token() + more), Contains(" 400 "));
+  CHECK_THAT(served.post(question, served.with_token() + "Transfer-Encoding: chunked\r\n"), Contains(" 411 "));
+  CHECK_THAT(served.page("X: " + std::string(20000, 'x') + "\r\n"), Contains(" 431 "));
+  CHECK(served.stop() == 0);
+}
+
+TEST_CASE("connections that never end their request keep nobody waiting", "[serve]") {
+  constexpr std::chrono::hours long_time{10};
+  std::vector<int> ends;
+  const auto connect_to = [&ends](RequestReader& reader, const std::string& text) {
+    int pair[2];
+    REQUIRE(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) == 0);
+    REQUIRE(::send(pair[0], text.data(), text.size(), 0) == static_cast<ssize_t>(text.size()));
+    reader.take(pair[1]);
+    ends.push_back(pair[0]);
+  };
+  const auto got_from = [](int end) {
+    std::string got;
+    std::array<char, 4096> buffer{};
+    for (ssize_t n = 0; (n = ::recv(end, buffer.data(), buffer.size(), 0)) > 0;)
+      got.append(buffer.data(), static_cast<std::size_t>(n));
+    return got;
+  };
+  const std::string begun = "POST /ask HTTP/1.1\r\nHost: x\r\n", length = "Content-Length: 5\r\n\r\n";
+  std::promise<std::string> whole;
+  {
+    RequestReader::Limits limits;
+    limits.time = long_time;
+    RequestReader reader(limits, [&whole](int socket, std::string request) {
+      ::close(socket);
+      whole.set_value(std::move(request));
+    });
+    for (int i = 0; i < 100; ++i) connect_to(reader, i % 2 == 0 ? begun : begun + length + "1234");
+    connect_to(reader, begun + length + "12345");
+    CHECK(whole.get_future().get() == begun + length + "12345");  // while all others go on
+    char byte = 0;
+    for (std::size_t i = 0; i + 1 < ends.size(); ++i)
+      CHECK((::recv(ends[i], &byte, 1, MSG_DONTWAIT) < 0 && errno == EAGAIN));
+  }
+  for (const int end : ends) CHECK(got_from(end).empty());
+  // Of more than may be open the oldest goes; who is late is told so.
+  RequestReader::Limits few;
+  few.connections = 2;
+  few.time = long_time;
+  RequestReader crowded(few, [](int socket, const std::string&) { ::close(socket); });
+  for (int i = 0; i < 3; ++i) connect_to(crowded, begun);
+  CHECK(got_from(ends[ends.size() - 3]).empty());
+  RequestReader::Limits short_time;
+  short_time.time = std::chrono::milliseconds(0);
+  RequestReader hasty(short_time, [](int socket, const std::string&) { ::close(socket); });
+  connect_to(hasty, begun);
+  CHECK_THAT(got_from(ends.back()), Catch::StartsWith("HTTP/1.1 408 "));
+  for (const int end : ends) ::close(end);
 }
 
 TEST_CASE("tasks on the page are judged as task --check judges them, and allow what a task allows", "[serve][cli]") {

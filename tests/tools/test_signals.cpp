@@ -5,8 +5,12 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <catch2/catch.hpp>
+#include <cerrno>
 #include <chrono>
+#include <cstdio>
+#include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <sstream>
@@ -53,6 +57,7 @@ class Job {
   template <class Work>
   explicit Job(const Work& work) {
     REQUIRE(::prctl(PR_SET_CHILD_SUBREAPER, 1) == 0);
+    std::fflush(nullptr);  // else it would write our buffers too
     pid_ = ::fork();
     REQUIRE(pid_ >= 0);
     if (pid_ == 0) {
@@ -188,17 +193,20 @@ TEST_CASE("workers of a program that is killed end, whoever else knows their cha
             });
           },
           1);
-      if (known && ::fork() == 0) {  // as a program that Python's multiprocessing forks
-        ::setpgid(0, 0);
-        while (::getppid() != 1 && !children_of(::getppid()).empty()) ::usleep(1000);
-        ::_exit(0);
-      }
+      while (known && ::fork() == 0)
+        while (true) ::pause();  // as what Python's multiprocessing forks
       ForkServer::Job asked = server.ask("x");
       while (!asked.over_within(1000)) continue;
     });
     REQUIRE(comes_true([&] { return generations_below(job.pid()) >= 3; }));
+    const pid_t group = job.pid();
     ::kill(job.pid(), SIGKILL);
     CHECK(job.wait() == -SIGKILL);
+    CHECK(comes_true([known] {
+      while (::waitpid(-1, nullptr, WNOHANG) > 0) continue;
+      return generations_below(::getpid()) == (known ? 1 : 0) && children_of(::getpid()).size() == (known ? 1 : 0);
+    }));
+    ::kill(-group, SIGKILL);
     CHECK(Job::none_left());
   }
 }

@@ -48,6 +48,9 @@ int run_command(const std::vector<std::string>& words) {
   } catch (const UserError& e) {
     complain(e.what());
     return kBadInput;
+  } catch (const NoProcess& e) {
+    complain(e.what());
+    return kBadInput;
   } catch (const Interrupted& e) {
     complain(e.what());
     return kInterrupted;
