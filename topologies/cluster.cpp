@@ -186,6 +186,12 @@ void read_fabric(ClusterSpec& spec, const Node& entry, const Catalog& catalog) {
   spec.distance = fibre_latency(read_km(fields, "distance"));
   spec.fabric_place = entry.place;
   spec.fabric = fabric_types().find(type, entry.place)(fields);
+  if (fields.has("oversubscription") && spec.fabric->levels().empty())
+    fail(fields.place_of("oversubscription"),
+         fmt::format(
+             "{}: oversubscription: a fabric of type {} has no levels of switches; nearest is {{base: leaf-spine, "
+             "oversubscription: {}}}",
+             what, type, fields.number("oversubscription", 1e-3, 1e6)));
   spec.sharp = read_sharp(spec, fields, catalog);
   fields.finish();
   spec.fabric_sources = figure_sources(entry, what);

@@ -37,6 +37,13 @@ NcclCost cost_of(const NcclWay& way, int protocol, const NcclInside& inside, con
           way.wire,           way.in_switch, transfer > outside ? inside.link_kind : LinkKind::hca};
 }
 
+/// A step of a ring inside a node by Simple, at least. In one node the switch's sums and LL128 hide those of Simple, so that a
+/// fit can have none (the H100's all-reduce), which matters to rings over many nodes. NVLink and PCIe of NCCL's own cost
+/// model (NVIDIA/nccl src/graph/tuning.cc at 5067397c, hwLatencies of rings).
+Seconds least_simple_step(const NcclInside& inside) {
+  return Seconds{inside.link_kind == LinkKind::pcie ? 5.7e-6 : 3.4e-6};
+}
+
 /// All GPUs in a line; of its steps those between nodes cost a hop.
 NcclWay ring(const NcclInside& inside, const NcclCall& call) {
   const double once = call.operation == NcclOperation::all_reduce ? 2 : 1;
@@ -47,8 +54,10 @@ NcclWay ring(const NcclInside& inside, const NcclCall& call) {
   way.stay = staying_times(inside, way.wire);
   way.hops = once * (call.gpus - 1) * call.nodes / call.gpus;
   for (std::size_t p = 0; p < way.startup.size(); ++p) {
-    const Seconds one = std::max(Seconds{0}, inside.protocols[p].startup - inside.steps[p] * (local - 1));
-    way.startup[p] = one + inside.steps[p] * (static_cast<double>(call.gpus - 1) * (local - 1) / local);
+    const Seconds step =
+        p == kNcclSimple ? std::max(inside.steps[p], least_simple_step(inside) * once) : inside.steps[p];
+    const Seconds one = std::max(Seconds{0}, inside.protocols[p].startup - step * (local - 1));
+    way.startup[p] = one + step * (static_cast<double>(call.gpus - 1) * (local - 1) / local);
   }
   return way;
 }

@@ -10,7 +10,7 @@ namespace trainyard {
 namespace {
 
 /// Generations in the order of their years. CDNA 3 (RCCL, a port of NCCL) is of Hopper's.
-constexpr std::array<std::pair<std::string_view, int>, 10> kGenerations{{{"kepler", 0},
+constexpr std::array<std::pair<std::string_view, int>, 11> kGenerations{{{"kepler", 0},
                                                                          {"maxwell", 1},
                                                                          {"pascal", 2},
                                                                          {"volta", 3},
@@ -19,7 +19,8 @@ constexpr std::array<std::pair<std::string_view, int>, 10> kGenerations{{{"keple
                                                                          {"ada", 6},
                                                                          {"hopper", 7},
                                                                          {"cdna3", 7},
-                                                                         {"blackwell", 8}}};
+                                                                         {"blackwell", 8},
+                                                                         {"blackwell-gb202", 8}}};
 
 /// Of an architecture that is not in the list: as the newest but one, which most clusters have.
 constexpr int kUnknownGeneration = 7;

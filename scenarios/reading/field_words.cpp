@@ -6,8 +6,9 @@ namespace {
 
 const std::map<std::string, std::string> kFieldWords{
     {"cluster.fabric",
-     "what joins the nodes (trainyard list fabrics); {base: NAME, sharp: true}: its switches add for NCCL (InfiniBand "
-     "SHARP)"},
+     "what joins the nodes (trainyard list fabrics); {base: NAME, oversubscription: 2}: leaves have twice as much rate "
+     "to "
+     "their hosts as up; {base: NAME, sharp: true}: its switches add for NCCL (InfiniBand SHARP)"},
     {"cluster.node", "the type of node: a name, a file beside, or a map laid on {base: NAME} (trainyard list nodes)"},
     {"cluster.preflight.hosts",
      "what the hosts have, one a node, to be checked before a start: [{name, gpus, open_ports, reaches, versions: "

@@ -21,17 +21,19 @@ double peak_of(const Gpu& gpu, Precision p) { return gpu.peak[static_cast<std::s
 
 /// fp32 lanes of an SM or compute unit, each of which does a multiply-add a clock.
 int lanes_of(const Gpu& gpu) {
-  static const std::map<std::string, int> lanes{
-      {"kepler", 192}, {"maxwell", 128}, {"pascal", 64},     {"volta", 64},  {"turing", 64}, {"ampere", 64},
-      {"hopper", 128}, {"ada", 128},     {"blackwell", 128}, {"cdna3", 128}, {"cdna4", 128}, {"ampere-ga102", 128}};
+  static const std::map<std::string, int> lanes{{"kepler", 192},         {"maxwell", 128}, {"pascal", 64},
+                                                {"volta", 64},           {"turing", 64},   {"ampere", 64},
+                                                {"hopper", 128},         {"ada", 128},     {"blackwell", 128},
+                                                {"cdna3", 128},          {"cdna4", 128},   {"ampere-ga102", 128},
+                                                {"blackwell-gb202", 128}};
   return lanes.at(gpu.architecture);
 }
 
 /// fp32 over fp64. Where the chip is made for fp64 it is 2.
 int fp64_divisor(const Gpu& gpu) {
-  static const std::map<std::string, int> divisors{{"kepler", 3},    {"maxwell", 32}, {"pascal", 2}, {"volta", 2},
-                                                   {"turing", 32},   {"ampere", 2},   {"hopper", 2}, {"ada", 64},
-                                                   {"blackwell", 2}, {"cdna3", 2},    {"cdna4", 2}};
+  static const std::map<std::string, int> divisors{
+      {"kepler", 3}, {"maxwell", 32}, {"pascal", 2},    {"volta", 2}, {"turing", 32}, {"ampere", 2},
+      {"hopper", 2}, {"ada", 64},     {"blackwell", 2}, {"cdna3", 2}, {"cdna4", 2},   {"blackwell-gb202", 64}};
   return divisors.at(gpu.architecture);
 }
 
@@ -53,6 +55,7 @@ TEST_CASE("the catalog has these chips and nodes", "[catalog]") {
                                                            "gb200",
                                                            "gb300",
                                                            "h100-96gb-500w",
+                                                           "h100-nvl-94gb",
                                                            "h100-pcie-80gb",
                                                            "h100-sxm5-80gb",
                                                            "h20-sxm-96gb",
@@ -68,7 +71,9 @@ TEST_CASE("the catalog has these chips and nodes", "[catalog]") {
                                                            "p100-pcie-16gb",
                                                            "p100-sxm2-16gb",
                                                            "rtx-4090",
+                                                           "rtx-5090",
                                                            "rtx-6000-ada",
+                                                           "rtx-pro-6000",
                                                            "stratix-10-nx",
                                                            "t4",
                                                            "tpu-v2",
@@ -85,18 +90,19 @@ TEST_CASE("the catalog has these chips and nodes", "[catalog]") {
                                                            "v100-sxm3-32gb"});
   CHECK(shipped().names("node") ==
         std::vector<std::string>{
-            "a3-highgpu-8g",    "a3-megagpu-8g",    "a3-ultragpu-8g", "a4-highgpu-8g", "colab-t4",
-            "colab-tpu-v2",     "dgx-1p",           "dgx-1v",         "dgx-2",         "dgx-a100",
-            "dgx-a100-40gb",    "dgx-b200",         "dgx-b300",       "dgx-h100",      "dgx-h200",
-            "g5.48xlarge",      "g6.48xlarge",      "gaudi-3-8x",     "gb200-nvl72",   "gb300-nvl72",
-            "gh200-4x",         "grand-teton-h100", "hgx-a800",       "hgx-h20",       "hgx-h800",
-            "k80-gce",          "l40s-8x",          "mi300x-8x",      "mi325x-8x",     "mi355x-8x",
-            "nd-a100-v4",       "nd-h100-v5",       "nd-h200-v5",     "nd-mi300x-v5",  "p3.16xlarge",
-            "p4d.24xlarge",     "p4de.24xlarge",    "p5.48xlarge",    "p5e.48xlarge",  "p5en.48xlarge",
-            "p6-b200.48xlarge", "pcie-1",           "pcie-2",         "pcie-3",        "pcie-4",
-            "pcie-5",           "pcie-6",           "pcie-7",         "pcie-8",        "rtx-6000-ada-4x",
-            "stratix-10-nx-2x", "t4-server",        "t4-study",       "tpu-v3-host",   "tpu-v4-host",
-            "tpu-v5e-host",     "tpu-v5p-host",     "tpu-v6e-host",   "trn2.48xlarge"});
+            "a3-highgpu-8g", "a3-megagpu-8g",    "a3-ultragpu-8g",   "a4-highgpu-8g",   "colab-t4",
+            "colab-tpu-v2",  "dgx-1p",           "dgx-1v",           "dgx-2",           "dgx-a100",
+            "dgx-a100-40gb", "dgx-b200",         "dgx-b300",         "dgx-h100",        "dgx-h200",
+            "g5.48xlarge",   "g6.48xlarge",      "gaudi-3-8x",       "gb200-nvl72",     "gb300-nvl72",
+            "gh200-4x",      "grand-teton-h100", "h100-nvl-2x",      "h100-nvl-8x",     "hgx-a800",
+            "hgx-h20",       "hgx-h800",         "k80-gce",          "l40s-8x",         "mi300x-8x",
+            "mi325x-8x",     "mi355x-8x",        "nd-a100-v4",       "nd-h100-v5",      "nd-h200-v5",
+            "nd-mi300x-v5",  "p3.16xlarge",      "p4d.24xlarge",     "p4de.24xlarge",   "p5.48xlarge",
+            "p5e.48xlarge",  "p5en.48xlarge",    "p6-b200.48xlarge", "pcie-1",          "pcie-2",
+            "pcie-3",        "pcie-4",           "pcie-5",           "pcie-6",          "pcie-7",
+            "pcie-8",        "rtx-5090-4x",      "rtx-6000-ada-4x",  "rtx-pro-6000-8x", "stratix-10-nx-2x",
+            "t4-server",     "t4-study",         "tpu-v3-host",      "tpu-v4-host",     "tpu-v5e-host",
+            "tpu-v5p-host",  "tpu-v6e-host",     "trn2.48xlarge"});
 }
 
 TEST_CASE("fp32 of a GPU is two operations a lane and clock", "[catalog]") {
@@ -107,7 +113,8 @@ TEST_CASE("fp32 of a GPU is two operations a lane and clock", "[catalog]") {
     REQUIRE(gpu.sms > 0);
     const double made_of = 2.0 * gpu.sms * lanes_of(gpu) * gpu.clock.value;
     CAPTURE(made_of, peak_of(gpu, Precision::fp32));
-    CHECK(near_to(peak_of(gpu, Precision::fp32), made_of, 0.01));
+    // The sheet of an H20 has 44 TFLOP/s, which 78 SMs would do at 2.2 GHz.
+    CHECK(near_to(peak_of(gpu, Precision::fp32), made_of, name == "h20-sxm-96gb" ? 0.12 : 0.01));
   }
 }
 
@@ -132,7 +139,7 @@ TEST_CASE("peaks of one chip stand in the ratios of its architecture", "[catalog
     if (gpu.kind == ChipKind::asic || gpu.kind == ChipKind::fpga) continue;  // each has ratios of its own
     INFO(name);
     const auto peak = [&](Precision p) { return peak_of(gpu, p); };
-    if (peak(Precision::fp64) > 0)
+    if (peak(Precision::fp64) > 0 && name != "h20-sxm-96gb")  // held down to 1 TFLOP/s
       CHECK(near_to(peak(Precision::fp32), peak(Precision::fp64) * fp64_divisor(gpu), 0.03));
     if (peak(Precision::bf16) > 0 && peak(Precision::fp16) > 0) CHECK(peak(Precision::bf16) == peak(Precision::fp16));
     // tf32 is half of fp16 wherever there is one.
@@ -140,7 +147,7 @@ TEST_CASE("peaks of one chip stand in the ratios of its architecture", "[catalog
     if (peak(Precision::fp8) > 0) CHECK(near_to(peak(Precision::fp8), 2 * peak(Precision::fp16), 0.02));
     if (peak(Precision::int8) == 0) continue;
     // GeForce halves what accumulates in fp32 and leaves integers alone; a TPU v4 is as fast in int8 as in bf16.
-    const double times = name == "rtx-4090" ? 4 : name == "tpu-v4" ? 1 : 2;
+    const double times = name == "rtx-4090" || name == "rtx-5090" ? 4 : name == "tpu-v4" ? 1 : 2;
     CHECK(near_to(peak(Precision::int8), times * std::max(peak(Precision::fp16), peak(Precision::bf16)), 0.02));
   }
 }
@@ -159,7 +166,7 @@ TEST_CASE("only chips with tensor cores are much faster in fp16 than in fp32", "
     }
     const std::set<std::string> no_bf16{"kepler", "maxwell", "pascal", "volta", "turing"};
     CHECK((peak_of(gpu, Precision::bf16) == 0) == no_bf16.contains(gpu.architecture));
-    const std::set<std::string> fp8{"hopper", "ada", "blackwell", "cdna3", "cdna4"};
+    const std::set<std::string> fp8{"hopper", "ada", "blackwell", "blackwell-gb202", "cdna3", "cdna4"};
     CHECK((peak_of(gpu, Precision::fp8) > 0) == fp8.contains(gpu.architecture));
   }
 }
@@ -190,6 +197,26 @@ TEST_CASE("memories, links and power of a chip are of its kind", "[catalog]") {
     if (gpu.kind == ChipKind::gpu) CHECK(gpu.l2 >= Bytes{1.5 * 1048576});
     CHECK(gpu.l2 <= Bytes{128 * 1048576.0});
   }
+}
+
+TEST_CASE("memories of chips are of 2^30 bytes, as they are made, or what a listing shows of them", "[catalog]") {
+  // What makers call GB of HBM is GiB. nvidia-smi and XLA show it less what the chip keeps.
+  const std::map<std::string, double> gib{{"mi355x", 288}, {"mi325x", 256}, {"mi300x", 192},    {"tpu-v5p", 95.74},
+                                          {"tpu-v6e", 32}, {"tpu-v5e", 16}, {"trainium-2", 96}, {"gaudi-3", 128}};
+  for (const std::string& name : shipped().names("gpu")) {
+    INFO(name);
+    const Node entry = shipped().resolve("gpu", parse_document(name, "x.yaml"));
+    const Node* memory = entry.find("memory_capacity");
+    const Node* figure = memory->find("value") ? memory->find("value") : memory;
+    CHECK(figure->scalar.ends_with("iB"));
+    const auto made = gib.find(name);
+    if (made != gib.end()) CHECK(near_to(chip(name).memory_capacity.value, made->second * 1073741824.0, 1e-9));
+  }
+  CHECK(chip("tpu-v2").memory_bandwidth == BytesPerSecond{700e9});
+  CHECK(chip("tpu-v2").memory_bandwidth < chip("tpu-v3").memory_bandwidth);
+  CHECK(chip("trainium-2").nvlink == BytesPerSecond{640e9});  // 1.28 TB/s in both directions
+  CHECK(near_to(peak_of(chip("a10g"), Precision::fp32), 35e12, 0.01));
+  CHECK(near_to(peak_of(chip("h20-sxm-96gb"), Precision::fp32), 44e12, 0.01));
 }
 
 TEST_CASE("chips that differ in a few figures share the others", "[catalog]") {

@@ -1,9 +1,11 @@
 // `trainyard help`, and its reference of the JSON.
 #include <catch2/catch.hpp>
+#include <filesystem>
 #include <nlohmann/json.hpp>
 
 #include "tests/tools/topo_shell.hpp"
 
+namespace fs = std::filesystem;
 using trainyard::test::TopoAnswer;
 using trainyard::test::TopoFolder;
 
@@ -31,4 +33,27 @@ TEST_CASE("help explains verbs and the JSON, and names the nearest topic", "[cli
   CHECK(unknown.exit == 2);
   CHECK(unknown.err == "trainyard help: unknown topic \"jsn\"; did you mean \"json\"?\n");
   CHECK(shell.trainyard("help json benc").exit == 2);
+}
+
+TEST_CASE("every folder of the catalog is a kind that list and help scenario name, and show shows", "[cli][help]") {
+  const TopoFolder shell;
+  const std::string reference = shell.trainyard("help scenario").out, help = shell.trainyard("list --help").out;
+  for (const auto& folder : fs::directory_iterator(fs::path(TRAINYARD_SOURCE_DIR) / "models" / "catalog")) {
+    const std::string kind = folder.path().filename().string();
+    INFO(kind);
+    const TopoAnswer list = shell.trainyard("list " + kind);
+    CHECK(list.exit == 0);
+    CHECK(list.out.starts_with(kind + " ("));
+    CHECK(reference.find("\n" + kind + " ") != std::string::npos);
+    CHECK(help.find(kind) != std::string::npos);
+    // Every entry has its line, and its figures can be looked at.
+    for (const auto& entry : fs::directory_iterator(folder)) {
+      const std::string name = entry.path().stem().string();
+      CAPTURE(name);
+      CHECK(list.out.find("\n  " + name + " ") != std::string::npos);
+    }
+    const std::string one = fs::directory_iterator(folder)->path().stem().string();
+    const std::string singular = kind.substr(0, kind.size() - (kind == "switches" ? 2 : 1));
+    CHECK(shell.trainyard("show " + singular + " " + one).exit == 0);
+  }
 }

@@ -128,6 +128,46 @@ TEST_CASE("a fabric's levels are checked where they are written", "[topologies][
   CHECK_THROWS_WITH(read("{base: nonblocking, rails: true}"), Catch::Contains("unknown key \"rails\""));
 }
 
+TEST_CASE("every fabric of levels takes an oversubscription, which is its leaves'", "[topologies][fabric]") {
+  const Catalog catalog;
+  const auto read = [&catalog](const std::string& text) {
+    ClusterSpec spec;
+    spec.place = nowhere();
+    read_fabric(spec, catalog.resolve("fabric", parse_document(text, "x.yaml")));
+    return spec;
+  };
+  int with_levels = 0;
+  for (const std::string& name : catalog.names("fabric")) {
+    INFO(name);
+    const ClusterSpec plain = read("{base: " + name + "}");
+    const std::string asked = "{base: " + name + ", oversubscription: 2.5}";
+    if (plain.fabric->levels().empty()) {
+      CHECK_THROWS_WITH(read(asked), Catch::Contains("x.yaml:1:") && Catch::Contains("no levels of switches") &&
+                                         Catch::Contains("{base: leaf-spine, oversubscription: 2.5}"));
+      continue;
+    }
+    ++with_levels;
+    const ClusterSpec given = read(asked);
+    const auto before = plain.fabric->levels(), after = given.fabric->levels();
+    REQUIRE(after.size() == before.size());
+    for (std::size_t l = 0; l < after.size(); ++l) {
+      CHECK(after[l].down == before[l].down);
+      CHECK(after[l].oversubscription == (l == 0 ? 2.5 : before[l].oversubscription));
+    }
+    // The same as the long form says.
+    std::string levels;
+    for (std::size_t l = 0; l < before.size(); ++l)
+      levels += fmt::format("{}{{down: {}, oversubscription: {}}}", l > 0 ? ", " : "", before[l].down,
+                            l == 0 ? 2.5 : before[l].oversubscription);
+    CHECK(read("{base: " + name + ", levels: [" + levels + "]}").fabric->summary() == given.fabric->summary());
+  }
+  CHECK(with_levels >= 4);
+  CHECK(read("{base: fat-tree, levels: [{down: 8}, {down: 4}], oversubscription: 4}").fabric->levels()[0].down == 8);
+  CHECK_THROWS_WITH(read("{base: fat-tree, levels: [{down: 8, oversubscription: 2}], oversubscription: 4}"),
+                    Catch::Contains("x.yaml:1:") && Catch::Contains("expected one of the two"));
+  CHECK_THROWS_WITH(read("{base: fat-tree, oversubscription: 0}"), Catch::Contains("x.yaml:1:"));
+}
+
 TEST_CASE("GPUs that are equally near to several HCAs take turns", "[topologies][fabric]") {
   ClusterSpec spec = hosts(2, {{8, 1}});
   spec.node.gpus = 4;

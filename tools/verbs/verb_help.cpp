@@ -50,9 +50,10 @@ std::string commands_as_json(const std::vector<std::string>& commands) {
   return text;
 }
 
-/// The keys of a scenario: what its readers ask for, so that none is missing and none too many.
+/// The keys of a scenario: what its readers ask for, so that none is missing and none too many; and the kinds of names.
 std::string scenario_reference() {
-  TextTable table{{"key", "type", "default", "words"}, {}, {}};
+  TextTable table{{"key", "type", "default", "words"}, {}, {}}, kinds{{"kind", "where; figures"}, {}, {}};
+  for (const auto& [name, what] : listed_kinds()) kinds.rows.push_back({name, what});
   constexpr std::size_t most_choices = 60;  // characters
   for (const ScenarioField& field : known_scenario_fields()) {
     const auto words = field_words().find(field.path);
@@ -64,7 +65,8 @@ std::string scenario_reference() {
   return "Keys of a scenario, as `--set PATH=VALUE` names them. Figures of the hardware may be changed too: "
          "cluster.gpu, "
          "cluster.hca, cluster.nvlink, cluster.pcie, … take those that `trainyard show node NAME` lists.\n\n" +
-         table.text();
+         table.text() + "\nNames, by kind: `trainyard list KIND` has those of a kind, with their figures.\n\n" +
+         kinds.text();
 }
 
 int help(const std::vector<std::string>& asked) {

@@ -9,9 +9,11 @@
 #include "models/hardware/attention_kernel.hpp"
 #include "models/networks/network_entry.hpp"
 #include "models/reading/shipped_files.hpp"
+#include "models/software/expert_dispatcher.hpp"
 #include "models/software/stack.hpp"
 #include "models/software/training_memory.hpp"
 #include "scenarios/reading/framework_modes.hpp"
+#include "scenarios/studies/batch_error.hpp"
 #include "sim/json_text.hpp"
 #include "sim/process/output.hpp"
 #include "strategies/collectives/collective.hpp"
@@ -35,6 +37,10 @@ ListCell parameter_count(double n) {
   const bool billions = n >= 1e10;
   return {fmt::format("{:.4g} {}", n * (billions ? 1e-9 : 1e-6), billions ? 'B' : 'M'), std::int64_t{std::llround(n)}};
 }
+ListCell list_percent(double share) {
+  return share > 0 ? ListCell{fmt::format("{:.1f} %", share * 100), share} : ListCell{"-", nullptr};
+}
+
 std::vector<ListRow> stacks(const Catalog& catalog) {
   std::vector<ListRow> rows;
   for (const std::string& name : catalog.names("stack")) {
@@ -45,14 +51,46 @@ std::vector<ListRow> stacks(const Catalog& catalog) {
 }
 
 std::vector<ListRow> nccls(const Catalog& catalog) {
-  const auto percent = [](double share) {
-    return share > 0 ? ListCell{fmt::format("{:.1f} %", share * 100), share} : ListCell{"-", nullptr};
-  };
   std::vector<ListRow> rows;
   for (const std::string& name : catalog.names("nccl")) {
     const NcclModel model = read_nccl_model(catalog.resolve("nccl", Node::of_text(name)));
     rows.push_back({list_word(name), list_word(model.gpu), list_word(model.version), list_quantity(model.link),
-                    percent(model.median_error), percent(model.p90_error)});
+                    list_percent(model.median_error), list_percent(model.p90_error)});
+  }
+  return rows;
+}
+
+std::vector<ListRow> nccl_networks(const Catalog& catalog) {
+  std::vector<ListRow> rows;
+  for (const std::string& name : catalog.names("nccl-network")) {
+    const NcclNetwork network = read_nccl_network(catalog.resolve("nccl-network", Node::of_text(name)));
+    rows.push_back({list_word(name), list_number(network.systems), list_percent(network.share_ring),
+                    list_percent(network.share_tree), list_percent(network.share_pairs),
+                    list_percent(network.median_error), list_percent(network.p90_error)});
+  }
+  return rows;
+}
+
+std::vector<ListRow> dispatchers(const Catalog& catalog) {
+  std::vector<ListRow> rows;
+  for (const std::string& name : catalog.names("dispatcher")) {
+    const Node reference = Node::of_text(name);
+    const ExpertDispatcher dispatcher = read_expert_dispatcher(catalog, reference);
+    const Node entry = catalog.resolve("dispatcher", reference);
+    const Node* description = entry.find("description");
+    rows.push_back({list_word(name), list_percent(dispatcher.hca_share), list_percent(dispatcher.nvlink_share),
+                    list_word(description ? description->scalar : "")});
+  }
+  return rows;
+}
+
+std::vector<ListRow> batch_errors(const Catalog& catalog) {
+  std::vector<ListRow> rows;
+  for (const std::string& name : catalog.names("batch-error")) {
+    const std::string network = catalog.resolve("batch-error", Node::of_text(name)).find("network")->scalar;
+    const BatchErrorCurve curve = *batch_error_curve(catalog, network);
+    rows.push_back({list_word(name), list_word(network), list_number(std::llround(curve.flat_up_to)),
+                    list_word(fmt::format("{:.2f} %", curve.flat))});
   }
   return rows;
 }
@@ -214,6 +252,27 @@ const std::vector<Listing>& listings() {
           {"median error", "median_abs_error", true},
           {"p90", "p90_abs_error", true}},
          nccls},
+        {"nccl-networks",
+         "cluster.hca.nccl_network: NCCL over a kind of network; shares of its rate, errors of systems left out",
+         {{"name", "name"},
+          {"systems", "systems", true},
+          {"rings", "ring_share", true},
+          {"trees", "tree_share", true},
+          {"pairs", "pair_share", true},
+          {"median error", "median_abs_error", true},
+          {"p90", "p90_abs_error", true}},
+         nccl_networks},
+        {"dispatchers",
+         "plan.expert_parallel.dispatcher, beside all-to-all; shares of the links' rates",
+         {{"name", "name"}, {"HCAs", "hca_share", true}, {"NVLink", "nvlink_share", true}, {"what", "description"}},
+         dispatchers},
+        {"batch-errors",
+         "explain --batch: published validation errors by batch",
+         {{"name", "name"},
+          {"network", "network"},
+          {"flat up to", "flat_up_to_samples", true},
+          {"error there", "flat_error"}},
+         batch_errors},
         {"collectives",
          "plan.data_parallel.all_reduce",
          {{"operation", "operation"}, {"name", "name"}},
@@ -293,11 +352,9 @@ int list(const std::vector<std::string>& words) {
                       "What scenarios can name: hardware, networks, software, algorithms, with their main figures.",
                       "list gpus");
   std::string kind, json;
-  arguments.positional(
-      "KIND", kind,
-      "gpus, nodes, fabrics, cpus, storages, hcas, switches, sites, networks (or models), stacks, nccls, "
-      "collectives, pipelines, mechanisms, compressors, strategies, interconnects, optimizers, scenarios",
-      false);
+  std::vector<std::string> kinds;
+  for (const auto& [name, what] : listed_kinds()) kinds.push_back(name == "networks" ? name + " (or models)" : name);
+  arguments.positional("KIND", kind, fmt::format("{}", fmt::join(kinds, ", ")), false);
   arguments.output("--json", json, "write the list as JSON; - is stdout");
   if (!arguments.parse(words)) return kGood;
   std::vector<const Listing*> chosen;
@@ -322,4 +379,11 @@ int list(const std::vector<std::string>& words) {
 const RegisterVerb registered_list{"list", "what scenarios can name, with the main figures", list};
 
 }  // namespace
+
+std::vector<std::pair<std::string, std::string>> listed_kinds() {
+  std::vector<std::pair<std::string, std::string>> kinds;
+  for (const Listing& listing : listings()) kinds.emplace_back(listing.name, listing.what);
+  return kinds;
+}
+
 }  // namespace trainyard

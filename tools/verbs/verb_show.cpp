@@ -8,8 +8,10 @@
 
 #include "models/energy/energy.hpp"
 #include "models/fitted/nccl_model.hpp"
+#include "models/hardware/attention_kernel.hpp"
 #include "models/hardware/hca.hpp"
 #include "models/hardware/network_switch.hpp"
+#include "models/software/expert_dispatcher.hpp"
 #include "scenarios/pictures/rank_view.hpp"
 #include "scenarios/pictures/views.hpp"
 #include "sim/json_text.hpp"
@@ -200,6 +202,11 @@ Sources read_entry(const std::string& kind, const Node& entry, const Catalog& ca
   if (kind == "nccl") return read_nccl_model(entry).sources;
   if (kind == "site") return read_site(entry).sources;
   if (kind == "nccl-network") return read_nccl_network(entry).sources;
+  if (kind == "dispatcher") return read_expert_dispatcher(catalog, entry).sources;
+  if (kind == "attention" || kind == "batch-error") {
+    if (kind == "attention") read_attention_kernel(entry);
+    return figure_sources(entry, fmt::format("{} {}", kind, entry.find("name")->scalar));
+  }
   if (kind == "fabric") {
     ClusterSpec spec;
     read_fabric(spec, entry, catalog);
@@ -248,8 +255,9 @@ std::string entry_text(const std::string& kind, const std::string& name, const N
 }
 
 const std::vector<std::string>& entry_kinds() {
-  static const std::vector<std::string> kinds{"gpu",    "cpu",    "storage", "hca",  "node",         "network",
-                                              "switch", "fabric", "stack",   "nccl", "nccl-network", "site"};
+  static const std::vector<std::string> kinds{"gpu",          "cpu",    "storage",   "hca",        "node",
+                                              "network",      "switch", "fabric",    "stack",      "nccl",
+                                              "nccl-network", "site",   "attention", "dispatcher", "batch-error"};
   return kinds;
 }
 
@@ -320,9 +328,7 @@ int show_verb(const std::vector<std::string>& words) {
   std::string what, name, json;
   std::vector<std::string> sets;
   Choice choice;
-  arguments.positional(
-      "SCENARIO|KIND", what,
-      "scenario file; or gpu, cpu, storage, hca, node, network, switch, fabric, stack, nccl, nccl-network, site");
+  arguments.positional("SCENARIO|KIND", what, fmt::format("scenario file; or {}", fmt::join(entry_kinds(), ", ")));
   arguments.positional("NAME", name, "entry of the catalog, after its kind (the beginning of its name will do)", false);
   arguments.flag("--schedule", choice.schedule, "the operations of one rank, in order");
   arguments.option("--rank", choice.rank, "N",

@@ -1,5 +1,6 @@
 #pragma once
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "models/reading/registry.hpp"
@@ -17,6 +18,8 @@ Registry<Verb>& verbs();
 int run_command(const std::vector<std::string>& words);
 /// What `trainyard help` prints: the verbs, a line each.
 std::string usage();
+/// The kinds of names that `trainyard list` knows, each with the key that takes it and the meaning of the figures.
+std::vector<std::pair<std::string, std::string>> listed_kinds();
 
 struct RegisterVerb {
   RegisterVerb(const char* name, const char* summary, int (*run)(const std::vector<std::string>&)) {

@@ -10,6 +10,8 @@
 namespace trainyard {
 namespace {
 
+constexpr double kLeastRatio = 1e-3, kMostRatio = 1e6;  ///< of oversubscription
+
 /// Switches, and cables between them, that one vertex or edge of a spraying fabric stands for; devices of nodes do not.
 bool between_switches(const TakenOut& out) { return out.name.find('/') == std::string::npos; }
 
@@ -168,8 +170,19 @@ void FoldedClosFabric::build_sprayed(DeviceGraph& graph, const ClusterSpec& spec
   graph.set_router(tree_router(graph));
 }
 
-/// `levels: [{down: 32, oversubscription: 2}, …]` from the hosts up, `rails`, `link_rate` between switches (default: that
-/// of the fastest HCA), `routing: spray | ecmp` and its `seed`.
+/// `oversubscription` beside the levels: of the leaves, where a fabric is oversubscribed first. Laid on an entry of the
+/// catalog it replaces the entry's; two figures for one level in one file are refused.
+void read_leaf_oversubscription(Fields& fields, const Node& leaves, FabricLevel& leaf) {
+  leaf.oversubscription = fields.number("oversubscription", kLeastRatio, kMostRatio, leaf.oversubscription);
+  const Node* own = leaves.find("oversubscription");
+  if (!own || !fields.has("oversubscription")) return;
+  const Place place = fields.place_of("oversubscription");
+  if (place.line > 0 && own->place.file && place.file && *own->place.file == *place.file)
+    fail(place, fields.what() + ": oversubscription: the first of the levels has its own; expected one of the two");
+}
+
+/// `levels: [{down: 32, oversubscription: 2}, …]` from the hosts up, `oversubscription` of the first of them, `rails`,
+/// `link_rate` between switches (default: that of the fastest HCA), `routing: spray | ecmp` and its `seed`.
 std::shared_ptr<const Fabric> read_folded_clos(Fields& fields) {
   const Node& levels = fields.required_child("levels");
   if (levels.kind != Node::Kind::list || levels.items.empty() || levels.items.size() > 4)
@@ -180,10 +193,11 @@ std::shared_ptr<const Fabric> read_folded_clos(Fields& fields) {
     Fields level(item, fields.what() + ": level");
     FabricLevel l;
     l.down = level.integer_within<int>("down", 1, 1 << 20);
-    l.oversubscription = level.number("oversubscription", 1e-3, 1e6, 1.0);
+    l.oversubscription = level.number("oversubscription", kLeastRatio, kMostRatio, 1.0);
     level.finish();
     shape.levels.push_back(l);
   }
+  read_leaf_oversubscription(fields, levels.items.front(), shape.levels.front());
   shape.rails = fields.boolean("rails", false);
   shape.link_rate = fields.bandwidth("link_rate", BytesPerSecond{0});
   shape.hashed = fields.choice("routing", {"spray", "ecmp"}, "spray") == "ecmp";
